@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker-status.c - what brokers on this machine hold, who maps it, what waits for whom.
+ *
+ * Owns the command line and the choice of what is shown. Reads status files alone: it never speaks to a broker, so it
+ * works as well when one is stopped or dead, and changes nothing.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <sodium.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "log.h"
+#include "show-json.h"
+#include "show-read.h"
+#include "show-table.h"
+
+#define EXIT_NONE  1
+#define EXIT_USAGE 2
+
+/* ---- the command line ---- */
+
+static struct {
+	bool        list, json, counters, help, version;
+	const char *instance; /* NULL: the only one there is, or all */
+} options;
+
+static const struct {
+	char        letter;
+	const char *name, *text;
+	bool       *given;
+} rows[] = {
+	{ 'l', "list", "one line a broker, also when there is only one", &options.list },
+	{ 'j', "json", "JSON: an object, or with --list and for several brokers an array", &options.json },
+	{ 'c', "counters", "all counters, not only those that counted something", &options.counters },
+	{ 'h', "help", "print this and exit", &options.help },
+	{ 'V', "version", "print the version and exit", &options.version },
+};
+
+#define ROWS (sizeof rows / sizeof rows[0])
+
+static void print_help(void)
+{
+	puts("usage: broker-status [OPTION ...] [INSTANCE]\n"
+	     "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
+	     "Without INSTANCE: the only broker there is, or a list of them.\n");
+	for (size_t i = 0; i < ROWS; i++)
+		printf("  -%c, --%-10s %s\n", rows[i].letter, rows[i].name, rows[i].text);
+	puts("\nThe exit status is 0 when a broker was shown, 1 when there is none, 2 for wrong usage.");
+}
+
+static int usage(const char *word, const char *wrong)
+{
+	log_line("'%.40s' %s: see broker-status --help", word, wrong);
+	return EXIT_USAGE;
+}
+
+static void fill_getopt(char letters[ROWS + 1], struct option longs[ROWS + 1])
+{
+	for (size_t i = 0; i < ROWS; i++) {
+		longs[i] = (struct option){ rows[i].name, no_argument, NULL, rows[i].letter };
+		letters[i] = rows[i].letter;
+	}
+	letters[ROWS] = 0;
+	longs[ROWS] = (struct option){ 0 };
+}
+
+/* 0, or the exit status. */
+static int parse(int argc, char **argv)
+{
+	char letters[ROWS + 1];
+	struct option longs[ROWS + 1];
+	int letter;
+
+	fill_getopt(letters, longs);
+	opterr = 0;
+	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		if (letter == '?')
+			return usage(argv[optind - 1], "is no option");
+		for (size_t i = 0; i < ROWS; i++)
+			if (rows[i].letter == letter)
+				*rows[i].given = true;
+	}
+	if (argc - optind > 1)
+		return usage(argv[optind + 1], "is one argument too many");
+	options.instance = argv[optind];
+	if (options.instance && options.list)
+		return usage(options.instance, "and --list exclude each other");
+	if (!options.instance || !instance_check(options.instance))
+		return 0;
+	log_line("%s", error_text());
+	return EXIT_USAGE;
+}
+
+/* ---- showing ---- */
+
+static int show_one(const char *instance)
+{
+	struct shown shown;
+
+	if (shown_read(&shown, instance)) {
+		log_line("%s", error_text());
+		return EXIT_NONE;
+	}
+	if (options.json)
+		json_show(&shown);
+	else
+		table_show(&shown, options.counters);
+	shown_free(&shown);
+	return 0;
+}
+
+/* Reads them all; those that ended meanwhile are left out. Returns how many are in the list. */
+static size_t read_all(struct shown *shown, const struct instances *instances)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < instances->count; i++) {
+		int error = shown_read(&shown[count], instances->names[i]);
+
+		if (error == -ENOENT)
+			continue;
+		if (error) {
+			shown_refused(&shown[count], instances->names[i]);
+			log_line("%s", error_text());
+		}
+		count++;
+	}
+	return count;
+}
+
+static int print_list(const struct shown *shown, size_t count)
+{
+	size_t readable = 0;
+
+	for (size_t i = 0; i < count; i++)
+		readable += shown[i].state != SHOWN_UNREADABLE;
+	if (!count)
+		log_line("no broker runs on this machine, and none left anything: broker-run starts one");
+	if (options.json)
+		json_list(shown, count);
+	else if (count)
+		table_list(shown, count);
+	return readable ? 0 : EXIT_NONE;
+}
+
+static int show_list(const struct instances *instances)
+{
+	struct shown *shown = calloc(instances->count + 1, sizeof *shown);
+	size_t count;
+	int code;
+
+	if (!shown) {
+		log_line("out of memory");
+		return EXIT_NONE;
+	}
+	count = read_all(shown, instances);
+	code = print_list(shown, count);
+	for (size_t i = 0; i < count; i++)
+		shown_free(&shown[i]);
+	free(shown);
+	return code;
+}
+
+static int show_found(void)
+{
+	struct instances instances;
+	int code;
+
+	if (instances_find(&instances)) {
+		log_line("%s", error_text());
+		return EXIT_NONE;
+	}
+	code = instances.count == 1 && !options.list ? show_one(instances.names[0]) : show_list(&instances);
+	instances_free(&instances);
+	return code;
+}
+
+static int run(void)
+{
+	if (options.help)
+		print_help();
+	else if (options.version)
+		puts("broker-status (" PACKAGE_NAME ") " PACKAGE_VERSION);
+	else
+		return options.instance ? show_one(options.instance) : show_found();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int code = parse(argc, argv);
+
+	if (code)
+		return code;
+	if (sodium_init() < 0) {
+		log_line("libsodium cannot be started");
+		return EXIT_NONE;
+	}
+	code = run();
+	if (fflush(stdout) || ferror(stdout)) {
+		log_line("the output cannot be written: %m");
+		return EXIT_NONE;
+	}
+	return code;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker.h - the broker core: one control loop that serves sessions and keeps the books.
+ *
+ * Owns everything below it: the board, the registry, the sessions, the device threads, the status file. Runs
+ * in one thread that never blocks: no device call, no waiting send, no waiting for a client. broker-run and
+ * brokerd are programs around it.
+ *
+ *     socket -> session.c -> request.c -> registry.c -> (hooks) -> workers.c
+ *                               waiting.c                          status.c
+ */
+#ifndef GPUB_BROKER_H
+#define GPUB_BROKER_H
+
+#include <event2/event.h>
+
+#include "accounting.h"
+#include "board-owner.h"
+#include "common/name.h"
+#include "counters.h"
+#include "registry.h"
+#include "session.h"
+#include "status.h"
+#include "waiting.h"
+#include "workers.h"
+
+struct broker_config {
+	char     instance[INSTANCE_SIZE];
+	char     socket_path[108];
+	char     device[16];       /* "auto", "cuda", "host", "host:N" */
+	uint32_t buffers, tickets; /* places in the board */
+};
+
+#define BROKER_BUFFERS 4096
+#define BROKER_TICKETS 16384
+
+struct broker {
+	struct broker_config config;
+	struct event_base   *base;
+	const struct device *device;
+	struct board_owner   board;
+	struct accounting    accounting;
+	struct registry      registry;
+	struct workers       workers;
+	struct sessions      sessions;
+	struct waiting       waiting;
+	struct status        status;
+	struct counters      counters;
+	struct event        *listener;
+	bool                 stopping;
+	void (*idle)(void *context); /* called when stopping and the books are empty */
+	void                *idle_context;
+};
+
+/* Listens on the socket that the caller made; device calls begin here. 0 or negative errno, sentence set. */
+int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener);
+
+/* Ends the sessions and the threads. What is still granted stays the driver's until this process exits. */
+void broker_deinit(struct broker *broker);
+
+/* Makes a buffer that belongs to the broker's own user. Completes in the loop; done gets 0 or the errno. */
+int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,
+		  unsigned mode, void (*done)(void *context, int error, const char *text), void *context);
+
+/* Takes every name away; idle() follows when nothing is left. No new buffers from then on. */
+void broker_stop(struct broker *broker, void (*idle)(void *context), void *context);
+
+/* The books changed: the status file follows, and a stopping broker looks whether it is done. */
+void broker_changed(struct broker *broker);
+
+/* True when everything made is freed and every grant is over. */
+bool broker_balanced(const struct broker *broker);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* leftovers.c - see leftovers.h */
+#include "leftovers.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "status.h"
+
+#define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
+
+/* Open-file-description locks: they belong to the broker's descriptor and need write access to take. */
+int leftovers_lock(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(fd, F_OFD_SETLK, &lock) ? -errno : 0;
+}
+
+bool leftovers_locked(int fd)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+
+	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_WRLCK;
+}
+
+bool leftovers_still_named(int fd, const char *shm_name)
+{
+	char path[64];
+	struct stat own, named;
+
+	snprintf(path, sizeof path, SHM_DIR "%s", shm_name);
+	return !fstat(fd, &own) && !stat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+}
+
+static void each_object(const char *prefix, void (*act)(const char *name))
+{
+	DIR *dir = opendir(SHM_DIR);
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		if (!strncmp(entry->d_name, prefix, strlen(prefix)))
+			act(entry->d_name);
+	closedir(dir);
+}
+
+static void remove_object(const char *name)
+{
+	char shm_name[300];
+
+	snprintf(shm_name, sizeof shm_name, "/%s", name);
+	shm_unlink(shm_name);
+}
+
+void leftovers_remove_instance(const char *instance)
+{
+	char prefix[64];
+
+	snprintf(prefix, sizeof prefix, "%s%s.", STATUS_PREFIX + 1, instance);
+	each_object(prefix, remove_object);
+}
+
+/* The status file goes last: as long as it stands, the rest is recognised as its broker's. */
+static void remove_if_dead(const char *name)
+{
+	const char *instance = name + strlen(STATUS_PREFIX) - 1;
+	char shm_name[64];
+	int fd;
+
+	if (strchr(instance, '.') || strlen(name) >= sizeof shm_name - 1)
+		return;
+	snprintf(shm_name, sizeof shm_name, "/%s", name);
+	fd = shm_open(shm_name, O_RDWR, 0);
+	if (fd < 0)
+		return;
+	if (!leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
+		leftovers_remove_instance(instance);
+		shm_unlink(shm_name);
+		log_line("removed what the dead broker '%s' left in shared memory", instance);
+	}
+	close(fd);
+}
+
+void leftovers_remove(void)
+{
+	each_object(STATUS_PREFIX + 1, remove_if_dead);
+}

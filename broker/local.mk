@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# The broker without its main function, so that unit tests reach it.
+noinst_LTLIBRARIES += broker/libbrokercore.la
+broker_libbrokercore_la_SOURCES = \
+	broker/accounting.c broker/accounting.h \
+	broker/board-owner.c broker/board-owner.h \
+	broker/broker.c broker/broker.h \
+	broker/counters.h \
+	broker/identity.c broker/identity.h \
+	broker/leftovers.c broker/leftovers.h \
+	broker/log.c broker/log.h \
+	broker/places.c broker/places.h \
+	broker/registry.c broker/registry.h \
+	broker/request.c broker/request.h \
+	broker/session.c broker/session.h \
+	broker/show-read.c broker/show-read.h \
+	broker/status.c broker/status.h \
+	broker/status-text.c broker/status-text.h \
+	broker/timeline.c broker/timeline.h \
+	broker/waiting.c broker/waiting.h \
+	broker/workers.c broker/workers.h
+
+broker_libs = broker/libbrokercore.la $(EVENT_LIBS) $(CONFUSE_LIBS) $(JANSSON_LIBS) $(common_libs)
+
+bin_PROGRAMS += broker/broker-run
+broker_broker_run_SOURCES = \
+	broker/broker-run.c \
+	broker/run-children.c broker/run-children.h \
+	broker/run-options.c broker/run-options.h \
+	broker/run-spec.c
+broker_broker_run_LDADD = $(broker_libs)
+
+bin_PROGRAMS += broker/broker-status
+broker_broker_status_SOURCES = \
+	broker/broker-status.c \
+	broker/show-json.c broker/show-json.h \
+	broker/show-table.c broker/show-table.h
+broker_broker_status_LDADD = $(broker_libs)

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* places.c - see places.h */
+#include "places.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int places_init(struct places *places, uint32_t count)
+{
+	uint32_t *ring = calloc(count, sizeof *ring);
+
+	if (!ring)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		ring[i] = i;
+	*places = (struct places){ .ring = ring, .count = count, .free = count };
+	return 0;
+}
+
+void places_deinit(struct places *places)
+{
+	free(places->ring);
+	memset(places, 0, sizeof *places);
+}
+
+int64_t places_take(struct places *places)
+{
+	uint32_t place;
+
+	if (!places->free)
+		return -1;
+	place = places->ring[places->first];
+	places->first = (places->first + 1) % places->count;
+	places->free--;
+	return place;
+}
+
+void places_give(struct places *places, uint32_t place)
+{
+	places->ring[(uint32_t)(((uint64_t)places->first + places->free) % places->count)] = place;
+	places->free++;
+}

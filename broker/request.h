@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request.h - what each message of a welcomed client means for the books.
+ *
+ * Owns nothing: reads a message that is already copied and checked for form, validates its sense, changes
+ * the registry and answers. Never touches a socket but through session_send().
+ */
+#ifndef GPUB_REQUEST_H
+#define GPUB_REQUEST_H
+
+#include <stdbool.h>
+
+#include "common/wire.h"
+
+struct allocation;
+struct grant;
+struct session;
+
+/* Does what the message asks for. -EPROTO with the sentence set: such a message breaks the protocol. */
+int request_handle(struct session *session, const struct wire_message *message);
+
+/* Grants a buffer that is LIVE to a session that asked for it, or refuses. */
+void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire);
+
+/* The registry's hook: tells the grant's session that its buffer is draining. */
+void request_notice(void *context, struct grant *grant);
+
+/* The registry's hook: has the device thread free the allocation. */
+void request_release(void *context, struct allocation *allocation);
+
+/* All that a session's end means for the books, but its grants. */
+void request_session_end(struct session *session, bool died);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run-children.c - see run-children.h */
+#include "run-children.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "log.h"
+
+static void set_environment(unsigned rank, unsigned count, const char *address)
+{
+	char number[16];
+
+	setenv("GPUBROKER", address, 1);
+	snprintf(number, sizeof number, "%u", rank);
+	setenv("GPUBROKER_RANK", number, 1);
+	snprintf(number, sizeof number, "%u", count);
+	setenv("GPUBROKER_SIZE", number, 1);
+}
+
+/* The broker's signal mask and dispositions are not the command's. */
+static void restore_signals(void)
+{
+	sigset_t none;
+
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void child_main(int gate, char **command)
+{
+	char go;
+
+	restore_signals();
+	if (read(gate, &go, 1) != 1)
+		_exit(0); /* the broker could not start, and has said why */
+	execvp(command[0], command);
+	log_line("cannot run %s: %m", command[0]);
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+int children_fork(struct children *children, unsigned count, char **command, const char *address)
+{
+	int gate[2];
+
+	*children = (struct children){ .child = calloc(count, sizeof *children->child), .gate = -1 };
+	if (!children->child || pipe2(gate, O_CLOEXEC))
+		return error_set(-ENOMEM, "the workers cannot be prepared: %m");
+	children->gate = gate[1];
+	for (unsigned rank = 0; rank < count; rank++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			close(gate[1]);
+			set_environment(rank, count, address);
+			child_main(gate[0], command);
+		}
+		if (pid < 0) {
+			close(gate[0]);
+			return error_set(-errno, "worker %u of %u cannot be forked: %m", rank, count);
+		}
+		children->child[rank].pid = pid;
+		children->count++;
+		children->running++;
+	}
+	close(gate[0]);
+	return 0;
+}
+
+static void close_gate(struct children *children)
+{
+	if (children->gate >= 0)
+		close(children->gate);
+	children->gate = -1;
+}
+
+/* A pipe takes far more bytes than there may be workers, so this cannot block; dead ones read nothing. */
+void children_release(struct children *children)
+{
+	for (unsigned i = 0; i < children->count; i++)
+		if (write(children->gate, "", 1) != 1)
+			break;
+	close_gate(children);
+}
+
+static int exit_code_of(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+bool children_reap(struct children *children)
+{
+	bool failed = false;
+
+	for (unsigned i = 0; i < children->count; i++) {
+		struct child *child = &children->child[i];
+
+		if (!child->pid || waitpid(child->pid, &child->status, WNOHANG) != child->pid)
+			continue;
+		if (WIFSIGNALED(child->status))
+			log_line("worker %u (pid %d) was killed by signal %d (%s)", i, child->pid,
+				 WTERMSIG(child->status), strsignal(WTERMSIG(child->status)));
+		child->pid = 0;
+		children->running--;
+		failed |= exit_code_of(child->status) != 0;
+		if (!children->exit_code)
+			children->exit_code = exit_code_of(child->status);
+	}
+	return failed;
+}
+
+void children_signal(const struct children *children, int signal)
+{
+	for (unsigned i = 0; i < children->count; i++)
+		if (children->child[i].pid)
+			kill(children->child[i].pid, signal);
+}
+
+void children_abandon(struct children *children)
+{
+	close_gate(children);
+	children_signal(children, SIGTERM);
+	for (unsigned i = 0; i < children->count; i++)
+		if (children->child[i].pid)
+			waitpid(children->child[i].pid, NULL, 0);
+}
+
+void children_free(struct children *children)
+{
+	close_gate(children);
+	free(children->child);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run-children.h - the workers that broker-run forks, holds back until all is ready, and waits for.
+ *
+ * They are forked before the device is touched (design.md, "Fork") and wait in front of exec(2) for the
+ * word to go. Owns their pids; signals and reaps nothing else. Never looks at their memory or sockets.
+ */
+#ifndef GPUB_RUN_CHILDREN_H
+#define GPUB_RUN_CHILDREN_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct child {
+	pid_t pid; /* 0: reaped */
+	int   status;
+};
+
+struct children {
+	struct child *child;
+	unsigned      count, running;
+	int           gate;      /* closed: the children give up; a byte each: they go */
+	int           exit_code; /* of the first that failed; 0: none has */
+};
+
+/* Forks count children that will run command with GPUBROKER=address and their rank. */
+int children_fork(struct children *children, unsigned count, char **command, const char *address);
+
+/* Lets them go. */
+void children_release(struct children *children);
+
+/* Reaps those that ended. True if one of them failed. Says so on stderr when one was killed. */
+bool children_reap(struct children *children);
+
+/* Sends a signal to those that still run. */
+void children_signal(const struct children *children, int signal);
+
+/* Ends and reaps all: for when the broker cannot start. */
+void children_abandon(struct children *children);
+
+void children_free(struct children *children);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run-options.h - what broker-run was told: command line and spec file.
+ *
+ * One table holds every option with its argument, default and sentence; --help is printed from it. Owns
+ * nothing after run_options_parse() but the list of buffers.
+ */
+#ifndef GPUB_RUN_OPTIONS_H
+#define GPUB_RUN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/name.h"
+
+struct declared_buffer {
+	char     name[NAME_SIZE];
+	uint64_t size;
+	unsigned device, flags, mode;
+};
+
+struct run_options {
+	unsigned                workers;
+	char                    device[16];
+	char                    instance[INSTANCE_SIZE];
+	bool                    quiet, kill_on_failure;
+	struct declared_buffer *buffers;
+	unsigned                buffer_count;
+	char                  **command; /* NULL-terminated */
+};
+
+#define RUN_WORKERS_MAX 1024
+
+/* 0; 1: --help or --version was printed, exit 0; -EINVAL: the sentence is set, exit 2. */
+int run_options_parse(struct run_options *options, int argc, char **argv);
+void run_options_free(struct run_options *options);
+
+/* Adds a buffer to the list. -EEXIST: that name is in it already; -EINVAL, -ENAMETOOLONG, -ENOMEM. */
+int run_options_add(struct run_options *options, const struct declared_buffer *buffer);
+
+/* Reads a spec file into the list: run-spec.c. The sentence begins with FILE:LINE. */
+int run_spec_read(struct run_options *options, const char *path);
+
+#endif

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c - see session.h */
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "broker.h"
+#include "common/error.h"
+#include "common/socket.h"
+#include "identity.h"
+#include "log.h"
+#include "request.h"
+
+#define MESSAGES_PER_TURN 16   /* then the next session has its turn */
+#define QUEUE_MAX         1024 /* messages a session may leave unread, beside one notice a grant */
+#define GREETING_MAX      256  /* connections that have not said HELLO yet */
+#define GREETING_SECONDS  10
+
+struct outgoing {
+	struct wire_message message;
+	int                 fd;
+	struct outgoing    *prev, *next;
+};
+
+struct session *session_find(struct broker *broker, uint64_t id)
+{
+	struct session *session;
+
+	HASH_FIND(hh, broker->sessions.by_id, &id, sizeof id, session);
+	return session;
+}
+
+/* ---- sending ---- */
+
+static void outgoing_free(struct session *session, struct outgoing *out)
+{
+	DL_DELETE(session->out, out);
+	session->out_count--;
+	if (out->fd >= 0)
+		close(out->fd);
+	free(out);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *argument)
+{
+	struct session *session = argument;
+
+	(void)what;
+	while (session->out) {
+		if (socket_send(fd, &session->out->message, session->out->fd, MSG_DONTWAIT) == -EAGAIN)
+			return;
+		outgoing_free(session, session->out);
+	}
+	event_del(session->writing);
+}
+
+static void session_queue(struct session *session, const struct wire_message *message, int fd)
+{
+	struct outgoing *out;
+
+	if (session->out_count >= QUEUE_MAX + HASH_COUNT(session->grants)) {
+		session_cut(session, "it does not read what it is sent");
+		return;
+	}
+	out = malloc(sizeof *out);
+	if (!out) {
+		session_cut(session, "the broker is out of memory");
+		return;
+	}
+	out->message = *message;
+	out->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+	DL_APPEND(session->out, out);
+	session->out_count++;
+	event_add(session->writing, NULL);
+}
+
+void session_send(struct session *session, const struct wire_message *message, int fd)
+{
+	if (session->fd < 0 || session->state == SESSION_CUT)
+		return;
+	/* a peer that is gone shows up as a hang-up; nothing needs doing here */
+	if (!session->out && socket_send(session->fd, message, fd, MSG_DONTWAIT) != -EAGAIN)
+		return;
+	session_queue(session, message, fd);
+}
+
+static void count_refusal(struct counters *counters, int error)
+{
+	switch (-error) {
+	case ENOENT:
+		counters->refused_no_name++;
+		break;
+	case ETIMEDOUT:
+		counters->refused_timeout++;
+		break;
+	case EEXIST:
+		counters->refused_exists++;
+		break;
+	case EACCES:
+		counters->refused_access++;
+		break;
+	case ENOMEM:
+		counters->refused_memory++;
+		break;
+	case EDQUOT:
+		counters->refused_quota++;
+		break;
+	default:
+		counters->refused_other++;
+	}
+}
+
+void session_refuse(struct session *session, uint64_t request, int error, const char *text)
+{
+	struct wire_message message;
+
+	count_refusal(&session->broker->counters, error);
+	wire_refuse(&message, request, error, text);
+	session_send(session, &message, -1);
+	broker_changed(session->broker);
+}
+
+/* ---- the end ---- */
+
+static void session_close_socket(struct session *session)
+{
+	if (session->fd < 0)
+		return;
+	event_free(session->reading);
+	event_free(session->writing);
+	session->reading = session->writing = NULL;
+	close(session->fd);
+	session->fd = -1;
+}
+
+static void session_free(struct session *session)
+{
+	struct broker *broker = session->broker;
+
+	while (session->out)
+		outgoing_free(session, session->out);
+	session_close_socket(session);
+	if (session->death)
+		event_free(session->death);
+	if (session->pidfd >= 0)
+		close(session->pidfd);
+	if (session->state == SESSION_GREETING)
+		broker->sessions.greeting--;
+	HASH_DEL(broker->sessions.by_id, session);
+	charge_release(&session->charge, &broker->accounting);
+	sodium_free(session->key);
+	free(session);
+}
+
+static void session_end(struct session *session)
+{
+	struct broker *broker = session->broker;
+	bool died = session->grants != NULL;
+	struct grant *grant, *next;
+
+	if (session->state != SESSION_GREETING) {
+		request_session_end(session, died);
+		HASH_ITER(hh, session->grants, grant, next) {
+			broker->counters.grants_died++;
+			registry_grant_over(&broker->registry, &session->grants, grant);
+		}
+		if (died)
+			broker->counters.sessions_died++;
+		else
+			broker->counters.sessions_left++;
+	}
+	session_free(session);
+	broker_changed(broker);
+}
+
+/*
+ * Invariant 9: only pidfd and hang-up together are death. A hang-up alone is the end of a session that has
+ * nothing mapped; with a grant open it proves nothing, for the process may live on with its mapping.
+ */
+static void session_settle(struct session *session)
+{
+	if (session->hung_up && (session->dead || !session->grants))
+		session_end(session);
+	else
+		broker_changed(session->broker);
+}
+
+static void on_death(evutil_socket_t fd, short what, void *argument)
+{
+	struct session *session = argument;
+
+	(void)fd;
+	(void)what;
+	session->dead = true;
+	event_del(session->death); /* it stays readable */
+	session_settle(session);
+}
+
+static bool socket_hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
+static void session_hang_up(struct session *session)
+{
+	session->hung_up = true;
+	session_close_socket(session);
+	session_settle(session);
+}
+
+/* Nothing is read any more: only the hang-up counts, and edges, lest unread bytes keep the loop busy. */
+static void on_linger(evutil_socket_t fd, short what, void *argument)
+{
+	(void)what;
+	if (socket_hung_up(fd))
+		session_hang_up(argument);
+}
+
+static void session_linger(struct session *session)
+{
+	struct pollfd p = { .fd = session->fd, .events = POLLRDHUP };
+
+	/*
+	 * The peer shall see an end of file. But once both sides are shut down the socket reports a hang-up
+	 * though the peer still has it open, so not where the peer shut its side down itself.
+	 */
+	if (poll(&p, 1, 0) == 0)
+		shutdown(session->fd, SHUT_WR);
+	event_del(session->reading);
+	event_assign(session->reading, session->broker->base, session->fd, EV_READ | EV_ET | EV_PERSIST, on_linger,
+		     session);
+	event_add(session->reading, NULL);
+}
+
+void session_cut(struct session *session, const char *reason)
+{
+	if (session->state == SESSION_CUT)
+		return;
+	log_line("session %llu (pid %d, %s) is cut off: %s", (unsigned long long)session->id, session->pid,
+		 session->command, reason);
+	session->broker->counters.sessions_cut++;
+	if (session->state == SESSION_GREETING)
+		session->broker->sessions.greeting--;
+	session->state = SESSION_CUT;
+	while (session->out)
+		outgoing_free(session, session->out);
+	event_del(session->writing);
+	session_linger(session);
+	broker_changed(session->broker);
+}
+
+/* ---- the beginning ---- */
+
+static void session_welcome(struct session *session)
+{
+	struct broker *broker = session->broker;
+	struct wire_message message;
+
+	wire_init(&message, WIRE_WELCOME, 0);
+	message.welcome.session = session->id;
+	memcpy(message.welcome.key, session->key, WIRE_KEY_SIZE);
+	session->state = SESSION_OPEN;
+	broker->sessions.greeting--;
+	broker->counters.sessions_opened++;
+	event_remove_timer(session->reading);
+	session_send(session, &message, broker->board.fd);
+	sodium_memzero(&message, sizeof message);
+	broker_changed(broker);
+}
+
+/* 0, or why this greeting is not taken. */
+static int greeting_check(struct session *session, const struct wire_message *message,
+			  const struct socket_extra *extra)
+{
+	if (message->type != WIRE_HELLO ||
+	    sodium_memcmp(message->hello.nonce, session->nonce, sizeof session->nonce))
+		return error_set(-EPROTO, "the greeting is not an answer to the challenge");
+	if (!extra->has_sender || extra->sender.pid != session->pid || !identity_alive(session->pidfd))
+		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
+					  "after a fork");
+	return charge_take(&session->charge, &session->broker->accounting, session->uid, RESOURCE_SESSIONS, 1);
+}
+
+static void connection_refuse(struct broker *broker, int fd, int error)
+{
+	struct wire_message message;
+
+	broker->counters.sessions_refused++;
+	wire_refuse(&message, 0, error, error_text());
+	socket_send(fd, &message, -1, MSG_DONTWAIT);
+	log_line("a connection is refused: %s", error_text());
+	broker_changed(broker);
+}
+
+static void session_greet(struct session *session, const struct wire_message *message,
+			  const struct socket_extra *extra)
+{
+	int error = greeting_check(session, message, extra);
+
+	if (error) {
+		connection_refuse(session->broker, session->fd, error);
+		session_free(session);
+		return;
+	}
+	session->mps = message->hello.flags & WIRE_HELLO_MPS;
+	session_welcome(session);
+}
+
+/* A session is one process: what a forked child sends over the inherited socket is not its parent's word. */
+static void session_message(struct session *session, const struct wire_message *message,
+			    const struct socket_extra *extra)
+{
+	if (extra->has_sender && extra->sender.pid != session->pid)
+		session_cut(session, "another process used its socket");
+	else if (request_handle(session, message))
+		session_cut(session, error_text());
+}
+
+/* False: the session cannot be read further now, or is gone. */
+static bool session_read_one(struct session *session)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+	int error = socket_receive(session->fd, &message, &extra, false, MSG_DONTWAIT);
+
+	if (error == -EAGAIN)
+		return false;
+	if (error == -ECONNRESET && socket_hung_up(session->fd)) {
+		session_hang_up(session);
+		return false;
+	}
+	if (error) {
+		session_cut(session, error_text());
+		return false;
+	}
+	if (session->state == SESSION_GREETING) {
+		session_greet(session, &message, &extra);
+		return false; /* it may be gone; if not, the loop comes back for more */
+	}
+	session_message(session, &message, &extra);
+	return session->state != SESSION_CUT;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *argument)
+{
+	struct session *session = argument;
+
+	if (what & EV_TIMEOUT) {
+		error_set(-EPROTO, "no greeting came within %d seconds", GREETING_SECONDS);
+		connection_refuse(session->broker, fd, -EPROTO);
+		session_free(session);
+		return;
+	}
+	for (int i = 0; i < MESSAGES_PER_TURN && session_read_one(session); i++)
+		;
+}
+
+static int session_identify(struct session *session)
+{
+	int error = identity_of_peer(session->fd, &session->pid, &session->uid, &session->gid);
+
+	if (error)
+		return error;
+	session->pidfd = identity_pidfd(session->fd, session->pid);
+	if (session->pidfd < 0)
+		return session->pidfd;
+	identity_command(session->pid, session->command);
+	return 0;
+}
+
+static int session_watch(struct session *session)
+{
+	static const struct timeval greeting = { .tv_sec = GREETING_SECONDS };
+	struct event_base *base = session->broker->base;
+
+	session->reading = event_new(base, session->fd, EV_READ | EV_PERSIST, on_readable, session);
+	session->writing = event_new(base, session->fd, EV_WRITE | EV_PERSIST, on_writable, session);
+	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
+	if (!session->reading || !session->writing || !session->death || event_add(session->reading, &greeting) ||
+	    event_add(session->death, NULL))
+		return error_set(-ENOMEM, "the broker is out of memory");
+	return 0;
+}
+
+static void session_challenge(struct session *session)
+{
+	struct wire_message message;
+
+	randombytes_buf(session->nonce, sizeof session->nonce);
+	wire_init(&message, WIRE_CHALLENGE, 0);
+	memcpy(message.hello.nonce, session->nonce, sizeof session->nonce);
+	session_send(session, &message, -1);
+}
+
+static struct session *session_new(struct broker *broker, int fd)
+{
+	struct session *session = calloc(1, sizeof *session);
+	uint8_t *key = sodium_malloc(WIRE_KEY_SIZE);
+
+	if (!session || !key) {
+		free(session);
+		sodium_free(key);
+		error_set(-ENOMEM, "the broker is out of memory");
+		return NULL;
+	}
+	randombytes_buf(key, WIRE_KEY_SIZE);
+	session->broker = broker;
+	session->id = ++broker->sessions.next_id;
+	session->key = key;
+	session->fd = fd;
+	session->pidfd = -1;
+	broker->sessions.greeting++;
+	HASH_ADD(hh, broker->sessions.by_id, id, sizeof session->id, session);
+	return session;
+}
+
+static void connection_take(struct broker *broker, int fd)
+{
+	struct session *session = NULL;
+	int error = -EAGAIN;
+
+	if (broker->sessions.greeting >= GREETING_MAX)
+		error_set(error, "%d connections wait for their greeting: try again", GREETING_MAX);
+	else if ((session = session_new(broker, fd)))
+		error = session_identify(session);
+	if (session && !error)
+		error = session_watch(session);
+	if (!error) {
+		session_challenge(session);
+		return;
+	}
+	connection_refuse(broker, fd, error);
+	if (session)
+		session_free(session);
+	else
+		close(fd);
+}
+
+/* Out of descriptors: a connection that waits would keep the loop spinning, so look away for a moment. */
+static void accepting_pause(struct broker *broker)
+{
+	static const struct timeval pause = { .tv_usec = 100000 };
+
+	log_line("connections wait: no descriptors are left (raise the limit, ulimit -n)");
+	event_del(broker->listener);
+	event_add(broker->sessions.retry, &pause);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *argument)
+{
+	struct broker *broker = argument;
+
+	(void)fd;
+	(void)what;
+	event_add(broker->listener, NULL);
+}
+
+void sessions_accept(struct broker *broker, int listener)
+{
+	for (int i = 0; i < MESSAGES_PER_TURN; i++) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0)
+			connection_take(broker, fd);
+		else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+			return accepting_pause(broker);
+		else if (errno != EINTR && errno != ECONNABORTED)
+			return;
+	}
+}
+
+int sessions_init(struct broker *broker)
+{
+	broker->sessions.retry = evtimer_new(broker->base, on_retry, broker);
+	return broker->sessions.retry ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+}
+
+void sessions_deinit(struct broker *broker)
+{
+	struct session *session, *next;
+
+	/* their grants stay: what a living process maps is not freed because the broker goes */
+	HASH_ITER(hh, broker->sessions.by_id, session, next)
+		session_free(session);
+	if (broker->sessions.retry)
+		event_free(broker->sessions.retry);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * show-json.h - broker-status --json: the status text, with what the reader found out beside it.
+ *
+ * The keys are those of broker/status-text.c and the ones added here; broker-status(1) documents them all, and
+ * a key's meaning never changes. Prints ASCII alone, so that no file can send control sequences to a terminal.
+ */
+#ifndef GPUB_SHOW_JSON_H
+#define GPUB_SHOW_JSON_H
+
+#include "show-read.h"
+
+/* One object on stdout. */
+void json_show(const struct shown *shown);
+
+/* An array of such objects. */
+void json_list(const struct shown *shown, size_t count);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status.c - see status.h */
+#include "status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker.h"
+#include "common/error.h"
+#include "common/size.h"
+#include "leftovers.h"
+#include "log.h"
+#include "status-text.h"
+
+#define TEXT_BEGIN 4096 /* the header has the first page */
+
+static const struct timeval soon = { .tv_usec = 50000 };
+
+uint64_t status_process_start(uint64_t pid, char *state)
+{
+	char path[40], text[1024], *field;
+	unsigned long long start;
+	ssize_t got = 0;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		got = read(fd, text, sizeof text - 1);
+		close(fd);
+	}
+	text[got > 0 ? got : 0] = 0;
+	/* the command in parentheses may hold anything; the fields that follow it cannot hold a ')' */
+	field = strrchr(text, ')');
+	if (!field || sscanf(field + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+					"%*d %llu",
+			     &start) != 1)
+		return 0;
+	if (state)
+		*state = field[2];
+	return start;
+}
+
+/* ---- the file ---- */
+
+static int file_create(struct status *status)
+{
+	status->fd = shm_open(status->name, O_RDWR | O_CREAT | O_EXCL, 0640);
+	if (status->fd < 0)
+		return -errno;
+	/* a cleaner may have seen the file before its lock, and removed it */
+	if (leftovers_lock(status->fd) || !leftovers_still_named(status->fd, status->name)) {
+		close(status->fd);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+static int write_header(struct status *status)
+{
+	return pwrite(status->fd, &status->header, sizeof status->header, 0) == sizeof status->header ? 0 : -errno;
+}
+
+int status_open(struct status *status, const char *instance)
+{
+	int error = -EAGAIN;
+
+	memset(status, 0, sizeof *status);
+	snprintf(status->name, sizeof status->name, STATUS_PREFIX "%s", instance);
+	leftovers_remove();
+	for (int tries = 0; error == -EAGAIN && tries < 10; tries++)
+		error = file_create(status);
+	if (error == -EEXIST)
+		return error_set(error, "a broker named '%s' runs already: choose another name", instance);
+	if (error)
+		return error_set(error, "the status file /dev/shm%s cannot be made: %s", status->name,
+				 strerror(-error));
+	status->header = (struct status_header){ .magic = STATUS_MAGIC,
+						 .format = STATUS_FORMAT,
+						 .pid = (uint64_t)getpid(),
+						 .start_time = status_process_start((uint64_t)getpid(), NULL) };
+	error = write_header(status);
+	if (error) {
+		status_close(status);
+		return error_set(error, "the status file cannot be written: %s", strerror(-error));
+	}
+	return 0;
+}
+
+void status_close(struct status *status)
+{
+	if (status->timer)
+		event_free(status->timer);
+	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
+	shm_unlink(status->name);
+	close(status->fd);
+}
+
+/* ---- the text ---- */
+
+/* Beside the last text, never over it: a reader may be in the middle of that one. */
+static uint64_t place_for(const struct status_header *header, size_t length)
+{
+	if (!header->length || TEXT_BEGIN + length <= header->offset)
+		return TEXT_BEGIN;
+	return size_round_up(header->offset + header->length, 4096);
+}
+
+static int write_text(struct status *status, const char *text, size_t length)
+{
+	struct status_header *header = &status->header;
+	uint64_t offset = place_for(header, length);
+
+	if (pwrite(status->fd, text, length, (off_t)offset) != (ssize_t)length)
+		return errno ? -errno : -ENOSPC;
+	header->offset = offset;
+	header->length = length;
+	header->sequence++;
+	crypto_generichash(header->checksum, sizeof header->checksum, (const uint8_t *)text, length, NULL, 0);
+	return write_header(status);
+}
+
+static void status_write(struct broker *broker)
+{
+	struct status *status = &broker->status;
+	char *text = status_text(broker);
+	int error = text ? write_text(status, text, strlen(text)) : -ENOMEM;
+
+	free(text);
+	if (error && !status->complained)
+		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
+	status->complained = error != 0;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *argument)
+{
+	struct broker *broker = argument;
+
+	(void)fd;
+	(void)what;
+	if (!broker->status.pending)
+		return;
+	broker->status.pending = false;
+	status_write(broker);
+	/* one more look after the pause: changes until then are gathered, and an idle broker sleeps */
+	evtimer_add(broker->status.timer, &soon);
+}
+
+int status_start(struct broker *broker)
+{
+	broker->status.timer = evtimer_new(broker->base, on_timer, broker);
+	if (!broker->status.timer)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	broker->status.pending = true;
+	on_timer(-1, 0, broker);
+	return 0;
+}
+
+/* The first change after a quiet time is written at the loop's next turn, the rest gathered. */
+void status_changed(struct broker *broker)
+{
+	static const struct timeval now = { 0 };
+
+	if (!broker->status.timer || broker->status.pending)
+		return;
+	broker->status.pending = true;
+	if (!evtimer_pending(broker->status.timer, NULL))
+		evtimer_add(broker->status.timer, &now);
+}

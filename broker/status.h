@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * status.h - the status file: the books as people may see them, in POSIX shared memory.
+ *
+ * "/gpubroker.<instance>", 0640: a header and a JSON text (docs: broker-status(1)). Owns the file and the
+ * lock that says that its broker lives. Written with pwrite on change, at most 20 times a second, each text
+ * beside the last one and the header last, so a reader always finds one whole text, also when the broker
+ * was stopped in the middle. Never mapped and never read back: nobody can hurt the broker through it.
+ * Never holds a key, a handle or a ticket.
+ */
+#ifndef GPUB_STATUS_H
+#define GPUB_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <event2/event.h>
+
+#include "common/name.h"
+
+#define STATUS_PREFIX "/gpubroker."
+#define STATUS_MAGIC  0x7574617473627067ull
+#define STATUS_FORMAT 1
+
+struct status_header {
+	uint64_t magic;
+	uint32_t format, reserved;
+	uint64_t sequence;
+	uint64_t offset, length; /* of the text; length without a zero */
+	uint64_t pid, start_time; /* of the broker; start_time in clock ticks since boot, as /proc/PID/stat */
+	uint8_t  checksum[8];    /* of the text: BLAKE2b, to notice a torn one */
+};
+
+struct broker;
+
+struct status {
+	int                  fd;
+	char                 name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
+	struct status_header header;
+	struct event        *timer;
+	bool                 pending, complained;
+};
+
+/*
+ * Makes the file and takes its lock, and removes what dead brokers left behind. -EEXIST: a living broker
+ * has this instance's name.
+ */
+int status_open(struct status *status, const char *instance);
+
+/* From here on the file follows the broker's books. */
+int status_start(struct broker *broker);
+
+/* The books changed: the file follows soon. */
+void status_changed(struct broker *broker);
+
+/* Removes the file. */
+void status_close(struct status *status);
+
+/* /proc/PID/stat's start time, 0 when there is no such process; *state gets its letter if not NULL. */
+uint64_t status_process_start(uint64_t pid, char *state);
+
+#endif

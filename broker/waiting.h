@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * waiting.h - requests that cannot be answered yet: acquires of a name that is not there, creates for which
+ * a device has no memory.
+ *
+ * Owns those requests and their timers. Acquires wait by name; creates wait in line, first come first
+ * served for each device, so that a large one is not starved by small ones. Knows sessions by id only: one
+ * that is gone when its turn comes is passed over.
+ */
+#ifndef GPUB_WAITING_H
+#define GPUB_WAITING_H
+
+#include "common/wire.h"
+#include "device/device.h"
+
+struct broker;
+struct buffer;
+
+struct waiting {
+	struct acquire_wait *acquires; /* list, oldest first */
+	struct create_wait  *creates[DEVICE_MAX];
+	unsigned             count;
+};
+
+/* Keeps an acquire until its name appears; refuses it with -ETIMEDOUT after acquire->timeout_ms. */
+int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire);
+
+/* The name is LIVE now: grants it to all who wait for it. */
+void waiting_wake_name(struct broker *broker, const char *name);
+
+/*
+ * Keeps a CREATING buffer in line for memory of its device. When memory came back and it is the first,
+ * retry() is called: the caller tries the device and then says waiting_create_failed(), which keeps its
+ * place, or waiting_create_over(). When its time is over, or its session gone, it leaves the line and
+ * expire() is called.
+ */
+struct create_hooks {
+	void (*retry)(void *context);
+	void (*expire)(void *context);
+};
+int waiting_create(struct broker *broker, unsigned device, uint64_t session, int timeout_ms,
+		   const struct create_hooks *hooks, void *context, struct create_wait **wait);
+void waiting_create_failed(struct create_wait *wait);
+void waiting_create_over(struct create_wait *wait);
+
+/* Is anybody in line for memory of that device? Newcomers then have to stand behind. */
+bool waiting_for_memory(const struct broker *broker, unsigned device);
+
+/* Memory came back on that device: the first in line tries again. */
+void waiting_wake_memory(struct broker *broker, unsigned device);
+
+/* The session is gone, or its id 0 all are: drops what it waits for. */
+void waiting_forget(struct broker *broker, uint64_t session);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* workers.c - see workers.h */
+#include "workers.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* Zeroed before anybody can be granted it (invariant 6); undone in reverse order. */
+static int job_allocate(const struct device *device, struct job *job)
+{
+	int error = device->allocate((int)job->device, job->span, &job->ptr);
+
+	if (error)
+		return error;
+	error = device->zero((int)job->device, job->ptr, job->span);
+	if (!error)
+		error = device->export_handle((int)job->device, job->ptr, &job->handle);
+	if (error)
+		device->release((int)job->device, job->ptr);
+	return error;
+}
+
+static void job_run(const struct device *device, struct job *job)
+{
+	job->error = job->kind == JOB_ALLOCATE ? job_allocate(device, job) :
+						 device->release((int)job->device, job->ptr);
+	if (job->error)
+		memcpy(job->text, error_text(), sizeof job->text);
+}
+
+static struct job *job_take(struct worker *worker)
+{
+	struct workers *workers = worker->workers;
+	struct job *job;
+
+	pthread_mutex_lock(&workers->lock);
+	while (!worker->first && !workers->stopping)
+		pthread_cond_wait(&worker->work, &workers->lock);
+	job = worker->first;
+	if (job) {
+		worker->first = job->next;
+		if (!worker->first)
+			worker->last = &worker->first;
+	}
+	pthread_mutex_unlock(&workers->lock);
+	return job;
+}
+
+static void job_hand_back(struct workers *workers, struct job *job)
+{
+	uint64_t one = 1;
+
+	job->next = NULL;
+	pthread_mutex_lock(&workers->lock);
+	*workers->done_last = job;
+	workers->done_last = &job->next;
+	pthread_mutex_unlock(&workers->lock);
+	/* the counter cannot overflow before the loop reads it, so this cannot fail */
+	if (write(workers->wake, &one, sizeof one) < 0)
+		abort();
+}
+
+static void *worker_main(void *argument)
+{
+	struct worker *worker = argument;
+	struct job *job;
+
+	while ((job = job_take(worker))) {
+		job_run(worker->workers->device, job);
+		job_hand_back(worker->workers, job);
+	}
+	return NULL;
+}
+
+static void on_woken(evutil_socket_t fd, short what, void *argument)
+{
+	struct workers *workers = argument;
+	struct job *job, *next;
+	uint64_t count;
+
+	(void)what;
+	if (read(fd, &count, sizeof count) < 0)
+		return;
+	pthread_mutex_lock(&workers->lock);
+	job = workers->done_first;
+	workers->done_first = NULL;
+	workers->done_last = &workers->done_first;
+	pthread_mutex_unlock(&workers->lock);
+	for (; job; job = next) {
+		next = job->next;
+		workers->pending--;
+		job->done(job);
+	}
+}
+
+/* Signals are the loop's business: threads start with all of them blocked. */
+static int worker_start(struct worker *worker)
+{
+	sigset_t all, old;
+	int error;
+
+	worker->last = &worker->first;
+	pthread_cond_init(&worker->work, NULL);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	error = pthread_create(&worker->thread, NULL, worker_main, worker);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -error;
+}
+
+int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned count)
+{
+	int error = -ENOMEM;
+
+	memset(workers, 0, sizeof *workers);
+	workers->device = device;
+	workers->done_last = &workers->done_first;
+	pthread_mutex_init(&workers->lock, NULL);
+	workers->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (workers->wake < 0)
+		return error_set(-errno, "no eventfd for the device threads: %m");
+	workers->woken = event_new(base, workers->wake, EV_READ | EV_PERSIST, on_woken, workers);
+	workers->worker = calloc(count, sizeof *workers->worker);
+	if (!workers->woken || event_add(workers->woken, NULL) || !workers->worker)
+		goto stop;
+	workers->count = count;
+	for (unsigned i = 0; i < count; i++) {
+		workers->worker[i].workers = workers;
+		workers->worker[i].device = i;
+		error = worker_start(&workers->worker[i]);
+		if (error)
+			goto stop;
+		workers->started++;
+	}
+	return 0;
+stop:
+	workers_stop(workers);
+	return error_set(error, "the device threads cannot start: %s", strerror(-error));
+}
+
+void workers_stop(struct workers *workers)
+{
+	struct job *job, *next;
+
+	pthread_mutex_lock(&workers->lock);
+	workers->stopping = true;
+	for (unsigned i = 0; i < workers->started; i++)
+		pthread_cond_signal(&workers->worker[i].work);
+	pthread_mutex_unlock(&workers->lock);
+	for (unsigned i = 0; i < workers->started; i++) {
+		pthread_join(workers->worker[i].thread, NULL);
+		pthread_cond_destroy(&workers->worker[i].work);
+	}
+	for (job = workers->done_first; job; job = next) {
+		next = job->next;
+		free(job);
+	}
+	if (workers->woken)
+		event_free(workers->woken);
+	close(workers->wake);
+	free(workers->worker);
+	pthread_mutex_destroy(&workers->lock);
+}
+
+void workers_submit(struct workers *workers, struct job *job)
+{
+	struct worker *worker = &workers->worker[job->device];
+
+	job->next = NULL;
+	workers->pending++;
+	pthread_mutex_lock(&workers->lock);
+	*worker->last = job;
+	worker->last = &job->next;
+	pthread_cond_signal(&worker->work);
+	pthread_mutex_unlock(&workers->lock);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * workers.h - one thread a device, which alone calls that device for the broker.
+ *
+ * Device calls take from microseconds to seconds; the control loop must never wait for one (invariant 5).
+ * The loop submits a job; the device's thread runs it; its done function runs in the loop again.
+ * Owns the threads, their queues, and a job from submission until done returns.
+ */
+#ifndef GPUB_WORKERS_H
+#define GPUB_WORKERS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <event2/event.h>
+
+#include "common/error.h"
+#include "device/device.h"
+
+enum job_kind { JOB_ALLOCATE, JOB_RELEASE };
+
+struct job {
+	enum job_kind        kind;
+	unsigned             device;
+	uint64_t             span; /* bytes, whole granules */
+	void                *ptr;  /* ALLOCATE: result; RELEASE: what */
+	struct device_handle handle;
+	int                  error; /* 0 or negative errno, with the sentence in text */
+	char                 text[ERROR_TEXT_MAX];
+	void (*done)(struct job *job); /* in the loop; frees the job */
+	void                *context, *subject; /* for done */
+	struct job          *next;
+};
+
+struct worker {
+	struct workers *workers;
+	pthread_t       thread;
+	unsigned        device;
+	struct job     *first, **last;
+	pthread_cond_t  work;
+};
+
+struct workers {
+	const struct device *device;
+	struct worker       *worker;
+	unsigned             count, started;
+	pthread_mutex_t      lock;
+	bool                 stopping;
+	struct job          *done_first, **done_last;
+	int                  wake; /* eventfd: something is done */
+	struct event        *woken;
+	unsigned             pending; /* submitted and not done; the loop's own */
+};
+
+int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned count);
+
+/* Runs what was submitted, then ends the threads. Results not yet taken are dropped. */
+void workers_stop(struct workers *workers);
+
+void workers_submit(struct workers *workers, struct job *job);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * heat.c - a worker of the heat simulation: the order in which things happen, and the closing report.
+ *
+ * A forked simulation in the small: each worker holds its rows of the grid in two buffers that the broker owns,
+ * and reads its neighbours' edge rows directly out of theirs. Worker i uses device i modulo their number.
+ *
+ * A worker that fails says why and ends at once, without gpub_disconnect(): to the broker, and through it to the
+ * other workers, it has died, which is what lets them stop instead of waiting for its rows.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "heat.h"
+
+/* Gives options the size of the image, or refuses a size that differs. */
+static int start_image(struct options *options, float **image)
+{
+	uint32_t ny, nx;
+
+	*image = NULL;
+	if (!options->input)
+		return 0;
+	if (image_read(options->input, &ny, &nx, image))
+		return -1;
+	if (options->ny && (options->ny != ny || options->nx != nx)) {
+		heat_refuse("--size %ux%u differs from %s, which is %ux%u (rows x columns); leave --size out",
+			    options->ny, options->nx, options->input, ny, nx);
+		return -1;
+	}
+	options->ny = ny;
+	options->nx = nx;
+	return 0;
+}
+
+static int start_check(const struct options *options)
+{
+	if (options->ny >= options->size)
+		return 0;
+	heat_refuse("a grid of %u rows cannot be spread over %u workers; take a larger --size or fewer workers", options->ny,
+		    options->size);
+	return -1;
+}
+
+static int start_client(struct heat *heat)
+{
+	unsigned rank = heat->options.rank;
+
+	if (gpub_connect(&heat->client, NULL))
+		return heat_fail("cannot reach the broker: %s", gpub_strerror_last());
+	if (gpub_device_count(heat->client, &heat->devices))
+		return heat_fail("cannot count the devices: %s", gpub_strerror_last());
+	if (gpub_set_device(heat->client, (int)(rank % (unsigned)heat->devices)))
+		return heat_fail("cannot use device %d: %s", (int)(rank % (unsigned)heat->devices), gpub_strerror_last());
+	if (gpub_stream_create(heat->client, GPUB_CURRENT, &heat->stream) ||
+	    gpub_stream_create(heat->client, GPUB_CURRENT, &heat->probe))
+		return heat_fail("cannot make a stream: %s", gpub_strerror_last());
+	return 0;
+}
+
+static int start_kernels(struct heat *heat)
+{
+	if (gpub_module_open(&heat->module, heat->client, heat->options.kernels) ||
+	    gpub_module_kernel(heat->module, "heat_step", &heat->step))
+		return heat_fail("cannot load the kernels: %s", gpub_strerror_last());
+	return 0;
+}
+
+/* Publishes before it does what may fail on this rank alone: from then on a failure is seen by the others. */
+static int start(struct heat *heat, float *image, struct output *output)
+{
+	float *initial;
+	int    result;
+
+	heat->own = field_share(heat->options.ny, heat->options.rank, heat->options.size);
+	heat->peers = calloc(heat->options.size, sizeof(*heat->peers));
+	if (!heat->peers)
+		return heat_fail("no memory for %u workers", heat->options.size);
+	initial = field_initial(&heat->options, heat->own, image);
+	free(image);
+	result = !initial || start_client(heat) || peers_publish(heat, initial);
+	free(initial);
+	if (result || (heat->options.rank == 0 && output_open(output, &heat->options)))
+		return -1;
+	return start_kernels(heat) || peers_meet(heat) ? -1 : 0;
+}
+
+static void finish(struct heat *heat)
+{
+	peers_leave(heat);
+	gpub_stream_destroy(heat->stream);
+	gpub_stream_destroy(heat->probe);
+	gpub_module_close(heat->module);
+	gpub_disconnect(heat->client);
+	free(heat->peers);
+}
+
+static void report_run(const struct heat *heat, bool host)
+{
+	const struct options *options = &heat->options;
+	double                cells = (double)options->ny * options->nx, steps = (double)options->steps;
+	unsigned              used = options->size < (unsigned)heat->devices ? options->size : (unsigned)heat->devices;
+
+	printf("grid:          %u x %u\n", options->ny, options->nx);
+	printf("steps:         %llu\n", (unsigned long long)options->steps);
+	printf("workers:       %u\n", options->size);
+	printf("devices:       %u (%s)\n", used, host ? "host" : "cuda");
+	if (options->steps) {
+		printf("time per step: %.2f us\n", 1e6 * heat->seconds / steps);
+		printf("cell updates:  %.4g per second\n", cells * steps / heat->seconds);
+	}
+}
+
+/* Where the field began as a mode the exact result is known; an image has none. */
+static int report_error(const struct options *options, const float *field)
+{
+	double error, bound = field_bound(options);
+
+	if (options->input) {
+		printf("initial field: %s\n", options->input);
+		return 0;
+	}
+	if (field_error(options, field, &error))
+		return -1;
+	printf("largest error: %.3g against the closed form of mode %u,%u (rounding allows %.3g)\n", error, options->m,
+	       options->n, bound);
+	if (!(error <= bound))
+		return heat_fail("the result is wrong: its largest error %.3g is above %.3g", error, bound);
+	return 0;
+}
+
+/* Rank 0, after the other workers were let go: nobody waits while files are written. */
+static int report(const struct heat *heat, bool host, const float *field, struct output *output)
+{
+	const struct options *options = &heat->options;
+	int                   result;
+
+	report_run(heat, host);
+	result = report_error(options, field);
+	if (output_write(output, options, field))
+		return -1;
+	if (options->dump)
+		printf("dump:          %s\n", options->dump);
+	if (options->png)
+		printf("picture:       %s\n", options->png);
+	if (fflush(stdout))
+		return heat_fail("cannot write the report to standard output");
+	return result;
+}
+
+/* No exit handlers: the stream may be parked in a wait, and nothing is to run behind the failure. */
+static _Noreturn void heat_die(void)
+{
+	fflush(NULL);
+	_exit(HEAT_FAILED);
+}
+
+int main(int argc, char **argv)
+{
+	struct heat   heat = { 0 };
+	struct output output;
+	float        *image, *field;
+	bool          host;
+	int           result;
+
+	switch (options_parse(&heat.options, argc, argv)) {
+	case OPTIONS_DONE:
+		return 0;
+	case OPTIONS_REFUSED:
+		return HEAT_REFUSED;
+	case OPTIONS_RUN:
+		break;
+	}
+	if (start_image(&heat.options, &image) || start_check(&heat.options)) {
+		free(image);
+		return HEAT_REFUSED;
+	}
+	if (start(&heat, image, &output) || solver_run(&heat) || solver_gather(&heat, &field))
+		heat_die();
+	host = heat.peers[heat.options.rank].buffer[0].device == GPUB_HOST;
+	finish(&heat);
+	result = field ? report(&heat, host, field, &output) : 0;
+	free(field);
+	return result ? HEAT_FAILED : 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * heat.h - what the files of the heat example share.
+ *
+ * heat is one worker of a simulation: rank RANK of SIZE, as broker-run(1) says in GPUBROKER_RANK and
+ * GPUBROKER_SIZE. The files, in the order in which a run passes through them:
+ *
+ *   options.c   the command line and the environment
+ *   image.c     the initial field from a PNG or PGM file
+ *   field.c     the initial field from a formula, the exact solution, the error and its bound
+ *   peers.c     the workers' buffers: made, found and awaited by name
+ *   solver.c    the steps, and the gathering of the result on rank 0
+ *   output.c    the result as raw floats and as a picture
+ *   progress.c  everything that goes to stderr
+ *
+ * Functions that return int give 0, or -1 after they have said on stderr, in one sentence, what went wrong.
+ */
+#ifndef HEAT_H
+#define HEAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "gpubroker.h"
+
+#define HEAT_R        0.2         /* of the explicit step: stable up to 0.25 */
+#define HEAT_SIDE_MAX (1u << 20)  /* rows or columns of a grid, at most */
+#define HEAT_RANKS    1024u       /* workers, at most */
+
+enum { HEAT_FAILED = 1, HEAT_REFUSED = 2 }; /* exit statuses, beside 0 */
+
+struct options {
+	uint32_t    ny, nx; /* rows, columns; 0 until something gave them */
+	uint64_t    steps;
+	uint32_t    m, n;       /* half waves of the initial field, down and across */
+	bool        has_mode;   /* given, not the default */
+	const char *input;      /* image with the initial field, or NULL: the formula */
+	const char *dump, *png; /* where the result goes, or NULL */
+	const char *kernels;    /* the module, as gpub_module_open() takes it */
+	unsigned    timeout_s;  /* how long to wait for another worker to show up */
+	unsigned    rank, size;
+};
+
+/* The rows of one rank. */
+struct share {
+	uint32_t first, rows;
+};
+
+/* Leases on one worker's two buffers; client is NULL in one that is not held. */
+struct peer {
+	gpub_lease buffer[2];
+};
+
+struct heat {
+	struct options options;
+	struct share   own;
+	gpub_client   *client;
+	void          *stream;
+	void          *probe;   /* a second stream, to ask the device whether it still works */
+	gpub_module   *module;
+	gpub_kernel    step;
+	struct peer   *peers;   /* one a rank; which of them are held: peers.c */
+	int            devices; /* that this process can use */
+	double         seconds; /* that the steps took, on rank 0 */
+};
+
+/* ---- options.c ---- */
+enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_REFUSED };
+
+enum options_result options_parse(struct options *options, int argc, char **argv);
+
+/* ---- image.c ---- */
+
+/* Reads a grayscale image into *pixels (rows * columns values in 0..1, for the caller to free). */
+int image_read(const char *path, uint32_t *rows, uint32_t *columns, float **pixels);
+
+/* ---- field.c ---- */
+struct share field_share(uint32_t rows, unsigned rank, unsigned size);
+
+/* Rows share of the initial field, by the formula, or taken from image (the whole field) if it is not NULL. */
+float *field_initial(const struct options *options, struct share share, const float *image);
+
+/* The largest difference to the exact solution after options->steps, over the whole field; NAN if it has one. */
+int field_error(const struct options *options, const float *field, double *error);
+
+/* What rounding to float can add up to in that many steps. */
+double field_bound(const struct options *options);
+
+/* ---- peers.c ---- */
+
+/*
+ * The values that timelines take. Buffer 0 of a worker: published, with its initial field; then, once the worker
+ * has met all it needs, the number of steps done. Buffer 1 of rank 0 says that it has the result.
+ */
+#define PEER_PUBLISHED  1u
+#define PEER_STEP(done) ((uint64_t)(done) + 2)
+#define PEER_GATHERED   2u
+
+int peers_publish(struct heat *heat, const float *initial);
+int peers_meet(struct heat *heat);
+int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value, unsigned timeout_s);
+
+/* 1: that timeline is at least value; 0: not yet, its writer lives or ended well; -1: its writer is dead. */
+int peer_reached(const struct heat *heat, unsigned rank, unsigned which, uint64_t value, uint64_t *reached);
+void peers_leave(struct heat *heat);
+
+/* ---- solver.c ---- */
+int solver_run(struct heat *heat);
+
+/* After solver_run(): the whole field on rank 0, NULL elsewhere, once nobody needs this worker's buffers. */
+int solver_gather(struct heat *heat, float **field);
+
+/* ---- output.c ---- */
+
+/* Opened before the steps, so that a path that cannot be written is known at once. */
+struct output {
+	FILE *dump, *png;
+};
+
+int output_open(struct output *output, const struct options *options);
+int output_write(struct output *output, const struct options *options, const float *field);
+
+/* ---- progress.c ---- */
+void heat_name(unsigned rank); /* before anything else here: who speaks */
+int heat_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void heat_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void progress_show(const struct options *options, uint64_t done, double seconds);
+void progress_end(void);
+double heat_now(void); /* seconds on a clock that never jumps */
+void heat_nap(double seconds);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peers.c - the workers' buffers: each makes its own two, finds the others' by name, and watches their timelines.
+ *
+ * Owns the leases in heat->peers, all held from peers_meet() to peers_leave(): a rank holds its own buffers
+ * (to read and write), those of the ranks above and below it, and rank 0's buffer 1; rank 0 holds everybody's.
+ *
+ * The buffers are ephemeral: the broker takes their names away when their worker's session ends. That is safe
+ * because every lease is taken before anybody may end (see solver_gather()), and useful because a name that
+ * is gone tells of a worker that ended before its first signal, when its timeline had no writer to die yet.
+ * For the same reason nothing waits on the device for a timeline before its first value was seen from here.
+ * Never unlinks, never frees.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "heat.h"
+
+#define NAME_SIZE 32 /* "heat/RANK/0" */
+
+static const char *peer_name(char *text, unsigned rank, unsigned which)
+{
+	snprintf(text, NAME_SIZE, "heat/%u/%u", rank, which);
+	return text;
+}
+
+/* ---- this worker's own ---- */
+
+static int peer_create(struct heat *heat, unsigned which)
+{
+	gpub_lease *lease = &heat->peers[heat->options.rank].buffer[which];
+	gpub_spec   spec = GPUB_SPEC_INIT;
+	char        name[NAME_SIZE];
+
+	spec.flags = GPUB_TIMELINE | GPUB_EPHEMERAL;
+	spec.size = (uint64_t)heat->own.rows * heat->options.nx * sizeof(float);
+	spec.device = GPUB_CURRENT;
+	if (gpub_create(heat->client, peer_name(name, heat->options.rank, which), &spec))
+		return heat_fail("cannot create the buffer %s: %s", name, gpub_strerror_last());
+	if (gpub_acquire(heat->client, name, GPUB_READ | GPUB_WRITE, 0, lease))
+		return heat_fail("cannot acquire the buffer %s: %s", name, gpub_strerror_last());
+	return 0;
+}
+
+/* The first signal makes this session the timeline's writer: from then on its death is seen by the others. */
+int peers_publish(struct heat *heat, const float *initial)
+{
+	struct peer *own = &heat->peers[heat->options.rank];
+	uint64_t     size = (uint64_t)heat->own.rows * heat->options.nx * sizeof(float);
+
+	if (peer_create(heat, 0) || peer_create(heat, 1))
+		return -1;
+	if (gpub_copy_on(heat->client, own->buffer[0].ptr, initial, size, heat->stream) ||
+	    gpub_signal_on(&own->buffer[0], PEER_PUBLISHED, heat->stream) ||
+	    gpub_signal_on(&own->buffer[1], PEER_PUBLISHED, heat->stream) || gpub_stream_sync(heat->stream))
+		return heat_fail("cannot fill the first buffer: %s", gpub_strerror_last());
+	return 0;
+}
+
+/* ---- the others' ---- */
+
+static bool peer_needed(const struct heat *heat, unsigned rank, unsigned which)
+{
+	unsigned own = heat->options.rank;
+
+	if (rank == own)
+		return false;
+	return own == 0 || rank + 1 == own || rank == own + 1 || (rank == 0 && which == 1);
+}
+
+static int peer_acquire(struct heat *heat, unsigned rank, unsigned which, double deadline)
+{
+	double left = deadline - heat_now();
+	char   name[NAME_SIZE];
+	int    result;
+
+	peer_name(name, rank, which);
+	result = gpub_acquire(heat->client, name, GPUB_READ, left > 0 ? (int)(left * 1000) + 1 : 0,
+			      &heat->peers[rank].buffer[which]);
+	if (result == -ETIMEDOUT || result == -ENOENT)
+		return heat_fail("worker %u did not make its buffer %s within %u s: it failed, or never started", rank,
+				 name, heat->options.timeout_s);
+	if (result)
+		return heat_fail("cannot acquire %s of worker %u: %s", name, rank, gpub_strerror_last());
+	return 0;
+}
+
+static int peers_acquire(struct heat *heat)
+{
+	double deadline = heat_now() + heat->options.timeout_s;
+
+	for (unsigned rank = 0; rank < heat->options.size; rank++)
+		for (unsigned which = 0; which < 2; which++)
+			if (peer_needed(heat, rank, which) && peer_acquire(heat, rank, which, deadline))
+				return -1;
+	return 0;
+}
+
+static int peers_await(struct heat *heat)
+{
+	for (unsigned rank = 0; rank < heat->options.size; rank++)
+		for (unsigned which = 0; which < 2; which++)
+			if (peer_needed(heat, rank, which) &&
+			    peer_await(heat, rank, which, PEER_PUBLISHED, heat->options.timeout_s))
+				return -1;
+	return 0;
+}
+
+/* The signal tells that nobody's name is needed here any more; without steps it is all that holds the others. */
+int peers_meet(struct heat *heat)
+{
+	if (peers_acquire(heat) || peers_await(heat))
+		return -1;
+	if (gpub_signal_on(&heat->peers[heat->options.rank].buffer[0], PEER_STEP(0), heat->stream) ||
+	    gpub_stream_sync(heat->stream))
+		return heat_fail("cannot tell the other workers to begin: %s", gpub_strerror_last());
+	return 0;
+}
+
+/* ---- timelines, looked at from the CPU ---- */
+
+int peer_reached(const struct heat *heat, unsigned rank, unsigned which, uint64_t value, uint64_t *reached)
+{
+	int result = gpub_timeline(&heat->peers[rank].buffer[which], reached);
+
+	if (result == -EOWNERDEAD)
+		return heat_fail("worker %u died: the field cannot be finished without its rows", rank);
+	if (result)
+		return heat_fail("cannot read the timeline of worker %u: %s", rank, gpub_strerror_last());
+	return *reached >= value;
+}
+
+/* 1: the session that made the buffer has ended; 0: it lives; -1: the broker cannot be asked. */
+static int peer_gone(const struct heat *heat, unsigned rank, unsigned which)
+{
+	gpub_info info = { .struct_size = sizeof(info) };
+	char      name[NAME_SIZE];
+	int       result = gpub_stat(heat->client, peer_name(name, rank, which), &info);
+
+	if (result == -ENOENT)
+		return 1;
+	return result ? heat_fail("cannot look at %s: %s", name, gpub_strerror_last()) : 0;
+}
+
+/* Quick at first, since that is how a step ends, then gentle: 64 workers may share two processors. */
+static void peer_nap(unsigned looks)
+{
+	heat_nap(looks < 32 ? 20e-6 : looks < 128 ? 500e-6 : 5e-3);
+}
+
+/* timeout_s 0: for as long as that worker lives. */
+int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value, unsigned timeout_s)
+{
+	double   deadline = heat_now() + timeout_s;
+	uint64_t at;
+
+	for (unsigned looks = 0;; looks++) {
+		int gone = looks % 64 == 63 ? peer_gone(heat, rank, which) : 0; /* before the look at its value */
+		int reached = gone < 0 ? -1 : peer_reached(heat, rank, which, value, &at);
+
+		if (reached)
+			return reached > 0 ? 0 : -1;
+		if (gone)
+			return heat_fail("worker %u ended before its part was done", rank);
+		if (timeout_s && heat_now() > deadline)
+			return heat_fail("worker %u did not begin within %u s", rank, timeout_s);
+		peer_nap(looks);
+	}
+}
+
+void peers_leave(struct heat *heat)
+{
+	for (unsigned rank = 0; rank < heat->options.size; rank++)
+		for (unsigned which = 0; which < 2; which++)
+			if (heat->peers[rank].buffer[which].client)
+				gpub_return(&heat->peers[rank].buffer[which]);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * solver.c - the time steps, ordered on the device, and the gathering of the result.
+ *
+ * Step k (1, 2, ...) reads the field of step k-1 from the buffers number (k-1) % 2, this worker's own and the
+ * edge rows of the workers above and below, and writes buffer k % 2. The timeline of a worker's buffer 0
+ * counts: PEER_STEP(0) is "the initial field is there", PEER_STEP(k) "step k is done". On its one stream a
+ * worker queues, for each step,
+ *     wait until the worker above, and the one below, are at PEER_STEP(k-1);  the kernel;  signal PEER_STEP(k)
+ * and that orders both directions:
+ *   - what step k reads: the neighbour's buffer (k-1) % 2 is complete, since its step k-1 is done;
+ *   - what step k overwrites: buffer k % 2 holds step k-2, which the neighbours read in their step k-1: done too.
+ * So two neighbours are never more than one step apart, and nothing but the device waits.
+ *
+ * The CPU runs ahead of the device by QUEUE_DEPTH steps at most. When it is that far it does not block in a
+ * synchronisation but naps and looks: at its own timeline for the progress, and at its neighbours' for death.
+ * A dead neighbour's waits are released by the broker, so the steps behind them compute nonsense; whoever sees
+ * -EOWNERDEAD therefore stops, without disconnecting, and so carries the news on to its own neighbours. If
+ * the broker dies as well there is nobody to release a wait, but every look says so and ends this worker.
+ *
+ * Owns nothing; holds no lease itself.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "heat.h"
+#include "kernels/kernels.h"
+
+#define QUEUE_DEPTH 128u  /* steps; three commands each */
+#define STALL       1.0   /* seconds without a step after which the device is asked whether it still works */
+#define NAP_LEAST   20e-6 /* seconds */
+#define NAP_MOST    20e-3
+
+/* What step k launches; one for even k, one for odd. */
+struct stride {
+	float       *next;
+	const float *now, *above, *below;
+	uint32_t     rows, columns;
+	float        r;
+};
+
+struct solver {
+	struct heat  *heat;
+	struct stride stride[2];
+	double        began, moved; /* when the steps began, when the last one was seen to end */
+	uint64_t      done;
+};
+
+/* ---- queueing ---- */
+
+static const float *row_above(const struct heat *heat, unsigned which)
+{
+	unsigned     rank = heat->options.rank;
+	struct share share;
+
+	if (rank == 0)
+		return NULL;
+	share = field_share(heat->options.ny, rank - 1, heat->options.size);
+	return (const float *)heat->peers[rank - 1].buffer[which].ptr + (size_t)(share.rows - 1) * heat->options.nx;
+}
+
+static const float *row_below(const struct heat *heat, unsigned which)
+{
+	unsigned rank = heat->options.rank;
+
+	return rank + 1 < heat->options.size ? heat->peers[rank + 1].buffer[which].ptr : NULL;
+}
+
+static struct stride solver_stride(const struct heat *heat, unsigned target)
+{
+	const struct peer *own = &heat->peers[heat->options.rank];
+
+	return (struct stride){
+		.next = own->buffer[target].ptr,
+		.now = own->buffer[!target].ptr,
+		.above = row_above(heat, !target),
+		.below = row_below(heat, !target),
+		.rows = heat->own.rows,
+		.columns = heat->options.nx,
+		.r = (float)HEAT_R,
+	};
+}
+
+static int step_wait(const struct heat *heat, unsigned rank, uint64_t k)
+{
+	return gpub_wait_on(&heat->peers[rank].buffer[0], PEER_STEP(k - 1), heat->stream);
+}
+
+static int step_launch(const struct heat *heat, struct stride *stride)
+{
+	gpub_launch_config config = heat_grid(stride->rows, stride->columns, heat->stream);
+	void              *args[] = { &stride->next,  &stride->now,     &stride->above, &stride->below,
+				      &stride->rows,  &stride->columns, &stride->r };
+
+	return gpub_launch(heat->step, &config, args);
+}
+
+static int step_queue(struct solver *solver, uint64_t k)
+{
+	const struct heat *heat = solver->heat;
+	unsigned           rank = heat->options.rank;
+
+	if ((rank > 0 && step_wait(heat, rank - 1, k)) || (rank + 1 < heat->options.size && step_wait(heat, rank + 1, k)) ||
+	    step_launch(heat, &solver->stride[k % 2]) ||
+	    gpub_signal_on(&heat->peers[rank].buffer[0], PEER_STEP(k), heat->stream))
+		return heat_fail("cannot queue step %llu: %s", (unsigned long long)k, gpub_strerror_last());
+	return 0;
+}
+
+/* ---- watching ---- */
+
+/* A device that failed advances nothing and says nothing; it answers any call with its error. */
+static int solver_probe(struct solver *solver)
+{
+	static float       cell; /* outlives the copy */
+	const struct heat *heat = solver->heat;
+	const void        *from = heat->peers[heat->options.rank].buffer[0].ptr;
+
+	if (gpub_copy_on(heat->client, &cell, from, sizeof(cell), heat->probe) || gpub_stream_sync(heat->probe))
+		return heat_fail("the device failed: %s", gpub_strerror_last());
+	return 0;
+}
+
+/* Reads the progress, then the neighbours: a wait that was released by a death is seen in this order. */
+static int solver_look(struct solver *solver)
+{
+	struct heat *heat = solver->heat;
+	unsigned     rank = heat->options.rank;
+	uint64_t     at, done, other;
+
+	if (peer_reached(heat, rank, 0, PEER_STEP(0), &at) < 0)
+		return -1;
+	done = at - PEER_STEP(0);
+	if ((rank > 0 && peer_reached(heat, rank - 1, 0, 0, &other) < 0) ||
+	    (rank + 1 < heat->options.size && peer_reached(heat, rank + 1, 0, 0, &other) < 0))
+		return -1;
+	if (done > solver->done)
+		solver->moved = heat_now();
+	solver->done = done;
+	progress_show(&heat->options, done, heat_now() - solver->began);
+	return 0;
+}
+
+/* Half of what the steps in between should take. */
+static void solver_nap(const struct solver *solver, uint64_t target)
+{
+	double nap = NAP_LEAST;
+
+	if (solver->done > 0)
+		nap = (heat_now() - solver->began) / (double)solver->done * (double)(target - solver->done) / 2;
+	heat_nap(nap < NAP_LEAST ? NAP_LEAST : nap > NAP_MOST ? NAP_MOST : nap);
+}
+
+static int solver_drain(struct solver *solver, uint64_t target)
+{
+	for (;;) {
+		if (solver_look(solver))
+			return -1;
+		if (solver->done >= target)
+			return 0;
+		if (heat_now() - solver->moved > STALL) {
+			if (solver_probe(solver))
+				return -1;
+			solver->moved = heat_now();
+		}
+		solver_nap(solver, target);
+	}
+}
+
+/* A neighbour that ended in good order, but too early, released our waits as well. */
+static int solver_confirm(const struct heat *heat, unsigned rank)
+{
+	uint64_t at; /* one less than this worker reached: what its last wait was for */
+	int      reached = peer_reached(heat, rank, 0, PEER_STEP(heat->options.steps) - 1, &at);
+
+	if (reached < 0)
+		return -1;
+	return reached ? 0 : heat_fail("worker %u ended before its last step", rank);
+}
+
+/* Rank 0 only: until every worker has done that many steps. */
+static int solver_everybody(struct heat *heat, uint64_t done)
+{
+	for (unsigned rank = 1; rank < heat->options.size; rank++)
+		if (peer_await(heat, rank, 0, PEER_STEP(done), 0))
+			return -1;
+	return 0;
+}
+
+static int solver_finish(struct solver *solver)
+{
+	struct heat *heat = solver->heat;
+	unsigned     rank = heat->options.rank;
+
+	if (solver_drain(solver, heat->options.steps))
+		return -1;
+	if (gpub_stream_sync(heat->stream))
+		return heat_fail("the device failed: %s", gpub_strerror_last());
+	if ((rank > 0 && solver_confirm(heat, rank - 1)) ||
+	    (rank + 1 < heat->options.size && solver_confirm(heat, rank + 1)))
+		return -1;
+	return rank == 0 ? solver_everybody(heat, heat->options.steps) : 0;
+}
+
+/* Rank 0 first waits for the slowest to be ready, so that its clock measures steps and not starts. */
+int solver_run(struct heat *heat)
+{
+	struct solver solver = { .heat = heat, .stride = { solver_stride(heat, 0), solver_stride(heat, 1) } };
+
+	if (heat->options.rank == 0 && solver_everybody(heat, 0))
+		return -1;
+	solver.began = solver.moved = heat_now();
+	for (uint64_t k = 1; k <= heat->options.steps; k++) {
+		if (k > solver.done + QUEUE_DEPTH && solver_drain(&solver, k - QUEUE_DEPTH / 2))
+			return -1;
+		if (step_queue(&solver, k))
+			return -1;
+	}
+	if (solver_finish(&solver))
+		return -1;
+	heat->seconds = heat_now() - solver.began;
+	progress_end();
+	return 0;
+}
+
+/* ---- gathering ---- */
+
+static int gather_copy(struct heat *heat, float *field)
+{
+	const struct options *options = &heat->options;
+
+	for (unsigned rank = 0; rank < options->size; rank++) {
+		struct share share = field_share(options->ny, rank, options->size);
+
+		if (gpub_copy_on(heat->client, field + (size_t)share.first * options->nx,
+				 heat->peers[rank].buffer[options->steps % 2].ptr,
+				 (uint64_t)share.rows * options->nx * sizeof(float), heat->stream))
+			return heat_fail("cannot fetch the rows of worker %u: %s", rank, gpub_strerror_last());
+	}
+	if (gpub_signal_on(&heat->peers[0].buffer[1], PEER_GATHERED, heat->stream) || gpub_stream_sync(heat->stream))
+		return heat_fail("cannot fetch the result: %s", gpub_strerror_last());
+	return 0;
+}
+
+/*
+ * Rank 0, which holds leases on all buffers and has seen all ranks finish, copies them out and then says so on
+ * its second timeline; the others stay until they see that. Nobody waits for a rank that waits for it, so the
+ * end cannot deadlock; and when rank 0 has the result every rank is through with its neighbours' timelines or
+ * finds them complete, so that whoever leaves first cannot be taken for dead.
+ */
+int solver_gather(struct heat *heat, float **field)
+{
+	size_t cells = (size_t)heat->options.ny * heat->options.nx;
+
+	*field = NULL;
+	if (heat->options.rank != 0)
+		return peer_await(heat, 0, 1, PEER_GATHERED, 0);
+	*field = malloc(cells * sizeof(**field));
+	if (!*field)
+		return heat_fail("no memory for the whole field, %zu bytes", cells * sizeof(**field));
+	return gather_copy(heat, *field);
+}

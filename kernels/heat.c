@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * heat.c - one step of the heat equation, the host twin of heat.cu: change both or none.
+ *
+ * Rows inside the domain run through a loop that gcc turns into vector code; the rows and columns where the
+ * domain ends take their zeros one by one. Both use heat_cell(), so that the split of the grid over workers
+ * cannot change a bit of the result.
+ */
+#include <stddef.h>
+
+#include "gpubroker-host.h"
+#include "kernels.h"
+
+#ifdef __FAST_MATH__
+#error "-ffast-math would give other bits than CUDA does"
+#endif
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+static inline float heat_cell(float u, float north, float south, float west, float east, float r)
+{
+	float sum = (north + south) + (west + east);
+
+	return u + r * (sum - 4.0f * u);
+}
+
+/* Any cell of a row; north or south may be NULL: the outside is 0. */
+static void heat_edge(float *next, const float *now, const float *north, const float *south, size_t columns, size_t j,
+		      float r)
+{
+	float west = j > 0 ? now[j - 1] : 0.0f;
+	float east = j + 1 < columns ? now[j + 1] : 0.0f;
+
+	next[j] = heat_cell(now[j], north ? north[j] : 0.0f, south ? south[j] : 0.0f, west, east, r);
+}
+
+/* The cells of a row that have all four neighbours. */
+static void heat_inside(float *restrict next, const float *restrict now, const float *restrict north,
+			const float *restrict south, size_t columns, float r)
+{
+	for (size_t j = 1; j + 1 < columns; j++)
+		next[j] = heat_cell(now[j], north[j], south[j], now[j - 1], now[j + 1], r);
+}
+
+static void heat_row(float *next, const float *now, const float *north, const float *south, size_t columns, float r)
+{
+	heat_edge(next, now, north, south, columns, 0, r);
+	if (north && south)
+		heat_inside(next, now, north, south, columns, r);
+	else
+		for (size_t j = 1; j + 1 < columns; j++)
+			heat_edge(next, now, north, south, columns, j, r);
+	heat_edge(next, now, north, south, columns, columns - 1, r);
+}
+
+static void heat_step(const gpub_launch_config *config, void **args)
+{
+	float *next = *(float **)args[0];
+	const float *now = *(const float **)args[1];
+	const float *north = *(const float **)args[2], *below = *(const float **)args[3];
+	size_t rows = *(uint32_t *)args[4], columns = *(uint32_t *)args[5];
+	float r = *(float *)args[6];
+
+	(void)config;
+	if (columns == 0)
+		return;
+	for (size_t i = 0; i < rows; i++) {
+		const float *row = now + i * columns;
+
+		heat_row(next + i * columns, row, north, i + 1 < rows ? row + columns : below, columns, r);
+		north = row;
+	}
+}
+
+GPUB_HOST_KERNEL(heat_step, heat_step, sizeof(float *), sizeof(float *), sizeof(float *), sizeof(float *),
+		 sizeof(uint32_t), sizeof(uint32_t), sizeof(float));

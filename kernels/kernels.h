@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernels.h - the kernels of the module "kernels": their parameters, and the grids they want.
+ *
+ * Each kernel exists twice, as CUDA (NAME.cu) and as host twin (NAME.c), and both give the same bytes: the
+ * same float operations in the same order, each rounded to nearest, none contracted into a fused
+ * multiply-add, subnormals kept. So nothing here may be compiled with -use_fast_math, -ftz or -ffast-math.
+ *
+ * This header is read by CUDA, by the host twins and by programs that launch the kernels. It owns nothing.
+ * args[i] of gpub_launch() points to the i-th parameter, in the order and of the types given here. Pointers
+ * are device pointers (gpub_lease.ptr and offsets into it). Every kernel but spin's is right for any grid
+ * (it strides over what the grid leaves out); the helpers below give the fast ones.
+ *
+ *   heat_step(float *next, const float *now, const float *north, const float *south,
+ *             uint32_t rows, uint32_t columns, float r)
+ *       One explicit step of the heat equation on rows x columns cells, row-major, without padding:
+ *       next = now + r ((north + south) + (west + east) - 4 now). north and south are the rows above the
+ *       first and below the last, columns cells each, or NULL where the domain ends and the outside is 0.
+ *       next overlaps none of the others. Grid: heat_grid().
+ *
+ *   pack_rows(uint32_t *packed, const uint32_t *strided, uint64_t rows, uint64_t columns, uint64_t stride)
+ *   unpack_rows(uint32_t *strided, const uint32_t *packed, uint64_t rows, uint64_t columns, uint64_t stride)
+ *       Copy rows of columns 4-byte elements that begin stride elements apart (stride >= columns) to or
+ *       from rows without gaps. columns = 1 is a column of a matrix. What lies between the rows stays as it
+ *       is. Grid: linear_grid(rows * columns).
+ *
+ *   axpy(float *y, const float *x, float a, uint64_t count)
+ *       y = a x + y for count elements; x may be y. Grid: linear_grid(count).
+ *
+ *   fill(uint32_t *words, uint32_t value, uint64_t count)
+ *       count 4-byte words become value. Grid: linear_grid(count).
+ *
+ *   checksum(uint64_t *sum, const void *data, uint64_t size)
+ *       Adds the checksum of size bytes at data (8-byte aligned) to *sum, which the caller zeroes before: the
+ *       sum modulo 2^64 of checksum_word() over the data's 8-byte words, the last one padded with zeros.
+ *       Sums commute, so grid, order and device do not matter. Not a defence against an adversary.
+ *       Grid: linear_grid(size / 8 + 1).
+ *
+ *   late_write(uint64_t *word, uint64_t value, uint64_t milliseconds)
+ *       Keeps the device busy that long, then writes value to *word. Grid: single_grid().
+ *
+ *   managed_increment(uint64_t amount)
+ *       Adds amount to the module's __managed__ variable kernels_managed_counter (uint64_t, 0 at first;
+ *       a global of the shared object on the host device). Grid: single_grid().
+ */
+#ifndef GPUB_KERNELS_H
+#define GPUB_KERNELS_H
+
+#include <stdint.h>
+
+#include "gpubroker.h"
+
+#ifdef __CUDACC__
+#define KERNELS_INLINE static __host__ __device__ inline
+#else
+#define KERNELS_INLINE static inline
+#endif
+
+#define LINEAR_BLOCK 256u     /* threads of a block that walks an array */
+#define LINEAR_GRID  65536ull /* blocks at most: enough to fill any device */
+#define HEAT_BLOCK   128u     /* threads of a block, side by side in one row */
+#define HEAT_STRIP   8u       /* rows that one thread walks down, keeping three in registers */
+#define HEAT_GRID_Y  65535ull /* CUDA's limit in that direction */
+
+/* What one 8-byte word of the data, the index-th, adds to its checksum (the finaliser of splitmix64). */
+KERNELS_INLINE uint64_t checksum_word(uint64_t word, uint64_t index)
+{
+	uint64_t x = word + (index + 1) * 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+KERNELS_INLINE uint64_t kernels_blocks(uint64_t count, uint64_t each, uint64_t most)
+{
+	uint64_t blocks = count / each + (count % each != 0);
+
+	if (blocks == 0)
+		return 1;
+	return blocks < most ? blocks : most;
+}
+
+/* One thread in all, on the current device. */
+KERNELS_INLINE gpub_launch_config single_grid(void *stream)
+{
+	gpub_launch_config config = GPUB_LAUNCH_INIT;
+
+	config.stream = stream;
+	return config;
+}
+
+/* For kernels over count elements. */
+KERNELS_INLINE gpub_launch_config linear_grid(uint64_t count, void *stream)
+{
+	gpub_launch_config config = single_grid(stream);
+
+	config.block[0] = LINEAR_BLOCK;
+	config.grid[0] = (uint32_t)kernels_blocks(count, LINEAR_BLOCK, LINEAR_GRID);
+	return config;
+}
+
+/* For heat_step over rows x columns cells. */
+KERNELS_INLINE gpub_launch_config heat_grid(uint32_t rows, uint32_t columns, void *stream)
+{
+	gpub_launch_config config = single_grid(stream);
+
+	config.block[0] = HEAT_BLOCK;
+	config.grid[0] = (uint32_t)kernels_blocks(columns, HEAT_BLOCK, UINT32_MAX);
+	config.grid[1] = (uint32_t)kernels_blocks(rows, HEAT_STRIP, HEAT_GRID_Y);
+	return config;
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * acquire.c - the slow path of an acquire: asks the broker, or waits for another thread that does.
+ *
+ * One thread sends for a buffer (REQUESTED), all others wait for its record to change. The service thread
+ * opens the handle. A record whose buffer was unlinked is set aside for the closer, and the name gets a new
+ * one. Owns nothing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "client.h"
+#include "lease.h"
+
+#define GRACE_MS 10000 /* beyond a timeout that the broker itself keeps: it is stopped or overloaded then */
+
+struct wanted {
+	const char     *name;
+	struct table_key key;
+	unsigned        rights;
+	int             timeout_ms;
+	struct timespec deadline, last; /* the caller's, and when not even an answer is waited for any more */
+};
+
+struct timespec client_deadline(int64_t milliseconds)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += milliseconds / 1000;
+	t.tv_nsec += milliseconds % 1000 * 1000000;
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
+	}
+	return t;
+}
+
+static int remaining_ms(const struct wanted *wanted)
+{
+	struct timespec now = client_deadline(0);
+	int64_t left = (wanted->deadline.tv_sec - now.tv_sec) * 1000 +
+		       (wanted->deadline.tv_nsec - now.tv_nsec) / 1000000;
+
+	if (wanted->timeout_ms <= 0)
+		return wanted->timeout_ms;
+	return left > 1 ? (int)left : 1;
+}
+
+static int refuse_late(const struct wanted *wanted)
+{
+	return error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wanted->name, wanted->timeout_ms);
+}
+
+/* Sends for the record and waits for the answer. The lock is given up meanwhile. */
+static int request(struct gpub_client *client, struct record *record, const struct wanted *wanted)
+{
+	struct wire_message message;
+	int error;
+
+	record->request = ++client->next_number;
+	wire_init(&message, WIRE_ACQUIRE, record->request);
+	memcpy(message.acquire.name, wanted->key.word, wanted->key.words * 8);
+	message.acquire.rights = wanted->rights;
+	message.acquire.device = wanted->key.index;
+	message.acquire.timeout_ms = remaining_ms(wanted);
+	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_REQUESTED));
+	pthread_mutex_unlock(&client->lock);
+	error = call_send(client, &message);
+	pthread_mutex_lock(&client->lock);
+	/* when the broker is gone, the service thread is about to release the record */
+	(void)error;
+	while (record->request == message.request &&
+	       RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED) {
+		error = record_wait(client, record, wanted->timeout_ms < 0 ? NULL : &wanted->last);
+		if (error == -ETIMEDOUT && record->request == message.request)
+			return refuse_late(wanted);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Another thread's request for a name that may not exist: whoever must not wait asks on its own. */
+static int name_exists(struct gpub_client *client, const struct wanted *wanted)
+{
+	gpub_info info = { .struct_size = sizeof info };
+	int error;
+
+	pthread_mutex_unlock(&client->lock);
+	error = gpub_stat(client, wanted->name, &info);
+	pthread_mutex_lock(&client->lock);
+	return error;
+}
+
+/* Whatever it was refused, that was the other's request: then this thread asks itself. */
+static int join(struct gpub_client *client, struct record *record, const struct wanted *wanted)
+{
+	int error = wanted->timeout_ms ? 0 : name_exists(client, wanted);
+
+	if (error)
+		return error;
+	if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_REQUESTED)
+		return 0;
+	error = record_wait(client, record,
+			    wanted->timeout_ms < 0 ? NULL :
+			    wanted->timeout_ms     ? &wanted->deadline :
+						     &wanted->last);
+	if (error == -ECONNRESET)
+		return error;
+	return error == -ETIMEDOUT && remaining_ms(wanted) <= 1 ? refuse_late(wanted) : 0;
+}
+
+/* Done: 0 and the lease. -EAGAIN: look again. */
+static int take_open(struct gpub_client *client, struct record *record, const struct wanted *wanted,
+		     gpub_lease *lease)
+{
+	uint64_t token;
+	int error = record_hold(record, &token);
+
+	if (error == -EAGAIN) {
+		error = record_grow(client, record);
+		return error ? error : -EAGAIN;
+	}
+	if (error) { /* its buffer was unlinked: the closer's from now on */
+		record_detach(client, record);
+		return -EAGAIN;
+	}
+	if (wanted->rights & ~record->rights) {
+		lease_undo(client, token);
+		return error_set(-EACCES, "the mode of '%s' refuses these rights to this user", wanted->name);
+	}
+	lease_fill(lease, client, record, wanted->rights, token);
+	return 0;
+}
+
+/* One step towards the lease; -EAGAIN: the next step. Locked. */
+static int step(struct gpub_client *client, const struct wanted *wanted, gpub_lease *lease)
+{
+	uint64_t version;
+	struct record *record = table_find(&client->table, &wanted->key, &version);
+	int error;
+
+	if (atomic_load(&client->guard->state) != CLIENT_OPEN)
+		return client_check_slow(client);
+	if (!record) {
+		record = record_bind(client, wanted->name, wanted->key.index);
+		error = record ? request(client, record, wanted) : -ENOMEM;
+		return error ? error : -EAGAIN;
+	}
+	switch (RECORD_STATE(atomic_load(&record->mapping))) {
+	case RECORD_OPEN:
+		return take_open(client, record, wanted, lease);
+	case RECORD_REQUESTED:
+		error = join(client, record, wanted);
+		return error ? error : -EAGAIN;
+	default: /* being closed: soon gone, or open again */
+		error = record_wait(client, record, NULL);
+		return error ? error : -EAGAIN;
+	}
+}
+
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
+		 gpub_lease *lease)
+{
+	struct wanted wanted = { .name = name, .rights = rights, .timeout_ms = timeout_ms };
+	int error = table_key_make(&client->table, &wanted.key, name, index);
+
+	if (error)
+		return error;
+	wanted.deadline = client_deadline(timeout_ms > 0 ? timeout_ms : 0);
+	wanted.last = client_deadline((timeout_ms > 0 ? timeout_ms : 0) + (int64_t)GRACE_MS);
+	pthread_mutex_lock(&client->lock);
+	do
+		error = step(client, &wanted, lease);
+	while (error == -EAGAIN);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}

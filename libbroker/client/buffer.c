@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buffer.c - gpub_create, gpub_unlink, gpub_stat: what is asked of the broker. Owns nothing. */
+#include <errno.h>
+#include <string.h>
+
+#include "client.h"
+#include "common/name.h"
+
+static int spec_check(const gpub_spec *spec)
+{
+	if (!spec)
+		return error_set(-EINVAL, "there is no spec: start from GPUB_SPEC_INIT");
+	if (spec->struct_size != sizeof *spec)
+		return error_set(-EINVAL, "the spec's struct_size is %u where this library knows %zu: start from "
+					  "GPUB_SPEC_INIT",
+				 spec->struct_size, sizeof *spec);
+	if (spec->reserved || spec->timeout_ms < -1)
+		return error_set(-EINVAL, "the spec has reserved bits set, or a timeout below -1");
+	if (spec->flags & ~(GPUB_EPHEMERAL | GPUB_TIMELINE) || spec->mode & ~0777u)
+		return error_set(-EINVAL, "the spec has unknown flags or mode bits: use GPUB_EPHEMERAL, "
+					  "GPUB_TIMELINE, and a mode up to 0777");
+	if (!spec->size)
+		return error_set(-EINVAL, "a buffer has at least 1 byte");
+	return 0;
+}
+
+static int create_once(struct gpub_client *client, const char *name, const gpub_spec *spec, int index,
+		       int timeout_ms)
+{
+	struct wire_message request, reply;
+
+	wire_init(&request, WIRE_CREATE, 0);
+	strcpy(request.create.name, name);
+	request.create.size = spec->size;
+	request.create.device = (uint32_t)index;
+	request.create.mode = spec->mode;
+	request.create.flags = spec->flags;
+	request.create.timeout_ms = timeout_ms;
+	return call_broker(client, &request, &reply, NULL);
+}
+
+int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec)
+{
+	int error = client_check(client), index;
+
+	if (!error)
+		error = spec_check(spec);
+	if (!error)
+		error = name_check(name);
+	if (error)
+		return error;
+	index = client_device_index(client, spec->device);
+	if (index < 0)
+		return index;
+	error = create_once(client, name, spec, index, 0);
+	if (error != -ENOMEM)
+		return error;
+	/* what this process keeps mapped for nothing may be what is missing */
+	error = client_close_idle(client, true);
+	return error ? error : create_once(client, name, spec, index, spec->timeout_ms);
+}
+
+static int name_request(struct gpub_client *client, enum wire_type type, const char *name,
+			struct wire_message *reply)
+{
+	struct wire_message request;
+	int error = client_check(client);
+
+	if (!error)
+		error = name_check(name);
+	if (error)
+		return error;
+	wire_init(&request, type, 0);
+	strcpy(request.name.name, name);
+	return call_broker(client, &request, reply, NULL);
+}
+
+int gpub_unlink(gpub_client *client, const char *name)
+{
+	struct wire_message reply;
+
+	return name_request(client, WIRE_UNLINK, name, &reply);
+}
+
+int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
+{
+	struct wire_message reply;
+	const struct wire_info *answer = &reply.info;
+	int error;
+
+	if (!info || info->struct_size != sizeof *info)
+		return error_set(-EINVAL, "there is no gpub_info, or its struct_size is not set to its size");
+	error = name_request(client, WIRE_STAT, name, &reply);
+	if (error)
+		return error;
+	if (answer->device >= client->board.header->devices)
+		return error_set(-EPROTO, "the broker's answer makes no sense");
+	*info = (gpub_info){ .struct_size = sizeof *info,
+			     .flags = answer->flags,
+			     .size = answer->size,
+			     .generation = answer->generation,
+			     .device = client->ordinal_of[answer->device],
+			     .mode = answer->mode,
+			     .owner = answer->owner,
+			     .state = answer->state,
+			     .grants = answer->grants };
+	strcpy(info->name, name);
+	memcpy(info->device_uuid, client->board.header->device[answer->device].uuid, sizeof info->device_uuid);
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * call.c - round trips: a request goes out on the caller's thread, its reply comes in on the service thread.
+ *
+ * Owns the list of calls under way. Never reads the socket: that is service.c's alone.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "common/socket.h"
+
+int call_send(struct gpub_client *client, const struct wire_message *message)
+{
+	if (socket_send(client->sock, message, -1, 0))
+		return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
+	return 0;
+}
+
+static void call_remove(struct gpub_client *client, struct call *call)
+{
+	struct call **link = &client->calls;
+
+	while (*link != call)
+		link = &(*link)->next;
+	*link = call->next;
+}
+
+static bool client_lost(const struct gpub_client *client)
+{
+	return atomic_load(&client->guard->state) == CLIENT_LOST;
+}
+
+static int call_wait(struct gpub_client *client, struct call *call, const struct wire_message *request)
+{
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	call->next = client->calls;
+	client->calls = call;
+	pthread_mutex_unlock(&client->lock);
+	error = call_send(client, request);
+	pthread_mutex_lock(&client->lock);
+	while (!error && !call->done && !client_lost(client))
+		pthread_cond_wait(&client->changed, &client->lock);
+	call_remove(client, call);
+	pthread_mutex_unlock(&client->lock);
+	if (!error && !call->done)
+		error = error_set(-ECONNRESET, "the broker went away before it answered: connect to a new one");
+	return error;
+}
+
+int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd)
+{
+	struct call call = { .fd = -1 };
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	call.number = request->request = ++client->next_number;
+	pthread_mutex_unlock(&client->lock);
+	error = call_wait(client, &call, request);
+	if (fd)
+		*fd = call.fd;
+	else if (call.fd >= 0)
+		close(call.fd);
+	if (error)
+		return error;
+	if (call.reply.type == WIRE_REFUSED)
+		return error_set(call.reply.refused.error, "%s", call.reply.refused.text);
+	*reply = call.reply;
+	return 0;
+}

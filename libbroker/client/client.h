@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h - the library's own view of a connection: what a gpub_client is made of, and who touches it how.
+ *
+ * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> socket
+ *                      socket -> service.c (one thread, the only reader) -> record.c -> waiting callers
+ *
+ * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock
+ * is never held across a device call or a send.
+ */
+#ifndef GPUB_CLIENT_H
+#define GPUB_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "common/board.h"
+#include "common/error.h"
+#include "common/wire.h"
+#include "device/device.h"
+#include "gpubroker.h"
+#include "record.h"
+#include "slot.h"
+#include "table.h"
+
+/* A page that a fork wipes, so a child finds CLIENT_FORKED without a system call (madvise(2), WIPEONFORK). */
+enum client_state { CLIENT_FORKED = 0, CLIENT_OPEN, CLIENT_LOST, CLIENT_ENDED };
+
+struct client_guard {
+	_Atomic uint32_t state;
+};
+
+/* A round trip that a caller waits for. */
+struct call {
+	uint64_t            number;
+	bool                done;
+	struct wire_message reply;
+	int                 fd; /* that came with it, now the caller's; -1 none; -EMFILE no room for it */
+	struct call        *next;
+};
+
+struct gpub_client {
+	struct client_guard *guard;
+	const struct device *device;
+	int                  sock;
+	uint8_t             *key; /* sodium_malloc'd; the service thread's */
+	uint64_t             session;
+	struct board         board;
+	int                  index_of[DEVICE_MAX];   /* ordinal here -> the broker's index, or -1 */
+	int                  ordinal_of[DEVICE_MAX]; /* the broker's index -> ordinal here, or -1 */
+	int                  devices;                /* ordinals in index_of */
+	_Atomic unsigned     flags;
+
+	pthread_mutex_t      lock;
+	pthread_cond_t       changed; /* a record or a call changed state */
+	pthread_t            service;
+	bool                 leaving; /* disconnect is under way: grants that still come are given back */
+	uint64_t             next_number;
+	struct call         *calls;
+
+	struct table         table; /* (name, device) -> record */
+	struct record_pool   records;
+	struct slot_pool     slots;
+	struct timeline_map *timelines;
+	struct gpub_client  *next; /* in fork.c's list of open ones, or of recycled ones */
+};
+
+/*
+ * 0 where the client may be used; -ECHILD in a forked child, -ECONNRESET when the broker is gone, -ESTALE
+ * after disconnect, -EINVAL for NULL; each with its sentence.
+ */
+int client_check_slow(const struct gpub_client *client);
+
+static inline int client_check(const struct gpub_client *client)
+{
+	if (client && atomic_load_explicit(&client->guard->state, memory_order_relaxed) == CLIENT_OPEN)
+		return 0;
+	return client_check_slow(client);
+}
+
+/* The broker's index of an ordinal or GPUB_CURRENT; negative errno. */
+int client_device_index(struct gpub_client *client, int ordinal);
+
+/* CLOCK_MONOTONIC, milliseconds from now. */
+struct timespec client_deadline(int64_t milliseconds);
+
+/* ---- call.c: round trips ---- */
+
+/*
+ * Sends the request (its number is filled in) and waits for the reply. 0 and *reply, or the errno and the
+ * sentence that the broker refused with. fd: NULL, or where a descriptor that came is put (-1: none came).
+ */
+int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd);
+
+/* Sends without waiting for anything. */
+int call_send(struct gpub_client *client, const struct wire_message *message);
+
+/* ---- service.c ---- */
+
+int service_start(struct gpub_client *client);
+
+/* ---- acquire.c: the slow path ---- */
+
+/* Holds the buffer of that name for a device, asking the broker where needed. */
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
+		 gpub_lease *lease);
+
+/* ---- close.c ---- */
+
+/*
+ * Closes one OPEN record unless a lease holds it (-EBUSY, all as before). wait: for returns in stream order
+ * that have not landed yet. Called with the lock held; gives it up meanwhile. -EIO: it stays CLOSING for ever.
+ */
+int record_close(struct gpub_client *client, struct record *record, bool wait);
+
+/* All records that no lease holds. The first real error, else 0. */
+int client_close_idle(struct gpub_client *client, bool wait);
+
+/* ---- timeline-map.c ---- */
+
+struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t serial, int fd);
+
+/* ---- fork.c ---- */
+
+/* A client structure: recycled where one was disconnected, for leases may still point to it. */
+struct gpub_client *client_alloc(void);
+void client_recycle(struct gpub_client *client);
+/* From now on a forked child lets go of this client. */
+int fork_guard(struct gpub_client *client);
+void fork_unguard(struct gpub_client *client);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * close.c - gives mappings back: gpub_trim, gpub_disconnect, and the background closer.
+ *
+ * A close is behind the device work of every lease of its record (invariant 2), and CLOSED is sent after the
+ * mapping is gone and before the record can stand for anything else. Closing waits for the process's kernels
+ * (facts.md), so it happens only in calls that say so. A mapping that fails to close is kept for ever, and
+ * with it the grant. Owns nothing.
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "common/socket.h"
+
+#define LAND_POLL_US 50
+
+/* CLOSING was seen by nobody as the end: acquires that waited go on as before. */
+static int close_revert(struct gpub_client *client, struct record *record, uint64_t mapping)
+{
+	atomic_store(&record->mapping, mapping);
+	pthread_cond_broadcast(&client->changed);
+	return -EBUSY;
+}
+
+/* Until every return in stream order has landed. -EBUSY: a lease holds it. Locked; given up meanwhile. */
+static int wait_idle(struct gpub_client *client, struct record *record, bool wait)
+{
+	bool held;
+	int error = 0;
+
+	for (unsigned looks = 1; !record_idle(record, &held); looks++) {
+		if (held || !wait)
+			return -EBUSY;
+		pthread_mutex_unlock(&client->lock);
+		usleep(LAND_POLL_US);
+		/* a device that has failed will never write the word */
+		if (looks % 256 == 0)
+			error = client->device->check(record->ordinal);
+		pthread_mutex_lock(&client->lock);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static void send_closed(struct gpub_client *client, uint64_t grant)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_CLOSED, 0);
+	message.grant_id.grant = grant;
+	call_send(client, &message); /* a broker that is gone needs no telling */
+}
+
+int record_close(struct gpub_client *client, struct record *record, bool wait)
+{
+	uint64_t mapping = atomic_load(&record->mapping);
+	uint64_t grant = RECORD_GRANT(mapping);
+	int error;
+
+	if (RECORD_STATE(mapping) != RECORD_OPEN)
+		return -EBUSY;
+	atomic_store(&record->mapping, RECORD_MAPPING(grant, RECORD_CLOSING));
+	/* an acquirer stores its hold, then looks for CLOSING; we the other way round: one of us sees */
+	atomic_thread_fence(memory_order_seq_cst);
+	error = wait_idle(client, record, wait);
+	if (error) {
+		close_revert(client, record, mapping);
+		return error;
+	}
+	pthread_mutex_unlock(&client->lock);
+	error = client->device->close(record->ordinal, record->base);
+	if (!error)
+		send_closed(client, grant);
+	pthread_mutex_lock(&client->lock);
+	if (error)
+		record_strand(client, record, error, error_text());
+	else
+		record_release(client, record, 0, NULL);
+	return error;
+}
+
+int client_close_idle(struct gpub_client *client, bool wait)
+{
+	struct record *record;
+	int first = 0, error;
+
+	pthread_mutex_lock(&client->lock);
+	for (record = client->records.all; record; record = record->next) {
+		if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_OPEN)
+			continue;
+		error = record_close(client, record, wait);
+		if (error && error != -EBUSY && !first)
+			first = error;
+	}
+	pthread_mutex_unlock(&client->lock);
+	return first;
+}
+
+int gpub_trim(gpub_client *client)
+{
+	int error = client_check(client);
+
+	return error ? error : client_close_idle(client, true);
+}
+
+/* ---- disconnect ---- */
+
+static void drop_all_holds(struct gpub_client *client)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	client->leaving = true;
+	for (record = client->records.all; record; record = record->next)
+		record_drop_holds(record);
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* Nothing of this client can be used in the child, and nothing in it is the child's to close. */
+static bool client_inherited(const struct gpub_client *client)
+{
+	return atomic_load(&client->guard->state) == CLIENT_FORKED;
+}
+
+static void say_leave(struct gpub_client *client)
+{
+	struct wire_message request, reply;
+
+	wire_init(&request, WIRE_LEAVE, 0);
+	call_broker(client, &request, &reply, NULL);
+}
+
+void gpub_disconnect(gpub_client *client)
+{
+	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
+		return;
+	drop_all_holds(client);
+	client_close_idle(client, true);
+	if (atomic_load(&client->guard->state) == CLIENT_OPEN)
+		say_leave(client);
+	pthread_join(client->service, NULL);
+	atomic_store(&client->guard->state, CLIENT_ENDED);
+	fork_unguard(client);
+	close(client->sock);
+	sodium_free(client->key);
+	client->key = NULL;
+	board_unmap(&client->board);
+	client_recycle(client);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connect.c - gpub_connect: finds the broker, trusts it or not, greets it, and sets up the client.
+ *
+ * The broker's identity comes from the kernel (SO_PEERCRED) and from who may write the socket's directory.
+ * Owns the order of setting up, and undoes it in reverse. gpub_disconnect is close.c's.
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "common/socket.h"
+
+#define DEFAULT_SOCKET   "unix:/run/gpubroker/socket" /* a system brokerd's */
+#define GREETING_SECONDS 30
+
+/* ---- finding and trusting ---- */
+
+/* The environment, then a brokerd of this user, then the system's. */
+static int address_find(const char *given, char address[SOCKET_ADDRESS_SIZE])
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+	if (!given)
+		given = getenv("GPUBROKER");
+	if (given) {
+		if (strlen(given) >= SOCKET_ADDRESS_SIZE)
+			return error_set(-EINVAL, "the broker's address is too long");
+		strcpy(address, given);
+		return 0;
+	}
+	if (runtime && strlen(runtime) < 80) {
+		sprintf(address, "unix:%s/gpubroker/socket", runtime);
+		if (!access(address + 5, F_OK))
+			return 0;
+	}
+	strcpy(address, DEFAULT_SOCKET);
+	if (access(address + 5, F_OK))
+		return error_set(-ENOENT, "no broker is known: start the program under broker-run, set GPUBROKER "
+					  "to unix:PATH, or start brokerd");
+	return 0;
+}
+
+/* Whoever may write the directory could put a socket of his own there. */
+static int directory_check(const char *path, uid_t server)
+{
+	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char *slash;
+	struct stat st;
+
+	strcpy(directory, path);
+	slash = strrchr(directory, '/');
+	if (!slash)
+		strcpy(directory, ".");
+	else
+		slash[slash == directory] = 0;
+	if (stat(directory, &st))
+		return error_set(-errno, "the socket's directory %s cannot be looked at: %m", directory);
+	if ((st.st_uid && st.st_uid != server) || st.st_mode & (S_IWGRP | S_IWOTH))
+		return error_set(-EPERM, "others than the broker's user may write the socket's directory %s: keep the "
+					 "socket in one that only that user can write",
+				 directory);
+	return 0;
+}
+
+static int server_check(int sock, const char *path)
+{
+	struct ucred server;
+	socklen_t size = sizeof server;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
+		return error_set(-errno, "the server cannot be identified: %m");
+	if (server.uid && server.uid != geteuid())
+		return error_set(-EPERM, "the server at %s runs as uid %u, neither this user nor root: it is not "
+					 "trusted",
+				 path, server.uid);
+	return directory_check(path, server.uid);
+}
+
+static int socket_open(struct gpub_client *client, const char *given)
+{
+	char address[SOCKET_ADDRESS_SIZE];
+	struct sockaddr_un sun;
+	int error = address_find(given, address);
+
+	if (!error)
+		error = socket_address(address, &sun);
+	if (error)
+		return error;
+	client->sock = socket_connect(&sun);
+	if (client->sock < 0)
+		return client->sock;
+	error = server_check(client->sock, sun.sun_path);
+	if (error)
+		close(client->sock);
+	return error;
+}
+
+/* ---- greeting ---- */
+
+static bool under_mps(void)
+{
+	const char *directory = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	char path[200];
+
+	snprintf(path, sizeof path, "%s/control", directory ? directory : "/tmp/nvidia-mps");
+	return !access(path, F_OK);
+}
+
+static int expect(int sock, enum wire_type type, struct wire_message *message, int *fd)
+{
+	struct socket_extra extra;
+	int error = socket_receive(sock, message, &extra, fd != NULL, 0);
+
+	if (error == -EAGAIN)
+		return error_set(-ETIMEDOUT, "the broker does not answer within %d seconds", GREETING_SECONDS);
+	if (error)
+		return error;
+	if (fd)
+		*fd = extra.fd;
+	if (message->type == WIRE_REFUSED)
+		return error_set(-EPROTO, "the broker refuses this process: %s", message->refused.text);
+	if (message->type != type)
+		return error_set(-EPROTO, "the broker answered with %s", wire_type_name(message->type));
+	return 0;
+}
+
+static int greet(struct gpub_client *client)
+{
+	struct timeval patience = { .tv_sec = GREETING_SECONDS }, none = { 0 };
+	struct wire_message message, hello;
+	int board = -1, error;
+
+	setsockopt(client->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	error = expect(client->sock, WIRE_CHALLENGE, &message, NULL);
+	if (error)
+		return error;
+	wire_init(&hello, WIRE_HELLO, 0);
+	hello.hello = message.hello;
+	hello.hello.flags = under_mps() ? WIRE_HELLO_MPS : 0;
+	error = socket_send(client->sock, &hello, -1, 0);
+	if (!error)
+		error = expect(client->sock, WIRE_WELCOME, &message, &board);
+	if (!error) {
+		client->session = message.welcome.session;
+		memcpy(client->key, message.welcome.key, WIRE_KEY_SIZE);
+		error = board >= 0 ? board_map(&client->board, board) :
+				     error_set(-EMFILE, "no descriptor is left in this process for the board");
+	}
+	sodium_memzero(&message, sizeof message);
+	if (board >= 0)
+		close(board);
+	setsockopt(client->sock, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+	return error;
+}
+
+/* ---- devices ---- */
+
+/* A device has different ordinals in different processes; its UUID is one (facts.md). */
+static int devices_match(struct gpub_client *client)
+{
+	struct device_info info;
+	int count = client->device->count(), found = 0, index, error;
+
+	for (int i = 0; i < DEVICE_MAX; i++)
+		client->index_of[i] = client->ordinal_of[i] = -1;
+	client->devices = count < DEVICE_MAX ? count : DEVICE_MAX;
+	for (int ordinal = 0; ordinal < client->devices; ordinal++) {
+		error = client->device->info(ordinal, &info);
+		if (error)
+			return error;
+		index = board_find_device(&client->board, info.uuid);
+		if (index < 0)
+			continue;
+		client->index_of[ordinal] = index;
+		client->ordinal_of[index] = ordinal;
+		found++;
+	}
+	return found ? 0 : error_set(-ENODEV, "this process sees none of the broker's devices: check "
+					      "CUDA_VISIBLE_DEVICES on both sides");
+}
+
+static int device_begin(struct gpub_client *client)
+{
+	const struct board_header *board = client->board.header;
+	struct device_setup setup = { .owner = false, .host_count = board->devices };
+	int error;
+
+	client->device = board->device_kind == DEVICE_HOST ? &device_host : device_cuda;
+	if (!client->device)
+		return error_set(-ENODEV, "the broker serves CUDA devices and this library was built without CUDA");
+	error = client->device->start(&setup);
+	return error ? error : devices_match(client);
+}
+
+int client_device_index(struct gpub_client *client, int ordinal)
+{
+	if (ordinal == GPUB_CURRENT)
+		ordinal = client->device->current();
+	if (ordinal < 0 || ordinal >= client->devices || client->index_of[ordinal] < 0)
+		return error_set(-ENODEV, "there is no device %d here that the broker serves too", ordinal);
+	return client->index_of[ordinal];
+}
+
+/* ---- all of it ---- */
+
+static int client_begin(struct gpub_client *client, const char *address)
+{
+	int error = socket_open(client, address);
+
+	if (error)
+		return error;
+	error = greet(client);
+	if (!error)
+		error = device_begin(client);
+	if (error)
+		goto close_socket;
+	error = fork_guard(client);
+	if (error)
+		goto close_socket;
+	atomic_store(&client->guard->state, CLIENT_OPEN);
+	error = service_start(client);
+	if (error)
+		goto unguard;
+	return 0;
+unguard:
+	fork_unguard(client);
+close_socket:
+	board_unmap(&client->board);
+	close(client->sock);
+	return error;
+}
+
+int gpub_connect(gpub_client **result, const char *address)
+{
+	struct gpub_client *client;
+	int error;
+
+	if (!result)
+		return error_set(-EINVAL, "there is no place for the client: pass the address of a pointer");
+	if (sodium_init() < 0)
+		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
+	client = client_alloc();
+	if (!client)
+		return error_set(-ENOMEM, "out of memory for a client");
+	error = client_begin(client, address);
+	if (error) {
+		sodium_free(client->key);
+		client->key = NULL;
+		client_recycle(client);
+		return error;
+	}
+	*result = client;
+	return 0;
+}
+
+int gpub_set_flags(gpub_client *client, unsigned flags)
+{
+	int error = client_check(client);
+
+	if (!error && flags & ~GPUB_BACKGROUND_CLOSE)
+		error = error_set(-EINVAL, "unknown flags: GPUB_BACKGROUND_CLOSE is the only one");
+	if (!error)
+		atomic_store(&client->flags, flags);
+	return error;
+}
+
+int gpub_device_count(gpub_client *client, int *count)
+{
+	int error = client_check(client), usable = 0;
+
+	if (error)
+		return error;
+	if (!count)
+		return error_set(-EINVAL, "there is no place for the count: pass the address of an int");
+	for (int i = 0; i < client->devices; i++)
+		usable += client->index_of[i] >= 0;
+	*count = usable;
+	return 0;
+}
+
+int gpub_set_device(gpub_client *client, int device)
+{
+	int error = client_check(client), index;
+
+	if (error)
+		return error;
+	index = client_device_index(client, device);
+	return index < 0 ? index : client->device->set_current(device);
+}
+
+const char *gpub_strerror_last(void)
+{
+	return error_text();
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fork.c - what a fork does to clients, and the memory that client structures live in.
+ *
+ * A forked child must not use its parent's client, and must not keep it alive either: the broker takes the
+ * parent for dead only when nobody holds its socket and its GPU descriptors any more (invariant 9). So the
+ * child lets go of both, and wipes the keys. The guard page tells the child without a system call, also when
+ * it was made without atfork handlers (vfork, clone). Client structures are recycled, never freed: a stale
+ * lease must find one. Owns the list of clients. Makes no CUDA call.
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client.h"
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpub_client *open_clients, *recycled;
+static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
+
+int client_check_slow(const struct gpub_client *client)
+{
+	if (!client)
+		return error_set(-EINVAL, "there is no client: pass one that gpub_connect() made");
+	switch ((enum client_state)atomic_load(&client->guard->state)) {
+	case CLIENT_OPEN:
+		return 0;
+	case CLIENT_LOST:
+		return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
+	case CLIENT_ENDED:
+		return error_set(-ESTALE, "this client was disconnected: connect anew");
+	default:
+		return error_set(-ECHILD, "this client belongs to the parent of this process: connect anew here");
+	}
+}
+
+/* ---- structures ---- */
+
+static struct client_guard *guard_make(void)
+{
+	void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return NULL;
+	madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK);
+	return page;
+}
+
+static struct gpub_client *client_new(void)
+{
+	struct gpub_client *client = calloc(1, sizeof *client);
+	pthread_condattr_t attributes;
+
+	if (!client)
+		return NULL;
+	client->guard = guard_make();
+	if (!client->guard || table_init(&client->table)) {
+		free(client);
+		return NULL;
+	}
+	pthread_mutex_init(&client->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&client->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	return client;
+}
+
+struct gpub_client *client_alloc(void)
+{
+	struct gpub_client *client;
+
+	pthread_mutex_lock(&list_lock);
+	client = recycled;
+	if (client)
+		recycled = client->next;
+	pthread_mutex_unlock(&list_lock);
+	if (!client)
+		client = client_new();
+	if (!client)
+		return NULL;
+	client->key = sodium_malloc(WIRE_KEY_SIZE);
+	if (!client->key) {
+		client_recycle(client);
+		return NULL;
+	}
+	client->leaving = false;
+	client->next_number = 0;
+	atomic_store(&client->flags, 0);
+	atomic_store(&client->guard->state, CLIENT_ENDED);
+	return client;
+}
+
+void client_recycle(struct gpub_client *client)
+{
+	pthread_mutex_lock(&list_lock);
+	client->next = recycled;
+	recycled = client;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- forks ---- */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&list_lock);
+}
+
+static void after_fork_parent(void)
+{
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* The GPU's descriptors first, then the socket: when the broker sees the hang-up, the rest is gone. */
+static void after_fork_child(void)
+{
+	struct gpub_client *client;
+
+	for (client = open_clients; client; client = client->next) {
+		client->device->child_after_fork();
+		close(client->sock);
+		sodium_memzero(client->key, WIRE_KEY_SIZE);
+	}
+	open_clients = recycled = NULL; /* theirs are the parent's; leases to them find a wiped guard */
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void handlers_install(void)
+{
+	pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+int fork_guard(struct gpub_client *client)
+{
+	pthread_once(&handlers_once, handlers_install);
+	pthread_mutex_lock(&list_lock);
+	client->next = open_clients;
+	open_clients = client;
+	pthread_mutex_unlock(&list_lock);
+	return 0;
+}
+
+void fork_unguard(struct gpub_client *client)
+{
+	struct gpub_client **link = &open_clients;
+
+	pthread_mutex_lock(&list_lock);
+	while (*link && *link != client)
+		link = &(*link)->next;
+	if (*link)
+		*link = client->next;
+	pthread_mutex_unlock(&list_lock);
+}

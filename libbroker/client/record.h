@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record.h - what this process knows of one buffer on one device: its grant, its mapping, its slots.
+ *
+ * mapping is the M of design.md, "The protocol": grant << 2 | state in one word. A hold that was published
+ * and then found OPEN pins everything else here: the closer goes CLOSING first and looks at the slots after
+ * that. Records are recycled for other buffers but never freed, for stale leases lead to them.
+ */
+#ifndef GPUB_RECORD_H
+#define GPUB_RECORD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "common/error.h"
+#include "common/name.h"
+#include "slot.h"
+
+struct gpub_client;
+
+enum record_state { RECORD_NONE = 0, RECORD_REQUESTED, RECORD_OPEN, RECORD_CLOSING };
+
+#define RECORD_MAPPING(grant, state) ((uint64_t)(grant) << 2 | (uint64_t)(state))
+#define RECORD_STATE(mapping)        ((enum record_state)((mapping) & 3))
+#define RECORD_GRANT(mapping)        ((mapping) >> 2)
+
+#define NAME_WORDS    (NAME_SIZE / 8)
+#define SLOT_BLOCKS   10 /* of 8, 16, 32 ... slots */
+#define SLOTS_FIRST   8u
+
+/* A block of adjacent slots. */
+struct slot_block {
+	struct slot *slot;
+	uint32_t     index; /* of slot[0] */
+};
+
+struct record {
+	_Atomic uint64_t mapping;
+
+	/* fixed while OPEN or CLOSING */
+	const _Atomic uint64_t *word; /* W: the buffer's word in the board */
+	uint64_t                live; /* what it says while the buffer is live */
+	void                   *base, *ptr; /* the mapping; the buffer in it */
+	uint64_t                size, serial;
+	uint32_t                rights, flags;
+	int32_t                 ordinal, lease_device;
+	struct timeline_map    *timeline;
+
+	/* the slots: blocks are added, never removed */
+	_Atomic uint32_t  blocks, cursor; /* cursor: where a free slot was found last, a hint */
+	struct slot_block block[SLOT_BLOCKS];
+
+	/* the key: changed under the table's sequence lock */
+	_Atomic uint64_t name[NAME_WORDS];
+	_Atomic uint32_t index; /* the broker's index of the device it is opened on */
+	uint64_t         hash;
+
+	/* under the client's lock */
+	uint64_t       request;  /* REQUESTED: the number of its ACQUIRE */
+	struct waiter *waiters;  /* callers that wait for it to change */
+	bool           attached; /* in the table */
+	bool           noticed;  /* its buffer is unlinked */
+	struct record *next, *next_free;
+};
+
+/* A caller that waits for a record. Lies on that caller's stack. */
+struct waiter {
+	int            error; /* set when the record was released: why, and done */
+	bool           done;
+	char           text[ERROR_TEXT_MAX];
+	struct waiter *next;
+};
+
+struct record_pool {
+	struct record *all, *free;
+};
+
+/* A record in state NONE for this key, in the table. NULL and the sentence when memory is short. Locked. */
+struct record *record_bind(struct gpub_client *client, const char *name, unsigned index);
+
+/* Takes it out of the table, if it is in: lookups do not find it any more. Locked. */
+void record_detach(struct gpub_client *client, struct record *record);
+
+/*
+ * State NONE, out of the table, ready for another buffer. Who waits for it is told why (0: it was closed) and
+ * woken. Locked.
+ */
+void record_release(struct gpub_client *client, struct record *record, int error, const char *text);
+
+/*
+ * Waits until the record leaves its state, at most to the deadline (NULL: for ever). -ETIMEDOUT, the error it
+ * was released with, or 0: look again. Locked; gives the lock up meanwhile.
+ */
+int record_wait(struct gpub_client *client, struct record *record, const struct timespec *deadline);
+
+/*
+ * Its mapping failed to close: out of the table, CLOSING for ever, and its grant with it. Who waits is told.
+ * Locked.
+ */
+void record_strand(struct gpub_client *client, struct record *record, int error, const char *text);
+
+/* The record that carries this open grant, or that waits for this request; NULL. Locked. */
+struct record *record_of_grant(struct gpub_client *client, uint64_t grant);
+struct record *record_of_request(struct gpub_client *client, uint64_t request);
+
+/* Adds the next block of slots. -ENOMEM when it has all. Locked. */
+int record_grow(struct gpub_client *client, struct record *record);
+
+/*
+ * Publishes a hold in one of its slots and checks that it took: 0 and the token; -ESTALE: not mapped, or the
+ * buffer is not live any more; -EAGAIN: every slot is busy (record_grow() helps). Any thread, no lock.
+ */
+int record_hold(struct record *record, uint64_t *token);
+
+/* The same in that very slot, whose hold is as given: what a renew tries first. */
+int record_hold_in(struct record *record, struct slot *slot, uint32_t index, uint64_t hold, uint64_t *token);
+
+/* True when every slot is idle; *held says whether one of those that are not is held by a lease. */
+bool record_idle(const struct record *record, bool *held);
+
+/* Ends every hold, as gpub_return() does: at disconnect. */
+void record_drop_holds(struct record *record);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service.c - the library's one thread: the only reader of the socket.
+ *
+ * GRANT, refusal and NOTICE are handled by one reader in the order in which the broker sent them; that order
+ * is what the protocol rests on (design.md). It opens handles, so that an application thread never waits
+ * for another's open. All signals are blocked in it. It ends when the broker is gone or has said LEFT.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sodium.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "common/socket.h"
+#include "timeline-map.h"
+
+#define BACKGROUND_MS 2 /* between two looks at unlinked buffers that were still held */
+
+static void send_closed(struct gpub_client *client, uint64_t grant)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_CLOSED, 0);
+	message.grant_id.grant = grant;
+	call_send(client, &message);
+}
+
+/* ---- a grant ---- */
+
+/* The message comes from the broker, and yet nothing in it is used before it makes sense. */
+static int grant_check(const struct gpub_client *client, const struct wire_grant *grant)
+{
+	const struct board_header *board = client->board.header;
+
+	if (grant->buffer >= board->buffers || grant->ticket >= board->tickets ||
+	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
+	    grant->offset > grant->span - grant->size || !grant->grant || grant->grant >> 62)
+		return error_set(-EPROTO, "the broker sent a grant that makes no sense");
+	return 0;
+}
+
+static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
+			struct device_handle *handle)
+{
+	const struct board_header *board = client->board.header;
+	struct ticket ticket = client->board.tickets[grant->ticket]; /* a copy: what is checked is what is used */
+	struct ticket_terms terms = { .session = client->session,
+				      .grant = grant->grant,
+				      .serial = grant->serial,
+				      .size = grant->size,
+				      .offset = grant->offset,
+				      .rights = grant->rights,
+				      .version = WIRE_VERSION };
+
+	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
+	memcpy(terms.device_uuid, board->device[grant->owner_device].uuid, sizeof terms.device_uuid);
+	return ticket_open(handle, &terms, &ticket, client->key);
+}
+
+static int grant_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, void **base)
+{
+	struct device_handle handle;
+	int error = grant_check(client, grant);
+
+	if (!error)
+		error = grant_unseal(client, grant, &handle);
+	if (error)
+		return error;
+	error = client->device->open(ordinal, &handle, grant->span, base);
+	sodium_memzero(&handle, sizeof handle);
+	return error;
+}
+
+/* Everything stands before the mapping word says OPEN. */
+static void record_open(struct gpub_client *client, struct record *record, const struct wire_grant *grant,
+			void *base, struct timeline_map *timeline)
+{
+	record->word = &client->board.words[grant->buffer];
+	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
+	record->base = base;
+	record->ptr = (char *)base + grant->offset;
+	record->size = grant->size;
+	record->serial = grant->serial;
+	record->rights = grant->rights;
+	record->flags = grant->flags;
+	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
+	record->timeline = timeline;
+	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_OPEN));
+	pthread_cond_broadcast(&client->changed);
+}
+
+static int grant_prepare(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int fd,
+			 struct timeline_map **timeline)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&client->lock);
+	record->ordinal = client->ordinal_of[atomic_load(&record->index)];
+	if (!atomic_load(&record->blocks))
+		error = record_grow(client, record);
+	if (!error && fd >= 0) {
+		*timeline = timeline_map_get(client, grant->serial, fd);
+		if (!*timeline)
+			error = -ENOMEM;
+	}
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
+{
+	const struct wire_grant *grant = &message->grant;
+	struct timeline_map *timeline = NULL;
+	struct record *record;
+	void *base;
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	record = client->leaving ? NULL : record_of_request(client, message->request);
+	pthread_mutex_unlock(&client->lock);
+	if (!record) {
+		send_closed(client, grant->grant);
+		return;
+	}
+	error = fd == -EMFILE ? error_set(-EMFILE, "no descriptor is left in this process for a timeline: close "
+						   "some, or raise ulimit -n") :
+				grant_prepare(client, grant, record, fd, &timeline);
+	if (!error)
+		error = grant_open(client, grant, record->ordinal, &base);
+	if (error)
+		send_closed(client, grant->grant);
+	pthread_mutex_lock(&client->lock);
+	if (error)
+		record_release(client, record, error, error_text());
+	else
+		record_open(client, record, grant, base, timeline);
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* ---- notices, replies ---- */
+
+/* A notice for a grant that no record carries crossed our CLOSED: nothing is left to do. */
+static void on_notice(struct gpub_client *client, uint64_t grant)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	record = record_of_grant(client, grant);
+	if (record)
+		record->noticed = true;
+	pthread_mutex_unlock(&client->lock);
+}
+
+static bool answer_call(struct gpub_client *client, const struct wire_message *message, int *fd)
+{
+	struct call *call;
+
+	for (call = client->calls; call; call = call->next)
+		if (call->number == message->request && !call->done)
+			break;
+	if (!call)
+		return false;
+	call->reply = *message;
+	call->fd = *fd;
+	call->done = true;
+	*fd = -1;
+	pthread_cond_broadcast(&client->changed);
+	return true;
+}
+
+static void on_reply(struct gpub_client *client, const struct wire_message *message, int *fd)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	if (!answer_call(client, message, fd) && message->type == WIRE_REFUSED) {
+		record = record_of_request(client, message->request);
+		if (record)
+			record_release(client, record, message->refused.error, message->refused.text);
+	}
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* False: the conversation is over. */
+static bool handle(struct gpub_client *client, const struct wire_message *message, int fd)
+{
+	switch (message->type) {
+	case WIRE_GRANT:
+		on_grant(client, message, fd);
+		break;
+	case WIRE_NOTICE:
+		on_notice(client, message->grant_id.grant);
+		break;
+	default:
+		on_reply(client, message, &fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	return message->type != WIRE_LEFT;
+}
+
+/* ---- the thread ---- */
+
+/* Who waits will never be answered, and requested records will never be granted. */
+static void on_lost(struct gpub_client *client)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	atomic_store(&client->guard->state, CLIENT_LOST);
+	for (record = client->records.all; record; record = record->next)
+		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED)
+			record_release(client, record, -ECONNRESET,
+				       "the broker went away before it answered: connect to a new one");
+	pthread_cond_broadcast(&client->changed);
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* Closes unlinked buffers that nothing holds. True: some are still held, look again soon. */
+static bool close_noticed(struct gpub_client *client)
+{
+	struct record *record;
+	bool again = false;
+
+	if (!(atomic_load_explicit(&client->flags, memory_order_relaxed) & GPUB_BACKGROUND_CLOSE))
+		return false;
+	pthread_mutex_lock(&client->lock);
+	for (record = client->records.all; record; record = record->next)
+		if (record->noticed && RECORD_STATE(atomic_load(&record->mapping)) == RECORD_OPEN)
+			again |= record_close(client, record, false) == -EBUSY;
+	pthread_mutex_unlock(&client->lock);
+	return again;
+}
+
+static void wait_for_message(struct gpub_client *client)
+{
+	struct pollfd p = { .fd = client->sock, .events = POLLIN };
+
+	while (close_noticed(client))
+		if (poll(&p, 1, BACKGROUND_MS) > 0)
+			return;
+}
+
+static void *service_main(void *argument)
+{
+	struct gpub_client *client = argument;
+	struct wire_message message;
+	struct socket_extra extra;
+
+	do {
+		wait_for_message(client);
+		if (socket_receive(client->sock, &message, &extra, true, 0)) {
+			on_lost(client);
+			return NULL;
+		}
+	} while (handle(client, &message, extra.fd));
+	return NULL;
+}
+
+int service_start(struct gpub_client *client)
+{
+	sigset_t all, old;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	error = pthread_create(&client->service, NULL, service_main, client);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return error ? error_set(-error, "the library's thread cannot start: %s", strerror(error)) : 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream.c - gpub_stream_* and gpub_copy_on: streams that work on either kind of device.
+ *
+ * On CUDA a stream is a plain cudaStream_t and these calls are thin; on the host device they are the only
+ * way to make one. Owns nothing.
+ */
+#include <errno.h>
+
+#include "client.h"
+
+/* gpub_stream_sync() and _destroy() are given no client: a process uses one kind of device. */
+static _Atomic(const struct device *) stream_device;
+
+int gpub_stream_create(gpub_client *client, int device, void **stream)
+{
+	int error = client_check(client), index;
+
+	if (error)
+		return error;
+	if (!stream)
+		return error_set(-EINVAL, "there is no place for the stream: pass the address of a pointer");
+	index = client_device_index(client, device);
+	if (index < 0)
+		return index;
+	error = client->device->stream_create(client->ordinal_of[index], stream);
+	if (!error)
+		atomic_store(&stream_device, client->device);
+	return error;
+}
+
+int gpub_stream_sync(void *stream)
+{
+	const struct device *device = atomic_load(&stream_device);
+
+	if (!device)
+		return error_set(-EINVAL, "this process has made no stream: gpub_stream_create() makes one");
+	return device->stream_sync(stream);
+}
+
+void gpub_stream_destroy(void *stream)
+{
+	const struct device *device = atomic_load(&stream_device);
+
+	if (device && stream)
+		device->stream_destroy(stream);
+}
+
+int gpub_copy_on(gpub_client *client, void *dst, const void *src, uint64_t size, void *stream)
+{
+	int error = client_check(client);
+
+	if (error)
+		return error;
+	if (!dst || !src)
+		return error_set(-EINVAL, "a copy needs a source and a destination");
+	return size ? client->device->copy(stream, dst, src, size) : 0;
+}

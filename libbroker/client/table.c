@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - see table.h */
+#include "table.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+
+#define SIZE_FIRST 64
+#define TOMBSTONE  ((struct record *)1)
+
+_Static_assert(sizeof(((struct table *)0)->hash_key) == crypto_shorthash_KEYBYTES, "SipHash's key");
+
+static struct table_array *array_new(uint32_t size, struct table_array *outgrown)
+{
+	struct table_array *array = calloc(1, sizeof *array + size * sizeof array->entry[0]);
+
+	if (array) {
+		array->size = size;
+		array->outgrown = outgrown;
+	}
+	return array;
+}
+
+int table_init(struct table *table)
+{
+	struct table_array *array = array_new(SIZE_FIRST, NULL);
+
+	if (!array)
+		return -ENOMEM;
+	atomic_store(&table->array, array);
+	table->used = table->live = 0;
+	crypto_shorthash_keygen(table->hash_key);
+	return 0;
+}
+
+void table_deinit(struct table *table)
+{
+	struct table_array *array = atomic_load(&table->array), *next;
+
+	for (; array; array = next) {
+		next = array->outgrown;
+		free(array);
+	}
+	atomic_store(&table->array, NULL);
+}
+
+int table_key_make(const struct table *table, struct table_key *key, const char *name, unsigned index)
+{
+	int error = name_check(name);
+	uint8_t hash[crypto_shorthash_BYTES];
+	size_t length;
+
+	if (error)
+		return error;
+	length = strlen(name);
+	key->words = (uint32_t)length / 8 + 1;
+	key->word[key->words - 1] = 0;
+	memcpy(key->word, name, length);
+	key->index = index;
+	crypto_shorthash(hash, (const uint8_t *)key->word, key->words * 8, table->hash_key);
+	memcpy(&key->hash, hash, sizeof key->hash);
+	key->hash += index * 0x9e3779b97f4a7c15ull;
+	return 0;
+}
+
+/* May run while a writer changes the record: then the version tells, and the answer is not used. */
+static bool record_matches(const struct record *record, const struct table_key *key)
+{
+	if (atomic_load_explicit(&record->index, memory_order_relaxed) != key->index)
+		return false;
+	for (uint32_t i = 0; i < key->words; i++)
+		if (atomic_load_explicit(&record->name[i], memory_order_relaxed) != key->word[i])
+			return false;
+	return true;
+}
+
+struct record *table_find(struct table *table, const struct table_key *key, uint64_t *version)
+{
+	struct table_array *array;
+	struct record *record;
+	uint32_t at;
+
+	*version = atomic_load_explicit(&table->version, memory_order_acquire);
+	array = atomic_load_explicit(&table->array, memory_order_acquire);
+	at = (uint32_t)key->hash & (array->size - 1);
+	for (uint32_t tries = 0; tries < array->size; tries++, at = (at + 1) & (array->size - 1)) {
+		record = atomic_load_explicit(&array->entry[at], memory_order_acquire);
+		if (!record)
+			return NULL;
+		if (record != TOMBSTONE && record_matches(record, key))
+			return record;
+	}
+	return NULL;
+}
+
+static void change_begin(struct table *table)
+{
+	atomic_fetch_add_explicit(&table->version, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+}
+
+static void change_end(struct table *table)
+{
+	atomic_fetch_add_explicit(&table->version, 1, memory_order_release);
+}
+
+static void array_put(struct table_array *array, struct record *record)
+{
+	uint32_t at = (uint32_t)record->hash & (array->size - 1);
+
+	while (atomic_load_explicit(&array->entry[at], memory_order_relaxed))
+		at = (at + 1) & (array->size - 1);
+	atomic_store_explicit(&array->entry[at], record, memory_order_release);
+}
+
+/* A new array without tombstones, larger when it is the entries that fill it. */
+static int table_rebuild(struct table *table)
+{
+	struct table_array *old = atomic_load_explicit(&table->array, memory_order_relaxed);
+	struct table_array *array = array_new(table->live * 2 >= old->size ? old->size * 2 : old->size, old);
+	struct record *record;
+
+	if (!array)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < old->size; i++) {
+		record = atomic_load_explicit(&old->entry[i], memory_order_relaxed);
+		if (record && record != TOMBSTONE)
+			array_put(array, record);
+	}
+	change_begin(table);
+	atomic_store_explicit(&table->array, array, memory_order_release);
+	table->used = table->live;
+	change_end(table);
+	return 0;
+}
+
+int table_add(struct table *table, struct record *record, const char *name, unsigned index)
+{
+	struct table_array *array = atomic_load_explicit(&table->array, memory_order_relaxed);
+	struct table_key key;
+	int error = table_key_make(table, &key, name, index);
+
+	if (!error && (table->used + 1) * 4 > array->size * 3)
+		error = table_rebuild(table);
+	if (error)
+		return error;
+	array = atomic_load_explicit(&table->array, memory_order_relaxed);
+	change_begin(table);
+	for (uint32_t i = 0; i < NAME_WORDS; i++)
+		atomic_store_explicit(&record->name[i], i < key.words ? key.word[i] : 0, memory_order_relaxed);
+	atomic_store_explicit(&record->index, index, memory_order_relaxed);
+	record->hash = key.hash;
+	array_put(array, record);
+	table->used++;
+	table->live++;
+	change_end(table);
+	return 0;
+}
+
+void table_remove(struct table *table, struct record *record)
+{
+	struct table_array *array = atomic_load_explicit(&table->array, memory_order_relaxed);
+	uint32_t at = (uint32_t)record->hash & (array->size - 1);
+
+	while (atomic_load_explicit(&array->entry[at], memory_order_relaxed) != record)
+		at = (at + 1) & (array->size - 1);
+	change_begin(table);
+	atomic_store_explicit(&array->entry[at], TOMBSTONE, memory_order_release);
+	table->live--;
+	change_end(table);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * board.h - the broker's notice board: one memfd that only the broker can write and every client reads.
+ *
+ *     struct board_header | words: W[buffers] | tickets: T[tickets]
+ *
+ * A word W is serial << 2 | state of the buffer in that place; serials are never reused, so a word that
+ * matches says that the very same buffer is still live. A ticket is sealed to one session (ticket.h).
+ * Owns the layout and its checks. The broker makes it (broker/board-owner.c), a client maps it here.
+ */
+#ifndef GPUB_BOARD_H
+#define GPUB_BOARD_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "name.h"
+#include "ticket.h"
+
+#define BOARD_MAGIC       0x6472616f62757067ull
+#define BOARD_SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+#define BOARD_TICKETS_MAX (1u << 22)
+#define BOARD_BUFFERS_MAX (1u << 20)
+
+enum board_state { BOARD_FREE = 0, BOARD_LIVE = 1, BOARD_DRAINING = 2 };
+
+#define BOARD_WORD(serial, state) ((uint64_t)(serial) << 2 | (uint64_t)(state))
+
+struct board_device {
+	uint8_t  uuid[16];
+	char     name[64];
+	uint64_t memory, granule;
+};
+
+struct board_header {
+	uint64_t magic;
+	uint32_t version, device_kind; /* WIRE_VERSION; enum device_kind */
+	uint8_t  instance_id[16];      /* random: another run of the same instance differs */
+	char     instance[24];         /* its name */
+	uint32_t devices, buffers, tickets, reserved;
+	uint64_t words_offset, tickets_offset, size; /* bytes */
+	struct board_device device[DEVICE_MAX];
+};
+
+/* A mapped board: the same for broker (writable) and client (read-only). */
+struct board {
+	const struct board_header *header;
+	_Atomic uint64_t          *words;
+	struct ticket             *tickets;
+	size_t                     size;
+};
+
+/* Offsets and size of a board with so many places. */
+void board_layout(struct board_header *header, uint32_t buffers, uint32_t tickets);
+
+/* Points *board into size bytes at base, whose header the caller trusts or has checked. */
+void board_place(struct board *board, void *base, size_t size);
+
+/* Maps a descriptor that a broker sent, read-only, after checking it. -EPROTO: not a board, or not sealed. */
+int board_map(struct board *board, int fd);
+
+void board_unmap(struct board *board);
+
+/* The board's index of the device with that UUID, or -ENODEV. */
+int board_find_device(const struct board *board, const uint8_t uuid[16]);
+
+#endif

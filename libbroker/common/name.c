@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* name.c - see name.h */
+#include "name.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "error.h"
+
+static bool is_alnum(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool all_of(const char *text, const char *others)
+{
+	for (; *text; text++)
+		if (!is_alnum(*text) && !strchr(others, *text))
+			return false;
+	return true;
+}
+
+int name_check(const char *name)
+{
+	if (!name || !*name)
+		return error_set(-EINVAL, "a buffer's name is missing: give 1 to %d characters", NAME_SIZE - 1);
+	if (strnlen(name, NAME_SIZE) == NAME_SIZE)
+		return error_set(-ENAMETOOLONG, "a buffer's name is longer than %d bytes: shorten it", NAME_SIZE - 1);
+	if (*name == '/' || !all_of(name, "._/-"))
+		return error_set(-EINVAL, "a buffer's name may hold only A-Z a-z 0-9 . _ / - and must not begin "
+					  "with '/'");
+	return 0;
+}
+
+int name_check_array(const char name[NAME_SIZE])
+{
+	if (!memchr(name, 0, NAME_SIZE))
+		return error_set(-ENAMETOOLONG, "a buffer's name is longer than %d bytes", NAME_SIZE - 1);
+	return name_check(name);
+}
+
+int instance_check(const char *name)
+{
+	if (!name || !*name || strnlen(name, INSTANCE_SIZE) == INSTANCE_SIZE || !all_of(name, "_-"))
+		return error_set(-EINVAL, "an instance's name is 1 to %d characters of A-Z a-z 0-9 _ -",
+				 INSTANCE_SIZE - 1);
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* name.h - which names buffers and broker instances may have. Owns nothing. */
+#ifndef GPUB_NAME_H
+#define GPUB_NAME_H
+
+#include <stddef.h>
+
+#define NAME_SIZE     96 /* a buffer's name with its zero */
+#define INSTANCE_SIZE 21 /* an instance's name with its zero: it is part of shared-memory names */
+
+/* 1 to 95 bytes of A-Za-z0-9._/- that do not begin with '/'. -EINVAL, -ENAMETOOLONG with the sentence set. */
+int name_check(const char *name);
+
+/* The same for a fixed array that another process filled: also looks for the zero inside it. */
+int name_check_array(const char name[NAME_SIZE]);
+
+/* 1 to 20 bytes of A-Za-z0-9_- for a broker instance. */
+int instance_check(const char *name);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* socket.c - see socket.h */
+#include "socket.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "error.h"
+
+int socket_address(const char *address, struct sockaddr_un *sun)
+{
+	const char *path = address + 5;
+
+	if (strncmp(address, "unix:", 5) || !*path)
+		return error_set(-EINVAL, "'%.100s' is no broker address: write unix:PATH", address);
+	if (strlen(path) >= sizeof sun->sun_path)
+		return error_set(-EINVAL, "the socket path is longer than %zu bytes: choose a shorter one",
+				 sizeof sun->sun_path - 1);
+	memset(sun, 0, sizeof *sun);
+	sun->sun_family = AF_UNIX;
+	memcpy(sun->sun_path, path, strlen(path) + 1);
+	return 0;
+}
+
+static int new_socket(void)
+{
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	return sock >= 0 ? sock : error_set(-errno, "no socket could be made: %m");
+}
+
+int socket_listen(const char *path, mode_t mode)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int sock, on = 1, error;
+
+	if (strlen(path) >= sizeof sun.sun_path)
+		return error_set(-ENAMETOOLONG, "the socket path '%.60s...' is too long: choose a shorter one", path);
+	memcpy(sun.sun_path, path, strlen(path) + 1);
+	sock = new_socket();
+	if (sock < 0)
+		return sock;
+	/* the kernel then stamps each message with its sender, which HELLO needs; accepted sockets inherit it */
+	if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) ||
+	    bind(sock, (struct sockaddr *)&sun, sizeof sun) || chmod(path, mode) || listen(sock, SOMAXCONN)) {
+		error = -errno;
+		close(sock);
+		return error_set(error, "cannot listen at %s: %s", path, strerror(-error));
+	}
+	return sock;
+}
+
+int socket_connect(const struct sockaddr_un *sun)
+{
+	int sock = new_socket(), error;
+
+	if (sock < 0)
+		return sock;
+	if (!connect(sock, (const struct sockaddr *)sun, sizeof *sun))
+		return sock;
+	error = -errno;
+	close(sock);
+	return error_set(error, "no broker answers at unix:%s: %s; start one, or correct the address",
+			 sun->sun_path, strerror(-error));
+}
+
+int socket_send(int sock, const struct wire_message *message, int fd, int flags)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec  io = { .iov_base = (void *)message, .iov_len = WIRE_SIZE };
+	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1 };
+	ssize_t       sent;
+
+	if (fd >= 0) {
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof control.bytes;
+		control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
+						   .cmsg_level = SOL_SOCKET,
+						   .cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+	}
+	do
+		sent = sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent == WIRE_SIZE)
+		return 0;
+	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return -EAGAIN;
+	return error_set(-ECONNRESET, "the other side of the socket is gone");
+}
+
+static void take_control(struct msghdr *msg, struct socket_extra *extra)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof extra->sender)) {
+			memcpy(&extra->sender, CMSG_DATA(c), sizeof extra->sender);
+			extra->has_sender = true;
+		} else if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof extra->fd)) {
+			memcpy(&extra->fd, CMSG_DATA(c), sizeof extra->fd);
+		}
+	}
+	if (extra->fd == -1 && msg->msg_flags & MSG_CTRUNC)
+		extra->fd = -EMFILE;
+}
+
+int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec  io = { .iov_base = message, .iov_len = WIRE_SIZE };
+	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
+	ssize_t       got;
+	int           error;
+
+	/* room for exactly what is expected: the kernel then discards descriptors that were sent all the same */
+	msg.msg_controllen = want_fd ? CMSG_SPACE(sizeof(int)) : CMSG_SPACE(sizeof(struct ucred));
+	*extra = (struct socket_extra){ .fd = -1 };
+	do
+		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	while (got < 0 && errno == EINTR);
+	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return -EAGAIN;
+	if (got <= 0)
+		return error_set(-ECONNRESET, "the other side closed the connection");
+	take_control(&msg, extra);
+	error = wire_check(message, (size_t)got);
+	if (error && extra->fd >= 0) {
+		close(extra->fd);
+		extra->fd = -1;
+	}
+	return error;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * socket.h - Unix SOCK_SEQPACKET sockets that carry wire messages, with at most one descriptor each.
+ *
+ * Owns no descriptor: callers close what they got. Knows nothing of sessions or of what messages mean.
+ */
+#ifndef GPUB_SOCKET_H
+#define GPUB_SOCKET_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "wire.h"
+
+#define SOCKET_ADDRESS_SIZE (sizeof("unix:") + sizeof(((struct sockaddr_un *)0)->sun_path))
+
+/* "unix:PATH" to a socket address. -EINVAL with the sentence set. */
+int socket_address(const char *address, struct sockaddr_un *sun);
+
+/* Listens at PATH, which must not exist, with that mode. Returns the descriptor. */
+int socket_listen(const char *path, mode_t mode);
+
+/* Connects. Returns the descriptor. -ENOENT, -ECONNREFUSED, -EACCES with the sentence set. */
+int socket_connect(const struct sockaddr_un *sun);
+
+/*
+ * Sends one message, with a descriptor unless fd is -1. -EAGAIN: MSG_DONTWAIT was in flags and the queue is
+ * full; -ECONNRESET: the peer is gone.
+ */
+int socket_send(int sock, const struct wire_message *message, int fd, int flags);
+
+/* What came beside a message. */
+struct socket_extra {
+	int          fd;          /* -1, or a descriptor (close-on-exec) that is now the caller's; -EMFILE: one was
+				     sent and there was no room for it in this process */
+	bool         has_sender;
+	struct ucred sender;      /* kernel-made; only where SO_PASSCRED is on */
+};
+
+/*
+ * Receives and checks one message. want_fd: whether a descriptor may come with it; what is not wanted the
+ * kernel drops. -EAGAIN; -ECONNRESET: the peer is gone; -EPROTO: malformed.
+ */
+int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags);
+
+#endif

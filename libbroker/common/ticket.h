@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ticket.h - the sealed form in which a grant's device handle travels through the board.
+ *
+ * XChaCha20-Poly1305 under the session's key (libsodium), a random nonce each time; the terms of the grant
+ * are the associated data, so a ticket opens for one session, one grant and exactly these terms. Anybody
+ * may read a sealed ticket. Owns nothing; keeps no key. sodium_init() must have run.
+ */
+#ifndef GPUB_TICKET_H
+#define GPUB_TICKET_H
+
+#include <stdint.h>
+
+#include "device/device.h"
+#include "wire.h"
+
+#define TICKET_NONCE_SIZE 24
+#define TICKET_TAG_SIZE   16
+
+/* What a ticket is bound to. Every byte counts: no padding, unused bytes zero. */
+struct ticket_terms {
+	uint8_t  instance[16];
+	uint8_t  device_uuid[16]; /* of the device that the memory is on */
+	uint64_t session, grant, serial;
+	uint64_t size, offset;
+	uint32_t rights, version; /* version: WIRE_VERSION */
+};
+
+_Static_assert(sizeof(struct ticket_terms) == 80, "the terms are hashed as bytes: no padding");
+
+struct ticket {
+	uint8_t nonce[TICKET_NONCE_SIZE];
+	uint8_t box[DEVICE_HANDLE_SIZE + TICKET_TAG_SIZE];
+	uint8_t reserved[24];
+};
+
+_Static_assert(sizeof(struct ticket) == 128, "a ticket fills two cache lines");
+
+void ticket_seal(struct ticket *ticket, const struct ticket_terms *terms, const struct device_handle *handle,
+		 const uint8_t key[WIRE_KEY_SIZE]);
+
+/* -EKEYREJECTED: it is not this session's, or a bit of it or of the terms differs. *handle untouched then. */
+int ticket_open(struct device_handle *handle, const struct ticket_terms *terms, const struct ticket *ticket,
+		const uint8_t key[WIRE_KEY_SIZE]);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire.h - what broker and client say to each other over the SOCK_SEQPACKET socket.
+ *
+ * Every message is one struct wire_message of WIRE_SIZE bytes, both ways: the kernel copies it whole, so
+ * what was validated is what is used. Integers are in the machine's order (the socket is local). A reply
+ * carries the request's number; NOTICE is the broker's own. Never carries a device handle: those stand
+ * sealed in the board (ticket.h).
+ *
+ *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
+ *   client   HELLO                         proves by its kernel-made credentials that it is that process
+ *   broker   WELCOME + the board           or REFUSED, and the end
+ *   client   CREATE UNLINK STAT ACQUIRE    -> DONE, INFO, GRANT, or REFUSED
+ *   client   CLOSED                        the grant's mapping is gone; no reply
+ *   client   WRITER                        -> DONE + the timeline's page, writable
+ *   client   LEAVE                         -> LEFT, after every reply that was due
+ */
+#ifndef GPUB_WIRE_H
+#define GPUB_WIRE_H
+
+#include <stdint.h>
+
+#include "name.h"
+
+#define WIRE_MAGIC   0x62757067u /* "gpub" */
+#define WIRE_VERSION 1
+#define WIRE_SIZE    256
+
+enum wire_type {
+	WIRE_CHALLENGE = 1,
+	WIRE_HELLO,
+	WIRE_WELCOME,
+	WIRE_CREATE,
+	WIRE_UNLINK,
+	WIRE_STAT,
+	WIRE_ACQUIRE,
+	WIRE_CLOSED,
+	WIRE_WRITER,
+	WIRE_LEAVE,
+	WIRE_DONE,
+	WIRE_INFO,
+	WIRE_GRANT,
+	WIRE_NOTICE,
+	WIRE_REFUSED,
+	WIRE_LEFT,
+	WIRE_TYPES
+};
+
+#define WIRE_NONCE_SIZE 32
+#define WIRE_KEY_SIZE   32
+#define WIRE_TEXT_SIZE  224
+
+#define WIRE_HELLO_MPS 1u /* hello.flags: this process runs under MPS */
+
+struct wire_hello { /* CHALLENGE: nonce only */
+	uint8_t  nonce[WIRE_NONCE_SIZE];
+	uint32_t flags;
+};
+
+struct wire_welcome {
+	uint64_t session;
+	uint8_t  key[WIRE_KEY_SIZE];
+};
+
+struct wire_create {
+	char     name[NAME_SIZE];
+	uint64_t size;
+	uint32_t device; /* the broker's index: place in the board's table */
+	uint32_t mode, flags;
+	int32_t  timeout_ms;
+};
+
+struct wire_name { /* UNLINK, STAT */
+	char name[NAME_SIZE];
+};
+
+struct wire_acquire {
+	char     name[NAME_SIZE];
+	uint32_t rights;
+	uint32_t device; /* where it will be opened; the broker's index */
+	int32_t  timeout_ms;
+};
+
+struct wire_info {
+	uint64_t size, generation;
+	uint32_t device, mode, owner, state, grants, flags;
+};
+
+struct wire_grant {
+	uint64_t grant, serial; /* serial of the buffer */
+	uint64_t size, offset;  /* bytes of the buffer, and where it begins in its allocation */
+	uint64_t span;          /* bytes of the allocation */
+	uint32_t buffer;        /* its word in the board */
+	uint32_t ticket;        /* its ticket in the board */
+	uint32_t rights;        /* all that this session may have */
+	uint32_t flags;         /* as gpub_info.flags */
+	uint32_t owner_device;  /* where the memory is; the broker's index */
+};
+
+struct wire_grant_id { /* CLOSED, NOTICE, WRITER */
+	uint64_t grant;
+	uint64_t serial; /* WRITER: of the buffer whose timeline is meant */
+};
+
+struct wire_refused {
+	int32_t error; /* negative errno */
+	char    text[WIRE_TEXT_SIZE];
+};
+
+struct wire_message {
+	uint32_t magic;
+	uint16_t version, type; /* enum wire_type */
+	uint64_t request;
+	union {
+		struct wire_hello    hello;
+		struct wire_welcome  welcome;
+		struct wire_create   create;
+		struct wire_name     name;
+		struct wire_acquire  acquire;
+		struct wire_info     info;
+		struct wire_grant    grant;
+		struct wire_grant_id grant_id;
+		struct wire_refused  refused;
+		uint8_t              bytes[WIRE_SIZE - 16];
+	};
+};
+
+_Static_assert(sizeof(struct wire_message) == WIRE_SIZE, "a message is one fixed size");
+
+/* An empty message of that type. */
+void wire_init(struct wire_message *message, enum wire_type type, uint64_t request);
+
+/* Fills a REFUSED with the errno and the sentence (cut where it is too long). */
+void wire_refuse(struct wire_message *message, uint64_t request, int error, const char *text);
+
+/*
+ * Checks what arrived: length, magic, version, type, and that every text in it ends inside its array.
+ * -EPROTO with the sentence set.
+ */
+int wire_check(const struct wire_message *message, size_t length);
+
+/* "ACQUIRE" and so on; "?" for no type. */
+const char *wire_type_name(unsigned type);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda-memory.c - device memory: allocated and exported by the broker, opened and closed by its clients; and
+ * host pages that the device writes.
+ *
+ * Owns one private stream a device, on which the broker zeroes. Never frees what was not asked for by
+ * pointer, never retries, and never calls a close done that the driver did not call done: the caller keeps
+ * the grant for ever then (design.md, "close").
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "device/cuda.h"
+
+_Static_assert(sizeof(CUipcMemHandle) == DEVICE_HANDLE_SIZE, "a handle is what the wire says");
+
+static CUstream        zero_streams[DEVICE_MAX];
+static pthread_mutex_t zero_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- the owner's half ---- */
+
+int cuda_allocate(int ordinal, uint64_t size, void **ptr)
+{
+	CUdeviceptr address;
+	int         rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (!rc)
+		rc = cuda_error(cuda.MemAlloc(&address, size), "allocating %" PRIu64 " bytes on device %d", size, ordinal);
+	if (!rc)
+		*ptr = (void *)(uintptr_t)address;
+	return rc;
+}
+
+/* Non-blocking, so that it waits for nobody's work on the legacy stream. Called with the context entered. */
+static int zero_stream(int ordinal, CUstream *stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&zero_lock);
+	if (!zero_streams[ordinal])
+		result = cuda.StreamCreate(&zero_streams[ordinal], CU_STREAM_NON_BLOCKING);
+	*stream = zero_streams[ordinal];
+	pthread_mutex_unlock(&zero_lock);
+	return cuda_error(result, "making a stream on device %d", ordinal);
+}
+
+int cuda_zero(int ordinal, void *ptr, uint64_t size)
+{
+	CUstream stream;
+	CUresult result;
+	int      rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (!rc)
+		rc = zero_stream(ordinal, &stream);
+	if (rc)
+		return rc;
+	result = cuda.MemsetD8Async(cuda_address(ptr), 0, size, stream);
+	if (result == CUDA_SUCCESS)
+		result = cuda.StreamSynchronize(stream);
+	return cuda_error(result, "zeroing %" PRIu64 " bytes on device %d", size, ordinal);
+}
+
+/* ptr is a base: a handle of anything else opens the base (facts.md). */
+int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle)
+{
+	CUipcMemHandle ipc;
+	int            rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (!rc)
+		rc = cuda_error(cuda.IpcGetMemHandle(&ipc, cuda_address(ptr)), "exporting memory of device %d", ordinal);
+	if (!rc)
+		memcpy(handle->bytes, &ipc, sizeof(ipc));
+	return rc;
+}
+
+int cuda_release(int ordinal, void *ptr)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	return rc ? rc : cuda_error(cuda.MemFree(cuda_address(ptr)), "freeing memory of device %d", ordinal);
+}
+
+/* ---- the importer's half ---- */
+
+static int open_failed(CUresult result, int ordinal)
+{
+	if (result == CUDA_ERROR_INVALID_CONTEXT) /* facts.md: what the driver says to the exporting pid */
+		return error_set(-EINVAL, "opening a buffer on device %d failed: it was exported by this process, or by "
+				 "one of another pid namespace; run broker and workers in one (docker: --pid)", ordinal);
+	if (result == CUDA_ERROR_MAP_FAILED)
+		return error_set(-ENODEV, "opening a buffer on device %d failed: the device cannot reach the buffer's "
+				 "device, or has no address space left", ordinal);
+	return cuda_error(result, "opening a buffer on device %d", ordinal);
+}
+
+/* The flag is mandatory (facts.md), and the handle carries its own size. */
+int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+{
+	CUipcMemHandle ipc;
+	CUdeviceptr    address;
+	CUresult       result;
+	int            rc;
+	CUDA_SCOPE(scope);
+
+	(void)size;
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	memcpy(&ipc, handle->bytes, sizeof(ipc));
+	result = cuda.IpcOpenMemHandle(&address, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+	explicit_bzero(&ipc, sizeof(ipc));
+	if (result != CUDA_SUCCESS)
+		return open_failed(result, ordinal);
+	*ptr = (void *)(uintptr_t)address;
+	return 0;
+}
+
+int cuda_close(int ordinal, void *ptr)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	return rc ? rc : cuda_error(cuda.IpcCloseMemHandle(cuda_address(ptr)), "closing a buffer on device %d", ordinal);
+}
+
+/* ---- pages that the device writes ---- */
+
+static bool device_has(CUdevice_attribute attribute, int ordinal)
+{
+	int value = 0;
+
+	return cuda.DeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS && value;
+}
+
+/* Stream operations take the host address, on whichever device: each must be able to. */
+static int page_devices_check(void)
+{
+	for (int i = 0; i < cuda_count(); i++) {
+		if (!device_has(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, i))
+			return error_set(-ENOTSUP, "device %d cannot use host addresses of registered memory; take it out "
+					 "of CUDA_VISIBLE_DEVICES", i);
+		if (!device_has(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, i))
+			return error_set(-ENOTSUP, "device %d has no 64-bit stream memory operations; take it out of "
+					 "CUDA_VISIBLE_DEVICES", i);
+	}
+	return 0;
+}
+
+/*
+ * A read-only page needs its flag (cuda.h, CU_MEMHOSTREGISTER_READ_ONLY), except where the device walks the
+ * host's page tables and may not know the flag.
+ */
+static unsigned int page_flags(int ordinal, bool writable)
+{
+	unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+
+	if (writable)
+		return flags;
+	if (!device_has(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, ordinal) &&
+	    device_has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, ordinal))
+		return flags;
+	return flags | CU_MEMHOSTREGISTER_READ_ONLY;
+}
+
+/* Registered in one context and portable: valid in all of them, now and later. */
+int cuda_page_register(void *page, size_t size, bool writable)
+{
+	int      ordinal = cuda_home(), rc;
+	CUresult result;
+	CUDA_SCOPE(scope);
+
+	rc = page_devices_check();
+	if (!rc)
+		rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	result = cuda.MemHostRegister(page, size, page_flags(ordinal, writable));
+	if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) /* pages are ours alone and stay registered */
+		return 0;
+	return cuda_error(result, "registering %zu bytes of shared host memory with CUDA", size);
+}

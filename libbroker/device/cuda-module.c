@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda-module.c - files of kernels: loaded once for all devices, launched anywhere, unloaded behind their work.
+ *
+ * Owns for each module its CUlibrary (which belongs to no context), the kernels handed out, and an event for
+ * each stream that it is busy on. The event is recorded behind every launch, and unloading waits for those
+ * events: a synchronisation of the whole context would wait for strangers, and is not allowed while any of
+ * its streams is being captured (CUDA programming guide, "Prohibited and Unhandled Operations").
+ *
+ * Never knows of a replay: a launch that was captured runs again with its graph, so the graph must be gone
+ * before the module is. Never launches and unloads at once: the caller keeps these apart.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "device/cuda.h"
+
+#define SHARED_BYTES_PLAIN (48u << 10) /* more dynamic shared memory needs the kernel's attribute (cuda.h) */
+
+#define FENCES_FRESH 16 /* so many events are made before idle ones are looked for */
+
+/*
+ * The last launch of a module on one stream, which is known by its id: handles are used again by the driver,
+ * and the per-thread stream has one handle for many streams.
+ */
+struct fence {
+	struct fence      *next;
+	unsigned long long stream;
+	int                ordinal;
+	CUevent            event;
+	atomic_uint        users; /* launches that have yet to record it: it stays theirs */
+};
+
+struct kernel {
+	struct kernel *next;
+	struct module *module;
+	CUkernel       handle;
+	atomic_uint    shared_bytes[DEVICE_MAX]; /* dynamic shared memory allowed so far, beyond the plain limit */
+	char           symbol[];
+};
+
+struct module {
+	CUlibrary       library;
+	pthread_mutex_t lock; /* kernels, fences, shared_bytes; never held over a launch or a wait */
+	struct kernel  *kernels;
+	struct fence   *fences;
+	unsigned        fence_count;
+};
+
+/* ---- loading ---- */
+
+int cuda_module_load(const char *path, void **module)
+{
+	struct module *made;
+	int            rc;
+	CUDA_SCOPE(scope);
+
+	if (access(path, R_OK))
+		return error_set(-errno, "the module %s cannot be read: %s", path, strerror(errno));
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return error_set(-ENOMEM, "no memory for a module");
+	rc = cuda_enter_relaxed(&scope);
+	if (!rc)
+		rc = cuda_error(cuda.LibraryLoadFromFile(&made->library, path, NULL, NULL, 0, NULL, NULL, 0),
+				"loading the module %s", path);
+	if (rc) {
+		free(made);
+		return rc == -EINVAL ? -ENOEXEC : rc; /* the driver calls a file that it cannot make out that, too */
+	}
+	pthread_mutex_init(&made->lock, NULL);
+	*module = made;
+	return 0;
+}
+
+static struct kernel *kernel_find(struct module *module, const char *symbol)
+{
+	struct kernel *kernel = module->kernels;
+
+	while (kernel && strcmp(kernel->symbol, symbol))
+		kernel = kernel->next;
+	return kernel;
+}
+
+static int kernel_make(struct module *module, const char *symbol, struct kernel **made)
+{
+	size_t         length = strlen(symbol) + 1;
+	struct kernel *kernel = calloc(1, sizeof(*kernel) + length);
+	int            rc;
+	CUDA_SCOPE(scope);
+
+	if (!kernel)
+		return error_set(-ENOMEM, "no memory for a kernel");
+	memcpy(kernel->symbol, symbol, length);
+	rc = cuda_enter_relaxed(&scope);
+	if (!rc)
+		rc = cuda_error(cuda.LibraryGetKernel(&kernel->handle, module->library, symbol),
+				"looking for the kernel %s", symbol);
+	if (rc) {
+		free(kernel);
+		return rc;
+	}
+	kernel->module = module;
+	kernel->next = module->kernels;
+	module->kernels = *made = kernel;
+	return 0;
+}
+
+/* Asked for again, a kernel is the same: copies and repeats cost nothing and live as long as the module. */
+int cuda_module_kernel(void *pointer, const char *symbol, void **kernel)
+{
+	struct module *module = pointer;
+	struct kernel *found;
+	int            rc = 0;
+
+	pthread_mutex_lock(&module->lock);
+	found = kernel_find(module, symbol);
+	if (!found)
+		rc = kernel_make(module, symbol, &found);
+	pthread_mutex_unlock(&module->lock);
+	if (!rc)
+		*kernel = found;
+	return rc;
+}
+
+/* Managed memory exists once the library is loaded in some context (cuda.h): asking for the module loads it. */
+int cuda_module_managed(void *pointer, const char *symbol, void **ptr, size_t *size)
+{
+	struct module *module = pointer;
+	CUmodule       loaded;
+	CUdeviceptr    address;
+	size_t         bytes;
+	int            rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, cuda_home());
+	if (!rc)
+		rc = cuda_error(cuda.LibraryGetModule(&loaded, module->library), "loading the module");
+	if (!rc)
+		rc = cuda_error(cuda.LibraryGetManaged(&address, &bytes, module->library, symbol),
+				"looking for the __managed__ variable %s", symbol);
+	if (rc)
+		return rc;
+	*ptr = (void *)(uintptr_t)address;
+	*size = bytes;
+	return 0;
+}
+
+/* ---- launching ---- */
+
+static struct fence *fence_find(struct module *module, int ordinal, unsigned long long stream)
+{
+	struct fence *fence = module->fences;
+
+	while (fence && (fence->stream != stream || fence->ordinal != ordinal))
+		fence = fence->next;
+	return fence;
+}
+
+/* One whose launches are all complete, so that a program with ever new streams keeps few events. */
+static struct fence *fence_find_idle(struct module *module, int ordinal)
+{
+	struct fence *fence = module->fence_count < FENCES_FRESH ? NULL : module->fences;
+
+	while (fence && (fence->ordinal != ordinal || atomic_load(&fence->users) ||
+			 cuda.EventQuery(fence->event) != CUDA_SUCCESS))
+		fence = fence->next;
+	return fence;
+}
+
+/* Called with the stream's context entered: event and stream must be of one context. */
+static int fence_make(struct module *module, int ordinal, struct fence **made)
+{
+	struct fence *fence = calloc(1, sizeof(*fence));
+	int           rc;
+
+	if (!fence)
+		return error_set(-ENOMEM, "no memory for a launch");
+	rc = cuda_error(cuda.EventCreate(&fence->event, CU_EVENT_DISABLE_TIMING), "making an event");
+	if (rc) {
+		free(fence);
+		return rc;
+	}
+	fence->ordinal = ordinal;
+	fence->next = module->fences;
+	module->fences = *made = fence;
+	module->fence_count++;
+	return 0;
+}
+
+static int fence_take_locked(struct module *module, int ordinal, unsigned long long stream, struct fence **fence)
+{
+	int rc = 0;
+
+	*fence = fence_find(module, ordinal, stream);
+	if (!*fence)
+		*fence = fence_find_idle(module, ordinal);
+	if (!*fence)
+		rc = fence_make(module, ordinal, fence);
+	if (rc)
+		return rc;
+	(*fence)->stream = stream;
+	atomic_fetch_add(&(*fence)->users, 1);
+	return 0;
+}
+
+static int fence_take(struct module *module, int ordinal, CUstream stream, struct fence **fence)
+{
+	unsigned long long id;
+	int                rc = cuda_error(cuda.StreamGetId(stream, &id), "looking at the stream");
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&module->lock);
+	rc = fence_take_locked(module, ordinal, id, fence);
+	pthread_mutex_unlock(&module->lock);
+	return rc;
+}
+
+/* The attribute is the kernel's, not the launch's: it only grows, so that no thread takes another's away. */
+static CUresult shared_bytes_raise(struct kernel *kernel, int ordinal, uint32_t bytes)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (bytes > INT32_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&kernel->module->lock);
+	if (bytes > atomic_load(&kernel->shared_bytes[ordinal])) {
+		result = cuda.KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes,
+						 kernel->handle, ordinal);
+		if (result == CUDA_SUCCESS)
+			atomic_store(&kernel->shared_bytes[ordinal], bytes);
+	}
+	pthread_mutex_unlock(&kernel->module->lock);
+	return result;
+}
+
+static CUresult shared_bytes_allow(struct kernel *kernel, const gpub_launch_config *config)
+{
+	if (config->shared_bytes <= SHARED_BYTES_PLAIN ||
+	    config->shared_bytes <= atomic_load(&kernel->shared_bytes[config->device]))
+		return CUDA_SUCCESS;
+	return shared_bytes_raise(kernel, config->device, config->shared_bytes);
+}
+
+/* cuda.h, cuLaunchKernel: a CUkernel may be passed so; the context is the stream's, or the current one. */
+static int launch(struct kernel *kernel, const gpub_launch_config *config, void **args)
+{
+	CUresult result = shared_bytes_allow(kernel, config);
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.LaunchKernel((CUfunction)kernel->handle, config->grid[0], config->grid[1], config->grid[2],
+					   config->block[0], config->block[1], config->block[2],
+					   config->shared_bytes, config->stream, args, NULL);
+	return cuda_error(result, "launching %s on device %d", kernel->symbol, config->device);
+}
+
+/*
+ * No lock around launch and record: a launch can block on a full queue, and another thread's may be what
+ * empties it. Each thread records behind its own launch, so the last record is behind all of them.
+ */
+static int launch_fenced(struct kernel *kernel, const gpub_launch_config *config, void **args,
+			 struct fence *fence)
+{
+	int rc = launch(kernel, config, args);
+
+	if (!rc)
+		rc = cuda_error(cuda.EventRecord(fence->event, config->stream), "marking a launch of %s", kernel->symbol);
+	atomic_fetch_sub(&fence->users, 1);
+	return rc;
+}
+
+/* A launch that is captured marks nothing: it runs with its graph. */
+int cuda_module_launch(void *pointer, const gpub_launch_config *config, void **args)
+{
+	struct kernel *kernel = pointer;
+	struct fence  *fence;
+	bool           captured;
+	int            rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, config->device);
+	if (!rc)
+		rc = cuda_stream_captured(config->stream, &captured);
+	if (rc)
+		return rc;
+	if (captured)
+		return launch(kernel, config, args);
+	rc = fence_take(kernel->module, config->device, config->stream, &fence);
+	return rc ? rc : launch_fenced(kernel, config, args, fence);
+}
+
+/* ---- unloading ---- */
+
+/* An event that was never recorded counts as complete. */
+static int fence_wait(const struct fence *fence)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, fence->ordinal);
+	return rc ? rc : cuda_error(cuda.EventSynchronize(fence->event), "a kernel of the module");
+}
+
+static int fences_wait(struct module *module)
+{
+	int rc = 0;
+
+	for (struct fence *fence = module->fences; fence; fence = fence->next) {
+		int one = fence_wait(fence);
+
+		rc = rc ? rc : one;
+	}
+	return rc;
+}
+
+static void fences_free(struct module *module)
+{
+	CUDA_SCOPE(scope);
+
+	(void)cuda_enter_relaxed(&scope);
+	for (struct fence *fence = module->fences, *next; fence; fence = next) {
+		next = fence->next;
+		if (scope.entered)
+			(void)cuda.EventDestroy(fence->event);
+		free(fence);
+	}
+}
+
+static void kernels_free(struct module *module)
+{
+	for (struct kernel *kernel = module->kernels, *next; kernel; kernel = next) {
+		next = kernel->next;
+		free(kernel);
+	}
+}
+
+static int library_unload(struct module *module)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter_relaxed(&scope);
+	return rc ? rc : cuda_error(cuda.LibraryUnload(module->library), "unloading the module");
+}
+
+/* The module is gone in any case; its code stays loaded where a kernel did not end well. */
+int cuda_module_unload(void *pointer)
+{
+	struct module *module = pointer;
+	int            rc = fences_wait(module);
+
+	if (!rc)
+		rc = library_unload(module);
+	fences_free(module);
+	kernels_free(module);
+	pthread_mutex_destroy(&module->lock);
+	free(module);
+	return rc;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda-stream.c - streams: writes and waits in stream order, copies, and the streams that we make.
+ *
+ * Owns nothing: a stream is the user's cudaStream_t, also one made here. Never queues anything on a stream
+ * that is being captured, except copies, which then become part of the graph as any copy does.
+ */
+#include <errno.h>
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "device/cuda.h"
+
+typedef PFN_cuStreamWriteValue64_v11070 stream_operation; /* the wait has the same type */
+
+/*
+ * The hot path: two driver calls. Neither is "potentially unsafe" in the sense of captures (facts.md: a write
+ * on one stream while another is captured, both work; and cuda.h: asking leaves a capture valid), so the
+ * guard is left out. Asking first is needed: a captured write would run at every replay instead of now.
+ */
+static CUresult stream_operate(stream_operation operation, CUstream stream, CUdeviceptr word, uint64_t value,
+			       unsigned int flags)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult              result = cuda.StreamIsCapturing(stream, &status);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (status != CU_STREAM_CAPTURE_STATUS_NONE)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	return operation(stream, word, value, flags);
+}
+
+/* A thread without a context, or with another than the stream's: again in the right one. */
+static int stream_operate_there(stream_operation operation, CUstream stream, CUdeviceptr word, uint64_t value,
+				unsigned int flags, const char *what)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter_stream(&scope, stream);
+	return rc ? rc : cuda_error(stream_operate(operation, stream, word, value, flags), "%s", what);
+}
+
+/* The default flags put a memory barrier before the write: all earlier work of the stream is seen first. */
+int cuda_stream_write(void *stream, uint64_t *word, uint64_t value)
+{
+	CUresult result = stream_operate(cuda.StreamWriteValue64, stream, cuda_address(word), value,
+					 CU_STREAM_WRITE_VALUE_DEFAULT);
+
+	if (__builtin_expect(result == CUDA_SUCCESS, 1))
+		return 0;
+	if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE)
+		return stream_operate_there(cuda.StreamWriteValue64, stream, cuda_address(word), value,
+					    CU_STREAM_WRITE_VALUE_DEFAULT, "a write in stream order");
+	return cuda_error(result, "a write in stream order");
+}
+
+int cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value)
+{
+	CUresult result = stream_operate(cuda.StreamWaitValue64, stream, cuda_address(word), value,
+					 CU_STREAM_WAIT_VALUE_GEQ);
+
+	if (__builtin_expect(result == CUDA_SUCCESS, 1))
+		return 0;
+	if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE)
+		return stream_operate_there(cuda.StreamWaitValue64, stream, cuda_address(word), value,
+					    CU_STREAM_WAIT_VALUE_GEQ, "a wait in stream order");
+	return cuda_error(result, "a wait in stream order");
+}
+
+int cuda_stream_captured(CUstream stream, bool *captured)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult              result = cuda.StreamIsCapturing(stream, &status);
+
+	*captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
+	return cuda_error(result, "using the stream");
+}
+
+int cuda_stream_create(int ordinal, void **stream)
+{
+	CUstream made;
+	int      rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (!rc)
+		rc = cuda_error(cuda.StreamCreate(&made, CU_STREAM_NON_BLOCKING), "making a stream on device %d", ordinal);
+	if (!rc)
+		*stream = made;
+	return rc;
+}
+
+/* Waiting for a captured stream would invalidate its capture, in relaxed mode too: refused instead. */
+int cuda_stream_sync(void *stream)
+{
+	bool captured;
+	int  rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter_stream(&scope, stream);
+	if (!rc)
+		rc = cuda_stream_captured(stream, &captured);
+	if (rc)
+		return rc;
+	if (captured)
+		return error_set(-EBUSY, "the stream is being captured into a graph: nothing runs on it to wait for");
+	return cuda_error(cuda.StreamSynchronize(stream), "work on the stream");
+}
+
+void cuda_stream_destroy(void *stream)
+{
+	CUDA_SCOPE(scope);
+
+	if (stream && !cuda_enter_stream(&scope, stream))
+		(void)cuda.StreamDestroy(stream);
+}
+
+/* The address says what memory it is (unified addressing), as with cudaMemcpyDefault. */
+int cuda_copy(void *stream, void *dst, const void *src, uint64_t size)
+{
+	bool captured;
+	int  rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter_stream(&scope, stream);
+	if (!rc)
+		rc = cuda_stream_captured(stream, &captured); /* the legacy stream during a capture: -EBUSY */
+	if (rc)
+		return rc;
+	return cuda_error(cuda.MemcpyAsync(cuda_address(dst), cuda_address(src), size, stream), "a copy on the stream");
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda.c - the CUDA device: its table of functions, and its start.
+ *
+ * Owns the fact that CUDA was started in this process. Nothing here or in its parts runs before start(), so a
+ * binary built with CUDA runs where there is no driver, and a process may fork until then. Compiled only in
+ * builds with CUDA; in others device.c says that there is none.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "device/cuda-fork.h"
+#include "device/cuda.h"
+
+#define GRANULE (2ull << 20) /* facts.md: smaller exports show their neighbours to the importer */
+
+/*
+ * Where the broker looks for an MPS daemon and can find none: a directory of the kernel's, in which nobody
+ * can make the socket called "control". The broker must stay outside MPS, or a worker killed in a kernel
+ * takes the broker's context with it (facts.md, "Death").
+ */
+#define NO_MPS_DIRECTORY "/proc/self/fdinfo"
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool            started;
+
+/* Inherited by no worker: the broker forks them before it starts the device. */
+static int start_outside_mps(void)
+{
+	if (setenv("CUDA_MPS_PIPE_DIRECTORY", NO_MPS_DIRECTORY, 1))
+		return error_set(-ENOMEM, "no memory to set CUDA_MPS_PIPE_DIRECTORY");
+	return 0;
+}
+
+static int cuda_start_once(const struct device_setup *setup)
+{
+	int rc = setup->owner ? start_outside_mps() : 0;
+
+	return rc ? rc : cuda_driver_load();
+}
+
+static int cuda_start(const struct device_setup *setup)
+{
+	int rc = 0;
+
+	if (device_cuda_forked())
+		return error_set(-ENOTSUP, "CUDA was started before this process was forked, and cannot work here: fork "
+				 "first, or exec after the fork");
+	pthread_mutex_lock(&start_lock);
+	if (!started)
+		rc = cuda_start_once(setup);
+	started = started || !rc;
+	pthread_mutex_unlock(&start_lock);
+	return rc;
+}
+
+/* The newer form of the UUID: it tells the slices of a divided GPU (MIG) apart. */
+static int cuda_info(int ordinal, struct device_info *info)
+{
+	struct device_info filled = { .granule = GRANULE };
+	CUuuid             uuid;
+	size_t             memory = 0;
+	CUresult           result;
+
+	if (cuda_check_ordinal(ordinal))
+		return -ENODEV;
+	result = cuda.DeviceGetUuid(&uuid, ordinal);
+	if (result == CUDA_SUCCESS)
+		result = cuda.DeviceGetName(filled.name, sizeof(filled.name), ordinal);
+	if (result == CUDA_SUCCESS)
+		result = cuda.DeviceTotalMem(&memory, ordinal);
+	if (result != CUDA_SUCCESS)
+		return cuda_error(result, "asking about device %d", ordinal);
+	memcpy(filled.uuid, uuid.bytes, sizeof(filled.uuid));
+	filled.memory = memory;
+	*info = filled;
+	return 0;
+}
+
+/* Asking for free memory touches no stream, and reports what has broken the context for good. */
+static int cuda_check(int ordinal)
+{
+	size_t   free, total;
+	CUresult result;
+	int      rc;
+
+	CUDA_SCOPE(scope);
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	result = cuda.MemGetInfo(&free, &total);
+	return result == CUDA_SUCCESS ? 0 : cuda_error(result, "device %d", ordinal);
+}
+
+static const struct device cuda_table = {
+	.kind = DEVICE_CUDA,
+	.name = "cuda",
+	.start = cuda_start,
+	.count = cuda_count,
+	.info = cuda_info,
+	.allocate = cuda_allocate,
+	.zero = cuda_zero,
+	.export_handle = cuda_export_handle,
+	.release = cuda_release,
+	.open = cuda_open,
+	.close = cuda_close,
+	.check = cuda_check,
+	.current = cuda_current,
+	.set_current = cuda_set_current,
+	.page_register = cuda_page_register,
+	.stream_write = cuda_stream_write,
+	.stream_wait = cuda_stream_wait,
+	.stream_create = cuda_stream_create,
+	.stream_sync = cuda_stream_sync,
+	.stream_destroy = cuda_stream_destroy,
+	.copy = cuda_copy,
+	.module_load = cuda_module_load,
+	.module_kernel = cuda_module_kernel,
+	.module_managed = cuda_module_managed,
+	.module_launch = cuda_module_launch,
+	.module_unload = cuda_module_unload,
+	.module_suffix = ".fatbin",
+	.child_after_fork = cuda_close_descriptors,
+};
+
+const struct device *const device_cuda = &cuda_table;

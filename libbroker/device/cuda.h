@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda.h - inside of the CUDA device: the driver's functions, and the guard around every call of them.
+ *
+ * All work goes through the driver API, fetched by cudaGetDriverEntryPoint, in the devices' primary contexts:
+ * the same that the runtime uses, so pointers and streams are the user's as well as ours. The driver API
+ * leaves the runtime's last error and current device alone, which the runtime API would not, and lets a
+ * context be pushed and popped without a trace. Ordinals are the driver's, which are the runtime's.
+ *
+ * Shared by the cuda-*.c files and by nothing else (but tests/gpu).
+ */
+#ifndef GPUB_CUDA_H
+#define GPUB_CUDA_H
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include "device/device.h"
+
+/*
+ * The driver's functions with the CUDA version whose form is meant: cuCtxGetDevice and cuCtxSynchronize change
+ * theirs in 13.0, cuStreamWriteValue64 did in 11.7 (version 2, named cuStreamWriteValue64_v2 in the library).
+ */
+#define CUDA_FUNCTIONS(X)                        \
+	X(Init, 2000)                            \
+	X(GetErrorName, 6000)                    \
+	X(DeviceGetCount, 2000)                  \
+	X(DeviceGetName, 2000)                   \
+	X(DeviceGetUuid, 11040)                  \
+	X(DeviceTotalMem, 3020)                  \
+	X(DeviceGetAttribute, 2000)              \
+	X(DevicePrimaryCtxRetain, 7000)          \
+	X(DevicePrimaryCtxGetState, 7000)        \
+	X(CtxGetCurrent, 4000)                   \
+	X(CtxSetCurrent, 4000)                   \
+	X(CtxPushCurrent, 4000)                  \
+	X(CtxPopCurrent, 4000)                   \
+	X(CtxGetDevice, 2000)                    \
+	X(ThreadExchangeStreamCaptureMode, 10010) \
+	X(MemAlloc, 3020)                        \
+	X(MemFree, 3020)                         \
+	X(MemGetInfo, 3020)                      \
+	X(MemsetD8Async, 3020)                   \
+	X(MemcpyAsync, 4000)                     \
+	X(MemHostRegister, 6050)                 \
+	X(IpcGetMemHandle, 4010)                 \
+	X(IpcOpenMemHandle, 11000)               \
+	X(IpcCloseMemHandle, 4010)               \
+	X(StreamCreate, 2000)                    \
+	X(StreamDestroy, 4000)                   \
+	X(StreamSynchronize, 2000)               \
+	X(StreamIsCapturing, 10000)              \
+	X(StreamGetCtx, 9020)                    \
+	X(StreamGetId, 12000)                    \
+	X(StreamWriteValue64, 11070)             \
+	X(StreamWaitValue64, 11070)              \
+	X(EventCreate, 2000)                     \
+	X(EventRecord, 2000)                     \
+	X(EventQuery, 2000)                      \
+	X(EventSynchronize, 2000)                \
+	X(EventDestroy, 4000)                    \
+	X(LibraryLoadFromFile, 12000)            \
+	X(LibraryUnload, 12000)                  \
+	X(LibraryGetKernel, 12000)               \
+	X(LibraryGetModule, 12000)               \
+	X(LibraryGetManaged, 12000)              \
+	X(KernelSetAttribute, 12000)             \
+	X(LaunchKernel, 4000)
+
+struct cuda_driver {
+#define CUDA_FIELD(name, version) PFN_cu##name##_v##version name;
+	CUDA_FUNCTIONS(CUDA_FIELD)
+#undef CUDA_FIELD
+};
+
+/* Filled by cuda_driver_load() in start(), constant from then on. */
+extern struct cuda_driver cuda;
+
+/* Finds the functions and initialises the driver. -ENODEV: no driver, too old a driver, or no device. */
+int cuda_driver_load(void);
+
+/* Devices that the driver shows; 0 before cuda_driver_load(). */
+int cuda_count(void);
+
+/* -ENODEV with a sentence unless 0 <= ordinal < cuda_count(). */
+int cuda_check_ordinal(int ordinal);
+
+/* 0 for success, else a negative errno; sets the sentence "FORMAT failed: NAME, MEND". */
+int cuda_error(CUresult result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * The guard around calls of the driver: relaxed capture mode, so that no capture of any thread is disturbed
+ * (facts.md: cuIpcOpenMemHandle and others invalidate a global one otherwise), and a context pushed where
+ * another was current. Leaving restores both; a thread without a context is left without one.
+ */
+struct cuda_scope {
+	CUstreamCaptureMode mode; /* the thread's own */
+	bool                entered, pushed;
+};
+
+/* A guard that leaves by itself at the end of its block. */
+#define CUDA_SCOPE(scope) struct cuda_scope scope __attribute__((cleanup(cuda_leave))) = { 0 }
+
+/* The primary context of ordinal becomes current; it is retained on first use and never released. */
+int cuda_enter(struct cuda_scope *scope, int ordinal);
+
+/* The stream's context; for the special streams the current one, or device 0 where there is none. */
+int cuda_enter_stream(struct cuda_scope *scope, CUstream stream);
+
+/* Only the capture mode: for calls that need no context. */
+int cuda_enter_relaxed(struct cuda_scope *scope);
+
+void cuda_leave(struct cuda_scope *scope);
+
+/* Ordinal of the calling thread's current context, 0 without one (the runtime's default). Makes none. */
+int cuda_current(void);
+int cuda_set_current(int ordinal);
+
+/* A device whose primary context exists already where possible: the current one, one of ours, any, 0. */
+int cuda_home(void);
+
+static inline CUdeviceptr cuda_address(const void *ptr)
+{
+	return (CUdeviceptr)(uintptr_t)ptr;
+}
+
+/* cuda-memory.c */
+int cuda_allocate(int ordinal, uint64_t size, void **ptr);
+int cuda_zero(int ordinal, void *ptr, uint64_t size);
+int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle);
+int cuda_release(int ordinal, void *ptr);
+int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
+int cuda_close(int ordinal, void *ptr);
+int cuda_page_register(void *page, size_t size, bool writable);
+
+/* cuda-stream.c */
+int  cuda_stream_write(void *stream, uint64_t *word, uint64_t value);
+int  cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value);
+int  cuda_stream_create(int ordinal, void **stream);
+int  cuda_stream_sync(void *stream);
+void cuda_stream_destroy(void *stream);
+int  cuda_copy(void *stream, void *dst, const void *src, uint64_t size);
+
+/* Whether the stream is being captured; -EBUSY where it cannot be used because another one is. */
+int cuda_stream_captured(CUstream stream, bool *captured);
+
+/* cuda-module.c */
+int cuda_module_load(const char *path, void **module);
+int cuda_module_kernel(void *module, const char *symbol, void **kernel);
+int cuda_module_managed(void *module, const char *symbol, void **ptr, size_t *size);
+int cuda_module_launch(void *kernel, const gpub_launch_config *config, void **args);
+int cuda_module_unload(void *module);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * device.h - what a kind of device must be able to do, as one table of functions.
+ *
+ * Owns: nothing but the choice of the table. Broker and library use the same table: the broker its "owner"
+ * half (allocate to release), a client the rest. Two tables exist, device_host (always) and device_cuda
+ * (NULL when built without CUDA); each keeps its state per process, made by start() and never before a fork
+ * that is to use the device itself.
+ *
+ * Every function returns 0 (or what its comment says) or a negative errno with the sentence set through
+ * error_set(). All are thread-safe. None changes the calling thread's current device or context, except
+ * set_current(), and none disturbs a graph capture.
+ */
+#ifndef GPUB_DEVICE_H
+#define GPUB_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpubroker.h"
+
+#define DEVICE_MAX         64 /* devices of one broker */
+#define DEVICE_HANDLE_SIZE 64 /* CUDA_IPC_HANDLE_SIZE; the host device keeps to it */
+
+/* What lets another process open an allocation. A secret: it travels only inside a sealed ticket. */
+struct device_handle {
+	uint8_t bytes[DEVICE_HANDLE_SIZE];
+};
+
+struct device_info {
+	uint8_t  uuid[16];
+	char     name[64];
+	uint64_t memory;  /* bytes in all */
+	uint64_t granule; /* an export shows whole granules of this size to its importer */
+};
+
+enum device_kind { DEVICE_HOST = 1, DEVICE_CUDA = 2 };
+
+/* What start() is told. */
+struct device_setup {
+	bool     owner;      /* this process is the broker: it allocates (and stays outside MPS) */
+	unsigned host_count; /* host device: how many devices; ignored by cuda */
+};
+
+struct device {
+	enum device_kind kind;
+	const char      *name; /* "cuda", "host" */
+
+	/* Makes the kind usable in this process; later calls do nothing. -ENODEV none here, -ENOTSUP forked. */
+	int (*start)(const struct device_setup *setup);
+	int (*count)(void);
+	int (*info)(int ordinal, struct device_info *info);
+
+	/* the owner's half: called by the broker's device threads only */
+	int (*allocate)(int ordinal, uint64_t size, void **ptr); /* size: whole granules; -ENOMEM, -ENOSPC */
+	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* done when it returns */
+	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle);
+	int (*release)(int ordinal, void *ptr);
+
+	/* the importer's half */
+	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
+	int (*close)(int ordinal, void *ptr); /* behind every running kernel of the process, and synchronises */
+	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
+	int (*current)(void);                 /* ordinal of the calling thread's current device */
+	int (*set_current)(int ordinal);
+
+	/*
+	 * Memory that the device writes (or, not writable, only reads): page-aligned, MAP_SHARED, MADV_DONTFORK,
+	 * never unregistered. Device code and stream operations then use the host address.
+	 */
+	int (*page_register)(void *page, size_t size, bool writable);
+
+	/* streams; NULL is the legacy default stream of the calling thread's current device */
+	int (*stream_write)(void *stream, uint64_t *word, uint64_t value);      /* -EBUSY: being captured */
+	int (*stream_wait)(void *stream, const uint64_t *word, uint64_t value); /* (int64_t)(*word - value) >= 0 */
+	int (*stream_create)(int ordinal, void **stream);
+	int (*stream_sync)(void *stream);
+	void (*stream_destroy)(void *stream);
+	int (*copy)(void *stream, void *dst, const void *src, uint64_t size);
+
+	/* kernels; config->device is an ordinal here, already resolved */
+	int (*module_load)(const char *path, void **module); /* path with its ending */
+	int (*module_kernel)(void *module, const char *symbol, void **kernel);
+	int (*module_managed)(void *module, const char *symbol, void **ptr, size_t *size);
+	int (*module_launch)(void *kernel, const gpub_launch_config *config, void **args);
+	int (*module_unload)(void *module); /* waits for the launches in flight on every device, then unloads */
+	const char *module_suffix;          /* ".fatbin", ".so" */
+
+	/* Runs in a forked child, where only async-signal-safe calls are sure: lets go of the device there. */
+	void (*child_after_fork)(void);
+};
+
+extern const struct device        device_host;
+extern const struct device *const device_cuda; /* NULL when built without CUDA */
+
+/*
+ * Chooses by "auto", "cuda", "host" or "host:N" (1 to DEVICE_MAX) and starts it. auto takes cuda where a
+ * device answers, else host. *device is constant data. -EINVAL: the text is none of these; else start()'s.
+ */
+int device_select(const char *text, bool owner, const struct device **device);
+
+/* Checks the text as device_select() does, touching no device. */
+int device_check(const char *text);
+
+/*
+ * True in a process that was forked, without exec, from one in which CUDA had been started: nothing of CUDA
+ * can work there, and it must not be called to find out.
+ */
+bool device_cuda_forked(void);
+
+#endif

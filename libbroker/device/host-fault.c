@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-fault.c - what goes wrong on the host device: violations, injected failures, sticky errors.
+ *
+ * Owns the counts of failures still due. Every call of the table comes through host_enter() first. A violation ends
+ * the process: it is a bug of the program under test, and going on would hide it.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+const char *const host_call_name[HOST_CALLS] = {
+	[HOST_OTHER] = "query",	      [HOST_ALLOCATE] = "allocate", [HOST_ZERO] = "zero",
+	[HOST_EXPORT] = "export",     [HOST_RELEASE] = "release",   [HOST_OPEN] = "open",
+	[HOST_CLOSE] = "close",	      [HOST_REGISTER] = "register", [HOST_STREAM] = "stream",
+	[HOST_WRITE] = "write",	      [HOST_WAIT] = "wait",	    [HOST_SYNC] = "sync",
+	[HOST_COPY] = "copy",	      [HOST_LAUNCH] = "launch",	    [HOST_MODULE] = "module",
+};
+
+/* count in the high half, errno in the low one: one word, so that a count and its errno change together */
+static _Atomic uint64_t due[HOST_CALLS];
+static _Atomic bool sticky;
+
+/* One write, so that the lines of two processes do not mix. */
+__attribute__((format(printf, 1, 0))) static void report(const char *format, va_list args)
+{
+	static const char head[] = "gpubroker host device: VIOLATION: ";
+	char line[512];
+	size_t length;
+
+	memcpy(line, head, sizeof head);
+	vsnprintf(line + sizeof head - 1, sizeof line - sizeof head, format, args);
+	length = strlen(line);
+	line[length++] = '\n';
+	if (write(STDERR_FILENO, line, length) < 0)
+		return; /* nobody reads it; a strict one still aborts */
+}
+
+void host_violation(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	report(format, args);
+	va_end(args);
+	abort();
+}
+
+void host_violation_of_others(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	report(format, args);
+	va_end(args);
+	if (!host_state.lenient)
+		abort();
+}
+
+void host_fail_next(enum host_call call, int count, int error)
+{
+	if (call > HOST_OTHER && call < HOST_CALLS)
+		atomic_store(&due[call], (uint64_t)(count > 0 ? count : 0) << 32 | (uint32_t)abs(error));
+}
+
+void host_make_sticky(void)
+{
+	atomic_store(&sticky, true);
+}
+
+bool host_sticky(void)
+{
+	return atomic_load(&sticky);
+}
+
+/* Takes one of the failures that are due, if any. */
+static int fault_take(enum host_call call)
+{
+	uint64_t word = atomic_load(&due[call]);
+	int error;
+
+	do {
+		if (!(word >> 32))
+			return 0;
+	} while (!atomic_compare_exchange_weak(&due[call], &word, word - (1ull << 32)));
+	error = (int)(uint32_t)word;
+	return error_set(-error, "host device: an injected failure of %s: %s", host_call_name[call],
+			 strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
+}
+
+int host_enter(enum host_call call)
+{
+	if (!atomic_load(&host_state.started))
+		return error_set(-ENODEV, "the host device was not started in this process");
+	if (host_forked())
+		host_violation("a call (%s) in a child forked after the device was started", host_call_name[call]);
+	if (host_sticky())
+		return error_set(-EIO, "host device: an earlier error in this process is sticky: every call fails "
+				       "until it exits");
+	return fault_take(call);
+}
+
+static int call_by_name(const char *name, size_t length)
+{
+	for (int call = HOST_OTHER + 1; call < HOST_CALLS; call++)
+		if (strlen(host_call_name[call]) == length && !memcmp(host_call_name[call], name, length))
+			return call;
+	return -EINVAL;
+}
+
+static int error_by_name(const char *name, size_t length)
+{
+	for (int error = 1; error < 134; error++) {
+		const char *known = strerrorname_np(error);
+
+		if (known && strlen(known) == length && !memcmp(known, name, length))
+			return error;
+	}
+	return -EINVAL;
+}
+
+/* "close:3:EIO" up to a comma or the end. */
+static int fault_parse(const char *text, const char **end)
+{
+	size_t name = strcspn(text, ":,");
+	int call = call_by_name(text, name), error;
+	char *after;
+	unsigned long count;
+
+	if (call < 0 || text[name] != ':' || text[name + 1] < '0' || text[name + 1] > '9')
+		return -EINVAL;
+	count = strtoul(text + name + 1, &after, 10);
+	if (count > 1000000000 || *after != ':')
+		return -EINVAL;
+	after++;
+	error = error_by_name(after, strcspn(after, ","));
+	if (error < 0)
+		return -EINVAL;
+	host_fail_next((enum host_call)call, (int)count, error);
+	*end = after + strcspn(after, ",");
+	return 0;
+}
+
+int host_faults_parse(const char *text)
+{
+	while (text && *text) {
+		if (fault_parse(text, &text))
+			return error_set(-EINVAL, "GPUB_HOST_FAIL: '%.60s' is not CALL:COUNT:ERRNO, such as "
+						  "close:3:EIO, with commas between several", text);
+		if (*text == ',')
+			text++;
+	}
+	return 0;
+}

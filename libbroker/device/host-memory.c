@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-memory.c - the host device's memory: allocations of the owner, mappings of importers.
+ *
+ * Owns a POSIX shm object for each allocation, and the account of what is used. Owner and importers each open the
+ * object for themselves and hold a flock on that open file: an importer shared, until it closes; release() must get it
+ * exclusively. As with NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the memory in
+ * use. Never releases or unlinks what an importer opened.
+ */
+#include "host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+#define RANDOM_SIZE 16
+#define NAME_SIZE   (HOST_PREFIX_MAX + 1 + 2 * RANDOM_SIZE + 1)
+#define FRESH_BYTE  0xA5 /* what nobody zeroed must not pass for zeros */
+
+static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
+static uint64_t used[DEVICE_MAX];
+
+/* Maps the region's object. Not across a fork: neither does CUDA, and a child would keep it in use unseen. */
+static int region_map(struct host_region *region)
+{
+	void *base = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
+
+	if (base == MAP_FAILED)
+		return error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m",
+				 (unsigned long long)region->size);
+	region->base = base;
+	if (madvise(base, region->size, MADV_DONTFORK))
+		return error_set(-errno, "host device: its memory cannot be kept from forks: %m");
+	return 0;
+}
+
+/* ---- handles and names ---- */
+
+static bool prefix_is_good(const char *text)
+{
+	size_t length = strnlen(text, HOST_PREFIX_MAX + 1);
+
+	return length > 5 && length <= HOST_PREFIX_MAX && text[0] == '/' && !strchr(text + 1, '/') &&
+	       !strcmp(text + length - 4, ".mem");
+}
+
+int host_set_prefix(const char *text)
+{
+	if (!prefix_is_good(text))
+		return error_set(-EINVAL, "'%.60s' is no prefix for host memory: '/', then at most %d bytes without "
+					  "'/', ending in .mem", text, HOST_PREFIX_MAX - 1);
+	pthread_mutex_lock(&host_state.lock);
+	strcpy(prefix, text);
+	pthread_mutex_unlock(&host_state.lock);
+	return 0;
+}
+
+/* The handle: the prefix, padded with zeros, and the random bytes. False: it is none of ours. */
+static bool handle_name(const struct device_handle *handle, char name[NAME_SIZE])
+{
+	const char *text = (const char *)handle->bytes;
+	const uint8_t *random = handle->bytes + HOST_PREFIX_MAX + 1;
+	int length;
+
+	if (handle->bytes[HOST_PREFIX_MAX] || !prefix_is_good(text))
+		return false;
+	length = snprintf(name, NAME_SIZE, "%s.", text);
+	for (int i = 0; i < RANDOM_SIZE; i++)
+		length += snprintf(name + length, NAME_SIZE - (size_t)length, "%02x", random[i]);
+	return true;
+}
+
+static int handle_make(struct device_handle *handle)
+{
+	memset(handle, 0, sizeof *handle);
+	strcpy((char *)handle->bytes, prefix);
+	if (getrandom(handle->bytes + HOST_PREFIX_MAX + 1, RANDOM_SIZE, 0) != RANDOM_SIZE)
+		return error_set(-EIO, "host device: no random bytes for a name: %m");
+	return 0;
+}
+
+/* Whether name is PREFIX.mem.<32 hexadecimal digits>, with what /proc adds to the name of an unlinked file. */
+static bool name_is_memory(const char *name, size_t length)
+{
+	static const char gone[] = " (deleted)";
+	size_t cut = sizeof gone - 1;
+
+	if (length > cut && !memcmp(name + length - cut, gone, cut))
+		length -= cut;
+	if (length < 5 + 2 * RANDOM_SIZE || memcmp(name + length - 2 * RANDOM_SIZE - 5, ".mem.", 5))
+		return false;
+	for (size_t i = length - 2 * RANDOM_SIZE; i < length; i++)
+		if (!((name[i] >= '0' && name[i] <= '9') || (name[i] >= 'a' && name[i] <= 'f')))
+			return false;
+	return true;
+}
+
+int host_remove_leftovers(const char *text)
+{
+	size_t length = strlen(text) - 1;
+	struct dirent *entry;
+	int removed = 0;
+	DIR *dir = prefix_is_good(text) ? opendir("/dev/shm") : NULL;
+
+	while (dir && (entry = readdir(dir))) {
+		const char *name = entry->d_name;
+
+		if (strlen(name) == length + 1 + 2 * RANDOM_SIZE && !strncmp(name, text + 1, length) &&
+		    name_is_memory(name, strlen(name)) && !unlinkat(dirfd(dir), name, 0))
+			removed++;
+	}
+	if (dir)
+		closedir(dir);
+	return removed;
+}
+
+/* ---- the owner's half ---- */
+
+static void owner_check(const char *what)
+{
+	if (!host_state.owner)
+		host_violation("%s in a process that is no owner (broker) of device memory", what);
+}
+
+static int charge(unsigned device, uint64_t size)
+{
+	uint64_t left;
+
+	pthread_mutex_lock(&host_state.lock);
+	left = host_state.memory - used[device];
+	if (size <= left)
+		used[device] += size;
+	pthread_mutex_unlock(&host_state.lock);
+	if (size <= left)
+		return 0;
+	return error_set(-ENOMEM, "host device %u is full: %llu bytes asked, %llu of %llu left (GPUB_HOST_MEMORY sets "
+				  "the size)", device, (unsigned long long)size, (unsigned long long)left,
+			 (unsigned long long)host_state.memory);
+}
+
+static void refund(unsigned device, uint64_t size)
+{
+	pthread_mutex_lock(&host_state.lock);
+	used[device] -= size;
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+/* Reserves the object's pages now: found missing later, they would be a SIGBUS in whoever touches them. */
+static int object_reserve(int fd, uint64_t size)
+{
+	int error;
+
+	do {
+		error = posix_fallocate(fd, 0, (off_t)size);
+		if (error == ENOSPC) {
+			bool more;
+
+			pthread_mutex_lock(&host_state.lock);
+			more = host_quarantine_flush();
+			pthread_mutex_unlock(&host_state.lock);
+			error = more ? EINTR : ENOSPC;
+		}
+	} while (error == EINTR);
+	if (error == ENOSPC)
+		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %llu bytes: "
+					  "make it larger, or GPUB_HOST_MEMORY smaller", (unsigned long long)size);
+	if (error)
+		return error_set(-error, "host device: %llu bytes of shared memory cannot be reserved: %s",
+				 (unsigned long long)size, strerror(error));
+	return 0;
+}
+
+static int object_create(struct host_region *region)
+{
+	char name[NAME_SIZE];
+	int rc;
+
+	pthread_mutex_lock(&host_state.lock);
+	rc = handle_make(&region->handle);
+	pthread_mutex_unlock(&host_state.lock);
+	if (rc)
+		return rc;
+	handle_name(&region->handle, name);
+	region->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (region->fd < 0)
+		return error_set(-errno, "host device: no shared memory object could be made: %m");
+	rc = object_reserve(region->fd, region->size);
+	if (!rc)
+		rc = region_map(region);
+	if (rc)
+		shm_unlink(name);
+	return rc;
+}
+
+static int allocation_make(unsigned device, uint64_t size, struct host_region **made)
+{
+	struct host_region *region = host_region_new(HOST_ALLOCATION, device, size);
+	char name[NAME_SIZE];
+	int rc = region ? object_create(region) : -ENOMEM;
+
+	if (rc)
+		goto destroy;
+	host_fill(region, FRESH_BYTE);
+	pthread_mutex_lock(&host_state.lock);
+	rc = host_region_add(region);
+	pthread_mutex_unlock(&host_state.lock);
+	if (rc)
+		goto unlink;
+	*made = region;
+	return 0;
+unlink:
+	handle_name(&region->handle, name);
+	shm_unlink(name);
+destroy:
+	if (region)
+		host_region_destroy(region);
+	return rc;
+}
+
+int host_allocate(int ordinal, uint64_t size, void **ptr)
+{
+	struct host_region *region;
+	int device, rc = host_enter(HOST_ALLOCATE);
+
+	if (rc)
+		return rc;
+	owner_check("an allocation");
+	device = host_device_of(ordinal);
+	if (device < 0)
+		return device;
+	if (!size || size % HOST_GRANULE)
+		return error_set(-EINVAL, "%llu bytes are not whole granules of %u", (unsigned long long)size,
+				 HOST_GRANULE);
+	rc = charge((unsigned)device, size);
+	if (rc)
+		return rc;
+	rc = allocation_make((unsigned)device, size, &region);
+	if (rc) {
+		refund((unsigned)device, size);
+		return rc;
+	}
+	*ptr = region->base;
+	return 0;
+}
+
+/* The allocation that has ptr in it, or an error. Under the lock. */
+static int allocation_at(int ordinal, const void *ptr, struct host_region **found)
+{
+	struct host_region *region = host_region_find(ptr);
+	int device = host_device_of(ordinal);
+
+	if (device < 0)
+		return device;
+	if (!region || region->kind != HOST_ALLOCATION || region->device != (unsigned)device)
+		return error_set(-EINVAL, "%p is no memory allocated on host device %d", ptr, device);
+	*found = region;
+	return 0;
+}
+
+int host_zero(int ordinal, void *ptr, uint64_t size)
+{
+	struct host_region *region;
+	int rc = host_enter(HOST_ZERO);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&host_state.lock);
+	rc = allocation_at(ordinal, ptr, &region);
+	if (!rc && size > region->size - (uint64_t)((uint8_t *)ptr - region->base))
+		rc = error_set(-EINVAL, "%llu bytes at %p leave their allocation", (unsigned long long)size, ptr);
+	pthread_mutex_unlock(&host_state.lock);
+	if (!rc)
+		memset(ptr, 0, size);
+	return rc;
+}
+
+static void export_check(const void *ptr)
+{
+	const struct host_region *region = host_region_find(ptr);
+
+	if (region && region->kind == HOST_MAPPING)
+		host_violation("export of %p, which this process has itself imported", ptr);
+	if (region && region->base != ptr)
+		host_violation("export of %p, which is not the base of its allocation (%p): the importer would get "
+			       "the base", ptr, (void *)region->base);
+}
+
+int host_export(int ordinal, void *ptr, struct device_handle *handle)
+{
+	struct host_region *region;
+	int rc = host_enter(HOST_EXPORT);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&host_state.lock);
+	export_check(ptr);
+	rc = allocation_at(ordinal, ptr, &region);
+	if (!rc)
+		*handle = region->handle;
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+static void release_check(const void *ptr)
+{
+	const struct host_region *region = host_region_find(ptr);
+
+	if (region && region->kind == HOST_MAPPING)
+		host_violation("release of %p by an importer: only its owner may", ptr);
+	if (region && region->kind == HOST_FREED)
+		host_violation("release of %p, which was released before", ptr);
+	if (!region || region->kind != HOST_ALLOCATION || region->base != ptr)
+		host_violation("release of %p, which this process did not allocate", ptr);
+}
+
+/* True when no importer has it open, nor can from now on. */
+static bool importers_shut_out(const struct host_region *region)
+{
+	if (!flock(region->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+		return true;
+	host_violation_of_others("release of %p (%llu bytes on device %u) while an importer maps it",
+				 (void *)region->base, (unsigned long long)region->size, region->device);
+	return false;
+}
+
+static int release_locked(int ordinal, void *ptr)
+{
+	struct host_region *region;
+	char name[NAME_SIZE];
+	bool unused;
+	int rc;
+
+	release_check(ptr);
+	rc = allocation_at(ordinal, ptr, &region);
+	if (rc)
+		return rc;
+	unused = importers_shut_out(region);
+	handle_name(&region->handle, name);
+	shm_unlink(name);
+	used[region->device] -= region->size;
+	if (unused) {
+		host_quarantine_put(region);
+		return 0;
+	}
+	/* The liar keeps the object, which nobody else will ever get; poison would only be found changed. */
+	host_region_remove(region);
+	host_region_destroy(region);
+	return 0;
+}
+
+/* As cudaFree(): behind the work of this process, so that none of it is a late writer. */
+int host_release(int ordinal, void *ptr)
+{
+	int rc = host_enter(HOST_RELEASE);
+
+	if (rc)
+		return rc;
+	owner_check("a release");
+	host_gate_close();
+	host_gate_drain();
+	pthread_mutex_lock(&host_state.lock);
+	rc = release_locked(ordinal, ptr);
+	pthread_mutex_unlock(&host_state.lock);
+	host_gate_open();
+	return rc;
+}
+
+void host_unlink_all(void)
+{
+	struct host_region *region;
+	char name[NAME_SIZE];
+
+	pthread_mutex_lock(&host_state.lock);
+	for (size_t i = 0; (region = host_region_at(i)); i++)
+		if (region->kind == HOST_ALLOCATION && handle_name(&region->handle, name))
+			shm_unlink(name);
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+/* ---- the importer's half ---- */
+
+static struct host_region *mapping_find(const struct device_handle *handle, unsigned device)
+{
+	struct host_region *region;
+
+	for (size_t i = 0; (region = host_region_at(i)); i++) {
+		if (memcmp(&region->handle, handle, sizeof *handle))
+			continue;
+		if (region->kind == HOST_ALLOCATION)
+			host_violation("import of %p in the process that exported it", (void *)region->base);
+		if (region->kind == HOST_MAPPING && region->device == device)
+			return region;
+	}
+	return NULL;
+}
+
+/* Opens the object for this process alone and marks it as mapped. */
+static int object_open(struct host_region *region, const char *name)
+{
+	struct stat st;
+
+	region->fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+	if (region->fd < 0 && errno == ENOENT)
+		return error_set(-ENOENT, "the handle's memory does not exist any more");
+	if (region->fd < 0)
+		return error_set(-errno, "the handle's memory cannot be opened: %m");
+	/* A release that came between has the lock, or has unlinked the object: then it is gone as well. */
+	if (flock(region->fd, LOCK_SH | LOCK_NB) || fstat(region->fd, &st) || !st.st_nlink)
+		return error_set(-ENOENT, "the handle's memory was just released");
+	if ((uint64_t)st.st_size < region->size)
+		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size,
+				 (unsigned long long)region->size);
+	region->size = (uint64_t)st.st_size;
+	return region_map(region);
+}
+
+static int mapping_make(const char *name, const struct device_handle *handle, unsigned device, uint64_t size,
+			struct host_region **made)
+{
+	struct host_region *region = host_region_new(HOST_MAPPING, device, size);
+	int rc;
+
+	if (!region)
+		return -ENOMEM;
+	region->handle = *handle;
+	rc = object_open(region, name);
+	if (!rc)
+		rc = host_region_add(region);
+	if (rc) {
+		host_region_destroy(region);
+		return rc;
+	}
+	*made = region;
+	return 0;
+}
+
+/* A handle that is open on that device is not mapped again: its opens are counted, as CUDA does. */
+static int open_locked(const struct device_handle *handle, unsigned device, uint64_t size, void **ptr)
+{
+	struct host_region *region = mapping_find(handle, device);
+	char name[NAME_SIZE];
+	int rc = 0;
+
+	if (!handle_name(handle, name))
+		return error_set(-EINVAL, "the handle is none of the host device");
+	if (!size || (region && size > region->size))
+		return error_set(-EINVAL, "%llu bytes are not what the handle's memory has", (unsigned long long)size);
+	if (!region)
+		rc = mapping_make(name, handle, device, size, &region);
+	if (rc)
+		return rc;
+	region->opens++;
+	*ptr = region->base;
+	return 0;
+}
+
+int host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+{
+	int device, rc = host_enter(HOST_OPEN);
+
+	if (rc)
+		return rc;
+	device = host_device_of(ordinal);
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	rc = open_locked(handle, (unsigned)device, size, ptr);
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+static int mapping_at(int ordinal, const void *ptr, struct host_region **found)
+{
+	int device = host_device_of(ordinal);
+	struct host_region *region = host_region_find(ptr);
+
+	if (device < 0)
+		return device;
+	if (!region || region->kind != HOST_MAPPING || region->base != ptr || region->device != (unsigned)device)
+		return error_set(-EINVAL, "%p is not open on host device %d", ptr, device);
+	*found = region;
+	return 0;
+}
+
+/* Takes one open away. True: it was the last one of many, or a refusal; nothing is left to do. */
+static bool close_counted(int ordinal, const void *ptr, int *rc)
+{
+	struct host_region *region;
+	bool last = false;
+
+	pthread_mutex_lock(&host_state.lock);
+	*rc = mapping_at(ordinal, ptr, &region);
+	if (!*rc) {
+		last = region->opens == 1;
+		if (!last)
+			region->opens--;
+	}
+	pthread_mutex_unlock(&host_state.lock);
+	return !last;
+}
+
+/* After the wait: meanwhile the handle may have been opened once more. */
+static void close_last(int ordinal, const void *ptr)
+{
+	struct host_region *region;
+
+	pthread_mutex_lock(&host_state.lock);
+	if (!mapping_at(ordinal, ptr, &region) && !--region->opens) {
+		host_region_remove(region);
+		host_region_destroy(region);
+	}
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+/*
+ * What hurts with CUDA hurts here: the last close waits for everything that this process has queued on any stream, be
+ * it parked in a wait, and nobody can queue meanwhile.
+ */
+int host_close(int ordinal, void *ptr)
+{
+	int rc = host_enter(HOST_CLOSE);
+
+	if (rc)
+		return rc;
+	host_gate_close();
+	if (!close_counted(ordinal, ptr, &rc)) {
+		host_gate_drain();
+		rc = host_sticky() ? error_set(-EIO, "host device: a sticky error came while a close waited") : 0;
+		if (!rc)
+			close_last(ordinal, ptr);
+	}
+	host_gate_open();
+	return rc;
+}
+
+/* ---- after a fork ---- */
+
+struct linux_dirent64 {
+	uint64_t       d_ino;
+	int64_t        d_off;
+	unsigned short d_reclen;
+	unsigned char  d_type;
+	char           d_name[];
+};
+
+static int fd_number(const char *text)
+{
+	int fd = 0;
+
+	for (; *text >= '0' && *text <= '9'; text++)
+		fd = fd * 10 + (*text - '0');
+	return *text ? -1 : fd;
+}
+
+static void close_if_memory(int dir, const char *number)
+{
+	static const char shm[] = "/dev/shm/";
+	char target[256];
+	ssize_t length = readlinkat(dir, number, target, sizeof target);
+	int fd = fd_number(number);
+
+	if (fd >= 0 && fd != dir && length > (ssize_t)sizeof shm && !memcmp(target, shm, sizeof shm - 1) &&
+	    name_is_memory(target, (size_t)length))
+		close(fd);
+}
+
+/*
+ * By what /proc says, not by the table: another thread may have been changing that at the moment of the fork. Raw
+ * system calls, since opendir() allocates.
+ */
+void host_close_inherited(void)
+{
+	_Alignas(struct linux_dirent64) char buffer[2048];
+	int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long length;
+
+	if (dir < 0)
+		return;
+	while ((length = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) > 0)
+		for (long at = 0; at < length;) {
+			const struct linux_dirent64 *entry = (const void *)(buffer + at);
+
+			close_if_memory(dir, entry->d_name);
+			at += entry->d_reclen;
+		}
+	close(dir);
+}

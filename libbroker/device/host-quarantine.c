@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-quarantine.c - freed memory, kept for a while to catch whoever still writes to it.
+ *
+ * Owns the released regions, oldest first. They stay mapped here, because a late writer is another process with a
+ * mapping of its own. Each is filled with poison and checked when it leaves, when a test asks, and when the owner
+ * exits. Of a large object only both ends are kept; a write between them brings back pages that are not zeros.
+ */
+#include "host.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POISON       0xDB
+#define WHOLE_MAX    (16ull << 20) /* up to this size an object is kept and checked in full */
+#define END_SIZE     (1ull << 20)  /* of larger ones this much at both ends */
+#define OBJECTS_MAX  16
+#define BYTES_MAX    (64ull << 20)
+
+static struct host_region *oldest, **newest = &oldest;
+static unsigned objects;
+static uint64_t bytes;
+
+static uint64_t kept_bytes(const struct host_region *region)
+{
+	return region->size <= WHOLE_MAX ? region->size : 2 * END_SIZE;
+}
+
+void host_fill(struct host_region *region, int byte)
+{
+	if (region->size <= WHOLE_MAX) {
+		memset(region->base, byte, region->size);
+		return;
+	}
+	memset(region->base, byte, END_SIZE);
+	memset(region->base + region->size - END_SIZE, byte, END_SIZE);
+}
+
+static void poison(struct host_region *region)
+{
+	host_fill(region, POISON);
+	if (region->size > WHOLE_MAX)
+		fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)END_SIZE,
+			  (off_t)(region->size - 2 * END_SIZE));
+}
+
+/* Reports the first byte of the range that is not as it was left. False: there is one. */
+static bool range_verify(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte)
+{
+	const uint8_t *start = region->base + from;
+	uint64_t at = 0;
+
+	/* memcmp with itself, one byte on: equal means that all bytes are the first one. */
+	if (start[0] == byte && !memcmp(start, start + 1, size - 1))
+		return true;
+	while (at < size - 1 && start[at] == byte)
+		at++;
+	host_violation_of_others("a late write to released memory: %p (%llu bytes on device %u), at byte %llu",
+				 (void *)region->base, (unsigned long long)region->size, region->device,
+				 (unsigned long long)(from + at));
+	return false;
+}
+
+/* Looks at the pages of the hole that somebody brought back, and at no others, which would bring them back. */
+static bool hole_verify(const struct host_region *region)
+{
+	off_t end = (off_t)(region->size - END_SIZE), hole;
+	off_t data = lseek(region->fd, (off_t)END_SIZE, SEEK_DATA);
+
+	while (data >= 0 && data < end) {
+		hole = lseek(region->fd, data, SEEK_HOLE);
+		if (hole <= data || hole > end)
+			hole = end;
+		if (!range_verify(region, (uint64_t)data, (uint64_t)(hole - data), 0))
+			return false;
+		data = lseek(region->fd, hole, SEEK_DATA);
+	}
+	return true;
+}
+
+/* One report an object is enough. */
+static void verify(const struct host_region *region)
+{
+	if (region->size <= WHOLE_MAX)
+		range_verify(region, 0, region->size, POISON);
+	else if (range_verify(region, 0, END_SIZE, POISON) && hole_verify(region))
+		range_verify(region, region->size - END_SIZE, END_SIZE, POISON);
+}
+
+static void evict(void)
+{
+	struct host_region *region = oldest;
+
+	verify(region);
+	oldest = region->next;
+	if (!oldest)
+		newest = &oldest;
+	objects--;
+	bytes -= kept_bytes(region);
+	host_region_remove(region);
+	host_region_destroy(region);
+}
+
+void host_quarantine_put(struct host_region *region)
+{
+	region->kind = HOST_FREED;
+	region->next = NULL;
+	poison(region);
+	*newest = region;
+	newest = &region->next;
+	objects++;
+	bytes += kept_bytes(region);
+	while (objects > OBJECTS_MAX || bytes > BYTES_MAX)
+		evict();
+}
+
+bool host_quarantine_flush(void)
+{
+	bool any = objects > 0;
+
+	while (objects)
+		evict();
+	return any;
+}
+
+void host_check_quarantine(void)
+{
+	pthread_mutex_lock(&host_state.lock);
+	for (const struct host_region *region = oldest; region; region = region->next)
+		verify(region);
+	pthread_mutex_unlock(&host_state.lock);
+}

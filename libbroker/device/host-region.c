@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-region.c - all address ranges that the host device knows in this process, and what may be done with them.
+ *
+ * Owns the table of regions (allocations, mappings, freed memory, registered pages) and the pages' records. Whoever
+ * queues work asks here whether it may touch an address. Never makes or ends an allocation or a mapping.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/size.h"
+
+/* sorted by base; ranges never overlap */
+static struct host_region **table;
+static size_t table_count, table_room;
+
+/* ---- the table of ranges, under host_state.lock ---- */
+
+/* How many regions begin at or below ptr. */
+static size_t table_position(const void *ptr)
+{
+	size_t low = 0, high = table_count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if ((uintptr_t)table[middle]->base <= (uintptr_t)ptr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct host_region *host_region_find(const void *ptr)
+{
+	size_t position = table_position(ptr);
+	struct host_region *region = position ? table[position - 1] : NULL;
+
+	return region && (uintptr_t)ptr - (uintptr_t)region->base < region->size ? region : NULL;
+}
+
+struct host_region *host_region_at(size_t index)
+{
+	return index < table_count ? table[index] : NULL;
+}
+
+/* A region that overlaps [base, base + size), or NULL. */
+static struct host_region *region_overlapping(const uint8_t *base, uint64_t size)
+{
+	size_t position = table_position(base + size - 1);
+	struct host_region *region = position ? table[position - 1] : NULL;
+
+	return region && (uintptr_t)region->base + region->size > (uintptr_t)base ? region : NULL;
+}
+
+static int table_grow(void)
+{
+	size_t room = table_room ? 2 * table_room : 64;
+	struct host_region **larger;
+
+	if (table_count < table_room)
+		return 0;
+	larger = realloc(table, room * sizeof *table);
+	if (!larger)
+		return error_set(-ENOMEM, "host device: no memory for its table of %zu regions", room);
+	table = larger;
+	table_room = room;
+	return 0;
+}
+
+int host_region_add(struct host_region *region)
+{
+	size_t position;
+	int rc = table_grow();
+
+	if (rc)
+		return rc;
+	/* New memory never lands on what is still mapped. */
+	if (region_overlapping(region->base, region->size))
+		host_violation("memory at %p was unmapped while the device still used or had registered it",
+			       (void *)region->base);
+	position = table_position(region->base);
+	memmove(table + position + 1, table + position, (table_count - position) * sizeof *table);
+	table[position] = region;
+	table_count++;
+	return 0;
+}
+
+void host_region_remove(struct host_region *region)
+{
+	size_t position = table_position(region->base);
+
+	table_count--;
+	memmove(table + position - 1, table + position, (table_count + 1 - position) * sizeof *table);
+}
+
+void host_region_destroy(struct host_region *region)
+{
+	if (region->base)
+		munmap(region->base, region->size);
+	/* Unlocked first: a child on its way to exec may have a copy of the descriptor, and this one was closed well. */
+	if (region->fd >= 0) {
+		flock(region->fd, LOCK_UN);
+		close(region->fd);
+	}
+	free(region);
+}
+
+struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64_t size)
+{
+	struct host_region *region = calloc(1, sizeof *region);
+
+	if (!region) {
+		error_set(-ENOMEM, "host device: no memory for a region's record");
+		return NULL;
+	}
+	region->kind = kind;
+	region->device = device;
+	region->size = size;
+	region->fd = -1;
+	return region;
+}
+
+/* ---- registered pages ---- */
+
+/* Aborts unless every mapping in the range has the flag; flags as of VmFlags in /proc/PID/smaps. */
+static void vm_flag_check(const char *flags, const char *flag, const void *page, const char *what)
+{
+	if (!strstr(flags, flag))
+		host_violation("registration of the page at %p, which is not %s", page, what);
+}
+
+static void pages_check(const uint8_t *page, size_t size, bool writable)
+{
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+	unsigned long begin = 0, end = 0, from, to;
+	char line[512];
+
+	while (smaps && fgets(line, sizeof line, smaps)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+			begin = from;
+			end = to;
+		}
+		if (strncmp(line, "VmFlags:", 8) || end <= (uintptr_t)page || begin >= (uintptr_t)page + size)
+			continue;
+		vm_flag_check(line, " ms", page, "MAP_SHARED"); /* "sh" is missing where the descriptor is read-only */
+		vm_flag_check(line, " dc", page, "MADV_DONTFORK: a fork would move it under the device's hand");
+		if (writable)
+			vm_flag_check(line, " wr", page, "writable");
+	}
+	if (smaps)
+		fclose(smaps);
+}
+
+static int page_add(uint8_t *page, uint64_t size, bool writable)
+{
+	struct host_region *region;
+	int rc;
+
+	if (region_overlapping(page, size))
+		return error_set(-EEXIST, "the page at %p is registered already", (void *)page);
+	region = host_region_new(HOST_PAGE, 0, size);
+	if (!region)
+		return -ENOMEM;
+	region->base = page;
+	region->writable = writable;
+	rc = host_region_add(region);
+	if (rc)
+		free(region);
+	return rc;
+}
+
+int host_page_register(void *page, size_t size, bool writable)
+{
+	uint64_t whole = size_round_up(size, HOST_GRANULE);
+	int rc = host_enter(HOST_REGISTER);
+
+	if (rc)
+		return rc;
+	if (!whole || (uintptr_t)page % HOST_GRANULE)
+		return error_set(-EINVAL, "%zu bytes at %p are no pages", size, page);
+	pages_check(page, whole, writable);
+	pthread_mutex_lock(&host_state.lock);
+	rc = page_add(page, whole, writable);
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+/* ---- what queued work may touch ---- */
+
+static int range_check_locked(const void *ptr, uint64_t size, unsigned device, const char *what)
+{
+	const struct host_region *region = host_region_find(ptr);
+
+	if (!region || region->kind == HOST_PAGE)
+		return 0;
+	if (region->kind == HOST_FREED)
+		host_violation("%s on device %u uses %p, which was released", what, device, ptr);
+	if (region->device != device)
+		host_violation("%s on device %u uses %p, which is of device %u: open it once for each device", what,
+			       device, ptr, region->device);
+	if (size > region->size - (uint64_t)((const uint8_t *)ptr - region->base))
+		return error_set(-EINVAL, "%s: %llu bytes at %p leave their allocation", what,
+				 (unsigned long long)size, ptr);
+	return 0;
+}
+
+int host_check_range(const void *ptr, uint64_t size, unsigned device, const char *what)
+{
+	int rc;
+
+	pthread_mutex_lock(&host_state.lock);
+	rc = range_check_locked(ptr, size, device, what);
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+int host_check_word(const uint64_t *word, bool write)
+{
+	const struct host_region *region;
+
+	if ((uintptr_t)word % sizeof *word)
+		return error_set(-EINVAL, "a stream's word must lie at a multiple of 8, not at %p", (const void *)word);
+	pthread_mutex_lock(&host_state.lock);
+	region = host_region_find(word);
+	if (!region || region->kind != HOST_PAGE)
+		host_violation("a stream %s of %p, which is in no registered page", write ? "write" : "wait",
+			       (const void *)word);
+	if (write && !region->writable)
+		host_violation("a stream write of %p, which was registered read-only", (const void *)word);
+	pthread_mutex_unlock(&host_state.lock);
+	return 0;
+}

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-stream.c - the host device's streams: a thread each, which runs what is queued in order.
+ *
+ * Owns the live streams, the gate that all queueing passes, and the count of unfinished tasks. A stream's thread is
+ * made when something is first queued, has all signals blocked, and outlives stream_destroy() until its queue is done.
+ * Streams are never ordered with each other, the default stream included: CUDA's non-blocking streams.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+#define WAIT_SPINS      200
+#define WAIT_NAP_NS     2000000 /* the broker may change a word with pwrite(), which wakes nobody */
+#define DELAY_MAX_US    200
+#define QUEUE_STACK     (1u << 20)
+
+static struct host_stream *streams; /* under host_state.lock: those not destroyed */
+static struct host_stream *defaults[DEVICE_MAX];
+static uint64_t serial;
+
+static pthread_mutex_t busy_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t busy_none = PTHREAD_COND_INITIALIZER;
+static uint64_t busy; /* queued or running tasks of the process */
+
+/* ---- the gate ---- */
+
+void host_gate_pass(void)
+{
+	pthread_rwlock_rdlock(&host_state.gate);
+}
+
+void host_gate_leave(void)
+{
+	pthread_rwlock_unlock(&host_state.gate);
+}
+
+void host_gate_close(void)
+{
+	pthread_rwlock_wrlock(&host_state.gate);
+}
+
+void host_gate_open(void)
+{
+	pthread_rwlock_unlock(&host_state.gate);
+}
+
+void host_gate_drain(void)
+{
+	pthread_mutex_lock(&busy_lock);
+	while (busy)
+		pthread_cond_wait(&busy_none, &busy_lock);
+	pthread_mutex_unlock(&busy_lock);
+}
+
+static void busy_add(uint64_t tasks)
+{
+	pthread_mutex_lock(&busy_lock);
+	busy += tasks;
+	pthread_mutex_unlock(&busy_lock);
+}
+
+static void busy_end(void)
+{
+	pthread_mutex_lock(&busy_lock);
+	if (!--busy)
+		pthread_cond_broadcast(&busy_none);
+	pthread_mutex_unlock(&busy_lock);
+}
+
+/* ---- tasks ---- */
+
+struct host_task *host_task_new(enum host_task_kind kind, size_t params)
+{
+	struct host_task *task = calloc(1, sizeof *task + params);
+
+	if (!task) {
+		error_set(-ENOMEM, "host device: no memory to queue on a stream");
+		return NULL;
+	}
+	task->kind = kind;
+	task->bytes = sizeof *task + params;
+	return task;
+}
+
+void host_task_free(struct host_task *list, bool held)
+{
+	while (list) {
+		struct host_task *task = list;
+
+		list = task->next;
+		if (held && task->kind == HOST_TASK_KERNEL)
+			host_kernel_drop(task->launch.kernel);
+		free(task);
+	}
+}
+
+/* Any parameter of a pointer's size may be one. */
+static int kernel_check(const struct host_task *task, unsigned device)
+{
+	const uint32_t *size = host_kernel_sizes(task->launch.kernel);
+	const uint8_t *param = task->params;
+	int rc = 0;
+
+	for (int i = 0; !rc && i < GPUB_HOST_PARAMS && size[i]; i++) {
+		const void *ptr;
+
+		if (size[i] == sizeof ptr) {
+			memcpy(&ptr, param, sizeof ptr);
+			rc = host_check_range(ptr, 0, device, "a kernel");
+		}
+		param += (size[i] + 15) & ~15u;
+	}
+	return rc;
+}
+
+int host_task_check(const struct host_task *task, unsigned device)
+{
+	int rc;
+
+	switch (task->kind) {
+	case HOST_TASK_KERNEL:
+		return kernel_check(task, device);
+	case HOST_TASK_COPY:
+		rc = host_check_range(task->copy.dst, task->copy.size, device, "a copy");
+		return rc ? rc : host_check_range(task->copy.src, task->copy.size, device, "a copy");
+	default:
+		return host_check_word(task->word.word, task->kind == HOST_TASK_WRITE);
+	}
+}
+
+static void futex(const uint64_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+	/* The low half: both supported machines are little-endian. Shared: the other side is another process. */
+	if (syscall(SYS_futex, (const uint32_t *)word, operation, value, timeout, NULL, 0) < 0 && errno == EFAULT)
+		sched_yield();
+}
+
+static void run_write(const struct host_task *task)
+{
+	__atomic_store_n(task->word.word, task->word.value, __ATOMIC_RELEASE);
+	futex(task->word.word, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+/* Parks the stream. Signed and cyclic, as CU_STREAM_WAIT_VALUE_GEQ. */
+static void run_wait(const struct host_task *task)
+{
+	static const struct timespec nap = { .tv_nsec = WAIT_NAP_NS };
+
+	for (unsigned spins = 0; !host_sticky(); spins++) {
+		uint64_t seen = __atomic_load_n(task->word.word, __ATOMIC_ACQUIRE);
+
+		if ((int64_t)(seen - task->word.value) >= 0)
+			return;
+		if (spins >= WAIT_SPINS)
+			futex(task->word.word, FUTEX_WAIT, (uint32_t)seen, &nap);
+	}
+}
+
+static void task_run(const struct host_task *task)
+{
+	switch (task->kind) {
+	case HOST_TASK_KERNEL:
+		host_kernel_run(task);
+		break;
+	case HOST_TASK_WRITE:
+		run_write(task);
+		break;
+	case HOST_TASK_WAIT:
+		run_wait(task);
+		break;
+	case HOST_TASK_COPY:
+		memmove(task->copy.dst, task->copy.src, task->copy.size);
+		break;
+	}
+}
+
+/* ---- the stream's thread ---- */
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* Lets streams overtake each other in an order that the seed decides. */
+static void seeded_delay(struct host_stream *stream)
+{
+	uint64_t random = next_random(&stream->random) >> 16;
+
+	switch (random % 4) {
+	case 0:
+		break;
+	case 1:
+		sched_yield();
+		break;
+	default:
+		usleep((useconds_t)(random / 4 % DELAY_MAX_US));
+	}
+}
+
+/* The next task, or NULL when the stream was destroyed and has none left. */
+static struct host_task *stream_take(struct host_stream *stream)
+{
+	struct host_task *task;
+
+	pthread_mutex_lock(&stream->lock);
+	while (!stream->head && !stream->ending)
+		pthread_cond_wait(&stream->work, &stream->lock);
+	task = stream->head;
+	if (task) {
+		stream->head = task->next;
+		task->next = NULL;
+		if (!stream->head)
+			stream->tail = &stream->head;
+	}
+	pthread_mutex_unlock(&stream->lock);
+	return task;
+}
+
+static void stream_finish(struct host_stream *stream, struct host_task *task)
+{
+	host_task_free(task, true);
+	pthread_mutex_lock(&stream->lock);
+	stream->finished++;
+	pthread_cond_broadcast(&stream->done);
+	pthread_mutex_unlock(&stream->lock);
+	busy_end();
+}
+
+static void *stream_main(void *argument)
+{
+	struct host_stream *stream = argument;
+	struct host_task *task;
+
+	while ((task = stream_take(stream))) {
+		if (host_state.seeded)
+			seeded_delay(stream);
+		/* After a sticky error a context runs nothing more: the writes behind it never come. */
+		if (!host_sticky())
+			task_run(task);
+		stream_finish(stream, task);
+	}
+	host_stream_put(stream);
+	return NULL;
+}
+
+/* Under the stream's lock. The thread has a reference of its own. */
+static int thread_start(struct host_stream *stream)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int error = pthread_attr_init(&attr);
+
+	if (error)
+		return error_set(-error, "host device: no thread for a stream: %s", strerror(error));
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, QUEUE_STACK);
+	atomic_fetch_add(&stream->refs, 1);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, &attr, stream_main, stream);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	if (error) {
+		atomic_fetch_sub(&stream->refs, 1);
+		return error_set(-error, "host device: no thread for a stream: %s", strerror(error));
+	}
+	stream->running = true;
+	return 0;
+}
+
+/* ---- streams ---- */
+
+static struct host_stream *stream_new(unsigned device)
+{
+	struct host_stream *stream = calloc(1, sizeof *stream);
+
+	if (!stream) {
+		error_set(-ENOMEM, "host device: no memory for a stream");
+		return NULL;
+	}
+	stream->device = device;
+	stream->tail = &stream->head;
+	stream->refs = 1;
+	pthread_mutex_init(&stream->lock, NULL);
+	pthread_cond_init(&stream->work, NULL);
+	pthread_cond_init(&stream->done, NULL);
+	stream->random = (host_state.seed + ++serial) * 0x9E3779B97F4A7C15ull | 1;
+	return stream;
+}
+
+void host_stream_put(struct host_stream *stream)
+{
+	if (atomic_fetch_sub(&stream->refs, 1) != 1)
+		return;
+	host_graph_destroy(stream->capture);
+	pthread_cond_destroy(&stream->done);
+	pthread_cond_destroy(&stream->work);
+	pthread_mutex_destroy(&stream->lock);
+	free(stream);
+}
+
+static struct host_stream *stream_find(const void *handle)
+{
+	for (struct host_stream *stream = streams; stream; stream = stream->next)
+		if (stream == handle)
+			return stream;
+	error_set(-EINVAL, "%p is no stream of the host device: it was destroyed, or is of another kind", handle);
+	return NULL;
+}
+
+static struct host_stream *stream_default(unsigned device)
+{
+	if (!defaults[device])
+		defaults[device] = stream_new(device);
+	return defaults[device];
+}
+
+struct host_stream *host_stream_get(void *handle, unsigned device)
+{
+	struct host_stream *stream;
+
+	pthread_mutex_lock(&host_state.lock);
+	stream = handle ? stream_find(handle) : stream_default(device);
+	if (stream)
+		atomic_fetch_add(&stream->refs, 1);
+	pthread_mutex_unlock(&host_state.lock);
+	return stream;
+}
+
+int host_stream_create(int ordinal, void **handle)
+{
+	struct host_stream *stream;
+	int device, rc = host_enter(HOST_STREAM);
+
+	if (rc)
+		return rc;
+	device = host_device_of(ordinal);
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	stream = stream_new((unsigned)device);
+	if (stream) {
+		stream->next = streams;
+		streams = stream;
+	}
+	pthread_mutex_unlock(&host_state.lock);
+	if (!stream)
+		return -ENOMEM;
+	*handle = stream;
+	return 0;
+}
+
+static struct host_stream *stream_unlink(const void *handle)
+{
+	struct host_stream *stream, **link = &streams;
+
+	pthread_mutex_lock(&host_state.lock);
+	stream = stream_find(handle);
+	while (stream && *link != stream)
+		link = &(*link)->next;
+	if (stream)
+		*link = stream->next;
+	pthread_mutex_unlock(&host_state.lock);
+	return stream;
+}
+
+void host_stream_destroy(void *handle)
+{
+	struct host_stream *stream;
+
+	if (!handle || host_enter(HOST_OTHER))
+		return;
+	stream = stream_unlink(handle);
+	if (!stream)
+		return;
+	pthread_mutex_lock(&stream->lock);
+	stream->ending = true;
+	pthread_cond_signal(&stream->work);
+	pthread_mutex_unlock(&stream->lock);
+	host_stream_put(stream);
+}
+
+static int sync_locked(struct host_stream *stream)
+{
+	uint64_t until = stream->queued;
+
+	if (stream->capture) {
+		host_graph_spoil(stream->capture);
+		return error_set(-EBUSY, "the stream is being captured, and to wait for it spoils the capture");
+	}
+	while ((int64_t)(stream->finished - until) < 0)
+		pthread_cond_wait(&stream->done, &stream->lock);
+	return host_sticky() ? error_set(-EIO, "host device: the work on this stream failed") : 0;
+}
+
+int host_stream_sync(void *handle)
+{
+	struct host_stream *stream;
+	int rc = host_enter(HOST_SYNC);
+
+	if (rc)
+		return rc;
+	stream = host_stream_get(handle, host_current_device());
+	if (!stream)
+		return -EINVAL;
+	pthread_mutex_lock(&stream->lock);
+	rc = sync_locked(stream);
+	pthread_mutex_unlock(&stream->lock);
+	host_stream_put(stream);
+	return rc;
+}
+
+/* ---- queueing ---- */
+
+static uint64_t list_length(const struct host_task *list, struct host_task **last)
+{
+	uint64_t length = 0;
+
+	for (; list; list = list->next, length++)
+		*last = (struct host_task *)list;
+	return length;
+}
+
+static int queue_locked(struct host_stream *stream, struct host_task *list)
+{
+	struct host_task *last = list;
+	uint64_t length = list_length(list, &last);
+	int rc;
+
+	if (stream->capture)
+		return host_graph_record(stream->capture, list);
+	rc = stream->running ? 0 : thread_start(stream);
+	if (rc)
+		return rc;
+	busy_add(length);
+	*stream->tail = list;
+	stream->tail = &last->next;
+	stream->queued += length;
+	pthread_cond_signal(&stream->work);
+	return 0;
+}
+
+int host_queue(struct host_stream *stream, struct host_task *list)
+{
+	bool recorded;
+	int rc;
+
+	if (!list)
+		return 0;
+	pthread_mutex_lock(&stream->lock);
+	recorded = stream->capture;
+	rc = queue_locked(stream, list);
+	pthread_mutex_unlock(&stream->lock);
+	/* What is recorded is a copy: a graph holds no kernel, each of its launches does. */
+	if (rc || recorded)
+		host_task_free(list, true);
+	return rc;
+}
+
+static bool stream_is_captured(struct host_stream *stream)
+{
+	bool captured;
+
+	pthread_mutex_lock(&stream->lock);
+	captured = stream->capture;
+	pthread_mutex_unlock(&stream->lock);
+	return captured;
+}
+
+/* Inside the gate. Takes the task over. */
+static int task_queue(void *handle, struct host_task *task, bool refuse_capture)
+{
+	struct host_stream *stream = host_stream_get(handle, host_current_device());
+	int rc = stream ? 0 : -EINVAL;
+
+	if (stream && refuse_capture && stream_is_captured(stream))
+		rc = error_set(-EBUSY, "the stream is being captured into a graph: do this after the graph's launch");
+	if (!rc)
+		rc = host_task_check(task, stream->device);
+	if (rc)
+		host_task_free(task, false);
+	else
+		rc = host_queue(stream, task);
+	if (stream)
+		host_stream_put(stream);
+	return rc;
+}
+
+static int task_submit(void *handle, struct host_task *task, bool refuse_capture)
+{
+	int rc;
+
+	host_gate_pass();
+	rc = task_queue(handle, task, refuse_capture);
+	host_gate_leave();
+	return rc;
+}
+
+static int word_submit(void *handle, enum host_task_kind kind, uint64_t *word, uint64_t value, bool refuse_capture)
+{
+	struct host_task *task = host_task_new(kind, 0);
+
+	if (!task)
+		return -ENOMEM;
+	task->word.word = word;
+	task->word.value = value;
+	return task_submit(handle, task, refuse_capture);
+}
+
+int host_stream_write(void *handle, uint64_t *word, uint64_t value)
+{
+	int rc = host_enter(HOST_WRITE);
+
+	return rc ? rc : word_submit(handle, HOST_TASK_WRITE, word, value, true);
+}
+
+int host_stream_wait(void *handle, const uint64_t *word, uint64_t value)
+{
+	int rc = host_enter(HOST_WAIT);
+
+	return rc ? rc : word_submit(handle, HOST_TASK_WAIT, (uint64_t *)word, value, true);
+}
+
+int host_capture_write(void *handle, uint64_t *word, uint64_t value)
+{
+	int rc = host_enter(HOST_WRITE);
+
+	return rc ? rc : word_submit(handle, HOST_TASK_WRITE, word, value, false);
+}
+
+int host_copy(void *handle, void *dst, const void *src, uint64_t size)
+{
+	struct host_task *task;
+	int rc = host_enter(HOST_COPY);
+
+	if (rc)
+		return rc;
+	task = host_task_new(HOST_TASK_COPY, 0);
+	if (!task)
+		return -ENOMEM;
+	task->copy.dst = dst;
+	task->copy.src = src;
+	task->copy.size = size;
+	return task_submit(handle, task, false);
+}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# What broker and client share: wire formats, names, the devices.
+noinst_LTLIBRARIES += libbroker/libcommon.la
+libbroker_libcommon_la_SOURCES = \
+	libbroker/common/board.c libbroker/common/board.h \
+	libbroker/common/error.c libbroker/common/error.h \
+	libbroker/common/name.c libbroker/common/name.h \
+	libbroker/common/size.c libbroker/common/size.h \
+	libbroker/common/socket.c libbroker/common/socket.h \
+	libbroker/common/ticket.c libbroker/common/ticket.h \
+	libbroker/common/timeline-page.h \
+	libbroker/common/wire.c libbroker/common/wire.h \
+	libbroker/device/cuda-fork.c libbroker/device/cuda-fork.h \
+	libbroker/device/device.c libbroker/device/device.h \
+	libbroker/device/host-capture.c libbroker/device/host-fault.c \
+	libbroker/device/host-memory.c libbroker/device/host-module.c \
+	libbroker/device/host-quarantine.c libbroker/device/host-region.c \
+	libbroker/device/host-stream.c \
+	libbroker/device/host.c libbroker/device/host.h
+
+if HAVE_CUDA
+libbroker_libcommon_la_SOURCES += \
+	libbroker/device/cuda-driver.c \
+	libbroker/device/cuda-memory.c libbroker/device/cuda-module.c \
+	libbroker/device/cuda-stream.c \
+	libbroker/device/cuda.c libbroker/device/cuda.h
+endif
+
+# The client, before it becomes the library: unit tests reach its inner functions here.
+noinst_LTLIBRARIES += libbroker/libclient.la
+libbroker_libclient_la_SOURCES = \
+	libbroker/client/acquire.c \
+	libbroker/client/buffer.c \
+	libbroker/client/call.c \
+	libbroker/client/client.h \
+	libbroker/client/close.c \
+	libbroker/client/connect.c \
+	libbroker/client/fork.c \
+	libbroker/client/lease.c \
+	libbroker/client/lease.h \
+	libbroker/client/module.c \
+	libbroker/client/record.c \
+	libbroker/client/record.h \
+	libbroker/client/service.c \
+	libbroker/client/slot.c \
+	libbroker/client/slot.h \
+	libbroker/client/stream.c \
+	libbroker/client/table.c \
+	libbroker/client/table.h \
+	libbroker/client/timeline-map.h \
+	libbroker/client/timeline.c
+
+common_libs = libbroker/libcommon.la $(SODIUM_LIBS) $(CUDA_LIBS) -lpthread -ldl -lrt
+
+lib_LTLIBRARIES += libbroker/libgpubroker.la
+libbroker_libgpubroker_la_SOURCES =
+libbroker_libgpubroker_la_LIBADD = libbroker/libclient.la $(common_libs)
+# The map exports the public functions and hides everything else, CUDA's runtime and an archived libsodium with it.
+# nodelete: the service thread and what CUDA calls back outlive a dlclose.
+libbroker_libgpubroker_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+	-Wl,--version-script=$(srcdir)/libbroker/gpubroker.map -Wl,-z,nodelete
+if !SANITIZERS
+# Not with clang's sanitizers, whose run time is in the program alone.
+libbroker_libgpubroker_la_LDFLAGS += -Wl,-z,defs
+endif
+EXTRA_libbroker_libgpubroker_la_DEPENDENCIES = libbroker/gpubroker.map
+EXTRA_DIST += libbroker/gpubroker.map
+
+include_HEADERS = libbroker/gpubroker.h libbroker/gpubroker-cuda.h libbroker/gpubroker-host.h
+pkgconfig_DATA = libbroker/gpubroker.pc

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# gpub_compiler.m4 - warnings, hardening and sanitizers, each flag only where this compiler takes it.
+
+# GPUB_ADD_CFLAGS(VARIABLE, FLAGS...): appends each of the blank-separated flags that compiles without a complaint.
+AC_DEFUN([GPUB_ADD_CFLAGS],
+[for gpub_flag in $2; do
+  gpub_saved_cflags=$CFLAGS
+  CFLAGS="$CFLAGS -Werror $gpub_flag"
+  AC_MSG_CHECKING([whether $CC accepts $gpub_flag])
+  AC_COMPILE_IFELSE([AC_LANG_PROGRAM()],
+    [AC_MSG_RESULT([yes]); AS_VAR_APPEND([$1], [" $gpub_flag"])],
+    [AC_MSG_RESULT([no])])
+  CFLAGS=$gpub_saved_cflags
+done])
+
+# GPUB_ADD_LDFLAGS(VARIABLE, FLAGS...): the same for the linker.
+AC_DEFUN([GPUB_ADD_LDFLAGS],
+[for gpub_flag in $2; do
+  gpub_saved_ldflags=$LDFLAGS
+  LDFLAGS="$LDFLAGS $gpub_flag"
+  AC_MSG_CHECKING([whether the linker accepts $gpub_flag])
+  AC_LINK_IFELSE([AC_LANG_PROGRAM()],
+    [AC_MSG_RESULT([yes]); AS_VAR_APPEND([$1], [" $gpub_flag"])],
+    [AC_MSG_RESULT([no])])
+  LDFLAGS=$gpub_saved_ldflags
+done])
+
+AC_DEFUN([GPUB_COMPILER_FLAGS],
+[AC_ARG_ENABLE([werror],
+  [AS_HELP_STRING([--enable-werror], [make each compiler warning an error])],
+  [], [enable_werror=no])
+GPUB_CFLAGS=
+GPUB_ADD_CFLAGS([GPUB_CFLAGS], [dnl
+  -std=gnu11 -pthread -fno-common dnl
+  -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wvla -Wundef dnl
+  -Wformat=2 -Wwrite-strings -Wpointer-arith -Wduplicated-cond])
+AS_IF([test "$enable_werror" = yes], [AS_VAR_APPEND([GPUB_CFLAGS], [" -Werror"])])
+AC_SUBST([GPUB_CFLAGS])])
+
+# The sanitizers go to compiler and linker alike. Every finding ends the program: a test cannot pass with one.
+AC_DEFUN([GPUB_SANITIZERS],
+[AC_ARG_ENABLE([sanitizers],
+  [AS_HELP_STRING([--enable-sanitizers], [build with AddressSanitizer and UndefinedBehaviorSanitizer])],
+  [], [enable_sanitizers=no])
+SANITIZER_FLAGS=
+AS_IF([test "$enable_sanitizers" = yes],
+  [SANITIZER_FLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+  gpub_saved_cflags=$CFLAGS
+  CFLAGS="$CFLAGS $SANITIZER_FLAGS"
+  AC_MSG_CHECKING([whether $CC can link with $SANITIZER_FLAGS])
+  AC_LINK_IFELSE([AC_LANG_PROGRAM()],
+    [AC_MSG_RESULT([yes])],
+    [AC_MSG_RESULT([no])
+    AC_MSG_ERROR([--enable-sanitizers was given, but $CC cannot link with the sanitizers])])
+  CFLAGS=$gpub_saved_cflags])
+AC_SUBST([SANITIZER_FLAGS])
+AM_CONDITIONAL([SANITIZERS], [test "$enable_sanitizers" = yes])])
+
+AC_DEFUN([GPUB_HARDENING],
+[AC_REQUIRE([GPUB_SANITIZERS])
+HARDENING_CPPFLAGS=
+HARDENING_CFLAGS=
+HARDENING_LDFLAGS=
+GPUB_ADD_CFLAGS([HARDENING_CFLAGS],
+  [-fstack-protector-strong -fstack-clash-protection -fcf-protection -mbranch-protection=standard])
+GPUB_ADD_LDFLAGS([HARDENING_LDFLAGS], [-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack])
+# The sanitizers do what fortify does, and better; together they report falsely. Ubuntu's compiler sets its own level.
+AS_IF([test "$enable_sanitizers" != yes], [HARDENING_CPPFLAGS="-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])
+# Without optimisation glibc makes fortify a warning, and with --enable-werror an error.
+AS_CASE([" $CFLAGS "], [*" -O0 "*], [HARDENING_CPPFLAGS=], [*" -O"*], [], [HARDENING_CPPFLAGS=])
+AC_SUBST([HARDENING_CPPFLAGS])
+AC_SUBST([HARDENING_CFLAGS])
+AC_SUBST([HARDENING_LDFLAGS])])

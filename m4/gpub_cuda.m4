@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# gpub_cuda.m4 - the CUDA toolkit: headers, the static runtime and nvcc, from one folder, 12.4 or newer.
+
+# GPUB_TRY_CUDA(DIR): sets CUDA_CPPFLAGS, CUDA_LIBS and NVCC and empties gpub_cuda_why if DIR holds a toolkit that
+# works here; otherwise gpub_cuda_why says what it lacks.
+AC_DEFUN([GPUB_TRY_CUDA],
+[gpub_cuda_why="cuda_runtime_api.h with libcudart_static.a (no toolkit in $1)"
+for gpub_lib in "$1/lib64" "$1/lib" "$1/targets/$host_cpu-linux/lib" "$1/targets/sbsa-linux/lib"; do
+  AS_IF([test -f "$gpub_lib/libcudart_static.a"], [], [continue])
+  gpub_saved_cppflags=$CPPFLAGS
+  gpub_saved_libs=$LIBS
+  # System headers, as they are not ours to warn about.
+  CUDA_CPPFLAGS="-isystem $1/include"
+  # As -l and not by path: libtool calls an archive that is named by its path unportable.
+  CUDA_LIBS="-L$gpub_lib -lcudart_static -lpthread -ldl -lrt"
+  CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
+  LIBS="$CUDA_LIBS $LIBS"
+  AC_MSG_CHECKING([for the CUDA runtime, 12.4 or newer, in $1])
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda_runtime_api.h>
+#if CUDART_VERSION < 12040
+#error too old
+#endif]], [[int version; return cudaRuntimeGetVersion(&version);]])],
+    [gpub_cuda_why=nvcc
+    AC_MSG_RESULT([yes])],
+    [gpub_cuda_why="a CUDA runtime 12.4 or newer that links (not the one in $1)"
+    AC_MSG_RESULT([no])])
+  CPPFLAGS=$gpub_saved_cppflags
+  LIBS=$gpub_saved_libs
+  AS_IF([test "$gpub_cuda_why" = nvcc], [break])
+done
+AS_IF([test "$gpub_cuda_why" = nvcc],
+  [gpub_nvcc=${NVCC:-$1/bin/nvcc}
+  # It compiles only with the host compilers it knows, so it is tried and not looked for.
+  AC_MSG_CHECKING([whether $gpub_nvcc works])
+  echo '__global__ void touch(int *p) { *p = 1; }' >conftest.cu
+  AS_IF([$gpub_nvcc -c -o conftest.nvcc.o conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
+    [NVCC=$gpub_nvcc
+    gpub_cuda_why=
+    AC_MSG_RESULT([yes])],
+    [gpub_cuda_why="an nvcc that works with this host compiler (the runtime is in $1; see config.log)"
+    AC_MSG_RESULT([no])])
+  rm -f conftest.cu conftest.nvcc.o])])
+
+AC_DEFUN([GPUB_CUDA],
+[AC_REQUIRE([AC_CANONICAL_HOST])
+AC_ARG_WITH([cuda],
+  [AS_HELP_STRING([--with-cuda=guess|yes|no|DIR], [build the cuda device; guess: where a toolkit is found @<:@guess@:>@])],
+  [], [with_cuda=guess])
+AC_ARG_VAR([NVCC], [CUDA compiler, by default the bin/nvcc of the toolkit])
+AC_ARG_VAR([NVCCFLAGS], [flags for it])
+
+gpub_cuda_why=
+gpub_cuda_dir=
+AS_IF([test "$with_cuda" != no],
+  [AS_CASE([$with_cuda],
+    [yes|guess],
+      [gpub_path_nvcc=`command -v nvcc`
+      gpub_cuda_dirs="$CUDA_HOME ${gpub_path_nvcc%/bin/nvcc} /usr/local/cuda"],
+    [gpub_cuda_dirs=$with_cuda])
+  for gpub_dir in $gpub_cuda_dirs; do
+    GPUB_TRY_CUDA([$gpub_dir])
+    AS_IF([test -z "$gpub_cuda_why"], [gpub_cuda_dir=$gpub_dir; break])
+  done
+  AS_IF([test -z "$gpub_cuda_dir"],
+    [AS_IF([test "$with_cuda" = guess],
+      [AC_MSG_WARN([building without the cuda device, for want of $gpub_cuda_why])],
+      [AC_MSG_ERROR([--with-cuda=$with_cuda was given, but this is missing: $gpub_cuda_why])])])])
+
+AS_IF([test -n "$gpub_cuda_dir"],
+  [gpub_have_cuda=1
+  gpub_cuda_summary=$gpub_cuda_dir
+  # Native code for these, where this nvcc knows them. All others from Turing on, and those yet to come, compile the
+  # one PTX when it is loaded.
+  NVCC_TARGETS="-gencode arch=compute_75,code=compute_75"
+  for gpub_sm in 80 90 100 120; do
+    AS_IF([$NVCC --list-gpu-code | grep -qx "sm_$gpub_sm"],
+      [AS_VAR_APPEND([NVCC_TARGETS], [" -gencode arch=compute_$gpub_sm,code=sm_$gpub_sm"])])
+  done],
+  [gpub_have_cuda=0
+  gpub_cuda_summary="no, the host device alone"
+  CUDA_CPPFLAGS=
+  CUDA_LIBS=])
+AC_DEFINE_UNQUOTED([HAVE_CUDA], [$gpub_have_cuda], [1 if the cuda device is built, 0 if not: for #if])
+AC_SUBST([CUDA_CPPFLAGS])
+AC_SUBST([CUDA_LIBS])
+AC_SUBST([NVCC_TARGETS])
+AC_SUBST([with_cuda])
+AM_CONDITIONAL([HAVE_CUDA], [test -n "$gpub_cuda_dir"])])

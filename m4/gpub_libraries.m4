@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# gpub_libraries.m4 - the libraries, found by compiling and linking against them.
+
+# GPUB_FIND(VARIABLE, MODULE, HEADER, BODY, IF-FOUND, IF-NOT-FOUND)
+# Sets VARIABLE_CFLAGS and VARIABLE_LIBS from pkg-config. Where only the archive of a library is installed, its own
+# dependencies have to be named too: then, and only then, the flags are those of pkg-config --static.
+AC_DEFUN([GPUB_FIND],
+[PKG_CHECK_MODULES([$1], [$2],
+  [gpub_saved_cflags=$CFLAGS
+  gpub_saved_libs=$LIBS
+  CFLAGS="$CFLAGS $[]$1[]_CFLAGS"
+  gpub_found=no
+  for gpub_static in "" --static; do
+    AS_IF([test -n "$gpub_static"], [$1[]_LIBS=`$PKG_CONFIG --static --libs "$2"`])
+    LIBS="$[]$1[]_LIBS $gpub_saved_libs"
+    AC_MSG_CHECKING([whether a program links with $[]$1[]_LIBS])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <$3>]], [[$4]])], [gpub_found=yes])
+    AC_MSG_RESULT([$gpub_found])
+    AS_IF([test $gpub_found = yes], [break])
+  done
+  CFLAGS=$gpub_saved_cflags
+  LIBS=$gpub_saved_libs],
+  [gpub_found=no])
+AS_IF([test $gpub_found = yes], [$5], [$6])])
+
+# GPUB_LIBRARY(VARIABLE, MODULE, HEADER, BODY): the same, and nothing is built without it.
+AC_DEFUN([GPUB_LIBRARY],
+[GPUB_FIND([$1], [$2], [$3], [$4], [],
+  [AC_MSG_ERROR([$2 is missing: ./bootstrap installs it, or prints how; under a prefix, set PKG_CONFIG_PATH])])])
+
+# uthash is headers alone and has no pkg-config file. Under a prefix it lies beside the other libraries' headers.
+AC_DEFUN([GPUB_UTHASH],
+[gpub_saved_cppflags=$CPPFLAGS
+CPPFLAGS="$CPPFLAGS $EVENT_CFLAGS $CONFUSE_CFLAGS $JANSSON_CFLAGS"
+AC_CHECK_HEADERS([uthash.h utarray.h], [],
+  [AC_MSG_ERROR([uthash is missing: ./bootstrap installs it, or prints how; under a prefix, set CPPFLAGS=-I...])])
+CPPFLAGS=$gpub_saved_cppflags])
+
+AC_DEFUN([GPUB_CMOCKA],
+[GPUB_FIND([CMOCKA], [cmocka >= 1.1.5], [cmocka.h], [return cmocka_run_group_tests_name("", (struct CMUnitTest *)0, 0, 0) == 0;],
+  [gpub_cmocka_summary=yes],
+  [gpub_cmocka_summary="no: make check needs cmocka"])
+AM_CONDITIONAL([HAVE_CMOCKA], [test "$gpub_cmocka_summary" = yes])])

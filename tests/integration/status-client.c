@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * status-client.c - a client that does what its command line says, so that status.sh has something to look at.
+ *
+ *     create NAME MIB   acquire NAME   unlink NAME   churn NAME COUNT (creates and unlinks it)
+ *     mark FILE (makes it)   wait FILE (until it is there)
+ *
+ * Says nothing unless something fails. Holds what it acquired until its end.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpubroker.h"
+
+static gpub_client *client;
+
+static int create(const char *name, uint64_t size)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	spec.size = size;
+	return gpub_create(client, name, &spec);
+}
+
+static int churn(const char *name, int count)
+{
+	int error = 0;
+
+	for (int i = 0; !error && i < count; i++) {
+		error = create(name, 4096);
+		if (!error)
+			error = gpub_unlink(client, name);
+	}
+	return error;
+}
+
+static int acquire(const char *name)
+{
+	gpub_lease lease;
+
+	return gpub_acquire(client, name, GPUB_READ, 0, &lease);
+}
+
+static int mark(const char *file)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int wait_for(const char *file)
+{
+	while (access(file, F_OK))
+		usleep(5000);
+	return 0;
+}
+
+/* Does one command; *words is moved to its last word. */
+static int step(char ***words)
+{
+	const char *verb = **words, *what = *++*words;
+
+	if (!strcmp(verb, "create"))
+		return create(what, (uint64_t)atoi(*++*words) << 20);
+	if (!strcmp(verb, "churn"))
+		return churn(what, atoi(*++*words));
+	if (!strcmp(verb, "acquire"))
+		return acquire(what);
+	if (!strcmp(verb, "unlink"))
+		return gpub_unlink(client, what);
+	return !strcmp(verb, "mark") ? mark(what) : wait_for(what);
+}
+
+int main(int argc, char **argv)
+{
+	int error = gpub_connect(&client, NULL);
+
+	(void)argc;
+	for (char **word = argv + 1; !error && *word; word++)
+		error = step(&word);
+	if (error)
+		fprintf(stderr, "status-client: %s\n", gpub_strerror_last());
+	gpub_disconnect(client);
+	return error ? 1 : 0;
+}

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# To add a test, add one line to one of these lists:
+#   unit_tests     programs on cmocka. tests/unit/NAME needs no line but its own when it is made of tests/unit/NAME.c:
+#                  it is linked with the insides of broker and client.
+#   test_scripts   bash scripts that print TAP: tests/integration/NAME.sh
+#   test_programs  programs that print TAP without cmocka
+#   test_tools     programs that the scripts run
+# A program that may use the public interface alone adds  tests_integration_NAME_LDADD = $(public_libs)
+#
+# All print TAP: one plan (so one cmocka group a program), one point a check. What needs a missing device prints
+# "1..0 # SKIP no CUDA device". A test that runs longer than TEST_SECONDS is killed, and counts as an error.
+TEST_SECONDS = 180
+
+unit_tests = tests/unit/test-host-device
+test_programs =
+test_scripts = \
+	tests/install/exports.sh \
+	tests/install/headers.sh \
+	tests/integration/heat.sh \
+	tests/integration/kernels.sh \
+	tests/gpu/heat.sh \
+	tests/gpu/kernels.sh
+test_tools = tests/integration/kernels
+tests_integration_kernels_LDADD = $(public_libs)
+
+# Tests of the cuda device. Each has two lines more: in a build without CUDA it is there too, and says that it skips.
+gpu_tests = tests/gpu/test-driver-facts
+if HAVE_CUDA
+tests_gpu_test_driver_facts_SOURCES = tests/gpu/test-driver-facts.c
+check_DATA = tests/gpu/facts.fatbin
+CLEANFILES += tests/gpu/facts.fatbin
+else
+tests_gpu_test_driver_facts_SOURCES = tests/gpu/without-cuda.c
+endif
+EXTRA_DIST += tests/gpu/facts.cu
+
+LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)
+
+dist_check_SCRIPTS = $(test_scripts)
+
+if HAVE_CMOCKA
+check_PROGRAMS += $(unit_tests) $(test_programs) $(gpu_tests) $(test_tools)
+TESTS = $(unit_tests) $(test_programs) $(test_scripts) $(gpu_tests)
+else
+# Not a part of the suite, so that nobody takes it for all of it.
+check-local:
+	@echo "make check needs cmocka: install it (Debian: libcmocka-dev) and run configure again" >&2; exit 1
+endif
+
+TEST_EXTENSIONS = .sh
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+LOG_COMPILER = timeout
+AM_LOG_FLAGS = --kill-after=10 $(TEST_SECONDS)
+SH_LOG_DRIVER = $(LOG_DRIVER)
+SH_LOG_COMPILER = $(LOG_COMPILER)
+AM_SH_LOG_FLAGS = $(AM_LOG_FLAGS) bash
+
+# A test starts from the build tree alone, whatever broker the caller's environment names.
+AM_TESTS_ENVIRONMENT = \
+	unset GPUBROKER GPUBROKER_RANK GPUBROKER_SIZE; \
+	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
+	top_builddir='$(abs_top_builddir)'; export top_builddir; \
+	GPUBROKER_MODULE_PATH='$(abs_top_builddir)/kernels'; export GPUBROKER_MODULE_PATH; \
+	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
+	CC='$(CC)'; CXX='$(CXX)'; NM='$(NM)'; export CC CXX NM; \
+	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; export CUDA_CPPFLAGS; \
+	ASAN_OPTIONS=protect_shadow_gap=0:$$ASAN_OPTIONS; export ASAN_OPTIONS; \
+	UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS; export UBSAN_OPTIONS;
+
+EXTRA_DIST += tests/install/installed.sh tests/install/program.c
+installcheck-local:
+	CC='$(CC)' CXX='$(CXX)' PKG_CONFIG='$(PKG_CONFIG)' DESTDIR='$(DESTDIR)' srcdir='$(srcdir)' \
+	    pkgconfigdir='$(pkgconfigdir)' libdir='$(libdir)' bindir='$(bindir)' CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)' \
+	    bash $(srcdir)/tests/install/installed.sh

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-status-table.c - what broker-status prints of a file that somebody wrote to hurt its reader.
+ *
+ * Each text goes through table, list and --json: no line of a table is longer than 80 columns, nothing but printable
+ * ASCII comes out, and the JSON parses. Output is taken from stdout, which is a file meanwhile.
+ */
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/show-json.h"
+#include "broker/show-table.h"
+
+static char output[1 << 16];
+
+/* ---- taking stdout ---- */
+
+static int stdout_take(FILE *file)
+{
+	int saved;
+
+	fflush(stdout);
+	saved = dup(STDOUT_FILENO);
+	assert_true(saved >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0);
+	return saved;
+}
+
+static void stdout_give(int saved)
+{
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+}
+
+static void print_table(const struct shown *shown)
+{
+	table_show(shown, false);
+}
+
+static void print_whole_table(const struct shown *shown)
+{
+	table_show(shown, true);
+}
+
+static void print_list(const struct shown *shown)
+{
+	table_list(shown, 1);
+}
+
+static void capture(void (*print)(const struct shown *), const struct shown *shown)
+{
+	FILE *file = tmpfile();
+	int saved;
+	size_t length;
+
+	assert_non_null(file);
+	saved = stdout_take(file);
+	print(shown);
+	stdout_give(saved);
+	rewind(file);
+	length = fread(output, 1, sizeof output - 1, file);
+	output[length] = 0;
+	fclose(file);
+}
+
+/* ---- what must hold ---- */
+
+static void assert_printable(void)
+{
+	for (const char *c = output; *c; c++)
+		assert_true(*c == '\n' || isprint((unsigned char)*c));
+}
+
+static void assert_narrow(void)
+{
+	for (const char *line = output; *line; line += strcspn(line, "\n") + 1)
+		assert_in_range(strcspn(line, "\n"), 0, 80);
+}
+
+static void check_tables(const struct shown *shown)
+{
+	static void (*const prints[])(const struct shown *) = { print_table, print_whole_table, print_list };
+
+	for (size_t i = 0; i < 3; i++) {
+		capture(prints[i], shown);
+		assert_true(*output);
+		assert_printable();
+		assert_narrow();
+	}
+}
+
+static json_t *check_json(const struct shown *shown)
+{
+	json_t *json;
+
+	capture(json_show, shown);
+	assert_printable();
+	json = json_loads(output, 0, NULL);
+	assert_non_null(json);
+	return json;
+}
+
+static struct shown shown_of(const char *text)
+{
+	struct shown shown = { .instance = "twenty-bytes-long-xx", .trusted = true, .header.pid = 4194304 };
+
+	shown.text = json_loads(text, 0, NULL);
+	assert_non_null(shown.text);
+	return shown;
+}
+
+static void check(const char *text)
+{
+	struct shown shown = shown_of(text);
+
+	check_tables(&shown);
+	json_decref(check_json(&shown));
+	shown.trusted = false;
+	shown.header.pid = UINT64_MAX;
+	check_tables(&shown);
+	json_decref(check_json(&shown));
+	shown_free(&shown);
+}
+
+/* ---- texts ---- */
+
+#define EVIL "\\u001b[2J\\u009b\\u202e\\u0007\\n\\r\\u007f"
+#define TEN  "0123456789"
+#define LONG TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
+static void test_strange(void **unused)
+{
+	(void)unused;
+	check("{}");
+	check("{\"buffers\":7,\"sessions\":{},\"counters\":[],\"devices\":\"x\",\"updated\":\"never\"}");
+	check("{\"buffers\":[7,null,\"x\",[]],\"sessions\":[[]],\"devices\":[0],\"waiting\":-1,\"updated\":-1}");
+	check("{\"updated\":9223372036854775807,\"waiting\":9223372036854775807,\"device_kind\":\"" LONG "\"}");
+}
+
+static void test_evil(void **unused)
+{
+	(void)unused;
+	check("{\"device_kind\":\"" EVIL "\",\"" EVIL "\":\"" EVIL "\",\"devices\":[{\"name\":\"" EVIL "\"}],"
+	      "\"buffers\":[{\"name\":\"" EVIL "\",\"state\":\"draining\",\"holders\":[{\"command\":\"" EVIL "\"}]}],"
+	      "\"sessions\":[{\"command\":\"" EVIL "\",\"state\":\"" EVIL "\"}]}");
+}
+
+static void test_long(void **unused)
+{
+	(void)unused;
+	check("{\"devices\":[{\"name\":\"" LONG "\",\"uuid\":\"" LONG "\",\"index\":-1,\"bytes\":-1}],"
+	      "\"buffers\":[{\"name\":\"" LONG "\",\"state\":\"" LONG "\",\"owner\":-1,\"generation\":-1,\"grants\":-1},"
+	      "{\"state\":\"draining\",\"holders\":[{\"pid\":-1,\"device\":-1,\"command\":\"" LONG LONG "\"}]}],"
+	      "\"sessions\":[{\"session\":-1,\"pid\":-1,\"uid\":-1,\"command\":\"" LONG "\",\"bytes\":-1}],"
+	      "\"counters\":{\"buffers_created\":-1,\"refused_access\":9223372036854775807}}");
+}
+
+/* ---- what must be there ---- */
+
+static void test_drain(void **unused)
+{
+	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"bytes\":67108864,\"state\":\"draining\",\"holders\":["
+				      "{\"pid\":12345,\"command\":\"solver\",\"device\":1}]}]}");
+
+	(void)unused;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "64 MiB"));
+	assert_non_null(strstr(output, "waits for pid 12345 (solver), which maps it on device 1"));
+	shown_free(&shown);
+}
+
+/* A name is cut where it matters least, and both its ends are seen. */
+static void test_long_name(void **unused)
+{
+	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"simulation/" LONG "/north\"}]}");
+
+	(void)unused;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "\nsimulation..."));
+	assert_non_null(strstr(output, "/north "));
+	shown_free(&shown);
+}
+
+static void test_counters(void **unused)
+{
+	struct shown shown = shown_of("{\"counters\":{\"sessions_cut\":7,\"sessions_died\":0}}");
+
+	(void)unused;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, " 7  sessions cut off"));
+	assert_null(strstr(output, "sessions that died"));
+	capture(print_whole_table, &shown);
+	assert_non_null(strstr(output, " 0  sessions that died"));
+	shown_free(&shown);
+}
+
+static void test_first_line(void **unused)
+{
+	struct shown shown = shown_of("{\"updated\":1700000000}");
+
+	(void)unused;
+	setenv("TZ", "UTC", 1);
+	shown.state = SHOWN_STOPPED;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, ": stopped, pid 4194304, status of 2023-11-14 22:13:20\n"));
+	shown.state = SHOWN_DEAD;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, ": dead, pid 4194304, status of 2023-11-14 22:13:20\n"));
+	shown_free(&shown);
+}
+
+static const char *string_of(const json_t *json, const char *key)
+{
+	return json_string_value(json_object_get(json, key));
+}
+
+/* The file says nothing about itself that the reader knows better. */
+static void test_json_keys(void **unused)
+{
+	struct shown shown = shown_of("{\"instance\":\"x\",\"pid\":1,\"state\":\"fine\",\"broker\":7,\"waiting\":3}");
+	json_t *json, *broker;
+
+	(void)unused;
+	shown.owner = 1000;
+	json = check_json(&shown);
+	broker = json_object_get(json, "broker");
+	assert_string_equal(string_of(json, "instance"), "twenty-bytes-long-xx");
+	assert_string_equal(string_of(json, "state"), "running");
+	assert_int_equal(json_integer_value(json_object_get(json, "pid")), 4194304);
+	assert_int_equal(json_integer_value(json_object_get(json, "waiting")), 3);
+	assert_int_equal(json_integer_value(json_object_get(broker, "owner")), 1000);
+	assert_true(json_is_true(json_object_get(broker, "trusted")));
+	json_decref(json);
+	shown_free(&shown);
+}
+
+static void test_unreadable(void **unused)
+{
+	struct shown shown;
+	json_t *json;
+
+	(void)unused;
+	error_set(-1, "it is broken");
+	shown_refused(&shown, "x");
+	capture(print_list, &shown);
+	assert_non_null(strstr(output, "unreadable"));
+	json = check_json(&shown);
+	assert_string_equal(string_of(json, "state"), "unreadable");
+	assert_string_equal(string_of(json, "error"), "it is broken");
+	json_decref(json);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_strange),	  cmocka_unit_test(test_evil),	     cmocka_unit_test(test_long),
+		cmocka_unit_test(test_drain),	  cmocka_unit_test(test_long_name),  cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_first_line), cmocka_unit_test(test_json_keys), cmocka_unit_test(test_unreadable),
+	};
+
+	return cmocka_run_group_tests_name("status-table", tests, NULL, NULL);
+}
