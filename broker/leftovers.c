@@ -73,10 +73,11 @@ void leftovers_remove_instance(const char *instance)
 static void remove_if_dead(const char *name)
 {
 	const char *instance = name + strlen(STATUS_PREFIX) - 1;
-	char shm_name[64];
+	char shm_name[300];
 	int fd;
 
-	if (strchr(instance, '.') || strlen(name) >= sizeof shm_name - 1)
+	/* an instance's own objects, or a name that somebody else chose, which must not reach the log */
+	if (instance_check(instance))
 		return;
 	snprintf(shm_name, sizeof shm_name, "/%s", name);
 	fd = shm_open(shm_name, O_RDWR, 0);

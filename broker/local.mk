@@ -14,7 +14,9 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry.c broker/registry.h \
 	broker/request.c broker/request.h \
 	broker/session.c broker/session.h \
+	broker/show-json.c broker/show-json.h \
 	broker/show-read.c broker/show-read.h \
+	broker/show-table.c broker/show-table.h \
 	broker/status.c broker/status.h \
 	broker/status-text.c broker/status-text.h \
 	broker/timeline.c broker/timeline.h \
@@ -32,8 +34,5 @@ broker_broker_run_SOURCES = \
 broker_broker_run_LDADD = $(broker_libs)
 
 bin_PROGRAMS += broker/broker-status
-broker_broker_status_SOURCES = \
-	broker/broker-status.c \
-	broker/show-json.c broker/show-json.h \
-	broker/show-table.c broker/show-table.h
+broker_broker_status_SOURCES = broker/broker-status.c
 broker_broker_status_LDADD = $(broker_libs)

@@ -156,6 +156,7 @@ static void session_free(struct session *session)
 	if (session->state == SESSION_GREETING)
 		broker->sessions.greeting--;
 	HASH_DEL(broker->sessions.by_id, session);
+	HASH_CLEAR(hh, session->grants); /* the table: grants that are left are the registry's */
 	charge_release(&session->charge, &broker->accounting);
 	sodium_free(session->key);
 	free(session);
@@ -303,14 +304,20 @@ static void connection_refuse(struct broker *broker, int fd, int error)
 	broker_changed(broker);
 }
 
+/* It was never welcomed, so it holds nothing that could outlive it: unlike one that is cut, it goes at once. */
+static void session_reject(struct session *session, int error)
+{
+	connection_refuse(session->broker, session->fd, error);
+	session_free(session);
+}
+
 static void session_greet(struct session *session, const struct wire_message *message,
 			  const struct socket_extra *extra)
 {
 	int error = greeting_check(session, message, extra);
 
 	if (error) {
-		connection_refuse(session->broker, session->fd, error);
-		session_free(session);
+		session_reject(session, error);
 		return;
 	}
 	session->mps = message->hello.flags & WIRE_HELLO_MPS;
@@ -340,6 +347,10 @@ static bool session_read_one(struct session *session)
 		session_hang_up(session);
 		return false;
 	}
+	if (error && session->state == SESSION_GREETING) {
+		session_reject(session, error);
+		return false;
+	}
 	if (error) {
 		session_cut(session, error_text());
 		return false;
@@ -356,10 +367,10 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 {
 	struct session *session = argument;
 
+	(void)fd;
 	if (what & EV_TIMEOUT) {
 		error_set(-EPROTO, "no greeting came within %d seconds", GREETING_SECONDS);
-		connection_refuse(session->broker, fd, -EPROTO);
-		session_free(session);
+		session_reject(session, -EPROTO);
 		return;
 	}
 	for (int i = 0; i < MESSAGES_PER_TURN && session_read_one(session); i++)

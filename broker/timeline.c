@@ -23,13 +23,13 @@ static int page_create(void)
 
 	if (fd < 0)
 		return -errno;
-	if (fchmod(fd, 0600) || (error = posix_fallocate(fd, 0, TIMELINE_PAGE_SIZE)) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-		error = errno ? errno : ENOSPC;
-		close(fd);
-		return -error;
-	}
-	return fd;
+	error = fchmod(fd, 0600) ? errno : posix_fallocate(fd, 0, TIMELINE_PAGE_SIZE);
+	if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		error = errno;
+	if (!error)
+		return fd;
+	close(fd);
+	return -error;
 }
 
 static int reopen_readable(int fd)

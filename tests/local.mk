@@ -12,17 +12,19 @@
 # "1..0 # SKIP no CUDA device". A test that runs longer than TEST_SECONDS is killed, and counts as an error.
 TEST_SECONDS = 180
 
-unit_tests = tests/unit/test-host-device
+unit_tests = tests/unit/test-host-device tests/unit/test-status-read tests/unit/test-status-table
 test_programs =
 test_scripts = \
 	tests/install/exports.sh \
 	tests/install/headers.sh \
 	tests/integration/heat.sh \
 	tests/integration/kernels.sh \
+	tests/integration/status.sh \
 	tests/gpu/heat.sh \
 	tests/gpu/kernels.sh
-test_tools = tests/integration/kernels
+test_tools = tests/integration/kernels tests/integration/status-client
 tests_integration_kernels_LDADD = $(public_libs)
+tests_integration_status_client_LDADD = $(public_libs)
 
 # Tests of the cuda device. Each has two lines more: in a build without CUDA it is there too, and says that it skips.
 gpu_tests = tests/gpu/test-driver-facts

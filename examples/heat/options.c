@@ -33,7 +33,7 @@ static const struct {
 	{ "png", "FILE", NULL, "write the result as a picture in colour", NULL, offsetof(struct options, png) },
 	{ "kernels", "MODULE", "kernels", "the module of kernels, without its ending", NULL,
 	  offsetof(struct options, kernels) },
-	{ "timeout", "SECONDS", "60", "wait that long for another worker to appear", take_timeout, 0 },
+	{ "timeout", "SECONDS", "20", "wait that long for another worker to appear", take_timeout, 0 },
 	{ "help", NULL, NULL, "show this and exit", NULL, 0 },
 };
 
@@ -159,7 +159,7 @@ static int options_take(struct options *options, size_t i, const char *text)
 
 static void options_defaults(struct options *options)
 {
-	*options = (struct options){ .steps = 1000, .m = 1, .n = 1, .kernels = "kernels", .timeout_s = 60 };
+	*options = (struct options){ .steps = 1000, .m = 1, .n = 1, .kernels = "kernels", .timeout_s = 20 };
 }
 
 /* What only all options together can tell. */

@@ -96,7 +96,22 @@ int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 	return error_set(-ECONNRESET, "the other side of the socket is gone");
 }
 
-static void take_control(struct msghdr *msg, struct socket_extra *extra)
+/* One at most is the caller's, the rest is closed: room is rounded up, so more than were wanted may get in. */
+static void take_descriptors(const struct cmsghdr *c, struct socket_extra *extra, bool want_fd)
+{
+	size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	int fd;
+
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+		if (want_fd && extra->fd == -1)
+			extra->fd = fd;
+		else
+			close(fd);
+	}
+}
+
+static void take_control(struct msghdr *msg, struct socket_extra *extra, bool want_fd)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET)
@@ -104,11 +119,11 @@ static void take_control(struct msghdr *msg, struct socket_extra *extra)
 		if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof extra->sender)) {
 			memcpy(&extra->sender, CMSG_DATA(c), sizeof extra->sender);
 			extra->has_sender = true;
-		} else if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof extra->fd)) {
-			memcpy(&extra->fd, CMSG_DATA(c), sizeof extra->fd);
+		} else if (c->cmsg_type == SCM_RIGHTS) {
+			take_descriptors(c, extra, want_fd);
 		}
 	}
-	if (extra->fd == -1 && msg->msg_flags & MSG_CTRUNC)
+	if (want_fd && extra->fd == -1 && msg->msg_flags & MSG_CTRUNC)
 		extra->fd = -EMFILE;
 }
 
@@ -123,7 +138,7 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 	ssize_t       got;
 	int           error;
 
-	/* room for exactly what is expected: the kernel then discards descriptors that were sent all the same */
+	/* room for what is expected alone: the kernel then discards most of what was sent all the same */
 	msg.msg_controllen = want_fd ? CMSG_SPACE(sizeof(int)) : CMSG_SPACE(sizeof(struct ucred));
 	*extra = (struct socket_extra){ .fd = -1 };
 	do
@@ -133,7 +148,7 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 		return -EAGAIN;
 	if (got <= 0)
 		return error_set(-ECONNRESET, "the other side closed the connection");
-	take_control(&msg, extra);
+	take_control(&msg, extra, want_fd);
 	error = wire_check(message, (size_t)got);
 	if (error && extra->fd >= 0) {
 		close(extra->fd);

@@ -20,7 +20,6 @@
  *  F_NOBASE     gpub_renew does not compare the sequence with slot->base
  *  F_BASEEARLY  gpub_renew compares it before the hold only
  *  F_NOSEQ      gpub_return ends any hold of the slot, not that of its lease's sequence
- *  F_NORETURNING gpub_return_on says RETURNED before the write is queued, and with the last sequence's word
  *  F_NOSYNC     the close is not behind kernels of leases returned without a stream
  *  F_REVERTLATE wait_idle goes back to OPEN between its looks, and closes on a look made while it was OPEN
  *  F_EARLY      record_close sends CLOSED before the mapping is closed
@@ -51,7 +50,7 @@
 #define NG 2     /* buffers, all names together */
 #endif
 #ifndef NR
-#define NR NG    /* records of a client */
+#define NR (NG+1)/* records of a client: detached ones, and one */
 #endif
 #ifndef NSL
 #define NSL 1    /* slots of a record */
@@ -73,6 +72,11 @@
  * COPIES: copies of a lease that was returned are returned again.  NORENEW, NOUNORD: without gpub_renew, gpub_return. */
 #define NA (NC*NAPP)
 #define NIL 255
+#if CRASH
+#define LIVING provided (!dead[c])
+#else
+#define LIVING
+#endif
 #define PLACES 2
 #define PLACE(s) (((s)-1)%PLACES)
 #define NAME(s) (((s)-1)%NN)
@@ -89,13 +93,17 @@ byte word[PLACES];
 
 /* ---- clients: struct record, struct slot, struct table, struct waiter ---- */
 mtype mapping[NC*NR] = mNONE;          /* with grant: ONE atomic word */
-byte grant[NC*NR], serial[NC*NR], rname[NC*NR], request_[NC*NR];
+byte grant[NC*NR], serial[NC*NR], rname[NC*NR];
 bool noticed[NC*NR];
 byte seq[NC*NR*NSL]; mtype hold[NC*NR*NSL] = sFREE;   /* ONE atomic word */
 byte landed[NC*NR*NSL], base[NC*NR*NSL];              /* slot->word, written by the GPU; slot->base */
-byte table[NC*NN] = NIL, version[NC];
+byte table[NC*NN] = NIL;
+bool changed[NA];                      /* the table's version is not what this thread read */
+byte asked[NA];                        /* record + 1 whose request is this thread's and not answered */
 byte waits[NA]; bool told[NA], fin[NA];               /* waits: record + 1; told: released with an error */
 bool lock[NC], leaving[NC], left[NC];
+byte svc[NC];                          /* the service thread: it closes without waiting */
+#define wait_ (_pid!=svc[c])
 
 /* ---- what is really so ---- */
 byte mapped[NC*NR];                    /* the serial that the process has mapped there; 0: none */
@@ -148,60 +156,74 @@ end:	do
 }
 
 /* ---- record.c, under the lock ---- */
+inline table_change() {
+	w=c*NAPP; do :: w<(c+1)*NAPP -> changed[w]=1; w++ :: else -> break od; w=0
+}
 inline record_detach(R) {
-	if :: table[c*NN+rname[R]]==R -> table[c*NN+rname[R]]=NIL; version[c]++ :: else fi
+	if :: table[c*NN+rname[R]]==R -> table[c*NN+rname[R]]=NIL; table_change() :: else fi
+}
+inline request_answered(R) {
+	w=c*NAPP; do :: w<(c+1)*NAPP -> if :: asked[w]==R+1 -> asked[w]=0 :: else fi; w++ :: else -> break od; w=0
 }
 inline waiters_tell(R, error) {
 	w=c*NAPP; do :: w<(c+1)*NAPP -> if :: waits[w]==R+1 -> waits[w]=0; told[w]=error :: else fi; w++ :: else -> break od; w=0
 }
 inline record_release(R, error) {
-	record_detach(R); waiters_tell(R, error); mapping[R]=mNONE; grant[R]=0
+	record_detach(R); waiters_tell(R, error); request_answered(R); mapping[R]=mNONE; grant[R]=0; noticed[R]=0;
+#ifndef F_CATONLY
+	serial[R]=0
+#endif
 }
 /* record_take, table_add, record_outdate; then request()'s REQUESTED */
 inline record_bind(R, n) {
 	R=c*NR; do :: R<(c+1)*NR && mapping[R]!=mNONE -> R++ :: else -> break od;
 	assert(R<(c+1)*NR);            /* the model's pool is too small */
-	rname[R]=n; table[c*NN+n]=R; version[c]++; noticed[R]=0;
+	rname[R]=n; table[c*NN+n]=R; table_change(); asked[a]=R+1;
 	base[R*NSL]=seq[R*NSL];
 #if NSL>1
 	base[R*NSL+1]=seq[R*NSL+1];
 #endif
-	mapping[R]=mREQUESTED; request_[R]=(request_[R]+1)%4
+	mapping[R]=mREQUESTED
 }
 
 /* ---- close.c: record_close. done: it is closed, or on its way ---- */
 inline record_idle_look(S) {
-	atomic { if :: slot_idle(S) :: else -> busy=1; if :: hold[S]!=sRETURNED -> held=1 :: else fi fi }
+	if :: slot_idle(S) :: else -> busy=1; if :: hold[S]!=sRETURNED -> held=1 :: else fi fi
 }
+/* busy: a slot is not idle; held: by a lease. One step a slot */
 inline record_idle(R) {
-	busy=0; held=0; record_idle_look(R*NSL);
 #if NSL>1
-	record_idle_look(R*NSL+1)
+	atomic { busy=0; held=0; record_idle_look(R*NSL) };
+	atomic { record_idle_look(R*NSL+1); close_decide(R) }
+#else
+	atomic { busy=0; held=0; record_idle_look(R); close_decide(R) }
 #endif
 }
-inline record_close(R, wait) {
-	atomic { !lock[c];
-#ifdef F_REORD_S
-		if :: mapping[R]==mOPEN && ALLIDLE(R) -> lock[c]=1; ok=1 :: else -> ok=0 fi };
-	if :: ok -> mapping[R]=mCLOSING; lock[c]=0 :: else fi;
+#ifdef F_REVERTLATE
+#define WAITING mOPEN
 #else
-		if :: mapping[R]==mOPEN -> mapping[R]=mCLOSING; lock[c]=1; ok=1 :: else -> ok=0 fi };
+#define WAITING mCLOSING
+#endif
+inline close_decide(R) {
+	if
+	:: !busy -> lock[c]=0; mapping[R]=mCLOSING
+	:: busy && (held || !wait_) -> lock[c]=0; mapping[R]=mOPEN; ok=0; busy=0          /* close_revert */
+	:: busy && !held && wait_ -> lock[c]=0; mapping[R]=WAITING
+	fi
+}
+/* Begun by its caller: lock taken, mapping CLOSING. ok: closed, or stranded; else reverted */
+inline record_close(R) {
+	ok=1;
+#ifdef F_REORD_S
+	mapping[R]=mCLOSING; lock[c]=0;
+#else
 	/* fence(seq_cst), then wait_idle */
 	do
-	:: ok -> record_idle(R);
+	:: record_idle(R);
 		if
-		:: !busy -> atomic { lock[c]=0; mapping[R]=mCLOSING; break }
-		:: busy && (held || !wait) -> atomic { lock[c]=0; mapping[R]=mOPEN; ok=0; busy=0; held=0 }   /* close_revert */
-		:: busy && !held && wait ->
-#ifdef F_REVERTLATE
-			atomic { lock[c]=0; mapping[R]=mOPEN };
-#else
-			lock[c]=0;
-#endif
-			/* usleep until a look would tell something new */
-			atomic { !lock[c] && (ALLIDLE(R) || ANYHELD(R)) -> lock[c]=1; busy=0; held=0 }
+		:: !busy -> break
+		:: busy -> atomic { !lock[c] && (ALLIDLE(R) || ANYHELD(R)) -> lock[c]=1 }   /* usleep until a look tells something new */
 		fi
-	:: !ok -> break
 	od;
 #endif
 	if
@@ -215,7 +237,7 @@ inline record_close(R, wait) {
 #ifdef F_ACKFAIL
 			c2b[c]!CLOSED,grant[R],serial[R];
 #endif
-			atomic { !lock[c] -> record_detach(R); waiters_tell(R, 1) }
+			atomic { !lock[c] -> record_detach(R); waiters_tell(R, 1); noticed[R]=0 }
 #endif
 #ifdef F_NOSYNC
 		:: true ->
@@ -224,7 +246,7 @@ inline record_close(R, wait) {
 #endif
 			atomic { assert(mapped[R]==serial[R]); mapped[R]=0 };
 #ifdef F_NOGID
-			atomic { !lock[c] -> sg=serial[R]; record_release(R, 0) };
+			atomic { !lock[c] -> w=serial[R]; sg=w; record_release(R, 0) };
 			c2b[c]!CLOSED,0,sg; sg=0
 #else
 #ifndef F_EARLY
@@ -234,8 +256,7 @@ inline record_close(R, wait) {
 #endif
 		fi
 	:: else
-	fi;
-	ok=0
+	fi
 }
 
 /* ---- lease.c, acquire.c: an application's thread ---- */
@@ -243,6 +264,8 @@ inline record_close(R, wait) {
 inline slot_pick() {
 #if NSL>1
 	if :: k=0 :: k=1 fi
+#else
+	k=0
 #endif
 }
 inline look_mapping() {
@@ -255,23 +278,20 @@ inline look_mapping() {
 inline look_word() {
 #ifndef F_NOCAT
 	if :: ok -> ok=(word[PLACE(serial[R])]==W(serial[R],wLIVE)) :: else fi
+#else
+	skip
 #endif
 }
-/* ok: held, with sequence q */
+/* Held with sequence q, or on to slow, or to undo */
 inline record_hold_in() {
-	slot_pick();
 #ifdef F_REORD_A
-	look_mapping(); look_word();
-	if :: ok -> atomic { if :: TAKEABLE(S) -> seq[S]++; hold[S]=sHELD; q=seq[S] :: else -> ok=0 fi } :: else fi
+	atomic { slot_pick(); look_mapping(); look_word(); if :: !ok -> goto slow0 :: else fi };
+	atomic { if :: TAKEABLE(S) -> seq[S]++; hold[S]=sHELD; q=seq[S]; ok=0 :: else -> goto slow0 fi };
 #else
-	atomic { if :: TAKEABLE(S) -> seq[S]++; hold[S]=sHELD; q=seq[S]; ok=1 :: else -> ok=0 fi };
-	if
-	:: ok ->
-		/* fence(seq_cst), then record_live */
-		look_mapping(); look_word();
-		if :: !ok -> hold[S]=sFREE; q=0 :: else fi
-	:: else
-	fi
+	atomic { slot_pick(); if :: TAKEABLE(S) -> seq[S]++; hold[S]=sHELD; q=seq[S] :: else -> goto slow0 fi };
+	/* fence(seq_cst), then record_live */
+	atomic { look_mapping(); if :: !ok -> goto undo :: else fi };
+	atomic { look_word(); if :: !ok -> goto undo :: else ok=0 fi };
 #endif
 }
 #ifdef F_NOBASE
@@ -280,49 +300,60 @@ inline record_hold_in() {
 #define TOKEN_CURRENT(S,q) ((q)>base[S])
 #endif
 
-proctype App(byte a; byte c) provided (!dead[c]) {
-	byte i, n, R, k, q, v, w, Q;
+proctype App(byte a; byte c) LIVING {
+	byte i, n, R, k, q, w, Q;
 	byte floor;                    /* serials up to it had been unlinked when the call began */
+#ifndef NORENEW
 	byte lslot, lseq, lserial;     /* the lease that is kept: slot + 1 */
+#endif
 	byte want;                     /* renew: the serial of its record; 0: an acquire */
 	bool ok;
 	do
-	:: i<ITERS -> i++;
+	:: i<ITERS ->
 		if
-		:: atomic { true ->            /* gpub_acquire(n) */
+		:: atomic { true -> i++;
 #if NN>1
 			if :: n=0 :: n=1 fi;
 #endif
-			floor=unlinked[n] };
-			atomic { R=table[c*NN+n]; v=version[c];      /* acquire_fast: table_find */
-				if :: R==NIL -> R=0; v=0; goto slow :: else fi };
-			record_hold_in();
-			if :: !ok -> goto slow :: else fi;
-#ifndef F_NOVERSION
-			if :: version[c]!=v -> hold[S]=sFREE; goto slow :: else fi;     /* table_unchanged, lease_undo */
-#endif
-			goto got
+			floor=unlinked[n]; R=table[c*NN+n]; changed[a]=0;         /* gpub_acquire, acquire_fast: table_find */
+			if :: R==NIL -> goto slow0 :: else fi };
 #ifndef NORENEW
-		:: lslot -> /* gpub_renew */
-			atomic { R=(lslot-1)/NSL; k=(lslot-1)%NSL; want=serial[R] };
-			if :: !TOKEN_CURRENT(S,lseq) -> goto over :: else fi;
-			record_hold_in();          /* in its own slot, or where record_hold finds one */
-			if :: !ok -> goto renew_slow :: else fi;
-#ifndef F_BASEEARLY
-			if :: !TOKEN_CURRENT(lslot-1,lseq) -> hold[S]=sFREE; goto over :: else fi;
-#endif
-			assert(serial[R]==lserial);
-			goto got
+		:: atomic { lslot -> i++;                                         /* gpub_renew */
+			R=(lslot-1)/NSL; k=(lslot-1)%NSL; want=lserial;
+			if :: !TOKEN_CURRENT(S,lseq) -> goto over :: else fi }
 #endif
 		fi;
+		record_hold_in();              /* a renew: in its own slot, or where record_hold finds one */
+		atomic {
 #ifndef NORENEW
-renew_slow:	atomic { !lock[c] -> R=(lslot-1)/NSL; n=rname[R]; ok=TOKEN_CURRENT(lslot-1,lseq) };
-		if :: !ok -> goto over :: else fi;
-#endif
-slow:		/* acquire_slow: step, again and again */
-		atomic { !lock[c] -> R=table[c*NN+n]; k=0; q=0; v=0; ok=0;
 			if
-			:: R==NIL -> record_bind(R, n); q=request_[R]; goto ask
+			:: want ->
+#ifndef F_BASEEARLY
+				if :: !TOKEN_CURRENT(lslot-1,lseq) -> want=0; goto undo_over :: else fi;
+#endif
+				assert(serial[R]==lserial)
+			:: else ->
+#ifndef F_NOVERSION
+				if :: changed[a] -> goto undo :: else fi;                 /* table_unchanged */
+#endif
+				skip
+			fi;
+#elif !defined(F_NOVERSION)
+			if :: changed[a] -> goto undo :: else fi;
+#endif
+			goto got };
+undo_over:	atomic { hold[S]=sFREE; goto over };
+undo:		hold[S]=sFREE;                 /* also lease_undo */
+slow0:		/* acquire_slow; renew_slow */
+#ifndef NORENEW
+		atomic { if :: want -> !lock[c]; R=(lslot-1)/NSL; k=(lslot-1)%NSL; n=rname[R];
+				if :: !TOKEN_CURRENT(S,lseq) -> goto over :: else fi
+			:: else fi; R=0; k=0; q=0; ok=0 };
+#endif
+slow:		/* step, again and again */
+		atomic { !lock[c] -> R=table[c*NN+n]; k=0; q=0; ok=0;
+			if
+			:: R==NIL -> record_bind(R, n); goto ask
 			:: else ->
 				if
 				:: mapping[R]==mOPEN -> /* take_open */
@@ -347,53 +378,51 @@ grow:		/* record_grow: another slot. Here: this one, once it is idle */
 		atomic { slot_idle(S) || mapping[R]!=mOPEN -> goto slow };
 ask:		c2b[c]!ACQUIRE,R,n;            /* request: call_send */
 		/* an answer that came before the lock was had again is found in the record, a refusal is not: ask again */
-		atomic { !lock[c] -> if :: mapping[R]==mREQUESTED && request_[R]==q -> waits[a]=R+1 :: else -> goto slow fi };
+		atomic { !lock[c] -> if :: asked[a] -> waits[a]=R+1 :: else -> goto slow fi };
 		/* record_wait */
 		if
 		:: atomic { !lock[c] && waits[a]==0 -> ok=told[a]; told[a]=0; if :: ok -> goto over :: else -> goto slow fi }
 		:: atomic { !lock[c] && waits[a]==R+1 && mapping[R]!=mREQUESTED -> waits[a]=0; goto slow }
 #ifdef TIMEOUTS
-		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }   /* refuse_late */
+		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; asked[a]=0; goto over }   /* refuse_late */
 #endif
 		fi;
 join:		/* what the other was refused is no answer to this thread: it asks itself */
 		if
 		:: atomic { !lock[c] && (waits[a]==0 || mapping[R]!=mREQUESTED) -> waits[a]=0; told[a]=0; goto slow }
 #ifdef TIMEOUTS
-		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }
+		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; asked[a]=0; goto over }
 #endif
 		fi;
 closing:	atomic { !lock[c] && (waits[a]==0 || mapping[R]!=mCLOSING) -> waits[a]=0; ok=told[a]; told[a]=0;
 			if :: ok -> goto over :: else -> goto slow fi };
-held_slow:	if
-		:: want && serial[R]!=want -> hold[S]=sFREE; goto over   /* renew_slow: another generation */
-		:: else -> assert(!want || want==lserial)
-		fi;
-got:		assert(mapped[R]==serial[R] && (want || NAME(serial[R])==n) && serial[R]>floor);
-		if :: !lslot || true -> atomic { lslot=S+1; lseq=q; lserial=serial[R] }
+held_slow:	atomic { if
+		:: want && serial[R]!=want -> goto undo_over                 /* renew_slow: another generation */
+		:: else
+		fi };
+got:		atomic {
+		assert(mapped[R]==serial[R] && serial[R]);
+		if :: want -> assert(serial[R]==want) :: else -> assert(NAME(serial[R])==n && serial[R]>floor) fi;
+#ifndef NORENEW
+		if :: lslot=S+1; lseq=q; lserial=serial[R]
 		   :: lslot && lserial!=serial[R] -> skip        /* or it goes on with the older one */
 		fi;
-#if NSTR>1
-		if :: Q=0 :: Q=1 fi;
 #endif
+#if NSTR>1
+		if :: Q=0 :: Q=1 fi
+#endif
+		};
 		/* a kernel is launched, and: */
 		if
-		:: atomic { hold[S]==sHELD && seq[S]==q ->           /* gpub_return_on: lease_take_back */
-#ifdef F_NORETURNING
-			hold[S]=sRETURNED };
-#else
-			hold[S]=sRETURNING };
-#endif
-			atomic { nfull(gq[c*2+Q]) -> assert(mapped[R]==serial[R]); gq[c*2+Q]!R,S+1,q };   /* stream_write */
-#ifndef F_NORETURNING
+		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[R]==serial[R]); assert(hold[S]==sHELD && seq[S]==q);
+				hold[S]=sRETURNING; gq[c*2+Q]!R,S+1,q };                       /* gpub_return_on: lease_take_back, stream_write */
 			hold[S]=sRETURNED
-#endif
 #ifndef NOUNORD
 		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[R]==serial[R]); gq[c*2+Q]!R,0,0; unordered[c]++ };
-			atomic { assert(hold[S]==sHELD && seq[S]==q); hold[S]=sFREE }               /* gpub_return */
+			atomic { assert(hold[S]==sHELD && seq[S]==q); hold[S]=sFREE }         /* gpub_return */
 #endif
 		fi;
-over:		atomic { n=0; R=0; k=0; q=0; v=0; Q=0; ok=0; floor=0; want=0 }
+over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0 }
 #ifdef COPIES
 	:: atomic { lslot && hold[lslot-1]==sHELD
 #ifndef F_NOSEQ
@@ -403,7 +432,11 @@ over:		atomic { n=0; R=0; k=0; q=0; v=0; Q=0; ok=0; floor=0; want=0 }
 #endif
 	:: i>=ITERS -> break
 	od;
-	atomic { lslot=0; lseq=0; lserial=0; fin[a]=1 }
+	atomic { i=0;
+#ifndef NORENEW
+		lslot=0; lseq=0; lserial=0;
+#endif
+		fin[a]=1 }
 }
 #undef S
 
@@ -413,39 +446,226 @@ over:		atomic { n=0; R=0; k=0; q=0; v=0; Q=0; ok=0; floor=0; want=0 }
 #define FINISHED(c) fin[c]
 #endif
 
-/* ---- the thread that trims, and disconnects at the end ---- */
-proctype Owner(byte c) provided (!dead[c]) {
+#ifdef F_REORD_S
+#define CLOSE_BEGIN(R) if :: ALLIDLE(R) -> lock[c]=1 :: else -> R++; goto next fi
+#else
+#define CLOSE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING
+#endif
+#define close_next(R,which) do :: R<(c+1)*NR && !(which) -> R++ :: else -> break od
+
+/* ---- close.c: the thread that calls gpub_trim, at any moment, and gpub_disconnect at the end ---- */
+proctype Owner(byte c) LIVING {
 	byte i, R, w, sg; bool ok, busy, held;
 	do
-	:: i<TRIMS -> i++; goto close_idle
-#ifndef NOLEAVE
-	:: i<=TRIMS && FINISHED(c) -> i=TRIMS+1;
-		atomic { !lock[c] -> leaving[c]=1 };       /* gpub_disconnect: drop_all_holds, none is left here */
-		goto close_idle
+	:: true ->
+		if
+		:: i<TRIMS -> i++                                  /* gpub_trim */
+#ifdef NOLEAVE
+		:: FINISHED(c) -> break
 #else
-	:: i==TRIMS -> break
+		:: FINISHED(c) -> i=TRIMS+1;                       /* gpub_disconnect: drop_all_holds; no lease is left here */
+			atomic { !lock[c] -> leaving[c]=1 }
 #endif
-	:: i==TRIMS+1 -> c2b[c]!LEAVE,0,0; break           /* say_leave */
+		fi;
+		R=c*NR;                                            /* client_close_idle */
+next:		do
+		:: atomic { !lock[c] -> close_next(R, mapping[R]==mOPEN);
+			if :: R<(c+1)*NR -> CLOSE_BEGIN(R) :: else -> R=0; break fi };
+			record_close(R); atomic { ok=0; R++ }
+		od;
+		if :: i==TRIMS+1 -> c2b[c]!LEAVE,0,0; left[c]; hup[c]=1; break    /* say_leave, pthread_join, close */
+		   :: else
+		fi
 	od;
-#ifndef NOLEAVE
-	left[c];                                           /* pthread_join */
-	hup[c]=1;
-#endif
-	goto done;
-close_idle: /* client_close_idle */
-	R=c*NR;
-	do :: R<(c+1)*NR -> record_close(R, 1); R++ :: else -> break od;
-	R=0;
-	if :: i==TRIMS+1 -> c2b[c]!LEAVE,0,0; left[c]; hup[c]=1 :: else -> skip fi;
-	if :: i<=TRIMS -> goto again :: else fi;
-	goto done;
-again:	if
-	:: i<TRIMS -> i++; goto close_idle
-#ifndef NOLEAVE
-	:: FINISHED(c) -> i=TRIMS+1; atomic { !lock[c] -> leaving[c]=1 }; goto close_idle
-#else
-	:: i>=TRIMS -> skip
-#endif
-	fi;
-done:	skip
+	i=0
 }
+
+/* ---- service.c: the one reader of the socket ---- */
+#define CLOSINGAT(R) (noticed[R] && mapping[R]==mCLOSING)
+#if NR==2
+#define CLOSINGNOTICED(c) (CLOSINGAT((c)*2) || CLOSINGAT((c)*2+1))
+#else
+#define CLOSINGNOTICED(c) (CLOSINGAT((c)*3) || CLOSINGAT((c)*3+1) || CLOSINGAT((c)*3+2))
+#endif
+#define READYAT(R) (noticed[R] && mapping[R]==mOPEN && ALLIDLE(R))
+#if NR==2
+#define READY(c) (READYAT((c)*2) || READYAT((c)*2+1))
+#else
+#define READY(c) (READYAT((c)*3) || READYAT((c)*3+1) || READYAT((c)*3+2))
+#endif
+inline on_notice(g) {
+	atomic { !lock[c] -> R=c*NR;
+		do :: R<(c+1)*NR ->
+#ifdef F_NOTICEOPEN
+			if :: grant[R]==g && mapping[R]==mOPEN -> noticed[R]=1 :: else fi;
+#else
+			if :: grant[R]==g -> noticed[R]=1 :: else fi;
+#endif
+			R++
+		:: else -> break
+		od; R=0; g=0; s=0 }
+}
+proctype Svc(byte c) LIVING {
+	byte R, g, s, w, sg; bool ok, busy, held, again;
+end:	do
+	:: atomic { b2c[c]?GRANT(R,g,s); lock[c]==0 -> skip };         /* on_grant */
+		if
+#ifndef F_NOLEFT
+		:: leaving[c] -> c2b[c]!CLOSED,g,s
+#endif
+#ifdef F_NOLEFT
+		:: true ->
+#else
+		:: !leaving[c] -> assert(mapping[R]==mREQUESTED);
+#endif
+			if
+			:: mapped[R]=s;                                /* grant_open */
+				atomic { !lock[c] ->
+#ifndef F_LEAVEOPEN
+					if :: leaving[c] -> goto give_back :: else fi;
+#endif
+					serial[R]=s; grant[R]=g; mapping[R]=mOPEN; request_answered(R); goto taken };      /* record_open */
+give_back:			mapped[R]=0; c2b[c]!CLOSED,g,s;
+taken:				skip
+#ifdef FAILOPEN
+			:: c2b[c]!CLOSED,g,s;
+				atomic { !lock[c] -> record_release(R, 1) }
+#endif
+			fi
+		fi;
+		atomic { R=0; g=0; s=0 }
+	:: atomic { b2c[c]?REFUSED(R,_,_) }; atomic { !lock[c] -> record_release(R, 1); R=0 }       /* on_reply */
+	:: notices[c]?NOTICE(g,s,_) -> on_notice(g);
+#ifdef BG
+		/* close_noticed; again: look again in BACKGROUND_MS, when that tells something new */
+look:		atomic { again=0; R=c*NR };
+		do
+		:: atomic { !lock[c] ->
+#ifndef F_POLLONCE
+			again = again || CLOSINGNOTICED(c);
+#endif
+			close_next(R, noticed[R] && mapping[R]==mOPEN);
+			if :: R<(c+1)*NR -> CLOSE_BEGIN(R) :: else -> R=0; break fi };
+			record_close(R); atomic { again=again||!ok; ok=0; R++ }
+		od
+	:: again && READY(c) -> goto look
+#endif
+	:: b2c[c]?LEFT(_,_,_) -> break
+	od;
+	left[c]=1
+}
+
+/* ---- a process ends: its threads at once, its GPU's work and its descriptors later ---- */
+proctype Crash(byte c) {
+	byte R, S, q;
+	if
+#ifndef CLOSEFAIL
+	:: skip
+#endif
+	:: dead[c]=1;
+		if
+		:: pidfd[c]=1          /* a forked child still holds the GPU's descriptors and the socket */
+		:: hup[c]=1            /* the socket is the first to go */
+		fi;
+		atomic { do :: gq[c*2]?R,S,q :: gq[c*2+1]?R,S,q :: empty(gq[c*2]) && empty(gq[c*2+1]) -> break od;
+			R=c*NR; do :: R<(c+1)*NR -> mapped[R]=0; R++ :: else -> break od; R=0; S=0; q=0 };
+		atomic { pidfd[c]=1; hup[c]=1 }
+	fi
+}
+
+/* ---- broker/: one thread; these are its private books ---- */
+byte state[NG+1], open[NG+1], made;           /* struct buffer and its allocation */
+byte granted[NC*(MG+1)], ngrant[NC], held_by[NC]; bool gone[NC];       /* struct grant, struct session */
+#if defined(F_PIDFDLIES)
+#define DEAD(c) pidfd[c]
+#elif defined(F_HUPLIES)
+#define DEAD(c) hup[c]
+#else
+#define DEAD(c) (pidfd[c] && hup[c])
+#endif
+
+inline registry_grant_over(c,g) { open[granted[c*(MG+1)+g]]--; granted[c*(MG+1)+g]=0; held_by[c]-- }
+
+inline request_grant(c) {
+	atomic { !gone[c] && c2b[c]?[ACQUIRE,_,_] -> c2b[c]?ACQUIRE(R,n);        
+		s=made; do :: s>0 && !(NAME(s)==n && state[s]==wLIVE) -> s-- :: else -> break od;
+		if
+		:: s -> ngrant[c]++; assert(ngrant[c]<=MG); granted[c*(MG+1)+ngrant[c]]=s; open[s]++; held_by[c]++;
+			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,ngrant[c],s fi
+		:: else -> if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!REFUSED,R,0,0 fi
+		fi; R=0; n=0; s=0 }
+}
+inline handle_closed(c) {
+	atomic { !gone[c] && c2b[c]?[CLOSED,_,_] -> c2b[c]?CLOSED(g,s);
+#ifdef F_NOGID
+		g=1; do :: g<=MG -> if :: s && granted[c*(MG+1)+g]==s -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od;
+#else
+		if :: granted[c*(MG+1)+g] -> registry_grant_over(c,g) :: else fi;
+#endif
+		g=0; s=0 }
+}
+inline handle_leave(c) {
+	atomic { c2b[c]?[LEAVE,_,_] -> c2b[c]?LEAVE(_,_); if :: hup[c] :: else -> b2c[c]!LEFT,0,0,0 fi }
+}
+#ifdef F_RESET
+inline session_reset(c) {
+	atomic { !dead[c] && hup[c] && nempty(b2c[c]) && nempty(c2b[c]) ->
+		do :: c2b[c]?_,_,_ :: empty(c2b[c]) -> break od }
+}
+#endif
+/* called by session_settle */
+inline session_end(c) {
+	atomic { !gone[c] && (hup[c] && empty(c2b[c]) && !held_by[c] || DEAD(c)) -> gone[c]=1;
+		g=1; do :: g<=MG -> if :: granted[c*(MG+1)+g] -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od; g=0 }
+}
+inline registry_unlink(S) {
+	state[S]==wLIVE -> state[S]=wDRAINING;
+		atomic { word[PLACE(S)]=W(S,wDRAINING); unlinked[NAME(S)]=S };
+		atomic { c=0; do :: c<NC -> g=1;
+			do :: g<=MG -> if :: granted[c*(MG+1)+g]==S && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,S,0 :: else fi; g++
+			   :: else -> break od; c++
+			:: else -> break od; c=0; g=0 }
+}
+inline allocation_settle(S) {
+	atomic { state[S]==wDRAINING && open[S]==0 ->
+		R=0; do :: R<NC*NR -> assert(mapped[R]!=S); R++ :: else -> break od; R=0;
+		freed[S]=1; state[S]=wFREE; word[PLACE(S)]=W(S,wFREE) }               /* registry_released */
+}
+proctype Broker() {
+	byte c, g, s, n, R;
+	do
+	:: atomic { made<NG && (made<NN || state[made+1-NN]!=wLIVE) && (made<PLACES || freed[made+1-PLACES]) ->
+		made++; state[made]=wLIVE; word[PLACE(made)]=W(made,wLIVE) }          /* registry_ready */
+	:: request_grant(0) :: handle_closed(0) :: handle_leave(0) :: session_end(0)
+#if NC>1
+	:: request_grant(1) :: handle_closed(1) :: handle_leave(1) :: session_end(1)
+#endif
+#ifdef F_RESET
+	:: session_reset(0)
+#endif
+	:: registry_unlink(1) :: allocation_settle(1)
+#if NG>1
+	:: registry_unlink(2) :: allocation_settle(2)
+#endif
+#if NG>2
+	:: registry_unlink(3) :: allocation_settle(3)
+#endif
+	:: timeout -> break
+	od;
+	/* nothing can move any more: all is freed, the books are empty, and no living caller hangs */
+	atomic {
+		assert(made==NG);
+		s=1; do :: s<=NG -> assert(freed[s] && open[s]==0); s++ :: else -> break od;
+		c=0; do :: c<NA -> assert(dead[c/NAPP] || fin[c]); c++ :: else -> break od;
+		c=0; do :: c<NC -> assert(held_by[c]==0); 
+#ifndef NOLEAVE
+			assert(dead[c] || hup[c]);
+#endif
+			c++ :: else -> break od }
+}
+
+init { atomic { byte i;
+	do :: i<NC*NN -> table[i]=NIL; i++ :: else -> break od; i=0;
+	do :: i<NC -> run Gpu(i); svc[i]=run Svc(i); run Owner(i); if :: (CRASH>>i)&1 -> run Crash(i) :: else fi; i++ :: else -> break od; i=0;
+	do :: i<NA -> run App(i,i/NAPP); i++ :: else -> break od; i=0;
+	run Broker() } }

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* harness.c - see harness.h */
+#include "harness.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "broker/show-read.h"
+#include "kernels/kernels.h"
+
+#define ANSWER_MS 15000 /* longer than any step may take */
+
+static const char *program = "test";
+static char directory[] = "/tmp/gpubroker-test-XXXXXX";
+static int points, brokers;
+static bool failed;
+static pid_t driver;
+
+/* ---- TAP ---- */
+
+static void on_time_up(int signal)
+{
+	static const char text[] = "Bail out! the test is past its time limit\n";
+
+	(void)signal;
+	_exit(write(STDOUT_FILENO, text, sizeof text - 1) > 0 ? 1 : 2);
+}
+
+/* Whatever this process left behind ends with it: its children's parent-death signal is SIGKILL. */
+static void remove_directory(void)
+{
+	char command[80];
+
+	if (getpid() != driver)
+		return;
+	snprintf(command, sizeof command, "rm -rf '%s'", directory);
+	if (system(command))
+		fprintf(stderr, "%s is left\n", directory);
+}
+
+void harness_begin(const char *name, unsigned seconds)
+{
+	program = name;
+	driver = getpid();
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGALRM, on_time_up);
+	alarm(seconds);
+	setenv("GPUB_HOST_STRICT", "1", 1);
+	if (!mkdtemp(directory))
+		bail_out("no directory: %s", strerror(errno));
+	atexit(remove_directory);
+}
+
+int harness_end(void)
+{
+	printf("1..%d\n", points);
+	return failed;
+}
+
+void point_at(int line, bool good, const char *format, ...)
+{
+	va_list args;
+
+	printf("%sok %d - ", good ? "" : "not ", ++points);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf(good ? "\n" : "\n# at line %d\n", line);
+	failed |= !good;
+}
+
+void bail_out(const char *format, ...)
+{
+	va_list args;
+
+	printf("Bail out! ");
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
+	exit(1);
+}
+
+/* ---- the broker ---- */
+
+static _Noreturn void broker_exec(const struct broker_process *broker, const char *device, int in, int out)
+{
+	const char *build = getenv("top_builddir");
+	char path[4096];
+	int log = open(broker->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_DFL);
+	snprintf(path, sizeof path, "%s/broker/broker-run", build ? build : ".");
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
+		_exit(126);
+	close_range(3, ~0u, 0);
+	execl(path, path, "--device", device, "--name", broker->instance, "--", "sh", "-c",
+	      "echo \"$GPUBROKER\"; read -r line", NULL);
+	_exit(127);
+}
+
+static void read_line(int fd, char *line, size_t size)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t at = 0;
+
+	while (at < size - 1 && poll(&p, 1, ANSWER_MS) > 0 && read(fd, line + at, 1) == 1 && line[at] != '\n')
+		at++;
+	line[at] = 0;
+}
+
+static void broker_show_log(const struct broker_process *broker)
+{
+	FILE *log = fopen(broker->log, "r");
+	char line[512];
+
+	while (log && fgets(line, sizeof line, log))
+		printf("# %s", line);
+	if (log)
+		fclose(log);
+}
+
+void broker_start(struct broker_process *broker, const char *device)
+{
+	int in[2], out[2];
+
+	brokers++;
+	snprintf(broker->instance, sizeof broker->instance, "%.12s-%d-%d", program, getpid(), brokers);
+	snprintf(broker->log, sizeof broker->log, "%s/%d", directory, brokers);
+	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+		bail_out("no pipe: %s", strerror(errno));
+	broker->pid = fork();
+	if (!broker->pid)
+		broker_exec(broker, device, in[0], out[1]);
+	close(in[0]);
+	close(out[1]);
+	broker->in = in[1];
+	read_line(out[0], broker->address, sizeof broker->address);
+	close(out[0]);
+	if (strncmp(broker->address, "unix:", 5)) {
+		broker_show_log(broker);
+		bail_out("broker-run does not start");
+	}
+}
+
+bool broker_said(const struct broker_process *broker, const char *text)
+{
+	static char log[65536];
+	int fd = open(broker->log, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd >= 0 ? read(fd, log, sizeof log - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	log[got > 0 ? got : 0] = 0;
+	return strstr(log, text);
+}
+
+static bool reaped(pid_t pid, int *status)
+{
+	return waitpid(pid, status, WNOHANG) == pid;
+}
+
+int broker_wait(struct broker_process *broker, int signal)
+{
+	int status = 0;
+
+	if (signal)
+		kill(broker->pid, signal);
+	close(broker->in);
+	if (!SOON(reaped(broker->pid, &status))) {
+		broker_show_log(broker);
+		kill(broker->pid, SIGKILL);
+		waitpid(broker->pid, &status, 0);
+		bail_out("the broker does not end");
+	}
+	broker->pid = 0;
+	return status;
+}
+
+void broker_end(struct broker_process *broker)
+{
+	int status = broker_wait(broker, 0);
+	bool good = !status && broker_said(broker, "; balanced") && !broker_said(broker, "VIOLATION");
+
+	POINT(good, "invariant 10: the broker ends with balanced books and frees nothing too early");
+	if (!good)
+		printf("# wait status %#x\n", (unsigned)status);
+	if (!good)
+		broker_show_log(broker);
+}
+
+/* ---- its books ---- */
+
+json_t *books(const struct broker_process *broker)
+{
+	struct shown shown;
+	json_t *text;
+
+	if (shown_read(&shown, broker->instance)) {
+		broker_show_log(broker);
+		bail_out("no status of the broker: %s", error_text());
+	}
+	text = json_incref(shown.text);
+	shown_free(&shown);
+	return text;
+}
+
+int64_t books_number(const struct broker_process *broker, const char *key)
+{
+	json_t *text = books(broker), *value = json_object_get(text, key);
+	int64_t number = json_is_integer(value) ? json_integer_value(value) : -1;
+
+	json_decref(text);
+	return number;
+}
+
+static int64_t number_of(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+static bool text_is(const json_t *object, const char *key, const char *wanted)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return !wanted || (text && !strcmp(text, wanted));
+}
+
+int64_t books_counter(const struct broker_process *broker, const char *key)
+{
+	json_t *text = books(broker);
+	int64_t number = number_of(json_object_get(text, "counters"), key);
+
+	json_decref(text);
+	return number;
+}
+
+int64_t books_buffers(const struct broker_process *broker, const char *name, const char *state)
+{
+	json_t *text = books(broker), *buffer;
+	int64_t count = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(text, "buffers"), i, buffer)
+		count += text_is(buffer, "name", name) && text_is(buffer, "state", state);
+	json_decref(text);
+	return count;
+}
+
+int64_t books_holders(const struct broker_process *broker, const char *name, pid_t pid)
+{
+	json_t *text = books(broker), *buffer, *holder;
+	int64_t count = 0;
+	size_t i, j;
+
+	json_array_foreach(json_object_get(text, "buffers"), i, buffer) {
+		if (!text_is(buffer, "name", name))
+			continue;
+		json_array_foreach(json_object_get(buffer, "holders"), j, holder)
+			count += !pid || number_of(holder, "pid") == pid;
+	}
+	json_decref(text);
+	return count;
+}
+
+bool books_session(const struct broker_process *broker, pid_t pid, const char *state)
+{
+	json_t *text = books(broker), *session;
+	bool found = false;
+	size_t i;
+
+	json_array_foreach(json_object_get(text, "sessions"), i, session)
+		found |= number_of(session, "pid") == pid && text_is(session, "state", state);
+	json_decref(text);
+	return found;
+}
+
+int64_t memory_objects(const struct broker_process *broker)
+{
+	char prefix[64];
+	DIR *dir = opendir("/dev/shm");
+	const struct dirent *entry;
+	int64_t count = 0;
+
+	snprintf(prefix, sizeof prefix, "gpubroker.%s.mem.", broker->instance);
+	while (dir && (entry = readdir(dir)))
+		count += !strncmp(entry->d_name, prefix, strlen(prefix));
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* ---- puppets, from outside ---- */
+
+static bool transfer_ended(ssize_t got, size_t size)
+{
+	return got != (ssize_t)size;
+}
+
+void puppet_tell(struct puppet *puppet, struct order order)
+{
+	if (transfer_ended(send(puppet->sock, &order, sizeof order, MSG_NOSIGNAL), sizeof order))
+		bail_out("client %d is gone", puppet->pid);
+}
+
+bool puppet_answered(struct puppet *puppet)
+{
+	struct pollfd p = { .fd = puppet->sock, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+int puppet_hear(struct puppet *puppet)
+{
+	struct pollfd p = { .fd = puppet->sock, .events = POLLIN };
+
+	if (poll(&p, 1, ANSWER_MS) <= 0)
+		bail_out("client %d does not answer: it hangs", puppet->pid);
+	if (transfer_ended(recv(puppet->sock, &puppet->last, sizeof puppet->last, 0), sizeof puppet->last))
+		bail_out("client %d died in a step", puppet->pid);
+	return puppet->last.result;
+}
+
+static void puppet_answer(int result)
+{
+	struct answer answer = { .result = result, .value = step_value };
+
+	if (result < 0)
+		snprintf(answer.text, sizeof answer.text, "%s", gpub_strerror_last());
+	if (transfer_ended(send(order_sock, &answer, sizeof answer, MSG_NOSIGNAL), sizeof answer))
+		_exit(1);
+}
+
+static _Noreturn void puppet_main(int sock)
+{
+	struct order order;
+
+	order_sock = 3;
+	if (dup2(sock, order_sock) < 0)
+		_exit(1);
+	close_range(4, ~0u, 0);
+	fcntl(order_sock, F_SETFD, FD_CLOEXEC);
+	while (!transfer_ended(recv(order_sock, &order, sizeof order, 0), sizeof order)) {
+		step_value = 0;
+		puppet_answer(order.run(&order));
+	}
+	_exit(0);
+}
+
+void puppet_start_unconnected(struct puppet *puppet, const struct broker_process *broker)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		bail_out("no socket: %s", strerror(errno));
+	fflush(stdout);
+	puppet->pid = fork();
+	if (puppet->pid < 0)
+		bail_out("no process: %s", strerror(errno));
+	if (!puppet->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGALRM, SIG_DFL);
+		if (broker)
+			setenv("GPUBROKER", broker->address, 1);
+		puppet_main(pair[1]);
+	}
+	close(pair[1]);
+	puppet->sock = pair[0];
+}
+
+void puppet_start(struct puppet *puppet, const struct broker_process *broker)
+{
+	puppet_start_unconnected(puppet, broker);
+	if (ask(puppet, do_connect))
+		bail_out("a client cannot connect: %s", puppet->last.text);
+}
+
+static void puppet_reap(struct puppet *puppet)
+{
+	close(puppet->sock);
+	if (!SOON(reaped(puppet->pid, NULL)))
+		bail_out("client %d does not end", puppet->pid);
+	puppet->pid = 0;
+}
+
+void puppet_end(struct puppet *puppet)
+{
+	ask(puppet, do_disconnect);
+	puppet_reap(puppet);
+}
+
+void puppet_kill(struct puppet *puppet)
+{
+	kill(puppet->pid, SIGKILL);
+	puppet_reap(puppet);
+}
+
+/* ---- puppets, from inside ---- */
+
+gpub_client *client;
+gpub_lease lease[SLOTS];
+void *stream;
+uint64_t step_value;
+int order_sock;
+
+int do_connect(const struct order *order)
+{
+	return gpub_connect(&client, order->name[0] ? order->name : NULL);
+}
+
+int do_disconnect(const struct order *order)
+{
+	(void)order;
+	gpub_disconnect(client);
+	return 0;
+}
+
+int do_create(const struct order *order)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	spec.size = order->size ? order->size : 4096;
+	spec.flags = order->flags;
+	spec.timeout_ms = order->timeout;
+	return gpub_create(client, order->name, &spec);
+}
+
+int do_unlink(const struct order *order)
+{
+	return gpub_unlink(client, order->name);
+}
+
+int do_stat(const struct order *order)
+{
+	gpub_info info = { .struct_size = sizeof info };
+	int error = gpub_stat(client, order->name, &info);
+
+	step_value = info.generation;
+	return error;
+}
+
+int do_acquire(const struct order *order)
+{
+	unsigned rights = order->rights ? order->rights : GPUB_READ | GPUB_WRITE;
+
+	return gpub_acquire(client, order->name, rights, order->timeout, &lease[order->slot]);
+}
+
+int do_renew(const struct order *order)
+{
+	return gpub_renew(&lease[order->slot]);
+}
+
+int do_return(const struct order *order)
+{
+	return gpub_return(&lease[order->slot]);
+}
+
+int do_return_on(const struct order *order)
+{
+	return gpub_return_on(&lease[order->slot], stream);
+}
+
+int do_trim(const struct order *order)
+{
+	(void)order;
+	return gpub_trim(client);
+}
+
+int do_flags(const struct order *order)
+{
+	return gpub_set_flags(client, order->flags);
+}
+
+int do_stream(const struct order *order)
+{
+	(void)order;
+	return gpub_stream_create(client, GPUB_CURRENT, &stream);
+}
+
+int do_sync(const struct order *order)
+{
+	(void)order;
+	return gpub_stream_sync(stream);
+}
+
+int do_signal(const struct order *order)
+{
+	return gpub_signal_on(&lease[order->slot], order->value, stream);
+}
+
+int do_wait(const struct order *order)
+{
+	return gpub_wait_on(&lease[order->slot], order->value, stream);
+}
+
+int do_timeline(const struct order *order)
+{
+	return gpub_timeline(&lease[order->slot], &step_value);
+}
+
+int do_read(const struct order *order)
+{
+	step_value = *(volatile uint64_t *)lease[order->slot].ptr;
+	return 0;
+}
+
+int do_write(const struct order *order)
+{
+	*(volatile uint64_t *)lease[order->slot].ptr = order->value;
+	return 0;
+}
+
+int late_write(uint64_t *word, uint64_t value, uint64_t milliseconds)
+{
+	static gpub_module *module;
+	gpub_launch_config config = single_grid(stream);
+	void *args[] = { &word, &value, &milliseconds };
+	gpub_kernel kernel;
+	int error = module ? 0 : gpub_module_open(&module, client, "kernels");
+
+	if (!error)
+		error = gpub_module_kernel(module, "late_write", &kernel);
+	return error ? error : gpub_launch(kernel, &config, args);
+}
+
+int do_late_write(const struct order *order)
+{
+	return late_write(lease[order->slot].ptr, order->value, (uint64_t)order->timeout);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * harness.h - real brokers with real clients, driven step by step from one TAP program.
+ *
+ * The program itself is no client and starts no device. It starts broker-run (broker_start) and forks puppets: client
+ * processes that do one step at a time, each a function of this same program, and say what came of it (ask; tell and
+ * hear for a step that blocks). So a test reads in the order in which things happen, and stops, kills and leaves
+ * processes as it likes. What the broker holds is read from its status file (books_*), and waited for with SOON(): no
+ * check rests on a sleep.
+ *
+ * The broker's host device is strict: memory freed too early aborts the broker, which broker_end() reports. No step and no
+ * program hangs: a puppet that does not answer and a program past its time limit end in "Bail out!".
+ */
+#ifndef GPUB_TESTS_HARNESS_H
+#define GPUB_TESTS_HARNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "gpubroker.h"
+
+/* ---- TAP ---- */
+
+/* First in main(): the name for instances, and when the program is given up. */
+void harness_begin(const char *name, unsigned seconds);
+
+/* Last: prints the plan; what main() returns. */
+int harness_end(void);
+
+void point_at(int line, bool good, const char *format, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void bail_out(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* One point: the condition, and what it holds. */
+#define POINT(condition, ...) point_at(__LINE__, (condition), __VA_ARGS__)
+
+/* Whether the condition becomes true within ten seconds. */
+#define SOON(condition)                                                     \
+	({                                                                  \
+		bool soon_ = false;                                         \
+		for (int look_ = 0; look_ < 5000 && !soon_; look_++) {      \
+			soon_ = (condition);                                \
+			if (!soon_)                                         \
+				usleep(2000);                               \
+		}                                                           \
+		soon_;                                                      \
+	})
+
+/* ---- the broker ---- */
+
+struct broker_process {
+	pid_t pid; /* broker-run's; 0 once it was waited for */
+	int   in;  /* its worker ends when this is closed */
+	char  instance[32], address[128], log[64];
+};
+
+/* Starts broker-run on these devices, with one worker that only waits, and waits until it answers. */
+void broker_start(struct broker_process *broker, const char *device);
+
+/* Lets it end: one point, that it ended with status 0 and balanced books. */
+void broker_end(struct broker_process *broker);
+
+/* The same without a point: its wait status. Kills it first where signal is not 0. */
+int broker_wait(struct broker_process *broker, int signal);
+
+/* Whether it has said this so far. */
+bool broker_said(const struct broker_process *broker, const char *text);
+
+/* ---- its books, as the status file has them now ---- */
+
+json_t *books(const struct broker_process *broker); /* to be given back with json_decref() */
+int64_t books_number(const struct broker_process *broker, const char *key); /* of the top level; -1: none */
+int64_t books_counter(const struct broker_process *broker, const char *key);
+int64_t books_buffers(const struct broker_process *broker, const char *name, const char *state); /* NULL: any */
+int64_t books_holders(const struct broker_process *broker, const char *name, pid_t pid); /* grants; pid 0: of all */
+bool    books_session(const struct broker_process *broker, pid_t pid, const char *state); /* there is one such */
+
+/* Objects in /dev/shm that hold this broker's device memory. */
+int64_t memory_objects(const struct broker_process *broker);
+
+/* ---- puppets ---- */
+
+#define SLOTS 8
+
+struct order;
+typedef int step(const struct order *order);
+
+/* What a step is to do; each takes what it needs. */
+struct order {
+	step    *run;
+	char     name[128];
+	unsigned flags, rights;
+	int      timeout; /* milliseconds */
+	int      slot;    /* which lease */
+	uint64_t size, value;
+};
+
+struct answer {
+	int      result;
+	uint64_t value;
+	char     text[256]; /* gpub_strerror_last(), where the result is an error */
+};
+
+struct puppet {
+	pid_t         pid;
+	int           sock;
+	struct answer last;
+};
+
+/* Forks a client of that broker. It connects in its first step unless told not to (broker NULL: no address either). */
+void puppet_start(struct puppet *puppet, const struct broker_process *broker);
+void puppet_start_unconnected(struct puppet *puppet, const struct broker_process *broker);
+
+void puppet_tell(struct puppet *puppet, struct order order);
+int  puppet_hear(struct puppet *puppet); /* the result; puppet->last is all of it */
+bool puppet_answered(struct puppet *puppet); /* whether puppet_hear() would find an answer now */
+
+/* Disconnects, exits, is waited for. */
+void puppet_end(struct puppet *puppet);
+void puppet_kill(struct puppet *puppet);
+
+#define tell(puppet, ...) puppet_tell((puppet), (struct order){ __VA_ARGS__ })
+#define hear(puppet)      puppet_hear(puppet)
+#define ask(puppet, ...)  ({ tell((puppet), __VA_ARGS__); hear(puppet); })
+
+/* ---- inside a puppet ---- */
+
+extern gpub_client *client;
+extern gpub_lease   lease[SLOTS];
+extern void        *stream;
+extern uint64_t     step_value; /* becomes answer.value */
+extern int          order_sock; /* readable when the next order has come */
+
+step do_connect, do_disconnect, do_create, do_unlink, do_acquire, do_renew, do_return, do_return_on, do_trim, do_flags;
+step do_stat;       /* value: generation */
+step do_stream, do_sync;
+step do_signal, do_wait, do_timeline; /* order.value; of do_timeline answer.value */
+step do_read;       /* the first 8 bytes of the lease */
+step do_write;      /* order.value there */
+step do_late_write; /* order.value, after order.timeout milliseconds on the stream */
+
+/* Launches late_write of the kernels module on the stream. */
+int late_write(uint64_t *word, uint64_t value, uint64_t milliseconds);
+
+#endif

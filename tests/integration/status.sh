@@ -1,0 +1,262 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# status.sh - broker-status beside real brokers: running, changing, stopped, killed; several, one, none; files that are
+# none of a broker's; and that what it prints holds no device handle.
+# Runs with a /dev/shm of its own where it may, so that no other broker is seen and none cleans up what is looked at.
+# shellcheck disable=SC2016 # what a check evaluates expands then, not before
+set -u
+
+run=${top_builddir:?}/broker/broker-run
+show=$top_builddir/broker/broker-status
+client=$top_builddir/tests/integration/status-client
+
+own_shm() {
+	unshare -m "$@" sh -c 'mount -t tmpfs tmpfs /dev/shm' 2>/dev/null
+}
+if [ -z "${STATUS_ALONE-}" ]; then
+	for flag in '' -r; do
+		# shellcheck disable=SC2086 # no flag is no word, here and below
+		if own_shm $flag; then
+			# shellcheck disable=SC2086
+			STATUS_ALONE=yes exec unshare -m $flag sh -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' - bash "$0"
+		fi
+	done
+	STATUS_ALONE=no
+fi
+
+work=$(mktemp -d) || exit 1
+name=status-$$
+long=simulation.with.many/fields/and/a.name/that.is.as.long/as.a.name/may.be/0123456789.012/velocity
+broker='' pid=''
+cleanup() {
+	[ -n "$pid" ] && kill -CONT "$pid" && kill -KILL "$pid"
+	touch "$work/churn" "$work/go"
+	[ -n "$broker" ] && wait "$broker"
+	rm -rf "$work" /dev/shm/gpubroker."$name"*
+} 2>/dev/null
+trap cleanup EXIT
+cd "$work" || exit 1
+
+count=0
+# check TEXT COMMAND...: one point; what was printed last explains a failure
+check() {
+	local text=$1
+	shift
+	count=$((count + 1))
+	if "$@"; then
+		echo "ok $count - $text"
+	else
+		echo "not ok $count - $text"
+		sed 's/^/# /' out err 2>/dev/null
+	fi
+}
+
+check_alone() {
+	if [ "$STATUS_ALONE" = yes ]; then
+		check "$@"
+	else
+		count=$((count + 1))
+		echo "ok $count - $1 # SKIP needs a /dev/shm of its own"
+	fi
+}
+
+# status CODE ARGS...: runs broker-status, leaves out and err; true when it exits with CODE
+status() {
+	local code=$1
+	shift
+	"$show" "$@" >out 2>err
+	[ $? = "$code" ]
+}
+
+has() {
+	grep -qe "$1" out
+}
+
+# A refusal is one sentence on stderr, and nothing else.
+refused() {
+	status "$@" && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -q '^broker-status: ' err
+}
+
+shows() {
+	local pattern=$1
+	shift
+	status 0 "$@" && has "$pattern"
+}
+
+# soon COMMAND...: becomes true within 5 seconds
+soon() {
+	local tries
+	for ((tries = 0; tries < 100; tries++)); do
+		"$@" && return
+		sleep 0.05
+	done
+	return 1
+}
+
+narrow() {
+	[ -s out ] && awk 'length > 80 { exit 1 }' out
+}
+
+# ---- no broker, wrong usage ----
+
+check_alone "no broker: one sentence and exit 1" refused 1
+check_alone "no broker: JSON is an empty array" eval 'status 1 --list --json && [ "$(cat out)" = "[]" ]'
+check "a broker that does not run: one sentence and exit 1" refused 1 "$name-none"
+check "an unknown option: exit 2" refused 2 --nonsense
+check "an unknown letter: exit 2" refused 2 -z
+check "two instances: exit 2" refused 2 one two
+check "an instance and --list: exit 2" refused 2 --list one
+check "a name that no instance may have: exit 2" refused 2 ../../etc/passwd
+check "an empty name: exit 2" refused 2 ''
+check "--help is on stdout and names each option" eval \
+	'status 0 --help && [ ! -s err ] && has --list && has --json && has --counters && has --version'
+check "--version is on stdout" eval 'status 0 --version && [ ! -s err ] && has "^broker-status (gpubroker) [0-9]"'
+check "output that cannot be written: exit 1" eval '"$show" --help >/dev/full 2>err; [ $? = 1 ]'
+
+# ---- one that runs ----
+
+"$run" --quiet --name "$name" -n 1 --device host:2 -b declared=1M@1 -- "$client" \
+	create "$long" 64 create plain 3 acquire plain acquire "$long" unlink plain \
+	mark ready wait churn churn busy 3000 mark churned wait go 2>run.err &
+broker=$!
+if ! soon test -e ready; then
+	echo "Bail out! the client does not get ready: $(cat run.err)"
+	exit 1
+fi
+soon eval 'status 0 "$name" && has draining'
+# Some lines of the table, as they are: the columns and what fills them.
+check "the first line says who and how" has "^broker $name: running, pid $broker, status of 20"
+check "a buffer has its size, device, state, owner and grants" eval \
+	'grep -qE "^simulation[.]{3}/velocity +64 MiB +0 +live +$(id -un) +1 +[0-9]+$" out'
+check "a declared buffer is there, on its device" eval 'grep -qE "^declared +1 MiB +1 +live +$(id -un) +0 " out'
+check "a drain names whom it waits for" eval \
+	'grep -A1 -E "^plain +3 MiB +0 +draining" out | grep -qE "waits for pid [0-9]+ \(status-client\), .* device 0$"'
+check "the session has its process, command, grants and bytes" eval \
+	'grep -qE "^ +[0-9]+ +[0-9]+ +$(id -un) +status-client +open +2 +67 MiB$" out'
+check "only counters that counted are shown" eval 'has "2  grants given" && ! has "grants over by"'
+check "the table fits 80 columns" narrow
+check "all counters are shown on request" eval 'shows "^ *0  grants over by" --counters "$name" && narrow'
+check "the list has it" eval 'shows "^$name  *$broker  host  *3  *1  running  *$(id -un)$" --list && narrow'
+check_alone "the only broker needs no name" shows "^broker $name: running"
+check_alone "the only broker's JSON is an object" eval \
+	'shows "\"instance\": \"$name\"" --json && [ "$(head -c 1 out)" = "{" ]'
+
+status 0 --json "$name"
+cp out json
+check "JSON has the state and the broker" eval \
+	'has "^  \"state\": \"running\"," && has "\"trusted\": true" && has "^  \"pid\": $broker,"'
+check "JSON has the long name whole" has "\"name\": \"$long\""
+check "JSON's list is an array" eval 'status 0 --json --list && [ "$(head -c 1 out)" = "[" ]'
+documented() {
+	local key
+	for key in $(grep -o '"[a-z_]*": ' json | tr -d '": ' | sort -u); do
+		grep -qx -e "\.It Cm $key" -e "\.Cm $key\( ,\)\?" "${top_srcdir:?}/man/broker-status.1" || return 1
+	done
+}
+check "the man page has each key" documented
+if command -v python3 >/dev/null; then
+	check "JSON parses, a broker's and the list" eval \
+		'python3 -m json.tool <json >parsed && python3 -m json.tool <out >parsed'
+fi
+
+# ---- nothing secret ----
+
+# The host device's handle is the random name of its memory object, behind the instance's.
+handles=$(find /dev/shm -name "gpubroker.$name.*" | sed 's/.*\.//')
+check "the device handles are known" test "$(wc -w <<<"$handles")" = 3
+status 0 --counters "$name"
+"$show" --list >>out
+cat json "/dev/shm/gpubroker.$name" >>out
+hidden() {
+	local handle hex
+	for handle in $handles; do
+		hex=$(printf %s "$handle" | od -An -v -tx1 | tr -d ' \n')
+		if grep -qaiF -e "$handle" -e "$hex" out; then
+			return 1
+		fi
+	done
+}
+check "no handle is in table, JSON or status file" hidden
+check "nor anything as long as a key" eval '! grep -qaE "[0-9a-fA-F]{32}" out'
+
+# ---- while it changes ----
+
+touch churn
+whole() {
+	local rounds=0
+	while [ ! -e churned ] || [ $rounds -lt 20 ]; do
+		status 0 --json "$name" && has '"counters"' || return 1
+		rounds=$((rounds + 1))
+	done
+}
+check "a status that changes all the time is always whole" whole
+
+# ---- several, and files that are not a broker's ----
+
+"$run" --quiet --name "$name-2" --device host -- sh -c "touch second; while [ ! -e first ]; do sleep 0.02; done" &
+second=$!
+soon test -e second
+check "of several brokers a list is shown" eval 'status 0 && has "^$name " && has "^$name-2 " && has ^INSTANCE'
+check "of several brokers JSON is an array" eval 'status 0 --json && [ "$(head -c 1 out)" = "[" ]'
+touch first
+wait "$second"
+check "a broker that ended is gone" refused 1 "$name-2"
+
+bad=/dev/shm/gpubroker.$name-bad
+plant() {
+	rm -f "$bad"
+	case $1 in
+	empty) : >"$bad" ;;
+	random) head -c 20000 /dev/urandom >"$bad" ;;
+	zeros) truncate -s 20000 "$bad" ;;
+	truncated) head -c 4200 "/dev/shm/gpubroker.$name" >"$bad" ;;
+	changed) sed 's/declared/deklared/g' "/dev/shm/gpubroker.$name" >"$bad" ;;
+	link) ln -s "/dev/shm/gpubroker.$name" "$bad" ;;
+	pipe) mkfifo "$bad" ;;
+	esac
+}
+for kind in empty random zeros truncated changed link pipe; do
+	plant $kind
+	check "a status file that is $kind is refused" refused 1 "$name-bad"
+done
+check "the list shows what can be read beside what cannot" eval \
+	'status 0 --list && has "^$name-bad .* unreadable" && has "^$name .* running" && [ -s err ] && narrow'
+check "so does JSON" eval 'status 0 --list --json && has "\"state\": \"unreadable\"" && has "\"error\": "'
+rm -f "$bad"
+
+cp "/dev/shm/gpubroker.$name" "$bad"
+chmod 666 "$bad"
+check "a file that everybody may write is shown with a doubt" eval 'shows "anybody.s word" "$name-bad" && narrow'
+check "so it is in the list" shows "anybody.s word" --list
+rm -f "$bad"
+
+# ---- stopped, killed ----
+
+pid=$broker
+kill -STOP "$pid"
+stopped() {
+	shows "^broker $name: stopped, pid $pid, status of 20" "$name"
+}
+check "a stopped broker is shown, and said to be stopped" soon stopped
+check "its buffers are still shown" eval 'has "^declared" && has "waits for pid" && has "kill -CONT $pid" && narrow'
+check "the list says stopped" shows "^$name .* stopped" --list
+check "JSON says stopped" shows '^  "state": "stopped"' --json "$name"
+kill -CONT "$pid"
+check "it goes on" soon shows "^broker $name: running" "$name"
+
+kill -KILL "$pid"
+wait "$broker" 2>/dev/null
+broker='' pid=''
+dead() {
+	shows "^broker $name: dead, pid [0-9]*, status of 20" "$name"
+}
+check "a killed broker is shown, and said to be dead" soon dead
+check "what it held is still shown" eval 'has "^declared" && has "waits for pid" && narrow'
+check "the list says dead" shows "^$name .* dead" --list
+check "JSON says dead" shows '^  "state": "dead"' --json "$name"
+touch go
+check "the next broker removes what it left" eval '"$run" --quiet --device host -- true 2>err && grep -q "$name" err'
+check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"
+check "then it is not there" refused 1 "$name"
+
+echo "1..$count"

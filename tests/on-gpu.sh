@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# on-gpu.sh - one whole run on a machine with GPUs: build a release tarball, make check, figures of heat.
+#
+# usage: tests/on-gpu.sh TARBALL [SYSROOT] [RESULTS]
+#
+#   TARBALL   from make dist: the machine needs no autotools
+#   SYSROOT   unpacked -dev packages of what the machine lacks (usr/lib/..., usr/include); "" for none
+#   RESULTS   folder for the logs and the summary (default: ./results)
+#
+# Prints the summary last: machine, driver, the suite's closing line, heat's figures. Exit 0 only if the suite passed
+# and every heat was right. Changes no setting of a GPU.
+set -u
+tarball=$(realpath "$1")
+sysroot=${2:+$(realpath "$2")}
+results=${3:-results}
+mkdir -p "$results"
+results=$(realpath "$results")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0
+
+if [ -n "$sysroot" ]; then
+	libraries=$(dirname "$(find "$sysroot" -name libsodium.a -print -quit)")
+	export PKG_CONFIG_SYSROOT_DIR=$sysroot PKG_CONFIG_PATH=$libraries/pkgconfig
+	export CPPFLAGS="-I$sysroot/usr/include ${CPPFLAGS-}" LDFLAGS="-L$libraries ${LDFLAGS-}"
+	export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+
+build() {
+	tar -xf "$tarball" -C "$work" --strip-components=1 &&
+		mkdir "$work/build" && cd "$work/build" &&
+		../configure --with-cuda=yes && make -j "$(nproc)"
+}
+
+# figures NAME WORKERS SIZE STEPS [LAUNCHER...]: heat under the broker.
+heat() {
+	local name=$1 workers=$2 size=$3 steps=$4
+	timeout --signal=KILL 120 ./broker/broker-run -n "$workers" --device cuda -- \
+		./examples/heat/heat --size "$size" --steps "$steps" </dev/null >"$results/heat-$name.log" 2>&1 ||
+		{ status=1; echo "heat $name FAILED"; }
+	echo "heat $name: $(grep -E 'time per step|largest error|account' "$results/heat-$name.log" | tr -s ' \n' ' ')"
+}
+
+summary() {
+	local gpus
+	gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+	date -u +%Y-%m-%dT%H:%MZ
+	uname -sr
+	sed -n 's/^PRETTY_NAME=//p' /etc/os-release
+	nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+	nvcc --version | sed -n 's/.*release \([^,]*\).*/CUDA \1/p'
+	echo "suite: $(grep -E '^# (TOTAL|PASS|SKIP|FAIL|ERROR)' "$results/test-suite.log" | tr -d '#\n')"
+	export GPUBROKER_MODULE_PATH=$PWD/kernels
+	heat one-worker 1 4096 2000
+	heat four-on-one 4 4096 2000
+	if [ "$gpus" -ge 2 ]; then
+		heat two-on-two 2 4096 2000
+	fi
+	./bench/heat-alone 4096 2000 1
+	if [ "$gpus" -ge 2 ]; then
+		./bench/heat-alone 4096 2000 2
+	fi
+}
+
+if ! build >"$results/build.log" 2>&1; then
+	tail -n 40 "$results/build.log"
+	echo "the build failed"
+	exit 1
+fi
+cd "$work/build" || exit 1
+make -k check </dev/null >"$results/check.log" 2>&1 || status=1
+cp test-suite.log "$results/" 2>/dev/null
+grep -E '^(not ok|FAIL|ERROR|Bail)' "$results/check.log" "$results/test-suite.log" | sort -u | head -n 60
+summary | tee "$results/summary.txt"
+exit $status

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-accounting.c - quotas: the limit, one past it, the refund, and that users do not pay for each other. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "accounting.h"
+#include "common/error.h"
+
+static struct accounting accounting;
+
+static int setup(void **state)
+{
+	(void)state;
+	accounting_init(&accounting);
+	return 0;
+}
+
+/* Nobody has an account who is charged with nothing. */
+static int teardown(void **state)
+{
+	int left = accounting.accounts != NULL;
+
+	(void)state;
+	accounting_deinit(&accounting);
+	return left;
+}
+
+static int take(struct charge *charge, uid_t uid, enum resource resource, uint64_t amount)
+{
+	memset(charge, 0, sizeof *charge);
+	return charge_take(charge, &accounting, uid, resource, amount);
+}
+
+static void test_limit_and_one_past_it(void **state)
+{
+	struct charge most, one, empty = { 0 };
+
+	(void)state;
+	accounting.quota[RESOURCE_BYTES] = 100;
+	assert_int_equal(take(&most, 7, RESOURCE_BYTES, 101), -EDQUOT);
+	assert_memory_equal(&most, &empty, sizeof most);
+	assert_int_equal(take(&most, 7, RESOURCE_BYTES, 99), 0);
+	assert_int_equal(take(&one, 7, RESOURCE_BYTES, 2), -EDQUOT);
+	assert_int_equal(take(&one, 7, RESOURCE_BYTES, 1), 0);
+	assert_true(accounting_used(&accounting, 7, RESOURCE_BYTES) == 100);
+	charge_release(&one, &accounting);
+	assert_int_equal(take(&one, 7, RESOURCE_BYTES, 1), 0);
+	charge_release(&one, &accounting);
+	charge_release(&most, &accounting);
+	assert_true(accounting_used(&accounting, 7, RESOURCE_BYTES) == 0);
+}
+
+static void test_refusal_names_quota_limit_and_use(void **state)
+{
+	struct charge held, more;
+
+	(void)state;
+	accounting.quota[RESOURCE_BUFFERS] = 3;
+	assert_int_equal(take(&held, 1234, RESOURCE_BUFFERS, 2), 0);
+	assert_int_equal(take(&more, 1234, RESOURCE_BUFFERS, 2), -EDQUOT);
+	assert_string_equal(error_text(), "user 1234 may hold 3 buffers and holds 2: return some, or ask for a larger "
+					  "quota");
+	charge_release(&held, &accounting);
+}
+
+static void test_users_and_resources_are_apart(void **state)
+{
+	struct charge first, second, other;
+
+	(void)state;
+	for (int i = 0; i < RESOURCES; i++)
+		accounting.quota[i] = 1;
+	assert_int_equal(take(&first, 1, RESOURCE_GRANTS, 1), 0);
+	assert_int_equal(take(&second, 2, RESOURCE_GRANTS, 1), 0);
+	assert_int_equal(take(&other, 1, RESOURCE_SESSIONS, 1), 0);
+	assert_true(accounting_used(&accounting, 1, RESOURCE_GRANTS) == 1);
+	assert_true(accounting_used(&accounting, 1, RESOURCE_BYTES) == 0);
+	assert_true(accounting_used(&accounting, 3, RESOURCE_GRANTS) == 0);
+	charge_release(&first, &accounting);
+	assert_true(accounting_used(&accounting, 2, RESOURCE_GRANTS) == 1);
+	charge_release(&second, &accounting);
+	charge_release(&other, &accounting);
+}
+
+static void test_released_once(void **state)
+{
+	struct charge one, two, empty = { 0 };
+
+	(void)state;
+	assert_int_equal(take(&one, 1, RESOURCE_BYTES, 10), 0);
+	assert_int_equal(take(&two, 1, RESOURCE_BYTES, 5), 0);
+	charge_release(&one, &accounting);
+	assert_memory_equal(&one, &empty, sizeof one);
+	charge_release(&one, &accounting);
+	assert_true(accounting_used(&accounting, 1, RESOURCE_BYTES) == 5);
+	charge_release(&empty, &accounting);
+	charge_release(&two, &accounting);
+}
+
+/* Sums that do not fit 64 bits are refused, with a quota or without. */
+static void test_no_overflow(void **state)
+{
+	struct charge big, more;
+
+	(void)state;
+	assert_int_equal(take(&big, 1, RESOURCE_BYTES, UINT64_MAX - 1), 0);
+	assert_int_equal(take(&more, 1, RESOURCE_BYTES, 2), -EDQUOT);
+	assert_true(accounting_used(&accounting, 1, RESOURCE_BYTES) == UINT64_MAX - 1);
+	accounting.quota[RESOURCE_BYTES] = 5;
+	assert_int_equal(take(&more, 1, RESOURCE_BYTES, 1), -EDQUOT);
+	charge_release(&big, &accounting);
+	assert_int_equal(take(&more, 1, RESOURCE_BYTES, UINT64_MAX), -EDQUOT);
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_limit_and_one_past_it),
+		ON(test_refusal_names_quota_limit_and_use),
+		ON(test_users_and_resources_are_apart),
+		ON(test_released_once),
+		ON(test_no_overflow),
+	};
+
+	return cmocka_run_group_tests_name("accounting", tests, NULL, NULL);
+}

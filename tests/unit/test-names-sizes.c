@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-names-sizes.c - which names and sizes people may write, byte by byte at the edges. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/error.h"
+#include "common/name.h"
+#include "common/size.h"
+
+/* ---- names ---- */
+
+static void test_name_lengths(void **state)
+{
+	char name[NAME_SIZE + 8];
+
+	(void)state;
+	memset(name, 'a', sizeof name);
+	for (size_t length = 1; length < NAME_SIZE; length++) {
+		name[length] = 0;
+		assert_int_equal(name_check(name), 0);
+		name[length] = 'a';
+	}
+	name[NAME_SIZE] = 0;
+	assert_int_equal(name_check(name), -ENAMETOOLONG);
+	assert_non_null(strstr(error_text(), "95"));
+	assert_int_equal(name_check(""), -EINVAL);
+	assert_int_equal(name_check(NULL), -EINVAL);
+}
+
+static bool listed(int c, const char *others)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr(others, c);
+}
+
+/* Each of the 255 bytes, first and in the middle. */
+static void test_name_bytes(void **state)
+{
+	(void)state;
+	for (int c = 1; c < 256; c++) {
+		char first[] = { (char)c, 'x', 0 }, middle[] = { 'x', (char)c, 'x', 0 };
+
+		assert_int_equal(name_check(middle), listed(c, "._/-") ? 0 : -EINVAL);
+		assert_int_equal(name_check(first), listed(c, "._-") ? 0 : -EINVAL);
+	}
+}
+
+/* What another process filled is not read beyond its end. */
+static void test_name_array_without_end(void **state)
+{
+	struct {
+		char name[NAME_SIZE], beyond[8];
+	} array;
+
+	(void)state;
+	memset(&array, 'a', sizeof array);
+	array.beyond[7] = 0;
+	assert_int_equal(name_check_array(array.name), -ENAMETOOLONG);
+	array.name[NAME_SIZE - 1] = 0;
+	assert_int_equal(name_check_array(array.name), 0);
+	array.name[0] = 0;
+	assert_int_equal(name_check_array(array.name), -EINVAL);
+}
+
+static void test_instance_names(void **state)
+{
+	(void)state;
+	assert_int_equal(instance_check("a"), 0);
+	assert_int_equal(instance_check("job_7-A"), 0);
+	assert_int_equal(instance_check("12345678901234567890"), 0);
+	assert_int_equal(instance_check("123456789012345678901"), -EINVAL);
+	assert_int_equal(instance_check(""), -EINVAL);
+	assert_int_equal(instance_check(NULL), -EINVAL);
+	for (int c = 1; c < 256; c++) {
+		char name[] = { 'x', (char)c, 0 };
+
+		/* no dot: it separates an instance from its objects in shared memory */
+		assert_int_equal(instance_check(name), listed(c, "_-") ? 0 : -EINVAL);
+	}
+}
+
+/* ---- sizes ---- */
+
+static void expect_size(const char *text, uint64_t expected)
+{
+	uint64_t bytes = 0;
+
+	assert_int_equal(size_parse(text, &bytes), 0);
+	assert_true(bytes == expected);
+}
+
+static void test_sizes_accepted(void **state)
+{
+	(void)state;
+	expect_size("1", 1);
+	expect_size("4096", 4096);
+	expect_size("007", 7);
+	expect_size("64K", 64u << 10);
+	expect_size("64k", 64u << 10);
+	expect_size("3M", 3u << 20);
+	expect_size("3m", 3u << 20);
+	expect_size("2G", 2ull << 30);
+	expect_size("2g", 2ull << 30);
+	expect_size("4611686018427387904", 1ull << 62);
+	expect_size("4503599627370496K", 1ull << 62);
+	expect_size("4294967296G", 1ull << 62);
+}
+
+static void test_sizes_refused(void **state)
+{
+	static const char *const wrong[] = {
+		"", "0", "0G", "-1", "+1", " 1", "1 ", "1KB", "1KiB", "1T", "1.5M", "0x10", "M", "1MM", "1 M", "a",
+		"4611686018427387905", "4503599627370497K", "4398046511105M", "4294967297G", "18446744073709551615",
+		"18446744073709551616", "99999999999999999999999999G", "1\xc3\xa4",
+	};
+	uint64_t bytes = 42;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		assert_int_equal(size_parse(wrong[i], &bytes), -EINVAL);
+		assert_non_null(strstr(error_text(), wrong[i]));
+	}
+	assert_int_equal(size_parse(NULL, &bytes), -EINVAL);
+	assert_int_equal(bytes, 42);
+}
+
+static void expect_text(uint64_t bytes, const char *expected)
+{
+	char text[SIZE_TEXT_MAX];
+
+	assert_string_equal(size_format(bytes, text), expected);
+	assert_true(strlen(text) < SIZE_TEXT_MAX);
+}
+
+static void test_sizes_formatted(void **state)
+{
+	(void)state;
+	expect_text(0, "0 B");
+	expect_text(100, "100 B");
+	expect_text(1023, "1023 B");
+	expect_text(1024, "1 KiB");
+	expect_text(1536, "1.5 KiB");
+	expect_text(64u << 20, "64 MiB");
+	expect_text(3ull << 29, "1.5 GiB");
+	expect_text((1ull << 20) - 1, "1023 KiB");
+	expect_text(1ull << 40, "1 TiB");
+	expect_text(1ull << 62, "4 EiB");
+	expect_text(UINT64_MAX, "16.0 EiB");
+}
+
+static void test_round_up(void **state)
+{
+	(void)state;
+	assert_true(size_round_up(1, 2u << 20) == 2u << 20);
+	assert_true(size_round_up(2u << 20, 2u << 20) == 2u << 20);
+	assert_true(size_round_up((2u << 20) + 1, 2u << 20) == 4u << 20);
+	assert_true(size_round_up(0, 4096) == 0);
+	/* what does not fit is 0, never a small size */
+	assert_true(size_round_up(UINT64_MAX, 4096) == 0);
+	assert_true(size_round_up(UINT64_MAX - 4095, 4096) == UINT64_MAX - 4095);
+	assert_true(size_round_up(UINT64_MAX - 4094, 4096) == 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_name_lengths),    cmocka_unit_test(test_name_bytes),
+		cmocka_unit_test(test_name_array_without_end),
+		cmocka_unit_test(test_instance_names),  cmocka_unit_test(test_sizes_accepted),
+		cmocka_unit_test(test_sizes_refused),   cmocka_unit_test(test_sizes_formatted),
+		cmocka_unit_test(test_round_up),
+	};
+
+	return cmocka_run_group_tests_name("names and sizes", tests, NULL, NULL);
+}
