@@ -18,6 +18,7 @@
 #include "common/error.h"
 #include "common/size.h"
 #include "common/socket.h"
+#include "leftovers.h"
 #include "log.h"
 #include "run-children.h"
 #include "run-options.h"
@@ -31,7 +32,7 @@ struct run {
 	struct broker      broker;
 	struct event_base *base;
 	struct event      *signals, *patience;
-	char               directory[80], path[100];
+	char               directory[92], path[100];
 	int                listener, signal_fd;
 	unsigned           creating; /* declared buffers still on their way */
 	bool               failed;   /* the broker's own failure, already logged */
@@ -42,12 +43,11 @@ struct run {
 
 static int socket_make(struct run *run)
 {
-	const char *parent = getenv("XDG_RUNTIME_DIR");
+	const char *parent = leftovers_socket_parent();
 	char address[SOCKET_ADDRESS_SIZE];
 
-	if (!parent || *parent != '/' || strlen(parent) > 50 || access(parent, W_OK | X_OK))
-		parent = "/tmp";
-	snprintf(run->directory, sizeof run->directory, "%s/gpubroker-XXXXXX", parent);
+	leftovers_remove();
+	snprintf(run->directory, sizeof run->directory, "%s/gpubroker-%s.XXXXXX", parent, run->options.instance);
 	if (!mkdtemp(run->directory)) /* mode 0700 */
 		return error_set(-errno, "no directory for the socket can be made in %s: %m", parent);
 	snprintf(run->path, sizeof run->path, "%s/socket", run->directory);
@@ -73,7 +73,8 @@ static void on_idle(void *context)
 {
 	struct run *run = context;
 
-	event_base_loopbreak(run->base);
+	/* not loopbreak, which is forgotten when the loop has not begun: the workers may have ended before */
+	event_base_loopexit(run->base, NULL);
 }
 
 /* A drain has no deadline: say whom it waits for, once, and go on waiting. */

@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -69,6 +71,31 @@ void leftovers_remove_instance(const char *instance)
 	each_object(prefix, remove_object);
 }
 
+const char *leftovers_socket_parent(void)
+{
+	const char *parent = getenv("XDG_RUNTIME_DIR");
+
+	if (!parent || *parent != '/' || strlen(parent) > 50 || access(parent, W_OK | X_OK))
+		return "/tmp";
+	return parent;
+}
+
+static void remove_sockets(const char *instance)
+{
+	char pattern[100], path[100];
+	glob_t found;
+
+	snprintf(pattern, sizeof pattern, "%s/gpubroker-%s.??????", leftovers_socket_parent(), instance);
+	if (glob(pattern, GLOB_ONLYDIR, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		snprintf(path, sizeof path, "%s/socket", found.gl_pathv[i]);
+		unlink(path);
+		rmdir(found.gl_pathv[i]);
+	}
+	globfree(&found);
+}
+
 /* The status file goes last: as long as it stands, the rest is recognised as its broker's. */
 static void remove_if_dead(const char *name)
 {
@@ -85,8 +112,9 @@ static void remove_if_dead(const char *name)
 		return;
 	if (!leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
 		leftovers_remove_instance(instance);
+		remove_sockets(instance);
 		shm_unlink(shm_name);
-		log_line("removed what the dead broker '%s' left in shared memory", instance);
+		log_line("removed what the dead broker '%s' left behind", instance);
 	}
 	close(fd);
 }

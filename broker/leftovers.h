@@ -4,7 +4,7 @@
  *
  * A broker holds a lock on its status file for its whole life; the kernel drops it with the process. So an
  * unlocked "/gpubroker.<instance>" is a dead broker's, and with it "/gpubroker.<instance>.*", the host
- * device's memory. Owns nothing; removes only what it locked itself.
+ * device's memory, and the private socket of a broker-run. Owns nothing; removes only what it locked itself.
  */
 #ifndef GPUB_LEFTOVERS_H
 #define GPUB_LEFTOVERS_H
@@ -20,8 +20,17 @@ bool leftovers_locked(int fd);
 /* Does the shared-memory name still lead to this very file? */
 bool leftovers_still_named(int fd, const char *shm_name);
 
-/* Removes what dead brokers left, as far as this user may. */
+/*
+ * Removes what dead brokers left, as far as this user may. For a program's start, before it makes anything
+ * of its own that bears its instance's name.
+ */
 void leftovers_remove(void);
+
+/*
+ * Where private sockets are: $XDG_RUNTIME_DIR where that can be used, else /tmp. Their directories there are
+ * called "gpubroker-<instance>.XXXXXX".
+ */
+const char *leftovers_socket_parent(void);
 
 /* Removes the objects that belong to an instance, but for its status file. */
 void leftovers_remove_instance(const char *instance);

@@ -28,7 +28,7 @@ void request_notice(void *context, struct grant *grant);
 /* The registry's hook: has the device thread free the allocation. */
 void request_release(void *context, struct allocation *allocation);
 
-/* All that a session's end means for the books, but its grants. */
+/* All that a session's end means for the books, but its grants. died: it did not leave with all closed. */
 void request_session_end(struct session *session, bool died);
 
 #endif

@@ -165,16 +165,16 @@ static void session_free(struct session *session)
 static void session_end(struct session *session)
 {
 	struct broker *broker = session->broker;
-	bool died = session->grants != NULL;
+	bool held = session->grants != NULL;
 	struct grant *grant, *next;
 
 	if (session->state != SESSION_GREETING) {
-		request_session_end(session, died);
+		request_session_end(session, held || session->state != SESSION_LEAVING);
 		HASH_ITER(hh, session->grants, grant, next) {
 			broker->counters.grants_died++;
 			registry_grant_over(&broker->registry, &session->grants, grant);
 		}
-		if (died)
+		if (held)
 			broker->counters.sessions_died++;
 		else
 			broker->counters.sessions_left++;

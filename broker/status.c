@@ -74,7 +74,6 @@ int status_open(struct status *status, const char *instance)
 
 	memset(status, 0, sizeof *status);
 	snprintf(status->name, sizeof status->name, STATUS_PREFIX "%s", instance);
-	leftovers_remove();
 	for (int tries = 0; error == -EAGAIN && tries < 10; tries++)
 		error = file_create(status);
 	if (error == -EEXIST)

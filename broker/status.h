@@ -42,8 +42,8 @@ struct status {
 };
 
 /*
- * Makes the file and takes its lock, and removes what dead brokers left behind. -EEXIST: a living broker
- * has this instance's name.
+ * Makes the file and takes its lock. -EEXIST: a broker has this instance's name, a living one where
+ * leftovers_remove() ran before.
  */
 int status_open(struct status *status, const char *instance);
 

@@ -14,3 +14,31 @@ examples_heat_heat_SOURCES = \
 	examples/heat/progress.c \
 	examples/heat/solver.c
 examples_heat_heat_LDADD = $(public_libs) $(PNG_LIBS) -lm
+
+# One program for each question about lifetimes in gpubroker(7).
+example_PROGRAMS += \
+	examples/lifetime/copies \
+	examples/lifetime/modules \
+	examples/lifetime/ownership \
+	examples/lifetime/returns
+lifetime_common = examples/lifetime/say.c examples/lifetime/say.h
+examples_lifetime_copies_SOURCES = examples/lifetime/copies.c $(lifetime_common)
+examples_lifetime_copies_LDADD = $(public_libs)
+examples_lifetime_modules_SOURCES = examples/lifetime/modules.c $(lifetime_common)
+examples_lifetime_modules_LDADD = $(public_libs)
+examples_lifetime_ownership_SOURCES = examples/lifetime/ownership.c $(lifetime_common)
+examples_lifetime_ownership_LDADD = $(public_libs) -lm -ldl
+examples_lifetime_returns_SOURCES = examples/lifetime/returns.c $(lifetime_common)
+examples_lifetime_returns_LDADD = $(public_libs)
+
+# For CUDA alone: a kernel launched with <<<>>> on a lease. The README shows it as it is.
+if HAVE_CUDA
+noinst_LTLIBRARIES += examples/libacquire.la
+examples_libacquire_la_SOURCES = examples/acquire.cu
+example_PROGRAMS += examples/acquire
+examples_acquire_SOURCES =
+# nvcc's objects are C++.
+nodist_EXTRA_examples_acquire_SOURCES = cuda-is-c++.cxx
+examples_acquire_LDADD = examples/libacquire.la $(public_libs) $(CUDA_LIBS)
+endif
+EXTRA_DIST += examples/acquire.cu

@@ -17,11 +17,15 @@ test_programs =
 test_scripts = \
 	tests/install/exports.sh \
 	tests/install/headers.sh \
+	tests/install/manpages.sh \
+	tests/install/readme.sh \
 	tests/integration/heat.sh \
 	tests/integration/kernels.sh \
+	tests/integration/lifetime.sh \
 	tests/integration/status.sh \
 	tests/gpu/heat.sh \
-	tests/gpu/kernels.sh
+	tests/gpu/kernels.sh \
+	tests/gpu/lifetime.sh
 test_tools = tests/integration/kernels tests/integration/status-client
 tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# on-gpu.sh - one whole run on a machine with GPUs: build a release tarball, make check, figures of heat.
+# on-gpu.sh - one whole run on a machine with GPUs: the README's two commands from a release tarball, and the figures
+# of heat beside the same stencil without a broker.
 #
 # usage: tests/on-gpu.sh TARBALL [SYSROOT] [RESULTS]
 #
@@ -28,13 +29,7 @@ if [ -n "$sysroot" ]; then
 	export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 
-build() {
-	tar -xf "$tarball" -C "$work" --strip-components=1 &&
-		mkdir "$work/build" && cd "$work/build" &&
-		../configure --with-cuda=yes && make -j "$(nproc)"
-}
-
-# figures NAME WORKERS SIZE STEPS [LAUNCHER...]: heat under the broker.
+# heat NAME WORKERS SIZE STEPS: under the broker.
 heat() {
 	local name=$1 workers=$2 size=$3 steps=$4
 	timeout --signal=KILL 120 ./broker/broker-run -n "$workers" --device cuda -- \
@@ -51,7 +46,8 @@ summary() {
 	sed -n 's/^PRETTY_NAME=//p' /etc/os-release
 	nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 	nvcc --version | sed -n 's/.*release \([^,]*\).*/CUDA \1/p'
-	echo "suite: $(grep -E '^# (TOTAL|PASS|SKIP|FAIL|ERROR)' "$results/test-suite.log" | tr -d '#\n')"
+	echo "./bootstrap demo: $(tail -n 2 "$results/demo.log" | tr '\n' ' ')"
+	echo "./bootstrap check: $(tail -n 1 "$results/check.log")"
 	export GPUBROKER_MODULE_PATH=$PWD/kernels
 	heat one-worker 1 4096 2000
 	heat four-on-one 4 4096 2000
@@ -64,14 +60,12 @@ summary() {
 	fi
 }
 
-if ! build >"$results/build.log" 2>&1; then
-	tail -n 40 "$results/build.log"
-	echo "the build failed"
-	exit 1
-fi
-cd "$work/build" || exit 1
-make -k check </dev/null >"$results/check.log" 2>&1 || status=1
+tar -xf "$tarball" -C "$work" --strip-components=1 && cd "$work" || exit 1
+export CONFIGURE_FLAGS=--with-cuda=yes
+./bootstrap demo </dev/null >"$results/demo.log" 2>&1 || { status=1; tail -n 40 "$results/demo.log"; }
+./bootstrap check </dev/null >"$results/check.log" 2>&1 || status=1
+cd build || exit 1
 cp test-suite.log "$results/" 2>/dev/null
-grep -E '^(not ok|FAIL|ERROR|Bail)' "$results/check.log" "$results/test-suite.log" | sort -u | head -n 60
-summary | tee "$results/summary.txt"
+grep -hE '^(not ok|FAIL|ERROR|Bail)' "$results/check.log" | sort -u | head -n 60
+summary 2>&1 | tee "$results/summary.txt"
 exit $status

@@ -66,7 +66,10 @@ static int start_kernels(struct heat *heat)
 	return 0;
 }
 
-/* Publishes before it does what may fail on this rank alone: from then on a failure is seen by the others. */
+/*
+ * Meets the others before it does what may fail on this rank alone: from then on all hold their leases, and timelines tell
+ * of any end. (A worker that ends before leaves no name behind, and the others wait for --timeout.)
+ */
 static int start(struct heat *heat, float *image, struct output *output)
 {
 	float *initial;
@@ -78,11 +81,11 @@ static int start(struct heat *heat, float *image, struct output *output)
 		return heat_fail("no memory for %u workers", heat->options.size);
 	initial = field_initial(&heat->options, heat->own, image);
 	free(image);
-	result = !initial || start_client(heat) || peers_publish(heat, initial);
+	result = !initial || start_client(heat) || peers_publish(heat, initial) || peers_meet(heat);
 	free(initial);
 	if (result || (heat->options.rank == 0 && output_open(output, &heat->options)))
 		return -1;
-	return start_kernels(heat) || peers_meet(heat) ? -1 : 0;
+	return start_kernels(heat);
 }
 
 static void finish(struct heat *heat)

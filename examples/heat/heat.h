@@ -92,11 +92,12 @@ double field_bound(const struct options *options);
 
 /*
  * The values that timelines take. Buffer 0 of a worker: published, with its initial field; then, once the worker
- * has met all it needs, the number of steps done. Buffer 1 of rank 0 says that it has the result.
+ * has met all it needs, the number of steps done. Buffer 1 of rank 0: published; all have met; it has the result.
  */
 #define PEER_PUBLISHED  1u
 #define PEER_STEP(done) ((uint64_t)(done) + 2)
-#define PEER_GATHERED   2u
+#define PEER_BEGIN      2u
+#define PEER_GATHERED   3u
 
 int peers_publish(struct heat *heat, const float *initial);
 int peers_meet(struct heat *heat);
@@ -104,6 +105,9 @@ int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value,
 
 /* 1: that timeline is at least value; 0: not yet, its writer lives or ended well; -1: its writer is dead. */
 int peer_reached(const struct heat *heat, unsigned rank, unsigned which, uint64_t value, uint64_t *reached);
+
+/* Rank 0 only: until every worker's buffer 0 is at that value. */
+int peers_everybody(struct heat *heat, uint64_t value);
 void peers_leave(struct heat *heat);
 
 /* ---- solver.c ---- */

@@ -6,7 +6,7 @@
  * (to read and write), those of the ranks above and below it, and rank 0's buffer 1; rank 0 holds everybody's.
  *
  * The buffers are ephemeral: the broker takes their names away when their worker's session ends. That is safe
- * because every lease is taken before anybody may end (see solver_gather()), and useful because a name that
+ * because every lease is taken before anybody goes on (peers_meet()), and useful because a name that
  * is gone tells of a worker that ended before its first signal, when its timeline had no writer to die yet.
  * For the same reason nothing waits on the device for a timeline before its first value was seen from here.
  * Never unlinks, never frees.
@@ -106,15 +106,25 @@ static int peers_await(struct heat *heat)
 	return 0;
 }
 
-/* The signal tells that nobody's name is needed here any more; without steps it is all that holds the others. */
-int peers_meet(struct heat *heat)
+static int peers_tell(struct heat *heat, unsigned which, uint64_t value)
 {
-	if (peers_acquire(heat) || peers_await(heat))
-		return -1;
-	if (gpub_signal_on(&heat->peers[heat->options.rank].buffer[0], PEER_STEP(0), heat->stream) ||
+	if (gpub_signal_on(&heat->peers[heat->options.rank].buffer[which], value, heat->stream) ||
 	    gpub_stream_sync(heat->stream))
 		return heat_fail("cannot tell the other workers to begin: %s", gpub_strerror_last());
 	return 0;
+}
+
+/*
+ * A barrier: each tells that it holds all the leases it needs, rank 0 tells that all have done so. From there on no name
+ * is needed any more, and everybody's end, whenever it comes, is seen on a timeline. Rank 0's clock starts fair, too.
+ */
+int peers_meet(struct heat *heat)
+{
+	if (peers_acquire(heat) || peers_await(heat) || peers_tell(heat, 0, PEER_STEP(0)))
+		return -1;
+	if (heat->options.rank != 0)
+		return peer_await(heat, 0, 1, PEER_BEGIN, 0);
+	return peers_everybody(heat, PEER_STEP(0)) ? -1 : peers_tell(heat, 1, PEER_BEGIN);
 }
 
 /* ---- timelines, looked at from the CPU ---- */
@@ -166,6 +176,14 @@ int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value,
 			return heat_fail("worker %u did not begin within %u s", rank, timeout_s);
 		peer_nap(looks);
 	}
+}
+
+int peers_everybody(struct heat *heat, uint64_t value)
+{
+	for (unsigned rank = 1; rank < heat->options.size; rank++)
+		if (peer_await(heat, rank, 0, value, 0))
+			return -1;
+	return 0;
 }
 
 void peers_leave(struct heat *heat)

@@ -178,15 +178,6 @@ static int solver_confirm(const struct heat *heat, unsigned rank)
 	return reached ? 0 : heat_fail("worker %u ended before its last step", rank);
 }
 
-/* Rank 0 only: until every worker has done that many steps. */
-static int solver_everybody(struct heat *heat, uint64_t done)
-{
-	for (unsigned rank = 1; rank < heat->options.size; rank++)
-		if (peer_await(heat, rank, 0, PEER_STEP(done), 0))
-			return -1;
-	return 0;
-}
-
 static int solver_finish(struct solver *solver)
 {
 	struct heat *heat = solver->heat;
@@ -199,16 +190,13 @@ static int solver_finish(struct solver *solver)
 	if ((rank > 0 && solver_confirm(heat, rank - 1)) ||
 	    (rank + 1 < heat->options.size && solver_confirm(heat, rank + 1)))
 		return -1;
-	return rank == 0 ? solver_everybody(heat, heat->options.steps) : 0;
+	return rank == 0 ? peers_everybody(heat, PEER_STEP(heat->options.steps)) : 0;
 }
 
-/* Rank 0 first waits for the slowest to be ready, so that its clock measures steps and not starts. */
 int solver_run(struct heat *heat)
 {
 	struct solver solver = { .heat = heat, .stride = { solver_stride(heat, 0), solver_stride(heat, 1) } };
 
-	if (heat->options.rank == 0 && solver_everybody(heat, 0))
-		return -1;
 	solver.began = solver.moved = heat_now();
 	for (uint64_t k = 1; k <= heat->options.steps; k++) {
 		if (k > solver.done + QUEUE_DEPTH && solver_drain(&solver, k - QUEUE_DEPTH / 2))

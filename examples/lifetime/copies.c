@@ -116,13 +116,12 @@ static void copy_leases(struct worker *worker)
 /* ---- kernels ---- */
 
 struct launcher {
-	struct worker *worker;
-	gpub_kernel    axpy; /* a copy */
-	void          *stream;
-	float         *y;    /* this thread's part of the buffer */
-	const float   *ones;
-	unsigned       accepted;
-	int            last; /* what ended it */
+	gpub_kernel  axpy; /* a copy */
+	void        *stream;
+	float       *y; /* this thread's part of the buffer */
+	const float *ones;
+	unsigned     accepted;
+	int          last; /* what ended it */
 };
 
 static atomic_bool closed;
@@ -153,13 +152,12 @@ static void *launcher_main(void *argument)
 	return NULL;
 }
 
-static void keep_busy(struct worker *worker, gpub_kernel late_write, void *stream, void *word)
+static void keep_busy(gpub_kernel late_write, void *stream, void *word)
 {
 	gpub_launch_config config = single_grid(stream);
 	uint64_t           value = 0, milliseconds = BUSY_MS;
 	void              *args[] = { &word, &value, &milliseconds };
 
-	(void)worker;
 	must(gpub_launch(late_write, &config, args), "launch late_write");
 }
 
@@ -173,10 +171,10 @@ static void launchers_start(struct worker *worker, const gpub_lease *field, cons
 	must(gpub_module_kernel(worker->module, "late_write", &late_write), "find the kernel late_write");
 	for (unsigned i = 0; i < THREADS; i++) {
 		launcher[i] = (struct launcher){
-			.worker = worker, .axpy = axpy, .y = (float *)field->ptr + (size_t)i * PART, .ones = ones
+			.axpy = axpy, .y = (float *)field->ptr + (size_t)i * PART, .ones = ones
 		};
 		must(gpub_stream_create(worker->client, GPUB_CURRENT, &launcher[i].stream), "make a stream");
-		keep_busy(worker, late_write, launcher[i].stream, launcher[i].y);
+		keep_busy(late_write, launcher[i].stream, launcher[i].y);
 		must(-pthread_create(&thread[i], NULL, launcher_main, &launcher[i]), "start a thread");
 	}
 }

@@ -74,6 +74,9 @@ struct gpub_client {
  */
 int client_check_slow(const struct gpub_client *client);
 
+/* The same for calls that are given no client: -ECHILD where this process was forked from one that had any. */
+int client_check_process(void);
+
 static inline int client_check(const struct gpub_client *client)
 {
 	if (client && atomic_load_explicit(&client->guard->state, memory_order_relaxed) == CLIENT_OPEN)
@@ -119,9 +122,18 @@ int record_close(struct gpub_client *client, struct record *record, bool wait);
 /* All records that no lease holds. The first real error, else 0. */
 int client_close_idle(struct gpub_client *client, bool wait);
 
-/* ---- timeline-map.c ---- */
+/* ---- timeline.c ---- */
 
+/* The page of the buffer with that serial, mapped from fd where it is not yet. NULL: sentence set. Locked. */
 struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t serial, int fd);
+
+/* At disconnect: another broker's serials are other buffers'. */
+void timeline_maps_forget(struct gpub_client *client);
+
+/* ---- stream.c ---- */
+
+/* The kind of device that streams given without a client belong to. */
+void stream_use(const struct device *device);
 
 /* ---- fork.c ---- */
 

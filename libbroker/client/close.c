@@ -125,6 +125,13 @@ static bool client_inherited(const struct gpub_client *client)
 	return atomic_load(&client->guard->state) == CLIENT_FORKED;
 }
 
+/* Whoever connects next has the same structure, and perhaps another broker (invariant 8). */
+static void outdate_all(struct gpub_client *client)
+{
+	for (struct record *record = client->records.all; record; record = record->next)
+		record_outdate(record);
+}
+
 static void say_leave(struct gpub_client *client)
 {
 	struct wire_message request, reply;
@@ -148,5 +155,7 @@ void gpub_disconnect(gpub_client *client)
 	sodium_free(client->key);
 	client->key = NULL;
 	board_unmap(&client->board);
+	timeline_maps_forget(client);
+	outdate_all(client);
 	client_recycle(client);
 }

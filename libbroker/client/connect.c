@@ -228,6 +228,7 @@ static int client_begin(struct gpub_client *client, const char *address)
 	error = service_start(client);
 	if (error)
 		goto unguard;
+	stream_use(client->device);
 	return 0;
 unguard:
 	fork_unguard(client);

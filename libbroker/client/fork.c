@@ -19,6 +19,7 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *open_clients, *recycled;
+static _Atomic(struct client_guard *) last_guard; /* of the client that was opened last, in this process or its parent */
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 
 int client_check_slow(const struct gpub_client *client)
@@ -35,6 +36,15 @@ int client_check_slow(const struct gpub_client *client)
 	default:
 		return error_set(-ECHILD, "this client belongs to the parent of this process: connect anew here");
 	}
+}
+
+int client_check_process(void)
+{
+	struct client_guard *guard = atomic_load(&last_guard);
+
+	if (guard && atomic_load(&guard->state) == CLIENT_FORKED)
+		return error_set(-ECHILD, "this belongs to the parent of this process: a child may use nothing of it");
+	return 0;
 }
 
 /* ---- structures ---- */
@@ -140,6 +150,7 @@ int fork_guard(struct gpub_client *client)
 	pthread_mutex_lock(&list_lock);
 	client->next = open_clients;
 	open_clients = client;
+	atomic_store(&last_guard, client->guard);
 	pthread_mutex_unlock(&list_lock);
 	return 0;
 }

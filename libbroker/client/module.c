@@ -140,8 +140,10 @@ free_module:
 int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *kernel)
 {
 	void *handle;
-	int error;
+	int error = client_check_process();
 
+	if (error)
+		return error;
 	if (!module || !symbol || !kernel)
 		return error_set(-EINVAL, "a kernel needs an open module, a name, and a place to put it");
 	error = module->device->module_kernel(module->loaded, symbol, &handle);
@@ -152,6 +154,10 @@ int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *ker
 
 int gpub_module_managed(gpub_module *module, const char *symbol, void **ptr, size_t *size)
 {
+	int error = client_check_process();
+
+	if (error)
+		return error;
 	if (!module || !symbol || !ptr || !size)
 		return error_set(-EINVAL, "a managed variable needs an open module, a name, and places for its "
 					  "address and size");
@@ -196,6 +202,9 @@ int gpub_module_close(gpub_module *module)
 
 	if (!module)
 		return 0;
+	error = client_check_process();
+	if (error)
+		return error;
 	place = place_of(module->token);
 	if (!place_current(place, module->token))
 		return error_set(-EINVAL, "this module was closed before");

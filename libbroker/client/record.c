@@ -26,8 +26,7 @@ static struct record *record_take(struct record_pool *pool)
 	return record;
 }
 
-/* Leases of the buffer that it stood for before are stale from here on. */
-static void record_outdate(struct record *record)
+void record_outdate(struct record *record)
 {
 	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_relaxed);
 

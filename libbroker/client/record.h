@@ -80,6 +80,9 @@ struct record_pool {
 /* A record in state NONE for this key, in the table. NULL and the sentence when memory is short. Locked. */
 struct record *record_bind(struct gpub_client *client, const char *name, unsigned index);
 
+/* Leases of the buffer that it stood for are stale from here on. Locked. */
+void record_outdate(struct record *record);
+
 /* Takes it out of the table, if it is in: lookups do not find it any more. Locked. */
 void record_detach(struct gpub_client *client, struct record *record);
 

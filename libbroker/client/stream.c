@@ -12,6 +12,11 @@
 /* gpub_stream_sync() and _destroy() are given no client: a process uses one kind of device. */
 static _Atomic(const struct device *) stream_device;
 
+void stream_use(const struct device *device)
+{
+	atomic_store(&stream_device, device);
+}
+
 int gpub_stream_create(gpub_client *client, int device, void **stream)
 {
 	int error = client_check(client), index;
@@ -23,18 +28,18 @@ int gpub_stream_create(gpub_client *client, int device, void **stream)
 	index = client_device_index(client, device);
 	if (index < 0)
 		return index;
-	error = client->device->stream_create(client->ordinal_of[index], stream);
-	if (!error)
-		atomic_store(&stream_device, client->device);
-	return error;
+	return client->device->stream_create(client->ordinal_of[index], stream);
 }
 
 int gpub_stream_sync(void *stream)
 {
 	const struct device *device = atomic_load(&stream_device);
+	int error = client_check_process();
 
+	if (error)
+		return error;
 	if (!device)
-		return error_set(-EINVAL, "this process has made no stream: gpub_stream_create() makes one");
+		return error_set(-EINVAL, "this process is not connected to a broker: gpub_connect() first");
 	return device->stream_sync(stream);
 }
 
@@ -42,7 +47,7 @@ void gpub_stream_destroy(void *stream)
 {
 	const struct device *device = atomic_load(&stream_device);
 
-	if (device && stream)
+	if (device && stream && !client_check_process())
 		device->stream_destroy(stream);
 }
 

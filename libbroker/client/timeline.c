@@ -50,6 +50,20 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t seria
 	return map;
 }
 
+/* What the device knows of stays mapped until exit (facts.md: unregistering waits for kernels). */
+void timeline_maps_forget(struct gpub_client *client)
+{
+	struct timeline_map *map, *next;
+
+	for (map = client->timelines; map; map = next) {
+		next = map->next;
+		if (!map->registered)
+			munmap((void *)map->page, TIMELINE_PAGE_SIZE);
+		free(map);
+	}
+	client->timelines = NULL;
+}
+
 /* The record that a lease holds, if it has a timeline and these rights. */
 static int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record)
 {

@@ -107,7 +107,7 @@ static _Noreturn void broker_exec(const struct broker_process *broker, const cha
 		_exit(126);
 	close_range(3, ~0u, 0);
 	execl(path, path, "--device", device, "--name", broker->instance, "--", "sh", "-c",
-	      "echo \"$GPUBROKER\"; read -r line", NULL);
+	      "echo \"$GPUBROKER\"; read -r line || :", NULL);
 	_exit(127);
 }
 
@@ -287,6 +287,28 @@ bool books_session(const struct broker_process *broker, pid_t pid, const char *s
 	return found;
 }
 
+static uint64_t books_sequence(const struct broker_process *broker)
+{
+	struct shown shown;
+	uint64_t sequence;
+
+	if (shown_read(&shown, broker->instance))
+		bail_out("no status of the broker: %s", error_text());
+	sequence = shown.header.sequence;
+	shown_free(&shown);
+	return sequence;
+}
+
+/* A refusal is a change, so a status is written that is newer than what stands there now. */
+void books_settle(const struct broker_process *broker, struct puppet *puppet)
+{
+	uint64_t before = books_sequence(broker);
+
+	ask(puppet, do_stat, .name = "no/such/buffer");
+	if (!SOON(books_sequence(broker) > before))
+		bail_out("the status file does not follow the books");
+}
+
 int64_t memory_objects(const struct broker_process *broker)
 {
 	char prefix[64];
@@ -411,7 +433,7 @@ void puppet_kill(struct puppet *puppet)
 
 gpub_client *client;
 gpub_lease lease[SLOTS];
-void *stream;
+void *work;
 uint64_t step_value;
 int order_sock;
 
@@ -470,7 +492,7 @@ int do_return(const struct order *order)
 
 int do_return_on(const struct order *order)
 {
-	return gpub_return_on(&lease[order->slot], stream);
+	return gpub_return_on(&lease[order->slot], work);
 }
 
 int do_trim(const struct order *order)
@@ -487,23 +509,23 @@ int do_flags(const struct order *order)
 int do_stream(const struct order *order)
 {
 	(void)order;
-	return gpub_stream_create(client, GPUB_CURRENT, &stream);
+	return gpub_stream_create(client, GPUB_CURRENT, &work);
 }
 
 int do_sync(const struct order *order)
 {
 	(void)order;
-	return gpub_stream_sync(stream);
+	return gpub_stream_sync(work);
 }
 
 int do_signal(const struct order *order)
 {
-	return gpub_signal_on(&lease[order->slot], order->value, stream);
+	return gpub_signal_on(&lease[order->slot], order->value, work);
 }
 
 int do_wait(const struct order *order)
 {
-	return gpub_wait_on(&lease[order->slot], order->value, stream);
+	return gpub_wait_on(&lease[order->slot], order->value, work);
 }
 
 int do_timeline(const struct order *order)
@@ -526,7 +548,7 @@ int do_write(const struct order *order)
 int late_write(uint64_t *word, uint64_t value, uint64_t milliseconds)
 {
 	static gpub_module *module;
-	gpub_launch_config config = single_grid(stream);
+	gpub_launch_config config = single_grid(work);
 	void *args[] = { &word, &value, &milliseconds };
 	gpub_kernel kernel;
 	int error = module ? 0 : gpub_module_open(&module, client, "kernels");

@@ -78,6 +78,10 @@ int64_t books_buffers(const struct broker_process *broker, const char *name, con
 int64_t books_holders(const struct broker_process *broker, const char *name, pid_t pid); /* grants; pid 0: of all */
 bool    books_session(const struct broker_process *broker, pid_t pid, const char *state); /* there is one such */
 
+/* Until the books have all that was answered so far, and what this client has said: for what must not have happened. */
+struct puppet;
+void books_settle(const struct broker_process *broker, struct puppet *puppet);
+
 /* Objects in /dev/shm that hold this broker's device memory. */
 int64_t memory_objects(const struct broker_process *broker);
 
@@ -122,7 +126,7 @@ bool puppet_answered(struct puppet *puppet); /* whether puppet_hear() would find
 void puppet_end(struct puppet *puppet);
 void puppet_kill(struct puppet *puppet);
 
-#define tell(puppet, ...) puppet_tell((puppet), (struct order){ __VA_ARGS__ })
+#define tell(puppet, ...) puppet_tell((puppet), (struct order){ .run = __VA_ARGS__ })
 #define hear(puppet)      puppet_hear(puppet)
 #define ask(puppet, ...)  ({ tell((puppet), __VA_ARGS__); hear(puppet); })
 
@@ -130,7 +134,7 @@ void puppet_kill(struct puppet *puppet);
 
 extern gpub_client *client;
 extern gpub_lease   lease[SLOTS];
-extern void        *stream;
+extern void        *work; /* a stream: do_stream makes it */
 extern uint64_t     step_value; /* becomes answer.value */
 extern int          order_sock; /* readable when the next order has come */
 

@@ -28,8 +28,8 @@
  *  F_SPLIT      notices travel on a channel of their own, and can overtake their grant
  *  F_NOTICEOPEN on_notice looks for OPEN records only: one that is CLOSING, and reverts, never hears of it
  *  F_POLLONCE   close_noticed does not come back for a record that another thread had CLOSING
- *  F_NOLEFT     on_grant takes a grant though the client is leaving
- *  F_LEAVEOPEN  on_grant does not look at leaving again after the open
+ *  F_NOLEFT     on_grant does not look at leaving at all
+ *  F_LEAVEOPEN  on_grant looks at leaving before the open, not after it
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
  *  F_PIDFDLIES  death is the pidfd alone (a forked child holds the GPU's descriptors past it)
  *  F_HUPLIES    death is the hang-up alone (the GPU's work ends after it)
@@ -43,6 +43,14 @@
 #ifndef ITERS
 #define ITERS 2  /* acquires or renews of each */
 #endif
+#ifndef ITERS2
+#define ITERS2 ITERS /* of the second thread of a client */
+#endif
+#if NAPP>1
+#define ITERS_OF(a) ((a)%NAPP -> ITERS2 : ITERS)
+#else
+#define ITERS_OF(a) ITERS
+#endif
 #ifndef NN
 #define NN 1     /* names */
 #endif
@@ -50,7 +58,7 @@
 #define NG 2     /* buffers, all names together */
 #endif
 #ifndef NR
-#define NR (NG+1)/* records of a client: detached ones, and one */
+#define NR (NG+NN)/* records of a client: detached ones, and one */
 #endif
 #ifndef NSL
 #define NSL 1    /* slots of a record */
@@ -65,11 +73,15 @@
 #define CRASH 0  /* a bit for each client that may crash */
 #endif
 #ifndef MG
-#define MG (NG + 2*TRIMS + 2) /* grants of a client */
+#define MG (NG + 2*TRIMS + 2*NAPP) /* grants of a client */
 #endif
 /* BG: GPUB_BACKGROUND_CLOSE.  NOLEAVE: nobody disconnects.  TIMEOUTS: acquires give up while the request is under way.
- * FAILOPEN: opens may fail.  CLOSEFAIL: closes may fail (and the process ends some time).
+ * FAILOPEN=n: n opens of a client may fail.  CLOSEFAIL=n: n closes of a
+ * client may fail, and its process ends some time (give it a CRASH bit).
  * COPIES: copies of a lease that was returned are returned again.  NORENEW, NOUNORD: without gpub_renew, gpub_return. */
+#ifdef F_NOLEFT
+#define F_LEAVEOPEN
+#endif
 #define NA (NC*NAPP)
 #define NIL 255
 #if CRASH
@@ -111,6 +123,9 @@ bool freed[NG+1];
 byte unlinked[NN];                     /* the last serial of that name that was unlinked */
 byte unordered[NC];                    /* kernels under way whose lease was returned without a stream */
 bool dead[NC], pidfd[NC], hup[NC];
+#if defined(FAILOPEN) || defined(CLOSEFAIL)
+byte fails[NC];
+#endif
 
 chan c2b[NC] = [3] of { mtype, byte, byte };
 chan b2c[NC] = [6] of { mtype, byte, byte, byte };
@@ -196,7 +211,11 @@ inline record_idle(R) {
 	atomic { busy=0; held=0; record_idle_look(R*NSL) };
 	atomic { record_idle_look(R*NSL+1); close_decide(R) }
 #else
-	atomic { busy=0; held=0; record_idle_look(R); close_decide(R) }
+	atomic { busy=0; held=0; record_idle_look(R);
+#ifdef F_REVERTLATE
+		}; atomic {
+#endif
+		close_decide(R) }
 #endif
 }
 #ifdef F_REVERTLATE
@@ -233,7 +252,7 @@ inline record_close(R) {
 #endif
 		if
 #ifdef CLOSEFAIL
-		:: true ->             /* device->close fails: record_strand */
+		:: fails[c]<CLOSEFAIL -> fails[c]++;      /* device->close fails: record_strand */
 #ifdef F_ACKFAIL
 			c2b[c]!CLOSED,grant[R],serial[R];
 #endif
@@ -277,7 +296,7 @@ inline look_mapping() {
 }
 inline look_word() {
 #ifndef F_NOCAT
-	if :: ok -> ok=(word[PLACE(serial[R])]==W(serial[R],wLIVE)) :: else fi
+	if :: ok -> ok=(serial[R] && word[PLACE(serial[R])]==W(serial[R],wLIVE)) :: else fi
 #else
 	skip
 #endif
@@ -294,6 +313,11 @@ inline record_hold_in() {
 	atomic { look_word(); if :: !ok -> goto undo :: else ok=0 fi };
 #endif
 }
+#ifdef F_NOSEQ
+#define HELDBY(S,q) (hold[S]==sHELD)
+#else
+#define HELDBY(S,q) (hold[S]==sHELD && seq[S]==q)
+#endif
 #ifdef F_NOBASE
 #define TOKEN_CURRENT(S,q) true
 #else
@@ -309,7 +333,7 @@ proctype App(byte a; byte c) LIVING {
 	byte want;                     /* renew: the serial of its record; 0: an acquire */
 	bool ok;
 	do
-	:: i<ITERS ->
+	:: i<ITERS_OF(a) ->
 		if
 		:: atomic { true -> i++;
 #if NN>1
@@ -424,13 +448,9 @@ got:		atomic {
 		fi;
 over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0 }
 #ifdef COPIES
-	:: atomic { lslot && hold[lslot-1]==sHELD
-#ifndef F_NOSEQ
-			&& seq[lslot-1]==lseq
+	:: atomic { lslot && HELDBY(lslot-1,lseq) -> hold[lslot-1]=sFREE }    /* gpub_return, through a copy */
 #endif
-			-> hold[lslot-1]=sFREE }               /* gpub_return, through a copy */
-#endif
-	:: i>=ITERS -> break
+	:: i>=ITERS_OF(a) -> break
 	od;
 	atomic { i=0;
 #ifndef NORENEW
@@ -481,17 +501,16 @@ next:		do
 }
 
 /* ---- service.c: the one reader of the socket ---- */
+#ifdef BG
 #define CLOSINGAT(R) (noticed[R] && mapping[R]==mCLOSING)
-#if NR==2
-#define CLOSINGNOTICED(c) (CLOSINGAT((c)*2) || CLOSINGAT((c)*2+1))
-#else
-#define CLOSINGNOTICED(c) (CLOSINGAT((c)*3) || CLOSINGAT((c)*3+1) || CLOSINGAT((c)*3+2))
-#endif
 #define READYAT(R) (noticed[R] && mapping[R]==mOPEN && ALLIDLE(R))
 #if NR==2
+#define CLOSINGNOTICED(c) (CLOSINGAT((c)*2) || CLOSINGAT((c)*2+1))
 #define READY(c) (READYAT((c)*2) || READYAT((c)*2+1))
 #else
+#define CLOSINGNOTICED(c) (CLOSINGAT((c)*3) || CLOSINGAT((c)*3+1) || CLOSINGAT((c)*3+2))
 #define READY(c) (READYAT((c)*3) || READYAT((c)*3+1) || READYAT((c)*3+2))
+#endif
 #endif
 inline on_notice(g) {
 	atomic { !lock[c] -> R=c*NR;
@@ -528,7 +547,7 @@ end:	do
 give_back:			mapped[R]=0; c2b[c]!CLOSED,g,s;
 taken:				skip
 #ifdef FAILOPEN
-			:: c2b[c]!CLOSED,g,s;
+			:: atomic { fails[c]<FAILOPEN -> fails[c]++ }; c2b[c]!CLOSED,g,s;
 				atomic { !lock[c] -> record_release(R, 1) }
 #endif
 			fi
@@ -564,8 +583,8 @@ proctype Crash(byte c) {
 #endif
 	:: dead[c]=1;
 		if
-		:: pidfd[c]=1          /* a forked child still holds the GPU's descriptors and the socket */
-		:: hup[c]=1            /* the socket is the first to go */
+		:: !hup[c] -> pidfd[c]=1 /* a forked child still holds the GPU's descriptors and the socket */
+		:: hup[c]=1              /* the socket is the first to go */
 		fi;
 		atomic { do :: gq[c*2]?R,S,q :: gq[c*2+1]?R,S,q :: empty(gq[c*2]) && empty(gq[c*2+1]) -> break od;
 			R=c*NR; do :: R<(c+1)*NR -> mapped[R]=0; R++ :: else -> break od; R=0; S=0; q=0 };

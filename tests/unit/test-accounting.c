@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "accounting.h"
+#include "broker/accounting.h"
 #include "common/error.h"
 
 static struct accounting accounting;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "places.h"
+#include "broker/places.h"
 
 #define COUNT 7u
 

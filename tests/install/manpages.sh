@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# manpages.sh - the man pages and the programs tell the same: each command's options, each function of the library with
+# its prototype, a page to find each function by; and mandoc has nothing to warn of.
+set -u
+
+man=${top_srcdir:?}/man
+broker=${top_builddir:?}/broker
+count=0
+
+# check TEXT PROBLEMS: one point; every line of PROBLEMS is one
+check() {
+	count=$((count + 1))
+	if [ -z "$2" ]; then
+		echo "ok $count - $1"
+	else
+		echo "not ok $count - $1"
+		printf '# %s\n' "${2//$'\n'/$'\n# '}"
+	fi
+}
+
+# The options that --help lists, one a line: -n, --workers.
+help_options() {
+	"$broker/$1" --help | sed -n 's/^  *\(-.*\)/\1/p' | grep -oE '^-[A-Za-z], --[a-z-]+|^--[a-z-]+' | sed 's/, /\n/'
+}
+
+# The options that the page's list has, in the same form.
+page_options() {
+	sed -n '/^\.Sh DESCRIPTION/,/^\.Sh [^D]/p' "$man/$1.1" | sed -n 's/^\.It Fl //p' |
+		sed 's/ Ar .*//; s/ , Fl /\n/' | sed 's/^/-/'
+}
+
+# The functions of the version script.
+exported() {
+	sed -n 's/^\t\(gpub_[a-z_]*\);$/\1/p' "$top_srcdir/libbroker/gpubroker.map"
+}
+
+# "int gpub_unlink(gpub_client *client,const char *name)" of every SYNOPSIS.
+page_prototypes() {
+	local page
+	for page in "$man"/gpub*.3; do
+		sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$page"
+	done | awk '
+		function argument(text) { gsub(/"/, "", text); arguments = arguments (arguments == "" ? "" : ",") text }
+		function done() { print type " " name "(" arguments ")" }
+		/^\.Ft / { type = substr($0, 5); gsub(/"/, "", type) }
+		/^\.Fo / { name = $2; arguments = "" }
+		/^\.Fa / { argument(substr($0, 5)) }
+		/^\.Fc/ { done() }
+		/^\.Fn / {
+			name = $2; arguments = ""
+			rest = substr($0, length(".Fn " name) + 2)
+			while (match(rest, /"[^"]*"|[^ "]+/)) {
+				argument(substr(rest, RSTART, RLENGTH)); rest = substr(rest, RSTART + RLENGTH)
+			}
+			done()
+		}' | grep ' gpub_' | grep -v '^typedef ' | sed 's/ \* / */' | sort
+}
+
+# The same of the header.
+header_prototypes() {
+	grep -E '^(int|void|const char \*) *gpub_[a-z_]+\(' "$top_srcdir/libbroker/gpubroker.h" |
+		sed 's/;.*//; s/, /,/g; s/^const char \*/const char * /; s/ \* / */' | sort
+}
+
+# What a page is wanted for and has none, in source or build tree.
+pageless() {
+	local name
+	for name in $(exported); do
+		[ -e "$man/$name.3" ] || [ -e "${top_builddir:?}/man/$name.3" ] || echo "no page $name.3"
+	done
+}
+
+# An alias leads to a page that names it.
+misled() {
+	local alias page
+	for alias in "$top_builddir"/man/gpub_*.3; do
+		page=$(sed -n 's,^\.so man3/,,p' "$alias")
+		grep -qx "\.Nm $(basename "$alias" .3)\( ,\)\{0,1\}" "$man/$page" || echo "$alias: .so '$page'"
+	done
+}
+
+echo "1..6"
+for command in broker-run broker-status; do
+	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
+	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
+done
+[ -n "$(exported)" ] || echo "Bail out! the version script shows no function"
+check "each function's prototype is the header's" "$(diff <(header_prototypes) <(page_prototypes))"
+check "each function has a page" "$(pageless)"
+check "each alias leads to its page" "$(misled)"
+if command -v mandoc >/dev/null; then
+	check "mandoc warns of nothing" "$(mandoc -T lint -W warning "$man"/*.[1-9] 2>&1)"
+else
+	echo "ok 6 - mandoc warns of nothing # SKIP no mandoc"
+fi

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * death.c - two hundred times one of three busy clients is killed at a random moment; after each the books are exact.
+ *
+ * The clients create, acquire, launch, return, renew, unlink, signal and trim at random, and connect anew when they
+ * were replaced. After a kill the living pause, give up what they do not hold, and say what they do; then the broker's
+ * books, and the memory there really is, must be that and nothing more. The seed is printed; DEATH_SEED sets it.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "harness.h"
+
+#define ROUNDS    200
+#define CLIENTS   3
+#define NAMES     5
+#define BUSY_US   6000 /* the longest a round goes on before its kill */
+#define GRANULE   4096u
+
+static struct broker_process broker;
+static struct puppet worker[CLIENTS];
+static uint64_t random_state;
+
+static uint64_t random_next(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state >> 8;
+}
+
+/* ---- in a client: whatever comes ---- */
+
+static bool held[SLOTS], had[SLOTS];
+
+static const char *random_name(void)
+{
+	static const char *const names[NAMES] = { "a", "b", "c", "d", "e" };
+
+	return names[random_next() % NAMES];
+}
+
+static int random_create(int slot)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	(void)slot;
+	spec.size = 1 + random_next() % (3 * GRANULE);
+	spec.flags = (uint32_t)(random_next() % 4);
+	return gpub_create(client, random_name(), &spec);
+}
+
+static int random_acquire(int slot)
+{
+	int error;
+
+	if (held[slot])
+		return 0;
+	error = gpub_acquire(client, random_name(), GPUB_READ | GPUB_WRITE, (int)(random_next() % 3), &lease[slot]);
+	held[slot] = !error;
+	had[slot] |= !error;
+	return error;
+}
+
+static int random_renew(int slot)
+{
+	int error;
+
+	if (!had[slot] || held[slot])
+		return 0;
+	error = gpub_renew(&lease[slot]);
+	held[slot] = !error;
+	return error;
+}
+
+static int random_launch(int slot)
+{
+	return held[slot] ? late_write(lease[slot].ptr, 1, random_next() % 3) : 0;
+}
+
+static int random_signal(int slot)
+{
+	static uint64_t value;
+
+	return held[slot] ? gpub_signal_on(&lease[slot], ++value, work) : 0;
+}
+
+static int random_return(int slot)
+{
+	if (!held[slot])
+		return 0;
+	held[slot] = false;
+	return random_next() % 2 ? gpub_return(&lease[slot]) : gpub_return_on(&lease[slot], work);
+}
+
+static int random_unlink(int slot)
+{
+	(void)slot;
+	return gpub_unlink(client, random_name());
+}
+
+static int random_trim(int slot)
+{
+	(void)slot;
+	return gpub_trim(client);
+}
+
+typedef int deed(int slot);
+
+static deed *const deeds[] = { random_create, random_create, random_acquire, random_acquire, random_acquire,
+			       random_renew,  random_launch, random_signal,  random_return,  random_return,
+			       random_unlink, random_unlink, random_trim };
+
+#define DEEDS (sizeof deeds / sizeof deeds[0])
+
+/* What may go wrong when others do the same to the same names. */
+static bool expected(int error)
+{
+	static const int errors[] = { 0, -ENOENT, -ETIMEDOUT, -EEXIST, -ESTALE, -EBUSY, -EINVAL, -EOWNERDEAD, -ENOMEM };
+
+	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+		if (error == errors[i])
+			return true;
+	return false;
+}
+
+static bool ordered(void)
+{
+	struct pollfd p = { .fd = order_sock, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Until the next order; the first error that nobody expects. */
+static int riot(const struct order *order)
+{
+	int error = 0;
+
+	random_state = order->value;
+	if (!client)
+		error = gpub_connect(&client, NULL);
+	if (!error && !work)
+		error = gpub_stream_create(client, GPUB_CURRENT, &work);
+	while (!error && !ordered()) {
+		error = deeds[random_next() % DEEDS]((int)(random_next() % SLOTS));
+		if (expected(error))
+			error = 0;
+	}
+	return error;
+}
+
+/* Closes all that is not held; step_value: how many mappings the held leases need. */
+static int calm(const struct order *order)
+{
+	int error = gpub_trim(client);
+
+	(void)order;
+	for (int i = 0; i < SLOTS; i++) {
+		bool first = held[i];
+
+		for (int j = 0; j < i; j++)
+			first &= !held[j] || lease[j].ptr != lease[i].ptr;
+		step_value += first;
+	}
+	return error;
+}
+
+/* ---- the books after a death ---- */
+
+static int64_t number(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+/* Holders of that process in all buffers, or of all processes (pid 0). */
+static int64_t holders_of(const json_t *text, pid_t pid)
+{
+	json_t *buffer, *holder;
+	int64_t count = 0;
+	size_t i, j;
+
+	json_array_foreach(json_object_get(text, "buffers"), i, buffer)
+		json_array_foreach(json_object_get(buffer, "holders"), j, holder)
+			count += !pid || number(holder, "pid") == pid;
+	return count;
+}
+
+/* Every session is a living client's and has as many grants as it said. */
+static bool sessions_exact(const json_t *text, int victim)
+{
+	const json_t *sessions = json_object_get(text, "sessions");
+	json_t *session;
+	size_t i;
+
+	if (json_array_size(sessions) != CLIENTS - 1)
+		return false;
+	json_array_foreach(sessions, i, session) {
+		int living = 0;
+
+		for (int w = 0; w < CLIENTS; w++)
+			if (w != victim && worker[w].pid == number(session, "pid"))
+				living += number(session, "grants") == (int64_t)worker[w].last.value &&
+					  holders_of(text, worker[w].pid) == (int64_t)worker[w].last.value;
+		if (!living)
+			return false;
+	}
+	return true;
+}
+
+/* Every buffer is live, or drains for somebody; what was made and not freed is what there is. */
+static bool memory_exact(const json_t *text)
+{
+	const json_t *counters = json_object_get(text, "counters"), *buffers = json_object_get(text, "buffers");
+	json_t *buffer;
+	int64_t bytes = 0;
+	size_t i;
+
+	json_array_foreach(buffers, i, buffer) {
+		const char *state = json_string_value(json_object_get(buffer, "state"));
+
+		if (strcmp(state, "live") && (strcmp(state, "draining") || !number(buffer, "grants")))
+			return false;
+		bytes += number(buffer, "allocated");
+	}
+	return number(counters, "bytes_made") - number(counters, "bytes_freed") == bytes &&
+	       number(counters, "allocations_made") - number(counters, "allocations_freed") ==
+		       (int64_t)json_array_size(buffers) &&
+	       number(counters, "grants_opened") - number(counters, "grants_closed") -
+			       number(counters, "grants_died") == holders_of(text, 0) &&
+	       !number(text, "waiting") && memory_objects(&broker) == (int64_t)json_array_size(buffers);
+}
+
+static bool books_exact(int victim)
+{
+	json_t *text = books(&broker);
+	bool exact = sessions_exact(text, victim) && memory_exact(text);
+
+	json_decref(text);
+	return exact;
+}
+
+static void show_books(void)
+{
+	json_t *text = books(&broker);
+	char *line = json_dumps(text, JSON_COMPACT);
+
+	printf("# %lld objects; %s\n", (long long)memory_objects(&broker), line);
+	free(line);
+	json_decref(text);
+}
+
+/* ---- rounds ---- */
+
+static void start_riot(int w)
+{
+	struct order order = { .run = riot, .value = random_next() | 1 };
+
+	puppet_tell(&worker[w], order);
+}
+
+/* The kill may come while the victim connects, or waits in a call. */
+static bool round_passes(int victim)
+{
+	struct timespec busy = { .tv_nsec = (long)(random_next() % BUSY_US) * 1000 };
+	int error = 0;
+
+	for (int w = 0; w < CLIENTS; w++)
+		start_riot(w);
+	nanosleep(&busy, NULL);
+	kill(worker[victim].pid, SIGKILL);
+	for (int w = 0; w < CLIENTS; w++) {
+		if (w == victim)
+			continue;
+		tell(&worker[w], calm);
+		error = hear(&worker[w]);
+		if (!error)
+			error = hear(&worker[w]);
+		if (error) {
+			printf("# client %d: error %d: %s\n", w, error, worker[w].last.text);
+			return false;
+		}
+	}
+	puppet_kill(&worker[victim]);
+	if (SOON(books_exact(victim)))
+		return true;
+	show_books();
+	return false;
+}
+
+static void seed(void)
+{
+	const char *text = getenv("DEATH_SEED");
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	random_state = text ? strtoull(text, NULL, 10) : (uint64_t)now.tv_nsec ^ (uint64_t)getpid() << 32;
+	random_state |= 1;
+	printf("# DEATH_SEED=%llu\n", (unsigned long long)random_state);
+}
+
+int main(void)
+{
+	bool passes = true;
+	int round;
+
+	harness_begin("death", 120);
+	seed();
+	broker_start(&broker, "host");
+	for (int w = 0; w < CLIENTS; w++)
+		puppet_start_unconnected(&worker[w], &broker);
+	for (round = 0; round < ROUNDS && passes; round++) {
+		int victim = (int)(random_next() % CLIENTS);
+
+		passes = round_passes(victim);
+		puppet_start_unconnected(&worker[victim], &broker);
+	}
+	POINT(passes, "invariant 10: %d clients killed at a random moment, the books exact after each", round);
+	POINT(books_counter(&broker, "grants_died") > ROUNDS / 4, "and many of them held something");
+	for (int w = 0; w < CLIENTS; w++)
+		puppet_kill(&worker[w]);
+	broker_end(&broker);
+	return harness_end();
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fork.c - what a child may do with its parent's client (nothing), and what it keeps from being freed (with atfork
+ * handlers nothing, without them everything until it is gone).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "harness.h"
+#include "kernels/kernels.h"
+
+static struct broker_process broker;
+static struct puppet a, b;
+static gpub_module *module;
+static gpub_kernel kernel;
+
+/* ---- three ways to make a child ---- */
+
+static pid_t raw_clone(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+typedef pid_t forker(void);
+
+static forker *const forkers[] = { fork, _Fork, raw_clone };
+static const char *const forker_names[] = { "fork()", "_Fork()", "clone without handlers" };
+
+#define FORKERS 3
+
+/* ---- the client in a child ---- */
+
+/* One bit for each function that did not say ECHILD. */
+static int misuse_client(void)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	gpub_info info = { .struct_size = sizeof info };
+	gpub_lease other;
+	int bad = 0, count;
+
+	spec.size = 4096;
+	bad |= (gpub_create(client, "child", &spec) != -ECHILD) << 0;
+	bad |= (gpub_unlink(client, "x") != -ECHILD) << 1;
+	bad |= (gpub_stat(client, "x", &info) != -ECHILD) << 2;
+	bad |= (gpub_acquire(client, "x", GPUB_READ, 0, &other) != -ECHILD) << 3;
+	bad |= (gpub_trim(client) != -ECHILD) << 4;
+	bad |= (gpub_set_flags(client, 0) != -ECHILD) << 5;
+	bad |= (gpub_device_count(client, &count) != -ECHILD) << 6;
+	bad |= (gpub_set_device(client, 0) != -ECHILD) << 7;
+	return bad;
+}
+
+static int misuse_lease(void)
+{
+	gpub_lease *held = &lease[0];
+	uint64_t value;
+	int bad = 0;
+
+	bad |= (gpub_renew(&lease[1]) != -ECHILD) << 8;
+	bad |= (gpub_return(held) != -ECHILD) << 9;
+	bad |= (gpub_return_on(held, work) != -ECHILD) << 10;
+	bad |= (gpub_signal_on(held, 1, work) != -ECHILD) << 11;
+	bad |= (gpub_wait_on(held, 1, work) != -ECHILD) << 12;
+	bad |= (gpub_timeline(held, &value) != -ECHILD) << 13;
+	return bad;
+}
+
+static int misuse_device(void)
+{
+	gpub_launch_config config = single_grid(work);
+	uint64_t word = 0, *pointer = &word;
+	void *args[] = { &pointer, &word, &word }, *other;
+	gpub_module *another;
+	gpub_kernel found;
+	size_t size;
+	int bad = 0;
+
+	bad |= (gpub_stream_create(client, 0, &other) != -ECHILD) << 14;
+	bad |= (gpub_stream_sync(work) != -ECHILD) << 15;
+	bad |= (gpub_copy_on(client, &word, &word, 8, work) != -ECHILD) << 16;
+	bad |= (gpub_module_open(&another, client, "kernels") != -ECHILD) << 17;
+	bad |= (gpub_module_kernel(module, "fill", &found) != -ECHILD) << 18;
+	bad |= (gpub_module_managed(module, "kernels_managed_counter", &other, &size) != -ECHILD) << 19;
+	bad |= (gpub_launch(kernel, &config, args) != -ECHILD) << 20;
+	bad |= (gpub_module_close(module) != -ECHILD) << 21;
+	gpub_stream_destroy(work);
+	return bad;
+}
+
+/* A violation of the host device's rules would be SIGABRT. */
+static _Noreturn void misuse(int report)
+{
+	int bad;
+
+	alarm(10);
+	bad = misuse_client();
+	bad |= misuse_lease();
+	bad |= misuse_device();
+	gpub_disconnect(client);
+	_exit(write(report, &bad, sizeof bad) == sizeof bad ? 0 : 1);
+}
+
+/* 0: every function said ECHILD. order->flags chooses how the child is made. */
+static int misuse_in_child(const struct order *order)
+{
+	int report[2], bad = -1, status;
+	pid_t pid;
+
+	if (pipe2(report, O_CLOEXEC))
+		return -1;
+	pid = forkers[order->flags]();
+	if (!pid)
+		misuse(report[1]);
+	close(report[1]);
+	if (read(report[0], &bad, sizeof bad) != sizeof bad)
+		bad = 1 << 30;
+	close(report[0]);
+	if (waitpid(pid, &status, 0) != pid || status)
+		bad |= 1 << 29;
+	return bad;
+}
+
+static int open_module(const struct order *order)
+{
+	int error = gpub_module_open(&module, client, "kernels");
+
+	(void)order;
+	return error ? error : gpub_module_kernel(module, "late_write", &kernel);
+}
+
+/* Held in slot 0, returned in slot 1, a stream, a module. */
+static void begin(void)
+{
+	broker_start(&broker, "host");
+	puppet_start(&a, &broker);
+	puppet_start(&b, &broker);
+	ask(&a, do_stream);
+	ask(&a, open_module);
+	ask(&a, do_create, .name = "x", .flags = GPUB_TIMELINE);
+	ask(&a, do_acquire, .name = "x");
+	ask(&a, do_acquire, .name = "x", .slot = 1);
+	ask(&a, do_return, .slot = 1);
+}
+
+static void test_misuse(unsigned way)
+{
+	begin();
+	POINT(!ask(&a, misuse_in_child, .flags = way), "%s: every function says ECHILD in the child",
+	      forker_names[way]);
+	if (a.last.result)
+		printf("# functions that did not, as bits: %#x\n", (unsigned)a.last.result);
+	POINT(!ask(&a, do_late_write, .value = 4) && !ask(&a, do_sync) && !ask(&a, do_read) && a.last.value == 4 &&
+		      !ask(&a, do_renew, .slot = 1) && !ask(&a, do_return) && !ask(&a, do_stat, .name = "x") &&
+		      !ask(&a, do_create, .name = "child") && !ask(&a, do_trim),
+	      "%s: the parent goes on as before", forker_names[way]);
+	puppet_end(&a);
+	puppet_end(&b);
+	broker_end(&broker);
+}
+
+/* ---- a child cannot have a client of its own, unless it executes ---- */
+
+static int connect_in_child(const struct order *order)
+{
+	gpub_client *mine = NULL;
+	int status, error;
+	pid_t pid = fork();
+
+	(void)order;
+	if (!pid) {
+		alarm(10);
+		error = gpub_connect(&mine, NULL);
+		_exit(error == -ENOTSUP && !mine ? 0 : 1);
+	}
+	return waitpid(pid, &status, 0) != pid || status;
+}
+
+/* The library forks nothing and minds no child that only executes. */
+static int fork_and_execute(const struct order *order)
+{
+	(void)order;
+	return system("true");
+}
+
+static void test_children(void)
+{
+	begin();
+	POINT(!ask(&a, connect_in_child), "the device was started before the fork: a child's connect is ENOTSUP");
+	POINT(!ask(&a, fork_and_execute) && !ask(&a, do_stat, .name = "x"), "a child that executes is no matter");
+	puppet_end(&a);
+	puppet_end(&b);
+	broker_end(&broker);
+}
+
+/* ---- the parent is killed, the child lives on ---- */
+
+/* step_value: the pid of a child that only waits. */
+static int leave_child(const struct order *order)
+{
+	pid_t pid = forkers[order->flags]();
+
+	if (!pid) {
+		/* the harness's own socket would keep it waiting for the parent's end */
+		close(order_sock);
+		for (;;)
+			pause();
+	}
+	step_value = (uint64_t)pid;
+	return pid < 0;
+}
+
+static bool gone(void)
+{
+	return !books_buffers(&broker, "x", NULL) && !memory_objects(&broker);
+}
+
+/* Leaves "x" unlinked, held by a killed client whose child lives; the child's pid. */
+static pid_t kill_parent(unsigned way)
+{
+	pid_t child;
+
+	begin();
+	if (ask(&a, leave_child, .flags = way))
+		bail_out("no child: %s", forker_names[way]);
+	child = (pid_t)a.last.value;
+	ask(&b, do_unlink, .name = "x");
+	kill(a.pid, SIGKILL);
+	return child;
+}
+
+static void test_child_with_handlers(void)
+{
+	pid_t child = kill_parent(0);
+
+	POINT(SOON(gone()), "invariant 9: after fork() the memory comes back though the child lives");
+	POINT(!kill(child, 0), "and it does live");
+	kill(child, SIGKILL);
+	puppet_kill(&a);
+	puppet_end(&b);
+	broker_end(&broker);
+}
+
+static void test_child_without_handlers(unsigned way)
+{
+	pid_t parent, child = kill_parent(way);
+
+	parent = a.pid;
+	puppet_kill(&a); /* reaped, so that nothing hangs on a zombie */
+	POINT(SOON(books_session(&broker, parent, "orphaned")), "%s: the broker sees that the parent is dead",
+	      forker_names[way]);
+	books_settle(&broker, &b);
+	POINT(books_holders(&broker, "x", parent) == 1 && memory_objects(&broker) == 1,
+	      "invariant 9: %s: nothing is freed as long as the child has socket and descriptors", forker_names[way]);
+	kill(child, SIGKILL);
+	POINT(SOON(gone()), "%s: it is freed when the child is gone", forker_names[way]);
+	puppet_end(&b);
+	broker_end(&broker);
+}
+
+/* ---- the other half: hung up, but alive ---- */
+
+/* Lets go of every descriptor, as a program may that closes all it does not know. */
+static int close_all(const struct order *order)
+{
+	(void)order;
+	close_range(4, ~0u, 0);
+	return 0;
+}
+
+static void test_hung_up_alive(void)
+{
+	pid_t pid;
+
+	broker_start(&broker, "host");
+	puppet_start(&a, &broker);
+	puppet_start(&b, &broker);
+	pid = a.pid;
+	ask(&a, do_create, .name = "x");
+	ask(&a, do_acquire, .name = "x");
+	ask(&b, do_unlink, .name = "x");
+	ask(&a, close_all);
+	POINT(SOON(books_session(&broker, pid, "lost")), "the broker sees that a client's socket is gone");
+	books_settle(&broker, &b);
+	POINT(books_holders(&broker, "x", pid) == 1, "invariant 9: a hang-up alone frees nothing");
+	puppet_kill(&a);
+	POINT(SOON(gone()), "death does");
+	puppet_end(&b);
+	broker_end(&broker);
+}
+
+int main(void)
+{
+	harness_begin("fork", 60);
+	for (unsigned way = 0; way < FORKERS; way++)
+		test_misuse(way);
+	test_children();
+	test_child_with_handlers();
+	for (unsigned way = 1; way < FORKERS; way++)
+		test_child_without_handlers(way);
+	test_hung_up_alive();
+	return harness_end();
+}

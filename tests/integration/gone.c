@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gone.c - the broker is killed: every call comes back with ECONNRESET, nothing hangs, and its leftovers are cleaned.
+ *
+ * The broker is stopped first, so that each call is in the middle when it is killed.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "harness.h"
+
+static struct broker_process broker;
+
+/* The kinds of call that ask the broker. */
+static const struct {
+	const char  *what;
+	struct order order;
+} calls[] = {
+	{ "gpub_connect", { .run = do_connect } },
+	{ "gpub_create", { .run = do_create, .name = "new" } },
+	{ "gpub_create for ever", { .run = do_create, .name = "huge", .timeout = -1 } },
+	{ "gpub_unlink", { .run = do_unlink, .name = "x" } },
+	{ "gpub_stat", { .run = do_stat, .name = "x" } },
+	{ "gpub_acquire", { .run = do_acquire, .name = "y", .slot = 1 } },
+	{ "gpub_acquire of a name to come", { .run = do_acquire, .name = "never", .slot = 1, .timeout = -1 } },
+	{ "gpub_acquire with a timeout", { .run = do_acquire, .name = "never", .slot = 1, .timeout = 60000 } },
+	{ "gpub_signal_on", { .run = do_signal, .value = 1 } },
+	{ "gpub_renew", { .run = do_renew, .slot = 2 } },
+};
+
+#define CALLS (sizeof calls / sizeof calls[0])
+
+static struct puppet caller[CALLS], leaver;
+
+/* Everything a call of the list may need: "x" held, "z" returned and closed. */
+static void prepare(struct puppet *puppet)
+{
+	puppet_start(puppet, &broker);
+	ask(puppet, do_stream);
+	ask(puppet, do_create, .name = "x", .flags = GPUB_TIMELINE);
+	ask(puppet, do_create, .name = "y");
+	ask(puppet, do_create, .name = "z");
+	ask(puppet, do_acquire, .name = "z", .slot = 2);
+	ask(puppet, do_return, .slot = 2);
+	if (ask(puppet, do_acquire, .name = "x") || ask(puppet, do_trim))
+		bail_out("'x' cannot be acquired: %s", puppet->last.text);
+}
+
+static void remove_socket(void)
+{
+	char *slash;
+
+	unlink(broker.address + 5);
+	slash = strrchr(broker.address, '/');
+	*slash = 0;
+	rmdir(broker.address + 5);
+	*slash = '/';
+}
+
+/* Whether the process is in that state: T stopped, S asleep. */
+static bool process_is(pid_t pid, char state)
+{
+	char path[40], line[300] = "";
+	const char *end;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	file = fopen(path, "r");
+	if (file && !fgets(line, sizeof line, file))
+		line[0] = 0;
+	if (file)
+		fclose(file);
+	end = strrchr(line, ')');
+	return end && end[1] && end[2] == state;
+}
+
+static void start_all(void)
+{
+	for (size_t i = 0; i < CALLS; i++)
+		if (calls[i].order.run == do_connect)
+			puppet_start_unconnected(&caller[i], &broker);
+		else
+			prepare(&caller[i]);
+	prepare(&leaver);
+	kill(broker.pid, SIGSTOP);
+	if (!SOON(process_is(broker.pid, 'T')))
+		bail_out("the broker does not stop");
+	for (size_t i = 0; i < CALLS; i++)
+		puppet_tell(&caller[i], calls[i].order);
+	tell(&leaver, do_disconnect);
+}
+
+/* What still works, and what says so, when the broker is gone. */
+static void check_afterwards(struct puppet *puppet, const char *what)
+{
+	POINT(ask(puppet, do_trim) == -ECONNRESET && ask(puppet, do_create, .name = "n") == -ECONNRESET &&
+		      ask(puppet, do_acquire, .name = "x", .slot = 3) == -ECONNRESET,
+	      "%s: later calls say ECONNRESET at once", what);
+	POINT(!ask(puppet, do_write, .value = 3) && !ask(puppet, do_return), "%s: what is held can be used and returned",
+	      what);
+	POINT(ask(puppet, do_return) == -ESTALE || puppet->last.result == -ECONNRESET, "%s: but once", what);
+}
+
+static void test_calls(void)
+{
+	broker_start(&broker, "host");
+	start_all();
+	for (size_t i = 0; i < CALLS; i++)
+		if (!SOON(process_is(caller[i].pid, 'S')))
+			bail_out("%s does not wait", calls[i].what);
+	for (size_t i = 0; i < CALLS; i++)
+		POINT(!puppet_answered(&caller[i]), "%s waits for a stopped broker", calls[i].what);
+	broker_wait(&broker, SIGKILL);
+	for (size_t i = 0; i < CALLS; i++) {
+		POINT(hear(&caller[i]) == -ECONNRESET, "%s comes back with ECONNRESET when it is killed", calls[i].what);
+		POINT(strlen(caller[i].last.text) > 20, "%s says why: %s", calls[i].what, caller[i].last.text);
+	}
+	hear(&leaver);
+	POINT(true, "gpub_disconnect comes back");
+	check_afterwards(&caller[3], "gpub_unlink");
+	for (size_t i = 1; i < CALLS; i++)
+		puppet_end(&caller[i]);
+	puppet_kill(&caller[0]);
+	puppet_kill(&leaver);
+}
+
+/* One that was idle when the broker died. */
+static void test_idle(void)
+{
+	struct puppet puppet;
+
+	broker_start(&broker, "host");
+	prepare(&puppet);
+	broker_wait(&broker, SIGKILL);
+	POINT(SOON(ask(&puppet, do_trim) == -ECONNRESET), "an idle client notices that the broker is gone");
+	check_afterwards(&puppet, "an idle client");
+	puppet_end(&puppet);
+}
+
+/* Waits that the broker knows of, and that end with it. */
+static void test_waiting(void)
+{
+	struct puppet creator, acquirer;
+
+	setenv("GPUB_HOST_MEMORY", "1M", 1);
+	broker_start(&broker, "host");
+	unsetenv("GPUB_HOST_MEMORY");
+	puppet_start(&creator, &broker);
+	puppet_start(&acquirer, &broker);
+	ask(&creator, do_create, .name = "full", .size = 1u << 20);
+	tell(&creator, do_create, .name = "more", .timeout = -1);
+	tell(&acquirer, do_acquire, .name = "more", .timeout = -1);
+	POINT(SOON(books_number(&broker, "waiting") == 2), "a create waits for memory, an acquire for a name");
+	broker_wait(&broker, SIGKILL);
+	POINT(hear(&creator) == -ECONNRESET && hear(&acquirer) == -ECONNRESET,
+	      "both come back with ECONNRESET when the broker is killed");
+	puppet_end(&creator);
+	puppet_end(&acquirer);
+	remove_socket();
+}
+
+static void test_leftovers(void)
+{
+	struct broker_process dead;
+	char path[80];
+
+	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s", broker.instance);
+	dead = broker;
+	remove_socket();
+	broker_start(&broker, "host");
+	POINT(!memory_objects(&dead) && access(path, F_OK), "the next broker removes what a dead one left");
+	broker_end(&broker);
+}
+
+int main(void)
+{
+	harness_begin("gone", 60);
+	test_calls();
+	remove_socket();
+	test_waiting();
+	test_idle();
+	test_leftovers();
+	return harness_end();
+}

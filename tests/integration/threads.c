@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * threads.c - many threads of one client, and of two, on few names, while others unlink, recreate and trim them.
+ *
+ * Nothing but the documented refusals may come, nobody may see another generation's bytes under a hold, and in the end
+ * nothing is held.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+
+#define THREADS 4
+#define NAMES   3
+#define ROUNDS  4000
+
+static struct broker_process broker;
+static struct puppet a, b;
+
+static _Atomic int first_error, running;
+static _Atomic uint64_t successes;
+
+static void expect(int error, int allowed, int also)
+{
+	int none = 0;
+
+	if (!error || error == allowed || error == also)
+		atomic_fetch_add(&successes, !error);
+	else if (atomic_compare_exchange_strong(&first_error, &none, error))
+		fprintf(stderr, "# %d: %s\n", error, gpub_strerror_last());
+}
+
+static void name_of(char name[8], unsigned number)
+{
+	snprintf(name, 8, "n%u", number % NAMES);
+}
+
+/* A held buffer is zeros or what a holder of that generation wrote; all of them write the same there. */
+static void use(gpub_lease *held)
+{
+	volatile uint64_t *word = held->ptr;
+	uint64_t seen = *word;
+
+	if (seen && seen != 0x600D)
+		expect(-EBADMSG, 0, 0);
+	*word = 0x600D;
+}
+
+static void give_back(gpub_lease *held, unsigned round)
+{
+	expect(round % 3 ? gpub_return(held) : gpub_return_on(held, work), 0, 0);
+	if (gpub_return(held) != -ESTALE)
+		expect(-EPROTO, 0, 0);
+}
+
+static void *holder(void *argument)
+{
+	unsigned me = *(unsigned *)argument;
+	gpub_lease mine;
+	char name[8];
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		int error;
+
+		name_of(name, me + round / 7);
+		error = gpub_acquire(client, name, GPUB_READ | GPUB_WRITE, round % 5 ? 0 : 2, &mine);
+		expect(error, -ENOENT, -ETIMEDOUT);
+		if (error)
+			continue;
+		use(&mine);
+		give_back(&mine, round);
+		error = gpub_renew(&mine);
+		expect(error, -ESTALE, 0);
+		if (error)
+			continue;
+		use(&mine);
+		give_back(&mine, round + 1);
+	}
+	atomic_fetch_sub(&running, 1);
+	return NULL;
+}
+
+static int recreate(const char *name)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	spec.size = 8192;
+	return gpub_create(client, name, &spec);
+}
+
+static void churn(void)
+{
+	char name[8];
+
+	for (unsigned round = 0; atomic_load(&running); round++) {
+		name_of(name, round);
+		expect(gpub_unlink(client, name), -ENOENT, 0);
+		expect(recreate(name), -EEXIST, 0);
+		if (round % 4 == 0)
+			expect(gpub_trim(client), 0, 0);
+	}
+}
+
+/* order->flags: GPUB_BACKGROUND_CLOSE or none. step_value: how often something was held. */
+static int fight(const struct order *order)
+{
+	pthread_t thread[THREADS];
+	unsigned number[THREADS];
+
+	expect(gpub_set_flags(client, order->flags), 0, 0);
+	atomic_store(&running, THREADS);
+	for (unsigned i = 0; i < THREADS; i++) {
+		number[i] = i;
+		if (pthread_create(&thread[i], NULL, holder, &number[i]))
+			return -EAGAIN;
+	}
+	churn();
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	expect(gpub_stream_sync(work), 0, 0);
+	expect(gpub_trim(client), 0, 0);
+	step_value = atomic_load(&successes);
+	return atomic_load(&first_error);
+}
+
+static void test_fight(unsigned flags, const char *what)
+{
+	broker_start(&broker, "host");
+	puppet_start(&a, &broker);
+	puppet_start(&b, &broker);
+	ask(&a, do_stream);
+	ask(&b, do_stream);
+	tell(&a, fight, .flags = flags);
+	tell(&b, fight, .flags = flags);
+	POINT(!hear(&a) && a.last.value > ROUNDS, "%s: %d threads, and another that unlinks: no other error", what,
+	      THREADS);
+	POINT(!hear(&b) && b.last.value > ROUNDS, "%s: and as many in a second process", what);
+	POINT(SOON(!books_holders(&broker, NULL, 0)), "invariant 10: %s: nothing is held when all have returned", what);
+	POINT(SOON(memory_objects(&broker) == books_buffers(&broker, NULL, "live")), "%s: only living buffers are left",
+	      what);
+	puppet_end(&a);
+	puppet_end(&b);
+	broker_end(&broker);
+}
+
+int main(void)
+{
+	harness_begin("threads", 60);
+	test_fight(0, "trim");
+	test_fight(GPUB_BACKGROUND_CLOSE, "background close");
+	return harness_end();
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh - the lease protocol in lease.pml, checked with spin: the right model must be searched to its end without an
+# error, and each mistake must have a counterexample, that of the assertion named for it. README.md: more, and larger.
+#   run.sh                 the suite's configurations
+#   run.sh large FLAGS...  one configuration, with $MODEL_MEMORY MiB (6000) and $MODEL_SECONDS (3600)
+set -u
+
+model=$(cd "$(dirname "$0")" && pwd)/lease.pml
+for tool in spin gcc timeout; do
+	if ! command -v $tool >/dev/null; then
+		echo "1..0 # SKIP $tool is not installed"
+		exit 0
+	fi
+done
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+memory=2000 seconds=60 optimise=-O0 depth=50000 count=0
+
+# Leaves what spin, gcc and pan said in $work/out. The flags are words.
+search() {
+	rm -f pan* ./*.trail
+	# shellcheck disable=SC2086
+	if ! spin -a $1 "$model" >out 2>&1 || grep -q 'Error:' out ||
+	   ! gcc $optimise -w -DNOREDUCE -DCOLLAPSE -DSAFETY -DMEMLIM="$memory" -o pan pan.c >>out 2>&1; then
+		echo "the model does not compile" >>out
+		return
+	fi
+	timeout "$seconds" ./pan -E -m$depth -w21 >>out 2>&1 || echo "pan ended with $?" >>out
+}
+
+report() {
+	count=$((count + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $count - $2"
+	else
+		echo "not ok $count - $2"
+		tail -n 40 out | sed 's/^/# /'
+	fi
+}
+
+# Truncated by depth, memory or time is not searched.
+searched() {
+	grep -q 'errors: 0$' out && ! grep -qE 'max search depth|out of memory|Search not completed|pan ended with' out
+}
+
+right() {
+	search "$1"
+	searched
+	report $? "right: $1 ($(grep -oE '[0-9.e+]+ states, stored' out))"
+}
+
+# A counterexample that is only the model's own bound (its pool, a channel) does not count.
+wrong() {
+	search "$1"
+	grep -q 'errors: 1$' out && grep -qF "$2" out
+	report $? "wrong: $1"
+}
+
+if [ "${1:-}" = large ]; then
+	shift
+	memory=${MODEL_MEMORY:-6000} seconds=${MODEL_SECONDS:-3600} optimise=-O2 depth=2000000
+	search "$*"
+	cat out
+	searched
+	exit
+fi
+
+# What an assertion of lease.pml says in pan's words.
+touched='(mapped[R]&& !(freed[mapped[R]]))' # the GPU touches what is not mapped, or freed
+mapped='(mapped[R]!=1)'                     # it is freed while a process maps it
+drained='(freed[s]&&(open[s]==0))'          # a drain never ends
+named='serial[R]>floor'                     # an acquire finds another buffer, or one that was unlinked before
+renewed='(serial[R]==lserial)'              # a renew finds another buffer
+taken='hold[((R*1)+k)]=='                   # a lease lost its hold
+
+echo 1..31
+right '-DNG=1 -DITERS=2'
+right '-DNG=1 -DITERS=2 -DCOPIES'
+right '-DNG=1 -DITERS=2 -DCRASH=1 -DNORENEW'
+right '-DNG=1 -DITERS=2 -DTIMEOUTS -DFAILOPEN=1 -DMG=8'
+right '-DNG=1 -DITERS=1 -DCLOSEFAIL=1 -DCRASH=1 -DNR=4'
+right '-DNG=2 -DITERS=1 -DBG -DNOLEAVE'
+right '-DNG=2 -DITERS=1 -DNSTR=2 -DNSL=2 -DNORENEW'
+optimise=-O1
+right '-DNG=1 -DITERS=1 -DNAPP=2 -DNOUNORD -DNORENEW'
+right '-DNC=2 -DNG=1 -DITERS=1 -DTRIMS=0 -DBG -DNOLEAVE -DNOUNORD -DNORENEW'
+optimise=-O0
+
+wrong '-DF_CATONLY -DNG=1' "$touched"
+wrong '-DF_NOCAT -DNG=1' "$named"
+wrong '-DF_REUSE -DNG=1' "$touched"
+wrong '-DF_BOOL -DNG=1' "$touched"
+wrong '-DF_REORD_A -DNG=1' "$touched"
+wrong '-DF_REORD_S -DNG=1' "$drained"
+wrong '-DF_NOVERSION -DNN=2 -DNG=2 -DNAPP=2 -DITERS=1 -DITERS2=2 -DNORENEW -DNOUNORD -DNR=3' "$named"
+wrong '-DF_NOBASE -DNG=2 -DITERS=3 -DNOUNORD' "$renewed"
+wrong '-DF_NOSEQ -DCOPIES -DNG=1 -DNAPP=2' "$taken"
+wrong '-DF_NOSYNC -DNG=1 -DITERS=1' "$touched"
+wrong '-DF_REVERTLATE -DNG=1' "$touched"
+wrong '-DF_EARLY -DNG=1 -DITERS=1' "$mapped"
+wrong '-DF_ACKFAIL -DCLOSEFAIL=1 -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
+wrong '-DF_NOGID -DNG=1' "$mapped"
+wrong '-DF_SPLIT -DBG -DNOLEAVE -DNG=1 -DITERS=1' "$drained"
+wrong '-DF_NOTICEOPEN -DBG -DNOLEAVE -DNG=1' "$drained"
+wrong '-DF_POLLONCE -DBG -DNOLEAVE -DNG=1' "$drained"
+wrong '-DF_NOLEFT -DTIMEOUTS -DNG=1 -DITERS=1' "$drained"
+wrong '-DF_LEAVEOPEN -DTIMEOUTS -DNG=1 -DITERS=1' "$drained"
+wrong '-DF_RESET -DTIMEOUTS -DNG=1 -DITERS=1' "$drained"
+wrong '-DF_PIDFDLIES -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
+wrong '-DF_HUPLIES -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"

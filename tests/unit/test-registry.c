@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-registry.c - the books: memory is freed when its name is gone and every grant over, exactly once, in whatever
+ * order these come.
+ *
+ * The registry does no I/O, so its hooks are enough of a world. They note what they are told; the release hook also
+ * proves at that moment that nothing can touch the memory. The last test runs 100,000 random operations against an
+ * oracle that is too simple to be wrong.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/registry.h"
+#include "common/board.h"
+#include "common/error.h"
+
+#define BUFFERS 8u
+#define TICKETS 16u
+#define SPAN    (2u << 20)
+#define OWNER   1000
+#define SESSION ((struct session *)0x1000) /* the registry never looks into a session */
+
+static _Atomic uint64_t words[BUFFERS];
+static struct accounting accounting;
+static struct registry registry;
+static struct grant *grants, *other_grants; /* of two sessions */
+static struct allocation *releasing[BUFFERS]; /* told to the hook, not yet released */
+static unsigned releases, notices;
+static uint64_t noticed[TICKETS];
+
+static void on_notice(void *context, struct grant *grant)
+{
+	assert_ptr_equal(context, &registry);
+	assert_true(notices < TICKETS);
+	noticed[notices++] = grant->id;
+}
+
+static void on_release(void *context, struct allocation *allocation)
+{
+	assert_ptr_equal(context, &registry);
+	assert_int_equal(allocation->named, 0);
+	assert_int_equal(allocation->open, 0);
+	assert_null(allocation->grants);
+	for (unsigned i = 0; i < releases; i++)
+		assert_ptr_not_equal(releasing[i], allocation);
+	assert_true(releases < BUFFERS);
+	releasing[releases++] = allocation;
+}
+
+static int setup(void **state)
+{
+	static const struct registry_hooks hooks = { on_notice, on_release };
+
+	(void)state;
+	releases = notices = 0;
+	grants = other_grants = NULL;
+	memset((void *)words, 0, sizeof words);
+	accounting_init(&accounting);
+	return registry_init(&registry, words, BUFFERS, TICKETS, &accounting, &hooks, &registry);
+}
+
+/* The device thread has freed all that it was told to. */
+static void release_all(void)
+{
+	while (releases)
+		registry_released(&registry, releasing[--releases]);
+}
+
+/* Every test ends with empty books: nothing is charged, no place is taken, no word is live. */
+static int teardown(void **state)
+{
+	int wrong;
+
+	(void)state;
+	release_all();
+	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || registry.bytes ||
+		registry.names || registry.words.free != BUFFERS || registry.tickets.free != TICKETS ||
+		accounting.accounts;
+	for (unsigned i = 0; i < BUFFERS; i++)
+		wrong |= (words[i] & 3) != BOARD_FREE;
+	registry_deinit(&registry);
+	accounting_deinit(&accounting);
+	return wrong;
+}
+
+/* ---- short words for what the tests do ---- */
+
+static int reserve(const char *name, struct buffer **buffer)
+{
+	struct buffer_spec spec = { .name = name, .size = 100, .span = SPAN, .owner = OWNER, .mode = 0600 };
+
+	return registry_reserve(&registry, &spec, buffer);
+}
+
+static void ready(struct buffer *buffer)
+{
+	struct device_handle handle;
+
+	memset(&handle, 0x55, sizeof handle);
+	registry_ready(&registry, buffer, buffer, &handle);
+}
+
+static struct buffer *live(const char *name)
+{
+	struct buffer *buffer = NULL;
+
+	assert_int_equal(reserve(name, &buffer), 0);
+	ready(buffer);
+	return buffer;
+}
+
+static struct grant *grant_to(struct grant **table, struct buffer *buffer)
+{
+	struct grant *grant = NULL;
+
+	assert_int_equal(registry_grant(&registry, buffer, SESSION, OWNER, table, 0, GPUB_READ, &grant), 0);
+	return grant;
+}
+
+static uint64_t used(enum resource resource)
+{
+	return accounting_used(&accounting, OWNER, resource);
+}
+
+static void expect_word(const struct buffer *buffer, enum board_state state)
+{
+	assert_true(words[buffer->place] == BOARD_WORD(buffer->serial, state));
+}
+
+/* ---- a buffer's life ---- */
+
+static void test_words_follow_a_buffers_life(void **state)
+{
+	struct buffer *buffer;
+	struct grant *grant;
+	uint32_t place;
+	uint64_t serial;
+
+	(void)state;
+	assert_int_equal(reserve("a", &buffer), 0);
+	place = buffer->place;
+	serial = buffer->serial;
+	assert_int_equal(words[place] & 3, BOARD_FREE);
+	ready(buffer);
+	expect_word(buffer, BOARD_LIVE);
+	grant = grant_to(&grants, buffer);
+	registry_unlink(&registry, buffer);
+	expect_word(buffer, BOARD_DRAINING);
+	registry_grant_over(&registry, &grants, grant);
+	expect_word(buffer, BOARD_DRAINING);
+	release_all();
+	assert_true(words[place] == BOARD_WORD(serial, BOARD_FREE));
+}
+
+static void invariant_2_unlink_without_grants_frees(void **state)
+{
+	struct buffer *buffer = live("a");
+
+	(void)state;
+	assert_int_equal(releases, 0);
+	registry_unlink(&registry, buffer);
+	assert_int_equal(releases, 1);
+	assert_int_equal(notices, 0);
+}
+
+static void invariant_2_grants_over_without_unlink_do_not_free(void **state)
+{
+	struct buffer *buffer = live("a");
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		registry_grant_over(&registry, &grants, grant_to(&grants, buffer));
+	assert_int_equal(releases, 0);
+	registry_unlink(&registry, buffer);
+	assert_int_equal(releases, 1);
+}
+
+/* Unlinked after none, one, two, three of three grants are over, which end in each of the six orders. */
+static void end_in_order(const int order[3], int unlink_after)
+{
+	struct buffer *buffer = live("a");
+	struct grant *grant[3];
+
+	notices = 0;
+	for (int i = 0; i < 3; i++)
+		grant[i] = grant_to(i ? &grants : &other_grants, buffer);
+	for (int i = 0; i <= 3; i++) {
+		if (i == unlink_after)
+			registry_unlink(&registry, buffer);
+		assert_int_equal(releases, i == 3);
+		if (i < 3)
+			registry_grant_over(&registry, order[i] ? &grants : &other_grants, grant[order[i]]);
+	}
+	release_all();
+	assert_true(registry_empty(&registry));
+}
+
+static void invariant_2_freed_once_in_every_order(void **state)
+{
+	static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+
+	(void)state;
+	for (int o = 0; o < 6; o++)
+		for (int unlink_after = 0; unlink_after <= 3; unlink_after++)
+			end_in_order(orders[o], unlink_after);
+}
+
+/* The name is free at once, though the memory lives; and the two buffers do not touch each other. */
+static void invariant_8_a_new_generation_beside_a_draining_one(void **state)
+{
+	struct buffer *old = live("a"), *fresh;
+	struct grant *held = grant_to(&grants, old);
+	uint64_t serial = old->serial;
+	struct grant *newer;
+
+	(void)state;
+	registry_unlink(&registry, old);
+	assert_null(registry_find(&registry, "a"));
+	fresh = live("a");
+	assert_true(fresh->serial > serial);
+	assert_int_not_equal(fresh->place, old->place);
+	newer = grant_to(&grants, fresh);
+	registry_grant_over(&registry, &grants, newer);
+	assert_int_equal(releases, 0);
+	expect_word(old, BOARD_DRAINING);
+	expect_word(fresh, BOARD_LIVE);
+	registry_grant_over(&registry, &grants, held);
+	assert_int_equal(releases, 1);
+	registry_unlink(&registry, fresh);
+	assert_int_equal(releases, 2);
+}
+
+static void test_unlink_notices_each_open_grant(void **state)
+{
+	struct buffer *buffer = live("a"), *other = live("b");
+	struct grant *grant[4];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		grant[i] = grant_to(&grants, buffer);
+	grant[3] = grant_to(&grants, other);
+	registry_grant_over(&registry, &grants, grant[1]);
+	registry_unlink(&registry, buffer);
+	assert_int_equal(notices, 2);
+	assert_true(noticed[0] == grant[0]->id && noticed[1] == grant[2]->id);
+	registry_grant_over(&registry, &grants, grant[0]);
+	registry_grant_over(&registry, &grants, grant[2]);
+	registry_grant_over(&registry, &grants, grant[3]);
+	registry_unlink(&registry, other);
+	assert_int_equal(notices, 2);
+}
+
+static void test_abandoned_buffer_leaves_nothing(void **state)
+{
+	struct buffer *buffer;
+
+	(void)state;
+	assert_int_equal(reserve("a", &buffer), 0);
+	assert_ptr_equal(registry_find(&registry, "a"), buffer);
+	assert_true(used(RESOURCE_BYTES) == SPAN && used(RESOURCE_BUFFERS) == 1);
+	registry_abandon(&registry, buffer);
+	assert_null(registry_find(&registry, "a"));
+	/* the device never made it: nothing to free */
+	assert_int_equal(releases, 0);
+	assert_true(used(RESOURCE_BYTES) == 0 && used(RESOURCE_BUFFERS) == 0);
+}
+
+/* ---- refusals ---- */
+
+static void test_a_name_is_taken_once(void **state)
+{
+	struct buffer *buffer = live("a"), *second = NULL;
+
+	(void)state;
+	assert_int_equal(reserve("a", &second), -EEXIST);
+	assert_null(second);
+	assert_non_null(strstr(error_text(), "'a'"));
+	registry_unlink(&registry, buffer);
+	/* also while it is being made */
+	assert_int_equal(reserve("b", &buffer), 0);
+	assert_int_equal(reserve("b", &second), -EEXIST);
+	registry_abandon(&registry, buffer);
+}
+
+static void test_board_full_of_buffers(void **state)
+{
+	struct buffer *buffer[BUFFERS], *more = NULL;
+	char name[16];
+
+	(void)state;
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		snprintf(name, sizeof name, "b%u", i);
+		buffer[i] = live(name);
+	}
+	assert_int_equal(reserve("more", &more), -EDQUOT);
+	assert_null(more);
+	assert_true(used(RESOURCE_BYTES) == BUFFERS * (uint64_t)SPAN && used(RESOURCE_BUFFERS) == BUFFERS);
+	/* a draining one still has its word */
+	registry_unlink(&registry, buffer[3]);
+	assert_int_equal(reserve("more", &more), -EDQUOT);
+	release_all();
+	more = live("more");
+	registry_unlink(&registry, more);
+	for (unsigned i = 0; i < BUFFERS; i++)
+		if (i != 3)
+			registry_unlink(&registry, buffer[i]);
+}
+
+static void test_board_full_of_tickets(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct grant *grant[TICKETS], *more = NULL;
+
+	(void)state;
+	for (unsigned i = 0; i < TICKETS; i++)
+		grant[i] = grant_to(&grants, buffer);
+	assert_int_equal(registry_grant(&registry, buffer, SESSION, OWNER, &grants, 0, GPUB_READ, &more), -ENOSPC);
+	assert_null(more);
+	assert_true(used(RESOURCE_GRANTS) == TICKETS);
+	assert_int_equal(buffer->allocation->open, TICKETS);
+	registry_grant_over(&registry, &grants, grant[5]);
+	grant[5] = grant_to(&grants, buffer);
+	for (unsigned i = 0; i < TICKETS; i++)
+		registry_grant_over(&registry, &grants, grant[i]);
+	registry_unlink(&registry, buffer);
+}
+
+/* Each of the two charges of a create is refunded when the other is refused. */
+static void test_quotas_are_charged_and_refunded(void **state)
+{
+	struct buffer *buffer = NULL;
+	struct grant *grant = NULL;
+
+	(void)state;
+	accounting.quota[RESOURCE_BYTES] = SPAN - 1;
+	assert_int_equal(reserve("a", &buffer), -EDQUOT);
+	assert_true(used(RESOURCE_BUFFERS) == 0);
+	accounting.quota[RESOURCE_BYTES] = SPAN;
+	accounting.quota[RESOURCE_BUFFERS] = 0;
+	assert_int_equal(reserve("a", &buffer), -EDQUOT);
+	assert_null(registry_find(&registry, "a"));
+	assert_true(used(RESOURCE_BYTES) == 0);
+	accounting.quota[RESOURCE_BUFFERS] = 1;
+	buffer = live("a");
+	accounting.quota[RESOURCE_GRANTS] = 0;
+	assert_int_equal(registry_grant(&registry, buffer, SESSION, OWNER, &grants, 0, GPUB_READ, &grant), -EDQUOT);
+	assert_null(grants);
+	/* the bytes are charged until they are freed, not until the name is gone */
+	registry_unlink(&registry, buffer);
+	assert_true(used(RESOURCE_BYTES) == SPAN);
+	release_all();
+	assert_true(used(RESOURCE_BYTES) == 0);
+}
+
+/* ---- grants ---- */
+
+static void invariant_3_another_sessions_grant_is_not_found(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct grant *mine = grant_to(&grants, buffer), *other = grant_to(&other_grants, buffer);
+	uint64_t id = mine->id;
+
+	(void)state;
+	assert_ptr_equal(registry_find_grant(grants, mine->id), mine);
+	assert_null(registry_find_grant(other_grants, mine->id));
+	assert_null(registry_find_grant(grants, other->id));
+	assert_null(registry_find_grant(grants, 0));
+	assert_null(registry_find_grant(grants, UINT64_MAX));
+	assert_null(registry_find_grant(NULL, mine->id));
+	registry_grant_over(&registry, &grants, mine);
+	assert_null(registry_find_grant(grants, id));
+	registry_grant_over(&registry, &other_grants, other);
+	registry_unlink(&registry, buffer);
+}
+
+static void invariant_8_serials_and_grants_are_never_reused(void **state)
+{
+	uint64_t serial = 0, id = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		struct buffer *buffer = live("a");
+		struct grant *grant = grant_to(&grants, buffer);
+
+		assert_true(buffer->serial > serial && grant->id > id);
+		serial = buffer->serial;
+		id = grant->id;
+		registry_grant_over(&registry, &grants, grant);
+		registry_unlink(&registry, buffer);
+		release_all();
+	}
+}
+
+static void test_buffers_are_found_by_serial(void **state)
+{
+	struct buffer *buffer = live("a");
+
+	(void)state;
+	assert_ptr_equal(allocation_find(buffer->allocation, buffer->serial), buffer);
+	assert_null(allocation_find(buffer->allocation, buffer->serial + 1));
+	registry_unlink(&registry, buffer);
+}
+
+static void test_mode_bits_give_rights(void **state)
+{
+	struct buffer buffer = { .owner = 10, .group = 20, .mode = 0640 };
+
+	(void)state;
+	assert_int_equal(buffer_rights(&buffer, 10, 99), GPUB_READ | GPUB_WRITE);
+	assert_int_equal(buffer_rights(&buffer, 11, 20), GPUB_READ);
+	assert_int_equal(buffer_rights(&buffer, 11, 21), 0);
+	assert_int_equal(buffer_rights(&buffer, 0, 0), GPUB_READ | GPUB_WRITE);
+	/* the first class that fits decides: an owner without rights has none as one of the others */
+	buffer.mode = 0066;
+	assert_int_equal(buffer_rights(&buffer, 10, 20), 0);
+	buffer.mode = 0602;
+	assert_int_equal(buffer_rights(&buffer, 11, 20), 0);
+	assert_int_equal(buffer_rights(&buffer, 11, 21), GPUB_WRITE);
+	buffer.mode = 0111;
+	assert_int_equal(buffer_rights(&buffer, 10, 20), 0);
+}
+
+/* A broker that goes while grants are open forgets them, and tells nobody to free. */
+static void test_deinit_frees_nothing_that_is_granted(void **state)
+{
+	struct buffer *granted = live("a"), *draining = live("b"), *creating;
+
+	(void)state;
+	grant_to(&grants, granted);
+	grant_to(&grants, draining);
+	registry_unlink(&registry, draining);
+	assert_int_equal(reserve("c", &creating), 0);
+	HASH_CLEAR(hh, grants);
+	registry_deinit(&registry);
+	assert_int_equal(releases, 0);
+	assert_null(accounting.accounts);
+	assert_int_equal(setup(NULL), 0);
+}
+
+/* ---- against an oracle ---- */
+
+/* What the oracle knows of a buffer, by name b0 .. b7 in up to 8 places. */
+struct fact {
+	struct buffer *buffer;
+	uint64_t       serial;
+	bool           is_ready, unlinked;
+	unsigned       open;
+};
+
+struct held {
+	struct grant *grant;
+	struct fact  *fact;
+	uint64_t      id;
+};
+
+static struct fact facts[BUFFERS];
+static struct held helds[TICKETS];
+static unsigned seed;
+
+static unsigned pick(unsigned count)
+{
+	return (unsigned)rand_r(&seed) % count;
+}
+
+static struct fact *fact_named(const char *name)
+{
+	for (unsigned i = 0; i < BUFFERS; i++)
+		if (facts[i].buffer && !facts[i].unlinked && !strcmp(facts[i].buffer->name, name))
+			return &facts[i];
+	return NULL;
+}
+
+static struct fact *fact_unused(void)
+{
+	for (unsigned i = 0; i < BUFFERS; i++)
+		if (!facts[i].buffer)
+			return &facts[i];
+	return NULL;
+}
+
+static void do_reserve(void)
+{
+	struct fact *fact = fact_unused();
+	struct buffer *buffer = NULL;
+	char name[] = { 'b', (char)('0' + pick(BUFFERS)), 0 };
+	int error = reserve(name, &buffer);
+
+	assert_int_equal(error, fact_named(name) ? -EEXIST : fact ? 0 : -EDQUOT);
+	if (!error)
+		*fact = (struct fact){ .buffer = buffer, .serial = buffer->serial };
+}
+
+static void do_ready_or_abandon(struct fact *fact)
+{
+	if (!fact->buffer || fact->is_ready)
+		return;
+	if (pick(4)) {
+		ready(fact->buffer);
+		fact->is_ready = true;
+	} else {
+		registry_abandon(&registry, fact->buffer);
+		fact->buffer = NULL;
+	}
+}
+
+static void do_unlink(struct fact *fact)
+{
+	if (!fact->buffer || !fact->is_ready || fact->unlinked)
+		return;
+	notices = 0;
+	fact->unlinked = true;
+	registry_unlink(&registry, fact->buffer);
+	assert_int_equal(notices, fact->open);
+}
+
+static void do_grant(struct fact *fact)
+{
+	struct grant *grant = NULL;
+	unsigned at = 0;
+	int error;
+
+	if (!fact->buffer || !fact->is_ready || fact->unlinked)
+		return;
+	while (at < TICKETS && helds[at].grant)
+		at++;
+	error = registry_grant(&registry, fact->buffer, SESSION, OWNER, &grants, 0, GPUB_READ, &grant);
+	assert_int_equal(error, at < TICKETS ? 0 : -ENOSPC);
+	if (error)
+		return;
+	helds[at] = (struct held){ grant, fact, grant->id };
+	fact->open++;
+}
+
+static void do_close(struct held *held)
+{
+	if (!held->grant)
+		return;
+	assert_ptr_equal(registry_find_grant(grants, held->id), held->grant);
+	held->fact->open--;
+	registry_grant_over(&registry, &grants, held->grant);
+	held->grant = NULL;
+	assert_null(registry_find_grant(grants, held->id));
+}
+
+static void do_released(void)
+{
+	struct allocation *allocation;
+
+	if (!releases)
+		return;
+	allocation = releasing[--releases];
+	for (unsigned i = 0; i < BUFFERS; i++)
+		if (facts[i].buffer == allocation->buffers)
+			facts[i].buffer = NULL;
+	registry_released(&registry, allocation);
+}
+
+static bool is_releasing(const struct allocation *allocation)
+{
+	for (unsigned i = 0; i < releases; i++)
+		if (releasing[i] == allocation)
+			return true;
+	return false;
+}
+
+static void expect_fact(const struct fact *fact)
+{
+	enum board_state state = !fact->is_ready ? BOARD_FREE : fact->unlinked ? BOARD_DRAINING : BOARD_LIVE;
+
+	assert_true(fact->buffer->serial == fact->serial);
+	assert_int_equal(fact->buffer->allocation->open, fact->open);
+	assert_int_equal(words[fact->buffer->place] & 3, state);
+	if (fact->is_ready)
+		expect_word(fact->buffer, state);
+	/* invariant 2, both ways: freed as soon as it may be, and never before */
+	assert_int_equal(is_releasing(fact->buffer->allocation), fact->unlinked && !fact->open);
+}
+
+static void expect_books(void)
+{
+	unsigned buffers = 0, open = 0;
+
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		if (!facts[i].buffer)
+			continue;
+		expect_fact(&facts[i]);
+		buffers++;
+		open += facts[i].open;
+	}
+	assert_int_equal(registry.buffer_count, buffers);
+	assert_int_equal(registry.grant_count, open);
+	assert_true(registry.bytes == buffers * (uint64_t)SPAN);
+	assert_true(used(RESOURCE_BYTES) == registry.bytes);
+	assert_true(used(RESOURCE_BUFFERS) == buffers);
+	assert_true(used(RESOURCE_GRANTS) == open);
+	assert_int_equal(registry.tickets.free, TICKETS - open);
+	assert_int_equal(registry.words.free, BUFFERS - buffers);
+}
+
+static void do_something(void)
+{
+	switch (pick(7)) {
+	case 0:
+		do_reserve();
+		break;
+	case 1:
+		do_ready_or_abandon(&facts[pick(BUFFERS)]);
+		break;
+	case 2:
+		do_unlink(&facts[pick(BUFFERS)]);
+		break;
+	case 3:
+	case 4:
+		do_grant(&facts[pick(BUFFERS)]);
+		break;
+	case 5:
+		do_close(&helds[pick(TICKETS)]);
+		break;
+	default:
+		do_released();
+	}
+}
+
+static void invariant_2_random_operations_match_an_oracle(void **state)
+{
+	(void)state;
+	seed = 20240501;
+	memset(facts, 0, sizeof facts);
+	memset(helds, 0, sizeof helds);
+	for (int i = 0; i < 100000; i++) {
+		do_something();
+		expect_books();
+	}
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		do_ready_or_abandon(&facts[i]);
+		do_unlink(&facts[i]);
+	}
+	for (unsigned i = 0; i < TICKETS; i++)
+		do_close(&helds[i]);
+	while (releases)
+		do_released();
+	expect_books();
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_words_follow_a_buffers_life),
+		ON(invariant_2_unlink_without_grants_frees),
+		ON(invariant_2_grants_over_without_unlink_do_not_free),
+		ON(invariant_2_freed_once_in_every_order),
+		ON(invariant_8_a_new_generation_beside_a_draining_one),
+		ON(test_unlink_notices_each_open_grant),
+		ON(test_abandoned_buffer_leaves_nothing),
+		ON(test_a_name_is_taken_once),
+		ON(test_board_full_of_buffers),
+		ON(test_board_full_of_tickets),
+		ON(test_quotas_are_charged_and_refunded),
+		ON(invariant_3_another_sessions_grant_is_not_found),
+		ON(invariant_8_serials_and_grants_are_never_reused),
+		ON(test_buffers_are_found_by_serial),
+		ON(test_mode_bits_give_rights),
+		ON(test_deinit_frees_nothing_that_is_granted),
+		ON(invariant_2_random_operations_match_an_oracle),
+	};
+
+	return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
+}

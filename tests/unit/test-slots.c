@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-slots.c - holds on a mapped buffer: one holder a slot, no hold on what is being closed, and no token that is
+ * older than what its slot stands for.
+ *
+ * Records are made open by hand here, without a broker: the word in the board is a variable of the test, and the
+ * device is a table that only registers memory. The stress tests are races on purpose: each counts what must never be.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sodium.h>
+
+#include "client/client.h"
+#include "client/lease.h"
+
+#define THREADS 4
+#define GRANT   9
+#define LIVE    BOARD_WORD(5, BOARD_LIVE)
+
+static int fake_register_error;
+static unsigned fake_registered;
+
+static int fake_register(void *page, size_t size, bool writable)
+{
+	assert_true(writable && !((uintptr_t)page % 4096) && size % 4096 == 0);
+	fake_registered++;
+	return fake_register_error;
+}
+
+static int fake_close_error;
+static unsigned fake_closed;
+
+static int fake_close(int ordinal, void *base)
+{
+	(void)ordinal;
+	(void)base;
+	fake_closed++;
+	return fake_close_error;
+}
+
+static int fake_check(int ordinal)
+{
+	(void)ordinal;
+	return 0;
+}
+
+/* What a stream does with a release word is the test's to decide: it lands when the test lets it. */
+static uint64_t *landing_word, landing_value;
+static int fake_write_error;
+
+static int fake_stream_write(void *stream, uint64_t *word, uint64_t value)
+{
+	(void)stream;
+	landing_word = word;
+	landing_value = value;
+	return fake_write_error;
+}
+
+static void land(void)
+{
+	atomic_store((_Atomic uint64_t *)landing_word, landing_value);
+}
+
+static const struct device fake = { .kind = DEVICE_HOST,
+				    .page_register = fake_register,
+				    .close = fake_close,
+				    .check = fake_check,
+				    .stream_write = fake_stream_write };
+
+static _Atomic uint64_t board_word;
+static struct gpub_client *client;
+static struct record *record;
+static char memory[64];
+
+/* As service.c's record_open() leaves it. */
+static void open_record(struct record *which, uint64_t grant)
+{
+	which->word = &board_word;
+	which->live = LIVE;
+	which->base = which->ptr = memory;
+	which->size = sizeof memory;
+	which->rights = GPUB_READ | GPUB_WRITE;
+	which->serial = 5;
+	atomic_store(&which->mapping, RECORD_MAPPING(grant, RECORD_OPEN));
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	if (sodium_init() < 0)
+		return -1;
+	fake_register_error = fake_close_error = fake_write_error = 0;
+	fake_registered = fake_closed = 0;
+	atomic_store(&board_word, LIVE);
+	client = client_alloc();
+	if (!client)
+		return -1;
+	client->device = &fake;
+	client->sock = -1;
+	atomic_store(&client->guard->state, CLIENT_OPEN);
+	record = record_bind(client, "a", 0);
+	if (!record || record_grow(client, record))
+		return -1;
+	open_record(record, GRANT);
+	return 0;
+}
+
+/* A client is never freed, for leases may lead to it: its parts are, so that each test begins anew. */
+static int teardown(void **state)
+{
+	struct record *next;
+
+	(void)state;
+	for (; client->records.all; client->records.all = next) {
+		next = client->records.all->next;
+		free(client->records.all);
+	}
+	for (unsigned i = 0; i < SLOT_CHUNKS; i++) {
+		free(client->slots.chunk[i]);
+		client->slots.chunk[i] = NULL;
+	}
+	client->slots.used = 0;
+	client->records.free = NULL;
+	table_deinit(&client->table);
+	table_init(&client->table);
+	sodium_free(client->key);
+	atomic_store(&client->guard->state, CLIENT_ENDED);
+	client_recycle(client);
+	return 0;
+}
+
+/* ---- short words ---- */
+
+static uint64_t hold(void)
+{
+	uint64_t token = 0;
+
+	assert_int_equal(record_hold(record, &token), 0);
+	return token;
+}
+
+static gpub_lease lease_of(uint64_t token)
+{
+	return (gpub_lease){ .client = client, .token = token, .rights = GPUB_READ };
+}
+
+static int give_back(uint64_t token)
+{
+	gpub_lease lease = lease_of(token);
+
+	return gpub_return(&lease);
+}
+
+static int give_back_on(uint64_t token)
+{
+	gpub_lease lease = lease_of(token);
+
+	return gpub_return_on(&lease, NULL);
+}
+
+static bool idle(void)
+{
+	bool held;
+
+	return record_idle(record, &held);
+}
+
+/* ---- tokens ---- */
+
+static void test_token_carries_slot_and_sequence(void **state)
+{
+	static const uint64_t sequences[] = { 1, 2, 1ull << 32, (1ull << SLOT_SEQUENCE_BITS) - 1 };
+
+	(void)state;
+	for (uint32_t index = 0; index < SLOTS_MAX; index += 4093)
+		for (int i = 0; i < 4; i++) {
+			uint64_t token = slot_token(index, sequences[i]);
+
+			assert_int_equal(token_index(token), index);
+			assert_true(token_sequence(token) == sequences[i]);
+		}
+}
+
+static void test_each_hold_has_its_own_slot_and_sequence(void **state)
+{
+	uint64_t token[SLOTS_FIRST], before, again;
+
+	(void)state;
+	for (unsigned i = 0; i < SLOTS_FIRST; i++) {
+		token[i] = hold();
+		for (unsigned k = 0; k < i; k++)
+			assert_int_not_equal(token_index(token[i]), token_index(token[k]));
+	}
+	before = token[3];
+	assert_int_equal(give_back(before), 0);
+	again = hold();
+	assert_int_equal(token_index(again), token_index(before));
+	assert_true(token_sequence(again) > token_sequence(before));
+	token[3] = again;
+	for (unsigned i = 0; i < SLOTS_FIRST; i++)
+		assert_int_equal(give_back(token[i]), 0);
+	assert_true(idle());
+}
+
+static void invariant_8_stale_tokens_are_refused(void **state)
+{
+	uint64_t old = hold(), current;
+	struct record *found;
+	gpub_lease lease = lease_of(old);
+
+	(void)state;
+	assert_int_equal(lease_record(&lease, &found), 0);
+	assert_ptr_equal(found, record);
+	assert_int_equal(give_back(old), 0);
+	assert_int_equal(give_back(old), -ESTALE);
+	assert_int_equal(give_back_on(old), -ESTALE);
+	assert_int_equal(lease_record(&lease, &found), -ESTALE);
+	current = hold();
+	assert_int_equal(token_index(current), token_index(old));
+	assert_int_equal(give_back(old), -ESTALE);
+	assert_false(idle());
+	assert_int_equal(give_back(current), 0);
+	/* what no lease ever carried */
+	assert_int_equal(give_back(slot_token(token_index(old), 77)), -ESTALE);
+	assert_int_equal(give_back(slot_token(SLOTS_FIRST, 1)), -EINVAL);
+	assert_int_equal(give_back(slot_token(SLOTS_MAX - 1, 1)), -EINVAL);
+	assert_int_equal(give_back(0), -EINVAL);
+}
+
+/* ---- slots ---- */
+
+static void test_slots_grow_and_end(void **state)
+{
+	uint32_t most = (SLOTS_FIRST << SLOT_BLOCKS) - SLOTS_FIRST, held = 0;
+	bool *taken = calloc(SLOTS_MAX, sizeof *taken);
+	uint64_t token;
+
+	(void)state;
+	for (;;) {
+		int error = record_hold(record, &token);
+
+		if (error == -EAGAIN && !record_grow(client, record))
+			continue;
+		if (error)
+			break;
+		assert_false(taken[token_index(token)]);
+		assert_ptr_equal(slot_at(&client->slots, token_index(token))->record, record);
+		taken[token_index(token)] = true;
+		held++;
+	}
+	assert_int_equal(held, most);
+	assert_int_equal(record_grow(client, record), -ENOMEM);
+	assert_false(idle());
+	record_drop_holds(record);
+	assert_true(idle());
+	free(taken);
+}
+
+/* A block lies in one chunk, and a second record's slots are its own. */
+static void test_blocks_do_not_overlap(void **state)
+{
+	struct record *other = record_bind(client, "b", 0);
+
+	(void)state;
+	for (int i = 0; i < SLOT_BLOCKS; i++)
+		assert_int_equal(record_grow(client, other), 0);
+	for (int b = 0; b < SLOT_BLOCKS; b++) {
+		uint32_t first = other->block[b].index, last = first + (SLOTS_FIRST << b) - 1;
+
+		assert_int_equal(first / SLOT_CHUNK, last / SLOT_CHUNK);
+		for (uint32_t i = first; i <= last; i++)
+			assert_ptr_equal(slot_at(&client->slots, i)->record, other);
+	}
+	for (uint32_t i = 0; i < SLOTS_FIRST; i++)
+		assert_ptr_equal(slot_at(&client->slots, record->block[0].index + i)->record, record);
+}
+
+static void test_a_device_that_registers_nothing(void **state)
+{
+	struct record *other = record_bind(client, "b", 0);
+	uint64_t token;
+
+	(void)state;
+	client->slots.used = SLOT_CHUNK; /* the next block needs a new chunk */
+	fake_register_error = -EIO;
+	assert_int_equal(record_grow(client, other), -EIO);
+	assert_int_equal(atomic_load(&other->blocks), 0);
+	assert_null(slot_at(&client->slots, SLOT_CHUNK));
+	assert_int_equal(record_hold(other, &token), -ESTALE);
+	fake_register_error = 0;
+	assert_int_equal(record_grow(client, other), 0);
+}
+
+static void test_cursor_finds_the_free_slot(void **state)
+{
+	uint64_t token[SLOTS_FIRST];
+
+	(void)state;
+	for (unsigned i = 0; i < SLOTS_FIRST; i++)
+		token[i] = hold();
+	assert_int_equal(give_back(token[5]), 0);
+	token[5] = hold();
+	assert_int_equal(atomic_load(&record->cursor), 5);
+	/* a hint beyond all slots is only a hint */
+	assert_int_equal(give_back(token[2]), 0);
+	atomic_store(&record->cursor, 1000003);
+	token[2] = hold();
+	assert_int_equal(token_index(token[2]), record->block[0].index + 2);
+}
+
+static void test_hold_in_wants_the_hold_it_saw(void **state)
+{
+	struct slot *slot = record->block[0].slot;
+	uint32_t index = record->block[0].index;
+	uint64_t before = atomic_load(&slot->hold), token;
+
+	(void)state;
+	assert_int_equal(record_hold_in(record, slot, index, before, &token), 0);
+	assert_int_equal(token_index(token), index);
+	assert_int_equal(give_back(token), 0);
+	/* the slot was taken and returned meanwhile: the same state, another sequence */
+	assert_int_equal(record_hold_in(record, slot, index, before, &token), -EAGAIN);
+	assert_true(idle());
+}
+
+static void invariant_8_no_hold_on_what_is_not_live_and_open(void **state)
+{
+	static const enum record_state closed[] = { RECORD_NONE, RECORD_REQUESTED, RECORD_CLOSING };
+	uint64_t token = 42;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		atomic_store(&record->mapping, RECORD_MAPPING(GRANT, closed[i]));
+		assert_int_equal(record_hold(record, &token), -ESTALE);
+		assert_true(idle());
+	}
+	atomic_store(&record->mapping, RECORD_MAPPING(GRANT, RECORD_OPEN));
+	atomic_store(&board_word, BOARD_WORD(5, BOARD_DRAINING));
+	assert_int_equal(record_hold(record, &token), -ESTALE);
+	atomic_store(&board_word, BOARD_WORD(6, BOARD_LIVE));
+	assert_int_equal(record_hold(record, &token), -ESTALE);
+	assert_true(idle());
+	assert_true(token == 42);
+}
+
+/* ---- returns in stream order ---- */
+
+static void invariant_2_a_return_on_is_over_when_it_lands(void **state)
+{
+	uint64_t token = hold();
+	bool held = true;
+
+	(void)state;
+	assert_int_equal(give_back_on(token), 0);
+	assert_false(record_idle(record, &held));
+	assert_false(held);
+	assert_int_equal(give_back(token), -ESTALE);
+	land();
+	assert_true(idle());
+}
+
+/* A late write of an earlier sequence does not land a later return of the same slot. */
+static void invariant_2_an_older_write_lands_nothing(void **state)
+{
+	uint64_t first = hold(), second;
+
+	(void)state;
+	assert_int_equal(give_back_on(first), 0);
+	land();
+	second = hold();
+	assert_int_equal(token_index(second), token_index(first));
+	assert_int_equal(give_back_on(second), 0);
+	assert_false(idle());
+	land();
+	assert_true(idle());
+}
+
+static void test_slot_that_has_not_landed_is_not_taken(void **state)
+{
+	uint64_t token[SLOTS_FIRST], none;
+
+	(void)state;
+	for (unsigned i = 0; i < SLOTS_FIRST; i++) {
+		token[i] = hold();
+		assert_int_equal(give_back_on(token[i]), 0);
+	}
+	assert_int_equal(record_hold(record, &none), -EAGAIN);
+	land();
+	assert_int_equal(token_index(hold()), token_index(token[SLOTS_FIRST - 1]));
+}
+
+static void test_return_on_that_fails_leaves_the_lease(void **state)
+{
+	uint64_t token = hold();
+	bool held;
+
+	(void)state;
+	fake_write_error = -EBUSY;
+	assert_int_equal(give_back_on(token), -EBUSY);
+	assert_false(record_idle(record, &held));
+	assert_true(held);
+	assert_int_equal(give_back(token), 0);
+}
+
+/* ---- close, and what the record stands for next ---- */
+
+static int close_now(bool wait)
+{
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	error = record_close(client, record, wait);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+static void invariant_2_a_held_record_is_not_closed(void **state)
+{
+	uint64_t token = hold();
+
+	(void)state;
+	assert_int_equal(close_now(true), -EBUSY);
+	assert_int_equal(fake_closed, 0);
+	assert_true(atomic_load(&record->mapping) == RECORD_MAPPING(GRANT, RECORD_OPEN));
+	assert_int_equal(give_back_on(token), 0);
+	assert_int_equal(close_now(false), -EBUSY);
+	assert_int_equal(fake_closed, 0);
+	land();
+	assert_int_equal(close_now(false), 0);
+	assert_int_equal(fake_closed, 1);
+	assert_int_equal(RECORD_STATE(atomic_load(&record->mapping)), RECORD_NONE);
+	assert_int_equal(close_now(false), -EBUSY);
+}
+
+static void *land_soon(void *argument)
+{
+	(void)argument;
+	usleep(20000);
+	assert_int_equal(fake_closed, 0);
+	land();
+	return NULL;
+}
+
+static void invariant_2_a_close_waits_for_what_has_not_landed(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(give_back_on(hold()), 0);
+	assert_int_equal(pthread_create(&thread, NULL, land_soon, NULL), 0);
+	assert_int_equal(close_now(true), 0);
+	assert_true(atomic_load((_Atomic uint64_t *)landing_word) == landing_value);
+	pthread_join(thread, NULL);
+}
+
+/* The mapping is still there, so the grant is: the record must never serve anybody again. */
+static void invariant_2_a_failed_close_stays_closing(void **state)
+{
+	uint64_t token, version;
+	struct table_key key;
+
+	(void)state;
+	fake_close_error = -EIO;
+	assert_int_equal(close_now(true), -EIO);
+	assert_true(atomic_load(&record->mapping) == RECORD_MAPPING(GRANT, RECORD_CLOSING));
+	assert_int_equal(record_hold(record, &token), -ESTALE);
+	assert_int_equal(table_key_make(&client->table, &key, "a", 0), 0);
+	assert_null(table_find(&client->table, &key, &version));
+	assert_null(client->records.free);
+}
+
+static void invariant_8_a_rebound_record_refuses_older_leases(void **state)
+{
+	gpub_lease returned = lease_of(hold()), fresh;
+	struct record *next;
+
+	(void)state;
+	assert_int_equal(gpub_return(&returned), 0);
+	fresh = returned;
+	assert_int_equal(gpub_renew(&fresh), 0);
+	assert_int_equal(gpub_return(&fresh), 0);
+	assert_int_equal(close_now(true), 0);
+	next = record_bind(client, "other", 0);
+	assert_ptr_equal(next, record);
+	open_record(next, GRANT + 1);
+	assert_int_equal(gpub_renew(&returned), -ESTALE);
+	assert_int_equal(gpub_renew(&fresh), -ESTALE);
+	assert_int_equal(gpub_return(&fresh), -ESTALE);
+	assert_true(idle());
+	fresh = lease_of(hold());
+	assert_int_equal(gpub_return(&fresh), 0);
+	assert_int_equal(gpub_renew(&fresh), 0);
+	assert_int_equal(gpub_return(&fresh), 0);
+}
+
+/* ---- stress ---- */
+
+#define ROUNDS 200000
+
+static _Atomic int holders[SLOTS_FIRST];
+static _Atomic unsigned wrong;
+
+/* Two threads inside one slot would both count it. */
+static void *take_and_return(void *argument)
+{
+	uint64_t token;
+
+	(void)argument;
+	for (int i = 0; i < ROUNDS; i++) {
+		if (record_hold(record, &token))
+			continue;
+		wrong += atomic_fetch_add(&holders[token_index(token)], 1) != 0;
+		wrong += atomic_fetch_sub(&holders[token_index(token)], 1) != 1;
+		wrong += give_back(token) != 0;
+	}
+	return NULL;
+}
+
+/* More threads than slots, so that they fight for them. */
+static void stress_a_slot_has_one_holder(void **state)
+{
+	pthread_t thread[2 * SLOTS_FIRST];
+
+	(void)state;
+	wrong = 0;
+	for (unsigned i = 0; i < 2 * SLOTS_FIRST; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, take_and_return, NULL), 0);
+	for (unsigned i = 0; i < 2 * SLOTS_FIRST; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(wrong, 0);
+	assert_true(idle());
+}
+
+static _Atomic bool closed, stop;
+static _Atomic unsigned long taken;
+
+static void *acquire_until_stopped(void *argument)
+{
+	uint64_t token;
+
+	(void)argument;
+	while (!atomic_load(&stop)) {
+		if (record_hold(record, &token))
+			continue;
+		/* between hold and return nobody may find it closed: this is the use of the memory */
+		wrong += atomic_load(&closed);
+		taken++;
+		wrong += atomic_load(&closed);
+		wrong += give_back(token) != 0;
+	}
+	return NULL;
+}
+
+/* As record_close() does it, with a variable in the place of the mapping. True: it was closed for a moment. */
+static bool close_and_open(void)
+{
+	bool held, done;
+
+	atomic_store(&record->mapping, RECORD_MAPPING(GRANT, RECORD_CLOSING));
+	atomic_thread_fence(memory_order_seq_cst);
+	done = record_idle(record, &held);
+	if (done) {
+		atomic_store(&closed, true);
+		sched_yield();
+		atomic_store(&closed, false);
+	}
+	atomic_store(&record->mapping, RECORD_MAPPING(GRANT, RECORD_OPEN));
+	return done;
+}
+
+static void stress_closer_and_holders_exclude_each_other(void **state)
+{
+	struct timespec end = client_deadline(1000);
+	pthread_t thread[THREADS];
+	unsigned closes = 0;
+
+	(void)state;
+	wrong = 0;
+	taken = 0;
+	stop = false;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, acquire_until_stopped, NULL), 0);
+	for (struct timespec now = client_deadline(0); now.tv_sec < end.tv_sec || now.tv_nsec < end.tv_nsec;
+	     now = client_deadline(0)) {
+		closes += close_and_open();
+		if (now.tv_sec > end.tv_sec)
+			break;
+	}
+	stop = true;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(wrong, 0);
+	/* both sides had their turns, or nothing was tried */
+	assert_true(closes > 100 && taken > 100);
+}
+
+/* The real record_close() against real acquires: the record comes back under another grant each time. */
+static int close_marks_memory(int ordinal, void *base)
+{
+	(void)ordinal;
+	(void)base;
+	atomic_store(&closed, true);
+	fake_closed++;
+	sched_yield();
+	return 0;
+}
+
+static void stress_record_close_against_acquires(void **state)
+{
+	static const struct device marking = { .kind = DEVICE_HOST,
+					       .page_register = fake_register,
+					       .close = close_marks_memory,
+					       .check = fake_check };
+	struct timespec end = client_deadline(1000);
+	pthread_t thread[THREADS];
+	uint64_t grant = GRANT;
+
+	(void)state;
+	client->device = &marking;
+	wrong = 0;
+	taken = 0;
+	closed = stop = false;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, acquire_until_stopped, NULL), 0);
+	for (struct timespec now = end; now.tv_sec < end.tv_sec + 1; now = client_deadline(0)) {
+		if (now.tv_sec == end.tv_sec && now.tv_nsec > end.tv_nsec)
+			break;
+		if (close_now(true))
+			continue;
+		closed = false;
+		assert_ptr_equal(record_bind(client, "a", 0), record);
+		open_record(record, ++grant);
+	}
+	stop = true;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(wrong, 0);
+	assert_true(fake_closed > 100 && taken > 100);
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_token_carries_slot_and_sequence),
+		ON(test_each_hold_has_its_own_slot_and_sequence),
+		ON(invariant_8_stale_tokens_are_refused),
+		ON(test_slots_grow_and_end),
+		ON(test_blocks_do_not_overlap),
+		ON(test_a_device_that_registers_nothing),
+		ON(test_cursor_finds_the_free_slot),
+		ON(test_hold_in_wants_the_hold_it_saw),
+		ON(invariant_8_no_hold_on_what_is_not_live_and_open),
+		ON(invariant_2_a_return_on_is_over_when_it_lands),
+		ON(invariant_2_an_older_write_lands_nothing),
+		ON(test_slot_that_has_not_landed_is_not_taken),
+		ON(test_return_on_that_fails_leaves_the_lease),
+		ON(invariant_2_a_held_record_is_not_closed),
+		ON(invariant_2_a_close_waits_for_what_has_not_landed),
+		ON(invariant_2_a_failed_close_stays_closing),
+		ON(invariant_8_a_rebound_record_refuses_older_leases),
+		ON(stress_a_slot_has_one_holder),
+		ON(stress_closer_and_holders_exclude_each_other),
+		ON(stress_record_close_against_acquires),
+	};
+
+	return cmocka_run_group_tests_name("slots", tests, NULL, NULL);
+}

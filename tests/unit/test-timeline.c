@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-timeline.c - a timeline's page: who may write it, one writer, and the end marks that release every wait. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/timeline.h"
+#include "common/error.h"
+#include "common/timeline-page.h"
+
+static struct timeline *timeline;
+
+static int setup(void **state)
+{
+	(void)state;
+	timeline = NULL;
+	return timeline_create(&timeline);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	timeline_destroy(timeline);
+	return 0;
+}
+
+static struct timeline_page page_read(void)
+{
+	struct timeline_page page;
+
+	assert_int_equal(pread(timeline->readable, &page, sizeof page, 0), sizeof page);
+	return page;
+}
+
+static void page_write(uint64_t word)
+{
+	assert_int_equal(pwrite(timeline->writable, &word, sizeof word, 0), sizeof word);
+}
+
+/* ---- the page ---- */
+
+static void test_page_is_one_zeroed_page_of_its_user(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(fstat(timeline->writable, &st), 0);
+	assert_int_equal(st.st_size, TIMELINE_PAGE_SIZE);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(page_read().word, 0);
+	assert_int_equal(ftruncate(timeline->writable, 0), -1);
+	assert_int_equal(ftruncate(timeline->writable, 2 * TIMELINE_PAGE_SIZE), -1);
+	assert_int_equal(fcntl(timeline->readable, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(timeline->writable, F_GETFD), FD_CLOEXEC);
+}
+
+static void test_readers_cannot_write(void **state)
+{
+	void *page;
+
+	(void)state;
+	assert_int_equal(pwrite(timeline->readable, "x", 1, 0), -1);
+	assert_ptr_equal(mmap(NULL, TIMELINE_PAGE_SIZE, PROT_WRITE, MAP_SHARED, timeline->readable, 0), MAP_FAILED);
+	page = mmap(NULL, TIMELINE_PAGE_SIZE, PROT_READ, MAP_SHARED, timeline->readable, 0);
+	assert_ptr_not_equal(page, MAP_FAILED);
+	assert_int_equal(mprotect(page, TIMELINE_PAGE_SIZE, PROT_READ | PROT_WRITE), -1);
+	page_write(41);
+	assert_true(((struct timeline_page *)page)->word == 41);
+	munmap(page, TIMELINE_PAGE_SIZE);
+}
+
+/* As a reader that is another user's process would try. */
+static void test_another_user_cannot_reopen_it_for_writing(void **state)
+{
+	char path[40];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (getuid())
+		return; /* only root can become another user */
+	snprintf(path, sizeof path, "/proc/self/fd/%d", timeline->readable);
+	pid = fork();
+	assert_true(pid >= 0);
+	/* dumpable, or /proc itself would refuse whatever the mode */
+	if (!pid)
+		_exit(setuid(65534) || prctl(PR_SET_DUMPABLE, 1) || open(path, O_RDWR) >= 0 || errno != EACCES ||
+		      access("/proc/self/fd", X_OK));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static int create_limited(int resource)
+{
+	struct rlimit old, none;
+	struct timeline *result = NULL;
+	int error;
+
+	getrlimit(resource, &old);
+	none = old;
+	none.rlim_cur = 0;
+	setrlimit(resource, &none);
+	errno = EAGAIN; /* what the loop's last accept(2) left is nobody's reason */
+	error = timeline_create(&result);
+	setrlimit(resource, &old);
+	assert_null(result);
+	return error;
+}
+
+static void test_failure_says_why(void **state)
+{
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(create_limited(RLIMIT_FSIZE), -EFBIG);
+	assert_int_equal(create_limited(RLIMIT_NOFILE), -EMFILE);
+	timeline_destroy(NULL);
+}
+
+/* ---- the writer ---- */
+
+static void test_one_writer(void **state)
+{
+	(void)state;
+	assert_int_equal(timeline_claim(timeline, 7), 0);
+	assert_int_equal(timeline_claim(timeline, 8), -EBUSY);
+	assert_int_equal(timeline_claim(timeline, 7), 0);
+	assert_int_equal(timeline->writer, 7);
+}
+
+static void test_nobody_claims_an_ended_one(void **state)
+{
+	(void)state;
+	assert_int_equal(timeline_claim(timeline, 7), 0);
+	timeline_end(timeline, true);
+	assert_int_equal(timeline_claim(timeline, 7), -EOWNERDEAD);
+	assert_int_equal(timeline_claim(timeline, 8), -EOWNERDEAD);
+}
+
+/* ---- the end ---- */
+
+/* The comparison of stream waits: signed and cyclic. No wait for a legal value may be left after the mark. */
+static void expect_released(uint64_t word)
+{
+	static const uint64_t awaited[] = { 0, 1, 42, (1ull << 62) - 1 };
+
+	for (size_t i = 0; i < sizeof awaited / sizeof awaited[0]; i++)
+		assert_true((int64_t)(word - awaited[i]) >= 0);
+}
+
+static void test_death_releases_every_wait(void **state)
+{
+	struct timeline_page page;
+
+	(void)state;
+	page_write(12);
+	timeline_end(timeline, true);
+	page = page_read();
+	assert_true(page.word == TIMELINE_DIED && page.word == INT64_MAX);
+	assert_true(page.last == 12);
+	expect_released(page.word);
+}
+
+static void test_leaving_releases_every_wait(void **state)
+{
+	struct timeline_page page;
+
+	(void)state;
+	page_write(12);
+	timeline_end(timeline, false);
+	page = page_read();
+	assert_true(page.word == TIMELINE_LEFT && page.word != TIMELINE_DIED);
+	assert_true(page.last == 12);
+	expect_released(page.word);
+}
+
+/* The first end counts, and the last value is the writer's, not the mark. */
+static void test_ends_once(void **state)
+{
+	struct timeline_page page;
+
+	(void)state;
+	page_write(12);
+	timeline_end(timeline, false);
+	timeline_end(timeline, true);
+	page = page_read();
+	assert_true(page.word == TIMELINE_LEFT);
+	assert_true(page.last == 12);
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_page_is_one_zeroed_page_of_its_user),
+		ON(test_readers_cannot_write),
+		ON(test_another_user_cannot_reopen_it_for_writing),
+		ON(test_failure_says_why),
+		ON(test_one_writer),
+		ON(test_nobody_claims_an_ended_one),
+		ON(test_death_releases_every_wait),
+		ON(test_leaving_releases_every_wait),
+		ON(test_ends_once),
+	};
+
+	return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-wire.c - messages on the socket: every malformed one is refused, descriptors come only where they are wanted.
+ *
+ * Uses real socket pairs in one process, and counts its descriptors: none may be left over.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/error.h"
+#include "common/socket.h"
+
+/* ---- wire_check ---- */
+
+static struct wire_message make(enum wire_type type)
+{
+	struct wire_message message;
+
+	wire_init(&message, type, 7);
+	if (type == WIRE_REFUSED)
+		message.refused.error = -EIO;
+	return message;
+}
+
+static void test_each_type_is_accepted(void **state)
+{
+	(void)state;
+	for (unsigned type = WIRE_CHALLENGE; type < WIRE_TYPES; type++) {
+		struct wire_message message = make((enum wire_type)type);
+
+		assert_int_equal(wire_check(&message, WIRE_SIZE), 0);
+		assert_string_not_equal(wire_type_name(type), "?");
+	}
+	assert_string_equal(wire_type_name(0), "?");
+	assert_string_equal(wire_type_name(WIRE_TYPES), "?");
+	assert_string_equal(wire_type_name(0xffff), "?");
+}
+
+static void test_other_lengths_are_refused(void **state)
+{
+	struct wire_message message = make(WIRE_DONE);
+
+	(void)state;
+	for (size_t length = 0; length < 2 * WIRE_SIZE; length++)
+		assert_int_equal(wire_check(&message, length), length == WIRE_SIZE ? 0 : -EPROTO);
+}
+
+static void test_each_bit_of_magic_and_version_counts(void **state)
+{
+	struct wire_message message;
+
+	(void)state;
+	for (int bit = 0; bit < 32; bit++) {
+		message = make(WIRE_DONE);
+		message.magic ^= 1u << bit;
+		assert_int_equal(wire_check(&message, WIRE_SIZE), -EPROTO);
+	}
+	for (int bit = 0; bit < 16; bit++) {
+		message = make(WIRE_DONE);
+		message.version ^= (uint16_t)(1u << bit);
+		assert_int_equal(wire_check(&message, WIRE_SIZE), -EPROTO);
+		assert_non_null(strstr(error_text(), "version"));
+	}
+}
+
+static void test_unknown_types_are_refused(void **state)
+{
+	struct wire_message message = make(WIRE_DONE);
+
+	(void)state;
+	for (unsigned type = 0; type <= 0xffff; type++) {
+		message.type = (uint16_t)type;
+		if (type < WIRE_CHALLENGE || type >= WIRE_TYPES)
+			assert_int_equal(wire_check(&message, WIRE_SIZE), -EPROTO);
+	}
+}
+
+/* A text of that type's must end in its array: with the last byte taken it does not. */
+static void expect_text_must_end(enum wire_type type, char *text, size_t size, struct wire_message *message)
+{
+	*message = make(type);
+	memset(text, 'x', size);
+	assert_int_equal(wire_check(message, WIRE_SIZE), -EPROTO);
+	text[size - 1] = 0;
+	assert_int_equal(wire_check(message, WIRE_SIZE), 0);
+}
+
+static void test_texts_without_end_are_refused(void **state)
+{
+	struct wire_message m;
+
+	(void)state;
+	expect_text_must_end(WIRE_CREATE, m.create.name, sizeof m.create.name, &m);
+	expect_text_must_end(WIRE_UNLINK, m.name.name, sizeof m.name.name, &m);
+	expect_text_must_end(WIRE_STAT, m.name.name, sizeof m.name.name, &m);
+	expect_text_must_end(WIRE_ACQUIRE, m.acquire.name, sizeof m.acquire.name, &m);
+	expect_text_must_end(WIRE_REFUSED, m.refused.text, sizeof m.refused.text, &m);
+}
+
+/* A refusal that says 0 would be taken for success. */
+static void test_refusal_without_errno_is_refused(void **state)
+{
+	struct wire_message message = make(WIRE_REFUSED);
+
+	(void)state;
+	message.refused.error = 0;
+	assert_int_equal(wire_check(&message, WIRE_SIZE), -EPROTO);
+	message.refused.error = EIO;
+	assert_int_equal(wire_check(&message, WIRE_SIZE), -EPROTO);
+}
+
+static void test_refuse_fills_and_cuts(void **state)
+{
+	struct wire_message message;
+	char text[WIRE_TEXT_SIZE + 100];
+
+	(void)state;
+	wire_refuse(&message, 9, -ENOENT, "why");
+	assert_int_equal(wire_check(&message, WIRE_SIZE), 0);
+	assert_int_equal(message.type, WIRE_REFUSED);
+	assert_int_equal(message.request, 9);
+	assert_int_equal(message.refused.error, -ENOENT);
+	assert_string_equal(message.refused.text, "why");
+	memset(text, 'x', sizeof text - 1);
+	text[sizeof text - 1] = 0;
+	wire_refuse(&message, 9, -ENOENT, text);
+	assert_int_equal(wire_check(&message, WIRE_SIZE), 0);
+	assert_int_equal(strlen(message.refused.text), WIRE_TEXT_SIZE - 1);
+}
+
+/* ---- sockets ---- */
+
+static int pair[2];
+static int descriptors_before;
+
+static int descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static int pair_open(void **state)
+{
+	(void)state;
+	descriptors_before = descriptors();
+	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair);
+}
+
+/* Fails the test that left a descriptor behind. */
+static int pair_close(void **state)
+{
+	(void)state;
+	close(pair[0]);
+	close(pair[1]);
+	return descriptors() != descriptors_before;
+}
+
+/* What socket_send() never sends: any length, several descriptors. */
+static void send_raw(const void *bytes, size_t length, const int *fds, size_t count)
+{
+	union {
+		struct cmsghdr header;
+		char           space[CMSG_SPACE(8 * sizeof(int))];
+	} control = { 0 };
+	struct iovec  io = { .iov_base = (void *)bytes, .iov_len = length };
+	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1 };
+
+	if (count) {
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(count * sizeof *fds);
+		control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(count * sizeof *fds),
+						   .cmsg_level = SOL_SOCKET,
+						   .cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(&control.header), fds, count * sizeof *fds);
+	}
+	assert_int_equal(sendmsg(pair[0], &msg, MSG_NOSIGNAL), length);
+}
+
+static int receive(struct wire_message *message, struct socket_extra *extra, bool want_fd)
+{
+	return socket_receive(pair[1], message, extra, want_fd, MSG_DONTWAIT);
+}
+
+static void test_message_arrives_whole(void **state)
+{
+	struct wire_message sent = make(WIRE_GRANT), got;
+	struct socket_extra extra;
+
+	(void)state;
+	memset(sent.bytes, 0xa5, sizeof sent.bytes);
+	assert_int_equal(receive(&got, &extra, true), -EAGAIN);
+	assert_int_equal(socket_send(pair[0], &sent, -1, MSG_DONTWAIT), 0);
+	assert_int_equal(receive(&got, &extra, true), 0);
+	assert_memory_equal(&got, &sent, sizeof sent);
+	assert_int_equal(extra.fd, -1);
+	assert_false(extra.has_sender);
+}
+
+static void test_wanted_descriptor_comes_close_on_exec(void **state)
+{
+	struct wire_message sent = make(WIRE_WELCOME), got;
+	struct socket_extra extra;
+	struct stat first, second;
+	int fd = open("/dev/null", O_RDONLY);
+
+	(void)state;
+	assert_int_equal(socket_send(pair[0], &sent, fd, 0), 0);
+	assert_int_equal(receive(&got, &extra, true), 0);
+	assert_true(extra.fd >= 0);
+	assert_int_equal(fcntl(extra.fd, F_GETFD), FD_CLOEXEC);
+	assert_false(fstat(fd, &first) || fstat(extra.fd, &second));
+	assert_true(first.st_rdev == second.st_rdev);
+	close(extra.fd);
+	close(fd);
+}
+
+/* However many were sent, and whether the kernel stamps messages or not: pair_close() counts. */
+static void expect_dropped(bool want_fd, size_t count)
+{
+	struct wire_message sent = make(WIRE_STAT), got;
+	struct socket_extra extra;
+	int fds[8];
+
+	for (size_t i = 0; i < count; i++)
+		fds[i] = STDIN_FILENO;
+	send_raw(&sent, sizeof sent, fds, count);
+	assert_int_equal(receive(&got, &extra, want_fd), 0);
+	if (want_fd)
+		assert_true(extra.fd >= 0);
+	else
+		assert_int_equal(extra.fd, -1);
+	if (extra.fd >= 0)
+		close(extra.fd);
+	assert_int_equal(descriptors(), descriptors_before + 2);
+}
+
+static void invariant_5_unwanted_descriptors_are_dropped(void **state)
+{
+	int on = 1;
+
+	(void)state;
+	for (size_t count = 1; count <= 8; count++) {
+		expect_dropped(false, count);
+		expect_dropped(true, count);
+	}
+	assert_int_equal(setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+	for (size_t count = 1; count <= 8; count++)
+		expect_dropped(false, count);
+}
+
+static void test_sender_is_stamped(void **state)
+{
+	struct wire_message sent = make(WIRE_HELLO), got;
+	struct socket_extra extra;
+	int on = 1;
+
+	(void)state;
+	assert_int_equal(setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+	assert_int_equal(socket_send(pair[0], &sent, -1, 0), 0);
+	assert_int_equal(receive(&got, &extra, false), 0);
+	assert_true(extra.has_sender);
+	assert_int_equal(extra.sender.pid, getpid());
+	assert_int_equal(extra.sender.uid, getuid());
+	/* also beside descriptors that are thrown away */
+	send_raw(&sent, sizeof sent, (int[]){ 0, 1, 2 }, 3);
+	assert_int_equal(receive(&got, &extra, false), 0);
+	assert_true(extra.has_sender);
+}
+
+/* Shorter and longer messages, and the descriptor that came with a malformed one. */
+static void test_malformed_messages_leave_nothing(void **state)
+{
+	struct wire_message bad = make(WIRE_DONE), got;
+	struct socket_extra extra;
+	char longer[WIRE_SIZE + 1] = { 0 };
+	int fd = STDIN_FILENO;
+
+	(void)state;
+	send_raw(&bad, WIRE_SIZE - 1, &fd, 1);
+	assert_int_equal(receive(&got, &extra, true), -EPROTO);
+	assert_int_equal(extra.fd, -1);
+	memcpy(longer, &bad, sizeof bad);
+	send_raw(longer, sizeof longer, &fd, 1);
+	assert_int_equal(receive(&got, &extra, true), -EPROTO);
+	assert_int_equal(extra.fd, -1);
+	bad.magic = 0;
+	send_raw(&bad, sizeof bad, &fd, 1);
+	assert_int_equal(receive(&got, &extra, true), -EPROTO);
+	assert_int_equal(extra.fd, -1);
+	/* the next message is read as if nothing had been */
+	bad = make(WIRE_DONE);
+	send_raw(&bad, sizeof bad, NULL, 0);
+	assert_int_equal(receive(&got, &extra, true), 0);
+}
+
+static void test_empty_message_and_end_of_file(void **state)
+{
+	struct wire_message message = make(WIRE_DONE), got;
+	struct socket_extra extra;
+
+	(void)state;
+	send_raw("", 0, NULL, 0);
+	assert_int_equal(receive(&got, &extra, false), -ECONNRESET);
+	assert_int_equal(shutdown(pair[0], SHUT_WR), 0);
+	assert_int_equal(receive(&got, &extra, false), -ECONNRESET);
+	assert_int_equal(shutdown(pair[0], SHUT_RD), 0);
+	/* and no SIGPIPE */
+	assert_int_equal(socket_send(pair[1], &message, -1, 0), -ECONNRESET);
+}
+
+static void test_full_queue_does_not_block(void **state)
+{
+	struct wire_message message = make(WIRE_NOTICE);
+	int error = 0, sent;
+
+	(void)state;
+	for (sent = 0; sent < 1000000 && !error; sent++)
+		error = socket_send(pair[0], &message, -1, MSG_DONTWAIT);
+	assert_int_equal(error, -EAGAIN);
+	assert_true(sent > 1);
+}
+
+static void test_no_room_for_a_descriptor(void **state)
+{
+	struct wire_message message = make(WIRE_GRANT), got;
+	struct socket_extra extra;
+	struct rlimit old, none;
+
+	(void)state;
+	assert_int_equal(socket_send(pair[0], &message, STDIN_FILENO, 0), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = old;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(receive(&got, &extra, true), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(extra.fd, -EMFILE);
+	assert_memory_equal(&got, &message, sizeof got);
+}
+
+/* ---- addresses ---- */
+
+static void test_addresses(void **state)
+{
+	struct sockaddr_un sun;
+	char address[5 + sizeof sun.sun_path + 1] = "unix:";
+
+	(void)state;
+	assert_int_equal(socket_address("unix:/run/x", &sun), 0);
+	assert_string_equal(sun.sun_path, "/run/x");
+	assert_int_equal(socket_address("unix:", &sun), -EINVAL);
+	assert_int_equal(socket_address("/run/x", &sun), -EINVAL);
+	assert_int_equal(socket_address("", &sun), -EINVAL);
+	memset(address + 5, 'x', sizeof sun.sun_path - 1);
+	assert_int_equal(socket_address(address, &sun), 0);
+	address[5 + sizeof sun.sun_path - 1] = 'x';
+	assert_int_equal(socket_address(address, &sun), -EINVAL);
+}
+
+static void test_connect_says_who_is_missing(void **state)
+{
+	struct sockaddr_un sun;
+
+	(void)state;
+	assert_int_equal(socket_address("unix:/nonexistent/broker", &sun), 0);
+	assert_int_equal(socket_connect(&sun), -ENOENT);
+	assert_non_null(strstr(error_text(), "/nonexistent/broker"));
+}
+
+#define ON_PAIR(name) cmocka_unit_test_setup_teardown(name, pair_open, pair_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_type_is_accepted),
+		cmocka_unit_test(test_other_lengths_are_refused),
+		cmocka_unit_test(test_each_bit_of_magic_and_version_counts),
+		cmocka_unit_test(test_unknown_types_are_refused),
+		cmocka_unit_test(test_texts_without_end_are_refused),
+		cmocka_unit_test(test_refusal_without_errno_is_refused),
+		cmocka_unit_test(test_refuse_fills_and_cuts),
+		ON_PAIR(test_message_arrives_whole),
+		ON_PAIR(test_wanted_descriptor_comes_close_on_exec),
+		ON_PAIR(invariant_5_unwanted_descriptors_are_dropped),
+		ON_PAIR(test_sender_is_stamped),
+		ON_PAIR(test_malformed_messages_leave_nothing),
+		ON_PAIR(test_empty_message_and_end_of_file),
+		ON_PAIR(test_full_queue_does_not_block),
+		ON_PAIR(test_no_room_for_a_descriptor),
+		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_connect_says_who_is_missing),
+	};
+
+	return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
+}
