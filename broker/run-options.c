@@ -133,7 +133,7 @@ static const struct option_row rows[] = {
 	  set_device },
 	{ 0, "name", "INSTANCE", "the broker's name for broker-status (run-PID)", set_instance },
 	{ 0, "kill-on-failure", NULL, "end the other workers when one fails or is killed", set_kill },
-	{ 'q', "quiet", NULL, "print no closing account", set_quiet },
+	{ 'q', "quiet", NULL, "print neither the first line nor the closing account", set_quiet },
 	{ 'h', "help", NULL, "print this and exit", print_help },
 	{ 'V', "version", NULL, "print the version and exit", print_version },
 };

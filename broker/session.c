@@ -217,6 +217,7 @@ static void session_hang_up(struct session *session)
 {
 	session->hung_up = true;
 	session_close_socket(session);
+	waiting_forget(session->broker, session->id);
 	session_settle(session);
 }
 
@@ -258,6 +259,7 @@ void session_cut(struct session *session, const char *reason)
 		outgoing_free(session, session->out);
 	event_del(session->writing);
 	session_linger(session);
+	waiting_forget(session->broker, session->id);
 	broker_changed(session->broker);
 }
 
@@ -348,7 +350,7 @@ static bool session_read_one(struct session *session)
 		return false;
 	}
 	if (error && session->state == SESSION_GREETING) {
-		session_reject(session, error);
+		session_reject(session, -EPROTO);
 		return false;
 	}
 	if (error) {

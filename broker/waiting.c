@@ -61,18 +61,18 @@ static void acquire_drop(struct acquire_wait *wait)
 	free(wait);
 }
 
+/* Answering may cut the session off, which drops what it waits for: this one is off the list by then. */
 static void acquire_expired(evutil_socket_t fd, short what, void *argument)
 {
-	struct acquire_wait *wait = argument;
-	struct session *session = session_find(wait->broker, wait->session);
+	struct acquire_wait wait = *(struct acquire_wait *)argument;
+	struct session *session = session_find(wait.broker, wait.session);
 
 	(void)fd;
 	(void)what;
-	error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wait->acquire.name,
-		  wait->acquire.timeout_ms);
+	acquire_drop(argument);
+	error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wait.acquire.name, wait.acquire.timeout_ms);
 	if (session)
-		session_refuse(session, wait->request, -ETIMEDOUT, error_text());
-	acquire_drop(wait);
+		session_refuse(session, wait.request, -ETIMEDOUT, error_text());
 }
 
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
@@ -96,18 +96,27 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 	return 0;
 }
 
+static struct acquire_wait *acquire_for(struct broker *broker, const char *name)
+{
+	struct acquire_wait *wait;
+
+	DL_FOREACH(broker->waiting.acquires, wait)
+		if (!strcmp(wait->acquire.name, name))
+			return wait;
+	return NULL;
+}
+
 void waiting_wake_name(struct broker *broker, const char *name)
 {
-	struct acquire_wait *wait, *next;
+	struct acquire_wait *found, wait;
 	struct session *session;
 
-	DL_FOREACH_SAFE(broker->waiting.acquires, wait, next) {
-		if (strcmp(wait->acquire.name, name))
-			continue;
-		session = session_find(broker, wait->session);
+	while ((found = acquire_for(broker, name))) {
+		wait = *found;
+		acquire_drop(found);
+		session = session_find(broker, wait.session);
 		if (session)
-			request_grant(session, wait->request, &wait->acquire);
-		acquire_drop(wait);
+			request_grant(session, wait.request, &wait.acquire);
 	}
 }
 
@@ -201,16 +210,26 @@ void waiting_wake_memory(struct broker *broker, unsigned device)
 	wait->hooks->retry(wait->context);
 }
 
+static struct create_wait *create_of(struct broker *broker, uint64_t session)
+{
+	struct create_wait *wait;
+
+	for (unsigned device = 0; device < DEVICE_MAX; device++)
+		DL_FOREACH(broker->waiting.creates[device], wait)
+			if (!wait->expired && (!session || wait->session == session))
+				return wait;
+	return NULL;
+}
+
 void waiting_forget(struct broker *broker, uint64_t session)
 {
-	struct acquire_wait *acquire, *next_acquire;
-	struct create_wait *create, *next_create;
+	struct acquire_wait *acquire, *next;
+	struct create_wait *create;
 
-	DL_FOREACH_SAFE(broker->waiting.acquires, acquire, next_acquire)
+	DL_FOREACH_SAFE(broker->waiting.acquires, acquire, next)
 		if (!session || acquire->session == session)
 			acquire_drop(acquire);
-	for (unsigned device = 0; device < DEVICE_MAX; device++)
-		DL_FOREACH_SAFE(broker->waiting.creates[device], create, next_create)
-			if (!session || create->session == session)
-				create_expire(create);
+	/* an expiry may drop others: begin anew after each */
+	while ((create = create_of(broker, session)))
+		create_expire(create);
 }

@@ -12,8 +12,9 @@
  *     handler and not from a function that CUDA calls (cudaLaunchHostFunc).
  *   - It leaves the caller's current CUDA device and context as they were, and never disturbs a graph
  *     capture that another thread, or this one, has under way.
- *   - In a child that was forked after gpub_connect() it returns -ECHILD and touches nothing: connect anew.
- *   - Once the broker is gone it returns -ECONNRESET. Memory that is mapped stays readable until closed.
+ *   - In a child that was forked after gpub_connect() it returns -ECHILD and touches nothing: exec, then connect.
+ *   - Once the broker is gone it returns -ECONNRESET, but leases can still be returned. Memory that is mapped
+ *     stays readable until closed.
  *   - Sizes are bytes; times are milliseconds; a stream is a cudaStream_t passed as void *, on the host
  *     device one made by gpub_stream_create(); NULL is the legacy default stream.
  */
@@ -91,7 +92,7 @@ typedef struct gpub_info {
 	uint64_t generation; /* serial of this buffer: never reused by the broker */
 	int32_t  device;     /* CUDA ordinal in this process; -1 when this process does not see that device */
 	uint32_t mode, owner;
-	uint32_t state;      /* GPUB_LIVE, GPUB_DRAINING */
+	uint32_t state;      /* GPUB_LIVE: a buffer that is GPUB_DRAINING has no name to ask by */
 	uint32_t grants;     /* sessions that map it now */
 	uint32_t reserved;
 	uint8_t  device_uuid[16];
@@ -110,6 +111,7 @@ typedef struct gpub_info {
  *   -EPROTO        the broker speaks another version, or refused the session (its sentence is passed on)
  *   -ENOTSUP       CUDA was started before this process was forked: it cannot work here
  *   -ENODEV        the broker serves CUDA devices and this process can use none
+ *   -ETIMEDOUT     the broker did not answer within 30 seconds
  */
 int gpub_connect(gpub_client **client, const char *address);
 
@@ -147,7 +149,7 @@ int gpub_set_device(gpub_client *client, int device);
  * When the device is full: gives back what this client's own cache holds (as gpub_trim() does), then waits.
  *   -EEXIST  the name is taken     -EINVAL  size 0, unknown flags, a bad name     -ENAMETOOLONG
  *   -ENOMEM  device full (after timeout_ms)     -EDQUOT  a quota, named in the sentence     -ENODEV
- *   -ENOSPC  shared memory is full (host device)
+ *   -ENOSPC  shared memory is full (host device)     -ECONNREFUSED  the broker is stopping
  */
 int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec);
 
@@ -207,6 +209,7 @@ int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream);
  * Makes that stream wait, on the device, until the timeline is at least value. Never waits for ever on a
  * writer that is gone: when the writing session ends, however it ends, the broker releases all waits, so
  * look at gpub_timeline() after the work to learn whether the value was truly reached.
+ *   -EBUSY  the stream is being captured     -EINVAL  value above GPUB_TIMELINE_MAX, or no timeline
  */
 int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream);
 

@@ -13,7 +13,16 @@
 TEST_SECONDS = 180
 
 unit_tests = tests/unit/test-host-device tests/unit/test-status-read tests/unit/test-status-table
-test_programs =
+test_programs = \
+	tests/integration/bad-input \
+	tests/integration/capture \
+	tests/integration/death \
+	tests/integration/drain \
+	tests/integration/fork \
+	tests/integration/gone \
+	tests/integration/leases \
+	tests/integration/threads \
+	tests/integration/timelines
 test_scripts = \
 	tests/install/exports.sh \
 	tests/install/headers.sh \
@@ -21,14 +30,28 @@ test_scripts = \
 	tests/install/readme.sh \
 	tests/integration/heat.sh \
 	tests/integration/kernels.sh \
+	tests/integration/run.sh \
 	tests/integration/lifetime.sh \
 	tests/integration/status.sh \
+	tests/model/run.sh \
 	tests/gpu/heat.sh \
 	tests/gpu/kernels.sh \
 	tests/gpu/lifetime.sh
 test_tools = tests/integration/kernels tests/integration/status-client
 tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
+
+# Programs that drive brokers and clients of their own.
+harness = tests/integration/harness.c tests/integration/harness.h
+tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(harness)
+tests_integration_capture_SOURCES = tests/integration/capture.c $(harness)
+tests_integration_death_SOURCES = tests/integration/death.c $(harness)
+tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
+tests_integration_fork_SOURCES = tests/integration/fork.c $(harness)
+tests_integration_gone_SOURCES = tests/integration/gone.c $(harness)
+tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
+tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
+tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
 
 # Tests of the cuda device. Each has two lines more: in a build without CUDA it is there too, and says that it skips.
 gpu_tests = tests/gpu/test-driver-facts
@@ -40,6 +63,7 @@ else
 tests_gpu_test_driver_facts_SOURCES = tests/gpu/without-cuda.c
 endif
 EXTRA_DIST += tests/gpu/facts.cu
+EXTRA_DIST += tests/model/lease.pml tests/model/README.md
 
 LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)
 
@@ -68,6 +92,7 @@ AM_TESTS_ENVIRONMENT = \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	GPUBROKER_MODULE_PATH='$(abs_top_builddir)/kernels'; export GPUBROKER_MODULE_PATH; \
+	GPUB_HOST_STRICT=1; export GPUB_HOST_STRICT; \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	CC='$(CC)'; CXX='$(CXX)'; NM='$(NM)'; export CC CXX NM; \
 	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; export CUDA_CPPFLAGS; \

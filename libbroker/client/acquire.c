@@ -52,33 +52,34 @@ static int refuse_late(const struct wanted *wanted)
 	return error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wanted->name, wanted->timeout_ms);
 }
 
-/* Sends for the record and waits for the answer. The lock is given up meanwhile. */
+static void request_fill(struct wire_message *message, const struct record *record, const struct wanted *wanted)
+{
+	wire_init(message, WIRE_ACQUIRE, record->request);
+	memcpy(message->acquire.name, wanted->key.word, wanted->key.words * 8);
+	message->acquire.rights = wanted->rights;
+	message->acquire.device = wanted->key.index;
+	message->acquire.timeout_ms = remaining_ms(wanted);
+}
+
+/*
+ * Sends for the record and waits for the answer; the lock is given up meanwhile. A send that fails needs no
+ * mention: the service thread is about to release the record then.
+ */
 static int request(struct gpub_client *client, struct record *record, const struct wanted *wanted)
 {
 	struct wire_message message;
+	struct waiter waiter;
 	int error;
 
 	record->request = ++client->next_number;
-	wire_init(&message, WIRE_ACQUIRE, record->request);
-	memcpy(message.acquire.name, wanted->key.word, wanted->key.words * 8);
-	message.acquire.rights = wanted->rights;
-	message.acquire.device = wanted->key.index;
-	message.acquire.timeout_ms = remaining_ms(wanted);
+	request_fill(&message, record, wanted);
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_REQUESTED));
+	record_wait_begin(record, &waiter);
 	pthread_mutex_unlock(&client->lock);
-	error = call_send(client, &message);
+	call_send(client, &message);
 	pthread_mutex_lock(&client->lock);
-	/* when the broker is gone, the service thread is about to release the record */
-	(void)error;
-	while (record->request == message.request &&
-	       RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED) {
-		error = record_wait(client, record, wanted->timeout_ms < 0 ? NULL : &wanted->last);
-		if (error == -ETIMEDOUT && record->request == message.request)
-			return refuse_late(wanted);
-		if (error)
-			return error;
-	}
-	return 0;
+	error = record_wait(client, record, &waiter, wanted->timeout_ms < 0 ? NULL : &wanted->last);
+	return error == -ETIMEDOUT ? refuse_late(wanted) : error;
 }
 
 /* Another thread's request for a name that may not exist: whoever must not wait asks on its own. */
@@ -93,22 +94,47 @@ static int name_exists(struct gpub_client *client, const struct wanted *wanted)
 	return error;
 }
 
+/* Until when another thread's answer is waited for; NULL: for ever. */
+static const struct timespec *join_deadline(const struct wanted *wanted)
+{
+	if (wanted->timeout_ms < 0)
+		return NULL;
+	return wanted->timeout_ms ? &wanted->deadline : &wanted->last;
+}
+
+static bool is_past(const struct timespec *deadline)
+{
+	struct timespec now = client_deadline(0);
+
+	return deadline && (now.tv_sec > deadline->tv_sec ||
+			    (now.tv_sec == deadline->tv_sec && now.tv_nsec >= deadline->tv_nsec));
+}
+
 /* Whatever it was refused, that was the other's request: then this thread asks itself. */
 static int join(struct gpub_client *client, struct record *record, const struct wanted *wanted)
 {
+	uint64_t number = record->request;
+	struct waiter waiter;
 	int error = wanted->timeout_ms ? 0 : name_exists(client, wanted);
 
 	if (error)
 		return error;
-	if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_REQUESTED)
+	if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_REQUESTED || record->request != number)
 		return 0;
-	error = record_wait(client, record,
-			    wanted->timeout_ms < 0 ? NULL :
-			    wanted->timeout_ms     ? &wanted->deadline :
-						     &wanted->last);
+	record_wait_begin(record, &waiter);
+	error = record_wait(client, record, &waiter, join_deadline(wanted));
 	if (error == -ECONNRESET)
 		return error;
-	return error == -ETIMEDOUT && remaining_ms(wanted) <= 1 ? refuse_late(wanted) : 0;
+	return error == -ETIMEDOUT && is_past(join_deadline(wanted)) ? refuse_late(wanted) : 0;
+}
+
+/* Soon gone, or open again: a close does not wait for leases, only for the device. */
+static int wait_closing(struct gpub_client *client, struct record *record)
+{
+	struct waiter waiter;
+
+	record_wait_begin(record, &waiter);
+	return record_wait(client, record, &waiter, NULL);
 }
 
 /* Done: 0 and the lease. -EAGAIN: look again. */
@@ -154,8 +180,8 @@ static int step(struct gpub_client *client, const struct wanted *wanted, gpub_le
 	case RECORD_REQUESTED:
 		error = join(client, record, wanted);
 		return error ? error : -EAGAIN;
-	default: /* being closed: soon gone, or open again */
-		error = record_wait(client, record, NULL);
+	default:
+		error = wait_closing(client, record);
 		return error ? error : -EAGAIN;
 	}
 }

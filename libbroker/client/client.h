@@ -6,7 +6,7 @@
  *                      socket -> service.c (one thread, the only reader) -> record.c -> waiting callers
  *
  * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock
- * is never held across a device call or a send.
+ * is never held across a send, nor across a device call but the registering of memory.
  */
 #ifndef GPUB_CLIENT_H
 #define GPUB_CLIENT_H
@@ -57,6 +57,7 @@ struct gpub_client {
 	pthread_mutex_t      lock;
 	pthread_cond_t       changed; /* a record or a call changed state */
 	pthread_t            service;
+	int                  wake; /* eventfd: the service thread shall look at what it closes */
 	bool                 leaving; /* disconnect is under way: grants that still come are given back */
 	uint64_t             next_number;
 	struct call         *calls;
@@ -141,7 +142,7 @@ void stream_use(const struct device *device);
 struct gpub_client *client_alloc(void);
 void client_recycle(struct gpub_client *client);
 /* From now on a forked child lets go of this client. */
-int fork_guard(struct gpub_client *client);
+void fork_guard(struct gpub_client *client);
 void fork_unguard(struct gpub_client *client);
 
 #endif

@@ -17,32 +17,35 @@
 #define LAND_POLL_US 50
 
 /* CLOSING was seen by nobody as the end: acquires that waited go on as before. */
-static int close_revert(struct gpub_client *client, struct record *record, uint64_t mapping)
+static void close_revert(struct gpub_client *client, struct record *record, uint64_t mapping)
 {
 	atomic_store(&record->mapping, mapping);
 	pthread_cond_broadcast(&client->changed);
-	return -EBUSY;
 }
 
-/* Until every return in stream order has landed. -EBUSY: a lease holds it. Locked; given up meanwhile. */
-static int wait_idle(struct gpub_client *client, struct record *record, bool wait)
+/* OPEN to CLOSING, unless a slot is busy; *held: with a lease, not with a return that is yet to land. */
+static bool close_begin(struct gpub_client *client, struct record *record, uint64_t mapping, bool *held)
 {
-	bool held;
+	atomic_store(&record->mapping, RECORD_MAPPING(RECORD_GRANT(mapping), RECORD_CLOSING));
+	/* an acquirer stores its hold, then looks for CLOSING; we the other way round: one of us sees */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (record_idle(record, held))
+		return true;
+	close_revert(client, record, mapping);
+	return false;
+}
+
+/* A moment for the device. A device that has failed will never write the word that is waited for. */
+static int close_pause(struct gpub_client *client, int ordinal, unsigned looks)
+{
 	int error = 0;
 
-	for (unsigned looks = 1; !record_idle(record, &held); looks++) {
-		if (held || !wait)
-			return -EBUSY;
-		pthread_mutex_unlock(&client->lock);
-		usleep(LAND_POLL_US);
-		/* a device that has failed will never write the word */
-		if (looks % 256 == 0)
-			error = client->device->check(record->ordinal);
-		pthread_mutex_lock(&client->lock);
-		if (error)
-			return error;
-	}
-	return 0;
+	pthread_mutex_unlock(&client->lock);
+	usleep(LAND_POLL_US);
+	if (looks % 256 == 255)
+		error = client->device->check(ordinal);
+	pthread_mutex_lock(&client->lock);
+	return error;
 }
 
 static void send_closed(struct gpub_client *client, uint64_t grant)
@@ -54,26 +57,35 @@ static void send_closed(struct gpub_client *client, uint64_t grant)
 	call_send(client, &message); /* a broker that is gone needs no telling */
 }
 
+/* Waiting is done in OPEN, so that nobody's acquire has to wait for the device with us. */
+static int close_wait(struct gpub_client *client, struct record *record, uint64_t mapping, bool wait)
+{
+	bool held;
+	int error = 0;
+
+	for (unsigned looks = 0; !error; looks++) {
+		if (atomic_load(&record->mapping) != mapping)
+			return -EBUSY; /* another thread closes it */
+		if (close_begin(client, record, mapping, &held))
+			return 0;
+		if (held || !wait)
+			return -EBUSY;
+		error = close_pause(client, record->ordinal, looks);
+	}
+	return error;
+}
+
 int record_close(struct gpub_client *client, struct record *record, bool wait)
 {
 	uint64_t mapping = atomic_load(&record->mapping);
-	uint64_t grant = RECORD_GRANT(mapping);
-	int error;
+	int error = RECORD_STATE(mapping) == RECORD_OPEN ? close_wait(client, record, mapping, wait) : -EBUSY;
 
-	if (RECORD_STATE(mapping) != RECORD_OPEN)
-		return -EBUSY;
-	atomic_store(&record->mapping, RECORD_MAPPING(grant, RECORD_CLOSING));
-	/* an acquirer stores its hold, then looks for CLOSING; we the other way round: one of us sees */
-	atomic_thread_fence(memory_order_seq_cst);
-	error = wait_idle(client, record, wait);
-	if (error) {
-		close_revert(client, record, mapping);
+	if (error)
 		return error;
-	}
 	pthread_mutex_unlock(&client->lock);
 	error = client->device->close(record->ordinal, record->base);
 	if (!error)
-		send_closed(client, grant);
+		send_closed(client, RECORD_GRANT(mapping));
 	pthread_mutex_lock(&client->lock);
 	if (error)
 		record_strand(client, record, error, error_text());
@@ -125,11 +137,29 @@ static bool client_inherited(const struct gpub_client *client)
 	return atomic_load(&client->guard->state) == CLIENT_FORKED;
 }
 
-/* Whoever connects next has the same structure, and perhaps another broker (invariant 8). */
-static void outdate_all(struct gpub_client *client)
+/*
+ * Whoever connects next has the same structure, and perhaps another broker (invariant 8): nothing of this
+ * connection may be found again. What could not be closed stays mapped, and granted until this process ends.
+ */
+static void forget_all(struct gpub_client *client)
 {
-	for (struct record *record = client->records.all; record; record = record->next)
+	struct record *record;
+	uint64_t mapping;
+
+	pthread_mutex_lock(&client->lock);
+	for (record = client->records.all; record; record = record->next) {
+		mapping = atomic_load(&record->mapping);
 		record_outdate(record);
+		if (RECORD_STATE(mapping) == RECORD_REQUESTED) {
+			record_release(client, record, -ESTALE, "the client was disconnected");
+		} else if (RECORD_STATE(mapping) != RECORD_NONE) {
+			/* without its grant: numbers of grants begin anew with another broker */
+			atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));
+			record_strand(client, record, -ESTALE, "the client was disconnected");
+		}
+	}
+	timeline_maps_forget(client);
+	pthread_mutex_unlock(&client->lock);
 }
 
 static void say_leave(struct gpub_client *client)
@@ -152,10 +182,10 @@ void gpub_disconnect(gpub_client *client)
 	atomic_store(&client->guard->state, CLIENT_ENDED);
 	fork_unguard(client);
 	close(client->sock);
+	close(client->wake);
 	sodium_free(client->key);
 	client->key = NULL;
 	board_unmap(&client->board);
-	timeline_maps_forget(client);
-	outdate_all(client);
+	forget_all(client);
 	client_recycle(client);
 }

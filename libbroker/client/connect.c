@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -221,9 +222,12 @@ static int client_begin(struct gpub_client *client, const char *address)
 		error = device_begin(client);
 	if (error)
 		goto close_socket;
-	error = fork_guard(client);
-	if (error)
+	client->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (client->wake < 0) {
+		error = error_set(-errno, "no descriptor is left in this process: close some, or raise ulimit -n");
 		goto close_socket;
+	}
+	fork_guard(client);
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	error = service_start(client);
 	if (error)
@@ -231,7 +235,9 @@ static int client_begin(struct gpub_client *client, const char *address)
 	stream_use(client->device);
 	return 0;
 unguard:
+	atomic_store(&client->guard->state, CLIENT_ENDED);
 	fork_unguard(client);
+	close(client->wake);
 close_socket:
 	board_unmap(&client->board);
 	close(client->sock);
@@ -261,15 +267,20 @@ int gpub_connect(gpub_client **result, const char *address)
 	return 0;
 }
 
+/* The service thread looks at once at what was unlinked before. */
 int gpub_set_flags(gpub_client *client, unsigned flags)
 {
+	uint64_t one = 1;
 	int error = client_check(client);
 
 	if (!error && flags & ~GPUB_BACKGROUND_CLOSE)
 		error = error_set(-EINVAL, "unknown flags: GPUB_BACKGROUND_CLOSE is the only one");
-	if (!error)
-		atomic_store(&client->flags, flags);
-	return error;
+	if (error)
+		return error;
+	atomic_store(&client->flags, flags);
+	if (write(client->wake, &one, sizeof one) < 0)
+		return error_set(-errno, "the library's thread cannot be woken: %m");
+	return 0;
 }
 
 int gpub_device_count(gpub_client *client, int *count)

@@ -20,6 +20,7 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *open_clients, *recycled;
 static _Atomic(struct client_guard *) last_guard; /* of the client that was opened last, in this process or its parent */
+static const struct device *last_device; /* what this process, or its parent, has used */
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 
 int client_check_slow(const struct gpub_client *client)
@@ -125,14 +126,19 @@ static void after_fork_parent(void)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* The GPU's descriptors first, then the socket: when the broker sees the hang-up, the rest is gone. */
+/*
+ * The GPU's descriptors first, then the socket: when the broker sees the hang-up, the rest is gone. Also after
+ * a disconnect, for a mapping that failed to close is still granted.
+ */
 static void after_fork_child(void)
 {
 	struct gpub_client *client;
 
+	if (last_device)
+		last_device->child_after_fork();
 	for (client = open_clients; client; client = client->next) {
-		client->device->child_after_fork();
 		close(client->sock);
+		close(client->wake);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
 	}
 	open_clients = recycled = NULL; /* theirs are the parent's; leases to them find a wiped guard */
@@ -144,15 +150,15 @@ static void handlers_install(void)
 	pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
-int fork_guard(struct gpub_client *client)
+void fork_guard(struct gpub_client *client)
 {
 	pthread_once(&handlers_once, handlers_install);
 	pthread_mutex_lock(&list_lock);
 	client->next = open_clients;
 	open_clients = client;
 	atomic_store(&last_guard, client->guard);
+	last_device = client->device;
 	pthread_mutex_unlock(&list_lock);
-	return 0;
 }
 
 void fork_unguard(struct gpub_client *client)

@@ -116,7 +116,7 @@ int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int tim
 /* Of the buffer that this token was for, not of one that the record stands for by now. */
 static bool token_current(const struct slot *slot, uint64_t token)
 {
-	return token_sequence(token) > atomic_load(&slot->base);
+	return slot_later(token_sequence(token), atomic_load(&slot->base));
 }
 
 /* Its mapping was closed meanwhile, or all slots are busy: by name, if it still is the same buffer. */

@@ -42,18 +42,21 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 {
 	struct record *record = record_take(&client->records);
 
-	if (!record || table_add(&client->table, record, name, index)) {
-		if (record) {
-			record->next_free = client->records.free;
-			client->records.free = record;
-		}
-		error_set(-ENOMEM, "out of memory for another buffer");
-		return NULL;
-	}
+	if (!record)
+		goto no_memory;
+	/* before anybody can find it: what is held from then on is of the new buffer */
 	record_outdate(record);
+	if (table_add(&client->table, record, name, index))
+		goto give_back;
 	record->attached = true;
 	record->noticed = false;
 	return record;
+give_back:
+	record->next_free = client->records.free;
+	client->records.free = record;
+no_memory:
+	error_set(-ENOMEM, "out of memory for another buffer");
+	return NULL;
 }
 
 void record_detach(struct gpub_client *client, struct record *record)
@@ -89,6 +92,7 @@ void record_release(struct gpub_client *client, struct record *record, int error
 void record_strand(struct gpub_client *client, struct record *record, int error, const char *text)
 {
 	record_detach(client, record);
+	record->noticed = false;
 	waiters_tell(record, error, text);
 	pthread_cond_broadcast(&client->changed);
 }
@@ -104,38 +108,41 @@ static void waiter_remove(struct record *record, struct waiter *waiter)
 		}
 }
 
-static bool waits_still(const struct record *record, const struct waiter *waiter, uint64_t mapping)
+void record_wait_begin(struct record *record, struct waiter *waiter)
 {
-	return !waiter->done && atomic_load(&record->mapping) == mapping;
+	waiter->done = false;
+	waiter->error = 0;
+	waiter->mapping = atomic_load(&record->mapping);
+	waiter->next = record->waiters;
+	record->waiters = waiter;
 }
 
-/* The waiter lies on this stack and is off the list before the function returns. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpragmas"
-#pragma GCC diagnostic ignored "-Wdangling-pointer"
-int record_wait(struct gpub_client *client, struct record *record, const struct timespec *deadline)
+static bool waits_still(const struct record *record, const struct waiter *waiter)
 {
-	uint64_t mapping = atomic_load(&record->mapping);
-	struct waiter waiter = { .next = record->waiters };
+	return !waiter->done && atomic_load(&record->mapping) == waiter->mapping;
+}
+
+int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
+		const struct timespec *deadline)
+{
 	int late = 0;
 
-	record->waiters = &waiter;
-	while (!late && waits_still(record, &waiter, mapping))
+	while (!late && waits_still(record, waiter))
 		late = deadline ? pthread_cond_timedwait(&client->changed, &client->lock, deadline) :
 				  pthread_cond_wait(&client->changed, &client->lock);
-	if (waiter.done)
-		return waiter.error ? error_set(waiter.error, "%s", waiter.text) : 0;
-	waiter_remove(record, &waiter);
+	if (waiter->done)
+		return waiter->error ? error_set(waiter->error, "%s", waiter->text) : 0;
+	waiter_remove(record, waiter);
 	return late ? -ETIMEDOUT : 0;
 }
-#pragma GCC diagnostic pop
 
 struct record *record_of_grant(struct gpub_client *client, uint64_t grant)
 {
 	struct record *record;
 
+	/* also while it is being closed: the closer may find it held after all, and go back to OPEN */
 	for (record = client->records.all; record; record = record->next)
-		if (atomic_load(&record->mapping) == RECORD_MAPPING(grant, RECORD_OPEN))
+		if (grant && RECORD_GRANT(atomic_load(&record->mapping)) == grant)
 			return record;
 	return NULL;
 }
@@ -186,7 +193,7 @@ static bool record_live(const struct record *record)
 
 int record_hold_in(struct record *record, struct slot *slot, uint32_t index, uint64_t hold, uint64_t *token)
 {
-	uint64_t sequence = SLOT_SEQUENCE(hold) + 1;
+	uint64_t sequence = slot_next(SLOT_SEQUENCE(hold));
 
 	if (!atomic_compare_exchange_strong(&slot->hold, &hold, SLOT_HOLD(sequence, SLOT_HELD)))
 		return -EAGAIN;

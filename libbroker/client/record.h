@@ -67,7 +67,8 @@ struct record {
 
 /* A caller that waits for a record. Lies on that caller's stack. */
 struct waiter {
-	int            error; /* set when the record was released: why, and done */
+	uint64_t       mapping; /* what it waits to change from */
+	int            error;   /* set when the record was released: why, and done */
 	bool           done;
 	char           text[ERROR_TEXT_MAX];
 	struct waiter *next;
@@ -92,11 +93,15 @@ void record_detach(struct gpub_client *client, struct record *record);
  */
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text);
 
+/* Lists a waiter for the record to leave its present state. The lock may then be given up. Locked. */
+void record_wait_begin(struct record *record, struct waiter *waiter);
+
 /*
- * Waits until the record leaves its state, at most to the deadline (NULL: for ever). -ETIMEDOUT, the error it
- * was released with, or 0: look again. Locked; gives the lock up meanwhile.
+ * Waits for that, at most to the deadline (NULL: for ever); the waiter is off the list then. -ETIMEDOUT, the
+ * error that the record was released with, or 0: look again. Locked; gives the lock up meanwhile.
  */
-int record_wait(struct gpub_client *client, struct record *record, const struct timespec *deadline);
+int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
+		const struct timespec *deadline);
 
 /*
  * Its mapping failed to close: out of the table, CLOSING for ever, and its grant with it. Who waits is told.

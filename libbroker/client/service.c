@@ -110,17 +110,54 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 	return error;
 }
 
+/* A mapping that fails to close keeps its grant. */
+static void grant_give_back(struct gpub_client *client, uint64_t grant, int ordinal, void *base)
+{
+	if (!client->device->close(ordinal, base))
+		send_closed(client, grant);
+}
+
+/* The record that waits for it; NULL when disconnect is under way and nothing is opened any more. */
+static struct record *grant_record(struct gpub_client *client, uint64_t request)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	record = client->leaving ? NULL : record_of_request(client, request);
+	pthread_mutex_unlock(&client->lock);
+	return record;
+}
+
+/* False: disconnect came between and has looked through the records already. */
+static bool grant_settle(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+			 void *base, struct timeline_map *timeline)
+{
+	bool leaving;
+
+	pthread_mutex_lock(&client->lock);
+	leaving = client->leaving;
+	if (!leaving)
+		record_open(client, record, grant, base, timeline);
+	pthread_mutex_unlock(&client->lock);
+	return !leaving;
+}
+
+static void grant_refuse(struct gpub_client *client, uint64_t grant, struct record *record, int error)
+{
+	send_closed(client, grant);
+	pthread_mutex_lock(&client->lock);
+	record_release(client, record, error, error_text());
+	pthread_mutex_unlock(&client->lock);
+}
+
 static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
 {
 	const struct wire_grant *grant = &message->grant;
+	struct record *record = grant_record(client, message->request);
 	struct timeline_map *timeline = NULL;
-	struct record *record;
 	void *base;
 	int error;
 
-	pthread_mutex_lock(&client->lock);
-	record = client->leaving ? NULL : record_of_request(client, message->request);
-	pthread_mutex_unlock(&client->lock);
 	if (!record) {
 		send_closed(client, grant->grant);
 		return;
@@ -131,13 +168,9 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 	if (!error)
 		error = grant_open(client, grant, record->ordinal, &base);
 	if (error)
-		send_closed(client, grant->grant);
-	pthread_mutex_lock(&client->lock);
-	if (error)
-		record_release(client, record, error, error_text());
-	else
-		record_open(client, record, grant, base, timeline);
-	pthread_mutex_unlock(&client->lock);
+		grant_refuse(client, grant->grant, record, error);
+	else if (!grant_settle(client, grant, record, base, timeline))
+		grant_give_back(client, grant->grant, record->ordinal, base);
 }
 
 /* ---- notices, replies ---- */
@@ -228,8 +261,9 @@ static bool close_noticed(struct gpub_client *client)
 	if (!(atomic_load_explicit(&client->flags, memory_order_relaxed) & GPUB_BACKGROUND_CLOSE))
 		return false;
 	pthread_mutex_lock(&client->lock);
+	/* one that another thread is closing may be open again when that finds it held */
 	for (record = client->records.all; record; record = record->next)
-		if (record->noticed && RECORD_STATE(atomic_load(&record->mapping)) == RECORD_OPEN)
+		if (record->noticed && RECORD_STATE(atomic_load(&record->mapping)) != RECORD_NONE)
 			again |= record_close(client, record, false) == -EBUSY;
 	pthread_mutex_unlock(&client->lock);
 	return again;
@@ -237,11 +271,14 @@ static bool close_noticed(struct gpub_client *client)
 
 static void wait_for_message(struct gpub_client *client)
 {
-	struct pollfd p = { .fd = client->sock, .events = POLLIN };
+	struct pollfd p[] = { { .fd = client->sock, .events = POLLIN }, { .fd = client->wake, .events = POLLIN } };
+	uint64_t count;
 
-	while (close_noticed(client))
-		if (poll(&p, 1, BACKGROUND_MS) > 0)
+	do {
+		poll(p, 2, close_noticed(client) ? BACKGROUND_MS : -1);
+		if (p[1].revents && read(client->wake, &count, sizeof count) < 0)
 			return;
+	} while (!p[0].revents);
 }
 
 static void *service_main(void *argument)

@@ -4,8 +4,7 @@
  *
  * A slot is two words: hold, written by the threads of this process, and word, written by the GPU when a
  * return in stream order got there (memory that the device may write, MAP_SHARED so that a fork cannot move
- * it, MADV_DONTFORK). hold = sequence << 2 | state; the sequence grows with every take and is never
- * reused, so that a stale lease and a late GPU write are both told by comparing it. Slots belong to one
+ * it, MADV_DONTFORK). hold = sequence << 2 | state; the sequence changes with every take, so that a stale lease and a late GPU write are both told by comparing it. Slots belong to one
  * record for ever and are never freed, so a stale token leads to valid memory.
  * The rules are those of design.md, "The protocol", checked in tests/model.
  */
@@ -51,6 +50,19 @@ static inline uint32_t token_index(uint64_t token)
 static inline uint64_t token_sequence(uint64_t token)
 {
 	return token & ((1ull << SLOT_SEQUENCE_BITS) - 1);
+}
+
+/* They wrap after 2^44 takes of one slot, days of nothing else, and leave out 0. */
+static inline uint64_t slot_next(uint64_t sequence)
+{
+	sequence = (sequence + 1) & ((1ull << SLOT_SEQUENCE_BITS) - 1);
+	return sequence ? sequence : 1;
+}
+
+/* Is a later than b, where they may have wrapped between? */
+static inline bool slot_later(uint64_t a, uint64_t b)
+{
+	return (int64_t)((a - b) << SLOT_INDEX_BITS) > 0;
 }
 
 /* No lease has it, or the GPU has landed the return that it waits for. */

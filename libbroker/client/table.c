@@ -117,24 +117,44 @@ static void array_put(struct table_array *array, struct record *record)
 	atomic_store_explicit(&array->entry[at], record, memory_order_release);
 }
 
-/* A new array without tombstones, larger when it is the entries that fill it. */
-static int table_rebuild(struct table *table)
+static void array_copy_live(struct table_array *array, struct table_array *from)
 {
-	struct table_array *old = atomic_load_explicit(&table->array, memory_order_relaxed);
-	struct table_array *array = array_new(table->live * 2 >= old->size ? old->size * 2 : old->size, old);
 	struct record *record;
 
-	if (!array)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < old->size; i++) {
-		record = atomic_load_explicit(&old->entry[i], memory_order_relaxed);
+	for (uint32_t i = 0; i < from->size; i++) {
+		record = atomic_load_explicit(&from->entry[i], memory_order_relaxed);
 		if (record && record != TOMBSTONE)
 			array_put(array, record);
 	}
+}
+
+/* In place: a reader that is in it finds a changed version, and names that come and go cost no memory. */
+static void array_overwrite(struct table_array *array, struct table_array *from)
+{
+	for (uint32_t i = 0; i < array->size; i++)
+		atomic_store_explicit(&array->entry[i], atomic_load_explicit(&from->entry[i], memory_order_relaxed),
+				      memory_order_release);
+}
+
+/* Rids it of its tombstones, in a larger array when it is the entries that fill it. */
+static int table_rebuild(struct table *table)
+{
+	struct table_array *old = atomic_load_explicit(&table->array, memory_order_relaxed);
+	bool grow = table->live * 2 >= old->size;
+	struct table_array *array = array_new(grow ? old->size * 2 : old->size, grow ? old : NULL);
+
+	if (!array)
+		return -ENOMEM;
+	array_copy_live(array, old);
 	change_begin(table);
-	atomic_store_explicit(&table->array, array, memory_order_release);
+	if (grow)
+		atomic_store_explicit(&table->array, array, memory_order_release);
+	else
+		array_overwrite(old, array);
 	table->used = table->live;
 	change_end(table);
+	if (!grow)
+		free(array);
 	return 0;
 }
 

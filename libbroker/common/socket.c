@@ -136,14 +136,15 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 	struct iovec  io = { .iov_base = message, .iov_len = WIRE_SIZE };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
 	ssize_t       got;
-	int           error;
+	int           error, resets = 0;
 
 	/* room for what is expected alone: the kernel then discards most of what was sent all the same */
 	msg.msg_controllen = want_fd ? CMSG_SPACE(sizeof(int)) : CMSG_SPACE(sizeof(struct ucred));
 	*extra = (struct socket_extra){ .fd = -1 };
+	/* a peer that closed with messages unread resets the connection, once; what it sent before is still here */
 	do
 		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-	while (got < 0 && errno == EINTR);
+	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return -EAGAIN;
 	if (got <= 0)

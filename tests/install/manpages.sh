@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # manpages.sh - the man pages and the programs tell the same: each command's options, each function of the library with
-# its prototype, a page to find each function by; and mandoc has nothing to warn of.
+# its prototype, each counter; a page to find each function by; and mandoc has nothing to warn of.
 set -u
 
 man=${top_srcdir:?}/man
@@ -80,17 +80,27 @@ misled() {
 	done
 }
 
-echo "1..6"
+# "refused_exists creates of a taken name (EEXIST)": of the table of counters, and of the page's list.
+table_counters() {
+	sed -n 's/^\tX(\([a-z_]*\), "\(.*\)").*/\1 \2/p' "$top_srcdir/broker/counters.h"
+}
+page_counters() {
+	sed -n '/^\.It Cm counters/,/^\.Sh/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z]*_/{s/^\.It Cm //;N;s/\n/ /;p}'
+}
+
+echo "1..7"
 for command in broker-run broker-status; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
 done
+[ -n "$(table_counters)" ] || echo "Bail out! the table of counters shows none"
 [ -n "$(exported)" ] || echo "Bail out! the version script shows no function"
 check "each function's prototype is the header's" "$(diff <(header_prototypes) <(page_prototypes))"
+check "the counters are the table's" "$(diff <(table_counters) <(page_counters))"
 check "each function has a page" "$(pageless)"
 check "each alias leads to its page" "$(misled)"
 if command -v mandoc >/dev/null; then
 	check "mandoc warns of nothing" "$(mandoc -T lint -W warning "$man"/*.[1-9] 2>&1)"
 else
-	echo "ok 6 - mandoc warns of nothing # SKIP no mandoc"
+	echo "ok 7 - mandoc warns of nothing # SKIP no mandoc"
 fi

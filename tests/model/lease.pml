@@ -467,7 +467,7 @@ over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0 }
 #endif
 
 #ifdef F_REORD_S
-#define CLOSE_BEGIN(R) if :: ALLIDLE(R) -> lock[c]=1 :: else -> R++; goto next fi
+#define CLOSE_BEGIN(R) if :: ALLIDLE(R) -> lock[c]=1 :: else -> goto next fi
 #else
 #define CLOSE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING
 #endif

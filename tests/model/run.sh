@@ -76,9 +76,8 @@ named='serial[R]>floor'                     # an acquire finds another buffer, o
 renewed='(serial[R]==lserial)'              # a renew finds another buffer
 taken='hold[((R*1)+k)]=='                   # a lease lost its hold
 
-echo 1..31
+echo 1..30
 right '-DNG=1 -DITERS=2'
-right '-DNG=1 -DITERS=2 -DCOPIES'
 right '-DNG=1 -DITERS=2 -DCRASH=1 -DNORENEW'
 right '-DNG=1 -DITERS=2 -DTIMEOUTS -DFAILOPEN=1 -DMG=8'
 right '-DNG=1 -DITERS=1 -DCLOSEFAIL=1 -DCRASH=1 -DNR=4'
@@ -94,9 +93,9 @@ wrong '-DF_NOCAT -DNG=1' "$named"
 wrong '-DF_REUSE -DNG=1' "$touched"
 wrong '-DF_BOOL -DNG=1' "$touched"
 wrong '-DF_REORD_A -DNG=1' "$touched"
-wrong '-DF_REORD_S -DNG=1' "$drained"
+wrong '-DF_REORD_S -DNG=1' "$touched"
 wrong '-DF_NOVERSION -DNN=2 -DNG=2 -DNAPP=2 -DITERS=1 -DITERS2=2 -DNORENEW -DNOUNORD -DNR=3' "$named"
-wrong '-DF_NOBASE -DNG=2 -DITERS=3 -DNOUNORD' "$renewed"
+wrong '-DF_NOBASE -DNG=2 -DITERS=3 -DTRIMS=0 -DBG -DNOLEAVE -DNOUNORD' "$renewed"
 wrong '-DF_NOSEQ -DCOPIES -DNG=1 -DNAPP=2' "$taken"
 wrong '-DF_NOSYNC -DNG=1 -DITERS=1' "$touched"
 wrong '-DF_REVERTLATE -DNG=1' "$touched"

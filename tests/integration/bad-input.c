@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bad-input.c - null and absurd arguments to every public function, and bad circumstances: each a negative errno and one
+ * sentence, outputs untouched, nothing leaked, and the broker goes on.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "common/wire.h"
+#include "harness.h"
+
+static struct broker_process broker;
+static struct puppet a;
+
+/* ---- checks inside a client: the first that fails is named in the answer ---- */
+
+static int bad_line;
+
+/* The call must give that errno, and a sentence: it begins somewhere, says enough, and is one line. */
+static void refuse_at(int line, int got, int wanted)
+{
+	const char *text = gpub_strerror_last();
+
+	if (!bad_line && (got != wanted || strlen(text) < 15 || strchr(text, '\n'))) {
+		bad_line = line;
+		fprintf(stderr, "# line %d: %d, not %d: %s\n", line, got, wanted, text);
+	}
+}
+
+#define REFUSE(call, error) refuse_at(__LINE__, (call), (error))
+#define ALSO(condition)     refuse_at(__LINE__, (condition) ? -1 : -2, -1)
+
+static int verdict(void)
+{
+	int line = bad_line;
+
+	bad_line = 0;
+	return line;
+}
+
+static const char long_name[] = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567"
+				"89012345"; /* 96 */
+
+/* ---- names ---- */
+
+static int names(const struct order *order)
+{
+	static const char *const bad[] = { "", "/x", "a b", "a\nb", "caf\xc3\xa9", "x%n", "a:b", "a*" };
+	gpub_info info = { .struct_size = sizeof info, .size = 77 };
+	gpub_spec spec = GPUB_SPEC_INIT;
+	gpub_lease l = { .token = 77 };
+
+	(void)order;
+	spec.size = 4096;
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		REFUSE(gpub_create(client, bad[i], &spec), -EINVAL);
+		REFUSE(gpub_unlink(client, bad[i]), -EINVAL);
+		REFUSE(gpub_stat(client, bad[i], &info), -EINVAL);
+		REFUSE(gpub_acquire(client, bad[i], GPUB_READ, 0, &l), -EINVAL);
+	}
+	REFUSE(gpub_create(client, long_name, &spec), -ENAMETOOLONG);
+	REFUSE(gpub_unlink(client, long_name), -ENAMETOOLONG);
+	REFUSE(gpub_stat(client, long_name, &info), -ENAMETOOLONG);
+	REFUSE(gpub_acquire(client, long_name, GPUB_READ, 0, &l), -ENAMETOOLONG);
+	REFUSE(gpub_create(client, NULL, &spec), -EINVAL);
+	REFUSE(gpub_unlink(client, NULL), -EINVAL);
+	REFUSE(gpub_stat(client, NULL, &info), -EINVAL);
+	REFUSE(gpub_acquire(client, NULL, GPUB_READ, 0, &l), -EINVAL);
+	REFUSE(gpub_unlink(client, "nobody"), -ENOENT);
+	REFUSE(gpub_stat(client, "nobody", &info), -ENOENT);
+	REFUSE(gpub_acquire(client, "nobody", GPUB_READ, 0, &l), -ENOENT);
+	REFUSE(gpub_acquire(client, "nobody", GPUB_READ, 20, &l), -ETIMEDOUT);
+	ALSO(l.token == 77 && !l.client && info.size == 77);
+	return verdict();
+}
+
+/* The longest name that there may be goes everywhere. */
+static int longest_name(const struct order *order)
+{
+	gpub_info info = { .struct_size = sizeof info };
+	gpub_spec spec = GPUB_SPEC_INIT;
+	const char *name = long_name + 1;
+	gpub_lease l;
+
+	(void)order;
+	spec.size = 1;
+	ALSO(strlen(name) == GPUB_NAME_MAX);
+	ALSO(!gpub_create(client, name, &spec));
+	ALSO(!gpub_acquire(client, name, GPUB_READ, 0, &l) && l.size == 1 && !gpub_return(&l));
+	ALSO(!gpub_stat(client, name, &info) && !strcmp(info.name, name) && info.size == 1);
+	ALSO(!gpub_unlink(client, name));
+	return verdict();
+}
+
+/* ---- specs ---- */
+
+static int create_with(uint64_t size, unsigned flags, int device, unsigned mode, int timeout_ms)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	spec.size = size;
+	spec.flags = flags;
+	spec.device = device;
+	spec.mode = mode;
+	spec.timeout_ms = timeout_ms;
+	return gpub_create(client, "bad", &spec);
+}
+
+static int specs(const struct order *order)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	(void)order;
+	REFUSE(gpub_create(client, "bad", NULL), -EINVAL);
+	spec.size = 4096;
+	spec.struct_size--;
+	REFUSE(gpub_create(client, "bad", &spec), -EINVAL);
+	spec.struct_size = UINT_MAX;
+	REFUSE(gpub_create(client, "bad", &spec), -EINVAL);
+	spec.struct_size = sizeof spec;
+	spec.reserved = 1;
+	REFUSE(gpub_create(client, "bad", &spec), -EINVAL);
+	REFUSE(create_with(0, 0, 0, 0600, 0), -EINVAL);
+	REFUSE(create_with(4096, 1u << 31, 0, 0600, 0), -EINVAL);
+	REFUSE(create_with(4096, 0, 0, 01000, 0), -EINVAL);
+	REFUSE(create_with(4096, 0, 0, 0600, -2), -EINVAL);
+	REFUSE(create_with(4096, 0, 1, 0600, 0), -ENODEV);
+	REFUSE(create_with(4096, 0, -1, 0600, 0), -ENODEV);
+	REFUSE(create_with(4096, 0, INT_MAX, 0600, 0), -ENODEV);
+	REFUSE(create_with(4096, 0, INT_MIN, 0600, 0), -ENODEV);
+	REFUSE(create_with(2 << 20, 0, 0, 0600, 0), -ENOMEM);
+	REFUSE(create_with(2 << 20, 0, 0, 0600, -1), -ENOMEM); /* never fits: no wait for ever */
+	REFUSE(create_with(UINT64_MAX, 0, 0, 0600, 0), -ENOMEM);
+	REFUSE(create_with(UINT64_MAX - 4096, 0, 0, 0600, -1), -ENOMEM);
+	REFUSE(create_with(1ull << 63, 0, 0, 0600, 0), -ENOMEM);
+	REFUSE(gpub_unlink(client, "bad"), -ENOENT);
+	ALSO(!create_with(1 << 20, 0, 0, 0600, 0) && !gpub_unlink(client, "bad"));
+	return verdict();
+}
+
+/* ---- the other functions ---- */
+
+static int connection(const struct order *order)
+{
+	gpub_client *none = (gpub_client *)-1;
+	int count = 77;
+
+	(void)order;
+	REFUSE(gpub_connect(NULL, NULL), -EINVAL);
+	REFUSE(gpub_connect(&none, "tcp:1"), -EINVAL);
+	REFUSE(gpub_connect(&none, ""), -EINVAL);
+	REFUSE(gpub_connect(&none, "unix:"), -EINVAL);
+	REFUSE(gpub_connect(&none, "unix:/nowhere/at/all"), -ENOENT);
+	REFUSE(gpub_connect(&none, "unix:/dev/null"), -ECONNREFUSED);
+	ALSO(none == (gpub_client *)-1);
+	REFUSE(gpub_set_flags(NULL, 0), -EINVAL);
+	REFUSE(gpub_set_flags(client, 2), -EINVAL);
+	REFUSE(gpub_trim(NULL), -EINVAL);
+	REFUSE(gpub_device_count(NULL, &count), -EINVAL);
+	REFUSE(gpub_device_count(client, NULL), -EINVAL);
+	REFUSE(gpub_set_device(NULL, 0), -EINVAL);
+	REFUSE(gpub_set_device(client, 1), -ENODEV);
+	REFUSE(gpub_set_device(client, -1), -ENODEV);
+	REFUSE(gpub_set_device(client, INT_MIN), -ENODEV);
+	ALSO(count == 77);
+	gpub_disconnect(NULL);
+	return verdict();
+}
+
+static int address_too_long(const struct order *order)
+{
+	static char address[1000] = "unix:/";
+	gpub_client *none = NULL;
+
+	(void)order;
+	memset(address + 6, 'x', sizeof address - 7);
+	REFUSE(gpub_connect(&none, address), -EINVAL);
+	address[5 + 108] = 0;
+	REFUSE(gpub_connect(&none, address), -EINVAL);
+	ALSO(!none);
+	return verdict();
+}
+
+static int buffers(const struct order *order)
+{
+	gpub_info info = { .struct_size = 1 };
+	gpub_lease l = { .token = 77 };
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	(void)order;
+	spec.size = 4096;
+	REFUSE(gpub_create(NULL, "x", &spec), -EINVAL);
+	REFUSE(gpub_unlink(NULL, "x"), -EINVAL);
+	REFUSE(gpub_stat(client, "x", NULL), -EINVAL);
+	REFUSE(gpub_stat(client, "x", &info), -EINVAL);
+	info.struct_size = sizeof info;
+	REFUSE(gpub_stat(NULL, "x", &info), -EINVAL);
+	REFUSE(gpub_acquire(NULL, "x", GPUB_READ, 0, &l), -EINVAL);
+	REFUSE(gpub_acquire(client, "x", 0, 0, &l), -EINVAL);
+	REFUSE(gpub_acquire(client, "x", 4, 0, &l), -EINVAL);
+	REFUSE(gpub_acquire(client, "x", GPUB_READ | 1u << 31, 0, &l), -EINVAL);
+	REFUSE(gpub_acquire(client, "x", GPUB_READ, -2, &l), -EINVAL);
+	REFUSE(gpub_acquire(client, "x", GPUB_READ, INT_MIN, &l), -EINVAL);
+	REFUSE(gpub_acquire(client, "x", GPUB_READ, 0, NULL), -EINVAL);
+	ALSO(l.token == 77);
+	REFUSE(gpub_create(client, "x", &spec), -EEXIST);
+	return verdict();
+}
+
+static int leases(const struct order *order)
+{
+	gpub_lease zero = { 0 }, *held = &lease[0];
+	uint64_t value = 77;
+
+	(void)order;
+	REFUSE(gpub_renew(NULL), -EINVAL);
+	REFUSE(gpub_renew(&zero), -EINVAL);
+	REFUSE(gpub_return(NULL), -EINVAL);
+	REFUSE(gpub_return(&zero), -EINVAL);
+	REFUSE(gpub_return_on(NULL, work), -EINVAL);
+	REFUSE(gpub_return_on(&zero, work), -EINVAL);
+	REFUSE(gpub_return_on(held, &zero), -EINVAL); /* no stream */
+	REFUSE(gpub_signal_on(NULL, 1, work), -EINVAL);
+	REFUSE(gpub_signal_on(&zero, 1, work), -EINVAL);
+	REFUSE(gpub_signal_on(held, 0, work), -EINVAL);
+	REFUSE(gpub_signal_on(held, UINT64_MAX, work), -EINVAL);
+	REFUSE(gpub_signal_on(held, 1, &zero), -EINVAL);
+	REFUSE(gpub_wait_on(NULL, 1, work), -EINVAL);
+	REFUSE(gpub_wait_on(&zero, 1, work), -EINVAL);
+	REFUSE(gpub_wait_on(held, UINT64_MAX, work), -EINVAL);
+	REFUSE(gpub_wait_on(held, 1, &zero), -EINVAL);
+	REFUSE(gpub_timeline(NULL, &value), -EINVAL);
+	REFUSE(gpub_timeline(&zero, &value), -EINVAL);
+	REFUSE(gpub_timeline(held, NULL), -EINVAL);
+	ALSO(value == 77);
+	ALSO(!gpub_timeline(held, &value) && value == 0);
+	return verdict();
+}
+
+static int streams(const struct order *order)
+{
+	void *other = (void *)-1;
+	uint64_t word = 77, gone = 0;
+
+	(void)order;
+	REFUSE(gpub_stream_create(NULL, 0, &other), -EINVAL);
+	REFUSE(gpub_stream_create(client, 0, NULL), -EINVAL);
+	REFUSE(gpub_stream_create(client, 1, &other), -ENODEV);
+	REFUSE(gpub_stream_create(client, -7, &other), -ENODEV);
+	ALSO(other == (void *)-1);
+	REFUSE(gpub_stream_sync(&word), -EINVAL);
+	REFUSE(gpub_copy_on(NULL, &word, &gone, 8, work), -EINVAL);
+	REFUSE(gpub_copy_on(client, NULL, &gone, 8, work), -EINVAL);
+	REFUSE(gpub_copy_on(client, &word, NULL, 8, work), -EINVAL);
+	REFUSE(gpub_copy_on(client, &word, &gone, 8, &gone), -EINVAL);
+	REFUSE(gpub_copy_on(client, lease[0].ptr, &gone, lease[0].size + 4096, work), -EINVAL);
+	ALSO(word == 77 && !gpub_stream_sync(work));
+	gpub_stream_destroy(NULL);
+	gpub_stream_destroy(&word);
+	return verdict();
+}
+
+static int modules(const struct order *order)
+{
+	gpub_launch_config config = GPUB_LAUNCH_INIT;
+	gpub_module *module = (gpub_module *)-1, *opened;
+	gpub_kernel kernel = { 0, NULL }, closed;
+	void *ptr = (void *)-1, *args[3] = { NULL };
+	size_t size = 77;
+
+	(void)order;
+	REFUSE(gpub_module_open(NULL, client, "kernels"), -EINVAL);
+	REFUSE(gpub_module_open(&module, NULL, "kernels"), -EINVAL);
+	REFUSE(gpub_module_open(&module, client, NULL), -EINVAL);
+	REFUSE(gpub_module_open(&module, client, ""), -EINVAL);
+	REFUSE(gpub_module_open(&module, client, "no-such-module"), -ENOENT);
+	REFUSE(gpub_module_open(&module, client, "/no/such/module"), -ENOENT);
+	ALSO(module == (gpub_module *)-1);
+	ALSO(!gpub_module_open(&opened, client, "kernels"));
+	REFUSE(gpub_module_kernel(NULL, "fill", &kernel), -EINVAL);
+	REFUSE(gpub_module_kernel(opened, NULL, &kernel), -EINVAL);
+	REFUSE(gpub_module_kernel(opened, "fill", NULL), -EINVAL);
+	REFUSE(gpub_module_kernel(opened, "no_such_kernel", &kernel), -ENOENT);
+	REFUSE(gpub_module_managed(NULL, "x", &ptr, &size), -EINVAL);
+	REFUSE(gpub_module_managed(opened, "no_such_variable", &ptr, &size), -ENOENT);
+	ALSO(!kernel.handle && ptr == (void *)-1 && size == 77);
+	REFUSE(gpub_launch(kernel, &config, args), -ESTALE);
+	REFUSE(gpub_launch(kernel, NULL, args), -EINVAL);
+	ALSO(!gpub_module_kernel(opened, "managed_increment", &closed));
+	config.struct_size = 0;
+	REFUSE(gpub_launch(closed, &config, args), -EINVAL);
+	config = (gpub_launch_config)GPUB_LAUNCH_INIT;
+	config.device = 5;
+	REFUSE(gpub_launch(closed, &config, args), -ENODEV);
+	ALSO(!gpub_module_close(opened) && !gpub_module_close(NULL));
+	config.device = 0;
+	REFUSE(gpub_launch(closed, &config, args), -ESTALE);
+	return verdict();
+}
+
+/* A file of that name which is no shared object. */
+static int not_a_module(const struct order *order)
+{
+	char path[] = "/tmp/gpubroker-bad-XXXXXX", file[40];
+	gpub_module *module = NULL;
+	FILE *out;
+
+	(void)order;
+	if (!mkdtemp(path))
+		return -errno;
+	snprintf(file, sizeof file, "%s/m.so", path);
+	out = fopen(file, "w");
+	ALSO(out && fputs("this is no module\n", out) >= 0 && !fclose(out));
+	file[strlen(file) - 3] = 0;
+	REFUSE(gpub_module_open(&module, client, file), -ENOEXEC);
+	ALSO(!module);
+	strcat(file, ".so");
+	unlink(file);
+	rmdir(path);
+	return verdict();
+}
+
+static const struct {
+	step       *run;
+	const char *what;
+} groups[] = { { names, "names" },
+	       { longest_name, "the longest name works everywhere" },
+	       { connection, "connections and devices" },
+	       { address_too_long, "an address that is too long" },
+	       { buffers, "buffers" },
+	       { leases, "leases and timelines" },
+	       { streams, "streams" },
+	       { modules, "modules and kernels" },
+	       { not_a_module, "a file that is no module" } };
+
+static void start_small(const char *faults)
+{
+	setenv("GPUB_HOST_MEMORY", "1M", 1);
+	if (faults)
+		setenv("GPUB_HOST_FAIL", faults, 1);
+	broker_start(&broker, "host");
+	unsetenv("GPUB_HOST_MEMORY");
+	unsetenv("GPUB_HOST_FAIL");
+}
+
+static void test_arguments(void)
+{
+	start_small(NULL);
+	puppet_start(&a, &broker);
+	POINT(!ask(&a, specs), "bad input: what to create");
+	ask(&a, do_stream);
+	ask(&a, do_create, .name = "x", .flags = GPUB_TIMELINE, .timeout = -1);
+	ask(&a, do_acquire, .name = "x");
+	for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+		puppet_tell(&a, (struct order){ .run = groups[i].run });
+		POINT(!hear(&a), "bad input: %s", groups[i].what);
+	}
+	POINT(!ask(&a, do_write, .value = 1) && !ask(&a, do_return) && !ask(&a, do_unlink, .name = "x"),
+	      "the client works as before");
+	puppet_end(&a);
+	broker_end(&broker);
+}
+
+/* ---- no broker, a false one ---- */
+
+static int no_broker(const struct order *order)
+{
+	gpub_client *none = NULL;
+
+	(void)order;
+	unsetenv("GPUBROKER");
+	setenv("XDG_RUNTIME_DIR", "/nowhere", 1);
+	if (access("/run/gpubroker/socket", F_OK))
+		REFUSE(gpub_connect(&none, NULL), -ENOENT);
+	setenv("GPUBROKER", "nonsense", 1);
+	REFUSE(gpub_connect(&none, NULL), -EINVAL);
+	ALSO(!none);
+	REFUSE(gpub_stream_sync(NULL), -EINVAL);
+	REFUSE(gpub_trim(none), -EINVAL);
+	return verdict();
+}
+
+static int server_listen(const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(sun.sun_path, path);
+	if (sock < 0 || bind(sock, (struct sockaddr *)&sun, sizeof sun) || listen(sock, 8))
+		bail_out("no socket at %s", path);
+	return sock;
+}
+
+/* What a client's connect comes to when a server there says only this. */
+static int served(int listener, const char *path, const void *bytes, size_t size)
+{
+	struct order order = { .run = do_connect };
+	int sock;
+
+	snprintf(order.name, sizeof order.name, "unix:%s", path);
+	puppet_tell(&a, order);
+	sock = accept(listener, NULL, NULL);
+	if (sock < 0 || (size && send(sock, bytes, size, MSG_NOSIGNAL) != (ssize_t)size))
+		bail_out("nobody connects");
+	close(sock);
+	return hear(&a);
+}
+
+static void test_false_broker(void)
+{
+	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40];
+	struct wire_message message;
+	int listener;
+
+	puppet_start_unconnected(&a, NULL);
+	POINT(!ask(&a, no_broker), "no broker is known, or none by that address");
+	if (!mkdtemp(directory))
+		bail_out("no directory");
+	snprintf(path, sizeof path, "%s/socket", directory);
+	listener = server_listen(path);
+	wire_init(&message, WIRE_CHALLENGE, 0);
+	message.version++;
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "version"),
+	      "a server of another version: EPROTO, %s", a.last.text);
+	memset(&message, 0xee, sizeof message);
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "a server that talks nonsense: EPROTO");
+	POINT(served(listener, path, "hello", 5) == -EPROTO, "a server that says too little: EPROTO");
+	wire_init(&message, WIRE_GRANT, 0);
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "a message out of place: EPROTO");
+	wire_refuse(&message, 0, -EPERM, "nobody is wanted here today");
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "wanted here"),
+	      "a server that refuses: EPROTO and its own sentence");
+	POINT(served(listener, path, NULL, 0) == -ECONNRESET, "a server that hangs up: ECONNRESET");
+	chmod(directory, 0777);
+	{
+		struct order order = { .run = do_connect };
+
+		snprintf(order.name, sizeof order.name, "unix:%s", path);
+		puppet_tell(&a, order);
+		POINT(hear(&a) == -EPERM, "a socket in a directory that others may write: EPERM");
+	}
+	close(listener);
+	unlink(path);
+	rmdir(directory);
+	puppet_kill(&a);
+}
+
+/* ---- raw clients ---- */
+
+static int raw_connect(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct timeval patience = { .tv_sec = 10 };
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(sun.sun_path, broker.address + 5);
+	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	if (connect(sock, (struct sockaddr *)&sun, sizeof sun))
+		bail_out("the broker takes no connection");
+	return sock;
+}
+
+/* Sends this after the challenge; true: the broker ends the conversation, with or without a word. */
+static bool cut_off(struct wire_message *message, size_t size, bool answer)
+{
+	struct wire_message got;
+	int sock = raw_connect();
+	ssize_t length = recv(sock, &got, sizeof got, 0);
+
+	if (length != sizeof got || got.type != WIRE_CHALLENGE)
+		bail_out("the broker sends no challenge");
+	if (answer)
+		memcpy(message->hello.nonce, got.hello.nonce, sizeof got.hello.nonce);
+	if (send(sock, message, size, MSG_NOSIGNAL) != (ssize_t)size)
+		bail_out("nothing can be sent");
+	do
+		length = recv(sock, &got, sizeof got, 0);
+	while (length > 0 && got.type == WIRE_REFUSED);
+	close(sock);
+	return length == 0 || (length < 0 && errno == ECONNRESET);
+}
+
+static void test_raw_clients(void)
+{
+	struct wire_message message;
+
+	broker_start(&broker, "host");
+	puppet_start(&a, &broker);
+	wire_init(&message, WIRE_HELLO, 0);
+	message.version++;
+	POINT(cut_off(&message, sizeof message, true), "invariant 5: a client of another version is sent away");
+	POINT(broker_said(&broker, "version"), "and the broker says why");
+	memset(&message, 0xee, sizeof message);
+	POINT(cut_off(&message, sizeof message, false), "invariant 5: garbage is sent away");
+	POINT(cut_off(&message, 3, false), "invariant 5: a message that is too short is sent away");
+	wire_init(&message, WIRE_HELLO, 0);
+	POINT(cut_off(&message, sizeof message, false), "invariant 5: a greeting that answers no challenge is sent away");
+	wire_init(&message, WIRE_CREATE, 0);
+	strcpy(message.create.name, "early");
+	message.create.size = 4096;
+	POINT(cut_off(&message, sizeof message, false), "invariant 5: a request before the greeting is sent away");
+	wire_init(&message, WIRE_GRANT, 0);
+	POINT(cut_off(&message, sizeof message, true), "invariant 5: a message that only brokers send is sent away");
+	POINT(ask(&a, do_stat, .name = "early") == -ENOENT && !ask(&a, do_create, .name = "x"),
+	      "invariant 5: the broker goes on");
+	POINT(SOON(json_array_size(json_object_get(books(&broker), "sessions")) == 1), "and no session is left of them");
+	puppet_end(&a);
+	broker_end(&broker);
+}
+
+/* ---- not enough of something ---- */
+
+static int descriptors(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 64; fd++)
+		count += !fcntl(fd, F_GETFD);
+	return count;
+}
+
+static void allow_descriptors(rlim_t most)
+{
+	struct rlimit limit = { most, 1024 };
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Each call until it has enough: refused with a sentence, nothing left open. */
+static int few_descriptors(const struct order *order)
+{
+	rlim_t most = 1;
+	int before = descriptors(), error;
+
+	while (allow_descriptors(most), (error = gpub_connect(&client, NULL)) && most++ < 64) {
+		REFUSE(error, -EMFILE);
+		ALSO(descriptors() == before);
+	}
+	before = descriptors();
+	while (allow_descriptors(most),
+	       (error = gpub_acquire(client, order->name, GPUB_WRITE, 0, &lease[0])) && most++ < 64) {
+		REFUSE(error, -EMFILE);
+		ALSO(descriptors() == before);
+	}
+	before = descriptors();
+	allow_descriptors(3);
+	if (!gpub_stream_create(client, 0, &work))
+		REFUSE(gpub_signal_on(&lease[0], 1, work), -EMFILE);
+	ALSO(descriptors() == before);
+	allow_descriptors(1024);
+	ALSO(!gpub_signal_on(&lease[0], 1, work) && !gpub_stream_sync(work));
+	return verdict();
+}
+
+static void test_few_descriptors(void)
+{
+	struct puppet b;
+
+	broker_start(&broker, "host");
+	puppet_start(&b, &broker);
+	ask(&b, do_create, .name = "x", .flags = GPUB_TIMELINE);
+	puppet_start_unconnected(&a, &broker);
+	POINT(!ask(&a, few_descriptors, .name = "x"), "too few descriptors: EMFILE, none is lost, and then it works");
+	POINT(SOON(books_holders(&broker, "x", 0) == 1), "the grants that could not be used were given back");
+	puppet_end(&a);
+	puppet_end(&b);
+	broker_end(&broker);
+}
+
+static int fail_next(const struct order *order)
+{
+	return setenv("GPUB_HOST_FAIL", order->name, 1);
+}
+
+static void test_client_faults(void)
+{
+	broker_start(&broker, "host");
+	puppet_start_unconnected(&a, &broker);
+	ask(&a, fail_next, .name = "register:1:ENOMEM,open:1:ENOMEM,close:1:EIO,write:1:EIO");
+	ask(&a, do_connect);
+	ask(&a, do_create, .name = "x");
+	POINT(ask(&a, do_acquire, .name = "x") == -ENOMEM, "a page that cannot be registered: ENOMEM");
+	POINT(ask(&a, do_acquire, .name = "x") == -ENOMEM, "a handle that cannot be opened: ENOMEM");
+	POINT(SOON(books_counter(&broker, "grants_closed") == 2), "both grants are given back");
+	POINT(!ask(&a, do_acquire, .name = "x") && !ask(&a, do_stream), "then it works");
+	POINT(ask(&a, do_return_on) == -EIO, "a return that cannot be queued: EIO");
+	POINT(!ask(&a, do_return), "and the lease is still held: it can be returned otherwise");
+	ask(&a, do_unlink, .name = "x");
+	POINT(ask(&a, do_trim) == -EIO, "a close that fails: EIO");
+	books_settle(&broker, &a);
+	POINT(books_holders(&broker, "x", a.pid) == 1, "invariant 2: what failed to close is not freed");
+	puppet_kill(&a);
+	POINT(SOON(!books_buffers(&broker, "x", NULL)), "until its process is dead");
+	broker_end(&broker);
+}
+
+static void test_broker_faults(void)
+{
+	static const int wanted[] = { -ENOSPC, -EIO, -EIO };
+
+	start_small("allocate:1:ENOSPC,zero:1:EIO,export:1:EIO");
+	puppet_start(&a, &broker);
+	for (int i = 0; i < 3; i++)
+		POINT(ask(&a, do_create, .name = "x", .size = 1u << 20) == wanted[i] && strlen(a.last.text) > 20,
+		      "a create that the device fails: %s", a.last.text);
+	POINT(!memory_objects(&broker), "nothing is left of them");
+	POINT(!ask(&a, do_create, .name = "x", .size = 1u << 20) && !ask(&a, do_acquire, .name = "x"),
+	      "then the whole device is to be had");
+	puppet_end(&a);
+	broker_end(&broker);
+}
+
+/* A /dev/shm of this process and its children alone. */
+static bool small_shm(void)
+{
+	return !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	       !mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=512k");
+}
+
+/* The last one: this process cannot go back. */
+static void test_full_shm(void)
+{
+	if (!small_shm()) {
+		POINT(true, "shared memory is full # SKIP needs a /dev/shm of its own");
+		return;
+	}
+	broker_start(&broker, "host");
+	puppet_start(&a, &broker);
+	POINT(ask(&a, do_create, .name = "x", .size = 1u << 20) == -ENOSPC && strstr(a.last.text, "/dev/shm"),
+	      "shared memory is full: ENOSPC, %s", a.last.text);
+	POINT(!ask(&a, do_create, .name = "x", .size = 1u << 16) && !ask(&a, do_acquire, .name = "x") &&
+		      !ask(&a, do_write, .value = 1),
+	      "less than that fits");
+	puppet_end(&a);
+	broker_end(&broker);
+}
+
+int main(void)
+{
+	harness_begin("bad-input", 60);
+	test_arguments();
+	test_false_broker();
+	test_raw_clients();
+	test_few_descriptors();
+	test_client_faults();
+	test_broker_faults();
+	test_full_shm();
+	return harness_end();
+}

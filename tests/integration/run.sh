@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh - broker-run's options, spec files and exit statuses: what is wrong is one sentence and exit 2 before a worker
+# starts; the first failure is the status; signals go on to the workers; --quiet is quiet.
+# shellcheck disable=SC2016 # what a check evaluates expands then, not before
+set -u
+
+run=${top_builddir:?}/broker/broker-run
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+# run-PID is the default; a name of our own shows what is left
+name=run-test-$$
+
+count=0
+# check TEXT COMMAND...: one point; what was printed last explains a failure
+check() {
+	local text=$1
+	shift
+	count=$((count + 1))
+	if "$@"; then
+		echo "ok $count - $text"
+	else
+		echo "not ok $count - $text"
+		sed 's/^/# /' out err 2>/dev/null
+	fi
+}
+
+# runs ARGS...: leaves out, err and status
+runs() {
+	timeout -k 5 20 "$run" --device host --name "$name" "$@" >out 2>err </dev/null
+	status=$?
+}
+
+# exits CODE ARGS...
+exits() {
+	local code=$1
+	shift
+	runs "$@"
+	[ "$status" = "$code" ]
+}
+
+said() {
+	grep -q -e "$1" err
+}
+
+# refused PATTERN ARGS...: exit 2, one sentence with PATTERN, and no worker ran
+refused() {
+	local pattern=$1
+	shift
+	rm -f ran
+	exits 2 "$@" && [ "$(wc -l <err)" = 1 ] && said '^broker-run: ' && said "$pattern" && [ ! -e ran ] && [ ! -s out ]
+}
+
+# ---- options ----
+
+check "no command: exit 2" refused 'no command'
+check "no command after --: exit 2" refused 'no command' --
+check "an unknown option: exit 2" refused "'--bogus'" --bogus -- touch ran
+check "an unknown letter: exit 2" refused "'-x'" -x -- touch ran
+check "an option without its value: exit 2" refused 'needs a value' -n
+for workers in 0 -1 1025 99999999999999999999 two 1x ''; do
+	check "-n '$workers': exit 2" refused 'workers' -n "$workers" -- touch ran
+done
+for buffer in x =1M x= x=0 x=M x=-1 x=1.5M x=1X x=1MM x=99999999999999999999 x=5G@ x=1@-1 x=1@64 x=1@one; do
+	check "-b '$buffer': exit 2" refused . -b "$buffer" -- touch ran
+done
+check "a name with a space: exit 2" refused 'may hold only' -b 'a b=1M' -- touch ran
+check "a name that begins with /: exit 2" refused 'must not begin' -b '/a=1M' -- touch ran
+check "a name of 96 bytes: exit 2" refused '95 bytes' -b "$(printf 'n%.0s' {1..96})=1M" -- touch ran
+check "a name of 95 bytes is taken" exits 0 -b "$(printf 'n%.0s' {1..95})=1M" -- true
+check "a buffer declared twice: exit 2" refused 'twice' -b a=1 -b a=2 -- touch ran
+for device in gpu host: host:0 host:65 host:x ''; do
+	check "--device '$device': exit 2" refused . --device "$device" -- touch ran
+done
+for instance in '' a.b a/b ../x "$(printf 'n%.0s' {1..99})"; do
+	check "--name '$instance': exit 2" refused 'instance' --name "$instance" -- touch ran
+done
+check "--help is on stdout" eval 'exits 0 --help && [ ! -s err ] && grep -q -e --kill-on-failure out'
+check "--version is on stdout" eval 'exits 0 --version && [ ! -s err ] && grep -q "^broker-run (gpubroker) [0-9]" out'
+check "the command's options are its own" eval 'exits 0 echo --bogus -n && [ "$(cat out)" = "--bogus -n" ]'
+
+# ---- what is found out only with the device ----
+
+late() {
+	local pattern=$1
+	shift
+	rm -f ran
+	exits 1 "$@" && said "$pattern" && [ ! -e ran ]
+}
+check "a device that is not there: exit 1, no worker runs" late 'no device 1' -b x=1M@1 -- touch ran
+check "a buffer larger than the device: exit 1, no worker runs" late 'larger than the whole device' -b x=900G -- touch ran
+GPUB_HOST_MEMORY=1M check "buffers that are too much together: exit 1, no worker runs" late . -b x=1M -b y=1M -- touch ran
+GPUB_HOST_MEMORY=lots check "a device that does not start: exit 1, no worker runs" late 'not a size' -- touch ran
+if [ ! -e /dev/nvidiactl ]; then
+	check "--device cuda without one: exit 1, no worker runs" late . --device cuda -- touch ran
+fi
+
+# ---- spec files ----
+
+# spec PATTERN TEXT: the file is refused with that in the sentence
+spec() {
+	printf '%b' "$2" >spec
+	refused "$1" --spec spec -- touch ran
+}
+check "a spec file that is not there: exit 2" refused 'nowhere.*No such file' --spec nowhere -- touch ran
+check "a spec file that is a directory: exit 2" refused . --spec . -- touch ran
+check "a spec file with an unknown key: file:line" spec '^broker-run: spec:2: .*sise' 'buffer "x" {\n  sise = "1M"\n}\n'
+check "an unknown section: file:line" spec '^broker-run: spec:1: .*bufer' 'bufer "x" { size = "1M" }\n'
+check "a missing brace: file:line" spec '^broker-run: spec:[0-9]*: ' 'buffer "x" { size = "1M"\n'
+check "no size: file:line" spec '^broker-run: spec:3: .*no size' '# a remark\nbuffer "x" {\n}\n'
+check "a size that is none: file:line" spec "^broker-run: spec:1: .*'lots' is not a size" 'buffer "x" { size = "lots" }\n'
+check "a device that is none: file:line" spec '^broker-run: spec:1: .*device = 64' 'buffer "x" { size = "1"  device = 64 }\n'
+check "a device that is no number: file:line" spec '^broker-run: spec:1: ' 'buffer "x" { size = "1"  device = one }\n'
+check "a mode that is none: file:line" spec "^broker-run: spec:1: .*'0999' is no mode" 'buffer "x" { size = "1"  mode = "0999" }\n'
+check "a name that is none: file:line" spec '^broker-run: spec:2: .*may hold only' '\nbuffer "a b" { size = "1" }\n'
+check "a name twice: file:line" spec '^broker-run: spec:[12]: ' 'buffer "x" { size = "1" }\nbuffer "x" { size = "1" }\n'
+check "a name in the file and on the line: exit 2" eval \
+	'printf "buffer \"x\" { size = \"1\" }\n" >spec; refused twice -b x=1 --spec spec -- touch ran'
+check "garbage: file:line" eval 'head -c 4000 /dev/urandom >spec; refused "^broker-run: spec:" --spec spec -- touch ran'
+printf 'buffer "a" { size = "64K" }\n# b has all\nbuffer "b/c" { size = "1M"  device = 0  mode = "0640"  timeline = true }\n' >spec
+check "a good file makes its buffers" eval 'exits 0 --spec spec -b d=1 -- true && said "buffers 3 created, 3 freed" && said balanced'
+check "an empty file is a good one" exits 0 --spec /dev/null -- true
+
+# ---- exit statuses ----
+
+# each worker does what stands for its rank
+by_rank() {
+	local code=$1 options=$2
+	shift 2
+	printf '%s\n' "$@" >deeds
+	# shellcheck disable=SC2086,SC2016 # options are words; the worker's shell expands
+	exits "$code" -n $# $options -- sh -c 'eval "$(sed -n "$((GPUBROKER_RANK + 1))p" deeds)"'
+}
+check "all succeed: 0" by_rank 0 '' true true true
+check "one fails: its status" by_rank 7 '' true 'exit 7' true
+check "two fail: the first one's status" by_rank 7 '' 'while [ ! -e first ]; do sleep 0.01; done; sleep 0.2; exit 9' 'touch first; exit 7'
+rm -f first
+check "a killed worker: 128 + signal" by_rank 137 '' true 'kill -KILL $$'
+check "and the log names it" said 'worker 1 .* was killed by signal 9'
+check "a worker that ends by SIGTERM of its own: 143" by_rank 143 '' 'kill -TERM $$'
+check "a failure does not take the others down" by_rank 3 '' 'exit 3' 'sleep 0.3; touch lived'
+check "they ran to their end" test -e lived
+rm -f lived
+check "--kill-on-failure takes them down, the first failure counts" by_rank 3 --kill-on-failure 'sleep 0.1; exit 3' \
+	'exec sleep 19'
+check "and says so" said 'a worker failed'
+check "a command that is not there: 127" exits 127 -- ./no-such-command
+check "and one sentence says which" said 'cannot run ./no-such-command'
+: >plain
+check "a command that cannot be executed: 126" exits 126 -- ./plain
+check "ranks and size are in the environment" eval \
+	'exits 0 -n 3 -- sh -c "echo \$GPUBROKER_RANK/\$GPUBROKER_SIZE \${GPUBROKER%%:*}" && [ "$(sort out | tr "\n" " ")" = "0/3 unix 1/3 unix 2/3 unix " ]'
+
+# ---- words, signals ----
+
+check "the closing account is on stderr, stdout is the workers'" eval 'exits 0 -b x=1M -- echo hello &&
+	[ "$(cat out)" = hello ] && said "account: buffers 1 created, 1 freed; memory 1 MiB allocated, 1 MiB freed; .* balanced$"'
+check "--quiet: nothing at all" eval 'exits 0 --quiet -b x=1M -- true && [ ! -s err ]'
+check "--quiet: a failure's sentence still comes" eval 'exits 137 --quiet -- sh -c "kill -KILL \$\$" && said "killed by signal 9"'
+
+# forwards SIGNAL: a signal to broker-run alone reaches its workers, whose traps decide
+forwards() {
+	local broker tries
+	rm -f ready.* got.*
+	cat >worker <<-END
+		trap 'touch got.\$GPUBROKER_RANK; exit 5' $1
+		touch ready.\$GPUBROKER_RANK
+		while :; do sleep 0.02; done
+	END
+	timeout -k 5 20 "$run" --device host --name "$name" -n 2 -- sh worker >out 2>err </dev/null &
+	broker=$!
+	for ((tries = 0; tries < 500; tries++)); do
+		[ -e ready.0 ] && [ -e ready.1 ] && break
+		sleep 0.01
+	done
+	kill -"$1" "$(pgrep -P "$broker")"
+	wait "$broker"
+	status=$?
+	[ "$status" = 5 ] && [ -e got.0 ] && [ -e got.1 ] && said balanced
+}
+check "SIGTERM goes to the workers, and the account still comes" forwards TERM
+check "SIGINT too" forwards INT
+
+# A second broker of the name, while the first runs.
+twice() {
+	timeout -k 5 20 "$run" --device host --name "$name" -- "$run" --device host --name "$name" -- touch ran >out 2>err </dev/null
+	status=$?
+	[ "$status" = 1 ] && said "a broker named '$name' runs already" && [ ! -e ran ]
+}
+rm -f ran
+check "two brokers of one name: the second is refused, the first goes on" twice
+check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"
+
+echo "1..$count"

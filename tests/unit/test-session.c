@@ -1,0 +1,1038 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-session.c - sessions over real sockets: who is let in, who is cut off, and what is kept until a process died.
+ *
+ * A whole broker on the host device runs in this process; its loop turns only while a test waits for something. Clients
+ * are raw sockets in this process, which may say what the library never would, and forked children where a process must
+ * be another one or die. Every test ends with balanced books and the descriptors that it began with.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sodium.h>
+
+#include "broker/broker.h"
+#include "common/error.h"
+#include "common/socket.h"
+
+#define PATIENCE_MS 5000
+#define SIZE        (1u << 20)
+
+static struct event_base *base;
+static struct broker broker;
+static int listener, descriptors_before;
+static bool is_child; /* the loop is the parent's */
+static char directory[] = "/tmp/gpubroker-session.XXXXXX", socket_path[64];
+
+/* ---- the broker ---- */
+
+static int group_setup(void **state)
+{
+	(void)state;
+	if (!mkdtemp(directory))
+		return -1;
+	snprintf(socket_path, sizeof socket_path, "%s/socket", directory);
+	/* what is cut off or refused is logged, and would stand between the lines of the report */
+	return freopen("/dev/null", "w", stderr) ? 0 : -1;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	return rmdir(directory);
+}
+
+static int descriptors(void)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (readdir(fds))
+		count++;
+	closedir(fds);
+	return count;
+}
+
+static int setup(void **state)
+{
+	struct broker_config config = { .device = "host:1", .buffers = 64, .tickets = 512 };
+
+	(void)state;
+	descriptors_before = descriptors();
+	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
+	strcpy(config.socket_path, socket_path);
+	base = event_base_new();
+	listener = socket_listen(socket_path, 0600);
+	return !base || listener < 0 || broker_init(&broker, &config, base, listener);
+}
+
+static void turn(void)
+{
+	if (!is_child)
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	poll(NULL, 0, 1);
+}
+
+static void turn_some(void)
+{
+	for (int i = 0; i < 20; i++)
+		turn();
+}
+
+/* Lets the broker work until the condition holds. */
+#define EXPECT_SOON(condition)                                            \
+	do {                                                              \
+		for (int tries = 0; tries < PATIENCE_MS && !(condition); tries++) \
+			turn();                                           \
+		assert_true(condition);                                   \
+	} while (0)
+
+static void idle(void *context)
+{
+	*(bool *)context = true;
+}
+
+/* Clients are gone: with the names taken away nothing may be left, and every count must agree. */
+static int teardown(void **state)
+{
+	bool is_idle = false, balanced;
+
+	(void)state;
+	for (int tries = 0; tries < PATIENCE_MS && broker.sessions.by_id; tries++)
+		turn();
+	broker_stop(&broker, idle, &is_idle);
+	for (int tries = 0; tries < PATIENCE_MS && !is_idle; tries++)
+		turn();
+	balanced = is_idle && !broker.sessions.by_id && !broker.sessions.greeting && !broker.waiting.count &&
+		   broker_balanced(&broker) && !broker.accounting.accounts && !broker.registry.grant_count;
+	print_message("# idle %d sess %p greet %u wait %u bal %d acc %p grants %u fds %d/%d made %lu freed %lu\n", is_idle, (void*)broker.sessions.by_id, broker.sessions.greeting, broker.waiting.count, broker_balanced(&broker), (void*)broker.accounting.accounts, broker.registry.grant_count, descriptors(), descriptors_before, broker.counters.allocations_made, broker.counters.allocations_freed);
+	broker_deinit(&broker);
+	event_base_free(base);
+	close(listener);
+	unlink(socket_path);
+	return balanced && descriptors() == descriptors_before ? 0 : -1;
+}
+
+/* ---- clients in this process ---- */
+
+struct peer {
+	int                 sock;
+	uint64_t            session;
+	struct wire_welcome welcome;
+	struct board        board;
+};
+
+static int dial(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int sock;
+
+	strcpy(sun.sun_path, socket_path);
+	sock = socket_connect(&sun);
+	assert_true(sock >= 0);
+	return sock;
+}
+
+/* What the broker sends next; the loop turns meanwhile. 0, or -ECONNRESET at the end of file. */
+static int hear_with(int sock, struct wire_message *message, struct socket_extra *extra)
+{
+	int error = -EAGAIN;
+
+	for (int tries = 0; tries < PATIENCE_MS && error == -EAGAIN; tries++) {
+		turn();
+		error = socket_receive(sock, message, extra, true, MSG_DONTWAIT);
+	}
+	return error;
+}
+
+static struct wire_message hear(int sock)
+{
+	struct wire_message message = { 0 };
+	struct socket_extra extra;
+
+	assert_int_equal(hear_with(sock, &message, &extra), 0);
+	if (extra.fd >= 0)
+		close(extra.fd);
+	return message;
+}
+
+static void expect_end(int sock)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+
+	assert_int_equal(hear_with(sock, &message, &extra), -ECONNRESET);
+}
+
+static void say(int sock, const struct wire_message *message)
+{
+	assert_int_equal(socket_send(sock, message, -1, 0), 0);
+}
+
+static struct wire_message hello_to(const struct wire_message *challenge)
+{
+	struct wire_message hello;
+
+	assert_int_equal(challenge->type, WIRE_CHALLENGE);
+	wire_init(&hello, WIRE_HELLO, 0);
+	hello.hello = challenge->hello;
+	return hello;
+}
+
+static struct peer join(void)
+{
+	struct peer peer = { .sock = dial() };
+	struct wire_message message = hear(peer.sock);
+	struct socket_extra extra;
+
+	message = hello_to(&message);
+	say(peer.sock, &message);
+	assert_int_equal(hear_with(peer.sock, &message, &extra), 0);
+	assert_int_equal(message.type, WIRE_WELCOME);
+	assert_int_equal(board_map(&peer.board, extra.fd), 0);
+	close(extra.fd);
+	peer.welcome = message.welcome;
+	peer.session = message.welcome.session;
+	return peer;
+}
+
+static void part(struct peer *peer)
+{
+	board_unmap(&peer->board);
+	close(peer->sock);
+}
+
+/* ---- what clients say ---- */
+
+static struct wire_message named(enum wire_type type, uint64_t request, const char *name)
+{
+	struct wire_message message;
+
+	wire_init(&message, type, request);
+	strcpy(message.name.name, name);
+	if (type == WIRE_ACQUIRE)
+		message.acquire.rights = GPUB_READ;
+	if (type == WIRE_CREATE) {
+		message.create.size = SIZE;
+		message.create.mode = 0600;
+	}
+	return message;
+}
+
+static struct wire_message ask(struct peer *peer, enum wire_type type, const char *name)
+{
+	struct wire_message message = named(type, 77, name);
+
+	say(peer->sock, &message);
+	message = hear(peer->sock);
+	assert_int_equal(message.request, 77);
+	return message;
+}
+
+static void expect_done(struct peer *peer, enum wire_type type, const char *name)
+{
+	assert_int_equal(ask(peer, type, name).type, WIRE_DONE);
+}
+
+static struct wire_grant acquire(struct peer *peer, const char *name)
+{
+	struct wire_message message = ask(peer, WIRE_ACQUIRE, name);
+
+	assert_int_equal(message.type, WIRE_GRANT);
+	return message.grant;
+}
+
+static void say_closed(int sock, uint64_t grant)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_CLOSED, 0);
+	message.grant_id.grant = grant;
+	say(sock, &message);
+}
+
+/* A STAT that is answered shows that the broker has read all before it, and still serves. */
+static void expect_served(struct peer *peer)
+{
+	assert_int_equal(ask(peer, WIRE_STAT, "no-such-buffer").type, WIRE_REFUSED);
+}
+
+/* ---- greeting ---- */
+
+static void test_greeting(void **state)
+{
+	static const uint8_t zeros[WIRE_KEY_SIZE];
+	struct peer first = join(), second = join();
+
+	(void)state;
+	assert_int_not_equal(first.session, second.session);
+	assert_memory_not_equal(first.welcome.key, zeros, WIRE_KEY_SIZE);
+	assert_memory_not_equal(first.welcome.key, second.welcome.key, WIRE_KEY_SIZE);
+	assert_memory_equal(first.board.header->instance_id, broker.board.header->instance_id, 16);
+	assert_int_equal(broker.counters.sessions_opened, 2);
+	assert_int_equal(broker.sessions.greeting, 0);
+	part(&first);
+	part(&second);
+	EXPECT_SOON(broker.counters.sessions_left == 2);
+}
+
+/* A refusal, the end, and nothing kept: not even a place among those who wait for their greeting. */
+static void expect_turned_away(int sock)
+{
+	struct wire_message message = hear(sock);
+
+	assert_int_equal(message.type, WIRE_REFUSED);
+	assert_int_equal(message.refused.error, -EPROTO);
+	expect_end(sock);
+	assert_null(broker.sessions.by_id);
+	assert_int_equal(broker.sessions.greeting, 0);
+	assert_int_equal(broker.counters.sessions_opened, 0);
+	close(sock);
+}
+
+static void test_wrong_nonce_is_turned_away(void **state)
+{
+	int sock = dial(), other = dial();
+	struct wire_message hello = hear(sock), others = hear(other);
+
+	(void)state;
+	assert_memory_not_equal(hello.hello.nonce, others.hello.nonce, WIRE_NONCE_SIZE);
+	close(other);
+	hello = hello_to(&hello);
+	/* also the right answer to another's challenge */
+	memcpy(hello.hello.nonce, others.hello.nonce, WIRE_NONCE_SIZE);
+	say(sock, &hello);
+	expect_turned_away(sock);
+	sock = dial();
+	hello = hear(sock);
+	hello = hello_to(&hello);
+	hello.hello.nonce[WIRE_NONCE_SIZE - 1] ^= 1;
+	say(sock, &hello);
+	expect_turned_away(sock);
+}
+
+static void test_wrong_version_is_turned_away(void **state)
+{
+	int sock = dial();
+	struct wire_message hello = hear(sock);
+
+	(void)state;
+	hello = hello_to(&hello);
+	hello.version++;
+	say(sock, &hello);
+	expect_turned_away(sock);
+}
+
+static void test_requests_before_the_greeting_are_turned_away(void **state)
+{
+	struct wire_message message = named(WIRE_CREATE, 1, "early");
+	int sock = dial();
+
+	(void)state;
+	hear(sock);
+	say(sock, &message);
+	expect_turned_away(sock);
+	assert_null(registry_find(&broker.registry, "early"));
+}
+
+/* It was never charged to anybody, so it must not stay: descriptors would run out for all (invariant 5). */
+static void invariant_5_garbage_instead_of_a_greeting_keeps_nothing(void **state)
+{
+	char garbage[WIRE_SIZE];
+
+	(void)state;
+	memset(garbage, 0xee, sizeof garbage);
+	for (size_t length = 0; length <= sizeof garbage; length += 64) {
+		int sock = dial();
+
+		hear(sock);
+		assert_int_equal(send(sock, garbage, length, 0), length);
+		expect_turned_away(sock);
+	}
+}
+
+static void test_half_closed_before_the_greeting(void **state)
+{
+	int sock = dial();
+
+	(void)state;
+	hear(sock);
+	assert_int_equal(shutdown(sock, SHUT_WR), 0);
+	expect_turned_away(sock);
+}
+
+/* Who says nothing takes no more than the places there are, and gives them back by going. */
+static void invariant_5_greetings_are_bounded(void **state)
+{
+	enum { MANY = 256 };
+	struct wire_message message;
+	int sock[MANY], one;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		sock[i] = dial();
+		turn();
+	}
+	EXPECT_SOON(broker.sessions.greeting == MANY);
+	one = dial();
+	message = hear(one);
+	assert_int_equal(message.type, WIRE_REFUSED);
+	assert_int_equal(message.refused.error, -EAGAIN);
+	close(one);
+	for (int i = 0; i < MANY; i++)
+		close(sock[i]);
+	EXPECT_SOON(!broker.sessions.greeting);
+}
+
+static void test_sessions_over_the_quota_are_refused(void **state)
+{
+	struct peer first;
+	struct wire_message message;
+	int sock;
+
+	(void)state;
+	broker.accounting.quota[RESOURCE_SESSIONS] = 1;
+	first = join();
+	sock = dial();
+	message = hear(sock);
+	message = hello_to(&message);
+	say(sock, &message);
+	message = hear(sock);
+	assert_int_equal(message.type, WIRE_REFUSED);
+	assert_int_equal(message.refused.error, -EDQUOT);
+	expect_end(sock);
+	close(sock);
+	part(&first);
+	EXPECT_SOON(!broker.sessions.by_id);
+	first = join();
+	part(&first);
+}
+
+/* ---- serving ---- */
+
+static void test_a_buffers_whole_life(void **state)
+{
+	struct peer owner = join(), user = join();
+	struct wire_message message;
+	struct wire_grant grant;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	assert_int_equal(ask(&owner, WIRE_CREATE, "a").refused.error, -EEXIST);
+	message = ask(&user, WIRE_STAT, "a");
+	assert_int_equal(message.type, WIRE_INFO);
+	assert_int_equal(message.info.size, SIZE);
+	grant = acquire(&user, "a");
+	assert_true(atomic_load(&user.board.words[grant.buffer]) == BOARD_WORD(grant.serial, BOARD_LIVE));
+	expect_done(&owner, WIRE_UNLINK, "a");
+	assert_true(atomic_load(&user.board.words[grant.buffer]) == BOARD_WORD(grant.serial, BOARD_DRAINING));
+	message = hear(user.sock);
+	assert_int_equal(message.type, WIRE_NOTICE);
+	assert_true(message.grant_id.grant == grant.grant);
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	assert_int_equal(ask(&user, WIRE_ACQUIRE, "a").refused.error, -ENOENT);
+	say_closed(user.sock, grant.grant);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	part(&owner);
+	part(&user);
+}
+
+static int open_ticket(const struct peer *peer, const struct wire_grant *grant, struct device_handle *handle)
+{
+	const struct board_header *header = peer->board.header;
+	struct ticket_terms terms = { .session = peer->session,
+				      .grant = grant->grant,
+				      .serial = grant->serial,
+				      .size = grant->size,
+				      .offset = grant->offset,
+				      .rights = grant->rights,
+				      .version = WIRE_VERSION };
+
+	memcpy(terms.instance, header->instance_id, 16);
+	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, 16);
+	return ticket_open(handle, &terms, &peer->board.tickets[grant->ticket], peer->welcome.key);
+}
+
+static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
+{
+	struct peer holder = join(), thief = join();
+	struct device_handle handle, stolen;
+	struct wire_grant grant;
+	const struct buffer *buffer;
+
+	(void)state;
+	expect_done(&holder, WIRE_CREATE, "a");
+	grant = acquire(&holder, "a");
+	buffer = registry_find(&broker.registry, "a");
+	assert_int_equal(open_ticket(&holder, &grant, &handle), 0);
+	assert_memory_equal(&handle, &buffer->allocation->handle, sizeof handle);
+	assert_int_equal(open_ticket(&thief, &grant, &stolen), -EKEYREJECTED);
+	/* nor with the thief's key under the holder's name */
+	thief.session = holder.session;
+	assert_int_equal(open_ticket(&thief, &grant, &stolen), -EKEYREJECTED);
+	/* and the handle stands nowhere in what every client can read */
+	assert_null(memmem(holder.board.header, holder.board.size, handle.bytes, 16));
+	say_closed(holder.sock, grant.grant);
+	part(&holder);
+	part(&thief);
+}
+
+static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
+{
+	struct peer holder = join(), liar = join();
+	struct wire_grant grant;
+
+	(void)state;
+	expect_done(&holder, WIRE_CREATE, "a");
+	grant = acquire(&holder, "a");
+	expect_done(&holder, WIRE_UNLINK, "a");
+	for (uint64_t id = 0; id < 100; id++)
+		say_closed(liar.sock, id);
+	say_closed(liar.sock, UINT64_MAX);
+	expect_served(&liar);
+	assert_int_equal(broker.counters.closed_foreign, 101);
+	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	say_closed(holder.sock, grant.grant);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	/* said twice: counted, and no more */
+	say_closed(holder.sock, grant.grant);
+	EXPECT_SOON(broker.counters.closed_foreign == 102);
+	part(&holder);
+	part(&liar);
+}
+
+static void test_leaving(void **state)
+{
+	struct peer peer = join();
+	struct wire_grant grant;
+	struct wire_message leave;
+
+	(void)state;
+	expect_done(&peer, WIRE_CREATE, "a");
+	grant = acquire(&peer, "a");
+	wire_init(&leave, WIRE_LEAVE, 5);
+	say(peer.sock, &leave);
+	assert_int_equal(hear(peer.sock).type, WIRE_LEFT);
+	/* only the last CLOSED may follow */
+	say_closed(peer.sock, grant.grant);
+	EXPECT_SOON(!broker.registry.grant_count);
+	say(peer.sock, &leave);
+	expect_end(peer.sock);
+	assert_int_equal(broker.counters.sessions_cut, 1);
+	part(&peer);
+}
+
+static void test_ephemeral_buffers_go_with_their_creator(void **state)
+{
+	struct peer peer = join(), other = join();
+	struct wire_message create = named(WIRE_CREATE, 1, "short-lived");
+
+	(void)state;
+	create.create.flags = GPUB_EPHEMERAL;
+	say(peer.sock, &create);
+	assert_int_equal(hear(peer.sock).type, WIRE_DONE);
+	expect_done(&peer, WIRE_CREATE, "lasting");
+	part(&peer);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	assert_null(registry_find(&broker.registry, "short-lived"));
+	assert_non_null(registry_find(&broker.registry, "lasting"));
+	part(&other);
+}
+
+/* ---- cut off ---- */
+
+/* It is not heard any more, and what it may have mapped stays; the others are served as before. */
+static void expect_cut(struct peer *peer, uint64_t cut_before)
+{
+	struct wire_message message = named(WIRE_CREATE, 3, "unheard");
+	struct peer other;
+
+	expect_end(peer->sock);
+	assert_int_equal(broker.counters.sessions_cut, cut_before + 1);
+	socket_send(peer->sock, &message, -1, MSG_DONTWAIT);
+	other = join();
+	expect_served(&other);
+	assert_null(registry_find(&broker.registry, "unheard"));
+	part(&other);
+}
+
+static void expect_bytes_cut(const void *bytes, size_t length)
+{
+	struct peer peer = join();
+	uint64_t before = broker.counters.sessions_cut;
+
+	assert_int_equal(send(peer.sock, bytes, length, 0), length);
+	expect_cut(&peer, before);
+	part(&peer);
+	EXPECT_SOON(!broker.sessions.by_id);
+}
+
+static void invariant_5_garbage_is_cut_off(void **state)
+{
+	struct wire_message good = named(WIRE_STAT, 1, "a"), bad;
+	char garbage[2 * WIRE_SIZE];
+
+	(void)state;
+	memset(garbage, 0xee, sizeof garbage);
+	expect_bytes_cut(garbage, WIRE_SIZE);
+	expect_bytes_cut(garbage, sizeof garbage);
+	expect_bytes_cut(&good, WIRE_SIZE - 1);
+	expect_bytes_cut(&good, 0);
+	bad = good;
+	bad.version++;
+	expect_bytes_cut(&bad, sizeof bad);
+	bad = good;
+	memset(bad.name.name, 'x', sizeof bad.name.name);
+	expect_bytes_cut(&bad, sizeof bad);
+}
+
+/* Well-formed, but not a client's to say, or not now. */
+static void invariant_5_messages_out_of_place_are_cut_off(void **state)
+{
+	static const enum wire_type types[] = { WIRE_CHALLENGE, WIRE_HELLO, WIRE_WELCOME, WIRE_DONE,
+						WIRE_INFO,      WIRE_GRANT, WIRE_NOTICE,  WIRE_LEFT };
+	struct wire_message message;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+		wire_init(&message, types[i], 1);
+		expect_bytes_cut(&message, sizeof message);
+	}
+	wire_refuse(&message, 1, -EIO, "a client refuses");
+	expect_bytes_cut(&message, sizeof message);
+}
+
+/* Absurd contents of well-formed requests are refused, and the session goes on. */
+static void invariant_5_absurd_requests_are_refused(void **state)
+{
+	struct peer peer = join();
+	struct wire_message message = named(WIRE_CREATE, 77, "a");
+
+	(void)state;
+	message.create.size = UINT64_MAX;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).refused.error, -ENOMEM);
+	message.create.size = 0;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
+	message = named(WIRE_CREATE, 77, "a");
+	message.create.device = UINT32_MAX;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).refused.error, -ENODEV);
+	message = named(WIRE_CREATE, 77, "a");
+	message.create.flags = UINT32_MAX;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
+	message = named(WIRE_ACQUIRE, 77, "a");
+	message.acquire.rights = 1u << 31;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
+	message = named(WIRE_ACQUIRE, 77, "a");
+	message.acquire.device = UINT32_MAX;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).refused.error, -ENODEV);
+	assert_int_equal(ask(&peer, WIRE_UNLINK, "/no name").refused.error, -EINVAL);
+	wire_init(&message, WIRE_WRITER, 77);
+	message.grant_id.grant = 12345;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
+	expect_served(&peer);
+	assert_true(registry_empty(&broker.registry));
+	part(&peer);
+}
+
+/* Sends until the broker does not take more, or it is cut; true while it is not. */
+static bool flood(int sock)
+{
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+	int error = 0;
+
+	for (int i = 0; i < 64 && !error; i++)
+		error = socket_send(sock, &message, -1, MSG_DONTWAIT);
+	turn();
+	return !broker.counters.sessions_cut;
+}
+
+static void invariant_5_who_never_reads_is_cut_off(void **state)
+{
+	struct peer peer = join(), other = join();
+	int turns = 0;
+
+	(void)state;
+	while (turns < PATIENCE_MS && flood(peer.sock))
+		if (++turns % 16 == 0)
+			expect_served(&other);
+	assert_int_equal(broker.counters.sessions_cut, 1);
+	assert_null(session_find(&broker, peer.session)->out);
+	expect_served(&other);
+	part(&peer);
+	part(&other);
+}
+
+static void invariant_5_descriptors_that_nobody_wants_are_dropped(void **state)
+{
+	struct peer peer = join();
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+	int before = descriptors();
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(socket_send(peer.sock, &message, STDIN_FILENO, 0), 0);
+		assert_int_equal(hear(peer.sock).type, WIRE_REFUSED);
+	}
+	assert_int_equal(descriptors(), before);
+	part(&peer);
+}
+
+static void test_hang_up_ends_a_session_without_grants(void **state)
+{
+	struct peer peer = join();
+	struct wire_message message = named(WIRE_ACQUIRE, 1, "never-made");
+
+	(void)state;
+	message.acquire.timeout_ms = -1;
+	say(peer.sock, &message);
+	EXPECT_SOON(broker.waiting.count == 1);
+	part(&peer);
+	EXPECT_SOON(!broker.sessions.by_id);
+	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.counters.sessions_left, 1);
+	assert_int_equal(broker.counters.sessions_died, 0);
+}
+
+/* ---- clients in processes of their own ---- */
+
+struct child {
+	pid_t pid;
+	int   in, out; /* what it tells; what it is told */
+};
+
+typedef void child_main(int sock);
+
+#define GIVEN_SOCK 3
+
+/* It keeps two pipes, and the socket that it is given: copies of others' sockets would hide their hang-ups. */
+_Noreturn static void child_run(child_main *run, int in, int out, int sock)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(30);
+	dup2(in, STDIN_FILENO);
+	dup2(out, STDOUT_FILENO);
+	if (sock >= 0)
+		dup2(sock, GIVEN_SOCK);
+	close_range(sock >= 0 ? GIVEN_SOCK + 1 : GIVEN_SOCK, ~0u, 0);
+	is_child = true;
+	run(GIVEN_SOCK);
+	_exit(0);
+}
+
+static struct child child_start(child_main *run, int sock)
+{
+	struct child child;
+	int to[2], from[2];
+
+	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
+	fflush(NULL);
+	child.pid = fork();
+	assert_true(child.pid >= 0);
+	if (!child.pid)
+		child_run(run, to[0], from[1], sock);
+	close(to[0]);
+	close(from[1]);
+	child.in = from[0];
+	child.out = to[1];
+	return child;
+}
+
+/* In the child: a step is done. */
+static void tell(void)
+{
+	if (write(STDOUT_FILENO, "!", 1) != 1)
+		_exit(1);
+}
+
+/* In the child: lives until it is killed, or its parent lets go. */
+static void linger(void)
+{
+	char token;
+
+	while (read(STDIN_FILENO, &token, 1) > 0)
+		;
+}
+
+static bool told(const struct child *child)
+{
+	struct pollfd p = { .fd = child->in, .events = POLLIN };
+	char token = 0;
+
+	return poll(&p, 1, 0) == 1 && read(child->in, &token, 1) == 1 && token == '!';
+}
+
+static void child_kill(const struct child *child)
+{
+	kill(child->pid, SIGKILL);
+	assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
+}
+
+static void child_forget(const struct child *child)
+{
+	close(child->in);
+	close(child->out);
+}
+
+/* "a" is there, made by this process, and unlinked again: what the child holds of it decides on the free. */
+static void expect_kept(struct peer *owner)
+{
+	expect_done(owner, WIRE_UNLINK, "a");
+	turn_some();
+	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.counters.allocations_freed, 0);
+}
+
+static void expect_freed_by_death(void)
+{
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	assert_int_equal(broker.counters.grants_died, 1);
+	assert_int_equal(broker.counters.sessions_died, 1);
+	assert_int_equal(broker.counters.grants_closed, 0);
+}
+
+/* Runs a child that acquires "a" and then does something that is not death. */
+static void expect_kept_until_death(child_main *run, bool is_cut)
+{
+	struct peer owner = join();
+	struct child child;
+
+	expect_done(&owner, WIRE_CREATE, "a");
+	child = child_start(run, -1);
+	EXPECT_SOON(told(&child));
+	if (is_cut)
+		EXPECT_SOON(broker.counters.sessions_cut == 1);
+	else
+		turn_some();
+	expect_kept(&owner);
+	child_kill(&child);
+	expect_freed_by_death();
+	child_forget(&child);
+	part(&owner);
+}
+
+static void hang_up_and_live(int sock)
+{
+	struct peer peer = join();
+
+	(void)sock;
+	acquire(&peer, "a");
+	close(peer.sock);
+	tell();
+	linger();
+}
+
+static void invariant_9_a_hang_up_alone_frees_nothing(void **state)
+{
+	(void)state;
+	expect_kept_until_death(hang_up_and_live, false);
+}
+
+static void half_close_and_live(int sock)
+{
+	struct peer peer = join();
+
+	(void)sock;
+	acquire(&peer, "a");
+	shutdown(peer.sock, SHUT_WR);
+	tell();
+	linger();
+}
+
+static void invariant_9_a_half_closed_session_keeps_its_grants(void **state)
+{
+	(void)state;
+	expect_kept_until_death(half_close_and_live, true);
+}
+
+static void babble_and_live(int sock)
+{
+	struct peer peer = join();
+
+	(void)sock;
+	acquire(&peer, "a");
+	send(peer.sock, "garbage", 7, 0);
+	tell();
+	linger();
+}
+
+static void invariant_9_a_session_cut_off_keeps_its_grants(void **state)
+{
+	(void)state;
+	expect_kept_until_death(babble_and_live, true);
+}
+
+/* A CLOSED from a process that is not the session's: the holder may still have its mapping. */
+static void let_another_say_closed(int sock)
+{
+	struct peer peer = join();
+	struct wire_grant grant = acquire(&peer, "a");
+	pid_t pid = fork();
+
+	(void)sock;
+	if (!pid) {
+		say_closed(peer.sock, grant.grant);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	tell();
+	linger();
+}
+
+static void invariant_2_another_process_cannot_close(void **state)
+{
+	(void)state;
+	expect_kept_until_death(let_another_say_closed, true);
+}
+
+/* Its child keeps the socket, and with it all that it shares: the GPU's descriptors too, with a real one. */
+static void fork_a_keeper(int sock)
+{
+	struct peer peer = join();
+
+	(void)sock;
+	acquire(&peer, "a");
+	if (!fork()) {
+		linger();
+		_exit(0);
+	}
+	tell();
+	pause();
+}
+
+static void invariant_9_a_death_alone_frees_nothing(void **state)
+{
+	struct peer owner = join();
+	struct child child;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	child = child_start(fork_a_keeper, -1);
+	EXPECT_SOON(told(&child));
+	child_kill(&child);
+	expect_kept(&owner);
+	child_forget(&child); /* and so the keeper ends */
+	expect_freed_by_death();
+	part(&owner);
+}
+
+static void greet_for_another(int sock)
+{
+	struct wire_message message = hear(sock);
+
+	message = hello_to(&message);
+	say(sock, &message);
+}
+
+static void test_greeting_of_another_process_is_turned_away(void **state)
+{
+	int sock = dial();
+	struct child child = child_start(greet_for_another, sock);
+
+	(void)state;
+	EXPECT_SOON(broker.counters.sessions_refused == 1);
+	assert_int_equal(waitpid(child.pid, NULL, 0), child.pid);
+	child_forget(&child);
+	expect_turned_away(sock);
+}
+
+/* Does everything that a client does, over and over, until it is killed in the middle. */
+static void work_until_killed(int sock)
+{
+	char name[32];
+
+	(void)sock;
+	tell();
+	for (int i = 0;; i++) {
+		struct peer peer = join();
+		struct wire_grant grant;
+
+		snprintf(name, sizeof name, "w/%d/%d", (int)getpid(), i % 4);
+		ask(&peer, WIRE_CREATE, name);
+		grant = acquire(&peer, name);
+		if (i % 2)
+			say_closed(peer.sock, grant.grant);
+		if (i % 3)
+			ask(&peer, WIRE_UNLINK, name);
+		if (i % 2)
+			part(&peer);
+	}
+}
+
+static void invariant_10_books_balance_after_any_kill(void **state)
+{
+	unsigned seed = 3;
+
+	(void)state;
+	for (int round = 0; round < 40; round++) {
+		struct child child = child_start(work_until_killed, -1);
+
+		EXPECT_SOON(told(&child));
+		for (int turns = rand_r(&seed) % 30; turns; turns--)
+			turn();
+		child_kill(&child);
+		child_forget(&child);
+		EXPECT_SOON(!broker.sessions.by_id);
+		assert_int_equal(broker.registry.grant_count, 0);
+		assert_int_equal(broker.registry.tickets.free, broker.registry.tickets.count);
+		assert_true(broker.counters.grants_opened == broker.counters.grants_closed + broker.counters.grants_died);
+	}
+	assert_true(broker.counters.grants_died > 0);
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_greeting),
+		ON(test_wrong_nonce_is_turned_away),
+		ON(test_wrong_version_is_turned_away),
+		ON(test_requests_before_the_greeting_are_turned_away),
+		ON(invariant_5_garbage_instead_of_a_greeting_keeps_nothing),
+		ON(test_half_closed_before_the_greeting),
+		ON(invariant_5_greetings_are_bounded),
+		ON(test_sessions_over_the_quota_are_refused),
+		ON(test_a_buffers_whole_life),
+		ON(invariant_4_a_ticket_opens_for_its_session_alone),
+		ON(invariant_3_another_sessions_grant_cannot_be_closed),
+		ON(test_leaving),
+		ON(test_ephemeral_buffers_go_with_their_creator),
+		ON(invariant_5_garbage_is_cut_off),
+		ON(invariant_5_messages_out_of_place_are_cut_off),
+		ON(invariant_5_absurd_requests_are_refused),
+		ON(invariant_5_who_never_reads_is_cut_off),
+		ON(invariant_5_descriptors_that_nobody_wants_are_dropped),
+		ON(test_hang_up_ends_a_session_without_grants),
+		ON(invariant_9_a_hang_up_alone_frees_nothing),
+		ON(invariant_9_a_half_closed_session_keeps_its_grants),
+		ON(invariant_9_a_session_cut_off_keeps_its_grants),
+		ON(invariant_2_another_process_cannot_close),
+		ON(invariant_9_a_death_alone_frees_nothing),
+		ON(test_greeting_of_another_process_is_turned_away),
+		ON(invariant_10_books_balance_after_any_kill),
+	};
+
+	return cmocka_run_group_tests_name("sessions", tests, group_setup, group_teardown);
+}

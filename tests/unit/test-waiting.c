@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-waiting.c - who waits for a name or for memory is served in order, in time, or told that it is too late.
+ *
+ * A broker with real books and a real loop, but neither listener nor device threads. Its sessions are made by hand on
+ * one end of a socket pair; the other end is where the test reads what they are answered.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sodium.h>
+
+#include "broker/broker.h"
+#include "broker/request.h"
+#include "common/error.h"
+#include "common/socket.h"
+
+static int fake_count(void)
+{
+	return 1;
+}
+
+static int fake_info(int ordinal, struct device_info *info)
+{
+	(void)ordinal;
+	*info = (struct device_info){ .memory = 1u << 30, .granule = 2u << 20 };
+	return 0;
+}
+
+static const struct device fake = { .kind = DEVICE_HOST, .name = "fake", .count = fake_count, .info = fake_info };
+static struct broker broker;
+static struct session sessions[3];
+static int peers[3];
+
+static void session_make(unsigned i)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	sessions[i] = (struct session){ .broker = &broker,
+					.id = i + 1,
+					.state = SESSION_OPEN,
+					.fd = pair[0],
+					.pidfd = -1,
+					.uid = getuid(),
+					.gid = getgid(),
+					.key = sodium_malloc(WIRE_KEY_SIZE) };
+	assert_non_null(sessions[i].key);
+	HASH_ADD(hh, broker.sessions.by_id, id, sizeof sessions[i].id, &sessions[i]);
+	peers[i] = pair[1];
+}
+
+static void ignore_notice(void *context, struct grant *grant)
+{
+	(void)context;
+	(void)grant;
+}
+
+static void ignore_release(void *context, struct allocation *allocation)
+{
+	registry_released(&((struct broker *)context)->registry, allocation);
+}
+
+static int setup(void **state)
+{
+	static const struct registry_hooks hooks = { ignore_notice, ignore_release };
+
+	(void)state;
+	if (sodium_init() < 0)
+		return -1;
+	memset(&broker, 0, sizeof broker);
+	broker.base = event_base_new();
+	accounting_init(&broker.accounting);
+	if (board_create(&broker.board, "test", &fake, 8, 8) ||
+	    registry_init(&broker.registry, broker.board.board.words, 8, 8, &broker.accounting, &hooks, &broker))
+		return -1;
+	for (unsigned i = 0; i < 3; i++)
+		session_make(i);
+	return 0;
+}
+
+static void session_unmake(unsigned i)
+{
+	HASH_DEL(broker.sessions.by_id, &sessions[i]);
+	HASH_CLEAR(hh, sessions[i].grants);
+	sodium_free(sessions[i].key);
+	close(sessions[i].fd);
+	close(peers[i]);
+}
+
+/* No test leaves anybody in line. */
+static int teardown(void **state)
+{
+	unsigned left = broker.waiting.count;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		session_unmake(i);
+	registry_deinit(&broker.registry);
+	board_destroy(&broker.board);
+	accounting_deinit(&broker.accounting);
+	event_base_free(broker.base);
+	return left != 0;
+}
+
+/* ---- short words ---- */
+
+static void loop_for(int ms)
+{
+	struct timeval end = { .tv_usec = ms * 1000 };
+
+	event_base_loopexit(broker.base, &end);
+	event_base_dispatch(broker.base);
+}
+
+static void wait_for_name(unsigned i, uint64_t request, const char *name, int timeout_ms)
+{
+	struct wire_acquire acquire = { .rights = GPUB_READ, .timeout_ms = timeout_ms };
+
+	strcpy(acquire.name, name);
+	assert_int_equal(waiting_acquire(&broker, sessions[i].id, request, &acquire), 0);
+}
+
+static struct buffer *make_live(const char *name)
+{
+	struct buffer_spec spec = { .name = name, .size = 1, .span = 2u << 20, .owner = getuid(), .mode = 0600 };
+	struct device_handle handle = { { 1 } };
+	struct buffer *buffer;
+
+	assert_int_equal(registry_reserve(&broker.registry, &spec, &buffer), 0);
+	registry_ready(&broker.registry, buffer, NULL, &handle);
+	return buffer;
+}
+
+/* The next answer to that session: its type and, for a refusal, errno. 0: none came. */
+static unsigned answer(unsigned i, struct wire_message *message)
+{
+	struct socket_extra extra;
+	int error = socket_receive(peers[i], message, &extra, false, MSG_DONTWAIT);
+
+	assert_true(!error || error == -EAGAIN);
+	return error ? 0 : message->type;
+}
+
+static void expect_answer(unsigned i, enum wire_type type, uint64_t request)
+{
+	struct wire_message message;
+
+	assert_int_equal(answer(i, &message), type);
+	assert_int_equal(message.request, request);
+}
+
+static void expect_silence(unsigned i)
+{
+	struct wire_message message;
+
+	assert_int_equal(answer(i, &message), 0);
+}
+
+/* ---- acquires ---- */
+
+static void test_name_wakes_all_who_wait_for_it_oldest_first(void **state)
+{
+	struct wire_message first, second;
+
+	(void)state;
+	wait_for_name(0, 10, "a", -1);
+	wait_for_name(1, 11, "b", -1);
+	wait_for_name(2, 12, "a", 60000);
+	wait_for_name(0, 13, "a", -1);
+	assert_int_equal(broker.waiting.count, 4);
+	make_live("a");
+	waiting_wake_name(&broker, "a");
+	assert_int_equal(answer(0, &first), WIRE_GRANT);
+	assert_int_equal(first.request, 10);
+	assert_int_equal(answer(2, &second), WIRE_GRANT);
+	assert_true(second.grant.grant == first.grant.grant + 1);
+	expect_answer(0, WIRE_GRANT, 13);
+	expect_silence(1);
+	assert_int_equal(broker.waiting.count, 1);
+	assert_int_equal(broker.registry.grant_count, 3);
+	waiting_forget(&broker, sessions[1].id);
+}
+
+static void test_acquire_expires_once_and_in_time(void **state)
+{
+	struct wire_message message;
+
+	(void)state;
+	wait_for_name(0, 10, "a", 200);
+	wait_for_name(1, 11, "a", -1);
+	loop_for(10);
+	expect_silence(0);
+	loop_for(300);
+	assert_int_equal(answer(0, &message), WIRE_REFUSED);
+	assert_int_equal(message.request, 10);
+	assert_int_equal(message.refused.error, -ETIMEDOUT);
+	assert_non_null(strstr(message.refused.text, "'a'"));
+	assert_int_equal(broker.counters.refused_timeout, 1);
+	make_live("a");
+	waiting_wake_name(&broker, "a");
+	expect_silence(0);
+	expect_answer(1, WIRE_GRANT, 11);
+	loop_for(40);
+	expect_silence(1);
+}
+
+/* Rights are looked at when the buffer is there, and refused like any other's. */
+static void test_woken_acquire_may_be_refused(void **state)
+{
+	struct wire_message message;
+	struct buffer *buffer;
+
+	(void)state;
+	sessions[0].uid = getuid() + 1;
+	wait_for_name(0, 10, "a", -1);
+	buffer = make_live("a");
+	waiting_wake_name(&broker, "a");
+	assert_int_equal(answer(0, &message), WIRE_REFUSED);
+	assert_int_equal(message.refused.error, -EACCES);
+	assert_int_equal(buffer->allocation->open, 0);
+}
+
+static void test_forgotten_acquires_get_nothing(void **state)
+{
+	(void)state;
+	wait_for_name(0, 10, "a", 20);
+	wait_for_name(1, 11, "a", 20);
+	wait_for_name(0, 12, "b", -1);
+	waiting_forget(&broker, sessions[0].id);
+	assert_int_equal(broker.waiting.count, 1);
+	loop_for(50);
+	expect_silence(0);
+	expect_answer(1, WIRE_REFUSED, 11);
+	wait_for_name(0, 13, "a", -1);
+	wait_for_name(2, 14, "a", -1);
+	waiting_forget(&broker, 0);
+	assert_int_equal(broker.waiting.count, 0);
+}
+
+/* A session that is gone when its turn comes is passed over. */
+static void test_gone_session_is_passed_over(void **state)
+{
+	struct wire_acquire acquire = { .name = "a", .rights = GPUB_READ, .timeout_ms = -1 };
+
+	(void)state;
+	assert_int_equal(waiting_acquire(&broker, 99, 10, &acquire), 0);
+	acquire.timeout_ms = 10;
+	strcpy(acquire.name, "b");
+	assert_int_equal(waiting_acquire(&broker, 99, 11, &acquire), 0);
+	wait_for_name(0, 12, "a", -1);
+	make_live("a");
+	waiting_wake_name(&broker, "a");
+	expect_answer(0, WIRE_GRANT, 12);
+	assert_int_equal(broker.registry.grant_count, 1);
+	loop_for(30);
+	assert_int_equal(broker.waiting.count, 0);
+}
+
+/* ---- creates ---- */
+
+static char story[64]; /* what the hooks were told, in order: r1 e2 ... */
+
+static void on_retry(void *context)
+{
+	snprintf(story + strlen(story), sizeof story - strlen(story), "r%s ", (const char *)context);
+}
+
+static void on_expire(void *context)
+{
+	snprintf(story + strlen(story), sizeof story - strlen(story), "e%s ", (const char *)context);
+}
+
+static struct create_wait *wait_for_memory(unsigned device, uint64_t session, int timeout_ms, const char *who)
+{
+	static const struct create_hooks hooks = { on_retry, on_expire };
+	struct create_wait *wait = NULL;
+
+	assert_int_equal(waiting_create(&broker, device, session, timeout_ms, &hooks, (void *)who, &wait), 0);
+	return wait;
+}
+
+static void expect_story(const char *expected)
+{
+	assert_string_equal(story, expected);
+	story[0] = 0;
+}
+
+static void test_memory_goes_first_come_first_served(void **state)
+{
+	struct create_wait *first, *second;
+
+	(void)state;
+	assert_false(waiting_for_memory(&broker, 0));
+	first = wait_for_memory(0, 1, -1, "1");
+	second = wait_for_memory(0, 2, 60000, "2");
+	assert_true(waiting_for_memory(&broker, 0));
+	assert_false(waiting_for_memory(&broker, 1));
+	waiting_wake_memory(&broker, 1);
+	expect_story("");
+	waiting_wake_memory(&broker, 0);
+	/* while it tries, nobody else does */
+	waiting_wake_memory(&broker, 0);
+	expect_story("r1 ");
+	/* not enough yet: it keeps its place, and the second still waits behind it */
+	waiting_create_failed(first);
+	expect_story("");
+	waiting_wake_memory(&broker, 0);
+	expect_story("r1 ");
+	waiting_create_over(first);
+	expect_story("r2 ");
+	waiting_create_over(second);
+	expect_story("");
+	assert_false(waiting_for_memory(&broker, 0));
+}
+
+/* Whoever stood behind the one that expired may need less: it tries at once. */
+static void test_expired_create_lets_the_next_try(void **state)
+{
+	struct create_wait *second;
+
+	(void)state;
+	wait_for_memory(0, 1, 20, "1");
+	second = wait_for_memory(0, 2, -1, "2");
+	loop_for(50);
+	expect_story("e1 r2 ");
+	waiting_create_over(second);
+}
+
+/* The one outcome is the job's: an expiry meanwhile waits for it. */
+static void test_expiry_while_trying_waits_for_the_outcome(void **state)
+{
+	struct create_wait *first, *second;
+
+	(void)state;
+	first = wait_for_memory(0, 1, 20, "1");
+	waiting_wake_memory(&broker, 0);
+	expect_story("r1 ");
+	loop_for(50);
+	expect_story("");
+	waiting_create_failed(first);
+	expect_story("e1 ");
+	second = wait_for_memory(0, 2, 20, "2");
+	waiting_wake_memory(&broker, 0);
+	loop_for(50);
+	waiting_create_over(second);
+	expect_story("r2 ");
+	loop_for(20);
+	expect_story("");
+}
+
+static void test_forgotten_creates_expire(void **state)
+{
+	struct create_wait *trying;
+
+	(void)state;
+	trying = wait_for_memory(0, 1, -1, "1");
+	waiting_wake_memory(&broker, 0);
+	wait_for_memory(1, 1, -1, "2");
+	wait_for_memory(1, 2, 10, "3");
+	waiting_forget(&broker, 1);
+	/* the first is on the device; the second is over, and so the third, now the first there, may try */
+	expect_story("r1 e2 r3 ");
+	waiting_create_failed(trying);
+	expect_story("e1 ");
+	waiting_forget(&broker, 2);
+	expect_story("");
+	waiting_create_failed(broker.waiting.creates[1]);
+	expect_story("e3 ");
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_name_wakes_all_who_wait_for_it_oldest_first),
+		ON(test_acquire_expires_once_and_in_time),
+		ON(test_woken_acquire_may_be_refused),
+		ON(test_forgotten_acquires_get_nothing),
+		ON(test_gone_session_is_passed_over),
+		ON(test_memory_goes_first_come_first_served),
+		ON(test_expired_create_lets_the_next_try),
+		ON(test_expiry_while_trying_waits_for_the_outcome),
+		ON(test_forgotten_creates_expire),
+	};
+
+	return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
+}
