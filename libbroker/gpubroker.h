@@ -41,7 +41,7 @@ extern "C" {
 #define GPUB_TIMELINE  2u /* has a timeline: a 64-bit word that its one writer's GPU advances */
 
 /* gpub_set_flags() */
-#define GPUB_BACKGROUND_CLOSE 1u /* close unlinked buffers as soon as no lease holds them, on the library's thread */
+#define GPUB_BACKGROUND_CLOSE 1u /* close unlinked buffers as soon as no lease holds them, on a thread of its own */
 
 /* gpub_lease.device, gpub_spec.device */
 #define GPUB_HOST    (-1) /* what gpub_lease.device says on the host device */
@@ -93,7 +93,7 @@ typedef struct gpub_info {
 	int32_t  device;     /* CUDA ordinal in this process; -1 when this process does not see that device */
 	uint32_t mode, owner;
 	uint32_t state;      /* GPUB_LIVE: a buffer that is GPUB_DRAINING has no name to ask by */
-	uint32_t grants;     /* sessions that map it now */
+	uint32_t grants;     /* open grants: one for each session and device that maps it now */
 	uint32_t reserved;
 	uint8_t  device_uuid[16];
 } gpub_info;
@@ -122,7 +122,10 @@ int gpub_connect(gpub_client **client, const char *address);
  */
 void gpub_disconnect(gpub_client *client);
 
-/* Sets the client's flags (GPUB_BACKGROUND_CLOSE, or 0). -EINVAL for unknown flags. */
+/*
+ * Sets the client's flags (GPUB_BACKGROUND_CLOSE, or 0). The first time that GPUB_BACKGROUND_CLOSE is set starts
+ * a second thread, with all signals blocked. -EINVAL for unknown flags; -EAGAIN no thread can be started.
+ */
 int gpub_set_flags(gpub_client *client, unsigned flags);
 
 /*

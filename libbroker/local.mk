@@ -35,6 +35,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/call.c \
 	libbroker/client/client.h \
 	libbroker/client/close.c \
+	libbroker/client/closer.c \
 	libbroker/client/connect.c \
 	libbroker/client/fork.c \
 	libbroker/client/lease.c \

@@ -12,7 +12,23 @@
 # "1..0 # SKIP no CUDA device". A test that runs longer than TEST_SECONDS is killed, and counts as an error.
 TEST_SECONDS = 180
 
-unit_tests = tests/unit/test-host-device tests/unit/test-status-read tests/unit/test-status-table
+unit_tests = \
+	tests/unit/test-accounting \
+	tests/unit/test-board \
+	tests/unit/test-error \
+	tests/unit/test-host-device \
+	tests/unit/test-names-sizes \
+	tests/unit/test-places \
+	tests/unit/test-registry \
+	tests/unit/test-session \
+	tests/unit/test-slots \
+	tests/unit/test-status-read \
+	tests/unit/test-status-table \
+	tests/unit/test-table \
+	tests/unit/test-ticket \
+	tests/unit/test-timeline \
+	tests/unit/test-waiting \
+	tests/unit/test-wire
 test_programs = \
 	tests/integration/bad-input \
 	tests/integration/capture \

@@ -36,7 +36,7 @@ static void kernels_find(struct run *run)
 	must(gpub_module_kernel(run->worker.module, "fill", &run->fill), "find the kernel fill");
 	must(gpub_module_kernel(run->worker.module, "checksum", &run->checksum), "find the kernel checksum");
 	must(gpub_module_kernel(run->worker.module, "managed_increment", &run->increment), "find managed_increment");
-	say("loaded the module and looked up three kernels, once; %d devices", run->devices);
+	say("loaded the module and looked up three kernels, once, for all devices (%d here)", run->devices);
 }
 
 /* From here on this process uses that device, with kernels that it found before. */

@@ -57,7 +57,8 @@ struct gpub_client {
 	pthread_mutex_t      lock;
 	pthread_cond_t       changed; /* a record or a call changed state */
 	pthread_t            service;
-	int                  wake; /* eventfd: the service thread shall look at what it closes */
+	pthread_t            closer;
+	bool                 closing; /* the closer thread was started */
 	bool                 leaving; /* disconnect is under way: grants that still come are given back */
 	uint64_t             next_number;
 	struct call         *calls;
@@ -105,6 +106,17 @@ int call_send(struct gpub_client *client, const struct wire_message *message);
 /* ---- service.c ---- */
 
 int service_start(struct gpub_client *client);
+
+/* A thread with all signals blocked. */
+int thread_start(pthread_t *thread, void *(*function)(void *), struct gpub_client *client);
+
+/* ---- closer.c ---- */
+
+/* The flags changed: starts the closer where it is wanted, and has it look. */
+int closer_wake(struct gpub_client *client);
+
+/* Waits for its end, once client->leaving says so. */
+void closer_stop(struct gpub_client *client);
 
 /* ---- acquire.c: the slow path ---- */
 

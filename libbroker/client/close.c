@@ -128,6 +128,7 @@ static void drop_all_holds(struct gpub_client *client)
 	client->leaving = true;
 	for (record = client->records.all; record; record = record->next)
 		record_drop_holds(record);
+	pthread_cond_broadcast(&client->changed);
 	pthread_mutex_unlock(&client->lock);
 }
 
@@ -175,6 +176,7 @@ void gpub_disconnect(gpub_client *client)
 	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
 		return;
 	drop_all_holds(client);
+	closer_stop(client);
 	client_close_idle(client, true);
 	if (atomic_load(&client->guard->state) == CLIENT_OPEN)
 		say_leave(client);
@@ -182,7 +184,6 @@ void gpub_disconnect(gpub_client *client)
 	atomic_store(&client->guard->state, CLIENT_ENDED);
 	fork_unguard(client);
 	close(client->sock);
-	close(client->wake);
 	sodium_free(client->key);
 	client->key = NULL;
 	board_unmap(&client->board);

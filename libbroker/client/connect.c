@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -222,11 +221,6 @@ static int client_begin(struct gpub_client *client, const char *address)
 		error = device_begin(client);
 	if (error)
 		goto close_socket;
-	client->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (client->wake < 0) {
-		error = error_set(-errno, "no descriptor is left in this process: close some, or raise ulimit -n");
-		goto close_socket;
-	}
 	fork_guard(client);
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	error = service_start(client);
@@ -237,7 +231,6 @@ static int client_begin(struct gpub_client *client, const char *address)
 unguard:
 	atomic_store(&client->guard->state, CLIENT_ENDED);
 	fork_unguard(client);
-	close(client->wake);
 close_socket:
 	board_unmap(&client->board);
 	close(client->sock);
@@ -267,10 +260,8 @@ int gpub_connect(gpub_client **result, const char *address)
 	return 0;
 }
 
-/* The service thread looks at once at what was unlinked before. */
 int gpub_set_flags(gpub_client *client, unsigned flags)
 {
-	uint64_t one = 1;
 	int error = client_check(client);
 
 	if (!error && flags & ~GPUB_BACKGROUND_CLOSE)
@@ -278,9 +269,7 @@ int gpub_set_flags(gpub_client *client, unsigned flags)
 	if (error)
 		return error;
 	atomic_store(&client->flags, flags);
-	if (write(client->wake, &one, sizeof one) < 0)
-		return error_set(-errno, "the library's thread cannot be woken: %m");
-	return 0;
+	return closer_wake(client);
 }
 
 int gpub_device_count(gpub_client *client, int *count)

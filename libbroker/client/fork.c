@@ -35,7 +35,7 @@ int client_check_slow(const struct gpub_client *client)
 	case CLIENT_ENDED:
 		return error_set(-ESTALE, "this client was disconnected: connect anew");
 	default:
-		return error_set(-ECHILD, "this client belongs to the parent of this process: connect anew here");
+		return error_set(-ECHILD, "this client belongs to the parent of this process: exec, then connect");
 	}
 }
 
@@ -138,7 +138,6 @@ static void after_fork_child(void)
 		last_device->child_after_fork();
 	for (client = open_clients; client; client = client->next) {
 		close(client->sock);
-		close(client->wake);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
 	}
 	open_clients = recycled = NULL; /* theirs are the parent's; leases to them find a wiped guard */

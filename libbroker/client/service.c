@@ -7,7 +7,6 @@
  * for another's open. All signals are blocked in it. It ends when the broker is gone or has said LEFT.
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <sodium.h>
 #include <string.h>
@@ -16,8 +15,6 @@
 #include "client.h"
 #include "common/socket.h"
 #include "timeline-map.h"
-
-#define BACKGROUND_MS 2 /* between two looks at unlinked buffers that were still held */
 
 static void send_closed(struct gpub_client *client, uint64_t grant)
 {
@@ -182,8 +179,10 @@ static void on_notice(struct gpub_client *client, uint64_t grant)
 
 	pthread_mutex_lock(&client->lock);
 	record = record_of_grant(client, grant);
-	if (record)
+	if (record) {
 		record->noticed = true;
+		pthread_cond_broadcast(&client->changed);
+	}
 	pthread_mutex_unlock(&client->lock);
 }
 
@@ -252,35 +251,6 @@ static void on_lost(struct gpub_client *client)
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* Closes unlinked buffers that nothing holds. True: some are still held, look again soon. */
-static bool close_noticed(struct gpub_client *client)
-{
-	struct record *record;
-	bool again = false;
-
-	if (!(atomic_load_explicit(&client->flags, memory_order_relaxed) & GPUB_BACKGROUND_CLOSE))
-		return false;
-	pthread_mutex_lock(&client->lock);
-	/* one that another thread is closing may be open again when that finds it held */
-	for (record = client->records.all; record; record = record->next)
-		if (record->noticed && RECORD_STATE(atomic_load(&record->mapping)) != RECORD_NONE)
-			again |= record_close(client, record, false) == -EBUSY;
-	pthread_mutex_unlock(&client->lock);
-	return again;
-}
-
-static void wait_for_message(struct gpub_client *client)
-{
-	struct pollfd p[] = { { .fd = client->sock, .events = POLLIN }, { .fd = client->wake, .events = POLLIN } };
-	uint64_t count;
-
-	do {
-		poll(p, 2, close_noticed(client) ? BACKGROUND_MS : -1);
-		if (p[1].revents && read(client->wake, &count, sizeof count) < 0)
-			return;
-	} while (!p[0].revents);
-}
-
 static void *service_main(void *argument)
 {
 	struct gpub_client *client = argument;
@@ -288,7 +258,6 @@ static void *service_main(void *argument)
 	struct socket_extra extra;
 
 	do {
-		wait_for_message(client);
 		if (socket_receive(client->sock, &message, &extra, true, 0)) {
 			on_lost(client);
 			return NULL;
@@ -297,14 +266,19 @@ static void *service_main(void *argument)
 	return NULL;
 }
 
-int service_start(struct gpub_client *client)
+int thread_start(pthread_t *thread, void *(*function)(void *), struct gpub_client *client)
 {
 	sigset_t all, old;
 	int error;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&client->service, NULL, service_main, client);
+	error = pthread_create(thread, NULL, function, client);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return error ? error_set(-error, "the library's thread cannot start: %s", strerror(error)) : 0;
+	return error ? error_set(-error, "a thread of the library cannot start: %s", strerror(error)) : 0;
+}
+
+int service_start(struct gpub_client *client)
+{
+	return thread_start(&client->service, service_main, client);
 }

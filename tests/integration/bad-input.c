@@ -401,14 +401,26 @@ static int server_listen(const char *path)
 	return sock;
 }
 
-/* What a client's connect comes to when a server there says only this. */
-static int served(int listener, const char *path, const void *bytes, size_t size)
+static void connect_to(const char *path)
 {
 	struct order order = { .run = do_connect };
-	int sock;
 
 	snprintf(order.name, sizeof order.name, "unix:%s", path);
 	puppet_tell(&a, order);
+}
+
+static int connected(const char *path)
+{
+	connect_to(path);
+	return hear(&a);
+}
+
+/* What a client's connect comes to when a server there says only this. */
+static int served(int listener, const char *path, const void *bytes, size_t size)
+{
+	int sock;
+
+	connect_to(path);
 	sock = accept(listener, NULL, NULL);
 	if (sock < 0 || (size && send(sock, bytes, size, MSG_NOSIGNAL) != (ssize_t)size))
 		bail_out("nobody connects");
@@ -442,13 +454,7 @@ static void test_false_broker(void)
 	      "a server that refuses: EPROTO and its own sentence");
 	POINT(served(listener, path, NULL, 0) == -ECONNRESET, "a server that hangs up: ECONNRESET");
 	chmod(directory, 0777);
-	{
-		struct order order = { .run = do_connect };
-
-		snprintf(order.name, sizeof order.name, "unix:%s", path);
-		puppet_tell(&a, order);
-		POINT(hear(&a) == -EPERM, "a socket in a directory that others may write: EPERM");
-	}
+	POINT(connected(path) == -EPERM, "a socket in a directory that others may write: EPERM");
 	close(listener);
 	unlink(path);
 	rmdir(directory);
@@ -490,6 +496,15 @@ static bool cut_off(struct wire_message *message, size_t size, bool answer)
 	return length == 0 || (length < 0 && errno == ECONNRESET);
 }
 
+static size_t sessions(void)
+{
+	json_t *text = books(&broker);
+	size_t count = json_array_size(json_object_get(text, "sessions"));
+
+	json_decref(text);
+	return count;
+}
+
 static void test_raw_clients(void)
 {
 	struct wire_message message;
@@ -513,7 +528,7 @@ static void test_raw_clients(void)
 	POINT(cut_off(&message, sizeof message, true), "invariant 5: a message that only brokers send is sent away");
 	POINT(ask(&a, do_stat, .name = "early") == -ENOENT && !ask(&a, do_create, .name = "x"),
 	      "invariant 5: the broker goes on");
-	POINT(SOON(json_array_size(json_object_get(books(&broker), "sessions")) == 1), "and no session is left of them");
+	POINT(SOON(sessions() == 1), "and no session is left of them");
 	puppet_end(&a);
 	broker_end(&broker);
 }

@@ -192,16 +192,11 @@ static void test_disconnected(void)
 	end();
 }
 
-static int connect_to(const struct order *order)
-{
-	return gpub_connect(&client, order->name);
-}
-
 /* Both brokers' first buffer has the same name and the same serial. */
 static void test_other_broker(void)
 {
 	struct broker_process other;
-	struct order order = { .run = connect_to };
+	struct order order = { .run = do_connect };
 	uint64_t generation;
 
 	begin();

@@ -166,15 +166,16 @@ forwards() {
 	cat >worker <<-END
 		trap 'touch got.\$GPUBROKER_RANK; exit 5' $1
 		touch ready.\$GPUBROKER_RANK
-		while :; do sleep 0.02; done
+		for i in \$(seq 500); do sleep 0.02; done
 	END
-	timeout -k 5 20 "$run" --device host --name "$name" -n 2 -- sh worker >out 2>err </dev/null &
+	# a shell's background jobs ignore SIGINT
+	env --default-signal=INT "$run" --device host --name "$name" -n 2 -- sh worker >out 2>err </dev/null &
 	broker=$!
 	for ((tries = 0; tries < 500; tries++)); do
 		[ -e ready.0 ] && [ -e ready.1 ] && break
 		sleep 0.01
 	done
-	kill -"$1" "$(pgrep -P "$broker")"
+	kill -"$1" "$broker"
 	wait "$broker"
 	status=$?
 	[ "$status" = 5 ] && [ -e got.0 ] && [ -e got.1 ] && said balanced

@@ -85,6 +85,16 @@ static void test_found_by_name_and_device(void **state)
 	assert_null(find("A", 0));
 }
 
+/* So many that they lie beside each other, whatever the hash makes of them. */
+static void test_one_name_on_many_devices(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 47; i++)
+		assert_int_equal(table_add(&table, &records[i], "a", i), 0);
+	for (unsigned i = 0; i < 94; i++)
+		assert_ptr_equal(find("a", i), i < 47 ? &records[i] : NULL);
+}
+
 /* Where one is the beginning of the other, also at the edges of the key's words. */
 static void test_prefixes_are_other_names(void **state)
 {
@@ -304,6 +314,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(test_found_by_name_and_device),
+		ON(test_one_name_on_many_devices),
 		ON(test_prefixes_are_other_names),
 		ON(test_record_takes_another_name),
 		ON(test_bad_names_are_refused),

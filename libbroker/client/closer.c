@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * closer.c - GPUB_BACKGROUND_CLOSE: closes unlinked buffers as soon as no lease holds them.
+ *
+ * A close waits for the process's running kernels (facts.md), so it has a thread of its own: on the service
+ * thread it would hold up every grant and reply. The thread is started when the flag is first set and ends
+ * with the client. Owns nothing; closes by record_close() alone.
+ */
+#include <errno.h>
+
+#include "client.h"
+
+#define AGAIN_MS 2 /* between two looks at unlinked buffers that are still held */
+
+static bool is_due(const struct record *record)
+{
+	return record->noticed && RECORD_STATE(atomic_load(&record->mapping)) != RECORD_NONE;
+}
+
+static bool any_due(const struct gpub_client *client)
+{
+	const struct record *record;
+
+	for (record = client->records.all; record; record = record->next)
+		if (is_due(record))
+			return atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE;
+	return false;
+}
+
+/* True: some have to wait. One that another thread is closing may be open again when that finds it held. */
+static bool close_due(struct gpub_client *client)
+{
+	struct record *record;
+	bool again = false;
+
+	for (record = client->records.all; record; record = record->next)
+		if (is_due(record))
+			again |= record_close(client, record, false) == -EBUSY;
+	return again;
+}
+
+static bool closer_ends(const struct gpub_client *client)
+{
+	return client->leaving || atomic_load(&client->guard->state) != CLIENT_OPEN;
+}
+
+static void *closer_main(void *argument)
+{
+	struct gpub_client *client = argument;
+	struct timespec soon;
+
+	pthread_mutex_lock(&client->lock);
+	while (!closer_ends(client)) {
+		soon = client_deadline(AGAIN_MS);
+		if (!any_due(client))
+			pthread_cond_wait(&client->changed, &client->lock);
+		else if (close_due(client)) /* which gave the lock up: so look for more before sleeping */
+			pthread_cond_timedwait(&client->changed, &client->lock, &soon);
+	}
+	pthread_mutex_unlock(&client->lock);
+	return NULL;
+}
+
+int closer_wake(struct gpub_client *client)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&client->lock);
+	if (!client->closing && atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE) {
+		error = thread_start(&client->closer, closer_main, client);
+		client->closing = !error;
+	}
+	pthread_cond_broadcast(&client->changed);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+void closer_stop(struct gpub_client *client)
+{
+	if (client->closing)
+		pthread_join(client->closer, NULL);
+	client->closing = false;
+}
