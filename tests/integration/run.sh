@@ -92,7 +92,9 @@ check "a device that is not there: exit 1, no worker runs" late 'no device 1' -b
 check "a buffer larger than the device: exit 1, no worker runs" late 'larger than the whole device' -b x=900G -- touch ran
 GPUB_HOST_MEMORY=1M check "buffers that are too much together: exit 1, no worker runs" late . -b x=1M -b y=1M -- touch ran
 GPUB_HOST_MEMORY=lots check "a device that does not start: exit 1, no worker runs" late 'not a size' -- touch ran
-if [ ! -e /dev/nvidiactl ]; then
+if [ ! -e "$top_builddir/kernels/kernels.fatbin" ]; then
+	check "--device cuda in a build without: exit 2" exits 2 --device cuda -- touch ran
+elif [ ! -e /dev/nvidiactl ]; then
 	check "--device cuda without one: exit 1, no worker runs" late . --device cuda -- touch ran
 fi
 
