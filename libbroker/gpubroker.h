@@ -179,8 +179,8 @@ int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int tim
 
 /*
  * Holds again the buffer of a returned lease, with the same rights, and updates *lease. No name, no hash; as
- * fast as an acquire can be. -ESTALE: that buffer was unlinked (acquire its name again); -EBUSY: the lease
- * was not returned yet.
+ * fast as an acquire can be. -ESTALE: that buffer was unlinked, or its mapping was closed since (gpub_trim())
+ * and its place here taken by another: acquire its name again. -EBUSY: the lease was not returned yet.
  */
 int gpub_renew(gpub_lease *lease);
 

@@ -49,6 +49,7 @@ summary() {
 	echo "./bootstrap demo: $(tail -n 2 "$results/demo.log" | tr '\n' ' ')"
 	echo "./bootstrap check: $(tail -n 1 "$results/check.log")"
 	export GPUBROKER_MODULE_PATH=$PWD/kernels
+	echo "README's program: $(./broker/broker-run --quiet -n 2 -b u=64M -- ./examples/acquire 2>&1 </dev/null | tr '\n' ' ')"
 	heat one-worker 1 4096 2000
 	heat four-on-one 4 4096 2000
 	if [ "$gpus" -ge 2 ]; then

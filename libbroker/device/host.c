@@ -52,8 +52,11 @@ static int memory_parse(const char *text)
 {
 	uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 
+	if (text && *text && size_parse(text, &host_state.memory))
+		return error_set(-EINVAL, "GPUB_HOST_MEMORY='%.40s' is not a size: write bytes, or a number with K, M or G",
+				 text);
 	if (text && *text)
-		return size_parse(text, &host_state.memory);
+		return 0;
 	host_state.memory = physical / 2 / host_state.devices / HOST_GRANULE * HOST_GRANULE;
 	return 0;
 }

@@ -4,7 +4,7 @@
  * what is modelled, what is not, and how to run it; run.sh runs it in the suite.
  *
  * NC clients; each has NAPP threads that acquire, renew and return, one more that trims and disconnects, the
- * service thread, a GPU with NSTR streams, and NR records of NSL slots. The broker makes NG buffers (serials 1, 2 ...)
+ * service thread, with BG the closer, a GPU with NSTR streams, and NR records of NSL slots. The broker makes NG buffers (serials 1, 2 ...)
  * under NN names, unlinks each at any moment, and frees it. Clients may crash at any step.
  * A step carries the name of the function that does it. One statement is one step that others can come between;
  * what a function does under the client's lock and nobody reads without it is one atomic step.
@@ -21,15 +21,21 @@
  *  F_BASEEARLY  gpub_renew compares it before the hold only
  *  F_NOSEQ      gpub_return ends any hold of the slot, not that of its lease's sequence
  *  F_NOSYNC     the close is not behind kernels of leases returned without a stream
- *  F_REVERTLATE wait_idle goes back to OPEN between its looks, and closes on a look made while it was OPEN
+ *  F_REVERTLATE close_wait closes on a look that it made after its pause, while the record was OPEN
+ *  F_WAITBLIND  close_wait does not look after its pause whether the record is still as it was
+ *  F_WAITSTATE  it looks for OPEN alone, not for its grant
  *  F_EARLY      record_close sends CLOSED before the mapping is closed
  *  F_ACKFAIL    record_close sends CLOSED though the close failed
  *  F_NOGID      CLOSED names the buffer, not the grant, and is sent after the record can be used again
  *  F_SPLIT      notices travel on a channel of their own, and can overtake their grant
- *  F_NOTICEOPEN on_notice looks for OPEN records only: one that is CLOSING, and reverts, never hears of it
- *  F_POLLONCE   close_noticed does not come back for a record that another thread had CLOSING
+ *  F_NOTICEOPEN close_wait pauses in CLOSING, and on_notice looks for OPEN records only: one that then reverts never
+ *               hears of it
+ *  F_POLLONCE   closer_main waits for a change where it has to come back by itself: returns and landings tell nobody
+ *  F_LOSTWAKE   closer_main gives the lock up between its look and its wait
+ *  F_NOSTOP     gpub_disconnect does not wait for the closer
+ *  F_STRANDED   a record that is stranded keeps its grant: a notice has the closer look at it for ever
  *  F_NOLEFT     on_grant does not look at leaving at all
- *  F_LEAVEOPEN  on_grant looks at leaving before the open, not after it
+ *  F_LEAVEOPEN  on_grant looks at leaving before the open (grant_record), not after it (grant_settle)
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
  *  F_PIDFDLIES  death is the pidfd alone (a forked child holds the GPU's descriptors past it)
  *  F_HUPLIES    death is the hang-up alone (the GPU's work ends after it)
@@ -82,6 +88,9 @@
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
 #endif
+#ifdef F_NOTICEOPEN
+#define WAITCLOSING
+#endif
 #define NA (NC*NAPP)
 #define NIL 255
 #if CRASH
@@ -111,11 +120,11 @@ byte seq[NC*NR*NSL]; mtype hold[NC*NR*NSL] = sFREE;   /* ONE atomic word */
 byte landed[NC*NR*NSL], base[NC*NR*NSL];              /* slot->word, written by the GPU; slot->base */
 byte table[NC*NN] = NIL;
 bool changed[NA];                      /* the table's version is not what this thread read */
-byte asked[NA];                        /* record + 1 whose request is this thread's and not answered */
 byte waits[NA]; bool told[NA], fin[NA];               /* waits: record + 1; told: released with an error */
 bool lock[NC], leaving[NC], left[NC];
-byte svc[NC];                          /* the service thread: it closes without waiting */
-#define wait_ (_pid!=svc[c])
+#ifdef BG
+bool asleep[NC], ended[NC];            /* the closer waits for client->changed; it has ended */
+#endif
 
 /* ---- what is really so ---- */
 byte mapped[NC*NR];                    /* the serial that the process has mapped there; 0: none */
@@ -125,6 +134,12 @@ byte unordered[NC];                    /* kernels under way whose lease was retu
 bool dead[NC], pidfd[NC], hup[NC];
 #if defined(FAILOPEN) || defined(CLOSEFAIL)
 byte fails[NC];
+#endif
+#ifdef CLOSEFAIL
+bool stranded[NC*NR];
+#define STRANDED(R) stranded[R]
+#else
+#define STRANDED(R) false
 #endif
 
 chan c2b[NC] = [3] of { mtype, byte, byte };
@@ -177,23 +192,26 @@ inline table_change() {
 inline record_detach(R) {
 	if :: table[c*NN+rname[R]]==R -> table[c*NN+rname[R]]=NIL; table_change() :: else fi
 }
-inline request_answered(R) {
-	w=c*NAPP; do :: w<(c+1)*NAPP -> if :: asked[w]==R+1 -> asked[w]=0 :: else fi; w++ :: else -> break od; w=0
-}
 inline waiters_tell(R, error) {
 	w=c*NAPP; do :: w<(c+1)*NAPP -> if :: waits[w]==R+1 -> waits[w]=0; told[w]=error :: else fi; w++ :: else -> break od; w=0
 }
 inline record_release(R, error) {
-	record_detach(R); waiters_tell(R, error); request_answered(R); mapping[R]=mNONE; grant[R]=0; noticed[R]=0;
+	record_detach(R); waiters_tell(R, error); mapping[R]=mNONE; grant[R]=0; noticed[R]=0;
 #ifndef F_CATONLY
 	serial[R]=0
 #endif
 }
-/* record_take, table_add, record_outdate; then request()'s REQUESTED */
+inline record_strand(R) {
+	record_detach(R); waiters_tell(R, 1); noticed[R]=0;
+#ifndef F_STRANDED
+	grant[R]=0;
+#endif
+}
+/* record_take, record_outdate, table_add; then request()'s REQUESTED and record_wait_begin */
 inline record_bind(R, n) {
 	R=c*NR; do :: R<(c+1)*NR && mapping[R]!=mNONE -> R++ :: else -> break od;
 	assert(R<(c+1)*NR);            /* the model's pool is too small */
-	rname[R]=n; table[c*NN+n]=R; table_change(); asked[a]=R+1;
+	rname[R]=n; table[c*NN+n]=R; table_change(); waits[a]=R+1;
 	base[R*NSL]=seq[R*NSL];
 #if NSL>1
 	base[R*NSL+1]=seq[R*NSL+1];
@@ -201,75 +219,86 @@ inline record_bind(R, n) {
 	mapping[R]=mREQUESTED
 }
 
-/* ---- close.c: record_close. done: it is closed, or on its way ---- */
+/* ---- close.c: record_close ---- */
 inline record_idle_look(S) {
 	if :: slot_idle(S) :: else -> busy=1; if :: hold[S]!=sRETURNED -> held=1 :: else fi fi
 }
 /* busy: a slot is not idle; held: by a lease. One step a slot */
-inline record_idle(R) {
+inline record_idle(R, wait) {
 #if NSL>1
 	atomic { busy=0; held=0; record_idle_look(R*NSL) };
-	atomic { record_idle_look(R*NSL+1); close_decide(R) }
+	atomic { record_idle_look(R*NSL+1); close_decide(R, wait) }
 #else
-	atomic { busy=0; held=0; record_idle_look(R);
-#ifdef F_REVERTLATE
-		}; atomic {
-#endif
-		close_decide(R) }
+	atomic { busy=0; held=0; record_idle_look(R); close_decide(R, wait) }
 #endif
 }
-#ifdef F_REVERTLATE
-#define WAITING mOPEN
+#ifdef WAITCLOSING
+#define PAUSED mCLOSING
 #else
-#define WAITING mCLOSING
+#define PAUSED mOPEN
 #endif
-inline close_decide(R) {
+#if defined(F_WAITBLIND)
+#define SAME(R) true
+#elif defined(F_WAITSTATE)
+#define SAME(R) (mapping[R]==PAUSED)
+#else
+#define SAME(R) (mapping[R]==PAUSED && grant[R]==sg)
+#endif
+/* Only who takes no lock can see the CLOSING of a look that finds a slot busy: close_revert comes before the unlock */
+inline close_decide(R, wait) {
+	lock[c]=0;
 	if
-	:: !busy -> lock[c]=0; mapping[R]=mCLOSING
-	:: busy && (held || !wait_) -> lock[c]=0; mapping[R]=mOPEN; ok=0; busy=0          /* close_revert */
-	:: busy && !held && wait_ -> lock[c]=0; mapping[R]=WAITING
+	:: !busy
+	:: busy && (held || !(wait)) -> mapping[R]=mOPEN; ok=0          /* close_revert */
+	:: busy && !held && (wait) -> mapping[R]=PAUSED
 	fi
 }
-/* Begun by its caller: lock taken, mapping CLOSING. ok: closed, or stranded; else reverted */
-inline record_close(R) {
+/* Begun by its caller: lock taken, mapping CLOSING (close_begin), its grant in sg. ok: closed, or stranded; else as before */
+inline record_close(R, wait) {
 	ok=1;
 #ifdef F_REORD_S
 	mapping[R]=mCLOSING; lock[c]=0;
 #else
-	/* fence(seq_cst), then wait_idle */
-	do
-	:: record_idle(R);
+	do                                                              /* close_wait */
+	:: record_idle(R, wait);
 		if
-		:: !busy -> break
-		:: busy -> atomic { !lock[c] && (ALLIDLE(R) || ANYHELD(R)) -> lock[c]=1 }   /* usleep until a look tells something new */
+		:: !busy || !ok -> break
+		:: busy && ok -> /* close_pause, until a look tells something new */
+			atomic { !lock[c] && (!SAME(R) || ALLIDLE(R) || ANYHELD(R)) ->
+				if :: SAME(R) -> lock[c]=1 :: else -> ok=0; break fi;
+#ifdef F_REVERTLATE
+				if :: ALLIDLE(R) -> busy=0 :: else fi };
+			atomic { if :: !busy -> lock[c]=0; mapping[R]=mCLOSING; break :: else fi;
+#endif
+				mapping[R]=mCLOSING }
 		fi
 	od;
 #endif
 	if
 	:: ok ->
 #ifdef F_EARLY
-		c2b[c]!CLOSED,grant[R],serial[R];
+		c2b[c]!CLOSED,sg,serial[R];
 #endif
 		if
 #ifdef CLOSEFAIL
-		:: fails[c]<CLOSEFAIL -> fails[c]++;      /* device->close fails: record_strand */
+		:: fails[c]<CLOSEFAIL -> fails[c]++;      /* device->close fails */
 #ifdef F_ACKFAIL
-			c2b[c]!CLOSED,grant[R],serial[R];
+			c2b[c]!CLOSED,sg,serial[R];
 #endif
-			atomic { !lock[c] -> record_detach(R); waiters_tell(R, 1); noticed[R]=0 }
+			atomic { !lock[c] -> record_strand(R); stranded[R]=1 }
 #endif
 #ifdef F_NOSYNC
 		:: true ->
 #else
 		:: unordered[c]==0 ->  /* device->close: behind the kernels of the process */
 #endif
-			atomic { assert(mapped[R]==serial[R]); mapped[R]=0 };
+			atomic { assert(mapped[R] && mapped[R]==serial[R]); mapped[R]=0 };
 #ifdef F_NOGID
 			atomic { !lock[c] -> w=serial[R]; sg=w; record_release(R, 0) };
-			c2b[c]!CLOSED,0,sg; sg=0
+			c2b[c]!CLOSED,0,sg
 #else
 #ifndef F_EARLY
-			c2b[c]!CLOSED,grant[R],serial[R];          /* send_closed */
+			c2b[c]!CLOSED,sg,serial[R];                /* send_closed */
 #endif
 			atomic { !lock[c] -> record_release(R, 0) }
 #endif
@@ -277,6 +306,7 @@ inline record_close(R) {
 	:: else
 	fi
 }
+#define close_next_one ok=0; busy=0; held=0; sg=0; R++
 
 /* ---- lease.c, acquire.c: an application's thread ---- */
 #define S (R*NSL+k)
@@ -401,24 +431,23 @@ slow:		/* step, again and again */
 grow:		/* record_grow: another slot. Here: this one, once it is idle */
 		atomic { slot_idle(S) || mapping[R]!=mOPEN -> goto slow };
 ask:		c2b[c]!ACQUIRE,R,n;            /* request: call_send */
-		/* an answer that came before the lock was had again is found in the record, a refusal is not: ask again */
-		atomic { !lock[c] -> if :: asked[a] -> waits[a]=R+1 :: else -> goto slow fi };
 		/* record_wait */
 		if
 		:: atomic { !lock[c] && waits[a]==0 -> ok=told[a]; told[a]=0; if :: ok -> goto over :: else -> goto slow fi }
 		:: atomic { !lock[c] && waits[a]==R+1 && mapping[R]!=mREQUESTED -> waits[a]=0; goto slow }
 #ifdef TIMEOUTS
-		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; asked[a]=0; goto over }   /* refuse_late */
+		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }               /* refuse_late */
 #endif
 		fi;
 join:		/* what the other was refused is no answer to this thread: it asks itself */
 		if
 		:: atomic { !lock[c] && (waits[a]==0 || mapping[R]!=mREQUESTED) -> waits[a]=0; told[a]=0; goto slow }
 #ifdef TIMEOUTS
-		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; asked[a]=0; goto over }
+		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }
 #endif
 		fi;
-closing:	atomic { !lock[c] && (waits[a]==0 || mapping[R]!=mCLOSING) -> waits[a]=0; ok=told[a]; told[a]=0;
+closing:	/* wait_closing */
+		atomic { !lock[c] && (waits[a]==0 || mapping[R]!=mCLOSING) -> waits[a]=0; ok=told[a]; told[a]=0;
 			if :: ok -> goto over :: else -> goto slow fi };
 held_slow:	atomic { if
 		:: want && serial[R]!=want -> goto undo_over                 /* renew_slow: another generation */
@@ -467,13 +496,29 @@ over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0 }
 #endif
 
 #ifdef F_REORD_S
-#define CLOSE_BEGIN(R) if :: ALLIDLE(R) -> lock[c]=1 :: else -> goto next fi
+#define CLOSE_BEGIN(R) if :: ALLIDLE(R) -> lock[c]=1; sg=grant[R] :: else -> goto next fi
 #else
-#define CLOSE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING
+#define CLOSE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]
 #endif
 #define close_next(R,which) do :: R<(c+1)*NR && !(which) -> R++ :: else -> break od
 
 /* ---- close.c: the thread that calls gpub_trim, at any moment, and gpub_disconnect at the end ---- */
+inline forget_all() {
+	atomic { !lock[c] -> R=c*NR;
+		do
+		:: R<(c+1)*NR -> assert(!mapped[R] || STRANDED(R));
+			base[R*NSL]=seq[R*NSL];
+#if NSL>1
+			base[R*NSL+1]=seq[R*NSL+1];
+#endif
+			if
+			:: mapping[R]==mREQUESTED -> record_release(R, 1)
+			:: mapping[R]==mOPEN || mapping[R]==mCLOSING -> mapping[R]=mCLOSING; grant[R]=0; record_strand(R)
+			:: mapping[R]==mNONE
+			fi; R++
+		:: else -> R=0; break
+		od }
+}
 proctype Owner(byte c) LIVING {
 	byte i, R, w, sg; bool ok, busy, held;
 	do
@@ -484,50 +529,103 @@ proctype Owner(byte c) LIVING {
 		:: FINISHED(c) -> break
 #else
 		:: FINISHED(c) -> i=TRIMS+1;                       /* gpub_disconnect: drop_all_holds; no lease is left here */
-			atomic { !lock[c] -> leaving[c]=1 }
+			atomic { !lock[c] -> leaving[c]=1
+#ifdef BG
+				; asleep[c]=0 }
+#ifndef F_NOSTOP
+			; ended[c]                                 /* closer_stop */
+#endif
+#else
+				}
+#endif
 #endif
 		fi;
 		R=c*NR;                                            /* client_close_idle */
 next:		do
 		:: atomic { !lock[c] -> close_next(R, mapping[R]==mOPEN);
 			if :: R<(c+1)*NR -> CLOSE_BEGIN(R) :: else -> R=0; break fi };
-			record_close(R); atomic { ok=0; R++ }
+			record_close(R, 1); atomic { close_next_one }
 		od;
-		if :: i==TRIMS+1 -> c2b[c]!LEAVE,0,0; left[c]; hup[c]=1; break    /* say_leave, pthread_join, close */
+		if :: i==TRIMS+1 -> c2b[c]!LEAVE,0,0; left[c]; hup[c]=1; forget_all(); break    /* say_leave, pthread_join, close */
 		   :: else
 		fi
 	od;
 	i=0
 }
 
-/* ---- service.c: the one reader of the socket ---- */
+/* ---- closer.c: the background closer ---- */
 #ifdef BG
-#define CLOSINGAT(R) (noticed[R] && mapping[R]==mCLOSING)
+#define DUE(R) (noticed[R] && mapping[R]!=mNONE)
 #define READYAT(R) (noticed[R] && mapping[R]==mOPEN && ALLIDLE(R))
 #if NR==2
-#define CLOSINGNOTICED(c) (CLOSINGAT((c)*2) || CLOSINGAT((c)*2+1))
+#define ANY_DUE(c) (DUE((c)*2) || DUE((c)*2+1))
 #define READY(c) (READYAT((c)*2) || READYAT((c)*2+1))
-#else
-#define CLOSINGNOTICED(c) (CLOSINGAT((c)*3) || CLOSINGAT((c)*3+1) || CLOSINGAT((c)*3+2))
+#elif NR==3
+#define ANY_DUE(c) (DUE((c)*3) || DUE((c)*3+1) || DUE((c)*3+2))
 #define READY(c) (READYAT((c)*3) || READYAT((c)*3+1) || READYAT((c)*3+2))
+#else
+#define ANY_DUE(c) (DUE((c)*4) || DUE((c)*4+1) || DUE((c)*4+2) || DUE((c)*4+3))
+#define READY(c) (READYAT((c)*4) || READYAT((c)*4+1) || READYAT((c)*4+2) || READYAT((c)*4+3))
 #endif
+#ifdef F_POLLONCE
+#define AGAIN(c) false
+#else
+#define AGAIN(c) READY(c)              /* a look in AGAIN_MS that tells something new */
+#endif
+/* Its sleep with a timeout is a sleep that AGAIN ends too: looks that find nothing new are made once a wake-up */
+proctype Closer(byte c) LIVING {
+	byte R, w, sg; bool ok, busy, held, again;
+	do
+	:: atomic { !lock[c] ->                                            /* closer_main */
+			if
+			:: leaving[c] -> break                             /* closer_ends */
+			:: !leaving[c] && ANY_DUE(c) -> R=c*NR; again=0
+			:: !leaving[c] && !ANY_DUE(c) ->
+#ifdef F_LOSTWAKE
+				goto doze };
+doze:			atomic {
+#endif
+				asleep[c]=1; goto sleep
+			fi };
+next:		do                                                         /* close_due */
+		:: atomic { !lock[c] -> close_next(R, DUE(R));
+			if
+			:: R==(c+1)*NR -> R=0; if :: again -> asleep[c]=1; goto sleep :: else -> break fi
+			:: R<(c+1)*NR && mapping[R]==mOPEN -> CLOSE_BEGIN(R)
+			:: R<(c+1)*NR && mapping[R]!=mOPEN -> assert(!STRANDED(R)); again=1; R++; goto next
+			fi };
+			record_close(R, 0); atomic { again=again||!ok; close_next_one }
+		od;
+		goto over;
+sleep:		atomic { !asleep[c] || (again && AGAIN(c)) -> asleep[c]=0; again=0 };
+over:		skip
+	od;
+	ended[c]=1
+}
+#endif
+
+/* ---- service.c: the one reader of the socket ---- */
+#ifdef BG
+#define wake(c) asleep[c]=0
+#else
+#define wake(c) skip
 #endif
 inline on_notice(g) {
 	atomic { !lock[c] -> R=c*NR;
 		do :: R<(c+1)*NR ->
 #ifdef F_NOTICEOPEN
-			if :: grant[R]==g && mapping[R]==mOPEN -> noticed[R]=1 :: else fi;
+			if :: g && grant[R]==g && mapping[R]==mOPEN -> noticed[R]=1; wake(c) :: else fi;
 #else
-			if :: grant[R]==g -> noticed[R]=1 :: else fi;
+			if :: g && grant[R]==g -> noticed[R]=1; wake(c) :: else fi;   /* record_of_grant */
 #endif
 			R++
 		:: else -> break
 		od; R=0; g=0; s=0 }
 }
 proctype Svc(byte c) LIVING {
-	byte R, g, s, w, sg; bool ok, busy, held, again;
+	byte R, g, s, w;
 end:	do
-	:: atomic { b2c[c]?GRANT(R,g,s); lock[c]==0 -> skip };         /* on_grant */
+	:: atomic { b2c[c]?GRANT(R,g,s); lock[c]==0 -> skip };         /* on_grant: grant_record */
 		if
 #ifndef F_NOLEFT
 		:: leaving[c] -> c2b[c]!CLOSED,g,s
@@ -539,36 +637,22 @@ end:	do
 #endif
 			if
 			:: mapped[R]=s;                                /* grant_open */
-				atomic { !lock[c] ->
+				atomic { !lock[c] ->                   /* grant_settle */
 #ifndef F_LEAVEOPEN
 					if :: leaving[c] -> goto give_back :: else fi;
 #endif
-					serial[R]=s; grant[R]=g; mapping[R]=mOPEN; request_answered(R); goto taken };      /* record_open */
-give_back:			mapped[R]=0; c2b[c]!CLOSED,g,s;
+					serial[R]=s; grant[R]=g; mapping[R]=mOPEN; goto taken };                   /* record_open */
+give_back:			mapped[R]=0; c2b[c]!CLOSED,g,s;                /* grant_give_back */
 taken:				skip
 #ifdef FAILOPEN
 			:: atomic { fails[c]<FAILOPEN -> fails[c]++ }; c2b[c]!CLOSED,g,s;
-				atomic { !lock[c] -> record_release(R, 1) }
+				atomic { !lock[c] -> record_release(R, 1) }                                /* grant_refuse */
 #endif
 			fi
 		fi;
 		atomic { R=0; g=0; s=0 }
 	:: atomic { b2c[c]?REFUSED(R,_,_) }; atomic { !lock[c] -> record_release(R, 1); R=0 }       /* on_reply */
-	:: notices[c]?NOTICE(g,s,_) -> on_notice(g);
-#ifdef BG
-		/* close_noticed; again: look again in BACKGROUND_MS, when that tells something new */
-look:		atomic { again=0; R=c*NR };
-		do
-		:: atomic { !lock[c] ->
-#ifndef F_POLLONCE
-			again = again || CLOSINGNOTICED(c);
-#endif
-			close_next(R, noticed[R] && mapping[R]==mOPEN);
-			if :: R<(c+1)*NR -> CLOSE_BEGIN(R) :: else -> R=0; break fi };
-			record_close(R); atomic { again=again||!ok; ok=0; R++ }
-		od
-	:: again && READY(c) -> goto look
-#endif
+	:: notices[c]?NOTICE(g,s,_) -> on_notice(g)
 	:: b2c[c]?LEFT(_,_,_) -> break
 	od;
 	left[c]=1
@@ -683,8 +767,13 @@ proctype Broker() {
 			c++ :: else -> break od }
 }
 
+#ifdef BG
+#define start_closer(c) run Closer(c)
+#else
+#define start_closer(c) skip
+#endif
 init { atomic { byte i;
 	do :: i<NC*NN -> table[i]=NIL; i++ :: else -> break od; i=0;
-	do :: i<NC -> run Gpu(i); svc[i]=run Svc(i); run Owner(i); if :: (CRASH>>i)&1 -> run Crash(i) :: else fi; i++ :: else -> break od; i=0;
+	do :: i<NC -> run Gpu(i); run Svc(i); run Owner(i); start_closer(i); if :: (CRASH>>i)&1 -> run Crash(i) :: else fi; i++ :: else -> break od; i=0;
 	do :: i<NA -> run App(i,i/NAPP); i++ :: else -> break od; i=0;
 	run Broker() } }
