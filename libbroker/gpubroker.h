@@ -124,7 +124,8 @@ void gpub_disconnect(gpub_client *client);
 
 /*
  * Sets the client's flags (GPUB_BACKGROUND_CLOSE, or 0). The first time that GPUB_BACKGROUND_CLOSE is set starts
- * a second thread, with all signals blocked. -EINVAL for unknown flags; -EAGAIN no thread can be started.
+ * a second thread, with all signals blocked. What gpub_trim() says of parked streams then holds at any time.
+ * -EINVAL for unknown flags; -EAGAIN no thread can be started.
  */
 int gpub_set_flags(gpub_client *client, unsigned flags);
 
@@ -171,6 +172,7 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
  * Holds the buffer of that name for the calling thread's current device and fills *lease. The first acquire
  * of a buffer in a process asks the broker and maps it; later ones neither block nor make a system call.
  * timeout_ms: 0 does not wait for a name that does not exist (-ENOENT), -1 waits for ever, else -ETIMEDOUT.
+ * A buffer whose mapping another thread is closing (gpub_trim()) is waited for whatever the timeout.
  *   -EACCES  the buffer's mode bits refuse these rights     -EINVAL  rights none or unknown, a bad name
  *   -ENAMETOOLONG     -ESTALE  the buffer was unlinked meanwhile     -EKEYREJECTED  a ticket did not open
  *   -ENODEV  the device cannot reach the buffer's device     -ENOMEM  too many leases or no memory here

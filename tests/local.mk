@@ -79,6 +79,7 @@ else
 tests_gpu_test_driver_facts_SOURCES = tests/gpu/without-cuda.c
 endif
 EXTRA_DIST += tests/gpu/facts.cu
+CLEANFILES += tests/gpu.lock
 EXTRA_DIST += tests/model/lease.pml tests/model/README.md
 
 LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)

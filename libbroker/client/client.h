@@ -153,8 +153,11 @@ void stream_use(const struct device *device);
 /* A client structure: recycled where one was disconnected, for leases may still point to it. */
 struct gpub_client *client_alloc(void);
 void client_recycle(struct gpub_client *client);
-/* From now on a forked child lets go of this client. */
+/* From now on a forked child lets go of this client, whose socket is yet to be opened. */
 void fork_guard(struct gpub_client *client);
+/* And of this device. */
+void fork_guard_device(const struct device *device);
+/* Closes the client's socket, too. */
 void fork_unguard(struct gpub_client *client);
 
 #endif

@@ -16,22 +16,15 @@
 
 #define LAND_POLL_US 50
 
-/* CLOSING was seen by nobody as the end: acquires that waited go on as before. */
-static void close_revert(struct gpub_client *client, struct record *record, uint64_t mapping)
-{
-	atomic_store(&record->mapping, mapping);
-	pthread_cond_broadcast(&client->changed);
-}
-
 /* OPEN to CLOSING, unless a slot is busy; *held: with a lease, not with a return that is yet to land. */
-static bool close_begin(struct gpub_client *client, struct record *record, uint64_t mapping, bool *held)
+static bool close_begin(struct record *record, uint64_t mapping, bool *held)
 {
 	atomic_store(&record->mapping, RECORD_MAPPING(RECORD_GRANT(mapping), RECORD_CLOSING));
 	/* an acquirer stores its hold, then looks for CLOSING; we the other way round: one of us sees */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (record_idle(record, held))
 		return true;
-	close_revert(client, record, mapping);
+	atomic_store(&record->mapping, mapping); /* nobody can have waited for it: the lock was held throughout */
 	return false;
 }
 
@@ -66,7 +59,7 @@ static int close_wait(struct gpub_client *client, struct record *record, uint64_
 	for (unsigned looks = 0; !error; looks++) {
 		if (atomic_load(&record->mapping) != mapping)
 			return -EBUSY; /* another thread closes it */
-		if (close_begin(client, record, mapping, &held))
+		if (close_begin(record, mapping, &held))
 			return 0;
 		if (held || !wait)
 			return -EBUSY;
@@ -154,8 +147,6 @@ static void forget_all(struct gpub_client *client)
 		if (RECORD_STATE(mapping) == RECORD_REQUESTED) {
 			record_release(client, record, -ESTALE, "the client was disconnected");
 		} else if (RECORD_STATE(mapping) != RECORD_NONE) {
-			/* without its grant: numbers of grants begin anew with another broker */
-			atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));
 			record_strand(client, record, -ESTALE, "the client was disconnected");
 		}
 	}
@@ -183,7 +174,6 @@ void gpub_disconnect(gpub_client *client)
 	pthread_join(client->service, NULL);
 	atomic_store(&client->guard->state, CLIENT_ENDED);
 	fork_unguard(client);
-	close(client->sock);
 	sodium_free(client->key);
 	client->key = NULL;
 	board_unmap(&client->board);

@@ -96,10 +96,7 @@ static int socket_open(struct gpub_client *client, const char *given)
 	client->sock = socket_connect(&sun);
 	if (client->sock < 0)
 		return client->sock;
-	error = server_check(client->sock, sun.sun_path);
-	if (error)
-		close(client->sock);
-	return error;
+	return server_check(client->sock, sun.sun_path);
 }
 
 /* ---- greeting ---- */
@@ -195,6 +192,7 @@ static int device_begin(struct gpub_client *client)
 	client->device = board->device_kind == DEVICE_HOST ? &device_host : device_cuda;
 	if (!client->device)
 		return error_set(-ENODEV, "the broker serves CUDA devices and this library was built without CUDA");
+	fork_guard_device(client->device);
 	error = client->device->start(&setup);
 	return error ? error : devices_match(client);
 }
@@ -212,28 +210,27 @@ int client_device_index(struct gpub_client *client, int ordinal)
 
 static int client_begin(struct gpub_client *client, const char *address)
 {
-	int error = socket_open(client, address);
+	int error;
 
-	if (error)
-		return error;
-	error = greet(client);
+	fork_guard(client);
+	error = socket_open(client, address);
+	if (!error)
+		error = greet(client);
 	if (!error)
 		error = device_begin(client);
 	if (error)
-		goto close_socket;
-	fork_guard(client);
+		goto unguard;
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	error = service_start(client);
 	if (error)
-		goto unguard;
+		goto end;
 	stream_use(client->device);
 	return 0;
-unguard:
+end:
 	atomic_store(&client->guard->state, CLIENT_ENDED);
-	fork_unguard(client);
-close_socket:
+unguard:
 	board_unmap(&client->board);
-	close(client->sock);
+	fork_unguard(client);
 	return error;
 }
 

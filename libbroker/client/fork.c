@@ -99,7 +99,7 @@ struct gpub_client *client_alloc(void)
 		client_recycle(client);
 		return NULL;
 	}
-	client->leaving = false;
+	client->leaving = client->closing = false;
 	client->next_number = 0;
 	atomic_store(&client->flags, 0);
 	atomic_store(&client->guard->state, CLIENT_ENDED);
@@ -137,7 +137,8 @@ static void after_fork_child(void)
 	if (last_device)
 		last_device->child_after_fork();
 	for (client = open_clients; client; client = client->next) {
-		close(client->sock);
+		if (client->sock >= 0)
+			close(client->sock);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
 	}
 	open_clients = recycled = NULL; /* theirs are the parent's; leases to them find a wiped guard */
@@ -153,13 +154,21 @@ void fork_guard(struct gpub_client *client)
 {
 	pthread_once(&handlers_once, handlers_install);
 	pthread_mutex_lock(&list_lock);
+	client->sock = -1;
 	client->next = open_clients;
 	open_clients = client;
 	atomic_store(&last_guard, client->guard);
-	last_device = client->device;
 	pthread_mutex_unlock(&list_lock);
 }
 
+void fork_guard_device(const struct device *device)
+{
+	pthread_mutex_lock(&list_lock);
+	last_device = device;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* Under one hold of the lock: a child forked in between would keep a socket that nobody closes there. */
 void fork_unguard(struct gpub_client *client)
 {
 	struct gpub_client **link = &open_clients;
@@ -169,5 +178,8 @@ void fork_unguard(struct gpub_client *client)
 		link = &(*link)->next;
 	if (*link)
 		*link = client->next;
+	if (client->sock >= 0)
+		close(client->sock);
+	client->sock = -1;
 	pthread_mutex_unlock(&list_lock);
 }

@@ -92,6 +92,8 @@ void record_release(struct gpub_client *client, struct record *record, int error
 void record_strand(struct gpub_client *client, struct record *record, int error, const char *text)
 {
 	record_detach(client, record);
+	/* without its grant: a notice that is still to come finds nothing to close */
+	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));
 	record->noticed = false;
 	waiters_tell(record, error, text);
 	pthread_cond_broadcast(&client->changed);

@@ -104,8 +104,8 @@ int record_wait(struct gpub_client *client, struct record *record, struct waiter
 		const struct timespec *deadline);
 
 /*
- * Its mapping failed to close: out of the table, CLOSING for ever, and its grant with it. Who waits is told.
- * Locked.
+ * Its mapping failed to close: out of the table and CLOSING for ever; its grant ends with this process. Who
+ * waits is told. Locked.
  */
 void record_strand(struct gpub_client *client, struct record *record, int error, const char *text);
 

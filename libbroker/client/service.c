@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -141,9 +142,12 @@ static bool grant_settle(struct gpub_client *client, const struct wire_grant *gr
 
 static void grant_refuse(struct gpub_client *client, uint64_t grant, struct record *record, int error)
 {
+	char text[ERROR_TEXT_MAX];
+
+	snprintf(text, sizeof text, "%s", error_text()); /* a send that fails has a sentence of its own */
 	send_closed(client, grant);
 	pthread_mutex_lock(&client->lock);
-	record_release(client, record, error, error_text());
+	record_release(client, record, error, text);
 	pthread_mutex_unlock(&client->lock);
 }
 

@@ -7,4 +7,6 @@ if [ ! -e "${top_builddir:?}/kernels/kernels.fatbin" ] || [ ! -e /dev/nvidiactl 
 	echo "1..0 # SKIP no CUDA device"
 	exit 0
 fi
+# one test at a time has the devices: lifetime.sh fills one
+exec 9>"$top_builddir/tests/gpu.lock" && flock 9
 exec "$top_builddir/broker/broker-run" --quiet -n 1 --device cuda -- "$top_builddir/tests/integration/kernels"

@@ -7,4 +7,6 @@ if [ ! -e "${top_builddir:?}/kernels/kernels.fatbin" ] ||
 	echo "1..0 # SKIP no CUDA device"
 	exit 0
 fi
+# one test at a time has the devices: lifetime.sh fills one
+exec 9>"$top_builddir/tests/gpu.lock" && flock 9
 LIFETIME_DEVICE=cuda LIFETIME_DEVICES=cuda LIFETIME_ROUNDS=2 exec bash "${top_srcdir:?}/tests/integration/lifetime.sh"

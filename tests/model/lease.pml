@@ -253,6 +253,7 @@ inline close_decide(R, wait) {
 	:: busy && !held && (wait) -> mapping[R]=PAUSED
 	fi
 }
+#define close_next_one ok=0; busy=0; held=0; sg=0; R++
 /* Begun by its caller: lock taken, mapping CLOSING (close_begin), its grant in sg. ok: closed, or stranded; else as before */
 inline record_close(R, wait) {
 	ok=1;
@@ -285,7 +286,7 @@ inline record_close(R, wait) {
 #ifdef F_ACKFAIL
 			c2b[c]!CLOSED,sg,serial[R];
 #endif
-			atomic { !lock[c] -> record_strand(R); stranded[R]=1 }
+			atomic { !lock[c] -> record_strand(R); stranded[R]=1; close_next_one }
 #endif
 #ifdef F_NOSYNC
 		:: true ->
@@ -295,18 +296,17 @@ inline record_close(R, wait) {
 			atomic { assert(mapped[R] && mapped[R]==serial[R]); mapped[R]=0 };
 #ifdef F_NOGID
 			atomic { !lock[c] -> w=serial[R]; sg=w; record_release(R, 0) };
-			c2b[c]!CLOSED,0,sg
+			c2b[c]!CLOSED,0,sg; atomic { close_next_one }
 #else
 #ifndef F_EARLY
 			c2b[c]!CLOSED,sg,serial[R];                /* send_closed */
 #endif
-			atomic { !lock[c] -> record_release(R, 0) }
+			atomic { !lock[c] -> record_release(R, 0); close_next_one }
 #endif
 		fi
-	:: else
+	:: atomic { !ok -> again=again || !(wait); close_next_one }
 	fi
 }
-#define close_next_one ok=0; busy=0; held=0; sg=0; R++
 
 /* ---- lease.c, acquire.c: an application's thread ---- */
 #define S (R*NSL+k)
@@ -520,7 +520,7 @@ inline forget_all() {
 		od }
 }
 proctype Owner(byte c) LIVING {
-	byte i, R, w, sg; bool ok, busy, held;
+	byte i, R, w, sg; bool ok, busy, held, again;
 	do
 	:: true ->
 		if
@@ -544,7 +544,7 @@ proctype Owner(byte c) LIVING {
 next:		do
 		:: atomic { !lock[c] -> close_next(R, mapping[R]==mOPEN);
 			if :: R<(c+1)*NR -> CLOSE_BEGIN(R) :: else -> R=0; break fi };
-			record_close(R, 1); atomic { close_next_one }
+			record_close(R, 1)
 		od;
 		if :: i==TRIMS+1 -> c2b[c]!LEAVE,0,0; left[c]; hup[c]=1; forget_all(); break    /* say_leave, pthread_join, close */
 		   :: else
@@ -570,36 +570,37 @@ next:		do
 #ifdef F_POLLONCE
 #define AGAIN(c) false
 #else
-#define AGAIN(c) READY(c)              /* a look in AGAIN_MS that tells something new */
+#define AGAIN(c) (READY(c) || leaving[c]) /* a look in AGAIN_MS that tells something new */
 #endif
 /* Its sleep with a timeout is a sleep that AGAIN ends too: looks that find nothing new are made once a wake-up */
 proctype Closer(byte c) LIVING {
 	byte R, w, sg; bool ok, busy, held, again;
-	do
-	:: atomic { !lock[c] ->                                            /* closer_main */
-			if
-			:: leaving[c] -> break                             /* closer_ends */
-			:: !leaving[c] && ANY_DUE(c) -> R=c*NR; again=0
-			:: !leaving[c] && !ANY_DUE(c) ->
+main:	atomic { !lock[c] ->                                                       /* closer_main */
+		if
+		:: leaving[c] -> goto over                                         /* closer_ends */
+		:: !leaving[c] && ANY_DUE(c) -> R=c*NR
+		:: !leaving[c] && !ANY_DUE(c) ->
 #ifdef F_LOSTWAKE
-				goto doze };
-doze:			atomic {
+			goto doze
+		fi };
+	goto next;
+doze:	atomic {
+		if
+		:: true ->
 #endif
-				asleep[c]=1; goto sleep
-			fi };
-next:		do                                                         /* close_due */
-		:: atomic { !lock[c] -> close_next(R, DUE(R));
-			if
-			:: R==(c+1)*NR -> R=0; if :: again -> asleep[c]=1; goto sleep :: else -> break fi
-			:: R<(c+1)*NR && mapping[R]==mOPEN -> CLOSE_BEGIN(R)
-			:: R<(c+1)*NR && mapping[R]!=mOPEN -> assert(!STRANDED(R)); again=1; R++; goto next
-			fi };
-			record_close(R, 0); atomic { again=again||!ok; close_next_one }
-		od;
-		goto over;
-sleep:		atomic { !asleep[c] || (again && AGAIN(c)) -> asleep[c]=0; again=0 };
-over:		skip
+			asleep[c]=1; goto sleep
+		fi };
+next:	do                                                                         /* close_due */
+	:: atomic { !lock[c] -> close_next(R, DUE(R));
+		if
+		:: R==(c+1)*NR -> R=0; if :: again -> asleep[c]=1; goto sleep :: else -> goto main fi
+		:: R<(c+1)*NR && mapping[R]==mOPEN -> CLOSE_BEGIN(R)
+		:: R<(c+1)*NR && mapping[R]!=mOPEN -> assert(!STRANDED(R)); again=1; R++; goto next
+		fi };
+		record_close(R, 0)
 	od;
+sleep:	atomic { !lock[c] && (!asleep[c] || (again && AGAIN(c))) -> asleep[c]=0; again=0; goto main };
+over:
 	ended[c]=1
 }
 #endif

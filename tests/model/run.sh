@@ -75,15 +75,19 @@ drained='(freed[s]&&(open[s]==0))'          # a drain never ends
 named='serial[R]>floor'                     # an acquire finds another buffer, or one that was unlinked before
 renewed='(serial[R]==lserial)'              # a renew finds another buffer
 taken='hold[((R*1)+k)]=='                   # a lease lost its hold
+forgotten='!(mapped[R])||'                  # a disconnect leaves a mapping behind
+closed='(mapped[R]&&(mapped[R]==serial[R]))' # a record is closed twice
+kept='!(stranded[R])'                       # the closer looks for ever at what cannot be closed
 
-echo 1..30
+echo 1..35
 right '-DNG=1 -DITERS=2'
 right '-DNG=1 -DITERS=2 -DCRASH=1 -DNORENEW'
 right '-DNG=1 -DITERS=2 -DTIMEOUTS -DFAILOPEN=1 -DMG=8'
-right '-DNG=1 -DITERS=1 -DCLOSEFAIL=1 -DCRASH=1 -DNR=4'
-right '-DNG=2 -DITERS=1 -DBG -DNOLEAVE'
+right '-DNG=1 -DITERS=1 -DBG'
 right '-DNG=2 -DITERS=1 -DNSTR=2 -DNSL=2 -DNORENEW'
 optimise=-O1
+right '-DNG=1 -DITERS=1 -DCLOSEFAIL=1 -DCRASH=1 -DNR=4 -DBG'
+right '-DNG=2 -DITERS=1 -DBG -DNOLEAVE'
 right '-DNG=1 -DITERS=1 -DNAPP=2 -DNOUNORD -DNORENEW'
 right '-DNC=2 -DNG=1 -DITERS=1 -DTRIMS=0 -DBG -DNOLEAVE -DNOUNORD -DNORENEW'
 optimise=-O0
@@ -99,14 +103,18 @@ wrong '-DF_NOBASE -DNG=2 -DITERS=3 -DTRIMS=0 -DBG -DNOLEAVE -DNOUNORD' "$renewed
 wrong '-DF_NOSEQ -DCOPIES -DNG=1 -DNAPP=2' "$taken"
 wrong '-DF_NOSYNC -DNG=1 -DITERS=1' "$touched"
 wrong '-DF_REVERTLATE -DNG=1' "$touched"
+wrong '-DF_WAITBLIND -DBG -DNOLEAVE -DNG=1 -DITERS=1' "$closed"
 wrong '-DF_EARLY -DNG=1 -DITERS=1' "$mapped"
 wrong '-DF_ACKFAIL -DCLOSEFAIL=1 -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
 wrong '-DF_NOGID -DNG=1' "$mapped"
 wrong '-DF_SPLIT -DBG -DNOLEAVE -DNG=1 -DITERS=1' "$drained"
 wrong '-DF_NOTICEOPEN -DBG -DNOLEAVE -DNG=1' "$drained"
 wrong '-DF_POLLONCE -DBG -DNOLEAVE -DNG=1' "$drained"
-wrong '-DF_NOLEFT -DTIMEOUTS -DNG=1 -DITERS=1' "$drained"
-wrong '-DF_LEAVEOPEN -DTIMEOUTS -DNG=1 -DITERS=1' "$drained"
+wrong '-DF_LOSTWAKE -DBG -DNOLEAVE -DNG=1 -DITERS=1' "$drained"
+wrong '-DF_NOSTOP -DBG -DNG=1 -DITERS=1' "$forgotten"
+wrong '-DF_STRANDED -DBG -DCLOSEFAIL=1 -DCRASH=1 -DNG=1 -DITERS=1' "$kept"
+wrong '-DF_NOLEFT -DTIMEOUTS -DNG=1 -DITERS=1' "$forgotten"
+wrong '-DF_LEAVEOPEN -DTIMEOUTS -DNG=1 -DITERS=1' "$forgotten"
 wrong '-DF_RESET -DTIMEOUTS -DNG=1 -DITERS=1' "$drained"
 wrong '-DF_PIDFDLIES -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
 wrong '-DF_HUPLIES -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
