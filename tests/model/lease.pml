@@ -244,12 +244,12 @@ inline record_idle(R, wait) {
 #else
 #define SAME(R) (mapping[R]==PAUSED && grant[R]==sg)
 #endif
-/* Only who takes no lock can see the CLOSING of a look that finds a slot busy: close_revert comes before the unlock */
+/* Only who takes no lock can see the CLOSING of a look that finds a slot busy: close_begin comes before the unlock */
 inline close_decide(R, wait) {
 	lock[c]=0;
 	if
 	:: !busy
-	:: busy && (held || !(wait)) -> mapping[R]=mOPEN; ok=0          /* close_revert */
+	:: busy && (held || !(wait)) -> mapping[R]=mOPEN; ok=0          /* close_begin */
 	:: busy && !held && (wait) -> mapping[R]=PAUSED
 	fi
 }
