@@ -87,7 +87,7 @@ static void on_patience(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	for (session = run->broker.sessions.by_id; session; session = session->hh.next)
 		if (session->grants)
-			log_line("the workers ended; waiting for pid %d (%s), which still holds %u grants; "
+			log_say("the workers ended; waiting for pid %d (%s), which still holds %u grants; "
 				 "interrupt to leave it",
 				 session->pid, session->command, HASH_COUNT(session->grants));
 }
@@ -106,7 +106,7 @@ static void begin_end(struct run *run)
 static void fail(struct run *run, const char *text)
 {
 	if (!run->failed)
-		log_line("%s", text);
+		log_say("%s", text);
 	run->failed = true;
 	children_abandon(&run->children);
 	run->children.running = 0;
@@ -118,7 +118,7 @@ static void fail(struct run *run, const char *text)
 static void on_child(struct run *run)
 {
 	if (children_reap(&run->children) && run->options.kill_on_failure && !run->told) {
-		log_line("a worker failed: ending the others (--kill-on-failure)");
+		log_say("a worker failed: ending the others (--kill-on-failure)");
 		run->told = true;
 		children_signal(&run->children, SIGTERM);
 	}
@@ -196,7 +196,6 @@ static int broker_begin(struct run *run)
 
 	strcpy(config.instance, run->options.instance);
 	strcpy(config.device, run->options.device);
-	strcpy(config.socket_path, run->path);
 	return broker_init(&run->broker, &config, run->base, run->listener);
 }
 
@@ -205,7 +204,7 @@ static void say_device(const struct run *run)
 	const struct board_header *board = run->broker.board.header;
 
 	if (!run->options.quiet)
-		log_line("%u %s, %u %s device%s (%s)", run->options.workers,
+		log_say("%u %s, %u %s device%s (%s)", run->options.workers,
 			 run->options.workers == 1 ? "worker" : "workers", board->devices, run->broker.device->name,
 			 board->devices == 1 ? "" : "s", board->device[0].name);
 }
@@ -217,7 +216,7 @@ static void print_account(const struct run *run)
 
 	if (run->options.quiet)
 		return;
-	log_line("account: buffers %llu created, %llu freed; memory %s allocated, %s freed; grants %llu given, "
+	log_say("account: buffers %llu created, %llu freed; memory %s allocated, %s freed; grants %llu given, "
 		 "%llu returned, %llu ended by death; %s",
 		 (unsigned long long)c->buffers_created, (unsigned long long)c->allocations_freed,
 		 size_format(c->bytes_made, bytes), size_format(c->bytes_freed, freed),
@@ -231,7 +230,7 @@ static int run_broker(struct run *run)
 	int error = broker_begin(run);
 
 	if (error) {
-		log_line("%s", error_text());
+		log_say("%s", error_text());
 		children_abandon(&run->children);
 		return EXIT_BROKER;
 	}
@@ -240,7 +239,9 @@ static int run_broker(struct run *run)
 		fail(run, error_text());
 	/* workers may have ended before the signal was watched */
 	on_child(run);
+	log_serving(true);
 	event_base_dispatch(run->base);
+	log_serving(false);
 	print_account(run);
 	if (!broker_balanced(&run->broker) && !run->failed)
 		run->failed = true;
@@ -253,14 +254,9 @@ static int run_all(struct run *run)
 	sigset_t signals;
 	int code = EXIT_BROKER;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	children_take_signals(&run->children, &signals);
 	if (socket_make(run)) {
-		log_line("%s", error_text());
+		log_say("%s", error_text());
 		children_abandon(&run->children);
 		return code;
 	}
@@ -284,10 +280,14 @@ int main(int argc, char **argv)
 	static struct run run = { .children.gate = -1 };
 	int result = run_options_parse(&run.options, argc, argv);
 
+	if (result > 0 && (fflush(stdout) || ferror(stdout))) {
+		log_say("the output cannot be written: %m");
+		return EXIT_BROKER;
+	}
 	if (result > 0)
 		return 0;
 	if (result < 0) {
-		log_line("%s", error_text());
+		log_say("%s", error_text());
 		return EXIT_USAGE;
 	}
 	result = run_all(&run);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "log.h"
 #include "show-json.h"
@@ -53,7 +54,7 @@ static void print_help(void)
 
 static int usage(const char *word, const char *wrong)
 {
-	log_line("'%.40s' %s: see broker-status --help", word, wrong);
+	log_say("'%.40s' %s: see broker-status --help", word, wrong);
 	return EXIT_USAGE;
 }
 
@@ -70,15 +71,17 @@ static void fill_getopt(char letters[ROWS + 1], struct option longs[ROWS + 1])
 /* 0, or the exit status. */
 static int parse(int argc, char **argv)
 {
-	char letters[ROWS + 1];
+	char letters[ROWS + 1], fault[3];
 	struct option longs[ROWS + 1];
 	int letter;
 
 	fill_getopt(letters, longs);
 	opterr = 0;
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		/* a letter that is no option may stand among others */
+		snprintf(fault, sizeof fault, "-%c", optopt);
 		if (letter == '?')
-			return usage(argv[optind - 1], "is no option");
+			return usage(optopt && !strchr(letters, optopt) ? fault : argv[optind - 1], "is no option");
 		for (size_t i = 0; i < ROWS; i++)
 			if (rows[i].letter == letter)
 				*rows[i].given = true;
@@ -90,7 +93,7 @@ static int parse(int argc, char **argv)
 		return usage(options.instance, "and --list exclude each other");
 	if (!options.instance || !instance_check(options.instance))
 		return 0;
-	log_line("%s", error_text());
+	log_say("%s", error_text());
 	return EXIT_USAGE;
 }
 
@@ -101,7 +104,7 @@ static int show_one(const char *instance)
 	struct shown shown;
 
 	if (shown_read(&shown, instance)) {
-		log_line("%s", error_text());
+		log_say("%s", error_text());
 		return EXIT_NONE;
 	}
 	if (options.json)
@@ -124,7 +127,7 @@ static size_t read_all(struct shown *shown, const struct instances *instances)
 			continue;
 		if (error) {
 			shown_refused(&shown[count], instances->names[i]);
-			log_line("%s", error_text());
+			log_say("%s", error_text());
 		}
 		count++;
 	}
@@ -138,7 +141,7 @@ static int print_list(const struct shown *shown, size_t count)
 	for (size_t i = 0; i < count; i++)
 		readable += shown[i].state != SHOWN_UNREADABLE;
 	if (!count)
-		log_line("no broker runs on this machine, and none left anything: broker-run starts one");
+		log_say("no broker runs on this machine, and none left anything: broker-run starts one");
 	if (options.json)
 		json_list(shown, count);
 	else if (count)
@@ -153,7 +156,7 @@ static int show_list(const struct instances *instances)
 	int code;
 
 	if (!shown) {
-		log_line("out of memory");
+		log_say("out of memory");
 		return EXIT_NONE;
 	}
 	count = read_all(shown, instances);
@@ -170,7 +173,7 @@ static int show_found(void)
 	int code;
 
 	if (instances_find(&instances)) {
-		log_line("%s", error_text());
+		log_say("%s", error_text());
 		return EXIT_NONE;
 	}
 	code = instances.count == 1 && !options.list ? show_one(instances.names[0]) : show_list(&instances);
@@ -196,12 +199,12 @@ int main(int argc, char **argv)
 	if (code)
 		return code;
 	if (sodium_init() < 0) {
-		log_line("libsodium cannot be started");
+		log_say("libsodium cannot be started");
 		return EXIT_NONE;
 	}
 	code = run();
 	if (fflush(stdout) || ferror(stdout)) {
-		log_line("the output cannot be written: %m");
+		log_say("the output cannot be written: %m");
 		return EXIT_NONE;
 	}
 	return code;

@@ -137,6 +137,13 @@ void broker_changed(struct broker *broker)
 	look_whether_idle(broker);
 }
 
+void broker_unlink(struct broker *broker, struct buffer *buffer)
+{
+	broker->counters.buffers_unlinked++;
+	registry_unlink(&broker->registry, buffer);
+	broker_changed(broker);
+}
+
 void broker_stop(struct broker *broker, void (*idle)(void *context), void *context)
 {
 	struct buffer *buffer, *next;
@@ -146,9 +153,7 @@ void broker_stop(struct broker *broker, void (*idle)(void *context), void *conte
 	broker->idle_context = context;
 	waiting_forget(broker, 0);
 	HASH_ITER(hh, broker->registry.names, buffer, next)
-		if (buffer->state == BUFFER_LIVE) {
-			broker->counters.buffers_unlinked++;
-			registry_unlink(&broker->registry, buffer);
-		}
+		if (buffer->state == BUFFER_LIVE)
+			broker_unlink(broker, buffer);
 	broker_changed(broker);
 }

@@ -6,8 +6,9 @@
  * in one thread that never blocks: no device call, no waiting send, no waiting for a client. broker-run and
  * brokerd are programs around it.
  *
- *     socket -> session.c -> request.c -> registry.c -> (hooks) -> workers.c
- *                               waiting.c                          status.c
+ *     socket -> session.c -> request.c  -> registry.c -> (hooks) -> workers.c
+ *                               creation.c                          status.c
+ *                               waiting.c
  */
 #ifndef GPUB_BROKER_H
 #define GPUB_BROKER_H
@@ -26,7 +27,6 @@
 
 struct broker_config {
 	char     instance[INSTANCE_SIZE];
-	char     socket_path[108];
 	char     device[16];       /* "auto", "cuda", "host", "host:N" */
 	uint32_t buffers, tickets; /* places in the board */
 };
@@ -61,6 +61,9 @@ void broker_deinit(struct broker *broker);
 /* Makes a buffer that belongs to the broker's own user. Completes in the loop; done gets 0 or the errno. */
 int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,
 		  unsigned mode, void (*done)(void *context, int error, const char *text), void *context);
+
+/* Takes the name of a LIVE buffer away, whoever asks for it. */
+void broker_unlink(struct broker *broker, struct buffer *buffer);
 
 /* Takes every name away; idle() follows when nothing is left. No new buffers from then on. */
 void broker_stop(struct broker *broker, void (*idle)(void *context), void *context);

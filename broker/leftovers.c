@@ -16,8 +16,6 @@
 #include "log.h"
 #include "status.h"
 
-#define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
-
 /* Open-file-description locks: they belong to the broker's descriptor and need write access to take. */
 int leftovers_lock(int fd)
 {
@@ -114,7 +112,7 @@ static void remove_if_dead(const char *name)
 		leftovers_remove_instance(instance);
 		remove_sockets(instance);
 		shm_unlink(shm_name);
-		log_line("removed what the dead broker '%s' left behind", instance);
+		log_say("removed what the dead broker '%s' left behind", instance);
 	}
 	close(fd);
 }

@@ -11,6 +11,8 @@
 
 #include <stdbool.h>
 
+#define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
+
 /* Takes the lock that says "alive". -EAGAIN: somebody holds it. */
 int leftovers_lock(int fd);
 

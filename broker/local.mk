@@ -7,6 +7,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/board-owner.c broker/board-owner.h \
 	broker/broker.c broker/broker.h \
 	broker/counters.h \
+	broker/creation.c broker/creation.h \
 	broker/identity.c broker/identity.h \
 	broker/leftovers.c broker/leftovers.h \
 	broker/log.c broker/log.h \

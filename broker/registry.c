@@ -123,7 +123,6 @@ void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr,
 
 	allocation->ptr = ptr;
 	allocation->handle = *handle;
-	allocation->ready = true;
 	buffer->state = BUFFER_LIVE;
 	word_store(registry, buffer, BOARD_LIVE);
 }

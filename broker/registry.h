@@ -30,7 +30,6 @@ struct allocation {
 	uint64_t             span;   /* bytes, whole granules */
 	void                *ptr;
 	struct device_handle handle;
-	bool                 ready;  /* the device has made it */
 	bool                 freeing;
 	unsigned             named;  /* buffers in it that still have their name */
 	unsigned             open;   /* grants on it that are not over */

@@ -5,18 +5,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "common/error.h"
-#include "common/size.h"
+#include "creation.h"
 #include "log.h"
 #include "timeline.h"
 
-#define KNOWN_FLAGS  (GPUB_EPHEMERAL | GPUB_TIMELINE)
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
 
-static void answer_done(struct session *session, uint64_t request, int fd)
+void request_done(struct session *session, uint64_t request, int fd)
 {
 	struct wire_message message;
 
@@ -24,203 +22,14 @@ static void answer_done(struct session *session, uint64_t request, int fd)
 	session_send(session, &message, fd);
 }
 
-/* ---- create ---- */
-
-/* A create on its way through the device thread. A broker's own has no session but a done function. */
-struct creation {
-	struct broker *broker;
-	struct buffer *buffer;
-	uint64_t       session, request;
-	int            timeout_ms;
-	struct create_wait *wait; /* its place in line for memory; NULL: it stands in none */
-	void (*done)(void *context, int error, const char *text);
-	void          *context;
-};
-
-static void creation_answer(struct creation *creation, int error, const char *text)
-{
-	struct session *session = session_find(creation->broker, creation->session);
-
-	if (creation->done)
-		creation->done(creation->context, error, text);
-	else if (session && error)
-		session_refuse(session, creation->request, error, text);
-	else if (session)
-		answer_done(session, creation->request, -1);
-	free(creation);
-}
-
-static void creation_fail(struct creation *creation, int error, const char *text)
-{
-	registry_abandon(&creation->broker->registry, creation->buffer);
-	broker_changed(creation->broker);
-	creation_answer(creation, error, text);
-}
-
-static void creation_expire(void *context)
-{
-	creation_fail(context, -ENOMEM, "the device has no memory for this buffer, and none came back in time: "
-					"unlink buffers, return leases, or ask for less");
-}
-
-static void buffer_unlink(struct broker *broker, struct buffer *buffer)
-{
-	broker->counters.buffers_unlinked++;
-	registry_unlink(&broker->registry, buffer);
-	broker_changed(broker);
-}
-
-/* Its creator may be gone, or the broker be stopping, since the job was sent to the device. */
-static bool creation_orphaned(const struct creation *creation)
-{
-	if (creation->broker->stopping)
-		return true;
-	return creation->buffer->flags & GPUB_EPHEMERAL && creation->session &&
-	       !session_find(creation->broker, creation->session);
-}
-
-static void creation_succeed(struct creation *creation, const struct job *job)
-{
-	struct broker *broker = creation->broker;
-	struct buffer *buffer = creation->buffer;
-	bool orphaned = creation_orphaned(creation);
-
-	registry_ready(&broker->registry, buffer, job->ptr, &job->handle);
-	broker->counters.buffers_created++;
-	broker->counters.allocations_made++;
-	broker->counters.bytes_made += job->span;
-	creation_answer(creation, 0, NULL);
-	if (orphaned)
-		buffer_unlink(broker, buffer);
-	else
-		waiting_wake_name(broker, buffer->name);
-	broker_changed(broker);
-}
-
-static void creation_submit(struct creation *creation);
-
-static void creation_retry(void *context)
-{
-	creation_submit(context);
-}
-
-/* True: it stands in line, and the line decides how it goes on. */
-static bool creation_waits(struct creation *creation)
-{
-	static const struct create_hooks hooks = { creation_retry, creation_expire };
-
-	if (creation->wait) {
-		waiting_create_failed(creation->wait);
-		return true;
-	}
-	return creation->timeout_ms && !creation->broker->stopping &&
-	       !waiting_create(creation->broker, creation->buffer->allocation->device, creation->session,
-			       creation->timeout_ms, &hooks, creation, &creation->wait);
-}
-
-static void creation_leave_line(struct creation *creation)
-{
-	if (creation->wait)
-		waiting_create_over(creation->wait);
-	creation->wait = NULL;
-}
-
-static void creation_done(struct job *job)
-{
-	struct creation *creation = job->context;
-
-	if (job->error == -ENOMEM && creation_waits(creation))
-		goto free_job;
-	creation_leave_line(creation);
-	if (job->error)
-		creation_fail(creation, job->error, job->text);
-	else
-		creation_succeed(creation, job);
-free_job:
-	explicit_bzero(&job->handle, sizeof job->handle);
-	free(job);
-}
-
-static void creation_submit(struct creation *creation)
-{
-	struct job *job = calloc(1, sizeof *job);
-
-	if (!job) {
-		creation_leave_line(creation);
-		creation_fail(creation, -ENOMEM, "the broker is out of memory");
-		return;
-	}
-	job->kind = JOB_ALLOCATE;
-	job->device = creation->buffer->allocation->device;
-	job->span = creation->buffer->allocation->span;
-	job->done = creation_done;
-	job->context = creation;
-	workers_submit(&creation->broker->workers, job);
-}
-
-/* Validates what can be known without the device; fills spec->span. */
-static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeout_ms)
-{
-	const struct board_header *board = broker->board.header;
-	char text[SIZE_TEXT_MAX];
-
-	if (broker->stopping)
-		return error_set(-ECONNREFUSED, "the broker is stopping: no buffers are made any more");
-	if (spec->flags & ~KNOWN_FLAGS || spec->mode & ~0777u)
-		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, and a "
-					  "mode up to 0777");
-	if (spec->device >= board->devices)
-		return error_set(-ENODEV, "there is no device %u: the broker has %u", spec->device, board->devices);
-	if (!spec->size)
-		return error_set(-EINVAL, "a buffer has at least 1 byte");
-	spec->span = size_round_up(spec->size, board->device[spec->device].granule);
-	if (!timeout_ms && waiting_for_memory(broker, spec->device))
-		return error_set(-ENOMEM, "others stand in line for memory of device %u: wait with a timeout",
-				 spec->device);
-	if (!spec->span || spec->span > board->device[spec->device].memory)
-		return error_set(-ENOMEM, "the buffer is larger than the whole device, which has %s: ask for less",
-				 size_format(board->device[spec->device].memory, text));
-	return name_check(spec->name);
-}
-
-/* The caller has set all of *template but buffer and broker. Takes it over unless it refuses. */
-static int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation *template)
-{
-	struct creation *creation;
-	struct buffer *buffer;
-	int error = spec_check(broker, spec, template->timeout_ms);
-
-	if (error)
-		return error;
-	creation = malloc(sizeof *creation);
-	if (!creation)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	error = registry_reserve(&broker->registry, spec, &buffer);
-	if (error)
-		goto free_creation;
-	if (spec->flags & GPUB_TIMELINE)
-		error = timeline_create(&buffer->timeline);
-	if (error)
-		goto abandon;
-	*creation = *template;
-	creation->broker = broker;
-	creation->buffer = buffer;
-	if (!waiting_for_memory(broker, spec->device) || !creation_waits(creation))
-		creation_submit(creation);
-	return 0;
-abandon:
-	registry_abandon(&broker->registry, buffer);
-free_creation:
-	free(creation);
-	return error;
-}
+/* ---- create, unlink, stat ---- */
 
 static int handle_create(struct session *session, const struct wire_message *message)
 {
 	const struct wire_create *create = &message->create;
-	struct creation creation = { .session = session->id,
-				     .request = message->request,
-				     .timeout_ms = create->timeout_ms };
+	struct creation_order order = { .session = session->id,
+					.request = message->request,
+					.timeout_ms = create->timeout_ms };
 	struct buffer_spec spec = { .name = create->name,
 				    .size = create->size,
 				    .device = create->device,
@@ -230,25 +39,8 @@ static int handle_create(struct session *session, const struct wire_message *mes
 				    .flags = create->flags,
 				    .creator = session->id };
 
-	return creation_begin(session->broker, &spec, &creation);
+	return creation_begin(session->broker, &spec, &order);
 }
-
-int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,
-		  unsigned mode, void (*done)(void *context, int error, const char *text), void *context)
-{
-	struct creation creation = { .done = done, .context = context };
-	struct buffer_spec spec = { .name = name,
-				    .size = size,
-				    .device = device,
-				    .owner = geteuid(),
-				    .group = getegid(),
-				    .mode = mode,
-				    .flags = flags };
-
-	return creation_begin(broker, &spec, &creation);
-}
-
-/* ---- unlink, stat ---- */
 
 static struct buffer *find_live(struct session *session, const char *name)
 {
@@ -273,8 +65,8 @@ static int handle_unlink(struct session *session, const struct wire_message *mes
 	if (session->uid && session->uid != buffer->owner)
 		return error_set(-EACCES, "only its owner (uid %u) or root may unlink '%s'", buffer->owner,
 				 buffer->name);
-	buffer_unlink(session->broker, buffer);
-	answer_done(session, message->request, -1);
+	broker_unlink(session->broker, buffer);
+	request_done(session, message->request, -1);
 	return 0;
 }
 
@@ -421,7 +213,7 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 		return error_set(-EACCES, "writing a timeline needs GPUB_WRITE on its buffer");
 	error = timeline_claim(buffer->timeline, session->id);
 	if (!error)
-		answer_done(session, message->request, buffer->timeline->writable);
+		request_done(session, message->request, buffer->timeline->writable);
 	return error;
 }
 
@@ -475,7 +267,7 @@ static void unlink_ephemeral(struct session *session)
 	HASH_ITER(hh, broker->registry.names, buffer, next)
 		if (buffer->state == BUFFER_LIVE && buffer->flags & GPUB_EPHEMERAL &&
 		    buffer->creator == session->id)
-			buffer_unlink(broker, buffer);
+			broker_unlink(broker, buffer);
 }
 
 void request_session_end(struct session *session, bool died)

@@ -22,6 +22,9 @@ int request_handle(struct session *session, const struct wire_message *message);
 /* Grants a buffer that is LIVE to a session that asked for it, or refuses. */
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire);
 
+/* Answers that a request is done, with a descriptor that stays the caller's (-1: none). */
+void request_done(struct session *session, uint64_t request, int fd);
+
 /* The registry's hook: tells the grant's session that its buffer is draining. */
 void request_notice(void *context, struct grant *grant);
 

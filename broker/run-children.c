@@ -25,25 +25,40 @@ static void set_environment(unsigned rank, unsigned count, const char *address)
 	setenv("GPUBROKER_SIZE", number, 1);
 }
 
-/* The broker's signal mask and dispositions are not the command's. */
-static void restore_signals(void)
+void children_take_signals(struct children *children, sigset_t *watched)
 {
-	sigset_t none;
+	struct sigaction hang_up, defaults = { .sa_handler = SIG_DFL }, ignored = { .sa_handler = SIG_IGN };
 
-	signal(SIGPIPE, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	sigemptyset(watched);
+	sigaddset(watched, SIGINT);
+	sigaddset(watched, SIGTERM);
+	sigaddset(watched, SIGCHLD);
+	/* who started us with nohup(1) wants us to live */
+	if (!sigaction(SIGHUP, NULL, &hang_up) && hang_up.sa_handler != SIG_IGN)
+		sigaddset(watched, SIGHUP);
+	/* an ignored SIGCHLD is never seen, and leaves no status */
+	sigaction(SIGCHLD, &defaults, &children->given.child);
+	sigaction(SIGPIPE, &ignored, &children->given.pipe);
+	sigprocmask(SIG_BLOCK, watched, &children->given.mask);
 }
 
-static _Noreturn void child_main(int gate, char **command)
+/* The broker's signal mask and dispositions are not the command's: it gets what the broker was given. */
+static void restore_signals(const struct given_signals *given)
+{
+	sigaction(SIGPIPE, &given->pipe, NULL);
+	sigaction(SIGCHLD, &given->child, NULL);
+	sigprocmask(SIG_SETMASK, &given->mask, NULL);
+}
+
+static _Noreturn void child_main(const struct given_signals *given, int gate, char **command)
 {
 	char go;
 
-	restore_signals();
+	restore_signals(given);
 	if (read(gate, &go, 1) != 1)
 		_exit(0); /* the broker could not start, and has said why */
 	execvp(command[0], command);
-	log_line("cannot run %s: %m", command[0]);
+	log_say("cannot run %s: %m", command[0]);
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -51,7 +66,7 @@ int children_fork(struct children *children, unsigned count, char **command, con
 {
 	int gate[2];
 
-	*children = (struct children){ .child = calloc(count, sizeof *children->child), .gate = -1 };
+	children->child = calloc(count, sizeof *children->child);
 	if (!children->child || pipe2(gate, O_CLOEXEC))
 		return error_set(-ENOMEM, "the workers cannot be prepared: %m");
 	children->gate = gate[1];
@@ -61,7 +76,7 @@ int children_fork(struct children *children, unsigned count, char **command, con
 		if (!pid) {
 			close(gate[1]);
 			set_environment(rank, count, address);
-			child_main(gate[0], command);
+			child_main(&children->given, gate[0], command);
 		}
 		if (pid < 0) {
 			close(gate[0]);
@@ -106,7 +121,7 @@ bool children_reap(struct children *children)
 		if (!child->pid || waitpid(child->pid, &child->status, WNOHANG) != child->pid)
 			continue;
 		if (WIFSIGNALED(child->status))
-			log_line("worker %u (pid %d) was killed by signal %d (%s)", i, child->pid,
+			log_say("worker %u (pid %d) was killed by signal %d (%s)", i, child->pid,
 				 WTERMSIG(child->status), strsignal(WTERMSIG(child->status)));
 		child->pid = 0;
 		children->running--;

@@ -8,6 +8,7 @@
 #ifndef GPUB_RUN_CHILDREN_H
 #define GPUB_RUN_CHILDREN_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -16,14 +17,24 @@ struct child {
 	int   status;
 };
 
+/* What broker-run found when it was started, and what the command gets. */
+struct given_signals {
+	sigset_t         mask;
+	struct sigaction pipe, child;
+};
+
 struct children {
 	struct child *child;
 	unsigned      count, running;
 	int           gate;      /* closed: the children give up; a byte each: they go */
 	int           exit_code; /* of the first that failed; 0: none has */
+	struct given_signals given;
 };
 
-/* Forks count children that will run command with GPUBROKER=address and their rank. */
+/* Blocks the signals that end a run or tell of a worker, for signalfd(2), and keeps what was given. */
+void children_take_signals(struct children *children, sigset_t *watched);
+
+/* After children_take_signals(). Forks count children that will run command with GPUBROKER=address and their rank. */
 int children_fork(struct children *children, unsigned count, char **command, const char *address);
 
 /* Lets them go. */

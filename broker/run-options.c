@@ -35,6 +35,14 @@ static int parse_number(const char *text, const char *what, unsigned low, unsign
 	return 0;
 }
 
+static int declared_twice(const struct declared_buffer *first)
+{
+	if (!first->file)
+		return error_set(-EEXIST, "the buffer '%s' is declared twice: keep one", first->name);
+	return error_set(-EEXIST, "the buffer '%s' is declared twice, first in %.80s:%u: keep one", first->name, first->file,
+			 first->line);
+}
+
 int run_options_add(struct run_options *options, const struct declared_buffer *buffer)
 {
 	struct declared_buffer *grown;
@@ -44,7 +52,7 @@ int run_options_add(struct run_options *options, const struct declared_buffer *b
 		return error;
 	for (unsigned i = 0; i < options->buffer_count; i++)
 		if (!strcmp(options->buffers[i].name, buffer->name))
-			return error_set(-EEXIST, "the buffer '%s' is declared twice: keep one", buffer->name);
+			return declared_twice(&options->buffers[i]);
 	grown = reallocarray(options->buffers, options->buffer_count + 1, sizeof *grown);
 	if (!grown)
 		return error_set(-ENOMEM, "out of memory");
@@ -188,9 +196,18 @@ static void fill_getopt(char letters[2 * ROWS + 3], struct option longs[ROWS + 1
 	longs[ROWS] = (struct option){ 0 };
 }
 
+/* The option that getopt_long(3) complains of: optopt has a letter, which may stand among others. */
+static const char *option_at_fault(char **argv, char letter[3])
+{
+	if (!optopt)
+		return argv[optind - 1];
+	snprintf(letter, 3, "-%c", optopt);
+	return letter;
+}
+
 static int parse_all(struct run_options *options, int argc, char **argv)
 {
-	char letters[2 * ROWS + 3];
+	char letters[2 * ROWS + 3], fault[3];
 	struct option longs[ROWS + 1];
 	int letter, index, result;
 
@@ -199,10 +216,11 @@ static int parse_all(struct run_options *options, int argc, char **argv)
 	opterr = 0;
 	while ((letter = getopt_long(argc, argv, letters, longs, &index)) != -1) {
 		if (letter == '?')
-			return error_set(-EINVAL, "unknown option '%.40s': see broker-run --help", argv[optind - 1]);
+			return error_set(-EINVAL, "unknown option '%.40s': see broker-run --help",
+					 option_at_fault(argv, fault));
 		if (letter == ':')
 			return error_set(-EINVAL, "the option '%.40s' needs a value: see broker-run --help",
-					 argv[optind - 1]);
+					 option_at_fault(argv, fault));
 		result = row_of(letter, index)->set(options, optarg);
 		if (result)
 			return result;

@@ -17,6 +17,8 @@ struct declared_buffer {
 	char     name[NAME_SIZE];
 	uint64_t size;
 	unsigned device, flags, mode;
+	const char *file; /* where a spec file declares it; NULL: the command line */
+	unsigned line;
 };
 
 struct run_options {

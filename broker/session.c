@@ -56,8 +56,14 @@ static void on_writable(evutil_socket_t fd, short what, void *argument)
 
 	(void)what;
 	while (session->out) {
-		if (socket_send(fd, &session->out->message, session->out->fd, MSG_DONTWAIT) == -EAGAIN)
+		int error = socket_send(fd, &session->out->message, session->out->fd, MSG_DONTWAIT);
+
+		if (error == -EAGAIN)
 			return;
+		if (error && error != -ECONNRESET) {
+			session_cut(session, "it cannot be sent to");
+			return;
+		}
 		outgoing_free(session, session->out);
 	}
 	event_del(session->writing);
@@ -78,6 +84,12 @@ static void session_queue(struct session *session, const struct wire_message *me
 	}
 	out->message = *message;
 	out->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+	if (fd >= 0 && out->fd < 0) {
+		/* a message without the descriptor that belongs to it would be a lie */
+		free(out);
+		session_cut(session, "no descriptors are left for what it is sent (raise the limit, ulimit -n)");
+		return;
+	}
 	DL_APPEND(session->out, out);
 	session->out_count++;
 	event_add(session->writing, NULL);
@@ -85,12 +97,17 @@ static void session_queue(struct session *session, const struct wire_message *me
 
 void session_send(struct session *session, const struct wire_message *message, int fd)
 {
+	int error = -EAGAIN;
+
 	if (session->fd < 0 || session->state == SESSION_CUT)
 		return;
+	if (!session->out)
+		error = socket_send(session->fd, message, fd, MSG_DONTWAIT);
 	/* a peer that is gone shows up as a hang-up; nothing needs doing here */
-	if (!session->out && socket_send(session->fd, message, fd, MSG_DONTWAIT) != -EAGAIN)
-		return;
-	session_queue(session, message, fd);
+	if (error == -EAGAIN)
+		session_queue(session, message, fd);
+	else if (error && error != -ECONNRESET)
+		session_cut(session, "it cannot be sent to");
 }
 
 static void count_refusal(struct counters *counters, int error)
@@ -135,8 +152,10 @@ static void session_close_socket(struct session *session)
 {
 	if (session->fd < 0)
 		return;
-	event_free(session->reading);
-	event_free(session->writing);
+	if (session->reading)
+		event_free(session->reading);
+	if (session->writing)
+		event_free(session->writing);
 	session->reading = session->writing = NULL;
 	close(session->fd);
 	session->fd = -1;
@@ -151,6 +170,8 @@ static void session_free(struct session *session)
 	session_close_socket(session);
 	if (session->death)
 		event_free(session->death);
+	if (session->cutting)
+		event_free(session->cutting);
 	if (session->pidfd >= 0)
 		close(session->pidfd);
 	if (session->state == SESSION_GREETING)
@@ -239,12 +260,26 @@ static void session_linger(struct session *session)
 	 */
 	if (poll(&p, 1, 0) == 0)
 		shutdown(session->fd, SHUT_WR);
-	event_del(session->reading);
 	event_assign(session->reading, session->broker->base, session->fd, EV_READ | EV_ET | EV_PERSIST, on_linger,
 		     session);
 	event_add(session->reading, NULL);
 }
 
+static void on_cut(evutil_socket_t fd, short what, void *argument)
+{
+	struct session *session = argument;
+
+	(void)fd;
+	(void)what;
+	session_linger(session);
+	waiting_forget(session->broker, session->id);
+	broker_changed(session->broker);
+}
+
+/*
+ * Whoever sends may cut, also in the middle of the books: so this marks the session alone, and what follows
+ * for the books is done in the loop's next step, by on_cut().
+ */
 void session_cut(struct session *session, const char *reason)
 {
 	if (session->state == SESSION_CUT)
@@ -258,9 +293,8 @@ void session_cut(struct session *session, const char *reason)
 	while (session->out)
 		outgoing_free(session, session->out);
 	event_del(session->writing);
-	session_linger(session);
-	waiting_forget(session->broker, session->id);
-	broker_changed(session->broker);
+	event_del(session->reading);
+	event_active(session->cutting, 0, 0);
 }
 
 /* ---- the beginning ---- */
@@ -400,8 +434,9 @@ static int session_watch(struct session *session)
 	session->reading = event_new(base, session->fd, EV_READ | EV_PERSIST, on_readable, session);
 	session->writing = event_new(base, session->fd, EV_WRITE | EV_PERSIST, on_writable, session);
 	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
-	if (!session->reading || !session->writing || !session->death || event_add(session->reading, &greeting) ||
-	    event_add(session->death, NULL))
+	session->cutting = event_new(base, -1, 0, on_cut, session);
+	if (!session->reading || !session->writing || !session->death || !session->cutting ||
+	    event_add(session->reading, &greeting) || event_add(session->death, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
 	return 0;
 }

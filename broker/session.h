@@ -32,12 +32,16 @@ struct session {
 	uint64_t           id;
 	enum session_state state;
 	int                fd, pidfd; /* fd -1: hung up and closed */
-	struct event      *reading, *writing, *death;
+	struct event      *reading, *writing, *death, *cutting;
 	bool               hung_up, dead;
 	uid_t              uid;
 	gid_t              gid;
 	pid_t              pid;
 	char               command[16]; /* as of /proc/PID/comm, for people */
+	/*
+	 * It runs under MPS. Not built yet: after the unclean death of such a session its grants must be held until
+	 * its MPS server is gone, for that server may still run its kernels. session_settle() ends them like others'.
+	 */
 	bool               mps;
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* sodium_malloc'd */
@@ -65,14 +69,18 @@ struct session *session_find(struct broker *broker, uint64_t id);
 
 /*
  * Queues a message, with a descriptor that stays the caller's (-1: none), and sends what the socket takes
- * now. A session whose queue is full is cut off; that is no error here.
+ * now. A session whose queue is full, or that cannot be sent a message whole, is cut off; that is no error
+ * here. Never changes the books.
  */
 void session_send(struct session *session, const struct wire_message *message, int fd);
 
 /* Sends a REFUSED and counts it by its reason. */
 void session_refuse(struct session *session, uint64_t request, int error, const char *text);
 
-/* Stops listening to it, for a reason that is logged. */
+/*
+ * Stops listening to it, for a reason that is logged. Changes nothing but the session itself: what it waits
+ * for is dropped later, so this may be called in the middle of the books. It may still be found until then.
+ */
 void session_cut(struct session *session, const char *reason);
 
 #endif

@@ -50,7 +50,26 @@ uint64_t status_process_start(uint64_t pid, char *state)
 
 /* ---- the file ---- */
 
-static int file_create(struct status *status)
+/* A file that bears its lock before it has a name. -EOPNOTSUPP: this system cannot do that. */
+static int file_create_locked(struct status *status)
+{
+	char own[40], path[64];
+	int error;
+
+	status->fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0640);
+	if (status->fd < 0)
+		return -EOPNOTSUPP;
+	snprintf(own, sizeof own, "/proc/self/fd/%d", status->fd);
+	snprintf(path, sizeof path, SHM_DIR "%s", status->name);
+	error = leftovers_lock(status->fd);
+	if (!error && linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW))
+		error = errno == EEXIST ? -EEXIST : -EOPNOTSUPP;
+	if (error)
+		close(status->fd);
+	return error;
+}
+
+static int file_create_named(struct status *status)
 {
 	status->fd = shm_open(status->name, O_RDWR | O_CREAT | O_EXCL, 0640);
 	if (status->fd < 0)
@@ -61,6 +80,13 @@ static int file_create(struct status *status)
 		return -EAGAIN;
 	}
 	return 0;
+}
+
+static int file_create(struct status *status)
+{
+	int error = file_create_locked(status);
+
+	return error == -EOPNOTSUPP ? file_create_named(status) : error;
 }
 
 static int write_header(struct status *status)

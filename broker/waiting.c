@@ -13,12 +13,32 @@
 #include "common/error.h"
 #include "request.h"
 
+#define WAITS_MAX 1024 /* acquires that a session may have wait */
+
+/* Those who wait for one name, oldest first. There is one as long as anybody does. */
+struct name_line {
+	char                 name[NAME_SIZE];
+	struct acquire_wait *waits;
+	UT_hash_handle       hh;
+};
+
+/* What one session waits for. There is one as long as it does. */
+struct waiter {
+	uint64_t             session;
+	unsigned             count;
+	struct acquire_wait *waits;
+	UT_hash_handle       hh;
+};
+
 struct acquire_wait {
 	struct broker       *broker;
-	uint64_t             session, request;
+	struct name_line    *line;
+	struct waiter       *waiter;
+	uint64_t             request;
 	struct wire_acquire  acquire;
 	struct event        *timer; /* NULL: waits for ever */
-	struct acquire_wait *prev, *next;
+	struct acquire_wait *prev, *next;             /* in its line */
+	struct acquire_wait *session_prev, *session_next; /* in its waiter */
 };
 
 struct create_wait {
@@ -50,22 +70,81 @@ static int timer_start(struct event **timer, struct event_base *base, int timeou
 	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
+/* The session that is to be answered; NULL: it is gone or is not heard any more. */
+static struct session *session_heard(struct broker *broker, uint64_t id)
+{
+	struct session *session = session_find(broker, id);
+
+	return session && session->state != SESSION_CUT ? session : NULL;
+}
+
 /* ---- acquires ---- */
+
+static void line_put(struct waiting *waiting, struct name_line *line)
+{
+	if (line->waits)
+		return;
+	HASH_DEL(waiting->lines, line);
+	free(line);
+}
+
+static void waiter_put(struct waiting *waiting, struct waiter *waiter)
+{
+	if (waiter->count)
+		return;
+	HASH_DEL(waiting->waiters, waiter);
+	free(waiter);
+}
+
+static struct name_line *line_get(struct waiting *waiting, const char *name)
+{
+	struct name_line *line;
+
+	HASH_FIND_STR(waiting->lines, name, line);
+	if (line)
+		return line;
+	line = calloc(1, sizeof *line);
+	if (!line)
+		return NULL;
+	strcpy(line->name, name);
+	HASH_ADD_STR(waiting->lines, name, line);
+	return line;
+}
+
+static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
+{
+	struct waiter *waiter;
+
+	HASH_FIND(hh, waiting->waiters, &session, sizeof session, waiter);
+	if (waiter)
+		return waiter;
+	waiter = calloc(1, sizeof *waiter);
+	if (!waiter)
+		return NULL;
+	waiter->session = session;
+	HASH_ADD(hh, waiting->waiters, session, sizeof waiter->session, waiter);
+	return waiter;
+}
 
 static void acquire_drop(struct acquire_wait *wait)
 {
-	DL_DELETE(wait->broker->waiting.acquires, wait);
-	wait->broker->waiting.count--;
+	struct waiting *waiting = &wait->broker->waiting;
+
+	DL_DELETE(wait->line->waits, wait);
+	DL_DELETE2(wait->waiter->waits, wait, session_prev, session_next);
+	wait->waiter->count--;
+	waiting->count--;
+	line_put(waiting, wait->line);
+	waiter_put(waiting, wait->waiter);
 	if (wait->timer)
 		event_free(wait->timer);
 	free(wait);
 }
 
-/* Answering may cut the session off, which drops what it waits for: this one is off the list by then. */
 static void acquire_expired(evutil_socket_t fd, short what, void *argument)
 {
 	struct acquire_wait wait = *(struct acquire_wait *)argument;
-	struct session *session = session_find(wait.broker, wait.session);
+	struct session *session = session_heard(wait.broker, wait.waiter->session);
 
 	(void)fd;
 	(void)what;
@@ -73,6 +152,31 @@ static void acquire_expired(evutil_socket_t fd, short what, void *argument)
 	error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wait.acquire.name, wait.acquire.timeout_ms);
 	if (session)
 		session_refuse(session, wait.request, -ETIMEDOUT, error_text());
+}
+
+/* Enters it in both lists. */
+static int acquire_enter(struct acquire_wait *wait, uint64_t session)
+{
+	struct waiting *waiting = &wait->broker->waiting;
+
+	wait->line = line_get(waiting, wait->acquire.name);
+	if (!wait->line)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	wait->waiter = waiter_get(waiting, session);
+	if (!wait->waiter) {
+		line_put(waiting, wait->line);
+		return error_set(-ENOMEM, "the broker is out of memory");
+	}
+	if (wait->waiter->count >= WAITS_MAX) {
+		line_put(waiting, wait->line);
+		return error_set(-EDQUOT, "a session may have %d acquires wait and this one has %u: let some end first",
+				 WAITS_MAX, wait->waiter->count);
+	}
+	DL_APPEND(wait->line->waits, wait);
+	DL_APPEND2(wait->waiter->waits, wait, session_prev, session_next);
+	wait->waiter->count++;
+	waiting->count++;
+	return 0;
 }
 
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
@@ -83,41 +187,45 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	wait->broker = broker;
-	wait->session = session;
 	wait->request = request;
 	wait->acquire = *acquire;
-	error = timer_start(&wait->timer, broker->base, acquire->timeout_ms, acquire_expired, wait);
+	error = acquire_enter(wait, session);
 	if (error) {
 		free(wait);
 		return error;
 	}
-	DL_APPEND(broker->waiting.acquires, wait);
-	broker->waiting.count++;
-	return 0;
-}
-
-static struct acquire_wait *acquire_for(struct broker *broker, const char *name)
-{
-	struct acquire_wait *wait;
-
-	DL_FOREACH(broker->waiting.acquires, wait)
-		if (!strcmp(wait->acquire.name, name))
-			return wait;
-	return NULL;
+	error = timer_start(&wait->timer, broker->base, acquire->timeout_ms, acquire_expired, wait);
+	if (error)
+		acquire_drop(wait);
+	return error;
 }
 
 void waiting_wake_name(struct broker *broker, const char *name)
 {
-	struct acquire_wait *found, wait;
+	struct name_line *line;
+	struct acquire_wait wait;
 	struct session *session;
 
-	while ((found = acquire_for(broker, name))) {
-		wait = *found;
-		acquire_drop(found);
-		session = session_find(broker, wait.session);
+	for (;;) {
+		HASH_FIND_STR(broker->waiting.lines, name, line);
+		if (!line)
+			return;
+		wait = *line->waits;
+		session = session_heard(broker, wait.waiter->session);
+		acquire_drop(line->waits);
 		if (session)
 			request_grant(session, wait.request, &wait.acquire);
 	}
+}
+
+static void acquires_forget(struct waiting *waiting, uint64_t session)
+{
+	struct waiter *waiter;
+
+	HASH_FIND(hh, waiting->waiters, &session, sizeof session, waiter);
+	/* the last one takes the waiter with it */
+	for (unsigned count = waiter ? waiter->count : 0; count; count--)
+		acquire_drop(waiter->waits);
 }
 
 /* ---- creates ---- */
@@ -223,12 +331,12 @@ static struct create_wait *create_of(struct broker *broker, uint64_t session)
 
 void waiting_forget(struct broker *broker, uint64_t session)
 {
-	struct acquire_wait *acquire, *next;
+	struct waiting *waiting = &broker->waiting;
 	struct create_wait *create;
 
-	DL_FOREACH_SAFE(broker->waiting.acquires, acquire, next)
-		if (!session || acquire->session == session)
-			acquire_drop(acquire);
+	while (!session && waiting->waiters)
+		acquires_forget(waiting, waiting->waiters->session);
+	acquires_forget(waiting, session);
 	/* an expiry may drop others: begin anew after each */
 	while ((create = create_of(broker, session)))
 		create_expire(create);

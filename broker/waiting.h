@@ -5,7 +5,7 @@
  *
  * Owns those requests and their timers. Acquires wait by name; creates wait in line, first come first
  * served for each device, so that a large one is not starved by small ones. Knows sessions by id only: one
- * that is gone when its turn comes is passed over.
+ * that is gone or cut off when its turn comes is passed over.
  */
 #ifndef GPUB_WAITING_H
 #define GPUB_WAITING_H
@@ -17,12 +17,16 @@ struct broker;
 struct buffer;
 
 struct waiting {
-	struct acquire_wait *acquires; /* list, oldest first */
+	struct name_line    *lines;   /* acquires, by name */
+	struct waiter       *waiters; /* and by session */
 	struct create_wait  *creates[DEVICE_MAX];
 	unsigned             count;
 };
 
-/* Keeps an acquire until its name appears; refuses it with -ETIMEDOUT after acquire->timeout_ms. */
+/*
+ * Keeps an acquire until its name appears; refuses it with -ETIMEDOUT after acquire->timeout_ms. -EDQUOT: the
+ * session has too many already.
+ */
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire);
 
 /* The name is LIVE now: grants it to all who wait for it. */

@@ -137,7 +137,11 @@ int gpub_set_flags(gpub_client *client, unsigned flags);
  */
 int gpub_trim(gpub_client *client);
 
-/* How many devices this client can use: CUDA devices that broker and process both see, or host devices. */
+/*
+ * How many devices this client can use: CUDA devices that broker and process both see, or host devices. Ordinals are
+ * those of this process, and those that can be used may have gaps between them: a device that the broker does not
+ * serve has an ordinal too, and is refused with -ENODEV.
+ */
 int gpub_device_count(gpub_client *client, int *count);
 
 /*
@@ -272,7 +276,7 @@ typedef struct gpub_launch_config {
  */
 int gpub_module_open(gpub_module **module, gpub_client *client, const char *path);
 
-/* -ENOENT: the module has no kernel of that name. */
+/* -ENOENT: the module has no kernel of that name. -ESTALE: the module was closed. */
 int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *kernel);
 
 /* Address and size of a __managed__ variable (a global of the shared object on the host device). */
@@ -280,11 +284,12 @@ int gpub_module_managed(gpub_module *module, const char *symbol, void **ptr, siz
 
 /*
  * Queues the kernel on config->stream. args[i] points to the i-th parameter, copied before the call returns.
- * -ESTALE: its module was closed. -EINVAL: a size the device does not take.
+ * -ESTALE: its module was closed. -EINVAL: a size the device does not take, or args without one of the parameters (which
+ * a CUDA driver older than 12.4 cannot tell).
  */
 int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **args);
 
-/* Refuses further launches, waits for those in flight, unloads. NULL is ignored. */
+/* Refuses further launches, waits for those in flight, unloads. NULL is ignored. -EINVAL: it was closed before. */
 int gpub_module_close(gpub_module *module);
 
 /*

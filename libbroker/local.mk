@@ -12,9 +12,11 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/timeline-page.h \
 	libbroker/common/wire.c libbroker/common/wire.h \
 	libbroker/device/cuda-fork.c libbroker/device/cuda-fork.h \
+	libbroker/device/descriptors.c libbroker/device/descriptors.h \
 	libbroker/device/device.c libbroker/device/device.h \
 	libbroker/device/host-capture.c libbroker/device/host-fault.c \
 	libbroker/device/host-memory.c libbroker/device/host-module.c \
+	libbroker/device/host-object.c \
 	libbroker/device/host-quarantine.c libbroker/device/host-region.c \
 	libbroker/device/host-stream.c \
 	libbroker/device/host.c libbroker/device/host.h
@@ -33,6 +35,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/acquire.c \
 	libbroker/client/buffer.c \
 	libbroker/client/call.c \
+	libbroker/client/client.c \
 	libbroker/client/client.h \
 	libbroker/client/close.c \
 	libbroker/client/closer.c \

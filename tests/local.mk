@@ -9,14 +9,17 @@
 # A program that may use the public interface alone adds  tests_integration_NAME_LDADD = $(public_libs)
 #
 # All print TAP: one plan (so one cmocka group a program), one point a check. What needs a missing device prints
-# "1..0 # SKIP no CUDA device". A test that runs longer than TEST_SECONDS is killed, and counts as an error.
+# "1..0 # SKIP no CUDA device". A test that runs longer than TEST_SECONDS is killed, and counts as an error; a script,
+# which may wait until another has done with the GPUs, has SCRIPT_SECONDS. Scripts source tests/tap.sh.
 TEST_SECONDS = 180
+SCRIPT_SECONDS = 480
 
 unit_tests = \
 	tests/unit/test-accounting \
 	tests/unit/test-board \
 	tests/unit/test-error \
 	tests/unit/test-host-device \
+	tests/unit/test-log \
 	tests/unit/test-names-sizes \
 	tests/unit/test-places \
 	tests/unit/test-registry \
@@ -37,8 +40,11 @@ test_programs = \
 	tests/integration/fork \
 	tests/integration/gone \
 	tests/integration/leases \
+	tests/integration/library \
 	tests/integration/threads \
-	tests/integration/timelines
+	tests/integration/timelines \
+	tests/integration/truncate \
+	tests/integration/visible
 test_scripts = \
 	tests/install/exports.sh \
 	tests/install/headers.sh \
@@ -46,15 +52,21 @@ test_scripts = \
 	tests/install/readme.sh \
 	tests/integration/heat.sh \
 	tests/integration/kernels.sh \
+	tests/integration/permuted.sh \
 	tests/integration/run.sh \
+	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
 	tests/integration/status.sh \
 	tests/model/run.sh \
 	tests/gpu/heat.sh \
+	tests/gpu/integration.sh \
 	tests/gpu/kernels.sh \
-	tests/gpu/lifetime.sh
-test_tools = tests/integration/kernels tests/integration/status-client
+	tests/gpu/lifetime.sh \
+	tests/gpu/permuted.sh
+EXTRA_DIST += tests/tap.sh
+test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client
 tests_integration_kernels_LDADD = $(public_libs)
+tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
 
 # Programs that drive brokers and clients of their own.
@@ -66,8 +78,11 @@ tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
 tests_integration_fork_SOURCES = tests/integration/fork.c $(harness)
 tests_integration_gone_SOURCES = tests/integration/gone.c $(harness)
 tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
+tests_integration_library_SOURCES = tests/integration/library.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
+tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
+tests_integration_visible_SOURCES = tests/integration/visible.c $(harness)
 
 # Tests of the cuda device. Each has two lines more: in a build without CUDA it is there too, and says that it skips.
 gpu_tests = tests/gpu/test-driver-facts
@@ -101,11 +116,11 @@ LOG_COMPILER = timeout
 AM_LOG_FLAGS = --kill-after=10 $(TEST_SECONDS)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = $(LOG_COMPILER)
-AM_SH_LOG_FLAGS = $(AM_LOG_FLAGS) bash
+AM_SH_LOG_FLAGS = --kill-after=10 $(SCRIPT_SECONDS) bash
 
 # A test starts from the build tree alone, whatever broker the caller's environment names.
 AM_TESTS_ENVIRONMENT = \
-	unset GPUBROKER GPUBROKER_RANK GPUBROKER_SIZE; \
+	unset GPUBROKER GPUBROKER_RANK GPUBROKER_SIZE TEST_DEVICE; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	GPUBROKER_MODULE_PATH='$(abs_top_builddir)/kernels'; export GPUBROKER_MODULE_PATH; \

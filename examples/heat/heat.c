@@ -3,15 +3,19 @@
  * heat.c - a worker of the heat simulation: the order in which things happen, and the closing report.
  *
  * A forked simulation in the small: each worker holds its rows of the grid in two buffers that the broker owns,
- * and reads its neighbours' edge rows directly out of theirs. Worker i uses device i modulo their number.
+ * and reads its neighbours' edge rows directly out of theirs. Worker i uses device i modulo their number,
+ * or the next one that the broker serves.
  *
  * A worker that fails says why and ends at once, without gpub_disconnect(): to the broker, and through it to the
  * other workers, it has died, which is what lets them stop instead of waiting for its rows.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "heat.h"
+
+#define DEVICES_MAX 64 /* of one broker */
 
 /* Gives options the size of the image, or refuses a size that differs. */
 static int start_image(struct options *options, float **image)
@@ -42,16 +46,25 @@ static int start_check(const struct options *options)
 	return -1;
 }
 
+/* Ordinals have gaps where this process sees devices that the broker does not serve; so many there are above any rank. */
+static int choose_device(struct heat *heat)
+{
+	int device = (int)(heat->options.rank % (unsigned)heat->devices), error;
+
+	do
+		error = gpub_set_device(heat->client, device++);
+	while (error == -ENODEV && device < DEVICES_MAX);
+	return error ? heat_fail("cannot use device %d: %s", device - 1, gpub_strerror_last()) : 0;
+}
+
 static int start_client(struct heat *heat)
 {
-	unsigned rank = heat->options.rank;
-
 	if (gpub_connect(&heat->client, NULL))
 		return heat_fail("cannot reach the broker: %s", gpub_strerror_last());
 	if (gpub_device_count(heat->client, &heat->devices))
 		return heat_fail("cannot count the devices: %s", gpub_strerror_last());
-	if (gpub_set_device(heat->client, (int)(rank % (unsigned)heat->devices)))
-		return heat_fail("cannot use device %d: %s", (int)(rank % (unsigned)heat->devices), gpub_strerror_last());
+	if (choose_device(heat))
+		return -1;
 	if (gpub_stream_create(heat->client, GPUB_CURRENT, &heat->stream) ||
 	    gpub_stream_create(heat->client, GPUB_CURRENT, &heat->probe))
 		return heat_fail("cannot make a stream: %s", gpub_strerror_last());

@@ -49,6 +49,8 @@ static int remaining_ms(const struct wanted *wanted)
 
 static int refuse_late(const struct wanted *wanted)
 {
+	if (!wanted->timeout_ms)
+		return error_set(-ETIMEDOUT, "the broker does not answer: it is stopped, or has too much to do");
 	return error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wanted->name, wanted->timeout_ms);
 }
 
@@ -85,11 +87,13 @@ static int request(struct gpub_client *client, struct record *record, const stru
 /* Another thread's request for a name that may not exist: whoever must not wait asks on its own. */
 static int name_exists(struct gpub_client *client, const struct wanted *wanted)
 {
-	gpub_info info = { .struct_size = sizeof info };
+	struct wire_message request, reply;
 	int error;
 
+	wire_init(&request, WIRE_STAT, 0);
+	strcpy(request.name.name, wanted->name);
 	pthread_mutex_unlock(&client->lock);
-	error = gpub_stat(client, wanted->name, &info);
+	error = call_broker(client, &request, &reply, NULL, &wanted->last);
 	pthread_mutex_lock(&client->lock);
 	return error;
 }

@@ -36,7 +36,7 @@ static int create_once(struct gpub_client *client, const char *name, const gpub_
 	request.create.mode = spec->mode;
 	request.create.flags = spec->flags;
 	request.create.timeout_ms = timeout_ms;
-	return call_broker(client, &request, &reply, NULL);
+	return call_broker(client, &request, &reply, NULL, NULL);
 }
 
 int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec)
@@ -72,7 +72,7 @@ static int name_request(struct gpub_client *client, enum wire_type type, const c
 		return error;
 	wire_init(&request, type, 0);
 	strcpy(request.name.name, name);
-	return call_broker(client, &request, reply, NULL);
+	return call_broker(client, &request, reply, NULL, NULL);
 }
 
 int gpub_unlink(gpub_client *client, const char *name)

@@ -17,6 +17,15 @@ int call_send(struct gpub_client *client, const struct wire_message *message)
 	return 0;
 }
 
+void call_closed(struct gpub_client *client, uint64_t grant)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_CLOSED, 0);
+	message.grant_id.grant = grant;
+	call_send(client, &message); /* a broker that is gone needs no telling */
+}
+
 static void call_remove(struct gpub_client *client, struct call *call)
 {
 	struct call **link = &client->calls;
@@ -31,9 +40,10 @@ static bool client_lost(const struct gpub_client *client)
 	return atomic_load(&client->guard->state) == CLIENT_LOST;
 }
 
-static int call_wait(struct gpub_client *client, struct call *call, const struct wire_message *request)
+static int call_wait(struct gpub_client *client, struct call *call, const struct wire_message *request,
+		     const struct timespec *deadline)
 {
-	int error;
+	int error, late = 0;
 
 	pthread_mutex_lock(&client->lock);
 	call->next = client->calls;
@@ -41,16 +51,20 @@ static int call_wait(struct gpub_client *client, struct call *call, const struct
 	pthread_mutex_unlock(&client->lock);
 	error = call_send(client, request);
 	pthread_mutex_lock(&client->lock);
-	while (!error && !call->done && !client_lost(client))
-		pthread_cond_wait(&client->changed, &client->lock);
+	while (!error && !late && !call->done && !client_lost(client))
+		late = deadline ? pthread_cond_timedwait(&client->changed, &client->lock, deadline) :
+				  pthread_cond_wait(&client->changed, &client->lock);
 	call_remove(client, call);
 	pthread_mutex_unlock(&client->lock);
-	if (!error && !call->done)
+	if (!error && !call->done && late)
+		error = error_set(-ETIMEDOUT, "the broker does not answer: it is stopped, or has too much to do");
+	else if (!error && !call->done)
 		error = error_set(-ECONNRESET, "the broker went away before it answered: connect to a new one");
 	return error;
 }
 
-int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd)
+int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
+		const struct timespec *deadline)
 {
 	struct call call = { .fd = -1 };
 	int error;
@@ -58,7 +72,7 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 	pthread_mutex_lock(&client->lock);
 	call.number = request->request = ++client->next_number;
 	pthread_mutex_unlock(&client->lock);
-	error = call_wait(client, &call, request);
+	error = call_wait(client, &call, request, deadline);
 	if (fd)
 		*fd = call.fd;
 	else if (call.fd >= 0)

@@ -67,17 +67,24 @@ struct gpub_client {
 	struct record_pool   records;
 	struct slot_pool     slots;
 	struct timeline_map *timelines;
-	struct gpub_client  *next; /* in fork.c's list of open ones, or of recycled ones */
+	struct gpub_client  *next; /* in fork.c's list of open ones, or client.c's of recycled ones */
 };
+
+/* ---- client.c ---- */
+
+/* A client structure: recycled where one was disconnected, for leases may still point to it. NULL: no memory. */
+struct gpub_client *client_alloc(void);
+void client_recycle(struct gpub_client *client);
+
+/* Around a fork. forget: in the child, where those that were recycled are the parent's. */
+void client_pool_lock(void);
+void client_pool_unlock(bool forget);
 
 /*
  * 0 where the client may be used; -ECHILD in a forked child, -ECONNRESET when the broker is gone, -ESTALE
  * after disconnect, -EINVAL for NULL; each with its sentence.
  */
 int client_check_slow(const struct gpub_client *client);
-
-/* The same for calls that are given no client: -ECHILD where this process was forked from one that had any. */
-int client_check_process(void);
 
 static inline int client_check(const struct gpub_client *client)
 {
@@ -97,11 +104,16 @@ struct timespec client_deadline(int64_t milliseconds);
 /*
  * Sends the request (its number is filled in) and waits for the reply. 0 and *reply, or the errno and the
  * sentence that the broker refused with. fd: NULL, or where a descriptor that came is put (-1: none came).
+ * -ETIMEDOUT when the deadline is past (NULL: never): a reply that still comes is dropped.
  */
-int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd);
+int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
+		const struct timespec *deadline);
 
 /* Sends without waiting for anything. */
 int call_send(struct gpub_client *client, const struct wire_message *message);
+
+/* Tells the broker that the grant's mapping is gone. */
+void call_closed(struct gpub_client *client, uint64_t grant);
 
 /* ---- service.c ---- */
 
@@ -150,9 +162,9 @@ void stream_use(const struct device *device);
 
 /* ---- fork.c ---- */
 
-/* A client structure: recycled where one was disconnected, for leases may still point to it. */
-struct gpub_client *client_alloc(void);
-void client_recycle(struct gpub_client *client);
+/* client_check() for calls that are given no client: -ECHILD where this process was forked from one that had any. */
+int client_check_process(void);
+
 /* From now on a forked child lets go of this client, whose socket is yet to be opened. */
 void fork_guard(struct gpub_client *client);
 /* And of this device. */

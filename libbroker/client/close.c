@@ -4,7 +4,7 @@
  *
  * A close is behind the device work of every lease of its record (invariant 2), and CLOSED is sent after the
  * mapping is gone and before the record can stand for anything else. Closing waits for the process's kernels
- * (facts.md), so it happens only in calls that say so. A mapping that fails to close is kept for ever, and
+ * (gpubroker(7), "Close"), so it happens only in calls that say so. A mapping that fails to close is kept for ever, and
  * with it the grant. Owns nothing.
  */
 #include <errno.h>
@@ -41,15 +41,6 @@ static int close_pause(struct gpub_client *client, int ordinal, unsigned looks)
 	return error;
 }
 
-static void send_closed(struct gpub_client *client, uint64_t grant)
-{
-	struct wire_message message;
-
-	wire_init(&message, WIRE_CLOSED, 0);
-	message.grant_id.grant = grant;
-	call_send(client, &message); /* a broker that is gone needs no telling */
-}
-
 /* Waiting is done in OPEN, so that nobody's acquire has to wait for the device with us. */
 static int close_wait(struct gpub_client *client, struct record *record, uint64_t mapping, bool wait)
 {
@@ -78,7 +69,7 @@ int record_close(struct gpub_client *client, struct record *record, bool wait)
 	pthread_mutex_unlock(&client->lock);
 	error = client->device->close(record->ordinal, record->base);
 	if (!error)
-		send_closed(client, RECORD_GRANT(mapping));
+		call_closed(client, RECORD_GRANT(mapping));
 	pthread_mutex_lock(&client->lock);
 	if (error)
 		record_strand(client, record, error, error_text());
@@ -159,7 +150,7 @@ static void say_leave(struct gpub_client *client)
 	struct wire_message request, reply;
 
 	wire_init(&request, WIRE_LEAVE, 0);
-	call_broker(client, &request, &reply, NULL);
+	call_broker(client, &request, &reply, NULL, NULL);
 }
 
 void gpub_disconnect(gpub_client *client)

@@ -2,7 +2,7 @@
 /*
  * closer.c - GPUB_BACKGROUND_CLOSE: closes unlinked buffers as soon as no lease holds them.
  *
- * A close waits for the process's running kernels (facts.md), so it has a thread of its own: on the service
+ * A close waits for the process's running kernels (gpubroker(7), "Close"), so it has a thread of its own: on the service
  * thread it would hold up every grant and reply. The thread is started when the flag is first set and ends
  * with the client. Owns nothing; closes by record_close() alone.
  */

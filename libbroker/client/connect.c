@@ -159,7 +159,7 @@ static int greet(struct gpub_client *client)
 
 /* ---- devices ---- */
 
-/* A device has different ordinals in different processes; its UUID is one (facts.md). */
+/* A device has different ordinals in different processes; its UUID is one. */
 static int devices_match(struct gpub_client *client)
 {
 	struct device_info info;
@@ -186,7 +186,7 @@ static int devices_match(struct gpub_client *client)
 static int device_begin(struct gpub_client *client)
 {
 	const struct board_header *board = client->board.header;
-	struct device_setup setup = { .owner = false, .host_count = board->devices };
+	struct device_setup setup = { .owner = false, .host_count = board->host_total };
 	int error;
 
 	client->device = board->device_kind == DEVICE_HOST ? &device_host : device_cuda;

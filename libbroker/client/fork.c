@@ -1,43 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork.c - what a fork does to clients, and the memory that client structures live in.
+ * fork.c - what a fork does to clients.
  *
  * A forked child must not use its parent's client, and must not keep it alive either: the broker takes the
  * parent for dead only when nobody holds its socket and its GPU descriptors any more (invariant 9). So the
  * child lets go of both, and wipes the keys. The guard page tells the child without a system call, also when
- * it was made without atfork handlers (vfork, clone). Client structures are recycled, never freed: a stale
- * lease must find one. Owns the list of clients. Makes no CUDA call.
+ * it was made without atfork handlers (vfork, clone). Owns the list of clients. Makes no CUDA call.
  */
 #include <errno.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "client.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct gpub_client *open_clients, *recycled;
+static struct gpub_client *open_clients;
 static _Atomic(struct client_guard *) last_guard; /* of the client that was opened last, in this process or its parent */
 static const struct device *last_device; /* what this process, or its parent, has used */
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
-
-int client_check_slow(const struct gpub_client *client)
-{
-	if (!client)
-		return error_set(-EINVAL, "there is no client: pass one that gpub_connect() made");
-	switch ((enum client_state)atomic_load(&client->guard->state)) {
-	case CLIENT_OPEN:
-		return 0;
-	case CLIENT_LOST:
-		return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
-	case CLIENT_ENDED:
-		return error_set(-ESTALE, "this client was disconnected: connect anew");
-	default:
-		return error_set(-ECHILD, "this client belongs to the parent of this process: exec, then connect");
-	}
-}
 
 int client_check_process(void)
 {
@@ -48,82 +28,16 @@ int client_check_process(void)
 	return 0;
 }
 
-/* ---- structures ---- */
-
-static struct client_guard *guard_make(void)
-{
-	void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (page == MAP_FAILED)
-		return NULL;
-	madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK);
-	return page;
-}
-
-static struct gpub_client *client_new(void)
-{
-	struct gpub_client *client = calloc(1, sizeof *client);
-	pthread_condattr_t attributes;
-
-	if (!client)
-		return NULL;
-	client->guard = guard_make();
-	if (!client->guard || table_init(&client->table)) {
-		free(client);
-		return NULL;
-	}
-	pthread_mutex_init(&client->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&client->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
-	return client;
-}
-
-struct gpub_client *client_alloc(void)
-{
-	struct gpub_client *client;
-
-	pthread_mutex_lock(&list_lock);
-	client = recycled;
-	if (client)
-		recycled = client->next;
-	pthread_mutex_unlock(&list_lock);
-	if (!client)
-		client = client_new();
-	if (!client)
-		return NULL;
-	client->key = sodium_malloc(WIRE_KEY_SIZE);
-	if (!client->key) {
-		client_recycle(client);
-		return NULL;
-	}
-	client->leaving = client->closing = false;
-	client->next_number = 0;
-	atomic_store(&client->flags, 0);
-	atomic_store(&client->guard->state, CLIENT_ENDED);
-	return client;
-}
-
-void client_recycle(struct gpub_client *client)
-{
-	pthread_mutex_lock(&list_lock);
-	client->next = recycled;
-	recycled = client;
-	pthread_mutex_unlock(&list_lock);
-}
-
-/* ---- forks ---- */
-
 static void before_fork(void)
 {
+	client_pool_lock();
 	pthread_mutex_lock(&list_lock);
 }
 
 static void after_fork_parent(void)
 {
 	pthread_mutex_unlock(&list_lock);
+	client_pool_unlock(false);
 }
 
 /*
@@ -141,8 +55,9 @@ static void after_fork_child(void)
 			close(client->sock);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
 	}
-	open_clients = recycled = NULL; /* theirs are the parent's; leases to them find a wiped guard */
+	open_clients = NULL; /* they are the parent's; leases to them find a wiped guard */
 	pthread_mutex_unlock(&list_lock);
+	client_pool_unlock(true);
 }
 
 static void handlers_install(void)

@@ -3,8 +3,8 @@
  * lease.c - acquire, renew, return: the fast path.
  *
  * Nothing here blocks, allocates or makes a system call as long as the buffer is mapped and live: a hash, a
- * look into the table, one exchange in a slot, two loads. What is not mapped goes to acquire.c. The rules
- * are design.md's "The protocol"; tests/model checks them, each step named after the function here.
+ * look into the table, one exchange in a slot, two loads. What is not mapped goes to acquire.c. The rules are
+ * checked in tests/model, each step named after the function here.
  */
 #include "lease.h"
 
@@ -140,7 +140,7 @@ static int renew_slow(gpub_lease *lease, struct record *record, const struct slo
 		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name anew");
 	if (error)
 		return error;
-	if (slot_at(&client->slots, token_index(fresh.token))->record->serial != serial) {
+	if (atomic_load(&slot_at(&client->slots, token_index(fresh.token))->record->serial) != serial) {
 		lease_undo(client, fresh.token);
 		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name anew");
 	}
@@ -158,7 +158,8 @@ int gpub_renew(gpub_lease *lease)
 	if (error)
 		return error;
 	record = slot->record;
-	serial = record->serial;
+	/* a later buffer's, if the record stands for one by now: the token is not current then, as is seen below */
+	serial = atomic_load_explicit(&record->serial, memory_order_acquire);
 	hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
 	if (hold == SLOT_HOLD(token_sequence(lease->token), SLOT_HELD))
 		return error_set(-EBUSY, "the lease is still held: return it before you renew it");

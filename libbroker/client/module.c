@@ -2,9 +2,10 @@
 /*
  * module.c - gpub_module_* and gpub_launch: files of kernels, loaded once for all devices.
  *
- * A kernel is a value that names its module by a place and a generation in a fixed table, so a kernel of a
- * closed module is refused and never followed. A close waits for launches that other threads are in the
- * middle of, then for those in flight on the devices, then unloads. Owns the table and the loaded files.
+ * A module and its kernels are named by a place in a fixed table and the generation of what lies there. The
+ * gpub_module * that a caller has is that name and no address, so one that was closed is refused, however often it
+ * is used again, and never followed. A close waits for calls that other threads are in the middle of, then for the
+ * launches in flight on the devices, then unloads. Owns the table and the loaded files.
  */
 #include <errno.h>
 #include <sched.h>
@@ -18,19 +19,18 @@
 #define MODULES_MAX 256
 #define PLACE_BITS  8
 
-struct gpub_module {
-	struct gpub_client  *client;
-	const struct device *device;
-	void                *loaded;
-	uint64_t             token; /* generation << 8 | place */
-};
+enum place_state { PLACE_FREE = 0, PLACE_OPEN, PLACE_CLOSING };
 
-/* state = generation << 1 | open, so one word tells a launch that its module is still the one it means. */
+/* One word tells a caller that the module is still the one it means. */
+#define PLACE_STATE(generation, state) ((uint64_t)(generation) << 2 | (uint64_t)(state))
+
 struct place {
 	_Atomic uint64_t     state;
-	_Atomic uint32_t     launching; /* threads between the look at state and the launch */
+	_Atomic uint32_t     users; /* threads between the look at state and the end of what they do with it */
+	/* fixed while OPEN or CLOSING */
 	const struct device *device;
 	struct gpub_client  *client;
+	void                *loaded;
 };
 
 static struct place places[MODULES_MAX];
@@ -64,81 +64,113 @@ static int find_file(const char *path, const char *suffix, char *file, size_t si
 
 /* ---- the table ---- */
 
-static int place_take(struct gpub_module *module)
-{
-	int error = -EMFILE;
-
-	pthread_mutex_lock(&places_lock);
-	for (uint64_t i = 0; i < MODULES_MAX && error; i++) {
-		uint64_t state = atomic_load(&places[i].state);
-
-		if (state & 1)
-			continue;
-		places[i].device = module->device;
-		places[i].client = module->client;
-		module->token = ((state >> 1) + 1) << PLACE_BITS | i;
-		atomic_store(&places[i].state, ((state >> 1) + 1) << 1 | 1);
-		error = 0;
-	}
-	pthread_mutex_unlock(&places_lock);
-	return error ? error_set(error, "%d modules are open: close some", MODULES_MAX) : 0;
-}
-
+/* token = generation << 8 | place; generations begin with 1, so that it is neither 0 nor NULL. */
 static struct place *place_of(uint64_t token)
 {
 	return &places[token & (MODULES_MAX - 1)];
 }
 
-static bool place_current(const struct place *place, uint64_t token)
+static uint64_t state_of(uint64_t token, enum place_state state)
 {
-	return atomic_load(&place->state) == (token >> PLACE_BITS << 1 | 1);
+	return PLACE_STATE(token >> PLACE_BITS, state);
+}
+
+/* The free place that is to hold it, and its token. */
+static struct place *place_free(uint64_t *token)
+{
+	for (uint64_t i = 0; i < MODULES_MAX; i++) {
+		uint64_t state = atomic_load(&places[i].state);
+
+		if (state & 3)
+			continue;
+		*token = ((state >> 2) + 1) << PLACE_BITS | i;
+		return &places[i];
+	}
+	return NULL;
+}
+
+static int place_take(struct gpub_client *client, void *loaded, uint64_t *token)
+{
+	struct place *place;
+
+	pthread_mutex_lock(&places_lock);
+	place = place_free(token);
+	if (place) {
+		place->device = client->device;
+		place->client = client;
+		place->loaded = loaded;
+		atomic_store(&place->state, state_of(*token, PLACE_OPEN));
+	}
+	pthread_mutex_unlock(&places_lock);
+	return place ? 0 : error_set(-EMFILE, "%d modules are open: close some", MODULES_MAX);
+}
+
+/* Announces itself, then looks: the closer changes the state, then waits for those announced. NULL: closed. */
+static struct place *place_enter(uint64_t token)
+{
+	struct place *place = place_of(token);
+
+	atomic_fetch_add(&place->users, 1);
+	if (atomic_load(&place->state) == state_of(token, PLACE_OPEN))
+		return place;
+	atomic_fetch_sub(&place->users, 1);
+	return NULL;
+}
+
+static void place_leave(struct place *place)
+{
+	atomic_fetch_sub(&place->users, 1);
+}
+
+static uint64_t module_token(const gpub_module *module)
+{
+	return (uint64_t)(uintptr_t)module;
+}
+
+static int module_enter(const gpub_module *module, struct place **place)
+{
+	*place = place_enter(module_token(module));
+	return *place ? 0 : error_set(-ESTALE, "this module was closed: open it again");
 }
 
 /* ---- the public functions ---- */
 
-static int module_load(struct gpub_module *module, const char *path)
+static int file_load(const struct device *device, const char *path, void **loaded)
 {
 	char file[4096];
-	int error = find_file(path, module->device->module_suffix, file, sizeof file);
+	int error = find_file(path, device->module_suffix, file, sizeof file);
 
 	if (error)
 		return error_set(error, "no module '%s%s' is to be found: give its path, or add its directory to "
 					"GPUBROKER_MODULE_PATH",
-				 path, module->device->module_suffix);
-	return module->device->module_load(file, &module->loaded);
+				 path, device->module_suffix);
+	return device->module_load(file, loaded);
 }
 
 int gpub_module_open(gpub_module **result, gpub_client *client, const char *path)
 {
-	struct gpub_module *module;
 	int error = client_check(client);
+	uint64_t token = 0;
+	void *loaded;
 
 	if (error)
 		return error;
 	if (!result || !path || !*path)
 		return error_set(-EINVAL, "a module needs a path, and a place to put it");
-	module = calloc(1, sizeof *module);
-	if (!module)
-		return error_set(-ENOMEM, "out of memory for a module");
-	module->client = client;
-	module->device = client->device;
-	error = module_load(module, path);
+	error = file_load(client->device, path, &loaded);
 	if (error)
-		goto free_module;
-	error = place_take(module);
+		return error;
+	error = place_take(client, loaded, &token);
 	if (error)
-		goto unload;
-	*result = module;
-	return 0;
-unload:
-	module->device->module_unload(module->loaded);
-free_module:
-	free(module);
+		client->device->module_unload(loaded);
+	else
+		*result = (gpub_module *)(uintptr_t)token;
 	return error;
 }
 
 int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *kernel)
 {
+	struct place *place;
 	void *handle;
 	int error = client_check_process();
 
@@ -146,14 +178,19 @@ int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *ker
 		return error;
 	if (!module || !symbol || !kernel)
 		return error_set(-EINVAL, "a kernel needs an open module, a name, and a place to put it");
-	error = module->device->module_kernel(module->loaded, symbol, &handle);
+	error = module_enter(module, &place);
+	if (error)
+		return error;
+	error = place->device->module_kernel(place->loaded, symbol, &handle);
 	if (!error)
-		*kernel = (gpub_kernel){ module->token, handle };
+		*kernel = (gpub_kernel){ module_token(module), handle };
+	place_leave(place);
 	return error;
 }
 
 int gpub_module_managed(gpub_module *module, const char *symbol, void **ptr, size_t *size)
 {
+	struct place *place;
 	int error = client_check_process();
 
 	if (error)
@@ -161,10 +198,15 @@ int gpub_module_managed(gpub_module *module, const char *symbol, void **ptr, siz
 	if (!module || !symbol || !ptr || !size)
 		return error_set(-EINVAL, "a managed variable needs an open module, a name, and places for its "
 					  "address and size");
-	return module->device->module_managed(module->loaded, symbol, ptr, size);
+	error = module_enter(module, &place);
+	if (error)
+		return error;
+	error = place->device->module_managed(place->loaded, symbol, ptr, size);
+	place_leave(place);
+	return error;
 }
 
-static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launch_config *config, void **args)
+static int launch_open(const struct place *place, gpub_kernel kernel, const gpub_launch_config *config, void **args)
 {
 	gpub_launch_config resolved = *config;
 	int error = client_check(place->client), index;
@@ -180,24 +222,24 @@ static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launc
 
 int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **args)
 {
-	struct place *place = place_of(kernel.token);
-	int error = -ESTALE;
+	struct place *place;
+	int error;
 
 	if (!config || config->struct_size != sizeof *config || config->reserved)
 		return error_set(-EINVAL, "there is no launch configuration: start from GPUB_LAUNCH_INIT");
-	/* announce, then look: the closer changes the state, then waits for those announced */
-	atomic_fetch_add(&place->launching, 1);
-	if (place_current(place, kernel.token))
-		error = launch_open(place, kernel, config, args);
-	else
-		error_set(error, "this kernel's module was closed: open it again");
-	atomic_fetch_sub(&place->launching, 1);
+	place = place_enter(kernel.token);
+	if (!place)
+		return error_set(-ESTALE, "this kernel's module was closed: open it again");
+	error = launch_open(place, kernel, config, args);
+	place_leave(place);
 	return error;
 }
 
+/* Of several threads that close it, one changes the state. The place is free when nothing of it is left. */
 int gpub_module_close(gpub_module *module)
 {
-	struct place *place;
+	uint64_t token = module_token(module), state = state_of(token, PLACE_OPEN);
+	struct place *place = place_of(token);
 	int error;
 
 	if (!module)
@@ -205,13 +247,11 @@ int gpub_module_close(gpub_module *module)
 	error = client_check_process();
 	if (error)
 		return error;
-	place = place_of(module->token);
-	if (!place_current(place, module->token))
+	if (!atomic_compare_exchange_strong(&place->state, &state, state_of(token, PLACE_CLOSING)))
 		return error_set(-EINVAL, "this module was closed before");
-	atomic_fetch_and(&place->state, ~1ull);
-	while (atomic_load(&place->launching))
+	while (atomic_load(&place->users))
 		sched_yield();
-	error = module->device->module_unload(module->loaded);
-	free(module);
+	error = place->device->module_unload(place->loaded);
+	atomic_store(&place->state, state_of(token, PLACE_FREE));
 	return error;
 }

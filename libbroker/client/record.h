@@ -2,7 +2,7 @@
 /*
  * record.h - what this process knows of one buffer on one device: its grant, its mapping, its slots.
  *
- * mapping is the M of design.md, "The protocol": grant << 2 | state in one word. A hold that was published
+ * mapping is the M of the model (tests/model/README.md): grant << 2 | state in one word. A hold that was published
  * and then found OPEN pins everything else here: the closer goes CLOSING first and looks at the slots after
  * that. Records are recycled for other buffers but never freed, for stale leases lead to them.
  */
@@ -43,7 +43,8 @@ struct record {
 	const _Atomic uint64_t *word; /* W: the buffer's word in the board */
 	uint64_t                live; /* what it says while the buffer is live */
 	void                   *base, *ptr; /* the mapping; the buffer in it */
-	uint64_t                size, serial;
+	uint64_t                size;
+	_Atomic uint64_t        serial; /* gpub_renew() reads it unpinned, before it looks whether that was right */
 	uint32_t                rights, flags;
 	int32_t                 ordinal, lease_device;
 	struct timeline_map    *timeline;

@@ -3,7 +3,7 @@
  * service.c - the library's one thread: the only reader of the socket.
  *
  * GRANT, refusal and NOTICE are handled by one reader in the order in which the broker sent them; that order
- * is what the protocol rests on (design.md). It opens handles, so that an application thread never waits
+ * is what the protocol rests on (tests/model). It opens handles, so that an application thread never waits
  * for another's open. All signals are blocked in it. It ends when the broker is gone or has said LEFT.
  */
 #include <errno.h>
@@ -16,15 +16,6 @@
 #include "client.h"
 #include "common/socket.h"
 #include "timeline-map.h"
-
-static void send_closed(struct gpub_client *client, uint64_t grant)
-{
-	struct wire_message message;
-
-	wire_init(&message, WIRE_CLOSED, 0);
-	message.grant_id.grant = grant;
-	call_send(client, &message);
-}
 
 /* ---- a grant ---- */
 
@@ -81,7 +72,7 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->base = base;
 	record->ptr = (char *)base + grant->offset;
 	record->size = grant->size;
-	record->serial = grant->serial;
+	atomic_store(&record->serial, grant->serial);
 	record->rights = grant->rights;
 	record->flags = grant->flags;
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
@@ -112,7 +103,7 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 static void grant_give_back(struct gpub_client *client, uint64_t grant, int ordinal, void *base)
 {
 	if (!client->device->close(ordinal, base))
-		send_closed(client, grant);
+		call_closed(client, grant);
 }
 
 /* The record that waits for it; NULL when disconnect is under way and nothing is opened any more. */
@@ -145,7 +136,7 @@ static void grant_refuse(struct gpub_client *client, uint64_t grant, struct reco
 	char text[ERROR_TEXT_MAX];
 
 	snprintf(text, sizeof text, "%s", error_text()); /* a send that fails has a sentence of its own */
-	send_closed(client, grant);
+	call_closed(client, grant);
 	pthread_mutex_lock(&client->lock);
 	record_release(client, record, error, text);
 	pthread_mutex_unlock(&client->lock);
@@ -160,7 +151,7 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 	int error;
 
 	if (!record) {
-		send_closed(client, grant->grant);
+		call_closed(client, grant->grant);
 		return;
 	}
 	error = fd == -EMFILE ? error_set(-EMFILE, "no descriptor is left in this process for a timeline: close "

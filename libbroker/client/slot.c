@@ -11,7 +11,7 @@
 
 #define WORDS_SIZE (SLOT_CHUNK * sizeof(uint64_t))
 
-/* Never unmapped or unregistered before exit: a late GPU write must always find it (design.md, "Close"). */
+/* Never unmapped or unregistered before exit: a late GPU write must always find it. */
 static int words_make(const struct device *device, _Atomic uint64_t **words)
 {
 	void *page = mmap(NULL, WORDS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -4,9 +4,9 @@
  *
  * A slot is two words: hold, written by the threads of this process, and word, written by the GPU when a
  * return in stream order got there (memory that the device may write, MAP_SHARED so that a fork cannot move
- * it, MADV_DONTFORK). hold = sequence << 2 | state; the sequence changes with every take, so that a stale lease and a late GPU write are both told by comparing it. Slots belong to one
- * record for ever and are never freed, so a stale token leads to valid memory.
- * The rules are those of design.md, "The protocol", checked in tests/model.
+ * it, MADV_DONTFORK). hold = sequence << 2 | state; the sequence changes with every take, so that a stale lease
+ * and a late GPU write are both told by comparing it. Slots belong to one record for ever and are never freed,
+ * so a stale token leads to valid memory. The rules are checked in tests/model.
  */
 #ifndef GPUB_SLOT_H
 #define GPUB_SLOT_H

@@ -3,11 +3,16 @@
  * timeline-map.h - a timeline's page as this process has it mapped: read-only, and writable for its writer.
  *
  * One for each buffer that was ever mapped here, kept until the client ends: what was registered with the
- * device must never be unmapped before exit (facts.md: it would wait for kernels). Under the client's lock.
+ * device is never unmapped before exit, because to unregister it would wait for the process's kernels. The list
+ * is under the client's lock. signalling is held from the look at signalled to the end of the stream operation
+ * that makes it true, so that two threads cannot queue their values in the wrong order; it is taken before the
+ * client's lock, never behind it.
  */
 #ifndef GPUB_TIMELINE_MAP_H
 #define GPUB_TIMELINE_MAP_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,8 +21,9 @@
 struct timeline_map {
 	uint64_t                    serial;
 	const struct timeline_page *page;       /* read-only */
+	_Atomic bool                registered; /* the device may read page; set under the client's lock */
+	pthread_mutex_t             signalling; /* writable and signalled */
 	struct timeline_page       *writable;   /* NULL: this session is not the writer */
-	bool                        registered; /* the device may read page */
 	uint64_t                    signalled;  /* the largest value queued by this writer */
 	struct timeline_map        *next;
 };

@@ -14,7 +14,7 @@
 #include "lease.h"
 #include "timeline-map.h"
 
-/* A child must not share the page: copy-on-write would move it under the GPU's hand (design.md, "Fork"). */
+/* A child must not share the page: copy-on-write would move it under the GPU's hand. */
 static void *page_map(int fd, int protection)
 {
 	void *page = mmap(NULL, TIMELINE_PAGE_SIZE, protection, MAP_SHARED, fd, 0);
@@ -39,6 +39,7 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t seria
 		error_set(-ENOMEM, "out of memory for a timeline");
 		return NULL;
 	}
+	pthread_mutex_init(&map->signalling, NULL);
 	map->serial = serial;
 	map->page = page_map(fd, PROT_READ);
 	if (!map->page) {
@@ -50,7 +51,7 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t seria
 	return map;
 }
 
-/* What the device knows of stays mapped until exit (facts.md: unregistering waits for kernels). */
+/* What the device knows of stays mapped until exit (unregistering waits for kernels). */
 void timeline_maps_forget(struct gpub_client *client)
 {
 	struct timeline_map *map, *next;
@@ -59,6 +60,7 @@ void timeline_maps_forget(struct gpub_client *client)
 		next = map->next;
 		if (!map->registered)
 			munmap((void *)map->page, TIMELINE_PAGE_SIZE);
+		pthread_mutex_destroy(&map->signalling);
 		free(map);
 	}
 	client->timelines = NULL;
@@ -86,17 +88,16 @@ static int writer_ask(struct gpub_client *client, struct record *record, int *fd
 	wire_init(&request, WIRE_WRITER, 0);
 	request.grant_id.grant = RECORD_GRANT(atomic_load(&record->mapping));
 	request.grant_id.serial = record->serial;
-	error = call_broker(client, &request, &reply, fd);
+	error = call_broker(client, &request, &reply, fd, NULL);
 	if (!error && *fd < 0)
 		error = error_set(-EMFILE, "no descriptor is left in this process for a timeline: close some, or "
 					   "raise ulimit -n");
 	return error;
 }
 
-/* Two threads may come here at once: the broker answers both, and the second finds the page mapped. */
+/* Under map->signalling: one thread of the process asks, and the others find the page mapped. */
 static int writer_become(struct gpub_client *client, struct record *record)
 {
-	struct timeline_map *map = record->timeline;
 	struct timeline_page *page;
 	int fd = -1, error = writer_ask(client, record, &fd);
 
@@ -107,33 +108,41 @@ static int writer_become(struct gpub_client *client, struct record *record)
 	if (!page)
 		return -ENOMEM;
 	error = client->device->page_register(page, TIMELINE_PAGE_SIZE, true);
-	pthread_mutex_lock(&client->lock);
-	if (!error && !map->writable)
-		map->writable = page;
-	else if (error)
+	if (error)
 		munmap(page, TIMELINE_PAGE_SIZE);
-	pthread_mutex_unlock(&client->lock);
+	else
+		record->timeline->writable = page;
 	return error;
 }
 
-int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
+static int signal_locked(struct gpub_client *client, struct record *record, uint64_t value, void *stream)
 {
-	struct record *record;
-	struct timeline_map *map;
-	int error = timeline_of(lease, GPUB_WRITE, &record);
+	struct timeline_map *map = record->timeline;
+	int error = 0;
 
-	if (error)
-		return error;
-	map = record->timeline;
 	if (value > GPUB_TIMELINE_MAX || value <= map->signalled)
 		return error_set(-EINVAL, "a timeline's values grow, from 1 to 2^62 - 1: this one has reached %llu",
 				 (unsigned long long)map->signalled);
 	if (!map->writable)
-		error = writer_become(lease->client, record);
+		error = writer_become(client, record);
 	if (!error)
-		error = lease->client->device->stream_write(stream, &map->writable->word, value);
+		error = client->device->stream_write(stream, &map->writable->word, value);
 	if (!error)
 		map->signalled = value;
+	return error;
+}
+
+/* A stream that is full holds up the other signals of its timeline: they are later ones. */
+int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
+{
+	struct record *record;
+	int error = timeline_of(lease, GPUB_WRITE, &record);
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&record->timeline->signalling);
+	error = signal_locked(lease->client, record, value, stream);
+	pthread_mutex_unlock(&record->timeline->signalling);
 	return error;
 }
 

@@ -38,7 +38,8 @@ struct board_header {
 	uint32_t version, device_kind; /* WIRE_VERSION; enum device_kind */
 	uint8_t  instance_id[16];      /* random: another run of the same instance differs */
 	char     instance[24];         /* its name */
-	uint32_t devices, buffers, tickets, reserved;
+	uint32_t devices, buffers, tickets;
+	uint32_t host_total; /* host devices there are, also those that the broker does not see; 0 on cuda */
 	uint64_t words_offset, tickets_offset, size; /* bytes */
 	struct board_device device[DEVICE_MAX];
 };

@@ -33,13 +33,6 @@ int name_check(const char *name)
 	return 0;
 }
 
-int name_check_array(const char name[NAME_SIZE])
-{
-	if (!memchr(name, 0, NAME_SIZE))
-		return error_set(-ENAMETOOLONG, "a buffer's name is longer than %d bytes", NAME_SIZE - 1);
-	return name_check(name);
-}
-
 int instance_check(const char *name)
 {
 	if (!name || !*name || strnlen(name, INSTANCE_SIZE) == INSTANCE_SIZE || !all_of(name, "_-"))

@@ -11,9 +11,6 @@
 /* 1 to 95 bytes of A-Za-z0-9._/- that do not begin with '/'. -EINVAL, -ENAMETOOLONG with the sentence set. */
 int name_check(const char *name);
 
-/* The same for a fixed array that another process filled: also looks for the zero inside it. */
-int name_check_array(const char name[NAME_SIZE]);
-
 /* 1 to 20 bytes of A-Za-z0-9_- for a broker instance. */
 int instance_check(const char *name);
 

@@ -93,6 +93,8 @@ int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 		return 0;
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return -EAGAIN;
+	if (sent < 0 && (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM))
+		return error_set(-errno, "a message cannot be sent: %m");
 	return error_set(-ECONNRESET, "the other side of the socket is gone");
 }
 

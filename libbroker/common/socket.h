@@ -27,7 +27,7 @@ int socket_connect(const struct sockaddr_un *sun);
 
 /*
  * Sends one message, with a descriptor unless fd is -1. -EAGAIN: MSG_DONTWAIT was in flags and the queue is
- * full; -ECONNRESET: the peer is gone.
+ * full; -ECONNRESET: the peer is gone; -ETOOMANYREFS, -ENOBUFS, -ENOMEM: the system has no room for it.
  */
 int socket_send(int sock, const struct wire_message *message, int fd, int flags);
 

@@ -27,9 +27,13 @@ static const struct {
 	const char  *name;
 	unsigned int version;
 	size_t       offset;
+	bool         optional;
 } functions[] = {
-#define CUDA_ROW(name, version) { "cu" #name, version, offsetof(struct cuda_driver, name) },
+#define CUDA_ROW(name, version) { "cu" #name, version, offsetof(struct cuda_driver, name), false },
 	CUDA_FUNCTIONS(CUDA_ROW)
+#undef CUDA_ROW
+#define CUDA_ROW(name, version) { "cu" #name, version, offsetof(struct cuda_driver, name), true },
+	CUDA_OPTIONAL(CUDA_ROW)
 #undef CUDA_ROW
 };
 
@@ -79,6 +83,8 @@ static int entry_points_load(void)
 		void       *function = NULL;
 		cudaError_t result = entry_point(functions[i].name, functions[i].version, &function);
 
+		if (result != cudaSuccess && functions[i].optional)
+			continue;
 		if (result != cudaSuccess)
 			return entry_points_failed(result, functions[i].name);
 		*(void **)((char *)&cuda + functions[i].offset) = function;
@@ -107,7 +113,8 @@ int cuda_driver_load(void)
 	cudaError_t before = cudaPeekAtLastError();
 	int         rc = entry_points_load();
 
-	if (rc && before == cudaSuccess)
+	/* also of an optional one that was not found */
+	if (before == cudaSuccess)
 		(void)cudaGetLastError();
 	return rc ? rc : driver_init();
 }

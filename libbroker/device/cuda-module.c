@@ -22,6 +22,8 @@
 
 #define SHARED_BYTES_PLAIN (48u << 10) /* more dynamic shared memory needs the kernel's attribute (cuda.h) */
 
+#define PARAMS_MAX 4096 /* that are looked at; their bytes end at 32764 */
+
 #define FENCES_FRESH 16 /* so many events are made before idle ones are looked for */
 
 /*
@@ -40,6 +42,7 @@ struct kernel {
 	struct kernel *next;
 	struct module *module;
 	CUkernel       handle;
+	size_t         params; /* how many parameters it has; 0 also where the driver cannot say */
 	atomic_uint    shared_bytes[DEVICE_MAX]; /* dynamic shared memory allowed so far, beyond the plain limit */
 	char           symbol[];
 };
@@ -87,6 +90,17 @@ static struct kernel *kernel_find(struct module *module, const char *symbol)
 	return kernel;
 }
 
+/* The driver follows args without a look: with none, or too few, the process would crash. */
+static size_t params_count(CUkernel kernel)
+{
+	size_t count = 0, offset, size;
+
+	while (cuda.KernelGetParamInfo && count < PARAMS_MAX &&
+	       cuda.KernelGetParamInfo(kernel, count, &offset, &size) == CUDA_SUCCESS)
+		count++;
+	return count;
+}
+
 static int kernel_make(struct module *module, const char *symbol, struct kernel **made)
 {
 	size_t         length = strlen(symbol) + 1;
@@ -105,6 +119,7 @@ static int kernel_make(struct module *module, const char *symbol, struct kernel 
 		free(kernel);
 		return rc;
 	}
+	kernel->params = params_count(kernel->handle);
 	kernel->module = module;
 	kernel->next = module->kernels;
 	module->kernels = *made = kernel;
@@ -275,6 +290,16 @@ static int launch_fenced(struct kernel *kernel, const gpub_launch_config *config
 	return rc;
 }
 
+static int args_check(const struct kernel *kernel, void **args)
+{
+	for (size_t i = 0; i < kernel->params; i++)
+		if (!args || !args[i])
+			return error_set(-EINVAL, "%s has a parameter %zu, and the launch has no args[%zu] for it: point it "
+						  "to the value",
+					 kernel->symbol, i, i);
+	return 0;
+}
+
 /* A launch that is captured marks nothing: it runs with its graph. */
 int cuda_module_launch(void *pointer, const gpub_launch_config *config, void **args)
 {
@@ -284,7 +309,9 @@ int cuda_module_launch(void *pointer, const gpub_launch_config *config, void **a
 	int            rc;
 	CUDA_SCOPE(scope);
 
-	rc = cuda_enter(&scope, config->device);
+	rc = args_check(kernel, args);
+	if (!rc)
+		rc = cuda_enter(&scope, config->device);
 	if (!rc)
 		rc = cuda_stream_captured(config->stream, &captured);
 	if (rc)

@@ -67,9 +67,13 @@
 	X(KernelSetAttribute, 12000)             \
 	X(LaunchKernel, 4000)
 
+/* Those that an older driver may be without: NULL there. */
+#define CUDA_OPTIONAL(X) X(KernelGetParamInfo, 12040)
+
 struct cuda_driver {
 #define CUDA_FIELD(name, version) PFN_cu##name##_v##version name;
 	CUDA_FUNCTIONS(CUDA_FIELD)
+	CUDA_OPTIONAL(CUDA_FIELD)
 #undef CUDA_FIELD
 };
 

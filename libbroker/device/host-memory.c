@@ -2,128 +2,27 @@
 /*
  * host-memory.c - the host device's memory: allocations of the owner, mappings of importers.
  *
- * Owns a POSIX shm object for each allocation, and the account of what is used. Owner and importers each open the
- * object for themselves and hold a flock on that open file: an importer shared, until it closes; release() must get it
- * exclusively. As with NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the memory in
- * use. Never releases or unlinks what an importer opened.
+ * Owns a POSIX shm object (host-object.c) for each allocation, and the account of what is used. The owner maps none of
+ * them: its pointer is a reserved address that names the allocation, and faults when touched. Owner and importers each
+ * open the object for themselves and hold a flock on that open file: an importer shared, until it closes; release()
+ * must get it exclusively. As with NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the
+ * memory in use. Never releases or unlinks what an importer opened.
  */
 #include "host.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/error.h"
 
-#define RANDOM_SIZE 16
-#define NAME_SIZE   (HOST_PREFIX_MAX + 1 + 2 * RANDOM_SIZE + 1)
-#define FRESH_BYTE  0xA5 /* what nobody zeroed must not pass for zeros */
+#define FRESH_BYTE 0xA5 /* what nobody zeroed must not pass for zeros */
 
-static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
 static uint64_t used[DEVICE_MAX];
-
-/* Maps the region's object. Not across a fork: neither does CUDA, and a child would keep it in use unseen. */
-static int region_map(struct host_region *region)
-{
-	void *base = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
-
-	if (base == MAP_FAILED)
-		return error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m",
-				 (unsigned long long)region->size);
-	region->base = base;
-	if (madvise(base, region->size, MADV_DONTFORK))
-		return error_set(-errno, "host device: its memory cannot be kept from forks: %m");
-	return 0;
-}
-
-/* ---- handles and names ---- */
-
-static bool prefix_is_good(const char *text)
-{
-	size_t length = strnlen(text, HOST_PREFIX_MAX + 1);
-
-	return length > 5 && length <= HOST_PREFIX_MAX && text[0] == '/' && !strchr(text + 1, '/') &&
-	       !strcmp(text + length - 4, ".mem");
-}
-
-int host_set_prefix(const char *text)
-{
-	if (!prefix_is_good(text))
-		return error_set(-EINVAL, "'%.60s' is no prefix for host memory: '/', then at most %d bytes without "
-					  "'/', ending in .mem", text, HOST_PREFIX_MAX - 1);
-	pthread_mutex_lock(&host_state.lock);
-	strcpy(prefix, text);
-	pthread_mutex_unlock(&host_state.lock);
-	return 0;
-}
-
-/* The handle: the prefix, padded with zeros, and the random bytes. False: it is none of ours. */
-static bool handle_name(const struct device_handle *handle, char name[NAME_SIZE])
-{
-	const char *text = (const char *)handle->bytes;
-	const uint8_t *random = handle->bytes + HOST_PREFIX_MAX + 1;
-	int length;
-
-	if (handle->bytes[HOST_PREFIX_MAX] || !prefix_is_good(text))
-		return false;
-	length = snprintf(name, NAME_SIZE, "%s.", text);
-	for (int i = 0; i < RANDOM_SIZE; i++)
-		length += snprintf(name + length, NAME_SIZE - (size_t)length, "%02x", random[i]);
-	return true;
-}
-
-static int handle_make(struct device_handle *handle)
-{
-	memset(handle, 0, sizeof *handle);
-	strcpy((char *)handle->bytes, prefix);
-	if (getrandom(handle->bytes + HOST_PREFIX_MAX + 1, RANDOM_SIZE, 0) != RANDOM_SIZE)
-		return error_set(-EIO, "host device: no random bytes for a name: %m");
-	return 0;
-}
-
-/* Whether name is PREFIX.mem.<32 hexadecimal digits>, with what /proc adds to the name of an unlinked file. */
-static bool name_is_memory(const char *name, size_t length)
-{
-	static const char gone[] = " (deleted)";
-	size_t cut = sizeof gone - 1;
-
-	if (length > cut && !memcmp(name + length - cut, gone, cut))
-		length -= cut;
-	if (length < 5 + 2 * RANDOM_SIZE || memcmp(name + length - 2 * RANDOM_SIZE - 5, ".mem.", 5))
-		return false;
-	for (size_t i = length - 2 * RANDOM_SIZE; i < length; i++)
-		if (!((name[i] >= '0' && name[i] <= '9') || (name[i] >= 'a' && name[i] <= 'f')))
-			return false;
-	return true;
-}
-
-int host_remove_leftovers(const char *text)
-{
-	size_t length = strlen(text) - 1;
-	struct dirent *entry;
-	int removed = 0;
-	DIR *dir = prefix_is_good(text) ? opendir("/dev/shm") : NULL;
-
-	while (dir && (entry = readdir(dir))) {
-		const char *name = entry->d_name;
-
-		if (strlen(name) == length + 1 + 2 * RANDOM_SIZE && !strncmp(name, text + 1, length) &&
-		    name_is_memory(name, strlen(name)) && !unlinkat(dirfd(dir), name, 0))
-			removed++;
-	}
-	if (dir)
-		closedir(dir);
-	return removed;
-}
 
 /* ---- the owner's half ---- */
 
@@ -156,75 +55,51 @@ static void refund(unsigned device, uint64_t size)
 	pthread_mutex_unlock(&host_state.lock);
 }
 
-/* Reserves the object's pages now: found missing later, they would be a SIGBUS in whoever touches them. */
-static int object_reserve(int fd, uint64_t size)
+/* A name for the memory, unique as a pointer must be, that faults at every touch: see host-object.c. */
+static int address_reserve(struct host_region *region)
 {
-	int error;
+	void *base = mmap(NULL, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	do {
-		error = posix_fallocate(fd, 0, (off_t)size);
-		if (error == ENOSPC) {
-			bool more;
-
-			pthread_mutex_lock(&host_state.lock);
-			more = host_quarantine_flush();
-			pthread_mutex_unlock(&host_state.lock);
-			error = more ? EINTR : ENOSPC;
-		}
-	} while (error == EINTR);
-	if (error == ENOSPC)
-		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %llu bytes: "
-					  "make it larger, or GPUB_HOST_MEMORY smaller", (unsigned long long)size);
-	if (error)
-		return error_set(-error, "host device: %llu bytes of shared memory cannot be reserved: %s",
-				 (unsigned long long)size, strerror(error));
+	if (base == MAP_FAILED)
+		return error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m",
+				 (unsigned long long)region->size);
+	region->base = base;
 	return 0;
 }
 
-static int object_create(struct host_region *region)
+static int allocation_add(struct host_region *region)
 {
-	char name[NAME_SIZE];
-	int rc;
+	int rc = address_reserve(region);
 
-	pthread_mutex_lock(&host_state.lock);
-	rc = handle_make(&region->handle);
-	pthread_mutex_unlock(&host_state.lock);
+	if (!rc)
+		rc = host_fill(region, FRESH_BYTE);
 	if (rc)
 		return rc;
-	handle_name(&region->handle, name);
-	region->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (region->fd < 0)
-		return error_set(-errno, "host device: no shared memory object could be made: %m");
-	rc = object_reserve(region->fd, region->size);
-	if (!rc)
-		rc = region_map(region);
-	if (rc)
-		shm_unlink(name);
+	pthread_mutex_lock(&host_state.lock);
+	rc = host_region_add(region);
+	pthread_mutex_unlock(&host_state.lock);
 	return rc;
 }
 
 static int allocation_make(unsigned device, uint64_t size, struct host_region **made)
 {
 	struct host_region *region = host_region_new(HOST_ALLOCATION, device, size);
-	char name[NAME_SIZE];
-	int rc = region ? object_create(region) : -ENOMEM;
+	int rc;
 
+	if (!region)
+		return -ENOMEM;
+	rc = host_object_create(region);
 	if (rc)
 		goto destroy;
-	host_fill(region, FRESH_BYTE);
-	pthread_mutex_lock(&host_state.lock);
-	rc = host_region_add(region);
-	pthread_mutex_unlock(&host_state.lock);
+	rc = allocation_add(region);
 	if (rc)
 		goto unlink;
 	*made = region;
 	return 0;
 unlink:
-	handle_name(&region->handle, name);
-	shm_unlink(name);
+	host_object_unlink(region);
 destroy:
-	if (region)
-		host_region_destroy(region);
+	host_region_destroy(region);
 	return rc;
 }
 
@@ -280,9 +155,25 @@ int host_zero(int ordinal, void *ptr, uint64_t size)
 	if (!rc && size > region->size - (uint64_t)((uint8_t *)ptr - region->base))
 		rc = error_set(-EINVAL, "%llu bytes at %p leave their allocation", (unsigned long long)size, ptr);
 	pthread_mutex_unlock(&host_state.lock);
-	if (!rc)
-		memset(ptr, 0, size);
-	return rc;
+	if (rc)
+		return rc;
+	if (!host_object_whole(region))
+		return error_set(-EIO, "the memory at %p was truncated by somebody", ptr);
+	return host_object_fill(region, (uint64_t)((uint8_t *)ptr - region->base), size, 0);
+}
+
+int host_map_owned(void *ptr)
+{
+	const struct host_region *region;
+	int rc = -EINVAL;
+
+	pthread_mutex_lock(&host_state.lock);
+	region = host_region_find(ptr);
+	if (region && region->kind == HOST_ALLOCATION && region->base == ptr)
+		rc = mmap(ptr, region->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, region->fd, 0) == ptr &&
+		     !madvise(ptr, region->size, MADV_DONTFORK) ? 0 : -errno;
+	pthread_mutex_unlock(&host_state.lock);
+	return rc ? error_set(rc, "%p cannot be mapped by its owner", ptr) : 0;
 }
 
 static void export_check(const void *ptr)
@@ -337,7 +228,6 @@ static bool importers_shut_out(const struct host_region *region)
 static int release_locked(int ordinal, void *ptr)
 {
 	struct host_region *region;
-	char name[NAME_SIZE];
 	bool unused;
 	int rc;
 
@@ -345,14 +235,11 @@ static int release_locked(int ordinal, void *ptr)
 	rc = allocation_at(ordinal, ptr, &region);
 	if (rc)
 		return rc;
-	unused = importers_shut_out(region);
-	handle_name(&region->handle, name);
-	shm_unlink(name);
+	unused = importers_shut_out(region) && host_object_whole(region);
+	host_object_unlink(region);
 	used[region->device] -= region->size;
-	if (unused) {
-		host_quarantine_put(region);
+	if (unused && host_quarantine_put(region))
 		return 0;
-	}
 	/* The liar keeps the object, which nobody else will ever get; poison would only be found changed. */
 	host_region_remove(region);
 	host_region_destroy(region);
@@ -378,13 +265,12 @@ int host_release(int ordinal, void *ptr)
 
 void host_unlink_all(void)
 {
-	struct host_region *region;
-	char name[NAME_SIZE];
+	const struct host_region *region;
 
 	pthread_mutex_lock(&host_state.lock);
 	for (size_t i = 0; (region = host_region_at(i)); i++)
-		if (region->kind == HOST_ALLOCATION && handle_name(&region->handle, name))
-			shm_unlink(name);
+		if (region->kind == HOST_ALLOCATION)
+			host_object_unlink(region);
 	pthread_mutex_unlock(&host_state.lock);
 }
 
@@ -403,6 +289,20 @@ static struct host_region *mapping_find(const struct device_handle *handle, unsi
 			return region;
 	}
 	return NULL;
+}
+
+/* Maps the region's object. Not across a fork: neither does CUDA, and a child would keep it in use unseen. */
+static int region_map(struct host_region *region)
+{
+	void *base = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
+
+	if (base == MAP_FAILED)
+		return error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m",
+				 (unsigned long long)region->size);
+	region->base = base;
+	if (madvise(base, region->size, MADV_DONTFORK))
+		return error_set(-errno, "host device: its memory cannot be kept from forks: %m");
+	return 0;
 }
 
 /* Opens the object for this process alone and marks it as mapped. */
@@ -449,10 +349,10 @@ static int mapping_make(const char *name, const struct device_handle *handle, un
 static int open_locked(const struct device_handle *handle, unsigned device, uint64_t size, void **ptr)
 {
 	struct host_region *region = mapping_find(handle, device);
-	char name[NAME_SIZE];
+	char name[HOST_NAME_SIZE];
 	int rc = 0;
 
-	if (!handle_name(handle, name))
+	if (!host_object_name(handle, name))
 		return error_set(-EINVAL, "the handle is none of the host device");
 	if (!size || (region && size > region->size))
 		return error_set(-EINVAL, "%llu bytes are not what the handle's memory has", (unsigned long long)size);
@@ -542,57 +442,4 @@ int host_close(int ordinal, void *ptr)
 	}
 	host_gate_open();
 	return rc;
-}
-
-/* ---- after a fork ---- */
-
-struct linux_dirent64 {
-	uint64_t       d_ino;
-	int64_t        d_off;
-	unsigned short d_reclen;
-	unsigned char  d_type;
-	char           d_name[];
-};
-
-static int fd_number(const char *text)
-{
-	int fd = 0;
-
-	for (; *text >= '0' && *text <= '9'; text++)
-		fd = fd * 10 + (*text - '0');
-	return *text ? -1 : fd;
-}
-
-static void close_if_memory(int dir, const char *number)
-{
-	static const char shm[] = "/dev/shm/";
-	char target[256];
-	ssize_t length = readlinkat(dir, number, target, sizeof target);
-	int fd = fd_number(number);
-
-	if (fd >= 0 && fd != dir && length > (ssize_t)sizeof shm && !memcmp(target, shm, sizeof shm - 1) &&
-	    name_is_memory(target, (size_t)length))
-		close(fd);
-}
-
-/*
- * By what /proc says, not by the table: another thread may have been changing that at the moment of the fork. Raw
- * system calls, since opendir() allocates.
- */
-void host_close_inherited(void)
-{
-	_Alignas(struct linux_dirent64) char buffer[2048];
-	int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	long length;
-
-	if (dir < 0)
-		return;
-	while ((length = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) > 0)
-		for (long at = 0; at < length;) {
-			const struct linux_dirent64 *entry = (const void *)(buffer + at);
-
-			close_if_memory(dir, entry->d_name);
-			at += entry->d_reclen;
-		}
-	close(dir);
 }

@@ -320,6 +320,18 @@ static int config_check(const gpub_launch_config *config)
 	return rc;
 }
 
+static int args_check(const struct host_kernel *kernel, void **args)
+{
+	const uint32_t *size = kernel->twin->param_size;
+
+	for (int i = 0; i < GPUB_HOST_PARAMS && size[i]; i++)
+		if (!args || !args[i])
+			return error_set(-EINVAL, "the kernel has a parameter %d, of %u bytes, and the launch has no "
+						  "args[%d] for it: point it to the value",
+					 i, size[i], i);
+	return 0;
+}
+
 /* The task with a copy of the parameters: the caller may change them as soon as the launch returns. */
 static struct host_task *launch_task(struct host_kernel *kernel, const gpub_launch_config *config, void **args)
 {
@@ -360,14 +372,16 @@ static int launch_queue(struct host_stream *stream, unsigned device, struct host
 
 static int launch_held(struct host_kernel *kernel, const gpub_launch_config *config, void **args, unsigned device)
 {
-	struct host_stream *stream = host_stream_get(config->stream, device);
+	int rc = args_check(kernel, args);
+	struct host_stream *stream = rc ? NULL : host_stream_get(config->stream, device);
 	struct host_task *task = stream ? launch_task(kernel, config, args) : NULL;
-	int rc = stream ? -ENOMEM : -EINVAL;
 
 	if (task)
 		rc = launch_queue(stream, device, task);
 	else
 		host_kernel_drop(kernel);
+	if (!task && !rc)
+		rc = stream ? -ENOMEM : -EINVAL;
 	if (stream)
 		host_stream_put(stream);
 	return rc;

@@ -2,14 +2,13 @@
 /*
  * host-quarantine.c - freed memory, kept for a while to catch whoever still writes to it.
  *
- * Owns the released regions, oldest first. They stay mapped here, because a late writer is another process with a
- * mapping of its own. Each is filled with poison and checked when it leaves, when a test asks, and when the owner
+ * Owns the released regions, oldest first. Their objects stay open here, because a late writer is another process with
+ * a mapping of its own. Each is filled with poison and checked when it leaves, when a test asks, and when the owner
  * exits. Of a large object only both ends are kept; a write between them brings back pages that are not zeros.
  */
 #include "host.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 #define POISON       0xDB
@@ -27,35 +26,33 @@ static uint64_t kept_bytes(const struct host_region *region)
 	return region->size <= WHOLE_MAX ? region->size : 2 * END_SIZE;
 }
 
-void host_fill(struct host_region *region, int byte)
+int host_fill(const struct host_region *region, int byte)
 {
-	if (region->size <= WHOLE_MAX) {
-		memset(region->base, byte, region->size);
-		return;
-	}
-	memset(region->base, byte, END_SIZE);
-	memset(region->base + region->size - END_SIZE, byte, END_SIZE);
+	int rc;
+
+	if (region->size <= WHOLE_MAX)
+		return host_object_fill(region, 0, region->size, byte);
+	rc = host_object_fill(region, 0, END_SIZE, byte);
+	return rc ? rc : host_object_fill(region, region->size - END_SIZE, END_SIZE, byte);
 }
 
-static void poison(struct host_region *region)
+static int poison(const struct host_region *region)
 {
-	host_fill(region, POISON);
-	if (region->size > WHOLE_MAX)
+	int rc = host_fill(region, POISON);
+
+	if (!rc && region->size > WHOLE_MAX)
 		fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)END_SIZE,
 			  (off_t)(region->size - 2 * END_SIZE));
+	return rc;
 }
 
 /* Reports the first byte of the range that is not as it was left. False: there is one. */
 static bool range_verify(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte)
 {
-	const uint8_t *start = region->base + from;
-	uint64_t at = 0;
+	uint64_t at = host_object_compare(region, from, size, byte);
 
-	/* memcmp with itself, one byte on: equal means that all bytes are the first one. */
-	if (start[0] == byte && !memcmp(start, start + 1, size - 1))
+	if (at == size)
 		return true;
-	while (at < size - 1 && start[at] == byte)
-		at++;
 	host_violation_of_others("a late write to released memory: %p (%llu bytes on device %u), at byte %llu",
 				 (void *)region->base, (unsigned long long)region->size, region->device,
 				 (unsigned long long)(from + at));
@@ -82,6 +79,8 @@ static bool hole_verify(const struct host_region *region)
 /* One report an object is enough. */
 static void verify(const struct host_region *region)
 {
+	if (!host_object_whole(region))
+		return;
 	if (region->size <= WHOLE_MAX)
 		range_verify(region, 0, region->size, POISON);
 	else if (range_verify(region, 0, END_SIZE, POISON) && hole_verify(region))
@@ -102,17 +101,19 @@ static void evict(void)
 	host_region_destroy(region);
 }
 
-void host_quarantine_put(struct host_region *region)
+bool host_quarantine_put(struct host_region *region)
 {
+	if (poison(region))
+		return false;
 	region->kind = HOST_FREED;
 	region->next = NULL;
-	poison(region);
 	*newest = region;
 	newest = &region->next;
 	objects++;
 	bytes += kept_bytes(region);
 	while (objects > OBJECTS_MAX || bytes > BYTES_MAX)
 		evict();
+	return true;
 }
 
 bool host_quarantine_flush(void)

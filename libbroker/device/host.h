@@ -10,6 +10,7 @@
  *   host.c             the table, its start, the choice of devices, forks
  *   host-fault.c       violations, injected failures, sticky errors
  *   host-memory.c      allocations and mappings
+ *   host-object.c      the shm objects behind them: names, and bytes as the owner reaches them
  *   host-region.c      the table of address ranges; registered pages; what queued work may touch
  *   host-quarantine.c  freed memory, poisoned and checked for late writes
  *   host-stream.c      streams and what is queued on them
@@ -40,13 +41,16 @@
  */
 int host_set_prefix(const char *prefix);
 
-/* Unlinks every memory object of that prefix: for the leftovers of a dead owner. Returns how many. */
-int host_remove_leftovers(const char *prefix);
-
 /* How many host devices there are, whatever GPUB_HOST_VISIBLE shows of them: what a client's start() must be told. */
 unsigned host_total(void);
 
 /* ---- for tests ---- */
+
+/*
+ * An owner's pointer only names its memory, and faults when touched (host-object.c says why). This maps the memory
+ * there after all, for a test that looks at it or gives it to kernels of its own. Never in a broker.
+ */
+int host_map_owned(void *ptr);
 
 /* Aborts if freed memory was written after its release. The owner's exit does it too. */
 void host_check_quarantine(void);
@@ -91,7 +95,9 @@ void host_graph_destroy(struct host_graph *graph);
 
 /* ---- inside ---- */
 
-#define HOST_GRANULE 4096u
+#define HOST_GRANULE     4096u
+#define HOST_RANDOM_SIZE 16 /* of a memory object's name */
+#define HOST_NAME_SIZE   (HOST_PREFIX_MAX + 1 + 2 * HOST_RANDOM_SIZE + 1)
 
 struct host_stream;
 
@@ -131,7 +137,7 @@ enum host_kind { HOST_ALLOCATION, HOST_MAPPING, HOST_PAGE, HOST_FREED };
 
 struct host_region {
 	struct host_region  *next; /* in the quarantine */
-	uint8_t             *base;
+	uint8_t             *base; /* of an allocation: addresses without memory */
 	uint64_t             size;
 	enum host_kind       kind;
 	unsigned             device;   /* not of a page */
@@ -163,11 +169,21 @@ int  host_release(int ordinal, void *ptr);
 int  host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 int  host_close(int ordinal, void *ptr);
 void host_unlink_all(void); /* at the owner's exit */
+
+/* host-object.c: of regions that are allocations, or were */
+bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE]); /* false: it is none of ours */
+int  host_object_create(struct host_region *region); /* its handle and descriptor; pages reserved */
+void host_object_unlink(const struct host_region *region);
+bool host_object_whole(const struct host_region *region); /* false, reported: somebody changed its size */
+int  host_object_fill(const struct host_region *region, uint64_t from, uint64_t size, int byte);
 void host_close_inherited(void); /* async-signal-safe */
 
+/* How many bytes from there on are that byte, up to size; fewer also where the object ends early. */
+uint64_t host_object_compare(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte);
+
 /* host-quarantine.c, under host_state.lock */
-void host_fill(struct host_region *region, int byte); /* all of a small region, both ends of a large one */
-void host_quarantine_put(struct host_region *region);
+int  host_fill(const struct host_region *region, int byte); /* all of a small region, both ends of a large one */
+bool host_quarantine_put(struct host_region *region); /* false: it cannot be poisoned, and is not taken */
 bool host_quarantine_flush(void); /* false: there was nothing in it */
 
 /* host-stream.c */

@@ -6,15 +6,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "common/wire.h"
 #include "harness.h"
@@ -296,6 +301,11 @@ static int modules(const struct order *order)
 	ALSO(!kernel.handle && ptr == (void *)-1 && size == 77);
 	REFUSE(gpub_launch(kernel, &config, args), -ESTALE);
 	REFUSE(gpub_launch(kernel, NULL, args), -EINVAL);
+	ALSO(!gpub_module_kernel(opened, "fill", &closed));
+	REFUSE(gpub_launch(closed, &config, NULL), -EINVAL);
+	REFUSE(gpub_launch(closed, &config, args), -EINVAL);
+	args[0] = &ptr;
+	REFUSE(gpub_launch(closed, &config, args), -EINVAL);
 	ALSO(!gpub_module_kernel(opened, "managed_increment", &closed));
 	config.struct_size = 0;
 	REFUSE(gpub_launch(closed, &config, args), -EINVAL);
@@ -303,8 +313,54 @@ static int modules(const struct order *order)
 	config.device = 5;
 	REFUSE(gpub_launch(closed, &config, args), -ENODEV);
 	ALSO(!gpub_module_close(opened) && !gpub_module_close(NULL));
+	REFUSE(gpub_module_close(opened), -EINVAL);
+	REFUSE(gpub_module_kernel(opened, "fill", &kernel), -ESTALE);
+	REFUSE(gpub_module_managed(opened, "x", &ptr, &size), -ESTALE);
+	/* what is opened next is another module, which the old name does not close */
+	ALSO(!gpub_module_open(&module, client, "kernels"));
+	REFUSE(gpub_module_close(opened), -EINVAL);
+	ALSO(!gpub_module_kernel(module, "fill", &kernel) && !gpub_module_close(module));
+	REFUSE(gpub_module_close((gpub_module *)-1), -EINVAL);
 	config.device = 0;
 	REFUSE(gpub_launch(closed, &config, args), -ESTALE);
+	return verdict();
+}
+
+#define CLOSERS 2
+
+static _Atomic int awaited; /* threads that are not there yet */
+static gpub_module *shared_module;
+
+static void *close_shared(void *result)
+{
+	/* no barrier: it would let them go one by one */
+	atomic_fetch_sub(&awaited, 1);
+	while (atomic_load(&awaited) > 0)
+		;
+	*(int *)result = gpub_module_close(shared_module);
+	return NULL;
+}
+
+/* Of several threads that close one module, one does. */
+static int close_from_threads(const struct order *order)
+{
+	pthread_t thread[CLOSERS];
+	int result[CLOSERS], closes;
+
+	(void)order;
+	for (int round = 0; round < 200; round++) {
+		ALSO(!gpub_module_open(&shared_module, client, "kernels"));
+		atomic_store(&awaited, CLOSERS);
+		for (int i = 0; i < CLOSERS; i++)
+			ALSO(!pthread_create(&thread[i], NULL, close_shared, &result[i]));
+		closes = 0;
+		for (int i = 0; i < CLOSERS; i++) {
+			pthread_join(thread[i], NULL);
+			closes += !result[i];
+			ALSO(!result[i] || result[i] == -EINVAL);
+		}
+		ALSO(closes == 1);
+	}
 	return verdict();
 }
 
@@ -341,6 +397,7 @@ static const struct {
 	       { leases, "leases and timelines" },
 	       { streams, "streams" },
 	       { modules, "modules and kernels" },
+	       { close_from_threads, "a module that several threads close" },
 	       { not_a_module, "a file that is no module" } };
 
 static void start_small(const char *faults)
@@ -455,9 +512,68 @@ static void test_false_broker(void)
 	POINT(served(listener, path, NULL, 0) == -ECONNRESET, "a server that hangs up: ECONNRESET");
 	chmod(directory, 0777);
 	POINT(connected(path) == -EPERM, "a socket in a directory that others may write: EPERM");
+	chmod(directory, 0770);
+	POINT(connected(path) == -EPERM, "in one that a group may write: EPERM");
+	chmod(directory, 0700);
 	close(listener);
 	unlink(path);
 	rmdir(directory);
+	puppet_kill(&a);
+}
+
+#define NOBODY 65534
+
+/* A server of that user, which only listens; what it listens at is said through the pipe. */
+static _Noreturn void serve_as(uid_t uid, int report)
+{
+	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40] = "";
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (setuid(uid) || !mkdtemp(directory))
+		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it away */
+	snprintf(path, sizeof path, "%s/socket", directory);
+	server_listen(path);
+	if (write(report, path, sizeof path) != sizeof path)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static void test_other_users_server(void)
+{
+	char path[40] = "", *slash;
+	int report[2], listener;
+	pid_t server;
+
+	if (geteuid()) {
+		POINT(true, "a server of another user # SKIP needs root to start one");
+		return;
+	}
+	if (pipe(report))
+		bail_out("no pipe");
+	server = fork();
+	if (!server)
+		serve_as(NOBODY, report[1]);
+	close(report[1]);
+	if (read(report[0], path, sizeof path) != sizeof path)
+		bail_out("no server of another user");
+	close(report[0]);
+	puppet_start_unconnected(&a, NULL);
+	POINT(connected(path) == -EPERM && strstr(a.last.text, "65534"), "a server of another user: EPERM, %s",
+	      a.last.text);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	unlink(path);
+	/* one of this user, in a directory that another could put one in */
+	listener = server_listen(path);
+	POINT(connected(path) == -EPERM && strstr(a.last.text, "directory"),
+	      "a socket in another user's directory: EPERM, %s", a.last.text);
+	close(listener);
+	unlink(path);
+	slash = strrchr(path, '/');
+	*slash = 0;
+	rmdir(path);
 	puppet_kill(&a);
 }
 
@@ -665,6 +781,7 @@ int main(void)
 	harness_begin("bad-input", 60);
 	test_arguments();
 	test_false_broker();
+	test_other_users_server();
 	test_raw_clients();
 	test_few_descriptors();
 	test_client_faults();

@@ -10,6 +10,9 @@
  *
  * The broker's host device is strict: memory freed too early aborts the broker, which broker_end() reports. No step and no
  * program hangs: a puppet that does not answer and a program past its time limit end in "Bail out!".
+ *
+ * TEST_DEVICE=cuda runs the same on a GPU (tests/gpu/integration.sh). So nothing here dereferences lease.ptr: peek() and
+ * poke() do; and what stands on the model's own features asks on_cuda() and is left out by name.
  */
 #ifndef GPUB_TESTS_HARNESS_H
 #define GPUB_TESTS_HARNESS_H
@@ -25,7 +28,7 @@
 
 /* ---- TAP ---- */
 
-/* First in main(): the name for instances, and when the program is given up. */
+/* First in main(): the name for instances, and when the program is given up (on CUDA after twice that). */
 void harness_begin(const char *name, unsigned seconds);
 
 /* Last: prints the plan; what main() returns. */
@@ -37,11 +40,18 @@ _Noreturn void bail_out(const char *format, ...) __attribute__((format(printf, 1
 /* One point: the condition, and what it holds. */
 #define POINT(condition, ...) point_at(__LINE__, (condition), __VA_ARGS__)
 
-/* Whether the condition becomes true within ten seconds. */
+/* One point that only the host device's model can hold, left out by its name on another. */
+void point_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether TEST_DEVICE has the program run on a CUDA device instead of the host device that its tests name. */
+bool on_cuda(void);
+
+/* Whether the condition becomes true within ten seconds; on CUDA thirty, since there every process starts slowly. */
 #define SOON(condition)                                                     \
 	({                                                                  \
 		bool soon_ = false;                                         \
-		for (int look_ = 0; look_ < 5000 && !soon_; look_++) {      \
+		int looks_ = on_cuda() ? 15000 : 5000;                      \
+		for (int look_ = 0; look_ < looks_ && !soon_; look_++) {    \
 			soon_ = (condition);                                \
 			if (!soon_)                                         \
 				usleep(2000);                               \
@@ -57,7 +67,7 @@ struct broker_process {
 	char  instance[32], address[128], log[64];
 };
 
-/* Starts broker-run on these devices, with one worker that only waits, and waits until it answers. */
+/* Starts broker-run on these devices, or on those of TEST_DEVICE, with one worker that only waits, and waits until it answers. */
 void broker_start(struct broker_process *broker, const char *device);
 
 /* Lets it end: one point, that it ended with status 0 and balanced books. */
@@ -82,7 +92,7 @@ bool    books_session(const struct broker_process *broker, pid_t pid, const char
 struct puppet;
 void books_settle(const struct broker_process *broker, struct puppet *puppet);
 
-/* Objects in /dev/shm that hold this broker's device memory. */
+/* Objects in /dev/shm that hold this broker's device memory; on CUDA, allocations that the broker has not given back. */
 int64_t memory_objects(const struct broker_process *broker);
 
 /* ---- puppets ---- */
@@ -140,11 +150,15 @@ extern int          order_sock; /* readable when the next order has come */
 
 step do_connect, do_disconnect, do_create, do_unlink, do_acquire, do_renew, do_return, do_return_on, do_trim, do_flags;
 step do_stat;       /* value: generation */
-step do_stream, do_sync;
+step do_stream, do_sync; /* the stream is ready: no later step but a signal or a wait of a timeline starts anything */
 step do_signal, do_wait, do_timeline; /* order.value; of do_timeline answer.value */
 step do_read;       /* the first 8 bytes of the lease */
 step do_write;      /* order.value there */
 step do_late_write; /* order.value, after order.timeout milliseconds on the stream */
+
+/* The 8 bytes at a lease's ptr or behind it, on a stream of their own: also while the other stream is parked. */
+int peek(const void *from, uint64_t *value);
+int poke(void *to, uint64_t value);
 
 /* Launches late_write of the kernels module on the stream. */
 int late_write(uint64_t *word, uint64_t value, uint64_t milliseconds);

@@ -5,6 +5,8 @@
 # HEAT_DEVICE (default host) and HEAT_DEVICES (default host:3) choose the devices; HEAT_SHORT (a grid) leaves out what no
 # device has a part in, since a worker that starts CUDA takes a second.
 set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
 
 run=${top_builddir:?}/broker/broker-run
 heat=$top_builddir/examples/heat/heat
@@ -13,20 +15,6 @@ devices=${HEAT_DEVICES:-host:3}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-
-count=0
-# check TEXT COMMAND...: one point; what the last run said explains a failure
-check() {
-	local text=$1
-	shift
-	count=$((count + 1))
-	if "$@"; then
-		echo "ok $count - $text"
-	else
-		echo "not ok $count - $text"
-		sed 's/^/# /' out err 2>/dev/null
-	fi
-}
 
 # solve DEVICE WORKERS ARGS...: leaves out, err and status
 solve() {
@@ -205,4 +193,4 @@ for round in 1 2 3; do
 	check "round $round: and say who died" grep -q '^heat\[[02]\]: worker 1 \(died\|ended\|did not\)' err
 done
 
-echo "1..$count"
+plan

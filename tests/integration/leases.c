@@ -54,9 +54,19 @@ static int not_stale(const struct order *order)
 	       (gpub_timeline(l, &value) != -ESTALE);
 }
 
+/* step_value: how many of the lease's device and size are not what was asked for. */
+static int place_is(const struct order *order)
+{
+	const gpub_lease *l = &lease[order->slot];
+
+	step_value = (l->device != (on_cuda() ? 0 : GPUB_HOST)) + (l->size != 4096);
+	return 0;
+}
+
 static void test_copies(void)
 {
 	begin();
+	POINT(!ask(&a, place_is) && !a.last.value, "a lease says which device it is on, and how large it is");
 	ask(&a, copy_lease, .slot = 1, .value = 0);
 	POINT(!ask(&a, do_return, .slot = 1), "a copy of a lease gives the buffer back");
 	POINT(!ask(&a, not_stale), "invariant 8: then every call refuses the first with ESTALE");

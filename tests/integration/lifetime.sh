@@ -4,6 +4,8 @@
 # LIFETIME_DEVICE (default host) and LIFETIME_DEVICES (default host:2) choose the devices; LIFETIME_ROUNDS is how often
 # each is run, since what they hold against each other are threads and processes.
 set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
 
 run=${top_builddir:?}/broker/broker-run
 examples=$top_builddir/examples/lifetime
@@ -14,20 +16,6 @@ domain=(-b domain/0=64K -b domain/1=64K)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-
-count=0
-# check TEXT COMMAND...: one point; what the last run said explains a failure
-check() {
-	local text=$1
-	shift
-	count=$((count + 1))
-	if "$@"; then
-		echo "ok $count - $text"
-	else
-		echo "not ok $count - $text"
-		sed 's/^/# /' out err 2>/dev/null
-	fi
-}
 
 # start WORKERS DEVICE EXAMPLE [OPTION...]: leaves out, err and status
 start() {
@@ -91,4 +79,4 @@ if [ "$device" = host ]; then
 	check "no broker: one sentence" told 'cannot go on: connect to the broker: '
 fi
 
-echo "1..$count"
+plan

@@ -4,6 +4,8 @@
 # starts; the first failure is the status; signals go on to the workers; --quiet is quiet.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
 
 run=${top_builddir:?}/broker/broker-run
 work=$(mktemp -d) || exit 1
@@ -11,20 +13,6 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 # run-PID is the default; a name of our own shows what is left
 name=run-test-$$
-
-count=0
-# check TEXT COMMAND...: one point; what was printed last explains a failure
-check() {
-	local text=$1
-	shift
-	count=$((count + 1))
-	if "$@"; then
-		echo "ok $count - $text"
-	else
-		echo "not ok $count - $text"
-		sed 's/^/# /' out err 2>/dev/null
-	fi
-}
 
 # runs ARGS...: leaves out, err and status
 runs() {
@@ -58,7 +46,11 @@ check "no command: exit 2" refused 'no command'
 check "no command after --: exit 2" refused 'no command' --
 check "an unknown option: exit 2" refused "'--bogus'" --bogus -- touch ran
 check "an unknown letter: exit 2" refused "'-x'" -x -- touch ran
-check "an option without its value: exit 2" refused 'needs a value' -n
+check "an unknown letter among others: exit 2" refused "'-x'" -xq -- touch ran
+check "an unknown letter behind another: exit 2" refused "'-x'" -qx -- touch ran
+check "a value for an option that takes none: exit 2" refused "'--quiet=1'" --quiet=1 -- touch ran
+check "an option without its value: exit 2" refused "'-n' needs a value" -n
+check "a long one too: exit 2" refused "'--spec' needs a value" --spec
 for workers in 0 -1 1025 99999999999999999999 two 1x ''; do
 	check "-n '$workers': exit 2" refused 'workers' -n "$workers" -- touch ran
 done
@@ -77,6 +69,8 @@ for instance in '' a.b a/b ../x "$(printf 'n%.0s' {1..99})"; do
 	check "--name '$instance': exit 2" refused 'instance' --name "$instance" -- touch ran
 done
 check "--help is on stdout" eval 'exits 0 --help && [ ! -s err ] && grep -q -e --kill-on-failure out'
+check "--help where nothing can be written: exit 1" eval '"$run" --help >/dev/full 2>err; [ $? = 1 ] && said "cannot be written"'
+check "--help without a stdout: exit 1" eval '"$run" --help >&- 2>err; [ $? = 1 ] && said "cannot be written"'
 check "--version is on stdout" eval 'exits 0 --version && [ ! -s err ] && grep -q "^broker-run (gpubroker) [0-9]" out'
 check "the command's options are its own" eval 'exits 0 echo --bogus -n && [ "$(cat out)" = "--bogus -n" ]'
 
@@ -116,9 +110,28 @@ check "a device that is none: file:line" spec '^broker-run: spec:1: .*device = 6
 check "a device that is no number: file:line" spec '^broker-run: spec:1: ' 'buffer "x" { size = "1"  device = one }\n'
 check "a mode that is none: file:line" spec "^broker-run: spec:1: .*'0999' is no mode" 'buffer "x" { size = "1"  mode = "0999" }\n'
 check "a name that is none: file:line" spec '^broker-run: spec:2: .*may hold only' '\nbuffer "a b" { size = "1" }\n'
-check "a name twice: file:line" spec '^broker-run: spec:[12]: ' 'buffer "x" { size = "1" }\nbuffer "x" { size = "1" }\n'
-check "a name in the file and on the line: exit 2" eval \
-	'printf "buffer \"x\" { size = \"1\" }\n" >spec; refused twice -b x=1 --spec spec -- touch ran'
+check "a name twice: file:line" spec "^broker-run: spec:2: the buffer 'x' is declared twice" 'buffer "x" { size = "1" }\nbuffer "x" { size = "1" }\n'
+check "a name on the line and in the file: file:line" eval \
+	'printf "\nbuffer \"x\" { size = \"1\" }\n" >spec; refused "^broker-run: spec:2: .*twice" -b x=1 --spec spec -- touch ran'
+check "a name in the file and on the line: file:line" eval 'refused "twice.*spec:2" --spec spec -b x=1 -- touch ran'
+check "a name in two files: file:line" eval 'cp spec other; refused "^broker-run: other:2: .*twice" --spec spec --spec other -- touch ran'
+check "a comment without its end: file:line" spec "^broker-run: spec:2: the comment .* add '\*/'" 'buffer "y" { size = "1" }\n/* never closed\nbuffer "x" { size = "1" }\n'
+check "a text without its end: file:line" spec "^broker-run: spec:1: the text .* add '\"'" 'buffer "x" { size = "1 }\n\n'
+check "a variable in a text is not expanded: file:line" spec "^broker-run: spec:2: .*variables are not expanded" 'buffer "x" {\n size = "${HOME}" }\n'
+check "nor one without quotes: file:line" spec "^broker-run: spec:1: .*variables are not expanded" 'buffer "x" { size = ${HOME} }\n'
+check "a closing brace too many: file:line" spec "^broker-run: spec:2: .*'}' without a '{': remove it" 'buffer "x" { size = "1" }\n}\n'
+check "a buffer without a name: file:line" spec '^broker-run: spec:1: .*has no name: write buffer "NAME"' 'buffer { size = "1" }\n'
+check "an end in the middle: file:line" spec '^broker-run: spec:1: .*ends in the middle' 'buffer "x"'
+check "a value without =: file:line" spec "^broker-run: spec:1: 'size' has no value: write a '='" 'buffer "x" { size "1" }\n'
+check "a device that is no number says the mend" spec "^broker-run: spec:1: the value of 'device' is no number: give one" 'buffer "x" { size = "1"  device = one }\n'
+check "an unknown key says which are known" spec "'sise' is unknown: write buffer .* size, device" 'buffer "x" { sise = "1" }\n'
+check "a boolean that is none: file:line" spec "^broker-run: spec:1: .*neither true nor false" 'buffer "x" { size = "1"  timeline = maybe }\n'
+cat >spec <<'END'
+# it's "$x
+/* {
+ ${y} " */ buffer "x" { size = "1" } // } '
+END
+check "marks, braces and variables in comments are no matter" eval 'exits 0 --spec spec -- true && said "buffers 1 created"'
 check "garbage: file:line" eval 'head -c 4000 /dev/urandom >spec; refused "^broker-run: spec:" --spec spec -- touch ran'
 printf 'buffer "a" { size = "64K" }\n# b has all\nbuffer "b/c" { size = "1M"  device = 0  mode = "0640"  timeline = true }\n' >spec
 check "a good file makes its buffers" eval 'exits 0 --spec spec -b d=1 -- true && said "buffers 3 created, 3 freed" && said balanced'
@@ -184,6 +197,14 @@ forwards() {
 }
 check "SIGTERM goes to the workers, and the account still comes" forwards TERM
 check "SIGINT too" forwards INT
+check "SIGHUP too" forwards HUP
+# timeout(1) would undo the trap, so it goes outside of it
+check "broker-run under nohup outlives SIGHUP" eval '(trap "" HUP
+	"$run" --device host --name "$name" -- sh -c "kill -HUP \$PPID; sleep 0.1" 2>err) && said balanced'
+check "an ignored SIGCHLD that was inherited does not hang it" eval '(trap "" CHLD; exits 3 -n 2 -- sh -c "exit 3")'
+check "the workers have the signals that broker-run was given" eval '(trap "" PIPE USR1
+	exits 0 -- grep -E "Sig(Blk|Ign)" /proc/self/status; mv out under
+	grep -E "Sig(Blk|Ign)" /proc/self/status >plain; cmp plain under)'
 
 # A second broker of the name, while the first runs.
 twice() {
@@ -195,4 +216,4 @@ rm -f ran
 check "two brokers of one name: the second is refused, the first goes on" twice
 check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"
 
-echo "1..$count"
+plan

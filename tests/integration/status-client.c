@@ -4,8 +4,9 @@
  *
  *     create NAME MIB   acquire NAME   unlink NAME   churn NAME COUNT (creates and unlinks it)
  *     mark FILE (makes it)   wait FILE (until it is there)
+ *     complain NAME (calls that are refused, on a name that is there: prints what each says)
  *
- * Says nothing unless something fails. Holds what it acquired until its end.
+ * Says nothing else unless something fails. Holds what it acquired until its end.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,6 +45,35 @@ static int acquire(const char *name)
 	return gpub_acquire(client, name, GPUB_READ, 0, &lease);
 }
 
+static void complain_of(int error, const char *call)
+{
+	fprintf(stderr, "status-client: %s: %d, %s\n", call, error, gpub_strerror_last());
+}
+
+static int complain(const char *name)
+{
+	gpub_lease lease, none = { 0 };
+	gpub_module *module;
+	uint64_t value;
+	int error = gpub_acquire(client, name, GPUB_READ, 0, &lease);
+
+	if (error)
+		return error;
+	complain_of(create(name, 4096), "create what is there");
+	complain_of(create("huge", 1ull << 60), "create what is too large");
+	complain_of(create("a b", 4096), "create by a name that is none");
+	complain_of(gpub_unlink(client, "nothing"), "unlink nothing");
+	complain_of(gpub_acquire(client, "nothing", GPUB_READ, 1, &none), "acquire nothing");
+	complain_of(gpub_acquire(client, name, 64, 0, &none), "acquire with rights that are none");
+	complain_of(gpub_timeline(&lease, &value), "timeline of none");
+	complain_of(gpub_signal_on(&lease, 1, NULL), "signal none");
+	complain_of(gpub_renew(&lease), "renew a held one");
+	complain_of(gpub_module_open(&module, client, "nowhere"), "open no module");
+	complain_of(gpub_return(&lease) ? -1 : gpub_return(&lease), "return twice");
+	complain_of(gpub_return(&none), "return none");
+	return 0;
+}
+
 static int mark(const char *file)
 {
 	int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -69,6 +99,8 @@ static int step(char ***words)
 		return churn(what, atoi(*++*words));
 	if (!strcmp(verb, "acquire"))
 		return acquire(what);
+	if (!strcmp(verb, "complain"))
+		return complain(what);
 	if (!strcmp(verb, "unlink"))
 		return gpub_unlink(client, what);
 	return !strcmp(verb, "mark") ? mark(what) : wait_for(what);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timelines.c - order between the streams of processes: one writer, and what its end means for who waits. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include "harness.h"
@@ -120,12 +121,15 @@ static void test_writer_leaves(void)
 /* A reader that dies, and one that is stopped, are nothing to the writer. */
 static void test_reader_killed(void)
 {
+	pid_t reader;
+
 	begin();
+	reader = b.pid;
 	ask(&b, do_wait, .value = 1000);
 	kill(b.pid, SIGSTOP);
 	POINT(!ask(&a, do_signal, .value = 1) && !ask(&a, do_sync), "a stopped reader does not stop the writer");
 	puppet_kill(&b);
-	POINT(SOON(!books_holders(&broker, "t", b.pid)) && !ask(&a, do_signal, .value = 2) && !ask(&a, do_sync) &&
+	POINT(SOON(!books_holders(&broker, "t", reader)) && !ask(&a, do_signal, .value = 2) && !ask(&a, do_sync) &&
 		      !ask(&a, do_timeline) && a.last.value == 2,
 	      "nor does a killed one");
 	puppet_end(&a);
@@ -157,6 +161,83 @@ static void test_generations(void)
 	end();
 }
 
+/* ---- several threads signal one timeline ---- */
+
+#define SIGNALLERS 3
+#define ROUNDS     1500
+
+static pthread_barrier_t together;
+static uint64_t accepted[SIGNALLERS]; /* the largest value of each thread that was queued */
+
+/* All try at once, each its own value of the round: one that is passed by a larger one is refused, or queued before it. */
+static void *signaller(void *argument)
+{
+	unsigned me = *(unsigned *)argument;
+	void *wrong = NULL;
+
+	for (uint64_t round = 0; round < ROUNDS; round++) {
+		uint64_t value = round * SIGNALLERS + 1 + (me + round) % SIGNALLERS;
+		int error;
+
+		pthread_barrier_wait(&together);
+		error = gpub_signal_on(&lease[0], value, work);
+		if (!error)
+			accepted[me] = value;
+		else if (error != -EINVAL)
+			wrong = argument;
+		pthread_barrier_wait(&together);
+		/* the one that checks has the round to itself */
+		pthread_barrier_wait(&together);
+	}
+	return wrong;
+}
+
+/* What was queued last is the largest that was accepted. */
+static int check_round(void)
+{
+	uint64_t largest = 0, value;
+
+	for (unsigned i = 0; i < SIGNALLERS; i++)
+		largest = accepted[i] > largest ? accepted[i] : largest;
+	return gpub_stream_sync(work) || gpub_timeline(&lease[0], &value) || value != largest;
+}
+
+/* step_value: rounds that went wrong. */
+static int signal_from_threads(const struct order *order)
+{
+	pthread_t thread[SIGNALLERS];
+	unsigned number[SIGNALLERS];
+	void *wrong;
+
+	(void)order;
+	pthread_barrier_init(&together, NULL, SIGNALLERS + 1);
+	for (unsigned i = 0; i < SIGNALLERS; i++) {
+		number[i] = i;
+		if (pthread_create(&thread[i], NULL, signaller, &number[i]))
+			return -EAGAIN;
+	}
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		pthread_barrier_wait(&together);
+		pthread_barrier_wait(&together);
+		step_value += (uint64_t)check_round();
+		pthread_barrier_wait(&together);
+	}
+	for (unsigned i = 0; i < SIGNALLERS; i++) {
+		pthread_join(thread[i], &wrong);
+		step_value += wrong != NULL;
+	}
+	return 0;
+}
+
+static void test_threads(void)
+{
+	begin();
+	POINT(!ask(&a, signal_from_threads) && !a.last.value,
+	      "%d threads signal one timeline on one stream: what is queued last is the largest", SIGNALLERS);
+	printf("# wrong in %llu of %d rounds\n", (unsigned long long)a.last.value, ROUNDS);
+	end();
+}
+
 int main(void)
 {
 	harness_begin("timelines", 60);
@@ -167,5 +248,6 @@ int main(void)
 	test_writer_leaves();
 	test_reader_killed();
 	test_generations();
+	test_threads();
 	return harness_end();
 }

@@ -299,7 +299,7 @@ inline record_close(R, wait) {
 			c2b[c]!CLOSED,0,sg; atomic { close_next_one }
 #else
 #ifndef F_EARLY
-			c2b[c]!CLOSED,sg,serial[R];                /* send_closed */
+			c2b[c]!CLOSED,sg,serial[R];                /* call_closed */
 #endif
 			atomic { !lock[c] -> record_release(R, 0); close_next_one }
 #endif

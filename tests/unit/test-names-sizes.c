@@ -50,23 +50,6 @@ static void test_name_bytes(void **state)
 	}
 }
 
-/* What another process filled is not read beyond its end. */
-static void test_name_array_without_end(void **state)
-{
-	struct {
-		char name[NAME_SIZE], beyond[8];
-	} array;
-
-	(void)state;
-	memset(&array, 'a', sizeof array);
-	array.beyond[7] = 0;
-	assert_int_equal(name_check_array(array.name), -ENAMETOOLONG);
-	array.name[NAME_SIZE - 1] = 0;
-	assert_int_equal(name_check_array(array.name), 0);
-	array.name[0] = 0;
-	assert_int_equal(name_check_array(array.name), -EINVAL);
-}
-
 static void test_instance_names(void **state)
 {
 	(void)state;
@@ -170,7 +153,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_name_lengths),    cmocka_unit_test(test_name_bytes),
-		cmocka_unit_test(test_name_array_without_end),
 		cmocka_unit_test(test_instance_names),  cmocka_unit_test(test_sizes_accepted),
 		cmocka_unit_test(test_sizes_refused),   cmocka_unit_test(test_sizes_formatted),
 		cmocka_unit_test(test_round_up),

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +47,7 @@ static int group_setup(void **state)
 	if (!mkdtemp(directory))
 		return -1;
 	snprintf(socket_path, sizeof socket_path, "%s/socket", directory);
+	setenv("GPUB_HOST_MEMORY", "256M", 1);
 	/* what is cut off or refused is logged, and would stand between the lines of the report */
 	return freopen("/dev/null", "w", stderr) ? 0 : -1;
 }
@@ -73,7 +76,6 @@ static int setup(void **state)
 	(void)state;
 	descriptors_before = descriptors();
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
-	strcpy(config.socket_path, socket_path);
 	base = event_base_new();
 	listener = socket_listen(socket_path, 0600);
 	return !base || listener < 0 || broker_init(&broker, &config, base, listener);
@@ -688,6 +690,106 @@ static void invariant_5_who_never_reads_is_cut_off(void **state)
 	part(&other);
 }
 
+/* Lets that many messages wait for the peer, which reads none. */
+static void fill_queue(const struct peer *peer, unsigned count)
+{
+	const struct session *session = session_find(&broker, peer->session);
+	struct wire_message message = named(WIRE_STAT, 1, "no-such");
+
+	while (session->out_count < count) {
+		unsigned missing = session->out_count ? count - session->out_count : 1;
+
+		for (unsigned i = 0; i < missing && i < 16; i++)
+			say(peer->sock, &message);
+		turn();
+	}
+	assert_int_equal(session->out_count, count);
+	assert_int_equal(session->state, SESSION_OPEN);
+}
+
+/* A session cut off keeps its grants until its process died; this process goes on, so the books are helped along. */
+static void bury(struct peer *peer)
+{
+	struct session *session = session_find(&broker, peer->session);
+
+	while (session->grants) {
+		broker.counters.grants_died++;
+		registry_grant_over(&broker.registry, &session->grants, session->grants);
+	}
+	part(peer);
+}
+
+static struct wire_message large(const char *name, unsigned flags, int timeout_ms)
+{
+	struct wire_message message = named(WIRE_CREATE, 1, name);
+
+	message.create.size = 160u << 20;
+	message.create.flags = flags;
+	message.create.timeout_ms = timeout_ms;
+	return message;
+}
+
+/* The notice of an unlink cuts its reader off, whose own request for memory is thereby over: all in the middle of that
+ * unlink. */
+static void invariant_5_a_notice_that_cuts_off_leaves_the_books_alone(void **state)
+{
+	struct peer creator = join(), reader = join(), other = join();
+	struct wire_message message = large("held", GPUB_EPHEMERAL, 0);
+
+	(void)state;
+	say(creator.sock, &message);
+	assert_int_equal(hear(creator.sock).type, WIRE_DONE);
+	acquire(&reader, "held");
+	message = large("wanted", 0, -1);
+	say(reader.sock, &message);
+	EXPECT_SOON(broker.waiting.count == 1);
+	/* what can never be is said before what may come in time */
+	message = large("of others", 0, 0);
+	say(other.sock, &message);
+	assert_int_equal(hear(other.sock).refused.error, -EINVAL);
+	message = large("huge", 0, 0);
+	message.create.size = 1ull << 40;
+	say(other.sock, &message);
+	assert_non_null(strstr(hear(other.sock).refused.text, "larger than the whole device"));
+	message = large("late", 0, 0);
+	say(other.sock, &message);
+	assert_non_null(strstr(hear(other.sock).refused.text, "in line"));
+	fill_queue(&reader, 1024 + 1);
+	part(&creator);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	EXPECT_SOON(!broker.waiting.count);
+	assert_null(registry_find(&broker.registry, "wanted"));
+	assert_null(registry_find(&broker.registry, "held"));
+	expect_served(&other);
+	part(&other);
+	bury(&reader);
+}
+
+/* A grant of a timeline carries its page: it is not sent without. */
+static void test_a_message_never_goes_without_its_descriptor(void **state)
+{
+	struct peer peer = join();
+	struct wire_message message = named(WIRE_CREATE, 1, "a");
+	struct rlimit limit, none;
+
+	(void)state;
+	message.create.flags = GPUB_TIMELINE;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).type, WIRE_DONE);
+	fill_queue(&peer, 3);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	message = named(WIRE_ACQUIRE, 2, "a");
+	say(peer.sock, &message);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	turn_some();
+	assert_null(session_find(&broker, peer.session)->out);
+	bury(&peer);
+}
+
 static void invariant_5_descriptors_that_nobody_wants_are_dropped(void **state)
 {
 	struct peer peer = join();
@@ -963,6 +1065,42 @@ static void test_greeting_of_another_process_is_turned_away(void **state)
 }
 
 /* Does everything that a client does, over and over, until it is killed in the middle. */
+/* 77: this system lets nobody have a namespace. */
+_Noreturn static void connect_from_another_namespace(void)
+{
+	int status = 77 << 8;
+	pid_t inner;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	is_child = true;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWPID))
+		_exit(77);
+	inner = fork();
+	if (!inner)
+		_exit(hear(dial()).type != WIRE_REFUSED);
+	if (inner > 0)
+		waitpid(inner, &status, 0);
+	_exit(WEXITSTATUS(status));
+}
+
+static void test_another_pid_namespace_is_turned_away(void **state)
+{
+	struct peer peer = join();
+	pid_t pid = fork();
+	int status = 0;
+
+	(void)state;
+	if (!pid)
+		connect_from_another_namespace();
+	EXPECT_SOON(waitpid(pid, &status, WNOHANG) == pid);
+	expect_served(&peer);
+	part(&peer);
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+	assert_int_equal(broker.counters.sessions_refused, 1);
+}
+
 static void work_until_killed(int sock)
 {
 	char name[32];
@@ -1028,6 +1166,8 @@ int main(void)
 		ON(invariant_5_messages_out_of_place_are_cut_off),
 		ON(invariant_5_absurd_requests_are_refused),
 		ON(invariant_5_who_never_reads_is_cut_off),
+		ON(invariant_5_a_notice_that_cuts_off_leaves_the_books_alone),
+		ON(test_a_message_never_goes_without_its_descriptor),
 		ON(invariant_5_descriptors_that_nobody_wants_are_dropped),
 		ON(test_hang_up_ends_a_session_without_grants),
 		ON(invariant_9_a_hang_up_alone_frees_nothing),
@@ -1036,6 +1176,7 @@ int main(void)
 		ON(invariant_2_another_process_cannot_close),
 		ON(invariant_9_a_death_alone_frees_nothing),
 		ON(test_greeting_of_another_process_is_turned_away),
+		ON(test_another_pid_namespace_is_turned_away),
 		ON(invariant_10_books_balance_after_any_kill),
 	};
 

@@ -264,6 +264,46 @@ static void test_gone_session_is_passed_over(void **state)
 	assert_int_equal(broker.waiting.count, 0);
 }
 
+/* Nobody hears the grant, so none is made. */
+static void test_session_cut_off_is_passed_over(void **state)
+{
+	(void)state;
+	wait_for_name(0, 10, "a", -1);
+	wait_for_name(1, 11, "a", -1);
+	sessions[0].state = SESSION_CUT;
+	make_live("a");
+	waiting_wake_name(&broker, "a");
+	expect_silence(0);
+	expect_answer(1, WIRE_GRANT, 11);
+	assert_int_equal(broker.registry.grant_count, 1);
+}
+
+/* One session's flood ends at its limit, is forgotten with it, and leaves the others their places. */
+static void invariant_5_waits_are_bounded(void **state)
+{
+	struct wire_acquire acquire = { .rights = GPUB_READ, .timeout_ms = 60000 };
+
+	(void)state;
+	for (unsigned i = 0; i < 1024; i++) {
+		snprintf(acquire.name, sizeof acquire.name, "n%u", i % 7);
+		assert_int_equal(waiting_acquire(&broker, sessions[0].id, i, &acquire), 0);
+	}
+	assert_int_equal(waiting_acquire(&broker, sessions[0].id, 1, &acquire), -EDQUOT);
+	assert_non_null(strstr(error_text(), "1024 acquires wait and this one has 1024"));
+	strcpy(acquire.name, "other");
+	assert_int_equal(waiting_acquire(&broker, sessions[0].id, 1, &acquire), -EDQUOT);
+	wait_for_name(1, 11, "n3", -1);
+	waiting_forget(&broker, sessions[0].id);
+	assert_int_equal(broker.waiting.count, 1);
+	wait_for_name(0, 12, "n3", -1);
+	make_live("n3");
+	waiting_wake_name(&broker, "n3");
+	expect_answer(1, WIRE_GRANT, 11);
+	expect_answer(0, WIRE_GRANT, 12);
+	assert_null(broker.waiting.lines);
+	assert_null(broker.waiting.waiters);
+}
+
 /* ---- creates ---- */
 
 static char story[64]; /* what the hooks were told, in order: r1 e2 ... */
@@ -386,6 +426,8 @@ int main(void)
 		ON(test_woken_acquire_may_be_refused),
 		ON(test_forgotten_acquires_get_nothing),
 		ON(test_gone_session_is_passed_over),
+		ON(test_session_cut_off_is_passed_over),
+		ON(invariant_5_waits_are_bounded),
 		ON(test_memory_goes_first_come_first_served),
 		ON(test_expired_create_lets_the_next_try),
 		ON(test_expiry_while_trying_waits_for_the_outcome),

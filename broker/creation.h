@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * creation.h - a buffer on its way from the request to LIVE: checked, entered in the books, made by the
+ * device's thread, or in line for memory until some comes back.
+ *
+ * Owns a create from creation_begin() to its answer, of which there is exactly one. Knows sessions by id
+ * only: one may be gone when the device is done.
+ */
+#ifndef GPUB_CREATION_H
+#define GPUB_CREATION_H
+
+#include <stdint.h>
+
+struct broker;
+struct buffer_spec;
+
+/* Whom to answer: a session, or, for the broker's own, a function. */
+struct creation_order {
+	uint64_t session, request;
+	int      timeout_ms; /* how long it may stand in line for memory */
+	void (*done)(void *context, int error, const char *text);
+	void    *context;
+};
+
+/* Fills spec->span. What it refuses at once gets no other answer: negative errno, sentence set. */
+int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order);
+
+#endif

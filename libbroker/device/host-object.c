@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-object.c - the POSIX shm objects that are the host device's memory: their names, and the owner's hand on them.
+ *
+ * Owns the prefix of the names. The owner touches an object's bytes through system calls alone, never through a
+ * mapping: an importer may truncate the object, and whoever then touches a mapping of it dies of SIGBUS. A size that
+ * somebody changed is reported as what it is, another's violation.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "device/descriptors.h"
+
+#define CHUNK 16384 /* bytes a system call moves */
+
+static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
+
+/* ---- handles and names ---- */
+
+static bool prefix_is_good(const char *text)
+{
+	size_t length = strnlen(text, HOST_PREFIX_MAX + 1);
+
+	return length > 5 && length <= HOST_PREFIX_MAX && text[0] == '/' && !strchr(text + 1, '/') &&
+	       !strcmp(text + length - 4, ".mem");
+}
+
+int host_set_prefix(const char *text)
+{
+	if (!prefix_is_good(text))
+		return error_set(-EINVAL, "'%.60s' is no prefix for host memory: '/', then at most %d bytes without "
+					  "'/', ending in .mem", text, HOST_PREFIX_MAX - 1);
+	pthread_mutex_lock(&host_state.lock);
+	strcpy(prefix, text);
+	pthread_mutex_unlock(&host_state.lock);
+	return 0;
+}
+
+/* The handle: the prefix, padded with zeros, and the random bytes. */
+bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE])
+{
+	const char *text = (const char *)handle->bytes;
+	const uint8_t *random = handle->bytes + HOST_PREFIX_MAX + 1;
+	int length;
+
+	if (handle->bytes[HOST_PREFIX_MAX] || !prefix_is_good(text))
+		return false;
+	length = snprintf(name, HOST_NAME_SIZE, "%s.", text);
+	for (int i = 0; i < HOST_RANDOM_SIZE; i++)
+		length += snprintf(name + length, HOST_NAME_SIZE - (size_t)length, "%02x", random[i]);
+	return true;
+}
+
+static int handle_make(struct device_handle *handle)
+{
+	memset(handle, 0, sizeof *handle);
+	pthread_mutex_lock(&host_state.lock);
+	strcpy((char *)handle->bytes, prefix);
+	pthread_mutex_unlock(&host_state.lock);
+	if (getrandom(handle->bytes + HOST_PREFIX_MAX + 1, HOST_RANDOM_SIZE, 0) != HOST_RANDOM_SIZE)
+		return error_set(-EIO, "host device: no random bytes for a name: %m");
+	return 0;
+}
+
+/* Whether name is PREFIX.mem.<32 hexadecimal digits>, with what /proc adds to the name of an unlinked file. */
+static bool name_is_memory(const char *name, size_t length)
+{
+	static const char gone[] = " (deleted)";
+	size_t cut = sizeof gone - 1;
+
+	if (length > cut && !memcmp(name + length - cut, gone, cut))
+		length -= cut;
+	if (length < 5 + 2 * HOST_RANDOM_SIZE || memcmp(name + length - 2 * HOST_RANDOM_SIZE - 5, ".mem.", 5))
+		return false;
+	for (size_t i = length - 2 * HOST_RANDOM_SIZE; i < length; i++)
+		if (!((name[i] >= '0' && name[i] <= '9') || (name[i] >= 'a' && name[i] <= 'f')))
+			return false;
+	return true;
+}
+
+/* ---- objects ---- */
+
+/* Reserves the object's pages now: found missing later, they would be a SIGBUS in whoever touches them. */
+static int object_reserve(int fd, uint64_t size)
+{
+	int error;
+
+	do {
+		error = posix_fallocate(fd, 0, (off_t)size);
+		if (error == ENOSPC) {
+			bool more;
+
+			pthread_mutex_lock(&host_state.lock);
+			more = host_quarantine_flush();
+			pthread_mutex_unlock(&host_state.lock);
+			error = more ? EINTR : ENOSPC;
+		}
+	} while (error == EINTR);
+	if (error == ENOSPC)
+		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %llu bytes: "
+					  "make it larger, or GPUB_HOST_MEMORY smaller", (unsigned long long)size);
+	if (error)
+		return error_set(-error, "host device: %llu bytes of shared memory cannot be reserved: %s",
+				 (unsigned long long)size, strerror(error));
+	return 0;
+}
+
+int host_object_create(struct host_region *region)
+{
+	char name[HOST_NAME_SIZE];
+	int rc = handle_make(&region->handle);
+
+	if (rc)
+		return rc;
+	host_object_name(&region->handle, name);
+	region->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (region->fd < 0)
+		return error_set(-errno, "host device: no shared memory object could be made: %m");
+	rc = object_reserve(region->fd, region->size);
+	if (rc)
+		shm_unlink(name);
+	return rc;
+}
+
+void host_object_unlink(const struct host_region *region)
+{
+	char name[HOST_NAME_SIZE];
+
+	if (host_object_name(&region->handle, name))
+		shm_unlink(name);
+}
+
+bool host_object_whole(const struct host_region *region)
+{
+	struct stat st;
+
+	if (!fstat(region->fd, &st) && (uint64_t)st.st_size == region->size)
+		return true;
+	host_violation_of_others("somebody truncated or extended the memory at %p (%llu bytes on device %u)",
+				 (void *)region->base, (unsigned long long)region->size, region->device);
+	return false;
+}
+
+int host_object_fill(const struct host_region *region, uint64_t from, uint64_t size, int byte)
+{
+	uint8_t chunk[CHUNK];
+	ssize_t done;
+
+	memset(chunk, byte, sizeof chunk);
+	for (uint64_t at = 0; at < size; at += (uint64_t)done) {
+		size_t next = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
+
+		done = pwrite(region->fd, chunk, next, (off_t)(from + at));
+		if (done < 0 && errno == EINTR)
+			done = 0;
+		else if (done <= 0)
+			return error_set(-EIO, "host device: %llu bytes at %p cannot be written: %m",
+					 (unsigned long long)size, (void *)(region->base + from));
+	}
+	return 0;
+}
+
+/* The first of size bytes that is another, or size. */
+static size_t first_other(const uint8_t *bytes, size_t size, uint8_t byte)
+{
+	size_t at = 0;
+
+	/* memcmp with itself, one byte on: equal means that all bytes are the first one. */
+	if (bytes[0] == byte && !memcmp(bytes, bytes + 1, size - 1))
+		return size;
+	while (bytes[at] == byte)
+		at++;
+	return at;
+}
+
+uint64_t host_object_compare(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte)
+{
+	uint8_t chunk[CHUNK];
+	uint64_t at = 0;
+
+	while (at < size) {
+		size_t next = size - at < CHUNK ? (size_t)(size - at) : CHUNK, same;
+		ssize_t got = pread(region->fd, chunk, next, (off_t)(from + at));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return at; /* it was truncated just now */
+		same = first_other(chunk, (size_t)got, byte);
+		at += same;
+		if (same < (size_t)got)
+			return at;
+	}
+	return size;
+}
+
+/* ---- after a fork ---- */
+
+static bool close_if_memory(int descriptor, const char *target)
+{
+	static const char shm[] = "/dev/shm/";
+
+	if (!strncmp(target, shm, sizeof shm - 1) && name_is_memory(target, strlen(target)))
+		close(descriptor);
+	return true;
+}
+
+/* By what /proc says, not by the table: another thread may have been changing that at the moment of the fork. */
+void host_close_inherited(void)
+{
+	descriptors_each(close_if_memory);
+}

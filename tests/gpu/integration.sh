@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# integration.sh - programs of tests/integration on a CUDA device, one after the other: each point has its program's name
+# before it. What stands on features of the host device alone is left out by its name: see on_cuda() in harness.h.
+# INTEGRATION chooses some of the programs.
+set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
+need_cuda
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# points PROGRAM: passes its points on; leaves how many there were in seen, and its plan in planned
+points() {
+	local line
+	seen=0 planned=none
+	while IFS= read -r line; do
+		case $line in
+		'ok '* | 'not ok '*)
+			count=$((count + 1)) seen=$((seen + 1))
+			echo "${line%%ok *}ok $count - $1: ${line#*ok * - }"
+			;;
+		'1..'*) planned=${line#1..} ;;
+		'Bail out!'*) echo "# $1: $line" ;;
+		*) echo "$line" ;;
+		esac
+	done <"$work/out"
+}
+
+for program in ${INTEGRATION:-drain death fork gone leases timelines threads}; do
+	began=$SECONDS
+	TEST_DEVICE=cuda timeout -s KILL 130 "${top_builddir:?}/tests/integration/$program" \
+		</dev/null >"$work/out" 2>"$work/err"
+	status=$?
+	points "$program"
+	echo "# $program: $((SECONDS - began)) s"
+	check "$program runs to its end" [ "$planned" = "$seen" ]
+	[ "$status" = 0 ] || sed "s/^/# $program: /" "$work/err"
+done
+plan

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * truncate.c - a client truncates its broker's memory objects; the broker goes on, for others and to a good end.
+ *
+ * Any process of the same user can do so on the host device. The broker says so and keeps its books.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+/* Every object whose name begins with order.name gets order.size bytes; result: how many. */
+static int do_truncate(const struct order *order)
+{
+	const struct dirent *entry;
+	DIR *dir = opendir("/dev/shm");
+	int fd, count = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		if (strncmp(entry->d_name, order->name, strlen(order->name)))
+			continue;
+		fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
+		count += fd >= 0 && !ftruncate(fd, (off_t)order->size);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* The step with a name that is no literal: its result. */
+static int on(struct puppet *puppet, step *run, const char *name, uint64_t value)
+{
+	struct order order = { .run = run, .value = value, .size = value };
+
+	snprintf(order.name, sizeof order.name, "%s", name);
+	puppet_tell(puppet, order);
+	return hear(puppet);
+}
+
+static int truncate_all(const struct broker_process *broker, struct puppet *liar, uint64_t size)
+{
+	char prefix[64];
+
+	snprintf(prefix, sizeof prefix, "gpubroker.%s.mem", broker->instance);
+	return on(liar, do_truncate, prefix, size);
+}
+
+static bool serves(struct puppet *other, const char *name)
+{
+	return !on(other, do_create, name, 3 << 20) && !on(other, do_stat, name, 0) && !on(other, do_acquire, name, 0) &&
+	       !ask(other, do_write, .value = 7) && !ask(other, do_read) && other->last.value == 7 &&
+	       !ask(other, do_return);
+}
+
+int main(void)
+{
+	struct broker_process broker;
+	struct puppet liar, other;
+	int status;
+
+	harness_begin("truncate", 60);
+	setenv("GPUB_HOST_STRICT", "0", 1); /* where liars are expected; a broker's own default */
+	broker_start(&broker, "host");
+	puppet_start(&liar, &broker);
+	puppet_start(&other, &broker);
+
+	ask(&liar, do_create, .name = "small", .size = 65536);
+	ask(&liar, do_create, .name = "large", .size = 40 << 20);
+	ask(&liar, do_acquire, .name = "small");
+	POINT(truncate_all(&broker, &liar, 0) >= 2, "a client can truncate its broker's memory");
+	POINT(serves(&other, "after"), "invariant 5: another client is served after it");
+	POINT(!ask(&other, do_stat, .name = "small"), "the truncated buffer is still in the books");
+	ask(&liar, do_return);
+	POINT(!ask(&liar, do_unlink, .name = "small") && !ask(&liar, do_unlink, .name = "large"), "it is unlinked");
+	POINT(SOON(broker_said(&broker, "truncated or extended")), "the broker says what was done to it");
+
+	truncate_all(&broker, &liar, 1 << 30);
+	truncate_all(&broker, &liar, 4096);
+	POINT(serves(&other, "again"), "invariant 5: so it is after all sizes were changed");
+	puppet_kill(&liar);
+	ask(&other, do_trim);
+	ask(&other, do_unlink, .name = "after");
+	POINT(SOON(!books_buffers(&broker, "small", NULL) && !books_buffers(&broker, "large", NULL) &&
+		   !books_buffers(&broker, "after", NULL)),
+	      "invariant 3: what was truncated is freed as any other");
+	puppet_end(&other);
+	status = broker_wait(&broker, 0);
+	POINT(!status, "the broker ends with status 0, not of a signal (%#x)", (unsigned)status);
+	POINT(broker_said(&broker, "; balanced"), "invariant 10: its books balance");
+	return harness_end();
+}
