@@ -53,6 +53,13 @@ struct create_wait {
 	struct create_wait        *prev, *next;
 };
 
+/* People see in the status file how many wait. */
+static void count_changed(struct broker *broker, int by)
+{
+	broker->waiting.count += (unsigned)by;
+	status_changed(broker);
+}
+
 /* A timer for a timeout; NULL with 0 where it never ends. */
 static int timer_start(struct event **timer, struct event_base *base, int timeout_ms, event_callback_fn expired,
 		       void *context)
@@ -133,7 +140,7 @@ static void acquire_drop(struct acquire_wait *wait)
 	DL_DELETE(wait->line->waits, wait);
 	DL_DELETE2(wait->waiter->waits, wait, session_prev, session_next);
 	wait->waiter->count--;
-	waiting->count--;
+	count_changed(wait->broker, -1);
 	line_put(waiting, wait->line);
 	waiter_put(waiting, wait->waiter);
 	if (wait->timer)
@@ -175,7 +182,7 @@ static int acquire_enter(struct acquire_wait *wait, uint64_t session)
 	DL_APPEND(wait->line->waits, wait);
 	DL_APPEND2(wait->waiter->waits, wait, session_prev, session_next);
 	wait->waiter->count++;
-	waiting->count++;
+	count_changed(wait->broker, 1);
 	return 0;
 }
 
@@ -233,7 +240,7 @@ static void acquires_forget(struct waiting *waiting, uint64_t session)
 static void create_drop(struct create_wait *wait)
 {
 	DL_DELETE(wait->broker->waiting.creates[wait->device], wait);
-	wait->broker->waiting.count--;
+	count_changed(wait->broker, -1);
 	if (wait->timer)
 		event_free(wait->timer);
 	free(wait);
@@ -282,7 +289,7 @@ int waiting_create(struct broker *broker, unsigned device, uint64_t session, int
 		return error;
 	}
 	DL_APPEND(broker->waiting.creates[device], wait);
-	broker->waiting.count++;
+	count_changed(broker, 1);
 	*result = wait;
 	return 0;
 }

@@ -11,7 +11,7 @@
 # All print TAP: one plan (so one cmocka group a program), one point a check. What needs a missing device prints
 # "1..0 # SKIP no CUDA device". A test that runs longer than TEST_SECONDS is killed, and counts as an error; a script,
 # which may wait until another has done with the GPUs, has SCRIPT_SECONDS. Scripts source tests/tap.sh.
-TEST_SECONDS = 180
+TEST_SECONDS = 300
 SCRIPT_SECONDS = 480
 
 unit_tests = \
