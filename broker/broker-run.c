@@ -36,6 +36,7 @@ struct run {
 	int                listener, signal_fd;
 	unsigned           creating; /* declared buffers still on their way */
 	bool               failed;   /* the broker's own failure, already logged */
+	bool               misused;  /* it was a declaration that no device here can meet */
 	bool               ended, told;
 };
 
@@ -235,8 +236,10 @@ static int run_broker(struct run *run)
 		return EXIT_BROKER;
 	}
 	say_device(run);
-	if (declare_buffers(run))
+	if (declare_buffers(run)) {
+		run->misused = true;
 		fail(run, error_text());
+	}
 	/* workers may have ended before the signal was watched */
 	on_child(run);
 	log_serving(true);
@@ -246,6 +249,8 @@ static int run_broker(struct run *run)
 	if (!broker_balanced(&run->broker) && !run->failed)
 		run->failed = true;
 	broker_deinit(&run->broker);
+	if (run->misused)
+		return EXIT_USAGE;
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 

@@ -77,19 +77,19 @@ check "the command's options are its own" eval 'exits 0 echo --bogus -n && [ "$(
 # ---- what is found out only with the device ----
 
 late() {
-	local pattern=$1
-	shift
+	local code=$1 pattern=$2
+	shift 2
 	rm -f ran
-	exits 1 "$@" && said "$pattern" && [ ! -e ran ]
+	exits "$code" "$@" && said "$pattern" && [ ! -e ran ]
 }
-check "a device that is not there: exit 1, no worker runs" late 'no device 1' -b x=1M@1 -- touch ran
-check "a buffer larger than the device: exit 1, no worker runs" late 'larger than the whole device' -b x=900G -- touch ran
-GPUB_HOST_MEMORY=1M check "buffers that are too much together: exit 1, no worker runs" late . -b x=1M -b y=1M -- touch ran
-GPUB_HOST_MEMORY=lots check "a device that does not start: exit 1, no worker runs" late 'not a size' -- touch ran
+check "a device that is not there: exit 2, no worker runs" late 2 'no device 1' -b x=1M@1 -- touch ran
+check "a buffer larger than the device: exit 2, no worker runs" late 2 'larger than the whole device' -b x=900G -- touch ran
+GPUB_HOST_MEMORY=1M check "buffers that are too much together: exit 1, no worker runs" late 1 . -b x=1M -b y=1M -- touch ran
+GPUB_HOST_MEMORY=lots check "a device that does not start: exit 1, no worker runs" late 1 'not a size' -- touch ran
 if [ ! -e "$top_builddir/kernels/kernels.fatbin" ]; then
 	check "--device cuda in a build without: exit 2" exits 2 --device cuda -- touch ran
 elif [ ! -e /dev/nvidiactl ]; then
-	check "--device cuda without one: exit 1, no worker runs" late . --device cuda -- touch ran
+	check "--device cuda without one: exit 1, no worker runs" late 1 . --device cuda -- touch ran
 fi
 
 # ---- spec files ----
