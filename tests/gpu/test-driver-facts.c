@@ -2,7 +2,7 @@
 /*
  * test-driver-facts.c - holds by experiment what gpubroker takes for granted of the CUDA driver.
  *
- * Each point is a row of the facts that the design stands on (gpubroker(7), "What the driver does"), tried
+ * Each point is a row of the facts that the design stands on (docs/facts.md), tried
  * with the raw CUDA calls; where the row decides what our device does, the device is tried as well. If a
  * driver changes one of them, this says which, before a user finds out.
  *
