@@ -112,6 +112,8 @@ if ! soon test -e ready; then
 fi
 soon eval 'status 0 "$name" && has draining'
 # Some lines of the table, as they are: the columns and what fills them.
+check "others than the owner's group may not read the file" eval \
+	'stat -c %a "/dev/shm/gpubroker.$name" | grep -qx "6[04]0"'
 check "the first line says who and how" has "^broker $name: running, pid $broker, status of 20"
 check "a buffer has its size, device, state, owner and grants" eval \
 	'grep -qE "^simulation[.]{3}/velocity +64 MiB +0 +live +$(id -un) +1 +[0-9]+$" out'

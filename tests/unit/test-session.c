@@ -522,6 +522,73 @@ static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
 	part(&liar);
 }
 
+/* ---- other users ---- */
+
+/* A peer that the kernel would have named another user: a test cannot be two. */
+static struct peer join_as(uid_t uid)
+{
+	struct peer peer = join();
+	struct session *session = session_find(&broker, peer.session);
+
+	assert_non_null(session);
+	session->uid = uid;
+	session->gid = (gid_t)uid;
+	return peer;
+}
+
+static void expect_refused(struct peer *peer, const struct wire_message *message, int error)
+{
+	struct wire_message answer;
+
+	say(peer->sock, message);
+	answer = hear(peer->sock);
+	assert_int_equal(answer.type, WIRE_REFUSED);
+	assert_int_equal(answer.refused.error, error);
+}
+
+static void test_only_its_owner_or_root_unlinks_a_buffer(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002), root = join_as(0);
+	struct wire_message unlinking = named(WIRE_UNLINK, 1, "a");
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	expect_refused(&other, &unlinking, -EACCES);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	expect_done(&owner, WIRE_CREATE, "a");
+	expect_done(&root, WIRE_UNLINK, "a");
+	EXPECT_SOON(broker.counters.allocations_freed == 2);
+	part(&owner);
+	part(&other);
+	part(&root);
+}
+
+static void test_who_may_only_read_writes_no_timeline(void **state)
+{
+	struct peer owner = join_as(4001), reader = join_as(4002);
+	struct wire_message create = named(WIRE_CREATE, 1, "a"), acquiring = named(WIRE_ACQUIRE, 1, "a"), writer;
+	struct wire_grant grant;
+
+	(void)state;
+	create.create.flags = GPUB_TIMELINE;
+	create.create.mode = 0604;
+	say(owner.sock, &create);
+	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	acquiring.acquire.rights = GPUB_WRITE;
+	expect_refused(&reader, &acquiring, -EACCES);
+	grant = acquire(&reader, "a");
+	assert_int_equal(grant.rights, GPUB_READ);
+	wire_init(&writer, WIRE_WRITER, 1);
+	writer.grant_id.grant = grant.grant;
+	writer.grant_id.serial = grant.serial;
+	expect_refused(&reader, &writer, -EACCES);
+	say_closed(reader.sock, grant.grant);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	part(&owner);
+	part(&reader);
+}
+
 static void test_leaving(void **state)
 {
 	struct peer peer = join();
@@ -1163,6 +1230,8 @@ int main(void)
 		ON(test_a_buffers_whole_life),
 		ON(invariant_4_a_ticket_opens_for_its_session_alone),
 		ON(invariant_3_another_sessions_grant_cannot_be_closed),
+		ON(test_only_its_owner_or_root_unlinks_a_buffer),
+		ON(test_who_may_only_read_writes_no_timeline),
 		ON(test_leaving),
 		ON(test_ephemeral_buffers_go_with_their_creator),
 		ON(invariant_5_garbage_is_cut_off),
