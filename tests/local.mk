@@ -57,13 +57,23 @@ test_scripts = \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
 	tests/integration/status.sh \
-	tests/model/run.sh \
 	tests/gpu/heat.sh \
 	tests/gpu/integration.sh \
 	tests/gpu/kernels.sh \
 	tests/gpu/lifetime.sh \
 	tests/gpu/permuted.sh
-EXTRA_DIST += tests/tap.sh
+EXTRA_DIST += tests/tap.sh tests/README.md
+# Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
+#   make check-model    the protocol, model-checked
+#   make check-crash    a client that dies, stops or ends anywhere; every system call and allocation failing in turn
+#   make check-hostile  clients that lie, forge, flood and pry
+model_scripts = tests/model/run.sh
+crash_programs =
+crash_scripts =
+hostile_programs =
+hostile_scripts =
+suite_programs = $(crash_programs) $(hostile_programs)
+suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
 test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client
 tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
@@ -99,16 +109,24 @@ EXTRA_DIST += tests/model/lease.pml tests/model/README.md
 
 LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)
 
-dist_check_SCRIPTS = $(test_scripts)
+dist_check_SCRIPTS = $(test_scripts) $(suite_scripts)
 
 if HAVE_CMOCKA
-check_PROGRAMS += $(unit_tests) $(test_programs) $(gpu_tests) $(test_tools)
+check_PROGRAMS += $(unit_tests) $(test_programs) $(gpu_tests) $(test_tools) $(suite_programs)
 TESTS = $(unit_tests) $(test_programs) $(test_scripts) $(gpu_tests)
 else
 # Not a part of the suite, so that nobody takes it for all of it.
 check-local:
 	@echo "make check needs cmocka: install it (Debian: libcmocka-dev) and run configure again" >&2; exit 1
 endif
+
+.PHONY: check-model check-crash check-hostile
+check-model:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(model_scripts)'
+check-crash:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(crash_programs) $(crash_scripts)'
+check-hostile:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(hostile_programs) $(hostile_scripts)'
 
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
