@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "common/error.h"
+#include "tables.h"
 
 struct account {
 	uid_t          uid;
@@ -17,18 +16,52 @@ struct account {
 	UT_hash_handle hh;
 };
 
-static const char *const resource_names[RESOURCES] = {
-	[RESOURCE_BYTES] = "device bytes",
-	[RESOURCE_BUFFERS] = "buffers",
-	[RESOURCE_SESSIONS] = "sessions",
-	[RESOURCE_GRANTS] = "grants",
+static const struct {
+	const char *key, *text;
+} resource_names[RESOURCES] = {
+	[RESOURCE_BYTES] = { "bytes", "device bytes" },
+	[RESOURCE_BUFFERS] = { "buffers", "buffers" },
+	[RESOURCE_SESSIONS] = { "sessions", "sessions" },
+	[RESOURCE_GRANTS] = { "grants", "grants" },
+	[RESOURCE_TICKETS] = { "tickets", "one-time tickets" },
+	[RESOURCE_GREETINGS] = { "greetings", "connections without a greeting" },
 };
+
+#define GREETINGS_MAX 256
+
+void quota_init(struct quota *quota)
+{
+	for (int i = 0; i < RESOURCES; i++)
+		quota->limit[i] = QUOTA_NONE;
+	quota->limit[RESOURCE_GREETINGS] = GREETINGS_MAX;
+	quota->requests = QUOTA_NONE;
+}
+
+const char *resource_key(enum resource resource)
+{
+	return resource_names[resource].key;
+}
 
 void accounting_init(struct accounting *accounting)
 {
-	accounting->accounts = NULL;
-	for (int i = 0; i < RESOURCES; i++)
-		accounting->quota[i] = QUOTA_NONE;
+	memset(accounting, 0, sizeof *accounting);
+	quota_init(&accounting->quotas.fallback);
+}
+
+void accounting_set_quotas(struct accounting *accounting, const struct quotas *quotas)
+{
+	accounting->quotas = *quotas;
+}
+
+/* Named users are few, and this is asked when something is taken, not when it is used. */
+const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid)
+{
+	const struct quotas *quotas = &accounting->quotas;
+
+	for (unsigned i = 0; i < quotas->count; i++)
+		if (quotas->users[i].uid == uid)
+			return &quotas->users[i].quota;
+	return &quotas->fallback;
 }
 
 void accounting_deinit(struct accounting *accounting)
@@ -60,7 +93,10 @@ static struct account *account_get(struct accounting *accounting, uid_t uid)
 		return NULL;
 	account->uid = uid;
 	HASH_ADD(hh, accounting->accounts, uid, sizeof account->uid, account);
-	return account;
+	if (table_added(account))
+		return account;
+	free(account);
+	return NULL;
 }
 
 static void account_put(struct accounting *accounting, struct account *account)
@@ -75,7 +111,7 @@ int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid,
 		uint64_t amount)
 {
 	struct account *account = account_get(accounting, uid);
-	uint64_t quota = accounting->quota[resource], used;
+	uint64_t quota = accounting_quota(accounting, uid)->limit[resource], used;
 
 	if (!account)
 		return error_set(-ENOMEM, "the broker is out of memory");
@@ -84,7 +120,7 @@ int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid,
 		account_put(accounting, account);
 		return error_set(-EDQUOT, "user %u may hold %llu %s and holds %llu: return some, or ask for a "
 					  "larger quota",
-				 uid, (unsigned long long)quota, resource_names[resource],
+				 uid, (unsigned long long)quota, resource_names[resource].text,
 				 (unsigned long long)used);
 	}
 	account->used[resource] += amount;
@@ -108,4 +144,13 @@ uint64_t accounting_used(const struct accounting *accounting, uid_t uid, enum re
 	const struct account *account = account_find(accounting, uid);
 
 	return account ? account->used[resource] : 0;
+}
+
+void accounting_each(const struct accounting *accounting,
+		     void (*each)(void *context, uid_t uid, const uint64_t used[RESOURCES]), void *context)
+{
+	const struct account *account;
+
+	for (account = accounting->accounts; account; account = account->hh.next)
+		each(context, account->uid, account->used);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accounting.h - what each user holds of what the broker can give.
+ * accounting.h - what each user holds of what the broker can give, and the quotas that bound it.
  *
- * Owns one account per uid and the quotas. A resource is charged before it is used; the charge object
+ * Owns one account per uid that holds anything. A resource is charged before it is used; the charge object
  * refunds what it took, once, when it is released. Knows nothing of what the resources are for.
  */
 #ifndef GPUB_ACCOUNTING_H
@@ -11,15 +11,40 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum resource { RESOURCE_BYTES, RESOURCE_BUFFERS, RESOURCE_SESSIONS, RESOURCE_GRANTS, RESOURCES };
+enum resource {
+	RESOURCE_BYTES,
+	RESOURCE_BUFFERS,
+	RESOURCE_SESSIONS,
+	RESOURCE_GRANTS,
+	RESOURCE_TICKETS,   /* one-time tickets that wait to be redeemed */
+	RESOURCE_GREETINGS, /* connections that have not said HELLO */
+	RESOURCES
+};
 
 #define QUOTA_NONE UINT64_MAX
+
+/* What one user may hold, and how often it may ask. */
+struct quota {
+	uint64_t limit[RESOURCES];
+	uint64_t requests; /* a second, and at once after a quiet second */
+};
+
+struct user_quota {
+	uid_t        uid;
+	struct quota quota;
+};
+
+struct quotas {
+	struct quota             fallback; /* of all who are not named */
+	const struct user_quota *users;
+	unsigned                 count;
+};
 
 struct account;
 
 struct accounting {
 	struct account *accounts; /* by uid */
-	uint64_t        quota[RESOURCES];
+	struct quotas   quotas;
 };
 
 /* Zero it to begin with: an empty charge. Holds a reference on its account. */
@@ -29,8 +54,26 @@ struct charge {
 	uint64_t        amount;
 };
 
-void accounting_init(struct accounting *accounting); /* no quotas */
+/* No bound but on what nobody needs much of: greetings. */
+void quota_init(struct quota *quota);
+
+/* "bytes", "buffers" and so on: the resource's name in configuration and status. */
+const char *resource_key(enum resource resource);
+
+void accounting_init(struct accounting *accounting); /* quota_init() for everybody */
 void accounting_deinit(struct accounting *accounting); /* all charges must have been released */
+
+/*
+ * From now on these quotas hold; the users' table stays the caller's and must outlive its use here. Who holds
+ * more than its new quota keeps it and gets no more.
+ */
+void accounting_set_quotas(struct accounting *accounting, const struct quotas *quotas);
+
+const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid);
+
+/* Calls each for every user who holds anything. */
+void accounting_each(const struct accounting *accounting,
+		     void (*each)(void *context, uid_t uid, const uint64_t used[RESOURCES]), void *context);
 
 /*
  * Charges the user. -EDQUOT with a sentence that names the quota, its limit and the use; *charge is

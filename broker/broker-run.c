@@ -193,8 +193,9 @@ static int declare_buffers(struct run *run)
 
 static int broker_begin(struct run *run)
 {
-	struct broker_config config = { .buffers = BROKER_BUFFERS, .tickets = BROKER_TICKETS };
+	struct broker_config config;
 
+	broker_config_init(&config);
 	strcpy(config.instance, run->options.instance);
 	strcpy(config.device, run->options.device);
 	return broker_init(&run->broker, &config, run->base, run->listener);
@@ -243,7 +244,7 @@ static int run_broker(struct run *run)
 	/* workers may have ended before the signal was watched */
 	on_child(run);
 	log_serving(true);
-	event_base_dispatch(run->base);
+	broker_loop(&run->broker);
 	log_serving(false);
 	print_account(run);
 	if (!broker_balanced(&run->broker) && !run->failed)

@@ -44,6 +44,8 @@ static int listener_start(struct broker *broker, int listener)
 	if (!broker->listener || event_add(broker->listener, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
 	error = sessions_init(broker);
+	if (!error)
+		error = turns_init(broker);
 	return error ? error : status_start(broker);
 }
 
@@ -53,9 +55,19 @@ static int device_start(struct broker *broker)
 
 	snprintf(prefix, sizeof prefix, STATUS_PREFIX "%s.mem", broker->config.instance);
 	host_set_prefix(prefix);
+	host_share_memory(broker->config.several_users);
 	/* what only a lying client can bring about is reported but survived (invariant 5); tests set 1 */
 	setenv("GPUB_HOST_STRICT", "0", 0);
 	return device_select(broker->config.device, true, &broker->device);
+}
+
+void broker_config_init(struct broker_config *config)
+{
+	memset(config, 0, sizeof *config);
+	strcpy(config->device, "auto");
+	config->buffers = BROKER_BUFFERS;
+	config->tickets = BROKER_TICKETS;
+	quota_init(&config->quotas.fallback);
 }
 
 int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener)
@@ -69,10 +81,15 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
 	raise_descriptor_limit();
+	tables_init();
 	accounting_init(&broker->accounting);
-	error = status_open(&broker->status, config->instance);
+	accounting_set_quotas(&broker->accounting, &config->quotas);
+	error = delegation_init(&broker->delegation);
 	if (error)
 		return error;
+	error = status_open(&broker->status, config->instance);
+	if (error)
+		goto deinit_delegation;
 	error = device_start(broker);
 	if (error)
 		goto close_status;
@@ -83,6 +100,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 			      &broker->accounting, &hooks, broker);
 	if (error)
 		goto destroy_board;
+	broker->registry.believe = config->believe;
 	error = workers_start(&broker->workers, base, broker->device, broker->board.header->devices);
 	if (error)
 		goto deinit_registry;
@@ -91,6 +109,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 		goto stop_workers;
 	return 0;
 stop_workers:
+	turns_deinit(broker);
 	if (broker->sessions.retry)
 		event_free(broker->sessions.retry);
 	if (broker->listener)
@@ -102,6 +121,8 @@ destroy_board:
 	board_destroy(&broker->board);
 close_status:
 	status_close(&broker->status);
+deinit_delegation:
+	delegation_deinit(&broker->delegation);
 	return error;
 }
 
@@ -110,11 +131,35 @@ void broker_deinit(struct broker *broker)
 	event_free(broker->listener);
 	waiting_forget(broker, 0);
 	sessions_deinit(broker);
+	turns_deinit(broker);
 	workers_stop(&broker->workers);
 	registry_deinit(&broker->registry);
 	board_destroy(&broker->board);
 	status_close(&broker->status);
 	accounting_deinit(&broker->accounting);
+	delegation_deinit(&broker->delegation);
+}
+
+void broker_pass(struct broker *broker, bool wait)
+{
+	bool more = turns_serve(broker);
+
+	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
+}
+
+void broker_loop(struct broker *broker)
+{
+	do
+		broker_pass(broker, true);
+	while (!event_base_got_exit(broker->base) && !event_base_got_break(broker->base));
+}
+
+void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators)
+{
+	broker->config.quotas = *quotas;
+	broker->config.creators = *creators;
+	accounting_set_quotas(&broker->accounting, quotas);
+	broker_changed(broker);
 }
 
 bool broker_balanced(const struct broker *broker)

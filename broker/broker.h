@@ -7,21 +7,25 @@
  * brokerd are programs around it.
  *
  *     socket -> session.c -> request.c  -> registry.c -> (hooks) -> workers.c
- *                               creation.c                          status.c
- *                               waiting.c
+ *               turns.c      creation.c    accounting.c             status.c
+ *                            waiting.c
+ *                            manage.c, delegation.c
  */
 #ifndef GPUB_BROKER_H
 #define GPUB_BROKER_H
 
 #include <event2/event.h>
 
+#include "access.h"
 #include "accounting.h"
 #include "board-owner.h"
 #include "common/name.h"
 #include "counters.h"
+#include "delegation.h"
 #include "registry.h"
 #include "session.h"
 #include "status.h"
+#include "turns.h"
 #include "waiting.h"
 #include "workers.h"
 
@@ -29,7 +33,14 @@ struct broker_config {
 	char     instance[INSTANCE_SIZE];
 	char     device[16];       /* "auto", "cuda", "host", "host:N" */
 	uint32_t buffers, tickets; /* places in the board */
+	bool     several_users;    /* others than the broker's own are to be served */
+	enum believe believe;
+	struct access_list creators;
+	struct quotas      quotas;
 };
+
+/* Everybody, without bounds, on "auto": for the broker's own user alone. */
+void broker_config_init(struct broker_config *config);
 
 #define BROKER_BUFFERS 4096
 #define BROKER_TICKETS 16384
@@ -40,6 +51,8 @@ struct broker {
 	const struct device *device;
 	struct board_owner   board;
 	struct accounting    accounting;
+	struct turns         turns;
+	struct delegation    delegation;
 	struct registry      registry;
 	struct workers       workers;
 	struct sessions      sessions;
@@ -57,6 +70,15 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 
 /* Ends the sessions and the threads. What is still granted stays the driver's until this process exits. */
 void broker_deinit(struct broker *broker);
+
+/* One pass: who stands in line is heard, then what the loop has. wait: for something to happen first. */
+void broker_pass(struct broker *broker, bool wait);
+
+/* Passes until somebody ends the event base's loop. */
+void broker_loop(struct broker *broker);
+
+/* New quotas and creators, as of config; what they point to stays the caller's and must stay. */
+void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators);
 
 /* Makes a buffer that belongs to the broker's own user. Completes in the loop; done gets 0 or the errno. */
 int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,

@@ -64,10 +64,10 @@ static void creation_succeed(struct creation *creation, const struct job *job)
 	struct buffer *buffer = creation->buffer;
 	bool orphaned = creation_orphaned(creation);
 
-	registry_ready(&broker->registry, buffer, job->ptr, &job->handle);
-	broker->counters.buffers_created++;
 	broker->counters.allocations_made++;
 	broker->counters.bytes_made += job->span;
+	registry_ready(&broker->registry, buffer, job->ptr, &job->handle);
+	broker->counters.buffers_created++;
 	creation_answer(creation, 0, NULL);
 	if (orphaned)
 		broker_unlink(broker, buffer);

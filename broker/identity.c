@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +17,9 @@
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
+#endif
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59
 #endif
 
 /* Where another user's /proc entry cannot be read, the pid that the kernel translated has to do. */
@@ -28,20 +32,68 @@ static bool same_pid_namespace(pid_t pid)
 	return stat("/proc/self/ns/pid", &own) || stat(path, &peer) || own.st_ino == peer.st_ino;
 }
 
-int identity_of_peer(int sock, pid_t *pid, uid_t *uid, gid_t *gid)
+/* A kernel that cannot tell them (before 4.13) leaves the peer its primary group alone. */
+static int groups_of_peer(int sock, struct identity *identity)
 {
+	socklen_t size = 0;
+	gid_t *groups;
+
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) || errno != ERANGE)
+		return 0;
+	groups = malloc(size);
+	if (!groups)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERGROUPS, groups, &size)) {
+		free(groups);
+		return 0;
+	}
+	identity->groups = groups;
+	identity->group_count = size / (unsigned)sizeof *groups;
+	return 0;
+}
+
+int identity_of_peer(int sock, pid_t *pid, struct identity *identity)
+{
+	struct identity peer = { 0 };
 	struct ucred cred;
 	socklen_t size = sizeof cred;
+	int error;
 
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &size))
 		return error_set(-errno, "the peer cannot be identified: %m");
 	if (cred.pid <= 0 || !same_pid_namespace(cred.pid))
 		return error_set(-EPERM, "the client runs in another pid namespace than the broker, where CUDA IPC "
 					 "does not work: start both in one (a container: --pid=host)");
+	peer.uid = cred.uid;
+	peer.gid = cred.gid;
+	error = groups_of_peer(sock, &peer);
+	if (error)
+		return error;
 	*pid = cred.pid;
-	*uid = cred.uid;
-	*gid = cred.gid;
+	*identity = peer;
 	return 0;
+}
+
+void identity_clear(struct identity *identity)
+{
+	free(identity->groups);
+	identity->groups = NULL;
+	identity->group_count = 0;
+}
+
+bool identity_in_group(const struct identity *identity, gid_t group)
+{
+	if (identity->gid == group)
+		return true;
+	for (unsigned i = 0; i < identity->group_count; i++)
+		if (identity->groups[i] == group)
+			return true;
+	return false;
+}
+
+bool identity_is_admin(const struct identity *identity)
+{
+	return !identity->uid || identity->uid == geteuid();
 }
 
 int identity_pidfd(int sock, pid_t pid)

@@ -2,8 +2,8 @@
 /*
  * identity.h - who a peer is, by the kernel's word only.
  *
- * SO_PEERCRED names the process that called connect(2); a pidfd then pins that process, so that a reused
- * pid cannot be taken for it. Owns nothing.
+ * SO_PEERCRED names the process that called connect(2), SO_PEERGROUPS its groups; a pidfd then pins that process,
+ * so that a reused pid cannot be taken for it. Owns the list of groups of an identity.
  */
 #ifndef GPUB_IDENTITY_H
 #define GPUB_IDENTITY_H
@@ -11,11 +11,27 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* A user with the groups it acts in. */
+struct identity {
+	uid_t    uid;
+	gid_t    gid;
+	gid_t   *groups; /* the supplementary ones */
+	unsigned group_count;
+};
+
 /*
- * -EPERM with the reason: the peer lives in another pid namespace, where CUDA IPC fails and its death could
- * not be seen (facts.md: silent fallbacks of other systems).
+ * The peer's pid and identity, whose groups identity_clear() frees; untouched on failure. -EPERM with the reason:
+ * the peer lives in another pid namespace, where CUDA IPC fails and its death could not be seen (facts.md: silent
+ * fallbacks of other systems). -ENOMEM.
  */
-int identity_of_peer(int sock, pid_t *pid, uid_t *uid, gid_t *gid);
+int identity_of_peer(int sock, pid_t *pid, struct identity *identity);
+
+void identity_clear(struct identity *identity);
+
+bool identity_in_group(const struct identity *identity, gid_t group);
+
+/* Root and the broker's own user rule over every buffer and session. */
+bool identity_is_admin(const struct identity *identity);
 
 /*
  * A pidfd for the peer: the kernel's own where it has SO_PEERPIDFD (Linux 6.5), else one for the pid, which

@@ -53,12 +53,24 @@ static void each_object(const char *prefix, void (*act)(const char *name))
 	closedir(dir);
 }
 
+/* An object, or a directory of them. */
 static void remove_object(const char *name)
 {
-	char shm_name[300];
+	char path[600];
+	struct dirent *entry;
+	DIR *dir;
 
-	snprintf(shm_name, sizeof shm_name, "/%s", name);
-	shm_unlink(shm_name);
+	snprintf(path, sizeof path, SHM_DIR "/%s", name);
+	dir = unlink(path) ? opendir(path) : NULL;
+	while (dir && (entry = readdir(dir))) {
+		snprintf(path, sizeof path, SHM_DIR "/%s/%s", name, entry->d_name);
+		unlink(path);
+	}
+	if (!dir)
+		return;
+	closedir(dir);
+	snprintf(path, sizeof path, SHM_DIR "/%s", name);
+	rmdir(path);
 }
 
 void leftovers_remove_instance(const char *instance)

@@ -3,15 +3,19 @@
 # The broker without its main function, so that unit tests reach it.
 noinst_LTLIBRARIES += broker/libbrokercore.la
 broker_libbrokercore_la_SOURCES = \
+	broker/access.c broker/access.h \
 	broker/accounting.c broker/accounting.h \
 	broker/board-owner.c broker/board-owner.h \
 	broker/broker.c broker/broker.h \
 	broker/counters.h \
 	broker/creation.c broker/creation.h \
+	broker/delegation.c broker/delegation.h \
 	broker/identity.c broker/identity.h \
 	broker/leftovers.c broker/leftovers.h \
 	broker/log.c broker/log.h \
+	broker/manage.c broker/manage.h \
 	broker/places.c broker/places.h \
+	broker/proof.c broker/proof.h \
 	broker/registry.c broker/registry.h \
 	broker/request.c broker/request.h \
 	broker/session.c broker/session.h \
@@ -20,7 +24,9 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show-table.c broker/show-table.h \
 	broker/status.c broker/status.h \
 	broker/status-text.c broker/status-text.h \
+	broker/tables.c broker/tables.h \
 	broker/timeline.c broker/timeline.h \
+	broker/turns.c broker/turns.h \
 	broker/waiting.c broker/waiting.h \
 	broker/workers.c broker/workers.h
 

@@ -11,7 +11,10 @@
 
 #include "common/board.h"
 #include "common/error.h"
+#include "delegation.h"
+#include "identity.h"
 #include "timeline.h"
+#include "waiting.h"
 
 int registry_init(struct registry *registry, _Atomic uint64_t *words, uint32_t buffers, uint32_t tickets,
 		  struct accounting *accounting, const struct registry_hooks *hooks, void *context)
@@ -59,15 +62,23 @@ static void buffer_fill(struct registry *registry, struct buffer *buffer, const 
 	buffer->creator = spec->creator;
 }
 
-static void registry_enter(struct registry *registry, struct buffer *buffer, struct allocation *allocation)
+static int registry_enter(struct registry *registry, struct buffer *buffer, struct allocation *allocation)
 {
+	HASH_ADD_STR(registry->names, name, buffer);
+	if (!table_added(buffer))
+		return error_set(-ENOMEM, "the broker is out of memory");
+	HASH_ADD(by_serial, registry->serials, serial, sizeof buffer->serial, buffer);
+	if (!table_added_by(by_serial, buffer)) {
+		HASH_DEL(registry->names, buffer);
+		return error_set(-ENOMEM, "the broker is out of memory");
+	}
 	allocation->named = 1;
 	buffer->allocation = allocation;
 	DL_APPEND(allocation->buffers, buffer);
 	DL_APPEND(registry->allocations, allocation);
-	HASH_ADD_STR(registry->names, name, buffer);
 	registry->buffer_count++;
 	registry->bytes += allocation->span;
+	return 0;
 }
 
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
@@ -103,9 +114,13 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 	allocation->device = spec->device;
 	allocation->span = spec->span;
 	buffer_fill(registry, buffer, spec, (uint32_t)place);
-	registry_enter(registry, buffer, allocation);
+	error = registry_enter(registry, buffer, allocation);
+	if (error)
+		goto give_place;
 	*result = buffer;
 	return 0;
+give_place:
+	places_give(&registry->words, buffer->place);
 refund_bytes:
 	charge_release(&allocation->charge, registry->accounting);
 refund_buffer:
@@ -116,8 +131,7 @@ free_both:
 	return error;
 }
 
-void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr,
-		    const struct device_handle *handle)
+void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr, const struct device_handle *handle)
 {
 	struct allocation *allocation = buffer->allocation;
 
@@ -133,6 +147,8 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	places_give(&registry->words, buffer->place);
 	charge_release(&buffer->charge, registry->accounting);
 	timeline_destroy(buffer->timeline);
+	waiting_forget_drain(buffer);
+	delegation_forget(buffer, registry->accounting);
 	registry->buffer_count--;
 	free(buffer);
 }
@@ -154,6 +170,7 @@ static void allocation_destroy(struct registry *registry, struct allocation *all
 static void name_remove(struct registry *registry, struct buffer *buffer)
 {
 	HASH_DEL(registry->names, buffer);
+	HASH_DELETE(by_serial, registry->serials, buffer);
 	buffer->allocation->named--;
 }
 
@@ -199,6 +216,39 @@ struct buffer *registry_find(const struct registry *registry, const char *name)
 	return buffer;
 }
 
+struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)
+{
+	struct buffer *buffer;
+
+	HASH_FIND(by_serial, registry->serials, &serial, sizeof serial, buffer);
+	return buffer && buffer->state == BUFFER_LIVE ? buffer : NULL;
+}
+
+/* Memory that several buffers share has one owner, so it never changes hands with one of them. */
+int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner)
+{
+	struct allocation *allocation = buffer->allocation;
+	struct charge place, bytes;
+	int error;
+
+	if (allocation->buffers->next)
+		return error_set(-EBUSY, "'%s' shares its memory with other buffers of its owner", buffer->name);
+	error = charge_take(&place, registry->accounting, owner, RESOURCE_BUFFERS, 1);
+	if (error)
+		return error;
+	error = charge_take(&bytes, registry->accounting, owner, RESOURCE_BYTES, allocation->span);
+	if (error) {
+		charge_release(&place, registry->accounting);
+		return error;
+	}
+	charge_release(&buffer->charge, registry->accounting);
+	charge_release(&allocation->charge, registry->accounting);
+	buffer->charge = place;
+	allocation->charge = bytes;
+	buffer->owner = owner;
+	return 0;
+}
+
 /* The one place that decides on a free. */
 static void allocation_settle(struct registry *registry, struct allocation *allocation)
 {
@@ -218,7 +268,8 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 	buffer->state = BUFFER_DRAINING;
 	word_store(registry, buffer, BOARD_DRAINING);
 	DL_FOREACH(allocation->grants, grant)
-		registry->hooks.notice(registry->context, grant);
+		if (!grant->held)
+			registry->hooks.notice(registry->context, grant);
 	allocation_settle(registry, allocation);
 }
 
@@ -242,7 +293,13 @@ int registry_grant(struct registry *registry, struct buffer *buffer, struct sess
 		goto refund;
 	}
 	grant->id = registry->next_grant++;
+	HASH_ADD(hh, *grants, id, sizeof grant->id, grant);
+	if (!table_added(grant)) {
+		error = error_set(-ENOMEM, "the broker is out of memory");
+		goto give_place;
+	}
 	grant->session = session;
+	grant->uid = uid;
 	grant->allocation = buffer->allocation;
 	grant->device = device;
 	grant->rights = rights;
@@ -250,9 +307,10 @@ int registry_grant(struct registry *registry, struct buffer *buffer, struct sess
 	DL_APPEND(buffer->allocation->grants, grant);
 	buffer->allocation->open++;
 	registry->grant_count++;
-	HASH_ADD(hh, *grants, id, sizeof grant->id, grant);
 	*result = grant;
 	return 0;
+give_place:
+	places_give(&registry->tickets, (uint32_t)place);
 refund:
 	charge_release(&grant->charge, registry->accounting);
 free_grant:
@@ -265,7 +323,44 @@ struct grant *registry_find_grant(struct grant *grants, uint64_t id)
 	struct grant *grant;
 
 	HASH_FIND(hh, grants, &id, sizeof id, grant);
-	return grant;
+	return grant && !grant->held ? grant : NULL;
+}
+
+/* What an open grant costs beside the memory. */
+static void grant_refund(struct registry *registry, struct grant *grant)
+{
+	places_give(&registry->tickets, grant->ticket);
+	charge_release(&grant->charge, registry->accounting);
+	registry->grant_count--;
+}
+
+static bool is_believed(const struct registry *registry, const struct grant *grant)
+{
+	/* all buffers of an allocation have one owner */
+	return registry->believe == BELIEVE_OWNER && grant->uid == grant->allocation->buffers->owner;
+}
+
+/* One hold says all that there is to say of a process and an allocation: it ends with the process. */
+static bool is_held_already(const struct grant *grant)
+{
+	const struct grant *other;
+
+	DL_FOREACH(grant->allocation->grants, other)
+		if (other->held && other->session == grant->session)
+			return true;
+	return false;
+}
+
+bool registry_grant_closed(struct registry *registry, struct grant **grants, struct grant *grant)
+{
+	if (is_believed(registry, grant) || (grant->allocation->held && is_held_already(grant))) {
+		registry_grant_over(registry, grants, grant);
+		return true;
+	}
+	grant_refund(registry, grant);
+	grant->held = true;
+	grant->allocation->held++;
+	return false;
 }
 
 void registry_grant_over(struct registry *registry, struct grant **grants, struct grant *grant)
@@ -275,9 +370,10 @@ void registry_grant_over(struct registry *registry, struct grant **grants, struc
 	HASH_DEL(*grants, grant);
 	DL_DELETE(allocation->grants, grant);
 	allocation->open--;
-	registry->grant_count--;
-	places_give(&registry->tickets, grant->ticket);
-	charge_release(&grant->charge, registry->accounting);
+	if (grant->held)
+		allocation->held--;
+	else
+		grant_refund(registry, grant);
 	free(grant);
 	allocation_settle(registry, allocation);
 }
@@ -296,12 +392,13 @@ struct buffer *allocation_find(const struct allocation *allocation, uint64_t ser
 	return buffer;
 }
 
-unsigned buffer_rights(const struct buffer *buffer, uid_t uid, gid_t gid)
+unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)
 {
 	unsigned bits;
 
-	if (!uid)
+	if (!identity->uid)
 		return GPUB_READ | GPUB_WRITE;
-	bits = uid == buffer->owner ? buffer->mode >> 6 : gid == buffer->group ? buffer->mode >> 3 : buffer->mode;
+	bits = identity->uid == buffer->owner ? buffer->mode >> 6 :
+	       identity_in_group(identity, buffer->group) ? buffer->mode >> 3 : buffer->mode;
 	return (bits & 4 ? GPUB_READ : 0) | (bits & 2 ? GPUB_WRITE : 0);
 }

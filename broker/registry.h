@@ -15,13 +15,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <uthash.h>
-
 #include "accounting.h"
 #include "common/name.h"
 #include "device/device.h"
 #include "places.h"
+#include "tables.h"
 
+struct create_wait;
+struct drain_wait;
+struct identity;
+struct once;
 struct session;
 
 /* One export of whole granules on one device. Holds one buffer now, many small ones of one owner later. */
@@ -32,7 +35,8 @@ struct allocation {
 	struct device_handle handle;
 	bool                 freeing;
 	unsigned             named;  /* buffers in it that still have their name */
-	unsigned             open;   /* grants on it that are not over */
+	unsigned             open;   /* grants on it that are not over, those that are held among them */
+	unsigned             held;
 	struct buffer       *buffers;
 	struct grant        *grants;
 	struct charge        charge;
@@ -54,18 +58,26 @@ struct buffer {
 	unsigned           mode, flags;
 	uint64_t           creator; /* session that made it; 0: the broker itself */
 	struct timeline   *timeline;
+	struct drain_wait *drain;   /* who waits for its end */
+	struct once       *tickets; /* delegable ones that may be redeemed once */
 	struct charge      charge;
 	UT_hash_handle     hh;          /* by name, while it has it */
+	UT_hash_handle     by_serial;   /* by serial, as long */
 	struct buffer     *prev, *next; /* in its allocation */
 };
 
-/* One session's right to one allocation on one device. */
+/*
+ * One session's right to one allocation on one device. It is held once the session said that it is closed and is not
+ * believed: it then waits for the process's death, without a ticket, and counts against the free as before.
+ */
 struct grant {
 	uint64_t           id; /* never reused */
 	struct session    *session;
+	uid_t              uid; /* the session's */
 	struct allocation *allocation;
 	unsigned           device, rights;
 	uint32_t           ticket; /* its place in the board */
+	bool               held;
 	struct charge      charge;
 	UT_hash_handle     hh;          /* by id, in its session */
 	struct grant      *prev, *next; /* in its allocation */
@@ -78,8 +90,13 @@ struct registry_hooks {
 	void (*release)(void *context, struct allocation *allocation);
 };
 
+/* Whose word that a mapping is closed counts. Everybody's death does. */
+enum believe { BELIEVE_OWNER, BELIEVE_NOBODY };
+
 struct registry {
-	struct buffer         *names; /* CREATING and LIVE buffers */
+	struct buffer         *names;   /* CREATING and LIVE buffers */
+	struct buffer         *serials; /* the same, by serial */
+	enum believe           believe;
 	struct allocation     *allocations;
 	struct places          words, tickets;
 	_Atomic uint64_t      *board_words;
@@ -87,7 +104,7 @@ struct registry {
 	struct accounting     *accounting;
 	struct registry_hooks  hooks;
 	void                  *context;
-	unsigned               buffer_count, grant_count; /* all that exist, for people and tests */
+	unsigned               buffer_count, grant_count; /* all buffers, and grants that are not held: for people and tests */
 	uint64_t               bytes;                     /* in all allocations */
 };
 
@@ -121,6 +138,12 @@ void registry_abandon(struct registry *registry, struct buffer *buffer);
 /* The CREATING or LIVE buffer of that name, or NULL. */
 struct buffer *registry_find(const struct registry *registry, const char *name);
 
+/* The LIVE buffer with that serial, or NULL. */
+struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial);
+
+/* Another user owns it, and is charged with it, from now on. -EDQUOT, -ENOMEM: all as before. */
+int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner);
+
 /* Takes the name of a LIVE buffer away: its word says so, its grants get their notice, then it may go. */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
@@ -131,7 +154,14 @@ void registry_unlink(struct registry *registry, struct buffer *buffer);
 int registry_grant(struct registry *registry, struct buffer *buffer, struct session *session, uid_t uid,
 		   struct grant **grants, unsigned device, unsigned rights, struct grant **grant);
 
+/* The session's grant with that id, unless it is held; or NULL. */
 struct grant *registry_find_grant(struct grant *grants, uint64_t id);
+
+/*
+ * Its session says that its mapping is closed. True: believed, and the grant is over; false: it is held until the
+ * process is dead. Believed is who owns the memory: anybody else may go on writing to it (design.md, "Other users").
+ */
+bool registry_grant_closed(struct registry *registry, struct grant **grants, struct grant *grant);
 
 /* The grant is over, by CLOSED or by death; frees it, and its memory when it was the last. */
 void registry_grant_over(struct registry *registry, struct grant **grants, struct grant *grant);
@@ -142,7 +172,7 @@ void registry_released(struct registry *registry, struct allocation *allocation)
 /* The buffer with that serial under the grant, or NULL. */
 struct buffer *allocation_find(const struct allocation *allocation, uint64_t serial);
 
-/* The rights that the buffer's mode bits give to that user. */
-unsigned buffer_rights(const struct buffer *buffer, uid_t uid, gid_t gid);
+/* The rights that the buffer's mode bits give to that user: the first of owner, group and others that applies. */
+unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity);
 
 #endif

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "creation.h"
 #include "log.h"
+#include "manage.h"
 #include "timeline.h"
 
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
@@ -33,19 +34,25 @@ static int handle_create(struct session *session, const struct wire_message *mes
 	struct buffer_spec spec = { .name = create->name,
 				    .size = create->size,
 				    .device = create->device,
-				    .owner = session->uid,
-				    .group = session->gid,
+				    .owner = session->who.uid,
+				    .group = session->who.gid,
 				    .mode = create->mode,
 				    .flags = create->flags,
 				    .creator = session->id };
 
+	if (!access_may_create(&session->broker->config.creators, &session->who))
+		return error_set(-EACCES, "uid %u may not create buffers here: the broker's configuration names who may",
+				 session->who.uid);
 	return creation_begin(session->broker, &spec, &order);
 }
 
-static struct buffer *find_live(struct session *session, const char *name)
+struct buffer *request_find_live(struct session *session, const char *name)
 {
-	struct buffer *buffer = registry_find(&session->broker->registry, name);
+	struct buffer *buffer;
 
+	if (name_check(name))
+		return NULL;
+	buffer = registry_find(&session->broker->registry, name);
 	if (buffer && buffer->state == BUFFER_LIVE)
 		return buffer;
 	error_set(-ENOENT, "there is no buffer '%s': create it, or wait for it with a timeout", name);
@@ -59,12 +66,10 @@ static int handle_unlink(struct session *session, const struct wire_message *mes
 
 	if (error)
 		return error;
-	buffer = find_live(session, message->name.name);
-	if (!buffer)
-		return -ENOENT;
-	if (session->uid && session->uid != buffer->owner)
-		return error_set(-EACCES, "only its owner (uid %u) or root may unlink '%s'", buffer->owner,
-				 buffer->name);
+	buffer = request_find_live(session, message->name.name);
+	error = buffer ? manage_check(session, buffer, "unlink") : -ENOENT;
+	if (error)
+		return error;
 	broker_unlink(session->broker, buffer);
 	request_done(session, message->request, -1);
 	return 0;
@@ -78,7 +83,7 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 
 	if (error)
 		return error;
-	buffer = find_live(session, message->name.name);
+	buffer = request_find_live(session, message->name.name);
 	if (!buffer)
 		return -ENOENT;
 	wire_init(&answer, WIRE_INFO, message->request);
@@ -87,8 +92,10 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 					  .device = buffer->allocation->device,
 					  .mode = buffer->mode,
 					  .owner = buffer->owner,
+					  .group = buffer->group,
 					  .state = GPUB_LIVE,
-					  .grants = buffer->allocation->open,
+					  .grants = buffer->allocation->open - buffer->allocation->held,
+					  .held = buffer->allocation->held,
 					  .flags = buffer->flags };
 	session_send(session, &answer, -1);
 	return 0;
@@ -134,34 +141,62 @@ static void grant_send(struct session *session, uint64_t request, const struct g
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
 
-static int grant_make(struct session *session, const struct wire_acquire *acquire, struct buffer *buffer,
-		      struct grant **grant)
+static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
+		      unsigned rights)
 {
 	struct broker *broker = session->broker;
-	unsigned rights = buffer_rights(buffer, session->uid, session->gid);
-
-	if (acquire->rights & ~rights)
-		return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u",
-				 buffer->mode, buffer->name, buffer->owner, session->uid);
-	return registry_grant(&broker->registry, buffer, session, session->uid, &session->grants, acquire->device,
-			      rights, grant);
-}
-
-void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
-{
-	struct broker *broker = session->broker;
-	struct buffer *buffer = find_live(session, acquire->name);
 	struct grant *grant;
-	int error = buffer ? grant_make(session, acquire, buffer, &grant) : -ENOENT;
+	int error = registry_grant(&broker->registry, buffer, session, session->who.uid, &session->grants, device, rights,
+				   &grant);
 
-	if (error) {
-		session_refuse(session, request, error, error_text());
-		return;
-	}
+	if (error)
+		return error;
 	broker->counters.grants_opened++;
 	grant_publish(session, grant, buffer);
 	grant_send(session, request, grant, buffer);
 	broker_changed(broker);
+	return 0;
+}
+
+static int grant_by_mode(struct session *session, uint64_t request, const struct wire_acquire *acquire,
+			 struct buffer *buffer)
+{
+	unsigned rights = buffer_rights(buffer, &session->who);
+
+	if (acquire->rights & ~rights)
+		return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u",
+				 buffer->mode, buffer->name, buffer->owner, session->who.uid);
+	return grant_give(session, request, buffer, acquire->device, rights);
+}
+
+void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
+{
+	struct buffer *buffer = request_find_live(session, acquire->name);
+	int error = buffer ? grant_by_mode(session, request, acquire, buffer) : -ENOENT;
+
+	if (error)
+		session_refuse(session, request, error, error_text());
+}
+
+static int check_device(const struct session *session, unsigned device)
+{
+	return device < session->broker->board.header->devices ? 0 :
+								  error_set(-ENODEV, "there is no device %u", device);
+}
+
+static int handle_redeem(struct session *session, const struct wire_message *message)
+{
+	const struct wire_redeem *redeem = &message->redeem;
+	struct buffer *buffer;
+	int error = check_device(session, redeem->device);
+
+	if (!error)
+		error = delegation_check(session, &redeem->token, &buffer);
+	if (!error)
+		error = grant_give(session, message->request, buffer, redeem->device, redeem->token.rights);
+	if (!error)
+		delegation_spend(session, &redeem->token, buffer);
+	return error;
 }
 
 static int handle_acquire(struct session *session, const struct wire_message *message)
@@ -174,8 +209,9 @@ static int handle_acquire(struct session *session, const struct wire_message *me
 		return error;
 	if (!acquire->rights || acquire->rights & ~KNOWN_RIGHTS)
 		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
-	if (acquire->device >= session->broker->board.header->devices)
-		return error_set(-ENODEV, "there is no device %u", acquire->device);
+	error = check_device(session, acquire->device);
+	if (error)
+		return error;
 	buffer = registry_find(&session->broker->registry, acquire->name);
 	if (acquire->timeout_ms && (!buffer || buffer->state != BUFFER_LIVE) && !session->broker->stopping)
 		return waiting_acquire(session->broker, session->id, message->request, acquire);
@@ -189,12 +225,12 @@ static int handle_closed(struct session *session, const struct wire_message *mes
 	struct broker *broker = session->broker;
 	struct grant *grant = registry_find_grant(session->grants, message->grant_id.grant);
 
-	if (grant) {
-		broker->counters.grants_closed++;
-		registry_grant_over(&broker->registry, &session->grants, grant);
-	} else {
+	if (!grant)
 		broker->counters.closed_foreign++;
-	}
+	else if (registry_grant_closed(&broker->registry, &session->grants, grant))
+		broker->counters.grants_closed++;
+	else
+		broker->counters.grants_held++;
 	broker_changed(broker);
 	return 0;
 }
@@ -250,7 +286,7 @@ static int handle_leave(struct session *session, const struct wire_message *mess
 {
 	struct wire_message answer;
 
-	if (!session->grants)
+	if (!session_maps(session))
 		end_timelines(session, false);
 	waiting_forget(session->broker, session->id);
 	session->state = SESSION_LEAVING;
@@ -301,6 +337,7 @@ static void release_done(struct job *job)
 			 job->text);
 	broker->counters.allocations_freed++;
 	broker->counters.bytes_freed += job->span;
+	waiting_drained(broker, allocation);
 	registry_released(&broker->registry, allocation);
 	waiting_wake_memory(broker, job->device);
 	broker_changed(broker);
@@ -337,7 +374,8 @@ int request_handle(struct session *session, const struct wire_message *message)
 	static handler *const handlers[WIRE_TYPES] = {
 		[WIRE_CREATE] = handle_create,   [WIRE_UNLINK] = handle_unlink, [WIRE_STAT] = handle_stat,
 		[WIRE_ACQUIRE] = handle_acquire, [WIRE_CLOSED] = handle_closed, [WIRE_WRITER] = handle_writer,
-		[WIRE_LEAVE] = handle_leave,
+		[WIRE_LEAVE] = handle_leave,     [WIRE_CHANGE] = manage_change, [WIRE_DRAIN] = manage_drain,
+		[WIRE_EVICT] = manage_evict,     [WIRE_ISSUE] = manage_issue,   [WIRE_REDEEM] = handle_redeem,
 	};
 	handler *handle = handlers[message->type];
 	int error;

@@ -13,6 +13,7 @@
 #include "common/wire.h"
 
 struct allocation;
+struct buffer;
 struct grant;
 struct session;
 
@@ -21,6 +22,9 @@ int request_handle(struct session *session, const struct wire_message *message);
 
 /* Grants a buffer that is LIVE to a session that asked for it, or refuses. */
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire);
+
+/* The LIVE buffer of that name; NULL with the sentence of -ENOENT, or of what is wrong with the name. */
+struct buffer *request_find_live(struct session *session, const char *name);
 
 /* Answers that a request is done, with a descriptor that stays the caller's (-1: none). */
 void request_done(struct session *session, uint64_t request, int fd);

@@ -20,10 +20,9 @@
 #include "log.h"
 #include "request.h"
 
-#define MESSAGES_PER_TURN 16   /* then the next session has its turn */
-#define QUEUE_MAX         1024 /* messages a session may leave unread, beside one notice a grant */
-#define GREETING_MAX      256  /* connections that have not said HELLO yet */
-#define GREETING_SECONDS  10
+#define ACCEPTS_PER_PASS 16   /* then those who are in have their turn */
+#define QUEUE_MAX        1024 /* messages a session may leave unread, beside one notice a grant */
+#define GREETING_SECONDS 10
 
 struct outgoing {
 	struct wire_message message;
@@ -37,6 +36,14 @@ struct session *session_find(struct broker *broker, uint64_t id)
 
 	HASH_FIND(hh, broker->sessions.by_id, &id, sizeof id, session);
 	return session;
+}
+
+bool session_maps(const struct session *session)
+{
+	for (const struct grant *grant = session->grants; grant; grant = grant->hh.next)
+		if (!grant->held)
+			return true;
+	return false;
 }
 
 /* ---- sending ---- */
@@ -131,6 +138,11 @@ static void count_refusal(struct counters *counters, int error)
 	case EDQUOT:
 		counters->refused_quota++;
 		break;
+	case EKEYREJECTED:
+	case EKEYEXPIRED:
+	case ESTALE:
+		counters->refused_ticket++;
+		break;
 	default:
 		counters->refused_other++;
 	}
@@ -152,6 +164,7 @@ static void session_close_socket(struct session *session)
 {
 	if (session->fd < 0)
 		return;
+	turns_drop(session);
 	if (session->reading)
 		event_free(session->reading);
 	if (session->writing)
@@ -172,13 +185,16 @@ static void session_free(struct session *session)
 		event_free(session->death);
 	if (session->cutting)
 		event_free(session->cutting);
+	if (session->asking)
+		event_free(session->asking);
 	if (session->pidfd >= 0)
 		close(session->pidfd);
-	if (session->state == SESSION_GREETING)
-		broker->sessions.greeting--;
+	turns_leave(session);
 	HASH_DEL(broker->sessions.by_id, session);
 	HASH_CLEAR(hh, session->grants); /* the table: grants that are left are the registry's */
+	charge_release(&session->greeting, &broker->accounting);
 	charge_release(&session->charge, &broker->accounting);
+	identity_clear(&session->who);
 	sodium_free(session->key);
 	free(session);
 }
@@ -205,15 +221,24 @@ static void session_end(struct session *session)
 }
 
 /*
- * Invariant 9: only pidfd and hang-up together are death. A hang-up alone is the end of a session that has
- * nothing mapped; with a grant open it proves nothing, for the process may live on with its mapping.
+ * Invariant 9: only pidfd and hang-up together are death, and then the devices are asked. A hang-up alone is the end of a
+ * session that has nothing mapped; with a grant open, or held, it proves nothing, for the process may live on with its
+ * mapping.
  */
 static void session_settle(struct session *session)
 {
-	if (session->hung_up && (session->dead || !session->grants))
+	struct broker *broker = session->broker;
+
+	if (session->hung_up && !session->grants)
 		session_end(session);
-	else
-		broker_changed(session->broker);
+	else if (session->hung_up && session->dead)
+		proof_begin(session);
+	broker_changed(broker);
+}
+
+void session_proven(struct session *session)
+{
+	session_end(session);
 }
 
 static void on_death(evutil_socket_t fd, short what, void *argument)
@@ -287,9 +312,8 @@ void session_cut(struct session *session, const char *reason)
 	log_line("session %llu (pid %d, %s) is cut off: %s", (unsigned long long)session->id, session->pid,
 		 session->command, reason);
 	session->broker->counters.sessions_cut++;
-	if (session->state == SESSION_GREETING)
-		session->broker->sessions.greeting--;
 	session->state = SESSION_CUT;
+	turns_drop(session);
 	while (session->out)
 		outgoing_free(session, session->out);
 	event_del(session->writing);
@@ -308,7 +332,7 @@ static void session_welcome(struct session *session)
 	message.welcome.session = session->id;
 	memcpy(message.welcome.key, session->key, WIRE_KEY_SIZE);
 	session->state = SESSION_OPEN;
-	broker->sessions.greeting--;
+	charge_release(&session->greeting, &broker->accounting);
 	broker->counters.sessions_opened++;
 	event_remove_timer(session->reading);
 	session_send(session, &message, broker->board.fd);
@@ -326,7 +350,7 @@ static int greeting_check(struct session *session, const struct wire_message *me
 	if (!extra->has_sender || extra->sender.pid != session->pid || !identity_alive(session->pidfd))
 		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
 					  "after a fork");
-	return charge_take(&session->charge, &session->broker->accounting, session->uid, RESOURCE_SESSIONS, 1);
+	return charge_take(&session->charge, &session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
 }
 
 static void connection_refuse(struct broker *broker, int fd, int error)
@@ -370,33 +394,51 @@ static void session_message(struct session *session, const struct wire_message *
 		session_cut(session, error_text());
 }
 
-/* False: the session cannot be read further now, or is gone. */
-static bool session_read_one(struct session *session)
+enum heard {
+	HEARD,      /* one message, and there may be more */
+	HEARD_NONE, /* there is none now */
+	HEARD_LAST  /* it is not heard any more, or is gone */
+};
+
+static enum heard session_read_one(struct session *session)
 {
 	struct wire_message message;
 	struct socket_extra extra;
 	int error = socket_receive(session->fd, &message, &extra, false, MSG_DONTWAIT);
 
 	if (error == -EAGAIN)
-		return false;
+		return HEARD_NONE;
 	if (error == -ECONNRESET && socket_hung_up(session->fd)) {
 		session_hang_up(session);
-		return false;
+		return HEARD_LAST;
 	}
 	if (error && session->state == SESSION_GREETING) {
 		session_reject(session, -EPROTO);
-		return false;
+		return HEARD_LAST;
 	}
 	if (error) {
 		session_cut(session, error_text());
-		return false;
+		return HEARD_LAST;
 	}
 	if (session->state == SESSION_GREETING) {
 		session_greet(session, &message, &extra);
-		return false; /* it may be gone; if not, the loop comes back for more */
+		return HEARD_LAST; /* it may be gone; if not, the loop comes back for more */
 	}
+	turns_count(session);
 	session_message(session, &message, &extra);
-	return session->state != SESSION_CUT;
+	return session->state == SESSION_CUT ? HEARD_LAST : HEARD;
+}
+
+void session_listen(struct session *session)
+{
+	enum heard heard = HEARD;
+
+	while (heard == HEARD && turns_allow(session))
+		heard = session_read_one(session);
+	if (heard == HEARD)
+		turns_wait(session);
+	else if (heard == HEARD_NONE && !event_pending(session->reading, EV_READ, NULL))
+		event_add(session->reading, NULL);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *argument)
@@ -407,16 +449,22 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 	if (what & EV_TIMEOUT) {
 		error_set(-EPROTO, "no greeting came within %d seconds", GREETING_SECONDS);
 		session_reject(session, -EPROTO);
-		return;
+	} else if (session->state == SESSION_GREETING) {
+		session_read_one(session);
+	} else {
+		session_listen(session);
 	}
-	for (int i = 0; i < MESSAGES_PER_TURN && session_read_one(session); i++)
-		;
 }
 
 static int session_identify(struct session *session)
 {
-	int error = identity_of_peer(session->fd, &session->pid, &session->uid, &session->gid);
+	struct accounting *accounting = &session->broker->accounting;
+	int error = identity_of_peer(session->fd, &session->pid, &session->who);
 
+	if (!error)
+		error = charge_take(&session->greeting, accounting, session->who.uid, RESOURCE_GREETINGS, 1);
+	if (!error)
+		error = turns_join(session);
 	if (error)
 		return error;
 	session->pidfd = identity_pidfd(session->fd, session->pid);
@@ -468,21 +516,21 @@ static struct session *session_new(struct broker *broker, int fd)
 	session->key = key;
 	session->fd = fd;
 	session->pidfd = -1;
-	broker->sessions.greeting++;
 	HASH_ADD(hh, broker->sessions.by_id, id, sizeof session->id, session);
-	return session;
+	if (table_added(session))
+		return session;
+	sodium_free(key);
+	free(session);
+	error_set(-ENOMEM, "the broker is out of memory");
+	return NULL;
 }
 
 static void connection_take(struct broker *broker, int fd)
 {
-	struct session *session = NULL;
-	int error = -EAGAIN;
+	struct session *session = session_new(broker, fd);
+	int error = session ? session_identify(session) : -ENOMEM;
 
-	if (broker->sessions.greeting >= GREETING_MAX)
-		error_set(error, "%d connections wait for their greeting: try again", GREETING_MAX);
-	else if ((session = session_new(broker, fd)))
-		error = session_identify(session);
-	if (session && !error)
+	if (!error)
 		error = session_watch(session);
 	if (!error) {
 		session_challenge(session);
@@ -516,7 +564,7 @@ static void on_retry(evutil_socket_t fd, short what, void *argument)
 
 void sessions_accept(struct broker *broker, int listener)
 {
-	for (int i = 0; i < MESSAGES_PER_TURN; i++) {
+	for (int i = 0; i < ACCEPTS_PER_PASS; i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)

@@ -15,13 +15,16 @@
 #include <stdint.h>
 
 #include <event2/event.h>
-#include <uthash.h>
 
 #include "accounting.h"
 #include "common/wire.h"
+#include "identity.h"
+#include "proof.h"
+#include "tables.h"
 
 struct broker;
 struct grant;
+struct turn;
 
 enum session_state { SESSION_GREETING, SESSION_OPEN, SESSION_LEAVING, SESSION_CUT };
 
@@ -34,28 +37,27 @@ struct session {
 	int                fd, pidfd; /* fd -1: hung up and closed */
 	struct event      *reading, *writing, *death, *cutting;
 	bool               hung_up, dead;
-	uid_t              uid;
-	gid_t              gid;
+	struct identity    who;
 	pid_t              pid;
 	char               command[16]; /* as of /proc/PID/comm, for people */
-	/*
-	 * It runs under MPS. Not built yet: after the unclean death of such a session its grants must be held until
-	 * its MPS server is gone, for that server may still run its kernels. session_settle() ends them like others'.
-	 */
-	bool               mps;
+	bool               mps;         /* it says that it runs under MPS */
+	enum proof_state   proof;       /* that the devices are done with it, once it is dead */
+	struct event      *asking;      /* proof.c's */
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* sodium_malloc'd */
 	struct grant      *grants;
 	struct outgoing   *out;
 	unsigned           out_count;
-	struct charge      charge;
+	struct charge      charge, greeting;
+	struct turn       *turn;    /* its user's */
+	bool               in_line; /* it waits there to be heard; its socket is not watched meanwhile */
+	struct session    *line_prev, *line_next;
 	UT_hash_handle     hh; /* by id */
 };
 
 struct sessions {
 	struct session *by_id;
 	uint64_t        next_id;
-	unsigned        greeting; /* connections that have not said HELLO */
 	struct event   *retry;    /* takes up accepting again after descriptors ran out */
 };
 
@@ -66,6 +68,15 @@ void sessions_deinit(struct broker *broker); /* before the registry's */
 void sessions_accept(struct broker *broker, int listener);
 
 struct session *session_find(struct broker *broker, uint64_t id);
+
+/* Hears what it has to say, until it has no more or its user's turn is over. May end it. */
+void session_listen(struct session *session);
+
+/* Whether it has grants that are not held. */
+bool session_maps(const struct session *session);
+
+/* The devices are done with it (proof.h): it ends. */
+void session_proven(struct session *session);
 
 /*
  * Queues a message, with a descriptor that stays the caller's (-1: none), and sends what the socket takes

@@ -52,6 +52,7 @@ static json_t *holders_json(const struct allocation *allocation)
 		set_number(holder, "pid", (uint64_t)grant->session->pid);
 		set_text(holder, "command", grant->session->command);
 		set_number(holder, "device", grant->device);
+		json_object_set_new(holder, "held", json_boolean(grant->held));
 		json_array_append_new(array, holder);
 	}
 	return array;
@@ -80,10 +81,12 @@ static json_t *buffer_json(const struct buffer *buffer)
 	set_number(object, "device", buffer->allocation->device);
 	set_text(object, "state", buffer_state_name(buffer));
 	set_number(object, "owner", buffer->owner);
+	set_number(object, "group", buffer->group);
 	set_number(object, "mode", buffer->mode);
 	json_object_set_new(object, "ephemeral", json_boolean(buffer->flags & GPUB_EPHEMERAL));
 	json_object_set_new(object, "timeline", json_boolean(buffer->timeline != NULL));
-	set_number(object, "grants", buffer->allocation->open);
+	set_number(object, "grants", buffer->allocation->open - buffer->allocation->held);
+	set_number(object, "held", buffer->allocation->held);
 	json_object_set_new(object, "holders", holders_json(buffer->allocation));
 	return object;
 }
@@ -100,9 +103,16 @@ static json_t *buffers_json(const struct broker *broker)
 	return array;
 }
 
-/* "lost": its socket is gone, so it is waited for until the process is. */
+/*
+ * "lost": its socket is gone, so it is waited for until the process is. "dying": the process is dead and the driver has not
+ * torn down its work; "unproven": nobody can tell whether it has.
+ */
 static const char *session_state_name(const struct session *session)
 {
+	if (session->proof == PROOF_ASKING)
+		return "dying";
+	if (session->proof == PROOF_LACKING)
+		return "unproven";
 	if (session->fd < 0)
 		return "lost";
 	if (session->dead)
@@ -126,7 +136,7 @@ static json_t *session_json(const struct session *session)
 		bytes += grant->allocation->span;
 	set_number(object, "session", session->id);
 	set_number(object, "pid", (uint64_t)session->pid);
-	set_number(object, "uid", session->uid);
+	set_number(object, "uid", session->who.uid);
 	set_text(object, "command", session->command);
 	set_text(object, "state", session_state_name(session));
 	set_number(object, "grants", HASH_COUNT(session->grants));
@@ -143,6 +153,44 @@ static json_t *sessions_json(const struct broker *broker)
 		if (session->state != SESSION_GREETING)
 			json_array_append_new(array, session_json(session));
 	return array;
+}
+
+/* What each user is charged with, and its quotas where it has any. */
+static json_t *amounts_json(const uint64_t amounts[RESOURCES])
+{
+	json_t *object = json_object();
+
+	for (int i = 0; i < RESOURCES; i++)
+		if (amounts[i] != QUOTA_NONE)
+			set_number(object, resource_key((enum resource)i), amounts[i]);
+	return object;
+}
+
+struct users_json {
+	const struct broker *broker;
+	json_t              *array;
+};
+
+static void user_json(void *context, uid_t uid, const uint64_t used[RESOURCES])
+{
+	struct users_json *users = context;
+	const struct quota *quota = accounting_quota(&users->broker->accounting, uid);
+	json_t *object = json_object(), *limits = amounts_json(quota->limit);
+
+	if (quota->requests != QUOTA_NONE)
+		set_number(limits, "requests", quota->requests);
+	set_number(object, "uid", uid);
+	json_object_set_new(object, "used", amounts_json(used));
+	json_object_set_new(object, "quota", limits);
+	json_array_append_new(users->array, object);
+}
+
+static json_t *users_json(const struct broker *broker)
+{
+	struct users_json users = { broker, json_array() };
+
+	accounting_each(&broker->accounting, user_json, &users);
+	return users.array;
 }
 
 static json_t *counters_json(const struct counters *counters)
@@ -171,6 +219,7 @@ char *status_text(const struct broker *broker)
 	json_object_set_new(root, "devices", devices);
 	json_object_set_new(root, "buffers", buffers_json(broker));
 	json_object_set_new(root, "sessions", sessions_json(broker));
+	json_object_set_new(root, "users", users_json(broker));
 	json_object_set_new(root, "counters", counters_json(&broker->counters));
 	text = json_dumps(root, JSON_COMPACT);
 	json_decref(root);

@@ -115,7 +115,10 @@ static struct name_line *line_get(struct waiting *waiting, const char *name)
 		return NULL;
 	strcpy(line->name, name);
 	HASH_ADD_STR(waiting->lines, name, line);
-	return line;
+	if (table_added(line))
+		return line;
+	free(line);
+	return NULL;
 }
 
 static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
@@ -130,7 +133,10 @@ static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
 		return NULL;
 	waiter->session = session;
 	HASH_ADD(hh, waiting->waiters, session, sizeof waiter->session, waiter);
-	return waiter;
+	if (table_added(waiter))
+		return waiter;
+	free(waiter);
+	return NULL;
 }
 
 static void acquire_drop(struct acquire_wait *wait)
@@ -323,6 +329,74 @@ void waiting_wake_memory(struct broker *broker, unsigned device)
 		return;
 	wait->trying = true;
 	wait->hooks->retry(wait->context);
+}
+
+/* ---- drains ---- */
+
+struct drain_wait {
+	struct broker *broker;
+	struct buffer *buffer;
+	uint64_t       session, request;
+	struct event  *timer;
+};
+
+void waiting_forget_drain(struct buffer *buffer)
+{
+	struct drain_wait *wait = buffer->drain;
+
+	if (!wait)
+		return;
+	buffer->drain = NULL;
+	count_changed(wait->broker, -1);
+	if (wait->timer)
+		event_free(wait->timer);
+	free(wait);
+}
+
+static void drain_expired(evutil_socket_t fd, short what, void *argument)
+{
+	struct drain_wait wait = *(struct drain_wait *)argument;
+	struct session *session = session_heard(wait.broker, wait.session);
+
+	(void)fd;
+	(void)what;
+	error_set(-ETIMEDOUT, "'%s' is not freed yet: its name is gone, and broker-status says who holds it",
+		  wait.buffer->name);
+	if (session)
+		session_refuse(session, wait.request, -ETIMEDOUT, error_text());
+	waiting_forget_drain(wait.buffer);
+}
+
+int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
+{
+	struct drain_wait *wait = calloc(1, sizeof *wait);
+	int error;
+
+	if (!wait)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	*wait = (struct drain_wait){ .broker = broker, .buffer = buffer, .session = session, .request = request };
+	error = timer_start(&wait->timer, broker->base, timeout_ms, drain_expired, wait);
+	if (error) {
+		free(wait);
+		return error;
+	}
+	buffer->drain = wait;
+	count_changed(broker, 1);
+	return 0;
+}
+
+void waiting_drained(struct broker *broker, struct allocation *allocation)
+{
+	struct buffer *buffer;
+
+	DL_FOREACH(allocation->buffers, buffer) {
+		struct drain_wait *wait = buffer->drain;
+		struct session *session = wait ? session_heard(broker, wait->session) : NULL;
+
+		if (session)
+			request_done(session, wait->request, -1);
+		waiting_forget_drain(buffer);
+	}
 }
 
 static struct create_wait *create_of(struct broker *broker, uint64_t session)

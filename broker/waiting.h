@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * waiting.h - requests that cannot be answered yet: acquires of a name that is not there, creates for which
- * a device has no memory.
+ * a device has no memory, drains whose buffer is not freed.
  *
  * Owns those requests and their timers. Acquires wait by name; creates wait in line, first come first
  * served for each device, so that a large one is not starved by small ones. Knows sessions by id only: one
@@ -13,6 +13,7 @@
 #include "common/wire.h"
 #include "device/device.h"
 
+struct allocation;
 struct broker;
 struct buffer;
 
@@ -52,6 +53,18 @@ bool waiting_for_memory(const struct broker *broker, unsigned device);
 
 /* Memory came back on that device: the first in line tries again. */
 void waiting_wake_memory(struct broker *broker, unsigned device);
+
+/*
+ * Answers that request when the LIVE buffer, which is about to be unlinked, is freed; with -ETIMEDOUT after timeout_ms.
+ * There is one such wait a buffer at most, for only one can take its name away.
+ */
+int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
+
+/* The device freed the allocation: whoever waits for a buffer in it is answered. */
+void waiting_drained(struct broker *broker, struct allocation *allocation);
+
+/* Forgets who waits for the buffer, unanswered: at the broker's end. */
+void waiting_forget_drain(struct buffer *buffer);
 
 /* The session is gone, or its id 0 all are: drops what it waits for. */
 void waiting_forget(struct broker *broker, uint64_t session);

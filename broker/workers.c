@@ -24,10 +24,21 @@ static int job_allocate(const struct device *device, struct job *job)
 	return error;
 }
 
+static int job_do(const struct device *device, struct job *job)
+{
+	switch (job->kind) {
+	case JOB_ALLOCATE:
+		return job_allocate(device, job);
+	case JOB_RELEASE:
+		return device->release((int)job->device, job->ptr);
+	default:
+		return device->gone(job->pid, job->mps);
+	}
+}
+
 static void job_run(const struct device *device, struct job *job)
 {
-	job->error = job->kind == JOB_ALLOCATE ? job_allocate(device, job) :
-						 device->release((int)job->device, job->ptr);
+	job->error = job_do(device, job);
 	if (job->error)
 		memcpy(job->text, error_text(), sizeof job->text);
 }

@@ -12,19 +12,23 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <event2/event.h>
 
 #include "common/error.h"
 #include "device/device.h"
 
-enum job_kind { JOB_ALLOCATE, JOB_RELEASE };
+enum job_kind { JOB_ALLOCATE, JOB_RELEASE, JOB_GONE };
 
 struct job {
 	enum job_kind        kind;
 	unsigned             device;
 	uint64_t             span; /* bytes, whole granules */
 	void                *ptr;  /* ALLOCATE: result; RELEASE: what */
+	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */
+	bool                 mps;
+	uint64_t             session;
 	struct device_handle handle;
 	int                  error; /* 0 or negative errno, with the sentence in text */
 	char                 text[ERROR_TEXT_MAX];

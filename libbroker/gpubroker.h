@@ -94,7 +94,7 @@ typedef struct gpub_info {
 	uint32_t mode, owner;
 	uint32_t state;      /* GPUB_LIVE: a buffer that is GPUB_DRAINING has no name to ask by */
 	uint32_t grants;     /* open grants: one for each session and device that maps it now */
-	uint32_t reserved;
+	uint32_t group;      /* gid whose members the middle three mode bits are for */
 	uint8_t  device_uuid[16];
 } gpub_info;
 
@@ -167,6 +167,26 @@ int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec);
  */
 int gpub_unlink(gpub_client *client, const char *name);
 
+/*
+ * Changes who may acquire it from now on, as chmod(2): the owner, root or the broker's own user may. What is mapped
+ * already stays mapped. -EINVAL beyond 0777; -EACCES; -ENOENT.
+ */
+int gpub_chmod(gpub_client *client, const char *name, uint32_t mode);
+
+/*
+ * Gives it to another user or group, as chown(2): GPUB_KEEP leaves either as it is. Only root and the broker's user may
+ * give it to another user; its owner, only to a group that it is in. The new owner's quota is charged: -EDQUOT.
+ */
+#define GPUB_KEEP UINT32_MAX
+int gpub_chown(gpub_client *client, const char *name, uint32_t owner, uint32_t group);
+
+/*
+ * gpub_unlink(), and waits until the memory is freed: no process maps it any more, or, of another user's, those that did
+ * are dead. Closes this client's own idle mappings first, as gpub_trim() does; a lease on the buffer that this process
+ * holds is waited for like any other's. timeout_ms as gpub_acquire(): -ETIMEDOUT, and the name is gone all the same.
+ */
+int gpub_drain(gpub_client *client, const char *name, int timeout_ms);
+
 /* Fills *info (info->struct_size must be set). Asks the broker: one round trip. -ENOENT no such name. */
 int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
 
@@ -202,6 +222,40 @@ int gpub_return(gpub_lease *lease);
  *   -ESTALE  returned before     -EBUSY  the stream is being captured: return after the launch instead
  */
 int gpub_return_on(gpub_lease *lease, void *stream);
+
+/* ---- tickets: gpub_ticket_issue(3) ---- */
+
+#define GPUB_TICKET_MAX 256                /* bytes of a ticket's text, with the terminating zero */
+#define GPUB_TICKET_ONCE 1u                /* gpub_ticket_terms.flags: it can be redeemed once */
+#define GPUB_ANY_USER    UINT32_MAX
+
+/* What a ticket allows beside its rights. Start from GPUB_TICKET_TERMS_INIT: anybody, once, within an hour. */
+typedef struct gpub_ticket_terms {
+	uint32_t struct_size;
+	uint32_t flags;       /* GPUB_TICKET_ONCE */
+	uint32_t user;        /* uid that may redeem it, or GPUB_ANY_USER: whoever has the text */
+	uint32_t reserved;    /* 0 */
+	uint64_t lifetime_ms; /* from now on; 0: as long as the buffer has its name */
+} gpub_ticket_terms;
+
+#define GPUB_TICKET_TERMS_INIT \
+	{ (uint32_t)sizeof(gpub_ticket_terms), GPUB_TICKET_ONCE, GPUB_ANY_USER, 0, 3600000 }
+
+/*
+ * Writes a ticket for the buffer of that name: text of at most GPUB_TICKET_MAX bytes with its zero, which another process
+ * redeems, whatever the buffer's mode bits say to it. Only the buffer's owner, root or the broker's user may. It is a
+ * secret like a password: whoever has it may use it. terms NULL: GPUB_TICKET_TERMS_INIT. It ends with the buffer's name.
+ *   -EACCES  not the owner     -EINVAL  rights none or unknown, bad terms     -ENOENT     -EDQUOT
+ */
+int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, const gpub_ticket_terms *terms, char *text);
+
+/*
+ * Holds the buffer that a ticket is for, with all rights that it gives, for the calling thread's current device, and fills
+ * *lease. Asks the broker each time, and maps: keep the lease, and gpub_renew() it.
+ *   -EKEYREJECTED  forged or cut off, another broker's, for another user, or redeemed before     -EKEYEXPIRED  its term is over
+ *   -ESTALE  its buffer was unlinked     -ENODEV     -ENOMEM     -EDQUOT
+ */
+int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease);
 
 /* ---- timelines: gpub_signal_on(3) ---- */
 

@@ -4,12 +4,14 @@
 noinst_LTLIBRARIES += libbroker/libcommon.la
 libbroker_libcommon_la_SOURCES = \
 	libbroker/common/board.c libbroker/common/board.h \
+	libbroker/common/crash-point.h \
 	libbroker/common/error.c libbroker/common/error.h \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/size.c libbroker/common/size.h \
 	libbroker/common/socket.c libbroker/common/socket.h \
 	libbroker/common/ticket.c libbroker/common/ticket.h \
 	libbroker/common/timeline-page.h \
+	libbroker/common/token.c libbroker/common/token.h \
 	libbroker/common/wire.c libbroker/common/wire.h \
 	libbroker/device/cuda-fork.c libbroker/device/cuda-fork.h \
 	libbroker/device/descriptors.c libbroker/device/descriptors.h \
@@ -21,10 +23,15 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/device/host-stream.c \
 	libbroker/device/host.c libbroker/device/host.h
 
+if CRASH_POINTS
+libbroker_libcommon_la_SOURCES += libbroker/common/crash-point.c
+endif
+
 if HAVE_CUDA
 libbroker_libcommon_la_SOURCES += \
 	libbroker/device/cuda-driver.c \
 	libbroker/device/cuda-memory.c libbroker/device/cuda-module.c \
+	libbroker/device/cuda-processes.c \
 	libbroker/device/cuda-stream.c \
 	libbroker/device/cuda.c libbroker/device/cuda.h
 endif
@@ -33,6 +40,8 @@ endif
 noinst_LTLIBRARIES += libbroker/libclient.la
 libbroker_libclient_la_SOURCES = \
 	libbroker/client/acquire.c \
+	libbroker/client/delegate.c \
+	libbroker/client/manage.c \
 	libbroker/client/buffer.c \
 	libbroker/client/call.c \
 	libbroker/client/client.c \

@@ -12,8 +12,6 @@
 #include "client.h"
 #include "lease.h"
 
-#define GRACE_MS 10000 /* beyond a timeout that the broker itself keeps: it is stopped or overloaded then */
-
 struct wanted {
 	const char     *name;
 	struct table_key key;
@@ -54,33 +52,42 @@ static int refuse_late(const struct wanted *wanted)
 	return error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wanted->name, wanted->timeout_ms);
 }
 
-static void request_fill(struct wire_message *message, const struct record *record, const struct wanted *wanted)
+static void request_fill(struct wire_message *message, const struct wanted *wanted)
 {
-	wire_init(message, WIRE_ACQUIRE, record->request);
+	wire_init(message, WIRE_ACQUIRE, 0);
 	memcpy(message->acquire.name, wanted->key.word, wanted->key.words * 8);
 	message->acquire.rights = wanted->rights;
 	message->acquire.device = wanted->key.index;
 	message->acquire.timeout_ms = remaining_ms(wanted);
 }
 
-/*
- * Sends for the record and waits for the answer; the lock is given up meanwhile. A send that fails needs no
- * mention: the service thread is about to release the record then.
- */
-static int request(struct gpub_client *client, struct record *record, const struct wanted *wanted)
+/* A send that fails needs no mention: the service thread is about to release the record then. */
+int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
+	       const struct timespec *deadline)
 {
-	struct wire_message message;
 	struct waiter waiter;
 	int error;
 
-	record->request = ++client->next_number;
-	request_fill(&message, record, wanted);
+	record->request = message->request = ++client->next_number;
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_REQUESTED));
 	record_wait_begin(record, &waiter);
 	pthread_mutex_unlock(&client->lock);
-	call_send(client, &message);
+	CRASH_POINT(acquire_requested);
+	call_send(client, message);
+	CRASH_POINT(acquire_sent);
 	pthread_mutex_lock(&client->lock);
-	error = record_wait(client, record, &waiter, wanted->timeout_ms < 0 ? NULL : &wanted->last);
+	error = record_wait(client, record, &waiter, deadline);
+	CRASH_POINT(acquire_answered);
+	return error;
+}
+
+static int request(struct gpub_client *client, struct record *record, const struct wanted *wanted)
+{
+	struct wire_message message;
+	int error;
+
+	request_fill(&message, wanted);
+	error = record_ask(client, record, &message, wanted->timeout_ms < 0 ? NULL : &wanted->last);
 	return error == -ETIMEDOUT ? refuse_late(wanted) : error;
 }
 
@@ -126,6 +133,7 @@ static int join(struct gpub_client *client, struct record *record, const struct 
 	if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_REQUESTED || record->request != number)
 		return 0;
 	record_wait_begin(record, &waiter);
+	CRASH_POINT(acquire_joined);
 	error = record_wait(client, record, &waiter, join_deadline(wanted));
 	if (error == -ECONNRESET)
 		return error;

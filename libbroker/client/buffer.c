@@ -52,11 +52,15 @@ int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec)
 	index = client_device_index(client, spec->device);
 	if (index < 0)
 		return index;
+	CRASH_POINT(create_begin);
 	error = create_once(client, name, spec, index, 0);
+	CRASH_POINT(create_answered);
 	if (error != -ENOMEM)
 		return error;
+	CRASH_POINT(create_short);
 	/* what this process keeps mapped for nothing may be what is missing */
 	error = client_close_idle(client, true);
+	CRASH_POINT(create_again);
 	return error ? error : create_once(client, name, spec, index, spec->timeout_ms);
 }
 
@@ -78,8 +82,12 @@ static int name_request(struct gpub_client *client, enum wire_type type, const c
 int gpub_unlink(gpub_client *client, const char *name)
 {
 	struct wire_message reply;
+	int error;
 
-	return name_request(client, WIRE_UNLINK, name, &reply);
+	CRASH_POINT(unlink_begin);
+	error = name_request(client, WIRE_UNLINK, name, &reply);
+	CRASH_POINT(unlink_answered);
+	return error;
 }
 
 int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
@@ -103,7 +111,8 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
 			     .mode = answer->mode,
 			     .owner = answer->owner,
 			     .state = answer->state,
-			     .grants = answer->grants };
+			     .grants = answer->grants,
+			     .group = answer->group };
 	strcpy(info->name, name);
 	memcpy(info->device_uuid, client->board.header->device[answer->device].uuid, sizeof info->device_uuid);
 	return 0;

@@ -49,7 +49,9 @@ static int call_wait(struct gpub_client *client, struct call *call, const struct
 	call->next = client->calls;
 	client->calls = call;
 	pthread_mutex_unlock(&client->lock);
+	CRASH_POINT(request_begin);
 	error = call_send(client, request);
+	CRASH_POINT(request_sent);
 	pthread_mutex_lock(&client->lock);
 	while (!error && !late && !call->done && !client_lost(client))
 		late = deadline ? pthread_cond_timedwait(&client->changed, &client->lock, deadline) :
@@ -79,6 +81,7 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 		close(call.fd);
 	if (error)
 		return error;
+	CRASH_POINT(reply_taken);
 	if (call.reply.type == WIRE_REFUSED)
 		return error_set(call.reply.refused.error, "%s", call.reply.refused.text);
 	*reply = call.reply;

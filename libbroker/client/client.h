@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "common/board.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "common/wire.h"
 #include "device/device.h"
@@ -115,6 +116,18 @@ int call_send(struct gpub_client *client, const struct wire_message *message);
 /* Tells the broker that the grant's mapping is gone. */
 void call_closed(struct gpub_client *client, uint64_t grant);
 
+/* ---- connect.c ---- */
+
+/* gpub_connect() that starts no device: for a program that only asks. What it cannot do then is not checked. */
+int client_connect_bare(struct gpub_client **client, const char *address);
+
+/* ---- manage.c ---- */
+
+/*
+ * Has the broker cut that session off. *pidfd gets a pidfd of its process, now the caller's. -ENOENT, -EACCES, -EINVAL its own.
+ */
+int client_evict(struct gpub_client *client, uint64_t session, int *pidfd);
+
 /* ---- service.c ---- */
 
 int service_start(struct gpub_client *client);
@@ -131,6 +144,15 @@ int closer_wake(struct gpub_client *client);
 void closer_stop(struct gpub_client *client);
 
 /* ---- acquire.c: the slow path ---- */
+
+#define GRACE_MS 10000 /* beyond a timeout that the broker itself keeps: it is stopped or overloaded then */
+
+/*
+ * Asks for a record in state NONE with that message, whose number is filled in, and waits until it changed: record_wait()'s
+ * result. Locked; gives the lock up meanwhile.
+ */
+int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
+	       const struct timespec *deadline);
 
 /* Holds the buffer of that name for a device, asking the broker where needed. */
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,

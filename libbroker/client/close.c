@@ -20,11 +20,13 @@
 static bool close_begin(struct record *record, uint64_t mapping, bool *held)
 {
 	atomic_store(&record->mapping, RECORD_MAPPING(RECORD_GRANT(mapping), RECORD_CLOSING));
+	CRASH_POINT(close_marked);
 	/* an acquirer stores its hold, then looks for CLOSING; we the other way round: one of us sees */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (record_idle(record, held))
 		return true;
 	atomic_store(&record->mapping, mapping); /* nobody can have waited for it: the lock was held throughout */
+	CRASH_POINT(close_withdrawn);
 	return false;
 }
 
@@ -67,14 +69,18 @@ int record_close(struct gpub_client *client, struct record *record, bool wait)
 	if (error)
 		return error;
 	pthread_mutex_unlock(&client->lock);
+	CRASH_POINT(close_decided);
 	error = client->device->close(record->ordinal, record->base);
+	CRASH_POINT(mapping_closed);
 	if (!error)
 		call_closed(client, RECORD_GRANT(mapping));
+	CRASH_POINT(closed_sent);
 	pthread_mutex_lock(&client->lock);
 	if (error)
 		record_strand(client, record, error, error_text());
 	else
 		record_release(client, record, 0, NULL);
+	CRASH_POINT(record_released);
 	return error;
 }
 
@@ -86,6 +92,9 @@ int client_close_idle(struct gpub_client *client, bool wait)
 	pthread_mutex_lock(&client->lock);
 	for (record = client->records.all; record; record = record->next) {
 		if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_OPEN)
+			continue;
+		/* somebody waited for it to open and has yet to take it: a ticket that was good once is spent by now */
+		if (record->waiters && !client->leaving)
 			continue;
 		error = record_close(client, record, wait);
 		if (error && error != -EBUSY && !first)
@@ -157,17 +166,24 @@ void gpub_disconnect(gpub_client *client)
 {
 	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
 		return;
+	CRASH_POINT(disconnect_begin);
 	drop_all_holds(client);
+	CRASH_POINT(holds_dropped);
 	closer_stop(client);
+	CRASH_POINT(closer_stopped);
 	client_close_idle(client, true);
+	CRASH_POINT(leave_begin);
 	if (atomic_load(&client->guard->state) == CLIENT_OPEN)
 		say_leave(client);
 	pthread_join(client->service, NULL);
+	CRASH_POINT(left);
 	atomic_store(&client->guard->state, CLIENT_ENDED);
 	fork_unguard(client);
+	CRASH_POINT(socket_closed);
 	sodium_free(client->key);
 	client->key = NULL;
 	board_unmap(&client->board);
 	forget_all(client);
 	client_recycle(client);
+	CRASH_POINT(disconnected);
 }

@@ -33,9 +33,11 @@ static bool close_due(struct gpub_client *client)
 	struct record *record;
 	bool again = false;
 
+	CRASH_POINT(closer_looks);
 	for (record = client->records.all; record; record = record->next)
 		if (is_due(record))
 			again |= record_close(client, record, false) == -EBUSY;
+	CRASH_POINT(closer_looked);
 	return again;
 }
 
@@ -49,6 +51,7 @@ static void *closer_main(void *argument)
 	struct gpub_client *client = argument;
 	struct timespec soon;
 
+	CRASH_POINT(closer_started);
 	pthread_mutex_lock(&client->lock);
 	while (!closer_ends(client)) {
 		soon = client_deadline(AGAIN_MS);

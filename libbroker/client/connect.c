@@ -69,6 +69,33 @@ static int directory_check(const char *path, uid_t server)
 	return 0;
 }
 
+/*
+ * A directory that root made and gave to the server's user, as systemd does in /run: root says who serves there. Nobody
+ * else may have had a hand in the path to it.
+ */
+static bool server_is_appointed(const char *path, uid_t server)
+{
+	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct stat st;
+	char *slash;
+
+	strcpy(directory, path);
+	slash = strrchr(directory, '/');
+	if (*directory != '/' || slash == directory)
+		return false;
+	*slash = 0;
+	if (lstat(directory, &st) || !S_ISDIR(st.st_mode) || st.st_uid != server || st.st_mode & (S_IWGRP | S_IWOTH))
+		return false;
+	while ((slash = strrchr(directory, '/'))) {
+		slash[slash == directory] = 0;
+		if (lstat(directory, &st) || !S_ISDIR(st.st_mode) || st.st_uid || st.st_mode & (S_IWGRP | S_IWOTH))
+			return false;
+		if (slash == directory)
+			return true;
+	}
+	return false;
+}
+
 static int server_check(int sock, const char *path)
 {
 	struct ucred server;
@@ -76,9 +103,9 @@ static int server_check(int sock, const char *path)
 
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
 		return error_set(-errno, "the server cannot be identified: %m");
-	if (server.uid && server.uid != geteuid())
-		return error_set(-EPERM, "the server at %s runs as uid %u, neither this user nor root: it is not "
-					 "trusted",
+	if (server.uid && server.uid != geteuid() && !server_is_appointed(path, server.uid))
+		return error_set(-EPERM, "the server at %s runs as uid %u, neither this user nor root, and its directory is not "
+					 "one that root made for it: it is not trusted",
 				 path, server.uid);
 	return directory_check(path, server.uid);
 }
@@ -96,6 +123,7 @@ static int socket_open(struct gpub_client *client, const char *given)
 	client->sock = socket_connect(&sun);
 	if (client->sock < 0)
 		return client->sock;
+	CRASH_POINT(connected);
 	return server_check(client->sock, sun.sun_path);
 }
 
@@ -138,17 +166,21 @@ static int greet(struct gpub_client *client)
 	error = expect(client->sock, WIRE_CHALLENGE, &message, NULL);
 	if (error)
 		return error;
+	CRASH_POINT(challenged);
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = message.hello;
 	hello.hello.flags = under_mps() ? WIRE_HELLO_MPS : 0;
 	error = socket_send(client->sock, &hello, -1, 0);
+	CRASH_POINT(hello_sent);
 	if (!error)
 		error = expect(client->sock, WIRE_WELCOME, &message, &board);
 	if (!error) {
+		CRASH_POINT(welcomed);
 		client->session = message.welcome.session;
 		memcpy(client->key, message.welcome.key, WIRE_KEY_SIZE);
 		error = board >= 0 ? board_map(&client->board, board) :
 				     error_set(-EMFILE, "no descriptor is left in this process for the board");
+		CRASH_POINT(board_mapped);
 	}
 	sodium_memzero(&message, sizeof message);
 	if (board >= 0)
@@ -208,23 +240,27 @@ int client_device_index(struct gpub_client *client, int ordinal)
 
 /* ---- all of it ---- */
 
-static int client_begin(struct gpub_client *client, const char *address)
+static int client_begin(struct gpub_client *client, const char *address, bool with_device)
 {
 	int error;
 
 	fork_guard(client);
+	CRASH_POINT(connect_begin);
 	error = socket_open(client, address);
 	if (!error)
 		error = greet(client);
-	if (!error)
+	if (!error && with_device)
 		error = device_begin(client);
 	if (error)
 		goto unguard;
+	CRASH_POINT(device_started);
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	error = service_start(client);
 	if (error)
 		goto end;
-	stream_use(client->device);
+	CRASH_POINT(service_started);
+	if (with_device)
+		stream_use(client->device);
 	return 0;
 end:
 	atomic_store(&client->guard->state, CLIENT_ENDED);
@@ -234,19 +270,17 @@ unguard:
 	return error;
 }
 
-int gpub_connect(gpub_client **result, const char *address)
+static int client_connect(struct gpub_client **result, const char *address, bool with_device)
 {
 	struct gpub_client *client;
 	int error;
 
-	if (!result)
-		return error_set(-EINVAL, "there is no place for the client: pass the address of a pointer");
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
 	client = client_alloc();
 	if (!client)
 		return error_set(-ENOMEM, "out of memory for a client");
-	error = client_begin(client, address);
+	error = client_begin(client, address, with_device);
 	if (error) {
 		sodium_free(client->key);
 		client->key = NULL;
@@ -255,6 +289,18 @@ int gpub_connect(gpub_client **result, const char *address)
 	}
 	*result = client;
 	return 0;
+}
+
+int gpub_connect(gpub_client **result, const char *address)
+{
+	if (!result)
+		return error_set(-EINVAL, "there is no place for the client: pass the address of a pointer");
+	return client_connect(result, address, true);
+}
+
+int client_connect_bare(struct gpub_client **result, const char *address)
+{
+	return client_connect(result, address, false);
 }
 
 int gpub_set_flags(gpub_client *client, unsigned flags)

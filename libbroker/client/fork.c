@@ -32,10 +32,12 @@ static void before_fork(void)
 {
 	client_pool_lock();
 	pthread_mutex_lock(&list_lock);
+	CRASH_POINT(fork_before);
 }
 
 static void after_fork_parent(void)
 {
+	CRASH_POINT(fork_parent);
 	pthread_mutex_unlock(&list_lock);
 	client_pool_unlock(false);
 }
@@ -48,8 +50,10 @@ static void after_fork_child(void)
 {
 	struct gpub_client *client;
 
+	CRASH_POINT(fork_child);
 	if (last_device)
 		last_device->child_after_fork();
+	CRASH_POINT(fork_child_device);
 	for (client = open_clients; client; client = client->next) {
 		if (client->sock >= 0)
 			close(client->sock);
@@ -58,6 +62,7 @@ static void after_fork_child(void)
 	open_clients = NULL; /* they are the parent's; leases to them find a wiped guard */
 	pthread_mutex_unlock(&list_lock);
 	client_pool_unlock(true);
+	CRASH_POINT(fork_child_done);
 }
 
 static void handlers_install(void)

@@ -52,6 +52,7 @@ void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct reco
 	lease->rights = rights;
 	lease->token = token;
 	lease->client = client;
+	CRASH_POINT(acquired);
 }
 
 void lease_undo(struct gpub_client *client, uint64_t token)
@@ -176,6 +177,7 @@ int gpub_renew(gpub_lease *lease)
 		return error_set(-ESTALE, "%s", stale);
 	}
 	lease_fill(lease, lease->client, record, lease->rights, token);
+	CRASH_POINT(renewed);
 	return 0;
 }
 
@@ -206,7 +208,10 @@ int gpub_return(gpub_lease *lease)
 
 	if (error)
 		return error;
-	return lease_take_back(lease, slot, SLOT_FREE) ? 0 : error_set(-ESTALE, "%s", stale);
+	CRASH_POINT(return_begin);
+	error = lease_take_back(lease, slot, SLOT_FREE) ? 0 : error_set(-ESTALE, "%s", stale);
+	CRASH_POINT(returned);
+	return error;
 }
 
 int gpub_return_on(gpub_lease *lease, void *stream)
@@ -219,10 +224,13 @@ int gpub_return_on(gpub_lease *lease, void *stream)
 		return error;
 	if (!lease_take_back(lease, slot, SLOT_RETURNING))
 		return error_set(-ESTALE, "%s", stale);
+	CRASH_POINT(return_claimed);
 	sequence = token_sequence(lease->token);
 	error = lease->client->device->stream_write(stream, (uint64_t *)slot->word, sequence);
+	CRASH_POINT(return_queued);
 	/* the lease is the caller's again when the write could not be queued */
 	atomic_store_explicit(&slot->hold, SLOT_HOLD(sequence, error ? SLOT_HELD : SLOT_RETURNED),
 			      memory_order_release);
+	CRASH_POINT(return_marked);
 	return error;
 }

@@ -91,6 +91,7 @@ void record_release(struct gpub_client *client, struct record *record, int error
 
 void record_strand(struct gpub_client *client, struct record *record, int error, const char *text)
 {
+	CRASH_POINT(close_failed);
 	record_detach(client, record);
 	/* without its grant: a notice that is still to come finds nothing to close */
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));
@@ -199,13 +200,16 @@ int record_hold_in(struct record *record, struct slot *slot, uint32_t index, uin
 
 	if (!atomic_compare_exchange_strong(&slot->hold, &hold, SLOT_HOLD(sequence, SLOT_HELD)))
 		return -EAGAIN;
+	CRASH_POINT(hold_published);
 	/* the closer stores CLOSING, then looks here; we store here, then look for CLOSING: one of us sees */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (record_live(record)) {
+		CRASH_POINT(hold_checked);
 		*token = slot_token(index, sequence);
 		return 0;
 	}
 	atomic_store_explicit(&slot->hold, SLOT_HOLD(sequence, SLOT_FREE), memory_order_release);
+	CRASH_POINT(hold_undone);
 	return -ESTALE;
 }
 

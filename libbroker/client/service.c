@@ -58,6 +58,7 @@ static int grant_open(struct gpub_client *client, const struct wire_grant *grant
 		error = grant_unseal(client, grant, &handle);
 	if (error)
 		return error;
+	CRASH_POINT(ticket_opened);
 	error = client->device->open(ordinal, &handle, grant->span, base);
 	sodium_memzero(&handle, sizeof handle);
 	return error;
@@ -78,6 +79,7 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
 	record->timeline = timeline;
 	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_OPEN));
+	CRASH_POINT(mapping_recorded);
 	pthread_cond_broadcast(&client->changed);
 }
 
@@ -136,7 +138,9 @@ static void grant_refuse(struct gpub_client *client, uint64_t grant, struct reco
 	char text[ERROR_TEXT_MAX];
 
 	snprintf(text, sizeof text, "%s", error_text()); /* a send that fails has a sentence of its own */
+	CRASH_POINT(open_failed);
 	call_closed(client, grant);
+	CRASH_POINT(open_refused);
 	pthread_mutex_lock(&client->lock);
 	record_release(client, record, error, text);
 	pthread_mutex_unlock(&client->lock);
@@ -150,6 +154,7 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 	void *base;
 	int error;
 
+	CRASH_POINT(grant_received);
 	if (!record) {
 		call_closed(client, grant->grant);
 		return;
@@ -157,8 +162,10 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 	error = fd == -EMFILE ? error_set(-EMFILE, "no descriptor is left in this process for a timeline: close "
 						   "some, or raise ulimit -n") :
 				grant_prepare(client, grant, record, fd, &timeline);
+	CRASH_POINT(grant_prepared);
 	if (!error)
 		error = grant_open(client, grant, record->ordinal, &base);
+	CRASH_POINT(mapping_opened);
 	if (error)
 		grant_refuse(client, grant->grant, record, error);
 	else if (!grant_settle(client, grant, record, base, timeline))
@@ -172,10 +179,12 @@ static void on_notice(struct gpub_client *client, uint64_t grant)
 {
 	struct record *record;
 
+	CRASH_POINT(notice_received);
 	pthread_mutex_lock(&client->lock);
 	record = record_of_grant(client, grant);
 	if (record) {
 		record->noticed = true;
+		CRASH_POINT(notice_marked);
 		pthread_cond_broadcast(&client->changed);
 	}
 	pthread_mutex_unlock(&client->lock);
@@ -202,9 +211,11 @@ static void on_reply(struct gpub_client *client, const struct wire_message *mess
 {
 	struct record *record;
 
+	CRASH_POINT(reply_received);
 	pthread_mutex_lock(&client->lock);
 	if (!answer_call(client, message, fd) && message->type == WIRE_REFUSED) {
 		record = record_of_request(client, message->request);
+		CRASH_POINT(refusal_received);
 		if (record)
 			record_release(client, record, message->refused.error, message->refused.text);
 	}

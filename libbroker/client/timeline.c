@@ -48,6 +48,7 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t seria
 	}
 	map->next = client->timelines;
 	client->timelines = map;
+	CRASH_POINT(timeline_mapped);
 	return map;
 }
 
@@ -85,6 +86,7 @@ static int writer_ask(struct gpub_client *client, struct record *record, int *fd
 	struct wire_message request, reply;
 	int error;
 
+	CRASH_POINT(writer_begin);
 	wire_init(&request, WIRE_WRITER, 0);
 	request.grant_id.grant = RECORD_GRANT(atomic_load(&record->mapping));
 	request.grant_id.serial = record->serial;
@@ -103,6 +105,7 @@ static int writer_become(struct gpub_client *client, struct record *record)
 
 	if (error)
 		return error;
+	CRASH_POINT(writer_granted);
 	page = page_map(fd, PROT_READ | PROT_WRITE);
 	close(fd);
 	if (!page)
@@ -112,6 +115,7 @@ static int writer_become(struct gpub_client *client, struct record *record)
 		munmap(page, TIMELINE_PAGE_SIZE);
 	else
 		record->timeline->writable = page;
+	CRASH_POINT(writer_mapped);
 	return error;
 }
 
@@ -142,6 +146,7 @@ int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 		return error;
 	pthread_mutex_lock(&record->timeline->signalling);
 	error = signal_locked(lease->client, record, value, stream);
+	CRASH_POINT(signal_queued);
 	pthread_mutex_unlock(&record->timeline->signalling);
 	return error;
 }
@@ -154,6 +159,7 @@ static int page_prepare(struct gpub_client *client, struct timeline_map *map)
 	if (!map->registered) {
 		error = client->device->page_register((void *)map->page, TIMELINE_PAGE_SIZE, false);
 		map->registered = !error;
+		CRASH_POINT(timeline_registered);
 	}
 	pthread_mutex_unlock(&client->lock);
 	return error;
@@ -172,7 +178,10 @@ int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 	map = record->timeline;
 	if (!map->registered)
 		error = page_prepare(lease->client, map);
-	return error ? error : lease->client->device->stream_wait(stream, &map->page->word, value);
+	if (!error)
+		error = lease->client->device->stream_wait(stream, &map->page->word, value);
+	CRASH_POINT(wait_queued);
+	return error;
 }
 
 int gpub_timeline(const gpub_lease *lease, uint64_t *value)

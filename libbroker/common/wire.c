@@ -40,6 +40,12 @@ static bool texts_end(const struct wire_message *message)
 		return ends(message->name.name, NAME_SIZE);
 	case WIRE_ACQUIRE:
 		return ends(message->acquire.name, NAME_SIZE);
+	case WIRE_CHANGE:
+		return ends(message->change.name, NAME_SIZE);
+	case WIRE_DRAIN:
+		return ends(message->drain.name, NAME_SIZE);
+	case WIRE_ISSUE:
+		return ends(message->issue.name, NAME_SIZE);
 	case WIRE_REFUSED:
 		return message->refused.error < 0 && ends(message->refused.text, WIRE_TEXT_SIZE);
 	default:
@@ -70,7 +76,9 @@ const char *wire_type_name(unsigned type)
 		[WIRE_ACQUIRE] = "ACQUIRE",     [WIRE_CLOSED] = "CLOSED",   [WIRE_WRITER] = "WRITER",
 		[WIRE_LEAVE] = "LEAVE",         [WIRE_DONE] = "DONE",       [WIRE_INFO] = "INFO",
 		[WIRE_GRANT] = "GRANT",         [WIRE_NOTICE] = "NOTICE",   [WIRE_REFUSED] = "REFUSED",
-		[WIRE_LEFT] = "LEFT",
+		[WIRE_LEFT] = "LEFT",           [WIRE_CHANGE] = "CHANGE",   [WIRE_DRAIN] = "DRAIN",
+		[WIRE_EVICT] = "EVICT",         [WIRE_ISSUE] = "ISSUE",     [WIRE_TOKEN] = "TOKEN",
+		[WIRE_REDEEM] = "REDEEM",
 	};
 
 	return type < WIRE_TYPES && names[type] ? names[type] : "?";

@@ -13,6 +13,11 @@
  *   client   CREATE UNLINK STAT ACQUIRE    -> DONE, INFO, GRANT, or REFUSED
  *   client   CLOSED                        the grant's mapping is gone; no reply
  *   client   WRITER                        -> DONE + the timeline's page, writable
+ *   client   CHANGE                        mode, owner, group of a buffer -> DONE
+ *   client   DRAIN                         an UNLINK that is answered when the memory is freed -> DONE
+ *   client   EVICT                         cuts another session off -> DONE + a pidfd of its process
+ *   client   ISSUE                         a delegable ticket (token.h) -> TOKEN
+ *   client   REDEEM                        such a ticket -> GRANT
  *   client   LEAVE                         -> LEFT, after every reply that was due
  */
 #ifndef GPUB_WIRE_H
@@ -21,9 +26,10 @@
 #include <stdint.h>
 
 #include "name.h"
+#include "token.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define WIRE_SIZE    256
 
 enum wire_type {
@@ -43,6 +49,12 @@ enum wire_type {
 	WIRE_NOTICE,
 	WIRE_REFUSED,
 	WIRE_LEFT,
+	WIRE_CHANGE,
+	WIRE_DRAIN,
+	WIRE_EVICT,
+	WIRE_ISSUE,
+	WIRE_TOKEN,
+	WIRE_REDEEM,
 	WIRE_TYPES
 };
 
@@ -83,7 +95,8 @@ struct wire_acquire {
 
 struct wire_info {
 	uint64_t size, generation;
-	uint32_t device, mode, owner, state, grants, flags;
+	uint32_t device, mode, owner, group, state, grants, flags;
+	uint32_t held; /* closed by their session, which is not believed: they wait for its process's death */
 };
 
 struct wire_grant {
@@ -107,6 +120,35 @@ struct wire_refused {
 	char    text[WIRE_TEXT_SIZE];
 };
 
+enum wire_changes { WIRE_CHANGE_MODE = 1, WIRE_CHANGE_OWNER = 2, WIRE_CHANGE_GROUP = 4 };
+
+struct wire_change {
+	char     name[NAME_SIZE];
+	uint32_t what; /* enum wire_changes: those of the following that count */
+	uint32_t mode, owner, group;
+};
+
+struct wire_drain {
+	char    name[NAME_SIZE];
+	int32_t timeout_ms; /* -1: for ever; past it the answer is a refusal, and the name is gone all the same */
+};
+
+struct wire_evict {
+	uint64_t session;
+};
+
+struct wire_issue {
+	char     name[NAME_SIZE];
+	uint64_t lifetime_ms; /* 0: as long as the buffer */
+	uint32_t rights, uid; /* uid: TOKEN_ANY_USER, or who may redeem it */
+	uint32_t once;        /* 1: it can be redeemed once */
+};
+
+struct wire_redeem {
+	struct token token;
+	uint32_t     device; /* where it will be opened; the broker's index */
+};
+
 struct wire_message {
 	uint32_t magic;
 	uint16_t version, type; /* enum wire_type */
@@ -121,6 +163,12 @@ struct wire_message {
 		struct wire_grant    grant;
 		struct wire_grant_id grant_id;
 		struct wire_refused  refused;
+		struct wire_change   change;
+		struct wire_drain    drain;
+		struct wire_evict    evict;
+		struct wire_issue    issue;
+		struct token         token;
+		struct wire_redeem   redeem;
 		uint8_t              bytes[WIRE_SIZE - 16];
 	};
 };

@@ -105,6 +105,7 @@ static const struct device cuda_table = {
 	.zero = cuda_zero,
 	.export_handle = cuda_export_handle,
 	.release = cuda_release,
+	.gone = cuda_gone,
 	.open = cuda_open,
 	.close = cuda_close,
 	.check = cuda_check,

@@ -137,6 +137,9 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 int cuda_close(int ordinal, void *ptr);
 int cuda_page_register(void *page, size_t size, bool writable);
 
+/* cuda-processes.c */
+int cuda_gone(pid_t pid, bool mps);
+
 /* cuda-stream.c */
 int  cuda_stream_write(void *stream, uint64_t *word, uint64_t value);
 int  cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value);

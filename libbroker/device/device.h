@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "gpubroker.h"
 
@@ -57,6 +58,11 @@ struct device {
 	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* done when it returns */
 	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle);
 	int (*release)(int ordinal, void *ptr);
+	/*
+	 * Whether all devices are done with that process, which is dead: 0; -EBUSY not yet; -ENOTSUP nobody can tell. mps:
+	 * it said that it ran under MPS. A pid that was taken by another process since is that process's, and waited for.
+	 */
+	int (*gone)(pid_t pid, bool mps);
 
 	/* the importer's half */
 	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/crash-point.h"
 #include "common/error.h"
 
 #define FRESH_BYTE 0xA5 /* what nobody zeroed must not pass for zeros */
@@ -263,6 +264,14 @@ int host_release(int ordinal, void *ptr)
 	return rc;
 }
 
+/* The kernel ends the threads that are this device's streams with their process: nothing outlives it. */
+int host_gone(pid_t pid, bool mps)
+{
+	(void)pid;
+	(void)mps;
+	return host_enter(HOST_GONE);
+}
+
 void host_unlink_all(void)
 {
 	const struct host_region *region;
@@ -310,11 +319,12 @@ static int object_open(struct host_region *region, const char *name)
 {
 	struct stat st;
 
-	region->fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+	region->fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (region->fd < 0 && errno == ENOENT)
 		return error_set(-ENOENT, "the handle's memory does not exist any more");
 	if (region->fd < 0)
 		return error_set(-errno, "the handle's memory cannot be opened: %m");
+	CRASH_POINT(object_opened);
 	/* A release that came between has the lock, or has unlinked the object: then it is gone as well. */
 	if (flock(region->fd, LOCK_SH | LOCK_NB) || fstat(region->fd, &st) || !st.st_nlink)
 		return error_set(-ENOENT, "the handle's memory was just released");
@@ -322,6 +332,7 @@ static int object_open(struct host_region *region, const char *name)
 		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size,
 				 (unsigned long long)region->size);
 	region->size = (uint64_t)st.st_size;
+	CRASH_POINT(object_locked);
 	return region_map(region);
 }
 
@@ -335,6 +346,7 @@ static int mapping_make(const char *name, const struct device_handle *handle, un
 		return -ENOMEM;
 	region->handle = *handle;
 	rc = object_open(region, name);
+	CRASH_POINT(object_mapped);
 	if (!rc)
 		rc = host_region_add(region);
 	if (rc) {
@@ -418,6 +430,7 @@ static void close_last(int ordinal, const void *ptr)
 	pthread_mutex_lock(&host_state.lock);
 	if (!mapping_at(ordinal, ptr, &region) && !--region->opens) {
 		host_region_remove(region);
+		CRASH_POINT(object_closing);
 		host_region_destroy(region);
 	}
 	pthread_mutex_unlock(&host_state.lock);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host-object.c - the POSIX shm objects that are the host device's memory: their names, and the owner's hand on them.
+ * host-object.c - the shared memory objects that are the host device's memory: their names, and the owner's hand on them.
  *
- * Owns the prefix of the names. The owner touches an object's bytes through system calls alone, never through a
+ * An object lies under a random name in a directory that is its owner's. Where other users are to be let in, they may pass
+ * through that directory and not list it: who was told the name opens the object, as on CUDA who was told the handle.
+ * Owns the prefix of the names and that directory. The owner touches an object's bytes through system calls alone, never through a
  * mapping: an importer may truncate the object, and whoever then touches a mapping of it dies of SIGBUS. A size that
  * somebody changed is reported as what it is, another's violation.
  */
@@ -20,9 +22,11 @@
 #include "common/error.h"
 #include "device/descriptors.h"
 
+#define SHM   "/dev/shm"
 #define CHUNK 16384 /* bytes a system call moves */
 
 static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
+static bool shared; /* with other users */
 
 /* ---- handles and names ---- */
 
@@ -45,6 +49,11 @@ int host_set_prefix(const char *text)
 	return 0;
 }
 
+void host_share_memory(bool with_others)
+{
+	shared = with_others;
+}
+
 /* The handle: the prefix, padded with zeros, and the random bytes. */
 bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE])
 {
@@ -54,7 +63,7 @@ bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SI
 
 	if (handle->bytes[HOST_PREFIX_MAX] || !prefix_is_good(text))
 		return false;
-	length = snprintf(name, HOST_NAME_SIZE, "%s.", text);
+	length = snprintf(name, HOST_NAME_SIZE, SHM "%s/", text);
 	for (int i = 0; i < HOST_RANDOM_SIZE; i++)
 		length += snprintf(name + length, HOST_NAME_SIZE - (size_t)length, "%02x", random[i]);
 	return true;
@@ -71,7 +80,7 @@ static int handle_make(struct device_handle *handle)
 	return 0;
 }
 
-/* Whether name is PREFIX.mem.<32 hexadecimal digits>, with what /proc adds to the name of an unlinked file. */
+/* Whether name is PREFIX.mem/<32 hexadecimal digits>, with what /proc adds to the name of an unlinked file. */
 static bool name_is_memory(const char *name, size_t length)
 {
 	static const char gone[] = " (deleted)";
@@ -79,7 +88,7 @@ static bool name_is_memory(const char *name, size_t length)
 
 	if (length > cut && !memcmp(name + length - cut, gone, cut))
 		length -= cut;
-	if (length < 5 + 2 * HOST_RANDOM_SIZE || memcmp(name + length - 2 * HOST_RANDOM_SIZE - 5, ".mem.", 5))
+	if (length < 5 + 2 * HOST_RANDOM_SIZE || memcmp(name + length - 2 * HOST_RANDOM_SIZE - 5, ".mem/", 5))
 		return false;
 	for (size_t i = length - 2 * HOST_RANDOM_SIZE; i < length; i++)
 		if (!((name[i] >= '0' && name[i] <= '9') || (name[i] >= 'a' && name[i] <= 'f')))
@@ -114,6 +123,52 @@ static int object_reserve(int fd, uint64_t size)
 	return 0;
 }
 
+/* One that stands there already must be ours alone: /dev/shm is open to everybody. */
+static int directory_make(const char *path)
+{
+	mode_t mode = shared ? 0711 : 0700;
+	struct stat st;
+
+	if (!mkdir(path, 0700) && !chmod(path, mode))
+		return 0;
+	if (lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0777) != mode)
+		return error_set(-EEXIST, "%s is not this broker's: remove it, or choose another instance name", path);
+	return 0;
+}
+
+/* The directory goes with its last object, which another thread's may just have been. */
+static int object_open(const char *name)
+{
+	char path[HOST_NAME_SIZE];
+	int fd = -1, rc;
+
+	strcpy(path, name);
+	*strrchr(path, '/') = 0;
+	do {
+		rc = directory_make(path);
+		if (rc)
+			return rc;
+		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	} while (fd < 0 && errno == ENOENT);
+	if (fd < 0 || (shared && fchmod(fd, 0666))) {
+		rc = error_set(-errno, "host device: no shared memory object could be made: %m");
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+static void object_remove(const char *name)
+{
+	char path[HOST_NAME_SIZE];
+
+	unlink(name);
+	strcpy(path, name);
+	*strrchr(path, '/') = 0;
+	rmdir(path);
+}
+
 int host_object_create(struct host_region *region)
 {
 	char name[HOST_NAME_SIZE];
@@ -122,12 +177,12 @@ int host_object_create(struct host_region *region)
 	if (rc)
 		return rc;
 	host_object_name(&region->handle, name);
-	region->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	region->fd = object_open(name);
 	if (region->fd < 0)
-		return error_set(-errno, "host device: no shared memory object could be made: %m");
+		return region->fd;
 	rc = object_reserve(region->fd, region->size);
 	if (rc)
-		shm_unlink(name);
+		object_remove(name);
 	return rc;
 }
 
@@ -136,7 +191,7 @@ void host_object_unlink(const struct host_region *region)
 	char name[HOST_NAME_SIZE];
 
 	if (host_object_name(&region->handle, name))
-		shm_unlink(name);
+		object_remove(name);
 }
 
 bool host_object_whole(const struct host_region *region)

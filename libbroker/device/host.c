@@ -267,6 +267,7 @@ const struct device device_host = {
 	.zero = host_zero,
 	.export_handle = host_export,
 	.release = host_release,
+	.gone = host_gone,
 	.open = host_open,
 	.close = host_close,
 	.check = check,

@@ -37,9 +37,12 @@
 
 /*
  * What the names of this owner's memory objects begin with: '/', no other '/', at most HOST_PREFIX_MAX bytes, ending in
- * ".mem". At first "/gpubroker.mem". A name is the prefix, '.', and 32 hexadecimal digits. Before the first allocate().
+ * ".mem". At first "/gpubroker.mem". A name is the prefix, '/', and 32 hexadecimal digits. Before the first allocate().
  */
 int host_set_prefix(const char *prefix);
+
+/* Whether users other than the owner's are to open what they were granted. Before the first allocate(). */
+void host_share_memory(bool with_others);
 
 /* How many host devices there are, whatever GPUB_HOST_VISIBLE shows of them: what a client's start() must be told. */
 unsigned host_total(void);
@@ -61,6 +64,7 @@ enum host_call {
 	HOST_ZERO,
 	HOST_EXPORT,
 	HOST_RELEASE,
+	HOST_GONE,
 	HOST_OPEN,
 	HOST_CLOSE,
 	HOST_REGISTER,
@@ -97,7 +101,7 @@ void host_graph_destroy(struct host_graph *graph);
 
 #define HOST_GRANULE     4096u
 #define HOST_RANDOM_SIZE 16 /* of a memory object's name */
-#define HOST_NAME_SIZE   (HOST_PREFIX_MAX + 1 + 2 * HOST_RANDOM_SIZE + 1)
+#define HOST_NAME_SIZE   (sizeof("/dev/shm") + HOST_PREFIX_MAX + 1 + 2 * HOST_RANDOM_SIZE)
 
 struct host_stream;
 
@@ -166,6 +170,7 @@ int  host_allocate(int ordinal, uint64_t size, void **ptr);
 int  host_zero(int ordinal, void *ptr, uint64_t size);
 int  host_export(int ordinal, void *ptr, struct device_handle *handle);
 int  host_release(int ordinal, void *ptr);
+int  host_gone(pid_t pid, bool mps);
 int  host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 int  host_close(int ordinal, void *ptr);
 void host_unlink_all(void); /* at the owner's exit */

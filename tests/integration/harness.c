@@ -341,17 +341,17 @@ static int64_t allocations(const struct broker_process *broker)
 
 int64_t memory_objects(const struct broker_process *broker)
 {
-	char prefix[64];
+	char path[80];
 	DIR *dir;
 	const struct dirent *entry;
 	int64_t count = 0;
 
 	if (on_cuda())
 		return allocations(broker);
-	dir = opendir("/dev/shm");
-	snprintf(prefix, sizeof prefix, "gpubroker.%s.mem.", broker->instance);
+	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s.mem", broker->instance);
+	dir = opendir(path);
 	while (dir && (entry = readdir(dir)))
-		count += !strncmp(entry->d_name, prefix, strlen(prefix));
+		count += entry->d_name[0] != '.';
 	if (dir)
 		closedir(dir);
 	return count;

@@ -33,7 +33,7 @@ soon() {
 
 # objects [SIZE]: the memory of this broker's buffers
 objects() {
-	find /dev/shm -name "gpubroker.$name.mem.*" ${1:+-size "$1"}
+	find "/dev/shm/gpubroker.$name.mem" -type f ${1:+-size "$1"}
 }
 
 # Rank 0 makes a (1 MiB), b (3 MiB) and c (2 MiB) and is refused much; 1 cannot open a handle; 2 finds b cut off; 3 is killed.

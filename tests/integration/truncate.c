@@ -12,15 +12,18 @@
 
 #include "harness.h"
 
-/* Every object whose name begins with order.name gets order.size bytes; result: how many. */
+/* Every object in the directory order.name of /dev/shm gets order.size bytes; result: how many. */
 static int do_truncate(const struct order *order)
 {
 	const struct dirent *entry;
-	DIR *dir = opendir("/dev/shm");
+	DIR *dir;
+	char path[160];
 	int fd, count = 0;
 
+	snprintf(path, sizeof path, "/dev/shm/%s", order->name);
+	dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
-		if (strncmp(entry->d_name, order->name, strlen(order->name)))
+		if (entry->d_name[0] == '.')
 			continue;
 		fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
 		count += fd >= 0 && !ftruncate(fd, (off_t)order->size);
@@ -44,10 +47,10 @@ static int on(struct puppet *puppet, step *run, const char *name, uint64_t value
 
 static int truncate_all(const struct broker_process *broker, struct puppet *liar, uint64_t size)
 {
-	char prefix[64];
+	char directory[64];
 
-	snprintf(prefix, sizeof prefix, "gpubroker.%s.mem", broker->instance);
-	return on(liar, do_truncate, prefix, size);
+	snprintf(directory, sizeof directory, "gpubroker.%s.mem", broker->instance);
+	return on(liar, do_truncate, directory, size);
 }
 
 static bool serves(struct puppet *other, const char *name)

@@ -41,7 +41,7 @@ static void test_limit_and_one_past_it(void **state)
 	struct charge most, one, empty = { 0 };
 
 	(void)state;
-	accounting.quota[RESOURCE_BYTES] = 100;
+	accounting.quotas.fallback.limit[RESOURCE_BYTES] = 100;
 	assert_int_equal(take(&most, 7, RESOURCE_BYTES, 101), -EDQUOT);
 	assert_memory_equal(&most, &empty, sizeof most);
 	assert_int_equal(take(&most, 7, RESOURCE_BYTES, 99), 0);
@@ -60,7 +60,7 @@ static void test_refusal_names_quota_limit_and_use(void **state)
 	struct charge held, more;
 
 	(void)state;
-	accounting.quota[RESOURCE_BUFFERS] = 3;
+	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 3;
 	assert_int_equal(take(&held, 1234, RESOURCE_BUFFERS, 2), 0);
 	assert_int_equal(take(&more, 1234, RESOURCE_BUFFERS, 2), -EDQUOT);
 	assert_string_equal(error_text(), "user 1234 may hold 3 buffers and holds 2: return some, or ask for a larger "
@@ -74,7 +74,7 @@ static void test_users_and_resources_are_apart(void **state)
 
 	(void)state;
 	for (int i = 0; i < RESOURCES; i++)
-		accounting.quota[i] = 1;
+		accounting.quotas.fallback.limit[i] = 1;
 	assert_int_equal(take(&first, 1, RESOURCE_GRANTS, 1), 0);
 	assert_int_equal(take(&second, 2, RESOURCE_GRANTS, 1), 0);
 	assert_int_equal(take(&other, 1, RESOURCE_SESSIONS, 1), 0);
@@ -111,7 +111,7 @@ static void test_no_overflow(void **state)
 	assert_int_equal(take(&big, 1, RESOURCE_BYTES, UINT64_MAX - 1), 0);
 	assert_int_equal(take(&more, 1, RESOURCE_BYTES, 2), -EDQUOT);
 	assert_true(accounting_used(&accounting, 1, RESOURCE_BYTES) == UINT64_MAX - 1);
-	accounting.quota[RESOURCE_BYTES] = 5;
+	accounting.quotas.fallback.limit[RESOURCE_BYTES] = 5;
 	assert_int_equal(take(&more, 1, RESOURCE_BYTES, 1), -EDQUOT);
 	charge_release(&big, &accounting);
 	assert_int_equal(take(&more, 1, RESOURCE_BYTES, UINT64_MAX), -EDQUOT);

@@ -366,7 +366,7 @@ static void scenario_prefix(void)
 	CHECK(!host_set_prefix("/gpubroker.12345678901234567890.mem"));
 	start(true, 1);
 	CHECK(!device->allocate(0, BLOCK, &ptr));
-	snprintf(names, sizeof names, "ls /dev/shm%s.* | grep -cqE '%s[.][0-9a-f]{32}$'", prefix, prefix);
+	snprintf(names, sizeof names, "ls -d /dev/shm%s/* | grep -cqE '%s/[0-9a-f]{32}$'", prefix, prefix);
 	CHECK(!system(names));
 	CHECK(!device->release(0, ptr) && system(names));
 }
@@ -745,7 +745,7 @@ static void objects_resize(const char *size)
 {
 	char command[128];
 
-	snprintf(command, sizeof command, "for f in /dev/shm%s.*; do truncate -s %s $f || exit 1; done", prefix, size);
+	snprintf(command, sizeof command, "for f in /dev/shm%s/*; do truncate -s %s $f || exit 1; done", prefix, size);
 	CHECK(!system(command));
 }
 
@@ -819,7 +819,7 @@ static int object_open_unseen(void *ptr)
 	int fd;
 
 	CHECK(!device->export_handle(0, ptr, &handle) && host_object_name(&handle, name));
-	fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+	fd = open(name, O_RDWR | O_CLOEXEC);
 	CHECK(fd >= 0);
 	return fd;
 }
@@ -1143,7 +1143,7 @@ static int twins_remove(void **state)
 	char command[80];
 
 	(void)state;
-	snprintf(command, sizeof command, "rm -f /dev/shm%s.*", prefix); /* of those that were to abort */
+	snprintf(command, sizeof command, "rm -rf /dev/shm%s", prefix); /* of those that were to abort */
 	return system(command) | unlink(twins);
 }
 

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "broker/identity.h"
 #include "broker/registry.h"
 #include "common/board.h"
 #include "common/error.h"
@@ -338,17 +339,17 @@ static void test_quotas_are_charged_and_refunded(void **state)
 	struct grant *grant = NULL;
 
 	(void)state;
-	accounting.quota[RESOURCE_BYTES] = SPAN - 1;
+	accounting.quotas.fallback.limit[RESOURCE_BYTES] = SPAN - 1;
 	assert_int_equal(reserve("a", &buffer), -EDQUOT);
 	assert_true(used(RESOURCE_BUFFERS) == 0);
-	accounting.quota[RESOURCE_BYTES] = SPAN;
-	accounting.quota[RESOURCE_BUFFERS] = 0;
+	accounting.quotas.fallback.limit[RESOURCE_BYTES] = SPAN;
+	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 0;
 	assert_int_equal(reserve("a", &buffer), -EDQUOT);
 	assert_null(registry_find(&registry, "a"));
 	assert_true(used(RESOURCE_BYTES) == 0);
-	accounting.quota[RESOURCE_BUFFERS] = 1;
+	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
 	buffer = live("a");
-	accounting.quota[RESOURCE_GRANTS] = 0;
+	accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 0;
 	assert_int_equal(registry_grant(&registry, buffer, SESSION, OWNER, &grants, 0, GPUB_READ, &grant), -EDQUOT);
 	assert_null(grants);
 	/* the bytes are charged until they are freed, not until the name is gone */
@@ -407,23 +408,30 @@ static void test_buffers_are_found_by_serial(void **state)
 	registry_unlink(&registry, buffer);
 }
 
+static unsigned rights(const struct buffer *buffer, uid_t uid, gid_t gid)
+{
+	struct identity identity = { .uid = uid, .gid = gid };
+
+	return buffer_rights(buffer, &identity);
+}
+
 static void test_mode_bits_give_rights(void **state)
 {
 	struct buffer buffer = { .owner = 10, .group = 20, .mode = 0640 };
 
 	(void)state;
-	assert_int_equal(buffer_rights(&buffer, 10, 99), GPUB_READ | GPUB_WRITE);
-	assert_int_equal(buffer_rights(&buffer, 11, 20), GPUB_READ);
-	assert_int_equal(buffer_rights(&buffer, 11, 21), 0);
-	assert_int_equal(buffer_rights(&buffer, 0, 0), GPUB_READ | GPUB_WRITE);
+	assert_int_equal(rights(&buffer, 10, 99), GPUB_READ | GPUB_WRITE);
+	assert_int_equal(rights(&buffer, 11, 20), GPUB_READ);
+	assert_int_equal(rights(&buffer, 11, 21), 0);
+	assert_int_equal(rights(&buffer, 0, 0), GPUB_READ | GPUB_WRITE);
 	/* the first class that fits decides: an owner without rights has none as one of the others */
 	buffer.mode = 0066;
-	assert_int_equal(buffer_rights(&buffer, 10, 20), 0);
+	assert_int_equal(rights(&buffer, 10, 20), 0);
 	buffer.mode = 0602;
-	assert_int_equal(buffer_rights(&buffer, 11, 20), 0);
-	assert_int_equal(buffer_rights(&buffer, 11, 21), GPUB_WRITE);
+	assert_int_equal(rights(&buffer, 11, 20), 0);
+	assert_int_equal(rights(&buffer, 11, 21), GPUB_WRITE);
 	buffer.mode = 0111;
-	assert_int_equal(buffer_rights(&buffer, 10, 20), 0);
+	assert_int_equal(rights(&buffer, 10, 20), 0);
 }
 
 /* A broker that goes while grants are open forgets them, and tells nobody to free. */

@@ -69,11 +69,20 @@ static int descriptors(void)
 	return count;
 }
 
+static uint64_t greeting(void)
+{
+	return accounting_used(&broker.accounting, geteuid(), RESOURCE_GREETINGS);
+}
+
 static int setup(void **state)
 {
-	struct broker_config config = { .device = "host:1", .buffers = 64, .tickets = 512 };
+	struct broker_config config;
 
 	(void)state;
+	broker_config_init(&config);
+	strcpy(config.device, "host:1");
+	config.buffers = 64;
+	config.tickets = 512;
 	descriptors_before = descriptors();
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
 	base = event_base_new();
@@ -84,7 +93,7 @@ static int setup(void **state)
 static void turn(void)
 {
 	if (!is_child)
-		event_base_loop(base, EVLOOP_NONBLOCK);
+		broker_pass(&broker, false);
 	poll(NULL, 0, 1);
 }
 
@@ -122,7 +131,7 @@ static int teardown(void **state)
 	broker_stop(&broker, idle, &is_idle);
 	for (int tries = 0; tries < PATIENCE_MS && !is_idle; tries++)
 		turn();
-	balanced = is_idle && !broker.sessions.by_id && !broker.sessions.greeting && !broker.waiting.count &&
+	balanced = is_idle && !broker.sessions.by_id && !greeting() && !broker.waiting.count &&
 		   broker_balanced(&broker) && !broker.accounting.accounts && !broker.registry.grant_count;
 	freed = (int)broker.counters.allocations_freed;
 	broker_deinit(&broker);
@@ -290,7 +299,7 @@ static void test_greeting(void **state)
 	assert_memory_not_equal(first.welcome.key, second.welcome.key, WIRE_KEY_SIZE);
 	assert_memory_equal(first.board.header->instance_id, broker.board.header->instance_id, 16);
 	assert_int_equal(broker.counters.sessions_opened, 2);
-	assert_int_equal(broker.sessions.greeting, 0);
+	assert_int_equal(greeting(), 0);
 	part(&first);
 	part(&second);
 	EXPECT_SOON(broker.counters.sessions_left == 2);
@@ -305,7 +314,7 @@ static void expect_turned_away(int sock)
 	assert_int_equal(message.refused.error, -EPROTO);
 	expect_end(sock);
 	assert_null(broker.sessions.by_id);
-	assert_int_equal(broker.sessions.greeting, 0);
+	assert_int_equal(greeting(), 0);
 	assert_int_equal(broker.counters.sessions_opened, 0);
 	close(sock);
 }
@@ -393,15 +402,15 @@ static void invariant_5_greetings_are_bounded(void **state)
 		sock[i] = dial();
 		turn();
 	}
-	EXPECT_SOON(broker.sessions.greeting == MANY);
+	EXPECT_SOON(greeting() == MANY);
 	one = dial();
 	message = hear(one);
 	assert_int_equal(message.type, WIRE_REFUSED);
-	assert_int_equal(message.refused.error, -EAGAIN);
+	assert_int_equal(message.refused.error, -EDQUOT);
 	close(one);
 	for (int i = 0; i < MANY; i++)
 		close(sock[i]);
-	EXPECT_SOON(!broker.sessions.greeting);
+	EXPECT_SOON(!greeting());
 }
 
 static void test_sessions_over_the_quota_are_refused(void **state)
@@ -411,7 +420,7 @@ static void test_sessions_over_the_quota_are_refused(void **state)
 	int sock;
 
 	(void)state;
-	broker.accounting.quota[RESOURCE_SESSIONS] = 1;
+	broker.accounting.quotas.fallback.limit[RESOURCE_SESSIONS] = 1;
 	first = join();
 	sock = dial();
 	message = hear(sock);
@@ -531,9 +540,19 @@ static struct peer join_as(uid_t uid)
 	struct session *session = session_find(&broker, peer.session);
 
 	assert_non_null(session);
-	session->uid = uid;
-	session->gid = (gid_t)uid;
+	session->who.uid = uid;
+	session->who.gid = (gid_t)uid;
 	return peer;
+}
+
+/* Hangs up as the process dies. */
+static void part_dying(struct peer *peer)
+{
+	struct session *session = session_find(&broker, peer->session);
+
+	assert_non_null(session);
+	session->dead = true;
+	part(peer);
 }
 
 static void expect_refused(struct peer *peer, const struct wire_message *message, int error)
@@ -582,11 +601,70 @@ static void test_who_may_only_read_writes_no_timeline(void **state)
 	writer.grant_id.grant = grant.grant;
 	writer.grant_id.serial = grant.serial;
 	expect_refused(&reader, &writer, -EACCES);
-	say_closed(reader.sock, grant.grant);
 	expect_done(&owner, WIRE_UNLINK, "a");
-	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	part(&owner);
-	part(&reader);
+	part_dying(&reader);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+}
+
+static void invariant_2_another_users_closed_is_not_believed(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002);
+	struct wire_message create = named(WIRE_CREATE, 1, "a");
+	struct wire_grant first, second;
+
+	(void)state;
+	create.create.mode = 0606;
+	say(owner.sock, &create);
+	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	first = acquire(&other, "a");
+	second = acquire(&other, "a");
+	say_closed(other.sock, first.grant);
+	EXPECT_SOON(broker.counters.grants_held == 1);
+	/* one hold says it all; and neither costs that user a grant any more */
+	say_closed(other.sock, second.grant);
+	EXPECT_SOON(broker.counters.grants_closed == 1);
+	assert_int_equal(accounting_used(&broker.accounting, 4002, RESOURCE_GRANTS), 0);
+	say_closed(other.sock, first.grant);
+	EXPECT_SOON(broker.counters.closed_foreign == 1);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	part(&owner);
+	turn_some();
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	assert_int_equal(accounting_used(&broker.accounting, 4001, RESOURCE_BYTES), SIZE);
+	part_dying(&other);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	assert_int_equal(broker.counters.grants_died, 1);
+}
+
+/* Its session ends cleanly, and its process goes on: nothing is known of its mapping. */
+static void invariant_2_another_users_leaving_frees_nothing(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002);
+	struct wire_message create = named(WIRE_CREATE, 1, "a"), leave;
+	struct wire_grant grant;
+	struct session *left;
+
+	(void)state;
+	create.create.mode = 0606;
+	say(owner.sock, &create);
+	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	grant = acquire(&other, "a");
+	wire_init(&leave, WIRE_LEAVE, 5);
+	say(other.sock, &leave);
+	assert_int_equal(hear(other.sock).type, WIRE_LEFT);
+	say_closed(other.sock, grant.grant);
+	part(&other);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	part(&owner);
+	turn_some();
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	left = session_find(&broker, other.session);
+	assert_non_null(left);
+	assert_true(left->hung_up);
+	left->dead = true;
+	proof_begin(left);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 
 static void test_leaving(void **state)
@@ -1232,6 +1310,8 @@ int main(void)
 		ON(invariant_3_another_sessions_grant_cannot_be_closed),
 		ON(test_only_its_owner_or_root_unlinks_a_buffer),
 		ON(test_who_may_only_read_writes_no_timeline),
+		ON(invariant_2_another_users_closed_is_not_believed),
+		ON(invariant_2_another_users_leaving_frees_nothing),
 		ON(test_leaving),
 		ON(test_ephemeral_buffers_go_with_their_creator),
 		ON(invariant_5_garbage_is_cut_off),

@@ -49,8 +49,8 @@ static void session_make(unsigned i)
 					.state = SESSION_OPEN,
 					.fd = pair[0],
 					.pidfd = -1,
-					.uid = getuid(),
-					.gid = getgid(),
+					.who.uid = getuid(),
+					.who.gid = getgid(),
 					.key = sodium_malloc(WIRE_KEY_SIZE) };
 	assert_non_null(sessions[i].key);
 	HASH_ADD(hh, broker.sessions.by_id, id, sizeof sessions[i].id, &sessions[i]);
@@ -219,7 +219,7 @@ static void test_woken_acquire_may_be_refused(void **state)
 	struct buffer *buffer;
 
 	(void)state;
-	sessions[0].uid = getuid() + 1;
+	sessions[0].who.uid = getuid() + 1;
 	wait_for_name(0, 10, "a", -1);
 	buffer = make_live("a");
 	waiting_wake_name(&broker, "a");

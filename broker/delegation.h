@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * delegation.h - delegable tickets, as the broker issues and honours them.
+ *
+ * Owns the key that stamps them, and, for those that can be redeemed once, a note at their buffer until that has
+ * happened. All others are kept nowhere: their stamp says that they are genuine, their terms what they allow. A ticket
+ * dies with its buffer's name, with its term, or with this broker. Never logs one. Form and stamp are common/token.c's.
+ */
+#ifndef GPUB_DELEGATION_H
+#define GPUB_DELEGATION_H
+
+#include <stdint.h>
+
+#include "common/wire.h"
+
+struct accounting;
+struct broker;
+struct buffer;
+struct session;
+
+struct delegation {
+	uint8_t *key; /* sodium_malloc'd */
+};
+
+int delegation_init(struct delegation *delegation); /* -ENOMEM */
+void delegation_deinit(struct delegation *delegation);
+
+/*
+ * Makes one for a LIVE buffer of the session's user. -EACCES: neither the owner nor an admin asks; -EINVAL; -EDQUOT: too
+ * many one-time tickets of this user wait; -ENOENT, -ENOMEM. *token is untouched then.
+ */
+int delegation_issue(struct session *session, const struct wire_issue *issue, struct token *token);
+
+/*
+ * The buffer that a ticket opens for this session, or why it opens none, which is counted by its reason: -EKEYREJECTED
+ * forged, from another broker, for another user, or used up; -EKEYEXPIRED; -ESTALE its buffer is gone.
+ */
+int delegation_check(struct session *session, const struct token *token, struct buffer **buffer);
+
+/* It was honoured: one that is good once is good no more. */
+void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer);
+
+/* The buffer goes, and its notes with it. */
+void delegation_forget(struct buffer *buffer, struct accounting *accounting);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manage.h - what the managers of buffers and sessions ask for: change, drain, evict, issue a ticket.
+ *
+ * Owns nothing: checks who may, changes the books, answers. 0 or a negative errno with the sentence set, which
+ * request.c then sends as the refusal.
+ */
+#ifndef GPUB_MANAGE_H
+#define GPUB_MANAGE_H
+
+#include "common/wire.h"
+
+struct buffer;
+struct session;
+
+/* Whether the session may unlink, drain or change the buffer: its owner, root, or the broker's own user. */
+int manage_check(const struct session *session, const struct buffer *buffer, const char *what);
+
+int manage_change(struct session *session, const struct wire_message *message);
+int manage_drain(struct session *session, const struct wire_message *message);
+int manage_evict(struct session *session, const struct wire_message *message);
+int manage_issue(struct session *session, const struct wire_message *message);
+
+#endif

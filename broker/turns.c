@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turns.c - see turns.h */
+#include "turns.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <utlist.h>
+
+#include "broker.h"
+#include "common/error.h"
+
+#define SHARE 16 /* messages of a user in a pass */
+
+static double now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- users ---- */
+
+static struct turn *turn_get(struct broker *broker, uid_t uid)
+{
+	struct turns *turns = &broker->turns;
+	struct turn *turn;
+
+	HASH_FIND(hh, turns->users, &uid, sizeof uid, turn);
+	if (turn)
+		return turn;
+	turn = calloc(1, sizeof *turn);
+	if (!turn)
+		return NULL;
+	turn->uid = uid;
+	turn->filled = now_seconds();
+	turn->tokens = (double)accounting_quota(&broker->accounting, uid)->requests;
+	HASH_ADD(hh, turns->users, uid, sizeof turn->uid, turn);
+	if (table_added(turn))
+		return turn;
+	free(turn);
+	return NULL;
+}
+
+static void turn_put(struct turns *turns, struct turn *turn)
+{
+	if (--turn->sessions)
+		return;
+	HASH_DEL(turns->users, turn);
+	free(turn);
+}
+
+int turns_join(struct session *session)
+{
+	session->turn = turn_get(session->broker, session->who.uid);
+	if (!session->turn)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	session->turn->sessions++;
+	return 0;
+}
+
+void turns_leave(struct session *session)
+{
+	if (!session->turn)
+		return;
+	turns_drop(session);
+	turn_put(&session->broker->turns, session->turn);
+	session->turn = NULL;
+}
+
+/* ---- the share and the rate ---- */
+
+/* A bucket that fills by so many tokens a second, and holds those of one second. */
+static bool rate_allows(struct broker *broker, struct turn *turn)
+{
+	uint64_t rate = accounting_quota(&broker->accounting, turn->uid)->requests;
+	double now;
+
+	if (rate == QUOTA_NONE)
+		return true;
+	now = now_seconds();
+	turn->tokens += (now - turn->filled) * (double)rate;
+	turn->filled = now;
+	if (turn->tokens > (double)rate)
+		turn->tokens = (double)rate;
+	return turn->tokens >= 1;
+}
+
+bool turns_allow(struct session *session)
+{
+	struct turns *turns = &session->broker->turns;
+	struct turn *turn = session->turn;
+
+	if (turn->pass != turns->pass) {
+		turn->pass = turns->pass;
+		turn->heard = 0;
+	}
+	turn->late = !rate_allows(session->broker, turn);
+	return !turn->late && turn->heard < SHARE;
+}
+
+void turns_count(struct session *session)
+{
+	session->turn->tokens -= 1;
+	session->turn->heard++;
+}
+
+/* ---- the lines ---- */
+
+void turns_wait(struct session *session)
+{
+	struct turn *turn = session->turn;
+
+	if (session->in_line)
+		return;
+	event_del(session->reading);
+	if (!turn->line)
+		DL_APPEND(session->broker->turns.waiting, turn);
+	DL_APPEND2(turn->line, session, line_prev, line_next);
+	session->in_line = true;
+}
+
+void turns_drop(struct session *session)
+{
+	struct turn *turn = session->turn;
+
+	if (!session->in_line)
+		return;
+	DL_DELETE2(turn->line, session, line_prev, line_next);
+	session->in_line = false;
+	if (!turn->line)
+		DL_DELETE(session->broker->turns.waiting, turn);
+}
+
+/* The user's sessions in turn, until its share is used up or none of them has more. */
+static void turn_serve(struct turn *turn)
+{
+	do {
+		struct session *session = turn->line;
+
+		turns_drop(session);
+		session_listen(session);
+	} while (turn->line && turn->heard < SHARE && !turn->late);
+}
+
+static void refill_after(struct turns *turns, double seconds)
+{
+	struct timeval after = { .tv_sec = (time_t)seconds };
+
+	after.tv_usec = (suseconds_t)((seconds - (double)after.tv_sec) * 1e6) + 1;
+	evtimer_add(turns->refill, &after);
+}
+
+/* When the first of those who are late has a token. They are woken for a few at once, not for each. */
+static void refill_plan(struct broker *broker)
+{
+	const struct turn *turn;
+	double soonest = -1;
+
+	DL_FOREACH(broker->turns.waiting, turn) {
+		double rate = (double)accounting_quota(&broker->accounting, turn->uid)->requests, wait;
+
+		if (!turn->late)
+			continue;
+		wait = rate < 1 ? 1 : (1 - turn->tokens) / rate;
+		wait = wait < 0.001 ? 0.001 : wait;
+		soonest = soonest < 0 || wait < soonest ? wait : soonest;
+	}
+	if (soonest >= 0)
+		refill_after(&broker->turns, soonest);
+}
+
+bool turns_serve(struct broker *broker)
+{
+	struct turns *turns = &broker->turns;
+	struct turn *turn;
+	unsigned count = 0;
+	bool more = false;
+
+	turns->pass++;
+	if (!turns->waiting)
+		return false;
+	DL_COUNT(turns->waiting, turn, count);
+	for (; count && turns->waiting; count--) {
+		turn = turns->waiting;
+		turn->sessions++; /* it stays while it is served */
+		turn_serve(turn);
+		if (turn->line) {
+			DL_DELETE(turns->waiting, turn);
+			DL_APPEND(turns->waiting, turn);
+			more |= !turn->late;
+		}
+		turn_put(turns, turn);
+	}
+	refill_plan(broker);
+	return more;
+}
+
+/* The loop is awake: that is all it is for. */
+static void on_refill(evutil_socket_t fd, short what, void *argument)
+{
+	(void)fd;
+	(void)what;
+	(void)argument;
+}
+
+int turns_init(struct broker *broker)
+{
+	broker->turns.refill = evtimer_new(broker->base, on_refill, NULL);
+	return broker->turns.refill ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+}
+
+void turns_deinit(struct broker *broker)
+{
+	if (broker->turns.refill)
+		event_free(broker->turns.refill);
+	broker->turns.refill = NULL;
+}

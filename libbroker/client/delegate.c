@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * delegate.c - gpub_ticket_issue, gpub_redeem: a right to one buffer, handed on as text (common/token.h).
+ *
+ * A redeemed buffer has a record of its own under a key that no name can be: what the ticket allows is not what the
+ * name allows, and the broker judges every redemption. Never keeps a ticket, never puts one into a sentence.
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+#include "common/name.h"
+#include "lease.h"
+
+static int terms_check(const gpub_ticket_terms *terms)
+{
+	if (terms->struct_size != sizeof *terms)
+		return error_set(-EINVAL, "the terms' struct_size is %u where this library knows %zu: start from "
+					  "GPUB_TICKET_TERMS_INIT",
+				 terms->struct_size, sizeof *terms);
+	if (terms->reserved || terms->flags & ~GPUB_TICKET_ONCE)
+		return error_set(-EINVAL, "the terms have reserved bits or unknown flags set: GPUB_TICKET_ONCE is the only one");
+	return 0;
+}
+
+int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, const gpub_ticket_terms *terms, char *text)
+{
+	static const gpub_ticket_terms standard = GPUB_TICKET_TERMS_INIT;
+	struct wire_message request, reply;
+	int error = client_check(client);
+
+	if (!error)
+		error = name_check(name);
+	if (!error && !text)
+		error = error_set(-EINVAL, "there is no place for the ticket: pass GPUB_TICKET_MAX bytes");
+	if (!terms)
+		terms = &standard;
+	if (!error)
+		error = terms_check(terms);
+	if (error)
+		return error;
+	wire_init(&request, WIRE_ISSUE, 0);
+	strcpy(request.issue.name, name);
+	request.issue.rights = rights;
+	request.issue.uid = terms->user;
+	request.issue.once = terms->flags & GPUB_TICKET_ONCE;
+	request.issue.lifetime_ms = terms->lifetime_ms;
+	error = call_broker(client, &request, &reply, NULL, NULL);
+	if (error)
+		return error;
+	token_encode(&reply.token, text);
+	sodium_memzero(&reply, sizeof reply);
+	return 0;
+}
+
+/* A record in state NONE that nobody else looks for. Locked. */
+static struct record *record_for_redeeming(struct gpub_client *client, unsigned index)
+{
+	char key[NAME_SIZE];
+
+	snprintf(key, sizeof key, "#%llu", (unsigned long long)++client->next_number);
+	return record_bind(client, key, index);
+}
+
+/* The record is open, unless its buffer was unlinked just now, and the closer was quick. Locked. */
+static int take(struct gpub_client *client, struct record *record, uint64_t request, gpub_lease *lease)
+{
+	uint64_t token;
+
+	if (record->request != request || RECORD_STATE(atomic_load(&record->mapping)) != RECORD_OPEN ||
+	    record_hold(record, &token))
+		return error_set(-ESTALE, "the ticket's buffer was unlinked: ask for one for the new buffer");
+	lease_fill(lease, client, record, record->rights, token);
+	return 0;
+}
+
+static int redeem(struct gpub_client *client, struct wire_message *message, gpub_lease *lease)
+{
+	struct timespec deadline = client_deadline(GRACE_MS);
+	struct record *record;
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	record = record_for_redeeming(client, message->redeem.device);
+	error = record ? record_ask(client, record, message, &deadline) : -ENOMEM;
+	if (error == -ETIMEDOUT)
+		error = error_set(error, "the broker does not answer: it is stopped, or has too much to do");
+	if (!error)
+		error = take(client, record, message->request, lease);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease)
+{
+	struct wire_message message;
+	int error = client_check(client), index;
+
+	if (!error && (!text || !lease))
+		error = error_set(-EINVAL, "there is no ticket, or no place for the lease");
+	wire_init(&message, WIRE_REDEEM, 0);
+	if (!error)
+		error = token_decode(text, &message.redeem.token);
+	if (error)
+		return error;
+	index = client_device_index(client, GPUB_CURRENT);
+	if (index < 0)
+		return index;
+	message.redeem.device = (uint32_t)index;
+	error = redeem(client, &message, lease);
+	sodium_memzero(&message, sizeof message);
+	return error;
+}

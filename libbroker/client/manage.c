@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manage.c - gpub_chmod, gpub_chown, gpub_drain, evict: what managers of buffers ask of the broker. Owns nothing. */
+#include <errno.h>
+#include <string.h>
+
+#include "client.h"
+#include "common/name.h"
+
+static int check(const struct gpub_client *client, const char *name)
+{
+	int error = client_check(client);
+
+	return error ? error : name_check(name);
+}
+
+static int change(struct gpub_client *client, const char *name, const struct wire_change *wanted)
+{
+	struct wire_message request, reply;
+	int error = check(client, name);
+
+	if (error)
+		return error;
+	wire_init(&request, WIRE_CHANGE, 0);
+	request.change = *wanted;
+	strcpy(request.change.name, name);
+	return call_broker(client, &request, &reply, NULL, NULL);
+}
+
+int gpub_chmod(gpub_client *client, const char *name, uint32_t mode)
+{
+	struct wire_change wanted = { .what = WIRE_CHANGE_MODE, .mode = mode };
+
+	if (mode & ~0777u)
+		return error_set(-EINVAL, "%#o is no mode of a buffer: use read and write bits up to 0777", mode);
+	return change(client, name, &wanted);
+}
+
+int gpub_chown(gpub_client *client, const char *name, uint32_t owner, uint32_t group)
+{
+	struct wire_change wanted = { .owner = owner, .group = group };
+
+	wanted.what = (owner != GPUB_KEEP ? WIRE_CHANGE_OWNER : 0u) | (group != GPUB_KEEP ? WIRE_CHANGE_GROUP : 0u);
+	if (!wanted.what)
+		return error_set(-EINVAL, "neither owner nor group is given: GPUB_KEEP may stand for one of them");
+	return change(client, name, &wanted);
+}
+
+int gpub_drain(gpub_client *client, const char *name, int timeout_ms)
+{
+	struct wire_message request, reply;
+	struct timespec last;
+	int error = check(client, name);
+
+	if (!error && timeout_ms < -1)
+		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for ever");
+	/* what this process keeps mapped for nothing would be waited for, too */
+	if (!error)
+		error = client_close_idle(client, true);
+	if (error)
+		return error;
+	wire_init(&request, WIRE_DRAIN, 0);
+	strcpy(request.drain.name, name);
+	request.drain.timeout_ms = timeout_ms;
+	last = client_deadline((int64_t)timeout_ms + GRACE_MS);
+	return call_broker(client, &request, &reply, NULL, timeout_ms < 0 ? NULL : &last);
+}
+
+int client_evict(struct gpub_client *client, uint64_t session, int *pidfd)
+{
+	struct wire_message request, reply;
+	int error = client_check(client), fd = -1;
+
+	if (error)
+		return error;
+	wire_init(&request, WIRE_EVICT, 0);
+	request.evict.session = session;
+	error = call_broker(client, &request, &reply, &fd, NULL);
+	if (error)
+		return error;
+	if (fd < 0)
+		return error_set(-EMFILE, "session %llu is cut off, but no descriptor was left here for its process",
+				 (unsigned long long)session);
+	*pidfd = fd;
+	return 0;
+}

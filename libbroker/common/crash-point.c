@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crash-point.c - see crash-point.h. Built with --enable-crash-points alone. */
+#include "crash-point.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SPEC_MAX  128
+#define PATIENCE  20000 /* looks at a peer that is to die or stop, 100 us apart */
+
+struct order {
+	char name[40], action[8];
+	int  nth, pid; /* pid 0: any */
+};
+
+static const char *const names[CRASH_POINT_COUNT] = {
+#define CRASH_POINT_NAME(side, name, text) [CRASH_##name] = #name,
+	CRASH_POINTS(CRASH_POINT_NAME)
+#undef CRASH_POINT_NAME
+};
+
+static atomic_int passed[CRASH_POINT_COUNT];
+static pid_t peer; /* 0: this process is no broker */
+
+void crash_point_peer(pid_t pid)
+{
+	peer = pid;
+}
+
+/* ---- what is ordered ---- */
+
+static void file_read(const char *path, char spec[SPEC_MAX])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd >= 0 ? read(fd, spec, SPEC_MAX - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	spec[got > 0 ? got : 0] = 0;
+}
+
+/* A file's order is counted from when it was first seen; only the broker's loop, one thread, reads one. */
+static void counts_begin_anew(const char *spec)
+{
+	static char last[SPEC_MAX];
+
+	if (!strcmp(spec, last))
+		return;
+	strcpy(last, spec);
+	for (int i = 0; i < CRASH_POINT_COUNT; i++)
+		atomic_store(&passed[i], 0);
+}
+
+static int order_read(struct order *order)
+{
+	const char *spec = getenv("GPUB_CRASH");
+	char text[SPEC_MAX];
+
+	if (!spec)
+		return -1;
+	if (*spec == '@') {
+		file_read(spec + 1, text);
+		counts_begin_anew(text);
+		spec = text;
+	}
+	order->pid = 0;
+	return sscanf(spec, "%39[a-z_]:%d:%7[a-z]:%d", order->name, &order->nth, order->action, &order->pid) >= 3 ? 0 : -1;
+}
+
+/* ---- doing it ---- */
+
+/* To this thread, so that it does not take another step. */
+static void signal_self(int signal)
+{
+	syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), signal);
+}
+
+static int peer_is(const char *states)
+{
+	char path[40], text[256] = "";
+	const char *end;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", peer);
+	file_read(path, text);
+	end = strrchr(text, ')');
+	return !end || strchr(states, end[2]);
+}
+
+static void signal_peer(int signal)
+{
+	kill(peer, signal);
+	for (int look = 0; look < PATIENCE && !peer_is(signal == SIGSTOP ? "TZX" : "ZX"); look++)
+		usleep(100);
+}
+
+static void act(const char *action)
+{
+	int signal = !strcmp(action, "stop") ? SIGSTOP : SIGKILL;
+
+	if (peer)
+		signal_peer(signal);
+	else if (!strcmp(action, "exit"))
+		_exit(CRASH_EXIT);
+	else
+		signal_self(signal);
+}
+
+static void visited_append(pid_t pid, enum crash_point point)
+{
+	const char *path = getenv("GPUB_CRASH_VISITED");
+	int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+	char line[64];
+	int length = snprintf(line, sizeof line, "%d %s\n", pid, names[point]);
+
+	if (fd < 0)
+		return;
+	if (write(fd, line, (size_t)length) != length)
+		signal_self(SIGABRT);
+	close(fd);
+}
+
+void crash_point_pass(enum crash_point point)
+{
+	pid_t pid = peer ? peer : getpid();
+	struct order order;
+
+	visited_append(pid, point);
+	if (order_read(&order) || strcmp(order.name, names[point]) || (order.pid && order.pid != pid))
+		return;
+	if (atomic_fetch_add(&passed[point], 1) + 1 == order.nth)
+		act(order.action);
+}

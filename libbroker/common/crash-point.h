@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * crash-point.h - named places in library and broker at which a test has a client die, stop or end.
+ *
+ * CRASH_POINT(grant_received) marks one. Without --enable-crash-points it is nothing at all but a check that the name is
+ * in the table below. With it, the environment says what happens where (tests/crash/crash.c sets it):
+ *
+ *   GPUB_CRASH=NAME:NTH:ACTION[:PID]   the NTH passing of that point (1 is the first) does it
+ *   GPUB_CRASH=@FILE                   the same, read from that file at each point: for a broker that runs on
+ *   GPUB_CRASH_VISITED=FILE            each passing appends "PID NAME" to it
+ *
+ * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A point of the library does it to its own process,
+ * in the thread that passes. A point of the broker never harms the broker: it does it to the client that the broker is
+ * busy with (crash_point_peer), exit being kill there, and waits until that client is dead or stopped, so that the
+ * broker's next step finds it so. PID: only passings of, or for, that process count. Owns the counts of passings.
+ */
+#ifndef GPUB_CRASH_POINT_H
+#define GPUB_CRASH_POINT_H
+
+#include <sys/types.h>
+
+#define CRASH_EXIT 66
+
+/* side, name, what has been done there. In the order in which a client passes them, more or less. */
+#define CRASH_POINTS(X)                                                                    \
+	X(LIBRARY, connect_begin, "gpub_connect has a client structure and no socket")     \
+	X(LIBRARY, connected, "the socket is connected")                                   \
+	X(LIBRARY, challenged, "the broker's challenge is read")                           \
+	X(LIBRARY, hello_sent, "the greeting is sent")                                     \
+	X(LIBRARY, welcomed, "the welcome is read, with the key and the board")            \
+	X(LIBRARY, board_mapped, "the board is mapped")                                    \
+	X(LIBRARY, device_started, "the device is started")                                \
+	X(LIBRARY, service_started, "the service thread runs")                             \
+	X(LIBRARY, request_begin, "a round trip is listed and not sent")                   \
+	X(LIBRARY, request_sent, "a round trip's request is sent")                         \
+	X(LIBRARY, reply_received, "the service thread has a reply")                       \
+	X(LIBRARY, refusal_received, "the service thread has a refusal")                   \
+	X(LIBRARY, reply_taken, "the caller has its reply")                                \
+	X(LIBRARY, create_begin, "a create is about to be asked for")                      \
+	X(LIBRARY, create_short, "a create was refused for want of memory")                \
+	X(LIBRARY, create_again, "the own cache is closed and the create asked for again") \
+	X(LIBRARY, create_answered, "a create is answered")                                \
+	X(LIBRARY, unlink_begin, "an unlink is about to be asked for")                     \
+	X(LIBRARY, unlink_answered, "an unlink is answered")                               \
+	X(LIBRARY, acquire_requested, "the record is REQUESTED, nothing is sent")          \
+	X(LIBRARY, acquire_sent, "ACQUIRE is sent")                                        \
+	X(LIBRARY, acquire_joined, "a thread waits for another's request")                 \
+	X(LIBRARY, acquire_answered, "the thread that sent ACQUIRE goes on")               \
+	X(LIBRARY, grant_received, "the service thread has a GRANT")                       \
+	X(LIBRARY, grant_prepared, "its record has slots, and its timeline's page")        \
+	X(LIBRARY, ticket_opened, "its ticket is unsealed, the handle not opened")         \
+	X(LIBRARY, mapping_opened, "the handle is opened, no record says so")              \
+	X(LIBRARY, mapping_recorded, "the record is OPEN")                                 \
+	X(LIBRARY, open_failed, "the handle does not open, CLOSED is not sent")            \
+	X(LIBRARY, open_refused, "CLOSED is sent for a handle that did not open")          \
+	X(LIBRARY, notice_received, "the service thread has a NOTICE")                     \
+	X(LIBRARY, notice_marked, "its record is marked")                                  \
+	X(LIBRARY, hold_published, "a hold is published and not checked")                  \
+	X(LIBRARY, hold_checked, "a hold is checked: the buffer is held")                  \
+	X(LIBRARY, hold_undone, "a hold is taken back: the buffer is not live")            \
+	X(LIBRARY, acquired, "the lease is filled in")                                     \
+	X(LIBRARY, renewed, "a lease is renewed in its slot")                              \
+	X(LIBRARY, return_begin, "a return is checked, the hold stands")                   \
+	X(LIBRARY, returned, "the hold is gone")                                           \
+	X(LIBRARY, return_claimed, "RETURNING: the write is not queued")                   \
+	X(LIBRARY, return_queued, "the write is queued, the slot still RETURNING")         \
+	X(LIBRARY, return_marked, "RETURNED: it lands with the stream")                    \
+	X(LIBRARY, close_marked, "the record is CLOSING, its slots not looked at")         \
+	X(LIBRARY, close_withdrawn, "a slot is busy: the record is OPEN again")            \
+	X(LIBRARY, close_decided, "all slots are idle, the mapping stands")                \
+	X(LIBRARY, mapping_closed, "the mapping is closed, CLOSED is not sent")            \
+	X(LIBRARY, closed_sent, "CLOSED is sent, the record still CLOSING")                \
+	X(LIBRARY, close_failed, "the mapping does not close")                             \
+	X(LIBRARY, record_released, "the record is free")                                  \
+	X(LIBRARY, closer_started, "the closer thread runs")                               \
+	X(LIBRARY, closer_looks, "the closer is about to close what is due")               \
+	X(LIBRARY, closer_looked, "the closer has closed what it could")                   \
+	X(LIBRARY, timeline_mapped, "a timeline's page is mapped for reading")             \
+	X(LIBRARY, timeline_registered, "that page is registered with the device")         \
+	X(LIBRARY, writer_begin, "the right to write a timeline is about to be asked for") \
+	X(LIBRARY, writer_granted, "the writable page has come, unmapped")                 \
+	X(LIBRARY, writer_mapped, "the writable page is mapped and registered")            \
+	X(LIBRARY, signal_queued, "a signal is queued on a stream")                        \
+	X(LIBRARY, wait_queued, "a wait is queued on a stream")                            \
+	X(LIBRARY, fork_before, "a fork is about to be made, the library's locks taken")   \
+	X(LIBRARY, fork_parent, "a fork is made: in the parent")                           \
+	X(LIBRARY, fork_child, "a fork is made: in the child, all descriptors open")       \
+	X(LIBRARY, fork_child_device, "in the child, the device's descriptors closed")     \
+	X(LIBRARY, fork_child_done, "in the child, the socket closed as well")             \
+	X(LIBRARY, disconnect_begin, "gpub_disconnect begins")                             \
+	X(LIBRARY, holds_dropped, "all holds are taken back")                              \
+	X(LIBRARY, closer_stopped, "the closer thread has ended")                          \
+	X(LIBRARY, leave_begin, "all is closed, LEAVE is not sent")                        \
+	X(LIBRARY, left, "LEFT has come, the socket is open")                              \
+	X(LIBRARY, socket_closed, "the socket is closed, the client not recycled")         \
+	X(LIBRARY, disconnected, "gpub_disconnect is done")                                \
+	X(LIBRARY, object_opened, "host device: the object is open, its lock not taken")   \
+	X(LIBRARY, object_locked, "host device: its lock is taken, it is not mapped")      \
+	X(LIBRARY, object_mapped, "host device: it is mapped, in no table")                \
+	X(LIBRARY, object_closing, "host device: out of the table, still mapped")
+
+enum crash_point {
+#define CRASH_POINT_ENUM(side, name, text) CRASH_##name,
+	CRASH_POINTS(CRASH_POINT_ENUM)
+#undef CRASH_POINT_ENUM
+	CRASH_POINT_COUNT
+};
+
+#ifdef CRASH_POINTS_ENABLED
+
+#define CRASH_POINT(name) crash_point_pass(CRASH_##name)
+
+void crash_point_pass(enum crash_point point);
+
+/* In the broker: which process its points are about, from here on. */
+void crash_point_peer(pid_t pid);
+
+#else
+
+#define CRASH_POINT(name) ((void)CRASH_##name)
+
+static inline void crash_point_peer(pid_t pid)
+{
+	(void)pid;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * token.h - a delegable ticket: a right to one buffer that one process hands to another as text.
+ *
+ * The broker stamps it with a keyed hash (BLAKE2b, libsodium), so that whoever has it can read what it allows and
+ * change nothing. As text it is "gpub1." and base64url. It is a secret like a password: who has it may use it. Owns
+ * the form and its stamp; what a token means for the books is broker/delegation.c. sodium_init() must have run.
+ */
+#ifndef GPUB_TOKEN_H
+#define GPUB_TOKEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TOKEN_TEXT_MAX   256 /* with its terminating zero */
+#define TOKEN_STAMP_SIZE 32
+#define TOKEN_KEY_SIZE   32
+#define TOKEN_ANY_USER   UINT32_MAX
+
+/* Every byte is stamped: no padding, unused bytes zero. Integers are in the machine's order. */
+struct token {
+	uint8_t  instance[16]; /* the broker that issued it */
+	uint8_t  id[16];       /* random */
+	uint64_t serial;       /* of the buffer */
+	uint64_t expires_ms;   /* CLOCK_BOOTTIME; 0: with its buffer */
+	uint32_t uid;          /* who may redeem it; TOKEN_ANY_USER: whoever has it */
+	uint8_t  rights, once, reserved[2];
+	uint8_t  stamp[TOKEN_STAMP_SIZE];
+};
+
+_Static_assert(sizeof(struct token) == 88, "the token is stamped as bytes: no padding");
+
+void token_stamp(struct token *token, const uint8_t key[TOKEN_KEY_SIZE]);
+
+/* Whether that key stamped it and nothing changed since. In constant time. */
+bool token_is_genuine(const struct token *token, const uint8_t key[TOKEN_KEY_SIZE]);
+
+void token_encode(const struct token *token, char text[TOKEN_TEXT_MAX]);
+
+/* -EKEYREJECTED: the text is no ticket, whoever issued it. */
+int token_decode(const char *text, struct token *token);
+
+#endif

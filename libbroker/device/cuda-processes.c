@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda-processes.c - which processes the driver still has on its devices, by NVML.
+ *
+ * The driver lists a process, also one that died, until its work is torn down; a client of MPS is listed by its own pid,
+ * too, and a second time among MPS clients. Measured (facts.md): after the last listing nothing wrote any more. The
+ * library is opened at run time, by a fixed name, and may be missing. Owns its handle, for the process's life.
+ */
+#include "cuda.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/error.h"
+
+/* Of nvml.h, which is in no package that the build needs: names, values and layouts of version 3 of the lists. */
+typedef struct nvml_device *nvml_device;
+
+struct nvml_process {
+	unsigned           pid;
+	unsigned long long memory;
+	unsigned           gpu_instance, compute_instance;
+};
+
+enum { NVML_SUCCESS = 0, NVML_INSUFFICIENT_SIZE = 7 };
+
+typedef int nvml_init(void);
+typedef int nvml_count(unsigned *count);
+typedef int nvml_handle(unsigned index, nvml_device *device);
+typedef int nvml_list(nvml_device device, unsigned *count, struct nvml_process *processes);
+
+static struct {
+	nvml_count  *count;
+	nvml_handle *handle;
+	nvml_list   *compute, *mps; /* NULL: there is no NVML here that can list */
+} nvml;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void nvml_load(void)
+{
+	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	nvml_init *init = library ? (nvml_init *)dlsym(library, "nvmlInit_v2") : NULL;
+
+	if (!init || init() != NVML_SUCCESS)
+		return;
+	nvml.count = (nvml_count *)dlsym(library, "nvmlDeviceGetCount_v2");
+	nvml.handle = (nvml_handle *)dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
+	nvml.mps = (nvml_list *)dlsym(library, "nvmlDeviceGetMPSComputeRunningProcesses_v3");
+	if (nvml.count && nvml.handle)
+		nvml.compute = (nvml_list *)dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+}
+
+static int find(const struct nvml_process *processes, unsigned count, pid_t pid)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (processes[i].pid == (unsigned)pid)
+			return -EBUSY;
+	return 0;
+}
+
+/* 0, -EBUSY listed, -ENOTSUP the list cannot be had. */
+static int look_in(nvml_list *list, nvml_device device, pid_t pid)
+{
+	struct nvml_process *processes = NULL, *larger;
+	unsigned count = 64, room;
+	int result, rc = -ENOTSUP;
+
+	do {
+		room = count + 64; /* some may come between two questions */
+		larger = realloc(processes, room * sizeof *processes);
+		if (!larger)
+			break;
+		processes = larger;
+		count = room;
+		result = list(device, &count, processes);
+		if (result == NVML_SUCCESS)
+			rc = find(processes, count < room ? count : room, pid);
+	} while (result == NVML_INSUFFICIENT_SIZE);
+	free(processes);
+	return rc;
+}
+
+static int look_on(unsigned index, pid_t pid, bool mps)
+{
+	nvml_device device;
+	int rc;
+
+	if (nvml.handle(index, &device) != NVML_SUCCESS)
+		return -ENOTSUP;
+	rc = look_in(nvml.compute, device, pid);
+	if (!rc && nvml.mps)
+		rc = look_in(nvml.mps, device, pid);
+	else if (!rc && mps)
+		rc = -ENOTSUP;
+	return rc;
+}
+
+/* Every GPU that there is, also those that the broker does not serve: a process may have mapped memory there. */
+static int look_everywhere(pid_t pid, bool mps)
+{
+	unsigned count = 0;
+	int rc = 0, one;
+
+	if (!nvml.compute || nvml.count(&count) != NVML_SUCCESS)
+		return -ENOTSUP;
+	for (unsigned i = 0; i < count; i++) {
+		one = look_on(i, pid, mps);
+		if (one == -EBUSY)
+			return one;
+		if (one)
+			rc = one;
+	}
+	return rc;
+}
+
+/*
+ * Without a list the kernel's word has to do, as it did before: pidfd and hang-up. Not so under MPS, where another
+ * process may run the dead one's kernels.
+ */
+int cuda_gone(pid_t pid, bool mps)
+{
+	int rc;
+
+	pthread_once(&once, nvml_load);
+	rc = look_everywhere(pid, mps);
+	if (rc == -EBUSY)
+		return error_set(rc, "the driver has process %d on a device still", pid);
+	if (rc && mps)
+		return error_set(rc, "it ran under MPS, and no NVML (libnvidia-ml.so.1) here can tell whether its work is over: "
+				     "install the driver's utilities and start the broker anew");
+	return 0;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenarios.c - see scenarios.h */
+#include "scenarios.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "balance.h"
+
+#define NEARLY_ALL (BALANCE_MEMORY - 65536)
+#define LONG_MS    20000
+#define SHORT_MS   30
+
+struct broker_process broker;
+struct puppet other;
+
+/* A step of the victim and its result; the scenario ends where it does not get that far. */
+#define VICTIM(expected, ...)                                                       \
+	do {                                                                        \
+		if (!victim_does((expected), (struct order){ .run = __VA_ARGS__ })) \
+			return;                                                     \
+	} while (0)
+
+/* Waits for the condition, or for the end of the victim, which ends the scenario. */
+#define VICTIM_UNTIL(condition)                                            \
+	do {                                                               \
+		if (!SOON((condition) || victim_fate() != VICTIM_LIVES))   \
+			bail_out("it never comes to this: " #condition);   \
+		if (victim_fate() != VICTIM_LIVES)                         \
+			return;                                            \
+	} while (0)
+
+void other_tries(struct order order)
+{
+	puppet_tell(&other, order);
+	puppet_hear(&other);
+}
+
+static void other_does(int expected, struct order order)
+{
+	puppet_tell(&other, order);
+	if (puppet_hear(&other) != expected)
+		bail_out("the other client's step gave %d instead of %d: %s", other.last.result, expected,
+			 other.last.text);
+}
+
+#define OTHER(expected, ...) other_does((expected), (struct order){ .run = __VA_ARGS__ })
+
+void other_start(void)
+{
+	puppet_start(&other, &broker);
+	OTHER(0, do_stream);
+}
+
+void other_lets_go(void)
+{
+	for (int slot = 0; slot < SLOTS; slot++)
+		ask(&other, do_return, .slot = slot);
+	OTHER(0, do_trim);
+}
+
+/* The victim may hold all memory, or stand in line for it: then another is refused, and at once. */
+void other_goes_on(void)
+{
+	int created = ask(&other, do_create, .name = "aside");
+
+	if (created == -ENOMEM)
+		return;
+	if (created)
+		bail_out("the other client cannot create: %s", other.last.text);
+	OTHER(0, do_acquire, .name = "aside", .slot = SLOTS - 2);
+	OTHER(0, do_write, .slot = SLOTS - 2, .value = 1);
+	OTHER(0, do_return, .slot = SLOTS - 2);
+	OTHER(0, do_unlink, .name = "aside"); /* not trimmed: that may have to wait for a stream that waits for the victim */
+}
+
+/* ---- one buffer's life ---- */
+
+static void play_life(void)
+{
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "life", .size = NEARLY_ALL);
+	VICTIM(-EEXIST, do_create, .name = "life");
+	VICTIM(0, do_acquire, .name = "life");
+	VICTIM(-ENOENT, do_acquire, .name = "none", .slot = 1);
+	VICTIM(0, do_write, .value = 42);
+	VICTIM(0, do_return);
+	VICTIM(0, do_renew);
+	VICTIM(0, do_trim); /* it is held */
+	VICTIM(0, do_return);
+	VICTIM(0, do_trim);
+	VICTIM(0, do_renew); /* by name */
+	VICTIM(0, do_unlink, .name = "life");
+	VICTIM(0, do_return);
+}
+
+/* ---- its name goes while it is mapped ---- */
+
+static void play_unlinked(void)
+{
+	OTHER(0, do_create, .name = "gone", .size = NEARLY_ALL);
+	OTHER(0, do_acquire, .name = "gone");
+	VICTIM(0, do_connect);
+	VICTIM(0, do_acquire, .name = "gone");
+	VICTIM(0, do_write, .value = 7);
+	VICTIM(0, do_return);
+	OTHER(0, do_unlink, .name = "gone");
+	VICTIM(-ENOENT, do_acquire, .name = "gone", .slot = 1);
+	OTHER(0, do_read);
+	OTHER(0, do_return);
+	OTHER(0, do_trim);
+	VICTIM(0, do_create, .name = "gone");
+	VICTIM(0, do_acquire, .name = "gone");
+	VICTIM(0, do_trim);
+}
+
+/* ---- a name to come ---- */
+
+static void play_waits(void)
+{
+	VICTIM(0, do_connect);
+	victim_begins((struct order){ .run = do_acquire, .name = "late", .timeout = LONG_MS });
+	VICTIM_UNTIL(books_number(&broker, "waiting") == 1);
+	OTHER(0, do_create, .name = "late", .size = NEARLY_ALL);
+	if (!victim_finishes(0))
+		return;
+	VICTIM(0, do_write, .value = 9);
+	VICTIM(-ETIMEDOUT, do_acquire, .name = "never", .slot = 1, .timeout = 1);
+}
+
+/* ---- memory to come ---- */
+
+static void play_memory(void)
+{
+	OTHER(0, do_create, .name = "most", .size = NEARLY_ALL / 4 * 3);
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "own", .size = 65536);
+	VICTIM(0, do_acquire, .name = "own");
+	VICTIM(0, do_return);
+	victim_begins((struct order){ .run = do_create, .name = "more", .size = NEARLY_ALL / 2, .timeout = LONG_MS });
+	VICTIM_UNTIL(books_number(&broker, "waiting") == 1);
+	OTHER(0, do_unlink, .name = "most");
+	if (!victim_finishes(0))
+		return;
+	VICTIM(0, do_acquire, .name = "more");
+	VICTIM(-ENOMEM, do_create, .name = "much", .size = NEARLY_ALL);
+}
+
+/* ---- timelines ---- */
+
+/* Whether the other got as far as to wait for the writer. Then it goes on, and learns what became of the writer. */
+static bool followed;
+
+static void play_writer(void)
+{
+	followed = false;
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "line", .flags = GPUB_TIMELINE);
+	VICTIM(0, do_acquire, .name = "line");
+	VICTIM(0, do_stream);
+	OTHER(0, do_acquire, .name = "line");
+	OTHER(0, do_wait, .value = 3);
+	followed = true;
+	VICTIM(0, do_signal, .value = 1);
+	VICTIM(0, do_signal, .value = 2);
+	VICTIM(0, do_sync);
+	VICTIM(0, do_return);
+}
+
+static void after_writer(void)
+{
+	int error;
+
+	if (!followed)
+		return;
+	OTHER(0, do_sync);
+	error = ask(&other, do_timeline);
+	if (error != -EOWNERDEAD && (error || other.last.value > 2))
+		bail_out("the timeline of a writer that is gone says %d, %llu", error,
+			 (unsigned long long)other.last.value);
+}
+
+static void play_reader(void)
+{
+	OTHER(0, do_create, .name = "read", .flags = GPUB_TIMELINE);
+	OTHER(0, do_acquire, .name = "read");
+	VICTIM(0, do_connect);
+	VICTIM(0, do_acquire, .name = "read");
+	VICTIM(0, do_stream);
+	VICTIM(0, do_wait, .value = 1);
+	VICTIM(0, do_return_on);
+	OTHER(0, do_signal, .value = 1);
+	VICTIM(0, do_sync);
+	VICTIM(0, do_acquire, .name = "read");
+	VICTIM(0, do_timeline);
+}
+
+/* ---- a return in stream order ---- */
+
+static void play_return_on(void)
+{
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "on", .size = NEARLY_ALL);
+	VICTIM(0, do_acquire, .name = "on");
+	VICTIM(0, do_stream);
+	VICTIM(0, do_late_write, .value = 3, .timeout = 5);
+	VICTIM(0, do_return_on);
+	VICTIM(0, do_unlink, .name = "on");
+	VICTIM(0, do_trim); /* behind the kernel */
+}
+
+/* ---- forks ---- */
+
+static void play_fork(void)
+{
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "fork");
+	VICTIM(0, do_acquire, .name = "fork");
+	VICTIM(0, do_fork);
+	VICTIM(0, do_write, .value = 4);
+	VICTIM(0, do_return);
+	VICTIM(0, do_fork);
+}
+
+/* ---- a thread that closes ---- */
+
+static void play_closer(void)
+{
+	OTHER(0, do_create, .name = "back", .size = NEARLY_ALL);
+	VICTIM(0, do_connect);
+	VICTIM(0, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
+	VICTIM(0, do_acquire, .name = "back");
+	OTHER(0, do_unlink, .name = "back");
+	VICTIM(0, do_write, .value = 5);
+	VICTIM(0, do_return);
+	VICTIM_UNTIL(!books_buffers(&broker, "back", NULL));
+}
+
+/* ---- a buffer that goes with its creator ---- */
+
+static bool shared;
+
+static void play_ephemeral(void)
+{
+	shared = false;
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "brief", .flags = GPUB_EPHEMERAL, .size = NEARLY_ALL);
+	OTHER(0, do_acquire, .name = "brief");
+	shared = true;
+	VICTIM(0, do_acquire, .name = "brief");
+	VICTIM(0, do_write, .value = 6);
+	OTHER(0, do_read);
+	VICTIM(0, do_return);
+}
+
+static void after_ephemeral(void)
+{
+	if (shared)
+		OTHER(0, do_write, .value = 8); /* what it holds stays */
+}
+
+/* ---- several threads, several leases ---- */
+
+#define THREADS 4
+#define TURNS   12
+
+static void *take_turns(void *argument)
+{
+	const char *name = (uintptr_t)argument % 2 ? "odd" : "even";
+	gpub_lease mine, more;
+
+	for (int turn = 0; turn < TURNS; turn++) {
+		if (gpub_acquire(client, name, GPUB_READ, 0, &mine) || gpub_acquire(client, name, GPUB_READ, 0, &more))
+			return client;
+		if (gpub_return(&mine) || gpub_return(&more))
+			return client;
+		if (turn % 4 == 3)
+			gpub_trim(client);
+	}
+	return NULL;
+}
+
+static int do_threads(const struct order *order)
+{
+	pthread_t thread[THREADS];
+	void *failed;
+	int error = 0;
+
+	(void)order;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		if (pthread_create(&thread[i], NULL, take_turns, (void *)i))
+			return -EAGAIN;
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(thread[i], &failed);
+		error = failed ? -EIO : error;
+	}
+	return error;
+}
+
+static void play_threads(void)
+{
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "odd", .size = 65536);
+	VICTIM(0, do_create, .name = "even", .size = 65536);
+	VICTIM(0, do_threads);
+	VICTIM(0, do_acquire, .name = "odd", .slot = 0);
+	VICTIM(0, do_acquire, .name = "odd", .slot = 1);
+	VICTIM(0, do_acquire, .name = "even", .slot = 2);
+	VICTIM(0, do_return, .slot = 1);
+}
+
+static pthread_t waiting_thread;
+
+static void *wait_for_name(void *unused)
+{
+	gpub_lease never;
+
+	(void)unused;
+	gpub_acquire(client, "both", GPUB_READ, LONG_MS, &never);
+	return NULL;
+}
+
+static int do_join_elsewhere(const struct order *order)
+{
+	(void)order;
+	return -pthread_join(waiting_thread, NULL);
+}
+
+static int do_wait_elsewhere(const struct order *order)
+{
+	(void)order;
+	return -pthread_create(&waiting_thread, NULL, wait_for_name, NULL);
+}
+
+/* Two threads want one name that is not there: the second waits for the first's request. */
+static void play_joins(void)
+{
+	VICTIM(0, do_connect);
+	VICTIM(0, do_wait_elsewhere);
+	VICTIM_UNTIL(books_number(&broker, "waiting") == 1);
+	VICTIM(-ETIMEDOUT, do_acquire, .name = "both", .timeout = SHORT_MS);
+	OTHER(0, do_create, .name = "both");
+	VICTIM(0, do_acquire, .name = "both", .timeout = LONG_MS);
+	VICTIM(0, do_join_elsewhere);
+}
+
+/* ---- a device that fails ---- */
+
+static void play_failing(void)
+{
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "fail", .size = NEARLY_ALL);
+	VICTIM(-EMFILE, do_acquire, .name = "fail");
+	VICTIM(0, do_acquire, .name = "fail");
+	VICTIM(0, do_return);
+	VICTIM(-EIO, do_trim);
+	VICTIM(0, do_unlink, .name = "fail");
+}
+
+const struct scenario scenarios[SCENARIOS] = {
+	{ "life", NULL, play_life, NULL, { 0 } },
+	{ "unlinked", NULL, play_unlinked, NULL, { 0 } },
+	{ "waits", NULL, play_waits, NULL, { .run = do_create, .name = "late" } },
+	{ "memory", NULL, play_memory, NULL, { .run = do_unlink, .name = "most" } },
+	{ "writer", NULL, play_writer, after_writer, { 0 } },
+	{ "reader", NULL, play_reader, NULL, { .run = do_signal, .value = 1 } },
+	{ "return-on", NULL, play_return_on, NULL, { 0 } },
+	{ "fork", NULL, play_fork, NULL, { 0 } },
+	{ "closer", NULL, play_closer, NULL, { 0 } },
+	{ "ephemeral", NULL, play_ephemeral, after_ephemeral, { 0 } },
+	{ "threads", NULL, play_threads, NULL, { 0 } },
+	{ "joins", NULL, play_joins, NULL, { .run = do_create, .name = "both" } },
+	{ "failing", "open:1:EMFILE,close:1:EIO", play_failing, NULL, { 0 } },
+};

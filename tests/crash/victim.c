@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* victim.c - see victim.h */
+#include "victim.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "common/crash-point.h"
+
+#define PATIENCE_SECONDS 20
+
+struct puppet victim;
+pid_t victim_child;
+
+static enum fate fate;
+static bool busy; /* in the middle of a step */
+static bool child_caught;
+static sigset_t unblocked;
+
+/* Results of do_fork(), beside 0: the child stopped (its pid is the value), or came to another end than its own. */
+enum { CHILD_STOPPED = 1, CHILD_CAUGHT };
+
+/* ---- what became of it ---- */
+
+static void on_child(int signal)
+{
+	(void)signal; /* it only has to end the poll that await() is in: everywhere else it is blocked */
+}
+
+/* Not left to the kernel: a child of the victim's has no parent-death signal. */
+static void kill_child_left(void)
+{
+	if (victim_child)
+		kill(victim_child, SIGKILL);
+}
+
+void victim_prepare(void)
+{
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, &unblocked);
+	signal(SIGCHLD, on_child);
+	atexit(kill_child_left);
+}
+
+static enum fate fate_of(int status)
+{
+	if (WIFSTOPPED(status))
+		return VICTIM_STOPPED;
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGKILL ? VICTIM_KILLED : VICTIM_FAILED;
+	if (WEXITSTATUS(status) == CRASH_EXIT)
+		return VICTIM_EXITED;
+	return WEXITSTATUS(status) ? VICTIM_FAILED : VICTIM_ENDED;
+}
+
+static bool is_gone(void)
+{
+	return fate >= VICTIM_KILLED;
+}
+
+enum fate victim_fate(void)
+{
+	int status;
+
+	if (is_gone() || waitpid(victim.pid, &status, WNOHANG | WUNTRACED) != victim.pid)
+		return fate;
+	fate = fate_of(status);
+	if (fate == VICTIM_FAILED)
+		printf("# the victim ended with wait status %#x\n", (unsigned)status);
+	if (is_gone())
+		close(victim.sock);
+	return fate;
+}
+
+bool victim_was_caught(void)
+{
+	return child_caught || fate == VICTIM_STOPPED || fate == VICTIM_KILLED || fate == VICTIM_EXITED;
+}
+
+/* ---- steps ---- */
+
+void victim_start(const struct broker_process *broker, const char *crash, const char *fail)
+{
+	if (crash)
+		setenv("GPUB_CRASH", crash, 1);
+	if (fail)
+		setenv("GPUB_HOST_FAIL", fail, 1);
+	puppet_start_unconnected(&victim, broker);
+	unsetenv("GPUB_CRASH");
+	unsetenv("GPUB_HOST_FAIL");
+	fate = VICTIM_LIVES;
+	busy = child_caught = false;
+	victim_child = 0;
+}
+
+static void give_up(const char *what)
+{
+	victim_kill(true);
+	bail_out("the victim %s", what);
+}
+
+/* One look after another until done says so, without polling: each child that dies or stops ends a nap. */
+static void await(bool (*done)(void), struct pollfd *p)
+{
+	static const struct timespec patience = { .tv_sec = PATIENCE_SECONDS };
+	int ready = 1;
+
+	while (!done() && ready) {
+		ready = ppoll(p, 1, &patience, &unblocked);
+		/* a hang-up comes a little before the death that it announces */
+		if (ready > 0 && p->revents & (POLLHUP | POLLERR) && !(p->revents & POLLIN))
+			p->fd = -1;
+	}
+	if (!ready)
+		give_up("hangs");
+}
+
+static bool heard_or_gone(void)
+{
+	ssize_t got = recv(victim.sock, &victim.last, sizeof victim.last, MSG_DONTWAIT);
+
+	if (got == (ssize_t)sizeof victim.last)
+		busy = false;
+	return !busy || victim_fate() != VICTIM_LIVES;
+}
+
+bool victim_begins(struct order order)
+{
+	if (victim_fate() != VICTIM_LIVES)
+		return false;
+	busy = send(victim.sock, &order, sizeof order, MSG_NOSIGNAL) == (ssize_t)sizeof order;
+	return true;
+}
+
+static void check_result(int expected)
+{
+	if (victim.last.result == expected)
+		return;
+	printf("# a step of the victim gave %d instead of %d: %s\n", victim.last.result, expected, victim.last.text);
+	give_up("does not get what it asks for");
+}
+
+bool victim_finishes(int expected)
+{
+	struct pollfd p = { .fd = victim.sock, .events = POLLIN };
+
+	if (fate == VICTIM_LIVES)
+		await(heard_or_gone, &p);
+	if (fate != VICTIM_LIVES)
+		return false;
+	child_caught |= victim.last.result == CHILD_STOPPED || victim.last.result == CHILD_CAUGHT;
+	if (victim.last.result == CHILD_STOPPED) {
+		victim_child = (pid_t)victim.last.value;
+		fate = VICTIM_CHILD_STOPPED;
+		return false;
+	}
+	if (victim.last.result != CHILD_CAUGHT)
+		check_result(expected);
+	return true;
+}
+
+bool victim_does(int expected, struct order order)
+{
+	return victim_begins(order) && victim_finishes(expected);
+}
+
+/* ---- its end ---- */
+
+static bool gone(void)
+{
+	return victim_fate() >= VICTIM_KILLED;
+}
+
+static void reap(void)
+{
+	struct pollfd p = { .fd = -1 };
+
+	await(gone, &p);
+}
+
+void victim_continue(void)
+{
+	struct pollfd p = { .fd = victim.sock, .events = POLLIN };
+
+	fate = VICTIM_LIVES;
+	if (victim_child)
+		kill(victim_child, SIGCONT);
+	else
+		kill(victim.pid, SIGCONT);
+	victim_child = 0;
+	if (busy)
+		await(heard_or_gone, &p);
+}
+
+void victim_end(void)
+{
+	struct order last = { .run = do_disconnect };
+
+	if (!victim_begins(last) || !victim_finishes(0))
+		return;
+	shutdown(victim.sock, SHUT_RDWR);
+	reap();
+}
+
+void victim_kill(bool kill_child)
+{
+	if (!is_gone()) {
+		kill(victim.pid, SIGKILL);
+		reap();
+	}
+	if (kill_child && victim_child) {
+		kill(victim_child, SIGKILL);
+		victim_child = 0;
+	}
+}
+
+int do_fork(const struct order *order)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	(void)order;
+	if (!pid)
+		_exit(0);
+	if (pid < 0 || waitpid(pid, &status, WUNTRACED) != pid)
+		return -ECHILD;
+	if (!WIFSTOPPED(status))
+		return status ? CHILD_CAUGHT : 0;
+	step_value = (uint64_t)pid;
+	return CHILD_STOPPED;
+}
