@@ -50,7 +50,7 @@ END
 GPUB_HOST_STRICT=0 timeout -s KILL 60 "$run" --device host --name "$name" -n 4 -- sh worker "$client" >said 2>&1 </dev/null &
 broker=$!
 soon ready
-handles=$(objects | sed 's/.*\.//')
+handles=$(objects | sed 's,.*/,,')
 truncate -s 4096 "$(objects 3M)"
 touch cut
 for step in complained unopened short held; do
