@@ -35,7 +35,7 @@ static const struct {
 } rows[] = {
 	{ 'l', "list", "one line a broker, also when there is only one", &options.list },
 	{ 'j', "json", "JSON: an object, or with --list and for several brokers an array", &options.json },
-	{ 'c', "counters", "all counters, not only those that counted something", &options.counters },
+	{ 'c', "counters", "all counters, not only those that counted something, and all users", &options.counters },
 	{ 'h', "help", "print this and exit", &options.help },
 	{ 'V', "version", "print the version and exit", &options.version },
 };

@@ -43,3 +43,12 @@ broker_broker_run_LDADD = $(broker_libs)
 bin_PROGRAMS += broker/broker-status
 broker_broker_status_SOURCES = broker/broker-status.c
 broker_broker_status_LDADD = $(broker_libs)
+
+bin_PROGRAMS += broker/broker-ctl
+broker_broker_ctl_SOURCES = \
+	broker/broker-ctl.c \
+	broker/ctl-commands.c broker/ctl-commands.h \
+	broker/ctl-doctor.c broker/ctl-doctor.h \
+	broker/ctl-options.c broker/ctl-options.h \
+	broker/ctl-values.c broker/ctl-values.h
+broker_broker_ctl_LDADD = libbroker/libclient.la $(broker_libs)

@@ -177,16 +177,29 @@ static void print_devices(const json_t *devices)
 	}
 }
 
+const char *table_holder(const json_t *holder, char text[TABLE_HOLDER_MAX])
+{
+	unsigned long long pid = number_of(holder, "pid"), device = number_of(holder, "device");
+	const char *command = text_of(holder, "command");
+	char whole[512];
+
+	if (json_is_true(json_object_get(holder, "held")))
+		snprintf(whole, sizeof whole, "closed, waits for pid %llu (%s) to die", pid, command);
+	else
+		snprintf(whole, sizeof whole, "waits for pid %llu (%s), which maps it on device %llu", pid, command, device);
+	fit(text, whole, TABLE_HOLDER_MAX - 1);
+	return text;
+}
+
 /* Whom a drain waits for. */
 static void print_holders(const json_t *holders)
 {
+	char text[TABLE_HOLDER_MAX];
 	json_t *holder;
 	size_t i;
 
 	json_array_foreach(holders, i, holder)
-		print_line("    waits for pid %llu (%s), which maps it on device %llu",
-			   (unsigned long long)number_of(holder, "pid"), text_of(holder, "command"),
-			   (unsigned long long)number_of(holder, "device"));
+		print_line("    %s", table_holder(holder, text));
 }
 
 static const struct column buffer_columns[] = { { "BUFFER", 22, false },  { "SIZE", 10, true },
@@ -194,15 +207,27 @@ static const struct column buffer_columns[] = { { "BUFFER", 22, false },  { "SIZ
 						{ "OWNER", 9, false },	  { "GRANTS", 6, true },
 						{ "GENERATION", 10, true } };
 
+/* "1", or "1+2" where so many more were closed and are held until a process dies. */
+static const char *grants_of(const json_t *buffer, char text[2 * NUMBER_MAX])
+{
+	unsigned long long open = number_of(buffer, "grants"), held = number_of(buffer, "held");
+
+	if (held)
+		snprintf(text, 2 * NUMBER_MAX, "%llu+%llu", open, held);
+	else
+		snprintf(text, 2 * NUMBER_MAX, "%llu", open);
+	return text;
+}
+
 static void print_buffer(const json_t *buffer)
 {
-	char bytes[SIZE_TEXT_MAX], device[NUMBER_MAX], owner[USER_MAX], grants[NUMBER_MAX], generation[NUMBER_MAX];
+	char bytes[SIZE_TEXT_MAX], device[NUMBER_MAX], owner[USER_MAX], grants[2 * NUMBER_MAX], generation[NUMBER_MAX];
 	const char *cells[] = { text_of(buffer, "name"),
 				size_of(buffer, "bytes", bytes),
 				digits_of(buffer, "device", device),
 				text_of(buffer, "state"),
 				user_name(number_of(buffer, "owner"), owner),
-				digits_of(buffer, "grants", grants),
+				grants_of(buffer, grants),
 				digits_of(buffer, "generation", generation) };
 
 	print_row(buffer_columns, COUNT(cells), cells);
@@ -251,6 +276,102 @@ static void print_sessions(const json_t *sessions)
 		print_session(session);
 }
 
+/* ---- users ---- */
+
+/* Resources that a user holds and a quota bounds: 9 columns for the user, and 2 for each gap. */
+static const struct {
+	const char   *key;
+	bool          bytes;
+	struct column column;
+} resources[] = {
+	{ "bytes", true, { "MEMORY", 16, true } },	{ "buffers", false, { "BUFFERS", 9, true } },
+	{ "sessions", false, { "SESSIONS", 8, true } }, { "grants", false, { "GRANTS", 11, true } },
+	{ "tickets", false, { "TICKETS", 7, true } },	{ "requests", false, { "REQUESTS", 8, true } },
+};
+
+#define RESOURCE_COLUMNS COUNT(resources)
+
+/* As short as it can be told: "1.5G" is read as easily as "1.5 GiB", and there are two of them in a cell. */
+static const char *amount_text(uint64_t amount, bool bytes, char text[NUMBER_MAX])
+{
+	char size[SIZE_TEXT_MAX], *blank;
+
+	snprintf(text, NUMBER_MAX, "%llu", (unsigned long long)amount);
+	if (!bytes)
+		return text;
+	blank = strchr(strcpy(text, size_format(amount, size)), ' ');
+	blank[0] = blank[1];
+	blank[1] = 0;
+	return text;
+}
+
+/* What of it is used, and behind a slash the quota, if there is one. Requests are counted by the second. */
+static void resource_text(const json_t *user, size_t i, char cell[2 * NUMBER_MAX + 2])
+{
+	const json_t *quota = json_object_get(json_object_get(user, "quota"), resources[i].key);
+	const json_t *used = json_object_get(json_object_get(user, "used"), resources[i].key);
+	char limit[NUMBER_MAX] = "", amount[NUMBER_MAX] = "";
+
+	if (quota)
+		amount_text((uint64_t)json_integer_value(quota), resources[i].bytes, limit);
+	if (used)
+		amount_text((uint64_t)json_integer_value(used), resources[i].bytes, amount);
+	if (used)
+		sprintf(cell, "%s%s%s", amount, quota ? "/" : "", limit);
+	else
+		sprintf(cell, "%s%s", quota ? limit : "-", quota ? "/s" : "");
+}
+
+static void print_user(const struct column *columns, const json_t *user)
+{
+	char name[USER_MAX], text[RESOURCE_COLUMNS][2 * NUMBER_MAX + 2];
+	const char *cells[RESOURCE_COLUMNS + 1] = { user_name(number_of(user, "uid"), name) };
+
+	for (size_t i = 0; i < RESOURCE_COLUMNS; i++) {
+		resource_text(user, i, text[i]);
+		cells[i + 1] = text[i];
+	}
+	print_row(columns, COUNT(cells), cells);
+}
+
+/* Greetings are bounded for everybody, and nobody is interested. */
+static bool user_is_bounded(const json_t *user)
+{
+	for (size_t i = 0; i < RESOURCE_COLUMNS; i++)
+		if (json_object_get(json_object_get(user, "quota"), resources[i].key))
+			return true;
+	return false;
+}
+
+static bool users_matter(const json_t *users)
+{
+	json_t *user;
+	size_t i;
+
+	json_array_foreach(users, i, user)
+		if (user_is_bounded(user))
+			return true;
+	return json_array_size(users) > 1;
+}
+
+static void print_users(const json_t *users, bool all)
+{
+	struct column columns[RESOURCE_COLUMNS + 1] = { { "USER", 9, false } };
+	json_t *user;
+	size_t i;
+
+	if (!all && !users_matter(users))
+		return;
+	for (i = 0; i < RESOURCE_COLUMNS; i++)
+		columns[i + 1] = resources[i].column;
+	putchar('\n');
+	print_titles(columns, COUNT(columns));
+	json_array_foreach(users, i, user)
+		print_user(columns, user);
+}
+
+/* ---- counters ---- */
+
 static void print_counters(const json_t *counters, bool all)
 {
 	static const struct {
@@ -269,13 +390,14 @@ static void print_counters(const json_t *counters, bool all)
 				   known[i].text);
 }
 
-void table_show(const struct shown *shown, bool all_counters)
+void table_show(const struct shown *shown, bool all)
 {
 	print_head(shown);
 	print_devices(json_object_get(shown->text, "devices"));
 	print_buffers(json_object_get(shown->text, "buffers"));
 	print_sessions(json_object_get(shown->text, "sessions"));
-	print_counters(json_object_get(shown->text, "counters"), all_counters);
+	print_users(json_object_get(shown->text, "users"), all);
+	print_counters(json_object_get(shown->text, "counters"), all);
 }
 
 /* ---- the list ---- */

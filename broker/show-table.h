@@ -10,10 +10,18 @@
 
 #include "show-read.h"
 
-/* One broker: how it does, devices, buffers, sessions, and the counters: all, or those that are not zero. */
-void table_show(const struct shown *shown, bool all_counters);
+/*
+ * One broker: how it does, devices, buffers, sessions; users where a quota binds one, or there are several; the counters
+ * that are not zero. all: users and counters whatever they hold.
+ */
+void table_show(const struct shown *shown, bool all);
 
 /* One line a broker. */
 void table_list(const struct shown *shown, size_t count);
+
+#define TABLE_HOLDER_MAX 81
+
+/* Whom a drain waits for, from an element of a buffer's holders: printable, in one line. Returns text. */
+const char *table_holder(const json_t *holder, char text[TABLE_HOLDER_MAX]);
 
 #endif

@@ -40,12 +40,15 @@ static json_t *device_json(const struct broker *broker, uint32_t index)
 	return object;
 }
 
+#define HOLDERS_MAX 64 /* listed of each buffer; "grants" and "held" count all */
+
 /* Sessions that hold grants on the buffer: whom a drain waits for. */
 static json_t *holders_json(const struct allocation *allocation)
 {
 	json_t *array = json_array();
+	unsigned count = 0;
 
-	for (const struct grant *grant = allocation->grants; grant; grant = grant->next) {
+	for (const struct grant *grant = allocation->grants; grant && count < HOLDERS_MAX; grant = grant->next, count++) {
 		json_t *holder = json_object();
 
 		set_number(holder, "session", grant->session->id);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker.h"
@@ -21,7 +22,8 @@
 
 #define TEXT_BEGIN 4096 /* the header has the first page */
 
-static const struct timeval soon = { .tv_usec = 50000 };
+#define PAUSE_US 50000 /* between two texts, at least */
+#define PART     20    /* and so many times as long as it took to write the last one */
 
 uint64_t status_process_start(uint64_t pid, char *state)
 {
@@ -152,9 +154,18 @@ static int write_text(struct status *status, const char *text, size_t length)
 	return write_header(status);
 }
 
+static int64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 static void status_write(struct broker *broker)
 {
 	struct status *status = &broker->status;
+	int64_t began = now_us();
 	char *text = status_text(broker);
 	int error = text ? write_text(status, text, strlen(text)) : -ENOMEM;
 
@@ -162,11 +173,21 @@ static void status_write(struct broker *broker)
 	if (error && !status->complained)
 		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
 	status->complained = error != 0;
+	status->took_us = now_us() - began;
+}
+
+/* However long the text, the loop is there for clients 19 parts of 20. */
+static struct timeval pause_after(const struct status *status)
+{
+	int64_t us = status->took_us * PART > PAUSE_US ? status->took_us * PART : PAUSE_US;
+
+	return (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *argument)
 {
 	struct broker *broker = argument;
+	struct timeval pause;
 
 	(void)fd;
 	(void)what;
@@ -175,7 +196,8 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 	broker->status.pending = false;
 	status_write(broker);
 	/* one more look after the pause: changes until then are gathered, and an idle broker sleeps */
-	evtimer_add(broker->status.timer, &soon);
+	pause = pause_after(&broker->status);
+	evtimer_add(broker->status.timer, &pause);
 }
 
 int status_start(struct broker *broker)

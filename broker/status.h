@@ -3,10 +3,10 @@
  * status.h - the status file: the books as people may see them, in POSIX shared memory.
  *
  * "/gpubroker.<instance>", 0640: a header and a JSON text (docs: broker-status(1)). Owns the file and the
- * lock that says that its broker lives. Written with pwrite on change, at most 20 times a second, each text
- * beside the last one and the header last, so a reader always finds one whole text, also when the broker
- * was stopped in the middle. Never mapped and never read back: nobody can hurt the broker through it.
- * Never holds a key, a handle or a ticket.
+ * lock that says that its broker lives. Written with pwrite on change, at most 20 times a second and in at most
+ * a twentieth of the loop's time, each text beside the last one and the header last, so a reader always finds
+ * one whole text, also when the broker was stopped in the middle. Never mapped and never read back: nobody can
+ * hurt the broker through it. Never holds a key, a handle or a ticket.
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -39,6 +39,7 @@ struct status {
 	struct status_header header;
 	struct event        *timer;
 	bool                 pending, complained;
+	int64_t              took_us; /* to make and write the last text */
 };
 
 /*

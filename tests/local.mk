@@ -39,6 +39,7 @@ test_programs = \
 	tests/integration/drain \
 	tests/integration/fork \
 	tests/integration/gone \
+	tests/integration/killed \
 	tests/integration/leases \
 	tests/integration/library \
 	tests/integration/threads \
@@ -61,6 +62,7 @@ test_scripts = \
 	tests/gpu/integration.sh \
 	tests/gpu/kernels.sh \
 	tests/gpu/lifetime.sh \
+	tests/gpu/mps.sh \
 	tests/gpu/permuted.sh
 EXTRA_DIST += tests/tap.sh tests/README.md
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
@@ -87,6 +89,7 @@ tests_integration_death_SOURCES = tests/integration/death.c $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
 tests_integration_fork_SOURCES = tests/integration/fork.c $(harness)
 tests_integration_gone_SOURCES = tests/integration/gone.c $(harness)
+tests_integration_killed_SOURCES = tests/integration/killed.c $(harness)
 tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
@@ -120,7 +123,13 @@ check-local:
 	@echo "make check needs cmocka: install it (Debian: libcmocka-dev) and run configure again" >&2; exit 1
 endif
 
-.PHONY: check-model check-crash check-hostile
+# An hour of 32 clients that do everything and are killed: make soak SOAK_SECONDS=600 SOAK_CLIENTS=16 takes less.
+SOAK_SECONDS = 3600
+SOAK_CLIENTS = 32
+soak: tests/integration/death
+	$(AM_TESTS_ENVIRONMENT) tests/integration/death $(SOAK_SECONDS) $(SOAK_CLIENTS)
+
+.PHONY: check-model check-crash check-hostile soak
 check-model:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(model_scripts)'
 check-crash:

@@ -16,7 +16,7 @@
 
 struct order {
 	char name[40], action[8];
-	int  nth, pid; /* pid 0: any */
+	int  nth, pid; /* pid: 0, or whom a point of the broker is to harm */
 };
 
 static const char *const names[CRASH_POINT_COUNT] = {
@@ -26,7 +26,15 @@ static const char *const names[CRASH_POINT_COUNT] = {
 };
 
 static atomic_int passed[CRASH_POINT_COUNT];
-static pid_t peer; /* 0: this process is no broker */
+enum side { LIBRARY, BROKER, LOOP };
+
+static const enum side sides[CRASH_POINT_COUNT] = {
+#define CRASH_POINT_SIDE(side, name, text) [CRASH_##name] = side,
+	CRASH_POINTS(CRASH_POINT_SIDE)
+#undef CRASH_POINT_SIDE
+};
+
+static pid_t peer; /* of the broker's loop */
 
 void crash_point_peer(pid_t pid)
 {
@@ -81,34 +89,40 @@ static void signal_self(int signal)
 	syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), signal);
 }
 
-static int peer_is(const char *states)
+static int process_is(pid_t pid, const char *states)
 {
 	char path[40], text[256] = "";
 	const char *end;
 
-	snprintf(path, sizeof path, "/proc/%d/stat", peer);
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
 	file_read(path, text);
 	end = strrchr(text, ')');
 	return !end || strchr(states, end[2]);
 }
 
-static void signal_peer(int signal)
+static void signal_client(pid_t pid, int signal)
 {
-	kill(peer, signal);
-	for (int look = 0; look < PATIENCE && !peer_is(signal == SIGSTOP ? "TZX" : "ZX"); look++)
+	kill(pid, signal);
+	for (int look = 0; look < PATIENCE && !process_is(pid, signal == SIGSTOP ? "TZX" : "ZX"); look++)
 		usleep(100);
 }
 
-static void act(const char *action)
+static void act(const struct order *order, enum side side)
 {
-	int signal = !strcmp(action, "stop") ? SIGSTOP : SIGKILL;
+	int signal = !strcmp(order->action, "stop") ? SIGSTOP : SIGKILL;
 
-	if (peer)
-		signal_peer(signal);
-	else if (!strcmp(action, "exit"))
+	if (side != LIBRARY)
+		signal_client(order->pid, signal);
+	else if (!strcmp(order->action, "exit"))
 		_exit(CRASH_EXIT);
 	else
 		signal_self(signal);
+}
+
+/* The process that a point is about; of a LOOP point 0: none. */
+static pid_t pid_of(enum side side)
+{
+	return side == LIBRARY ? getpid() : side == BROKER ? peer : 0;
 }
 
 static void visited_append(pid_t pid, enum crash_point point)
@@ -127,12 +141,16 @@ static void visited_append(pid_t pid, enum crash_point point)
 
 void crash_point_pass(enum crash_point point)
 {
-	pid_t pid = peer ? peer : getpid();
+	pid_t pid = pid_of(sides[point]);
 	struct order order;
 
 	visited_append(pid, point);
-	if (order_read(&order) || strcmp(order.name, names[point]) || (order.pid && order.pid != pid))
+	if (order_read(&order) || strcmp(order.name, names[point]))
+		return;
+	if (sides[point] == BROKER && order.pid != pid)
+		return;
+	if (sides[point] != LIBRARY && order.pid <= 0)
 		return;
 	if (atomic_fetch_add(&passed[point], 1) + 1 == order.nth)
-		act(order.action);
+		act(&order, sides[point]);
 }

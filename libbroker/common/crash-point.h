@@ -10,9 +10,9 @@
  *   GPUB_CRASH_VISITED=FILE            each passing appends "PID NAME" to it
  *
  * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A point of the library does it to its own process,
- * in the thread that passes. A point of the broker never harms the broker: it does it to the client that the broker is
- * busy with (crash_point_peer), exit being kill there, and waits until that client is dead or stopped, so that the
- * broker's next step finds it so. PID: only passings of, or for, that process count. Owns the counts of passings.
+ * in the thread that passes. A point of the broker never harms the broker: it does it to process PID, exit being kill
+ * there, and waits until that is dead or stopped, so that the broker's next step finds it so. A BROKER point counts when
+ * the broker is busy with PID (crash_point_peer), a LOOP point, where it is busy with nobody, always. Owns the counts.
  */
 #ifndef GPUB_CRASH_POINT_H
 #define GPUB_CRASH_POINT_H
@@ -97,7 +97,44 @@
 	X(LIBRARY, object_opened, "host device: the object is open, its lock not taken")   \
 	X(LIBRARY, object_locked, "host device: its lock is taken, it is not mapped")      \
 	X(LIBRARY, object_mapped, "host device: it is mapped, in no table")                \
-	X(LIBRARY, object_closing, "host device: out of the table, still mapped")
+	X(LIBRARY, object_closing, "host device: out of the table, still mapped")          \
+	X(BROKER, accepted, "a connection is taken, its peer identified")                  \
+	X(BROKER, challenge_sent, "the challenge is sent")                                 \
+	X(BROKER, greeting_heard, "the greeting is read, and not checked")                 \
+	X(BROKER, welcome_sent, "the welcome is sent, the session open")                   \
+	X(BROKER, request_heard, "a message is read, and not handled")                     \
+	X(BROKER, refused, "a refusal is sent")                                            \
+	X(BROKER, create_reserved, "name and quota are taken for a create")                \
+	X(BROKER, create_submitted, "the device thread has the allocation to make")        \
+	X(BROKER, create_waits, "a create stands in line for memory")                      \
+	X(BROKER, create_retried, "a create in line is tried again")                       \
+	X(BROKER, create_made, "the allocation is made, nothing is booked")                \
+	X(BROKER, create_live, "the buffer is live, nobody is told")                       \
+	X(BROKER, create_done, "the creator is told")                                      \
+	X(BROKER, unlinked, "a name is taken away, the caller not told")                   \
+	X(BROKER, acquire_waits, "an acquire waits for its name")                          \
+	X(BROKER, acquire_woken, "its name has come, nothing is granted")                  \
+	X(BROKER, grant_booked, "a grant is booked, its ticket not sealed")                \
+	X(BROKER, ticket_sealed, "its ticket stands in the board")                         \
+	X(BROKER, grant_sent, "GRANT is sent")                                             \
+	X(BROKER, notice_sent, "a NOTICE is sent")                                         \
+	X(BROKER, closed_heard, "CLOSED is read, the grant stands")                        \
+	X(BROKER, closed_booked, "its grant is over")                                      \
+	X(BROKER, writer_claimed, "a session may write a timeline, and has no page yet")   \
+	X(BROKER, writer_sent, "it has the page")                                          \
+	X(BROKER, leave_heard, "LEAVE is read")                                            \
+	X(BROKER, leave_sent, "LEFT is sent")                                              \
+	X(BROKER, hung_up, "a socket hung up, the session stands")                         \
+	X(BROKER, died, "a pidfd is readable, the session stands")                         \
+	X(BROKER, session_ends, "a session ends, its grants stand")                        \
+	X(BROKER, session_ended, "its grants, timelines and ephemeral buffers are over")   \
+	X(LOOP, release_submitted, "the device thread has memory to free")                 \
+	X(LOOP, release_done, "memory is freed, the books have it yet")                    \
+	X(LOOP, released, "the books have it no more")                                     \
+	X(LOOP, timeline_ends, "a timeline is about to be ended")                          \
+	X(LOOP, timeline_ended, "its last value is written")                               \
+	X(LOOP, status_begin, "the status file is about to be written")                    \
+	X(LOOP, status_written, "it is written")
 
 enum crash_point {
 #define CRASH_POINT_ENUM(side, name, text) CRASH_##name,
@@ -112,7 +149,7 @@ enum crash_point {
 
 void crash_point_pass(enum crash_point point);
 
-/* In the broker: which process its points are about, from here on. */
+/* In the broker: which process its points are about, from here on; 0: one that is gone. */
 void crash_point_peer(pid_t pid);
 
 #else

@@ -38,7 +38,7 @@ enum action { KILL, STOP, EXIT, STOP_AND_GO_ON, ACTIONS };
 static const char *const action_names[ACTIONS] = { "kill", "stop", "exit", "stop and go on" };
 static const char *const action_words[ACTIONS] = { "kill", "stop", "exit", "stop" };
 
-enum side { LIBRARY, BROKER };
+enum side { LIBRARY, BROKER, LOOP };
 
 static const struct {
 	enum side   side;
@@ -187,6 +187,7 @@ static bool play(const struct scenario *scenario, const char *point, enum action
 	if (victim_fate() == VICTIM_FAILED)
 		good = false;
 	broker_order("");
+	victim_bury();
 	if (scenario->after)
 		scenario->after();
 	other_lets_go();
@@ -201,7 +202,7 @@ static bool crash(int scenario, int point, int nth, enum action action, bool *ca
 		 action_names[action], points[point].name, nth);
 	snprintf(order, sizeof order, "%s:%d:%s", points[point].name, nth, action_words[action]);
 	victim_start(&broker, points[point].side == LIBRARY ? order : NULL, scenarios[scenario].fail);
-	if (points[point].side == BROKER) {
+	if (points[point].side != LIBRARY) {
 		snprintf(order + strlen(order), sizeof order - strlen(order), ":%d", victim.pid);
 		broker_order(order);
 	}
@@ -228,10 +229,11 @@ static void play_undisturbed(int scenario)
 static bool crash_somehow(int scenario, int point, enum action action)
 {
 	bool caught = false, good = true;
+	int tries = points[point].side == LIBRARY ? TRIES : 1;
 
-	for (int try = 0; good && !caught && try < TRIES; try++)
+	for (int try = 0; good && !caught && try < tries; try++)
 		good = crash(scenario, point, 1, action, &caught);
-	caught_at[point] |= caught;
+	caught_at[point] |= caught || points[point].side != LIBRARY; /* whom the broker is busy with may be gone */
 	return good;
 }
 

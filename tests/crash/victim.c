@@ -51,15 +51,15 @@ void victim_prepare(void)
 	atexit(kill_child_left);
 }
 
-static enum fate fate_of(int status)
+static enum fate fate_of(const siginfo_t *info)
 {
-	if (WIFSTOPPED(status))
+	if (info->si_code == CLD_STOPPED)
 		return VICTIM_STOPPED;
-	if (WIFSIGNALED(status))
-		return WTERMSIG(status) == SIGKILL ? VICTIM_KILLED : VICTIM_FAILED;
-	if (WEXITSTATUS(status) == CRASH_EXIT)
+	if (info->si_code != CLD_EXITED)
+		return info->si_status == SIGKILL ? VICTIM_KILLED : VICTIM_FAILED;
+	if (info->si_status == CRASH_EXIT)
 		return VICTIM_EXITED;
-	return WEXITSTATUS(status) ? VICTIM_FAILED : VICTIM_ENDED;
+	return info->si_status ? VICTIM_FAILED : VICTIM_ENDED;
 }
 
 static bool is_gone(void)
@@ -69,13 +69,16 @@ static bool is_gone(void)
 
 enum fate victim_fate(void)
 {
-	int status;
+	siginfo_t info = { 0 };
 
-	if (is_gone() || waitpid(victim.pid, &status, WNOHANG | WUNTRACED) != victim.pid)
+	/* the dead are only looked at: a point of the broker may be about to kill that pid */
+	if (is_gone() || waitid(P_PID, (id_t)victim.pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) || !info.si_pid)
 		return fate;
-	fate = fate_of(status);
+	fate = fate_of(&info);
+	if (fate == VICTIM_STOPPED)
+		waitid(P_PID, (id_t)victim.pid, &info, WSTOPPED | WNOHANG);
 	if (fate == VICTIM_FAILED)
-		printf("# the victim ended with wait status %#x\n", (unsigned)status);
+		printf("# the victim ended with status or signal %d\n", info.si_status);
 	if (is_gone())
 		close(victim.sock);
 	return fate;
@@ -180,11 +183,16 @@ static bool gone(void)
 	return victim_fate() >= VICTIM_KILLED;
 }
 
-static void reap(void)
+static bool gone_or_stopped(void)
+{
+	return victim_fate() != VICTIM_LIVES;
+}
+
+static void await_end(bool (*done)(void))
 {
 	struct pollfd p = { .fd = -1 };
 
-	await(gone, &p);
+	await(done, &p);
 }
 
 void victim_continue(void)
@@ -208,19 +216,24 @@ void victim_end(void)
 	if (!victim_begins(last) || !victim_finishes(0))
 		return;
 	shutdown(victim.sock, SHUT_RDWR);
-	reap();
+	await_end(gone_or_stopped);
 }
 
 void victim_kill(bool kill_child)
 {
 	if (!is_gone()) {
 		kill(victim.pid, SIGKILL);
-		reap();
+		await_end(gone);
 	}
 	if (kill_child && victim_child) {
 		kill(victim_child, SIGKILL);
 		victim_child = 0;
 	}
+}
+
+void victim_bury(void)
+{
+	waitpid(victim.pid, NULL, 0);
 }
 
 int do_fork(const struct order *order)

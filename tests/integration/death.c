@@ -3,13 +3,18 @@
  * death.c - two hundred times one of three busy clients is killed at a random moment; after each the books are exact.
  * On CUDA, where a process takes a second to start, twenty-four times.
  *
+ *     death [SECONDS [CLIENTS]]     the soak test: so long, with so many; the broker's memory, descriptors and objects must
+ *                                   not grow (make soak)
+ *
  * The clients create, acquire, launch, return, renew, unlink, signal and trim at random, and connect anew when they
  * were replaced. After a kill the living pause, give up what they do not hold, and say what they do; then the broker's
  * books, and the memory there really is, must be that and nothing more. The seed is printed; DEATH_SEED sets it.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +23,16 @@
 #include "harness.h"
 
 #define ROUNDS    (on_cuda() ? 24 : 200)
-#define CLIENTS   3
+#define CLIENTS   64 /* at most */
 #define NAMES     5
-#define BUSY_US   (on_cuda() ? 900000u : 6000u) /* the longest a round goes on before its kill */
+#define BUSY_US   (on_cuda() ? 900000u : soak_seconds ? 60000u : 6000u) /* the longest a round goes on before its kill */
+#define SAMPLES   4096
 #define GRANULE   4096u
 
 static struct broker_process broker;
 static struct puppet worker[CLIENTS];
+static int clients = 3;
+static unsigned soak_seconds;
 static uint64_t random_state;
 
 static uint64_t random_next(void)
@@ -198,12 +206,12 @@ static bool sessions_exact(const json_t *text, int victim)
 	json_t *session;
 	size_t i;
 
-	if (json_array_size(sessions) != CLIENTS - 1)
+	if (json_array_size(sessions) != (size_t)clients - 1)
 		return false;
 	json_array_foreach(sessions, i, session) {
 		int living = 0;
 
-		for (int w = 0; w < CLIENTS; w++)
+		for (int w = 0; w < clients; w++)
 			if (w != victim && worker[w].pid == number(session, "pid"))
 				living += number(session, "grants") == (int64_t)worker[w].last.value &&
 					  holders_of(text, worker[w].pid) == (int64_t)worker[w].last.value;
@@ -268,13 +276,17 @@ static void start_riot(int w)
 static bool round_passes(int victim)
 {
 	struct timespec busy = { .tv_nsec = (long)(random_next() % BUSY_US) * 1000 };
-	int error = 0;
+	int error = 0, stopped = soak_seconds ? (int)(random_next() % (unsigned)clients) : victim;
 
-	for (int w = 0; w < CLIENTS; w++)
+	for (int w = 0; w < clients; w++)
 		start_riot(w);
+	if (soak_seconds)
+		kill(worker[stopped].pid, SIGSTOP);
 	nanosleep(&busy, NULL);
 	kill(worker[victim].pid, SIGKILL);
-	for (int w = 0; w < CLIENTS; w++) {
+	if (stopped != victim)
+		kill(worker[stopped].pid, SIGCONT);
+	for (int w = 0; w < clients; w++) {
 		if (w == victim)
 			continue;
 		tell(&worker[w], calm);
@@ -304,26 +316,130 @@ static void seed(void)
 	printf("# DEATH_SEED=%llu\n", (unsigned long long)random_state);
 }
 
-int main(void)
+/* ---- what must not grow ---- */
+
+static struct sample {
+	int64_t resident_kib, descriptors, objects;
+} samples[SAMPLES];
+
+static unsigned sample_count;
+
+static int64_t resident_kib(pid_t pid)
+{
+	char path[40], line[100];
+	long kib = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof line, file))
+		if (sscanf(line, "VmRSS: %ld", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+static int64_t descriptors(pid_t pid)
+{
+	char path[40];
+	int64_t count = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && readdir(dir))
+		count++;
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+static void sample(void)
+{
+	struct sample *s = &samples[sample_count];
+
+	if (sample_count == SAMPLES)
+		return;
+	sample_count++;
+	s->resident_kib = resident_kib(broker.pid);
+	s->descriptors = descriptors(broker.pid);
+	s->objects = memory_objects(&broker);
+	printf("# %u: %lld KiB resident, %lld descriptors, %lld memory objects\n", sample_count,
+	       (long long)s->resident_kib, (long long)s->descriptors, (long long)s->objects);
+	fflush(stdout);
+}
+
+/* The mean of some samples, of one of their numbers. */
+static int64_t mean(unsigned from, unsigned to, size_t offset)
+{
+	int64_t sum = 0;
+
+	for (unsigned i = from; i < to; i++)
+		sum += *(const int64_t *)((const char *)&samples[i] + offset);
+	return to > from ? sum / (to - from) : 0;
+}
+
+/* The first tenth is warming up; what the second half needs the first needed, too, but for a little. */
+static void check_flat(const char *what, size_t offset, int64_t slack)
+{
+	int64_t first = mean(sample_count / 10, sample_count / 2, offset), second = mean(sample_count / 2, sample_count, offset);
+
+	POINT(second <= first + first / 20 + slack, "%s: on average %lld in the first half, %lld in the second", what,
+	      (long long)first, (long long)second);
+}
+
+static int64_t seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+/* Rounds until all are done, or the time of a soak is over. */
+static int rounds(bool *passes)
+{
+	int64_t began = seconds_now(), sampled = began;
+	int round;
+
+	for (round = 0; *passes && (soak_seconds ? seconds_now() - began < soak_seconds : round < ROUNDS); round++) {
+		int victim = (int)(random_next() % (unsigned)clients);
+
+		*passes = round_passes(victim);
+		puppet_start_unconnected(&worker[victim], &broker);
+		if (soak_seconds && seconds_now() - sampled >= soak_seconds / 360 + 1) {
+			sampled = seconds_now();
+			sample();
+		}
+	}
+	return round;
+}
+
+int main(int argc, char **argv)
 {
 	bool passes = true;
 	int round;
 
-	harness_begin("death", 120);
+	soak_seconds = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
+	clients = argc > 2 ? atoi(argv[2]) : clients;
+	if (clients < 2 || clients > CLIENTS)
+		return 2;
+	harness_begin("death", 120 + 2 * soak_seconds);
 	seed();
 	broker_start(&broker, "host");
-	for (int w = 0; w < CLIENTS; w++)
+	for (int w = 0; w < clients; w++)
 		puppet_start_unconnected(&worker[w], &broker);
-	for (round = 0; round < ROUNDS && passes; round++) {
-		int victim = (int)(random_next() % CLIENTS);
-
-		passes = round_passes(victim);
-		puppet_start_unconnected(&worker[victim], &broker);
-	}
+	round = rounds(&passes);
 	POINT(passes, "invariant 10: %d clients killed at a random moment, the books exact after each", round);
-	POINT(books_counter(&broker, "grants_died") > ROUNDS / 4, "and many of them held something");
-	for (int w = 0; w < CLIENTS; w++)
+	POINT(books_counter(&broker, "grants_died") > round / 4, "and many of them held something");
+	for (int w = 0; w < clients; w++)
 		puppet_kill(&worker[w]);
+	if (soak_seconds) {
+		check_flat("resident memory (KiB)", offsetof(struct sample, resident_kib), 512);
+		check_flat("descriptors", offsetof(struct sample, descriptors), 16);
+		check_flat("memory objects", offsetof(struct sample, objects), 8);
+	}
 	broker_end(&broker);
 	return harness_end();
 }

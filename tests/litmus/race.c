@@ -16,7 +16,9 @@
 
 #define QUICK_MS     1200  /* of each race, when no number of rounds is asked for */
 #define QUICK_MAX_MS 12000 /* and when it has not shown yet what it must: a busy box */
-#define SPINS        20000 /* looks for the other side before the processor is given up */
+#define SPINS        20000 /* looks for the other side before the processor is given up, ten microseconds or so */
+#define NAP_NS       20000 /* for that long at a time: who has slept is let in again at once, who yields is not */
+#define LOST_MS      60000 /* it has died */
 
 struct side {
 	_Alignas(128) _Atomic uint64_t at; /* the meeting that it has come to */
@@ -35,8 +37,25 @@ static struct track *track;
 static uint64_t wanted;
 static unsigned points;
 static bool failed;
+static pid_t second_pid; /* 0: it is a thread */
 static int cpus, cpu[2];
 static _Thread_local uint64_t meeting, seed;
+
+static uint64_t milliseconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void give_up(const char *what)
+{
+	if (second_pid > 0)
+		kill(second_pid, SIGKILL);
+	printf("Bail out! %s\n", what);
+	exit(1);
+}
 
 /* ---- the two processors ---- */
 
@@ -93,14 +112,33 @@ uint32_t race_random(void)
 	return (uint32_t)(seed >> 16);
 }
 
+static bool other_is_there(int side, uint64_t number)
+{
+	return atomic_load_explicit(&track->side[!side].at, memory_order_acquire) >= number;
+}
+
+/* On a busy box it has no processor now, and needs this side to be there when it gets one. */
+static void meet_slowly(int side, uint64_t number)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+	uint64_t last = milliseconds() + LOST_MS;
+
+	while (!other_is_there(side, number)) {
+		nanosleep(&nap, NULL);
+		if (milliseconds() > last)
+			give_up("the other side of a race has died or hangs");
+	}
+}
+
 static void meet(int side)
 {
 	uint64_t number = ++meeting;
 
 	atomic_store_explicit(&track->side[side].at, number, memory_order_release);
-	for (int looks = 0; atomic_load_explicit(&track->side[!side].at, memory_order_acquire) < number; looks++)
-		if (cpus < 2 || looks > SPINS)
-			sched_yield();
+	for (int looks = cpus < 2 ? SPINS : 0; looks < SPINS; looks++)
+		if (other_is_there(side, number))
+			return;
+	meet_slowly(side, number);
 }
 
 static void delay(unsigned mask)
@@ -156,14 +194,6 @@ static void one_pass(const struct race *race, struct tally *tally)
 
 /* ---- a race ---- */
 
-static uint64_t milliseconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* What shows that the two sides did meet. */
 static bool tried(const struct race *race, const struct tally *tally)
 {
@@ -203,57 +233,53 @@ static void details(const struct race *race, const struct tally *tally, uint64_t
 	fflush(stdout);
 }
 
-static void give_up(const char *what)
+static void second_start(const struct race *race, pthread_t *thread)
 {
-	printf("Bail out! %s\n", what);
-	exit(1);
-}
-
-/* The second side, as a process; 0: it is a thread, in *thread. */
-static pid_t second_start(const struct race *race, pthread_t *thread)
-{
-	pid_t pid;
-
+	second_pid = 0;
 	if (!race->process) {
 		if (pthread_create(thread, NULL, second_side, (void *)(uintptr_t)race))
 			give_up("no thread can be started");
-		return 0;
+		return;
 	}
 	fflush(stdout);
-	pid = fork();
-	if (pid < 0)
+	second_pid = fork();
+	if (second_pid < 0)
 		give_up("no process can be forked");
-	if (!pid) {
+	if (!second_pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		second_side((void *)(uintptr_t)race);
 		_exit(0);
 	}
-	return pid;
+}
+
+static void second_end(pthread_t thread)
+{
+	track->over = true;
+	meet(0);
+	if (second_pid)
+		waitpid(second_pid, NULL, 0);
+	else
+		pthread_join(thread, NULL);
+	second_pid = 0;
 }
 
 void race_run(const struct race *race)
 {
 	struct tally tally = { 0 };
 	uint64_t start, ms;
-	pthread_t thread;
-	pid_t pid;
+	pthread_t thread = 0;
 
 	atomic_store(&track->side[0].at, 0);
 	atomic_store(&track->side[1].at, 0);
 	track->over = false;
-	pid = second_start(race, &thread);
+	second_start(race, &thread);
 	side_begin(0);
 	start = milliseconds();
 	do {
 		one_pass(race, &tally);
 		ms = milliseconds() - start;
 	} while (!enough(race, &tally, ms));
-	track->over = true;
-	meet(0);
-	if (pid)
-		waitpid(pid, NULL, 0);
-	else
-		pthread_join(thread, NULL);
+	second_end(thread);
 	point(race, &tally);
 	details(race, &tally, ms);
 }
