@@ -121,12 +121,11 @@ static void explain_path(const char *path)
 		if (slash)
 			*slash = 0;
 		if (stat(part, &st)) {
-			fail("%s cannot be looked at: %s; is it the right address, and does the broker run?", part,
-			     strerror(errno));
+			warn("%s cannot be looked at: %s", part, strerror(errno));
 			return;
 		}
 		if (access(part, S_ISDIR(st.st_mode) ? X_OK : W_OK)) {
-			fail("%s is closed to user %u: it is %s's, mode %04o; the broker's configuration names who may use it",
+			warn("%s is closed to user %u: it is %s's, mode %04o; whoever configures the broker says who may use it",
 			     part, geteuid(), user_name(st.st_uid), (unsigned)st.st_mode & 07777);
 			return;
 		}
@@ -134,7 +133,7 @@ static void explain_path(const char *path)
 			*slash = '/';
 	}
 	if (!S_ISSOCK(st.st_mode))
-		fail("%s is no socket", path);
+		warn("%s is no socket", path);
 }
 
 static void list_brokers(void)
@@ -147,9 +146,9 @@ static void list_brokers(void)
 	for (size_t i = 0; i < instances.count; i++) {
 		if (shown_read(&shown, instances.names[i]))
 			continue;
-		warn("there is a broker '%s' of %s, pid %llu, %s: is that the one? its address is not this one",
-		     shown.instance, user_name(shown.owner), (unsigned long long)shown.header.pid,
-		     shown_state_name(shown.state));
+		if (shown.state != SHOWN_DEAD)
+			warn("there is a broker '%s' of %s, pid %llu, with another address: is that the one that is meant?",
+			     shown.instance, user_name(shown.owner), (unsigned long long)shown.header.pid);
 		shown_free(&shown);
 	}
 	instances_free(&instances);

@@ -191,15 +191,19 @@ const char *table_holder(const json_t *holder, char text[TABLE_HOLDER_MAX])
 	return text;
 }
 
-/* Whom a drain waits for. */
-static void print_holders(const json_t *holders)
+/* Whom a drain waits for: those that the file lists, and how many more it counts. */
+static void print_holders(const json_t *buffer)
 {
+	const json_t *holders = json_object_get(buffer, "holders");
+	uint64_t count = number_of(buffer, "grants") + number_of(buffer, "held"), listed = json_array_size(holders);
 	char text[TABLE_HOLDER_MAX];
 	json_t *holder;
 	size_t i;
 
 	json_array_foreach(holders, i, holder)
 		print_line("    %s", table_holder(holder, text));
+	if (count > listed)
+		print_line("    and for %llu more", (unsigned long long)(count - listed));
 }
 
 static const struct column buffer_columns[] = { { "BUFFER", 22, false },  { "SIZE", 10, true },
@@ -232,7 +236,7 @@ static void print_buffer(const json_t *buffer)
 
 	print_row(buffer_columns, COUNT(cells), cells);
 	if (!strcmp(text_of(buffer, "state"), "draining"))
-		print_holders(json_object_get(buffer, "holders"));
+		print_holders(buffer);
 }
 
 static void print_buffers(const json_t *buffers)

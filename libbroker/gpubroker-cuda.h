@@ -131,6 +131,13 @@ public:
 		return took(gpub_acquire(client, name, rights, timeout_ms, &value_));
 	}
 
+	/* As acquire(), of the buffer that a ticket is for, with the rights that it gives. */
+	int redeem(gpub_client *client, const char *text)
+	{
+		give_back();
+		return took(gpub_redeem(client, text, &value_));
+	}
+
 	/* Holds the same buffer again, after a return. */
 	int renew() { return took(gpub_renew(&value_)); }
 

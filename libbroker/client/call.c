@@ -5,16 +5,31 @@
  * Owns the list of calls under way. Never reads the socket: that is service.c's alone.
  */
 #include <errno.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "common/socket.h"
 
+#define SEND_TRIES    1000 /* a second */
+#define SEND_PAUSE_US 1000
+
+/*
+ * The kernel may be short of memory for a moment. When it stays so the connection is given up: a request or a CLOSED that
+ * was never sent would be waited for for ever, while the service thread, which sees the shutdown, lets everybody go.
+ */
 int call_send(struct gpub_client *client, const struct wire_message *message)
 {
-	if (socket_send(client->sock, message, -1, 0))
-		return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
-	return 0;
+	int error = socket_send(client->sock, message, -1, 0);
+
+	for (int tries = 0; error && error != -ECONNRESET && tries < SEND_TRIES; tries++) {
+		usleep(SEND_PAUSE_US);
+		error = socket_send(client->sock, message, -1, 0);
+	}
+	if (!error)
+		return 0;
+	shutdown(client->sock, SHUT_RDWR);
+	return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
 }
 
 void call_closed(struct gpub_client *client, uint64_t grant)

@@ -45,8 +45,11 @@ static struct client_guard *guard_make(void)
 
 	if (page == MAP_FAILED)
 		return NULL;
-	madvise(page, page_size(), MADV_WIPEONFORK);
-	return page;
+	/* not wiped, it would tell a forked child that all is its own */
+	if (!madvise(page, page_size(), MADV_WIPEONFORK))
+		return page;
+	munmap(page, page_size());
+	return NULL;
 }
 
 static void locks_init(struct gpub_client *client)

@@ -19,8 +19,8 @@ static int words_make(const struct device *device, _Atomic uint64_t **words)
 
 	if (page == MAP_FAILED)
 		return error_set(-ENOMEM, "no memory for lease slots: %m");
-	madvise(page, WORDS_SIZE, MADV_DONTFORK);
-	error = device->page_register(page, WORDS_SIZE, true);
+	error = madvise(page, WORDS_SIZE, MADV_DONTFORK) ? error_set(-errno, "lease slots cannot be kept from forks: %m") :
+							   device->page_register(page, WORDS_SIZE, true);
 	if (error)
 		munmap(page, WORDS_SIZE);
 	else

@@ -23,8 +23,11 @@ static void *page_map(int fd, int protection)
 		error_set(-ENOMEM, "a timeline's page cannot be mapped: %m");
 		return NULL;
 	}
-	madvise(page, TIMELINE_PAGE_SIZE, MADV_DONTFORK);
-	return page;
+	if (!madvise(page, TIMELINE_PAGE_SIZE, MADV_DONTFORK))
+		return page;
+	error_set(-errno, "a timeline's page cannot be kept from forks: %m");
+	munmap(page, TIMELINE_PAGE_SIZE);
+	return NULL;
 }
 
 struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t serial, int fd)

@@ -27,7 +27,7 @@
 
 #define SECONDS     290
 #define LANES       4
-#define ROUNDS      300
+#define ROUNDS      1000
 #define TRIES       5   /* for a point that only some plays of a scenario pass */
 #define PASSES_MAX  20  /* the later passings are like the earlier ones */
 

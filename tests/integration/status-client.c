@@ -3,6 +3,7 @@
  * status-client.c - a client that does what its command line says, so that status.sh has something to look at.
  *
  *     create NAME MIB   acquire NAME   unlink NAME   churn NAME COUNT (creates and unlinks it)
+ *     redeem FILE (the ticket in it; prints the lease's rights)
  *     mark FILE (makes it)   wait FILE (until it is there)
  *     complain NAME (calls that are refused, on a name that is there: prints what each says)
  *
@@ -43,6 +44,23 @@ static int acquire(const char *name)
 	gpub_lease lease;
 
 	return gpub_acquire(client, name, GPUB_READ, 0, &lease);
+}
+
+static int redeem(const char *path)
+{
+	char text[GPUB_TICKET_MAX] = "";
+	FILE *file = fopen(path, "re");
+	gpub_lease lease;
+	int error;
+
+	if (file && fgets(text, sizeof text, file))
+		text[strcspn(text, "\n")] = 0;
+	if (file)
+		fclose(file);
+	error = gpub_redeem(client, text, &lease);
+	if (!error)
+		printf("rights %u\n", lease.rights);
+	return error;
 }
 
 static void complain_of(int error, const char *call)
@@ -99,6 +117,8 @@ static int step(char ***words)
 		return churn(what, atoi(*++*words));
 	if (!strcmp(verb, "acquire"))
 		return acquire(what);
+	if (!strcmp(verb, "redeem"))
+		return redeem(what);
 	if (!strcmp(verb, "complain"))
 		return complain(what);
 	if (!strcmp(verb, "unlink"))

@@ -5,7 +5,8 @@
  *
  * NC clients; each has NAPP threads that acquire, renew and return, one more that trims and disconnects, the
  * service thread, with BG the closer, a GPU with NSTR streams, and NR records of NSL slots. The broker makes NG buffers (serials 1, 2 ...)
- * under NN names, unlinks each at any moment, and frees it. Clients may crash at any step.
+ * under NN names, PER of them in an allocation, unlinks each at any moment, and frees the allocation. Clients may
+ * crash at any step; those of another user may lie.
  * A step carries the name of the function that does it. One statement is one step that others can come between;
  * what a function does under the client's lock and nobody reads without it is one atomic step.
  *
@@ -39,6 +40,16 @@
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
  *  F_PIDFDLIES  death is the pidfd alone (a forked child holds the GPU's descriptors past it)
  *  F_HUPLIES    death is the hang-up alone (the GPU's work ends after it)
+ *  F_BELIEVE    the CLOSED of another user's session ends its grant
+ *  F_HANGUPENDS the hang-up of a session that has only held grants ends it
+ *  F_ONEHELD    one held grant stands for all allocations of its session
+ *  F_HELDLOST   session_end gives the session's grants back, and forgets its held ones
+ *  F_HELDTWICE  a held grant is still one of its session's: a second CLOSED ends it
+ *  F_FIRSTNAME  an allocation is freed when the first of its buffers is unlinked
+ *  F_ONEGRANT   a session's second ACQUIRE of an allocation is answered with the grant that it has
+ * and these in a search for what never ends (LIVE):
+ *  F_NOWAKE     record_release does not wake who waits for the record
+ *  F_NOTICEDUMB on_notice does not wake the closer
  */
 #ifndef NC
 #define NC 1     /* clients */
@@ -63,6 +74,9 @@
 #ifndef NG
 #define NG 2     /* buffers, all names together */
 #endif
+#ifndef PER
+#define PER 1    /* buffers of an allocation */
+#endif
 #ifndef NR
 #define NR (NG+NN)/* records of a client: detached ones, and one */
 #endif
@@ -78,13 +92,20 @@
 #ifndef CRASH
 #define CRASH 0  /* a bit for each client that may crash */
 #endif
+#ifndef OTHER
+#define OTHER 0  /* a bit for each client of another user than the buffers' owner */
+#endif
 #ifndef MG
 #define MG (NG + 2*TRIMS + 2*NAPP) /* grants of a client */
 #endif
 /* BG: GPUB_BACKGROUND_CLOSE.  NOLEAVE: nobody disconnects.  TIMEOUTS: acquires give up while the request is under way.
  * FAILOPEN=n: n opens of a client may fail.  CLOSEFAIL=n: n closes of a
  * client may fail, and its process ends some time (give it a CRASH bit).
- * COPIES: copies of a lease that was returned are returned again.  NORENEW, NOUNORD: without gpub_renew, gpub_return. */
+ * COPIES: copies of a lease that was returned are returned again.  NORENEW, NOUNORD: without gpub_renew, gpub_return.
+ * LIES: clients of another user say CLOSED of what they keep mapped.  DIES: who may crash does.
+ * LIVE: for the formula at the end: waits are ended by a wake-up alone, polls find nothing new any number of times.
+ * FOREVER: threads acquire for ever (with LIVE, NOLEAVE, NORENEW, NOUNORD).  PARKS: they may keep a lease for ever
+ * (with DIES). */
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
 #endif
@@ -105,12 +126,28 @@
 #define wFREE 0
 #define wLIVE 1
 #define wDRAINING 2
+#define FOREIGN(c) ((OTHER>>(c))&1)
+#if PER>1
+#define OF(s) allocation[s]
+#else
+#define OF(s) (s)
+#endif
+#ifdef FOREVER                         /* sequences wrap then; in stream order each lands before the next is taken */
+#define COUNT(i) skip
+#define NEXT(q) q=((q)+1)&7
+#else
+#define COUNT(i) i++
+#define NEXT(q) q++
+#endif
 mtype = { ACQUIRE, CLOSED, LEAVE, GRANT, REFUSED, NOTICE, LEFT };
 mtype = { mNONE, mREQUESTED, mOPEN, mCLOSING };
 mtype = { sFREE, sHELD, sRETURNING, sRETURNED };
 
 /* ---- the board ---- */
 byte word[PLACES];
+#if PER>1
+byte allocation[NG+1];                 /* the serial of the first buffer in it; broker's books, and what is really so */
+#endif
 
 /* ---- clients: struct record, struct slot, struct table, struct waiter ---- */
 mtype mapping[NC*NR] = mNONE;          /* with grant: ONE atomic word */
@@ -128,7 +165,10 @@ bool asleep[NC], ended[NC];            /* the closer waits for client->changed; 
 
 /* ---- what is really so ---- */
 byte mapped[NC*NR];                    /* the serial that the process has mapped there; 0: none */
-bool freed[NG+1];
+bool freed[NG+1];                      /* allocations */
+#ifdef LIES
+byte secret[NC];                       /* allocations, a bit each, that the process keeps mapped beside its records */
+#endif
 byte unlinked[NN];                     /* the last serial of that name that was unlinked */
 byte unordered[NC];                    /* kernels under way whose lease was returned without a stream */
 bool dead[NC], pidfd[NC], hup[NC];
@@ -143,9 +183,10 @@ bool stranded[NC*NR];
 #endif
 
 chan c2b[NC] = [3] of { mtype, byte, byte };
-chan b2c[NC] = [6] of { mtype, byte, byte, byte };
+#define UNREAD (4+2*PER)
+chan b2c[NC] = [UNREAD] of { mtype, byte, byte, byte };
 #ifdef F_SPLIT
-chan notices[NC] = [6] of { mtype, byte, byte, byte };
+chan notices[NC] = [UNREAD] of { mtype, byte, byte, byte };
 #else
 #define notices b2c
 #endif
@@ -172,7 +213,7 @@ chan gq[NC*2] = [NAPP+1] of { byte, byte, byte };     /* a stream: record touche
 
 /* ---- the GPU: an operation is on its way until it is complete: its last access, then the release word ---- */
 inline complete(Q) {
-	atomic { gq[Q]?R,S,q -> assert(mapped[R] && !freed[mapped[R]]);
+	atomic { gq[Q]?R,S,q -> assert(mapped[R] && !freed[OF(mapped[R])]);
 		if :: S -> landed[S-1]=q :: else -> unordered[c]-- fi; R=0; S=0; q=0 }
 }
 proctype Gpu(byte c) {
@@ -184,6 +225,29 @@ end:	do
 #endif
 	od
 }
+
+#ifdef BG
+#define wake(c) asleep[c]=0
+#else
+#define wake(c) skip
+#endif
+/* pthread_cond_broadcast(&client->changed). Without LIVE a thread that waits sees by itself what it waits for */
+#ifdef LIVE
+bool dozes[NA], inside[NA];            /* in pthread_cond_wait; in an acquire */
+#define AWAKE(a) !dozes[a]
+#define WAITS(still, label) :: atomic { !lock[c] && AWAKE(a) && (still) -> dozes[a]=1; goto label }
+#define INSIDE(yes) inside[a]=yes
+#if NAPP>1
+#define broadcast(c) dozes[(c)*2]=0; dozes[(c)*2+1]=0; wake(c)
+#else
+#define broadcast(c) dozes[c]=0; wake(c)
+#endif
+#else
+#define AWAKE(a) true
+#define WAITS(still, label)
+#define INSIDE(yes) skip
+#define broadcast(c) skip
+#endif
 
 /* ---- record.c, under the lock ---- */
 inline table_change() {
@@ -197,12 +261,15 @@ inline waiters_tell(R, error) {
 }
 inline record_release(R, error) {
 	record_detach(R); waiters_tell(R, error); mapping[R]=mNONE; grant[R]=0; noticed[R]=0;
+#ifndef F_NOWAKE
+	broadcast(c);
+#endif
 #ifndef F_CATONLY
 	serial[R]=0
 #endif
 }
 inline record_strand(R) {
-	record_detach(R); waiters_tell(R, 1); noticed[R]=0;
+	record_detach(R); waiters_tell(R, 1); noticed[R]=0; broadcast(c);
 #ifndef F_STRANDED
 	grant[R]=0;
 #endif
@@ -253,6 +320,11 @@ inline close_decide(R, wait) {
 	:: busy && !held && (wait) -> mapping[R]=PAUSED
 	fi
 }
+#ifdef LIVE
+#define POLLS true
+#else
+#define POLLS false
+#endif
 #define close_next_one ok=0; busy=0; held=0; sg=0; R++
 /* Begun by its caller: lock taken, mapping CLOSING (close_begin), its grant in sg. ok: closed, or stranded; else as before */
 inline record_close(R, wait) {
@@ -265,7 +337,7 @@ inline record_close(R, wait) {
 		if
 		:: !busy || !ok -> break
 		:: busy && ok -> /* close_pause, until a look tells something new */
-			atomic { !lock[c] && (!SAME(R) || ALLIDLE(R) || ANYHELD(R)) ->
+			atomic { !lock[c] && (POLLS || !SAME(R) || ALLIDLE(R) || ANYHELD(R)) ->
 				if :: SAME(R) -> lock[c]=1 :: else -> ok=0; break fi;
 #ifdef F_REVERTLATE
 				if :: ALLIDLE(R) -> busy=0 :: else fi };
@@ -287,6 +359,12 @@ inline record_close(R, wait) {
 			c2b[c]!CLOSED,sg,serial[R];
 #endif
 			atomic { !lock[c] -> record_strand(R); stranded[R]=1; close_next_one }
+#endif
+#ifdef LIES
+		:: FOREIGN(c) && unordered[c]==0 ->      /* it does not close, and says that it did */
+			atomic { secret[c]=secret[c]|(1<<OF(serial[R])); mapped[R]=0 };
+			c2b[c]!CLOSED,sg,serial[R];
+			atomic { !lock[c] -> record_release(R, 0); close_next_one }
 #endif
 #ifdef F_NOSYNC
 		:: true ->
@@ -335,9 +413,9 @@ inline look_word() {
 inline record_hold_in() {
 #ifdef F_REORD_A
 	atomic { slot_pick(); look_mapping(); look_word(); if :: !ok -> goto slow0 :: else fi };
-	atomic { if :: TAKEABLE(S) -> seq[S]++; hold[S]=sHELD; q=seq[S]; ok=0 :: else -> goto slow0 fi };
+	atomic { if :: TAKEABLE(S) -> NEXT(seq[S]); hold[S]=sHELD; q=seq[S]; ok=0 :: else -> goto slow0 fi };
 #else
-	atomic { slot_pick(); if :: TAKEABLE(S) -> seq[S]++; hold[S]=sHELD; q=seq[S] :: else -> goto slow0 fi };
+	atomic { slot_pick(); if :: TAKEABLE(S) -> NEXT(seq[S]); hold[S]=sHELD; q=seq[S] :: else -> goto slow0 fi };
 	/* fence(seq_cst), then record_live */
 	atomic { look_mapping(); if :: !ok -> goto undo :: else fi };
 	atomic { look_word(); if :: !ok -> goto undo :: else ok=0 fi };
@@ -365,14 +443,14 @@ proctype App(byte a; byte c) LIVING {
 	do
 	:: i<ITERS_OF(a) ->
 		if
-		:: atomic { true -> i++;
+		:: atomic { true -> COUNT(i);
 #if NN>1
 			if :: n=0 :: n=1 fi;
 #endif
-			floor=unlinked[n]; R=table[c*NN+n]; changed[a]=0;         /* gpub_acquire, acquire_fast: table_find */
+			floor=unlinked[n]; R=table[c*NN+n]; changed[a]=0; INSIDE(1);       /* gpub_acquire, acquire_fast: table_find */
 			if :: R==NIL -> goto slow0 :: else fi };
 #ifndef NORENEW
-		:: atomic { lslot -> i++;                                         /* gpub_renew */
+		:: atomic { lslot -> COUNT(i); INSIDE(1);                              /* gpub_renew */
 			R=(lslot-1)/NSL; k=(lslot-1)%NSL; want=lserial;
 			if :: !TOKEN_CURRENT(S,lseq) -> goto over :: else fi }
 #endif
@@ -414,7 +492,7 @@ slow:		/* step, again and again */
 					slot_pick();
 					if
 					:: !TAKEABLE(S) -> goto grow
-					:: else -> seq[S]++; q=seq[S];
+					:: else -> NEXT(seq[S]); q=seq[S];
 #ifdef F_NOCAT
 						hold[S]=sHELD; goto held_slow
 #else
@@ -431,24 +509,30 @@ slow:		/* step, again and again */
 grow:		/* record_grow: another slot. Here: this one, once it is idle */
 		atomic { slot_idle(S) || mapping[R]!=mOPEN -> goto slow };
 ask:		c2b[c]!ACQUIRE,R,n;            /* request: call_send */
-		/* record_wait */
+asked:		/* record_wait */
 		if
-		:: atomic { !lock[c] && waits[a]==0 -> ok=told[a]; told[a]=0; if :: ok -> goto over :: else -> goto slow fi }
-		:: atomic { !lock[c] && waits[a]==R+1 && mapping[R]!=mREQUESTED -> waits[a]=0; goto slow }
+		:: atomic { !lock[c] && AWAKE(a) && waits[a]==0 -> ok=told[a]; told[a]=0;
+			if :: ok -> goto over :: else -> goto slow fi }
+		:: atomic { !lock[c] && AWAKE(a) && waits[a]==R+1 && mapping[R]!=mREQUESTED -> waits[a]=0; goto slow }
+		WAITS(waits[a]==R+1 && mapping[R]==mREQUESTED, asked)
 #ifdef TIMEOUTS
 		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }               /* refuse_late */
 #endif
 		fi;
 join:		/* what the other was refused is no answer to this thread: it asks itself */
 		if
-		:: atomic { !lock[c] && (waits[a]==0 || mapping[R]!=mREQUESTED) -> waits[a]=0; told[a]=0; goto slow }
+		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || mapping[R]!=mREQUESTED) -> waits[a]=0; told[a]=0; goto slow }
+		WAITS(waits[a]!=0 && mapping[R]==mREQUESTED, join)
 #ifdef TIMEOUTS
 		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }
 #endif
 		fi;
 closing:	/* wait_closing */
-		atomic { !lock[c] && (waits[a]==0 || mapping[R]!=mCLOSING) -> waits[a]=0; ok=told[a]; told[a]=0;
-			if :: ok -> goto over :: else -> goto slow fi };
+		if
+		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || mapping[R]!=mCLOSING) -> waits[a]=0; ok=told[a]; told[a]=0;
+			if :: ok -> goto over :: else -> goto slow fi }
+		WAITS(waits[a]!=0 && mapping[R]==mCLOSING, closing)
+		fi;
 held_slow:	atomic { if
 		:: want && serial[R]!=want -> goto undo_over                 /* renew_slow: another generation */
 		:: else
@@ -462,9 +546,9 @@ got:		atomic {
 		fi;
 #endif
 #if NSTR>1
-		if :: Q=0 :: Q=1 fi
+		if :: Q=0 :: Q=1 fi;
 #endif
-		};
+		INSIDE(0) };
 		/* a kernel is launched, and: */
 		if
 		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[R]==serial[R]); assert(hold[S]==sHELD && seq[S]==q);
@@ -474,8 +558,11 @@ got:		atomic {
 		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[R]==serial[R]); gq[c*2+Q]!R,0,0; unordered[c]++ };
 			atomic { assert(hold[S]==sHELD && seq[S]==q); hold[S]=sFREE }         /* gpub_return */
 #endif
+#ifdef PARKS
+		:: false
+#endif
 		fi;
-over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0 }
+over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0; INSIDE(0) }
 #ifdef COPIES
 	:: atomic { lslot && HELDBY(lslot-1,lseq) -> hold[lslot-1]=sFREE }    /* gpub_return, through a copy */
 #endif
@@ -570,7 +657,7 @@ next:		do
 #ifdef F_POLLONCE
 #define AGAIN(c) false
 #else
-#define AGAIN(c) (READY(c) || leaving[c]) /* a look in AGAIN_MS that tells something new */
+#define AGAIN(c) (POLLS || READY(c) || leaving[c]) /* a look in AGAIN_MS that tells something new */
 #endif
 /* Its sleep with a timeout is a sleep that AGAIN ends too: looks that find nothing new are made once a wake-up */
 proctype Closer(byte c) LIVING {
@@ -606,18 +693,20 @@ over:
 #endif
 
 /* ---- service.c: the one reader of the socket ---- */
-#ifdef BG
-#define wake(c) asleep[c]=0
+#ifdef F_NOTICEDUMB
+#define NOTICED(R) noticed[R]=1
+#elif defined(LIVE)
+#define NOTICED(R) noticed[R]=1; broadcast(c)
 #else
-#define wake(c) skip
+#define NOTICED(R) noticed[R]=1; wake(c)
 #endif
 inline on_notice(g) {
 	atomic { !lock[c] -> R=c*NR;
 		do :: R<(c+1)*NR ->
 #ifdef F_NOTICEOPEN
-			if :: g && grant[R]==g && mapping[R]==mOPEN -> noticed[R]=1; wake(c) :: else fi;
+			if :: g && grant[R]==g && mapping[R]==mOPEN -> NOTICED(R) :: else fi;
 #else
-			if :: g && grant[R]==g -> noticed[R]=1; wake(c) :: else fi;   /* record_of_grant */
+			if :: g && grant[R]==g -> NOTICED(R) :: else fi;   /* record_of_grant */
 #endif
 			R++
 		:: else -> break
@@ -642,7 +731,7 @@ end:	do
 #ifndef F_LEAVEOPEN
 					if :: leaving[c] -> goto give_back :: else fi;
 #endif
-					serial[R]=s; grant[R]=g; mapping[R]=mOPEN; goto taken };                   /* record_open */
+					serial[R]=s; grant[R]=g; mapping[R]=mOPEN; broadcast(c); goto taken };     /* record_open */
 give_back:			mapped[R]=0; c2b[c]!CLOSED,g,s;                /* grant_give_back */
 taken:				skip
 #ifdef FAILOPEN
@@ -659,11 +748,23 @@ taken:				skip
 	left[c]=1
 }
 
+/* ---- a client that lies: a CLOSED of what it has open and goes on using; record_close has the other lie ---- */
+#ifdef LIES
+proctype Liar(byte c) LIVING {
+	byte R;
+	atomic { if :: mapping[c*NR]==mOPEN -> R=c*NR :: mapping[c*NR+1]==mOPEN -> R=c*NR+1 fi };
+	atomic { nfull(c2b[c]) && grant[R] -> c2b[c]!CLOSED,grant[R],serial[R] }
+}
+#define start_liar(c) if :: FOREIGN(c) -> run Liar(c) :: else fi
+#else
+#define start_liar(c) skip
+#endif
+
 /* ---- a process ends: its threads at once, its GPU's work and its descriptors later ---- */
 proctype Crash(byte c) {
 	byte R, S, q;
 	if
-#ifndef CLOSEFAIL
+#if !defined(CLOSEFAIL) && !defined(DIES)
 	:: skip
 #endif
 	:: dead[c]=1;
@@ -672,14 +773,25 @@ proctype Crash(byte c) {
 		:: hup[c]=1              /* the socket is the first to go */
 		fi;
 		atomic { do :: gq[c*2]?R,S,q :: gq[c*2+1]?R,S,q :: empty(gq[c*2]) && empty(gq[c*2+1]) -> break od;
-			R=c*NR; do :: R<(c+1)*NR -> mapped[R]=0; R++ :: else -> break od; R=0; S=0; q=0 };
+			R=c*NR; do :: R<(c+1)*NR -> mapped[R]=0; R++ :: else -> break od; R=0; S=0; q=0
+#ifdef LIES
+			; secret[c]=0
+#endif
+			};
 		atomic { pidfd[c]=1; hup[c]=1 }
 	fi
 }
 
 /* ---- broker/: one thread; these are its private books ---- */
-byte state[NG+1], open[NG+1], made;           /* struct buffer and its allocation */
-byte granted[NC*(MG+1)], ngrant[NC], held_by[NC]; bool gone[NC];       /* struct grant, struct session */
+byte state[NG+1], made;                       /* struct buffer */
+byte open[NG+1], named[NG+1];                 /* struct allocation */
+byte granted[NC*(MG+1)], ngrant[NC], grants[NC]; bool gone[NC];        /* struct grant, struct session */
+#if OTHER
+bool held_on[NC*(NG+1)]; byte helds[NC];      /* the session's held grants: one an allocation, and how many */
+#define HELDS(c) helds[c]
+#else
+#define HELDS(c) 0
+#endif
 #if defined(F_PIDFDLIES)
 #define DEAD(c) pidfd[c]
 #elif defined(F_HUPLIES)
@@ -688,23 +800,52 @@ byte granted[NC*(MG+1)], ngrant[NC], held_by[NC]; bool gone[NC];       /* struct
 #define DEAD(c) (pidfd[c] && hup[c])
 #endif
 
-inline registry_grant_over(c,g) { open[granted[c*(MG+1)+g]]--; granted[c*(MG+1)+g]=0; held_by[c]-- }
+#define GRANTED(c,g) granted[(c)*(MG+1)+(g)]
+#define HELD_ON(c,A) held_on[(c)*(NG+1)+(A)]
+inline registry_grant_over(c,g) { open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
+
+/* CLOSED(g). Of another user's session: held until that process is dead. One a session and allocation: others merge */
+#if !OTHER || defined(F_BELIEVE)
+#define registry_grant_closed(c,g) registry_grant_over(c,g)
+#else
+#ifdef F_ONEHELD
+#define MERGES(c,A) helds[c]
+#else
+#define MERGES(c,A) HELD_ON(c,A)
+#endif
+inline registry_grant_closed(c,g) {
+	if
+	:: FOREIGN(c) && !MERGES(c,GRANTED(c,g)) -> HELD_ON(c,GRANTED(c,g))=1; helds[c]++;
+#ifndef F_HELDTWICE
+		GRANTED(c,g)=0; grants[c]--
+#endif
+	:: else -> registry_grant_over(c,g)
+	fi
+}
+#endif
 
 inline request_grant(c) {
 	atomic { !gone[c] && c2b[c]?[ACQUIRE,_,_] -> c2b[c]?ACQUIRE(R,n);        
 		s=made; do :: s>0 && !(NAME(s)==n && state[s]==wLIVE) -> s-- :: else -> break od;
 		if
-		:: s -> ngrant[c]++; assert(ngrant[c]<=MG); granted[c*(MG+1)+ngrant[c]]=s; open[s]++; held_by[c]++;
-			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,ngrant[c],s fi
+		:: s -> g=0;
+#ifdef F_ONEGRANT
+			g=1; do :: g<=MG && GRANTED(c,g)!=OF(s) -> g++ :: g>MG -> g=0; break :: else -> break od;
+#endif
+			if
+			:: !g -> ngrant[c]++; g=ngrant[c]; assert(g<=MG); GRANTED(c,g)=OF(s); open[OF(s)]++; grants[c]++
+			:: else
+			fi;
+			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,g,s fi
 		:: else -> if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!REFUSED,R,0,0 fi
-		fi; R=0; n=0; s=0 }
+		fi; R=0; g=0; n=0; s=0 }
 }
 inline handle_closed(c) {
 	atomic { !gone[c] && c2b[c]?[CLOSED,_,_] -> c2b[c]?CLOSED(g,s);
 #ifdef F_NOGID
-		g=1; do :: g<=MG -> if :: s && granted[c*(MG+1)+g]==s -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od;
+		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==OF(s) -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od;
 #else
-		if :: granted[c*(MG+1)+g] -> registry_grant_over(c,g) :: else fi;
+		if :: GRANTED(c,g) -> registry_grant_closed(c,g) :: else fi;
 #endif
 		g=0; s=0 }
 }
@@ -717,29 +858,67 @@ inline session_reset(c) {
 		do :: c2b[c]?_,_,_ :: empty(c2b[c]) -> break od }
 }
 #endif
+#ifdef F_HANGUPENDS
+#define HOLDS(c) (grants[c])
+#else
+#define HOLDS(c) (grants[c] || HELDS(c))
+#endif
 /* called by session_settle */
 inline session_end(c) {
-	atomic { !gone[c] && (hup[c] && empty(c2b[c]) && !held_by[c] || DEAD(c)) -> gone[c]=1;
-		g=1; do :: g<=MG -> if :: granted[c*(MG+1)+g] -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od; g=0 }
+	atomic { !gone[c] && (hup[c] && empty(c2b[c]) && !HOLDS(c) || DEAD(c)) -> gone[c]=1;
+		g=1; do :: g<=MG -> if :: GRANTED(c,g) -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od; g=0;
+#if OTHER && !defined(F_HELDLOST)
+		s=1; do :: s<=NG -> if :: HELD_ON(c,s) -> open[s]--; HELD_ON(c,s)=0; helds[c]-- :: else fi; s++
+			:: else -> break od; s=0
+#endif
+	}
 }
 inline registry_unlink(S) {
 	state[S]==wLIVE -> state[S]=wDRAINING;
-		atomic { word[PLACE(S)]=W(S,wDRAINING); unlinked[NAME(S)]=S };
+		atomic { named[OF(S)]--; word[PLACE(S)]=W(S,wDRAINING); unlinked[NAME(S)]=S };
 		atomic { c=0; do :: c<NC -> g=1;
-			do :: g<=MG -> if :: granted[c*(MG+1)+g]==S && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,S,0 :: else fi; g++
+			do :: g<=MG -> if
+				:: GRANTED(c,g)==OF(S) && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,S,0
+				:: else fi; g++   /* also of the buffers beside it; not those that are held */
 			   :: else -> break od; c++
 			:: else -> break od; c=0; g=0 }
 }
-inline allocation_settle(S) {
-	atomic { state[S]==wDRAINING && open[S]==0 ->
-		R=0; do :: R<NC*NR -> assert(mapped[R]!=S); R++ :: else -> break od; R=0;
-		freed[S]=1; state[S]=wFREE; word[PLACE(S)]=W(S,wFREE) }               /* registry_released */
+#ifdef F_FIRSTNAME
+#define NAMED(A) false
+#else
+#define NAMED(A) named[A]
+#endif
+/* A: the first buffer in it */
+inline allocation_settle(A) {
+	atomic { state[A]==wDRAINING && OF(A)==A && !NAMED(A) && open[A]==0 ->
+		R=0; do :: R<NC*NR -> assert(OF(mapped[R])!=A); R++ :: else -> break od; R=0;
+#ifdef LIES
+		c=0; do :: c<NC -> assert(!((secret[c]>>A)&1)); c++ :: else -> break od; c=0;
+#endif
+		freed[A]=1;
+		s=1; do :: s<=NG -> if :: OF(s)==A && state[s]==wDRAINING -> state[s]=wFREE; word[PLACE(s)]=W(s,wFREE) :: else fi; s++
+			:: else -> break od; s=0 }                                     /* registry_released */
 }
+inline registry_ready() {
+	atomic { made<NG && (made<NN || state[made+1-NN]!=wLIVE) && (made<PLACES || freed[OF(made+1-PLACES)]) ->
+		made++; state[made]=wLIVE; word[PLACE(made)]=W(made,wLIVE);
+#if PER>1
+		/* beside the buffer before it, as long as that one's memory is there */
+		if :: (made-1)%PER && !freed[OF(made-1)] -> OF(made)=OF(made-1) :: else -> OF(made)=made fi;
+#endif
+		named[OF(made)]++ }
+}
+#if OTHER
+inline settled(s) {            /* but for what living processes of other users may still map */
+	n=0; c=0; do :: c<NC -> if :: !dead[c] && HELD_ON(c,OF(s)) -> n++ :: else fi; c++ :: else -> break od;
+	assert(freed[OF(s)]==(n==0) && open[OF(s)]==n); n=0
+}
+#else
+#define settled(s) assert(freed[OF(s)] && open[OF(s)]==0)
+#endif
 proctype Broker() {
 	byte c, g, s, n, R;
 	do
-	:: atomic { made<NG && (made<NN || state[made+1-NN]!=wLIVE) && (made<PLACES || freed[made+1-PLACES]) ->
-		made++; state[made]=wLIVE; word[PLACE(made)]=W(made,wLIVE) }          /* registry_ready */
 	:: request_grant(0) :: handle_closed(0) :: handle_leave(0) :: session_end(0)
 #if NC>1
 	:: request_grant(1) :: handle_closed(1) :: handle_leave(1) :: session_end(1)
@@ -747,6 +926,8 @@ proctype Broker() {
 #ifdef F_RESET
 	:: session_reset(0)
 #endif
+#ifndef LIVE
+	:: registry_ready()
 	:: registry_unlink(1) :: allocation_settle(1)
 #if NG>1
 	:: registry_unlink(2) :: allocation_settle(2)
@@ -755,18 +936,60 @@ proctype Broker() {
 	:: registry_unlink(3) :: allocation_settle(3)
 #endif
 	:: timeout -> break
+#endif
 	od;
 	/* nothing can move any more: all is freed, the books are empty, and no living caller hangs */
 	atomic {
 		assert(made==NG);
-		s=1; do :: s<=NG -> assert(freed[s] && open[s]==0); s++ :: else -> break od;
+		s=1; do :: s<=NG -> settled(s); s++ :: else -> break od;
 		c=0; do :: c<NA -> assert(dead[c/NAPP] || fin[c]); c++ :: else -> break od;
-		c=0; do :: c<NC -> assert(held_by[c]==0); 
+		c=0; do :: c<NC -> assert(grants[c]==0 && (HELDS(c)==0 || !dead[c]));
 #ifndef NOLEAVE
 			assert(dead[c] || hup[c]);
 #endif
 			c++ :: else -> break od }
 }
+#ifdef LIVE
+/*
+ * Each of these is a process of its own, lest a fair broker does nothing but answer: who makes and unlinks the
+ * buffers, and the device's worker that frees them.
+ */
+proctype Names() {
+	byte c, g;
+	do
+	:: registry_ready()
+	:: atomic { registry_unlink(1) }
+#if NG>1
+	:: atomic { registry_unlink(2) }
+#endif
+	od
+}
+proctype Worker() {
+	byte c, R, s;
+	do
+	:: allocation_settle(1)
+#if NG>1
+	:: allocation_settle(2)
+#endif
+	od
+}
+#define start_names() run Names(); run Worker()
+#if NG>1
+#define ALLFREED (freed[OF(1)] && freed[OF(2)])
+#else
+#define ALLFREED freed[1]
+#endif
+#define OUTSIDE(a) (!inside[a] || dead[(a)/NAPP])
+#if NA>1
+#define ALLOUTSIDE_AGAIN ([]<> OUTSIDE(0) && []<> OUTSIDE(1))
+#else
+#define ALLOUTSIDE_AGAIN ([]<> OUTSIDE(0))
+#endif
+/* each drain ends, and each acquire. Searched under weak fairness: each process that can always move moves some time */
+ltl ends { (<> ALLFREED) && ALLOUTSIDE_AGAIN }
+#else
+#define start_names() skip
+#endif
 
 #ifdef BG
 #define start_closer(c) run Closer(c)
@@ -775,6 +998,7 @@ proctype Broker() {
 #endif
 init { atomic { byte i;
 	do :: i<NC*NN -> table[i]=NIL; i++ :: else -> break od; i=0;
-	do :: i<NC -> run Gpu(i); run Svc(i); run Owner(i); start_closer(i); if :: (CRASH>>i)&1 -> run Crash(i) :: else fi; i++ :: else -> break od; i=0;
+	do :: i<NC -> run Gpu(i); run Svc(i); run Owner(i); start_closer(i); start_liar(i);
+		if :: (CRASH>>i)&1 -> run Crash(i) :: else fi; i++ :: else -> break od; i=0;
 	do :: i<NA -> run App(i,i/NAPP); i++ :: else -> break od; i=0;
-	run Broker() } }
+	start_names(); run Broker() } }

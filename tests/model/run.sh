@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # run.sh - the lease protocol in lease.pml, checked with spin: the right model must be searched to its end without an
-# error, and each mistake must have a counterexample, that of the assertion named for it. README.md: more, and larger.
+# error, and each mistake must have a counterexample, that of the assertion named for it. The same for the formula that
+# each drain and each acquire ends, under weak fairness. README.md: more, and larger.
 #   run.sh                 the suite's configurations
-#   run.sh large FLAGS...  one configuration, with $MODEL_MEMORY MiB (6000) and $MODEL_SECONDS (3600)
+#   run.sh large FLAGS...  one configuration, with $MODEL_MEMORY MiB (6000) and $MODEL_SECONDS (3600); with -DLIVE
+#                          among the flags, the formula
 set -u
 
 model=$(cd "$(dirname "$0")" && pwd)/lease.pml
@@ -18,17 +20,22 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
 memory=2000 seconds=60 optimise=-O0 depth=50000 count=0
+safety='-DSAFETY' live='-DNFAIR=4' bounds='' # for assertions, or for the formula under weak fairness
 
-# Leaves what spin, gcc and pan said in $work/out. The flags are words.
+# Leaves what spin, gcc and pan said in $work/out. The flags are words; what follows them is pan's.
 search() {
+	local kind=$safety how=
+
+	case $1 in *-DLIVE*) kind=$live how='-a -f' ;; esac
 	rm -f pan* ./*.trail
 	# shellcheck disable=SC2086
 	if ! spin -a $1 "$model" >out 2>&1 || grep -q 'Error:' out ||
-	   ! gcc $optimise -w -DNOREDUCE -DCOLLAPSE -DSAFETY -DMEMLIM="$memory" -o pan pan.c >>out 2>&1; then
+	   ! gcc $optimise -w -DNOREDUCE -DCOLLAPSE "$kind" $bounds -DMEMLIM="$memory" -o pan pan.c >>out 2>&1; then
 		echo "the model does not compile" >>out
 		return
 	fi
-	timeout "$seconds" ./pan -E -m$depth -w21 >>out 2>&1 || echo "pan ended with $?" >>out
+	# shellcheck disable=SC2086
+	timeout "$seconds" ./pan $how ${2:-} -E -m$depth -w21 >>out 2>&1 || echo "pan ended with $?" >>out
 }
 
 report() {
@@ -59,6 +66,13 @@ wrong() {
 	report $? "wrong: $1"
 }
 
+# A drain or an acquire that never ends; what other mistakes it makes is not asked.
+endless() {
+	search "$1" -A
+	grep -q 'errors: 1$' out && grep -qF 'acceptance cycle' out
+	report $? "endless: $1"
+}
+
 if [ "${1:-}" = large ]; then
 	shift
 	memory=${MODEL_MEMORY:-6000} seconds=${MODEL_SECONDS:-3600} optimise=-O2 depth=2000000
@@ -78,8 +92,16 @@ taken='hold[((R*1)+k)]=='                   # a lease lost its hold
 forgotten='!(mapped[R])||'                  # a disconnect leaves a mapping behind
 closed='(mapped[R]&&(mapped[R]==serial[R]))' # a record is closed twice
 kept='!(stranded[R])'                       # the closer looks for ever at what cannot be closed
+lied='!(((secret[c]>>'                      # it is freed while a process maps it that said CLOSED
+shared='(allocation[mapped[R]]!=1)'         # it is freed while a process maps another buffer in it
+beside='freed[allocation[mapped[R]]]'       # the GPU touches a buffer whose neighbour's unlink freed it
+settled='(freed[s]==(n==0))'                # the death of who holds it does not free it
 
-echo 1..35
+other='-DOTHER=1 -DLIES -DNORENEW -DNOUNORD -DNG=1'
+slab='-DPER=2 -DNN=2 -DNG=2 -DTRIMS=0 -DNORENEW -DNOUNORD'
+ends='-DLIVE -DBG -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DTRIMS=0'
+
+echo 1..53
 right '-DNG=1 -DITERS=2'
 right '-DNG=1 -DITERS=2 -DCRASH=1 -DNORENEW'
 right '-DNG=1 -DITERS=2 -DTIMEOUTS -DFAILOPEN=1 -DMG=8'
@@ -90,8 +112,16 @@ right '-DNG=1 -DITERS=1 -DCLOSEFAIL=1 -DCRASH=1 -DNR=4 -DBG'
 right '-DNG=2 -DITERS=1 -DBG -DNOLEAVE'
 right '-DNG=1 -DITERS=1 -DNAPP=2 -DNOUNORD -DNORENEW'
 right '-DNC=2 -DNG=1 -DITERS=1 -DTRIMS=0 -DBG -DNOLEAVE -DNOUNORD -DNORENEW'
+right "$other -DITERS=1 -DCRASH=1"
 optimise=-O0
+right "$other -DITERS=2"
+right "$slab -DITERS=2"
+right "$slab -DITERS=2 -DBG -DNOLEAVE"
+right "$ends -DITERS=1 -DPARKS -DDIES -DCRASH=1"
+right "$ends -DITERS=1 -DOTHER=1 -DDIES -DCRASH=1"
+right "$ends -DFOREVER"
 
+bounds='-DNOBOUNDCHECK' # compiles in half the time; the right ones are checked for bounds
 wrong '-DF_CATONLY -DNG=1' "$touched"
 wrong '-DF_NOCAT -DNG=1' "$named"
 wrong '-DF_REUSE -DNG=1' "$touched"
@@ -118,3 +148,15 @@ wrong '-DF_LEAVEOPEN -DTIMEOUTS -DNG=1 -DITERS=1' "$forgotten"
 wrong '-DF_RESET -DTIMEOUTS -DNG=1 -DITERS=1' "$drained"
 wrong '-DF_PIDFDLIES -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
 wrong '-DF_HUPLIES -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
+wrong "-DF_BELIEVE $other -DITERS=1 -DCRASH=1" "$mapped"
+wrong "-DF_HANGUPENDS $other -DITERS=1 -DCRASH=1" "$lied"
+wrong "-DF_HELDTWICE $other -DITERS=1 -DCRASH=1" "$lied"
+wrong "-DF_HELDLOST $other -DITERS=1 -DCRASH=1" "$settled"
+wrong '-DF_ONEHELD -DOTHER=1 -DLIES -DNORENEW -DNOUNORD -DTRIMS=0 -DNG=2 -DITERS=2' "$lied"
+wrong "-DF_FIRSTNAME $slab -DITERS=1" "$beside"
+wrong "-DF_ONEGRANT $slab -DITERS=2" "$shared"
+
+endless "-DF_NOWAKE $ends -DITERS=1"
+endless "-DF_NOTICEDUMB $ends -DITERS=1"
+endless "-DF_NOCAT $ends -DFOREVER"
+endless "-DF_HELDLOST $ends -DITERS=1 -DOTHER=1 -DDIES -DCRASH=1"

@@ -150,6 +150,7 @@ static void test_strange(void **unused)
 	check("{}");
 	check("{\"buffers\":7,\"sessions\":{},\"counters\":[],\"devices\":\"x\",\"updated\":\"never\"}");
 	check("{\"buffers\":[7,null,\"x\",[]],\"sessions\":[[]],\"devices\":[0],\"waiting\":-1,\"updated\":-1}");
+	check("{\"users\":[7,{\"quota\":[],\"used\":0},{\"uid\":\"x\",\"quota\":{\"bytes\":\"y\"},\"used\":{\"bytes\":{}}}]}");
 	check("{\"updated\":9223372036854775807,\"waiting\":9223372036854775807,\"device_kind\":\"" LONG "\"}");
 }
 
@@ -166,7 +167,9 @@ static void test_long(void **unused)
 	(void)unused;
 	check("{\"devices\":[{\"name\":\"" LONG "\",\"uuid\":\"" LONG "\",\"index\":-1,\"bytes\":-1}],"
 	      "\"buffers\":[{\"name\":\"" LONG "\",\"state\":\"" LONG "\",\"owner\":-1,\"generation\":-1,\"grants\":-1},"
-	      "{\"state\":\"draining\",\"holders\":[{\"pid\":-1,\"device\":-1,\"command\":\"" LONG LONG "\"}]}],"
+	      "{\"state\":\"draining\",\"grants\":-1,\"held\":-1,\"holders\":[{\"held\":7},{\"pid\":-1,\"device\":-1,\"command\":\"" LONG LONG "\"}]}],"
+	      "\"users\":[{\"uid\":-1,\"used\":{\"bytes\":-1,\"grants\":-1},\"quota\":{\"bytes\":-1,\"grants\":-1,\"requests\":-1}},"
+	      "{\"uid\":9223372036854775807}],"
 	      "\"sessions\":[{\"session\":-1,\"pid\":-1,\"uid\":-1,\"command\":\"" LONG "\",\"bytes\":-1}],"
 	      "\"counters\":{\"buffers_created\":-1,\"refused_access\":9223372036854775807}}");
 }
@@ -182,6 +185,73 @@ static void test_drain(void **unused)
 	capture(print_table, &shown);
 	assert_non_null(strstr(output, "64 MiB"));
 	assert_non_null(strstr(output, "waits for pid 12345 (solver), which maps it on device 1"));
+	shown_free(&shown);
+}
+
+/* What was closed by another user waits for its end, and counts beside what is open. */
+static void test_held(void **unused)
+{
+	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\",\"grants\":1,\"held\":1,\"holders\":["
+				      "{\"pid\":7,\"command\":\"a\",\"device\":1,\"held\":false},"
+				      "{\"pid\":8,\"command\":\"b\",\"device\":1,\"held\":true}]},"
+				      "{\"name\":\"v\",\"state\":\"live\",\"grants\":3,\"held\":0,\"generation\":5}]}");
+
+	(void)unused;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "     1+1           0\n"));
+	assert_non_null(strstr(output, "\n    waits for pid 7 (a), which maps it on device 1\n"));
+	assert_non_null(strstr(output, "\n    closed, waits for pid 8 (b) to die\n"));
+	assert_non_null(strstr(output, "       3           5\n"));
+	assert_null(strstr(output, "more\n"));
+	shown_free(&shown);
+}
+
+/* The file lists some of those who hold a buffer, and counts all. */
+static void test_many_holders(void **unused)
+{
+	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\",\"grants\":70,\"held\":5,\"holders\":["
+				      "{\"pid\":7,\"command\":\"a\"},{\"pid\":8,\"command\":\"b\"}]}]}");
+
+	(void)unused;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "\n    and for 73 more\n"));
+	shown_free(&shown);
+}
+
+#define USER "\"uid\":4294967,\"used\":{\"bytes\":3145728,\"buffers\":2,\"sessions\":1,\"grants\":5,\"tickets\":0,\"greetings\":1}"
+
+/* Greetings are bounded for everybody: that alone is no quota. */
+static void test_one_user(void **unused)
+{
+	struct shown shown = shown_of("{\"users\":[{" USER ",\"quota\":{\"greetings\":256}}]}");
+
+	(void)unused;
+	capture(print_table, &shown);
+	assert_null(strstr(output, "4294967"));
+	capture(print_whole_table, &shown);
+	assert_non_null(strstr(output, "4294967                  3M          2         1            5        0         -\n"));
+	shown_free(&shown);
+}
+
+static void test_quota(void **unused)
+{
+	struct shown shown = shown_of("{\"users\":[{" USER ",\"quota\":{\"bytes\":1073741824,\"grants\":100,\"requests\":50}}]}");
+
+	(void)unused;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "\nUSER                 MEMORY    BUFFERS  SESSIONS       GRANTS  TICKETS  REQUESTS\n"));
+	assert_non_null(strstr(output, "4294967               3M/1G          2         1        5/100        0      50/s\n"));
+	shown_free(&shown);
+}
+
+static void test_two_users(void **unused)
+{
+	struct shown shown = shown_of("{\"users\":[{" USER "},{\"uid\":4294966,\"used\":{\"bytes\":1}}]}");
+
+	(void)unused;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "4294967 "));
+	assert_non_null(strstr(output, "4294966                  1B          -         -            -        -         -\n"));
 	shown_free(&shown);
 }
 
@@ -271,6 +341,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_strange),	  cmocka_unit_test(test_evil),	     cmocka_unit_test(test_long),
 		cmocka_unit_test(test_drain),	  cmocka_unit_test(test_long_name),  cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_held),	  cmocka_unit_test(test_many_holders), cmocka_unit_test(test_one_user),
+		cmocka_unit_test(test_quota),	  cmocka_unit_test(test_two_users),
 		cmocka_unit_test(test_first_line), cmocka_unit_test(test_json_keys), cmocka_unit_test(test_unreadable),
 	};
 

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fail-client.c - see fail-client.h */
+#include "fail-client.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "tests/integration/harness.h"
+#include "kernels/kernels.h"
+
+#define STALE "nothing was said since"
+
+/* fail-calls.c has it, where that is preloaded. */
+int fail_calls_failed(void) __attribute__((weak));
+
+static bool strict; /* from now on nothing may fail any more */
+static bool rude;
+static int  pass;
+
+/* ---- what a call may say ---- */
+
+static void complain(const char *what, int result, const char *why)
+{
+	fprintf(stderr, "%s, pass %d: %d, %s: %s\n", what, pass, result, why, gpub_strerror_last());
+	rude = true;
+}
+
+/* Passes the result on: 0, or a negative errno with a sentence of its own. */
+static int said(const char *what, int result)
+{
+	const char *text = gpub_strerror_last();
+
+	if (result > 0 || result < -4095)
+		complain(what, result, "which is no result");
+	else if (result && (!strcmp(text, STALE) || strlen(text) < 10))
+		complain(what, result, "without a sentence");
+	else if (result && strict)
+		complain(what, result, "though nothing failed");
+	return result;
+}
+
+#define TRY(call) (error_set(-EDOM, STALE), said(#call, (call)))
+
+/* ---- the plays ---- */
+
+static const char *name_of(const char *stem)
+{
+	static char name[3][32];
+	static int turn;
+
+	turn = (turn + 1) % 3;
+	snprintf(name[turn], sizeof name[turn], "%s-%d", stem, pass);
+	return name[turn];
+}
+
+static int create(const char *stem, unsigned flags)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	spec.size = 65536;
+	spec.flags = flags;
+	return TRY(gpub_create(client, name_of(stem), &spec));
+}
+
+static int acquire(const char *stem, gpub_lease *held)
+{
+	return TRY(gpub_acquire(client, name_of(stem), GPUB_READ | GPUB_WRITE, 0, held));
+}
+
+static void play_buffer(void)
+{
+	gpub_info info = { .struct_size = sizeof info };
+	uint64_t seen = 0;
+	gpub_lease held;
+
+	create("plain", 0);
+	TRY(gpub_stat(client, name_of("plain"), &info));
+	if (acquire("plain", &held))
+		return;
+	if (poke(held.ptr, 77) || peek(held.ptr, &seen) || seen != 77)
+		complain("memory", 0, "it does not keep what is written");
+	TRY(gpub_return(&held));
+	if (!TRY(gpub_renew(&held)))
+		TRY(gpub_return(&held));
+	TRY(gpub_trim(client));
+	TRY(gpub_unlink(client, name_of("plain")));
+}
+
+static void launch(void *stream, uint64_t *word)
+{
+	uint64_t value = 5, milliseconds = 1;
+	void *args[] = { &word, &value, &milliseconds };
+	gpub_launch_config config = single_grid(stream);
+	gpub_module *module;
+	gpub_kernel kernel;
+
+	if (TRY(gpub_module_open(&module, client, "kernels")))
+		return;
+	if (!TRY(gpub_module_kernel(module, "late_write", &kernel)))
+		TRY(gpub_launch(kernel, &config, args));
+	TRY(gpub_module_close(module));
+}
+
+/* A wait that nothing will end is never queued: the signal comes first. */
+static void play_stream(void)
+{
+	gpub_lease held;
+	uint64_t value;
+	void *stream;
+
+	create("line", GPUB_TIMELINE | GPUB_EPHEMERAL);
+	if (TRY(gpub_stream_create(client, GPUB_CURRENT, &stream)))
+		return;
+	if (!acquire("line", &held)) {
+		launch(stream, held.ptr);
+		TRY(gpub_copy_on(client, (char *)held.ptr + 8, held.ptr, 8, stream));
+		if (!TRY(gpub_signal_on(&held, 1, stream)))
+			TRY(gpub_wait_on(&held, 1, stream));
+		TRY(gpub_stream_sync(stream));
+		TRY(gpub_timeline(&held, &value));
+		if (TRY(gpub_return_on(&held, stream)))
+			TRY(gpub_return(&held));
+		TRY(gpub_stream_sync(stream));
+	}
+	gpub_stream_destroy(stream);
+}
+
+static void play_closer(void)
+{
+	gpub_lease held;
+
+	create("back", GPUB_EPHEMERAL);
+	TRY(gpub_set_flags(client, GPUB_BACKGROUND_CLOSE));
+	if (acquire("back", &held))
+		return;
+	TRY(gpub_unlink(client, name_of("back")));
+	TRY(gpub_return(&held));
+}
+
+/* What a child may use is nothing, and it says so. */
+static void play_fork(void)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (!pid)
+		_exit(gpub_trim(client) == -ECHILD ? 0 : 1);
+	if (pid > 0 && (waitpid(pid, &status, 0) != pid || status))
+		complain("a forked child", status, "it may use its parent's client, or crashes");
+}
+
+static void play(void)
+{
+	if (TRY(gpub_connect(&client, NULL)))
+		return;
+	play_buffer();
+	play_stream();
+	play_closer();
+	play_fork();
+	gpub_disconnect(client);
+}
+
+/* ---- all of it ---- */
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (dir && readdir(dir))
+		count++;
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* Once for the failure, and once more to see that nothing is left of it. */
+int fail_client(void)
+{
+	int before = descriptors(), after;
+
+	for (pass = 1; pass <= 2; pass++) {
+		strict = fail_calls_failed && fail_calls_failed();
+		play();
+	}
+	after = descriptors();
+	/* the failing call may be the count's own */
+	if (after > before && before > 3)
+		complain("descriptors", after - before, "they are left open");
+	return rude ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz-client.c - what a server may send to the library.
+ *
+ * A server of the library's own user can do much, but nothing that it sends crashes the library's user, has a call hang
+ * when the connection ends, gives out memory that is not there, or leaves a descriptor open. The input: a length, so
+ * many bytes that say what the client does, and the server's script (server.c).
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpubroker.h"
+
+#define LEASES    4
+#define PAGES_MAX 48 /* timelines that the client registers: they stay mapped until the process ends */
+
+static char address[SERVER_ADDRESS_SIZE];
+static gpub_client *client;
+static gpub_lease leases[LEASES];
+static void *stream;
+static unsigned pages;
+
+static const char *const names[] = { "a", "b", "c/d", "" };
+
+static bool failed(int error)
+{
+	const char *text = gpub_strerror_last();
+
+	FUZZ_HOLDS(error <= 0, "a call gives %d", error);
+	if (!error)
+		return false;
+	for (; *text; text++)
+		FUZZ_HOLDS((unsigned char)*text >= ' ' && *text != 0x7f, "byte 0x%02x stands in a sentence", (unsigned char)*text);
+	return true;
+}
+
+/* All that it promises can be read. */
+static void lease_read(const gpub_lease *lease)
+{
+	const volatile uint8_t *bytes = lease->ptr;
+	unsigned sum = 0;
+
+	for (uint64_t i = 0; i < lease->size; i += 4096)
+		sum += bytes[i];
+	sum += bytes[lease->size - 1];
+	FUZZ_HOLDS(lease->client == client && sum < 1u << 30, "a lease is another's");
+}
+
+static void do_acquire(gpub_lease *lease, uint8_t how)
+{
+	static const int timeouts[] = { 0, 0, 1, 5 };
+
+	if (!failed(gpub_acquire(client, names[how >> 2 & 3], how & 0x10 ? GPUB_READ : GPUB_READ | GPUB_WRITE,
+				 timeouts[how >> 5 & 3], lease)))
+		lease_read(lease);
+}
+
+static void do_create(gpub_lease *lease, uint8_t how)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	(void)lease;
+	spec.size = 4096;
+	spec.device = how >> 5 & 1;
+	spec.timeout_ms = how & 0x40 ? 5 : 0;
+	failed(gpub_create(client, names[how >> 2 & 3], &spec));
+}
+
+static void do_stat(gpub_lease *lease, uint8_t how)
+{
+	gpub_info info = { .struct_size = sizeof info };
+
+	(void)lease;
+	if (!failed(gpub_stat(client, names[how >> 2 & 3], &info)))
+		FUZZ_HOLDS(!strcmp(info.name, names[how >> 2 & 3]), "gpub_stat() answers for another name");
+}
+
+static void do_unlink(gpub_lease *lease, uint8_t how)
+{
+	(void)lease;
+	failed(gpub_unlink(client, names[how >> 2 & 3]));
+}
+
+static void do_return(gpub_lease *lease, uint8_t how)
+{
+	failed(how & 4 ? gpub_return_on(lease, stream) : gpub_return(lease));
+}
+
+static void do_renew(gpub_lease *lease, uint8_t how)
+{
+	(void)how;
+	if (!failed(gpub_renew(lease)))
+		lease_read(lease);
+}
+
+static void do_trim(gpub_lease *lease, uint8_t how)
+{
+	(void)lease;
+	failed(how & 4 ? gpub_trim(client) : gpub_set_flags(client, how & 8 ? GPUB_BACKGROUND_CLOSE : 0));
+}
+
+static void do_timeline(gpub_lease *lease, uint8_t how)
+{
+	uint64_t value;
+
+	if (how & 4) {
+		failed(gpub_timeline(lease, &value));
+		return;
+	}
+	if (pages++ >= PAGES_MAX)
+		return;
+	failed(how & 8 ? gpub_signal_on(lease, how, stream) : gpub_wait_on(lease, 0, stream));
+}
+
+static void do_device(gpub_lease *lease, uint8_t how)
+{
+	(void)lease;
+	failed(gpub_set_device(client, how >> 2 & 3));
+}
+
+static void (*const calls[])(gpub_lease *lease, uint8_t how) = {
+	do_acquire, do_acquire, do_acquire, do_create, do_stat,     do_unlink, do_return,
+	do_return,  do_renew,   do_trim,    do_trim,   do_timeline, do_device, do_timeline,
+};
+
+static void client_do(struct input *input)
+{
+	uint8_t which = input_byte(input), how = input_byte(input);
+
+	calls[which % (sizeof calls / sizeof *calls)](&leases[how % LEASES], how);
+}
+
+static void client_run(struct input *input)
+{
+	if (failed(gpub_connect(&client, address)))
+		return;
+	failed(gpub_set_device(client, 0));
+	if (!stream)
+		failed(gpub_stream_create(client, 0, &stream));
+	while (input->left)
+		client_do(input);
+	gpub_disconnect(client);
+	for (int i = 0; i < LEASES; i++)
+		FUZZ_HOLDS(gpub_return(&leases[i]), "a lease outlives its client");
+}
+
+static void set_up(void)
+{
+	setenv("GPUB_HOST_STRICT", "1", 1);
+	server_set_up(address);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = { data, size }, todo;
+	static bool ready;
+	unsigned before;
+
+	if (!ready)
+		set_up();
+	ready = true;
+	todo.left = input_below(&input, 64);
+	todo.left = todo.left < input.left ? todo.left : input.left;
+	todo.data = input.data;
+	input.data += todo.left;
+	input.left -= todo.left;
+	memset(leases, 0, sizeof leases);
+	before = fuzz_descriptors();
+	server_begin(input);
+	client_run(&todo);
+	server_end();
+	FUZZ_HOLDS(fuzz_descriptors() == before, "%u descriptors were open before this input, and %u are now", before,
+		   fuzz_descriptors());
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz-spec.c - broker-run's spec file. The input is the file.
+ *
+ * What is taken must be a buffer that broker-run can make; what is refused, a sentence that begins with FILE:LINE.
+ */
+#include "fuzz.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/run-options.h"
+#include "common/error.h"
+#include "device/device.h"
+
+static void buffer_check(const struct declared_buffer *buffer)
+{
+	FUZZ_HOLDS(!name_check(buffer->name), "a buffer of the name '%s' is taken", buffer->name);
+	FUZZ_HOLDS(buffer->size && buffer->size <= 1ull << 62, "a buffer of %llu bytes is taken",
+		   (unsigned long long)buffer->size);
+	FUZZ_HOLDS(buffer->device < DEVICE_MAX && buffer->mode <= 0777, "device %u or mode %o is taken", buffer->device,
+		   buffer->mode);
+}
+
+/* FILE:LINE: and a line that the file has. */
+static void sentence_check(const char *path, const uint8_t *data, size_t size)
+{
+	const char *text = error_text();
+	unsigned long lines = 2;
+	char *end;
+
+	for (size_t i = 0; i < size; i++)
+		lines += data[i] == '\n';
+	FUZZ_HOLDS(!strncmp(text, path, strlen(path)) && text[strlen(path)] == ':', "a refusal names no file: %s", text);
+	FUZZ_HOLDS(strtoul(text + strlen(path) + 1, &end, 10) - 1 < lines && *end == ':', "a refusal names no line: %s",
+		   text);
+	fuzz_check_sentence();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct run_options options = { 0 };
+	char path[FUZZ_PATH_SIZE];
+	int fd = fuzz_file(data, size), error;
+
+	error = run_spec_read(&options, fuzz_path(fd, path));
+	close(fd);
+	if (error)
+		sentence_check(path, data, size);
+	for (unsigned i = 0; i < options.buffer_count; i++)
+		buffer_check(&options.buffers[i]);
+	run_options_free(&options);
+	return 0;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz-status.c - a status file that anybody may have written, read and shown as broker-status does.
+ *
+ * The input is the file. What is shown is caught and checked: no line of a table is longer than 80 columns, nothing but
+ * printable ASCII leaves it, and --json gives JSON.
+ */
+#include "fuzz.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "broker/show-json.h"
+#include "broker/show-read.h"
+#include "broker/show-table.h"
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+/* Nobody writes this file meanwhile: it need not be waited for. */
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	(void)time;
+	(void)left;
+	return 0;
+}
+
+/* ---- what is shown ---- */
+
+static char *shown_text;
+static size_t shown_size;
+static FILE *real_stdout;
+
+static void catch(void)
+{
+	real_stdout = stdout;
+	stdout = open_memstream(&shown_text, &shown_size);
+	if (!stdout)
+		fuzz_fail("no memory to catch what is shown");
+}
+
+static void caught(void)
+{
+	fclose(stdout);
+	stdout = real_stdout;
+}
+
+static void table_check(void)
+{
+	size_t column = 0;
+
+	for (size_t i = 0; i < shown_size; i++) {
+		column = shown_text[i] == '\n' ? 0 : column + 1;
+		FUZZ_HOLDS(column <= 80, "a line of a table is longer than 80 columns");
+		FUZZ_HOLDS(shown_text[i] == '\n' || (shown_text[i] >= ' ' && shown_text[i] <= '~'),
+			   "byte 0x%02x leaves a table", (unsigned char)shown_text[i]);
+	}
+	free(shown_text);
+}
+
+static void json_check(void)
+{
+	json_t *json = json_loadb(shown_text, shown_size, 0, NULL);
+
+	FUZZ_HOLDS(json, "what --json shows is no JSON: %.200s", shown_text);
+	for (size_t i = 0; i < shown_size; i++)
+		FUZZ_HOLDS((unsigned char)shown_text[i] < 0x80, "byte 0x%02x leaves --json", (unsigned char)shown_text[i]);
+	json_decref(json);
+	free(shown_text);
+}
+
+static void show(const struct shown *shown)
+{
+	catch();
+	table_show(shown, true);
+	table_show(shown, false);
+	caught();
+	table_check();
+	catch();
+	json_show(shown);
+	caught();
+	json_check();
+}
+
+static void list(const struct shown *shown, size_t count)
+{
+	catch();
+	table_list(shown, count);
+	caught();
+	table_check();
+	catch();
+	json_list(shown, count);
+	caught();
+	json_check();
+}
+
+/* ---- */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct shown shown[2] = { 0 };
+	int fd = fuzz_file(data, size), error = shown_read_fd(&shown[0], "fuzz", fd);
+
+	close(fd);
+	if (error) {
+		fuzz_check_sentence();
+		FUZZ_HOLDS(!shown[0].text && !shown[0].instance[0], "a refusal leaves something behind");
+		shown_refused(&shown[0], "fuzz");
+	} else {
+		show(&shown[0]);
+	}
+	shown_refused(&shown[1], "other");
+	list(shown, 2);
+	shown_free(&shown[0]);
+	return 0;
+}
+
+/* Most of the time the text is found, whole, and its checksum right: behind that lies what reads it. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned number)
+{
+	struct status_header header;
+
+	size = LLVMFuzzerMutate(data, size, room);
+	if (number % 8 == 0 || size <= sizeof header || sodium_init() < 0)
+		return size;
+	memcpy(&header, data, sizeof header);
+	header.magic = STATUS_MAGIC;
+	header.format = STATUS_FORMAT;
+	header.offset = sizeof header;
+	header.length = size - sizeof header;
+	crypto_generichash(header.checksum, sizeof header.checksum, data + sizeof header, header.length, NULL, 0);
+	memcpy(data, &header, sizeof header);
+	return size;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peers.c - see peers.h */
+#include "peers.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+struct token peers_token;
+
+/* ---- hearing ---- */
+
+/* As long as the grant is open its ticket stands in the board: it opens for this peer, and for exactly these terms. */
+static void grant_check(const struct peer *peer, struct broker *broker, const struct wire_grant *grant)
+{
+	const struct session *session = peer_session(peer, broker);
+	const struct board_header *header = peer->board.header;
+	struct device_handle handle;
+	struct ticket_terms terms = { .session = peer->welcomed.session,
+				      .grant = grant->grant,
+				      .serial = grant->serial,
+				      .size = grant->size,
+				      .offset = grant->offset,
+				      .rights = grant->rights,
+				      .version = WIRE_VERSION };
+
+	FUZZ_HOLDS(grant->ticket < header->tickets && grant->buffer < header->buffers &&
+			   grant->owner_device < header->devices && grant->offset + grant->size <= grant->span,
+		   "a grant leaves the board or its memory");
+	if (!session || !registry_find_grant(session->grants, grant->grant))
+		return;
+	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
+	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
+	FUZZ_HOLDS(!ticket_open(&handle, &terms, &peer->board.tickets[grant->ticket], peer->welcomed.key),
+		   "the ticket of an open grant does not open");
+}
+
+static void on_welcome(struct peer *peer, const struct wire_message *message, int fd)
+{
+	FUZZ_HOLDS(!peer->welcome, "a session is welcomed twice");
+	FUZZ_HOLDS(fd >= 0 && !board_map(&peer->board, fd), "no good board comes with the WELCOME");
+	peer->welcome = true;
+	peer->welcomed = message->welcome;
+}
+
+static void on_message(struct peer *peer, struct broker *broker, const struct wire_message *message, int fd)
+{
+	FUZZ_HOLDS(peer->welcome || message->type == WIRE_CHALLENGE || message->type == WIRE_WELCOME ||
+			   message->type == WIRE_REFUSED,
+		   "%s comes before the WELCOME", wire_type_name(message->type));
+	if (message->type == WIRE_CHALLENGE)
+		peer->challenge = message->hello;
+	if (message->type == WIRE_WELCOME)
+		on_welcome(peer, message, fd);
+	if (message->type == WIRE_GRANT) {
+		grant_check(peer, broker, &message->grant);
+		peer->grants[peer->granted++ % PEER_GRANTS] = message->grant;
+	}
+	if (message->type == WIRE_TOKEN)
+		peers_token = message->token;
+	if (fd >= 0)
+		close(fd);
+}
+
+unsigned peer_read(struct peer *peer, struct broker *broker, unsigned count)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+	unsigned heard = 0;
+	int error = 0;
+
+	while (peer->sock >= 0 && heard < count && !error) {
+		error = socket_receive(peer->sock, &message, &extra, true, MSG_DONTWAIT);
+		FUZZ_HOLDS(error != -EPROTO, "the broker sends a malformed message");
+		if (error)
+			break;
+		on_message(peer, broker, &message, extra.fd);
+		heard++;
+	}
+	return heard;
+}
+
+/* ---- composing ---- */
+
+/* One of the choices, or, where the byte says so, whatever stands in the input. */
+static uint64_t choose(struct input *input, const uint64_t *choices, unsigned count)
+{
+	uint8_t byte = input_byte(input);
+
+	return byte == 0xff ? input_u64(input) : choices[byte % count];
+}
+
+#define CHOOSE(input, ...)                                                              \
+	choose(input, (const uint64_t[]){ __VA_ARGS__ },                                \
+	       sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
+
+/* Nothing ends it but the input: wire_check() is to see that. */
+static void compose_name(struct input *input, char name[NAME_SIZE])
+{
+	static const char *const names[] = { "a", "b", "c", "d/e", "honest", "", "/x", "a b" };
+	uint8_t byte = input_byte(input);
+
+	if (byte == 0xff)
+		input_take(input, name, NAME_SIZE);
+	else if (byte == 0xfe)
+		memset(name, 'n', NAME_SIZE - 1);
+	else
+		strcpy(name, names[byte % (sizeof names / sizeof *names)]);
+}
+
+static void compose_grant(const struct peer *peer, struct input *input, struct wire_grant_id *id)
+{
+	uint8_t byte = input_byte(input);
+	const struct wire_grant *known = &peer->grants[byte % PEER_GRANTS];
+
+	/* grants and serials are small numbers: guessing is no secret's end */
+	id->grant = byte < 0xc0 ? known->grant : byte == 0xff ? input_u64(input) : byte & 0x1f;
+	id->serial = byte < 0xb0 ? known->serial : input_byte(input);
+}
+
+/* What follows the name in the messages that have one; the rest of the fields is the input's, byte by byte. */
+static void compose_body(const struct peer *peer, struct input *input, struct wire_message *message)
+{
+	switch (message->type) {
+	case WIRE_CREATE:
+		compose_name(input, message->create.name);
+		message->create.size = CHOOSE(input, 1, 4096, 4097, 65536, 131072, 262144, 262145, 0, UINT64_MAX);
+		message->create.device = (uint32_t)CHOOSE(input, 0, 0, 0, 1, 2);
+		message->create.mode = (uint32_t)CHOOSE(input, 0600, 0666, 0644, 0, 01777);
+		message->create.flags = (uint32_t)CHOOSE(input, 0, 1, 2, 3, 4);
+		message->create.timeout_ms = (int32_t)CHOOSE(input, 0, UINT64_MAX, 1, 60000);
+		break;
+	case WIRE_ACQUIRE:
+		compose_name(input, message->acquire.name);
+		message->acquire.rights = (uint32_t)CHOOSE(input, 1, 2, 3, 0, 4);
+		message->acquire.device = (uint32_t)CHOOSE(input, 0, 0, 1, 2);
+		message->acquire.timeout_ms = (int32_t)CHOOSE(input, 0, UINT64_MAX, 1, 60000);
+		break;
+	case WIRE_UNLINK:
+	case WIRE_STAT:
+		compose_name(input, message->name.name);
+		break;
+	case WIRE_CLOSED:
+	case WIRE_WRITER:
+		compose_grant(peer, input, &message->grant_id);
+		break;
+	case WIRE_CHANGE:
+		compose_name(input, message->change.name);
+		message->change.what = input_below(input, 9);
+		message->change.mode = (uint32_t)CHOOSE(input, 0600, 0666, 0, 01000);
+		message->change.owner = (uint32_t)CHOOSE(input, 5000, 5001, 4000, 0);
+		message->change.group = (uint32_t)CHOOSE(input, 5000, 5001, 4000, 0);
+		break;
+	case WIRE_DRAIN:
+		compose_name(input, message->drain.name);
+		message->drain.timeout_ms = (int32_t)CHOOSE(input, 0, UINT64_MAX, 1, 60000);
+		break;
+	case WIRE_EVICT:
+		message->evict.session = CHOOSE(input, 1, 2, 3, 4, 5, 6, 7, 8);
+		break;
+	case WIRE_ISSUE:
+		compose_name(input, message->issue.name);
+		message->issue.lifetime_ms = CHOOSE(input, 0, 1, 60000, UINT64_MAX);
+		message->issue.rights = (uint32_t)CHOOSE(input, 1, 2, 3, 0, 4);
+		message->issue.uid = (uint32_t)CHOOSE(input, TOKEN_ANY_USER, 5000, 5001, 4000);
+		message->issue.once = (uint32_t)CHOOSE(input, 0, 1, 2);
+		break;
+	case WIRE_REDEEM:
+		message->redeem.token = peers_token;
+		message->redeem.device = (uint32_t)CHOOSE(input, 0, 0, 1, 2);
+		break;
+	case WIRE_HELLO:
+		message->hello = peer->challenge;
+		message->hello.flags = input_byte(input);
+		break;
+	case WIRE_LEAVE:
+		break;
+	default:
+		/* a name, or a number, and some bytes: what those of later versions begin with */
+		if (input_byte(input) & 1)
+			compose_name(input, message->name.name);
+		input_take(input, message->bytes + NAME_SIZE, input_below(input, WIRE_SIZE - 16 - NAME_SIZE));
+	}
+}
+
+void peer_compose(struct peer *peer, struct input *input, struct wire_message *message)
+{
+	static const uint8_t types[] = { WIRE_CREATE, WIRE_ACQUIRE, WIRE_CREATE, WIRE_ACQUIRE, WIRE_UNLINK, WIRE_STAT,
+					 WIRE_CLOSED, WIRE_WRITER, WIRE_LEAVE, WIRE_HELLO,   WIRE_CHANGE, WIRE_DRAIN,
+					 WIRE_ISSUE,  WIRE_REDEEM, WIRE_EVICT };
+	uint8_t type = input_byte(input), changes;
+
+	wire_init(message, type < 0xc0 ? types[type % sizeof types] : type % (WIRE_TYPES + 2), input_byte(input));
+	compose_body(peer, input, message);
+	changes = input_byte(input);
+	for (unsigned i = 0; changes >= 0xf0 && i < (changes & 0xf); i++)
+		input_flip(input, message, sizeof *message);
+	peer->last = *message;
+}
+
+/* ---- saying ---- */
+
+static void send_raw(struct peer *peer, const void *bytes, size_t length, void *control, size_t control_length)
+{
+	struct iovec io = { .iov_base = (void *)bytes, .iov_len = length };
+	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = control_length };
+
+	if (peer->sock >= 0 && sendmsg(peer->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return; /* it may be cut off, or not be read: its own business */
+}
+
+void peer_say(struct peer *peer, const struct wire_message *message, size_t length)
+{
+	uint8_t bytes[2 * WIRE_SIZE] = { 0 };
+
+	memcpy(bytes, message, sizeof *message);
+	send_raw(peer, bytes, length <= sizeof bytes ? length : sizeof bytes, NULL, 0);
+}
+
+void peer_say_descriptors(struct peer *peer, const struct wire_message *message, unsigned count)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(16 * sizeof(int))];
+	} control = { 0 };
+	int fds[16];
+
+	for (unsigned i = 0; i < 16; i++)
+		fds[i] = peer->sock;
+	count = count % 16 + 1;
+	control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(count * sizeof(int)),
+					   .cmsg_level = SOL_SOCKET,
+					   .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
+	send_raw(peer, message, sizeof *message, &control, CMSG_SPACE(count * sizeof(int)));
+}
+
+/* Root alone may; others' messages do not leave. */
+void peer_say_as_another(struct peer *peer, const struct wire_message *message)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control = { 0 };
+	struct ucred sender = { .pid = 1, .uid = getuid(), .gid = getgid() };
+
+	control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof sender),
+					   .cmsg_level = SOL_SOCKET,
+					   .cmsg_type = SCM_CREDENTIALS };
+	memcpy(CMSG_DATA(&control.header), &sender, sizeof sender);
+	send_raw(peer, message, sizeof *message, &control, sizeof control.bytes);
+}
+
+/* ---- coming and going ---- */
+
+void peer_dial(struct peer *peer, const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+
+	*peer = (struct peer){ 0 };
+	strcpy(sun.sun_path, path);
+	peer->sock = socket_connect(&sun);
+	FUZZ_HOLDS(peer->sock >= 0, "the broker's socket takes nobody");
+}
+
+void peer_hang_up(struct peer *peer)
+{
+	if (peer->sock >= 0)
+		close(peer->sock);
+	board_unmap(&peer->board);
+	*peer = (struct peer){ .sock = -1 };
+}
+
+struct session *peer_session(const struct peer *peer, struct broker *broker)
+{
+	return peer->welcome ? session_find(broker, peer->welcomed.session) : NULL;
+}
+
+void peer_become(const struct peer *peer, struct broker *broker, uid_t uid)
+{
+	struct session *session = peer_session(peer, broker);
+
+	if (!session || session->grants)
+		return;
+	turns_leave(session);
+	session->who.uid = uid;
+	session->who.gid = (gid_t)uid;
+	if (turns_join(session))
+		fuzz_fail("out of memory");
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c - see server.h */
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker/board-owner.h"
+#include "common/error.h"
+#include "common/socket.h"
+#include "common/timeline-page.h"
+#include "device/host.h"
+
+#define BUFFERS      8
+#define TICKETS      8
+#define SPAN         16384u /* bytes of the memory object */
+#define MESSAGES_MAX 200    /* that are answered */
+#define PATIENCE_MS  3      /* for the client's next message */
+#define SESSION      7
+
+static char directory[40], object_name[HOST_NAME_SIZE];
+static int listener;
+static struct board_owner board;
+static struct board_header good_header;
+static struct device_handle memory;
+static const uint8_t key[WIRE_KEY_SIZE] = { 'k', 'e', 'y' };
+static pthread_t thread;
+
+/* One connection. */
+static struct {
+	struct input        script;
+	int                 sock;
+	struct wire_message asked; /* what the client said last */
+	struct wire_grant   granted;
+	uint64_t            next_grant, next_serial;
+	int                 page; /* the last timeline's */
+} now;
+
+/* ---- what it sends ---- */
+
+static void send_message(const struct wire_message *message, int fd)
+{
+	socket_send(now.sock, message, fd, MSG_DONTWAIT);
+}
+
+static void send_bytes(const struct wire_message *message, size_t length)
+{
+	uint8_t bytes[2 * WIRE_SIZE] = { 0 };
+
+	memcpy(bytes, message, sizeof *message);
+	if (send(now.sock, bytes, length <= sizeof bytes ? length : sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return;
+}
+
+/* Changes up to three bytes where the input wants it. */
+static void spoil(void *bytes, size_t size)
+{
+	unsigned changes = input_byte(&now.script);
+
+	for (unsigned i = 0; changes >= 0xc0 && i <= changes % 3; i++)
+		input_flip(&now.script, bytes, size);
+}
+
+/* A timeline's page: as a broker makes it, and otherwise. The word is never one that a wait would hang at. */
+static int page_make(unsigned how)
+{
+	struct timeline_page page = { .word = how & 0xc0 ? TIMELINE_DIED - (how >> 6) + 1 : how, .last = how };
+	int fd = fuzz_file(&page, sizeof page);
+
+	if (how % 8 == 2) {
+		close(fd);
+		return open("/dev/null", O_RDWR | O_CLOEXEC);
+	}
+	if (ftruncate(fd, how % 8 == 1 ? 0 : TIMELINE_PAGE_SIZE))
+		fuzz_fail("no page");
+	if (how % 8 != 3)
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	return fd;
+}
+
+static void page_renew(unsigned how)
+{
+	if (now.page >= 0)
+		close(now.page);
+	now.page = page_make(how);
+}
+
+static void grant_fill(struct wire_grant *grant)
+{
+	*grant = (struct wire_grant){ .grant = ++now.next_grant,
+				      .serial = ++now.next_serial,
+				      .size = 4096,
+				      .span = SPAN,
+				      .buffer = (uint32_t)now.next_serial % BUFFERS,
+				      .ticket = (uint32_t)now.next_grant % TICKETS,
+				      .rights = GPUB_READ | GPUB_WRITE };
+}
+
+static void grant_seal(const struct wire_grant *grant)
+{
+	struct ticket_terms terms = { .session = SESSION,
+				      .grant = grant->grant,
+				      .serial = grant->serial,
+				      .size = grant->size,
+				      .offset = grant->offset,
+				      .rights = grant->rights,
+				      .version = WIRE_VERSION };
+
+	memcpy(terms.instance, board.header->instance_id, sizeof terms.instance);
+	memcpy(terms.device_uuid, board.header->device[grant->owner_device % DEVICE_MAX].uuid, sizeof terms.device_uuid);
+	ticket_seal(&board.board.tickets[grant->ticket % TICKETS], &terms, &memory, key);
+	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
+}
+
+/* sealed: its ticket is made for the terms as they are sent, so that only what the client checks itself is left. */
+static void send_grant(unsigned how, bool with_page)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_GRANT, now.asked.request);
+	grant_fill(&message.grant);
+	if (how & 1)
+		spoil(&message.grant, sizeof message.grant);
+	if (how & 2)
+		message.grant.size = SPAN;
+	grant_seal(&message.grant);
+	if (how & 4)
+		spoil(&message.grant, sizeof message.grant);
+	if (how & 8)
+		spoil(&board.board.tickets[message.grant.ticket % TICKETS], sizeof(struct ticket));
+	if (how & 16)
+		memory.bytes[0] ^= 1, grant_seal(&message.grant), memory.bytes[0] ^= 1;
+	if (with_page)
+		page_renew(input_byte(&now.script));
+	now.granted = message.grant;
+	send_message(&message, with_page ? now.page : -1);
+}
+
+static void send_refused(int error)
+{
+	struct wire_message message;
+
+	wire_refuse(&message, now.asked.request, error, "the fuzzer does not want it: nothing helps");
+	if (input_byte(&now.script) & 1)
+		input_take(&now.script, message.refused.text, 8);
+	send_message(&message, -1);
+}
+
+static void send_info(void)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_INFO, now.asked.request);
+	message.info = (struct wire_info){ .size = 4096, .generation = 1, .state = GPUB_LIVE };
+	spoil(&message.info, sizeof message.info);
+	send_message(&message, -1);
+}
+
+static void send_done(int fd)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_DONE, now.asked.request);
+	send_message(&message, fd);
+}
+
+static void send_raw(void)
+{
+	struct wire_message message;
+
+	wire_init(&message, (enum wire_type)(input_byte(&now.script) % (WIRE_TYPES + 1)),
+		  now.asked.request + input_below(&now.script, 3));
+	input_take(&now.script, message.bytes, input_byte(&now.script) % sizeof message.bytes);
+	spoil(&message, sizeof message);
+	send_bytes(&message, input_byte(&now.script) < 0xf0 ? WIRE_SIZE : input_byte(&now.script));
+}
+
+static void send_notice(void)
+{
+	struct wire_message message;
+	uint8_t which = input_byte(&now.script);
+
+	wire_init(&message, WIRE_NOTICE, 0);
+	message.grant_id.grant = which < 0xc0 ? now.granted.grant - which % 4 : input_u64(&now.script);
+	send_message(&message, which & 1 ? listener : -1);
+}
+
+static void change_word(void)
+{
+	uint64_t serial = now.granted.serial - input_below(&now.script, 2);
+
+	atomic_store(&board.board.words[now.granted.buffer % BUFFERS],
+		     BOARD_WORD(serial, input_below(&now.script, 4)));
+}
+
+/* Behind the client's back: it was checked when it was mapped. */
+static void change_header(void)
+{
+	if (input_byte(&now.script) & 1)
+		board.header->devices = board.header->buffers = board.header->tickets = UINT32_MAX;
+	spoil(board.header, sizeof *board.header);
+}
+
+static void send_left(void)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_LEFT, now.asked.request);
+	send_message(&message, -1);
+}
+
+/* ---- what it does ---- */
+
+static void answer_well(void)
+{
+	switch (now.asked.type) {
+	case WIRE_CREATE:
+	case WIRE_UNLINK:
+		return send_done(-1);
+	case WIRE_STAT:
+		return send_info();
+	case WIRE_ACQUIRE:
+		return send_grant(0, false);
+	case WIRE_WRITER:
+		page_renew(0);
+		return send_done(now.page);
+	case WIRE_LEAVE:
+		return send_left();
+	default:
+		return;
+	}
+}
+
+static void answer(uint8_t how)
+{
+	static const int errors[] = { -ENOENT, -EAGAIN, -ENOMEM, -ETIMEDOUT, -ECONNRESET, -ESTALE, -1000000, INT32_MIN };
+
+	switch (how % 16) {
+	case 1:
+		return send_refused(errors[input_below(&now.script, 8)]);
+	case 2:
+		return send_grant(1, false);
+	case 3:
+		return send_grant(input_byte(&now.script), input_byte(&now.script) & 1);
+	case 4:
+		return send_grant(0, true);
+	case 5:
+		return send_notice();
+	case 6:
+		return send_raw();
+	case 7:
+		page_renew(input_byte(&now.script));
+		return send_done(now.page);
+	case 8:
+		return change_word();
+	case 9:
+		return send_info();
+	case 10:
+		return send_left();
+	case 11:
+		answer_well();
+		return change_word();
+	case 12:
+		return; /* nothing */
+	case 13:
+		shutdown(now.sock, SHUT_RDWR);
+		return;
+	case 14:
+		return change_header();
+	default:
+		return answer_well();
+	}
+}
+
+/* False: the client is gone, or waits for what will not come. */
+static bool hear(void)
+{
+	struct pollfd p = { .fd = now.sock, .events = POLLIN };
+	struct socket_extra extra;
+
+	return poll(&p, 1, PATIENCE_MS) == 1 && !socket_receive(now.sock, &now.asked, &extra, false, MSG_DONTWAIT);
+}
+
+/* A board that is not quite one. */
+static int board_spoiled(void)
+{
+	struct board_header header = *board.header;
+	int fd;
+
+	spoil(&header, sizeof header);
+	fd = fuzz_file(&header, sizeof header);
+	if (ftruncate(fd, (off_t)board.board.size) || fcntl(fd, F_ADD_SEALS, input_byte(&now.script) & 1 ? 0 : BOARD_SEALS))
+		fuzz_fail("no board");
+	return fd;
+}
+
+static void greet(void)
+{
+	uint8_t how = input_byte(&now.script);
+	struct wire_message message;
+	int fd = how >= 0xf0 ? board_spoiled() : board.fd;
+
+	wire_init(&message, WIRE_CHALLENGE, 0);
+	if (how >= 0xf8)
+		spoil(&message, sizeof message);
+	send_message(&message, -1);
+	hear();
+	if (how == 0xe0)
+		return send_refused(-EACCES);
+	wire_init(&message, WIRE_WELCOME, 0);
+	message.welcome.session = SESSION;
+	memcpy(message.welcome.key, key, sizeof key);
+	if (how >= 0xfc)
+		spoil(&message, sizeof message);
+	send_message(&message, how == 0xe1 ? -1 : how == 0xe2 ? listener : fd);
+	if (fd != board.fd)
+		close(fd);
+}
+
+/* Each message of the client has an answer, and more where a byte says so. Silence has one, too, while there are any. */
+static void *serve(void *unused)
+{
+	(void)unused;
+	now.sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	greet();
+	for (int i = 0; i < MESSAGES_MAX; i++) {
+		bool heard = hear();
+		uint8_t how = 0x80;
+
+		if (!heard && !now.script.left)
+			break;
+		while (how & 0x80) {
+			how = input_byte(&now.script);
+			answer(how);
+		}
+	}
+	close(now.sock);
+	return NULL;
+}
+
+void server_begin(struct input script)
+{
+	memset(&now, 0, sizeof now);
+	now.script = script;
+	now.page = -1;
+	*board.header = good_header;
+	for (int i = 0; i < BUFFERS; i++)
+		atomic_store(&board.board.words[i], 0);
+	if (pthread_create(&thread, NULL, serve, NULL))
+		fuzz_fail("no thread for the server");
+}
+
+void server_end(void)
+{
+	pthread_join(thread, NULL);
+	if (now.page >= 0)
+		close(now.page);
+}
+
+/* ---- once a process ---- */
+
+static void clean_up(void)
+{
+	char path[SERVER_ADDRESS_SIZE];
+
+	snprintf(path, sizeof path, "%s/socket", directory);
+	unlink(path);
+	rmdir(directory);
+	unlink(object_name);
+	*strrchr(object_name, '/') = 0;
+	rmdir(object_name);
+}
+
+/* As a broker in another process would have made it: this one may not be owner and importer at once. */
+static void memory_make(void)
+{
+	char folder[HOST_NAME_SIZE];
+	int fd;
+
+	snprintf((char *)memory.bytes, HOST_PREFIX_MAX, "/gpubroker.fuzz%d.mem", (int)getpid());
+	randombytes_buf(memory.bytes + HOST_PREFIX_MAX + 1, HOST_RANDOM_SIZE);
+	if (!host_object_name(&memory, object_name))
+		fuzz_fail("a memory object cannot have that name");
+	strcpy(folder, object_name);
+	*strrchr(folder, '/') = 0;
+	fd = mkdir(folder, 0700) ? -1 : open(object_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, SPAN))
+		fuzz_fail("no memory object");
+	close(fd);
+}
+
+void server_set_up(char address[SERVER_ADDRESS_SIZE])
+{
+	const struct device *device;
+
+	if (sodium_init() < 0 || device_select("host:2", false, &device) ||
+	    board_create(&board, "fuzz", device, BUFFERS, TICKETS))
+		fuzz_fail("no board: %s", error_text());
+	good_header = *board.header;
+	snprintf(directory, sizeof directory, "/tmp/gpub-fuzz.%d", (int)getpid());
+	if (mkdir(directory, 0700) || atexit(clean_up))
+		fuzz_fail("no directory %s", directory);
+	snprintf(address, SERVER_ADDRESS_SIZE, "unix:%s/socket", directory);
+	listener = socket_listen(address + 5, 0600);
+	if (listener < 0)
+		fuzz_fail("%s", error_text());
+	memory_make();
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena-broker.c - see arena-broker.h */
+#include "arena-broker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "arena.h"
+
+static char directory[40], inner[48];
+
+/* Below /run as root: a broker that is another user than its clients is trusted only where root alone leads to it. */
+static void directory_make(uid_t uid)
+{
+	strcpy(directory, uid == (uid_t)-1 ? "/tmp/gpub-hostile-XXXXXX" : "/run/gpub-hostile-XXXXXX");
+	if (!mkdtemp(directory) || chmod(directory, 0755))
+		bail_out("no directory %s: %s", directory, strerror(errno));
+	snprintf(inner, sizeof inner, "%s/b", directory);
+	if (mkdir(inner, 0755) || (uid != (uid_t)-1 && chown(inner, uid, uid)))
+		bail_out("no directory %s: %s", inner, strerror(errno));
+}
+
+void arena_broker_remove(void)
+{
+	char command[80];
+
+	snprintf(command, sizeof command, "rm -rf '%s'", directory);
+	if (directory[0] && system(command))
+		fprintf(stderr, "%s is left\n", directory);
+}
+
+/* By descriptor: that user may not be able to come to the build tree. */
+static _Noreturn void broker_exec(const struct broker_process *broker, uid_t uid, int program, int log)
+{
+	static const struct rlimit files = { ARENA_FILES, ARENA_FILES };
+	char *argv[] = { "brokerd", (char *)broker->address + 5, (char *)broker->instance, NULL };
+
+	if (uid != (uid_t)-1 && (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
+		_exit(125);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
+	setrlimit(RLIMIT_NOFILE, &files);
+	/* liars are expected: what they do to their own memory is reported, and survived */
+	setenv("GPUB_HOST_STRICT", "0", 1);
+	setenv("GPUB_HOST_MEMORY", ARENA_MEMORY, 1);
+	if (dup2(log, STDERR_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0)
+		_exit(126);
+	close_range(3, (unsigned)program - 1, 0);
+	close_range((unsigned)program + 1, ~0u, 0);
+	fexecve(program, argv, environ);
+	_exit(127);
+}
+
+static void show_log(const char *path)
+{
+	FILE *log = fopen(path, "r");
+	char line[512];
+
+	while (log && fgets(line, sizeof line, log))
+		printf("# %s", line);
+	if (log)
+		fclose(log);
+}
+
+void arena_broker_start(struct broker_process *broker, uid_t uid)
+{
+	const char *build = getenv("top_builddir");
+	char path[4096];
+	int program, log;
+
+	directory_make(uid);
+	memset(broker, 0, sizeof *broker);
+	snprintf(broker->instance, sizeof broker->instance, "hostile-%d", getpid());
+	snprintf(broker->address, sizeof broker->address, "unix:%s/socket", inner);
+	snprintf(broker->log, sizeof broker->log, "%s/log", directory);
+	snprintf(path, sizeof path, "%s/tests/hostile/stand-in", build ? build : ".");
+	program = open(path, O_RDONLY | O_CLOEXEC);
+	log = open(broker->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+	if (program < 0 || log < 0)
+		bail_out("%s or %s: %s", path, broker->log, strerror(errno));
+	broker->pid = fork();
+	if (!broker->pid)
+		broker_exec(broker, uid, program, log);
+	close(program);
+	close(log);
+	if (!SOON(!access(broker->address + 5, F_OK) && broker_answers(broker))) {
+		show_log(broker->log);
+		bail_out("the broker does not start");
+	}
+}

@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena.c - see arena.h */
+#include "arena.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "arena-broker.h"
+#include "broker/show-read.h"
+#include "victim.h"
+
+#define ATTACK_SECONDS 60
+#define RSS_MAX        (32l << 20) /* what the broker may have grown by, after everything */
+
+struct stage *stage;
+struct broker_process arena_broker;
+
+static bool several_users;
+static uid_t uids[USERS];
+static pid_t victim, home;
+static json_t *baseline, *before;
+static int descriptors_before;
+static long rss_before;
+static long log_from;
+static char wrong[512]; /* what the attack that runs now has broken; the first that was seen */
+
+uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+__attribute__((format(printf, 1, 2))) static void complain(const char *format, ...)
+{
+	va_list args;
+
+	if (wrong[0])
+		return;
+	va_start(args, format);
+	vsnprintf(wrong, sizeof wrong, format, args);
+	va_end(args);
+}
+
+/* ---- users and processes ---- */
+
+bool arena_has_users(void)
+{
+	return several_users;
+}
+
+uid_t arena_uid(enum user user)
+{
+	return uids[user];
+}
+
+/* As a login would leave it; dumpable again, so that what one user may do to its own processes is allowed here, too. */
+static void become(enum user user)
+{
+	if (!several_users)
+		return;
+	if (setgroups(0, NULL) || setresgid(uids[user], uids[user], uids[user]) ||
+	    setresuid(uids[user], uids[user], uids[user]))
+		_exit(125);
+	prctl(PR_SET_DUMPABLE, 1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it away */
+}
+
+pid_t arena_fork(enum user user, void (*run)(void))
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		bail_out("no process: %s", strerror(errno));
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGALRM, SIG_DFL);
+	become(user);
+	run();
+	_exit(0);
+}
+
+static bool ended(pid_t pid, int *status)
+{
+	return waitpid(pid, status, WNOHANG) == pid;
+}
+
+/* Waits that long; what has not ended is killed then. */
+static bool wait_for(pid_t pid, int *status, unsigned seconds)
+{
+	for (unsigned look = 0; look < seconds * 500; look++) {
+		if (ended(pid, status))
+			return true;
+		usleep(2000);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, status, 0);
+	return false;
+}
+
+bool arena_run(enum user user, void (*run)(void))
+{
+	int status = 0;
+
+	return wait_for(arena_fork(user, run), &status, ATTACK_SECONDS) && !status;
+}
+
+/* ---- attacks, from inside ---- */
+
+void attack_failed(const char *file, int line, const char *what)
+{
+	const char *slash = strrchr(file, '/');
+
+	if (!atomic_exchange(&stage->failed, true))
+		snprintf(stage->failure, sizeof stage->failure, "%s:%d: not so: %s", slash ? slash + 1 : file, line, what);
+	_exit(1);
+}
+
+void hold(void)
+{
+	atomic_store(&stage->ready, true);
+	while (!atomic_load(&stage->go_on))
+		usleep(2000);
+}
+
+void attack_done(void)
+{
+	atomic_store(&stage->done, true);
+}
+
+static void (*attack_run)(void);
+
+static void attack_process(void)
+{
+	struct rlimit limit;
+
+	setpgid(0, 0);
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	stage->pid[0] = getpid();
+	attack_run();
+	WANT(!speaker_saw_canary());
+	attack_done();
+}
+
+/* ---- the books ---- */
+
+int64_t counted(const char *counter)
+{
+	return books_counter(&arena_broker, counter) - json_integer_value(json_object_get(before, counter));
+}
+
+static void keep(json_t *to, const json_t *from, const char *const *keys)
+{
+	for (; *keys; keys++)
+		json_object_set(to, *keys, json_object_get(from, *keys));
+}
+
+static json_t *kept_array(const json_t *array, const char *const *keys)
+{
+	json_t *kept = json_array(), *element;
+	size_t i;
+
+	json_array_foreach(array, i, element) {
+		json_t *one = json_object();
+
+		keep(one, element, keys);
+		json_array_append_new(kept, one);
+	}
+	return kept;
+}
+
+/* What is held, by whom, and nothing that changes by itself. */
+static json_t *books_held(void)
+{
+	static const char *const buffer[] = { "name", "generation", "state", "owner", "mode", "grants", "held", NULL };
+	static const char *const session[] = { "session", "pid", "state", "grants", NULL };
+	static const char *const user[] = { "uid", "used", NULL };
+	json_t *text = books(&arena_broker), *held = json_object();
+
+	json_object_set(held, "waiting", json_object_get(text, "waiting"));
+	json_object_set_new(held, "buffers", kept_array(json_object_get(text, "buffers"), buffer));
+	json_object_set_new(held, "sessions", kept_array(json_object_get(text, "sessions"), session));
+	json_object_set_new(held, "users", kept_array(json_object_get(text, "users"), user));
+	json_decref(text);
+	return held;
+}
+
+static bool books_are_back(void)
+{
+	json_t *held = books_held();
+	bool same = json_equal(held, baseline);
+
+	json_decref(held);
+	return same;
+}
+
+static void check_books(void)
+{
+	char *text;
+
+	if (SOON(books_are_back()))
+		return;
+	text = json_dumps(books_held(), JSON_COMPACT);
+	complain("the books are not back: %.400s", text);
+	free(text);
+}
+
+/* ---- the broker as the system sees it ---- */
+
+static bool is_device_memory(const char *path)
+{
+	return !strncmp(path, "/dev/shm/gpubroker.", 19) && strstr(path, ".mem/");
+}
+
+/* All but those of memory, freed memory among it, which the host device keeps for a while. */
+static int broker_descriptors(void)
+{
+	char path[64], target[256];
+	const struct dirent *entry;
+	int count = 0;
+	DIR *fds;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", arena_broker.pid);
+	fds = opendir(path);
+	while (fds && (entry = readdir(fds))) {
+		ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof target - 1);
+
+		target[length > 0 ? length : 0] = 0;
+		count += length > 0 && !is_device_memory(target);
+	}
+	if (fds)
+		closedir(fds);
+	return count;
+}
+
+static long broker_rss(void)
+{
+	char path[64];
+	long pages = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/statm", arena_broker.pid);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%*d %ld", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+static void show_log(void)
+{
+	FILE *log = fopen(arena_broker.log, "r");
+	char line[512];
+
+	while (log && fgets(line, sizeof line, log))
+		printf("# %s", line);
+	if (log)
+		fclose(log);
+}
+
+static void check_broker(void)
+{
+	int status;
+
+	if (ended(arena_broker.pid, &status)) {
+		show_log();
+		bail_out("the broker is dead, wait status %#x: %s", (unsigned)status, wrong);
+	}
+}
+
+/* Whether it has reported memory that was freed too early, since the attack began. */
+static bool log_has_violation(void)
+{
+	FILE *log = fopen(arena_broker.log, "r");
+	char line[1024];
+	bool found = false;
+
+	if (!log)
+		return false;
+	fseek(log, log_from, SEEK_SET);
+	while (fgets(line, sizeof line, log))
+		found |= strstr(line, "VIOLATION") != NULL;
+	log_from = ftell(log);
+	fclose(log);
+	return found;
+}
+
+/* ---- those who come after an attack ---- */
+
+bool newcomer_works(enum user user)
+{
+	uint64_t begin = now_us();
+	int status = 0;
+	bool works = wait_for(arena_fork(user, newcomer_run), &status, ARENA_ENTRY_MS / 1000) && !status;
+
+	return works && now_us() - begin < ARENA_ENTRY_MS * 1000ull;
+}
+
+/* As who may: what the attack has left behind under a name. */
+static void sweep(void)
+{
+	json_t *text = books(&arena_broker), *buffer;
+	struct speaker broom;
+	const char *name;
+	size_t i;
+
+	WANT(!speaker_greet(&broom));
+	json_array_foreach(json_object_get(text, "buffers"), i, buffer) {
+		name = json_string_value(json_object_get(buffer, "name"));
+		if (!victim_owns(name))
+			speaker_named(&broom, WIRE_UNLINK, name);
+	}
+	speaker_end(&broom);
+}
+
+static bool sweep_everything(void)
+{
+	int status = 0;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		sweep();
+		_exit(0);
+	}
+	return wait_for(pid, &status, 20) && !status;
+}
+
+static bool all_bytes_are(const uint8_t *bytes, size_t size, uint8_t byte)
+{
+	return bytes[0] == byte && !memcmp(bytes, bytes + 1, size - 1);
+}
+
+/* Most of what the attacker may have: whoever freed it, it is zeros at first sight. It goes back full of other bytes. */
+static void hunt(void)
+{
+	enum { COUNT = 9, SIZE = 4 << 20 };
+	struct speaker hunter;
+	struct wire_grant grant;
+	uint8_t *bytes;
+	char name[32];
+	int error;
+
+	WANT(!speaker_greet(&hunter));
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(name, sizeof name, "hunter/%d", i);
+		/* what the attack had may be on its way back */
+		if (!SOON((error = speaker_create(&hunter, name, SIZE, 0600, 0)) != -EDQUOT && error != -ENOMEM))
+			break;
+		WANT(!error);
+		WANT(!speaker_acquire(&hunter, name, GPUB_READ | GPUB_WRITE, &grant));
+		bytes = speaker_map(&hunter, &grant);
+		WANT(bytes);
+		WANT(all_bytes_are(bytes, SIZE, 0));
+		memset(bytes, 0xee, SIZE);
+		munmap(bytes, SIZE);
+		WANT(!speaker_closed(&hunter, grant.grant));
+	}
+	WANT(!error);
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(name, sizeof name, "hunter/%d", i);
+		WANT(!speaker_named(&hunter, WIRE_UNLINK, name));
+	}
+	WANT(!speaker_saw_canary());
+	speaker_end(&hunter);
+}
+
+/* ---- the victim's latency ---- */
+
+static int by_size(const void *a, const void *b)
+{
+	return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
+}
+
+/* The share'th thousandth; of what is sorted. */
+static uint32_t quantile(const uint32_t *sorted, unsigned count, unsigned share)
+{
+	return count ? sorted[(uint64_t)(count - 1) * share / 1000] : 0;
+}
+
+static unsigned taken(_Atomic unsigned *count)
+{
+	unsigned now = atomic_load(count);
+
+	return now < SAMPLES ? now : SAMPLES;
+}
+
+static void measure_begin(void)
+{
+	atomic_store(&stage->trips, 0);
+	atomic_store(&stage->acquires, 0);
+}
+
+static bool is_paused(bool paused)
+{
+	return atomic_load(&stage->paused) == paused;
+}
+
+static bool victim_pause(bool pause)
+{
+	atomic_store(&stage->pause, pause);
+	return SOON(is_paused(pause));
+}
+
+void arena_measure(void)
+{
+	if (!victim_pause(true))
+		bail_out("the victim hangs");
+	measure_begin();
+	victim_pause(false);
+}
+
+uint32_t arena_measured(unsigned share, unsigned *count)
+{
+	if (!victim_pause(true))
+		bail_out("the victim hangs");
+	*count = taken(&stage->acquires);
+	qsort(stage->acquire_us, *count, sizeof stage->acquire_us[0], by_size);
+	return quantile(stage->acquire_us, *count, share);
+}
+
+/* With the victim paused. */
+static void check_latency(const char *name)
+{
+	unsigned count = taken(&stage->trips);
+	uint32_t *trips = stage->trip_us, worst;
+
+	qsort(trips, count, sizeof *trips, by_size);
+	worst = quantile(trips, count, 1000);
+	printf("# %s: %u round trips of the victim: p50 %u us, p99 %u us, worst %u us\n", name, count,
+	       quantile(trips, count, 500), quantile(trips, count, 990), worst);
+	if (worst > ARENA_TRIP_MS * 1000)
+		complain("a round trip of the victim took %u ms", worst / 1000);
+	if (!count)
+		complain("the victim got nothing done");
+}
+
+/* ---- one attack ---- */
+
+static void attack_begin(const struct attack *attack)
+{
+	wrong[0] = 0;
+	json_decref(before);
+	before = json_incref(json_object_get(books(&arena_broker), "counters"));
+	atomic_store(&stage->ready, false);
+	atomic_store(&stage->go_on, false);
+	atomic_store(&stage->done, false);
+	atomic_store(&stage->failed, false);
+	measure_begin();
+	if (attack->prepare && !arena_run(VICTIM, attack->prepare))
+		complain("it cannot be prepared: %s", stage->failure);
+}
+
+static bool come_to(const _Atomic bool *flag, pid_t pid, int *status, bool *over)
+{
+	if (!atomic_load(flag) && !*over)
+		*over = ended(pid, status);
+	return atomic_load(flag) || *over;
+}
+
+static void attack_do(const struct attack *attack)
+{
+	bool over = false, looked = !attack->during;
+	int status = 0;
+	pid_t pid;
+
+	attack_run = attack->run;
+	pid = arena_fork(attack->flags & AS_BROKER_USER ? BROKER_USER : ATTACKER, attack_process);
+	if (attack->during) {
+		for (int i = 0; i < 3; i++)
+			if (SOON(come_to(&stage->ready, pid, &status, &over)))
+				break;
+		looked = atomic_load(&stage->ready) && attack->during();
+	}
+	atomic_store(&stage->go_on, true);
+	if (!over && !wait_for(pid, &status, ATTACK_SECONDS))
+		complain("the attacker hangs");
+	/* what it forked */
+	kill(-pid, SIGKILL);
+	while (waitpid(-pid, NULL, 0) > 0)
+		;
+	if (atomic_load(&stage->failed))
+		complain("%s", stage->failure);
+	else if (!atomic_load(&stage->done))
+		complain("the attacker came to a strange end: wait status %#x", (unsigned)status);
+	else if (!looked)
+		complain("what must hold during the attack does not");
+	else if (attack->after && !attack->after())
+		complain("what must hold after the attack does not");
+}
+
+static void check_everybody(void)
+{
+	check_broker();
+	if (!newcomer_works(BYSTANDER))
+		complain("a newcomer cannot connect and work within %d ms: %s", ARENA_ENTRY_MS, stage->failure);
+	if (!sweep_everything())
+		complain("an administrator cannot tidy up: %s", stage->failure);
+	if (!arena_run(ATTACKER, hunt))
+		complain("new memory: %s", stage->failure);
+}
+
+static void check_system(void)
+{
+	long rss = broker_rss();
+
+	if (!SOON(broker_descriptors() == descriptors_before))
+		complain("the broker has %d descriptors, and had %d", broker_descriptors(), descriptors_before);
+	if (rss > rss_before + RSS_MAX)
+		complain("the broker has grown by %ld MiB", (rss - rss_before) >> 20);
+}
+
+static void check_victim(const char *name)
+{
+	if (!victim_pause(true))
+		complain("the victim hangs in a call");
+	if (atomic_load(&stage->wronged))
+		complain("the victim: %s", stage->wrong);
+	check_latency(name);
+}
+
+static bool is_left_out(const struct attack *attack)
+{
+	if (!(attack->flags & NEEDS_USERS) || several_users)
+		return false;
+	POINT(true, "%s # SKIP needs root: several users", attack->name);
+	return true;
+}
+
+void arena_attack(const struct attack *attack)
+{
+	if (is_left_out(attack))
+		return;
+	attack_begin(attack);
+	attack_do(attack);
+	check_everybody();
+	check_victim(attack->name);
+	check_books();
+	check_system();
+	if (log_has_violation() && !(attack->flags & HURTS_ITSELF))
+		complain("memory was freed while somebody could touch it");
+	check_broker();
+	POINT(!wrong[0], "%s: %s", attack->name, attack->holds);
+	if (wrong[0])
+		printf("# %s\n", wrong);
+	victim_pause(false);
+}
+
+void arena_attack_status_file(const struct attack *attack)
+{
+	attack_begin(attack);
+	attack_do(attack);
+	check_broker();
+	if (!newcomer_works(BYSTANDER))
+		complain("a newcomer cannot connect and work");
+	check_victim(attack->name);
+	POINT(!wrong[0], "%s: %s", attack->name, attack->holds);
+	if (wrong[0])
+		printf("# %s\n", wrong);
+	victim_pause(false);
+}
+
+/* ---- beginning and end ---- */
+
+static void stage_make(void)
+{
+	stage = mmap(NULL, sizeof *stage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (stage == MAP_FAILED || getrandom(stage->canary, CANARY_SIZE, 0) != CANARY_SIZE)
+		bail_out("no memory to share: %s", strerror(errno));
+	for (int i = 0; i < CANARY_SIZE; i++)
+		stage->canary[i] |= 1; /* unlike zeros, poison and junk */
+}
+
+static void users_choose(void)
+{
+	several_users = !geteuid();
+	for (int i = 0; i < USERS; i++)
+		uids[i] = several_users ? 4000u + (unsigned)i : geteuid();
+}
+
+static void remember_how_it_was(void)
+{
+	if (!SOON(atomic_load(&stage->trips) > 100) || !victim_pause(true))
+		bail_out("the victim does not work: %s", stage->wrong);
+	if (!SOON(books_number(&arena_broker, "waiting") == 0 && books_holders(&arena_broker, SECRET, victim) == 1 &&
+		  !books_holders(&arena_broker, SECRET_2, 0)))
+		bail_out("the books do not settle");
+	usleep(200000);
+	baseline = books_held();
+	descriptors_before = broker_descriptors();
+	rss_before = broker_rss();
+	victim_pause(false);
+}
+
+static void on_exit_remove(void)
+{
+	if (getpid() == home)
+		arena_broker_remove();
+}
+
+void arena_begin(const char *name, unsigned seconds)
+{
+	harness_begin(name, seconds);
+	home = getpid();
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	users_choose();
+	stage_make();
+	atexit(on_exit_remove);
+	arena_broker_start(&arena_broker, several_users ? uids[BROKER_USER] : (uid_t)-1);
+	speaker_setup(arena_broker.address + 5, stage->canary, CANARY_SIZE);
+	victim = arena_fork(VICTIM, victim_run);
+	remember_how_it_was();
+}
+
+int arena_end(void)
+{
+	int status = 0;
+	bool good;
+
+	atomic_store(&stage->stop, true);
+	atomic_store(&stage->pause, false);
+	POINT(wait_for(victim, &status, 10) && !status, "the victim ends as it always does");
+	kill(arena_broker.pid, SIGTERM);
+	good = wait_for(arena_broker.pid, &status, 20) && !status;
+	POINT(good, "the broker ends when it is told to, with balanced books");
+	if (!good) {
+		printf("# wait status %#x\n", (unsigned)status);
+		show_log();
+	}
+	return harness_end();
+}

@@ -1,0 +1,303 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctl.sh - broker-ctl beside a real broker, as its own user: what each command does, what it refuses, its exit statuses, and
+# what the doctor finds. What other users may do with it is held elsewhere.
+# shellcheck disable=SC2016 # what a check evaluates expands then, not before
+set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
+
+run=${top_builddir:?}/broker/broker-run
+ctl=$top_builddir/broker/broker-ctl
+show=$top_builddir/broker/broker-status
+client=$top_builddir/tests/integration/status-client
+name=ctl-$$
+work=$(mktemp -d) || exit 1
+broker=''
+cleanup() {
+	touch "$work/go" "$work/end"
+	[ -n "$broker" ] && wait
+	rm -rf "$work"
+} 2>/dev/null
+trap cleanup EXIT
+cd "$work" || exit 1
+
+# ctl CODE ARGS...: runs broker-ctl, leaves out and err; true when it exits with CODE
+ctl() {
+	local code=$1
+	shift
+	timeout -s KILL 30 "$ctl" "$@" >out 2>err </dev/null
+	[ $? = "$code" ]
+}
+
+said() {
+	grep -qe "$1" err
+}
+
+has() {
+	grep -qe "$1" out
+}
+
+# done_ ARGS...: it was done, and nothing was said
+done_() {
+	ctl 0 "$@" && [ ! -s out ] && [ ! -s err ]
+}
+
+# refused CODE PATTERN ARGS...: one sentence with PATTERN
+refused() {
+	local code=$1 pattern=$2
+	shift 2
+	ctl "$code" "$@" && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && said '^broker-ctl: ' && said "$pattern"
+}
+
+# soon COMMAND...: becomes true within 10 seconds
+soon() {
+	local tries
+	for ((tries = 0; tries < 200; tries++)); do
+		"$@" && return
+		sleep 0.05
+	done
+	return 1
+}
+
+# status PATTERN: soon a line of the table
+in_table() {
+	"$show" "$name" | grep -qE -e "$1"
+}
+status() {
+	soon in_table "$1"
+}
+
+# field NAME KEY: a number of that buffer in the JSON
+field() {
+	"$show" --json "$name" | awk -v name="\"$1\"," -v key="\"$2\":" '
+		$1 == "\"name\":" { found = $2 == name } found && $1 == key { print $2 ~ /true/ ? 1 : $2 + 0; exit }'
+}
+
+# soon_is NAME KEY VALUE
+is() {
+	[ "$(field "$1" "$2")" = "$3" ]
+}
+soon_is() {
+	soon is "$@"
+}
+
+# session PID: the number of its session
+session() {
+	"$show" --json "$name" | awk -v pid="$1," '
+		$1 == "\"sessions\":" { on = 1 } on && $1 == "\"session\":" { id = $2 + 0 }
+		on && $1 == "\"pid\":" && $2 == pid { print id; exit }'
+}
+
+has_session() {
+	[ -n "$(session "$1")" ]
+}
+
+# ---- the command line ----
+
+export GPUBROKER=unix:$work/none
+check "no command: exit 2" refused 2 'no command'
+check "an unknown command: exit 2" refused 2 "'mend' is no command" mend
+check "an unknown option: exit 2" refused 2 "'--bogus'" --bogus doctor
+check "an unknown letter: exit 2" refused 2 "'-x'" unlink -x u
+check "an option without its value: exit 2" refused 2 "'--timeout' needs a value" drain u --timeout
+check "an option of another command: exit 2" refused 2 'unlink takes no --timeout, which is for drain' unlink u --timeout 1
+check "too few arguments: exit 2" refused 2 'create takes more arguments' create u
+check "too many arguments: exit 2" refused 2 'evict takes fewer arguments' evict 1 2
+check "no name: exit 2" refused 2 'more arguments' drain
+for size in 0 1X x 1M@ 1M@64 1M@x 1M@-1 99999999999999999999 ''; do
+	check "create x '$size': exit 2" refused 2 . create x "$size"
+done
+for mode in 888 1000 0o7 u+x +q g r,w u+r, u+r,,g+r '' 0640x; do
+	check "chmod '$mode': exit 2" refused 2 'is no mode' chmod "$mode" x
+done
+check "create --mode takes octal alone: exit 2" refused 2 'is no mode' create x 1M --mode u+r
+for owner in '' : root: no-such-user-here :no-such-group-here 4294967295 -1 1x; do
+	check "chown '$owner': exit 2" refused 2 . chown -- "$owner" x
+done
+for time in '' x 1w 1e3 -1 . 1.2.3 inf 99999999999; do
+	check "drain --timeout '$time': exit 2" refused 2 time drain x "--timeout=$time"
+done
+for time in 0 0s 0.0001 ever; do
+	check "ticket --lifetime '$time': exit 2" refused 2 . ticket x --lifetime "$time"
+done
+check "rights that are none: exit 2" refused 2 'are no rights' ticket x --rights rwx
+check "a session that is no number: exit 2" refused 2 'is no session' evict me
+check "a name that is none: exit 2" refused 2 'may hold only' unlink 'a b'
+check "--help is on stdout and names commands and options" eval \
+	'ctl 0 --help && [ ! -s err ] && has "^  drain " && has "^  doctor " && has --lifetime'
+check "--version is on stdout" eval 'ctl 0 --version && [ ! -s err ] && has "^broker-ctl (gpubroker) [0-9]"'
+check "output that cannot be written: exit 1" eval '"$ctl" --help >/dev/full 2>err; [ $? = 1 ] && said "cannot be written"'
+check "no broker: exit 1" refused 1 'no broker answers' unlink x
+check "an address that is none: exit 1" refused 1 'is no broker address' --address here unlink x
+unset GPUBROKER
+
+# ---- a broker, whose one worker gives its address away ----
+
+GPUB_HOST_MEMORY=8M timeout -s KILL 120 "$run" --quiet --name "$name" --device host:2 -- \
+	sh -c 'echo "$GPUBROKER" >address.new; mv address.new address; while [ ! -e end ]; do sleep 0.02; done' 2>run.err &
+broker=$!
+if ! soon test -e address; then
+	echo "Bail out! the broker does not start: $(cat run.err)"
+	exit 1
+fi
+address=$(cat address)
+check "--address says which broker" done_ --address "$address" create first 64K
+check "it may stand behind the command" done_ unlink first --address="$address"
+export GPUBROKER=$address
+
+# client WORDS...: a client in the background; its pid is in $pid
+client() {
+	timeout -s KILL 60 "$client" "$@" >client.out 2>client.err </dev/null &
+	pid=$!
+}
+
+check "create makes a buffer" done_ create u 64K
+check "of that size, on that device" eval 'done_ create v 1536K@1 && status "^v +1.5 MiB +1 +live"'
+check "with mode 0600 unless told" soon_is u mode $((0600))
+check "with the mode that it is told" eval 'done_ create w 1 --mode 0640 && soon_is w mode $((0640))'
+check "with a timeline" eval 'done_ create t 4K --timeline && soon is t timeline 1'
+check "a name that is taken: exit 1" refused 1 "'u' is taken" create u 1
+check "a device that is not there: exit 1" refused 1 'no device 2' create x 1@2
+check "a buffer larger than the device: exit 1, also with --wait" refused 1 'larger than the whole device' create x 9M --wait 20
+check "no memory: exit 1" refused 1 . create x 8M
+check "no memory within the time: exit 3" refused 3 'no memory' create x 8M --wait 0.2
+done_ create big 6M@1
+ctl 0 create more 5M@1 --wait 20s &
+waiter=$!
+status '1 waiting requests' || echo "# nobody waits"
+check "memory that comes within the time" eval 'done_ unlink big && wait $waiter && status "^more +5 MiB"'
+done_ unlink more
+
+check "chmod sets a mode" eval 'done_ chmod 0644 u && soon_is u mode $((0644))'
+check "or changes one" eval 'done_ chmod g+w,o-r u && soon_is u mode $((0660))'
+check "in the order in which it is told" eval 'done_ chmod a=,u+r,o=rw,o-w u && soon_is u mode $((0404))'
+check "for nobody named is for all" eval 'done_ chmod =r u && soon_is u mode $((0444))'
+check "chmod of several" eval 'done_ chmod 0606 u v && soon_is u mode $((0606)) && soon_is v mode $((0606))'
+check "one that is not there does not keep the others: exit 1" eval \
+	'refused 1 "no buffer .nothing." chmod 0600 nothing u && soon_is u mode $((0600))'
+check "chown to oneself and one's group" eval 'done_ chown "$(id -un):$(id -g)" u && soon_is u group "$(id -g)"'
+check "chown to a group alone" eval 'done_ chown ":$(id -gn)" u && soon_is u owner "$(id -u)"'
+check "chown by number" done_ chown "$(id -u)" u
+
+check "unlink takes names away" eval 'done_ create a 1 && done_ create b 1 && done_ unlink a b && ! ctl 0 chmod 0600 a'
+check "unlink of what is not there: exit 1" refused 1 "no buffer 'a'" unlink a
+
+# ---- drain ----
+
+check "a drain of what nobody holds" eval 'done_ create a 1 && done_ drain a && refused 1 . unlink a'
+done_ create a 64K
+done_ create b 64K
+client acquire a mark held wait go
+soon test -e held
+holder=$(pgrep -P "$pid" 2>/dev/null || echo "$pid")
+check "a drain of what is held takes too long: exit 3" ctl 3 drain a b --timeout 0.3
+check "it says so" said "'a' is not freed yet"
+check "and whom it waits for" said "'a': waits for pid $holder (status-client), which maps it on device 0"
+check "the names are gone, the held one's too" eval 'refused 1 . unlink a && refused 1 . unlink b'
+check "what nobody held is freed" eval 'status "^a +64 KiB +0 +draining" && ! "$show" "$name" | grep "^b "'
+rm -f held
+client acquire u mark held wait go
+soon test -e held
+timeout -s KILL 30 "$ctl" drain u >out 2>err &
+drainer=$!
+status '^u +64 KiB +0 +draining'
+check "without a time a drain goes on" kill -0 $drainer
+touch go
+check "until the last one gave it back" eval 'wait $drainer && [ ! -s err ]'
+wait "$pid"
+rm -f go held
+
+# ---- tickets ----
+
+check "a ticket is one line on stdout" eval \
+	'ctl 0 ticket v && [ ! -s err ] && [ "$(wc -l <out)" = 1 ] && has "^gpub1[.][A-Za-z0-9_-]*$"'
+cp out ticket
+check "it is for reading" eval '"$client" redeem ticket >client.out 2>err && [ "$(cat client.out)" = "rights 1" ]'
+check "once" eval '! "$client" redeem ticket 2>err && said "good once"'
+ctl 0 ticket v --rights rw --many --lifetime forever --user "$(id -u)"
+cp out ticket
+check "--rights rw is for reading and writing" eval '"$client" redeem ticket >client.out 2>err && [ "$(cat client.out)" = "rights 3" ]'
+check "--many is for any number of times" eval '"$client" redeem ticket redeem ticket >client.out 2>err'
+ctl 0 ticket v --rights w --user $(($(id -u) + 1))
+cp out ticket
+check "--user is for that user" eval '! "$client" redeem ticket 2>err && said "another user"'
+ctl 0 ticket v --lifetime 0.05
+cp out ticket
+check "--lifetime is for so long" eval 'sleep 0.1; ! "$client" redeem ticket 2>err && said expired'
+ctl 0 ticket w --many
+cp out ticket
+done_ unlink w
+check "a ticket ends with its buffer" eval '! "$client" redeem ticket 2>err && said "was unlinked"'
+check "a ticket for what is not there: exit 1" refused 1 "no buffer 'w'" ticket w
+check "a ticket that cannot be printed: exit 1" eval '"$ctl" ticket v >/dev/full 2>err; [ $? = 1 ] && ! grep -q gpub1 err'
+
+# ---- evict ----
+
+# evicted ARGS...: a client that holds v is evicted; when it asks the next time, it learns so
+evict_one() {
+	rm -f held go
+	client acquire v mark held wait go acquire v
+	soon test -e held
+	holder=$(pgrep -P "$pid" 2>/dev/null || echo "$pid")
+	soon has_session "$holder"
+	done_ evict "$(session "$holder")" "$@"
+}
+check "evict cuts a session off" eval 'evict_one && status "$holder +.* status-client +cut off"'
+check "its process goes on" kill -0 "$holder"
+touch go
+check "and is refused from then on" eval '! wait "$pid"'
+check "evict --kill ends it" eval 'evict_one --kill; wait "$pid"; [ $? = 137 ]'
+check "a session that is not there: exit 1" refused 1 'no session 999999' evict 999999
+rm -f go
+
+# ---- the doctor ----
+
+# finds CODE PATTERN [ARGS...]
+finds() {
+	local code=$1 pattern=$2
+	shift 2
+	ctl "$code" "$@" doctor && has "$pattern" && ! grep -vqE '^(ok|warn|FAIL): .{15}' out && [ ! -s err ]
+}
+check "the doctor finds a broker in order" eval 'finds 0 "^ok: the broker .$name. answers at ${address#unix:}: pid" && ! has "^FAIL"'
+check "and its pid namespace" has "^ok: .* pid namespace"
+check "and its status file" has "^ok: the status file"
+check "and each device" eval 'has "^ok: the broker.s device 0 .* is device 0 here" && has "^ok: the broker.s device 1 .* is device 1 here"'
+GPUB_HOST_VISIBLE=1 check "a device that is not seen here" eval 'finds 0 "^warn: the broker.s device 0 .* is not seen here" &&
+	has "^ok: the broker.s device 1 .* is device 0 here" && has "^ok: GPUB_HOST_VISIBLE is .1."'
+GPUB_HOST_VISIBLE=7 check "no device that is seen here: exit 1" finds 1 '^FAIL: GPUB_HOST_VISIBLE shows no host device'
+check "few descriptors" eval '(ulimit -Sn 20; finds 0 "^warn: this process may have only 20 descriptors")'
+check "no memory that may be locked" eval '(ulimit -l 0; finds 0 "^warn: this process may lock only 0 bytes")'
+check "no address: exit 1, and which brokers there are" eval '(unset GPUBROKER; XDG_RUNTIME_DIR=$work
+	finds 1 "^FAIL: no broker" && has "^warn: there is a broker .$name. of $(id -un)")'
+check "a path that is not there: exit 1, and which part of it" eval \
+	'finds 1 "^FAIL: no broker answers" --address "unix:$work/no/socket" && has "^warn: $work/no cannot be looked at: No such"'
+: >plain
+check "a path that is no socket: exit 1" eval 'finds 1 ^FAIL --address "unix:$work/plain" && has "^warn: .*/plain is no socket"'
+check "an address that is none: exit 1" finds 1 '^FAIL: .* is no broker address' --address somewhere
+mkdir open
+ln "${address#unix:}" open/socket
+chmod 777 open
+check "a directory that anybody may write: exit 1" finds 1 "^FAIL: others than the broker's user may write" --address "unix:$work/open/socket"
+if unshare -pf --mount-proc true 2>/dev/null; then
+	check "another pid namespace: exit 1" eval \
+		'unshare -pf --mount-proc timeout -s KILL 30 "$ctl" doctor >out 2>err; [ $? = 1 ] && has "^FAIL: .*pid namespace"'
+else
+	skip "another pid namespace: exit 1" "no namespace can be made here"
+fi
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups "$ctl" --version >/dev/null 2>&1; then
+	check "a directory that lets nobody in: exit 1, and which" eval \
+		'setpriv --reuid=65534 --clear-groups timeout -s KILL 30 "$ctl" doctor >out 2>err; [ $? = 1 ] &&
+		has "^warn: .* is closed to user 65534: it is root.s, mode 0700"'
+else
+	skip "a directory that lets nobody in: exit 1, and which" "needs root, and a build that everybody can read"
+fi
+
+# ---- the end: everything was given back, and a broker that is gone is told from one that never was ----
+
+touch end
+wait "$broker"
+check "the broker's books are balanced at the end" [ $? = 0 ]
+broker=''
+check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"
+plan
