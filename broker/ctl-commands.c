@@ -43,7 +43,8 @@ static enum ctl_exit worse_of(enum ctl_exit a, enum ctl_exit b)
  */
 static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *options)
 {
-	struct timespec deadline = client_deadline(options->wait_ms), now;
+	/* memory that comes too late has the errno of memory that cannot come, but that is said at once */
+	struct timespec late = client_deadline(options->wait_ms / 2), now;
 	struct wire_message request, reply;
 	int error;
 
@@ -56,9 +57,8 @@ static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *o
 	request.create.timeout_ms = options->wait_ms;
 	error = call_broker(client, &request, &reply, NULL, NULL);
 	now = client_deadline(0);
-	/* memory that did not come in time is refused in the same words as memory that is not there */
 	if (error == -ENOMEM && options->wait_ms &&
-	    (now.tv_sec > deadline.tv_sec || (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec)))
+	    (now.tv_sec > late.tv_sec || (now.tv_sec == late.tv_sec && now.tv_nsec >= late.tv_nsec)))
 		error = -ETIMEDOUT;
 	return complain(error, error_text());
 }

@@ -199,19 +199,28 @@ static void session_free(struct session *session)
 	free(session);
 }
 
+/* What its end means for others, once: it maps nothing that is believed any more. */
+static void session_over(struct session *session)
+{
+	if (session->over || session->state == SESSION_GREETING)
+		return;
+	session->over = true;
+	request_session_end(session, session_maps(session) || session->state != SESSION_LEAVING);
+}
+
 static void session_end(struct session *session)
 {
 	struct broker *broker = session->broker;
-	bool held = session->grants != NULL;
+	bool maps = session_maps(session);
 	struct grant *grant, *next;
 
 	if (session->state != SESSION_GREETING) {
-		request_session_end(session, held || session->state != SESSION_LEAVING);
+		session_over(session);
 		HASH_ITER(hh, session->grants, grant, next) {
 			broker->counters.grants_died++;
 			registry_grant_over(&broker->registry, &session->grants, grant);
 		}
-		if (held)
+		if (maps)
 			broker->counters.sessions_died++;
 		else
 			broker->counters.sessions_left++;
@@ -229,6 +238,8 @@ static void session_settle(struct session *session)
 {
 	struct broker *broker = session->broker;
 
+	if (session->hung_up && !session_maps(session))
+		session_over(session);
 	if (session->hung_up && !session->grants)
 		session_end(session);
 	else if (session->hung_up && session->dead)
@@ -249,6 +260,11 @@ static void on_death(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	session->dead = true;
 	event_del(session->death); /* it stays readable */
+	/* what it said last is little, and behind it is the hang-up: the dead stand in no line */
+	if (session->in_line) {
+		turns_drop(session);
+		event_add(session->reading, NULL);
+	}
 	session_settle(session);
 }
 

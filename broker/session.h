@@ -37,6 +37,7 @@ struct session {
 	int                fd, pidfd; /* fd -1: hung up and closed */
 	struct event      *reading, *writing, *death, *cutting;
 	bool               hung_up, dead;
+	bool               over; /* what its end means for others is done */
 	struct identity    who;
 	pid_t              pid;
 	char               command[16]; /* as of /proc/PID/comm, for people */

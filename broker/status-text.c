@@ -133,16 +133,19 @@ static const char *session_state_name(const struct session *session)
 static json_t *session_json(const struct session *session)
 {
 	json_t *object = json_object();
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, held = 0;
 
-	for (const struct grant *grant = session->grants; grant; grant = grant->hh.next)
+	for (const struct grant *grant = session->grants; grant; grant = grant->hh.next) {
 		bytes += grant->allocation->span;
+		held += grant->held;
+	}
 	set_number(object, "session", session->id);
 	set_number(object, "pid", (uint64_t)session->pid);
 	set_number(object, "uid", session->who.uid);
 	set_text(object, "command", session->command);
 	set_text(object, "state", session_state_name(session));
-	set_number(object, "grants", HASH_COUNT(session->grants));
+	set_number(object, "grants", HASH_COUNT(session->grants) - held);
+	set_number(object, "held", held);
 	set_number(object, "bytes", bytes);
 	return object;
 }

@@ -98,7 +98,7 @@ bool turns_allow(struct session *session)
 		turn->heard = 0;
 	}
 	turn->late = !rate_allows(session->broker, turn);
-	return !turn->late && turn->heard < SHARE;
+	return session->dead || (!turn->late && turn->heard < SHARE);
 }
 
 void turns_count(struct session *session)

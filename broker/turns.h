@@ -49,7 +49,7 @@ void turns_deinit(struct broker *broker);
 int turns_join(struct session *session);
 void turns_leave(struct session *session); /* one that never joined is fine */
 
-/* Whether one more message of the session may be heard now; and that one was. */
+/* Whether one more message of the session may be heard now, of a dead process always; and that one was. */
 bool turns_allow(struct session *session);
 void turns_count(struct session *session);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-dist_man_MANS +=
+dist_man_MANS += man/broker-ctl.1 man/gpub_chmod.3 man/gpub_ticket_issue.3
 dist_man_MANS += man/broker-status.1
 dist_man_MANS += man/gpubroker.7
 dist_man_MANS += man/broker-run.1 man/gpubroker.3 man/gpub_acquire.3 man/gpub_connect.3 man/gpub_create.3 \
@@ -10,6 +10,7 @@ dist_man_MANS += man/broker-run.1 man/gpubroker.3 man/gpub_acquire.3 man/gpub_co
 man_aliases = \
 	man/gpub_disconnect.3 man/gpub_set_flags.3 man/gpub_trim.3 man/gpub_device_count.3 man/gpub_set_device.3 \
 	man/gpub_unlink.3 man/gpub_stat.3 \
+	man/gpub_chown.3 man/gpub_drain.3 man/gpub_redeem.3 \
 	man/gpub_renew.3 man/gpub_return.3 man/gpub_return_on.3 \
 	man/gpub_wait_on.3 man/gpub_timeline.3 \
 	man/gpub_stream_sync.3 man/gpub_stream_destroy.3 man/gpub_copy_on.3 \

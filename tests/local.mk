@@ -58,6 +58,7 @@ test_scripts = \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
 	tests/integration/status.sh \
+	tests/integration/ctl.sh \
 	tests/gpu/heat.sh \
 	tests/gpu/integration.sh \
 	tests/gpu/kernels.sh \
@@ -66,15 +67,16 @@ test_scripts = \
 	tests/gpu/permuted.sh
 EXTRA_DIST += tests/tap.sh tests/README.md
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
-#   make check-model    the protocol, model-checked
+#   make check-model    the protocol, model-checked, and the real slot code under races, also as AArch64 code
 #   make check-crash    a client that dies, stops or ends anywhere; every system call and allocation failing in turn
 #   make check-hostile  clients that lie, forge, flood and pry
-model_scripts = tests/model/run.sh
+model_programs = tests/litmus/litmus
+model_scripts = tests/model/run.sh tests/litmus/aarch64.sh
 crash_programs =
 crash_scripts =
 hostile_programs =
 hostile_scripts =
-suite_programs = $(crash_programs) $(hostile_programs)
+suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
 test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client
 tests_integration_kernels_LDADD = $(public_libs)
@@ -97,6 +99,10 @@ tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
 tests_integration_visible_SOURCES = tests/integration/visible.c $(harness)
 
+tests_litmus_litmus_SOURCES = \
+	tests/litmus/litmus.c tests/litmus/outside.c \
+	tests/litmus/race.c tests/litmus/race.h
+
 # Tests of the cuda device. Each has two lines more: in a build without CUDA it is there too, and says that it skips.
 gpu_tests = tests/gpu/test-driver-facts
 if HAVE_CUDA
@@ -108,7 +114,7 @@ tests_gpu_test_driver_facts_SOURCES = tests/gpu/without-cuda.c
 endif
 EXTRA_DIST += tests/gpu/facts.cu
 CLEANFILES += tests/gpu.lock
-EXTRA_DIST += tests/model/lease.pml tests/model/README.md
+EXTRA_DIST += tests/model/lease.pml tests/model/README.md tests/litmus/README.md
 
 LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)
 
@@ -117,6 +123,10 @@ dist_check_SCRIPTS = $(test_scripts) $(suite_scripts)
 if HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests) $(test_programs) $(gpu_tests) $(test_tools) $(suite_programs)
 TESTS = $(unit_tests) $(test_programs) $(test_scripts) $(gpu_tests)
+# Never so: automake makes the rule that runs a program only where it finds the program in TESTS.
+if NEVER
+TESTS += $(suite_programs)
+endif
 else
 # Not a part of the suite, so that nobody takes it for all of it.
 check-local:
@@ -131,7 +141,7 @@ soak: tests/integration/death
 
 .PHONY: check-model check-crash check-hostile soak
 check-model:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(model_scripts)'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(model_programs) $(model_scripts)'
 check-crash:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(crash_programs) $(crash_scripts)'
 check-hostile:

@@ -43,9 +43,16 @@ static int close_pause(struct gpub_client *client, int ordinal, unsigned looks)
 	return error;
 }
 
+/* A live buffer that was taken again since the first look is in use: somebody who never rests would be waited for for ever. */
+static bool in_use(const struct record *record, uint64_t takes)
+{
+	return record_takes(record) != takes && atomic_load(record->word) == record->live;
+}
+
 /* Waiting is done in OPEN, so that nobody's acquire has to wait for the device with us. */
 static int close_wait(struct gpub_client *client, struct record *record, uint64_t mapping, bool wait)
 {
+	uint64_t takes = record_takes(record);
 	bool held;
 	int error = 0;
 
@@ -54,7 +61,7 @@ static int close_wait(struct gpub_client *client, struct record *record, uint64_
 			return -EBUSY; /* another thread closes it */
 		if (close_begin(record, mapping, &held))
 			return 0;
-		if (held || !wait)
+		if (held || !wait || in_use(record, takes))
 			return -EBUSY;
 		error = close_pause(client, record->ordinal, looks);
 	}

@@ -252,6 +252,17 @@ bool record_idle(const struct record *record, bool *held)
 	return idle;
 }
 
+uint64_t record_takes(const struct record *record)
+{
+	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_acquire);
+	uint64_t takes = 0;
+
+	for (uint32_t b = 0; b < blocks; b++)
+		for (uint32_t i = 0; i < SLOTS_FIRST << b; i++)
+			takes += SLOT_SEQUENCE(atomic_load(&record->block[b].slot[i].hold));
+	return takes;
+}
+
 void record_drop_holds(struct record *record)
 {
 	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_acquire);

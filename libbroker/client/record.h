@@ -129,6 +129,9 @@ int record_hold_in(struct record *record, struct slot *slot, uint32_t index, uin
 /* True when every slot is idle; *held says whether one of those that are not is held by a lease. */
 bool record_idle(const struct record *record, bool *held);
 
+/* How often its slots were taken so far, tries among them: a number that changes whenever one is. */
+uint64_t record_takes(const struct record *record);
+
 /* Ends every hold, as gpub_return() does: at disconnect. */
 void record_drop_holds(struct record *record);
 

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "arena.h"
+#include "broker/show-read.h"
 
 static char directory[40], inner[48];
 
@@ -43,7 +44,7 @@ void arena_broker_remove(void)
 static _Noreturn void broker_exec(const struct broker_process *broker, uid_t uid, int program, int log)
 {
 	static const struct rlimit files = { ARENA_FILES, ARENA_FILES };
-	char *argv[] = { "brokerd", (char *)broker->address + 5, (char *)broker->instance, NULL };
+	char *argv[] = { (char *)"brokerd", (char *)broker->address + 5, (char *)broker->instance, NULL };
 
 	if (uid != (uid_t)-1 && (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
 		_exit(125);
@@ -73,6 +74,16 @@ static void show_log(const char *path)
 		fclose(log);
 }
 
+static bool answers(const struct broker_process *broker)
+{
+	struct shown shown;
+
+	if (access(broker->address + 5, F_OK) || shown_read(&shown, broker->instance))
+		return false;
+	shown_free(&shown);
+	return true;
+}
+
 void arena_broker_start(struct broker_process *broker, uid_t uid)
 {
 	const char *build = getenv("top_builddir");
@@ -94,7 +105,7 @@ void arena_broker_start(struct broker_process *broker, uid_t uid)
 		broker_exec(broker, uid, program, log);
 	close(program);
 	close(log);
-	if (!SOON(!access(broker->address + 5, F_OK) && broker_answers(broker))) {
+	if (!SOON(answers(broker))) {
 		show_log(broker->log);
 		bail_out("the broker does not start");
 	}

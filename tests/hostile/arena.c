@@ -631,7 +631,7 @@ void arena_begin(const char *name, unsigned seconds)
 	atexit(on_exit_remove);
 	arena_broker_start(&arena_broker, several_users ? uids[BROKER_USER] : (uid_t)-1);
 	speaker_setup(arena_broker.address + 5, stage->canary, CANARY_SIZE);
-	victim = arena_fork(VICTIM, victim_run);
+	victim = stage->victim = arena_fork(VICTIM, victim_run);
 	remember_how_it_was();
 }
 

@@ -47,6 +47,7 @@ struct stage {
 	uint8_t canary[CANARY_SIZE];
 
 	/* the victim */
+	pid_t            victim;
 	_Atomic bool     pause, paused, stop;
 	_Atomic uint64_t began_us;       /* of the round trip that it is in; 0: in none */
 	_Atomic unsigned trips, acquires; /* measured so far, in trip_us and acquire_us */
@@ -58,7 +59,7 @@ struct stage {
 	_Atomic bool ready, go_on, done, failed;
 	char         failure[256];
 	struct token token[STAGE_TOKENS];
-	uint64_t     number[8];
+	_Atomic uint64_t number[4];
 	pid_t        pid[4];
 };
 

@@ -88,8 +88,8 @@ page_counters() {
 	sed -n '/^\.It Cm counters/,/^\.Sh/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z]*_/{s/^\.It Cm //;N;s/\n/ /;p}'
 }
 
-echo "1..7"
-for command in broker-run broker-status; do
+echo "1..8"
+for command in broker-run broker-status broker-ctl; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
 done
@@ -102,5 +102,5 @@ check "each alias leads to its page" "$(misled)"
 if command -v mandoc >/dev/null; then
 	check "mandoc warns of nothing" "$(mandoc -T lint -W warning "$man"/*.[1-9] 2>&1)"
 else
-	echo "ok 7 - mandoc warns of nothing # SKIP no mandoc"
+	echo "ok $((count + 1)) - mandoc warns of nothing # SKIP no mandoc"
 fi

@@ -207,7 +207,7 @@ static bool enough(const struct race *race, const struct tally *tally, uint64_t 
 	return (wanted ? tally->rounds >= wanted : ms >= QUICK_MS) && (tried(race, tally) || ms >= QUICK_MAX_MS);
 }
 
-/* Untried is a failure only where two sides can run at once: on one processor, and the wrong version under emulation. */
+/* Untried is a failure but on one processor, and but for a control under emulation. */
 static void point(const struct race *race, const struct tally *tally)
 {
 	bool forbidden = !race->control && tally->outcome[OUTCOME_FORBIDDEN], shown = tried(race, tally);

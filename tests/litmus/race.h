@@ -4,8 +4,8 @@
  *
  * The way of litmus7: an array of cells, each with all that one round needs. A pass resets them (one side), has both
  * sides read them, so that the lines lie shared in both caches and a store has to wait for its line, runs a round on
- * each (both sides meet, each delays a random moment, each acts), and judges them all (one side again). The first side is
- * this thread, the second another thread or a forked process. Knows nothing of what is raced; prints the TAP.
+ * each (both sides meet, each delays a random moment, each acts), and judges them all (one side again). The first
+ * side is this thread, the second another thread or a forked process. Knows nothing of what is raced; prints the TAP.
  */
 #ifndef LITMUS_RACE_H
 #define LITMUS_RACE_H

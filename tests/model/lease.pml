@@ -50,6 +50,7 @@
  * and these in a search for what never ends (LIVE):
  *  F_NOWAKE     record_release does not wake who waits for the record
  *  F_NOTICEDUMB on_notice does not wake the closer
+ *  F_OPENDUMB   record_open does not wake who asked for it
  */
 #ifndef NC
 #define NC 1     /* clients */
@@ -105,7 +106,7 @@
  * LIES: clients of another user say CLOSED of what they keep mapped.  DIES: who may crash does.
  * LIVE: for the formula at the end: waits are ended by a wake-up alone, polls find nothing new any number of times.
  * FOREVER: threads acquire for ever (with LIVE, NOLEAVE, NORENEW, NOUNORD).  PARKS: they may keep a lease for ever
- * (with DIES). */
+ * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE). */
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
 #endif
@@ -559,7 +560,7 @@ got:		atomic {
 			atomic { assert(hold[S]==sHELD && seq[S]==q); hold[S]=sFREE }         /* gpub_return */
 #endif
 #ifdef PARKS
-		:: false
+		:: true -> false                                               /* kept for ever */
 #endif
 		fi;
 over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0; INSIDE(0) }
@@ -731,7 +732,11 @@ end:	do
 #ifndef F_LEAVEOPEN
 					if :: leaving[c] -> goto give_back :: else fi;
 #endif
-					serial[R]=s; grant[R]=g; mapping[R]=mOPEN; broadcast(c); goto taken };     /* record_open */
+					serial[R]=s; grant[R]=g; mapping[R]=mOPEN;                                 /* record_open */
+#ifndef F_OPENDUMB
+					broadcast(c);
+#endif
+					goto taken };
 give_back:			mapped[R]=0; c2b[c]!CLOSED,g,s;                /* grant_give_back */
 taken:				skip
 #ifdef FAILOPEN
@@ -958,8 +963,10 @@ proctype Names() {
 	byte c, g;
 	do
 	:: registry_ready()
+#if NG>1 || !defined(STAYS)
 	:: atomic { registry_unlink(1) }
-#if NG>1
+#endif
+#if NG>1 && !defined(STAYS)
 	:: atomic { registry_unlink(2) }
 #endif
 	od
@@ -974,7 +981,9 @@ proctype Worker() {
 	od
 }
 #define start_names() run Names(); run Worker()
-#if NG>1
+#if defined(STAYS)
+#define ALLFREED (NG==1 || freed[1])
+#elif NG>1
 #define ALLFREED (freed[OF(1)] && freed[OF(2)])
 #else
 #define ALLFREED freed[1]

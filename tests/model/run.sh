@@ -101,7 +101,7 @@ other='-DOTHER=1 -DLIES -DNORENEW -DNOUNORD -DNG=1'
 slab='-DPER=2 -DNN=2 -DNG=2 -DTRIMS=0 -DNORENEW -DNOUNORD'
 ends='-DLIVE -DBG -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DTRIMS=0'
 
-echo 1..53
+echo 1..54
 right '-DNG=1 -DITERS=2'
 right '-DNG=1 -DITERS=2 -DCRASH=1 -DNORENEW'
 right '-DNG=1 -DITERS=2 -DTIMEOUTS -DFAILOPEN=1 -DMG=8'
@@ -116,10 +116,10 @@ right "$other -DITERS=1 -DCRASH=1"
 optimise=-O0
 right "$other -DITERS=2"
 right "$slab -DITERS=2"
-right "$slab -DITERS=2 -DBG -DNOLEAVE"
 right "$ends -DITERS=1 -DPARKS -DDIES -DCRASH=1"
 right "$ends -DITERS=1 -DOTHER=1 -DDIES -DCRASH=1"
 right "$ends -DFOREVER"
+right "$ends -DFOREVER -DSTAYS"
 
 bounds='-DNOBOUNDCHECK' # compiles in half the time; the right ones are checked for bounds
 wrong '-DF_CATONLY -DNG=1' "$touched"
@@ -160,3 +160,4 @@ endless "-DF_NOWAKE $ends -DITERS=1"
 endless "-DF_NOTICEDUMB $ends -DITERS=1"
 endless "-DF_NOCAT $ends -DFOREVER"
 endless "-DF_HELDLOST $ends -DITERS=1 -DOTHER=1 -DDIES -DCRASH=1"
+endless "-DF_OPENDUMB $ends -DITERS=1 -DSTAYS"

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * descriptors.c - attacks through descriptors: those that the broker gave, written and resized in every way that there
+ * is, also through /proc; and those that the attacker sends.
+ */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include "attacks.h"
+
+/* ---- what the broker gave ---- */
+
+static void resize(int fd, off_t size)
+{
+	WANT(ftruncate(fd, 0));
+	WANT(ftruncate(fd, size / 2));
+	WANT(ftruncate(fd, 4 * size));
+	WANT(fallocate(fd, 0, 0, 4 * size));
+	WANT(fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 0, 4096));
+	WANT(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+}
+
+static void write_by_calls(int fd)
+{
+	static const char junk[64] = "junk";
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	struct iovec io = { (void *)junk, sizeof junk };
+
+	WANT(write(fd, junk, sizeof junk) < 0);
+	WANT(pwrite(fd, junk, sizeof junk, 0) < 0);
+	WANT(pwritev(fd, &io, 1, 0) < 0);
+	WANT(zero >= 0 && sendfile(fd, zero, NULL, 64) < 0);
+	WANT(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096));
+	WANT(fallocate(fd, FALLOC_FL_ZERO_RANGE, 0, 4096));
+	close(zero);
+}
+
+/* By a mapping that must not become writable, and by the system's own hand at it. */
+static void write_by_mapping(int fd)
+{
+	static const char junk[64] = "junk";
+	int self = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	char *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	struct iovec from = { (void *)junk, sizeof junk }, to = { map, sizeof junk };
+
+	WANT(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	WANT(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	WANT(map != MAP_FAILED);
+	WANT(mprotect(map, 4096, PROT_READ | PROT_WRITE));
+	WANT(madvise(map, 4096, MADV_REMOVE));
+	WANT(self >= 0 && pwrite(self, junk, sizeof junk, (off_t)(uintptr_t)map) < 0);
+	WANT(process_vm_writev(getpid(), &from, 1, &to, 1, 0) < 0);
+	munmap(map, 4096);
+	close(self);
+}
+
+/* Another open file of the same memory. */
+static void reopen(int fd)
+{
+	static const int ways[] = { O_RDWR, O_WRONLY, O_WRONLY | O_TRUNC, O_RDWR | O_APPEND };
+	char path[40];
+
+	for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+		int other;
+
+		for (int self = 0; self < 2; self++) {
+			snprintf(path, sizeof path, self ? "/proc/self/fd/%d" : "/dev/fd/%d", fd);
+			other = open(path, ways[i] | O_CLOEXEC);
+			/* where it may be opened (by its own user, or root), it still may not be written */
+			if (other >= 0) {
+				WANT(!arena_has_users());
+				write_by_calls(other);
+				close(other);
+			}
+		}
+	}
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (arena_has_users()) {
+		WANT(truncate(path, 0));
+		WANT(chmod(path, 0666));
+		WANT(fchmod(fd, 0666));
+		WANT(fchown(fd, geteuid(), getegid()));
+	}
+}
+
+static void attack_board(void)
+{
+	struct board_header header;
+	struct speaker s;
+
+	join(&s);
+	header = *s.board.header;
+	resize(s.board_fd, (off_t)header.size);
+	write_by_calls(s.board_fd);
+	write_by_mapping(s.board_fd);
+	reopen(s.board_fd);
+	WANT(!memcmp(&header, s.board.header, sizeof header));
+	speaker_end(&s);
+}
+
+/* The page that readers of a timeline get. */
+static void attack_timeline(void)
+{
+	struct wire_message message = speaker_message(WIRE_ACQUIRE, SHOWN), answer;
+	struct speaker s;
+	int page = -1;
+
+	join(&s);
+	WANT(!speaker_ask(&s, &message, &answer, &page) && page >= 0);
+	resize(page, 4096);
+	write_by_calls(page);
+	write_by_mapping(page);
+	reopen(page);
+	close(page);
+	speaker_end(&s);
+}
+
+/* Its own may be written by its writer; resized, by nobody. */
+static void resize_own_timeline(void)
+{
+	struct wire_message message, answer;
+	struct wire_grant grant;
+	struct speaker s;
+	int page = -1;
+
+	join(&s);
+	WANT(!speaker_create(&s, "attacker/timeline", 4096, 0600, GPUB_TIMELINE));
+	WANT(!speaker_acquire(&s, "attacker/timeline", BOTH, &grant));
+	wire_init(&message, WIRE_WRITER, 0);
+	message.grant_id.grant = grant.grant;
+	message.grant_id.serial = grant.serial;
+	WANT(!speaker_ask(&s, &message, &answer, &page) && page >= 0);
+	WANT(pwrite(page, &grant, sizeof grant, 0) == sizeof grant);
+	resize(page, 4096);
+	WANT(!fallocate(page, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096));
+	WANT(pwrite(page, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0) == 8);
+	close(page);
+	speaker_end(&s);
+}
+
+/* ---- what the attacker sends ---- */
+
+/* In every kind of message, more than anybody wants, among them the socket itself: a circle. */
+static void send_descriptors(void)
+{
+	struct wire_message stat = speaker_message(WIRE_STAT, "no"), hello;
+	int fds[250], pair[2];
+	struct speaker s;
+
+	WANT(!speaker_dial(&s));
+	WANT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	for (size_t i = 0; i < 250; i++)
+		fds[i] = i % 3 ? s.sock : pair[i % 2];
+	WANT(!speaker_hello(&s, &hello));
+	if (speaker_send_fds(&s, &hello, fds, 250))
+		/* the broker takes none at all */
+		WANT(!speaker_say(&s, &hello));
+	WANT(!speaker_welcome(&s));
+	for (unsigned count = 1; count <= 250; count += 83) {
+		WANT(!speaker_send_fds(&s, &stat, fds, count) || errno == EPERM);
+		WANT(!drain(&s));
+	}
+	want_served(&s);
+	stat.version++;
+	if (!speaker_send_fds(&s, &stat, fds, 250))
+		want_cut(&s);
+	speaker_end(&s);
+}
+
+/* A TCP connection with a full window, whose close waits for as long as its sender has asked for. */
+static int lingering_socket(int *other)
+{
+	static char junk[1 << 16];
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger linger = { 1, 20 };
+	socklen_t size = sizeof in;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (listener < 0 || bind(listener, (struct sockaddr *)&in, size) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&in, &size) || connect(sock, (struct sockaddr *)&in, size))
+		return -1;
+	*other = accept(listener, NULL, NULL);
+	setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+	while (send(sock, junk, sizeof junk, MSG_DONTWAIT) > 0)
+		;
+	close(listener);
+	return sock;
+}
+
+/* Whoever closes it last waits: that must not be the broker. */
+static void send_what_lingers(void)
+{
+	struct wire_message stat = speaker_message(WIRE_STAT, "no");
+	struct speaker s;
+	int other[4], fds[4];
+
+	join(&s);
+	for (int i = 0; i < 4; i++) {
+		fds[i] = lingering_socket(&other[i]);
+		WANT(fds[i] >= 0);
+		if (!speaker_send_fds(&s, &stat, &fds[i], 1))
+			close(fds[i]);
+	}
+	attack_done();
+	hold();
+	/* where the broker took none, the wait would be this process's */
+	for (int i = 0; i < 4; i++)
+		close(other[i]);
+	speaker_end(&s);
+}
+
+static bool broker_goes_on(void)
+{
+	return newcomer_works(BYSTANDER);
+}
+
+const struct attack descriptors[] = {
+	{ "writes the board", "neither by calls, nor by a mapping, nor through /proc; nor is it resized", .run = attack_board },
+	{ "writes another's timeline", "who may read it has a page that can be read", .run = attack_timeline,
+	  .flags = NEEDS_USERS },
+	{ "resizes its timeline", "its writer may write it, and nobody resize it", .run = resize_own_timeline },
+	{ "sends descriptors", "the broker keeps none of them", .run = send_descriptors },
+	{ "sends sockets that linger", "invariant 5: closing them keeps the broker from nobody", .run = send_what_lingers,
+	  .during = broker_goes_on },
+	{ 0 },
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fairness.c - how long the victim waits for a grant while others ask for as much as they can: a table, for people.
+ *
+ * Nothing is judged by it but that every load was measured. What the latency must not exceed is hostile.c's.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "flood.h"
+#include "arena.h"
+
+#define LOAD_MS 3000
+
+static void flood_one(void)
+{
+	flood(1, 60000);
+}
+
+static void flood_64(void)
+{
+	flood(64, 60000);
+}
+
+static const struct {
+	const char *name;
+	enum user   user;
+	void (*run)(void);
+} loads[] = { { "no load", ATTACKER, NULL },
+	      { "1 flooding session of another user", ATTACKER, flood_one },
+	      { "64 flooding sessions of another user", ATTACKER, flood_64 },
+	      { "64 flooding sessions of the same user", VICTIM, flood_64 } };
+
+static void measure(unsigned load)
+{
+	pid_t pid = loads[load].run ? arena_fork(loads[load].user, loads[load].run) : 0;
+	uint32_t p50, p99, worst;
+	unsigned count;
+
+	usleep(300000);
+	arena_measure();
+	usleep(LOAD_MS * 1000);
+	p50 = arena_measured(500, &count);
+	p99 = arena_measured(990, &count);
+	worst = arena_measured(1000, &count);
+	printf("# %-40s %7u %9u %9u %9u\n", loads[load].name, count, p50, p99, worst);
+	if (pid) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	arena_measure();
+	POINT(count > 0, "the victim gets grants: %s", loads[load].name);
+}
+
+int main(void)
+{
+	arena_begin("fairness", 120);
+	printf("# %-40s %7s %9s %9s %9s\n", "load", "grants", "p50 us", "p99 us", "worst us");
+	for (unsigned load = 0; load < sizeof loads / sizeof loads[0]; load++)
+		measure(load);
+	return arena_end();
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * floods.c - attacks by number: requests, connections, sessions, waits, grants, notices, buffers, tickets; and those on
+ * the status file, which everybody's view of them is.
+ *
+ * Each is as much as one user can do. The others' latency is what all of them are judged by (arena.h).
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "attacks.h"
+#include "broker/show-read.h"
+#include "flood.h"
+
+#define FLOOD_MS 1500
+
+/* ---- requests ---- */
+
+static void flood_with_one(void)
+{
+	flood(1, FLOOD_MS);
+}
+
+static void flood_with_many(void)
+{
+	flood(64, FLOOD_MS);
+}
+
+/* Asks for more than it ever reads; it is not heard any more then, and keeps what it has. */
+static void never_read(void)
+{
+	struct wire_message stat = speaker_message(WIRE_STAT, "no");
+	struct wire_grant grant;
+	struct speaker s;
+	struct pollfd p;
+
+	join(&s);
+	WANT(!speaker_acquire(&s, SHOWN, GPUB_READ, &grant));
+	p = (struct pollfd){ .fd = s.sock, .events = POLLOUT };
+	while (!speaker_send(&s, &stat, sizeof stat, MSG_DONTWAIT) || poll(&p, 1, 500) == 1)
+		if (p.revents & (POLLHUP | POLLERR))
+			break;
+	attack_done();
+	hold();
+	speaker_end(&s);
+}
+
+static bool it_is_cut(void)
+{
+	return SOON(counted("sessions_cut") == 1) && newcomer_works(BYSTANDER);
+}
+
+/* ---- connections and sessions ---- */
+
+#define CONNECTIONS 10000
+
+static int socks[CONNECTIONS];
+
+static void hang_up_all(int count)
+{
+	for (int i = 0; i < count; i++)
+		if (socks[i] >= 0)
+			close(socks[i]);
+}
+
+/* None of them greets. */
+static void connect_ten_thousand(void)
+{
+	struct speaker s;
+	int count;
+
+	for (count = 0; count < CONNECTIONS && !speaker_dial(&s); count++)
+		socks[count] = s.sock;
+	stage->number[0] = (uint64_t)count;
+	WANT(count > 500);
+	attack_done();
+	hold();
+	hang_up_all(count);
+}
+
+static bool others_come_in(void)
+{
+	bool refused = SOON(counted("sessions_refused") >= (int64_t)stage->number[0] - ARENA_GREETINGS);
+
+	printf("# connections that do not greet: %llu\n", (unsigned long long)stage->number[0]);
+	return refused && (!arena_has_users() || newcomer_works(BYSTANDER));
+}
+
+static void open_sessions(void)
+{
+	static struct speaker s[ARENA_SESSIONS + 44];
+	int count = 0, refused = 0;
+
+	for (int i = 0; i < ARENA_SESSIONS + 44; i++) {
+		int error = speaker_greet(&s[i]);
+
+		WANT(!error || error == -EDQUOT);
+		count += !error;
+		refused += error != 0;
+	}
+	/* where all are one user, the victim has one, too */
+	WANT(count == ARENA_SESSIONS - !arena_has_users() && refused == 44 + !arena_has_users());
+	attack_done();
+	hold();
+	for (int i = 0; i < count; i++)
+		speaker_end(&s[i]);
+}
+
+static bool others_get_a_session(void)
+{
+	return !arena_has_users() || newcomer_works(BYSTANDER);
+}
+
+static void come_and_go(void)
+{
+	for (int i = 0; i < 3000; i++) {
+		struct speaker s;
+
+		if (i % 3)
+			WANT(!speaker_dial(&s));
+		else
+			join(&s);
+		speaker_end(&s);
+	}
+}
+
+/* ---- waits ---- */
+
+#define WAITERS 128
+#define WAITS   1100 /* each; a session may have 1024 */
+
+static void wait_for_name(const struct speaker *s, const char *name)
+{
+	struct wire_message message = speaker_message(WIRE_ACQUIRE, name);
+
+	message.acquire.timeout_ms = -1;
+	message.request = 1;
+	for (int i = 0; i < WAITS; i++) {
+		WANT(!speaker_say(s, &message));
+		WANT(!drain(s));
+	}
+}
+
+/* A hundred thousand acquires wait for one name; then it is there, and each is answered, with a grant or a refusal. */
+static void wake_a_hundred_thousand(void)
+{
+	static struct speaker s[WAITERS];
+	struct speaker maker;
+
+	for (int i = 0; i < WAITERS; i++) {
+		join(&s[i]);
+		wait_for_name(&s[i], "attacker/awaited");
+	}
+	join(&maker);
+	WANT(!speaker_create(&maker, "attacker/awaited", 4096, 0600, 0));
+	want_served(&maker);
+	WANT(!speaker_named(&maker, WIRE_UNLINK, "attacker/awaited"));
+	for (int i = 0; i < WAITERS; i++)
+		speaker_end(&s[i]);
+	speaker_end(&maker);
+}
+
+/* ---- grants, notices, buffers, tickets: up to the quota ---- */
+
+static int take_grants(struct speaker *s, const char *name, int wanted)
+{
+	struct wire_grant grant;
+	int count = 0, error = 0;
+
+	for (; count < wanted && !error; count += !error)
+		error = speaker_acquire(s, name, GPUB_READ, &grant);
+	WANT(!error || error == -EDQUOT);
+	return count;
+}
+
+static void take_all_grants(void)
+{
+	struct speaker s;
+	int count;
+
+	join(&s);
+	WANT(!speaker_create(&s, "attacker/granted", 4096, 0600, 0));
+	count = take_grants(&s, "attacker/granted", ARENA_GRANTS + 10);
+	WANT(count <= ARENA_GRANTS && count >= ARENA_GRANTS - 2);
+	/* each of them gets its notice, none is read */
+	WANT(!speaker_named(&s, WIRE_UNLINK, "attacker/granted"));
+	attack_done();
+	hold();
+	speaker_end(&s);
+}
+
+/* Each gets its notice, and none is read: no reason to cut it off, and no burden to others. */
+static void never_read_notices(void)
+{
+	struct speaker s, owner;
+
+	join(&s);
+	join(&owner);
+	WANT(!speaker_create(&owner, "attacker/noticed", 4096, 0600, 0));
+	WANT(take_grants(&s, "attacker/noticed", 3000) == 3000);
+	WANT(!speaker_named(&owner, WIRE_UNLINK, "attacker/noticed"));
+	want_served(&owner);
+	want_served(&s);
+	speaker_end(&s);
+	speaker_end(&owner);
+}
+
+/* Grants on another user's buffer, of many sessions, that say that they are closed: each is held. */
+static void hold_for_many(void)
+{
+	static struct speaker s[64];
+	struct wire_grant grant;
+
+	for (int i = 0; i < 64; i++) {
+		join(&s[i]);
+		for (int j = 0; j < 40; j++) {
+			WANT(!speaker_acquire(&s[i], GIVEN, BOTH, &grant));
+			WANT(!speaker_closed(&s[i], grant.grant));
+		}
+	}
+	want_served(&s[63]);
+	for (int i = 0; i < 64; i++)
+		speaker_end(&s[i]);
+}
+
+static void fill_memory(void)
+{
+	struct wire_message message = speaker_message(WIRE_CREATE, ""), answer;
+	int made = 0, error = 0;
+	struct speaker s;
+
+	join(&s);
+	for (int i = 0; i < 400 && !error; i++) {
+		char name[32];
+
+		snprintf(name, sizeof name, "attacker/fill/%d", i);
+		error = speaker_create(&s, name, 1 << 20, 0600, 0);
+		made += !error;
+	}
+	WANT(error == -EDQUOT && made <= (int)(ARENA_QUOTA >> 20));
+	/* standing in line does not get it more */
+	strcpy(message.create.name, "attacker/fill/more");
+	message.create.size = 8 << 20;
+	message.create.timeout_ms = -1;
+	for (int i = 0; i < 500; i++)
+		WANT(speaker_ask(&s, &message, &answer, NULL) == -EDQUOT);
+	attack_done();
+	hold();
+	speaker_end(&s);
+}
+
+static bool others_get_memory(void)
+{
+	return newcomer_works(BYSTANDER) && newcomer_works(VICTIM);
+}
+
+static void fill_names(void)
+{
+	int made = 0, error = 0;
+	struct speaker s;
+
+	join(&s);
+	for (int i = 0; i < ARENA_BUFFERS + 10 && !error; i++) {
+		char name[NAME_SIZE];
+
+		snprintf(name, sizeof name, "attacker/%080d", i);
+		error = speaker_create(&s, name, 1, 0600, i % 2 ? GPUB_EPHEMERAL : 0);
+		made += !error;
+	}
+	WANT(error == -EDQUOT && made <= ARENA_BUFFERS && made > ARENA_BUFFERS - 8);
+	speaker_end(&s);
+}
+
+static void issue_tickets(void)
+{
+	static const struct wire_issue once = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER, .once = 1 },
+				       many = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER };
+	struct token token;
+	struct speaker s;
+	int made = 0;
+
+	join(&s);
+	WANT(!speaker_create(&s, "attacker/issued", 4096, 0600, 0));
+	while (!speaker_issue(&s, "attacker/issued", &once, &token))
+		made++;
+	WANT(made == ARENA_TICKETS);
+	for (int i = 0; i < 2000; i++)
+		WANT(!speaker_issue(&s, "attacker/issued", &many, &token));
+	speaker_end(&s);
+}
+
+/* ---- the status file ---- */
+
+static void status_path(char path[96])
+{
+	snprintf(path, 96, "/dev/shm/gpubroker.%s", arena_broker.instance);
+}
+
+static void attack_status_of_others(void)
+{
+	char path[96];
+
+	status_path(path);
+	WANT(open(path, O_RDONLY | O_CLOEXEC) < 0 && open(path, O_RDWR | O_CLOEXEC) < 0);
+	WANT(truncate(path, 0) && unlink(path) && chmod(path, 0666));
+	WANT(rename(path, "/dev/shm/elsewhere") && shm_unlink(path + 8));
+	WANT(link(path, "/dev/shm/elsewhere"));
+}
+
+const struct attack status_file_of_others = { "attacks the status file", "another user neither reads, writes, moves nor removes it",
+					      .run = attack_status_of_others, .flags = NEEDS_USERS };
+
+static bool status_is_readable(void)
+{
+	struct shown shown;
+
+	if (shown_read(&shown, arena_broker.instance))
+		return false;
+	shown_free(&shown);
+	return true;
+}
+
+/* Even its own user, who may: the broker never reads it back. The victim's next step has it written anew. */
+static void attack_own_status(void)
+{
+	char path[96], junk[4096];
+	int fd;
+
+	status_path(path);
+	memset(junk, 0xff, sizeof junk);
+	for (int i = 0; i < 5; i++) {
+		WANT(!truncate(path, i % 2 ? 0 : 5000));
+		WANT(SOON(status_is_readable()));
+	}
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	WANT(fd >= 0 && pwrite(fd, junk, sizeof junk, 0) == sizeof junk);
+	WANT(SOON(status_is_readable()));
+	WANT(!ftruncate(fd, 0));
+	close(fd);
+	WANT(!unlink(path));
+}
+
+const struct attack status_file_of_its_own = { "removes the status file", "invariant 3: it is truncated, overwritten and removed, and the broker goes on",
+					       .run = attack_own_status, .flags = AS_BROKER_USER };
+
+const struct attack floods[] = {
+	{ "floods", "invariant 5: the victim is served", .run = flood_with_one },
+	{ "floods with 64 sessions", "invariant 5: the victim is served", .run = flood_with_many },
+	{ "never reads", "invariant 5: it is cut off", .run = never_read, .during = it_is_cut },
+	{ "connects ten thousand times", "invariant 5: of connections that do not greet a user has few, and others come in",
+	  .run = connect_ten_thousand, .during = others_come_in },
+	{ "opens sessions", "no more than its quota, and others come in", .run = open_sessions,
+	  .during = others_get_a_session },
+	{ "comes and goes", "three thousand connections are nothing", .run = come_and_go },
+	{ "waits a hundred thousand times", "invariant 5: that they are all answered at once keeps nobody waiting",
+	  .run = wake_a_hundred_thousand },
+	{ "takes grants", "no more than its quota", .run = take_all_grants, .during = others_get_a_session },
+	{ "never reads notices", "one a grant is not too many", .run = never_read_notices },
+	{ "has many grants held", "invariant 10: they are over when their processes are", .prepare = make_given,
+	  .run = hold_for_many, .flags = NEEDS_USERS },
+	{ "fills the device", "no more than its quota, and others get memory", .run = fill_memory,
+	  .during = others_get_memory },
+	{ "makes a thousand buffers", "no more than its quota", .run = fill_names },
+	{ "issues tickets", "of those that are good once no more than its quota", .run = issue_tickets },
+	{ 0 },
+};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hostile.c - a client that speaks the protocol wrongly on purpose, one attack after another, against one broker.
+ *
+ * After each the broker lives and lets newcomers in, the victim's work went on in time and its memory is as it wrote it,
+ * the books, the descriptors and the memory of the broker are back, and new memory is zeros (arena.h).
+ * An argument has only those attacks run whose name contains it.
+ */
+#include <string.h>
+
+#include "attacks.h"
+
+static const char *wanted;
+
+static void attack_one(const struct attack *attack)
+{
+	if (!wanted || strstr(attack->name, wanted))
+		arena_attack(attack);
+}
+
+static void attack_all(const struct attack *attacks)
+{
+	for (; attacks->name; attacks++)
+		attack_one(attacks);
+}
+
+int main(int argc, char **argv)
+{
+	wanted = argc > 1 ? argv[1] : NULL;
+	arena_begin("hostile", 280);
+	attack_all(lies);
+	attack_all(tickets);
+	attack_all(descriptors);
+	attack_all(memory);
+	attack_all(processes);
+	attack_all(floods);
+	attack_one(&status_file_of_others);
+	if (!wanted || strstr(status_file_of_its_own.name, wanted))
+		arena_attack_status_file(&status_file_of_its_own);
+	return arena_end();
+}
