@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* leases.c - leases that are stale, copied, returned twice, renewed, or of a client that is gone. */
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -231,52 +229,9 @@ static void test_other_broker(void)
 	broker_end(&broker);
 }
 
-static _Atomic bool trimmed;
-
-static void *trim(void *argument)
-{
-	*(int *)argument = gpub_trim(client);
-	trimmed = true;
-	return NULL;
-}
-
-/* The slot of each renewal is free again only when its millisecond of work is done: a return is always on its way. */
-static int trim_while_busy(const struct order *order)
-{
-	gpub_lease *l = &lease[order->slot];
-	pthread_t thread;
-	int result = -1, error;
-
-	trimmed = false;
-	error = pthread_create(&thread, NULL, trim, &result) ? -EAGAIN : 0;
-	for (int i = 0; i < 4000 && !error && !(trimmed && i > 50); i++) {
-		error = late_write(l->ptr, 1, 1);
-		if (!error)
-			error = gpub_return_on(l, work);
-		if (!error && i % 8 == 7) /* no more than a few are queued */
-			usleep(5000);
-		if (!error)
-			error = gpub_renew(l);
-	}
-	step_value = trimmed;
-	if (!error)
-		error = gpub_return_on(l, work);
-	pthread_join(thread, NULL);
-	return error ? error : result;
-}
-
-static void test_trim_while_busy(void)
-{
-	begin();
-	POINT(!ask(&a, trim_while_busy) && a.last.value,
-	      "invariant 7: a trim does not wait for a buffer that is taken and returned all the time");
-	end();
-}
-
 int main(void)
 {
 	harness_begin("leases", 60);
-	test_trim_while_busy();
 	test_copies();
 	test_stale_spares_others();
 	test_renew();
