@@ -318,17 +318,42 @@ bool newcomer_works(enum user user)
 	return works && now_us() - begin < ARENA_ENTRY_MS * 1000ull;
 }
 
-/* As who may: what the attack has left behind under a name. */
+static uint64_t books_sequence(void)
+{
+	struct shown shown;
+	uint64_t sequence;
+
+	if (shown_read(&shown, arena_broker.instance))
+		return 0;
+	sequence = shown.header.sequence;
+	shown_free(&shown);
+	return sequence;
+}
+
+/* A refusal is a change: the status that follows has all that was before it. */
+static void settle(struct speaker *s)
+{
+	uint64_t sequence;
+
+	speaker_named(s, WIRE_STAT, "no/such/buffer");
+	sequence = books_sequence();
+	speaker_named(s, WIRE_STAT, "no/such/buffer");
+	WANT(SOON(books_sequence() > sequence));
+}
+
+/* As one who may: what the attack has left behind under a name. */
 static void sweep(void)
 {
-	json_t *text = books(&arena_broker), *buffer;
 	struct speaker broom;
-	const char *name;
+	json_t *text, *buffer;
 	size_t i;
 
 	WANT(!speaker_greet(&broom));
+	settle(&broom);
+	text = books(&arena_broker);
 	json_array_foreach(json_object_get(text, "buffers"), i, buffer) {
-		name = json_string_value(json_object_get(buffer, "name"));
+		const char *name = json_string_value(json_object_get(buffer, "name"));
+
 		if (!victim_owns(name))
 			speaker_named(&broom, WIRE_UNLINK, name);
 	}

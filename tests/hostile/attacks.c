@@ -72,6 +72,7 @@ static bool given_is_gone(void)
 
 bool given_goes_with(pid_t pid)
 {
-	kill(pid, SIGKILL);
+	if (pid <= 0 || kill(pid, SIGKILL))
+		return false;
 	return SOON(given_is_gone());
 }

@@ -155,16 +155,17 @@ static void sleep_on(void)
 /* Its child has the socket and the mapping, and nobody is left who opened them. */
 static void fork_and_die(void)
 {
-	pid_t pid = fork(), status;
+	pid_t pid = fork();
 
 	if (!pid) {
 		map_given();
-		stage->pid[1] = fork();
-		if (!stage->pid[1])
+		pid = fork();
+		if (!pid)
 			sleep_on();
+		stage->pid[1] = pid;
 		raise(SIGKILL);
 	}
-	WANT(waitpid(pid, &status, 0) == pid);
+	WANT(waitpid(pid, NULL, 0) == pid);
 	WANT(kill(stage->pid[1], 0) == 0);
 	attack_done();
 	hold();
@@ -198,13 +199,13 @@ static void be_traced(void)
 {
 	pid_t pid = fork();
 
-	stage->pid[1] = pid;
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		map_given();
 		atomic_store(&stage->number[1], 1);
 		sleep_on();
 	}
+	stage->pid[1] = pid;
 	while (!atomic_load(&stage->number[1]))
 		usleep(1000);
 	if (!ptrace(PTRACE_SEIZE, pid, NULL, NULL)) {
