@@ -638,6 +638,42 @@ static void invariant_2_stress_record_close_against_holds(void **state)
 	acquirers_stop();
 }
 
+/* ---- a close beside somebody who never rests ---- */
+
+static _Atomic unsigned looks;
+
+/* Each look of the close asks the device, once in a while: meanwhile the buffer was taken and returned again. */
+static int busy_check(int ordinal)
+{
+	uint64_t token;
+
+	(void)ordinal;
+	looks++;
+	if (record_hold(record, &token))
+		return -EIO;
+	assert_int_equal(give_back_on(token), 0);
+	return looks > 3 ? -EIO : 0;
+}
+
+static void invariant_7_a_close_does_not_wait_for_who_never_rests(void **state)
+{
+	struct device busy = fake;
+	int error;
+
+	(void)state;
+	busy.check = busy_check;
+	client->device = &busy;
+	looks = 0;
+	assert_int_equal(give_back_on(hold()), 0);
+	pthread_mutex_lock(&client->lock);
+	error = record_close(client, record, true);
+	pthread_mutex_unlock(&client->lock);
+	assert_int_equal(error, -EBUSY);
+	assert_int_equal(looks, 1);
+	assert_int_equal(RECORD_STATE(atomic_load(&record->mapping)), RECORD_OPEN);
+	client->device = &fake;
+}
+
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -659,6 +695,7 @@ int main(void)
 		ON(invariant_2_a_held_record_is_not_closed),
 		ON(invariant_2_a_close_waits_for_what_has_not_landed),
 		ON(invariant_2_a_failed_close_stays_closing),
+		ON(invariant_7_a_close_does_not_wait_for_who_never_rests),
 		ON(invariant_8_a_rebound_record_refuses_older_leases),
 		ON(test_stress_a_slot_has_one_holder),
 		ON(invariant_2_stress_record_close_against_holds),
