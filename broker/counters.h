@@ -8,39 +8,39 @@
 
 #include <stdint.h>
 
-#define COUNTERS(X)                                                                 \
-	X(buffers_created, "buffers that became live")                                     \
-	X(buffers_unlinked, "buffers whose name was taken away")                           \
-	X(allocations_made, "device allocations made")                                     \
-	X(allocations_freed, "device allocations freed")                                   \
-	X(bytes_made, "bytes of the allocations made")                                     \
-	X(bytes_freed, "bytes of the allocations freed")                                   \
-	X(grants_opened, "grants given, each with a sealed ticket")                        \
-	X(grants_closed, "grants over by their session's own CLOSED")                      \
-	X(grants_died, "grants over by their session's death")                             \
-	X(grants_held, "CLOSED that was not believed: held until a process's death")       \
-	X(sessions_opened, "sessions that were welcomed")                                  \
-	X(sessions_left, "sessions that ended without a grant")                            \
-	X(sessions_died, "sessions that died holding grants")                              \
-	X(sessions_cut, "sessions cut off: broke the protocol or never read")              \
-	X(sessions_refused, "connections refused before they became a session")            \
-	X(refused_no_name, "requests for a name that does not exist (ENOENT)")             \
-	X(refused_timeout, "requests that waited in vain (ETIMEDOUT)")                     \
-	X(refused_exists, "creates of a taken name (EEXIST)")                              \
-	X(refused_access, "requests that mode bits or ownership refused (EACCES)")         \
-	X(refused_memory, "creates for which a device had no memory (ENOMEM)")             \
-	X(refused_quota, "requests over a quota (EDQUOT)")                                 \
-	X(refused_ticket, "delegable tickets refused (EKEYREJECTED, EKEYEXPIRED, ESTALE)") \
-	X(tickets_issued, "delegable tickets issued")                                      \
-	X(tickets_redeemed, "delegable tickets redeemed")                                  \
-	X(tickets_forged, "tickets refused: this broker did not stamp them so")            \
-	X(tickets_foreign, "tickets refused: another broker's, or another user's")         \
-	X(tickets_expired, "tickets refused: past their term")                             \
-	X(tickets_stale, "tickets refused: their buffer was unlinked")                     \
-	X(tickets_used, "tickets refused: good once, and redeemed before")                 \
-	X(refused_other, "requests refused for another reason")                            \
-	X(closed_foreign, "CLOSED for a grant that its sender does not hold")              \
-	X(notices_sent, "notices sent to holders of an unlinked buffer")                   \
+#define COUNTERS(X)                                                           \
+	X(buffers_created, "buffers that became live")                               \
+	X(buffers_unlinked, "buffers whose name was taken away")                     \
+	X(allocations_made, "device allocations made")                               \
+	X(allocations_freed, "device allocations freed")                             \
+	X(bytes_made, "bytes of the allocations made")                               \
+	X(bytes_freed, "bytes of the allocations freed")                             \
+	X(grants_opened, "grants given, each with a sealed ticket")                  \
+	X(grants_closed, "grants over by their session's own CLOSED")                \
+	X(grants_died, "grants over by their session's death")                       \
+	X(grants_held, "CLOSED that was not believed: held until a process's death") \
+	X(sessions_opened, "sessions that were welcomed")                            \
+	X(sessions_left, "sessions that ended without a grant")                      \
+	X(sessions_died, "sessions that died holding grants")                        \
+	X(sessions_cut, "sessions cut off: broke the protocol or never read")        \
+	X(sessions_refused, "connections refused before they became a session")      \
+	X(refused_no_name, "requests for a name that does not exist (ENOENT)")       \
+	X(refused_timeout, "requests that waited in vain (ETIMEDOUT)")               \
+	X(refused_exists, "creates of a taken name (EEXIST)")                        \
+	X(refused_access, "requests that mode bits or ownership refused (EACCES)")   \
+	X(refused_memory, "creates for which a device had no memory (ENOMEM)")       \
+	X(refused_quota, "requests over a quota (EDQUOT)")                           \
+	X(refused_ticket, "tickets refused (EKEYREJECTED, EKEYEXPIRED, ESTALE)")     \
+	X(tickets_issued, "delegable tickets issued")                                \
+	X(tickets_redeemed, "delegable tickets redeemed")                            \
+	X(tickets_forged, "tickets refused: this broker did not stamp them so")      \
+	X(tickets_foreign, "tickets refused: another broker's, or another user's")   \
+	X(tickets_expired, "tickets refused: past their term")                       \
+	X(tickets_stale, "tickets refused: their buffer was unlinked")               \
+	X(tickets_used, "tickets refused: good once, and redeemed before")           \
+	X(refused_other, "requests refused for another reason")                      \
+	X(closed_foreign, "CLOSED for a grant that its sender does not hold")        \
+	X(notices_sent, "notices sent to holders of an unlinked buffer")             \
 	X(timelines_died, "timelines ended because their writer died")
 
 struct counters {

@@ -131,6 +131,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	memcpy(made.instance, broker->board.header->instance_id, sizeof made.instance);
 	randombytes_buf(made.id, sizeof made.id);
 	made.serial = buffer->serial;
+	made.owner = buffer->owner;
 	made.expires_ms = issue->lifetime_ms ? now_ms() + issue->lifetime_ms : 0;
 	once_drop_expired(buffer, &broker->accounting);
 	if (made.once)
@@ -181,6 +182,9 @@ int delegation_check(struct session *session, const struct token *token, struct 
 	if (!buffer)
 		return refuse(&counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer was unlinked: ask for one for the new buffer");
+	if (token->owner != buffer->owner)
+		return refuse(&counters->tickets_stale, -ESTALE,
+			      "the ticket's buffer has another owner now: ask that one for a new ticket");
 	if (token->once && !once_find(buffer, token))
 		return refuse(&counters->tickets_used, -EKEYREJECTED,
 			      "the ticket was good once and has been redeemed: ask for a new one");

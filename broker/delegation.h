@@ -33,7 +33,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 
 /*
  * The buffer that a ticket opens for this session, or why it opens none, which is counted by its reason: -EKEYREJECTED
- * forged, from another broker, for another user, or used up; -EKEYEXPIRED; -ESTALE its buffer is gone.
+ * forged, from another broker, for another user, or used up; -EKEYEXPIRED; -ESTALE its buffer is gone, or has another owner.
  */
 int delegation_check(struct session *session, const struct token *token, struct buffer **buffer);
 

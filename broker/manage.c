@@ -39,6 +39,16 @@ static int change_check(const struct session *session, const struct wire_change 
 	return 0;
 }
 
+/* What the last owner's tickets allow ends with it. */
+static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
+{
+	int error = registry_change_owner(&broker->registry, buffer, owner);
+
+	if (!error)
+		delegation_forget(buffer, &broker->accounting);
+	return error;
+}
+
 int manage_change(struct session *session, const struct wire_message *message)
 {
 	const struct wire_change *change = &message->change;
@@ -48,7 +58,7 @@ int manage_change(struct session *session, const struct wire_message *message)
 
 	/* what can fail comes first: all or nothing */
 	if (!error && change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner)
-		error = registry_change_owner(&broker->registry, buffer, change->owner);
+		error = give_away(broker, buffer, change->owner);
 	if (error)
 		return error;
 	if (change->what & WIRE_CHANGE_MODE)

@@ -399,6 +399,18 @@ void waiting_drained(struct broker *broker, struct allocation *allocation)
 	}
 }
 
+/* The names are gone and stay so: only the question is forgotten. */
+static void drains_forget(struct broker *broker, uint64_t session)
+{
+	struct allocation *allocation;
+	struct buffer *buffer;
+
+	DL_FOREACH(broker->registry.allocations, allocation)
+		DL_FOREACH(allocation->buffers, buffer)
+			if (buffer->drain && buffer->drain->session == session)
+				waiting_forget_drain(buffer);
+}
+
 static struct create_wait *create_of(struct broker *broker, uint64_t session)
 {
 	struct create_wait *wait;
@@ -418,6 +430,7 @@ void waiting_forget(struct broker *broker, uint64_t session)
 	while (!session && waiting->waiters)
 		acquires_forget(waiting, waiting->waiters->session);
 	acquires_forget(waiting, session);
+	drains_forget(broker, session);
 	/* an expiry may drop others: begin anew after each */
 	while ((create = create_of(broker, session)))
 		create_expire(create);

@@ -158,6 +158,7 @@ int gpub_set_device(gpub_client *client, int device);
  *   -EEXIST  the name is taken     -EINVAL  size 0, unknown flags, a bad name     -ENAMETOOLONG
  *   -ENOMEM  device full (after timeout_ms)     -EDQUOT  a quota, named in the sentence     -ENODEV
  *   -ENOSPC  shared memory is full (host device)     -ECONNREFUSED  the broker is stopping
+ *   -EACCES  the broker's configuration does not let this user create
  */
 int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec);
 

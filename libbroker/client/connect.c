@@ -215,6 +215,15 @@ static int devices_match(struct gpub_client *client)
 					      "CUDA_VISIBLE_DEVICES on both sides");
 }
 
+/* For who only asks: no ordinal here is a device of the broker's. */
+static int device_none(struct gpub_client *client)
+{
+	client->devices = 0;
+	for (int i = 0; i < DEVICE_MAX; i++)
+		client->index_of[i] = client->ordinal_of[i] = -1;
+	return 0;
+}
+
 static int device_begin(struct gpub_client *client)
 {
 	const struct board_header *board = client->board.header;
@@ -249,8 +258,8 @@ static int client_begin(struct gpub_client *client, const char *address, bool wi
 	error = socket_open(client, address);
 	if (!error)
 		error = greet(client);
-	if (!error && with_device)
-		error = device_begin(client);
+	if (!error)
+		error = with_device ? device_begin(client) : device_none(client);
 	if (error)
 		goto unguard;
 	CRASH_POINT(device_started);

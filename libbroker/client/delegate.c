@@ -106,10 +106,8 @@ int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease)
 	if (error)
 		return error;
 	index = client_device_index(client, GPUB_CURRENT);
-	if (index < 0)
-		return index;
 	message.redeem.device = (uint32_t)index;
-	error = redeem(client, &message, lease);
+	error = index < 0 ? index : redeem(client, &message, lease);
 	sodium_memzero(&message, sizeof message);
 	return error;
 }

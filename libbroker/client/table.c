@@ -48,15 +48,11 @@ void table_deinit(struct table *table)
 	atomic_store(&table->array, NULL);
 }
 
-int table_key_make(const struct table *table, struct table_key *key, const char *name, unsigned index)
+static void key_fill(const struct table *table, struct table_key *key, const char *name, unsigned index)
 {
-	int error = name_check(name);
 	uint8_t hash[crypto_shorthash_BYTES];
-	size_t length;
+	size_t length = strlen(name);
 
-	if (error)
-		return error;
-	length = strlen(name);
 	key->words = (uint32_t)length / 8 + 1;
 	key->word[key->words - 1] = 0;
 	memcpy(key->word, name, length);
@@ -64,7 +60,15 @@ int table_key_make(const struct table *table, struct table_key *key, const char 
 	crypto_shorthash(hash, (const uint8_t *)key->word, key->words * 8, table->hash_key);
 	memcpy(&key->hash, hash, sizeof key->hash);
 	key->hash += index * 0x9e3779b97f4a7c15ull;
-	return 0;
+}
+
+int table_key_make(const struct table *table, struct table_key *key, const char *name, unsigned index)
+{
+	int error = name_check(name);
+
+	if (!error)
+		key_fill(table, key, name, index);
+	return error;
 }
 
 /* May run while a writer changes the record: then the version tells, and the answer is not used. */
@@ -162,9 +166,11 @@ int table_add(struct table *table, struct record *record, const char *name, unsi
 {
 	struct table_array *array = atomic_load_explicit(&table->array, memory_order_relaxed);
 	struct table_key key;
-	int error = table_key_make(table, &key, name, index);
+	int error = 0;
 
-	if (!error && (table->used + 1) * 4 > array->size * 3)
+	/* not only names: what is redeemed has a key that no name can be (delegate.c) */
+	key_fill(table, &key, name, index);
+	if ((table->used + 1) * 4 > array->size * 3)
 		error = table_rebuild(table);
 	if (error)
 		return error;

@@ -24,11 +24,12 @@ struct token {
 	uint64_t serial;       /* of the buffer */
 	uint64_t expires_ms;   /* CLOCK_BOOTTIME; 0: with its buffer */
 	uint32_t uid;          /* who may redeem it; TOKEN_ANY_USER: whoever has it */
-	uint8_t  rights, once, reserved[2];
+	uint32_t owner;        /* the buffer's: with another one it is good no more */
+	uint8_t  rights, once, reserved[6];
 	uint8_t  stamp[TOKEN_STAMP_SIZE];
 };
 
-_Static_assert(sizeof(struct token) == 88, "the token is stamped as bytes: no padding");
+_Static_assert(sizeof(struct token) == 96, "the token is stamped as bytes: no padding");
 
 void token_stamp(struct token *token, const uint8_t key[TOKEN_KEY_SIZE]);
 

@@ -200,10 +200,17 @@ check "the names are gone, the held one's too" eval 'refused 1 . unlink a && ref
 check "what nobody held is freed" eval 'status "^a +64 KiB +0 +draining" && ! "$show" "$name" | grep "^b "'
 rm -f held
 done_ create c 64K
-client acquire u acquire c mark held wait go
+done_ create d 64K
+client acquire u acquire c acquire d mark held wait go
 soon test -e held
 check "of several a refusal counts more than the time: exit 1" eval \
 	'ctl 1 drain c nothing --timeout 0.1 && said "no buffer .nothing." && said "waits for pid"'
+"$ctl" drain d 2>/dev/null &
+drainer=$!
+status '^d +64 KiB +0 +draining' && status ' 1 waiting requests$'
+kill -KILL $drainer
+check "who asked for a drain and is gone does not wait any more" status ' 0 waiting requests$'
+wait $drainer 2>/dev/null
 done_ create x 1
 timeout -s KILL 30 "$ctl" drain u x >drain.out 2>drain.err &
 drainer=$!
