@@ -240,7 +240,10 @@ static int parse(struct run_options *options, cfg_t *cfg, const char *path, cons
 	filling = options;
 	cfg_set_error_function(cfg, on_error);
 	cfg_set_validate_func(cfg, "buffer", on_buffer);
-	return cfg_parse_buf(cfg, text) == CFG_SUCCESS ? 0 : -EINVAL;
+	if (cfg_parse_buf(cfg, text) == CFG_SUCCESS)
+		return 0;
+	/* libconfuse 3.3 refuses an empty word where a name must stand, and says nothing */
+	return complained ? -EINVAL : error_set(-EINVAL, "%s:%d: '' is no name of anything: " MANUAL, path, cfg->line);
 }
 
 int run_spec_read(struct run_options *options, const char *path)

@@ -283,12 +283,45 @@ static void session_hang_up(struct session *session)
 	session_settle(session);
 }
 
-/* Nothing is read any more: only the hang-up counts, and edges, lest unread bytes keep the loop busy. */
+#define DISCARDS 16 /* of a session in a pass */
+
+/* False: none is left. An empty message has its sender beside it, the end of file has not. */
+static bool message_discard(int fd)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	char byte;
+	struct iovec io = { .iov_base = &byte, .iov_len = sizeof byte };
+	struct msghdr msg = { .msg_iov = &io,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof control.bytes };
+
+	return recvmsg(fd, &msg, MSG_DONTWAIT) >= 0 && msg.msg_controllen;
+}
+
+/*
+ * Nothing is heard any more: only the hang-up counts, and edges, lest the end of file keep the loop busy. What still
+ * comes is thrown away all the same: a descriptor in it may be the other end of this very socket, which would never
+ * hang up as long as it waits here to be received.
+ */
 static void on_linger(evutil_socket_t fd, short what, void *argument)
 {
+	struct session *session = argument;
+	int discarded = 0;
+
 	(void)what;
-	if (socket_hung_up(fd))
-		session_hang_up(argument);
+	while (discarded < DISCARDS && message_discard(fd))
+		discarded++;
+	if (socket_hung_up(fd)) {
+		session_hang_up(session);
+	} else if (discarded == DISCARDS) {
+		/* there may be more: watched anew, it shows the same edge again in the next pass */
+		event_del(session->reading);
+		event_add(session->reading, NULL);
+	}
 }
 
 static void session_linger(struct session *session)

@@ -264,11 +264,11 @@ static void *service_main(void *argument)
 	struct socket_extra extra;
 
 	do {
-		if (socket_receive(client->sock, &message, &extra, true, 0)) {
-			on_lost(client);
-			return NULL;
-		}
+		if (socket_receive(client->sock, &message, &extra, true, 0))
+			break;
 	} while (handle(client, &message, extra.fd));
+	/* also behind a LEFT: nobody reads on, so whoever waits still, or asks from now on, must not wait for ever */
+	on_lost(client);
 	return NULL;
 }
 

@@ -6,19 +6,35 @@
  * with the device on first use, and queues the operation. Owns the timeline maps.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "lease.h"
 #include "timeline-map.h"
 
+/* It is there, and stays: touching a page beyond the end of its file would kill this process. */
+static bool page_whole(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &st) && st.st_size >= TIMELINE_PAGE_SIZE;
+}
+
 /* A child must not share the page: copy-on-write would move it under the GPU's hand. */
 static void *page_map(int fd, int protection)
 {
-	void *page = mmap(NULL, TIMELINE_PAGE_SIZE, protection, MAP_SHARED, fd, 0);
+	void *page;
 
+	if (!page_whole(fd)) {
+		error_set(-ENOMEM, "a timeline's page is not a sealed one: the server is no gpubroker");
+		return NULL;
+	}
+	page = mmap(NULL, TIMELINE_PAGE_SIZE, protection, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED) {
 		error_set(-ENOMEM, "a timeline's page cannot be mapped: %m");
 		return NULL;

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "size.h"
@@ -20,14 +22,18 @@ void board_layout(struct board_header *header, uint32_t buffers, uint32_t ticket
 	header->size = size_round_up(header->tickets_offset + (uint64_t)tickets * sizeof(struct ticket), 4096);
 }
 
-void board_place(struct board *board, void *base, size_t size)
+static void board_point(struct board *board, const struct board_header *header, void *base, size_t size)
 {
-	const struct board_header *header = base;
-
 	board->header = header;
+	board->base = base;
 	board->words = (_Atomic uint64_t *)((char *)base + header->words_offset);
 	board->tickets = (struct ticket *)((char *)base + header->tickets_offset);
 	board->size = size;
+}
+
+void board_place(struct board *board, void *base, size_t size)
+{
+	board_point(board, base, base, size);
 }
 
 /* The layout follows from the counts, so only the counts need believing, and these are bounded. */
@@ -48,34 +54,48 @@ static int header_check(const struct board_header *header, uint64_t size)
 	return 0;
 }
 
-int board_map(struct board *board, int fd)
+static int header_read(struct board_header *header, int fd)
 {
-	struct stat st;
-	void *base;
-
 	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
 
 	/* the kernel may have added a seal against execution */
 	if (seals < 0 || (seals & BOARD_SEALS) != BOARD_SEALS || fstat(fd, &st) ||
-	    st.st_size < (off_t)sizeof(struct board_header))
+	    pread(fd, header, sizeof *header, 0) != sizeof *header)
 		return error_set(-EPROTO, "the broker's board is not a sealed one: the server is no gpubroker");
-	base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (base == MAP_FAILED)
-		return error_set(-errno, "the broker's board (%lld bytes) cannot be mapped: %m",
-				 (long long)st.st_size);
-	if (header_check(base, (uint64_t)st.st_size)) {
-		munmap(base, (size_t)st.st_size);
+	if (header_check(header, (uint64_t)st.st_size))
 		return error_set(-EPROTO, "the broker's board has another layout than this library knows: "
 					  "use broker and library of one release");
-	}
-	board_place(board, base, (size_t)st.st_size);
 	return 0;
+}
+
+int board_map(struct board *board, int fd)
+{
+	struct board_header *header = malloc(sizeof *header);
+	void *base;
+	int error = header ? header_read(header, fd) : error_set(-ENOMEM, "out of memory for the board's header");
+
+	if (error)
+		goto free_header;
+	base = mmap(NULL, (size_t)header->size, PROT_READ, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED) {
+		error = error_set(-errno, "the broker's board (%llu bytes) cannot be mapped: %m",
+				  (unsigned long long)header->size);
+		goto free_header;
+	}
+	board_point(board, header, base, (size_t)header->size);
+	return 0;
+free_header:
+	free(header);
+	return error;
 }
 
 void board_unmap(struct board *board)
 {
-	if (board->header)
-		munmap((void *)board->header, board->size);
+	if (board->header) {
+		munmap(board->base, board->size);
+		free((void *)board->header);
+	}
 	memset(board, 0, sizeof *board);
 }
 

@@ -44,9 +44,13 @@ struct board_header {
 	struct board_device device[DEVICE_MAX];
 };
 
-/* A mapped board: the same for broker (writable) and client (read-only). */
+/*
+ * A mapped board: the same for broker (writable) and client (read-only). A client's header is a copy: whoever made the
+ * board may change it after it was checked.
+ */
 struct board {
 	const struct board_header *header;
+	void                      *base;
 	_Atomic uint64_t          *words;
 	struct ticket             *tickets;
 	size_t                     size;

@@ -7,6 +7,14 @@
 
 static _Thread_local char text[ERROR_TEXT_MAX] = "no error";
 
+/* What people wrote, or a server sent, may stand in a sentence; a terminal shall not obey it. */
+static void text_clean(void)
+{
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+}
+
 int error_set(int code, const char *format, ...)
 {
 	va_list args;
@@ -14,6 +22,7 @@ int error_set(int code, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	text_clean();
 	return code;
 }
 

@@ -46,12 +46,18 @@ void token_encode(const struct token *token, char text[TOKEN_TEXT_MAX])
 			  sizeof *token, BASE64);
 }
 
+/* libsodium 1.0.18 takes bytes from 128 up for '-' or '_'. */
+static bool is_base64(const char *text)
+{
+	return !text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")];
+}
+
 int token_decode(const char *text, struct token *token)
 {
 	size_t prefix = sizeof PREFIX - 1, length = strnlen(text, TOKEN_TEXT_MAX), size;
 	struct token decoded;
 
-	if (length == TOKEN_TEXT_MAX || length < prefix || memcmp(text, PREFIX, prefix) ||
+	if (length == TOKEN_TEXT_MAX || length < prefix || memcmp(text, PREFIX, prefix) || !is_base64(text + prefix) ||
 	    sodium_base642bin((uint8_t *)&decoded, sizeof decoded, text + prefix, length - prefix, NULL, &size,
 			      NULL, BASE64) ||
 	    size != sizeof decoded)

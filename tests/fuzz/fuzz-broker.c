@@ -118,7 +118,8 @@ static void honest_ask(const struct wire_message *message, struct wire_message *
 		if (!error && answer->type == WIRE_NOTICE)
 			error = -EAGAIN;
 	}
-	FUZZ_HOLDS(!error && answer->request == message->request, "the honest client is not answered: %s", error_text());
+	FUZZ_HOLDS(!error && answer->request == message->request, "the honest client is not answered: %s",
+		   error_text());
 }
 
 static void honest_join(void)
@@ -476,7 +477,8 @@ static void books_check(void)
 		   broker.registry.grant_count, broker.registry.buffer_count);
 	FUZZ_HOLDS(!broker.accounting.accounts, "somebody is still charged for something");
 	for (uint32_t i = 0; i < broker.config.buffers; i++)
-		FUZZ_HOLDS((atomic_load(&broker.board.board.words[i]) & 3) == BOARD_FREE, "the board still shows a buffer");
+		FUZZ_HOLDS((atomic_load(&broker.board.board.words[i]) & 3) == BOARD_FREE,
+			   "the board still shows a buffer");
 }
 
 static void end(void)

@@ -34,7 +34,8 @@ static bool failed(int error)
 	if (!error)
 		return false;
 	for (; *text; text++)
-		FUZZ_HOLDS((unsigned char)*text >= ' ' && *text != 0x7f, "byte 0x%02x stands in a sentence", (unsigned char)*text);
+		FUZZ_HOLDS((unsigned char)*text >= ' ' && *text != 0x7f, "byte 0x%02x stands in a sentence",
+			   (unsigned char)*text);
 	return true;
 }
 
@@ -85,6 +86,29 @@ static void do_unlink(gpub_lease *lease, uint8_t how)
 	failed(gpub_unlink(client, names[how >> 2 & 3]));
 }
 
+static void do_manage(gpub_lease *lease, uint8_t how)
+{
+	const char *name = names[how >> 2 & 3];
+
+	(void)lease;
+	if (how & 0x10)
+		failed(gpub_drain(client, name, how & 0x20 ? 5 : 0));
+	else
+		failed(how & 0x20 ? gpub_chmod(client, name, 0640) : gpub_chown(client, name, 5000, GPUB_KEEP));
+}
+
+/* The ticket is whatever the server sent for one. */
+static void do_redeem(gpub_lease *lease, uint8_t how)
+{
+	char text[GPUB_TICKET_MAX];
+
+	if (failed(gpub_ticket_issue(client, names[how >> 2 & 3], GPUB_READ, NULL, text)))
+		return;
+	FUZZ_HOLDS(strlen(text) < sizeof text, "a ticket's text has no end");
+	if (!failed(gpub_redeem(client, text, lease)))
+		lease_read(lease);
+}
+
 static void do_return(gpub_lease *lease, uint8_t how)
 {
 	failed(how & 4 ? gpub_return_on(lease, stream) : gpub_return(lease));
@@ -125,6 +149,7 @@ static void do_device(gpub_lease *lease, uint8_t how)
 static void (*const calls[])(gpub_lease *lease, uint8_t how) = {
 	do_acquire, do_acquire, do_acquire, do_create, do_stat,     do_unlink, do_return,
 	do_return,  do_renew,   do_trim,    do_trim,   do_timeline, do_device, do_timeline,
+	do_redeem,  do_manage,
 };
 
 static void client_do(struct input *input)

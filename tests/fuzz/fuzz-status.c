@@ -67,7 +67,8 @@ static void json_check(void)
 
 	FUZZ_HOLDS(json, "what --json shows is no JSON: %.200s", shown_text);
 	for (size_t i = 0; i < shown_size; i++)
-		FUZZ_HOLDS((unsigned char)shown_text[i] < 0x80, "byte 0x%02x leaves --json", (unsigned char)shown_text[i]);
+		FUZZ_HOLDS((unsigned char)shown_text[i] < 0x80, "byte 0x%02x leaves --json",
+			   (unsigned char)shown_text[i]);
 	json_decref(json);
 	free(shown_text);
 }

@@ -72,7 +72,7 @@ _Noreturn void fuzz_fail(const char *format, ...) __attribute__((format(printf, 
 			fuzz_fail(__VA_ARGS__); \
 	} while (0)
 
-/* The last sentence of error_set() is one line that says something. It is forgotten, so that none stands in for the next. */
+/* The last sentence of error_set() is one line that says something. It is then forgotten, lest it pass for another. */
 void fuzz_check_sentence(void);
 
 /* ---- files and descriptors ---- */

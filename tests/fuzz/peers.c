@@ -203,7 +203,10 @@ void peer_compose(struct peer *peer, struct input *input, struct wire_message *m
 static void send_raw(struct peer *peer, const void *bytes, size_t length, void *control, size_t control_length)
 {
 	struct iovec io = { .iov_base = (void *)bytes, .iov_len = length };
-	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = control_length };
+	struct msghdr msg = { .msg_iov = &io,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = control_length };
 
 	if (peer->sock >= 0 && sendmsg(peer->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return; /* it may be cut off, or not be read: its own business */

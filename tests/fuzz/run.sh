@@ -31,10 +31,12 @@ fuzz() {
 	return $status
 }
 
-# The sanitizer's or the target's own sentence, and where it was.
+# The sanitizer's or the target's own sentence, and where it was; nothing but text, whatever the input was.
 show() {
-	grep -aE -m 4 'ERROR:|VIOLATION|runtime error|^fuzz: ' "$work/$1.log"
-	grep -aE -m 12 '^    #[0-9]+ .* in ' "$work/$1.log"
+	{
+		grep -aE -m 4 'ERROR:|VIOLATION|runtime error|^fuzz: ' "$work/$1.log"
+		grep -aE -m 12 '^    #[0-9]+ .* in ' "$work/$1.log"
+	} | LC_ALL=C tr -c '\t\n -~' '?'
 }
 
 mkdir -p "$finds"

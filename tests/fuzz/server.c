@@ -114,7 +114,8 @@ static void grant_seal(const struct wire_grant *grant)
 				      .version = WIRE_VERSION };
 
 	memcpy(terms.instance, board.header->instance_id, sizeof terms.instance);
-	memcpy(terms.device_uuid, board.header->device[grant->owner_device % DEVICE_MAX].uuid, sizeof terms.device_uuid);
+	memcpy(terms.device_uuid, board.header->device[grant->owner_device % DEVICE_MAX].uuid,
+	       sizeof terms.device_uuid);
 	ticket_seal(&board.board.tickets[grant->ticket % TICKETS], &terms, &memory, key);
 	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
 }
@@ -163,12 +164,43 @@ static void send_info(void)
 	send_message(&message, -1);
 }
 
+static void send_token(void)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_TOKEN, now.asked.request);
+	spoil(&message.token, sizeof message.token);
+	send_message(&message, -1);
+}
+
 static void send_done(int fd)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_DONE, now.asked.request);
 	send_message(&message, fd);
+}
+
+/* More than any message has. */
+static void send_descriptors(unsigned count)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(8 * sizeof(int))];
+	} control = { 0 };
+	int fds[8] = { listener, listener, listener, listener, listener, listener, listener, listener };
+	struct wire_message message;
+	struct iovec io = { .iov_base = &message, .iov_len = sizeof message };
+	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
+
+	wire_init(&message, WIRE_DONE, now.asked.request);
+	msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
+	control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(count * sizeof(int)),
+					   .cmsg_level = SOL_SOCKET,
+					   .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
+	if (sendmsg(now.sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return;
 }
 
 static void send_raw(void)
@@ -223,7 +255,12 @@ static void answer_well(void)
 	switch (now.asked.type) {
 	case WIRE_CREATE:
 	case WIRE_UNLINK:
+	case WIRE_CHANGE:
+	case WIRE_DRAIN:
 		return send_done(-1);
+	case WIRE_ISSUE:
+		return send_token();
+	case WIRE_REDEEM:
 	case WIRE_STAT:
 		return send_info();
 	case WIRE_ACQUIRE:
@@ -240,7 +277,8 @@ static void answer_well(void)
 
 static void answer(uint8_t how)
 {
-	static const int errors[] = { -ENOENT, -EAGAIN, -ENOMEM, -ETIMEDOUT, -ECONNRESET, -ESTALE, -1000000, INT32_MIN };
+	static const int errors[] = { -ENOENT, -EAGAIN, -ENOMEM, -ETIMEDOUT, -ECONNRESET, -ESTALE, -1000000,
+				      INT32_MIN };
 
 	switch (how % 16) {
 	case 1:
@@ -274,6 +312,8 @@ static void answer(uint8_t how)
 		return;
 	case 14:
 		return change_header();
+	case 15:
+		return send_descriptors(1 + input_below(&now.script, 8));
 	default:
 		return answer_well();
 	}
@@ -296,7 +336,8 @@ static int board_spoiled(void)
 
 	spoil(&header, sizeof header);
 	fd = fuzz_file(&header, sizeof header);
-	if (ftruncate(fd, (off_t)board.board.size) || fcntl(fd, F_ADD_SEALS, input_byte(&now.script) & 1 ? 0 : BOARD_SEALS))
+	if (ftruncate(fd, (off_t)board.board.size) ||
+	    fcntl(fd, F_ADD_SEALS, input_byte(&now.script) & 1 ? 0 : BOARD_SEALS))
 		fuzz_fail("no board");
 	return fd;
 }
@@ -324,7 +365,7 @@ static void greet(void)
 		close(fd);
 }
 
-/* Each message of the client has an answer, and more where a byte says so. Silence has one, too, while there are any. */
+/* Each message of the client has an answer, or several where a byte says so; silence has one while there are any. */
 static void *serve(void *unused)
 {
 	(void)unused;

@@ -153,7 +153,7 @@ static void test_client_sees_words_and_tickets_change(void **state)
 	assert_true(atomic_load(&board.words[0]) == (5 << 2 | 1));
 	assert_true(atomic_load(&board.words[BUFFERS - 1]) == (6 << 2 | 2));
 	assert_memory_equal(&board.tickets[TICKETS - 1], &owner.board.tickets[TICKETS - 1], sizeof(struct ticket));
-	assert_true((char *)&board.tickets[TICKETS] <= (char *)board.header + board.size);
+	assert_true((char *)&board.tickets[TICKETS] <= (char *)board.base + board.size);
 	board_unmap(&board);
 	assert_null(board.header);
 	board_unmap(&board);

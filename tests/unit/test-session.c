@@ -500,7 +500,7 @@ static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
 	thief.session = holder.session;
 	assert_int_equal(open_ticket(&thief, &grant, &stolen), -EKEYREJECTED);
 	/* and the handle stands nowhere in what every client can read */
-	assert_null(memmem(holder.board.header, holder.board.size, handle.bytes, 16));
+	assert_null(memmem(holder.board.base, holder.board.size, handle.bytes, 16));
 	say_closed(holder.sock, grant.grant);
 	part(&holder);
 	part(&thief);
