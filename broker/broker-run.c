@@ -42,10 +42,18 @@ struct run {
 
 /* ---- the private socket ---- */
 
+/* The socket too: it may be bound though nobody can listen at it. */
+static void directory_remove(struct run *run)
+{
+	unlink(run->path);
+	rmdir(run->directory);
+}
+
 static int socket_make(struct run *run)
 {
 	const char *parent = leftovers_socket_parent();
 	char address[SOCKET_ADDRESS_SIZE];
+	int error;
 
 	leftovers_remove();
 	snprintf(run->directory, sizeof run->directory, "%s/gpubroker-%s.XXXXXX", parent, run->options.instance);
@@ -53,19 +61,23 @@ static int socket_make(struct run *run)
 		return error_set(-errno, "no directory for the socket can be made in %s: %m", parent);
 	snprintf(run->path, sizeof run->path, "%s/socket", run->directory);
 	run->listener = socket_listen(run->path, 0600);
-	if (run->listener < 0) {
-		rmdir(run->directory);
-		return run->listener;
-	}
+	error = run->listener;
+	if (error < 0)
+		goto remove_directory;
 	snprintf(address, sizeof address, "unix:%s", run->path);
-	return children_fork(&run->children, run->options.workers, run->options.command, address);
+	error = children_fork(&run->children, run->options.workers, run->options.command, address);
+	if (!error)
+		return 0;
+	close(run->listener);
+remove_directory:
+	directory_remove(run);
+	return error;
 }
 
 static void socket_remove(struct run *run)
 {
 	close(run->listener);
-	unlink(run->path);
-	rmdir(run->directory);
+	directory_remove(run);
 }
 
 /* ---- the end ---- */
@@ -75,7 +87,7 @@ static void on_idle(void *context)
 	struct run *run = context;
 
 	/* not loopbreak, which is forgotten when the loop has not begun: the workers may have ended before */
-	event_base_loopexit(run->base, NULL);
+	run->broker.over = true;
 }
 
 /* A drain has no deadline: say whom it waits for, once, and go on waiting. */
@@ -267,10 +279,14 @@ static int run_all(struct run *run)
 		return code;
 	}
 	run->base = event_base_new();
-	if (run->base && !signals_watch(run, &signals))
+	if (!run->base)
+		error_set(-ENOMEM, "the event loop cannot start: out of memory or descriptors");
+	if (run->base && !signals_watch(run, &signals)) {
 		code = run_broker(run);
-	else
+	} else {
+		log_say("%s", error_text());
 		children_abandon(&run->children);
+	}
 	if (run->signals)
 		event_free(run->signals);
 	if (run->patience)

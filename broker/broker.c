@@ -149,9 +149,8 @@ void broker_pass(struct broker *broker, bool wait)
 
 void broker_loop(struct broker *broker)
 {
-	do
+	while (!broker->over && !event_base_got_break(broker->base))
 		broker_pass(broker, true);
-	while (!event_base_got_exit(broker->base) && !event_base_got_break(broker->base));
 }
 
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators)

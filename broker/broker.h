@@ -61,6 +61,7 @@ struct broker {
 	struct counters      counters;
 	struct event        *listener;
 	bool                 stopping;
+	bool                 over; /* broker_loop() returns: event_base_loopexit() would want memory for that */
 	void (*idle)(void *context); /* called when stopping and the books are empty */
 	void                *idle_context;
 };

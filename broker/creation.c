@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "broker.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "request.h"
@@ -22,6 +23,14 @@ struct creation {
 	struct create_wait *wait; /* its place in line for memory; NULL: it stands in none */
 	struct creation_order order;
 };
+
+/* For the crash points: whom the loop is busy with. */
+static pid_t creation_pid(const struct creation *creation)
+{
+	const struct session *session = session_find(creation->broker, creation->order.session);
+
+	return session ? session->pid : 0;
+}
 
 static void creation_answer(struct creation *creation, int error, const char *text)
 {
@@ -58,17 +67,23 @@ static bool creation_orphaned(const struct creation *creation)
 	       !session_find(creation->broker, creation->order.session);
 }
 
-static void creation_succeed(struct creation *creation, const struct job *job)
+/* The job stays with the allocation, whose release it will be. */
+static void creation_succeed(struct creation *creation, struct job *job)
 {
 	struct broker *broker = creation->broker;
 	struct buffer *buffer = creation->buffer;
 	bool orphaned = creation_orphaned(creation);
 
+	CRASH_POINT(create_made);
 	broker->counters.allocations_made++;
 	broker->counters.bytes_made += job->span;
 	registry_ready(&broker->registry, buffer, job->ptr, &job->handle);
+	explicit_bzero(&job->handle, sizeof job->handle);
+	buffer->allocation->release_job = job;
 	broker->counters.buffers_created++;
+	CRASH_POINT(create_live);
 	creation_answer(creation, 0, NULL);
+	CRASH_POINT(create_done);
 	if (orphaned)
 		broker_unlink(broker, buffer);
 	else
@@ -80,6 +95,8 @@ static void creation_submit(struct creation *creation);
 
 static void creation_retry(void *context)
 {
+	CRASH_POINT_PEER(creation_pid(context));
+	CRASH_POINT(create_retried);
 	creation_submit(context);
 }
 
@@ -108,13 +125,15 @@ static void creation_done(struct job *job)
 {
 	struct creation *creation = job->context;
 
+	CRASH_POINT_PEER(creation_pid(creation));
 	if (job->error == -ENOMEM && creation_waits(creation))
 		goto free_job;
 	creation_leave_line(creation);
-	if (job->error)
-		creation_fail(creation, job->error, job->text);
-	else
+	if (!job->error) {
 		creation_succeed(creation, job);
+		return;
+	}
+	creation_fail(creation, job->error, job->text);
 free_job:
 	explicit_bzero(&job->handle, sizeof job->handle);
 	free(job);
@@ -135,6 +154,7 @@ static void creation_submit(struct creation *creation)
 	job->done = creation_done;
 	job->context = creation;
 	workers_submit(&creation->broker->workers, job);
+	CRASH_POINT(create_submitted);
 }
 
 /* Validates what can be known without the device; fills spec->span. */
@@ -184,6 +204,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		error = timeline_create(&buffer->timeline);
 	if (error)
 		goto abandon;
+	CRASH_POINT(create_reserved);
 	*creation = (struct creation){ .broker = broker, .buffer = buffer, .order = *order };
 	if (!waiting_for_memory(broker, spec->device) || !creation_waits(creation))
 		creation_submit(creation);

@@ -5,8 +5,11 @@ noinst_LTLIBRARIES += broker/libbrokercore.la
 broker_libbrokercore_la_SOURCES = \
 	broker/access.c broker/access.h \
 	broker/accounting.c broker/accounting.h \
+	broker/activation.c broker/activation.h \
 	broker/board-owner.c broker/board-owner.h \
 	broker/broker.c broker/broker.h \
+	broker/brokerd-config.c broker/brokerd-config.h \
+	broker/config-text.c broker/config-text.h \
 	broker/counters.h \
 	broker/creation.c broker/creation.h \
 	broker/delegation.c broker/delegation.h \
@@ -14,6 +17,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/leftovers.c broker/leftovers.h \
 	broker/log.c broker/log.h \
 	broker/manage.c broker/manage.h \
+	broker/notify.c broker/notify.h \
 	broker/places.c broker/places.h \
 	broker/proof.c broker/proof.h \
 	broker/registry.c broker/registry.h \
@@ -39,6 +43,13 @@ broker_broker_run_SOURCES = \
 	broker/run-options.c broker/run-options.h \
 	broker/run-spec.c
 broker_broker_run_LDADD = $(broker_libs)
+
+sbin_PROGRAMS += broker/brokerd
+broker_brokerd_SOURCES = \
+	broker/brokerd.c \
+	broker/brokerd-options.c broker/brokerd-options.h \
+	broker/brokerd-socket.c broker/brokerd-socket.h
+broker_brokerd_LDADD = $(broker_libs)
 
 bin_PROGRAMS += broker/broker-status
 broker_broker_status_SOURCES = broker/broker-status.c

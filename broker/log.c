@@ -14,10 +14,16 @@
 
 static int patience_ms = 1000;
 static unsigned long long left_out;
+static enum log_level level = LOG_NORMAL;
 
 void log_serving(bool serving)
 {
 	patience_ms = serving ? 0 : 1000;
+}
+
+void log_level_set(enum log_level wanted)
+{
+	level = wanted;
 }
 
 /*
@@ -73,16 +79,31 @@ static bool rate_allows(void)
 	return true;
 }
 
+static void log_limited(const char *format, va_list args)
+{
+	if (rate_allows())
+		log_write(format, args, 0);
+	else
+		left_out++;
+}
+
 void log_line(const char *format, ...)
 {
 	va_list args;
 
-	if (!rate_allows()) {
-		left_out++;
-		return;
-	}
 	va_start(args, format);
-	log_write(format, args, 0);
+	log_limited(format, args);
+	va_end(args);
+}
+
+void log_detail(const char *format, ...)
+{
+	va_list args;
+
+	if (level < LOG_VERBOSE)
+		return;
+	va_start(args, format);
+	log_limited(format, args);
 	va_end(args);
 }
 
@@ -90,6 +111,17 @@ void log_say(const char *format, ...)
 {
 	va_list args;
 
+	va_start(args, format);
+	log_write(format, args, patience_ms);
+	va_end(args);
+}
+
+void log_note(const char *format, ...)
+{
+	va_list args;
+
+	if (level < LOG_NORMAL)
+		return;
 	va_start(args, format);
 	log_write(format, args, patience_ms);
 	va_end(args);

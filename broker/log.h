@@ -19,6 +19,17 @@ void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The program's own lines, however many. Waits up to a second for room while no broker serves. */
 void log_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* How much is told: failures alone; what the program does beside; who comes and goes beside. */
+enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
+
+void log_level_set(enum log_level level); /* LOG_NORMAL until then */
+
+/* As log_say(), but for LOG_QUIET: what the program does. */
+void log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* As log_line(), for LOG_VERBOSE alone: who comes and goes. */
+void log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* A broker serves from now on, or does not any more. */
 void log_serving(bool serving);
 

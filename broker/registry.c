@@ -164,6 +164,7 @@ static void allocation_destroy(struct registry *registry, struct allocation *all
 	registry->bytes -= allocation->span;
 	charge_release(&allocation->charge, registry->accounting);
 	explicit_bzero(&allocation->handle, sizeof allocation->handle);
+	free(allocation->release_job);
 	free(allocation);
 }
 

@@ -40,6 +40,7 @@ struct allocation {
 	struct buffer       *buffers;
 	struct grant        *grants;
 	struct charge        charge;
+	void                *release_job; /* malloc'd with it: a free must not want for memory */
 	struct allocation   *prev, *next;
 };
 

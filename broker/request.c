@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "broker.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "creation.h"
 #include "log.h"
@@ -71,6 +72,7 @@ static int handle_unlink(struct session *session, const struct wire_message *mes
 	if (error)
 		return error;
 	broker_unlink(session->broker, buffer);
+	CRASH_POINT(unlinked);
 	request_done(session, message->request, -1);
 	return 0;
 }
@@ -152,8 +154,11 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	if (error)
 		return error;
 	broker->counters.grants_opened++;
+	CRASH_POINT(grant_booked);
 	grant_publish(session, grant, buffer);
+	CRASH_POINT(ticket_sealed);
 	grant_send(session, request, grant, buffer);
+	CRASH_POINT(grant_sent);
 	broker_changed(broker);
 	return 0;
 }
@@ -225,12 +230,14 @@ static int handle_closed(struct session *session, const struct wire_message *mes
 	struct broker *broker = session->broker;
 	struct grant *grant = registry_find_grant(session->grants, message->grant_id.grant);
 
+	CRASH_POINT(closed_heard);
 	if (!grant)
 		broker->counters.closed_foreign++;
 	else if (registry_grant_closed(&broker->registry, &session->grants, grant))
 		broker->counters.grants_closed++;
 	else
 		broker->counters.grants_held++;
+	CRASH_POINT(closed_booked);
 	broker_changed(broker);
 	return 0;
 }
@@ -248,8 +255,10 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 	if (!(grant->rights & GPUB_WRITE))
 		return error_set(-EACCES, "writing a timeline needs GPUB_WRITE on its buffer");
 	error = timeline_claim(buffer->timeline, session->id);
+	CRASH_POINT(writer_claimed);
 	if (!error)
 		request_done(session, message->request, buffer->timeline->writable);
+	CRASH_POINT(writer_sent);
 	return error;
 }
 
@@ -276,7 +285,9 @@ static void end_timelines(struct session *session, bool died)
 		for (buffer = allocation->buffers; buffer; buffer = buffer->next) {
 			if (!timeline_ends(buffer, session, died))
 				continue;
+			CRASH_POINT(timeline_ends);
 			timeline_end(buffer->timeline, died);
+			CRASH_POINT(timeline_ended);
 			broker->counters.timelines_died += died;
 		}
 }
@@ -286,12 +297,14 @@ static int handle_leave(struct session *session, const struct wire_message *mess
 {
 	struct wire_message answer;
 
+	CRASH_POINT(leave_heard);
 	if (!session_maps(session))
 		end_timelines(session, false);
 	waiting_forget(session->broker, session->id);
 	session->state = SESSION_LEAVING;
 	wire_init(&answer, WIRE_LEFT, message->request);
 	session_send(session, &answer, -1);
+	CRASH_POINT(leave_sent);
 	return 0;
 }
 
@@ -323,7 +336,9 @@ void request_notice(void *context, struct grant *grant)
 	wire_init(&message, WIRE_NOTICE, 0);
 	message.grant_id.grant = grant->id;
 	broker->counters.notices_sent++;
+	CRASH_POINT_PEER(grant->session->pid);
 	session_send(grant->session, &message, -1);
+	CRASH_POINT(notice_sent);
 }
 
 static void release_done(struct job *job)
@@ -331,6 +346,7 @@ static void release_done(struct job *job)
 	struct broker *broker = job->context;
 	struct allocation *allocation = job->subject;
 
+	CRASH_POINT(release_done);
 	/* a device that fails to free keeps its memory for the broker's life; the books go on without it */
 	if (job->error)
 		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
@@ -339,6 +355,7 @@ static void release_done(struct job *job)
 	broker->counters.bytes_freed += job->span;
 	waiting_drained(broker, allocation);
 	registry_released(&broker->registry, allocation);
+	CRASH_POINT(released);
 	waiting_wake_memory(broker, job->device);
 	broker_changed(broker);
 	free(job);
@@ -347,22 +364,18 @@ static void release_done(struct job *job)
 void request_release(void *context, struct allocation *allocation)
 {
 	struct broker *broker = context;
-	struct job *job = calloc(1, sizeof *job);
+	struct job *job = allocation->release_job;
 
-	/* without memory for the job the allocation stays in the books, visibly: nothing is lost silently */
-	if (!job) {
-		log_line("out of memory: %llu bytes of device %u stay allocated",
-			 (unsigned long long)allocation->span, allocation->device);
-		return;
-	}
-	job->kind = JOB_RELEASE;
-	job->device = allocation->device;
-	job->span = allocation->span;
-	job->ptr = allocation->ptr;
-	job->done = release_done;
-	job->context = broker;
-	job->subject = allocation;
+	allocation->release_job = NULL;
+	*job = (struct job){ .kind = JOB_RELEASE,
+			     .device = allocation->device,
+			     .span = allocation->span,
+			     .ptr = allocation->ptr,
+			     .done = release_done,
+			     .context = broker,
+			     .subject = allocation };
 	workers_submit(&broker->workers, job);
+	CRASH_POINT(release_submitted);
 }
 
 /* ---- which message does what ---- */

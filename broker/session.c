@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 #include "broker.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "common/socket.h"
 #include "identity.h"
@@ -155,6 +156,7 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
 	count_refusal(&session->broker->counters, error);
 	wire_refuse(&message, request, error, text);
 	session_send(session, &message, -1);
+	CRASH_POINT(refused);
 	broker_changed(session->broker);
 }
 
@@ -214,7 +216,11 @@ static void session_end(struct session *session)
 	bool maps = session_maps(session);
 	struct grant *grant, *next;
 
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(session_ends);
 	if (session->state != SESSION_GREETING) {
+		log_detail("session %llu (pid %d, %s) %s", (unsigned long long)session->id, session->pid,
+			   session->command, maps ? "died" : "left");
 		session_over(session);
 		HASH_ITER(hh, session->grants, grant, next) {
 			broker->counters.grants_died++;
@@ -225,6 +231,7 @@ static void session_end(struct session *session)
 		else
 			broker->counters.sessions_left++;
 	}
+	CRASH_POINT(session_ended);
 	session_free(session);
 	broker_changed(broker);
 }
@@ -258,6 +265,8 @@ static void on_death(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(died);
 	session->dead = true;
 	event_del(session->death); /* it stays readable */
 	/* what it said last is little, and behind it is the hang-up: the dead stand in no line */
@@ -277,6 +286,8 @@ static bool socket_hung_up(int fd)
 
 static void session_hang_up(struct session *session)
 {
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(hung_up);
 	session->hung_up = true;
 	session_close_socket(session);
 	waiting_forget(session->broker, session->id);
@@ -383,8 +394,11 @@ static void session_welcome(struct session *session)
 	session->state = SESSION_OPEN;
 	charge_release(&session->greeting, &broker->accounting);
 	broker->counters.sessions_opened++;
+	log_detail("session %llu is open: pid %d (%s), uid %u", (unsigned long long)session->id, session->pid,
+		   session->command, session->who.uid);
 	event_remove_timer(session->reading);
 	session_send(session, &message, broker->board.fd);
+	CRASH_POINT(welcome_sent);
 	sodium_memzero(&message, sizeof message);
 	broker_changed(broker);
 }
@@ -425,6 +439,8 @@ static void session_greet(struct session *session, const struct wire_message *me
 {
 	int error = greeting_check(session, message, extra);
 
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(greeting_heard);
 	if (error) {
 		session_reject(session, error);
 		return;
@@ -437,6 +453,8 @@ static void session_greet(struct session *session, const struct wire_message *me
 static void session_message(struct session *session, const struct wire_message *message,
 			    const struct socket_extra *extra)
 {
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(request_heard);
 	if (extra->has_sender && extra->sender.pid != session->pid)
 		session_cut(session, "another process used its socket");
 	else if (request_handle(session, message))
@@ -546,6 +564,7 @@ static void session_challenge(struct session *session)
 	wire_init(&message, WIRE_CHALLENGE, 0);
 	memcpy(message.hello.nonce, session->nonce, sizeof session->nonce);
 	session_send(session, &message, -1);
+	CRASH_POINT(challenge_sent);
 }
 
 static struct session *session_new(struct broker *broker, int fd)
@@ -582,6 +601,8 @@ static void connection_take(struct broker *broker, int fd)
 	if (!error)
 		error = session_watch(session);
 	if (!error) {
+		CRASH_POINT_PEER(session->pid);
+		CRASH_POINT(accepted);
 		session_challenge(session);
 		return;
 	}

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "broker.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "leftovers.h"
@@ -22,8 +23,9 @@
 
 #define TEXT_BEGIN 4096 /* the header has the first page */
 
-#define PAUSE_US 50000 /* between two texts, at least */
-#define PART     20    /* and so many times as long as it took to write the last one */
+#define PAUSE_US     50000   /* between two texts, at least */
+#define PAUSE_MAX_US 1000000 /* and at most */
+#define PART         20      /* and so many times as long as it took to write the last one */
 
 uint64_t status_process_start(uint64_t pid, char *state)
 {
@@ -154,33 +156,36 @@ static int write_text(struct status *status, const char *text, size_t length)
 	return write_header(status);
 }
 
-static int64_t now_us(void)
+static int64_t used_us(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	/* what it took of the processor: on a busy machine the time that passes says nothing of the text */
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	return now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 static void status_write(struct broker *broker)
 {
 	struct status *status = &broker->status;
-	int64_t began = now_us();
+	int64_t began = used_us();
 	char *text = status_text(broker);
 	int error = text ? write_text(status, text, strlen(text)) : -ENOMEM;
 
+	CRASH_POINT(status_written);
 	free(text);
 	if (error && !status->complained)
 		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
 	status->complained = error != 0;
-	status->took_us = now_us() - began;
+	status->took_us = used_us() - began;
 }
 
 /* However long the text, the loop is there for clients 19 parts of 20. */
 static struct timeval pause_after(const struct status *status)
 {
-	int64_t us = status->took_us * PART > PAUSE_US ? status->took_us * PART : PAUSE_US;
+	int64_t us = status->took_us * PART;
 
+	us = us < PAUSE_US ? PAUSE_US : us > PAUSE_MAX_US ? PAUSE_MAX_US : us;
 	return (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
 }
 
@@ -194,6 +199,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 	if (!broker->status.pending)
 		return;
 	broker->status.pending = false;
+	CRASH_POINT(status_begin);
 	status_write(broker);
 	/* one more look after the pause: changes until then are gathered, and an idle broker sleeps */
 	pause = pause_after(&broker->status);

@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "broker.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "request.h"
 
@@ -210,6 +211,7 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 	error = timer_start(&wait->timer, broker->base, acquire->timeout_ms, acquire_expired, wait);
 	if (error)
 		acquire_drop(wait);
+	CRASH_POINT(acquire_waits);
 	return error;
 }
 
@@ -225,6 +227,8 @@ void waiting_wake_name(struct broker *broker, const char *name)
 			return;
 		wait = *line->waits;
 		session = session_heard(broker, wait.waiter->session);
+		CRASH_POINT_PEER(session ? session->pid : 0);
+		CRASH_POINT(acquire_woken);
 		acquire_drop(line->waits);
 		if (session)
 			request_grant(session, wait.request, &wait.acquire);
@@ -296,6 +300,7 @@ int waiting_create(struct broker *broker, unsigned device, uint64_t session, int
 	}
 	DL_APPEND(broker->waiting.creates[device], wait);
 	count_changed(broker, 1);
+	CRASH_POINT(create_waits);
 	*result = wait;
 	return 0;
 }

@@ -15,13 +15,19 @@ TEST_SECONDS = 300
 SCRIPT_SECONDS = 480
 
 unit_tests = \
+	tests/unit/test-access \
 	tests/unit/test-accounting \
 	tests/unit/test-board \
+	tests/unit/test-delegation \
+	tests/unit/test-config \
 	tests/unit/test-error \
 	tests/unit/test-host-device \
+	tests/unit/test-identity \
 	tests/unit/test-log \
+	tests/unit/test-manage \
 	tests/unit/test-names-sizes \
 	tests/unit/test-places \
+	tests/unit/test-proof \
 	tests/unit/test-registry \
 	tests/unit/test-session \
 	tests/unit/test-slots \
@@ -30,6 +36,10 @@ unit_tests = \
 	tests/unit/test-table \
 	tests/unit/test-ticket \
 	tests/unit/test-timeline \
+	tests/unit/test-token \
+	tests/unit/test-trust \
+	tests/unit/test-turns \
+	tests/unit/test-users \
 	tests/unit/test-waiting \
 	tests/unit/test-wire
 test_programs = \
@@ -42,7 +52,9 @@ test_programs = \
 	tests/integration/killed \
 	tests/integration/leases \
 	tests/integration/library \
+	tests/integration/manage \
 	tests/integration/threads \
+	tests/integration/tickets \
 	tests/integration/timelines \
 	tests/integration/truncate \
 	tests/integration/visible
@@ -51,6 +63,7 @@ test_scripts = \
 	tests/install/headers.sh \
 	tests/install/manpages.sh \
 	tests/install/readme.sh \
+	tests/integration/brokerd.sh \
 	tests/integration/heat.sh \
 	tests/integration/kernels.sh \
 	tests/integration/permuted.sh \
@@ -72,16 +85,27 @@ EXTRA_DIST += tests/tap.sh tests/README.md
 #   make check-hostile  clients that lie, forge, flood and pry
 model_programs = tests/litmus/litmus
 model_scripts = tests/model/run.sh tests/litmus/aarch64.sh
-crash_programs =
+crash_programs = tests/crash/crash tests/crash/failing
 crash_scripts =
-hostile_programs =
+hostile_programs = tests/hostile/hostile tests/hostile/fairness
+hostile_tools = tests/hostile/stand-in
 hostile_scripts =
-suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
+suite_programs = $(model_programs) $(crash_programs) $(hostile_programs) $(hostile_tools)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
-test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client
+test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client \
+	tests/integration/activate tests/integration/notify-listen
 tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
+
+# Unit tests with a whole broker, and clients that are raw sockets.
+session_harness = tests/unit/session-harness.c tests/unit/session-harness.h
+tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)
+tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
+tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
+tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
+tests_unit_test_turns_SOURCES = tests/unit/test-turns.c $(session_harness)
+tests_unit_test_users_SOURCES = tests/unit/test-users.c $(session_harness)
 
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h
@@ -94,7 +118,9 @@ tests_integration_gone_SOURCES = tests/integration/gone.c $(harness)
 tests_integration_killed_SOURCES = tests/integration/killed.c $(harness)
 tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
+tests_integration_manage_SOURCES = tests/integration/manage.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
+tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
 tests_integration_visible_SOURCES = tests/integration/visible.c $(harness)
@@ -102,6 +128,26 @@ tests_integration_visible_SOURCES = tests/integration/visible.c $(harness)
 tests_litmus_litmus_SOURCES = \
 	tests/litmus/litmus.c tests/litmus/outside.c \
 	tests/litmus/race.c tests/litmus/race.h
+
+hostile = tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker.c tests/hostile/arena-broker.h \
+	tests/hostile/attacks.c tests/hostile/attacks.h tests/hostile/flood.c tests/hostile/flood.h \
+	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)
+tests_hostile_hostile_SOURCES = tests/hostile/hostile.c tests/hostile/descriptors.c tests/hostile/floods.c \
+	tests/hostile/lies.c tests/hostile/memory.c tests/hostile/processes.c tests/hostile/tickets.c $(hostile)
+tests_hostile_fairness_SOURCES = tests/hostile/fairness.c $(hostile)
+
+tests_crash_crash_SOURCES = tests/crash/crash.c tests/crash/balance.c tests/crash/balance.h \
+	tests/crash/lanes.c tests/crash/lanes.h tests/crash/scenarios.c tests/crash/scenarios.h \
+	tests/crash/victim.c tests/crash/victim.h $(harness)
+tests_crash_failing_SOURCES = tests/crash/failing.c tests/crash/balance.c tests/crash/balance.h \
+	tests/crash/fail-calls.h tests/crash/fail-client.c tests/crash/fail-client.h \
+	tests/crash/lanes.c tests/crash/lanes.h $(harness)
+# Preloaded by failing. -rpath makes libtool build a shared object of what is not installed.
+check_LTLIBRARIES = tests/crash/fail-calls.la
+tests_crash_fail_calls_la_SOURCES = tests/crash/fail-calls.c tests/crash/fail-calls.h
+tests_crash_fail_calls_la_CFLAGS = $(GPUB_CFLAGS) -fno-builtin
+tests_crash_fail_calls_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+tests_crash_fail_calls_la_LIBADD = -ldl
 
 # Tests of the cuda device. Each has two lines more: in a build without CUDA it is there too, and says that it skips.
 gpu_tests = tests/gpu/test-driver-facts

@@ -12,7 +12,7 @@
  * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A point of the library does it to its own process,
  * in the thread that passes. A point of the broker never harms the broker: it does it to process PID, exit being kill
  * there, and waits until that is dead or stopped, so that the broker's next step finds it so. A BROKER point counts when
- * the broker is busy with PID (crash_point_peer), a LOOP point, where it is busy with nobody, always. Owns the counts.
+ * the broker is busy with PID (CRASH_POINT_PEER), a LOOP point, where it is busy with nobody, always. Owns the counts.
  */
 #ifndef GPUB_CRASH_POINT_H
 #define GPUB_CRASH_POINT_H
@@ -145,22 +145,19 @@ enum crash_point {
 
 #ifdef CRASH_POINTS_ENABLED
 
-#define CRASH_POINT(name) crash_point_pass(CRASH_##name)
-
-void crash_point_pass(enum crash_point point);
-
-/* In the broker: which process its points are about, from here on; 0: one that is gone. */
-void crash_point_peer(pid_t pid);
+#define CRASH_POINT(name)     crash_point_pass(CRASH_##name)
+#define CRASH_POINT_PEER(pid) crash_point_peer(pid)
 
 #else
 
-#define CRASH_POINT(name) ((void)CRASH_##name)
-
-static inline void crash_point_peer(pid_t pid)
-{
-	(void)pid;
-}
+#define CRASH_POINT(name)     ((void)CRASH_##name)
+#define CRASH_POINT_PEER(pid) ((void)(0 ? crash_point_peer(pid) : (void)0))
 
 #endif
+
+void crash_point_pass(enum crash_point point);
+
+/* In the broker, by CRASH_POINT_PEER(): which process its points are about, from here on; 0: one that is gone. */
+void crash_point_peer(pid_t pid);
 
 #endif

@@ -198,7 +198,10 @@ bool host_object_whole(const struct host_region *region)
 {
 	struct stat st;
 
-	if (!fstat(region->fd, &st) && (uint64_t)st.st_size == region->size)
+	/* what cannot be told is nobody's fault */
+	if (fstat(region->fd, &st))
+		return false;
+	if ((uint64_t)st.st_size == region->size)
 		return true;
 	host_violation_of_others("somebody truncated or extended the memory at %p (%llu bytes on device %u)",
 				 (void *)region->base, (unsigned long long)region->size, region->device);
@@ -248,7 +251,9 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0)
+		if (got < 0)
+			return size; /* what cannot be read shows no late write */
+		if (!got)
 			return at; /* it was truncated just now */
 		same = first_other(chunk, (size_t)got, byte);
 		at += same;

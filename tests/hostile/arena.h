@@ -70,6 +70,7 @@ extern struct stage *stage;
 enum attack_flags {
 	NEEDS_USERS = 1,    /* several users, so root */
 	AS_BROKER_USER = 2, /* it is the broker's own user that attacks */
+	NEEDS_PASSRIGHTS = 8, /* a kernel that can refuse descriptors for the broker: Linux 6.16 */
 	HURTS_ITSELF = 4    /* it touches memory of its own that is freed: the host device reports that, rightly */
 };
 

@@ -26,7 +26,7 @@ help_options() {
 
 # The options that the page's list has, in the same form.
 page_options() {
-	sed -n '/^\.Sh DESCRIPTION/,/^\.Sh [^D]/p' "$man/$1.1" | sed -n 's/^\.It Fl //p' |
+	sed -n '/^\.Sh DESCRIPTION/,/^\.Sh [^D]/p' "$man/$1".[18] | sed -n 's/^\.It Fl //p' |
 		sed 's/ Ar .*//; s/ , Fl /\n/' | sed 's/^/-/'
 }
 
@@ -88,8 +88,8 @@ page_counters() {
 	sed -n '/^\.It Cm counters/,/^\.Sh/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z]*_/{s/^\.It Cm //;N;s/\n/ /;p}'
 }
 
-echo "1..8"
-for command in broker-run broker-status broker-ctl; do
+echo "1..9"
+for command in broker-run broker-status broker-ctl brokerd; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
 done

@@ -117,6 +117,106 @@ static void test_no_overflow(void **state)
 	assert_int_equal(take(&more, 1, RESOURCE_BYTES, UINT64_MAX), -EDQUOT);
 }
 
+/* ---- quotas by user ---- */
+
+static void test_a_named_user_has_its_own_quota(void **state)
+{
+	struct user_quota named[2] = { { .uid = 7 }, { .uid = 9 } };
+	struct quotas quotas = { .users = named, .count = 2 };
+	struct charge charge, more;
+
+	(void)state;
+	quota_init(&quotas.fallback);
+	quota_init(&named[0].quota);
+	quota_init(&named[1].quota);
+	quotas.fallback.limit[RESOURCE_BYTES] = 1;
+	named[0].quota.limit[RESOURCE_BYTES] = 7;
+	named[1].quota.limit[RESOURCE_BYTES] = 9;
+	accounting_set_quotas(&accounting, &quotas);
+	assert_ptr_equal(accounting_quota(&accounting, 9), &named[1].quota);
+	assert_int_equal(accounting_quota(&accounting, 8)->limit[RESOURCE_BYTES], 1);
+	assert_int_equal(take(&more, 8, RESOURCE_BYTES, 2), -EDQUOT);
+	assert_int_equal(take(&more, 7, RESOURCE_BYTES, 8), -EDQUOT);
+	assert_int_equal(take(&charge, 9, RESOURCE_BYTES, 9), 0);
+	assert_int_equal(take(&more, 9, RESOURCE_BYTES, 1), -EDQUOT);
+	charge_release(&charge, &accounting);
+}
+
+/* Who holds more than the new quota keeps it and gets no more, until it is below. */
+static void test_a_smaller_quota_takes_nothing_away(void **state)
+{
+	struct quotas quotas = { 0 };
+	struct charge first, second, more;
+
+	(void)state;
+	assert_int_equal(take(&first, 7, RESOURCE_BUFFERS, 6), 0);
+	assert_int_equal(take(&second, 7, RESOURCE_BUFFERS, 4), 0);
+	quota_init(&quotas.fallback);
+	quotas.fallback.limit[RESOURCE_BUFFERS] = 5;
+	accounting_set_quotas(&accounting, &quotas);
+	assert_true(accounting_used(&accounting, 7, RESOURCE_BUFFERS) == 10);
+	assert_int_equal(take(&more, 7, RESOURCE_BUFFERS, 1), -EDQUOT);
+	charge_release(&first, &accounting);
+	assert_int_equal(take(&more, 7, RESOURCE_BUFFERS, 2), -EDQUOT);
+	assert_int_equal(take(&more, 7, RESOURCE_BUFFERS, 1), 0);
+	charge_release(&second, &accounting);
+	charge_release(&more, &accounting);
+}
+
+/* Nothing is bounded but what nobody needs much of. */
+static void test_quotas_to_begin_with(void **state)
+{
+	const struct quota *quota = accounting_quota(&accounting, 7);
+	struct charge charge, more;
+
+	(void)state;
+	for (int i = 0; i < RESOURCES; i++)
+		assert_true((quota->limit[i] == QUOTA_NONE) == (i != RESOURCE_GREETINGS));
+	assert_true(quota->requests == QUOTA_NONE);
+	assert_int_equal(take(&charge, 7, RESOURCE_GREETINGS, 256), 0);
+	assert_int_equal(take(&more, 7, RESOURCE_GREETINGS, 1), -EDQUOT);
+	assert_int_equal(take(&more, 8, RESOURCE_GREETINGS, 1), 0);
+	charge_release(&charge, &accounting);
+	charge_release(&more, &accounting);
+}
+
+/* They are configured and shown by these. */
+static void test_each_resource_has_its_own_name(void **state)
+{
+	(void)state;
+	assert_string_equal(resource_key(RESOURCE_BYTES), "bytes");
+	assert_string_equal(resource_key(RESOURCE_TICKETS), "tickets");
+	for (int i = 0; i < RESOURCES; i++)
+		for (int j = 0; j < i; j++)
+			assert_string_not_equal(resource_key((enum resource)i), resource_key((enum resource)j));
+}
+
+static void note_user(void *context, uid_t uid, const uint64_t used[RESOURCES])
+{
+	uint64_t *bytes = context;
+
+	assert_true(uid < 3);
+	assert_int_equal(bytes[uid], 0);
+	bytes[uid] = used[RESOURCE_BYTES];
+}
+
+static void test_each_user_who_holds_anything_is_told_of_once(void **state)
+{
+	uint64_t bytes[3] = { 0 };
+	struct charge charges[4];
+
+	(void)state;
+	assert_int_equal(take(&charges[0], 1, RESOURCE_BYTES, 10), 0);
+	assert_int_equal(take(&charges[1], 2, RESOURCE_BYTES, 20), 0);
+	assert_int_equal(take(&charges[2], 1, RESOURCE_BYTES, 1), 0);
+	assert_int_equal(take(&charges[3], 0, RESOURCE_BYTES, 5), 0);
+	charge_release(&charges[3], &accounting);
+	accounting_each(&accounting, note_user, bytes);
+	assert_true(bytes[0] == 0 && bytes[1] == 11 && bytes[2] == 20);
+	for (int i = 0; i < 3; i++)
+		charge_release(&charges[i], &accounting);
+}
+
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -127,6 +227,11 @@ int main(void)
 		ON(test_users_and_resources_are_apart),
 		ON(test_released_once),
 		ON(test_no_overflow),
+		ON(test_a_named_user_has_its_own_quota),
+		ON(test_a_smaller_quota_takes_nothing_away),
+		ON(test_quotas_to_begin_with),
+		ON(test_each_resource_has_its_own_name),
+		ON(test_each_user_who_holds_anything_is_told_of_once),
 	};
 
 	return cmocka_run_group_tests_name("accounting", tests, NULL, NULL);

@@ -105,6 +105,27 @@ static void test_a_long_line_is_cut_and_ended(void **state)
 	assert_int_equal(lines(), 1);
 }
 
+static void test_levels(void **state)
+{
+	static const struct {
+		enum log_level level;
+		unsigned       told; /* of the note and the detail; what fails is always */
+	} levels[] = { { LOG_QUIET, 0 }, { LOG_NORMAL, 1 }, { LOG_VERBOSE, 2 } };
+
+	(void)state;
+	usleep(500000); /* the rate's bucket is empty after a flood */
+	for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+		log_level_set(levels[i].level);
+		log_note("a note");
+		log_detail("a detail");
+		assert_int_equal(lines(), levels[i].told);
+		log_say("a failure");
+		log_line("a client's");
+		assert_int_equal(lines(), 2);
+	}
+	log_level_set(LOG_NORMAL);
+}
+
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -113,6 +134,7 @@ int main(void)
 		ON(invariant_5_a_full_pipe_keeps_nobody_waiting),
 		ON(test_a_flood_is_thinned_out),
 		ON(test_a_long_line_is_cut_and_ended),
+		ON(test_levels),
 	};
 
 	return cmocka_run_group_tests_name("log", tests, NULL, NULL);

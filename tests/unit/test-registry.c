@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <utlist.h>
 
 #include "broker/identity.h"
 #include "broker/registry.h"
@@ -434,6 +435,192 @@ static void test_mode_bits_give_rights(void **state)
 	assert_int_equal(rights(&buffer, 10, 20), 0);
 }
 
+static void test_only_live_buffers_are_found_by_serial(void **state)
+{
+	struct buffer *buffer;
+	struct grant *grant;
+	uint64_t serial;
+
+	(void)state;
+	assert_int_equal(reserve("a", &buffer), 0);
+	serial = buffer->serial;
+	assert_null(registry_find_serial(&registry, serial));
+	ready(buffer);
+	assert_ptr_equal(registry_find_serial(&registry, serial), buffer);
+	assert_null(registry_find_serial(&registry, serial + 1));
+	assert_null(registry_find_serial(&registry, 0));
+	grant = grant_to(&grants, buffer);
+	registry_unlink(&registry, buffer);
+	assert_null(registry_find_serial(&registry, serial));
+	/* nor is the next of that name */
+	buffer = live("a");
+	assert_null(registry_find_serial(&registry, serial));
+	assert_ptr_equal(registry_find_serial(&registry, buffer->serial), buffer);
+	registry_unlink(&registry, buffer);
+	registry_grant_over(&registry, &grants, grant);
+}
+
+/* ---- another owner ---- */
+
+#define HEIR (OWNER + 1)
+
+static uint64_t used_by(uid_t uid, enum resource resource)
+{
+	return accounting_used(&accounting, uid, resource);
+}
+
+static void test_another_owner_pays_from_now_on(void **state)
+{
+	struct buffer *buffer = live("a"), *other = live("b");
+
+	(void)state;
+	assert_int_equal(registry_change_owner(&registry, buffer, HEIR), 0);
+	assert_int_equal(buffer->owner, HEIR);
+	assert_true(used_by(HEIR, RESOURCE_BYTES) == SPAN && used_by(HEIR, RESOURCE_BUFFERS) == 1);
+	assert_true(used(RESOURCE_BYTES) == SPAN && used(RESOURCE_BUFFERS) == 1);
+	registry_unlink(&registry, buffer);
+	registry_unlink(&registry, other);
+	release_all();
+	assert_null(accounting.accounts);
+}
+
+static void test_an_owner_who_cannot_pay_gets_nothing(void **state)
+{
+	static const enum resource resources[] = { RESOURCE_BUFFERS, RESOURCE_BYTES };
+	struct buffer *buffer = live("a");
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		quota_init(&accounting.quotas.fallback);
+		accounting.quotas.fallback.limit[resources[i]] = 0;
+		assert_int_equal(registry_change_owner(&registry, buffer, HEIR), -EDQUOT);
+		assert_int_equal(buffer->owner, OWNER);
+		assert_true(used_by(HEIR, RESOURCE_BYTES) == 0 && used_by(HEIR, RESOURCE_BUFFERS) == 0);
+		assert_true(used(RESOURCE_BYTES) == SPAN && used(RESOURCE_BUFFERS) == 1);
+	}
+	registry_unlink(&registry, buffer);
+}
+
+static void test_shared_memory_changes_no_hands(void **state)
+{
+	struct buffer *buffer = live("a"), second = { .name = "b", .owner = OWNER };
+
+	(void)state;
+	DL_APPEND(buffer->allocation->buffers, &second);
+	assert_int_equal(registry_change_owner(&registry, buffer, HEIR), -EBUSY);
+	DL_DELETE(buffer->allocation->buffers, &second);
+	assert_int_equal(buffer->owner, OWNER);
+	assert_true(used(RESOURCE_BYTES) == SPAN && !used_by(HEIR, RESOURCE_BYTES));
+	registry_unlink(&registry, buffer);
+}
+
+/* ---- grants that are held ---- */
+
+#define OTHER_SESSION ((struct session *)0x2000)
+
+static struct grant *grant_of_other(struct buffer *buffer)
+{
+	struct grant *grant = NULL;
+
+	assert_int_equal(registry_grant(&registry, buffer, OTHER_SESSION, HEIR, &other_grants, 0, GPUB_READ, &grant),
+			 0);
+	return grant;
+}
+
+static void invariant_2_closed_by_another_user_it_is_held(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct grant *mine = grant_to(&grants, buffer), *held = grant_of_other(buffer);
+	uint64_t id = held->id;
+
+	(void)state;
+	assert_false(registry_grant_closed(&registry, &other_grants, held));
+	assert_true(held->held);
+	/* it can be closed no more, and has given back what it cost but the memory */
+	assert_null(registry_find_grant(other_grants, id));
+	assert_int_equal(registry.tickets.free, TICKETS - 1);
+	assert_int_equal(registry.grant_count, 1);
+	assert_true(!used_by(HEIR, RESOURCE_GRANTS));
+	assert_int_equal(buffer->allocation->open, 2);
+	assert_int_equal(buffer->allocation->held, 1);
+	registry_unlink(&registry, buffer);
+	/* a notice is for whom it finds open */
+	assert_int_equal(notices, 1);
+	assert_true(noticed[0] == mine->id);
+	assert_true(registry_grant_closed(&registry, &grants, mine));
+	assert_int_equal(releases, 0);
+	registry_grant_over(&registry, &other_grants, held);
+	assert_int_equal(releases, 1);
+}
+
+/* It opens and closes again and again, and keeps one hold of one allocation: what it knows, it knows. */
+static void invariant_5_holds_do_not_pile_up(void **state)
+{
+	struct buffer *buffer = live("a"), *other = live("b");
+	struct grant *held = grant_of_other(buffer), *second;
+
+	(void)state;
+	assert_false(registry_grant_closed(&registry, &other_grants, held));
+	for (int i = 0; i < 1000; i++)
+		assert_true(registry_grant_closed(&registry, &other_grants, grant_of_other(buffer)));
+	assert_int_equal(buffer->allocation->held, 1);
+	assert_int_equal(HASH_COUNT(other_grants), 1);
+	/* of each allocation, and each session */
+	second = grant_of_other(other);
+	assert_false(registry_grant_closed(&registry, &other_grants, second));
+	registry_unlink(&registry, buffer);
+	registry_unlink(&registry, other);
+	assert_int_equal(releases, 0);
+	registry_grant_over(&registry, &other_grants, held);
+	registry_grant_over(&registry, &other_grants, second);
+	assert_int_equal(releases, 2);
+}
+
+static void invariant_2_another_sessions_hold_is_no_hold_of_this_one(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct grant *first = grant_of_other(buffer), *second = NULL;
+
+	(void)state;
+	assert_int_equal(registry_grant(&registry, buffer, SESSION, HEIR, &grants, 0, GPUB_READ, &second), 0);
+	assert_false(registry_grant_closed(&registry, &other_grants, first));
+	assert_false(registry_grant_closed(&registry, &grants, second));
+	registry_unlink(&registry, buffer);
+	registry_grant_over(&registry, &other_grants, first);
+	assert_int_equal(releases, 0);
+	registry_grant_over(&registry, &grants, second);
+	assert_int_equal(releases, 1);
+}
+
+static void invariant_2_where_nobody_is_believed_the_owner_is_not(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct grant *grant = grant_to(&grants, buffer);
+
+	(void)state;
+	registry.believe = BELIEVE_NOBODY;
+	assert_false(registry_grant_closed(&registry, &grants, grant));
+	registry_unlink(&registry, buffer);
+	assert_int_equal(releases, 0);
+	registry_grant_over(&registry, &grants, grant);
+	assert_int_equal(releases, 1);
+}
+
+/* Who owns it now is believed, and who owned it before is not. */
+static void invariant_2_belief_goes_with_the_memory(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct grant *mine = grant_to(&grants, buffer), *heirs = grant_of_other(buffer);
+
+	(void)state;
+	assert_int_equal(registry_change_owner(&registry, buffer, HEIR), 0);
+	assert_true(registry_grant_closed(&registry, &other_grants, heirs));
+	assert_false(registry_grant_closed(&registry, &grants, mine));
+	registry_unlink(&registry, buffer);
+	assert_int_equal(releases, 0);
+	registry_grant_over(&registry, &grants, mine);
+}
+
 /* A broker that goes while grants are open forgets them, and tells nobody to free. */
 static void test_deinit_frees_nothing_that_is_granted(void **state)
 {
@@ -459,12 +646,14 @@ struct fact {
 	uint64_t       serial;
 	bool           is_ready, unlinked;
 	unsigned       open;
+	struct grant  *held; /* the other session's, which closed it and is not believed */
 };
 
 struct held {
 	struct grant *grant;
 	struct fact  *fact;
 	uint64_t      id;
+	bool          is_others;
 };
 
 static struct fact facts[BUFFERS];
@@ -524,12 +713,13 @@ static void do_unlink(struct fact *fact)
 	notices = 0;
 	fact->unlinked = true;
 	registry_unlink(&registry, fact->buffer);
-	assert_int_equal(notices, fact->open);
+	assert_int_equal(notices, fact->open); /* one each, and none for what is held */
 }
 
 static void do_grant(struct fact *fact)
 {
 	struct grant *grant = NULL;
+	bool is_others = pick(2);
 	unsigned at = 0;
 	int error;
 
@@ -537,23 +727,50 @@ static void do_grant(struct fact *fact)
 		return;
 	while (at < TICKETS && helds[at].grant)
 		at++;
-	error = registry_grant(&registry, fact->buffer, SESSION, OWNER, &grants, 0, GPUB_READ, &grant);
+	error = registry_grant(&registry, fact->buffer, is_others ? OTHER_SESSION : SESSION, is_others ? HEIR : OWNER,
+			       is_others ? &other_grants : &grants, 0, GPUB_READ, &grant);
 	assert_int_equal(error, at < TICKETS ? 0 : -ENOSPC);
 	if (error)
 		return;
-	helds[at] = (struct held){ grant, fact, grant->id };
+	helds[at] = (struct held){ grant, fact, grant->id, is_others };
 	fact->open++;
 }
 
 static void do_close(struct held *held)
 {
+	struct grant **table = held->is_others ? &other_grants : &grants;
+	bool is_over;
+
 	if (!held->grant)
 		return;
-	assert_ptr_equal(registry_find_grant(grants, held->id), held->grant);
+	is_over = !held->is_others || held->fact->held;
+	assert_ptr_equal(registry_find_grant(*table, held->id), held->grant);
 	held->fact->open--;
-	registry_grant_over(&registry, &grants, held->grant);
+	if (!is_over)
+		held->fact->held = held->grant;
+	assert_int_equal(registry_grant_closed(&registry, table, held->grant), is_over);
 	held->grant = NULL;
-	assert_null(registry_find_grant(grants, held->id));
+	assert_null(registry_find_grant(*table, held->id));
+}
+
+/* The other session's process: all that it has, open or held, is over. */
+static void do_die(void)
+{
+	for (unsigned i = 0; i < TICKETS; i++) {
+		if (!helds[i].grant || !helds[i].is_others)
+			continue;
+		helds[i].fact->open--;
+		registry_grant_over(&registry, &other_grants, helds[i].grant);
+		helds[i].grant = NULL;
+	}
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		struct grant *held = facts[i].held;
+
+		facts[i].held = NULL;
+		if (held)
+			registry_grant_over(&registry, &other_grants, held);
+	}
+	assert_null(other_grants);
 }
 
 static void do_released(void)
@@ -582,12 +799,13 @@ static void expect_fact(const struct fact *fact)
 	enum board_state state = !fact->is_ready ? BOARD_FREE : fact->unlinked ? BOARD_DRAINING : BOARD_LIVE;
 
 	assert_true(fact->buffer->serial == fact->serial);
-	assert_int_equal(fact->buffer->allocation->open, fact->open);
+	assert_int_equal(fact->buffer->allocation->open, fact->open + (fact->held != NULL));
+	assert_int_equal(fact->buffer->allocation->held, fact->held != NULL);
 	assert_int_equal(words[fact->buffer->place] & 3, state);
 	if (fact->is_ready)
 		expect_word(fact->buffer, state);
 	/* invariant 2, both ways: freed as soon as it may be, and never before */
-	assert_int_equal(is_releasing(fact->buffer->allocation), fact->unlinked && !fact->open);
+	assert_int_equal(is_releasing(fact->buffer->allocation), fact->unlinked && !fact->open && !fact->held);
 }
 
 static void expect_books(void)
@@ -606,14 +824,14 @@ static void expect_books(void)
 	assert_true(registry.bytes == buffers * (uint64_t)SPAN);
 	assert_true(used(RESOURCE_BYTES) == registry.bytes);
 	assert_true(used(RESOURCE_BUFFERS) == buffers);
-	assert_true(used(RESOURCE_GRANTS) == open);
+	assert_true(used(RESOURCE_GRANTS) + used_by(HEIR, RESOURCE_GRANTS) == open);
 	assert_int_equal(registry.tickets.free, TICKETS - open);
 	assert_int_equal(registry.words.free, BUFFERS - buffers);
 }
 
 static void do_something(void)
 {
-	switch (pick(7)) {
+	switch (pick(50) ? pick(7) : 7) {
 	case 0:
 		do_reserve();
 		break;
@@ -629,6 +847,9 @@ static void do_something(void)
 		break;
 	case 5:
 		do_close(&helds[pick(TICKETS)]);
+		break;
+	case 7:
+		do_die();
 		break;
 	default:
 		do_released();
@@ -651,6 +872,7 @@ static void invariant_2_random_operations_match_an_oracle(void **state)
 	}
 	for (unsigned i = 0; i < TICKETS; i++)
 		do_close(&helds[i]);
+	do_die();
 	while (releases)
 		do_released();
 	expect_books();
@@ -675,6 +897,15 @@ int main(void)
 		ON(invariant_3_another_sessions_grant_is_not_found),
 		ON(invariant_8_serials_and_grants_are_never_reused),
 		ON(test_buffers_are_found_by_serial),
+		ON(test_only_live_buffers_are_found_by_serial),
+		ON(test_another_owner_pays_from_now_on),
+		ON(test_an_owner_who_cannot_pay_gets_nothing),
+		ON(test_shared_memory_changes_no_hands),
+		ON(invariant_2_closed_by_another_user_it_is_held),
+		ON(invariant_5_holds_do_not_pile_up),
+		ON(invariant_2_another_sessions_hold_is_no_hold_of_this_one),
+		ON(invariant_2_where_nobody_is_believed_the_owner_is_not),
+		ON(invariant_2_belief_goes_with_the_memory),
 		ON(test_mode_bits_give_rights),
 		ON(test_deinit_frees_nothing_that_is_granted),
 		ON(invariant_2_random_operations_match_an_oracle),

@@ -2,289 +2,20 @@
 /*
  * test-session.c - sessions over real sockets: who is let in, who is cut off, and what is kept until a process died.
  *
- * A whole broker on the host device runs in this process; its loop turns only while a test waits for something. Clients
- * are raw sockets in this process, which may say what the library never would, and forked children where a process must
- * be another one or die. Every test ends with balanced books and the descriptors that it began with.
+ * One user's sessions: what is about several is test-users.c's. session-harness.h is the world.
  */
-#include <dirent.h>
+#include "session-harness.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-#include <sodium.h>
-
-#include "broker/broker.h"
-#include "common/error.h"
-#include "common/socket.h"
-
-#define PATIENCE_MS 5000
-#define SIZE        (1u << 20)
-
-static struct event_base *base;
-static struct broker broker;
-static int listener, descriptors_before;
-static bool is_child; /* the loop is the parent's */
-static char directory[] = "/tmp/gpub-unit.XXXXXX", socket_path[64];
-
-/* ---- the broker ---- */
-
-static int group_setup(void **state)
-{
-	(void)state;
-	if (!mkdtemp(directory))
-		return -1;
-	snprintf(socket_path, sizeof socket_path, "%s/socket", directory);
-	setenv("GPUB_HOST_MEMORY", "256M", 1);
-	/* what is cut off or refused is logged, and would stand between the lines of the report */
-	return freopen("/dev/null", "w", stderr) ? 0 : -1;
-}
-
-static int group_teardown(void **state)
-{
-	(void)state;
-	return rmdir(directory);
-}
-
-static int descriptors(void)
-{
-	DIR *fds = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (readdir(fds))
-		count++;
-	closedir(fds);
-	return count;
-}
-
-static uint64_t greeting(void)
-{
-	return accounting_used(&broker.accounting, geteuid(), RESOURCE_GREETINGS);
-}
-
-static int setup(void **state)
-{
-	struct broker_config config;
-
-	(void)state;
-	broker_config_init(&config);
-	strcpy(config.device, "host:1");
-	config.buffers = 64;
-	config.tickets = 512;
-	descriptors_before = descriptors();
-	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
-	base = event_base_new();
-	listener = socket_listen(socket_path, 0600);
-	return !base || listener < 0 || broker_init(&broker, &config, base, listener);
-}
-
-static void turn(void)
-{
-	if (!is_child)
-		broker_pass(&broker, false);
-	poll(NULL, 0, 1);
-}
-
-static void turn_some(void)
-{
-	for (int i = 0; i < 20; i++)
-		turn();
-}
-
-/* Lets the broker work until the condition holds. */
-#define EXPECT_SOON(condition)                                                          \
-	do {                                                                            \
-		bool holds = (condition);                                               \
-		for (int tries = 0; tries < PATIENCE_MS && !holds; tries++) {           \
-			turn();                                                         \
-			holds = (condition);                                            \
-		}                                                                       \
-		assert_true(holds);                                                     \
-	} while (0)
-
-static void idle(void *context)
-{
-	*(bool *)context = true;
-}
-
-/* Clients are gone: with the names taken away nothing may be left, and every count must agree. */
-static int teardown(void **state)
-{
-	bool is_idle = false, balanced;
-	int freed;
-
-	(void)state;
-	for (int tries = 0; tries < PATIENCE_MS && broker.sessions.by_id; tries++)
-		turn();
-	broker_stop(&broker, idle, &is_idle);
-	for (int tries = 0; tries < PATIENCE_MS && !is_idle; tries++)
-		turn();
-	balanced = is_idle && !broker.sessions.by_id && !greeting() && !broker.waiting.count &&
-		   broker_balanced(&broker) && !broker.accounting.accounts && !broker.registry.grant_count;
-	freed = (int)broker.counters.allocations_freed;
-	broker_deinit(&broker);
-	event_base_free(base);
-	close(listener);
-	unlink(socket_path);
-	/* the host device keeps freed memory for a while, to look for late writes into it */
-	return balanced && descriptors() <= descriptors_before + freed ? 0 : -1;
-}
-
-/* ---- clients in this process ---- */
-
-struct peer {
-	int                 sock;
-	uint64_t            session;
-	struct wire_welcome welcome;
-	struct board        board;
-};
-
-static int dial(void)
-{
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int sock;
-
-	strcpy(sun.sun_path, socket_path);
-	sock = socket_connect(&sun);
-	assert_true(sock >= 0);
-	return sock;
-}
-
-/* What the broker sends next; the loop turns meanwhile. 0, or -ECONNRESET at the end of file. */
-static int hear_with(int sock, struct wire_message *message, struct socket_extra *extra)
-{
-	int error = -EAGAIN;
-
-	for (int tries = 0; tries < PATIENCE_MS && error == -EAGAIN; tries++) {
-		turn();
-		error = socket_receive(sock, message, extra, true, MSG_DONTWAIT);
-	}
-	return error;
-}
-
-static struct wire_message hear(int sock)
-{
-	struct wire_message message = { 0 };
-	struct socket_extra extra;
-
-	assert_int_equal(hear_with(sock, &message, &extra), 0);
-	if (extra.fd >= 0)
-		close(extra.fd);
-	return message;
-}
-
-static void expect_end(int sock)
-{
-	struct wire_message message;
-	struct socket_extra extra;
-
-	assert_int_equal(hear_with(sock, &message, &extra), -ECONNRESET);
-}
-
-static void say(int sock, const struct wire_message *message)
-{
-	assert_int_equal(socket_send(sock, message, -1, 0), 0);
-}
-
-static struct wire_message hello_to(const struct wire_message *challenge)
-{
-	struct wire_message hello;
-
-	assert_int_equal(challenge->type, WIRE_CHALLENGE);
-	wire_init(&hello, WIRE_HELLO, 0);
-	hello.hello = challenge->hello;
-	return hello;
-}
-
-static struct peer join(void)
-{
-	struct peer peer = { .sock = dial() };
-	struct wire_message message = hear(peer.sock);
-	struct socket_extra extra;
-
-	message = hello_to(&message);
-	say(peer.sock, &message);
-	assert_int_equal(hear_with(peer.sock, &message, &extra), 0);
-	assert_int_equal(message.type, WIRE_WELCOME);
-	assert_int_equal(board_map(&peer.board, extra.fd), 0);
-	close(extra.fd);
-	peer.welcome = message.welcome;
-	peer.session = message.welcome.session;
-	return peer;
-}
-
-static void part(struct peer *peer)
-{
-	board_unmap(&peer->board);
-	close(peer->sock);
-}
-
-/* ---- what clients say ---- */
-
-static struct wire_message named(enum wire_type type, uint64_t request, const char *name)
-{
-	struct wire_message message;
-
-	wire_init(&message, type, request);
-	strcpy(message.name.name, name);
-	if (type == WIRE_ACQUIRE)
-		message.acquire.rights = GPUB_READ;
-	if (type == WIRE_CREATE) {
-		message.create.size = SIZE;
-		message.create.mode = 0600;
-	}
-	return message;
-}
-
-static struct wire_message ask(struct peer *peer, enum wire_type type, const char *name)
-{
-	struct wire_message message = named(type, 77, name);
-
-	say(peer->sock, &message);
-	message = hear(peer->sock);
-	assert_int_equal(message.request, 77);
-	return message;
-}
-
-static void expect_done(struct peer *peer, enum wire_type type, const char *name)
-{
-	assert_int_equal(ask(peer, type, name).type, WIRE_DONE);
-}
-
-static struct wire_grant acquire(struct peer *peer, const char *name)
-{
-	struct wire_message message = ask(peer, WIRE_ACQUIRE, name);
-
-	assert_int_equal(message.type, WIRE_GRANT);
-	return message.grant;
-}
-
-static void say_closed(int sock, uint64_t grant)
-{
-	struct wire_message message;
-
-	wire_init(&message, WIRE_CLOSED, 0);
-	message.grant_id.grant = grant;
-	say(sock, &message);
-}
-
-/* A STAT that is answered shows that the broker has read all before it, and still serves. */
-static void expect_served(struct peer *peer)
-{
-	assert_int_equal(ask(peer, WIRE_STAT, "no-such-buffer").type, WIRE_REFUSED);
-}
 
 /* ---- greeting ---- */
 
@@ -500,7 +231,7 @@ static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
 	thief.session = holder.session;
 	assert_int_equal(open_ticket(&thief, &grant, &stolen), -EKEYREJECTED);
 	/* and the handle stands nowhere in what every client can read */
-	assert_null(memmem(holder.board.base, holder.board.size, handle.bytes, 16));
+	assert_null(memmem(holder.board.header, holder.board.size, handle.bytes, 16));
 	say_closed(holder.sock, grant.grant);
 	part(&holder);
 	part(&thief);
@@ -529,142 +260,6 @@ static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
 	EXPECT_SOON(broker.counters.closed_foreign == 102);
 	part(&holder);
 	part(&liar);
-}
-
-/* ---- other users ---- */
-
-/* A peer that the kernel would have named another user: a test cannot be two. */
-static struct peer join_as(uid_t uid)
-{
-	struct peer peer = join();
-	struct session *session = session_find(&broker, peer.session);
-
-	assert_non_null(session);
-	session->who.uid = uid;
-	session->who.gid = (gid_t)uid;
-	return peer;
-}
-
-/* Hangs up as the process dies. */
-static void part_dying(struct peer *peer)
-{
-	struct session *session = session_find(&broker, peer->session);
-
-	assert_non_null(session);
-	session->dead = true;
-	part(peer);
-}
-
-static void expect_refused(struct peer *peer, const struct wire_message *message, int error)
-{
-	struct wire_message answer;
-
-	say(peer->sock, message);
-	answer = hear(peer->sock);
-	assert_int_equal(answer.type, WIRE_REFUSED);
-	assert_int_equal(answer.refused.error, error);
-}
-
-static void test_only_its_owner_or_root_unlinks_a_buffer(void **state)
-{
-	struct peer owner = join_as(4001), other = join_as(4002), root = join_as(0);
-	struct wire_message unlinking = named(WIRE_UNLINK, 1, "a");
-
-	(void)state;
-	expect_done(&owner, WIRE_CREATE, "a");
-	expect_refused(&other, &unlinking, -EACCES);
-	expect_done(&owner, WIRE_UNLINK, "a");
-	expect_done(&owner, WIRE_CREATE, "a");
-	expect_done(&root, WIRE_UNLINK, "a");
-	EXPECT_SOON(broker.counters.allocations_freed == 2);
-	part(&owner);
-	part(&other);
-	part(&root);
-}
-
-static void test_who_may_only_read_writes_no_timeline(void **state)
-{
-	struct peer owner = join_as(4001), reader = join_as(4002);
-	struct wire_message create = named(WIRE_CREATE, 1, "a"), acquiring = named(WIRE_ACQUIRE, 1, "a"), writer;
-	struct wire_grant grant;
-
-	(void)state;
-	create.create.flags = GPUB_TIMELINE;
-	create.create.mode = 0604;
-	say(owner.sock, &create);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
-	acquiring.acquire.rights = GPUB_WRITE;
-	expect_refused(&reader, &acquiring, -EACCES);
-	grant = acquire(&reader, "a");
-	assert_int_equal(grant.rights, GPUB_READ);
-	wire_init(&writer, WIRE_WRITER, 1);
-	writer.grant_id.grant = grant.grant;
-	writer.grant_id.serial = grant.serial;
-	expect_refused(&reader, &writer, -EACCES);
-	expect_done(&owner, WIRE_UNLINK, "a");
-	part(&owner);
-	part_dying(&reader);
-	EXPECT_SOON(broker.counters.allocations_freed == 1);
-}
-
-static void invariant_2_another_users_closed_is_not_believed(void **state)
-{
-	struct peer owner = join_as(4001), other = join_as(4002);
-	struct wire_message create = named(WIRE_CREATE, 1, "a");
-	struct wire_grant first, second;
-
-	(void)state;
-	create.create.mode = 0606;
-	say(owner.sock, &create);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
-	first = acquire(&other, "a");
-	second = acquire(&other, "a");
-	say_closed(other.sock, first.grant);
-	EXPECT_SOON(broker.counters.grants_held == 1);
-	/* one hold says it all; and neither costs that user a grant any more */
-	say_closed(other.sock, second.grant);
-	EXPECT_SOON(broker.counters.grants_closed == 1);
-	assert_int_equal(accounting_used(&broker.accounting, 4002, RESOURCE_GRANTS), 0);
-	say_closed(other.sock, first.grant);
-	EXPECT_SOON(broker.counters.closed_foreign == 1);
-	expect_done(&owner, WIRE_UNLINK, "a");
-	part(&owner);
-	turn_some();
-	assert_int_equal(broker.counters.allocations_freed, 0);
-	assert_int_equal(accounting_used(&broker.accounting, 4001, RESOURCE_BYTES), SIZE);
-	part_dying(&other);
-	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_int_equal(broker.counters.grants_died, 1);
-}
-
-/* Its session ends cleanly, and its process goes on: nothing is known of its mapping. */
-static void invariant_2_another_users_leaving_frees_nothing(void **state)
-{
-	struct peer owner = join_as(4001), other = join_as(4002);
-	struct wire_message create = named(WIRE_CREATE, 1, "a"), leave;
-	struct wire_grant grant;
-	struct session *left;
-
-	(void)state;
-	create.create.mode = 0606;
-	say(owner.sock, &create);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
-	grant = acquire(&other, "a");
-	wire_init(&leave, WIRE_LEAVE, 5);
-	say(other.sock, &leave);
-	assert_int_equal(hear(other.sock).type, WIRE_LEFT);
-	say_closed(other.sock, grant.grant);
-	part(&other);
-	expect_done(&owner, WIRE_UNLINK, "a");
-	part(&owner);
-	turn_some();
-	assert_int_equal(broker.counters.allocations_freed, 0);
-	left = session_find(&broker, other.session);
-	assert_non_null(left);
-	assert_true(left->hung_up);
-	left->dead = true;
-	proof_begin(left);
-	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 
 static void test_leaving(void **state)
@@ -968,85 +563,6 @@ static void test_hang_up_ends_a_session_without_grants(void **state)
 
 /* ---- clients in processes of their own ---- */
 
-struct child {
-	pid_t pid;
-	int   in, out; /* what it tells; what it is told */
-};
-
-typedef void child_main(int sock);
-
-#define GIVEN_SOCK 3
-
-/* It keeps two pipes, and the socket that it is given: copies of others' sockets would hide their hang-ups. */
-_Noreturn static void child_run(child_main *run, int in, int out, int sock)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(30);
-	dup2(in, STDIN_FILENO);
-	dup2(out, STDOUT_FILENO);
-	if (sock >= 0)
-		dup2(sock, GIVEN_SOCK);
-	close_range(sock >= 0 ? GIVEN_SOCK + 1 : GIVEN_SOCK, ~0u, 0);
-	is_child = true;
-	run(GIVEN_SOCK);
-	_exit(0);
-}
-
-static struct child child_start(child_main *run, int sock)
-{
-	struct child child;
-	int to[2], from[2];
-
-	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-	fflush(NULL);
-	child.pid = fork();
-	assert_true(child.pid >= 0);
-	if (!child.pid)
-		child_run(run, to[0], from[1], sock);
-	close(to[0]);
-	close(from[1]);
-	child.in = from[0];
-	child.out = to[1];
-	return child;
-}
-
-/* In the child: a step is done. */
-static void tell(void)
-{
-	if (write(STDOUT_FILENO, "!", 1) != 1)
-		_exit(1);
-}
-
-/* In the child: lives until it is killed, or its parent lets go. */
-static void linger(void)
-{
-	char token;
-
-	while (read(STDIN_FILENO, &token, 1) > 0)
-		;
-}
-
-static bool told(const struct child *child)
-{
-	struct pollfd p = { .fd = child->in, .events = POLLIN };
-	char token = 0;
-
-	return poll(&p, 1, 0) == 1 && read(child->in, &token, 1) == 1 && token == '!';
-}
-
-static void child_kill(const struct child *child)
-{
-	kill(child->pid, SIGKILL);
-	assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
-}
-
-static void child_forget(const struct child *child)
-{
-	close(child->in);
-	close(child->out);
-}
-
 /* "a" is there, made by this process, and unlinked again: what the child holds of it decides on the free. */
 static void expect_kept(struct peer *owner)
 {
@@ -1292,8 +808,6 @@ static void invariant_10_books_balance_after_any_kill(void **state)
 	assert_true(broker.counters.grants_died > 0);
 }
 
-#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1308,10 +822,6 @@ int main(void)
 		ON(test_a_buffers_whole_life),
 		ON(invariant_4_a_ticket_opens_for_its_session_alone),
 		ON(invariant_3_another_sessions_grant_cannot_be_closed),
-		ON(test_only_its_owner_or_root_unlinks_a_buffer),
-		ON(test_who_may_only_read_writes_no_timeline),
-		ON(invariant_2_another_users_closed_is_not_believed),
-		ON(invariant_2_another_users_leaving_frees_nothing),
 		ON(test_leaving),
 		ON(test_ephemeral_buffers_go_with_their_creator),
 		ON(invariant_5_garbage_is_cut_off),
@@ -1332,5 +842,5 @@ int main(void)
 		ON(invariant_10_books_balance_after_any_kill),
 	};
 
-	return cmocka_run_group_tests_name("sessions", tests, group_setup, group_teardown);
+	return cmocka_run_group_tests_name("sessions", tests, harness_group_setup, harness_group_teardown);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-waiting.c - who waits for a name or for memory is served in order, in time, or told that it is too late.
+ * test-waiting.c - who waits for a name, for memory or for a drain is served in order, in time, or told that it is too
+ * late.
  *
  * A broker with real books and a real loop, but neither listener nor device threads. Its sessions are made by hand on
  * one end of a socket pair; the other end is where the test reads what they are answered.
@@ -416,6 +417,115 @@ static void test_forgotten_creates_expire(void **state)
 	expect_story("e3 ");
 }
 
+/* ---- drains ---- */
+
+/* A buffer that is about to be unlinked, and a session that waits for its end. */
+static struct buffer *drain(unsigned i, uint64_t request, int timeout_ms)
+{
+	struct buffer *buffer = make_live("a");
+
+	assert_int_equal(waiting_drain(&broker, buffer, sessions[i].id, request, timeout_ms), 0);
+	assert_int_equal(broker.waiting.count, 1);
+	return buffer;
+}
+
+static void test_a_drain_is_answered_once_by_the_free_alone(void **state)
+{
+	struct buffer *buffer = drain(0, 10, -1);
+
+	(void)state;
+	make_live("b");
+	waiting_wake_name(&broker, "a");
+	waiting_wake_memory(&broker, 0);
+	waiting_drained(&broker, registry_find(&broker.registry, "b")->allocation);
+	loop_for(10);
+	expect_silence(0);
+	waiting_drained(&broker, buffer->allocation);
+	expect_answer(0, WIRE_DONE, 10);
+	assert_int_equal(broker.waiting.count, 0);
+	waiting_drained(&broker, buffer->allocation);
+	expect_silence(0);
+}
+
+static void test_a_drain_expires_once_and_in_time(void **state)
+{
+	struct buffer *buffer = drain(0, 10, 100);
+	struct wire_message message;
+
+	(void)state;
+	loop_for(5);
+	expect_silence(0);
+	loop_for(200);
+	assert_int_equal(answer(0, &message), WIRE_REFUSED);
+	assert_int_equal(message.request, 10);
+	assert_int_equal(message.refused.error, -ETIMEDOUT);
+	assert_non_null(strstr(message.refused.text, "'a'"));
+	assert_int_equal(broker.waiting.count, 0);
+	assert_null(buffer->drain);
+	waiting_drained(&broker, buffer->allocation);
+	expect_silence(0);
+}
+
+/* Freed in time: the timer that was set says nothing any more. */
+static void test_a_drain_that_ends_in_time_does_not_expire(void **state)
+{
+	struct buffer *buffer = drain(0, 10, 20);
+
+	(void)state;
+	waiting_drained(&broker, buffer->allocation);
+	expect_answer(0, WIRE_DONE, 10);
+	loop_for(50);
+	expect_silence(0);
+	assert_int_equal(broker.counters.refused_timeout, 0);
+}
+
+static void test_drains_of_the_gone_and_the_cut_are_passed_over(void **state)
+{
+	struct buffer *buffer = make_live("a"), *late = make_live("b"), *cut = make_live("c");
+
+	(void)state;
+	assert_int_equal(waiting_drain(&broker, buffer, 99, 10, -1), 0);
+	assert_int_equal(waiting_drain(&broker, late, 99, 11, 10), 0);
+	assert_int_equal(waiting_drain(&broker, cut, sessions[0].id, 12, 10), 0);
+	sessions[0].state = SESSION_CUT;
+	waiting_drained(&broker, buffer->allocation);
+	loop_for(30);
+	expect_silence(0);
+	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.counters.refused_timeout, 0);
+}
+
+/* The session is gone: nobody waits any more, though the buffer is there yet. Others' drains go on. */
+static void test_a_gone_sessions_drain_is_dropped(void **state)
+{
+	struct buffer *buffer = drain(0, 10, 20), *others = make_live("b");
+
+	(void)state;
+	assert_int_equal(waiting_drain(&broker, others, sessions[1].id, 11, -1), 0);
+	waiting_forget(&broker, sessions[0].id);
+	assert_int_equal(broker.waiting.count, 1);
+	assert_null(buffer->drain);
+	loop_for(40);
+	expect_silence(0);
+	/* nor are they dropped when the broker stops: they are answered when the memory is freed */
+	waiting_forget(&broker, 0);
+	waiting_drained(&broker, others->allocation);
+	expect_answer(1, WIRE_DONE, 11);
+}
+
+/* The buffer goes without a word, as when the broker ends. */
+static void test_a_forgotten_drain_is_not_answered(void **state)
+{
+	struct buffer *buffer = drain(0, 10, 10);
+
+	(void)state;
+	waiting_forget_drain(buffer);
+	waiting_forget_drain(buffer);
+	assert_int_equal(broker.waiting.count, 0);
+	loop_for(30);
+	expect_silence(0);
+}
+
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -432,6 +542,12 @@ int main(void)
 		ON(test_expired_create_lets_the_next_try),
 		ON(test_expiry_while_trying_waits_for_the_outcome),
 		ON(test_forgotten_creates_expire),
+		ON(test_a_drain_is_answered_once_by_the_free_alone),
+		ON(test_a_drain_expires_once_and_in_time),
+		ON(test_a_drain_that_ends_in_time_does_not_expire),
+		ON(test_drains_of_the_gone_and_the_cut_are_passed_over),
+		ON(test_a_gone_sessions_drain_is_dropped),
+		ON(test_a_forgotten_drain_is_not_answered),
 	};
 
 	return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);

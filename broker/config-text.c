@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config-text.c - see config-text.h */
+#include "config-text.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+
+/* libconfuse goes on after an error; the first one is the cause. */
+static _Thread_local bool complained;
+static _Thread_local const struct config_file *reading;
+
+/* Those that fit every file; an empty one ends the list. */
+static const struct config_sentence sentences[] = {
+	{ "missing equal sign after option '%s'", "'%s' has no value: write a '=' and the value behind it" },
+	{ "attempt to append to non-list option '%s'", "'%s' has one value: write '=' instead of '+='" },
+	{ "invalid integer value for option '%s'", "the value of '%s' is no number: give one such as 0" },
+	{ "integer value for option '%s' is out of range", "the value of '%s' is too large: give a number such as 0" },
+	{ "invalid boolean value for option '%s'", "the value of '%s' is neither true nor false" },
+	{ "unexpected closing brace", "there is a '}' without a '{': remove it, or add what it closes" },
+	{ "invalid octal number '%s'", "'%s' is no character: write it as it is, without the backslash" },
+	{ "bad escape sequence '%s'", "'%s' is no character: write it as it is, without the backslash" },
+	{ NULL, NULL },
+};
+
+static const char *sentence_find(const struct config_sentence *list, const char *format)
+{
+	for (; list->format; list++)
+		if (!strcmp(list->format, format))
+			return list->mended;
+	return NULL;
+}
+
+static const char *sentence_mended(const char *format)
+{
+	const char *mended = sentence_find(reading->sentences, format);
+
+	if (!mended)
+		mended = sentence_find(sentences, format);
+	return mended ? mended : format;
+}
+
+static void on_error(cfg_t *cfg, const char *format, va_list args)
+{
+	char text[240];
+
+	if (complained)
+		return;
+	complained = true;
+	vsnprintf(text, sizeof text, sentence_mended(format), args);
+	error_set(-EINVAL, "%s:%d: %s", reading->path, cfg ? cfg->line : 1, text);
+}
+
+int config_text_refuse(cfg_t *cfg)
+{
+	cfg_error(cfg, "%s", error_text());
+	return -1;
+}
+
+int config_text_mode(const char *text, unsigned *mode)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 8);
+
+	if (*text < '0' || *text > '7' || *end || value > 0777)
+		return error_set(-EINVAL, "'%.20s' is no mode: write it in octal, such as 0640", text);
+	*mode = (unsigned)value;
+	return 0;
+}
+
+/* ---- the text ---- */
+
+#define TEXT_MAX (1u << 20) /* bytes of a file */
+
+enum token { TOKEN_OTHER, TOKEN_COMMENT, TOKEN_STRING, TOKEN_OPEN /* its end is missing */ };
+
+static enum token comment_measure(const char *text, size_t *length)
+{
+	const char *end;
+
+	*length = strcspn(text, "\n");
+	if (*text != '/' || text[1] != '*')
+		return TOKEN_COMMENT;
+	end = strstr(text + 2, "*/");
+	*length = end ? (size_t)(end + 2 - text) : strlen(text);
+	return end ? TOKEN_COMMENT : TOKEN_OPEN;
+}
+
+static enum token string_measure(const char *text, size_t *length)
+{
+	const char *end = text + 1;
+
+	while (*end && *end != *text)
+		end += *end == '\\' && end[1] ? 2 : 1;
+	*length = (size_t)(end - text) + (*end != 0);
+	return *end ? TOKEN_STRING : TOKEN_OPEN;
+}
+
+/* What stands at *text: a comment, a quoted string, or one character of anything else. */
+static enum token token_measure(const char *text, size_t *length)
+{
+	if (*text == '#' || !strncmp(text, "//", 2) || !strncmp(text, "/*", 2))
+		return comment_measure(text, length);
+	if (*text == '"' || *text == '\'')
+		return string_measure(text, length);
+	*length = 1;
+	return TOKEN_OTHER;
+}
+
+/* What libconfuse would let pass, or read otherwise than it stands there. */
+static int token_check(enum token token, const char *text, size_t length, const char *path, unsigned line)
+{
+	if (token == TOKEN_OPEN)
+		return error_set(-EINVAL, "%s:%u: the %s that begins in this line is never closed: add '%.2s'", path, line,
+				 *text == '/' ? "comment" : "text", *text == '/' ? "*/" : *text == '"' ? "\"" : "'");
+	if (token != TOKEN_COMMENT && memchr(text, '$', length))
+		return error_set(-EINVAL, "%s:%u: there is a '$', but variables are not expanded here: write the value",
+				 path, line);
+	return 0;
+}
+
+static unsigned lines_pass(char *text, size_t length, bool blank)
+{
+	unsigned lines = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		lines += text[i] == '\n';
+		if (blank && text[i] != '\n')
+			text[i] = ' ';
+	}
+	return lines;
+}
+
+/*
+ * libconfuse 3.3 counts the lines of comments three times, so they become spaces; it takes the end of the file for a
+ * closing brace, so those are counted here, and for the end of a comment; and it expands ${VARIABLES}.
+ */
+static int text_prepare(char *text, const char *path)
+{
+	unsigned line = 1, opened = 0, depth = 0;
+	size_t length;
+
+	for (; *text; text += length) {
+		enum token token = token_measure(text, &length);
+		int error = token_check(token, text, length, path, line);
+
+		if (error)
+			return error;
+		if (*text == '{' && !depth++)
+			opened = line;
+		if (*text == '}' && depth)
+			depth--;
+		line += lines_pass(text, length, token == TOKEN_COMMENT);
+	}
+	return depth ? error_set(-EINVAL, "%s:%u: the '{' of this line is never closed: add '}'", path, opened) : 0;
+}
+
+static int text_read(FILE *file, char **text)
+{
+	size_t length;
+
+	*text = malloc(TEXT_MAX + 1);
+	if (!*text)
+		return error_set(-ENOMEM, "out of memory");
+	length = fread(*text, 1, TEXT_MAX + 1, file);
+	if (ferror(file))
+		return error_set(-EINVAL, "%s cannot be read: %m", reading->path);
+	if (length > TEXT_MAX || memchr(*text, 0, length))
+		return error_set(-EINVAL, "%s:1: this is no %s: it is larger than %u bytes, or not text", reading->path,
+				 reading->kind, TEXT_MAX);
+	(*text)[length] = 0;
+	return text_prepare(*text, reading->path);
+}
+
+static int text_parse(cfg_t *cfg, const char *text)
+{
+	complained = false;
+	cfg_set_error_function(cfg, on_error);
+	if (cfg_parse_buf(cfg, text) == CFG_SUCCESS)
+		return 0;
+	/* libconfuse 3.3 refuses an empty word where a name must stand, and says nothing */
+	return complained ? -EINVAL : error_set(-EINVAL, "%s:%d: '' is no name of anything: %s", reading->path, cfg->line,
+						reading->manual);
+}
+
+int config_text_load(const struct config_file *file, cfg_t *cfg)
+{
+	FILE *stream = fopen(file->path, "re");
+	char *text = NULL;
+	int error;
+
+	if (!stream)
+		return error_set(errno == ENOENT ? -ENOENT : -EINVAL, "%s cannot be read: %m", file->path);
+	reading = file;
+	error = text_read(stream, &text);
+	fclose(stream);
+	if (!error)
+		error = text_parse(cfg, text);
+	free(text);
+	return error;
+}

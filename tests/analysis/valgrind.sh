@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# valgrind.sh - broker, tools, library and unit tests under valgrind: no access to memory that is none, no decision by
+# what was never written, no memory that is lost, in any process.
+#
+#   BUILD_DIR=build valgrind.sh
+#
+# That tree must be one without sanitizers; what is missing in it is built. The host device, one broker with a client
+# that does everything and is asked about, one with a computation, and the unit tests that valgrind can run (left out:
+# test-host-device, of which many tests end in an abort that valgrind would report, and test-wire, which limits the
+# descriptors, of which valgrind hides some).
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+here=$PWD/tests/analysis
+build=$(realpath -m "${BUILD_DIR:-build}")
+work=$(mktemp -d) || exit 1
+failed=()
+units=(accounting board error log names-sizes places registry session slots status-read status-table table ticket timeline
+	waiting)
+programs=(broker/broker-run broker/broker-status broker/broker-ctl libbroker/libgpubroker.la
+	tests/integration/status-client kernels/kernels.so examples/heat/heat "${units[@]/#/tests/unit/test-}")
+
+if ! command -v valgrind >/dev/null; then
+	echo "valgrind.sh: valgrind is missing (Debian: valgrind)" >&2
+	exit 1
+fi
+if ! [ -e "$build/Makefile" ] || grep -q '^SANITIZER_FLAGS = .*-fsanitize' "$build/Makefile"; then
+	echo "valgrind.sh: $build is no build without sanitizers: run ./bootstrap, or name another BUILD_DIR" >&2
+	exit 1
+fi
+make -s -C "$build" --no-print-directory -j "$(nproc)" "${programs[@]}" || exit 1
+
+# The programs themselves and not libtool's scripts, so that valgrind follows into no shell.
+export LD_LIBRARY_PATH=$build/libbroker/.libs GPUBROKER_MODULE_PATH=$build/kernels GPUB_HOST_STRICT=1
+export CMOCKA_MESSAGE_OUTPUT=TAP
+unset GPUBROKER GPUBROKER_RANK GPUBROKER_SIZE GPUB_HOST_SEED GPUB_HOST_FAIL GPUB_HOST_MEMORY GPUB_HOST_VISIBLE
+client=$build/tests/integration/.libs/status-client
+heat=$build/examples/heat/.libs/heat
+name=valgrind-$$
+broker=''
+cd "$work" || exit 1
+cleanup() {
+	touch go
+	[ -n "$broker" ] && wait "$broker"
+	rm -rf "$work"
+} 2>/dev/null
+trap cleanup EXIT
+
+# grinds COMMAND...: every process of it is watched, and leaves a report, which is empty when there is nothing to say
+grinds() {
+	timeout -k 5 80 valgrind --quiet --trace-children=yes --log-file="$work/%p.report" --suppressions="$here/valgrind.supp" \
+		--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=99 \
+		--num-callers=20 "$@" </dev/null
+}
+
+# passes NAME STATUS COMMAND...
+passes() {
+	local name=$1 wanted=$2 start=$SECONDS status
+	shift 2
+	grinds "$@" >"$name.out" 2>&1
+	status=$?
+	echo "valgrind.sh: $name: exit $status, $((SECONDS - start)) s"
+	[ "$status" = "$wanted" ] && return
+	failed+=("$name")
+	tail -n 20 "$name.out"
+}
+
+soon() {
+	local tries
+	for ((tries = 0; tries < 300; tries++)); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
+}
+
+# A client that holds, is refused and waits; meanwhile broker-status and broker-ctl look and change.
+tools() {
+	# The shell is watched too, and becomes the client.
+	# shellcheck disable=SC2016 # it expands there
+	grinds "$build/broker/broker-run" --quiet --name "$name" -n 1 --device host:2 -b declared=1M@1 -b other=1M -- \
+		sh -c 'echo "$GPUBROKER" >address; exec "$@"' - "$client" create held 1 complain held acquire held acquire declared \
+		unlink held churn busy 50 mark ready wait go >broker.out 2>&1 &
+	broker=$!
+	if ! soon test -e ready; then
+		failed+=("the client does not get ready")
+	else
+		passes status 0 "$build/broker/broker-status" --counters "$name"
+		passes status-json 0 "$build/broker/broker-status" --json "$name"
+		passes ctl-create 0 "$build/broker/broker-ctl" --address "$(cat address)" create made 1M
+		passes ctl-ticket 0 "$build/broker/broker-ctl" --address "$(cat address)" ticket made
+		passes ctl-drain 0 "$build/broker/broker-ctl" --address "$(cat address)" drain made
+		passes ctl-refused 1 "$build/broker/broker-ctl" --address "$(cat address)" unlink made
+	fi
+	touch go
+	wait "$broker" || { failed+=("broker-run with status-client"); tail -n 20 broker.out; }
+	broker=''
+}
+
+tools
+passes heat 0 "$build/broker/broker-run" --quiet --name "$name" -n 2 --device host -- "$heat" --size 64 --steps 20
+for unit in "${units[@]}"; do
+	passes "test-$unit" 0 "$build/tests/unit/test-$unit"
+done
+
+# A process that was watched in the background, or whose parent does not look at how it ended, has its report all the same.
+if cat ./*.report | grep -q .; then
+	failed+=("what follows")
+	cat ./*.report
+fi
+reports=(./*.report)
+echo "valgrind.sh: ${#reports[@]} processes watched"
+[ ${#failed[@]} -eq 0 ] || printf 'valgrind.sh: failed: %s\n' "${failed[@]}"
+[ ${#failed[@]} -eq 0 ]

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session-harness.h - a whole broker on the host device in this process, with raw clients over real sockets.
+ *
+ * The broker's loop turns only while a test waits for something, one pass at a time, so what happens in a pass can be
+ * counted. Clients are peers: raw sockets in this process, which may say what the library never would, also under
+ * another user's name; and forked children, where a process must be another one or die. Every test ends with balanced
+ * books and the descriptors that it began with (harness_teardown).
+ */
+#ifndef GPUB_TESTS_SESSION_HARNESS_H
+#define GPUB_TESTS_SESSION_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#include "broker/broker.h"
+#include "common/socket.h"
+
+#define PATIENCE_MS 5000
+#define SIZE        (1u << 20)
+
+/* ---- the broker ---- */
+
+extern struct broker broker;
+extern bool is_child; /* this is a forked client: the loop is its parent's */
+
+/* For every program: a private directory, and nothing of the broker's log in the report. */
+int harness_group_setup(void **state);
+int harness_group_teardown(void **state);
+
+/* For every test: a broker with a board of 64 buffers and 512 tickets, no quotas, 256 MiB. */
+int harness_setup(void **state);
+
+/* Names are taken away, and nothing may be left. Fails where clients or requests are, or the books do not balance. */
+int harness_teardown(void **state);
+
+/* The broker's end in the middle of a test, whatever goes on; harness_teardown() then only looks at descriptors. */
+void broker_end_now(void);
+
+/* One pass of the loop. */
+void turn(void);
+void turn_some(void);
+
+/* Lets the broker work until the condition holds. */
+#define EXPECT_SOON(condition)                                                          \
+	do {                                                                            \
+		bool holds = (condition);                                               \
+		for (int tries = 0; tries < PATIENCE_MS && !holds; tries++) {           \
+			turn();                                                         \
+			holds = (condition);                                            \
+		}                                                                       \
+		assert_true(holds);                                                     \
+	} while (0)
+
+/* Open descriptors of this process. */
+int descriptors(void);
+
+/* Connections of this user without a greeting. */
+uint64_t greeting(void);
+
+/* What that user is charged with. */
+uint64_t used(uid_t uid, enum resource resource);
+
+/* ---- clients in this process ---- */
+
+struct peer {
+	int                 sock;
+	uint64_t            session;
+	struct wire_welcome welcome;
+	struct board        board;
+};
+
+/* Connects and says nothing. */
+int dial(void);
+
+/* What the broker sends next; the loop turns meanwhile. 0, or -ECONNRESET at the end of file. */
+int hear_with(int sock, struct wire_message *message, struct socket_extra *extra);
+struct wire_message hear(int sock);
+void expect_end(int sock);
+
+/* What lies there already: the type, or 0 where nothing does. No pass is made. */
+unsigned heard_already(int sock, struct wire_message *message);
+
+void say(int sock, const struct wire_message *message);
+struct wire_message hello_to(const struct wire_message *challenge);
+
+/* A welcomed session. */
+struct peer join(void);
+
+/* One that the kernel would have named another user, with that group alone: a test cannot be two. */
+struct peer join_as(uid_t uid);
+
+struct session *session_of(const struct peer *peer);
+
+/* Hangs up. */
+void part(struct peer *peer);
+
+/* Hangs up as the process dies. */
+void part_dying(struct peer *peer);
+
+/* ---- what clients say ---- */
+
+/* An ACQUIRE is for GPUB_READ, a CREATE of SIZE bytes with mode 0600. */
+struct wire_message named(enum wire_type type, uint64_t request, const char *name);
+
+/* Says it and gives the answer to it; notices that come before are passed over. */
+struct wire_message answer_to(struct peer *peer, const struct wire_message *message);
+struct wire_message ask(struct peer *peer, enum wire_type type, const char *name);
+void expect_done(struct peer *peer, enum wire_type type, const char *name);
+void expect_refused(struct peer *peer, const struct wire_message *message, int error);
+struct wire_grant acquire(struct peer *peer, const char *name);
+void create_with_mode(struct peer *peer, const char *name, unsigned mode);
+void say_closed(int sock, uint64_t grant);
+
+/* A STAT that is answered shows that the broker has read all before it, and still serves. */
+void expect_served(struct peer *peer);
+
+/* ---- clients in processes of their own ---- */
+
+struct child {
+	pid_t pid;
+	int   in, out; /* what it tells; what it is told */
+};
+
+/* What it runs. sock: the one that child_start() was given, or nothing. */
+typedef void child_main(int sock);
+
+struct child child_start(child_main *run, int sock);
+
+/* In the child: a step is done. */
+void tell(void);
+
+/* In the child: lives until it is killed, or its parent lets go. */
+void linger(void);
+
+bool told(const struct child *child);
+void child_kill(const struct child *child);
+void child_forget(const struct child *child);
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
+
+#endif

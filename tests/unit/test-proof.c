@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-proof.c - invariant 9, its last third: a process that is dead and hung up keeps its memory until the devices say
+ * that they are done with it.
+ *
+ * The host device says what host_fail_next(HOST_GONE) has it say: EBUSY, it still lists the process; ENOTSUP, nobody
+ * can tell. session-harness.h is the world.
+ */
+#include "session-harness.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/status-text.h"
+#include "device/host.h"
+
+#define EVER 1000000
+
+/* "a" is unlinked, and held by a session whose process is dead now. */
+static struct session *die_holding(struct peer *victim)
+{
+	struct session *session = session_of(victim);
+
+	expect_done(victim, WIRE_CREATE, "a");
+	acquire(victim, "a");
+	expect_done(victim, WIRE_UNLINK, "a");
+	part_dying(victim);
+	EXPECT_SOON(session->proof != PROOF_NONE);
+	return session;
+}
+
+static void expect_kept(void)
+{
+	turn_some();
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	assert_int_equal(broker.counters.grants_died, 0);
+	assert_int_equal(broker.registry.grant_count, 1);
+}
+
+static void expect_freed(void)
+{
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	assert_int_equal(broker.counters.grants_died, 1);
+}
+
+/* People see in which of the states it is. */
+static void expect_shown(const char *state)
+{
+	char *text = status_text(&broker);
+
+	assert_non_null(strstr(text, state));
+	free(text);
+}
+
+static void invariant_9_memory_waits_until_the_device_is_done(void **state)
+{
+	struct peer victim = join(), other = join();
+	struct session *session;
+
+	(void)state;
+	host_fail_next(HOST_GONE, EVER, EBUSY);
+	session = die_holding(&victim);
+	for (int i = 0; i < 3; i++) {
+		expect_kept();
+		assert_int_equal(session->proof, PROOF_ASKING);
+		expect_shown("\"dying\"");
+		/* invariant 5: the loop goes on meanwhile */
+		expect_served(&other);
+	}
+	host_fail_next(HOST_GONE, 0, 0);
+	expect_freed();
+	part(&other);
+}
+
+/* It is asked again and again, and its last answer counts. */
+static void invariant_9_each_not_yet_is_asked_again(void **state)
+{
+	struct peer victim = join();
+
+	(void)state;
+	host_fail_next(HOST_GONE, 3, EBUSY);
+	die_holding(&victim);
+	expect_freed();
+	/* a fourth would have been one too many, were it still due: none is */
+	host_fail_next(HOST_GONE, 0, 0);
+}
+
+static void invariant_9_what_nobody_can_tell_is_kept_for_good(void **state)
+{
+	struct peer victim = join(), other = join();
+	struct session *session;
+
+	(void)state;
+	host_fail_next(HOST_GONE, 1, ENOTSUP);
+	session = die_holding(&victim);
+	EXPECT_SOON(session->proof == PROOF_LACKING);
+	/* not asked again: the next answer would have been "gone" */
+	expect_kept();
+	assert_int_equal(session->proof, PROOF_LACKING);
+	expect_shown("\"unproven\"");
+	expect_served(&other);
+	/* later calls do nothing */
+	proof_begin(session);
+	assert_int_equal(broker.workers.pending, 0);
+	expect_kept();
+	session_proven(session);
+	expect_freed();
+	part(&other);
+}
+
+static void test_a_question_is_asked_once_at_a_time(void **state)
+{
+	struct peer victim = join();
+	struct session *session = session_of(&victim);
+
+	(void)state;
+	expect_done(&victim, WIRE_CREATE, "a");
+	acquire(&victim, "a");
+	host_fail_next(HOST_GONE, EVER, EBUSY);
+	part_dying(&victim);
+	EXPECT_SOON(session->proof == PROOF_ASKING);
+	for (int i = 0; i < 100; i++) {
+		proof_begin(session);
+		assert_true(broker.workers.pending <= 1);
+	}
+	host_fail_next(HOST_GONE, 0, 0);
+	EXPECT_SOON(broker.counters.grants_died == 1);
+}
+
+/* A process that maps nothing has nothing to be asked about. */
+static void test_who_holds_nothing_is_not_asked_about(void **state)
+{
+	struct peer victim = join();
+
+	(void)state;
+	host_fail_next(HOST_GONE, 1, ENOTSUP);
+	part_dying(&victim);
+	EXPECT_SOON(!broker.sessions.by_id);
+	assert_int_equal(broker.counters.sessions_left, 1);
+	host_fail_next(HOST_GONE, 0, 0);
+}
+
+/* What it closed and was not believed is waited for like what it has open. */
+static void invariant_9_held_grants_wait_for_the_device_too(void **state)
+{
+	struct peer owner = join_as(4001), victim = join_as(4002);
+	struct wire_grant grant;
+
+	(void)state;
+	create_with_mode(&owner, "a", 0666);
+	grant = acquire(&victim, "a");
+	say_closed(victim.sock, grant.grant);
+	EXPECT_SOON(broker.counters.grants_held == 1);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	host_fail_next(HOST_GONE, EVER, EBUSY);
+	part_dying(&victim);
+	turn_some();
+	assert_int_equal(session_of(&victim)->proof, PROOF_ASKING);
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	host_fail_next(HOST_GONE, 0, 0);
+	expect_freed();
+	part(&owner);
+}
+
+static void acquire_and_live(int sock)
+{
+	struct peer peer = join();
+
+	(void)sock;
+	acquire(&peer, "a");
+	tell();
+	linger();
+}
+
+static void invariant_9_a_real_death_is_asked_about(void **state)
+{
+	struct peer owner = join();
+	struct child child;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	host_fail_next(HOST_GONE, EVER, EBUSY);
+	child = child_start(acquire_and_live, -1);
+	EXPECT_SOON(told(&child));
+	expect_done(&owner, WIRE_UNLINK, "a");
+	child_kill(&child);
+	expect_kept();
+	host_fail_next(HOST_GONE, 0, 0);
+	expect_freed();
+	child_forget(&child);
+	part(&owner);
+}
+
+/* Evicting the dead changes nothing; the answer still has a descriptor, of which its asker may make what it can. */
+static void expect_evicting_changes_nothing(struct peer *peer, struct session *victim)
+{
+	enum proof_state before = victim->proof;
+	struct wire_message message;
+
+	wire_init(&message, WIRE_EVICT, 5);
+	message.evict.session = victim->id;
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+	assert_int_equal(victim->proof, before);
+	assert_int_equal(broker.counters.sessions_cut, 0);
+	expect_kept();
+}
+
+static void test_evicted_while_the_device_is_asked(void **state)
+{
+	struct peer victim = join(), other = join();
+	struct session *session;
+
+	(void)state;
+	host_fail_next(HOST_GONE, EVER, EBUSY);
+	session = die_holding(&victim);
+	expect_evicting_changes_nothing(&other, session);
+	host_fail_next(HOST_GONE, 0, 0);
+	expect_freed();
+	part(&other);
+}
+
+static void test_evicted_when_nobody_can_tell(void **state)
+{
+	struct peer victim = join(), other = join();
+	struct session *session;
+
+	(void)state;
+	host_fail_next(HOST_GONE, 1, ENOTSUP);
+	session = die_holding(&victim);
+	EXPECT_SOON(session->proof == PROOF_LACKING);
+	expect_evicting_changes_nothing(&other, session);
+	session_proven(session);
+	expect_freed();
+	part(&other);
+}
+
+/* Between two questions, and with one on the device's thread whose answer nobody takes any more. */
+static void test_the_broker_ends_while_it_asks(void **state)
+{
+	struct peer victim = join();
+	struct session *session;
+
+	(void)state;
+	host_fail_next(HOST_GONE, EVER, EBUSY);
+	session = die_holding(&victim);
+	EXPECT_SOON(!broker.workers.pending && evtimer_pending(session->asking, NULL));
+	broker_end_now();
+	host_fail_next(HOST_GONE, 0, 0);
+}
+
+static void test_the_broker_ends_with_a_question_under_way(void **state)
+{
+	struct peer victim = join();
+	struct session *session = session_of(&victim);
+
+	(void)state;
+	expect_done(&victim, WIRE_CREATE, "a");
+	acquire(&victim, "a");
+	session->dead = session->hung_up = true;
+	proof_begin(session);
+	assert_int_equal(broker.workers.pending, 1);
+	broker_end_now();
+	part(&victim);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(invariant_9_memory_waits_until_the_device_is_done),
+		ON(invariant_9_each_not_yet_is_asked_again),
+		ON(invariant_9_what_nobody_can_tell_is_kept_for_good),
+		ON(test_a_question_is_asked_once_at_a_time),
+		ON(test_who_holds_nothing_is_not_asked_about),
+		ON(invariant_9_held_grants_wait_for_the_device_too),
+		ON(invariant_9_a_real_death_is_asked_about),
+		ON(test_evicted_while_the_device_is_asked),
+		ON(test_evicted_when_nobody_can_tell),
+		ON(test_the_broker_ends_while_it_asks),
+		ON(test_the_broker_ends_with_a_question_under_way),
+	};
+
+	return cmocka_run_group_tests_name("proof", tests, harness_group_setup, harness_group_teardown);
+}

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-turns.c - fair turns: each user the same share of a pass, no user more requests a second than its quota, and
+ * whatever comes later comes whole and in order.
+ *
+ * Counted in passes and messages: only the rate is a matter of time. session-harness.h is the world.
+ */
+#include "session-harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FLOODER 4001
+#define OTHER   4002
+#define SHARE   16 /* messages of a user in a pass: turns.c's */
+#define MANY    20 /* sessions of the flooder */
+
+static struct peer flooders[MANY];
+
+static void one_pass(void)
+{
+	broker_pass(&broker, false);
+}
+
+/* For the flooder alone. */
+static void set_rate(uint64_t requests)
+{
+	static struct user_quota user = { .uid = FLOODER };
+	struct quotas quotas = { .users = &user, .count = 1 };
+
+	quota_init(&quotas.fallback);
+	quota_init(&user.quota);
+	user.quota.requests = requests;
+	broker_configure(&broker, &quotas, &broker.config.creators);
+}
+
+/* What was said so far is heard: whoever speaks first from now on is heard first. */
+static void settle(void)
+{
+	one_pass();
+	one_pass();
+}
+
+/* Requests first, first + 1 and so on, until the socket takes no more or there were so many. */
+static unsigned send_numbered(const struct peer *peer, uint64_t first, unsigned count)
+{
+	struct wire_message message;
+
+	for (unsigned i = 0; i < count; i++) {
+		message = named(WIRE_STAT, first + i, "no-such-buffer");
+		if (socket_send(peer->sock, &message, -1, MSG_DONTWAIT))
+			return i;
+	}
+	return count;
+}
+
+/* Takes what answers lie there; the next must be of that number, and so on. Returns the one after the last. */
+static uint64_t take_numbered(const struct peer *peer, uint64_t next)
+{
+	struct wire_message message;
+
+	while (heard_already(peer->sock, &message)) {
+		assert_int_equal(message.request, next);
+		next++;
+	}
+	return next;
+}
+
+/* All that is answered anywhere. */
+static uint64_t answered(void)
+{
+	return broker.counters.refused_no_name;
+}
+
+static void flood_begin(void)
+{
+	for (int i = 0; i < MANY; i++)
+		flooders[i] = join_as(FLOODER);
+	settle();
+	for (int i = 0; i < MANY; i++)
+		assert_true(send_numbered(&flooders[i], 1, 200) > 5 * SHARE);
+}
+
+static void flood_end(void)
+{
+	for (int i = 0; i < MANY; i++)
+		part(&flooders[i]);
+}
+
+/* ---- the share ---- */
+
+static void invariant_5_who_asks_once_is_heard_within_one_pass_of_a_flood(void **state)
+{
+	struct peer other = join_as(OTHER);
+	struct wire_message message, question = named(WIRE_STAT, 7, "no-such-buffer");
+
+	(void)state;
+	flood_begin();
+	for (int pass = 0; pass < 100; pass++) {
+		uint64_t before = answered();
+
+		say(other.sock, &question);
+		one_pass();
+		assert_int_equal(heard_already(other.sock, &message), WIRE_REFUSED);
+		assert_int_equal(message.request, 7);
+		/* and the flood has its own share of that pass: all of it, and no more */
+		assert_int_equal(answered() - before, SHARE + 1);
+	}
+	flood_end();
+	part(&other);
+}
+
+/* Also when it comes late: others stand in line, and its own socket is new. */
+static void invariant_5_who_joins_during_a_flood_is_heard(void **state)
+{
+	struct peer other;
+
+	(void)state;
+	flood_begin();
+	for (int pass = 0; pass < 5; pass++)
+		one_pass();
+	other = join_as(OTHER);
+	expect_served(&other);
+	flood_end();
+	part(&other);
+}
+
+/* Several who flood have each the same. */
+static void invariant_5_each_user_has_the_same_share(void **state)
+{
+	struct peer peers[4];
+	uint64_t next[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		peers[i] = join_as(FLOODER + (uid_t)i);
+		next[i] = 1;
+	}
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(send_numbered(&peers[i], 1, 100), 100);
+	for (int pass = 1; pass <= 5; pass++) {
+		one_pass();
+		for (int i = 0; i < 4; i++) {
+			next[i] = take_numbered(&peers[i], next[i]);
+			assert_int_equal(next[i], 1 + pass * SHARE);
+		}
+	}
+	for (int i = 0; i < 4; i++)
+		part(&peers[i]);
+}
+
+/* Also where each has several sessions in line: then it stays there throughout its turn. */
+static void invariant_5_users_with_many_sessions_have_the_same_share(void **state)
+{
+	enum { USERS = 3, EACH = 3 };
+	struct peer peers[USERS][EACH];
+
+	(void)state;
+	for (int i = 0; i < USERS * EACH; i++)
+		peers[i / EACH][i % EACH] = join_as(FLOODER + (uid_t)i / EACH);
+	settle();
+	for (int i = 0; i < USERS * EACH; i++)
+		assert_int_equal(send_numbered(&peers[i / EACH][i % EACH], 1, 100), 100);
+	for (int pass = 0; pass < 2 * EACH; pass++)
+		one_pass();
+	for (int i = 0; i < USERS; i++) {
+		uint64_t heard = 0;
+
+		for (int j = 0; j < EACH; j++)
+			heard += take_numbered(&peers[i][j], 1) - 1;
+		assert_int_equal(heard, 2 * EACH * SHARE);
+	}
+	for (int i = 0; i < USERS * EACH; i++)
+		part(&peers[i / EACH][i % EACH]);
+}
+
+/* Within a user one session does not keep the others waiting; the one that is heard first stands in line first, too. */
+static void test_a_users_sessions_take_turns(void **state)
+{
+	(void)state;
+	flood_begin();
+	for (int pass = 0; pass < MANY + 1; pass++)
+		one_pass();
+	assert_int_equal(take_numbered(&flooders[0], 1), 1 + 2 * SHARE);
+	for (int i = 1; i < MANY; i++)
+		assert_int_equal(take_numbered(&flooders[i], 1), 1 + SHARE);
+	flood_end();
+}
+
+static void test_nothing_is_lost_or_reordered(void **state)
+{
+	uint64_t next[MANY];
+	unsigned sent[MANY], done = 0;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		flooders[i] = join_as(FLOODER + (uid_t)i % 3);
+		next[i] = 1;
+		sent[i] = 0;
+	}
+	for (int pass = 0; pass < 1000 && done < MANY; pass++) {
+		done = 0;
+		for (int i = 0; i < MANY; i++) {
+			sent[i] += send_numbered(&flooders[i], sent[i] + 1, 150 - sent[i]);
+			next[i] = take_numbered(&flooders[i], next[i]);
+			done += next[i] == 151;
+		}
+		one_pass();
+	}
+	assert_int_equal(done, MANY);
+	assert_int_equal(answered(), 150 * MANY);
+	assert_null(broker.turns.waiting);
+	flood_end();
+}
+
+/* ---- the rate ---- */
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* At once what a quiet second allows, then so many a second: never more by any moment, and in the end all. */
+static void invariant_5_no_more_requests_a_second_than_the_quota(void **state)
+{
+	enum { RATE = 100, ALL = 160 };
+	double begin = now();
+	struct peer slow, other = join_as(OTHER);
+	struct quotas quotas = { 0 };
+	struct wire_message message, question = named(WIRE_STAT, 7, "no-such-buffer");
+	uint64_t next = 1;
+
+	(void)state;
+	quota_init(&quotas.fallback);
+	quotas.fallback.requests = RATE;
+	broker_configure(&broker, &quotas, &broker.config.creators);
+	slow = join_as(FLOODER);
+	assert_int_equal(send_numbered(&slow, 1, ALL), ALL);
+	for (int pass = 0; pass < PATIENCE_MS && next <= ALL; pass++) {
+		turn();
+		next = take_numbered(&slow, next);
+		assert_true((double)(next - 1) <= RATE + (now() - begin) * RATE);
+	}
+	assert_int_equal(next, ALL + 1);
+	assert_true(now() - begin >= (double)(ALL - RATE) / RATE);
+	/* nobody was refused anything, and the others' rate is their own */
+	assert_int_equal(broker.counters.refused_quota, 0);
+	assert_int_equal(broker.counters.refused_no_name, ALL);
+	say(other.sock, &question);
+	one_pass();
+	assert_int_equal(heard_already(other.sock, &message), WIRE_REFUSED);
+	part(&slow);
+	part(&other);
+}
+
+/* Over all sessions of the user, not each. */
+static void invariant_5_sessions_share_their_users_rate(void **state)
+{
+	enum { RATE = 50 };
+	double begin = now();
+	uint64_t next[4] = { 1, 1, 1, 1 }, all = 0;
+
+	(void)state;
+	set_rate(RATE);
+	for (int i = 0; i < 4; i++) {
+		flooders[i] = join_as(FLOODER);
+		send_numbered(&flooders[i], 1, RATE);
+	}
+	for (int pass = 0; pass < 300; pass++) {
+		turn();
+		all = 0;
+		for (int i = 0; i < 4; i++) {
+			next[i] = take_numbered(&flooders[i], next[i]);
+			all += next[i] - 1;
+		}
+		assert_true((double)all <= RATE + (now() - begin) * RATE);
+	}
+	assert_true(all >= RATE);
+	set_rate(QUOTA_NONE);
+	for (int i = 0; i < 4; i++)
+		part(&flooders[i]);
+}
+
+/* The loop sleeps meanwhile and is woken, by itself, when the next may be heard. */
+static void test_a_late_one_is_woken_and_not_watched(void **state)
+{
+	struct peer slow;
+	struct wire_message message;
+	unsigned passes, type = 0;
+
+	(void)state;
+	set_rate(1);
+	slow = join_as(FLOODER);
+	assert_int_equal(send_numbered(&slow, 1, 2), 2);
+	one_pass();
+	assert_int_equal(take_numbered(&slow, 1), 2);
+	one_pass();
+	assert_true(session_of(&slow)->in_line);
+	assert_false(event_pending(session_of(&slow)->reading, EV_READ, NULL));
+	assert_true(evtimer_pending(broker.turns.refill, NULL));
+	alarm(60); /* a loop that nobody wakes */
+	for (passes = 0; passes < 50 && !type; passes++) {
+		broker_pass(&broker, true);
+		type = heard_already(slow.sock, &message);
+	}
+	alarm(0);
+	assert_int_equal(type, WIRE_REFUSED);
+	assert_int_equal(message.request, 2);
+	part(&slow);
+}
+
+/* ---- reload ---- */
+
+static void test_a_rate_that_is_lifted_lets_all_through(void **state)
+{
+	double begin = now();
+	struct peer peer;
+
+	(void)state;
+	set_rate(1);
+	peer = join_as(FLOODER);
+	send_numbered(&peer, 1, 60);
+	for (int pass = 0; pass < 10; pass++)
+		one_pass();
+	assert_true((double)answered() <= 1 + (now() - begin));
+	assert_non_null(broker.turns.waiting);
+	set_rate(QUOTA_NONE);
+	for (int pass = 0; pass < 5; pass++)
+		one_pass();
+	assert_int_equal(take_numbered(&peer, 1), 61);
+	assert_null(broker.turns.waiting);
+	part(&peer);
+}
+
+static void test_a_rate_that_is_set_holds_from_then_on(void **state)
+{
+	struct peer peer = join_as(FLOODER);
+	double begin;
+
+	(void)state;
+	send_numbered(&peer, 1, 100);
+	one_pass();
+	assert_int_equal(answered(), SHARE);
+	begin = now();
+	set_rate(3);
+	for (int pass = 0; pass < 10; pass++)
+		one_pass();
+	assert_true((double)answered() <= SHARE + 3 + (now() - begin) * 3);
+	set_rate(QUOTA_NONE);
+	part(&peer);
+}
+
+/* What was heard while there was no quota is no debt under the next. */
+static void test_no_debt_is_left_of_a_time_without_a_rate(void **state)
+{
+	struct peer peer;
+	struct wire_message message;
+	uint64_t next = 1;
+
+	(void)state;
+	set_rate(10);
+	peer = join_as(FLOODER);
+	set_rate(QUOTA_NONE);
+	for (int i = 0; i < 10; i++) {
+		send_numbered(&peer, next, 100);
+		while (next < (uint64_t)(i + 1) * 100 + 1) {
+			one_pass();
+			next = take_numbered(&peer, next);
+		}
+	}
+	set_rate(10);
+	send_numbered(&peer, 5000, 1);
+	EXPECT_SOON(heard_already(peer.sock, &message) == WIRE_REFUSED);
+	part(&peer);
+}
+
+/* A quota of none at all: nothing is heard and nothing lost, until it is another. */
+static void test_a_rate_of_nothing_waits_for_another(void **state)
+{
+	struct peer peer = join_as(FLOODER);
+
+	(void)state;
+	set_rate(0);
+	send_numbered(&peer, 1, 5);
+	turn_some();
+	assert_int_equal(answered(), 0);
+	set_rate(QUOTA_NONE);
+	turn_some();
+	assert_int_equal(take_numbered(&peer, 1), 6);
+	part(&peer);
+}
+
+/* ---- leaving the line ---- */
+
+/* The last session of its user, and with it the user, goes in the middle of its turn. */
+static void test_a_users_last_session_leaves_while_it_is_served(void **state)
+{
+	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
+
+	(void)state;
+	assert_int_equal(send_numbered(&peer, 1, SHARE + 4), SHARE + 4);
+	part(&peer);
+	one_pass();
+	assert_non_null(broker.turns.waiting);
+	one_pass();
+	assert_int_equal(answered(), SHARE + 4);
+	assert_null(broker.turns.waiting);
+	assert_null(session_find(&broker, peer.session));
+	assert_int_equal(HASH_COUNT(broker.turns.users), 1);
+	expect_served(&other);
+	part(&other);
+}
+
+/* One of several: those behind it go on in the same pass. */
+static void test_a_session_leaves_in_the_middle_of_the_line(void **state)
+{
+	struct peer first = join_as(FLOODER), second = join_as(FLOODER);
+
+	(void)state;
+	settle();
+	send_numbered(&first, 1, SHARE + 2);
+	send_numbered(&second, 1, SHARE);
+	part(&first);
+	one_pass();
+	one_pass();
+	assert_null(session_find(&broker, first.session));
+	assert_int_equal(answered(), 2 * SHARE);
+	one_pass();
+	assert_int_equal(take_numbered(&second, 1), 1 + SHARE);
+	assert_null(broker.turns.waiting);
+	part(&second);
+	EXPECT_SOON(!broker.turns.users);
+}
+
+static void evict(struct peer *by, const struct peer *victim)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_EVICT, 5);
+	message.evict.session = victim->session;
+	assert_int_equal(answer_to(by, &message).type, WIRE_DONE);
+}
+
+static void test_a_session_that_is_cut_leaves_the_line(void **state)
+{
+	struct peer victim, root = join_as(0);
+	uint64_t before;
+
+	(void)state;
+	set_rate(1);
+	victim = join_as(FLOODER);
+	send_numbered(&victim, 1, 10);
+	one_pass();
+	one_pass();
+	assert_true(session_of(&victim)->in_line);
+	before = answered();
+	evict(&root, &victim);
+	assert_false(session_of(&victim)->in_line);
+	assert_null(session_of(&victim)->turn->line);
+	assert_null(broker.turns.waiting);
+	set_rate(QUOTA_NONE);
+	turn_some();
+	/* what it had still to say is not heard any more */
+	assert_int_equal(answered(), before);
+	expect_served(&root);
+	part(&victim);
+	EXPECT_SOON(!session_find(&broker, victim.session));
+	part(&root);
+}
+
+/* Its messages are heard, as many as it may say, and its end after them. */
+static void test_a_session_hangs_up_while_in_line(void **state)
+{
+	struct peer peer;
+
+	(void)state;
+	set_rate(20);
+	peer = join_as(FLOODER);
+	send_numbered(&peer, 1, 30);
+	one_pass();
+	one_pass();
+	one_pass();
+	assert_true(session_of(&peer)->in_line);
+	part(&peer);
+	EXPECT_SOON(!session_find(&broker, peer.session));
+	assert_int_equal(answered(), 30);
+	assert_null(broker.turns.users);
+}
+
+static void flood_and_live(int sock)
+{
+	struct peer peer = join();
+
+	(void)sock;
+	tell();
+	linger(); /* until it is another user's */
+	send_numbered(&peer, 1, 30);
+	pause();
+}
+
+/* What a process said last is heard at once, and then its memory can go: the rate is for the living. */
+static void invariant_10_the_dead_stand_in_no_line(void **state)
+{
+	struct peer other = join_as(OTHER);
+	struct session *session;
+	struct child child;
+
+	(void)state;
+	set_rate(1);
+	child = child_start(flood_and_live, -1);
+	EXPECT_SOON(told(&child));
+	session = session_find(&broker, broker.sessions.next_id);
+	turns_leave(session);
+	session->who.uid = FLOODER;
+	assert_int_equal(turns_join(session), 0);
+	child_forget(&child);
+	EXPECT_SOON(session->in_line);
+	child_kill(&child);
+	EXPECT_SOON(HASH_COUNT(broker.sessions.by_id) == 1);
+	assert_int_equal(answered(), 30);
+	expect_served(&other);
+	part(&other);
+}
+
+static void test_the_broker_ends_with_many_in_line(void **state)
+{
+	(void)state;
+	flood_begin();
+	one_pass();
+	assert_non_null(broker.turns.waiting);
+	broker_end_now();
+	assert_null(broker.turns.users);
+	assert_null(broker.turns.waiting);
+	flood_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(invariant_5_who_asks_once_is_heard_within_one_pass_of_a_flood),
+		ON(invariant_5_who_joins_during_a_flood_is_heard),
+		ON(invariant_5_each_user_has_the_same_share),
+		ON(invariant_5_users_with_many_sessions_have_the_same_share),
+		ON(test_a_users_sessions_take_turns),
+		ON(test_nothing_is_lost_or_reordered),
+		ON(invariant_5_no_more_requests_a_second_than_the_quota),
+		ON(invariant_5_sessions_share_their_users_rate),
+		ON(test_a_late_one_is_woken_and_not_watched),
+		ON(test_a_rate_that_is_lifted_lets_all_through),
+		ON(test_a_rate_that_is_set_holds_from_then_on),
+		ON(test_no_debt_is_left_of_a_time_without_a_rate),
+		ON(test_a_rate_of_nothing_waits_for_another),
+		ON(test_a_users_last_session_leaves_while_it_is_served),
+		ON(test_a_session_leaves_in_the_middle_of_the_line),
+		ON(test_a_session_that_is_cut_leaves_the_line),
+		ON(test_a_session_hangs_up_while_in_line),
+		ON(invariant_10_the_dead_stand_in_no_line),
+		ON(test_the_broker_ends_with_many_in_line),
+	};
+
+	return cmocka_run_group_tests_name("turns", tests, harness_group_setup, harness_group_teardown);
+}

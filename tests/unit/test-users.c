@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-users.c - several users at one broker: who may do what with whose buffers, and whose word is believed.
+ *
+ * session-harness.h is the world; its peers take other users' names. What managers ask for is test-manage.c's.
+ */
+#include "session-harness.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rights ---- */
+
+static void test_only_its_owner_or_root_unlinks_a_buffer(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002), root = join_as(0);
+	struct wire_message unlinking = named(WIRE_UNLINK, 1, "a");
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	expect_refused(&other, &unlinking, -EACCES);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	expect_done(&owner, WIRE_CREATE, "a");
+	expect_done(&root, WIRE_UNLINK, "a");
+	EXPECT_SOON(broker.counters.allocations_freed == 2);
+	part(&owner);
+	part(&other);
+	part(&root);
+}
+
+static void test_who_may_only_read_writes_no_timeline(void **state)
+{
+	struct peer owner = join_as(4001), reader = join_as(4002);
+	struct wire_message create = named(WIRE_CREATE, 1, "a"), acquiring = named(WIRE_ACQUIRE, 1, "a"), writer;
+	struct wire_grant grant;
+
+	(void)state;
+	create.create.flags = GPUB_TIMELINE;
+	create.create.mode = 0604;
+	say(owner.sock, &create);
+	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	acquiring.acquire.rights = GPUB_WRITE;
+	expect_refused(&reader, &acquiring, -EACCES);
+	grant = acquire(&reader, "a");
+	assert_int_equal(grant.rights, GPUB_READ);
+	wire_init(&writer, WIRE_WRITER, 1);
+	writer.grant_id.grant = grant.grant;
+	writer.grant_id.serial = grant.serial;
+	expect_refused(&reader, &writer, -EACCES);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	part(&owner);
+	part_dying(&reader);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+}
+
+/* The middle mode bits are for those in the buffer's group, by their primary group or another. */
+static void test_a_group_has_its_bits(void **state)
+{
+	struct peer owner = join_as(4001), member = join_as(4002), other = join_as(4003);
+	struct wire_message writing = named(WIRE_ACQUIRE, 1, "a"), reading = named(WIRE_ACQUIRE, 2, "a");
+	struct identity *who = &session_of(&member)->who;
+
+	(void)state;
+	create_with_mode(&owner, "a", 0640);
+	assert_int_equal(ask(&owner, WIRE_STAT, "a").info.group, 4001);
+	expect_refused(&member, &reading, -EACCES);
+	who->groups = calloc(2, sizeof *who->groups);
+	assert_non_null(who->groups);
+	who->group_count = 2;
+	who->groups[1] = 4001;
+	writing.acquire.rights = GPUB_WRITE;
+	expect_refused(&member, &writing, -EACCES);
+	assert_int_equal(acquire(&member, "a").rights, GPUB_READ);
+	expect_refused(&other, &reading, -EACCES);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	part(&owner);
+	part(&other);
+	part_dying(&member);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+}
+
+static void test_only_creators_create(void **state)
+{
+	static const uid_t named_users[] = { 4001 };
+	const struct access_list creators = { .restricted = true, .users = named_users, .user_count = 1 }, all = { 0 };
+	struct peer creator = join_as(4001), other = join_as(4002);
+	struct wire_message create = named(WIRE_CREATE, 1, "b");
+
+	(void)state;
+	broker_configure(&broker, &broker.config.quotas, &creators);
+	expect_done(&creator, WIRE_CREATE, "a");
+	expect_refused(&other, &create, -EACCES);
+	assert_null(registry_find(&broker.registry, "b"));
+	/* nor may they less than before with what others made */
+	create = named(WIRE_ACQUIRE, 1, "a");
+	expect_refused(&other, &create, -EACCES);
+	broker_configure(&broker, &broker.config.quotas, &all);
+	expect_done(&other, WIRE_CREATE, "b");
+	part(&creator);
+	part(&other);
+}
+
+/* ---- quotas ---- */
+
+static void test_each_user_has_its_quota(void **state)
+{
+	static struct user_quota large = { .uid = 4002 };
+	struct quotas quotas = { .users = &large, .count = 1 };
+	struct peer small = join_as(4001), favoured = join_as(4002);
+	struct wire_message create = named(WIRE_CREATE, 1, "b");
+
+	(void)state;
+	quota_init(&quotas.fallback);
+	quota_init(&large.quota);
+	quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
+	large.quota.limit[RESOURCE_BUFFERS] = 2;
+	broker_configure(&broker, &quotas, &broker.config.creators);
+	expect_done(&small, WIRE_CREATE, "a");
+	expect_refused(&small, &create, -EDQUOT);
+	expect_done(&favoured, WIRE_CREATE, "b");
+	expect_done(&favoured, WIRE_CREATE, "c");
+	create = named(WIRE_CREATE, 1, "d");
+	expect_refused(&favoured, &create, -EDQUOT);
+	/* a smaller one takes nothing away */
+	large.quota.limit[RESOURCE_BUFFERS] = 0;
+	assert_int_equal(ask(&favoured, WIRE_STAT, "c").type, WIRE_INFO);
+	expect_done(&favoured, WIRE_UNLINK, "c");
+	EXPECT_SOON(used(4002, RESOURCE_BUFFERS) == 1);
+	expect_refused(&favoured, &create, -EDQUOT);
+	part(&small);
+	part(&favoured);
+}
+
+/* What a user could not pay for it does not get, and those who have it keep it. */
+static void invariant_5_a_grant_over_the_quota_is_refused(void **state)
+{
+	struct peer peer = join_as(4001);
+	struct wire_message acquiring = named(WIRE_ACQUIRE, 1, "a");
+	struct wire_grant grant;
+
+	(void)state;
+	broker.accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 1;
+	expect_done(&peer, WIRE_CREATE, "a");
+	grant = acquire(&peer, "a");
+	expect_refused(&peer, &acquiring, -EDQUOT);
+	assert_int_equal(broker.counters.refused_quota, 1);
+	say_closed(peer.sock, grant.grant);
+	grant = acquire(&peer, "a");
+	say_closed(peer.sock, grant.grant);
+	part(&peer);
+}
+
+/* ---- whose word counts ---- */
+
+static void invariant_2_another_users_closed_is_not_believed(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002);
+	struct wire_grant first, second;
+
+	(void)state;
+	create_with_mode(&owner, "a", 0606);
+	first = acquire(&other, "a");
+	second = acquire(&other, "a");
+	say_closed(other.sock, first.grant);
+	EXPECT_SOON(broker.counters.grants_held == 1);
+	/* one hold says it all; and neither costs that user a grant any more */
+	say_closed(other.sock, second.grant);
+	EXPECT_SOON(broker.counters.grants_closed == 1);
+	assert_int_equal(used(4002, RESOURCE_GRANTS), 0);
+	say_closed(other.sock, first.grant);
+	EXPECT_SOON(broker.counters.closed_foreign == 1);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	part(&owner);
+	turn_some();
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	assert_int_equal(used(4001, RESOURCE_BYTES), SIZE);
+	part_dying(&other);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	assert_int_equal(broker.counters.grants_died, 1);
+}
+
+/* Its session ends cleanly, and its process goes on: nothing is known of its mapping. */
+static void invariant_2_another_users_leaving_frees_nothing(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002);
+	struct wire_message leave;
+	struct wire_grant grant;
+	struct session *left;
+
+	(void)state;
+	create_with_mode(&owner, "a", 0606);
+	grant = acquire(&other, "a");
+	wire_init(&leave, WIRE_LEAVE, 5);
+	say(other.sock, &leave);
+	assert_int_equal(hear(other.sock).type, WIRE_LEFT);
+	say_closed(other.sock, grant.grant);
+	part(&other);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	part(&owner);
+	turn_some();
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	left = session_find(&broker, other.session);
+	assert_non_null(left);
+	assert_true(left->hung_up);
+	left->dead = true;
+	proof_begin(left);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+}
+
+/* Where processes are not trusted to close, not even the owner's are. */
+static void invariant_2_nobody_is_believed_where_that_is_the_rule(void **state)
+{
+	struct peer owner = join();
+	struct wire_grant grant;
+	struct wire_message info;
+
+	(void)state;
+	broker.registry.believe = BELIEVE_NOBODY;
+	expect_done(&owner, WIRE_CREATE, "a");
+	grant = acquire(&owner, "a");
+	say_closed(owner.sock, grant.grant);
+	EXPECT_SOON(broker.counters.grants_held == 1);
+	info = ask(&owner, WIRE_STAT, "a");
+	assert_int_equal(info.info.grants, 0);
+	assert_int_equal(info.info.held, 1);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	turn_some();
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	part_dying(&owner);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+}
+
+/* It can open the memory no more through the broker, so it may not write its timeline either. */
+static void invariant_2_a_held_grant_gives_nothing(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002);
+	struct wire_message create = named(WIRE_CREATE, 1, "a"), acquiring = named(WIRE_ACQUIRE, 2, "a"), writer;
+	struct wire_grant grant;
+
+	(void)state;
+	create.create.mode = 0606;
+	create.create.flags = GPUB_TIMELINE;
+	assert_int_equal(answer_to(&owner, &create).type, WIRE_DONE);
+	acquiring.acquire.rights = GPUB_WRITE;
+	grant = answer_to(&other, &acquiring).grant;
+	say_closed(other.sock, grant.grant);
+	EXPECT_SOON(broker.counters.grants_held == 1);
+	wire_init(&writer, WIRE_WRITER, 3);
+	writer.grant_id.grant = grant.grant;
+	writer.grant_id.serial = grant.serial;
+	expect_refused(&other, &writer, -EINVAL);
+	/* and it hears of no unlink: it has nothing to close */
+	expect_done(&owner, WIRE_UNLINK, "a");
+	expect_served(&other);
+	assert_int_equal(broker.counters.notices_sent, 0);
+	part(&owner);
+	part_dying(&other);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_only_its_owner_or_root_unlinks_a_buffer),
+		ON(test_who_may_only_read_writes_no_timeline),
+		ON(test_a_group_has_its_bits),
+		ON(test_only_creators_create),
+		ON(test_each_user_has_its_quota),
+		ON(invariant_5_a_grant_over_the_quota_is_refused),
+		ON(invariant_2_another_users_closed_is_not_believed),
+		ON(invariant_2_another_users_leaving_frees_nothing),
+		ON(invariant_2_nobody_is_believed_where_that_is_the_rule),
+		ON(invariant_2_a_held_grant_gives_nothing),
+	};
+
+	return cmocka_run_group_tests_name("users", tests, harness_group_setup, harness_group_teardown);
+}
