@@ -28,12 +28,14 @@ static const struct {
 };
 
 #define GREETINGS_MAX 256
+#define TICKETS_MAX   4096
 
 void quota_init(struct quota *quota)
 {
 	for (int i = 0; i < RESOURCES; i++)
 		quota->limit[i] = QUOTA_NONE;
 	quota->limit[RESOURCE_GREETINGS] = GREETINGS_MAX;
+	quota->limit[RESOURCE_TICKETS] = TICKETS_MAX;
 	quota->requests = QUOTA_NONE;
 }
 

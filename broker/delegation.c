@@ -68,6 +68,16 @@ static void once_drop_expired(struct buffer *buffer, struct accounting *accounti
 			once_drop(buffer, once, accounting);
 }
 
+/* Of all buffers of that user: what is past its term waits for nobody, and must not keep others from being issued. */
+static void once_drop_expired_of(struct broker *broker, uid_t owner)
+{
+	struct buffer *buffer, *next;
+
+	HASH_ITER(hh, broker->registry.names, buffer, next)
+		if (buffer->owner == owner)
+			once_drop_expired(buffer, &broker->accounting);
+}
+
 static int once_note(struct buffer *buffer, const struct token *token, struct accounting *accounting)
 {
 	struct once *once = calloc(1, sizeof *once);
@@ -136,6 +146,10 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	once_drop_expired(buffer, &broker->accounting);
 	if (made.once)
 		error = once_note(buffer, &made, &broker->accounting);
+	if (error == -EDQUOT) {
+		once_drop_expired_of(broker, buffer->owner);
+		error = once_note(buffer, &made, &broker->accounting);
+	}
 	if (error)
 		return error;
 	token_stamp(&made, broker->delegation.key);

@@ -53,9 +53,13 @@ int manage_change(struct session *session, const struct wire_message *message)
 {
 	const struct wire_change *change = &message->change;
 	struct broker *broker = session->broker;
-	struct buffer *buffer = request_find_live(session, change->name);
-	int error = buffer ? change_check(session, change, buffer) : -ENOENT;
+	struct buffer *buffer;
+	int error = name_check(change->name);
 
+	if (error)
+		return error;
+	buffer = request_find_live(session, change->name);
+	error = buffer ? change_check(session, change, buffer) : -ENOENT;
 	/* what can fail comes first: all or nothing */
 	if (!error && change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner)
 		error = give_away(broker, buffer, change->owner);
@@ -75,9 +79,13 @@ int manage_change(struct session *session, const struct wire_message *message)
 int manage_drain(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;
-	struct buffer *buffer = request_find_live(session, message->drain.name);
-	int error = buffer ? manage_check(session, buffer, "drain") : -ENOENT;
+	struct buffer *buffer;
+	int error = name_check(message->drain.name);
 
+	if (error)
+		return error;
+	buffer = request_find_live(session, message->drain.name);
+	error = buffer ? manage_check(session, buffer, "drain") : -ENOENT;
 	if (!error)
 		error = waiting_drain(broker, buffer, session->id, message->request, message->drain.timeout_ms);
 	if (error)

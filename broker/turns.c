@@ -103,7 +103,9 @@ bool turns_allow(struct session *session)
 
 void turns_count(struct session *session)
 {
-	session->turn->tokens -= 1;
+	/* without a quota none are filled in either: no debt must be left for the next one */
+	if (session->turn->tokens >= 1)
+		session->turn->tokens -= 1;
 	session->turn->heard++;
 }
 

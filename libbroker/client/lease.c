@@ -120,6 +120,22 @@ static bool token_current(const struct slot *slot, uint64_t token)
 	return slot_later(token_sequence(token), atomic_load(&slot->base));
 }
 
+/* A redeemed one has no name to ask for: what is closed stays closed, but there may be more slots. Locked. */
+static int renew_redeemed(gpub_lease *lease, struct record *record, const struct slot *slot)
+{
+	uint64_t token;
+	int error;
+
+	do
+		error = token_current(slot, lease->token) ? record_hold(record, &token) : -ESTALE;
+	while (error == -EAGAIN && !(error = record_grow(lease->client, record)));
+	if (error == -ESTALE)
+		return error_set(error, "the buffer of this ticket was unlinked, or its mapping closed: redeem a ticket anew");
+	if (!error)
+		lease_fill(lease, lease->client, record, lease->rights, token);
+	return error;
+}
+
 /* Its mapping was closed meanwhile, or all slots are busy: by name, if it still is the same buffer. */
 static int renew_slow(gpub_lease *lease, struct record *record, const struct slot *slot, uint64_t serial)
 {
@@ -127,6 +143,7 @@ static int renew_slow(gpub_lease *lease, struct record *record, const struct slo
 	uint64_t name[NAME_WORDS];
 	gpub_lease fresh;
 	unsigned index;
+	bool redeemed;
 	int error;
 
 	pthread_mutex_lock(&client->lock);
@@ -134,7 +151,12 @@ static int renew_slow(gpub_lease *lease, struct record *record, const struct slo
 		name[i] = atomic_load_explicit(&record->name[i], memory_order_relaxed);
 	index = atomic_load(&record->index);
 	error = token_current(slot, lease->token) ? 0 : error_set(-ESTALE, "%s", stale);
+	redeemed = *(const char *)name == '#'; /* delegate.c's, and no name */
+	if (!error && redeemed)
+		error = renew_redeemed(lease, record, slot);
 	pthread_mutex_unlock(&client->lock);
+	if (redeemed)
+		return error;
 	if (!error)
 		error = acquire_slow(client, (const char *)name, index, lease->rights, 0, &fresh);
 	if (error == -ENOENT)
