@@ -25,10 +25,12 @@ static const struct {
 	[RESOURCE_GRANTS] = { "grants", "grants" },
 	[RESOURCE_TICKETS] = { "tickets", "one-time tickets" },
 	[RESOURCE_GREETINGS] = { "greetings", "connections without a greeting" },
+	[RESOURCE_WAITS] = { "waits", "acquires that wait for a name" },
 };
 
 #define GREETINGS_MAX 256
 #define TICKETS_MAX   4096
+#define WAITS_MAX     8192 /* one name may wake them all in one step of the loop */
 
 void quota_init(struct quota *quota)
 {
@@ -36,6 +38,7 @@ void quota_init(struct quota *quota)
 		quota->limit[i] = QUOTA_NONE;
 	quota->limit[RESOURCE_GREETINGS] = GREETINGS_MAX;
 	quota->limit[RESOURCE_TICKETS] = TICKETS_MAX;
+	quota->limit[RESOURCE_WAITS] = WAITS_MAX;
 	quota->requests = QUOTA_NONE;
 }
 

@@ -18,6 +18,7 @@ enum resource {
 	RESOURCE_GRANTS,
 	RESOURCE_TICKETS,   /* one-time tickets that wait to be redeemed */
 	RESOURCE_GREETINGS, /* connections that have not said HELLO */
+	RESOURCE_WAITS,     /* acquires that wait for their name */
 	RESOURCES
 };
 
@@ -54,7 +55,7 @@ struct charge {
 	uint64_t        amount;
 };
 
-/* No bound but on what nobody needs much of: greetings, one-time tickets. */
+/* No bound but on what nobody needs much of: greetings, one-time tickets, waits. */
 void quota_init(struct quota *quota);
 
 /* "bytes", "buffers" and so on: the resource's name in configuration and status. */

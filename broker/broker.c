@@ -40,6 +40,9 @@ static int listener_start(struct broker *broker, int listener)
 	/* the loop takes connections until there are none: it must not wait for the next */
 	if (fcntl(listener, F_SETFL, O_NONBLOCK))
 		return error_set(-errno, "the listening socket cannot be made non-blocking: %m");
+	error = discard_start(&broker->discard, listener);
+	if (error)
+		return error;
 	broker->listener = event_new(broker->base, listener, EV_READ | EV_PERSIST, on_connection, broker);
 	if (!broker->listener || event_add(broker->listener, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
@@ -110,6 +113,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	return 0;
 stop_workers:
 	turns_deinit(broker);
+	discard_stop(&broker->discard);
 	if (broker->sessions.retry)
 		event_free(broker->sessions.retry);
 	if (broker->listener)
@@ -132,6 +136,7 @@ void broker_deinit(struct broker *broker)
 	waiting_forget(broker, 0);
 	sessions_deinit(broker);
 	turns_deinit(broker);
+	discard_stop(&broker->discard);
 	workers_stop(&broker->workers);
 	registry_deinit(&broker->registry);
 	board_destroy(&broker->board);

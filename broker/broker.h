@@ -22,6 +22,7 @@
 #include "common/name.h"
 #include "counters.h"
 #include "delegation.h"
+#include "discard.h"
 #include "registry.h"
 #include "session.h"
 #include "status.h"
@@ -53,6 +54,7 @@ struct broker {
 	struct accounting    accounting;
 	struct turns         turns;
 	struct delegation    delegation;
+	struct discard       discard;
 	struct registry      registry;
 	struct workers       workers;
 	struct sessions      sessions;

@@ -13,6 +13,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/counters.h \
 	broker/creation.c broker/creation.h \
 	broker/delegation.c broker/delegation.h \
+	broker/discard.c broker/discard.h \
 	broker/identity.c broker/identity.h \
 	broker/leftovers.c broker/leftovers.h \
 	broker/log.c broker/log.h \

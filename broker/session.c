@@ -172,7 +172,7 @@ static void session_close_socket(struct session *session)
 	if (session->writing)
 		event_free(session->writing);
 	session->reading = session->writing = NULL;
-	close(session->fd);
+	discard_socket(&session->broker->discard, session->fd);
 	session->fd = -1;
 }
 
@@ -296,23 +296,6 @@ static void session_hang_up(struct session *session)
 
 #define DISCARDS 16 /* of a session in a pass */
 
-/* False: none is left. An empty message has its sender beside it, the end of file has not. */
-static bool message_discard(int fd)
-{
-	union {
-		struct cmsghdr header;
-		char           bytes[CMSG_SPACE(sizeof(struct ucred))];
-	} control;
-	char byte;
-	struct iovec io = { .iov_base = &byte, .iov_len = sizeof byte };
-	struct msghdr msg = { .msg_iov = &io,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = sizeof control.bytes };
-
-	return recvmsg(fd, &msg, MSG_DONTWAIT) >= 0 && msg.msg_controllen;
-}
-
 /*
  * Nothing is heard any more: only the hang-up counts, and edges, lest the end of file keep the loop busy. What still
  * comes is thrown away all the same: a descriptor in it may be the other end of this very socket, which would never
@@ -324,7 +307,7 @@ static void on_linger(evutil_socket_t fd, short what, void *argument)
 	int discarded = 0;
 
 	(void)what;
-	while (discarded < DISCARDS && message_discard(fd))
+	while (discarded < DISCARDS && discard_message(&session->broker->discard, fd))
 		discarded++;
 	if (socket_hung_up(fd)) {
 		session_hang_up(session);
@@ -473,6 +456,10 @@ static enum heard session_read_one(struct session *session)
 	struct socket_extra extra;
 	int error = socket_receive(session->fd, &message, &extra, false, MSG_DONTWAIT);
 
+	if (extra.unwanted_count) {
+		discard_close(&session->broker->discard, extra.unwanted, extra.unwanted_count);
+		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
+	}
 	if (error == -EAGAIN)
 		return HEARD_NONE;
 	if (error == -ECONNRESET && socket_hung_up(session->fd)) {
@@ -610,7 +597,7 @@ static void connection_take(struct broker *broker, int fd)
 	if (session)
 		session_free(session);
 	else
-		close(fd);
+		discard_socket(&broker->discard, fd);
 }
 
 /* Out of descriptors: a connection that waits would keep the loop spinning, so look away for a moment. */

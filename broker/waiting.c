@@ -37,6 +37,7 @@ struct acquire_wait {
 	struct waiter       *waiter;
 	uint64_t             request;
 	struct wire_acquire  acquire;
+	struct charge        charge;
 	struct event        *timer; /* NULL: waits for ever */
 	struct acquire_wait *prev, *next;             /* in its line */
 	struct acquire_wait *session_prev, *session_next; /* in its waiter */
@@ -150,6 +151,7 @@ static void acquire_drop(struct acquire_wait *wait)
 	count_changed(wait->broker, -1);
 	line_put(waiting, wait->line);
 	waiter_put(waiting, wait->waiter);
+	charge_release(&wait->charge, &wait->broker->accounting);
 	if (wait->timer)
 		event_free(wait->timer);
 	free(wait);
@@ -193,6 +195,14 @@ static int acquire_enter(struct acquire_wait *wait, uint64_t session)
 	return 0;
 }
 
+/* To its session's user; one that is gone is passed over when it wakes. */
+static int acquire_charge(struct acquire_wait *wait, uint64_t id)
+{
+	const struct session *session = session_find(wait->broker, id);
+
+	return session ? charge_take(&wait->charge, &wait->broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
+}
+
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
 {
 	struct acquire_wait *wait = calloc(1, sizeof *wait);
@@ -203,15 +213,21 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 	wait->broker = broker;
 	wait->request = request;
 	wait->acquire = *acquire;
+	error = acquire_charge(wait, session);
+	if (error)
+		goto free_wait;
 	error = acquire_enter(wait, session);
-	if (error) {
-		free(wait);
-		return error;
-	}
+	if (error)
+		goto refund;
 	error = timer_start(&wait->timer, broker->base, acquire->timeout_ms, acquire_expired, wait);
 	if (error)
 		acquire_drop(wait);
 	CRASH_POINT(acquire_waits);
+	return error;
+refund:
+	charge_release(&wait->charge, &broker->accounting);
+free_wait:
+	free(wait);
 	return error;
 }
 

@@ -88,9 +88,8 @@ model_scripts = tests/model/run.sh tests/litmus/aarch64.sh
 crash_programs = tests/crash/crash tests/crash/failing
 crash_scripts =
 hostile_programs = tests/hostile/hostile tests/hostile/fairness
-hostile_tools = tests/hostile/stand-in
 hostile_scripts =
-suite_programs = $(model_programs) $(crash_programs) $(hostile_programs) $(hostile_tools)
+suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
 test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client \
 	tests/integration/activate tests/integration/notify-listen
@@ -160,6 +159,10 @@ tests_gpu_test_driver_facts_SOURCES = tests/gpu/without-cuda.c
 endif
 EXTRA_DIST += tests/gpu/facts.cu
 CLEANFILES += tests/gpu.lock
+EXTRA_DIST += \
+	.clang-tidy \
+	tests/analysis/cppcheck.cfg tests/analysis/known.txt tests/analysis/returns.h \
+	tests/analysis/static.sh tests/analysis/threads.sh tests/analysis/tsan.supp tests/analysis/valgrind.sh
 EXTRA_DIST += tests/model/lease.pml tests/model/README.md tests/litmus/README.md
 
 LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)

@@ -54,6 +54,13 @@ int socket_listen(const char *path, mode_t mode)
 	return sock;
 }
 
+bool socket_refuse_descriptors(int sock)
+{
+	int off = 0;
+
+	return !setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
+}
+
 int socket_connect(const struct sockaddr_un *sun)
 {
 	int sock = new_socket(), error;
@@ -98,18 +105,25 @@ int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 	return error_set(-ECONNRESET, "the other side of the socket is gone");
 }
 
-/* One at most is the caller's, the rest is closed: room is rounded up, so more than were wanted may get in. */
+static void take_descriptor(int fd, struct socket_extra *extra, bool want_fd)
+{
+	if (!want_fd)
+		extra->unwanted[extra->unwanted_count++] = fd;
+	else if (extra->fd == -1)
+		extra->fd = fd;
+	else
+		close(fd);
+}
+
+/* Room is rounded up, so more than were wanted may get in. */
 static void take_descriptors(const struct cmsghdr *c, struct socket_extra *extra, bool want_fd)
 {
 	size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 	int fd;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && extra->unwanted_count < SOCKET_DESCRIPTORS_MAX; i++) {
 		memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-		if (want_fd && extra->fd == -1)
-			extra->fd = fd;
-		else
-			close(fd);
+		take_descriptor(fd, extra, want_fd);
 	}
 }
 
@@ -133,26 +147,28 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 {
 	union {
 		struct cmsghdr header;
-		char           bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+		char           bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int))];
 	} control;
 	struct iovec  io = { .iov_base = message, .iov_len = WIRE_SIZE };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
 	ssize_t       got;
 	int           error, resets = 0;
 
-	/* room for what is expected alone: the kernel then discards most of what was sent all the same */
-	msg.msg_controllen = want_fd ? CMSG_SPACE(sizeof(int)) : CMSG_SPACE(sizeof(struct ucred));
-	*extra = (struct socket_extra){ .fd = -1 };
+	/* what there is no room for the kernel closes, in the caller's name and time: so there is room, or trust */
+	msg.msg_controllen = want_fd ? CMSG_SPACE(sizeof(int)) : sizeof control.bytes;
+	extra->fd = -1;
+	extra->has_sender = false;
+	extra->unwanted_count = 0;
 	/* a peer that closed with messages unread resets the connection, once; what it sent before is still here */
 	do
 		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
 	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return -EAGAIN;
-	if (got <= 0)
-		return error_set(-ECONNRESET, "the other side closed the connection");
-	take_control(&msg, extra, want_fd);
-	error = wire_check(message, (size_t)got);
+	if (got >= 0)
+		take_control(&msg, extra, want_fd);
+	error = got > 0 ? wire_check(message, (size_t)got) :
+			  error_set(-ECONNRESET, "the other side closed the connection");
 	if (error && extra->fd >= 0) {
 		close(extra->fd);
 		extra->fd = -1;

@@ -14,6 +14,10 @@
 
 #include "wire.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 #define SOCKET_ADDRESS_SIZE (sizeof("unix:") + sizeof(((struct sockaddr_un *)0)->sun_path))
 
 /* "unix:PATH" to a socket address. -EINVAL with the sentence set. */
@@ -21,6 +25,12 @@ int socket_address(const char *address, struct sockaddr_un *sun);
 
 /* Listens at PATH, which must not exist, with that mode. Returns the descriptor. */
 int socket_listen(const char *path, mode_t mode);
+
+/*
+ * Nobody can send descriptors over it any more, nor over what is accepted from it. What a receiver does not take the
+ * kernel closes in its name, and a close may wait: that of a TCP socket that lingers, as long as its sender likes.
+ */
+bool socket_refuse_descriptors(int sock); /* false: this kernel cannot (before Linux 6.16) */
 
 /* Connects. Returns the descriptor. -ENOENT, -ECONNREFUSED, -EACCES with the sentence set. */
 int socket_connect(const struct sockaddr_un *sun);
@@ -32,16 +42,21 @@ int socket_connect(const struct sockaddr_un *sun);
 int socket_send(int sock, const struct wire_message *message, int fd, int flags);
 
 /* What came beside a message. */
+#define SOCKET_DESCRIPTORS_MAX 253 /* that the kernel lets into one message: SCM_MAX_FD */
+
 struct socket_extra {
 	int          fd;          /* -1, or a descriptor (close-on-exec) that is now the caller's; -EMFILE: one was
 				     sent and there was no room for it in this process */
 	bool         has_sender;
 	struct ucred sender;      /* kernel-made; only where SO_PASSCRED is on */
+	unsigned     unwanted_count;
+	int          unwanted[SOCKET_DESCRIPTORS_MAX]; /* that nobody asked for, now the caller's, also after an error */
 };
 
 /*
- * Receives and checks one message. want_fd: whether a descriptor may come with it; what is not wanted the
- * kernel drops. -EAGAIN; -ECONNRESET: the peer is gone; -EPROTO: malformed.
+ * Receives and checks one message. want_fd: whether a descriptor may come with it; more than that, or any where none is
+ * wanted, are closed by whom that costs nothing: here, where want_fd says that the peer is trusted, else by the caller.
+ * -EAGAIN; -ECONNRESET: the peer is gone; -EPROTO: malformed.
  */
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags);
 

@@ -8,10 +8,9 @@
 # That tree must be one without sanitizers; what is missing in it is built. The host device, one broker with a client
 # that does everything and is asked about, one with a computation, and the unit tests that valgrind can run (left out:
 # test-host-device, of which many tests end in an abort that valgrind would report, and test-wire, which limits the
-# descriptors, of which valgrind hides some).
+# descriptors, of which valgrind hides some). No finding is suppressed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
-here=$PWD/tests/analysis
 build=$(realpath -m "${BUILD_DIR:-build}")
 work=$(mktemp -d) || exit 1
 failed=()
@@ -48,7 +47,7 @@ trap cleanup EXIT
 
 # grinds COMMAND...: every process of it is watched, and leaves a report, which is empty when there is nothing to say
 grinds() {
-	timeout -k 5 80 valgrind --quiet --trace-children=yes --log-file="$work/%p.report" --suppressions="$here/valgrind.supp" \
+	timeout -k 5 80 valgrind --quiet --trace-children=yes --vgdb=no --log-file="$work/%p.report" \
 		--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=99 \
 		--num-callers=20 "$@" </dev/null
 }

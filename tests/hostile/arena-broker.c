@@ -40,11 +40,29 @@ void arena_broker_remove(void)
 		fprintf(stderr, "%s is left\n", directory);
 }
 
+/* What the arena lets one user have (arena.h). */
+static void config_write(const struct broker_process *broker, char path[64])
+{
+	FILE *file;
+
+	snprintf(path, 64, "%s/brokerd.conf", directory);
+	file = fopen(path, "w");
+	if (!file || fprintf(file,
+			     "socket = \"%s\"\ninstance = \"%s\"\ndevice = \"host\"\n"
+			     "quota \"default\" {\n\tbytes = %u\n\tbuffers = %d\n\tsessions = %d\n\tgrants = %d\n"
+			     "\ttickets = %d\n}\n",
+			     broker->address + 5, broker->instance, ARENA_QUOTA, ARENA_BUFFERS, ARENA_SESSIONS,
+			     ARENA_GRANTS, ARENA_TICKETS) < 0 ||
+	    fclose(file))
+		bail_out("%s: %s", path, strerror(errno));
+	chmod(path, 0644);
+}
+
 /* By descriptor: that user may not be able to come to the build tree. */
-static _Noreturn void broker_exec(const struct broker_process *broker, uid_t uid, int program, int log)
+static _Noreturn void broker_exec(uid_t uid, int program, int log, char *config)
 {
 	static const struct rlimit files = { ARENA_FILES, ARENA_FILES };
-	char *argv[] = { (char *)"brokerd", (char *)broker->address + 5, (char *)broker->instance, NULL };
+	char *argv[] = { (char *)"brokerd", (char *)"--config", config, NULL };
 
 	if (uid != (uid_t)-1 && (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
 		_exit(125);
@@ -87,7 +105,7 @@ static bool answers(const struct broker_process *broker)
 void arena_broker_start(struct broker_process *broker, uid_t uid)
 {
 	const char *build = getenv("top_builddir");
-	char path[4096];
+	char path[4096], config[64];
 	int program, log;
 
 	directory_make(uid);
@@ -95,14 +113,15 @@ void arena_broker_start(struct broker_process *broker, uid_t uid)
 	snprintf(broker->instance, sizeof broker->instance, "hostile-%d", getpid());
 	snprintf(broker->address, sizeof broker->address, "unix:%s/socket", inner);
 	snprintf(broker->log, sizeof broker->log, "%s/log", directory);
-	snprintf(path, sizeof path, "%s/tests/hostile/stand-in", build ? build : ".");
+	config_write(broker, config);
+	snprintf(path, sizeof path, "%s/broker/brokerd", build ? build : ".");
 	program = open(path, O_RDONLY | O_CLOEXEC);
 	log = open(broker->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 	if (program < 0 || log < 0)
 		bail_out("%s or %s: %s", path, broker->log, strerror(errno));
 	broker->pid = fork();
 	if (!broker->pid)
-		broker_exec(broker, uid, program, log);
+		broker_exec(uid, program, log, config);
 	close(program);
 	close(log);
 	if (!SOON(answers(broker))) {

@@ -17,16 +17,17 @@
 #include "speaker.h"
 #include "tests/integration/harness.h"
 
-/* What the broker has, and what it lets one user have. */
+/* What the broker has, and what it lets one user have: sessions, tickets and greetings as by default. */
 #define ARENA_MEMORY     "64M"
 #define ARENA_QUOTA      (40u << 20) /* bytes */
 #define ARENA_BUFFERS    1024
-#define ARENA_SESSIONS   256
+#define ARENA_SESSIONS   1024
 #define ARENA_GRANTS     4096
 #define ARENA_TICKETS    1024
 #define ARENA_GREETINGS  256
 #define ARENA_FILES      4096 /* descriptors of the broker */
-#define ARENA_TRIP_MS    2000 /* the longest that a round trip of the victim may take, whatever the others do */
+#define ARENA_TRIP_MS    2000 /* the longest that a round trip of the victim may take, whatever the others do; */
+#define ARENA_P99_MS     250  /* nor 99 of 100, where there are a thousand and more */
 #define ARENA_ENTRY_MS   5000 /* and that a newcomer may take to connect and work */
 
 /* The victim's buffers, full of its canary: */
@@ -70,8 +71,9 @@ extern struct stage *stage;
 enum attack_flags {
 	NEEDS_USERS = 1,    /* several users, so root */
 	AS_BROKER_USER = 2, /* it is the broker's own user that attacks */
+	HURTS_ITSELF = 4,   /* it touches memory of its own that is freed: the host device reports that, rightly */
 	NEEDS_PASSRIGHTS = 8, /* a kernel that can refuse descriptors for the broker: Linux 6.16 */
-	HURTS_ITSELF = 4    /* it touches memory of its own that is freed: the host device reports that, rightly */
+	TAKES_SECONDS = 16  /* long enough that the victim's p99 can be judged, too */
 };
 
 struct attack {

@@ -94,16 +94,14 @@ static void reopen(int fd)
 
 static void attack_board(void)
 {
-	struct board_header header;
 	struct speaker s;
 
 	join(&s);
-	header = *s.board.header;
-	resize(s.board_fd, (off_t)header.size);
+	resize(s.board_fd, (off_t)s.board.size);
 	write_by_calls(s.board_fd);
 	write_by_mapping(s.board_fd);
 	reopen(s.board_fd);
-	WANT(!memcmp(&header, s.board.header, sizeof header));
+	WANT(!memcmp(s.board.base, s.board.header, sizeof *s.board.header));
 	speaker_end(&s);
 }
 
@@ -183,7 +181,8 @@ static int lingering_socket(int *other)
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct linger linger = { 1, 20 };
 	socklen_t size = sizeof in;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (listener < 0 || bind(listener, (struct sockaddr *)&in, size) || listen(listener, 1) ||
 	    getsockname(listener, (struct sockaddr *)&in, &size) || connect(sock, (struct sockaddr *)&in, size))
@@ -227,7 +226,8 @@ static bool broker_goes_on(void)
 }
 
 const struct attack descriptors[] = {
-	{ "writes the board", "neither by calls, nor by a mapping, nor through /proc; nor is it resized", .run = attack_board },
+	{ "writes the board", "neither by calls, nor by a mapping, nor through /proc; nor is it resized",
+	  .run = attack_board },
 	{ "writes another's timeline", "who may read it has a page that can be read", .run = attack_timeline,
 	  .flags = NEEDS_USERS },
 	{ "resizes its timeline", "its writer may write it, and nobody resize it", .run = resize_own_timeline },

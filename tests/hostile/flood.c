@@ -3,34 +3,88 @@
 #include "flood.h"
 
 #include <poll.h>
-#include <stdlib.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "attacks.h"
 
-#define BURST 32 /* sent to one session before the next */
+#define SESSIONS_MAX 250
+#define UNANSWERED   900 /* a session's at most: with more it would be cut off, and the flood be over */
 
-static void burst(const struct speaker *s, const struct wire_message *message)
+static struct speaker s[SESSIONS_MAX];
+static uint64_t said[SESSIONS_MAX];
+static _Atomic uint64_t *heard; /* of each session, shared with the reader */
+
+/* One of the sockets is ready, or a while is over. */
+static void wait_until(short ready, unsigned sessions)
 {
-	for (int i = 0; i < BURST; i++)
-		if (speaker_send(s, message, sizeof *message, MSG_DONTWAIT))
-			break;
-	WANT(!drain(s));
+	struct pollfd p[SESSIONS_MAX];
+
+	for (unsigned i = 0; i < sessions; i++)
+		p[i] = (struct pollfd){ .fd = s[i].sock, .events = ready };
+	poll(p, sessions, 20);
+}
+
+static void read_one(unsigned i)
+{
+	struct wire_message message;
+	ssize_t got;
+
+	while ((got = recv(s[i].sock, &message, sizeof message, MSG_DONTWAIT)) > 0)
+		atomic_fetch_add(&heard[i], 1);
+	if (!got)
+		_exit(1);
+}
+
+_Noreturn static void read_for_ever(unsigned sessions)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		for (unsigned i = 0; i < sessions; i++)
+			read_one(i);
+		wait_until(POLLIN, sessions);
+	}
+}
+
+/* As much as the socket takes. */
+static void send_to(unsigned i, const struct wire_message *message)
+{
+	while (said[i] - atomic_load(&heard[i]) < UNANSWERED &&
+	       !speaker_send(&s[i], message, sizeof *message, MSG_DONTWAIT))
+		said[i]++;
+}
+
+static void send_for(unsigned sessions, unsigned milliseconds)
+{
+	struct wire_message stat = speaker_message(WIRE_STAT, SHOWN);
+	uint64_t end = now_us() + milliseconds * 1000ull;
+
+	while (now_us() < end) {
+		for (unsigned i = 0; i < sessions; i++)
+			send_to(i, &stat);
+		wait_until(POLLOUT, sessions);
+	}
 }
 
 void flood(unsigned sessions, unsigned milliseconds)
 {
-	struct wire_message stat = speaker_message(WIRE_STAT, SHOWN);
-	struct speaker *s = calloc(sessions, sizeof *s);
-	uint64_t end = now_us() + milliseconds * 1000ull;
+	pid_t reader;
+	int status = 0;
 
-	WANT(s);
+	heard = mmap(NULL, SESSIONS_MAX * sizeof *heard, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	WANT(heard != MAP_FAILED && sessions <= SESSIONS_MAX);
 	for (unsigned i = 0; i < sessions; i++)
 		join(&s[i]);
-	while (now_us() < end)
-		for (unsigned i = 0; i < sessions; i++)
-			burst(&s[i], &stat);
+	reader = fork();
+	if (!reader)
+		read_for_ever(sessions);
+	send_for(sessions, milliseconds);
+	/* it ends by itself only where the broker has cut a session off */
+	kill(reader, SIGKILL);
+	WANT(waitpid(reader, &status, 0) == reader && WIFSIGNALED(status));
 	for (unsigned i = 0; i < sessions; i++)
 		speaker_end(&s[i]);
-	free(s);
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flood.h - as many requests as can be sent, over so many sessions of one process, for so long; answers are read. */
+/*
+ * flood.h - as many requests as can be sent, over so many sessions, for so long.
+ *
+ * One process sends, another reads the answers: so that there is always more to hear, and nobody is cut off.
+ */
 #ifndef GPUB_TESTS_HOSTILE_FLOOD_H
 #define GPUB_TESTS_HOSTILE_FLOOD_H
 

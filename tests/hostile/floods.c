@@ -18,7 +18,7 @@
 #include "broker/show-read.h"
 #include "flood.h"
 
-#define FLOOD_MS 1500
+#define FLOOD_MS 3000
 
 /* ---- requests ---- */
 
@@ -29,7 +29,7 @@ static void flood_with_one(void)
 
 static void flood_with_many(void)
 {
-	flood(64, FLOOD_MS);
+	flood(250, FLOOD_MS);
 }
 
 /* Asks for more than it ever reads; it is not heard any more then, and keeps what it has. */
@@ -133,7 +133,7 @@ static void come_and_go(void)
 
 /* ---- waits ---- */
 
-#define WAITERS 128
+#define WAITERS 1000
 #define WAITS   1100 /* each; a session may have 1024 */
 
 static void wait_for_name(const struct speaker *s, const char *name)
@@ -148,8 +148,8 @@ static void wait_for_name(const struct speaker *s, const char *name)
 	}
 }
 
-/* A hundred thousand acquires wait for one name; then it is there, and each is answered, with a grant or a refusal. */
-static void wake_a_hundred_thousand(void)
+/* A million acquires for one name, of nearly all sessions that a user may have; then it is there. */
+static void wake_a_million(void)
 {
 	static struct speaker s[WAITERS];
 	struct speaker maker;
@@ -314,8 +314,10 @@ static void attack_status_of_others(void)
 	WANT(link(path, "/dev/shm/elsewhere"));
 }
 
-const struct attack status_file_of_others = { "attacks the status file", "another user neither reads, writes, moves nor removes it",
-					      .run = attack_status_of_others, .flags = NEEDS_USERS };
+const struct attack status_file_of_others = {
+	"attacks the status file", "another user neither reads, writes, moves nor removes it",
+	.run = attack_status_of_others, .flags = NEEDS_USERS
+};
 
 static bool status_is_readable(void)
 {
@@ -347,20 +349,23 @@ static void attack_own_status(void)
 	WANT(!unlink(path));
 }
 
-const struct attack status_file_of_its_own = { "removes the status file", "invariant 3: it is truncated, overwritten and removed, and the broker goes on",
-					       .run = attack_own_status, .flags = AS_BROKER_USER };
+const struct attack status_file_of_its_own = {
+	"removes the status file", "invariant 3: it is truncated, overwritten and removed, and the broker goes on",
+	.run = attack_own_status, .flags = AS_BROKER_USER
+};
 
 const struct attack floods[] = {
-	{ "floods", "invariant 5: the victim is served", .run = flood_with_one },
-	{ "floods with 64 sessions", "invariant 5: the victim is served", .run = flood_with_many },
+	{ "floods", "invariant 5: the victim is served", .run = flood_with_one, .flags = TAKES_SECONDS },
+	{ "floods with 250 sessions", "invariant 5: the victim is served", .run = flood_with_many,
+	  .flags = TAKES_SECONDS },
 	{ "never reads", "invariant 5: it is cut off", .run = never_read, .during = it_is_cut },
-	{ "connects ten thousand times", "invariant 5: of connections that do not greet a user has few, and others come in",
-	  .run = connect_ten_thousand, .during = others_come_in },
+	{ "connects ten thousand times",
+	  "invariant 5: of connections that do not greet a user has few, and others come in", .run = connect_ten_thousand, .during = others_come_in },
 	{ "opens sessions", "no more than its quota, and others come in", .run = open_sessions,
 	  .during = others_get_a_session },
 	{ "comes and goes", "three thousand connections are nothing", .run = come_and_go },
-	{ "waits a hundred thousand times", "invariant 5: that they are all answered at once keeps nobody waiting",
-	  .run = wake_a_hundred_thousand, .flags = NEEDS_USERS },
+	{ "waits a million times", "invariant 5: that they are all answered at once keeps nobody waiting",
+	  .run = wake_a_million, .flags = NEEDS_USERS },
 	{ "takes grants", "no more than its quota", .run = take_all_grants, .during = others_get_a_session,
 	  .flags = NEEDS_USERS },
 	{ "never reads notices", "one a grant is not too many", .run = never_read_notices },

@@ -5,11 +5,13 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "attacks.h"
 #include "device/host.h"
@@ -73,18 +75,68 @@ static void hang_up_and_keep(void)
 	write_for_ever(bytes);
 }
 
-/* Its grants are over one by one, and what it holds is one thing: it must not be over with the last of many. */
+/* Another process of the attacker's has said so, too, and is dead. */
+static void another_holds_and_dies(void (*meanwhile)(struct speaker *s), struct speaker *s)
+{
+	struct wire_grant grant;
+	struct speaker own;
+	int told[2];
+	pid_t pid;
+
+	WANT(!pipe(told));
+	pid = fork();
+	if (!pid) {
+		join(&own);
+		WANT(!speaker_acquire(&own, GIVEN, BOTH, &grant));
+		WANT(!speaker_closed(&own, grant.grant));
+		want_served(&own);
+		WANT(write(told[1], "!", 1) == 1);
+		for (;;)
+			pause();
+	}
+	close(told[1]);
+	WANT(read(told[0], &grant, 1) == 1);
+	meanwhile(s);
+	kill(pid, SIGKILL);
+	WANT(waitpid(pid, NULL, 0) == pid);
+	close(told[0]);
+}
+
+static void close_twenty(struct speaker *s)
+{
+	struct wire_grant more;
+
+	for (int i = 0; i < 20; i++) {
+		WANT(!speaker_acquire(s, GIVEN, BOTH, &more));
+		WANT(!speaker_closed(s, more.grant));
+	}
+	want_served(s);
+}
+
+/* Of its many grants one hold is kept, and it is nobody else's: it is over neither with them nor with another's. */
 static void close_many_and_keep(void)
 {
-	struct wire_grant grant, more;
+	struct wire_grant grant;
 	struct speaker s;
 	uint8_t *bytes = map_given(&s, &grant);
 
-	for (int i = 0; i < 20; i++) {
-		WANT(!speaker_acquire(&s, GIVEN, BOTH, &more));
-		WANT(!speaker_closed(&s, more.grant));
-	}
 	WANT(!speaker_closed(&s, grant.grant));
+	another_holds_and_dies(close_twenty, &s);
+	write_for_ever(bytes);
+}
+
+/* The same, with nothing said before that other process said it. */
+static void close_behind_another(void)
+{
+	struct wire_grant grant;
+	struct speaker s;
+	uint8_t *bytes;
+
+	join(&s);
+	another_holds_and_dies(close_twenty, &s);
+	WANT(!speaker_acquire(&s, GIVEN, BOTH, &grant));
+	bytes = speaker_map(&s, &grant);
+	WANT(bytes && !speaker_closed(&s, grant.grant));
 	want_served(&s);
 	write_for_ever(bytes);
 }
@@ -175,6 +227,7 @@ const struct attack memory[] = {
 	MAPPED("leaves and keeps the mapping", "invariant 2: nor does its leaving", leave_and_keep),
 	MAPPED("hangs up and keeps the mapping", "invariant 9: nor its hanging up", hang_up_and_keep),
 	MAPPED("closes many and keeps the mapping", "nor the end of many grants on it", close_many_and_keep),
+	MAPPED("closes behind another", "nor the death of another process that had it", close_behind_another),
 	{ "writes its memory after the free", "invariant 6: what others get later is zeros all the same",
 	  .run = write_own_after_free, .flags = HURTS_ITSELF },
 	{ "resizes its memory", "the broker goes on, and frees it", .run = resize_own, .flags = HURTS_ITSELF },

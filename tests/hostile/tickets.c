@@ -284,11 +284,11 @@ static void open_with_other_terms(const struct speaker *s, const struct wire_gra
 /* What a handle of the host device begins with stands nowhere in clear, nor does a canary. */
 static void look_for_secrets(const struct speaker *s)
 {
-	const struct board_header *header = s->board.header;
+	const struct board *board = &s->board;
 
-	WANT(!memmem(header, header->size, ".mem", 4));
-	WANT(!memmem(header, header->size, stage->canary, CANARY_SIZE));
-	WANT(!memmem(header, header->size, s->key, sizeof s->key));
+	WANT(!memmem(board->base, board->size, ".mem", 4));
+	WANT(!memmem(board->base, board->size, stage->canary, CANARY_SIZE));
+	WANT(!memmem(board->base, board->size, s->key, sizeof s->key));
 }
 
 static void read_board(void)
@@ -321,7 +321,8 @@ const struct attack tickets[] = {
 	  .prepare = lend, .run = turn_bits, .after = bits_are_counted },
 	{ "forges tickets", "none is honoured; each is counted", .prepare = lend, .run = forge,
 	  .after = forgeries_are_counted },
-	{ "cuts tickets", "invariant 8: a text that is cut off, longer or changed is no ticket", .prepare = lend, .run = cut },
+	{ "cuts tickets", "invariant 8: a text that is cut off, longer or changed is no ticket", .prepare = lend,
+	  .run = cut },
 	{ "redeems another's ticket", "it is for its user alone", .prepare = lend, .run = redeem_anothers,
 	  .after = another_is_counted, .flags = NEEDS_USERS },
 	{ "replays a ticket", "what is good once is honoured once, in any session", .prepare = lend, .run = redeem_twice,

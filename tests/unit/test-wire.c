@@ -229,6 +229,12 @@ static void test_wanted_descriptor_comes_close_on_exec(void **state)
 	close(fd);
 }
 
+static void close_unwanted(const struct socket_extra *extra)
+{
+	for (unsigned i = 0; i < extra->unwanted_count; i++)
+		close(extra->unwanted[i]);
+}
+
 /* However many were sent, and whether the kernel stamps messages or not: pair_close() counts. */
 static void expect_dropped(bool want_fd, size_t count)
 {
@@ -244,8 +250,10 @@ static void expect_dropped(bool want_fd, size_t count)
 		assert_true(extra.fd >= 0);
 	else
 		assert_int_equal(extra.fd, -1);
+	assert_int_equal(extra.unwanted_count, want_fd ? 0 : count);
 	if (extra.fd >= 0)
 		close(extra.fd);
+	close_unwanted(&extra);
 	assert_int_equal(descriptors(), descriptors_before + 2);
 }
 
@@ -280,6 +288,7 @@ static void test_sender_is_stamped(void **state)
 	send_raw(&sent, sizeof sent, (int[]){ 0, 1, 2 }, 3);
 	assert_int_equal(receive(&got, &extra, false), 0);
 	assert_true(extra.has_sender);
+	close_unwanted(&extra);
 }
 
 /* Shorter and longer messages, and the descriptor that came with a malformed one. */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* discard.c - see discard.h */
+#include "discard.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/socket.h"
+
+#define ENOUGH 4096 /* descriptors that wait: then none are fetched that could stay where they are */
+
+/* The next one; -1: it is over. */
+static int discard_next(struct discard *discard)
+{
+	int fd = -1;
+
+	pthread_mutex_lock(&discard->lock);
+	while (!discard->count && !discard->stopping)
+		pthread_cond_wait(&discard->work, &discard->lock);
+	if (discard->count)
+		fd = discard->fds[--discard->count];
+	pthread_mutex_unlock(&discard->lock);
+	return fd;
+}
+
+static void *discard_main(void *argument)
+{
+	int fd;
+
+	while ((fd = discard_next(argument)) >= 0)
+		close(fd);
+	return NULL;
+}
+
+static int thread_start(struct discard *discard)
+{
+	sigset_t all, old;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	error = pthread_create(&discard->thread, NULL, discard_main, discard);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return error ? error_set(-error, "a thread of the broker cannot start: %s", strerror(error)) : 0;
+}
+
+int discard_start(struct discard *discard, int listener)
+{
+	memset(discard, 0, sizeof *discard);
+	return socket_refuse_descriptors(listener) ? 0 : discard_start_always(discard);
+}
+
+int discard_start_always(struct discard *discard)
+{
+	int error;
+
+	pthread_mutex_init(&discard->lock, NULL);
+	pthread_cond_init(&discard->work, NULL);
+	error = thread_start(discard);
+	discard->needed = !error;
+	return error;
+}
+
+void discard_stop(struct discard *discard)
+{
+	struct timespec deadline;
+
+	if (!discard->needed)
+		return;
+	pthread_mutex_lock(&discard->lock);
+	discard->stopping = true;
+	pthread_cond_signal(&discard->work);
+	pthread_mutex_unlock(&discard->lock);
+	clock_gettime(CLOCK_REALTIME, &deadline);
+	deadline.tv_sec++;
+	if (pthread_timedjoin_np(discard->thread, NULL, &deadline))
+		pthread_detach(discard->thread);
+	else
+		free(discard->fds);
+	discard->needed = false;
+}
+
+/* -ENOMEM. Locked. */
+static int discard_grow(struct discard *discard, unsigned count)
+{
+	unsigned room = 2 * (discard->count + count);
+	int *fds = room > discard->room ? realloc(discard->fds, room * sizeof *fds) : discard->fds;
+
+	if (!fds)
+		return -ENOMEM;
+	discard->fds = fds;
+	discard->room = room > discard->room ? room : discard->room;
+	return 0;
+}
+
+void discard_close(struct discard *discard, const int *fds, unsigned count)
+{
+	if (!count)
+		return;
+	pthread_mutex_lock(&discard->lock);
+	if (discard->count + count > discard->room && discard_grow(discard, count)) {
+		/* left open: rather a descriptor less than a loop that hangs */
+		pthread_mutex_unlock(&discard->lock);
+		return;
+	}
+	memcpy(discard->fds + discard->count, fds, count * sizeof *fds);
+	discard->count += count;
+	pthread_cond_signal(&discard->work);
+	pthread_mutex_unlock(&discard->lock);
+}
+
+static bool takes_more(struct discard *discard)
+{
+	bool more;
+
+	if (!discard->needed)
+		return true;
+	pthread_mutex_lock(&discard->lock);
+	more = discard->count < ENOUGH;
+	pthread_mutex_unlock(&discard->lock);
+	return more;
+}
+
+bool discard_message(struct discard *discard, int sock)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+	int error;
+
+	if (!takes_more(discard))
+		return false;
+	error = socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
+	discard_close(discard, extra.unwanted, extra.unwanted_count);
+	/* an empty message has its sender beside it, the end of file has not */
+	return error != -EAGAIN && (error != -ECONNRESET || extra.has_sender);
+}
+
+void discard_socket(struct discard *discard, int sock)
+{
+	/* nothing more can be sent, so that what is there is all */
+	if (discard->needed && !shutdown(sock, SHUT_RDWR))
+		while (discard_message(discard, sock))
+			;
+	close(sock);
+}
