@@ -57,6 +57,7 @@ test_programs = \
 	tests/integration/tickets \
 	tests/integration/timelines \
 	tests/integration/truncate \
+	tests/integration/users \
 	tests/integration/visible
 test_scripts = \
 	tests/install/exports.sh \
@@ -122,6 +123,7 @@ tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
+tests_integration_users_SOURCES = tests/integration/users.c $(harness)
 tests_integration_visible_SOURCES = tests/integration/visible.c $(harness)
 
 tests_litmus_litmus_SOURCES = \

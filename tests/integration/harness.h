@@ -105,7 +105,7 @@ typedef int step(const struct order *order);
 /* What a step is to do; each takes what it needs. */
 struct order {
 	step    *run;
-	char     name[128];
+	char     name[160];
 	unsigned flags, rights;
 	int      timeout; /* milliseconds */
 	int      slot;    /* which lease */

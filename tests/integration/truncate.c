@@ -17,7 +17,7 @@ static int do_truncate(const struct order *order)
 {
 	const struct dirent *entry;
 	DIR *dir;
-	char path[160];
+	char path[200];
 	int fd, count = 0;
 
 	snprintf(path, sizeof path, "/dev/shm/%s", order->name);
