@@ -234,6 +234,7 @@ static void play_closer(void)
 	VICTIM(0, do_acquire, .name = "back");
 	OTHER(0, do_unlink, .name = "back");
 	VICTIM(0, do_write, .value = 5);
+	VICTIM_UNTIL(books_buffers(&broker, "back", "draining") == 1); /* the status file has caught up */
 	VICTIM(0, do_return);
 	VICTIM_UNTIL(!books_buffers(&broker, "back", NULL));
 }

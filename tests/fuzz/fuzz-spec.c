@@ -24,22 +24,6 @@ static void buffer_check(const struct declared_buffer *buffer)
 		   buffer->mode);
 }
 
-/* FILE:LINE: and a line that the file has. */
-static void sentence_check(const char *path, const uint8_t *data, size_t size)
-{
-	const char *text = error_text();
-	unsigned long lines = 2;
-	char *end;
-
-	for (size_t i = 0; i < size; i++)
-		lines += data[i] == '\n';
-	FUZZ_HOLDS(!strncmp(text, path, strlen(path)) && text[strlen(path)] == ':', "a refusal names no file: %s",
-		   text);
-	FUZZ_HOLDS(strtoul(text + strlen(path) + 1, &end, 10) - 1 < lines && *end == ':', "a refusal names no line: %s",
-		   text);
-	fuzz_check_sentence();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct run_options options = { 0 };
@@ -49,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	error = run_spec_read(&options, fuzz_path(fd, path));
 	close(fd);
 	if (error)
-		sentence_check(path, data, size);
+		fuzz_check_file_sentence(path, data, size);
 	for (unsigned i = 0; i < options.buffer_count; i++)
 		buffer_check(&options.buffers[i]);
 	run_options_free(&options);

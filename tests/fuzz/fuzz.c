@@ -52,6 +52,20 @@ void fuzz_check_sentence(void)
 	error_set(0, "");
 }
 
+void fuzz_check_file_sentence(const char *path, const uint8_t *data, size_t size)
+{
+	const char *text = error_text();
+	unsigned long lines = 2;
+	char *end;
+
+	for (size_t i = 0; i < size; i++)
+		lines += data[i] == '\n';
+	FUZZ_HOLDS(!strncmp(text, path, strlen(path)) && text[strlen(path)] == ':', "a refusal names no file: %s", text);
+	FUZZ_HOLDS(strtoul(text + strlen(path) + 1, &end, 10) - 1 < lines && *end == ':', "a refusal names no line: %s",
+		   text);
+	fuzz_check_sentence();
+}
+
 int fuzz_file(const void *bytes, size_t size)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);

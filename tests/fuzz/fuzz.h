@@ -75,6 +75,9 @@ _Noreturn void fuzz_fail(const char *format, ...) __attribute__((format(printf, 
 /* The last sentence of error_set() is one line that says something. It is then forgotten, lest it pass for another. */
 void fuzz_check_sentence(void);
 
+/* The same, and it begins with FILE:LINE: of a line that the file, which is those bytes, has. */
+void fuzz_check_file_sentence(const char *path, const uint8_t *data, size_t size);
+
 /* ---- files and descriptors ---- */
 
 /* A file in memory with those bytes, for the caller to close. */

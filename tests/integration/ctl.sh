@@ -307,7 +307,7 @@ if unshare -pf --mount-proc true 2>/dev/null; then
 else
 	skip "another pid namespace: exit 1" "no namespace can be made here"
 fi
-if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups "$ctl" --version >/dev/null 2>&1; then
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups timeout -s KILL 30 "$ctl" --version >/dev/null 2>&1; then
 	check "a directory that lets nobody in: exit 1, and which" eval \
 		'setpriv --reuid=65534 --clear-groups timeout -s KILL 30 "$ctl" doctor >out 2>err; [ $? = 1 ] &&
 		has "^warn: .* is closed to user 65534: it is root.s, mode 0700"'
