@@ -55,13 +55,17 @@ static int listener_start(struct broker *broker, int listener)
 static int device_start(struct broker *broker)
 {
 	char prefix[sizeof(STATUS_PREFIX) + INSTANCE_SIZE + 4];
+	int error;
 
+	/* the status file is locked: what bears the instance's name beside it is of one that died */
+	leftovers_remove_instance(broker->config.instance);
 	snprintf(prefix, sizeof prefix, STATUS_PREFIX "%s.mem", broker->config.instance);
 	host_set_prefix(prefix);
 	host_share_memory(broker->config.several_users);
 	/* what only a lying client can bring about is reported but survived (invariant 5); tests set 1 */
 	setenv("GPUB_HOST_STRICT", "0", 0);
-	return device_select(broker->config.device, true, &broker->device);
+	error = device_select(broker->config.device, true, &broker->device);
+	return !error && broker->device == &device_host ? host_keep_directory() : error;
 }
 
 void broker_config_init(struct broker_config *config)

@@ -188,8 +188,10 @@ static int watchdog_begin(struct service *service)
 static int events_begin(struct service *service, const sigset_t *signals)
 {
 	service->base = event_base_new();
+	if (!service->base)
+		return error_set(-ENOMEM, "the event loop cannot start: out of memory or descriptors");
 	service->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (!service->base || service->signal_fd < 0)
+	if (service->signal_fd < 0)
 		return error_set(-errno, "signals cannot be watched: %m");
 	service->signals = event_new(service->base, service->signal_fd, EV_READ | EV_PERSIST, on_signal, service);
 	service->patience = evtimer_new(service->base, on_patience, service);

@@ -58,13 +58,14 @@ static void creation_expire(void *context)
 					"unlink buffers, return leases, or ask for less");
 }
 
-/* Its creator may be gone, or the broker be stopping, since the job was sent to the device. */
+/* Its creator may be gone, or over and only waited for, or the broker be stopping, since the job was sent to the device. */
 static bool creation_orphaned(const struct creation *creation)
 {
+	const struct session *session = session_find(creation->broker, creation->order.session);
+
 	if (creation->broker->stopping)
 		return true;
-	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session &&
-	       !session_find(creation->broker, creation->order.session);
+	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->over);
 }
 
 /* The job stays with the allocation, whose release it will be. */
@@ -180,8 +181,8 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 	if (!spec->span || spec->span > board->device[spec->device].memory)
 		return error_set(-ENOMEM, "the buffer is larger than the whole device, which has %s: ask for less",
 				 size_format(board->device[spec->device].memory, text));
-	if (!timeout_ms && waiting_for_memory(broker, spec->device))
-		return error_set(-ENOMEM, "others stand in line for memory of device %u: wait with a timeout",
+	if (!timeout_ms && waiting_for_memory(broker, spec->device, spec->owner))
+		return error_set(-ENOMEM, "others of this user stand in line for memory of device %u: wait with a timeout",
 				 spec->device);
 	return 0;
 }
@@ -206,7 +207,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		goto abandon;
 	CRASH_POINT(create_reserved);
 	*creation = (struct creation){ .broker = broker, .buffer = buffer, .order = *order };
-	if (!waiting_for_memory(broker, spec->device) || !creation_waits(creation))
+	if (!waiting_for_memory(broker, spec->device, spec->owner) || !creation_waits(creation))
 		creation_submit(creation);
 	return 0;
 abandon:

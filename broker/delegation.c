@@ -141,7 +141,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	memcpy(made.instance, broker->board.header->instance_id, sizeof made.instance);
 	randombytes_buf(made.id, sizeof made.id);
 	made.serial = buffer->serial;
-	made.owner = buffer->owner;
+	made.tenure = buffer->tenure;
 	made.expires_ms = issue->lifetime_ms ? now_ms() + issue->lifetime_ms : 0;
 	once_drop_expired(buffer, &broker->accounting);
 	if (made.once)
@@ -196,7 +196,7 @@ int delegation_check(struct session *session, const struct token *token, struct 
 	if (!buffer)
 		return refuse(&counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer was unlinked: ask for one for the new buffer");
-	if (token->owner != buffer->owner)
+	if (token->tenure != buffer->tenure)
 		return refuse(&counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer has another owner now: ask that one for a new ticket");
 	if (token->once && !once_find(buffer, token))

@@ -3,6 +3,7 @@
 #include "discard.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,10 +51,18 @@ static int thread_start(struct discard *discard)
 	return error ? error_set(-error, "a thread of the broker cannot start: %s", strerror(error)) : 0;
 }
 
+/* Who connected before the listener refused descriptors can still send some. */
+static bool somebody_waits(int listener)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+
+	return poll(&p, 1, 0) != 0;
+}
+
 int discard_start(struct discard *discard, int listener)
 {
 	memset(discard, 0, sizeof *discard);
-	return socket_refuse_descriptors(listener) ? 0 : discard_start_always(discard);
+	return socket_refuse_descriptors(listener) && !somebody_waits(listener) ? 0 : discard_start_always(discard);
 }
 
 int discard_start_always(struct discard *discard)

@@ -53,24 +53,37 @@ static void each_object(const char *prefix, void (*act)(const char *name))
 	closedir(dir);
 }
 
+/* Everybody may write where these lie: a link that somebody put in the place leads to what is not ours to remove. */
+static int directory_open(const char *path)
+{
+	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* Entries go by the directory's descriptor: its name may be another one's by the next call. */
+static void remove_directory(const char *path)
+{
+	int fd = directory_open(path);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		unlinkat(fd, entry->d_name, 0);
+	closedir(dir);
+	rmdir(path);
+}
+
 /* An object, or a directory of them. */
 static void remove_object(const char *name)
 {
 	char path[600];
-	struct dirent *entry;
-	DIR *dir;
 
 	snprintf(path, sizeof path, SHM_DIR "/%s", name);
-	dir = unlink(path) ? opendir(path) : NULL;
-	while (dir && (entry = readdir(dir))) {
-		snprintf(path, sizeof path, SHM_DIR "/%s/%s", name, entry->d_name);
-		unlink(path);
-	}
-	if (!dir)
-		return;
-	closedir(dir);
-	snprintf(path, sizeof path, SHM_DIR "/%s", name);
-	rmdir(path);
+	if (unlink(path))
+		remove_directory(path);
 }
 
 void leftovers_remove_instance(const char *instance)
@@ -90,19 +103,29 @@ const char *leftovers_socket_parent(void)
 	return parent;
 }
 
-static void remove_sockets(const char *instance)
+/* Only where the directory is the dead broker's own, and no link to somebody else's. */
+static void remove_socket(const char *path, uid_t owner)
 {
-	char pattern[100], path[100];
+	int fd = directory_open(path);
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &st) && st.st_uid == owner && !(st.st_mode & (S_IWGRP | S_IWOTH)) && !unlinkat(fd, "socket", 0))
+		rmdir(path);
+	close(fd);
+}
+
+static void remove_sockets(const char *instance, uid_t owner)
+{
+	char pattern[100];
 	glob_t found;
 
 	snprintf(pattern, sizeof pattern, "%s/gpubroker-%s.??????", leftovers_socket_parent(), instance);
 	if (glob(pattern, GLOB_ONLYDIR, NULL, &found))
 		return;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		snprintf(path, sizeof path, "%s/socket", found.gl_pathv[i]);
-		unlink(path);
-		rmdir(found.gl_pathv[i]);
-	}
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		remove_socket(found.gl_pathv[i], owner);
 	globfree(&found);
 }
 
@@ -110,19 +133,22 @@ static void remove_sockets(const char *instance)
 static void remove_if_dead(const char *name)
 {
 	const char *instance = name + strlen(STATUS_PREFIX) - 1;
-	char shm_name[300];
+	char shm_name[300], path[300 + sizeof SHM_DIR];
+	struct stat st;
 	int fd;
 
 	/* an instance's own objects, or a name that somebody else chose, which must not reach the log */
 	if (instance_check(instance))
 		return;
 	snprintf(shm_name, sizeof shm_name, "/%s", name);
-	fd = shm_open(shm_name, O_RDWR, 0);
+	snprintf(path, sizeof path, SHM_DIR "%s", shm_name);
+	/* not shm_open(3): a pipe, or a file that its owner has a lease on, would be waited for */
+	fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	if (!leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
 		leftovers_remove_instance(instance);
-		remove_sockets(instance);
+		remove_sockets(instance, st.st_uid);
 		shm_unlink(shm_name);
 		log_say("removed what the dead broker '%s' left behind", instance);
 	}

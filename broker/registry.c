@@ -247,6 +247,7 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 	buffer->charge = place;
 	allocation->charge = bytes;
 	buffer->owner = owner;
+	buffer->tenure++;
 	return 0;
 }
 

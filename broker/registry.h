@@ -55,6 +55,7 @@ struct buffer {
 	uint64_t           size, offset;
 	struct allocation *allocation;
 	uid_t              owner;
+	uint32_t           tenure; /* how often it changed its owner */
 	gid_t              group;
 	unsigned           mode, flags;
 	uint64_t           creator; /* session that made it; 0: the broker itself */

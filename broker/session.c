@@ -23,6 +23,8 @@
 
 #define ACCEPTS_PER_PASS 16   /* then those who are in have their turn */
 #define QUEUE_MAX        1024 /* messages a session may leave unread, beside one notice a grant */
+#define DESCRIPTORS_MAX  16   /* of those with a descriptor, beside one a grant: each costs the broker one, and all have to share */
+#define SOCKET_BYTES     49152 /* what the kernel keeps beside (twice that): descriptors in flight are counted for all, too */
 #define GREETING_SECONDS 10
 
 struct outgoing {
@@ -53,8 +55,10 @@ static void outgoing_free(struct session *session, struct outgoing *out)
 {
 	DL_DELETE(session->out, out);
 	session->out_count--;
-	if (out->fd >= 0)
+	if (out->fd >= 0) {
+		session->out_descriptors--;
 		close(out->fd);
+	}
 	free(out);
 }
 
@@ -81,7 +85,8 @@ static void session_queue(struct session *session, const struct wire_message *me
 {
 	struct outgoing *out;
 
-	if (session->out_count >= QUEUE_MAX + HASH_COUNT(session->grants)) {
+	if (session->out_count >= QUEUE_MAX + HASH_COUNT(session->grants) ||
+	    (fd >= 0 && session->out_descriptors >= DESCRIPTORS_MAX + HASH_COUNT(session->grants))) {
 		session_cut(session, "it does not read what it is sent");
 		return;
 	}
@@ -100,6 +105,7 @@ static void session_queue(struct session *session, const struct wire_message *me
 	}
 	DL_APPEND(session->out, out);
 	session->out_count++;
+	session->out_descriptors += fd >= 0;
 	event_add(session->writing, NULL);
 }
 
@@ -259,6 +265,12 @@ void session_proven(struct session *session)
 	session_end(session);
 }
 
+void session_unproven(struct session *session)
+{
+	session_over(session);
+	broker_changed(session->broker);
+}
+
 static void on_death(evutil_socket_t fd, short what, void *argument)
 {
 	struct session *session = argument;
@@ -274,6 +286,8 @@ static void on_death(evutil_socket_t fd, short what, void *argument)
 		turns_drop(session);
 		event_add(session->reading, NULL);
 	}
+	if (session->fd >= 0 && (session->state == SESSION_OPEN || session->state == SESSION_LEAVING))
+		event_active(session->reading, EV_READ, 0);
 	session_settle(session);
 }
 
@@ -491,6 +505,9 @@ void session_listen(struct session *session)
 		heard = session_read_one(session);
 	if (heard == HEARD)
 		turns_wait(session);
+	else if (heard == HEARD_NONE && session->dead && session->state == SESSION_OPEN)
+		/* all that it said is heard, and no hang-up is behind it; whoever has the socket may get its pid, too */
+		session_cut(session, "its process is dead, and another one has its socket");
 	else if (heard == HEARD_NONE && !event_pending(session->reading, EV_READ, NULL))
 		event_add(session->reading, NULL);
 }
@@ -532,7 +549,9 @@ static int session_watch(struct session *session)
 {
 	static const struct timeval greeting = { .tv_sec = GREETING_SECONDS };
 	struct event_base *base = session->broker->base;
+	int bytes = SOCKET_BYTES;
 
+	setsockopt(session->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	session->reading = event_new(base, session->fd, EV_READ | EV_PERSIST, on_readable, session);
 	session->writing = event_new(base, session->fd, EV_WRITE | EV_PERSIST, on_writable, session);
 	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
@@ -624,6 +643,9 @@ void sessions_accept(struct broker *broker, int listener)
 	for (int i = 0; i < ACCEPTS_PER_PASS; i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+		/* since Linux 6.16 one that connected before the listener was set up does not take after it */
+		if (fd >= 0)
+			socket_stamp_senders(fd);
 		if (fd >= 0)
 			connection_take(broker, fd);
 		else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)

@@ -43,15 +43,17 @@ struct session {
 	char               command[16]; /* as of /proc/PID/comm, for people */
 	bool               mps;         /* it says that it runs under MPS */
 	enum proof_state   proof;       /* that the devices are done with it, once it is dead */
+	unsigned           proof_asked, proof_pause_us; /* proof.c's */
 	struct event      *asking;      /* proof.c's */
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* sodium_malloc'd */
 	struct grant      *grants;
 	struct outgoing   *out;
-	unsigned           out_count;
+	unsigned           out_count, out_descriptors; /* messages in it; those with a descriptor */
 	struct charge      charge, greeting;
 	struct turn       *turn;    /* its user's */
 	bool               in_line; /* it waits there to be heard; its socket is not watched meanwhile */
+	unsigned           last_words; /* messages heard out of turn since its process died */
 	struct session    *line_prev, *line_next;
 	UT_hash_handle     hh; /* by id */
 };
@@ -78,6 +80,9 @@ bool session_maps(const struct session *session);
 
 /* The devices are done with it (proof.h): it ends. */
 void session_proven(struct session *session);
+
+/* Nobody will ever tell: its grants stay, and all else is as at its end. */
+void session_unproven(struct session *session);
 
 /*
  * Queues a message, with a descriptor that stays the caller's (-1: none), and sends what the socket takes

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 #include <utlist.h>
@@ -47,6 +48,8 @@ struct create_wait {
 	struct broker             *broker;
 	unsigned                   device;
 	uint64_t                   session;
+	uid_t                      uid;
+	bool                       first; /* of its user on that device: the one that tries */
 	const struct create_hooks *hooks;
 	void                      *context;
 	bool                       trying;  /* its job is on the device; it keeps its place in line */
@@ -263,9 +266,24 @@ static void acquires_forget(struct waiting *waiting, uint64_t session)
 
 /* ---- creates ---- */
 
+static struct create_wait *first_of(struct create_wait *line, uid_t uid)
+{
+	struct create_wait *wait;
+
+	DL_FOREACH(line, wait)
+		if (wait->uid == uid)
+			return wait;
+	return NULL;
+}
+
 static void create_drop(struct create_wait *wait)
 {
+	struct create_wait *next;
+
 	DL_DELETE(wait->broker->waiting.creates[wait->device], wait);
+	next = first_of(wait->broker->waiting.creates[wait->device], wait->uid);
+	if (next)
+		next->first = true;
 	count_changed(wait->broker, -1);
 	if (wait->timer)
 		event_free(wait->timer);
@@ -300,6 +318,7 @@ int waiting_create(struct broker *broker, unsigned device, uint64_t session, int
 		   const struct create_hooks *hooks, void *context, struct create_wait **result)
 {
 	struct create_wait *wait = calloc(1, sizeof *wait);
+	const struct session *creator = session_find(broker, session);
 	int error;
 
 	if (!wait)
@@ -307,6 +326,7 @@ int waiting_create(struct broker *broker, unsigned device, uint64_t session, int
 	*wait = (struct create_wait){ .broker = broker,
 				      .device = device,
 				      .session = session,
+				      .uid = creator ? creator->who.uid : geteuid(),
 				      .hooks = hooks,
 				      .context = context };
 	error = timer_start(&wait->timer, broker->base, timeout_ms, create_expired, wait);
@@ -314,6 +334,7 @@ int waiting_create(struct broker *broker, unsigned device, uint64_t session, int
 		free(wait);
 		return error;
 	}
+	wait->first = !first_of(broker->waiting.creates[device], wait->uid);
 	DL_APPEND(broker->waiting.creates[device], wait);
 	count_changed(broker, 1);
 	CRASH_POINT(create_waits);
@@ -337,19 +358,25 @@ void waiting_create_over(struct create_wait *wait)
 	waiting_wake_memory(broker, device);
 }
 
-bool waiting_for_memory(const struct broker *broker, unsigned device)
+bool waiting_for_memory(const struct broker *broker, unsigned device, uid_t uid)
 {
-	return broker->waiting.creates[device] != NULL;
+	return first_of(broker->waiting.creates[device], uid) != NULL;
 }
 
+/* A try may end at once and take its wait along: so the line is looked through anew. Those that try are passed over. */
 void waiting_wake_memory(struct broker *broker, unsigned device)
 {
 	struct create_wait *wait = broker->waiting.creates[device];
 
-	if (!wait || wait->trying)
-		return;
-	wait->trying = true;
-	wait->hooks->retry(wait->context);
+	while (wait) {
+		if (!wait->first || wait->trying) {
+			wait = wait->next;
+			continue;
+		}
+		wait->trying = true;
+		wait->hooks->retry(wait->context);
+		wait = broker->waiting.creates[device];
+	}
 }
 
 /* ---- drains ---- */

@@ -4,11 +4,13 @@
  * a device has no memory, drains whose buffer is not freed.
  *
  * Owns those requests and their timers. Acquires wait by name; creates wait in line, first come first
- * served for each device, so that a large one is not starved by small ones. Knows sessions by id only: one
- * that is gone or cut off when its turn comes is passed over.
+ * served for each device and user, so that a large one is not starved by small ones of the same user, and nobody's
+ * holds up another user's. Knows sessions by id only: one that is gone or cut off when its turn comes is passed over.
  */
 #ifndef GPUB_WAITING_H
 #define GPUB_WAITING_H
+
+#include <sys/types.h>
 
 #include "common/wire.h"
 #include "device/device.h"
@@ -34,7 +36,7 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 void waiting_wake_name(struct broker *broker, const char *name);
 
 /*
- * Keeps a CREATING buffer in line for memory of its device. When memory came back and it is the first,
+ * Keeps a CREATING buffer in line for memory of its device. When memory came back and it is the first of its user,
  * retry() is called: the caller tries the device and then says waiting_create_failed(), which keeps its
  * place, or waiting_create_over(). When its time is over, or its session gone, it leaves the line and
  * expire() is called.
@@ -48,10 +50,10 @@ int waiting_create(struct broker *broker, unsigned device, uint64_t session, int
 void waiting_create_failed(struct create_wait *wait);
 void waiting_create_over(struct create_wait *wait);
 
-/* Is anybody in line for memory of that device? Newcomers then have to stand behind. */
-bool waiting_for_memory(const struct broker *broker, unsigned device);
+/* Is the user in line for memory of that device? Its newcomers then have to stand behind. */
+bool waiting_for_memory(const struct broker *broker, unsigned device, uid_t uid);
 
-/* Memory came back on that device: the first in line tries again. */
+/* Memory came back on that device: the first of each user tries again. */
 void waiting_wake_memory(struct broker *broker, unsigned device);
 
 /*

@@ -133,9 +133,11 @@ static bool under_mps(void)
 {
 	const char *directory = getenv("CUDA_MPS_PIPE_DIRECTORY");
 	char path[200];
+	struct stat st;
 
 	snprintf(path, sizeof path, "%s/control", directory ? directory : "/tmp/nvidia-mps");
-	return !access(path, F_OK);
+	/* anybody can make something of that name in /tmp */
+	return !stat(path, &st) && (!st.st_uid || st.st_uid == geteuid());
 }
 
 static int expect(int sock, enum wire_type type, struct wire_message *message, int *fd)

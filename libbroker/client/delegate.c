@@ -83,6 +83,12 @@ static int redeem(struct gpub_client *client, struct wire_message *message, gpub
 	int error;
 
 	pthread_mutex_lock(&client->lock);
+	/* under the lock: whoever asks behind the service thread's end is never answered */
+	error = client_check(client);
+	if (error) {
+		pthread_mutex_unlock(&client->lock);
+		return error;
+	}
 	record = record_for_redeeming(client, message->redeem.device);
 	error = record ? record_ask(client, record, message, &deadline) : -ENOMEM;
 	if (error == -ETIMEDOUT)

@@ -36,7 +36,7 @@ static int new_socket(void)
 int socket_listen(const char *path, mode_t mode)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int sock, on = 1, error;
+	int sock, error;
 
 	if (strlen(path) >= sizeof sun.sun_path)
 		return error_set(-ENAMETOOLONG, "the socket path '%.60s...' is too long: choose a shorter one", path);
@@ -44,14 +44,22 @@ int socket_listen(const char *path, mode_t mode)
 	sock = new_socket();
 	if (sock < 0)
 		return sock;
-	/* the kernel then stamps each message with its sender, which HELLO needs; accepted sockets inherit it */
-	if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) ||
+	/* both before anybody can connect: accepted sockets inherit what stood at their connect(2) */
+	socket_refuse_descriptors(sock);
+	if (socket_stamp_senders(sock) ||
 	    bind(sock, (struct sockaddr *)&sun, sizeof sun) || chmod(path, mode) || listen(sock, SOMAXCONN)) {
 		error = -errno;
 		close(sock);
 		return error_set(error, "cannot listen at %s: %s", path, strerror(-error));
 	}
 	return sock;
+}
+
+int socket_stamp_senders(int sock)
+{
+	int on = 1;
+
+	return setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) ? -errno : 0;
 }
 
 bool socket_refuse_descriptors(int sock)

@@ -32,6 +32,9 @@ int socket_listen(const char *path, mode_t mode);
  */
 bool socket_refuse_descriptors(int sock); /* false: this kernel cannot (before Linux 6.16) */
 
+/* The kernel stamps each message that is sent to this socket from now on with its sender. Negative errno. */
+int socket_stamp_senders(int sock);
+
 /* Connects. Returns the descriptor. -ENOENT, -ECONNREFUSED, -EACCES with the sentence set. */
 int socket_connect(const struct sockaddr_un *sun);
 

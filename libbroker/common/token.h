@@ -24,7 +24,7 @@ struct token {
 	uint64_t serial;       /* of the buffer */
 	uint64_t expires_ms;   /* CLOCK_BOOTTIME; 0: with its buffer */
 	uint32_t uid;          /* who may redeem it; TOKEN_ANY_USER: whoever has it */
-	uint32_t owner;        /* the buffer's: with another one it is good no more */
+	uint32_t tenure;       /* how often the buffer had changed its owner: a ticket is one owner's */
 	uint8_t  rights, once, reserved[6];
 	uint8_t  stamp[TOKEN_STAMP_SIZE];
 };

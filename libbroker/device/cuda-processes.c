@@ -61,7 +61,7 @@ static int find(const struct nvml_process *processes, unsigned count, pid_t pid)
 	return 0;
 }
 
-/* 0, -EBUSY listed, -ENOTSUP the list cannot be had. */
+/* 0, -EBUSY listed, or memory is short for now, -ENOTSUP the list cannot be had. */
 static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 {
 	struct nvml_process *processes = NULL, *larger;
@@ -71,8 +71,10 @@ static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 	do {
 		room = count + 64; /* some may come between two questions */
 		larger = realloc(processes, room * sizeof *processes);
-		if (!larger)
+		if (!larger) {
+			rc = -EBUSY; /* "cannot be had" would free, or hold for ever */
 			break;
+		}
 		processes = larger;
 		count = room;
 		result = list(device, &count, processes);

@@ -27,6 +27,10 @@
 
 static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
 static bool shared; /* with other users */
+static bool kept;   /* the directory stays until the broker removes it */
+
+/* Device threads make and remove the directory; innermost. */
+static pthread_mutex_t directory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- handles and names ---- */
 
@@ -136,7 +140,23 @@ static int directory_make(const char *path)
 	return 0;
 }
 
-/* The directory goes with its last object, which another thread's may just have been. */
+/* Before anybody else takes the name: a directory of another user's would keep the broker from making any memory. */
+int host_keep_directory(void)
+{
+	char path[sizeof SHM + HOST_PREFIX_MAX];
+	int rc;
+
+	pthread_mutex_lock(&host_state.lock);
+	snprintf(path, sizeof path, SHM "%s", prefix);
+	pthread_mutex_unlock(&host_state.lock);
+	pthread_mutex_lock(&directory_lock);
+	rc = directory_make(path);
+	kept = !rc;
+	pthread_mutex_unlock(&directory_lock);
+	return rc;
+}
+
+/* The directory goes with its last object. */
 static int object_open(const char *name)
 {
 	char path[HOST_NAME_SIZE];
@@ -144,12 +164,13 @@ static int object_open(const char *name)
 
 	strcpy(path, name);
 	*strrchr(path, '/') = 0;
-	do {
-		rc = directory_make(path);
-		if (rc)
-			return rc;
+	pthread_mutex_lock(&directory_lock);
+	rc = directory_make(path);
+	if (!rc)
 		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	} while (fd < 0 && errno == ENOENT);
+	pthread_mutex_unlock(&directory_lock);
+	if (rc)
+		return rc;
 	if (fd < 0 || (shared && fchmod(fd, 0666))) {
 		rc = error_set(-errno, "host device: no shared memory object could be made: %m");
 		if (fd >= 0)
@@ -163,10 +184,13 @@ static void object_remove(const char *name)
 {
 	char path[HOST_NAME_SIZE];
 
-	unlink(name);
 	strcpy(path, name);
 	*strrchr(path, '/') = 0;
-	rmdir(path);
+	pthread_mutex_lock(&directory_lock);
+	unlink(name);
+	if (!kept)
+		rmdir(path);
+	pthread_mutex_unlock(&directory_lock);
 }
 
 int host_object_create(struct host_region *region)

@@ -44,6 +44,9 @@ int host_set_prefix(const char *prefix);
 /* Whether users other than the owner's are to open what they were granted. Before the first allocate(). */
 void host_share_memory(bool with_others);
 
+/* Makes the directory of the memory now; whoever removes the leftovers removes it. -EEXIST: somebody else has the name. */
+int host_keep_directory(void);
+
 /* How many host devices there are, whatever GPUB_HOST_VISIBLE shows of them: what a client's start() must be told. */
 unsigned host_total(void);
 

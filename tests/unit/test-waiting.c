@@ -339,11 +339,11 @@ static void test_memory_goes_first_come_first_served(void **state)
 	struct create_wait *first, *second;
 
 	(void)state;
-	assert_false(waiting_for_memory(&broker, 0));
+	assert_false(waiting_for_memory(&broker, 0, geteuid()));
 	first = wait_for_memory(0, 1, -1, "1");
 	second = wait_for_memory(0, 2, 60000, "2");
-	assert_true(waiting_for_memory(&broker, 0));
-	assert_false(waiting_for_memory(&broker, 1));
+	assert_true(waiting_for_memory(&broker, 0, geteuid()));
+	assert_false(waiting_for_memory(&broker, 1, geteuid()));
 	waiting_wake_memory(&broker, 1);
 	expect_story("");
 	waiting_wake_memory(&broker, 0);
@@ -359,7 +359,7 @@ static void test_memory_goes_first_come_first_served(void **state)
 	expect_story("r2 ");
 	waiting_create_over(second);
 	expect_story("");
-	assert_false(waiting_for_memory(&broker, 0));
+	assert_false(waiting_for_memory(&broker, 0, geteuid()));
 }
 
 /* Whoever stood behind the one that expired may need less: it tries at once. */
