@@ -24,7 +24,6 @@
 #define ACCEPTS_PER_PASS 16   /* then those who are in have their turn */
 #define QUEUE_MAX        1024 /* messages a session may leave unread, beside one notice a grant */
 #define DESCRIPTORS_MAX  16   /* of those with a descriptor, beside one a grant: each costs the broker one, and all have to share */
-#define SOCKET_BYTES     49152 /* what the kernel keeps beside (twice that): descriptors in flight are counted for all, too */
 #define GREETING_SECONDS 10
 
 struct outgoing {
@@ -549,9 +548,7 @@ static int session_watch(struct session *session)
 {
 	static const struct timeval greeting = { .tv_sec = GREETING_SECONDS };
 	struct event_base *base = session->broker->base;
-	int bytes = SOCKET_BYTES;
 
-	setsockopt(session->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	session->reading = event_new(base, session->fd, EV_READ | EV_PERSIST, on_readable, session);
 	session->writing = event_new(base, session->fd, EV_WRITE | EV_PERSIST, on_writable, session);
 	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);

@@ -236,7 +236,7 @@ static void redeem_late(void)
 
 static bool late_is_counted(void)
 {
-	return SOON(counted("tickets_expired") >= 1) && counted("tickets_stale") == 1;
+	return SOON(counted("tickets_expired") >= 1 && counted("tickets_stale") == 1);
 }
 
 /* ---- the board ---- */
