@@ -214,6 +214,21 @@ twice() {
 }
 rm -f ran
 check "two brokers of one name: the second is refused, the first goes on" twice
+# What anybody may plant: a status file of nobody's, and a link where its sockets would be. Root would follow it.
+planted() {
+	mkdir -p bait && touch bait/socket
+	setpriv --reuid=65534 --clear-groups sh -c ': >"/dev/shm/gpubroker.$1" && ln -s "$2/bait" "/tmp/gpubroker-$1.aaaaaa"' - \
+		"$name-evil" "$PWD" || return 1
+	(unset XDG_RUNTIME_DIR; exits 0 -- true)
+	status=$?
+	rm -f "/tmp/gpubroker-$name-evil.aaaaaa" "/dev/shm/gpubroker.$name-evil"
+	[ $status = 0 ] && [ -e bait/socket ]
+}
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+	check "a link among leftovers leads nobody astray" planted
+else
+	skip "a link among leftovers leads nobody astray" "root alone could be led astray"
+fi
 check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"
 
 plan

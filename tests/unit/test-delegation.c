@@ -451,11 +451,11 @@ static void test_with_another_owner_it_is_good_no_more(void **state)
 {
 	struct peer owner = join_as(OWNER), heir = join_as(GUEST), root = join_as(0);
 	struct wire_message giving = named(WIRE_CHANGE, 1, "a");
-	struct token token, once;
+	struct token token, once, token_of_old;
 
 	(void)state;
 	create_with_mode(&owner, "a", 0600);
-	token = issue(&owner, "a", 0);
+	token = token_of_old = issue(&owner, "a", 0);
 	once = issue(&owner, "a", ONCE);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 1);
 	giving.change.what = WIRE_CHANGE_OWNER;
@@ -472,6 +472,11 @@ static void test_with_another_owner_it_is_good_no_more(void **state)
 	assert_int_equal(answer_to(&root, &giving).type, WIRE_DONE);
 	redeem(&heir, &token);
 	redeem(&heir, &once);
+	/* nor when it comes back to who gave it away */
+	giving.change.what = WIRE_CHANGE_OWNER;
+	giving.change.owner = OWNER;
+	assert_int_equal(answer_to(&root, &giving).type, WIRE_DONE);
+	NO_GOOD(&owner, &token_of_old, -ESTALE, stale);
 	part(&owner);
 	part(&root);
 	part_dying(&heir);

@@ -362,6 +362,30 @@ static void test_memory_goes_first_come_first_served(void **state)
 	assert_false(waiting_for_memory(&broker, 0, geteuid()));
 }
 
+/* One that will never fit stands in its own user's way alone. */
+static void invariant_5_each_user_has_its_own_line(void **state)
+{
+	struct create_wait *greedy, *behind, *other;
+
+	(void)state;
+	sessions[2].who.uid = geteuid() + 1;
+	greedy = wait_for_memory(0, 1, -1, "1");
+	behind = wait_for_memory(0, 2, -1, "2");
+	assert_true(waiting_for_memory(&broker, 0, geteuid()));
+	assert_false(waiting_for_memory(&broker, 0, geteuid() + 1));
+	other = wait_for_memory(0, 3, -1, "3");
+	waiting_wake_memory(&broker, 0);
+	/* the first of each user tries */
+	assert_true(strstr(story, "r1 ") && strstr(story, "r3 ") && !strstr(story, "r2 "));
+	story[0] = 0;
+	waiting_create_failed(greedy);
+	waiting_create_over(other);
+	assert_false(waiting_for_memory(&broker, 0, geteuid() + 1));
+	waiting_create_over(greedy);
+	waiting_create_over(behind);
+	story[0] = 0;
+}
+
 /* Whoever stood behind the one that expired may need less: it tries at once. */
 static void test_expired_create_lets_the_next_try(void **state)
 {
@@ -539,6 +563,7 @@ int main(void)
 		ON(test_session_cut_off_is_passed_over),
 		ON(invariant_5_waits_are_bounded),
 		ON(test_memory_goes_first_come_first_served),
+		ON(invariant_5_each_user_has_its_own_line),
 		ON(test_expired_create_lets_the_next_try),
 		ON(test_expiry_while_trying_waits_for_the_outcome),
 		ON(test_forgotten_creates_expire),
