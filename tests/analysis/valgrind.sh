@@ -47,7 +47,7 @@ trap cleanup EXIT
 
 # grinds COMMAND...: every process of it is watched, and leaves a report, which is empty when there is nothing to say
 grinds() {
-	timeout -k 5 80 valgrind --quiet --trace-children=yes --vgdb=no --log-file="$work/%p.report" \
+	GPUB_VALGRIND=1 timeout -k 5 80 valgrind --quiet --trace-children=yes --vgdb=no --log-file="$work/%p.report" \
 		--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=99 \
 		--num-callers=20 "$@" </dev/null
 }

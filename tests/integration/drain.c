@@ -209,6 +209,7 @@ static void test_memory_line(void)
 	ask(&a, do_acquire, .name = "full");
 	POINT(ask(&b, do_create, .name = "b", .size = MIB) == -ENOMEM, "a full device refuses at once without a timeout");
 	POINT(ask(&b, do_create, .name = "b", .size = MIB, .timeout = 30) == -ENOMEM, "and after the timeout with one");
+	books_settle(&broker, &a); /* nobody waits any more, and the status file knows */
 	tell(&b, do_create, .name = "b", .size = MIB, .timeout = -1);
 	POINT(SOON(waiting(1)), "one stands in line");
 	tell(&c, do_create, .name = "c", .size = 4096, .timeout = -1);

@@ -582,6 +582,8 @@ static void invariant_5_a_descriptor_whose_close_hangs_hangs_nobody(void **state
 	time_t began;
 
 	(void)state;
+	if (getenv("GPUB_VALGRIND"))
+		return; /* under it one thread runs at a time, and that one hangs for all */
 	if (!broker.discard.needed) {
 		/* accepted sockets take after the listener */
 		if (setsockopt(event_get_fd(broker.listener), SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof on))
