@@ -88,10 +88,13 @@ static void remove_object(const char *name)
 
 void leftovers_remove_instance(const char *instance)
 {
-	char prefix[64];
+	char prefix[64], memory[96];
 
 	snprintf(prefix, sizeof prefix, "%s%s.", STATUS_PREFIX + 1, instance);
 	each_object(prefix, remove_object);
+	/* the one that is there as a rule, and empty: to look into it would want memory, which there may be none of */
+	snprintf(memory, sizeof memory, SHM_DIR "/%smem", prefix);
+	rmdir(memory);
 }
 
 const char *leftovers_socket_parent(void)
