@@ -248,7 +248,11 @@ static void play_ephemeral(void)
 	shared = false;
 	VICTIM(0, do_connect);
 	VICTIM(0, do_create, .name = "brief", .flags = GPUB_EPHEMERAL, .size = NEARLY_ALL);
-	OTHER(0, do_acquire, .name = "brief");
+	/* it may have died since it was answered, and the buffer with it */
+	if (ask(&other, do_acquire, .name = "brief") == -ENOENT && SOON(victim_fate() != VICTIM_LIVES))
+		return;
+	if (other.last.result)
+		bail_out("the other client cannot acquire: %s", other.last.text);
 	shared = true;
 	VICTIM(0, do_acquire, .name = "brief");
 	VICTIM(0, do_write, .value = 6);
