@@ -5,7 +5,7 @@
  * Every message is one struct wire_message of WIRE_SIZE bytes, both ways: the kernel copies it whole, so
  * what was validated is what is used. Integers are in the machine's order (the socket is local). A reply
  * carries the request's number; NOTICE is the broker's own. Never carries a device handle: those stand
- * sealed in the board (ticket.h).
+ * sealed in the board (ticket.h). Descriptors come from the broker alone: a client that sends one is cut off.
  *
  *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
  *   client   HELLO                         proves by its kernel-made credentials that it is that process

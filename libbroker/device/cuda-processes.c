@@ -61,7 +61,7 @@ static int find(const struct nvml_process *processes, unsigned count, pid_t pid)
 	return 0;
 }
 
-/* 0, -EBUSY listed, or memory is short for now, -ENOTSUP the list cannot be had. */
+/* 0, -EBUSY listed, or no memory to tell, -ENOTSUP the list cannot be had. */
 static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 {
 	struct nvml_process *processes = NULL, *larger;

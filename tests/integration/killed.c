@@ -151,14 +151,10 @@ static void killed_with_a_child(void)
 	check_heir("killed with a child");
 }
 
-/* Its answers are injected: fifty times "not yet". */
-static void not_yet(void)
+/* A broker whose device answers so when it is asked for the dead; a client of it dies with a buffer that is unlinked. */
+static void kill_where_device_says(const char *fault)
 {
-	if (on_cuda()) {
-		point_skip("invariant 9: the device is asked until it is done with the dead");
-		return;
-	}
-	setenv("GPUB_HOST_FAIL", "gone:50:EBUSY", 1);
+	setenv("GPUB_HOST_FAIL", fault, 1);
 	broker_start(&broker, "host:1");
 	unsetenv("GPUB_HOST_FAIL");
 	start_outside(&owner);
@@ -166,6 +162,16 @@ static void not_yet(void)
 	POINT(buffer_made("u") && victim_busy(), "a client works on a buffer");
 	ask(&owner, do_unlink, .name = "u");
 	kill(victim.pid, SIGKILL);
+}
+
+/* Its answers are injected: fifty times "not yet". */
+static void not_yet(void)
+{
+	if (on_cuda()) {
+		point_skip("invariant 9: the device is asked until it is done with the dead");
+		return;
+	}
+	kill_where_device_says("gone:50:EBUSY");
 	POINT(SOON(books_session(&broker, victim.pid, "dying")) && !freed(),
 	      "invariant 9: the device is not done with it, and the memory waits");
 	POINT(SOON(freed()), "invariant 9: the device is asked until it is done with the dead");
@@ -181,14 +187,7 @@ static void nobody_can_tell(void)
 		point_skip("invariant 2: where nobody can tell, the memory is held");
 		return;
 	}
-	setenv("GPUB_HOST_FAIL", "gone:1:EOPNOTSUPP", 1);
-	broker_start(&broker, "host:1");
-	unsetenv("GPUB_HOST_FAIL");
-	start_outside(&owner);
-	start_victim();
-	POINT(buffer_made("u") && victim_busy(), "a client works on a buffer");
-	ask(&owner, do_unlink, .name = "u");
-	kill(victim.pid, SIGKILL);
+	kill_where_device_says("gone:1:EOPNOTSUPP");
 	POINT(SOON(books_session(&broker, victim.pid, "unproven")) && !freed() && SOON(broker_said(&broker, "stays allocated")),
 	      "invariant 2: where nobody can tell, the memory is held, and both log and status say so");
 	puppet_kill(&victim);
