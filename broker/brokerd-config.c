@@ -193,10 +193,12 @@ static int take_bytes(void *field, const char *value)
 /* Who may ask nothing would wait for ever. */
 static int take_rate(void *field, const char *value)
 {
-	if (!strcmp(value, "0"))
+	int error = take_limit(field, value);
+
+	if (!error && !*(uint64_t *)field)
 		return error_set(-EINVAL, "0 requests a second would keep the user waiting for ever: write at least 1, "
 					  "or none");
-	return take_limit(field, value);
+	return error;
 }
 
 /* ---- the keys ---- */

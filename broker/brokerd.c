@@ -18,6 +18,7 @@
 
 #include "broker.h"
 #include "brokerd-options.h"
+#include "brokerd-reader.h"
 #include "brokerd-socket.h"
 #include "common/error.h"
 #include "leftovers.h"
@@ -35,10 +36,12 @@ struct service {
 	struct brokerd_socket  socket;
 	struct notify          notify;
 	struct broker          broker;
+	struct reader          reader;
 	struct event_base     *base;
 	struct event          *signals, *patience, *watchdog;
 	int                    signal_fd;
 	bool                   stopping, left; /* left: memory was still in use */
+	bool                   reload_again;   /* asked for since the reading began: the file may be another one now */
 };
 
 /* ---- the end ---- */
@@ -116,23 +119,40 @@ static void config_swap(struct service *service, struct brokerd_config *config)
 	brokerd_config_free(old);
 }
 
-/* Names of users and groups are looked up meanwhile, which keeps the loop waiting as long as that takes. */
+static void reload_refused(struct service *service, const char *text)
+{
+	log_say("%s; the configuration stays as it was", text);
+	notify_ready(&service->notify, "serving, with the configuration of before: %s", text);
+}
+
+/* The configuration of before holds until on_read() has the new one. */
 static void reload(struct service *service)
 {
-	const char *file = service->options.file;
-	struct brokerd_config *config;
-
-	if (service->stopping)
+	service->reload_again = service->reader.reading;
+	if (service->stopping || service->reader.reading)
 		return;
-	notify_reloading(&service->notify, "reading %s", file);
-	if (brokerd_options_load(&service->options, &config)) {
-		log_say("%s; the configuration stays as it was", error_text());
-		notify_ready(&service->notify, "serving, with the configuration of before: %s", error_text());
+	notify_reloading(&service->notify, "reading %s", service->options.file);
+	if (reader_start(&service->reader))
+		reload_refused(service, error_text());
+}
+
+static void on_read(void *context, struct brokerd_config *config, const char *text)
+{
+	struct service *service = context;
+
+	if (service->stopping) {
+		brokerd_config_free(config);
 		return;
 	}
-	config_swap(service, config);
-	log_note("%s is read again: its quotas hold from now on", file);
-	notify_ready(&service->notify, "serving at %s", service->socket.path);
+	if (config) {
+		config_swap(service, config);
+		log_note("%s is read again: its quotas hold from now on", service->options.file);
+		notify_ready(&service->notify, "serving at %s", service->socket.path);
+	} else {
+		reload_refused(service, text);
+	}
+	if (service->reload_again)
+		reload(service);
 }
 
 /* ---- events ---- */
@@ -187,6 +207,8 @@ static int watchdog_begin(struct service *service)
 
 static int events_begin(struct service *service, const sigset_t *signals)
 {
+	int error;
+
 	service->base = event_base_new();
 	if (!service->base)
 		return error_set(-ENOMEM, "the event loop cannot start: out of memory or descriptors");
@@ -197,13 +219,15 @@ static int events_begin(struct service *service, const sigset_t *signals)
 	service->patience = evtimer_new(service->base, on_patience, service);
 	if (!service->signals || !service->patience || event_add(service->signals, NULL))
 		return error_set(-ENOMEM, "out of memory");
-	return watchdog_begin(service);
+	error = reader_open(&service->reader, service->base, &service->options, on_read, service);
+	return error ? error : watchdog_begin(service);
 }
 
 static void events_end(struct service *service)
 {
 	struct event *const events[] = { service->signals, service->patience, service->watchdog };
 
+	reader_close(&service->reader);
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
 		if (events[i])
 			event_free(events[i]);

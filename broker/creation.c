@@ -152,6 +152,7 @@ static void creation_submit(struct creation *creation)
 	job->kind = JOB_ALLOCATE;
 	job->device = creation->buffer->allocation->device;
 	job->span = creation->buffer->allocation->span;
+	job->uid = creation->buffer->owner;
 	job->done = creation_done;
 	job->context = creation;
 	workers_submit(&creation->broker->workers, job);

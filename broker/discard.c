@@ -4,15 +4,14 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "common/error.h"
 #include "common/socket.h"
+#include "common/thread.h"
 
 #define ENOUGH 4096 /* descriptors that wait: then none are fetched that could stay where they are */
 
@@ -39,18 +38,6 @@ static void *discard_main(void *argument)
 	return NULL;
 }
 
-static int thread_start(struct discard *discard)
-{
-	sigset_t all, old;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&discard->thread, NULL, discard_main, discard);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return error ? error_set(-error, "a thread of the broker cannot start: %s", strerror(error)) : 0;
-}
-
 /* Who connected before the listener refused descriptors can still send some. */
 static bool somebody_waits(int listener)
 {
@@ -71,7 +58,7 @@ int discard_start_always(struct discard *discard)
 
 	pthread_mutex_init(&discard->lock, NULL);
 	pthread_cond_init(&discard->work, NULL);
-	error = thread_start(discard);
+	error = thread_start(&discard->thread, discard_main, discard);
 	discard->needed = !error;
 	return error;
 }

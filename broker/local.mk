@@ -49,6 +49,7 @@ sbin_PROGRAMS += broker/brokerd
 broker_brokerd_SOURCES = \
 	broker/brokerd.c \
 	broker/brokerd-options.c broker/brokerd-options.h \
+	broker/brokerd-reader.c broker/brokerd-reader.h \
 	broker/brokerd-socket.c broker/brokerd-socket.h
 broker_brokerd_LDADD = $(broker_libs)
 

@@ -65,6 +65,7 @@ static void proof_ask(struct session *session)
 		return;
 	}
 	job->kind = JOB_GONE;
+	job->uid = session->who.uid;
 	job->pid = session->pid;
 	job->mps = session->mps;
 	job->session = session->id;

@@ -3,11 +3,12 @@
 #include "workers.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include "common/thread.h"
 
 /* Zeroed before anybody can be granted it (invariant 6); undone in reverse order. */
 static int job_allocate(const struct device *device, struct job *job)
@@ -43,20 +44,89 @@ static void job_run(const struct device *device, struct job *job)
 		memcpy(job->text, error_text(), sizeof job->text);
 }
 
+/* ---- the queue of a device: see workers.h for its order; all under the lock ---- */
+
+static void queue_init(struct worker *worker)
+{
+	worker->release_end = &worker->release;
+	worker->lines_end = &worker->lines;
+}
+
+static void release_add(struct worker *worker, struct job *job)
+{
+	*worker->release_end = job;
+	worker->release_end = &job->next;
+}
+
+static struct job *release_take(struct worker *worker)
+{
+	struct job *job = worker->release;
+
+	if (!job)
+		return NULL;
+	worker->release = job->next;
+	if (!job->next)
+		worker->release_end = &worker->release;
+	return job;
+}
+
+/* The job is the first of its line, which has its turn after all others. */
+static void line_append(struct worker *worker, struct job *first)
+{
+	first->next_line = NULL;
+	*worker->lines_end = first;
+	worker->lines_end = &first->next_line;
+}
+
+static void line_add(struct worker *worker, struct job *job)
+{
+	struct job *first = worker->lines;
+
+	while (first && first->uid != job->uid)
+		first = first->next_line;
+	if (first) {
+		first->last->next = job;
+		first->last = job;
+		return;
+	}
+	job->last = job;
+	line_append(worker, job);
+}
+
+/* From the line whose turn it is; what is left of that goes behind the others. */
+static struct job *line_take(struct worker *worker)
+{
+	struct job *job = worker->lines;
+
+	if (!job)
+		return NULL;
+	worker->lines = job->next_line;
+	if (!job->next_line)
+		worker->lines_end = &worker->lines;
+	if (job->next) {
+		job->next->last = job->last;
+		line_append(worker, job->next);
+	}
+	return job;
+}
+
+static struct job *queue_take(struct worker *worker)
+{
+	struct job *job = release_take(worker);
+
+	return job ? job : line_take(worker);
+}
+
+/* ---- the threads ---- */
+
 static struct job *job_take(struct worker *worker)
 {
 	struct workers *workers = worker->workers;
 	struct job *job;
 
 	pthread_mutex_lock(&workers->lock);
-	while (!worker->first && !workers->stopping)
+	while (!(job = queue_take(worker)) && !workers->stopping)
 		pthread_cond_wait(&worker->work, &workers->lock);
-	job = worker->first;
-	if (job) {
-		worker->first = job->next;
-		if (!worker->first)
-			worker->last = &worker->first;
-	}
 	pthread_mutex_unlock(&workers->lock);
 	return job;
 }
@@ -108,19 +178,11 @@ static void on_woken(evutil_socket_t fd, short what, void *argument)
 	}
 }
 
-/* Signals are the loop's business: threads start with all of them blocked. */
 static int worker_start(struct worker *worker)
 {
-	sigset_t all, old;
-	int error;
-
-	worker->last = &worker->first;
+	queue_init(worker);
 	pthread_cond_init(&worker->work, NULL);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&worker->thread, NULL, worker_main, worker);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return -error;
+	return thread_start(&worker->thread, worker_main, worker);
 }
 
 int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned count)
@@ -184,8 +246,10 @@ void workers_submit(struct workers *workers, struct job *job)
 	job->next = NULL;
 	workers->pending++;
 	pthread_mutex_lock(&workers->lock);
-	*worker->last = job;
-	worker->last = &job->next;
+	if (job->kind == JOB_RELEASE)
+		release_add(worker, job);
+	else
+		line_add(worker, job);
 	pthread_cond_signal(&worker->work);
 	pthread_mutex_unlock(&workers->lock);
 }

@@ -5,6 +5,12 @@
  * Device calls take from microseconds to seconds; the control loop must never wait for one (invariant 5).
  * The loop submits a job; the device's thread runs it; its done function runs in the loop again.
  * Owns the threads, their queues, and a job from submission until done returns.
+ *
+ * Which job is next:
+ *   1. Releases, in the order in which they came, whoever's memory it was: nobody shall be refused for want of memory
+ *      that was given back already. They starve nobody: there are no more of them than allocations that had their turn.
+ *   2. Of the others, one of each user in turn; a user's own in the order in which they came. A question about a dead
+ *      process is its user's. So a user waits for one job of each other user, however many those have in line.
  */
 #ifndef GPUB_WORKERS_H
 #define GPUB_WORKERS_H
@@ -24,6 +30,7 @@ enum job_kind { JOB_ALLOCATE, JOB_RELEASE, JOB_GONE };
 struct job {
 	enum job_kind        kind;
 	unsigned             device;
+	uid_t                uid;  /* whose turn it takes; RELEASE: none */
 	uint64_t             span; /* bytes, whole granules */
 	void                *ptr;  /* ALLOCATE: result; RELEASE: what */
 	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */
@@ -34,14 +41,16 @@ struct job {
 	char                 text[ERROR_TEXT_MAX];
 	void (*done)(struct job *job); /* in the loop; frees the job */
 	void                *context, *subject; /* for done */
-	struct job          *next;
+	struct job          *next;             /* behind it in its line */
+	struct job          *next_line, *last; /* of the first in a user's line: the next user's first; its own last */
 };
 
 struct worker {
 	struct workers *workers;
 	pthread_t       thread;
 	unsigned        device;
-	struct job     *first, **last;
+	struct job     *release, **release_end; /* releases, in line */
+	struct job     *lines, **lines_end;     /* others: the first in each user's line, whose turn it is first */
 	pthread_cond_t  work;
 };
 

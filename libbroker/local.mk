@@ -9,6 +9,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/size.c libbroker/common/size.h \
 	libbroker/common/socket.c libbroker/common/socket.h \
+	libbroker/common/thread.c libbroker/common/thread.h \
 	libbroker/common/ticket.c libbroker/common/ticket.h \
 	libbroker/common/timeline-page.h \
 	libbroker/common/token.c libbroker/common/token.h \

@@ -20,9 +20,12 @@ unit_tests = \
 	tests/unit/test-board \
 	tests/unit/test-delegation \
 	tests/unit/test-config \
+	tests/unit/test-discard \
 	tests/unit/test-error \
 	tests/unit/test-host-device \
 	tests/unit/test-identity \
+	tests/unit/test-last-words \
+	tests/unit/test-leftovers \
 	tests/unit/test-log \
 	tests/unit/test-manage \
 	tests/unit/test-names-sizes \
@@ -41,7 +44,8 @@ unit_tests = \
 	tests/unit/test-turns \
 	tests/unit/test-users \
 	tests/unit/test-waiting \
-	tests/unit/test-wire
+	tests/unit/test-wire \
+	tests/unit/test-workers
 test_programs = \
 	tests/integration/bad-input \
 	tests/integration/capture \
@@ -101,6 +105,8 @@ tests_integration_status_client_LDADD = $(public_libs)
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/session-harness.c tests/unit/session-harness.h
 tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)
+tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(session_harness)
+tests_unit_test_last_words_SOURCES = tests/unit/test-last-words.c $(session_harness)
 tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
 tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
 tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)

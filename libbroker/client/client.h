@@ -20,6 +20,7 @@
 #include "common/board.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/thread.h"
 #include "common/wire.h"
 #include "device/device.h"
 #include "gpubroker.h"
@@ -131,9 +132,6 @@ int client_evict(struct gpub_client *client, uint64_t session, int *pidfd);
 /* ---- service.c ---- */
 
 int service_start(struct gpub_client *client);
-
-/* A thread with all signals blocked. */
-int thread_start(pthread_t *thread, void *(*function)(void *), struct gpub_client *client);
 
 /* ---- closer.c ---- */
 

@@ -7,7 +7,6 @@
  * for another's open. All signals are blocked in it. It ends when the broker is gone or has said LEFT.
  */
 #include <errno.h>
-#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -270,18 +269,6 @@ static void *service_main(void *argument)
 	/* also behind a LEFT: nobody reads on, so whoever waits still, or asks from now on, must not wait for ever */
 	on_lost(client);
 	return NULL;
-}
-
-int thread_start(pthread_t *thread, void *(*function)(void *), struct gpub_client *client)
-{
-	sigset_t all, old;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(thread, NULL, function, client);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return error ? error_set(-error, "a thread of the library cannot start: %s", strerror(error)) : 0;
 }
 
 int service_start(struct gpub_client *client)

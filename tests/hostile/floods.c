@@ -7,12 +7,14 @@
  */
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "attacks.h"
 #include "broker/show-read.h"
@@ -55,6 +57,62 @@ static void never_read(void)
 static bool it_is_cut(void)
 {
 	return SOON(counted("sessions_cut") == 1) && newcomer_works(BYSTANDER);
+}
+
+/* What a child goes on sending with its socket: nothing is answered to it. */
+static void flood_on(const struct speaker *s)
+{
+	struct wire_message closed = speaker_message(WIRE_CLOSED, "");
+	uint64_t end = now_us() + FLOOD_MS * 1000ull;
+	struct pollfd p = { .fd = s->sock, .events = POLLOUT };
+
+	while (now_us() < end)
+		if (speaker_send(s, &closed, sizeof closed, MSG_DONTWAIT))
+			poll(&p, 1, 20);
+	_exit(0);
+}
+
+/* With a full socket, and a request that waits; its children have the socket, and keep it full. */
+static void die_in_a_flood(void)
+{
+	struct wire_message wait = speaker_message(WIRE_ACQUIRE, "attacker/never-made"),
+			    closed = speaker_message(WIRE_CLOSED, "");
+	struct speaker s;
+
+	join(&s);
+	wait.acquire.timeout_ms = -1;
+	WANT(!speaker_say(&s, &wait));
+	want_served(&s);
+	for (int i = 0; i < 4; i++)
+		if (!fork())
+			flood_on(&s);
+	while (!speaker_send(&s, &closed, sizeof closed, MSG_DONTWAIT))
+		;
+	raise(SIGKILL);
+}
+
+static void leave_a_flood(void)
+{
+	int status, over[2];
+	pid_t pid;
+
+	WANT(!pipe2(over, O_CLOEXEC));
+	pid = fork();
+	if (!pid)
+		die_in_a_flood();
+	close(over[1]);
+	WANT(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+	hold();
+	/* the end of those who flood */
+	WANT(!read(over[0], &status, 1));
+	attack_done();
+}
+
+static bool the_dead_is_cut(void)
+{
+	bool cut = SOON(counted("sessions_cut") == 1 && !books_number(&arena_broker, "waiting"));
+
+	return cut && newcomer_works(BYSTANDER);
 }
 
 /* ---- connections and sessions ---- */
@@ -359,6 +417,8 @@ const struct attack floods[] = {
 	{ "floods with 250 sessions", "invariant 5: the victim is served", .run = flood_with_many,
 	  .flags = TAKES_SECONDS },
 	{ "never reads", "invariant 5: it is cut off", .run = never_read, .during = it_is_cut },
+	{ "dies in a flood", "invariant 9: its children have its socket, and neither its session nor others' time",
+	  .run = leave_a_flood, .during = the_dead_is_cut, .flags = TAKES_SECONDS },
 	{ "connects ten thousand times",
 	  "invariant 5: of connections that do not greet a user has few, and others come in", .run = connect_ten_thousand, .during = others_come_in },
 	{ "opens sessions", "no more than its quota, and others come in", .run = open_sessions,

@@ -132,6 +132,21 @@ reloads() {
 	soon eval '[ "$(grep -c -e "is read again" -e "stays as it was$" err)" -gt '"$before"' ]'
 }
 
+# hangs: a reload of a file that is a pipe, and says what is in slow.conf once there is a file answer
+hangs() {
+	rm -f brokerd.conf opened answer
+	mkfifo brokerd.conf
+	(
+		exec >brokerd.conf
+		touch opened
+		while [ ! -e answer ]; do sleep 0.02; done
+		cat slow.conf
+	) &
+	others+=($!)
+	kill -HUP "$broker"
+	soon test -e opened
+}
+
 nothing_left() {
 	[ -z "$(find /dev/shm -maxdepth 1 -name "gpubroker.$name*")" ] && [ -z "$(ls -A run)" ]
 }
@@ -267,7 +282,27 @@ check "the rest of that file holds" eval 'works create most 1'
 configure 'log = verbose'
 check "so does how much is logged" eval 'reloads && works create v 1 unlink v && soon said "^brokerd: session [0-9]* is open: pid [0-9]* (.*status-client), uid $(id -u)$"'
 check "who leaves is logged too" soon said '^brokerd: session [0-9]* (pid [0-9]*, .*status-client) left$'
-stops TERM 0
+configure 'quota "default" { buffers = 4 }'
+mv brokerd.conf slow.conf
+check "while a reload hangs, all is as it was" eval 'hangs && works create r 1 create s 1 unlink r unlink s'
+told_last() {
+	tail -n 1 messages | grep -q -e "$1"
+}
+check "and the service manager knows" soon told_last '^RELOADING=1 '
+rm brokerd.conf
+configure 'quota "default" { buffers = 3 }'
+before=$(grep -c 'is read again' err)
+reloaded_twice() {
+	[ "$(grep -c 'is read again' err)" = $((before + 2)) ]
+}
+kill -HUP "$broker"
+# who is answered came to the loop after the signal
+works create r 1 unlink r
+check "a SIGHUP meanwhile has the file read once more" eval 'touch answer && soon reloaded_twice && soon told_last "^READY=1 "'
+check "and what it says then holds" complained 'may hold 3 buffers and holds 3' create r 1
+check "a reload that hangs does not keep it from stopping" eval 'hangs && stops TERM 0 && said "balanced$"'
+touch answer
+rm brokerd.conf
 configure 'log = quiet'
 start_quiet() {
 	: >err

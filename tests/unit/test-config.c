@@ -189,6 +189,17 @@ static void test_a_users_quota_leaves_the_rest_to_the_default(void **state)
 	assert_int_equal(limit_of(70001, RESOURCE_GREETINGS), limit_of(70003, RESOURCE_GREETINGS));
 }
 
+/* Who may have none of a thing hears so. Who may ask nothing would hear nothing: that is one of the mistakes below. */
+static void test_0_is_a_limit(void **state)
+{
+	(void)state;
+	reads("quota \"default\" { bytes = 0  buffers = 0  sessions = 0  grants = 0  tickets = 0 }\n"
+	      "quota 70001 { requests = 1 }\n");
+	for (int i = RESOURCE_BYTES; i <= RESOURCE_TICKETS; i++)
+		assert_true(limit_of(70002, (enum resource)i) == 0);
+	assert_true(config->broker.quotas.users[0].quota.requests == 1);
+}
+
 static void test_half_of_the_board_is_the_default(void **state)
 {
 	(void)state;
@@ -265,7 +276,9 @@ static const struct {
 	{ 2, "quota \"default\" {\n bytes = 64T }", "'64T' is no limit" },
 	{ 1, "quota 5 { buffers = -1 }", "'-1' is no limit" },
 	{ 1, "quota 5 { grants = 18446744073709551614 }", "is no limit" },
-	{ 1, "quota 5 { requests = 0 }", "wait" },
+	{ 1, "quota 5 { requests = 0 }", "waiting for ever: write at least 1, or none" },
+	{ 2, "quota \"default\" {\n requests = 00 }", "waiting for ever" },
+	{ 1, "quota 5 { requests = -1 }", "'-1' is no limit" },
 	{ 1, "log verbose", "'log' has no value" },
 	{ 2, "\n\"\" = verbose", "'' is no name of anything" },
 	{ 1, "log += verbose", "write '=' instead of '+='" },
@@ -356,6 +369,7 @@ int main(void)
 		ON(test_creators),
 		ON(test_names_of_users_and_groups),
 		ON(test_a_users_quota_leaves_the_rest_to_the_default),
+		ON(test_0_is_a_limit),
 		ON(test_half_of_the_board_is_the_default),
 		ON(test_times),
 		ON(test_mistakes_are_refused_with_their_line),

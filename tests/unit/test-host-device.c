@@ -371,6 +371,96 @@ static void scenario_prefix(void)
 	CHECK(!device->release(0, ptr) && system(names));
 }
 
+/* ---- the directory of the memory, where everybody may make one ---- */
+
+static char directory[48];
+
+static void keep_is_refused(void)
+{
+	CHECK(host_keep_directory() == -EEXIST);
+	CHECK(strstr(error_text(), directory) && strstr(error_text(), "choose another instance name"));
+}
+
+/* What somebody put in its place is neither used nor changed, and no memory is made in it. */
+static void scenario_squatted(void)
+{
+	char elsewhere[64];
+	struct stat st;
+	void *ptr;
+
+	snprintf(elsewhere, sizeof elsewhere, "%s.elsewhere", directory);
+	start(true, 1);
+	/* its own user's, and open to others */
+	CHECK(!mkdir(directory, 0700) && !chmod(directory, 0777));
+	keep_is_refused();
+	CHECK(device->allocate(0, BLOCK, &ptr) == -EEXIST);
+	CHECK(!stat(directory, &st) && (st.st_mode & 07777) == 0777 && !rmdir(directory));
+	/* a link to what would be good */
+	CHECK(!mkdir(elsewhere, 0700) && !symlink(elsewhere, directory));
+	keep_is_refused();
+	CHECK(device->allocate(0, BLOCK, &ptr) == -EEXIST);
+	CHECK(!unlink(directory) && !rmdir(elsewhere));
+	CHECK(!mknod(directory, S_IFREG | 0700, 0));
+	keep_is_refused();
+	CHECK(!unlink(directory));
+	/* another user's, that looks like its own */
+	CHECK(!mkdir(directory, 0700));
+	if (!geteuid()) {
+		CHECK(!chown(directory, 4001, 4001));
+		keep_is_refused();
+		CHECK(device->allocate(0, BLOCK, &ptr) == -EEXIST && !chown(directory, 0, 0));
+	}
+	CHECK(!host_keep_directory() && !device->allocate(0, BLOCK, &ptr));
+	CHECK(!device->release(0, ptr) && !rmdir(directory));
+}
+
+/* With others let in it is another mode that is right. */
+static void scenario_squatted_shared(void)
+{
+	struct stat st;
+
+	host_share_memory(true);
+	start(true, 1);
+	CHECK(!mkdir(directory, 0700));
+	keep_is_refused();
+	CHECK(!rmdir(directory) && !host_keep_directory());
+	CHECK(!stat(directory, &st) && (st.st_mode & 0777) == 0711 && !rmdir(directory));
+}
+
+/* It is there from the beginning, and also while it is empty: nobody else can take its name. */
+static void scenario_kept(void)
+{
+	void *ptr;
+
+	start(true, 1);
+	CHECK(!host_keep_directory() && !access(directory, F_OK));
+	for (int i = 0; i < 3; i++) {
+		CHECK(!device->allocate(0, BLOCK, &ptr) && !device->release(0, ptr));
+		CHECK(mkdir(directory, 0700) && errno == EEXIST);
+	}
+	CHECK(!rmdir(directory));
+}
+
+/* Who did not ask for that leaves none behind. */
+static void scenario_not_kept(void)
+{
+	void *ptr;
+
+	start(true, 1);
+	CHECK(!device->allocate(0, BLOCK, &ptr) && !access(directory, F_OK) && !device->release(0, ptr));
+	CHECK(access(directory, F_OK) && errno == ENOENT);
+}
+
+static void test_directory(void **state)
+{
+	(void)state;
+	snprintf(directory, sizeof directory, "/dev/shm%s", prefix);
+	expect_clean(scenario_squatted);
+	expect_clean(scenario_squatted_shared);
+	expect_clean(scenario_kept);
+	expect_clean(scenario_not_kept);
+}
+
 static void test_allocate(void **state)
 {
 	(void)state;
@@ -1143,7 +1233,7 @@ static int twins_remove(void **state)
 	char command[80];
 
 	(void)state;
-	snprintf(command, sizeof command, "rm -rf /dev/shm%s", prefix); /* of those that were to abort */
+	snprintf(command, sizeof command, "rm -rf /dev/shm%s*", prefix); /* of those that were to abort */
 	return system(command) | unlink(twins);
 }
 
@@ -1440,6 +1530,7 @@ int main(void)
 		cmocka_unit_test(test_start),
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_select),
+		cmocka_unit_test(test_directory),
 		cmocka_unit_test(test_allocate),
 		cmocka_unit_test(test_import),
 		cmocka_unit_test(test_owner_violations),

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "broker/status-text.h"
@@ -127,6 +128,63 @@ static void test_a_question_is_asked_once_at_a_time(void **state)
 	}
 	host_fail_next(HOST_GONE, 0, 0);
 	EXPECT_SOON(broker.counters.grants_died == 1);
+}
+
+static double seconds(const struct timeval *time)
+{
+	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
+}
+
+static double now(void)
+{
+	struct timeval time;
+
+	gettimeofday(&time, NULL);
+	return seconds(&time);
+}
+
+/*
+ * Asks at once, without the pause, and waits until the answer has the next question planned. How long the pause before
+ * that is, as two bounds: what the machine did meanwhile makes them lie apart, and neither of them wrong.
+ */
+static void ask_now(struct session *session, double *at_least, double *at_most)
+{
+	double asked = now();
+	struct timeval due;
+
+	event_active(session->asking, EV_TIMEOUT, 0);
+	turn();
+	EXPECT_SOON(!broker.workers.pending && evtimer_pending(session->asking, &due));
+	*at_least = seconds(&due) - now();
+	*at_most = seconds(&due) - asked;
+}
+
+/* Asked about it is, or its memory would never come back; and many such cost the device's thread next to nothing. */
+static void invariant_5_who_is_asked_about_for_long_is_asked_about_seldom(void **state)
+{
+	struct peer victim = join();
+	struct session *session;
+	double at_least, at_most;
+
+	(void)state;
+	host_fail_next(HOST_GONE, EVER, EBUSY);
+	session = die_holding(&victim);
+	/* those that are about to go are gone within a second, and nobody waits much longer for them than need be */
+	for (int question = 0; question < 50; question++) {
+		ask_now(session, &at_least, &at_most);
+		assert_true(at_least < 0.05);
+	}
+	for (int question = 0; question < 100; question++) {
+		ask_now(session, &at_least, &at_most);
+		assert_true(at_least < 5.1);
+	}
+	for (int question = 0; question < 20; question++) {
+		ask_now(session, &at_least, &at_most);
+		assert_true(at_most > 4.9 && at_least < 5.1);
+	}
+	host_fail_next(HOST_GONE, 0, 0);
+	event_active(session->asking, EV_TIMEOUT, 0);
+	expect_freed();
 }
 
 /* A process that maps nothing has nothing to be asked about. */
@@ -272,6 +330,7 @@ int main(void)
 		ON(invariant_9_each_not_yet_is_asked_again),
 		ON(invariant_9_what_nobody_can_tell_is_kept_for_good),
 		ON(test_a_question_is_asked_once_at_a_time),
+		ON(invariant_5_who_is_asked_about_for_long_is_asked_about_seldom),
 		ON(test_who_holds_nothing_is_not_asked_about),
 		ON(invariant_9_held_grants_wait_for_the_device_too),
 		ON(invariant_9_a_real_death_is_asked_about),

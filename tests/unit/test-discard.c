@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-discard.c - invariant 5: descriptors that the broker never asked for and has not read hold up nobody when their
+ * message is thrown away, whichever way it lies there.
+ *
+ * What is sent are TCP sockets whose last close waits. As on a kernel before Linux 6.16, or from somebody who
+ * connected before the broker could refuse them: the listener here lets them in. session-harness.h is the world.
+ */
+#include "session-harness.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* In seconds. Who closes all of them waits for far longer than a busy machine takes for all else here. */
+#define STUCK    3
+#define LINGER   15
+#define TOO_LONG 30
+
+static int far[STUCK];
+static time_t began;
+
+/* ---- sockets that linger ---- */
+
+/* Full of what nobody reads. *other: the end at which it would be read. */
+static int lingering_socket(int *other)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger linger = { .l_onoff = 1, .l_linger = LINGER };
+	int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof at;
+	static char much[65536];
+
+	assert_int_equal(bind(server, (struct sockaddr *)&at, sizeof at), 0);
+	assert_int_equal(listen(server, 1), 0);
+	assert_int_equal(getsockname(server, (struct sockaddr *)&at, &size), 0);
+	assert_int_equal(connect(near, (struct sockaddr *)&at, sizeof at), 0);
+	*other = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(*other >= 0);
+	close(server);
+	while (send(near, much, sizeof much, MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(setsockopt(near, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+	return near;
+}
+
+/* A message with one each; then whoever throws it away is the last to close it. */
+static void send_stuck(int sock)
+{
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+
+	for (int i = 0; i < STUCK; i++) {
+		int near = lingering_socket(&far[i]);
+
+		assert_int_equal(socket_send(sock, &message, near, 0), 0);
+		close(near);
+	}
+	began = time(NULL);
+}
+
+static void send_garbage(int sock)
+{
+	struct wire_message bad = named(WIRE_STAT, 1, "a");
+
+	bad.version++;
+	say(sock, &bad);
+}
+
+/* Now nothing that is closed waits any more. */
+static void release_stuck(void)
+{
+	for (int i = 0; i < STUCK; i++)
+		close(far[i]);
+}
+
+static void expect_nobody_waited(void)
+{
+	assert_true(time(NULL) - began < TOO_LONG);
+}
+
+/* False: under valgrind one thread runs at a time, and one that hangs hangs for all. */
+static bool threads_run(void)
+{
+	return !getenv("GPUB_VALGRIND");
+}
+
+/* False: this kernel refuses them and cannot be told to let them in. */
+static bool let_descriptors_in(void)
+{
+	int on = 1;
+
+	if (broker.discard.needed)
+		return true;
+	/* accepted sockets take after the listener */
+	return !setsockopt(event_get_fd(broker.listener), SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof on) &&
+	       !discard_start_always(&broker.discard);
+}
+
+/* ---- sessions ---- */
+
+static struct peer other; /* served throughout */
+static int before;
+
+static int begin(void **state)
+{
+	int error = harness_setup(state);
+
+	if (error)
+		return error;
+	other = join();
+	before = descriptors();
+	return 0;
+}
+
+/* And in the end the broker keeps none of them. */
+static void expect_all_gone(void)
+{
+	EXPECT_SOON(HASH_COUNT(broker.sessions.by_id) == 1 && !greeting());
+	expect_served(&other);
+	expect_nobody_waited();
+	release_stuck();
+	EXPECT_SOON(descriptors() == before);
+}
+
+static int end(void **state)
+{
+	part(&other);
+	return harness_teardown(state);
+}
+
+static void invariant_5_unread_descriptors_of_who_is_cut_off(void **state)
+{
+	struct peer sender;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	sender = join();
+	send_garbage(sender.sock);
+	send_stuck(sender.sock);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	expect_served(&other);
+	expect_nobody_waited();
+	part(&sender);
+	expect_all_gone();
+}
+
+/* Behind more messages than are thrown away in a pass: they lie there still when the socket is closed. */
+static void invariant_5_unread_descriptors_of_who_hangs_up(void **state)
+{
+	struct peer sender;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	sender = join();
+	for (int i = 0; i < 40; i++)
+		send_garbage(sender.sock);
+	send_stuck(sender.sock);
+	part(&sender);
+	expect_all_gone();
+	assert_int_equal(broker.counters.sessions_cut, 1);
+}
+
+static void invariant_5_unread_descriptors_of_who_is_turned_away(void **state)
+{
+	int sock;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	sock = dial();
+	assert_int_equal(hear(sock).type, WIRE_CHALLENGE);
+	send_garbage(sock);
+	send_stuck(sock);
+	EXPECT_SOON(broker.counters.sessions_refused == 1);
+	close(sock);
+	expect_all_gone();
+}
+
+/* Its connection waits to be accepted, and then is none that the broker takes. */
+static void invariant_5_descriptors_sent_before_the_connection_is_refused(void **state)
+{
+	struct quotas quotas = { 0 };
+	int sock;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	quota_init(&quotas.fallback);
+	quotas.fallback.limit[RESOURCE_GREETINGS] = 0;
+	broker_configure(&broker, &quotas, &broker.config.creators);
+	sock = dial();
+	send_stuck(sock);
+	EXPECT_SOON(broker.counters.sessions_refused == 1);
+	close(sock);
+	expect_all_gone();
+}
+
+/* ---- who connected before the broker was there ---- */
+
+static struct sockaddr_un name;
+static socklen_t name_size;
+
+/* As a service manager makes it, which knows nothing of descriptors and stamps. */
+static int passed_listener(void)
+{
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	name = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	name_size = sizeof name;
+	/* the kernel chooses a name */
+	assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof name.sun_family), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&name, &name_size), 0);
+	assert_int_equal(listen(listener, 10), 0);
+	return listener;
+}
+
+static int dial_passed(void)
+{
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(sock, (struct sockaddr *)&name, name_size), 0);
+	return sock;
+}
+
+static struct event_base *broker_begin_at(int listener)
+{
+	struct event_base *base = event_base_new();
+	struct broker_config config;
+
+	broker_config_init(&config);
+	strcpy(config.device, "host:1");
+	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
+	assert_int_equal(broker_init(&broker, &config, base, listener), 0);
+	return base;
+}
+
+static void broker_end_at(struct event_base *base, int listener)
+{
+	EXPECT_SOON(!broker.sessions.by_id);
+	broker_deinit(&broker);
+	event_base_free(base);
+	close(listener);
+}
+
+static void greet(int sock)
+{
+	struct wire_message message = hear(sock);
+
+	message = hello_to(&message);
+	say(sock, &message);
+	assert_int_equal(hear(sock).type, WIRE_WELCOME);
+}
+
+static void invariant_5_descriptors_sent_before_the_broker_was_there(void **state)
+{
+	struct event_base *base;
+	int listener, sender, early;
+
+	(void)state;
+	if (!threads_run())
+		return;
+	listener = passed_listener();
+	sender = dial_passed();
+	early = dial_passed();
+	send_garbage(sender);
+	send_stuck(sender);
+	base = broker_begin_at(listener);
+	EXPECT_SOON(broker.counters.sessions_refused == 1);
+	/* who came as early and means well is welcome */
+	greet(early);
+	expect_nobody_waited();
+	release_stuck();
+	close(sender);
+	close(early);
+	broker_end_at(base, listener);
+}
+
+/* Where the kernel refuses them from the beginning, there is no thread for what cannot come. */
+static void test_a_thread_only_where_descriptors_can_come(void **state)
+{
+	struct discard discard;
+	int listener = passed_listener(), early;
+	bool can_refuse = socket_refuse_descriptors(listener);
+
+	(void)state;
+	assert_int_equal(discard_start(&discard, listener), 0);
+	assert_int_equal(discard.needed, !can_refuse);
+	discard_stop(&discard);
+	early = dial_passed();
+	assert_int_equal(discard_start(&discard, listener), 0);
+	assert_true(discard.needed);
+	discard_stop(&discard);
+	close(early);
+	close(listener);
+}
+
+/* That thread is not waited for; it ends with the process, or when its close does. */
+static void test_a_stop_does_not_wait_for_a_close_that_hangs(void **state)
+{
+	static struct discard discard; /* that thread's, whenever it ends */
+	int near[STUCK];
+
+	(void)state;
+	if (!threads_run())
+		return;
+	for (int i = 0; i < STUCK; i++)
+		near[i] = lingering_socket(&far[i]);
+	began = time(NULL);
+	assert_int_equal(discard_start_always(&discard), 0);
+	discard_close(&discard, near, STUCK);
+	discard_stop(&discard);
+	expect_nobody_waited();
+	release_stuck();
+}
+
+#define WITH_ANOTHER(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_ANOTHER(invariant_5_unread_descriptors_of_who_is_cut_off),
+		WITH_ANOTHER(invariant_5_unread_descriptors_of_who_hangs_up),
+		WITH_ANOTHER(invariant_5_unread_descriptors_of_who_is_turned_away),
+		WITH_ANOTHER(invariant_5_descriptors_sent_before_the_connection_is_refused),
+		cmocka_unit_test(invariant_5_descriptors_sent_before_the_broker_was_there),
+		cmocka_unit_test(test_a_thread_only_where_descriptors_can_come),
+		cmocka_unit_test(test_a_stop_does_not_wait_for_a_close_that_hangs),
+	};
+
+	return cmocka_run_group_tests_name("discard", tests, harness_group_setup, harness_group_teardown);
+}

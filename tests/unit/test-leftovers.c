@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-leftovers.c - a broker begins where something bears its memory's name already: what a dead one left is taken
+ * away, and what another user put there is never used.
+ *
+ * Brokers here are real ones on the host device, each in a process of its own, which may be another user's. That
+ * sockets left behind lead nobody astray is run.sh's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/broker.h"
+#include "common/error.h"
+
+#define OWNER    4001
+#define SQUATTER 4002
+
+static char instance[32], status[64], memory[80], inside[96], bait[96];
+
+/* ---- a broker ---- */
+
+static struct broker broker;
+static struct event_base *base;
+static int listener;
+
+static int broker_begin(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct broker_config config;
+
+	base = event_base_new();
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	/* the kernel chooses a name */
+	if (bind(listener, (struct sockaddr *)&sun, sizeof sun.sun_family) || listen(listener, 1))
+		return -errno;
+	broker_config_init(&config);
+	strcpy(config.device, "host:1");
+	strcpy(config.instance, instance);
+	return broker_init(&broker, &config, base, listener);
+}
+
+static void broker_end(void)
+{
+	broker_deinit(&broker);
+	event_base_free(base);
+	close(listener);
+}
+
+/* 0: it began, its directory was its own alone and empty, and went with it. */
+static int begin_well(void)
+{
+	struct stat st;
+
+	if (broker_begin())
+		return 1;
+	if (lstat(memory, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0777) != 0700)
+		return 2;
+	/* nobody can take the name while it holds nothing */
+	if (!mkdir(memory, 0700) || errno != EEXIST || st.st_nlink != 2 || !access(inside, F_OK))
+		return 3;
+	broker_end();
+	return access(memory, F_OK) && access(status, F_OK) ? 0 : 4;
+}
+
+/* 0: it did not begin, said why, and left nothing of its own. */
+static int be_refused(void)
+{
+	if (broker_begin() != -EEXIST || !strstr(error_text(), memory) || !strstr(error_text(), "not this broker's"))
+		return 1;
+	return access(status, F_OK) ? 0 : 2;
+}
+
+static int as(uid_t uid, int (*run)(void))
+{
+	int result = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (uid != geteuid() && (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
+			_exit(99);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(60);
+		_exit(run());
+	}
+	assert_int_equal(waitpid(pid, &result, 0), pid);
+	return result;
+}
+
+/* ---- what is there ---- */
+
+static int put(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -1 : close(fd);
+}
+
+static void directory_of(uid_t uid, mode_t mode)
+{
+	assert_int_equal(mkdir(memory, 0700) | chmod(memory, mode), 0);
+	assert_int_equal(chown(memory, uid, (gid_t)-1), 0);
+}
+
+static int clear(void **state)
+{
+	char command[120];
+
+	(void)state;
+	snprintf(command, sizeof command, "rm -rf '%s'*", status);
+	return system(command);
+}
+
+/* ---- the tests ---- */
+
+static void test_what_a_dead_broker_left_is_taken_away(void **state)
+{
+	(void)state;
+	directory_of(geteuid(), 0700);
+	assert_int_equal(put(inside), 0);
+	assert_int_equal(as(geteuid(), begin_well), 0);
+	/* also where it let others in */
+	directory_of(geteuid(), 0777);
+	assert_int_equal(put(inside), 0);
+	assert_int_equal(as(geteuid(), begin_well), 0);
+}
+
+/* One that looks like its own, and one that is open to all. */
+static void test_another_users_directory_is_refused(void **state)
+{
+	static const mode_t modes[] = { 0700, 0711, 0777 };
+	struct stat st;
+
+	(void)state;
+	if (geteuid())
+		return; /* root alone can be several users */
+	for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+		directory_of(SQUATTER, modes[i]);
+		assert_int_equal(as(OWNER, be_refused), 0);
+		assert_int_equal(stat(memory, &st), 0);
+		assert_true(st.st_uid == SQUATTER && (st.st_mode & 0777) == modes[i] && st.st_nlink == 2);
+		assert_int_equal(rmdir(memory), 0);
+		assert_int_equal(as(OWNER, begin_well), 0);
+	}
+}
+
+/* Root may take it away, and does; what a link in it names is another matter. */
+static void test_root_takes_another_users_directory_away(void **state)
+{
+	(void)state;
+	if (geteuid())
+		return;
+	directory_of(SQUATTER, 0777);
+	assert_int_equal(put(bait), 0);
+	assert_int_equal(symlink(bait, inside), 0);
+	assert_int_equal(as(0, begin_well), 0);
+	assert_int_equal(access(bait, F_OK), 0);
+}
+
+/* As a link to a directory that would be good. */
+static void test_a_link_in_its_place_is_taken_away(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(bait, 0700), 0);
+	assert_int_equal(symlink(bait, memory), 0);
+	assert_int_equal(as(geteuid(), begin_well), 0);
+	assert_int_equal(rmdir(bait), 0);
+}
+
+/* Trees are not removed: no broker made one. */
+static void test_what_cannot_be_taken_away_is_refused(void **state)
+{
+	(void)state;
+	directory_of(geteuid(), 0777);
+	assert_int_equal(mkdir(inside, 0700), 0);
+	assert_int_equal(as(geteuid(), be_refused), 0);
+	assert_int_equal(access(inside, F_OK), 0);
+}
+
+/* The bait is not the instance's: its name goes on without the dot that is behind those. */
+static int names_choose(void **state)
+{
+	(void)state;
+	snprintf(instance, sizeof instance, "leftovers%d", (int)getpid());
+	snprintf(status, sizeof status, "/dev/shm/gpubroker.%s", instance);
+	snprintf(memory, sizeof memory, "%s.mem", status);
+	snprintf(inside, sizeof inside, "%s/inside", memory);
+	snprintf(bait, sizeof bait, "%s-bait", status);
+	/* what is refused is logged, and would stand between the lines of the report */
+	return freopen("/dev/null", "w", stderr) ? 0 : -1;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_what_a_dead_broker_left_is_taken_away, clear),
+		cmocka_unit_test_teardown(test_another_users_directory_is_refused, clear),
+		cmocka_unit_test_teardown(test_root_takes_another_users_directory_away, clear),
+		cmocka_unit_test_teardown(test_a_link_in_its_place_is_taken_away, clear),
+		cmocka_unit_test_teardown(test_what_cannot_be_taken_away_is_refused, clear),
+	};
+
+	return cmocka_run_group_tests_name("leftovers", tests, names_choose, NULL);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-workers.c - the order in which a device's thread does what it is asked for, as workers.h has it; and that all of
+ * it is done and handed back.
+ *
+ * The device is a list of what it was called for. Its thread is kept in a call, the gate, behind which the queue is
+ * filled; then it is let go.
+ */
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/workers.h"
+
+#define ALICE 4001
+#define BOB   4002
+#define CAROL 4003
+#define MANY  1000
+
+#define GATE       ((uint64_t)UINT32_MAX) /* the span of a call that waits until it may go on */
+#define UNTIL_STOP (GATE - 1)             /* the span of one that waits until the threads shall end */
+
+static struct workers workers;
+static struct event_base *base;
+static sem_t there, go; /* the thread is at the gate; it may go on */
+/* Numbers of jobs, which are their spans, pointers or pids: what the device was called for, and what came back. */
+static uint64_t called[MANY + 8], handed_back[MANY + 8];
+static unsigned calls, handed; /* calls: the thread's until it has ended, or all that was submitted came back */
+static sigset_t blocked;       /* in the thread */
+
+/* ---- the device ---- */
+
+static int note(uint64_t number)
+{
+	if (calls < sizeof called / sizeof *called)
+		called[calls++] = number;
+	return 0;
+}
+
+static void wait_at_gate(void)
+{
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+	sem_post(&there);
+	while (sem_wait(&go))
+		;
+}
+
+/* workers_stop() wakes the thread, wherever it waits. */
+static void wait_until_stop(void)
+{
+	pthread_mutex_lock(&workers.lock);
+	while (!workers.stopping)
+		pthread_cond_wait(&workers.worker->work, &workers.lock);
+	pthread_mutex_unlock(&workers.lock);
+}
+
+static int fake_allocate(int ordinal, uint64_t size, void **ptr)
+{
+	(void)ordinal;
+	*ptr = NULL;
+	if (size == GATE)
+		wait_at_gate();
+	else if (size == UNTIL_STOP)
+		wait_until_stop();
+	else
+		note(size);
+	return 0;
+}
+
+static int fake_zero(int ordinal, void *ptr, uint64_t size)
+{
+	(void)ordinal, (void)ptr, (void)size;
+	return 0;
+}
+
+static int fake_export(int ordinal, void *ptr, struct device_handle *handle)
+{
+	(void)ordinal, (void)ptr, (void)handle;
+	return 0;
+}
+
+static int fake_release(int ordinal, void *ptr)
+{
+	(void)ordinal;
+	return note((uint64_t)(uintptr_t)ptr);
+}
+
+static int fake_gone(pid_t pid, bool mps)
+{
+	(void)mps;
+	note((uint64_t)pid);
+	return error_set(-EBUSY, "%d is not gone", pid);
+}
+
+static const struct device fake = { .allocate = fake_allocate,
+				    .zero = fake_zero,
+				    .export_handle = fake_export,
+				    .release = fake_release,
+				    .gone = fake_gone };
+
+/* ---- the jobs ---- */
+
+static uint64_t job_number(const struct job *job)
+{
+	return job->kind == JOB_ALLOCATE ? job->span :
+	       job->kind == JOB_RELEASE  ? (uint64_t)(uintptr_t)job->ptr :
+					   (uint64_t)job->pid;
+}
+
+static void done(struct job *job)
+{
+	if (job->span != GATE)
+		handed_back[handed++] = job_number(job);
+	if (job->kind == JOB_GONE) {
+		assert_int_equal(job->error, -EBUSY);
+		assert_non_null(strstr(job->text, "is not gone"));
+	}
+	free(job);
+}
+
+static void submit(enum job_kind kind, uid_t uid, uint64_t number)
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	assert_non_null(job);
+	job->kind = kind;
+	job->uid = uid;
+	job->span = kind == JOB_ALLOCATE ? number : 0;
+	job->ptr = kind == JOB_RELEASE ? (void *)(uintptr_t)number : NULL;
+	job->pid = kind == JOB_GONE ? (pid_t)number : 0;
+	job->done = done;
+	workers_submit(&workers, job);
+}
+
+static void create(uid_t uid, uint64_t number)
+{
+	submit(JOB_ALLOCATE, uid, number);
+}
+
+static void expect_at_gate(void)
+{
+	while (sem_wait(&there))
+		;
+}
+
+/* From now on until open_gate() all that is submitted stands in line. */
+static void close_gate(uid_t uid)
+{
+	create(uid, GATE);
+	expect_at_gate();
+}
+
+static void open_gate(void)
+{
+	assert_int_equal(sem_post(&go), 0);
+	while (workers.pending)
+		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+}
+
+static void expect_order(const uint64_t *order, unsigned count)
+{
+	assert_int_equal(calls, count);
+	assert_memory_equal(called, order, count * sizeof *order);
+	/* and so they come back */
+	assert_int_equal(handed, count);
+	assert_memory_equal(handed_back, order, count * sizeof *order);
+}
+
+#define EXPECT_ORDER(...)                                                            \
+	do {                                                                         \
+		const uint64_t order[] = { __VA_ARGS__ };                            \
+		expect_order(order, (unsigned)(sizeof order / sizeof *order));       \
+	} while (0)
+
+static int setup(void **state)
+{
+	(void)state;
+	calls = handed = 0;
+	base = event_base_new();
+	return !base || sem_init(&there, 0, 0) || sem_init(&go, 0, 0) || workers_start(&workers, base, &fake, 1);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	/* where the test failed with the gate closed */
+	sem_post(&go);
+	workers_stop(&workers);
+	event_base_free(base);
+	return sem_destroy(&there) || sem_destroy(&go);
+}
+
+/* ---- the tests ---- */
+
+static void test_one_users_jobs_come_in_their_order(void **state)
+{
+	(void)state;
+	close_gate(ALICE);
+	create(ALICE, 1);
+	submit(JOB_GONE, ALICE, 2);
+	create(ALICE, 3);
+	submit(JOB_GONE, ALICE, 4);
+	open_gate();
+	EXPECT_ORDER(1, 2, 3, 4);
+}
+
+static void test_users_take_turns(void **state)
+{
+	(void)state;
+	close_gate(ALICE);
+	for (uint64_t i = 1; i <= 4; i++)
+		create(ALICE, 10 + i);
+	create(BOB, 21);
+	create(BOB, 22);
+	create(CAROL, 31);
+	open_gate();
+	EXPECT_ORDER(11, 21, 31, 12, 22, 13, 14);
+}
+
+/* Invariant 5: no client slows another user's; it waits for one job of the flooder, not for all. */
+static void invariant_5_who_floods_delays_another_by_one_job(void **state)
+{
+	(void)state;
+	close_gate(ALICE);
+	for (uint64_t i = 1; i <= MANY; i++)
+		create(ALICE, i);
+	create(BOB, MANY + 1);
+	submit(JOB_GONE, CAROL, MANY + 2);
+	open_gate();
+	assert_int_equal(calls, MANY + 2);
+	assert_int_equal(called[0], 1);
+	assert_int_equal(called[1], MANY + 1);
+	assert_int_equal(called[2], MANY + 2);
+	for (unsigned i = 3; i < calls; i++)
+		assert_int_equal(called[i], i - 1);
+}
+
+/* Questions are their user's: who has many processes die asks much, too. */
+static void test_questions_take_turns_too(void **state)
+{
+	(void)state;
+	close_gate(BOB);
+	for (uint64_t i = 1; i <= 3; i++)
+		submit(JOB_GONE, ALICE, i);
+	create(BOB, 4);
+	submit(JOB_GONE, BOB, 5);
+	open_gate();
+	EXPECT_ORDER(1, 4, 2, 5, 3);
+}
+
+static void test_releases_come_first_in_their_order(void **state)
+{
+	(void)state;
+	close_gate(ALICE);
+	create(ALICE, 1);
+	submit(JOB_RELEASE, ALICE, 2);
+	submit(JOB_GONE, BOB, 3);
+	submit(JOB_RELEASE, BOB, 4);
+	submit(JOB_RELEASE, ALICE, 5);
+	create(BOB, 6);
+	open_gate();
+	EXPECT_ORDER(2, 4, 5, 1, 3, 6);
+}
+
+/* Who was served, and asks again when nothing of its own stands in line, stands behind the others. */
+static void test_a_new_line_is_the_last(void **state)
+{
+	(void)state;
+	close_gate(ALICE);
+	create(BOB, 1);
+	create(CAROL, 2);
+	create(CAROL, 3);
+	create(ALICE, 4);
+	open_gate();
+	EXPECT_ORDER(1, 2, 4, 3);
+}
+
+/* What comes to a line that had its turn stands at its end, whether or not others of it are left. */
+static void test_lines_grow_between_turns(void **state)
+{
+	(void)state;
+	close_gate(BOB);
+	create(ALICE, 1);
+	create(ALICE, GATE);
+	create(ALICE, 2);
+	create(ALICE, 3);
+	create(BOB, 4);
+	assert_int_equal(sem_post(&go), 0);
+	expect_at_gate();
+	create(ALICE, 5);
+	create(BOB, 6);
+	open_gate();
+	EXPECT_ORDER(1, 4, 2, 6, 3, 5);
+}
+
+/* Each queue was empty, and filled again, in every way. */
+static void test_a_queue_that_was_empty_goes_on(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 3; i++) {
+		calls = handed = 0;
+		close_gate(BOB);
+		submit(JOB_RELEASE, BOB, 1);
+		create(ALICE, 2);
+		create(BOB, 3);
+		submit(JOB_RELEASE, BOB, 4);
+		create(ALICE, 5);
+		open_gate();
+		EXPECT_ORDER(1, 4, 2, 3, 5);
+	}
+}
+
+/* What stands in line is done before the threads end: memory that is to be freed is. */
+static void test_a_stop_does_what_was_submitted(void **state)
+{
+	(void)state;
+	create(ALICE, UNTIL_STOP);
+	create(ALICE, 1);
+	create(BOB, 2);
+	create(ALICE, 3);
+	submit(JOB_RELEASE, ALICE, 4);
+	workers_stop(&workers);
+	assert_int_equal(calls, 4);
+	assert_int_equal(handed, 0);
+	assert_int_equal(workers_start(&workers, base, &fake, 1), 0);
+}
+
+static void test_the_threads_leave_signals_to_the_program(void **state)
+{
+	(void)state;
+	close_gate(ALICE);
+	for (int number = 1; number <= SIGSYS; number++)
+		if (number != SIGKILL && number != SIGSTOP)
+			assert_int_equal(sigismember(&blocked, number), 1);
+	open_gate();
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_one_users_jobs_come_in_their_order),
+		ON(test_users_take_turns),
+		ON(invariant_5_who_floods_delays_another_by_one_job),
+		ON(test_questions_take_turns_too),
+		ON(test_releases_come_first_in_their_order),
+		ON(test_a_new_line_is_the_last),
+		ON(test_lines_grow_between_turns),
+		ON(test_a_queue_that_was_empty_goes_on),
+		ON(test_a_stop_does_what_was_submitted),
+		ON(test_the_threads_leave_signals_to_the_program),
+	};
+
+	return cmocka_run_group_tests_name("workers", tests, NULL, NULL);
+}
