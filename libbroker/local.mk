@@ -51,6 +51,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/closer.c \
 	libbroker/client/connect.c \
 	libbroker/client/fork.c \
+	libbroker/client/hold.c \
+	libbroker/client/hold.h \
 	libbroker/client/lease.c \
 	libbroker/client/lease.h \
 	libbroker/client/module.c \

@@ -77,6 +77,7 @@ test_scripts = \
 	tests/integration/lifetime.sh \
 	tests/integration/status.sh \
 	tests/integration/ctl.sh \
+	tests/speed/instructions.sh \
 	tests/gpu/heat.sh \
 	tests/gpu/integration.sh \
 	tests/gpu/kernels.sh \
@@ -97,7 +98,7 @@ hostile_scripts =
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
 test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client \
-	tests/integration/activate tests/integration/notify-listen
+	tests/integration/activate tests/integration/notify-listen tests/speed/rounds
 tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
@@ -171,6 +172,7 @@ EXTRA_DIST += \
 	.clang-tidy \
 	tests/analysis/cppcheck.cfg tests/analysis/known.txt tests/analysis/returns.h \
 	tests/analysis/static.sh tests/analysis/threads.sh tests/analysis/tsan.supp tests/analysis/valgrind.sh
+EXTRA_DIST += tests/speed/instructions.txt
 EXTRA_DIST += tests/model/lease.pml tests/model/README.md tests/litmus/README.md
 
 LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)

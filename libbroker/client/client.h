@@ -24,6 +24,7 @@
 #include "common/wire.h"
 #include "device/device.h"
 #include "gpubroker.h"
+#include "hold.h"
 #include "record.h"
 #include "slot.h"
 #include "table.h"

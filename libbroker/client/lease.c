@@ -10,6 +10,10 @@
 
 #include <errno.h>
 
+#define LIKELY(condition)   __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define NOINLINE            __attribute__((noinline))
+
 static const char stale[] = "the lease was returned before, or belongs to a buffer that is gone: acquire it anew";
 
 int lease_slot(const gpub_lease *lease, struct slot **slot)
@@ -29,6 +33,17 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 	return 0;
 }
 
+/* Of a lease that may be anything: NULL, where its token names none. Says nothing of the client. */
+static inline struct slot *slot_of(const gpub_lease *lease)
+{
+	return LIKELY(lease && lease->client) ? slot_at(&lease->client->slots, token_index(lease->token)) : NULL;
+}
+
+static inline bool client_open(const struct gpub_client *client)
+{
+	return atomic_load_explicit(&client->guard->state, memory_order_relaxed) == CLIENT_OPEN;
+}
+
 int lease_record(const gpub_lease *lease, struct record **record)
 {
 	struct slot *slot;
@@ -41,18 +56,6 @@ int lease_record(const gpub_lease *lease, struct record **record)
 		return error_set(-ESTALE, "%s", stale);
 	*record = slot->record;
 	return 0;
-}
-
-void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct record *record, unsigned rights,
-		uint64_t token)
-{
-	lease->ptr = record->ptr;
-	lease->size = record->size;
-	lease->device = record->lease_device;
-	lease->rights = rights;
-	lease->token = token;
-	lease->client = client;
-	CRASH_POINT(acquired);
 }
 
 void lease_undo(struct gpub_client *client, uint64_t token)
@@ -77,12 +80,22 @@ static int acquire_check(const char *name, unsigned rights, int timeout_ms, cons
  * -EAGAIN: not mapped, or changing, or out of slots: the slow path sorts it out. The version is compared
  * after the hold is published: until then the record may have been given to another name.
  */
-static int acquire_fast(struct gpub_client *client, const struct table_key *key, unsigned rights, gpub_lease *lease)
+static inline int acquire_fast(struct gpub_client *client, const char *name, unsigned index, unsigned rights,
+			       gpub_lease *lease)
 {
 	uint64_t version, token;
-	struct record *record = table_find(&client->table, key, &version);
+	struct table_key key;
+	struct record *record;
+	struct slot *slot;
 
-	if (!record || version & 1 || record_hold(record, &token))
+	if (!table_key_look(&client->table, &key, name, index))
+		return -EAGAIN;
+	record = table_guess(&client->table, &key, &version);
+	if (!record)
+		return -EAGAIN;
+	slot = hold_slot(record);
+	hold_expect(record, slot);
+	if (!table_is(record, &key) || version & 1 || record_hold_at(record, slot, &token))
 		return -EAGAIN;
 	if (!table_unchanged(&client->table, version)) {
 		lease_undo(client, token);
@@ -98,7 +111,6 @@ static int acquire_fast(struct gpub_client *client, const struct table_key *key,
 
 int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int timeout_ms, gpub_lease *lease)
 {
-	struct table_key key;
 	int error = client_check(client), index;
 
 	if (!error)
@@ -108,9 +120,7 @@ int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int tim
 	index = client_device_index(client, GPUB_CURRENT);
 	if (index < 0)
 		return index;
-	error = table_key_make(&client->table, &key, name, (unsigned)index);
-	if (!error)
-		error = acquire_fast(client, &key, rights, lease);
+	error = acquire_fast(client, name, (unsigned)index, rights, lease);
 	return error == -EAGAIN ? acquire_slow(client, name, (unsigned)index, rights, timeout_ms, lease) : error;
 }
 
@@ -137,10 +147,10 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 }
 
 /* Its mapping was closed meanwhile, or all slots are busy: by name, if it still is the same buffer. */
-static int renew_slow(gpub_lease *lease, struct record *record, const struct slot *slot, uint64_t serial)
+static int renew_by_name(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
 	struct gpub_client *client = lease->client;
-	uint64_t name[NAME_WORDS];
+	uint64_t name[NAME_WORDS], serial;
 	gpub_lease fresh;
 	unsigned index;
 	bool redeemed;
@@ -150,6 +160,7 @@ static int renew_slow(gpub_lease *lease, struct record *record, const struct slo
 	for (int i = 0; i < NAME_WORDS; i++)
 		name[i] = atomic_load_explicit(&record->name[i], memory_order_relaxed);
 	index = atomic_load(&record->index);
+	serial = atomic_load(&record->serial);
 	error = token_current(slot, lease->token) ? 0 : error_set(-ESTALE, "%s", stale);
 	redeemed = *(const char *)name == '#'; /* delegate.c's, and no name */
 	if (!error && redeemed)
@@ -171,50 +182,67 @@ static int renew_slow(gpub_lease *lease, struct record *record, const struct slo
 	return 0;
 }
 
-int gpub_renew(gpub_lease *lease)
+/* In the slot that it had, where that is idle, else in any. */
+static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
+{
+	uint64_t hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
+	int error = slot_idle(slot, hold) ? record_hold_in(record, slot, hold, token) : -EAGAIN;
+
+	return error == -EAGAIN ? record_hold_any(record, token) : error;
+}
+
+/* Returned in stream order, or its slot taken meanwhile, or not to be renewed. */
+static NOINLINE int renew_slow(gpub_lease *lease)
 {
 	struct slot *slot;
-	struct record *record;
-	uint64_t hold, token, serial;
+	uint64_t token;
 	int error = lease_slot(lease, &slot);
 
 	if (error)
 		return error;
-	record = slot->record;
-	/* a later buffer's, if the record stands for one by now: the token is not current then, as is seen below */
-	serial = atomic_load_explicit(&record->serial, memory_order_acquire);
-	hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
-	if (hold == SLOT_HOLD(token_sequence(lease->token), SLOT_HELD))
+	if (atomic_load(&slot->hold) == SLOT_HOLD(token_sequence(lease->token), SLOT_HELD))
 		return error_set(-EBUSY, "the lease is still held: return it before you renew it");
 	if (!token_current(slot, lease->token))
 		return error_set(-ESTALE, "%s", stale);
-	error = slot_idle(slot, hold) ? record_hold_in(record, slot, token_index(lease->token), hold, &token) :
-					-EAGAIN;
-	if (error == -EAGAIN)
-		error = record_hold(record, &token);
-	if (error)
-		return renew_slow(lease, record, slot, serial);
+	if (renew_in(slot->record, slot, &token))
+		return renew_by_name(lease, slot->record, slot);
+	/* the record may have come to stand for another buffer before the hold */
 	if (!token_current(slot, lease->token)) {
 		lease_undo(lease->client, token);
 		return error_set(-ESTALE, "%s", stale);
 	}
+	lease_fill(lease, lease->client, slot->record, lease->rights, token);
+	CRASH_POINT(renewed);
+	return 0;
+}
+
+/* The hold is not to be a lease after all. */
+static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
+{
+	lease_undo(lease->client, token);
+	return renew_slow(lease);
+}
+
+/*
+ * An exchange waits for all that comes before it. So the slot is tried without a look (it is most often as gpub_return()
+ * left it when this lease was returned), and the client asked behind that.
+ */
+int gpub_renew(gpub_lease *lease)
+{
+	struct slot *slot = slot_of(lease);
+	struct record *record = LIKELY(slot != NULL) ? slot->record : NULL;
+	uint64_t token;
+
+	if (UNLIKELY(!record || record_hold_in(record, slot, SLOT_HOLD(token_sequence(lease->token), SLOT_FREE), &token)))
+		return renew_slow(lease);
+	if (UNLIKELY(!token_current(slot, lease->token) || !client_open(lease->client)))
+		return renew_undo(lease, token);
 	lease_fill(lease, lease->client, record, lease->rights, token);
 	CRASH_POINT(renewed);
 	return 0;
 }
 
-/* Also when the broker is gone: a return needs nobody. */
-static int return_check(const gpub_lease *lease, struct slot **slot)
-{
-	int error = lease_slot(lease, slot);
-
-	if (error != -ECONNRESET)
-		return error;
-	*slot = slot_at(&lease->client->slots, token_index(lease->token));
-	return *slot ? 0 : error;
-}
-
-static bool lease_take_back(const gpub_lease *lease, struct slot *slot, enum slot_state state)
+static inline bool lease_take_back(const gpub_lease *lease, struct slot *slot, enum slot_state state)
 {
 	uint64_t held = SLOT_HOLD(token_sequence(lease->token), SLOT_HELD);
 
@@ -223,29 +251,39 @@ static bool lease_take_back(const gpub_lease *lease, struct slot *slot, enum slo
 						       memory_order_release, memory_order_relaxed);
 }
 
-int gpub_return(gpub_lease *lease)
+/* Why that lease was not taken back. */
+static NOINLINE int return_refused(const gpub_lease *lease)
 {
 	struct slot *slot;
-	int error = return_check(lease, &slot);
+	int error = lease_slot(lease, &slot);
 
-	if (error)
-		return error;
+	/* a return needs no broker */
+	return error && (error != -ECONNRESET || !slot_of(lease)) ? error : error_set(-ESTALE, "%s", stale);
+}
+
+/* Nobody asks for the client: whose broker is gone may return, and in a forked child no slot is held. */
+int gpub_return(gpub_lease *lease)
+{
+	struct slot *slot = slot_of(lease);
+	bool done;
+
+	if (UNLIKELY(!slot))
+		return return_refused(lease);
 	CRASH_POINT(return_begin);
-	error = lease_take_back(lease, slot, SLOT_FREE) ? 0 : error_set(-ESTALE, "%s", stale);
+	slot_mark_plain(slot);
+	done = lease_take_back(lease, slot, SLOT_FREE);
 	CRASH_POINT(returned);
-	return error;
+	return LIKELY(done) ? 0 : return_refused(lease);
 }
 
 int gpub_return_on(gpub_lease *lease, void *stream)
 {
+	struct slot *slot = slot_of(lease);
 	uint64_t sequence;
-	struct slot *slot;
-	int error = return_check(lease, &slot);
+	int error;
 
-	if (error)
-		return error;
-	if (!lease_take_back(lease, slot, SLOT_RETURNING))
-		return error_set(-ESTALE, "%s", stale);
+	if (UNLIKELY(!slot || !lease_take_back(lease, slot, SLOT_RETURNING)))
+		return return_refused(lease);
 	CRASH_POINT(return_claimed);
 	sequence = token_sequence(lease->token);
 	error = lease->client->device->stream_write(stream, (uint64_t *)slot->word, sequence);

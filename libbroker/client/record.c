@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client.h"
 
@@ -18,24 +19,13 @@ static struct record *record_take(struct record_pool *pool)
 		pool->free = record->next_free;
 		return record;
 	}
-	record = calloc(1, sizeof *record);
+	record = aligned_alloc(_Alignof(struct record), sizeof *record);
 	if (!record)
 		return NULL;
+	memset(record, 0, sizeof *record);
 	record->next = pool->all;
 	pool->all = record;
 	return record;
-}
-
-void record_outdate(struct record *record)
-{
-	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_relaxed);
-
-	for (uint32_t b = 0; b < blocks; b++)
-		for (uint32_t i = 0; i < SLOTS_FIRST << b; i++) {
-			struct slot *slot = &record->block[b].slot[i];
-
-			atomic_store(&slot->base, SLOT_SEQUENCE(atomic_load(&slot->hold)));
-		}
 }
 
 struct record *record_bind(struct gpub_client *client, const char *name, unsigned index)
@@ -158,121 +148,4 @@ struct record *record_of_request(struct gpub_client *client, uint64_t request)
 		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED && record->request == request)
 			return record;
 	return NULL;
-}
-
-/* ---- slots ---- */
-
-int record_grow(struct gpub_client *client, struct record *record)
-{
-	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_relaxed), index;
-	int error;
-
-	if (blocks == SLOT_BLOCKS)
-		return error_set(-ENOMEM, "%u leases of one buffer are out or on their way back: wait for some",
-				 (SLOTS_FIRST << SLOT_BLOCKS) - SLOTS_FIRST);
-	error = slot_pool_take(&client->slots, client->device, record, SLOTS_FIRST << blocks, &index);
-	if (error)
-		return error;
-	record->block[blocks] = (struct slot_block){ slot_at(&client->slots, index), index };
-	atomic_store_explicit(&record->blocks, blocks + 1, memory_order_release);
-	return 0;
-}
-
-/* Slots are numbered through the blocks: block b begins at SLOTS_FIRST * (2^b - 1). */
-static struct slot *slot_number(struct record *record, uint32_t number, uint32_t *index)
-{
-	uint32_t block = 31 - (uint32_t)__builtin_clz(number / SLOTS_FIRST + 1);
-	uint32_t in = number - (SLOTS_FIRST << block) + SLOTS_FIRST;
-
-	*index = record->block[block].index + in;
-	return &record->block[block].slot[in];
-}
-
-static bool record_live(const struct record *record)
-{
-	return RECORD_STATE(atomic_load(&record->mapping)) == RECORD_OPEN &&
-	       atomic_load_explicit(record->word, memory_order_acquire) == record->live;
-}
-
-int record_hold_in(struct record *record, struct slot *slot, uint32_t index, uint64_t hold, uint64_t *token)
-{
-	uint64_t sequence = slot_next(SLOT_SEQUENCE(hold));
-
-	if (!atomic_compare_exchange_strong(&slot->hold, &hold, SLOT_HOLD(sequence, SLOT_HELD)))
-		return -EAGAIN;
-	CRASH_POINT(hold_published);
-	/* the closer stores CLOSING, then looks here; we store here, then look for CLOSING: one of us sees */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (record_live(record)) {
-		CRASH_POINT(hold_checked);
-		*token = slot_token(index, sequence);
-		return 0;
-	}
-	atomic_store_explicit(&slot->hold, SLOT_HOLD(sequence, SLOT_FREE), memory_order_release);
-	CRASH_POINT(hold_undone);
-	return -ESTALE;
-}
-
-int record_hold(struct record *record, uint64_t *token)
-{
-	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_acquire);
-	uint32_t count = (SLOTS_FIRST << blocks) - SLOTS_FIRST;
-	uint32_t at = atomic_load_explicit(&record->cursor, memory_order_relaxed), index;
-
-	for (uint32_t tries = 0; tries < count; tries++, at++) {
-		struct slot *slot = slot_number(record, at >= count ? at %= count : at, &index);
-		uint64_t hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
-		int error = slot_idle(slot, hold) ? record_hold_in(record, slot, index, hold, token) : -EAGAIN;
-
-		if (error == -EAGAIN)
-			continue;
-		if (atomic_load_explicit(&record->cursor, memory_order_relaxed) != at)
-			atomic_store_explicit(&record->cursor, at, memory_order_relaxed);
-		return error;
-	}
-	return count ? -EAGAIN : -ESTALE;
-}
-
-bool record_idle(const struct record *record, bool *held)
-{
-	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_acquire);
-	bool idle = true;
-
-	*held = false;
-	for (uint32_t b = 0; b < blocks; b++)
-		for (uint32_t i = 0; i < SLOTS_FIRST << b; i++) {
-			const struct slot *slot = &record->block[b].slot[i];
-			uint64_t hold = atomic_load(&slot->hold);
-
-			if (slot_idle(slot, hold))
-				continue;
-			idle = false;
-			*held |= SLOT_STATE(hold) != SLOT_RETURNED;
-		}
-	return idle;
-}
-
-uint64_t record_takes(const struct record *record)
-{
-	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_acquire);
-	uint64_t takes = 0;
-
-	for (uint32_t b = 0; b < blocks; b++)
-		for (uint32_t i = 0; i < SLOTS_FIRST << b; i++)
-			takes += SLOT_SEQUENCE(atomic_load(&record->block[b].slot[i].hold));
-	return takes;
-}
-
-void record_drop_holds(struct record *record)
-{
-	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_acquire);
-
-	for (uint32_t b = 0; b < blocks; b++)
-		for (uint32_t i = 0; i < SLOTS_FIRST << b; i++) {
-			struct slot *slot = &record->block[b].slot[i];
-			uint64_t hold = atomic_load(&slot->hold);
-
-			if (SLOT_STATE(hold) == SLOT_HELD)
-				atomic_store(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(hold), SLOT_FREE));
-		}
 }

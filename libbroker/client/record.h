@@ -2,8 +2,8 @@
 /*
  * record.h - what this process knows of one buffer on one device: its grant, its mapping, its slots.
  *
- * mapping is the M of the model (tests/model/README.md): grant << 2 | state in one word. A hold that was published
- * and then found OPEN pins everything else here: the closer goes CLOSING first and looks at the slots after
+ * mapping is the M of the model (tests/model/README.md): grant << 2 | state in one word. A hold (hold.h) that was
+ * published and then found OPEN pins everything else here: the closer goes CLOSING first and looks at the slots after
  * that. Records are recycled for other buffers but never freed, for stale leases lead to them.
  */
 #ifndef GPUB_RECORD_H
@@ -26,37 +26,36 @@ enum record_state { RECORD_NONE = 0, RECORD_REQUESTED, RECORD_OPEN, RECORD_CLOSI
 #define RECORD_STATE(mapping)        ((enum record_state)((mapping) & 3))
 #define RECORD_GRANT(mapping)        ((mapping) >> 2)
 
-#define NAME_WORDS    (NAME_SIZE / 8)
-#define SLOT_BLOCKS   10 /* of 8, 16, 32 ... slots */
-#define SLOTS_FIRST   8u
-
-/* A block of adjacent slots. */
-struct slot_block {
-	struct slot *slot;
-	uint32_t     index; /* of slot[0] */
-};
+#define NAME_WORDS  (NAME_SIZE / 8)
+#define SLOT_BLOCKS 12 /* of 2, 4, 8 ... slots */
+#define SLOTS_FIRST 2u
 
 struct record {
-	_Atomic uint64_t mapping;
+	/* what an acquire and a renew read: a line, and the key's in the one that comes with it */
+	_Alignas(128) _Atomic uint64_t mapping;
+	const _Atomic uint64_t *_Atomic word; /* W: the buffer's word in the board. From here to lease_device: */
+	uint64_t                live; /* what it says while the buffer is live; fixed while OPEN or CLOSING */
+	void                   *ptr;  /* the buffer in its mapping */
+	uint64_t                size;
+	uint32_t                rights;
+	int32_t                 lease_device;
+	struct slot *_Atomic    last;   /* the last block of slots, as long as all before it and two more */
+	_Atomic uint32_t        blocks; /* so many are there; never fewer than last says */
+	_Atomic uint32_t        index;  /* the broker's index of the device it is opened on; the key's, as is: */
+
+	_Atomic uint64_t name[NAME_WORDS]; /* changed under the table's sequence lock */
+	uint64_t         hash;
 
 	/* fixed while OPEN or CLOSING */
-	const _Atomic uint64_t *word; /* W: the buffer's word in the board */
-	uint64_t                live; /* what it says while the buffer is live */
-	void                   *base, *ptr; /* the mapping; the buffer in it */
-	uint64_t                size;
-	_Atomic uint64_t        serial; /* gpub_renew() reads it unpinned, before it looks whether that was right */
-	uint32_t                rights, flags;
-	int32_t                 ordinal, lease_device;
-	struct timeline_map    *timeline;
+	void                *base; /* the mapping */
+	_Atomic uint64_t     serial;
+	uint32_t             flags;
+	int32_t              ordinal;
+	struct timeline_map *timeline;
 
-	/* the slots: blocks are added, never removed */
-	_Atomic uint32_t  blocks, cursor; /* cursor: where a free slot was found last, a hint */
-	struct slot_block block[SLOT_BLOCKS];
-
-	/* the key: changed under the table's sequence lock */
-	_Atomic uint64_t name[NAME_WORDS];
-	_Atomic uint32_t index; /* the broker's index of the device it is opened on */
-	uint64_t         hash;
+	/* blocks are added, never removed */
+	struct slot     *block[SLOT_BLOCKS];
+	_Atomic uint32_t cursor; /* where a free slot was found last by who looked through all: a hint */
 
 	/* under the client's lock */
 	uint64_t       request;  /* REQUESTED: the number of its ACQUIRE */
@@ -81,9 +80,6 @@ struct record_pool {
 
 /* A record in state NONE for this key, in the table. NULL and the sentence when memory is short. Locked. */
 struct record *record_bind(struct gpub_client *client, const char *name, unsigned index);
-
-/* Leases of the buffer that it stood for are stale from here on. Locked. */
-void record_outdate(struct record *record);
 
 /* Takes it out of the table, if it is in: lookups do not find it any more. Locked. */
 void record_detach(struct gpub_client *client, struct record *record);
@@ -113,26 +109,5 @@ void record_strand(struct gpub_client *client, struct record *record, int error,
 /* The record that carries this open grant, or that waits for this request; NULL. Locked. */
 struct record *record_of_grant(struct gpub_client *client, uint64_t grant);
 struct record *record_of_request(struct gpub_client *client, uint64_t request);
-
-/* Adds the next block of slots. -ENOMEM when it has all. Locked. */
-int record_grow(struct gpub_client *client, struct record *record);
-
-/*
- * Publishes a hold in one of its slots and checks that it took: 0 and the token; -ESTALE: not mapped, or the
- * buffer is not live any more; -EAGAIN: every slot is busy (record_grow() helps). Any thread, no lock.
- */
-int record_hold(struct record *record, uint64_t *token);
-
-/* The same in that very slot, whose hold is as given: what a renew tries first. */
-int record_hold_in(struct record *record, struct slot *slot, uint32_t index, uint64_t hold, uint64_t *token);
-
-/* True when every slot is idle; *held says whether one of those that are not is held by a lease. */
-bool record_idle(const struct record *record, bool *held);
-
-/* How often its slots were taken so far, tries among them: a number that changes whenever one is. */
-uint64_t record_takes(const struct record *record);
-
-/* Ends every hold, as gpub_return() does: at disconnect. */
-void record_drop_holds(struct record *record);
 
 #endif

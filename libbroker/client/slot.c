@@ -3,7 +3,6 @@
 #include "slot.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "common/error.h"
@@ -28,30 +27,43 @@ static int words_make(const struct device *device, _Atomic uint64_t **words)
 	return error;
 }
 
-static int chunk_make(struct slot_pool *pool, const struct device *device, uint32_t number)
+/* Address space alone. A forked child finds nothing in it, so that no lease is to be renewed or returned there. */
+static int pool_reserve(struct slot_pool *pool)
 {
-	struct slot *chunk = calloc(SLOT_CHUNK, sizeof *chunk);
-	_Atomic uint64_t *words = NULL;
-	int error;
+	size_t size = SLOTS_MAX * sizeof *pool->slot;
+	void *space = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (!chunk)
-		return error_set(-ENOMEM, "no memory for lease slots");
-	error = words_make(device, &words);
-	if (error) {
-		free(chunk);
-		return error;
+	if (space == MAP_FAILED)
+		return error_set(-ENOMEM, "no memory for lease slots: %m");
+	if (madvise(space, size, MADV_WIPEONFORK)) {
+		munmap(space, size);
+		return error_set(-errno, "lease slots cannot be kept from forks: %m");
 	}
-	for (uint32_t i = 0; i < SLOT_CHUNK; i++)
-		chunk[i].word = &words[i];
-	atomic_store_explicit(&pool->chunk[number], chunk, memory_order_release);
+	pool->slot = space;
 	return 0;
 }
 
-int slot_pool_take(struct slot_pool *pool, const struct device *device, struct record *record, uint32_t count,
-		   uint32_t *index)
+/* The next chunk's pages, which come as its slots are taken, and its words. */
+static int chunk_make(struct slot_pool *pool, const struct device *device)
 {
-	uint32_t first = pool->used, number;
-	struct slot *slot;
+	struct slot *chunk;
+	int error = pool->slot ? 0 : pool_reserve(pool);
+
+	if (error)
+		return error;
+	chunk = pool->slot + pool->chunks * SLOT_CHUNK;
+	if (mprotect(chunk, SLOT_CHUNK * sizeof *chunk, PROT_READ | PROT_WRITE))
+		return error_set(-ENOMEM, "no memory for lease slots: %m");
+	error = words_make(device, &pool->words[pool->chunks]);
+	if (!error)
+		pool->chunks++;
+	return error;
+}
+
+int slot_pool_take(struct slot_pool *pool, const struct device *device, struct record *record, uint32_t count,
+		   struct slot **slots)
+{
+	uint32_t first = atomic_load_explicit(&pool->used, memory_order_relaxed);
 	int error;
 
 	/* adjacent slots lie in one chunk */
@@ -59,16 +71,17 @@ int slot_pool_take(struct slot_pool *pool, const struct device *device, struct r
 		first = (first / SLOT_CHUNK + 1) * SLOT_CHUNK;
 	if (first + count > SLOTS_MAX)
 		return error_set(-ENOMEM, "%u leases are the most one process can have: return some", SLOTS_MAX);
-	number = first / SLOT_CHUNK;
-	if (!atomic_load_explicit(&pool->chunk[number], memory_order_relaxed)) {
-		error = chunk_make(pool, device, number);
+	if (first / SLOT_CHUNK == pool->chunks) {
+		error = chunk_make(pool, device);
 		if (error)
 			return error;
 	}
-	slot = slot_at(pool, first);
-	for (uint32_t i = 0; i < count; i++)
-		slot[i].record = record;
-	pool->used = first + count;
-	*index = first;
+	*slots = &pool->slot[first];
+	for (uint32_t i = first; i < first + count; i++) {
+		pool->slot[i].word = &pool->words[i / SLOT_CHUNK][i % SLOT_CHUNK];
+		pool->slot[i].record = record;
+		pool->slot[i].index = i;
+	}
+	atomic_store_explicit(&pool->used, first + count, memory_order_release);
 	return 0;
 }

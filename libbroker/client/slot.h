@@ -2,11 +2,12 @@
 /*
  * slot.h - where a hold is published: one slot for each lease that is out at a time.
  *
- * A slot is two words: hold, written by the threads of this process, and word, written by the GPU when a
+ * Two words make a slot: hold, written by the threads of this process, and word, written by the GPU when a
  * return in stream order got there (memory that the device may write, MAP_SHARED so that a fork cannot move
  * it, MADV_DONTFORK). hold = sequence << 2 | state; the sequence changes with every take, so that a stale lease
- * and a late GPU write are both told by comparing it. Slots belong to one record for ever and are never freed,
- * so a stale token leads to valid memory. The rules are checked in tests/model.
+ * and a late GPU write are both told by comparing it. A slot has a cache line to itself, for another thread has the
+ * next one. Slots belong to one record for ever and are never freed, so a stale token leads to valid memory. The
+ * rules are checked in tests/model.
  */
 #ifndef GPUB_SLOT_H
 #define GPUB_SLOT_H
@@ -22,10 +23,12 @@ struct record;
 enum slot_state { SLOT_FREE = 0, SLOT_HELD = 1, SLOT_RETURNING = 2, SLOT_RETURNED = 3 };
 
 struct slot {
-	_Atomic uint64_t  hold;
+	_Alignas(64) _Atomic uint64_t hold;
 	_Atomic uint64_t *word;
 	struct record    *record;
-	_Atomic uint64_t  base; /* sequences up to it belong to an earlier buffer of the record */
+	_Atomic uint64_t  base;  /* sequences up to it belong to an earlier buffer of the record */
+	uint32_t          index; /* in the pool */
+	_Atomic bool      plain; /* a lease of the record's present buffer was returned, and not in stream order */
 };
 
 #define SLOT_STATE(hold)         ((enum slot_state)((hold) & 3))
@@ -52,11 +55,13 @@ static inline uint64_t token_sequence(uint64_t token)
 	return token & ((1ull << SLOT_SEQUENCE_BITS) - 1);
 }
 
-/* They wrap after 2^44 takes of one slot, days of nothing else, and leave out 0. */
-static inline uint64_t slot_next(uint64_t sequence)
+/* What an idle slot's hold becomes when it is taken: the next sequence. They wrap after 2^44, days of nothing else, and
+ * leave out 0. */
+static inline uint64_t slot_take(uint64_t hold)
 {
-	sequence = (sequence + 1) & ((1ull << SLOT_SEQUENCE_BITS) - 1);
-	return sequence ? sequence : 1;
+	uint64_t taken = (hold | SLOT_RETURNED) + 1 + SLOT_HELD;
+
+	return __builtin_expect(taken >> (SLOT_SEQUENCE_BITS + 2) != 0, 0) ? SLOT_HOLD(1, SLOT_HELD) : taken;
 }
 
 /* Is a later than b, where they may have wrapped between? */
@@ -78,27 +83,35 @@ static inline bool slot_idle(const struct slot *slot, uint64_t hold)
 	}
 }
 
-#define SLOT_CHUNK       8192 /* slots of one chunk: 64 KiB of words, registered with the device at once */
-#define SLOT_CHUNKS      (SLOTS_MAX / SLOT_CHUNK)
+/* Ahead of the release of the hold, whose reader sees it. Without a look: the line is written to next in any case. */
+static inline void slot_mark_plain(struct slot *slot)
+{
+	atomic_store_explicit(&slot->plain, true, memory_order_relaxed);
+}
+
+/* The pool: room for all, so that an index leads to a slot without another look; made usable a chunk at a time. */
+#define SLOT_CHUNK  8192 /* slots: 512 KiB, and 64 KiB of words, registered with the device at once */
+#define SLOT_CHUNKS (SLOTS_MAX / SLOT_CHUNK)
 
 struct slot_pool {
-	struct slot *_Atomic chunk[SLOT_CHUNKS];
-	uint32_t used; /* under the client's lock */
+	struct slot     *slot; /* SLOTS_MAX of them, fixed once used says that there is one */
+	_Atomic uint32_t used;
+	/* under the client's lock */
+	uint32_t          chunks;
+	_Atomic uint64_t *words[SLOT_CHUNKS];
 };
 
 /*
- * count adjacent new slots for the record; their first index is put in *index. -ENOMEM when there are
+ * count adjacent new slots for the record; the first is put in *slots. -ENOMEM when there are
  * SLOTS_MAX, or what registering memory with the device fails with. Called under the client's lock.
  */
 int slot_pool_take(struct slot_pool *pool, const struct device *device, struct record *record, uint32_t count,
-		   uint32_t *index);
+		   struct slot **slots);
 
 /* The slot of an index that a lease carries, or NULL where there is none. Any thread. */
 static inline struct slot *slot_at(struct slot_pool *pool, uint32_t index)
 {
-	struct slot *chunk = atomic_load_explicit(&pool->chunk[index / SLOT_CHUNK], memory_order_acquire);
-
-	return chunk ? &chunk[index % SLOT_CHUNK] : NULL;
+	return index < atomic_load_explicit(&pool->used, memory_order_acquire) ? &pool->slot[index] : NULL;
 }
 
 #endif

@@ -48,16 +48,16 @@ void table_deinit(struct table *table)
 	atomic_store(&table->array, NULL);
 }
 
-static void key_fill(const struct table *table, struct table_key *key, const char *name, unsigned index)
+static inline void key_fill(const struct table *table, struct table_key *key, const char *name, size_t length,
+			    unsigned index)
 {
 	uint8_t hash[crypto_shorthash_BYTES];
-	size_t length = strlen(name);
 
 	key->words = (uint32_t)length / 8 + 1;
 	key->word[key->words - 1] = 0;
 	memcpy(key->word, name, length);
 	key->index = index;
-	crypto_shorthash(hash, (const uint8_t *)key->word, key->words * 8, table->hash_key);
+	crypto_shorthash(hash, (const uint8_t *)name, length, table->hash_key);
 	memcpy(&key->hash, hash, sizeof key->hash);
 	key->hash += index * 0x9e3779b97f4a7c15ull;
 }
@@ -67,12 +67,22 @@ int table_key_make(const struct table *table, struct table_key *key, const char 
 	int error = name_check(name);
 
 	if (!error)
-		key_fill(table, key, name, index);
+		key_fill(table, key, name, strlen(name), index);
 	return error;
 }
 
+bool table_key_look(const struct table *table, struct table_key *key, const char *name, unsigned index)
+{
+	size_t length = strnlen(name, NAME_SIZE);
+
+	if (length == NAME_SIZE || *name == '#')
+		return false;
+	key_fill(table, key, name, length, index);
+	return true;
+}
+
 /* May run while a writer changes the record: then the version tells, and the answer is not used. */
-static bool record_matches(const struct record *record, const struct table_key *key)
+bool table_is(const struct record *record, const struct table_key *key)
 {
 	if (atomic_load_explicit(&record->index, memory_order_relaxed) != key->index)
 		return false;
@@ -82,23 +92,44 @@ static bool record_matches(const struct record *record, const struct table_key *
 	return true;
 }
 
-struct record *table_find(struct table *table, const struct table_key *key, uint64_t *version)
+/* The next record with that hash, in at most so many steps. */
+static inline struct record *next_of(struct table_array *array, uint64_t hash, uint32_t *step)
 {
-	struct table_array *array;
-	struct record *record;
-	uint32_t at;
+	while (*step < array->size) {
+		struct table_entry *entry = &array->entry[((uint32_t)hash + (*step)++) & (array->size - 1)];
+		struct record *record = atomic_load_explicit(&entry->record, memory_order_acquire);
 
-	*version = atomic_load_explicit(&table->version, memory_order_acquire);
-	array = atomic_load_explicit(&table->array, memory_order_acquire);
-	at = (uint32_t)key->hash & (array->size - 1);
-	for (uint32_t tries = 0; tries < array->size; tries++, at = (at + 1) & (array->size - 1)) {
-		record = atomic_load_explicit(&array->entry[at], memory_order_acquire);
 		if (!record)
 			return NULL;
-		if (record != TOMBSTONE && record_matches(record, key))
+		if (atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash && record != TOMBSTONE)
 			return record;
 	}
 	return NULL;
+}
+
+static inline struct table_array *look_begin(struct table *table, uint64_t *version)
+{
+	*version = atomic_load_explicit(&table->version, memory_order_acquire);
+	return atomic_load_explicit(&table->array, memory_order_acquire);
+}
+
+struct record *table_find(struct table *table, const struct table_key *key, uint64_t *version)
+{
+	struct table_array *array = look_begin(table, version);
+	struct record *record;
+	uint32_t step = 0;
+
+	do
+		record = next_of(array, key->hash, &step);
+	while (record && !table_is(record, key));
+	return record;
+}
+
+struct record *table_guess(struct table *table, const struct table_key *key, uint64_t *version)
+{
+	uint32_t step = 0;
+
+	return next_of(look_begin(table, version), key->hash, &step);
 }
 
 static void change_begin(struct table *table)
@@ -116,9 +147,10 @@ static void array_put(struct table_array *array, struct record *record)
 {
 	uint32_t at = (uint32_t)record->hash & (array->size - 1);
 
-	while (atomic_load_explicit(&array->entry[at], memory_order_relaxed))
+	while (atomic_load_explicit(&array->entry[at].record, memory_order_relaxed))
 		at = (at + 1) & (array->size - 1);
-	atomic_store_explicit(&array->entry[at], record, memory_order_release);
+	atomic_store_explicit(&array->entry[at].hash, record->hash, memory_order_relaxed);
+	atomic_store_explicit(&array->entry[at].record, record, memory_order_release);
 }
 
 static void array_copy_live(struct table_array *array, struct table_array *from)
@@ -126,7 +158,7 @@ static void array_copy_live(struct table_array *array, struct table_array *from)
 	struct record *record;
 
 	for (uint32_t i = 0; i < from->size; i++) {
-		record = atomic_load_explicit(&from->entry[i], memory_order_relaxed);
+		record = atomic_load_explicit(&from->entry[i].record, memory_order_relaxed);
 		if (record && record != TOMBSTONE)
 			array_put(array, record);
 	}
@@ -135,9 +167,13 @@ static void array_copy_live(struct table_array *array, struct table_array *from)
 /* In place: a reader that is in it finds a changed version, and names that come and go cost no memory. */
 static void array_overwrite(struct table_array *array, struct table_array *from)
 {
-	for (uint32_t i = 0; i < array->size; i++)
-		atomic_store_explicit(&array->entry[i], atomic_load_explicit(&from->entry[i], memory_order_relaxed),
-				      memory_order_release);
+	for (uint32_t i = 0; i < array->size; i++) {
+		struct record *record = atomic_load_explicit(&from->entry[i].record, memory_order_relaxed);
+		uint64_t hash = atomic_load_explicit(&from->entry[i].hash, memory_order_relaxed);
+
+		atomic_store_explicit(&array->entry[i].hash, hash, memory_order_relaxed);
+		atomic_store_explicit(&array->entry[i].record, record, memory_order_release);
+	}
 }
 
 /* Rids it of its tombstones, in a larger array when it is the entries that fill it. */
@@ -169,7 +205,7 @@ int table_add(struct table *table, struct record *record, const char *name, unsi
 	int error = 0;
 
 	/* not only names: what is redeemed has a key that no name can be (delegate.c) */
-	key_fill(table, &key, name, index);
+	key_fill(table, &key, name, strlen(name), index);
 	if ((table->used + 1) * 4 > array->size * 3)
 		error = table_rebuild(table);
 	if (error)
@@ -192,10 +228,10 @@ void table_remove(struct table *table, struct record *record)
 	struct table_array *array = atomic_load_explicit(&table->array, memory_order_relaxed);
 	uint32_t at = (uint32_t)record->hash & (array->size - 1);
 
-	while (atomic_load_explicit(&array->entry[at], memory_order_relaxed) != record)
+	while (atomic_load_explicit(&array->entry[at].record, memory_order_relaxed) != record)
 		at = (at + 1) & (array->size - 1);
 	change_begin(table);
-	atomic_store_explicit(&array->entry[at], TOMBSTONE, memory_order_release);
+	atomic_store_explicit(&array->entry[at].record, TOMBSTONE, memory_order_release);
 	table->live--;
 	change_end(table);
 }

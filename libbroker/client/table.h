@@ -17,10 +17,16 @@
 
 struct record;
 
+/* Hash and record are each other's as long as the version is unchanged. */
+struct table_entry {
+	_Atomic uint64_t hash;
+	struct record *_Atomic record;
+};
+
 struct table_array {
 	uint32_t            size; /* a power of two */
 	struct table_array *outgrown;
-	struct record *_Atomic entry[];
+	struct table_entry  entry[];
 };
 
 struct table {
@@ -44,8 +50,17 @@ void table_deinit(struct table *table);
 /* 0, or name_check()'s refusal. */
 int table_key_make(const struct table *table, struct table_key *key, const char *name, unsigned index);
 
+/* The same for who only looks: what is no name may pass, since the table has only names, but for the keys of what was
+ * redeemed, which do not. False: table_key_make() says why. */
+bool table_key_look(const struct table *table, struct table_key *key, const char *name, unsigned index);
+
 /* The record, or NULL. *version is what table_unchanged() compares. Any thread. */
 struct record *table_find(struct table *table, const struct table_key *key, uint64_t *version);
+
+/* The same by the hash alone: almost surely right, table_is() says so. Whoever has the record early can have what it
+ * leads to on its way meanwhile. */
+struct record *table_guess(struct table *table, const struct table_key *key, uint64_t *version);
+bool table_is(const struct record *record, const struct table_key *key);
 
 /* Nothing was changed since that look. */
 static inline bool table_unchanged(struct table *table, uint64_t version)

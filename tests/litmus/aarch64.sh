@@ -47,7 +47,7 @@ compile() {
 	local name=$1 file
 	shift
 	# shellcheck disable=SC2086
-	for file in client/{client,close,lease,record,slot,table} common/{board,error,name,size,wire}; do
+	for file in client/{client,close,hold,lease,record,slot,table} common/{board,error,name,size,thread,wire}; do
 		$cc $flags "$@" -c -o "$name-${file##*/}.o" "$source/libbroker/$file.c" || return 1
 	done
 	# shellcheck disable=SC2086
@@ -102,24 +102,24 @@ if [ -z "$races" ] || [ "$(grep -cE '^(not )?ok ' races)" != "$races" ]; then
 fi
 count=$races
 
-# Whatever lies between them: none of it takes away from a full barrier's order.
-full='dmb:ish( [^ ]+)*'
-has inline-record.o record_hold_in " stlxr( [^ ]+)* $full lda" \
-	"record_hold_in: the exchange, a full barrier, the look at M"
-has inline-record.o record_hold_in " $full ldap?r( [^ ]+)* ldap?r " \
-	"record_hold_in: M and W are read with acquire, behind that barrier"
-has lse-record.o record_hold_in " casal( [^ ]+)* $full lda" "the same with casal"
-has inline-record.o record_hold " bl:record_hold_in | stlxr( [^ ]+)* $full lda" \
-	"record_hold: calls it, or has the same inlined"
-has inline-aside/close.o record_close " stlr( [^ ]+)* $full bl:record_idle " \
-	"close_begin: CLOSING, a full barrier, the look at the slots"
-has inline-record.o record_idle " ldap?r( [^ ]+)* ldap?r( [^ ]+)* ldap?r " \
-	"record_idle: blocks, holds and words are read with acquire"
+# A release is ahead of each acquire that follows it, and what lies between takes none of that away: stlr or stlxr, then
+# ldar. ldapr would not do.
+acquire="( [^ ]+)* ldar"
+has inline-hold.o record_hold_any " stlxr$acquire$acquire " \
+	"record_hold_in: the exchange, the look at M behind it, W"
+has lse-hold.o record_hold_any " casal$acquire$acquire " "the same with casal"
+has inline-lease.o gpub_renew " stlxr$acquire$acquire$acquire " "gpub_renew: the same, and slot->base behind M"
+has lse-lease.o gpub_renew " casal$acquire$acquire$acquire " "the same with casal"
+has inline-aside/close.o record_close " stlr( [^ ]+)* bl:record_idle " \
+	"close_begin: CLOSING, the look at the slots behind it"
+has inline-hold.o record_idle " ldap?r$acquire( [^ ]+)* ldap?r " \
+	"record_idle: holds are read in that order, blocks and words with acquire"
 has inline-lease.o gpub_return " stlxr " "gpub_return: an exchange with release"
 has inline-lease.o gpub_return_on " stlxr( [^ ]+)* blr( [^ ]+)* stlr " \
 	"gpub_return_on: an exchange with release, the device, a store with release"
-has inline-lease.o gpub_acquire " bl:record_hold( [^ ]+)* dmb:ishld( [^ ]+)* ldr " \
+has inline-lease.o gpub_acquire " stlxr$acquire " "gpub_acquire: the exchange, the look at M behind it"
+has inline-lease.o gpub_acquire " dmb:ishld( [^ ]+)* ldr " \
 	"gpub_acquire: a barrier for loads before the table's version is compared"
-has inline-table.o table_add " (stxr|stlxr)( [^ ]+)* $full( [^ ]+)* stlxr " \
+has inline-table.o table_add " (stxr|stlxr)( [^ ]+)* dmb:ish( [^ ]+)*( [^ ]+)* stlxr " \
 	"table_add: odd version, a barrier, the change, even version with release"
 echo "1..$count"

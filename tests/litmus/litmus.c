@@ -147,7 +147,7 @@ static struct slot *cell_slot(const struct cell *cell)
 static void slots_free(struct cell *cell)
 {
 	for (unsigned i = 0; i < SLOTS_FIRST; i++) {
-		struct slot *slot = &cell->record->block[0].slot[i];
+		struct slot *slot = &cell->record->block[0][i];
 
 		atomic_store(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(atomic_load(&slot->hold)), SLOT_FREE));
 	}
@@ -230,21 +230,21 @@ static enum outcome judge_close(unsigned i)
 static void weak_hold_first(unsigned i)
 {
 	struct record *record = cells[i].record;
-	struct slot *slot = record->block[0].slot;
-	uint64_t sequence = slot_next(SLOT_SEQUENCE(atomic_load_explicit(&slot->hold, memory_order_relaxed)));
+	struct slot *slot = record->block[0];
+	uint64_t taken = slot_take(atomic_load_explicit(&slot->hold, memory_order_relaxed));
 
-	atomic_store_explicit(&slot->hold, SLOT_HOLD(sequence, SLOT_HELD), memory_order_relaxed);
+	atomic_store_explicit(&slot->hold, taken, memory_order_relaxed);
 	got[i] = RECORD_STATE(atomic_load_explicit(&record->mapping, memory_order_relaxed)) == RECORD_OPEN &&
 		 atomic_load_explicit(record->word, memory_order_relaxed) == record->live;
 	if (!got[i])
-		atomic_store_explicit(&slot->hold, SLOT_HOLD(sequence, SLOT_FREE), memory_order_release);
+		atomic_store_explicit(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(taken), SLOT_FREE), memory_order_release);
 }
 
 /* close_begin() that does not fence. */
 static void weak_close_second(unsigned i)
 {
 	struct cell *cell = &cells[i];
-	struct slot *slot = cell->record->block[0].slot;
+	struct slot *slot = cell->record->block[0];
 	uint64_t closing = RECORD_MAPPING(RECORD_GRANT(cell->mapping), RECORD_CLOSING), held = 0;
 
 	atomic_store_explicit(&cell->record->mapping, closing, memory_order_relaxed);
@@ -332,10 +332,20 @@ static enum outcome judge_landed(unsigned i)
 
 /* ---- one slot, one lease: who gets it ---- */
 
-static void hold_second(unsigned i)
+/* Not in the threads' own slots: in the first that is free, which is the same for both. */
+static void take_first(unsigned i)
 {
-	cells[i].copy = (gpub_lease){ .client = client, .rights = GPUB_READ };
-	shared->cell[i].got = !record_hold(cells[i].record, &cells[i].copy.token);
+	got[i] = !record_hold_any(cells[i].record, &cells[i].lease.token);
+}
+
+static void take_second(unsigned i)
+{
+	shared->cell[i].got = !record_hold_any(cells[i].record, &cells[i].copy.token);
+}
+
+static void renew_second(unsigned i)
+{
+	shared->cell[i].got = !gpub_renew(&cells[i].copy);
 }
 
 static enum outcome judge_slots(unsigned i)
@@ -344,13 +354,24 @@ static enum outcome judge_slots(unsigned i)
 
 	if (!got[i] || !shared->cell[i].got || a == b)
 		return OUTCOME_FORBIDDEN;
-	return a == cells[i].record->block[0].index ? OUTCOME_ONE : OUTCOME_TWO;
+	return a == cells[i].record->block[0]->index ? OUTCOME_ONE : OUTCOME_TWO;
 }
 
 static void reset_two_takers(unsigned i)
 {
 	reset_open(i);
 	atomic_store(&cells[i].record->cursor, 0);
+	cells[i].lease = cells[i].copy = (gpub_lease){ .client = client, .rights = GPUB_READ };
+}
+
+/* In the first slot. */
+static void reset_two_renewers(unsigned i)
+{
+	reset_two_takers(i);
+	take_first(i);
+	gpub_return(&cells[i].lease);
+	cells[i].copy = cells[i].lease;
+	got[i] = 0;
 }
 
 static void reset_copied(unsigned i)
@@ -605,9 +626,12 @@ static const struct race races[] = {
 	{ .text = "invariant 2: so does a hold that takes the slot again",
 	  .seen = { "taken", "not landed yet" }, .touch = touch, .judge = judge_landed,
 	  .delay = 127, .reset = reset_returned_on, .first = take_landed_first, .second = land_second },
-	{ .text = "two record_hold: never one slot for both",
+	{ .text = "two record_hold_any: never one slot for both",
 	  .seen = { "first was first", "second was first" }, .touch = touch, .judge = judge_slots,
-	  .delay = 127, .reset = reset_two_takers, .first = hold_first, .second = hold_second },
+	  .delay = 127, .reset = reset_two_takers, .first = take_first, .second = take_second },
+	{ .text = "two gpub_renew of one lease: never one slot for both",
+	  .seen = { "first was first", "second was first" }, .touch = touch, .judge = judge_slots,
+	  .delay = 127, .reset = reset_two_renewers, .first = renew_first, .second = renew_second },
 	{ .text = "gpub_return and gpub_return_on of one lease: one of them, always",
 	  .seen = { "returned", "returned on a stream" }, .touch = touch, .judge = judge_returns,
 	  .delay = 127, .reset = reset_copied, .first = return_first, .second = return_on_second },

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,6 +21,8 @@
 #include "client/client.h"
 #include "client/lease.h"
 
+#define BLOCKS 2
+#define SLOTS (SLOTS_FIRST * 3) /* of two blocks */
 #define GRANT 9
 #define LIVE  BOARD_WORD(5, BOARD_LIVE)
 
@@ -105,8 +108,9 @@ static int setup(void **state)
 	client->sock = -1;
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	record = record_bind(client, "a", 0);
-	if (!record || record_grow(client, record))
-		return -1;
+	for (int b = 0; b < BLOCKS; b++)
+		if (!record || record_grow(client, record))
+			return -1;
 	open_record(record, GRANT);
 	return 0;
 }
@@ -121,11 +125,8 @@ static int teardown(void **state)
 		next = client->records.all->next;
 		free(client->records.all);
 	}
-	for (unsigned i = 0; i < SLOT_CHUNKS; i++) {
-		free(client->slots.chunk[i]);
-		client->slots.chunk[i] = NULL;
-	}
-	client->slots.used = 0;
+	munmap(client->slots.slot, SLOTS_MAX * sizeof(struct slot));
+	memset(&client->slots, 0, sizeof client->slots);
 	client->records.free = NULL;
 	table_deinit(&client->table);
 	table_init(&client->table);
@@ -189,10 +190,10 @@ static void test_token_carries_slot_and_sequence(void **state)
 
 static void test_each_hold_has_its_own_slot_and_sequence(void **state)
 {
-	uint64_t token[SLOTS_FIRST], before, again;
+	uint64_t token[SLOTS], before, again;
 
 	(void)state;
-	for (unsigned i = 0; i < SLOTS_FIRST; i++) {
+	for (unsigned i = 0; i < SLOTS; i++) {
 		token[i] = hold();
 		for (unsigned k = 0; k < i; k++)
 			assert_int_not_equal(token_index(token[i]), token_index(token[k]));
@@ -203,7 +204,7 @@ static void test_each_hold_has_its_own_slot_and_sequence(void **state)
 	assert_int_equal(token_index(again), token_index(before));
 	assert_true(token_sequence(again) > token_sequence(before));
 	token[3] = again;
-	for (unsigned i = 0; i < SLOTS_FIRST; i++)
+	for (unsigned i = 0; i < SLOTS; i++)
 		assert_int_equal(give_back(token[i]), 0);
 	assert_true(idle());
 }
@@ -228,7 +229,7 @@ static void invariant_8_stale_tokens_are_refused(void **state)
 	assert_int_equal(give_back(current), 0);
 	/* what no lease ever carried */
 	assert_int_equal(give_back(slot_token(token_index(old), 77)), -ESTALE);
-	assert_int_equal(give_back(slot_token(SLOTS_FIRST, 1)), -EINVAL);
+	assert_int_equal(give_back(slot_token(SLOTS, 1)), -EINVAL);
 	assert_int_equal(give_back(slot_token(SLOTS_MAX - 1, 1)), -EINVAL);
 	assert_int_equal(give_back(0), -EINVAL);
 }
@@ -273,14 +274,14 @@ static void test_blocks_do_not_overlap(void **state)
 	for (int i = 0; i < SLOT_BLOCKS; i++)
 		assert_int_equal(record_grow(client, other), 0);
 	for (int b = 0; b < SLOT_BLOCKS; b++) {
-		uint32_t first = other->block[b].index, last = first + (SLOTS_FIRST << b) - 1;
+		uint32_t first = other->block[b]->index, last = first + (SLOTS_FIRST << b) - 1;
 
 		assert_int_equal(first / SLOT_CHUNK, last / SLOT_CHUNK);
 		for (uint32_t i = first; i <= last; i++)
 			assert_ptr_equal(slot_at(&client->slots, i)->record, other);
 	}
-	for (uint32_t i = 0; i < SLOTS_FIRST; i++)
-		assert_ptr_equal(slot_at(&client->slots, record->block[0].index + i)->record, record);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		assert_ptr_equal(slot_at(&client->slots, record->block[0]->index + i)->record, record);
 }
 
 static void test_a_device_that_registers_nothing(void **state)
@@ -299,35 +300,74 @@ static void test_a_device_that_registers_nothing(void **state)
 	assert_int_equal(record_grow(client, other), 0);
 }
 
-static void test_cursor_finds_the_free_slot(void **state)
+static void test_the_free_slot_is_found(void **state)
 {
-	uint64_t token[SLOTS_FIRST];
+	uint64_t token[SLOTS], again;
 
 	(void)state;
-	for (unsigned i = 0; i < SLOTS_FIRST; i++)
+	for (unsigned i = 0; i < SLOTS; i++)
 		token[i] = hold();
-	assert_int_equal(give_back(token[5]), 0);
-	token[5] = hold();
-	assert_int_equal(atomic_load(&record->cursor), 5);
-	/* a hint beyond all slots is only a hint */
-	assert_int_equal(give_back(token[2]), 0);
-	atomic_store(&record->cursor, 1000003);
-	token[2] = hold();
-	assert_int_equal(token_index(token[2]), record->block[0].index + 2);
+	for (unsigned i = 0; i < SLOTS; i++) {
+		assert_int_equal(give_back(token[i]), 0);
+		/* a hint beyond all slots is only a hint */
+		atomic_store(&record->cursor, i % 2 ? 1000003 : 0);
+		again = hold();
+		assert_int_equal(token_index(again), token_index(token[i]));
+	}
+}
+
+static void *hold_once(void *argument)
+{
+	*(uint32_t *)argument = token_index(hold());
+	return NULL;
+}
+
+/* As many threads as the last block has slots, one after the other: each begins with its own. */
+static void test_a_thread_begins_with_its_own_slot(void **state)
+{
+	uint32_t block = SLOTS_FIRST << (BLOCKS - 1), first = record->block[BLOCKS - 1]->index, index[SLOTS];
+	uint64_t token = hold();
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(give_back(token), 0);
+	assert_int_equal(token_index(hold()), token_index(token));
+	record_drop_holds(record);
+	for (uint32_t i = 0; i < block; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, hold_once, &index[i]), 0);
+		pthread_join(thread, NULL);
+		assert_in_range(index[i], first, first + block - 1);
+		for (uint32_t k = 0; k < i; k++)
+			assert_int_not_equal(index[i], index[k]);
+		record_drop_holds(record);
+	}
+}
+
+static void test_sequences_wrap_and_leave_out_0(void **state)
+{
+	static const uint64_t last = (1ull << SLOT_SEQUENCE_BITS) - 1;
+
+	(void)state;
+	assert_true(slot_take(0) == SLOT_HOLD(1, SLOT_HELD));
+	assert_true(slot_take(SLOT_HOLD(7, SLOT_RETURNED)) == SLOT_HOLD(8, SLOT_HELD));
+	assert_true(slot_take(SLOT_HOLD(last - 1, SLOT_FREE)) == SLOT_HOLD(last, SLOT_HELD));
+	assert_true(slot_take(SLOT_HOLD(last, SLOT_FREE)) == SLOT_HOLD(1, SLOT_HELD));
+	assert_true(slot_take(SLOT_HOLD(last, SLOT_RETURNED)) == SLOT_HOLD(1, SLOT_HELD));
+	assert_true(slot_later(1, last));
 }
 
 static void test_hold_in_wants_the_hold_it_saw(void **state)
 {
-	struct slot *slot = record->block[0].slot;
-	uint32_t index = record->block[0].index;
-	uint64_t before = atomic_load(&slot->hold), token;
+	struct slot *slot = record->block[0];
+	uint32_t index = record->block[0]->index;
+	uint64_t before = atomic_load(&slot->hold), token = 0;
 
 	(void)state;
-	assert_int_equal(record_hold_in(record, slot, index, before, &token), 0);
+	assert_int_equal(record_hold_in(record, slot, before, &token), 0);
 	assert_int_equal(token_index(token), index);
 	assert_int_equal(give_back(token), 0);
 	/* the slot was taken and returned meanwhile: the same state, another sequence */
-	assert_int_equal(record_hold_in(record, slot, index, before, &token), -EAGAIN);
+	assert_int_equal(record_hold_in(record, slot, before, &token), -EAGAIN);
 	assert_true(idle());
 }
 
@@ -385,16 +425,16 @@ static void invariant_2_an_older_write_lands_nothing(void **state)
 
 static void test_slot_that_has_not_landed_is_not_taken(void **state)
 {
-	uint64_t token[SLOTS_FIRST], none;
+	uint64_t token[SLOTS], none;
 
 	(void)state;
-	for (unsigned i = 0; i < SLOTS_FIRST; i++) {
+	for (unsigned i = 0; i < SLOTS; i++) {
 		token[i] = hold();
 		assert_int_equal(give_back_on(token[i]), 0);
 	}
 	assert_int_equal(record_hold(record, &none), -EAGAIN);
 	land();
-	assert_int_equal(token_index(hold()), token_index(token[SLOTS_FIRST - 1]));
+	assert_int_equal(token_index(hold()), token_index(token[SLOTS - 1]));
 }
 
 static void test_return_on_that_fails_leaves_the_lease(void **state)
@@ -502,11 +542,66 @@ static void invariant_8_a_rebound_record_refuses_older_leases(void **state)
 	assert_int_equal(gpub_return(&fresh), 0);
 }
 
+/* What is held can still be returned: that needs nobody. */
+static void test_without_a_broker_nothing_is_renewed(void **state)
+{
+	gpub_lease returned = lease_of(hold()), held = lease_of(hold());
+	uint64_t token = returned.token;
+
+	(void)state;
+	assert_int_equal(gpub_return(&returned), 0);
+	atomic_store(&client->guard->state, CLIENT_LOST);
+	assert_int_equal(gpub_renew(&returned), -ECONNRESET);
+	assert_true(returned.token == token);
+	assert_int_equal(gpub_return(&held), 0);
+	assert_int_equal(gpub_return(&held), -ESTALE);
+	assert_true(idle());
+}
+
+/* ---- what was returned plainly ---- */
+
+static void test_a_plain_return_is_remembered(void **state)
+{
+	uint64_t token = hold();
+
+	(void)state;
+	assert_true(record_proven(record));
+	assert_int_equal(give_back_on(token), 0);
+	land();
+	assert_true(record_proven(record));
+	token = hold();
+	assert_int_equal(give_back(token), 0);
+	assert_false(record_proven(record));
+	assert_int_equal(give_back_on(hold()), 0);
+	land();
+	assert_false(record_proven(record));
+	/* the next buffer's leases are not this one's */
+	assert_int_equal(close_now(true), 0);
+	assert_ptr_equal(record_bind(client, "other", 0), record);
+	open_record(record, GRANT + 1);
+	assert_true(record_proven(record));
+	hold();
+	record_drop_holds(record);
+	assert_false(record_proven(record));
+}
+
+/* A hold that no lease came of is no return. */
+static void test_an_undone_hold_is_no_plain_return(void **state)
+{
+	uint64_t token;
+
+	(void)state;
+	lease_undo(client, hold());
+	atomic_store(&board_word, BOARD_WORD(5, BOARD_DRAINING));
+	assert_int_equal(record_hold(record, &token), -ESTALE);
+	assert_true(record_proven(record));
+}
+
 /* ---- stress ---- */
 
 #define ROUNDS 200000
 
-static _Atomic int holders[SLOTS_FIRST];
+static _Atomic int holders[SLOTS];
 static _Atomic unsigned wrong;
 
 /* Two threads inside one slot would both count it. */
@@ -528,13 +623,13 @@ static void *take_and_return(void *argument)
 /* More threads than slots, so that they fight for them. */
 static void test_stress_a_slot_has_one_holder(void **state)
 {
-	pthread_t thread[2 * SLOTS_FIRST];
+	pthread_t thread[2 * SLOTS];
 
 	(void)state;
 	wrong = 0;
-	for (unsigned i = 0; i < 2 * SLOTS_FIRST; i++)
+	for (unsigned i = 0; i < 2 * SLOTS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, take_and_return, NULL), 0);
-	for (unsigned i = 0; i < 2 * SLOTS_FIRST; i++)
+	for (unsigned i = 0; i < 2 * SLOTS; i++)
 		pthread_join(thread[i], NULL);
 	assert_int_equal(wrong, 0);
 	assert_true(idle());
@@ -685,7 +780,9 @@ int main(void)
 		ON(test_slots_grow_and_end),
 		ON(test_blocks_do_not_overlap),
 		ON(test_a_device_that_registers_nothing),
-		ON(test_cursor_finds_the_free_slot),
+		ON(test_the_free_slot_is_found),
+		ON(test_a_thread_begins_with_its_own_slot),
+		ON(test_sequences_wrap_and_leave_out_0),
 		ON(test_hold_in_wants_the_hold_it_saw),
 		ON(invariant_8_no_hold_on_what_is_not_live_and_open),
 		ON(invariant_2_a_return_on_is_over_when_it_lands),
@@ -697,6 +794,9 @@ int main(void)
 		ON(invariant_2_a_failed_close_stays_closing),
 		ON(invariant_7_a_close_does_not_wait_for_who_never_rests),
 		ON(invariant_8_a_rebound_record_refuses_older_leases),
+		ON(test_without_a_broker_nothing_is_renewed),
+		ON(test_a_plain_return_is_remembered),
+		ON(test_an_undone_hold_is_no_plain_return),
 		ON(test_stress_a_slot_has_one_holder),
 		ON(invariant_2_stress_record_close_against_holds),
 	};

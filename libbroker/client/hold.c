@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hold.c - see hold.h */
+#include "hold.h"
+
+#include "client.h"
+
+int record_grow(struct gpub_client *client, struct record *record)
+{
+	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_relaxed);
+	struct slot *slots;
+	int error;
+
+	if (blocks == SLOT_BLOCKS)
+		return error_set(-ENOMEM, "%u leases of one buffer are out or on their way back: wait for some",
+				 (SLOTS_FIRST << SLOT_BLOCKS) - SLOTS_FIRST);
+	error = slot_pool_take(&client->slots, client->device, record, SLOTS_FIRST << blocks, &slots);
+	if (error)
+		return error;
+	record->block[blocks] = slots;
+	atomic_store_explicit(&record->last, slots, memory_order_release);
+	atomic_store_explicit(&record->blocks, blocks + 1, memory_order_release);
+	return 0;
+}
+
+/* Slots are numbered through the blocks: block b begins at SLOTS_FIRST * (2^b - 1). */
+static struct slot *slot_number(const struct record *record, uint32_t number)
+{
+	uint32_t block = 31 - (uint32_t)__builtin_clz(number / SLOTS_FIRST + 1);
+
+	return &record->block[block][number - (SLOTS_FIRST << block) + SLOTS_FIRST];
+}
+
+static uint32_t slot_count(const struct record *record)
+{
+	return (SLOTS_FIRST << atomic_load_explicit(&record->blocks, memory_order_acquire)) - SLOTS_FIRST;
+}
+
+int record_hold_any(struct record *record, uint64_t *token)
+{
+	uint32_t count = slot_count(record);
+	uint32_t at = atomic_load_explicit(&record->cursor, memory_order_relaxed);
+
+	for (uint32_t tries = 0; tries < count; tries++, at++) {
+		struct slot *slot = slot_number(record, at >= count ? at %= count : at);
+		uint64_t hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
+		int error = slot_idle(slot, hold) ? record_hold_in(record, slot, hold, token) : -EAGAIN;
+
+		if (error == -EAGAIN)
+			continue;
+		if (atomic_load_explicit(&record->cursor, memory_order_relaxed) != at)
+			atomic_store_explicit(&record->cursor, at, memory_order_relaxed);
+		return error;
+	}
+	return -EAGAIN;
+}
+
+uint32_t hold_thread(void)
+{
+	static _Atomic uint32_t threads;
+	static _Thread_local uint32_t number; /* and one */
+
+	if (__builtin_expect(!number, 0))
+		number = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
+	return number - 1;
+}
+
+/* Every slot there is, one after the other. */
+#define EACH_SLOT(record, slot)                                                              \
+	for (uint32_t number_ = 0, count_ = slot_count(record); number_ < count_; number_++) \
+		for (struct slot *slot = slot_number(record, number_); slot; slot = NULL)
+
+bool record_idle(const struct record *record, bool *held)
+{
+	bool idle = true;
+
+	*held = false;
+	EACH_SLOT(record, slot) {
+		uint64_t hold = atomic_load(&slot->hold);
+
+		if (slot_idle(slot, hold))
+			continue;
+		idle = false;
+		*held |= SLOT_STATE(hold) != SLOT_RETURNED;
+	}
+	return idle;
+}
+
+bool record_proven(const struct record *record)
+{
+	EACH_SLOT(record, slot)
+		if (atomic_load_explicit(&slot->plain, memory_order_relaxed))
+			return false;
+	return true;
+}
+
+uint64_t record_takes(const struct record *record)
+{
+	uint64_t takes = 0;
+
+	EACH_SLOT(record, slot)
+		takes += SLOT_SEQUENCE(atomic_load(&slot->hold));
+	return takes;
+}
+
+void record_drop_holds(struct record *record)
+{
+	EACH_SLOT(record, slot) {
+		uint64_t hold = atomic_load(&slot->hold);
+
+		if (SLOT_STATE(hold) != SLOT_HELD)
+			continue;
+		slot_mark_plain(slot);
+		atomic_store(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(hold), SLOT_FREE));
+	}
+}
+
+void record_outdate(struct record *record)
+{
+	EACH_SLOT(record, slot) {
+		atomic_store(&slot->base, SLOT_SEQUENCE(atomic_load(&slot->hold)));
+		atomic_store_explicit(&slot->plain, false, memory_order_relaxed);
+	}
+}
