@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/error.h"
-#include "tables.h"
+#include "common/tables.h"
 
 struct account {
 	uid_t          uid;

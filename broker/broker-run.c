@@ -210,6 +210,9 @@ static int broker_begin(struct run *run)
 	broker_config_init(&config);
 	strcpy(config.instance, run->options.instance);
 	strcpy(config.device, run->options.device);
+	config.buffers = run->options.buffer_places;
+	config.tickets = run->options.ticket_places;
+	config.pool = run->options.pool;
 	return broker_init(&run->broker, &config, run->base, run->listener);
 }
 
@@ -232,7 +235,7 @@ static void print_account(const struct run *run)
 		return;
 	log_say("account: buffers %llu created, %llu freed; memory %s allocated, %s freed; grants %llu given, "
 		 "%llu returned, %llu ended by death; %s",
-		 (unsigned long long)c->buffers_created, (unsigned long long)c->allocations_freed,
+		 (unsigned long long)c->buffers_created, (unsigned long long)broker_buffers_over(&run->broker),
 		 size_format(c->bytes_made, bytes), size_format(c->bytes_freed, freed),
 		 (unsigned long long)c->grants_opened, (unsigned long long)c->grants_closed,
 		 (unsigned long long)c->grants_died,

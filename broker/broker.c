@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -79,7 +80,7 @@ void broker_config_init(struct broker_config *config)
 
 int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener)
 {
-	static const struct registry_hooks hooks = { request_notice, request_release };
+	static const struct registry_hooks hooks = { request_notice, request_over, request_clean, request_release };
 	int error;
 
 	memset(broker, 0, sizeof *broker);
@@ -108,6 +109,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	if (error)
 		goto destroy_board;
 	broker->registry.believe = config->believe;
+	broker->registry.idle_limit = broker->pool.limit = config->pool;
 	error = workers_start(&broker->workers, base, broker->device, broker->board.header->devices);
 	if (error)
 		goto deinit_registry;
@@ -142,6 +144,7 @@ void broker_deinit(struct broker *broker)
 	turns_deinit(broker);
 	discard_stop(&broker->discard);
 	workers_stop(&broker->workers);
+	pool_forget(&broker->pool);
 	registry_deinit(&broker->registry);
 	board_destroy(&broker->board);
 	status_close(&broker->status);
@@ -156,10 +159,30 @@ void broker_pass(struct broker *broker, bool wait)
 	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void broker_heard(struct broker *broker)
+{
+	if (broker->config.poll_us)
+		broker->heard_us = now_us();
+}
+
+/* Who spoke just now may speak again: a wake-up costs several times what there is to do. */
+static bool is_busy(const struct broker *broker)
+{
+	return broker->config.poll_us && now_us() - broker->heard_us < broker->config.poll_us;
+}
+
 void broker_loop(struct broker *broker)
 {
 	while (!broker->over && !event_base_got_break(broker->base))
-		broker_pass(broker, true);
+		broker_pass(broker, !is_busy(broker));
 }
 
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators)
@@ -168,6 +191,28 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 	broker->config.creators = *creators;
 	accounting_set_quotas(&broker->accounting, quotas);
 	broker_changed(broker);
+}
+
+/* All of the idle goes where that is too much: who maps it is asked to close it, which takes as long as it takes. */
+void broker_keep(struct broker *broker, uint64_t bytes)
+{
+	broker->registry.idle_limit = broker->pool.limit = bytes;
+	for (unsigned device = 0; device < broker->board.header->devices; device++) {
+		if (broker->registry.idle_bytes[device] > bytes)
+			registry_give_up_idle(&broker->registry, device, ANY_OWNER);
+		pool_trim(broker, device);
+	}
+	broker_changed(broker);
+}
+
+uint64_t broker_buffers_over(const struct broker *broker)
+{
+	const struct buffer *buffer;
+	uint64_t there = 0;
+
+	for (buffer = broker->registry.serials; buffer; buffer = buffer->by_serial.next)
+		there += buffer->state != BUFFER_CREATING;
+	return broker->counters.buffers_created - there;
 }
 
 bool broker_balanced(const struct broker *broker)
@@ -208,5 +253,5 @@ void broker_stop(struct broker *broker, void (*idle)(void *context), void *conte
 	HASH_ITER(hh, broker->registry.names, buffer, next)
 		if (buffer->state == BUFFER_LIVE)
 			broker_unlink(broker, buffer);
-	broker_changed(broker);
+	broker_keep(broker, 0);
 }

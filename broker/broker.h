@@ -20,9 +20,11 @@
 #include "accounting.h"
 #include "board-owner.h"
 #include "common/name.h"
+#include "common/socket.h"
 #include "counters.h"
 #include "delegation.h"
 #include "discard.h"
+#include "pool.h"
 #include "registry.h"
 #include "session.h"
 #include "status.h"
@@ -36,15 +38,25 @@ struct broker_config {
 	uint32_t buffers, tickets; /* places in the board */
 	bool     several_users;    /* others than the broker's own are to be served */
 	enum believe believe;
+	uint64_t     pool; /* bytes of freed memory that are kept for later buffers, a device */
+	unsigned     poll_us; /* after a message the loop looks for the next one for so long before it sleeps */
 	struct access_list creators;
 	struct quotas      quotas;
 };
 
-/* Everybody, without bounds, on "auto": for the broker's own user alone. */
+/* Everybody, without bounds, on "auto", nothing kept: for the broker's own user alone. */
 void broker_config_init(struct broker_config *config);
 
 #define BROKER_BUFFERS 4096
 #define BROKER_TICKETS 16384
+#define BROKER_POOL    (64ull << 20) /* what the programs have it keep, unless told */
+
+/* What is answered to a session whose messages are being handled: sent together. */
+struct staged {
+	struct session     *session; /* NULL: nobody's are */
+	unsigned            count;
+	struct wire_message message[SOCKET_SEND_MAX];
+};
 
 struct broker {
 	struct broker_config config;
@@ -56,13 +68,18 @@ struct broker {
 	struct delegation    delegation;
 	struct discard       discard;
 	struct registry      registry;
+	struct pool          pool;
+	struct timeline     *timelines; /* of all buffers */
 	struct workers       workers;
 	struct sessions      sessions;
 	struct waiting       waiting;
 	struct status        status;
 	struct counters      counters;
 	struct event        *listener;
+	struct socket_batch  batch;
+	struct staged        staged;
 	bool                 stopping;
+	uint64_t             heard_us; /* when somebody was heard last, where that matters */
 	bool                 over; /* broker_loop() returns: event_base_loopexit() would want memory for that */
 	void (*idle)(void *context); /* called when stopping and the books are empty */
 	void                *idle_context;
@@ -77,11 +94,17 @@ void broker_deinit(struct broker *broker);
 /* One pass: who stands in line is heard, then what the loop has. wait: for something to happen first. */
 void broker_pass(struct broker *broker, bool wait);
 
+/* A session was heard. */
+void broker_heard(struct broker *broker);
+
 /* Passes until somebody ends the event base's loop. */
 void broker_loop(struct broker *broker);
 
 /* New quotas and creators, as of config; what they point to stays the caller's and must stay. */
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators);
+
+/* Keeps that much freed memory of each device from now on; what is beyond is given back. */
+void broker_keep(struct broker *broker, uint64_t bytes);
 
 /* Makes a buffer that belongs to the broker's own user. Completes in the loop; done gets 0 or the errno. */
 int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,
@@ -95,6 +118,9 @@ void broker_stop(struct broker *broker, void (*idle)(void *context), void *conte
 
 /* The books changed: the status file follows, and a stopping broker looks whether it is done. */
 void broker_changed(struct broker *broker);
+
+/* How many buffers that became live are over: their memory is freed, or serves others. */
+uint64_t broker_buffers_over(const struct broker *broker);
 
 /* True when everything made is freed and every grant is over. */
 bool broker_balanced(const struct broker *broker);

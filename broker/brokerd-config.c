@@ -133,6 +133,11 @@ static int take_tickets(void *field, const char *value)
 	return take_places(field, value, BOARD_TICKETS_MAX);
 }
 
+static int take_pool(void *field, const char *value)
+{
+	return size_parse_or_0(value, field);
+}
+
 static int take_believe(void *field, const char *value)
 {
 	enum believe *believe = field;
@@ -181,10 +186,10 @@ static int take_limit(void *field, const char *value)
 
 static int take_bytes(void *field, const char *value)
 {
-	*(uint64_t *)field = !strcmp(value, "none") ? QUOTA_NONE : 0;
-	if (!strcmp(value, "none") || !strcmp(value, "0"))
+	*(uint64_t *)field = QUOTA_NONE;
+	if (!strcmp(value, "none"))
 		return 0;
-	if (size_parse(value, field))
+	if (size_parse_or_0(value, field))
 		return error_set(-EINVAL, "'%.40s' is no limit: write bytes, a number with K, M or G, such as 64G, or "
 					  "none", value);
 	return 0;
@@ -219,6 +224,7 @@ static const struct key keys[] = {
 	{ NULL, "mode", take_mode, FIELD(mode), RESTART },
 	{ NULL, "instance", take_instance, FIELD(broker.instance), RESTART },
 	{ NULL, "device", take_device, FIELD(broker.device), RESTART },
+	{ NULL, "pool", take_pool, FIELD(broker.pool), RELOADED },
 	{ NULL, "believe", take_believe, FIELD(broker.believe), RESTART },
 	{ NULL, "log", take_log, FIELD(log), RELOADED },
 	{ NULL, "drain_timeout", take_seconds, FIELD(drain_seconds), RELOADED },
@@ -283,6 +289,7 @@ static struct brokerd_config *config_alloc(void)
 		return NULL;
 	broker_config_init(&config->broker);
 	config->broker.several_users = true;
+	config->broker.pool = BROKER_POOL;
 	strcpy(config->broker.instance, "system");
 	strcpy(config->socket, "/run/gpubroker/socket");
 	config->group = BROKERD_NO_GROUP;

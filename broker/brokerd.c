@@ -116,6 +116,7 @@ static void config_swap(struct service *service, struct brokerd_config *config)
 	service->config = config;
 	log_level_set(config->log);
 	broker_configure(&service->broker, &config->broker.quotas, &config->broker.creators);
+	broker_keep(&service->broker, config->broker.pool);
 	brokerd_config_free(old);
 }
 
@@ -293,7 +294,7 @@ static void say_account(const struct service *service)
 	log_note("stopped: %llu sessions; buffers %llu created, %llu freed; grants %llu given, %llu returned, %llu "
 		 "ended by death; %s",
 		 (unsigned long long)c->sessions_opened, (unsigned long long)c->buffers_created,
-		 (unsigned long long)c->allocations_freed, (unsigned long long)c->grants_opened,
+		 (unsigned long long)broker_buffers_over(&service->broker), (unsigned long long)c->grants_opened,
 		 (unsigned long long)c->grants_closed, (unsigned long long)c->grants_died,
 		 broker_balanced(&service->broker) ? "balanced" : "NOT BALANCED");
 }

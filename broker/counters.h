@@ -40,6 +40,11 @@
 	X(tickets_used, "tickets refused: good once, and redeemed before")           \
 	X(refused_other, "requests refused for another reason")                      \
 	X(closed_foreign, "CLOSED for a grant that its sender does not hold")        \
+	X(uses_opened, "acquires answered with a buffer, a mapping for it or not")   \
+	X(uses_idle, "buffers reported idle by a session that keeps their mapping")  \
+	X(idle_foreign, "IDLE for what its sender does not use, or not believed")    \
+	X(ranges_cleaned, "ranges zeroed to serve another buffer of their owner")    \
+	X(buffers_recycled, "buffers that took mapped or pooled memory")             \
 	X(notices_sent, "notices sent to holders of an unlinked buffer")             \
 	X(timelines_died, "timelines ended because their writer died")
 

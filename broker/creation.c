@@ -14,7 +14,7 @@
 #include "request.h"
 #include "timeline.h"
 
-#define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE)
+#define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_ALONE)
 
 /* A create on its way through the device thread. */
 struct creation {
@@ -68,19 +68,13 @@ static bool creation_orphaned(const struct creation *creation)
 	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->over);
 }
 
-/* The job stays with the allocation, whose release it will be. */
-static void creation_succeed(struct creation *creation, struct job *job)
+/* The buffer is LIVE. */
+static void creation_succeed(struct creation *creation)
 {
 	struct broker *broker = creation->broker;
 	struct buffer *buffer = creation->buffer;
 	bool orphaned = creation_orphaned(creation);
 
-	CRASH_POINT(create_made);
-	broker->counters.allocations_made++;
-	broker->counters.bytes_made += job->span;
-	registry_ready(&broker->registry, buffer, job->ptr, &job->handle);
-	explicit_bzero(&job->handle, sizeof job->handle);
-	buffer->allocation->release_job = job;
 	broker->counters.buffers_created++;
 	CRASH_POINT(create_live);
 	creation_answer(creation, 0, NULL);
@@ -90,6 +84,21 @@ static void creation_succeed(struct creation *creation, struct job *job)
 	else
 		waiting_wake_name(broker, buffer->name);
 	broker_changed(broker);
+}
+
+/* The memory is there; the job stays with the allocation, whose release it will be. */
+static void creation_made(struct creation *creation, struct job *job)
+{
+	struct broker *broker = creation->broker;
+	struct buffer *buffer = creation->buffer;
+
+	CRASH_POINT(create_made);
+	broker->counters.allocations_made++;
+	broker->counters.bytes_made += job->span;
+	registry_ready(&broker->registry, buffer, job->ptr, &job->handle);
+	explicit_bzero(&job->handle, sizeof job->handle);
+	buffer->allocation->release_job = job;
+	creation_succeed(creation);
 }
 
 static void creation_submit(struct creation *creation);
@@ -122,16 +131,30 @@ static void creation_leave_line(struct creation *creation)
 	creation->wait = NULL;
 }
 
+/* What is kept for later is there for now. Idle memory takes as long as those who map it need to close it. */
+static bool creation_finds_more(struct creation *creation)
+{
+	struct broker *broker = creation->broker;
+	unsigned device = creation->buffer->allocation->device;
+
+	registry_give_up_idle(&broker->registry, device, ANY_OWNER);
+	return pool_flush(broker, device);
+}
+
 static void creation_done(struct job *job)
 {
 	struct creation *creation = job->context;
 
 	CRASH_POINT_PEER(creation_pid(creation));
+	if (job->error == -ENOMEM && creation_finds_more(creation)) {
+		workers_submit(&creation->broker->workers, job); /* in turn with the releases */
+		return;
+	}
 	if (job->error == -ENOMEM && creation_waits(creation))
 		goto free_job;
 	creation_leave_line(creation);
 	if (!job->error) {
-		creation_succeed(creation, job);
+		creation_made(creation, job);
 		return;
 	}
 	creation_fail(creation, job->error, job->text);
@@ -142,17 +165,25 @@ free_job:
 
 static void creation_submit(struct creation *creation)
 {
-	struct job *job = calloc(1, sizeof *job);
+	struct allocation *allocation = creation->buffer->allocation;
+	struct job *job = pool_take(creation->broker, allocation->device, allocation->span);
 
+	if (job) {
+		creation_leave_line(creation);
+		creation->broker->counters.buffers_recycled++;
+		creation_made(creation, job);
+		return;
+	}
+	job = calloc(1, sizeof *job);
 	if (!job) {
 		creation_leave_line(creation);
 		creation_fail(creation, -ENOMEM, "the broker is out of memory");
 		return;
 	}
 	job->kind = JOB_ALLOCATE;
-	job->device = creation->buffer->allocation->device;
-	job->span = creation->buffer->allocation->span;
+	job->device = allocation->device;
 	job->uid = creation->buffer->owner;
+	job->span = allocation->span;
 	job->done = creation_done;
 	job->context = creation;
 	workers_submit(&creation->broker->workers, job);
@@ -169,8 +200,8 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 	if (broker->stopping)
 		return error_set(-ECONNREFUSED, "the broker is stopping: no buffers are made any more");
 	if (spec->flags & ~KNOWN_FLAGS || spec->mode & ~0777u)
-		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, and a "
-					  "mode up to 0777");
+		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, GPUB_ALONE, "
+					  "and a mode up to 0777");
 	if (spec->device >= board->devices)
 		return error_set(-ENODEV, "there is no device %u: the broker has %u", spec->device, board->devices);
 	if (!spec->size)
@@ -178,7 +209,9 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 	error = name_check(spec->name);
 	if (error)
 		return error;
-	spec->span = size_round_up(spec->size, board->device[spec->device].granule);
+	slab_shape(spec->size, board->device[spec->device].granule, &spec->range, &spec->span);
+	if (spec->flags & GPUB_ALONE)
+		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
 	if (!spec->span || spec->span > board->device[spec->device].memory)
 		return error_set(-ENOMEM, "the buffer is larger than the whole device, which has %s: ask for less",
 				 size_format(board->device[spec->device].memory, text));
@@ -200,15 +233,21 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	if (!creation)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	error = registry_reserve(&broker->registry, spec, &buffer);
+	if (error == -EDQUOT)
+		registry_give_up_idle(&broker->registry, spec->device, spec->owner);
 	if (error)
 		goto free_creation;
 	if (spec->flags & GPUB_TIMELINE)
-		error = timeline_create(&buffer->timeline);
+		error = timeline_create(&broker->timelines, spec->creator, &buffer->timeline);
 	if (error)
 		goto abandon;
 	CRASH_POINT(create_reserved);
 	*creation = (struct creation){ .broker = broker, .buffer = buffer, .order = *order };
-	if (!waiting_for_memory(broker, spec->device, spec->owner) || !creation_waits(creation))
+	if (buffer->allocation->made) {
+		broker->counters.buffers_recycled++;
+		registry_live(&broker->registry, buffer);
+		creation_succeed(creation);
+	} else if (!waiting_for_memory(broker, spec->device, spec->owner) || !creation_waits(creation))
 		creation_submit(creation);
 	return 0;
 abandon:

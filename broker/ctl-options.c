@@ -130,6 +130,13 @@ static int set_timeline(struct ctl_options *options, const char *value)
 	return 0;
 }
 
+static int set_alone(struct ctl_options *options, const char *value)
+{
+	(void)value;
+	options->alone = true;
+	return 0;
+}
+
 static int set_milliseconds(int *ms, const char *value)
 {
 	uint64_t time;
@@ -213,6 +220,7 @@ static const struct option_row {
 	{ 0, "address", "ADDRESS", "the broker: unix:PATH ($GPUBROKER, else the default sockets)", set_address, EVERY },
 	{ 0, "mode", "MODE", "create: who may acquire it, in octal (0600)", set_mode, CTL_CREATE },
 	{ 0, "timeline", NULL, "create: with a timeline", set_timeline, CTL_CREATE },
+	{ 0, "alone", NULL, "create: with memory of its own, so that it can be given to others", set_alone, CTL_CREATE },
 	{ 0, "wait", "TIME", "create: for how long to wait for memory; 30, 30s, 5m, 2h (0)", set_wait, CTL_CREATE },
 	{ 0, "timeout", "TIME", "drain: for how long to wait (for ever)", set_timeout, CTL_DRAIN },
 	{ 0, "rights", "RIGHTS", "ticket: r, w or rw (r)", set_rights, CTL_TICKET },

@@ -126,6 +126,17 @@ static int issue_check(const struct session *session, const struct wire_issue *i
 	return 0;
 }
 
+/*
+ * Who redeems it maps the whole allocation: another user only where nothing else is in it, nor ever will be. A ticket for
+ * anybody may still be redeemed by its owner's processes where others are.
+ */
+static int issue_part(struct broker *broker, const struct wire_issue *issue, struct buffer *buffer)
+{
+	int error = issue->uid == buffer->owner ? 0 : registry_part(&broker->registry, buffer);
+
+	return issue->uid == TOKEN_ANY_USER ? 0 : error;
+}
+
 int delegation_issue(struct session *session, const struct wire_issue *issue, struct token *token)
 {
 	struct broker *broker = session->broker;
@@ -136,6 +147,9 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	if (!buffer || buffer->state != BUFFER_LIVE)
 		return error_set(-ENOENT, "there is no buffer '%s' to give a ticket for", issue->name);
 	error = issue_check(session, issue, buffer);
+	if (error)
+		return error;
+	error = issue_part(broker, issue, buffer);
 	if (error)
 		return error;
 	memcpy(made.instance, broker->board.header->instance_id, sizeof made.instance);
@@ -203,7 +217,7 @@ int delegation_check(struct session *session, const struct token *token, struct 
 		return refuse(&counters->tickets_used, -EKEYREJECTED,
 			      "the ticket was good once and has been redeemed: ask for a new one");
 	*result = buffer;
-	return 0;
+	return session->who.uid == buffer->owner ? 0 : registry_part(&broker->registry, buffer);
 }
 
 void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer)

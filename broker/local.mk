@@ -14,12 +14,14 @@ broker_libbrokercore_la_SOURCES = \
 	broker/creation.c broker/creation.h \
 	broker/delegation.c broker/delegation.h \
 	broker/discard.c broker/discard.h \
+	broker/grants.c broker/grants.h \
 	broker/identity.c broker/identity.h \
 	broker/leftovers.c broker/leftovers.h \
 	broker/log.c broker/log.h \
 	broker/manage.c broker/manage.h \
 	broker/notify.c broker/notify.h \
 	broker/places.c broker/places.h \
+	broker/pool.c broker/pool.h \
 	broker/proof.c broker/proof.h \
 	broker/registry.c broker/registry.h \
 	broker/request.c broker/request.h \
@@ -27,9 +29,9 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show-json.c broker/show-json.h \
 	broker/show-read.c broker/show-read.h \
 	broker/show-table.c broker/show-table.h \
+	broker/slab.c broker/slab.h \
 	broker/status.c broker/status.h \
 	broker/status-text.c broker/status-text.h \
-	broker/tables.c broker/tables.h \
 	broker/timeline.c broker/timeline.h \
 	broker/turns.c broker/turns.h \
 	broker/waiting.c broker/waiting.h \

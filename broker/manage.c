@@ -39,6 +39,13 @@ static int change_check(const struct session *session, const struct wire_change 
 	return 0;
 }
 
+static bool changes(const struct wire_change *change, const struct buffer *buffer)
+{
+	return (change->what & WIRE_CHANGE_MODE && change->mode != buffer->mode) ||
+	       (change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner) ||
+	       (change->what & WIRE_CHANGE_GROUP && change->group != buffer->group);
+}
+
 /* What the last owner's tickets allow ends with it. */
 static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
 {
@@ -60,7 +67,9 @@ int manage_change(struct session *session, const struct wire_message *message)
 		return error;
 	buffer = request_find_live(session, change->name);
 	error = buffer ? change_check(session, change, buffer) : -ENOENT;
-	/* what can fail comes first: all or nothing */
+	/* what can fail comes first: all or nothing. Who gets it now must not get others of its memory with it */
+	if (!error && changes(change, buffer))
+		error = registry_part(&broker->registry, buffer);
 	if (!error && change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner)
 		error = give_away(broker, buffer, change->owner);
 	if (error)

@@ -12,6 +12,7 @@
 #include "common/board.h"
 #include "common/error.h"
 #include "delegation.h"
+#include "grants.h"
 #include "identity.h"
 #include "timeline.h"
 #include "waiting.h"
@@ -29,7 +30,10 @@ int registry_init(struct registry *registry, _Atomic uint64_t *words, uint32_t b
 		goto no_memory;
 	if (places_init(&registry->tickets, tickets))
 		goto no_tickets;
-	return 0;
+	registry->by_place = calloc(buffers, sizeof *registry->by_place);
+	if (registry->by_place)
+		return 0;
+	places_deinit(&registry->tickets);
 no_tickets:
 	places_deinit(&registry->words);
 no_memory:
@@ -48,12 +52,115 @@ static void word_store(struct registry *registry, const struct buffer *buffer, e
 			      memory_order_release);
 }
 
-static void buffer_fill(struct registry *registry, struct buffer *buffer, const struct buffer_spec *spec,
-			uint32_t place)
+/* ---- memory that is mapped, and in which no buffer is ---- */
+
+static void idle_leave(struct registry *registry, struct allocation *allocation)
+{
+	if (!allocation->idle)
+		return;
+	allocation->idle = false;
+	DL_DELETE2(registry->idle, allocation, idle_prev, idle_next);
+	registry->idle_bytes[allocation->device] -= allocation->span;
+}
+
+/* For good: who maps it is asked to close it, and what is closed is freed. */
+static void give_up(struct registry *registry, struct allocation *allocation)
+{
+	struct grant *grant;
+
+	idle_leave(registry, allocation);
+	slab_hide(&registry->slabs, allocation);
+	allocation->slab.closed = true;
+	allocation->given_up = true;
+	DL_FOREACH(allocation->grants, grant)
+		if (!grant->held)
+			registry->hooks.notice(registry->context, grant, 0);
+}
+
+void registry_want_back(struct registry *registry, struct grant *grant)
+{
+	if (grant->allocation->given_up)
+		registry->hooks.notice(registry->context, grant, 0);
+	else
+		give_up(registry, grant->allocation);
+}
+
+/* The oldest go where there are too many. */
+static void idle_enter(struct registry *registry, struct allocation *allocation)
+{
+	struct allocation *other, *next;
+	uint64_t *bytes = &registry->idle_bytes[allocation->device];
+
+	allocation->idle = true;
+	DL_APPEND2(registry->idle, allocation, idle_prev, idle_next);
+	*bytes += allocation->span;
+	DL_FOREACH_SAFE2(registry->idle, other, next, idle_next)
+		if (*bytes > registry->idle_limit && other->device == allocation->device)
+			give_up(registry, other);
+}
+
+void registry_give_up_idle(struct registry *registry, unsigned device, uid_t owner)
+{
+	struct allocation *allocation, *next;
+
+	DL_FOREACH_SAFE2(registry->idle, allocation, next, idle_next)
+		if (allocation->device == device && (owner == ANY_OWNER || owner == allocation->slab.kind.owner))
+			give_up(registry, allocation);
+}
+
+/* ---- reserving ---- */
+
+static struct slab_kind kind_of(const struct buffer_spec *spec)
+{
+	return (struct slab_kind){ .range = spec->range ? spec->range : spec->span,
+				   .device = spec->device,
+				   .mode = spec->mode,
+				   .owner = spec->owner,
+				   .group = spec->group };
+}
+
+static int allocation_new(struct registry *registry, const struct buffer_spec *spec, struct allocation **result)
+{
+	struct allocation *allocation = calloc(1, sizeof *allocation);
+	struct slab_kind kind = kind_of(spec);
+	int error;
+
+	if (!allocation || slab_init(&allocation->slab, &kind, spec->span)) {
+		free(allocation);
+		return error_set(-ENOMEM, "the broker is out of memory");
+	}
+	error = charge_take(&allocation->charge, registry->accounting, spec->owner, RESOURCE_BYTES, spec->span);
+	if (error) {
+		slab_deinit(&allocation->slab);
+		free(allocation);
+		return error;
+	}
+	allocation->slab.closed = spec->flags & GPUB_ALONE;
+	allocation->device = spec->device;
+	allocation->span = spec->span;
+	DL_APPEND(registry->allocations, allocation);
+	registry->bytes += allocation->span;
+	*result = allocation;
+	return 0;
+}
+
+static void allocation_drop(struct registry *registry, struct allocation *allocation)
+{
+	idle_leave(registry, allocation);
+	slab_hide(&registry->slabs, allocation);
+	slab_deinit(&allocation->slab);
+	DL_DELETE(registry->allocations, allocation);
+	registry->bytes -= allocation->span;
+	charge_release(&allocation->charge, registry->accounting);
+	explicit_bzero(&allocation->handle, sizeof allocation->handle);
+	free(allocation->release_job);
+	free(allocation);
+}
+
+static void buffer_fill(struct registry *registry, struct buffer *buffer, const struct buffer_spec *spec)
 {
 	strcpy(buffer->name, spec->name);
 	buffer->serial = registry->next_serial++;
-	buffer->place = place;
 	buffer->size = spec->size;
 	buffer->owner = spec->owner;
 	buffer->group = spec->group;
@@ -62,73 +169,93 @@ static void buffer_fill(struct registry *registry, struct buffer *buffer, const 
 	buffer->creator = spec->creator;
 }
 
-static int registry_enter(struct registry *registry, struct buffer *buffer, struct allocation *allocation)
+/* By name and by serial, or not at all. */
+static int buffer_enter(struct registry *registry, struct buffer *buffer)
 {
 	HASH_ADD_STR(registry->names, name, buffer);
 	if (!table_added(buffer))
 		return error_set(-ENOMEM, "the broker is out of memory");
 	HASH_ADD(by_serial, registry->serials, serial, sizeof buffer->serial, buffer);
-	if (!table_added_by(by_serial, buffer)) {
-		HASH_DEL(registry->names, buffer);
-		return error_set(-ENOMEM, "the broker is out of memory");
-	}
-	allocation->named = 1;
-	buffer->allocation = allocation;
-	DL_APPEND(allocation->buffers, buffer);
-	DL_APPEND(registry->allocations, allocation);
-	registry->buffer_count++;
-	registry->bytes += allocation->span;
-	return 0;
+	if (table_added_by(by_serial, buffer))
+		return 0;
+	HASH_DEL(registry->names, buffer);
+	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
-int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
+/* Nothing fails from here on. */
+static void buffer_join(struct registry *registry, struct buffer *buffer, struct allocation *allocation)
 {
-	struct allocation *allocation = NULL;
-	struct buffer *buffer = NULL;
+	idle_leave(registry, allocation);
+	buffer->allocation = allocation;
+	buffer->offset = slab_take(&registry->slabs, allocation) * allocation->slab.kind.range;
+	DL_APPEND(allocation->buffers, buffer);
+	if (buffer->flags & GPUB_EPHEMERAL)
+		DL_APPEND2(registry->ephemeral, buffer, ephemeral_prev, ephemeral_next);
+	allocation->named++;
+	registry->buffer_count++;
+}
+
+/* All that a buffer has but its memory. */
+static int buffer_new(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
+{
+	struct buffer *buffer = calloc(1, sizeof *buffer);
 	int64_t place;
 	int error;
 
-	if (registry_find(registry, spec->name))
-		return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or choose another",
-				 spec->name);
-	allocation = calloc(1, sizeof *allocation);
-	buffer = calloc(1, sizeof *buffer);
-	error = -ENOMEM;
-	if (!allocation || !buffer) {
-		error_set(error, "the broker is out of memory");
-		goto free_both;
-	}
+	if (!buffer)
+		return error_set(-ENOMEM, "the broker is out of memory");
 	error = charge_take(&buffer->charge, registry->accounting, spec->owner, RESOURCE_BUFFERS, 1);
 	if (error)
-		goto free_both;
-	error = charge_take(&allocation->charge, registry->accounting, spec->owner, RESOURCE_BYTES, spec->span);
-	if (error)
-		goto refund_buffer;
+		goto free_buffer;
 	place = places_take(&registry->words);
 	if (place < 0) {
 		error = error_set(-EDQUOT, "the board holds %u buffers and is full: unlink some, or start the "
 					   "broker with a larger one",
 				  registry->words.count);
-		goto refund_bytes;
+		goto refund;
 	}
-	allocation->device = spec->device;
-	allocation->span = spec->span;
-	buffer_fill(registry, buffer, spec, (uint32_t)place);
-	error = registry_enter(registry, buffer, allocation);
+	buffer->place = (uint32_t)place;
+	buffer_fill(registry, buffer, spec);
+	error = buffer_enter(registry, buffer);
 	if (error)
 		goto give_place;
+	registry->by_place[place] = buffer;
 	*result = buffer;
 	return 0;
 give_place:
 	places_give(&registry->words, buffer->place);
-refund_bytes:
-	charge_release(&allocation->charge, registry->accounting);
-refund_buffer:
+refund:
 	charge_release(&buffer->charge, registry->accounting);
-free_both:
+free_buffer:
 	free(buffer);
-	free(allocation);
 	return error;
+}
+
+int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
+{
+	struct slab_kind kind = kind_of(spec);
+	struct allocation *allocation = spec->flags & GPUB_ALONE ? NULL : slabs_find(&registry->slabs, &kind);
+	bool fresh = !allocation;
+	int error;
+
+	if (registry_find(registry, spec->name))
+		return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or choose another",
+				 spec->name);
+	error = fresh ? allocation_new(registry, spec, &allocation) : 0;
+	if (error)
+		return error;
+	error = buffer_new(registry, spec, result);
+	if (!error)
+		buffer_join(registry, *result, allocation);
+	else if (fresh)
+		allocation_drop(registry, allocation);
+	return error;
+}
+
+void registry_live(struct registry *registry, struct buffer *buffer)
+{
+	buffer->state = BUFFER_LIVE;
+	word_store(registry, buffer, BOARD_LIVE);
 }
 
 void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr, const struct device_handle *handle)
@@ -137,13 +264,23 @@ void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr,
 
 	allocation->ptr = ptr;
 	allocation->handle = *handle;
-	buffer->state = BUFFER_LIVE;
-	word_store(registry, buffer, BOARD_LIVE);
+	allocation->made = true;
+	slab_offer(&registry->slabs, allocation);
+	registry_live(registry, buffer);
+}
+
+/* ---- the end ---- */
+
+static uint32_t range_of(const struct buffer *buffer)
+{
+	return (uint32_t)(buffer->offset / buffer->allocation->slab.kind.range);
 }
 
 static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 {
 	word_store(registry, buffer, BOARD_FREE);
+	HASH_DELETE(by_serial, registry->serials, buffer);
+	registry->by_place[buffer->place] = NULL;
 	places_give(&registry->words, buffer->place);
 	charge_release(&buffer->charge, registry->accounting);
 	timeline_destroy(buffer->timeline);
@@ -157,21 +294,90 @@ static void allocation_destroy(struct registry *registry, struct allocation *all
 {
 	struct buffer *buffer, *next;
 
-	assert(!allocation->grants && !allocation->named);
+	assert(!allocation->grants && !allocation->named && !allocation->used);
 	DL_FOREACH_SAFE(allocation->buffers, buffer, next)
 		buffer_destroy(registry, buffer);
-	DL_DELETE(registry->allocations, allocation);
-	registry->bytes -= allocation->span;
-	charge_release(&allocation->charge, registry->accounting);
-	explicit_bzero(&allocation->handle, sizeof allocation->handle);
-	free(allocation->release_job);
-	free(allocation);
+	allocation_drop(registry, allocation);
+}
+
+/* ---- what may go ---- */
+
+/* The one place that decides on a free. */
+static void allocation_release(struct registry *registry, struct allocation *allocation)
+{
+	idle_leave(registry, allocation);
+	slab_hide(&registry->slabs, allocation); /* also while it waits: a newcomer would keep what is over in it */
+	if (allocation->cleaning || allocation->freeing)
+		return;
+	allocation->freeing = true;
+	registry->hooks.release(registry->context, allocation);
+}
+
+static bool is_worth_keeping(const struct registry *registry, const struct allocation *allocation)
+{
+	return !allocation->slab.closed && (allocation->buffers || allocation->span <= registry->idle_limit);
+}
+
+/* Others are in it, or it may wait for the next one of its kind. */
+bool registry_keeps(const struct registry *registry, const struct buffer *buffer)
+{
+	const struct allocation *allocation = buffer->allocation;
+	bool alone = allocation->buffers == buffer && !buffer->next;
+
+	return !allocation->slab.closed && (!alone || allocation->span <= registry->idle_limit);
+}
+
+void registry_settle(struct registry *registry, struct allocation *allocation)
+{
+	if (!allocation->named && !allocation->open)
+		allocation_release(registry, allocation);
+	else if (allocation->buffers || allocation->cleaning || allocation->idle || allocation->given_up)
+		return;
+	else if (allocation->slab.vacant && is_worth_keeping(registry, allocation))
+		idle_enter(registry, allocation);
+	else
+		give_up(registry, allocation);
+}
+
+/* Its range waits for the device to clean it. */
+static void buffer_over(struct registry *registry, struct buffer *buffer)
+{
+	struct allocation *allocation = buffer->allocation;
+	uint32_t range = range_of(buffer);
+
+	registry->hooks.over(registry->context, buffer);
+	DL_DELETE(allocation->buffers, buffer);
+	buffer_destroy(registry, buffer);
+	if (registry->hooks.clean(registry->context, allocation, range))
+		allocation->cleaning++;
+	registry_settle(registry, allocation);
+}
+
+void registry_settle_buffer(struct registry *registry, struct buffer *buffer)
+{
+	if (buffer->state != BUFFER_DRAINING || buffer->used)
+		return;
+	if (!buffer->allocation->named && !buffer->allocation->open)
+		registry_settle(registry, buffer->allocation);
+	else if (registry_keeps(registry, buffer))
+		buffer_over(registry, buffer);
+	else if (!buffer->allocation->given_up)
+		give_up(registry, buffer->allocation); /* it stays in the books for as long as its memory is mapped */
+}
+
+void registry_cleaned(struct registry *registry, struct allocation *allocation, uint32_t range, int error)
+{
+	allocation->cleaning--;
+	if (!error)
+		slab_vacate(&registry->slabs, allocation, range);
+	registry_settle(registry, allocation);
 }
 
 static void name_remove(struct registry *registry, struct buffer *buffer)
 {
 	HASH_DEL(registry->names, buffer);
-	HASH_DELETE(by_serial, registry->serials, buffer);
+	if (buffer->flags & GPUB_EPHEMERAL)
+		DL_DELETE2(registry->ephemeral, buffer, ephemeral_prev, ephemeral_next);
 	buffer->allocation->named--;
 }
 
@@ -185,7 +391,7 @@ static void allocation_forget(struct registry *registry, struct allocation *allo
 		if (buffer->state != BUFFER_DRAINING)
 			name_remove(registry, buffer);
 	DL_FOREACH_SAFE(allocation->grants, grant, next_grant) {
-		charge_release(&grant->charge, registry->accounting);
+		grant_forget_uses(registry, grant);
 		free(grant);
 	}
 	allocation->grants = NULL;
@@ -198,15 +404,26 @@ void registry_deinit(struct registry *registry)
 
 	DL_FOREACH_SAFE(registry->allocations, allocation, next)
 		allocation_forget(registry, allocation);
+	free(registry->by_place);
 	places_deinit(&registry->tickets);
 	places_deinit(&registry->words);
 }
 
 void registry_abandon(struct registry *registry, struct buffer *buffer)
 {
+	struct allocation *allocation = buffer->allocation;
+	uint32_t range = range_of(buffer);
+
 	assert(buffer->state == BUFFER_CREATING);
 	name_remove(registry, buffer);
-	allocation_destroy(registry, buffer->allocation);
+	if (!allocation->made) {
+		allocation_destroy(registry, allocation);
+		return;
+	}
+	DL_DELETE(allocation->buffers, buffer);
+	buffer_destroy(registry, buffer);
+	slab_vacate(&registry->slabs, allocation, range); /* nobody ever saw it */
+	registry_settle(registry, allocation);
 }
 
 struct buffer *registry_find(const struct registry *registry, const char *name)
@@ -217,23 +434,42 @@ struct buffer *registry_find(const struct registry *registry, const char *name)
 	return buffer;
 }
 
-struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)
+struct buffer *registry_of_serial(const struct registry *registry, uint64_t serial)
 {
 	struct buffer *buffer;
 
 	HASH_FIND(by_serial, registry->serials, &serial, sizeof serial, buffer);
+	return buffer;
+}
+
+struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)
+{
+	struct buffer *buffer = registry_of_serial(registry, serial);
+
 	return buffer && buffer->state == BUFFER_LIVE ? buffer : NULL;
 }
 
-/* Memory that several buffers share has one owner, so it never changes hands with one of them. */
+/* The other ranges must be clean, too: what was in them is not for the eyes of others. */
+int registry_part(struct registry *registry, struct buffer *buffer)
+{
+	struct allocation *allocation = buffer->allocation;
+
+	if (allocation->slab.vacant != allocation->slab.ranges - 1)
+		return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
+					 "create it with GPUB_ALONE where others shall get it", buffer->name);
+	allocation->slab.closed = true;
+	slab_hide(&registry->slabs, allocation);
+	return 0;
+}
+
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner)
 {
 	struct allocation *allocation = buffer->allocation;
 	struct charge place, bytes;
-	int error;
+	int error = registry_part(registry, buffer);
 
-	if (allocation->buffers->next)
-		return error_set(-EBUSY, "'%s' shares its memory with other buffers of its owner", buffer->name);
+	if (error)
+		return error;
 	error = charge_take(&place, registry->accounting, owner, RESOURCE_BUFFERS, 1);
 	if (error)
 		return error;
@@ -246,152 +482,29 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 	charge_release(&allocation->charge, registry->accounting);
 	buffer->charge = place;
 	allocation->charge = bytes;
-	buffer->owner = owner;
+	allocation->slab.kind.owner = buffer->owner = owner;
 	buffer->tenure++;
 	return 0;
 }
 
-/* The one place that decides on a free. */
-static void allocation_settle(struct registry *registry, struct allocation *allocation)
-{
-	if (allocation->named || allocation->open || allocation->freeing)
-		return;
-	allocation->freeing = true;
-	registry->hooks.release(registry->context, allocation);
-}
-
 void registry_unlink(struct registry *registry, struct buffer *buffer)
 {
-	struct allocation *allocation = buffer->allocation;
-	struct grant *grant;
+	struct use *use;
 
 	assert(buffer->state == BUFFER_LIVE);
 	name_remove(registry, buffer);
 	buffer->state = BUFFER_DRAINING;
 	word_store(registry, buffer, BOARD_DRAINING);
-	DL_FOREACH(allocation->grants, grant)
-		if (!grant->held)
-			registry->hooks.notice(registry->context, grant);
-	allocation_settle(registry, allocation);
-}
-
-int registry_grant(struct registry *registry, struct buffer *buffer, struct session *session, uid_t uid,
-		   struct grant **grants, unsigned device, unsigned rights, struct grant **result)
-{
-	struct grant *grant = calloc(1, sizeof *grant);
-	int64_t place;
-	int error;
-
-	if (!grant)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	error = charge_take(&grant->charge, registry->accounting, uid, RESOURCE_GRANTS, 1);
-	if (error)
-		goto free_grant;
-	place = places_take(&registry->tickets);
-	if (place < 0) {
-		error = error_set(-ENOSPC, "the board's %u tickets are all in use: close mappings (gpub_trim), or "
-					   "start the broker with a larger board",
-				  registry->tickets.count);
-		goto refund;
-	}
-	grant->id = registry->next_grant++;
-	HASH_ADD(hh, *grants, id, sizeof grant->id, grant);
-	if (!table_added(grant)) {
-		error = error_set(-ENOMEM, "the broker is out of memory");
-		goto give_place;
-	}
-	grant->session = session;
-	grant->uid = uid;
-	grant->allocation = buffer->allocation;
-	grant->device = device;
-	grant->rights = rights;
-	grant->ticket = (uint32_t)place;
-	DL_APPEND(buffer->allocation->grants, grant);
-	buffer->allocation->open++;
-	registry->grant_count++;
-	*result = grant;
-	return 0;
-give_place:
-	places_give(&registry->tickets, (uint32_t)place);
-refund:
-	charge_release(&grant->charge, registry->accounting);
-free_grant:
-	free(grant);
-	return error;
-}
-
-struct grant *registry_find_grant(struct grant *grants, uint64_t id)
-{
-	struct grant *grant;
-
-	HASH_FIND(hh, grants, &id, sizeof id, grant);
-	return grant && !grant->held ? grant : NULL;
-}
-
-/* What an open grant costs beside the memory. */
-static void grant_refund(struct registry *registry, struct grant *grant)
-{
-	places_give(&registry->tickets, grant->ticket);
-	charge_release(&grant->charge, registry->accounting);
-	registry->grant_count--;
-}
-
-static bool is_believed(const struct registry *registry, const struct grant *grant)
-{
-	/* all buffers of an allocation have one owner */
-	return registry->believe == BELIEVE_OWNER && grant->uid == grant->allocation->buffers->owner;
-}
-
-/* One hold says all that there is to say of a process and an allocation: it ends with the process. */
-static bool is_held_already(const struct grant *grant)
-{
-	const struct grant *other;
-
-	DL_FOREACH(grant->allocation->grants, other)
-		if (other->held && other->session == grant->session)
-			return true;
-	return false;
-}
-
-bool registry_grant_closed(struct registry *registry, struct grant **grants, struct grant *grant)
-{
-	if (is_believed(registry, grant) || (grant->allocation->held && is_held_already(grant))) {
-		registry_grant_over(registry, grants, grant);
-		return true;
-	}
-	grant_refund(registry, grant);
-	grant->held = true;
-	grant->allocation->held++;
-	return false;
-}
-
-void registry_grant_over(struct registry *registry, struct grant **grants, struct grant *grant)
-{
-	struct allocation *allocation = grant->allocation;
-
-	HASH_DEL(*grants, grant);
-	DL_DELETE(allocation->grants, grant);
-	allocation->open--;
-	if (grant->held)
-		allocation->held--;
-	else
-		grant_refund(registry, grant);
-	free(grant);
-	allocation_settle(registry, allocation);
+	DL_FOREACH(buffer->uses, use)
+		if (!use->grant->held)
+			registry->hooks.notice(registry->context, use->grant, buffer->serial);
+	registry_settle_buffer(registry, buffer);
 }
 
 void registry_released(struct registry *registry, struct allocation *allocation)
 {
 	assert(allocation->freeing);
 	allocation_destroy(registry, allocation);
-}
-
-struct buffer *allocation_find(const struct allocation *allocation, uint64_t serial)
-{
-	struct buffer *buffer;
-
-	DL_SEARCH_SCALAR(allocation->buffers, buffer, serial, serial);
-	return buffer;
 }
 
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)

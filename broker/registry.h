@@ -2,10 +2,11 @@
 /*
  * registry.h - the books: which names there are, which memory they stand for, who holds a grant on it.
  *
- * Owns buffers, allocations and grants, and is the only place that decides that memory may be freed: when
- * none of its buffers has a name any more and every grant on it is over (invariant 2). Counts stand in
+ * Owns buffers, allocations, grants and uses, and is the only place that decides that memory may be freed: when
+ * none of its buffers has a name any more and every grant on it is over (invariant 2); and that a range of it may serve
+ * another buffer of the same owner: when its buffer has no name and no use any more. Counts stand in
  * private memory; what clients read is the word in the board, stored here and never read back.
- * Never does I/O, never allocates or frees device memory: it tells its hooks when to.
+ * Never does I/O, never allocates, cleans or frees device memory: it tells its hooks when to.
  */
 #ifndef GPUB_REGISTRY_H
 #define GPUB_REGISTRY_H
@@ -19,7 +20,8 @@
 #include "common/name.h"
 #include "device/device.h"
 #include "places.h"
-#include "tables.h"
+#include "slab.h"
+#include "common/tables.h"
 
 struct create_wait;
 struct drain_wait;
@@ -27,21 +29,28 @@ struct identity;
 struct once;
 struct session;
 
-/* One export of whole granules on one device. Holds one buffer now, many small ones of one owner later. */
+/* One export of whole granules on one device: of one large buffer, or of many small ones of one kind. */
 struct allocation {
 	unsigned             device; /* the broker's index */
 	uint64_t             span;   /* bytes, whole granules */
 	void                *ptr;
 	struct device_handle handle;
+	struct slab          slab;
+	bool                 made;     /* the device has it */
+	bool                 given_up; /* it serves no new buffer; who maps it was asked to close */
+	bool                 idle;     /* no buffers are in it; it is mapped, and kept for the next one of its kind */
 	bool                 freeing;
-	unsigned             named;  /* buffers in it that still have their name */
-	unsigned             open;   /* grants on it that are not over, those that are held among them */
+	unsigned             named;    /* buffers in it that still have their name */
+	unsigned             used;     /* uses of them, all together */
+	unsigned             open;     /* grants on it that are not over, those that are held among them */
 	unsigned             held;
+	unsigned             cleaning; /* ranges that the device is zeroing */
 	struct buffer       *buffers;
 	struct grant        *grants;
 	struct charge        charge;
 	void                *release_job; /* malloc'd with it: a free must not want for memory */
 	struct allocation   *prev, *next;
+	struct allocation   *idle_prev, *idle_next;
 };
 
 enum buffer_state { BUFFER_CREATING, BUFFER_LIVE, BUFFER_DRAINING };
@@ -54,6 +63,8 @@ struct buffer {
 	enum buffer_state  state;
 	uint64_t           size, offset;
 	struct allocation *allocation;
+	struct use        *uses;
+	unsigned           used, held; /* how many; those of grants that are held */
 	uid_t              owner;
 	uint32_t           tenure; /* how often it changed its owner */
 	gid_t              group;
@@ -64,43 +75,66 @@ struct buffer {
 	struct once       *tickets; /* delegable ones that may be redeemed once */
 	struct charge      charge;
 	UT_hash_handle     hh;          /* by name, while it has it */
-	UT_hash_handle     by_serial;   /* by serial, as long */
+	UT_hash_handle     by_serial;   /* by serial, to its end */
 	struct buffer     *prev, *next; /* in its allocation */
+	struct buffer     *ephemeral_prev, *ephemeral_next; /* as long as it has its name, and flags say so */
 };
 
 /*
- * One session's right to one allocation on one device. It is held once the session said that it is closed and is not
- * believed: it then waits for the process's death, without a ticket, and counts against the free as before.
+ * One session's right to one allocation on one device: what it has to close. It is held once the session said that it is
+ * closed and is not believed: it then waits for the process's death, without a ticket, and counts against the free as before.
  */
 struct grant {
 	uint64_t           id; /* never reused */
 	struct session    *session;
 	uid_t              uid; /* the session's */
 	struct allocation *allocation;
-	unsigned           device, rights;
+	unsigned           device;
 	uint32_t           ticket; /* its place in the board */
+	bool               shared; /* serves later acquires of the session, too */
 	bool               held;
-	struct charge      charge;
+	struct use        *uses;
+	unsigned           used; /* how many */
 	UT_hash_handle     hh;          /* by id, in its session */
 	struct grant      *prev, *next; /* in its allocation */
 };
 
+/* A session may have leases of the buffer, under that grant. Over when it says that none can touch the buffer any more. */
+struct use {
+	struct grant  *grant;
+	struct buffer *buffer;
+	unsigned       rights;
+	struct charge  charge;
+	struct use    *prev, *next;             /* of its buffer */
+	struct use    *grant_prev, *grant_next; /* of its grant */
+};
+
 struct registry_hooks {
-	/* The grant's session should close: a buffer under it lost its name. */
-	void (*notice)(void *context, struct grant *grant);
+	/* The grant's session should let go of the buffer with that serial, which lost its name; 0: of all of the mapping. */
+	void (*notice)(void *context, struct grant *grant, uint64_t serial);
+	/* Nothing uses the buffer any more; it is about to be forgotten, and its memory stays. */
+	void (*over)(void *context, struct buffer *buffer);
+	/* Zero that range of the allocation, then call registry_cleaned(). False: it cannot be, and serves nobody any more. */
+	bool (*clean)(void *context, struct allocation *allocation, uint32_t range);
 	/* Nothing and nobody can touch this memory any more: free it, then call registry_released(). */
 	void (*release)(void *context, struct allocation *allocation);
 };
 
-/* Whose word that a mapping is closed counts. Everybody's death does. */
+/* Whose word that a mapping is closed, or a buffer idle, counts. Everybody's death does. */
 enum believe { BELIEVE_OWNER, BELIEVE_NOBODY };
 
 struct registry {
 	struct buffer         *names;   /* CREATING and LIVE buffers */
-	struct buffer         *serials; /* the same, by serial */
+	struct buffer         *serials; /* all buffers, by serial */
+	struct buffer         *ephemeral; /* those of names that end with their creator */
 	enum believe           believe;
+	struct slabs           slabs;
 	struct allocation     *allocations;
+	struct allocation     *idle;       /* mapped, and without buffers; the oldest first */
+	uint64_t               idle_limit; /* bytes a device that may be so */
+	uint64_t               idle_bytes[DEVICE_MAX];
 	struct places          words, tickets;
+	struct buffer        **by_place; /* all buffers: whose that word of the board is */
 	_Atomic uint64_t      *board_words;
 	uint64_t               next_serial, next_grant;
 	struct accounting     *accounting;
@@ -113,7 +147,8 @@ struct registry {
 /* What a buffer shall be. */
 struct buffer_spec {
 	const char *name;
-	uint64_t    size, span; /* span: size in whole granules */
+	uint64_t    size, span; /* span: bytes of an allocation that holds it, whole granules */
+	uint64_t    range;      /* what it takes of that */
 	unsigned    device;
 	uid_t       owner;
 	gid_t       group;
@@ -127,10 +162,16 @@ int registry_init(struct registry *registry, _Atomic uint64_t *words, uint32_t b
 void registry_deinit(struct registry *registry);
 bool registry_empty(const struct registry *registry);
 
-/* Takes the name and charges its owner; the memory is yet to be made. -EEXIST, -EDQUOT, -ENOMEM. */
+/*
+ * Takes the name and charges its owner. Where an allocation of its kind has room that is taken, and allocation->made says
+ * so: registry_live() then; else the memory is yet to be made. -EEXIST, -EDQUOT, -ENOMEM.
+ */
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **buffer);
 
-/* The device has made it: the buffer is LIVE from now on. */
+/* The buffer's memory is there: it is LIVE from now on. */
+void registry_live(struct registry *registry, struct buffer *buffer);
+
+/* The device has made it: the same. */
 void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr,
 		    const struct device_handle *handle);
 
@@ -143,36 +184,39 @@ struct buffer *registry_find(const struct registry *registry, const char *name);
 /* The LIVE buffer with that serial, or NULL. */
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial);
 
+/*
+ * Nobody joins the buffer in its memory from now on: others than its mode says are to map it. -EBUSY: somebody is there.
+ */
+int registry_part(struct registry *registry, struct buffer *buffer);
+
 /* Another user owns it, and is charged with it, from now on. -EDQUOT, -ENOMEM: all as before. */
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner);
 
 /* Takes the name of a LIVE buffer away: its word says so, its grants get their notice, then it may go. */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
-/*
- * A new grant for the session on a LIVE buffer's allocation, added to *grants (the session's table).
- * -EDQUOT, -ENOSPC all tickets of the board are taken, -ENOMEM.
- */
-int registry_grant(struct registry *registry, struct buffer *buffer, struct session *session, uid_t uid,
-		   struct grant **grants, unsigned device, unsigned rights, struct grant **grant);
-
-/* The session's grant with that id, unless it is held; or NULL. */
-struct grant *registry_find_grant(struct grant *grants, uint64_t id);
-
-/*
- * Its session says that its mapping is closed. True: believed, and the grant is over; false: it is held until the
- * process is dead. Believed is who owns the memory: anybody else may go on writing to it (design.md, "Other users").
- */
-bool registry_grant_closed(struct registry *registry, struct grant **grants, struct grant *grant);
-
-/* The grant is over, by CLOSED or by death; frees it, and its memory when it was the last. */
-void registry_grant_over(struct registry *registry, struct grant **grants, struct grant *grant);
-
 /* The memory that hooks.release() was told of is freed: its buffers and the allocation are gone. */
 void registry_released(struct registry *registry, struct allocation *allocation);
 
-/* The buffer with that serial under the grant, or NULL. */
-struct buffer *allocation_find(const struct allocation *allocation, uint64_t serial);
+/* The range is zeroed, or could not be. */
+void registry_cleaned(struct registry *registry, struct allocation *allocation, uint32_t range, int error);
+
+/* Who maps idle allocations of the device (and owner, unless ANY_OWNER) is asked to close them. */
+#define ANY_OWNER ((uid_t)-1)
+void registry_give_up_idle(struct registry *registry, unsigned device, uid_t owner);
+
+/* For grants.c: something about the buffer, or the allocation, has ended. Looks what may go now: either may be gone after. */
+void registry_settle_buffer(struct registry *registry, struct buffer *buffer);
+void registry_settle(struct registry *registry, struct allocation *allocation);
+
+/* For grants.c: the grant's session is asked to close it. */
+void registry_want_back(struct registry *registry, struct grant *grant);
+
+/* For grants.c: its memory, or its range of it, is of use to others when the buffer is over. */
+bool registry_keeps(const struct registry *registry, const struct buffer *buffer);
+
+/* For grants.c: the buffer with that serial, whatever its state; or NULL. */
+struct buffer *registry_of_serial(const struct registry *registry, uint64_t serial);
 
 /* The rights that the buffer's mode bits give to that user: the first of owner, group and others that applies. */
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity);

@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utlist.h>
+
 #include "broker.h"
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "creation.h"
+#include "grants.h"
 #include "log.h"
 #include "manage.h"
 #include "timeline.h"
@@ -96,8 +99,8 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 					  .owner = buffer->owner,
 					  .group = buffer->group,
 					  .state = GPUB_LIVE,
-					  .grants = buffer->allocation->open - buffer->allocation->held,
-					  .held = buffer->allocation->held,
+					  .grants = buffer->used - buffer->held,
+					  .held = buffer->held,
 					  .flags = buffer->flags };
 	session_send(session, &answer, -1);
 	return 0;
@@ -106,8 +109,10 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 /* ---- acquire, closed ---- */
 
 /* The ticket must stand in the board before the message that names it is sent. */
-static void grant_publish(struct session *session, const struct grant *grant, const struct buffer *buffer)
+static void ticket_publish(struct session *session, const struct use *use)
 {
+	const struct grant *grant = use->grant;
+	const struct buffer *buffer = use->buffer;
 	struct board *board = &session->broker->board.board;
 	const struct board_device *device = &board->header->device[buffer->allocation->device];
 	struct ticket_terms terms = { .session = session->id,
@@ -115,7 +120,7 @@ static void grant_publish(struct session *session, const struct grant *grant, co
 				      .serial = buffer->serial,
 				      .size = buffer->size,
 				      .offset = buffer->offset,
-				      .rights = grant->rights,
+				      .rights = use->rights,
 				      .version = WIRE_VERSION };
 
 	memcpy(terms.instance, board->header->instance_id, sizeof terms.instance);
@@ -124,40 +129,49 @@ static void grant_publish(struct session *session, const struct grant *grant, co
 	atomic_thread_fence(memory_order_release);
 }
 
-static void grant_send(struct session *session, uint64_t request, const struct grant *grant,
-		       const struct buffer *buffer)
+static void use_send(struct session *session, uint64_t request, const struct use *use, bool fresh)
 {
+	const struct buffer *buffer = use->buffer;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_GRANT, request);
-	message.grant = (struct wire_grant){ .grant = grant->id,
+	message.grant = (struct wire_grant){ .grant = use->grant->id,
 					     .serial = buffer->serial,
 					     .size = buffer->size,
 					     .offset = buffer->offset,
 					     .span = buffer->allocation->span,
 					     .buffer = buffer->place,
-					     .ticket = grant->ticket,
-					     .rights = grant->rights,
+					     .ticket = fresh ? use->grant->ticket : WIRE_NO_TICKET,
+					     .rights = use->rights,
 					     .flags = buffer->flags,
 					     .owner_device = buffer->allocation->device };
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
 
+/* own: with a grant of its own, which nothing else of the session can end. */
 static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
-		      unsigned rights)
+		      unsigned rights, bool own)
 {
 	struct broker *broker = session->broker;
-	struct grant *grant;
-	int error = registry_grant(&broker->registry, buffer, session, session->who.uid, &session->grants, device, rights,
-				   &grant);
+	struct grant_order order = { .session = session,
+				     .uid = session->who.uid,
+				     .grants = &session->grants,
+				     .device = device,
+				     .rights = rights,
+				     .own = own };
+	struct use *use;
+	bool fresh;
+	int error = grant_open(&broker->registry, buffer, &order, &use, &fresh);
 
 	if (error)
 		return error;
-	broker->counters.grants_opened++;
+	broker->counters.uses_opened++;
+	broker->counters.grants_opened += fresh;
 	CRASH_POINT(grant_booked);
-	grant_publish(session, grant, buffer);
+	if (fresh)
+		ticket_publish(session, use);
 	CRASH_POINT(ticket_sealed);
-	grant_send(session, request, grant, buffer);
+	use_send(session, request, use, fresh);
 	CRASH_POINT(grant_sent);
 	broker_changed(broker);
 	return 0;
@@ -171,7 +185,7 @@ static int grant_by_mode(struct session *session, uint64_t request, const struct
 	if (acquire->rights & ~rights)
 		return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u",
 				 buffer->mode, buffer->name, buffer->owner, session->who.uid);
-	return grant_give(session, request, buffer, acquire->device, rights);
+	return grant_give(session, request, buffer, acquire->device, rights, false);
 }
 
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
@@ -198,7 +212,8 @@ static int handle_redeem(struct session *session, const struct wire_message *mes
 	if (!error)
 		error = delegation_check(session, &redeem->token, &buffer);
 	if (!error)
-		error = grant_give(session, message->request, buffer, redeem->device, redeem->token.rights);
+		/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
+		error = grant_give(session, message->request, buffer, redeem->device, redeem->token.rights, true);
 	if (!error)
 		delegation_spend(session, &redeem->token, buffer);
 	return error;
@@ -228,12 +243,12 @@ static int handle_acquire(struct session *session, const struct wire_message *me
 static int handle_closed(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;
-	struct grant *grant = registry_find_grant(session->grants, message->grant_id.grant);
+	struct grant *grant = grant_find(session->grants, message->grant_id.grant);
 
 	CRASH_POINT(closed_heard);
 	if (!grant)
 		broker->counters.closed_foreign++;
-	else if (registry_grant_closed(&broker->registry, &session->grants, grant))
+	else if (grant_closed(&broker->registry, &session->grants, grant))
 		broker->counters.grants_closed++;
 	else
 		broker->counters.grants_held++;
@@ -242,17 +257,37 @@ static int handle_closed(struct session *session, const struct wire_message *mes
 	return 0;
 }
 
+/* It says nothing of the mapping: that decides what is freed, this only what may serve its owner's next buffer. */
+static int handle_idle(struct session *session, const struct wire_message *message)
+{
+	struct broker *broker = session->broker;
+	const struct wire_grant_id *id = &message->grant_id;
+	const struct grant *grant = grant_find(session->grants, id->grant);
+	struct use *use = grant ? grant_find_use(&broker->registry, grant, id->serial) : NULL;
+
+	CRASH_POINT(idle_heard);
+	if (use && grant_idle(&broker->registry, use))
+		broker->counters.uses_idle++;
+	else
+		broker->counters.idle_foreign++;
+	CRASH_POINT(idle_booked);
+	broker_changed(broker);
+	return 0;
+}
+
 /* ---- timelines, leaving ---- */
 
 static int handle_writer(struct session *session, const struct wire_message *message)
 {
-	const struct grant *grant = registry_find_grant(session->grants, message->grant_id.grant);
-	const struct buffer *buffer = grant ? allocation_find(grant->allocation, message->grant_id.serial) : NULL;
+	const struct grant *grant = grant_find(session->grants, message->grant_id.grant);
+	const struct use *use =
+		grant ? grant_find_use(&session->broker->registry, grant, message->grant_id.serial) : NULL;
+	const struct buffer *buffer = use ? use->buffer : NULL;
 	int error;
 
 	if (!buffer || !buffer->timeline)
 		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
-	if (!(grant->rights & GPUB_WRITE))
+	if (!(use->rights & GPUB_WRITE))
 		return error_set(-EACCES, "writing a timeline needs GPUB_WRITE on its buffer");
 	error = timeline_claim(buffer->timeline, session->id);
 	CRASH_POINT(writer_claimed);
@@ -266,30 +301,26 @@ static int handle_writer(struct session *session, const struct wire_message *mes
  * Its own, and, when it died, those of buffers that it made and nobody has signalled on: whoever waits there
  * waits for the creator, as a rule, and must not hang. A creator that leaves may have made it for others.
  */
-static bool timeline_ends(const struct buffer *buffer, const struct session *session, bool died)
+static bool timeline_ends(const struct timeline *timeline, const struct session *session, bool died)
 {
-	const struct timeline *timeline = buffer->timeline;
-
-	if (!timeline || timeline->ended)
+	if (timeline->ended)
 		return false;
-	return timeline->writer == session->id || (died && !timeline->writer && buffer->creator == session->id);
+	return timeline->writer == session->id || (died && !timeline->writer && timeline->creator == session->id);
 }
 
 static void end_timelines(struct session *session, bool died)
 {
 	struct broker *broker = session->broker;
-	struct allocation *allocation;
-	struct buffer *buffer;
+	struct timeline *timeline;
 
-	for (allocation = broker->registry.allocations; allocation; allocation = allocation->next)
-		for (buffer = allocation->buffers; buffer; buffer = buffer->next) {
-			if (!timeline_ends(buffer, session, died))
-				continue;
-			CRASH_POINT(timeline_ends);
-			timeline_end(buffer->timeline, died);
-			CRASH_POINT(timeline_ended);
-			broker->counters.timelines_died += died;
-		}
+	DL_FOREACH(broker->timelines, timeline) {
+		if (!timeline_ends(timeline, session, died))
+			continue;
+		CRASH_POINT(timeline_ends);
+		timeline_end(timeline, died);
+		CRASH_POINT(timeline_ended);
+		broker->counters.timelines_died += died;
+	}
 }
 
 /* What it mapped is closed, and so all its device work is done: its timelines have their last value. */
@@ -313,9 +344,8 @@ static void unlink_ephemeral(struct session *session)
 	struct broker *broker = session->broker;
 	struct buffer *buffer, *next;
 
-	HASH_ITER(hh, broker->registry.names, buffer, next)
-		if (buffer->state == BUFFER_LIVE && buffer->flags & GPUB_EPHEMERAL &&
-		    buffer->creator == session->id)
+	DL_FOREACH_SAFE2(broker->registry.ephemeral, buffer, next, ephemeral_next)
+		if (buffer->state == BUFFER_LIVE && buffer->creator == session->id)
 			broker_unlink(broker, buffer);
 }
 
@@ -328,37 +358,96 @@ void request_session_end(struct session *session, bool died)
 
 /* ---- the registry's hooks ---- */
 
-void request_notice(void *context, struct grant *grant)
+void request_notice(void *context, struct grant *grant, uint64_t serial)
 {
 	struct broker *broker = context;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_NOTICE, 0);
 	message.grant_id.grant = grant->id;
+	message.grant_id.serial = serial;
 	broker->counters.notices_sent++;
 	CRASH_POINT_PEER(grant->session->pid);
 	session_send(grant->session, &message, -1);
 	CRASH_POINT(notice_sent);
 }
 
+/* What could be zeroed is kept for the next create of its size, what could not is freed after all. */
 static void release_done(struct job *job)
 {
 	struct broker *broker = job->context;
 	struct allocation *allocation = job->subject;
+	unsigned device = job->device;
+	struct buffer *buffer;
 
 	CRASH_POINT(release_done);
+	if (job->kind == JOB_ZERO && (job->error || broker->stopping)) {
+		pool_forgo(broker, job);
+		job->kind = JOB_RELEASE;
+		workers_submit(&broker->workers, job);
+		return;
+	}
 	/* a device that fails to free keeps its memory for the broker's life; the books go on without it */
 	if (job->error)
 		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
 			 job->text);
 	broker->counters.allocations_freed++;
 	broker->counters.bytes_freed += job->span;
-	waiting_drained(broker, allocation);
+	DL_FOREACH(allocation->buffers, buffer)
+		waiting_drained(broker, buffer);
 	registry_released(&broker->registry, allocation);
 	CRASH_POINT(released);
-	waiting_wake_memory(broker, job->device);
+	pool_arrived(broker, job);
+	if (job->kind == JOB_ZERO) {
+		pool_put(broker, job);
+	} else {
+		explicit_bzero(&job->handle, sizeof job->handle);
+		free(job);
+	}
+	waiting_wake_memory(broker, device);
+	broker_changed(broker);
+}
+
+void request_over(void *context, struct buffer *buffer)
+{
+	waiting_drained(context, buffer);
+}
+
+static void clean_done(struct job *job)
+{
+	struct broker *broker = job->context;
+
+	CRASH_POINT(clean_done);
+	if (job->error)
+		log_line("device %u could not zero %llu bytes, which are used no more: %s", job->device,
+			 (unsigned long long)job->span, job->text);
+	else
+		broker->counters.ranges_cleaned++;
+	registry_cleaned(&broker->registry, job->subject, job->range, job->error);
+	pool_trim(broker, job->device);
 	broker_changed(broker);
 	free(job);
+}
+
+bool request_clean(void *context, struct allocation *allocation, uint32_t range)
+{
+	struct broker *broker = context;
+	struct job *job = calloc(1, sizeof *job);
+
+	if (!job)
+		return false;
+	job->kind = JOB_ZERO;
+	job->device = allocation->device;
+	job->uid = allocation->slab.kind.owner;
+	job->range = range;
+	job->span = allocation->slab.kind.range;
+	job->ptr = (char *)allocation->ptr + range * job->span;
+	job->done = clean_done;
+	job->context = broker;
+	job->subject = allocation;
+	workers_submit(&broker->workers, job);
+	CRASH_POINT(clean_submitted);
+	return true;
 }
 
 void request_release(void *context, struct allocation *allocation)
@@ -367,13 +456,16 @@ void request_release(void *context, struct allocation *allocation)
 	struct job *job = allocation->release_job;
 
 	allocation->release_job = NULL;
-	*job = (struct job){ .kind = JOB_RELEASE,
+	*job = (struct job){ .kind = pool_wants(broker, allocation->device, allocation->span) ? JOB_ZERO : JOB_RELEASE,
 			     .device = allocation->device,
+			     .uid = allocation->slab.kind.owner,
+			     .handle = allocation->handle,
 			     .span = allocation->span,
 			     .ptr = allocation->ptr,
 			     .done = release_done,
 			     .context = broker,
 			     .subject = allocation };
+	pool_coming(broker, job, job->kind == JOB_ZERO);
 	workers_submit(&broker->workers, job);
 	CRASH_POINT(release_submitted);
 }
@@ -389,11 +481,12 @@ int request_handle(struct session *session, const struct wire_message *message)
 		[WIRE_ACQUIRE] = handle_acquire, [WIRE_CLOSED] = handle_closed, [WIRE_WRITER] = handle_writer,
 		[WIRE_LEAVE] = handle_leave,     [WIRE_CHANGE] = manage_change, [WIRE_DRAIN] = manage_drain,
 		[WIRE_EVICT] = manage_evict,     [WIRE_ISSUE] = manage_issue,   [WIRE_REDEEM] = handle_redeem,
+		[WIRE_IDLE] = handle_idle,
 	};
 	handler *handle = handlers[message->type];
 	int error;
 
-	if (!handle || (session->state == SESSION_LEAVING && message->type != WIRE_CLOSED))
+	if (!handle || (session->state == SESSION_LEAVING && message->type != WIRE_CLOSED && message->type != WIRE_IDLE))
 		return error_set(-EPROTO, "it sent %s out of place", wire_type_name(message->type));
 	error = handle(session, message);
 	if (error)

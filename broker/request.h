@@ -9,6 +9,7 @@
 #define GPUB_REQUEST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/wire.h"
 
@@ -29,8 +30,14 @@ struct buffer *request_find_live(struct session *session, const char *name);
 /* Answers that a request is done, with a descriptor that stays the caller's (-1: none). */
 void request_done(struct session *session, uint64_t request, int fd);
 
-/* The registry's hook: tells the grant's session that its buffer is draining. */
-void request_notice(void *context, struct grant *grant);
+/* The registry's hook: tells the grant's session that the buffer with that serial is draining; 0: to close it all. */
+void request_notice(void *context, struct grant *grant, uint64_t serial);
+
+/* The registry's hook: who waits for the buffer's end has it. */
+void request_over(void *context, struct buffer *buffer);
+
+/* The registry's hook: has the device thread zero that range of the allocation. False: no memory to ask it. */
+bool request_clean(void *context, struct allocation *allocation, uint32_t range);
 
 /* The registry's hook: has the device thread free the allocation. */
 void request_release(void *context, struct allocation *allocation);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker.h"
+#include "common/board.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "config.h"
@@ -108,6 +110,21 @@ static int set_instance(struct run_options *options, const char *value)
 	return error;
 }
 
+static int set_pool(struct run_options *options, const char *value)
+{
+	return size_parse_or_0(value, &options->pool);
+}
+
+static int set_buffers(struct run_options *options, const char *value)
+{
+	return parse_number(value, "count of buffers", 1, BOARD_BUFFERS_MAX, &options->buffer_places);
+}
+
+static int set_mappings(struct run_options *options, const char *value)
+{
+	return parse_number(value, "count of mappings", 1, BOARD_TICKETS_MAX, &options->ticket_places);
+}
+
 static int set_quiet(struct run_options *options, const char *value)
 {
 	(void)value;
@@ -140,6 +157,9 @@ static const struct option_row rows[] = {
 	{ 0, "device", "KIND", "auto, cuda, host, or host:N for N host devices (auto: cuda where there is one)",
 	  set_device },
 	{ 0, "name", "INSTANCE", "the broker's name for broker-status (run-PID)", set_instance },
+	{ 0, "pool", "SIZE", "freed memory of each device that is kept for later buffers; 0: none (64M)", set_pool },
+	{ 0, "buffers", "N", "how many buffers there may be, 1 to 1048576 (4096)", set_buffers },
+	{ 0, "mappings", "N", "how many mappings of all workers together, 1 to 4194304 (16384)", set_mappings },
 	{ 0, "kill-on-failure", NULL, "end the other workers when one fails or is killed", set_kill },
 	{ 'q', "quiet", NULL, "print neither the first line nor the closing account", set_quiet },
 	{ 'h', "help", NULL, "print this and exit", print_help },
@@ -235,7 +255,11 @@ int run_options_parse(struct run_options *options, int argc, char **argv)
 {
 	int result;
 
-	*options = (struct run_options){ .workers = 1, .device = "auto" };
+	*options = (struct run_options){ .workers = 1,
+					 .device = "auto",
+					 .buffer_places = BROKER_BUFFERS,
+					 .ticket_places = BROKER_TICKETS,
+					 .pool = BROKER_POOL };
 	snprintf(options->instance, sizeof options->instance, "run-%d", getpid());
 	result = parse_all(options, argc, argv);
 	if (result)

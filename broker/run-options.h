@@ -25,6 +25,8 @@ struct run_options {
 	unsigned                workers;
 	char                    device[16];
 	char                    instance[INSTANCE_SIZE];
+	unsigned                buffer_places, ticket_places; /* in the board */
+	uint64_t                pool;
 	bool                    quiet, kill_on_failure;
 	struct declared_buffer *buffers;
 	unsigned                buffer_count;

@@ -2,7 +2,7 @@
 /*
  * run-spec.c - buffers declared in a file, read with libconfuse:
  *
- *     buffer "field/u" { size = "64M"  device = 0  mode = "0600"  timeline = false }
+ *     buffer "field/u" { size = "64M"  device = 0  mode = "0600"  timeline = false  alone = false }
  *
  * Owns nothing. The first error ends the reading; its sentence begins with FILE:LINE.
  */
@@ -23,7 +23,7 @@ static _Thread_local struct run_options *filling;
 #define MANUAL "see broker-run(1), Spec files"
 
 static const struct config_sentence sentences[] = {
-	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size, device, mode, timeline" },
+	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size, device, mode, timeline, alone" },
 	{ "found duplicate title '%s'", "the buffer '%s' is declared twice: keep one" },
 	{ "missing title for section '%s'", "this %s has no name: write buffer \"NAME\" { ... }" },
 	{ "missing opening brace for section '%s'", "this %s has no '{' behind its name: add it" },
@@ -46,7 +46,8 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 	if (device < 0 || device >= DEVICE_MAX)
 		return error_set(-EINVAL, "device = %ld: give a number from 0 to %d", device, DEVICE_MAX - 1);
 	buffer->device = (unsigned)device;
-	buffer->flags = cfg_getbool(section, "timeline") ? GPUB_TIMELINE : 0;
+	buffer->flags = (cfg_getbool(section, "timeline") ? GPUB_TIMELINE : 0) |
+			(cfg_getbool(section, "alone") ? GPUB_ALONE : 0);
 	error = size_parse(size, &buffer->size);
 	return error ? error : config_text_mode(cfg_getstr(section, "mode"), &buffer->mode);
 }
@@ -69,7 +70,8 @@ int run_spec_read(struct run_options *options, const char *path)
 {
 	cfg_opt_t buffer_options[] = { CFG_STR("size", NULL, CFGF_NODEFAULT), CFG_INT("device", 0, CFGF_NONE),
 				       CFG_STR("mode", "0600", CFGF_NONE),
-				       CFG_BOOL("timeline", cfg_false, CFGF_NONE), CFG_END() };
+				       CFG_BOOL("timeline", cfg_false, CFGF_NONE),
+				       CFG_BOOL("alone", cfg_false, CFGF_NONE), CFG_END() };
 	cfg_opt_t file_options[] = { CFG_SEC("buffer", buffer_options,
 					     CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 				     CFG_END() };

@@ -17,12 +17,13 @@
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "common/socket.h"
+#include "grants.h"
 #include "identity.h"
 #include "log.h"
 #include "request.h"
 
 #define ACCEPTS_PER_PASS 16   /* then those who are in have their turn */
-#define QUEUE_MAX        1024 /* messages a session may leave unread, beside one notice a grant */
+#define QUEUE_MAX        1024 /* messages a session may leave unread, beside the notices that are due to it */
 #define DESCRIPTORS_MAX  16   /* of those with a descriptor, beside one a grant: each costs the broker one, and all have to share */
 #define GREETING_SECONDS 10
 
@@ -80,11 +81,21 @@ static void on_writable(evutil_socket_t fd, short what, void *argument)
 	event_del(session->writing);
 }
 
+/* One notice for each buffer that it uses and one for each grant may come at any time, and that is not its fault. */
+static unsigned notices_due(const struct session *session)
+{
+	unsigned count = 0;
+
+	for (const struct grant *grant = session->grants; grant; grant = grant->hh.next)
+		count += 1 + grant->used;
+	return count;
+}
+
 static void session_queue(struct session *session, const struct wire_message *message, int fd)
 {
 	struct outgoing *out;
 
-	if (session->out_count >= QUEUE_MAX + HASH_COUNT(session->grants) ||
+	if ((session->out_count >= QUEUE_MAX && session->out_count >= QUEUE_MAX + notices_due(session)) ||
 	    (fd >= 0 && session->out_descriptors >= DESCRIPTORS_MAX + HASH_COUNT(session->grants))) {
 		session_cut(session, "it does not read what it is sent");
 		return;
@@ -108,12 +119,42 @@ static void session_queue(struct session *session, const struct wire_message *me
 	event_add(session->writing, NULL);
 }
 
+/* What the socket does not take now is queued. */
+static void staged_send(struct staged *staged)
+{
+	struct session *session = staged->session;
+	unsigned sent = 0;
+	int got = 1;
+
+	while (got > 0 && sent < staged->count && !session->out) {
+		got = socket_send_many(session->fd, &staged->message[sent], staged->count - sent, MSG_DONTWAIT);
+		sent += got > 0 ? (unsigned)got : 0;
+	}
+	for (; sent < staged->count; sent++)
+		session_queue(session, &staged->message[sent], -1);
+	staged->count = 0;
+}
+
+static void stage(struct staged *staged, const struct wire_message *message)
+{
+	if (staged->count == SOCKET_SEND_MAX)
+		staged_send(staged);
+	staged->message[staged->count++] = *message;
+}
+
 void session_send(struct session *session, const struct wire_message *message, int fd)
 {
+	struct staged *staged = &session->broker->staged;
 	int error = -EAGAIN;
 
 	if (session->fd < 0 || session->state == SESSION_CUT)
 		return;
+	if (staged->session == session && fd < 0) {
+		stage(staged, message);
+		return;
+	}
+	if (staged->session == session)
+		staged_send(staged); /* in their order */
 	if (!session->out)
 		error = socket_send(session->fd, message, fd, MSG_DONTWAIT);
 	/* a peer that is gone shows up as a hang-up; nothing needs doing here */
@@ -229,7 +270,7 @@ static void session_end(struct session *session)
 		session_over(session);
 		HASH_ITER(hh, session->grants, grant, next) {
 			broker->counters.grants_died++;
-			registry_grant_over(&broker->registry, &session->grants, grant);
+			grant_over(&broker->registry, &session->grants, grant);
 		}
 		if (maps)
 			broker->counters.sessions_died++;
@@ -369,6 +410,8 @@ void session_cut(struct session *session, const char *reason)
 		 session->command, reason);
 	session->broker->counters.sessions_cut++;
 	session->state = SESSION_CUT;
+	if (session->broker->staged.session == session)
+		session->broker->staged.count = 0;
 	turns_drop(session);
 	while (session->out)
 		outgoing_free(session, session->out);
@@ -458,50 +501,77 @@ static void session_message(struct session *session, const struct wire_message *
 }
 
 enum heard {
-	HEARD,      /* one message, and there may be more */
-	HEARD_NONE, /* there is none now */
+	HEARD,      /* as much as was asked for, and there may be more */
+	HEARD_NONE, /* there is no more now */
 	HEARD_LAST  /* it is not heard any more, or is gone */
 };
 
-static enum heard session_read_one(struct session *session)
+/* It said something wrong, or nothing any more. */
+static enum heard session_unheard(struct session *session, int error)
 {
-	struct wire_message message;
-	struct socket_extra extra;
-	int error = socket_receive(session->fd, &message, &extra, false, MSG_DONTWAIT);
-
-	if (extra.unwanted_count) {
-		discard_close(&session->broker->discard, extra.unwanted, extra.unwanted_count);
-		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
-	}
-	if (error == -EAGAIN)
-		return HEARD_NONE;
-	if (error == -ECONNRESET && socket_hung_up(session->fd)) {
+	if (error == -ECONNRESET && socket_hung_up(session->fd))
 		session_hang_up(session);
-		return HEARD_LAST;
-	}
-	if (error && session->state == SESSION_GREETING) {
+	else if (session->state == SESSION_GREETING)
 		session_reject(session, -EPROTO);
-		return HEARD_LAST;
-	}
-	if (error) {
+	else
 		session_cut(session, error_text());
-		return HEARD_LAST;
-	}
+	return HEARD_LAST;
+}
+
+static enum heard session_take(struct session *session, const struct wire_message *message, size_t length,
+			       const struct socket_extra *extra)
+{
+	int error = wire_check(message, length);
+
+	discard_close(&session->broker->discard, extra->unwanted, extra->unwanted_count);
+	if (extra->unwanted_count)
+		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
+	if (error)
+		return session_unheard(session, error);
 	if (session->state == SESSION_GREETING) {
-		session_greet(session, &message, &extra);
+		session_greet(session, message, extra);
 		return HEARD_LAST; /* it may be gone; if not, the loop comes back for more */
 	}
 	turns_count(session);
-	session_message(session, &message, &extra);
+	session_message(session, message, extra);
 	return session->state == SESSION_CUT ? HEARD_LAST : HEARD;
+}
+
+/* So many messages at most. The answers to them are sent together. */
+static enum heard session_hear(struct session *session, unsigned most)
+{
+	struct broker *broker = session->broker;
+	struct socket_batch *batch = &broker->batch;
+	int error = socket_receive_batch(session->fd, batch, most, false, MSG_DONTWAIT);
+	enum heard heard = HEARD;
+
+	if (error == -EAGAIN)
+		return HEARD_NONE;
+	if (error)
+		return session_unheard(session, error);
+	broker_heard(broker);
+	if (session->state != SESSION_GREETING)
+		broker->staged.session = session;
+	for (unsigned i = 0; i < batch->count; i++)
+		if (heard == HEARD)
+			heard = session_take(session, &batch->message[i], batch->length[i], &batch->extra[i]);
+		else
+			discard_close(&broker->discard, batch->extra[i].unwanted, batch->extra[i].unwanted_count);
+	if (broker->staged.session && broker->staged.count)
+		staged_send(&broker->staged);
+	broker->staged.session = NULL;
+	if (heard == HEARD && batch->ended)
+		return session_unheard(session, error_set(-ECONNRESET, "the other side closed the connection"));
+	return heard == HEARD && batch->count < most ? HEARD_NONE : heard;
 }
 
 void session_listen(struct session *session)
 {
 	enum heard heard = HEARD;
+	unsigned most;
 
-	while (heard == HEARD && turns_allow(session))
-		heard = session_read_one(session);
+	while (heard == HEARD && (most = turns_allow(session)))
+		heard = session_hear(session, most < SOCKET_BATCH_MAX ? most : SOCKET_BATCH_MAX);
 	if (heard == HEARD)
 		turns_wait(session);
 	else if (heard == HEARD_NONE && session->dead && session->state == SESSION_OPEN)
@@ -520,7 +590,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 		error_set(-EPROTO, "no greeting came within %d seconds", GREETING_SECONDS);
 		session_reject(session, -EPROTO);
 	} else if (session->state == SESSION_GREETING) {
-		session_read_one(session);
+		session_hear(session, 1);
 	} else {
 		session_listen(session);
 	}

@@ -20,7 +20,7 @@
 #include "common/wire.h"
 #include "identity.h"
 #include "proof.h"
-#include "tables.h"
+#include "common/tables.h"
 
 struct broker;
 struct grant;

@@ -19,7 +19,7 @@
 #include "common/name.h"
 #include "status.h"
 
-#define SHOW_TEXT_MAX (16u << 20) /* bytes; a broker with all its buffers and tickets in use writes about 3 MiB */
+#define SHOW_TEXT_MAX STATUS_TEXT_MAX
 
 enum shown_state { SHOWN_RUNNING, SHOWN_STOPPED, SHOWN_DEAD, SHOWN_UNREADABLE };
 

@@ -161,6 +161,17 @@ static const struct column device_columns[] = {
 	{ "DEV", 3, true }, { "NAME", 24, false }, { "MEMORY", 10, true }, { "UUID", 36, false }
 };
 
+/* Only where there is any: a line has no room for two more columns. */
+static void print_kept(const json_t *device)
+{
+	uint64_t idle = number_of(device, "idle"), pooled = number_of(device, "pooled");
+	char idle_text[SIZE_TEXT_MAX], pooled_text[SIZE_TEXT_MAX];
+
+	if (idle || pooled)
+		print_line("    kept for later buffers: %s idle and still mapped, %s in the pool",
+			   size_format(idle, idle_text), size_format(pooled, pooled_text));
+}
+
 static void print_devices(const json_t *devices)
 {
 	char index[NUMBER_MAX], bytes[SIZE_TEXT_MAX];
@@ -174,6 +185,7 @@ static void print_devices(const json_t *devices)
 					size_of(device, "bytes", bytes), text_of(device, "uuid") };
 
 		print_row(device_columns, COUNT(cells), cells);
+		print_kept(device);
 	}
 }
 

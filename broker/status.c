@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +15,11 @@
 #include "broker.h"
 #include "common/crash-point.h"
 #include "common/error.h"
-#include "common/size.h"
 #include "leftovers.h"
 #include "log.h"
-#include "status-text.h"
 
-#define TEXT_BEGIN 4096 /* the header has the first page */
+/* The header has the first page, and two texts a place each behind it. Where they are shorter the file has holes. */
+#define TEXT_BEGIN 4096ull
 
 #define PAUSE_US     50000   /* between two texts, at least */
 #define PAUSE_MAX_US 1000000 /* and at most */
@@ -93,9 +91,9 @@ static int file_create(struct status *status)
 	return error == -EOPNOTSUPP ? file_create_named(status) : error;
 }
 
-static int write_header(struct status *status)
+static int write_header(struct status *status, const struct status_header *header)
 {
-	return pwrite(status->fd, &status->header, sizeof status->header, 0) == sizeof status->header ? 0 : -errno;
+	return pwrite(status->fd, header, sizeof *header, 0) == sizeof *header ? 0 : -errno;
 }
 
 int status_open(struct status *status, const char *instance)
@@ -115,7 +113,7 @@ int status_open(struct status *status, const char *instance)
 						 .format = STATUS_FORMAT,
 						 .pid = (uint64_t)getpid(),
 						 .start_time = status_process_start((uint64_t)getpid(), NULL) };
-	error = write_header(status);
+	error = write_header(status, &status->header);
 	if (error) {
 		status_close(status);
 		return error_set(error, "the status file cannot be written: %s", strerror(-error));
@@ -134,26 +132,65 @@ void status_close(struct status *status)
 
 /* ---- the text ---- */
 
-/* Beside the last text, never over it: a reader may be in the middle of that one. */
-static uint64_t place_for(const struct status_header *header, size_t length)
+/* What no text needs is given back: all of the next one's place that is behind its end. */
+static void place_trim(struct status *status)
 {
-	if (!header->length || TEXT_BEGIN + length <= header->offset)
-		return TEXT_BEGIN;
-	return size_round_up(header->offset + header->length, 4096);
+	fallocate(status->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  (off_t)(status->next.offset + status->next.length), (off_t)(STATUS_TEXT_MAX - status->next.length));
 }
 
-static int write_text(struct status *status, const char *text, size_t length)
+/* Beside the last text, never over it: a reader may be in the middle of that one. */
+static void text_begin(struct status *status)
 {
-	struct status_header *header = &status->header;
-	uint64_t offset = place_for(header, length);
+	status->next = status->header;
+	status->next.offset = status->header.offset == TEXT_BEGIN ? TEXT_BEGIN + STATUS_TEXT_MAX : TEXT_BEGIN;
+	status->next.length = 0;
+	status->next.sequence++;
+	crypto_generichash_init(&status->checksum, NULL, 0, sizeof status->next.checksum);
+	status_text_begin(&status->text);
+	status->writing = true;
+	status->took_us = 0;
+}
 
-	if (pwrite(status->fd, text, length, (off_t)offset) != (ssize_t)length)
+static int text_piece(struct broker *broker)
+{
+	struct status *status = &broker->status;
+	struct status_text *text = &status->text;
+
+	status_text_next(text, broker);
+	if (status->next.length + text->length > STATUS_TEXT_MAX)
+		return -EFBIG;
+	if (pwrite(status->fd, text->piece, text->length, (off_t)(status->next.offset + status->next.length)) !=
+	    (ssize_t)text->length)
 		return errno ? -errno : -ENOSPC;
-	header->offset = offset;
-	header->length = length;
-	header->sequence++;
-	crypto_generichash(header->checksum, sizeof header->checksum, (const uint8_t *)text, length, NULL, 0);
-	return write_header(status);
+	crypto_generichash_update(&status->checksum, (const uint8_t *)text->piece, text->length);
+	status->next.length += text->length;
+	return 0;
+}
+
+static int text_show(struct status *status)
+{
+	int error;
+
+	crypto_generichash_final(&status->checksum, status->next.checksum, sizeof status->next.checksum);
+	error = write_header(status, &status->next);
+	if (!error)
+		status->header = status->next;
+	return error;
+}
+
+static void text_end(struct status *status, int error)
+{
+	if (!error)
+		error = text_show(status);
+	if (error)
+		status->next.length = 0;
+	place_trim(status);
+	CRASH_POINT(status_written);
+	if (error && !status->complained)
+		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
+	status->complained = error != 0;
+	status->writing = false;
 }
 
 static int64_t used_us(void)
@@ -169,15 +206,11 @@ static void status_write(struct broker *broker)
 {
 	struct status *status = &broker->status;
 	int64_t began = used_us();
-	char *text = status_text(broker);
-	int error = text ? write_text(status, text, strlen(text)) : -ENOMEM;
+	int error = text_piece(broker);
 
-	CRASH_POINT(status_written);
-	free(text);
-	if (error && !status->complained)
-		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
-	status->complained = error != 0;
-	status->took_us = used_us() - began;
+	if (error || status->text.whole)
+		text_end(status, error);
+	status->took_us += used_us() - began;
 }
 
 /* However long the text, the loop is there for clients 19 parts of 20. */
@@ -192,18 +225,23 @@ static struct timeval pause_after(const struct status *status)
 static void on_timer(evutil_socket_t fd, short what, void *argument)
 {
 	struct broker *broker = argument;
-	struct timeval pause;
+	struct status *status = &broker->status;
+	struct timeval pause = { 0 };
 
 	(void)fd;
 	(void)what;
-	if (!broker->status.pending)
-		return;
-	broker->status.pending = false;
-	CRASH_POINT(status_begin);
+	if (!status->writing) {
+		if (!status->pending)
+			return;
+		status->pending = false;
+		CRASH_POINT(status_begin);
+		text_begin(status);
+	}
 	status_write(broker);
 	/* one more look after the pause: changes until then are gathered, and an idle broker sleeps */
-	pause = pause_after(&broker->status);
-	evtimer_add(broker->status.timer, &pause);
+	if (!status->writing)
+		pause = pause_after(status);
+	evtimer_add(status->timer, &pause);
 }
 
 int status_start(struct broker *broker)
@@ -212,7 +250,9 @@ int status_start(struct broker *broker)
 	if (!broker->status.timer)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	broker->status.pending = true;
-	on_timer(-1, 0, broker);
+	do /* nobody waits yet */
+		on_timer(-1, 0, broker);
+	while (broker->status.writing);
 	return 0;
 }
 

@@ -3,10 +3,11 @@
  * status.h - the status file: the books as people may see them, in POSIX shared memory.
  *
  * "/gpubroker.<instance>", 0640: a header and a JSON text (docs: broker-status(1)). Owns the file and the
- * lock that says that its broker lives. Written with pwrite on change, at most 20 times a second and in at most
- * a twentieth of the loop's time, each text beside the last one and the header last, so a reader always finds
- * one whole text, also when the broker was stopped in the middle. Never mapped and never read back: nobody can
- * hurt the broker through it. Never holds a key, a handle or a ticket.
+ * lock that says that its broker lives. Written with pwrite on change, at most 20 times a second, and of a large broker
+ * in about a twentieth of the loop's time: piece by piece, one a pass of the loop, so that clients are served between
+ * (invariant 5) and nothing here grows with the books. Each text is beside the last one and the header last, so a
+ * reader always finds one whole text, also when the broker was stopped in the middle. Never mapped and never read back:
+ * nobody can hurt the broker through it. Never holds a key, a handle or a ticket.
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -15,12 +16,16 @@
 #include <stdint.h>
 
 #include <event2/event.h>
+#include <sodium.h>
 
 #include "common/name.h"
+#include "status-text.h"
 
 #define STATUS_PREFIX "/gpubroker."
 #define STATUS_MAGIC  0x7574617473627067ull
 #define STATUS_FORMAT 1
+
+#define STATUS_TEXT_MAX (512u << 20) /* bytes; the largest board, full, makes about half of that */
 
 struct status_header {
 	uint64_t magic;
@@ -36,10 +41,15 @@ struct broker;
 struct status {
 	int                  fd;
 	char                 name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
-	struct status_header header;
+	struct status_header header; /* as it stands in the file */
 	struct event        *timer;
-	bool                 pending, complained;
-	int64_t              took_us; /* to make and write the last text */
+	bool                 pending; /* the books are not as in the last text, or may not be as in the one in the making */
+	bool                 complained;
+	bool                 writing; /* a text is in the making: */
+	struct status_header next;    /* its header, so far */
+	struct status_text   text;
+	crypto_generichash_state checksum;
+	int64_t              took_us; /* to make and write it, all pieces together */
 };
 
 /*

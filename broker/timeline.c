@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "common/error.h"
 #include "common/timeline-page.h"
 
@@ -41,7 +43,7 @@ static int reopen_readable(int fd)
 	return fd >= 0 ? fd : -errno;
 }
 
-int timeline_create(struct timeline **result)
+int timeline_create(struct timeline **all, uint64_t creator, struct timeline **result)
 {
 	struct timeline *timeline = calloc(1, sizeof *timeline);
 	int error = -ENOMEM;
@@ -54,6 +56,9 @@ int timeline_create(struct timeline **result)
 	error = timeline->readable = reopen_readable(timeline->writable);
 	if (error < 0)
 		goto close_writable;
+	timeline->creator = creator;
+	timeline->all = all;
+	DL_APPEND(*all, timeline);
 	*result = timeline;
 	return 0;
 close_writable:
@@ -68,6 +73,7 @@ void timeline_destroy(struct timeline *timeline)
 {
 	if (!timeline)
 		return;
+	DL_DELETE(*timeline->all, timeline);
 	close(timeline->readable);
 	close(timeline->writable);
 	free(timeline);

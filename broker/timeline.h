@@ -14,10 +14,13 @@
 struct timeline {
 	int      writable, readable;
 	uint64_t writer; /* session; 0: nobody signalled yet */
+	uint64_t creator; /* session that made its buffer */
 	bool     ended;
+	struct timeline **all, *prev, *next; /* the list that it is in */
 };
 
-int timeline_create(struct timeline **timeline); /* -EMFILE, -ENOMEM, -ENOSPC */
+/* Adds it to the list of all. -EMFILE, -ENOMEM, -ENOSPC */
+int timeline_create(struct timeline **all, uint64_t creator, struct timeline **timeline);
 void timeline_destroy(struct timeline *timeline); /* NULL is fine */
 
 /* Makes the session its writer. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */

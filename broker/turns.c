@@ -89,21 +89,24 @@ static bool rate_allows(struct broker *broker, struct turn *turn)
 	return turn->tokens >= 1;
 }
 
-bool turns_allow(struct session *session)
+unsigned turns_allow(struct session *session)
 {
 	struct turns *turns = &session->broker->turns;
 	struct turn *turn = session->turn;
+	unsigned share;
 
 	if (turn->pass != turns->pass) {
 		turn->pass = turns->pass;
 		turn->heard = 0;
 	}
 	turn->late = !rate_allows(session->broker, turn);
-	if (session->dead && session->last_words < LAST_WORDS) {
-		session->last_words++;
-		return true;
-	}
-	return !turn->late && turn->heard < SHARE;
+	if (session->dead && session->last_words < LAST_WORDS)
+		return LAST_WORDS - session->last_words;
+	if (turn->late || turn->heard >= SHARE)
+		return 0;
+	share = SHARE - turn->heard;
+	return accounting_quota(&session->broker->accounting, turn->uid)->requests == QUOTA_NONE || turn->tokens >= share ?
+		       share : (unsigned)turn->tokens;
 }
 
 void turns_count(struct session *session)
@@ -112,6 +115,7 @@ void turns_count(struct session *session)
 	if (session->turn->tokens >= 1)
 		session->turn->tokens -= 1;
 	session->turn->heard++;
+	session->last_words += session->dead;
 }
 
 /* ---- the lines ---- */

@@ -16,7 +16,7 @@
 
 #include <event2/event.h>
 
-#include "tables.h"
+#include "common/tables.h"
 
 struct broker;
 struct session;
@@ -49,8 +49,8 @@ void turns_deinit(struct broker *broker);
 int turns_join(struct session *session);
 void turns_leave(struct session *session); /* one that never joined is fine */
 
-/* Whether one more message of the session may be heard now, of a dead process always; and that one was. */
-bool turns_allow(struct session *session);
+/* How many more messages of the session may be heard now, of a dead process nearly any; and that one was. */
+unsigned turns_allow(struct session *session);
 void turns_count(struct session *session);
 
 /* It may not, and may have more to say: it stands in its user's line. */

@@ -386,6 +386,7 @@ struct drain_wait {
 	struct buffer *buffer;
 	uint64_t       session, request;
 	struct event  *timer;
+	struct drain_wait *prev, *next;
 };
 
 void waiting_forget_drain(struct buffer *buffer)
@@ -395,6 +396,7 @@ void waiting_forget_drain(struct buffer *buffer)
 	if (!wait)
 		return;
 	buffer->drain = NULL;
+	DL_DELETE(wait->broker->waiting.drains, wait);
 	count_changed(wait->broker, -1);
 	if (wait->timer)
 		event_free(wait->timer);
@@ -429,34 +431,29 @@ int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session
 		return error;
 	}
 	buffer->drain = wait;
+	DL_APPEND(broker->waiting.drains, wait);
 	count_changed(broker, 1);
 	return 0;
 }
 
-void waiting_drained(struct broker *broker, struct allocation *allocation)
+void waiting_drained(struct broker *broker, struct buffer *buffer)
 {
-	struct buffer *buffer;
+	struct drain_wait *wait = buffer->drain;
+	struct session *session = wait ? session_heard(broker, wait->session) : NULL;
 
-	DL_FOREACH(allocation->buffers, buffer) {
-		struct drain_wait *wait = buffer->drain;
-		struct session *session = wait ? session_heard(broker, wait->session) : NULL;
-
-		if (session)
-			request_done(session, wait->request, -1);
-		waiting_forget_drain(buffer);
-	}
+	if (session)
+		request_done(session, wait->request, -1);
+	waiting_forget_drain(buffer);
 }
 
 /* The names are gone and stay so: only the question is forgotten. */
 static void drains_forget(struct broker *broker, uint64_t session)
 {
-	struct allocation *allocation;
-	struct buffer *buffer;
+	struct drain_wait *wait, *next;
 
-	DL_FOREACH(broker->registry.allocations, allocation)
-		DL_FOREACH(allocation->buffers, buffer)
-			if (buffer->drain && buffer->drain->session == session)
-				waiting_forget_drain(buffer);
+	DL_FOREACH_SAFE(broker->waiting.drains, wait, next)
+		if (wait->session == session)
+			waiting_forget_drain(wait->buffer);
 }
 
 static struct create_wait *create_of(struct broker *broker, uint64_t session)

@@ -15,7 +15,6 @@
 #include "common/wire.h"
 #include "device/device.h"
 
-struct allocation;
 struct broker;
 struct buffer;
 
@@ -23,6 +22,7 @@ struct waiting {
 	struct name_line    *lines;   /* acquires, by name */
 	struct waiter       *waiters; /* and by session */
 	struct create_wait  *creates[DEVICE_MAX];
+	struct drain_wait   *drains;
 	unsigned             count;
 };
 
@@ -62,8 +62,8 @@ void waiting_wake_memory(struct broker *broker, unsigned device);
  */
 int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
 
-/* The device freed the allocation: whoever waits for a buffer in it is answered. */
-void waiting_drained(struct broker *broker, struct allocation *allocation);
+/* Nothing can touch the buffer any more: whoever waits for that is answered. */
+void waiting_drained(struct broker *broker, struct buffer *buffer);
 
 /* Forgets who waits for the buffer, unanswered: at the broker's end. */
 void waiting_forget_drain(struct buffer *buffer);

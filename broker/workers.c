@@ -30,6 +30,8 @@ static int job_do(const struct device *device, struct job *job)
 	switch (job->kind) {
 	case JOB_ALLOCATE:
 		return job_allocate(device, job);
+	case JOB_ZERO:
+		return device->zero((int)job->device, job->ptr, job->span);
 	case JOB_RELEASE:
 		return device->release((int)job->device, job->ptr);
 	default:
@@ -112,9 +114,10 @@ static struct job *line_take(struct worker *worker)
 
 static struct job *queue_take(struct worker *worker)
 {
-	struct job *job = release_take(worker);
+	bool release = worker->release && (worker->releases || !worker->lines);
 
-	return job ? job : line_take(worker);
+	worker->releases = !release;
+	return release ? release_take(worker) : line_take(worker);
 }
 
 /* ---- the threads ---- */

@@ -7,10 +7,10 @@
  * Owns the threads, their queues, and a job from submission until done returns.
  *
  * Which job is next:
- *   1. Releases, in the order in which they came, whoever's memory it was: nobody shall be refused for want of memory
- *      that was given back already. They starve nobody: there are no more of them than allocations that had their turn.
- *   2. Of the others, one of each user in turn; a user's own in the order in which they came. A question about a dead
- *      process is its user's. So a user waits for one job of each other user, however many those have in line.
+ *   Releases, in the order in which they came, whoever's memory it was, and all others, in turn: what is given back is
+ *   there soon, and a create that waited for it does not wait for a thousand more.
+ *   Of the others, one of each user in turn; a user's own in the order in which they came. A question about a dead
+ *   process is its user's. So a user waits for one job of each other user, however many those have in line.
  */
 #ifndef GPUB_WORKERS_H
 #define GPUB_WORKERS_H
@@ -25,14 +25,15 @@
 #include "common/error.h"
 #include "device/device.h"
 
-enum job_kind { JOB_ALLOCATE, JOB_RELEASE, JOB_GONE };
+enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_GONE };
 
 struct job {
 	enum job_kind        kind;
 	unsigned             device;
 	uid_t                uid;  /* whose turn it takes; RELEASE: none */
-	uint64_t             span; /* bytes, whole granules */
-	void                *ptr;  /* ALLOCATE: result; RELEASE: what */
+	uint64_t             span; /* bytes, whole granules; ZERO: any */
+	uint32_t             range; /* ZERO: for done */
+	void                *ptr;  /* ALLOCATE: result; ZERO, RELEASE: what */
 	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */
 	bool                 mps;
 	uint64_t             session;
@@ -51,6 +52,7 @@ struct worker {
 	unsigned        device;
 	struct job     *release, **release_end; /* releases, in line */
 	struct job     *lines, **lines_end;     /* others: the first in each user's line, whose turn it is first */
+	bool            releases;               /* it is their turn */
 	pthread_cond_t  work;
 };
 

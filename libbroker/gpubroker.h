@@ -39,6 +39,7 @@ extern "C" {
 /* gpub_spec.flags, gpub_info.flags */
 #define GPUB_EPHEMERAL 1u /* unlinked by the broker when the session that created it ends */
 #define GPUB_TIMELINE  2u /* has a timeline: a 64-bit word that its one writer's GPU advances */
+#define GPUB_ALONE     4u /* shares its memory with no other small buffer: its mode and owner may change, others may redeem it */
 
 /* gpub_set_flags() */
 #define GPUB_BACKGROUND_CLOSE 1u /* close unlinked buffers as soon as no lease holds them, on a thread of its own */
@@ -73,7 +74,7 @@ typedef struct gpub_lease {
 /* What gpub_create() makes. Start from GPUB_SPEC_INIT; struct_size lets the struct grow in later versions. */
 typedef struct gpub_spec {
 	uint32_t struct_size;
-	uint32_t flags;      /* GPUB_EPHEMERAL | GPUB_TIMELINE */
+	uint32_t flags;      /* GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_ALONE */
 	uint64_t size;       /* bytes, at least 1 */
 	int32_t  device;     /* CUDA ordinal in this process, or GPUB_CURRENT; on the host device its number */
 	uint32_t mode;       /* permission bits as of chmod(2): who may acquire it with which rights */
@@ -93,7 +94,7 @@ typedef struct gpub_info {
 	int32_t  device;     /* CUDA ordinal in this process; -1 when this process does not see that device */
 	uint32_t mode, owner;
 	uint32_t state;      /* GPUB_LIVE: a buffer that is GPUB_DRAINING has no name to ask by */
-	uint32_t grants;     /* open grants: one for each session and device that maps it now */
+	uint32_t grants;     /* how many use it: one for each session and device that may hold it now */
 	uint32_t group;      /* gid whose members the middle three mode bits are for */
 	uint8_t  device_uuid[16];
 } gpub_info;
@@ -138,6 +139,14 @@ int gpub_set_flags(gpub_client *client, unsigned flags);
 int gpub_trim(gpub_client *client);
 
 /*
+ * Bounds what stays open while no lease holds it: so many mappings, and so many bytes of memory behind them (4,096 and
+ * UINT64_MAX to begin with). Beyond either, those that were used least recently are closed: by the closer thread where
+ * GPUB_BACKGROUND_CLOSE is set, else by the next gpub_acquire() that has to open one, which then synchronises as
+ * gpub_trim() does. What leases hold is never closed, so the bound may be exceeded by that. 0 keeps nothing.
+ */
+int gpub_set_cache(gpub_client *client, unsigned mappings, uint64_t bytes);
+
+/*
  * How many devices this client can use: CUDA devices that broker and process both see, or host devices. Ordinals are
  * those of this process, and those that can be used may have gaps between them: a device that the broker does not
  * serve has an ordinal too, and is refused with -ENODEV.
@@ -154,6 +163,8 @@ int gpub_set_device(gpub_client *client, int device);
 
 /*
  * Makes a buffer of zeros. Its memory belongs to the broker; the name lives until gpub_unlink().
+ * Small ones (up to half a granule) of one owner, group, mode and device share memory, which is mapped once for all of them;
+ * GPUB_ALONE keeps a buffer out of that. What an unlinked one had is zeroed and serves the next of its kind.
  * When the device is full: gives back what this client's own cache holds (as gpub_trim() does), then waits.
  *   -EEXIST  the name is taken     -EINVAL  size 0, unknown flags, a bad name     -ENAMETOOLONG
  *   -ENOMEM  device full (after timeout_ms)     -EDQUOT  a quota, named in the sentence     -ENODEV
@@ -163,27 +174,29 @@ int gpub_set_device(gpub_client *client, int device);
 int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec);
 
 /*
- * Takes the name away at once, as shm_unlink(3). The memory is freed by the broker when nobody can touch
- * it any more. -ENOENT no such name; -EACCES neither its owner nor root.
+ * Takes the name away at once, as shm_unlink(3). The memory is freed by the broker, or serves another buffer of this
+ * owner, when nobody can touch it any more. -ENOENT no such name; -EACCES neither its owner nor root.
  */
 int gpub_unlink(gpub_client *client, const char *name);
 
 /*
  * Changes who may acquire it from now on, as chmod(2): the owner, root or the broker's own user may. What is mapped
- * already stays mapped. -EINVAL beyond 0777; -EACCES; -ENOENT.
+ * already stays mapped. -EINVAL beyond 0777; -EACCES; -ENOENT; -EBUSY: it shares its memory, which others would get with
+ * it: create it with GPUB_ALONE.
  */
 int gpub_chmod(gpub_client *client, const char *name, uint32_t mode);
 
 /*
  * Gives it to another user or group, as chown(2): GPUB_KEEP leaves either as it is. Only root and the broker's user may
- * give it to another user; its owner, only to a group that it is in. The new owner's quota is charged: -EDQUOT.
+ * give it to another user; its owner, only to a group that it is in. The new owner's quota is charged: -EDQUOT. -EBUSY as
+ * for gpub_chmod().
  */
 #define GPUB_KEEP UINT32_MAX
 int gpub_chown(gpub_client *client, const char *name, uint32_t owner, uint32_t group);
 
 /*
- * gpub_unlink(), and waits until the memory is freed: no process maps it any more, or, of another user's, those that did
- * are dead. Closes this client's own idle mappings first, as gpub_trim() does; a lease on the buffer that this process
+ * gpub_unlink(), and waits until the memory is freed or can serve another buffer of its owner: no process uses it any more,
+ * or, of another user's, those that did are dead. Closes this client's own idle mappings first, as gpub_trim() does; a lease on the buffer that this process
  * holds is waited for like any other's. timeout_ms as gpub_acquire(): -ETIMEDOUT, and the name is gone all the same.
  */
 int gpub_drain(gpub_client *client, const char *name, int timeout_ms);
@@ -205,6 +218,14 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
 int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int timeout_ms, gpub_lease *lease);
 
 /*
+ * gpub_acquire() of count names with the same rights, into leases[0] to leases[count - 1]: all, or none and leases is as it
+ * was. What is not mapped yet is asked for at once, so that many cost little more than the opens. timeout_ms: for all
+ * together. A name may stand there twice: that is two leases.
+ */
+int gpub_acquire_many(gpub_client *client, const char *const *names, unsigned count, unsigned rights, int timeout_ms,
+		      gpub_lease *leases);
+
+/*
  * Holds again the buffer of a returned lease, with the same rights, and updates *lease. No name, no hash; as
  * fast as an acquire can be. -ESTALE: that buffer was unlinked, or its mapping was closed since (gpub_trim())
  * and its place here taken by another: acquire its name again. -EBUSY: the lease was not returned yet.
@@ -213,12 +234,14 @@ int gpub_renew(gpub_lease *lease);
 
 /*
  * Gives the hold back with one store; no CUDA call. Right for work in the device's primary context: the
- * buffer is closed, and so freed, only behind every kernel of that context. -ESTALE: returned before.
+ * buffer is closed, and so freed, only behind every kernel of that context. It does not tell when that work is done: once
+ * unlinked, the buffer waits for a call that synchronises, such as gpub_trim(). -ESTALE: returned before.
  */
 int gpub_return(gpub_lease *lease);
 
 /*
- * Gives the hold back in stream order: the GPU releases it after everything queued on that stream so far.
+ * Gives the hold back in stream order: the GPU releases it after everything queued on that stream so far. Where all of
+ * a buffer's leases were, and it is unlinked, the library reports it idle without a synchronisation.
  * Needed for work in another context, and for graphs after their last launch.
  *   -ESTALE  returned before     -EBUSY  the stream is being captured: return after the launch instead
  */
@@ -247,6 +270,7 @@ typedef struct gpub_ticket_terms {
  * redeems, whatever the buffer's mode bits say to it. Only the buffer's owner, root or the broker's user may. It is a
  * secret like a password: whoever has it may use it. terms NULL: GPUB_TICKET_TERMS_INIT. It ends with the buffer's name.
  *   -EACCES  not the owner     -EINVAL  rights none or unknown, bad terms     -ENOENT     -EDQUOT
+ *   -EBUSY   for another user, and the buffer shares its memory: create it with GPUB_ALONE
  */
 int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, const gpub_ticket_terms *terms, char *text);
 
@@ -254,7 +278,7 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
  * Holds the buffer that a ticket is for, with all rights that it gives, for the calling thread's current device, and fills
  * *lease. Asks the broker each time, and maps: keep the lease, and gpub_renew() it.
  *   -EKEYREJECTED  forged or cut off, another broker's, for another user, or redeemed before     -EKEYEXPIRED  its term is over
- *   -ESTALE  its buffer was unlinked     -ENODEV     -ENOMEM     -EDQUOT
+ *   -ESTALE  its buffer was unlinked     -EBUSY  it is another user's and shares its memory     -ENODEV     -ENOMEM     -EDQUOT
  */
 int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease);
 

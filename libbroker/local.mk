@@ -8,6 +8,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/error.c libbroker/common/error.h \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/size.c libbroker/common/size.h \
+	libbroker/common/tables.c libbroker/common/tables.h \
 	libbroker/common/socket.c libbroker/common/socket.h \
 	libbroker/common/thread.c libbroker/common/thread.h \
 	libbroker/common/ticket.c libbroker/common/ticket.h \
@@ -41,9 +42,11 @@ endif
 noinst_LTLIBRARIES += libbroker/libclient.la
 libbroker_libclient_la_SOURCES = \
 	libbroker/client/acquire.c \
+	libbroker/client/acquire-many.c \
 	libbroker/client/delegate.c \
 	libbroker/client/manage.c \
 	libbroker/client/buffer.c \
+	libbroker/client/cache.c \
 	libbroker/client/call.c \
 	libbroker/client/client.c \
 	libbroker/client/client.h \
@@ -55,7 +58,11 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/hold.h \
 	libbroker/client/lease.c \
 	libbroker/client/lease.h \
+	libbroker/client/mapping.c \
+	libbroker/client/mapping.h \
 	libbroker/client/module.c \
+	libbroker/client/reader.c \
+	libbroker/client/reader.h \
 	libbroker/client/record.c \
 	libbroker/client/record.h \
 	libbroker/client/service.c \

@@ -30,11 +30,14 @@ unit_tests = \
 	tests/unit/test-manage \
 	tests/unit/test-names-sizes \
 	tests/unit/test-places \
+	tests/unit/test-pool \
 	tests/unit/test-proof \
 	tests/unit/test-registry \
 	tests/unit/test-session \
+	tests/unit/test-slab \
 	tests/unit/test-slots \
 	tests/unit/test-status-read \
+	tests/unit/test-status-slices \
 	tests/unit/test-status-table \
 	tests/unit/test-table \
 	tests/unit/test-ticket \
@@ -43,11 +46,13 @@ unit_tests = \
 	tests/unit/test-trust \
 	tests/unit/test-turns \
 	tests/unit/test-users \
+	tests/unit/test-uses \
 	tests/unit/test-waiting \
 	tests/unit/test-wire \
 	tests/unit/test-workers
 test_programs = \
 	tests/integration/bad-input \
+	tests/integration/cache \
 	tests/integration/capture \
 	tests/integration/death \
 	tests/integration/drain \
@@ -57,6 +62,8 @@ test_programs = \
 	tests/integration/leases \
 	tests/integration/library \
 	tests/integration/manage \
+	tests/integration/many \
+	tests/integration/slabs \
 	tests/integration/threads \
 	tests/integration/tickets \
 	tests/integration/timelines \
@@ -109,14 +116,17 @@ tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harn
 tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(session_harness)
 tests_unit_test_last_words_SOURCES = tests/unit/test-last-words.c $(session_harness)
 tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
+tests_unit_test_pool_SOURCES = tests/unit/test-pool.c $(session_harness)
 tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
 tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
+tests_unit_test_status_slices_SOURCES = tests/unit/test-status-slices.c $(session_harness)
 tests_unit_test_turns_SOURCES = tests/unit/test-turns.c $(session_harness)
 tests_unit_test_users_SOURCES = tests/unit/test-users.c $(session_harness)
 
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h
 tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(harness)
+tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_capture_SOURCES = tests/integration/capture.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
@@ -126,6 +136,8 @@ tests_integration_killed_SOURCES = tests/integration/killed.c $(harness)
 tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
 tests_integration_manage_SOURCES = tests/integration/manage.c $(harness)
+tests_integration_many_SOURCES = tests/integration/many.c $(harness)
+tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
@@ -141,7 +153,8 @@ hostile = tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker
 	tests/hostile/attacks.c tests/hostile/attacks.h tests/hostile/flood.c tests/hostile/flood.h \
 	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)
 tests_hostile_hostile_SOURCES = tests/hostile/hostile.c tests/hostile/descriptors.c tests/hostile/floods.c \
-	tests/hostile/lies.c tests/hostile/memory.c tests/hostile/processes.c tests/hostile/tickets.c $(hostile)
+	tests/hostile/lies.c tests/hostile/memory.c tests/hostile/processes.c tests/hostile/ranges.c \
+	tests/hostile/tickets.c $(hostile)
 tests_hostile_fairness_SOURCES = tests/hostile/fairness.c $(hostile)
 
 tests_crash_crash_SOURCES = tests/crash/crash.c tests/crash/balance.c tests/crash/balance.h \

@@ -17,6 +17,7 @@ struct wanted {
 	struct table_key key;
 	unsigned        rights;
 	int             timeout_ms;
+	bool            roomy;          /* the cache has been trimmed for it */
 	struct timespec deadline, last; /* the caller's, and when not even an answer is waited for any more */
 };
 
@@ -34,15 +35,17 @@ struct timespec client_deadline(int64_t milliseconds)
 	return t;
 }
 
-static int remaining_ms(const struct wanted *wanted)
+int client_remaining_ms(const struct timespec *deadline)
 {
 	struct timespec now = client_deadline(0);
-	int64_t left = (wanted->deadline.tv_sec - now.tv_sec) * 1000 +
-		       (wanted->deadline.tv_nsec - now.tv_nsec) / 1000000;
+	int64_t left = (deadline->tv_sec - now.tv_sec) * 1000 + (deadline->tv_nsec - now.tv_nsec) / 1000000;
 
-	if (wanted->timeout_ms <= 0)
-		return wanted->timeout_ms;
 	return left > 1 ? (int)left : 1;
+}
+
+static int remaining_ms(const struct wanted *wanted)
+{
+	return wanted->timeout_ms > 0 ? client_remaining_ms(&wanted->deadline) : wanted->timeout_ms;
 }
 
 static int refuse_late(const struct wanted *wanted)
@@ -52,29 +55,52 @@ static int refuse_late(const struct wanted *wanted)
 	return error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wanted->name, wanted->timeout_ms);
 }
 
-static void request_fill(struct wire_message *message, const struct wanted *wanted)
+struct wire_message *acquire_fill(struct wire_message *message, const struct table_key *key, unsigned rights,
+				  int timeout_ms)
 {
 	wire_init(message, WIRE_ACQUIRE, 0);
-	memcpy(message->acquire.name, wanted->key.word, wanted->key.words * 8);
-	message->acquire.rights = wanted->rights;
-	message->acquire.device = wanted->key.index;
-	message->acquire.timeout_ms = remaining_ms(wanted);
+	memcpy(message->acquire.name, key->word, key->words * 8);
+	message->acquire.rights = rights;
+	message->acquire.device = key->index;
+	message->acquire.timeout_ms = timeout_ms;
+	return message;
 }
 
-/* A send that fails needs no mention: the service thread is about to release the record then. */
+struct asked {
+	struct record *record;
+	struct waiter *waiter;
+};
+
+static bool is_answered(struct gpub_client *client, void *context)
+{
+	const struct asked *asked = context;
+	bool answered;
+
+	pthread_mutex_lock(&client->lock);
+	answered = asked->waiter->done || atomic_load(&asked->record->mapping) != asked->waiter->mapping;
+	pthread_mutex_unlock(&client->lock);
+	return answered;
+}
+
+/* A send that fails needs no mention: whoever reads is about to release the record then. */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline)
 {
 	struct waiter waiter;
+	struct asked asked = { record, &waiter };
+	bool reads;
 	int error;
 
-	record->request = message->request = ++client->next_number;
-	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_REQUESTED));
-	record_wait_begin(record, &waiter);
+	record_request_begin(client, record, &waiter, message);
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(acquire_requested);
+	reads = reader_begin(client);
 	call_send(client, message);
 	CRASH_POINT(acquire_sent);
+	if (reads) {
+		reader_read_until(client, is_answered, &asked, deadline);
+		reader_end(client);
+	}
 	pthread_mutex_lock(&client->lock);
 	error = record_wait(client, record, &waiter, deadline);
 	CRASH_POINT(acquire_answered);
@@ -86,7 +112,7 @@ static int request(struct gpub_client *client, struct record *record, const stru
 	struct wire_message message;
 	int error;
 
-	request_fill(&message, wanted);
+	acquire_fill(&message, &wanted->key, wanted->rights, remaining_ms(wanted));
 	error = record_ask(client, record, &message, wanted->timeout_ms < 0 ? NULL : &wanted->last);
 	return error == -ETIMEDOUT ? refuse_late(wanted) : error;
 }
@@ -113,7 +139,7 @@ static const struct timespec *join_deadline(const struct wanted *wanted)
 	return wanted->timeout_ms ? &wanted->deadline : &wanted->last;
 }
 
-static bool is_past(const struct timespec *deadline)
+bool client_past(const struct timespec *deadline)
 {
 	struct timespec now = client_deadline(0);
 
@@ -137,7 +163,7 @@ static int join(struct gpub_client *client, struct record *record, const struct 
 	error = record_wait(client, record, &waiter, join_deadline(wanted));
 	if (error == -ECONNRESET)
 		return error;
-	return error == -ETIMEDOUT && is_past(join_deadline(wanted)) ? refuse_late(wanted) : 0;
+	return error == -ETIMEDOUT && client_past(join_deadline(wanted)) ? refuse_late(wanted) : 0;
 }
 
 /* Soon gone, or open again: a close does not wait for leases, only for the device. */
@@ -173,7 +199,7 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 }
 
 /* One step towards the lease; -EAGAIN: the next step. Locked. */
-static int step(struct gpub_client *client, const struct wanted *wanted, gpub_lease *lease)
+static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *lease)
 {
 	uint64_t version;
 	struct record *record = table_find(&client->table, &wanted->key, &version);
@@ -182,6 +208,12 @@ static int step(struct gpub_client *client, const struct wanted *wanted, gpub_le
 	if (atomic_load(&client->guard->state) != CLIENT_OPEN)
 		return client_check_slow(client);
 	if (!record) {
+		/* looked at again after it, for the lock was given up */
+		if (cache_is_full(client) && !wanted->roomy && !(atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE)) {
+			wanted->roomy = true;
+			cache_trim(client);
+			return -EAGAIN;
+		}
 		record = record_bind(client, wanted->name, wanted->key.index);
 		error = record ? request(client, record, wanted) : -ENOMEM;
 		return error ? error : -EAGAIN;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.c - round trips: a request goes out on the caller's thread, its reply comes in on the service thread.
+ * call.c - round trips: a request goes out on the caller's thread, its reply comes in on the reader's, which may be that.
  *
- * Owns the list of calls under way. Never reads the socket: that is service.c's alone.
+ * Owns the list of calls under way. Never reads the socket but as the reader (reader.h).
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -32,6 +32,23 @@ int call_send(struct gpub_client *client, const struct wire_message *message)
 	return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
 }
 
+int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count)
+{
+	unsigned sent = 0;
+	int error = 0;
+
+	while (!error && sent < count) {
+		int got = socket_send_many(client->sock, &messages[sent], count - sent, 0);
+
+		/* what the kernel cannot take at once is sent, or given up, as any other */
+		if (got > 0)
+			sent += (unsigned)got;
+		else
+			error = call_send(client, &messages[sent++]);
+	}
+	return error;
+}
+
 void call_closed(struct gpub_client *client, uint64_t grant)
 {
 	struct wire_message message;
@@ -39,6 +56,16 @@ void call_closed(struct gpub_client *client, uint64_t grant)
 	wire_init(&message, WIRE_CLOSED, 0);
 	message.grant_id.grant = grant;
 	call_send(client, &message); /* a broker that is gone needs no telling */
+}
+
+void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_IDLE, 0);
+	message.grant_id.grant = grant;
+	message.grant_id.serial = serial;
+	call_send(client, &message);
 }
 
 static void call_remove(struct gpub_client *client, struct call *call)
@@ -55,18 +82,35 @@ static bool client_lost(const struct gpub_client *client)
 	return atomic_load(&client->guard->state) == CLIENT_LOST;
 }
 
+static bool is_answered(struct gpub_client *client, void *context)
+{
+	const struct call *call = context;
+	bool answered;
+
+	pthread_mutex_lock(&client->lock);
+	answered = call->done;
+	pthread_mutex_unlock(&client->lock);
+	return answered;
+}
+
 static int call_wait(struct gpub_client *client, struct call *call, const struct wire_message *request,
 		     const struct timespec *deadline)
 {
 	int error, late = 0;
+	bool reads;
 
 	pthread_mutex_lock(&client->lock);
 	call->next = client->calls;
 	client->calls = call;
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(request_begin);
+	reads = reader_begin(client);
 	error = call_send(client, request);
 	CRASH_POINT(request_sent);
+	if (reads && !error)
+		reader_read_until(client, is_answered, call, deadline);
+	if (reads)
+		reader_end(client);
 	pthread_mutex_lock(&client->lock);
 	while (!error && !late && !call->done && !client_lost(client))
 		late = deadline ? pthread_cond_timedwait(&client->changed, &client->lock, deadline) :
@@ -87,7 +131,7 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 	int error;
 
 	pthread_mutex_lock(&client->lock);
-	call.number = request->request = ++client->next_number;
+	call.number = request->request = ++client->next_number << RECORD_NUMBER_BITS;
 	pthread_mutex_unlock(&client->lock);
 	error = call_wait(client, &call, request, deadline);
 	if (fd)

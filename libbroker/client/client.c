@@ -57,6 +57,7 @@ static void locks_init(struct gpub_client *client)
 	pthread_condattr_t attributes;
 
 	pthread_mutex_init(&client->lock, NULL);
+	pthread_mutex_init(&client->reading, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&client->changed, &attributes);
@@ -110,6 +111,7 @@ struct gpub_client *client_alloc(void)
 	}
 	client->leaving = client->closing = false;
 	client->next_number = 0;
+	client->cache = (struct cache){ CACHE_MAPPINGS, UINT64_MAX, 0 };
 	atomic_store(&client->flags, 0);
 	atomic_store(&client->guard->state, CLIENT_ENDED);
 	return client;

@@ -3,7 +3,7 @@
  * client.h - the library's own view of a connection: what a gpub_client is made of, and who touches it how.
  *
  * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> socket
- *                      socket -> service.c (one thread, the only reader) -> record.c -> waiting callers
+ *                      socket -> reader.c (one thread at a time) -> service.c -> record.c -> waiting callers
  *
  * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock
  * is never held across a send, nor across a device call but the registering of memory.
@@ -25,6 +25,8 @@
 #include "device/device.h"
 #include "gpubroker.h"
 #include "hold.h"
+#include "mapping.h"
+#include "reader.h"
 #include "record.h"
 #include "slot.h"
 #include "table.h"
@@ -45,11 +47,29 @@ struct call {
 	struct call        *next;
 };
 
+/* What may stay open that nobody holds. */
+struct cache {
+	unsigned mappings;
+	uint64_t bytes, looks;
+};
+
+#define CACHE_MAPPINGS 4096
+
+/* Looking for an answer instead of sleeping for it: reader.c's. */
+struct spin {
+	unsigned pause; /* answers to sleep for before the next try */
+	unsigned in_vain;
+};
+
 struct gpub_client {
 	struct client_guard *guard;
 	const struct device *device;
-	int                  sock;
-	uint8_t             *key; /* sodium_malloc'd; the service thread's */
+	int                  sock, watch; /* watch: reader.c's */
+	pthread_mutex_t      reading;     /* held by the reader */
+	bool                 over;        /* the reader's: nothing comes any more */
+	struct spin          spin;
+	struct socket_batch *batch;       /* the reader's; kept for whoever has this structure next */
+	uint8_t             *key; /* sodium_malloc'd; the reader's */
 	uint64_t             session;
 	struct board         board;
 	int                  index_of[DEVICE_MAX];   /* ordinal here -> the broker's index, or -1 */
@@ -68,6 +88,12 @@ struct gpub_client {
 
 	struct table         table; /* (name, device) -> record */
 	struct record_pool   records;
+	struct record       *due;      /* unlinked buffers that are still mapped */
+	bool                 newly_due;
+	struct mapping      *mappings, *mappings_by_grant;
+	unsigned             mapping_count;
+	uint64_t             mapping_bytes;
+	struct cache         cache;
 	struct slot_pool     slots;
 	struct timeline_map *timelines;
 	struct gpub_client  *next; /* in fork.c's list of open ones, or client.c's of recycled ones */
@@ -102,6 +128,12 @@ int client_device_index(struct gpub_client *client, int ordinal);
 /* CLOCK_MONOTONIC, milliseconds from now. */
 struct timespec client_deadline(int64_t milliseconds);
 
+/* Until then: at least 1. */
+int client_remaining_ms(const struct timespec *deadline);
+
+/* NULL never is. */
+bool client_past(const struct timespec *deadline);
+
 /* ---- call.c: round trips ---- */
 
 /*
@@ -115,8 +147,14 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 /* Sends without waiting for anything. */
 int call_send(struct gpub_client *client, const struct wire_message *message);
 
+/* The same of several, in as few system calls as they fit. */
+int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count);
+
 /* Tells the broker that the grant's mapping is gone. */
 void call_closed(struct gpub_client *client, uint64_t grant);
+
+/* Tells it that the device is done with the buffer of that serial, whose mapping stays. */
+void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial);
 
 /* ---- connect.c ---- */
 
@@ -133,6 +171,12 @@ int client_evict(struct gpub_client *client, uint64_t session, int *pidfd);
 /* ---- service.c ---- */
 
 int service_start(struct gpub_client *client);
+
+/* As the reader: does what the message says, and takes over its descriptor (-1: none). False: it was the last. */
+bool service_handle(struct gpub_client *client, const struct wire_message *message, int fd);
+
+/* The broker is gone: who waits will never be answered, and requested records never be granted. */
+void service_lost(struct gpub_client *client);
 
 /* ---- closer.c ---- */
 
@@ -153,6 +197,10 @@ void closer_stop(struct gpub_client *client);
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline);
 
+/* An ACQUIRE, without its number. Returns message. */
+struct wire_message *acquire_fill(struct wire_message *message, const struct table_key *key, unsigned rights,
+				  int timeout_ms);
+
 /* Holds the buffer of that name for a device, asking the broker where needed. */
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
 		 gpub_lease *lease);
@@ -160,13 +208,34 @@ int acquire_slow(struct gpub_client *client, const char *name, unsigned index, u
 /* ---- close.c ---- */
 
 /*
- * Closes one OPEN record unless a lease holds it (-EBUSY, all as before). wait: for returns in stream order
- * that have not landed yet. Called with the lock held; gives it up meanwhile. -EIO: it stays CLOSING for ever.
+ * Closes one mapping unless a lease holds a record of it (-EBUSY, all as before). wait: for returns in stream order
+ * that have not landed yet. Called with the lock held; gives it up meanwhile: the mapping may be gone after. -EIO: its
+ * records stay CLOSING for ever.
  */
-int record_close(struct gpub_client *client, struct record *record, bool wait);
+int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait);
 
-/* All records that no lease holds. The first real error, else 0. */
+/*
+ * Lets go of one OPEN record whose mapping stays, once the device is done with its leases: 0, -EBUSY (all as before).
+ * sync: asks the device to be done with those that were returned plainly; else the stream's word alone counts. Called with
+ * the lock held; gives it up meanwhile.
+ */
+int record_retire(struct gpub_client *client, struct record *record, bool sync);
+
+/*
+ * Retires all records whose buffers are unlinked, as far as they can be. True: there are some that will be, without
+ * anybody else's doing, once the device is done. Locked, as above.
+ */
+bool client_retire_due(struct gpub_client *client, bool sync);
+
+/* All mappings that no lease holds, and in others what is unlinked. The first real error, else 0. */
 int client_close_idle(struct gpub_client *client, bool wait);
+
+/* ---- cache.c ---- */
+
+bool cache_is_full(const struct gpub_client *client);
+
+/* Closes what was used least recently, where more is open than may be. Locked; gives the lock up meanwhile. */
+void cache_trim(struct gpub_client *client);
 
 /* ---- timeline.c ---- */
 

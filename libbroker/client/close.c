@@ -1,31 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * close.c - gives mappings back: gpub_trim, gpub_disconnect, and the background closer.
+ * close.c - gives back what was mapped: gpub_trim, gpub_disconnect, and what the closer and the service thread do of it.
  *
- * A close is behind the device work of every lease of its record (invariant 2), and CLOSED is sent after the
- * mapping is gone and before the record can stand for anything else. Closing waits for the process's kernels
- * (gpubroker(7), "Close"), so it happens only in calls that say so. A mapping that fails to close is kept for ever, and
+ * A mapping is closed behind the device work of every lease of every record on it (invariant 2), and CLOSED is sent after
+ * that and before a record of it can stand for anything else. Closing waits for the process's kernels (gpubroker(7),
+ * "Close"), so it happens only in calls that say so. A record whose buffer was unlinked can be let go of alone, without
+ * closing anything, once the device is known to be done with it: IDLE. A mapping that fails to close is kept for ever, and
  * with it the grant. Owns nothing.
  */
 #include <errno.h>
 #include <sodium.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "client.h"
 #include "common/socket.h"
 
 #define LAND_POLL_US 50
 
-/* OPEN to CLOSING, unless a slot is busy; *held: with a lease, not with a return that is yet to land. */
-static bool close_begin(struct record *record, uint64_t mapping, bool *held)
+/* ---- closing a mapping ---- */
+
+static void records_mark(const struct mapping *mapping, enum record_state state)
 {
-	atomic_store(&record->mapping, RECORD_MAPPING(RECORD_GRANT(mapping), RECORD_CLOSING));
+	struct record *record;
+
+	DL_FOREACH2(mapping->records, record, on_next)
+		atomic_store(&record->mapping, RECORD_MAPPING(mapping->grant, state));
+}
+
+static bool records_open(const struct mapping *mapping)
+{
+	struct record *record;
+
+	DL_FOREACH2(mapping->records, record, on_next)
+		if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_OPEN)
+			return false;
+	return true;
+}
+
+/* False: it is gone, or another thread closes it. A thread that retires a record of it is soon done: it only sends. */
+static bool close_may_begin(struct gpub_client *client, const struct mapping *mapping, uint64_t grant)
+{
+	while (mapping_find(client, grant) == mapping && !mapping->closing) {
+		if (records_open(mapping))
+			return true;
+		pthread_cond_wait(&client->changed, &client->lock);
+	}
+	return false;
+}
+
+static bool records_idle(const struct mapping *mapping, bool *held)
+{
+	struct record *record;
+	bool idle = true, one;
+
+	*held = false;
+	DL_FOREACH2(mapping->records, record, on_next) {
+		idle &= record_idle(record, &one);
+		*held |= one;
+	}
+	return idle;
+}
+
+/* OPEN to CLOSING, unless a slot is busy; *held: with a lease, not with a return that is yet to land. */
+static bool close_begin(struct mapping *mapping, bool *held)
+{
+	records_mark(mapping, RECORD_CLOSING);
 	CRASH_POINT(close_marked);
 	/* an acquirer stores its hold, then looks for CLOSING; we the other way round: one of us sees */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (record_idle(record, held))
+	if (records_idle(mapping, held))
 		return true;
-	atomic_store(&record->mapping, mapping); /* nobody can have waited for it: the lock was held throughout */
+	records_mark(mapping, RECORD_OPEN); /* nobody can have waited for them: the lock was held throughout */
 	CRASH_POINT(close_withdrawn);
 	return false;
 }
@@ -43,70 +90,167 @@ static int close_pause(struct gpub_client *client, int ordinal, unsigned looks)
 	return error;
 }
 
-/* A live buffer that was taken again since the first look is in use: somebody who never rests would be waited for for ever. */
-static bool in_use(const struct record *record, uint64_t takes)
+static uint64_t mapping_takes(const struct mapping *mapping)
 {
-	return record_takes(record) != takes && atomic_load(record->word) == record->live;
+	const struct record *record;
+	uint64_t takes = 0;
+
+	/* of what is live: somebody who never rests would be waited for for ever, while nobody takes what is unlinked */
+	DL_FOREACH2(mapping->records, record, on_next)
+		if (atomic_load(record->word) == record->live)
+			takes += record_takes(record);
+	return takes;
 }
 
-/* Waiting is done in OPEN, so that nobody's acquire has to wait for the device with us. */
-static int close_wait(struct gpub_client *client, struct record *record, uint64_t mapping, bool wait)
+/*
+ * Waiting is done in OPEN, so that nobody's acquire has to wait for the device with us. A buffer that was unlinked, or
+ * added, since the first look changes the sum as a take does: then it is in use, too, as far as this close is concerned.
+ */
+static int close_wait(struct gpub_client *client, struct mapping *mapping, bool wait)
 {
-	uint64_t takes = record_takes(record);
+	uint64_t grant = mapping->grant, takes = mapping_takes(mapping);
 	bool held;
 	int error = 0;
 
 	for (unsigned looks = 0; !error; looks++) {
-		if (atomic_load(&record->mapping) != mapping)
-			return -EBUSY; /* another thread closes it */
-		if (close_begin(record, mapping, &held))
-			return 0;
-		if (held || !wait || in_use(record, takes))
+		if (!close_may_begin(client, mapping, grant))
 			return -EBUSY;
-		error = close_pause(client, record->ordinal, looks);
+		if (close_begin(mapping, &held))
+			return 0;
+		if (held || !wait || mapping_takes(mapping) > takes)
+			return -EBUSY;
+		error = close_pause(client, mapping->ordinal, looks);
 	}
 	return error;
 }
 
-int record_close(struct gpub_client *client, struct record *record, bool wait)
+/* All that stood on it stands for nothing any more. */
+static void close_end(struct gpub_client *client, struct mapping *mapping, int error, const char *text)
 {
-	uint64_t mapping = atomic_load(&record->mapping);
-	int error = RECORD_STATE(mapping) == RECORD_OPEN ? close_wait(client, record, mapping, wait) : -EBUSY;
+	while (mapping->records)
+		if (error)
+			record_strand(client, mapping->records, error, text);
+		else
+			record_release(client, mapping->records, 0, NULL);
+	if (error)
+		mapping_strand(client, mapping);
+	else
+		mapping_remove(client, mapping);
+}
+
+int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait)
+{
+	int error = close_wait(client, mapping, wait);
 
 	if (error)
 		return error;
+	mapping->closing = true;
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(close_decided);
-	error = client->device->close(record->ordinal, record->base);
+	error = client->device->close(mapping->ordinal, mapping->base);
 	CRASH_POINT(mapping_closed);
 	if (!error)
-		call_closed(client, RECORD_GRANT(mapping));
+		call_closed(client, mapping->grant);
 	CRASH_POINT(closed_sent);
 	pthread_mutex_lock(&client->lock);
-	if (error)
-		record_strand(client, record, error, error_text());
-	else
-		record_release(client, record, 0, NULL);
+	close_end(client, mapping, error, error_text());
 	CRASH_POINT(record_released);
 	return error;
 }
 
-int client_close_idle(struct gpub_client *client, bool wait)
+/* ---- letting go of one buffer ---- */
+
+/*
+ * All its leases were returned, and the device is done with them: from before the sync until now nobody took it, and what
+ * was queued before is done. *takes: to compare with afterwards. -EBUSY: one is held, or it changed meanwhile.
+ */
+static int retire_sync(struct gpub_client *client, struct record *record, uint64_t *takes)
+{
+	uint64_t mapping = atomic_load(&record->mapping);
+	bool held;
+	int error;
+
+	*takes = record_takes(record);
+	if (!record_idle(record, &held))
+		return -EBUSY;
+	error = mapping_sync(client, record->on);
+	CRASH_POINT(retire_synced);
+	return atomic_load(&record->mapping) == mapping ? error : -EBUSY;
+}
+
+int record_retire(struct gpub_client *client, struct record *record, bool sync)
+{
+	uint64_t mapping = atomic_load(&record->mapping), takes = 0;
+	bool proven = record_proven(record), held;
+	int error = RECORD_STATE(mapping) != RECORD_OPEN || !(proven || sync) ? -EBUSY : 0;
+
+	if (!error && !proven)
+		error = retire_sync(client, record, &takes);
+	if (error)
+		return error;
+	atomic_store(&record->mapping, RECORD_MAPPING(RECORD_GRANT(mapping), RECORD_CLOSING));
+	/* as in close_begin() */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!record_idle(record, &held) || !(proven ? record_proven(record) : record_takes(record) == takes)) {
+		atomic_store(&record->mapping, mapping);
+		return -EBUSY;
+	}
+	pthread_mutex_unlock(&client->lock);
+	CRASH_POINT(retire_decided);
+	call_idle(client, RECORD_GRANT(mapping), atomic_load(&record->serial));
+	CRASH_POINT(idle_sent);
+	pthread_mutex_lock(&client->lock);
+	record_release(client, record, 0, NULL);
+	CRASH_POINT(record_released);
+	return 0;
+}
+
+/* The first goes to the end before each step, for the list may change during it. */
+bool client_retire_due(struct gpub_client *client, bool sync)
 {
 	struct record *record;
+	unsigned count = 0;
+	bool again = false;
+
+	DL_COUNT2(client->due, record, count, due_next);
+	for (; count && client->due; count--) {
+		record = client->due;
+		DL_DELETE2(client->due, record, due_prev, due_next);
+		DL_APPEND2(client->due, record, due_prev, due_next);
+		again |= record_retire(client, record, sync) == -EBUSY && (sync || record_proven(record));
+	}
+	return again;
+}
+
+/* Somebody waited for it to open and has yet to take it: a ticket that was good once is spent by now. */
+static bool is_awaited(const struct mapping *mapping)
+{
+	const struct record *record;
+
+	DL_FOREACH2(mapping->records, record, on_next)
+		if (record->waiters)
+			return true;
+	return false;
+}
+
+int client_close_idle(struct gpub_client *client, bool wait)
+{
+	struct mapping *mapping;
+	unsigned count;
 	int first = 0, error;
 
 	pthread_mutex_lock(&client->lock);
-	for (record = client->records.all; record; record = record->next) {
-		if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_OPEN)
+	for (count = client->mapping_count; count && client->mappings; count--) {
+		mapping = client->mappings;
+		DL_DELETE(client->mappings, mapping);
+		DL_APPEND(client->mappings, mapping);
+		if (is_awaited(mapping) && !client->leaving)
 			continue;
-		/* somebody waited for it to open and has yet to take it: a ticket that was good once is spent by now */
-		if (record->waiters && !client->leaving)
-			continue;
-		error = record_close(client, record, wait);
+		error = mapping_close(client, mapping, wait);
 		if (error && error != -EBUSY && !first)
 			first = error;
 	}
+	client_retire_due(client, true);
 	pthread_mutex_unlock(&client->lock);
 	return first;
 }
@@ -144,18 +288,17 @@ static bool client_inherited(const struct gpub_client *client)
  */
 static void forget_all(struct gpub_client *client)
 {
+	static const char text[] = "the client was disconnected";
 	struct record *record;
-	uint64_t mapping;
 
 	pthread_mutex_lock(&client->lock);
+	while (client->mappings)
+		close_end(client, client->mappings, -ESTALE, text);
+	mappings_forget(client);
 	for (record = client->records.all; record; record = record->next) {
-		mapping = atomic_load(&record->mapping);
 		record_outdate(record);
-		if (RECORD_STATE(mapping) == RECORD_REQUESTED) {
-			record_release(client, record, -ESTALE, "the client was disconnected");
-		} else if (RECORD_STATE(mapping) != RECORD_NONE) {
-			record_strand(client, record, -ESTALE, "the client was disconnected");
-		}
+		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED)
+			record_release(client, record, -ESTALE, text);
 	}
 	timeline_maps_forget(client);
 	pthread_mutex_unlock(&client->lock);

@@ -1,42 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * closer.c - GPUB_BACKGROUND_CLOSE: closes unlinked buffers as soon as no lease holds them.
+ * closer.c - GPUB_BACKGROUND_CLOSE: lets go of unlinked buffers as soon as no lease holds them, and closes what the broker
+ * wants back.
  *
  * A close waits for the process's running kernels (gpubroker(7), "Close"), so it has a thread of its own: on the service
  * thread it would hold up every grant and reply. The thread is started when the flag is first set and ends
- * with the client. Owns nothing; closes by record_close() alone.
+ * with the client. Owns nothing; closes by mapping_close() and record_retire() alone.
  */
 #include <errno.h>
+
+#include <utlist.h>
 
 #include "client.h"
 
 #define AGAIN_MS 2 /* between two looks at unlinked buffers that are still held */
 
-static bool is_due(const struct record *record)
+/* What the broker wants back. */
+static struct mapping *wanted(const struct gpub_client *client)
 {
-	return record->noticed && RECORD_STATE(atomic_load(&record->mapping)) != RECORD_NONE;
+	struct mapping *mapping;
+
+	DL_SEARCH_SCALAR(client->mappings, mapping, noticed, true);
+	return mapping;
 }
 
 static bool any_due(const struct gpub_client *client)
 {
-	const struct record *record;
+	return atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE &&
+	       (client->due || wanted(client) || cache_is_full(client));
+}
 
-	for (record = client->records.all; record; record = record->next)
-		if (is_due(record))
-			return atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE;
-	return false;
+/* A mapping that is wanted goes with all that is on it, or waits for the last of that. True: some have to wait. */
+static bool close_wanted(struct gpub_client *client)
+{
+	unsigned count = client->mapping_count;
+	bool again = false;
+
+	for (; count && client->mappings; count--) {
+		struct mapping *mapping = client->mappings;
+
+		DL_DELETE(client->mappings, mapping);
+		DL_APPEND(client->mappings, mapping);
+		if (mapping->noticed)
+			again |= mapping_close(client, mapping, false) == -EBUSY;
+	}
+	return again;
 }
 
 /* True: some have to wait. One that another thread is closing may be open again when that finds it held. */
 static bool close_due(struct gpub_client *client)
 {
-	struct record *record;
-	bool again = false;
+	bool again;
 
 	CRASH_POINT(closer_looks);
-	for (record = client->records.all; record; record = record->next)
-		if (is_due(record))
-			again |= record_close(client, record, false) == -EBUSY;
+	again = client_retire_due(client, true);
+	again |= close_wanted(client);
+	cache_trim(client);
+	again |= cache_is_full(client);
 	CRASH_POINT(closer_looked);
 	return again;
 }

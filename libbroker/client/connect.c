@@ -160,7 +160,7 @@ static int expect(int sock, enum wire_type type, struct wire_message *message, i
 
 static int greet(struct gpub_client *client)
 {
-	struct timeval patience = { .tv_sec = GREETING_SECONDS }, none = { 0 };
+	struct timeval patience = { .tv_sec = GREETING_SECONDS };
 	struct wire_message message, hello;
 	int board = -1, error;
 
@@ -187,8 +187,7 @@ static int greet(struct gpub_client *client)
 	sodium_memzero(&message, sizeof message);
 	if (board >= 0)
 		close(board);
-	setsockopt(client->sock, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
-	return error;
+	return error ? error : reader_init(client);
 }
 
 /* ---- devices ---- */
@@ -288,6 +287,7 @@ static int client_connect(struct gpub_client **result, const char *address, bool
 
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
+	tables_init();
 	client = client_alloc();
 	if (!client)
 		return error_set(-ENOMEM, "out of memory for a client");

@@ -55,6 +55,8 @@ static void after_fork_child(void)
 		last_device->child_after_fork();
 	CRASH_POINT(fork_child_device);
 	for (client = open_clients; client; client = client->next) {
+		if (client->watch >= 0)
+			close(client->watch);
 		if (client->sock >= 0)
 			close(client->sock);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
@@ -74,7 +76,7 @@ void fork_guard(struct gpub_client *client)
 {
 	pthread_once(&handlers_once, handlers_install);
 	pthread_mutex_lock(&list_lock);
-	client->sock = -1;
+	client->sock = client->watch = -1;
 	client->next = open_clients;
 	open_clients = client;
 	atomic_store(&last_guard, client->guard);
@@ -98,8 +100,10 @@ void fork_unguard(struct gpub_client *client)
 		link = &(*link)->next;
 	if (*link)
 		*link = client->next;
+	if (client->watch >= 0)
+		close(client->watch);
 	if (client->sock >= 0)
 		close(client->sock);
-	client->sock = -1;
+	client->sock = client->watch = -1;
 	pthread_mutex_unlock(&list_lock);
 }

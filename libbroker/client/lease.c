@@ -65,7 +65,7 @@ void lease_undo(struct gpub_client *client, uint64_t token)
 	atomic_store_explicit(&slot->hold, SLOT_HOLD(token_sequence(token), SLOT_FREE), memory_order_release);
 }
 
-static int acquire_check(const char *name, unsigned rights, int timeout_ms, const gpub_lease *lease)
+int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const gpub_lease *lease)
 {
 	if (!lease)
 		return error_set(-EINVAL, "there is no place for the lease: pass the address of one");
@@ -114,7 +114,7 @@ int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int tim
 	int error = client_check(client), index;
 
 	if (!error)
-		error = acquire_check(name, rights, timeout_ms, lease);
+		error = lease_acquire_check(name, rights, timeout_ms, lease);
 	if (error)
 		return error;
 	index = client_device_index(client, GPUB_CURRENT);

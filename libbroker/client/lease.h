@@ -24,6 +24,9 @@ static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, con
 	CRASH_POINT(acquired);
 }
 
+/* Whether what gpub_acquire() is given makes sense, but for the name's form. */
+int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const gpub_lease *lease);
+
 /* Gives back a hold that was taken and is not to be a lease. */
 void lease_undo(struct gpub_client *client, uint64_t token);
 

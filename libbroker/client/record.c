@@ -7,9 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utlist.h>
+
 #include "client.h"
 
 /* ---- the pool ---- */
+
+static int pool_grow(struct record_pool *pool)
+{
+	uint32_t room = pool->room ? pool->room * 2 : 64;
+	struct record **numbered;
+
+	if (pool->count < pool->room)
+		return 0;
+	if (room > 1u << RECORD_NUMBER_BITS)
+		return -ENOMEM;
+	numbered = realloc(pool->numbered, room * sizeof *numbered);
+	if (!numbered)
+		return -ENOMEM;
+	pool->numbered = numbered;
+	pool->room = room;
+	return 0;
+}
 
 static struct record *record_take(struct record_pool *pool)
 {
@@ -19,10 +38,12 @@ static struct record *record_take(struct record_pool *pool)
 		pool->free = record->next_free;
 		return record;
 	}
-	record = aligned_alloc(_Alignof(struct record), sizeof *record);
+	record = pool_grow(pool) ? NULL : aligned_alloc(_Alignof(struct record), sizeof *record);
 	if (!record)
 		return NULL;
 	memset(record, 0, sizeof *record);
+	record->number = pool->count;
+	pool->numbered[pool->count++] = record;
 	record->next = pool->all;
 	pool->all = record;
 	return record;
@@ -39,7 +60,6 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 	if (table_add(&client->table, record, name, index))
 		goto give_back;
 	record->attached = true;
-	record->noticed = false;
 	return record;
 give_back:
 	record->next_free = client->records.free;
@@ -69,9 +89,26 @@ static void waiters_tell(struct record *record, int error, const char *text)
 	record->waiters = NULL;
 }
 
+void record_notice(struct gpub_client *client, struct record *record)
+{
+	client->newly_due = true;
+	if (!record->noticed)
+		DL_APPEND2(client->due, record, due_prev, due_next);
+	record->noticed = true;
+}
+
+static void notice_over(struct gpub_client *client, struct record *record)
+{
+	if (record->noticed)
+		DL_DELETE2(client->due, record, due_prev, due_next);
+	record->noticed = false;
+}
+
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text)
 {
 	record_detach(client, record);
+	mapping_detach(record);
+	notice_over(client, record);
 	waiters_tell(record, error, text);
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_NONE));
 	record->next_free = client->records.free;
@@ -83,14 +120,15 @@ void record_strand(struct gpub_client *client, struct record *record, int error,
 {
 	CRASH_POINT(close_failed);
 	record_detach(client, record);
+	mapping_detach(record);
+	notice_over(client, record);
 	/* without its grant: a notice that is still to come finds nothing to close */
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));
-	record->noticed = false;
 	waiters_tell(record, error, text);
 	pthread_cond_broadcast(&client->changed);
 }
 
-static void waiter_remove(struct record *record, struct waiter *waiter)
+void record_wait_end(struct record *record, struct waiter *waiter)
 {
 	struct waiter **link;
 
@@ -125,27 +163,24 @@ int record_wait(struct gpub_client *client, struct record *record, struct waiter
 				  pthread_cond_wait(&client->changed, &client->lock);
 	if (waiter->done)
 		return waiter->error ? error_set(waiter->error, "%s", waiter->text) : 0;
-	waiter_remove(record, waiter);
+	record_wait_end(record, waiter);
 	return late ? -ETIMEDOUT : 0;
 }
 
-struct record *record_of_grant(struct gpub_client *client, uint64_t grant)
+void record_request_begin(struct gpub_client *client, struct record *record, struct waiter *waiter,
+			  struct wire_message *message)
 {
-	struct record *record;
-
-	/* also while it is being closed: the closer may find it held after all, and go back to OPEN */
-	for (record = client->records.all; record; record = record->next)
-		if (grant && RECORD_GRANT(atomic_load(&record->mapping)) == grant)
-			return record;
-	return NULL;
+	record->request = message->request = ++client->next_number << RECORD_NUMBER_BITS | record->number;
+	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_REQUESTED));
+	record_wait_begin(record, waiter);
 }
 
 struct record *record_of_request(struct gpub_client *client, uint64_t request)
 {
-	struct record *record;
+	uint32_t number = request & ((1u << RECORD_NUMBER_BITS) - 1);
+	struct record *record = number < client->records.count ? client->records.numbered[number] : NULL;
 
-	for (record = client->records.all; record; record = record->next)
-		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED && record->request == request)
-			return record;
+	if (record && record->request == request && RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED)
+		return record;
 	return NULL;
 }

@@ -19,6 +19,8 @@
 #include "slot.h"
 
 struct gpub_client;
+struct mapping;
+struct wire_message;
 
 enum record_state { RECORD_NONE = 0, RECORD_REQUESTED, RECORD_OPEN, RECORD_CLOSING };
 
@@ -47,7 +49,7 @@ struct record {
 	uint64_t         hash;
 
 	/* fixed while OPEN or CLOSING */
-	void                *base; /* the mapping */
+	struct mapping      *on; /* what it is a part of */
 	_Atomic uint64_t     serial;
 	uint32_t             flags;
 	int32_t              ordinal;
@@ -58,10 +60,13 @@ struct record {
 	_Atomic uint32_t cursor; /* where a free slot was found last by who looked through all: a hint */
 
 	/* under the client's lock */
+	uint32_t       number;   /* of the record, among all */
 	uint64_t       request;  /* REQUESTED: the number of its ACQUIRE */
 	struct waiter *waiters;  /* callers that wait for it to change */
 	bool           attached; /* in the table */
-	bool           noticed;  /* its buffer is unlinked */
+	bool           noticed;  /* its buffer is unlinked: in client->due */
+	struct record *due_prev, *due_next;
+	struct record *on_prev, *on_next; /* on its mapping */
 	struct record *next, *next_free;
 };
 
@@ -74,8 +79,12 @@ struct waiter {
 	struct waiter *next;
 };
 
+#define RECORD_NUMBER_BITS 24
+
 struct record_pool {
-	struct record *all, *free;
+	struct record  *all, *free;
+	struct record **numbered;
+	uint32_t        count, room;
 };
 
 /* A record in state NONE for this key, in the table. NULL and the sentence when memory is short. Locked. */
@@ -85,13 +94,16 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 void record_detach(struct gpub_client *client, struct record *record);
 
 /*
- * State NONE, out of the table, ready for another buffer. Who waits for it is told why (0: it was closed) and
+ * State NONE, out of the table, on no mapping, ready for another buffer. Who waits for it is told why (0: it was closed) and
  * woken. Locked.
  */
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text);
 
 /* Lists a waiter for the record to leave its present state. The lock may then be given up. Locked. */
 void record_wait_begin(struct record *record, struct waiter *waiter);
+
+/* It waits no more. Locked. */
+void record_wait_end(struct record *record, struct waiter *waiter);
 
 /*
  * Waits for that, at most to the deadline (NULL: for ever); the waiter is off the list then. -ETIMEDOUT, the
@@ -101,13 +113,21 @@ int record_wait(struct gpub_client *client, struct record *record, struct waiter
 		const struct timespec *deadline);
 
 /*
- * Its mapping failed to close: out of the table and CLOSING for ever; its grant ends with this process. Who
- * waits is told. Locked.
+ * Its mapping failed to close: out of the table, on no mapping, and CLOSING for ever; its grant ends with this process.
+ * Who waits is told. Locked.
  */
 void record_strand(struct gpub_client *client, struct record *record, int error, const char *text);
 
-/* The record that carries this open grant, or that waits for this request; NULL. Locked. */
-struct record *record_of_grant(struct gpub_client *client, uint64_t grant);
+/* Its buffer is unlinked. Locked. */
+void record_notice(struct gpub_client *client, struct record *record);
+
+/*
+ * REQUESTED by that message, whose number is filled in, and which is to be sent; the waiter waits for its answer. Locked.
+ */
+void record_request_begin(struct gpub_client *client, struct record *record, struct waiter *waiter,
+			  struct wire_message *message);
+
+/* The record that waits for this request; NULL. Locked. */
 struct record *record_of_request(struct gpub_client *client, uint64_t request);
 
 #endif

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.c - the library's one thread: the only reader of the socket.
+ * service.c - what each of the broker's messages does, and the library's one thread, which is there for those that come
+ * when nobody else reads (reader.h).
  *
- * GRANT, refusal and NOTICE are handled by one reader in the order in which the broker sent them; that order
- * is what the protocol rests on (tests/model). It opens handles, so that an application thread never waits
- * for another's open. All signals are blocked in it. It ends when the broker is gone or has said LEFT.
+ * The reader opens handles. The thread also lets go of unlinked buffers that the streams alone prove idle. All signals are
+ * blocked in it. It ends when the broker is gone or has said LEFT. Owns nothing.
  */
 #include <errno.h>
-#include <sodium.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "client.h"
-#include "common/socket.h"
 #include "timeline-map.h"
 
 /* ---- a grant ---- */
@@ -23,54 +21,21 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 {
 	const struct board_header *board = client->board.header;
 
-	if (grant->buffer >= board->buffers || grant->ticket >= board->tickets ||
+	if (grant->buffer >= board->buffers || (grant->ticket >= board->tickets && grant->ticket != WIRE_NO_TICKET) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
 	    grant->offset > grant->span - grant->size || !grant->grant || grant->grant >> 62)
 		return error_set(-EPROTO, "the broker sent a grant that makes no sense");
 	return 0;
 }
 
-static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
-			struct device_handle *handle)
-{
-	const struct board_header *board = client->board.header;
-	struct ticket ticket = client->board.tickets[grant->ticket]; /* a copy: what is checked is what is used */
-	struct ticket_terms terms = { .session = client->session,
-				      .grant = grant->grant,
-				      .serial = grant->serial,
-				      .size = grant->size,
-				      .offset = grant->offset,
-				      .rights = grant->rights,
-				      .version = WIRE_VERSION };
-
-	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
-	memcpy(terms.device_uuid, board->device[grant->owner_device].uuid, sizeof terms.device_uuid);
-	return ticket_open(handle, &terms, &ticket, client->key);
-}
-
-static int grant_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, void **base)
-{
-	struct device_handle handle;
-	int error = grant_check(client, grant);
-
-	if (!error)
-		error = grant_unseal(client, grant, &handle);
-	if (error)
-		return error;
-	CRASH_POINT(ticket_opened);
-	error = client->device->open(ordinal, &handle, grant->span, base);
-	sodium_memzero(&handle, sizeof handle);
-	return error;
-}
-
 /* Everything stands before the mapping word says OPEN. */
 static void record_open(struct gpub_client *client, struct record *record, const struct wire_grant *grant,
-			void *base, struct timeline_map *timeline)
+			struct mapping *mapping, struct timeline_map *timeline)
 {
+	mapping_attach(mapping, record);
 	record->word = &client->board.words[grant->buffer];
 	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
-	record->base = base;
-	record->ptr = (char *)base + grant->offset;
+	record->ptr = (char *)mapping->base + grant->offset;
 	record->size = grant->size;
 	atomic_store(&record->serial, grant->serial);
 	record->rights = grant->rights;
@@ -85,8 +50,13 @@ static void record_open(struct gpub_client *client, struct record *record, const
 static int grant_prepare(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int fd,
 			 struct timeline_map **timeline)
 {
-	int error = 0;
+	int error = grant_check(client, grant);
 
+	if (error)
+		return error;
+	if (fd == -EMFILE)
+		return error_set(-EMFILE, "no descriptor is left in this process for a timeline: close some, or raise "
+					  "ulimit -n");
 	pthread_mutex_lock(&client->lock);
 	record->ordinal = client->ordinal_of[atomic_load(&record->index)];
 	if (!atomic_load(&record->blocks))
@@ -97,14 +67,16 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 			error = -ENOMEM;
 	}
 	pthread_mutex_unlock(&client->lock);
+	CRASH_POINT(grant_prepared);
 	return error;
 }
 
 /* A mapping that fails to close keeps its grant. */
-static void grant_give_back(struct gpub_client *client, uint64_t grant, int ordinal, void *base)
+static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 {
-	if (!client->device->close(ordinal, base))
-		call_closed(client, grant);
+	if (!client->device->close(mapping->ordinal, mapping->base))
+		call_closed(client, mapping->grant);
+	free(mapping);
 }
 
 /* The record that waits for it; NULL when disconnect is under way and nothing is opened any more. */
@@ -118,31 +90,98 @@ static struct record *grant_record(struct gpub_client *client, uint64_t request)
 	return record;
 }
 
-/* False: disconnect came between and has looked through the records already. */
-static bool grant_settle(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
-			 void *base, struct timeline_map *timeline)
+static void record_refuse(struct gpub_client *client, struct record *record, int error, const char *text)
 {
-	bool leaving;
-
-	pthread_mutex_lock(&client->lock);
-	leaving = client->leaving;
-	if (!leaving)
-		record_open(client, record, grant, base, timeline);
-	pthread_mutex_unlock(&client->lock);
-	return !leaving;
-}
-
-static void grant_refuse(struct gpub_client *client, uint64_t grant, struct record *record, int error)
-{
-	char text[ERROR_TEXT_MAX];
-
-	snprintf(text, sizeof text, "%s", error_text()); /* a send that fails has a sentence of its own */
-	CRASH_POINT(open_failed);
-	call_closed(client, grant);
 	CRASH_POINT(open_refused);
 	pthread_mutex_lock(&client->lock);
 	record_release(client, record, error, text);
 	pthread_mutex_unlock(&client->lock);
+}
+
+/* -ESTALE: disconnect came between and has looked through the mappings already. */
+static int mapping_settle(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+			  struct mapping *mapping, struct timeline_map *timeline)
+{
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	error = client->leaving ? -ESTALE : mapping_add(client, mapping);
+	if (!error)
+		record_open(client, record, grant, mapping, timeline);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+static void on_new_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
+			 struct timeline_map *timeline)
+{
+	struct mapping *mapping = NULL;
+	char text[ERROR_TEXT_MAX];
+
+	if (!error)
+		error = mapping_open(client, grant, record->ordinal, &mapping);
+	CRASH_POINT(mapping_opened);
+	if (!error)
+		error = mapping_settle(client, grant, record, mapping, timeline);
+	if (!error)
+		return;
+	snprintf(text, sizeof text, "%s", error_text()); /* a send that fails has a sentence of its own */
+	CRASH_POINT(open_failed);
+	if (mapping)
+		grant_give_back(client, mapping);
+	else
+		call_closed(client, grant->grant);
+	if (error != -ESTALE)
+		record_refuse(client, record, error, text);
+}
+
+/* It goes with the mapping that is being closed, and whoever asked for it asks again then. */
+static void record_join_closing(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+				struct mapping *mapping)
+{
+	mapping_attach(mapping, record);
+	record->word = &client->board.words[grant->buffer];
+	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
+	atomic_store(&record->serial, grant->serial);
+	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_CLOSING));
+	pthread_cond_broadcast(&client->changed);
+}
+
+/* Onto the mapping that this process has. Locked. */
+static int share(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+		 struct timeline_map *timeline)
+{
+	struct mapping *mapping = mapping_find(client, grant->grant);
+
+	CRASH_POINT(mapping_shared);
+	if (client->leaving)
+		return 0; /* all is about to be closed, and nobody waits any more */
+	if (!mapping) /* a CLOSED of ours crossed it, with which the broker takes back what it just gave: asked for again */
+		record_release(client, record, -EAGAIN, "the mapping was closed just now");
+	else if (mapping->stranded)
+		return error_set(-EIO, "the memory's mapping failed to close before: only a new process can have it again");
+	else if (mapping->closing)
+		record_join_closing(client, grant, record, mapping);
+	else
+		record_open(client, record, grant, mapping, timeline);
+	return 0;
+}
+
+static void on_shared_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
+			    struct timeline_map *timeline)
+{
+	char text[ERROR_TEXT_MAX];
+
+	if (!error) {
+		pthread_mutex_lock(&client->lock);
+		error = share(client, grant, record, timeline);
+		pthread_mutex_unlock(&client->lock);
+	}
+	if (!error)
+		return;
+	snprintf(text, sizeof text, "%s", error_text());
+	call_idle(client, grant->grant, grant->serial);
+	record_refuse(client, record, error, text);
 }
 
 static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
@@ -150,42 +189,39 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 	const struct wire_grant *grant = &message->grant;
 	struct record *record = grant_record(client, message->request);
 	struct timeline_map *timeline = NULL;
-	void *base;
+	bool shared = grant->ticket == WIRE_NO_TICKET;
 	int error;
 
 	CRASH_POINT(grant_received);
-	if (!record) {
+	if (!record && !shared)
 		call_closed(client, grant->grant);
+	if (!record)
 		return;
-	}
-	error = fd == -EMFILE ? error_set(-EMFILE, "no descriptor is left in this process for a timeline: close "
-						   "some, or raise ulimit -n") :
-				grant_prepare(client, grant, record, fd, &timeline);
-	CRASH_POINT(grant_prepared);
-	if (!error)
-		error = grant_open(client, grant, record->ordinal, &base);
-	CRASH_POINT(mapping_opened);
-	if (error)
-		grant_refuse(client, grant->grant, record, error);
-	else if (!grant_settle(client, grant, record, base, timeline))
-		grant_give_back(client, grant->grant, record->ordinal, base);
+	error = grant_prepare(client, grant, record, fd, &timeline);
+	if (shared)
+		on_shared_grant(client, grant, record, error, timeline);
+	else
+		on_new_grant(client, grant, record, error, timeline);
 }
 
 /* ---- notices, replies ---- */
 
-/* A notice for a grant that no record carries crossed our CLOSED: nothing is left to do. */
-static void on_notice(struct gpub_client *client, uint64_t grant)
+/* A notice for a grant that no mapping has crossed our CLOSED: nothing is left to do. */
+static void on_notice(struct gpub_client *client, const struct wire_grant_id *id)
 {
+	struct mapping *mapping;
 	struct record *record;
 
 	CRASH_POINT(notice_received);
 	pthread_mutex_lock(&client->lock);
-	record = record_of_grant(client, grant);
-	if (record) {
-		record->noticed = true;
-		CRASH_POINT(notice_marked);
-		pthread_cond_broadcast(&client->changed);
-	}
+	mapping = mapping_find(client, id->grant);
+	record = mapping && id->serial ? mapping_record(mapping, id->serial) : NULL;
+	if (record)
+		record_notice(client, record);
+	else if (mapping && !id->serial)
+		mapping->noticed = true;
+	CRASH_POINT(notice_marked);
+	pthread_cond_broadcast(&client->changed);
 	pthread_mutex_unlock(&client->lock);
 }
 
@@ -221,15 +257,14 @@ static void on_reply(struct gpub_client *client, const struct wire_message *mess
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* False: the conversation is over. */
-static bool handle(struct gpub_client *client, const struct wire_message *message, int fd)
+bool service_handle(struct gpub_client *client, const struct wire_message *message, int fd)
 {
 	switch (message->type) {
 	case WIRE_GRANT:
 		on_grant(client, message, fd);
 		break;
 	case WIRE_NOTICE:
-		on_notice(client, message->grant_id.grant);
+		on_notice(client, &message->grant_id);
 		break;
 	default:
 		on_reply(client, message, &fd);
@@ -241,8 +276,7 @@ static bool handle(struct gpub_client *client, const struct wire_message *messag
 
 /* ---- the thread ---- */
 
-/* Who waits will never be answered, and requested records will never be granted. */
-static void on_lost(struct gpub_client *client)
+void service_lost(struct gpub_client *client)
 {
 	struct record *record;
 
@@ -256,18 +290,35 @@ static void on_lost(struct gpub_client *client)
 	pthread_mutex_unlock(&client->lock);
 }
 
+#define RETIRE_FIRST_MS 1
+#define RETIRE_LAST_MS  128
+
+/*
+ * Returns and landings tell nobody, so what is due is looked at again, ever more rarely; a new notice begins anew. -1:
+ * there is nothing that this thread could let go of.
+ */
+static int retire_pause(struct gpub_client *client, int pause)
+{
+	bool again;
+
+	pthread_mutex_lock(&client->lock);
+	again = client->due && client_retire_due(client, false);
+	if (client->newly_due)
+		pause = -1;
+	client->newly_due = false;
+	pthread_mutex_unlock(&client->lock);
+	if (!again)
+		return -1;
+	return pause < 0 ? RETIRE_FIRST_MS : pause < RETIRE_LAST_MS ? pause * 2 : RETIRE_LAST_MS;
+}
+
 static void *service_main(void *argument)
 {
 	struct gpub_client *client = argument;
-	struct wire_message message;
-	struct socket_extra extra;
+	int pause = -1;
 
-	do {
-		if (socket_receive(client->sock, &message, &extra, true, 0))
-			break;
-	} while (handle(client, &message, extra.fd));
-	/* also behind a LEFT: nobody reads on, so whoever waits still, or asks from now on, must not wait for ever */
-	on_lost(client);
+	while (reader_serve(client, pause))
+		pause = retire_pause(client, pause);
 	return NULL;
 }
 

@@ -50,6 +50,7 @@
 	X(LIBRARY, grant_prepared, "its record has slots, and its timeline's page")        \
 	X(LIBRARY, ticket_opened, "its ticket is unsealed, the handle not opened")         \
 	X(LIBRARY, mapping_opened, "the handle is opened, no record says so")              \
+	X(LIBRARY, mapping_shared, "the allocation is mapped already, no record says so")  \
 	X(LIBRARY, mapping_recorded, "the record is OPEN")                                 \
 	X(LIBRARY, open_failed, "the handle does not open, CLOSED is not sent")            \
 	X(LIBRARY, open_refused, "CLOSED is sent for a handle that did not open")          \
@@ -70,6 +71,9 @@
 	X(LIBRARY, close_decided, "all slots are idle, the mapping stands")                \
 	X(LIBRARY, mapping_closed, "the mapping is closed, CLOSED is not sent")            \
 	X(LIBRARY, closed_sent, "CLOSED is sent, the record still CLOSING")                \
+	X(LIBRARY, retire_synced, "the device is done with all that came before a retire") \
+	X(LIBRARY, retire_decided, "the record is CLOSING, idle and proven")               \
+	X(LIBRARY, idle_sent, "IDLE is sent, the record still CLOSING")                    \
 	X(LIBRARY, close_failed, "the mapping does not close")                             \
 	X(LIBRARY, record_released, "the record is free")                                  \
 	X(LIBRARY, closer_started, "the closer thread runs")                               \
@@ -120,6 +124,8 @@
 	X(BROKER, notice_sent, "a NOTICE is sent")                                         \
 	X(BROKER, closed_heard, "CLOSED is read, the grant stands")                        \
 	X(BROKER, closed_booked, "its grant is over")                                      \
+	X(BROKER, idle_heard, "IDLE is read, the use stands")                              \
+	X(BROKER, idle_booked, "its use is over")                                          \
 	X(BROKER, writer_claimed, "a session may write a timeline, and has no page yet")   \
 	X(BROKER, writer_sent, "it has the page")                                          \
 	X(BROKER, leave_heard, "LEAVE is read")                                            \
@@ -128,6 +134,8 @@
 	X(BROKER, died, "a pidfd is readable, the session stands")                         \
 	X(BROKER, session_ends, "a session ends, its grants stand")                        \
 	X(BROKER, session_ended, "its grants, timelines and ephemeral buffers are over")   \
+	X(LOOP, clean_submitted, "the device thread has a range to zero")                  \
+	X(LOOP, clean_done, "it is zeroed, and not yet to be had")                         \
 	X(LOOP, release_submitted, "the device thread has memory to free")                 \
 	X(LOOP, release_done, "memory is freed, the books have it yet")                    \
 	X(LOOP, released, "the books have it no more")                                     \

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "error.h"
 
@@ -45,6 +46,14 @@ int size_parse(const char *text, uint64_t *bytes)
 refuse:
 	return error_set(-EINVAL, "'%.40s' is not a size: write bytes, or a number with K, M or G, such as 64M",
 			 text ? text : "");
+}
+
+int size_parse_or_0(const char *text, uint64_t *bytes)
+{
+	if (!text || strcmp(text, "0"))
+		return size_parse(text, bytes);
+	*bytes = 0;
+	return 0;
 }
 
 const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX])

@@ -9,6 +9,9 @@
 /* "4096", "64K", "1M", "2G": bytes, K = 1024. -EINVAL for anything else, 0, or more than 2^62 bytes. */
 int size_parse(const char *text, uint64_t *bytes);
 
+/* The same, and "0". */
+int size_parse_or_0(const char *text, uint64_t *bytes);
+
 #define SIZE_TEXT_MAX 16
 
 /* Writes "64 MiB", "1.5 GiB", "100 B" into text and returns text. */

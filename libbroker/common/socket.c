@@ -113,6 +113,24 @@ int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 	return error_set(-ECONNRESET, "the other side of the socket is gone");
 }
 
+int socket_send_many(int sock, const struct wire_message *messages, unsigned count, int flags)
+{
+	struct mmsghdr msgs[SOCKET_SEND_MAX] = { 0 };
+	struct iovec io[SOCKET_SEND_MAX];
+	int sent;
+
+	count = count < SOCKET_SEND_MAX ? count : SOCKET_SEND_MAX;
+	for (unsigned i = 0; i < count; i++) {
+		io[i] = (struct iovec){ .iov_base = (void *)&messages[i], .iov_len = WIRE_SIZE };
+		msgs[i].msg_hdr.msg_iov = &io[i];
+		msgs[i].msg_hdr.msg_iovlen = 1;
+	}
+	do
+		sent = sendmmsg(sock, msgs, count, flags | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent;
+}
+
 static void take_descriptor(int fd, struct socket_extra *extra, bool want_fd)
 {
 	if (!want_fd)
@@ -151,6 +169,27 @@ static void take_control(struct msghdr *msg, struct socket_extra *extra, bool wa
 		extra->fd = -EMFILE;
 }
 
+static void extra_init(struct socket_extra *extra)
+{
+	extra->fd = -1;
+	extra->has_sender = false;
+	extra->unwanted_count = 0;
+}
+
+/* What there is no room for the kernel closes, in the caller's name and time: so there is room, or trust. */
+static size_t control_size(bool want_fd)
+{
+	return want_fd ? CMSG_SPACE(sizeof(int)) :
+			 CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int));
+}
+
+static int receive_error(void)
+{
+	if (errno == EAGAIN || errno == EWOULDBLOCK)
+		return -EAGAIN;
+	return error_set(-ECONNRESET, "the other side closed the connection");
+}
+
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags)
 {
 	union {
@@ -160,26 +199,58 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 	struct iovec  io = { .iov_base = message, .iov_len = WIRE_SIZE };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
 	ssize_t       got;
-	int           error, resets = 0;
+	int           resets = 0, error;
 
-	/* what there is no room for the kernel closes, in the caller's name and time: so there is room, or trust */
-	msg.msg_controllen = want_fd ? CMSG_SPACE(sizeof(int)) : sizeof control.bytes;
-	extra->fd = -1;
-	extra->has_sender = false;
-	extra->unwanted_count = 0;
+	msg.msg_controllen = control_size(want_fd);
+	extra_init(extra);
 	/* a peer that closed with messages unread resets the connection, once; what it sent before is still here */
 	do
 		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
 	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
-	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return -EAGAIN;
-	if (got >= 0)
-		take_control(&msg, extra, want_fd);
-	error = got > 0 ? wire_check(message, (size_t)got) :
-			  error_set(-ECONNRESET, "the other side closed the connection");
+	if (got < 0)
+		return receive_error();
+	take_control(&msg, extra, want_fd);
+	error = got ? wire_check(message, (size_t)got) : error_set(-ECONNRESET, "the other side closed the connection");
 	if (error && extra->fd >= 0) {
 		close(extra->fd);
 		extra->fd = -1;
 	}
 	return error;
+}
+
+static void batch_aim(struct socket_batch *batch, struct mmsghdr *msgs, struct iovec *io, unsigned most, bool want_fd)
+{
+	for (unsigned i = 0; i < most; i++) {
+		io[i] = (struct iovec){ .iov_base = &batch->message[i], .iov_len = WIRE_SIZE };
+		msgs[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &io[i],
+							 .msg_iovlen = 1,
+							 .msg_control = batch->control[i],
+							 .msg_controllen = control_size(want_fd) } };
+		extra_init(&batch->extra[i]);
+	}
+}
+
+int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bool want_fd, int flags)
+{
+	struct mmsghdr msgs[SOCKET_BATCH_MAX];
+	struct iovec   io[SOCKET_BATCH_MAX];
+	int            got, resets = 0;
+
+	most = most < SOCKET_BATCH_MAX ? most : SOCKET_BATCH_MAX;
+	batch_aim(batch, msgs, io, most, want_fd);
+	batch->count = 0;
+	batch->ended = false;
+	do
+		got = recvmmsg(sock, msgs, most, flags | MSG_WAITFORONE | MSG_CMSG_CLOEXEC | MSG_TRUNC, NULL);
+	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
+	if (got < 0)
+		return receive_error();
+	/* the end of file is a message without bytes, and may come as often as there is room */
+	for (int i = 0; i < got && !batch->ended; i++) {
+		take_control(&msgs[i].msg_hdr, &batch->extra[i], want_fd);
+		batch->length[i] = msgs[i].msg_len;
+		batch->ended = !msgs[i].msg_len;
+		batch->count += !batch->ended;
+	}
+	return batch->count ? 0 : error_set(-ECONNRESET, "the other side closed the connection");
 }

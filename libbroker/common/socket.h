@@ -44,6 +44,11 @@ int socket_connect(const struct sockaddr_un *sun);
  */
 int socket_send(int sock, const struct wire_message *message, int fd, int flags);
 
+#define SOCKET_SEND_MAX 64
+
+/* Sends the first of them, as many as the kernel takes in one call: how many, or -1. */
+int socket_send_many(int sock, const struct wire_message *messages, unsigned count, int flags);
+
 /* What came beside a message. */
 #define SOCKET_DESCRIPTORS_MAX 253 /* that the kernel lets into one message: SCM_MAX_FD */
 
@@ -62,5 +67,23 @@ struct socket_extra {
  * -EAGAIN; -ECONNRESET: the peer is gone; -EPROTO: malformed.
  */
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags);
+
+#define SOCKET_BATCH_MAX 16
+
+/* Messages that were received in one system call. Large: not for a stack. */
+struct socket_batch {
+	unsigned            count;
+	bool                ended; /* behind them the peer is gone */
+	struct wire_message message[SOCKET_BATCH_MAX];
+	struct socket_extra extra[SOCKET_BATCH_MAX];
+	size_t              length[SOCKET_BATCH_MAX]; /* for wire_check(), which is the receiver's to call */
+	_Alignas(struct cmsghdr) char control[SOCKET_BATCH_MAX][CMSG_SPACE(sizeof(struct ucred)) +
+								CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int))];
+};
+
+/*
+ * The same for as many messages as there are, most at most: 0, and batch->count of them, unchecked, each with its extra. Waits for the first alone, unless flags has MSG_DONTWAIT.
+ */
+int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bool want_fd, int flags);
 
 #endif

@@ -78,7 +78,7 @@ const char *wire_type_name(unsigned type)
 		[WIRE_GRANT] = "GRANT",         [WIRE_NOTICE] = "NOTICE",   [WIRE_REFUSED] = "REFUSED",
 		[WIRE_LEFT] = "LEFT",           [WIRE_CHANGE] = "CHANGE",   [WIRE_DRAIN] = "DRAIN",
 		[WIRE_EVICT] = "EVICT",         [WIRE_ISSUE] = "ISSUE",     [WIRE_TOKEN] = "TOKEN",
-		[WIRE_REDEEM] = "REDEEM",
+		[WIRE_REDEEM] = "REDEEM",       [WIRE_IDLE] = "IDLE",
 	};
 
 	return type < WIRE_TYPES && names[type] ? names[type] : "?";

@@ -12,6 +12,7 @@
  *   broker   WELCOME + the board           or REFUSED, and the end
  *   client   CREATE UNLINK STAT ACQUIRE    -> DONE, INFO, GRANT, or REFUSED
  *   client   CLOSED                        the grant's mapping is gone; no reply
+ *   client   IDLE                          the device is done with all leases of a buffer under a grant that stays; no reply
  *   client   WRITER                        -> DONE + the timeline's page, writable
  *   client   CHANGE                        mode, owner, group of a buffer -> DONE
  *   client   DRAIN                         an UNLINK that is answered when the memory is freed -> DONE
@@ -29,7 +30,7 @@
 #include "token.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 #define WIRE_SIZE    256
 
 enum wire_type {
@@ -55,6 +56,7 @@ enum wire_type {
 	WIRE_ISSUE,
 	WIRE_TOKEN,
 	WIRE_REDEEM,
+	WIRE_IDLE,
 	WIRE_TYPES
 };
 
@@ -99,20 +101,22 @@ struct wire_info {
 	uint32_t held; /* closed by their session, which is not believed: they wait for its process's death */
 };
 
+#define WIRE_NO_TICKET UINT32_MAX
+
 struct wire_grant {
 	uint64_t grant, serial; /* serial of the buffer */
 	uint64_t size, offset;  /* bytes of the buffer, and where it begins in its allocation */
 	uint64_t span;          /* bytes of the allocation */
 	uint32_t buffer;        /* its word in the board */
-	uint32_t ticket;        /* its ticket in the board */
+	uint32_t ticket;        /* its ticket in the board; WIRE_NO_TICKET: the session has that grant, and its mapping */
 	uint32_t rights;        /* all that this session may have */
 	uint32_t flags;         /* as gpub_info.flags */
 	uint32_t owner_device;  /* where the memory is; the broker's index */
 };
 
-struct wire_grant_id { /* CLOSED, NOTICE, WRITER */
+struct wire_grant_id { /* CLOSED, IDLE, NOTICE, WRITER */
 	uint64_t grant;
-	uint64_t serial; /* WRITER: of the buffer whose timeline is meant */
+	uint64_t serial; /* of the buffer that is meant; CLOSED: none; NOTICE: 0: all that is mapped should be closed */
 };
 
 struct wire_refused {

@@ -108,6 +108,7 @@ static const struct device cuda_table = {
 	.gone = cuda_gone,
 	.open = cuda_open,
 	.close = cuda_close,
+	.sync = cuda_sync,
 	.check = cuda_check,
 	.current = cuda_current,
 	.set_current = cuda_set_current,

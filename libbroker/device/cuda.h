@@ -135,6 +135,7 @@ int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle);
 int cuda_release(int ordinal, void *ptr);
 int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 int cuda_close(int ordinal, void *ptr);
+int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 int cuda_page_register(void *page, size_t size, bool writable);
 
 /* cuda-processes.c */

@@ -67,6 +67,8 @@ struct device {
 	/* the importer's half */
 	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 	int (*close)(int ordinal, void *ptr); /* behind every running kernel of the process, and synchronises */
+	/* Behind every running kernel as a close is. handle: of memory that is open on that device, and stays so. */
+	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
 	int (*current)(void);                 /* ordinal of the calling thread's current device */
 	int (*set_current)(int ordinal);

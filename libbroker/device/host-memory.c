@@ -456,3 +456,23 @@ int host_close(int ordinal, void *ptr)
 	host_gate_open();
 	return rc;
 }
+
+int host_sync(int ordinal, const struct device_handle *handle, uint64_t size)
+{
+	int rc = host_enter(HOST_SYNC);
+
+	(void)size;
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&host_state.lock);
+	if (!mapping_find(handle, (unsigned)host_device_of(ordinal)))
+		rc = error_set(-EINVAL, "the handle's memory is not open on device %d", ordinal);
+	pthread_mutex_unlock(&host_state.lock);
+	if (rc)
+		return rc;
+	host_gate_close();
+	host_gate_drain();
+	rc = host_sticky() ? error_set(-EIO, "host device: a sticky error came while its work was waited for") : 0;
+	host_gate_open();
+	return rc;
+}

@@ -68,8 +68,11 @@ bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SI
 	if (handle->bytes[HOST_PREFIX_MAX] || !prefix_is_good(text))
 		return false;
 	length = snprintf(name, HOST_NAME_SIZE, SHM "%s/", text);
-	for (int i = 0; i < HOST_RANDOM_SIZE; i++)
-		length += snprintf(name + length, HOST_NAME_SIZE - (size_t)length, "%02x", random[i]);
+	for (int i = 0; i < HOST_RANDOM_SIZE; i++) {
+		name[length++] = "0123456789abcdef"[random[i] >> 4];
+		name[length++] = "0123456789abcdef"[random[i] & 15];
+	}
+	name[length] = 0;
 	return true;
 }
 

@@ -270,6 +270,7 @@ const struct device device_host = {
 	.gone = host_gone,
 	.open = host_open,
 	.close = host_close,
+	.sync = host_sync,
 	.check = check,
 	.current = host_current,
 	.set_current = set_current,

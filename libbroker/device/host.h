@@ -176,6 +176,7 @@ int  host_release(int ordinal, void *ptr);
 int  host_gone(pid_t pid, bool mps);
 int  host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 int  host_close(int ordinal, void *ptr);
+int  host_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 void host_unlink_all(void); /* at the owner's exit */
 
 /* host-object.c: of regions that are allocations, or were */

@@ -79,6 +79,12 @@ static void unlink_left(const json_t *text, struct puppet *survivor)
 	}
 }
 
+/* What the pool keeps is nobody's; that it can be had is seen where all of the memory is taken. */
+static bool is_pooled(const json_t *text)
+{
+	return number(json_array_get(json_object_get(text, "devices"), 0), "pooled");
+}
+
 static bool is_balanced(const struct broker_process *broker, struct puppet *survivor, const char **wrong)
 {
 	json_t *text = books(broker);
@@ -86,7 +92,7 @@ static bool is_balanced(const struct broker_process *broker, struct puppet *surv
 	*wrong = text_wrong(text, survivor->pid);
 	if (*wrong)
 		unlink_left(text, survivor);
-	else if (memory_objects(broker))
+	else if (!is_pooled(text) && memory_objects(broker))
 		*wrong = "there is memory that no buffer has";
 	json_decref(text);
 	return !*wrong;

@@ -30,6 +30,8 @@
 	X(getsockopt, ENOMEM)       \
 	X(sendmsg, ENOBUFS)         \
 	X(recvmsg, ENOMEM)          \
+	X(sendmmsg, ENOBUFS)        \
+	X(recvmmsg, ENOMEM)         \
 	X(mmap, ENOMEM)             \
 	X(madvise, ENOMEM)          \
 	X(open, EMFILE)             \

@@ -60,13 +60,18 @@ static const char *name_of(const char *stem)
 	return name[turn];
 }
 
-static int create(const char *stem, unsigned flags)
+static int create_of(const char *stem, unsigned flags, uint64_t size)
 {
 	gpub_spec spec = GPUB_SPEC_INIT;
 
-	spec.size = 65536;
+	spec.size = size;
 	spec.flags = flags;
 	return TRY(gpub_create(client, name_of(stem), &spec));
+}
+
+static int create(const char *stem, unsigned flags)
+{
+	return create_of(stem, flags, 65536);
 }
 
 static int acquire(const char *stem, gpub_lease *held)
@@ -91,6 +96,33 @@ static void play_buffer(void)
 		TRY(gpub_return(&held));
 	TRY(gpub_trim(client));
 	TRY(gpub_unlink(client, name_of("plain")));
+}
+
+/* Small ones, at once: all or none. The first is let go of while the memory of all of them stays mapped. */
+static void play_many(void)
+{
+	static const char *const stems[] = { "one", "two", "three" };
+	char names[3][32];
+	const char *name[3];
+	gpub_lease held[3];
+
+	for (int i = 0; i < 3; i++) {
+		create_of(stems[i], GPUB_EPHEMERAL, 100);
+		snprintf(names[i], sizeof names[i], "%s", name_of(stems[i]));
+		name[i] = names[i];
+	}
+	if (TRY(gpub_acquire_many(client, name, 3, GPUB_READ | GPUB_WRITE, 0, held)))
+		return;
+	TRY(gpub_return(&held[0]));
+	TRY(gpub_unlink(client, name[0]));
+	TRY(gpub_trim(client));
+	TRY(gpub_set_cache(client, 0, 0));
+	TRY(gpub_return(&held[1]));
+	TRY(gpub_return(&held[2]));
+	create_of("four", GPUB_EPHEMERAL, 100000);
+	if (!acquire("four", &held[0]))
+		TRY(gpub_return(&held[0]));
+	TRY(gpub_set_cache(client, 100, UINT64_MAX));
 }
 
 static void launch(void *stream, uint64_t *word)
@@ -161,6 +193,7 @@ static void play(void)
 	if (TRY(gpub_connect(&client, NULL)))
 		return;
 	play_buffer();
+	play_many();
 	play_stream();
 	play_closer();
 	play_fork();

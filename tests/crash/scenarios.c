@@ -351,6 +351,71 @@ static void play_joins(void)
 	VICTIM(0, do_join_elsewhere);
 }
 
+/* ---- small buffers that share memory ---- */
+
+#define SMALL 200
+
+/* Not alone, as do_create() makes it. */
+static int do_create_small(const struct order *order)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+
+	spec.size = SMALL;
+	return gpub_create(client, order->name, &spec);
+}
+
+/* One of two is let go of while the other is held, and its place serves a third. */
+static void play_slab(void)
+{
+	OTHER(0, do_create_small, .name = "one");
+	OTHER(0, do_create_small, .name = "two");
+	VICTIM(0, do_connect);
+	VICTIM(0, do_acquire, .name = "one", .slot = 0);
+	VICTIM(0, do_acquire, .name = "two", .slot = 1); /* is mapped by then */
+	VICTIM(0, do_write, .slot = 0, .value = 5);
+	VICTIM(0, do_return, .slot = 0);
+	OTHER(0, do_unlink, .name = "one");
+	VICTIM(-ENOENT, do_acquire, .name = "one", .slot = 2); /* behind the notice */
+	VICTIM(0, do_trim);
+	VICTIM_UNTIL(!books_buffers(&broker, "one", NULL));
+	OTHER(0, do_create_small, .name = "three");
+	VICTIM(0, do_acquire, .name = "three", .slot = 0);
+	OTHER(0, do_acquire, .name = "three");
+	OTHER(0, do_read);
+	if (other.last.value)
+		bail_out("what serves anew is not zeros");
+	VICTIM(0, do_stream);
+	VICTIM(0, do_return_on, .slot = 0);
+	OTHER(0, do_unlink, .name = "three");
+	VICTIM(-ENOENT, do_acquire, .name = "three", .slot = 2);
+	VICTIM(0, do_return, .slot = 1);
+}
+
+/* ---- many at once ---- */
+
+static int do_many(const struct order *order)
+{
+	static const char *const names[] = { "many-1", "many-2", "many-3", "many-1" };
+
+	return gpub_acquire_many(client, names, 4, GPUB_READ | GPUB_WRITE, order->timeout, lease);
+}
+
+static void play_many(void)
+{
+	OTHER(0, do_create_small, .name = "many-1");
+	OTHER(0, do_create_small, .name = "many-2");
+	VICTIM(0, do_connect);
+	VICTIM(-ENOENT, do_many);
+	victim_begins((struct order){ .run = do_many, .timeout = LONG_MS });
+	VICTIM_UNTIL(books_number(&broker, "waiting") == 1);
+	OTHER(0, do_create, .name = "many-3", .size = NEARLY_ALL / 2);
+	if (!victim_finishes(0))
+		return;
+	VICTIM(0, do_write, .slot = 2, .value = 9);
+	for (int slot = 0; slot < 4; slot += 2)
+		VICTIM(0, do_return, .slot = slot);
+}
+
 /* ---- a device that fails ---- */
 
 static void play_failing(void)
@@ -377,5 +442,7 @@ const struct scenario scenarios[SCENARIOS] = {
 	{ "ephemeral", NULL, play_ephemeral, after_ephemeral, { 0 } },
 	{ "threads", NULL, play_threads, NULL, { 0 } },
 	{ "joins", NULL, play_joins, NULL, { .run = do_create, .name = "both" } },
+	{ "slab", NULL, play_slab, NULL, { 0 } },
+	{ "many", NULL, play_many, NULL, { .run = do_create, .name = "many-3" } },
 	{ "failing", "open:1:EMFILE,close:1:EIO", play_failing, NULL, { 0 } },
 };

@@ -32,6 +32,7 @@ int main(int argc, char **argv)
 	attack_all(tickets);
 	attack_all(descriptors);
 	attack_all(memory);
+	attack_all(ranges);
 	attack_all(processes);
 	attack_all(floods);
 	attack_one(&status_file_of_others);

@@ -72,6 +72,7 @@ static bool is_a_clients(unsigned type)
 	case WIRE_EVICT:
 	case WIRE_ISSUE:
 	case WIRE_REDEEM:
+	case WIRE_IDLE:
 		return true;
 	default:
 		return false;
@@ -210,7 +211,7 @@ static struct wire_message noise(unsigned *seed)
 
 		memcpy(message.bytes + i, &bits, 8);
 	}
-	if (type != WIRE_CLOSED && type != WIRE_WRITER && type != WIRE_EVICT && type != WIRE_REDEEM && rand_r(seed) % 8)
+	if (type != WIRE_CLOSED && type != WIRE_IDLE && type != WIRE_WRITER && type != WIRE_EVICT && type != WIRE_REDEEM && rand_r(seed) % 8)
 		snprintf(message.name.name, NAME_SIZE, "noise/%d", rand_r(seed) % 8);
 	/* in the broker's own user's name it would evict for good */
 	if (type == WIRE_EVICT)
@@ -367,9 +368,11 @@ static void close_twice(void)
 	WANT(!speaker_create(&s, "attacker/twice", 4096, 0600, 0));
 	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &first));
 	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &second));
-	WANT(first.grant != second.grant);
+	WANT(first.grant == second.grant && second.ticket == WIRE_NO_TICKET);
 	for (int i = 0; i < 3; i++)
 		WANT(!speaker_closed(&s, first.grant));
+	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &second));
+	WANT(first.grant != second.grant && second.ticket != WIRE_NO_TICKET);
 	WANT(!speaker_closed(&other, second.grant));
 	want_served(&other);
 	WANT(!speaker_closed(&s, second.grant));

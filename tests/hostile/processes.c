@@ -42,7 +42,7 @@ static void say(struct life *life, enum wire_type type)
 		message.acquire.rights = BOTH;
 	if (type == WIRE_CREATE)
 		message.create.flags = GPUB_TIMELINE;
-	if (type == WIRE_WRITER || type == WIRE_CLOSED) {
+	if (type == WIRE_WRITER || type == WIRE_CLOSED || type == WIRE_IDLE) {
 		message.grant_id.grant = life->grant.grant;
 		message.grant_id.serial = life->grant.serial;
 	}
@@ -93,6 +93,7 @@ TELLS(WRITER)
 TELLS(ISSUE)
 TELLS(REDEEM)
 TELLS(CLOSED)
+TELLS(IDLE)
 TELLS(DRAIN)
 TELLS(LEAVE)
 
@@ -102,8 +103,8 @@ static life_step *const steps[] = { life_dial,        life_challenged,  life_gre
 				    life_says_CREATE, told,          life_says_ACQUIRE, told,
 				    life_maps,        life_says_WRITER, told,          life_says_ISSUE,
 				    told,          life_says_REDEEM, told,          life_says_CLOSED,
-				    life_says_ACQUIRE, told,         life_says_CLOSED, life_says_DRAIN,
-				    life_says_LEAVE };
+				    life_says_ACQUIRE, told,         life_says_IDLE,   life_says_CLOSED,
+				    life_says_DRAIN,   life_says_LEAVE };
 
 #define STEPS (sizeof steps / sizeof steps[0])
 

@@ -271,6 +271,16 @@ int speaker_closed(const struct speaker *speaker, uint64_t grant)
 	return speaker_say(speaker, &message);
 }
 
+int speaker_idle(const struct speaker *speaker, uint64_t grant, uint64_t serial)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_IDLE, 0);
+	message.grant_id.grant = grant;
+	message.grant_id.serial = serial;
+	return speaker_say(speaker, &message);
+}
+
 int speaker_issue(struct speaker *speaker, const char *name, const struct wire_issue *terms, struct token *token)
 {
 	struct wire_message message = speaker_message(WIRE_ISSUE, name), answer;

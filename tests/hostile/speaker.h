@@ -64,6 +64,7 @@ int speaker_named(struct speaker *speaker, enum wire_type type, const char *name
 int speaker_acquire(struct speaker *speaker, const char *name, unsigned rights, struct wire_grant *grant);
 int speaker_redeem(struct speaker *speaker, const struct token *token, struct wire_grant *grant);
 int speaker_closed(const struct speaker *speaker, uint64_t grant); /* no answer comes */
+int speaker_idle(const struct speaker *speaker, uint64_t grant, uint64_t serial);
 int speaker_issue(struct speaker *speaker, const char *name, const struct wire_issue *terms, struct token *token);
 
 /* Opens the grant's ticket. -EKEYREJECTED: it is not this session's. */

@@ -57,9 +57,10 @@ page_prototypes() {
 		}' | grep ' gpub_' | grep -v '^typedef ' | sed 's/ \* / */' | sort
 }
 
-# The same of the header.
+# The same of the header. One may go on in the next line.
 header_prototypes() {
-	grep -E '^(int|void|const char \*) *gpub_[a-z_]+\(' "$top_srcdir/libbroker/gpubroker.h" |
+	sed '/^[a-z].*,$/{N; s/,\n[[:space:]]*/, /}' "$top_srcdir/libbroker/gpubroker.h" |
+		grep -E '^(int|void|const char \*) *gpub_[a-z_]+\(' |
 		sed 's/;.*//; s/, /,/g; s/^const char \*/const char * /; s/ \* / */' | sort
 }
 

@@ -282,6 +282,12 @@ check "the rest of that file holds" eval 'works create most 1'
 configure 'log = verbose'
 check "so does how much is logged" eval 'reloads && works create v 1 unlink v && soon said "^brokerd: session [0-9]* is open: pid [0-9]* (.*status-client), uid $(id -u)$"'
 check "who leaves is logged too" soon said '^brokerd: session [0-9]* (pid [0-9]*, .*status-client) left$'
+kept() {
+	"$show" --json "$name" | grep -q "^ *\"pooled\": $1"
+}
+check "freed memory is kept for later" eval 'works create p 1 unlink p && soon kept "[1-9]"'
+configure 'pool = 1K'
+check "as much as the file says from now on" eval 'reloads && soon kept 0'
 configure 'quota "default" { buffers = 4 }'
 mv brokerd.conf slow.conf
 check "while a reload hangs, all is as it was" eval 'hangs && works create r 1 create s 1 unlink r unlink s'

@@ -157,6 +157,11 @@ check "of that size, on that device" eval 'done_ create v 1536K@1 && status "^v 
 check "with mode 0600 unless told" soon_is u mode $((0600))
 check "with the mode that it is told" eval 'done_ create w 1 --mode 0640 && soon_is w mode $((0640))'
 check "with a timeline" eval 'done_ create t 4K --timeline && soon is t timeline 1'
+check "with memory of its own" eval 'done_ create own 1 --alone && soon_is own alone 1 && done_ chmod 0644 own'
+check "without, small ones of a kind share it, and stay of that kind" eval \
+	'done_ create s1 1 && done_ create s2 1 && refused 1 "shares its memory" chmod 0644 s1 && soon_is s1 mode $((0600))'
+check "until they are alone in it" eval 'done_ drain s2 && done_ chmod 0644 s1 && soon_is s1 mode $((0644))'
+done_ unlink own s1
 check "a name that is taken: exit 1" refused 1 "'u' is taken" create u 1
 check "a device that is not there: exit 1" refused 1 'no device 2' create x 1@2
 check "a buffer larger than the device: exit 1, also with --wait" refused 1 'larger than the whole device' create x 9M --wait 20

@@ -60,7 +60,8 @@ static int random_create(int slot)
 
 	(void)slot;
 	spec.size = 1 + random_next() % (3 * GRANULE);
-	spec.flags = (uint32_t)(random_next() % 4);
+	/* alone, so that what the books say of buffers says all of memory and mappings */
+	spec.flags = (uint32_t)(random_next() % 4) | GPUB_ALONE;
 	return gpub_create(client, random_name(), &spec);
 }
 
@@ -427,6 +428,7 @@ int main(int argc, char **argv)
 		return 2;
 	harness_begin("death", 120 + 2 * soak_seconds);
 	seed();
+	broker_pool = "0";
 	broker_start(&broker, "host");
 	for (int w = 0; w < clients; w++)
 		puppet_start_unconnected(&worker[w], &broker);

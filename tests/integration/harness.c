@@ -113,8 +113,11 @@ void bail_out(const char *format, ...)
 
 /* ---- the broker ---- */
 
+const char *broker_pool;
+
 static _Noreturn void broker_exec(const struct broker_process *broker, const char *device, int in, int out)
 {
+	static const char worker[] = "echo \"$GPUBROKER\"; read -r line || :";
 	const char *build = getenv("top_builddir");
 	char path[4096];
 	int log = open(broker->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
@@ -125,8 +128,10 @@ static _Noreturn void broker_exec(const struct broker_process *broker, const cha
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
 		_exit(126);
 	close_range(3, ~0u, 0);
-	execl(path, path, "--device", device, "--name", broker->instance, "--", "sh", "-c",
-	      "echo \"$GPUBROKER\"; read -r line || :", NULL);
+	if (broker_pool)
+		execl(path, path, "--device", device, "--name", broker->instance, "--pool", broker_pool, "--", "sh", "-c",
+		      worker, NULL);
+	execl(path, path, "--device", device, "--name", broker->instance, "--", "sh", "-c", worker, NULL);
 	_exit(127);
 }
 
@@ -482,12 +487,13 @@ int do_disconnect(const struct order *order)
 	return 0;
 }
 
+/* Alone in its memory, so that what becomes of that is told from what becomes of others. Sharing is slabs.c's. */
 int do_create(const struct order *order)
 {
 	gpub_spec spec = GPUB_SPEC_INIT;
 
 	spec.size = order->size ? order->size : 4096;
-	spec.flags = order->flags;
+	spec.flags = order->flags | GPUB_ALONE;
 	spec.timeout_ms = order->timeout;
 	return gpub_create(client, order->name, &spec);
 }

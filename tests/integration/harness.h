@@ -67,6 +67,9 @@ struct broker_process {
 	char  instance[32], address[128], log[64];
 };
 
+/* The --pool of the brokers that are started from now on; NULL, as it is at first: what broker-run keeps unless told. */
+extern const char *broker_pool;
+
 /* Starts broker-run on these devices, or on those of TEST_DEVICE, with one worker that only waits, and waits until it answers. */
 void broker_start(struct broker_process *broker, const char *device);
 

@@ -129,6 +129,7 @@ static void test_chown(void)
 
 static void test_drain(void)
 {
+	broker_pool = "0"; /* the memory's end is to be seen */
 	begin();
 	ask(&b, do_acquire, .name = "x");
 	tell(&a, do_drain, .name = "x", .timeout = -1);
@@ -144,6 +145,7 @@ static void test_drain(void)
 	POINT(!books_buffers(&broker, "x", "live") && SOON(gone("x") && !memory_objects(&broker)),
 	      "the memory is freed then");
 	end();
+	broker_pool = NULL;
 }
 
 static void test_drain_of_its_own(void)

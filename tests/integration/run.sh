@@ -68,6 +68,13 @@ done
 for instance in '' a.b a/b ../x "$(printf 'n%.0s' {1..99})"; do
 	check "--name '$instance': exit 2" refused 'instance' --name "$instance" -- touch ran
 done
+for number in 0 -1 x 4194305 ''; do
+	check "--mappings '$number': exit 2" refused 'count of mappings' --mappings "$number" -- touch ran
+	check "--buffers '$number': exit 2" refused 'count of buffers' --buffers "$number" -- touch ran
+done
+for size in -1 none 1X 99999999999999999999 ''; do
+	check "--pool '$size': exit 2" refused 'is not a size' --pool "$size" -- touch ran
+done
 check "--help is on stdout" eval 'exits 0 --help && [ ! -s err ] && grep -q -e --kill-on-failure out'
 check "--help where nothing can be written: exit 1" eval '"$run" --help >/dev/full 2>err; [ $? = 1 ] && said "cannot be written"'
 check "--help without a stdout: exit 1" eval '"$run" --help >&- 2>err; [ $? = 1 ] && said "cannot be written"'
@@ -85,6 +92,7 @@ late() {
 check "a device that is not there: exit 2, no worker runs" late 2 'no device 1' -b x=1M@1 -- touch ran
 check "a buffer larger than the device: exit 2, no worker runs" late 2 'larger than the whole device' -b x=900G -- touch ran
 GPUB_HOST_MEMORY=1M check "buffers that are too much together: exit 1, no worker runs" late 1 . -b x=1M -b y=1M -- touch ran
+check "more buffers than --buffers: exit 2, no worker runs" late 2 'the board holds 2 buffers' --buffers 2 -b x=1 -b y=1 -b z=1 -- touch ran
 GPUB_HOST_MEMORY=lots check "a device that does not start: exit 1, no worker runs" late 1 'not a size' -- touch ran
 if [ ! -e "$top_builddir/kernels/kernels.fatbin" ]; then
 	check "--device cuda in a build without: exit 2" exits 2 --device cuda -- touch ran
@@ -133,7 +141,7 @@ cat >spec <<'END'
 END
 check "marks, braces and variables in comments are no matter" eval 'exits 0 --spec spec -- true && said "buffers 1 created"'
 check "garbage: file:line" eval 'head -c 4000 /dev/urandom >spec; refused "^broker-run: spec:" --spec spec -- touch ran'
-printf 'buffer "a" { size = "64K" }\n# b has all\nbuffer "b/c" { size = "1M"  device = 0  mode = "0640"  timeline = true }\n' >spec
+printf 'buffer "a" { size = "64K" }\n# b has all\nbuffer "b/c" { size = "1M"  device = 0  mode = "0640"  timeline = true  alone = true }\n' >spec
 check "a good file makes its buffers" eval 'exits 0 --spec spec -b d=1 -- true && said "buffers 3 created, 3 freed" && said balanced'
 check "an empty file is a good one" exits 0 --spec /dev/null -- true
 

@@ -47,7 +47,7 @@ case $GPUBROKER_RANK in
 esac
 exit 0
 END
-GPUB_HOST_STRICT=0 timeout -s KILL 60 "$run" --device host --name "$name" -n 4 -- sh worker "$client" >said 2>&1 </dev/null &
+GPUB_HOST_STRICT=0 timeout -s KILL 60 "$run" --device host --name "$name" --pool 0 -n 4 -- sh worker "$client" >said 2>&1 </dev/null &
 broker=$!
 soon ready
 handles=$(objects | sed 's,.*/,,')

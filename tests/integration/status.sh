@@ -102,7 +102,7 @@ check "output that cannot be written: exit 1" eval '"$show" --help >/dev/full 2>
 
 # ---- one that runs ----
 
-"$run" --quiet --name "$name" -n 1 --device host:2 -b declared=1M@1 -- "$client" \
+"$run" --quiet --name "$name" -n 1 --device host:2 -b declared=1M@1 -b gone=3M@1 -- "$client" unlink gone \
 	create "$long" 64 create plain 3 acquire plain acquire "$long" unlink plain \
 	mark ready wait churn churn busy 3000 mark churned wait go 2>run.err &
 broker=$!
@@ -120,6 +120,7 @@ check "a buffer has its size, device, state, owner and grants" eval \
 check "a declared buffer is there, on its device" eval 'grep -qE "^declared +1 MiB +1 +live +$(id -un) +0 " out'
 check "a drain names whom it waits for" eval \
 	'grep -A1 -E "^plain +3 MiB +0 +draining" out | grep -qE "waits for pid [0-9]+ \(status-client\), .* device 0$"'
+check "what is kept for later stands beneath its device" eval 'grep -A1 "host device 1" out | grep -q "0 B idle and still mapped, 3 MiB in the pool"'
 check "the session has its process, command, grants and bytes" eval \
 	'grep -qE "^ +[0-9]+ +[0-9]+ +$(id -un) +status-client +open +2 +67 MiB$" out'
 check "only counters that counted are shown" eval 'has "2  grants given" && ! has "grants over by"'

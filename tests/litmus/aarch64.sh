@@ -27,6 +27,7 @@ cat >sodium.h <<'END'
 #define crypto_shorthash_BYTES    8
 #define crypto_shorthash_KEYBYTES 16
 static inline int sodium_init(void) { return 0; }
+static inline void randombytes_buf(void *memory, size_t size) { memset(memory, 5, size); }
 static inline void *sodium_malloc(size_t size) { return malloc(size); }
 static inline void sodium_free(void *memory) { free(memory); }
 static inline void sodium_memzero(void *memory, size_t size) { memset(memory, 0, size); }
@@ -47,7 +48,7 @@ compile() {
 	local name=$1 file
 	shift
 	# shellcheck disable=SC2086
-	for file in client/{client,close,hold,lease,record,slot,table} common/{board,error,name,size,thread,wire}; do
+	for file in client/{client,close,hold,lease,mapping,record,slot,table} common/{board,error,name,size,tables,thread,wire}; do
 		$cc $flags "$@" -c -o "$name-${file##*/}.o" "$source/libbroker/$file.c" || return 1
 	done
 	# shellcheck disable=SC2086

@@ -105,7 +105,15 @@ static void cell_open(struct cell *cell, unsigned i, void *base)
 				    .span = sizeof memory[0],
 				    .rights = GPUB_READ | GPUB_WRITE };
 
-	record_open(client, cell->record, &grant, base, NULL);
+	struct mapping *mapping = calloc(1, sizeof *mapping);
+
+	if (!mapping)
+		abort();
+	mapping->grant = grants;
+	mapping->base = base;
+	if (mapping_add(client, mapping))
+		abort();
+	record_open(client, cell->record, &grant, mapping, NULL);
 	cell->mapping = RECORD_MAPPING(grants, RECORD_OPEN);
 }
 
@@ -115,7 +123,7 @@ static bool cell_rebind(struct cell *cell, unsigned i, bool renamed)
 	bool done;
 
 	pthread_mutex_lock(&client->lock);
-	done = !record_close(client, cell->record, false);
+	done = !mapping_close(client, cell->record->on, false);
 	if (done) {
 		if (record_bind(client, cell->name[renamed], 0) != cell->record)
 			abort();
@@ -136,7 +144,7 @@ static bool cell_close(struct cell *cell)
 {
 	bool held;
 
-	return close_begin(cell->record, cell->mapping, &held);
+	return close_begin(cell->record->on, &held);
 }
 
 static struct slot *cell_slot(const struct cell *cell)

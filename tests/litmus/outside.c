@@ -33,6 +33,20 @@ void call_closed(struct gpub_client *client, uint64_t grant)
 	(void)grant;
 }
 
+void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial)
+{
+	(void)client;
+	(void)grant;
+	(void)serial;
+}
+
+bool reader_serve(struct gpub_client *client, int timeout_ms)
+{
+	(void)client;
+	(void)timeout_ms;
+	return false;
+}
+
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
 		 gpub_lease *lease)
 {
@@ -83,14 +97,4 @@ int ticket_open(struct device_handle *handle, const struct ticket_terms *terms, 
 	(void)ticket;
 	(void)key;
 	return -EKEYREJECTED;
-}
-
-int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags)
-{
-	(void)sock;
-	(void)message;
-	(void)extra;
-	(void)want_fd;
-	(void)flags;
-	return -ECONNRESET;
 }

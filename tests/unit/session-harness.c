@@ -18,6 +18,7 @@
 
 struct broker broker;
 bool is_child;
+uint32_t harness_buffers = 64;
 static bool is_running;
 static struct event_base *base;
 static int listener, descriptors_before, freed;
@@ -70,7 +71,7 @@ int harness_setup(void **state)
 	(void)state;
 	broker_config_init(&config);
 	strcpy(config.device, "host:1");
-	config.buffers = 64;
+	config.buffers = harness_buffers;
 	config.tickets = 512;
 	descriptors_before = descriptors();
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());

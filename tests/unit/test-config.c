@@ -76,6 +76,7 @@ static void check_defaults(void)
 	assert_int_equal(config->log, LOG_NORMAL);
 	assert_true(config->broker.several_users);
 	assert_int_equal(config->broker.believe, BELIEVE_OWNER);
+	assert_int_equal(config->broker.pool, 64 << 20);
 	assert_false(config->broker.creators.restricted);
 	assert_int_equal(config->broker.buffers, BROKER_BUFFERS);
 	assert_int_equal(config->broker.tickets, BROKER_TICKETS);
@@ -109,6 +110,7 @@ static void test_every_key(void **state)
 	      "instance = other\n"
 	      "device = \"host:2\"\n"
 	      "board { buffers = 100  tickets = 51 }\n"
+	      "pool = \"3M\"\n"
 	      "believe = nobody\n"
 	      "creators { users = { root, \"1001\" }  groups = { 7, 8, 9 } }\n"
 	      "log = verbose\n"
@@ -121,6 +123,7 @@ static void test_every_key(void **state)
 	assert_string_equal(config->broker.device, "host:2");
 	assert_int_equal(config->broker.buffers, 100);
 	assert_int_equal(config->broker.tickets, 51);
+	assert_int_equal(config->broker.pool, 3 << 20);
 	assert_int_equal(config->broker.believe, BELIEVE_NOBODY);
 	assert_int_equal(config->log, LOG_VERBOSE);
 	assert_int_equal(config->drain_seconds, 300);
@@ -198,6 +201,8 @@ static void test_0_is_a_limit(void **state)
 	for (int i = RESOURCE_BYTES; i <= RESOURCE_TICKETS; i++)
 		assert_true(limit_of(70002, (enum resource)i) == 0);
 	assert_true(config->broker.quotas.users[0].quota.requests == 1);
+	reads("pool = 0");
+	assert_int_equal(config->broker.pool, 0);
 }
 
 static void test_half_of_the_board_is_the_default(void **state)
@@ -266,6 +271,9 @@ static const struct {
 	{ 1, "instance = \"\"", "an instance's name" },
 	{ 1, "device = gpu", "'gpu' is no device" },
 	{ 1, "device = \"host:65\"", "is no device" },
+	{ 1, "pool = none", "'none' is not a size" },
+	{ 2, "\npool = \"-1\"", "'-1' is not a size" },
+	{ 2, "pool = 1M\npool = 2M\n", "'pool' is given twice" },
 	{ 1, "believe = everybody", "write owner or nobody" },
 	{ 1, "log = loud", "write quiet, normal or verbose" },
 	{ 1, "drain_timeout = soon", "'soon' is no time" },
@@ -325,7 +333,7 @@ static void test_a_reload_keeps_what_needs_a_restart(void **state)
 	(void)state;
 	reads("instance = first\nboard { tickets = 10 }\nquota 5 { bytes = 1 }\nlog = quiet\ndrain_timeout = 1");
 	assert_int_equal(read_text("instance = second\nboard { tickets = 20 buffers = 9 }\nquota 6 { bytes = 2 }\n"
-				   "log = verbose\ndrain_timeout = 2\ncreators { users = { 5 } }", &next), 0);
+				   "log = verbose\ndrain_timeout = 2\npool = 7K\ncreators { users = { 5 } }", &next), 0);
 	brokerd_config_keep(next, config, text);
 	brokerd_config_free(config);
 	config = next;
@@ -335,6 +343,7 @@ static void test_a_reload_keeps_what_needs_a_restart(void **state)
 	assert_int_equal(config->broker.buffers, BROKER_BUFFERS);
 	assert_int_equal(config->log, LOG_VERBOSE);
 	assert_int_equal(config->drain_seconds, 2);
+	assert_int_equal(config->broker.pool, 7 << 10);
 	assert_int_equal(limit_of(6, RESOURCE_BYTES), 2);
 	assert_true(limit_of(5, RESOURCE_BYTES) == QUOTA_NONE);
 	assert_true(config->broker.creators.restricted);

@@ -533,16 +533,17 @@ static void test_a_refused_grant_does_not_spend_it(void **state)
 static void test_a_full_board_does_not_spend_it(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token;
+	struct token token, often;
 	struct wire_message message;
 	struct wire_grant grant = { 0 };
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	token = issue(&owner, "a", ONCE);
+	often = issue(&owner, "a", 0);
 	message = redeeming(&token);
 	while (broker.registry.tickets.free)
-		grant = acquire(&owner, "a");
+		grant = redeem(&owner, &often);
 	expect_refused(&owner, &message, -ENOSPC);
 	say_closed(owner.sock, grant.grant);
 	redeem(&owner, &token);

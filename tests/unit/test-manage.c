@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/grants.h"
+
 #define OWNER 4001
 #define HEIR  4002
 
@@ -81,7 +83,7 @@ static void test_a_mode_holds_from_now_on(void **state)
 	/* what is mapped stays mapped */
 	expect_changed(&owner, mode_change(0));
 	assert_int_equal(broker.registry.grant_count, 1);
-	assert_non_null(registry_find_grant(session_of(&other)->grants, grant.grant));
+	assert_non_null(grant_find(session_of(&other)->grants, grant.grant));
 	expect_refused(&other, &acquiring, -EACCES);
 	expect_refused(&owner, &acquiring, -EACCES);
 	expect_changed(&owner, mode_change(0777));
@@ -215,6 +217,74 @@ static void invariant_2_who_gave_it_away_is_not_believed(void **state)
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	part(&heir);
 	part(&root);
+}
+
+static void create_small(struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_CREATE, 77, name);
+
+	message.create.size = 100;
+	message.create.mode = 0600;
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+}
+
+static struct wire_message ticket_for(uid_t uid)
+{
+	struct wire_message message = named(WIRE_ISSUE, 77, "a");
+
+	message.issue.rights = GPUB_READ;
+	message.issue.uid = uid;
+	return message;
+}
+
+/* Who may map it would map what is beside it: so nobody else may, while something is or was not cleaned. */
+static void invariant_6_what_lies_beside_others_is_not_for_others(void **state)
+{
+	struct peer owner = join_as(OWNER), root = join_as(0), heir = join_as(HEIR);
+	struct wire_message message = ticket_for(HEIR), redeeming;
+
+	(void)state;
+	create_small(&owner, "a");
+	create_small(&owner, "b");
+	expect_not_changed(&owner, mode_change(0640), -EBUSY);
+	expect_not_changed(&root, group_change(HEIR), -EBUSY);
+	expect_not_changed(&root, owner_change(HEIR), -EBUSY);
+	expect_refused(&owner, &message, -EBUSY);
+	/* as it is already; for its owner; and for anybody, who has to be the owner then */
+	expect_changed(&owner, mode_change(0600));
+	message = ticket_for(OWNER);
+	assert_int_equal(answer_to(&owner, &message).type, WIRE_TOKEN);
+	message = ticket_for(TOKEN_ANY_USER);
+	message = answer_to(&owner, &message);
+	assert_int_equal(message.type, WIRE_TOKEN);
+	wire_init(&redeeming, WIRE_REDEEM, 77);
+	redeeming.redeem.token = message.token;
+	expect_refused(&heir, &redeeming, -EBUSY);
+	assert_int_equal(registry_find(&broker.registry, "a")->used, 0);
+	/* alone again, and for good */
+	expect_done(&owner, WIRE_UNLINK, "b");
+	EXPECT_SOON(broker.counters.ranges_cleaned == 1);
+	expect_changed(&owner, mode_change(0640));
+	create_small(&owner, "c");
+	assert_ptr_not_equal(registry_find(&broker.registry, "c")->allocation,
+			     registry_find(&broker.registry, "a")->allocation);
+	part(&owner);
+	part(&root);
+	part(&heir);
+}
+
+static void invariant_6_nobody_joins_what_a_ticket_opens_for_others(void **state)
+{
+	struct peer owner = join_as(OWNER);
+	struct wire_message message = ticket_for(HEIR);
+
+	(void)state;
+	create_small(&owner, "a");
+	assert_int_equal(answer_to(&owner, &message).type, WIRE_TOKEN);
+	create_small(&owner, "b");
+	assert_ptr_not_equal(registry_find(&broker.registry, "b")->allocation,
+			     registry_find(&broker.registry, "a")->allocation);
+	part(&owner);
 }
 
 /* ---- drain ---- */
@@ -615,6 +685,8 @@ int main(void)
 		ON(test_an_owner_gives_to_its_own_groups_and_to_no_user),
 		ON(test_chown_is_all_or_nothing),
 		ON(invariant_2_who_gave_it_away_is_not_believed),
+		ON(invariant_6_what_lies_beside_others_is_not_for_others),
+		ON(invariant_6_nobody_joins_what_a_ticket_opens_for_others),
 		ON(test_a_drain_is_answered_when_all_is_freed),
 		ON(test_a_drain_of_what_nobody_holds),
 		ON(test_a_drain_may_come_too_late),

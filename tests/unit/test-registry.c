@@ -3,6 +3,8 @@
  * test-registry.c - the books: memory is freed when its name is gone and every grant over, exactly once, in whatever
  * order these come.
  *
+ * Each buffer has an allocation of one range here, and each grant is of its own, as a redeemed ticket gives it: what many
+ * buffers share, and what a session's acquires do, is test-uses.c's.
  * The registry does no I/O, so its hooks are enough of a world. They note what they are told; the release hook also
  * proves at that moment that nothing can touch the memory. The last test runs 100,000 random operations against an
  * oracle that is too simple to be wrong.
@@ -15,8 +17,8 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <utlist.h>
 
+#include "broker/grants.h"
 #include "broker/identity.h"
 #include "broker/registry.h"
 #include "common/board.h"
@@ -36,11 +38,26 @@ static struct allocation *releasing[BUFFERS]; /* told to the hook, not yet relea
 static unsigned releases, notices;
 static uint64_t noticed[TICKETS];
 
-static void on_notice(void *context, struct grant *grant)
+static void on_notice(void *context, struct grant *grant, uint64_t serial)
 {
 	assert_ptr_equal(context, &registry);
 	assert_true(notices < TICKETS);
+	assert_true(grant->uses->buffer->serial == serial);
 	noticed[notices++] = grant->id;
+}
+
+/* No use ends before its grant, so the memory always goes with the last of them. */
+static void on_over(void *context, struct buffer *buffer)
+{
+	(void)context, (void)buffer;
+	fail();
+}
+
+static bool on_clean(void *context, struct allocation *allocation, uint32_t range)
+{
+	(void)context, (void)allocation, (void)range;
+	fail();
+	return false;
 }
 
 static void on_release(void *context, struct allocation *allocation)
@@ -48,6 +65,7 @@ static void on_release(void *context, struct allocation *allocation)
 	assert_ptr_equal(context, &registry);
 	assert_int_equal(allocation->named, 0);
 	assert_int_equal(allocation->open, 0);
+	assert_int_equal(allocation->used, 0);
 	assert_null(allocation->grants);
 	for (unsigned i = 0; i < releases; i++)
 		assert_ptr_not_equal(releasing[i], allocation);
@@ -57,7 +75,7 @@ static void on_release(void *context, struct allocation *allocation)
 
 static int setup(void **state)
 {
-	static const struct registry_hooks hooks = { on_notice, on_release };
+	static const struct registry_hooks hooks = { on_notice, on_over, on_clean, on_release };
 
 	(void)state;
 	releases = notices = 0;
@@ -117,11 +135,26 @@ static struct buffer *live(const char *name)
 	return buffer;
 }
 
+static int grant_try(struct session *session, uid_t uid, struct grant **table, struct buffer *buffer, struct grant **grant)
+{
+	struct grant_order order = { .session = session, .uid = uid, .grants = table, .rights = GPUB_READ, .own = true };
+	struct use *use;
+	bool fresh;
+	int error = grant_open(&registry, buffer, &order, &use, &fresh);
+
+	if (error)
+		return error;
+	assert_true(fresh);
+	assert_ptr_equal(use->buffer, buffer);
+	*grant = use->grant;
+	return 0;
+}
+
 static struct grant *grant_to(struct grant **table, struct buffer *buffer)
 {
 	struct grant *grant = NULL;
 
-	assert_int_equal(registry_grant(&registry, buffer, SESSION, OWNER, table, 0, GPUB_READ, &grant), 0);
+	assert_int_equal(grant_try(SESSION, OWNER, table, buffer, &grant), 0);
 	return grant;
 }
 
@@ -154,7 +187,7 @@ static void test_words_follow_a_buffers_life(void **state)
 	grant = grant_to(&grants, buffer);
 	registry_unlink(&registry, buffer);
 	expect_word(buffer, BOARD_DRAINING);
-	registry_grant_over(&registry, &grants, grant);
+	grant_over(&registry, &grants, grant);
 	expect_word(buffer, BOARD_DRAINING);
 	release_all();
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_FREE));
@@ -177,7 +210,7 @@ static void invariant_2_grants_over_without_unlink_do_not_free(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		registry_grant_over(&registry, &grants, grant_to(&grants, buffer));
+		grant_over(&registry, &grants, grant_to(&grants, buffer));
 	assert_int_equal(releases, 0);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 1);
@@ -197,7 +230,7 @@ static void end_in_order(const int order[3], int unlink_after)
 			registry_unlink(&registry, buffer);
 		assert_int_equal(releases, i == 3);
 		if (i < 3)
-			registry_grant_over(&registry, order[i] ? &grants : &other_grants, grant[order[i]]);
+			grant_over(&registry, order[i] ? &grants : &other_grants, grant[order[i]]);
 	}
 	release_all();
 	assert_true(registry_empty(&registry));
@@ -228,11 +261,11 @@ static void invariant_8_a_new_generation_beside_a_draining_one(void **state)
 	assert_true(fresh->serial > serial);
 	assert_int_not_equal(fresh->place, old->place);
 	newer = grant_to(&grants, fresh);
-	registry_grant_over(&registry, &grants, newer);
+	grant_over(&registry, &grants, newer);
 	assert_int_equal(releases, 0);
 	expect_word(old, BOARD_DRAINING);
 	expect_word(fresh, BOARD_LIVE);
-	registry_grant_over(&registry, &grants, held);
+	grant_over(&registry, &grants, held);
 	assert_int_equal(releases, 1);
 	registry_unlink(&registry, fresh);
 	assert_int_equal(releases, 2);
@@ -247,13 +280,13 @@ static void test_unlink_notices_each_open_grant(void **state)
 	for (int i = 0; i < 3; i++)
 		grant[i] = grant_to(&grants, buffer);
 	grant[3] = grant_to(&grants, other);
-	registry_grant_over(&registry, &grants, grant[1]);
+	grant_over(&registry, &grants, grant[1]);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(notices, 2);
 	assert_true(noticed[0] == grant[0]->id && noticed[1] == grant[2]->id);
-	registry_grant_over(&registry, &grants, grant[0]);
-	registry_grant_over(&registry, &grants, grant[2]);
-	registry_grant_over(&registry, &grants, grant[3]);
+	grant_over(&registry, &grants, grant[0]);
+	grant_over(&registry, &grants, grant[2]);
+	grant_over(&registry, &grants, grant[3]);
 	registry_unlink(&registry, other);
 	assert_int_equal(notices, 2);
 }
@@ -322,14 +355,14 @@ static void test_board_full_of_tickets(void **state)
 	(void)state;
 	for (unsigned i = 0; i < TICKETS; i++)
 		grant[i] = grant_to(&grants, buffer);
-	assert_int_equal(registry_grant(&registry, buffer, SESSION, OWNER, &grants, 0, GPUB_READ, &more), -ENOSPC);
+	assert_int_equal(grant_try(SESSION, OWNER, &grants, buffer, &more), -ENOSPC);
 	assert_null(more);
 	assert_true(used(RESOURCE_GRANTS) == TICKETS);
 	assert_int_equal(buffer->allocation->open, TICKETS);
-	registry_grant_over(&registry, &grants, grant[5]);
+	grant_over(&registry, &grants, grant[5]);
 	grant[5] = grant_to(&grants, buffer);
 	for (unsigned i = 0; i < TICKETS; i++)
-		registry_grant_over(&registry, &grants, grant[i]);
+		grant_over(&registry, &grants, grant[i]);
 	registry_unlink(&registry, buffer);
 }
 
@@ -351,7 +384,7 @@ static void test_quotas_are_charged_and_refunded(void **state)
 	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
 	buffer = live("a");
 	accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 0;
-	assert_int_equal(registry_grant(&registry, buffer, SESSION, OWNER, &grants, 0, GPUB_READ, &grant), -EDQUOT);
+	assert_int_equal(grant_try(SESSION, OWNER, &grants, buffer, &grant), -EDQUOT);
 	assert_null(grants);
 	/* the bytes are charged until they are freed, not until the name is gone */
 	registry_unlink(&registry, buffer);
@@ -369,15 +402,15 @@ static void invariant_3_another_sessions_grant_is_not_found(void **state)
 	uint64_t id = mine->id;
 
 	(void)state;
-	assert_ptr_equal(registry_find_grant(grants, mine->id), mine);
-	assert_null(registry_find_grant(other_grants, mine->id));
-	assert_null(registry_find_grant(grants, other->id));
-	assert_null(registry_find_grant(grants, 0));
-	assert_null(registry_find_grant(grants, UINT64_MAX));
-	assert_null(registry_find_grant(NULL, mine->id));
-	registry_grant_over(&registry, &grants, mine);
-	assert_null(registry_find_grant(grants, id));
-	registry_grant_over(&registry, &other_grants, other);
+	assert_ptr_equal(grant_find(grants, mine->id), mine);
+	assert_null(grant_find(other_grants, mine->id));
+	assert_null(grant_find(grants, other->id));
+	assert_null(grant_find(grants, 0));
+	assert_null(grant_find(grants, UINT64_MAX));
+	assert_null(grant_find(NULL, mine->id));
+	grant_over(&registry, &grants, mine);
+	assert_null(grant_find(grants, id));
+	grant_over(&registry, &other_grants, other);
 	registry_unlink(&registry, buffer);
 }
 
@@ -393,20 +426,30 @@ static void invariant_8_serials_and_grants_are_never_reused(void **state)
 		assert_true(buffer->serial > serial && grant->id > id);
 		serial = buffer->serial;
 		id = grant->id;
-		registry_grant_over(&registry, &grants, grant);
+		grant_over(&registry, &grants, grant);
 		registry_unlink(&registry, buffer);
 		release_all();
 	}
 }
 
-static void test_buffers_are_found_by_serial(void **state)
+static void test_uses_are_found_by_grant_and_serial(void **state)
 {
-	struct buffer *buffer = live("a");
+	struct buffer *buffer = live("a"), *other = live("b");
+	struct grant *grant = grant_to(&grants, buffer), *second = grant_to(&grants, buffer);
+	uint64_t serial = buffer->serial;
 
 	(void)state;
-	assert_ptr_equal(allocation_find(buffer->allocation, buffer->serial), buffer);
-	assert_null(allocation_find(buffer->allocation, buffer->serial + 1));
+	assert_ptr_equal(grant_find_use(&registry, grant, serial), grant->uses);
+	assert_ptr_equal(grant_find_use(&registry, second, serial), second->uses);
+	assert_null(grant_find_use(&registry, grant, other->serial));
+	assert_null(grant_find_use(&registry, grant, UINT64_MAX));
+	assert_null(grant_find_use(&registry, grant, 0));
 	registry_unlink(&registry, buffer);
+	registry_unlink(&registry, other);
+	/* its name is gone, its use is not */
+	assert_ptr_equal(grant_find_use(&registry, grant, serial), grant->uses);
+	grant_over(&registry, &grants, grant);
+	grant_over(&registry, &grants, second);
 }
 
 static unsigned rights(const struct buffer *buffer, uid_t uid, gid_t gid)
@@ -457,7 +500,7 @@ static void test_only_live_buffers_are_found_by_serial(void **state)
 	assert_null(registry_find_serial(&registry, serial));
 	assert_ptr_equal(registry_find_serial(&registry, buffer->serial), buffer);
 	registry_unlink(&registry, buffer);
-	registry_grant_over(&registry, &grants, grant);
+	grant_over(&registry, &grants, grant);
 }
 
 /* ---- another owner ---- */
@@ -501,19 +544,6 @@ static void test_an_owner_who_cannot_pay_gets_nothing(void **state)
 	registry_unlink(&registry, buffer);
 }
 
-static void test_shared_memory_changes_no_hands(void **state)
-{
-	struct buffer *buffer = live("a"), second = { .name = "b", .owner = OWNER };
-
-	(void)state;
-	DL_APPEND(buffer->allocation->buffers, &second);
-	assert_int_equal(registry_change_owner(&registry, buffer, HEIR), -EBUSY);
-	DL_DELETE(buffer->allocation->buffers, &second);
-	assert_int_equal(buffer->owner, OWNER);
-	assert_true(used(RESOURCE_BYTES) == SPAN && !used_by(HEIR, RESOURCE_BYTES));
-	registry_unlink(&registry, buffer);
-}
-
 /* ---- grants that are held ---- */
 
 #define OTHER_SESSION ((struct session *)0x2000)
@@ -522,8 +552,7 @@ static struct grant *grant_of_other(struct buffer *buffer)
 {
 	struct grant *grant = NULL;
 
-	assert_int_equal(registry_grant(&registry, buffer, OTHER_SESSION, HEIR, &other_grants, 0, GPUB_READ, &grant),
-			 0);
+	assert_int_equal(grant_try(OTHER_SESSION, HEIR, &other_grants, buffer, &grant), 0);
 	return grant;
 }
 
@@ -534,10 +563,10 @@ static void invariant_2_closed_by_another_user_it_is_held(void **state)
 	uint64_t id = held->id;
 
 	(void)state;
-	assert_false(registry_grant_closed(&registry, &other_grants, held));
+	assert_false(grant_closed(&registry, &other_grants, held));
 	assert_true(held->held);
 	/* it can be closed no more, and has given back what it cost but the memory */
-	assert_null(registry_find_grant(other_grants, id));
+	assert_null(grant_find(other_grants, id));
 	assert_int_equal(registry.tickets.free, TICKETS - 1);
 	assert_int_equal(registry.grant_count, 1);
 	assert_true(!used_by(HEIR, RESOURCE_GRANTS));
@@ -547,9 +576,9 @@ static void invariant_2_closed_by_another_user_it_is_held(void **state)
 	/* a notice is for whom it finds open */
 	assert_int_equal(notices, 1);
 	assert_true(noticed[0] == mine->id);
-	assert_true(registry_grant_closed(&registry, &grants, mine));
+	assert_true(grant_closed(&registry, &grants, mine));
 	assert_int_equal(releases, 0);
-	registry_grant_over(&registry, &other_grants, held);
+	grant_over(&registry, &other_grants, held);
 	assert_int_equal(releases, 1);
 }
 
@@ -560,19 +589,19 @@ static void invariant_5_holds_do_not_pile_up(void **state)
 	struct grant *held = grant_of_other(buffer), *second;
 
 	(void)state;
-	assert_false(registry_grant_closed(&registry, &other_grants, held));
+	assert_false(grant_closed(&registry, &other_grants, held));
 	for (int i = 0; i < 1000; i++)
-		assert_true(registry_grant_closed(&registry, &other_grants, grant_of_other(buffer)));
+		assert_true(grant_closed(&registry, &other_grants, grant_of_other(buffer)));
 	assert_int_equal(buffer->allocation->held, 1);
 	assert_int_equal(HASH_COUNT(other_grants), 1);
 	/* of each allocation, and each session */
 	second = grant_of_other(other);
-	assert_false(registry_grant_closed(&registry, &other_grants, second));
+	assert_false(grant_closed(&registry, &other_grants, second));
 	registry_unlink(&registry, buffer);
 	registry_unlink(&registry, other);
 	assert_int_equal(releases, 0);
-	registry_grant_over(&registry, &other_grants, held);
-	registry_grant_over(&registry, &other_grants, second);
+	grant_over(&registry, &other_grants, held);
+	grant_over(&registry, &other_grants, second);
 	assert_int_equal(releases, 2);
 }
 
@@ -582,13 +611,13 @@ static void invariant_2_another_sessions_hold_is_no_hold_of_this_one(void **stat
 	struct grant *first = grant_of_other(buffer), *second = NULL;
 
 	(void)state;
-	assert_int_equal(registry_grant(&registry, buffer, SESSION, HEIR, &grants, 0, GPUB_READ, &second), 0);
-	assert_false(registry_grant_closed(&registry, &other_grants, first));
-	assert_false(registry_grant_closed(&registry, &grants, second));
+	assert_int_equal(grant_try(SESSION, HEIR, &grants, buffer, &second), 0);
+	assert_false(grant_closed(&registry, &other_grants, first));
+	assert_false(grant_closed(&registry, &grants, second));
 	registry_unlink(&registry, buffer);
-	registry_grant_over(&registry, &other_grants, first);
+	grant_over(&registry, &other_grants, first);
 	assert_int_equal(releases, 0);
-	registry_grant_over(&registry, &grants, second);
+	grant_over(&registry, &grants, second);
 	assert_int_equal(releases, 1);
 }
 
@@ -599,10 +628,10 @@ static void invariant_2_where_nobody_is_believed_the_owner_is_not(void **state)
 
 	(void)state;
 	registry.believe = BELIEVE_NOBODY;
-	assert_false(registry_grant_closed(&registry, &grants, grant));
+	assert_false(grant_closed(&registry, &grants, grant));
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	registry_grant_over(&registry, &grants, grant);
+	grant_over(&registry, &grants, grant);
 	assert_int_equal(releases, 1);
 }
 
@@ -614,11 +643,11 @@ static void invariant_2_belief_goes_with_the_memory(void **state)
 
 	(void)state;
 	assert_int_equal(registry_change_owner(&registry, buffer, HEIR), 0);
-	assert_true(registry_grant_closed(&registry, &other_grants, heirs));
-	assert_false(registry_grant_closed(&registry, &grants, mine));
+	assert_true(grant_closed(&registry, &other_grants, heirs));
+	assert_false(grant_closed(&registry, &grants, mine));
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	registry_grant_over(&registry, &grants, mine);
+	grant_over(&registry, &grants, mine);
 }
 
 /* A broker that goes while grants are open forgets them, and tells nobody to free. */
@@ -727,8 +756,8 @@ static void do_grant(struct fact *fact)
 		return;
 	while (at < TICKETS && helds[at].grant)
 		at++;
-	error = registry_grant(&registry, fact->buffer, is_others ? OTHER_SESSION : SESSION, is_others ? HEIR : OWNER,
-			       is_others ? &other_grants : &grants, 0, GPUB_READ, &grant);
+	error = is_others ? grant_try(OTHER_SESSION, HEIR, &other_grants, fact->buffer, &grant) :
+			    grant_try(SESSION, OWNER, &grants, fact->buffer, &grant);
 	assert_int_equal(error, at < TICKETS ? 0 : -ENOSPC);
 	if (error)
 		return;
@@ -744,13 +773,13 @@ static void do_close(struct held *held)
 	if (!held->grant)
 		return;
 	is_over = !held->is_others || held->fact->held;
-	assert_ptr_equal(registry_find_grant(*table, held->id), held->grant);
+	assert_ptr_equal(grant_find(*table, held->id), held->grant);
 	held->fact->open--;
 	if (!is_over)
 		held->fact->held = held->grant;
-	assert_int_equal(registry_grant_closed(&registry, table, held->grant), is_over);
+	assert_int_equal(grant_closed(&registry, table, held->grant), is_over);
 	held->grant = NULL;
-	assert_null(registry_find_grant(*table, held->id));
+	assert_null(grant_find(*table, held->id));
 }
 
 /* The other session's process: all that it has, open or held, is over. */
@@ -760,7 +789,7 @@ static void do_die(void)
 		if (!helds[i].grant || !helds[i].is_others)
 			continue;
 		helds[i].fact->open--;
-		registry_grant_over(&registry, &other_grants, helds[i].grant);
+		grant_over(&registry, &other_grants, helds[i].grant);
 		helds[i].grant = NULL;
 	}
 	for (unsigned i = 0; i < BUFFERS; i++) {
@@ -768,7 +797,7 @@ static void do_die(void)
 
 		facts[i].held = NULL;
 		if (held)
-			registry_grant_over(&registry, &other_grants, held);
+			grant_over(&registry, &other_grants, held);
 	}
 	assert_null(other_grants);
 }
@@ -896,11 +925,10 @@ int main(void)
 		ON(test_quotas_are_charged_and_refunded),
 		ON(invariant_3_another_sessions_grant_is_not_found),
 		ON(invariant_8_serials_and_grants_are_never_reused),
-		ON(test_buffers_are_found_by_serial),
+		ON(test_uses_are_found_by_grant_and_serial),
 		ON(test_only_live_buffers_are_found_by_serial),
 		ON(test_another_owner_pays_from_now_on),
 		ON(test_an_owner_who_cannot_pay_gets_nothing),
-		ON(test_shared_memory_changes_no_hands),
 		ON(invariant_2_closed_by_another_user_it_is_held),
 		ON(invariant_5_holds_do_not_pile_up),
 		ON(invariant_2_another_sessions_hold_is_no_hold_of_this_one),

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "broker/grants.h"
+
 /* ---- greeting ---- */
 
 static void test_greeting(void **state)
@@ -196,6 +198,87 @@ static void test_a_buffers_whole_life(void **state)
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	part(&owner);
 	part(&user);
+}
+
+static void create_small(struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_CREATE, 77, name);
+
+	message.create.size = 100;
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+}
+
+/* What is mapped already needs no ticket, also not for the small buffer beside it. */
+static void test_a_second_acquire_gets_the_same_grant_and_no_ticket(void **state)
+{
+	struct peer peer = join(), other = join();
+	struct wire_grant first, again, beside, others;
+
+	(void)state;
+	create_small(&peer, "a");
+	create_small(&peer, "b");
+	first = acquire(&peer, "a");
+	again = acquire(&peer, "a");
+	beside = acquire(&peer, "b");
+	others = acquire(&other, "a");
+	assert_true(first.ticket != WIRE_NO_TICKET && others.ticket != WIRE_NO_TICKET);
+	assert_true(again.ticket == WIRE_NO_TICKET && beside.ticket == WIRE_NO_TICKET);
+	assert_true(again.grant == first.grant && beside.grant == first.grant && others.grant != first.grant);
+	assert_true(again.serial == first.serial && beside.serial != first.serial);
+	assert_true(beside.offset != first.offset && beside.span == first.span);
+	assert_int_equal(broker.counters.grants_opened, 2);
+	assert_int_equal(broker.counters.uses_opened, 4);
+	assert_int_equal(ask(&peer, WIRE_STAT, "a").info.grants, 2);
+	say_closed(peer.sock, first.grant);
+	EXPECT_SOON(broker.counters.grants_closed == 1);
+	assert_int_equal(ask(&other, WIRE_STAT, "a").info.grants, 1);
+	assert_int_equal(ask(&other, WIRE_STAT, "b").info.grants, 0);
+	say_closed(other.sock, others.grant);
+	part(&peer);
+	part(&other);
+}
+
+static void say_idle(struct peer *peer, uint64_t grant, uint64_t serial)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_IDLE, 0);
+	message.grant_id.grant = grant;
+	message.grant_id.serial = serial;
+	say(peer->sock, &message);
+}
+
+/* From others, of what is not used, or twice: counted, and no more. */
+static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
+{
+	struct peer holder = join(), liar = join();
+	struct wire_grant grant, beside;
+
+	(void)state;
+	create_small(&holder, "a");
+	create_small(&holder, "b");
+	grant = acquire(&holder, "a");
+	beside = acquire(&liar, "b");
+	expect_done(&holder, WIRE_UNLINK, "a");
+	say_idle(&liar, grant.grant, grant.serial);
+	say_idle(&liar, beside.grant, grant.serial);
+	say_idle(&liar, UINT64_MAX, UINT64_MAX);
+	say_idle(&liar, 0, 0);
+	say_idle(&holder, grant.grant, beside.serial);
+	expect_served(&liar);
+	EXPECT_SOON(broker.counters.idle_foreign == 5);
+	assert_int_equal(broker.counters.uses_idle, 0);
+	assert_int_equal(broker.counters.ranges_cleaned, 0);
+	say_idle(&holder, grant.grant, grant.serial);
+	EXPECT_SOON(broker.counters.ranges_cleaned == 1);
+	say_idle(&holder, grant.grant, grant.serial);
+	EXPECT_SOON(broker.counters.idle_foreign == 6);
+	assert_int_equal(broker.counters.uses_idle, 1);
+	assert_int_equal(broker.registry.grant_count, 2);
+	say_closed(holder.sock, grant.grant);
+	say_closed(liar.sock, beside.grant);
+	part(&holder);
+	part(&liar);
 }
 
 static int open_ticket(const struct peer *peer, const struct wire_grant *grant, struct device_handle *handle)
@@ -455,7 +538,7 @@ static void bury(struct peer *peer)
 
 	while (session->grants) {
 		broker.counters.grants_died++;
-		registry_grant_over(&broker.registry, &session->grants, session->grants);
+		grant_over(&broker.registry, &session->grants, session->grants);
 	}
 	part(peer);
 }
@@ -495,7 +578,7 @@ static void invariant_5_a_notice_that_cuts_off_leaves_the_books_alone(void **sta
 	message = large("late", 0, 0);
 	say(other.sock, &message);
 	assert_non_null(strstr(hear(other.sock).refused.text, "in line"));
-	fill_queue(&reader, 1024 + 1);
+	fill_queue(&reader, 1024 + 2); /* the notices that are due to it: one of its use, one of its grant */
 	part(&creator);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	EXPECT_SOON(!broker.waiting.count);
@@ -879,6 +962,8 @@ int main(void)
 		ON(invariant_5_greetings_are_bounded),
 		ON(test_sessions_over_the_quota_are_refused),
 		ON(test_a_buffers_whole_life),
+		ON(test_a_second_acquire_gets_the_same_grant_and_no_ticket),
+		ON(invariant_3_an_idle_ends_its_senders_use_alone),
 		ON(invariant_4_a_ticket_opens_for_its_session_alone),
 		ON(invariant_3_another_sessions_grant_cannot_be_closed),
 		ON(test_leaving),

@@ -165,7 +165,7 @@ static void test_evil(void **unused)
 static void test_long(void **unused)
 {
 	(void)unused;
-	check("{\"devices\":[{\"name\":\"" LONG "\",\"uuid\":\"" LONG "\",\"index\":-1,\"bytes\":-1}],"
+	check("{\"devices\":[{\"name\":\"" LONG "\",\"uuid\":\"" LONG "\",\"index\":-1,\"bytes\":-1,\"idle\":-1,\"pooled\":-1}],"
 	      "\"buffers\":[{\"name\":\"" LONG "\",\"state\":\"" LONG "\",\"owner\":-1,\"generation\":-1,\"grants\":-1},"
 	      "{\"state\":\"draining\",\"grants\":-1,\"held\":-1,\"holders\":[{\"held\":7},{\"pid\":-1,\"device\":-1,\"command\":\"" LONG LONG "\"}]}],"
 	      "\"users\":[{\"uid\":-1,\"used\":{\"bytes\":-1,\"grants\":-1},\"quota\":{\"bytes\":-1,\"grants\":-1,\"requests\":-1}},"

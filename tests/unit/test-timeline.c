@@ -21,13 +21,13 @@
 #include "common/error.h"
 #include "common/timeline-page.h"
 
-static struct timeline *timeline;
+static struct timeline *timelines, *timeline;
 
 static int setup(void **state)
 {
 	(void)state;
 	timeline = NULL;
-	return timeline_create(&timeline);
+	return timeline_create(&timelines, 0, &timeline);
 }
 
 static int teardown(void **state)
@@ -114,7 +114,7 @@ static int create_limited(int resource)
 	none.rlim_cur = 0;
 	setrlimit(resource, &none);
 	errno = EAGAIN; /* what the loop's last accept(2) left is nobody's reason */
-	error = timeline_create(&result);
+	error = timeline_create(&timelines, 0, &result);
 	setrlimit(resource, &old);
 	assert_null(result);
 	return error;

@@ -136,12 +136,13 @@ static void test_each_user_has_its_quota(void **state)
 static void invariant_5_a_grant_over_the_quota_is_refused(void **state)
 {
 	struct peer peer = join_as(4001);
-	struct wire_message acquiring = named(WIRE_ACQUIRE, 1, "a");
+	struct wire_message acquiring = named(WIRE_ACQUIRE, 1, "b");
 	struct wire_grant grant;
 
 	(void)state;
 	broker.accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 1;
 	expect_done(&peer, WIRE_CREATE, "a");
+	expect_done(&peer, WIRE_CREATE, "b");
 	grant = acquire(&peer, "a");
 	expect_refused(&peer, &acquiring, -EDQUOT);
 	assert_int_equal(broker.counters.refused_quota, 1);
@@ -161,9 +162,9 @@ static void invariant_2_another_users_closed_is_not_believed(void **state)
 	(void)state;
 	create_with_mode(&owner, "a", 0606);
 	first = acquire(&other, "a");
-	second = acquire(&other, "a");
 	say_closed(other.sock, first.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
+	second = acquire(&other, "a");
 	/* one hold says it all; and neither costs that user a grant any more */
 	say_closed(other.sock, second.grant);
 	EXPECT_SOON(broker.counters.grants_closed == 1);

@@ -2,13 +2,21 @@
 /* tables.c - see tables.h */
 #include "tables.h"
 
+#include <pthread.h>
 #include <sodium.h>
 
 static uint8_t hash_key[crypto_shorthash_KEYBYTES];
 
-void tables_init(void)
+static void key_draw(void)
 {
 	randombytes_buf(hash_key, sizeof hash_key);
+}
+
+void tables_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, key_draw);
 }
 
 unsigned table_hash(const void *key, size_t length)

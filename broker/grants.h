@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * grants.h - the part of the books that says who maps what, and who uses which buffer of it.
+ *
+ * Owns grants and uses from the ACQUIRE to their end, and the one rule about whose word counts. Tells the registry when
+ * one has ended; that decides what may go (registry.h).
+ */
+#ifndef GPUB_GRANTS_H
+#define GPUB_GRANTS_H
+
+#include "registry.h"
+
+/* Who asks for a grant, and what for. */
+struct grant_order {
+	struct session *session;
+	uid_t           uid;
+	struct grant  **grants; /* the session's table */
+	unsigned        device, rights;
+	bool            own; /* a grant of its own, which shares with no other acquire */
+};
+
+/*
+ * A use of a LIVE buffer, under the grant that the session has on its allocation, or under a new one: *fresh.
+ * -EDQUOT, -ENOSPC all tickets of the board are taken, -ENOMEM.
+ */
+int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **use,
+		   bool *fresh);
+
+/* The session's grant with that id, unless it is held; or NULL. */
+struct grant *grant_find(struct grant *grants, uint64_t id);
+
+/*
+ * Its session says that its mapping is closed. True: believed, and the grant is over; false: it is held until the
+ * process is dead. Believed is who owns the memory: anybody else may go on writing to it (design.md, "Other users").
+ */
+bool grant_closed(struct registry *registry, struct grant **grants, struct grant *grant);
+
+/* The grant is over, by CLOSED or by death; frees it, and its memory when it was the last. */
+void grant_over(struct registry *registry, struct grant **grants, struct grant *grant);
+
+/* Its use of that buffer under that grant; NULL: it has none. */
+struct use *grant_find_use(const struct registry *registry, const struct grant *grant, uint64_t serial);
+
+/*
+ * Its session says that the device is done with all leases of the buffer. False: not believed, as for a CLOSED, and
+ * nothing has changed.
+ */
+bool grant_idle(struct registry *registry, struct use *use);
+
+/* At the broker's end: what it uses is not used any more, and nothing follows from that. */
+void grant_forget_uses(struct registry *registry, struct grant *grant);
+
+#endif

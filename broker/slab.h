@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slab.h - the ranges of an allocation, and which allocations have room for another buffer of what kind.
+ *
+ * Small buffers of one kind lie side by side in one allocation, so that its one export and one open serve them all; a
+ * larger buffer has an allocation of one range. A kind is what decides who may map it: nobody who may open the handle for
+ * one buffer sees more of the others than their modes allow him anyway. Owns the bitmap of ranges and the table of room.
+ * Knows nothing of buffers and grants; whoever gives a range back says that it is clean.
+ */
+#ifndef GPUB_SLAB_H
+#define GPUB_SLAB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SLAB_RANGE_MIN 256u         /* bytes: what cudaMalloc aligns to */
+#define SLAB_SPAN_MIN  (64u << 10)  /* of a slab where granules are smaller, as on the host device */
+
+struct allocation;
+
+/* What buffers that may share memory have in common. Hashed as bytes: no padding. */
+struct slab_kind {
+	uint64_t range; /* bytes that each may have */
+	uint32_t device, mode;
+	uid_t    owner;
+	gid_t    group;
+};
+
+_Static_assert(sizeof(struct slab_kind) == 24, "kinds are compared as bytes: no padding");
+
+/* An allocation's part of it. */
+struct slab {
+	struct slab_kind   kind;
+	uint32_t           ranges, vacant;
+	uint64_t          *bits; /* one a range: vacant */
+	bool               closed; /* takes no newcomers any more */
+	struct shelf      *shelf;  /* where it is found for its room; NULL: nowhere */
+	struct allocation *room_prev, *room_next;
+};
+
+/* The table of room. */
+struct slabs {
+	struct shelf *shelves;
+};
+
+/*
+ * What a buffer of so many bytes takes of what allocation: a power of two of a slab, or, where that would be more than half of
+ * it, whole granules of its own. *range is 0 where that does not fit 64 bits.
+ */
+void slab_shape(uint64_t size, uint64_t granule, uint64_t *range, uint64_t *span);
+
+/* All ranges vacant, nowhere to be found yet. -ENOMEM. */
+int slab_init(struct slab *slab, const struct slab_kind *kind, uint64_t span);
+void slab_deinit(struct slab *slab); /* must not be found any more */
+
+/* An allocation of that kind with room, or NULL. */
+struct allocation *slabs_find(const struct slabs *slabs, const struct slab_kind *kind);
+
+/* It may be found from now on, if it has room and is not closed. Without memory it is not found, which loses room alone. */
+void slab_offer(struct slabs *slabs, struct allocation *allocation);
+
+/* It is not found any more. */
+void slab_hide(struct slabs *slabs, struct allocation *allocation);
+
+/* Takes a vacant range: its number. There must be one. */
+uint32_t slab_take(struct slabs *slabs, struct allocation *allocation);
+
+/* The range is vacant again, and clean. */
+void slab_vacate(struct slabs *slabs, struct allocation *allocation, uint32_t range);
+
+#endif

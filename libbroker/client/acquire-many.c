@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * acquire-many.c - gpub_acquire_many: what is not mapped yet is asked for at once, not one after the other.
+ *
+ * Only the asking is different: each record is then taken as acquire.c takes one, which also says why one cannot be. So
+ * many requests are under way at most that the broker never has to keep more answers than a session may leave unread.
+ * Owns nothing beyond the call.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "lease.h"
+
+#define SEND_MAX  64  /* requests in a system call */
+#define AHEAD_MAX 128 /* and without an answer */
+
+struct item {
+	struct record *record; /* that was asked for; NULL: none was */
+	struct waiter  waiter;
+};
+
+struct many {
+	const char *const *names;
+	unsigned     count, index, rights;
+	int          timeout_ms;
+	struct item *items;
+	unsigned     asked, answered; /* of the items, in their order */
+	unsigned     ahead;           /* so many may be without an answer */
+	struct timespec deadline, last; /* the caller's, and when not even an answer is waited for any more */
+	struct wire_message out[SEND_MAX];
+	unsigned     out_count;
+};
+
+/* For what is asked for now: all have one timeout together. */
+static int remaining_ms(const struct many *many)
+{
+	return many->timeout_ms > 0 ? client_remaining_ms(&many->deadline) : many->timeout_ms;
+}
+
+static bool item_answered(const struct item *item)
+{
+	return !item->record || item->waiter.done || atomic_load(&item->record->mapping) != item->waiter.mapping;
+}
+
+/* Few enough are without an answer. Locked. */
+static bool is_little_ahead(struct many *many)
+{
+	while (many->answered < many->asked && item_answered(&many->items[many->answered]))
+		many->answered++;
+	return many->asked - many->answered <= many->ahead;
+}
+
+static bool few_are_ahead(struct gpub_client *client, void *context)
+{
+	bool few;
+
+	pthread_mutex_lock(&client->lock);
+	few = is_little_ahead(context);
+	pthread_mutex_unlock(&client->lock);
+	return few;
+}
+
+/* Sends what is ready, and waits until no more than that many are without an answer. Locked; gives the lock up meanwhile. */
+static int send_and_wait(struct gpub_client *client, struct many *many, unsigned ahead)
+{
+	const struct timespec *last = many->timeout_ms < 0 ? NULL : &many->last;
+	int error, late = 0;
+	bool reads;
+
+	many->ahead = ahead;
+	pthread_mutex_unlock(&client->lock);
+	reads = reader_begin(client);
+	error = call_send_many(client, many->out, many->out_count);
+	many->out_count = 0;
+	if (reads && !error && !few_are_ahead(client, many))
+		reader_read_until(client, few_are_ahead, many, last);
+	if (reads)
+		reader_end(client);
+	pthread_mutex_lock(&client->lock);
+	while (!error && !late && !is_little_ahead(many))
+		late = last ? pthread_cond_timedwait(&client->changed, &client->lock, last) :
+			      pthread_cond_wait(&client->changed, &client->lock);
+	return error;
+}
+
+/* Where nobody knows or asks for that name yet. Locked. */
+static int item_ask(struct gpub_client *client, struct many *many, unsigned i)
+{
+	struct item *item = &many->items[i];
+	struct table_key key;
+	uint64_t version;
+	int error = table_key_make(&client->table, &key, many->names[i], many->index);
+
+	if (error || table_find(&client->table, &key, &version))
+		return error;
+	item->record = record_bind(client, many->names[i], many->index);
+	if (!item->record)
+		return -ENOMEM;
+	record_request_begin(client, item->record, &item->waiter,
+			     acquire_fill(&many->out[many->out_count++], &key, many->rights,
+					  remaining_ms(many)));
+	return 0;
+}
+
+static int ask_all(struct gpub_client *client, struct many *many)
+{
+	bool timeout = many->timeout_ms > 0;
+	int error = 0;
+
+	pthread_mutex_lock(&client->lock);
+	if (!(atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE))
+		cache_trim(client);
+	for (unsigned i = 0; !error && i < many->count && !(timeout && client_past(&many->deadline)); i++) {
+		/* under the lock: whoever asks behind the reader's end is never answered */
+		error = atomic_load(&client->guard->state) == CLIENT_OPEN ? item_ask(client, many, i) :
+									    client_check_slow(client);
+		many->asked = i + 1;
+		if (!error && many->out_count == SEND_MAX)
+			error = send_and_wait(client, many, AHEAD_MAX - SEND_MAX);
+	}
+	/* also behind an error: the records that were marked as requested must be */
+	if (many->out_count) {
+		int late = send_and_wait(client, many, 0);
+
+		error = error ? error : late;
+	} else if (!is_little_ahead(many)) {
+		send_and_wait(client, many, 0);
+	}
+	for (unsigned i = 0; i < many->count; i++)
+		if (many->items[i].record)
+			record_wait_end(many->items[i].record, &many->items[i].waiter);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+/* All, or none. */
+static int take_all(struct gpub_client *client, const struct many *many, gpub_lease *leases)
+{
+	int error = 0;
+	unsigned i;
+
+	for (i = 0; !error && i < many->count; i++)
+		error = acquire_slow(client, many->names[i], many->index, many->rights, remaining_ms(many), &leases[i]);
+	if (!error)
+		return 0;
+	for (i--; i-- > 0;)
+		lease_undo(client, leases[i].token);
+	return error;
+}
+
+static int many_check(const char *const *names, unsigned count, unsigned rights, int timeout_ms,
+		      const gpub_lease *leases)
+{
+	int error = 0;
+
+	if (!names || !leases || !count)
+		return error_set(-EINVAL, "there are no names, or no place for the leases");
+	for (unsigned i = 0; !error && i < count; i++)
+		error = lease_acquire_check(names[i], rights, timeout_ms, leases);
+	return error;
+}
+
+int gpub_acquire_many(gpub_client *client, const char *const *names, unsigned count, unsigned rights, int timeout_ms,
+		      gpub_lease *leases)
+{
+	struct many *many;
+	gpub_lease *got;
+	int error = client_check(client), index;
+
+	if (!error)
+		error = many_check(names, count, rights, timeout_ms, leases);
+	if (error)
+		return error;
+	index = client_device_index(client, GPUB_CURRENT);
+	if (index < 0)
+		return index;
+	many = calloc(1, sizeof *many);
+	got = calloc(count, sizeof *got);
+	if (many)
+		*many = (struct many){ .names = names, .count = count, .index = (unsigned)index, .rights = rights,
+				       .timeout_ms = timeout_ms, .items = calloc(count, sizeof *many->items),
+				       .deadline = client_deadline(timeout_ms > 0 ? timeout_ms : 0),
+				       .last = client_deadline((timeout_ms > 0 ? timeout_ms : 0) + (int64_t)GRACE_MS) };
+	error = many && got && many->items ? ask_all(client, many) : error_set(-ENOMEM, "out of memory for %u leases", count);
+	if (!error)
+		error = take_all(client, many, got);
+	if (!error)
+		memcpy(leases, got, count * sizeof *leases);
+	if (many)
+		free(many->items);
+	free(many);
+	free(got);
+	return error;
+}

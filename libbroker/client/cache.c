@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cache.c - gpub_set_cache: bounds how much stays open that nobody holds, and closes what was used least recently.
+ *
+ * An open costs about 50 us, so what was returned stays open. Nothing on the way of an acquire or a return notes when it was:
+ * a mapping was used since the last look when its slots were taken since. Closing synchronises, so it happens where that
+ * is documented: in an acquire that has to open something, and on the closer thread. What a lease holds is never closed.
+ * Owns the bound; closes by mapping_close() alone.
+ */
+#include <errno.h>
+
+#include <utlist.h>
+
+#include "client.h"
+
+#define PART 64 /* of the bound is closed at once: a look at all mappings costs more than a few closes */
+
+static uint64_t takes_of(const struct mapping *mapping)
+{
+	const struct record *record;
+	uint64_t takes = 0;
+
+	DL_FOREACH2(mapping->records, record, on_next)
+		takes += record_takes(record);
+	return takes;
+}
+
+static void look(struct gpub_client *client)
+{
+	struct mapping *mapping;
+	uint64_t takes;
+
+	client->cache.looks++;
+	DL_FOREACH(client->mappings, mapping) {
+		takes = takes_of(mapping);
+		if (takes != mapping->takes)
+			mapping->used = client->cache.looks;
+		mapping->takes = takes;
+	}
+}
+
+static bool may_close(const struct mapping *mapping, uint64_t tried)
+{
+	const struct record *record;
+
+	if (mapping->closing || mapping->tried == tried)
+		return false;
+	DL_FOREACH2(mapping->records, record, on_next)
+		if (record->waiters)
+			return false;
+	return true;
+}
+
+static struct mapping *oldest(const struct gpub_client *client)
+{
+	struct mapping *mapping, *best = NULL;
+
+	DL_FOREACH(client->mappings, mapping)
+		if (may_close(mapping, client->cache.looks) && (!best || mapping->used < best->used))
+			best = mapping;
+	return best;
+}
+
+bool cache_is_full(const struct gpub_client *client)
+{
+	const struct cache *cache = &client->cache;
+
+	return client->mapping_count > cache->mappings || client->mapping_bytes > cache->bytes;
+}
+
+static bool has_room(const struct gpub_client *client)
+{
+	const struct cache *cache = &client->cache;
+
+	return client->mapping_count <= cache->mappings - cache->mappings / PART &&
+	       client->mapping_bytes <= cache->bytes - cache->bytes / PART;
+}
+
+void cache_trim(struct gpub_client *client)
+{
+	struct mapping *mapping;
+
+	if (!cache_is_full(client))
+		return;
+	look(client);
+	while (!has_room(client) && (mapping = oldest(client))) {
+		mapping->tried = client->cache.looks;
+		mapping_close(client, mapping, false);
+	}
+}
+
+int gpub_set_cache(gpub_client *client, unsigned mappings, uint64_t bytes)
+{
+	int error = client_check(client);
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&client->lock);
+	client->cache.mappings = mappings;
+	client->cache.bytes = bytes;
+	pthread_mutex_unlock(&client->lock);
+	return closer_wake(client);
+}

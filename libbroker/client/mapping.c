@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mapping.c - see mapping.h */
+#include "mapping.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utlist.h>
+
+#include "client.h"
+
+/* The message comes from the broker, and yet nothing in it is used before it makes sense. */
+static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
+			struct device_handle *handle)
+{
+	const struct board_header *board = client->board.header;
+	struct ticket ticket = client->board.tickets[grant->ticket]; /* a copy: what is checked is what is used */
+	struct ticket_terms terms = { .session = client->session,
+				      .grant = grant->grant,
+				      .serial = grant->serial,
+				      .size = grant->size,
+				      .offset = grant->offset,
+				      .rights = grant->rights,
+				      .version = WIRE_VERSION };
+
+	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
+	memcpy(terms.device_uuid, board->device[grant->owner_device].uuid, sizeof terms.device_uuid);
+	return ticket_open(handle, &terms, &ticket, client->key);
+}
+
+int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **result)
+{
+	struct mapping *mapping = calloc(1, sizeof *mapping);
+	struct device_handle handle;
+	int error;
+
+	if (!mapping)
+		return error_set(-ENOMEM, "out of memory for another mapping");
+	error = grant_unseal(client, grant, &handle);
+	CRASH_POINT(ticket_opened);
+	if (!error)
+		error = client->device->open(ordinal, &handle, grant->span, &mapping->base);
+	sodium_memzero(&handle, sizeof handle);
+	if (error) {
+		free(mapping);
+		return error;
+	}
+	mapping->grant = grant->grant;
+	mapping->opened = *grant;
+	mapping->ordinal = ordinal;
+	*result = mapping;
+	return 0;
+}
+
+int mapping_add(struct gpub_client *client, struct mapping *mapping)
+{
+	HASH_ADD(hh, client->mappings_by_grant, grant, sizeof mapping->grant, mapping);
+	if (!table_added(mapping))
+		return error_set(-ENOMEM, "out of memory for another mapping");
+	DL_APPEND(client->mappings, mapping);
+	client->mapping_count++;
+	client->mapping_bytes += mapping->opened.span;
+	return 0;
+}
+
+static void mapping_unlist(struct gpub_client *client, struct mapping *mapping)
+{
+	DL_DELETE(client->mappings, mapping);
+	client->mapping_count--;
+	client->mapping_bytes -= mapping->opened.span;
+}
+
+void mapping_remove(struct gpub_client *client, struct mapping *mapping)
+{
+	mapping_unlist(client, mapping);
+	HASH_DELETE(hh, client->mappings_by_grant, mapping);
+	free(mapping);
+}
+
+void mapping_strand(struct gpub_client *client, struct mapping *mapping)
+{
+	mapping_unlist(client, mapping);
+	mapping->stranded = true;
+}
+
+void mappings_forget(struct gpub_client *client)
+{
+	struct mapping *mapping, *next;
+
+	HASH_ITER(hh, client->mappings_by_grant, mapping, next) {
+		HASH_DELETE(hh, client->mappings_by_grant, mapping);
+		free(mapping);
+	}
+}
+
+struct mapping *mapping_find(struct gpub_client *client, uint64_t grant)
+{
+	struct mapping *mapping;
+
+	HASH_FIND(hh, client->mappings_by_grant, &grant, sizeof grant, mapping);
+	return mapping;
+}
+
+void mapping_attach(struct mapping *mapping, struct record *record)
+{
+	record->on = mapping;
+	DL_APPEND2(mapping->records, record, on_prev, on_next);
+}
+
+void mapping_detach(struct record *record)
+{
+	if (record->on)
+		DL_DELETE2(record->on->records, record, on_prev, on_next);
+	record->on = NULL;
+}
+
+struct record *mapping_record(const struct mapping *mapping, uint64_t serial)
+{
+	struct record *record;
+
+	for (record = mapping->records; record; record = record->on_next)
+		if (atomic_load(&record->serial) == serial)
+			return record;
+	return NULL;
+}
+
+int mapping_sync(struct gpub_client *client, const struct mapping *mapping)
+{
+	struct wire_grant opened = mapping->opened;
+	struct device_handle handle;
+	int ordinal = mapping->ordinal, error;
+
+	error = grant_unseal(client, &opened, &handle);
+	pthread_mutex_unlock(&client->lock);
+	if (!error)
+		error = client->device->sync(ordinal, &handle, opened.span);
+	sodium_memzero(&handle, sizeof handle);
+	pthread_mutex_lock(&client->lock);
+	return error;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mapping.h - what this process has open: one handle, under one grant, with the records of all buffers in it.
+ *
+ * Several small buffers of an owner lie in one allocation, and the broker gives one grant for all of them: opened once,
+ * closed once. Owns the open handle from the open to the close, and the list of records that stand on it; says CLOSED and
+ * IDLE to nobody (close.c does). All of it is under the client's lock, but opening.
+ */
+#ifndef GPUB_MAPPING_H
+#define GPUB_MAPPING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/tables.h"
+#include "common/wire.h"
+
+struct gpub_client;
+struct record;
+
+struct mapping {
+	uint64_t          grant;
+	struct wire_grant opened; /* the GRANT that it was opened by: its ticket stands in the board as long as the grant */
+	int               ordinal;
+	void             *base;
+	bool              noticed; /* the broker wants it back */
+	bool              closing; /* a thread is closing it */
+	bool              stranded; /* that failed: it is open, and granted, until this process ends */
+	struct record    *records; /* OPEN, or CLOSING, on it */
+	uint64_t          takes, used, tried; /* cache.c's: of its slots at the last look; the looks that saw it used, closed */
+	struct mapping   *prev, *next; /* in client->mappings */
+	UT_hash_handle    hh;          /* by grant */
+};
+
+/* Opens what the broker granted. 0 and *mapping, yet to be added; or the errno. Not locked: it takes as long as it takes. */
+int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **mapping);
+
+/* From now on it can be found. -ENOMEM: it stays the caller's. */
+int mapping_add(struct gpub_client *client, struct mapping *mapping);
+
+/* Its handle is closed: it cannot be found any more, and is freed. No record stands on it. */
+void mapping_remove(struct gpub_client *client, struct mapping *mapping);
+
+/* Its handle does not close. It can be found still, for the broker may name its grant, but is none of client->mappings. */
+void mapping_strand(struct gpub_client *client, struct mapping *mapping);
+
+/* At disconnect: frees those. */
+void mappings_forget(struct gpub_client *client);
+
+/* The one under that grant, or NULL. */
+struct mapping *mapping_find(struct gpub_client *client, uint64_t grant);
+
+void mapping_attach(struct mapping *mapping, struct record *record);
+void mapping_detach(struct record *record);
+
+/* The record of the buffer with that serial on it, or NULL. */
+struct record *mapping_record(const struct mapping *mapping, uint64_t serial);
+
+/*
+ * Waits until the device has done what this process queued on it so far. Gives the lock up meanwhile: the mapping may be
+ * gone after.
+ */
+int mapping_sync(struct gpub_client *client, const struct mapping *mapping);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reader.c - see reader.h */
+#include "reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "common/socket.h"
+
+#define SPIN_US     25  /* longer than a busy broker needs where it has a processor of its own, shorter than a sleep costs */
+#define SPIN_PAUSES 10  /* doublings of the pause between two spins in vain */
+
+#define LOOK_US 200000 /* how late a reader may be to see that its deadline is past */
+
+/* Level-triggered: what came while it looked away wakes the service thread as soon as it is set to look again. */
+static int watch(struct gpub_client *client, int operation, uint32_t events)
+{
+	struct epoll_event event = { .events = events };
+
+	return epoll_ctl(client->watch, operation, client->sock, &event);
+}
+
+int reader_init(struct gpub_client *client)
+{
+	struct timeval patience = { .tv_usec = LOOK_US };
+
+	client->over = false;
+	if (!client->batch)
+		client->batch = malloc(sizeof *client->batch);
+	if (!client->batch)
+		return error_set(-ENOMEM, "out of memory for a client");
+	client->watch = epoll_create1(EPOLL_CLOEXEC);
+	if (client->watch < 0 || watch(client, EPOLL_CTL_ADD, EPOLLIN))
+		return error_set(-errno, "no descriptor is left in this process to watch the broker with: %m");
+	setsockopt(client->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	return 0;
+}
+
+bool reader_begin(struct gpub_client *client)
+{
+	if (pthread_mutex_trylock(&client->reading))
+		return false;
+	if (!client->over && !watch(client, EPOLL_CTL_MOD, 0))
+		return true;
+	pthread_mutex_unlock(&client->reading);
+	return false;
+}
+
+/* Notices that came meanwhile are for the service thread to follow up: that something can be sent wakes it at once. */
+void reader_end(struct gpub_client *client)
+{
+	uint32_t events = EPOLLIN;
+
+	pthread_mutex_lock(&client->lock);
+	if (client->newly_due)
+		events |= EPOLLOUT;
+	pthread_mutex_unlock(&client->lock);
+	watch(client, EPOLL_CTL_MOD, events);
+	pthread_mutex_unlock(&client->reading);
+}
+
+/* True: nothing of it was the last word. */
+static bool handle_batch(struct gpub_client *client, struct socket_batch *batch)
+{
+	bool more = true;
+
+	for (unsigned i = 0; i < batch->count; i++) {
+		more = more && !wire_check(&batch->message[i], batch->length[i]);
+		if (more)
+			more = service_handle(client, &batch->message[i], batch->extra[i].fd);
+		else if (batch->extra[i].fd >= 0)
+			close(batch->extra[i].fd);
+	}
+	return more && !batch->ended;
+}
+
+/* -EAGAIN: nothing is there, or has come in a while. -ECONNRESET: nothing will. */
+static int read_some(struct gpub_client *client, int flags)
+{
+	int error = socket_receive_batch(client->sock, client->batch, SOCKET_BATCH_MAX, true, flags);
+
+	if (error == -EAGAIN)
+		return error;
+	if (!error && handle_batch(client, client->batch))
+		return 0;
+	/* also behind a LEFT: nobody reads on, so whoever waits still, or asks from now on, must not wait for ever */
+	client->over = true;
+	shutdown(client->sock, SHUT_RD); /* and the service thread ends */
+	service_lost(client);
+	return -ECONNRESET;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * The answer comes soon, as a rule, and to sleep for it costs more than to look a few times. Where looking was in vain, for
+ * the broker has no processor to itself or is asleep, it is left alone for a while, ever longer.
+ */
+static int read_soon(struct gpub_client *client)
+{
+	struct spin *spin = &client->spin;
+	uint64_t until;
+	int error;
+
+	if (spin->pause) {
+		spin->pause--;
+		return read_some(client, 0);
+	}
+	until = now_ns() + SPIN_US * 1000;
+	do
+		error = read_some(client, MSG_DONTWAIT);
+	while (error == -EAGAIN && now_ns() < until);
+	if (error != -EAGAIN) {
+		spin->in_vain = 0;
+		return error;
+	}
+	spin->in_vain += spin->in_vain < SPIN_PAUSES;
+	spin->pause = 1u << spin->in_vain;
+	return read_some(client, 0);
+}
+
+void reader_read_until(struct gpub_client *client, bool (*answered)(struct gpub_client *client, void *context), void *context,
+		       const struct timespec *deadline)
+{
+	int error;
+
+	do
+		error = read_soon(client);
+	while (error != -ECONNRESET && !answered(client, context) && !(error && client_past(deadline)));
+}
+
+bool reader_serve(struct gpub_client *client, int timeout_ms)
+{
+	struct epoll_event event = { 0 };
+	bool over;
+
+	epoll_wait(client->watch, &event, 1, timeout_ms);
+	pthread_mutex_lock(&client->reading);
+	if (event.events & EPOLLOUT)
+		watch(client, EPOLL_CTL_MOD, EPOLLIN);
+	if (!client->over)
+		read_some(client, MSG_DONTWAIT);
+	over = client->over;
+	pthread_mutex_unlock(&client->reading);
+	return !over;
+}
