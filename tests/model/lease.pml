@@ -4,8 +4,9 @@
  * what is modelled, what is not, and how to run it; run.sh runs it in the suite.
  *
  * NC clients; each has NAPP threads that acquire, renew and return, one more that trims and disconnects, the
- * service thread, with BG the closer, a GPU with NSTR streams, and NR records of NSL slots. The broker makes NG buffers (serials 1, 2 ...)
- * under NN names, PER of them in an allocation, unlinks each at any moment, and frees the allocation. Clients may
+ * service thread, with BG the closer, a GPU with NSTR streams, NR records of NSL slots on NM mappings. The broker makes
+ * NG buffers (serials 1, 2 ...) under NN names, PER of them in an allocation, unlinks each at any moment, gives the range of one
+ * that is over to the next, and frees the allocation. A use is one bit of a grant: (grant, buffer). Clients may
  * crash at any step; those of another user may lie.
  * A step carries the name of the function that does it. One statement is one step that others can come between;
  * what a function does under the client's lock and nobody reads without it is one atomic step.
@@ -16,7 +17,7 @@
  *  F_REUSE      slot_idle takes a slot for idle whose return has not landed
  *  F_BOOL       slot_idle takes the release word for a flag: any value of it is a landing
  *  F_REORD_A    record_hold_in looks before its hold is visible (no fence)
- *  F_REORD_S    record_close looks at the slots before its CLOSING is visible (no fence)
+ *  F_REORD_S    mapping_close looks at the slots before its CLOSING is visible (no fence)
  *  F_NOVERSION  acquire_fast does not compare the table's version after the hold
  *  F_NOBASE     gpub_renew does not compare the sequence with slot->base
  *  F_BASEEARLY  gpub_renew compares it before the hold only
@@ -25,16 +26,16 @@
  *  F_REVERTLATE close_wait closes on a look that it made after its pause, while the record was OPEN
  *  F_WAITBLIND  close_wait does not look after its pause whether the record is still as it was
  *  F_WAITSTATE  it looks for OPEN alone, not for its grant
- *  F_EARLY      record_close sends CLOSED before the mapping is closed
- *  F_ACKFAIL    record_close sends CLOSED though the close failed
- *  F_NOGID      CLOSED names the buffer, not the grant, and is sent after the record can be used again
+ *  F_EARLY      mapping_close sends CLOSED before the mapping is closed
+ *  F_ACKFAIL    mapping_close sends CLOSED though the close failed
+ *  F_NOGID      CLOSED names the allocation, not the grant, and is sent after the mapping is forgotten
  *  F_SPLIT      notices travel on a channel of their own, and can overtake their grant
- *  F_NOTICEOPEN close_wait pauses in CLOSING, and on_notice looks for OPEN records only: one that then reverts never
+ *  F_NOTICEOPEN close_wait pauses in CLOSING, and on_notice looks for OPEN mappings only: one that then reverts never
  *               hears of it
  *  F_POLLONCE   closer_main waits for a change where it has to come back by itself: returns and landings tell nobody
  *  F_LOSTWAKE   closer_main gives the lock up between its look and its wait
  *  F_NOSTOP     gpub_disconnect does not wait for the closer
- *  F_STRANDED   a record that is stranded keeps its grant: a notice has the closer look at it for ever
+ *  F_STRANDED   a mapping that is stranded stays noticed: the closer looks at it for ever
  *  F_NOLEFT     on_grant does not look at leaving at all
  *  F_LEAVEOPEN  on_grant looks at leaving before the open (grant_record), not after it (grant_settle)
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
@@ -45,12 +46,35 @@
  *  F_ONEHELD    one held grant stands for all allocations of its session
  *  F_HELDLOST   session_end gives the session's grants back, and forgets its held ones
  *  F_HELDTWICE  a held grant is still one of its session's: a second CLOSED ends it
- *  F_FIRSTNAME  an allocation is freed when the first of its buffers is unlinked
- *  F_ONEGRANT   a session's second ACQUIRE of an allocation is answered with the grant that it has
+ *  F_MERGELOST  a CLOSED that merges into the hold that is there ends the uses of its grant
+ *  F_FIRSTNAME  an allocation is freed when the first of its buffers is over
+ *  F_ONERECORD  mapping_close looks at the slots of one record of the mapping only
+ *  F_UNPROVEN   a record is retired though a lease of it was returned without a stream, and nobody waited for the device
+ *  F_PROOFFIRST retire looks whether that was so before it looks at the slots, not after
+ *  F_PLAINLATE  gpub_return says so after it gave the slot back, not before
+ *  F_DROPPROVEN gpub_disconnect, which drops what is held, does not say so
+ *  F_IDLEFIRST  retire sends IDLE before it looks at the slots
+ *  F_RETIRESTAY a record stays on its mapping until its IDLE is sent: a disconnect finds the mapping busy, and leaves it
+ *  F_CLOSERACE  ... and a close takes such a record for its own
+ *  F_SILENT     a record is retired without a word to the broker, also one whose buffer is live
+ *  F_STALEMAP   on_known does not look whether the mapping is still there and not being closed
+ *  F_LEAVEKNOWN a client that leaves answers GRANT(G, known) with CLOSED(G), as it does one with a ticket
+ *  F_REFUSEKNOWN on_known answers what it cannot take with CLOSED(G)
+ *  F_REFUSEDUMB  ... or with nothing
+ *  F_NOTICEZERO NOTICE(G, 0) is looked up among the records, and an idle mapping has none
+ *  F_NOTICECROSS NOTICE(G, 0) is ignored while a record is still on the mapping: it crosses that one's retire
+ *  F_USELEAK    the end of a grant does not end its uses
+ *  F_RECYCLELIVE a range serves a new buffer as soon as the old one is unlinked
+ *  F_RECYCLEUSED  ... at the first IDLE, though another session has a use
+ *  F_IDLETWICE  an IDLE ends a use that is not there
+ *  F_IDLEFOREIGN  ... or one of another session's grant
+ *  F_BELIEVEIDLE  ... or that of another user's session
+ *  F_FOREIGNIDLE a client retires also where its IDLE is not believed, and never closes the mapping
  * and these in a search for what never ends (LIVE):
  *  F_NOWAKE     record_release does not wake who waits for the record
  *  F_NOTICEDUMB on_notice does not wake the closer
  *  F_OPENDUMB   record_open does not wake who asked for it
+ *  F_KNOWNSPIN  a GRANT(G, known) for a mapping that is being closed, or failed to, has the acquirer ask again at once
  */
 #ifndef NC
 #define NC 1     /* clients */
@@ -81,6 +105,9 @@
 #ifndef NR
 #define NR (NG+NN)/* records of a client: detached ones, and one */
 #endif
+#ifndef NM
+#define NM 2     /* mappings of a client */
+#endif
 #ifndef NSL
 #define NSL 1    /* slots of a record */
 #endif
@@ -106,7 +133,9 @@
  * LIES: clients of another user say CLOSED of what they keep mapped.  DIES: who may crash does.
  * LIVE: for the formula at the end: waits are ended by a wake-up alone, polls find nothing new any number of times.
  * FOREVER: threads acquire for ever (with LIVE, NOLEAVE, NORENEW, NOUNORD).  PARKS: they may keep a lease for ever
- * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE). */
+ * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE).  NORETIRE: clients close what is noticed, and never send IDLE.
+ * POOL: an idle allocation may wait for a new buffer; else it is given up at once.  KEEPS: leases are held, with kernels under
+ * way, when the client disconnects.  TWICE: an IDLE may be sent twice.  FORGES: one that names another session's grant. */
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
 #endif
@@ -128,10 +157,13 @@
 #define wLIVE 1
 #define wDRAINING 2
 #define FOREIGN(c) ((OTHER>>(c))&1)
-#if PER>1
 #define OF(s) allocation[s]
+#if defined(NORETIRE)
+#define RETIRES(c) false
+#elif defined(F_FOREIGNIDLE)
+#define RETIRES(c) true
 #else
-#define OF(s) (s)
+#define RETIRES(c) (!FOREIGN(c))       /* a GRANT says whether an IDLE would be believed */
 #endif
 #ifdef FOREVER                         /* sequences wrap then; in stream order each lands before the next is taken */
 #define COUNT(i) skip
@@ -140,20 +172,23 @@
 #define COUNT(i) i++
 #define NEXT(q) q++
 #endif
-mtype = { ACQUIRE, CLOSED, LEAVE, GRANT, REFUSED, NOTICE, LEFT };
+mtype = { ACQUIRE, CLOSED, IDLE, LEAVE, GRANT, KNOWN, REFUSED, NOTICE, LEFT };
 mtype = { mNONE, mREQUESTED, mOPEN, mCLOSING };
 mtype = { sFREE, sHELD, sRETURNING, sRETURNED };
 
 /* ---- the board ---- */
 byte word[PLACES];
-#if PER>1
 byte allocation[NG+1];                 /* the serial of the first buffer in it; broker's books, and what is really so */
-#endif
+byte state[NG+1], made;                /* struct buffer; FREE: its range may be another's */
 
-/* ---- clients: struct record, struct slot, struct table, struct waiter ---- */
-mtype mapping[NC*NR] = mNONE;          /* with grant: ONE atomic word */
+/* ---- clients: struct record, struct mapping, struct slot, struct table, struct waiter ---- */
+mtype mapping[NC*NR] = mNONE;          /* with grant: ONE atomic word; the grant is that of the mapping it is on */
 byte grant[NC*NR], serial[NC*NR], rname[NC*NR];
-bool noticed[NC*NR];
+byte on[NC*NR];                        /* the mapping's place: where record->ptr points */
+bool noticed[NC*NR];                   /* its buffer is unlinked */
+bool plain[NC*NR];                     /* a lease of it was returned without a stream */
+byte mgrant[NC*NM];                    /* 0: none, or being opened */
+bool mclosing[NC*NM], mnoticed[NC*NM]; /* the device closes it, or failed to; close it when you can */
 byte seq[NC*NR*NSL]; mtype hold[NC*NR*NSL] = sFREE;   /* ONE atomic word */
 byte landed[NC*NR*NSL], base[NC*NR*NSL];              /* slot->word, written by the GPU; slot->base */
 byte table[NC*NN] = NIL;
@@ -165,10 +200,10 @@ bool asleep[NC], ended[NC];            /* the closer waits for client->changed; 
 #endif
 
 /* ---- what is really so ---- */
-byte mapped[NC*NR];                    /* the serial that the process has mapped there; 0: none */
+byte mapped[NC*NM];                    /* the allocation that the process has mapped there; 0: none */
 bool freed[NG+1];                      /* allocations */
 #ifdef LIES
-byte secret[NC];                       /* allocations, a bit each, that the process keeps mapped beside its records */
+byte secret[NC];                       /* buffers, a bit each, that the process goes on using beside its records */
 #endif
 byte unlinked[NN];                     /* the last serial of that name that was unlinked */
 byte unordered[NC];                    /* kernels under way whose lease was returned without a stream */
@@ -177,21 +212,21 @@ bool dead[NC], pidfd[NC], hup[NC];
 byte fails[NC];
 #endif
 #ifdef CLOSEFAIL
-bool stranded[NC*NR];
-#define STRANDED(R) stranded[R]
+bool stranded[NC*NM];
+#define STRANDED(X) stranded[X]
 #else
-#define STRANDED(R) false
+#define STRANDED(X) false
 #endif
 
 chan c2b[NC] = [3] of { mtype, byte, byte };
-#define UNREAD (4+2*PER)
+#define UNREAD (6+2*PER)
 chan b2c[NC] = [UNREAD] of { mtype, byte, byte, byte };
 #ifdef F_SPLIT
 chan notices[NC] = [UNREAD] of { mtype, byte, byte, byte };
 #else
 #define notices b2c
 #endif
-chan gq[NC*2] = [NAPP+1] of { byte, byte, byte };     /* a stream: record touched, slot + 1 and sequence to write */
+chan gq[NC*2] = [NAPP+1] of { byte, byte, byte, byte }; /* a stream: mapping and buffer touched, slot + 1, sequence to write */
 
 #ifdef F_BOOL
 #define LANDED(S) (landed[S]!=0)
@@ -214,11 +249,11 @@ chan gq[NC*2] = [NAPP+1] of { byte, byte, byte };     /* a stream: record touche
 
 /* ---- the GPU: an operation is on its way until it is complete: its last access, then the release word ---- */
 inline complete(Q) {
-	atomic { gq[Q]?R,S,q -> assert(mapped[R] && !freed[OF(mapped[R])]);
-		if :: S -> landed[S-1]=q :: else -> unordered[c]-- fi; R=0; S=0; q=0 }
+	atomic { gq[Q]?X,s,S,q -> assert(mapped[X]==OF(s) && !freed[OF(s)]); assert(state[s]!=wFREE);
+		if :: S -> landed[S-1]=q :: else -> unordered[c]-- fi; X=0; s=0; S=0; q=0 }
 }
 proctype Gpu(byte c) {
-	byte R, S, q;
+	byte X, s, S, q;
 end:	do
 	:: complete(c*2)
 #if NSTR>1
@@ -261,7 +296,7 @@ inline waiters_tell(R, error) {
 	w=c*NAPP; do :: w<(c+1)*NAPP -> if :: waits[w]==R+1 -> waits[w]=0; told[w]=error :: else fi; w++ :: else -> break od; w=0
 }
 inline record_release(R, error) {
-	record_detach(R); waiters_tell(R, error); mapping[R]=mNONE; grant[R]=0; noticed[R]=0;
+	record_detach(R); waiters_tell(R, error); mapping[R]=mNONE; grant[R]=0; noticed[R]=0; plain[R]=0; on[R]=0;
 #ifndef F_NOWAKE
 	broadcast(c);
 #endif
@@ -270,11 +305,11 @@ inline record_release(R, error) {
 #endif
 }
 inline record_strand(R) {
-	record_detach(R); waiters_tell(R, 1); noticed[R]=0; broadcast(c);
-#ifndef F_STRANDED
-	grant[R]=0;
-#endif
+	record_detach(R); waiters_tell(R, 1); mapping[R]=mCLOSING; noticed[R]=0; grant[R]=0; broadcast(c)
 }
+/* All records of the mapping whose grant is sg */
+#define RECORDS(label) R=c*NR; do :: R<(c+1)*NR -> if :: sg && grant[R]==sg -> label :: else fi; R++ :: else -> break od; R=0
+inline mapping_over(X) { mgrant[X]=0; mclosing[X]=0; mnoticed[X]=0 }
 /* record_take, record_outdate, table_add; then request()'s REQUESTED and record_wait_begin */
 inline record_bind(R, n) {
 	R=c*NR; do :: R<(c+1)*NR && mapping[R]!=mNONE -> R++ :: else -> break od;
@@ -287,100 +322,206 @@ inline record_bind(R, n) {
 	mapping[R]=mREQUESTED
 }
 
-/* ---- close.c: record_close ---- */
+/* ---- close.c: retire and close ---- */
 inline record_idle_look(S) {
 	if :: slot_idle(S) :: else -> busy=1; if :: hold[S]!=sRETURNED -> held=1 :: else fi fi
 }
-/* busy: a slot is not idle; held: by a lease. One step a slot */
-inline record_idle(R, wait) {
-#if NSL>1
-	atomic { busy=0; held=0; record_idle_look(R*NSL) };
-	atomic { record_idle_look(R*NSL+1); close_decide(R, wait) }
+/*
+ * Its buffer is unlinked: the record is given up, and the mapping stays. Begun by its caller: lock taken, CLOSING, its
+ * grant in sg. The record leaves its mapping under the lock, before anything is sent. may_sync: the device may be waited for
+ */
+#if defined(F_UNPROVEN)
+#define UNPROVEN(R) false
+#elif defined(F_PROOFFIRST)
+#define UNPROVEN(R) first
 #else
-	atomic { busy=0; held=0; record_idle_look(R); close_decide(R, wait) }
+#define UNPROVEN(R) plain[R]           /* read after the slots */
 #endif
-}
-#ifdef WAITCLOSING
-#define PAUSED mCLOSING
+#ifdef F_RETIRESTAY
+#define record_leave(R) record_detach(R)
 #else
-#define PAUSED mOPEN
+#define record_leave(R) record_detach(R); grant[R]=0
 #endif
-#if defined(F_WAITBLIND)
-#define SAME(R) true
-#elif defined(F_WAITSTATE)
-#define SAME(R) (mapping[R]==PAUSED)
-#else
-#define SAME(R) (mapping[R]==PAUSED && grant[R]==sg)
-#endif
-/* Only who takes no lock can see the CLOSING of a look that finds a slot busy: close_begin comes before the unlock */
-inline close_decide(R, wait) {
+inline retire_decide(R, may_sync) {
 	lock[c]=0;
 	if
-	:: !busy
-	:: busy && (held || !(wait)) -> mapping[R]=mOPEN; ok=0          /* close_begin */
-	:: busy && !held && (wait) -> mapping[R]=PAUSED
+	:: busy || (UNPROVEN(R) && !may_sync) -> mapping[R]=mOPEN; busy=1
+	:: !busy && UNPROVEN(R) && may_sync -> record_detach(R); held=1 /* to be proven */
+	:: !busy && !UNPROVEN(R) -> record_leave(R)
 	fi
+}
+inline record_retire(R, may_sync) {
+#ifdef F_IDLEFIRST
+	c2b[c]!IDLE,sg,serial[R];
+#endif
+#if NSL>1
+	atomic { busy=0; held=0; record_idle_look(R*NSL) };
+	atomic { record_idle_look(R*NSL+1); if :: busy -> held=0 :: else fi; retire_decide(R, may_sync) };
+#else
+	atomic { busy=0; held=0; record_idle_look(R*NSL); if :: busy -> held=0 :: else fi; retire_decide(R, may_sync) };
+#endif
+	if
+	:: !busy ->
+		if
+		:: held ->             /* device->synchronise, unlocked */
+			atomic { unordered[c]==0 && !lock[c] -> held=0; record_leave(R) }
+		:: else
+		fi;
+#if !defined(F_SILENT) && !defined(F_IDLEFIRST)
+		c2b[c]!IDLE,sg,serial[R];
+#endif
+#ifdef TWICE
+		if :: c2b[c]!IDLE,sg,serial[R] :: skip fi;
+#endif
+		atomic { !lock[c] -> assert(mapping[R]==mCLOSING && serial[R]); record_release(R, 0); sg=0 }
+	:: atomic { busy -> busy=0; held=0; sg=0; again=1 }
+	fi
+}
+#ifdef F_PROOFFIRST
+#define RETIRE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]; first=plain[R]
+#else
+#define RETIRE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]
+#endif
+#ifdef F_PROOFFIRST
+#define FIRST , first
+#else
+#define FIRST
+#endif
+#ifdef F_SILENT
+#define RETIREE(R) (mapping[R]==mOPEN)
+#else
+#define RETIREE(R) (mapping[R]==mOPEN && noticed[R])
+#endif
+
+#ifdef WAITCLOSING
+#define PAUSED mCLOSING
+#define PAUSEDX true
+#else
+#define PAUSED mOPEN
+#define PAUSEDX false
+#endif
+#if defined(F_WAITBLIND)
+#define SAME(X) true
+#elif defined(F_WAITSTATE)
+#define SAME(X) (mgrant[X] && mclosing[X]==PAUSEDX)
+#else
+#define SAME(X) (mclosing[X]==PAUSEDX && mgrant[X]==sg)
+#endif
+/* Only who takes no lock can see the CLOSING of a look that finds a slot busy: it is withdrawn before the unlock */
+inline close_decide(X, wait) {
+	lock[c]=0;
+	if
+	:: !busy -> mclosing[X]=1; RECORDS(mapping[R]=mCLOSING)
+	:: busy && (held || !(wait)) -> mclosing[X]=0; RECORDS(mapping[R]=mOPEN); ok=0
+	:: busy && !held && (wait) -> mclosing[X]=PAUSEDX; RECORDS(mapping[R]=PAUSED)
+	fi
+}
+/* One step a slot. busy: a slot is not idle; held: by a lease */
+#define next_record do :: R<(c+1)*NR && grant[R]!=sg -> R++ :: else -> break od
+#ifdef F_ONERECORD
+#define look_on R=(c+1)*NR
+#else
+#define look_on R++; next_record
+#endif
+inline mapping_idle(X, wait) {
+	do
+#if NSL>1
+	:: atomic { busy=busy; next_record; if :: R<(c+1)*NR -> record_idle_look(R*NSL) :: else fi };
+		atomic { if :: R<(c+1)*NR -> record_idle_look(R*NSL+1); look_on :: else fi;
+#else
+	:: atomic { next_record; if :: R<(c+1)*NR -> record_idle_look(R*NSL); look_on :: else fi;
+#endif
+			if :: R>=(c+1)*NR -> close_decide(X, wait); break :: else fi }
+	od
 }
 #ifdef LIVE
 #define POLLS true
 #else
 #define POLLS false
 #endif
-#define close_next_one ok=0; busy=0; held=0; sg=0; R++
-/* Begun by its caller: lock taken, mapping CLOSING (close_begin), its grant in sg. ok: closed, or stranded; else as before */
-inline record_close(R, wait) {
+/* busy: a record of it is being retired, and it is no time to close */
+#ifdef F_CLOSERACE
+#define begin_look(X) busy=0; R=c*NR
+#else
+#define begin_look(X) busy=0; sg=mgrant[X]; RECORDS(if :: mapping[R]==mCLOSING -> busy=1 :: else fi); R=c*NR
+#endif
+/* Every record of it, or nothing of it */
+#define CALM(R,X) (grant[R]!=mgrant[X] || ALLIDLE(R))
+#define TAKEN(R,X) (grant[R]==mgrant[X] && (ANYHELD(R) || mapping[R]==mCLOSING))
+#if NR==2
+#define EACH_CALM(X,r) (CALM(r,X) && CALM((r)+1,X))
+#define ANY_TAKEN(X,r) (TAKEN(r,X) || TAKEN((r)+1,X))
+#elif NR==3
+#define EACH_CALM(X,r) (CALM(r,X) && CALM((r)+1,X) && CALM((r)+2,X))
+#define ANY_TAKEN(X,r) (TAKEN(r,X) || TAKEN((r)+1,X) || TAKEN((r)+2,X))
+#else
+#define EACH_CALM(X,r) (CALM(r,X) && CALM((r)+1,X) && CALM((r)+2,X) && CALM((r)+3,X))
+#define ANY_TAKEN(X,r) (TAKEN(r,X) || TAKEN((r)+1,X) || TAKEN((r)+2,X) || TAKEN((r)+3,X))
+#endif
+#define close_next_one ok=0; busy=0; held=0; sg=0; R=0; X++
+#define mapping_closed record_release(R, 0)
+/* Begun by its caller: lock taken, its records CLOSING, its grant in sg. ok: closed, or stranded; else as before */
+inline mapping_close(X, wait) {
 	ok=1;
 #ifdef F_REORD_S
-	mapping[R]=mCLOSING; lock[c]=0;
+	atomic { mclosing[X]=1; RECORDS(mapping[R]=mCLOSING); lock[c]=0 };
 #else
 	do                                                              /* close_wait */
-	:: record_idle(R, wait);
+	:: mapping_idle(X, wait);
 		if
 		:: !busy || !ok -> break
 		:: busy && ok -> /* close_pause, until a look tells something new */
-			atomic { !lock[c] && (POLLS || !SAME(R) || ALLIDLE(R) || ANYHELD(R)) ->
-				if :: SAME(R) -> lock[c]=1 :: else -> ok=0; break fi;
+			atomic { !lock[c] && (POLLS || !SAME(X) || EACH_CALM(X,c*NR) || ANY_TAKEN(X,c*NR)) ->
+				if :: SAME(X) -> lock[c]=1 :: else -> ok=0; break fi;
 #ifdef F_REVERTLATE
-				if :: ALLIDLE(R) -> busy=0 :: else fi };
-			atomic { if :: !busy -> lock[c]=0; mapping[R]=mCLOSING; break :: else fi;
+				if :: EACH_CALM(X,c*NR) -> busy=0 :: else fi };
+			atomic { if :: !busy -> lock[c]=0; mclosing[X]=1; RECORDS(mapping[R]=mCLOSING); break :: else fi;
 #endif
-				mapping[R]=mCLOSING }
+#ifndef WAITCLOSING
+				begin_look(X); if :: !busy :: else -> lock[c]=0; ok=0; break fi;
+#endif
+				busy=0; held=0; RECORDS(mapping[R]=mCLOSING); R=c*NR }
 		fi
 	od;
 #endif
 	if
 	:: ok ->
 #ifdef F_EARLY
-		c2b[c]!CLOSED,sg,serial[R];
+		c2b[c]!CLOSED,sg,0;
 #endif
 		if
 #ifdef CLOSEFAIL
 		:: fails[c]<CLOSEFAIL -> fails[c]++;      /* device->close fails */
 #ifdef F_ACKFAIL
-			c2b[c]!CLOSED,sg,serial[R];
+			c2b[c]!CLOSED,sg,0;
 #endif
-			atomic { !lock[c] -> record_strand(R); stranded[R]=1; close_next_one }
+			atomic { !lock[c] -> RECORDS(record_strand(R)); stranded[X]=1;
+#ifndef F_STRANDED
+				mnoticed[X]=0;
+#endif
+				close_next_one }
 #endif
 #ifdef LIES
 		:: FOREIGN(c) && unordered[c]==0 ->      /* it does not close, and says that it did */
-			atomic { secret[c]=secret[c]|(1<<OF(serial[R])); mapped[R]=0 };
-			c2b[c]!CLOSED,sg,serial[R];
-			atomic { !lock[c] -> record_release(R, 0); close_next_one }
+			atomic { RECORDS(secret[c]=secret[c]|(1<<serial[R])); mapped[X]=0 };
+			c2b[c]!CLOSED,sg,0;
+			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_over(X); close_next_one }
 #endif
 #ifdef F_NOSYNC
 		:: true ->
 #else
 		:: unordered[c]==0 ->  /* device->close: behind the kernels of the process */
 #endif
-			atomic { assert(mapped[R] && mapped[R]==serial[R]); mapped[R]=0 };
 #ifdef F_NOGID
-			atomic { !lock[c] -> w=serial[R]; sg=w; record_release(R, 0) };
+			atomic { !lock[c] -> assert(mapped[X] && mgrant[X]==sg); RECORDS(mapping_closed); mapping_over(X);
+				sg=mapped[X]; mapped[X]=0 };
 			c2b[c]!CLOSED,0,sg; atomic { close_next_one }
 #else
+			atomic { assert(mapped[X] && mgrant[X]==sg); mapped[X]=0 };
 #ifndef F_EARLY
-			c2b[c]!CLOSED,sg,serial[R];                /* call_closed */
+			c2b[c]!CLOSED,sg,0;                        /* call_closed */
 #endif
-			atomic { !lock[c] -> record_release(R, 0); close_next_one }
+			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_over(X); close_next_one }
 #endif
 		fi
 	:: atomic { !ok -> again=again || !(wait); close_next_one }
@@ -539,7 +680,7 @@ held_slow:	atomic { if
 		:: else
 		fi };
 got:		atomic {
-		assert(mapped[R]==serial[R] && serial[R]);
+		assert(serial[R] && mapped[on[R]]==OF(serial[R]));
 		if :: want -> assert(serial[R]==want) :: else -> assert(NAME(serial[R])==n && serial[R]>floor) fi;
 #ifndef NORENEW
 		if :: lslot=S+1; lseq=q; lserial=serial[R]
@@ -552,12 +693,19 @@ got:		atomic {
 		INSIDE(0) };
 		/* a kernel is launched, and: */
 		if
-		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[R]==serial[R]); assert(hold[S]==sHELD && seq[S]==q);
-				hold[S]=sRETURNING; gq[c*2+Q]!R,S+1,q };                       /* gpub_return_on: lease_take_back, stream_write */
+		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[on[R]]==OF(serial[R])); assert(hold[S]==sHELD && seq[S]==q);
+				hold[S]=sRETURNING; gq[c*2+Q]!on[R],serial[R],S+1,q };         /* gpub_return_on: lease_take_back, stream_write */
 			hold[S]=sRETURNED
 #ifndef NOUNORD
-		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[R]==serial[R]); gq[c*2+Q]!R,0,0; unordered[c]++ };
-			atomic { assert(hold[S]==sHELD && seq[S]==q); hold[S]=sFREE }         /* gpub_return */
+		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[on[R]]==OF(serial[R])); gq[c*2+Q]!on[R],serial[R],0,0; unordered[c]++ };
+#ifdef F_PLAINLATE
+			atomic { assert(hold[S]==sHELD && seq[S]==q); hold[S]=sFREE }; plain[R]=1
+#else
+			atomic { assert(hold[S]==sHELD && seq[S]==q); plain[R]=1; hold[S]=sFREE }     /* gpub_return */
+#endif
+#endif
+#ifdef KEEPS
+		:: atomic { i>=ITERS_OF(a) && nfull(gq[c*2+Q]) -> gq[c*2+Q]!on[R],serial[R],0,0; unordered[c]++ }  /* kept, a kernel under way */
 #endif
 #ifdef PARKS
 		:: true -> false                                               /* kept for ever */
@@ -584,31 +732,44 @@ over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0; IN
 #endif
 
 #ifdef F_REORD_S
-#define CLOSE_BEGIN(R) if :: ALLIDLE(R) -> lock[c]=1; sg=grant[R] :: else -> goto next fi
+#define CLOSE_BEGIN(X) sg=mgrant[X]; if :: EACH_CALM(X,c*NR) -> lock[c]=1; R=c*NR :: else -> R=0; sg=0; goto next fi
 #else
-#define CLOSE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]
+#define CLOSE_BEGIN(X) begin_look(X); sg=mgrant[X]; \
+	if :: busy -> busy=0; again=1; R=0; sg=0; X++; goto next \
+	:: else -> lock[c]=1; mclosing[X]=PAUSEDX; RECORDS(mapping[R]=mCLOSING); R=c*NR fi
 #endif
-#define close_next(R,which) do :: R<(c+1)*NR && !(which) -> R++ :: else -> break od
+#define next_of(R,n,which) do :: R<(c+1)*n && !(which) -> R++ :: else -> break od
 
 /* ---- close.c: the thread that calls gpub_trim, at any moment, and gpub_disconnect at the end ---- */
 inline forget_all() {
 	atomic { !lock[c] -> R=c*NR;
 		do
-		:: R<(c+1)*NR -> assert(!mapped[R] || STRANDED(R));
+		:: R<(c+1)*NR ->
 			base[R*NSL]=seq[R*NSL];
 #if NSL>1
 			base[R*NSL+1]=seq[R*NSL+1];
 #endif
 			if
 			:: mapping[R]==mREQUESTED -> record_release(R, 1)
-			:: mapping[R]==mOPEN || mapping[R]==mCLOSING -> mapping[R]=mCLOSING; grant[R]=0; record_strand(R)
+			:: mapping[R]==mOPEN || mapping[R]==mCLOSING -> record_strand(R)
 			:: mapping[R]==mNONE
 			fi; R++
 		:: else -> R=0; break
-		od }
+		od;
+		X=c*NM; do :: X<(c+1)*NM -> assert(!mapped[X] || STRANDED(X)); X++ :: else -> X=0; break od }
 }
+#ifdef KEEPS
+inline drop(S) { if :: hold[S]==sHELD -> hold[S]=sFREE;
+#ifndef F_DROPPROVEN
+	plain[R]=1
+#endif
+	:: else fi }
+inline drop_all_holds() { R=c*NR; do :: R<(c+1)*NR -> drop(R); R++ :: else -> R=0; break od }
+#else
+#define drop_all_holds() skip          /* no lease is left here */
+#endif
 proctype Owner(byte c) LIVING {
-	byte i, R, w, sg; bool ok, busy, held, again;
+	byte i, R, X, w, sg; bool ok, busy, held, again FIRST;
 	do
 	:: true ->
 		if
@@ -616,8 +777,8 @@ proctype Owner(byte c) LIVING {
 #ifdef NOLEAVE
 		:: FINISHED(c) -> break
 #else
-		:: FINISHED(c) -> i=TRIMS+1;                       /* gpub_disconnect: drop_all_holds; no lease is left here */
-			atomic { !lock[c] -> leaving[c]=1
+		:: FINISHED(c) -> i=TRIMS+1;                       /* gpub_disconnect */
+			atomic { !lock[c] -> leaving[c]=1; drop_all_holds()
 #ifdef BG
 				; asleep[c]=0 }
 #ifndef F_NOSTOP
@@ -628,11 +789,22 @@ proctype Owner(byte c) LIVING {
 #endif
 #endif
 		fi;
-		R=c*NR;                                            /* client_close_idle */
+#if TRIMS && !defined(NORETIRE)
+		if
+		:: i<=TRIMS && RETIRES(c) -> R=c*NR;
+more:			do
+			:: atomic { !lock[c] -> next_of(R, NR, RETIREE(R));
+				if :: R<(c+1)*NR -> RETIRE_BEGIN(R) :: else -> R=0; break fi };
+				record_retire(R, 1)
+			od
+		:: else
+		fi;
+#endif
+		X=c*NM;                                            /* client_close_idle */
 next:		do
-		:: atomic { !lock[c] -> close_next(R, mapping[R]==mOPEN);
-			if :: R<(c+1)*NR -> CLOSE_BEGIN(R) :: else -> R=0; break fi };
-			record_close(R, 1)
+		:: atomic { !lock[c] -> next_of(X, NM, mgrant[X] && !mclosing[X] && !STRANDED(X));
+			if :: X<(c+1)*NM -> CLOSE_BEGIN(X) :: else -> X=0; again=0; break fi };
+			mapping_close(X, 1)
 		od;
 		if :: i==TRIMS+1 -> c2b[c]!LEAVE,0,0; left[c]; hup[c]=1; forget_all(); break    /* say_leave, pthread_join, close */
 		   :: else
@@ -644,16 +816,25 @@ next:		do
 /* ---- closer.c: the background closer ---- */
 #ifdef BG
 #define DUE(R) (noticed[R] && mapping[R]!=mNONE)
+#define DUEX(X) (mnoticed[X] && mgrant[X])
 #define READYAT(R) (noticed[R] && mapping[R]==mOPEN && ALLIDLE(R))
+#define READYATX(c,X) (DUEX(X) && !mclosing[X] && EACH_CALM(X,(c)*NR))
 #if NR==2
-#define ANY_DUE(c) (DUE((c)*2) || DUE((c)*2+1))
-#define READY(c) (READYAT((c)*2) || READYAT((c)*2+1))
+#define ANY_DUER(r) (DUE(r) || DUE((r)+1))
+#define READYR(r) (READYAT(r) || READYAT((r)+1))
 #elif NR==3
-#define ANY_DUE(c) (DUE((c)*3) || DUE((c)*3+1) || DUE((c)*3+2))
-#define READY(c) (READYAT((c)*3) || READYAT((c)*3+1) || READYAT((c)*3+2))
+#define ANY_DUER(r) (DUE(r) || DUE((r)+1) || DUE((r)+2))
+#define READYR(r) (READYAT(r) || READYAT((r)+1) || READYAT((r)+2))
 #else
-#define ANY_DUE(c) (DUE((c)*4) || DUE((c)*4+1) || DUE((c)*4+2) || DUE((c)*4+3))
-#define READY(c) (READYAT((c)*4) || READYAT((c)*4+1) || READYAT((c)*4+2) || READYAT((c)*4+3))
+#define ANY_DUER(r) (DUE(r) || DUE((r)+1) || DUE((r)+2) || DUE((r)+3))
+#define READYR(r) (READYAT(r) || READYAT((r)+1) || READYAT((r)+2) || READYAT((r)+3))
+#endif
+#if NM==2
+#define ANY_DUE(c) (ANY_DUER((c)*NR) || DUEX((c)*2) || DUEX((c)*2+1))
+#define READY(c) (READYR((c)*NR) || READYATX(c,(c)*2) || READYATX(c,(c)*2+1))
+#else
+#define ANY_DUE(c) (ANY_DUER((c)*NR) || DUEX((c)*3) || DUEX((c)*3+1) || DUEX((c)*3+2))
+#define READY(c) (READYR((c)*NR) || READYATX(c,(c)*3) || READYATX(c,(c)*3+1) || READYATX(c,(c)*3+2))
 #endif
 #ifdef F_POLLONCE
 #define AGAIN(c) false
@@ -662,7 +843,7 @@ next:		do
 #endif
 /* Its sleep with a timeout is a sleep that AGAIN ends too: looks that find nothing new are made once a wake-up */
 proctype Closer(byte c) LIVING {
-	byte R, w, sg; bool ok, busy, held, again;
+	byte R, X, w, sg; bool ok, busy, held, again FIRST;
 main:	atomic { !lock[c] ->                                                       /* closer_main */
 		if
 		:: leaving[c] -> goto over                                         /* closer_ends */
@@ -671,21 +852,30 @@ main:	atomic { !lock[c] ->                                                      
 #ifdef F_LOSTWAKE
 			goto doze
 		fi };
-	goto next;
+	goto more;
 doze:	atomic {
 		if
 		:: true ->
 #endif
 			asleep[c]=1; goto sleep
 		fi };
-next:	do                                                                         /* close_due */
-	:: atomic { !lock[c] -> close_next(R, DUE(R));
+more:	do                                                                         /* close_due: records */
+	:: atomic { !lock[c] -> next_of(R, NR, DUE(R));
 		if
-		:: R==(c+1)*NR -> R=0; if :: again -> asleep[c]=1; goto sleep :: else -> goto main fi
-		:: R<(c+1)*NR && mapping[R]==mOPEN -> CLOSE_BEGIN(R)
-		:: R<(c+1)*NR && mapping[R]!=mOPEN -> assert(!STRANDED(R)); again=1; R++; goto next
+		:: R==(c+1)*NR -> R=0; X=c*NM; break
+		:: R<(c+1)*NR && mapping[R]==mOPEN -> RETIRE_BEGIN(R)
+		:: R<(c+1)*NR && mapping[R]!=mOPEN -> again=1; R++; goto more
 		fi };
-		record_close(R, 0)
+		record_retire(R, 1); R=c*NR; if :: again -> R=(c+1)*NR :: else fi
+	od;
+next:	do                                                                         /* and mappings */
+	:: atomic { !lock[c] -> next_of(X, NM, DUEX(X));
+		if
+		:: X==(c+1)*NM -> X=0; if :: again -> asleep[c]=1; goto sleep :: else -> goto main fi
+		:: X<(c+1)*NM && !mclosing[X] -> CLOSE_BEGIN(X)
+		:: X<(c+1)*NM && mclosing[X] -> assert(!STRANDED(X)); again=1; X++; goto next
+		fi };
+		mapping_close(X, 0)
 	od;
 sleep:	atomic { !lock[c] && (!asleep[c] || (again && AGAIN(c))) -> asleep[c]=0; again=0; goto main };
 over:
@@ -695,26 +885,84 @@ over:
 
 /* ---- service.c: the one reader of the socket ---- */
 #ifdef F_NOTICEDUMB
-#define NOTICED(R) noticed[R]=1
+#define NOTICED(what) what=1
 #elif defined(LIVE)
-#define NOTICED(R) noticed[R]=1; broadcast(c)
+#define NOTICED(what) what=1; broadcast(c)
 #else
-#define NOTICED(R) noticed[R]=1; wake(c)
+#define NOTICED(what) what=1; wake(c)
 #endif
-inline on_notice(g) {
-	atomic { !lock[c] -> R=c*NR;
-		do :: R<(c+1)*NR ->
+/* The place of the mapping with that grant, or one past the last */
+#define mapping_find(g) X=c*NM; do :: X<(c+1)*NM && mgrant[X]!=g -> X++ :: else -> break od
+inline record_open(R, g, s, st) {
+	serial[R]=s; grant[R]=g; on[R]=X; mapping[R]=st;
+#ifndef F_OPENDUMB
+	broadcast(c)
+#endif
+}
+#if defined(F_STALEMAP)
+#define USABLE(X) true
+#define JOINS(X) false
+#elif defined(F_KNOWNSPIN)
+#define USABLE(X) (X<(c+1)*NM && !mclosing[X] && !STRANDED(X))
+#define JOINS(X) false
+#else
+#define USABLE(X) (X<(c+1)*NM && !mclosing[X] && !STRANDED(X))
+#define JOINS(X) (X<(c+1)*NM && mclosing[X] && !STRANDED(X))
+#endif
+#ifdef F_KNOWNSPIN
+#define FAILED(X) false
+#else
+#define FAILED(X) (X<(c+1)*NM && STRANDED(X))
+#endif
+/* GRANT(G, known). On a mapping that is being closed the record is closed with it, and its acquirer asks again after that */
+inline on_known() {
+	atomic { !lock[c] -> mapping_find(g);
+		if
+		:: leaving[c]          /* the grant ends with its mapping's CLOSED, not with one more */
+		:: !leaving[c] && USABLE(X) ->
+#ifdef F_STALEMAP
+			if :: X==(c+1)*NM -> X=c*NM :: else fi;
+#endif
+			record_open(R, g, s, mOPEN)
+		:: !leaving[c] && !USABLE(X) && JOINS(X) -> record_open(R, g, s, mCLOSING)
+		:: !leaving[c] && !USABLE(X) && !JOINS(X) -> record_release(R, FAILED(X))
+		fi; R=0; g=0; s=0; X=0 }
+}
+/* NOTICE(G, serial): the record; NOTICE(G, 0), or one whose IDLE would not be believed: the mapping */
 #ifdef F_NOTICEOPEN
-			if :: g && grant[R]==g && mapping[R]==mOPEN -> NOTICED(R) :: else fi;
+#define HEARS(X) (X<(c+1)*NM && !mclosing[X])
+#elif defined(F_NOTICECROSS)
+#define HEARS(X) (X<(c+1)*NM && R==(c+1)*NR)
 #else
-			if :: g && grant[R]==g -> NOTICED(R) :: else fi;   /* record_of_grant */
+#define HEARS(X) (X<(c+1)*NM)
 #endif
-			R++
-		:: else -> break
-		od; R=0; g=0; s=0 }
+inline on_notice() {
+	atomic { !lock[c] ->
+		if
+		:: s==0 || !RETIRES(c) ->
+			mapping_find(g);
+#ifdef F_NOTICECROSS
+			R=c*NR; next_of(R, NR, grant[R]==g);
+#endif
+#ifndef F_NOTICEZERO
+			if :: HEARS(X) && !STRANDED(X) -> NOTICED(mnoticed[X]) :: else fi;
+#endif
+			R=0; X=0; g=0; s=0; goto heard
+		:: s && RETIRES(c) ->
+			R=c*NR; next_of(R, NR, grant[R]==g && serial[R]==s);       /* record_of_grant */
+			g=0; s=0;
+			if :: R<(c+1)*NR -> NOTICED(noticed[R]) :: else fi;
+			if
+			:: R<(c+1)*NR && mapping[R]==mOPEN -> RETIRE_BEGIN(R)
+			:: else -> R=0; goto heard
+			fi
+		fi };
+	record_retire(R, 0);
+more:	atomic { R=0; again=0 };
+heard:	skip
 }
 proctype Svc(byte c) LIVING {
-	byte R, g, s, w;
+	byte R, g, s, w, X, sg; bool busy, held, again FIRST;
 end:	do
 	:: atomic { b2c[c]?GRANT(R,g,s); lock[c]==0 -> skip };         /* on_grant: grant_record */
 		if
@@ -727,17 +975,16 @@ end:	do
 		:: !leaving[c] -> assert(mapping[R]==mREQUESTED);
 #endif
 			if
-			:: mapped[R]=s;                                /* grant_open */
+			:: atomic { X=c*NM; do :: X<(c+1)*NM && (mapped[X] || mgrant[X]) -> X++ :: else -> break od;
+					assert(X<(c+1)*NM); /* the model's pool is too small */
+					mapped[X]=OF(s) };                     /* grant_open */
 				atomic { !lock[c] ->                   /* grant_settle */
 #ifndef F_LEAVEOPEN
 					if :: leaving[c] -> goto give_back :: else fi;
 #endif
-					serial[R]=s; grant[R]=g; mapping[R]=mOPEN;                                 /* record_open */
-#ifndef F_OPENDUMB
-					broadcast(c);
-#endif
+					mgrant[X]=g; record_open(R, g, s, mOPEN);
 					goto taken };
-give_back:			mapped[R]=0; c2b[c]!CLOSED,g,s;                /* grant_give_back */
+give_back:			mapped[X]=0; c2b[c]!CLOSED,g,s;                /* grant_give_back */
 taken:				skip
 #ifdef FAILOPEN
 			:: atomic { fails[c]<FAILOPEN -> fails[c]++ }; c2b[c]!CLOSED,g,s;
@@ -745,20 +992,36 @@ taken:				skip
 #endif
 			fi
 		fi;
-		atomic { R=0; g=0; s=0 }
+		atomic { R=0; g=0; s=0; X=0 }
+	:: b2c[c]?KNOWN(R,g,s) ->
+#ifdef F_LEAVEKNOWN
+		if :: leaving[c] -> c2b[c]!CLOSED,g,s :: else fi;
+#endif
+		if
+		:: on_known()
+#ifdef FAILOPEN
+		:: atomic { fails[c]<FAILOPEN && !leaving[c] -> fails[c]++ };  /* no slot, no descriptor */
+#if defined(F_REFUSEKNOWN)
+			c2b[c]!CLOSED,g,s;
+#elif !defined(F_REFUSEDUMB)
+			c2b[c]!IDLE,g,s;                                       /* the grant is its mapping's; the use is over */
+#endif
+			atomic { !lock[c] -> record_release(R, 1); R=0; g=0; s=0 }
+#endif
+		fi
 	:: atomic { b2c[c]?REFUSED(R,_,_) }; atomic { !lock[c] -> record_release(R, 1); R=0 }       /* on_reply */
-	:: notices[c]?NOTICE(g,s,_) -> on_notice(g)
+	:: notices[c]?NOTICE(g,s,_) -> on_notice()
 	:: b2c[c]?LEFT(_,_,_) -> break
 	od;
 	left[c]=1
 }
 
-/* ---- a client that lies: a CLOSED of what it has open and goes on using; record_close has the other lie ---- */
+/* ---- a client that lies: a CLOSED or IDLE of what it has open and goes on using; mapping_close has the other lie ---- */
 #ifdef LIES
 proctype Liar(byte c) LIVING {
 	byte R;
 	atomic { if :: mapping[c*NR]==mOPEN -> R=c*NR :: mapping[c*NR+1]==mOPEN -> R=c*NR+1 fi };
-	atomic { nfull(c2b[c]) && grant[R] -> c2b[c]!CLOSED,grant[R],serial[R] }
+	atomic { nfull(c2b[c]) && grant[R] -> if :: c2b[c]!CLOSED,grant[R],0 :: c2b[c]!IDLE,grant[R],serial[R] fi }
 }
 #define start_liar(c) if :: FOREIGN(c) -> run Liar(c) :: else fi
 #else
@@ -767,7 +1030,7 @@ proctype Liar(byte c) LIVING {
 
 /* ---- a process ends: its threads at once, its GPU's work and its descriptors later ---- */
 proctype Crash(byte c) {
-	byte R, S, q;
+	byte X, s, S, q;
 	if
 #if !defined(CLOSEFAIL) && !defined(DIES)
 	:: skip
@@ -777,8 +1040,8 @@ proctype Crash(byte c) {
 		:: !hup[c] -> pidfd[c]=1 /* a forked child still holds the GPU's descriptors and the socket */
 		:: hup[c]=1              /* the socket is the first to go */
 		fi;
-		atomic { do :: gq[c*2]?R,S,q :: gq[c*2+1]?R,S,q :: empty(gq[c*2]) && empty(gq[c*2+1]) -> break od;
-			R=c*NR; do :: R<(c+1)*NR -> mapped[R]=0; R++ :: else -> break od; R=0; S=0; q=0
+		atomic { do :: gq[c*2]?X,s,S,q :: gq[c*2+1]?X,s,S,q :: empty(gq[c*2]) && empty(gq[c*2+1]) -> break od;
+			X=c*NM; do :: X<(c+1)*NM -> mapped[X]=0; X++ :: else -> break od; X=0; s=0; S=0; q=0
 #ifdef LIES
 			; secret[c]=0
 #endif
@@ -788,14 +1051,16 @@ proctype Crash(byte c) {
 }
 
 /* ---- broker/: one thread; these are its private books ---- */
-byte state[NG+1], made;                       /* struct buffer */
-byte open[NG+1], named[NG+1];                 /* struct allocation */
-byte granted[NC*(MG+1)], ngrant[NC], grants[NC]; bool gone[NC];        /* struct grant, struct session */
+byte users[NG+1];                             /* how many uses a buffer has */
+byte open[NG+1], ranges[NG+1]; bool givenup[NG+1];     /* struct allocation; ranges that are no new buffer's to take */
+byte granted[NC*(MG+1)], use[NC*(MG+1)], ngrant[NC], grants[NC]; bool gone[NC]; /* struct grant, struct session */
 #if OTHER
-bool held_on[NC*(NG+1)]; byte helds[NC];      /* the session's held grants: one an allocation, and how many */
+bool held_on[NC*(NG+1)]; byte held_use[NC], helds[NC];   /* the session's held grants: one an allocation; their uses; how many */
 #define HELDS(c) helds[c]
+#define HELD_USE(c,s) ((held_use[c]>>(s))&1)
 #else
 #define HELDS(c) 0
+#define HELD_USE(c,s) 0
 #endif
 #if defined(F_PIDFDLIES)
 #define DEAD(c) pidfd[c]
@@ -806,10 +1071,17 @@ bool held_on[NC*(NG+1)]; byte helds[NC];      /* the session's held grants: one 
 #endif
 
 #define GRANTED(c,g) granted[(c)*(MG+1)+(g)]
+#define USE(c,g) use[(c)*(MG+1)+(g)]
+#define USES(c,g,s) ((USE(c,g)>>(s))&1)
 #define HELD_ON(c,A) held_on[(c)*(NG+1)+(A)]
-inline registry_grant_over(c,g) { open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
+#ifdef F_USELEAK
+#define uses_over(c,g) USE(c,g)=0
+#else
+#define uses_over(c,g) u=1; do :: u<=NG -> if :: USES(c,g,u) -> users[u]-- :: else fi; u++ :: else -> break od; u=0; USE(c,g)=0
+#endif
+inline registry_grant_over(c,g) { uses_over(c,g); open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
 
-/* CLOSED(g). Of another user's session: held until that process is dead. One a session and allocation: others merge */
+/* CLOSED(g). Of another user's session: held, with its uses, until that process is dead. One a session and allocation: others merge */
 #if !OTHER || defined(F_BELIEVE)
 #define registry_grant_closed(c,g) registry_grant_over(c,g)
 #else
@@ -820,40 +1092,81 @@ inline registry_grant_over(c,g) { open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c
 #endif
 inline registry_grant_closed(c,g) {
 	if
-	:: FOREIGN(c) && !MERGES(c,GRANTED(c,g)) -> HELD_ON(c,GRANTED(c,g))=1; helds[c]++;
-#ifndef F_HELDTWICE
-		GRANTED(c,g)=0; grants[c]--
+	:: FOREIGN(c) ->
+#if defined(F_ONEHELD) || defined(F_MERGELOST)
+		if :: MERGES(c,GRANTED(c,g)) -> uses_over(c,g) :: else fi;
 #endif
+		u=1; do :: u<=NG -> if :: USES(c,g,u) && HELD_USE(c,u) -> users[u]-- :: else fi; u++ :: else -> break od; u=0;
+		held_use[c]=held_use[c]|USE(c,g);
+		if
+		:: MERGES(c,GRANTED(c,g)) -> open[GRANTED(c,g)]--; USE(c,g)=0; GRANTED(c,g)=0; grants[c]--
+		:: else -> HELD_ON(c,GRANTED(c,g))=1; helds[c]++;
+#ifndef F_HELDTWICE
+			USE(c,g)=0; GRANTED(c,g)=0; grants[c]--
+#endif
+		fi
 	:: else -> registry_grant_over(c,g)
 	fi
 }
 #endif
 
 inline request_grant(c) {
-	atomic { !gone[c] && c2b[c]?[ACQUIRE,_,_] -> c2b[c]?ACQUIRE(R,n);        
+	atomic { !gone[c] && c2b[c]?[ACQUIRE,_,_] -> c2b[c]?ACQUIRE(R,n);
 		s=made; do :: s>0 && !(NAME(s)==n && state[s]==wLIVE) -> s-- :: else -> break od;
 		if
-		:: s -> g=0;
-#ifdef F_ONEGRANT
-			g=1; do :: g<=MG && GRANTED(c,g)!=OF(s) -> g++ :: g>MG -> g=0; break :: else -> break od;
-#endif
+		:: s -> g=1; do :: g<=MG && GRANTED(c,g)!=OF(s) -> g++ :: else -> break od;
 			if
-			:: !g -> ngrant[c]++; g=ngrant[c]; assert(g<=MG); GRANTED(c,g)=OF(s); open[OF(s)]++; grants[c]++
-			:: else
-			fi;
-			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,g,s fi
+			:: g<=MG -> /* known: one more use */
+				if :: USES(c,g,s) :: else -> USE(c,g)=USE(c,g)|(1<<s); users[s]++ fi;
+				if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!KNOWN,R,g,s fi
+			:: else -> ngrant[c]++; g=ngrant[c]; assert(g<=MG); GRANTED(c,g)=OF(s); open[OF(s)]++; grants[c]++;
+				USE(c,g)=1<<s; users[s]++;
+				if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,g,s fi
+			fi
 		:: else -> if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!REFUSED,R,0,0 fi
 		fi; R=0; g=0; n=0; s=0 }
 }
 inline handle_closed(c) {
 	atomic { !gone[c] && c2b[c]?[CLOSED,_,_] -> c2b[c]?CLOSED(g,s);
 #ifdef F_NOGID
-		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==OF(s) -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od;
+		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==s -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od;
 #else
 		if :: GRANTED(c,g) -> registry_grant_closed(c,g) :: else fi;
 #endif
 		g=0; s=0 }
 }
+#ifdef F_BELIEVEIDLE
+#define BELIEVED(c) true
+#else
+#define BELIEVED(c) (!FOREIGN(c))
+#endif
+inline handle_idle(c) {
+	atomic { !gone[c] && c2b[c]?[IDLE,_,_] -> c2b[c]?IDLE(g,s);
+		if
+		:: GRANTED(c,g) && USES(c,g,s) && BELIEVED(c) -> USE(c,g)=USE(c,g)&~(1<<s);
+#ifdef F_RECYCLEUSED
+			users[s]=0
+#else
+			users[s]--
+#endif
+#ifdef F_IDLETWICE
+		:: GRANTED(c,g) && !USES(c,g,s) -> users[s]--
+#endif
+		:: else
+		fi; g=0; s=0 }
+}
+/* An IDLE that names another session's grant */
+#ifdef FORGES
+chan forged = [1] of { byte, byte };
+proctype Forger() { byte s; if :: s=1 :: s=2 fi; forged!1,s; s=0 }
+inline handle_forged() {
+	atomic { forged?g,s;
+#ifdef F_IDLEFOREIGN
+		if :: USES(0,g,s) -> USE(0,g)=USE(0,g)&~(1<<s); users[s]-- :: else fi;
+#endif
+		g=0; s=0 }
+}
+#endif
 inline handle_leave(c) {
 	atomic { c2b[c]?[LEAVE,_,_] -> c2b[c]?LEAVE(_,_); if :: hup[c] :: else -> b2c[c]!LEFT,0,0,0 fi }
 }
@@ -873,72 +1186,102 @@ inline session_end(c) {
 	atomic { !gone[c] && (hup[c] && empty(c2b[c]) && !HOLDS(c) || DEAD(c)) -> gone[c]=1;
 		g=1; do :: g<=MG -> if :: GRANTED(c,g) -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od; g=0;
 #if OTHER && !defined(F_HELDLOST)
-		s=1; do :: s<=NG -> if :: HELD_ON(c,s) -> open[s]--; HELD_ON(c,s)=0; helds[c]-- :: else fi; s++
-			:: else -> break od; s=0
+		s=1; do :: s<=NG -> if :: HELD_ON(c,s) -> open[s]--; HELD_ON(c,s)=0; helds[c]-- :: else fi;
+				if :: HELD_USE(c,s) -> users[s]-- :: else fi; s++
+			:: else -> break od; s=0; held_use[c]=0
 #endif
 	}
 }
+/* To each open grant that is not held and that which names */
+inline notify(which, what) {
+	c=0; do :: c<NC -> g=1;
+		do :: g<=MG -> if
+			:: which && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,what,0
+			:: else fi; g++
+		   :: else -> break od; c++
+		:: else -> break od; c=0; g=0
+}
 inline registry_unlink(S) {
 	state[S]==wLIVE -> state[S]=wDRAINING;
-		atomic { named[OF(S)]--; word[PLACE(S)]=W(S,wDRAINING); unlinked[NAME(S)]=S };
-		atomic { c=0; do :: c<NC -> g=1;
-			do :: g<=MG -> if
-				:: GRANTED(c,g)==OF(S) && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,S,0
-				:: else fi; g++   /* also of the buffers beside it; not those that are held */
-			   :: else -> break od; c++
-			:: else -> break od; c=0; g=0 }
+		atomic { word[PLACE(S)]=W(S,wDRAINING); unlinked[NAME(S)]=S };
+		atomic { notify(USES(c,g,S), S) }
 }
+/* The buffer is over: its range is zeroed, and a new buffer's to take, or the allocation is given up */
+inline buffer_settle(S) {
+#ifdef F_RECYCLELIVE
+	atomic { state[S]==wDRAINING ->
+#else
+	atomic { state[S]==wDRAINING && users[S]==0 ->
+#endif
+#ifdef LIES
+		c=0; do :: c<NC -> assert(!((secret[c]>>S)&1)); c++ :: else -> break od; c=0;
+#endif
+		state[S]=wFREE; word[PLACE(S)]=W(S,wFREE); ranges[OF(S)]--;
+#ifndef POOL
+		allocation_give_up(OF(S))
+#endif
+	}
+}
+inline allocation_give_up(A) {
+	if :: ranges[A]==0 && !givenup[A] -> givenup[A]=1; notify(GRANTED(c,g)==A, 0) :: else fi
+}
+#ifdef POOL
+/* An idle one, when its memory is wanted */
+inline allocation_wanted(A) {
+	atomic { OF(A)==A && state[A]==wFREE && ranges[A]==0 && !givenup[A] && !freed[A] -> allocation_give_up(A) }
+}
+#else
+#define allocation_wanted(A) false
+#endif
 #ifdef F_FIRSTNAME
 #define NAMED(A) false
 #else
-#define NAMED(A) named[A]
+#define NAMED(A) ranges[A]
 #endif
 /* A: the first buffer in it */
 inline allocation_settle(A) {
-	atomic { state[A]==wDRAINING && OF(A)==A && !NAMED(A) && open[A]==0 ->
-		R=0; do :: R<NC*NR -> assert(OF(mapped[R])!=A); R++ :: else -> break od; R=0;
-#ifdef LIES
-		c=0; do :: c<NC -> assert(!((secret[c]>>A)&1)); c++ :: else -> break od; c=0;
-#endif
-		freed[A]=1;
-		s=1; do :: s<=NG -> if :: OF(s)==A && state[s]==wDRAINING -> state[s]=wFREE; word[PLACE(s)]=W(s,wFREE) :: else fi; s++
-			:: else -> break od; s=0 }                                     /* registry_released */
+	atomic { OF(A)==A && state[A]==wFREE && !NAMED(A) && open[A]==0 && !freed[A] ->
+		X=0; do :: X<NC*NM -> assert(mapped[X]!=A); X++ :: else -> break od; X=0;
+		freed[A]=1 }                                                   /* registry_released */
 }
 inline registry_ready() {
-	atomic { made<NG && (made<NN || state[made+1-NN]!=wLIVE) && (made<PLACES || freed[OF(made+1-PLACES)]) ->
+	atomic { made<NG && (made<NN || state[made+1-NN]!=wLIVE) && (made<PLACES || state[made+1-PLACES]==wFREE) ->
+		s=made; do :: s>0 && !(OF(s)==s && !freed[s] && !givenup[s] && ranges[s]<PER) -> s-- :: else -> break od;
 		made++; state[made]=wLIVE; word[PLACE(made)]=W(made,wLIVE);
-#if PER>1
-		/* beside the buffer before it, as long as that one's memory is there */
-		if :: (made-1)%PER && !freed[OF(made-1)] -> OF(made)=OF(made-1) :: else -> OF(made)=made fi;
-#endif
-		named[OF(made)]++ }
+		if :: s -> OF(made)=s :: else -> OF(made)=made fi;
+		ranges[OF(made)]++; s=0 }
 }
 #if OTHER
-inline settled(s) {            /* but for what living processes of other users may still map */
+inline settled(s) {            /* but for what living processes of other users may still use, or map */
+	n=0; c=0; do :: c<NC -> if :: !dead[c] && HELD_USE(c,s) -> n++ :: else fi; c++ :: else -> break od;
+	assert((state[s]==wFREE)==(n==0) && users[s]==n);
 	n=0; c=0; do :: c<NC -> if :: !dead[c] && HELD_ON(c,OF(s)) -> n++ :: else fi; c++ :: else -> break od;
 	assert(freed[OF(s)]==(n==0) && open[OF(s)]==n); n=0
 }
 #else
-#define settled(s) assert(freed[OF(s)] && open[OF(s)]==0)
+#define settled(s) assert(freed[OF(s)] && open[OF(s)]==0); assert(state[s]==wFREE && users[s]==0)
 #endif
 proctype Broker() {
-	byte c, g, s, n, R;
+	byte c, g, s, n, R, u, X;
 	do
-	:: request_grant(0) :: handle_closed(0) :: handle_leave(0) :: session_end(0)
+	:: request_grant(0) :: handle_closed(0) :: handle_idle(0) :: handle_leave(0) :: session_end(0)
 #if NC>1
-	:: request_grant(1) :: handle_closed(1) :: handle_leave(1) :: session_end(1)
+	:: request_grant(1) :: handle_closed(1) :: handle_idle(1) :: handle_leave(1) :: session_end(1)
+#endif
+#ifdef FORGES
+	:: handle_forged()
 #endif
 #ifdef F_RESET
 	:: session_reset(0)
 #endif
 #ifndef LIVE
 	:: registry_ready()
-	:: registry_unlink(1) :: allocation_settle(1)
+	:: registry_unlink(1) :: buffer_settle(1) :: allocation_wanted(1) :: allocation_settle(1)
 #if NG>1
-	:: registry_unlink(2) :: allocation_settle(2)
+	:: registry_unlink(2) :: buffer_settle(2) :: allocation_wanted(2) :: allocation_settle(2)
 #endif
 #if NG>2
-	:: registry_unlink(3) :: allocation_settle(3)
+	:: registry_unlink(3) :: buffer_settle(3) :: allocation_wanted(3) :: allocation_settle(3)
 #endif
 	:: timeout -> break
 #endif
@@ -960,7 +1303,7 @@ proctype Broker() {
  * buffers, and the device's worker that frees them.
  */
 proctype Names() {
-	byte c, g;
+	byte c, g, s;
 	do
 	:: registry_ready()
 #if NG>1 || !defined(STAYS)
@@ -972,21 +1315,26 @@ proctype Names() {
 	od
 }
 proctype Worker() {
-	byte c, R, s;
+	byte c, g, X;
 	do
-	:: allocation_settle(1)
+	:: buffer_settle(1) :: allocation_wanted(1) :: allocation_settle(1)
 #if NG>1
-	:: allocation_settle(2)
+	:: buffer_settle(2) :: allocation_wanted(2) :: allocation_settle(2)
 #endif
 	od
 }
 #define start_names() run Names(); run Worker()
-#if defined(STAYS)
+#define OVER(s) (s<=made && state[s]==wFREE)
+#if defined(CLOSEFAIL) && !CRASH
+#define ALLFREED true                  /* what failed to close is mapped for ever */
+#elif defined(STAYS) && PER>1
+#define ALLFREED (NG==1 || OVER(1))
+#elif defined(STAYS)
 #define ALLFREED (NG==1 || freed[1])
 #elif NG>1
-#define ALLFREED (freed[OF(1)] && freed[OF(2)])
+#define ALLFREED (OVER(1) && OVER(2) && freed[OF(1)] && freed[OF(2)])
 #else
-#define ALLFREED freed[1]
+#define ALLFREED (OVER(1) && freed[1])
 #endif
 #define OUTSIDE(a) (!inside[a] || dead[(a)/NAPP])
 #if NA>1
@@ -1005,9 +1353,14 @@ ltl ends { (<> ALLFREED) && ALLOUTSIDE_AGAIN }
 #else
 #define start_closer(c) skip
 #endif
+#ifdef FORGES
+#define start_forger() run Forger()
+#else
+#define start_forger() skip
+#endif
 init { atomic { byte i;
 	do :: i<NC*NN -> table[i]=NIL; i++ :: else -> break od; i=0;
 	do :: i<NC -> run Gpu(i); run Svc(i); run Owner(i); start_closer(i); start_liar(i);
 		if :: (CRASH>>i)&1 -> run Crash(i) :: else fi; i++ :: else -> break od; i=0;
 	do :: i<NA -> run App(i,i/NAPP); i++ :: else -> break od; i=0;
-	start_names(); run Broker() } }
+	start_names(); start_forger(); run Broker() } }

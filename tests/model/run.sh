@@ -83,44 +83,52 @@ if [ "${1:-}" = large ]; then
 fi
 
 # What an assertion of lease.pml says in pan's words.
-touched='(mapped[R]&& !(freed[mapped[R]]))' # the GPU touches what is not mapped, or freed
-mapped='(mapped[R]!=1)'                     # it is freed while a process maps it
-drained='(freed[s]&&(open[s]==0))'          # a drain never ends
+touched='(mapped[X]==allocation[s])&&'        # the GPU touches what is not mapped, or freed
+reused='(state[s]!=0)'                      # it touches a range that may be another buffer's by now
+mapped='(mapped[X]!=1)'                     # it is freed while a process maps it
+drained='(freed[allocation[s]]&&(open[allocation[s]]==0))' # a drain never ends
+counted='((state[s]==0)&&(users[s]==0))'    # a buffer is never over, or has a use too few
 named='serial[R]>floor'                     # an acquire finds another buffer, or one that was unlinked before
 renewed='(serial[R]==lserial)'              # a renew finds another buffer
 taken='hold[((R*1)+k)]=='                   # a lease lost its hold
-forgotten='!(mapped[R])||'                  # a disconnect leaves a mapping behind
-closed='(mapped[R]&&(mapped[R]==serial[R]))' # a record is closed twice
-kept='!(stranded[R])'                       # the closer looks for ever at what cannot be closed
-lied='!(((secret[c]>>'                      # it is freed while a process maps it that said CLOSED
-shared='(allocation[mapped[R]]!=1)'         # it is freed while a process maps another buffer in it
-beside='freed[allocation[mapped[R]]]'       # the GPU touches a buffer whose neighbour's unlink freed it
-settled='(freed[s]==(n==0))'                # the death of who holds it does not free it
+forgotten='!(mapped[X])||'                  # a disconnect leaves a mapping behind
+closed='(mapped[X]&&(mgrant[X]==sg))'       # a mapping is closed twice
+retired='((mapping[R]==10)&&serial[R])'     # a record is given up twice
+stale='(serial[R]&&(mapped[on[R]]=='        # an acquire finds what is not mapped
+kept='!(stranded[X])'                       # the closer looks for ever at what cannot be closed
+lied='!(((secret[c]>>'                      # a range or memory is over while a process uses it that said otherwise
+held='((state[s]==0)==(n==0))'              # a buffer is not over though nobody holds it
 
 other='-DOTHER=1 -DLIES -DNORENEW -DNOUNORD -DNG=1'
-slab='-DPER=2 -DNN=2 -DNG=2 -DTRIMS=0 -DNORENEW -DNOUNORD'
+slab='-DPER=2 -DNN=2 -DNG=2 -DTRIMS=0 -DNORENEW'
 ends='-DLIVE -DBG -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DTRIMS=0'
+stuck='-DLIVE -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DITERS=2 -DCLOSEFAIL=1 -DSTAYS'
 
-echo 1..54
+echo 1..81
 right '-DNG=1 -DITERS=2'
-right '-DNG=1 -DITERS=2 -DCRASH=1 -DNORENEW'
-right '-DNG=1 -DITERS=2 -DTIMEOUTS -DFAILOPEN=1 -DMG=8'
+right '-DNG=1 -DITERS=2 -DTIMEOUTS -DFAILOPEN=1 -DMG=8 -DNORETIRE'
 right '-DNG=1 -DITERS=1 -DBG'
-right '-DNG=2 -DITERS=1 -DNSTR=2 -DNSL=2 -DNORENEW'
+right '-DNG=1 -DITERS=1 -DNAPP=2 -DNOUNORD -DNORENEW -DTRIMS=0'
+right '-DNG=2 -DITERS=1 -DBG -DNOLEAVE -DNORETIRE -DNORENEW -DNOUNORD -DTRIMS=0'
+right '-DKEEPS -DNG=1 -DITERS=1 -DTRIMS=0 -DNORENEW'
 optimise=-O1
-right '-DNG=1 -DITERS=1 -DCLOSEFAIL=1 -DCRASH=1 -DNR=4 -DBG'
-right '-DNG=2 -DITERS=1 -DBG -DNOLEAVE'
-right '-DNG=1 -DITERS=1 -DNAPP=2 -DNOUNORD -DNORENEW'
-right '-DNC=2 -DNG=1 -DITERS=1 -DTRIMS=0 -DBG -DNOLEAVE -DNOUNORD -DNORENEW'
+right '-DNG=1 -DITERS=1 -DCRASH=1 -DNORENEW'
+right '-DNG=2 -DITERS=1 -DNSTR=2 -DNSL=2 -DNORENEW -DNORETIRE'
+right '-DNG=1 -DITERS=1 -DCLOSEFAIL=1 -DCRASH=1 -DNR=4 -DBG -DNORETIRE'
 right "$other -DITERS=1 -DCRASH=1"
 optimise=-O0
 right "$other -DITERS=2"
-right "$slab -DITERS=2"
-right "$ends -DITERS=1 -DPARKS -DDIES -DCRASH=1"
+right "$slab -DNOUNORD -DITERS=2"
+right "$slab -DNOUNORD -DITERS=1 -DFAILOPEN=1 -DTIMEOUTS"
+right "$slab -DITERS=1 -DBG -DNOLEAVE"
+right "$slab -DNOUNORD -DITERS=1 -DOTHER=1 -DLIES"
+right '-DPOOL -DNG=2 -DITERS=1 -DTRIMS=0 -DNORENEW'
+right "$ends -DITERS=1 -DPARKS -DDIES -DCRASH=1 -DNORETIRE"
 right "$ends -DITERS=1 -DOTHER=1 -DDIES -DCRASH=1"
-right "$ends -DFOREVER"
+right "$ends -DITERS=1"
+right "$ends -DFOREVER -DNORETIRE"
 right "$ends -DFOREVER -DSTAYS"
-
+right "$stuck"
 bounds='-DNOBOUNDCHECK' # compiles in half the time; the right ones are checked for bounds
 wrong '-DF_CATONLY -DNG=1' "$touched"
 wrong '-DF_NOCAT -DNG=1' "$named"
@@ -129,16 +137,15 @@ wrong '-DF_BOOL -DNG=1' "$touched"
 wrong '-DF_REORD_A -DNG=1' "$touched"
 wrong '-DF_REORD_S -DNG=1' "$touched"
 wrong '-DF_NOVERSION -DNN=2 -DNG=2 -DNAPP=2 -DITERS=1 -DITERS2=2 -DNORENEW -DNOUNORD -DNR=3' "$named"
-wrong '-DF_NOBASE -DNG=2 -DITERS=3 -DTRIMS=0 -DBG -DNOLEAVE -DNOUNORD' "$renewed"
-wrong '-DF_NOSEQ -DCOPIES -DNG=1 -DNAPP=2' "$taken"
+wrong '-DF_NOBASE -DNG=2 -DITERS=3 -DTRIMS=0 -DBG -DNOLEAVE -DNOUNORD -DNORETIRE' "$renewed"
+wrong '-DF_NOSEQ -DCOPIES -DNG=1 -DNAPP=2 -DNORETIRE -DTRIMS=0' "$taken"
 wrong '-DF_NOSYNC -DNG=1 -DITERS=1' "$touched"
 wrong '-DF_REVERTLATE -DNG=1' "$touched"
 wrong '-DF_WAITBLIND -DBG -DNOLEAVE -DNG=1 -DITERS=1' "$closed"
 wrong '-DF_EARLY -DNG=1 -DITERS=1' "$mapped"
 wrong '-DF_ACKFAIL -DCLOSEFAIL=1 -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
-wrong '-DF_NOGID -DNG=1' "$mapped"
 wrong '-DF_SPLIT -DBG -DNOLEAVE -DNG=1 -DITERS=1' "$drained"
-wrong '-DF_NOTICEOPEN -DBG -DNOLEAVE -DNG=1' "$drained"
+wrong '-DF_NOTICEOPEN -DBG -DNOLEAVE -DNG=1 -DNORETIRE' "$drained"
 wrong '-DF_POLLONCE -DBG -DNOLEAVE -DNG=1' "$drained"
 wrong '-DF_LOSTWAKE -DBG -DNOLEAVE -DNG=1 -DITERS=1' "$drained"
 wrong '-DF_NOSTOP -DBG -DNG=1 -DITERS=1' "$forgotten"
@@ -151,13 +158,35 @@ wrong '-DF_HUPLIES -DCRASH=1 -DNG=1 -DITERS=1' "$mapped"
 wrong "-DF_BELIEVE $other -DITERS=1 -DCRASH=1" "$mapped"
 wrong "-DF_HANGUPENDS $other -DITERS=1 -DCRASH=1" "$lied"
 wrong "-DF_HELDTWICE $other -DITERS=1 -DCRASH=1" "$lied"
-wrong "-DF_HELDLOST $other -DITERS=1 -DCRASH=1" "$settled"
+wrong "-DF_HELDLOST $other -DITERS=1 -DCRASH=1" "$held"
 wrong '-DF_ONEHELD -DOTHER=1 -DLIES -DNORENEW -DNOUNORD -DTRIMS=0 -DNG=2 -DITERS=2' "$lied"
-wrong "-DF_FIRSTNAME $slab -DITERS=1" "$beside"
-wrong "-DF_ONEGRANT $slab -DITERS=2" "$shared"
+wrong "-DF_FIRSTNAME $slab -DNOUNORD -DITERS=1" "$touched"
+wrong "-DF_ONERECORD $slab -DNOUNORD -DITERS=2" "$touched"
+wrong "-DF_UNPROVEN $slab -DITERS=1" "$reused"
+wrong "-DF_PROOFFIRST $slab -DITERS=1" "$reused"
+wrong "-DF_PLAINLATE $slab -DITERS=1" "$reused"
+wrong "-DF_IDLEFIRST $slab -DNOUNORD -DITERS=1" "$reused"
+wrong '-DF_DROPPROVEN -DKEEPS -DNG=1 -DTRIMS=0 -DNORENEW -DITERS=1' "$reused"
+wrong "-DF_RETIRESTAY $slab -DNOUNORD -DITERS=1" "$forgotten"
+wrong "-DF_CLOSERACE -DF_RETIRESTAY $slab -DNOUNORD -DITERS=1" "$retired"
+wrong '-DF_SILENT -DPER=2 -DNN=2 -DNG=2 -DNORENEW -DNOUNORD -DITERS=1 -DBG -DNOLEAVE' "$drained"
+wrong "-DF_STALEMAP $slab -DNOUNORD -DITERS=2 -DTRIMS=1" "$stale"
+wrong "-DF_LEAVEKNOWN $slab -DNOUNORD -DITERS=2 -DTIMEOUTS" "$mapped"
+wrong "-DF_REFUSEKNOWN $slab -DNOUNORD -DITERS=2 -DFAILOPEN=1" "$mapped"
+wrong "-DF_REFUSEDUMB $slab -DNOUNORD -DITERS=2 -DFAILOPEN=1 -DBG -DNOLEAVE" "$drained"
+wrong "-DF_NOTICEZERO $slab -DNOUNORD -DITERS=1 -DBG -DNOLEAVE" "$drained"
+wrong "-DF_NOTICECROSS -DF_RETIRESTAY $slab -DNOUNORD -DITERS=1 -DBG -DNOLEAVE" "$drained"
+wrong "-DF_USELEAK $slab -DNOUNORD -DITERS=1" "$drained"
+wrong "-DF_RECYCLELIVE $slab -DNOUNORD -DITERS=1" "$reused"
+wrong '-DF_IDLEFOREIGN -DFORGES -DNG=1 -DITERS=1 -DTRIMS=0 -DNOUNORD -DNORENEW' "$reused"
+wrong "-DF_BELIEVEIDLE $other -DITERS=1" "$lied"
+wrong '-DF_FOREIGNIDLE -DOTHER=1 -DBG -DNOLEAVE -DNG=1 -DNORENEW -DNOUNORD -DITERS=1' "$held"
+wrong "-DF_MERGELOST -DOTHER=1 -DLIES $slab -DNOUNORD -DITERS=2" "$lied"
+wrong '-DF_IDLETWICE -DTWICE -DNG=1 -DITERS=1 -DTRIMS=0 -DNOUNORD -DNORENEW' "$counted"
 
 endless "-DF_NOWAKE $ends -DITERS=1"
 endless "-DF_NOTICEDUMB $ends -DITERS=1"
-endless "-DF_NOCAT $ends -DFOREVER"
+endless "-DF_NOCAT $ends -DFOREVER -DNORETIRE"
 endless "-DF_HELDLOST $ends -DITERS=1 -DOTHER=1 -DDIES -DCRASH=1"
 endless "-DF_OPENDUMB $ends -DITERS=1 -DSTAYS"
+endless "-DF_KNOWNSPIN $stuck"
