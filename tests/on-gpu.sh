@@ -4,8 +4,9 @@
 # on-gpu.sh - one whole run on a machine with GPUs: the README's two commands from a release tarball, and the figures
 # of heat beside the same stencil without a broker.
 #
-# usage: tests/on-gpu.sh TARBALL [SYSROOT] [RESULTS]
+# usage: [BENCH=1|only|gpu] tests/on-gpu.sh TARBALL [SYSROOT] [RESULTS]
 #
+#   BENCH     1: the benchmark too (bench/README.md); only: the benchmark instead; gpu: its rows about devices instead
 #   TARBALL   from make dist: the machine needs no autotools
 #   SYSROOT   unpacked -dev packages of what the machine lacks (usr/lib/..., usr/include); "" for none
 #   RESULTS   folder for the logs and the summary (default: ./results)
@@ -61,12 +62,32 @@ summary() {
 	fi
 }
 
+# The lines lie in RESULTS as they come, the tables in a folder of RESULTS/bench for each kind of device.
+benchmark() {
+	local programs=()
+	[ "$BENCH" != gpu ] || programs=(bench_programs= bench_optional=)
+	ln -sf "$results/run.jsonl" bench/run.jsonl
+	make -s -j "$(nproc)" bench "${programs[@]}" bench_results="$results/bench" </dev/null >"$results/bench.log" 2>&1 ||
+		status=1
+	grep -v '^  [A-Z]' "$results/bench.log"
+	cat "$results"/bench/*/README.md 2>/dev/null
+}
+
 tar -xf "$tarball" -C "$work" --strip-components=1 && cd "$work" || exit 1
 export CONFIGURE_FLAGS=--with-cuda=yes
+case ${BENCH-} in
+only | gpu)
+	./bootstrap </dev/null >"$results/build.log" 2>&1 || { tail -n 40 "$results/build.log"; exit 1; }
+	cd build || exit 1
+	benchmark
+	exit $status
+	;;
+esac
 ./bootstrap demo </dev/null >"$results/demo.log" 2>&1 || { status=1; tail -n 40 "$results/demo.log"; }
 ./bootstrap check </dev/null >"$results/check.log" 2>&1 || status=1
 cd build || exit 1
 cp test-suite.log "$results/" 2>/dev/null
 grep -hE '^(not ok|FAIL|ERROR|Bail)' "$results/check.log" | sort -u | head -n 60
 summary 2>&1 | tee "$results/summary.txt"
+[ -z "${BENCH-}" ] || benchmark
 exit $status

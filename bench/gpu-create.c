@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu-create.c - gpub_create() on a CUDA device, with a pool that has freed memory and with none, against cudaMalloc()
+ * and cudaIpcGetMemHandle() of that size, which gives memory that is not zeroed. Freeing is not timed: the buffer of
+ * the round before is gone, and its memory back, before the next is timed.
+ */
+#include "gpu.h"
+
+#define ROUNDS 500
+#define WARM   20
+
+static double timed_raw(void)
+{
+	uint64_t began = bench_now_ns();
+	cudaIpcMemHandle_t handle;
+	void *memory;
+	double took;
+
+	gpu_must(cudaMalloc(&memory, GPU_GRANULE));
+	gpu_must(cudaIpcGetMemHandle(&handle, memory));
+	took = (double)(bench_now_ns() - began) / 1e3;
+	gpu_must(cudaFree(memory));
+	return took;
+}
+
+static double timed_create(gpub_client *client)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	uint64_t began = bench_now_ns();
+	double took;
+
+	spec.size = GPU_GRANULE;
+	bench_must(gpub_create(client, "created", &spec));
+	took = (double)(bench_now_ns() - began) / 1e3;
+	bench_must(gpub_drain(client, "created", -1));
+	return took;
+}
+
+static void create(const char *name, const char *const *options)
+{
+	struct bench_broker broker;
+	struct bench bench;
+	gpub_client *client;
+
+	bench_broker_start_with(&broker, GPU_KIND, options);
+	bench_must(gpub_connect(&client, NULL));
+	gpu_start();
+	bench_begin(&bench, name, "us");
+	for (int i = -WARM; i < ROUNDS; i++) {
+		double raw = timed_raw(), ours = timed_create(client);
+
+		if (i < 0)
+			continue;
+		bench_sample(&bench, BENCH_PEER, raw);
+		bench_sample(&bench, BENCH_OURS, ours);
+	}
+	bench_end(&bench);
+	gpub_disconnect(client);
+	bench_broker_stop(&broker);
+}
+
+static void pooled(void)
+{
+	static const char *const pool[] = { "--pool", "64M", NULL };
+
+	create("gpu-create-pooled", pool);
+}
+
+static void cold(void)
+{
+	static const char *const no_pool[] = { "--pool", "0", NULL };
+
+	create("gpu-create-without-pool", bench_broker_has("--pool") ? no_pool : NULL);
+}
+
+int main(void)
+{
+	gpu_count();
+	if (bench_broker_has("--pool"))
+		gpu_part("gpu-create-pooled", pooled, GPU_SECONDS);
+	gpu_part("gpu-create-without-pool", cold, GPU_SECONDS);
+	return gpu_finish();
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu-first.c - the first acquire of a buffer on a CUDA device, against raw CUDA IPC: a request on a socket, and in the
+ * process that owns the memory cudaIpcGetMemHandle(), the answer, cudaIpcOpenMemHandle(). The client is on one
+ * processor, the other side on another. Returning and closing are not timed; both sides take turns at going first.
+ */
+#include <unistd.h>
+
+#include "gpu.h"
+
+#define ROUNDS 1000
+#define WARM   50
+
+static void owner(int sock)
+{
+	cudaIpcMemHandle_t handle;
+	char request;
+	void *memory;
+
+	gpu_start();
+	gpu_must(cudaMalloc(&memory, GPU_GRANULE));
+	for (;;) {
+		gpu_receive(sock, &request, 1);
+		gpu_must(cudaIpcGetMemHandle(&handle, memory));
+		gpu_send(sock, &handle, sizeof handle);
+	}
+}
+
+static double timed_raw(int sock)
+{
+	uint64_t began = bench_now_ns();
+	cudaIpcMemHandle_t handle;
+	void *memory;
+	double took;
+
+	gpu_send(sock, "", 1);
+	gpu_receive(sock, &handle, sizeof handle);
+	gpu_must(cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess));
+	took = (double)(bench_now_ns() - began) / 1e3;
+	gpu_must(cudaIpcCloseMemHandle(memory));
+	return took;
+}
+
+static double timed_acquire(gpub_client *client)
+{
+	gpub_info info = { .struct_size = sizeof info };
+	uint64_t began;
+	gpub_lease lease;
+	double took;
+
+	/* answered: the broker has heard of the last round's close, and is not at it now */
+	bench_must(gpub_stat(client, "first", &info));
+	began = bench_now_ns();
+	bench_must(gpub_acquire(client, "first", GPUB_READ | GPUB_WRITE, 0, &lease));
+	took = (double)(bench_now_ns() - began) / 1e3;
+	bench_must(gpub_return(&lease));
+	bench_must(gpub_trim(client));
+	return took;
+}
+
+static void first(void)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	struct bench_broker broker;
+	struct bench bench;
+	gpub_client *client;
+	int sock;
+
+	bench_pin(1);
+	bench_broker_start(&broker, GPU_KIND);
+	sock = gpu_helper(owner);
+	bench_pin(0);
+	bench_must(gpub_connect(&client, NULL));
+	gpu_start();
+	spec.size = GPU_GRANULE;
+	bench_must(gpub_create(client, "first", &spec));
+	bench_begin(&bench, "gpu-first-acquire", "us");
+	for (int i = -WARM; i < ROUNDS; i++) {
+		double ours = i & 1 ? timed_acquire(client) : 0, raw = timed_raw(sock);
+
+		if (!(i & 1))
+			ours = timed_acquire(client);
+		if (i < 0)
+			continue;
+		bench_sample(&bench, BENCH_OURS, ours);
+		bench_sample(&bench, BENCH_PEER, raw);
+	}
+	bench_end(&bench);
+	gpub_disconnect(client);
+	close(sock);
+	bench_broker_stop(&broker);
+}
+
+int main(void)
+{
+	gpu_count();
+	gpu_part("gpu-first-acquire", first, GPU_SECONDS);
+	return gpu_finish();
+}

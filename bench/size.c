@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * size.c - a broker with 100,000 buffers: what one costs it in memory, what a session costs it, and what acquiring by
+ * name costs a process that maps them all, in an order without pattern.
+ *
+ * Memory is what /proc says is resident in the broker (VmRSS, its share of the board among it), behind less before.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "clients.h"
+
+#define BUFFERS  100000
+#define SESSIONS 64
+#define BATCH    200
+#define SAMPLES  3000
+#define QUIET_US 1200000 /* longer than the broker waits between two texts of its status file */
+
+struct size {
+	pid_t    broker;
+	unsigned count;
+};
+
+static double resident(pid_t pid)
+{
+	char path[64], line[256];
+	double bytes = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof line, file))
+		if (!strncmp(line, "VmRSS:", 6))
+			bytes = strtod(line + 6, NULL) * 1024;
+	if (file)
+		fclose(file);
+	return bytes;
+}
+
+static double worked(pid_t pid)
+{
+	char path[64];
+	double ns = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/schedstat", pid);
+	file = fopen(path, "r");
+	if (!file || fscanf(file, "%lf", &ns) != 1)
+		bench_fail("size: the broker is gone");
+	fclose(file);
+	return ns;
+}
+
+/* Once the broker's loop is idle: its status file follows a change by some seconds, and what that takes counts. */
+static double settled(pid_t pid)
+{
+	double now = worked(pid), before;
+
+	do {
+		before = now;
+		usleep(QUIET_US);
+		now = worked(pid);
+	} while (now != before);
+	return resident(pid);
+}
+
+static void one(const char *name, const char *unit, double value)
+{
+	struct bench bench;
+
+	bench_begin(&bench, name, unit);
+	bench_sample(&bench, BENCH_OURS, value);
+	bench_end(&bench);
+}
+
+static void map_all(gpub_client *client, unsigned count)
+{
+	char name[CLIENTS_NAME];
+	gpub_lease lease;
+
+	for (unsigned i = 0; i < count; i++) {
+		clients_name(name, i);
+		bench_must(gpub_acquire(client, name, GPUB_READ, 0, &lease));
+		bench_must(gpub_return(&lease));
+	}
+}
+
+/* BATCH names a sample, made before the clock starts; the next in an order that a linear congruence gives. */
+static double batch(gpub_client *client, unsigned count, uint64_t *state)
+{
+	static char name[BATCH][CLIENTS_NAME];
+	gpub_lease lease;
+	uint64_t began;
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		*state = *state * 6364136223846793005u + 1442695040888963407u;
+		clients_name(name[i], (unsigned)((*state >> 33) % count));
+	}
+	began = bench_now_ns();
+	for (unsigned i = 0; i < BATCH; i++)
+		if (gpub_acquire(client, name[i], GPUB_READ, 0, &lease) || gpub_return(&lease))
+			bench_fail("size: %s", gpub_strerror_last());
+	return (double)(bench_now_ns() - began) / BATCH;
+}
+
+static void acquire(gpub_client *client, unsigned count)
+{
+	struct bench bench;
+	uint64_t state = 1;
+
+	bench_begin(&bench, "size-acquire-by-name", "ns");
+	for (int i = -100; i < SAMPLES; i++) {
+		double took = batch(client, count, &state);
+
+		if (i >= 0)
+			bench_sample(&bench, BENCH_OURS, took);
+	}
+	bench_end(&bench);
+}
+
+static void client_main(unsigned number, void *context)
+{
+	static gpub_client *more[SESSIONS];
+	struct size *size = context;
+	gpub_client *client;
+	double before, behind;
+
+	(void)number;
+	bench_must(gpub_connect(&client, NULL));
+	before = settled(size->broker);
+	size->count = clients_create(client, size->count, 4096);
+	behind = settled(size->broker);
+	one("size-buffers", "buffers", size->count);
+	one("size-broker-bytes-a-buffer", "B", (behind - before) / size->count);
+	for (int i = 0; i < SESSIONS; i++)
+		bench_must(gpub_connect(&more[i], NULL));
+	one("size-broker-bytes-a-session", "B", (settled(size->broker) - behind) / SESSIONS);
+	map_all(client, size->count);
+	one("size-broker-bytes-a-mapped-buffer", "B", (settled(size->broker) - before) / size->count);
+	acquire(client, size->count);
+	for (int i = 0; i < SESSIONS; i++)
+		gpub_disconnect(more[i]);
+	gpub_disconnect(client);
+}
+
+int main(void)
+{
+	unsigned wanted = clients_buffers(BUFFERS);
+	struct bench_broker broker;
+	struct size size;
+
+	clients_broker_start(&broker, wanted);
+	size = (struct size){ broker.pid, wanted };
+	clients_run(1, client_main, &size);
+	bench_broker_stop(&broker);
+	return 0;
+}
