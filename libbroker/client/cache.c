@@ -43,7 +43,7 @@ static bool may_close(const struct mapping *mapping, uint64_t tried)
 {
 	const struct record *record;
 
-	if (mapping->closing || mapping->tried == tried)
+	if (mapping->closing || mapping->syncing || mapping->tried == tried)
 		return false;
 	DL_FOREACH2(mapping->records, record, on_next)
 		if (record->waiters)

@@ -39,11 +39,11 @@ static bool records_open(const struct mapping *mapping)
 	return true;
 }
 
-/* False: it is gone, or another thread closes it. A thread that retires a record of it is soon done: it only sends. */
+/* False: it is gone, or another thread closes it. Who retires a record of it is soon done: it sends, or waits for the device. */
 static bool close_may_begin(struct gpub_client *client, const struct mapping *mapping, uint64_t grant)
 {
 	while (mapping_find(client, grant) == mapping && !mapping->closing) {
-		if (records_open(mapping))
+		if (!mapping->syncing && records_open(mapping))
 			return true;
 		pthread_cond_wait(&client->changed, &client->lock);
 	}

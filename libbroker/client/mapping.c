@@ -126,17 +126,18 @@ struct record *mapping_record(const struct mapping *mapping, uint64_t serial)
 	return NULL;
 }
 
-int mapping_sync(struct gpub_client *client, const struct mapping *mapping)
+int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 {
-	struct wire_grant opened = mapping->opened;
 	struct device_handle handle;
-	int ordinal = mapping->ordinal, error;
+	int error = grant_unseal(client, &mapping->opened, &handle);
 
-	error = grant_unseal(client, &opened, &handle);
+	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
 	if (!error)
-		error = client->device->sync(ordinal, &handle, opened.span);
+		error = client->device->sync(mapping->ordinal, &handle, mapping->opened.span);
 	sodium_memzero(&handle, sizeof handle);
 	pthread_mutex_lock(&client->lock);
+	mapping->syncing--;
+	pthread_cond_broadcast(&client->changed);
 	return error;
 }

@@ -25,6 +25,7 @@ struct mapping {
 	void             *base;
 	bool              noticed; /* the broker wants it back */
 	bool              closing; /* a thread is closing it */
+	unsigned          syncing; /* threads that have it open once more: none may close it meanwhile */
 	bool              stranded; /* that failed: it is open, and granted, until this process ends */
 	struct record    *records; /* OPEN, or CLOSING, on it */
 	uint64_t          takes, used, tried; /* cache.c's: of its slots at the last look; the looks that saw it used, closed */
@@ -56,10 +57,7 @@ void mapping_detach(struct record *record);
 /* The record of the buffer with that serial on it, or NULL. */
 struct record *mapping_record(const struct mapping *mapping, uint64_t serial);
 
-/*
- * Waits until the device has done what this process queued on it so far. Gives the lock up meanwhile: the mapping may be
- * gone after.
- */
-int mapping_sync(struct gpub_client *client, const struct mapping *mapping);
+/* Waits until the device has done what this process queued on it so far. Gives the lock up meanwhile; the mapping stays. */
+int mapping_sync(struct gpub_client *client, struct mapping *mapping);
 
 #endif

@@ -15,6 +15,8 @@
 #define SPIN_PAUSES 10  /* doublings of the pause between two spins in vain */
 
 #define LOOK_US 200000 /* how late a reader may be to see that its deadline is past */
+#define WATCH_TRIES    100 /* a tenth of a second */
+#define WATCH_PAUSE_US 1000
 
 /* Level-triggered: what came while it looked away wakes the service thread as soon as it is set to look again. */
 static int watch(struct gpub_client *client, int operation, uint32_t events)
@@ -22,6 +24,18 @@ static int watch(struct gpub_client *client, int operation, uint32_t events)
 	struct epoll_event event = { .events = events };
 
 	return epoll_ctl(client->watch, operation, client->sock, &event);
+}
+
+/* It must be set: nobody would look again. The kernel may be short of memory for a moment; else the connection is given up. */
+static void watch_on(struct gpub_client *client, uint32_t events)
+{
+	for (int tries = 0; watch(client, EPOLL_CTL_MOD, events); tries++) {
+		if (tries == WATCH_TRIES) {
+			shutdown(client->sock, SHUT_RDWR); /* a hang-up is reported whatever is watched for */
+			return;
+		}
+		usleep(WATCH_PAUSE_US);
+	}
 }
 
 int reader_init(struct gpub_client *client)
@@ -59,7 +73,7 @@ void reader_end(struct gpub_client *client)
 	if (client->newly_due)
 		events |= EPOLLOUT;
 	pthread_mutex_unlock(&client->lock);
-	watch(client, EPOLL_CTL_MOD, events);
+	watch_on(client, events);
 	pthread_mutex_unlock(&client->reading);
 }
 
@@ -147,7 +161,7 @@ bool reader_serve(struct gpub_client *client, int timeout_ms)
 	epoll_wait(client->watch, &event, 1, timeout_ms);
 	pthread_mutex_lock(&client->reading);
 	if (event.events & EPOLLOUT)
-		watch(client, EPOLL_CTL_MOD, EPOLLIN);
+		watch_on(client, EPOLLIN);
 	if (!client->over)
 		read_some(client, MSG_DONTWAIT);
 	over = client->over;
