@@ -213,6 +213,7 @@ static int broker_begin(struct run *run)
 	config.buffers = run->options.buffer_places;
 	config.tickets = run->options.ticket_places;
 	config.pool = run->options.pool;
+	config.poll_us = run->options.poll_us;
 	return broker_init(&run->broker, &config, run->base, run->listener);
 }
 

@@ -47,6 +47,7 @@ struct broker_config {
 /* Everybody, without bounds, on "auto", nothing kept: for the broker's own user alone. */
 void broker_config_init(struct broker_config *config);
 
+#define BROKER_POLL_MAX 1000000 /* us */
 #define BROKER_BUFFERS 4096
 #define BROKER_TICKETS 16384
 #define BROKER_POOL    (64ull << 20) /* what the programs have it keep, unless told */

@@ -138,6 +138,17 @@ static int take_pool(void *field, const char *value)
 	return size_parse_or_0(value, field);
 }
 
+static int take_poll(void *field, const char *value)
+{
+	uint64_t us;
+
+	if (number_parse(value, 0, BROKER_POLL_MAX, &us))
+		return error_set(-EINVAL, "'%.40s' is no time to poll for: write microseconds, from 0 to %d", value,
+				 BROKER_POLL_MAX);
+	*(unsigned *)field = (unsigned)us;
+	return 0;
+}
+
 static int take_believe(void *field, const char *value)
 {
 	enum believe *believe = field;
@@ -224,6 +235,7 @@ static const struct key keys[] = {
 	{ NULL, "mode", take_mode, FIELD(mode), RESTART },
 	{ NULL, "instance", take_instance, FIELD(broker.instance), RESTART },
 	{ NULL, "device", take_device, FIELD(broker.device), RESTART },
+	{ NULL, "poll", take_poll, FIELD(broker.poll_us), RESTART },
 	{ NULL, "pool", take_pool, FIELD(broker.pool), RELOADED },
 	{ NULL, "believe", take_believe, FIELD(broker.believe), RESTART },
 	{ NULL, "log", take_log, FIELD(log), RELOADED },

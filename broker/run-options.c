@@ -115,6 +115,11 @@ static int set_pool(struct run_options *options, const char *value)
 	return size_parse_or_0(value, &options->pool);
 }
 
+static int set_poll(struct run_options *options, const char *value)
+{
+	return parse_number(value, "number of microseconds", 0, BROKER_POLL_MAX, &options->poll_us);
+}
+
 static int set_buffers(struct run_options *options, const char *value)
 {
 	return parse_number(value, "count of buffers", 1, BOARD_BUFFERS_MAX, &options->buffer_places);
@@ -157,6 +162,7 @@ static const struct option_row rows[] = {
 	{ 0, "device", "KIND", "auto, cuda, host, or host:N for N host devices (auto: cuda where there is one)",
 	  set_device },
 	{ 0, "name", "INSTANCE", "the broker's name for broker-status (run-PID)", set_instance },
+	{ 0, "poll", "USEC", "after a request look so long for the next one before sleeping; takes a processor (0)", set_poll },
 	{ 0, "pool", "SIZE", "freed memory of each device that is kept for later buffers; 0: none (64M)", set_pool },
 	{ 0, "buffers", "N", "how many buffers there may be, 1 to 1048576 (4096)", set_buffers },
 	{ 0, "mappings", "N", "how many mappings of all workers together, 1 to 4194304 (16384)", set_mappings },

@@ -27,6 +27,7 @@ struct run_options {
 	char                    instance[INSTANCE_SIZE];
 	unsigned                buffer_places, ticket_places; /* in the board */
 	uint64_t                pool;
+	unsigned                poll_us;
 	bool                    quiet, kill_on_failure;
 	struct declared_buffer *buffers;
 	unsigned                buffer_count;

@@ -33,6 +33,10 @@ def worker(connection):
 
 def main():
     array = cuda.device_array(peer.SIZE // 4, dtype=numpy.float32)
+    try:
+        fill[peer.WORDS // 256, 256](array, 0)
+    except Exception as error:  # a numba and a numpy that do not go together
+        peer.without("a numba that compiles here (%s)" % error)
     connection = peer.start(worker)
 
     def do_round():

@@ -72,6 +72,9 @@ for number in 0 -1 x 4194305 ''; do
 	check "--mappings '$number': exit 2" refused 'count of mappings' --mappings "$number" -- touch ran
 	check "--buffers '$number': exit 2" refused 'count of buffers' --buffers "$number" -- touch ran
 done
+for time in -1 x 1000001 ''; do
+	check "--poll '$time': exit 2" refused 'number of microseconds' --poll "$time" -- touch ran
+done
 for size in -1 none 1X 99999999999999999999 ''; do
 	check "--pool '$size': exit 2" refused 'is not a size' --pool "$size" -- touch ran
 done

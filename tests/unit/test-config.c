@@ -111,6 +111,7 @@ static void test_every_key(void **state)
 	      "device = \"host:2\"\n"
 	      "board { buffers = 100  tickets = 51 }\n"
 	      "pool = \"3M\"\n"
+	      "poll = 50\n"
 	      "believe = nobody\n"
 	      "creators { users = { root, \"1001\" }  groups = { 7, 8, 9 } }\n"
 	      "log = verbose\n"
@@ -124,6 +125,7 @@ static void test_every_key(void **state)
 	assert_int_equal(config->broker.buffers, 100);
 	assert_int_equal(config->broker.tickets, 51);
 	assert_int_equal(config->broker.pool, 3 << 20);
+	assert_int_equal(config->broker.poll_us, 50);
 	assert_int_equal(config->broker.believe, BELIEVE_NOBODY);
 	assert_int_equal(config->log, LOG_VERBOSE);
 	assert_int_equal(config->drain_seconds, 300);
@@ -272,6 +274,8 @@ static const struct {
 	{ 1, "device = gpu", "'gpu' is no device" },
 	{ 1, "device = \"host:65\"", "is no device" },
 	{ 1, "pool = none", "'none' is not a size" },
+	{ 1, "poll = soon", "'soon' is no time to poll for" },
+	{ 1, "poll = 1000001", "write microseconds" },
 	{ 2, "\npool = \"-1\"", "'-1' is not a size" },
 	{ 2, "pool = 1M\npool = 2M\n", "'pool' is given twice" },
 	{ 1, "believe = everybody", "write owner or nobody" },
