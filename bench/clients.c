@@ -125,7 +125,7 @@ unsigned clients_buffers(unsigned wanted)
 void clients_broker_start(struct bench_broker *broker, unsigned buffers)
 {
 	char room[16], tickets[16];
-	const char *const options[] = { "--buffers", room, "--tickets", tickets, NULL };
+	const char *const options[] = { "--buffers", room, "--mappings", tickets, NULL };
 
 	snprintf(room, sizeof room, "%u", buffers + 64);
 	snprintf(tickets, sizeof tickets, "%u", 4 * buffers + 1024);

@@ -141,7 +141,7 @@ int cuda_close(int ordinal, void *ptr)
  */
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 {
-	void *again;
+	void *again = NULL;
 	int rc = cuda_open(ordinal, handle, size, &again);
 
 	return rc ? rc : cuda_close(ordinal, again);

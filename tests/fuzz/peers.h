@@ -11,6 +11,7 @@
 #include "fuzz.h"
 
 #include "broker/broker.h"
+#include "broker/grants.h"
 #include "common/socket.h"
 
 #define PEER_GRANTS 8
