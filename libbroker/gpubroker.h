@@ -139,7 +139,7 @@ int gpub_set_flags(gpub_client *client, unsigned flags);
 int gpub_trim(gpub_client *client);
 
 /*
- * Bounds what stays open while no lease holds it: so many mappings, and so many bytes of memory behind them (4,096 and
+ * Bounds what stays open while no lease holds it: so many mappings, and so many bytes of memory behind them (16,384 and
  * UINT64_MAX to begin with). Beyond either, those that were used least recently are closed: by the closer thread where
  * GPUB_BACKGROUND_CLOSE is set, else by the next gpub_acquire() that has to open one, which then synchronises as
  * gpub_trim() does. What leases hold is never closed, so the bound may be exceeded by that. 0 keeps nothing.

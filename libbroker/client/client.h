@@ -53,7 +53,7 @@ struct cache {
 	uint64_t bytes, looks;
 };
 
-#define CACHE_MAPPINGS 4096
+#define CACHE_MAPPINGS 16384
 
 /* Looking for an answer instead of sleeping for it: reader.c's. */
 struct spin {
