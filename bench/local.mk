@@ -62,7 +62,7 @@ bench_results = $(abs_top_srcdir)/bench/results
 bench: $(bench_programs) $(bench_cuda) broker/broker-run
 	@top_builddir='$(abs_top_builddir)' CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' $(SHELL) $(srcdir)/bench/run.sh \
 	    '$(bench_results)' $(bench_programs) optional $(bench_optional) cuda $(bench_cuda)
-EXTRA_DIST += bench/README.md bench/report bench/run.sh
+EXTRA_DIST += bench/README.md bench/report bench/run.sh bench/results
 
 # What figures are compared with: the same work without the broker.
 if HAVE_CUDA

@@ -88,6 +88,7 @@ void reader_close(struct reader *reader)
 	/* what it still writes to is left to it */
 	if (reader->reading && !reader_end(reader))
 		return;
+	reader->reading = false;
 	brokerd_config_free(reader->config);
 	close(reader->finished);
 }

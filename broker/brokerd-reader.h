@@ -39,7 +39,10 @@ int reader_open(struct reader *reader, struct event_base *base, const struct bro
 /* Begins; the hook is called once it has read. Not while it is reading. -EAGAIN: no thread, sentence set. */
 int reader_start(struct reader *reader);
 
-/* Where the reading hangs it does not wait long: that thread ends with the process. Does nothing if not opened. */
+/*
+ * Where the reading hangs it does not wait long: that thread ends with the process, which has to end by _exit(2) then. exit(3)
+ * waits for every open FILE since glibc 2.38, also for one that a thread hangs in. Does nothing if not opened.
+ */
 void reader_close(struct reader *reader);
 
 #endif

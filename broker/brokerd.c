@@ -385,6 +385,10 @@ int main(int argc, char **argv)
 		result = result > 0 ? 0 : result == -EIO ? EXIT_BROKER : EXIT_USAGE;
 	else
 		result = service_main(&service);
+	if (service.reader.reading) {
+		fflush(stdout); /* not all: one of them is what the reader hangs in */
+		_exit(result);
+	}
 	brokerd_config_free(service.config);
 	return result;
 }
