@@ -166,7 +166,7 @@ free_job:
 static void creation_submit(struct creation *creation)
 {
 	struct allocation *allocation = creation->buffer->allocation;
-	struct job *job = pool_take(creation->broker, allocation->device, allocation->span);
+	struct job *job = pool_take(creation->broker, &allocation->slab.kind, allocation->span);
 
 	if (job) {
 		creation_leave_line(creation);

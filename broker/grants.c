@@ -80,9 +80,11 @@ bool grant_idle(struct registry *registry, struct use *use)
 		registry_want_back(registry, use->grant);
 		return true;
 	}
-	/* nothing else will ever be found under a grant of its own */
-	if (!use->grant->shared)
+	/* nothing else will ever be found under a grant of its own: its end is the CLOSED, and it stays charged until then */
+	if (!use->grant->shared) {
 		registry->hooks.notice(registry->context, use->grant, 0);
+		return true;
+	}
 	use_end(registry, use);
 	registry_settle_buffer(registry, buffer);
 	return true;

@@ -61,12 +61,17 @@ static struct job *unlink_job(struct pool *pool, struct job **link)
 	return job;
 }
 
-struct job *pool_take(struct broker *broker, unsigned device, uint64_t span)
+static bool is_same(const struct slab_kind *a, const struct slab_kind *b)
+{
+	return a->device == b->device && a->owner == b->owner && a->group == b->group && a->mode == b->mode;
+}
+
+struct job *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span)
 {
 	struct job **link;
 
 	for (link = &broker->pool.jobs; *link; link = &(*link)->next)
-		if ((*link)->device == device && (*link)->span == span)
+		if ((*link)->span == span && is_same(&(*link)->whose, kind))
 			return unlink_job(&broker->pool, link);
 	return NULL;
 }

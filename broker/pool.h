@@ -2,7 +2,7 @@
 /*
  * pool.h - device memory that nobody has, kept zeroed and exported for whoever creates a buffer of that size next.
  *
- * Below the books: what is in here was freed as far as they know, so any owner may have it, and nobody is charged. Owns
+ * Below the books: what is in here was freed as far as they know, and nobody is charged. Owns
  * the jobs that made the memory, each of which carries its address and handle. Gives everything back to the device when
  * that is out of memory, and when the broker stops.
  */
@@ -16,6 +16,7 @@
 
 struct broker;
 struct job;
+struct slab_kind;
 
 struct pool {
 	uint64_t    limit; /* bytes a device, those among them that the registry keeps mapped and idle */
@@ -39,8 +40,11 @@ void pool_arrived(struct broker *broker, const struct job *job);
 /* Takes over the job with its memory, which is zeroed and was counted when it was coming. */
 void pool_put(struct broker *broker, struct job *job);
 
-/* Memory of exactly that size, now the caller's; or NULL. */
-struct job *pool_take(struct broker *broker, unsigned device, uint64_t span);
+/*
+ * Memory of exactly that size that had the same owner, group and mode, now the caller's; or NULL. Nobody else's: whoever
+ * mapped it once knows its handle, which stays good as long as the memory is not given back to the device (invariant 6).
+ */
+struct job *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span);
 
 /* Has the device free what is beyond the limit, the oldest first. */
 void pool_trim(struct broker *broker, unsigned device);

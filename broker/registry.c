@@ -457,7 +457,7 @@ int registry_part(struct registry *registry, struct buffer *buffer)
 	if (allocation->slab.vacant != allocation->slab.ranges - 1)
 		return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
 					 "create it with GPUB_ALONE where others shall get it", buffer->name);
-	allocation->slab.closed = true;
+	allocation->slab.closed = allocation->parted = true;
 	slab_hide(&registry->slabs, allocation);
 	return 0;
 }

@@ -37,6 +37,7 @@ struct allocation {
 	struct device_handle handle;
 	struct slab          slab;
 	bool                 made;     /* the device has it */
+	bool                 parted;   /* its mode or owner changed, or others may have it by a ticket */
 	bool                 given_up; /* it serves no new buffer; who maps it was asked to close */
 	bool                 idle;     /* no buffers are in it; it is mapped, and kept for the next one of its kind */
 	bool                 freeing;

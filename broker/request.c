@@ -454,9 +454,12 @@ void request_release(void *context, struct allocation *allocation)
 {
 	struct broker *broker = context;
 	struct job *job = allocation->release_job;
+	/* others than its kind lets may have mapped what was parted */
+	bool keep = !allocation->parted && pool_wants(broker, allocation->device, allocation->span);
 
 	allocation->release_job = NULL;
-	*job = (struct job){ .kind = pool_wants(broker, allocation->device, allocation->span) ? JOB_ZERO : JOB_RELEASE,
+	*job = (struct job){ .kind = keep ? JOB_ZERO : JOB_RELEASE,
+			     .whose = allocation->slab.kind,
 			     .device = allocation->device,
 			     .uid = allocation->slab.kind.owner,
 			     .handle = allocation->handle,

@@ -96,7 +96,8 @@ static void session_queue(struct session *session, const struct wire_message *me
 	struct outgoing *out;
 
 	if ((session->out_count >= QUEUE_MAX && session->out_count >= QUEUE_MAX + notices_due(session)) ||
-	    (fd >= 0 && session->out_descriptors >= DESCRIPTORS_MAX + HASH_COUNT(session->grants))) {
+	    (fd >= 0 && session->out_descriptors >= DESCRIPTORS_MAX &&
+	     session->out_descriptors >= DESCRIPTORS_MAX + notices_due(session))) {
 		session_cut(session, "it does not read what it is sent");
 		return;
 	}
@@ -547,6 +548,9 @@ static enum heard session_hear(struct session *session, unsigned most)
 
 	if (error == -EAGAIN)
 		return HEARD_NONE;
+	/* what came with, or behind, an empty message is nobody's */
+	for (unsigned i = batch->count; i < batch->taken; i++)
+		discard_close(&broker->discard, batch->extra[i].unwanted, batch->extra[i].unwanted_count);
 	if (error)
 		return session_unheard(session, error);
 	broker_heard(broker);

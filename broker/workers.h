@@ -24,6 +24,7 @@
 
 #include "common/error.h"
 #include "device/device.h"
+#include "slab.h"
 
 enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_GONE };
 
@@ -33,6 +34,7 @@ struct job {
 	uid_t                uid;  /* whose turn it takes; RELEASE: none */
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
+	struct slab_kind     whose; /* pool.c's: who had it, and so may still know its handle */
 	void                *ptr;  /* ALLOCATE: result; ZERO, RELEASE: what */
 	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */
 	bool                 mps;

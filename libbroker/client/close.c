@@ -332,8 +332,8 @@ void gpub_disconnect(gpub_client *client)
 	CRASH_POINT(socket_closed);
 	sodium_free(client->key);
 	client->key = NULL;
-	board_unmap(&client->board);
 	forget_all(client);
+	board_unmap(&client->board);
 	client_recycle(client);
 	CRASH_POINT(disconnected);
 }

@@ -143,14 +143,24 @@ static int read_soon(struct gpub_client *client)
 	return read_some(client, 0);
 }
 
+/* The service thread does not see what is due as long as somebody else reads, and what that waits for may hang on it. */
+static void retire(struct gpub_client *client)
+{
+	pthread_mutex_lock(&client->lock);
+	if (client->due)
+		client_retire_due(client, false);
+	pthread_mutex_unlock(&client->lock);
+}
+
 void reader_read_until(struct gpub_client *client, bool (*answered)(struct gpub_client *client, void *context), void *context,
 		       const struct timespec *deadline)
 {
 	int error;
 
-	do
+	do {
 		error = read_soon(client);
-	while (error != -ECONNRESET && !answered(client, context) && !(error && client_past(deadline)));
+		retire(client);
+	} while (error != -ECONNRESET && !answered(client, context) && !(error && client_past(deadline)));
 }
 
 bool reader_serve(struct gpub_client *client, int timeout_ms)

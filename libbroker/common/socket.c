@@ -238,7 +238,7 @@ int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bo
 
 	most = most < SOCKET_BATCH_MAX ? most : SOCKET_BATCH_MAX;
 	batch_aim(batch, msgs, io, most, want_fd);
-	batch->count = 0;
+	batch->count = batch->taken = 0;
 	batch->ended = false;
 	do
 		got = recvmmsg(sock, msgs, most, flags | MSG_WAITFORONE | MSG_CMSG_CLOEXEC | MSG_TRUNC, NULL);
@@ -246,10 +246,11 @@ int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bo
 	if (got < 0)
 		return receive_error();
 	/* the end of file is a message without bytes, and may come as often as there is room */
-	for (int i = 0; i < got && !batch->ended; i++) {
+	for (int i = 0; i < got; i++) {
 		take_control(&msgs[i].msg_hdr, &batch->extra[i], want_fd);
+		batch->taken++;
 		batch->length[i] = msgs[i].msg_len;
-		batch->ended = !msgs[i].msg_len;
+		batch->ended |= !msgs[i].msg_len;
 		batch->count += !batch->ended;
 	}
 	return batch->count ? 0 : error_set(-ECONNRESET, "the other side closed the connection");

@@ -72,7 +72,7 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 
 /* Messages that were received in one system call. Large: not for a stack. */
 struct socket_batch {
-	unsigned            count;
+	unsigned            count, taken; /* taken: so many extras are filled in, those of what came behind the end among them */
 	bool                ended; /* behind them the peer is gone */
 	struct wire_message message[SOCKET_BATCH_MAX];
 	struct socket_extra extra[SOCKET_BATCH_MAX];

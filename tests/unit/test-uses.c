@@ -1446,7 +1446,7 @@ static void do_idle(struct right *right, struct fact *fact)
 	assert_int_equal(use != NULL, (right->uses & bit_of(fact)) != 0);
 	if (!use)
 		return;
-	if (is_believed(right) && (!fact->is_unlinked || is_kept(fact)))
+	if (is_believed(right) && !right->is_own && (!fact->is_unlinked || is_kept(fact)))
 		right->uses &= ~bit_of(fact);
 	assert_int_equal(grant_idle(&registry, use), is_believed(right));
 }
