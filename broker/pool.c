@@ -21,7 +21,8 @@ bool pool_wants(const struct broker *broker, unsigned device, uint64_t span)
 	uint64_t kept = bytes_kept(broker, device);
 
 	/* who waits for memory waits for none of it to be zeroed first */
-	return !broker->stopping && !broker->waiting.creates[device] && pool->count < COUNT_MAX && kept <= pool->limit && span <= pool->limit - kept;
+	return !broker->stopping && !broker->waiting.creates[device] && pool->count < COUNT_MAX &&
+	       kept <= pool->limit && span <= pool->limit - kept;
 }
 
 void pool_coming(struct broker *broker, const struct job *job, bool kept)

@@ -2,8 +2,8 @@
 /*
  * acquire.c - the slow path of an acquire: asks the broker, or waits for another thread that does.
  *
- * One thread sends for a buffer (REQUESTED), all others wait for its record to change. The service thread
- * opens the handle. A record whose buffer was unlinked is set aside for the closer, and the name gets a new
+ * One thread sends for a buffer (REQUESTED), all others wait for its record to change. Whoever reads
+ * the socket opens the handle. A record whose buffer was unlinked is set aside for the closer, and the name gets a new
  * one. Owns nothing.
  */
 #include <errno.h>
