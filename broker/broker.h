@@ -52,13 +52,6 @@ void broker_config_init(struct broker_config *config);
 #define BROKER_TICKETS 16384
 #define BROKER_POOL    (64ull << 20) /* what the programs have it keep, unless told */
 
-/* What is answered to a session whose messages are being handled: sent together. */
-struct staged {
-	struct session     *session; /* NULL: nobody's are */
-	unsigned            count;
-	struct wire_message message[SOCKET_SEND_MAX];
-};
-
 struct broker {
 	struct broker_config config;
 	struct event_base   *base;
@@ -78,7 +71,7 @@ struct broker {
 	struct counters      counters;
 	struct event        *listener;
 	struct socket_batch  batch;
-	struct staged        staged;
+	struct staged        staged; /* answers to the messages that are being handled */
 	bool                 stopping;
 	uint64_t             heard_us; /* when somebody was heard last, where that matters */
 	bool                 over; /* broker_loop() returns: event_base_loopexit() would want memory for that */

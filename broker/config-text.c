@@ -35,7 +35,8 @@ static const char *sentence_find(const struct config_sentence *list, const char 
 	return NULL;
 }
 
-static const char *sentence_mended(const char *format)
+/* A sentence of a list takes what the one that it stands for takes. */
+__attribute__((format_arg(1))) static const char *sentence_mended(const char *format)
 {
 	const char *mended = sentence_find(reading->sentences, format);
 
@@ -44,7 +45,7 @@ static const char *sentence_mended(const char *format)
 	return mended ? mended : format;
 }
 
-static void on_error(cfg_t *cfg, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const char *format, va_list args)
 {
 	char text[240];
 

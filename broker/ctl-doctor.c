@@ -31,7 +31,7 @@
 
 static bool failed;
 
-static void say(const char *verdict, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void say(const char *verdict, const char *format, va_list args)
 {
 	char text[512];
 

@@ -101,11 +101,11 @@ int identity_pidfd(int sock, pid_t pid)
 	int pidfd;
 	socklen_t size = sizeof pidfd;
 
-	if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size))
-		return pidfd;
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size))
+		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0)
 		return error_set(-errno, "no pidfd for process %d: %m", pid);
+	fcntl(pidfd, F_SETFL, O_NONBLOCK); /* as libevent's debug mode demands of what is watched; nobody reads it */
 	return pidfd;
 }
 

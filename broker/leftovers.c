@@ -90,7 +90,7 @@ void leftovers_remove_instance(const char *instance)
 {
 	char prefix[64], memory[96];
 
-	snprintf(prefix, sizeof prefix, "%s%s.", STATUS_PREFIX + 1, instance);
+	snprintf(prefix, sizeof prefix, "%s%s.", &STATUS_PREFIX[1], instance);
 	each_object(prefix, remove_object);
 	/* the one that is there as a rule, and empty: to look into it would want memory, which there may be none of */
 	snprintf(memory, sizeof memory, SHM_DIR "/%smem", prefix);
@@ -160,5 +160,5 @@ static void remove_if_dead(const char *name)
 
 void leftovers_remove(void)
 {
-	each_object(STATUS_PREFIX + 1, remove_if_dead);
+	each_object(&STATUS_PREFIX[1], remove_if_dead);
 }

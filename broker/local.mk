@@ -20,6 +20,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/log.c broker/log.h \
 	broker/manage.c broker/manage.h \
 	broker/notify.c broker/notify.h \
+	broker/outbox.c broker/outbox.h \
 	broker/places.c broker/places.h \
 	broker/pool.c broker/pool.h \
 	broker/proof.c broker/proof.h \

@@ -45,7 +45,7 @@ static bool write_line(const char *text, int wait_ms)
 	return write(STDERR_FILENO, line, (size_t)length) == length;
 }
 
-static void log_write(const char *format, va_list args, int wait_ms)
+__attribute__((format(printf, 1, 0))) static void log_write(const char *format, va_list args, int wait_ms)
 {
 	char text[512], note[64];
 
@@ -79,7 +79,7 @@ static bool rate_allows(void)
 	return true;
 }
 
-static void log_limited(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void log_limited(const char *format, va_list args)
 {
 	if (rate_allows())
 		log_write(format, args, 0);

@@ -84,6 +84,7 @@ static void send_text(const struct notify *notify, const char *text)
 		log_line("the service manager was not told: %m");
 }
 
+__attribute__((format(printf, 3, 0)))
 static void send_state(const struct notify *notify, const char *state, const char *format, va_list args)
 {
 	char text[MESSAGE_MAX], status[400];

@@ -3,15 +3,12 @@
 #include "session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <utlist.h>
 
 #include "broker.h"
 #include "common/crash-point.h"
@@ -23,15 +20,7 @@
 #include "request.h"
 
 #define ACCEPTS_PER_PASS 16   /* then those who are in have their turn */
-#define QUEUE_MAX        1024 /* messages a session may leave unread, beside the notices that are due to it */
-#define DESCRIPTORS_MAX  16   /* of those with a descriptor, beside one a grant: each costs the broker one, and all have to share */
 #define GREETING_SECONDS 10
-
-struct outgoing {
-	struct wire_message message;
-	int                 fd;
-	struct outgoing    *prev, *next;
-};
 
 struct session *session_find(struct broker *broker, uint64_t id)
 {
@@ -51,39 +40,10 @@ bool session_maps(const struct session *session)
 
 /* ---- sending ---- */
 
-static void outgoing_free(struct session *session, struct outgoing *out)
-{
-	DL_DELETE(session->out, out);
-	session->out_count--;
-	if (out->fd >= 0) {
-		session->out_descriptors--;
-		close(out->fd);
-	}
-	free(out);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *argument)
-{
-	struct session *session = argument;
-
-	(void)what;
-	while (session->out) {
-		int error = socket_send(fd, &session->out->message, session->out->fd, MSG_DONTWAIT);
-
-		if (error == -EAGAIN)
-			return;
-		if (error && error != -ECONNRESET) {
-			session_cut(session, "it cannot be sent to");
-			return;
-		}
-		outgoing_free(session, session->out);
-	}
-	event_del(session->writing);
-}
-
 /* One notice for each buffer that it uses and one for each grant may come at any time, and that is not its fault. */
-static unsigned notices_due(const struct session *session)
+static unsigned notices_due(void *context)
 {
+	const struct session *session = context;
 	unsigned count = 0;
 
 	for (const struct grant *grant = session->grants; grant; grant = grant->hh.next)
@@ -91,78 +51,15 @@ static unsigned notices_due(const struct session *session)
 	return count;
 }
 
-static void session_queue(struct session *session, const struct wire_message *message, int fd)
+static void on_unsent(void *context, const char *reason)
 {
-	struct outgoing *out;
-
-	if ((session->out_count >= QUEUE_MAX && session->out_count >= QUEUE_MAX + notices_due(session)) ||
-	    (fd >= 0 && session->out_descriptors >= DESCRIPTORS_MAX &&
-	     session->out_descriptors >= DESCRIPTORS_MAX + notices_due(session))) {
-		session_cut(session, "it does not read what it is sent");
-		return;
-	}
-	out = malloc(sizeof *out);
-	if (!out) {
-		session_cut(session, "the broker is out of memory");
-		return;
-	}
-	out->message = *message;
-	out->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
-	if (fd >= 0 && out->fd < 0) {
-		/* a message without the descriptor that belongs to it would be a lie */
-		free(out);
-		session_cut(session, "no descriptors are left for what it is sent (raise the limit, ulimit -n)");
-		return;
-	}
-	DL_APPEND(session->out, out);
-	session->out_count++;
-	session->out_descriptors += fd >= 0;
-	event_add(session->writing, NULL);
-}
-
-/* What the socket does not take now is queued. */
-static void staged_send(struct staged *staged)
-{
-	struct session *session = staged->session;
-	unsigned sent = 0;
-	int got = 1;
-
-	while (got > 0 && sent < staged->count && !session->out) {
-		got = socket_send_many(session->fd, &staged->message[sent], staged->count - sent, MSG_DONTWAIT);
-		sent += got > 0 ? (unsigned)got : 0;
-	}
-	for (; sent < staged->count; sent++)
-		session_queue(session, &staged->message[sent], -1);
-	staged->count = 0;
-}
-
-static void stage(struct staged *staged, const struct wire_message *message)
-{
-	if (staged->count == SOCKET_SEND_MAX)
-		staged_send(staged);
-	staged->message[staged->count++] = *message;
+	session_cut(context, reason);
 }
 
 void session_send(struct session *session, const struct wire_message *message, int fd)
 {
-	struct staged *staged = &session->broker->staged;
-	int error = -EAGAIN;
-
-	if (session->fd < 0 || session->state == SESSION_CUT)
-		return;
-	if (staged->session == session && fd < 0) {
-		stage(staged, message);
-		return;
-	}
-	if (staged->session == session)
-		staged_send(staged); /* in their order */
-	if (!session->out)
-		error = socket_send(session->fd, message, fd, MSG_DONTWAIT);
-	/* a peer that is gone shows up as a hang-up; nothing needs doing here */
-	if (error == -EAGAIN)
-		session_queue(session, message, fd);
-	else if (error && error != -ECONNRESET)
-		session_cut(session, "it cannot be sent to");
+	if (session->fd >= 0 && session->state != SESSION_CUT)
+		outbox_send(&session->outbox, message, fd);
 }
 
 static void count_refusal(struct counters *counters, int error)
@@ -216,9 +113,8 @@ static void session_close_socket(struct session *session)
 	turns_drop(session);
 	if (session->reading)
 		event_free(session->reading);
-	if (session->writing)
-		event_free(session->writing);
-	session->reading = session->writing = NULL;
+	session->reading = NULL;
+	outbox_close(&session->outbox);
 	discard_socket(&session->broker->discard, session->fd);
 	session->fd = -1;
 }
@@ -227,8 +123,6 @@ static void session_free(struct session *session)
 {
 	struct broker *broker = session->broker;
 
-	while (session->out)
-		outgoing_free(session, session->out);
 	session_close_socket(session);
 	if (session->death)
 		event_free(session->death);
@@ -411,12 +305,8 @@ void session_cut(struct session *session, const char *reason)
 		 session->command, reason);
 	session->broker->counters.sessions_cut++;
 	session->state = SESSION_CUT;
-	if (session->broker->staged.session == session)
-		session->broker->staged.count = 0;
 	turns_drop(session);
-	while (session->out)
-		outgoing_free(session, session->out);
-	event_del(session->writing);
+	outbox_clear(&session->outbox);
 	event_del(session->reading);
 	event_active(session->cutting, 0, 0);
 }
@@ -538,13 +428,32 @@ static enum heard session_take(struct session *session, const struct wire_messag
 	return session->state == SESSION_CUT ? HEARD_LAST : HEARD;
 }
 
-/* So many messages at most. The answers to them are sent together. */
+/* The answers are sent together, which may cut it off as well. */
+static enum heard session_take_all(struct session *session, const struct socket_batch *batch)
+{
+	struct broker *broker = session->broker;
+	bool greets = session->state == SESSION_GREETING; /* and may be gone behind it */
+	enum heard heard = HEARD;
+
+	if (!greets)
+		outbox_begin(&session->outbox, &broker->staged);
+	for (unsigned i = 0; i < batch->count; i++)
+		if (heard == HEARD)
+			heard = session_take(session, &batch->message[i], batch->length[i], &batch->extra[i]);
+		else
+			discard_close(&broker->discard, batch->extra[i].unwanted, batch->extra[i].unwanted_count);
+	if (!greets)
+		outbox_end(&session->outbox);
+	return heard == HEARD && session->state == SESSION_CUT ? HEARD_LAST : heard;
+}
+
+/* So many messages at most. */
 static enum heard session_hear(struct session *session, unsigned most)
 {
 	struct broker *broker = session->broker;
 	struct socket_batch *batch = &broker->batch;
 	int error = socket_receive_batch(session->fd, batch, most, false, MSG_DONTWAIT);
-	enum heard heard = HEARD;
+	enum heard heard;
 
 	if (error == -EAGAIN)
 		return HEARD_NONE;
@@ -554,16 +463,7 @@ static enum heard session_hear(struct session *session, unsigned most)
 	if (error)
 		return session_unheard(session, error);
 	broker_heard(broker);
-	if (session->state != SESSION_GREETING)
-		broker->staged.session = session;
-	for (unsigned i = 0; i < batch->count; i++)
-		if (heard == HEARD)
-			heard = session_take(session, &batch->message[i], batch->length[i], &batch->extra[i]);
-		else
-			discard_close(&broker->discard, batch->extra[i].unwanted, batch->extra[i].unwanted_count);
-	if (broker->staged.session && broker->staged.count)
-		staged_send(&broker->staged);
-	broker->staged.session = NULL;
+	heard = session_take_all(session, batch);
 	if (heard == HEARD && batch->ended)
 		return session_unheard(session, error_set(-ECONNRESET, "the other side closed the connection"));
 	return heard == HEARD && batch->count < most ? HEARD_NONE : heard;
@@ -621,14 +521,14 @@ static int session_identify(struct session *session)
 static int session_watch(struct session *session)
 {
 	static const struct timeval greeting = { .tv_sec = GREETING_SECONDS };
+	const struct outbox_owner owner = { .due = notices_due, .failed = on_unsent, .context = session };
 	struct event_base *base = session->broker->base;
 
 	session->reading = event_new(base, session->fd, EV_READ | EV_PERSIST, on_readable, session);
-	session->writing = event_new(base, session->fd, EV_WRITE | EV_PERSIST, on_writable, session);
 	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
 	session->cutting = event_new(base, -1, 0, on_cut, session);
-	if (!session->reading || !session->writing || !session->death || !session->cutting ||
-	    event_add(session->reading, &greeting) || event_add(session->death, NULL))
+	if (!session->reading || !session->death || !session->cutting ||
+	    outbox_open(&session->outbox, base, session->fd, &owner) || event_add(session->reading, &greeting) || event_add(session->death, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
 	return 0;
 }

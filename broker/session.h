@@ -19,6 +19,7 @@
 #include "accounting.h"
 #include "common/wire.h"
 #include "identity.h"
+#include "outbox.h"
 #include "proof.h"
 #include "common/tables.h"
 
@@ -28,14 +29,12 @@ struct turn;
 
 enum session_state { SESSION_GREETING, SESSION_OPEN, SESSION_LEAVING, SESSION_CUT };
 
-struct outgoing;
-
 struct session {
 	struct broker     *broker;
 	uint64_t           id;
 	enum session_state state;
 	int                fd, pidfd; /* fd -1: hung up and closed */
-	struct event      *reading, *writing, *death, *cutting;
+	struct event      *reading, *death, *cutting;
 	bool               hung_up, dead;
 	bool               over; /* what its end means for others is done */
 	struct identity    who;
@@ -48,8 +47,7 @@ struct session {
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* sodium_malloc'd */
 	struct grant      *grants;
-	struct outgoing   *out;
-	unsigned           out_count, out_descriptors; /* messages in it; those with a descriptor */
+	struct outbox      outbox;
 	struct charge      charge, greeting;
 	struct turn       *turn;    /* its user's */
 	bool               in_line; /* it waits there to be heard; its socket is not watched meanwhile */

@@ -212,7 +212,7 @@ static const char *instance_of(const char *file)
 {
 	const char *instance = file + strlen(STATUS_PREFIX) - 1;
 
-	if (strncmp(file, STATUS_PREFIX + 1, strlen(STATUS_PREFIX) - 1) || instance_check(instance))
+	if (strncmp(file, &STATUS_PREFIX[1], strlen(STATUS_PREFIX) - 1) || instance_check(instance))
 		return NULL;
 	return instance;
 }

@@ -6,8 +6,8 @@ kernels_cuda = kernels/heat.cu kernels/array.cu kernels/spin.cu
 
 module_LTLIBRARIES += kernels/kernels.la
 kernels_kernels_la_SOURCES = $(kernels_host)
-# Without contraction, and so never fused, the host gives the same bits as CUDA; -O2 alone would not vectorise the loops.
-kernels_kernels_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off -ftree-vectorize -fvect-cost-model=dynamic
+# Without contraction, and so never fused, the host gives the same bits as CUDA.
+kernels_kernels_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off $(VECTOR_CFLAGS)
 kernels_kernels_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared
 kernels_kernels_la_LIBADD = -lm
 EXTRA_DIST += $(kernels_cuda)

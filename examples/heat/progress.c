@@ -23,7 +23,7 @@ void heat_name(unsigned rank)
 }
 
 /* One write for the whole line: the workers share a terminal. */
-static void say(const char *format, va_list list)
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list list)
 {
 	char text[1024];
 	int  used;

@@ -510,6 +510,7 @@ static void clean_up(void)
 
 static void set_up(void)
 {
+	event_enable_debug_mode(); /* an event used wrongly is a find */
 	snprintf(directory, sizeof directory, "/tmp/gpub-fuzz.%d", (int)getpid());
 	if (mkdir(directory, 0700))
 		fuzz_fail("no directory %s", directory);

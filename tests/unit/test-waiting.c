@@ -49,6 +49,7 @@ static void session_make(unsigned i)
 					.id = i + 1,
 					.state = SESSION_OPEN,
 					.fd = pair[0],
+					.outbox.sock = pair[0],
 					.pidfd = -1,
 					.who.uid = getuid(),
 					.who.gid = getgid(),

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* outbox.c - see outbox.h */
+#include "outbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "common/error.h"
+
+#define UNREAD_MAX      1024 /* messages a session may leave unread, beside the notices that are due to it */
+#define DESCRIPTORS_MAX 16   /* of those with a descriptor: each costs the broker one, and all have to share */
+
+struct outgoing {
+	struct wire_message message;
+	int                 fd;
+	struct outgoing    *prev, *next;
+};
+
+static void failed(struct outbox *box, const char *reason)
+{
+	box->owner.failed(box->owner.context, reason);
+}
+
+static void outgoing_free(struct outbox *box, struct outgoing *out)
+{
+	DL_DELETE(box->first, out);
+	box->count--;
+	if (out->fd >= 0) {
+		box->descriptors--;
+		close(out->fd);
+	}
+	free(out);
+}
+
+static void on_writable(evutil_socket_t sock, short what, void *argument)
+{
+	struct outbox *box = argument;
+
+	(void)what;
+	while (box->first) {
+		int error = socket_send(sock, &box->first->message, box->first->fd, MSG_DONTWAIT);
+
+		if (error == -EAGAIN)
+			return;
+		if (error && error != -ECONNRESET) {
+			failed(box, "it cannot be sent to");
+			return;
+		}
+		outgoing_free(box, box->first);
+	}
+	event_del(box->writing);
+}
+
+static bool is_full(struct outbox *box, int descriptor)
+{
+	bool messages = box->count >= UNREAD_MAX, descriptors = descriptor >= 0 && box->descriptors >= DESCRIPTORS_MAX;
+	unsigned due = messages || descriptors ? box->owner.due(box->owner.context) : 0;
+
+	return (messages && box->count >= UNREAD_MAX + due) ||
+	       (descriptors && box->descriptors >= DESCRIPTORS_MAX + due);
+}
+
+static void enqueue(struct outbox *box, const struct wire_message *message, int descriptor)
+{
+	struct outgoing *out;
+
+	if (is_full(box, descriptor)) {
+		failed(box, "it does not read what it is sent");
+		return;
+	}
+	out = malloc(sizeof *out);
+	if (!out) {
+		failed(box, "the broker is out of memory");
+		return;
+	}
+	out->message = *message;
+	out->fd = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
+	if (descriptor >= 0 && out->fd < 0) {
+		/* a message without the descriptor that belongs to it would be a lie */
+		free(out);
+		failed(box, "no descriptors are left for what it is sent (raise the limit, ulimit -n)");
+		return;
+	}
+	DL_APPEND(box->first, out);
+	box->count++;
+	box->descriptors += descriptor >= 0;
+	event_add(box->writing, NULL);
+}
+
+/* What the socket does not take now waits. A box that fails on the way has nothing staged any more. */
+static void staged_send(struct staged *staged)
+{
+	struct outbox *box = staged->box;
+	unsigned sent = 0;
+	int got = 1;
+
+	while (got > 0 && sent < staged->count && !box->first) {
+		got = socket_send_many(box->sock, &staged->message[sent], staged->count - sent, MSG_DONTWAIT);
+		sent += got > 0 ? (unsigned)got : 0;
+	}
+	for (; sent < staged->count; sent++)
+		enqueue(box, &staged->message[sent], -1);
+	staged->count = 0;
+}
+
+static void stage(struct staged *staged, const struct wire_message *message)
+{
+	if (staged->count == SOCKET_SEND_MAX)
+		staged_send(staged);
+	staged->message[staged->count++] = *message;
+}
+
+void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor)
+{
+	int error = -EAGAIN;
+
+	if (box->staged && descriptor < 0) {
+		stage(box->staged, message);
+		return;
+	}
+	if (box->staged)
+		staged_send(box->staged); /* in their order */
+	if (!box->first)
+		error = socket_send(box->sock, message, descriptor, MSG_DONTWAIT);
+	/* a peer that is gone shows up as a hang-up; nothing needs doing here */
+	if (error == -EAGAIN)
+		enqueue(box, message, descriptor);
+	else if (error && error != -ECONNRESET)
+		failed(box, "it cannot be sent to");
+}
+
+void outbox_begin(struct outbox *box, struct staged *staged)
+{
+	staged->box = box;
+	box->staged = staged;
+}
+
+void outbox_end(struct outbox *box)
+{
+	if (box->staged->count)
+		staged_send(box->staged);
+	box->staged->box = NULL;
+	box->staged = NULL;
+}
+
+int outbox_open(struct outbox *box, struct event_base *base, int sock, const struct outbox_owner *owner)
+{
+	*box = (struct outbox){ .owner = *owner, .sock = sock };
+	box->writing = event_new(base, sock, EV_WRITE | EV_PERSIST, on_writable, box);
+	return box->writing ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+}
+
+void outbox_clear(struct outbox *box)
+{
+	if (box->staged)
+		box->staged->count = 0;
+	while (box->first)
+		outgoing_free(box, box->first);
+	if (box->writing)
+		event_del(box->writing);
+}
+
+void outbox_close(struct outbox *box)
+{
+	outbox_clear(box);
+	if (box->writing)
+		event_free(box->writing);
+	box->writing = NULL;
+}

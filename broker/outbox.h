@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * outbox.h - what one session is sent: at once what its socket takes, and the rest, in order, as it can be written to.
+ *
+ * Owns the messages that wait, with the descriptors that belong to them, and the event that watches for room. Does not own
+ * the socket. What cannot be sent whole, or is not read, it says to its owner through failed(), which may be in the
+ * middle of any send; from then on the owner sends nothing more. Never blocks.
+ */
+#ifndef GPUB_OUTBOX_H
+#define GPUB_OUTBOX_H
+
+#include <event2/event.h>
+
+#include "common/socket.h"
+
+struct outgoing;
+struct outbox;
+
+/* Messages for one outbox that are sent together. One serves all outboxes of a loop, one after the other. */
+struct staged {
+	struct outbox      *box; /* NULL: nobody's */
+	unsigned            count;
+	struct wire_message message[SOCKET_SEND_MAX];
+};
+
+struct outbox_owner {
+	unsigned (*due)(void *context); /* so many may wait beside what any session may leave unread */
+	void (*failed)(void *context, const char *reason);
+	void *context;
+};
+
+struct outbox {
+	struct outbox_owner owner;
+	int                 sock;
+	struct event       *writing;
+	struct outgoing    *first;
+	unsigned            count, descriptors; /* messages that wait; those with a descriptor */
+	struct staged      *staged;             /* NULL: what is sent goes at once */
+};
+
+/* -ENOMEM. All zeroes is an outbox that may be closed. */
+int outbox_open(struct outbox *box, struct event_base *base, int sock, const struct outbox_owner *owner);
+
+/* Forgets what waits, and what is staged. */
+void outbox_clear(struct outbox *box);
+
+void outbox_close(struct outbox *box);
+
+/* With a descriptor that stays the caller's, or -1. */
+void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor);
+
+/* From here to the end what is sent without a descriptor is kept, and goes in few system calls. The box may fail meanwhile,
+ * but must not be closed. */
+void outbox_begin(struct outbox *box, struct staged *staged);
+void outbox_end(struct outbox *box);
+
+#endif
