@@ -96,11 +96,11 @@ static void enqueue(struct outbox *box, const struct wire_message *message, int 
 static void staged_send(struct staged *staged)
 {
 	struct outbox *box = staged->box;
-	unsigned sent = 0;
+	unsigned sent = 0, packed = box->packed ? box->packed : 1;
 	int got = 1;
 
 	while (got > 0 && sent < staged->count && !box->first) {
-		got = socket_send_many(box->sock, &staged->message[sent], staged->count - sent, MSG_DONTWAIT);
+		got = socket_send_many(box->sock, &staged->message[sent], staged->count - sent, packed, MSG_DONTWAIT);
 		sent += got > 0 ? (unsigned)got : 0;
 	}
 	for (; sent < staged->count; sent++)

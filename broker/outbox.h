@@ -36,6 +36,7 @@ struct outbox {
 	struct outgoing    *first;
 	unsigned            count, descriptors; /* messages that wait; those with a descriptor */
 	struct staged      *staged;             /* NULL: what is sent goes at once */
+	unsigned            packed;             /* messages in a packet of those that are sent together; 0 as 1 */
 };
 
 /* -ENOMEM. All zeroes is an outbox that may be closed. */

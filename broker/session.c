@@ -409,23 +409,46 @@ static enum heard session_unheard(struct session *session, int error)
 	return HEARD_LAST;
 }
 
-static enum heard session_take(struct session *session, const struct wire_message *message, size_t length,
-			       const struct socket_extra *extra)
+/* It may be gone behind it; if not, the loop comes back for more. */
+static enum heard session_take_greeting(struct session *session, const struct socket_packet *packet)
 {
-	int error = wire_check(message, length);
+	int error = socket_packet_check(packet, 0);
 
-	discard_close(&session->broker->discard, extra->unwanted, extra->unwanted_count);
-	if (extra->unwanted_count)
-		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
+	if (!error && packet->count > 1)
+		error = error_set(-EPROTO, "it said more than its greeting before it was welcome");
 	if (error)
 		return session_unheard(session, error);
-	if (session->state == SESSION_GREETING) {
-		session_greet(session, message, extra);
-		return HEARD_LAST; /* it may be gone; if not, the loop comes back for more */
+	session_greet(session, packet->message, &packet->extra);
+	return HEARD_LAST;
+}
+
+static enum heard session_take_messages(struct session *session, const struct socket_packet *packet)
+{
+	if (packet->count > 1)
+		session->outbox.packed = SOCKET_PACKET_MAX; /* it understands packets, then */
+	for (unsigned i = 0; i < packet->count && session->state != SESSION_CUT; i++) {
+		int error = socket_packet_check(packet, i);
+
+		if (error)
+			return session_unheard(session, error);
+		turns_count(session);
+		session_message(session, &packet->message[i], &packet->extra);
 	}
-	turns_count(session);
-	session_message(session, message, extra);
 	return session->state == SESSION_CUT ? HEARD_LAST : HEARD;
+}
+
+static void packet_discard(struct broker *broker, const struct socket_packet *packet)
+{
+	discard_close(&broker->discard, packet->extra.unwanted, packet->extra.unwanted_count);
+}
+
+static enum heard session_take(struct session *session, const struct socket_packet *packet)
+{
+	packet_discard(session->broker, packet);
+	if (packet->extra.unwanted_count)
+		return session_unheard(session, error_set(-EPROTO, "it sent descriptors, which no client has to send"));
+	return session->state == SESSION_GREETING ? session_take_greeting(session, packet) :
+						    session_take_messages(session, packet);
 }
 
 /* The answers are sent together, which may cut it off as well. */
@@ -439,15 +462,15 @@ static enum heard session_take_all(struct session *session, const struct socket_
 		outbox_begin(&session->outbox, &broker->staged);
 	for (unsigned i = 0; i < batch->count; i++)
 		if (heard == HEARD)
-			heard = session_take(session, &batch->message[i], batch->length[i], &batch->extra[i]);
+			heard = session_take(session, &batch->packet[i]);
 		else
-			discard_close(&broker->discard, batch->extra[i].unwanted, batch->extra[i].unwanted_count);
+			packet_discard(broker, &batch->packet[i]);
 	if (!greets)
 		outbox_end(&session->outbox);
 	return heard == HEARD && session->state == SESSION_CUT ? HEARD_LAST : heard;
 }
 
-/* So many messages at most. */
+/* So many packets at most. */
 static enum heard session_hear(struct session *session, unsigned most)
 {
 	struct broker *broker = session->broker;
@@ -457,9 +480,9 @@ static enum heard session_hear(struct session *session, unsigned most)
 
 	if (error == -EAGAIN)
 		return HEARD_NONE;
-	/* what came with, or behind, an empty message is nobody's */
+	/* what came with, or behind, an empty packet is nobody's */
 	for (unsigned i = batch->count; i < batch->taken; i++)
-		discard_close(&broker->discard, batch->extra[i].unwanted, batch->extra[i].unwanted_count);
+		packet_discard(broker, &batch->packet[i]);
 	if (error)
 		return session_unheard(session, error);
 	broker_heard(broker);

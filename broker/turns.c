@@ -11,7 +11,7 @@
 #include "broker.h"
 #include "common/error.h"
 
-#define SHARE      16   /* messages of a user in a pass */
+#define SHARE      16   /* messages of a user in a pass, on the average */
 #define LAST_WORDS 1024 /* that a dead process can have left in its socket: more are another process's */
 
 static double now_seconds(void)
@@ -79,7 +79,8 @@ static bool rate_allows(struct broker *broker, struct turn *turn)
 	uint64_t rate = accounting_quota(&broker->accounting, turn->uid)->requests;
 	double now;
 
-	if (rate == QUOTA_NONE)
+	turn->rated = rate != QUOTA_NONE;
+	if (!turn->rated)
 		return true;
 	now = now_seconds();
 	turn->tokens += (now - turn->filled) * (double)rate;
@@ -89,33 +90,44 @@ static bool rate_allows(struct broker *broker, struct turn *turn)
 	return turn->tokens >= 1;
 }
 
+/* A packet is heard whole: what it had beyond the share counts in the passes behind it. */
+static void pass_begin(struct turn *turn, uint64_t pass)
+{
+	uint64_t past = pass - turn->pass;
+
+	if (!past)
+		return;
+	turn->heard = past < turn->heard / SHARE + 1 ? turn->heard - (unsigned)past * SHARE : 0;
+	turn->pass = pass;
+}
+
 unsigned turns_allow(struct session *session)
 {
-	struct turns *turns = &session->broker->turns;
 	struct turn *turn = session->turn;
 	unsigned share;
 
-	if (turn->pass != turns->pass) {
-		turn->pass = turns->pass;
-		turn->heard = 0;
-	}
+	pass_begin(turn, session->broker->turns.pass);
 	turn->late = !rate_allows(session->broker, turn);
 	if (session->dead && session->last_words < LAST_WORDS)
 		return LAST_WORDS - session->last_words;
 	if (turn->late || turn->heard >= SHARE)
 		return 0;
 	share = SHARE - turn->heard;
-	return accounting_quota(&session->broker->accounting, turn->uid)->requests == QUOTA_NONE || turn->tokens >= share ?
-		       share : (unsigned)turn->tokens;
+	return !turn->rated || turn->tokens >= share ? share : (unsigned)turn->tokens;
 }
 
 void turns_count(struct session *session)
 {
-	/* without a quota none are filled in either: no debt must be left for the next one */
-	if (session->turn->tokens >= 1)
-		session->turn->tokens -= 1;
-	session->turn->heard++;
-	session->last_words += session->dead;
+	struct turn *turn = session->turn;
+
+	if (session->dead && session->last_words < LAST_WORDS) {
+		session->last_words++; /* out of turn, and so not at the cost of the others of its user */
+		return;
+	}
+	/* into debt, too; without a quota none are filled in, and no debt must be left for the next one */
+	if (turn->rated)
+		turn->tokens -= 1;
+	turn->heard++;
 }
 
 /* ---- the lines ---- */

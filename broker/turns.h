@@ -26,8 +26,9 @@ struct turn {
 	uid_t           uid;
 	unsigned        sessions; /* that have it */
 	uint64_t        pass;     /* the last one in which it was heard */
-	unsigned        heard;    /* messages in that pass */
-	double          tokens;   /* requests that it may make now */
+	unsigned        heard;    /* messages in that pass, and what was too much in those before */
+	bool            rated;    /* it has a quota of requests */
+	double          tokens;   /* requests that it may make now; below 0 after a packet of more */
 	double          filled;   /* when they were counted: seconds, CLOCK_MONOTONIC */
 	bool            late;     /* it stands in line for want of tokens */
 	struct session *line;     /* sessions that wait */
@@ -49,7 +50,10 @@ void turns_deinit(struct broker *broker);
 int turns_join(struct session *session);
 void turns_leave(struct session *session); /* one that never joined is fine */
 
-/* How many more messages of the session may be heard now, of a dead process nearly any; and that one was. */
+/*
+ * How many more messages of the session may be heard now, of a dead process nearly any; and that one was. A packet that has
+ * more is heard whole: it is counted all the same.
+ */
 unsigned turns_allow(struct session *session);
 void turns_count(struct session *session);
 

@@ -227,8 +227,8 @@ int gpub_acquire_many(gpub_client *client, const char *const *names, unsigned co
 
 /*
  * Holds again the buffer of a returned lease, with the same rights, and updates *lease. No name, no hash; as
- * fast as an acquire can be. -ESTALE: that buffer was unlinked, or its mapping was closed since (gpub_trim())
- * and its place here taken by another: acquire its name again. -EBUSY: the lease was not returned yet.
+ * fast as an acquire can be, while it is mapped; else it is opened anew. -ESTALE: that buffer was unlinked, or its mapping was
+ * closed long ago (gpub_trim(), gpub_set_cache(); some 256 others were since): acquire its name again. -EBUSY: the lease was not returned yet.
  */
 int gpub_renew(gpub_lease *lease);
 

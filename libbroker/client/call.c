@@ -38,7 +38,7 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 	int error = 0;
 
 	while (!error && sent < count) {
-		int got = socket_send_many(client->sock, &messages[sent], count - sent, 0);
+		int got = socket_send_many(client->sock, &messages[sent], count - sent, SOCKET_PACKET_MAX, 0);
 
 		/* what the kernel cannot take at once is sent, or given up, as any other */
 		if (got > 0)

@@ -76,6 +76,7 @@ static struct gpub_client *client_new(void)
 	if (table_init(&client->table))
 		goto unmap_guard;
 	locks_init(client);
+	client->records.rest = RECORDS_REST;
 	return client;
 unmap_guard:
 	munmap(client->guard, page_size());

@@ -77,18 +77,33 @@ void reader_end(struct gpub_client *client)
 	pthread_mutex_unlock(&client->reading);
 }
 
+/* A descriptor belongs to the message that it comes with, which then comes alone. */
+static bool handle_packet(struct gpub_client *client, const struct socket_packet *packet)
+{
+	bool more = true;
+
+	for (unsigned i = 0; more && i < packet->count; i++) {
+		int fd = i ? -1 : packet->extra.fd;
+
+		more = !socket_packet_check(packet, i);
+		if (more)
+			more = service_handle(client, &packet->message[i], fd);
+		else if (fd >= 0)
+			close(fd);
+	}
+	return more;
+}
+
 /* True: nothing of it was the last word. */
 static bool handle_batch(struct gpub_client *client, struct socket_batch *batch)
 {
 	bool more = true;
 
-	for (unsigned i = 0; i < batch->count; i++) {
-		more = more && !wire_check(&batch->message[i], batch->length[i]);
+	for (unsigned i = 0; i < batch->count; i++)
 		if (more)
-			more = service_handle(client, &batch->message[i], batch->extra[i].fd);
-		else if (batch->extra[i].fd >= 0)
-			close(batch->extra[i].fd);
-	}
+			more = handle_packet(client, &batch->packet[i]);
+		else if (batch->packet[i].extra.fd >= 0)
+			close(batch->packet[i].extra.fd);
 	return more && !batch->ended;
 }
 

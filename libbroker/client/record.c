@@ -30,12 +30,14 @@ static int pool_grow(struct record_pool *pool)
 	return 0;
 }
 
+/* The one that was given back first, once enough others rest. */
 static struct record *record_take(struct record_pool *pool)
 {
-	struct record *record = pool->free;
+	struct record *record = pool->rested;
 
-	if (record) {
-		pool->free = record->next_free;
+	if (pool->resting > pool->rest) {
+		pool->rested = record->next_free;
+		pool->resting--;
 		return record;
 	}
 	record = pool_grow(pool) ? NULL : aligned_alloc(_Alignof(struct record), sizeof *record);
@@ -47,6 +49,17 @@ static struct record *record_take(struct record_pool *pool)
 	record->next = pool->all;
 	pool->all = record;
 	return record;
+}
+
+static void record_give(struct record_pool *pool, struct record *record)
+{
+	record->next_free = NULL;
+	if (pool->resting)
+		pool->rested_last->next_free = record;
+	else
+		pool->rested = record;
+	pool->rested_last = record;
+	pool->resting++;
 }
 
 struct record *record_bind(struct gpub_client *client, const char *name, unsigned index)
@@ -62,8 +75,7 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 	record->attached = true;
 	return record;
 give_back:
-	record->next_free = client->records.free;
-	client->records.free = record;
+	record_give(&client->records, record);
 no_memory:
 	error_set(-ENOMEM, "out of memory for another buffer");
 	return NULL;
@@ -111,8 +123,7 @@ void record_release(struct gpub_client *client, struct record *record, int error
 	notice_over(client, record);
 	waiters_tell(record, error, text);
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_NONE));
-	record->next_free = client->records.free;
-	client->records.free = record;
+	record_give(&client->records, record);
 	pthread_cond_broadcast(&client->changed);
 }
 

@@ -81,8 +81,13 @@ struct waiter {
 
 #define RECORD_NUMBER_BITS 24
 
+#define RECORDS_REST 256
+
 struct record_pool {
-	struct record  *all, *free;
+	struct record  *all;
+	struct record  *rested, *rested_last; /* free, the first given back first */
+	uint32_t        resting; /* so many are */
+	uint32_t        rest;    /* more than so many, or none serves again: until then its last leases can be renewed */
 	struct record **numbered;
 	uint32_t        count, room;
 };

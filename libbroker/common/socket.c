@@ -113,22 +113,31 @@ int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 	return error_set(-ECONNRESET, "the other side of the socket is gone");
 }
 
-int socket_send_many(int sock, const struct wire_message *messages, unsigned count, int flags)
+/* How many messages so many packets had. */
+static unsigned packets_hold(unsigned packets, unsigned count, unsigned packed)
+{
+	return packets * packed < count ? packets * packed : count;
+}
+
+int socket_send_many(int sock, const struct wire_message *messages, unsigned count, unsigned packed, int flags)
 {
 	struct mmsghdr msgs[SOCKET_SEND_MAX] = { 0 };
 	struct iovec io[SOCKET_SEND_MAX];
+	unsigned packets = 0;
 	int sent;
 
 	count = count < SOCKET_SEND_MAX ? count : SOCKET_SEND_MAX;
-	for (unsigned i = 0; i < count; i++) {
-		io[i] = (struct iovec){ .iov_base = (void *)&messages[i], .iov_len = WIRE_SIZE };
-		msgs[i].msg_hdr.msg_iov = &io[i];
-		msgs[i].msg_hdr.msg_iovlen = 1;
+	for (unsigned i = 0; i < count; i += packed, packets++) {
+		unsigned held = count - i < packed ? count - i : packed;
+
+		io[packets] = (struct iovec){ .iov_base = (void *)&messages[i], .iov_len = (size_t)held * WIRE_SIZE };
+		msgs[packets].msg_hdr.msg_iov = &io[packets];
+		msgs[packets].msg_hdr.msg_iovlen = 1;
 	}
 	do
-		sent = sendmmsg(sock, msgs, count, flags | MSG_NOSIGNAL);
+		sent = sendmmsg(sock, msgs, packets, flags | MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
-	return sent;
+	return sent < 0 ? sent : (int)packets_hold((unsigned)sent, count, packed);
 }
 
 static void take_descriptor(int fd, struct socket_extra *extra, bool want_fd)
@@ -221,13 +230,32 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 static void batch_aim(struct socket_batch *batch, struct mmsghdr *msgs, struct iovec *io, unsigned most, bool want_fd)
 {
 	for (unsigned i = 0; i < most; i++) {
-		io[i] = (struct iovec){ .iov_base = &batch->message[i], .iov_len = WIRE_SIZE };
+		struct socket_packet *packet = &batch->packet[i];
+
+		io[i] = (struct iovec){ .iov_base = packet->message, .iov_len = sizeof packet->message };
 		msgs[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &io[i],
 							 .msg_iovlen = 1,
-							 .msg_control = batch->control[i],
+							 .msg_control = packet->control,
 							 .msg_controllen = control_size(want_fd) } };
-		extra_init(&batch->extra[i]);
+		extra_init(&packet->extra);
 	}
+}
+
+static bool is_whole(size_t length)
+{
+	return length && !(length % WIRE_SIZE) && length <= SOCKET_PACKET_MAX * WIRE_SIZE;
+}
+
+static void packet_take(struct socket_packet *packet, struct mmsghdr *msg, bool want_fd)
+{
+	take_control(&msg->msg_hdr, &packet->extra, want_fd);
+	packet->length = msg->msg_len;
+	packet->count = is_whole(packet->length) ? (unsigned)(packet->length / WIRE_SIZE) : 1;
+}
+
+int socket_packet_check(const struct socket_packet *packet, unsigned index)
+{
+	return wire_check(&packet->message[index], is_whole(packet->length) ? WIRE_SIZE : packet->length);
 }
 
 int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bool want_fd, int flags)
@@ -245,12 +273,11 @@ int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bo
 	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
 	if (got < 0)
 		return receive_error();
-	/* the end of file is a message without bytes, and may come as often as there is room */
+	/* the end of file is a packet without bytes, and may come as often as there is room */
 	for (int i = 0; i < got; i++) {
-		take_control(&msgs[i].msg_hdr, &batch->extra[i], want_fd);
+		packet_take(&batch->packet[i], &msgs[i], want_fd);
 		batch->taken++;
-		batch->length[i] = msgs[i].msg_len;
-		batch->ended |= !msgs[i].msg_len;
+		batch->ended |= !batch->packet[i].length;
 		batch->count += !batch->ended;
 	}
 	return batch->count ? 0 : error_set(-ECONNRESET, "the other side closed the connection");

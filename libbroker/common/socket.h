@@ -44,12 +44,16 @@ int socket_connect(const struct sockaddr_un *sun);
  */
 int socket_send(int sock, const struct wire_message *message, int fd, int flags);
 
-#define SOCKET_SEND_MAX 64
+#define SOCKET_PACKET_MAX 16 /* messages: what they cost beside the system call is mostly the packet */
+#define SOCKET_SEND_MAX   64 /* messages */
 
-/* Sends the first of them, as many as the kernel takes in one call: how many, or -1. */
-int socket_send_many(int sock, const struct wire_message *messages, unsigned count, int flags);
+/*
+ * Sends the first of them, in packets of so many (SOCKET_PACKET_MAX at most), as much as the kernel takes in one call: how
+ * many messages that was, or -1.
+ */
+int socket_send_many(int sock, const struct wire_message *messages, unsigned count, unsigned packed, int flags);
 
-/* What came beside a message. */
+/* What came beside a packet. */
 #define SOCKET_DESCRIPTORS_MAX 253 /* that the kernel lets into one message: SCM_MAX_FD */
 
 struct socket_extra {
@@ -68,21 +72,31 @@ struct socket_extra {
  */
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags);
 
-#define SOCKET_BATCH_MAX 16
+/* What was sent at once, by one process. */
+struct socket_packet {
+	size_t              length; /* bytes; 0: the end of file */
+	unsigned            count;  /* messages; 1 where the length is that of no whole number of them, or of too many */
+	struct socket_extra extra;
+	struct wire_message message[SOCKET_PACKET_MAX];
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred)) +
+					      CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int))];
+};
 
-/* Messages that were received in one system call. Large: not for a stack. */
+/* wire_check() of one of its messages. */
+int socket_packet_check(const struct socket_packet *packet, unsigned index);
+
+#define SOCKET_BATCH_MAX 2
+
+/* Packets that were received in one system call. Large: not for a stack. */
 struct socket_batch {
-	unsigned            count, taken; /* taken: so many extras are filled in, those of what came behind the end among them */
-	bool                ended; /* behind them the peer is gone */
-	struct wire_message message[SOCKET_BATCH_MAX];
-	struct socket_extra extra[SOCKET_BATCH_MAX];
-	size_t              length[SOCKET_BATCH_MAX]; /* for wire_check(), which is the receiver's to call */
-	_Alignas(struct cmsghdr) char control[SOCKET_BATCH_MAX][CMSG_SPACE(sizeof(struct ucred)) +
-								CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int))];
+	unsigned             count, taken; /* taken: so many extras are filled in, those of what came behind the end among them */
+	bool                 ended; /* behind them the peer is gone */
+	struct socket_packet packet[SOCKET_BATCH_MAX];
 };
 
 /*
- * The same for as many messages as there are, most at most: 0, and batch->count of them, unchecked, each with its extra. Waits for the first alone, unless flags has MSG_DONTWAIT.
+ * As many packets as there are, most at most: 0, and batch->count of them, unchecked. Waits for the first alone, unless
+ * flags has MSG_DONTWAIT.
  */
 int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bool want_fd, int flags);
 

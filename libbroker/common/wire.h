@@ -3,7 +3,8 @@
  * wire.h - what broker and client say to each other over the SOCK_SEQPACKET socket.
  *
  * Every message is one struct wire_message of WIRE_SIZE bytes, both ways: the kernel copies it whole, so
- * what was validated is what is used. Integers are in the machine's order (the socket is local). A reply
+ * what was validated is what is used. A packet of the socket holds one of them or several, of which each is as if it had come
+ * alone; the broker sends several only to who did so before. Integers are in the machine's order (the socket is local). A reply
  * carries the request's number; NOTICE is the broker's own. Never carries a device handle: those stand
  * sealed in the board (ticket.h). Descriptors come from the broker alone: a client that sends one is cut off.
  *
@@ -30,7 +31,7 @@
 #include "token.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
-#define WIRE_VERSION 3
+#define WIRE_VERSION 4
 #define WIRE_SIZE    256
 
 enum wire_type {

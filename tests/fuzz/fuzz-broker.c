@@ -247,8 +247,10 @@ static void step_odd_request(struct peer *peer, struct input *input)
 		peer_say_descriptors(peer, &message, how);
 	else if (how < 0x50)
 		peer_say_as_another(peer, &message);
-	else
+	else if (how < 0xe0)
 		peer_say(peer, &message, (size_t)how + input_byte(input));
+	else
+		peer_say_packet(peer, &message, input_byte(input));
 }
 
 static void step_raw(struct peer *peer, struct input *input)

@@ -64,21 +64,24 @@ static void on_message(struct peer *peer, struct broker *broker, const struct wi
 		close(fd);
 }
 
+/* Which holds as many messages as a packet may, and a descriptor where there is one. */
+static unsigned on_packet(struct peer *peer, struct broker *broker, const struct socket_packet *packet)
+{
+	FUZZ_HOLDS(packet->count == 1 || packet->extra.fd < 0, "the broker packs a message that has a descriptor");
+	for (unsigned i = 0; i < packet->count; i++) {
+		FUZZ_HOLDS(!socket_packet_check(packet, i), "the broker sends a malformed message");
+		on_message(peer, broker, &packet->message[i], packet->extra.fd);
+	}
+	return packet->count;
+}
+
 unsigned peer_read(struct peer *peer, struct broker *broker, unsigned count)
 {
-	struct wire_message message;
-	struct socket_extra extra;
+	static struct socket_batch batch;
 	unsigned heard = 0;
-	int error = 0;
 
-	while (peer->sock >= 0 && heard < count && !error) {
-		error = socket_receive(peer->sock, &message, &extra, true, MSG_DONTWAIT);
-		FUZZ_HOLDS(error != -EPROTO, "the broker sends a malformed message");
-		if (error)
-			break;
-		on_message(peer, broker, &message, extra.fd);
-		heard++;
-	}
+	while (peer->sock >= 0 && heard < count && !socket_receive_batch(peer->sock, &batch, 1, true, MSG_DONTWAIT))
+		heard += on_packet(peer, broker, &batch.packet[0]);
 	return heard;
 }
 
@@ -220,6 +223,18 @@ void peer_say(struct peer *peer, const struct wire_message *message, size_t leng
 
 	memcpy(bytes, message, sizeof *message);
 	send_raw(peer, bytes, length <= sizeof bytes ? length : sizeof bytes, NULL, 0);
+}
+
+void peer_say_packet(struct peer *peer, const struct wire_message *message, unsigned count)
+{
+	struct wire_message packet[SOCKET_PACKET_MAX + 2];
+
+	count = count % (SOCKET_PACKET_MAX + 2) + 1;
+	for (unsigned i = 0; i < count; i++) {
+		packet[i] = *message;
+		packet[i].request += i;
+	}
+	send_raw(peer, packet, count * sizeof *packet, NULL, 0);
 }
 
 void peer_say_descriptors(struct peer *peer, const struct wire_message *message, unsigned count)

@@ -39,6 +39,7 @@ void peer_compose(struct peer *peer, struct input *input, struct wire_message *m
 
 /* Sends, never waiting; what the socket does not take is lost. */
 void peer_say(struct peer *peer, const struct wire_message *message, size_t length);
+void peer_say_packet(struct peer *peer, const struct wire_message *message, unsigned count); /* of so many like it, and one */
 void peer_say_descriptors(struct peer *peer, const struct wire_message *message, unsigned count);
 void peer_say_as_another(struct peer *peer, const struct wire_message *message);
 

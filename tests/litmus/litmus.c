@@ -685,6 +685,7 @@ static int cell_make(struct cell *cell, unsigned i)
 	snprintf(cell->name[0], NAME_SIZE, "cell/%u", i);
 	snprintf(cell->name[1], NAME_SIZE, "other/%u", i);
 	pthread_mutex_lock(&client->lock);
+	client->records.rest = 0; /* a record serves again at once: that is what races */
 	cell->record = record_bind(client, cell->name[0], 0);
 	if (!cell->record || record_grow(client, cell->record))
 		error = -ENOMEM;

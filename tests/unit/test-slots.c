@@ -119,6 +119,7 @@ static int setup(void **state)
 		return -1;
 	client->device = &fake;
 	client->sock = -1;
+	client->records.rest = 0; /* a record serves again at once */
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	record = record_bind(client, "a", 0);
 	for (int b = 0; b < BLOCKS; b++)
@@ -140,7 +141,7 @@ static int teardown(void **state)
 	}
 	munmap(client->slots.slot, SLOTS_MAX * sizeof(struct slot));
 	memset(&client->slots, 0, sizeof client->slots);
-	client->records.free = NULL;
+	client->records.resting = 0;
 	table_deinit(&client->table);
 	table_init(&client->table);
 	sodium_free(client->key);
@@ -528,7 +529,26 @@ static void invariant_2_a_failed_close_stays_closing(void **state)
 	assert_int_equal(record_hold(record, &token), -ESTALE);
 	assert_int_equal(table_key_make(&client->table, &key, "a", 0), 0);
 	assert_null(table_find(&client->table, &key, &version));
-	assert_null(client->records.free);
+	assert_int_equal(client->records.resting, 0);
+}
+
+/* It rests first, and then the one that was given back first is the next. */
+static void invariant_8_a_record_serves_again_behind_others(void **state)
+{
+	enum { REST = 3 };
+	struct record *other[REST];
+
+	(void)state;
+	client->records.rest = REST;
+	assert_int_equal(close_now(true), 0);
+	for (int i = 0; i < REST; i++) {
+		other[i] = record_bind(client, "other", 0);
+		assert_ptr_not_equal(other[i], record);
+		record_release(client, other[i], 0, NULL);
+	}
+	assert_ptr_equal(record_bind(client, "a", 0), record);
+	record_release(client, record, 0, NULL);
+	assert_ptr_equal(record_bind(client, "other", 0), other[0]);
 }
 
 static void invariant_8_a_rebound_record_refuses_older_leases(void **state)
@@ -807,6 +827,7 @@ int main(void)
 		ON(invariant_2_a_failed_close_stays_closing),
 		ON(invariant_7_a_close_does_not_wait_for_who_never_rests),
 		ON(invariant_8_a_rebound_record_refuses_older_leases),
+		ON(invariant_8_a_record_serves_again_behind_others),
 		ON(test_without_a_broker_nothing_is_renewed),
 		ON(test_a_plain_return_is_remembered),
 		ON(test_an_undone_hold_is_no_plain_return),

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -216,6 +217,50 @@ static void test_nothing_is_lost_or_reordered(void **state)
 	flood_end();
 }
 
+/* ---- packets ---- */
+
+#define PACKET 16         /* messages: SOCKET_PACKET_MAX */
+#define BURST  (2 * PACKET) /* messages heard in one go at most */
+
+/* Packets of as many messages as one may have, until the socket takes no more or there were so many. Returns how many. */
+static unsigned send_packets(const struct peer *peer, unsigned count)
+{
+	struct wire_message packet[PACKET];
+
+	for (unsigned i = 0; i < PACKET; i++)
+		packet[i] = named(WIRE_STAT, i, "no-such-buffer");
+	for (unsigned i = 0; i < count; i++)
+		if (send(peer->sock, packet, sizeof packet, MSG_DONTWAIT) < 0)
+			return i;
+	return count;
+}
+
+/* A packet is heard whole, and no more is heard of who sends them than of others, one pass with another. */
+static void invariant_5_a_packet_counts_as_its_messages(void **state)
+{
+	enum { PASSES = 20 };
+	struct peer packer = join_as(FLOODER), other = join_as(OTHER);
+	struct wire_message message, question = named(WIRE_STAT, 7, "no-such-buffer");
+	uint64_t heard = 0;
+	unsigned sent = 0;
+
+	(void)state;
+	settle();
+	for (unsigned pass = 1; pass <= PASSES; pass++) {
+		uint64_t before = answered();
+
+		sent += send_packets(&packer, 8);
+		say(other.sock, &question);
+		one_pass();
+		assert_int_equal(heard_already(other.sock, &message), WIRE_REFUSED);
+		heard += answered() - before - 1;
+		assert_in_range(heard, pass * SHARE, pass * SHARE + BURST - SHARE);
+	}
+	EXPECT_SOON(answered() == sent * PACKET + PASSES);
+	part(&packer);
+	part(&other);
+}
+
 /* ---- the rate ---- */
 
 static double now(void)
@@ -285,6 +330,25 @@ static void invariant_5_sessions_share_their_users_rate(void **state)
 	set_rate(QUOTA_NONE);
 	for (int i = 0; i < 4; i++)
 		part(&flooders[i]);
+}
+
+/* Nor by packets: what one has beyond the quota is a debt. */
+static void invariant_5_packets_have_no_other_rate(void **state)
+{
+	enum { RATE = 100, PACKETS = 15 };
+	double begin = now();
+	struct peer packer;
+
+	(void)state;
+	set_rate(RATE);
+	packer = join_as(FLOODER);
+	assert_int_equal(send_packets(&packer, PACKETS), PACKETS);
+	for (int pass = 0; pass < PATIENCE_MS && answered() < PACKETS * PACKET; pass++) {
+		turn();
+		assert_true((double)answered() <= RATE + (now() - begin) * RATE + BURST);
+	}
+	assert_int_equal(answered(), PACKETS * PACKET);
+	part(&packer);
 }
 
 /* The loop sleeps meanwhile and is woken, by itself, when the next may be heard. */
@@ -549,7 +613,9 @@ int main(void)
 		ON(invariant_5_users_with_many_sessions_have_the_same_share),
 		ON(test_a_users_sessions_take_turns),
 		ON(test_nothing_is_lost_or_reordered),
+		ON(invariant_5_a_packet_counts_as_its_messages),
 		ON(invariant_5_no_more_requests_a_second_than_the_quota),
+		ON(invariant_5_packets_have_no_other_rate),
 		ON(invariant_5_sessions_share_their_users_rate),
 		ON(test_a_late_one_is_woken_and_not_watched),
 		ON(test_a_rate_that_is_lifted_lets_all_through),
