@@ -131,3 +131,32 @@ void clients_broker_start(struct bench_broker *broker, unsigned buffers)
 	snprintf(tickets, sizeof tickets, "%u", 4 * buffers + 1024);
 	bench_broker_start_with(broker, "host", bench_broker_has("--buffers") ? options : NULL);
 }
+
+void clients_map(gpub_client *client, unsigned count)
+{
+	char name[CLIENTS_NAME];
+	gpub_lease lease;
+
+	for (unsigned i = 0; i < count; i++) {
+		clients_name(name, i);
+		bench_must(gpub_acquire(client, name, GPUB_READ, 0, &lease));
+		bench_must(gpub_return(&lease));
+	}
+}
+
+double clients_take_by_name(gpub_client *client, unsigned count, uint64_t *state)
+{
+	static char name[CLIENTS_NAMES][CLIENTS_NAME];
+	gpub_lease lease;
+	uint64_t began;
+
+	for (unsigned i = 0; i < CLIENTS_NAMES; i++) {
+		*state = *state * 6364136223846793005u + 1442695040888963407u;
+		clients_name(name[i], (unsigned)((*state >> 33) % count));
+	}
+	began = bench_now_ns();
+	for (unsigned i = 0; i < CLIENTS_NAMES; i++)
+		if (gpub_acquire(client, name[i], GPUB_READ, 0, &lease) || gpub_return(&lease))
+			bench_fail("%s: %s", name[i], gpub_strerror_last());
+	return (double)(bench_now_ns() - began) / CLIENTS_NAMES;
+}

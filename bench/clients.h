@@ -30,6 +30,16 @@ unsigned clients_create(gpub_client *client, unsigned count, uint64_t size);
 /* The same in a process of its own. */
 unsigned clients_create_apart(unsigned count, uint64_t size);
 
+/* Acquires and returns each of count buffers, so that they are mapped. */
+void clients_map(gpub_client *client, unsigned count);
+
+/*
+ * What one acquire by name and its return takes, in ns: the mean of so many buffers, in an order that a linear congruence
+ * gives, made before the clock starts. *state: any number at first, its own from then on.
+ */
+#define CLIENTS_NAMES 200
+double clients_take_by_name(gpub_client *client, unsigned count, uint64_t *state);
+
 /* How many buffers to ask for where wanted are: fewer from a broker whose tables cannot be made larger. */
 unsigned clients_buffers(unsigned wanted);
 

@@ -162,40 +162,15 @@ static void clients_curves(void)
 
 /* ---- buffers ---- */
 
-#define BATCH 200
-
-static double name_batch(gpub_client *client, uint64_t count, uint64_t *state)
-{
-	static char name[BATCH][CLIENTS_NAME];
-	gpub_lease lease;
-	uint64_t began;
-
-	for (unsigned i = 0; i < BATCH; i++) {
-		*state = *state * 6364136223846793005u + 1442695040888963407u;
-		clients_name(name[i], (unsigned)((*state >> 33) % count));
-	}
-	began = bench_now_ns();
-	for (unsigned i = 0; i < BATCH; i++)
-		if (gpub_acquire(client, name[i], GPUB_READ, 0, &lease) || gpub_return(&lease))
-			bench_fail("name: %s", gpub_strerror_last());
-	return (double)(bench_now_ns() - began) / BATCH;
-}
-
 static void name_point(gpub_client *client, unsigned count)
 {
 	struct point point;
-	char name[CLIENTS_NAME];
 	uint64_t state = 1;
-	gpub_lease lease;
 
-	for (unsigned i = 0; i < count; i++) {
-		clients_name(name, i);
-		bench_must(gpub_acquire(client, name, GPUB_READ, 0, &lease));
-		bench_must(gpub_return(&lease));
-	}
+	clients_map(client, count);
 	point_begin(&point, "name", "buffers", count, "ns");
 	for (int i = -100; i < 1000; i++) {
-		double took = name_batch(client, count, &state);
+		double took = clients_take_by_name(client, count, &state);
 
 		if (i >= 0)
 			bench_sample(&point.bench, BENCH_OURS, took);

@@ -13,7 +13,6 @@
 
 #define BUFFERS  100000
 #define SESSIONS 64
-#define BATCH    200
 #define SAMPLES  3000
 #define QUIET_US 1200000 /* longer than the broker waits between two texts of its status file */
 
@@ -74,36 +73,6 @@ static void one(const char *name, const char *unit, double value)
 	bench_end(&bench);
 }
 
-static void map_all(gpub_client *client, unsigned count)
-{
-	char name[CLIENTS_NAME];
-	gpub_lease lease;
-
-	for (unsigned i = 0; i < count; i++) {
-		clients_name(name, i);
-		bench_must(gpub_acquire(client, name, GPUB_READ, 0, &lease));
-		bench_must(gpub_return(&lease));
-	}
-}
-
-/* BATCH names a sample, made before the clock starts; the next in an order that a linear congruence gives. */
-static double batch(gpub_client *client, unsigned count, uint64_t *state)
-{
-	static char name[BATCH][CLIENTS_NAME];
-	gpub_lease lease;
-	uint64_t began;
-
-	for (unsigned i = 0; i < BATCH; i++) {
-		*state = *state * 6364136223846793005u + 1442695040888963407u;
-		clients_name(name[i], (unsigned)((*state >> 33) % count));
-	}
-	began = bench_now_ns();
-	for (unsigned i = 0; i < BATCH; i++)
-		if (gpub_acquire(client, name[i], GPUB_READ, 0, &lease) || gpub_return(&lease))
-			bench_fail("size: %s", gpub_strerror_last());
-	return (double)(bench_now_ns() - began) / BATCH;
-}
-
 static void acquire(gpub_client *client, unsigned count)
 {
 	struct bench bench;
@@ -111,7 +80,7 @@ static void acquire(gpub_client *client, unsigned count)
 
 	bench_begin(&bench, "size-acquire-by-name", "ns");
 	for (int i = -100; i < SAMPLES; i++) {
-		double took = batch(client, count, &state);
+		double took = clients_take_by_name(client, count, &state);
 
 		if (i >= 0)
 			bench_sample(&bench, BENCH_OURS, took);
@@ -136,7 +105,7 @@ static void client_main(unsigned number, void *context)
 	for (int i = 0; i < SESSIONS; i++)
 		bench_must(gpub_connect(&more[i], NULL));
 	one("size-broker-bytes-a-session", "B", (settled(size->broker) - behind) / SESSIONS);
-	map_all(client, size->count);
+	clients_map(client, size->count);
 	one("size-broker-bytes-a-mapped-buffer", "B", (settled(size->broker) - before) / size->count);
 	acquire(client, size->count);
 	for (int i = 0; i < SESSIONS; i++)
