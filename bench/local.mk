@@ -12,6 +12,7 @@ bench_programs = \
 	bench/reclaim \
 	bench/size \
 	bench/idle \
+	bench/crowd \
 	bench/peer-mutex \
 	bench/curves
 # Built and run where their libraries are: run.sh says which header each needs.
@@ -29,6 +30,8 @@ bench_batch_SOURCES = bench/batch.c $(bench_clients) $(bench_floor)
 bench_batch_LDADD = $(public_libs) $(SODIUM_LIBS) -lpthread
 bench_create_SOURCES = bench/create.c $(bench_harness) $(bench_floor)
 bench_create_LDADD = $(public_libs) $(SODIUM_LIBS)
+bench_crowd_SOURCES = bench/crowd.c $(bench_clients) $(bench_floor)
+bench_crowd_LDADD = $(public_libs) $(SODIUM_LIBS) -lpthread
 bench_curves_SOURCES = bench/curves.c $(bench_clients) $(bench_floor)
 bench_curves_LDADD = $(public_libs) $(SODIUM_LIBS) -lpthread
 bench_first_SOURCES = bench/first.c $(bench_harness) $(bench_floor)
