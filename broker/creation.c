@@ -21,6 +21,8 @@ struct creation {
 	struct broker *broker;
 	struct buffer *buffer;
 	struct create_wait *wait; /* its place in line for memory; NULL: it stands in none */
+	bool is_short;            /* the device had no memory when it was asked first */
+	struct shortage shortage; /* since then */
 	struct creation_order order;
 };
 
@@ -131,14 +133,27 @@ static void creation_leave_line(struct creation *creation)
 	creation->wait = NULL;
 }
 
-/* What is kept for later is there for now. Idle memory takes as long as those who map it need to close it. */
+/*
+ * What is kept for later is there for now, and so is, in a while, what is on its way back to the device. Others may free
+ * for ever: what they let go of later is not waited for. Idle memory takes as long as those who map it need to close it.
+ */
 static bool creation_finds_more(struct creation *creation)
 {
 	struct broker *broker = creation->broker;
 	unsigned device = creation->buffer->allocation->device;
 
 	registry_give_up_idle(&broker->registry, device, ANY_OWNER);
-	return pool_flush(broker, device);
+	if (!creation->is_short)
+		pool_flush(broker, device, &creation->shortage);
+	creation->is_short = true;
+	return creation->shortage.left;
+}
+
+static void creation_seeks_no_more(struct creation *creation)
+{
+	if (creation->is_short)
+		pool_suffices(creation->broker, creation->buffer->allocation->device, &creation->shortage);
+	creation->is_short = false;
 }
 
 static void creation_done(struct job *job)
@@ -150,6 +165,7 @@ static void creation_done(struct job *job)
 		workers_submit(&creation->broker->workers, job); /* in turn with the releases */
 		return;
 	}
+	creation_seeks_no_more(creation);
 	if (job->error == -ENOMEM && creation_waits(creation))
 		goto free_job;
 	creation_leave_line(creation);

@@ -130,10 +130,11 @@ static int issue_check(const struct session *session, const struct wire_issue *i
  * Who redeems it maps the whole allocation: another user only where nothing else is in it, nor ever will be. A ticket for
  * anybody may still be redeemed by its owner's processes where others are.
  */
-static int issue_part(struct broker *broker, const struct wire_issue *issue, struct buffer *buffer)
+static int issue_may_part(const struct wire_issue *issue, const struct buffer *buffer, bool *parts)
 {
-	int error = issue->uid == buffer->owner ? 0 : registry_part(&broker->registry, buffer);
+	int error = issue->uid == buffer->owner ? 0 : registry_may_part(buffer);
 
+	*parts = issue->uid != buffer->owner && !error;
 	return issue->uid == TOKEN_ANY_USER ? 0 : error;
 }
 
@@ -142,6 +143,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	struct broker *broker = session->broker;
 	struct buffer *buffer = registry_find(&broker->registry, issue->name);
 	struct token made = { .rights = (uint8_t)issue->rights, .uid = issue->uid, .once = (uint8_t)issue->once };
+	bool parts;
 	int error;
 
 	if (!buffer || buffer->state != BUFFER_LIVE)
@@ -149,7 +151,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	error = issue_check(session, issue, buffer);
 	if (error)
 		return error;
-	error = issue_part(broker, issue, buffer);
+	error = issue_may_part(issue, buffer, &parts);
 	if (error)
 		return error;
 	memcpy(made.instance, broker->board.header->instance_id, sizeof made.instance);
@@ -166,6 +168,8 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	}
 	if (error)
 		return error;
+	if (parts)
+		registry_part(&broker->registry, buffer);
 	token_stamp(&made, broker->delegation.key);
 	*token = made;
 	broker->counters.tickets_issued++;
@@ -217,7 +221,7 @@ int delegation_check(struct session *session, const struct token *token, struct 
 		return refuse(&counters->tickets_used, -EKEYREJECTED,
 			      "the ticket was good once and has been redeemed: ask for a new one");
 	*result = buffer;
-	return session->who.uid == buffer->owner ? 0 : registry_part(&broker->registry, buffer);
+	return session->who.uid == buffer->owner ? 0 : registry_may_part(buffer);
 }
 
 void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer)
@@ -225,6 +229,8 @@ void delegation_spend(struct session *session, const struct token *token, struct
 	struct once *once = token->once ? once_find(buffer, token) : NULL;
 
 	session->broker->counters.tickets_redeemed++;
+	if (session->who.uid != buffer->owner)
+		registry_part(&session->broker->registry, buffer);
 	if (once)
 		once_drop(buffer, once, &session->broker->accounting);
 }

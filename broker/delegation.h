@@ -33,11 +33,12 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 
 /*
  * The buffer that a ticket opens for this session, or why it opens none, which is counted by its reason: -EKEYREJECTED
- * forged, from another broker, for another user, or used up; -EKEYEXPIRED; -ESTALE its buffer is gone, or has another owner.
+ * forged, from another broker, for another user, or used up; -EKEYEXPIRED; -ESTALE its buffer is gone, or has another owner;
+ * -EBUSY, not counted, something else of its owner's is in its memory.
  */
 int delegation_check(struct session *session, const struct token *token, struct buffer **buffer);
 
-/* It was honoured: one that is good once is good no more. */
+/* It was honoured: one that is good once is good no more, and nobody joins what another user maps now. */
 void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer);
 
 /* The buffer goes, and its notes with it. */

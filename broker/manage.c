@@ -61,6 +61,7 @@ int manage_change(struct session *session, const struct wire_message *message)
 	const struct wire_change *change = &message->change;
 	struct broker *broker = session->broker;
 	struct buffer *buffer;
+	bool parts;
 	int error = name_check(change->name);
 
 	if (error)
@@ -68,12 +69,15 @@ int manage_change(struct session *session, const struct wire_message *message)
 	buffer = request_find_live(session, change->name);
 	error = buffer ? change_check(session, change, buffer) : -ENOENT;
 	/* what can fail comes first: all or nothing. Who gets it now must not get others of its memory with it */
-	if (!error && changes(change, buffer))
-		error = registry_part(&broker->registry, buffer);
+	parts = !error && changes(change, buffer);
+	if (parts)
+		error = registry_may_part(buffer);
 	if (!error && change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner)
 		error = give_away(broker, buffer, change->owner);
 	if (error)
 		return error;
+	if (parts)
+		registry_part(&broker->registry, buffer);
 	if (change->what & WIRE_CHANGE_MODE)
 		buffer->mode = change->mode;
 	if (change->what & WIRE_CHANGE_GROUP)

@@ -112,19 +112,14 @@ static void stage(struct staged *staged, const struct wire_message *message)
 {
 	if (staged->count == SOCKET_SEND_MAX)
 		staged_send(staged);
-	staged->message[staged->count++] = *message;
+	if (!staged->box->stopped)
+		staged->message[staged->count++] = *message;
 }
 
-void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor)
+static void send_now(struct outbox *box, const struct wire_message *message, int descriptor)
 {
 	int error = -EAGAIN;
 
-	if (box->staged && descriptor < 0) {
-		stage(box->staged, message);
-		return;
-	}
-	if (box->staged)
-		staged_send(box->staged); /* in their order */
 	if (!box->first)
 		error = socket_send(box->sock, message, descriptor, MSG_DONTWAIT);
 	/* a peer that is gone shows up as a hang-up; nothing needs doing here */
@@ -132,6 +127,18 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 		enqueue(box, message, descriptor);
 	else if (error && error != -ECONNRESET)
 		failed(box, "it cannot be sent to");
+}
+
+void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor)
+{
+	if (box->staged && descriptor < 0) {
+		stage(box->staged, message);
+		return;
+	}
+	if (box->staged)
+		staged_send(box->staged); /* in their order */
+	if (!box->stopped)
+		send_now(box, message, descriptor);
 }
 
 void outbox_begin(struct outbox *box, struct staged *staged)
@@ -155,8 +162,9 @@ int outbox_open(struct outbox *box, struct event_base *base, int sock, const str
 	return box->writing ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 
-void outbox_clear(struct outbox *box)
+void outbox_stop(struct outbox *box)
 {
+	box->stopped = true;
 	if (box->staged)
 		box->staged->count = 0;
 	while (box->first)
@@ -167,7 +175,7 @@ void outbox_clear(struct outbox *box)
 
 void outbox_close(struct outbox *box)
 {
-	outbox_clear(box);
+	outbox_stop(box);
 	if (box->writing)
 		event_free(box->writing);
 	box->writing = NULL;

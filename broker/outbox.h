@@ -3,8 +3,8 @@
  * outbox.h - what one session is sent: at once what its socket takes, and the rest, in order, as it can be written to.
  *
  * Owns the messages that wait, with the descriptors that belong to them, and the event that watches for room. Does not own
- * the socket. What cannot be sent whole, or is not read, it says to its owner through failed(), which may be in the
- * middle of any send; from then on the owner sends nothing more. Never blocks.
+ * the socket. What cannot be sent whole, or is not read, it says to its owner through failed(), maybe in the
+ * middle of a send; the owner then stops the box. Never blocks.
  */
 #ifndef GPUB_OUTBOX_H
 #define GPUB_OUTBOX_H
@@ -36,14 +36,15 @@ struct outbox {
 	struct outgoing    *first;
 	unsigned            count, descriptors; /* messages that wait; those with a descriptor */
 	struct staged      *staged;             /* NULL: what is sent goes at once */
+	bool                stopped;
 	unsigned            packed;             /* messages in a packet of those that are sent together; 0 as 1 */
 };
 
 /* -ENOMEM. All zeroes is an outbox that may be closed. */
 int outbox_open(struct outbox *box, struct event_base *base, int sock, const struct outbox_owner *owner);
 
-/* Forgets what waits, and what is staged. */
-void outbox_clear(struct outbox *box);
+/* Forgets what waits, and what is staged. Nothing is sent from then on, also not what a send under way has left. */
+void outbox_stop(struct outbox *box);
 
 void outbox_close(struct outbox *box);
 

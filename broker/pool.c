@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utlist.h>
+
 #include "broker.h"
 #include "log.h"
 
@@ -20,13 +22,19 @@ bool pool_wants(const struct broker *broker, unsigned device, uint64_t span)
 	const struct pool *pool = &broker->pool;
 	uint64_t kept = bytes_kept(broker, device);
 
-	/* who waits for memory waits for none of it to be zeroed first */
-	return !broker->stopping && !broker->waiting.creates[device] && pool->count < COUNT_MAX &&
-	       kept <= pool->limit && span <= pool->limit - kept;
+	return !pool_is_wanted(broker, device) && pool->count < COUNT_MAX && kept <= pool->limit &&
+	       span <= pool->limit - kept;
 }
 
-void pool_coming(struct broker *broker, const struct job *job, bool kept)
+/* Who waits for memory waits for none of it to be zeroed first. */
+bool pool_is_wanted(const struct broker *broker, unsigned device)
 {
+	return broker->stopping || broker->waiting.creates[device] || broker->pool.shortages[device];
+}
+
+void pool_coming(struct broker *broker, struct job *job, bool kept)
+{
+	job->number = broker->pool.next++;
 	broker->pool.releasing[job->device]++;
 	if (kept)
 		broker->pool.bytes[job->device] += job->span;
@@ -39,7 +47,11 @@ void pool_forgo(struct broker *broker, const struct job *job)
 
 void pool_arrived(struct broker *broker, const struct job *job)
 {
+	struct shortage *shortage;
+
 	broker->pool.releasing[job->device]--;
+	DL_FOREACH(broker->pool.shortages[job->device], shortage)
+		shortage->left -= job->number < shortage->before;
 }
 
 void pool_put(struct broker *broker, struct job *job)
@@ -84,7 +96,7 @@ static void freed(struct job *job)
 	if (job->error)
 		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
 			 job->text);
-	broker->pool.releasing[job->device]--;
+	pool_arrived(broker, job);
 	waiting_wake_memory(broker, job->device);
 	broker_changed(broker);
 	free(job);
@@ -96,7 +108,7 @@ static void give_back(struct broker *broker, struct job *job)
 	job->kind = JOB_RELEASE;
 	job->done = freed;
 	job->context = broker;
-	broker->pool.releasing[job->device]++;
+	pool_coming(broker, job, false);
 	workers_submit(&broker->workers, job);
 }
 
@@ -118,13 +130,21 @@ void pool_trim(struct broker *broker, unsigned device)
 		give_back(broker, unlink_job(&broker->pool, link));
 }
 
-bool pool_flush(struct broker *broker, unsigned device)
+void pool_flush(struct broker *broker, unsigned device, struct shortage *shortage)
 {
+	struct pool *pool = &broker->pool;
 	struct job **link;
 
-	while ((link = oldest_of(&broker->pool, device)))
-		give_back(broker, unlink_job(&broker->pool, link));
-	return broker->pool.releasing[device];
+	while ((link = oldest_of(pool, device)))
+		give_back(broker, unlink_job(pool, link));
+	shortage->before = pool->next;
+	shortage->left = pool->releasing[device];
+	DL_APPEND(pool->shortages[device], shortage);
+}
+
+void pool_suffices(struct broker *broker, unsigned device, struct shortage *shortage)
+{
+	DL_DELETE(broker->pool.shortages[device], shortage);
 }
 
 void pool_forget(struct pool *pool)

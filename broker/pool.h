@@ -18,22 +18,34 @@ struct broker;
 struct job;
 struct slab_kind;
 
+/* A create that found the device without memory. It waits for what was on its way there then, and for nothing later. */
+struct shortage {
+	uint64_t         before; /* the number of the first release that came later */
+	unsigned         left;   /* of those before it: on their way still */
+	struct shortage *prev, *next;
+};
+
 struct pool {
-	uint64_t    limit; /* bytes a device, those among them that the registry keeps mapped and idle */
-	uint64_t    bytes[DEVICE_MAX];
-	unsigned    releasing[DEVICE_MAX]; /* given back to the device, and not yet with it */
-	unsigned    count;
-	struct job *jobs; /* the one that came last is first */
+	uint64_t         limit; /* bytes a device, those among them that the registry keeps mapped and idle */
+	uint64_t         bytes[DEVICE_MAX];
+	unsigned         releasing[DEVICE_MAX]; /* given back to the device, and not yet with it */
+	struct shortage *shortages[DEVICE_MAX];
+	uint64_t         next; /* release's number */
+	unsigned         count;
+	struct job      *jobs; /* the one that came last is first */
 };
 
 /* Would it keep that memory? */
 bool pool_wants(const struct broker *broker, unsigned device, uint64_t span);
 
+/* Does somebody wait for the device's memory, or the broker stop? Then nothing is kept, not even what was to be. */
+bool pool_is_wanted(const struct broker *broker, unsigned device);
+
 /*
  * The books let go of that memory: it is on its way to the device, or, where it is to be kept, is zeroed for this. Counted
  * from now on; pool_arrived() follows, or pool_forgo() first where it is not kept after all.
  */
-void pool_coming(struct broker *broker, const struct job *job, bool kept);
+void pool_coming(struct broker *broker, struct job *job, bool kept);
 void pool_forgo(struct broker *broker, const struct job *job);
 void pool_arrived(struct broker *broker, const struct job *job);
 
@@ -49,8 +61,9 @@ struct job *pool_take(struct broker *broker, const struct slab_kind *kind, uint6
 /* Has the device free what is beyond the limit, the oldest first. */
 void pool_trim(struct broker *broker, unsigned device);
 
-/* Has the device free all of it. False: there is none, also on its way. */
-bool pool_flush(struct broker *broker, unsigned device);
+/* Has the device free all of it, and begins to count what is still on its way; until pool_suffices(). */
+void pool_flush(struct broker *broker, unsigned device, struct shortage *shortage);
+void pool_suffices(struct broker *broker, unsigned device, struct shortage *shortage);
 
 /* At the broker's end, when the devices are not asked any more. */
 void pool_forget(struct pool *pool);

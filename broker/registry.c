@@ -450,23 +450,29 @@ struct buffer *registry_find_serial(const struct registry *registry, uint64_t se
 }
 
 /* The other ranges must be clean, too: what was in them is not for the eyes of others. */
-int registry_part(struct registry *registry, struct buffer *buffer)
+int registry_may_part(const struct buffer *buffer)
+{
+	const struct slab *slab = &buffer->allocation->slab;
+
+	if (slab->vacant == slab->ranges - 1)
+		return 0;
+	return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
+				 "create it with GPUB_ALONE where others shall get it", buffer->name);
+}
+
+void registry_part(struct registry *registry, struct buffer *buffer)
 {
 	struct allocation *allocation = buffer->allocation;
 
-	if (allocation->slab.vacant != allocation->slab.ranges - 1)
-		return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
-					 "create it with GPUB_ALONE where others shall get it", buffer->name);
 	allocation->slab.closed = allocation->parted = true;
 	slab_hide(&registry->slabs, allocation);
-	return 0;
 }
 
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner)
 {
 	struct allocation *allocation = buffer->allocation;
 	struct charge place, bytes;
-	int error = registry_part(registry, buffer);
+	int error = registry_may_part(buffer);
 
 	if (error)
 		return error;
@@ -478,6 +484,7 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 		charge_release(&place, registry->accounting);
 		return error;
 	}
+	registry_part(registry, buffer);
 	charge_release(&buffer->charge, registry->accounting);
 	charge_release(&allocation->charge, registry->accounting);
 	buffer->charge = place;

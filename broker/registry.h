@@ -185,12 +185,13 @@ struct buffer *registry_find(const struct registry *registry, const char *name);
 /* The LIVE buffer with that serial, or NULL. */
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial);
 
-/*
- * Nobody joins the buffer in its memory from now on: others than its mode says are to map it. -EBUSY: somebody is there.
- */
-int registry_part(struct registry *registry, struct buffer *buffer);
+/* May others than its mode says map the buffer's memory? -EBUSY: there is, or was, something else in it. */
+int registry_may_part(const struct buffer *buffer);
 
-/* Another user owns it, and is charged with it, from now on. -EDQUOT, -ENOMEM: all as before. */
+/* They may, and from now on nobody joins the buffer there: the last step of what lets them, for it is not undone. */
+void registry_part(struct registry *registry, struct buffer *buffer);
+
+/* Another user owns it, and is charged with it, from now on. -EBUSY, -EDQUOT, -ENOMEM: all as before. */
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner);
 
 /* Takes the name of a LIVE buffer away: its word says so, its grants get their notice, then it may go. */

@@ -381,7 +381,7 @@ static void release_done(struct job *job)
 	struct buffer *buffer;
 
 	CRASH_POINT(release_done);
-	if (job->kind == JOB_ZERO && (job->error || broker->stopping)) {
+	if (job->kind == JOB_ZERO && (job->error || pool_is_wanted(broker, device))) {
 		pool_forgo(broker, job);
 		job->kind = JOB_RELEASE;
 		workers_submit(&broker->workers, job);

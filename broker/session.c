@@ -306,7 +306,7 @@ void session_cut(struct session *session, const char *reason)
 	session->broker->counters.sessions_cut++;
 	session->state = SESSION_CUT;
 	turns_drop(session);
-	outbox_clear(&session->outbox);
+	outbox_stop(&session->outbox);
 	event_del(session->reading);
 	event_active(session->cutting, 0, 0);
 }

@@ -35,6 +35,7 @@ struct job {
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
 	struct slab_kind     whose; /* pool.c's: who had it, and so may still know its handle */
+	uint64_t             number; /* pool.c's: of the release, as they came */
 	void                *ptr;  /* ALLOCATE: result; ZERO, RELEASE: what */
 	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */
 	bool                 mps;

@@ -29,6 +29,7 @@ unit_tests = \
 	tests/unit/test-log \
 	tests/unit/test-manage \
 	tests/unit/test-names-sizes \
+	tests/unit/test-outbox \
 	tests/unit/test-places \
 	tests/unit/test-pool \
 	tests/unit/test-proof \
@@ -55,6 +56,7 @@ test_programs = \
 	tests/integration/cache \
 	tests/integration/capture \
 	tests/integration/death \
+	tests/integration/disconnect \
 	tests/integration/drain \
 	tests/integration/fork \
 	tests/integration/gone \
@@ -63,6 +65,7 @@ test_programs = \
 	tests/integration/library \
 	tests/integration/manage \
 	tests/integration/many \
+	tests/integration/retire \
 	tests/integration/slabs \
 	tests/integration/threads \
 	tests/integration/tickets \
@@ -116,6 +119,7 @@ tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harn
 tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(session_harness)
 tests_unit_test_last_words_SOURCES = tests/unit/test-last-words.c $(session_harness)
 tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
+tests_unit_test_outbox_SOURCES = tests/unit/test-outbox.c $(session_harness)
 tests_unit_test_pool_SOURCES = tests/unit/test-pool.c $(session_harness)
 tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
 tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
@@ -129,6 +133,7 @@ tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_capture_SOURCES = tests/integration/capture.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness)
+tests_integration_disconnect_SOURCES = tests/integration/disconnect.c $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
 tests_integration_fork_SOURCES = tests/integration/fork.c $(harness)
 tests_integration_gone_SOURCES = tests/integration/gone.c $(harness)
@@ -137,6 +142,7 @@ tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
 tests_integration_manage_SOURCES = tests/integration/manage.c $(harness)
 tests_integration_many_SOURCES = tests/integration/many.c $(harness)
+tests_integration_retire_SOURCES = tests/integration/retire.c $(harness)
 tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)

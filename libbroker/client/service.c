@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -71,11 +72,32 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 	return error;
 }
 
-/* A mapping that fails to close keeps its grant. */
+/*
+ * It keeps its grant, which the broker names again to whoever asks for more of that memory: who does not find it then takes
+ * it for closed just now, and would ask for ever. So where it cannot even be noted the connection is given up.
+ */
+static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
+{
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	error = mapping_add(client, mapping);
+	if (!error)
+		mapping_strand(client, mapping);
+	pthread_mutex_unlock(&client->lock);
+	if (!error)
+		return;
+	shutdown(client->sock, SHUT_RDWR);
+	free(mapping);
+}
+
 static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 {
-	if (!client->device->close(mapping->ordinal, mapping->base))
-		call_closed(client, mapping->grant);
+	if (client->device->close(mapping->ordinal, mapping->base)) {
+		mapping_keep(client, mapping);
+		return;
+	}
+	call_closed(client, mapping->grant);
 	free(mapping);
 }
 

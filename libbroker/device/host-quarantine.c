@@ -15,7 +15,6 @@
 #define WHOLE_MAX    (16ull << 20) /* up to this size an object is kept and checked in full */
 #define END_SIZE     (1ull << 20)  /* of larger ones this much at both ends */
 #define OBJECTS_MAX  16
-#define BYTES_MAX    (64ull << 20)
 
 static struct host_region *oldest, **newest = &oldest;
 static unsigned objects;
@@ -103,7 +102,7 @@ static void evict(void)
 
 bool host_quarantine_put(struct host_region *region)
 {
-	if (poison(region))
+	if (kept_bytes(region) > host_state.quarantine || poison(region))
 		return false;
 	region->kind = HOST_FREED;
 	region->next = NULL;
@@ -111,7 +110,7 @@ bool host_quarantine_put(struct host_region *region)
 	newest = &region->next;
 	objects++;
 	bytes += kept_bytes(region);
-	while (objects > OBJECTS_MAX || bytes > BYTES_MAX)
+	while (objects > OBJECTS_MAX || bytes > host_state.quarantine)
 		evict();
 	return true;
 }

@@ -47,18 +47,33 @@ static int alive_page_make(void)
 	return 0;
 }
 
+#define QUARANTINE (64ull << 20)
+
+/* *size stays as it is where the variable says nothing. */
+static int bytes_parse(const char *variable, uint64_t *size)
+{
+	const char *text = getenv(variable);
+
+	if (text && *text && size_parse(text, size))
+		return error_set(-EINVAL, "%s='%.40s' is not a size: write bytes, or a number with K, M or G", variable, text);
+	return 0;
+}
+
 /* Half of what the machine has, as the kernel itself does with /dev/shm. */
-static int memory_parse(const char *text)
+static uint64_t memory_usual(void)
 {
 	uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 
-	if (text && *text && size_parse(text, &host_state.memory))
-		return error_set(-EINVAL, "GPUB_HOST_MEMORY='%.40s' is not a size: write bytes, or a number with K, M or G",
-				 text);
-	if (text && *text)
-		return 0;
-	host_state.memory = physical / 2 / host_state.devices / HOST_GRANULE * HOST_GRANULE;
-	return 0;
+	return physical / 2 / host_state.devices / HOST_GRANULE * HOST_GRANULE;
+}
+
+/* 0 is no size anywhere else. */
+static int quarantine_parse(void)
+{
+	const char *text = getenv("GPUB_HOST_QUARANTINE");
+
+	host_state.quarantine = text && !strcmp(text, "0") ? 0 : QUARANTINE;
+	return host_state.quarantine ? bytes_parse("GPUB_HOST_QUARANTINE", &host_state.quarantine) : 0;
 }
 
 static bool device_is_visible(unsigned device)
@@ -106,9 +121,13 @@ static int seed_parse(const char *text)
 static int environment_read(void)
 {
 	const char *strict = getenv("GPUB_HOST_STRICT");
-	int rc = memory_parse(getenv("GPUB_HOST_MEMORY"));
+	int rc;
 
 	host_state.lenient = strict && !strcmp(strict, "0");
+	host_state.memory = memory_usual();
+	rc = bytes_parse("GPUB_HOST_MEMORY", &host_state.memory);
+	if (!rc)
+		rc = quarantine_parse();
 	if (!rc)
 		rc = visible_parse(getenv("GPUB_HOST_VISIBLE"));
 	if (!rc)

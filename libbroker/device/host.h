@@ -115,6 +115,7 @@ struct host_state {
 	unsigned              visible_count;       /* those with an ordinal here */
 	unsigned              visible[DEVICE_MAX]; /* ordinal -> device */
 	uint64_t              memory;              /* bytes of each device */
+	uint64_t              quarantine;          /* bytes of freed memory that are kept */
 	bool                  seeded;
 	uint64_t              seed;
 	bool                  lenient; /* GPUB_HOST_STRICT=0 */

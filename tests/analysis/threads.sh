@@ -20,7 +20,7 @@ failed=()
 if [ $# -gt 0 ]; then
 	programs=("$@")
 else
-	programs=(tests/unit/test-host-device tests/integration/{threads,timelines,gone,killed,drain,leases,capture,slabs,many,cache}
+	programs=(tests/unit/test-host-device tests/integration/{threads,timelines,gone,killed,drain,leases,capture,slabs,many,cache,retire}
 		tests/unit/test-{slots,session,table,waiting,board,timeline})
 fi
 

@@ -4,11 +4,12 @@
  *
  * A client (fail-client.c) is run under a broker, with fail-calls.so preloaded into one of the two: first to note what it
  * calls, from where, then once for each place that calls, where that call fails. Calls from the same place are alike: the
- * first and the last of them are made to fail. The client must end with status 0: refused with a sentence, or served; the
+ * first and the last of them are made to fail. The client has its allocations fail a second time, where what it opened does
+ * not close again, either. The client must end with status 0: refused with a sentence, or served; the
  * broker's books must balance after it. broker-run must end with a sentence and status 1 (2 where options or declarations
  * want for memory), or go on and balance; it leaves nothing in /dev/shm and no worker behind. Nobody crashes and nobody hangs.
  *
- *   tests/crash/failing [client|broker-run [FUNCTION [NTH]]]    only that, for a look at a failure
+ *   tests/crash/failing [client|stuck-client|broker-run [FUNCTION [NTH]]]    only that, for a look at a failure
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,9 +34,9 @@
 #define HANG_SECONDS 20
 #define CHOSEN_MAX   8192
 
-enum subject { CLIENT, BROKER, SUBJECTS };
+enum subject { CLIENT, STUCK_CLIENT, BROKER, SUBJECTS };
 
-static const char *const subject_names[SUBJECTS] = { "client", "broker-run" };
+static const char *const subject_names[SUBJECTS] = { "client", "stuck-client", "broker-run" };
 
 static const char *const functions[FAIL_FUNCTION_COUNT] = {
 #define FUNCTION_NAME(name, error) [FAIL_##name] = #name,
@@ -98,11 +99,13 @@ static _Noreturn void subject_exec(enum subject subject, const char *fail)
 	build_path(run, "broker/broker-run");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setpgid(0, 0);
+	if (subject == STUCK_CLIENT)
+		setenv("GPUB_FAIL_CLOSE", "1", 1);
 	preload(fail);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 || dup2(log_fd, STDERR_FILENO) < 0)
 		_exit(126);
 	close_range(3, ~0u, 0);
-	if (subject == CLIENT) {
+	if (subject != BROKER) {
 		setenv("GPUBROKER", broker.address, 1);
 		execl(self, self, "as-client", NULL);
 	} else {
@@ -214,7 +217,7 @@ static const char *subject_wrong(enum subject subject, const char *fail)
 
 	if (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 125)
 		bail_out("%s cannot be run: %s", subject_names[subject], log_text);
-	return subject == CLIENT ? client_wrong(status) : broker_wrong(status, pid);
+	return subject == BROKER ? broker_wrong(status, pid) : client_wrong(status);
 }
 
 static void log_print(void)
@@ -225,9 +228,10 @@ static void log_print(void)
 
 /* ---- what is to fail ---- */
 
-static bool is_wanted(const struct fail_call *call)
+static bool is_wanted(enum subject subject, const struct fail_call *call)
 {
-	return (!only_function || !strcmp(only_function, functions[call->function])) &&
+	return (subject != STUCK_CLIENT || call->function == FAIL_malloc || call->function == FAIL_calloc) &&
+	       (!only_function || !strcmp(only_function, functions[call->function])) &&
 	       (!only_nth || only_nth == call->nth);
 }
 
@@ -246,7 +250,7 @@ static void choose(enum subject subject)
 	const struct fail_call *end = first + (book->calls < FAIL_CALLS_MAX ? book->calls : FAIL_CALLS_MAX);
 
 	for (const struct fail_call *call = first; call < end; call++) {
-		if (!is_wanted(call) || (is_noted(first, call, call) && is_noted(call + 1, end, call)))
+		if (!is_wanted(subject, call) || (is_noted(first, call, call) && is_noted(call + 1, end, call)))
 			continue;
 		if (chosen->count[subject] == CHOSEN_MAX)
 			bail_out("there are more than %d places that call: raise CHOSEN_MAX", CHOSEN_MAX);

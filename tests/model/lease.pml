@@ -70,6 +70,11 @@
  *  F_IDLEFOREIGN  ... or one of another session's grant
  *  F_BELIEVEIDLE  ... or that of another user's session
  *  F_FOREIGNIDLE a client retires also where its IDLE is not believed, and never closes the mapping
+ *  F_OWNDUMB    an IDLE on a redeemed grant is answered with nothing
+ *  F_BACKDUMB   ... or one of what is not to be kept, and nobody is asked to close it
+ *  F_OWNIDLE    an IDLE on a redeemed grant ends the use, and the grant stays
+ *  F_REDEEMKNOWN a REDEEM is answered with the grant that the session has
+ *  F_TRIMAWAITED gpub_trim closes a mapping though who waited for its record has yet to take it
  * and these in a search for what never ends (LIVE):
  *  F_NOWAKE     record_release does not wake who waits for the record
  *  F_NOTICEDUMB on_notice does not wake the closer
@@ -134,6 +139,8 @@
  * LIVE: for the formula at the end: waits are ended by a wake-up alone, polls find nothing new any number of times.
  * FOREVER: threads acquire for ever (with LIVE, NOLEAVE, NORENEW, NOUNORD).  PARKS: they may keep a lease for ever
  * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE).  NORETIRE: clients close what is noticed, and never send IDLE.
+ * REDEEMS: an acquire may be a gpub_redeem of a ticket for the buffer that was made last (with NORENEW).
+ * TIGHT: the memory of a buffer that is alone in it is not kept: its IDLE leaves the use, and asks for the CLOSED.
  * POOL: an idle allocation may wait for a new buffer; else it is given up at once.  KEEPS: leases are held, with kernels under
  * way, when the client disconnects.  TWICE: an IDLE may be sent twice.  FORGES: one that names another session's grant. */
 #ifdef F_NOLEFT
@@ -172,7 +179,7 @@
 #define COUNT(i) i++
 #define NEXT(q) q++
 #endif
-mtype = { ACQUIRE, CLOSED, IDLE, LEAVE, GRANT, KNOWN, REFUSED, NOTICE, LEFT };
+mtype = { ACQUIRE, REDEEM, CLOSED, IDLE, LEAVE, GRANT, KNOWN, REFUSED, NOTICE, LEFT };
 mtype = { mNONE, mREQUESTED, mOPEN, mCLOSING };
 mtype = { sFREE, sHELD, sRETURNING, sRETURNED };
 
@@ -310,17 +317,18 @@ inline record_strand(R) {
 /* All records of the mapping whose grant is sg */
 #define RECORDS(label) R=c*NR; do :: R<(c+1)*NR -> if :: sg && grant[R]==sg -> label :: else fi; R++ :: else -> break od; R=0
 inline mapping_over(X) { mgrant[X]=0; mclosing[X]=0; mnoticed[X]=0 }
-/* record_take, record_outdate, table_add; then request()'s REQUESTED and record_wait_begin */
-inline record_bind(R, n) {
+/* record_take, record_outdate; then record_request_begin's REQUESTED and record_wait_begin */
+inline record_new(R, n) {
 	R=c*NR; do :: R<(c+1)*NR && mapping[R]!=mNONE -> R++ :: else -> break od;
 	assert(R<(c+1)*NR);            /* the model's pool is too small */
-	rname[R]=n; table[c*NN+n]=R; table_change(); waits[a]=R+1;
+	rname[R]=n; waits[a]=R+1;
 	base[R*NSL]=seq[R*NSL];
 #if NSL>1
 	base[R*NSL+1]=seq[R*NSL+1];
 #endif
 	mapping[R]=mREQUESTED
 }
+#define record_bind(R,n) record_new(R, n); table[c*NN+n]=R; table_change()             /* table_add */
 
 /* ---- close.c: retire and close ---- */
 inline record_idle_look(S) {
@@ -596,6 +604,10 @@ proctype App(byte a; byte c) LIVING {
 			R=(lslot-1)/NSL; k=(lslot-1)%NSL; want=lserial;
 			if :: !TOKEN_CURRENT(S,lseq) -> goto over :: else fi }
 #endif
+#ifdef REDEEMS
+		:: atomic { !lock[c] && made && state[made]==wLIVE -> COUNT(i); INSIDE(1); want=made; n=NAME(made);
+			record_new(R, n); goto redeem }                /* gpub_redeem: no name finds the record */
+#endif
 		fi;
 		record_hold_in();              /* a renew: in its own slot, or where record_hold finds one */
 		atomic {
@@ -669,6 +681,25 @@ join:		/* what the other was refused is no answer to this thread: it asks itself
 		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }
 #endif
 		fi;
+#ifdef REDEEMS
+redeem:		c2b[c]!REDEEM,R,want;
+redeemed:	if
+		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || mapping[R]!=mREQUESTED) -> told[a]=0;
+			if
+			:: waits[a] && mapping[R]==mOPEN && word[PLACE(want)]==W(want,wLIVE) -> /* delegate.c: take */
+				waits[a]=0; slot_pick(); NEXT(seq[S]); q=seq[S]; hold[S]=sHELD; goto got
+			:: else -> waits[a]=0;
+#ifndef FAILOPEN
+				assert(unlinked[n]>=want); /* else a ticket that was good once is lost */
+#endif
+				goto over
+			fi }
+		WAITS(waits[a]==R+1 && mapping[R]==mREQUESTED, redeemed)
+#ifdef TIMEOUTS
+		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }
+#endif
+		fi;
+#endif
 closing:	/* wait_closing */
 		if
 		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || mapping[R]!=mCLOSING) -> waits[a]=0; ok=told[a]; told[a]=0;
@@ -768,6 +799,15 @@ inline drop_all_holds() { R=c*NR; do :: R<(c+1)*NR -> drop(R); R++ :: else -> R=
 #else
 #define drop_all_holds() skip          /* no lease is left here */
 #endif
+/* Somebody waited for a record of it to open, and has yet to take it */
+#ifdef F_TRIMAWAITED
+#define AWAITED(X) false
+#elif NAPP>1
+#define AWAITS(a,X) (waits[a] && grant[waits[a]-1]==mgrant[X])
+#define AWAITED(X) (!leaving[c] && (AWAITS(c*2,X) || AWAITS(c*2+1,X)))
+#else
+#define AWAITED(X) (!leaving[c] && waits[c] && grant[waits[c]-1]==mgrant[X])
+#endif
 proctype Owner(byte c) LIVING {
 	byte i, R, X, w, sg; bool ok, busy, held, again FIRST;
 	do
@@ -802,7 +842,7 @@ more:			do
 #endif
 		X=c*NM;                                            /* client_close_idle */
 next:		do
-		:: atomic { !lock[c] -> next_of(X, NM, mgrant[X] && !mclosing[X] && !STRANDED(X));
+		:: atomic { !lock[c] -> next_of(X, NM, mgrant[X] && !mclosing[X] && !STRANDED(X) && !AWAITED(X));
 			if :: X<(c+1)*NM -> CLOSE_BEGIN(X) :: else -> X=0; again=0; break fi };
 			mapping_close(X, 1)
 		od;
@@ -1074,10 +1114,17 @@ bool held_on[NC*(NG+1)]; byte held_use[NC], helds[NC];   /* the session's held g
 #define USE(c,g) use[(c)*(MG+1)+(g)]
 #define USES(c,g,s) ((USE(c,g)>>(s))&1)
 #define HELD_ON(c,A) held_on[(c)*(NG+1)+(A)]
+#ifdef F_RECYCLEUSED
+#define use_over(s) if :: users[s] -> users[s]-- :: else fi
+#define use_idle(s) users[s]=0
+#else
+#define use_over(s) users[s]--
+#define use_idle(s) users[s]--
+#endif
 #ifdef F_USELEAK
 #define uses_over(c,g) USE(c,g)=0
 #else
-#define uses_over(c,g) u=1; do :: u<=NG -> if :: USES(c,g,u) -> users[u]-- :: else fi; u++ :: else -> break od; u=0; USE(c,g)=0
+#define uses_over(c,g) u=1; do :: u<=NG -> if :: USES(c,g,u) -> use_over(u) :: else fi; u++ :: else -> break od; u=0; USE(c,g)=0
 #endif
 inline registry_grant_over(c,g) { uses_over(c,g); open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
 
@@ -1110,22 +1157,49 @@ inline registry_grant_closed(c,g) {
 }
 #endif
 
+#ifdef REDEEMS
+bool own[NC*(MG+1)];                   /* that of a redeemed ticket: no ACQUIRE is answered with it */
+#define OWN(c,g) own[(c)*(MG+1)+(g)]
+#ifdef F_REDEEMKNOWN
+#define KNOWN_AS(c,g,s) (GRANTED(c,g)==OF(s) && !OWN(c,g))
+#else
+#define KNOWN_AS(c,g,s) (!redeemed && GRANTED(c,g)==OF(s) && !OWN(c,g))
+#endif
+#else
+#define KNOWN_AS(c,g,s) (GRANTED(c,g)==OF(s))
+#endif
+inline grant_give(c, redeemed) {
+	if
+	:: s -> g=1; do :: g<=MG && !KNOWN_AS(c,g,s) -> g++ :: else -> break od;
+		if
+		:: g<=MG -> /* known: one more use */
+			if :: USES(c,g,s) :: else -> USE(c,g)=USE(c,g)|(1<<s); users[s]++ fi;
+			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!KNOWN,R,g,s fi
+		:: else -> ngrant[c]++; g=ngrant[c]; assert(g<=MG); GRANTED(c,g)=OF(s); open[OF(s)]++; grants[c]++;
+			USE(c,g)=1<<s; users[s]++;
+#ifdef REDEEMS
+			OWN(c,g)=redeemed;
+#endif
+			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,g,s fi
+		fi
+	:: else -> if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!REFUSED,R,0,0 fi
+	fi; R=0; g=0; n=0; s=0
+}
 inline request_grant(c) {
 	atomic { !gone[c] && c2b[c]?[ACQUIRE,_,_] -> c2b[c]?ACQUIRE(R,n);
 		s=made; do :: s>0 && !(NAME(s)==n && state[s]==wLIVE) -> s-- :: else -> break od;
-		if
-		:: s -> g=1; do :: g<=MG && GRANTED(c,g)!=OF(s) -> g++ :: else -> break od;
-			if
-			:: g<=MG -> /* known: one more use */
-				if :: USES(c,g,s) :: else -> USE(c,g)=USE(c,g)|(1<<s); users[s]++ fi;
-				if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!KNOWN,R,g,s fi
-			:: else -> ngrant[c]++; g=ngrant[c]; assert(g<=MG); GRANTED(c,g)=OF(s); open[OF(s)]++; grants[c]++;
-				USE(c,g)=1<<s; users[s]++;
-				if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,g,s fi
-			fi
-		:: else -> if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!REFUSED,R,0,0 fi
-		fi; R=0; g=0; n=0; s=0 }
+		grant_give(c, 0) }
 }
+#ifdef REDEEMS
+inline handle_redeem(c) {
+	atomic { !gone[c] && c2b[c]?[REDEEM,_,_] -> c2b[c]?REDEEM(R,s);
+		if :: state[s]==wLIVE :: else -> s=0 fi;                       /* delegation_check */
+		g=1; do :: g<=MG -> assert(!GRANTED(c,g) || !OWN(c,g) || USE(c,g)); g++ :: else -> break od;
+		grant_give(c, 1) }
+}
+#else
+#define handle_redeem(c) false
+#endif
 inline handle_closed(c) {
 	atomic { !gone[c] && c2b[c]?[CLOSED,_,_] -> c2b[c]?CLOSED(g,s);
 #ifdef F_NOGID
@@ -1140,15 +1214,36 @@ inline handle_closed(c) {
 #else
 #define BELIEVED(c) (!FOREIGN(c))
 #endif
+#if defined(REDEEMS) && !defined(F_OWNIDLE)
+#define USE_STAYS(c,g) OWN(c,g)        /* nothing else will ever be found under it */
+#else
+#define USE_STAYS(c,g) false
+#endif
+#ifdef TIGHT
+#define KEPT(s) (!givenup[OF(s)] && ranges[OF(s)]>1)                           /* registry_keeps */
+#else
+#define KEPT(s) true
+#endif
+inline notice_close(c, g) { if :: hup[c] :: else -> assert(nfull(notices[c])); notices[c]!NOTICE,g,0,0 fi }
 inline handle_idle(c) {
 	atomic { !gone[c] && c2b[c]?[IDLE,_,_] -> c2b[c]?IDLE(g,s);
 		if
-		:: GRANTED(c,g) && USES(c,g,s) && BELIEVED(c) -> USE(c,g)=USE(c,g)&~(1<<s);
-#ifdef F_RECYCLEUSED
-			users[s]=0
+		:: GRANTED(c,g) && USES(c,g,s) && BELIEVED(c) ->
+			if
+			:: state[s]==wDRAINING && !KEPT(s) ->                  /* registry_want_back */
+#ifndef F_BACKDUMB
+				if :: givenup[OF(s)] -> notice_close(c, g) :: else -> allocation_give_up(OF(s)) fi
 #else
-			users[s]--
+				skip
 #endif
+			:: (state[s]!=wDRAINING || KEPT(s)) && USE_STAYS(c,g) ->
+#ifndef F_OWNDUMB
+				notice_close(c, g)
+#else
+				skip
+#endif
+			:: (state[s]!=wDRAINING || KEPT(s)) && !USE_STAYS(c,g) -> USE(c,g)=USE(c,g)&~(1<<s); use_idle(s)
+			fi
 #ifdef F_IDLETWICE
 		:: GRANTED(c,g) && !USES(c,g,s) -> users[s]--
 #endif
@@ -1206,24 +1301,31 @@ inline registry_unlink(S) {
 		atomic { word[PLACE(S)]=W(S,wDRAINING); unlinked[NAME(S)]=S };
 		atomic { notify(USES(c,g,S), S) }
 }
-/* The buffer is over: its range is zeroed, and a new buffer's to take, or the allocation is given up */
+/* Its range is zeroed, and a new buffer's to take, or the allocation is given up */
+inline buffer_over(S) {
+#ifdef LIES
+	c=0; do :: c<NC -> assert(!((secret[c]>>S)&1)); c++ :: else -> break od; c=0;
+#endif
+	state[S]=wFREE; word[PLACE(S)]=W(S,wFREE); ranges[OF(S)]--;
+#ifndef POOL
+	if :: ranges[OF(S)]==0 -> allocation_give_up(OF(S)) :: else fi
+#endif
+}
 inline buffer_settle(S) {
 #ifdef F_RECYCLELIVE
-	atomic { state[S]==wDRAINING ->
+	atomic { state[S]==wDRAINING -> buffer_over(S) }
+#elif defined(TIGHT)
+	atomic { state[S]==wDRAINING && users[S]==0 && (KEPT(S) || !open[OF(S)] || !givenup[OF(S)]) ->
+		if
+		:: KEPT(S) || !open[OF(S)] -> buffer_over(S)
+		:: else -> allocation_give_up(OF(S))   /* it stays in the books for as long as its memory is mapped */
+		fi }
 #else
-	atomic { state[S]==wDRAINING && users[S]==0 ->
+	atomic { state[S]==wDRAINING && users[S]==0 -> buffer_over(S) }
 #endif
-#ifdef LIES
-		c=0; do :: c<NC -> assert(!((secret[c]>>S)&1)); c++ :: else -> break od; c=0;
-#endif
-		state[S]=wFREE; word[PLACE(S)]=W(S,wFREE); ranges[OF(S)]--;
-#ifndef POOL
-		allocation_give_up(OF(S))
-#endif
-	}
 }
 inline allocation_give_up(A) {
-	if :: ranges[A]==0 && !givenup[A] -> givenup[A]=1; notify(GRANTED(c,g)==A, 0) :: else fi
+	if :: !givenup[A] -> givenup[A]=1; notify(GRANTED(c,g)==A, 0) :: else fi
 }
 #ifdef POOL
 /* An idle one, when its memory is wanted */
@@ -1264,9 +1366,9 @@ inline settled(s) {            /* but for what living processes of other users m
 proctype Broker() {
 	byte c, g, s, n, R, u, X;
 	do
-	:: request_grant(0) :: handle_closed(0) :: handle_idle(0) :: handle_leave(0) :: session_end(0)
+	:: request_grant(0) :: handle_redeem(0) :: handle_closed(0) :: handle_idle(0) :: handle_leave(0) :: session_end(0)
 #if NC>1
-	:: request_grant(1) :: handle_closed(1) :: handle_idle(1) :: handle_leave(1) :: session_end(1)
+	:: request_grant(1) :: handle_redeem(1) :: handle_closed(1) :: handle_idle(1) :: handle_leave(1) :: session_end(1)
 #endif
 #ifdef FORGES
 	:: handle_forged()

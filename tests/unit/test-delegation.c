@@ -550,6 +550,70 @@ static void test_a_full_board_does_not_spend_it(void **state)
 	part_dying(&owner);
 }
 
+static struct allocation *small_of(struct peer *peer, const char *name)
+{
+	struct wire_message create = named(WIRE_CREATE, 1, name);
+
+	create.create.size = 100;
+	assert_int_equal(answer_to(peer, &create).type, WIRE_DONE);
+	return registry_find(&broker.registry, name)->allocation;
+}
+
+static void unlink_clean(struct peer *peer, const char *name)
+{
+	uint64_t cleaned = broker.counters.ranges_cleaned;
+
+	expect_done(peer, WIRE_UNLINK, name);
+	EXPECT_SOON(broker.counters.ranges_cleaned == cleaned + 1);
+}
+
+/* Nobody else gets it: the owner's next small buffer still goes beside it. Where somebody does, it goes elsewhere. */
+static void test_a_refused_order_leaves_the_buffer_where_others_are(void **state)
+{
+	struct peer owner = join_as(OWNER);
+	struct wire_message anybodys = order("a", GPUB_READ, ONCE), guests = anybodys;
+	const struct allocation *allocation = small_of(&owner, "a");
+
+	(void)state;
+	guests.issue.uid = GUEST;
+	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 0;
+	expect_refused(&owner, &anybodys, -EDQUOT);
+	expect_refused(&owner, &guests, -EDQUOT);
+	assert_ptr_equal(small_of(&owner, "b"), allocation);
+	unlink_clean(&owner, "b");
+	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 1;
+	issue_as(&owner, &guests);
+	assert_ptr_not_equal(small_of(&owner, "c"), allocation);
+	part(&owner);
+}
+
+/* The ticket is from when it was not alone. */
+static void invariant_6_who_redeemed_it_gets_no_neighbours(void **state)
+{
+	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
+	uint64_t *limit = &broker.accounting.quotas.fallback.limit[RESOURCE_GRANTS], before = *limit;
+	const struct allocation *allocation = small_of(&owner, "a");
+	struct wire_message message;
+	struct token token;
+
+	(void)state;
+	small_of(&owner, "b");
+	token = issue(&owner, "a", 0);
+	message = redeeming(&token);
+	expect_refused(&guest, &message, -EBUSY);
+	unlink_clean(&owner, "b");
+	*limit = 0;
+	expect_refused(&guest, &message, -EDQUOT);
+	/* nobody has it yet */
+	assert_ptr_equal(small_of(&owner, "c"), allocation);
+	unlink_clean(&owner, "c");
+	*limit = before;
+	redeem(&guest, &token);
+	assert_ptr_not_equal(small_of(&owner, "d"), allocation);
+	part(&owner);
+	guest_leaves(&guest);
+}
+
 /* Who redeemed it is as good as dead, and it is used all the same. */
 static void test_a_redeemer_that_dies_has_spent_it(void **state)
 {
@@ -600,6 +664,8 @@ int main(void)
 		ON(test_used),
 		ON(test_a_refused_grant_does_not_spend_it),
 		ON(test_a_full_board_does_not_spend_it),
+		ON(test_a_refused_order_leaves_the_buffer_where_others_are),
+		ON(invariant_6_who_redeemed_it_gets_no_neighbours),
 		ON(test_a_redeemer_that_dies_has_spent_it),
 		ON(test_the_broker_ends_with_tickets_out),
 	};

@@ -202,6 +202,60 @@ static void invariant_5_descriptors_sent_before_the_connection_is_refused(void *
 	expect_all_gone();
 }
 
+/* ---- descriptors that were read ---- */
+
+/* What nobody sends who means well, and what an end of file looks like. fd: -1, or one that comes with it. */
+static void send_empty(int sock, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .header = { .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	struct msghdr msg = { .msg_control = &control, .msg_controllen = sizeof control.bytes };
+
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+	if (fd < 0)
+		msg.msg_controllen = 0;
+	assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), 0);
+}
+
+static void expect_cut_off_and_closed(struct peer *sender)
+{
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	part(sender);
+	EXPECT_SOON(HASH_COUNT(broker.sessions.by_id) == 1);
+	expect_served(&other);
+	EXPECT_SOON(descriptors() == before);
+}
+
+static void invariant_5_descriptors_beside_an_empty_message(void **state)
+{
+	struct peer sender;
+
+	(void)state;
+	if (!let_descriptors_in())
+		return;
+	sender = join();
+	send_empty(sender.sock, STDIN_FILENO);
+	expect_cut_off_and_closed(&sender);
+}
+
+/* All are taken from the socket at once. */
+static void invariant_5_descriptors_behind_an_empty_message(void **state)
+{
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+	struct peer sender;
+
+	(void)state;
+	if (!let_descriptors_in())
+		return;
+	sender = join();
+	send_empty(sender.sock, -1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(socket_send(sender.sock, &message, STDIN_FILENO, 0), 0);
+	expect_cut_off_and_closed(&sender);
+}
+
 /* ---- who connected before the broker was there ---- */
 
 static struct sockaddr_un name;
@@ -329,6 +383,8 @@ int main(void)
 		WITH_ANOTHER(invariant_5_unread_descriptors_of_who_hangs_up),
 		WITH_ANOTHER(invariant_5_unread_descriptors_of_who_is_turned_away),
 		WITH_ANOTHER(invariant_5_descriptors_sent_before_the_connection_is_refused),
+		WITH_ANOTHER(invariant_5_descriptors_beside_an_empty_message),
+		WITH_ANOTHER(invariant_5_descriptors_behind_an_empty_message),
 		cmocka_unit_test(invariant_5_descriptors_sent_before_the_broker_was_there),
 		cmocka_unit_test(test_a_thread_only_where_descriptors_can_come),
 		cmocka_unit_test(test_a_stop_does_not_wait_for_a_close_that_hangs),

@@ -292,7 +292,10 @@ static void scenario_environment(void)
 	unsetenv("GPUB_HOST_FAIL");
 	setenv("GPUB_HOST_MEMORY", "lots", 1);
 	CHECK(device->start(&setup) == -EINVAL);
+	setenv("GPUB_HOST_QUARANTINE", "little", 1);
 	setenv("GPUB_HOST_MEMORY", "3M", 1);
+	CHECK(device->start(&setup) == -EINVAL && strstr(error_text(), "GPUB_HOST_QUARANTINE='little'"));
+	setenv("GPUB_HOST_QUARANTINE", "0", 1);
 	CHECK(!device->start(&setup) && !device->info(1, &info) && info.memory == 3u << 20);
 }
 
@@ -779,6 +782,20 @@ static void scenario_quarantine(void)
 	host_check_quarantine();
 }
 
+/* What is more than the quarantine holds is the machine's again at once. */
+static void scenario_small_quarantine(void)
+{
+	unsigned char resident;
+	uint8_t *ptr;
+
+	setenv("GPUB_HOST_QUARANTINE", "64K", 1);
+	ptr = owner_memory(BLOCK);
+	CHECK(!device->release(0, ptr) && *ptr == 0xDB);
+	ptr = owner_memory(BLOCK + PAGE);
+	CHECK(!device->release(0, ptr) && mincore(ptr, PAGE, &resident) && errno == ENOMEM);
+	host_check_quarantine();
+}
+
 static void import_and_write_late(int in, int out)
 {
 	uint8_t *ptr;
@@ -824,6 +841,7 @@ static void test_late_writes(void **state)
 	expect_violation(violate_late_write_tail, "at byte 33554431");
 	expect_violation(violate_late_write_evicted, "at byte 5");
 	expect_clean(scenario_quarantine);
+	expect_clean(scenario_small_quarantine);
 	expect_violation(violate_but_go_on, "while an importer maps it");
 	expect_violation(violate_but_go_on, "at byte 9\nwent on");
 }

@@ -27,13 +27,14 @@ static struct device gated;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static bool is_shut, is_broken;
-static _Atomic unsigned allocated, released, at_gate;
+static _Atomic unsigned allocated, refused, released, at_gate;
 
 static int count_allocate(int ordinal, uint64_t size, void **ptr)
 {
 	int error = device_host.allocate(ordinal, size, ptr);
 
 	allocated += !error;
+	refused += error == -ENOMEM;
 	return error;
 }
 
@@ -71,7 +72,7 @@ static int setup(void **state)
 	int error = harness_setup(state);
 
 	gate_set(false, false);
-	allocated = released = 0;
+	allocated = refused = released = 0;
 	gated = device_host;
 	gated.allocate = count_allocate;
 	gated.release = count_release;
@@ -477,6 +478,63 @@ static void test_nobody_is_refused_for_what_is_about_to_be_kept(void **state)
 	part(&other);
 }
 
+/* Another's memory that is on its way back to the device as long as the test says. */
+static struct job release_begun(void)
+{
+	struct job job = { .kind = JOB_RELEASE };
+
+	pool_coming(&broker, &job, false);
+	return job;
+}
+
+/* There is always some: what was on its way when it found none is waited for, and no more. */
+static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
+{
+	struct peer peer = join();
+	struct wire_message large = creating("large", LARGE);
+	struct job first, second;
+	unsigned before;
+
+	(void)state;
+	create(&peer, "a", LARGE);
+	first = release_begun();
+	say(peer.sock, &large);
+	EXPECT_SOON(refused >= 3);
+	assert_int_equal(registry_find(&broker.registry, "large")->state, BUFFER_CREATING);
+	second = release_begun();
+	pool_arrived(&broker, &first);
+	before = refused;
+	assert_int_equal(hear(peer.sock).refused.error, -ENOMEM);
+	assert_true(refused <= before + 2); /* the one under way, and the one behind it */
+	pool_arrived(&broker, &second);
+	assert_null(broker.pool.shortages[0]);
+	part(&peer);
+}
+
+/* What came later may be there sooner; only what it found on its way counts. */
+static void test_a_create_waits_for_the_very_memory_that_it_found_on_its_way(void **state)
+{
+	struct peer peer = join();
+	struct wire_message large = creating("large", LARGE);
+	struct job first, later;
+	unsigned before;
+
+	(void)state;
+	create(&peer, "a", LARGE);
+	first = release_begun();
+	say(peer.sock, &large);
+	EXPECT_SOON(refused >= 1 && broker.pool.shortages[0]);
+	later = release_begun();
+	pool_arrived(&broker, &later);
+	before = refused;
+	EXPECT_SOON(refused >= before + 3);
+	/* now it is there */
+	broker_unlink(&broker, registry_find(&broker.registry, "a"));
+	assert_int_equal(hear(peer.sock).type, WIRE_DONE);
+	pool_arrived(&broker, &first);
+	part(&peer);
+}
+
 static void note_idle(void *context)
 {
 	*(bool *)context = true;
@@ -568,6 +626,8 @@ int main(void)
 		HERE(test_a_device_without_memory_gets_back_all_that_is_kept),
 		HERE(test_nobody_is_refused_for_what_is_about_to_be_freed),
 		HERE(test_nobody_is_refused_for_what_is_about_to_be_kept),
+		HERE(invariant_5_who_frees_for_ever_keeps_no_create_trying),
+		HERE(test_a_create_waits_for_the_very_memory_that_it_found_on_its_way),
 		HERE(test_a_stopping_broker_gives_all_back),
 		HERE(test_what_was_about_to_be_kept_is_given_back_by_a_stopping_broker),
 		HERE(invariant_10_books_and_pool_have_what_the_device_gave),

@@ -708,6 +708,30 @@ static void invariant_5_answers_that_cut_off_are_the_end(void **state)
 	part(&other);
 }
 
+/* The answer that has a descriptor has those before it sent first; they cut it off, and so nothing is sent behind them. */
+static void invariant_5_nothing_is_sent_behind_what_cut_off(void **state)
+{
+	struct peer peer = join(), other = join();
+	struct wire_message packet[4];
+
+	(void)state;
+	packet[0] = named(WIRE_CREATE, 1, "page");
+	packet[0].create.flags = GPUB_TIMELINE;
+	say(other.sock, packet);
+	assert_int_equal(hear(other.sock).type, WIRE_DONE);
+	fill_queue(&peer, 1024);
+	for (int i = 0; i < 3; i++)
+		packet[i] = named(WIRE_STAT, 2, "no-such"); /* one more than the notices that the grant makes due */
+	packet[3] = named(WIRE_ACQUIRE, 3, "page");
+	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	assert_int_equal(session_find(&broker, peer.session)->outbox.count, 0);
+	assert_false(event_pending(session_find(&broker, peer.session)->outbox.writing, EV_WRITE, NULL));
+	expect_served(&other);
+	part(&other);
+	bury(&peer);
+}
+
 /* A grant of a timeline carries its page: it is not sent without. */
 static void test_a_message_never_goes_without_its_descriptor(void **state)
 {
@@ -1097,6 +1121,7 @@ int main(void)
 		ON(invariant_5_who_never_reads_is_cut_off),
 		ON(invariant_5_a_notice_that_cuts_off_leaves_the_books_alone),
 		ON(invariant_5_answers_that_cut_off_are_the_end),
+		ON(invariant_5_nothing_is_sent_behind_what_cut_off),
 		ON(test_a_message_never_goes_without_its_descriptor),
 		ON(invariant_5_descriptors_that_nobody_wants_are_dropped),
 		ON(invariant_5_a_descriptor_whose_close_hangs_hangs_nobody),

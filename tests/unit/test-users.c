@@ -152,6 +152,31 @@ static void invariant_5_a_grant_over_the_quota_is_refused(void **state)
 	part(&peer);
 }
 
+/* All or nothing: the owner's next small buffer still goes beside it. */
+static void test_a_gift_over_the_quota_changes_nothing(void **state)
+{
+	struct peer owner = join_as(4001), root = join_as(0);
+	struct wire_message create = named(WIRE_CREATE, 1, "a"), giving = named(WIRE_CHANGE, 2, "a");
+	const struct buffer *a;
+
+	(void)state;
+	create.create.size = 100;
+	assert_int_equal(answer_to(&owner, &create).type, WIRE_DONE);
+	a = registry_find(&broker.registry, "a");
+	giving.change.what = WIRE_CHANGE_OWNER | WIRE_CHANGE_MODE;
+	giving.change.owner = 4002;
+	giving.change.mode = 0640;
+	broker.accounting.quotas.fallback.limit[RESOURCE_BYTES] = a->allocation->span - 1;
+	expect_refused(&root, &giving, -EDQUOT);
+	assert_int_equal(a->mode, 0600);
+	assert_int_equal(a->owner, 4001);
+	strcpy(create.create.name, "b");
+	assert_int_equal(answer_to(&owner, &create).type, WIRE_DONE);
+	assert_ptr_equal(registry_find(&broker.registry, "b")->allocation, a->allocation);
+	part(&owner);
+	part(&root);
+}
+
 /* ---- whose word counts ---- */
 
 static void invariant_2_another_users_closed_is_not_believed(void **state)
@@ -269,6 +294,7 @@ int main(void)
 		ON(test_only_creators_create),
 		ON(test_each_user_has_its_quota),
 		ON(invariant_5_a_grant_over_the_quota_is_refused),
+		ON(test_a_gift_over_the_quota_changes_nothing),
 		ON(invariant_2_another_users_closed_is_not_believed),
 		ON(invariant_2_another_users_leaving_frees_nothing),
 		ON(invariant_2_nobody_is_believed_where_that_is_the_rule),

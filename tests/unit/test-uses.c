@@ -240,6 +240,15 @@ static void unlink_all(struct buffer **buffers, unsigned count)
 		registry_unlink(&registry, buffers[i]);
 }
 
+static int part(struct buffer *buffer)
+{
+	int error = registry_may_part(buffer);
+
+	if (!error)
+		registry_part(&registry, buffer);
+	return error;
+}
+
 static uint64_t used(enum resource resource)
 {
 	return accounting_used(&accounting, OWNER, resource);
@@ -554,6 +563,37 @@ static void test_an_idle_ends_one_use_and_not_the_grant(void **state)
 	assert_true(grant_idle(&registry, of_b));
 	assert_int_equal(over_count, 1);
 	over(0, grant);
+}
+
+/* What a ticket bought is open until its CLOSED, with its place in the board: so long it is paid for. */
+static void test_an_idle_of_a_grant_of_its_own_does_not_refund_it(void **state)
+{
+	struct buffer *a = live("a"), *b = live("b");
+	struct grant_order own = order_of(0);
+	struct use *use, *more = NULL;
+	struct grant *grant;
+	bool fresh;
+
+	(void)state;
+	accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 1;
+	own.own = true;
+	use = use_by(&own, a, true);
+	grant = use->grant;
+	assert_true(grant_idle(&registry, use));
+	assert_int_equal(notice_count, 1);
+	expect_notice(0, grant, 0);
+	assert_true(used(RESOURCE_GRANTS) == 1);
+	assert_ptr_equal(grant_find_use(&registry, grant, a->serial), use);
+	assert_int_equal(grant_open(&registry, b, &own, &more, &fresh), -EDQUOT);
+	/* nor is its range another's before */
+	registry_unlink(&registry, a);
+	assert_true(grant_idle(&registry, use));
+	assert_int_equal(over_count, 0);
+	assert_true(used(RESOURCE_GRANTS) == 1);
+	over(0, grant);
+	assert_int_equal(over_count, 1);
+	assert_true(used(RESOURCE_GRANTS) == 0);
+	registry_unlink(&registry, b);
 }
 
 static void invariant_3_another_sessions_use_is_not_found(void **state)
@@ -1151,16 +1191,16 @@ static void invariant_6_what_is_shared_is_not_for_others(void **state)
 	struct buffer *a = live("a"), *b = live("b");
 
 	(void)state;
-	assert_int_equal(registry_part(&registry, a), -EBUSY);
+	assert_int_equal(part(a), -EBUSY);
 	assert_non_null(strstr(error_text(), "'a'"));
 	assert_int_equal(registry_change_owner(&registry, a, STRANGER), -EBUSY);
 	assert_int_equal(a->owner, OWNER);
 	assert_true(used(RESOURCE_BYTES) == SPAN && used(RESOURCE_BUFFERS) == 2);
 	/* nor while what was beside it is in memory yet */
 	registry_unlink(&registry, b);
-	assert_int_equal(registry_part(&registry, a), -EBUSY);
+	assert_int_equal(part(a), -EBUSY);
 	clean_one(0);
-	assert_int_equal(registry_part(&registry, a), 0);
+	assert_int_equal(part(a), 0);
 	registry_unlink(&registry, a);
 }
 
@@ -1171,7 +1211,7 @@ static void invariant_6_what_could_not_be_cleaned_is_not_for_others(void **state
 	(void)state;
 	registry_unlink(&registry, b);
 	clean_one(-EIO);
-	assert_int_equal(registry_part(&registry, a), -EBUSY);
+	assert_int_equal(part(a), -EBUSY);
 	registry_unlink(&registry, a);
 }
 
@@ -1181,7 +1221,7 @@ static void invariant_6_nobody_joins_what_others_may_map(void **state)
 
 	(void)state;
 	buffers[0] = live("a");
-	assert_int_equal(registry_part(&registry, buffers[0]), 0);
+	assert_int_equal(part(buffers[0]), 0);
 	buffers[1] = live("b");
 	assert_ptr_not_equal(buffers[1]->allocation, buffers[0]->allocation);
 	/* of either owner */
@@ -1200,7 +1240,7 @@ static void invariant_6_what_others_mapped_serves_nobody_else(void **state)
 	struct use *use = use_first(0, a);
 
 	(void)state;
-	assert_int_equal(registry_part(&registry, a), 0);
+	assert_int_equal(part(a), 0);
 	registry_unlink(&registry, a);
 	expect_kept_until_closed(a, use);
 }
@@ -1520,7 +1560,7 @@ static void do_part(struct fact *fact)
 	for (uint32_t range = 0; range < RANGES; range++)
 		if (range != fact->range)
 			is_shared |= fact->memory->dirty[range] || fact_in(fact->memory, range);
-	assert_int_equal(registry_part(&registry, fact->buffer), is_shared ? -EBUSY : 0);
+	assert_int_equal(part(fact->buffer), is_shared ? -EBUSY : 0);
 	fact->memory->is_closed |= !is_shared;
 }
 
@@ -1741,6 +1781,7 @@ int main(void)
 		ON(test_grants_are_charged_for_each_use),
 		ON(test_a_notice_goes_to_uses_of_that_buffer_only),
 		ON(test_an_idle_ends_one_use_and_not_the_grant),
+		ON(test_an_idle_of_a_grant_of_its_own_does_not_refund_it),
 		ON(invariant_3_another_sessions_use_is_not_found),
 		ON(invariant_6_a_strangers_idle_is_not_believed),
 		ON(invariant_6_where_nobody_is_believed_no_idle_is),
