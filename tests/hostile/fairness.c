@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "common/socket.h"
 #include "flood.h"
 #include "arena.h"
 
@@ -15,12 +16,17 @@
 
 static void flood_one(void)
 {
-	flood(1, 60000);
+	flood(1, 1, 60000);
 }
 
 static void flood_64(void)
 {
-	flood(64, 60000);
+	flood(64, 1, 60000);
+}
+
+static void flood_packed(void)
+{
+	flood(64, SOCKET_PACKET_MAX, 60000);
 }
 
 static const struct {
@@ -30,6 +36,7 @@ static const struct {
 } loads[] = { { "no load", ATTACKER, NULL },
 	      { "1 flooding session of another user", ATTACKER, flood_one },
 	      { "64 flooding sessions of another user", ATTACKER, flood_64 },
+	      { "64 of another user, in packets", ATTACKER, flood_packed },
 	      { "64 flooding sessions of the same user", VICTIM, flood_64 } };
 
 static void measure(unsigned load)

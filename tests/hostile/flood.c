@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "attacks.h"
+#include "common/socket.h"
 
 #define SESSIONS_MAX 250
 #define UNANSWERED   900 /* a session's at most: with more it would be cut off, and the flood be over */
@@ -30,11 +31,11 @@ static void wait_until(short ready, unsigned sessions)
 
 static void read_one(unsigned i)
 {
-	struct wire_message message;
+	struct wire_message packet[SOCKET_PACKET_MAX];
 	ssize_t got;
 
-	while ((got = recv(s[i].sock, &message, sizeof message, MSG_DONTWAIT)) > 0)
-		atomic_fetch_add(&heard[i], 1);
+	while ((got = recv(s[i].sock, packet, sizeof packet, MSG_DONTWAIT)) > 0)
+		atomic_fetch_add(&heard[i], (uint64_t)got / WIRE_SIZE);
 	if (!got)
 		_exit(1);
 }
@@ -50,38 +51,40 @@ _Noreturn static void read_for_ever(unsigned sessions)
 }
 
 /* As much as the socket takes. */
-static void send_to(unsigned i, const struct wire_message *message)
+static void send_to(unsigned i, const struct wire_message *packet, unsigned packed)
 {
 	while (said[i] - atomic_load(&heard[i]) < UNANSWERED &&
-	       !speaker_send(&s[i], message, sizeof *message, MSG_DONTWAIT))
-		said[i]++;
+	       !speaker_send(&s[i], packet, packed * sizeof *packet, MSG_DONTWAIT))
+		said[i] += packed;
 }
 
-static void send_for(unsigned sessions, unsigned milliseconds)
+static void send_for(unsigned sessions, unsigned packed, unsigned milliseconds)
 {
-	struct wire_message stat = speaker_message(WIRE_STAT, SHOWN);
+	struct wire_message packet[SOCKET_PACKET_MAX];
 	uint64_t end = now_us() + milliseconds * 1000ull;
 
+	for (unsigned i = 0; i < packed; i++)
+		packet[i] = speaker_message(WIRE_STAT, SHOWN);
 	while (now_us() < end) {
 		for (unsigned i = 0; i < sessions; i++)
-			send_to(i, &stat);
+			send_to(i, packet, packed);
 		wait_until(POLLOUT, sessions);
 	}
 }
 
-void flood(unsigned sessions, unsigned milliseconds)
+void flood(unsigned sessions, unsigned packed, unsigned milliseconds)
 {
 	pid_t reader;
 	int status = 0;
 
 	heard = mmap(NULL, SESSIONS_MAX * sizeof *heard, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	WANT(heard != MAP_FAILED && sessions <= SESSIONS_MAX);
+	WANT(heard != MAP_FAILED && sessions <= SESSIONS_MAX && packed <= SOCKET_PACKET_MAX);
 	for (unsigned i = 0; i < sessions; i++)
 		join(&s[i]);
 	reader = fork();
 	if (!reader)
 		read_for_ever(sessions);
-	send_for(sessions, milliseconds);
+	send_for(sessions, packed, milliseconds);
 	/* it ends by itself only where the broker has cut a session off */
 	kill(reader, SIGKILL);
 	WANT(waitpid(reader, &status, 0) == reader && WIFSIGNALED(status));

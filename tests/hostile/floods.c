@@ -18,6 +18,7 @@
 
 #include "attacks.h"
 #include "broker/show-read.h"
+#include "common/socket.h"
 #include "flood.h"
 
 #define FLOOD_MS 3000
@@ -26,12 +27,17 @@
 
 static void flood_with_one(void)
 {
-	flood(1, FLOOD_MS);
+	flood(1, 1, FLOOD_MS);
+}
+
+static void flood_in_packets(void)
+{
+	flood(4, SOCKET_PACKET_MAX, FLOOD_MS);
 }
 
 static void flood_with_many(void)
 {
-	flood(250, FLOOD_MS);
+	flood(250, 1, FLOOD_MS);
 }
 
 /* Asks for more than it ever reads; it is not heard any more then, and keeps what it has. */
@@ -418,6 +424,7 @@ const struct attack status_file_of_its_own = {
 
 const struct attack floods[] = {
 	{ "floods", "invariant 5: the victim is served", .run = flood_with_one, .flags = TAKES_SECONDS },
+	{ "floods in packets", "invariant 5: the victim is served", .run = flood_in_packets, .flags = TAKES_SECONDS },
 	{ "floods with 250 sessions", "invariant 5: the victim is served", .run = flood_with_many,
 	  .flags = TAKES_SECONDS },
 	{ "never reads", "invariant 5: it is cut off", .run = never_read, .during = it_is_cut },
