@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -123,8 +124,12 @@ int status_open(struct status *status, const char *instance)
 
 void status_close(struct status *status)
 {
-	if (status->timer)
-		event_free(status->timer);
+	if (status->turn)
+		event_free(status->turn);
+	if (status->rest) {
+		close(event_get_fd(status->rest));
+		event_free(status->rest);
+	}
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
 	shm_unlink(status->name);
 	close(status->fd);
@@ -213,20 +218,30 @@ static void status_write(struct broker *broker)
 	status->took_us += used_us() - began;
 }
 
-/* However long the text, the loop is there for clients 19 parts of 20. */
-static struct timeval pause_after(const struct status *status)
+static void write_soon(struct status *status)
 {
-	int64_t us = status->took_us * PART;
+	static const struct timeval now = { 0 };
 
-	us = us < PAUSE_US ? PAUSE_US : us > PAUSE_MAX_US ? PAUSE_MAX_US : us;
-	return (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
+	evtimer_add(status->turn, &now);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+/* However long the text, the loop is there for clients 19 parts of 20. */
+static void rest(struct status *status)
+{
+	int64_t us = status->took_us * PART;
+	struct itimerspec end = { 0 };
+
+	us = us < PAUSE_US ? PAUSE_US : us > PAUSE_MAX_US ? PAUSE_MAX_US : us;
+	end.it_value = (struct timespec){ .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+	status->resting = !timerfd_settime(event_get_fd(status->rest), 0, &end, NULL);
+	if (!status->resting)
+		write_soon(status);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *argument)
 {
 	struct broker *broker = argument;
 	struct status *status = &broker->status;
-	struct timeval pause = { 0 };
 
 	(void)fd;
 	(void)what;
@@ -239,19 +254,48 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 	}
 	status_write(broker);
 	/* one more look after the pause: changes until then are gathered, and an idle broker sleeps */
-	if (!status->writing)
-		pause = pause_after(status);
-	evtimer_add(status->timer, &pause);
+	if (status->writing)
+		write_soon(status);
+	else
+		rest(status);
+}
+
+static void on_rest_over(evutil_socket_t fd, short what, void *argument)
+{
+	struct broker *broker = argument;
+	uint64_t times;
+
+	if (read(fd, &times, sizeof times) < 0)
+		return; /* not yet */
+	broker->status.resting = false;
+	on_turn(fd, what, argument);
+}
+
+static int timers_make(struct broker *broker)
+{
+	struct status *status = &broker->status;
+	int clock = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+	if (clock < 0)
+		return error_set(-errno, "no descriptor is left for the broker's timer: %m");
+	status->turn = evtimer_new(broker->base, on_turn, broker);
+	status->rest = event_new(broker->base, clock, EV_READ | EV_PERSIST, on_rest_over, broker);
+	if (status->turn && status->rest && !event_add(status->rest, NULL))
+		return 0;
+	if (!status->rest)
+		close(clock); /* else status_close() does */
+	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
 int status_start(struct broker *broker)
 {
-	broker->status.timer = evtimer_new(broker->base, on_timer, broker);
-	if (!broker->status.timer)
-		return error_set(-ENOMEM, "the broker is out of memory");
+	int error = timers_make(broker);
+
+	if (error)
+		return error;
 	broker->status.pending = true;
 	do /* nobody waits yet */
-		on_timer(-1, 0, broker);
+		on_turn(-1, 0, broker);
 	while (broker->status.writing);
 	return 0;
 }
@@ -259,11 +303,11 @@ int status_start(struct broker *broker)
 /* The first change after a quiet time is written at the loop's next turn, the rest gathered. */
 void status_changed(struct broker *broker)
 {
-	static const struct timeval now = { 0 };
+	struct status *status = &broker->status;
 
-	if (!broker->status.timer || broker->status.pending)
+	if (!status->rest || status->pending)
 		return;
-	broker->status.pending = true;
-	if (!evtimer_pending(broker->status.timer, NULL))
-		evtimer_add(broker->status.timer, &now);
+	status->pending = true;
+	if (!status->resting && !evtimer_pending(status->turn, NULL))
+		write_soon(status);
 }

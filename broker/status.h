@@ -42,7 +42,10 @@ struct status {
 	int                  fd;
 	char                 name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct status_header header; /* as it stands in the file */
-	struct event        *timer;
+	struct event        *turn; /* the loop's next */
+	struct event        *rest; /* the end of the pause between two texts: a timerfd, for with a timeout of the loop's own each
+				      of its sleeps would set a timer, and a client wait for that */
+	bool                 resting;
 	bool                 pending; /* the books are not as in the last text, or may not be as in the one in the making */
 	bool                 complained;
 	bool                 writing; /* a text is in the making: */

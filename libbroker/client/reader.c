@@ -133,7 +133,8 @@ static uint64_t now_ns(void)
 
 /*
  * The answer comes soon, as a rule, and to sleep for it costs more than to look a few times. Where looking was in vain, for
- * the broker has no processor to itself or is asleep, it is left alone for a while, ever longer.
+ * the broker has no processor to itself or is asleep, it is left alone for a while, ever longer. An answer that is there at the
+ * first look says nothing of that: on one processor the broker came between.
  */
 static int read_soon(struct gpub_client *client)
 {
@@ -145,6 +146,9 @@ static int read_soon(struct gpub_client *client)
 		spin->pause--;
 		return read_some(client, 0);
 	}
+	error = read_some(client, MSG_DONTWAIT);
+	if (error != -EAGAIN)
+		return error;
 	until = now_ns() + SPIN_US * 1000;
 	do
 		error = read_some(client, MSG_DONTWAIT);
