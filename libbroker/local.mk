@@ -72,7 +72,9 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/table.c \
 	libbroker/client/table.h \
 	libbroker/client/timeline-map.h \
-	libbroker/client/timeline.c
+	libbroker/client/timeline.c \
+	libbroker/client/trace.c \
+	libbroker/client/trace.h
 
 common_libs = libbroker/libcommon.la $(SODIUM_LIBS) $(CUDA_LIBS) -lpthread -ldl -lrt
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpub_cuda.m4 - the CUDA toolkit: headers, the static runtime and nvcc, from one folder, 12.4 or newer.
+# gpub_cuda.m4 - the CUDA toolkit: headers, the static runtime and nvcc, from one folder, 12.4 or newer. NVTX, where it has it.
 
 # GPUB_TRY_CUDA(DIR): sets CUDA_CPPFLAGS, CUDA_LIBS and NVCC and empties gpub_cuda_why if DIR holds a toolkit that
 # works here; otherwise gpub_cuda_why says what it lacks.
@@ -40,6 +40,18 @@ AS_IF([test "$gpub_cuda_why" = nvcc],
     [gpub_cuda_why="an nvcc that works with this host compiler (the runtime is in $1; see config.log)"
     AC_MSG_RESULT([no])])
   rm -f conftest.cu conftest.nvcc.o])])
+
+# Headers alone, which some packages of the toolkit are without.
+AC_DEFUN([GPUB_NVTX],
+[gpub_have_nvtx=0
+AS_IF([test -n "$gpub_cuda_dir"],
+  [gpub_saved_cppflags=$CPPFLAGS
+  CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
+  AC_CHECK_HEADER([nvtx3/nvToolsExt.h], [gpub_have_nvtx=1])
+  CPPFLAGS=$gpub_saved_cppflags])
+AS_IF([test $gpub_have_nvtx = 1], [gpub_nvtx_summary=yes], [gpub_nvtx_summary="no, profilers are not told"])
+AC_DEFINE_UNQUOTED([HAVE_NVTX], [$gpub_have_nvtx], [1 if the library makes NVTX ranges, 0 if not: for #if])
+AM_CONDITIONAL([HAVE_NVTX], [test $gpub_have_nvtx = 1])])
 
 AC_DEFUN([GPUB_CUDA],
 [AC_REQUIRE([AC_CANONICAL_HOST])
@@ -85,4 +97,5 @@ AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LIBS])
 AC_SUBST([NVCC_TARGETS])
 AC_SUBST([with_cuda])
-AM_CONDITIONAL([HAVE_CUDA], [test -n "$gpub_cuda_dir"])])
+AM_CONDITIONAL([HAVE_CUDA], [test -n "$gpub_cuda_dir"])
+GPUB_NVTX])

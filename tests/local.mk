@@ -70,6 +70,7 @@ test_programs = \
 	tests/integration/threads \
 	tests/integration/tickets \
 	tests/integration/timelines \
+	tests/integration/trace \
 	tests/integration/truncate \
 	tests/integration/users \
 	tests/integration/visible
@@ -147,6 +148,7 @@ tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
+tests_integration_trace_SOURCES = tests/integration/trace.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
 tests_integration_users_SOURCES = tests/integration/users.c $(harness)
 tests_integration_visible_SOURCES = tests/integration/visible.c $(harness)
@@ -175,6 +177,13 @@ tests_crash_fail_calls_la_SOURCES = tests/crash/fail-calls.c tests/crash/fail-ca
 tests_crash_fail_calls_la_CFLAGS = $(GPUB_CFLAGS) -fno-builtin
 tests_crash_fail_calls_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 tests_crash_fail_calls_la_LIBADD = -ldl
+
+# The tool that trace has NVTX load.
+tests_integration_nvtx_tool_la_SOURCES = tests/integration/nvtx-tool.c
+tests_integration_nvtx_tool_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+if HAVE_NVTX
+check_LTLIBRARIES += tests/integration/nvtx-tool.la
+endif
 
 # Tests of the cuda device. Each has two lines more: in a build without CUDA it is there too, and says that it skips.
 gpu_tests = tests/gpu/test-driver-facts

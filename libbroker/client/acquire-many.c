@@ -142,7 +142,8 @@ static int take_all(struct gpub_client *client, const struct many *many, gpub_le
 	unsigned i;
 
 	for (i = 0; !error && i < many->count; i++)
-		error = acquire_slow(client, many->names[i], many->index, many->rights, remaining_ms(many), &leases[i]);
+		error = acquire_untraced(client, many->names[i], many->index, many->rights, remaining_ms(many),
+					 &leases[i]);
 	if (!error)
 		return 0;
 	for (i--; i-- > 0;)
@@ -176,6 +177,7 @@ int gpub_acquire_many(gpub_client *client, const char *const *names, unsigned co
 	index = client_device_index(client, GPUB_CURRENT);
 	if (index < 0)
 		return index;
+	TRACE("acquire_many %u", count);
 	many = calloc(1, sizeof *many);
 	got = calloc(count, sizeof *got);
 	if (many)

@@ -230,8 +230,8 @@ static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *l
 	}
 }
 
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
-		 gpub_lease *lease)
+int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
+		     gpub_lease *lease)
 {
 	struct wanted wanted = { .name = name, .rights = rights, .timeout_ms = timeout_ms };
 	int error = table_key_make(&client->table, &wanted.key, name, index);
@@ -246,4 +246,11 @@ int acquire_slow(struct gpub_client *client, const char *name, unsigned index, u
 	while (error == -EAGAIN);
 	pthread_mutex_unlock(&client->lock);
 	return error;
+}
+
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
+		 gpub_lease *lease)
+{
+	TRACE("acquire %s", name);
+	return acquire_untraced(client, name, index, rights, timeout_ms, lease);
 }

@@ -129,6 +129,7 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 {
 	struct call call = { .fd = -1 };
 	int error;
+	TRACE("%s", wire_type_name(request->type));
 
 	pthread_mutex_lock(&client->lock);
 	call.number = request->request = ++client->next_number << RECORD_NUMBER_BITS;

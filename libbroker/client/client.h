@@ -30,6 +30,7 @@
 #include "record.h"
 #include "slot.h"
 #include "table.h"
+#include "trace.h"
 
 /* A page that a fork wipes, so a child finds CLIENT_FORKED without a system call (madvise(2), WIPEONFORK). */
 enum client_state { CLIENT_FORKED = 0, CLIENT_OPEN, CLIENT_LOST, CLIENT_ENDED };
@@ -204,6 +205,10 @@ struct wire_message *acquire_fill(struct wire_message *message, const struct tab
 /* Holds the buffer of that name for a device, asking the broker where needed. */
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
 		 gpub_lease *lease);
+
+/* The same without a range of its own (trace.h). */
+int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
+		     gpub_lease *lease);
 
 /* ---- close.c ---- */
 

@@ -147,7 +147,7 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait
 	mapping->closing = true;
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(close_decided);
-	error = client->device->close(mapping->ordinal, mapping->base);
+	error = mapping_unmap(client, mapping);
 	CRASH_POINT(mapping_closed);
 	if (!error)
 		call_closed(client, mapping->grant);
@@ -259,6 +259,7 @@ int gpub_trim(gpub_client *client)
 {
 	int error = client_check(client);
 
+	TRACE("trim");
 	return error ? error : client_close_idle(client, true);
 }
 
@@ -316,6 +317,7 @@ void gpub_disconnect(gpub_client *client)
 {
 	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
 		return;
+	TRACE("disconnect");
 	CRASH_POINT(disconnect_begin);
 	drop_all_holds(client);
 	CRASH_POINT(holds_dropped);

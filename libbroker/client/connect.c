@@ -285,6 +285,8 @@ static int client_connect(struct gpub_client **result, const char *address, bool
 	struct gpub_client *client;
 	int error;
 
+	trace_start();
+	TRACE("connect");
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
 	tables_init();

@@ -111,6 +111,7 @@ int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease)
 		error = token_decode(text, &message.redeem.token);
 	if (error)
 		return error;
+	TRACE("redeem");
 	index = client_device_index(client, GPUB_CURRENT);
 	message.redeem.device = (uint32_t)index;
 	error = index < 0 ? index : redeem(client, &message, lease);

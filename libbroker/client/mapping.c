@@ -40,8 +40,10 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 		return error_set(-ENOMEM, "out of memory for another mapping");
 	error = grant_unseal(client, grant, &handle);
 	CRASH_POINT(ticket_opened);
-	if (!error)
+	if (!error) {
+		TRACE("open");
 		error = client->device->open(ordinal, &handle, grant->span, &mapping->base);
+	}
 	sodium_memzero(&handle, sizeof handle);
 	if (error) {
 		free(mapping);
@@ -52,6 +54,12 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 	mapping->ordinal = ordinal;
 	*result = mapping;
 	return 0;
+}
+
+int mapping_unmap(struct gpub_client *client, const struct mapping *mapping)
+{
+	TRACE("close");
+	return client->device->close(mapping->ordinal, mapping->base);
 }
 
 int mapping_add(struct gpub_client *client, struct mapping *mapping)
@@ -133,8 +141,10 @@ int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 
 	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
-	if (!error)
+	if (!error) {
+		TRACE("sync");
 		error = client->device->sync(mapping->ordinal, &handle, mapping->opened.span);
+	}
 	sodium_memzero(&handle, sizeof handle);
 	pthread_mutex_lock(&client->lock);
 	mapping->syncing--;

@@ -36,6 +36,9 @@ struct mapping {
 /* Opens what the broker granted. 0 and *mapping, yet to be added; or the errno. Not locked: it takes as long as it takes. */
 int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **mapping);
 
+/* Closes its handle, and nothing else of it. Not locked, either. */
+int mapping_unmap(struct gpub_client *client, const struct mapping *mapping);
+
 /* From now on it can be found. -ENOMEM: it stays the caller's. */
 int mapping_add(struct gpub_client *client, struct mapping *mapping);
 

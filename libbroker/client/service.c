@@ -93,7 +93,7 @@ static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 
 static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 {
-	if (client->device->close(mapping->ordinal, mapping->base)) {
+	if (mapping_unmap(client, mapping)) {
 		mapping_keep(client, mapping);
 		return;
 	}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace.h - ranges on a profiler's time line: what this library has a thread do, through NVTX.
+ *
+ * Only calls that ask the broker, wait, open or close have one; the fast path (lease.c) never. A tool's code runs at both
+ * ends of a range, so none begins or ends under client->lock. Without a tool a range is a look at one word, and in a build
+ * without NVTX nothing. Owns the domain. Never looks for a tool where the environment may be somebody else's (AT_SECURE),
+ * and never calls one in a forked child, where it may be in any state.
+ */
+#ifndef GPUB_TRACE_H
+#define GPUB_TRACE_H
+
+#if HAVE_NVTX
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The process whose ranges a tool takes; 0: none does. */
+extern _Atomic(pid_t) trace_process;
+
+/* At each connect. The first looks for the tool that the environment names, and has NVTX load it. */
+void trace_start(void);
+
+bool trace_push(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void trace_pop(void);
+
+static inline void trace_end(const bool *pushed)
+{
+	if (*pushed)
+		trace_pop();
+}
+
+/* TRACE(FORMAT, ...): a range of that name, from here to the end of the block. */
+#define TRACE(...)                                              \
+	__attribute__((cleanup(trace_end), unused)) const bool  \
+		trace_pushed = atomic_load(&trace_process) &&   \
+			       trace_push(__VA_ARGS__)
+
+#else
+
+static inline void trace_start(void)
+{
+}
+
+#define TRACE(...) ((void)0)
+
+#endif
+
+#endif
