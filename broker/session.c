@@ -216,7 +216,7 @@ static void on_death(evutil_socket_t fd, short what, void *argument)
 	CRASH_POINT(died);
 	session->dead = true;
 	event_del(session->death); /* it stays readable */
-	/* what it said last is little, and behind it is the hang-up: the dead stand in no line */
+	/* what it said last is little, and behind it is the hang-up: it is heard now, or stands in front */
 	if (session->in_line) {
 		turns_drop(session);
 		event_add(session->reading, NULL);

@@ -127,8 +127,10 @@ void status_close(struct status *status)
 	if (status->turn)
 		event_free(status->turn);
 	if (status->rest) {
-		close(event_get_fd(status->rest));
+		int clock = event_get_fd(status->rest);
+
 		event_free(status->rest);
+		close(clock);
 	}
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
 	shm_unlink(status->name);

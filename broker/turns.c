@@ -24,6 +24,22 @@ static double now_seconds(void)
 
 /* ---- users ---- */
 
+/* A bucket that fills by so many tokens a second, and holds those of one second. */
+static void rate_fill(struct broker *broker, struct turn *turn)
+{
+	uint64_t rate = accounting_quota(&broker->accounting, turn->uid)->requests;
+	double now;
+
+	turn->rated = rate != QUOTA_NONE;
+	if (!turn->rated)
+		return;
+	now = now_seconds();
+	turn->tokens += (now - turn->filled) * (double)rate;
+	turn->filled = now;
+	if (turn->tokens > (double)rate)
+		turn->tokens = (double)rate;
+}
+
 static struct turn *turn_get(struct broker *broker, uid_t uid)
 {
 	struct turns *turns = &broker->turns;
@@ -45,16 +61,31 @@ static struct turn *turn_get(struct broker *broker, uid_t uid)
 	return NULL;
 }
 
-static void turn_put(struct turns *turns, struct turn *turn)
+static void turn_free(struct turns *turns, struct turn *turn)
 {
-	if (--turn->sessions)
-		return;
 	HASH_DEL(turns->users, turn);
 	free(turn);
 }
 
+/* Who comes back finds the debt, or what is left of the second's requests, that it left with. */
+static bool is_owing(struct broker *broker, struct turn *turn)
+{
+	rate_fill(broker, turn);
+	return turn->rated && turn->tokens < (double)accounting_quota(&broker->accounting, turn->uid)->requests;
+}
+
+static void turns_sweep(struct broker *broker)
+{
+	struct turn *turn, *next;
+
+	HASH_ITER(hh, broker->turns.users, turn, next)
+		if (!turn->sessions && !is_owing(broker, turn))
+			turn_free(&broker->turns, turn);
+}
+
 int turns_join(struct session *session)
 {
+	turns_sweep(session->broker);
 	session->turn = turn_get(session->broker, session->who.uid);
 	if (!session->turn)
 		return error_set(-ENOMEM, "the broker is out of memory");
@@ -67,28 +98,12 @@ void turns_leave(struct session *session)
 	if (!session->turn)
 		return;
 	turns_drop(session);
-	turn_put(&session->broker->turns, session->turn);
+	session->turn->sessions--;
 	session->turn = NULL;
+	turns_sweep(session->broker);
 }
 
 /* ---- the share and the rate ---- */
-
-/* A bucket that fills by so many tokens a second, and holds those of one second. */
-static bool rate_allows(struct broker *broker, struct turn *turn)
-{
-	uint64_t rate = accounting_quota(&broker->accounting, turn->uid)->requests;
-	double now;
-
-	turn->rated = rate != QUOTA_NONE;
-	if (!turn->rated)
-		return true;
-	now = now_seconds();
-	turn->tokens += (now - turn->filled) * (double)rate;
-	turn->filled = now;
-	if (turn->tokens > (double)rate)
-		turn->tokens = (double)rate;
-	return turn->tokens >= 1;
-}
 
 /* A packet is heard whole: what it had beyond the share counts in the passes behind it. */
 static void pass_begin(struct turn *turn, uint64_t pass)
@@ -98,7 +113,22 @@ static void pass_begin(struct turn *turn, uint64_t pass)
 	if (!past)
 		return;
 	turn->heard = past < turn->heard / SHARE + 1 ? turn->heard - (unsigned)past * SHARE : 0;
+	turn->words = 0;
 	turn->pass = pass;
+}
+
+static bool has_last_words(const struct session *session)
+{
+	return session->dead && session->last_words < LAST_WORDS;
+}
+
+/* As many as one can have left, of all of its user's that died: they may be many. */
+static unsigned last_words_allowed(const struct session *session)
+{
+	unsigned left = LAST_WORDS - session->last_words, room = LAST_WORDS > session->turn->words ?
+									 LAST_WORDS - session->turn->words : 0;
+
+	return left < room ? left : room;
 }
 
 unsigned turns_allow(struct session *session)
@@ -107,9 +137,10 @@ unsigned turns_allow(struct session *session)
 	unsigned share;
 
 	pass_begin(turn, session->broker->turns.pass);
-	turn->late = !rate_allows(session->broker, turn);
-	if (session->dead && session->last_words < LAST_WORDS)
-		return LAST_WORDS - session->last_words;
+	rate_fill(session->broker, turn);
+	turn->late = turn->rated && turn->tokens < 1;
+	if (has_last_words(session))
+		return last_words_allowed(session);
 	if (turn->late || turn->heard >= SHARE)
 		return 0;
 	share = SHARE - turn->heard;
@@ -120,14 +151,15 @@ void turns_count(struct session *session)
 {
 	struct turn *turn = session->turn;
 
-	if (session->dead && session->last_words < LAST_WORDS) {
-		session->last_words++; /* out of turn, and so not at the cost of the others of its user */
-		return;
-	}
 	/* into debt, too; without a quota none are filled in, and no debt must be left for the next one */
 	if (turn->rated)
 		turn->tokens -= 1;
-	turn->heard++;
+	if (has_last_words(session)) {
+		session->last_words++;
+		turn->words++;
+	} else {
+		turn->heard++;
+	}
 }
 
 /* ---- the lines ---- */
@@ -141,7 +173,11 @@ void turns_wait(struct session *session)
 	event_del(session->reading);
 	if (!turn->line)
 		DL_APPEND(session->broker->turns.waiting, turn);
-	DL_APPEND2(turn->line, session, line_prev, line_next);
+	/* behind its last words is its end, for which others may wait: ahead of those who are late */
+	if (has_last_words(session))
+		DL_PREPEND2(turn->line, session, line_prev, line_next);
+	else
+		DL_APPEND2(turn->line, session, line_prev, line_next);
 	session->in_line = true;
 }
 
@@ -160,12 +196,12 @@ void turns_drop(struct session *session)
 /* The user's sessions in turn, until its share is used up or none of them has more. */
 static void turn_serve(struct turn *turn)
 {
-	do {
+	while (turn->line && turns_allow(turn->line)) {
 		struct session *session = turn->line;
 
 		turns_drop(session);
 		session_listen(session);
-	} while (turn->line && turn->heard < SHARE && !turn->late);
+	}
 }
 
 static void refill_after(struct turns *turns, double seconds)
@@ -200,7 +236,7 @@ bool turns_serve(struct broker *broker)
 	struct turns *turns = &broker->turns;
 	struct turn *turn;
 	unsigned count = 0;
-	bool more = false;
+	bool more = false, gone = false;
 
 	turns->pass++;
 	if (!turns->waiting)
@@ -213,10 +249,12 @@ bool turns_serve(struct broker *broker)
 		if (turn->line) {
 			DL_DELETE(turns->waiting, turn);
 			DL_APPEND(turns->waiting, turn);
-			more |= !turn->late;
+			more |= !turn->late || has_last_words(turn->line);
 		}
-		turn_put(turns, turn);
+		gone |= !--turn->sessions;
 	}
+	if (gone)
+		turns_sweep(broker);
 	refill_plan(broker);
 	return more;
 }
@@ -237,7 +275,19 @@ int turns_init(struct broker *broker)
 
 void turns_deinit(struct broker *broker)
 {
+	struct turn *turn, *next;
+
 	if (broker->turns.refill)
 		event_free(broker->turns.refill);
 	broker->turns.refill = NULL;
+	HASH_ITER(hh, broker->turns.users, turn, next)
+		turn_free(&broker->turns, turn);
+}
+
+bool turns_empty(const struct turns *turns)
+{
+	for (const struct turn *turn = turns->users; turn; turn = turn->hh.next)
+		if (turn->sessions)
+			return false;
+	return true;
 }

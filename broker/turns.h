@@ -21,12 +21,13 @@
 struct broker;
 struct session;
 
-/* A user with sessions. */
+/* A user with sessions, or whose requests a second are not all there again. */
 struct turn {
 	uid_t           uid;
 	unsigned        sessions; /* that have it */
 	uint64_t        pass;     /* the last one in which it was heard */
 	unsigned        heard;    /* messages in that pass, and what was too much in those before */
+	unsigned        words;    /* last ones of its dead in that pass */
 	bool            rated;    /* it has a quota of requests */
 	double          tokens;   /* requests that it may make now; below 0 after a packet of more */
 	double          filled;   /* when they were counted: seconds, CLOCK_MONOTONIC */
@@ -44,14 +45,17 @@ struct turns {
 };
 
 int turns_init(struct broker *broker); /* -ENOMEM */
-void turns_deinit(struct broker *broker);
+void turns_deinit(struct broker *broker); /* behind the sessions' */
+
+/* Nobody has a session. */
+bool turns_empty(const struct turns *turns);
 
 /* Enters and leaves; the session's uid is known. -ENOMEM. */
 int turns_join(struct session *session);
 void turns_leave(struct session *session); /* one that never joined is fine */
 
 /*
- * How many more messages of the session may be heard now, of a dead process nearly any; and that one was. A packet that has
+ * How many more messages of the session may be heard now, of a dead process more, for soon there are none; and that one was. A packet that has
  * more is heard whole: it is counted all the same.
  */
 unsigned turns_allow(struct session *session);

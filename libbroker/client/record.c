@@ -30,17 +30,10 @@ static int pool_grow(struct record_pool *pool)
 	return 0;
 }
 
-/* The one that was given back first, once enough others rest. */
-static struct record *record_take(struct record_pool *pool)
+static struct record *record_new(struct record_pool *pool)
 {
-	struct record *record = pool->rested;
+	struct record *record = pool_grow(pool) ? NULL : aligned_alloc(_Alignof(struct record), sizeof *record);
 
-	if (pool->resting > pool->rest) {
-		pool->rested = record->next_free;
-		pool->resting--;
-		return record;
-	}
-	record = pool_grow(pool) ? NULL : aligned_alloc(_Alignof(struct record), sizeof *record);
 	if (!record)
 		return NULL;
 	memset(record, 0, sizeof *record);
@@ -51,20 +44,43 @@ static struct record *record_take(struct record_pool *pool)
 	return record;
 }
 
-static void record_give(struct record_pool *pool, struct record *record)
+static struct record *record_wake(struct record_pool *pool, struct record *record)
 {
-	record->next_free = NULL;
-	if (pool->resting)
-		pool->rested_last->next_free = record;
+	DL_DELETE2(pool->rested, record, rest_prev, rest_next);
+	pool->resting--;
+	return record;
+}
+
+/*
+ * The one that was given back first, once enough others rest. Slots stay with their record, so where many are taken it is
+ * the last one: a buffer that is made anew again and again then finds those of its predecessor.
+ */
+static struct record *record_take(struct gpub_client *client)
+{
+	struct record_pool *pool = &client->records;
+	struct record *record;
+
+	if (pool->rested && atomic_load(&client->slots.used) > SLOTS_CROWDED)
+		return record_wake(pool, pool->rested->rest_prev);
+	if (pool->resting > pool->rest)
+		return record_wake(pool, pool->rested);
+	record = record_new(pool);
+	return record || !pool->rested ? record : record_wake(pool, pool->rested);
+}
+
+/* One that was never open has no leases that could be renewed, and is the first to serve again. */
+static void record_give(struct record_pool *pool, struct record *record, bool was_open)
+{
+	if (was_open)
+		DL_APPEND2(pool->rested, record, rest_prev, rest_next);
 	else
-		pool->rested = record;
-	pool->rested_last = record;
+		DL_PREPEND2(pool->rested, record, rest_prev, rest_next);
 	pool->resting++;
 }
 
 struct record *record_bind(struct gpub_client *client, const char *name, unsigned index)
 {
-	struct record *record = record_take(&client->records);
+	struct record *record = record_take(client);
 
 	if (!record)
 		goto no_memory;
@@ -75,7 +91,7 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 	record->attached = true;
 	return record;
 give_back:
-	record_give(&client->records, record);
+	record_give(&client->records, record, false);
 no_memory:
 	error_set(-ENOMEM, "out of memory for another buffer");
 	return NULL;
@@ -118,12 +134,14 @@ static void notice_over(struct gpub_client *client, struct record *record)
 
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text)
 {
+	bool was_open = RECORD_STATE(atomic_load(&record->mapping)) >= RECORD_OPEN;
+
 	record_detach(client, record);
 	mapping_detach(record);
 	notice_over(client, record);
 	waiters_tell(record, error, text);
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_NONE));
-	record_give(&client->records, record);
+	record_give(&client->records, record, was_open);
 	pthread_cond_broadcast(&client->changed);
 }
 

@@ -67,7 +67,8 @@ struct record {
 	bool           noticed;  /* its buffer is unlinked: in client->due */
 	struct record *due_prev, *due_next;
 	struct record *on_prev, *on_next; /* on its mapping */
-	struct record *next, *next_free;
+	struct record *next;
+	struct record *rest_prev, *rest_next;
 };
 
 /* A caller that waits for a record. Lies on that caller's stack. */
@@ -81,11 +82,12 @@ struct waiter {
 
 #define RECORD_NUMBER_BITS 24
 
-#define RECORDS_REST 256
+#define RECORDS_REST  256
+#define SLOTS_CROWDED (SLOTS_MAX / 4) /* with more than these no record rests */
 
 struct record_pool {
 	struct record  *all;
-	struct record  *rested, *rested_last; /* free, the first given back first */
+	struct record  *rested; /* free, the first given back first, but for those that never were open */
 	uint32_t        resting; /* so many are */
 	uint32_t        rest;    /* more than so many, or none serves again: until then its last leases can be renewed */
 	struct record **numbered;

@@ -193,7 +193,7 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 
 /* host-quarantine.c, under host_state.lock */
 int  host_fill(const struct host_region *region, int byte); /* all of a small region, both ends of a large one */
-bool host_quarantine_put(struct host_region *region); /* false: it cannot be poisoned, and is not taken */
+bool host_quarantine_put(struct host_region *region); /* false: it cannot be poisoned, or does not fit, and is not taken */
 bool host_quarantine_flush(void); /* false: there was nothing in it */
 
 /* host-stream.c */

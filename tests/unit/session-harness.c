@@ -122,7 +122,7 @@ static bool broker_drains(void)
 	for (int tries = 0; tries < PATIENCE_MS && !is_idle; tries++)
 		turn();
 	return is_idle && !broker.sessions.by_id && !greeting() && !broker.waiting.count && broker_balanced(&broker) &&
-	       !broker.accounting.accounts && !broker.registry.grant_count && !broker.turns.users &&
+	       !broker.accounting.accounts && !broker.registry.grant_count && turns_empty(&broker.turns) &&
 	       !broker.turns.waiting;
 }
 

@@ -100,6 +100,37 @@ static void invariant_5_a_flood_behind_a_death_keeps_to_its_users_rate(void **st
 	part(&flooder);
 }
 
+/* A process may have many sessions, and then many die at once; who lives on is late for as long as the rate says. */
+static void invariant_5_many_last_words_have_one_share(void **state)
+{
+	enum { DEAD = 4 };
+	struct peer dead[DEAD], late = join_as(FLOODER), other = join_as(OTHER);
+	struct wire_message question = named(WIRE_STAT, 7, "no-such-buffer");
+	uint64_t refused = broker.counters.refused_no_name;
+	unsigned sent[DEAD], all = 0;
+
+	(void)state;
+	for (int i = 0; i < DEAD; i++)
+		dead[i] = join_as(FLOODER);
+	turn_some();
+	set_rate(0);
+	say(late.sock, &question);
+	turn_some();
+	for (int i = 0; i < DEAD; i++) {
+		sent[i] = send_flood(&dead[i]);
+		all += sent[i] < LAST_WORDS ? sent[i] : LAST_WORDS;
+		session_of(&dead[i])->dead = true;
+	}
+	while (heard() < all)
+		assert_in_range(pass_with(&other), 1, LAST_WORDS + 2 * SHARE);
+	assert_int_equal(broker.counters.refused_no_name, refused + (all + LAST_WORDS - 1) / LAST_WORDS);
+	set_rate(QUOTA_NONE);
+	for (int i = 0; i < DEAD; i++)
+		part(&dead[i]);
+	part(&late);
+	part(&other);
+}
+
 /* ---- another process has the socket ---- */
 
 /* What a session is told that is cut off. */
@@ -166,6 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_5_a_flood_behind_a_death_has_no_more_than_its_share),
 		ON(invariant_5_a_flood_behind_a_death_keeps_to_its_users_rate),
+		ON(invariant_5_many_last_words_have_one_share),
 		ON(invariant_9_a_death_behind_a_kept_socket_ends_what_the_process_waited_for),
 	};
 

@@ -142,6 +142,7 @@ static int teardown(void **state)
 	munmap(client->slots.slot, SLOTS_MAX * sizeof(struct slot));
 	memset(&client->slots, 0, sizeof client->slots);
 	client->records.resting = 0;
+	client->records.rested = NULL;
 	table_deinit(&client->table);
 	table_init(&client->table);
 	sodium_free(client->key);
@@ -532,23 +533,50 @@ static void invariant_2_a_failed_close_stays_closing(void **state)
 	assert_int_equal(client->records.resting, 0);
 }
 
-/* It rests first, and then the one that was given back first is the next. */
+static struct record *bind_and_release(enum record_state state)
+{
+	struct record *other = record_bind(client, "other", 0);
+
+	assert_ptr_not_equal(other, record);
+	atomic_store(&other->mapping, RECORD_MAPPING(0, state));
+	record_release(client, other, 0, NULL);
+	return other;
+}
+
+/* It rests first, and then the one that was given back first is the next; but before all those that never were open. */
 static void invariant_8_a_record_serves_again_behind_others(void **state)
 {
 	enum { REST = 3 };
-	struct record *other[REST];
+	struct record *second, *refused;
 
 	(void)state;
 	client->records.rest = REST;
 	assert_int_equal(close_now(true), 0);
-	for (int i = 0; i < REST; i++) {
-		other[i] = record_bind(client, "other", 0);
-		assert_ptr_not_equal(other[i], record);
-		record_release(client, other[i], 0, NULL);
-	}
+	second = bind_and_release(RECORD_CLOSING);
+	bind_and_release(RECORD_CLOSING);
+	refused = bind_and_release(RECORD_REQUESTED);
+	assert_ptr_equal(record_bind(client, "never made", 0), refused);
+	record_release(client, refused, -ENOENT, "no such name");
+	assert_ptr_equal(record_bind(client, "never made", 0), refused);
+	bind_and_release(RECORD_CLOSING);
 	assert_ptr_equal(record_bind(client, "a", 0), record);
+	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));
 	record_release(client, record, 0, NULL);
-	assert_ptr_equal(record_bind(client, "other", 0), other[0]);
+	assert_ptr_equal(record_bind(client, "b", 0), second);
+}
+
+/* Slots stay with their record: generation after generation of a buffer with many leases must not take new ones each. */
+static void test_where_many_slots_are_taken_no_record_rests(void **state)
+{
+	uint32_t used = atomic_load(&client->slots.used);
+
+	(void)state;
+	client->records.rest = RECORDS_REST;
+	bind_and_release(RECORD_CLOSING);
+	assert_int_equal(close_now(true), 0);
+	atomic_store(&client->slots.used, SLOTS_CROWDED + 1);
+	assert_ptr_equal(record_bind(client, "a", 0), record);
+	atomic_store(&client->slots.used, used);
 }
 
 static void invariant_8_a_rebound_record_refuses_older_leases(void **state)
@@ -828,6 +856,7 @@ int main(void)
 		ON(invariant_7_a_close_does_not_wait_for_who_never_rests),
 		ON(invariant_8_a_rebound_record_refuses_older_leases),
 		ON(invariant_8_a_record_serves_again_behind_others),
+		ON(test_where_many_slots_are_taken_no_record_rests),
 		ON(test_without_a_broker_nothing_is_renewed),
 		ON(test_a_plain_return_is_remembered),
 		ON(test_an_undone_hold_is_no_plain_return),

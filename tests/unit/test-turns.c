@@ -351,6 +351,31 @@ static void invariant_5_packets_have_no_other_rate(void **state)
 	part(&packer);
 }
 
+/* Nor is it forgiven who leaves and comes back. */
+static void invariant_5_a_debt_is_kept_for_who_comes_back(void **state)
+{
+	struct peer packer;
+
+	(void)state;
+	set_rate(1);
+	for (int i = 0; i < 2; i++) {
+		packer = join_as(FLOODER);
+		assert_int_equal(send_packets(&packer, 1), 1);
+		EXPECT_SOON(answered() == PACKET);
+		if (!i) {
+			session_of(&packer)->dead = true; /* its end is heard at once, then */
+			part(&packer);
+			EXPECT_SOON(turns_empty(&broker.turns));
+		}
+	}
+	turn_some();
+	assert_int_equal(answered(), PACKET);
+	set_rate(QUOTA_NONE);
+	EXPECT_SOON(answered() == 2 * PACKET);
+	part(&packer);
+	EXPECT_SOON(!broker.turns.users);
+}
+
 /* The loop sleeps meanwhile and is woken, by itself, when the next may be heard. */
 static void test_a_late_one_is_woken_and_not_watched(void **state)
 {
@@ -554,7 +579,7 @@ static void test_a_session_hangs_up_while_in_line(void **state)
 	part(&peer);
 	EXPECT_SOON(!session_find(&broker, peer.session));
 	assert_int_equal(answered(), 30);
-	assert_null(broker.turns.users);
+	assert_true(turns_empty(&broker.turns));
 }
 
 static void flood_and_live(int sock)
@@ -616,6 +641,7 @@ int main(void)
 		ON(invariant_5_a_packet_counts_as_its_messages),
 		ON(invariant_5_no_more_requests_a_second_than_the_quota),
 		ON(invariant_5_packets_have_no_other_rate),
+		ON(invariant_5_a_debt_is_kept_for_who_comes_back),
 		ON(invariant_5_sessions_share_their_users_rate),
 		ON(test_a_late_one_is_woken_and_not_watched),
 		ON(test_a_rate_that_is_lifted_lets_all_through),
