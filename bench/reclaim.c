@@ -22,9 +22,10 @@
 
 #define LEASES        1000
 #define BOOKS_ROUNDS  20
-#define MEMORY_ROUNDS 3
+#define MEMORY_ROUNDS 9
 #define LARGE         250
 #define SIZE          (2u << 20)
+#define AFTER         (64u << 10) /* of the create that waits: little, so that to make it is little of the figure */
 
 /* Made before this process connects; it acquires when it is told to, says when it has all, and stays. */
 struct victim {
@@ -141,7 +142,8 @@ static void make(gpub_client *client, int timeout_ms)
 {
 	gpub_spec spec = GPUB_SPEC_INIT;
 
-	spec.size = SIZE;
+	spec.size = AFTER;
+	spec.flags = GPUB_ALONE;
 	spec.timeout_ms = timeout_ms;
 	bench_must(gpub_create(client, "after", &spec));
 }
