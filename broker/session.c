@@ -551,7 +551,8 @@ static int session_watch(struct session *session)
 	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
 	session->cutting = event_new(base, -1, 0, on_cut, session);
 	if (!session->reading || !session->death || !session->cutting ||
-	    outbox_open(&session->outbox, base, session->fd, &owner) || event_add(session->reading, &greeting) || event_add(session->death, NULL))
+	    outbox_open(&session->outbox, base, session->fd, &owner) || event_add(session->reading, &greeting) ||
+	    event_add(session->death, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
 	return 0;
 }

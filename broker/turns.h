@@ -55,8 +55,8 @@ int turns_join(struct session *session);
 void turns_leave(struct session *session); /* one that never joined is fine */
 
 /*
- * How many more messages of the session may be heard now, of a dead process more, for soon there are none; and that one was. A packet that has
- * more is heard whole: it is counted all the same.
+ * How many more messages of the session may be heard now, of a dead process more, for soon there are none; and that one
+ * was. A packet that has more is heard whole: it is counted all the same.
  */
 unsigned turns_allow(struct session *session);
 void turns_count(struct session *session);

@@ -196,8 +196,9 @@ int gpub_chown(gpub_client *client, const char *name, uint32_t owner, uint32_t g
 
 /*
  * gpub_unlink(), and waits until the memory is freed or can serve another buffer of its owner: no process uses it any more,
- * or, of another user's, those that did are dead. Closes this client's own idle mappings first, as gpub_trim() does; a lease on the buffer that this process
- * holds is waited for like any other's. timeout_ms as gpub_acquire(): -ETIMEDOUT, and the name is gone all the same.
+ * or, of another user's, those that did are dead. Closes this client's own idle mappings first, as gpub_trim() does; a
+ * lease on the buffer that this process holds is waited for like any other's. timeout_ms as gpub_acquire(): -ETIMEDOUT,
+ * and the name is gone all the same.
  */
 int gpub_drain(gpub_client *client, const char *name, int timeout_ms);
 
@@ -227,8 +228,9 @@ int gpub_acquire_many(gpub_client *client, const char *const *names, unsigned co
 
 /*
  * Holds again the buffer of a returned lease, with the same rights, and updates *lease. No name, no hash; as
- * fast as an acquire can be, while it is mapped; else it is opened anew. -ESTALE: that buffer was unlinked, or its mapping was
- * closed long ago (gpub_trim(), gpub_set_cache(); some 256 others were since): acquire its name again. -EBUSY: the lease was not returned yet.
+ * fast as an acquire can be, while it is mapped; else it is opened anew. -ESTALE: that buffer was unlinked, or its
+ * mapping was closed long ago (gpub_trim(), gpub_set_cache(); some 256 others were since): acquire its name again.
+ * -EBUSY: the lease was not returned yet.
  */
 int gpub_renew(gpub_lease *lease);
 

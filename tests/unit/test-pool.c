@@ -487,19 +487,27 @@ static struct job release_begun(void)
 	return job;
 }
 
+/* A create that finds the device full, and that memory on its way back to it. */
+static struct job fall_short(const struct peer *peer, unsigned times)
+{
+	struct wire_message large = creating("large", LARGE);
+	struct job job = release_begun();
+
+	say(peer->sock, &large);
+	EXPECT_SOON(refused >= times && broker.pool.shortages[0]);
+	return job;
+}
+
 /* There is always some: what was on its way when it found none is waited for, and no more. */
 static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
 {
 	struct peer peer = join();
-	struct wire_message large = creating("large", LARGE);
 	struct job first, second;
 	unsigned before;
 
 	(void)state;
 	create(&peer, "a", LARGE);
-	first = release_begun();
-	say(peer.sock, &large);
-	EXPECT_SOON(refused >= 3);
+	first = fall_short(&peer, 3);
 	assert_int_equal(registry_find(&broker.registry, "large")->state, BUFFER_CREATING);
 	second = release_begun();
 	pool_arrived(&broker, &first);
@@ -515,15 +523,12 @@ static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
 static void test_a_create_waits_for_the_very_memory_that_it_found_on_its_way(void **state)
 {
 	struct peer peer = join();
-	struct wire_message large = creating("large", LARGE);
 	struct job first, later;
 	unsigned before;
 
 	(void)state;
 	create(&peer, "a", LARGE);
-	first = release_begun();
-	say(peer.sock, &large);
-	EXPECT_SOON(refused >= 1 && broker.pool.shortages[0]);
+	first = fall_short(&peer, 1);
 	later = release_begun();
 	pool_arrived(&broker, &later);
 	before = refused;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -318,6 +319,35 @@ static void test_sessions_end_between_pieces(void **state)
 	part(&peer[3]);
 }
 
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* After a quiet time a change is written at once; those that follow are gathered, and written behind a pause. */
+static void test_changes_are_gathered_between_texts(void **state)
+{
+	const struct status *status = &broker.status;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		uint64_t texts;
+		int64_t began;
+
+		EXPECT_SOON(!status->resting && !status->writing && !status->pending);
+		began = now_ms();
+		broker_changed(&broker);
+		EXPECT_SOON(!status->writing && !status->pending);
+		texts = status->next.sequence;
+		broker_changed(&broker);
+		EXPECT_SOON(status->next.sequence > texts);
+		assert_true(now_ms() - began >= 50 - 1); /* PAUSE_US of status.c */
+	}
+}
+
 static uint64_t memory_of_file(void)
 {
 	struct stat st;
@@ -390,6 +420,7 @@ int main(void)
 		ON(test_the_last_text_stands_until_the_next_is_whole),
 		ON(test_changes_between_pieces),
 		ON(test_sessions_end_between_pieces),
+		ON(test_changes_are_gathered_between_texts),
 		ON(test_the_file_has_two_texts),
 		ON(test_what_cannot_be_written),
 	};
