@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu-create.c - gpub_create() on a CUDA device, with a pool that has freed memory and with none, against cudaMalloc()
- * and cudaIpcGetMemHandle() of that size, which gives memory that is not zeroed. Freeing is not timed: the buffer of
- * the round before is gone, and its memory back, before the next is timed.
+ * gpu-create.c - gpub_create() on a CUDA device, with a pool that has freed memory (once with a broker that polls while
+ * busy) and with none, against cudaMalloc() and cudaIpcGetMemHandle() of that size, which gives memory that is not zeroed.
+ * Freeing is not timed: the buffer of the round before is gone, and its memory back, before the next is timed.
  */
 #include "gpu.h"
 
@@ -66,6 +66,14 @@ static void pooled(void)
 	create("gpu-create-pooled", pool);
 }
 
+/* It looks on for longer than the other side of a round takes. */
+static void polled(void)
+{
+	static const char *const pool[] = { "--pool", "64M", "--poll", "2000", NULL };
+
+	create("gpu-create-pooled-polled", pool);
+}
+
 static void cold(void)
 {
 	static const char *const no_pool[] = { "--pool", "0", NULL };
@@ -78,6 +86,8 @@ int main(void)
 	gpu_count();
 	if (bench_broker_has("--pool"))
 		gpu_part("gpu-create-pooled", pooled, GPU_SECONDS);
+	if (bench_broker_has("--pool") && bench_broker_has("--poll"))
+		gpu_part("gpu-create-pooled-polled", polled, GPU_SECONDS);
 	gpu_part("gpu-create-without-pool", cold, GPU_SECONDS);
 	return gpu_finish();
 }

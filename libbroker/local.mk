@@ -14,6 +14,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/ticket.c libbroker/common/ticket.h \
 	libbroker/common/timeline-page.h \
 	libbroker/common/token.c libbroker/common/token.h \
+	libbroker/common/wiped.c libbroker/common/wiped.h \
 	libbroker/common/wire.c libbroker/common/wire.h \
 	libbroker/device/cuda-fork.c libbroker/device/cuda-fork.h \
 	libbroker/device/descriptors.c libbroker/device/descriptors.h \

@@ -20,6 +20,7 @@ unit_tests = \
 	tests/unit/test-board \
 	tests/unit/test-delegation \
 	tests/unit/test-config \
+	tests/unit/test-cuda-fork \
 	tests/unit/test-discard \
 	tests/unit/test-error \
 	tests/unit/test-host-device \

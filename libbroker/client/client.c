@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "common/wiped.h"
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *recycled;
@@ -34,24 +35,6 @@ int client_check_slow(const struct gpub_client *client)
 
 /* ---- making one ---- */
 
-static size_t page_size(void)
-{
-	return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static struct client_guard *guard_make(void)
-{
-	void *page = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (page == MAP_FAILED)
-		return NULL;
-	/* not wiped, it would tell a forked child that all is its own */
-	if (!madvise(page, page_size(), MADV_WIPEONFORK))
-		return page;
-	munmap(page, page_size());
-	return NULL;
-}
-
 static void locks_init(struct gpub_client *client)
 {
 	pthread_condattr_t attributes;
@@ -70,7 +53,7 @@ static struct gpub_client *client_new(void)
 
 	if (!client)
 		return NULL;
-	client->guard = guard_make();
+	client->guard = wiped_map(sizeof *client->guard, PROT_READ | PROT_WRITE);
 	if (!client->guard)
 		goto free_client;
 	if (table_init(&client->table))
@@ -79,7 +62,7 @@ static struct gpub_client *client_new(void)
 	client->records.rest = RECORDS_REST;
 	return client;
 unmap_guard:
-	munmap(client->guard, page_size());
+	munmap(client->guard, sizeof *client->guard);
 free_client:
 	free(client);
 	return NULL;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "common/error.h"
+#include "common/wiped.h"
 #include "device/device.h"
 
 #define WORDS_SIZE (SLOT_CHUNK * sizeof(uint64_t))
@@ -31,14 +32,10 @@ static int words_make(const struct device *device, _Atomic uint64_t **words)
 static int pool_reserve(struct slot_pool *pool)
 {
 	size_t size = SLOTS_MAX * sizeof *pool->slot;
-	void *space = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *space = wiped_map(size, PROT_NONE);
 
-	if (space == MAP_FAILED)
-		return error_set(-ENOMEM, "no memory for lease slots: %m");
-	if (madvise(space, size, MADV_WIPEONFORK)) {
-		munmap(space, size);
-		return error_set(-errno, "lease slots cannot be kept from forks: %m");
-	}
+	if (!space)
+		return error_set(-errno, "no memory for lease slots that is kept from forks: %m");
 	pool->slot = space;
 	return 0;
 }

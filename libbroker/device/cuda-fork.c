@@ -5,6 +5,7 @@
  * Owns one flag: this process came by fork, without exec, out of one in which CUDA had been started. Every
  * call of CUDA fails there (facts.md: cudaErrorInitializationError), and whoever keeps the GPU's descriptors
  * there keeps a dead parent's kernels running (facts.md, "Death": its kernel wrote on until the child died).
+ * A child made without atfork handlers learns of it when it first asks.
  *
  * Built always, also without CUDA. Never allocates, locks or prints: its code runs in the child between fork
  * and exec, where only async-signal-safe calls are sure. A vfork or posix_spawn runs none of it.
@@ -12,13 +13,16 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/wiped.h"
 #include "device/cuda-fork.h"
 #include "device/descriptors.h"
 #include "device/device.h"
 
-static volatile bool forked;
+static volatile bool forked, started;
+static volatile int  *mark; /* 1 once this process knows; wiped by a fork */
 
 /*
  * The driver cannot be initialised without /dev/nvidia-uvm. The other devices prove less: a parent that only
@@ -46,19 +50,34 @@ static void fork_child(void)
 {
 	int saved = errno;
 
-	if (!forked) /* the flag stays for a grandchild, whose parent may have closed them */
+	forked = forked || started; /* it stays for a grandchild, whose parent may have closed them */
+	if (!forked)
 		descriptors_each(notice_cuda);
+	*mark = 1;
 	errno = saved;
 }
 
 /* Early, so that this runs before any handler that closes descriptors: child handlers run in this order. */
 __attribute__((constructor(101))) static void fork_register(void)
 {
+	static int never_wiped;
+
+	mark = wiped_map(sizeof *mark, PROT_READ | PROT_WRITE);
+	if (!mark)
+		mark = &never_wiped; /* then the handler alone says so */
+	*mark = 1;
 	pthread_atfork(NULL, NULL, fork_child);
+}
+
+void cuda_fork_started(void)
+{
+	started = true;
 }
 
 bool device_cuda_forked(void)
 {
+	if (__builtin_expect(!*mark, 0))
+		fork_child();
 	return forked;
 }
 

@@ -52,6 +52,8 @@ static int cuda_start(const struct device_setup *setup)
 	pthread_mutex_lock(&start_lock);
 	if (!started)
 		rc = cuda_start_once(setup);
+	if (!rc)
+		cuda_fork_started();
 	started = started || !rc;
 	pthread_mutex_unlock(&start_lock);
 	return rc;

@@ -16,6 +16,7 @@
 
 #include "common/error.h"
 #include "common/size.h"
+#include "common/wiped.h"
 
 struct host_state host_state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -33,15 +34,10 @@ bool host_forked(void)
 
 static int alive_page_make(void)
 {
-	size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	int *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int *page = wiped_map(sizeof *page, PROT_READ | PROT_WRITE);
 
-	if (page == MAP_FAILED)
-		return error_set(-errno, "host device: no page for the fork mark: %m");
-	if (madvise(page, size, MADV_WIPEONFORK)) {
-		munmap(page, size);
-		return error_set(-ENOTSUP, "host device: the kernel has no MADV_WIPEONFORK (Linux 4.14)");
-	}
+	if (!page)
+		return error_set(-errno, "host device: no page that a fork wipes (Linux 4.14): %m");
 	*page = 1;
 	host_state.alive = page;
 	return 0;

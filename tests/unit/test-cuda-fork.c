@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-cuda-fork.c - a child knows that CUDA was started before the fork it came by, however it was made; no one else
+ * does. CUDA is only said to have been started. On CUDA itself: tests/gpu/.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "device/cuda-fork.h"
+#include "device/device.h"
+
+static pid_t raw_clone(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+typedef pid_t forker(void);
+
+static forker *const forkers[] = { fork, _Fork, raw_clone };
+
+/* Whether a child of so many generations says so. */
+static int child_says(forker *make, int generations)
+{
+	int status;
+	pid_t pid = make();
+
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(generations > 1 ? child_says(make, generations - 1) : device_cuda_forked());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void assert_all_say(int forked)
+{
+	for (unsigned i = 0; i < sizeof forkers / sizeof *forkers; i++)
+		for (int generations = 1; generations <= 3; generations++)
+			assert_int_equal(child_says(forkers[i], generations), forked);
+	assert_false(device_cuda_forked());
+}
+
+static void test_a_child_knows_however_it_was_made(void **state)
+{
+	(void)state;
+	assert_all_say(false);
+	cuda_fork_started();
+	assert_all_say(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_child_knows_however_it_was_made),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
