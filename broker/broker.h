@@ -70,7 +70,7 @@ struct broker {
 	struct status        status;
 	struct counters      counters;
 	struct event        *listener;
-	struct socket_batch  batch;
+	struct socket_packet packet; /* that is being heard */
 	struct staged        staged; /* answers to the messages that are being handled */
 	bool                 stopping;
 	uint64_t             heard_us; /* when somebody was heard last, where that matters */

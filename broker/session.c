@@ -392,7 +392,7 @@ static void session_message(struct session *session, const struct wire_message *
 }
 
 enum heard {
-	HEARD,      /* as much as was asked for, and there may be more */
+	HEARD,      /* and there may be more */
 	HEARD_NONE, /* there is no more now */
 	HEARD_LAST  /* it is not heard any more, or is gone */
 };
@@ -452,53 +452,40 @@ static enum heard session_take(struct session *session, const struct socket_pack
 }
 
 /* The answers are sent together, which may cut it off as well. */
-static enum heard session_take_all(struct session *session, const struct socket_batch *batch)
+static enum heard session_take_packet(struct session *session, const struct socket_packet *packet)
 {
-	struct broker *broker = session->broker;
-	bool greets = session->state == SESSION_GREETING; /* and may be gone behind it */
-	enum heard heard = HEARD;
+	enum heard heard;
 
-	if (!greets)
-		outbox_begin(&session->outbox, &broker->staged);
-	for (unsigned i = 0; i < batch->count; i++)
-		if (heard == HEARD)
-			heard = session_take(session, &batch->packet[i]);
-		else
-			packet_discard(broker, &batch->packet[i]);
-	if (!greets)
-		outbox_end(&session->outbox);
+	if (session->state == SESSION_GREETING) /* and may be gone behind it */
+		return session_take(session, packet);
+	outbox_begin(&session->outbox, &session->broker->staged);
+	heard = session_take(session, packet);
+	outbox_end(&session->outbox);
 	return heard == HEARD && session->state == SESSION_CUT ? HEARD_LAST : heard;
 }
 
-/* So many packets at most. */
-static enum heard session_hear(struct session *session, unsigned most)
+/* One packet. */
+static enum heard session_hear(struct session *session)
 {
-	struct broker *broker = session->broker;
-	struct socket_batch *batch = &broker->batch;
-	int error = socket_receive_batch(session->fd, batch, most, false, MSG_DONTWAIT);
-	enum heard heard;
+	struct socket_packet *packet = &session->broker->packet;
+	int error = socket_receive_packet(session->fd, packet, false, MSG_DONTWAIT);
 
 	if (error == -EAGAIN)
 		return HEARD_NONE;
-	/* what came with, or behind, an empty packet is nobody's */
-	for (unsigned i = batch->count; i < batch->taken; i++)
-		packet_discard(broker, &batch->packet[i]);
-	if (error)
+	if (error) {
+		packet_discard(session->broker, packet);
 		return session_unheard(session, error);
-	broker_heard(broker);
-	heard = session_take_all(session, batch);
-	if (heard == HEARD && batch->ended)
-		return session_unheard(session, error_set(-ECONNRESET, "the other side closed the connection"));
-	return heard == HEARD && batch->count < most ? HEARD_NONE : heard;
+	}
+	broker_heard(session->broker);
+	return session_take_packet(session, packet);
 }
 
 void session_listen(struct session *session)
 {
 	enum heard heard = HEARD;
-	unsigned most;
 
-	while (heard == HEARD && (most = turns_allow(session)))
-		heard = session_hear(session, most < SOCKET_BATCH_MAX ? most : SOCKET_BATCH_MAX);
+	while (heard == HEARD && turns_allow(session))
+		heard = session_hear(session);
 	if (heard == HEARD)
 		turns_wait(session);
 	else if (heard == HEARD_NONE && session->dead && session->state == SESSION_OPEN)
@@ -517,7 +504,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 		error_set(-EPROTO, "no greeting came within %d seconds", GREETING_SECONDS);
 		session_reject(session, -EPROTO);
 	} else if (session->state == SESSION_GREETING) {
-		session_hear(session, 1);
+		session_hear(session);
 	} else {
 		session_listen(session);
 	}

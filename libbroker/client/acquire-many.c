@@ -75,7 +75,7 @@ static int send_and_wait(struct gpub_client *client, struct many *many, unsigned
 	error = call_send_many(client, many->out, many->out_count);
 	many->out_count = 0;
 	if (reads && !error && !few_are_ahead(client, many))
-		reader_read_until(client, few_are_ahead, many, last);
+		reader_read_until(client, WIRE_ACQUIRE, few_are_ahead, many, last);
 	if (reads)
 		reader_end(client);
 	pthread_mutex_lock(&client->lock);

@@ -98,7 +98,7 @@ int record_ask(struct gpub_client *client, struct record *record, struct wire_me
 	call_send(client, message);
 	CRASH_POINT(acquire_sent);
 	if (reads) {
-		reader_read_until(client, is_answered, &asked, deadline);
+		reader_read_until(client, message->type, is_answered, &asked, deadline);
 		reader_end(client);
 	}
 	pthread_mutex_lock(&client->lock);

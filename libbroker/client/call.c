@@ -108,7 +108,7 @@ static int call_wait(struct gpub_client *client, struct call *call, const struct
 	error = call_send(client, request);
 	CRASH_POINT(request_sent);
 	if (reads && !error)
-		reader_read_until(client, is_answered, call, deadline);
+		reader_read_until(client, request->type, is_answered, call, deadline);
 	if (reads)
 		reader_end(client);
 	pthread_mutex_lock(&client->lock);

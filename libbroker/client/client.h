@@ -56,7 +56,7 @@ struct cache {
 
 #define CACHE_MAPPINGS 16384
 
-/* Looking for an answer instead of sleeping for it: reader.c's. */
+/* Looking for the answer to one kind of question instead of sleeping for it: reader.c's. */
 struct spin {
 	unsigned pause; /* answers to sleep for before the next try */
 	unsigned in_vain;
@@ -68,8 +68,8 @@ struct gpub_client {
 	int                  sock, watch; /* watch: reader.c's */
 	pthread_mutex_t      reading;     /* held by the reader */
 	bool                 over;        /* the reader's: nothing comes any more */
-	struct spin          spin;
-	struct socket_batch *batch;       /* the reader's; kept for whoever has this structure next */
+	struct spin          spin[WIRE_TYPES]; /* the reader's, by what was asked */
+	struct socket_packet *packet;         /* the reader's; kept for whoever has this structure next */
 	uint8_t             *key; /* sodium_malloc'd; the reader's */
 	uint64_t             session;
 	struct board         board;

@@ -43,9 +43,9 @@ int reader_init(struct gpub_client *client)
 	struct timeval patience = { .tv_usec = LOOK_US };
 
 	client->over = false;
-	if (!client->batch)
-		client->batch = malloc(sizeof *client->batch);
-	if (!client->batch)
+	if (!client->packet)
+		client->packet = malloc(sizeof *client->packet);
+	if (!client->packet)
 		return error_set(-ENOMEM, "out of memory for a client");
 	client->watch = epoll_create1(EPOLL_CLOEXEC);
 	if (client->watch < 0 || watch(client, EPOLL_CTL_ADD, EPOLLIN))
@@ -77,7 +77,7 @@ void reader_end(struct gpub_client *client)
 	pthread_mutex_unlock(&client->reading);
 }
 
-/* A descriptor belongs to the message that it comes with, which then comes alone. */
+/* A descriptor belongs to the message that it comes with, which then comes alone. False: one of them was the last word. */
 static bool handle_packet(struct gpub_client *client, const struct socket_packet *packet)
 {
 	bool more = true;
@@ -94,27 +94,14 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 	return more;
 }
 
-/* True: nothing of it was the last word. */
-static bool handle_batch(struct gpub_client *client, struct socket_batch *batch)
-{
-	bool more = true;
-
-	for (unsigned i = 0; i < batch->count; i++)
-		if (more)
-			more = handle_packet(client, &batch->packet[i]);
-		else if (batch->packet[i].extra.fd >= 0)
-			close(batch->packet[i].extra.fd);
-	return more && !batch->ended;
-}
-
 /* -EAGAIN: nothing is there, or has come in a while. -ECONNRESET: nothing will. */
 static int read_some(struct gpub_client *client, int flags)
 {
-	int error = socket_receive_batch(client->sock, client->batch, SOCKET_BATCH_MAX, true, flags);
+	int error = socket_receive_packet(client->sock, client->packet, true, flags);
 
 	if (error == -EAGAIN)
 		return error;
-	if (!error && handle_batch(client, client->batch))
+	if (!error && handle_packet(client, client->packet))
 		return 0;
 	/* also behind a LEFT: nobody reads on, so whoever waits still, or asks from now on, must not wait for ever */
 	client->over = true;
@@ -133,12 +120,12 @@ static uint64_t now_ns(void)
 
 /*
  * The answer comes soon, as a rule, and to sleep for it costs more than to look a few times. Where looking was in vain, for
- * the broker has no processor to itself or is asleep, it is left alone for a while, ever longer. An answer that is there at the
+ * the broker has no processor to itself, is asleep, or waits for others itself, it is left alone for a while, ever longer; of
+ * the same question alone, for a drain says nothing about the next stat. An answer that is there at the
  * first look says nothing of that: on one processor the broker came between.
  */
-static int read_soon(struct gpub_client *client)
+static int read_soon(struct gpub_client *client, struct spin *spin)
 {
-	struct spin *spin = &client->spin;
 	uint64_t until;
 	int error;
 
@@ -171,13 +158,13 @@ static void retire(struct gpub_client *client)
 	pthread_mutex_unlock(&client->lock);
 }
 
-void reader_read_until(struct gpub_client *client, bool (*answered)(struct gpub_client *client, void *context), void *context,
-		       const struct timespec *deadline)
+void reader_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
+		       void *context, const struct timespec *deadline)
 {
 	int error;
 
 	do {
-		error = read_soon(client);
+		error = read_soon(client, &client->spin[asked]);
 		retire(client);
 	} while (error != -ECONNRESET && !answered(client, context) && !(error && client_past(deadline)));
 }

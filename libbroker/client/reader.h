@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "common/wire.h"
+
 struct gpub_client;
 
 /* The watch on client->sock. Negative errno, sentence set. */
@@ -22,9 +24,12 @@ int reader_init(struct gpub_client *client);
 bool reader_begin(struct gpub_client *client);
 void reader_end(struct gpub_client *client);
 
-/* As the reader: handles messages until answered() says so, the deadline is past (NULL: never), or the broker is gone. */
-void reader_read_until(struct gpub_client *client, bool (*answered)(struct gpub_client *client, void *context), void *context,
-		       const struct timespec *deadline);
+/*
+ * As the reader: handles messages until answered() says so, the deadline is past (NULL: never), or the broker is gone. How
+ * long it looks before it sleeps depends on how soon the same question was answered before.
+ */
+void reader_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
+		       void *context, const struct timespec *deadline);
 
 /* For the service thread: waits for messages, at most so long (-1: for ever), and handles them. False: there will be no more. */
 bool reader_serve(struct gpub_client *client, int timeout_ms);

@@ -192,11 +192,21 @@ static size_t control_size(bool want_fd)
 			 CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int));
 }
 
-static int receive_error(void)
+/* A peer that closed with messages unread resets the connection, once; what it sent before is still here. */
+static int receive(int sock, struct msghdr *msg, int flags, size_t *length)
 {
-	if (errno == EAGAIN || errno == EWOULDBLOCK)
+	ssize_t got;
+	int     resets = 0;
+
+	do
+		got = recvmsg(sock, msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
+	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return -EAGAIN;
-	return error_set(-ECONNRESET, "the other side closed the connection");
+	if (got < 0)
+		return error_set(-ECONNRESET, "the other side closed the connection");
+	*length = (size_t)got;
+	return 0;
 }
 
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags)
@@ -207,19 +217,16 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 	} control;
 	struct iovec  io = { .iov_base = message, .iov_len = WIRE_SIZE };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
-	ssize_t       got;
-	int           resets = 0, error;
+	size_t        length;
+	int           error;
 
 	msg.msg_controllen = control_size(want_fd);
+	error = receive(sock, &msg, flags, &length);
 	extra_init(extra);
-	/* a peer that closed with messages unread resets the connection, once; what it sent before is still here */
-	do
-		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
-	if (got < 0)
-		return receive_error();
+	if (error)
+		return error;
 	take_control(&msg, extra, want_fd);
-	error = got ? wire_check(message, (size_t)got) : error_set(-ECONNRESET, "the other side closed the connection");
+	error = length ? wire_check(message, length) : error_set(-ECONNRESET, "the other side closed the connection");
 	if (error && extra->fd >= 0) {
 		close(extra->fd);
 		extra->fd = -1;
@@ -227,30 +234,9 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 	return error;
 }
 
-static void batch_aim(struct socket_batch *batch, struct mmsghdr *msgs, struct iovec *io, unsigned most, bool want_fd)
-{
-	for (unsigned i = 0; i < most; i++) {
-		struct socket_packet *packet = &batch->packet[i];
-
-		io[i] = (struct iovec){ .iov_base = packet->message, .iov_len = sizeof packet->message };
-		msgs[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &io[i],
-							 .msg_iovlen = 1,
-							 .msg_control = packet->control,
-							 .msg_controllen = control_size(want_fd) } };
-		extra_init(&packet->extra);
-	}
-}
-
 static bool is_whole(size_t length)
 {
 	return length && !(length % WIRE_SIZE) && length <= SOCKET_PACKET_MAX * WIRE_SIZE;
-}
-
-static void packet_take(struct socket_packet *packet, struct mmsghdr *msg, bool want_fd)
-{
-	take_control(&msg->msg_hdr, &packet->extra, want_fd);
-	packet->length = msg->msg_len;
-	packet->count = is_whole(packet->length) ? (unsigned)(packet->length / WIRE_SIZE) : 1;
 }
 
 int socket_packet_check(const struct socket_packet *packet, unsigned index)
@@ -258,27 +244,18 @@ int socket_packet_check(const struct socket_packet *packet, unsigned index)
 	return wire_check(&packet->message[index], is_whole(packet->length) ? WIRE_SIZE : packet->length);
 }
 
-int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bool want_fd, int flags)
+int socket_receive_packet(int sock, struct socket_packet *packet, bool want_fd, int flags)
 {
-	struct mmsghdr msgs[SOCKET_BATCH_MAX];
-	struct iovec   io[SOCKET_BATCH_MAX];
-	int            got, resets = 0;
+	struct iovec  io = { .iov_base = packet->message, .iov_len = sizeof packet->message };
+	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = packet->control };
+	int           error;
 
-	most = most < SOCKET_BATCH_MAX ? most : SOCKET_BATCH_MAX;
-	batch_aim(batch, msgs, io, most, want_fd);
-	batch->count = batch->taken = 0;
-	batch->ended = false;
-	do
-		got = recvmmsg(sock, msgs, most, flags | MSG_WAITFORONE | MSG_CMSG_CLOEXEC | MSG_TRUNC, NULL);
-	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
-	if (got < 0)
-		return receive_error();
-	/* the end of file is a packet without bytes, and may come as often as there is room */
-	for (int i = 0; i < got; i++) {
-		packet_take(&batch->packet[i], &msgs[i], want_fd);
-		batch->taken++;
-		batch->ended |= !batch->packet[i].length;
-		batch->count += !batch->ended;
-	}
-	return batch->count ? 0 : error_set(-ECONNRESET, "the other side closed the connection");
+	msg.msg_controllen = control_size(want_fd);
+	error = receive(sock, &msg, flags, &packet->length);
+	extra_init(&packet->extra);
+	if (error)
+		return error;
+	take_control(&msg, &packet->extra, want_fd);
+	packet->count = is_whole(packet->length) ? (unsigned)(packet->length / WIRE_SIZE) : 1;
+	return packet->length ? 0 : error_set(-ECONNRESET, "the other side closed the connection");
 }

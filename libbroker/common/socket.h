@@ -72,7 +72,7 @@ struct socket_extra {
  */
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags);
 
-/* What was sent at once, by one process. */
+/* What was sent at once, by one process. Large: not for a stack. */
 struct socket_packet {
 	size_t              length; /* bytes; 0: the end of file */
 	unsigned            count;  /* messages; 1 where the length is that of no whole number of them, or of too many */
@@ -85,19 +85,10 @@ struct socket_packet {
 /* wire_check() of one of its messages. */
 int socket_packet_check(const struct socket_packet *packet, unsigned index);
 
-#define SOCKET_BATCH_MAX 2
-
-/* Packets that were received in one system call. Large: not for a stack. */
-struct socket_batch {
-	unsigned             count, taken; /* taken: so many extras are filled in, those of what came behind the end among them */
-	bool                 ended; /* behind them the peer is gone */
-	struct socket_packet packet[SOCKET_BATCH_MAX];
-};
-
 /*
- * As many packets as there are, most at most: 0, and batch->count of them, unchecked. Waits for the first alone, unless
- * flags has MSG_DONTWAIT.
+ * Receives one, unchecked, with what came beside it. -EAGAIN; -ECONNRESET: the peer is gone, though descriptors may have come
+ * with its last, empty packet.
  */
-int socket_receive_batch(int sock, struct socket_batch *batch, unsigned most, bool want_fd, int flags);
+int socket_receive_packet(int sock, struct socket_packet *packet, bool want_fd, int flags);
 
 #endif

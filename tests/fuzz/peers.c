@@ -77,11 +77,11 @@ static unsigned on_packet(struct peer *peer, struct broker *broker, const struct
 
 unsigned peer_read(struct peer *peer, struct broker *broker, unsigned count)
 {
-	static struct socket_batch batch;
+	static struct socket_packet packet;
 	unsigned heard = 0;
 
-	while (peer->sock >= 0 && heard < count && !socket_receive_batch(peer->sock, &batch, 1, true, MSG_DONTWAIT))
-		heard += on_packet(peer, broker, &batch.packet[0]);
+	while (peer->sock >= 0 && heard < count && !socket_receive_packet(peer->sock, &packet, true, MSG_DONTWAIT))
+		heard += on_packet(peer, broker, &packet);
 	return heard;
 }
 
