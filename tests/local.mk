@@ -21,6 +21,7 @@ unit_tests = \
 	tests/unit/test-delegation \
 	tests/unit/test-config \
 	tests/unit/test-cuda-fork \
+	tests/unit/test-cutting \
 	tests/unit/test-discard \
 	tests/unit/test-error \
 	tests/unit/test-host-device \
@@ -31,6 +32,7 @@ unit_tests = \
 	tests/unit/test-manage \
 	tests/unit/test-names-sizes \
 	tests/unit/test-outbox \
+	tests/unit/test-packets \
 	tests/unit/test-places \
 	tests/unit/test-pool \
 	tests/unit/test-proof \
@@ -115,13 +117,18 @@ tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
 
+# Sockets whose close waits, for unit tests and for attacks.
+lingering = tests/lingering.c tests/lingering.h
+
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/session-harness.c tests/unit/session-harness.h
+tests_unit_test_cutting_SOURCES = tests/unit/test-cutting.c $(session_harness)
 tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)
-tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(session_harness)
+tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(lingering) $(session_harness)
 tests_unit_test_last_words_SOURCES = tests/unit/test-last-words.c $(session_harness)
 tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
 tests_unit_test_outbox_SOURCES = tests/unit/test-outbox.c $(session_harness)
+tests_unit_test_packets_SOURCES = tests/unit/test-packets.c $(session_harness)
 tests_unit_test_pool_SOURCES = tests/unit/test-pool.c $(session_harness)
 tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
 tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
@@ -163,7 +170,7 @@ hostile = tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker
 	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)
 tests_hostile_hostile_SOURCES = tests/hostile/hostile.c tests/hostile/descriptors.c tests/hostile/floods.c \
 	tests/hostile/lies.c tests/hostile/memory.c tests/hostile/processes.c tests/hostile/ranges.c \
-	tests/hostile/tickets.c $(hostile)
+	tests/hostile/tickets.c $(lingering) $(hostile)
 tests_hostile_fairness_SOURCES = tests/hostile/fairness.c $(hostile)
 
 tests_crash_crash_SOURCES = tests/crash/crash.c tests/crash/balance.c tests/crash/balance.h \

@@ -4,7 +4,6 @@
  * is, also through /proc; and those that the attacker sends.
  */
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include <sys/uio.h>
 
 #include "attacks.h"
+#include "tests/lingering.h"
 
 /* ---- what the broker gave ---- */
 
@@ -174,27 +174,6 @@ static void send_descriptors(void)
 	speaker_end(&s);
 }
 
-/* A TCP connection with a full window, whose close waits for as long as its sender has asked for. */
-static int lingering_socket(int *other)
-{
-	static char junk[1 << 16];
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct linger linger = { 1, 20 };
-	socklen_t size = sizeof in;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (listener < 0 || bind(listener, (struct sockaddr *)&in, size) || listen(listener, 1) ||
-	    getsockname(listener, (struct sockaddr *)&in, &size) || connect(sock, (struct sockaddr *)&in, size))
-		return -1;
-	*other = accept(listener, NULL, NULL);
-	setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-	while (send(sock, junk, sizeof junk, MSG_DONTWAIT) > 0)
-		;
-	close(listener);
-	return sock;
-}
-
 /*
  * Whoever closes it last waits, and descriptors that a receiver has no room for the kernel closes in its name: that must
  * not be the broker's. Before Linux 6.16 nobody can keep them out.
@@ -207,7 +186,7 @@ static void send_what_lingers(void)
 
 	join(&s);
 	for (int i = 0; i < 4; i++) {
-		fds[i] = lingering_socket(&other[i]);
+		fds[i] = lingering_socket(&other[i], 20);
 		WANT(fds[i] >= 0);
 		if (!speaker_send_fds(&s, &stat, &fds[i], 1))
 			close(fds[i]);

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "broker/grants.h"
+
 #define GIVEN_SOCK 3
 
 struct broker broker;
@@ -335,6 +337,53 @@ void say_closed(int sock, uint64_t grant)
 void expect_served(struct peer *peer)
 {
 	assert_int_equal(ask(peer, WIRE_STAT, "no-such-buffer").type, WIRE_REFUSED);
+}
+
+/* ---- clients that are cut off ---- */
+
+void expect_bytes_cut(const void *bytes, size_t length)
+{
+	struct wire_message message = named(WIRE_CREATE, 3, "unheard");
+	struct peer peer = join(), other;
+	uint64_t before = broker.counters.sessions_cut;
+
+	assert_int_equal(send(peer.sock, bytes, length, 0), length);
+	expect_end(peer.sock);
+	assert_int_equal(broker.counters.sessions_cut, before + 1);
+	socket_send(peer.sock, &message, -1, MSG_DONTWAIT);
+	other = join();
+	expect_served(&other);
+	assert_null(registry_find(&broker.registry, "unheard"));
+	part(&other);
+	part(&peer);
+	EXPECT_SOON(!broker.sessions.by_id);
+}
+
+void fill_queue(const struct peer *peer, unsigned count)
+{
+	const struct session *session = session_of(peer);
+	struct wire_message message = named(WIRE_STAT, 1, "no-such");
+
+	while (session->outbox.count < count) {
+		unsigned missing = session->outbox.count ? count - session->outbox.count : 1;
+
+		for (unsigned i = 0; i < missing && i < 16; i++)
+			say(peer->sock, &message);
+		turn();
+	}
+	assert_int_equal(session->outbox.count, count);
+	assert_int_equal(session->state, SESSION_OPEN);
+}
+
+void bury(struct peer *peer)
+{
+	struct session *session = session_of(peer);
+
+	while (session->grants) {
+		broker.counters.grants_died++;
+		grant_over(&broker.registry, &session->grants, session->grants);
+	}
+	part(peer);
 }
 
 /* ---- clients in processes of their own ---- */

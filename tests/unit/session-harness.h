@@ -121,6 +121,17 @@ void say_closed(int sock, uint64_t grant);
 /* A STAT that is answered shows that the broker has read all before it, and still serves. */
 void expect_served(struct peer *peer);
 
+/* ---- clients that are cut off ---- */
+
+/* A new session that says this is cut off and not heard any more; others are served as before. */
+void expect_bytes_cut(const void *bytes, size_t length);
+
+/* Lets that many messages wait for the peer, which reads none. */
+void fill_queue(const struct peer *peer, unsigned count);
+
+/* A session cut off keeps its grants until its process died; this process goes on, so the books are helped along. */
+void bury(struct peer *peer);
+
 /* ---- clients in processes of their own ---- */
 
 struct child {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-discard.c - invariant 5: descriptors that the broker never asked for and has not read hold up nobody when their
- * message is thrown away, whichever way it lies there.
+ * test-discard.c - invariant 5: descriptors that the broker never asked for are closed and hold up nobody, whether it
+ * has read their message or throws it away, whichever way it lies there.
  *
  * What is sent are TCP sockets whose last close waits. As on a kernel before Linux 6.16, or from somebody who
  * connected before the broker could refuse them: the listener here lets them in. session-harness.h is the world.
  */
 #include "session-harness.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/lingering.h"
 
 /* In seconds. Who closes all of them waits for far longer than a busy machine takes for all else here. */
 #define STUCK    3
@@ -26,41 +27,22 @@ static time_t began;
 
 /* ---- sockets that linger ---- */
 
-/* Full of what nobody reads. *other: the end at which it would be read. */
-static int lingering_socket(int *other)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct linger linger = { .l_onoff = 1, .l_linger = LINGER };
-	int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t size = sizeof at;
-	static char much[65536];
-
-	assert_int_equal(bind(server, (struct sockaddr *)&at, sizeof at), 0);
-	assert_int_equal(listen(server, 1), 0);
-	assert_int_equal(getsockname(server, (struct sockaddr *)&at, &size), 0);
-	assert_int_equal(connect(near, (struct sockaddr *)&at, sizeof at), 0);
-	*other = accept4(server, NULL, NULL, SOCK_CLOEXEC);
-	assert_true(*other >= 0);
-	close(server);
-	while (send(near, much, sizeof much, MSG_DONTWAIT) > 0)
-		;
-	assert_int_equal(setsockopt(near, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
-	return near;
-}
-
-/* A message with one each; then whoever throws it away is the last to close it. */
-static void send_stuck(int sock)
+/* A message with one; then whoever reads it or throws it away is the last to close it. */
+static void send_lingering(int sock, int *other_end, int seconds)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
+	int near = lingering_socket(other_end, seconds);
 
-	for (int i = 0; i < STUCK; i++) {
-		int near = lingering_socket(&far[i]);
-
-		assert_int_equal(socket_send(sock, &message, near, 0), 0);
-		close(near);
-	}
+	assert_true(near >= 0);
+	assert_int_equal(socket_send(sock, &message, near, 0), 0);
+	close(near);
 	began = time(NULL);
+}
+
+static void send_stuck(int sock)
+{
+	for (int i = 0; i < STUCK; i++)
+		send_lingering(sock, &far[i], LINGER);
 }
 
 static void send_garbage(int sock)
@@ -256,6 +238,41 @@ static void invariant_5_descriptors_behind_an_empty_message(void **state)
 	expect_cut_off_and_closed(&sender);
 }
 
+/* Since Linux 6.16 the kernel refuses them for us; before that, who sends one is cut off, and it is closed aside. */
+static void invariant_5_descriptors_that_nobody_wants_are_dropped(void **state)
+{
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+	bool refused = !broker.discard.needed;
+	struct peer sender = join();
+
+	(void)state;
+	assert_int_equal(socket_send(sender.sock, &message, STDIN_FILENO, 0) != 0, refused);
+	if (refused) {
+		say(sender.sock, &message);
+		assert_int_equal(hear(sender.sock).type, WIRE_REFUSED);
+		part(&sender);
+		EXPECT_SOON(descriptors() == before);
+	} else {
+		expect_cut_off_and_closed(&sender);
+	}
+}
+
+static void invariant_5_a_descriptor_whose_close_hangs_hangs_nobody(void **state)
+{
+	struct peer sender;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	sender = join();
+	send_lingering(sender.sock, &far[0], STUCK * LINGER);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	expect_served(&other);
+	expect_nobody_waited();
+	close(far[0]);
+	part(&sender);
+}
+
 /* ---- who connected before the broker was there ---- */
 
 static struct sockaddr_un name;
@@ -364,8 +381,10 @@ static void test_a_stop_does_not_wait_for_a_close_that_hangs(void **state)
 	(void)state;
 	if (!threads_run())
 		return;
-	for (int i = 0; i < STUCK; i++)
-		near[i] = lingering_socket(&far[i]);
+	for (int i = 0; i < STUCK; i++) {
+		near[i] = lingering_socket(&far[i], LINGER);
+		assert_true(near[i] >= 0);
+	}
 	began = time(NULL);
 	assert_int_equal(discard_start_always(&discard), 0);
 	discard_close(&discard, near, STUCK);
@@ -385,6 +404,8 @@ int main(void)
 		WITH_ANOTHER(invariant_5_descriptors_sent_before_the_connection_is_refused),
 		WITH_ANOTHER(invariant_5_descriptors_beside_an_empty_message),
 		WITH_ANOTHER(invariant_5_descriptors_behind_an_empty_message),
+		WITH_ANOTHER(invariant_5_descriptors_that_nobody_wants_are_dropped),
+		WITH_ANOTHER(invariant_5_a_descriptor_whose_close_hangs_hangs_nobody),
 		cmocka_unit_test(invariant_5_descriptors_sent_before_the_broker_was_there),
 		cmocka_unit_test(test_a_thread_only_where_descriptors_can_come),
 		cmocka_unit_test(test_a_stop_does_not_wait_for_a_close_that_hangs),

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-outbox.c - how much a session may leave unread: so much that what it asked for in good faith never cuts it off.
+ * test-outbox.c - what a session leaves unread: so much may wait that what it asked for in good faith never cuts it off,
+ * and what waits stays whole.
  *
- * Here it is messages with a descriptor, of which each costs the broker one; test-session.c has the others.
- * session-harness.h is the world.
+ * What is cut off in the middle of something is test-cutting.c's. session-harness.h is the world.
  */
 #include "session-harness.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <sys/resource.h>
 
-#include "broker/grants.h"
+/* ---- messages with a descriptor, of which each costs the broker one ---- */
 
 #define ALLOWED 16 /* messages with a descriptor, beside the notices that are due to the session */
 #define USES    30 /* more than that, all under one grant */
@@ -35,18 +35,6 @@ static void create_timelines(struct peer *peer)
 	}
 }
 
-/* From now on what is sent to it waits. */
-static void fill_socket(struct peer *peer)
-{
-	const struct session *session = session_of(peer);
-	struct wire_message message = named(WIRE_STAT, 1, "no-such");
-
-	while (!session->outbox.first) {
-		say(peer->sock, &message);
-		turn();
-	}
-}
-
 static void ask_unread(struct peer *peer, const char *name)
 {
 	const struct session *session = session_of(peer);
@@ -57,18 +45,6 @@ static void ask_unread(struct peer *peer, const char *name)
 	EXPECT_SOON(broker.counters.uses_opened == opened + 1 || session->state != SESSION_OPEN);
 }
 
-/* This process goes on, which keeps the grants of a session that was cut off: so the books are helped along. */
-static void bury(struct peer *peer)
-{
-	struct session *session = session_of(peer);
-
-	while (session->grants) {
-		broker.counters.grants_died++;
-		grant_over(&broker.registry, &session->grants, session->grants);
-	}
-	part(peer);
-}
-
 static void invariant_5_unread_descriptors_are_bounded_by_what_is_used(void **state)
 {
 	struct peer owner = join(), peer = join();
@@ -77,7 +53,7 @@ static void invariant_5_unread_descriptors_are_bounded_by_what_is_used(void **st
 
 	(void)state;
 	create_timelines(&owner);
-	fill_socket(&peer);
+	fill_queue(&peer, 1);
 	for (int i = 0; i < USES; i++)
 		ask_unread(&peer, name_of(i));
 	assert_int_equal(HASH_COUNT(session->grants), 1);
@@ -94,10 +70,67 @@ static void invariant_5_unread_descriptors_are_bounded_by_what_is_used(void **st
 	bury(&peer);
 }
 
+/* A grant of a timeline carries its page: it is not sent without. */
+static void test_a_message_never_goes_without_its_descriptor(void **state)
+{
+	struct peer peer = join();
+	struct wire_message message = named(WIRE_CREATE, 1, "a");
+	struct rlimit limit, none;
+
+	(void)state;
+	message.create.flags = GPUB_TIMELINE;
+	say(peer.sock, &message);
+	assert_int_equal(hear(peer.sock).type, WIRE_DONE);
+	fill_queue(&peer, 3);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	message = named(WIRE_ACQUIRE, 2, "a");
+	say(peer.sock, &message);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	turn_some();
+	assert_null(session_find(&broker, peer.session)->outbox.first);
+	bury(&peer);
+}
+
+/* ---- messages without ---- */
+
+/* Sends until the broker does not take more, or it is cut; true while it is not. */
+static bool flood(int sock)
+{
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+	int error = 0;
+
+	for (int i = 0; i < 64 && !error; i++)
+		error = socket_send(sock, &message, -1, MSG_DONTWAIT);
+	turn();
+	return !broker.counters.sessions_cut;
+}
+
+static void invariant_5_who_never_reads_is_cut_off(void **state)
+{
+	struct peer peer = join(), other = join();
+	int turns = 0;
+
+	(void)state;
+	while (turns < PATIENCE_MS && flood(peer.sock))
+		if (++turns % 16 == 0)
+			expect_served(&other);
+	assert_int_equal(broker.counters.sessions_cut, 1);
+	assert_null(session_find(&broker, peer.session)->outbox.first);
+	expect_served(&other);
+	part(&peer);
+	part(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(invariant_5_unread_descriptors_are_bounded_by_what_is_used),
+		ON(test_a_message_never_goes_without_its_descriptor),
+		ON(invariant_5_who_never_reads_is_cut_off),
 	};
 
 	return cmocka_run_group_tests_name("outbox", tests, harness_group_setup, harness_group_teardown);
