@@ -99,10 +99,10 @@ static void on_patience(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	for (session = run->broker.sessions.by_id; session; session = session->hh.next)
-		if (session->grants)
+		if (session->grants.by_id)
 			log_say("the workers ended; waiting for pid %d (%s), which still holds %u grants; "
 				 "interrupt to leave it",
-				 session->pid, session->command, HASH_COUNT(session->grants));
+				 session->pid, session->command, HASH_COUNT(session->grants.by_id));
 }
 
 static void begin_end(struct run *run)

@@ -59,9 +59,9 @@ static void say_holders(const struct service *service)
 	unsigned said = 0;
 
 	for (session = service->broker.sessions.by_id; session; session = session->hh.next)
-		if (session->grants && said++ < HOLDERS_SAID)
+		if (session->grants.by_id && said++ < HOLDERS_SAID)
 			log_say("pid %d (%s, uid %u) still holds %u grants: end it, or raise drain_timeout",
-				session->pid, session->command, session->who.uid, HASH_COUNT(session->grants));
+				session->pid, session->command, session->who.uid, HASH_COUNT(session->grants.by_id));
 	if (said > HOLDERS_SAID)
 		log_say("so do %u other processes", said - HOLDERS_SAID);
 }

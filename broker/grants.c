@@ -33,6 +33,7 @@ static void use_add(struct use *use, struct grant *grant, struct buffer *buffer)
 	DL_APPEND(buffer->uses, use);
 	DL_APPEND2(grant->uses, use, grant_prev, grant_next);
 	grant->used++;
+	grant->among->used++;
 	buffer->used++;
 	buffer->held += grant->held;
 	buffer->allocation->used++;
@@ -43,6 +44,7 @@ static void use_take_off(struct use *use)
 	DL_DELETE(use->buffer->uses, use);
 	DL_DELETE2(use->grant->uses, use, grant_prev, grant_next);
 	use->grant->used--;
+	use->grant->among->used--;
 	use->buffer->used--;
 	use->buffer->held -= use->grant->held;
 	use->buffer->allocation->used--;
@@ -55,7 +57,7 @@ static void use_end(struct registry *registry, struct use *use)
 	free(use);
 }
 
-void grant_forget_uses(struct registry *registry, struct grant *grant)
+static void grant_forget_uses(struct registry *registry, struct grant *grant)
 {
 	while (grant->uses)
 		use_end(registry, grant->uses);
@@ -121,13 +123,15 @@ static int grant_new(struct registry *registry, struct allocation *allocation, c
 				 registry->tickets.count);
 	}
 	grant->id = registry->next_grant++;
-	HASH_ADD(hh, *order->grants, id, sizeof grant->id, grant);
+	HASH_ADD(hh, order->grants->by_id, id, sizeof grant->id, grant);
 	if (!table_added(grant)) {
 		places_give(&registry->tickets, (uint32_t)place);
 		free(grant);
 		return error_set(-ENOMEM, "the broker is out of memory");
 	}
 	grant->session = order->session;
+	grant->among = order->grants;
+	grant->among->bytes += allocation->span;
 	grant->uid = order->uid;
 	grant->allocation = allocation;
 	grant->device = order->device;
@@ -168,11 +172,11 @@ done:
 	return 0;
 }
 
-struct grant *grant_find(struct grant *grants, uint64_t id)
+struct grant *grant_find(const struct grants *grants, uint64_t id)
 {
 	struct grant *grant;
 
-	HASH_FIND(hh, grants, &id, sizeof id, grant);
+	HASH_FIND(hh, grants->by_id, &id, sizeof id, grant);
 	return grant && !grant->held ? grant : NULL;
 }
 
@@ -219,12 +223,13 @@ static void grant_hold(struct registry *registry, struct grant *grant)
 
 	grant_refund(registry, grant);
 	grant->held = true;
+	grant->among->held++;
 	grant->allocation->held++;
 	DL_FOREACH2(grant->uses, use, grant_next)
 		use->buffer->held++;
 }
 
-bool grant_closed(struct registry *registry, struct grant **grants, struct grant *grant)
+bool grant_closed(struct registry *registry, struct grant *grant)
 {
 	struct grant *held = is_believed(registry, grant) ? NULL : grant_held_already(grant);
 
@@ -234,21 +239,27 @@ bool grant_closed(struct registry *registry, struct grant **grants, struct grant
 	}
 	if (held)
 		grant_merge(registry, held, grant);
-	grant_over(registry, grants, grant);
+	grant_over(registry, grant);
 	return true;
 }
 
-void grant_over(struct registry *registry, struct grant **grants, struct grant *grant)
+static void grant_take_off(struct grant *grant)
+{
+	HASH_DEL(grant->among->by_id, grant);
+	grant->among->held -= grant->held;
+	grant->among->bytes -= grant->allocation->span;
+	DL_DELETE(grant->allocation->grants, grant);
+	grant->allocation->held -= grant->held;
+	grant->allocation->open--;
+}
+
+void grant_over(struct registry *registry, struct grant *grant)
 {
 	struct allocation *allocation = grant->allocation;
 	struct buffer *buffer;
 
-	HASH_DEL(*grants, grant);
-	DL_DELETE(allocation->grants, grant);
-	allocation->open--;
-	if (grant->held)
-		allocation->held--;
-	else
+	grant_take_off(grant);
+	if (!grant->held)
 		grant_refund(registry, grant);
 	if (!allocation->open && !allocation->named)
 		grant_forget_uses(registry, grant); /* all that is in it goes with it */
@@ -259,4 +270,15 @@ void grant_over(struct registry *registry, struct grant **grants, struct grant *
 	}
 	free(grant);
 	registry_settle(registry, allocation);
+}
+
+void grants_forget(struct registry *registry, struct grants *grants)
+{
+	struct grant *grant, *next;
+
+	HASH_ITER(hh, grants->by_id, grant, next) {
+		grant_take_off(grant);
+		grant_forget_uses(registry, grant);
+		free(grant);
+	}
 }

@@ -14,7 +14,7 @@
 struct grant_order {
 	struct session *session;
 	uid_t           uid;
-	struct grant  **grants; /* the session's table */
+	struct grants  *grants; /* the session's */
 	unsigned        device, rights;
 	bool            own; /* a grant of its own, which shares with no other acquire */
 };
@@ -27,16 +27,16 @@ int grant_open(struct registry *registry, struct buffer *buffer, const struct gr
 		   bool *fresh);
 
 /* The session's grant with that id, unless it is held; or NULL. */
-struct grant *grant_find(struct grant *grants, uint64_t id);
+struct grant *grant_find(const struct grants *grants, uint64_t id);
 
 /*
  * Its session says that its mapping is closed. True: believed, and the grant is over; false: it is held until the
  * process is dead. Believed is who owns the memory: anybody else may go on writing to it (design.md, "Other users").
  */
-bool grant_closed(struct registry *registry, struct grant **grants, struct grant *grant);
+bool grant_closed(struct registry *registry, struct grant *grant);
 
 /* The grant is over, by CLOSED or by death; frees it, and its memory when it was the last. */
-void grant_over(struct registry *registry, struct grant **grants, struct grant *grant);
+void grant_over(struct registry *registry, struct grant *grant);
 
 /* Its use of that buffer under that grant; NULL: it has none. */
 struct use *grant_find_use(const struct registry *registry, const struct grant *grant, uint64_t serial);
@@ -47,7 +47,7 @@ struct use *grant_find_use(const struct registry *registry, const struct grant *
  */
 bool grant_idle(struct registry *registry, struct use *use);
 
-/* At the broker's end: what it uses is not used any more, and nothing follows from that. */
-void grant_forget_uses(struct registry *registry, struct grant *grant);
+/* At the broker's end: only the books go, for memory that is still granted is left to the driver, until the process ends. */
+void grants_forget(struct registry *registry, struct grants *grants);
 
 #endif

@@ -381,20 +381,14 @@ static void name_remove(struct registry *registry, struct buffer *buffer)
 	buffer->allocation->named--;
 }
 
-/* Only the books go: memory that is still granted is left to the driver, until the process ends. */
+/* Only the books go; those of its grants are gone. */
 static void allocation_forget(struct registry *registry, struct allocation *allocation)
 {
-	struct grant *grant, *next_grant;
 	struct buffer *buffer;
 
 	DL_FOREACH(allocation->buffers, buffer)
 		if (buffer->state != BUFFER_DRAINING)
 			name_remove(registry, buffer);
-	DL_FOREACH_SAFE(allocation->grants, grant, next_grant) {
-		grant_forget_uses(registry, grant);
-		free(grant);
-	}
-	allocation->grants = NULL;
 	allocation_destroy(registry, allocation);
 }
 

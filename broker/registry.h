@@ -81,6 +81,14 @@ struct buffer {
 	struct buffer     *ephemeral_prev, *ephemeral_next; /* as long as it has its name, and flags say so */
 };
 
+/* What one session has to close, and is kept until it has, or is dead. */
+struct grants {
+	struct grant *by_id;
+	unsigned      held; /* of them */
+	unsigned      used; /* buffers, under all of them */
+	uint64_t      bytes;
+};
+
 /*
  * One session's right to one allocation on one device: what it has to close. It is held once the session said that it is
  * closed and is not believed: it then waits for the process's death, without a ticket, and counts against the free as before.
@@ -88,6 +96,7 @@ struct buffer {
 struct grant {
 	uint64_t           id; /* never reused */
 	struct session    *session;
+	struct grants     *among; /* the session's */
 	uid_t              uid; /* the session's */
 	struct allocation *allocation;
 	unsigned           device;

@@ -243,12 +243,12 @@ static int handle_acquire(struct session *session, const struct wire_message *me
 static int handle_closed(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;
-	struct grant *grant = grant_find(session->grants, message->grant_id.grant);
+	struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
 
 	CRASH_POINT(closed_heard);
 	if (!grant)
 		broker->counters.closed_foreign++;
-	else if (grant_closed(&broker->registry, &session->grants, grant))
+	else if (grant_closed(&broker->registry, grant))
 		broker->counters.grants_closed++;
 	else
 		broker->counters.grants_held++;
@@ -262,7 +262,7 @@ static int handle_idle(struct session *session, const struct wire_message *messa
 {
 	struct broker *broker = session->broker;
 	const struct wire_grant_id *id = &message->grant_id;
-	const struct grant *grant = grant_find(session->grants, id->grant);
+	const struct grant *grant = grant_find(&session->grants, id->grant);
 	struct use *use = grant ? grant_find_use(&broker->registry, grant, id->serial) : NULL;
 
 	CRASH_POINT(idle_heard);
@@ -279,7 +279,7 @@ static int handle_idle(struct session *session, const struct wire_message *messa
 
 static int handle_writer(struct session *session, const struct wire_message *message)
 {
-	const struct grant *grant = grant_find(session->grants, message->grant_id.grant);
+	const struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
 	const struct use *use =
 		grant ? grant_find_use(&session->broker->registry, grant, message->grant_id.serial) : NULL;
 	const struct buffer *buffer = use ? use->buffer : NULL;

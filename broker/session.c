@@ -32,10 +32,7 @@ struct session *session_find(struct broker *broker, uint64_t id)
 
 bool session_maps(const struct session *session)
 {
-	for (const struct grant *grant = session->grants; grant; grant = grant->hh.next)
-		if (!grant->held)
-			return true;
-	return false;
+	return HASH_COUNT(session->grants.by_id) > session->grants.held;
 }
 
 /* ---- sending ---- */
@@ -44,11 +41,8 @@ bool session_maps(const struct session *session)
 static unsigned notices_due(void *context)
 {
 	const struct session *session = context;
-	unsigned count = 0;
 
-	for (const struct grant *grant = session->grants; grant; grant = grant->hh.next)
-		count += 1 + grant->used;
-	return count;
+	return HASH_COUNT(session->grants.by_id) + session->grants.used;
 }
 
 static void on_unsent(void *context, const char *reason)
@@ -134,7 +128,7 @@ static void session_free(struct session *session)
 		close(session->pidfd);
 	turns_leave(session);
 	HASH_DEL(broker->sessions.by_id, session);
-	HASH_CLEAR(hh, session->grants); /* the table: grants that are left are the registry's */
+	grants_forget(&broker->registry, &session->grants);
 	charge_release(&session->greeting, &broker->accounting);
 	charge_release(&session->charge, &broker->accounting);
 	identity_clear(&session->who);
@@ -163,9 +157,9 @@ static void session_end(struct session *session)
 		log_detail("session %llu (pid %d, %s) %s", (unsigned long long)session->id, session->pid,
 			   session->command, maps ? "died" : "left");
 		session_over(session);
-		HASH_ITER(hh, session->grants, grant, next) {
+		HASH_ITER(hh, session->grants.by_id, grant, next) {
 			broker->counters.grants_died++;
-			grant_over(&broker->registry, &session->grants, grant);
+			grant_over(&broker->registry, grant);
 		}
 		if (maps)
 			broker->counters.sessions_died++;
@@ -188,7 +182,7 @@ static void session_settle(struct session *session)
 
 	if (session->hung_up && !session_maps(session))
 		session_over(session);
-	if (session->hung_up && !session->grants)
+	if (session->hung_up && !session->grants.by_id)
 		session_end(session);
 	else if (session->hung_up && session->dead)
 		proof_begin(session);

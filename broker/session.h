@@ -20,11 +20,11 @@
 #include "common/wire.h"
 #include "identity.h"
 #include "outbox.h"
+#include "registry.h"
 #include "proof.h"
 #include "common/tables.h"
 
 struct broker;
-struct grant;
 struct turn;
 
 enum session_state { SESSION_GREETING, SESSION_OPEN, SESSION_LEAVING, SESSION_CUT };
@@ -46,7 +46,7 @@ struct session {
 	struct event      *asking;      /* proof.c's */
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* sodium_malloc'd */
-	struct grant      *grants;
+	struct grants      grants;
 	struct outbox      outbox;
 	struct charge      charge, greeting;
 	struct turn       *turn;    /* its user's */

@@ -257,21 +257,17 @@ static const char *session_state_name(const struct session *session)
 
 static void put_session(struct status_text *text, const struct session *session)
 {
-	uint64_t bytes = 0, held = 0;
+	const struct grants *grants = &session->grants;
 
-	for (const struct grant *grant = session->grants; grant; grant = grant->hh.next) {
-		bytes += grant->allocation->span;
-		held += grant->held;
-	}
 	put_begin(text, NULL, '{');
 	put_number(text, "session", session->id);
 	put_number(text, "pid", (uint64_t)session->pid);
 	put_number(text, "uid", session->who.uid);
 	put_string(text, "command", session->command);
 	put_word(text, "state", session_state_name(session));
-	put_number(text, "grants", HASH_COUNT(session->grants) - held);
-	put_number(text, "held", held);
-	put_number(text, "bytes", bytes);
+	put_number(text, "grants", HASH_COUNT(grants->by_id) - grants->held);
+	put_number(text, "held", grants->held);
+	put_number(text, "bytes", grants->bytes);
 	put_end(text, '}');
 }
 

@@ -164,7 +164,7 @@ static void honest_check(void)
 	wire_init(&message, WIRE_STAT, 77);
 	strcpy(message.name.name, "no-such-buffer");
 	honest_ask(&message, &answer);
-	grant = grant_find(session->grants, held.grant);
+	grant = grant_find(&session->grants, held.grant);
 	FUZZ_HOLDS(grant && !grant->allocation->freeing, "the honest client's grant was ended by another");
 	word = atomic_load(&honest.board.words[held.buffer]);
 	FUZZ_HOLDS(word == BOARD_WORD(held.serial, BOARD_LIVE) || word == BOARD_WORD(held.serial, BOARD_DRAINING),
@@ -182,7 +182,7 @@ static void honest_close(void)
 	message.grant_id.grant = held.grant;
 	peer_say(&honest, &message, WIRE_SIZE);
 	settle();
-	FUZZ_HOLDS(!session->grants, "the honest client's own CLOSED does not end its grant");
+	FUZZ_HOLDS(!session->grants.by_id, "the honest client's own CLOSED does not end its grant");
 }
 
 /* ---- steps ---- */

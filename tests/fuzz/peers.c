@@ -29,7 +29,7 @@ static void grant_check(const struct peer *peer, struct broker *broker, const st
 	FUZZ_HOLDS((shared || grant->ticket < header->tickets) && grant->buffer < header->buffers &&
 			   grant->owner_device < header->devices && grant->offset + grant->size <= grant->span,
 		   "a grant leaves the board or its memory");
-	if (shared || !session || !grant_find(session->grants, grant->grant))
+	if (shared || !session || !grant_find(&session->grants, grant->grant))
 		return;
 	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
@@ -300,7 +300,7 @@ void peer_become(const struct peer *peer, struct broker *broker, uid_t uid)
 {
 	struct session *session = peer_session(peer, broker);
 
-	if (!session || session->grants)
+	if (!session || session->grants.by_id)
 		return;
 	turns_leave(session);
 	session->who.uid = uid;

@@ -379,9 +379,9 @@ void bury(struct peer *peer)
 {
 	struct session *session = session_of(peer);
 
-	while (session->grants) {
+	while (session->grants.by_id) {
 		broker.counters.grants_died++;
-		grant_over(&broker.registry, &session->grants, session->grants);
+		grant_over(&broker.registry, session->grants.by_id);
 	}
 	part(peer);
 }

@@ -83,7 +83,7 @@ static void test_a_mode_holds_from_now_on(void **state)
 	/* what is mapped stays mapped */
 	expect_changed(&owner, mode_change(0));
 	assert_int_equal(broker.registry.grant_count, 1);
-	assert_non_null(grant_find(session_of(&other)->grants, grant.grant));
+	assert_non_null(grant_find(&session_of(&other)->grants, grant.grant));
 	expect_refused(&other, &acquiring, -EACCES);
 	expect_refused(&owner, &acquiring, -EACCES);
 	expect_changed(&owner, mode_change(0777));

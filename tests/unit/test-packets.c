@@ -88,6 +88,21 @@ static void invariant_5_one_bad_message_of_a_packet_cuts_off(void **state)
 	part(&peer);
 }
 
+/* Nothing is sent behind the decision to cut it off, so that its end is the same whatever it had asked before. */
+static void test_what_stands_in_front_of_a_bad_message_is_not_answered(void **state)
+{
+	struct wire_message packet[2];
+	struct peer peer = join();
+
+	(void)state;
+	packet[0] = named(WIRE_STAT, 1, "absent");
+	packet[1] = named(WIRE_NOTICE, 2, "absent");
+	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	expect_end(peer.sock);
+	part(&peer);
+}
+
 static void invariant_5_a_greeting_comes_alone(void **state)
 {
 	struct wire_message packet[2];
@@ -111,6 +126,7 @@ int main(void)
 		ON(test_a_packet_of_several_is_heard_and_answered),
 		ON(invariant_5_a_packet_of_no_whole_messages_is_cut_off),
 		ON(invariant_5_one_bad_message_of_a_packet_cuts_off),
+		ON(test_what_stands_in_front_of_a_bad_message_is_not_answered),
 		ON(invariant_5_a_greeting_comes_alone),
 	};
 

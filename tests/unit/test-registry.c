@@ -33,7 +33,7 @@
 static _Atomic uint64_t words[BUFFERS];
 static struct accounting accounting;
 static struct registry registry;
-static struct grant *grants, *other_grants; /* of two sessions */
+static struct grants grants, other_grants; /* of two sessions */
 static struct allocation *releasing[BUFFERS]; /* told to the hook, not yet released */
 static unsigned releases, notices;
 static uint64_t noticed[TICKETS];
@@ -79,7 +79,7 @@ static int setup(void **state)
 
 	(void)state;
 	releases = notices = 0;
-	grants = other_grants = NULL;
+	grants = other_grants = (struct grants){ 0 };
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
 	return registry_init(&registry, words, BUFFERS, TICKETS, &accounting, &hooks, &registry);
@@ -104,6 +104,8 @@ static int teardown(void **state)
 		accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;
+	grants_forget(&registry, &grants);
+	grants_forget(&registry, &other_grants);
 	registry_deinit(&registry);
 	accounting_deinit(&accounting);
 	return wrong;
@@ -135,7 +137,7 @@ static struct buffer *live(const char *name)
 	return buffer;
 }
 
-static int grant_try(struct session *session, uid_t uid, struct grant **table, struct buffer *buffer, struct grant **grant)
+static int grant_try(struct session *session, uid_t uid, struct grants *table, struct buffer *buffer, struct grant **grant)
 {
 	struct grant_order order = { .session = session, .uid = uid, .grants = table, .rights = GPUB_READ, .own = true };
 	struct use *use;
@@ -150,7 +152,7 @@ static int grant_try(struct session *session, uid_t uid, struct grant **table, s
 	return 0;
 }
 
-static struct grant *grant_to(struct grant **table, struct buffer *buffer)
+static struct grant *grant_to(struct grants *table, struct buffer *buffer)
 {
 	struct grant *grant = NULL;
 
@@ -187,7 +189,7 @@ static void test_words_follow_a_buffers_life(void **state)
 	grant = grant_to(&grants, buffer);
 	registry_unlink(&registry, buffer);
 	expect_word(buffer, BOARD_DRAINING);
-	grant_over(&registry, &grants, grant);
+	grant_over(&registry, grant);
 	expect_word(buffer, BOARD_DRAINING);
 	release_all();
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_FREE));
@@ -210,7 +212,7 @@ static void invariant_2_grants_over_without_unlink_do_not_free(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		grant_over(&registry, &grants, grant_to(&grants, buffer));
+		grant_over(&registry, grant_to(&grants, buffer));
 	assert_int_equal(releases, 0);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 1);
@@ -230,7 +232,7 @@ static void end_in_order(const int order[3], int unlink_after)
 			registry_unlink(&registry, buffer);
 		assert_int_equal(releases, i == 3);
 		if (i < 3)
-			grant_over(&registry, order[i] ? &grants : &other_grants, grant[order[i]]);
+			grant_over(&registry, grant[order[i]]);
 	}
 	release_all();
 	assert_true(registry_empty(&registry));
@@ -261,11 +263,11 @@ static void invariant_8_a_new_generation_beside_a_draining_one(void **state)
 	assert_true(fresh->serial > serial);
 	assert_int_not_equal(fresh->place, old->place);
 	newer = grant_to(&grants, fresh);
-	grant_over(&registry, &grants, newer);
+	grant_over(&registry, newer);
 	assert_int_equal(releases, 0);
 	expect_word(old, BOARD_DRAINING);
 	expect_word(fresh, BOARD_LIVE);
-	grant_over(&registry, &grants, held);
+	grant_over(&registry, held);
 	assert_int_equal(releases, 1);
 	registry_unlink(&registry, fresh);
 	assert_int_equal(releases, 2);
@@ -280,13 +282,13 @@ static void test_unlink_notices_each_open_grant(void **state)
 	for (int i = 0; i < 3; i++)
 		grant[i] = grant_to(&grants, buffer);
 	grant[3] = grant_to(&grants, other);
-	grant_over(&registry, &grants, grant[1]);
+	grant_over(&registry, grant[1]);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(notices, 2);
 	assert_true(noticed[0] == grant[0]->id && noticed[1] == grant[2]->id);
-	grant_over(&registry, &grants, grant[0]);
-	grant_over(&registry, &grants, grant[2]);
-	grant_over(&registry, &grants, grant[3]);
+	grant_over(&registry, grant[0]);
+	grant_over(&registry, grant[2]);
+	grant_over(&registry, grant[3]);
 	registry_unlink(&registry, other);
 	assert_int_equal(notices, 2);
 }
@@ -359,10 +361,10 @@ static void test_board_full_of_tickets(void **state)
 	assert_null(more);
 	assert_true(used(RESOURCE_GRANTS) == TICKETS);
 	assert_int_equal(buffer->allocation->open, TICKETS);
-	grant_over(&registry, &grants, grant[5]);
+	grant_over(&registry, grant[5]);
 	grant[5] = grant_to(&grants, buffer);
 	for (unsigned i = 0; i < TICKETS; i++)
-		grant_over(&registry, &grants, grant[i]);
+		grant_over(&registry, grant[i]);
 	registry_unlink(&registry, buffer);
 }
 
@@ -385,7 +387,7 @@ static void test_quotas_are_charged_and_refunded(void **state)
 	buffer = live("a");
 	accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 0;
 	assert_int_equal(grant_try(SESSION, OWNER, &grants, buffer, &grant), -EDQUOT);
-	assert_null(grants);
+	assert_null(grants.by_id);
 	/* the bytes are charged until they are freed, not until the name is gone */
 	registry_unlink(&registry, buffer);
 	assert_true(used(RESOURCE_BYTES) == SPAN);
@@ -402,15 +404,15 @@ static void invariant_3_another_sessions_grant_is_not_found(void **state)
 	uint64_t id = mine->id;
 
 	(void)state;
-	assert_ptr_equal(grant_find(grants, mine->id), mine);
-	assert_null(grant_find(other_grants, mine->id));
-	assert_null(grant_find(grants, other->id));
-	assert_null(grant_find(grants, 0));
-	assert_null(grant_find(grants, UINT64_MAX));
-	assert_null(grant_find(NULL, mine->id));
-	grant_over(&registry, &grants, mine);
-	assert_null(grant_find(grants, id));
-	grant_over(&registry, &other_grants, other);
+	assert_ptr_equal(grant_find(&grants, mine->id), mine);
+	assert_null(grant_find(&other_grants, mine->id));
+	assert_null(grant_find(&grants, other->id));
+	assert_null(grant_find(&grants, 0));
+	assert_null(grant_find(&grants, UINT64_MAX));
+	assert_null(grant_find(&(struct grants){ 0 }, mine->id));
+	grant_over(&registry, mine);
+	assert_null(grant_find(&grants, id));
+	grant_over(&registry, other);
 	registry_unlink(&registry, buffer);
 }
 
@@ -426,7 +428,7 @@ static void invariant_8_serials_and_grants_are_never_reused(void **state)
 		assert_true(buffer->serial > serial && grant->id > id);
 		serial = buffer->serial;
 		id = grant->id;
-		grant_over(&registry, &grants, grant);
+		grant_over(&registry, grant);
 		registry_unlink(&registry, buffer);
 		release_all();
 	}
@@ -448,8 +450,8 @@ static void test_uses_are_found_by_grant_and_serial(void **state)
 	registry_unlink(&registry, other);
 	/* its name is gone, its use is not */
 	assert_ptr_equal(grant_find_use(&registry, grant, serial), grant->uses);
-	grant_over(&registry, &grants, grant);
-	grant_over(&registry, &grants, second);
+	grant_over(&registry, grant);
+	grant_over(&registry, second);
 }
 
 static unsigned rights(const struct buffer *buffer, uid_t uid, gid_t gid)
@@ -500,7 +502,7 @@ static void test_only_live_buffers_are_found_by_serial(void **state)
 	assert_null(registry_find_serial(&registry, serial));
 	assert_ptr_equal(registry_find_serial(&registry, buffer->serial), buffer);
 	registry_unlink(&registry, buffer);
-	grant_over(&registry, &grants, grant);
+	grant_over(&registry, grant);
 }
 
 /* ---- another owner ---- */
@@ -563,10 +565,10 @@ static void invariant_2_closed_by_another_user_it_is_held(void **state)
 	uint64_t id = held->id;
 
 	(void)state;
-	assert_false(grant_closed(&registry, &other_grants, held));
+	assert_false(grant_closed(&registry, held));
 	assert_true(held->held);
 	/* it can be closed no more, and has given back what it cost but the memory */
-	assert_null(grant_find(other_grants, id));
+	assert_null(grant_find(&other_grants, id));
 	assert_int_equal(registry.tickets.free, TICKETS - 1);
 	assert_int_equal(registry.grant_count, 1);
 	assert_true(!used_by(HEIR, RESOURCE_GRANTS));
@@ -576,9 +578,9 @@ static void invariant_2_closed_by_another_user_it_is_held(void **state)
 	/* a notice is for whom it finds open */
 	assert_int_equal(notices, 1);
 	assert_true(noticed[0] == mine->id);
-	assert_true(grant_closed(&registry, &grants, mine));
+	assert_true(grant_closed(&registry, mine));
 	assert_int_equal(releases, 0);
-	grant_over(&registry, &other_grants, held);
+	grant_over(&registry, held);
 	assert_int_equal(releases, 1);
 }
 
@@ -589,19 +591,19 @@ static void invariant_5_holds_do_not_pile_up(void **state)
 	struct grant *held = grant_of_other(buffer), *second;
 
 	(void)state;
-	assert_false(grant_closed(&registry, &other_grants, held));
+	assert_false(grant_closed(&registry, held));
 	for (int i = 0; i < 1000; i++)
-		assert_true(grant_closed(&registry, &other_grants, grant_of_other(buffer)));
+		assert_true(grant_closed(&registry, grant_of_other(buffer)));
 	assert_int_equal(buffer->allocation->held, 1);
-	assert_int_equal(HASH_COUNT(other_grants), 1);
+	assert_int_equal(HASH_COUNT(other_grants.by_id), 1);
 	/* of each allocation, and each session */
 	second = grant_of_other(other);
-	assert_false(grant_closed(&registry, &other_grants, second));
+	assert_false(grant_closed(&registry, second));
 	registry_unlink(&registry, buffer);
 	registry_unlink(&registry, other);
 	assert_int_equal(releases, 0);
-	grant_over(&registry, &other_grants, held);
-	grant_over(&registry, &other_grants, second);
+	grant_over(&registry, held);
+	grant_over(&registry, second);
 	assert_int_equal(releases, 2);
 }
 
@@ -612,12 +614,12 @@ static void invariant_2_another_sessions_hold_is_no_hold_of_this_one(void **stat
 
 	(void)state;
 	assert_int_equal(grant_try(SESSION, HEIR, &grants, buffer, &second), 0);
-	assert_false(grant_closed(&registry, &other_grants, first));
-	assert_false(grant_closed(&registry, &grants, second));
+	assert_false(grant_closed(&registry, first));
+	assert_false(grant_closed(&registry, second));
 	registry_unlink(&registry, buffer);
-	grant_over(&registry, &other_grants, first);
+	grant_over(&registry, first);
 	assert_int_equal(releases, 0);
-	grant_over(&registry, &grants, second);
+	grant_over(&registry, second);
 	assert_int_equal(releases, 1);
 }
 
@@ -628,10 +630,10 @@ static void invariant_2_where_nobody_is_believed_the_owner_is_not(void **state)
 
 	(void)state;
 	registry.believe = BELIEVE_NOBODY;
-	assert_false(grant_closed(&registry, &grants, grant));
+	assert_false(grant_closed(&registry, grant));
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	grant_over(&registry, &grants, grant);
+	grant_over(&registry, grant);
 	assert_int_equal(releases, 1);
 }
 
@@ -643,11 +645,11 @@ static void invariant_2_belief_goes_with_the_memory(void **state)
 
 	(void)state;
 	assert_int_equal(registry_change_owner(&registry, buffer, HEIR), 0);
-	assert_true(grant_closed(&registry, &other_grants, heirs));
-	assert_false(grant_closed(&registry, &grants, mine));
+	assert_true(grant_closed(&registry, heirs));
+	assert_false(grant_closed(&registry, mine));
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	grant_over(&registry, &grants, mine);
+	grant_over(&registry, mine);
 }
 
 /* A broker that goes while grants are open forgets them, and tells nobody to free. */
@@ -660,7 +662,7 @@ static void test_deinit_frees_nothing_that_is_granted(void **state)
 	grant_to(&grants, draining);
 	registry_unlink(&registry, draining);
 	assert_int_equal(reserve("c", &creating), 0);
-	HASH_CLEAR(hh, grants);
+	grants_forget(&registry, &grants);
 	registry_deinit(&registry);
 	assert_int_equal(releases, 0);
 	assert_null(accounting.accounts);
@@ -767,19 +769,19 @@ static void do_grant(struct fact *fact)
 
 static void do_close(struct held *held)
 {
-	struct grant **table = held->is_others ? &other_grants : &grants;
+	struct grants *table = held->is_others ? &other_grants : &grants;
 	bool is_over;
 
 	if (!held->grant)
 		return;
 	is_over = !held->is_others || held->fact->held;
-	assert_ptr_equal(grant_find(*table, held->id), held->grant);
+	assert_ptr_equal(grant_find(table, held->id), held->grant);
 	held->fact->open--;
 	if (!is_over)
 		held->fact->held = held->grant;
-	assert_int_equal(grant_closed(&registry, table, held->grant), is_over);
+	assert_int_equal(grant_closed(&registry, held->grant), is_over);
 	held->grant = NULL;
-	assert_null(grant_find(*table, held->id));
+	assert_null(grant_find(table, held->id));
 }
 
 /* The other session's process: all that it has, open or held, is over. */
@@ -789,7 +791,7 @@ static void do_die(void)
 		if (!helds[i].grant || !helds[i].is_others)
 			continue;
 		helds[i].fact->open--;
-		grant_over(&registry, &other_grants, helds[i].grant);
+		grant_over(&registry, helds[i].grant);
 		helds[i].grant = NULL;
 	}
 	for (unsigned i = 0; i < BUFFERS; i++) {
@@ -797,9 +799,9 @@ static void do_die(void)
 
 		facts[i].held = NULL;
 		if (held)
-			grant_over(&registry, &other_grants, held);
+			grant_over(&registry, held);
 	}
-	assert_null(other_grants);
+	assert_null(other_grants.by_id);
 }
 
 static void do_released(void)

@@ -46,7 +46,7 @@ struct cleaning {
 static _Atomic uint64_t words[BUFFERS];
 static struct accounting accounting;
 static struct registry registry;
-static struct grant *grants[SESSIONS];
+static struct grants grants[SESSIONS];
 static struct notice notices[MANY];
 static struct cleaning cleanings[MANY];       /* told to the hook, not yet done */
 static struct allocation *releasing[BUFFERS]; /* the same */
@@ -147,6 +147,8 @@ static int teardown(void **state)
 		registry.words.free != BUFFERS || registry.tickets.free != TICKETS || accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;
+	for (unsigned i = 0; i < SESSIONS; i++)
+		grants_forget(&registry, &grants[i]);
 	registry_deinit(&registry);
 	accounting_deinit(&accounting);
 	return wrong;
@@ -227,11 +229,6 @@ static struct use *use_again(unsigned session, struct buffer *buffer)
 	struct grant_order order = order_of(session);
 
 	return use_by(&order, buffer, false);
-}
-
-static void over(unsigned session, struct grant *grant)
-{
-	grant_over(&registry, &grants[session], grant);
 }
 
 static void unlink_all(struct buffer **buffers, unsigned count)
@@ -419,7 +416,7 @@ static void test_a_second_acquire_gets_the_same_grant(void **state)
 	assert_int_equal(a->allocation->open, 1);
 	assert_int_equal(a->allocation->used, 2);
 	assert_int_equal(a->used, 1);
-	over(0, grant);
+	grant_over(&registry, grant);
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
 }
@@ -440,9 +437,9 @@ static void test_each_session_and_each_device_has_its_own_grant(void **state)
 	assert_ptr_equal(use_again(0, a)->grant, grant[0]);
 	assert_int_equal(a->used, 3);
 	registry_unlink(&registry, a);
-	over(0, grant[2]);
-	over(1, grant[1]);
-	over(0, grant[0]);
+	grant_over(&registry, grant[2]);
+	grant_over(&registry, grant[1]);
+	grant_over(&registry, grant[0]);
 }
 
 /* What a redeemed ticket bought ends with nothing else, and nothing else comes to it. */
@@ -460,16 +457,16 @@ static void test_a_grant_of_its_own_is_shared_with_none(void **state)
 	assert_ptr_equal(use_again(0, b)->grant, grant[1]);
 	assert_int_equal(a->used, 3);
 	assert_true(used(RESOURCE_GRANTS) == 4);
-	over(0, grant[1]);
+	grant_over(&registry, grant[1]);
 	assert_int_equal(a->used, 2);
 	assert_int_equal(b->used, 0);
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
 	clean_one(0);
 	assert_int_equal(release_count, 0);
-	over(0, grant[0]);
+	grant_over(&registry, grant[0]);
 	assert_int_equal(release_count, 0);
-	over(0, grant[2]);
+	grant_over(&registry, grant[2]);
 	assert_int_equal(release_count, 1);
 }
 
@@ -486,7 +483,7 @@ static void test_an_acquire_has_the_rights_of_now(void **state)
 	use_by(&order, a, false);
 	assert_int_equal(use->rights, GPUB_READ | GPUB_WRITE);
 	registry_unlink(&registry, a);
-	over(0, use->grant);
+	grant_over(&registry, use->grant);
 }
 
 static void test_grants_are_charged_for_each_use(void **state)
@@ -512,7 +509,7 @@ static void test_grants_are_charged_for_each_use(void **state)
 	assert_true(grant_idle(&registry, second));
 	assert_true(used(RESOURCE_GRANTS) == 1);
 	use_again(0, c);
-	over(0, first->grant);
+	grant_over(&registry, first->grant);
 	assert_true(used(RESOURCE_GRANTS) == 0);
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
@@ -527,16 +524,16 @@ static void test_a_notice_goes_to_uses_of_that_buffer_only(void **state)
 	struct grant *mine = use_first(0, a)->grant, *others = use_first(1, b)->grant, *held = use_first(THEIRS, a)->grant;
 
 	(void)state;
-	assert_false(grant_closed(&registry, &grants[THEIRS], held));
+	assert_false(grant_closed(&registry, held));
 	registry_unlink(&registry, a);
 	assert_int_equal(notice_count, 1);
 	expect_notice(0, mine, a->serial);
 	registry_unlink(&registry, b);
 	assert_int_equal(notice_count, 2);
 	expect_notice(1, others, b->serial);
-	over(0, mine);
-	over(1, others);
-	over(THEIRS, held);
+	grant_over(&registry, mine);
+	grant_over(&registry, others);
+	grant_over(&registry, held);
 }
 
 /* ---- IDLE ---- */
@@ -554,7 +551,7 @@ static void test_an_idle_ends_one_use_and_not_the_grant(void **state)
 	assert_ptr_equal(grant_find_use(&registry, grant, b->serial), of_b);
 	assert_int_equal(a->used, 0);
 	assert_int_equal(b->used, 1);
-	assert_ptr_equal(grant_find(grants[0], grant->id), grant);
+	assert_ptr_equal(grant_find(&grants[0], grant->id), grant);
 	/* it has its name: nothing is over, and it may be used again */
 	assert_int_equal(over_count, 0);
 	use_again(0, a);
@@ -562,7 +559,7 @@ static void test_an_idle_ends_one_use_and_not_the_grant(void **state)
 	registry_unlink(&registry, b);
 	assert_true(grant_idle(&registry, of_b));
 	assert_int_equal(over_count, 1);
-	over(0, grant);
+	grant_over(&registry, grant);
 }
 
 /* What a ticket bought is open until its CLOSED, with its place in the board: so long it is paid for. */
@@ -590,7 +587,7 @@ static void test_an_idle_of_a_grant_of_its_own_does_not_refund_it(void **state)
 	assert_true(grant_idle(&registry, use));
 	assert_int_equal(over_count, 0);
 	assert_true(used(RESOURCE_GRANTS) == 1);
-	over(0, grant);
+	grant_over(&registry, grant);
 	assert_int_equal(over_count, 1);
 	assert_true(used(RESOURCE_GRANTS) == 0);
 	registry_unlink(&registry, b);
@@ -602,12 +599,12 @@ static void invariant_3_another_sessions_use_is_not_found(void **state)
 	struct grant *mine = use_first(0, a)->grant, *others = use_first(1, a)->grant;
 
 	(void)state;
-	assert_null(grant_find(grants[1], mine->id));
+	assert_null(grant_find(&grants[1], mine->id));
 	assert_ptr_equal(grant_find_use(&registry, mine, a->serial)->grant, mine);
 	assert_ptr_equal(grant_find_use(&registry, others, a->serial)->grant, others);
-	over(0, mine);
+	grant_over(&registry, mine);
 	assert_int_equal(a->used, 1);
-	over(1, others);
+	grant_over(&registry, others);
 	registry_unlink(&registry, a);
 }
 
@@ -631,7 +628,7 @@ static void invariant_6_a_strangers_idle_is_not_believed(void **state)
 	expect_not_believed(theirs);
 	registry_unlink(&registry, a);
 	expect_not_believed(theirs);
-	over(THEIRS, theirs->grant);
+	grant_over(&registry, theirs->grant);
 	assert_int_equal(over_count, 1);
 	registry_unlink(&registry, b);
 }
@@ -645,7 +642,7 @@ static void invariant_6_where_nobody_is_believed_no_idle_is(void **state)
 	registry.believe = BELIEVE_NOBODY;
 	registry_unlink(&registry, a);
 	expect_not_believed(use);
-	over(0, use->grant);
+	grant_over(&registry, use->grant);
 	assert_int_equal(over_count, 1);
 	registry_unlink(&registry, b);
 }
@@ -688,12 +685,12 @@ static void invariant_6_a_range_is_cleaned_before_it_serves_again(void **state)
 	assert_true(after->offset == offset);
 	assert_true(after->serial > serial);
 	/* the one who used the old has nothing of the new */
-	assert_null(grant_find_use(&registry, grants[0], after->serial));
+	assert_null(grant_find_use(&registry, grants[0].by_id, after->serial));
 	registry_unlink(&registry, buffers[0]);
 	registry_unlink(&registry, buffers[1]);
 	registry_unlink(&registry, buffers[3]);
 	registry_unlink(&registry, after);
-	over(0, grants[0]);
+	grant_over(&registry, grants[0].by_id);
 }
 
 static void expect_never_reused(struct buffer **buffers, const struct allocation *allocation)
@@ -744,8 +741,8 @@ static void invariant_6_another_sessions_use_keeps_the_range(void **state)
 	assert_int_equal(over_count, 1);
 	assert_int_equal(clean_count, 1);
 	registry_unlink(&registry, b);
-	over(0, grants[0]);
-	over(1, grants[1]);
+	grant_over(&registry, grants[0].by_id);
+	grant_over(&registry, grants[1].by_id);
 }
 
 static void test_a_closed_ends_all_uses_of_its_grant(void **state)
@@ -759,14 +756,14 @@ static void test_a_closed_ends_all_uses_of_its_grant(void **state)
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
 	assert_int_equal(over_count, 0);
-	assert_true(grant_closed(&registry, &grants[0], grant));
+	assert_true(grant_closed(&registry, grant));
 	assert_int_equal(over_count, 2);
 	assert_int_equal(clean_count, 2);
 	assert_int_equal(c->used, 1);
 	assert_int_equal(c->allocation->used, 1);
 	assert_true(used(RESOURCE_GRANTS) == 1);
 	registry_unlink(&registry, c);
-	over(1, others);
+	grant_over(&registry, others);
 }
 
 /* Also a stranger's, whose word nobody takes. */
@@ -779,9 +776,9 @@ static void invariant_9_a_death_ends_all_uses_of_its_grants(void **state)
 	use_again(THEIRS, b);
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
-	assert_false(grant_closed(&registry, &grants[THEIRS], grant));
+	assert_false(grant_closed(&registry, grant));
 	assert_int_equal(over_count, 0);
-	over(THEIRS, grant);
+	grant_over(&registry, grant);
 	assert_int_equal(over_count, 2);
 	registry_unlink(&registry, c);
 	assert_int_equal(release_count, 0);
@@ -797,15 +794,15 @@ static void invariant_2_a_held_grant_keeps_its_uses(void **state)
 	struct grant *held = use->grant;
 
 	(void)state;
-	assert_false(grant_closed(&registry, &grants[THEIRS], held));
+	assert_false(grant_closed(&registry, held));
 	assert_int_equal(a->used, 1);
 	assert_int_equal(a->held, 1);
 	/* which cost nothing any more, and cannot be found */
 	assert_true(!accounting_used(&accounting, STRANGER, RESOURCE_GRANTS));
-	assert_null(grant_find(grants[THEIRS], held->id));
+	assert_null(grant_find(&grants[THEIRS], held->id));
 	registry_unlink(&registry, a);
 	assert_int_equal(over_count, 0);
-	over(THEIRS, held);
+	grant_over(&registry, held);
 	assert_int_equal(over_count, 1);
 	registry_unlink(&registry, b);
 }
@@ -817,13 +814,13 @@ static void invariant_2_merged_holds_keep_all_uses(void **state)
 	struct grant *held = use_first(THEIRS, a)->grant, *second;
 
 	(void)state;
-	assert_false(grant_closed(&registry, &grants[THEIRS], held));
+	assert_false(grant_closed(&registry, held));
 	second = use_first(THEIRS, a)->grant;
 	assert_ptr_not_equal(second, held);
 	use_again(THEIRS, b);
 	assert_int_equal(a->used, 2);
 	assert_int_equal(a->held, 1);
-	assert_true(grant_closed(&registry, &grants[THEIRS], second));
+	assert_true(grant_closed(&registry, second));
 	assert_int_equal(a->used, 1);
 	assert_int_equal(a->held, 1);
 	assert_int_equal(b->used, 1);
@@ -834,7 +831,7 @@ static void invariant_2_merged_holds_keep_all_uses(void **state)
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
 	assert_int_equal(over_count + notice_count, 0);
-	over(THEIRS, held);
+	grant_over(&registry, held);
 	assert_int_equal(over_count, 2);
 	registry_unlink(&registry, c);
 }
@@ -860,7 +857,7 @@ static struct grant *grant_on(unsigned session, const struct allocation *allocat
 {
 	struct grant *grant, *next;
 
-	HASH_ITER(hh, grants[session], grant, next)
+	HASH_ITER(hh, grants[session].by_id, grant, next)
 		if (grant->allocation == allocation)
 			return grant;
 	fail();
@@ -888,7 +885,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 	use_again(0, again);
 	registry_unlink(&registry, other);
 	registry_unlink(&registry, again);
-	over(0, grant_on(0, allocation));
+	grant_over(&registry, grant_on(0, allocation));
 }
 
 static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
@@ -903,10 +900,10 @@ static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
 	grant_idle(&registry, others);
 	clean_one(0);
 	assert_true(allocation->idle);
-	assert_true(grant_closed(&registry, &grants[0], grants[0]));
+	assert_true(grant_closed(&registry, grants[0].by_id));
 	assert_int_equal(release_count, 0);
 	assert_true(allocation->idle);
-	assert_true(grant_closed(&registry, &grants[1], grants[1]));
+	assert_true(grant_closed(&registry, grants[1].by_id));
 	assert_int_equal(release_count, 1);
 	assert_true(registry.idle_bytes[0] == 0);
 	assert_null(registry.idle);
@@ -955,7 +952,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 	assert_true(idle[1]->idle && idle[2]->idle);
 	assert_true(registry.idle_bytes[0] == 2 * SPAN);
 	for (int i = 0; i < 3; i++)
-		over(0, grant_on(0, idle[i]));
+		grant_over(&registry, grant_on(0, idle[i]));
 }
 
 /* What is to be freed stays in the books until it is closed: its owner sees whom it waits for. */
@@ -971,9 +968,9 @@ static void expect_kept_until_closed(struct buffer *buffer, struct use *use)
 		assert_int_equal(over_count + clean_count, 0);
 		assert_int_equal(buffer->used, 1);
 		assert_true(words[place] == BOARD_WORD(serial, BOARD_DRAINING));
-		expect_given_up(allocation, grants[0]);
+		expect_given_up(allocation, grants[0].by_id);
 	}
-	assert_true(grant_closed(&registry, &grants[0], grants[0]));
+	assert_true(grant_closed(&registry, grants[0].by_id));
 	assert_ptr_equal(releasing[release_count - 1], allocation);
 }
 
@@ -1019,8 +1016,8 @@ static void test_what_nobody_uses_is_given_up_by_its_unlink(void **state)
 	assert_int_equal(notice_count, 0);
 	registry_unlink(&registry, a);
 	assert_int_equal(over_count + clean_count, 0);
-	expect_given_up(allocation, grants[0]);
-	over(0, grants[0]);
+	expect_given_up(allocation, grants[0].by_id);
+	grant_over(&registry, grants[0].by_id);
 }
 
 /* Others are in it, so that its range may serve again, whatever the limit is. */
@@ -1042,8 +1039,8 @@ static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_mem
 	clean_one(0);
 	registry_unlink(&registry, b);
 	assert_int_equal(over_count, 1);
-	expect_notice(1, grants[0], 0);
-	over(0, grants[0]);
+	expect_notice(1, grants[0].by_id, 0);
+	grant_over(&registry, grants[0].by_id);
 	assert_int_equal(release_count, 1);
 }
 
@@ -1065,8 +1062,8 @@ static void test_a_range_of_given_up_memory_serves_nobody(void **state)
 	assert_true(grant_idle(&registry, use));
 	assert_int_equal(clean_count, 1);
 	clean_one(0);
-	expect_given_up(allocation, grants[0]);
-	over(0, grants[0]);
+	expect_given_up(allocation, grants[0].by_id);
+	grant_over(&registry, grants[0].by_id);
 	assert_int_equal(release_count, 2); /* the one that was next, and this */
 }
 
@@ -1082,11 +1079,11 @@ static void test_memory_without_a_clean_range_is_given_up(void **state)
 	can_clean = false;
 	use_first(0, buffers[0]);
 	registry_unlink(&registry, buffers[0]);
-	assert_true(grant_idle(&registry, grants[0]->uses));
+	assert_true(grant_idle(&registry, grants[0].by_id->uses));
 	unlink_all(buffers + 1, RANGES - 1);
 	can_clean = true;
-	expect_given_up(allocation, grants[0]);
-	over(0, grants[0]);
+	expect_given_up(allocation, grants[0].by_id);
+	grant_over(&registry, grants[0].by_id);
 }
 
 static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
@@ -1106,15 +1103,15 @@ static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
 	assert_true(idle[1]->idle && idle[2]->idle);
 	registry_give_up_idle(&registry, 0, ANY_OWNER);
 	assert_int_equal(notice_count, 2);
-	expect_notice(1, grants[THEIRS], 0);
+	expect_notice(1, grants[THEIRS].by_id, 0);
 	assert_true(idle[1]->given_up && idle[2]->idle);
 	/* not twice */
 	registry_give_up_idle(&registry, 0, ANY_OWNER);
 	assert_int_equal(notice_count, 2);
 	registry_give_up_idle(&registry, 1, ANY_OWNER);
-	over(0, grant_on(0, idle[0]));
-	over(0, grant_on(0, idle[2]));
-	over(THEIRS, grants[THEIRS]);
+	grant_over(&registry, grant_on(0, idle[0]));
+	grant_over(&registry, grant_on(0, idle[2]));
+	grant_over(&registry, grants[THEIRS].by_id);
 }
 
 /* ---- the end of shared memory ---- */
@@ -1172,12 +1169,12 @@ static void test_deinit_forgets_uses_of_all_states(void **state)
 	use_first(0, a);
 	use_again(0, b);
 	use_first(THEIRS, b);
-	assert_false(grant_closed(&registry, &grants[THEIRS], grants[THEIRS]));
+	assert_false(grant_closed(&registry, grants[THEIRS].by_id));
 	registry_unlink(&registry, b);
 	registry_unlink(&registry, c);
 	idle_of(1, (struct buffer_spec){ .name = "d", .size = 1, .span = SPAN, .range = RANGE, .owner = OWNER });
 	for (unsigned i = 0; i < SESSIONS; i++)
-		HASH_CLEAR(hh, grants[i]);
+		grants_forget(&registry, &grants[i]);
 	registry_deinit(&registry);
 	assert_int_equal(release_count, 0);
 	assert_null(accounting.accounts);
@@ -1481,7 +1478,7 @@ static void do_idle(struct right *right, struct fact *fact)
 
 	if (!right->grant || right->is_held || !fact->buffer)
 		return;
-	assert_ptr_equal(grant_find(grants[right->session], right->id), right->grant);
+	assert_ptr_equal(grant_find(&grants[right->session], right->id), right->grant);
 	use = grant_find_use(&registry, right->grant, fact->serial);
 	assert_int_equal(use != NULL, (right->uses & bit_of(fact)) != 0);
 	if (!use)
@@ -1508,7 +1505,7 @@ static void do_close(struct right *right)
 		*right = (struct right){ 0 };
 	else
 		right->is_held = true;
-	assert_int_equal(grant_closed(&registry, &grants[session], grant), is_over);
+	assert_int_equal(grant_closed(&registry, grant), is_over);
 }
 
 static void do_die(unsigned session)
@@ -1519,9 +1516,9 @@ static void do_die(unsigned session)
 		if (!grant || rights[i].session != session)
 			continue;
 		rights[i] = (struct right){ 0 };
-		grant_over(&registry, &grants[session], grant);
+		grant_over(&registry, grant);
 	}
-	assert_null(grants[session]);
+	assert_null(grants[session].by_id);
 }
 
 static void do_cleaned(void)
@@ -1683,12 +1680,30 @@ static void expect_sums(void)
 	assert_true(registry.idle_bytes[0] == idle && idle <= registry.idle_limit);
 }
 
+static void expect_grants(unsigned session)
+{
+	unsigned count = 0, held = 0, used = 0;
+
+	for (unsigned i = 0; i < RIGHTS; i++)
+		if (rights[i].grant && rights[i].session == session) {
+			count++;
+			held += rights[i].is_held;
+			used += (unsigned)__builtin_popcount(rights[i].uses);
+		}
+	assert_int_equal(HASH_COUNT(grants[session].by_id), count);
+	assert_int_equal(grants[session].held, held);
+	assert_int_equal(grants[session].used, used);
+	assert_true(grants[session].bytes == (uint64_t)count * SPAN);
+}
+
 static void expect_books(void)
 {
 	take_notices();
 	for (unsigned i = 0; i < MEMORIES; i++)
 		if (memories[i].allocation)
 			expect_allocation(&memories[i]);
+	for (unsigned session = 0; session < SESSIONS; session++)
+		expect_grants(session);
 	expect_sums();
 }
 

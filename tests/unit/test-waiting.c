@@ -19,6 +19,7 @@
 #include <sodium.h>
 
 #include "broker/broker.h"
+#include "broker/grants.h"
 #include "broker/request.h"
 #include "common/error.h"
 #include "common/socket.h"
@@ -101,7 +102,7 @@ static int setup(void **state)
 static void session_unmake(unsigned i)
 {
 	HASH_DEL(broker.sessions.by_id, &sessions[i]);
-	HASH_CLEAR(hh, sessions[i].grants);
+	grants_forget(&broker.registry, &sessions[i].grants);
 	sodium_free(sessions[i].key);
 	close(sessions[i].fd);
 	close(peers[i]);
