@@ -45,6 +45,14 @@ void bench_sample(struct bench *bench, enum bench_side side, double value)
 		atomic_store(&bench->samples->side[side].count, BENCH_SAMPLES);
 }
 
+void bench_round(struct bench *bench, int round, double peer, double ours)
+{
+	if (round < 0)
+		return;
+	bench_sample(bench, BENCH_PEER, peer);
+	bench_sample(bench, BENCH_OURS, ours);
+}
+
 static int compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;

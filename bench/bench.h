@@ -34,6 +34,9 @@ struct bench {
 void bench_begin(struct bench *bench, const char *name, const char *unit);
 void bench_sample(struct bench *bench, enum bench_side side, double value);
 
+/* A round of both sides; those below 0 warm up, and are not taken. */
+void bench_round(struct bench *bench, int round, double peer, double ours);
+
 /* Prints the line, and gives the samples back. */
 void bench_end(struct bench *bench);
 

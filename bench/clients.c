@@ -144,19 +144,53 @@ void clients_map(gpub_client *client, unsigned count)
 	}
 }
 
-double clients_take_by_name(gpub_client *client, unsigned count, uint64_t *state)
+#define NAMES 200 /* a sample */
+
+static double take_by_name(gpub_client *client, unsigned count, uint64_t *state)
 {
-	static char name[CLIENTS_NAMES][CLIENTS_NAME];
+	static char name[NAMES][CLIENTS_NAME];
 	gpub_lease lease;
 	uint64_t began;
 
-	for (unsigned i = 0; i < CLIENTS_NAMES; i++) {
+	for (unsigned i = 0; i < NAMES; i++) {
 		*state = *state * 6364136223846793005u + 1442695040888963407u;
 		clients_name(name[i], (unsigned)((*state >> 33) % count));
 	}
 	began = bench_now_ns();
-	for (unsigned i = 0; i < CLIENTS_NAMES; i++)
+	for (unsigned i = 0; i < NAMES; i++)
 		if (gpub_acquire(client, name[i], GPUB_READ, 0, &lease) || gpub_return(&lease))
 			bench_fail("%s: %s", name[i], gpub_strerror_last());
-	return (double)(bench_now_ns() - began) / CLIENTS_NAMES;
+	return (double)(bench_now_ns() - began) / NAMES;
+}
+
+void clients_sample_by_name(gpub_client *client, unsigned count, struct bench *bench, int samples)
+{
+	uint64_t state = 1;
+
+	for (int i = -100; i < samples; i++) {
+		double took = take_by_name(client, count, &state);
+
+		if (i >= 0)
+			bench_sample(bench, BENCH_OURS, took);
+	}
+}
+
+int clients_sample_size(gpub_client *client, uint64_t size, struct bench *create, struct bench *first)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	uint64_t began = bench_now_ns();
+	gpub_lease lease;
+	int error;
+
+	spec.size = size;
+	error = gpub_create(client, "sized", &spec);
+	if (error)
+		return error;
+	bench_sample(create, BENCH_OURS, (double)(bench_now_ns() - began) / 1e3);
+	began = bench_now_ns();
+	bench_must(gpub_acquire(client, "sized", GPUB_READ, 0, &lease));
+	bench_sample(first, BENCH_OURS, (double)(bench_now_ns() - began) / 1e3);
+	bench_must(gpub_return(&lease));
+	bench_must(gpub_drain(client, "sized", -1));
+	return 0;
 }

@@ -34,11 +34,14 @@ unsigned clients_create_apart(unsigned count, uint64_t size);
 void clients_map(gpub_client *client, unsigned count);
 
 /*
- * What one acquire by name and its return takes, in ns: the mean of so many buffers, in an order that a linear congruence
- * gives, made before the clock starts. *state: any number at first, its own from then on.
+ * Samples of what one acquire by name and its return takes, in ns: each the mean of 200 of count mapped buffers, in an
+ * order that a linear congruence gives, made before the clock starts. The first 100 warm up.
  */
-#define CLIENTS_NAMES 200
-double clients_take_by_name(gpub_client *client, unsigned count, uint64_t *state);
+struct bench;
+void clients_sample_by_name(gpub_client *client, unsigned count, struct bench *bench, int samples);
+
+/* One round of a buffer of that size, in us: its creation, and its first acquire. Returns what gpub_create() does. */
+int clients_sample_size(gpub_client *client, uint64_t size, struct bench *create, struct bench *first);
 
 /* How many buffers to ask for where wanted are: fewer from a broker whose tables cannot be made larger. */
 unsigned clients_buffers(unsigned wanted);

@@ -13,7 +13,7 @@
 #define WARM   20
 #define SIZE   (2u << 20)
 
-static void run(gpub_client *client, struct bench *bench, bool counts)
+static void run(gpub_client *client, struct bench *bench, int round)
 {
 	gpub_spec spec = GPUB_SPEC_INIT;
 	double bare = floor_make_ns(SIZE) / 1e3, ours;
@@ -23,10 +23,7 @@ static void run(gpub_client *client, struct bench *bench, bool counts)
 	bench_must(gpub_create(client, "created", &spec));
 	ours = (double)(bench_now_ns() - began) / 1e3;
 	bench_must(gpub_drain(client, "created", -1));
-	if (!counts)
-		return;
-	bench_sample(bench, BENCH_OURS, ours);
-	bench_sample(bench, BENCH_PEER, bare);
+	bench_round(bench, round, bare, ours);
 }
 
 int main(void)
@@ -41,7 +38,7 @@ int main(void)
 	bench_must(gpub_connect(&client, NULL));
 	bench_begin(&bench, pooled ? "create-pooled" : "create-without-pool", "us");
 	for (int i = -WARM; i < ROUNDS; i++)
-		run(client, &bench, i >= 0);
+		run(client, &bench, i);
 	bench_end(&bench);
 	gpub_disconnect(client);
 	bench_broker_stop(&broker);

@@ -19,13 +19,11 @@ struct point {
 	struct bench  bench, more;
 	struct floor *floor;
 	unsigned      clients;
-	uint64_t      value;
 	char          name[64], more_name[64];
 };
 
 static void point_begin(struct point *point, const char *curve, const char *parameter, uint64_t value, const char *unit)
 {
-	point->value = value;
 	snprintf(point->name, sizeof point->name, "%s/%s=%llu", curve, parameter, (unsigned long long)value);
 	bench_begin(&point->bench, point->name, unit);
 }
@@ -165,16 +163,10 @@ static void clients_curves(void)
 static void name_point(gpub_client *client, unsigned count)
 {
 	struct point point;
-	uint64_t state = 1;
 
 	clients_map(client, count);
 	point_begin(&point, "name", "buffers", count, "ns");
-	for (int i = -100; i < 1000; i++) {
-		double took = clients_take_by_name(client, count, &state);
-
-		if (i >= 0)
-			bench_sample(&point.bench, BENCH_OURS, took);
-	}
+	clients_sample_by_name(client, count, &point.bench, 1000);
 	bench_end(&point.bench);
 }
 
@@ -204,22 +196,6 @@ static void buffers_curve(void)
 
 /* ---- sizes ---- */
 
-static void size_round(gpub_client *client, struct point *point)
-{
-	gpub_spec spec = GPUB_SPEC_INIT;
-	uint64_t began = bench_now_ns();
-	gpub_lease lease;
-
-	spec.size = point->value;
-	bench_must(gpub_create(client, "sized", &spec));
-	bench_sample(&point->bench, BENCH_OURS, (double)(bench_now_ns() - began) / 1e3);
-	began = bench_now_ns();
-	bench_must(gpub_acquire(client, "sized", GPUB_READ, 0, &lease));
-	bench_sample(&point->more, BENCH_OURS, (double)(bench_now_ns() - began) / 1e3);
-	bench_must(gpub_return(&lease));
-	bench_must(gpub_drain(client, "sized", -1));
-}
-
 static void size_main(unsigned number, void *context)
 {
 	gpub_client *client;
@@ -235,7 +211,7 @@ static void size_main(unsigned number, void *context)
 		snprintf(point.more_name, sizeof point.more_name, "first/bytes=%llu", (unsigned long long)size);
 		bench_begin(&point.more, point.more_name, "us");
 		for (int i = 0; i < rounds; i++)
-			size_round(client, &point);
+			bench_must(clients_sample_size(client, size, &point.bench, &point.more));
 		bench_end(&point.bench);
 		bench_end(&point.more);
 	}

@@ -50,13 +50,10 @@ static void run(const char *name, const char *whole_name, const char *open_name,
 		acquired = (double)(bench_now_ns() - began) / 1e3;
 		bench_must(gpub_return(&lease));
 		bench_must(gpub_trim(client));
-		if (i < 0)
-			continue;
-		bench_sample(&less, BENCH_OURS, acquired - opened);
-		bench_sample(&less, BENCH_PEER, bare);
-		bench_sample(&whole, BENCH_OURS, acquired);
-		bench_sample(&whole, BENCH_PEER, bare);
-		bench_sample(&open, BENCH_OURS, opened);
+		bench_round(&less, i, bare, acquired - opened);
+		bench_round(&whole, i, bare, acquired);
+		if (i >= 0)
+			bench_sample(&open, BENCH_OURS, opened);
 	}
 	bench_end(&less);
 	bench_end(&whole);

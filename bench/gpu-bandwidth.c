@@ -70,10 +70,7 @@ static void compare(struct run *run, const char *name, device_work *work, const 
 		double peer = gigabytes(run, work, own->to, own->from, passes);
 		double ours = gigabytes(run, work, leased->to, leased->from, passes);
 
-		if (i < 0)
-			continue;
-		bench_sample(&bench, BENCH_PEER, peer);
-		bench_sample(&bench, BENCH_OURS, ours);
+		bench_round(&bench, i, peer, ours);
 	}
 	bench_end(&bench);
 }

@@ -49,10 +49,7 @@ static void create(const char *name, const char *const *options)
 	for (int i = -WARM; i < ROUNDS; i++) {
 		double raw = timed_raw(), ours = timed_create(client);
 
-		if (i < 0)
-			continue;
-		bench_sample(&bench, BENCH_PEER, raw);
-		bench_sample(&bench, BENCH_OURS, ours);
+		bench_round(&bench, i, raw, ours);
 	}
 	bench_end(&bench);
 	gpub_disconnect(client);

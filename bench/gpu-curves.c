@@ -36,23 +36,11 @@ static void point_end(struct point *point)
 /* False: there is no room for one of that size. */
 static bool size_round(gpub_client *client, struct point *point, uint64_t size)
 {
-	gpub_spec spec = GPUB_SPEC_INIT;
-	uint64_t began = bench_now_ns();
-	gpub_lease lease;
-
-	spec.size = size;
-	if (gpub_create(client, "sized", &spec)) {
-		fprintf(stderr, "gpu-curves: the curve ends below %llu bytes: %s\n", (unsigned long long)size,
-			gpub_strerror_last());
-		return false;
-	}
-	bench_sample(&point->create, BENCH_OURS, (double)(bench_now_ns() - began) / 1e3);
-	began = bench_now_ns();
-	bench_must(gpub_acquire(client, "sized", GPUB_READ, 0, &lease));
-	bench_sample(&point->first, BENCH_OURS, (double)(bench_now_ns() - began) / 1e3);
-	bench_must(gpub_return(&lease));
-	bench_must(gpub_drain(client, "sized", -1));
-	return true;
+	if (!clients_sample_size(client, size, &point->create, &point->first))
+		return true;
+	fprintf(stderr, "gpu-curves: the curve ends below %llu bytes: %s\n", (unsigned long long)size,
+		gpub_strerror_last());
+	return false;
 }
 
 static void sizes(void)

@@ -80,10 +80,7 @@ static void first(void)
 
 		if (!(i & 1))
 			ours = timed_acquire(client);
-		if (i < 0)
-			continue;
-		bench_sample(&bench, BENCH_OURS, ours);
-		bench_sample(&bench, BENCH_PEER, raw);
+		bench_round(&bench, i, raw, ours);
 	}
 	bench_end(&bench);
 	gpub_disconnect(client);

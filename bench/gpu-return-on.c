@@ -63,10 +63,7 @@ static void return_on(void)
 	for (int i = -WARM; i < SAMPLES; i++) {
 		double bare = writes(&run), ours = returns(&run);
 
-		if (i < 0)
-			continue;
-		bench_sample(&bench, BENCH_PEER, bare);
-		bench_sample(&bench, BENCH_OURS, ours);
+		bench_round(&bench, i, bare, ours);
 	}
 	bench_end(&bench);
 	gpub_stream_destroy(run.stream);

@@ -83,10 +83,7 @@ static void rounds(void)
 	for (int i = -WARM; i < SAMPLES; i++) {
 		double peer = timed(&run, bare), ours = timed(&run, leased);
 
-		if (i < 0)
-			continue;
-		bench_sample(&bench, BENCH_PEER, peer);
-		bench_sample(&bench, BENCH_OURS, ours);
+		bench_round(&bench, i, peer, ours);
 	}
 	bench_end(&bench);
 	gpub_stream_destroy(run.stream);

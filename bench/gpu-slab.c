@@ -42,7 +42,7 @@ static void run_end(struct run *run)
 }
 
 /* The bare round trip, and behind it the acquire. */
-static void timed(struct run *run, const char *name, gpub_lease *lease, bool counts)
+static void timed(struct run *run, const char *name, gpub_lease *lease, int round)
 {
 	gpub_info info = { .struct_size = sizeof info };
 	uint64_t began, bare, ours;
@@ -54,10 +54,7 @@ static void timed(struct run *run, const char *name, gpub_lease *lease, bool cou
 	began = bench_now_ns();
 	bench_must(gpub_acquire(run->client, name, GPUB_READ | GPUB_WRITE, 0, lease));
 	ours = bench_now_ns() - began;
-	if (!counts)
-		return;
-	bench_sample(&run->bench, BENCH_PEER, (double)bare / 1e3);
-	bench_sample(&run->bench, BENCH_OURS, (double)ours / 1e3);
+	bench_round(&run->bench, round, (double)bare / 1e3, (double)ours / 1e3);
 }
 
 /* Between passes all is closed, and the one that is held opens the allocation again. */
@@ -75,7 +72,7 @@ static void slab(void)
 		bench_must(gpub_acquire(run.client, name, GPUB_READ, 0, &kept));
 		for (unsigned i = 1; i < BUFFERS; i++) {
 			clients_name(name, i);
-			timed(&run, name, &lease, pass >= 0);
+			timed(&run, name, &lease, pass);
 			bench_must(gpub_return(&lease));
 		}
 		bench_must(gpub_return(&kept));
@@ -96,7 +93,7 @@ static void recycled(void)
 	spec.size = 4096;
 	for (int i = -WARM; i < LIVES; i++) {
 		bench_must(gpub_create(run.client, "recycled", &spec));
-		timed(&run, "recycled", &lease, i >= 0);
+		timed(&run, "recycled", &lease, i);
 		bench_must(gpub_return_on(&lease, stream));
 		bench_must(gpub_stream_sync(stream));
 		bench_must(gpub_unlink(run.client, "recycled"));

@@ -234,10 +234,8 @@ static void pass(int sock, bool counts, bool *failed)
 			continue;
 		}
 		for (int i = 0; i < ROUNDS && counts; i++) {
-			bench_sample(&peers[p].bench, BENCH_OURS, ours[i]);
-			bench_sample(&peers[p].bench, BENCH_PEER, theirs[i]);
-			bench_sample(&peers[p].told, BENCH_OURS, told[i]);
-			bench_sample(&peers[p].told, BENCH_PEER, theirs[i]);
+			bench_round(&peers[p].bench, i, theirs[i], ours[i]);
+			bench_round(&peers[p].told, i, theirs[i], told[i]);
 		}
 	}
 }

@@ -66,10 +66,7 @@ static void client_main(unsigned number, void *context)
 	for (int i = -WARM; i < SAMPLES; i++) {
 		double ours = timed(run->peer, client), theirs = timed(run->peer, NULL);
 
-		if (i < 0)
-			continue;
-		bench_sample(&run->bench, BENCH_OURS, ours);
-		bench_sample(&run->bench, BENCH_PEER, theirs);
+		bench_round(&run->bench, i, theirs, ours);
 	}
 	gpub_disconnect(client);
 }

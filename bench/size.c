@@ -76,15 +76,9 @@ static void one(const char *name, const char *unit, double value)
 static void acquire(gpub_client *client, unsigned count)
 {
 	struct bench bench;
-	uint64_t state = 1;
 
 	bench_begin(&bench, "size-acquire-by-name", "ns");
-	for (int i = -100; i < SAMPLES; i++) {
-		double took = clients_take_by_name(client, count, &state);
-
-		if (i >= 0)
-			bench_sample(&bench, BENCH_OURS, took);
-	}
+	clients_sample_by_name(client, count, &bench, SAMPLES);
 	bench_end(&bench);
 }
 

@@ -49,10 +49,7 @@ static void neighbours(gpub_client *client, struct floor *floor)
 			clients_name(name, i);
 			ours = timed_acquire(client, name, &lease);
 			bench_must(gpub_return(&lease));
-			if (pass < 0)
-				continue;
-			bench_sample(&bench, BENCH_PEER, bare);
-			bench_sample(&bench, BENCH_OURS, ours);
+			bench_round(&bench, pass, bare, ours);
 		}
 		bench_must(gpub_trim(client));
 	}
@@ -85,10 +82,7 @@ static void recycled(gpub_client *client, struct floor *floor)
 	for (int i = -WARM; i < RECYCLED; i++) {
 		double bare = timed_floor(floor), ours = life(client, stream);
 
-		if (i < 0)
-			continue;
-		bench_sample(&bench, BENCH_PEER, bare);
-		bench_sample(&bench, BENCH_OURS, ours);
+		bench_round(&bench, i, bare, ours);
 	}
 	bench_end(&bench);
 	gpub_stream_destroy(stream);

@@ -14,7 +14,7 @@
 #include "common/error.h"
 #include "common/size.h"
 #include "config-text.h"
-#include "device/device.h"
+#include "values.h"
 
 #define UNSAID      (UINT64_MAX - 1) /* a limit that its section does not name */
 #define DRAIN_MAX   86400u
@@ -23,22 +23,6 @@
 #define SECTION_MAX 12 /* keys in one */
 
 /* ---- values ---- */
-
-typedef int taker(void *field, const char *value);
-
-static int number_parse(const char *text, uint64_t low, uint64_t high, uint64_t *number)
-{
-	unsigned long long value;
-	char *end;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno || *text < '0' || *text > '9' || *end || value < low || value > high)
-		return error_set(-EINVAL, "'%.40s' is no number from %llu to %llu", text, (unsigned long long)low,
-				 (unsigned long long)high);
-	*number = value;
-	return 0;
-}
 
 static int take_socket(void *field, const char *value)
 {
@@ -52,29 +36,6 @@ static int take_socket(void *field, const char *value)
 				 sizeof config->socket - 1);
 	memset(field, 0, sizeof config->socket);
 	memcpy(field, value, strlen(value));
-	return 0;
-}
-
-static int take_instance(void *field, const char *value)
-{
-	int error = instance_check(value);
-
-	if (error)
-		return error;
-	memset(field, 0, INSTANCE_SIZE);
-	memcpy(field, value, strlen(value));
-	return 0;
-}
-
-static int take_device(void *field, const char *value)
-{
-	const struct broker_config *config = NULL;
-	int error = device_check(value);
-
-	if (error)
-		return error;
-	memset(field, 0, sizeof config->device);
-	snprintf(field, sizeof config->device, "%s", value);
 	return 0;
 }
 
@@ -92,7 +53,7 @@ static int take_id(id_t *field, const char *value, const char *what, bool found,
 		*field = named;
 		return 0;
 	}
-	if (number_parse(value, 0, UINT32_MAX - 1, &number))
+	if (number_parse(value, what, 0, UINT32_MAX - 1, &number))
 		return error_set(-EINVAL, "there is no %s '%.40s' here: correct the name, or write a number", what,
 				 value);
 	*field = (id_t)number;
@@ -116,11 +77,11 @@ static int take_group(void *field, const char *value)
 static int take_places(void *field, const char *value, uint32_t most)
 {
 	uint64_t number;
-	int error = number_parse(value, 1, most, &number);
 
-	if (!error)
-		*(uint32_t *)field = (uint32_t)number;
-	return error;
+	if (number_parse(value, "number", 1, most, &number))
+		return error_set(-EINVAL, "'%.40s' is no number from 1 to %u", value, most);
+	*(uint32_t *)field = (uint32_t)number;
+	return 0;
 }
 
 static int take_buffers(void *field, const char *value)
@@ -133,16 +94,11 @@ static int take_tickets(void *field, const char *value)
 	return take_places(field, value, BOARD_TICKETS_MAX);
 }
 
-static int take_pool(void *field, const char *value)
-{
-	return size_parse_or_0(value, field);
-}
-
 static int take_poll(void *field, const char *value)
 {
 	uint64_t us;
 
-	if (number_parse(value, 0, BROKER_POLL_MAX, &us))
+	if (number_parse(value, "time", 0, BROKER_POLL_MAX, &us))
 		return error_set(-EINVAL, "'%.40s' is no time to poll for: write microseconds, from 0 to %d", value,
 				 BROKER_POLL_MAX);
 	*(unsigned *)field = (unsigned)us;
@@ -190,7 +146,7 @@ static int take_limit(void *field, const char *value)
 	*(uint64_t *)field = QUOTA_NONE;
 	if (!strcmp(value, "none"))
 		return 0;
-	if (number_parse(value, 0, UNSAID - 1, field))
+	if (number_parse(value, "limit", 0, UNSAID - 1, field))
 		return error_set(-EINVAL, "'%.40s' is no limit: write a number, or none", value);
 	return 0;
 }

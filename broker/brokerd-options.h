@@ -2,8 +2,8 @@
 /*
  * brokerd-options.h - brokerd's command line.
  *
- * One table holds every option with its argument and sentence; --help is printed from it. What an option says of a key
- * of brokerd.conf(5) goes before the file, also at a reload. Owns nothing: the values are the command line's.
+ * One table (option-table.h) holds every option with its argument and sentence. What an option says of a key of
+ * brokerd.conf(5) goes before the file, also at a reload. Owns nothing: the values are the command line's.
  */
 #ifndef GPUB_BROKERD_OPTIONS_H
 #define GPUB_BROKERD_OPTIONS_H

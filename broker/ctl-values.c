@@ -12,20 +12,7 @@
 #include "common/size.h"
 #include "device/device.h"
 #include "gpubroker.h"
-
-int value_number(const char *text, const char *what, uint64_t most, uint64_t *number)
-{
-	unsigned long long value;
-	char *end;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno || *text < '0' || *text > '9' || *end || value > most)
-		return error_set(-EINVAL, "'%.40s' is no %s: give a number from 0 to %llu", text, what,
-				 (unsigned long long)most);
-	*number = value;
-	return 0;
-}
+#include "values.h"
 
 /* ---- modes ---- */
 
@@ -117,7 +104,7 @@ static int number_of(const char *text, const char *what, uint32_t *number)
 {
 	uint64_t value;
 
-	if (value_number(text, what, UINT32_MAX - 1, &value))
+	if (number_parse(text, what, 0, UINT32_MAX - 1, &value))
 		return not_known(text, what);
 	*number = (uint32_t)value;
 	return 0;
@@ -227,7 +214,7 @@ int value_size(const char *text, uint64_t *size, unsigned *device)
 	memcpy(number, text, length);
 	error = size_parse(number, &bytes);
 	if (!error && at)
-		error = value_number(at + 1, "device", DEVICE_MAX - 1, &index);
+		error = number_parse(at + 1, "device", 0, DEVICE_MAX - 1, &index);
 	if (error)
 		return error;
 	*size = bytes;

@@ -34,7 +34,4 @@ int value_rights(const char *text, unsigned *rights);
 /* "64M" or "64M@1". */
 int value_size(const char *text, uint64_t *size, unsigned *device);
 
-/* A whole number. what: what it is, for the sentence. */
-int value_number(const char *text, const char *what, uint64_t most, uint64_t *number);
-
 #endif

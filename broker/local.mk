@@ -20,6 +20,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/log.c broker/log.h \
 	broker/manage.c broker/manage.h \
 	broker/notify.c broker/notify.h \
+	broker/option-table.c broker/option-table.h \
 	broker/outbox.c broker/outbox.h \
 	broker/places.c broker/places.h \
 	broker/pool.c broker/pool.h \
@@ -35,6 +36,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/status-text.c broker/status-text.h \
 	broker/timeline.c broker/timeline.h \
 	broker/turns.c broker/turns.h \
+	broker/values.c broker/values.h \
 	broker/waiting.c broker/waiting.h \
 	broker/workers.c broker/workers.h
 

@@ -2,8 +2,8 @@
 /*
  * run-options.h - what broker-run was told: command line and spec file.
  *
- * One table holds every option with its argument, default and sentence; --help is printed from it. Owns
- * nothing after run_options_parse() but the list of buffers.
+ * One table (option-table.h) holds every option with its argument, default and sentence. Owns nothing after
+ * run_options_parse() but the list of buffers.
  */
 #ifndef GPUB_RUN_OPTIONS_H
 #define GPUB_RUN_OPTIONS_H
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker.h"
 #include "common/name.h"
 
 struct declared_buffer {
@@ -23,7 +24,7 @@ struct declared_buffer {
 
 struct run_options {
 	unsigned                workers;
-	char                    device[16];
+	char                    device[sizeof(((struct broker_config *)0)->device)];
 	char                    instance[INSTANCE_SIZE];
 	unsigned                buffer_places, ticket_places; /* in the board */
 	uint64_t                pool;

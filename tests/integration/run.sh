@@ -48,6 +48,7 @@ check "an unknown option: exit 2" refused "'--bogus'" --bogus -- touch ran
 check "an unknown letter: exit 2" refused "'-x'" -x -- touch ran
 check "an unknown letter among others: exit 2" refused "'-x'" -xq -- touch ran
 check "an unknown letter behind another: exit 2" refused "'-x'" -qx -- touch ran
+check "options end at the command, also without --" exits 5 sh -c 'exit 5'
 check "a value for an option that takes none: exit 2" refused "'--quiet=1'" --quiet=1 -- touch ran
 check "an option without its value: exit 2" refused "'-n' needs a value" -n
 check "a long one too: exit 2" refused "'--spec' needs a value" --spec

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * option-table.h - a command line's options as one table: getopt_long(3) is fed from it, --help is printed from it, and
+ * each row says who takes the value and where to. Owns nothing; knows no option but --help and --version.
+ */
+#ifndef GPUB_OPTION_TABLE_H
+#define GPUB_OPTION_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "values.h"
+
+struct option_row {
+	char        letter; /* 0: none */
+	const char *name, *argument, *text;
+	taker      *take;
+	size_t      offset;  /* of its field, in what the options fill */
+	const char *command; /* that it is for; NULL: for every one, or the program has none */
+};
+
+struct option_table {
+	const char              *program;
+	const char              *usage, *ending; /* above and below the options in --help */
+	int                      width;          /* of their column there */
+	void                   (*commands)(int width); /* prints them between usage and options; NULL: there are none */
+	bool                     words_end;      /* behind the first other word there are no options */
+	const struct option_row *rows;           /* the last two are OPTION_HELP_AND_VERSION */
+	size_t                   count;
+};
+
+#define OPTION_HELP_AND_VERSION                            \
+	{ 'h', "help", NULL, "print this and exit", NULL, 0, NULL }, \
+	{ 'V', "version", NULL, "print the version and exit", NULL, 0, NULL }
+
+#define OPTION_ROWS_MAX 32
+
+/*
+ * 0: the other words begin at argv[optind]; 1: --help or --version was printed; negative errno: the sentence is set.
+ * given, where it is not NULL: a bit for each row that stands on the command line.
+ */
+int option_table_read(const struct option_table *table, void *options, uint32_t *given, int argc, char **argv);
+
+#endif
