@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -1050,26 +1049,11 @@ static int group_run(const struct group *group, int number, double deadline)
 	return points;
 }
 
-/* One test at a time has the devices, for tests/gpu/lifetime.sh fills one. Held until exit. */
-static void wait_for_turn(void)
-{
-	const char *top = getenv("top_builddir");
-	char        path[4096];
-	int         fd;
-
-	snprintf(path, sizeof(path), "%s/tests/gpu.lock", top ? top : ".");
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-	if (fd >= 0)
-		flock(fd, LOCK_EX);
-}
-
 int main(void)
 {
-	double end;
+	double end = now() + TOTAL_SECONDS;
 	int    number = 1, total = 0;
 
-	wait_for_turn();
-	end = now() + TOTAL_SECONDS;
 	alarm(TOTAL_SECONDS + 10);
 	for (size_t i = 0; i < GROUPS; i++)
 		total += groups[i].points;

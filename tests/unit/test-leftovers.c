@@ -120,10 +120,10 @@ static void directory_of(uid_t uid, mode_t mode)
 
 static int clear(void **state)
 {
-	char command[120];
+	char command[240];
 
 	(void)state;
-	snprintf(command, sizeof command, "rm -rf '%s'*", status);
+	snprintf(command, sizeof command, "rm -rf '%s'* '%s'", status, bait);
 	return system(command);
 }
 
@@ -193,7 +193,7 @@ static void test_what_cannot_be_taken_away_is_refused(void **state)
 	assert_int_equal(access(inside, F_OK), 0);
 }
 
-/* The bait is not the instance's: its name goes on without the dot that is behind those. */
+/* The bait is nobody's: a name that could be a status file's is taken away by whichever broker of another test starts. */
 static int names_choose(void **state)
 {
 	(void)state;
@@ -201,7 +201,7 @@ static int names_choose(void **state)
 	snprintf(status, sizeof status, "/dev/shm/gpubroker.%s", instance);
 	snprintf(memory, sizeof memory, "%s.mem", status);
 	snprintf(inside, sizeof inside, "%s/inside", memory);
-	snprintf(bait, sizeof bait, "%s-bait", status);
+	snprintf(bait, sizeof bait, "/dev/shm/bait-%s", instance);
 	/* what is refused is logged, and would stand between the lines of the report */
 	return freopen("/dev/null", "w", stderr) ? 0 : -1;
 }
