@@ -121,7 +121,7 @@ static unsigned packets_hold(unsigned packets, unsigned count, unsigned packed)
 
 int socket_send_many(int sock, const struct wire_message *messages, unsigned count, unsigned packed, int flags)
 {
-	struct mmsghdr msgs[SOCKET_SEND_MAX] = { 0 };
+	struct mmsghdr msgs[SOCKET_SEND_MAX];
 	struct iovec io[SOCKET_SEND_MAX];
 	unsigned packets = 0;
 	int sent;
@@ -131,8 +131,7 @@ int socket_send_many(int sock, const struct wire_message *messages, unsigned cou
 		unsigned held = count - i < packed ? count - i : packed;
 
 		io[packets] = (struct iovec){ .iov_base = (void *)&messages[i], .iov_len = (size_t)held * WIRE_SIZE };
-		msgs[packets].msg_hdr.msg_iov = &io[packets];
-		msgs[packets].msg_hdr.msg_iovlen = 1;
+		msgs[packets] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &io[packets], .msg_iovlen = 1 } };
 	}
 	do
 		sent = sendmmsg(sock, msgs, packets, flags | MSG_NOSIGNAL);
