@@ -4,8 +4,12 @@
  *
  * "create/bytes=N", "first/bytes=N": creating a buffer of that size, and its first acquire, as far as memory goes.
  * "create/gpus=N", "first/gpus=N": creates, and first acquires, a second of N processes together, each on a device of
- * its own; draining, returning and closing again lie within the time.
+ * its own; draining, returning and closing again lie within the time. The peer of the latter: the driver's calls alone,
+ * an open and a close of a handle that is at hand, by the same processes.
  */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "clients.h"
 #include "gpu.h"
 
@@ -71,78 +75,126 @@ static void sizes(void)
 #define SAMPLES 5
 
 static int devices;
+static cudaIpcMemHandle_t *handles; /* one a device, shared with the owner */
 
-static void creates(gpub_client *client, const char *name)
+struct member {
+	gpub_client *client;
+	unsigned     number; /* and its device's */
+	char         made[CLIENTS_NAME], kept[CLIENTS_NAME];
+};
+
+static void owner(int sock)
+{
+	void *memory;
+	char wait;
+
+	gpu_start();
+	for (int i = 0; i < devices; i++) {
+		gpu_must(cudaSetDevice(i));
+		gpu_must(cudaMalloc(&memory, GPU_GRANULE));
+		gpu_must(cudaIpcGetMemHandle(&handles[i], memory));
+	}
+	gpu_send(sock, "", 1);
+	gpu_receive(sock, &wait, 1);
+}
+
+static void creates(const struct member *member)
 {
 	gpub_spec spec = GPUB_SPEC_INIT;
 
 	spec.size = GPU_GRANULE;
 	spec.device = GPUB_CURRENT;
 	for (int i = 0; i < TIMES; i++) {
-		bench_must(gpub_create(client, name, &spec));
-		bench_must(gpub_drain(client, name, -1));
+		bench_must(gpub_create(member->client, member->made, &spec));
+		bench_must(gpub_drain(member->client, member->made, -1));
 	}
 }
 
-static void firsts(gpub_client *client, const char *name)
+static void firsts(const struct member *member)
 {
 	gpub_lease lease;
 
 	for (int i = 0; i < TIMES; i++) {
-		bench_must(gpub_acquire(client, name, GPUB_READ, 0, &lease));
+		bench_must(gpub_acquire(member->client, member->kept, GPUB_READ, 0, &lease));
 		bench_must(gpub_return(&lease));
-		bench_must(gpub_trim(client));
+		bench_must(gpub_trim(member->client));
 	}
 }
 
-/* All begin together; the first client says how many that were in a second when all are done. */
-static void timed(struct point *point, struct bench *bench, unsigned number, void (*work)(gpub_client *, const char *),
-		  gpub_client *client, const char *name, bool counts)
+static void opens(const struct member *member)
+{
+	void *memory;
+
+	for (int i = 0; i < TIMES; i++) {
+		gpu_must(cudaIpcOpenMemHandle(&memory, handles[member->number], cudaIpcMemLazyEnablePeerAccess));
+		gpu_must(cudaIpcCloseMemHandle(memory));
+	}
+}
+
+/* All begin together; the first member says how many that were in a second when all are done. */
+static void timed(const struct member *member, void (*work)(const struct member *), struct bench *bench, enum bench_side side,
+		  unsigned members, bool counts)
 {
 	uint64_t began;
 
 	clients_meet();
 	began = bench_now_ns();
-	work(client, name);
+	work(member);
 	clients_meet();
-	if (!number && counts)
-		bench_sample(bench, BENCH_OURS, TIMES * point->clients / ((double)(bench_now_ns() - began) / 1e9));
+	if (!member->number && counts)
+		bench_sample(bench, side, TIMES * members / ((double)(bench_now_ns() - began) / 1e9));
 }
 
-static void device_main(unsigned number, void *context)
+static void member_start(struct member *member)
 {
 	gpub_spec spec = GPUB_SPEC_INIT;
-	struct point *point = context;
-	char made[CLIENTS_NAME], kept[CLIENTS_NAME];
-	gpub_client *client;
 
-	clients_name(made, number);
-	clients_name(kept, 1000 + number);
-	bench_must(gpub_connect(&client, NULL));
-	bench_must(gpub_set_device(client, (int)number));
+	clients_name(member->made, member->number);
+	clients_name(member->kept, 1000 + member->number);
+	bench_must(gpub_connect(&member->client, NULL));
+	gpu_start();
+	gpu_must(cudaSetDevice((int)member->number));
+	bench_must(gpub_set_device(member->client, (int)member->number));
 	spec.size = GPU_GRANULE;
 	spec.device = GPUB_CURRENT;
-	bench_must(gpub_create(client, kept, &spec));
+	bench_must(gpub_create(member->client, member->kept, &spec));
+}
+
+static void member_main(unsigned number, void *context)
+{
+	struct member member = { .number = number };
+	struct point *point = context;
+
+	member_start(&member);
 	for (int i = -1; i < SAMPLES; i++) {
-		timed(point, &point->create, number, creates, client, made, i >= 0);
-		timed(point, &point->first, number, firsts, client, kept, i >= 0);
+		timed(&member, creates, &point->create, BENCH_OURS, point->clients, i >= 0);
+		timed(&member, opens, &point->first, BENCH_PEER, point->clients, i >= 0);
+		timed(&member, firsts, &point->first, BENCH_OURS, point->clients, i >= 0);
 	}
-	bench_must(gpub_drain(client, kept, -1));
-	gpub_disconnect(client);
+	bench_must(gpub_drain(member.client, member.kept, -1));
+	gpub_disconnect(member.client);
 }
 
 static void gpus(void)
 {
 	struct bench_broker broker;
+	int sock;
+	char ready;
 
 	bench_broker_start(&broker, GPU_KIND);
+	handles = mmap(NULL, (size_t)devices * sizeof *handles, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (handles == MAP_FAILED)
+		bench_fail("gpu-curves: no shared memory");
+	sock = gpu_helper(owner);
+	gpu_receive(sock, &ready, 1);
 	for (int n = 1; n <= devices; n *= 2) {
 		struct point point = { .clients = (unsigned)n };
 
 		point_begin(&point, "gpus", (uint64_t)n, "1/s");
-		clients_run(point.clients, device_main, &point);
+		clients_run(point.clients, member_main, &point);
 		point_end(&point);
 	}
+	close(sock);
 	bench_broker_stop(&broker);
 }
 
