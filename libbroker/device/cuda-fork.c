@@ -5,13 +5,15 @@
  * Owns one flag: this process came by fork, without exec, out of one in which CUDA had been started. Every
  * call of CUDA fails there (facts.md: cudaErrorInitializationError), and whoever keeps the GPU's descriptors
  * there keeps a dead parent's kernels running (facts.md, "Death": its kernel wrote on until the child died).
- * A child made without atfork handlers learns of it when it first asks.
+ * A child made without atfork handlers learns of what this library started when it first asks, and of nothing else: a
+ * descriptor that it has then may be its own.
  *
  * Built always, also without CUDA. Never allocates, locks or prints: its code runs in the child between fork
  * and exec, where only async-signal-safe calls are sure. A vfork or posix_spawn runs none of it.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,8 +23,8 @@
 #include "device/descriptors.h"
 #include "device/device.h"
 
-static volatile bool forked, started;
-static volatile int  *mark; /* 1 once this process knows; wiped by a fork */
+static atomic_bool  forked, started;
+static _Atomic int *mark; /* 1 once this process knows; wiped by a fork */
 
 /*
  * The driver cannot be initialised without /dev/nvidia-uvm. The other devices prove less: a parent that only
@@ -46,21 +48,28 @@ static bool close_nvidia(int descriptor, const char *target)
 	return true;
 }
 
+/* It stays for a grandchild, whose parent may have closed the descriptors. */
+static void learn(void)
+{
+	if (started)
+		forked = true;
+	*mark = 1;
+}
+
 static void fork_child(void)
 {
 	int saved = errno;
 
-	forked = forked || started; /* it stays for a grandchild, whose parent may have closed them */
+	learn();
 	if (!forked)
 		descriptors_each(notice_cuda);
-	*mark = 1;
 	errno = saved;
 }
 
 /* Early, so that this runs before any handler that closes descriptors: child handlers run in this order. */
 __attribute__((constructor(101))) static void fork_register(void)
 {
-	static int never_wiped;
+	static _Atomic int never_wiped;
 
 	mark = wiped_map(sizeof *mark, PROT_READ | PROT_WRITE);
 	if (!mark)
@@ -77,7 +86,7 @@ void cuda_fork_started(void)
 bool device_cuda_forked(void)
 {
 	if (__builtin_expect(!*mark, 0))
-		fork_child();
+		learn();
 	return forked;
 }
 

@@ -276,8 +276,6 @@ CALL(int, getsockopt, (int sock, int level, int name, void *value, socklen_t *si
 CALL(ssize_t, sendmsg, (int sock, const struct msghdr *message, int flags), (sock, message, flags))
 CALL(ssize_t, recvmsg, (int sock, struct msghdr *message, int flags), (sock, message, flags))
 CALL(int, sendmmsg, (int sock, struct mmsghdr *messages, unsigned count, int flags), (sock, messages, count, flags))
-CALL(int, recvmmsg, (int sock, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout),
-     (sock, messages, count, flags, timeout))
 CALL(int, madvise, (void *at, size_t size, int advice), (at, size, advice))
 CALL(int, memfd_create, (const char *name, unsigned flags), (name, flags))
 CALL(int, ftruncate, (int fd, off_t size), (fd, size))

@@ -31,7 +31,6 @@
 	X(sendmsg, ENOBUFS)         \
 	X(recvmsg, ENOMEM)          \
 	X(sendmmsg, ENOBUFS)        \
-	X(recvmmsg, ENOMEM)         \
 	X(mmap, ENOMEM)             \
 	X(madvise, ENOMEM)          \
 	X(open, EMFILE)             \

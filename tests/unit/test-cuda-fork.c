@@ -46,6 +46,29 @@ static void assert_all_say(int forked)
 	assert_false(device_cuda_forked());
 }
 
+/* 0: it may start CUDA, and has then started it itself. */
+static int start_in_child(void)
+{
+	if (device_cuda_forked())
+		return 1;
+	cuda_fork_started();
+	return device_cuda_forked() ? 2 : 0;
+}
+
+static void test_a_child_may_start_what_its_parent_did_not(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < sizeof forkers / sizeof *forkers; i++) {
+		int status;
+		pid_t pid = forkers[i]();
+
+		if (!pid)
+			_exit(start_in_child());
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+}
+
 static void test_a_child_knows_however_it_was_made(void **state)
 {
 	(void)state;
@@ -57,6 +80,7 @@ static void test_a_child_knows_however_it_was_made(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_child_may_start_what_its_parent_did_not),
 		cmocka_unit_test(test_a_child_knows_however_it_was_made),
 	};
 

@@ -37,7 +37,7 @@ static unsigned hear_packet(int sock, uint64_t next)
 	return (unsigned)(length / WIRE_SIZE);
 }
 
-/* Who says one at a time is answered so, also where the broker hears several together; who packs is answered packed. */
+/* Who says one at a time is answered so, also where several wait to be heard; who packs is answered packed. */
 static void test_a_packet_of_several_is_heard_and_answered(void **state)
 {
 	struct wire_message packet[PACKET];
