@@ -36,6 +36,7 @@ unit_tests = \
 	tests/unit/test-places \
 	tests/unit/test-pool \
 	tests/unit/test-proof \
+	tests/unit/test-reader \
 	tests/unit/test-registry \
 	tests/unit/test-session \
 	tests/unit/test-slab \
