@@ -2,6 +2,7 @@
 /* option-table.c - see option-table.h */
 #include "option-table.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -83,6 +84,7 @@ int option_table_read(const struct option_table *table, void *options, uint32_t 
 	const struct option_row *row;
 	int letter, index, result = 0;
 
+	assert(table->count <= OPTION_ROWS_MAX);
 	fill_getopt(table, letters, longs);
 	optind = 1;
 	opterr = 0;

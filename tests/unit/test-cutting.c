@@ -121,6 +121,22 @@ static void invariant_5_answers_that_cut_off_are_the_end(void **state)
 	part(&other);
 }
 
+/* Nor does it wait to be heard on when with them its user's share of the pass was used up. */
+static void invariant_5_answers_that_cut_off_leave_nobody_in_line(void **state)
+{
+	struct wire_message packet[SOCKET_PACKET_MAX];
+	struct peer peer = join();
+
+	(void)state;
+	for (int i = 0; i < SOCKET_PACKET_MAX; i++)
+		packet[i] = named(WIRE_STAT, 1, "no-such");
+	fill_queue(&peer, 1024);
+	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	assert_false(session_find(&broker, peer.session)->in_line);
+	part(&peer);
+}
+
 /* The answer that has a descriptor has those before it sent first; they cut it off, and so nothing is sent behind them. */
 static void invariant_5_nothing_is_sent_behind_what_cut_off(void **state)
 {
@@ -152,6 +168,7 @@ int main(void)
 		ON(invariant_5_messages_out_of_place_are_cut_off),
 		ON(invariant_5_a_notice_that_cuts_off_leaves_the_books_alone),
 		ON(invariant_5_answers_that_cut_off_are_the_end),
+		ON(invariant_5_answers_that_cut_off_leave_nobody_in_line),
 		ON(invariant_5_nothing_is_sent_behind_what_cut_off),
 	};
 

@@ -222,7 +222,7 @@ static void invariant_5_descriptors_beside_an_empty_message(void **state)
 	expect_cut_off_and_closed(&sender);
 }
 
-/* The first of them is the end of what is heard: the others are whoever's who takes them then, and not the loop's to close. */
+/* The empty one cuts it off, and what stands behind that is not heard, but closed all the same. */
 static void invariant_5_descriptors_behind_an_empty_message(void **state)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
