@@ -63,7 +63,6 @@ struct broker {
 	struct discard       discard;
 	struct registry      registry;
 	struct pool          pool;
-	struct timeline     *timelines; /* of all buffers */
 	struct workers       workers;
 	struct sessions      sessions;
 	struct waiting       waiting;

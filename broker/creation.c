@@ -239,6 +239,7 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order)
 {
+	struct session *creator = session_find(broker, order->session);
 	struct creation *creation;
 	struct buffer *buffer;
 	int error = spec_check(broker, spec, order->timeout_ms);
@@ -248,13 +249,14 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	creation = malloc(sizeof *creation);
 	if (!creation)
 		return error_set(-ENOMEM, "the broker is out of memory");
+	spec->ephemerals = creator ? &creator->ephemerals : NULL;
 	error = registry_reserve(&broker->registry, spec, &buffer);
 	if (error == -EDQUOT)
 		registry_give_up_idle(&broker->registry, spec->device, spec->owner);
 	if (error)
 		goto free_creation;
 	if (spec->flags & GPUB_TIMELINE)
-		error = timeline_create(&broker->timelines, spec->creator, &buffer->timeline);
+		error = timeline_create(creator ? &creator->timelines : NULL, &buffer->timeline);
 	if (error)
 		goto abandon;
 	CRASH_POINT(create_reserved);

@@ -22,7 +22,7 @@ struct creation_order {
 	void    *context;
 };
 
-/* Fills spec->span and spec->range. What it refuses at once gets no other answer: negative errno, sentence set. */
+/* Fills what of spec the session and the size decide. What it refuses at once gets no other answer: negative errno, sentence set. */
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order);
 
 #endif

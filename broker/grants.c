@@ -11,19 +11,21 @@
 
 /* ---- uses ---- */
 
-static struct use *use_find(const struct grant *grant, const struct buffer *buffer)
+struct use *grant_find_use(const struct grant *grant, uint64_t serial)
 {
+	struct use_key key = { grant->id, serial };
 	struct use *use;
 
-	DL_SEARCH_SCALAR(buffer->uses, use, grant, grant);
+	HASH_FIND(hh, grant->among->uses, &key, sizeof key, use);
 	return use;
 }
 
-struct use *grant_find_use(const struct registry *registry, const struct grant *grant, uint64_t serial)
+/* It may be found from now on. -ENOMEM */
+static int use_enter(struct use *use, const struct grant *grant, const struct buffer *buffer)
 {
-	struct buffer *buffer = registry_of_serial(registry, serial);
-
-	return buffer ? use_find(grant, buffer) : NULL;
+	use->key = (struct use_key){ grant->id, buffer->serial };
+	HASH_ADD(hh, grant->among->uses, key, sizeof use->key, use);
+	return table_added(use) ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 
 static void use_add(struct use *use, struct grant *grant, struct buffer *buffer)
@@ -41,6 +43,8 @@ static void use_add(struct use *use, struct grant *grant, struct buffer *buffer)
 
 static void use_take_off(struct use *use)
 {
+	if (table_added(use))
+		HASH_DEL(use->grant->among->uses, use);
 	DL_DELETE(use->buffer->uses, use);
 	DL_DELETE2(use->grant->uses, use, grant_prev, grant_next);
 	use->grant->used--;
@@ -94,90 +98,112 @@ bool grant_idle(struct registry *registry, struct use *use)
 
 /* ---- grants ---- */
 
+static struct attachment *attachment_find(const struct grants *grants, const struct allocation *allocation)
+{
+	struct attachment *attachment;
+
+	HASH_FIND_PTR(grants->attachments, &allocation, attachment);
+	return attachment;
+}
+
+static struct attachment *attachment_get(struct grants *grants, struct allocation *allocation)
+{
+	struct attachment *attachment = attachment_find(grants, allocation);
+
+	if (attachment)
+		return attachment;
+	attachment = calloc(1, sizeof *attachment);
+	if (!attachment)
+		return NULL;
+	attachment->allocation = allocation;
+	HASH_ADD_PTR(grants->attachments, allocation, attachment);
+	if (table_added(attachment))
+		return attachment;
+	free(attachment);
+	return NULL;
+}
+
+static void attachment_put(struct grants *grants, struct attachment *attachment)
+{
+	if (attachment->grants)
+		return;
+	HASH_DEL(grants->attachments, attachment);
+	free(attachment);
+}
+
 /* The grant that later acquires of the session share. */
 static struct grant *grant_shared(const struct allocation *allocation, const struct grant_order *order)
 {
+	const struct attachment *attachment = order->own ? NULL : attachment_find(order->grants, allocation);
 	struct grant *grant;
 
-	if (order->own)
-		return NULL;
-	DL_FOREACH(allocation->grants, grant)
-		if (grant->session == order->session && grant->device == order->device && grant->shared && !grant->held)
-			return grant;
+	if (attachment)
+		DL_FOREACH2(attachment->shared, grant, shared_next)
+			if (grant->device == order->device)
+				return grant;
 	return NULL;
+}
+
+static bool is_shared(const struct grant *grant)
+{
+	return grant->shared && !grant->held;
+}
+
+/* Nothing fails from here on. */
+static void grant_add(struct registry *registry, struct grant *grant)
+{
+	struct attachment *attachment = grant->attachment;
+
+	attachment->grants++;
+	if (is_shared(grant))
+		DL_APPEND2(attachment->shared, grant, shared_prev, shared_next);
+	grant->among->bytes += grant->allocation->span;
+	DL_APPEND(grant->allocation->grants, grant);
+	grant->allocation->open++;
+	registry->grant_count++;
 }
 
 static int grant_new(struct registry *registry, struct allocation *allocation, const struct grant_order *order,
 		     struct grant **result)
 {
 	struct grant *grant = calloc(1, sizeof *grant);
+	int error = -ENOMEM;
 	int64_t place;
 
 	if (!grant)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	place = places_take(&registry->tickets);
 	if (place < 0) {
-		free(grant);
-		return error_set(-ENOSPC, "the board's %u tickets are all in use: close mappings (gpub_trim), or "
-					  "start the broker with a larger board",
-				 registry->tickets.count);
+		error = error_set(-ENOSPC, "the board's %u tickets are all in use: close mappings (gpub_trim), or "
+					   "start the broker with a larger board",
+				  registry->tickets.count);
+		goto free_grant;
 	}
-	grant->id = registry->next_grant++;
+	*grant = (struct grant){ .id = registry->next_grant++,
+				 .session = order->session,
+				 .among = order->grants,
+				 .attachment = attachment_get(order->grants, allocation),
+				 .uid = order->uid,
+				 .allocation = allocation,
+				 .device = order->device,
+				 .ticket = (uint32_t)place,
+				 .shared = !order->own };
+	if (!grant->attachment)
+		goto give_place;
 	HASH_ADD(hh, order->grants->by_id, id, sizeof grant->id, grant);
-	if (!table_added(grant)) {
-		places_give(&registry->tickets, (uint32_t)place);
-		free(grant);
-		return error_set(-ENOMEM, "the broker is out of memory");
-	}
-	grant->session = order->session;
-	grant->among = order->grants;
-	grant->among->bytes += allocation->span;
-	grant->uid = order->uid;
-	grant->allocation = allocation;
-	grant->device = order->device;
-	grant->shared = !order->own;
-	grant->ticket = (uint32_t)place;
-	DL_APPEND(allocation->grants, grant);
-	allocation->open++;
-	registry->grant_count++;
+	if (!table_added(grant))
+		goto put_attachment;
+	grant_add(registry, grant);
 	*result = grant;
 	return 0;
-}
-
-int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **result,
-		   bool *fresh)
-{
-	struct grant *grant = grant_shared(buffer->allocation, order);
-	struct use *use = grant ? use_find(grant, buffer) : NULL;
-	int error;
-
-	*fresh = !grant;
-	if (use)
-		goto done;
-	use = calloc(1, sizeof *use);
-	if (!use)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	error = charge_take(&use->charge, registry->accounting, order->uid, RESOURCE_GRANTS, 1);
-	if (!error && !grant)
-		error = grant_new(registry, buffer->allocation, order, &grant);
-	if (error) {
-		charge_release(&use->charge, registry->accounting);
-		free(use);
-		return error;
-	}
-	use_add(use, grant, buffer);
-done:
-	use->rights = order->rights;
-	*result = use;
-	return 0;
-}
-
-struct grant *grant_find(const struct grants *grants, uint64_t id)
-{
-	struct grant *grant;
-
-	HASH_FIND(hh, grants->by_id, &id, sizeof id, grant);
-	return grant && !grant->held ? grant : NULL;
+put_attachment:
+	attachment_put(order->grants, grant->attachment);
+give_place:
+	error = error_set(-ENOMEM, "the broker is out of memory");
+	places_give(&registry->tickets, (uint32_t)place);
+free_grant:
+	free(grant);
+	return error;
 }
 
 /* What an open grant costs beside the memory. */
@@ -191,28 +217,87 @@ static void grant_refund(struct registry *registry, struct grant *grant)
 	registry->grant_count--;
 }
 
-/* One hold says all that there is to say of a process and an allocation: it ends with the process. */
-static struct grant *grant_held_already(const struct grant *grant)
+static void grant_take_off(struct grant *grant)
 {
-	struct grant *other;
+	struct attachment *attachment = grant->attachment;
 
-	if (grant->allocation->held)
-		DL_FOREACH(grant->allocation->grants, other)
-			if (other->held && other->session == grant->session)
-				return other;
-	return NULL;
+	HASH_DEL(grant->among->by_id, grant);
+	grant->among->held -= grant->held;
+	grant->among->bytes -= grant->allocation->span;
+	DL_DELETE(grant->allocation->grants, grant);
+	grant->allocation->held -= grant->held;
+	grant->allocation->open--;
+	if (is_shared(grant))
+		DL_DELETE2(attachment->shared, grant, shared_prev, shared_next);
+	if (grant->held)
+		attachment->held = NULL;
+	attachment->grants--;
+	attachment_put(grant->among, attachment);
 }
 
-/* Nothing of it is over: the other grant stands for it. */
+int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **result,
+	       bool *fresh)
+{
+	struct grant *grant = grant_shared(buffer->allocation, order);
+	struct use *use = grant ? grant_find_use(grant, buffer->serial) : NULL;
+	bool is_fresh = !grant;
+	int error;
+
+	if (use)
+		goto done;
+	use = calloc(1, sizeof *use);
+	if (!use)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	error = charge_take(&use->charge, registry->accounting, order->uid, RESOURCE_GRANTS, 1);
+	if (error)
+		goto free_use;
+	error = is_fresh ? grant_new(registry, buffer->allocation, order, &grant) : 0;
+	if (error)
+		goto refund;
+	error = use_enter(use, grant, buffer);
+	if (error)
+		goto undo_grant;
+	use_add(use, grant, buffer);
+done:
+	use->rights = order->rights;
+	*result = use;
+	*fresh = is_fresh;
+	return 0;
+undo_grant:
+	if (is_fresh) {
+		grant_take_off(grant);
+		grant_refund(registry, grant);
+		free(grant);
+	}
+refund:
+	charge_release(&use->charge, registry->accounting);
+free_use:
+	free(use);
+	return error;
+}
+
+struct grant *grant_find(const struct grants *grants, uint64_t id)
+{
+	struct grant *grant;
+
+	HASH_FIND(hh, grants->by_id, &id, sizeof id, grant);
+	return grant && !grant->held ? grant : NULL;
+}
+
+/*
+ * Nothing of it is over: the other grant stands for it. Each use that is looked at here was opened by a message of its own,
+ * and ends or is held from now on: no message can have it looked at again.
+ */
 static void grant_merge(struct registry *registry, struct grant *into, struct grant *grant)
 {
 	struct use *use, *next;
 
 	DL_FOREACH_SAFE2(grant->uses, use, next, grant_next) {
-		if (use_find(into, use->buffer))
+		if (grant_find_use(into, use->buffer->serial))
 			continue;
 		use_take_off(use);
 		charge_release(&use->charge, registry->accounting);
+		use_enter(use, into, use->buffer); /* without memory for that it counts all the same */
 		use_add(use, into, use->buffer);
 	}
 }
@@ -222,6 +307,9 @@ static void grant_hold(struct registry *registry, struct grant *grant)
 	struct use *use;
 
 	grant_refund(registry, grant);
+	if (is_shared(grant))
+		DL_DELETE2(grant->attachment->shared, grant, shared_prev, shared_next);
+	grant->attachment->held = grant;
 	grant->held = true;
 	grant->among->held++;
 	grant->allocation->held++;
@@ -231,7 +319,8 @@ static void grant_hold(struct registry *registry, struct grant *grant)
 
 bool grant_closed(struct registry *registry, struct grant *grant)
 {
-	struct grant *held = is_believed(registry, grant) ? NULL : grant_held_already(grant);
+	/* one hold says all that there is to say of a process and an allocation: it ends with the process */
+	struct grant *held = is_believed(registry, grant) ? NULL : grant->attachment->held;
 
 	if (!held && !is_believed(registry, grant)) {
 		grant_hold(registry, grant);
@@ -241,16 +330,6 @@ bool grant_closed(struct registry *registry, struct grant *grant)
 		grant_merge(registry, held, grant);
 	grant_over(registry, grant);
 	return true;
-}
-
-static void grant_take_off(struct grant *grant)
-{
-	HASH_DEL(grant->among->by_id, grant);
-	grant->among->held -= grant->held;
-	grant->among->bytes -= grant->allocation->span;
-	DL_DELETE(grant->allocation->grants, grant);
-	grant->allocation->held -= grant->held;
-	grant->allocation->open--;
 }
 
 void grant_over(struct registry *registry, struct grant *grant)

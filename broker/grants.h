@@ -3,7 +3,8 @@
  * grants.h - the part of the books that says who maps what, and who uses which buffer of it.
  *
  * Owns grants and uses from the ACQUIRE to their end, and the one rule about whose word counts. Tells the registry when
- * one has ended; that decides what may go (registry.h).
+ * one has ended; that decides what may go (registry.h). Finds each in a table of its session: however many grants others
+ * have on an allocation, a message costs the same (invariant 5).
  */
 #ifndef GPUB_GRANTS_H
 #define GPUB_GRANTS_H
@@ -39,7 +40,7 @@ bool grant_closed(struct registry *registry, struct grant *grant);
 void grant_over(struct registry *registry, struct grant *grant);
 
 /* Its use of that buffer under that grant; NULL: it has none. */
-struct use *grant_find_use(const struct registry *registry, const struct grant *grant, uint64_t serial);
+struct use *grant_find_use(const struct grant *grant, uint64_t serial);
 
 /*
  * Its session says that the device is done with all leases of the buffer. False: not believed, as for a CLOSED, and

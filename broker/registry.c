@@ -166,7 +166,7 @@ static void buffer_fill(struct registry *registry, struct buffer *buffer, const 
 	buffer->group = spec->group;
 	buffer->mode = spec->mode;
 	buffer->flags = spec->flags;
-	buffer->creator = spec->creator;
+	buffer->ephemerals = spec->flags & GPUB_EPHEMERAL ? spec->ephemerals : NULL;
 }
 
 /* By name and by serial, or not at all. */
@@ -189,8 +189,8 @@ static void buffer_join(struct registry *registry, struct buffer *buffer, struct
 	buffer->allocation = allocation;
 	buffer->offset = slab_take(&registry->slabs, allocation) * allocation->slab.kind.range;
 	DL_APPEND(allocation->buffers, buffer);
-	if (buffer->flags & GPUB_EPHEMERAL)
-		DL_APPEND2(registry->ephemeral, buffer, ephemeral_prev, ephemeral_next);
+	if (buffer->ephemerals)
+		DL_APPEND2(*buffer->ephemerals, buffer, ephemeral_prev, ephemeral_next);
 	allocation->named++;
 	registry->buffer_count++;
 }
@@ -373,11 +373,24 @@ void registry_cleaned(struct registry *registry, struct allocation *allocation, 
 	registry_settle(registry, allocation);
 }
 
+static void creator_leave(struct buffer *buffer)
+{
+	if (!buffer->ephemerals)
+		return;
+	DL_DELETE2(*buffer->ephemerals, buffer, ephemeral_prev, ephemeral_next);
+	buffer->ephemerals = NULL;
+}
+
+void registry_disown(struct buffer **ephemerals)
+{
+	while (*ephemerals)
+		creator_leave(*ephemerals);
+}
+
 static void name_remove(struct registry *registry, struct buffer *buffer)
 {
 	HASH_DEL(registry->names, buffer);
-	if (buffer->flags & GPUB_EPHEMERAL)
-		DL_DELETE2(registry->ephemeral, buffer, ephemeral_prev, ephemeral_next);
+	creator_leave(buffer);
 	buffer->allocation->named--;
 }
 
@@ -428,18 +441,11 @@ struct buffer *registry_find(const struct registry *registry, const char *name)
 	return buffer;
 }
 
-struct buffer *registry_of_serial(const struct registry *registry, uint64_t serial)
+struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)
 {
 	struct buffer *buffer;
 
 	HASH_FIND(by_serial, registry->serials, &serial, sizeof serial, buffer);
-	return buffer;
-}
-
-struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)
-{
-	struct buffer *buffer = registry_of_serial(registry, serial);
-
 	return buffer && buffer->state == BUFFER_LIVE ? buffer : NULL;
 }
 

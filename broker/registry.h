@@ -70,7 +70,6 @@ struct buffer {
 	uint32_t           tenure; /* how often it changed its owner */
 	gid_t              group;
 	unsigned           mode, flags;
-	uint64_t           creator; /* session that made it; 0: the broker itself */
 	struct timeline   *timeline;
 	struct drain_wait *drain;   /* who waits for its end */
 	struct once       *tickets; /* delegable ones that may be redeemed once */
@@ -78,15 +77,27 @@ struct buffer {
 	UT_hash_handle     hh;          /* by name, while it has it */
 	UT_hash_handle     by_serial;   /* by serial, to its end */
 	struct buffer     *prev, *next; /* in its allocation */
-	struct buffer     *ephemeral_prev, *ephemeral_next; /* as long as it has its name, and flags say so */
+	struct buffer    **ephemerals; /* its creator's list, where it ends with its creator: that it is in, while it has its name */
+	struct buffer     *ephemeral_prev, *ephemeral_next;
 };
 
 /* What one session has to close, and is kept until it has, or is dead. */
 struct grants {
-	struct grant *by_id;
-	unsigned      held; /* of them */
-	unsigned      used; /* buffers, under all of them */
-	uint64_t      bytes;
+	struct grant      *by_id;
+	struct attachment *attachments; /* by allocation */
+	struct use        *uses;        /* by grant and buffer */
+	unsigned           held; /* grants of them */
+	unsigned           used; /* buffers, under all of them */
+	uint64_t           bytes;
+};
+
+/* All grants that one session has on one allocation. There is one as long as there are such grants. */
+struct attachment {
+	struct allocation *allocation;
+	unsigned           grants; /* how many */
+	struct grant      *shared; /* those that later acquires share: one a device */
+	struct grant      *held;   /* the one that is */
+	UT_hash_handle     hh;     /* by allocation, in its session */
 };
 
 /*
@@ -97,6 +108,7 @@ struct grant {
 	uint64_t           id; /* never reused */
 	struct session    *session;
 	struct grants     *among; /* the session's */
+	struct attachment *attachment;
 	uid_t              uid; /* the session's */
 	struct allocation *allocation;
 	unsigned           device;
@@ -107,7 +119,15 @@ struct grant {
 	unsigned           used; /* how many */
 	UT_hash_handle     hh;          /* by id, in its session */
 	struct grant      *prev, *next; /* in its allocation */
+	struct grant      *shared_prev, *shared_next; /* in its attachment, as long as it is shared and not held */
 };
+
+/* What a use is found by. Hashed as bytes: no padding. */
+struct use_key {
+	uint64_t grant, serial;
+};
+
+_Static_assert(sizeof(struct use_key) == 16, "keys are compared as bytes: no padding");
 
 /* A session may have leases of the buffer, under that grant. Over when it says that none can touch the buffer any more. */
 struct use {
@@ -117,6 +137,8 @@ struct use {
 	struct charge  charge;
 	struct use    *prev, *next;             /* of its buffer */
 	struct use    *grant_prev, *grant_next; /* of its grant */
+	struct use_key key;
+	UT_hash_handle hh; /* by key, in its session; not in there: it is found no more, and ends with its grant */
 };
 
 struct registry_hooks {
@@ -136,7 +158,6 @@ enum believe { BELIEVE_OWNER, BELIEVE_NOBODY };
 struct registry {
 	struct buffer         *names;   /* CREATING and LIVE buffers */
 	struct buffer         *serials; /* all buffers, by serial */
-	struct buffer         *ephemeral; /* those of names that end with their creator */
 	enum believe           believe;
 	struct slabs           slabs;
 	struct allocation     *allocations;
@@ -163,7 +184,7 @@ struct buffer_spec {
 	uid_t       owner;
 	gid_t       group;
 	unsigned    mode, flags;
-	uint64_t    creator;
+	struct buffer **ephemerals; /* the creator's list of those that end with it; NULL: the broker is the creator */
 };
 
 int registry_init(struct registry *registry, _Atomic uint64_t *words, uint32_t buffers, uint32_t tickets,
@@ -206,6 +227,9 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 /* Takes the name of a LIVE buffer away: its word says so, its grants get their notice, then it may go. */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
+/* The creator of those is gone: nobody will unlink for it what it made. */
+void registry_disown(struct buffer **ephemerals);
+
 /* The memory that hooks.release() was told of is freed: its buffers and the allocation are gone. */
 void registry_released(struct registry *registry, struct allocation *allocation);
 
@@ -225,9 +249,6 @@ void registry_want_back(struct registry *registry, struct grant *grant);
 
 /* For grants.c: its memory, or its range of it, is of use to others when the buffer is over. */
 bool registry_keeps(const struct registry *registry, const struct buffer *buffer);
-
-/* For grants.c: the buffer with that serial, whatever its state; or NULL. */
-struct buffer *registry_of_serial(const struct registry *registry, uint64_t serial);
 
 /* The rights that the buffer's mode bits give to that user: the first of owner, group and others that applies. */
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity);

@@ -41,8 +41,7 @@ static int handle_create(struct session *session, const struct wire_message *mes
 				    .owner = session->who.uid,
 				    .group = session->who.gid,
 				    .mode = create->mode,
-				    .flags = create->flags,
-				    .creator = session->id };
+				    .flags = create->flags };
 
 	if (!access_may_create(&session->broker->config.creators, &session->who))
 		return error_set(-EACCES, "uid %u may not create buffers here: the broker's configuration names who may",
@@ -263,7 +262,7 @@ static int handle_idle(struct session *session, const struct wire_message *messa
 	struct broker *broker = session->broker;
 	const struct wire_grant_id *id = &message->grant_id;
 	const struct grant *grant = grant_find(&session->grants, id->grant);
-	struct use *use = grant ? grant_find_use(&broker->registry, grant, id->serial) : NULL;
+	struct use *use = grant ? grant_find_use(grant, id->serial) : NULL;
 
 	CRASH_POINT(idle_heard);
 	if (use && grant_idle(&broker->registry, use))
@@ -280,8 +279,7 @@ static int handle_idle(struct session *session, const struct wire_message *messa
 static int handle_writer(struct session *session, const struct wire_message *message)
 {
 	const struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
-	const struct use *use =
-		grant ? grant_find_use(&session->broker->registry, grant, message->grant_id.serial) : NULL;
+	const struct use *use = grant ? grant_find_use(grant, message->grant_id.serial) : NULL;
 	const struct buffer *buffer = use ? use->buffer : NULL;
 	int error;
 
@@ -289,7 +287,7 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
 	if (!(use->rights & GPUB_WRITE))
 		return error_set(-EACCES, "writing a timeline needs GPUB_WRITE on its buffer");
-	error = timeline_claim(buffer->timeline, session->id);
+	error = timeline_claim(buffer->timeline, session->id, &session->timelines);
 	CRASH_POINT(writer_claimed);
 	if (!error)
 		request_done(session, message->request, buffer->timeline->writable);
@@ -297,30 +295,31 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 	return error;
 }
 
+static void end_timeline(struct broker *broker, struct timeline *timeline, bool died)
+{
+	if (timeline->ended)
+		return;
+	CRASH_POINT(timeline_ends);
+	timeline_end(timeline, died);
+	CRASH_POINT(timeline_ended);
+	broker->counters.timelines_died += died;
+}
+
 /*
  * Its own, and, when it died, those of buffers that it made and nobody has signalled on: whoever waits there
  * waits for the creator, as a rule, and must not hang. A creator that leaves may have made it for others.
  */
-static bool timeline_ends(const struct timeline *timeline, const struct session *session, bool died)
-{
-	if (timeline->ended)
-		return false;
-	return timeline->writer == session->id || (died && !timeline->writer && timeline->creator == session->id);
-}
-
 static void end_timelines(struct session *session, bool died)
 {
-	struct broker *broker = session->broker;
 	struct timeline *timeline;
 
-	DL_FOREACH(broker->timelines, timeline) {
-		if (!timeline_ends(timeline, session, died))
-			continue;
-		CRASH_POINT(timeline_ends);
-		timeline_end(timeline, died);
-		CRASH_POINT(timeline_ended);
-		broker->counters.timelines_died += died;
-	}
+	DL_FOREACH2(session->timelines.written, timeline, written_next)
+		end_timeline(session->broker, timeline, died);
+	if (!died)
+		return;
+	DL_FOREACH2(session->timelines.made, timeline, made_next)
+		if (!timeline->writer)
+			end_timeline(session->broker, timeline, died);
 }
 
 /* What it mapped is closed, and so all its device work is done: its timelines have their last value. */
@@ -341,12 +340,12 @@ static int handle_leave(struct session *session, const struct wire_message *mess
 
 static void unlink_ephemeral(struct session *session)
 {
-	struct broker *broker = session->broker;
 	struct buffer *buffer, *next;
 
-	DL_FOREACH_SAFE2(broker->registry.ephemeral, buffer, next, ephemeral_next)
-		if (buffer->state == BUFFER_LIVE && buffer->creator == session->id)
-			broker_unlink(broker, buffer);
+	/* those that are not made yet go when they are: creation.c looks whether their creator is there */
+	DL_FOREACH_SAFE2(session->ephemerals, buffer, next, ephemeral_next)
+		if (buffer->state == BUFFER_LIVE)
+			broker_unlink(session->broker, buffer);
 }
 
 void request_session_end(struct session *session, bool died)

@@ -129,6 +129,8 @@ static void session_free(struct session *session)
 	turns_leave(session);
 	HASH_DEL(broker->sessions.by_id, session);
 	grants_forget(&broker->registry, &session->grants);
+	timelines_forget(&session->timelines);
+	registry_disown(&session->ephemerals);
 	charge_release(&session->greeting, &broker->accounting);
 	charge_release(&session->charge, &broker->accounting);
 	identity_clear(&session->who);

@@ -22,6 +22,7 @@
 #include "outbox.h"
 #include "registry.h"
 #include "proof.h"
+#include "timeline.h"
 #include "common/tables.h"
 
 struct broker;
@@ -47,6 +48,8 @@ struct session {
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* sodium_malloc'd */
 	struct grants      grants;
+	struct timelines   timelines;
+	struct buffer     *ephemerals; /* that end with it */
 	struct outbox      outbox;
 	struct charge      charge, greeting;
 	struct turn       *turn;    /* its user's */

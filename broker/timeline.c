@@ -43,7 +43,7 @@ static int reopen_readable(int fd)
 	return fd >= 0 ? fd : -errno;
 }
 
-int timeline_create(struct timeline **all, uint64_t creator, struct timeline **result)
+int timeline_create(struct timelines *creator, struct timeline **result)
 {
 	struct timeline *timeline = calloc(1, sizeof *timeline);
 	int error = -ENOMEM;
@@ -57,8 +57,8 @@ int timeline_create(struct timeline **all, uint64_t creator, struct timeline **r
 	if (error < 0)
 		goto close_writable;
 	timeline->creator = creator;
-	timeline->all = all;
-	DL_APPEND(*all, timeline);
+	if (creator)
+		DL_APPEND2(creator->made, timeline, made_prev, made_next);
 	*result = timeline;
 	return 0;
 close_writable:
@@ -69,22 +69,48 @@ refuse:
 	return error_set(error, "no page for a timeline: %s", strerror(-error));
 }
 
+static void creator_leave(struct timeline *timeline)
+{
+	if (timeline->creator)
+		DL_DELETE2(timeline->creator->made, timeline, made_prev, made_next);
+	timeline->creator = NULL;
+}
+
+static void writer_leave(struct timeline *timeline)
+{
+	if (timeline->of_writer)
+		DL_DELETE2(timeline->of_writer->written, timeline, written_prev, written_next);
+	timeline->of_writer = NULL;
+}
+
+void timelines_forget(struct timelines *timelines)
+{
+	while (timelines->made)
+		creator_leave(timelines->made);
+	while (timelines->written)
+		writer_leave(timelines->written);
+}
+
 void timeline_destroy(struct timeline *timeline)
 {
 	if (!timeline)
 		return;
-	DL_DELETE(*timeline->all, timeline);
+	creator_leave(timeline);
+	writer_leave(timeline);
 	close(timeline->readable);
 	close(timeline->writable);
 	free(timeline);
 }
 
-int timeline_claim(struct timeline *timeline, uint64_t session)
+int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer)
 {
 	if (timeline->ended)
 		return error_set(-EOWNERDEAD, "this timeline's writer is gone: create the buffer anew");
 	if (timeline->writer && timeline->writer != session)
 		return error_set(-EBUSY, "another session writes this timeline: a timeline has one writer");
+	if (!timeline->of_writer)
+		DL_APPEND2(writer->written, timeline, written_prev, written_next);
+	timeline->of_writer = writer;
 	timeline->writer = session;
 	return 0;
 }

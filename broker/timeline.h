@@ -11,20 +11,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* One session's: those of buffers that it made, and those that it writes. Zero it to begin with. */
+struct timelines {
+	struct timeline *made, *written;
+};
+
 struct timeline {
 	int      writable, readable;
 	uint64_t writer; /* session; 0: nobody signalled yet */
-	uint64_t creator; /* session that made its buffer */
 	bool     ended;
-	struct timeline **all, *prev, *next; /* the list that it is in */
+	struct timelines *creator, *of_writer; /* the sessions' in which it is; NULL: none, or gone */
+	struct timeline  *made_prev, *made_next, *written_prev, *written_next;
 };
 
-/* Adds it to the list of all. -EMFILE, -ENOMEM, -ENOSPC */
-int timeline_create(struct timeline **all, uint64_t creator, struct timeline **timeline);
+/* creator: the session's that made its buffer; NULL: the broker itself did. -EMFILE, -ENOMEM, -ENOSPC */
+int timeline_create(struct timelines *creator, struct timeline **timeline);
 void timeline_destroy(struct timeline *timeline); /* NULL is fine */
 
-/* Makes the session its writer. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */
-int timeline_claim(struct timeline *timeline, uint64_t session);
+/* Makes the session, whose list that is, its writer. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */
+int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer);
+
+/* The session is gone: the timelines stay. */
+void timelines_forget(struct timelines *timelines);
 
 /* Sets the end mark, which releases every wait, unless it is set. */
 void timeline_end(struct timeline *timeline, bool died);

@@ -441,15 +441,15 @@ static void test_uses_are_found_by_grant_and_serial(void **state)
 	uint64_t serial = buffer->serial;
 
 	(void)state;
-	assert_ptr_equal(grant_find_use(&registry, grant, serial), grant->uses);
-	assert_ptr_equal(grant_find_use(&registry, second, serial), second->uses);
-	assert_null(grant_find_use(&registry, grant, other->serial));
-	assert_null(grant_find_use(&registry, grant, UINT64_MAX));
-	assert_null(grant_find_use(&registry, grant, 0));
+	assert_ptr_equal(grant_find_use(grant, serial), grant->uses);
+	assert_ptr_equal(grant_find_use(second, serial), second->uses);
+	assert_null(grant_find_use(grant, other->serial));
+	assert_null(grant_find_use(grant, UINT64_MAX));
+	assert_null(grant_find_use(grant, 0));
 	registry_unlink(&registry, buffer);
 	registry_unlink(&registry, other);
 	/* its name is gone, its use is not */
-	assert_ptr_equal(grant_find_use(&registry, grant, serial), grant->uses);
+	assert_ptr_equal(grant_find_use(grant, serial), grant->uses);
 	grant_over(&registry, grant);
 	grant_over(&registry, second);
 }

@@ -21,13 +21,14 @@
 #include "common/error.h"
 #include "common/timeline-page.h"
 
-static struct timeline *timelines, *timeline;
+static struct timelines timelines;
+static struct timeline *timeline;
 
 static int setup(void **state)
 {
 	(void)state;
 	timeline = NULL;
-	return timeline_create(&timelines, 0, &timeline);
+	return timeline_create(&timelines, &timeline);
 }
 
 static int teardown(void **state)
@@ -114,7 +115,7 @@ static int create_limited(int resource)
 	none.rlim_cur = 0;
 	setrlimit(resource, &none);
 	errno = EAGAIN; /* what the loop's last accept(2) left is nobody's reason */
-	error = timeline_create(&timelines, 0, &result);
+	error = timeline_create(&timelines, &result);
 	setrlimit(resource, &old);
 	assert_null(result);
 	return error;
@@ -134,19 +135,19 @@ static void test_failure_says_why(void **state)
 static void test_one_writer(void **state)
 {
 	(void)state;
-	assert_int_equal(timeline_claim(timeline, 7), 0);
-	assert_int_equal(timeline_claim(timeline, 8), -EBUSY);
-	assert_int_equal(timeline_claim(timeline, 7), 0);
+	assert_int_equal(timeline_claim(timeline, 7, &timelines), 0);
+	assert_int_equal(timeline_claim(timeline, 8, &timelines), -EBUSY);
+	assert_int_equal(timeline_claim(timeline, 7, &timelines), 0);
 	assert_int_equal(timeline->writer, 7);
 }
 
 static void test_nobody_claims_an_ended_one(void **state)
 {
 	(void)state;
-	assert_int_equal(timeline_claim(timeline, 7), 0);
+	assert_int_equal(timeline_claim(timeline, 7, &timelines), 0);
 	timeline_end(timeline, true);
-	assert_int_equal(timeline_claim(timeline, 7), -EOWNERDEAD);
-	assert_int_equal(timeline_claim(timeline, 8), -EOWNERDEAD);
+	assert_int_equal(timeline_claim(timeline, 7, &timelines), -EOWNERDEAD);
+	assert_int_equal(timeline_claim(timeline, 8, &timelines), -EOWNERDEAD);
 }
 
 /* ---- the end ---- */
