@@ -12,18 +12,32 @@
 
 #include "broker.h"
 #include "common/error.h"
+#include "common/tables.h"
+#include "deadlines.h"
+
+/* A user who has such tickets out. */
+struct issuer {
+	uid_t            uid;
+	unsigned         count; /* of its notes */
+	struct deadlines terms; /* of those that have one */
+	UT_hash_handle   hh;
+};
 
 /* A ticket that was issued to be redeemed once, and was not yet. */
 struct once {
-	uint8_t       id[16];
-	uint64_t      expires_ms;
-	struct charge charge;
-	struct once  *prev, *next;
+	struct deadline    expires; /* ms 0: never, and it is not among its issuer's. The first member: see once_drop_expired() */
+	uint8_t            id[16];
+	struct delegation *among;
+	struct issuer     *issuer;
+	struct buffer     *buffer;
+	struct charge      charge;
+	struct once       *prev, *next; /* of its buffer */
+	UT_hash_handle     hh;          /* by id */
 };
 
 int delegation_init(struct delegation *delegation)
 {
-	delegation->key = sodium_malloc(TOKEN_KEY_SIZE);
+	*delegation = (struct delegation){ .key = sodium_malloc(TOKEN_KEY_SIZE) };
 	if (!delegation->key)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	randombytes_buf(delegation->key, TOKEN_KEY_SIZE);
@@ -52,64 +66,120 @@ static bool is_past(uint64_t expires_ms)
 
 /* ---- those that are good once ---- */
 
-static void once_drop(struct buffer *buffer, struct once *once, struct accounting *accounting)
+static struct issuer *issuer_get(struct delegation *delegation, uid_t uid)
 {
-	DL_DELETE(buffer->tickets, once);
+	struct issuer *issuer;
+
+	HASH_FIND(hh, delegation->issuers, &uid, sizeof uid, issuer);
+	if (issuer)
+		return issuer;
+	issuer = calloc(1, sizeof *issuer);
+	if (!issuer)
+		return NULL;
+	issuer->uid = uid;
+	HASH_ADD(hh, delegation->issuers, uid, sizeof issuer->uid, issuer);
+	if (table_added(issuer))
+		return issuer;
+	free(issuer);
+	return NULL;
+}
+
+static void issuer_put(struct delegation *delegation, struct issuer *issuer)
+{
+	if (issuer->count)
+		return;
+	HASH_DEL(delegation->issuers, issuer);
+	deadlines_deinit(&issuer->terms);
+	free(issuer);
+}
+
+static void once_drop(struct once *once, struct accounting *accounting)
+{
+	struct issuer *issuer = once->issuer;
+
+	DL_DELETE(once->buffer->tickets, once);
+	HASH_DEL(once->among->once, once);
+	if (once->expires.ms)
+		deadlines_remove(&issuer->terms, &once->expires);
+	issuer->count--;
+	issuer_put(once->among, issuer);
 	charge_release(&once->charge, accounting);
 	free(once);
 }
 
-static void once_drop_expired(struct buffer *buffer, struct accounting *accounting)
+/*
+ * What is past its term waits for nobody, and must not keep others of that user from being issued: two go for each one that
+ * comes, so that those that are past do not gather, however many they were.
+ */
+static void once_drop_expired(struct broker *broker, uid_t owner)
 {
-	struct once *once, *next;
+	for (int i = 0; i < 2; i++) {
+		struct issuer *issuer;
+		struct deadline *first;
 
-	DL_FOREACH_SAFE(buffer->tickets, once, next)
-		if (is_past(once->expires_ms))
-			once_drop(buffer, once, accounting);
+		HASH_FIND(hh, broker->delegation.issuers, &owner, sizeof owner, issuer);
+		first = issuer ? deadlines_first(&issuer->terms) : NULL;
+		if (!first || !is_past(first->ms))
+			return;
+		once_drop((struct once *)first, &broker->accounting);
+	}
 }
 
-/* Of all buffers of that user: what is past its term waits for nobody, and must not keep others from being issued. */
-static void once_drop_expired_of(struct broker *broker, uid_t owner)
+/* Charges its owner and enters it everywhere, or nowhere. */
+static int once_enter(struct once *once, struct accounting *accounting)
 {
-	struct buffer *buffer, *next;
+	struct delegation *delegation = once->among;
+	int error = charge_take(&once->charge, accounting, once->buffer->owner, RESOURCE_TICKETS, 1);
 
-	HASH_ITER(hh, broker->registry.names, buffer, next)
-		if (buffer->owner == owner)
-			once_drop_expired(buffer, &broker->accounting);
+	if (error)
+		return error;
+	once->issuer = issuer_get(delegation, once->buffer->owner);
+	if (!once->issuer)
+		goto refund;
+	HASH_ADD(hh, delegation->once, id, sizeof once->id, once);
+	if (!table_added(once))
+		goto put_issuer;
+	if (once->expires.ms && deadlines_add(&once->issuer->terms, &once->expires))
+		goto take_out;
+	once->issuer->count++;
+	DL_APPEND(once->buffer->tickets, once);
+	return 0;
+take_out:
+	HASH_DEL(delegation->once, once);
+put_issuer:
+	issuer_put(delegation, once->issuer);
+refund:
+	charge_release(&once->charge, accounting);
+	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
-static int once_note(struct buffer *buffer, const struct token *token, struct accounting *accounting)
+static int once_note(struct broker *broker, struct buffer *buffer, const struct token *token)
 {
 	struct once *once = calloc(1, sizeof *once);
 	int error;
 
 	if (!once)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	error = charge_take(&once->charge, accounting, buffer->owner, RESOURCE_TICKETS, 1);
-	if (error) {
-		free(once);
-		return error;
-	}
+	*once = (struct once){ .among = &broker->delegation, .buffer = buffer, .expires.ms = token->expires_ms };
 	memcpy(once->id, token->id, sizeof once->id);
-	once->expires_ms = token->expires_ms;
-	DL_APPEND(buffer->tickets, once);
-	return 0;
+	error = once_enter(once, &broker->accounting);
+	if (error)
+		free(once);
+	return error;
 }
 
-static struct once *once_find(const struct buffer *buffer, const struct token *token)
+static struct once *once_find(const struct delegation *delegation, const struct token *token)
 {
 	struct once *once;
 
-	DL_FOREACH(buffer->tickets, once)
-		if (!memcmp(once->id, token->id, sizeof once->id))
-			return once;
-	return NULL;
+	HASH_FIND(hh, delegation->once, token->id, sizeof token->id, once);
+	return once;
 }
 
 void delegation_forget(struct buffer *buffer, struct accounting *accounting)
 {
 	while (buffer->tickets)
-		once_drop(buffer, buffer->tickets, accounting);
+		once_drop(buffer->tickets, accounting);
 }
 
 /* ---- issuing ---- */
@@ -159,13 +229,9 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	made.serial = buffer->serial;
 	made.tenure = buffer->tenure;
 	made.expires_ms = issue->lifetime_ms ? now_ms() + issue->lifetime_ms : 0;
-	once_drop_expired(buffer, &broker->accounting);
+	once_drop_expired(broker, buffer->owner);
 	if (made.once)
-		error = once_note(buffer, &made, &broker->accounting);
-	if (error == -EDQUOT) {
-		once_drop_expired_of(broker, buffer->owner);
-		error = once_note(buffer, &made, &broker->accounting);
-	}
+		error = once_note(broker, buffer, &made);
 	if (error)
 		return error;
 	if (parts)
@@ -217,7 +283,7 @@ int delegation_check(struct session *session, const struct token *token, struct 
 	if (token->tenure != buffer->tenure)
 		return refuse(&counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer has another owner now: ask that one for a new ticket");
-	if (token->once && !once_find(buffer, token))
+	if (token->once && !once_find(&broker->delegation, token))
 		return refuse(&counters->tickets_used, -EKEYREJECTED,
 			      "the ticket was good once and has been redeemed: ask for a new one");
 	*result = buffer;
@@ -226,11 +292,11 @@ int delegation_check(struct session *session, const struct token *token, struct 
 
 void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer)
 {
-	struct once *once = token->once ? once_find(buffer, token) : NULL;
+	struct once *once = token->once ? once_find(&session->broker->delegation, token) : NULL;
 
 	session->broker->counters.tickets_redeemed++;
 	if (session->who.uid != buffer->owner)
 		registry_part(&session->broker->registry, buffer);
 	if (once)
-		once_drop(buffer, once, &session->broker->accounting);
+		once_drop(once, &session->broker->accounting);
 }

@@ -2,8 +2,8 @@
 /*
  * delegation.h - delegable tickets, as the broker issues and honours them.
  *
- * Owns the key that stamps them, and, for those that can be redeemed once, a note at their buffer until that has
- * happened. All others are kept nowhere: their stamp says that they are genuine, their terms what they allow. A ticket
+ * Owns the key that stamps them, and, for those that can be redeemed once, a note until that has happened, which is
+ * found by the ticket's id, by its buffer, and by its owner in the order in which their terms end. All others are kept nowhere: their stamp says that they are genuine, their terms what they allow. A ticket
  * dies with its buffer's name, with its term, or with this broker. Never logs one. Form and stamp are common/token.c's.
  */
 #ifndef GPUB_DELEGATION_H
@@ -19,7 +19,9 @@ struct buffer;
 struct session;
 
 struct delegation {
-	uint8_t *key; /* sodium_malloc'd */
+	uint8_t       *key;     /* sodium_malloc'd */
+	struct once   *once;    /* all notes, by the ticket's id */
+	struct issuer *issuers; /* users who have such, by uid */
 };
 
 int delegation_init(struct delegation *delegation); /* -ENOMEM */

@@ -12,6 +12,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/config-text.c broker/config-text.h \
 	broker/counters.h \
 	broker/creation.c broker/creation.h \
+	broker/deadlines.c broker/deadlines.h \
 	broker/delegation.c broker/delegation.h \
 	broker/discard.c broker/discard.h \
 	broker/grants.c broker/grants.h \

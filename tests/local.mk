@@ -18,6 +18,7 @@ unit_tests = \
 	tests/unit/test-access \
 	tests/unit/test-accounting \
 	tests/unit/test-board \
+	tests/unit/test-deadlines \
 	tests/unit/test-delegation \
 	tests/unit/test-config \
 	tests/unit/test-cuda-fork \
