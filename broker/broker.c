@@ -139,7 +139,7 @@ deinit_delegation:
 void broker_deinit(struct broker *broker)
 {
 	event_free(broker->listener);
-	waiting_forget(broker, 0);
+	waiting_forget_all(broker);
 	sessions_deinit(broker);
 	turns_deinit(broker);
 	discard_stop(&broker->discard);
@@ -249,7 +249,7 @@ void broker_stop(struct broker *broker, void (*idle)(void *context), void *conte
 	broker->stopping = true;
 	broker->idle = idle;
 	broker->idle_context = context;
-	waiting_forget(broker, 0);
+	waiting_forget_all(broker);
 	HASH_ITER(hh, broker->registry.names, buffer, next)
 		if (buffer->state == BUFFER_LIVE)
 			broker_unlink(broker, buffer);

@@ -24,11 +24,13 @@ struct name_line {
 	UT_hash_handle       hh;
 };
 
-/* What one session waits for. There is one as long as it does. */
+/* What one session waits for; session 0 is the broker itself. There is one as long as it does. */
 struct waiter {
 	uint64_t             session;
-	unsigned             count;
-	struct acquire_wait *waits;
+	unsigned             count; /* of its acquires */
+	struct acquire_wait *acquires;
+	struct create_wait  *creates; /* but those that expired while they try */
+	struct drain_wait   *drains;
 	UT_hash_handle       hh;
 };
 
@@ -44,18 +46,41 @@ struct acquire_wait {
 	struct acquire_wait *session_prev, *session_next; /* in its waiter */
 };
 
+/* What create lines are found by. Hashed as bytes: no padding. */
+struct create_key {
+	uint32_t device;
+	uid_t    uid;
+};
+
+_Static_assert(sizeof(struct create_key) == 8, "keys are compared as bytes: no padding");
+
+/* A user's creates that wait for a device, the oldest first: that one tries. There is one as long as there are such. */
+struct create_line {
+	struct create_key   key;
+	struct create_wait *waits;
+	struct create_line *prev, *next; /* of the device */
+	UT_hash_handle      hh;
+};
+
 struct create_wait {
 	struct broker             *broker;
-	unsigned                   device;
-	uint64_t                   session;
-	uid_t                      uid;
-	bool                       first; /* of its user on that device: the one that tries */
+	struct create_line        *line;
+	struct waiter             *waiter; /* NULL: it expired while trying */
 	const struct create_hooks *hooks;
 	void                      *context;
-	bool                       trying;  /* its job is on the device; it keeps its place in line */
-	bool                       expired; /* its time ended, or its session did, while trying */
+	bool                       trying; /* its job is on the device; it keeps its place in line */
 	struct event              *timer;
-	struct create_wait        *prev, *next;
+	struct create_wait        *prev, *next;                 /* in its line */
+	struct create_wait        *session_prev, *session_next; /* in its waiter */
+};
+
+struct drain_wait {
+	struct broker     *broker;
+	struct buffer     *buffer;
+	struct waiter     *waiter;
+	uint64_t           request;
+	struct event      *timer;
+	struct drain_wait *prev, *next; /* in its waiter */
 };
 
 /* People see in the status file how many wait. */
@@ -90,6 +115,34 @@ static struct session *session_heard(struct broker *broker, uint64_t id)
 	return session && session->state != SESSION_CUT ? session : NULL;
 }
 
+/* ---- what a session waits for ---- */
+
+static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
+{
+	struct waiter *waiter;
+
+	HASH_FIND(hh, waiting->waiters, &session, sizeof session, waiter);
+	if (waiter)
+		return waiter;
+	waiter = calloc(1, sizeof *waiter);
+	if (!waiter)
+		return NULL;
+	waiter->session = session;
+	HASH_ADD(hh, waiting->waiters, session, sizeof waiter->session, waiter);
+	if (table_added(waiter))
+		return waiter;
+	free(waiter);
+	return NULL;
+}
+
+static void waiter_put(struct waiting *waiting, struct waiter *waiter)
+{
+	if (waiter->acquires || waiter->creates || waiter->drains)
+		return;
+	HASH_DEL(waiting->waiters, waiter);
+	free(waiter);
+}
+
 /* ---- acquires ---- */
 
 static void line_put(struct waiting *waiting, struct name_line *line)
@@ -98,14 +151,6 @@ static void line_put(struct waiting *waiting, struct name_line *line)
 		return;
 	HASH_DEL(waiting->lines, line);
 	free(line);
-}
-
-static void waiter_put(struct waiting *waiting, struct waiter *waiter)
-{
-	if (waiter->count)
-		return;
-	HASH_DEL(waiting->waiters, waiter);
-	free(waiter);
 }
 
 static struct name_line *line_get(struct waiting *waiting, const char *name)
@@ -126,30 +171,12 @@ static struct name_line *line_get(struct waiting *waiting, const char *name)
 	return NULL;
 }
 
-static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
-{
-	struct waiter *waiter;
-
-	HASH_FIND(hh, waiting->waiters, &session, sizeof session, waiter);
-	if (waiter)
-		return waiter;
-	waiter = calloc(1, sizeof *waiter);
-	if (!waiter)
-		return NULL;
-	waiter->session = session;
-	HASH_ADD(hh, waiting->waiters, session, sizeof waiter->session, waiter);
-	if (table_added(waiter))
-		return waiter;
-	free(waiter);
-	return NULL;
-}
-
 static void acquire_drop(struct acquire_wait *wait)
 {
 	struct waiting *waiting = &wait->broker->waiting;
 
 	DL_DELETE(wait->line->waits, wait);
-	DL_DELETE2(wait->waiter->waits, wait, session_prev, session_next);
+	DL_DELETE2(wait->waiter->acquires, wait, session_prev, session_next);
 	wait->waiter->count--;
 	count_changed(wait->broker, -1);
 	line_put(waiting, wait->line);
@@ -188,11 +215,12 @@ static int acquire_enter(struct acquire_wait *wait, uint64_t session)
 	}
 	if (wait->waiter->count >= WAITS_MAX) {
 		line_put(waiting, wait->line);
+		/* the waiter stays: it has those */
 		return error_set(-EDQUOT, "a session may have %d acquires wait and this one has %u: let some end first",
 				 WAITS_MAX, wait->waiter->count);
 	}
 	DL_APPEND(wait->line->waits, wait);
-	DL_APPEND2(wait->waiter->waits, wait, session_prev, session_next);
+	DL_APPEND2(wait->waiter->acquires, wait, session_prev, session_next);
 	wait->waiter->count++;
 	count_changed(wait->broker, 1);
 	return 0;
@@ -254,36 +282,73 @@ void waiting_wake_name(struct broker *broker, const char *name)
 	}
 }
 
-static void acquires_forget(struct waiting *waiting, uint64_t session)
-{
-	struct waiter *waiter;
-
-	HASH_FIND(hh, waiting->waiters, &session, sizeof session, waiter);
-	/* the last one takes the waiter with it */
-	for (unsigned count = waiter ? waiter->count : 0; count; count--)
-		acquire_drop(waiter->waits);
-}
-
 /* ---- creates ---- */
 
-static struct create_wait *first_of(struct create_wait *line, uid_t uid)
+static struct create_line *create_line_find(const struct waiting *waiting, unsigned device, uid_t uid)
 {
-	struct create_wait *wait;
+	struct create_key key = { device, uid };
+	struct create_line *line;
 
-	DL_FOREACH(line, wait)
-		if (wait->uid == uid)
-			return wait;
+	HASH_FIND(hh, waiting->create_lines, &key, sizeof key, line);
+	return line;
+}
+
+static struct create_line *create_line_get(struct waiting *waiting, unsigned device, uid_t uid)
+{
+	struct create_line *line = create_line_find(waiting, device, uid);
+
+	if (line)
+		return line;
+	line = calloc(1, sizeof *line);
+	if (!line)
+		return NULL;
+	line->key = (struct create_key){ device, uid };
+	HASH_ADD(hh, waiting->create_lines, key, sizeof line->key, line);
+	if (table_added(line)) {
+		DL_APPEND(waiting->creates[device], line);
+		return line;
+	}
+	free(line);
 	return NULL;
+}
+
+static void create_line_put(struct waiting *waiting, struct create_line *line)
+{
+	if (line->waits)
+		return;
+	HASH_DEL(waiting->create_lines, line);
+	DL_DELETE(waiting->creates[line->key.device], line);
+	free(line);
+}
+
+/* Its first has ended: all other users' come before its next. */
+static void create_line_advance(struct waiting *waiting, struct create_line *line)
+{
+	DL_DELETE(waiting->creates[line->key.device], line);
+	DL_APPEND(waiting->creates[line->key.device], line);
+}
+
+static void create_leave_waiter(struct create_wait *wait)
+{
+	struct waiter *waiter = wait->waiter;
+
+	if (!waiter)
+		return;
+	wait->waiter = NULL;
+	DL_DELETE2(waiter->creates, wait, session_prev, session_next);
+	waiter_put(&wait->broker->waiting, waiter);
 }
 
 static void create_drop(struct create_wait *wait)
 {
-	struct create_wait *next;
+	struct waiting *waiting = &wait->broker->waiting;
 
-	DL_DELETE(wait->broker->waiting.creates[wait->device], wait);
-	next = first_of(wait->broker->waiting.creates[wait->device], wait->uid);
-	if (next)
-		next->first = true;
+	waiting->ended++;
+	create_leave_waiter(wait);
+	if (wait == wait->line->waits)
+		create_line_advance(waiting, wait->line);
+	DL_DELETE(wait->line->waits, wait);
+	create_line_put(waiting, wait->line);
 	count_changed(wait->broker, -1);
 	if (wait->timer)
 		event_free(wait->timer);
@@ -296,9 +361,9 @@ static void create_expire(struct create_wait *wait)
 	struct broker *broker = wait->broker;
 	const struct create_hooks *hooks = wait->hooks;
 	void *context = wait->context;
-	unsigned device = wait->device;
+	unsigned device = wait->line->key.device;
 
-	wait->expired = true;
+	create_leave_waiter(wait);
 	if (wait->trying)
 		return;
 	create_drop(wait);
@@ -314,29 +379,44 @@ static void create_expired(evutil_socket_t fd, short what, void *argument)
 	create_expire(argument);
 }
 
+static int create_enter(struct create_wait *wait, unsigned device, uint64_t session)
+{
+	struct broker *broker = wait->broker;
+	const struct session *creator = session_find(broker, session);
+
+	wait->line = create_line_get(&broker->waiting, device, creator ? creator->who.uid : geteuid());
+	if (!wait->line)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	wait->waiter = waiter_get(&broker->waiting, session);
+	if (!wait->waiter) {
+		create_line_put(&broker->waiting, wait->line);
+		return error_set(-ENOMEM, "the broker is out of memory");
+	}
+	DL_APPEND(wait->line->waits, wait);
+	DL_APPEND2(wait->waiter->creates, wait, session_prev, session_next);
+	count_changed(broker, 1);
+	return 0;
+}
+
 int waiting_create(struct broker *broker, unsigned device, uint64_t session, int timeout_ms,
 		   const struct create_hooks *hooks, void *context, struct create_wait **result)
 {
 	struct create_wait *wait = calloc(1, sizeof *wait);
-	const struct session *creator = session_find(broker, session);
 	int error;
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*wait = (struct create_wait){ .broker = broker,
-				      .device = device,
-				      .session = session,
-				      .uid = creator ? creator->who.uid : geteuid(),
-				      .hooks = hooks,
-				      .context = context };
-	error = timer_start(&wait->timer, broker->base, timeout_ms, create_expired, wait);
+	*wait = (struct create_wait){ .broker = broker, .hooks = hooks, .context = context };
+	error = create_enter(wait, device, session);
 	if (error) {
 		free(wait);
 		return error;
 	}
-	wait->first = !first_of(broker->waiting.creates[device], wait->uid);
-	DL_APPEND(broker->waiting.creates[device], wait);
-	count_changed(broker, 1);
+	error = timer_start(&wait->timer, broker->base, timeout_ms, create_expired, wait);
+	if (error) {
+		create_drop(wait);
+		return error;
+	}
 	CRASH_POINT(create_waits);
 	*result = wait;
 	return 0;
@@ -345,14 +425,14 @@ int waiting_create(struct broker *broker, unsigned device, uint64_t session, int
 void waiting_create_failed(struct create_wait *wait)
 {
 	wait->trying = false;
-	if (wait->expired)
+	if (!wait->waiter)
 		create_expire(wait);
 }
 
 void waiting_create_over(struct create_wait *wait)
 {
 	struct broker *broker = wait->broker;
-	unsigned device = wait->device;
+	unsigned device = wait->line->key.device;
 
 	create_drop(wait);
 	waiting_wake_memory(broker, device);
@@ -360,34 +440,30 @@ void waiting_create_over(struct create_wait *wait)
 
 bool waiting_for_memory(const struct broker *broker, unsigned device, uid_t uid)
 {
-	return first_of(broker->waiting.creates[device], uid) != NULL;
+	return create_line_find(&broker->waiting, device, uid) != NULL;
 }
 
-/* A try may end at once and take its wait along: so the line is looked through anew. Those that try are passed over. */
+static struct create_line *create_line_retry(struct broker *broker, struct create_line *line)
+{
+	unsigned device = line->key.device, ended = broker->waiting.ended;
+
+	if (line->waits->trying)
+		return line->next;
+	line->waits->trying = true;
+	line->waits->hooks->retry(line->waits->context);
+	/* a try may end at once, and take its line along: then they are looked through anew */
+	return ended == broker->waiting.ended ? line->next : broker->waiting.creates[device];
+}
+
 void waiting_wake_memory(struct broker *broker, unsigned device)
 {
-	struct create_wait *wait = broker->waiting.creates[device];
+	struct create_line *line = broker->waiting.creates[device];
 
-	while (wait) {
-		if (!wait->first || wait->trying) {
-			wait = wait->next;
-			continue;
-		}
-		wait->trying = true;
-		wait->hooks->retry(wait->context);
-		wait = broker->waiting.creates[device];
-	}
+	while (line)
+		line = create_line_retry(broker, line);
 }
 
 /* ---- drains ---- */
-
-struct drain_wait {
-	struct broker *broker;
-	struct buffer *buffer;
-	uint64_t       session, request;
-	struct event  *timer;
-	struct drain_wait *prev, *next;
-};
 
 void waiting_forget_drain(struct buffer *buffer)
 {
@@ -396,7 +472,8 @@ void waiting_forget_drain(struct buffer *buffer)
 	if (!wait)
 		return;
 	buffer->drain = NULL;
-	DL_DELETE(wait->broker->waiting.drains, wait);
+	DL_DELETE(wait->waiter->drains, wait);
+	waiter_put(&wait->broker->waiting, wait->waiter);
 	count_changed(wait->broker, -1);
 	if (wait->timer)
 		event_free(wait->timer);
@@ -406,7 +483,7 @@ void waiting_forget_drain(struct buffer *buffer)
 static void drain_expired(evutil_socket_t fd, short what, void *argument)
 {
 	struct drain_wait wait = *(struct drain_wait *)argument;
-	struct session *session = session_heard(wait.broker, wait.session);
+	struct session *session = session_heard(wait.broker, wait.waiter->session);
 
 	(void)fd;
 	(void)what;
@@ -424,59 +501,97 @@ int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*wait = (struct drain_wait){ .broker = broker, .buffer = buffer, .session = session, .request = request };
-	error = timer_start(&wait->timer, broker->base, timeout_ms, drain_expired, wait);
-	if (error) {
-		free(wait);
-		return error;
+	*wait = (struct drain_wait){ .broker = broker, .buffer = buffer, .request = request };
+	wait->waiter = waiter_get(&broker->waiting, session);
+	if (!wait->waiter) {
+		error = error_set(-ENOMEM, "the broker is out of memory");
+		goto free_wait;
 	}
+	error = timer_start(&wait->timer, broker->base, timeout_ms, drain_expired, wait);
+	if (error)
+		goto put_waiter;
 	buffer->drain = wait;
-	DL_APPEND(broker->waiting.drains, wait);
+	DL_APPEND(wait->waiter->drains, wait);
 	count_changed(broker, 1);
 	return 0;
+put_waiter:
+	waiter_put(&broker->waiting, wait->waiter);
+free_wait:
+	free(wait);
+	return error;
 }
 
 void waiting_drained(struct broker *broker, struct buffer *buffer)
 {
 	struct drain_wait *wait = buffer->drain;
-	struct session *session = wait ? session_heard(broker, wait->session) : NULL;
+	struct session *session = wait ? session_heard(broker, wait->waiter->session) : NULL;
 
 	if (session)
 		request_done(session, wait->request, -1);
 	waiting_forget_drain(buffer);
 }
 
-/* The names are gone and stay so: only the question is forgotten. */
-static void drains_forget(struct broker *broker, uint64_t session)
-{
-	struct drain_wait *wait, *next;
+/* ---- the end of a session ---- */
 
-	DL_FOREACH_SAFE(broker->waiting.drains, wait, next)
-		if (wait->session == session)
-			waiting_forget_drain(wait->buffer);
+static struct waiter *waiter_find(const struct waiting *waiting, uint64_t session)
+{
+	struct waiter *waiter;
+
+	HASH_FIND(hh, waiting->waiters, &session, sizeof session, waiter);
+	return waiter;
 }
 
-static struct create_wait *create_of(struct broker *broker, uint64_t session)
+/* Each may be the last, which takes the waiter with it. */
+static void acquires_forget(struct waiting *waiting, uint64_t session)
 {
-	struct create_wait *wait;
+	struct waiter *waiter;
 
-	for (unsigned device = 0; device < DEVICE_MAX; device++)
-		DL_FOREACH(broker->waiting.creates[device], wait)
-			if (!wait->expired && (!session || wait->session == session))
-				return wait;
-	return NULL;
+	while ((waiter = waiter_find(waiting, session)) && waiter->acquires)
+		acquire_drop(waiter->acquires);
+}
+
+/* One that ends may let others try, and those end, too. */
+static void creates_forget(struct waiting *waiting, uint64_t session)
+{
+	struct waiter *waiter;
+
+	while ((waiter = waiter_find(waiting, session)) && waiter->creates)
+		create_expire(waiter->creates);
+}
+
+/* The names are gone and stay so: only the question is forgotten. */
+static void drains_forget(struct waiting *waiting, uint64_t session)
+{
+	struct waiter *waiter;
+
+	while ((waiter = waiter_find(waiting, session)) && waiter->drains)
+		waiting_forget_drain(waiter->drains->buffer);
+}
+
+static const struct waiter *waiter_who_waits(const struct waiting *waiting)
+{
+	const struct waiter *waiter = waiting->waiters;
+
+	while (waiter && !waiter->acquires && !waiter->creates)
+		waiter = waiter->hh.next;
+	return waiter;
 }
 
 void waiting_forget(struct broker *broker, uint64_t session)
 {
-	struct waiting *waiting = &broker->waiting;
-	struct create_wait *create;
+	acquires_forget(&broker->waiting, session);
+	drains_forget(&broker->waiting, session);
+	creates_forget(&broker->waiting, session);
+}
 
-	while (!session && waiting->waiters)
-		acquires_forget(waiting, waiting->waiters->session);
-	acquires_forget(waiting, session);
-	drains_forget(broker, session);
-	/* an expiry may drop others: begin anew after each */
-	while ((create = create_of(broker, session)))
-		create_expire(create);
+void waiting_forget_all(struct broker *broker)
+{
+	const struct waiter *waiter;
+
+	while ((waiter = waiter_who_waits(&broker->waiting))) {
+		uint64_t session = waiter->session;
+
+		acquires_forget(&broker->waiting, session);
+		creates_forget(&broker->waiting, session);
+	}
 }

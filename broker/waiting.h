@@ -15,15 +15,21 @@
 #include "common/wire.h"
 #include "device/device.h"
 
+struct acquire_wait;
 struct broker;
 struct buffer;
+struct create_line;
+struct create_wait;
+struct name_line;
+struct waiter;
 
 struct waiting {
-	struct name_line    *lines;   /* acquires, by name */
-	struct waiter       *waiters; /* and by session */
-	struct create_wait  *creates[DEVICE_MAX];
-	struct drain_wait   *drains;
-	unsigned             count;
+	struct name_line   *lines;   /* acquires, by name */
+	struct waiter      *waiters; /* all that waits, by session */
+	struct create_line *create_lines;        /* creates, by device and user */
+	struct create_line *creates[DEVICE_MAX]; /* the same, each device's: the user whose create ended last is the last */
+	unsigned            ended; /* creates, so far: while it stays the same a device's lines do */
+	unsigned            count;
 };
 
 /*
@@ -68,7 +74,10 @@ void waiting_drained(struct broker *broker, struct buffer *buffer);
 /* Forgets who waits for the buffer, unanswered: at the broker's end. */
 void waiting_forget_drain(struct buffer *buffer);
 
-/* The session is gone, or its id 0 all are: drops what it waits for. */
+/* The session is gone: drops what it waits for. */
 void waiting_forget(struct broker *broker, uint64_t session);
+
+/* The broker stops: drops all but the drains, which are answered when their memory is freed. */
+void waiting_forget_all(struct broker *broker);
 
 #endif
