@@ -3,10 +3,14 @@
 #include "accounting.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/error.h"
+#include "common/size.h"
 #include "common/tables.h"
 
 struct account {
@@ -16,21 +20,28 @@ struct account {
 	UT_hash_handle hh;
 };
 
+/* One of it, several, and who can make the capacity larger, and how. */
 static const struct {
-	const char *key, *text;
+	const char *key, *one, *many, *enlarge;
+	bool        bytes;
 } resource_names[RESOURCES] = {
-	[RESOURCE_BYTES] = { "bytes", "device bytes" },
-	[RESOURCE_BUFFERS] = { "buffers", "buffers" },
-	[RESOURCE_SESSIONS] = { "sessions", "sessions" },
-	[RESOURCE_GRANTS] = { "grants", "grants" },
-	[RESOURCE_TICKETS] = { "tickets", "one-time tickets" },
-	[RESOURCE_GREETINGS] = { "greetings", "connections without a greeting" },
-	[RESOURCE_WAITS] = { "waits", "acquires that wait for a name" },
+	[RESOURCE_BYTES] = { "bytes", NULL, "of device memory", NULL, true },
+	[RESOURCE_BUFFERS] = { "buffers", "buffer", "buffers", "board.buffers in brokerd.conf(5)", false },
+	[RESOURCE_SESSIONS] = { "sessions", "session", "sessions", NULL, false },
+	[RESOURCE_GRANTS] = { "grants", "grant", "grants", NULL, false },
+	[RESOURCE_TICKETS] = { "tickets", "one-time ticket", "one-time tickets", NULL, false },
+	[RESOURCE_GREETINGS] = { "greetings", "connection without a greeting", "connections without a greeting", NULL,
+				 false },
+	[RESOURCE_WAITS] = { "waits", "acquire that waits", "acquires that wait", NULL, false },
+	[RESOURCE_MAPPINGS] = { "mappings", "mapping", "mappings", "board.tickets in brokerd.conf(5)", false },
+	[RESOURCE_DESCRIPTORS] = { "descriptors", "descriptor", "descriptors", "LimitNOFILE= or ulimit -n", false },
+	[RESOURCE_QUEUED] = { "queued", NULL, "of unread messages", NULL, true },
 };
 
-#define GREETINGS_MAX 256
+#define GREETINGS_MAX 1024 /* as many as sessions by default: all ranks of a job may connect at once */
 #define TICKETS_MAX   4096
 #define WAITS_MAX     8192 /* one name may wake them all in one step of the loop */
+#define QUEUED_MAX    (16ull << 20)
 
 void quota_init(struct quota *quota)
 {
@@ -39,6 +50,7 @@ void quota_init(struct quota *quota)
 	quota->limit[RESOURCE_GREETINGS] = GREETINGS_MAX;
 	quota->limit[RESOURCE_TICKETS] = TICKETS_MAX;
 	quota->limit[RESOURCE_WAITS] = WAITS_MAX;
+	quota->limit[RESOURCE_QUEUED] = QUEUED_MAX;
 	quota->requests = QUOTA_NONE;
 }
 
@@ -51,11 +63,17 @@ void accounting_init(struct accounting *accounting)
 {
 	memset(accounting, 0, sizeof *accounting);
 	quota_init(&accounting->quotas.fallback);
+	accounting->own = geteuid();
 }
 
 void accounting_set_quotas(struct accounting *accounting, const struct quotas *quotas)
 {
 	accounting->quotas = *quotas;
+}
+
+void accounting_set_capacity(struct accounting *accounting, enum resource resource, uint64_t all)
+{
+	accounting->capacity[resource].all = all;
 }
 
 /* Named users are few, and this is asked when something is taken, not when it is used. */
@@ -112,23 +130,97 @@ static void account_put(struct accounting *accounting, struct account *account)
 	free(account);
 }
 
+/* ---- what is refused ---- */
+
+#define AMOUNT_MAX 64
+#define NUMBER_MAX 24 /* SIZE_TEXT_MAX and more */
+
+/* "1 buffer", "12 buffers", "40 MiB of device memory" */
+static const char *amount_text(enum resource resource, uint64_t amount, char text[AMOUNT_MAX])
+{
+	char size[SIZE_TEXT_MAX];
+
+	if (resource_names[resource].bytes)
+		snprintf(text, AMOUNT_MAX, "%s %s", size_format(amount, size), resource_names[resource].many);
+	else
+		snprintf(text, AMOUNT_MAX, "%llu %s", (unsigned long long)amount,
+			 amount == 1 ? resource_names[resource].one : resource_names[resource].many);
+	return text;
+}
+
+/* "12", "40 MiB" */
+static const char *number_text(enum resource resource, uint64_t amount, char text[NUMBER_MAX])
+{
+	if (resource_names[resource].bytes)
+		return size_format(amount, text);
+	snprintf(text, NUMBER_MAX, "%llu", (unsigned long long)amount);
+	return text;
+}
+
+static int refuse_quota(const struct account *account, enum resource resource, uint64_t amount, uint64_t quota)
+{
+	char most[AMOUNT_MAX], used[NUMBER_MAX], asked[NUMBER_MAX];
+
+	return error_set(-EDQUOT, "user %u may hold %s, holds %s and asks for %s more: return some, or have its quota "
+				  "raised (brokerd.conf(5))",
+			 account->uid, amount_text(resource, quota, most),
+			 number_text(resource, account->used[resource], used), number_text(resource, amount, asked));
+}
+
+static int refuse_share(const struct account *account, enum resource resource, uint64_t amount, uint64_t more,
+			uint64_t all)
+{
+	uint64_t holds = account->used[resource];
+	char most[AMOUNT_MAX], total[NUMBER_MAX], used[NUMBER_MAX], asked[NUMBER_MAX];
+
+	return error_set(-EDQUOT, "user %u's share is %s now, of %s for all users; it holds %s and asks for %s more: "
+				  "return some, wait for others to, or have the administrator raise %s",
+			 account->uid, amount_text(resource, holds + more, most), number_text(resource, all, total),
+			 number_text(resource, holds, used), number_text(resource, amount, asked),
+			 resource_names[resource].enlarge ? resource_names[resource].enlarge : "it");
+}
+
+/* ---- charges ---- */
+
+/* Of an odd number that is free the last one is for whoever asks first: a capacity of 1 serves somebody. */
+static uint64_t share_left(const struct accounting *accounting, const struct account *account, enum resource resource)
+{
+	const struct capacity *capacity = &accounting->capacity[resource];
+	uint64_t unused = capacity->all > capacity->used ? capacity->all - capacity->used : 0;
+	uint64_t holds = account->used[resource];
+
+	if (!account->uid || account->uid == accounting->own)
+		return unused;
+	return holds <= unused ? (unused - holds + 1) / 2 : 0;
+}
+
+static int share_check(const struct accounting *accounting, const struct account *account, enum resource resource,
+		       uint64_t amount)
+{
+	uint64_t all = accounting->capacity[resource].all, more = all ? share_left(accounting, account, resource) : 0;
+
+	return !all || amount <= more ? 0 : refuse_share(account, resource, amount, more, all);
+}
+
 int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
 		uint64_t amount)
 {
 	struct account *account = account_get(accounting, uid);
-	uint64_t quota = accounting_quota(accounting, uid)->limit[resource], used;
+	uint64_t quota = accounting_quota(accounting, uid)->limit[resource];
+	int error = 0;
 
 	if (!account)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	used = account->used[resource];
-	if (amount > quota || used > quota - amount) {
+	if (amount > quota || account->used[resource] > quota - amount)
+		error = refuse_quota(account, resource, amount, quota);
+	if (!error)
+		error = share_check(accounting, account, resource, amount);
+	if (error) {
 		account_put(accounting, account);
-		return error_set(-EDQUOT, "user %u may hold %llu %s and holds %llu: return some, or ask for a "
-					  "larger quota",
-				 uid, (unsigned long long)quota, resource_names[resource].text,
-				 (unsigned long long)used);
+		return error;
 	}
 	account->used[resource] += amount;
+	accounting->capacity[resource].used += amount;
 	account->charges++;
 	*charge = (struct charge){ account, resource, amount };
 	return 0;
@@ -139,6 +231,7 @@ void charge_release(struct charge *charge, struct accounting *accounting)
 	if (!charge->account)
 		return;
 	charge->account->used[charge->resource] -= charge->amount;
+	accounting->capacity[charge->resource].used -= charge->amount;
 	charge->account->charges--;
 	account_put(accounting, charge->account);
 	memset(charge, 0, sizeof *charge);

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accounting.h - what each user holds of what the broker can give, and the quotas that bound it.
+ * accounting.h - what each user holds of what the broker can give, and what bounds it: quotas, and shares.
  *
  * Owns one account per uid that holds anything. A resource is charged before it is used; the charge object
  * refunds what it took, once, when it is released. Knows nothing of what the resources are for.
+ *
+ * A quota bounds a user by itself. A share bounds it by what the others hold, where a resource has a capacity: a user may
+ * take more only while at least as much stays free as it then holds. So one user alone gets half, k users who all want as
+ * much as they can get converge to 1/(k + 1) each, and a newcomer always finds room. Root and the broker's own user may
+ * take what is free: who administers a full broker must be able to work.
  */
 #ifndef GPUB_ACCOUNTING_H
 #define GPUB_ACCOUNTING_H
@@ -19,6 +24,9 @@ enum resource {
 	RESOURCE_TICKETS,   /* one-time tickets that wait to be redeemed */
 	RESOURCE_GREETINGS, /* connections that have not said HELLO */
 	RESOURCE_WAITS,     /* acquires that wait for their name */
+	RESOURCE_MAPPINGS,  /* places for tickets in the board: one a grant */
+	RESOURCE_DESCRIPTORS, /* of the broker's process */
+	RESOURCE_QUEUED,    /* bytes of messages that wait to be read */
 	RESOURCES
 };
 
@@ -43,9 +51,17 @@ struct quotas {
 
 struct account;
 
+/* What there is for all users together, and what they have of it. */
+struct capacity {
+	uint64_t all; /* 0: no capacity is known, and no share bounds anybody */
+	uint64_t used;
+};
+
 struct accounting {
 	struct account *accounts; /* by uid */
 	struct quotas   quotas;
+	struct capacity capacity[RESOURCES];
+	uid_t           own; /* the broker's */
 };
 
 /* Zero it to begin with: an empty charge. Holds a reference on its account. */
@@ -55,7 +71,7 @@ struct charge {
 	uint64_t        amount;
 };
 
-/* No bound but on what nobody needs much of: greetings, one-time tickets, waits. */
+/* No bound but on what nobody needs much of: greetings, one-time tickets, waits, unread messages. */
 void quota_init(struct quota *quota);
 
 /* "bytes", "buffers" and so on: the resource's name in configuration and status. */
@@ -70,6 +86,9 @@ void accounting_deinit(struct accounting *accounting); /* all charges must have 
  */
 void accounting_set_quotas(struct accounting *accounting, const struct quotas *quotas);
 
+/* There is so much of it for all users together, so that shares bound them from now on; 0: they do not. */
+void accounting_set_capacity(struct accounting *accounting, enum resource resource, uint64_t all);
+
 const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid);
 
 /* Calls each for every user who holds anything. */
@@ -77,8 +96,8 @@ void accounting_each(const struct accounting *accounting,
 		     void (*each)(void *context, uid_t uid, const uint64_t used[RESOURCES]), void *context);
 
 /*
- * Charges the user. -EDQUOT with a sentence that names the quota, its limit and the use; *charge is
- * untouched then. -ENOMEM.
+ * Charges the user. -EDQUOT with a message that says whether it is the quota or the share, how large it is, what the user
+ * holds and asks for, and who can change it; *charge is untouched then. -ENOMEM.
  */
 int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
 		uint64_t amount);

@@ -78,6 +78,15 @@ void broker_config_init(struct broker_config *config)
 	quota_init(&config->quotas.fallback);
 }
 
+/* Where others are to be served nobody may take all: what one user holds is bounded by what the others do. */
+static void shares_begin(struct broker *broker)
+{
+	if (!broker->config.several_users)
+		return;
+	accounting_set_capacity(&broker->accounting, RESOURCE_BUFFERS, broker->config.buffers);
+	accounting_set_capacity(&broker->accounting, RESOURCE_MAPPINGS, broker->config.tickets);
+}
+
 int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener)
 {
 	static const struct registry_hooks hooks = { request_notice, request_over, request_clean, request_release };
@@ -92,6 +101,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	tables_init();
 	accounting_init(&broker->accounting);
 	accounting_set_quotas(&broker->accounting, &config->quotas);
+	shares_begin(broker);
 	error = delegation_init(&broker->delegation);
 	if (error)
 		return error;

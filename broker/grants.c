@@ -167,17 +167,20 @@ static int grant_new(struct registry *registry, struct allocation *allocation, c
 		     struct grant **result)
 {
 	struct grant *grant = calloc(1, sizeof *grant);
-	int error = -ENOMEM;
 	int64_t place;
+	int error;
 
 	if (!grant)
 		return error_set(-ENOMEM, "the broker is out of memory");
+	error = charge_take(&grant->charge, registry->accounting, order->uid, RESOURCE_MAPPINGS, 1);
+	if (error)
+		goto free_grant;
 	place = places_take(&registry->tickets);
 	if (place < 0) {
 		error = error_set(-ENOSPC, "the board's %u tickets are all in use: close mappings (gpub_trim), or "
 					   "start the broker with a larger board",
 				  registry->tickets.count);
-		goto free_grant;
+		goto refund;
 	}
 	*grant = (struct grant){ .id = registry->next_grant++,
 				 .session = order->session,
@@ -187,6 +190,7 @@ static int grant_new(struct registry *registry, struct allocation *allocation, c
 				 .allocation = allocation,
 				 .device = order->device,
 				 .ticket = (uint32_t)place,
+				 .charge = grant->charge,
 				 .shared = !order->own };
 	if (!grant->attachment)
 		goto give_place;
@@ -201,6 +205,8 @@ put_attachment:
 give_place:
 	error = error_set(-ENOMEM, "the broker is out of memory");
 	places_give(&registry->tickets, (uint32_t)place);
+refund:
+	charge_release(&grant->charge, registry->accounting);
 free_grant:
 	free(grant);
 	return error;
@@ -213,6 +219,7 @@ static void grant_refund(struct registry *registry, struct grant *grant)
 
 	DL_FOREACH2(grant->uses, use, grant_next)
 		charge_release(&use->charge, registry->accounting);
+	charge_release(&grant->charge, registry->accounting);
 	places_give(&registry->tickets, grant->ticket);
 	registry->grant_count--;
 }
@@ -358,6 +365,7 @@ void grants_forget(struct registry *registry, struct grants *grants)
 	HASH_ITER(hh, grants->by_id, grant, next) {
 		grant_take_off(grant);
 		grant_forget_uses(registry, grant);
+		charge_release(&grant->charge, registry->accounting);
 		free(grant);
 	}
 }

@@ -113,6 +113,7 @@ struct grant {
 	struct allocation *allocation;
 	unsigned           device;
 	uint32_t           ticket; /* its place in the board */
+	struct charge      charge; /* for that place; empty once it is held */
 	bool               shared; /* serves later acquires of the session, too */
 	bool               held;
 	struct use        *uses;

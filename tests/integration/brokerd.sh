@@ -264,14 +264,14 @@ works create kept 1
 configure 'drain_timeout = 9s' 'quota "default" { buffers = 1 }'
 check "SIGHUP has the file read again" eval 'reloads && said "brokerd.conf is read again"'
 check "the service manager hears both" eval 'heard "^RELOADING=1 MONOTONIC_USEC=[0-9]* STATUS=reading brokerd.conf$" && heard "^READY=1 "'
-check "the new quota holds, and is named" complained 'may hold 1 buffers and holds 1' create more 1
+check "the new quota holds, and is named" complained 'may hold 1 buffer, holds 1 and asks for 1 more' create more 1
 configure 'drain_timeout = 9s' 'quota "default" { buffers = lots }'
 check "a broken file is said to be" eval 'reloads && said "brokerd.conf:5: .lots. is no limit.*; the configuration stays as it was$"'
 check "so hears the service manager" heard "^READY=1 STATUS=serving, with the configuration of before: brokerd.conf:5: "
-check "the quota of before holds" complained 'may hold 1 buffers and holds 1' create more 1
+check "the quota of before holds" complained 'may hold 1 buffer, holds 1 and asks for 1 more' create more 1
 rm brokerd.conf
 check "a file that is gone is said to be" eval 'reloads && said "brokerd.conf cannot be read"'
-check "the quota of before holds still" complained 'may hold 1 buffers and holds 1' create more 1
+check "the quota of before holds still" complained 'may hold 1 buffer, holds 1 and asks for 1 more' create more 1
 configure 'drain_timeout = 9s' "quota \"$(id -u)\" { buffers = 2 }" 'quota "default" { buffers = 1 }'
 check "a user's own quota goes before the default" eval 'reloads && works create more 1 && complained "may hold 2 buffers" create most 1'
 configure 'mode = "0600"' 'board { buffers = 7 }' 'drain_timeout = 1h'
@@ -305,7 +305,7 @@ kill -HUP "$broker"
 # who is answered came to the loop after the signal
 works create r 1 unlink r
 check "a SIGHUP meanwhile has the file read once more" eval 'touch answer && soon reloaded_twice && soon told_last "^READY=1 "'
-check "and what it says then holds" complained 'may hold 3 buffers and holds 3' create r 1
+check "and what it says then holds" complained 'may hold 3 buffers, holds 3 and asks for 1 more' create r 1
 check "a reload that hangs does not keep it from stopping" eval 'hangs && stops TERM 0 && said "balanced$"'
 touch answer
 rm brokerd.conf
@@ -442,7 +442,7 @@ third() {
 	setpriv --reuid=65533 --regid=65533 --clear-groups timeout -s KILL 20 "$client" "$@" 2>client.err </dev/null
 }
 check_others "a user without rights serves root's socket to a third one" eval \
-	'start_as_other && third create a 1 acquire a && ! third create b 1 && grep -q "user 65533 may hold 1 buffers" client.err'
+	'start_as_other && third create a 1 acquire a && ! third create b 1 && grep -q "user 65533 may hold 1 buffer," client.err'
 check_others "and stops clean" eval 'stops TERM 0 && said "balanced$"'
 
 # ---- the name ----

@@ -63,9 +63,15 @@ static void test_refusal_names_quota_limit_and_use(void **state)
 	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 3;
 	assert_int_equal(take(&held, 1234, RESOURCE_BUFFERS, 2), 0);
 	assert_int_equal(take(&more, 1234, RESOURCE_BUFFERS, 2), -EDQUOT);
-	assert_string_equal(error_text(), "user 1234 may hold 3 buffers and holds 2: return some, or ask for a larger "
-					  "quota");
+	assert_string_equal(error_text(), "user 1234 may hold 3 buffers, holds 2 and asks for 2 more: return some, or "
+					  "have its quota raised (brokerd.conf(5))");
 	charge_release(&held, &accounting);
+	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
+	assert_int_equal(take(&more, 1234, RESOURCE_BUFFERS, 2), -EDQUOT);
+	assert_non_null(strstr(error_text(), "may hold 1 buffer, holds 0 "));
+	accounting.quotas.fallback.limit[RESOURCE_BYTES] = 40 << 20;
+	assert_int_equal(take(&more, 1234, RESOURCE_BYTES, 41 << 20), -EDQUOT);
+	assert_non_null(strstr(error_text(), "may hold 40 MiB of device memory, holds 0 B and asks for 41 MiB more"));
 }
 
 static void test_users_and_resources_are_apart(void **state)
@@ -163,6 +169,118 @@ static void test_a_smaller_quota_takes_nothing_away(void **state)
 	charge_release(&more, &accounting);
 }
 
+/* ---- shares ---- */
+
+#define CAPACITY 120
+#define TAKERS   5
+
+/* Takes one at a time until it is refused; returns how many that were. */
+static unsigned take_all(struct charge *charges, uid_t uid, enum resource resource)
+{
+	unsigned count = 0;
+
+	while (!take(&charges[count], uid, resource, 1))
+		count++;
+	return count;
+}
+
+static void release_all(struct charge *charges, unsigned count)
+{
+	while (count--)
+		charge_release(&charges[count], &accounting);
+}
+
+static void test_one_user_alone_gets_half_and_the_next_what_its_share_is(void **state)
+{
+	static struct charge charges[2][CAPACITY];
+	unsigned first, second;
+
+	(void)state;
+	accounting_set_capacity(&accounting, RESOURCE_BUFFERS, CAPACITY);
+	first = take_all(charges[0], 1001, RESOURCE_BUFFERS);
+	assert_int_equal(first, CAPACITY / 2);
+	assert_string_equal(error_text(), "user 1001's share is 60 buffers now, of 120 for all users; it holds 60 and "
+					  "asks for 1 more: return some, wait for others to, or have the administrator "
+					  "raise board.buffers in brokerd.conf(5)");
+	second = take_all(charges[1], 1002, RESOURCE_BUFFERS);
+	assert_int_equal(second, CAPACITY / 4);
+	/* another resource is another matter, also where it has a capacity */
+	accounting_set_capacity(&accounting, RESOURCE_MAPPINGS, 2);
+	release_all(charges[1], take_all(charges[1] + second, 1002, RESOURCE_MAPPINGS) + second);
+	release_all(charges[0], first);
+	assert_true(accounting.capacity[RESOURCE_BUFFERS].used == 0 && accounting.capacity[RESOURCE_MAPPINGS].used == 0);
+}
+
+/* They give back and take anew, as programs do: then each has the same, and a newcomer finds as much as that. */
+static void test_users_who_want_all_converge_to_the_same_and_a_newcomer_finds_room(void **state)
+{
+	static struct charge charges[TAKERS + 1][CAPACITY];
+	unsigned held[TAKERS + 1] = { 0 };
+
+	(void)state;
+	accounting_set_capacity(&accounting, RESOURCE_BUFFERS, CAPACITY);
+	for (unsigned round = 0; round < 40 * CAPACITY; round++) {
+		unsigned who = round % TAKERS;
+
+		if (held[who])
+			charge_release(&charges[who][--held[who]], &accounting);
+		held[who] += take_all(charges[who] + held[who], 1000 + who, RESOURCE_BUFFERS);
+	}
+	for (unsigned who = 0; who < TAKERS; who++)
+		assert_in_range(held[who], CAPACITY / (TAKERS + 1) - 1, CAPACITY / (TAKERS + 1) + 1);
+	held[TAKERS] = take_all(charges[TAKERS], 1000 + TAKERS, RESOURCE_BUFFERS);
+	assert_in_range(held[TAKERS], CAPACITY / (TAKERS + 1) / 2 - 1, CAPACITY);
+	for (unsigned who = 0; who <= TAKERS; who++)
+		release_all(charges[who], held[who]);
+}
+
+static void test_more_than_one_at_a_time_is_bounded_as_well(void **state)
+{
+	struct charge charge, more;
+
+	(void)state;
+	accounting_set_capacity(&accounting, RESOURCE_DESCRIPTORS, 100);
+	assert_int_equal(take(&charge, 1001, RESOURCE_DESCRIPTORS, 51), -EDQUOT);
+	assert_int_equal(take(&charge, 1001, RESOURCE_DESCRIPTORS, UINT64_MAX), -EDQUOT);
+	assert_int_equal(take(&charge, 1001, RESOURCE_DESCRIPTORS, 50), 0);
+	assert_int_equal(take(&more, 1001, RESOURCE_DESCRIPTORS, 0), 0);
+	charge_release(&more, &accounting);
+	/* who held more before there was a capacity keeps it, and nobody gets what is not there */
+	accounting_set_capacity(&accounting, RESOURCE_DESCRIPTORS, 20);
+	assert_int_equal(take(&more, 1002, RESOURCE_DESCRIPTORS, 1), -EDQUOT);
+	charge_release(&charge, &accounting);
+}
+
+static void test_the_last_place_is_somebodys(void **state)
+{
+	struct charge charge, more;
+
+	(void)state;
+	accounting_set_capacity(&accounting, RESOURCE_BUFFERS, 1);
+	assert_int_equal(take(&charge, 1001, RESOURCE_BUFFERS, 1), 0);
+	assert_int_equal(take(&more, 1002, RESOURCE_BUFFERS, 1), -EDQUOT);
+	charge_release(&charge, &accounting);
+}
+
+/* They administer: no share bounds them, but their quota and what there is do. */
+static void test_root_and_the_brokers_own_user_may_take_what_is_free(void **state)
+{
+	struct charge others, charge, more;
+
+	(void)state;
+	accounting.own = 1234;
+	accounting_set_capacity(&accounting, RESOURCE_BUFFERS, 10);
+	assert_int_equal(take(&others, 1001, RESOURCE_BUFFERS, 5), 0);
+	assert_int_equal(take(&charge, 0, RESOURCE_BUFFERS, 4), 0);
+	assert_int_equal(take(&more, 1234, RESOURCE_BUFFERS, 2), -EDQUOT);
+	assert_int_equal(take(&more, 1234, RESOURCE_BUFFERS, 1), 0);
+	charge_release(&more, &accounting);
+	charge_release(&charge, &accounting);
+	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 3;
+	assert_int_equal(take(&charge, 0, RESOURCE_BUFFERS, 4), -EDQUOT);
+	charge_release(&others, &accounting);
+}
+
 /* Nothing is bounded but what nobody needs much of. */
 static void test_quotas_to_begin_with(void **state)
 {
@@ -172,9 +290,9 @@ static void test_quotas_to_begin_with(void **state)
 	(void)state;
 	for (int i = 0; i < RESOURCES; i++)
 		assert_true((quota->limit[i] == QUOTA_NONE) == (i != RESOURCE_GREETINGS && i != RESOURCE_TICKETS &&
-								  i != RESOURCE_WAITS));
+								  i != RESOURCE_WAITS && i != RESOURCE_QUEUED));
 	assert_true(quota->requests == QUOTA_NONE);
-	assert_int_equal(take(&charge, 7, RESOURCE_GREETINGS, 256), 0);
+	assert_int_equal(take(&charge, 7, RESOURCE_GREETINGS, 1024), 0);
 	assert_int_equal(take(&more, 7, RESOURCE_GREETINGS, 1), -EDQUOT);
 	assert_int_equal(take(&more, 8, RESOURCE_GREETINGS, 1), 0);
 	charge_release(&charge, &accounting);
@@ -230,6 +348,11 @@ int main(void)
 		ON(test_no_overflow),
 		ON(test_a_named_user_has_its_own_quota),
 		ON(test_a_smaller_quota_takes_nothing_away),
+		ON(test_one_user_alone_gets_half_and_the_next_what_its_share_is),
+		ON(test_users_who_want_all_converge_to_the_same_and_a_newcomer_finds_room),
+		ON(test_more_than_one_at_a_time_is_bounded_as_well),
+		ON(test_the_last_place_is_somebodys),
+		ON(test_root_and_the_brokers_own_user_may_take_what_is_free),
 		ON(test_quotas_to_begin_with),
 		ON(test_each_resource_has_its_own_name),
 		ON(test_each_user_who_holds_anything_is_told_of_once),
