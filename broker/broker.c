@@ -31,7 +31,7 @@ static void raise_descriptor_limit(void)
 static void on_connection(evutil_socket_t fd, short what, void *argument)
 {
 	(void)what;
-	sessions_accept(argument, fd);
+	connections_accept(argument, fd);
 }
 
 static int listener_start(struct broker *broker, int listener)
@@ -47,7 +47,7 @@ static int listener_start(struct broker *broker, int listener)
 	broker->listener = event_new(broker->base, listener, EV_READ | EV_PERSIST, on_connection, broker);
 	if (!broker->listener || event_add(broker->listener, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
-	error = sessions_init(broker);
+	error = connections_init(broker);
 	if (!error)
 		error = turns_init(broker);
 	return error ? error : status_start(broker);
@@ -130,8 +130,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 stop_workers:
 	turns_deinit(broker);
 	discard_stop(&broker->discard);
-	if (broker->sessions.retry)
-		event_free(broker->sessions.retry);
+	connections_deinit(broker);
 	if (broker->listener)
 		event_free(broker->listener);
 	workers_stop(&broker->workers);
@@ -150,6 +149,7 @@ void broker_deinit(struct broker *broker)
 {
 	event_free(broker->listener);
 	waiting_forget_all(broker);
+	connections_deinit(broker);
 	sessions_deinit(broker);
 	turns_deinit(broker);
 	discard_stop(&broker->discard);

@@ -6,10 +6,10 @@
  * in one thread that never blocks: no device call, no waiting send, no waiting for a client. broker-run and
  * brokerd are programs around it.
  *
- *     socket -> session.c -> request.c  -> registry.c -> (hooks) -> workers.c
- *               turns.c      creation.c    accounting.c             status.c
- *                            waiting.c
- *                            manage.c, delegation.c
+ *     socket -> connections.c -> session.c -> request.c  -> registry.c -> (hooks) -> workers.c
+ *                                turns.c      creation.c    accounting.c             status.c
+ *                                             waiting.c
+ *                                             manage.c, delegation.c
  */
 #ifndef GPUB_BROKER_H
 #define GPUB_BROKER_H
@@ -21,6 +21,7 @@
 #include "board-owner.h"
 #include "common/name.h"
 #include "common/socket.h"
+#include "connections.h"
 #include "counters.h"
 #include "delegation.h"
 #include "discard.h"
@@ -64,6 +65,7 @@ struct broker {
 	struct registry      registry;
 	struct pool          pool;
 	struct workers       workers;
+	struct connections   connections;
 	struct sessions      sessions;
 	struct waiting       waiting;
 	struct status        status;

@@ -52,15 +52,32 @@ static int groups_of_peer(int sock, struct identity *identity)
 	return 0;
 }
 
+static int credentials_of_peer(int sock, struct ucred *cred)
+{
+	socklen_t size = sizeof *cred;
+
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, cred, &size) ?
+		       error_set(-errno, "the peer cannot be identified: %m") : 0;
+}
+
+int identity_user(int sock, uid_t *uid)
+{
+	struct ucred cred;
+	int error = credentials_of_peer(sock, &cred);
+
+	if (!error)
+		*uid = cred.uid;
+	return error;
+}
+
 int identity_of_peer(int sock, pid_t *pid, struct identity *identity)
 {
 	struct identity peer = { 0 };
 	struct ucred cred;
-	socklen_t size = sizeof cred;
-	int error;
+	int error = credentials_of_peer(sock, &cred);
 
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &size))
-		return error_set(-errno, "the peer cannot be identified: %m");
+	if (error)
+		return error;
 	if (cred.pid <= 0 || !same_pid_namespace(cred.pid))
 		return error_set(-EPERM, "the client runs in another pid namespace than the broker, where CUDA IPC "
 					 "does not work: start both in one (a container: --pid=host)");

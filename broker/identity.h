@@ -19,6 +19,9 @@ struct identity {
 	unsigned group_count;
 };
 
+/* The peer's user alone, by one cheap system call. Negative errno. */
+int identity_user(int sock, uid_t *uid);
+
 /*
  * The peer's pid and identity, whose groups identity_clear() frees; untouched on failure. -EPERM with the reason:
  * the peer lives in another pid namespace, where CUDA IPC fails and its death could not be seen (facts.md: silent

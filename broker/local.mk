@@ -10,6 +10,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/broker.c broker/broker.h \
 	broker/brokerd-config.c broker/brokerd-config.h \
 	broker/config-text.c broker/config-text.h \
+	broker/connections.c broker/connections.h \
 	broker/counters.h \
 	broker/creation.c broker/creation.h \
 	broker/deadlines.c broker/deadlines.h \

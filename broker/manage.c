@@ -115,7 +115,7 @@ int manage_evict(struct session *session, const struct wire_message *message)
 	struct session *other = session_find(session->broker, message->evict.session);
 	const struct identity *who = &session->who;
 
-	if (!other || other->state == SESSION_GREETING)
+	if (!other || !session_is_welcome(other))
 		return error_set(-ENOENT, "there is no session %llu: broker-status lists them",
 				 (unsigned long long)message->evict.session);
 	if (other == session)

@@ -14,13 +14,15 @@
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "common/socket.h"
+#include "connections.h"
 #include "grants.h"
 #include "identity.h"
 #include "log.h"
 #include "request.h"
 
-#define ACCEPTS_PER_PASS 16   /* then those who are in have their turn */
 #define GREETING_SECONDS 10
+
+static const struct timeval greeting_time = { .tv_sec = GREETING_SECONDS };
 
 struct session *session_find(struct broker *broker, uint64_t id)
 {
@@ -33,6 +35,11 @@ struct session *session_find(struct broker *broker, uint64_t id)
 bool session_maps(const struct session *session)
 {
 	return HASH_COUNT(session->grants.by_id) > session->grants.held;
+}
+
+bool session_is_welcome(const struct session *session)
+{
+	return session->state != SESSION_ARRIVED && session->state != SESSION_GREETING;
 }
 
 /* ---- sending ---- */
@@ -124,8 +131,11 @@ static void session_free(struct session *session)
 		event_free(session->cutting);
 	if (session->asking)
 		event_free(session->asking);
-	if (session->pidfd >= 0)
+	if (session->pidfd >= 0) {
 		close(session->pidfd);
+		turns_count(session, COST_SESSION_END);
+	}
+	broker->sessions.arrived -= session->state == SESSION_ARRIVED;
 	turns_leave(session);
 	HASH_DEL(broker->sessions.by_id, session);
 	grants_forget(&broker->registry, &session->grants);
@@ -141,36 +151,49 @@ static void session_free(struct session *session)
 /* What its end means for others, once: it maps nothing that is believed any more. */
 static void session_over(struct session *session)
 {
-	if (session->over || session->state == SESSION_GREETING)
+	if (session->over || !session_is_welcome(session))
 		return;
 	session->over = true;
 	request_session_end(session, session_maps(session) || session->state != SESSION_LEAVING);
+}
+
+/* There may be thousands: their end takes from its user's share, as their beginning did. */
+static void session_end_grants(struct session *session)
+{
+	struct broker *broker = session->broker;
+
+	while (session->grants.by_id && turns_allow(session)) {
+		turns_count(session, COST_GRANT_END);
+		broker->counters.grants_died++;
+		grant_over(&broker->registry, session->grants.by_id);
+	}
+	if (session->grants.by_id) {
+		turns_wait(session);
+	} else {
+		CRASH_POINT(session_ended);
+		session_free(session);
+	}
+	broker_changed(broker);
 }
 
 static void session_end(struct session *session)
 {
 	struct broker *broker = session->broker;
 	bool maps = session_maps(session);
-	struct grant *grant, *next;
 
 	CRASH_POINT_PEER(session->pid);
 	CRASH_POINT(session_ends);
-	if (session->state != SESSION_GREETING) {
+	session->ending = true;
+	if (session_is_welcome(session)) {
 		log_detail("session %llu (pid %d, %s) %s", (unsigned long long)session->id, session->pid,
 			   session->command, maps ? "died" : "left");
 		session_over(session);
-		HASH_ITER(hh, session->grants.by_id, grant, next) {
-			broker->counters.grants_died++;
-			grant_over(&broker->registry, grant);
-		}
 		if (maps)
 			broker->counters.sessions_died++;
 		else
 			broker->counters.sessions_left++;
 	}
-	CRASH_POINT(session_ended);
-	session_free(session);
-	broker_changed(broker);
+	session_end_grants(session);
 }
 
 /*
@@ -212,13 +235,12 @@ static void on_death(evutil_socket_t fd, short what, void *argument)
 	CRASH_POINT(died);
 	session->dead = true;
 	event_del(session->death); /* it stays readable */
-	/* what it said last is little, and behind it is the hang-up: it is heard now, or stands in front */
-	if (session->in_line) {
+	/* its final messages are few, and behind them is the hang-up: they are read first of what its user waits for */
+	if (session->in_line || (session->fd >= 0 && (session->state == SESSION_OPEN ||
+						      session->state == SESSION_LEAVING))) {
 		turns_drop(session);
-		event_add(session->reading, NULL);
+		turns_wait(session);
 	}
-	if (session->fd >= 0 && (session->state == SESSION_OPEN || session->state == SESSION_LEAVING))
-		event_active(session->reading, EV_READ, 0);
 	session_settle(session);
 }
 
@@ -239,29 +261,29 @@ static void session_hang_up(struct session *session)
 	session_settle(session);
 }
 
-#define DISCARDS 16 /* of a session in a pass */
-
 /*
- * Nothing is heard any more: only the hang-up counts, and edges, lest the end of file keep the loop busy. What still
+ * Nothing is read any more: only the hang-up counts, and edges, lest the end of file keep the loop busy. What still
  * comes is thrown away all the same: a descriptor in it may be the other end of this very socket, which would never
  * hang up as long as it waits here to be received.
  */
-static void on_linger(evutil_socket_t fd, short what, void *argument)
+static void session_discard(struct session *session)
 {
-	struct session *session = argument;
-	int discarded = 0;
+	bool more = true;
 
-	(void)what;
-	while (discarded < DISCARDS && discard_message(&session->broker->discard, fd))
-		discarded++;
-	if (socket_hung_up(fd)) {
-		session_hang_up(session);
-	} else if (discarded == DISCARDS) {
-		/* there may be more: watched anew, it shows the same edge again in the next pass */
-		event_del(session->reading);
-		event_add(session->reading, NULL);
+	while (more && turns_allow(session)) {
+		more = discard_message(&session->broker->discard, session->fd);
+		if (more)
+			turns_count(session, COST_MESSAGE);
 	}
+	if (socket_hung_up(session->fd))
+		session_hang_up(session);
+	else if (more)
+		turns_wait(session);
+	else if (!event_pending(session->reading, EV_READ, NULL))
+		event_add(session->reading, NULL);
 }
+
+static void on_readable(evutil_socket_t fd, short what, void *argument);
 
 static void session_linger(struct session *session)
 {
@@ -273,7 +295,7 @@ static void session_linger(struct session *session)
 	 */
 	if (poll(&p, 1, 0) == 0)
 		shutdown(session->fd, SHUT_WR);
-	event_assign(session->reading, session->broker->base, session->fd, EV_READ | EV_ET | EV_PERSIST, on_linger,
+	event_assign(session->reading, session->broker->base, session->fd, EV_READ | EV_ET | EV_PERSIST, on_readable,
 		     session);
 	event_add(session->reading, NULL);
 }
@@ -342,17 +364,6 @@ static int greeting_check(struct session *session, const struct wire_message *me
 	return charge_take(&session->charge, &session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
 }
 
-static void connection_refuse(struct broker *broker, int fd, int error)
-{
-	struct wire_message message;
-
-	broker->counters.sessions_refused++;
-	wire_refuse(&message, 0, error, error_text());
-	socket_send(fd, &message, -1, MSG_DONTWAIT);
-	log_line("a connection is refused: %s", error_text());
-	broker_changed(broker);
-}
-
 /* It was never welcomed, so it holds nothing that could outlive it: unlike one that is cut, it goes at once. */
 static void session_reject(struct session *session, int error)
 {
@@ -360,19 +371,17 @@ static void session_reject(struct session *session, int error)
 	session_free(session);
 }
 
-static void session_greet(struct session *session, const struct wire_message *message,
-			  const struct socket_extra *extra)
+static int session_greet(struct session *session, const struct wire_message *message, const struct socket_extra *extra)
 {
 	int error = greeting_check(session, message, extra);
 
 	CRASH_POINT_PEER(session->pid);
 	CRASH_POINT(greeting_heard);
-	if (error) {
-		session_reject(session, error);
-		return;
-	}
+	if (error)
+		return error;
 	session->mps = message->hello.flags & WIRE_HELLO_MPS;
 	session_welcome(session);
+	return 0;
 }
 
 /* A session is one process: what a forked child sends over the inherited socket is not its parent's word. */
@@ -405,17 +414,20 @@ static enum heard session_unheard(struct session *session, int error)
 	return HEARD_LAST;
 }
 
-/* It may be gone behind it; if not, the loop comes back for more. */
+/* Behind it there is nothing yet: no client sends more before it is welcome. */
 static enum heard session_take_greeting(struct session *session, const struct socket_packet *packet)
 {
 	int error = socket_packet_check(packet, 0);
 
+	turns_count(session, COST_GREETING);
 	if (!error && packet->count > 1)
 		error = error_set(-EPROTO, "it said more than its greeting before it was welcome");
 	if (error)
 		return session_unheard(session, error);
-	session_greet(session, packet->message, &packet->extra);
-	return HEARD_LAST;
+	error = session_greet(session, packet->message, &packet->extra);
+	if (error)
+		session_reject(session, error);
+	return error || session->state == SESSION_CUT ? HEARD_LAST : HEARD_NONE;
 }
 
 static enum heard session_take_messages(struct session *session, const struct socket_packet *packet)
@@ -427,7 +439,7 @@ static enum heard session_take_messages(struct session *session, const struct so
 
 		if (error)
 			return session_unheard(session, error);
-		turns_count(session);
+		turns_count(session, COST_MESSAGE);
 		session_message(session, &packet->message[i], &packet->extra);
 	}
 	return session->state == SESSION_CUT ? HEARD_LAST : HEARD;
@@ -476,7 +488,7 @@ static enum heard session_hear(struct session *session)
 	return session_take_packet(session, packet);
 }
 
-void session_listen(struct session *session)
+static void session_read(struct session *session)
 {
 	enum heard heard = HEARD;
 
@@ -485,10 +497,10 @@ void session_listen(struct session *session)
 	if (heard == HEARD)
 		turns_wait(session);
 	else if (heard == HEARD_NONE && session->dead && session->state == SESSION_OPEN)
-		/* all that it said is heard, and no hang-up is behind it; whoever has the socket may get its pid, too */
+		/* all that it said is read, and no hang-up is behind it; whoever has the socket may get its pid, too */
 		session_cut(session, "its process is dead, and another one has its socket");
 	else if (heard == HEARD_NONE && !event_pending(session->reading, EV_READ, NULL))
-		event_add(session->reading, NULL);
+		event_add(session->reading, session->state == SESSION_GREETING ? &greeting_time : NULL);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *argument)
@@ -499,22 +511,26 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 	if (what & EV_TIMEOUT) {
 		error_set(-EPROTO, "no greeting came within %d seconds", GREETING_SECONDS);
 		session_reject(session, -EPROTO);
-	} else if (session->state == SESSION_GREETING) {
-		session_hear(session);
 	} else {
-		session_listen(session);
+		session_serve(session);
 	}
+}
+
+/* ---- before the greeting ---- */
+
+static int session_make_key(struct session *session)
+{
+	session->key = sodium_malloc(WIRE_KEY_SIZE);
+	if (!session->key)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	randombytes_buf(session->key, WIRE_KEY_SIZE);
+	return 0;
 }
 
 static int session_identify(struct session *session)
 {
-	struct accounting *accounting = &session->broker->accounting;
 	int error = identity_of_peer(session->fd, &session->pid, &session->who);
 
-	if (!error)
-		error = charge_take(&session->greeting, accounting, session->who.uid, RESOURCE_GREETINGS, 1);
-	if (!error)
-		error = turns_join(session);
 	if (error)
 		return error;
 	session->pidfd = identity_pidfd(session->fd, session->pid);
@@ -526,7 +542,6 @@ static int session_identify(struct session *session)
 
 static int session_watch(struct session *session)
 {
-	static const struct timeval greeting = { .tv_sec = GREETING_SECONDS };
 	const struct outbox_owner owner = { .due = notices_due, .failed = on_unsent, .context = session };
 	struct event_base *base = session->broker->base;
 
@@ -534,7 +549,7 @@ static int session_watch(struct session *session)
 	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
 	session->cutting = event_new(base, -1, 0, on_cut, session);
 	if (!session->reading || !session->death || !session->cutting ||
-	    outbox_open(&session->outbox, base, session->fd, &owner) || event_add(session->reading, &greeting) ||
+	    outbox_open(&session->outbox, base, session->fd, &owner) || event_add(session->reading, &greeting_time) ||
 	    event_add(session->death, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
 	return 0;
@@ -551,92 +566,92 @@ static void session_challenge(struct session *session)
 	CRASH_POINT(challenge_sent);
 }
 
-static struct session *session_new(struct broker *broker, int fd)
+/* Who it is that arrived, and the challenge. Whoever went while it waited costs nothing more. */
+static void session_begin(struct session *session)
 {
-	struct session *session = calloc(1, sizeof *session);
-	uint8_t *key = sodium_malloc(WIRE_KEY_SIZE);
+	int error;
 
-	if (!session || !key) {
-		free(session);
-		sodium_free(key);
-		error_set(-ENOMEM, "the broker is out of memory");
-		return NULL;
-	}
-	randombytes_buf(key, WIRE_KEY_SIZE);
-	session->broker = broker;
-	session->id = ++broker->sessions.next_id;
-	session->key = key;
-	session->fd = fd;
-	session->pidfd = -1;
-	HASH_ADD(hh, broker->sessions.by_id, id, sizeof session->id, session);
-	if (table_added(session))
-		return session;
-	sodium_free(key);
-	free(session);
-	error_set(-ENOMEM, "the broker is out of memory");
-	return NULL;
-}
-
-static void connection_take(struct broker *broker, int fd)
-{
-	struct session *session = session_new(broker, fd);
-	int error = session ? session_identify(session) : -ENOMEM;
-
-	if (!error)
-		error = session_watch(session);
-	if (!error) {
-		CRASH_POINT_PEER(session->pid);
-		CRASH_POINT(accepted);
-		session_challenge(session);
+	if (!turns_allow(session)) {
+		turns_wait(session);
 		return;
 	}
-	connection_refuse(broker, fd, error);
-	if (session)
+	if (socket_hung_up(session->fd)) {
+		turns_count(session, COST_GONE);
 		session_free(session);
-	else
-		discard_socket(&broker->discard, fd);
-}
-
-/* Out of descriptors: a connection that waits would keep the loop spinning, so look away for a moment. */
-static void accepting_pause(struct broker *broker)
-{
-	static const struct timeval pause = { .tv_usec = 100000 };
-
-	log_line("connections wait: no descriptors are left (raise the limit, ulimit -n)");
-	event_del(broker->listener);
-	event_add(broker->sessions.retry, &pause);
-}
-
-static void on_retry(evutil_socket_t fd, short what, void *argument)
-{
-	struct broker *broker = argument;
-
-	(void)fd;
-	(void)what;
-	event_add(broker->listener, NULL);
-}
-
-void sessions_accept(struct broker *broker, int listener)
-{
-	for (int i = 0; i < ACCEPTS_PER_PASS; i++) {
-		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		/* since Linux 6.16 one that connected before the listener was set up does not take after it */
-		if (fd >= 0)
-			socket_stamp_senders(fd);
-		if (fd >= 0)
-			connection_take(broker, fd);
-		else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-			return accepting_pause(broker);
-		else if (errno != EINTR && errno != ECONNABORTED)
-			return;
+		return;
 	}
+	turns_count(session, COST_CONNECTION);
+	/* since Linux 6.16 one that connected before the listener was set up does not take after it */
+	socket_stamp_senders(session->fd);
+	error = session_identify(session);
+	if (!error)
+		error = session_make_key(session);
+	if (!error)
+		error = session_watch(session);
+	if (error) {
+		session_reject(session, error);
+		return;
+	}
+	session->broker->sessions.arrived--;
+	session->state = SESSION_GREETING;
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(accepted);
+	session_challenge(session);
 }
 
-int sessions_init(struct broker *broker)
+/* All that is known without the process, and cheaply. */
+static int session_enter(struct session *session)
 {
-	broker->sessions.retry = evtimer_new(broker->base, on_retry, broker);
-	return broker->sessions.retry ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+	struct broker *broker = session->broker;
+	int error = identity_user(session->fd, &session->who.uid);
+
+	if (!error)
+		error = charge_take(&session->greeting, &broker->accounting, session->who.uid, RESOURCE_GREETINGS, 1);
+	if (!error)
+		error = turns_join(session);
+	if (error)
+		return error;
+	session->id = ++broker->sessions.next_id;
+	HASH_ADD(hh, broker->sessions.by_id, id, sizeof session->id, session);
+	if (table_added(session))
+		return 0;
+	turns_leave(session);
+	return error_set(-ENOMEM, "the broker is out of memory");
+}
+
+int session_accept(struct broker *broker, int fd)
+{
+	struct session *session = calloc(1, sizeof *session);
+	int error;
+
+	if (!session)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	session->broker = broker;
+	session->fd = fd;
+	session->pidfd = -1;
+	error = session_enter(session);
+	if (error) {
+		charge_release(&session->greeting, &broker->accounting);
+		free(session);
+		return error;
+	}
+	broker->sessions.arrived++;
+	session_begin(session);
+	return 0;
+}
+
+/* ---- what there is to do for it ---- */
+
+void session_serve(struct session *session)
+{
+	if (session->ending)
+		session_end_grants(session);
+	else if (session->state == SESSION_ARRIVED)
+		session_begin(session);
+	else if (session->state == SESSION_CUT)
+		session_discard(session);
+	else
+		session_read(session);
 }
 
 void sessions_deinit(struct broker *broker)
@@ -646,6 +661,4 @@ void sessions_deinit(struct broker *broker)
 	/* their grants stay: what a living process maps is not freed because the broker goes */
 	HASH_ITER(hh, broker->sessions.by_id, session, next)
 		session_free(session);
-	if (broker->sessions.retry)
-		event_free(broker->sessions.retry);
 }

@@ -2,7 +2,8 @@
 /*
  * session.h - one client process, as the broker knows it: its socket, its identity, its key, its grants.
  *
- * Owns the session from accept(2) to the end. Identity comes from the kernel: SO_PEERCRED and a pidfd, and
+ * Owns the session from accept(2) to the end. Whatever costs something, from the first look at the process to the end of its
+ * grants, is done in its user's share of a pass (turns.h). Identity comes from the kernel: SO_PEERCRED and a pidfd, and
  * a HELLO whose kernel-made credentials name the same, still living process. A session ends when its socket
  * hung up and it holds no grant, or when it died: **pidfd readable and socket hung up, both** (invariant 9).
  * A session that breaks the protocol or never reads is cut off: it is not heard any more, but what it may
@@ -28,16 +29,17 @@
 struct broker;
 struct turn;
 
-enum session_state { SESSION_GREETING, SESSION_OPEN, SESSION_LEAVING, SESSION_CUT };
+enum session_state { SESSION_ARRIVED, SESSION_GREETING, SESSION_OPEN, SESSION_LEAVING, SESSION_CUT };
 
 struct session {
 	struct broker     *broker;
 	uint64_t           id;
-	enum session_state state;
+	enum session_state state; /* ARRIVED: its user is known, and nothing more; it waits in the queue */
 	int                fd, pidfd; /* fd -1: hung up and closed */
 	struct event      *reading, *death, *cutting;
 	bool               hung_up, dead;
 	bool               over; /* what its end means for others is done */
+	bool               ending; /* its grants end, some in a pass; then it is gone */
 	struct identity    who;
 	pid_t              pid;
 	char               command[16]; /* as of /proc/PID/comm, for people */
@@ -53,8 +55,8 @@ struct session {
 	struct outbox      outbox;
 	struct charge      charge, greeting;
 	struct turn       *turn;    /* its user's */
-	bool               in_line; /* it waits there to be heard; its socket is not watched meanwhile */
-	unsigned           last_words; /* messages heard out of turn since its process died */
+	bool               in_line; /* it waits in that user's queue; its socket is not watched meanwhile */
+	unsigned           last_words; /* messages read since its process died */
 	struct session    *line_prev, *line_next;
 	UT_hash_handle     hh; /* by id */
 };
@@ -62,19 +64,21 @@ struct session {
 struct sessions {
 	struct session *by_id;
 	uint64_t        next_id;
-	struct event   *retry;    /* takes up accepting again after descriptors ran out */
+	unsigned        arrived; /* of those, the ones in that state */
 };
 
-int sessions_init(struct broker *broker);
 void sessions_deinit(struct broker *broker); /* before the registry's */
 
-/* The listening socket is readable: takes the connections that wait. */
-void sessions_accept(struct broker *broker, int listener);
+/* Begins one, or has it wait in its user's queue. -EDQUOT, -ENOMEM: the descriptor is still the caller's. */
+int session_accept(struct broker *broker, int fd);
+
+/* It was welcomed, so that it may have, or have had, something. */
+bool session_is_welcome(const struct session *session);
 
 struct session *session_find(struct broker *broker, uint64_t id);
 
-/* Hears what it has to say, until it has no more or its user's turn is over. May end it. */
-void session_listen(struct session *session);
+/* Does what there is to do for it, until there is no more or its user's share is used up: then it waits. May end it. */
+void session_serve(struct session *session);
 
 /* Whether it has grants that are not held. */
 bool session_maps(const struct session *session);

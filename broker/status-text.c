@@ -290,7 +290,7 @@ static bool next_session(struct status_text *text, const struct broker *broker)
 
 	if (!session)
 		return false;
-	if (session->state != SESSION_GREETING)
+	if (session_is_welcome(session))
 		put_session(text, session);
 	text->cursor = session->id;
 	return true;

@@ -13,6 +13,7 @@
 
 #define SHARE      16   /* messages of a user in a pass, on the average */
 #define LAST_WORDS 1024 /* that a dead process can have left in its socket: more are another process's */
+#define LOOKS      2    /* at who left owing, whenever a session joins or leaves: more than one, so that they get fewer */
 
 static double now_seconds(void)
 {
@@ -74,38 +75,61 @@ static bool is_owing(struct broker *broker, struct turn *turn)
 	return turn->rated && turn->tokens < (double)accounting_quota(&broker->accounting, turn->uid)->requests;
 }
 
-static void turns_sweep(struct broker *broker)
+static void owing_leave(struct turns *turns, struct turn *turn)
 {
-	struct turn *turn, *next;
+	if (turn->owing)
+		DL_DELETE(turns->owing, turn);
+	turn->owing = false;
+}
 
-	HASH_ITER(hh, broker->turns.users, turn, next)
-		if (!turn->sessions && !is_owing(broker, turn))
-			turn_free(&broker->turns, turn);
+/* Nobody has it any more. */
+static void turn_put(struct broker *broker, struct turn *turn)
+{
+	owing_leave(&broker->turns, turn);
+	turn->owing = is_owing(broker, turn);
+	if (turn->owing)
+		DL_APPEND(broker->turns.owing, turn);
+	else
+		turn_free(&broker->turns, turn);
+}
+
+/* Forgets who owes nothing any more: never all at once, for there may be as many as there are users. */
+static void owing_sweep(struct broker *broker)
+{
+	for (unsigned looks = 0; looks < LOOKS && broker->turns.owing; looks++)
+		turn_put(broker, broker->turns.owing);
 }
 
 int turns_join(struct session *session)
 {
-	turns_sweep(session->broker);
-	session->turn = turn_get(session->broker, session->who.uid);
-	if (!session->turn)
+	struct turn *turn;
+
+	owing_sweep(session->broker);
+	turn = turn_get(session->broker, session->who.uid);
+	if (!turn)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	session->turn->sessions++;
+	owing_leave(&session->broker->turns, turn);
+	turn->sessions++;
+	session->turn = turn;
 	return 0;
 }
 
 void turns_leave(struct session *session)
 {
-	if (!session->turn)
+	struct turn *turn = session->turn;
+
+	if (!turn)
 		return;
 	turns_drop(session);
-	session->turn->sessions--;
 	session->turn = NULL;
-	turns_sweep(session->broker);
+	owing_sweep(session->broker);
+	if (!--turn->sessions)
+		turn_put(session->broker, turn);
 }
 
 /* ---- the share and the rate ---- */
 
-/* A packet is heard whole: what it had beyond the share counts in the passes behind it. */
+/* What was done beyond the share counts in the passes behind it. */
 static void pass_begin(struct turn *turn, uint64_t pass)
 {
 	uint64_t past = pass - turn->pass;
@@ -113,56 +137,37 @@ static void pass_begin(struct turn *turn, uint64_t pass)
 	if (!past)
 		return;
 	turn->heard = past < turn->heard / SHARE + 1 ? turn->heard - (unsigned)past * SHARE : 0;
-	turn->words = 0;
 	turn->pass = pass;
 }
 
-static bool has_last_words(const struct session *session)
+/* Others may wait for its memory: it goes first in its user's share, and into debt where no tokens are left. */
+static bool is_urgent(const struct session *session)
 {
-	return session->dead && session->last_words < LAST_WORDS;
+	return session->ending || (session->dead && session->last_words < LAST_WORDS);
 }
 
-/* As many as one can have left, of all of its user's that died: they may be many. */
-static unsigned last_words_allowed(const struct session *session)
-{
-	unsigned left = LAST_WORDS - session->last_words, room = LAST_WORDS > session->turn->words ?
-									 LAST_WORDS - session->turn->words : 0;
-
-	return left < room ? left : room;
-}
-
-unsigned turns_allow(struct session *session)
+bool turns_allow(struct session *session)
 {
 	struct turn *turn = session->turn;
-	unsigned share;
 
 	pass_begin(turn, session->broker->turns.pass);
 	rate_fill(session->broker, turn);
 	turn->late = turn->rated && turn->tokens < 1;
-	if (has_last_words(session))
-		return last_words_allowed(session);
-	if (turn->late || turn->heard >= SHARE)
-		return 0;
-	share = SHARE - turn->heard;
-	return !turn->rated || turn->tokens >= share ? share : (unsigned)turn->tokens;
+	return turn->heard < SHARE && (!turn->late || is_urgent(session));
 }
 
-void turns_count(struct session *session)
+void turns_count(struct session *session, enum turn_cost cost)
 {
 	struct turn *turn = session->turn;
 
-	/* into debt, too; without a quota none are filled in, and no debt must be left for the next one */
+	/* without a quota none are filled in, and no debt must be left for the next one */
 	if (turn->rated)
 		turn->tokens -= 1;
-	if (has_last_words(session)) {
-		session->last_words++;
-		turn->words++;
-	} else {
-		turn->heard++;
-	}
+	turn->heard += cost;
+	session->last_words += session->dead;
 }
 
-/* ---- the lines ---- */
+/* ---- the queues ---- */
 
 void turns_wait(struct session *session)
 {
@@ -170,11 +175,11 @@ void turns_wait(struct session *session)
 
 	if (session->in_line)
 		return;
-	event_del(session->reading);
+	if (session->reading)
+		event_del(session->reading);
 	if (!turn->line)
 		DL_APPEND(session->broker->turns.waiting, turn);
-	/* behind its last words is its end, for which others may wait: ahead of those who are late */
-	if (has_last_words(session))
+	if (is_urgent(session))
 		DL_PREPEND2(turn->line, session, line_prev, line_next);
 	else
 		DL_APPEND2(turn->line, session, line_prev, line_next);
@@ -193,14 +198,14 @@ void turns_drop(struct session *session)
 		DL_DELETE(session->broker->turns.waiting, turn);
 }
 
-/* The user's sessions in turn, until its share is used up or none of them has more. */
+/* The user's sessions one after the other, until its share is used up or there is nothing more to do for them. */
 static void turn_serve(struct turn *turn)
 {
 	while (turn->line && turns_allow(turn->line)) {
 		struct session *session = turn->line;
 
 		turns_drop(session);
-		session_listen(session);
+		session_serve(session);
 	}
 }
 
@@ -212,7 +217,7 @@ static void refill_after(struct turns *turns, double seconds)
 	evtimer_add(turns->refill, &after);
 }
 
-/* When the first of those who are late has a token. They are woken for a few at once, not for each. */
+/* When the first of those who are late has a token. The loop wakes for a few tokens at once, not for each. */
 static void refill_plan(struct broker *broker)
 {
 	const struct turn *turn;
@@ -236,7 +241,7 @@ bool turns_serve(struct broker *broker)
 	struct turns *turns = &broker->turns;
 	struct turn *turn;
 	unsigned count = 0;
-	bool more = false, gone = false;
+	bool more = false;
 
 	turns->pass++;
 	if (!turns->waiting)
@@ -249,12 +254,11 @@ bool turns_serve(struct broker *broker)
 		if (turn->line) {
 			DL_DELETE(turns->waiting, turn);
 			DL_APPEND(turns->waiting, turn);
-			more |= !turn->late || has_last_words(turn->line);
+			more |= !turn->late || is_urgent(turn->line);
 		}
-		gone |= !--turn->sessions;
+		if (!--turn->sessions)
+			turn_put(broker, turn);
 	}
-	if (gone)
-		turns_sweep(broker);
 	refill_plan(broker);
 	return more;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * turns.h - whose turn it is to be heard: each user the same share, and no user more requests than its quota.
+ * turns.h - the fair queue: each user the same share of a pass, and no user more requests than its quota.
  *
- * A pass is one round of the control loop. In a pass each user is heard so many messages, over all of its sessions; a
- * session that has more waits in its user's line, unread, so that its sender is held up by a full socket and nobody
- * else is. The quota of requests a second is kept by the same means: nothing is refused for it, it comes later.
- * Owns the lines and who stands in them; reading is session.c's.
+ * A pass is one round of the control loop. In a pass the broker works so much for each user, over all of its sessions: it
+ * takes connections, reads greetings and messages, ends sessions. A session for which there is more to do waits in its
+ * user's queue, its socket unread, so that its sender is held up by a full socket and nobody else is. The quota of requests
+ * a second is kept by the same means: nothing is refused for it, it comes later.
+ * Owns the queues and who stands in them; the work is session.c's.
  */
 #ifndef GPUB_TURNS_H
 #define GPUB_TURNS_H
@@ -21,25 +22,39 @@
 struct broker;
 struct session;
 
+/*
+ * What a piece of work takes of its user's share, in messages: measured, as processor time of the broker. Each takes one of
+ * the requests that the user may make in a second.
+ */
+enum turn_cost {
+	COST_MESSAGE = 1,
+	COST_GRANT_END = 1,  /* at the end of its session */
+	COST_GONE = 2,       /* a connection whose peer went while it waited */
+	COST_GREETING = 2,
+	COST_SESSION_END = 6,
+	COST_CONNECTION = 16 /* the look at its process, its key, the challenge */
+};
+
 /* A user with sessions, or whose requests a second are not all there again. */
 struct turn {
 	uid_t           uid;
 	unsigned        sessions; /* that have it */
-	uint64_t        pass;     /* the last one in which it was heard */
-	unsigned        heard;    /* messages in that pass, and what was too much in those before */
-	unsigned        words;    /* last ones of its dead in that pass */
+	uint64_t        pass;     /* the last one in which something was done for it */
+	unsigned        heard;    /* cost of that, and what was too much in the passes before */
 	bool            rated;    /* it has a quota of requests */
 	double          tokens;   /* requests that it may make now; below 0 after a packet of more */
 	double          filled;   /* when they were counted: seconds, CLOCK_MONOTONIC */
-	bool            late;     /* it stands in line for want of tokens */
+	bool            late;     /* it waits because it has no tokens */
+	bool            owing;    /* it has no session, and is in that list */
 	struct session *line;     /* sessions that wait */
-	struct turn    *prev, *next; /* users with a line */
+	struct turn    *prev, *next; /* users with a queue; or those who owe */
 	UT_hash_handle  hh;          /* by uid */
 };
 
 struct turns {
 	struct turn  *users;   /* all */
-	struct turn  *waiting; /* those with a line */
+	struct turn  *waiting; /* those with a queue */
+	struct turn  *owing;   /* those without sessions */
 	struct event *refill;  /* wakes the loop when a late one has tokens again */
 	uint64_t      pass;
 };
@@ -55,19 +70,20 @@ int turns_join(struct session *session);
 void turns_leave(struct session *session); /* one that never joined is fine */
 
 /*
- * How many more messages of the session may be heard now, of a dead process more, for soon there are none; and that one
- * was. A packet that has more is heard whole: it is counted all the same.
+ * Whether something may be done for the session now; and that it was. What cannot be divided, such as a packet of several
+ * messages, is done whole and counted, and is missing in the passes behind it. The final messages of a dead process, and
+ * the end of a session, wait for a share but for no tokens: others may wait for its memory. They are counted all the same.
  */
-unsigned turns_allow(struct session *session);
-void turns_count(struct session *session);
+bool turns_allow(struct session *session);
+void turns_count(struct session *session, enum turn_cost cost);
 
-/* It may not, and may have more to say: it stands in its user's line. */
+/* It may not: it waits in its user's queue. */
 void turns_wait(struct session *session);
 
-/* It has nothing to say, or is not heard any more: out of the line, where it is in one. */
+/* There is nothing more to do for it: out of the queue, where it is in one. */
 void turns_drop(struct session *session);
 
-/* A pass begins: those in line have their turn. True: some still stand there, and not for want of tokens. */
+/* A pass begins: serves the queues. True: some sessions still wait, and not for tokens alone. */
 bool turns_serve(struct broker *broker);
 
 #endif

@@ -21,6 +21,7 @@ unit_tests = \
 	tests/unit/test-deadlines \
 	tests/unit/test-delegation \
 	tests/unit/test-config \
+	tests/unit/test-connections \
 	tests/unit/test-cuda-fork \
 	tests/unit/test-cutting \
 	tests/unit/test-discard \
@@ -125,6 +126,7 @@ lingering = tests/lingering.c tests/lingering.h
 
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/session-harness.c tests/unit/session-harness.h
+tests_unit_test_connections_SOURCES = tests/unit/test-connections.c $(session_harness)
 tests_unit_test_cutting_SOURCES = tests/unit/test-cutting.c $(session_harness)
 tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)
 tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(lingering) $(session_harness)

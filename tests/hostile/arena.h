@@ -24,8 +24,8 @@
 #define ARENA_SESSIONS   1024
 #define ARENA_GRANTS     4096
 #define ARENA_TICKETS    1024
-#define ARENA_GREETINGS  256
-#define ARENA_FILES      4096 /* descriptors of the broker */
+#define ARENA_GREETINGS  1024
+#define ARENA_FILES      8192 /* descriptors of the broker */
 #define ARENA_TRIP_MS    2000 /* the longest that a round trip of the victim may take, whatever the others do; */
 #define ARENA_P99_MS     250  /* nor 99 of 100, where there are a thousand and more */
 #define ARENA_ENTRY_MS   5000 /* and that a newcomer may take to connect and work */

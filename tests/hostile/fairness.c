@@ -29,6 +29,16 @@ static void flood_packed(void)
 	flood(64, SOCKET_PACKET_MAX, 60000);
 }
 
+static void connections(void)
+{
+	flood_connections(60000);
+}
+
+static void greetings(void)
+{
+	flood_greetings(60000);
+}
+
 static const struct {
 	const char *name;
 	enum user   user;
@@ -37,21 +47,28 @@ static const struct {
 	      { "1 flooding session of another user", ATTACKER, flood_one },
 	      { "64 flooding sessions of another user", ATTACKER, flood_64 },
 	      { "64 of another user, in packets", ATTACKER, flood_packed },
+	      { "connections of another user", ATTACKER, connections },
+	      { "greetings of another user", ATTACKER, greetings },
 	      { "64 flooding sessions of the same user", VICTIM, flood_64 } };
 
 static void measure(unsigned load)
 {
 	pid_t pid = loads[load].run ? arena_fork(loads[load].user, loads[load].run) : 0;
+	int64_t opened, refused;
 	uint32_t p50, p99, worst;
 	unsigned count;
 
 	usleep(300000);
+	opened = books_counter(&arena_broker, "sessions_opened");
+	refused = books_counter(&arena_broker, "sessions_refused");
 	arena_measure();
 	usleep(LOAD_MS * 1000);
 	p50 = arena_measured(500, &count);
 	p99 = arena_measured(990, &count);
 	worst = arena_measured(1000, &count);
-	printf("# %-40s %7u %9u %9u %9u\n", loads[load].name, count, p50, p99, worst);
+	printf("# %-40s %7u %9u %9u %9u %9lld %9lld\n", loads[load].name, count, p50, p99, worst,
+	       (long long)(books_counter(&arena_broker, "sessions_opened") - opened),
+	       (long long)(books_counter(&arena_broker, "sessions_refused") - refused));
 	if (pid) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
@@ -63,7 +80,8 @@ static void measure(unsigned load)
 int main(void)
 {
 	arena_begin("fairness", 120);
-	printf("# %-40s %7s %9s %9s %9s\n", "load", "grants", "p50 us", "p99 us", "worst us");
+	printf("# %-40s %7s %9s %9s %9s %9s %9s\n", "load", "grants", "p50 us", "p99 us", "worst us", "sessions",
+	       "refused");
 	for (unsigned load = 0; load < sizeof loads / sizeof loads[0]; load++)
 		measure(load);
 	return arena_end();

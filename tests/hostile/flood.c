@@ -91,3 +91,55 @@ void flood(unsigned sessions, unsigned packed, unsigned milliseconds)
 	for (unsigned i = 0; i < sessions; i++)
 		speaker_end(&s[i]);
 }
+
+/* ---- connections ---- */
+
+#define DIALERS 4
+
+static void connect_and_close(void)
+{
+	struct speaker one;
+
+	if (!speaker_dial(&one))
+		speaker_end(&one);
+}
+
+/* One that is refused, or waits for so long that it gives up, tries again. */
+static void greet_and_close(void)
+{
+	struct speaker one;
+
+	if (!speaker_greet(&one))
+		speaker_end(&one);
+}
+
+static void flood_with(void (*once)(void), unsigned milliseconds)
+{
+	uint64_t end = now_us() + milliseconds * 1000ull;
+	pid_t pid[DIALERS];
+
+	for (unsigned i = 0; i < DIALERS; i++) {
+		pid[i] = fork();
+		if (pid[i])
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			once();
+	}
+	while (now_us() < end)
+		poll(NULL, 0, 20);
+	for (unsigned i = 0; i < DIALERS; i++) {
+		kill(pid[i], SIGKILL);
+		waitpid(pid[i], NULL, 0);
+	}
+}
+
+void flood_connections(unsigned milliseconds)
+{
+	flood_with(connect_and_close, milliseconds);
+}
+
+void flood_greetings(unsigned milliseconds)
+{
+	flood_with(greet_and_close, milliseconds);
+}

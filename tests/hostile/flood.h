@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flood.h - as many requests as can be sent, over so many sessions, for so long, in packets of so many.
+ * flood.h - as much as one user can ask of a broker, for so long: requests, connections, greetings.
  *
- * One process sends, another reads the answers: so that there is always more to hear, and nobody is cut off.
+ * Requests go over so many sessions, in packets of so many. One process sends, another reads the answers: so that there is
+ * always more to read, and nobody is cut off.
  */
 #ifndef GPUB_TESTS_HOSTILE_FLOOD_H
 #define GPUB_TESTS_HOSTILE_FLOOD_H
 
 void flood(unsigned sessions, unsigned packed, unsigned milliseconds);
+
+/* From several processes: connections that are closed at once, and sessions that end when they are welcome. */
+void flood_connections(unsigned milliseconds);
+void flood_greetings(unsigned milliseconds);
 
 #endif

@@ -518,7 +518,7 @@ static void test_a_session_leaves_in_the_middle_of_the_line(void **state)
 	one_pass();
 	one_pass();
 	assert_null(session_find(&broker, first.session));
-	assert_int_equal(answered(), 2 * SHARE);
+	assert_int_equal(answered(), 2 * SHARE - COST_SESSION_END);
 	one_pass();
 	assert_int_equal(take_numbered(&second, 1), 1 + SHARE);
 	assert_null(broker.turns.waiting);

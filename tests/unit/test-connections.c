@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-connections.c - connecting, greeting and ending are work of a user like any other: they take its share of a pass and
+ * its requests a second, and whoever floods with them keeps nobody else waiting.
+ *
+ * Connections are this process's user's, whom the kernel names; others are there by join_as(). Counted in passes.
+ * session-harness.h is the world.
+ */
+#include "session-harness.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FLOODER 4001
+#define OTHER   4002
+#define SHARE   16 /* messages of a user in a pass: turns.c's */
+#define MANY    40
+#define ACCEPTS 4  /* connections in a pass: connections.c's */
+#define AHEAD   64 /* connections that wait, where there is one user: connections.c's */
+
+static int socks[2 * AHEAD];
+
+static void one_pass(void)
+{
+	broker_pass(&broker, false);
+}
+
+static void set_rate_of(uid_t uid, uint64_t requests)
+{
+	static struct user_quota user;
+	struct quotas quotas = { .users = &user, .count = 1 };
+
+	user.uid = uid;
+	quota_init(&quotas.fallback);
+	quota_init(&user.quota);
+	user.quota.requests = requests;
+	broker_configure(&broker, &quotas, &broker.config.creators);
+}
+
+static void dial_many(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		socks[i] = dial();
+}
+
+static void hang_up_many(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		close(socks[i]);
+}
+
+/* One pass, in which the other user asks and is answered. */
+static void pass_with(const struct peer *other)
+{
+	struct wire_message message, question = named(WIRE_STAT, 7, "no-such-buffer");
+
+	say(other->sock, &question);
+	one_pass();
+	assert_int_equal(heard_already(other->sock, &message), WIRE_REFUSED);
+}
+
+/* Two passes: after them all sockets that can be read wait in the queues. The loop is told of so many at once, not of all. */
+static void settle(void)
+{
+	one_pass();
+	one_pass();
+}
+
+/* Sessions that were challenged: the costly part of a connection. */
+static unsigned begun(void)
+{
+	return HASH_COUNT(broker.sessions.by_id) - broker.sessions.arrived;
+}
+
+/* ---- the share ---- */
+
+static void invariant_5_connections_take_their_users_share(void **state)
+{
+	struct peer other = join_as(OTHER);
+	unsigned passes = 0;
+
+	(void)state;
+	dial_many(MANY);
+	for (; begun() < MANY + 1; passes++) {
+		pass_with(&other);
+		assert_true(begun() <= 1 + 1 + passes * SHARE / COST_CONNECTION);
+		assert_true(HASH_COUNT(broker.sessions.by_id) <= 1 + (passes + 1) * ACCEPTS);
+	}
+	assert_int_equal(broker.sessions.arrived, 0);
+	hang_up_many(MANY);
+	part(&other);
+}
+
+static void invariant_5_greetings_take_their_users_share(void **state)
+{
+	struct wire_message hello[MANY];
+	struct peer other = join_as(OTHER);
+	uint64_t opened;
+
+	(void)state;
+	dial_many(MANY);
+	for (int i = 0; i < MANY; i++) {
+		hello[i] = hear(socks[i]);
+		hello[i] = hello_to(&hello[i]);
+	}
+	for (int i = 0; i < SHARE; i++)
+		one_pass();
+	for (int i = 0; i < MANY; i++)
+		say(socks[i], &hello[i]);
+	opened = broker.counters.sessions_opened;
+	settle();
+	for (unsigned passes = 3; broker.counters.sessions_opened < opened + MANY; passes++) {
+		pass_with(&other);
+		assert_true(broker.counters.sessions_opened - opened <= passes * SHARE / COST_GREETING);
+	}
+	hang_up_many(MANY);
+	part(&other);
+}
+
+static void invariant_5_ends_of_sessions_take_their_users_share(void **state)
+{
+	struct peer peers[MANY], other = join_as(OTHER);
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		peers[i] = join_as(FLOODER);
+	turn_some();
+	for (int i = 0; i < MANY; i++)
+		part(&peers[i]);
+	settle();
+	for (unsigned passes = 3; broker.counters.sessions_left < MANY; passes++) {
+		pass_with(&other);
+		assert_true(broker.counters.sessions_left <= 1 + passes * SHARE / COST_SESSION_END);
+	}
+	part(&other);
+}
+
+/* A session's end may be that of thousands of grants: others are served between them, and all of them end. */
+static void invariant_5_grants_that_end_with_their_process_take_its_users_share(void **state)
+{
+	enum { GRANTS = 100 };
+	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
+	char name[16];
+	uint64_t before;
+
+	(void)state;
+	broker.accounting.quotas.fallback.limit[RESOURCE_BYTES] = QUOTA_NONE;
+	for (int i = 0; i < GRANTS; i++) {
+		struct wire_message create = named(WIRE_CREATE, 1, name);
+
+		snprintf(create.create.name, sizeof create.create.name, "b%d", i % 50);
+		create.create.size = 1;
+		create.create.flags = GPUB_ALONE;
+		if (i < 50)
+			assert_int_equal(answer_to(&peer, &create).type, WIRE_DONE);
+		strcpy(name, create.create.name);
+		acquire(&peer, name);
+	}
+	part_dying(&peer);
+	do {
+		before = broker.counters.grants_died;
+		pass_with(&other);
+		assert_true(broker.counters.grants_died - before <= SHARE);
+	} while (session_find(&broker, peer.session));
+	assert_int_equal(broker.counters.grants_died, 50);
+	assert_int_equal(broker.counters.sessions_died, 1);
+	part(&other);
+}
+
+/* It is cut off and sends on: what it sends is thrown away in its user's share as well. */
+static void invariant_5_what_a_session_sends_that_is_cut_off_takes_its_users_share(void **state)
+{
+	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
+	struct wire_message message = named(WIRE_STAT, 1, "no-such-buffer");
+
+	(void)state;
+	assert_int_equal(send(peer.sock, "garbage", 7, 0), 7);
+	EXPECT_SOON(session_of(&peer)->state == SESSION_CUT);
+	turn_some();
+	for (int i = 0; i < 5 * SHARE; i++)
+		assert_int_equal(socket_send(peer.sock, &message, -1, MSG_DONTWAIT), 0);
+	for (int pass = 0; pass < 4; pass++) {
+		pass_with(&other);
+		assert_true(session_of(&peer)->in_line);
+	}
+	/* all of it, and the end behind it */
+	EXPECT_SOON(!session_of(&peer)->in_line);
+	part(&peer);
+	EXPECT_SOON(!session_find(&broker, peer.session));
+	part(&other);
+}
+
+/* ---- the rate ---- */
+
+/* Nothing but its user is looked at before it has a token; it waits in a place that its user is charged for. */
+static void invariant_5_a_connection_waits_for_its_users_rate(void **state)
+{
+	struct wire_message message;
+	struct peer other = join_as(OTHER);
+	int one;
+
+	(void)state;
+	set_rate_of(geteuid(), 0);
+	broker.accounting.quotas.fallback.limit[RESOURCE_GREETINGS] = 3;
+	((struct user_quota *)broker.accounting.quotas.users)->quota.limit[RESOURCE_GREETINGS] = 3;
+	dial_many(3);
+	for (int pass = 0; pass < 5; pass++)
+		pass_with(&other);
+	assert_int_equal(broker.sessions.arrived, 3);
+	assert_int_equal(greeting(), 3);
+	/* one too many is refused, and at once */
+	one = dial();
+	message = hear(one);
+	assert_int_equal(message.refused.error, -EDQUOT);
+	expect_end(one);
+	close(one);
+	/* who goes meanwhile costs nothing more */
+	close(socks[0]);
+	turn_some();
+	assert_int_equal(broker.sessions.arrived, 3);
+	set_rate_of(geteuid(), QUOTA_NONE);
+	assert_int_equal(hear(socks[1]).type, WIRE_CHALLENGE);
+	assert_int_equal(hear(socks[2]).type, WIRE_CHALLENGE);
+	assert_int_equal(greeting(), 2);
+	assert_int_equal(broker.counters.sessions_refused, 1);
+	close(socks[1]);
+	close(socks[2]);
+	part(&other);
+}
+
+/* That the broker has not read it yet is not its fault: the time for a greeting does not run meanwhile. */
+static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **state)
+{
+	int sock = dial();
+	struct wire_message hello = hear(sock);
+	const struct session *session = session_find(&broker, broker.sessions.next_id);
+
+	(void)state;
+	hello = hello_to(&hello);
+	assert_true(event_pending(session->reading, EV_TIMEOUT, NULL));
+	set_rate_of(geteuid(), 0);
+	say(sock, &hello);
+	turn_some();
+	assert_true(session->in_line && session->state == SESSION_GREETING);
+	assert_false(event_pending(session->reading, EV_TIMEOUT | EV_READ, NULL));
+	set_rate_of(geteuid(), QUOTA_NONE);
+	assert_int_equal(hear(sock).type, WIRE_WELCOME);
+	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
+	close(sock);
+}
+
+/* The memory of the dead is what others wait for: their user goes into debt for it, and is held to it later. */
+static void invariant_10_the_end_of_the_dead_waits_for_no_rate(void **state)
+{
+	enum { DEAD = 12 };
+	struct peer peers[DEAD], living = join_as(FLOODER);
+	struct wire_message question = named(WIRE_STAT, 7, "no-such-buffer");
+	uint64_t refused;
+
+	(void)state;
+	for (int i = 0; i < DEAD; i++) {
+		peers[i] = join_as(FLOODER);
+		create_with_mode(&peers[i], (char[]){ 'a' + (char)i, 0 }, 0600);
+		acquire(&peers[i], (char[]){ 'a' + (char)i, 0 });
+	}
+	set_rate_of(FLOODER, 1);
+	turn_some();
+	for (int i = 0; i < DEAD; i++)
+		part_dying(&peers[i]);
+	EXPECT_SOON(broker.counters.grants_died == DEAD);
+	assert_int_equal(broker.counters.sessions_died, DEAD);
+	assert_true(session_of(&living)->turn->tokens < -DEAD);
+	refused = broker.counters.refused_no_name;
+	say(living.sock, &question);
+	turn_some();
+	assert_int_equal(broker.counters.refused_no_name, refused);
+	set_rate_of(FLOODER, QUOTA_NONE);
+	EXPECT_SOON(broker.counters.refused_no_name == refused + 1);
+	part(&living);
+}
+
+/* ---- one user alone ---- */
+
+/* Then nobody else waits behind the connections that are too many now: they stay in the socket, and none is refused. */
+static void test_where_there_is_one_user_connections_wait_in_the_socket(void **state)
+{
+	(void)state;
+	set_rate_of(geteuid(), 0);
+	((struct user_quota *)broker.accounting.quotas.users)->quota.limit[RESOURCE_GREETINGS] = AHEAD;
+	dial_many(2 * AHEAD);
+	for (int pass = 0; pass < AHEAD; pass++)
+		one_pass();
+	assert_int_equal(broker.sessions.arrived, AHEAD);
+	assert_int_equal(broker.counters.sessions_refused, 0);
+	set_rate_of(geteuid(), QUOTA_NONE);
+	for (int i = 0; i < 2 * AHEAD; i++) {
+		assert_int_equal(hear(socks[i]).type, WIRE_CHALLENGE);
+		close(socks[i]);
+	}
+	assert_int_equal(broker.counters.sessions_refused, 0);
+}
+
+/* ---- who left ---- */
+
+/* Their debts are kept, and nobody's coming or going is a walk over all of them. */
+static void invariant_5_those_who_left_owing_are_forgotten_a_few_at_a_time(void **state)
+{
+	struct quotas quotas = { 0 };
+	struct peer peer;
+	unsigned left;
+
+	(void)state;
+	quota_init(&quotas.fallback);
+	quotas.fallback.requests = 1000000;
+	broker_configure(&broker, &quotas, &broker.config.creators);
+	for (uid_t uid = 5000; uid < 5000 + MANY; uid++) {
+		peer = join_as(uid);
+		session_of(&peer)->turn->tokens = -1e9;
+		part_dying(&peer);
+		EXPECT_SOON(!broker.sessions.by_id);
+	}
+	left = HASH_COUNT(broker.turns.users);
+	assert_true(left >= MANY);
+	quotas.fallback.requests = QUOTA_NONE;
+	broker_configure(&broker, &quotas, &broker.config.creators);
+	while (left > 2) {
+		unsigned before = left;
+
+		peer = join();
+		part(&peer);
+		EXPECT_SOON(!broker.sessions.by_id);
+		left = HASH_COUNT(broker.turns.users);
+		assert_in_range(before - left, 1, 8);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(invariant_5_connections_take_their_users_share),
+		ON(invariant_5_greetings_take_their_users_share),
+		ON(invariant_5_ends_of_sessions_take_their_users_share),
+		ON(invariant_5_grants_that_end_with_their_process_take_its_users_share),
+		ON(invariant_5_what_a_session_sends_that_is_cut_off_takes_its_users_share),
+		ON(invariant_5_a_connection_waits_for_its_users_rate),
+		ON(test_a_greeting_that_waits_for_its_users_rate_is_not_late),
+		ON(invariant_10_the_end_of_the_dead_waits_for_no_rate),
+		ON(test_where_there_is_one_user_connections_wait_in_the_socket),
+		ON(invariant_5_those_who_left_owing_are_forgotten_a_few_at_a_time),
+	};
+
+	return cmocka_run_group_tests_name("connections", tests, harness_group_setup, harness_group_teardown);
+}
