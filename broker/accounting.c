@@ -41,7 +41,6 @@ static const struct {
 #define GREETINGS_MAX 1024 /* as many as sessions by default: all ranks of a job may connect at once */
 #define TICKETS_MAX   4096
 #define WAITS_MAX     8192 /* one name may wake them all in one step of the loop */
-#define QUEUED_MAX    (16ull << 20)
 
 void quota_init(struct quota *quota)
 {
@@ -50,7 +49,6 @@ void quota_init(struct quota *quota)
 	quota->limit[RESOURCE_GREETINGS] = GREETINGS_MAX;
 	quota->limit[RESOURCE_TICKETS] = TICKETS_MAX;
 	quota->limit[RESOURCE_WAITS] = WAITS_MAX;
-	quota->limit[RESOURCE_QUEUED] = QUEUED_MAX;
 	quota->requests = QUOTA_NONE;
 }
 

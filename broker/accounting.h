@@ -71,7 +71,7 @@ struct charge {
 	uint64_t        amount;
 };
 
-/* No bound but on what nobody needs much of: greetings, one-time tickets, waits, unread messages. */
+/* No bound but on what nobody needs much of: greetings, one-time tickets, waits. */
 void quota_init(struct quota *quota);
 
 /* "bytes", "buffers" and so on: the resource's name in configuration and status. */

@@ -2,6 +2,7 @@
 /* broker.c - see broker.h */
 #include "broker.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -17,7 +18,7 @@
 #include "leftovers.h"
 #include "request.h"
 
-/* A session costs two descriptors and a timeline two more: take what the system lets us have. */
+/* Sessions and timelines cost descriptors: take what the system lets us have. */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -78,6 +79,31 @@ void broker_config_init(struct broker_config *config)
 	quota_init(&config->quotas.fallback);
 }
 
+#define RESERVE 64 /* descriptors beside those that are open: for accept(2), for looking at processes, for the driver */
+
+static unsigned descriptors_open(void)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	while (fds && readdir(fds))
+		count++;
+	if (fds)
+		closedir(fds);
+	return count;
+}
+
+/* Those that the users may have together, once the broker has its own. Never none: with a small limit half of all. */
+static uint64_t descriptors_for_users(const struct broker *broker)
+{
+	uint64_t reserve = descriptors_open() + RESERVE + discard_most(&broker->discard);
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return 0;
+	return limit.rlim_cur / 2 > reserve ? limit.rlim_cur - reserve : limit.rlim_cur / 2;
+}
+
 /* Where others are to be served nobody may take all: what one user holds is bounded by what the others do. */
 static void shares_begin(struct broker *broker)
 {
@@ -85,6 +111,7 @@ static void shares_begin(struct broker *broker)
 		return;
 	accounting_set_capacity(&broker->accounting, RESOURCE_BUFFERS, broker->config.buffers);
 	accounting_set_capacity(&broker->accounting, RESOURCE_MAPPINGS, broker->config.tickets);
+	accounting_set_capacity(&broker->accounting, RESOURCE_DESCRIPTORS, descriptors_for_users(broker));
 }
 
 int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener)
@@ -101,7 +128,6 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	tables_init();
 	accounting_init(&broker->accounting);
 	accounting_set_quotas(&broker->accounting, &config->quotas);
-	shares_begin(broker);
 	error = delegation_init(&broker->delegation);
 	if (error)
 		return error;
@@ -119,6 +145,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	if (error)
 		goto destroy_board;
 	broker->registry.believe = config->believe;
+	broker->registry.descriptors = broker->device == &device_host; /* an object in memory */
 	broker->registry.idle_limit = broker->pool.limit = config->pool;
 	error = workers_start(&broker->workers, base, broker->device, broker->board.header->devices);
 	if (error)
@@ -126,6 +153,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	error = listener_start(broker, listener);
 	if (error)
 		goto stop_workers;
+	shares_begin(broker);
 	return 0;
 stop_workers:
 	turns_deinit(broker);

@@ -20,6 +20,7 @@
 #define DRAIN_MAX   86400u
 #define SESSIONS    1024 /* the default quota's */
 #define TICKETS     1024
+#define QUEUED      (16ull << 20)
 #define SECTION_MAX 12 /* keys in one */
 
 /* ---- values ---- */
@@ -204,7 +205,11 @@ static const struct key keys[] = {
 	{ "quota", "buffers", take_limit, LIMIT(limit[RESOURCE_BUFFERS]), RELOADED },
 	{ "quota", "sessions", take_limit, LIMIT(limit[RESOURCE_SESSIONS]), RELOADED },
 	{ "quota", "grants", take_limit, LIMIT(limit[RESOURCE_GRANTS]), RELOADED },
+	{ "quota", "mappings", take_limit, LIMIT(limit[RESOURCE_MAPPINGS]), RELOADED },
 	{ "quota", "tickets", take_limit, LIMIT(limit[RESOURCE_TICKETS]), RELOADED },
+	{ "quota", "greetings", take_limit, LIMIT(limit[RESOURCE_GREETINGS]), RELOADED },
+	{ "quota", "descriptors", take_limit, LIMIT(limit[RESOURCE_DESCRIPTORS]), RELOADED },
+	{ "quota", "queued", take_bytes, LIMIT(limit[RESOURCE_QUEUED]), RELOADED },
 	{ "quota", "requests", take_rate, LIMIT(requests), RELOADED },
 };
 
@@ -421,7 +426,7 @@ static void quota_complete(struct quota *quota, const struct quota *fallback)
 		quota->requests = fallback->requests;
 }
 
-/* Nobody is to have more than half of what all need: the board's places. */
+/* Half of the board, as its share is where nobody else has any, and what nobody needs much of. */
 static void quota_of_board(struct quota *quota, const struct broker_config *broker)
 {
 	quota_init(quota);
@@ -429,6 +434,7 @@ static void quota_of_board(struct quota *quota, const struct broker_config *brok
 	quota->limit[RESOURCE_GRANTS] = (broker->tickets + 1) / 2;
 	quota->limit[RESOURCE_SESSIONS] = SESSIONS;
 	quota->limit[RESOURCE_TICKETS] = TICKETS;
+	quota->limit[RESOURCE_QUEUED] = QUEUED;
 }
 
 static void config_complete(struct brokerd_config *config)

@@ -237,6 +237,15 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 	return 0;
 }
 
+static int creation_timeline(struct broker *broker, const struct buffer_spec *spec, struct session *creator,
+			     struct buffer *buffer)
+{
+	int error = charge_take(&buffer->descriptors, &broker->accounting, spec->owner, RESOURCE_DESCRIPTORS,
+				TIMELINE_DESCRIPTORS);
+
+	return error ? error : timeline_create(creator ? &creator->timelines : NULL, &buffer->timeline);
+}
+
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order)
 {
 	struct session *creator = session_find(broker, order->session);
@@ -256,7 +265,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	if (error)
 		goto free_creation;
 	if (spec->flags & GPUB_TIMELINE)
-		error = timeline_create(creator ? &creator->timelines : NULL, &buffer->timeline);
+		error = creation_timeline(broker, spec, creator, buffer);
 	if (error)
 		goto abandon;
 	CRASH_POINT(create_reserved);

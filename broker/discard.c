@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,7 +14,8 @@
 #include "common/socket.h"
 #include "common/thread.h"
 
-#define ENOUGH 4096 /* descriptors that wait: then none are fetched that could stay where they are */
+#define ENOUGH_MAX  4096 /* descriptors that wait: then none are fetched that could stay where they are; or a */
+#define ENOUGH_PART 8    /* part of those that the process may have */
 
 /* The next one; -1: it is over. */
 static int discard_next(struct discard *discard)
@@ -52,10 +54,21 @@ int discard_start(struct discard *discard, int listener)
 	return socket_refuse_descriptors(listener) && !somebody_waits(listener) ? 0 : discard_start_always(discard);
 }
 
+/* Of a process that may have few, they must not be most. */
+static unsigned enough(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / ENOUGH_PART > ENOUGH_MAX)
+		return ENOUGH_MAX;
+	return (unsigned)limit.rlim_cur / ENOUGH_PART;
+}
+
 int discard_start_always(struct discard *discard)
 {
 	int error;
 
+	discard->enough = enough();
 	pthread_mutex_init(&discard->lock, NULL);
 	pthread_cond_init(&discard->work, NULL);
 	error = thread_start(&discard->thread, discard_main, discard);
@@ -80,6 +93,12 @@ void discard_stop(struct discard *discard)
 	else
 		free(discard->fds);
 	discard->needed = false;
+}
+
+/* With those of the packet that comes last. */
+unsigned discard_most(const struct discard *discard)
+{
+	return discard->needed ? discard->enough + SOCKET_DESCRIPTORS_MAX : 0;
 }
 
 /* -ENOMEM. Locked. */
@@ -118,7 +137,7 @@ static bool takes_more(struct discard *discard)
 	if (!discard->needed)
 		return true;
 	pthread_mutex_lock(&discard->lock);
-	more = discard->count < ENOUGH;
+	more = discard->count < discard->enough;
 	pthread_mutex_unlock(&discard->lock);
 	return more;
 }

@@ -20,7 +20,7 @@ struct discard {
 	pthread_cond_t  work;
 	bool            stopping;
 	int            *fds; /* to be closed */
-	unsigned        count, room;
+	unsigned        count, room, enough;
 };
 
 /* listener: refuses descriptors on it, and on what is accepted from it, where the kernel can. -EAGAIN: no thread. */
@@ -31,6 +31,9 @@ int discard_start_always(struct discard *discard);
 
 /* Does not wait long for a close that hangs: that thread ends with the process. */
 void discard_stop(struct discard *discard);
+
+/* How many descriptors may wait to be closed, about: the process's limit has to leave room for them. */
+unsigned discard_most(const struct discard *discard);
 
 /* Takes them. */
 void discard_close(struct discard *discard, const int *fds, unsigned count);

@@ -18,6 +18,7 @@
 struct outgoing {
 	struct wire_message message;
 	int                 fd;
+	struct charge       queued, descriptor;
 	struct outgoing    *prev, *next;
 };
 
@@ -28,13 +29,19 @@ static void failed(struct outbox *box, const char *reason)
 
 static void outgoing_free(struct outbox *box, struct outgoing *out)
 {
+	if (out->fd >= 0)
+		close(out->fd);
+	charge_release(&out->descriptor, box->owner.accounting);
+	charge_release(&out->queued, box->owner.accounting);
+	free(out);
+}
+
+static void outgoing_done(struct outbox *box, struct outgoing *out)
+{
 	DL_DELETE(box->first, out);
 	box->count--;
-	if (out->fd >= 0) {
-		box->descriptors--;
-		close(out->fd);
-	}
-	free(out);
+	box->descriptors -= out->fd >= 0;
+	outgoing_free(box, out);
 }
 
 static void on_writable(evutil_socket_t sock, short what, void *argument)
@@ -51,7 +58,7 @@ static void on_writable(evutil_socket_t sock, short what, void *argument)
 			failed(box, "it cannot be sent to");
 			return;
 		}
-		outgoing_free(box, box->first);
+		outgoing_done(box, box->first);
 	}
 	event_del(box->writing);
 }
@@ -65,25 +72,42 @@ static bool is_full(struct outbox *box, int descriptor)
 	       (descriptors && box->descriptors >= DESCRIPTORS_MAX + due);
 }
 
+/* NULL, or why it cannot wait. A message without the descriptor that belongs to it would be a lie. */
+static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const struct wire_message *message,
+				 int descriptor)
+{
+	const struct outbox_owner *owner = &box->owner;
+
+	out->fd = -1;
+	if (charge_take(&out->queued, owner->accounting, owner->uid, RESOURCE_QUEUED, sizeof *out))
+		return "it does not read what it is sent, and its user may leave no more unread";
+	out->message = *message;
+	if (descriptor < 0)
+		return NULL;
+	if (charge_take(&out->descriptor, owner->accounting, owner->uid, RESOURCE_DESCRIPTORS, 1))
+		return "it does not read what it is sent, and its user may have no more descriptors wait";
+	out->fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+	return out->fd >= 0 ? NULL : "no descriptors are left for what it is sent (raise the limit, ulimit -n)";
+}
+
 static void enqueue(struct outbox *box, const struct wire_message *message, int descriptor)
 {
 	struct outgoing *out;
+	const char *reason;
 
 	if (is_full(box, descriptor)) {
 		failed(box, "it does not read what it is sent");
 		return;
 	}
-	out = malloc(sizeof *out);
+	out = calloc(1, sizeof *out);
 	if (!out) {
 		failed(box, "the broker is out of memory");
 		return;
 	}
-	out->message = *message;
-	out->fd = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
-	if (descriptor >= 0 && out->fd < 0) {
-		/* a message without the descriptor that belongs to it would be a lie */
-		free(out);
-		failed(box, "no descriptors are left for what it is sent (raise the limit, ulimit -n)");
+	reason = outgoing_fill(box, out, message, descriptor);
+	if (reason) {
+		outgoing_free(box, out);
+		failed(box, reason);
 		return;
 	}
 	DL_APPEND(box->first, out);
@@ -168,7 +192,7 @@ void outbox_stop(struct outbox *box)
 	if (box->staged)
 		box->staged->count = 0;
 	while (box->first)
-		outgoing_free(box, box->first);
+		outgoing_done(box, box->first);
 	if (box->writing)
 		event_del(box->writing);
 }

@@ -2,8 +2,8 @@
 /*
  * outbox.h - what one session is sent: at once what its socket takes, and the rest, in order, as it can be written to.
  *
- * Owns the messages that wait, with the descriptors that belong to them, and the event that watches for room. Does not own
- * the socket. What cannot be sent whole, or is not read, it says to its owner through failed(), maybe in the
+ * Owns the messages that wait, with the descriptors that belong to them, charged to the owner's user both, and the event
+ * that watches for room. Does not own the socket. What cannot be sent whole, or is not read, it says to its owner through failed(), maybe in the
  * middle of a send; the owner then stops the box. Never blocks.
  */
 #ifndef GPUB_OUTBOX_H
@@ -11,6 +11,7 @@
 
 #include <event2/event.h>
 
+#include "accounting.h"
 #include "common/socket.h"
 
 struct outgoing;
@@ -27,6 +28,8 @@ struct outbox_owner {
 	unsigned (*due)(void *context); /* so many may wait beside what any session may leave unread */
 	void (*failed)(void *context, const char *reason);
 	void *context;
+	struct accounting *accounting;
+	uid_t              uid; /* who is charged with what waits */
 };
 
 struct outbox {

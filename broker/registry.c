@@ -130,7 +130,11 @@ static int allocation_new(struct registry *registry, const struct buffer_spec *s
 		return error_set(-ENOMEM, "the broker is out of memory");
 	}
 	error = charge_take(&allocation->charge, registry->accounting, spec->owner, RESOURCE_BYTES, spec->span);
+	if (!error && registry->descriptors)
+		error = charge_take(&allocation->descriptors, registry->accounting, spec->owner, RESOURCE_DESCRIPTORS,
+				    registry->descriptors);
 	if (error) {
+		charge_release(&allocation->charge, registry->accounting);
 		slab_deinit(&allocation->slab);
 		free(allocation);
 		return error;
@@ -151,6 +155,7 @@ static void allocation_drop(struct registry *registry, struct allocation *alloca
 	slab_deinit(&allocation->slab);
 	DL_DELETE(registry->allocations, allocation);
 	registry->bytes -= allocation->span;
+	charge_release(&allocation->descriptors, registry->accounting);
 	charge_release(&allocation->charge, registry->accounting);
 	explicit_bzero(&allocation->handle, sizeof allocation->handle);
 	free(allocation->release_job);
@@ -284,6 +289,7 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	places_give(&registry->words, buffer->place);
 	charge_release(&buffer->charge, registry->accounting);
 	timeline_destroy(buffer->timeline);
+	charge_release(&buffer->descriptors, registry->accounting);
 	waiting_forget_drain(buffer);
 	delegation_forget(buffer, registry->accounting);
 	registry->buffer_count--;
@@ -471,27 +477,28 @@ void registry_part(struct registry *registry, struct buffer *buffer)
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner)
 {
 	struct allocation *allocation = buffer->allocation;
-	struct charge place, bytes;
+	struct charge *const old[] = { &buffer->charge, &buffer->descriptors, &allocation->charge,
+				       &allocation->descriptors };
+	struct charge charged[sizeof old / sizeof *old] = { 0 };
 	int error = registry_may_part(buffer);
 
+	for (size_t i = 0; i < sizeof old / sizeof *old && !error; i++)
+		if (old[i]->account)
+			error = charge_take(&charged[i], registry->accounting, owner, old[i]->resource, old[i]->amount);
 	if (error)
-		return error;
-	error = charge_take(&place, registry->accounting, owner, RESOURCE_BUFFERS, 1);
-	if (error)
-		return error;
-	error = charge_take(&bytes, registry->accounting, owner, RESOURCE_BYTES, allocation->span);
-	if (error) {
-		charge_release(&place, registry->accounting);
-		return error;
-	}
+		goto refund;
 	registry_part(registry, buffer);
-	charge_release(&buffer->charge, registry->accounting);
-	charge_release(&allocation->charge, registry->accounting);
-	buffer->charge = place;
-	allocation->charge = bytes;
+	for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+		charge_release(old[i], registry->accounting);
+		*old[i] = charged[i];
+	}
 	allocation->slab.kind.owner = buffer->owner = owner;
 	buffer->tenure++;
 	return 0;
+refund:
+	for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+		charge_release(&charged[i], registry->accounting);
+	return error;
 }
 
 void registry_unlink(struct registry *registry, struct buffer *buffer)

@@ -48,7 +48,7 @@ struct allocation {
 	unsigned             cleaning; /* ranges that the device is zeroing */
 	struct buffer       *buffers;
 	struct grant        *grants;
-	struct charge        charge;
+	struct charge        charge, descriptors; /* that the device keeps open for it */
 	void                *release_job; /* malloc'd with it: a free must not want for memory */
 	struct allocation   *prev, *next;
 	struct allocation   *idle_prev, *idle_next;
@@ -73,7 +73,7 @@ struct buffer {
 	struct timeline   *timeline;
 	struct drain_wait *drain;   /* who waits for its end */
 	struct once       *tickets; /* delegable ones that may be redeemed once */
-	struct charge      charge;
+	struct charge      charge, descriptors; /* its timeline's */
 	UT_hash_handle     hh;          /* by name, while it has it */
 	UT_hash_handle     by_serial;   /* by serial, to its end */
 	struct buffer     *prev, *next; /* in its allocation */
@@ -170,6 +170,7 @@ struct registry {
 	_Atomic uint64_t      *board_words;
 	uint64_t               next_serial, next_grant;
 	struct accounting     *accounting;
+	unsigned               descriptors; /* that the device keeps open for an allocation */
 	struct registry_hooks  hooks;
 	void                  *context;
 	unsigned               buffer_count, grant_count; /* all buffers, and grants that are not held: for people and tests */

@@ -21,6 +21,7 @@
 #include "request.h"
 
 #define GREETING_SECONDS 10
+#define DESCRIPTORS      2 /* of one: its socket, its pidfd */
 
 static const struct timeval greeting_time = { .tv_sec = GREETING_SECONDS };
 
@@ -142,6 +143,7 @@ static void session_free(struct session *session)
 	timelines_forget(&session->timelines);
 	registry_disown(&session->ephemerals);
 	charge_release(&session->greeting, &broker->accounting);
+	charge_release(&session->descriptors, &broker->accounting);
 	charge_release(&session->charge, &broker->accounting);
 	identity_clear(&session->who);
 	sodium_free(session->key);
@@ -542,7 +544,11 @@ static int session_identify(struct session *session)
 
 static int session_watch(struct session *session)
 {
-	const struct outbox_owner owner = { .due = notices_due, .failed = on_unsent, .context = session };
+	const struct outbox_owner owner = { .due = notices_due,
+					    .failed = on_unsent,
+					    .context = session,
+					    .accounting = &session->broker->accounting,
+					    .uid = session->who.uid };
 	struct event_base *base = session->broker->base;
 
 	session->reading = event_new(base, session->fd, EV_READ | EV_PERSIST, on_readable, session);
@@ -603,10 +609,14 @@ static void session_begin(struct session *session)
 static int session_enter(struct session *session)
 {
 	struct broker *broker = session->broker;
+	struct accounting *accounting = &broker->accounting;
 	int error = identity_user(session->fd, &session->who.uid);
 
 	if (!error)
-		error = charge_take(&session->greeting, &broker->accounting, session->who.uid, RESOURCE_GREETINGS, 1);
+		error = charge_take(&session->greeting, accounting, session->who.uid, RESOURCE_GREETINGS, 1);
+	if (!error)
+		error = charge_take(&session->descriptors, accounting, session->who.uid, RESOURCE_DESCRIPTORS,
+				    DESCRIPTORS);
 	if (!error)
 		error = turns_join(session);
 	if (error)
@@ -631,6 +641,7 @@ int session_accept(struct broker *broker, int fd)
 	session->pidfd = -1;
 	error = session_enter(session);
 	if (error) {
+		charge_release(&session->descriptors, &broker->accounting);
 		charge_release(&session->greeting, &broker->accounting);
 		free(session);
 		return error;

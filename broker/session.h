@@ -53,7 +53,7 @@ struct session {
 	struct timelines   timelines;
 	struct buffer     *ephemerals; /* that end with it */
 	struct outbox      outbox;
-	struct charge      charge, greeting;
+	struct charge      charge, greeting, descriptors;
 	struct turn       *turn;    /* its user's */
 	bool               in_line; /* it waits in that user's queue; its socket is not watched meanwhile */
 	unsigned           last_words; /* messages read since its process died */

@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What one costs the broker at most, and its owner is charged with: the broker's own, the readers', the writer's. */
+#define TIMELINE_DESCRIPTORS 3
+
 /* One session's: those of buffers that it made, and those that it writes. Zero it to begin with. */
 struct timelines {
 	struct timeline *made, *written;

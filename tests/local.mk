@@ -41,6 +41,7 @@ unit_tests = \
 	tests/unit/test-reader \
 	tests/unit/test-registry \
 	tests/unit/test-session \
+	tests/unit/test-shares \
 	tests/unit/test-slab \
 	tests/unit/test-slots \
 	tests/unit/test-status-read \
@@ -137,6 +138,7 @@ tests_unit_test_packets_SOURCES = tests/unit/test-packets.c $(session_harness)
 tests_unit_test_pool_SOURCES = tests/unit/test-pool.c $(session_harness)
 tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
 tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
+tests_unit_test_shares_SOURCES = tests/unit/test-shares.c $(session_harness)
 tests_unit_test_status_slices_SOURCES = tests/unit/test-status-slices.c $(session_harness)
 tests_unit_test_turns_SOURCES = tests/unit/test-turns.c $(session_harness)
 tests_unit_test_users_SOURCES = tests/unit/test-users.c $(session_harness)

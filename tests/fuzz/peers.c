@@ -303,7 +303,7 @@ void peer_become(const struct peer *peer, struct broker *broker, uid_t uid)
 	if (!session || session->grants.by_id)
 		return;
 	turns_leave(session);
-	session->who.uid = uid;
+	session->who.uid = session->outbox.owner.uid = uid;
 	session->who.gid = (gid_t)uid;
 	if (turns_join(session))
 		fuzz_fail("out of memory");

@@ -242,7 +242,7 @@ struct peer join_as(uid_t uid)
 
 	turns_leave(session);
 	identity_clear(&session->who);
-	session->who.uid = uid;
+	session->who.uid = session->outbox.owner.uid = uid;
 	session->who.gid = (gid_t)uid;
 	assert_int_equal(turns_join(session), 0);
 	return peer;

@@ -290,7 +290,7 @@ static void test_quotas_to_begin_with(void **state)
 	(void)state;
 	for (int i = 0; i < RESOURCES; i++)
 		assert_true((quota->limit[i] == QUOTA_NONE) == (i != RESOURCE_GREETINGS && i != RESOURCE_TICKETS &&
-								  i != RESOURCE_WAITS && i != RESOURCE_QUEUED));
+								  i != RESOURCE_WAITS));
 	assert_true(quota->requests == QUOTA_NONE);
 	assert_int_equal(take(&charge, 7, RESOURCE_GREETINGS, 1024), 0);
 	assert_int_equal(take(&more, 7, RESOURCE_GREETINGS, 1), -EDQUOT);

@@ -125,12 +125,77 @@ static void invariant_5_who_never_reads_is_cut_off(void **state)
 	part(&other);
 }
 
+/* ---- what a user is charged with ---- */
+
+#define USER 4001
+
+/* Whoever leaves many sessions unread has no more for that than with one. */
+static void invariant_5_what_waits_is_charged_to_its_user_and_refunded_once(void **state)
+{
+	struct peer peers[3], other = join_as(USER + 1);
+	struct wire_message message;
+	uint64_t each;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		peers[i] = join_as(USER);
+	fill_queue(&peers[0], 10);
+	each = used(USER, RESOURCE_QUEUED) / 10;
+	assert_in_range(each, WIRE_SIZE, 4 * WIRE_SIZE);
+	broker.accounting.quotas.fallback.limit[RESOURCE_QUEUED] = 50 * each;
+	fill_queue(&peers[1], 40);
+	assert_true(used(USER, RESOURCE_QUEUED) == 50 * each);
+	/* what another user does not read is another matter, and what is read is refunded */
+	fill_queue(&other, 40);
+	while (session_of(&peers[0])->outbox.count)
+		hear(peers[0].sock);
+	assert_true(used(USER, RESOURCE_QUEUED) == 40 * each);
+	fill_queue(&peers[2], 10);
+	message = named(WIRE_STAT, 1, "no-such");
+	say(peers[2].sock, &message);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	assert_true(used(USER, RESOURCE_QUEUED) == 40 * each);
+	/* those of it that read are served as before */
+	while (heard_already(peers[0].sock, &message))
+		;
+	expect_served(&peers[0]);
+	for (int i = 0; i < 3; i++)
+		part(&peers[i]);
+	EXPECT_SOON(!used(USER, RESOURCE_QUEUED));
+	part(&other);
+}
+
+static void invariant_5_descriptors_that_wait_are_charged_to_their_user(void **state)
+{
+	struct peer owner = join(), peer = join_as(USER);
+	const struct session *session = session_of(&peer);
+
+	(void)state;
+	create_timelines(&owner);
+	session_of(&peer)->who.uid = 0; /* root, so that it may; it is charged as before */
+	fill_queue(&peer, 1);
+	broker.accounting.quotas.fallback.limit[RESOURCE_DESCRIPTORS] = 5;
+	for (int i = 0; i < 5; i++)
+		ask_unread(&peer, name_of(i));
+	assert_int_equal(used(USER, RESOURCE_DESCRIPTORS), 5);
+	assert_int_equal(session->state, SESSION_OPEN);
+	ask_unread(&peer, name_of(5));
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	assert_int_equal(used(USER, RESOURCE_DESCRIPTORS), 0);
+	assert_int_equal(used(USER, RESOURCE_QUEUED), 0);
+	session_of(&peer)->who.uid = USER;
+	part(&owner);
+	bury(&peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(invariant_5_unread_descriptors_are_bounded_by_what_is_used),
 		ON(test_a_message_never_goes_without_its_descriptor),
 		ON(invariant_5_who_never_reads_is_cut_off),
+		ON(invariant_5_what_waits_is_charged_to_its_user_and_refunded_once),
+		ON(invariant_5_descriptors_that_wait_are_charged_to_their_user),
 	};
 
 	return cmocka_run_group_tests_name("outbox", tests, harness_group_setup, harness_group_teardown);
