@@ -112,7 +112,7 @@ model_programs = tests/litmus/litmus
 model_scripts = tests/model/run.sh tests/litmus/aarch64.sh
 crash_programs = tests/crash/crash tests/crash/failing
 crash_scripts =
-hostile_programs = tests/hostile/hostile tests/hostile/fairness
+hostile_programs = tests/hostile/hostile tests/hostile/shares tests/hostile/fairness
 hostile_scripts =
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
@@ -178,6 +178,7 @@ hostile = tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker
 tests_hostile_hostile_SOURCES = tests/hostile/hostile.c tests/hostile/descriptors.c tests/hostile/floods.c \
 	tests/hostile/lies.c tests/hostile/memory.c tests/hostile/processes.c tests/hostile/ranges.c \
 	tests/hostile/tickets.c $(lingering) $(hostile)
+tests_hostile_shares_SOURCES = tests/hostile/shares.c $(hostile)
 tests_hostile_fairness_SOURCES = tests/hostile/fairness.c $(hostile)
 
 tests_crash_crash_SOURCES = tests/crash/crash.c tests/crash/balance.c tests/crash/balance.h \

@@ -18,6 +18,9 @@
 #include "arena.h"
 #include "broker/show-read.h"
 
+unsigned arena_files = ARENA_FILES;
+const char *arena_config;
+
 static char directory[40], inner[48];
 
 /* Below /run as root: a broker that is another user than its clients is trusted only where root alone leads to it. */
@@ -44,16 +47,20 @@ void arena_broker_remove(void)
 static void config_write(const struct broker_process *broker, char path[64])
 {
 	FILE *file;
+	int written;
 
 	snprintf(path, 64, "%s/brokerd.conf", directory);
 	file = fopen(path, "w");
-	if (!file || fprintf(file,
-			     "socket = \"%s\"\ninstance = \"%s\"\ndevice = \"host\"\n"
-			     "quota \"default\" {\n\tbytes = %u\n\tbuffers = %d\n\tsessions = %d\n\tgrants = %d\n"
-			     "\ttickets = %d\n}\n",
-			     broker->address + 5, broker->instance, ARENA_QUOTA, ARENA_BUFFERS, ARENA_SESSIONS,
-			     ARENA_GRANTS, ARENA_TICKETS) < 0 ||
-	    fclose(file))
+	if (!file || fprintf(file, "socket = \"%s\"\ninstance = \"%s\"\ndevice = \"host\"\n", broker->address + 5,
+			     broker->instance) < 0)
+		bail_out("%s: %s", path, strerror(errno));
+	if (arena_config)
+		written = fprintf(file, "%s\n", arena_config);
+	else
+		written = fprintf(file, "quota \"default\" {\n\tbytes = %u\n\tbuffers = %d\n\tsessions = %d\n"
+					"\tgrants = %d\n\ttickets = %d\n}\n",
+				  ARENA_QUOTA, ARENA_BUFFERS, ARENA_SESSIONS, ARENA_GRANTS, ARENA_TICKETS);
+	if (written < 0 || fclose(file))
 		bail_out("%s: %s", path, strerror(errno));
 	chmod(path, 0644);
 }
@@ -61,7 +68,7 @@ static void config_write(const struct broker_process *broker, char path[64])
 /* By descriptor: that user may not be able to come to the build tree. */
 static _Noreturn void broker_exec(uid_t uid, int program, int log, char *config)
 {
-	static const struct rlimit files = { ARENA_FILES, ARENA_FILES };
+	const struct rlimit files = { arena_files, arena_files };
 	char *argv[] = { (char *)"brokerd", (char *)"--config", config, NULL };
 
 	if (uid != (uid_t)-1 && (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))

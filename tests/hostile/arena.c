@@ -172,6 +172,19 @@ int64_t counted(const char *counter)
 	return books_counter(&arena_broker, counter) - json_integer_value(json_object_get(before, counter));
 }
 
+int64_t charged(enum user user, const char *resource)
+{
+	json_t *text = books(&arena_broker), *one;
+	int64_t amount = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(text, "users"), i, one)
+		if (json_integer_value(json_object_get(one, "uid")) == uids[user])
+			amount = json_integer_value(json_object_get(json_object_get(one, "used"), resource));
+	json_decref(text);
+	return amount;
+}
+
 static void keep(json_t *to, const json_t *from, const char *const *keys)
 {
 	for (; *keys; keys++)

@@ -3,7 +3,7 @@
  * arena.h - where hostile clients are let loose: a broker for several users, a well-behaved victim that never stops
  * working, and what must still be true after each attack.
  *
- * As root everybody is a user of its own: broker, victim, attacker and a bystander; otherwise all are one, and the
+ * As root everybody is a user of its own: broker, victim, attacker, its accomplice and a bystander; otherwise all are one, and the
  * attacks that need several are left out by name. Every attack is a function of the program, run in a process of the
  * attacker's; the program itself connects to nothing. Owns the broker, the victim, and the page on which all of them
  * write what the others must know. Measures; judges by limits that a busy machine keeps, too.
@@ -37,7 +37,7 @@
 #define SHOWN_BYTE 0x5a
 #define SECRET_SIZE (1u << 20)
 
-enum user { BROKER_USER, VICTIM, ATTACKER, BYSTANDER, USERS };
+enum user { BROKER_USER, VICTIM, ATTACKER, BYSTANDER, ACCOMPLICE, USERS };
 
 #define STAGE_TOKENS 16
 #define SAMPLES      (1u << 17)
@@ -116,10 +116,17 @@ extern struct broker_process arena_broker;
 /* How much a counter grew since the attack began. */
 int64_t counted(const char *counter);
 
+/* What that user is charged with now, by the resource's name in the status. */
+int64_t charged(enum user user, const char *resource);
+
 /* Whether a newcomer of that user connects and works, within its time. */
 bool newcomer_works(enum user user);
 
 /* ---- the program ---- */
+
+/* Set before: what the broker may have, where that is not the above. The text is quotas and board of brokerd.conf(5). */
+extern unsigned    arena_files;
+extern const char *arena_config;
 
 void arena_begin(const char *name, unsigned seconds);
 int  arena_end(void);
