@@ -48,32 +48,43 @@ static int header_fill(struct board_header *header, const char *instance, const 
 	return header_fill_devices(header, device);
 }
 
-/* The writable mapping must exist before the seal that forbids further ones. */
+static int reopen_readable(int fd)
+{
+	char path[40];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 ? fd : -errno;
+}
+
+/*
+ * The writable mapping must exist before the seal that forbids further ones. What clients get is an open file that can
+ * only be read, and that the broker itself uses for nothing: all who have an open file share its flags and offset.
+ */
 static int board_make(struct board_owner *owner, const struct board_header *header)
 {
-	int error;
+	int error, fd = memfd_create("gpubroker-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	owner->fd = memfd_create("gpubroker-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (owner->fd < 0)
+	if (fd < 0)
 		return -errno;
-	error = -posix_fallocate(owner->fd, 0, (off_t)header->size);
+	error = -posix_fallocate(fd, 0, (off_t)header->size);
 	if (error)
 		goto close_fd;
-	owner->header = mmap(NULL, header->size, PROT_READ | PROT_WRITE, MAP_SHARED, owner->fd, 0);
-	if (owner->header == MAP_FAILED)
-		goto errno_close;
+	owner->header = mmap(NULL, header->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (owner->header == MAP_FAILED) {
+		error = -errno;
+		goto close_fd;
+	}
 	/* 0444: every client may read it, and no other uid may reopen it otherwise */
-	if (fchmod(owner->fd, 0444) || fcntl(owner->fd, F_ADD_SEALS, BOARD_SEALS))
-		goto unmap;
-	return 0;
-unmap:
-	error = -errno;
-	munmap(owner->header, header->size);
-	goto close_fd;
-errno_close:
-	error = -errno;
+	error = fchmod(fd, 0444) || fcntl(fd, F_ADD_SEALS, BOARD_SEALS) ? -errno : 0;
+	if (!error)
+		owner->fd = reopen_readable(fd);
+	if (!error && owner->fd < 0)
+		error = owner->fd;
+	if (error)
+		munmap(owner->header, header->size);
 close_fd:
-	close(owner->fd);
+	close(fd);
 	return error;
 }
 

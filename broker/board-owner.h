@@ -13,7 +13,7 @@
 struct board_owner {
 	struct board         board;
 	struct board_header *header; /* the same, writable */
-	int                  fd;
+	int                  fd; /* for clients: can only be read */
 };
 
 /*

@@ -150,17 +150,22 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	error = workers_start(&broker->workers, base, broker->device, broker->board.header->devices);
 	if (error)
 		goto deinit_registry;
-	error = listener_start(broker, listener);
+	error = marks_init(broker);
 	if (error)
 		goto stop_workers;
+	error = listener_start(broker, listener);
+	if (error)
+		goto deinit_marks;
 	shares_begin(broker);
 	return 0;
-stop_workers:
+deinit_marks:
 	turns_deinit(broker);
 	discard_stop(&broker->discard);
 	connections_deinit(broker);
 	if (broker->listener)
 		event_free(broker->listener);
+	marks_deinit(&broker->marks);
+stop_workers:
 	workers_stop(&broker->workers);
 deinit_registry:
 	registry_deinit(&broker->registry);
@@ -182,6 +187,7 @@ void broker_deinit(struct broker *broker)
 	turns_deinit(broker);
 	discard_stop(&broker->discard);
 	workers_stop(&broker->workers);
+	marks_deinit(&broker->marks);
 	pool_forget(&broker->pool);
 	registry_deinit(&broker->registry);
 	board_destroy(&broker->board);

@@ -8,7 +8,7 @@
  *
  *     socket -> connections.c -> session.c -> request.c  -> registry.c -> (hooks) -> workers.c
  *                                turns.c      creation.c    accounting.c             status.c
- *                                             waiting.c
+ *                                             waiting.c     timeline.c, marks.c
  *                                             manage.c, delegation.c
  */
 #ifndef GPUB_BROKER_H
@@ -25,6 +25,7 @@
 #include "counters.h"
 #include "delegation.h"
 #include "discard.h"
+#include "marks.h"
 #include "pool.h"
 #include "registry.h"
 #include "session.h"
@@ -64,6 +65,7 @@ struct broker {
 	struct discard       discard;
 	struct registry      registry;
 	struct pool          pool;
+	struct marks         marks; /* of the timelines that have ended */
 	struct workers       workers;
 	struct connections   connections;
 	struct sessions      sessions;

@@ -46,7 +46,8 @@
 	X(ranges_cleaned, "ranges zeroed to serve another buffer of their owner")    \
 	X(buffers_recycled, "buffers that took mapped or pooled memory")             \
 	X(notices_sent, "notices sent to holders of an unlinked buffer")             \
-	X(timelines_died, "timelines ended because their writer died")
+	X(timelines_died, "timelines ended because their writer died")               \
+	X(timelines_marked, "end marks of timelines written anew over a late signal")
 
 struct counters {
 #define COUNTER_FIELD(name, text) uint64_t name;

@@ -240,10 +240,11 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 static int creation_timeline(struct broker *broker, const struct buffer_spec *spec, struct session *creator,
 			     struct buffer *buffer)
 {
+	struct timeline_place place = { .end = &broker->board.board.ends[buffer->place], .serial = buffer->serial };
 	int error = charge_take(&buffer->descriptors, &broker->accounting, spec->owner, RESOURCE_DESCRIPTORS,
 				TIMELINE_DESCRIPTORS);
 
-	return error ? error : timeline_create(creator ? &creator->timelines : NULL, &buffer->timeline);
+	return error ? error : timeline_create(creator ? &creator->timelines : NULL, &place, &buffer->timeline);
 }
 
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order)

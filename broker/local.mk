@@ -21,6 +21,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/leftovers.c broker/leftovers.h \
 	broker/log.c broker/log.h \
 	broker/manage.c broker/manage.h \
+	broker/marks.c broker/marks.h \
 	broker/notify.c broker/notify.h \
 	broker/option-table.c broker/option-table.h \
 	broker/outbox.c broker/outbox.h \

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <utlist.h>
 
@@ -281,26 +282,31 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 	const struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
 	const struct use *use = grant ? grant_find_use(grant, message->grant_id.serial) : NULL;
 	const struct buffer *buffer = use ? use->buffer : NULL;
-	int error;
+	int page, error;
 
 	if (!buffer || !buffer->timeline)
 		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
 	if (!(use->rights & GPUB_WRITE))
 		return error_set(-EACCES, "writing a timeline needs GPUB_WRITE on its buffer");
+	page = timeline_open(buffer->timeline);
+	if (page < 0)
+		return page;
 	error = timeline_claim(buffer->timeline, session->id, &session->timelines);
 	CRASH_POINT(writer_claimed);
 	if (!error)
-		request_done(session, message->request, buffer->timeline->writable);
+		request_done(session, message->request, page);
 	CRASH_POINT(writer_sent);
+	close(page);
 	return error;
 }
 
 static void end_timeline(struct broker *broker, struct timeline *timeline, bool died)
 {
-	if (timeline->ended)
+	if (timeline->mark)
 		return;
 	CRASH_POINT(timeline_ends);
 	timeline_end(timeline, died);
+	marks_add(&broker->marks, timeline);
 	CRASH_POINT(timeline_ended);
 	broker->counters.timelines_died += died;
 }

@@ -14,8 +14,10 @@
 
 #include <utlist.h>
 
+#include "common/board.h"
 #include "common/error.h"
 #include "common/timeline-page.h"
+#include "marks.h"
 
 /* The mode keeps other users from reopening it for writing through /proc (facts.md). */
 static int page_create(void)
@@ -34,16 +36,16 @@ static int page_create(void)
 	return -error;
 }
 
-static int reopen_readable(int fd)
+static int reopen(int fd, int access)
 {
 	char path[40];
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open(path, access | O_CLOEXEC);
 	return fd >= 0 ? fd : -errno;
 }
 
-int timeline_create(struct timelines *creator, struct timeline **result)
+int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **result)
 {
 	struct timeline *timeline = calloc(1, sizeof *timeline);
 	int error = -ENOMEM;
@@ -53,10 +55,12 @@ int timeline_create(struct timelines *creator, struct timeline **result)
 	error = timeline->writable = page_create();
 	if (error < 0)
 		goto free_timeline;
-	error = timeline->readable = reopen_readable(timeline->writable);
+	error = timeline->readable = reopen(timeline->writable, O_RDONLY);
 	if (error < 0)
 		goto close_writable;
 	timeline->creator = creator;
+	timeline->end = place->end;
+	timeline->serial = place->serial;
 	if (creator)
 		DL_APPEND2(creator->made, timeline, made_prev, made_next);
 	*result = timeline;
@@ -95,6 +99,7 @@ void timeline_destroy(struct timeline *timeline)
 {
 	if (!timeline)
 		return;
+	marks_remove(timeline);
 	creator_leave(timeline);
 	writer_leave(timeline);
 	close(timeline->readable);
@@ -104,7 +109,7 @@ void timeline_destroy(struct timeline *timeline)
 
 int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer)
 {
-	if (timeline->ended)
+	if (timeline->mark)
 		return error_set(-EOWNERDEAD, "this timeline's writer is gone: create the buffer anew");
 	if (timeline->writer && timeline->writer != session)
 		return error_set(-EBUSY, "another session writes this timeline: a timeline has one writer");
@@ -115,19 +120,33 @@ int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines
 	return 0;
 }
 
+int timeline_open(const struct timeline *timeline)
+{
+	int fd = reopen(timeline->writable, O_RDWR);
+
+	return fd >= 0 ? fd : error_set(fd, "the timeline's page cannot be opened for its writer: %s", strerror(-fd));
+}
+
+static uint64_t word_read(const struct timeline *timeline)
+{
+	uint64_t word = 0;
+
+	return pread(timeline->writable, &word, sizeof word, TIMELINE_WORD) == sizeof word ? word : 0;
+}
+
+bool timeline_mark(struct timeline *timeline)
+{
+	return word_read(timeline) != timeline->mark &&
+	       pwrite(timeline->writable, &timeline->mark, sizeof timeline->mark, TIMELINE_WORD) == sizeof timeline->mark;
+}
+
+/* The board first: who finds the mark, or is released by it, then finds there what it means. */
 void timeline_end(struct timeline *timeline, bool died)
 {
-	struct timeline_page page = { 0 };
-
-	if (timeline->ended)
+	if (timeline->mark)
 		return;
-	timeline->ended = true;
-	if (pread(timeline->writable, &page, sizeof page, 0) != sizeof page)
-		return;
-	page.last = page.word;
-	page.word = died ? TIMELINE_DIED : TIMELINE_LEFT;
-	/* readers that see the mark must find the last value: two writes, in this order */
-	if (pwrite(timeline->writable, &page.last, sizeof page.last, offsetof(struct timeline_page, last)) < 0 ||
-	    pwrite(timeline->writable, &page.word, sizeof page.word, offsetof(struct timeline_page, word)) < 0)
-		return;
+	timeline->mark = died ? TIMELINE_DIED : TIMELINE_LEFT;
+	atomic_store_explicit(&timeline->end->last, word_read(timeline), memory_order_relaxed);
+	atomic_store(&timeline->end->how, BOARD_WORD(timeline->serial, died ? BOARD_DIED : BOARD_LEFT));
+	timeline_mark(timeline);
 }

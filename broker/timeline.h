@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline.h - the broker's side of a buffer's timeline: who writes it, and the end mark when that ends.
+ * timeline.h - the broker's side of a buffer's timeline: who writes it, and how it ends.
  *
- * Owns the page's descriptors, one writable and one that can only be read. Never maps the page: it is the
- * writing client's memory. Changes it with pwrite(2) only, and only after the writer's end.
+ * An end is published twice. The board's end (common/board.h) is what the library reads: only the broker can write it.
+ * The mark in the page is what releases the streams that wait there, and the page belongs to its writer: a signal that
+ * is late, or whoever else has the page mapped, can write over the mark, so marks.c looks again.
+ *
+ * Owns the page's descriptors. The writable one is the broker's own open file and is never handed out: an open file's
+ * flags (O_APPEND) are shared by all who have it. Never maps the page: it is the writing client's memory. Changes
+ * it with pwrite(2) only, and only after the writer's end.
  */
 #ifndef GPUB_TIMELINE_H
 #define GPUB_TIMELINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+struct board_end;
+struct marks;
 
 /* What one costs the broker at most, and its owner is charged with: the broker's own, the readers', the writer's. */
 #define TIMELINE_DESCRIPTORS 3
@@ -20,15 +28,25 @@ struct timelines {
 };
 
 struct timeline {
-	int      writable, readable;
+	int      writable, readable; /* readable: for readers, not used here */
 	uint64_t writer; /* session; 0: nobody signalled yet */
-	bool     ended;
+	uint64_t serial;  /* its buffer's */
+	struct board_end *end;
+	uint64_t mark;    /* what stands in the page from the end on; 0: it has not ended */
 	struct timelines *creator, *of_writer; /* the sessions' in which it is; NULL: none, or gone */
 	struct timeline  *made_prev, *made_next, *written_prev, *written_next;
+	struct marks     *marks; /* marks.c's: NULL, or where it is looked at again */
+	struct timeline  *marks_prev, *marks_next;
+};
+
+/* A buffer's place in the board, and what tells it from others of that place. */
+struct timeline_place {
+	struct board_end *end;
+	uint64_t          serial;
 };
 
 /* creator: the session's that made its buffer; NULL: the broker itself did. -EMFILE, -ENOMEM, -ENOSPC */
-int timeline_create(struct timelines *creator, struct timeline **timeline);
+int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **timeline);
 void timeline_destroy(struct timeline *timeline); /* NULL is fine */
 
 /* Makes the session, whose list that is, its writer. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */
@@ -37,7 +55,13 @@ int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines
 /* The session is gone: the timelines stay. */
 void timelines_forget(struct timelines *timelines);
 
-/* Sets the end mark, which releases every wait, unless it is set. */
+/* A writable open file of its page that shares nothing with the broker's, for the writer: now the caller's. -EMFILE, -ENFILE */
+int timeline_open(const struct timeline *timeline);
+
+/* Publishes its end, which releases every wait, unless it has ended. */
 void timeline_end(struct timeline *timeline, bool died);
+
+/* Writes the mark again where something else was written over it. True: it was. */
+bool timeline_mark(struct timeline *timeline);
 
 #endif

@@ -242,14 +242,6 @@ bool cache_is_full(const struct gpub_client *client);
 /* Closes what was used least recently, where more is open than may be. Locked; gives the lock up meanwhile. */
 void cache_trim(struct gpub_client *client);
 
-/* ---- timeline.c ---- */
-
-/* The page of the buffer with that serial, mapped from fd where it is not yet. NULL: sentence set. Locked. */
-struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t serial, int fd);
-
-/* At disconnect: another broker's serials are other buffers'. */
-void timeline_maps_forget(struct gpub_client *client);
-
 /* ---- stream.c ---- */
 
 /* The kind of device that streams given without a client belong to. */

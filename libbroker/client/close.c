@@ -16,6 +16,7 @@
 
 #include "client.h"
 #include "common/socket.h"
+#include "timeline-map.h"
 
 #define LAND_POLL_US 50
 

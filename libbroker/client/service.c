@@ -63,7 +63,7 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 	if (!atomic_load(&record->blocks))
 		error = record_grow(client, record);
 	if (!error && fd >= 0) {
-		*timeline = timeline_map_get(client, grant->serial, fd);
+		*timeline = timeline_map_get(client, grant, fd);
 		if (!*timeline)
 			error = -ENOMEM;
 	}

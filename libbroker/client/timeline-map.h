@@ -16,10 +16,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/board.h"
 #include "common/timeline-page.h"
+
+struct gpub_client;
+struct wire_grant;
 
 struct timeline_map {
 	uint64_t                    serial;
+	const struct board_end     *end;        /* of its place in the board */
 	const struct timeline_page *page;       /* read-only */
 	_Atomic bool                registered; /* the device may read page; set under the client's lock */
 	pthread_mutex_t             signalling; /* writable and signalled */
@@ -27,5 +32,20 @@ struct timeline_map {
 	uint64_t                    signalled;  /* the largest value queued by this writer */
 	struct timeline_map        *next;
 };
+
+/* The page in fd, mapped as asked, where it is one. NULL: error set. */
+void *timeline_page_map(int fd, int protection);
+
+/* The map of the buffer in that grant, made from fd where there is none yet. NULL: error set. Locked. */
+struct timeline_map *timeline_map_get(struct gpub_client *client, const struct wire_grant *grant, int fd);
+
+/* At disconnect: another broker's serials are other buffers'. Locked. */
+void timeline_maps_forget(struct gpub_client *client);
+
+/* As long as a lease is held, or a wait of its stream is not over. */
+static inline enum board_ended timeline_map_ended(const struct timeline_map *map)
+{
+	return board_end_of(map->end, map->serial);
+}
 
 #endif

@@ -2,89 +2,17 @@
 /*
  * timeline.c - gpub_signal_on, gpub_wait_on, gpub_timeline: order between the streams of processes.
  *
- * The word is written by the writer's GPU and read by everybody's; this file maps the page, registers it
- * with the device on first use, and queues the operation. Owns the timeline maps.
+ * The word is written by the writer's GPU and read by everybody's; this file registers the page with the device on
+ * first use, and queues the operation. How a timeline ended it reads in the board, which only the broker can write.
+ * Owns nothing.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "lease.h"
 #include "timeline-map.h"
-
-/* It is there, and stays: touching a page beyond the end of its file would kill this process. */
-static bool page_whole(int fd)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct stat st;
-
-	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &st) && st.st_size >= TIMELINE_PAGE_SIZE;
-}
-
-/* A child must not share the page: copy-on-write would move it under the GPU's hand. */
-static void *page_map(int fd, int protection)
-{
-	void *page;
-
-	if (!page_whole(fd)) {
-		error_set(-ENOMEM, "a timeline's page is not a sealed one: the server is no gpubroker");
-		return NULL;
-	}
-	page = mmap(NULL, TIMELINE_PAGE_SIZE, protection, MAP_SHARED, fd, 0);
-	if (page == MAP_FAILED) {
-		error_set(-ENOMEM, "a timeline's page cannot be mapped: %m");
-		return NULL;
-	}
-	if (!madvise(page, TIMELINE_PAGE_SIZE, MADV_DONTFORK))
-		return page;
-	error_set(-errno, "a timeline's page cannot be kept from forks: %m");
-	munmap(page, TIMELINE_PAGE_SIZE);
-	return NULL;
-}
-
-struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t serial, int fd)
-{
-	struct timeline_map *map;
-
-	for (map = client->timelines; map; map = map->next)
-		if (map->serial == serial)
-			return map;
-	map = calloc(1, sizeof *map);
-	if (!map) {
-		error_set(-ENOMEM, "out of memory for a timeline");
-		return NULL;
-	}
-	pthread_mutex_init(&map->signalling, NULL);
-	map->serial = serial;
-	map->page = page_map(fd, PROT_READ);
-	if (!map->page) {
-		free(map);
-		return NULL;
-	}
-	map->next = client->timelines;
-	client->timelines = map;
-	CRASH_POINT(timeline_mapped);
-	return map;
-}
-
-/* What the device knows of stays mapped until exit (unregistering waits for kernels). */
-void timeline_maps_forget(struct gpub_client *client)
-{
-	struct timeline_map *map, *next;
-
-	for (map = client->timelines; map; map = next) {
-		next = map->next;
-		if (!map->registered)
-			munmap((void *)map->page, TIMELINE_PAGE_SIZE);
-		pthread_mutex_destroy(&map->signalling);
-		free(map);
-	}
-	client->timelines = NULL;
-}
 
 /* The record that a lease holds, if it has a timeline and these rights. */
 static int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record)
@@ -125,7 +53,7 @@ static int writer_become(struct gpub_client *client, struct record *record)
 	if (error)
 		return error;
 	CRASH_POINT(writer_granted);
-	page = page_map(fd, PROT_READ | PROT_WRITE);
+	page = timeline_page_map(fd, PROT_READ | PROT_WRITE);
 	close(fd);
 	if (!page)
 		return -ENOMEM;
@@ -184,39 +112,66 @@ static int page_prepare(struct gpub_client *client, struct timeline_map *map)
 	return error;
 }
 
+static int wait_queue(struct gpub_client *client, struct timeline_map *map, uint64_t value, void *stream)
+{
+	int error = map->registered ? 0 : page_prepare(client, map);
+
+	return error ? error : client->device->stream_wait(stream, &map->page->word, value);
+}
+
+/*
+ * The timeline has ended, so every wait is over, and the page's word, which a late signal may have been written over, has
+ * no part in it: the stream waits for what the lease's own word has. So a stream that is captured is refused as ever.
+ */
+static int wait_ended(const gpub_lease *lease, void *stream)
+{
+	struct slot *slot;
+	int error = lease_slot(lease, &slot);
+
+	if (error)
+		return error;
+	return lease->client->device->stream_wait(stream, (const uint64_t *)slot->word, atomic_load(slot->word));
+}
+
 int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 {
 	struct record *record;
-	struct timeline_map *map;
 	int error = timeline_of(lease, 0, &record);
 
 	if (error)
 		return error;
 	if (value > GPUB_TIMELINE_MAX)
 		return error_set(-EINVAL, "a timeline's values end at 2^62 - 1");
-	map = record->timeline;
-	if (!map->registered)
-		error = page_prepare(lease->client, map);
-	if (!error)
-		error = lease->client->device->stream_wait(stream, &map->page->word, value);
+	if (timeline_map_ended(record->timeline))
+		error = wait_ended(lease, stream);
+	else
+		error = wait_queue(lease->client, record->timeline, value, stream);
 	CRASH_POINT(wait_queued);
 	return error;
 }
 
 int gpub_timeline(const gpub_lease *lease, uint64_t *value)
 {
+	const struct timeline_map *map;
 	struct record *record;
-	uint64_t word;
+	enum board_ended ended;
+	uint64_t reached;
 	int error = timeline_of(lease, 0, &record);
 
 	if (error)
 		return error;
 	if (!value)
 		return error_set(-EINVAL, "there is no place for the value: pass the address of one");
-	word = __atomic_load_n(&record->timeline->page->word, __ATOMIC_ACQUIRE);
-	if (word == TIMELINE_DIED)
+	map = record->timeline;
+	/* the board's word is published before the mark: who reads a mark finds there what it means */
+	reached = __atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE);
+	ended = timeline_map_ended(map);
+	if (ended == BOARD_LEFT)
+		reached = atomic_load_explicit(&map->end->last, memory_order_relaxed);
+	/* what no signal sets is the mark of a writer whose broker is gone, or its own forgery */
+	if (ended == BOARD_DIED || reached > GPUB_TIMELINE_MAX)
 		return error_set(-EOWNERDEAD, "the process that wrote this timeline died: what it was to make is "
 					      "not made");
-	*value = word == TIMELINE_LEFT ? record->timeline->page->last : word;
+	*value = reached;
 	return 0;
 }

@@ -18,7 +18,8 @@ void board_layout(struct board_header *header, uint32_t buffers, uint32_t ticket
 	header->buffers = buffers;
 	header->tickets = tickets;
 	header->words_offset = size_round_up(sizeof *header, 4096);
-	header->tickets_offset = size_round_up(header->words_offset + buffers * sizeof(uint64_t), 4096);
+	header->ends_offset = size_round_up(header->words_offset + buffers * sizeof(uint64_t), 4096);
+	header->tickets_offset = size_round_up(header->ends_offset + buffers * sizeof(struct board_end), 4096);
 	header->size = size_round_up(header->tickets_offset + (uint64_t)tickets * sizeof(struct ticket), 4096);
 }
 
@@ -27,6 +28,7 @@ static void board_point(struct board *board, const struct board_header *header, 
 	board->header = header;
 	board->base = base;
 	board->words = (_Atomic uint64_t *)((char *)base + header->words_offset);
+	board->ends = (struct board_end *)((char *)base + header->ends_offset);
 	board->tickets = (struct ticket *)((char *)base + header->tickets_offset);
 	board->size = size;
 }
@@ -48,8 +50,8 @@ static int header_check(const struct board_header *header, uint64_t size)
 	if (!header->devices || header->devices > DEVICE_MAX || header->instance[23])
 		return -EPROTO;
 	board_layout(&expected, header->buffers, header->tickets);
-	if (header->words_offset != expected.words_offset || header->tickets_offset != expected.tickets_offset ||
-	    header->size != expected.size || header->size != size)
+	if (header->words_offset != expected.words_offset || header->ends_offset != expected.ends_offset ||
+	    header->tickets_offset != expected.tickets_offset || header->size != expected.size || header->size != size)
 		return -EPROTO;
 	return 0;
 }

@@ -2,10 +2,12 @@
 /*
  * board.h - the broker's notice board: one memfd that only the broker can write and every client reads.
  *
- *     struct board_header | words: W[buffers] | tickets: T[tickets]
+ *     struct board_header | words: W[buffers] | ends: E[buffers] | tickets: T[tickets]
  *
  * A word W is serial << 2 | state of the buffer in that place; serials are never reused, so a word that
- * matches says that the very same buffer is still live. A ticket is sealed to one session (ticket.h).
+ * matches says that the very same buffer is still live. An end E says how the timeline of the buffer in that place
+ * ended: the timeline's own page can be written by its writer, and by whoever that passed it on to. A ticket is
+ * sealed to one session (ticket.h).
  * Owns the layout and its checks. The broker makes it (broker/board-owner.c), a client maps it here.
  */
 #ifndef GPUB_BOARD_H
@@ -27,6 +29,14 @@ enum board_state { BOARD_FREE = 0, BOARD_LIVE = 1, BOARD_DRAINING = 2 };
 
 #define BOARD_WORD(serial, state) ((uint64_t)(serial) << 2 | (uint64_t)(state))
 
+enum board_ended { BOARD_RUNS = 0, BOARD_LEFT = 1, BOARD_DIED = 2 };
+
+/* All zeros, or of an earlier buffer of the place: the timeline has not ended. */
+struct board_end {
+	_Atomic uint64_t how;  /* BOARD_WORD(serial, enum board_ended); stored last */
+	_Atomic uint64_t last; /* BOARD_LEFT: the last value that the writer set */
+};
+
 struct board_device {
 	uint8_t  uuid[16];
 	char     name[64];
@@ -40,7 +50,7 @@ struct board_header {
 	char     instance[24];         /* its name */
 	uint32_t devices, buffers, tickets;
 	uint32_t host_total; /* host devices there are, also those that the broker does not see; 0 on cuda */
-	uint64_t words_offset, tickets_offset, size; /* bytes */
+	uint64_t words_offset, ends_offset, tickets_offset, size; /* bytes */
 	struct board_device device[DEVICE_MAX];
 };
 
@@ -52,6 +62,7 @@ struct board {
 	const struct board_header *header;
 	void                      *base;
 	_Atomic uint64_t          *words;
+	struct board_end          *ends;
 	struct ticket             *tickets;
 	size_t                     size;
 };
@@ -66,6 +77,14 @@ void board_place(struct board *board, void *base, size_t size);
 int board_map(struct board *board, int fd);
 
 void board_unmap(struct board *board);
+
+/* How the timeline of the buffer with that serial, whose end this is, has ended. */
+static inline enum board_ended board_end_of(const struct board_end *end, uint64_t serial)
+{
+	uint64_t how = atomic_load_explicit(&end->how, memory_order_acquire);
+
+	return how >> 2 == serial ? (enum board_ended)(how & 3) : BOARD_RUNS;
+}
 
 /* The board's index of the device with that UUID, or -ENODEV. */
 int board_find_device(const struct board *board, const uint8_t uuid[16]);

@@ -140,7 +140,8 @@
 	X(LOOP, release_done, "memory is freed, the books have it yet")                    \
 	X(LOOP, released, "the books have it no more")                                     \
 	X(LOOP, timeline_ends, "a timeline is about to be ended")                          \
-	X(LOOP, timeline_ended, "its last value is written")                               \
+	X(LOOP, timeline_ended, "its end is published")                                    \
+	X(LOOP, timeline_marked, "its mark is written anew over a late signal")            \
 	X(LOOP, status_begin, "the status file is about to be written")                    \
 	X(LOOP, status_written, "it is written")
 

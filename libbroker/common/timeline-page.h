@@ -4,10 +4,12 @@
  *
  * The word only grows; its writer's GPU writes it, waiters compare signed and cyclically (facts.md: the
  * comparison of stream waits), so the end marks are the two largest signed values: every wait is over then.
+ * A mark releases streams and says nothing more: how a timeline ended stands in the board (board.h).
  */
 #ifndef GPUB_TIMELINE_PAGE_H
 #define GPUB_TIMELINE_PAGE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define TIMELINE_PAGE_SIZE 4096
@@ -16,7 +18,8 @@
 
 struct timeline_page {
 	uint64_t word;
-	uint64_t last; /* the word before an end mark replaced it; written first */
 };
+
+#define TIMELINE_WORD offsetof(struct timeline_page, word)
 
 #endif

@@ -31,7 +31,7 @@
 #include "token.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
-#define WIRE_VERSION 4
+#define WIRE_VERSION 5
 #define WIRE_SIZE    256
 
 enum wire_type {

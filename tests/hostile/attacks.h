@@ -12,7 +12,7 @@
 #include "arena.h"
 #include "gpubroker.h"
 
-extern const struct attack lies[], tickets[], descriptors[], memory[], ranges[], processes[], floods[];
+extern const struct attack lies[], tickets[], descriptors[], timelines[], memory[], ranges[], processes[], floods[];
 extern const struct attack status_file_of_others, status_file_of_its_own;
 
 #define BOTH (GPUB_READ | GPUB_WRITE)

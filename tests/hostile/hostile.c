@@ -31,6 +31,7 @@ int main(int argc, char **argv)
 	attack_all(lies);
 	attack_all(tickets);
 	attack_all(descriptors);
+	attack_all(timelines);
 	attack_all(memory);
 	attack_all(ranges);
 	attack_all(processes);

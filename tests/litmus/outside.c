@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "client/client.h"
+#include "client/timeline-map.h"
 #include "common/socket.h"
 #include "common/ticket.h"
 
@@ -76,10 +77,10 @@ void fork_unguard(struct gpub_client *client)
 	(void)client;
 }
 
-struct timeline_map *timeline_map_get(struct gpub_client *client, uint64_t serial, int fd)
+struct timeline_map *timeline_map_get(struct gpub_client *client, const struct wire_grant *grant, int fd)
 {
 	(void)client;
-	(void)serial;
+	(void)grant;
 	(void)fd;
 	return NULL;
 }

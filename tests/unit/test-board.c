@@ -68,10 +68,13 @@ static void expect_layout(uint32_t buffers, uint32_t tickets)
 
 	board_layout(&h, buffers, tickets);
 	assert_true(h.words_offset >= sizeof h && h.words_offset % 4096 == 0);
-	assert_true(h.tickets_offset >= h.words_offset + buffers * sizeof(uint64_t));
+	assert_true(h.ends_offset >= h.words_offset + buffers * sizeof(uint64_t));
+	assert_true(h.ends_offset % 4096 == 0);
+	assert_true(h.tickets_offset >= h.ends_offset + buffers * sizeof(struct board_end));
 	assert_true(h.tickets_offset % 4096 == 0);
 	assert_true(h.size >= h.tickets_offset + (uint64_t)tickets * sizeof(struct ticket) && h.size % 4096 == 0);
-	assert_true(h.size < sizeof h + buffers * sizeof(uint64_t) + (uint64_t)tickets * sizeof(struct ticket) + 3 * 4096);
+	assert_true(h.size < sizeof h + buffers * (sizeof(uint64_t) + sizeof(struct board_end)) +
+				     (uint64_t)tickets * sizeof(struct ticket) + 4 * 4096);
 }
 
 static void test_layout_keeps_places_apart(void **state)
@@ -121,6 +124,15 @@ static void test_allocated_in_full(void **state)
 	assert_true((uint64_t)st.st_size == owner.header->size);
 	assert_true(st.st_blocks * 512 >= st.st_size);
 	assert_int_equal(st.st_mode & 07777, 0444);
+}
+
+/* All clients share it, and none of them anything that the broker uses. */
+static void test_what_clients_get_can_only_be_read(void **state)
+{
+	(void)state;
+	assert_int_equal(fcntl(owner.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	assert_int_equal(fcntl(owner.fd, F_GETFD), FD_CLOEXEC);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, owner.fd, 0), MAP_FAILED);
 }
 
 static void test_device_counts(void **state)
@@ -186,7 +198,7 @@ static void invariant_3_nobody_else_maps_or_writes_it(void **state)
 	assert_int_equal(mprotect(base, size, PROT_READ | PROT_WRITE), -1);
 	munmap(base, size);
 	assert_int_equal(pwrite(owner.fd, "x", 1, 0), -1);
-	assert_int_equal(errno, EPERM);
+	assert_int_equal(errno, EBADF);
 	assert_int_equal(fallocate(owner.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
 	/* a private one may be written: it is the client's own copy */
 	base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, owner.fd, 0);
@@ -225,6 +237,7 @@ static void invariant_3_reopening_it_does_not_help(void **state)
 	assert_int_equal(getuid(), 0);
 	assert_ptr_equal(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
 	assert_int_equal(pwrite(fd, "x", 1, 0), -1);
+	assert_int_equal(errno, EPERM);
 	assert_int_equal(ftruncate(fd, 0), -1);
 	close(fd);
 }
@@ -328,6 +341,8 @@ static void test_hostile_headers_are_refused(void **state)
 	EXPECT_REFUSED_WITH(words_offset, 0);
 	EXPECT_REFUSED_WITH(words_offset, right->words_offset + 8);
 	EXPECT_REFUSED_WITH(words_offset, UINT64_MAX - 7);
+	EXPECT_REFUSED_WITH(ends_offset, right->words_offset);
+	EXPECT_REFUSED_WITH(ends_offset, UINT64_MAX - 4095);
 	EXPECT_REFUSED_WITH(tickets_offset, right->words_offset);
 	EXPECT_REFUSED_WITH(tickets_offset, UINT64_MAX - 4095);
 	EXPECT_REFUSED_WITH(size, right->size + 4096);
@@ -371,6 +386,7 @@ int main(void)
 		ON_BOARD(test_header_says_what_it_holds),
 		ON_BOARD(invariant_8_two_runs_of_an_instance_differ),
 		ON_BOARD(test_allocated_in_full),
+		ON_BOARD(test_what_clients_get_can_only_be_read),
 		ON_BOARD(test_device_counts),
 		ON_BOARD(test_client_sees_words_and_tickets_change),
 		ON_BOARD(test_devices_are_found_by_uuid),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-timeline.c - a timeline's page: who may write it, one writer, and the end marks that release every wait. */
+/* test-timeline.c - a timeline's page: who may write it, one writer, and its end: the mark in it and the board's word. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -18,17 +18,24 @@
 #include <cmocka.h>
 
 #include "broker/timeline.h"
+#include "common/board.h"
 #include "common/error.h"
 #include "common/timeline-page.h"
 
+#define SERIAL 41
+
 static struct timelines timelines;
 static struct timeline *timeline;
+static struct board_end end;
+
+static const struct timeline_place place = { .end = &end, .serial = SERIAL };
 
 static int setup(void **state)
 {
 	(void)state;
 	timeline = NULL;
-	return timeline_create(&timelines, &timeline);
+	memset(&end, 0, sizeof end);
+	return timeline_create(&timelines, &place, &timeline);
 }
 
 static int teardown(void **state)
@@ -115,7 +122,7 @@ static int create_limited(int resource)
 	none.rlim_cur = 0;
 	setrlimit(resource, &none);
 	errno = EAGAIN; /* what the loop's last accept(2) left is nobody's reason */
-	error = timeline_create(&timelines, &result);
+	error = timeline_create(&timelines, &place, &result);
 	setrlimit(resource, &old);
 	assert_null(result);
 	return error;
@@ -163,42 +170,103 @@ static void expect_released(uint64_t word)
 
 static void test_death_releases_every_wait(void **state)
 {
-	struct timeline_page page;
-
 	(void)state;
 	page_write(12);
 	timeline_end(timeline, true);
-	page = page_read();
-	assert_true(page.word == TIMELINE_DIED && page.word == INT64_MAX);
-	assert_true(page.last == 12);
-	expect_released(page.word);
+	assert_true(page_read().word == TIMELINE_DIED && TIMELINE_DIED == INT64_MAX);
+	expect_released(page_read().word);
+	assert_int_equal(board_end_of(&end, SERIAL), BOARD_DIED);
 }
 
 static void test_leaving_releases_every_wait(void **state)
 {
-	struct timeline_page page;
-
 	(void)state;
 	page_write(12);
 	timeline_end(timeline, false);
-	page = page_read();
-	assert_true(page.word == TIMELINE_LEFT && page.word != TIMELINE_DIED);
-	assert_true(page.last == 12);
-	expect_released(page.word);
+	assert_true(page_read().word == TIMELINE_LEFT && TIMELINE_LEFT != TIMELINE_DIED);
+	expect_released(page_read().word);
+	assert_int_equal(board_end_of(&end, SERIAL), BOARD_LEFT);
+	assert_int_equal(atomic_load(&end.last), 12);
 }
 
 /* The first end counts, and the last value is the writer's, not the mark. */
 static void test_ends_once(void **state)
 {
-	struct timeline_page page;
-
 	(void)state;
 	page_write(12);
 	timeline_end(timeline, false);
 	timeline_end(timeline, true);
-	page = page_read();
-	assert_true(page.word == TIMELINE_LEFT);
-	assert_true(page.last == 12);
+	assert_true(page_read().word == TIMELINE_LEFT);
+	assert_int_equal(board_end_of(&end, SERIAL), BOARD_LEFT);
+	assert_int_equal(atomic_load(&end.last), 12);
+}
+
+/* A place serves one buffer after the other. */
+static void test_an_end_is_one_buffers(void **state)
+{
+	(void)state;
+	assert_int_equal(board_end_of(&end, SERIAL), BOARD_RUNS);
+	timeline_end(timeline, true);
+	assert_int_equal(board_end_of(&end, SERIAL + 1), BOARD_RUNS);
+}
+
+/* What is written over the mark, by a late signal or by whom the page was passed on to, changes nothing of the end. */
+static void test_a_mark_is_written_anew(void **state)
+{
+	(void)state;
+	page_write(12);
+	timeline_end(timeline, false);
+	assert_false(timeline_mark(timeline));
+	page_write(13);
+	assert_true(timeline_mark(timeline));
+	assert_true(page_read().word == TIMELINE_LEFT);
+	assert_false(timeline_mark(timeline));
+	assert_int_equal(atomic_load(&end.last), 12);
+}
+
+/* ---- what the writer's open file shares with the broker's ---- */
+
+static void test_the_writers_flags_are_not_the_brokers(void **state)
+{
+	int fd = timeline_open(timeline);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_SETFL, O_APPEND | O_NONBLOCK | O_NOATIME), 0);
+	assert_int_equal(lseek(fd, 100, SEEK_SET), 100);
+	timeline_end(timeline, true);
+	assert_true(page_read().word == TIMELINE_DIED);
+	close(fd);
+}
+
+/* A lease would have the broker wait for its holder at the next timeline_open(). */
+static void test_no_lease_is_to_be_had(void **state)
+{
+	int fd = timeline_open(timeline), other;
+
+	(void)state;
+	assert_int_equal(fcntl(fd, F_SETLEASE, F_WRLCK), -1);
+	assert_int_equal(fcntl(timeline->readable, F_SETLEASE, F_RDLCK), -1);
+	other = timeline_open(timeline);
+	assert_true(other >= 0);
+	close(other);
+	close(fd);
+}
+
+static void test_no_descriptor_for_the_writer(void **state)
+{
+	struct rlimit old, none;
+	int fd;
+
+	(void)state;
+	getrlimit(RLIMIT_NOFILE, &old);
+	none = old;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	fd = timeline_open(timeline);
+	setrlimit(RLIMIT_NOFILE, &old);
+	assert_int_equal(fd, -EMFILE);
 }
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -215,6 +283,11 @@ int main(void)
 		ON(test_death_releases_every_wait),
 		ON(test_leaving_releases_every_wait),
 		ON(test_ends_once),
+		ON(test_an_end_is_one_buffers),
+		ON(test_a_mark_is_written_anew),
+		ON(test_the_writers_flags_are_not_the_brokers),
+		ON(test_no_lease_is_to_be_had),
+		ON(test_no_descriptor_for_the_writer),
 	};
 
 	return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
