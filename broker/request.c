@@ -328,7 +328,10 @@ static void end_timelines(struct session *session, bool died)
 			end_timeline(session->broker, timeline, died);
 }
 
-/* What it mapped is closed, and so all its device work is done: its timelines have their last value. */
+/*
+ * What it mapped is closed, and it says that its signals have landed: its timelines have their last value. A signal that
+ * lands all the same, on a stream that no close waits for, is what marks.c looks for.
+ */
 static int handle_leave(struct session *session, const struct wire_message *message)
 {
 	struct wire_message answer;

@@ -118,7 +118,9 @@ int gpub_connect(gpub_client **client, const char *address);
 
 /*
  * Returns what is still held, closes every mapping, tells the broker so and ends the connection. Waits for
- * all device work of this process (it synchronises). No other thread may use the client during or after.
+ * the device work of this process in the contexts that map buffers (it synchronises), and, ten seconds at most, for
+ * the signals that it queued on timelines anywhere; if one is still on its way then, they end as those of a process
+ * that died, and gpub_strerror_last() says so. No other thread may use the client during or after.
  * NULL is ignored. A process that exits without it loses nothing: the broker sees it die.
  */
 void gpub_disconnect(gpub_client *client);

@@ -72,6 +72,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/stream.c \
 	libbroker/client/table.c \
 	libbroker/client/table.h \
+	libbroker/client/timeline-end.c \
 	libbroker/client/timeline-map.c \
 	libbroker/client/timeline-map.h \
 	libbroker/client/timeline.c \

@@ -76,6 +76,7 @@ test_programs = \
 	tests/integration/slabs \
 	tests/integration/threads \
 	tests/integration/tickets \
+	tests/integration/timeline-ends \
 	tests/integration/timelines \
 	tests/integration/trace \
 	tests/integration/truncate \
@@ -162,6 +163,7 @@ tests_integration_retire_SOURCES = tests/integration/retire.c $(harness)
 tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
+tests_integration_timeline_ends_SOURCES = tests/integration/timeline-ends.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
 tests_integration_trace_SOURCES = tests/integration/trace.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)

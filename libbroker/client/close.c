@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <sodium.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <utlist.h>
@@ -314,6 +315,18 @@ static void say_leave(struct gpub_client *client)
 	call_broker(client, &request, &reply, NULL, NULL);
 }
 
+/*
+ * LEAVE says that all of this process's work is done, signals of timelines among it. Where that would not be true it goes
+ * without a word, as one that died: that is what its readers must be told.
+ */
+static void leave(struct gpub_client *client)
+{
+	if (timelines_land(client))
+		shutdown(client->sock, SHUT_RDWR);
+	else
+		say_leave(client);
+}
+
 void gpub_disconnect(gpub_client *client)
 {
 	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
@@ -327,7 +340,7 @@ void gpub_disconnect(gpub_client *client)
 	client_close_idle(client, true);
 	CRASH_POINT(leave_begin);
 	if (atomic_load(&client->guard->state) == CLIENT_OPEN)
-		say_leave(client);
+		leave(client);
 	pthread_join(client->service, NULL);
 	CRASH_POINT(left);
 	atomic_store(&client->guard->state, CLIENT_ENDED);

@@ -30,6 +30,7 @@ struct timeline_map {
 	pthread_mutex_t             signalling; /* writable and signalled */
 	struct timeline_page       *writable;   /* NULL: this session is not the writer */
 	uint64_t                    signalled;  /* the largest value queued by this writer */
+	int                         ordinal;    /* the writer's device */
 	struct timeline_map        *next;
 };
 
@@ -41,6 +42,18 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, const struct w
 
 /* At disconnect: another broker's serials are other buffers'. Locked. */
 void timeline_maps_forget(struct gpub_client *client);
+
+/* ---- timeline-end.c ---- */
+
+#define TIMELINE_LAND_MS 10000
+
+/*
+ * At disconnect: waits until what this process signalled has landed. -ETIMEDOUT: it has not within TIMELINE_LAND_MS; -EIO: it
+ * never will.
+ */
+int timelines_land(struct gpub_client *client);
+
+/* ---- inline ---- */
 
 /* As long as a lease is held, or a wait of its stream is not over. */
 static inline enum board_ended timeline_map_ended(const struct timeline_map *map)

@@ -247,16 +247,19 @@ static int release_locked(int ordinal, void *ptr)
 	return 0;
 }
 
-/* As cudaFree(): behind the work of this process, so that none of it is a late writer. */
+/* As cudaFree(): behind the work of this process on the device, so that none of it is a late writer. */
 int host_release(int ordinal, void *ptr)
 {
-	int rc = host_enter(HOST_RELEASE);
+	int device, rc = host_enter(HOST_RELEASE);
 
 	if (rc)
 		return rc;
 	owner_check("a release");
+	device = host_device_of(ordinal);
+	if (device < 0)
+		return device;
 	host_gate_close();
-	host_gate_drain();
+	host_gate_drain((unsigned)device);
 	pthread_mutex_lock(&host_state.lock);
 	rc = release_locked(ordinal, ptr);
 	pthread_mutex_unlock(&host_state.lock);
@@ -437,8 +440,9 @@ static void close_last(int ordinal, const void *ptr)
 }
 
 /*
- * What hurts with CUDA hurts here: the last close waits for everything that this process has queued on any stream, be
- * it parked in a wait, and nobody can queue meanwhile.
+ * What hurts with CUDA hurts here: the last close waits for everything that this process has queued on any stream of the
+ * device, be it parked in a wait, and nobody can queue meanwhile. It does not wait for another device's, as CUDA's does
+ * not wait for another context's.
  */
 int host_close(int ordinal, void *ptr)
 {
@@ -448,7 +452,7 @@ int host_close(int ordinal, void *ptr)
 		return rc;
 	host_gate_close();
 	if (!close_counted(ordinal, ptr, &rc)) {
-		host_gate_drain();
+		host_gate_drain((unsigned)host_device_of(ordinal));
 		rc = host_sticky() ? error_set(-EIO, "host device: a sticky error came while a close waited") : 0;
 		if (!rc)
 			close_last(ordinal, ptr);
@@ -471,7 +475,7 @@ int host_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 	if (rc)
 		return rc;
 	host_gate_close();
-	host_gate_drain();
+	host_gate_drain((unsigned)host_device_of(ordinal));
 	rc = host_sticky() ? error_set(-EIO, "host device: a sticky error came while its work was waited for") : 0;
 	host_gate_open();
 	return rc;

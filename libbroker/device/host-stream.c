@@ -31,7 +31,7 @@ static uint64_t serial;
 
 static pthread_mutex_t busy_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t busy_none = PTHREAD_COND_INITIALIZER;
-static uint64_t busy; /* queued or running tasks of the process */
+static uint64_t busy[DEVICE_MAX]; /* queued or running tasks of the process on that device */
 
 /* ---- the gate ---- */
 
@@ -55,25 +55,25 @@ void host_gate_open(void)
 	pthread_rwlock_unlock(&host_state.gate);
 }
 
-void host_gate_drain(void)
+void host_gate_drain(unsigned device)
 {
 	pthread_mutex_lock(&busy_lock);
-	while (busy)
+	while (busy[device])
 		pthread_cond_wait(&busy_none, &busy_lock);
 	pthread_mutex_unlock(&busy_lock);
 }
 
-static void busy_add(uint64_t tasks)
+static void busy_add(unsigned device, uint64_t tasks)
 {
 	pthread_mutex_lock(&busy_lock);
-	busy += tasks;
+	busy[device] += tasks;
 	pthread_mutex_unlock(&busy_lock);
 }
 
-static void busy_end(void)
+static void busy_end(unsigned device)
 {
 	pthread_mutex_lock(&busy_lock);
-	if (!--busy)
+	if (!--busy[device])
 		pthread_cond_broadcast(&busy_none);
 	pthread_mutex_unlock(&busy_lock);
 }
@@ -237,7 +237,7 @@ static void stream_finish(struct host_stream *stream, struct host_task *task)
 	stream->finished++;
 	pthread_cond_broadcast(&stream->done);
 	pthread_mutex_unlock(&stream->lock);
-	busy_end();
+	busy_end(stream->device);
 }
 
 static void *stream_main(void *argument)
@@ -447,7 +447,7 @@ static int queue_locked(struct host_stream *stream, struct host_task *list)
 	rc = stream->running ? 0 : thread_start(stream);
 	if (rc)
 		return rc;
-	busy_add(length);
+	busy_add(stream->device, length);
 	*stream->tail = list;
 	stream->tail = &last->next;
 	stream->queued += length;

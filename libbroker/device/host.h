@@ -240,12 +240,13 @@ struct host_stream {
 struct host_stream *host_stream_get(void *stream, unsigned device);
 void                host_stream_put(struct host_stream *stream);
 
-/* The gate: whoever queues passes it; nothing is queued between close_gate and open_gate, nor unfinished. */
+/* The gate: whoever queues passes it; nothing is queued between close_gate and open_gate. */
 void host_gate_pass(void);
 void host_gate_leave(void);
 void host_gate_close(void);
 void host_gate_open(void);
-void host_gate_drain(void); /* with the gate closed: waits for every queued task of the process */
+/* With the gate closed: waits for every queued task of the process on that device, which stands for its context. */
+void host_gate_drain(unsigned device);
 
 struct host_task *host_task_new(enum host_task_kind kind, size_t params); /* NULL: error set */
 int               host_task_check(const struct host_task *task, unsigned device);

@@ -85,6 +85,12 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, const struct w
 	return NULL;
 }
 
+int timelines_land(struct gpub_client *client)
+{
+	(void)client;
+	return 0;
+}
+
 void timeline_maps_forget(struct gpub_client *client)
 {
 	(void)client;

@@ -1185,12 +1185,14 @@ static void import_and_close_slowly(int in, int out)
 	uint64_t *page;
 	double before;
 	uint8_t *ptr;
-	void *stream;
+	void *stream, *elsewhere;
 
 	start(false, 2);
 	ptr = import_from(in, 0);
 	page = page_make(true);
-	CHECK(!device->stream_create(1, &stream) && !device->stream_wait(stream, &page[0], 1));
+	CHECK(!device->stream_create(0, &stream) && !device->stream_wait(stream, &page[0], 1));
+	/* another device is another context, which no close waits for: this ends behind it */
+	CHECK(!device->stream_create(1, &elsewhere) && !device->stream_wait(elsewhere, &page[2], 1));
 	CHECK(!pthread_create(&launcher, NULL, late_launcher, page));
 	before = now_ms();
 	CHECK(!pthread_create(&releaser, NULL, late_releaser, page));
@@ -1199,6 +1201,8 @@ static void import_and_close_slowly(int in, int out)
 	pthread_join(launcher, NULL);
 	pthread_join(releaser, NULL);
 	CHECK(!device->stream_sync(NULL) && word_load(&page[1]));
+	__atomic_store_n(&page[2], 1, __ATOMIC_RELEASE);
+	CHECK(!device->stream_sync(elsewhere));
 	tell_token(out);
 }
 
