@@ -232,7 +232,7 @@ int gpub_acquire_many(gpub_client *client, const char *const *names, unsigned co
  * Holds again the buffer of a returned lease, with the same rights, and updates *lease. No name, no hash; as
  * fast as an acquire can be, while it is mapped; else it is opened anew. -ESTALE: that buffer was unlinked, or its
  * mapping was closed long ago (gpub_trim(), gpub_set_cache(); some 256 others were since): acquire its name again.
- * -EBUSY: the lease was not returned yet.
+ * -EBUSY: the lease was not returned yet. -EINVAL: it was never acquired, or is damaged, as for each function that takes one.
  */
 int gpub_renew(gpub_lease *lease);
 

@@ -62,6 +62,7 @@ test_programs = \
 	tests/integration/bad-input \
 	tests/integration/cache \
 	tests/integration/capture \
+	tests/integration/damaged \
 	tests/integration/death \
 	tests/integration/disconnect \
 	tests/integration/drain \
@@ -149,6 +150,7 @@ harness = tests/integration/harness.c tests/integration/harness.h
 tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_capture_SOURCES = tests/integration/capture.c $(harness)
+tests_integration_damaged_SOURCES = tests/integration/damaged.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness)
 tests_integration_disconnect_SOURCES = tests/integration/disconnect.c $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)

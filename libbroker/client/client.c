@@ -3,7 +3,9 @@
  * client.c - the memory that client structures live in, and whether one may be used.
  *
  * They are recycled and never freed, because a stale lease must find one. Each keeps its guard, the page that a
- * fork wipes. Owns those that are not in use; knows nothing of a connection.
+ * fork wipes. A lease lies in its user's memory and may be damaged, so its client pointer is compared with the structures
+ * that were made before it is followed. The first of them is a static variable, which the fast path knows by its address; the
+ * others are in a list that only grows. Owns those that are not in use; knows nothing of a connection.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -16,6 +18,20 @@
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *recycled;
+static bool first_used;                           /* client_first was handed out before */
+static _Atomic(struct gpub_client *) others_made; /* all structures but client_first */
+
+static struct client_guard never_connected = { CLIENT_ENDED };
+struct gpub_client client_first = { .guard = &never_connected };
+
+bool client_is_known(const struct gpub_client *client)
+{
+	const struct gpub_client *made = atomic_load(&others_made);
+
+	while (made && made != client)
+		made = made->next_made;
+	return made || client == &client_first;
+}
 
 int client_check_slow(const struct gpub_client *client)
 {
@@ -47,25 +63,45 @@ static void locks_init(struct gpub_client *client)
 	pthread_condattr_destroy(&attributes);
 }
 
-static struct gpub_client *client_new(void)
+static int client_init(struct gpub_client *client)
+{
+	struct client_guard *guard = wiped_map(sizeof *guard, PROT_READ | PROT_WRITE);
+
+	if (!guard)
+		return -ENOMEM;
+	if (table_init(&client->table)) {
+		munmap(guard, sizeof *guard);
+		return -ENOMEM;
+	}
+	client->guard = guard;
+	locks_init(client);
+	client->records.rest = RECORDS_REST;
+	return 0;
+}
+
+/* Under the pool's lock. */
+static struct gpub_client *first_make(void)
+{
+	if (client_init(&client_first))
+		return NULL;
+	first_used = true;
+	return &client_first;
+}
+
+/* Under the pool's lock. */
+static struct gpub_client *other_make(void)
 {
 	struct gpub_client *client = calloc(1, sizeof *client);
 
 	if (!client)
 		return NULL;
-	client->guard = wiped_map(sizeof *client->guard, PROT_READ | PROT_WRITE);
-	if (!client->guard)
-		goto free_client;
-	if (table_init(&client->table))
-		goto unmap_guard;
-	locks_init(client);
-	client->records.rest = RECORDS_REST;
+	if (client_init(client)) {
+		free(client);
+		return NULL;
+	}
+	client->next_made = atomic_load(&others_made);
+	atomic_store(&others_made, client);
 	return client;
-unmap_guard:
-	munmap(client->guard, sizeof *client->guard);
-free_client:
-	free(client);
-	return NULL;
 }
 
 /* ---- the pool ---- */
@@ -78,8 +114,10 @@ static struct gpub_client *client_take(void)
 	client = recycled;
 	if (client)
 		recycled = client->next;
+	else
+		client = first_used ? other_make() : first_make();
 	pthread_mutex_unlock(&pool_lock);
-	return client ? client : client_new();
+	return client;
 }
 
 struct gpub_client *client_alloc(void)

@@ -98,12 +98,20 @@ struct gpub_client {
 	struct slot_pool     slots;
 	struct timeline_map *timelines;
 	struct gpub_client  *next; /* in fork.c's list of open ones, or client.c's of recycled ones */
+	struct gpub_client  *next_made; /* in client.c's list of all; fixed */
 };
 
 /* ---- client.c ---- */
 
 /* A client structure: recycled where one was disconnected, for leases may still point to it. NULL: no memory. */
 struct gpub_client *client_alloc(void);
+
+/* The first structure of a process, as a rule the only one: the fast path knows it by its address alone. */
+extern struct gpub_client client_first __attribute__((visibility("hidden")));
+
+/* Whether that pointer, which may be anything, leads to a client structure. Any thread; takes no lock. */
+bool client_is_known(const struct gpub_client *client);
+
 void client_recycle(struct gpub_client *client);
 
 /* Around a fork. forget: in the child, where those that were recycled are the parent's. */

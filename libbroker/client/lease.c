@@ -24,6 +24,8 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 		return error_set(-EINVAL, "there is no lease: pass the address of one");
 	if (!lease->client || !lease->token)
 		return error_set(-EINVAL, "this lease was never acquired");
+	if (lease->client != &client_first && !client_is_known(lease->client))
+		return error_set(-EINVAL, "this lease is damaged: its client is none that gpub_connect() made");
 	error = client_check(lease->client);
 	if (error)
 		return error;
@@ -33,10 +35,17 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 	return 0;
 }
 
-/* Of a lease that may be anything: NULL, where its token names none. Says nothing of the client. */
+/* Of a lease of the process's first client, which may be damaged otherwise; NULL: of another's, or its token names none. */
 static inline struct slot *slot_of(const gpub_lease *lease)
 {
-	return LIKELY(lease && lease->client) ? slot_at(&lease->client->slots, token_index(lease->token)) : NULL;
+	return LIKELY(lease && lease->client == &client_first) ? slot_at(&client_first.slots, token_index(lease->token)) :
+								 NULL;
+}
+
+/* Of a lease that may be anything: NULL, where its client or its token names none. Says nothing of the client's state. */
+static struct slot *slot_of_any(const gpub_lease *lease)
+{
+	return lease && client_is_known(lease->client) ? slot_at(&lease->client->slots, token_index(lease->token)) : NULL;
 }
 
 static inline bool client_open(const struct gpub_client *client)
@@ -130,6 +139,14 @@ static bool token_current(const struct slot *slot, uint64_t token)
 	return slot_later(token_sequence(token), atomic_load(&slot->base));
 }
 
+/* The same, and no sequence that is still to come, which a damaged token may have. */
+static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t sequence)
+{
+	uint64_t last = SLOT_SEQUENCE(hold), base = atomic_load(&slot->base);
+
+	return (last - sequence) << SLOT_INDEX_BITS < (last - base) << SLOT_INDEX_BITS;
+}
+
 /* A redeemed one has no name to ask for: what is closed stays closed, but there may be more slots. Locked. */
 static int renew_redeemed(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
@@ -195,14 +212,16 @@ static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 static NOINLINE int renew_slow(gpub_lease *lease)
 {
 	struct slot *slot;
-	uint64_t token;
+	uint64_t token, hold, sequence;
 	int error = lease_slot(lease, &slot);
 
 	if (error)
 		return error;
-	if (atomic_load(&slot->hold) == SLOT_HOLD(token_sequence(lease->token), SLOT_HELD))
+	hold = atomic_load(&slot->hold);
+	sequence = token_sequence(lease->token);
+	if (hold == SLOT_HOLD(sequence, SLOT_HELD))
 		return error_set(-EBUSY, "the lease is still held: return it before you renew it");
-	if (!token_current(slot, lease->token))
+	if (!token_was_given(slot, hold, sequence))
 		return error_set(-ESTALE, "%s", stale);
 	if (renew_in(slot->record, slot, &token))
 		return renew_by_name(lease, slot->record, slot);
@@ -225,7 +244,7 @@ static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
 
 /*
  * An exchange waits for all that comes before it. So the slot is tried without a look (it is most often as gpub_return()
- * left it when this lease was returned), and the client asked behind that.
+ * left it when this lease was returned), and the client asked behind that. A process's second client comes to renew_slow().
  */
 int gpub_renew(gpub_lease *lease)
 {
@@ -258,17 +277,13 @@ static NOINLINE int return_refused(const gpub_lease *lease)
 	int error = lease_slot(lease, &slot);
 
 	/* a return needs no broker */
-	return error && (error != -ECONNRESET || !slot_of(lease)) ? error : error_set(-ESTALE, "%s", stale);
+	return error && (error != -ECONNRESET || !slot_of_any(lease)) ? error : error_set(-ESTALE, "%s", stale);
 }
 
-/* Nobody asks for the client: whose broker is gone may return, and in a forked child no slot is held. */
-int gpub_return(gpub_lease *lease)
+static inline int return_in(gpub_lease *lease, struct slot *slot)
 {
-	struct slot *slot = slot_of(lease);
 	bool done;
 
-	if (UNLIKELY(!slot))
-		return return_refused(lease);
 	CRASH_POINT(return_begin);
 	slot_mark_plain(slot);
 	done = lease_take_back(lease, slot, SLOT_FREE);
@@ -276,13 +291,28 @@ int gpub_return(gpub_lease *lease)
 	return LIKELY(done) ? 0 : return_refused(lease);
 }
 
-int gpub_return_on(gpub_lease *lease, void *stream)
+/* Of a client that is not the first, or of none. */
+static NOINLINE int return_other(gpub_lease *lease)
+{
+	struct slot *slot = slot_of_any(lease);
+
+	return slot ? return_in(lease, slot) : return_refused(lease);
+}
+
+/* Nobody asks for the client's state: whose broker is gone may return, and in a forked child no slot is held. */
+int gpub_return(gpub_lease *lease)
 {
 	struct slot *slot = slot_of(lease);
+
+	return LIKELY(slot != NULL) ? return_in(lease, slot) : return_other(lease);
+}
+
+static inline int return_on_in(gpub_lease *lease, struct slot *slot, void *stream)
+{
 	uint64_t sequence;
 	int error;
 
-	if (UNLIKELY(!slot || !lease_take_back(lease, slot, SLOT_RETURNING)))
+	if (UNLIKELY(!lease_take_back(lease, slot, SLOT_RETURNING)))
 		return return_refused(lease);
 	CRASH_POINT(return_claimed);
 	sequence = token_sequence(lease->token);
@@ -293,4 +323,18 @@ int gpub_return_on(gpub_lease *lease, void *stream)
 			      memory_order_release);
 	CRASH_POINT(return_marked);
 	return error;
+}
+
+static NOINLINE int return_on_other(gpub_lease *lease, void *stream)
+{
+	struct slot *slot = slot_of_any(lease);
+
+	return slot ? return_on_in(lease, slot, stream) : return_refused(lease);
+}
+
+int gpub_return_on(gpub_lease *lease, void *stream)
+{
+	struct slot *slot = slot_of(lease);
+
+	return LIKELY(slot != NULL) ? return_on_in(lease, slot, stream) : return_on_other(lease, stream);
 }

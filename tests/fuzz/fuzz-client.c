@@ -23,6 +23,7 @@ static gpub_client *client;
 static gpub_lease leases[LEASES];
 static void *stream;
 static unsigned pages;
+static struct input *calls_left; /* what the client is still to do */
 
 static const char *const names[] = { "a", "b", "c/d", "" };
 
@@ -140,6 +141,42 @@ static void do_timeline(gpub_lease *lease, uint8_t how)
 	failed(how & 8 ? gpub_signal_on(lease, how, stream) : gpub_wait_on(lease, 0, stream));
 }
 
+static int call_damaged(gpub_lease *damaged, unsigned which)
+{
+	uint64_t value;
+
+	switch (which) {
+	case 0:
+		return gpub_renew(damaged);
+	case 1:
+		return gpub_return_on(damaged, stream);
+	case 2:
+		return gpub_timeline(damaged, &value);
+	case 3:
+		return gpub_wait_on(damaged, UINT64_MAX, stream); /* refused for its value at the latest */
+	case 4:
+		return gpub_signal_on(damaged, UINT64_MAX, stream);
+	default:
+		return gpub_return(damaged);
+	}
+}
+
+/* A lease lies in the application's memory: what something wrote over it is refused, by each function that takes one. */
+static void do_damage(gpub_lease *lease, uint8_t how)
+{
+	gpub_lease damaged = *lease;
+	bool of_client;
+	int error;
+
+	input_flip(calls_left, &damaged, sizeof damaged);
+	if (how & 4)
+		input_take(calls_left, &damaged.client, sizeof damaged.client);
+	of_client = damaged.client == client;
+	error = call_damaged(&damaged, how >> 3 & 7);
+	failed(error);
+	FUZZ_HOLDS(of_client || error == -EINVAL, "a lease of no client is refused with %d", error);
+}
+
 static void do_device(gpub_lease *lease, uint8_t how)
 {
 	(void)lease;
@@ -147,8 +184,8 @@ static void do_device(gpub_lease *lease, uint8_t how)
 }
 
 static void (*const calls[])(gpub_lease *lease, uint8_t how) = {
-	do_acquire, do_acquire, do_acquire, do_create, do_stat,     do_unlink, do_return,
-	do_return,  do_renew,   do_trim,    do_trim,   do_timeline, do_device, do_timeline,
+	do_acquire, do_acquire, do_damage, do_create, do_stat,     do_unlink, do_return,
+	do_return,  do_renew,   do_trim,   do_trim,   do_timeline, do_device, do_timeline,
 	do_redeem,  do_manage,
 };
 
@@ -166,6 +203,7 @@ static void client_run(struct input *input)
 	failed(gpub_set_device(client, 0));
 	if (!stream)
 		failed(gpub_stream_create(client, 0, &stream));
+	calls_left = input;
 	while (input->left)
 		client_do(input);
 	gpub_disconnect(client);
