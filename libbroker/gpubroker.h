@@ -10,6 +10,7 @@
  *     the mend. Outputs are untouched on failure.
  *   - It may be called from any thread at any time, also from several at once, but not from a signal
  *     handler and not from a function that CUDA calls (cudaLaunchHostFunc).
+ *   - It is no cancellation point: pthread_cancel() of a thread that is in it takes effect behind it.
  *   - It leaves the caller's current CUDA device and context as they were, and never disturbs a graph
  *     capture that another thread, or this one, has under way.
  *   - In a child that was forked after gpub_connect() it returns -ECHILD and touches nothing: exec, then connect.

@@ -61,6 +61,7 @@ unit_tests = \
 test_programs = \
 	tests/integration/bad-input \
 	tests/integration/cache \
+	tests/integration/cancel \
 	tests/integration/capture \
 	tests/integration/damaged \
 	tests/integration/death \
@@ -149,6 +150,7 @@ tests_unit_test_users_SOURCES = tests/unit/test-users.c $(session_harness)
 harness = tests/integration/harness.c tests/integration/harness.h
 tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
+tests_integration_cancel_SOURCES = tests/integration/cancel.c $(harness)
 tests_integration_capture_SOURCES = tests/integration/capture.c $(harness)
 tests_integration_damaged_SOURCES = tests/integration/damaged.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness)

@@ -169,6 +169,7 @@ int gpub_acquire_many(gpub_client *client, const char *const *names, unsigned co
 	struct many *many;
 	gpub_lease *got;
 	int error = client_check(client), index;
+	HOLD_CANCELLATION();
 
 	if (!error)
 		error = many_check(names, count, rights, timeout_ms, leases);

@@ -251,6 +251,7 @@ int acquire_untraced(struct gpub_client *client, const char *name, unsigned inde
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
 		 gpub_lease *lease)
 {
+	HOLD_CANCELLATION();
 	TRACE("acquire %s", name);
 	return acquire_untraced(client, name, index, rights, timeout_ms, lease);
 }

@@ -42,6 +42,7 @@ static int create_once(struct gpub_client *client, const char *name, const gpub_
 int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec)
 {
 	int error = client_check(client), index;
+	HOLD_CANCELLATION();
 
 	if (!error)
 		error = spec_check(spec);
@@ -69,6 +70,7 @@ static int name_request(struct gpub_client *client, enum wire_type type, const c
 {
 	struct wire_message request;
 	int error = client_check(client);
+	HOLD_CANCELLATION();
 
 	if (!error)
 		error = name_check(name);

@@ -260,6 +260,7 @@ int client_close_idle(struct gpub_client *client, bool wait)
 int gpub_trim(gpub_client *client)
 {
 	int error = client_check(client);
+	HOLD_CANCELLATION();
 
 	TRACE("trim");
 	return error ? error : client_close_idle(client, true);
@@ -329,6 +330,8 @@ static void leave(struct gpub_client *client)
 
 void gpub_disconnect(gpub_client *client)
 {
+	HOLD_CANCELLATION();
+
 	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
 		return;
 	TRACE("disconnect");

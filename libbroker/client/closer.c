@@ -70,6 +70,7 @@ static void *closer_main(void *argument)
 {
 	struct gpub_client *client = argument;
 	struct timespec soon;
+	HOLD_CANCELLATION();
 
 	CRASH_POINT(closer_started);
 	pthread_mutex_lock(&client->lock);

@@ -284,6 +284,7 @@ static int client_connect(struct gpub_client **result, const char *address, bool
 {
 	struct gpub_client *client;
 	int error;
+	HOLD_CANCELLATION();
 
 	trace_start();
 	TRACE("connect");
@@ -319,6 +320,7 @@ int client_connect_bare(struct gpub_client **result, const char *address)
 int gpub_set_flags(gpub_client *client, unsigned flags)
 {
 	int error = client_check(client);
+	HOLD_CANCELLATION();
 
 	if (!error && flags & ~GPUB_BACKGROUND_CLOSE)
 		error = error_set(-EINVAL, "unknown flags: GPUB_BACKGROUND_CLOSE is the only one");
@@ -345,6 +347,7 @@ int gpub_device_count(gpub_client *client, int *count)
 int gpub_set_device(gpub_client *client, int device)
 {
 	int error = client_check(client), index;
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;

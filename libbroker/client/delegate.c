@@ -30,6 +30,7 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 	static const gpub_ticket_terms standard = GPUB_TICKET_TERMS_INIT;
 	struct wire_message request, reply;
 	int error = client_check(client);
+	HOLD_CANCELLATION();
 
 	if (!error)
 		error = name_check(name);
@@ -103,6 +104,7 @@ int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease)
 {
 	struct wire_message message;
 	int error = client_check(client), index;
+	HOLD_CANCELLATION();
 
 	if (!error && (!text || !lease))
 		error = error_set(-EINVAL, "there is no ticket, or no place for the lease");

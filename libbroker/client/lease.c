@@ -172,6 +172,7 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	unsigned index;
 	bool redeemed;
 	int error;
+	HOLD_CANCELLATION();
 
 	pthread_mutex_lock(&client->lock);
 	for (int i = 0; i < NAME_WORDS; i++)

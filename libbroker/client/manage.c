@@ -17,6 +17,7 @@ static int change(struct gpub_client *client, const char *name, const struct wir
 {
 	struct wire_message request, reply;
 	int error = check(client, name);
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
@@ -50,6 +51,7 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms)
 	struct wire_message request, reply;
 	struct timespec last;
 	int error = check(client, name);
+	HOLD_CANCELLATION();
 
 	if (!error && timeout_ms < -1)
 		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for ever");
@@ -69,6 +71,7 @@ int client_evict(struct gpub_client *client, uint64_t session, int *pidfd)
 {
 	struct wire_message request, reply;
 	int error = client_check(client), fd = -1;
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;

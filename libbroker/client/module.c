@@ -152,6 +152,7 @@ int gpub_module_open(gpub_module **result, gpub_client *client, const char *path
 	int error = client_check(client);
 	uint64_t token = 0;
 	void *loaded;
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
@@ -173,6 +174,7 @@ int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *ker
 	struct place *place;
 	void *handle;
 	int error = client_check_process();
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
@@ -192,6 +194,7 @@ int gpub_module_managed(gpub_module *module, const char *symbol, void **ptr, siz
 {
 	struct place *place;
 	int error = client_check_process();
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
@@ -224,6 +227,7 @@ int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **arg
 {
 	struct place *place;
 	int error;
+	HOLD_CANCELLATION();
 
 	if (!config || config->struct_size != sizeof *config || config->reserved)
 		return error_set(-EINVAL, "there is no launch configuration: start from GPUB_LAUNCH_INIT");
@@ -241,6 +245,7 @@ int gpub_module_close(gpub_module *module)
 	uint64_t token = module_token(module), state = state_of(token, PLACE_OPEN);
 	struct place *place = place_of(token);
 	int error;
+	HOLD_CANCELLATION();
 
 	if (!module)
 		return 0;

@@ -338,6 +338,7 @@ static void *service_main(void *argument)
 {
 	struct gpub_client *client = argument;
 	int pause = -1;
+	HOLD_CANCELLATION();
 
 	while (reader_serve(client, pause))
 		pause = retire_pause(client, pause);

@@ -20,6 +20,7 @@ void stream_use(const struct device *device)
 int gpub_stream_create(gpub_client *client, int device, void **stream)
 {
 	int error = client_check(client), index;
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
@@ -35,6 +36,7 @@ int gpub_stream_sync(void *stream)
 {
 	const struct device *device = atomic_load(&stream_device);
 	int error = client_check_process();
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
@@ -46,6 +48,7 @@ int gpub_stream_sync(void *stream)
 void gpub_stream_destroy(void *stream)
 {
 	const struct device *device = atomic_load(&stream_device);
+	HOLD_CANCELLATION();
 
 	if (device && stream && !client_check_process())
 		device->stream_destroy(stream);
@@ -54,6 +57,7 @@ void gpub_stream_destroy(void *stream)
 int gpub_copy_on(gpub_client *client, void *dst, const void *src, uint64_t size, void *stream)
 {
 	int error = client_check(client);
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;

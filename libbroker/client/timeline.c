@@ -89,6 +89,7 @@ int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 {
 	struct record *record;
 	int error = timeline_of(lease, GPUB_WRITE, &record);
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
@@ -138,6 +139,7 @@ int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 {
 	struct record *record;
 	int error = timeline_of(lease, 0, &record);
+	HOLD_CANCELLATION();
 
 	if (error)
 		return error;

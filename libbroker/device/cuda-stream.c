@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "common/error.h"
+#include "common/thread.h"
 #include "device/cuda.h"
 
 typedef PFN_cuStreamWriteValue64_v11070 stream_operation; /* the wait has the same type */
@@ -44,11 +45,17 @@ static int stream_operate_there(stream_operation operation, CUstream stream, CUd
 	return rc ? rc : cuda_error(stream_operate(operation, stream, word, value, flags), "%s", what);
 }
 
-/* The default flags put a memory barrier before the write: all earlier work of the stream is seen first. */
+/*
+ * The default flags put a memory barrier before the write: all earlier work of the stream is seen first. gpub_return_on() leaves
+ * it to the device whether its thread may be cancelled meanwhile.
+ */
 int cuda_stream_write(void *stream, uint64_t *word, uint64_t value)
 {
-	CUresult result = stream_operate(cuda.StreamWriteValue64, stream, cuda_address(word), value,
-					 CU_STREAM_WRITE_VALUE_DEFAULT);
+	CUresult result;
+	HOLD_CANCELLATION();
+
+	result = stream_operate(cuda.StreamWriteValue64, stream, cuda_address(word), value,
+				CU_STREAM_WRITE_VALUE_DEFAULT);
 
 	if (__builtin_expect(result == CUDA_SUCCESS, 1))
 		return 0;

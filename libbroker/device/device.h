@@ -79,7 +79,10 @@ struct device {
 	 */
 	int (*page_register)(void *page, size_t size, bool writable);
 
-	/* streams; NULL is the legacy default stream of the calling thread's current device */
+	/*
+	 * streams; NULL is the legacy default stream of the calling thread's current device. stream_write is called where the
+	 * thread may be cancelled, and has no cancellation point.
+	 */
 	int (*stream_write)(void *stream, uint64_t *word, uint64_t value);      /* -EBUSY: being captured */
 	int (*stream_wait)(void *stream, const uint64_t *word, uint64_t value); /* (int64_t)(*word - value) >= 0 */
 	int (*stream_create)(int ordinal, void **stream);
