@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "common/environment.h"
 #include "common/size.h"
 #include "ctl-commands.h"
 #include "show-read.h"
@@ -98,7 +99,7 @@ static void check_software(void)
 
 static void check_address(const char *address)
 {
-	const char *variable = getenv("GPUBROKER");
+	const char *variable = environment_get("GPUBROKER");
 
 	if (address)
 		ok("the broker's address was given: %s", address);
@@ -157,7 +158,7 @@ static void list_brokers(void)
 /* Connects as any program does, but for the devices. NULL: the lines that say why not are printed. */
 static gpub_client *check_connection(const char *address)
 {
-	const char *known = address ? address : getenv("GPUBROKER");
+	const char *known = address ? address : environment_get("GPUBROKER");
 	gpub_client *client;
 	int error = client_connect_bare(&client, address);
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/environment.h"
 #include "log.h"
 #include "status.h"
 
@@ -99,7 +100,7 @@ void leftovers_remove_instance(const char *instance)
 
 const char *leftovers_socket_parent(void)
 {
-	const char *parent = getenv("XDG_RUNTIME_DIR");
+	const char *parent = environment_get("XDG_RUNTIME_DIR");
 
 	if (!parent || *parent != '/' || strlen(parent) > 50 || access(parent, W_OK | X_OK))
 		return "/tmp";

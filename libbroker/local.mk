@@ -5,6 +5,7 @@ noinst_LTLIBRARIES += libbroker/libcommon.la
 libbroker_libcommon_la_SOURCES = \
 	libbroker/common/board.c libbroker/common/board.h \
 	libbroker/common/crash-point.h \
+	libbroker/common/environment.c libbroker/common/environment.h \
 	libbroker/common/error.c libbroker/common/error.h \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/size.c libbroker/common/size.h \
@@ -77,7 +78,9 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/timeline-map.h \
 	libbroker/client/timeline.c \
 	libbroker/client/trace.c \
-	libbroker/client/trace.h
+	libbroker/client/trace.h \
+	libbroker/client/trust.c \
+	libbroker/client/trust.h
 
 common_libs = libbroker/libcommon.la $(SODIUM_LIBS) $(CUDA_LIBS) -lpthread -ldl -lrt
 

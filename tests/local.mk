@@ -74,6 +74,7 @@ test_programs = \
 	tests/integration/library \
 	tests/integration/manage \
 	tests/integration/many \
+	tests/integration/privileged \
 	tests/integration/retire \
 	tests/integration/slabs \
 	tests/integration/threads \
@@ -128,6 +129,9 @@ tests_integration_status_client_LDADD = $(public_libs)
 # Sockets whose close waits, for unit tests and for attacks.
 lingering = tests/lingering.c tests/lingering.h
 
+# A set-user-ID program, for tests and for attacks.
+privileged = tests/privileged.c tests/privileged.h
+
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/session-harness.c tests/unit/session-harness.h
 tests_unit_test_connections_SOURCES = tests/unit/test-connections.c $(session_harness)
@@ -163,6 +167,7 @@ tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
 tests_integration_manage_SOURCES = tests/integration/manage.c $(harness)
 tests_integration_many_SOURCES = tests/integration/many.c $(harness)
+tests_integration_privileged_SOURCES = tests/integration/privileged.c $(privileged) $(harness)
 tests_integration_retire_SOURCES = tests/integration/retire.c $(harness)
 tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
@@ -182,8 +187,8 @@ hostile = tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker
 	tests/hostile/attacks.c tests/hostile/attacks.h tests/hostile/flood.c tests/hostile/flood.h \
 	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)
 tests_hostile_hostile_SOURCES = tests/hostile/hostile.c tests/hostile/descriptors.c tests/hostile/floods.c \
-	tests/hostile/lies.c tests/hostile/memory.c tests/hostile/processes.c tests/hostile/ranges.c \
-	tests/hostile/tickets.c tests/hostile/timelines.c $(lingering) $(hostile)
+	tests/hostile/lies.c tests/hostile/memory.c tests/hostile/privileged.c tests/hostile/processes.c \
+	tests/hostile/ranges.c tests/hostile/tickets.c tests/hostile/timelines.c $(lingering) $(privileged) $(hostile)
 tests_hostile_shares_SOURCES = tests/hostile/shares.c $(hostile)
 tests_hostile_fairness_SOURCES = tests/hostile/fairness.c $(hostile)
 

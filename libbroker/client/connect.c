@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect.c - gpub_connect: finds the broker, trusts it or not, greets it, and sets up the client.
+ * connect.c - gpub_connect: finds the broker, asks whether it may be trusted (trust.h), greets it, and sets up the client.
  *
- * The broker's identity comes from the kernel (SO_PEERCRED) and from who may write the socket's directory.
  * Owns the order of setting up, and undoes it in reverse. gpub_disconnect is close.c's.
  */
 #include <errno.h>
@@ -15,20 +14,22 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "common/environment.h"
 #include "common/socket.h"
+#include "trust.h"
 
 #define DEFAULT_SOCKET   "unix:/run/gpubroker/socket" /* a system brokerd's */
 #define GREETING_SECONDS 30
 
-/* ---- finding and trusting ---- */
+/* ---- finding ---- */
 
 /* The environment, then a brokerd of this user, then the system's. */
 static int address_find(const char *given, char address[SOCKET_ADDRESS_SIZE])
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *runtime = environment_get("XDG_RUNTIME_DIR");
 
 	if (!given)
-		given = getenv("GPUBROKER");
+		given = environment_get("GPUBROKER");
 	if (given) {
 		if (strlen(given) >= SOCKET_ADDRESS_SIZE)
 			return error_set(-EINVAL, "the broker's address is too long");
@@ -47,69 +48,6 @@ static int address_find(const char *given, char address[SOCKET_ADDRESS_SIZE])
 	return 0;
 }
 
-/* Whoever may write the directory could put a socket of his own there. */
-static int directory_check(const char *path, uid_t server)
-{
-	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	char *slash;
-	struct stat st;
-
-	strcpy(directory, path);
-	slash = strrchr(directory, '/');
-	if (!slash)
-		strcpy(directory, ".");
-	else
-		slash[slash == directory] = 0;
-	if (stat(directory, &st))
-		return error_set(-errno, "the socket's directory %s cannot be looked at: %m", directory);
-	if ((st.st_uid && st.st_uid != server) || st.st_mode & (S_IWGRP | S_IWOTH))
-		return error_set(-EPERM, "others than the broker's user may write the socket's directory %s: keep the "
-					 "socket in one that only that user can write",
-				 directory);
-	return 0;
-}
-
-/*
- * A directory that root made and gave to the server's user, as systemd does in /run: root says who serves there. Nobody
- * else may have had a hand in the path to it.
- */
-static bool server_is_appointed(const char *path, uid_t server)
-{
-	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	struct stat st;
-	char *slash;
-
-	strcpy(directory, path);
-	slash = strrchr(directory, '/');
-	if (*directory != '/' || slash == directory)
-		return false;
-	*slash = 0;
-	if (lstat(directory, &st) || !S_ISDIR(st.st_mode) || st.st_uid != server || st.st_mode & (S_IWGRP | S_IWOTH))
-		return false;
-	while ((slash = strrchr(directory, '/'))) {
-		slash[slash == directory] = 0;
-		if (lstat(directory, &st) || !S_ISDIR(st.st_mode) || st.st_uid || st.st_mode & (S_IWGRP | S_IWOTH))
-			return false;
-		if (slash == directory)
-			return true;
-	}
-	return false;
-}
-
-static int server_check(int sock, const char *path)
-{
-	struct ucred server;
-	socklen_t size = sizeof server;
-
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
-		return error_set(-errno, "the server cannot be identified: %m");
-	if (server.uid && server.uid != geteuid() && !server_is_appointed(path, server.uid))
-		return error_set(-EPERM, "the server at %s runs as uid %u, neither this user nor root, and its directory is not "
-					 "one that root made for it: it is not trusted",
-				 path, server.uid);
-	return directory_check(path, server.uid);
-}
-
 static int socket_open(struct gpub_client *client, const char *given)
 {
 	char address[SOCKET_ADDRESS_SIZE];
@@ -118,23 +56,27 @@ static int socket_open(struct gpub_client *client, const char *given)
 
 	if (!error)
 		error = socket_address(address, &sun);
+	if (!error) {
+		client->sock = socket_connect(&sun);
+		error = client->sock < 0 ? client->sock : 0;
+	}
 	if (error)
-		return error;
-	client->sock = socket_connect(&sun);
-	if (client->sock < 0)
-		return client->sock;
+		return given ? error : environment_note(error, "GPUBROKER");
 	CRASH_POINT(connected);
-	return server_check(client->sock, sun.sun_path);
+	return trust_check(client->sock, sun.sun_path);
 }
 
 /* ---- greeting ---- */
 
 static bool under_mps(void)
 {
-	const char *directory = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	const char *directory = environment_get("CUDA_MPS_PIPE_DIRECTORY");
 	char path[200];
 	struct stat st;
 
+	/* CUDA itself may go where this says: to be taken for an MPS client costs nothing where the driver lists processes */
+	if (environment_ignores("CUDA_MPS_PIPE_DIRECTORY"))
+		return true;
 	snprintf(path, sizeof path, "%s/control", directory ? directory : "/tmp/nvidia-mps");
 	/* anybody can make something of that name in /tmp */
 	return !stat(path, &st) && (!st.st_uid || st.st_uid == geteuid());

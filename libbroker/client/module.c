@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "common/environment.h"
 
 #define MODULES_MAX 256
 #define PLACE_BITS  8
@@ -50,7 +51,7 @@ static int try_file(const char *directory, size_t length, const char *path, cons
 
 static int find_file(const char *path, const char *suffix, char *file, size_t size)
 {
-	const char *list = getenv("GPUBROKER_MODULE_PATH"), *colon;
+	const char *list = environment_get("GPUBROKER_MODULE_PATH"), *colon;
 
 	if (strchr(path, '/'))
 		return try_file("", 0, path, suffix, file, size);
@@ -141,9 +142,10 @@ static int file_load(const struct device *device, const char *path, void **loade
 	int error = find_file(path, device->module_suffix, file, sizeof file);
 
 	if (error)
-		return error_set(error, "no module '%s%s' is to be found: give its path, or add its directory to "
-					"GPUBROKER_MODULE_PATH",
-				 path, device->module_suffix);
+		return environment_note(error_set(error, "no module '%s%s' is to be found: give its path, or add its directory "
+							 "to GPUBROKER_MODULE_PATH",
+						  path, device->module_suffix),
+					"GPUBROKER_MODULE_PATH");
 	return device->module_load(file, loaded);
 }
 

@@ -6,11 +6,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <nvtx3/nvToolsExt.h>
 
+#include "common/environment.h"
 #include "common/name.h"
 
 _Atomic(pid_t) trace_process;
@@ -22,7 +22,7 @@ void trace_start(void)
 {
 	static atomic_flag begun = ATOMIC_FLAG_INIT;
 
-	if (atomic_flag_test_and_set(&begun) || getauxval(AT_SECURE))
+	if (atomic_flag_test_and_set(&begun) || environment_is_foreign())
 		return;
 	domain = nvtxDomainCreateA("gpubroker");
 	if (domain)

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "environment.h"
+
 #define SPEC_MAX  128
 #define PATIENCE  20000 /* looks at a peer that is to die or stop, 100 us apart */
 
@@ -67,7 +69,7 @@ static void counts_begin_anew(const char *spec)
 
 static int order_read(struct order *order)
 {
-	const char *spec = getenv("GPUB_CRASH");
+	const char *spec = environment_get("GPUB_CRASH");
 	char text[SPEC_MAX];
 
 	if (!spec)
@@ -127,7 +129,7 @@ static pid_t pid_of(enum side side)
 
 static void visited_append(pid_t pid, enum crash_point point)
 {
-	const char *path = getenv("GPUB_CRASH_VISITED");
+	const char *path = environment_get("GPUB_CRASH_VISITED");
 	int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
 	char line[64];
 	int length = snprintf(line, sizeof line, "%d %s\n", pid, names[point]);

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/environment.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "common/wiped.h"
@@ -48,7 +49,7 @@ static int alive_page_make(void)
 /* *size stays as it is where the variable says nothing. */
 static int bytes_parse(const char *variable, uint64_t *size)
 {
-	const char *text = getenv(variable);
+	const char *text = environment_get(variable);
 
 	if (text && *text && size_parse(text, size))
 		return error_set(-EINVAL, "%s='%.40s' is not a size: write bytes, or a number with K, M or G", variable, text);
@@ -66,7 +67,7 @@ static uint64_t memory_usual(void)
 /* 0 is no size anywhere else. */
 static int quarantine_parse(void)
 {
-	const char *text = getenv("GPUB_HOST_QUARANTINE");
+	const char *text = environment_get("GPUB_HOST_QUARANTINE");
 
 	host_state.quarantine = text && !strcmp(text, "0") ? 0 : QUARANTINE;
 	return host_state.quarantine ? bytes_parse("GPUB_HOST_QUARANTINE", &host_state.quarantine) : 0;
@@ -116,7 +117,7 @@ static int seed_parse(const char *text)
 
 static int environment_read(void)
 {
-	const char *strict = getenv("GPUB_HOST_STRICT");
+	const char *strict = environment_get("GPUB_HOST_STRICT");
 	int rc;
 
 	host_state.lenient = strict && !strcmp(strict, "0");
@@ -125,11 +126,11 @@ static int environment_read(void)
 	if (!rc)
 		rc = quarantine_parse();
 	if (!rc)
-		rc = visible_parse(getenv("GPUB_HOST_VISIBLE"));
+		rc = visible_parse(environment_get("GPUB_HOST_VISIBLE"));
 	if (!rc)
-		rc = seed_parse(getenv("GPUB_HOST_SEED"));
+		rc = seed_parse(environment_get("GPUB_HOST_SEED"));
 	if (!rc)
-		rc = host_faults_parse(getenv("GPUB_HOST_FAIL"));
+		rc = host_faults_parse(environment_get("GPUB_HOST_FAIL"));
 	return rc;
 }
 

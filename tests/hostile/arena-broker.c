@@ -26,7 +26,7 @@ static char directory[40], inner[48];
 /* Below /run as root: a broker that is another user than its clients is trusted only where root alone leads to it. */
 static void directory_make(uid_t uid)
 {
-	strcpy(directory, uid == (uid_t)-1 ? "/tmp/gpub-hostile-XXXXXX" : "/run/gpub-hostile-XXXXXX");
+	strcpy(directory, uid == (uid_t)-1 ? "/tmp/gpub-hostile-XXXXXX" : "/run/gpubroker-hostile-XXXXXX");
 	if (!mkdtemp(directory) || chmod(directory, 0755))
 		bail_out("no directory %s: %s", directory, strerror(errno));
 	snprintf(inner, sizeof inner, "%s/b", directory);

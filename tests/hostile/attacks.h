@@ -12,10 +12,15 @@
 #include "arena.h"
 #include "gpubroker.h"
 
-extern const struct attack lies[], tickets[], descriptors[], timelines[], memory[], ranges[], processes[], floods[];
+extern const struct attack lies[], tickets[], descriptors[], timelines[], memory[], ranges[], processes[], privileged[],
+	floods[];
 extern const struct attack status_file_of_others, status_file_of_its_own;
 
 #define BOTH (GPUB_READ | GPUB_WRITE)
+
+/* Installs the program that privileged[] attacks. False: such programs do not work here. */
+bool privileged_begin(void);
+void privileged_end(void);
 
 /* A buffer of the victim's that everybody may write: prepare() makes it, as the victim's user. */
 #define GIVEN      "victim/given"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "attacks.h"
+#include "tests/privileged.h"
 
 static const char *wanted;
 
@@ -26,7 +27,13 @@ static void attack_all(const struct attack *attacks)
 
 int main(int argc, char **argv)
 {
+	int status;
+	bool can_attack_privileged;
+
+	if (privileged_main(argc, argv, &status))
+		return status;
 	wanted = argc > 1 ? argv[1] : NULL;
+	can_attack_privileged = privileged_begin();
 	arena_begin("hostile", 280);
 	attack_all(lies);
 	attack_all(tickets);
@@ -35,9 +42,14 @@ int main(int argc, char **argv)
 	attack_all(memory);
 	attack_all(ranges);
 	attack_all(processes);
+	if (can_attack_privileged)
+		attack_all(privileged);
+	else
+		point_skip("%s: set-user-ID programs do not work here", privileged[0].name);
 	attack_all(floods);
 	attack_one(&status_file_of_others);
 	if (!wanted || strstr(status_file_of_its_own.name, wanted))
 		arena_attack_status_file(&status_file_of_its_own);
+	privileged_end();
 	return arena_end();
 }

@@ -30,7 +30,8 @@
 #define SERVER   4001
 #define STRANGER 4002
 
-static char root[32]; /* where nobody but root may write, all the way up; "" where there is none */
+static char root[48];      /* below /run/gpubroker-NAME, where nobody but root may write; "" where there is none */
+static char elsewhere[48]; /* the same beside it: root's all the way up, too */
 static char own[] = "/tmp/gpub-trust.XXXXXX";
 
 /* ---- places ---- */
@@ -45,16 +46,13 @@ static bool is_roots(const char *path)
 
 static int group_setup(void **state)
 {
-	static const char *const parents[] = { "/run", "/var", "/srv", "/opt" };
-
 	(void)state;
 	umask(022);
-	for (size_t i = 0; i < sizeof parents / sizeof parents[0] && !*root && !geteuid(); i++) {
-		if (!is_roots("/") || !is_roots(parents[i]))
-			continue;
-		snprintf(root, sizeof root, "%s/gpub-trust.XXXXXX", parents[i]);
-		if (!mkdtemp(root) || chmod(root, 0755))
-			root[0] = 0;
+	if (!geteuid() && is_roots("/") && is_roots("/run")) {
+		strcpy(root, "/run/gpubroker-trust.XXXXXX");
+		strcpy(elsewhere, "/run/gpub-trust.XXXXXX");
+		if (!mkdtemp(root) || chmod(root, 0755) || !mkdtemp(elsewhere) || chmod(elsewhere, 0755))
+			return -1;
 	}
 	return mkdtemp(own) ? 0 : -1;
 }
@@ -64,14 +62,14 @@ static int group_teardown(void **state)
 	char command[128];
 
 	(void)state;
-	snprintf(command, sizeof command, "rm -rf %s %s", own, root);
+	snprintf(command, sizeof command, "rm -rf %s %s %s", own, root, elsewhere);
 	return system(command);
 }
 
 static bool can_appoint(void)
 {
 	if (!*root)
-		print_message("# not root, or no directory here is root's alone all the way up: not tried\n");
+		print_message("# not root, or /run is not root's alone: not tried\n");
 	return *root;
 }
 
@@ -261,7 +259,30 @@ static void test_no_link_is_followed(void **state)
 	assert_int_equal(connect_as(last, at(root, "/l/"), SERVER), UNTRUSTED);
 	assert_int_equal(connect_as(last, at(root, "/m/d"), SERVER), UNTRUSTED);
 	assert_int_equal(connect_as(last, at(root, "/l/../d"), SERVER), UNTRUSTED);
-	assert_int_equal(connect_as(last, at(root, "/p/../p/d"), SERVER), TRUSTED);
+	/* what comes out of there again may be anywhere */
+	assert_int_equal(connect_as(last, at(root, "/p/../p/d"), SERVER), UNTRUSTED);
+}
+
+/* Root gives each user a home, and systemd a /run/user/UID: that makes nobody a broker for all. */
+static void test_no_other_directory_that_root_gave_away(void **state)
+{
+	const char *home;
+	char alike[48];
+
+	(void)state;
+	if (!can_appoint())
+		return;
+	home = place(elsewhere, "/home", SERVER, 0755);
+	expect(home, SERVER, UNTRUSTED);
+	assert_non_null(strstr(gpub_strerror_last(), "/run/gpubroker"));
+	place(elsewhere, "/user", 0, 0755);
+	expect(place(elsewhere, "/user/4001", SERVER, 0700), SERVER, UNTRUSTED);
+	/* a name that only begins like it */
+	snprintf(alike, sizeof alike, "/run/gpubrokers.%d", getpid());
+	expect(place(alike, "", SERVER, 0755), SERVER, UNTRUSTED);
+	rmdir(alike);
+	/* root itself may serve anywhere */
+	expect(place(elsewhere, "/d", 0, 0755), 0, TRUSTED);
 }
 
 /* Where it lies is not known to whoever was told so. */
@@ -301,6 +322,7 @@ int main(void)
 		cmocka_unit_test(test_whom_root_did_not_appoint),
 		cmocka_unit_test(test_nobody_else_had_a_hand_in_the_path),
 		cmocka_unit_test(test_no_link_is_followed),
+		cmocka_unit_test(test_no_other_directory_that_root_gave_away),
 		cmocka_unit_test(test_no_relative_address_of_another_user),
 		cmocka_unit_test(test_roots_own_server),
 	};

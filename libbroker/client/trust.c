@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trust.c - see trust.h */
+#include "trust.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/environment.h"
+#include "common/error.h"
+
+/* Whoever may write the directory could put a socket of his own there. */
+static int directory_check(const char *path, uid_t server)
+{
+	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char *slash;
+	struct stat st;
+
+	strcpy(directory, path);
+	slash = strrchr(directory, '/');
+	if (!slash)
+		strcpy(directory, ".");
+	else
+		slash[slash == directory] = 0;
+	if (stat(directory, &st))
+		return error_set(-errno, "the socket's directory %s cannot be looked at: %m", directory);
+	if ((st.st_uid && st.st_uid != server) || st.st_mode & (S_IWGRP | S_IWOTH))
+		return error_set(-EPERM, "others than the broker's user may write the socket's directory %s: keep the "
+					 "socket in one that only that user can write",
+				 directory);
+	return 0;
+}
+
+/*
+ * In one of SOCKET_DIRECTORIES, or beside it with a name of its own: /run/gpubroker-NAME. Elsewhere a directory that root made and
+ * gave away appoints nobody to be a broker: each user has a home, and a /run/user/UID.
+ */
+static bool place_is_named(const char *path)
+{
+	const char *list = SOCKET_DIRECTORIES;
+	size_t length;
+
+	if (strstr(path, "/../"))
+		return false;
+	for (; *list; list += length + (list[length] == ':')) {
+		length = strcspn(list, ":");
+		if (!strncmp(path, list, length) && (path[length] == '/' || path[length] == '-'))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A directory there that root made and gave to the server's user, as systemd does: root says who serves. Nobody else may have
+ * had a hand in the path to it.
+ */
+static bool server_is_appointed(const char *path, uid_t server)
+{
+	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct stat st;
+	char *slash;
+
+	if (!place_is_named(path))
+		return false;
+	strcpy(directory, path);
+	slash = strrchr(directory, '/');
+	*slash = 0;
+	if (lstat(directory, &st) || !S_ISDIR(st.st_mode) || st.st_uid != server || st.st_mode & (S_IWGRP | S_IWOTH))
+		return false;
+	while ((slash = strrchr(directory, '/'))) {
+		slash[slash == directory] = 0;
+		if (lstat(directory, &st) || !S_ISDIR(st.st_mode) || st.st_uid || st.st_mode & (S_IWGRP | S_IWOTH))
+			return false;
+		if (slash == directory)
+			return true;
+	}
+	return false;
+}
+
+/* Who has a privileged program run is not the program's user, though it may have the same uid, as with set-group-ID. */
+static bool is_own_user(uid_t server)
+{
+	return server == geteuid() && !(environment_is_foreign() && server == getuid());
+}
+
+int trust_check(int sock, const char *path)
+{
+	struct ucred server;
+	socklen_t size = sizeof server;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
+		return error_set(-errno, "the server cannot be identified: %m");
+	if (server.uid && !is_own_user(server.uid) && !server_is_appointed(path, server.uid))
+		return error_set(-EPERM, "the server at %s is not trusted: it runs as uid %u, neither %s nor root, and its directory is "
+					 "not one that root made for it in " SOCKET_DIRECTORIES,
+				 path, server.uid, environment_is_foreign() ? "this program's user" : "this user");
+	return directory_check(path, server.uid);
+}
