@@ -225,7 +225,7 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 	error = name_check(spec->name);
 	if (error)
 		return error;
-	slab_shape(spec->size, board->device[spec->device].granule, &spec->range, &spec->span);
+	slab_shape(spec->size, broker->device->margin, board->device[spec->device].granule, &spec->range, &spec->span);
 	if (spec->flags & GPUB_ALONE)
 		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
 	if (!spec->span || spec->span > board->device[spec->device].memory)

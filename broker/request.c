@@ -144,7 +144,8 @@ static void use_send(struct session *session, uint64_t request, const struct use
 					     .ticket = fresh ? use->grant->ticket : WIRE_NO_TICKET,
 					     .rights = use->rights,
 					     .flags = buffer->flags,
-					     .owner_device = buffer->allocation->device };
+					     .owner_device = buffer->allocation->device,
+					     .room = buffer->allocation->slab.kind.range };
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
 

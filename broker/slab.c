@@ -20,13 +20,13 @@ struct shelf {
 	UT_hash_handle     hh; /* by kind */
 };
 
-void slab_shape(uint64_t size, uint64_t granule, uint64_t *range, uint64_t *span)
+void slab_shape(uint64_t size, uint64_t margin, uint64_t granule, uint64_t *range, uint64_t *span)
 {
 	uint64_t slab = granule > SLAB_SPAN_MIN ? granule : SLAB_SPAN_MIN;
 
 	*span = slab;
 	*range = SLAB_RANGE_MIN;
-	while (*range < size && *range < slab)
+	while (*range - margin < size && *range < slab)
 		*range *= 2;
 	if (*range > slab / 2)
 		*range = *span = size_round_up(size, granule);

@@ -45,10 +45,11 @@ struct slabs {
 };
 
 /*
- * What a buffer of so many bytes takes of what allocation: a power of two of a slab, or, where that would be more than half of
- * it, whole granules of its own. *range is 0 where that does not fit 64 bits.
+ * What a buffer of so many bytes takes of what allocation: a power of two of a slab that leaves the margin (less than the smallest
+ * range) unused behind it, or, where that would be more than half of it, whole granules of its own. *range is 0 where that does
+ * not fit 64 bits.
  */
-void slab_shape(uint64_t size, uint64_t granule, uint64_t *range, uint64_t *span);
+void slab_shape(uint64_t size, uint64_t margin, uint64_t granule, uint64_t *range, uint64_t *span);
 
 /* All ranges vacant, nowhere to be found yet. -ENOMEM. */
 int slab_init(struct slab *slab, const struct slab_kind *kind, uint64_t span);

@@ -325,7 +325,8 @@ void gpub_stream_destroy(void *stream);
 
 /*
  * Copies size bytes in stream order between host memory and memory of leases, in any combination. Host
- * memory must stay valid and untouched until the stream got there.
+ * memory must stay valid and untouched until the stream got there. A copy keeps to the ptr and size of its leases; the host
+ * device refuses one that does not (-EINVAL).
  */
 int gpub_copy_on(gpub_client *client, void *dst, const void *src, uint64_t size, void *stream);
 

@@ -24,7 +24,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/device/host-memory.c libbroker/device/host-module.c \
 	libbroker/device/host-object.c \
 	libbroker/device/host-quarantine.c libbroker/device/host-region.c \
-	libbroker/device/host-stream.c \
+	libbroker/device/host-stream.c libbroker/device/host-watch.c \
 	libbroker/device/host.c libbroker/device/host.h
 
 if CRASH_POINTS

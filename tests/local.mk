@@ -26,6 +26,7 @@ unit_tests = \
 	tests/unit/test-cutting \
 	tests/unit/test-discard \
 	tests/unit/test-error \
+	tests/unit/test-host-bounds \
 	tests/unit/test-host-device \
 	tests/unit/test-identity \
 	tests/unit/test-last-words \
@@ -60,6 +61,7 @@ unit_tests = \
 	tests/unit/test-workers
 test_programs = \
 	tests/integration/bad-input \
+	tests/integration/bounds \
 	tests/integration/cache \
 	tests/integration/cancel \
 	tests/integration/capture \
@@ -150,9 +152,15 @@ tests_unit_test_status_slices_SOURCES = tests/unit/test-status-slices.c $(sessio
 tests_unit_test_turns_SOURCES = tests/unit/test-turns.c $(session_harness)
 tests_unit_test_users_SOURCES = tests/unit/test-users.c $(session_harness)
 
+# Unit tests of the host device, each scenario a process.
+host_harness = tests/unit/host-harness.c tests/unit/host-harness.h
+tests_unit_test_host_bounds_SOURCES = tests/unit/test-host-bounds.c $(host_harness)
+tests_unit_test_host_device_SOURCES = tests/unit/test-host-device.c $(host_harness)
+
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h
 tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(harness)
+tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_cancel_SOURCES = tests/integration/cancel.c $(harness)
 tests_integration_capture_SOURCES = tests/integration/capture.c $(harness)

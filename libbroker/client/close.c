@@ -126,6 +126,17 @@ static int close_wait(struct gpub_client *client, struct mapping *mapping, bool 
 	return error;
 }
 
+/* Before the broker may give a buffer's range to another. */
+static void records_unwatch(struct gpub_client *client, const struct mapping *mapping)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	DL_FOREACH2(mapping->records, record, on_next)
+		record_unwatch(client, record);
+	pthread_mutex_unlock(&client->lock);
+}
+
 /* All that stood on it stands for nothing any more. */
 static void close_end(struct gpub_client *client, struct mapping *mapping, int error, const char *text)
 {
@@ -151,6 +162,7 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait
 	CRASH_POINT(close_decided);
 	error = mapping_unmap(client, mapping);
 	CRASH_POINT(mapping_closed);
+	records_unwatch(client, mapping);
 	if (!error)
 		call_closed(client, mapping->grant);
 	CRASH_POINT(closed_sent);
@@ -197,6 +209,7 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 		atomic_store(&record->mapping, mapping);
 		return -EBUSY;
 	}
+	record_unwatch(client, record);
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(retire_decided);
 	call_idle(client, RECORD_GRANT(mapping), atomic_load(&record->serial));

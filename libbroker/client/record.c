@@ -132,10 +132,28 @@ static void notice_over(struct gpub_client *client, struct record *record)
 	record->noticed = false;
 }
 
+void record_watch(struct gpub_client *client, struct record *record, uint64_t room)
+{
+	if (!client->device->watch)
+		return;
+	record->watch = (struct device_watch){ .name = (const char *)record->name,
+					       .ptr = record->ptr,
+					       .size = record->size,
+					       .room = room };
+	client->device->watch(&record->watch);
+}
+
+void record_unwatch(struct gpub_client *client, struct record *record)
+{
+	if (client->device->unwatch)
+		client->device->unwatch(&record->watch);
+}
+
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text)
 {
 	bool was_open = RECORD_STATE(atomic_load(&record->mapping)) >= RECORD_OPEN;
 
+	record_unwatch(client, record);
 	record_detach(client, record);
 	mapping_detach(record);
 	notice_over(client, record);
@@ -148,6 +166,7 @@ void record_release(struct gpub_client *client, struct record *record, int error
 void record_strand(struct gpub_client *client, struct record *record, int error, const char *text)
 {
 	CRASH_POINT(close_failed);
+	record_unwatch(client, record);
 	record_detach(client, record);
 	mapping_detach(record);
 	notice_over(client, record);

@@ -16,6 +16,7 @@
 
 #include "common/error.h"
 #include "common/name.h"
+#include "device/device.h"
 #include "slot.h"
 
 struct gpub_client;
@@ -54,6 +55,7 @@ struct record {
 	uint32_t             flags;
 	int32_t              ordinal;
 	struct timeline_map *timeline;
+	struct device_watch  watch; /* where the device looks for overruns */
 
 	/* blocks are added, never removed */
 	struct slot     *block[SLOT_BLOCKS];
@@ -118,6 +120,10 @@ void record_wait_end(struct record *record, struct waiter *waiter);
  */
 int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
 		const struct timespec *deadline);
+
+/* The device looks for writes behind the buffer from here on, and no more. Locked. */
+void record_watch(struct gpub_client *client, struct record *record, uint64_t room);
+void record_unwatch(struct gpub_client *client, struct record *record);
 
 /*
  * Its mapping failed to close: out of the table, on no mapping, and CLOSING for ever; its grant ends with this process.

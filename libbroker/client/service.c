@@ -24,7 +24,8 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 
 	if (grant->buffer >= board->buffers || (grant->ticket >= board->tickets && grant->ticket != WIRE_NO_TICKET) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
-	    grant->offset > grant->span - grant->size || !grant->grant || grant->grant >> 62)
+	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
+	    grant->grant >> 62)
 		return error_set(-EPROTO, "the broker sent a grant that makes no sense");
 	return 0;
 }
@@ -43,6 +44,7 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->flags = grant->flags;
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
 	record->timeline = timeline;
+	record_watch(client, record, grant->room);
 	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_OPEN));
 	CRASH_POINT(mapping_recorded);
 	pthread_cond_broadcast(&client->changed);

@@ -113,6 +113,7 @@ struct wire_grant {
 	uint32_t rights;        /* all that this session may have */
 	uint32_t flags;         /* as gpub_info.flags */
 	uint32_t owner_device;  /* where the memory is; the broker's index */
+	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: not said */
 };
 
 struct wire_grant_id { /* CLOSED, IDLE, NOTICE, WRITER */

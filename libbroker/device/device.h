@@ -36,6 +36,19 @@ struct device_info {
 	uint64_t granule; /* an export shows whole granules of this size to its importer */
 };
 
+/*
+ * One buffer in an open mapping. Belongs to whoever watches it and stays where it is meanwhile; zeroed before, and from region on
+ * the device's.
+ */
+struct device_watch {
+	const char *name; /* what a report calls the buffer */
+	uint8_t    *ptr;
+	uint64_t    size, room; /* bytes of the buffer; bytes from ptr on that belong to no other buffer */
+
+	struct host_region  *region; /* NULL: not watched */
+	struct device_watch *prev, *next;
+};
+
 enum device_kind { DEVICE_HOST = 1, DEVICE_CUDA = 2 };
 
 /* What start() is told. */
@@ -47,6 +60,7 @@ struct device_setup {
 struct device {
 	enum device_kind kind;
 	const char      *name; /* "cuda", "host" */
+	uint64_t         margin; /* unused bytes that the owner is to leave behind each buffer which shares an allocation */
 
 	/* Makes the kind usable in this process; later calls do nothing. -ENODEV none here, -ENOTSUP forked. */
 	int (*start)(const struct device_setup *setup);
@@ -69,6 +83,12 @@ struct device {
 	int (*close)(int ordinal, void *ptr); /* behind every running kernel of the process, and synchronises */
 	/* Behind every running kernel as a close is. handle: of memory that is open on that device, and stays so. */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
+	/*
+	 * Between these two the device reports writes behind the end of that buffer, and refuses copies that leave it. The
+	 * last close of its mapping ends the watch as well. NULL where the device does not look for overruns.
+	 */
+	void (*watch)(struct device_watch *watch);
+	void (*unwatch)(struct device_watch *watch);
 	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
 	int (*current)(void);                 /* ordinal of the calling thread's current device */
 	int (*set_current)(int ordinal);

@@ -5,7 +5,7 @@
  * Owns a POSIX shm object (host-object.c) for each allocation, and the account of what is used. The owner maps none of
  * them: its pointer is a reserved address that names the allocation, and faults when touched. Owner and importers each
  * open the object for themselves and hold a flock on that open file: an importer shared, until it closes; release()
- * must get it exclusively. As with NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the
+ * must get it exclusively. Guard pages stand before and behind each mapping. As with NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the
  * memory in use. Never releases or unlinks what an importer opened.
  */
 #include "host.h"
@@ -20,6 +20,7 @@
 
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/size.h"
 
 #define FRESH_BYTE 0xA5 /* what nobody zeroed must not pass for zeros */
 
@@ -303,14 +304,24 @@ static struct host_region *mapping_find(const struct device_handle *handle, unsi
 	return NULL;
 }
 
-/* Maps the region's object. Not across a fork: neither does CUDA, and a child would keep it in use unseen. */
+/*
+ * Maps the region's object between two guard pages: whoever runs over its end, or its beginning, faults. Not across a fork:
+ * neither does CUDA, and a child would keep it in use unseen.
+ */
 static int region_map(struct host_region *region)
 {
-	void *base = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
+	uint64_t room = size_round_up(region->size, HOST_GRANULE) + 2ull * HOST_GRANULE;
+	uint8_t *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (base == MAP_FAILED)
-		return error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m",
-				 (unsigned long long)region->size);
+		return error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m", (unsigned long long)region->size);
+	if (mmap(base + HOST_GRANULE, region->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, region->fd, 0) ==
+	    MAP_FAILED) {
+		error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)region->size);
+		munmap(base, room);
+		return -ENOMEM;
+	}
+	base += HOST_GRANULE;
 	region->base = base;
 	if (madvise(base, region->size, MADV_DONTFORK))
 		return error_set(-errno, "host device: its memory cannot be kept from forks: %m");
@@ -432,6 +443,7 @@ static void close_last(int ordinal, const void *ptr)
 
 	pthread_mutex_lock(&host_state.lock);
 	if (!mapping_at(ordinal, ptr, &region) && !--region->opens) {
+		host_watch_end(region);
 		host_region_remove(region);
 		CRASH_POINT(object_closing);
 		host_region_destroy(region);

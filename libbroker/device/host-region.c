@@ -105,7 +105,9 @@ void host_region_remove(struct host_region *region)
 
 void host_region_destroy(struct host_region *region)
 {
-	if (region->base)
+	if (region->base && region->kind == HOST_MAPPING)
+		munmap(region->base - HOST_GRANULE, size_round_up(region->size, HOST_GRANULE) + 2ull * HOST_GRANULE);
+	else if (region->base)
 		munmap(region->base, region->size);
 	/* Unlocked first: a child on its way to exec may have a copy of the descriptor, and this one was closed well. */
 	if (region->fd >= 0) {
@@ -197,21 +199,50 @@ int host_page_register(void *page, size_t size, bool writable)
 
 /* ---- what queued work may touch ---- */
 
+/* The mapping that has ptr in one of its guard pages, or NULL. */
+static const struct host_region *guarded_by(const void *ptr)
+{
+	size_t position = table_position(ptr);
+	const struct host_region *before = position ? table[position - 1] : NULL, *behind = host_region_at(position);
+
+	if (before && before->kind == HOST_MAPPING &&
+	    (uintptr_t)ptr - (uintptr_t)before->base < size_round_up(before->size, HOST_GRANULE) + HOST_GRANULE)
+		return before;
+	return behind && behind->kind == HOST_MAPPING && (uintptr_t)behind->base - (uintptr_t)ptr <= HOST_GRANULE ? behind : NULL;
+}
+
+static int refuse_range(const void *ptr, uint64_t size, const char *what)
+{
+	return error_set(-EINVAL, "%s: %llu bytes at %p leave their allocation", what, (unsigned long long)size, ptr);
+}
+
+/* A kernel may be given a pointer to a buffer's end. So only what has a size is looked for in a guard page. */
+static int guard_check(const void *ptr, uint64_t size, const char *what)
+{
+	const struct host_region *region = size ? guarded_by(ptr) : NULL;
+	int rc = region ? host_watch_bounds(region, ptr, size, what) : 0;
+
+	return region && !rc ? refuse_range(ptr, size, what) : rc;
+}
+
 static int range_check_locked(const void *ptr, uint64_t size, unsigned device, const char *what)
 {
 	const struct host_region *region = host_region_find(ptr);
+	int rc;
 
-	if (!region || region->kind == HOST_PAGE)
+	if (!region)
+		return guard_check(ptr, size, what);
+	if (region->kind == HOST_PAGE)
 		return 0;
 	if (region->kind == HOST_FREED)
 		host_violation("%s on device %u uses %p, which was released", what, device, ptr);
 	if (region->device != device)
 		host_violation("%s on device %u uses %p, which is of device %u: open it once for each device", what,
 			       device, ptr, region->device);
-	if (size > region->size - (uint64_t)((const uint8_t *)ptr - region->base))
-		return error_set(-EINVAL, "%s: %llu bytes at %p leave their allocation", what,
-				 (unsigned long long)size, ptr);
-	return 0;
+	rc = host_watch_bounds(region, ptr, size, what);
+	if (!rc && size > region->size - (uint64_t)((const uint8_t *)ptr - region->base))
+		rc = refuse_range(ptr, size, what);
+	return rc;
 }
 
 int host_check_range(const void *ptr, uint64_t size, unsigned device, const char *what)

@@ -105,23 +105,43 @@ void host_task_free(struct host_task *list, bool held)
 	}
 }
 
-/* Any parameter of a pointer's size may be one. */
-static int kernel_check(const struct host_task *task, unsigned device)
+/* The kernel's parameters that may be pointers, for any of a pointer's size may be one; how many. */
+static unsigned kernel_pointers(const struct host_task *task, const void *pointer[GPUB_HOST_PARAMS])
 {
 	const uint32_t *size = host_kernel_sizes(task->launch.kernel);
 	const uint8_t *param = task->params;
-	int rc = 0;
+	unsigned count = 0;
 
-	for (int i = 0; !rc && i < GPUB_HOST_PARAMS && size[i]; i++) {
-		const void *ptr;
-
-		if (size[i] == sizeof ptr) {
-			memcpy(&ptr, param, sizeof ptr);
-			rc = host_check_range(ptr, 0, device, "a kernel");
-		}
+	for (int i = 0; i < GPUB_HOST_PARAMS && size[i]; i++) {
+		if (size[i] == sizeof(void *))
+			memcpy(&pointer[count++], param, sizeof(void *));
 		param += (size[i] + 15) & ~15u;
 	}
+	return count;
+}
+
+static int kernel_check(const struct host_task *task, unsigned device)
+{
+	const void *pointer[GPUB_HOST_PARAMS];
+	unsigned count = kernel_pointers(task, pointer);
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < count; i++)
+		rc = host_check_range(pointer[i], 0, device, "a kernel");
 	return rc;
+}
+
+/* The kernel, and a look behind the buffers that it was given, before anything else of the stream runs. */
+static void run_kernel(const struct host_task *task)
+{
+	const void *pointer[GPUB_HOST_PARAMS];
+	unsigned count = kernel_pointers(task, pointer);
+
+	host_kernel_run(task);
+	pthread_mutex_lock(&host_state.lock);
+	for (unsigned i = 0; i < count; i++)
+		host_watch_verify(pointer[i]);
+	pthread_mutex_unlock(&host_state.lock);
 }
 
 int host_task_check(const struct host_task *task, unsigned device)
@@ -171,7 +191,7 @@ static void task_run(const struct host_task *task)
 {
 	switch (task->kind) {
 	case HOST_TASK_KERNEL:
-		host_kernel_run(task);
+		run_kernel(task);
 		break;
 	case HOST_TASK_WRITE:
 		run_write(task);

@@ -276,6 +276,7 @@ static void child_after_fork(void)
 const struct device device_host = {
 	.kind = DEVICE_HOST,
 	.name = "host",
+	.margin = HOST_MARGIN,
 	.start = start,
 	.count = count,
 	.info = info,
@@ -287,6 +288,8 @@ const struct device device_host = {
 	.open = host_open,
 	.close = host_close,
 	.sync = host_sync,
+	.watch = host_watch,
+	.unwatch = host_unwatch,
 	.check = check,
 	.current = host_current,
 	.set_current = set_current,

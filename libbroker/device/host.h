@@ -3,7 +3,7 @@
  * host.h - the inside of the host device, and what tests and the broker may ask of it beyond the table.
  *
  * The host device is a strict model of CUDA's rules. What CUDA leaves undefined and would go unnoticed (a free while
- * an importer maps, a late write, use after a fork) is a VIOLATION here: one line on stderr and abort(). What CUDA
+ * an importer maps, a late write, a write behind a buffer's end, use after a fork) is a VIOLATION here: one line on stderr and abort(). What CUDA
  * refuses is refused. A violation that another process may have brought about by lying (a release while it maps, a late
  * write) must not bring a broker down where liars are expected: with GPUB_HOST_STRICT=0 it is reported and survived.
  *
@@ -13,6 +13,7 @@
  *   host-object.c      the shm objects behind them: names, and bytes as the owner reaches them
  *   host-region.c      the table of address ranges; registered pages; what queued work may touch
  *   host-quarantine.c  freed memory, poisoned and checked for late writes
+ *   host-watch.c       the buffers in mappings: their bounds, and the bytes behind them, poisoned and checked for overruns
  *   host-stream.c      streams and what is queued on them
  *   host-module.c      kernels: shared objects and their launches
  *   host-capture.c     graphs
@@ -103,6 +104,7 @@ void host_graph_destroy(struct host_graph *graph);
 /* ---- inside ---- */
 
 #define HOST_GRANULE     4096u
+#define HOST_MARGIN      64u /* device.margin */
 #define HOST_RANDOM_SIZE 16 /* of a memory object's name */
 #define HOST_NAME_SIZE   (sizeof("/dev/shm") + HOST_PREFIX_MAX + 1 + 2 * HOST_RANDOM_SIZE)
 
@@ -152,6 +154,8 @@ struct host_region {
 	unsigned             opens;    /* of a mapping */
 	bool                 writable; /* of a page */
 	int                  fd;       /* allocation, mapping: carries the flock; -1 */
+	bool                 watched;  /* of a mapping: its buffers were told of, and nothing lies outside of them */
+	struct device_watch *watches;
 	struct device_handle handle;
 };
 
@@ -195,6 +199,14 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 int  host_fill(const struct host_region *region, int byte); /* all of a small region, both ends of a large one */
 bool host_quarantine_put(struct host_region *region); /* false: it cannot be poisoned, or does not fit, and is not taken */
 bool host_quarantine_flush(void); /* false: there was nothing in it */
+
+/* host-watch.c */
+void host_watch(struct device_watch *watch);
+void host_unwatch(struct device_watch *watch);
+/* All under host_state.lock. */
+int  host_watch_bounds(const struct host_region *mapping, const void *ptr, uint64_t size, const char *what); /* -EINVAL */
+void host_watch_verify(const void *ptr); /* behind a kernel that was given ptr */
+void host_watch_end(struct host_region *mapping); /* before it is unmapped */
 
 /* host-stream.c */
 enum host_task_kind { HOST_TASK_KERNEL, HOST_TASK_WRITE, HOST_TASK_WAIT, HOST_TASK_COPY };

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * test-host-device.c - the host device keeps CUDA's rules, and says so when somebody else breaks them.
- *
- * Every scenario runs in a process of its own, because a violation aborts and because device state does not survive a
- * fork: the test program itself never starts the device. A scenario that needs two processes forks the importer
- * before it starts the device itself. Leaves no object in /dev/shm.
- */
+/* test-host-device.c - the host device keeps CUDA's rules, and says so when somebody else breaks them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,186 +21,7 @@
 #include <cmocka.h>
 
 #include "common/error.h"
-#include "device/device.h"
-#include "device/host.h"
-
-#define PAGE  4096u
-#define BLOCK (64u << 10)
-
-static const struct device *const device = &device_host;
-static char prefix[32], twins[64];
-
-/* ---- scenarios in processes of their own ---- */
-
-_Noreturn static void give_up(int line, const char *what)
-{
-	fprintf(stderr, "line %d: %s: %s (errno %d)\n", line, what, error_text(), errno);
-	_exit(99);
-}
-
-#define CHECK(condition)                                  \
-	do {                                              \
-		if (!(condition))                         \
-			give_up(__LINE__, #condition);    \
-	} while (0)
-
-typedef void scenario(void);
-
-static void child_run(scenario *run, int report)
-{
-	static const struct rlimit none;
-
-	setrlimit(RLIMIT_CORE, &none);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(report, STDERR_FILENO);
-	alarm(60);
-	run();
-	fflush(NULL);
-	exit(0); /* with the owner's exit handler */
-}
-
-/* Runs it; returns the wait status and what it printed on stderr. */
-static int child_status(scenario *run, char *text, size_t size)
-{
-	int status, report[2];
-	ssize_t length = 0, got;
-	pid_t pid;
-
-	assert_int_equal(pipe2(report, O_CLOEXEC), 0);
-	fflush(NULL);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid)
-		child_run(run, report[1]);
-	close(report[1]);
-	while ((got = read(report[0], text + length, size - 1 - (size_t)length)) > 0)
-		length += got;
-	text[length] = 0;
-	close(report[0]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return status;
-}
-
-static void expect_clean(scenario *run)
-{
-	char text[4096];
-	int status = child_status(run, text, sizeof text);
-
-	if (status)
-		print_message("# status %#x: %s\n", (unsigned)status, text);
-	assert_int_equal(status, 0);
-}
-
-static void expect_violation(scenario *run, const char *sentence)
-{
-	char text[4096];
-	int status = child_status(run, text, sizeof text);
-	const char *found = strstr(text, "gpubroker host device: VIOLATION: ");
-
-	if (!found || !strstr(found, sentence))
-		print_message("# status %#x, wanted '%s', got: %s\n", (unsigned)status, sentence, text);
-	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-	assert_non_null(found);
-	assert_non_null(strstr(found, sentence));
-}
-
-/* ---- two processes ---- */
-
-struct peer {
-	pid_t pid;
-	int   in, out;
-};
-
-typedef void peer_main(int in, int out);
-
-static void tell(int fd, const void *data, size_t size)
-{
-	CHECK(write(fd, data, size) == (ssize_t)size);
-}
-
-static void hear(int fd, void *data, size_t size)
-{
-	CHECK(read(fd, data, size) == (ssize_t)size);
-}
-
-static void tell_token(int fd)
-{
-	tell(fd, "x", 1);
-}
-
-static void hear_token(int fd)
-{
-	char token;
-
-	hear(fd, &token, 1);
-}
-
-/* To be called before the device is started here. */
-static struct peer peer_start(peer_main *run)
-{
-	int down[2], up[2];
-	struct peer peer;
-
-	CHECK(!pipe(down) && !pipe(up));
-	peer.pid = fork();
-	CHECK(peer.pid >= 0);
-	if (!peer.pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(down[1]);
-		close(up[0]);
-		run(down[0], up[1]);
-		exit(0);
-	}
-	close(down[0]);
-	close(up[1]);
-	peer.in = up[0];
-	peer.out = down[1];
-	return peer;
-}
-
-static void peer_end(const struct peer *peer)
-{
-	int status;
-
-	close(peer->out);
-	CHECK(waitpid(peer->pid, &status, 0) == peer->pid && !status);
-}
-
-static void start(bool owner, unsigned count)
-{
-	struct device_setup setup = { .owner = owner, .host_count = count };
-
-	CHECK(!host_set_prefix(prefix));
-	CHECK(!device->start(&setup));
-}
-
-static uint8_t *owner_memory(uint64_t size)
-{
-	void *ptr;
-
-	start(true, 2);
-	CHECK(!device->allocate(0, size, &ptr));
-	CHECK(!device->zero(0, ptr, size) && !host_map_owned(ptr));
-	return ptr;
-}
-
-static void export_to(const struct peer *peer, void *ptr)
-{
-	struct device_handle handle;
-
-	CHECK(!device->export_handle(0, ptr, &handle));
-	tell(peer->out, &handle, sizeof handle);
-}
-
-static uint8_t *import_from(int in, int ordinal)
-{
-	struct device_handle handle;
-	void *ptr;
-
-	hear(in, &handle, sizeof handle);
-	CHECK(!device->open(ordinal, &handle, BLOCK, &ptr));
-	return ptr;
-}
+#include "host-harness.h"
 
 static uint64_t *page_make(bool writable)
 {
@@ -1227,7 +1042,8 @@ static void test_close_waits(void **state)
 
 static int twins_build(void **state)
 {
-	static const char source[] =
+	(void)state;
+	return scenarios_begin(
 		"#include <unistd.h>\\n#include <gpubroker-host.h>\\n"
 		"unsigned long counter = 5;\\n"
 		"static void add(const gpub_launch_config *config, void **args) {\\n"
@@ -1238,25 +1054,13 @@ static int twins_build(void **state)
 		"	(void)config; __atomic_store_n(*(int **)args[0], 1, __ATOMIC_RELEASE); }\\n"
 		"GPUB_HOST_KERNEL(add, add, sizeof(int *), sizeof(int));\\n"
 		"GPUB_HOST_KERNEL(set, set, sizeof(int *));\\n"
-		"GPUB_HOST_KERNEL(nap, nap, sizeof(unsigned));\\n";
-	const char *cc = getenv("CC"), *top = getenv("top_srcdir");
-	char command[4096];
-
-	(void)state;
-	snprintf(prefix, sizeof prefix, "/gpubtest-%d.mem", (int)getpid());
-	snprintf(twins, sizeof twins, "/tmp/gpubtest-%d.so", (int)getpid());
-	snprintf(command, sizeof command, "printf '%s' | %s -x c -shared -fPIC -I%s/libbroker -o %s -", source,
-		 cc && *cc ? cc : "cc", top ? top : ".", twins);
-	return system(command);
+		"GPUB_HOST_KERNEL(nap, nap, sizeof(unsigned));\\n");
 }
 
 static int twins_remove(void **state)
 {
-	char command[80];
-
 	(void)state;
-	snprintf(command, sizeof command, "rm -rf /dev/shm%s*", prefix); /* of those that were to abort */
-	return system(command) | unlink(twins);
+	return scenarios_end();
 }
 
 static void *twin(void *module, const char *symbol)

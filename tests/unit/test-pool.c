@@ -256,14 +256,14 @@ static void invariant_6_a_range_is_zeroed_before_it_serves_again(void **state)
 
 	(void)state;
 	create(&peer, "a", 100);
-	create(&peer, "b", 256);
+	create(&peer, "b", SLAB_RANGE_MIN - HOST_MARGIN);
 	allocation = memory_of("a");
 	assert_ptr_equal(memory_of("b"), allocation);
 	offset = registry_find(&broker.registry, "b")->offset;
 	fill(allocation);
 	expect_done(&peer, WIRE_UNLINK, "b");
 	EXPECT_SOON(broker.counters.ranges_cleaned == 1);
-	create(&peer, "c", 256);
+	create(&peer, "c", SLAB_RANGE_MIN - HOST_MARGIN);
 	assert_ptr_equal(memory_of("c"), allocation);
 	assert_true(registry_find(&broker.registry, "c")->offset == offset);
 	expect_bytes(registry_find(&broker.registry, "c"), 0);
@@ -277,13 +277,13 @@ static void invariant_6_a_range_that_could_not_be_zeroed_is_never_reused(void **
 	struct peer peer = join();
 
 	(void)state;
-	create(&peer, "a", SLAB_SPAN_MIN / 2);
-	create(&peer, "b", SLAB_SPAN_MIN / 2);
+	create(&peer, "a", SLAB_SPAN_MIN / 2 - HOST_MARGIN);
+	create(&peer, "b", SLAB_SPAN_MIN / 2 - HOST_MARGIN);
 	gate_set(false, true);
 	expect_done(&peer, WIRE_UNLINK, "b");
 	EXPECT_SOON(!broker.workers.pending);
 	gate_set(false, false);
-	create(&peer, "c", SLAB_SPAN_MIN / 2);
+	create(&peer, "c", SLAB_SPAN_MIN / 2 - HOST_MARGIN);
 	assert_ptr_not_equal(memory_of("c"), memory_of("a"));
 	assert_int_equal(broker.counters.ranges_cleaned, 0);
 	part(&peer);

@@ -73,7 +73,32 @@ static void test_small_sizes_have_classes_and_large_ones_whole_granules(void **s
 
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		slab_shape(cases[i].size, cases[i].granule, &range, &span);
+		slab_shape(cases[i].size, 0, cases[i].granule, &range, &span);
+		assert_true(range == cases[i].range && span == cases[i].span);
+	}
+}
+
+/* The margin lies in the range, whatever the size; what has an allocation of its own needs none. */
+static void test_a_margin_is_left_in_each_range(void **state)
+{
+	static const struct {
+		uint64_t size, range, span;
+	} cases[] = {
+		{ 1, 256, SLAB_SPAN_MIN },
+		{ 192, 256, SLAB_SPAN_MIN },
+		{ 193, 512, SLAB_SPAN_MIN },
+		{ 256, 512, SLAB_SPAN_MIN },
+		{ SLAB_SPAN_MIN / 2 - 64, SLAB_SPAN_MIN / 2, SLAB_SPAN_MIN },
+		{ SLAB_SPAN_MIN / 2 - 63, SLAB_SPAN_MIN / 2, SLAB_SPAN_MIN / 2 },
+		{ SLAB_SPAN_MIN / 2, SLAB_SPAN_MIN / 2, SLAB_SPAN_MIN / 2 },
+		{ SLAB_SPAN_MIN, SLAB_SPAN_MIN, SLAB_SPAN_MIN },
+		{ UINT64_MAX, 0, 0 },
+	};
+	uint64_t range, span;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		slab_shape(cases[i].size, 64, 4096, &range, &span);
 		assert_true(range == cases[i].range && span == cases[i].span);
 	}
 }
@@ -85,7 +110,7 @@ static void test_a_range_holds_its_size_and_divides_its_slab(void **state)
 
 	(void)state;
 	for (uint64_t size = 1; size <= GRANULE / 2; size += 1 + size / 7) {
-		slab_shape(size, GRANULE, &range, &span);
+		slab_shape(size, 0, GRANULE, &range, &span);
 		assert_true(range >= size && range >= SLAB_RANGE_MIN && span % range == 0);
 		assert_true(range < 2 * size || range == SLAB_RANGE_MIN);
 	}
@@ -314,6 +339,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(test_small_sizes_have_classes_and_large_ones_whole_granules),
+		ON(test_a_margin_is_left_in_each_range),
 		ON(test_a_range_holds_its_size_and_divides_its_slab),
 		ON(test_each_range_is_taken_once),
 		ON(test_a_vacated_range_is_taken_again),

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-watch.c - the bounds of buffers in mappings, and the search for writes behind their ends.
+ *
+ * Owns the list of watched buffers of each mapping, and the bytes between a buffer's end and the end of its room: the red zone,
+ * which holds poison. It is read behind each kernel that was given a pointer into the buffer, and when the watch ends. A copy
+ * that leaves its buffer is refused when it is queued. What runs over the mapping's own end meets its guard page
+ * (host-memory.c). Never looks at the buffers' own bytes.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "common/error.h"
+
+#define POISON   0xBE
+#define ZONE_MAX 4096u /* of a longer red zone this much is poisoned and read */
+
+/* One report a buffer is enough: the watch goes on without a red zone. */
+static void report(struct device_watch *watch, uint64_t at, const char *when)
+{
+	host_violation_of_others("a write behind the end of '%s' (%llu bytes at %p on device %u), at byte %llu: found %s",
+				 watch->name, (unsigned long long)watch->size, (void *)watch->ptr, watch->region->device,
+				 (unsigned long long)at, when);
+	watch->room = watch->size;
+}
+
+/*
+ * Reads the red zone, through the descriptor: whoever truncates the object must not end this process here. The first byte that
+ * is neither poison nor the other one, or the zone's end; *other: there are bytes of that.
+ */
+static uint64_t zone_read(const struct device_watch *watch, uint8_t other, bool *found)
+{
+	uint64_t offset = (uint64_t)(watch->ptr - watch->region->base) + watch->size;
+	uint8_t zone[ZONE_MAX];
+	ssize_t got = pread(watch->region->fd, zone, watch->room - watch->size, (off_t)offset);
+
+	*found = false;
+	for (ssize_t i = 0; i < got; i++) {
+		if (zone[i] == other)
+			*found = true;
+		else if (zone[i] != POISON)
+			return watch->size + (uint64_t)i;
+	}
+	return watch->room;
+}
+
+/* Zeros are what a new buffer has there; poison is another process's, which watches it as well. */
+static void zone_begin(struct device_watch *watch)
+{
+	uint64_t offset = (uint64_t)(watch->ptr - watch->region->base) + watch->size;
+	bool zeros;
+	uint64_t at = zone_read(watch, 0, &zeros);
+
+	if (at < watch->room)
+		report(watch, at, "when it was opened");
+	else if (zeros && host_object_fill(watch->region, offset, watch->room - watch->size, POISON))
+		watch->room = watch->size;
+}
+
+static void zone_verify(struct device_watch *watch, const char *when)
+{
+	bool same;
+	uint64_t at = zone_read(watch, POISON, &same);
+
+	if (at < watch->room)
+		report(watch, at, when);
+}
+
+void host_watch(struct device_watch *watch)
+{
+	struct host_region *region;
+	uint64_t left;
+
+	pthread_mutex_lock(&host_state.lock);
+	region = host_region_find(watch->ptr);
+	if (region && region->kind == HOST_MAPPING) {
+		left = region->size - (uint64_t)(watch->ptr - region->base);
+		watch->size = watch->size < left ? watch->size : left;
+		watch->room = watch->room < left ? watch->room : left;
+		if (watch->room < watch->size)
+			watch->room = watch->size;
+		if (watch->room - watch->size > ZONE_MAX)
+			watch->room = watch->size + ZONE_MAX;
+		watch->region = region;
+		region->watched = true;
+		DL_APPEND(region->watches, watch);
+		zone_begin(watch);
+	}
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+void host_unwatch(struct device_watch *watch)
+{
+	pthread_mutex_lock(&host_state.lock);
+	if (watch->region) {
+		zone_verify(watch, "when it was closed");
+		DL_DELETE(watch->region->watches, watch);
+		watch->region = NULL;
+	}
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+void host_watch_end(struct host_region *mapping)
+{
+	struct device_watch *watch, *next;
+
+	DL_FOREACH_SAFE(mapping->watches, watch, next) {
+		zone_verify(watch, "when it was closed");
+		watch->region = NULL;
+	}
+	mapping->watches = NULL;
+}
+
+/* The watched buffer of that mapping that begins last at or below ptr. */
+static struct device_watch *watch_below(const struct host_region *mapping, const void *ptr)
+{
+	struct device_watch *watch, *best = NULL;
+
+	DL_FOREACH(mapping->watches, watch)
+		if ((uintptr_t)watch->ptr <= (uintptr_t)ptr && (!best || watch->ptr > best->ptr))
+			best = watch;
+	return best;
+}
+
+int host_watch_bounds(const struct host_region *mapping, const void *ptr, uint64_t size, const char *what)
+{
+	const struct device_watch *watch = size && mapping->watched ? watch_below(mapping, ptr) : NULL;
+	uint64_t end;
+
+	if (!size || !mapping->watched)
+		return 0;
+	if (!watch)
+		return error_set(-EINVAL, "%s: the %llu bytes at %p are of no buffer that this process has open", what,
+				 (unsigned long long)size, ptr);
+	end = (uint64_t)((const uint8_t *)ptr - watch->ptr) + size;
+	if (end <= watch->size && end >= size)
+		return 0;
+	return error_set(-EINVAL, "%s: the %llu bytes at %p end %llu bytes behind the end of '%s', which has %llu: keep to the "
+				  "lease's ptr and size",
+			 what, (unsigned long long)size, ptr, (unsigned long long)(end - watch->size), watch->name,
+			 (unsigned long long)watch->size);
+}
+
+void host_watch_verify(const void *ptr)
+{
+	const struct host_region *mapping = host_region_find(ptr);
+	struct device_watch *watch = mapping && mapping->kind == HOST_MAPPING ? watch_below(mapping, ptr) : NULL;
+
+	if (watch)
+		zone_verify(watch, "behind a kernel that was given it");
+}
