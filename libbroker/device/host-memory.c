@@ -419,25 +419,19 @@ static int mapping_at(int ordinal, const void *ptr, struct host_region **found)
 	return 0;
 }
 
-/* Takes one open away. True: it was the last one of many, or a refusal; nothing is left to do. */
-static bool close_counted(int ordinal, const void *ptr, int *rc)
+static int close_check(int ordinal, const void *ptr)
 {
 	struct host_region *region;
-	bool last = false;
+	int rc;
 
 	pthread_mutex_lock(&host_state.lock);
-	*rc = mapping_at(ordinal, ptr, &region);
-	if (!*rc) {
-		last = region->opens == 1;
-		if (!last)
-			region->opens--;
-	}
+	rc = mapping_at(ordinal, ptr, &region);
 	pthread_mutex_unlock(&host_state.lock);
-	return !last;
+	return rc;
 }
 
-/* After the wait: meanwhile the handle may have been opened once more. */
-static void close_last(int ordinal, const void *ptr)
+/* Takes one open away, and the mapping with the last. After the wait: meanwhile the handle may have been opened once more. */
+static void close_one(int ordinal, const void *ptr)
 {
 	struct host_region *region;
 
@@ -452,9 +446,9 @@ static void close_last(int ordinal, const void *ptr)
 }
 
 /*
- * What hurts with CUDA hurts here: the last close waits for everything that this process has queued on any stream of the
- * device, be it parked in a wait, and nobody can queue meanwhile. It does not wait for another device's, as CUDA's does
- * not wait for another context's.
+ * What hurts with CUDA hurts here: a close, be it the last one of its handle or not, waits for everything that this process
+ * has queued on any stream of the device, be it parked in a wait, and nobody can queue meanwhile. It does not wait for another
+ * device's, as CUDA's does not wait for another context's.
  */
 int host_close(int ordinal, void *ptr)
 {
@@ -463,12 +457,13 @@ int host_close(int ordinal, void *ptr)
 	if (rc)
 		return rc;
 	host_gate_close();
-	if (!close_counted(ordinal, ptr, &rc)) {
+	rc = close_check(ordinal, ptr);
+	if (!rc) {
 		host_gate_drain((unsigned)host_device_of(ordinal));
 		rc = host_sticky() ? error_set(-EIO, "host device: a sticky error came while a close waited") : 0;
-		if (!rc)
-			close_last(ordinal, ptr);
 	}
+	if (!rc)
+		close_one(ordinal, ptr);
 	host_gate_open();
 	return rc;
 }

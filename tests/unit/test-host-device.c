@@ -994,16 +994,20 @@ static void *late_releaser(void *argument)
 	return NULL;
 }
 
+static unsigned opens_left; /* of the handle, behind the close */
+
 static void import_and_close_slowly(int in, int out)
 {
+	struct device_handle handle;
 	pthread_t launcher, releaser;
 	uint64_t *page;
 	double before;
-	uint8_t *ptr;
-	void *stream, *elsewhere;
+	void *stream, *elsewhere, *ptr;
 
 	start(false, 2);
-	ptr = import_from(in, 0);
+	hear(in, &handle, sizeof handle);
+	for (unsigned i = 0; i <= opens_left; i++)
+		CHECK(!device->open(0, &handle, BLOCK, &ptr));
 	page = page_make(true);
 	CHECK(!device->stream_create(0, &stream) && !device->stream_wait(stream, &page[0], 1));
 	/* another device is another context, which no close waits for: this ends behind it */
@@ -1018,6 +1022,9 @@ static void import_and_close_slowly(int in, int out)
 	CHECK(!device->stream_sync(NULL) && word_load(&page[1]));
 	__atomic_store_n(&page[2], 1, __ATOMIC_RELEASE);
 	CHECK(!device->stream_sync(elsewhere));
+	for (unsigned i = 0; i < opens_left; i++)
+		CHECK(!device->close(0, ptr));
+	CHECK(device->close(0, ptr) == -EINVAL);
 	tell_token(out);
 }
 
@@ -1035,7 +1042,8 @@ static void scenario_close_waits(void)
 static void test_close_waits(void **state)
 {
 	(void)state;
-	expect_clean(scenario_close_waits);
+	for (opens_left = 0; opens_left < 2; opens_left++)
+		expect_clean(scenario_close_waits);
 }
 
 /* ---- modules ---- */
