@@ -267,6 +267,14 @@ check-crash:
 check-hostile:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(hostile_programs) $(hostile_scripts)'
 
+# Mutants of the core, sampled: tests/mutate/mutate.sh says what can be set. And a few that are known, which keeps it working.
+mutate:
+	$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/tests/mutate/mutate.sh
+mutate-smoke:
+	$(AM_TESTS_ENVIRONMENT) MUTATE_LIST=$(srcdir)/tests/mutate/smoke.txt bash $(srcdir)/tests/mutate/mutate.sh
+.PHONY: mutate mutate-smoke
+EXTRA_DIST += tests/mutate/mutate.sh tests/mutate/c.rules tests/mutate/tests.txt tests/mutate/equivalent.txt tests/mutate/smoke.txt
+
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 LOG_COMPILER = timeout

@@ -41,9 +41,10 @@ static uint8_t *opened(int in)
 
 static struct device_watch *watched(uint8_t *ptr, uint64_t size, uint64_t room)
 {
-	struct device_watch *watch = calloc(1, sizeof *watch);
+	static struct device_watch watches[8];
+	static unsigned count;
+	struct device_watch *watch = &watches[count++];
 
-	CHECK(watch);
 	*watch = (struct device_watch){ .name = "u", .ptr = ptr, .size = size, .room = room };
 	device->watch(watch);
 	return watch;
@@ -107,7 +108,8 @@ static bool copied(void *dst, const void *src, uint64_t size)
 
 static void copies_stay_in_their_buffer(int in, int out)
 {
-	uint8_t *base = opened(in), *plain = calloc(1, BLOCK);
+	static uint8_t plain[BLOCK];
+	uint8_t *base = opened(in);
 	struct device_watch *last;
 
 	(void)out;

@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mutate.sh - do the tests notice when the code is wrong? Changes one operator, constant or statement of a line of the core at
+# a time, builds, and runs the tests that concern that file until one fails. A mutant that passes all of them survived: a test
+# is missing, or the line does nothing.
+#
+# The mutants are universalmutator's (PyPI), by the rules in c.rules; equivalent.txt lists those that no test can kill. Builds in a
+# copy of the source tree, where nobody works, and runs the tests in namespaces of their own where that is allowed: a mutant may
+# kill whom it likes. What does not compile, or compiles to the same code, is no mutant and is not counted.
+#
+# From the environment: MUTATE_COUNT (mutants to test, 40), MUTATE_SECONDS (no new one is begun after, 3600), MUTATE_SEED (which
+# lines are drawn), MUTATE_FILES (of those in tests.txt; all), MUTATE_LIST (a file of mutants instead of a sample, as in equivalent.txt),
+# MUTATE_TEST_SECONDS (a test that runs longer has noticed, 120), MUTATE (the program mutate). Fails where a mutant
+# survived.
+set -uo pipefail
+
+here=${top_srcdir:?}/tests/mutate
+base=${top_builddir:?}/mutate
+tree=$base/tree
+count=${MUTATE_COUNT:-40}
+seconds=${MUTATE_SECONDS:-3600}
+seed=${MUTATE_SEED:-$RANDOM}
+limit=${MUTATE_TEST_SECONDS:-120}
+list=${MUTATE_LIST:-}
+mutate=${MUTATE:-mutate}
+killed=0 survived=0 equivalent=0 none=0
+
+die() {
+	echo "mutate: $1" >&2
+	exit 1
+}
+
+# ---- the tree ----
+
+# Times are kept, so that what did not change is not built again. No debug information: the same code gives the same object.
+tree_make() {
+	mkdir -p "$tree" # and no build tree is copied
+	tar -C "$top_srcdir" --exclude-tag-all=config.status --exclude=./.git --exclude=./autom4te.cache -cf - . | tar -C "$tree" -xf -
+	if [ ! -e "$tree/Makefile" ]; then
+		(cd "$tree" && ./configure -q --with-cuda=no CFLAGS="-O1 -g0" >configured 2>&1) ||
+			die "the tree is not configured: see $tree/configured"
+	fi
+	tree_build || die "the tree does not build: see $base/built"
+}
+
+tree_build() {
+	make -C "$tree" -s -j "$(nproc)" all >"$base/built" 2>&1 &&
+		make -C "$tree" -s -j "$(nproc)" "${tests[@]}" >"$base/built" 2>&1
+}
+
+# The first column of tests.txt, or what was asked for; and the tests of a file.
+files_all() {
+	if [ -n "${MUTATE_FILES:-}" ]; then
+		tr ' ' '\n' <<<"$MUTATE_FILES"
+		return
+	fi
+	sed -n 's/^\([^#: ][^:]*\):.*/\1/p' "$here/tests.txt"
+}
+
+tests_of() {
+	sed -n "s|^$1: *||p" "$here/tests.txt"
+}
+
+# What make is to be asked for, and the object that it makes. A header has none: all that includes it is built.
+object_of() {
+	local name=${1##*/}
+	case $name in
+	*.c) (cd "$tree" && find "${1%/*}" -maxdepth 1 -name "*-${name%.c}.lo" -o -maxdepth 1 -name "${name%.c}.lo" | head -n 1) ;;
+	esac
+}
+
+code_of() {
+	sed -n "s|^pic_object='\(.*\)'|${1%/*}/\1|p" "$tree/$1"
+}
+
+# ---- running ----
+
+# A broker in a mutant's hands may signal and remove what it likes: it sees no process, and no shared memory, but its own.
+alone=()
+alone_find() {
+	local how
+	for how in "" "--user --map-root-user"; do
+		# A list of options.
+		# shellcheck disable=SC2086
+		if unshare $how --mount --pid --fork --kill-child --mount-proc mount -t tmpfs tmpfs /dev/shm 2>/dev/null; then
+			# shellcheck disable=SC2206
+			alone=(unshare $how --mount --pid --fork --kill-child --mount-proc)
+			return
+		fi
+	done
+	echo "# no namespaces here: the tests run among the machine's other processes"
+}
+
+# test_passes TEST: as make check runs it, in the tree.
+test_passes() {
+	# shellcheck disable=SC2016
+	top_srcdir=$tree top_builddir=$tree GPUBROKER_MODULE_PATH=$tree/kernels timeout --kill-after=5 "$limit" \
+		"${alone[@]}" bash -c '
+		[ "$2" = 0 ] || mount -t tmpfs tmpfs /dev/shm
+		cd "$3" && "./$1"' - "$1" ${#alone[@]} "$tree" >"$base/out" 2>&1 </dev/null &&
+		! grep -q '^not ok' "$base/out"
+}
+
+# tests_pass FILE: false, and by= the first test that failed
+tests_pass() {
+	local test
+	by=
+	for test in $(tests_of "$1"); do
+		test_passes "$test" || {
+			by=$test
+			return 1
+		}
+	done
+}
+
+# ---- mutants ----
+
+# All of a file, one a line: LINE <tab> the mutated file.
+mutants_of() {
+	local dir=$base/mutants/${1//\//-}
+	mkdir -p "$dir"
+	"$mutate" "$tree/$1" c --only "$here/c.rules" --noCheck --mutantDir "$dir" 2>&1 |
+		awk '/^PROCESSING MUTANT: / { line = $3 + 0 }
+		     match($0, /\[written to [^]]*\]/) { print line "\t" substr($0, RSTART + 12, RLENGTH - 13) }'
+}
+
+# One of each line at most, in an order that the seed decides: FILE <tab> the mutated file.
+sample() {
+	local file
+	rm -rf "$base/mutants"
+	for file in $(files_all); do
+		mutants_of "$file" | sed "s|^|$file	|"
+	done | awk -v seed="$seed" 'BEGIN { srand(seed) } { printf "%.9f\t%s\n", rand(), $0 }' | sort |
+		awk -F '\t' '!seen[$2, $3]++ { print $2 "\t" $4 }'
+}
+
+# change FILE MUTANT: FILE, the line before and after, without the space before them, with tabs between
+change() {
+	local before after
+	before=$(diff "$tree/$1" "$2" | sed -n 's/^< *//p' | sed 's/^[[:space:]]*//' | head -n 1)
+	after=$(diff "$tree/$1" "$2" | sed -n 's/^> *//p' | sed 's/^[[:space:]]*//' | head -n 1)
+	printf '%s\t%s\t%s' "$1" "$before" "$after"
+}
+
+# Those of a list, made from the line as it stands there.
+listed() {
+	local file before after number=0 # and the reason is _
+	mkdir -p "$base/mutants"
+	while IFS=$'\t' read -r file before after _; do
+		[[ $file = "#"* || -z $file ]] && continue
+		number=$((number + 1))
+		BEFORE=$before AFTER=$after awk '{
+			at = index($0, ENVIRON["BEFORE"]); bare = $0; sub(/^[ \t]*/, "", bare)
+			if (!done && bare == ENVIRON["BEFORE"]) { done = 1; print substr($0, 1, at - 1) ENVIRON["AFTER"] } else print
+		} END { exit !done }' "$tree/$file" >"$base/mutants/listed.$number" || die "$file has no line '$before' any more"
+		printf '%s\t%s\n' "$file" "$base/mutants/listed.$number"
+	done <"$1"
+}
+
+# mutant_try FILE MUTANT
+mutant_try() {
+	local object what code=
+	what=$(change "$1" "$2")
+	object=$(object_of "$1")
+	cp "$tree/$1" "$base/original"
+	if [ -n "$object" ]; then
+		make -C "$tree" -s "$object" >"$base/built" 2>&1
+		code=$tree/$(code_of "$object")
+		cp "$code" "$base/original.o"
+	fi
+	cp "$2" "$tree/$1"
+	if [ -n "$object" ] && ! make -C "$tree" -s "$object" >"$base/built" 2>&1; then
+		none=$((none + 1))
+	elif [ -n "$object" ] && cmp -s "$code" "$base/original.o"; then
+		none=$((none + 1))
+	elif ! tree_build; then
+		none=$((none + 1))
+	elif ! tests_pass "$1"; then
+		killed=$((killed + 1))
+		echo "killed    $what	$by"
+	elif grep -qF -- "$what	" "$here/equivalent.txt"; then
+		equivalent=$((equivalent + 1))
+		echo "equal     $what"
+	else
+		survived=$((survived + 1))
+		echo "SURVIVED  $what"
+	fi
+	cp "$base/original" "$tree/$1"
+}
+
+mapfile -t tests < <(for file in $(files_all); do tests_of "$file"; done | tr ' ' '\n' | sort -u)
+[ -n "$list" ] || command -v "$mutate" >/dev/null || die "universalmutator is not installed: python3 -m venv DIR && \
+DIR/bin/pip install universalmutator, and set MUTATE=DIR/bin/mutate"
+tree_make
+alone_find
+for test in "${tests[@]}"; do
+	test_passes "$test" || die "$test fails without a mutant: see $base/out"
+done
+echo "# seed $seed"
+while IFS=$'\t' read -r -u 3 file mutant; do
+	if [ $((killed + survived)) -ge "$count" ] || [ $SECONDS -ge "$seconds" ]; then
+		break
+	fi
+	mutant_try "$file" "$mutant"
+done 3< <(if [ -n "$list" ]; then listed "$list"; else sample; fi)
+tree_build
+echo "# of $((killed + survived)) mutants $killed were killed; $equivalent that no test can kill and $none that are none were left out"
+[ $((killed + survived)) -eq 0 ] || echo "# score: $((killed * 1000 / (killed + survived) / 10)).$((killed * 1000 / (killed + survived) % 10)) %"
+[ $survived -eq 0 ]
