@@ -146,9 +146,9 @@ check "--address says which broker" done_ --address "$address" create first 64K
 check "it may stand behind the command" done_ unlink first --address="$address"
 export GPUBROKER=$address
 
-# client WORDS...: a client in the background; its pid is in $pid
+# client WORDS...: a client in the background; $pid is what to wait for, and its own pid is in the file pid
 client() {
-	timeout -s KILL 60 "$client" "$@" >client.out 2>client.err </dev/null &
+	timeout -s KILL 60 sh -c 'echo $$ >pid; exec "$@"' - "$client" "$@" >client.out 2>client.err </dev/null &
 	pid=$!
 }
 
@@ -197,7 +197,7 @@ done_ create a 64K
 done_ create b 64K
 client acquire a mark held wait go
 soon test -e held
-holder=$(pgrep -P "$pid" 2>/dev/null || echo "$pid")
+holder=$(cat pid)
 check "a drain of what is held takes too long: exit 3" ctl 3 drain a b --timeout 0.3
 check "it says so" said "'a' is not freed yet"
 check "and whom it waits for" said "'a': waits for pid $holder (status-client), which maps it on device 0"
@@ -261,7 +261,7 @@ evict_one() {
 	rm -f held go
 	client acquire v mark held wait go acquire v
 	soon test -e held
-	holder=$(pgrep -P "$pid" 2>/dev/null || echo "$pid")
+	holder=$(cat pid)
 	soon has_session "$holder"
 	done_ evict "$(session "$holder")" "$@"
 }
