@@ -10,7 +10,6 @@
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
@@ -115,56 +114,43 @@ static int show_one(const char *instance)
 	return 0;
 }
 
-/* Reads them all; those that ended meanwhile are left out. Returns how many are in the list. */
-static size_t read_all(struct shown *shown, const struct instances *instances)
+/* False: it ended meanwhile. What cannot be read has its row too. */
+static bool list_read(struct shown *shown, const char *instance)
 {
-	size_t count = 0;
+	int error = shown_read(shown, instance);
 
-	for (size_t i = 0; i < instances->count; i++) {
-		int error = shown_read(&shown[count], instances->names[i]);
-
-		if (error == -ENOENT)
-			continue;
-		if (error) {
-			shown_refused(&shown[count], instances->names[i]);
-			log_say("%s", error_text());
-		}
-		count++;
-	}
-	return count;
+	if (!error)
+		return true;
+	if (error == -ENOENT)
+		return false;
+	shown_refused(shown, instance);
+	log_say("%s", error_text());
+	return true;
 }
 
-static int print_list(const struct shown *shown, size_t count)
+static void list_end(size_t count)
 {
-	size_t readable = 0;
-
-	for (size_t i = 0; i < count; i++)
-		readable += shown[i].state != SHOWN_UNREADABLE;
 	if (!count)
 		log_say("no broker runs on this machine, and none left anything: broker-run starts one");
 	if (options.json)
-		json_list(shown, count);
-	else if (count)
-		table_list(shown, count);
-	return readable ? 0 : EXIT_NONE;
+		json_list_end(count);
 }
 
+/* One after the other: together, what many users wrote could take all memory. */
 static int show_list(const struct instances *instances)
 {
-	struct shown *shown = calloc(instances->count + 1, sizeof *shown);
-	size_t count;
-	int code;
+	size_t count = 0, readable = 0;
+	struct shown shown;
 
-	if (!shown) {
-		log_say("out of memory");
-		return EXIT_NONE;
+	for (size_t i = 0; i < instances->count; i++) {
+		if (!list_read(&shown, instances->names[i]))
+			continue;
+		(options.json ? json_list : table_list)(&shown, count++);
+		readable += shown.state != SHOWN_UNREADABLE;
+		shown_free(&shown);
 	}
-	count = read_all(shown, instances);
-	code = print_list(shown, count);
-	for (size_t i = 0; i < count; i++)
-		shown_free(&shown[i]);
-	free(shown);
-	return code;
+	list_end(count);
+	return readable ? 0 : EXIT_NONE;
 }
 
 static int show_found(void)

@@ -131,13 +131,14 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	error = delegation_init(&broker->delegation);
 	if (error)
 		return error;
-	error = status_open(&broker->status, config->instance);
+	error = status_open(&broker->status, broker->config.instance);
 	if (error)
 		goto deinit_delegation;
 	error = device_start(broker);
 	if (error)
 		goto close_status;
-	error = board_create(&broker->board, config->instance, broker->device, config->buffers, config->tickets);
+	error = board_create(&broker->board, broker->config.instance, broker->device, config->buffers,
+			     config->tickets);
 	if (error)
 		goto close_status;
 	error = registry_init(&broker->registry, broker->board.board.words, config->buffers, config->tickets,

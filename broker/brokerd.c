@@ -240,18 +240,6 @@ static void events_end(struct service *service)
 
 /* ---- serving ---- */
 
-/* The instance's name is a file's in a directory that all may write: whose it is decides what to do. */
-static void instance_taken(const char *instance)
-{
-	char path[64];
-	struct stat st;
-
-	snprintf(path, sizeof path, SHM_DIR STATUS_PREFIX "%s", instance);
-	if (!stat(path, &st) && st.st_uid != geteuid())
-		error_set(-EEXIST, "the name '%s' is taken: %s belongs to uid %u; have it removed, or choose another "
-				   "instance", instance, path, st.st_uid);
-}
-
 /* Who may use the socket for its group may see what the broker says to people. */
 static int status_let_in(const struct service *service)
 {
@@ -264,11 +252,8 @@ static int status_let_in(const struct service *service)
 
 static int broker_begin(struct service *service)
 {
-	const struct broker_config *config = &service->config->broker;
-	int error = broker_init(&service->broker, config, service->base, service->socket.fd);
+	int error = broker_init(&service->broker, &service->config->broker, service->base, service->socket.fd);
 
-	if (error == -EEXIST)
-		instance_taken(config->instance);
 	if (error)
 		return error;
 	error = status_let_in(service);
@@ -281,7 +266,7 @@ static void say_ready(const struct service *service)
 {
 	const struct board_header *board = service->broker.board.header;
 
-	log_note("'%s' serves %u %s device%s (%s) at %s%s", service->config->broker.instance, board->devices,
+	log_note("'%s' serves %u %s device%s (%s) at %s%s", service->broker.config.instance, board->devices,
 		 service->broker.device->name, board->devices == 1 ? "" : "s", board->device[0].name,
 		 service->socket.path, service->socket.lock < 0 ? ", which was passed on" : "");
 	notify_ready(&service->notify, "serving at %s", service->socket.path);

@@ -34,20 +34,22 @@ static json_t *shown_json(const struct shown *shown)
 static void print(json_t *json)
 {
 	json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
-	putchar('\n');
 	json_decref(json);
 }
 
 void json_show(const struct shown *shown)
 {
 	print(shown_json(shown));
+	putchar('\n');
 }
 
-void json_list(const struct shown *shown, size_t count)
+void json_list(const struct shown *shown, size_t before)
 {
-	json_t *array = json_array();
+	fputs(before ? ",\n" : "[\n", stdout);
+	print(shown_json(shown));
+}
 
-	for (size_t i = 0; i < count; i++)
-		json_array_append_new(array, shown_json(&shown[i]));
-	print(array);
+void json_list_end(size_t count)
+{
+	puts(count ? "\n]" : "[]");
 }

@@ -13,7 +13,8 @@
 /* One object on stdout. */
 void json_show(const struct shown *shown);
 
-/* An array of such objects. */
-void json_list(const struct shown *shown, size_t count);
+/* An array of such objects, one at a time, with as many before it; and its end, of so many. */
+void json_list(const struct shown *shown, size_t before);
+void json_list_end(size_t count);
 
 #endif

@@ -13,10 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/size.h"
 #include "leftovers.h"
 
 #define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
 #define TRIES   20         /* for a whole text: its broker may write the next ones meanwhile */
+
+/* Memory that a text's values may take: a broker's take about 9 bytes for each of its own, "[{},{},..." 90. */
+#define VALUES_FACTOR 16
+#define VALUES_MIN    (1u << 20)
 
 /* ---- one whole text ---- */
 
@@ -25,7 +30,21 @@ static int refuse(const char *instance, const char *why)
 	return error_set(-EBADMSG, SHM_DIR STATUS_PREFIX "%s is no status file of a broker: %s", instance, why);
 }
 
-static int header_check(const char *instance, const struct status_header *header)
+/* The header is the word of the file's owner, who may want its reader to run out of memory. */
+static int length_check(const char *instance, const struct status_header *header, uid_t owner)
+{
+	char length[SIZE_TEXT_MAX];
+
+	if (header->length > SHOW_TEXT_MAX)
+		return refuse(instance, "its text is longer than any broker's");
+	if (header->length <= SHOW_OTHERS_MAX || !owner || owner == geteuid())
+		return 0;
+	return error_set(-EFBIG, SHM_DIR STATUS_PREFIX "%s has a text of %s, and of another user's %u MiB are read at most: "
+						       "ask as user %u",
+			 instance, size_format(header->length, length), SHOW_OTHERS_MAX >> 20, owner);
+}
+
+static int header_check(const char *instance, const struct status_header *header, uid_t owner)
 {
 	if (header->magic != STATUS_MAGIC)
 		return refuse(instance, "its first bytes are not a status file's");
@@ -33,11 +52,9 @@ static int header_check(const char *instance, const struct status_header *header
 		return error_set(-EBADMSG, "the broker '%s' writes status format %u, and this broker-status reads %d: "
 					   "use the one that came with the broker",
 				 instance, header->format, STATUS_FORMAT);
-	if (header->length > SHOW_TEXT_MAX)
-		return refuse(instance, "its text is longer than any broker's");
 	if (header->offset > INT64_MAX - SHOW_TEXT_MAX)
 		return refuse(instance, "its text lies beyond every file's end");
-	return 0;
+	return length_check(instance, header, owner);
 }
 
 static bool text_whole(const struct status_header *header, const char *text)
@@ -56,7 +73,7 @@ static int read_once(struct shown *shown, int fd, char **text)
 
 	if (pread(fd, header, sizeof *header, 0) != sizeof *header)
 		return -EAGAIN;
-	error = header_check(shown->instance, header);
+	error = header_check(shown->instance, header, shown->owner);
 	if (error)
 		return error;
 	*text = malloc(header->length + 1);
@@ -86,20 +103,43 @@ static int read_whole(struct shown *shown, int fd, char **text)
 	return error;
 }
 
-static int read_text(struct shown *shown, int fd)
+/* What jansson may still allocate on this thread. What it frees is not given back: a text's values grow. */
+static _Thread_local size_t values_left = SIZE_MAX;
+
+static void *values_allocate(size_t size)
+{
+	if (size > values_left)
+		return NULL;
+	values_left -= size;
+	return malloc(size);
+}
+
+/* NULL: it is not JSON, or takes more memory than a broker's text does. */
+static json_t *values_of(const char *text, size_t length)
 {
 	json_error_t where;
+	json_t *values;
+
+	json_set_alloc_funcs(values_allocate, free);
+	values_left = VALUES_MIN + VALUES_FACTOR * length;
+	values = json_loadb(text, length, 0, &where);
+	values_left = SIZE_MAX;
+	return values;
+}
+
+static int read_text(struct shown *shown, int fd)
+{
 	char *text = NULL;
 	int error = read_whole(shown, fd, &text);
 
 	if (error)
 		return error;
-	shown->text = json_loadb(text, shown->header.length, 0, &where);
+	shown->text = values_of(text, shown->header.length);
 	free(text);
 	if (json_is_object(shown->text))
 		return 0;
 	json_decref(shown->text);
-	return refuse(shown->instance, "its text is not a JSON object");
+	return refuse(shown->instance, "its text is not a JSON object such as a broker's");
 }
 
 /* ---- whose it is, and how its broker does ---- */
@@ -116,23 +156,11 @@ static enum shown_state state_of(const struct status_header *header, int fd)
 	return letter == 'T' || letter == 't' ? SHOWN_STOPPED : SHOWN_RUNNING;
 }
 
-/* The user of the process that the file names; of none, or another one than it means, (uid_t)-1. */
-static uid_t process_owner(const struct status_header *header)
-{
-	char path[40];
-	struct stat st;
-
-	snprintf(path, sizeof path, "/proc/%llu", (unsigned long long)header->pid);
-	if (status_process_start(header->pid, NULL) != header->start_time || stat(path, &st))
-		return (uid_t)-1;
-	return st.st_uid;
-}
-
 static bool owner_trusted(const struct stat *st, const struct status_header *header)
 {
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return false;
-	return st->st_uid == 0 || st->st_uid == geteuid() || st->st_uid == process_owner(header);
+	return st->st_uid == 0 || st->st_uid == geteuid() || st->st_uid == status_process_owner(header);
 }
 
 int shown_read_fd(struct shown *shown, const char *instance, int fd)
@@ -144,11 +172,11 @@ int shown_read_fd(struct shown *shown, const char *instance, int fd)
 	snprintf(made.instance, sizeof made.instance, "%s", instance);
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return refuse(instance, "it is not a plain file");
+	made.owner = st.st_uid;
 	error = read_text(&made, fd);
 	if (error)
 		return error;
 	made.state = state_of(&made.header, fd);
-	made.owner = st.st_uid;
 	made.trusted = owner_trusted(&st, &made.header);
 	*shown = made;
 	return 0;

@@ -3,8 +3,10 @@
  * show-read.h - brokers' status files, as broker-status finds and reads them.
  *
  * /dev/shm is open to everybody, so a status file is a claim of whoever owns it: its size, its header and its text
- * are checked before use, and who owns it is kept to be shown. Owns what it read, until shown_free(). Never maps a
- * file (its owner could cut it short), never waits for its broker, never writes or removes anything.
+ * are checked before use, and who owns it is kept to be shown. What it costs is bounded: of a file that is neither root's
+ * nor the caller's own SHOW_OTHERS_MAX bytes are read at most, and no text takes more memory than a broker's does. Owns
+ * what it read, until shown_free(). Never maps a file (its owner could cut it short), never waits for its broker, never
+ * writes or removes anything.
  */
 #ifndef GPUB_SHOW_READ_H
 #define GPUB_SHOW_READ_H
@@ -19,7 +21,8 @@
 #include "common/name.h"
 #include "status.h"
 
-#define SHOW_TEXT_MAX STATUS_TEXT_MAX
+#define SHOW_TEXT_MAX   STATUS_TEXT_MAX
+#define SHOW_OTHERS_MAX (8u << 20) /* bytes of another user's text: some 30,000 buffers */
 
 enum shown_state { SHOWN_RUNNING, SHOWN_STOPPED, SHOWN_DEAD, SHOWN_UNREADABLE };
 
@@ -37,8 +40,9 @@ struct shown {
 const char *shown_state_name(enum shown_state state);
 
 /*
- * Reads the status of that instance, a valid name. -ENOENT: there is no such broker; -EACCES; -EBADMSG: what stands
- * there is not a status file; -EAGAIN: none whole could be read. The sentence is set. *shown untouched on failure.
+ * Reads the status of that instance, a valid name. -ENOENT: there is no such broker; -EACCES; -EFBIG: another user's text
+ * is too long; -EBADMSG: what stands there is not a status file; -EAGAIN: none whole could be read. The sentence is set.
+ * *shown untouched on failure.
  */
 int shown_read(struct shown *shown, const char *instance);
 

@@ -449,12 +449,12 @@ static void print_unreadable(const struct shown *shown)
 	print_row(list_columns, COUNT(cells), cells);
 }
 
-void table_list(const struct shown *shown, size_t count)
+void table_list(const struct shown *shown, size_t before)
 {
-	print_titles(list_columns, COUNT(list_columns));
-	for (size_t i = 0; i < count; i++)
-		if (shown[i].state == SHOWN_UNREADABLE)
-			print_unreadable(&shown[i]);
-		else
-			print_listed(&shown[i]);
+	if (!before)
+		print_titles(list_columns, COUNT(list_columns));
+	if (shown->state == SHOWN_UNREADABLE)
+		print_unreadable(shown);
+	else
+		print_listed(shown);
 }

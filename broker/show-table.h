@@ -16,8 +16,8 @@
  */
 void table_show(const struct shown *shown, bool all);
 
-/* One line a broker. */
-void table_list(const struct shown *shown, size_t count);
+/* One line a broker, one at a time; the first, with none before it, comes under the titles. */
+void table_list(const struct shown *shown, size_t before);
 
 #define TABLE_HOLDER_MAX 81
 

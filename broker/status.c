@@ -22,6 +22,9 @@
 /* The header has the first page, and two texts a place each behind it. Where they are shorter the file has holes. */
 #define TEXT_BEGIN 4096ull
 
+#define TRIES          10 /* for a name */
+#define OWNER_TEXT_MAX 32
+
 #define PAUSE_US     50000   /* between two texts, at least */
 #define PAUSE_MAX_US 1000000 /* and at most */
 #define PART         20      /* and so many times as long as it took to write the last one */
@@ -49,6 +52,17 @@ uint64_t status_process_start(uint64_t pid, char *state)
 	if (state)
 		*state = field[2];
 	return start;
+}
+
+uid_t status_process_owner(const struct status_header *header)
+{
+	char path[40];
+	struct stat st;
+
+	snprintf(path, sizeof path, "/proc/%llu", (unsigned long long)header->pid);
+	if (status_process_start(header->pid, NULL) != header->start_time || stat(path, &st))
+		return (uid_t)-1;
+	return st.st_uid;
 }
 
 /* ---- the file ---- */
@@ -92,21 +106,107 @@ static int file_create(struct status *status)
 	return error == -EOPNOTSUPP ? file_create_named(status) : error;
 }
 
-static int write_header(struct status *status, const struct status_header *header)
+/* All of it: where a file or the machine is full, part of it may be written, and only the next call says why. */
+static int write_all(int fd, const void *data, size_t size, uint64_t offset)
 {
-	return pwrite(status->fd, header, sizeof *header, 0) == sizeof *header ? 0 : -errno;
+	const char *bytes = data;
+
+	while (size) {
+		ssize_t wrote = pwrite(fd, bytes, size, (off_t)offset);
+
+		if (wrote <= 0)
+			return wrote ? -errno : -ENOSPC;
+		bytes += wrote;
+		offset += (uint64_t)wrote;
+		size -= (size_t)wrote;
+	}
+	return 0;
 }
 
-int status_open(struct status *status, const char *instance)
+static int write_header(struct status *status, const struct status_header *header)
+{
+	return write_all(status->fd, header, sizeof *header, 0);
+}
+
+/* ---- its name ---- */
+
+static int name_take(struct status *status, const char *instance)
 {
 	int error = -EAGAIN;
 
-	memset(status, 0, sizeof *status);
 	snprintf(status->name, sizeof status->name, STATUS_PREFIX "%s", instance);
-	for (int tries = 0; error == -EAGAIN && tries < 10; tries++)
+	for (int tries = 0; error == -EAGAIN && tries < TRIES; tries++)
 		error = file_create(status);
+	return error;
+}
+
+/* " (pid N)" where the file names a process of its owner's; else "". */
+static const char *owner_text(const char *path, uid_t owner, char text[OWNER_TEXT_MAX])
+{
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct status_header header;
+
+	text[0] = 0;
+	if (fd < 0)
+		return text;
+	if (pread(fd, &header, sizeof header, 0) == sizeof header && header.magic == STATUS_MAGIC &&
+	    status_process_owner(&header) == owner)
+		snprintf(text, OWNER_TEXT_MAX, " (pid %llu)", (unsigned long long)header.pid);
+	close(fd);
+	return text;
+}
+
+/* So many that nobody can take them all. */
+static int name_take_another(struct status *status, const char *instance, char other[INSTANCE_SIZE])
+{
+	int error = -EEXIST;
+
+	for (int tries = 0; error == -EEXIST && tries < TRIES; tries++) {
+		snprintf(other, INSTANCE_SIZE, "%.*s-%04x", INSTANCE_SIZE - 6, instance, randombytes_random() & 0xffff);
+		error = name_take(status, other);
+	}
+	return error;
+}
+
+/*
+ * The name is a file's in a directory where everybody may make one. This user's and root's broker keeps the name; who
+ * else has it does not keep this one from starting.
+ */
+static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
+{
+	char path[96], pid[OWNER_TEXT_MAX], other[INSTANCE_SIZE];
+	struct stat st;
+	int error;
+
+	snprintf(path, sizeof path, SHM_DIR "%s", status->name);
+	if (lstat(path, &st)) /* not any more */
+		return name_take(status, instance) ? -EAGAIN : 0;
+	owner_text(path, st.st_uid, pid);
+	if (st.st_uid == geteuid())
+		return error_set(-EEXIST, "a broker named '%s' runs already%s: choose another name", instance, pid);
+	if (!st.st_uid)
+		return error_set(-EEXIST, "the name '%s' is taken: %s belongs to root%s; choose another name", instance, path,
+				 pid);
+	error = name_take_another(status, instance, other);
+	if (error)
+		return error;
+	log_say("%s belongs to uid %u%s: this broker is named '%s' instead; to have '%s', remove that file as root and start "
+		"again",
+		path, st.st_uid, pid, other, instance);
+	strcpy(instance, other);
+	return 0;
+}
+
+int status_open(struct status *status, char instance[INSTANCE_SIZE])
+{
+	int error;
+
+	memset(status, 0, sizeof *status);
+	error = name_take(status, instance);
 	if (error == -EEXIST)
-		return error_set(error, "a broker named '%s' runs already: choose another name", instance);
+		error = name_taken(status, instance);
+	if (error == -EEXIST)
+		return error;
 	if (error)
 		return error_set(error, "the status file /dev/shm%s cannot be made: %s", status->name,
 				 strerror(-error));
@@ -163,13 +263,14 @@ static int text_piece(struct broker *broker)
 {
 	struct status *status = &broker->status;
 	struct status_text *text = &status->text;
+	int error;
 
 	status_text_next(text, broker);
 	if (status->next.length + text->length > STATUS_TEXT_MAX)
 		return -EFBIG;
-	if (pwrite(status->fd, text->piece, text->length, (off_t)(status->next.offset + status->next.length)) !=
-	    (ssize_t)text->length)
-		return errno ? -errno : -ENOSPC;
+	error = write_all(status->fd, text->piece, text->length, status->next.offset + status->next.length);
+	if (error)
+		return error;
 	crypto_generichash_update(&status->checksum, (const uint8_t *)text->piece, text->length);
 	status->next.length += text->length;
 	return 0;

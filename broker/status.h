@@ -56,10 +56,11 @@ struct status {
 };
 
 /*
- * Makes the file and takes its lock. -EEXIST: a broker has this instance's name, a living one where
- * leftovers_remove() ran before.
+ * Makes the file and takes its lock. -EEXIST: a broker of this user or of root has this instance's name, a living one
+ * where leftovers_remove() ran before. Where a file of another user has it, the broker gets another name, which replaces
+ * instance, and a line of the log says whose that file is.
  */
-int status_open(struct status *status, const char *instance);
+int status_open(struct status *status, char instance[INSTANCE_SIZE]);
 
 /* From here on the file follows the broker's books. */
 int status_start(struct broker *broker);
@@ -69,6 +70,9 @@ void status_changed(struct broker *broker);
 
 /* Removes the file. */
 void status_close(struct status *status);
+
+/* The user of the process that the header names; of none, or another one than it means, (uid_t)-1. */
+uid_t status_process_owner(const struct status_header *header);
 
 /* /proc/PID/stat's start time, 0 when there is no such process; *state gets its letter if not NULL. */
 uint64_t status_process_start(uint64_t pid, char *state);

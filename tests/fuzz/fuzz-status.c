@@ -89,11 +89,14 @@ static void show(const struct shown *shown)
 static void list(const struct shown *shown, size_t count)
 {
 	catch();
-	table_list(shown, count);
+	for (size_t i = 0; i < count; i++)
+		table_list(&shown[i], i);
 	caught();
 	table_check();
 	catch();
-	json_list(shown, count);
+	for (size_t i = 0; i < count; i++)
+		json_list(&shown[i], i);
+	json_list_end(count);
 	caught();
 	json_check();
 }

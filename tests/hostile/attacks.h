@@ -13,7 +13,7 @@
 #include "gpubroker.h"
 
 extern const struct attack lies[], tickets[], descriptors[], timelines[], memory[], ranges[], processes[], privileged[],
-	floods[];
+	floods[], status_files[];
 extern const struct attack status_file_of_others, status_file_of_its_own;
 
 #define BOTH (GPUB_READ | GPUB_WRITE)

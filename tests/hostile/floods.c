@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * floods.c - attacks by number: requests, connections, sessions, waits, grants, notices, buffers, tickets; and those on
- * the status file, which everybody's view of them is.
+ * floods.c - attacks by number: requests, connections, sessions, waits, grants, notices, buffers, tickets.
  *
  * Each is as much as one user can do. The others' latency is what all of them are judged by (arena.h).
  */
@@ -17,7 +16,6 @@
 #include <sys/wait.h>
 
 #include "attacks.h"
-#include "broker/show-read.h"
 #include "common/socket.h"
 #include "flood.h"
 
@@ -363,64 +361,6 @@ static void issue_tickets(void)
 		WANT(!speaker_issue(&s, "attacker/issued", &many, &token));
 	speaker_end(&s);
 }
-
-/* ---- the status file ---- */
-
-static void status_path(char path[96])
-{
-	snprintf(path, 96, "/dev/shm/gpubroker.%s", arena_broker.instance);
-}
-
-static void attack_status_of_others(void)
-{
-	char path[96];
-
-	status_path(path);
-	WANT(open(path, O_RDONLY | O_CLOEXEC) < 0 && open(path, O_RDWR | O_CLOEXEC) < 0);
-	WANT(truncate(path, 0) && unlink(path) && chmod(path, 0666));
-	WANT(rename(path, "/dev/shm/elsewhere") && shm_unlink(path + 8));
-	WANT(link(path, "/dev/shm/elsewhere"));
-}
-
-const struct attack status_file_of_others = {
-	"attacks the status file", "another user neither reads, writes, moves nor removes it",
-	.run = attack_status_of_others, .flags = NEEDS_USERS
-};
-
-static bool status_is_readable(void)
-{
-	struct shown shown;
-
-	if (shown_read(&shown, arena_broker.instance))
-		return false;
-	shown_free(&shown);
-	return true;
-}
-
-/* Even its own user, who may: the broker never reads it back. The victim's next step has it written anew. */
-static void attack_own_status(void)
-{
-	char path[96], junk[4096];
-	int fd;
-
-	status_path(path);
-	memset(junk, 0xff, sizeof junk);
-	for (int i = 0; i < 5; i++) {
-		WANT(!truncate(path, i % 2 ? 0 : 5000));
-		WANT(SOON(status_is_readable()));
-	}
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	WANT(fd >= 0 && pwrite(fd, junk, sizeof junk, 0) == sizeof junk);
-	WANT(SOON(status_is_readable()));
-	WANT(!ftruncate(fd, 0));
-	close(fd);
-	WANT(!unlink(path));
-}
-
-const struct attack status_file_of_its_own = {
-	"removes the status file", "invariant 3: it is truncated, overwritten and removed, and the broker goes on",
-	.run = attack_own_status, .flags = AS_BROKER_USER
-};
 
 const struct attack floods[] = {
 	{ "floods", "invariant 5: the victim is served", .run = flood_with_one, .flags = TAKES_SECONDS },

@@ -475,11 +475,28 @@ taken() {
 	squat
 	mkdir own && chown 65534 own
 	as_other timeout -s KILL 20 "$brokerd" -c brokerd.conf --socket "$work/own/socket" >out 2>err </dev/null
-	[ $? = 1 ] && said "the name '$name' is taken: /dev/shm/gpubroker.$name belongs to uid 0" && [ -z "$(ls -A own)" ]
+	[ $? = 1 ] && said "the name '$name' is taken: /dev/shm/gpubroker.$name belongs to root" && [ -z "$(ls -A own)" ]
 	status=$?
 	let_go
 	return $status
 }
 check_others "who may not look is told whose it is" taken
+# A broker of another user, alive: as one who waits for the restart of this one would do it.
+squatted() {
+	local code
+	rm -f go there
+	as_other "$run" --quiet --device host --name "$name" -- sh -c 'touch there; while [ ! -e go ]; do sleep 0.02; done' 2>run.err &
+	squatter=$!
+	others+=("$squatter")
+	soon test -e there
+	start && said "^brokerd: /dev/shm/gpubroker.$name belongs to uid 65534 (pid [0-9]*): this broker is named '\(.*-[0-9a-f]\{4\}\)' instead; .*remove" &&
+		said "^brokerd: '${name:0:15}-[0-9a-f]*' serves"
+	code=$?
+	"$show" --list | grep -q "^${name:0:15}-[0-9a-f]\{4\} .* $(id -un)$" || code=1
+	stops TERM 0 || code=1
+	let_go
+	return $code
+}
+check_others "another user's living broker of the name does not keep this one from it: it takes another, and says whose it is" squatted
 
 plan

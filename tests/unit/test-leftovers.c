@@ -3,7 +3,8 @@
  * test-leftovers.c - a broker begins where something bears its memory's name already: what a dead one left is taken
  * away, and what another user put there is never used.
  *
- * Brokers here are real ones on the host device, each in a process of its own, which may be another user's. That
+ * Brokers here are real ones on the host device, each in a process of its own, which may be another user's. Who else has
+ * the name of its status file does not keep it from beginning. That
  * sockets left behind lead nobody astray is run.sh's.
  */
 #include <errno.h>
@@ -27,12 +28,14 @@
 #include <cmocka.h>
 
 #include "broker/broker.h"
+#include "broker/leftovers.h"
 #include "common/error.h"
 
 #define OWNER    4001
 #define SQUATTER 4002
 
-static char instance[32], status[64], memory[80], inside[96], bait[96];
+/* The instance's name, and the paths that go with it. */
+static char instance[INSTANCE_SIZE], status[64], memory[80], inside[96], inside_status[96], bait[96];
 
 /* ---- a broker ---- */
 
@@ -77,6 +80,34 @@ static int begin_well(void)
 		return 3;
 	broker_end();
 	return access(memory, F_OK) && access(status, F_OK) ? 0 : 4;
+}
+
+/* 0: it began under another name, which it told its clients, left the file of its own name alone, and took its own away. */
+static int begin_elsewhere(void)
+{
+	const char *name = broker.config.instance;
+	struct stat before, after;
+	char own[64];
+
+	if (lstat(status, &before) || broker_begin())
+		return 1;
+	if (strncmp(name, instance, strlen(instance)) || !strcmp(name, instance) || strcmp(name, broker.board.header->instance))
+		return 2;
+	snprintf(own, sizeof own, "/dev/shm/gpubroker.%s", name);
+	if (lstat(own, &after) || !S_ISREG(after.st_mode) || after.st_uid != geteuid())
+		return 3;
+	broker_end();
+	return !lstat(status, &after) && after.st_ino == before.st_ino && access(own, F_OK) ? 0 : 4;
+}
+
+/* 0: it did not begin, since a broker has the name whose user may. */
+static int be_told_of_a_broker(void)
+{
+	struct stat st;
+
+	if (broker_begin() != -EEXIST || !strstr(error_text(), instance))
+		return 1;
+	return lstat(status, &st) ? 2 : 0;
 }
 
 /* 0: it did not begin, said why, and left nothing of its own. */
@@ -193,13 +224,79 @@ static void test_what_cannot_be_taken_away_is_refused(void **state)
 	assert_int_equal(access(inside, F_OK), 0);
 }
 
+/* ---- who has the status file's name ---- */
+
+static int link_to_nothing(const char *path)
+{
+	return symlink("/nonexistent", path);
+}
+
+static int make_pipe(const char *path)
+{
+	return mkfifo(path, 0600);
+}
+
+static int make_directory(const char *path)
+{
+	return mkdir(path, 0700) ? -1 : put(inside_status);
+}
+
+static void give_status(uid_t uid)
+{
+	assert_int_equal(lchown(status, uid, uid), 0);
+}
+
+/* Locked, it looks like a living broker's; of other kinds, not even root's leftovers_remove() takes it away. */
+static void test_another_users_file_keeps_nobody_from_beginning(void **state)
+{
+	static int (*const squats[])(const char *path) = { put, make_pipe, link_to_nothing, make_directory };
+	static const uid_t brokers[] = { 0, OWNER };
+
+	(void)state;
+	if (geteuid())
+		return; /* root alone can be several users */
+	for (size_t i = 0; i < sizeof squats / sizeof squats[0]; i++) {
+		int fd = -1;
+
+		assert_int_equal(squats[i](status), 0);
+		if (squats[i] == put) {
+			fd = open(status, O_RDWR | O_CLOEXEC);
+			assert_int_equal(leftovers_lock(fd), 0);
+		}
+		give_status(SQUATTER);
+		for (size_t user = 0; user < sizeof brokers / sizeof brokers[0]; user++)
+			assert_int_equal(as(brokers[user], begin_elsewhere), 0);
+		if (fd >= 0)
+			close(fd);
+		clear(NULL);
+	}
+}
+
+static void test_a_living_brokers_name_is_refused(void **state)
+{
+	int fd;
+
+	(void)state;
+	assert_int_equal(put(status), 0);
+	fd = open(status, O_RDWR | O_CLOEXEC);
+	assert_int_equal(leftovers_lock(fd), 0);
+	assert_int_equal(as(geteuid(), be_told_of_a_broker), 0);
+	if (!geteuid()) {
+		assert_int_equal(as(OWNER, be_told_of_a_broker), 0);
+		give_status(OWNER);
+		assert_int_equal(as(OWNER, be_told_of_a_broker), 0);
+	}
+	close(fd);
+}
+
 /* The bait is nobody's: a name that could be a status file's is taken away by whichever broker of another test starts. */
 static int names_choose(void **state)
 {
 	(void)state;
-	snprintf(instance, sizeof instance, "leftovers%d", (int)getpid());
+	snprintf(instance, sizeof instance, "left%d", (int)getpid());
 	snprintf(status, sizeof status, "/dev/shm/gpubroker.%s", instance);
 	snprintf(memory, sizeof memory, "%s.mem", status);
+	snprintf(inside_status, sizeof inside_status, "%s/inside", status);
 	snprintf(inside, sizeof inside, "%s/inside", memory);
 	snprintf(bait, sizeof bait, "/dev/shm/bait-%s", instance);
 	/* what is refused is logged, and would stand between the lines of the report */
@@ -214,6 +311,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_root_takes_another_users_directory_away, clear),
 		cmocka_unit_test_teardown(test_a_link_in_its_place_is_taken_away, clear),
 		cmocka_unit_test_teardown(test_what_cannot_be_taken_away_is_refused, clear),
+		cmocka_unit_test_teardown(test_another_users_file_keeps_nobody_from_beginning, clear),
+		cmocka_unit_test_teardown(test_a_living_brokers_name_is_refused, clear),
 	};
 
 	return cmocka_run_group_tests_name("leftovers", tests, names_choose, NULL);

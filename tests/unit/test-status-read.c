@@ -314,6 +314,64 @@ static void test_not_json(void **unused)
 	refuse_text("{\"a\":\"b\0\"}", 10);
 }
 
+/* "{"a":[VALUE,VALUE,...]}", of some size. */
+static char *text_of_many(const char *value, size_t size)
+{
+	char *text = malloc(size + 64), *at = text + sprintf(text, "{\"a\":[%s", value);
+
+	assert_non_null(text);
+	while ((size_t)(at - text) < size)
+		at += sprintf(at, ",%s", value);
+	strcpy(at, "]}");
+	return text;
+}
+
+/* Whose values would take 90 and more times its own memory: also of one's own files, which somebody may have copied. */
+static void test_bloated(void **unused)
+{
+	static const char *const values[] = { "{}", "[]", "{\"a\":0}", "[[]]" };
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+		char *text = text_of_many(values[i], 1u << 20);
+
+		refuse_text(text, strlen(text));
+		free(text);
+	}
+}
+
+/* What a broker writes: the holder of a buffer is what takes most for its length. */
+static void test_large(void **unused)
+{
+	char *text = text_of_many("{\"session\":1,\"pid\":1,\"command\":\"a\",\"device\":0,\"held\":false}", 5u << 20);
+	struct shown shown;
+	int fd = file_of(text, strlen(text));
+
+	(void)unused;
+	assert_int_equal(shown_read_fd(&shown, "x", fd), 0);
+	assert_in_range(json_array_size(json_object_get(shown.text, "a")), 80000, 90000);
+	shown_free(&shown);
+	free(text);
+	close(fd);
+}
+
+/* A long one only of one's own, or root's: its length alone is looked at. */
+static void test_length_of_others(void **unused)
+{
+	struct status_header header = header_of(TEXT, strlen(TEXT));
+	int fd = good_file();
+
+	(void)unused;
+	header.length = SHOW_OTHERS_MAX + 1;
+	put(fd, &header, sizeof header, 0);
+	if (geteuid()) {
+		assert_refused(fd, -EAGAIN);
+		return;
+	}
+	assert_int_equal(fchown(fd, 65534, 65534), 0);
+	assert_refused(fd, -EFBIG);
+}
+
 static void test_not_a_file(void **unused)
 {
 	int ends[2];
@@ -404,7 +462,8 @@ int main(void)
 		cmocka_unit_test(test_running),	  cmocka_unit_test(test_stopped),   cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_truncated), cmocka_unit_test(test_header),    cmocka_unit_test(test_checksum),
 		cmocka_unit_test(test_not_json),  cmocka_unit_test(test_not_a_file), cmocka_unit_test(test_names),
-		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_find),	  cmocka_unit_test(test_bloated),   cmocka_unit_test(test_large),
+		cmocka_unit_test(test_length_of_others),
 	};
 
 	return cmocka_run_group_tests_name("status-read", tests, NULL, NULL);

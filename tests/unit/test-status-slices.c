@@ -7,10 +7,14 @@
  */
 #include "session-harness.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -403,6 +407,43 @@ static void test_what_cannot_be_written(void **state)
 	close(closed);
 }
 
+/* The log's next line, while log_line() goes to a file. */
+static void expect_logged(int log, const char *reason)
+{
+	char line[512] = "";
+
+	assert_true(pread(log, line, sizeof line - 1, 0) > 0);
+	assert_non_null(strstr(line, "the status file is not up to date"));
+	assert_non_null(strstr(line, reason));
+}
+
+/* A file that may not grow takes part of a piece first: the reason is the call's that says it, whatever errno was. */
+static void test_the_reason_is_that_of_what_failed(void **state)
+{
+	int log = memfd_create("log", MFD_CLOEXEC), errors = dup(STDERR_FILENO);
+	struct rlimit before, small;
+	uint64_t end;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	create_range(0, MANY);
+	begin_a_text();
+	end = broker.status.next.offset + broker.status.next.length;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small = (struct rlimit){ .rlim_cur = end + 100, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	dup2(log, STDERR_FILENO);
+	errno = ECHILD;
+	turn();
+	dup2(errors, STDERR_FILENO);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_false(broker.status.writing);
+	expect_logged(log, strerror(EFBIG));
+	write_a_text();
+	close(log);
+	close(errors);
+}
+
 static int group_setup(void **state)
 {
 	harness_buffers = PLACES;
@@ -423,6 +464,7 @@ int main(void)
 		ON(test_changes_are_gathered_between_texts),
 		ON(test_the_file_has_two_texts),
 		ON(test_what_cannot_be_written),
+		ON(test_the_reason_is_that_of_what_failed),
 	};
 
 	return cmocka_run_group_tests_name("status-slices", tests, group_setup, harness_group_teardown);

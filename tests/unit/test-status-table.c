@@ -53,7 +53,7 @@ static void print_whole_table(const struct shown *shown)
 
 static void print_list(const struct shown *shown)
 {
-	table_list(shown, 1);
+	table_list(shown, 0);
 }
 
 static void capture(void (*print)(const struct shown *), const struct shown *shown)
