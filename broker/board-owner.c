@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/size.h"
 #include "device/host.h"
 
 static int header_fill_devices(struct board_header *header, const struct device *device)
@@ -91,6 +92,7 @@ close_fd:
 int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,
 		 uint32_t tickets)
 {
+	char size[SIZE_TEXT_MAX];
 	struct board_header header;
 	int error = header_fill(&header, instance, device, buffers, tickets);
 
@@ -98,8 +100,8 @@ int board_create(struct board_owner *owner, const char *instance, const struct d
 		return error;
 	error = board_make(owner, &header);
 	if (error)
-		return error_set(error, "the board of %llu bytes cannot be made: %s",
-				 (unsigned long long)header.size, strerror(-error));
+		return error_set(error, "the board of %s cannot be made: %s",
+				 size_format(header.size, size), strerror(-error));
 	*owner->header = header;
 	board_place(&owner->board, owner->header, header.size);
 	return 0;

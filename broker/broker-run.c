@@ -23,8 +23,7 @@
 #include "run-children.h"
 #include "run-options.h"
 
-#define EXIT_BROKER 1 /* the broker itself failed */
-#define EXIT_USAGE  2
+#define EXIT_BROKER 125 /* as env(1) and timeout(1): a worker's own status is hardly this one */
 
 struct run {
 	struct run_options options;
@@ -36,7 +35,6 @@ struct run {
 	int                listener, signal_fd;
 	unsigned           creating; /* declared buffers still on their way */
 	bool               failed;   /* the broker's own failure, already logged */
-	bool               misused;  /* it was a declaration that no device here can meet */
 	bool               ended, told;
 };
 
@@ -100,9 +98,10 @@ static void on_patience(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	for (session = run->broker.sessions.by_id; session; session = session->hh.next)
 		if (session->grants.by_id)
-			log_say("the workers ended; waiting for pid %d (%s), which still holds %u grants; "
+			log_say("the workers ended; waiting for pid %d (%s), which still holds %u grant%s; "
 				 "interrupt to leave it",
-				 session->pid, session->command, HASH_COUNT(session->grants.by_id));
+				 session->pid, session->command, HASH_COUNT(session->grants.by_id),
+				 PLURAL(HASH_COUNT(session->grants.by_id)));
 }
 
 static void begin_end(struct run *run)
@@ -222,9 +221,8 @@ static void say_device(const struct run *run)
 	const struct board_header *board = run->broker.board.header;
 
 	if (!run->options.quiet)
-		log_say("%u %s, %u %s device%s (%s)", run->options.workers,
-			 run->options.workers == 1 ? "worker" : "workers", board->devices, run->broker.device->name,
-			 board->devices == 1 ? "" : "s", board->device[0].name);
+		log_say("%u worker%s, %u %s device%s (%s)", run->options.workers, PLURAL(run->options.workers),
+			board->devices, run->broker.device->name, PLURAL(board->devices), board->device[0].name);
 }
 
 static void print_account(const struct run *run)
@@ -253,10 +251,8 @@ static int run_broker(struct run *run)
 		return EXIT_BROKER;
 	}
 	say_device(run);
-	if (declare_buffers(run)) {
-		run->misused = true;
+	if (declare_buffers(run))
 		fail(run, error_text());
-	}
 	/* workers may have ended before the signal was watched */
 	on_child(run);
 	log_serving(true);
@@ -266,8 +262,6 @@ static int run_broker(struct run *run)
 	if (!broker_balanced(&run->broker) && !run->failed)
 		run->failed = true;
 	broker_deinit(&run->broker);
-	if (run->misused)
-		return EXIT_USAGE;
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 
@@ -314,7 +308,7 @@ int main(int argc, char **argv)
 		return 0;
 	if (result < 0) {
 		log_say("%s", error_text());
-		return EXIT_USAGE;
+		return EXIT_BROKER;
 	}
 	result = run_all(&run);
 	children_free(&run.children);

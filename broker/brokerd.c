@@ -21,6 +21,7 @@
 #include "brokerd-reader.h"
 #include "brokerd-socket.h"
 #include "common/error.h"
+#include "common/size.h"
 #include "leftovers.h"
 #include "log.h"
 #include "notify.h"
@@ -60,10 +61,11 @@ static void say_holders(const struct service *service)
 
 	for (session = service->broker.sessions.by_id; session; session = session->hh.next)
 		if (session->grants.by_id && said++ < HOLDERS_SAID)
-			log_say("pid %d (%s, uid %u) still holds %u grants: end it, or raise drain_timeout",
-				session->pid, session->command, session->who.uid, HASH_COUNT(session->grants.by_id));
+			log_say("pid %d (%s, uid %u) still holds %u grant%s: end it, or raise drain_timeout",
+				session->pid, session->command, session->who.uid, HASH_COUNT(session->grants.by_id),
+				PLURAL(HASH_COUNT(session->grants.by_id)));
 	if (said > HOLDERS_SAID)
-		log_say("so do %u other processes", said - HOLDERS_SAID);
+		log_say("and %u more hold grants", said - HOLDERS_SAID);
 }
 
 static void on_patience(evutil_socket_t fd, short what, void *argument)
@@ -73,8 +75,8 @@ static void on_patience(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	say_holders(service);
-	log_say("not all memory was returned within %u seconds: leaving the rest to the driver",
-		service->config->drain_seconds);
+	log_say("not all memory was returned within %u second%s: leaving the rest to the driver",
+		service->config->drain_seconds, PLURAL(service->config->drain_seconds));
 	service->left = true;
 	event_base_loopbreak(service->base);
 }
@@ -85,8 +87,8 @@ static void stop(struct service *service)
 
 	service->stopping = true;
 	notify_stopping(&service->notify, service->config->drain_seconds + 10, "waiting until all memory is returned");
-	log_note("stopping: no names from now on; what is in use has %u seconds to be returned",
-		 service->config->drain_seconds);
+	log_note("stopping: no names from now on; what is in use has %u second%s to be returned",
+		 service->config->drain_seconds, PLURAL(service->config->drain_seconds));
 	evtimer_add(service->patience, &patience);
 	broker_stop(&service->broker, on_idle, service);
 }
@@ -267,7 +269,7 @@ static void say_ready(const struct service *service)
 	const struct board_header *board = service->broker.board.header;
 
 	log_note("'%s' serves %u %s device%s (%s) at %s%s", service->broker.config.instance, board->devices,
-		 service->broker.device->name, board->devices == 1 ? "" : "s", board->device[0].name,
+		 service->broker.device->name, PLURAL(board->devices), board->device[0].name,
 		 service->socket.path, service->socket.lock < 0 ? ", which was passed on" : "");
 	notify_ready(&service->notify, "serving at %s", service->socket.path);
 }
@@ -276,9 +278,9 @@ static void say_account(const struct service *service)
 {
 	const struct counters *c = &service->broker.counters;
 
-	log_note("stopped: %llu sessions; buffers %llu created, %llu freed; grants %llu given, %llu returned, %llu "
+	log_note("stopped: %llu session%s; buffers %llu created, %llu freed; grants %llu given, %llu returned, %llu "
 		 "ended by death; %s",
-		 (unsigned long long)c->sessions_opened, (unsigned long long)c->buffers_created,
+		 (unsigned long long)c->sessions_opened, PLURAL(c->sessions_opened), (unsigned long long)c->buffers_created,
 		 (unsigned long long)broker_buffers_over(&service->broker), (unsigned long long)c->grants_opened,
 		 (unsigned long long)c->grants_closed, (unsigned long long)c->grants_died,
 		 broker_balanced(&service->broker) ? "balanced" : "NOT BALANCED");

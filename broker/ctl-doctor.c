@@ -268,6 +268,7 @@ static bool limit_of(const char *process, const char *name, uint64_t *limit)
 
 static void check_own_limits(void)
 {
+	char locked[SIZE_TEXT_MAX];
 	uint64_t files, memory;
 
 	if (!limit_of("self", "Max open files", &files) || !limit_of("self", "Max locked memory", &memory)) {
@@ -281,8 +282,8 @@ static void check_own_limits(void)
 	if (memory >= KEY_MEMORY)
 		ok("this process may lock memory: keys stay out of swap");
 	else
-		warn("this process may lock only %llu bytes of memory, so keys may be swapped out: raise the limit (ulimit -l)",
-		     (unsigned long long)memory);
+		warn("this process may lock only %s of memory, so keys may be swapped out: raise the limit (ulimit -l)",
+		     size_format(memory, locked));
 }
 
 /* A session takes two descriptors, a timeline two more. */

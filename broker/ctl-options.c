@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/name.h"
+#include "common/size.h"
 #include "gpubroker.h"
 #include "option-table.h"
 
@@ -102,11 +103,12 @@ static int command_find(struct ctl_options *options, const char *name)
 static int command_parse(struct ctl_options *options, int count, char **arguments)
 {
 	int least = commands[options->command].least, most = commands[options->command].most;
+	const char *name = commands[options->command].name;
 
 	if (count < least || count > most)
-		return error_set(-EINVAL, "%s takes %s arguments than these %d: broker-ctl %s %s",
-				 commands[options->command].name, count < least ? "more" : "fewer", count,
-				 commands[options->command].name, commands[options->command].arguments);
+		return error_set(-EINVAL, "%s takes %d argument%s%s and got %d: broker-ctl %s%s%s", name, least, PLURAL(least),
+				 most > least ? " or more" : "", count, name, least ? " " : "",
+				 commands[options->command].arguments);
 	return commands[options->command].parse(options, arguments);
 }
 

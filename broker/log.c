@@ -52,7 +52,7 @@ __attribute__((format(printf, 1, 0))) static void log_write(const char *format, 
 	/* first of all: it may take errno for %m */
 	vsnprintf(text, sizeof text, format, args);
 	if (left_out) {
-		snprintf(note, sizeof note, "%llu lines were left out", left_out);
+		snprintf(note, sizeof note, "%llu line%s left out", left_out, left_out == 1 ? " was" : "s were");
 		if (write_line(note, wait_ms))
 			left_out = 0;
 	}

@@ -463,7 +463,8 @@ int registry_may_part(const struct buffer *buffer)
 	if (slab->vacant == slab->ranges - 1)
 		return 0;
 	return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
-				 "create it with GPUB_ALONE where others shall get it", buffer->name);
+				 "create it with memory of its own (GPUB_ALONE, broker-ctl create --alone) where "
+				 "others shall get it", buffer->name);
 }
 
 void registry_part(struct registry *registry, struct buffer *buffer)

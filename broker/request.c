@@ -59,7 +59,7 @@ struct buffer *request_find_live(struct session *session, const char *name)
 	buffer = registry_find(&session->broker->registry, name);
 	if (buffer && buffer->state == BUFFER_LIVE)
 		return buffer;
-	error_set(-ENOENT, "there is no buffer '%s': create it, or wait for it with a timeout", name);
+	error_set(-ENOENT, "there is no buffer '%s': broker-status lists the names there are", name);
 	return NULL;
 }
 
@@ -192,7 +192,9 @@ static int grant_by_mode(struct session *session, uint64_t request, const struct
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
 {
 	struct buffer *buffer = request_find_live(session, acquire->name);
-	int error = buffer ? grant_by_mode(session, request, acquire, buffer) : -ENOENT;
+	int error = buffer ? grant_by_mode(session, request, acquire, buffer) :
+			     error_set(-ENOENT, "there is no buffer '%s': create it, or wait for it with a timeout",
+				       acquire->name);
 
 	if (error)
 		session_refuse(session, request, error, error_text());

@@ -111,6 +111,15 @@ static int exit_code_of(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+static void say_failed(unsigned rank, const struct child *child)
+{
+	if (WIFSIGNALED(child->status))
+		log_say("worker %u (pid %d) was killed by signal %d (%s)", rank, child->pid, WTERMSIG(child->status),
+			strsignal(WTERMSIG(child->status)));
+	else
+		log_say("worker %u (pid %d) exited with status %d", rank, child->pid, WEXITSTATUS(child->status));
+}
+
 bool children_reap(struct children *children)
 {
 	bool failed = false;
@@ -120,9 +129,8 @@ bool children_reap(struct children *children)
 
 		if (!child->pid || waitpid(child->pid, &child->status, WNOHANG) != child->pid)
 			continue;
-		if (WIFSIGNALED(child->status))
-			log_say("worker %u (pid %d) was killed by signal %d (%s)", i, child->pid,
-				 WTERMSIG(child->status), strsignal(WTERMSIG(child->status)));
+		if (exit_code_of(child->status))
+			say_failed(i, child);
 		child->pid = 0;
 		children->running--;
 		failed |= exit_code_of(child->status) != 0;

@@ -40,7 +40,7 @@ int children_fork(struct children *children, unsigned count, char **command, con
 /* Lets them go. */
 void children_release(struct children *children);
 
-/* Reaps those that ended. True if one of them failed. Says so on stderr when one was killed. */
+/* Reaps those that ended. True if one of them failed: a line on stderr names each that did. */
 bool children_reap(struct children *children);
 
 /* Sends a signal to those that still run. */

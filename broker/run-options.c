@@ -132,7 +132,7 @@ static const struct option_table table = {
 		 "Forks workers that share device memory by name. This process alone allocates and frees it.\n",
 	.ending = "\nEach worker gets GPUBROKER, GPUBROKER_RANK and GPUBROKER_SIZE in its environment.\n"
 		  "The exit status is that of the first worker that failed (128 + signal when killed),\n"
-		  "2 for wrong usage, 1 when the broker itself failed, else 0.",
+		  "125 for wrong usage and when the broker itself failed, else 0.",
 	.width = 34,
 	.words_end = true, /* the command's own options are not ours */
 	.rows = rows,

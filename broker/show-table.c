@@ -152,8 +152,9 @@ static void print_head(const struct shown *shown)
 
 	print_state(shown);
 	print_doubt(shown);
-	print_line("user %s, device kind %s, %llu waiting requests%s", user_name(shown->owner, owner),
+	print_line("user %s, device kind %s, %llu waiting request%s%s", user_name(shown->owner, owner),
 		   text_of(shown->text, "device_kind"), (unsigned long long)number_of(shown->text, "waiting"),
+		   PLURAL(number_of(shown->text, "waiting")),
 		   json_is_true(json_object_get(shown->text, "stopping")) ? ", stopping: no new buffers" : "");
 }
 

@@ -73,6 +73,7 @@ static int header_read(struct board_header *header, int fd)
 
 int board_map(struct board *board, int fd)
 {
+	char size[SIZE_TEXT_MAX];
 	struct board_header *header = malloc(sizeof *header);
 	void *base;
 	int error = header ? header_read(header, fd) : error_set(-ENOMEM, "out of memory for the board's header");
@@ -81,8 +82,8 @@ int board_map(struct board *board, int fd)
 		goto free_header;
 	base = mmap(NULL, (size_t)header->size, PROT_READ, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED) {
-		error = error_set(-errno, "the broker's board (%llu bytes) cannot be mapped: %m",
-				  (unsigned long long)header->size);
+		error = error_set(-errno, "the broker's board (%s) cannot be mapped: %m",
+				  size_format(header->size, size));
 		goto free_header;
 	}
 	board_point(board, header, base, (size_t)header->size);

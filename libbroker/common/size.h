@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* size.h - sizes as people write and read them. Owns nothing. */
+/* size.h - sizes and counts as people write and read them. Owns nothing. */
 #ifndef GPUB_SIZE_H
 #define GPUB_SIZE_H
 
@@ -12,10 +12,13 @@ int size_parse(const char *text, uint64_t *bytes);
 /* The same, and "0". */
 int size_parse_or_0(const char *text, uint64_t *bytes);
 
-#define SIZE_TEXT_MAX 16
+#define SIZE_TEXT_MAX 24
 
 /* Writes "64 MiB", "1.5 GiB", "100 B" into text and returns text. */
 const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX]);
+
+/* What follows the noun behind a count: "1 grant", "2 grants". */
+#define PLURAL(count) ((count) == 1 ? "" : "s")
 
 /* bytes rounded up to whole granules (a power of two); 0 when that does not fit 64 bits. */
 static inline uint64_t size_round_up(uint64_t bytes, uint64_t granule)

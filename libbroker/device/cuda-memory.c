@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/size.h"
 #include "device/cuda.h"
 
 _Static_assert(sizeof(CUipcMemHandle) == DEVICE_HANDLE_SIZE, "a handle is what the wire says");
@@ -24,13 +25,15 @@ static pthread_mutex_t zero_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int cuda_allocate(int ordinal, uint64_t size, void **ptr)
 {
+	char        text[SIZE_TEXT_MAX];
 	CUdeviceptr address;
 	int         rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, ordinal);
 	if (!rc)
-		rc = cuda_error(cuda.MemAlloc(&address, size), "allocating %" PRIu64 " bytes on device %d", size, ordinal);
+		rc = cuda_error(cuda.MemAlloc(&address, size), "allocating %s on device %d", size_format(size, text),
+				ordinal);
 	if (!rc)
 		*ptr = (void *)(uintptr_t)address;
 	return rc;

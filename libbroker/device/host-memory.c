@@ -36,6 +36,7 @@ static void owner_check(const char *what)
 
 static int charge(unsigned device, uint64_t size)
 {
+	char asked[SIZE_TEXT_MAX], room[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX];
 	uint64_t left;
 
 	pthread_mutex_lock(&host_state.lock);
@@ -45,9 +46,8 @@ static int charge(unsigned device, uint64_t size)
 	pthread_mutex_unlock(&host_state.lock);
 	if (size <= left)
 		return 0;
-	return error_set(-ENOMEM, "host device %u is full: %llu bytes asked, %llu of %llu left (GPUB_HOST_MEMORY sets "
-				  "the size)", device, (unsigned long long)size, (unsigned long long)left,
-			 (unsigned long long)host_state.memory);
+	return error_set(-ENOMEM, "host device %u is full: %s asked, %s of %s left (GPUB_HOST_MEMORY sets the size)", device,
+			 size_format(size, asked), size_format(left, room), size_format(host_state.memory, all));
 }
 
 static void refund(unsigned device, uint64_t size)

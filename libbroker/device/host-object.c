@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/size.h"
 #include "device/descriptors.h"
 
 #define SHM   "/dev/shm"
@@ -108,6 +109,7 @@ static bool name_is_memory(const char *name, size_t length)
 /* Reserves the object's pages now: found missing later, they would be a SIGBUS in whoever touches them. */
 static int object_reserve(int fd, uint64_t size)
 {
+	char text[SIZE_TEXT_MAX];
 	int error;
 
 	do {
@@ -122,11 +124,11 @@ static int object_reserve(int fd, uint64_t size)
 		}
 	} while (error == EINTR);
 	if (error == ENOSPC)
-		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %llu bytes: "
-					  "make it larger, or GPUB_HOST_MEMORY smaller", (unsigned long long)size);
+		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %s: "
+					  "make it larger, or GPUB_HOST_MEMORY smaller", size_format(size, text));
 	if (error)
-		return error_set(-error, "host device: %llu bytes of shared memory cannot be reserved: %s",
-				 (unsigned long long)size, strerror(error));
+		return error_set(-error, "host device: %s of shared memory cannot be reserved: %s", size_format(size, text),
+				 strerror(error));
 	return 0;
 }
 

@@ -34,6 +34,8 @@
 #define HANG_SECONDS 20
 #define CHOSEN_MAX   8192
 
+#define BROKER_FAILED 125 /* broker-run(1): it failed itself */
+
 enum subject { CLIENT, STUCK_CLIENT, BROKER, SUBJECTS };
 
 static const char *const subject_names[SUBJECTS] = { "client", "stuck-client", "broker-run" };
@@ -204,9 +206,9 @@ static const char *broker_wrong(int status, pid_t group)
 		return "its books do not balance";
 	if (WEXITSTATUS(status) && strlen(log_text) < 20)
 		return "it says nothing";
-	/* 2 is wrong usage, which a declaration that finds no memory may be taken for */
-	if (WEXITSTATUS(status) > 2 || (WEXITSTATUS(status) == 2 && !strstr(log_text, "out of memory")))
-		return "its status is neither 0 nor 1";
+	/* 1 is its worker's */
+	if (WEXITSTATUS(status) > 1 && WEXITSTATUS(status) != BROKER_FAILED)
+		return "its status is neither its worker's nor its own";
 	return left_behind(group);
 }
 
@@ -215,7 +217,7 @@ static const char *subject_wrong(enum subject subject, const char *fail)
 	pid_t pid;
 	int status = subject_run(subject, fail, &pid);
 
-	if (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 125)
+	if (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) > BROKER_FAILED)
 		bail_out("%s cannot be run: %s", subject_names[subject], log_text);
 	return subject == BROKER ? broker_wrong(status, pid) : client_wrong(status);
 }

@@ -354,8 +354,8 @@ start_again
 holds held
 kill -TERM "$broker"
 check "past drain_timeout it ends, exit 1" ended 1
-check "it says who holds what" said "^brokerd: pid [0-9]* (.*status-client, uid $(id -u)) still holds 1 grants: "
-check "and that it leaves it" said 'not all memory was returned within 1 seconds'
+check "it says who holds what" said "^brokerd: pid [0-9]* (.*status-client, uid $(id -u)) still holds 1 grant: "
+check "and that it leaves it" said 'not all memory was returned within 1 second'
 check "and that this is no balance" said 'NOT BALANCED$'
 released
 check "nothing is left after that either" nothing_left

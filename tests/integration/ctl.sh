@@ -102,9 +102,10 @@ check "an unknown option: exit 2" refused 2 "'--bogus'" --bogus doctor
 check "an unknown letter: exit 2" refused 2 "'-x'" unlink -x u
 check "an option without its value: exit 2" refused 2 "'--timeout' needs a value" drain u --timeout
 check "an option of another command: exit 2" refused 2 'unlink takes no --timeout, which is for drain' unlink u --timeout 1
-check "too few arguments: exit 2" refused 2 'create takes more arguments' create u
-check "too many arguments: exit 2" refused 2 'evict takes fewer arguments' evict 1 2
-check "no name: exit 2" refused 2 'more arguments' drain
+check "too few arguments: exit 2" refused 2 'create takes 2 arguments and got 1: broker-ctl create NAME SIZE' create u
+check "too many arguments: exit 2" refused 2 'evict takes 1 argument and got 2: ' evict 1 2
+check "no name: exit 2" refused 2 'drain takes 1 argument or more and got 0: broker-ctl drain NAME \.\.\.$' drain
+check "arguments where none are wanted: exit 2" refused 2 'doctor takes 0 arguments and got 1: broker-ctl doctor$' doctor x
 for size in 0 1X x 1M@ 1M@64 1M@x 1M@-1 99999999999999999999 ''; do
 	check "create x '$size': exit 2" refused 2 . create x "$size"
 done
@@ -159,7 +160,7 @@ check "with the mode that it is told" eval 'done_ create w 1 --mode 0640 && soon
 check "with a timeline" eval 'done_ create t 4K --timeline && soon is t timeline 1'
 check "with memory of its own" eval 'done_ create own 1 --alone && soon_is own alone 1 && done_ chmod 0644 own'
 check "without, small ones of a kind share it, and stay of that kind" eval \
-	'done_ create s1 1 && done_ create s2 1 && refused 1 "shares its memory" chmod 0644 s1 && soon_is s1 mode $((0600))'
+	'done_ create s1 1 && done_ create s2 1 && refused 1 "shares its memory.*broker-ctl create --alone" chmod 0644 s1 && soon_is s1 mode $((0600))'
 check "until they are alone in it" eval 'done_ drain s2 && done_ chmod 0644 s1 && soon_is s1 mode $((0644))'
 done_ unlink own s1
 check "a name that is taken: exit 1" refused 1 "'u' is taken" create u 1
@@ -170,7 +171,7 @@ check "no memory within the time: exit 3" refused 3 'no memory' create x 8M --wa
 done_ create big 6M@1
 ctl 0 create more 5M@1 --wait 20s &
 waiter=$!
-status '1 waiting requests' || echo "# nobody waits"
+status '1 waiting request' || echo "# nobody waits"
 done_ unlink big
 check "memory that comes within the time" wait "$waiter"
 check "is the buffer's" status '^more +5 MiB'
@@ -188,7 +189,10 @@ check "chown to a group alone" eval 'done_ chown ":$(id -gn)" u && soon_is u own
 check "chown by number" done_ chown "$(id -u)" u
 
 check "unlink takes names away" eval 'done_ create a 1 && done_ create b 1 && done_ unlink a b && ! ctl 0 chmod 0600 a'
-check "unlink of what is not there: exit 1" refused 1 "no buffer 'a'" unlink a
+check "unlink of what is not there: exit 1" eval \
+	'for words in "unlink a" "chmod 0600 a" "chmod g+r a" "chown 0 a" "drain a" "ticket a"; do
+		refused 1 "no buffer .a.: broker-status lists the names there are$" $words || exit 1
+	done'
 
 # ---- drain ----
 
@@ -212,7 +216,7 @@ check "of several a refusal counts more than the time: exit 1" eval \
 	'ctl 1 drain c nothing --timeout 0.1 && said "no buffer .nothing." && said "waits for pid"'
 "$ctl" drain d 2>/dev/null &
 drainer=$!
-status '^d +64 KiB +0 +draining' && status ' 1 waiting requests$'
+status '^d +64 KiB +0 +draining' && status ' 1 waiting request$'
 kill -KILL $drainer
 check "who asked for a drain and is gone does not wait any more" status ' 0 waiting requests$'
 wait $drainer 2>/dev/null
@@ -294,7 +298,7 @@ GPUB_HOST_VISIBLE=1 check "a device that is not seen here" eval 'finds 0 "^warn:
 	has "^ok: the broker.s device 1 .* is device 0 here" && has "^ok: GPUB_HOST_VISIBLE is .1."'
 GPUB_HOST_VISIBLE=7 check "no device that is seen here: exit 1" finds 1 '^FAIL: GPUB_HOST_VISIBLE shows no host device'
 check "few descriptors" eval '(ulimit -Sn 20; finds 0 "^warn: this process may have only 20 descriptors")'
-check "no memory that may be locked" eval '(ulimit -l 0; finds 0 "^warn: this process may lock only 0 bytes")'
+check "no memory that may be locked" eval '(ulimit -l 0; finds 0 "^warn: this process may lock only 0 B")'
 check "no address: exit 1, and which brokers there are" eval '(unset GPUBROKER; XDG_RUNTIME_DIR=$work
 	finds 1 "^FAIL: no broker" && has "^warn: there is a broker .$name. of $(id -un)")'
 check "a path that is not there: exit 1, and which part of it" eval \

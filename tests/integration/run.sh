@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - broker-run's options, spec files and exit statuses: what is wrong is one sentence and exit 2 before a worker
-# starts; the first failure is the status; signals go on to the workers; --quiet is quiet.
+# run.sh - broker-run's options, spec files and exit statuses: what is wrong is one sentence and exit 125 before a worker
+# starts; the first failure of a worker is the status, and each has its line; signals go on to the workers; --quiet is quiet.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
 # shellcheck source=tests/tap.sh
@@ -32,76 +32,76 @@ said() {
 	grep -q -e "$1" err
 }
 
-# refused PATTERN ARGS...: exit 2, one sentence with PATTERN, and no worker ran
+# refused PATTERN ARGS...: exit 125, one sentence with PATTERN, and no worker ran
 refused() {
 	local pattern=$1
 	shift
 	rm -f ran
-	exits 2 "$@" && [ "$(wc -l <err)" = 1 ] && said '^broker-run: ' && said "$pattern" && [ ! -e ran ] && [ ! -s out ]
+	exits 125 "$@" && [ "$(wc -l <err)" = 1 ] && said '^broker-run: ' && said "$pattern" && [ ! -e ran ] && [ ! -s out ]
 }
 
 # ---- options ----
 
-check "no command: exit 2" refused 'no command'
-check "no command after --: exit 2" refused 'no command' --
-check "an unknown option: exit 2" refused "'--bogus'" --bogus -- touch ran
-check "an unknown letter: exit 2" refused "'-x'" -x -- touch ran
-check "an unknown letter among others: exit 2" refused "'-x'" -xq -- touch ran
-check "an unknown letter behind another: exit 2" refused "'-x'" -qx -- touch ran
+check "no command: exit 125" refused 'no command'
+check "no command after --: exit 125" refused 'no command' --
+check "an unknown option: exit 125" refused "'--bogus'" --bogus -- touch ran
+check "an unknown letter: exit 125" refused "'-x'" -x -- touch ran
+check "an unknown letter among others: exit 125" refused "'-x'" -xq -- touch ran
+check "an unknown letter behind another: exit 125" refused "'-x'" -qx -- touch ran
 check "options end at the command, also without --" exits 5 sh -c 'exit 5'
-check "a value for an option that takes none: exit 2" refused "'--quiet=1'" --quiet=1 -- touch ran
-check "an option without its value: exit 2" refused "'-n' needs a value" -n
-check "a long one too: exit 2" refused "'--spec' needs a value" --spec
+check "a value for an option that takes none: exit 125" refused "'--quiet=1'" --quiet=1 -- touch ran
+check "an option without its value: exit 125" refused "'-n' needs a value" -n
+check "a long one too: exit 125" refused "'--spec' needs a value" --spec
 for workers in 0 -1 1025 99999999999999999999 two 1x ''; do
-	check "-n '$workers': exit 2" refused 'workers' -n "$workers" -- touch ran
+	check "-n '$workers': exit 125" refused 'workers' -n "$workers" -- touch ran
 done
 for buffer in x =1M x= x=0 x=M x=-1 x=1.5M x=1X x=1MM x=99999999999999999999 x=5G@ x=1@-1 x=1@64 x=1@one; do
-	check "-b '$buffer': exit 2" refused . -b "$buffer" -- touch ran
+	check "-b '$buffer': exit 125" refused . -b "$buffer" -- touch ran
 done
-check "a name with a space: exit 2" refused 'may hold only' -b 'a b=1M' -- touch ran
-check "a name that begins with /: exit 2" refused 'must not begin' -b '/a=1M' -- touch ran
-check "a name of 96 bytes: exit 2" refused '95 bytes' -b "$(printf 'n%.0s' {1..96})=1M" -- touch ran
+check "a name with a space: exit 125" refused 'may hold only' -b 'a b=1M' -- touch ran
+check "a name that begins with /: exit 125" refused 'must not begin' -b '/a=1M' -- touch ran
+check "a name of 96 bytes: exit 125" refused '95 bytes' -b "$(printf 'n%.0s' {1..96})=1M" -- touch ran
 check "a name of 95 bytes is taken" exits 0 -b "$(printf 'n%.0s' {1..95})=1M" -- true
-check "a buffer declared twice: exit 2" refused 'twice' -b a=1 -b a=2 -- touch ran
+check "a buffer declared twice: exit 125" refused 'twice' -b a=1 -b a=2 -- touch ran
 for device in gpu host: host:0 host:65 host:x ''; do
-	check "--device '$device': exit 2" refused . --device "$device" -- touch ran
+	check "--device '$device': exit 125" refused . --device "$device" -- touch ran
 done
 for instance in '' a.b a/b ../x "$(printf 'n%.0s' {1..99})"; do
-	check "--name '$instance': exit 2" refused 'instance' --name "$instance" -- touch ran
+	check "--name '$instance': exit 125" refused 'instance' --name "$instance" -- touch ran
 done
 for number in 0 -1 x 4194305 ''; do
-	check "--mappings '$number': exit 2" refused 'count of mappings' --mappings "$number" -- touch ran
-	check "--buffers '$number': exit 2" refused 'count of buffers' --buffers "$number" -- touch ran
+	check "--mappings '$number': exit 125" refused 'count of mappings' --mappings "$number" -- touch ran
+	check "--buffers '$number': exit 125" refused 'count of buffers' --buffers "$number" -- touch ran
 done
 for time in -1 x 1000001 ''; do
-	check "--poll '$time': exit 2" refused 'number of microseconds' --poll "$time" -- touch ran
+	check "--poll '$time': exit 125" refused 'number of microseconds' --poll "$time" -- touch ran
 done
 for size in -1 none 1X 99999999999999999999 ''; do
-	check "--pool '$size': exit 2" refused 'is not a size' --pool "$size" -- touch ran
+	check "--pool '$size': exit 125" refused 'is not a size' --pool "$size" -- touch ran
 done
 check "--help is on stdout" eval 'exits 0 --help && [ ! -s err ] && grep -q -e --kill-on-failure out'
-check "--help where nothing can be written: exit 1" eval '"$run" --help >/dev/full 2>err; [ $? = 1 ] && said "cannot be written"'
-check "--help without a stdout: exit 1" eval '"$run" --help >&- 2>err; [ $? = 1 ] && said "cannot be written"'
+check "--help where nothing can be written: exit 125" eval '"$run" --help >/dev/full 2>err; [ $? = 125 ] && said "cannot be written"'
+check "--help without a stdout: exit 125" eval '"$run" --help >&- 2>err; [ $? = 125 ] && said "cannot be written"'
 check "--version is on stdout" eval 'exits 0 --version && [ ! -s err ] && grep -q "^broker-run (gpubroker) [0-9]" out'
 check "the command's options are its own" eval 'exits 0 echo --bogus -n && [ "$(cat out)" = "--bogus -n" ]'
 
 # ---- what is found out only with the device ----
 
 late() {
-	local code=$1 pattern=$2
-	shift 2
+	local pattern=$1
+	shift
 	rm -f ran
-	exits "$code" "$@" && said "$pattern" && [ ! -e ran ]
+	exits 125 "$@" && said "$pattern" && [ ! -e ran ]
 }
-check "a device that is not there: exit 2, no worker runs" late 2 'no device 1' -b x=1M@1 -- touch ran
-check "a buffer larger than the device: exit 2, no worker runs" late 2 'larger than the whole device' -b x=900G -- touch ran
-GPUB_HOST_MEMORY=1M check "buffers that are too much together: exit 1, no worker runs" late 1 . -b x=1M -b y=1M -- touch ran
-check "more buffers than --buffers: exit 2, no worker runs" late 2 'the board holds 2 buffers' --buffers 2 -b x=1 -b y=1 -b z=1 -- touch ran
-GPUB_HOST_MEMORY=lots check "a device that does not start: exit 1, no worker runs" late 1 'not a size' -- touch ran
+check "a device that is not there: exit 125, no worker runs" late 'no device 1' -b x=1M@1 -- touch ran
+check "a buffer larger than the device: exit 125, no worker runs" late 'larger than the whole device' -b x=900G -- touch ran
+GPUB_HOST_MEMORY=1M check "buffers that are too much together: exit 125, no worker runs" late . -b x=1M -b y=1M -- touch ran
+check "more buffers than --buffers: exit 125, no worker runs" late 'the board holds 2 buffers' --buffers 2 -b x=1 -b y=1 -b z=1 -- touch ran
+GPUB_HOST_MEMORY=lots check "a device that does not start: exit 125, no worker runs" late 'not a size' -- touch ran
 if [ ! -e "$top_builddir/kernels/kernels.fatbin" ]; then
-	check "--device cuda in a build without: exit 2" exits 2 --device cuda -- touch ran
+	check "--device cuda in a build without: exit 125" exits 125 --device cuda -- touch ran
 elif [ ! -e /dev/nvidiactl ]; then
-	check "--device cuda without one: exit 1, no worker runs" late 1 . --device cuda -- touch ran
+	check "--device cuda without one: exit 125, no worker runs" late . --device cuda -- touch ran
 fi
 
 # ---- spec files ----
@@ -111,8 +111,8 @@ spec() {
 	printf '%b' "$2" >spec
 	refused "$1" --spec spec -- touch ran
 }
-check "a spec file that is not there: exit 2" refused 'nowhere.*No such file' --spec nowhere -- touch ran
-check "a spec file that is a directory: exit 2" refused . --spec . -- touch ran
+check "a spec file that is not there: exit 125" refused 'nowhere.*No such file' --spec nowhere -- touch ran
+check "a spec file that is a directory: exit 125" refused . --spec . -- touch ran
 check "a spec file with an unknown key: file:line" spec '^broker-run: spec:2: .*sise' 'buffer "x" {\n  sise = "1M"\n}\n'
 check "an unknown section: file:line" spec '^broker-run: spec:1: .*bufer' 'bufer "x" { size = "1M" }\n'
 check "a missing brace: file:line" spec '^broker-run: spec:[0-9]*: ' 'buffer "x" { size = "1M"\n'
@@ -161,7 +161,11 @@ by_rank() {
 }
 check "all succeed: 0" by_rank 0 '' true true true
 check "one fails: its status" by_rank 7 '' true 'exit 7' true
+check "a line names it, its pid and its status" eval 'said "^broker-run: worker 1 (pid [0-9]*) exited with status 7$" && [ "$(grep -c "^broker-run: worker " err)" = 1 ]'
+check "a worker's own 1 and 2 are told from what broker-run fails at" eval \
+	'by_rank 2 "" "exit 2" && by_rank 1 "" "exit 1" && exits 125 --bogus -- true && exits 125 --device cuda:x -- true'
 check "two fail: the first one's status" by_rank 7 '' 'while [ ! -e first ]; do sleep 0.01; done; sleep 0.2; exit 9' 'touch first; exit 7'
+check "and a line for each" eval 'said "worker 0 (pid [0-9]*) exited with status 9$" && said "worker 1 (pid [0-9]*) exited with status 7$"'
 rm -f first
 check "a killed worker: 128 + signal" by_rank 137 '' true 'kill -KILL $$'
 check "and the log names it" said 'worker 1 .* was killed by signal 9'
@@ -184,6 +188,7 @@ check "ranks and size are in the environment" eval \
 check "the closing account is on stderr, stdout is the workers'" eval 'exits 0 -b x=1M -- echo hello &&
 	[ "$(cat out)" = hello ] && said "account: buffers 1 created, 1 freed; memory 1 MiB allocated, 1 MiB freed; .* balanced$"'
 check "--quiet: nothing at all" eval 'exits 0 --quiet -b x=1M -- true && [ ! -s err ]'
+check "--quiet: a failed worker is still named" eval 'exits 3 --quiet -- sh -c "exit 3" && said "^broker-run: worker 0 (pid [0-9]*) exited with status 3$"'
 check "--quiet: a failure's sentence still comes" eval 'exits 137 --quiet -- sh -c "kill -KILL \$\$" && said "killed by signal 9"'
 
 # forwards SIGNAL: a signal to broker-run alone reaches its workers, whose traps decide
@@ -222,7 +227,7 @@ check "the workers have the signals that broker-run was given" eval '(trap "" PI
 twice() {
 	timeout -k 5 20 "$run" --device host --name "$name" -- "$run" --device host --name "$name" -- touch ran >out 2>err </dev/null
 	status=$?
-	[ "$status" = 1 ] && said "a broker named '$name' runs already" && [ ! -e ran ]
+	[ "$status" = 125 ] && said "a broker named '$name' runs already" && [ ! -e ran ]
 }
 rm -f ran
 check "two brokers of one name: the second is refused, the first goes on" twice

@@ -137,13 +137,36 @@ check "JSON has the state and the broker" eval \
 	'has "^  \"state\": \"running\"," && has "\"trusted\": true" && has "^  \"pid\": $broker,"'
 check "JSON has the long name whole" has "\"name\": \"$long\""
 check "JSON's list is an array" eval 'status 0 --json --list && [ "$(head -c 1 out)" = "[" ]'
-documented() {
-	local key
-	for key in $(grep -o '"[a-z_]*": ' json | tr -d '": ' | sort -u); do
-		grep -qx -e "\.It Cm $key" -e "\.Cm $key\( ,\)\?" "${top_srcdir:?}/man/broker-status.1" || return 1
-	done
+# "SECTION KEY" for each key, where SECTION is the key of the broker's object that it stands in: of the JSON,
+json_keys() {
+	awk 'match($0, /^ *"[a-z_]*": /) {
+		key = $1; gsub(/[":]/, "", key)
+		if ($0 ~ /^  "/) section = key
+		print section, key }' json | sort -u
 }
-check "the man page has each key" documented
+# and of the man page: all keys, or those that an item of the section is about.
+page_keys() {
+	awk -v items="${1-}" '
+		/^A broker is an object of:/ { on = 1 }
+		!on || /^\.S[hs]/ { on = on && !/^\.S[hs]/; next }
+		/^\.Bl/ { depth++ }
+		/^\.El/ { depth-- }
+		/^\.It Cm / && depth == 1 { section = $3 }
+		/^\.It Cm / && (!items || depth == 2) { print section, $3 }
+		/^\.Cm [a-z_]*( [,;:.]| ,)?$/ && !items { print section, $2 }' "${top_srcdir:?}/man/broker-status.1" | sort -u
+}
+documented() {
+	json_keys | comm -23 - <(page_keys) >undocumented
+	sed 's/^/# no such key on the page: /' undocumented
+	[ -s json ] && [ ! -s undocumented ]
+}
+kept() {
+	page_keys items | grep -E '^(devices|buffers|sessions|broker) ' | comm -23 - <(json_keys) >gone
+	sed 's/^/# no such key in the JSON: /' gone
+	[ ! -s gone ]
+}
+check "the man page has each key, where it stands" documented
+check "and no other of brokers, devices, buffers and sessions" kept
 if command -v python3 >/dev/null; then
 	check "JSON parses, a broker's and the list" eval \
 		'python3 -m json.tool <json >parsed && python3 -m json.tool <out >parsed'

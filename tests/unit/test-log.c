@@ -92,6 +92,17 @@ static void test_a_flood_is_thinned_out(void **state)
 	assert_int_equal(lines(), 1);
 }
 
+static void test_one_line_that_is_left_out(void **state)
+{
+	(void)state;
+	do
+		log_line("another");
+	while (lines() == 1);
+	log_say("own");
+	assert_int_equal(lines(), 2);
+	assert_non_null(strstr(said, ": 1 line was left out\n"));
+}
+
 static void test_a_long_line_is_cut_and_ended(void **state)
 {
 	char text[2000];
@@ -133,6 +144,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_5_a_full_pipe_keeps_nobody_waiting),
 		ON(test_a_flood_is_thinned_out),
+		ON(test_one_line_that_is_left_out),
 		ON(test_a_long_line_is_cut_and_ended),
 		ON(test_levels),
 	};
