@@ -92,6 +92,7 @@ test_scripts = \
 	tests/install/exports.sh \
 	tests/install/headers.sh \
 	tests/install/manpages.sh \
+	tests/install/names.sh \
 	tests/install/readme.sh \
 	tests/integration/brokerd.sh \
 	tests/integration/heat.sh \
@@ -110,7 +111,7 @@ test_scripts = \
 	tests/gpu/lifetime.sh \
 	tests/gpu/mps.sh \
 	tests/gpu/permuted.sh
-EXTRA_DIST += tests/tap.sh tests/README.md tests/bare-debian.sh
+EXTRA_DIST += tests/tap.sh tests/README.md tests/bare-debian.sh tests/install/names.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
 #   make check-model    the protocol, model-checked, and the real slot code under races, also as AArch64 code
 #   make check-crash    a client that dies, stops or ends anywhere; every system call and allocation failing in turn

@@ -37,7 +37,7 @@
  *  F_NOSTOP     gpub_disconnect does not wait for the closer
  *  F_STRANDED   a mapping that is stranded stays noticed: the closer looks at it for ever
  *  F_NOLEFT     on_grant does not look at leaving at all
- *  F_LEAVEOPEN  on_grant looks at leaving before the open (grant_record), not after it (grant_settle)
+ *  F_LEAVEOPEN  on_grant looks at leaving before the open (grant_record), not after it (mapping_settle)
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
  *  F_PIDFDLIES  death is the pidfd alone (a forked child holds the GPU's descriptors past it)
  *  F_HUPLIES    death is the hang-up alone (the GPU's work ends after it)
@@ -989,7 +989,7 @@ inline on_notice() {
 #endif
 			R=0; X=0; g=0; s=0; goto heard
 		:: s && RETIRES(c) ->
-			R=c*NR; next_of(R, NR, grant[R]==g && serial[R]==s);       /* record_of_grant */
+			R=c*NR; next_of(R, NR, grant[R]==g && serial[R]==s);       /* mapping_record */
 			g=0; s=0;
 			if :: R<(c+1)*NR -> NOTICED(noticed[R]) :: else fi;
 			if
@@ -1017,8 +1017,8 @@ end:	do
 			if
 			:: atomic { X=c*NM; do :: X<(c+1)*NM && (mapped[X] || mgrant[X]) -> X++ :: else -> break od;
 					assert(X<(c+1)*NM); /* the model's pool is too small */
-					mapped[X]=OF(s) };                     /* grant_open */
-				atomic { !lock[c] ->                   /* grant_settle */
+					mapped[X]=OF(s) };                     /* mapping_open */
+				atomic { !lock[c] ->                   /* mapping_settle */
 #ifndef F_LEAVEOPEN
 					if :: leaving[c] -> goto give_back :: else fi;
 #endif
@@ -1028,7 +1028,7 @@ give_back:			mapped[X]=0; c2b[c]!CLOSED,g,s;                /* grant_give_back *
 taken:				skip
 #ifdef FAILOPEN
 			:: atomic { fails[c]<FAILOPEN -> fails[c]++ }; c2b[c]!CLOSED,g,s;
-				atomic { !lock[c] -> record_release(R, 1) }                                /* grant_refuse */
+				atomic { !lock[c] -> record_release(R, 1) }                                /* record_refuse */
 #endif
 			fi
 		fi;

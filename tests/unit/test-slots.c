@@ -770,7 +770,7 @@ static int close_marks_memory(int ordinal, void *base)
 	return 0;
 }
 
-/* The real record_close() against real holds: the record comes back under another grant each time. */
+/* The real mapping_close() against real holds: the record comes back under another grant each time. */
 static void invariant_2_stress_record_close_against_holds(void **state)
 {
 	static const struct device marking = { .kind = DEVICE_HOST,
