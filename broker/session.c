@@ -333,6 +333,21 @@ void session_cut(struct session *session, const char *reason)
 
 /* ---- the beginning ---- */
 
+static void on_readable(evutil_socket_t fd, short what, void *argument)
+{
+	(void)fd;
+	(void)what;
+	session_serve(argument);
+}
+
+/* From now on there is no hurry. An event that was added with a time keeps it, so this is one that never was. */
+static void watch_messages(struct session *session)
+{
+	event_del(session->reading);
+	event_assign(session->reading, session->broker->base, session->fd, EV_READ | EV_PERSIST, on_readable, session);
+	event_add(session->reading, NULL);
+}
+
 static void session_welcome(struct session *session)
 {
 	struct broker *broker = session->broker;
@@ -346,7 +361,7 @@ static void session_welcome(struct session *session)
 	broker->counters.sessions_opened++;
 	log_detail("session %llu is open: pid %d (%s), uid %u", (unsigned long long)session->id, session->pid,
 		   session->command, session->who.uid);
-	event_remove_timer(session->reading);
+	watch_messages(session);
 	session_send(session, &message, broker->board.fd);
 	CRASH_POINT(welcome_sent);
 	sodium_memzero(&message, sizeof message);
@@ -505,7 +520,7 @@ static void session_read(struct session *session)
 		event_add(session->reading, session->state == SESSION_GREETING ? &greeting_time : NULL);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *argument)
+static void on_greeting(evutil_socket_t fd, short what, void *argument)
 {
 	struct session *session = argument;
 
@@ -551,7 +566,7 @@ static int session_watch(struct session *session)
 					    .uid = session->who.uid };
 	struct event_base *base = session->broker->base;
 
-	session->reading = event_new(base, session->fd, EV_READ | EV_PERSIST, on_readable, session);
+	session->reading = event_new(base, session->fd, EV_READ | EV_PERSIST, on_greeting, session);
 	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
 	session->cutting = event_new(base, -1, 0, on_cut, session);
 	if (!session->reading || !session->death || !session->cutting ||

@@ -118,6 +118,30 @@ static void invariant_5_greetings_take_their_users_share(void **state)
 	part(&other);
 }
 
+/* Its time to greet is over with the greeting, also where that waited for its user's share: a session may be silent. */
+static void test_a_greeting_that_waited_leaves_no_time_limit_behind(void **state)
+{
+	struct wire_message hello[MANY], question = named(WIRE_STAT, 7, "no-such-buffer");
+	const struct session *session;
+
+	(void)state;
+	dial_many(MANY);
+	for (int i = 0; i < MANY; i++) {
+		hello[i] = hear(socks[i]);
+		hello[i] = hello_to(&hello[i]);
+	}
+	for (int i = 0; i < MANY; i++)
+		say(socks[i], &hello[i]);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(hear(socks[i]).type, WIRE_WELCOME);
+		say(socks[i], &question);
+		assert_int_equal(hear(socks[i]).type, WIRE_REFUSED);
+	}
+	for (session = broker.sessions.by_id; session; session = session->hh.next)
+		assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
+	hang_up_many(MANY);
+}
+
 static void invariant_5_ends_of_sessions_take_their_users_share(void **state)
 {
 	struct peer peers[MANY], other = join_as(OTHER);
@@ -340,6 +364,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_5_connections_take_their_users_share),
 		ON(invariant_5_greetings_take_their_users_share),
+		ON(test_a_greeting_that_waited_leaves_no_time_limit_behind),
 		ON(invariant_5_ends_of_sessions_take_their_users_share),
 		ON(invariant_5_grants_that_end_with_their_process_take_its_users_share),
 		ON(invariant_5_what_a_session_sends_that_is_cut_off_takes_its_users_share),
