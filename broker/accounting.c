@@ -40,7 +40,7 @@ static const struct {
 
 #define GREETINGS_MAX 1024 /* as many as sessions by default: all ranks of a job may connect at once */
 #define TICKETS_MAX   4096
-#define WAITS_MAX     8192 /* one name may wake them all in one step of the loop */
+#define WAITS_MAX     8192
 
 void quota_init(struct quota *quota)
 {

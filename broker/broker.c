@@ -201,6 +201,8 @@ void broker_pass(struct broker *broker, bool wait)
 {
 	bool more = turns_serve(broker);
 
+	more |= registry_notify(&broker->registry);
+	more |= waiting_wake_more(broker);
 	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
 }
 

@@ -88,7 +88,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 /* Ends the sessions and the threads. What is still granted stays the driver's until this process exits. */
 void broker_deinit(struct broker *broker);
 
-/* One pass: who stands in line is heard, then what the loop has. wait: for something to happen first. */
+/* One pass: who stands in line is served, some of what was put off is done, then what the loop has. wait: for something to happen first. */
 void broker_pass(struct broker *broker, bool wait);
 
 /* A session was heard. */

@@ -43,6 +43,8 @@ static void use_add(struct use *use, struct grant *grant, struct buffer *buffer)
 
 static void use_take_off(struct use *use)
 {
+	if (use->buffer->unnoticed == use)
+		use->buffer->unnoticed = use->next;
 	if (table_added(use))
 		HASH_DEL(use->grant->among->uses, use);
 	DL_DELETE(use->buffer->uses, use);
@@ -231,6 +233,8 @@ static void grant_take_off(struct grant *grant)
 	HASH_DEL(grant->among->by_id, grant);
 	grant->among->held -= grant->held;
 	grant->among->bytes -= grant->allocation->span;
+	if (grant->allocation->unnoticed == grant)
+		grant->allocation->unnoticed = grant->next;
 	DL_DELETE(grant->allocation->grants, grant);
 	grant->allocation->held -= grant->held;
 	grant->allocation->open--;

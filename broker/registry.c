@@ -52,6 +52,79 @@ static void word_store(struct registry *registry, const struct buffer *buffer, e
 			      memory_order_release);
 }
 
+/* ---- notices ---- */
+
+#define NOTICES 16 /* in one step: more could hold up others (invariant 5) */
+
+static void buffer_notify_later(struct registry *registry, struct buffer *buffer)
+{
+	buffer->noticing = buffer->unnoticed != NULL;
+	if (buffer->noticing)
+		DL_APPEND2(registry->noticing_buffers, buffer, notice_prev, notice_next);
+}
+
+static void buffer_notify_no_more(struct registry *registry, struct buffer *buffer)
+{
+	if (buffer->noticing)
+		DL_DELETE2(registry->noticing_buffers, buffer, notice_prev, notice_next);
+	buffer->noticing = false;
+}
+
+/* So many of its uses at most, then it waits for its turn. Returns how many are left of the number. */
+static unsigned buffer_notify(struct registry *registry, struct buffer *buffer, unsigned most)
+{
+	buffer_notify_no_more(registry, buffer);
+	for (; buffer->unnoticed && most; most--) {
+		const struct use *use = buffer->unnoticed;
+
+		buffer->unnoticed = use->next;
+		if (!use->grant->held)
+			registry->hooks.notice(registry->context, use->grant, buffer->serial);
+	}
+	buffer_notify_later(registry, buffer);
+	return most;
+}
+
+static void allocation_notify_later(struct registry *registry, struct allocation *allocation)
+{
+	allocation->noticing = allocation->unnoticed != NULL;
+	if (allocation->noticing)
+		DL_APPEND2(registry->noticing, allocation, notice_prev, notice_next);
+}
+
+static void allocation_notify_no_more(struct registry *registry, struct allocation *allocation)
+{
+	if (allocation->noticing)
+		DL_DELETE2(registry->noticing, allocation, notice_prev, notice_next);
+	allocation->noticing = false;
+}
+
+static unsigned allocation_notify(struct registry *registry, struct allocation *allocation, unsigned most)
+{
+	allocation_notify_no_more(registry, allocation);
+	for (; allocation->unnoticed && most; most--) {
+		struct grant *grant = allocation->unnoticed;
+
+		allocation->unnoticed = grant->next;
+		if (!grant->held)
+			registry->hooks.notice(registry->context, grant, 0);
+	}
+	allocation_notify_later(registry, allocation);
+	return most;
+}
+
+bool registry_notify(struct registry *registry)
+{
+	unsigned most = NOTICES;
+
+	while (most && registry->noticing_buffers)
+		most = buffer_notify(registry, registry->noticing_buffers, most);
+	most = NOTICES;
+	while (most && registry->noticing)
+		most = allocation_notify(registry, registry->noticing, most);
+	return registry->noticing_buffers || registry->noticing;
+}
+
 /* ---- memory that is mapped, and in which no buffer is ---- */
 
 static void idle_leave(struct registry *registry, struct allocation *allocation)
@@ -63,18 +136,22 @@ static void idle_leave(struct registry *registry, struct allocation *allocation)
 	registry->idle_bytes[allocation->device] -= allocation->span;
 }
 
-/* For good: who maps it is asked to close it, and what is closed is freed. */
-static void give_up(struct registry *registry, struct allocation *allocation)
+/* For good: who maps it is soon asked to close it, and what is closed is freed. */
+static void give_up_later(struct registry *registry, struct allocation *allocation)
 {
-	struct grant *grant;
-
 	idle_leave(registry, allocation);
 	slab_hide(&registry->slabs, allocation);
 	allocation->slab.closed = true;
 	allocation->given_up = true;
-	DL_FOREACH(allocation->grants, grant)
-		if (!grant->held)
-			registry->hooks.notice(registry->context, grant, 0);
+	allocation->unnoticed = allocation->grants;
+	allocation_notify_later(registry, allocation);
+}
+
+/* The first of them are asked at once. */
+static void give_up(struct registry *registry, struct allocation *allocation)
+{
+	give_up_later(registry, allocation);
+	allocation_notify(registry, allocation, NOTICES);
 }
 
 void registry_want_back(struct registry *registry, struct grant *grant)
@@ -94,9 +171,11 @@ static void idle_enter(struct registry *registry, struct allocation *allocation)
 	allocation->idle = true;
 	DL_APPEND2(registry->idle, allocation, idle_prev, idle_next);
 	*bytes += allocation->span;
-	DL_FOREACH_SAFE2(registry->idle, other, next, idle_next)
-		if (*bytes > registry->idle_limit && other->device == allocation->device)
+	for (other = registry->idle; other && *bytes > registry->idle_limit; other = next) {
+		next = other->idle_next;
+		if (other->device == allocation->device)
 			give_up(registry, other);
+	}
 }
 
 void registry_give_up_idle(struct registry *registry, unsigned device, uid_t owner)
@@ -105,7 +184,7 @@ void registry_give_up_idle(struct registry *registry, unsigned device, uid_t own
 
 	DL_FOREACH_SAFE2(registry->idle, allocation, next, idle_next)
 		if (allocation->device == device && (owner == ANY_OWNER || owner == allocation->slab.kind.owner))
-			give_up(registry, allocation);
+			give_up_later(registry, allocation);
 }
 
 /* ---- reserving ---- */
@@ -150,6 +229,7 @@ static int allocation_new(struct registry *registry, const struct buffer_spec *s
 
 static void allocation_drop(struct registry *registry, struct allocation *allocation)
 {
+	allocation_notify_no_more(registry, allocation);
 	idle_leave(registry, allocation);
 	slab_hide(&registry->slabs, allocation);
 	slab_deinit(&allocation->slab);
@@ -283,6 +363,7 @@ static uint32_t range_of(const struct buffer *buffer)
 
 static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 {
+	buffer_notify_no_more(registry, buffer);
 	word_store(registry, buffer, BOARD_FREE);
 	HASH_DELETE(by_serial, registry->serials, buffer);
 	registry->by_place[buffer->place] = NULL;
@@ -504,15 +585,12 @@ refund:
 
 void registry_unlink(struct registry *registry, struct buffer *buffer)
 {
-	struct use *use;
-
 	assert(buffer->state == BUFFER_LIVE);
 	name_remove(registry, buffer);
 	buffer->state = BUFFER_DRAINING;
 	word_store(registry, buffer, BOARD_DRAINING);
-	DL_FOREACH(buffer->uses, use)
-		if (!use->grant->held)
-			registry->hooks.notice(registry->context, use->grant, buffer->serial);
+	buffer->unnoticed = buffer->uses;
+	buffer_notify(registry, buffer, NOTICES);
 	registry_settle_buffer(registry, buffer);
 }
 

@@ -50,8 +50,11 @@ struct allocation {
 	struct grant        *grants;
 	struct charge        charge, descriptors; /* that the device keeps open for it */
 	void                *release_job; /* malloc'd with it: a free must not want for memory */
+	struct grant        *unnoticed; /* from here on its grants have the notice that it is given up yet to come */
+	bool                 noticing;  /* it is among the registry's for that */
 	struct allocation   *prev, *next;
 	struct allocation   *idle_prev, *idle_next;
+	struct allocation   *notice_prev, *notice_next;
 };
 
 enum buffer_state { BUFFER_CREATING, BUFFER_LIVE, BUFFER_DRAINING };
@@ -65,6 +68,8 @@ struct buffer {
 	uint64_t           size, offset;
 	struct allocation *allocation;
 	struct use        *uses;
+	struct use        *unnoticed; /* from here on its uses' grants have the notice of its end yet to come */
+	bool               noticing;  /* it is among the registry's for that */
 	unsigned           used, held; /* how many; those of grants that are held */
 	uid_t              owner;
 	uint32_t           tenure; /* how often it changed its owner */
@@ -79,6 +84,7 @@ struct buffer {
 	struct buffer     *prev, *next; /* in its allocation */
 	struct buffer    **ephemerals; /* its creator's list, where it ends with its creator: that it is in, while it has its name */
 	struct buffer     *ephemeral_prev, *ephemeral_next;
+	struct buffer     *notice_prev, *notice_next;
 };
 
 /* What one session has to close, and is kept until it has, or is dead. */
@@ -165,6 +171,8 @@ struct registry {
 	struct allocation     *idle;       /* mapped, and without buffers; the oldest first */
 	uint64_t               idle_limit; /* bytes a device that may be so */
 	uint64_t               idle_bytes[DEVICE_MAX];
+	struct buffer         *noticing_buffers; /* some of whose notices are yet to come */
+	struct allocation     *noticing;
 	struct places          words, tickets;
 	struct buffer        **by_place; /* all buffers: whose that word of the board is */
 	_Atomic uint64_t      *board_words;
@@ -226,8 +234,14 @@ void registry_part(struct registry *registry, struct buffer *buffer);
 /* Another user owns it, and is charged with it, from now on. -EBUSY, -EDQUOT, -ENOMEM: all as before. */
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner);
 
-/* Takes the name of a LIVE buffer away: its word says so, its grants get their notice, then it may go. */
+/*
+ * Takes the name of a LIVE buffer away: its word says so, its grants get their notice, then it may go. A few get it at once;
+ * the others, who may be as many as all users' quotas allow, in the next passes of the loop.
+ */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
+
+/* A pass of the loop: some of the notices that are yet to come. True: there are more. */
+bool registry_notify(struct registry *registry);
 
 /* The creator of those is gone: nobody will unlink for it what it made. */
 void registry_disown(struct buffer **ephemerals);

@@ -378,6 +378,7 @@ void request_notice(void *context, struct grant *grant, uint64_t serial)
 	message.grant_id.grant = grant->id;
 	message.grant_id.serial = serial;
 	broker->counters.notices_sent++;
+	status_changed(broker);
 	CRASH_POINT_PEER(grant->session->pid);
 	session_send(grant->session, &message, -1);
 	CRASH_POINT(notice_sent);

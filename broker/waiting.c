@@ -16,11 +16,14 @@
 #include "request.h"
 
 #define WAITS_MAX 1024 /* acquires that a session may have wait */
+#define WAKES     16   /* of one name in one step: more could hold up others (invariant 5) */
 
 /* Those who wait for one name, oldest first. There is one as long as anybody does. */
 struct name_line {
 	char                 name[NAME_SIZE];
 	struct acquire_wait *waits;
+	bool                 waking; /* it is in that list: */
+	struct name_line    *waking_prev, *waking_next;
 	UT_hash_handle       hh;
 };
 
@@ -145,19 +148,34 @@ static void waiter_put(struct waiting *waiting, struct waiter *waiter)
 
 /* ---- acquires ---- */
 
+static void line_wake_no_more(struct waiting *waiting, struct name_line *line)
+{
+	if (line->waking)
+		DL_DELETE2(waiting->waking, line, waking_prev, waking_next);
+	line->waking = false;
+}
+
 static void line_put(struct waiting *waiting, struct name_line *line)
 {
 	if (line->waits)
 		return;
+	line_wake_no_more(waiting, line);
 	HASH_DEL(waiting->lines, line);
 	free(line);
 }
 
-static struct name_line *line_get(struct waiting *waiting, const char *name)
+static struct name_line *line_find(const struct waiting *waiting, const char *name)
 {
 	struct name_line *line;
 
 	HASH_FIND_STR(waiting->lines, name, line);
+	return line;
+}
+
+static struct name_line *line_get(struct waiting *waiting, const char *name)
+{
+	struct name_line *line = line_find(waiting, name);
+
 	if (line)
 		return line;
 	line = calloc(1, sizeof *line);
@@ -262,24 +280,44 @@ free_wait:
 	return error;
 }
 
+static void acquire_wake(struct acquire_wait *waits)
+{
+	struct acquire_wait wait = *waits;
+	struct session *session = session_heard(wait.broker, wait.waiter->session);
+
+	CRASH_POINT_PEER(session ? session->pid : 0);
+	CRASH_POINT(acquire_woken);
+	acquire_drop(waits);
+	if (session)
+		request_grant(session, wait.request, &wait.acquire);
+}
+
 void waiting_wake_name(struct broker *broker, const char *name)
 {
+	struct waiting *waiting = &broker->waiting;
 	struct name_line *line;
-	struct acquire_wait wait;
-	struct session *session;
 
-	for (;;) {
-		HASH_FIND_STR(broker->waiting.lines, name, line);
-		if (!line)
-			return;
-		wait = *line->waits;
-		session = session_heard(broker, wait.waiter->session);
-		CRASH_POINT_PEER(session ? session->pid : 0);
-		CRASH_POINT(acquire_woken);
-		acquire_drop(line->waits);
-		if (session)
-			request_grant(session, wait.request, &wait.acquire);
-	}
+	for (int i = 0; i < WAKES && (line = line_find(waiting, name)); i++)
+		acquire_wake(line->waits);
+	line = line_find(waiting, name);
+	if (!line || line->waking)
+		return;
+	line->waking = true;
+	DL_APPEND2(waiting->waking, line, waking_prev, waking_next);
+}
+
+bool waiting_wake_more(struct broker *broker)
+{
+	struct name_line *line = broker->waiting.waking;
+	const struct buffer *buffer;
+
+	if (!line)
+		return false;
+	line_wake_no_more(&broker->waiting, line);
+	buffer = registry_find(&broker->registry, line->name);
+	if (buffer && buffer->state == BUFFER_LIVE)
+		waiting_wake_name(broker, buffer->name);
+	return broker->waiting.waking;
 }
 
 /* ---- creates ---- */

@@ -10,6 +10,7 @@
 #ifndef GPUB_WAITING_H
 #define GPUB_WAITING_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/wire.h"
@@ -25,6 +26,7 @@ struct waiter;
 
 struct waiting {
 	struct name_line   *lines;   /* acquires, by name */
+	struct name_line   *waking;  /* those whose name came, and some of whose acquires are yet to be granted */
 	struct waiter      *waiters; /* all that waits, by session */
 	struct create_line *create_lines;        /* creates, by device and user */
 	struct create_line *creates[DEVICE_MAX]; /* the same, each device's: the user whose create ended last is the last */
@@ -38,8 +40,14 @@ struct waiting {
  */
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire);
 
-/* The name is LIVE now: grants it to all who wait for it. */
+/*
+ * The name is LIVE now: grants it to all who wait for it. To a few at once, to the others, who may be as many as all users'
+ * quotas allow, in the next passes of the loop, unless the name is gone by then: then they wait for the next.
+ */
 void waiting_wake_name(struct broker *broker, const char *name);
+
+/* A pass of the loop: grants some of those that are yet to be. True: there are more. */
+bool waiting_wake_more(struct broker *broker);
 
 /*
  * Keeps a CREATING buffer in line for memory of its device. When memory came back and it is the first of its user,

@@ -26,6 +26,7 @@ unit_tests = \
 	tests/unit/test-cutting \
 	tests/unit/test-discard \
 	tests/unit/test-error \
+	tests/unit/test-fanout \
 	tests/unit/test-host-bounds \
 	tests/unit/test-host-device \
 	tests/unit/test-identity \
@@ -142,6 +143,7 @@ tests_unit_test_connections_SOURCES = tests/unit/test-connections.c $(session_ha
 tests_unit_test_cutting_SOURCES = tests/unit/test-cutting.c $(session_harness)
 tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)
 tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(lingering) $(session_harness)
+tests_unit_test_fanout_SOURCES = tests/unit/test-fanout.c $(session_harness)
 tests_unit_test_last_words_SOURCES = tests/unit/test-last-words.c $(session_harness)
 tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
 tests_unit_test_outbox_SOURCES = tests/unit/test-outbox.c $(session_harness)

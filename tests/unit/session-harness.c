@@ -20,7 +20,7 @@
 
 struct broker broker;
 bool is_child;
-uint32_t harness_buffers = 64;
+uint32_t harness_buffers = 64, harness_tickets = 512;
 static bool is_running;
 static struct event_base *base;
 static int listener, descriptors_before, freed;
@@ -75,7 +75,7 @@ int harness_setup(void **state)
 	broker_config_init(&config);
 	strcpy(config.device, "host:1");
 	config.buffers = harness_buffers;
-	config.tickets = 512;
+	config.tickets = harness_tickets;
 	descriptors_before = descriptors();
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
 	base = event_base_new();

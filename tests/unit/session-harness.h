@@ -33,8 +33,8 @@ extern bool is_child; /* this is a forked client: the loop is its parent's */
 int harness_group_setup(void **state);
 int harness_group_teardown(void **state);
 
-/* For every test: a broker with a board of so many buffers, 64 unless told, and 512 tickets, no quotas, 256 MiB. */
-extern uint32_t harness_buffers;
+/* For every test: a broker with a board of so many buffers and tickets, 64 and 512 unless told, no quotas, 256 MiB. */
+extern uint32_t harness_buffers, harness_tickets;
 int harness_setup(void **state);
 
 /* Names are taken away, and nothing may be left. Fails where clients or requests are, or the books do not balance. */

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-fanout.c - what one message brings about for many: the notices of an unlink, the acquires that wait for a name. In one
+ * pass of the loop the broker does some of it, whoever and however many those are, and all of it in the end (invariant 5).
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/grants.h"
+#include "session-harness.h"
+
+#define MANY 50u
+#define STEP 16u /* registry.c's and waiting.c's */
+
+static struct peer owner, other;
+
+static int setup(void **state)
+{
+	int error = harness_setup(state);
+
+	if (error)
+		return error;
+	owner = join();
+	other = join();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	part(&owner);
+	part_dying(&other);
+	return harness_teardown(state);
+}
+
+/* Grants of their own on the buffer, all of the other session. */
+static void redeem_many(const char *name, uint64_t grants[MANY])
+{
+	struct wire_message message = named(WIRE_ISSUE, 5, name);
+
+	message.issue.rights = GPUB_READ;
+	message.issue.uid = TOKEN_ANY_USER;
+	message = answer_to(&owner, &message);
+	assert_int_equal(message.type, WIRE_TOKEN);
+	for (unsigned i = 0; i < MANY; i++) {
+		struct wire_message redeem, answer;
+
+		wire_init(&redeem, WIRE_REDEEM, 6);
+		redeem.redeem.token = message.token;
+		answer = answer_to(&other, &redeem);
+		assert_int_equal(answer.type, WIRE_GRANT);
+		grants[i] = answer.grant.grant;
+	}
+}
+
+static void close_all(const uint64_t grants[MANY])
+{
+	for (unsigned i = 0; i < MANY; i++)
+		say_closed(other.sock, grants[i]);
+	turn_some();
+}
+
+static unsigned notices_read(uint64_t serial)
+{
+	struct wire_message message;
+	unsigned count = 0;
+
+	while (heard_already(other.sock, &message)) {
+		assert_int_equal(message.type, WIRE_NOTICE);
+		assert_true(!serial || message.grant_id.serial == serial);
+		count++;
+	}
+	return count;
+}
+
+/* Until the broker has received what was said, not a pass more. */
+static void pass_until_unlinked(uint64_t before)
+{
+	while (broker.counters.buffers_unlinked == before)
+		broker_pass(&broker, false);
+}
+
+static void say_unlink(const char *name)
+{
+	struct wire_message message = named(WIRE_UNLINK, 7, name);
+	uint64_t before = broker.counters.buffers_unlinked;
+
+	say(owner.sock, &message);
+	pass_until_unlinked(before);
+}
+
+static void invariant_5_an_unlink_notifies_some_in_a_pass(void **state)
+{
+	uint64_t grants[MANY], before = broker.counters.notices_sent, serial;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	serial = registry_find(&broker.registry, "a")->serial;
+	redeem_many("a", grants);
+	say_unlink("a");
+	assert_int_equal(broker.counters.notices_sent - before, STEP);
+	for (unsigned sent = STEP; sent < MANY; sent = sent + STEP < MANY ? sent + STEP : MANY) {
+		assert_int_equal(broker.counters.notices_sent - before, sent);
+		broker_pass(&broker, false);
+	}
+	turn_some();
+	assert_int_equal(broker.counters.notices_sent - before, MANY);
+	assert_int_equal(notices_read(serial), MANY);
+	close_all(grants);
+}
+
+/* Two that are unlinked at once share the passes. */
+static void invariant_5_all_unlinks_of_a_pass_notify_some(void **state)
+{
+	uint64_t a[MANY], b[MANY], before = broker.counters.notices_sent, last;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	expect_done(&owner, WIRE_CREATE, "b");
+	redeem_many("a", a);
+	redeem_many("b", b);
+	say_unlink("a");
+	say_unlink("b");
+	do {
+		last = broker.counters.notices_sent;
+		broker_pass(&broker, false);
+		assert_in_range(broker.counters.notices_sent - last, 0, STEP);
+	} while (broker.counters.notices_sent > last);
+	assert_int_equal(broker.counters.notices_sent - before, 2 * MANY);
+	notices_read(0);
+	close_all(a);
+	close_all(b);
+	EXPECT_SOON(!broker.registry.grant_count);
+}
+
+/* What is closed by then is not asked for, and the place in the list goes with it. */
+static void test_what_ends_meanwhile_is_not_notified(void **state)
+{
+	uint64_t grants[MANY], before = broker.counters.notices_sent;
+	struct session *session;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	redeem_many("a", grants);
+	session = session_of(&other);
+	say_unlink("a");
+	/* those that come next, and the last */
+	for (unsigned i = STEP; i < 2 * STEP; i++)
+		grant_closed(&broker.registry, grant_find(&session->grants, grants[i]));
+	grant_closed(&broker.registry, grant_find(&session->grants, grants[MANY - 1]));
+	turn_some();
+	assert_int_equal(broker.counters.notices_sent - before, MANY - STEP - 1);
+	notices_read(0);
+	for (unsigned i = 0; i < MANY; i++)
+		if (grant_find(&session->grants, grants[i]))
+			say_closed(other.sock, grants[i]);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	assert_null(broker.registry.noticing_buffers);
+	broker.counters.grants_closed += STEP + 1; /* those that did not come by message */
+}
+
+static void test_all_may_end_meanwhile(void **state)
+{
+	uint64_t grants[MANY];
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	redeem_many("a", grants);
+	say_unlink("a");
+	assert_non_null(broker.registry.noticing_buffers);
+	part_dying(&other);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	assert_null(broker.registry.noticing_buffers);
+	turn_some();
+	other = join();
+}
+
+/* ---- names that many wait for ---- */
+
+static void wait_for(const char *name, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct wire_message message = named(WIRE_ACQUIRE, 100 + i, name);
+
+		message.acquire.timeout_ms = -1;
+		say(other.sock, &message);
+	}
+	EXPECT_SOON(broker.waiting.count == count);
+}
+
+/* In the order in which they asked. */
+static unsigned grants_read(unsigned from)
+{
+	struct wire_message message;
+	unsigned count = 0;
+
+	while (heard_already(other.sock, &message)) {
+		if (message.type == WIRE_NOTICE)
+			continue;
+		assert_int_equal(message.type, WIRE_GRANT);
+		assert_int_equal(message.request, 100 + from + count);
+		count++;
+	}
+	return count;
+}
+
+static void invariant_5_a_name_wakes_some_in_a_pass(void **state)
+{
+	uint64_t opened = broker.counters.uses_opened;
+
+	(void)state;
+	wait_for("a", MANY);
+	expect_done(&owner, WIRE_CREATE, "a");
+	for (unsigned most = 2 * STEP; broker.waiting.count; most += STEP) {
+		assert_in_range(broker.counters.uses_opened - opened, STEP, most);
+		broker_pass(&broker, false);
+	}
+	assert_int_equal(grants_read(0), MANY);
+	assert_null(broker.waiting.waking);
+	assert_null(broker.waiting.lines);
+}
+
+/* Those whose turn had not come wait for the next buffer of that name, as if they had come a moment later. */
+static void test_who_is_not_woken_before_the_name_goes_waits_on(void **state)
+{
+	struct buffer *buffer;
+	unsigned woken;
+
+	(void)state;
+	wait_for("a", MANY);
+	expect_done(&owner, WIRE_CREATE, "a");
+	buffer = registry_find(&broker.registry, "a");
+	broker_unlink(&broker, buffer);
+	woken = MANY - broker.waiting.count;
+	assert_in_range(woken, STEP, MANY - 1);
+	turn_some();
+	assert_int_equal(broker.waiting.count, MANY - woken);
+	assert_null(broker.waiting.waking);
+	assert_int_equal(grants_read(0), woken);
+	expect_done(&owner, WIRE_CREATE, "a");
+	EXPECT_SOON(!broker.waiting.count);
+	assert_int_equal(grants_read(woken), MANY - woken);
+}
+
+static void test_who_waits_may_be_gone_before_its_turn(void **state)
+{
+	(void)state;
+	wait_for("a", MANY);
+	expect_done(&owner, WIRE_CREATE, "a");
+	assert_non_null(broker.waiting.waking);
+	part_dying(&other);
+	EXPECT_SOON(!broker.waiting.count && !broker.waiting.waking);
+	other = join();
+}
+
+#define ON_BOTH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_BOTH(invariant_5_an_unlink_notifies_some_in_a_pass),
+		ON_BOTH(invariant_5_all_unlinks_of_a_pass_notify_some),
+		ON_BOTH(test_what_ends_meanwhile_is_not_notified),
+		ON_BOTH(test_all_may_end_meanwhile),
+		ON_BOTH(invariant_5_a_name_wakes_some_in_a_pass),
+		ON_BOTH(test_who_is_not_woken_before_the_name_goes_waits_on),
+		ON_BOTH(test_who_waits_may_be_gone_before_its_turn),
+	};
+
+	return cmocka_run_group_tests_name("fanout", tests, harness_group_setup, harness_group_teardown);
+}
