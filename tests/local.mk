@@ -105,6 +105,7 @@ test_scripts = \
 	tests/integration/status.sh \
 	tests/integration/ctl.sh \
 	tests/speed/instructions.sh \
+	tests/speed/messages.sh \
 	tests/gpu/facts.sh \
 	tests/gpu/heat.sh \
 	tests/gpu/integration.sh \
@@ -126,7 +127,8 @@ hostile_scripts =
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
 test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client \
-	tests/integration/activate tests/integration/notify-listen tests/speed/rounds
+	tests/integration/activate tests/integration/notify-listen tests/speed/rounds \
+	tests/speed/messages
 tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
@@ -139,6 +141,7 @@ privileged = tests/privileged.c tests/privileged.h
 
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/session-harness.c tests/unit/session-harness.h
+tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
 tests_unit_test_connections_SOURCES = tests/unit/test-connections.c $(session_harness)
 tests_unit_test_cutting_SOURCES = tests/unit/test-cutting.c $(session_harness)
 tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)

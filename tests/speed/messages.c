@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * messages.c - each message that a client can send, to a broker in this process: with empty tables, then with full ones.
+ *
+ *     messages         nothing, or "SKIP" and why its instructions say nothing
+ *     messages TIMES   each so many times: calls measured(), in which the broker does all that the message brings about, and
+ *                      says before each call which message it is and how full the tables are
+ *
+ * For messages.sh to count. The status file stands still meanwhile: it follows in its own time (test-status-slices).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "crowd.h"
+
+#define CROWDED "crowded" /* the owner's, alone in its memory, for everybody */
+#define SHARED  "shared"  /* the owner's, small, for everybody */
+#define LARGE   (64u << 10)
+#define FOREVER (-1)
+
+static struct peer owner, stranger;
+static const char *fullness;
+
+__attribute__((noinline)) void measured(void);
+void measured(void)
+{
+	do
+		broker_pass(&broker, true);
+	while (broker.workers.pending);
+	/* what it has put off */
+	broker_pass(&broker, false);
+	broker_pass(&broker, false);
+}
+
+/* What the broker does once something is there for it. */
+static void measure(const char *what)
+{
+	printf("%s\t%s\n", fullness, what);
+	fflush(stdout);
+	measured();
+}
+
+/* Says it; the answer, if there is one. Notices are read. */
+static struct wire_message measure_message(const char *what, const struct peer *peer, const struct wire_message *message)
+{
+	struct wire_message next, answer = { 0 };
+	unsigned type;
+
+	say(peer->sock, message);
+	measure(what);
+	while ((type = heard_already(peer->sock, &next)))
+		if (type != WIRE_NOTICE)
+			answer = next;
+	return answer;
+}
+
+static void expect_answer(const struct wire_message *answer, unsigned type)
+{
+	if (answer->type == WIRE_REFUSED && type != WIRE_REFUSED)
+		print_error("refused: %s\n", answer->refused.text);
+	assert_int_equal(answer->type, type);
+}
+
+/* One that is not to be refused, or is to be. */
+static struct wire_message measure_done(const char *what, const struct peer *peer, const struct wire_message *message)
+{
+	struct wire_message answer = measure_message(what, peer, message);
+
+	assert_int_not_equal(answer.type, 0);
+	expect_answer(&answer, answer.type == WIRE_REFUSED ? WIRE_DONE : answer.type);
+	return answer;
+}
+
+static void measure_refused(const char *what, const struct peer *peer, const struct wire_message *message)
+{
+	struct wire_message answer = measure_message(what, peer, message);
+
+	expect_answer(&answer, WIRE_REFUSED);
+}
+
+/* ---- what is there before and after ---- */
+
+static void make(const struct peer *peer, const char *name, uint64_t size, unsigned flags)
+{
+	struct wire_message message = create_of(name, size, 0666, flags);
+
+	want(peer, &message);
+}
+
+static void take_away(const struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_UNLINK, 1, name);
+
+	want(peer, &message);
+	settle();
+}
+
+static struct wire_grant hold(const struct peer *peer, const char *name)
+{
+	struct wire_message message = acquire_of(name, 0);
+
+	return want(peer, &message).grant;
+}
+
+static void let_go(const struct peer *peer, enum wire_type type, const struct wire_grant *grant)
+{
+	struct wire_message message = grant_of(type, grant->grant, grant->serial);
+
+	say(peer->sock, &message);
+	settle();
+}
+
+/* ---- names ---- */
+
+static void creates(void)
+{
+	struct wire_message small = create_of("x", 1, 0666, 0), large = create_of("y", LARGE, 0600, 0),
+			    again = create_of(SHARED, 1, 0666, 0),
+			    ephemeral = create_of("z", 1, 0666, GPUB_EPHEMERAL | GPUB_TIMELINE), greedy = large;
+	struct wire_message unlink = named(WIRE_UNLINK, 1, "x"), nobody = named(WIRE_UNLINK, 1, "no-such");
+	struct quota *quota = &broker.accounting.quotas.fallback;
+
+	measure_done("CREATE in memory that is there", &owner, &small);
+	measure_done("CREATE that the device makes", &owner, &large);
+	measure_done("CREATE, ephemeral, with a timeline", &owner, &ephemeral);
+	measure_refused("CREATE of a taken name", &owner, &again);
+	quota->limit[RESOURCE_BYTES] = 0;
+	greedy.create.name[0] = 'g';
+	measure_refused("CREATE over the quota", &owner, &greedy);
+	quota->limit[RESOURCE_BYTES] = QUOTA_NONE;
+	measure_done("UNLINK of what nobody has", &owner, &unlink);
+	strcpy(unlink.name.name, "y");
+	measure_done("UNLINK that frees", &owner, &unlink);
+	measure_refused("UNLINK of no name", &owner, &nobody);
+	take_away(&owner, "z");
+}
+
+static void stats(void)
+{
+	struct wire_message known = named(WIRE_STAT, 1, CROWDED), unknown = named(WIRE_STAT, 1, "no-such");
+
+	measure_done("STAT", &owner, &known);
+	measure_refused("STAT of no name", &owner, &unknown);
+}
+
+static void changes(void)
+{
+	struct wire_message message = named(WIRE_CHANGE, 1, "own");
+
+	make(&owner, "own", 1, GPUB_ALONE);
+	message.change.what = WIRE_CHANGE_MODE;
+	message.change.mode = 0640;
+	measure_done("CHANGE of the mode", &owner, &message);
+	strcpy(message.change.name, SHARED);
+	measure_refused("CHANGE that is refused", &stranger, &message);
+	take_away(&owner, "own");
+}
+
+static void unlink_used(void)
+{
+	struct wire_message message = named(WIRE_UNLINK, 1, "used");
+	struct wire_grant grant;
+
+	make(&owner, "used", LARGE, GPUB_ALONE);
+	grant = hold(&stranger, "used");
+	measure_done("UNLINK of what one session has", &owner, &message);
+	/* that one's word is not trusted: it is orphaned until the session's end */
+	let_go(&stranger, WIRE_CLOSED, &grant);
+}
+
+static void drains(void)
+{
+	struct wire_message message = named(WIRE_DRAIN, 1, "used"), closed;
+	struct wire_grant grant;
+
+	message.drain.timeout_ms = FOREVER;
+	make(&owner, "used", LARGE, GPUB_ALONE);
+	grant = hold(&owner, "used");
+	assert_int_equal(measure_message("DRAIN", &owner, &message).type, 0);
+	closed = grant_of(WIRE_CLOSED, grant.grant, 0);
+	measure_done("CLOSED that ends a drain", &owner, &closed);
+}
+
+/* ---- grants ---- */
+
+static void acquires(void)
+{
+	struct peer newcomer = join_as(OWNER);
+	struct wire_message shared = acquire_of(SHARED, 0), crowded = acquire_of(CROWDED, 0), none = acquire_of("no-such", 0),
+			    later = acquire_of("later", FOREVER), message;
+	struct wire_grant grant, first, other;
+
+	first = measure_done("ACQUIRE, the first of an allocation", &newcomer, &crowded).grant;
+	measure_done("ACQUIRE of a buffer that it uses", &newcomer, &crowded);
+	other = measure_done("ACQUIRE of a shared allocation's first", &newcomer, &shared).grant;
+	strcpy(shared.acquire.name, "shared-too");
+	grant = measure_done("ACQUIRE in a known allocation", &newcomer, &shared).grant;
+	assert_int_equal(grant.ticket, WIRE_NO_TICKET);
+	measure_refused("ACQUIRE of no name", &newcomer, &none);
+	strcpy(none.acquire.name, "private");
+	measure_refused("ACQUIRE that the mode refuses", &stranger, &none);
+	assert_int_equal(measure_message("ACQUIRE that waits", &newcomer, &later).type, 0);
+	message = create_of("later", 1, 0600, 0);
+	measure_done("CREATE that one waits for", &owner, &message);
+	take_away(&owner, "later");
+	message = grant_of(WIRE_IDLE, grant.grant, grant.serial);
+	measure_message("IDLE", &newcomer, &message);
+	message = grant_of(WIRE_WRITER, first.grant, first.serial);
+	measure_refused("WRITER that another one is", &newcomer, &message);
+	message = grant_of(WIRE_IDLE, first.grant, first.serial);
+	measure_message("IDLE of a buffer that many use", &newcomer, &message);
+	measure_message("IDLE of what it does not use", &newcomer, &message);
+	message = grant_of(WIRE_CLOSED, first.grant, 0);
+	measure_message("CLOSED", &newcomer, &message);
+	measure_message("CLOSED of no grant of its own", &newcomer, &message);
+	(void)other;
+	part(&newcomer);
+	settle();
+}
+
+/* Nothing uses the memory any more: it is kept for the next buffer of its kind. */
+static void idles(void)
+{
+	struct wire_message message = named(WIRE_UNLINK, 1, "kept");
+	struct wire_grant grant;
+
+	make(&owner, "kept", LARGE, 0);
+	grant = hold(&owner, "kept");
+	want(&owner, &message);
+	message = grant_of(WIRE_IDLE, grant.grant, grant.serial);
+	measure_message("IDLE that leaves memory idle", &owner, &message);
+	let_go(&owner, WIRE_CLOSED, &grant);
+}
+
+/* Of who does not own the memory. */
+static void untrusted(void)
+{
+	struct peer newcomer = join_as(STRANGER);
+	struct wire_grant grant = hold(&newcomer, CROWDED);
+	struct wire_message idle = grant_of(WIRE_IDLE, grant.grant, grant.serial),
+			    closed = grant_of(WIRE_CLOSED, grant.grant, 0);
+
+	measure_message("IDLE that is not trusted", &newcomer, &idle);
+	measure_message("CLOSED that is not trusted", &newcomer, &closed);
+	closed.grant_id.grant = hold(&newcomer, CROWDED).grant;
+	measure_message("CLOSED that is not trusted, again", &newcomer, &closed);
+	bury(&newcomer);
+	settle();
+}
+
+static void writes(void)
+{
+	struct wire_message message;
+	struct wire_grant grant;
+
+	make(&owner, "timed", 1, GPUB_TIMELINE);
+	grant = hold(&stranger, "timed");
+	message = grant_of(WIRE_WRITER, grant.grant, grant.serial);
+	measure_done("WRITER", &stranger, &message);
+	take_away(&owner, "timed");
+}
+
+/* ---- tickets ---- */
+
+static void tickets(void)
+{
+	struct wire_message issue = issue_of(CROWDED, false, 0), once = issue_of(CROWDED, true, 3600000), redeem, answer;
+	struct wire_grant grant;
+
+	answer = measure_done("ISSUE", &owner, &issue);
+	redeem = redeem_of(&answer.token);
+	grant = measure_done("REDEEM", &owner, &redeem).grant;
+	let_go(&owner, WIRE_CLOSED, &grant);
+	answer = measure_done("ISSUE of one that is good once", &owner, &once);
+	redeem = redeem_of(&answer.token);
+	grant = measure_done("REDEEM of one that is good once", &owner, &redeem).grant;
+	measure_refused("REDEEM of a used one", &owner, &redeem);
+	let_go(&owner, WIRE_CLOSED, &grant);
+	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 0;
+	measure_refused("ISSUE over the quota", &owner, &once);
+	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 4096;
+}
+
+/* ---- sessions ---- */
+
+static struct peer measured_join(uid_t uid)
+{
+	struct peer peer = { .sock = dial() };
+	struct wire_message message;
+	struct socket_extra extra;
+	struct session *session;
+
+	measure("connecting");
+	assert_int_equal(socket_receive(peer.sock, &message, &extra, true, MSG_DONTWAIT), 0);
+	message = hello_to(&message);
+	say(peer.sock, &message);
+	measure("HELLO");
+	assert_int_equal(socket_receive(peer.sock, &message, &extra, true, MSG_DONTWAIT), 0);
+	assert_int_equal(message.type, WIRE_WELCOME);
+	assert_int_equal(board_map(&peer.board, extra.fd), 0);
+	close(extra.fd);
+	peer.session = message.welcome.session;
+	session = session_of(&peer);
+	turns_leave(session);
+	session->who.uid = uid;
+	assert_int_equal(turns_join(session), 0);
+	return peer;
+}
+
+static void sessions(void)
+{
+	struct peer a = measured_join(OWNER), b = join_as(OWNER), c = join_as(OWNER);
+	struct wire_message leave = named(WIRE_LEAVE, 1, ""), evict = named(WIRE_EVICT, 1, "");
+
+	measure_done("LEAVE", &a, &leave);
+	part(&a);
+	measure("hanging up");
+	evict.evict.session = b.session;
+	measure_done("EVICT", &owner, &evict);
+	part(&b);
+	settle();
+	hold(&c, CROWDED);
+	hold(&c, SHARED);
+	part_dying(&c);
+	measure("dying with two grants");
+}
+
+static void (*const all[])(void) = { creates,   stats,  changes, unlink_used, drains,
+				     acquires, idles, untrusted, writes,  tickets,     sessions };
+
+static void measure_all(const char *how_full, unsigned long times)
+{
+	fullness = how_full;
+	settle();
+	while (times--)
+		for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+			all[i]();
+}
+
+/* From here on only messages have the broker work. */
+static void stop_the_status_file(void)
+{
+	settle();
+	broker.status.pending = true;
+	event_del(broker.status.rest);
+	event_del(broker.status.turn);
+}
+
+static void begin(void)
+{
+	struct wire_message private = create_of("private", 1, 0600, 0), claim;
+	struct wire_grant grant;
+	void *state = NULL;
+
+	harness_buffers = BROKER_BUFFERS;
+	harness_tickets = BROKER_TICKETS;
+	assert_int_equal(harness_group_setup(&state), 0);
+	assert_int_equal(harness_setup(&state), 0);
+	broker_keep(&broker, BROKER_POOL);
+	stop_the_status_file();
+	owner = join_as(OWNER);
+	stranger = join_as(STRANGER);
+	make(&owner, CROWDED, LARGE, GPUB_ALONE | GPUB_TIMELINE);
+	make(&owner, SHARED, 1, 0);
+	make(&owner, "shared-too", 1, 0);
+	want(&owner, &private);
+	hold(&owner, SHARED);
+	hold(&stranger, SHARED);
+	hold(&owner, CROWDED);
+	grant = hold(&stranger, CROWDED);
+	claim = grant_of(WIRE_WRITER, grant.grant, grant.serial);
+	want(&stranger, &claim);
+}
+
+static const char *why_not(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return "SKIP built with sanitizers\n";
+#elif defined(CRASH_POINTS_ENABLED)
+	return "SKIP built with crash points\n";
+#else
+	return "";
+#endif
+}
+
+int main(int argc, char **argv)
+{
+	void *state = NULL;
+
+	if (argc < 2)
+		return fputs(why_not(), stdout) < 0;
+	begin();
+	measure_all("empty", strtoul(argv[1], NULL, 10));
+	crowd_gather(&owner, &stranger, CROWDED);
+	measure_all("full", strtoul(argv[1], NULL, 10));
+	broker_end_now();
+	return harness_group_teardown(&state);
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# messages.sh - what a message costs the broker does not grow with what others hold (invariant 5): for each message, the
+# broker's instructions with every table full are at most those with empty tables, and half as many more, and 1000 for a
+# device's answer that wakes somebody. Counted by callgrind, in this project's code alone. --table prints them for README.md.
+set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
+
+program=${top_builddir:?}/tests/speed/messages
+times=3 # of each, of which the one in the middle counts: a table that grows has one message pay for many
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+skip_all() {
+	echo "1..0 # SKIP $1"
+	exit 0
+}
+
+command -v valgrind >/dev/null || skip_all "valgrind is not installed"
+reason=$("$program") || exit 1
+[ -z "$reason" ] || skip_all "${reason#SKIP }"
+
+# own_instructions FILE: those of the program's own functions: cost lines are two numbers, and one behind calls= is of the
+# called. An object has its name where it is first named.
+own_instructions() {
+	awk '/^c?ob=/ { id = $1; sub(/.*=/, "", id); if (NF > 1) library[id] = $2 ~ /\.so/ }
+	     /^ob=/ { own = !library[id] }
+	     /^calls=/ { getline; next }
+	     own && /^[+*0-9-][0-9]* [0-9]+$/ { sum += $2 }
+	     END { print sum + 0 }' "$1"
+}
+
+count_messages() {
+	local part=0 line
+	timeout -s KILL 300 valgrind --tool=callgrind --toggle-collect=measured --dump-after=measured \
+		--callgrind-out-file=calls "$program" $times >labels 2>err </dev/null || return
+	while read -r line; do
+		part=$((part + 1))
+		printf '%s\t%s\n' "$line" "$(own_instructions calls.$part)"
+	done <labels >counted
+}
+
+# The message, its instructions when tables are empty, when they are full.
+table() {
+	sort -s -t $'\t' -k 1,2 -k 3n counted | awk -F '\t' -v times=$times '
+		{ if ($1 FS $2 != last) n = 0; last = $1 FS $2; if (++n == int(times / 2) + 1) cost[$1, $2] = $3 }
+		END { for (key in cost) { split(key, k, SUBSEP); if (k[1] == "empty") print k[2] FS cost[key] FS cost["full", k[2]] } }' |
+		sort
+}
+
+# bounded EMPTY FULL
+bounded() {
+	[ "$1" -gt 0 ] && [ $(($2 * 2)) -le $(($1 * 3 + 2000)) ]
+}
+
+check "every message is answered, with empty tables and with full ones" count_messages
+table >rows
+check "and each is counted" test "$(wc -l <rows)" -ge 40
+while IFS=$'\t' read -r message empty full; do
+	[ "${1:-}" != --table ] || echo "| $message | $empty | $full |"
+	check "invariant 5: $message: $empty instructions with empty tables, $full with full ones" bounded "$empty" "$full"
+done <rows
+plan
