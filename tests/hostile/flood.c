@@ -58,13 +58,10 @@ static void send_to(unsigned i, const struct wire_message *packet, unsigned pack
 		said[i] += packed;
 }
 
-static void send_for(unsigned sessions, unsigned packed, unsigned milliseconds)
+static void send_for(unsigned sessions, const struct wire_message *packet, unsigned packed, unsigned milliseconds)
 {
-	struct wire_message packet[SOCKET_PACKET_MAX];
 	uint64_t end = now_us() + milliseconds * 1000ull;
 
-	for (unsigned i = 0; i < packed; i++)
-		packet[i] = speaker_message(WIRE_STAT, SHOWN);
 	while (now_us() < end) {
 		for (unsigned i = 0; i < sessions; i++)
 			send_to(i, packet, packed);
@@ -72,24 +69,40 @@ static void send_for(unsigned sessions, unsigned packed, unsigned milliseconds)
 	}
 }
 
-void flood(unsigned sessions, unsigned packed, unsigned milliseconds)
+uint64_t flood_with(unsigned sessions, const struct wire_message *packet, unsigned packed, unsigned milliseconds)
 {
+	uint64_t answered = 0;
 	pid_t reader;
 	int status = 0;
 
 	heard = mmap(NULL, SESSIONS_MAX * sizeof *heard, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	WANT(heard != MAP_FAILED && sessions <= SESSIONS_MAX && packed <= SOCKET_PACKET_MAX);
-	for (unsigned i = 0; i < sessions; i++)
+	for (unsigned i = 0; i < sessions; i++) {
 		join(&s[i]);
+		said[i] = 0;
+	}
 	reader = fork();
 	if (!reader)
 		read_for_ever(sessions);
-	send_for(sessions, packed, milliseconds);
+	send_for(sessions, packet, packed, milliseconds);
 	/* it ends by itself only where the broker has cut a session off */
 	kill(reader, SIGKILL);
 	WANT(waitpid(reader, &status, 0) == reader && WIFSIGNALED(status));
-	for (unsigned i = 0; i < sessions; i++)
+	for (unsigned i = 0; i < sessions; i++) {
+		answered += atomic_load(&heard[i]);
 		speaker_end(&s[i]);
+	}
+	munmap(heard, SESSIONS_MAX * sizeof *heard);
+	return answered;
+}
+
+void flood(unsigned sessions, unsigned packed, unsigned milliseconds)
+{
+	struct wire_message packet[SOCKET_PACKET_MAX];
+
+	for (unsigned i = 0; i < packed; i++)
+		packet[i] = speaker_message(WIRE_STAT, SHOWN);
+	flood_with(sessions, packet, packed, milliseconds);
 }
 
 /* ---- connections ---- */

@@ -8,8 +8,15 @@
 #ifndef GPUB_TESTS_HOSTILE_FLOOD_H
 #define GPUB_TESTS_HOSTILE_FLOOD_H
 
+#include <stdint.h>
+
+#include "common/wire.h"
+
+/* Of STATs. */
 void flood(unsigned sessions, unsigned packed, unsigned milliseconds);
 
+/* Of these messages, a packet after the other; each has an answer. How many were answered. */
+uint64_t flood_with(unsigned sessions, const struct wire_message *packet, unsigned packed, unsigned milliseconds);
 /* From several processes: connections that are closed at once, and sessions that end when they are welcome. */
 void flood_connections(unsigned milliseconds);
 void flood_greetings(unsigned milliseconds);

@@ -48,6 +48,7 @@ int main(int argc, char **argv)
 		point_skip("%s: set-user-ID programs do not work here", privileged[0].name);
 	attack_all(floods);
 	attack_all(status_files);
+	attack_all(walks);
 	attack_one(&status_file_of_others);
 	if (!wanted || strstr(status_file_of_its_own.name, wanted))
 		arena_attack_status_file(&status_file_of_its_own);
