@@ -155,73 +155,82 @@ static const char *number_text(enum resource resource, uint64_t amount, char tex
 	return text;
 }
 
-static int refuse_quota(const struct account *account, enum resource resource, uint64_t amount, uint64_t quota)
+static int refuse_quota(uid_t uid, enum resource resource, uint64_t amount, uint64_t holds, uint64_t quota)
 {
 	char most[AMOUNT_MAX], used[NUMBER_MAX], asked[NUMBER_MAX];
 
 	return error_set(-EDQUOT, "user %u may hold %s, holds %s and asks for %s more: return some, or have its quota "
 				  "raised (brokerd.conf(5))",
-			 account->uid, amount_text(resource, quota, most),
-			 number_text(resource, account->used[resource], used), number_text(resource, amount, asked));
+			 uid, amount_text(resource, quota, most), number_text(resource, holds, used),
+			 number_text(resource, amount, asked));
 }
 
-static int refuse_share(const struct account *account, enum resource resource, uint64_t amount, uint64_t more,
+static int refuse_share(uid_t uid, enum resource resource, uint64_t amount, uint64_t holds, uint64_t share,
 			uint64_t all)
 {
-	uint64_t holds = account->used[resource];
 	char most[AMOUNT_MAX], total[NUMBER_MAX], used[NUMBER_MAX], asked[NUMBER_MAX];
 
 	return error_set(-EDQUOT, "user %u's share is %s now, of %s for all users; it holds %s and asks for %s more: "
 				  "return some, wait for others to, or have the administrator raise %s",
-			 account->uid, amount_text(resource, holds + more, most), number_text(resource, all, total),
+			 uid, amount_text(resource, share, most), number_text(resource, all, total),
 			 number_text(resource, holds, used), number_text(resource, amount, asked),
 			 resource_names[resource].enlarge ? resource_names[resource].enlarge : "it");
 }
 
 /* ---- charges ---- */
 
-/* Of an odd number that is free the last one is for whoever asks first: a capacity of 1 serves somebody. */
-static uint64_t share_left(const struct accounting *accounting, const struct account *account, enum resource resource)
+/* How much more a user may take that holds so much. Of an odd number that is free the first who asks gets one more. */
+static uint64_t share_left(const struct accounting *accounting, uid_t uid, enum resource resource, uint64_t holds)
 {
 	const struct capacity *capacity = &accounting->capacity[resource];
 	uint64_t unused = capacity->all > capacity->used ? capacity->all - capacity->used : 0;
-	uint64_t holds = account->used[resource];
 
-	if (!account->uid || account->uid == accounting->own)
+	if (!capacity->all)
+		return UINT64_MAX;
+	if (!uid || uid == accounting->own)
 		return unused;
 	return holds <= unused ? (unused - holds + 1) / 2 : 0;
 }
 
-static int share_check(const struct accounting *accounting, const struct account *account, enum resource resource,
-		       uint64_t amount)
+static bool is_over(uint64_t quota, uint64_t holds, uint64_t amount)
 {
-	uint64_t all = accounting->capacity[resource].all, more = all ? share_left(accounting, account, resource) : 0;
-
-	return !all || amount <= more ? 0 : refuse_share(account, resource, amount, more, all);
+	return amount > quota || holds > quota - amount;
 }
 
-int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
-		uint64_t amount)
+int charge_try(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
+	       uint64_t amount)
 {
 	struct account *account = account_get(accounting, uid);
-	uint64_t quota = accounting_quota(accounting, uid)->limit[resource];
-	int error = 0;
 
 	if (!account)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	if (amount > quota || account->used[resource] > quota - amount)
-		error = refuse_quota(account, resource, amount, quota);
-	if (!error)
-		error = share_check(accounting, account, resource, amount);
-	if (error) {
+		return -ENOMEM;
+	if (is_over(accounting_quota(accounting, uid)->limit[resource], account->used[resource], amount) ||
+	    amount > share_left(accounting, uid, resource, account->used[resource])) {
 		account_put(accounting, account);
-		return error;
+		return -EDQUOT;
 	}
 	account->used[resource] += amount;
 	accounting->capacity[resource].used += amount;
 	account->charges++;
 	*charge = (struct charge){ account, resource, amount };
 	return 0;
+}
+
+int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
+		uint64_t amount)
+{
+	int error = charge_try(charge, accounting, uid, resource, amount);
+	uint64_t quota = accounting_quota(accounting, uid)->limit[resource], holds;
+
+	if (!error)
+		return 0;
+	if (error != -EDQUOT)
+		return error_set(error, "the broker is out of memory");
+	holds = accounting_used(accounting, uid, resource);
+	if (is_over(quota, holds, amount))
+		return refuse_quota(uid, resource, amount, holds, quota);
+	return refuse_share(uid, resource, amount, holds, holds + share_left(accounting, uid, resource, holds),
+			    accounting->capacity[resource].all);
 }
 
 void charge_release(struct charge *charge, struct accounting *accounting)

@@ -102,6 +102,10 @@ void accounting_each(const struct accounting *accounting,
 int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
 		uint64_t amount);
 
+/* The same without the message, for what happens in the middle of something that may have its own. */
+int charge_try(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
+	       uint64_t amount);
+
 /* Refunds it; an empty charge is fine. The charge is empty afterwards. */
 void charge_release(struct charge *charge, struct accounting *accounting);
 

@@ -79,7 +79,7 @@ void broker_config_init(struct broker_config *config)
 	quota_init(&config->quotas.fallback);
 }
 
-#define RESERVE 64 /* descriptors beside those that are open: for accept(2), for looking at processes, for the driver */
+#define RESERVE 128 /* descriptors beside those that are open: for accept(2), looks at processes, the driver */
 
 static unsigned descriptors_open(void)
 {

@@ -79,12 +79,12 @@ static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const
 	const struct outbox_owner *owner = &box->owner;
 
 	out->fd = -1;
-	if (charge_take(&out->queued, owner->accounting, owner->uid, RESOURCE_QUEUED, sizeof *out))
+	if (charge_try(&out->queued, owner->accounting, owner->uid, RESOURCE_QUEUED, sizeof *out))
 		return "it does not read what it is sent, and its user may leave no more unread";
 	out->message = *message;
 	if (descriptor < 0)
 		return NULL;
-	if (charge_take(&out->descriptor, owner->accounting, owner->uid, RESOURCE_DESCRIPTORS, 1))
+	if (charge_try(&out->descriptor, owner->accounting, owner->uid, RESOURCE_DESCRIPTORS, 1))
 		return "it does not read what it is sent, and its user may have no more descriptors wait";
 	out->fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
 	return out->fd >= 0 ? NULL : "no descriptors are left for what it is sent (raise the limit, ulimit -n)";
