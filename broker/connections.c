@@ -11,7 +11,7 @@
 #include "log.h"
 
 #define ACCEPTS 4  /* in a pass: so many closes are what a flood of them costs the others */
-#define AHEAD   64 /* connections that wait for their user's share, where there is one user: the others wait in the socket */
+#define AHEAD   64 /* connections that wait for a share, where there is one user: more wait in the socket */
 
 /* Whoever is refused may come back as often as it likes: one line a second says how many there were. */
 static void tell_refused(struct connections *connections)
