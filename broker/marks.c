@@ -7,7 +7,6 @@
 #include <utlist.h>
 
 #include "broker.h"
-#include "common/crash-point.h"
 #include "common/error.h"
 #include "timeline.h"
 
@@ -28,7 +27,6 @@ static void look(struct broker *broker)
 	DL_APPEND2(marks->ended, timeline, marks_prev, marks_next);
 	if (!timeline_mark(timeline))
 		return;
-	CRASH_POINT(timeline_marked);
 	broker->counters.timelines_marked++;
 	broker_changed(broker);
 }

@@ -100,6 +100,9 @@ void timeline_destroy(struct timeline *timeline)
 	if (!timeline)
 		return;
 	marks_remove(timeline);
+	/* of a broker that ends, where somebody may wait still: nobody can become its writer any more */
+	if (!timeline->writer)
+		timeline_end(timeline, true);
 	creator_leave(timeline);
 	writer_leave(timeline);
 	close(timeline->readable);

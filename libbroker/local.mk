@@ -76,6 +76,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/timeline-end.c \
 	libbroker/client/timeline-map.c \
 	libbroker/client/timeline-map.h \
+	libbroker/client/timeline-wait.c \
+	libbroker/client/timeline-wait.h \
 	libbroker/client/timeline.c \
 	libbroker/client/trace.c \
 	libbroker/client/trace.h \

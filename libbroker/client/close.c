@@ -321,29 +321,33 @@ static void forget_all(struct gpub_client *client)
 	pthread_mutex_unlock(&client->lock);
 }
 
-static void say_leave(struct gpub_client *client)
+static int say_leave(struct gpub_client *client)
 {
 	struct wire_message request, reply;
 
 	wire_init(&request, WIRE_LEAVE, 0);
-	call_broker(client, &request, &reply, NULL, NULL);
+	return call_broker(client, &request, &reply, NULL, NULL);
 }
 
 /*
  * LEAVE says that all of this process's work is done, signals of timelines among it. Where that would not be true it goes
- * without a word, as one that died: that is what its readers must be told.
+ * without a word, as one that died: that is what its readers must be told. False: so it went, or there is no broker.
  */
-static void leave(struct gpub_client *client)
+static bool leave(struct gpub_client *client)
 {
-	if (timelines_land(client))
-		shutdown(client->sock, SHUT_RDWR);
-	else
-		say_leave(client);
+	int error = timelines_land(client);
+
+	CRASH_POINT(signals_landed);
+	if (!error && atomic_load(&client->guard->state) == CLIENT_OPEN && !say_leave(client))
+		return true;
+	shutdown(client->sock, SHUT_RDWR);
+	return false;
 }
 
 void gpub_disconnect(gpub_client *client)
 {
 	HOLD_CANCELLATION();
+	bool told;
 
 	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
 		return;
@@ -355,9 +359,10 @@ void gpub_disconnect(gpub_client *client)
 	CRASH_POINT(closer_stopped);
 	client_close_idle(client, true);
 	CRASH_POINT(leave_begin);
-	if (atomic_load(&client->guard->state) == CLIENT_OPEN)
-		leave(client);
+	told = leave(client);
 	pthread_join(client->service, NULL);
+	if (!told)
+		timelines_end_now(client);
 	CRASH_POINT(left);
 	atomic_store(&client->guard->state, CLIENT_ENDED);
 	fork_unguard(client);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "timeline-wait.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *open_clients;
@@ -32,12 +33,14 @@ static void before_fork(void)
 {
 	client_pool_lock();
 	pthread_mutex_lock(&list_lock);
+	timeline_waits_lock();
 	CRASH_POINT(fork_before);
 }
 
 static void after_fork_parent(void)
 {
 	CRASH_POINT(fork_parent);
+	timeline_waits_unlock(false);
 	pthread_mutex_unlock(&list_lock);
 	client_pool_unlock(false);
 }
@@ -61,6 +64,7 @@ static void after_fork_child(void)
 			close(client->sock);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
 	}
+	timeline_waits_unlock(true);
 	open_clients = NULL; /* they are the parent's; leases to them find a wiped guard */
 	pthread_mutex_unlock(&list_lock);
 	client_pool_unlock(true);

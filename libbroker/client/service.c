@@ -4,7 +4,8 @@
  * when nobody else reads (reader.h).
  *
  * The reader opens handles. The thread also lets go of unlinked buffers that the streams alone prove idle. All signals are
- * blocked in it. It ends when the broker is gone or has said LEFT. Owns nothing.
+ * blocked in it. When the broker is gone it ends the timelines
+ * that this process writes, and then itself; when that has said LEFT, at once. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -344,6 +345,7 @@ static void *service_main(void *argument)
 
 	while (reader_serve(client, pause))
 		pause = retire_pause(client, pause);
+	timelines_end_orphaned(client);
 	return NULL;
 }
 

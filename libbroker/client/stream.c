@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "client.h"
+#include "timeline-wait.h"
 
 /* gpub_stream_sync() and _destroy() are given no client: a process uses one kind of device. */
 static _Atomic(const struct device *) stream_device;
@@ -35,6 +36,7 @@ int gpub_stream_create(gpub_client *client, int device, void **stream)
 int gpub_stream_sync(void *stream)
 {
 	const struct device *device = atomic_load(&stream_device);
+	struct timeline_watch watch = { 0 };
 	int error = client_check_process();
 	HOLD_CANCELLATION();
 
@@ -42,7 +44,9 @@ int gpub_stream_sync(void *stream)
 		return error;
 	if (!device)
 		return error_set(-EINVAL, "this process is not connected to a broker: gpub_connect() first");
-	return device->stream_sync(stream);
+	if (timeline_waits_none())
+		return device->stream_sync(stream);
+	return device->stream_sync_until(stream, timeline_waits_over, &watch);
 }
 
 void gpub_stream_destroy(void *stream)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-end.c - what a writer owes its readers at its end: the signals that it queued have landed before it leaves.
+ * timeline-end.c - what a writer owes its readers at its end: the signals that it queued land before it leaves.
  *
  * To close a mapping waits for the device's work in the context that maps it, and for no other's (facts.md), while a
  * signal may be queued on a stream of any context. A signal that lands behind the broker's mark writes over it. So the
- * words themselves are looked at. Owns nothing.
+ * words themselves are looked at. And when the broker is gone: then the writer itself releases who waits. Owns nothing.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -16,15 +16,34 @@
 #define LAND_LAST_US  1000
 #define LOOKS_A_CHECK 256 /* a device that has failed lands nothing any more: it is asked now and then */
 
+/* map->signalling is held: nothing more is queued meanwhile. */
+static bool has_landed_locked(const struct timeline_map *map)
+{
+	return (int64_t)(__atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE) - map->signalled) >= 0;
+}
+
 static bool has_landed(struct timeline_map *map)
 {
-	uint64_t signalled;
+	bool landed;
 
 	pthread_mutex_lock(&map->signalling);
-	signalled = map->signalled;
+	landed = has_landed_locked(map);
 	pthread_mutex_unlock(&map->signalling);
-	return (int64_t)(__atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE) - signalled) >= 0;
+	return landed;
 }
+
+/* The list only grows, at its head, and what is in it stays until the client has ended. */
+static struct timeline_map *maps_of(struct gpub_client *client)
+{
+	struct timeline_map *map;
+
+	pthread_mutex_lock(&client->lock);
+	map = client->timelines;
+	pthread_mutex_unlock(&client->lock);
+	return map;
+}
+
+/* ---- before LEAVE ---- */
 
 static int map_land(const struct gpub_client *client, struct timeline_map *map, const struct timespec *deadline)
 {
@@ -45,17 +64,70 @@ static int map_land(const struct gpub_client *client, struct timeline_map *map, 
 	return error;
 }
 
-/* The list only grows, at its head, and what is in it stays until the client has ended. */
 int timelines_land(struct gpub_client *client)
 {
 	struct timespec deadline = client_deadline(TIMELINE_LAND_MS);
 	struct timeline_map *map;
 	int error = 0;
 
-	pthread_mutex_lock(&client->lock);
-	map = client->timelines;
-	pthread_mutex_unlock(&client->lock);
-	for (; map && !error; map = map->next)
+	for (map = maps_of(client); map && !error; map = map->next)
 		error = map_land(client, map, &deadline);
 	return error;
+}
+
+/* ---- without a broker ---- */
+
+#define ORPHANED_FIRST_MS 1
+#define ORPHANED_LAST_MS  128
+
+/* The mark of a dead writer: those who wait must not take what they waited for as made. */
+static bool map_end(struct timeline_map *map, bool landed)
+{
+	bool ended;
+
+	pthread_mutex_lock(&map->signalling);
+	ended = !map->writable || map->marked || !landed || has_landed_locked(map);
+	if (ended && map->writable && !map->marked) {
+		__atomic_store_n(&map->writable->word, TIMELINE_DIED, __ATOMIC_RELEASE);
+		map->marked = true;
+	}
+	pthread_mutex_unlock(&map->signalling);
+	return ended;
+}
+
+static bool maps_end(struct gpub_client *client, bool landed)
+{
+	struct timeline_map *map;
+	bool all = true;
+
+	for (map = maps_of(client); map; map = map->next)
+		all &= map_end(map, landed);
+	return all;
+}
+
+void timelines_end_now(struct gpub_client *client)
+{
+	maps_end(client, false);
+}
+
+/* A while, which a disconnect cuts short. False: it has begun. */
+static bool orphaned_pause(struct gpub_client *client, unsigned ms)
+{
+	struct timespec until = client_deadline(ms);
+	bool leaving;
+
+	pthread_mutex_lock(&client->lock);
+	if (!client->leaving)
+		pthread_cond_timedwait(&client->changed, &client->lock, &until);
+	leaving = client->leaving;
+	pthread_mutex_unlock(&client->lock);
+	return !leaving;
+}
+
+void timelines_end_orphaned(struct gpub_client *client)
+{
+	unsigned pause = ORPHANED_FIRST_MS;
+
+	while (orphaned_pause(client, pause) && !maps_end(client, true))
+		pause = 2 * pause < ORPHANED_LAST_MS ? 2 * pause : ORPHANED_LAST_MS;
 }

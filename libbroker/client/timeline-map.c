@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "timeline-wait.h"
 
 /* It is there, and stays: touching a page beyond the end of its file would kill this process. */
 static bool page_whole(int fd)
@@ -55,6 +56,7 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, const struct w
 	}
 	pthread_mutex_init(&map->signalling, NULL);
 	map->serial = grant->serial;
+	map->client = client;
 	map->end = &client->board.ends[grant->buffer];
 	map->page = timeline_page_map(fd, PROT_READ);
 	if (!map->page) {
@@ -74,6 +76,7 @@ void timeline_maps_forget(struct gpub_client *client)
 
 	for (map = client->timelines; map; map = next) {
 		next = map->next;
+		timeline_wait_forget(map);
 		if (!map->registered)
 			munmap((void *)map->page, TIMELINE_PAGE_SIZE);
 		pthread_mutex_destroy(&map->signalling);

@@ -24,6 +24,7 @@ struct wire_grant;
 
 struct timeline_map {
 	uint64_t                    serial;
+	struct gpub_client         *client;
 	const struct board_end     *end;        /* of its place in the board */
 	const struct timeline_page *page;       /* read-only */
 	_Atomic bool                registered; /* the device may read page; set under the client's lock */
@@ -31,6 +32,9 @@ struct timeline_map {
 	struct timeline_page       *writable;   /* NULL: this session is not the writer */
 	uint64_t                    signalled;  /* the largest value queued by this writer */
 	int                         ordinal;    /* the writer's device */
+	bool                        marked;     /* this writer ended it itself, for there is no broker any more */
+	uint64_t                    awaited;    /* timeline-wait.c's: the largest value that a stream waits for; 0: none */
+	struct timeline_map        *awaited_prev, *awaited_next;
 	struct timeline_map        *next;
 };
 
@@ -52,6 +56,15 @@ void timeline_maps_forget(struct gpub_client *client);
  * never will.
  */
 int timelines_land(struct gpub_client *client);
+
+/*
+ * The broker is gone, so nobody will release who waits, and nothing can be signalled any more: this process's timelines end
+ * here, each when what it signalled has landed. Returns when all have, or the client is being disconnected.
+ */
+void timelines_end_orphaned(struct gpub_client *client);
+
+/* The same at once, landed or not: at the end of a disconnect that told no broker. */
+void timelines_end_now(struct gpub_client *client);
 
 /* ---- inline ---- */
 

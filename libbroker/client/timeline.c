@@ -13,6 +13,7 @@
 #include "client.h"
 #include "lease.h"
 #include "timeline-map.h"
+#include "timeline-wait.h"
 
 /* The record that a lease holds, if it has a timeline and these rights. */
 static int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record)
@@ -75,6 +76,8 @@ static int signal_locked(struct gpub_client *client, struct record *record, uint
 	if (value > GPUB_TIMELINE_MAX || value <= map->signalled)
 		return error_set(-EINVAL, "a timeline's values grow, from 1 to 2^62 - 1: this one has reached %llu",
 				 (unsigned long long)map->signalled);
+	if (map->marked)
+		return error_set(-ECONNRESET, "the broker is gone, and this timeline has ended with it");
 	if (!map->writable)
 		error = writer_become(client, record);
 	if (!error)
@@ -118,7 +121,11 @@ static int wait_queue(struct gpub_client *client, struct timeline_map *map, uint
 {
 	int error = map->registered ? 0 : page_prepare(client, map);
 
-	return error ? error : client->device->stream_wait(stream, &map->page->word, value);
+	if (!error)
+		error = client->device->stream_wait(stream, &map->page->word, value);
+	if (!error)
+		timeline_wait_note(map, value);
+	return error;
 }
 
 /*
@@ -173,8 +180,8 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value)
 		reached = atomic_load_explicit(&map->end->last, memory_order_relaxed);
 	/* what no signal sets is the mark of a writer whose broker is gone, or its own forgery */
 	if (ended == BOARD_DIED || reached > GPUB_TIMELINE_MAX)
-		return error_set(-EOWNERDEAD, "the process that wrote this timeline died: what it was to make is "
-					      "not made");
+		return error_set(-EOWNERDEAD, "the process that wrote this timeline died, or lost its broker: what "
+					      "it was to make is not made");
 	*value = reached;
 	return 0;
 }

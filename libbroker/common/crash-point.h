@@ -94,7 +94,8 @@
 	X(LIBRARY, disconnect_begin, "gpub_disconnect begins")                             \
 	X(LIBRARY, holds_dropped, "all holds are taken back")                              \
 	X(LIBRARY, closer_stopped, "the closer thread has ended")                          \
-	X(LIBRARY, leave_begin, "all is closed, LEAVE is not sent")                        \
+	X(LIBRARY, leave_begin, "all is closed, signals may be on their way")              \
+	X(LIBRARY, signals_landed, "they have landed, LEAVE is not sent")                  \
 	X(LIBRARY, left, "LEFT has come, the socket is open")                              \
 	X(LIBRARY, socket_closed, "the socket is closed, the client not recycled")         \
 	X(LIBRARY, disconnected, "gpub_disconnect is done")                                \
@@ -141,7 +142,6 @@
 	X(LOOP, released, "the books have it no more")                                     \
 	X(LOOP, timeline_ends, "a timeline is about to be ended")                          \
 	X(LOOP, timeline_ended, "its end is published")                                    \
-	X(LOOP, timeline_marked, "its mark is written anew over a late signal")            \
 	X(LOOP, status_begin, "the status file is about to be written")                    \
 	X(LOOP, status_written, "it is written")
 

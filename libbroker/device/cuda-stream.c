@@ -6,7 +6,9 @@
  * that is being captured, except copies, which then become part of the graph as any copy does.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include "common/error.h"
 #include "common/thread.h"
@@ -102,20 +104,68 @@ int cuda_stream_create(int ordinal, void **stream)
 }
 
 /* Waiting for a captured stream would invalidate its capture, in relaxed mode too: refused instead. */
-int cuda_stream_sync(void *stream)
+static int sync_enter(struct cuda_scope *scope, CUstream stream)
 {
 	bool captured;
-	int  rc;
-	CUDA_SCOPE(scope);
+	int  rc = cuda_enter_stream(scope, stream);
 
-	rc = cuda_enter_stream(&scope, stream);
 	if (!rc)
 		rc = cuda_stream_captured(stream, &captured);
+	if (!rc && captured)
+		rc = error_set(-EBUSY, "the stream is being captured into a graph: nothing runs on it to wait for");
+	return rc;
+}
+
+int cuda_stream_sync(void *stream)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = sync_enter(&scope, stream);
+	return rc ? rc : cuda_error(cuda.StreamSynchronize(stream), "work on the stream");
+}
+
+#define ASK_SPINS    1000 /* about a millisecond: what comes soon is not slept for */
+#define ASK_PAUSE_US 50
+
+/* 0: it came; > 0: over() need not be asked any more. */
+static int event_ask(CUevent event, int (*over)(void *), void *context)
+{
+	CUresult result;
+	int      verdict = 0;
+
+	for (unsigned looks = 0; !verdict; looks++) {
+		result = cuda.EventQuery(event);
+		if (result != CUDA_ERROR_NOT_READY)
+			return cuda_error(result, "work on the stream");
+		if (looks < ASK_SPINS)
+			sched_yield();
+		else
+			usleep(ASK_PAUSE_US);
+		verdict = over(context);
+	}
+	return verdict;
+}
+
+/* The event stands for what is queued now: others may go on queueing. */
+int cuda_stream_sync_until(void *stream, int (*over)(void *), void *context)
+{
+	CUevent event;
+	int     rc;
+	CUDA_SCOPE(scope);
+
+	rc = sync_enter(&scope, stream);
+	if (!rc)
+		rc = cuda_error(cuda.EventCreate(&event, CU_EVENT_DISABLE_TIMING), "making an event");
 	if (rc)
 		return rc;
-	if (captured)
-		return error_set(-EBUSY, "the stream is being captured into a graph: nothing runs on it to wait for");
-	return cuda_error(cuda.StreamSynchronize(stream), "work on the stream");
+	rc = cuda_error(cuda.EventRecord(event, stream), "marking the work on the stream");
+	if (!rc)
+		rc = event_ask(event, over, context);
+	if (rc > 0)
+		rc = cuda_error(cuda.EventSynchronize(event), "work on the stream");
+	(void)cuda.EventDestroy(event);
+	return rc;
 }
 
 void cuda_stream_destroy(void *stream)

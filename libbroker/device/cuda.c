@@ -119,6 +119,7 @@ static const struct device cuda_table = {
 	.stream_wait = cuda_stream_wait,
 	.stream_create = cuda_stream_create,
 	.stream_sync = cuda_stream_sync,
+	.stream_sync_until = cuda_stream_sync_until,
 	.stream_destroy = cuda_stream_destroy,
 	.copy = cuda_copy,
 	.module_load = cuda_module_load,

@@ -146,6 +146,7 @@ int  cuda_stream_write(void *stream, uint64_t *word, uint64_t value);
 int  cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value);
 int  cuda_stream_create(int ordinal, void **stream);
 int  cuda_stream_sync(void *stream);
+int  cuda_stream_sync_until(void *stream, int (*over)(void *), void *context);
 void cuda_stream_destroy(void *stream);
 int  cuda_copy(void *stream, void *dst, const void *src, uint64_t size);
 

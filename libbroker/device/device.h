@@ -107,6 +107,11 @@ struct device {
 	int (*stream_wait)(void *stream, const uint64_t *word, uint64_t value); /* (int64_t)(*word - value) >= 0 */
 	int (*stream_create)(int ordinal, void **stream);
 	int (*stream_sync)(void *stream);
+	/*
+	 * The same, and asks over() now and then meanwhile: 0 to go on; > 0 not to ask any more; an errno, with its error set,
+	 * to give the waiting up, with that result. What is queued stays queued.
+	 */
+	int (*stream_sync_until)(void *stream, int (*over)(void *), void *context);
 	void (*stream_destroy)(void *stream);
 	int (*copy)(void *stream, void *dst, const void *src, uint64_t size);
 

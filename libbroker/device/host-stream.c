@@ -415,20 +415,46 @@ void host_stream_destroy(void *handle)
 	host_stream_put(stream);
 }
 
-static int sync_locked(struct host_stream *stream)
+#define ASK_NS 1000000
+
+/* A moment, or until a task is done. Locked; gives the lock up meanwhile. */
+static int sync_ask(struct host_stream *stream, int (*over)(void *), void *context)
+{
+	struct timespec until;
+	int verdict;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += ASK_NS;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&stream->done, &stream->lock, &until);
+	pthread_mutex_unlock(&stream->lock);
+	verdict = over(context);
+	pthread_mutex_lock(&stream->lock);
+	return verdict;
+}
+
+/* over: NULL, or whom to ask. */
+static int sync_locked(struct host_stream *stream, int (*over)(void *), void *context)
 {
 	uint64_t until = stream->queued;
+	int verdict = over ? 0 : 1;
 
 	if (stream->capture) {
 		host_graph_spoil(stream->capture);
 		return error_set(-EBUSY, "the stream is being captured, and to wait for it spoils the capture");
 	}
-	while ((int64_t)(stream->finished - until) < 0)
-		pthread_cond_wait(&stream->done, &stream->lock);
+	while ((int64_t)(stream->finished - until) < 0 && verdict >= 0)
+		if (verdict)
+			pthread_cond_wait(&stream->done, &stream->lock);
+		else
+			verdict = sync_ask(stream, over, context);
+	if (verdict < 0)
+		return verdict;
 	return host_sticky() ? error_set(-EIO, "host device: the work on this stream failed") : 0;
 }
 
-int host_stream_sync(void *handle)
+int host_stream_sync_until(void *handle, int (*over)(void *), void *context)
 {
 	struct host_stream *stream;
 	int rc = host_enter(HOST_SYNC);
@@ -439,10 +465,15 @@ int host_stream_sync(void *handle)
 	if (!stream)
 		return -EINVAL;
 	pthread_mutex_lock(&stream->lock);
-	rc = sync_locked(stream);
+	rc = sync_locked(stream, over, context);
 	pthread_mutex_unlock(&stream->lock);
 	host_stream_put(stream);
 	return rc;
+}
+
+int host_stream_sync(void *handle)
+{
+	return host_stream_sync_until(handle, NULL, NULL);
 }
 
 /* ---- queueing ---- */

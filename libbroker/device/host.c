@@ -298,6 +298,7 @@ const struct device device_host = {
 	.stream_wait = host_stream_wait,
 	.stream_create = host_stream_create,
 	.stream_sync = host_stream_sync,
+	.stream_sync_until = host_stream_sync_until,
 	.stream_destroy = host_stream_destroy,
 	.copy = host_copy,
 	.module_load = host_module_load,

@@ -271,6 +271,7 @@ int  host_stream_write(void *stream, uint64_t *word, uint64_t value);
 int  host_stream_wait(void *stream, const uint64_t *word, uint64_t value);
 int  host_stream_create(int ordinal, void **stream);
 int  host_stream_sync(void *stream);
+int  host_stream_sync_until(void *stream, int (*over)(void *), void *context);
 void host_stream_destroy(void *stream);
 int  host_copy(void *stream, void *dst, const void *src, uint64_t size);
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * timeline-ends.c - a writer's signals that are late: queued before it disconnects, on a device whose streams no close of
- * its mappings waits for, and landing when another process lets them.
+ * its mappings waits for, and landing when another process lets them; and who waits when the broker is gone.
  *
  * The gate is a second timeline: the writer's stream waits there, so that its signal lands when the test wants it to.
  */
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 
+#include "client/timeline-wait.h"
 #include "harness.h"
 
 static struct broker_process broker;
@@ -23,7 +25,14 @@ static int do_far_stream(const struct order *order)
 	return gpub_stream_create(client, 1, &work);
 }
 
-static void begin(void)
+/* The library of this process waits for less long. */
+static int do_patience(const struct order *order)
+{
+	timeline_patience_ms = (unsigned)order->timeout;
+	return 0;
+}
+
+static void begin_quietly(void)
 {
 	struct puppet *all[] = { &writer, &reader, &keeper };
 
@@ -41,6 +50,11 @@ static void begin(void)
 	ask(&keeper, do_stream);
 	ask(&writer, do_signal, .slot = T, .value = 4);
 	ask(&writer, do_sync);
+}
+
+static void begin(void)
+{
+	begin_quietly();
 	/* 5 lands when the gate is opened */
 	ask(&writer, do_wait, .slot = GATE, .value = 1);
 	ask(&writer, do_signal, .slot = T, .value = 5);
@@ -104,10 +118,84 @@ static void test_a_signal_that_never_lands(void)
 	end();
 }
 
+/* ---- without a broker ---- */
+
+static void kill_broker(void)
+{
+	broker_wait(&broker, SIGKILL);
+}
+
+static void test_broker_killed(void)
+{
+	begin_quietly();
+	ask(&reader, do_wait, .slot = T, .value = 6);
+	tell(&reader, do_sync);
+	kill_broker();
+	POINT(!hear(&reader), "the broker is killed: who waits is released by the writer's own library");
+	/* the mark may be there before this process's own library has noticed */
+	ask(&reader, do_timeline, .slot = T);
+	POINT(reader.last.result == -ECONNRESET || reader.last.result == -EOWNERDEAD, "and told that nothing more will come");
+	POINT(ask(&writer, do_signal, .slot = T, .value = 5) == -ECONNRESET, "nothing more can be signalled");
+	puppet_end(&reader);
+	puppet_end(&writer);
+	puppet_end(&keeper);
+}
+
+static void test_broker_and_writer_killed(void)
+{
+	begin_quietly();
+	ask(&reader, do_patience, .timeout = 200);
+	ask(&reader, do_wait, .slot = T, .value = 6);
+	tell(&reader, do_sync);
+	kill(writer.pid, SIGSTOP); /* its library does nothing in between */
+	kill_broker();
+	puppet_kill(&writer);
+	POINT(hear(&reader) == -ECONNRESET, "broker and writer are killed: who synchronises does not hang: ECONNRESET");
+	POINT(strstr(reader.last.text, "end this process"), "and is told what to do");
+	POINT(ask(&reader, do_sync) == -ECONNRESET, "each time");
+	puppet_kill(&reader);
+	puppet_end(&keeper);
+}
+
+/* Its session lives on, and none of its device work hangs: only who waits for a timeline is watched. */
+static void test_broker_killed_with_work(void)
+{
+	begin_quietly();
+	ask(&reader, do_patience, .timeout = 1);
+	ask(&reader, do_late_write, .slot = T, .value = 77, .timeout = 300);
+	kill_broker();
+	POINT(!ask(&reader, do_sync) && !ask(&reader, do_read, .slot = T) && reader.last.value == 77,
+	      "a stream that waits for no timeline is waited for as ever");
+	puppet_end(&reader);
+	puppet_end(&writer);
+	puppet_end(&keeper);
+}
+
+static void test_broker_ends_in_order(void)
+{
+	begin_quietly();
+	ask(&keeper, do_create, .name = "unclaimed", .flags = GPUB_TIMELINE);
+	ask(&reader, do_acquire, .name = "unclaimed", .slot = 2);
+	ask(&reader, do_wait, .slot = 2, .value = 1);
+	tell(&reader, do_sync);
+	kill(broker.pid, SIGTERM);
+	SOON(books_buffers(&broker, "unclaimed", "draining"));
+	kill(broker.pid, SIGTERM);
+	POINT(!hear(&reader), "a broker that ends in order releases who waits for a first signal");
+	broker_wait(&broker, 0);
+	puppet_end(&reader);
+	puppet_end(&writer);
+	puppet_end(&keeper);
+}
+
 int main(void)
 {
 	harness_begin("timeline-ends", 60);
 	test_leaving_waits_for_signals();
 	test_a_signal_that_never_lands();
+	test_broker_killed();
+	test_broker_and_writer_killed();
+	test_broker_killed_with_work();
+	test_broker_ends_in_order();
 	return harness_end();
 }

@@ -91,6 +91,16 @@ int timelines_land(struct gpub_client *client)
 	return 0;
 }
 
+void timelines_end_orphaned(struct gpub_client *client)
+{
+	(void)client;
+}
+
+void timelines_end_now(struct gpub_client *client)
+{
+	(void)client;
+}
+
 void timeline_maps_forget(struct gpub_client *client)
 {
 	(void)client;

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-timeline-wait.c - when who synchronises is told that nobody is left to end what a stream waits for. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/client.h"
+#include "client/timeline-map.h"
+#include "client/timeline-wait.h"
+
+#define SERIAL 7
+
+static struct client_guard guard;
+static struct gpub_client client = { .guard = &guard };
+static struct timeline_page page[2];
+static struct board_end end[2];
+static struct timeline_map map[2];
+static struct timeline_watch watch;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(page, 0, sizeof page);
+	memset(end, 0, sizeof end);
+	memset(map, 0, sizeof map);
+	watch = (struct timeline_watch){ 0 };
+	atomic_store(&guard.state, CLIENT_OPEN);
+	for (int i = 0; i < 2; i++) {
+		map[i].client = &client;
+		map[i].serial = SERIAL;
+		map[i].page = &page[i];
+		map[i].end = &end[i];
+	}
+	timeline_patience_ms = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	timeline_wait_forget(&map[0]);
+	timeline_wait_forget(&map[1]);
+	return !timeline_waits_none();
+}
+
+static void lose_broker(void)
+{
+	atomic_store(&guard.state, CLIENT_LOST);
+}
+
+static void test_what_is_reached_is_not_waited_for(void **state)
+{
+	(void)state;
+	assert_true(timeline_waits_none());
+	page[0].word = 5;
+	timeline_wait_note(&map[0], 5);
+	assert_true(timeline_waits_none());
+	page[0].word = TIMELINE_DIED;
+	timeline_wait_note(&map[0], GPUB_TIMELINE_MAX);
+	assert_true(timeline_waits_none());
+	assert_int_equal(timeline_waits_over(&watch), 1);
+}
+
+static void test_what_comes_ends_the_wait(void **state)
+{
+	(void)state;
+	timeline_wait_note(&map[0], 5);
+	timeline_wait_note(&map[1], 2);
+	assert_false(timeline_waits_none());
+	assert_int_equal(timeline_waits_over(&watch), 0);
+	page[0].word = 5;
+	page[1].word = 1;
+	assert_int_equal(timeline_waits_over(&watch), 0);
+	page[1].word = 2;
+	assert_int_equal(timeline_waits_over(&watch), 1);
+	assert_true(timeline_waits_none());
+}
+
+/* The largest of several values is what has to come; an end mark is larger than all. */
+static void test_the_largest_value_counts(void **state)
+{
+	(void)state;
+	timeline_wait_note(&map[0], 9);
+	timeline_wait_note(&map[0], 3);
+	page[0].word = 3;
+	assert_int_equal(timeline_waits_over(&watch), 0);
+	page[0].word = TIMELINE_LEFT;
+	assert_int_equal(timeline_waits_over(&watch), 1);
+}
+
+static void test_with_its_broker_a_wait_is_never_given_up(void **state)
+{
+	(void)state;
+	timeline_wait_note(&map[0], 5);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(timeline_waits_over(&watch), 0);
+}
+
+static void test_a_wait_without_a_broker_is_given_up(void **state)
+{
+	(void)state;
+	timeline_wait_note(&map[0], 5);
+	lose_broker();
+	assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_over(&watch), -ECONNRESET);
+	assert_non_null(strstr(error_text(), "end this process"));
+	/* who asks again waits again */
+	watch = (struct timeline_watch){ 0 };
+	assert_int_equal(timeline_waits_over(&watch), 0);
+	/* and it may come all the same */
+	page[0].word = 5;
+	assert_int_equal(timeline_waits_over(&watch), 1);
+}
+
+static void test_patience(void **state)
+{
+	(void)state;
+	timeline_patience_ms = 1000000;
+	timeline_wait_note(&map[0], 5);
+	lose_broker();
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(timeline_waits_over(&watch), 0);
+}
+
+/* A writer that goes on signalling without a broker is at work. */
+static void test_progress_begins_patience_anew(void **state)
+{
+	(void)state;
+	timeline_wait_note(&map[0], 5);
+	lose_broker();
+	for (page[0].word = 1; page[0].word < 5; page[0].word++)
+		assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_over(&watch), 1);
+}
+
+/* Its mark is written over. */
+static void test_a_wait_on_an_ended_timeline_is_given_up(void **state)
+{
+	(void)state;
+	timeline_wait_note(&map[0], 5);
+	atomic_store(&end[0].how, BOARD_WORD(SERIAL - 1, BOARD_DIED));
+	assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_over(&watch), 0);
+	atomic_store(&end[0].how, BOARD_WORD(SERIAL, BOARD_DIED));
+	assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_over(&watch), -EOWNERDEAD);
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_what_is_reached_is_not_waited_for),
+		ON(test_what_comes_ends_the_wait),
+		ON(test_the_largest_value_counts),
+		ON(test_with_its_broker_a_wait_is_never_given_up),
+		ON(test_a_wait_without_a_broker_is_given_up),
+		ON(test_patience),
+		ON(test_progress_begins_patience_anew),
+		ON(test_a_wait_on_an_ended_timeline_is_given_up),
+	};
+
+	return cmocka_run_group_tests_name("timeline-wait", tests, NULL, NULL);
+}
