@@ -301,14 +301,15 @@ int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream);
 /*
  * Makes that stream wait, on the device, until the timeline is at least value. Never waits for ever on a
  * writer that is gone: when the writing session ends, however it ends, the broker releases all waits, so
- * look at gpub_timeline() after the work to learn whether the value was truly reached.
+ * look at gpub_timeline() after the work to learn whether the value was truly reached. When the broker ends, the
+ * writer's library does it; nobody does where a killed broker's writer is dead, too (gpub_signal_on(3)).
  *   -EBUSY  the stream is being captured     -EINVAL  value above GPUB_TIMELINE_MAX, or no timeline
  */
 int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream);
 
 /*
  * Reads the timeline without waiting. After its writer disconnected cleanly: the last value it set.
- * -EOWNERDEAD: the writer died.
+ * -EOWNERDEAD: the writer died, or its connection to the broker ended.
  */
 int gpub_timeline(const gpub_lease *lease, uint64_t *value);
 
@@ -317,7 +318,10 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value);
 /* A non-blocking stream on that device (GPUB_CURRENT, or an ordinal). On CUDA a plain cudaStream_t. */
 int gpub_stream_create(gpub_client *client, int device, void **stream);
 
-/* Waits until everything queued on the stream is done. Returns -EIO when that work failed. */
+/*
+ * Waits until everything queued on the stream is done. -EIO: that work failed. -ECONNRESET, -EOWNERDEAD: a stream waits for a
+ * timeline that nobody is left to advance or end, and which did not move for 30 seconds (gpub_signal_on(3)).
+ */
 int gpub_stream_sync(void *stream);
 
 /* Destroys it once its work is done; the call itself does not wait on CUDA. */
