@@ -162,7 +162,7 @@ static int name_take_another(struct status *status, const char *instance, char o
 	int error = -EEXIST;
 
 	for (int tries = 0; error == -EEXIST && tries < TRIES; tries++) {
-		snprintf(other, INSTANCE_SIZE, "%.*s-%04x", INSTANCE_SIZE - 6, instance, randombytes_random() & 0xffff);
+		snprintf(other, INSTANCE_SIZE, "%.*s-%08x", INSTANCE_SIZE - 10, instance, randombytes_random());
 		error = name_take(status, other);
 	}
 	return error;

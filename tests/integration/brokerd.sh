@@ -489,10 +489,10 @@ squatted() {
 	squatter=$!
 	others+=("$squatter")
 	soon test -e there
-	start && said "^brokerd: /dev/shm/gpubroker.$name belongs to uid 65534 (pid [0-9]*): this broker is named '\(.*-[0-9a-f]\{4\}\)' instead; .*remove" &&
-		said "^brokerd: '${name:0:15}-[0-9a-f]*' serves"
+	start && said "^brokerd: /dev/shm/gpubroker.$name belongs to uid 65534 (pid [0-9]*): this broker is named '\(.*-[0-9a-f]\{8\}\)' instead; .*remove" &&
+		said "^brokerd: '${name:0:11}-[0-9a-f]*' serves"
 	code=$?
-	"$show" --list | grep -q "^${name:0:15}-[0-9a-f]\{4\} .* $(id -un)$" || code=1
+	"$show" --list | grep -q "^${name:0:11}-[0-9a-f]\{8\} .* $(id -un)$" || code=1
 	stops TERM 0 || code=1
 	let_go
 	return $code
