@@ -126,7 +126,7 @@ static void greet_and_close(void)
 		speaker_end(&one);
 }
 
-static void flood_with(void (*once)(void), unsigned milliseconds)
+static void dial_for(void (*once)(void), unsigned milliseconds)
 {
 	uint64_t end = now_us() + milliseconds * 1000ull;
 	pid_t pid[DIALERS];
@@ -149,10 +149,10 @@ static void flood_with(void (*once)(void), unsigned milliseconds)
 
 void flood_connections(unsigned milliseconds)
 {
-	flood_with(connect_and_close, milliseconds);
+	dial_for(connect_and_close, milliseconds);
 }
 
 void flood_greetings(unsigned milliseconds)
 {
-	flood_with(greet_and_close, milliseconds);
+	dial_for(greet_and_close, milliseconds);
 }
