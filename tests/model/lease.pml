@@ -141,7 +141,7 @@
  * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE).  NORETIRE: clients close what is noticed, and never send IDLE.
  * REDEEMS: an acquire may be a gpub_redeem of a ticket for the buffer that was made last (with NORENEW).
  * TIGHT: the memory of a buffer that is alone in it is not kept: its IDLE leaves the use, and asks for the CLOSED.
- * POOL: an idle allocation may wait for a new buffer; else it is given up at once.  KEEPS: leases are held, with kernels under
+ * LATER: notices go at any later moment.  POOL: an idle allocation may wait for a new buffer; else it is given up at once.  KEEPS: leases are held, with kernels under
  * way, when the client disconnects.  TWICE: an IDLE may be sent twice.  FORGES: one that names another session's grant. */
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
@@ -1287,11 +1287,31 @@ inline session_end(c) {
 #endif
 	}
 }
-/* To each open grant that is not held and that which names */
+/*
+ * To each open grant that is not held and that which names. LATER: each at any later moment, unless its use or it is over by
+ * then, as for those that are many (registry_notify)
+ */
+#ifdef LATER
+byte due[NC*(MG+1)], dues[NC];         /* a bit for each buffer, the lowest for all of the mapping; how many bits */
+#define DUE_TO(c,g) due[(c)*(MG+1)+(g)]
+#define SENDS(c,g,what) DUE_TO(c,g)=DUE_TO(c,g)|(1<<(what)); dues[c]++
+inline registry_notify(c) {
+	atomic { dues[c] -> dues[c]--;
+		g=1; do :: !DUE_TO(c,g) -> g++ :: else -> break od;
+		s=0; do :: !((DUE_TO(c,g)>>s)&1) -> s++ :: else -> break od;
+		DUE_TO(c,g)=DUE_TO(c,g)&~(1<<s);
+		if :: GRANTED(c,g) && (!s || USES(c,g,s)) && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,s,0
+		:: else
+		fi; g=0; s=0 }
+}
+#else
+#define SENDS(c,g,what) assert(nfull(notices[c])); notices[c]!NOTICE,g,what,0
+#define registry_notify(c) false       /* never */
+#endif
 inline notify(which, what) {
 	c=0; do :: c<NC -> g=1;
 		do :: g<=MG -> if
-			:: which && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,what,0
+			:: which && !hup[c] -> SENDS(c,g,what)
 			:: else fi; g++
 		   :: else -> break od; c++
 		:: else -> break od; c=0; g=0
@@ -1367,8 +1387,10 @@ proctype Broker() {
 	byte c, g, s, n, R, u, X;
 	do
 	:: request_grant(0) :: handle_redeem(0) :: handle_closed(0) :: handle_idle(0) :: handle_leave(0) :: session_end(0)
+	:: registry_notify(0)
 #if NC>1
 	:: request_grant(1) :: handle_redeem(1) :: handle_closed(1) :: handle_idle(1) :: handle_leave(1) :: session_end(1)
+	:: registry_notify(1)
 #endif
 #ifdef FORGES
 	:: handle_forged()
