@@ -110,6 +110,7 @@ static void invariant_5_greetings_take_their_users_share(void **state)
 		say(socks[i], &hello[i]);
 	opened = broker.counters.sessions_opened;
 	settle();
+	assert_true(broker.counters.sessions_opened - opened <= 2 * SHARE / COST_GREETING);
 	for (unsigned passes = 3; broker.counters.sessions_opened < opened + MANY; passes++) {
 		pass_with(&other);
 		assert_true(broker.counters.sessions_opened - opened <= passes * SHARE / COST_GREETING);
@@ -153,6 +154,7 @@ static void invariant_5_ends_of_sessions_take_their_users_share(void **state)
 	for (int i = 0; i < MANY; i++)
 		part(&peers[i]);
 	settle();
+	assert_true(broker.counters.sessions_left <= 1 + 2 * SHARE / COST_SESSION_END);
 	for (unsigned passes = 3; broker.counters.sessions_left < MANY; passes++) {
 		pass_with(&other);
 		assert_true(broker.counters.sessions_left <= 1 + passes * SHARE / COST_SESSION_END);
