@@ -20,8 +20,8 @@ failed=()
 if [ $# -gt 0 ]; then
 	programs=("$@")
 else
-	programs=(tests/unit/test-host-device tests/integration/{threads,timelines,gone,killed,drain,leases,capture,slabs,many,cache,retire}
-		tests/unit/test-{slots,session,table,waiting,board,timeline})
+	programs=(tests/unit/test-host-device tests/integration/{threads,timelines,timeline-ends,gone,killed,drain,leases,capture,slabs,many,cache,retire}
+		tests/unit/test-{slots,session,table,waiting,board,timeline,timeline-wait})
 fi
 
 configure_tree() {
