@@ -20,6 +20,7 @@ unit_tests = \
 	tests/unit/test-board \
 	tests/unit/test-deadlines \
 	tests/unit/test-delegation \
+	tests/unit/test-closing \
 	tests/unit/test-config \
 	tests/unit/test-connections \
 	tests/unit/test-cuda-fork \

@@ -121,10 +121,12 @@ static int ask_all(struct gpub_client *client, struct many *many)
 			error = send_and_wait(client, many, AHEAD_MAX - SEND_MAX);
 	}
 	/* also behind an error: the records that were marked as requested must be */
-	if (many->out_count) {
-		int late = send_and_wait(client, many, 0);
+	if (many->out_count && error) {
+		KEEP_ERROR();
 
-		error = error ? error : late;
+		send_and_wait(client, many, 0);
+	} else if (many->out_count) {
+		error = send_and_wait(client, many, 0);
 	} else if (!is_little_ahead(many)) {
 		send_and_wait(client, many, 0);
 	}

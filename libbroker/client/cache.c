@@ -39,26 +39,16 @@ static void look(struct gpub_client *client)
 	}
 }
 
-static bool may_close(const struct mapping *mapping, uint64_t tried)
+static bool may_close(const struct mapping *mapping)
 {
 	const struct record *record;
 
-	if (mapping->closing || mapping->syncing || mapping->tried == tried)
+	if (mapping->closing || mapping->syncing)
 		return false;
 	DL_FOREACH2(mapping->records, record, on_next)
 		if (record->waiters)
 			return false;
 	return true;
-}
-
-static struct mapping *oldest(const struct gpub_client *client)
-{
-	struct mapping *mapping, *best = NULL;
-
-	DL_FOREACH(client->mappings, mapping)
-		if (may_close(mapping, client->cache.looks) && (!best || mapping->used < best->used))
-			best = mapping;
-	return best;
 }
 
 bool cache_is_full(const struct gpub_client *client)
@@ -79,14 +69,15 @@ static bool has_room(const struct gpub_client *client)
 void cache_trim(struct gpub_client *client)
 {
 	struct mapping *mapping;
+	uint64_t walk;
 
 	if (!cache_is_full(client))
 		return;
 	look(client);
-	while (!has_room(client) && (mapping = oldest(client))) {
-		mapping->tried = client->cache.looks;
-		mapping_close(client, mapping, false);
-	}
+	walk = mapping_walk_begin(client);
+	while (!has_room(client) && (mapping = mapping_walk_next(client, WALK_CACHE, walk)))
+		if (may_close(mapping))
+			mapping_close(client, mapping, false);
 }
 
 int gpub_set_cache(gpub_client *client, unsigned mappings, uint64_t bytes)

@@ -52,6 +52,7 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 void call_closed(struct gpub_client *client, uint64_t grant)
 {
 	struct wire_message message;
+	KEEP_ERROR();
 
 	wire_init(&message, WIRE_CLOSED, 0);
 	message.grant_id.grant = grant;
@@ -61,6 +62,7 @@ void call_closed(struct gpub_client *client, uint64_t grant)
 void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial)
 {
 	struct wire_message message;
+	KEEP_ERROR();
 
 	wire_init(&message, WIRE_IDLE, 0);
 	message.grant_id.grant = grant;

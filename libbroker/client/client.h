@@ -94,6 +94,7 @@ struct gpub_client {
 	struct mapping      *mappings, *mappings_by_grant;
 	unsigned             mapping_count;
 	uint64_t             mapping_bytes;
+	uint64_t             walks; /* through mappings and due, that have begun so far */
 	struct cache         cache;
 	struct slot_pool     slots;
 	struct timeline_map *timelines;

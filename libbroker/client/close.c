@@ -220,18 +220,29 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 	return 0;
 }
 
-/* The first goes to the end before each step, for the list may change during it. */
-bool client_retire_due(struct gpub_client *client, bool sync)
+/* As mapping_walk_next() does it; a walk that synchronises and one that does not are of two kinds. */
+static struct record *due_walk_next(struct gpub_client *client, bool sync, uint64_t walk)
 {
 	struct record *record;
-	unsigned count = 0;
+
+	DL_FOREACH2(client->due, record, due_next)
+		if (record->walked[sync] < walk)
+			break;
+	if (!record)
+		return NULL;
+	record->walked[sync] = walk;
+	DL_DELETE2(client->due, record, due_prev, due_next);
+	DL_APPEND2(client->due, record, due_prev, due_next);
+	return record;
+}
+
+bool client_retire_due(struct gpub_client *client, bool sync)
+{
+	uint64_t walk = mapping_walk_begin(client);
+	struct record *record;
 	bool again = false;
 
-	DL_COUNT2(client->due, record, count, due_next);
-	for (; count && client->due; count--) {
-		record = client->due;
-		DL_DELETE2(client->due, record, due_prev, due_next);
-		DL_APPEND2(client->due, record, due_prev, due_next);
+	while ((record = due_walk_next(client, sync, walk))) {
 		again |= record_retire(client, record, sync) == -EBUSY && (sync || record_proven(record));
 	}
 	return again;
@@ -250,23 +261,26 @@ static bool is_awaited(const struct mapping *mapping)
 
 int client_close_idle(struct gpub_client *client, bool wait)
 {
+	struct error_kept text;
 	struct mapping *mapping;
-	unsigned count;
+	uint64_t walk;
 	int first = 0, error;
 
 	pthread_mutex_lock(&client->lock);
-	for (count = client->mapping_count; count && client->mappings; count--) {
-		mapping = client->mappings;
-		DL_DELETE(client->mappings, mapping);
-		DL_APPEND(client->mappings, mapping);
+	walk = mapping_walk_begin(client);
+	while ((mapping = mapping_walk_next(client, WALK_TRIM, walk))) {
 		if (is_awaited(mapping) && !client->leaving)
 			continue;
 		error = mapping_close(client, mapping, wait);
-		if (error && error != -EBUSY && !first)
-			first = error;
+		if (!error || error == -EBUSY || first)
+			continue;
+		first = error;
+		text = error_keep();
 	}
 	client_retire_due(client, true);
 	pthread_mutex_unlock(&client->lock);
+	if (first)
+		error_restore(&text);
 	return first;
 }
 

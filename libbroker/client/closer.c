@@ -33,17 +33,13 @@ static bool any_due(const struct gpub_client *client)
 /* A mapping that is wanted goes with all that is on it, or waits for the last of that. True: some have to wait. */
 static bool close_wanted(struct gpub_client *client)
 {
-	unsigned count = client->mapping_count;
+	uint64_t walk = mapping_walk_begin(client);
+	struct mapping *mapping;
 	bool again = false;
 
-	for (; count && client->mappings; count--) {
-		struct mapping *mapping = client->mappings;
-
-		DL_DELETE(client->mappings, mapping);
-		DL_APPEND(client->mappings, mapping);
+	while ((mapping = mapping_walk_next(client, WALK_CLOSER, walk)))
 		if (mapping->noticed)
 			again |= mapping_close(client, mapping, false) == -EBUSY;
-	}
 	return again;
 }
 

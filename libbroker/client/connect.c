@@ -115,6 +115,8 @@ static int greet(struct gpub_client *client)
 	hello.hello = message.hello;
 	hello.hello.flags = under_mps() ? WIRE_HELLO_MPS : 0;
 	error = socket_send(client->sock, &hello, -1, 0);
+	if (error)
+		error_set(error, "the broker went away before it was greeted: connect anew");
 	CRASH_POINT(hello_sent);
 	if (!error)
 		error = expect(client->sock, WIRE_WELCOME, &message, &board);

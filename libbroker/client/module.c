@@ -164,10 +164,13 @@ int gpub_module_open(gpub_module **result, gpub_client *client, const char *path
 	if (error)
 		return error;
 	error = place_take(client, loaded, &token);
-	if (error)
+	if (error) {
+		KEEP_ERROR();
+
 		client->device->module_unload(loaded);
-	else
+	} else {
 		*result = (gpub_module *)(uintptr_t)token;
+	}
 	return error;
 }
 

@@ -120,8 +120,10 @@ static void waiters_tell(struct record *record, int error, const char *text)
 void record_notice(struct gpub_client *client, struct record *record)
 {
 	client->newly_due = true;
-	if (!record->noticed)
+	if (!record->noticed) {
 		DL_APPEND2(client->due, record, due_prev, due_next);
+		record->walked[false] = record->walked[true] = client->walks;
+	}
 	record->noticed = true;
 }
 

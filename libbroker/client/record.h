@@ -67,6 +67,7 @@ struct record {
 	struct waiter *waiters;  /* callers that wait for it to change */
 	bool           attached; /* in the table */
 	bool           noticed;  /* its buffer is unlinked: in client->due */
+	uint64_t       walked[2]; /* close.c's: the last walk through due that came to it, without and with synchronising */
 	struct record *due_prev, *due_next;
 	struct record *on_prev, *on_next; /* on its mapping */
 	struct record *next;

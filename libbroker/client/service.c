@@ -96,6 +96,8 @@ static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 
 static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 {
+	KEEP_ERROR();
+
 	if (mapping_unmap(client, mapping)) {
 		mapping_keep(client, mapping);
 		return;
@@ -115,11 +117,11 @@ static struct record *grant_record(struct gpub_client *client, uint64_t request)
 	return record;
 }
 
-static void record_refuse(struct gpub_client *client, struct record *record, int error, const char *text)
+static void record_refuse(struct gpub_client *client, struct record *record, int error)
 {
 	CRASH_POINT(open_refused);
 	pthread_mutex_lock(&client->lock);
-	record_release(client, record, error, text);
+	record_release(client, record, error, error_text());
 	pthread_mutex_unlock(&client->lock);
 }
 
@@ -141,7 +143,6 @@ static void on_new_grant(struct gpub_client *client, const struct wire_grant *gr
 			 struct timeline_map *timeline)
 {
 	struct mapping *mapping = NULL;
-	char text[ERROR_TEXT_MAX];
 
 	if (!error)
 		error = mapping_open(client, grant, record->ordinal, &mapping);
@@ -150,14 +151,13 @@ static void on_new_grant(struct gpub_client *client, const struct wire_grant *gr
 		error = mapping_settle(client, grant, record, mapping, timeline);
 	if (!error)
 		return;
-	snprintf(text, sizeof text, "%s", error_text()); /* a send that fails has a sentence of its own */
 	CRASH_POINT(open_failed);
 	if (mapping)
 		grant_give_back(client, mapping);
 	else
 		call_closed(client, grant->grant);
 	if (error != -ESTALE)
-		record_refuse(client, record, error, text);
+		record_refuse(client, record, error);
 }
 
 /* It goes with the mapping that is being closed, and whoever asked for it asks again then. */
@@ -195,8 +195,6 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 static void on_shared_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
 			    struct timeline_map *timeline)
 {
-	char text[ERROR_TEXT_MAX];
-
 	if (!error) {
 		pthread_mutex_lock(&client->lock);
 		error = share(client, grant, record, timeline);
@@ -204,9 +202,8 @@ static void on_shared_grant(struct gpub_client *client, const struct wire_grant 
 	}
 	if (!error)
 		return;
-	snprintf(text, sizeof text, "%s", error_text());
 	call_idle(client, grant->grant, grant->serial);
-	record_refuse(client, record, error, text);
+	record_refuse(client, record, error);
 }
 
 static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)

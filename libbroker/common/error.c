@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char text[ERROR_TEXT_MAX] = "no error";
 
@@ -29,4 +30,17 @@ int error_set(int code, const char *format, ...)
 const char *error_text(void)
 {
 	return text;
+}
+
+struct error_kept error_keep(void)
+{
+	struct error_kept kept;
+
+	memcpy(kept.text, text, sizeof text);
+	return kept;
+}
+
+void error_restore(const struct error_kept *kept)
+{
+	memcpy(text, kept->text, sizeof text);
 }

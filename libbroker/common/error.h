@@ -16,4 +16,18 @@ int error_set(int code, const char *format, ...) __attribute__((format(printf, 2
 /* The calling thread's sentence; "no error" at first. Never NULL. */
 const char *error_text(void);
 
+/* A sentence that is kept while something else may fail. */
+struct error_kept {
+	char text[ERROR_TEXT_MAX];
+};
+
+struct error_kept error_keep(void);
+void error_restore(const struct error_kept *kept);
+
+/*
+ * From here to the end of the block the thread's sentence may change, and is as it was behind it: for what is undone after
+ * a failure, or done on the way of something else, and whose own failures nobody is told.
+ */
+#define KEEP_ERROR() __attribute__((cleanup(error_restore), unused)) const struct error_kept error_kept = error_keep()
+
 #endif

@@ -109,8 +109,8 @@ int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return -EAGAIN;
 	if (sent < 0 && (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM))
-		return error_set(-errno, "a message cannot be sent: %m");
-	return error_set(-ECONNRESET, "the other side of the socket is gone");
+		return -errno;
+	return -ECONNRESET;
 }
 
 /* How many messages so many packets had. */

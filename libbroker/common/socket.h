@@ -40,7 +40,8 @@ int socket_connect(const struct sockaddr_un *sun);
 
 /*
  * Sends one message, with a descriptor unless fd is -1. -EAGAIN: MSG_DONTWAIT was in flags and the queue is
- * full; -ECONNRESET: the peer is gone; -ETOOMANYREFS, -ENOBUFS, -ENOMEM: the system has no room for it.
+ * full; -ECONNRESET: the peer is gone; -ETOOMANYREFS, -ENOBUFS, -ENOMEM: the system has no room for it. Sets no sentence: as a
+ * rule something is sent on the way of something else, whose sentence must stand.
  */
 int socket_send(int sock, const struct wire_message *message, int fd, int flags);
 

@@ -132,6 +132,34 @@ static void test_each_user_has_its_quota(void **state)
 	part(&favoured);
 }
 
+/* What its quota is short of is asked back from who maps it and cannot be told: the answer is about the quota still. */
+static void test_a_refusal_says_what_was_refused(void **state)
+{
+	struct peer deaf = join_as(4001), peer = join_as(4001);
+	struct wire_message create = named(WIRE_CREATE, 1, "b"), answer, idle;
+	struct wire_grant grant;
+
+	(void)state;
+	broker_keep(&broker, 4 * SIZE);
+	expect_done(&deaf, WIRE_CREATE, "a");
+	grant = acquire(&deaf, "a");
+	expect_done(&peer, WIRE_UNLINK, "a");
+	wire_init(&idle, WIRE_IDLE, 0);
+	idle.grant_id.grant = grant.grant;
+	idle.grant_id.serial = grant.serial;
+	say(deaf.sock, &idle);
+	EXPECT_SOON(broker.registry.idle_bytes[0]);
+	assert_int_equal(shutdown(deaf.sock, SHUT_RD), 0);
+	broker.accounting.quotas.fallback.limit[RESOURCE_BYTES] = used(4001, RESOURCE_BYTES);
+	create.create.size = 3 * SIZE;
+	answer = answer_to(&peer, &create);
+	assert_int_equal(answer.refused.error, -EDQUOT);
+	assert_non_null(strstr(answer.refused.text, "quota"));
+	say_closed(deaf.sock, grant.grant);
+	part(&peer);
+	part_dying(&deaf);
+}
+
 /* What a user could not pay for it does not get, and those who have it keep it. */
 static void invariant_5_a_grant_over_the_quota_is_refused(void **state)
 {
@@ -293,6 +321,7 @@ int main(void)
 		ON(test_a_group_has_its_bits),
 		ON(test_only_creators_create),
 		ON(test_each_user_has_its_quota),
+		ON(test_a_refusal_says_what_was_refused),
 		ON(invariant_5_a_grant_over_the_quota_is_refused),
 		ON(test_a_gift_over_the_quota_changes_nothing),
 		ON(invariant_2_another_users_closed_is_not_believed),
