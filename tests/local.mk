@@ -31,6 +31,7 @@ unit_tests = \
 	tests/unit/test-host-bounds \
 	tests/unit/test-host-device \
 	tests/unit/test-identity \
+	tests/unit/test-keys \
 	tests/unit/test-last-words \
 	tests/unit/test-leftovers \
 	tests/unit/test-log \
@@ -74,11 +75,13 @@ test_programs = \
 	tests/integration/drain \
 	tests/integration/fork \
 	tests/integration/gone \
+	tests/integration/keys \
 	tests/integration/killed \
 	tests/integration/leases \
 	tests/integration/library \
 	tests/integration/manage \
 	tests/integration/many \
+	tests/integration/pauses \
 	tests/integration/privileged \
 	tests/integration/retire \
 	tests/integration/slabs \
@@ -149,6 +152,7 @@ tests_unit_test_cutting_SOURCES = tests/unit/test-cutting.c $(session_harness)
 tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)
 tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(lingering) $(session_harness)
 tests_unit_test_fanout_SOURCES = tests/unit/test-fanout.c $(session_harness)
+tests_unit_test_keys_SOURCES = tests/unit/test-keys.c $(session_harness)
 tests_unit_test_last_words_SOURCES = tests/unit/test-last-words.c $(session_harness)
 tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
 tests_unit_test_outbox_SOURCES = tests/unit/test-outbox.c $(session_harness)
@@ -179,11 +183,13 @@ tests_integration_disconnect_SOURCES = tests/integration/disconnect.c $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
 tests_integration_fork_SOURCES = tests/integration/fork.c $(harness)
 tests_integration_gone_SOURCES = tests/integration/gone.c $(harness)
+tests_integration_keys_SOURCES = tests/integration/keys.c $(harness)
 tests_integration_killed_SOURCES = tests/integration/killed.c $(harness)
 tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
 tests_integration_manage_SOURCES = tests/integration/manage.c $(harness)
 tests_integration_many_SOURCES = tests/integration/many.c $(harness)
+tests_integration_pauses_SOURCES = tests/integration/pauses.c $(harness)
 tests_integration_privileged_SOURCES = tests/integration/privileged.c $(privileged) $(harness)
 tests_integration_retire_SOURCES = tests/integration/retire.c $(harness)
 tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
