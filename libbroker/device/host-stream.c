@@ -113,8 +113,12 @@ static unsigned kernel_pointers(const struct host_task *task, const void *pointe
 	unsigned count = 0;
 
 	for (int i = 0; i < GPUB_HOST_PARAMS && size[i]; i++) {
-		if (size[i] == sizeof(void *))
-			memcpy(&pointer[count++], param, sizeof(void *));
+		const void *ptr;
+
+		if (size[i] == sizeof ptr) {
+			memcpy(&ptr, param, sizeof ptr);
+			pointer[count++] = ptr;
+		}
 		param += (size[i] + 15) & ~15u;
 	}
 	return count;

@@ -211,9 +211,10 @@ static void client_run(struct input *input)
 		FUZZ_HOLDS(gpub_return(&leases[i]), "a lease outlives its client");
 }
 
+/* A broker that lies about a buffer's room, which the fuzzer is, has others' bytes taken for overruns. */
 static void set_up(void)
 {
-	setenv("GPUB_HOST_STRICT", "1", 1);
+	setenv("GPUB_HOST_STRICT", "0", 1);
 	server_set_up(address);
 }
 

@@ -23,29 +23,25 @@ seed=${MUTATE_SEED:-$RANDOM}
 limit=${MUTATE_TEST_SECONDS:-120}
 list=${MUTATE_LIST:-}
 mutate=${MUTATE:-mutate}
-killed=0 survived=0 equivalent=0 none=0
+declare -A counted=([killed]=0 [survived]=0 [equivalent]=0 [none]=0)
 
 die() {
 	echo "mutate: $1" >&2
 	exit 1
 }
 
-# ---- the tree ----
+# ---- the trees ----
 
-# Times are kept, so that what did not change is not built again. No debug information: the same code gives the same object.
+# tree_make FLAGS: the tree that is in $tree now. Times are kept, so that what did not change is not built again. Without debug
+# information the same code gives the same object.
 tree_make() {
 	mkdir -p "$tree" # and no build tree is copied
 	tar -C "$top_srcdir" --exclude-tag-all=config.status --exclude=./.git --exclude=./autom4te.cache -cf - . | tar -C "$tree" -xf -
 	if [ ! -e "$tree/Makefile" ]; then
-		(cd "$tree" && ./configure -q --with-cuda=no CFLAGS="-O1 -g0" >configured 2>&1) ||
+		(cd "$tree" && ./configure -q --with-cuda=no "$1" CFLAGS="-O1 -g0" >configured 2>&1) ||
 			die "the tree is not configured: see $tree/configured"
 	fi
-	tree_build || die "the tree does not build: see $base/built"
-}
-
-tree_build() {
-	make -C "$tree" -s -j "$(nproc)" all >"$base/built" 2>&1 &&
-		make -C "$tree" -s -j "$(nproc)" "${tests[@]}" >"$base/built" 2>&1
+	make -C "$tree" -s -j "$(nproc)" all >"$base/built" 2>&1 || die "the tree does not build: see $base/built"
 }
 
 # The first column of tests.txt, or what was asked for; and the tests of a file.
@@ -91,26 +87,40 @@ alone_find() {
 	echo "# no namespaces here: the tests run among the machine's other processes"
 }
 
-# test_passes TEST: as make check runs it, in the tree.
+# test_passes TEST[:ARGUMENT...]: builds it, and what it may start or load, and runs it as make check does. 2: it does not build.
 test_passes() {
+	local words
+	IFS=: read -r -a words <<<"$1"
+	make -C "$tree" -s -j "$(nproc)" broker/broker-run tests/crash/fail-calls.la "${words[0]}" >"$base/built" 2>&1 || return 2
 	# shellcheck disable=SC2016
 	top_srcdir=$tree top_builddir=$tree GPUBROKER_MODULE_PATH=$tree/kernels timeout --kill-after=5 "$limit" \
 		"${alone[@]}" bash -c '
-		[ "$2" = 0 ] || mount -t tmpfs tmpfs /dev/shm
-		cd "$3" && "./$1"' - "$1" ${#alone[@]} "$tree" >"$base/out" 2>&1 </dev/null &&
+		[ "$1" = 0 ] || mount -t tmpfs tmpfs /dev/shm
+		cd "$2" && shift 2 && exec "./$@"' - ${#alone[@]} "$tree" "${words[@]}" >"$base/out" 2>&1 </dev/null &&
 		! grep -q '^not ok' "$base/out"
 }
 
-# tests_pass FILE: false, and by= the first test that failed
+# tests_pass FILE: else by= the first test that failed. 2: it does not build.
 tests_pass() {
-	local test
-	by=
+	local test status
 	for test in $(tests_of "$1"); do
-		test_passes "$test" || {
-			by=$test
-			return 1
-		}
+		by=$test
+		test_passes "$test"
+		status=$?
+		[ $status -eq 0 ] || return $status
 	done
+}
+
+# What the tests pass over may be a leak, or read what it must not: the same tests, under the sanitizers. 1: they notice.
+sanitized_pass() {
+	local tree=$base/sanitized status
+	[ -e "$tree/config.status" ] || tree_make --enable-sanitizers
+	cp "$2" "$tree/$1"
+	tests_pass "$1"
+	status=$?
+	cp "$base/original" "$tree/$1"
+	by="$by, sanitized"
+	return $status
 }
 
 # ---- mutants ----
@@ -157,9 +167,30 @@ listed() {
 	done <"$1"
 }
 
+# is_none FILE: what was made of it does not compile, or to the same object
+is_none() {
+	[ -n "$object" ] || return
+	make -C "$tree" -s "$object" >"$base/built" 2>&1 || return 0
+	cmp -s "$code" "$base/original.o"
+}
+
+# judge FILE MUTANT: what becomes of it
+judge() {
+	is_none "$1" && return
+	tests_pass "$1"
+	case $? in
+	0) sanitized_pass "$1" "$2" && verdict=survived || verdict=killed ;;
+	1) verdict=killed ;;
+	esac
+	[ $verdict = killed ] || by=
+	if [ $verdict = survived ] && grep -qF -- "$what	" "$here/equivalent.txt"; then
+		verdict=equivalent
+	fi
+}
+
 # mutant_try FILE MUTANT
 mutant_try() {
-	local object what code=
+	local object what code='' verdict=none by=''
 	what=$(change "$1" "$2")
 	object=$(object_of "$1")
 	cp "$tree/$1" "$base/original"
@@ -169,41 +200,28 @@ mutant_try() {
 		cp "$code" "$base/original.o"
 	fi
 	cp "$2" "$tree/$1"
-	if [ -n "$object" ] && ! make -C "$tree" -s "$object" >"$base/built" 2>&1; then
-		none=$((none + 1))
-	elif [ -n "$object" ] && cmp -s "$code" "$base/original.o"; then
-		none=$((none + 1))
-	elif ! tree_build; then
-		none=$((none + 1))
-	elif ! tests_pass "$1"; then
-		killed=$((killed + 1))
-		echo "killed    $what	$by"
-	elif grep -qF -- "$what	" "$here/equivalent.txt"; then
-		equivalent=$((equivalent + 1))
-		echo "equal     $what"
-	else
-		survived=$((survived + 1))
-		echo "SURVIVED  $what"
-	fi
+	judge "$1" "$2"
 	cp "$base/original" "$tree/$1"
+	counted[$verdict]=$((counted[$verdict] + 1))
+	[ $verdict = none ] || printf '%s\t%s%s\n' "$verdict" "$what" "${by:+	$by}"
 }
 
 mapfile -t tests < <(for file in $(files_all); do tests_of "$file"; done | tr ' ' '\n' | sort -u)
 [ -n "$list" ] || command -v "$mutate" >/dev/null || die "universalmutator is not installed: python3 -m venv DIR && \
 DIR/bin/pip install universalmutator, and set MUTATE=DIR/bin/mutate"
-tree_make
+tree_make --enable-silent-rules
 alone_find
 for test in "${tests[@]}"; do
 	test_passes "$test" || die "$test fails without a mutant: see $base/out"
 done
 echo "# seed $seed"
 while IFS=$'\t' read -r -u 3 file mutant; do
-	if [ $((killed + survived)) -ge "$count" ] || [ $SECONDS -ge "$seconds" ]; then
+	if [ $((counted[killed] + counted[survived])) -ge "$count" ] || [ $SECONDS -ge "$seconds" ]; then
 		break
 	fi
 	mutant_try "$file" "$mutant"
 done 3< <(if [ -n "$list" ]; then listed "$list"; else sample; fi)
-tree_build
-echo "# of $((killed + survived)) mutants $killed were killed; $equivalent that no test can kill and $none that are none were left out"
-[ $((killed + survived)) -eq 0 ] || echo "# score: $((killed * 1000 / (killed + survived) / 10)).$((killed * 1000 / (killed + survived) % 10)) %"
-[ $survived -eq 0 ]
+of=$((counted[killed] + counted[survived]))
+echo "# of $of mutants ${counted[killed]} were killed; ${counted[equivalent]} that no test can kill and ${counted[none]} that are none were left out"
+[ $of -eq 0 ] || echo "# score: $((counted[killed] * 1000 / of / 10)).$((counted[killed] * 1000 / of % 10)) %"
+[ "${counted[survived]}" -eq 0 ]
