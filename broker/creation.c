@@ -210,7 +210,7 @@ static void creation_submit(struct creation *creation)
 static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeout_ms)
 {
 	const struct board_header *board = broker->board.header;
-	char text[SIZE_TEXT_MAX];
+	char asked[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
 	int error;
 
 	if (broker->stopping)
@@ -229,8 +229,8 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 	if (spec->flags & GPUB_ALONE)
 		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
 	if (!spec->span || spec->span > board->device[spec->device].memory)
-		return error_set(-ENOMEM, "the buffer is larger than the whole device, which has %s: ask for less",
-				 size_format(board->device[spec->device].memory, text));
+		return error_set(-ENOMEM, "the buffer of %s is larger than the whole device, which has %s: ask for less",
+				 size_format(spec->size, asked), size_format(board->device[spec->device].memory, text));
 	if (!timeout_ms && waiting_for_memory(broker, spec->device, spec->owner))
 		return error_set(-ENOMEM, "others of this user stand in line for memory of device %u: wait with a timeout",
 				 spec->device);

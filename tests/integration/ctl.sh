@@ -165,7 +165,7 @@ check "until they are alone in it" eval 'done_ drain s2 && done_ chmod 0644 s1 &
 done_ unlink own s1
 check "a name that is taken: exit 1" refused 1 "'u' is taken" create u 1
 check "a device that is not there: exit 1" refused 1 'no device 2' create x 1@2
-check "a buffer larger than the device: exit 1, also with --wait" refused 1 'larger than the whole device' create x 9M --wait 20
+check "a buffer larger than the device: exit 1, also with --wait" refused 1 'of 9 MiB is larger than the whole device, which has 8 MiB' create x 9M --wait 20
 check "no memory: exit 1" refused 1 . create x 8M
 check "no memory within the time: exit 3" refused 3 'no memory' create x 8M --wait 0.2
 done_ create big 6M@1
