@@ -11,7 +11,7 @@
 
 /*
  * Between two questions while the driver tears the process's work down: that takes 50 to 200 ms (facts.md). Where a child
- * keeps it, longer and longer: many such must not keep the device's thread from what others want of it.
+ * keeps it, longer and longer: many such must not keep the thread that asks from those that are about to go.
  */
 #define PAUSE_US     10000
 #define PAUSE_MAX_US 5000000

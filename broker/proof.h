@@ -5,7 +5,8 @@
  * Pidfd and hang-up say that a process is dead (invariant 9). Both can come early: a client that forked a child and
  * closed its socket in both leaves the child the GPU's descriptors, and with them its running kernels; under MPS a server
  * may run them. Where the driver lists processes it lists this one until its work is torn down (facts.md), so the end of
- * a session that has grants waits for that. Owns the questions. Never blocks the loop: the device's thread asks.
+ * a session that has grants waits for that. Owns the questions. Never blocks the loop: a thread that is no device's asks
+ * (workers.h).
  */
 #ifndef GPUB_PROOF_H
 #define GPUB_PROOF_H

@@ -188,7 +188,7 @@ static int worker_start(struct worker *worker)
 	return thread_start(&worker->thread, worker_main, worker);
 }
 
-int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned count)
+int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned devices)
 {
 	int error = -ENOMEM;
 
@@ -200,13 +200,12 @@ int workers_start(struct workers *workers, struct event_base *base, const struct
 	if (workers->wake < 0)
 		return error_set(-errno, "no eventfd for the device threads: %m");
 	workers->woken = event_new(base, workers->wake, EV_READ | EV_PERSIST, on_woken, workers);
-	workers->worker = calloc(count, sizeof *workers->worker);
+	workers->worker = calloc(devices + 1, sizeof *workers->worker);
 	if (!workers->woken || event_add(workers->woken, NULL) || !workers->worker)
 		goto stop;
-	workers->count = count;
-	for (unsigned i = 0; i < count; i++) {
+	workers->devices = devices;
+	for (unsigned i = 0; i <= devices; i++) {
 		workers->worker[i].workers = workers;
-		workers->worker[i].device = i;
 		error = worker_start(&workers->worker[i]);
 		if (error)
 			goto stop;
@@ -242,9 +241,14 @@ void workers_stop(struct workers *workers)
 	pthread_mutex_destroy(&workers->lock);
 }
 
+static struct worker *worker_of(struct workers *workers, const struct job *job)
+{
+	return &workers->worker[job->kind == JOB_GONE ? workers->devices : job->device];
+}
+
 void workers_submit(struct workers *workers, struct job *job)
 {
-	struct worker *worker = &workers->worker[job->device];
+	struct worker *worker = worker_of(workers, job);
 
 	job->next = NULL;
 	workers->pending++;

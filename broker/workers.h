@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.h - one thread a device, which alone calls that device for the broker.
+ * workers.h - one thread a device, which alone calls that device for the broker; and one that asks about dead processes.
  *
  * Device calls take from microseconds to seconds; the control loop must never wait for one (invariant 5).
- * The loop submits a job; the device's thread runs it; its done function runs in the loop again.
+ * The loop submits a job; the device's thread runs it; its done function runs in the loop again. Whether a process is gone
+ * is asked of the driver, for all devices at once, on a thread of its own: a device that hangs must not keep the memory
+ * of other devices from being freed.
  * Owns the threads, their queues, and a job from submission until done returns.
  *
  * Which job is next:
@@ -30,7 +32,7 @@ enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_GONE };
 
 struct job {
 	enum job_kind        kind;
-	unsigned             device;
+	unsigned             device; /* GONE: none */
 	uid_t                uid;  /* whose turn it takes; RELEASE: none */
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
@@ -52,7 +54,6 @@ struct job {
 struct worker {
 	struct workers *workers;
 	pthread_t       thread;
-	unsigned        device;
 	struct job     *release, **release_end; /* releases, in line */
 	struct job     *lines, **lines_end;     /* others: the first in each user's line, whose turn it is first */
 	bool            releases;               /* it is their turn */
@@ -61,8 +62,8 @@ struct worker {
 
 struct workers {
 	const struct device *device;
-	struct worker       *worker;
-	unsigned             count, started;
+	struct worker       *worker; /* of each device; the last one asks about processes */
+	unsigned             devices, started;
 	pthread_mutex_t      lock;
 	bool                 stopping;
 	struct job          *done_first, **done_last;
@@ -71,7 +72,7 @@ struct workers {
 	unsigned             pending; /* submitted and not done; the loop's own */
 };
 
-int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned count);
+int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned devices);
 
 /* Runs what was submitted, then ends the threads. Results not yet taken are dropped. */
 void workers_stop(struct workers *workers);

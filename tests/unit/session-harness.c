@@ -21,6 +21,7 @@
 struct broker broker;
 bool is_child;
 uint32_t harness_buffers = 64, harness_tickets = 512;
+const char *harness_device = "host:1";
 static bool is_running;
 static struct event_base *base;
 static int listener, descriptors_before, freed;
@@ -73,7 +74,7 @@ int harness_setup(void **state)
 
 	(void)state;
 	broker_config_init(&config);
-	strcpy(config.device, "host:1");
+	strcpy(config.device, harness_device);
 	config.buffers = harness_buffers;
 	config.tickets = harness_tickets;
 	descriptors_before = descriptors();

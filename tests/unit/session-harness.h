@@ -33,8 +33,12 @@ extern bool is_child; /* this is a forked client: the loop is its parent's */
 int harness_group_setup(void **state);
 int harness_group_teardown(void **state);
 
-/* For every test: a broker with a board of so many buffers and tickets, 64 and 512 unless told, no quotas, 256 MiB. */
+/*
+ * For every test: a broker with a board of so many buffers and tickets, 64 and 512 unless told, no quotas, on one device of
+ * 256 MiB. How many devices there are is decided by a program's first test.
+ */
 extern uint32_t harness_buffers, harness_tickets;
+extern const char *harness_device;
 int harness_setup(void **state);
 
 /* Names are taken away, and nothing may be left. Fails where clients or requests are, or the books do not balance. */

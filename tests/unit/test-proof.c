@@ -9,6 +9,8 @@
 #include "session-harness.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -252,6 +254,74 @@ static void invariant_9_a_real_death_is_asked_about(void **state)
 	part(&owner);
 }
 
+/* ---- a device that hangs ---- */
+
+static struct device hanging;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t let_go = PTHREAD_COND_INITIALIZER;
+static bool is_hung;
+static _Atomic unsigned hung; /* calls that are */
+
+static int zero_or_hang(int ordinal, void *ptr, uint64_t size)
+{
+	pthread_mutex_lock(&lock);
+	hung++;
+	while (!ordinal && is_hung)
+		pthread_cond_wait(&let_go, &lock);
+	hung--;
+	pthread_mutex_unlock(&lock);
+	return device_host.zero(ordinal, ptr, size);
+}
+
+static void set_hung(bool hangs)
+{
+	pthread_mutex_lock(&lock);
+	is_hung = hangs;
+	pthread_cond_broadcast(&let_go);
+	pthread_mutex_unlock(&lock);
+}
+
+static struct wire_message creating_on(unsigned device, const char *name)
+{
+	struct wire_message create = named(WIRE_CREATE, 77, name);
+
+	create.create.device = device;
+	return create;
+}
+
+/* Deaths are asked about, and memory of other devices comes back, whatever device 0 does. */
+static void invariant_9_a_device_that_hangs_keeps_no_death_from_being_proven(void **state)
+{
+	struct peer owner = join_as(4001), victim = join_as(4002);
+	struct wire_message there = creating_on(1, "there"), stuck = creating_on(0, "stuck");
+	struct wire_grant grant;
+
+	(void)state;
+	hanging = device_host;
+	hanging.zero = zero_or_hang;
+	broker.workers.device = &hanging;
+	assert_int_equal(answer_to(&victim, &there).type, WIRE_DONE);
+	grant = acquire(&victim, "there");
+	assert_true(grant.owner_device == 1);
+	set_hung(true);
+	say(owner.sock, &stuck);
+	EXPECT_SOON(hung);
+	expect_done(&victim, WIRE_UNLINK, "there");
+	part_dying(&victim);
+	expect_freed();
+	assert_true(hung);
+	assert_int_equal(used(4002, RESOURCE_BYTES), 0);
+	set_hung(false);
+	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	part(&owner);
+}
+
+static int teardown_unhung(void **state)
+{
+	set_hung(false); /* where the test failed */
+	return harness_teardown(state);
+}
+
 /* Evicting the dead changes nothing; the answer still has a descriptor, of which its asker may make what it can. */
 static void expect_evicting_changes_nothing(struct peer *peer, struct session *victim)
 {
@@ -335,11 +405,14 @@ int main(void)
 		ON(test_who_holds_nothing_is_not_asked_about),
 		ON(invariant_9_held_grants_wait_for_the_device_too),
 		ON(invariant_9_a_real_death_is_asked_about),
+		cmocka_unit_test_setup_teardown(invariant_9_a_device_that_hangs_keeps_no_death_from_being_proven,
+						harness_setup, teardown_unhung),
 		ON(test_evicted_while_the_device_is_asked),
 		ON(test_evicted_when_nobody_can_tell),
 		ON(test_the_broker_ends_while_it_asks),
 		ON(test_the_broker_ends_with_a_question_under_way),
 	};
 
+	harness_device = "host:2";
 	return cmocka_run_group_tests_name("proof", tests, harness_group_setup, harness_group_teardown);
 }

@@ -7,6 +7,7 @@
  * filled; then it is let go.
  */
 #include <errno.h>
+#include <poll.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,7 +26,9 @@
 #define CAROL 4003
 #define MANY  1000
 
-#define GATE       ((uint64_t)UINT32_MAX) /* the span of a call that waits until it may go on */
+#define PATIENCE_MS 5000
+
+#define GATE       ((uint64_t)INT32_MAX)  /* the number of a call that waits until it may go on */
 #define UNTIL_STOP (GATE - 1)             /* the span of one that waits until the threads shall end */
 
 static struct workers workers;
@@ -96,7 +99,10 @@ static int fake_release(int ordinal, void *ptr)
 static int fake_gone(pid_t pid, bool mps)
 {
 	(void)mps;
-	note((uint64_t)pid);
+	if (pid == (pid_t)GATE)
+		wait_at_gate();
+	else
+		note((uint64_t)pid);
 	return error_set(-EBUSY, "%d is not gone", pid);
 }
 
@@ -117,7 +123,7 @@ static uint64_t job_number(const struct job *job)
 
 static void done(struct job *job)
 {
-	if (job->span != GATE)
+	if (job_number(job) != GATE)
 		handed_back[handed++] = job_number(job);
 	if (job->kind == JOB_GONE) {
 		assert_int_equal(job->error, -EBUSY);
@@ -155,6 +161,13 @@ static void expect_at_gate(void)
 static void close_gate(uid_t uid)
 {
 	create(uid, GATE);
+	expect_at_gate();
+}
+
+/* The same of questions, which are asked on a thread of their own. */
+static void close_gate_of_questions(uid_t uid)
+{
+	submit(JOB_GONE, uid, GATE);
 	expect_at_gate();
 }
 
@@ -204,10 +217,8 @@ static void test_one_users_jobs_come_in_their_order(void **state)
 {
 	(void)state;
 	close_gate(ALICE);
-	create(ALICE, 1);
-	submit(JOB_GONE, ALICE, 2);
-	create(ALICE, 3);
-	submit(JOB_GONE, ALICE, 4);
+	for (uint64_t i = 1; i <= 4; i++)
+		create(ALICE, i);
 	open_gate();
 	EXPECT_ORDER(1, 2, 3, 4);
 }
@@ -233,7 +244,7 @@ static void invariant_5_who_floods_delays_another_by_one_job(void **state)
 	for (uint64_t i = 1; i <= MANY; i++)
 		create(ALICE, i);
 	create(BOB, MANY + 1);
-	submit(JOB_GONE, CAROL, MANY + 2);
+	create(CAROL, MANY + 2);
 	open_gate();
 	assert_int_equal(calls, MANY + 2);
 	assert_int_equal(called[0], 1);
@@ -247,13 +258,38 @@ static void invariant_5_who_floods_delays_another_by_one_job(void **state)
 static void test_questions_take_turns_too(void **state)
 {
 	(void)state;
-	close_gate(BOB);
+	close_gate_of_questions(BOB);
 	for (uint64_t i = 1; i <= 3; i++)
 		submit(JOB_GONE, ALICE, i);
-	create(BOB, 4);
+	submit(JOB_GONE, BOB, 4);
 	submit(JOB_GONE, BOB, 5);
 	open_gate();
 	EXPECT_ORDER(1, 4, 2, 5, 3);
+}
+
+static void wait_for(unsigned count)
+{
+	for (int tries = 0; tries < PATIENCE_MS && handed < count; tries++) {
+		event_base_loop(base, EVLOOP_NONBLOCK);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(handed, count);
+}
+
+/* Each behind nothing of the other's: a device may hang for good, and NVML may. */
+static void invariant_5_devices_and_questions_do_not_wait_for_each_other(void **state)
+{
+	(void)state;
+	close_gate(ALICE);
+	submit(JOB_GONE, ALICE, 1);
+	submit(JOB_GONE, BOB, 2);
+	wait_for(2);
+	open_gate();
+	close_gate_of_questions(ALICE);
+	create(ALICE, 3);
+	submit(JOB_RELEASE, BOB, 4);
+	wait_for(4);
+	open_gate();
 }
 
 static void test_releases_and_others_take_turns(void **state)
@@ -262,7 +298,7 @@ static void test_releases_and_others_take_turns(void **state)
 	close_gate(ALICE);
 	create(ALICE, 1);
 	submit(JOB_RELEASE, ALICE, 2);
-	submit(JOB_GONE, BOB, 3);
+	create(BOB, 3);
 	submit(JOB_RELEASE, BOB, 4);
 	submit(JOB_RELEASE, ALICE, 5);
 	create(BOB, 6);
@@ -352,6 +388,7 @@ int main(void)
 		ON(test_users_take_turns),
 		ON(invariant_5_who_floods_delays_another_by_one_job),
 		ON(test_questions_take_turns_too),
+		ON(invariant_5_devices_and_questions_do_not_wait_for_each_other),
 		ON(test_releases_and_others_take_turns),
 		ON(test_a_new_line_is_the_last),
 		ON(test_lines_grow_between_turns),
