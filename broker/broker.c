@@ -147,7 +147,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 		goto destroy_board;
 	broker->registry.believe = config->believe;
 	broker->registry.descriptors = broker->device == &device_host; /* an object in memory */
-	broker->registry.idle_limit = broker->pool.limit = config->pool;
+	pool_init(broker);
 	error = workers_start(&broker->workers, base, broker->device, broker->board.header->devices);
 	if (error)
 		goto deinit_registry;
@@ -189,7 +189,7 @@ void broker_deinit(struct broker *broker)
 	discard_stop(&broker->discard);
 	workers_stop(&broker->workers);
 	marks_deinit(&broker->marks);
-	pool_forget(&broker->pool);
+	pool_forget(broker);
 	registry_deinit(&broker->registry);
 	board_destroy(&broker->board);
 	status_close(&broker->status);
@@ -240,15 +240,10 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 	broker_changed(broker);
 }
 
-/* All of the idle goes where that is too much: who maps it is asked to close it, which takes as long as it takes. */
+/* Who maps what was idle is asked to close it, which takes as long as it takes. */
 void broker_keep(struct broker *broker, uint64_t bytes)
 {
-	broker->registry.idle_limit = broker->pool.limit = bytes;
-	for (unsigned device = 0; device < broker->board.header->devices; device++) {
-		if (broker->registry.idle_bytes[device] > bytes)
-			registry_give_up_idle(&broker->registry, device, ANY_OWNER);
-		pool_trim(broker, device);
-	}
+	shares_limit(&broker->registry.shares, bytes);
 	broker_changed(broker);
 }
 

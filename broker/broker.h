@@ -9,6 +9,7 @@
  *     socket -> connections.c -> session.c -> request.c  -> registry.c -> (hooks) -> workers.c
  *                                turns.c      creation.c    accounting.c             status.c
  *                                             waiting.c     timeline.c, marks.c
+ *                                             create-queue.c
  *                                             manage.c, delegation.c
  */
 #ifndef GPUB_BROKER_H
@@ -23,6 +24,7 @@
 #include "common/socket.h"
 #include "connections.h"
 #include "counters.h"
+#include "create-queue.h"
 #include "delegation.h"
 #include "discard.h"
 #include "marks.h"
@@ -70,6 +72,7 @@ struct broker {
 	struct connections   connections;
 	struct sessions      sessions;
 	struct waiting       waiting;
+	struct create_queues creates; /* that wait for memory */
 	struct status        status;
 	struct counters      counters;
 	struct event        *listener;

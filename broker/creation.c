@@ -16,13 +16,15 @@
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_ALONE)
 
+#define ROUNDS 2 /* a create has memory given back for it so often in a row: others may take it first, for ever */
+
 /* A create on its way through the device thread. */
 struct creation {
 	struct broker *broker;
 	struct buffer *buffer;
-	struct create_wait *wait; /* its place in line for memory; NULL: it stands in none */
-	bool is_short;            /* the device had no memory when it was asked first */
-	struct shortage shortage; /* since then */
+	struct create_wait *wait; /* its place in the queue for memory; NULL: it has none */
+	struct shortage shortage; /* while it waits for what is on its way back */
+	unsigned rounds;          /* how often it did, since it was refused first */
 	struct creation_order order;
 };
 
@@ -104,71 +106,61 @@ static void creation_made(struct creation *creation, struct job *job)
 }
 
 static void creation_submit(struct creation *creation);
+static void creation_retry(void *context);
 
-static void creation_retry(void *context)
-{
-	CRASH_POINT_PEER(creation_pid(context));
-	CRASH_POINT(create_retried);
-	creation_submit(context);
-}
-
-/* True: it stands in line, and the line decides how it goes on. */
+/* True: it is in the queue, which decides how it goes on. */
 static bool creation_waits(struct creation *creation)
 {
 	static const struct create_hooks hooks = { creation_retry, creation_expire };
 
+	creation->rounds = 0;
 	if (creation->wait) {
-		waiting_create_failed(creation->wait);
+		create_wait_failed(creation->wait);
 		return true;
 	}
 	return creation->order.timeout_ms && !creation->broker->stopping &&
-	       !waiting_create(creation->broker, creation->buffer->allocation->device, creation->order.session,
-			       creation->order.timeout_ms, &hooks, creation, &creation->wait);
+	       !create_wait(creation->broker, creation->buffer->allocation, creation->order.session,
+			    creation->order.timeout_ms, &hooks, creation, &creation->wait);
 }
 
-static void creation_leave_line(struct creation *creation)
+static void creation_leave_queue(struct creation *creation)
 {
 	if (creation->wait)
-		waiting_create_over(creation->wait);
+		create_wait_over(creation->wait);
 	creation->wait = NULL;
 }
 
-/*
- * What is kept for later is there for now, and so is, in a while, what is on its way back to the device. Others may free
- * for ever: what they let go of later is not waited for. Idle memory takes as long as those who map it need to close it.
- */
-static bool creation_finds_more(struct creation *creation)
+static void creation_again(void *context)
 {
-	struct broker *broker = creation->broker;
-	unsigned device = creation->buffer->allocation->device;
-
-	registry_give_up_idle(&broker->registry, device, ANY_OWNER);
-	if (!creation->is_short)
-		pool_flush(broker, device, &creation->shortage);
-	creation->is_short = true;
-	return creation->shortage.left;
+	creation_submit(context);
 }
 
-static void creation_seeks_no_more(struct creation *creation)
+/* True: it is submitted again when memory that was kept, or is on its way back, is with the device. */
+static bool creation_finds_room(struct creation *creation)
 {
-	if (creation->is_short)
-		pool_suffices(creation->broker, creation->buffer->allocation->device, &creation->shortage);
-	creation->is_short = false;
+	const struct buffer *buffer = creation->buffer;
+	const struct allocation *allocation = buffer->allocation;
+
+	creation->shortage.over = creation_again;
+	creation->shortage.context = creation;
+	return !creation->broker->stopping && creation->rounds++ < ROUNDS &&
+	       pool_make_room(creation->broker, allocation->device, buffer->owner, allocation->span, &creation->shortage);
 }
 
 static void creation_done(struct job *job)
 {
 	struct creation *creation = job->context;
+	struct broker *broker = creation->broker;
 
 	CRASH_POINT_PEER(creation_pid(creation));
-	if (job->error == -ENOMEM && creation_finds_more(creation)) {
-		workers_submit(&creation->broker->workers, job); /* in turn with the releases */
-		return;
+	if (job->error == -ENOMEM) {
+		pool_refused(broker, job->device, job->span, job->room);
+		if (creation_finds_room(creation) || creation_waits(creation))
+			goto free_job;
 	}
-	creation_seeks_no_more(creation);
-	if (job->error == -ENOMEM && creation_waits(creation))
-		goto free_job;
-	creation_leave_line(creation);
+	if (!job->error)
+		pool_made(broker, job->device, job->span);
+	creation_leave_queue(creation);
 	if (!job->error) {
 		creation_made(creation, job);
 		return;
@@ -179,20 +171,30 @@ free_job:
 	free(job);
 }
 
+/* True: its owner's pooled memory serves it. */
+static bool creation_recycles(struct creation *creation)
+{
+	const struct allocation *allocation = creation->buffer->allocation;
+	struct job *job = pool_take(creation->broker, &allocation->slab.kind, allocation->span);
+
+	if (!job)
+		return false;
+	creation_leave_queue(creation);
+	creation->broker->counters.buffers_recycled++;
+	creation_made(creation, job);
+	return true;
+}
+
 static void creation_submit(struct creation *creation)
 {
 	struct allocation *allocation = creation->buffer->allocation;
-	struct job *job = pool_take(creation->broker, &allocation->slab.kind, allocation->span);
+	struct job *job;
 
-	if (job) {
-		creation_leave_line(creation);
-		creation->broker->counters.buffers_recycled++;
-		creation_made(creation, job);
+	if (creation_recycles(creation))
 		return;
-	}
 	job = calloc(1, sizeof *job);
 	if (!job) {
-		creation_leave_line(creation);
+		creation_leave_queue(creation);
 		creation_fail(creation, -ENOMEM, "the broker is out of memory");
 		return;
 	}
@@ -206,8 +208,24 @@ static void creation_submit(struct creation *creation)
 	CRASH_POINT(create_submitted);
 }
 
+/* The device is not asked for what it is known not to have: it has some given back first. */
+static void creation_retry(void *context)
+{
+	struct creation *creation = context;
+	const struct allocation *allocation = creation->buffer->allocation;
+
+	CRASH_POINT_PEER(creation_pid(creation));
+	CRASH_POINT(create_retried);
+	if (creation_recycles(creation))
+		return;
+	if (pool_has_room(creation->broker, allocation->device, allocation->span))
+		creation_submit(creation);
+	else if (!creation_finds_room(creation))
+		creation_waits(creation);
+}
+
 /* Validates what can be known without the device; fills spec->span. */
-static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeout_ms)
+static int spec_check(struct broker *broker, struct buffer_spec *spec)
 {
 	const struct board_header *board = broker->board.header;
 	char asked[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
@@ -231,9 +249,6 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec, int timeo
 	if (!spec->span || spec->span > board->device[spec->device].memory)
 		return error_set(-ENOMEM, "the buffer of %s is larger than the whole device, which has %s: ask for less",
 				 size_format(spec->size, asked), size_format(board->device[spec->device].memory, text));
-	if (!timeout_ms && waiting_for_memory(broker, spec->device, spec->owner))
-		return error_set(-ENOMEM, "others of this user stand in line for memory of device %u: wait with a timeout",
-				 spec->device);
 	return 0;
 }
 
@@ -252,7 +267,8 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	struct session *creator = session_find(broker, order->session);
 	struct creation *creation;
 	struct buffer *buffer;
-	int error = spec_check(broker, spec, order->timeout_ms);
+	bool must_wait;
+	int error = spec_check(broker, spec);
 
 	if (error)
 		return error;
@@ -261,22 +277,27 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		return error_set(-ENOMEM, "the broker is out of memory");
 	spec->ephemerals = creator ? &creator->ephemerals : NULL;
 	error = registry_reserve(&broker->registry, spec, &buffer);
-	if (error == -EDQUOT)
-		registry_give_up_idle(&broker->registry, spec->device, spec->owner);
 	if (error)
 		goto free_creation;
 	if (spec->flags & GPUB_TIMELINE)
 		error = creation_timeline(broker, spec, creator, buffer);
 	if (error)
 		goto abandon;
+	must_wait = !buffer->allocation->made && create_must_wait(broker, spec->device, spec->owner);
+	if (must_wait && !order->timeout_ms) {
+		error = error_set(-ENOMEM, "others of this user wait for memory of device %u: wait with a timeout",
+				  spec->device);
+		goto abandon;
+	}
 	CRASH_POINT(create_reserved);
 	*creation = (struct creation){ .broker = broker, .buffer = buffer, .order = *order };
 	if (buffer->allocation->made) {
 		broker->counters.buffers_recycled++;
 		registry_live(&broker->registry, buffer);
 		creation_succeed(creation);
-	} else if (!waiting_for_memory(broker, spec->device, spec->owner) || !creation_waits(creation))
+	} else if (!must_wait || !creation_waits(creation)) {
 		creation_submit(creation);
+	}
 	return 0;
 abandon:
 	registry_abandon(&broker->registry, buffer);

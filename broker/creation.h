@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * creation.h - a buffer on its way from the request to LIVE: checked, entered in the books, made by the
- * device's thread, or in line for memory until some comes back.
+ * device's thread, or waiting for memory until some comes back (create-queue.h).
  *
  * Owns a create from creation_begin() to its answer, of which there is exactly one. Knows sessions by id
  * only: one may be gone when the device is done.
@@ -17,7 +17,7 @@ struct buffer_spec;
 /* Whom to answer: a session, or, for the broker's own, a function. */
 struct creation_order {
 	uint64_t session, request;
-	int      timeout_ms; /* how long it may stand in line for memory */
+	int      timeout_ms; /* how long it may wait for memory */
 	void (*done)(void *context, int error, const char *text);
 	void    *context;
 };

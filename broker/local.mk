@@ -12,6 +12,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/config-text.c broker/config-text.h \
 	broker/connections.c broker/connections.h \
 	broker/counters.h \
+	broker/create-queue.c broker/create-queue.h \
 	broker/creation.c broker/creation.h \
 	broker/deadlines.c broker/deadlines.h \
 	broker/delegation.c broker/delegation.h \
@@ -31,6 +32,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry.c broker/registry.h \
 	broker/request.c broker/request.h \
 	broker/session.c broker/session.h \
+	broker/shares.c broker/shares.h \
 	broker/show-json.c broker/show-json.h \
 	broker/show-read.c broker/show-read.h \
 	broker/show-table.c broker/show-table.h \

@@ -2,6 +2,7 @@
 /* pool.c - see pool.h */
 #include "pool.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,83 +11,62 @@
 #include "broker.h"
 #include "log.h"
 
-#define COUNT_MAX 1024 /* allocations: looking for one takes as long as there are many */
+/* All memory that may serve one kind of buffer. */
+struct pool_shelf {
+	struct slab_kind kind; /* its range is the whole */
+	struct job      *jobs; /* the one that came last is first */
+	UT_hash_handle   hh;   /* by kind */
+};
 
-static uint64_t bytes_kept(const struct broker *broker, unsigned device)
+static struct pool_device *device_of(struct broker *broker, const struct job *job)
 {
-	return broker->pool.bytes[device] + broker->registry.idle_bytes[device];
+	return &broker->pool.device[job->device];
 }
 
-bool pool_wants(const struct broker *broker, unsigned device, uint64_t span)
-{
-	const struct pool *pool = &broker->pool;
-	uint64_t kept = bytes_kept(broker, device);
+/* ---- on its way to the device ---- */
 
-	return !pool_is_wanted(broker, device) && pool->count < COUNT_MAX && kept <= pool->limit &&
-	       span <= pool->limit - kept;
-}
-
-/* Who waits for memory waits for none of it to be zeroed first. */
-bool pool_is_wanted(const struct broker *broker, unsigned device)
+static void returning(struct broker *broker, struct job *job)
 {
-	return broker->stopping || broker->waiting.creates[device] || broker->pool.shortages[device];
-}
+	struct pool_device *device = device_of(broker, job);
 
-void pool_coming(struct broker *broker, struct job *job, bool kept)
-{
 	job->number = broker->pool.next++;
-	broker->pool.releasing[job->device]++;
-	if (kept)
-		broker->pool.bytes[job->device] += job->span;
+	device->releases++;
+	device->returning += job->span;
 }
 
-void pool_forgo(struct broker *broker, const struct job *job)
+/* What came is the first's that is short of it. Returns what is left for the others. */
+static uint64_t shortage_fill(struct shortage *shortage, uint64_t bytes)
 {
-	broker->pool.bytes[job->device] -= job->span;
+	uint64_t some = shortage->missing < bytes ? shortage->missing : bytes;
+
+	shortage->missing -= some;
+	shortage->left--;
+	return bytes - some;
 }
 
-void pool_arrived(struct broker *broker, const struct job *job)
+static void shortage_end(struct pool_device *device, struct shortage *shortage)
 {
-	struct shortage *shortage;
-
-	broker->pool.releasing[job->device]--;
-	DL_FOREACH(broker->pool.shortages[job->device], shortage)
-		shortage->left -= job->number < shortage->before;
+	DL_DELETE(device->shortages, shortage);
+	device->claimed -= shortage->span;
+	shortage->over(shortage->context);
 }
 
-void pool_put(struct broker *broker, struct job *job)
+void pool_returned(struct broker *broker, const struct job *job)
 {
-	struct pool *pool = &broker->pool;
+	struct pool_device *device = device_of(broker, job);
+	struct shortage *shortage, *next;
+	uint64_t bytes = job->error ? 0 : job->span;
 
-	job->next = pool->jobs;
-	pool->jobs = job;
-	pool->count++;
-	pool_trim(broker, job->device); /* the limit may be lower now */
-}
-
-static struct job *unlink_job(struct pool *pool, struct job **link)
-{
-	struct job *job = *link;
-
-	*link = job->next;
-	pool->count--;
-	pool->bytes[job->device] -= job->span;
-	return job;
-}
-
-static bool is_same(const struct slab_kind *a, const struct slab_kind *b)
-{
-	return a->device == b->device && a->owner == b->owner && a->group == b->group && a->mode == b->mode;
-}
-
-struct job *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span)
-{
-	struct job **link;
-
-	for (link = &broker->pool.jobs; *link; link = &(*link)->next)
-		if ((*link)->span == span && is_same(&(*link)->whose, kind))
-			return unlink_job(&broker->pool, link);
-	return NULL;
+	device->releases--;
+	device->returning -= job->span;
+	device->room += bytes;
+	DL_FOREACH_SAFE(device->shortages, shortage, next) {
+		if (job->number >= shortage->before)
+			continue;
+		bytes = shortage_fill(shortage, bytes);
+		if (!shortage->missing || !shortage->left)
+			shortage_end(device, shortage);
+	}
 }
 
 static void freed(struct job *job)
@@ -96,8 +76,8 @@ static void freed(struct job *job)
 	if (job->error)
 		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
 			 job->text);
-	pool_arrived(broker, job);
-	waiting_wake_memory(broker, job->device);
+	pool_returned(broker, job);
+	create_wake(broker, job->device);
 	broker_changed(broker);
 	free(job);
 }
@@ -108,51 +88,228 @@ static void give_back(struct broker *broker, struct job *job)
 	job->kind = JOB_RELEASE;
 	job->done = freed;
 	job->context = broker;
-	pool_coming(broker, job, false);
+	returning(broker, job);
 	workers_submit(&broker->workers, job);
 }
 
-static struct job **oldest_of(struct pool *pool, unsigned device)
-{
-	struct job **link, **last = NULL;
+/* ---- the shelves ---- */
 
-	for (link = &pool->jobs; *link; link = &(*link)->next)
-		if ((*link)->device == device)
-			last = link;
-	return last;
+static struct slab_kind kind_of(const struct slab_kind *whose, uint64_t span)
+{
+	struct slab_kind kind = *whose;
+
+	kind.range = span;
+	return kind;
 }
 
-void pool_trim(struct broker *broker, unsigned device)
+static struct pool_shelf *shelf_find(const struct pool *pool, const struct slab_kind *kind)
 {
-	struct job **link;
+	struct pool_shelf *shelf;
 
-	while (bytes_kept(broker, device) > broker->pool.limit && (link = oldest_of(&broker->pool, device)))
-		give_back(broker, unlink_job(&broker->pool, link));
+	HASH_FIND(hh, pool->shelves, kind, sizeof *kind, shelf);
+	return shelf;
 }
 
-void pool_flush(struct broker *broker, unsigned device, struct shortage *shortage)
+/* -1: no memory. */
+static int shelve(struct pool *pool, struct job *job)
 {
-	struct pool *pool = &broker->pool;
-	struct job **link;
+	struct slab_kind kind = kind_of(&job->whose, job->span);
+	struct pool_shelf *shelf = shelf_find(pool, &kind);
 
-	while ((link = oldest_of(pool, device)))
-		give_back(broker, unlink_job(pool, link));
-	shortage->before = pool->next;
-	shortage->left = pool->releasing[device];
-	DL_APPEND(pool->shortages[device], shortage);
+	if (!shelf) {
+		shelf = calloc(1, sizeof *shelf);
+		if (!shelf)
+			return -1;
+		shelf->kind = kind;
+		HASH_ADD(hh, pool->shelves, kind, sizeof shelf->kind, shelf);
+		if (!table_added(shelf)) {
+			free(shelf);
+			return -1;
+		}
+	}
+	DL_PREPEND2(shelf->jobs, job, shelf_prev, shelf_next);
+	job->shelf = shelf;
+	pool->count++;
+	return 0;
 }
 
-void pool_suffices(struct broker *broker, unsigned device, struct shortage *shortage)
+static void unshelve(struct pool *pool, struct job *job)
 {
-	DL_DELETE(broker->pool.shortages[device], shortage);
+	struct pool_shelf *shelf = job->shelf;
+
+	DL_DELETE2(shelf->jobs, job, shelf_prev, shelf_next);
+	job->shelf = NULL;
+	pool->count--;
+	if (shelf->jobs)
+		return;
+	HASH_DEL(pool->shelves, shelf);
+	free(shelf);
 }
 
-void pool_forget(struct pool *pool)
+/* What is being zeroed yet goes to the device when that is done. */
+static void evict_pooled(void *context, struct spare *spare)
 {
-	while (pool->jobs) {
-		struct job *job = unlink_job(pool, &pool->jobs);
+	struct broker *broker = context;
+	struct job *job = (struct job *)((char *)spare - offsetof(struct job, spare));
 
+	if (!job->shelf) {
+		returning(broker, job);
+		return;
+	}
+	unshelve(&broker->pool, job);
+	give_back(broker, job);
+}
+
+void pool_init(struct broker *broker)
+{
+	struct shares *shares = &broker->registry.shares;
+
+	shares->limit = broker->config.pool;
+	shares->kind[SPARE_POOLED].evict = evict_pooled;
+	shares->kind[SPARE_POOLED].context = broker;
+}
+
+void pool_forget(struct broker *broker)
+{
+	while (broker->pool.shelves) {
+		struct job *job = broker->pool.shelves->jobs;
+
+		unshelve(&broker->pool, job);
+		spare_leave(&broker->registry.shares, &job->spare);
 		explicit_bzero(&job->handle, sizeof job->handle);
 		free(job);
 	}
+}
+
+bool pool_accept(struct broker *broker, struct job *job, struct share *share, bool may_keep)
+{
+	struct shares *shares = &broker->registry.shares;
+
+	if (may_keep && !broker->stopping && job->span <= shares->limit)
+		spare_enter(shares, share, &job->spare, SPARE_POOLED, job->span);
+	else
+		returning(broker, job);
+	return pool_keeps(job);
+}
+
+bool pool_keeps(const struct job *job)
+{
+	return job->spare.share;
+}
+
+void pool_reject(struct broker *broker, struct job *job)
+{
+	spare_leave(&broker->registry.shares, &job->spare);
+	returning(broker, job);
+}
+
+void pool_put(struct broker *broker, struct job *job)
+{
+	if (!shelve(&broker->pool, job))
+		return;
+	spare_leave(&broker->registry.shares, &job->spare);
+	give_back(broker, job);
+}
+
+struct job *pool_take(struct broker *broker, const struct slab_kind *whose, uint64_t span)
+{
+	struct slab_kind kind = kind_of(whose, span);
+	struct pool_shelf *shelf = shelf_find(&broker->pool, &kind);
+	struct job *job = shelf ? shelf->jobs : NULL;
+
+	if (!job)
+		return NULL;
+	unshelve(&broker->pool, job);
+	spare_leave(&broker->registry.shares, &job->spare);
+	return job;
+}
+
+/* ---- what a device has ---- */
+
+/* Where it had more in all, it had not enough in one piece. */
+void pool_refused(struct broker *broker, unsigned device, uint64_t span, uint64_t room)
+{
+	broker->pool.device[device].room = room < span ? room : 0;
+}
+
+void pool_made(struct broker *broker, unsigned device, uint64_t span)
+{
+	uint64_t *room = &broker->pool.device[device].room;
+
+	*room -= span < *room ? span : *room;
+}
+
+/* Never less than was known: what is coming back may not be in it, and a create that is refused says what is true. */
+void pool_told(struct broker *broker, unsigned device, uint64_t room)
+{
+	uint64_t *known = &broker->pool.device[device].room;
+
+	*known = room > *known ? room : *known;
+}
+
+/* Less what others count on, which is no more than all of it. */
+static uint64_t room_of(const struct pool_device *device)
+{
+	uint64_t room = device->room + device->returning;
+
+	return room > device->claimed ? room - device->claimed : 0;
+}
+
+bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span)
+{
+	return span <= broker->pool.device[device].room;
+}
+
+static uint64_t room_in_time(const struct broker *broker, unsigned device)
+{
+	const struct shares *shares = &broker->registry.shares;
+
+	return room_of(&broker->pool.device[device]) + shares->bytes[device][SPARE_POOLED] +
+	       shares->bytes[device][SPARE_IDLE] + shares->leaving[device];
+}
+
+bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t span)
+{
+	return span <= room_in_time(broker, device);
+}
+
+/* Its idle memory, and what of that is leaving, is part of that room already. */
+bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span)
+{
+	const struct share *share = share_find(&broker->registry.shares, device, uid);
+	uint64_t used = share ? share->made - share->bytes[SPARE_IDLE] - share->leaving : 0;
+
+	return span > room_in_time(broker, device) + used;
+}
+
+static bool shortage_begin(struct broker *broker, struct pool_device *device, uint64_t span, struct shortage *shortage)
+{
+	uint64_t there = device->room > device->claimed ? device->room - device->claimed : 0;
+
+	if (!device->releases)
+		return false;
+	shortage->before = broker->pool.next;
+	shortage->left = device->releases;
+	shortage->span = span;
+	shortage->missing = span - (there < span ? there : span);
+	device->claimed += span;
+	DL_APPEND(device->shortages, shortage);
+	return true;
+}
+
+bool pool_make_room(struct broker *broker, unsigned index, uid_t uid, uint64_t span, struct shortage *shortage)
+{
+	struct pool_device *device = &broker->pool.device[index];
+	struct shares *shares = &broker->registry.shares;
+	uint64_t room = room_of(device), pooled = shares->bytes[index][SPARE_POOLED], leaving = shares->leaving[index];
+	uint64_t missing = span > room ? span - room : 0;
+
+	if (missing <= pooled) {
+		shares_reclaim(shares, index, uid, SPARE_POOLED, missing);
+		return shortage_begin(broker, device, span, shortage);
+	}
+	missing -= pooled;
+	if (missing > leaving && missing - leaving <= shares->bytes[index][SPARE_IDLE])
+		shares_reclaim(shares, index, uid, SPARE_IDLE, missing - leaving);
+	return false;
 }

@@ -1,56 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.h - device memory that nobody has, kept zeroed and exported for whoever creates a buffer of that size next.
+ * pool.h - device memory that nobody has, kept zeroed and exported for its last owner's next buffer of that size; and what
+ * is known of the memory of each device beside that, from which creates learn what may still be had.
  *
- * Below the books: what is in here was freed as far as they know, and nobody is charged. Owns
- * the jobs that made the memory, each of which carries its address and handle. Gives everything back to the device when
- * that is out of memory, and when the broker stops.
+ * Below the books: what is in here was freed as far as they know, and nobody is charged. Owns the jobs that made the
+ * memory, each of which carries its address and handle. Keeps it within the bound of shares.h, gives the device as much back
+ * as a create needs that the device has no memory for, and all when the broker stops. Never gives back anything for a create
+ * that could not succeed with it.
  */
 #ifndef GPUB_POOL_H
 #define GPUB_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "device/device.h"
 
 struct broker;
 struct job;
+struct share;
 struct slab_kind;
 
-/* A create that found the device without memory. It waits for what was on its way there then, and for nothing later. */
+/*
+ * A create that found the device without memory. It waits for what was on its way back to the device then, and for
+ * nothing later: others may free for ever.
+ */
 struct shortage {
-	uint64_t         before; /* the number of the first release that came later */
-	unsigned         left;   /* of those before it: on their way still */
+	uint64_t before;  /* the number of the first release that came later */
+	uint64_t span;    /* bytes that are asked for: others may not count on them */
+	uint64_t missing; /* of those */
+	unsigned left;    /* releases of those before that are on their way still */
+	void (*over)(void *context); /* nothing is missing, or nothing left: it is off the list, and may try again */
+	void            *context;
 	struct shortage *prev, *next;
 };
 
-struct pool {
-	uint64_t         limit; /* bytes a device, those among them that the registry keeps mapped and idle */
-	uint64_t         bytes[DEVICE_MAX];
-	unsigned         releasing[DEVICE_MAX]; /* given back to the device, and not yet with it */
-	struct shortage *shortages[DEVICE_MAX];
-	uint64_t         next; /* release's number */
-	unsigned         count;
-	struct job      *jobs; /* the one that came last is first */
+/* Of one device. */
+struct pool_device {
+	uint64_t         room;      /* bytes that it has, as far as is known: told by it when it had too few, or more than known */
+	uint64_t         returning; /* bytes that are given back to it, and not yet with it */
+	unsigned         releases;  /* as so many pieces */
+	uint64_t         claimed;   /* bytes of both that the shortages are for */
+	struct shortage *shortages;
 };
 
-/* Would it keep that memory? */
-bool pool_wants(const struct broker *broker, unsigned device, uint64_t span);
+struct pool {
+	struct pool_shelf *shelves; /* by what the memory may serve */
+	struct pool_device device[DEVICE_MAX];
+	uint64_t           next;    /* release's number */
+	unsigned           count;   /* allocations on the shelves */
+};
 
-/* Does somebody wait for the device's memory, or the broker stop? Then nothing is kept, not even what was to be. */
-bool pool_is_wanted(const struct broker *broker, unsigned device);
+void pool_init(struct broker *broker);
+
+/* At the broker's end, when the devices are not asked any more. */
+void pool_forget(struct broker *broker);
 
 /*
- * The books let go of that memory: it is on its way to the device, or, where it is to be kept, is zeroed for this. Counted
- * from now on; pool_arrived() follows, or pool_forgo() first where it is not kept after all.
+ * The books let go of the job's memory. True: it is kept, and counted, from now on; it shall be zeroed, and put in where
+ * pool_keeps() it still. Else it is on its way to the device: pool_returned() when it is there. may_keep: it is good for
+ * its owner.
  */
-void pool_coming(struct broker *broker, struct job *job, bool kept);
-void pool_forgo(struct broker *broker, const struct job *job);
-void pool_arrived(struct broker *broker, const struct job *job);
+bool pool_accept(struct broker *broker, struct job *job, struct share *share, bool may_keep);
+bool pool_keeps(const struct job *job);
 
-/* Takes over the job with its memory, which is zeroed and was counted when it was coming. */
+/* What was accepted could not be zeroed: it is on its way to the device now. */
+void pool_reject(struct broker *broker, struct job *job);
+
+/* Takes over the job with its memory, which is kept still, and zeroed. */
 void pool_put(struct broker *broker, struct job *job);
+
+/* The device has that memory back, unless the job failed. */
+void pool_returned(struct broker *broker, const struct job *job);
 
 /*
  * Memory of exactly that size that had the same owner, group and mode, now the caller's; or NULL. Nobody else's: whoever
@@ -58,14 +80,31 @@ void pool_put(struct broker *broker, struct job *job);
  */
 struct job *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span);
 
-/* Has the device free what is beyond the limit, the oldest first. */
-void pool_trim(struct broker *broker, unsigned device);
+/* ---- what a device has ---- */
 
-/* Has the device free all of it, and begins to count what is still on its way; until pool_suffices(). */
-void pool_flush(struct broker *broker, unsigned device, struct shortage *shortage);
-void pool_suffices(struct broker *broker, unsigned device, struct shortage *shortage);
+/* It had no memory for span bytes, when so many were free. */
+void pool_refused(struct broker *broker, unsigned device, uint64_t span, uint64_t room);
 
-/* At the broker's end, when the devices are not asked any more. */
-void pool_forget(struct pool *pool);
+/* It made memory of that size. */
+void pool_made(struct broker *broker, unsigned device, uint64_t span);
+
+/* It says that it has so much. */
+void pool_told(struct broker *broker, unsigned device, uint64_t room);
+
+/* Has it room for that now, as far as is known? */
+bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span);
+
+/* Or would it, with all that is kept or on its way back? */
+bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t span);
+
+/* Not even if that user gave back all that it has there: only others can help. */
+bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span);
+
+/*
+ * Gives back what a create needs: of the pool as much as is missing, or, where that is not enough, asks for as much of the
+ * idle memory; the user's own first. Nothing, where both are not enough. True: what is on its way will do. The shortage, with
+ * over() and context set, is on the list then.
+ */
+bool pool_make_room(struct broker *broker, unsigned device, uid_t uid, uint64_t span, struct shortage *shortage);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@
 #include "timeline.h"
 #include "waiting.h"
 
+static void evict_idle(void *context, struct spare *spare);
+
 int registry_init(struct registry *registry, _Atomic uint64_t *words, uint32_t buffers, uint32_t tickets,
 		  struct accounting *accounting, const struct registry_hooks *hooks, void *context)
 {
@@ -26,6 +29,8 @@ int registry_init(struct registry *registry, _Atomic uint64_t *words, uint32_t b
 	registry->hooks = *hooks;
 	registry->context = context;
 	registry->next_serial = registry->next_grant = 1;
+	registry->shares.kind[SPARE_IDLE].evict = evict_idle;
+	registry->shares.kind[SPARE_IDLE].context = registry;
 	if (places_init(&registry->words, buffers))
 		goto no_memory;
 	if (places_init(&registry->tickets, tickets))
@@ -129,11 +134,8 @@ bool registry_notify(struct registry *registry)
 
 static void idle_leave(struct registry *registry, struct allocation *allocation)
 {
-	if (!allocation->idle)
-		return;
 	allocation->idle = false;
-	DL_DELETE2(registry->idle, allocation, idle_prev, idle_next);
-	registry->idle_bytes[allocation->device] -= allocation->span;
+	spare_leave(&registry->shares, &allocation->spare);
 }
 
 /* For good: who maps it is soon asked to close it, and what is closed is freed. */
@@ -162,29 +164,20 @@ void registry_want_back(struct registry *registry, struct grant *grant)
 		give_up(registry, grant->allocation);
 }
 
-/* The oldest go where there are too many. */
-static void idle_enter(struct registry *registry, struct allocation *allocation)
+static void evict_idle(void *context, struct spare *spare)
 {
-	struct allocation *other, *next;
-	uint64_t *bytes = &registry->idle_bytes[allocation->device];
+	struct registry *registry = context;
+	struct allocation *allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
 
-	allocation->idle = true;
-	DL_APPEND2(registry->idle, allocation, idle_prev, idle_next);
-	*bytes += allocation->span;
-	for (other = registry->idle; other && *bytes > registry->idle_limit; other = next) {
-		next = other->idle_next;
-		if (other->device == allocation->device)
-			give_up(registry, other);
-	}
+	allocation->evicted = true;
+	share_leaving(&registry->shares, allocation->share, allocation->span);
+	give_up_later(registry, allocation);
 }
 
-void registry_give_up_idle(struct registry *registry, unsigned device, uid_t owner)
+static void idle_enter(struct registry *registry, struct allocation *allocation)
 {
-	struct allocation *allocation, *next;
-
-	DL_FOREACH_SAFE2(registry->idle, allocation, next, idle_next)
-		if (allocation->device == device && (owner == ANY_OWNER || owner == allocation->slab.kind.owner))
-			give_up_later(registry, allocation);
+	allocation->idle = true;
+	spare_enter(&registry->shares, allocation->share, &allocation->spare, SPARE_IDLE, allocation->span);
 }
 
 /* ---- reserving ---- */
@@ -198,6 +191,19 @@ static struct slab_kind kind_of(const struct buffer_spec *spec)
 				   .group = spec->group };
 }
 
+/*
+ * The owner's idle memory is charged to it as well: as much of it goes as the quota lacks. A create for which all of it is
+ * not enough evicts nothing.
+ */
+static void reclaim_charged(struct registry *registry, const struct buffer_spec *spec)
+{
+	uint64_t quota = accounting_quota(registry->accounting, spec->owner)->limit[RESOURCE_BYTES];
+	uint64_t used = accounting_used(registry->accounting, spec->owner, RESOURCE_BYTES);
+
+	if (used + spec->span > quota)
+		shares_reclaim_charged(&registry->shares, spec->owner, used + spec->span - quota);
+}
+
 static int allocation_new(struct registry *registry, const struct buffer_spec *spec, struct allocation **result)
 {
 	struct allocation *allocation = calloc(1, sizeof *allocation);
@@ -208,15 +214,17 @@ static int allocation_new(struct registry *registry, const struct buffer_spec *s
 		free(allocation);
 		return error_set(-ENOMEM, "the broker is out of memory");
 	}
+	reclaim_charged(registry, spec);
 	error = charge_take(&allocation->charge, registry->accounting, spec->owner, RESOURCE_BYTES, spec->span);
 	if (!error && registry->descriptors)
 		error = charge_take(&allocation->descriptors, registry->accounting, spec->owner, RESOURCE_DESCRIPTORS,
 				    registry->descriptors);
-	if (error) {
-		charge_release(&allocation->charge, registry->accounting);
-		slab_deinit(&allocation->slab);
-		free(allocation);
-		return error;
+	if (error)
+		goto refund;
+	allocation->share = share_hold(&registry->shares, spec->device, spec->owner);
+	if (!allocation->share) {
+		error = error_set(-ENOMEM, "the broker is out of memory");
+		goto refund;
 	}
 	allocation->slab.closed = spec->flags & GPUB_ALONE;
 	allocation->device = spec->device;
@@ -225,6 +233,12 @@ static int allocation_new(struct registry *registry, const struct buffer_spec *s
 	registry->bytes += allocation->span;
 	*result = allocation;
 	return 0;
+refund:
+	charge_release(&allocation->descriptors, registry->accounting);
+	charge_release(&allocation->charge, registry->accounting);
+	slab_deinit(&allocation->slab);
+	free(allocation);
+	return error;
 }
 
 static void allocation_drop(struct registry *registry, struct allocation *allocation)
@@ -235,12 +249,16 @@ static void allocation_drop(struct registry *registry, struct allocation *alloca
 	slab_deinit(&allocation->slab);
 	DL_DELETE(registry->allocations, allocation);
 	registry->bytes -= allocation->span;
+	allocation->share->made -= allocation->made ? allocation->span : 0;
+	share_drop(&registry->shares, allocation->share);
 	charge_release(&allocation->descriptors, registry->accounting);
 	charge_release(&allocation->charge, registry->accounting);
 	explicit_bzero(&allocation->handle, sizeof allocation->handle);
 	free(allocation->release_job);
 	free(allocation);
 }
+
+static void buffer_destroy(struct registry *registry, struct buffer *buffer);
 
 static void buffer_fill(struct registry *registry, struct buffer *buffer, const struct buffer_spec *spec)
 {
@@ -277,7 +295,6 @@ static void buffer_join(struct registry *registry, struct buffer *buffer, struct
 	if (buffer->ephemerals)
 		DL_APPEND2(*buffer->ephemerals, buffer, ephemeral_prev, ephemeral_next);
 	allocation->named++;
-	registry->buffer_count++;
 }
 
 /* All that a buffer has but its memory. */
@@ -305,6 +322,7 @@ static int buffer_new(struct registry *registry, const struct buffer_spec *spec,
 	if (error)
 		goto give_place;
 	registry->by_place[place] = buffer;
+	registry->buffer_count++;
 	*result = buffer;
 	return 0;
 give_place:
@@ -320,21 +338,24 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 {
 	struct slab_kind kind = kind_of(spec);
 	struct allocation *allocation = spec->flags & GPUB_ALONE ? NULL : slabs_find(&registry->slabs, &kind);
-	bool fresh = !allocation;
+	struct buffer *buffer = NULL;
 	int error;
 
 	if (registry_find(registry, spec->name))
 		return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or choose another",
 				 spec->name);
-	error = fresh ? allocation_new(registry, spec, &allocation) : 0;
+	error = buffer_new(registry, spec, &buffer);
 	if (error)
 		return error;
-	error = buffer_new(registry, spec, result);
-	if (!error)
-		buffer_join(registry, *result, allocation);
-	else if (fresh)
-		allocation_drop(registry, allocation);
-	return error;
+	error = allocation ? 0 : allocation_new(registry, spec, &allocation);
+	if (error) {
+		HASH_DEL(registry->names, buffer);
+		buffer_destroy(registry, buffer);
+		return error;
+	}
+	buffer_join(registry, buffer, allocation);
+	*result = buffer;
+	return 0;
 }
 
 void registry_live(struct registry *registry, struct buffer *buffer)
@@ -350,6 +371,7 @@ void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr,
 	allocation->ptr = ptr;
 	allocation->handle = *handle;
 	allocation->made = true;
+	allocation->share->made += allocation->span;
 	slab_offer(&registry->slabs, allocation);
 	registry_live(registry, buffer);
 }
@@ -397,12 +419,14 @@ static void allocation_release(struct registry *registry, struct allocation *all
 	if (allocation->cleaning || allocation->freeing)
 		return;
 	allocation->freeing = true;
+	if (allocation->evicted)
+		share_left(&registry->shares, allocation->share, allocation->span);
 	registry->hooks.release(registry->context, allocation);
 }
 
 static bool is_worth_keeping(const struct registry *registry, const struct allocation *allocation)
 {
-	return !allocation->slab.closed && (allocation->buffers || allocation->span <= registry->idle_limit);
+	return !allocation->slab.closed && (allocation->buffers || allocation->span <= registry->shares.limit);
 }
 
 /* Others are in it, or it may wait for the next one of its kind. */
@@ -411,7 +435,7 @@ bool registry_keeps(const struct registry *registry, const struct buffer *buffer
 	const struct allocation *allocation = buffer->allocation;
 	bool alone = allocation->buffers == buffer && !buffer->next;
 
-	return !allocation->slab.closed && (!alone || allocation->span <= registry->idle_limit);
+	return !allocation->slab.closed && (!alone || allocation->span <= registry->shares.limit);
 }
 
 void registry_settle(struct registry *registry, struct allocation *allocation)
@@ -498,6 +522,7 @@ void registry_deinit(struct registry *registry)
 
 	DL_FOREACH_SAFE(registry->allocations, allocation, next)
 		allocation_forget(registry, allocation);
+	shares_deinit(&registry->shares);
 	free(registry->by_place);
 	places_deinit(&registry->tickets);
 	places_deinit(&registry->words);
@@ -562,6 +587,7 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 	struct charge *const old[] = { &buffer->charge, &buffer->descriptors, &allocation->charge,
 				       &allocation->descriptors };
 	struct charge charged[sizeof old / sizeof *old] = { 0 };
+	struct share *share;
 	int error = registry_may_part(buffer);
 
 	for (size_t i = 0; i < sizeof old / sizeof *old && !error; i++)
@@ -569,7 +595,16 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 			error = charge_take(&charged[i], registry->accounting, owner, old[i]->resource, old[i]->amount);
 	if (error)
 		goto refund;
+	share = share_hold(&registry->shares, allocation->device, owner);
+	if (!share) {
+		error = error_set(-ENOMEM, "the broker is out of memory");
+		goto refund;
+	}
 	registry_part(registry, buffer);
+	allocation->share->made -= allocation->span;
+	share->made += allocation->span;
+	share_drop(&registry->shares, allocation->share);
+	allocation->share = share;
 	for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
 		charge_release(old[i], registry->accounting);
 		*old[i] = charged[i];

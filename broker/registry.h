@@ -20,6 +20,7 @@
 #include "common/name.h"
 #include "device/device.h"
 #include "places.h"
+#include "shares.h"
 #include "slab.h"
 #include "common/tables.h"
 
@@ -39,6 +40,7 @@ struct allocation {
 	bool                 made;     /* the device has it */
 	bool                 parted;   /* its mode or owner changed, or others may have it by a ticket */
 	bool                 given_up; /* it serves no new buffer; who maps it was asked to close */
+	bool                 evicted;  /* for others' sake: when it is closed it goes to the device */
 	bool                 idle;     /* no buffers are in it; it is mapped, and kept for the next one of its kind */
 	bool                 freeing;
 	unsigned             named;    /* buffers in it that still have their name */
@@ -49,11 +51,12 @@ struct allocation {
 	struct buffer       *buffers;
 	struct grant        *grants;
 	struct charge        charge, descriptors; /* that the device keeps open for it */
+	struct share        *share; /* its owner's, of its device */
+	struct spare         spare; /* while it is idle */
 	void                *release_job; /* malloc'd with it: a free must not want for memory */
 	struct grant        *unnoticed; /* from here on its grants have the notice that it is given up yet to come */
 	bool                 noticing;  /* it is among the registry's for that */
 	struct allocation   *prev, *next;
-	struct allocation   *idle_prev, *idle_next;
 	struct allocation   *notice_prev, *notice_next;
 };
 
@@ -168,9 +171,7 @@ struct registry {
 	enum believe           believe;
 	struct slabs           slabs;
 	struct allocation     *allocations;
-	struct allocation     *idle;       /* mapped, and without buffers; the oldest first */
-	uint64_t               idle_limit; /* bytes a device that may be so */
-	uint64_t               idle_bytes[DEVICE_MAX];
+	struct shares          shares; /* of allocations, and of what the pool keeps */
 	struct buffer         *noticing_buffers; /* some of whose notices are yet to come */
 	struct allocation     *noticing;
 	struct places          words, tickets;
@@ -205,7 +206,8 @@ bool registry_empty(const struct registry *registry);
 
 /*
  * Takes the name and charges its owner. Where an allocation of its kind has room that is taken, and allocation->made says
- * so: registry_live() then; else the memory is yet to be made. -EEXIST, -EDQUOT, -ENOMEM.
+ * so: registry_live() then; else the memory is yet to be made. -EEXIST, -EDQUOT, -ENOMEM. Where bytes are all that the quota
+ * lacks, and the owner's idle memory has as many, sessions are asked to close that much: a later try may succeed.
  */
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **buffer);
 
@@ -251,10 +253,6 @@ void registry_released(struct registry *registry, struct allocation *allocation)
 
 /* The range is zeroed, or could not be. */
 void registry_cleaned(struct registry *registry, struct allocation *allocation, uint32_t range, int error);
-
-/* Who maps idle allocations of the device (and owner, unless ANY_OWNER) is asked to close them. */
-#define ANY_OWNER ((uid_t)-1)
-void registry_give_up_idle(struct registry *registry, unsigned device, uid_t owner);
 
 /* For grants.c: something about the buffer, or the allocation, has ended. Looks what may go now: either may be gone after. */
 void registry_settle_buffer(struct registry *registry, struct buffer *buffer);

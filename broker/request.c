@@ -393,8 +393,9 @@ static void release_done(struct job *job)
 	struct buffer *buffer;
 
 	CRASH_POINT(release_done);
-	if (job->kind == JOB_ZERO && (job->error || pool_is_wanted(broker, device))) {
-		pool_forgo(broker, job);
+	if (job->kind == JOB_ZERO && (job->error || !pool_keeps(job))) {
+		if (pool_keeps(job))
+			pool_reject(broker, job);
 		job->kind = JOB_RELEASE;
 		workers_submit(&broker->workers, job);
 		return;
@@ -409,14 +410,14 @@ static void release_done(struct job *job)
 		waiting_drained(broker, buffer);
 	registry_released(&broker->registry, allocation);
 	CRASH_POINT(released);
-	pool_arrived(broker, job);
 	if (job->kind == JOB_ZERO) {
 		pool_put(broker, job);
 	} else {
+		pool_returned(broker, job);
 		explicit_bzero(&job->handle, sizeof job->handle);
 		free(job);
 	}
-	waiting_wake_memory(broker, device);
+	create_wake(broker, device);
 	broker_changed(broker);
 }
 
@@ -436,7 +437,7 @@ static void clean_done(struct job *job)
 	else
 		broker->counters.ranges_cleaned++;
 	registry_cleaned(&broker->registry, job->subject, job->range, job->error);
-	pool_trim(broker, job->device);
+	create_wake(broker, job->device); /* where it is idle now, it may be asked back */
 	broker_changed(broker);
 	free(job);
 }
@@ -467,10 +468,10 @@ void request_release(void *context, struct allocation *allocation)
 	struct broker *broker = context;
 	struct job *job = allocation->release_job;
 	/* others than its kind lets may have mapped what was parted */
-	bool keep = !allocation->parted && pool_wants(broker, allocation->device, allocation->span);
+	bool may_keep = !allocation->parted && !allocation->evicted;
 
 	allocation->release_job = NULL;
-	*job = (struct job){ .kind = keep ? JOB_ZERO : JOB_RELEASE,
+	*job = (struct job){ .kind = JOB_ZERO,
 			     .whose = allocation->slab.kind,
 			     .device = allocation->device,
 			     .uid = allocation->slab.kind.owner,
@@ -480,7 +481,8 @@ void request_release(void *context, struct allocation *allocation)
 			     .done = release_done,
 			     .context = broker,
 			     .subject = allocation };
-	pool_coming(broker, job, job->kind == JOB_ZERO);
+	if (!pool_accept(broker, job, allocation->share, may_keep))
+		job->kind = JOB_RELEASE;
 	workers_submit(&broker->workers, job);
 	CRASH_POINT(release_submitted);
 }

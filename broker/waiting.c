@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <event2/event.h>
 #include <utlist.h>
 
 #include "broker.h"
@@ -32,7 +31,6 @@ struct waiter {
 	uint64_t             session;
 	unsigned             count; /* of its acquires */
 	struct acquire_wait *acquires;
-	struct create_wait  *creates; /* but those that expired while they try */
 	struct drain_wait   *drains;
 	UT_hash_handle       hh;
 };
@@ -49,34 +47,6 @@ struct acquire_wait {
 	struct acquire_wait *session_prev, *session_next; /* in its waiter */
 };
 
-/* What create lines are found by. Hashed as bytes: no padding. */
-struct create_key {
-	uint32_t device;
-	uid_t    uid;
-};
-
-_Static_assert(sizeof(struct create_key) == 8, "keys are compared as bytes: no padding");
-
-/* A user's creates that wait for a device, the oldest first: that one tries. There is one as long as there are such. */
-struct create_line {
-	struct create_key   key;
-	struct create_wait *waits;
-	struct create_line *prev, *next; /* of the device */
-	UT_hash_handle      hh;
-};
-
-struct create_wait {
-	struct broker             *broker;
-	struct create_line        *line;
-	struct waiter             *waiter; /* NULL: it expired while trying */
-	const struct create_hooks *hooks;
-	void                      *context;
-	bool                       trying; /* its job is on the device; it keeps its place in line */
-	struct event              *timer;
-	struct create_wait        *prev, *next;                 /* in its line */
-	struct create_wait        *session_prev, *session_next; /* in its waiter */
-};
-
 struct drain_wait {
 	struct broker     *broker;
 	struct buffer     *buffer;
@@ -87,15 +57,14 @@ struct drain_wait {
 };
 
 /* People see in the status file how many wait. */
-static void count_changed(struct broker *broker, int by)
+void waiting_count(struct broker *broker, int by)
 {
 	broker->waiting.count += (unsigned)by;
 	status_changed(broker);
 }
 
-/* A timer for a timeout; NULL with 0 where it never ends. */
-static int timer_start(struct event **timer, struct event_base *base, int timeout_ms, event_callback_fn expired,
-		       void *context)
+int waiting_timer(struct event **timer, struct event_base *base, int timeout_ms, event_callback_fn expired,
+		  void *context)
 {
 	struct timeval after = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
 
@@ -140,7 +109,7 @@ static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
 
 static void waiter_put(struct waiting *waiting, struct waiter *waiter)
 {
-	if (waiter->acquires || waiter->creates || waiter->drains)
+	if (waiter->acquires || waiter->drains)
 		return;
 	HASH_DEL(waiting->waiters, waiter);
 	free(waiter);
@@ -196,7 +165,7 @@ static void acquire_drop(struct acquire_wait *wait)
 	DL_DELETE(wait->line->waits, wait);
 	DL_DELETE2(wait->waiter->acquires, wait, session_prev, session_next);
 	wait->waiter->count--;
-	count_changed(wait->broker, -1);
+	waiting_count(wait->broker, -1);
 	line_put(waiting, wait->line);
 	waiter_put(waiting, wait->waiter);
 	charge_release(&wait->charge, &wait->broker->accounting);
@@ -240,7 +209,7 @@ static int acquire_enter(struct acquire_wait *wait, uint64_t session)
 	DL_APPEND(wait->line->waits, wait);
 	DL_APPEND2(wait->waiter->acquires, wait, session_prev, session_next);
 	wait->waiter->count++;
-	count_changed(wait->broker, 1);
+	waiting_count(wait->broker, 1);
 	return 0;
 }
 
@@ -268,7 +237,7 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 	error = acquire_enter(wait, session);
 	if (error)
 		goto refund;
-	error = timer_start(&wait->timer, broker->base, acquire->timeout_ms, acquire_expired, wait);
+	error = waiting_timer(&wait->timer, broker->base, acquire->timeout_ms, acquire_expired, wait);
 	if (error)
 		acquire_drop(wait);
 	CRASH_POINT(acquire_waits);
@@ -320,187 +289,6 @@ bool waiting_wake_more(struct broker *broker)
 	return broker->waiting.waking;
 }
 
-/* ---- creates ---- */
-
-static struct create_line *create_line_find(const struct waiting *waiting, unsigned device, uid_t uid)
-{
-	struct create_key key = { device, uid };
-	struct create_line *line;
-
-	HASH_FIND(hh, waiting->create_lines, &key, sizeof key, line);
-	return line;
-}
-
-static struct create_line *create_line_get(struct waiting *waiting, unsigned device, uid_t uid)
-{
-	struct create_line *line = create_line_find(waiting, device, uid);
-
-	if (line)
-		return line;
-	line = calloc(1, sizeof *line);
-	if (!line)
-		return NULL;
-	line->key = (struct create_key){ device, uid };
-	HASH_ADD(hh, waiting->create_lines, key, sizeof line->key, line);
-	if (table_added(line)) {
-		DL_APPEND(waiting->creates[device], line);
-		return line;
-	}
-	free(line);
-	return NULL;
-}
-
-static void create_line_put(struct waiting *waiting, struct create_line *line)
-{
-	if (line->waits)
-		return;
-	HASH_DEL(waiting->create_lines, line);
-	DL_DELETE(waiting->creates[line->key.device], line);
-	free(line);
-}
-
-/* Its first has ended: all other users' come before its next. */
-static void create_line_advance(struct waiting *waiting, struct create_line *line)
-{
-	DL_DELETE(waiting->creates[line->key.device], line);
-	DL_APPEND(waiting->creates[line->key.device], line);
-}
-
-static void create_leave_waiter(struct create_wait *wait)
-{
-	struct waiter *waiter = wait->waiter;
-
-	if (!waiter)
-		return;
-	wait->waiter = NULL;
-	DL_DELETE2(waiter->creates, wait, session_prev, session_next);
-	waiter_put(&wait->broker->waiting, waiter);
-}
-
-static void create_drop(struct create_wait *wait)
-{
-	struct waiting *waiting = &wait->broker->waiting;
-
-	waiting->ended++;
-	create_leave_waiter(wait);
-	if (wait == wait->line->waits)
-		create_line_advance(waiting, wait->line);
-	DL_DELETE(wait->line->waits, wait);
-	create_line_put(waiting, wait->line);
-	count_changed(wait->broker, -1);
-	if (wait->timer)
-		event_free(wait->timer);
-	free(wait);
-}
-
-/* While its job is on the device, the job's outcome comes first. */
-static void create_expire(struct create_wait *wait)
-{
-	struct broker *broker = wait->broker;
-	const struct create_hooks *hooks = wait->hooks;
-	void *context = wait->context;
-	unsigned device = wait->line->key.device;
-
-	create_leave_waiter(wait);
-	if (wait->trying)
-		return;
-	create_drop(wait);
-	hooks->expire(context);
-	/* whoever stood behind it may need less */
-	waiting_wake_memory(broker, device);
-}
-
-static void create_expired(evutil_socket_t fd, short what, void *argument)
-{
-	(void)fd;
-	(void)what;
-	create_expire(argument);
-}
-
-static int create_enter(struct create_wait *wait, unsigned device, uint64_t session)
-{
-	struct broker *broker = wait->broker;
-	const struct session *creator = session_find(broker, session);
-
-	wait->line = create_line_get(&broker->waiting, device, creator ? creator->who.uid : geteuid());
-	if (!wait->line)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	wait->waiter = waiter_get(&broker->waiting, session);
-	if (!wait->waiter) {
-		create_line_put(&broker->waiting, wait->line);
-		return error_set(-ENOMEM, "the broker is out of memory");
-	}
-	DL_APPEND(wait->line->waits, wait);
-	DL_APPEND2(wait->waiter->creates, wait, session_prev, session_next);
-	count_changed(broker, 1);
-	return 0;
-}
-
-int waiting_create(struct broker *broker, unsigned device, uint64_t session, int timeout_ms,
-		   const struct create_hooks *hooks, void *context, struct create_wait **result)
-{
-	struct create_wait *wait = calloc(1, sizeof *wait);
-	int error;
-
-	if (!wait)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	*wait = (struct create_wait){ .broker = broker, .hooks = hooks, .context = context };
-	error = create_enter(wait, device, session);
-	if (error) {
-		free(wait);
-		return error;
-	}
-	error = timer_start(&wait->timer, broker->base, timeout_ms, create_expired, wait);
-	if (error) {
-		create_drop(wait);
-		return error;
-	}
-	CRASH_POINT(create_waits);
-	*result = wait;
-	return 0;
-}
-
-void waiting_create_failed(struct create_wait *wait)
-{
-	wait->trying = false;
-	if (!wait->waiter)
-		create_expire(wait);
-}
-
-void waiting_create_over(struct create_wait *wait)
-{
-	struct broker *broker = wait->broker;
-	unsigned device = wait->line->key.device;
-
-	create_drop(wait);
-	waiting_wake_memory(broker, device);
-}
-
-bool waiting_for_memory(const struct broker *broker, unsigned device, uid_t uid)
-{
-	return create_line_find(&broker->waiting, device, uid) != NULL;
-}
-
-static struct create_line *create_line_retry(struct broker *broker, struct create_line *line)
-{
-	unsigned device = line->key.device, ended = broker->waiting.ended;
-
-	if (line->waits->trying)
-		return line->next;
-	line->waits->trying = true;
-	line->waits->hooks->retry(line->waits->context);
-	/* a try may end at once, and take its line along: then they are looked through anew */
-	return ended == broker->waiting.ended ? line->next : broker->waiting.creates[device];
-}
-
-void waiting_wake_memory(struct broker *broker, unsigned device)
-{
-	struct create_line *line = broker->waiting.creates[device];
-
-	while (line)
-		line = create_line_retry(broker, line);
-}
-
 /* ---- drains ---- */
 
 void waiting_forget_drain(struct buffer *buffer)
@@ -512,7 +300,7 @@ void waiting_forget_drain(struct buffer *buffer)
 	buffer->drain = NULL;
 	DL_DELETE(wait->waiter->drains, wait);
 	waiter_put(&wait->broker->waiting, wait->waiter);
-	count_changed(wait->broker, -1);
+	waiting_count(wait->broker, -1);
 	if (wait->timer)
 		event_free(wait->timer);
 	free(wait);
@@ -545,12 +333,12 @@ int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session
 		error = error_set(-ENOMEM, "the broker is out of memory");
 		goto free_wait;
 	}
-	error = timer_start(&wait->timer, broker->base, timeout_ms, drain_expired, wait);
+	error = waiting_timer(&wait->timer, broker->base, timeout_ms, drain_expired, wait);
 	if (error)
 		goto put_waiter;
 	buffer->drain = wait;
 	DL_APPEND(wait->waiter->drains, wait);
-	count_changed(broker, 1);
+	waiting_count(broker, 1);
 	return 0;
 put_waiter:
 	waiter_put(&broker->waiting, wait->waiter);
@@ -588,15 +376,6 @@ static void acquires_forget(struct waiting *waiting, uint64_t session)
 		acquire_drop(waiter->acquires);
 }
 
-/* One that ends may let others try, and those end, too. */
-static void creates_forget(struct waiting *waiting, uint64_t session)
-{
-	struct waiter *waiter;
-
-	while ((waiter = waiter_find(waiting, session)) && waiter->creates)
-		create_expire(waiter->creates);
-}
-
 /* The names are gone and stay so: only the question is forgotten. */
 static void drains_forget(struct waiting *waiting, uint64_t session)
 {
@@ -610,7 +389,7 @@ static const struct waiter *waiter_who_waits(const struct waiting *waiting)
 {
 	const struct waiter *waiter = waiting->waiters;
 
-	while (waiter && !waiter->acquires && !waiter->creates)
+	while (waiter && !waiter->acquires)
 		waiter = waiter->hh.next;
 	return waiter;
 }
@@ -619,17 +398,14 @@ void waiting_forget(struct broker *broker, uint64_t session)
 {
 	acquires_forget(&broker->waiting, session);
 	drains_forget(&broker->waiting, session);
-	creates_forget(&broker->waiting, session);
+	create_forget(broker, session);
 }
 
 void waiting_forget_all(struct broker *broker)
 {
 	const struct waiter *waiter;
 
-	while ((waiter = waiter_who_waits(&broker->waiting))) {
-		uint64_t session = waiter->session;
-
-		acquires_forget(&broker->waiting, session);
-		creates_forget(&broker->waiting, session);
-	}
+	while ((waiter = waiter_who_waits(&broker->waiting)))
+		acquires_forget(&broker->waiting, waiter->session);
+	create_forget_all(broker);
 }

@@ -25,6 +25,13 @@ static int job_allocate(const struct device *device, struct job *job)
 	return error;
 }
 
+/* For the refused, who may get what is missing from elsewhere. */
+static void job_ask_room(const struct device *device, struct job *job)
+{
+	if (device->room((int)job->device, &job->room))
+		job->room = 0;
+}
+
 static int job_do(const struct device *device, struct job *job)
 {
 	switch (job->kind) {
@@ -34,6 +41,8 @@ static int job_do(const struct device *device, struct job *job)
 		return device->zero((int)job->device, job->ptr, job->span);
 	case JOB_RELEASE:
 		return device->release((int)job->device, job->ptr);
+	case JOB_ROOM:
+		return device->room((int)job->device, &job->room);
 	default:
 		return device->gone(job->pid, job->mps);
 	}
@@ -44,6 +53,8 @@ static void job_run(const struct device *device, struct job *job)
 	job->error = job_do(device, job);
 	if (job->error)
 		memcpy(job->text, error_text(), sizeof job->text);
+	if (job->kind == JOB_ALLOCATE && job->error == -ENOMEM)
+		job_ask_room(device, job);
 }
 
 /* ---- the queue of a device: see workers.h for its order; all under the lock ---- */

@@ -26,9 +26,10 @@
 
 #include "common/error.h"
 #include "device/device.h"
+#include "shares.h"
 #include "slab.h"
 
-enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_GONE };
+enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_ROOM, JOB_GONE };
 
 struct job {
 	enum job_kind        kind;
@@ -37,7 +38,11 @@ struct job {
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
 	struct slab_kind     whose; /* pool.c's: who had it, and so may still know its handle */
+	struct spare         spare;  /* pool.c's: while the memory is kept */
+	struct pool_shelf   *shelf;  /* ... where; NULL: it is being zeroed yet, or not kept */
+	struct job          *shelf_prev, *shelf_next;
 	uint64_t             number; /* pool.c's: of the release, as they came */
+	uint64_t             room;   /* ROOM, and ALLOCATE that found none: bytes that the device has; 0: it could not tell */
 	void                *ptr;  /* ALLOCATE: result; ZERO, RELEASE: what */
 	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */
 	bool                 mps;

@@ -23,6 +23,7 @@ unit_tests = \
 	tests/unit/test-closing \
 	tests/unit/test-config \
 	tests/unit/test-connections \
+	tests/unit/test-create-queue \
 	tests/unit/test-cuda-fork \
 	tests/unit/test-cutting \
 	tests/unit/test-discard \
@@ -41,6 +42,7 @@ unit_tests = \
 	tests/unit/test-packets \
 	tests/unit/test-places \
 	tests/unit/test-pool \
+	tests/unit/test-pool-shares \
 	tests/unit/test-proof \
 	tests/unit/test-reader \
 	tests/unit/test-registry \
@@ -158,6 +160,7 @@ tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
 tests_unit_test_outbox_SOURCES = tests/unit/test-outbox.c $(session_harness)
 tests_unit_test_packets_SOURCES = tests/unit/test-packets.c $(session_harness)
 tests_unit_test_pool_SOURCES = tests/unit/test-pool.c $(session_harness)
+tests_unit_test_pool_shares_SOURCES = tests/unit/test-pool-shares.c $(session_harness)
 tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
 tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
 tests_unit_test_shares_SOURCES = tests/unit/test-shares.c $(session_harness)

@@ -82,8 +82,7 @@ static int cuda_info(int ordinal, struct device_info *info)
 	return 0;
 }
 
-/* Asking for free memory touches no stream, and reports what has broken the context for good. */
-static int cuda_check(int ordinal)
+static int cuda_room(int ordinal, uint64_t *bytes)
 {
 	size_t   free, total;
 	CUresult result;
@@ -94,7 +93,18 @@ static int cuda_check(int ordinal)
 	if (rc)
 		return rc;
 	result = cuda.MemGetInfo(&free, &total);
-	return result == CUDA_SUCCESS ? 0 : cuda_error(result, "device %d", ordinal);
+	if (result != CUDA_SUCCESS)
+		return cuda_error(result, "device %d", ordinal);
+	*bytes = free;
+	return 0;
+}
+
+/* Asking for free memory touches no stream, and reports what has broken the context for good. */
+static int cuda_check(int ordinal)
+{
+	uint64_t free;
+
+	return cuda_room(ordinal, &free);
 }
 
 static const struct device cuda_table = {
@@ -104,6 +114,7 @@ static const struct device cuda_table = {
 	.count = cuda_count,
 	.info = cuda_info,
 	.allocate = cuda_allocate,
+	.room = cuda_room,
 	.zero = cuda_zero,
 	.export_handle = cuda_export_handle,
 	.release = cuda_release,

@@ -69,6 +69,7 @@ struct device {
 
 	/* the owner's half: called by the broker's device threads only */
 	int (*allocate)(int ordinal, uint64_t size, void **ptr); /* size: whole granules; -ENOMEM, -ENOSPC */
+	int (*room)(int ordinal, uint64_t *bytes);               /* not allocated by anybody: this process or others */
 	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* done when it returns */
 	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle);
 	int (*release)(int ordinal, void *ptr);

@@ -50,6 +50,21 @@ static int charge(unsigned device, uint64_t size)
 			 size_format(size, asked), size_format(left, room), size_format(host_state.memory, all));
 }
 
+int host_room(int ordinal, uint64_t *bytes)
+{
+	int device, rc = host_enter(HOST_OTHER);
+
+	if (rc)
+		return rc;
+	device = host_device_of(ordinal);
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	*bytes = host_state.memory - used[device];
+	pthread_mutex_unlock(&host_state.lock);
+	return 0;
+}
+
 static void refund(unsigned device, uint64_t size)
 {
 	pthread_mutex_lock(&host_state.lock);

@@ -281,6 +281,7 @@ const struct device device_host = {
 	.count = count,
 	.info = info,
 	.allocate = host_allocate,
+	.room = host_room,
 	.zero = host_zero,
 	.export_handle = host_export,
 	.release = host_release,

@@ -175,6 +175,7 @@ int  host_page_register(void *page, size_t size, bool writable);
 
 /* host-memory.c */
 int  host_allocate(int ordinal, uint64_t size, void **ptr);
+int  host_room(int ordinal, uint64_t *bytes);
 int  host_zero(int ordinal, void *ptr, uint64_t size);
 int  host_export(int ordinal, void *ptr, struct device_handle *handle);
 int  host_release(int ordinal, void *ptr);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-waiting.c - who waits for a name, for memory or for a drain is served in order, in time, or told that it is too
- * late.
+ * test-waiting.c - who waits for a name or for a drain is served in order, in time, or told that it is too late.
  *
  * A broker with real books and a real loop, but neither listener nor device threads. Its sessions are made by hand on
  * one end of a socket pair; the other end is where the test reads what they are answered.
@@ -319,142 +318,6 @@ static void invariant_5_waits_are_bounded(void **state)
 	assert_null(broker.waiting.waiters);
 }
 
-/* ---- creates ---- */
-
-static char story[64]; /* what the hooks were told, in order: r1 e2 ... */
-
-static void on_retry(void *context)
-{
-	snprintf(story + strlen(story), sizeof story - strlen(story), "r%s ", (const char *)context);
-}
-
-static void on_expire(void *context)
-{
-	snprintf(story + strlen(story), sizeof story - strlen(story), "e%s ", (const char *)context);
-}
-
-static struct create_wait *wait_for_memory(unsigned device, uint64_t session, int timeout_ms, const char *who)
-{
-	static const struct create_hooks hooks = { on_retry, on_expire };
-	struct create_wait *wait = NULL;
-
-	assert_int_equal(waiting_create(&broker, device, session, timeout_ms, &hooks, (void *)who, &wait), 0);
-	return wait;
-}
-
-static void expect_story(const char *expected)
-{
-	assert_string_equal(story, expected);
-	story[0] = 0;
-}
-
-static void test_memory_goes_first_come_first_served(void **state)
-{
-	struct create_wait *first, *second;
-
-	(void)state;
-	assert_false(waiting_for_memory(&broker, 0, geteuid()));
-	first = wait_for_memory(0, 1, -1, "1");
-	second = wait_for_memory(0, 2, 60000, "2");
-	assert_true(waiting_for_memory(&broker, 0, geteuid()));
-	assert_false(waiting_for_memory(&broker, 1, geteuid()));
-	waiting_wake_memory(&broker, 1);
-	expect_story("");
-	waiting_wake_memory(&broker, 0);
-	/* while it tries, nobody else does */
-	waiting_wake_memory(&broker, 0);
-	expect_story("r1 ");
-	/* not enough yet: it keeps its place, and the second still waits behind it */
-	waiting_create_failed(first);
-	expect_story("");
-	waiting_wake_memory(&broker, 0);
-	expect_story("r1 ");
-	waiting_create_over(first);
-	expect_story("r2 ");
-	waiting_create_over(second);
-	expect_story("");
-	assert_false(waiting_for_memory(&broker, 0, geteuid()));
-}
-
-/* One that will never fit stands in its own user's way alone. */
-static void invariant_5_each_user_has_its_own_line(void **state)
-{
-	struct create_wait *greedy, *behind, *other;
-
-	(void)state;
-	sessions[2].who.uid = geteuid() + 1;
-	greedy = wait_for_memory(0, 1, -1, "1");
-	behind = wait_for_memory(0, 2, -1, "2");
-	assert_true(waiting_for_memory(&broker, 0, geteuid()));
-	assert_false(waiting_for_memory(&broker, 0, geteuid() + 1));
-	other = wait_for_memory(0, 3, -1, "3");
-	waiting_wake_memory(&broker, 0);
-	/* the first of each user tries */
-	assert_true(strstr(story, "r1 ") && strstr(story, "r3 ") && !strstr(story, "r2 "));
-	story[0] = 0;
-	waiting_create_failed(greedy);
-	waiting_create_over(other);
-	assert_false(waiting_for_memory(&broker, 0, geteuid() + 1));
-	waiting_create_over(greedy);
-	waiting_create_over(behind);
-	story[0] = 0;
-}
-
-/* Whoever stood behind the one that expired may need less: it tries at once. */
-static void test_expired_create_lets_the_next_try(void **state)
-{
-	struct create_wait *second;
-
-	(void)state;
-	wait_for_memory(0, 1, 20, "1");
-	second = wait_for_memory(0, 2, -1, "2");
-	loop_for(50);
-	expect_story("e1 r2 ");
-	waiting_create_over(second);
-}
-
-/* The one outcome is the job's: an expiry meanwhile waits for it. */
-static void test_expiry_while_trying_waits_for_the_outcome(void **state)
-{
-	struct create_wait *first, *second;
-
-	(void)state;
-	first = wait_for_memory(0, 1, 20, "1");
-	waiting_wake_memory(&broker, 0);
-	expect_story("r1 ");
-	loop_for(50);
-	expect_story("");
-	waiting_create_failed(first);
-	expect_story("e1 ");
-	second = wait_for_memory(0, 2, 20, "2");
-	waiting_wake_memory(&broker, 0);
-	loop_for(50);
-	waiting_create_over(second);
-	expect_story("r2 ");
-	loop_for(20);
-	expect_story("");
-}
-
-static void test_forgotten_creates_expire(void **state)
-{
-	struct create_wait *trying, *last;
-
-	(void)state;
-	trying = wait_for_memory(0, 1, -1, "1");
-	waiting_wake_memory(&broker, 0);
-	wait_for_memory(1, 1, -1, "2");
-	last = wait_for_memory(1, 2, 10, "3");
-	waiting_forget(&broker, 1);
-	/* the first is on the device; the second is over, and so the third, now the first there, may try */
-	expect_story("r1 e2 r3 ");
-	waiting_create_failed(trying);
-	expect_story("e1 ");
-	waiting_forget(&broker, 2);
-	expect_story("");
-	waiting_create_failed(last);
-	expect_story("e3 ");
-}
-
 /* ---- drains ---- */
 
 /* A buffer that is about to be unlinked, and a session that waits for its end. */
@@ -474,7 +337,6 @@ static void test_a_drain_is_answered_once_by_the_free_alone(void **state)
 	(void)state;
 	make_live("b");
 	waiting_wake_name(&broker, "a");
-	waiting_wake_memory(&broker, 0);
 	waiting_drained(&broker, registry_find(&broker.registry, "b"));
 	loop_for(10);
 	expect_silence(0);
@@ -576,11 +438,6 @@ int main(void)
 		ON(test_gone_session_is_passed_over),
 		ON(test_session_cut_off_is_passed_over),
 		ON(invariant_5_waits_are_bounded),
-		ON(test_memory_goes_first_come_first_served),
-		ON(invariant_5_each_user_has_its_own_line),
-		ON(test_expired_create_lets_the_next_try),
-		ON(test_expiry_while_trying_waits_for_the_outcome),
-		ON(test_forgotten_creates_expire),
 		ON(test_a_drain_is_answered_once_by_the_free_alone),
 		ON(test_a_drain_expires_once_and_in_time),
 		ON(test_a_drain_that_ends_in_time_does_not_expire),

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * create-queue.h - creates that wait for memory: a queue for each device and user.
+ *
+ * First come first served, so that a large create is not starved by small ones of its user, and nobody's holds up
+ * another user's. Only where not even all that its user has on the device would do, given back, is the first passed by later
+ * ones that fit: it waits for others then, and they take nothing from it. The driver tells nobody when a process outside the broker
+ * frees memory: as long as a create waits for a device, that is asked how much it has.
+ * Owns the waits and their timers. Never asks a device for memory: the create's hooks do. Knows sessions by id only.
+ */
+#ifndef GPUB_CREATE_QUEUE_H
+#define GPUB_CREATE_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "device/device.h"
+
+struct allocation;
+struct broker;
+struct create_queue;
+struct create_session;
+struct create_wait;
+struct event;
+
+/* Who waits for one device. */
+struct create_waits {
+	struct broker       *broker;
+	unsigned             device;
+	struct create_queue *queues;   /* one a user */
+	struct event        *look;     /* when it is asked next how much it has; NULL: nobody waits */
+	unsigned             pause_ms; /* until then */
+	bool                 asked;    /* its answer is awaited */
+};
+
+struct create_queues {
+	struct create_waits  device[DEVICE_MAX];
+	struct create_queue *by_key; /* all of them */
+	struct create_session *by_session; /* what each session waits for */
+	uint64_t             wakes;  /* so far */
+};
+
+/*
+ * Keeps a CREATING buffer in the queue for its allocation's memory. When there may be enough, and it is the first of its
+ * user or may pass those before it, retry() is called: the caller tries, and then says create_wait_failed(), which keeps
+ * its place, or create_wait_over(). When its time is over, or its session gone, it leaves the queue and expire() is
+ * called. -ENOMEM.
+ */
+struct create_hooks {
+	void (*retry)(void *context);
+	void (*expire)(void *context);
+};
+int create_wait(struct broker *broker, const struct allocation *allocation, uint64_t session, int timeout_ms,
+		const struct create_hooks *hooks, void *context, struct create_wait **wait);
+void create_wait_failed(struct create_wait *wait);
+void create_wait_over(struct create_wait *wait);
+
+/* Does that user wait for memory of that device, so that its newcomers must stand behind? */
+bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid);
+
+/* Memory came back on that device, or is about to: those try again for whom it may be enough, one of each user. */
+void create_wake(struct broker *broker, unsigned device);
+
+/* The session is gone, or all are: drops what it waits for. */
+void create_forget(struct broker *broker, uint64_t session);
+void create_forget_all(struct broker *broker);
+
+#endif

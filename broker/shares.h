@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shares.h - what each user has of each device's memory, and what of it is spare: kept for that user's next buffer.
+ *
+ * Spare memory is idle, while some session still maps it (registry.c), or pooled, when nobody does (pool.c). Both kinds
+ * share one bound a device. Beyond it the oldest memory of the user who keeps the most goes first, as packets of the longest
+ * queue are dropped: a user who keeps less than an equal part of the bound loses nothing to others, and always gets in.
+ * Who keeps the most is found by a walk over the users that keep memory of the device: no more than the bound has granules.
+ * Owns the shares, and the order of spare memory. Never frees any: evict() of its kind does.
+ */
+#ifndef GPUB_SHARES_H
+#define GPUB_SHARES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/tables.h"
+#include "device/device.h"
+
+enum spare_kind { SPARE_IDLE, SPARE_POOLED, SPARE_KINDS };
+
+/* In the allocation, or the job, whose memory is spare. */
+struct spare {
+	struct share   *share; /* NULL: it is not spare */
+	enum spare_kind kind;
+	uint64_t        bytes;
+	uint64_t        number; /* in the order in which all became spare */
+	struct spare   *prev, *next;
+};
+
+struct share_key {
+	uint32_t device;
+	uid_t    uid;
+};
+
+_Static_assert(sizeof(struct share_key) == 8, "keys are compared as bytes: no padding");
+
+/* There is one as long as the user has allocations, or spare memory, of the device. */
+struct share {
+	struct share_key key;
+	unsigned         holds;   /* allocations */
+	uint64_t         made;    /* bytes of those that the device has made, idle ones among them */
+	uint64_t         leaving; /* bytes of those that were idle and evicted, and that somebody maps yet */
+	uint64_t         bytes[SPARE_KINDS];
+	struct spare    *spares[SPARE_KINDS]; /* the oldest first */
+	UT_hash_handle   hh;
+	struct share    *prev, *next; /* of its device, while it keeps any */
+};
+
+struct shares {
+	uint64_t      limit; /* bytes a device that may be spare */
+	struct share *by_key;
+	struct share *keeping[DEVICE_MAX];
+	uint64_t      bytes[DEVICE_MAX][SPARE_KINDS];
+	uint64_t      leaving[DEVICE_MAX];
+	uint64_t      next; /* spare's number */
+	struct {
+		void (*evict)(void *context, struct spare *spare);
+		void *context;
+	} kind[SPARE_KINDS];
+};
+
+/* Forgets them all, and what is spare: at the broker's end. */
+void shares_deinit(struct shares *shares);
+
+/* For an allocation of that user: the share stays until share_drop(), at least. NULL: no memory. */
+struct share *share_hold(struct shares *shares, unsigned device, uid_t uid);
+void share_drop(struct shares *shares, struct share *share);
+
+/* Or NULL, where that user has nothing there. */
+struct share *share_find(const struct shares *shares, unsigned device, uid_t uid);
+
+/* That memory is spare from now on. It, or other memory, is evicted where the bound is exceeded then. */
+void spare_enter(struct shares *shares, struct share *share, struct spare *spare, enum spare_kind kind, uint64_t bytes);
+
+/* No more, whether it was or not. */
+void spare_leave(struct shares *shares, struct spare *spare);
+
+/* Another bound, for all devices. */
+void shares_limit(struct shares *shares, uint64_t limit);
+
+/* Evicts that much of a kind, or a little more: the user's own first, then that of the user who keeps the most of it. */
+void shares_reclaim(struct shares *shares, unsigned device, uid_t uid, enum spare_kind kind, uint64_t bytes);
+
+/*
+ * Evicts idle memory of that user, on any device, until so many bytes less are charged to it or soon will be. Nothing, where
+ * all of it is not enough.
+ */
+void shares_reclaim_charged(struct shares *shares, uid_t uid, uint64_t bytes);
+
+/* Memory that was evicted while idle is mapped still; or no more. */
+void share_leaving(struct shares *shares, struct share *share, uint64_t bytes);
+void share_left(struct shares *shares, struct share *share, uint64_t bytes);
+
+#endif
