@@ -51,8 +51,8 @@ static void config_write(const struct broker_process *broker, char path[64])
 
 	snprintf(path, 64, "%s/brokerd.conf", directory);
 	file = fopen(path, "w");
-	if (!file || fprintf(file, "socket = \"%s\"\ninstance = \"%s\"\ndevice = \"host\"\n", broker->address + 5,
-			     broker->instance) < 0)
+	if (!file || fprintf(file, "socket = \"%s\"\ninstance = \"%s\"\ndevice = \"host\"\npool = " ARENA_POOL "\n",
+			     broker->address + 5, broker->instance) < 0)
 		bail_out("%s: %s", path, strerror(errno));
 	if (arena_config)
 		written = fprintf(file, "%s\n", arena_config);

@@ -19,6 +19,7 @@
 
 /* What the broker has, and what it lets one user have: sessions, tickets and greetings as by default. */
 #define ARENA_MEMORY     "64M"
+#define ARENA_POOL       "16M"
 #define ARENA_QUOTA      (40u << 20) /* bytes */
 #define ARENA_BUFFERS    1024
 #define ARENA_SESSIONS   1024
