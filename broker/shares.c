@@ -122,7 +122,7 @@ static struct spare *oldest_of(const struct share *share)
 	return !pooled || (idle && idle->number < pooled->number) ? idle : pooled;
 }
 
-/* The oldest memory of whoever keeps the most of the device. There is some. */
+/* The oldest memory of whoever keeps the most of the device; NULL: nobody keeps any. */
 static struct spare *first_to_go(const struct shares *shares, unsigned device)
 {
 	const struct share *share, *longest = shares->keeping[device];
@@ -130,13 +130,16 @@ static struct spare *first_to_go(const struct shares *shares, unsigned device)
 	DL_FOREACH(shares->keeping[device], share)
 		if (bytes_spare(share) > bytes_spare(longest))
 			longest = share;
-	return oldest_of(longest);
+	return longest ? oldest_of(longest) : NULL;
 }
 
 static void trim(struct shares *shares, unsigned device)
 {
-	while (shares->bytes[device][SPARE_IDLE] + shares->bytes[device][SPARE_POOLED] > shares->limit)
-		spare_evict(shares, first_to_go(shares, device));
+	const uint64_t *bytes = shares->bytes[device];
+	struct spare *spare;
+
+	while (bytes[SPARE_IDLE] + bytes[SPARE_POOLED] > shares->limit && (spare = first_to_go(shares, device)))
+		spare_evict(shares, spare);
 }
 
 void spare_enter(struct shares *shares, struct share *share, struct spare *spare, enum spare_kind kind, uint64_t bytes)
@@ -174,10 +177,12 @@ static struct spare *first_to_reclaim(const struct shares *shares, unsigned devi
 
 void shares_reclaim(struct shares *shares, unsigned device, uid_t uid, enum spare_kind kind, uint64_t bytes)
 {
-	uint64_t enough = shares->bytes[device][kind] > bytes ? shares->bytes[device][kind] - bytes : 0;
+	const uint64_t *there = &shares->bytes[device][kind];
+	uint64_t enough = *there > bytes ? *there - bytes : 0;
+	struct spare *spare;
 
-	while (shares->bytes[device][kind] > enough)
-		spare_evict(shares, first_to_reclaim(shares, device, uid, kind));
+	while (*there > enough && (spare = first_to_reclaim(shares, device, uid, kind)))
+		spare_evict(shares, spare);
 }
 
 /* What would be charged less if all idle memory of that user went, or if what is leaving has gone. */

@@ -111,8 +111,8 @@
 	X(BROKER, refused, "a refusal is sent")                                            \
 	X(BROKER, create_reserved, "name and quota are taken for a create")                \
 	X(BROKER, create_submitted, "the device thread has the allocation to make")        \
-	X(BROKER, create_waits, "a create stands in line for memory")                      \
-	X(BROKER, create_retried, "a create in line is tried again")                       \
+	X(BROKER, create_waits, "a create waits for memory")                               \
+	X(BROKER, create_retried, "a create that waits is tried again")                    \
 	X(BROKER, create_made, "the allocation is made, nothing is booked")                \
 	X(BROKER, create_live, "the buffer is live, nobody is told")                       \
 	X(BROKER, create_done, "the creator is told")                                      \

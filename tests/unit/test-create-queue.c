@@ -45,7 +45,7 @@ static int teardown(void **state)
 	(void)state;
 	workers_stop(&broker.workers);
 	event_base_free(broker.base);
-	return broker.waiting.count || broker.creates.by_key || broker.creates.device[0].look || broker.creates.device[1].look;
+	return broker.waiting.count || broker.creates.by_key || broker.creates.by_session || broker.creates.device[0].look || broker.creates.device[1].look;
 }
 
 /* ---- short words ---- */

@@ -86,7 +86,7 @@ static void invariant_5_a_notice_that_cuts_off_leaves_the_books_alone(void **sta
 	assert_non_null(strstr(hear(other.sock).refused.text, "larger than the whole device"));
 	message = large("late", 0, 0);
 	say(other.sock, &message);
-	assert_non_null(strstr(hear(other.sock).refused.text, "in line"));
+	assert_non_null(strstr(hear(other.sock).refused.text, "wait for memory"));
 	fill_queue(&reader, 1024 + 2); /* the notices that are due to it: one of its use, one of its grant */
 	part(&creator);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
