@@ -273,6 +273,16 @@ static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **sta
 	set_rate_of(geteuid(), QUOTA_NONE);
 	assert_int_equal(hear(sock).type, WIRE_WELCOME);
 	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
+	/* nor is it late from then on: libevent would set the timer anew at each message */
+	hello = named(WIRE_STAT, 7, "no-such-buffer");
+	say(sock, &hello);
+	assert_int_equal(hear(sock).type, WIRE_REFUSED);
+	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
+	/* whatever a timer says, it ends no session that was welcome */
+	event_active((struct event *)session->reading, EV_TIMEOUT, 0);
+	turn_some();
+	say(sock, &hello);
+	assert_int_equal(hear(sock).type, WIRE_REFUSED);
 	close(sock);
 }
 
