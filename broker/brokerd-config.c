@@ -220,12 +220,14 @@ static bool section_is(const struct key *key, const char *section)
 	return !section ? !key->section : key->section && !strcmp(key->section, section);
 }
 
+/* One that is there: who names it has the name from the table. */
 static const struct key *key_find(const char *section, const char *name)
 {
-	for (size_t i = 0; i < KEYS; i++)
-		if (section_is(&keys[i], section) && !strcmp(keys[i].name, name))
-			return &keys[i];
-	return NULL;
+	const struct key *key = keys;
+
+	while (!section_is(key, section) || strcmp(key->name, name))
+		key++;
+	return key;
 }
 
 int brokerd_config_set(struct brokerd_config *config, const char *name, const char *value)
