@@ -9,7 +9,10 @@
 #include "session-harness.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FLOODER 4001
@@ -316,6 +319,38 @@ static void invariant_10_the_end_of_the_dead_waits_for_no_rate(void **state)
 	part(&living);
 }
 
+/* ---- the log ---- */
+
+static unsigned lines_of(int file)
+{
+	char text[4096];
+	ssize_t got = pread(file, text, sizeof text, 0);
+	unsigned lines = 0;
+
+	for (ssize_t i = 0; i < got; i++)
+		lines += text[i] == '\n';
+	return lines;
+}
+
+/* A line in each second in which there are any, not one for each. */
+static void invariant_5_refused_connections_do_not_flood_the_log(void **state)
+{
+	enum { REFUSED = 15 }; /* fewer lines than the log takes at once from whomever */
+	int stderr_before = dup(STDERR_FILENO), file = memfd_create("log", MFD_CLOEXEC);
+	time_t begin = time(NULL);
+
+	(void)state;
+	assert_true(stderr_before >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
+	broker.accounting.quotas.fallback.limit[RESOURCE_GREETINGS] = 0;
+	dial_many(REFUSED);
+	EXPECT_SOON(broker.counters.sessions_refused == REFUSED);
+	assert_int_equal(dup2(stderr_before, STDERR_FILENO), STDERR_FILENO);
+	assert_in_range(lines_of(file), 1, 2 + time(NULL) - begin);
+	hang_up_many(REFUSED);
+	close(stderr_before);
+	close(file);
+}
+
 /* ---- one user alone ---- */
 
 /* Then nobody else waits behind the connections that are too many now: they stay in the socket, and none is refused. */
@@ -383,6 +418,7 @@ int main(void)
 		ON(invariant_5_a_connection_waits_for_its_users_rate),
 		ON(test_a_greeting_that_waits_for_its_users_rate_is_not_late),
 		ON(invariant_10_the_end_of_the_dead_waits_for_no_rate),
+		ON(invariant_5_refused_connections_do_not_flood_the_log),
 		ON(test_where_there_is_one_user_connections_wait_in_the_socket),
 		ON(invariant_5_those_who_left_owing_are_forgotten_a_few_at_a_time),
 	};
