@@ -19,6 +19,8 @@ skip_all() {
 }
 
 command -v valgrind >/dev/null || skip_all "valgrind is not installed"
+limit=$(ulimit -Hn)
+[ "$limit" = unlimited ] || [ "$limit" -ge 4096 ] || skip_all "a process may have $limit descriptors, not 4096"
 reason=$("$program") || exit 1
 [ -z "$reason" ] || skip_all "${reason#SKIP }"
 

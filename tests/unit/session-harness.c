@@ -236,16 +236,22 @@ struct session *session_of(const struct peer *peer)
 	return session;
 }
 
-struct peer join_as(uid_t uid)
+void change_user(const struct peer *peer, uid_t uid)
 {
-	struct peer peer = join();
-	struct session *session = session_of(&peer);
+	struct session *session = session_of(peer);
 
 	turns_leave(session);
 	identity_clear(&session->who);
 	session->who.uid = session->outbox.owner.uid = uid;
 	session->who.gid = (gid_t)uid;
 	assert_int_equal(turns_join(session), 0);
+}
+
+struct peer join_as(uid_t uid)
+{
+	struct peer peer = join();
+
+	change_user(&peer, uid);
 	return peer;
 }
 

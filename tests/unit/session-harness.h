@@ -99,6 +99,7 @@ struct peer join(void);
 
 /* One that the kernel would have named another user, with that group alone: a test cannot be two. */
 struct peer join_as(uid_t uid);
+void change_user(const struct peer *peer, uid_t uid);
 
 struct session *session_of(const struct peer *peer);
 

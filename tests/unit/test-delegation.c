@@ -294,6 +294,28 @@ static void test_expired_one_time_tickets_make_room_for_other_buffers(void **sta
 	part(&owner);
 }
 
+/* However many are past, and in whatever order they were issued: each issue drops two at most, and none that is not past. */
+static void invariant_5_an_issue_drops_two_expired_ones(void **state)
+{
+	struct peer owner = join_as(OWNER);
+	struct token token;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	expect_done(&owner, WIRE_CREATE, "b");
+	for (unsigned i = 0; i < 8; i++)
+		token = issue_for(&owner, i % 2 ? "a" : "b", i == 2 ? 60000 : i == 4 ? 0 : 1);
+	wait_past(token.expires_ms);
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t before = used(OWNER, RESOURCE_TICKETS);
+
+		issue_for(&owner, "a", 60000 - i);
+		assert_in_range(used(OWNER, RESOURCE_TICKETS), before + 1 - 2, before + 1);
+	}
+	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 2 + 4);
+	part(&owner);
+}
+
 /* ---- refusals, each with its reason ---- */
 
 static void test_forged(void **state)
@@ -653,6 +675,7 @@ int main(void)
 		ON(test_one_time_tickets_have_a_quota),
 		ON(test_expired_one_time_tickets_make_room),
 		ON(test_expired_one_time_tickets_make_room_for_other_buffers),
+		ON(invariant_5_an_issue_drops_two_expired_ones),
 		ON(test_forged),
 		ON(invariant_5_bits_flipped_at_random_are_all_refused),
 		ON(invariant_8_each_bit_of_a_ticket_counts),

@@ -157,6 +157,51 @@ static void test_nobody_claims_an_ended_one(void **state)
 	assert_int_equal(timeline_claim(timeline, 8, &timelines), -EOWNERDEAD);
 }
 
+/* ---- the sessions' lists, by which their ends find it ---- */
+
+static void test_it_is_in_the_lists_of_its_creator_and_its_writer(void **state)
+{
+	struct timelines writer = { 0 };
+
+	(void)state;
+	assert_ptr_equal(timelines.made, timeline);
+	assert_int_equal(timeline_claim(timeline, 7, &writer), 0);
+	assert_int_equal(timeline_claim(timeline, 7, &writer), 0);
+	assert_ptr_equal(writer.written, timeline);
+	assert_null(timeline->written_next);
+	assert_null(timelines.written);
+	timeline_destroy(timeline);
+	timeline = NULL;
+	assert_null(timelines.made);
+	assert_null(writer.written);
+}
+
+/* A timeline is its buffer's, and outlives both. */
+static void test_it_outlives_the_sessions_of_both(void **state)
+{
+	struct timelines writer = { 0 };
+
+	(void)state;
+	assert_int_equal(timeline_claim(timeline, 7, &writer), 0);
+	timelines_forget(&writer);
+	timelines_forget(&timelines);
+	assert_null(writer.written);
+	assert_null(timelines.made);
+	assert_int_equal(timeline_claim(timeline, 8, &writer), -EBUSY);
+	assert_null(writer.written);
+}
+
+static void test_the_brokers_own_has_no_creator(void **state)
+{
+	struct timeline *own;
+
+	(void)state;
+	assert_int_equal(timeline_create(NULL, &own), 0);
+	assert_ptr_equal(timelines.made, timeline);
+	assert_null(timeline->made_next);
+	timeline_destroy(own);
+}
+
 /* ---- the end ---- */
 
 /* The comparison of stream waits: signed and cyclic. No wait for a legal value may be left after the mark. */
@@ -280,6 +325,9 @@ int main(void)
 		ON(test_failure_says_why),
 		ON(test_one_writer),
 		ON(test_nobody_claims_an_ended_one),
+		ON(test_it_is_in_the_lists_of_its_creator_and_its_writer),
+		ON(test_it_outlives_the_sessions_of_both),
+		ON(test_the_brokers_own_has_no_creator),
 		ON(test_death_releases_every_wait),
 		ON(test_leaving_releases_every_wait),
 		ON(test_ends_once),
