@@ -304,7 +304,7 @@ static void invariant_5_an_issue_drops_two_expired_ones(void **state)
 	expect_done(&owner, WIRE_CREATE, "a");
 	expect_done(&owner, WIRE_CREATE, "b");
 	for (unsigned i = 0; i < 8; i++)
-		token = issue_for(&owner, i % 2 ? "a" : "b", i == 2 ? 60000 : i == 4 ? 0 : 1);
+		token = issue_for(&owner, i % 2 ? "a" : "b", i == 2 ? 60000 : i == 4 ? 0 : 100);
 	wait_past(token.expires_ms);
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t before = used(OWNER, RESOURCE_TICKETS);

@@ -211,6 +211,7 @@ static void invariant_5_a_name_wakes_some_in_a_pass(void **state)
 	(void)state;
 	wait_for("a", MANY);
 	expect_done(&owner, WIRE_CREATE, "a");
+	assert_in_range(broker.waiting.count, 1, MANY - STEP);
 	for (unsigned most = 2 * STEP; broker.waiting.count; most += STEP) {
 		assert_in_range(broker.counters.uses_opened - opened, STEP, most);
 		broker_pass(&broker, false);
