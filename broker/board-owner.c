@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/size.h"
 #include "device/host.h"
+#include "reopen.h"
 
 static int header_fill_devices(struct board_header *header, const struct device *device)
 {
@@ -49,15 +50,6 @@ static int header_fill(struct board_header *header, const char *instance, const 
 	return header_fill_devices(header, device);
 }
 
-static int reopen_readable(int fd)
-{
-	char path[40];
-
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd >= 0 ? fd : -errno;
-}
-
 /*
  * The writable mapping must exist before the seal that forbids further ones. What clients get is an open file that can
  * only be read, and that the broker itself uses for nothing: all who have an open file share its flags and offset.
@@ -79,7 +71,7 @@ static int board_make(struct board_owner *owner, const struct board_header *head
 	/* 0444: every client may read it, and no other uid may reopen it otherwise */
 	error = fchmod(fd, 0444) || fcntl(fd, F_ADD_SEALS, BOARD_SEALS) ? -errno : 0;
 	if (!error)
-		owner->fd = reopen_readable(fd);
+		owner->fd = reopen(fd, O_RDONLY);
 	if (!error && owner->fd < 0)
 		error = owner->fd;
 	if (error)

@@ -30,6 +30,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/pool.c broker/pool.h \
 	broker/proof.c broker/proof.h \
 	broker/registry.c broker/registry.h \
+	broker/reopen.c broker/reopen.h \
 	broker/request.c broker/request.h \
 	broker/session.c broker/session.h \
 	broker/shares.c broker/shares.h \

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +16,7 @@
 #include "common/error.h"
 #include "common/timeline-page.h"
 #include "marks.h"
+#include "reopen.h"
 
 /* The mode keeps other users from reopening it for writing through /proc (facts.md). */
 static int page_create(void)
@@ -34,15 +33,6 @@ static int page_create(void)
 		return fd;
 	close(fd);
 	return -error;
-}
-
-static int reopen(int fd, int access)
-{
-	char path[40];
-
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	fd = open(path, access | O_CLOEXEC);
-	return fd >= 0 ? fd : -errno;
 }
 
 int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **result)
