@@ -56,6 +56,7 @@ unit_tests = \
 	tests/unit/test-table \
 	tests/unit/test-ticket \
 	tests/unit/test-timeline \
+	tests/unit/test-timeline-end \
 	tests/unit/test-timeline-wait \
 	tests/unit/test-token \
 	tests/unit/test-trust \

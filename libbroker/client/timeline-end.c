@@ -16,10 +16,10 @@
 #define LAND_LAST_US  1000
 #define LOOKS_A_CHECK 256 /* a device that has failed lands nothing any more: it is asked now and then */
 
-/* map->signalling is held: nothing more is queued meanwhile. */
+/* map->signalling is held: nothing more is queued meanwhile. What another process writes says nothing here. */
 static bool has_landed_locked(const struct timeline_map *map)
 {
-	return (int64_t)(__atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE) - map->signalled) >= 0;
+	return !map->writable || (int64_t)(__atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE) - map->signalled) >= 0;
 }
 
 static bool has_landed(struct timeline_map *map)
@@ -86,7 +86,7 @@ static bool map_end(struct timeline_map *map, bool landed)
 	bool ended;
 
 	pthread_mutex_lock(&map->signalling);
-	ended = !map->writable || map->marked || !landed || has_landed_locked(map);
+	ended = map->marked || !landed || has_landed_locked(map);
 	if (ended && map->writable && !map->marked) {
 		__atomic_store_n(&map->writable->word, TIMELINE_DIED, __ATOMIC_RELEASE);
 		map->marked = true;
