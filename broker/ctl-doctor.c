@@ -109,34 +109,6 @@ static void check_address(const char *address)
 		ok("GPUBROKER is not set: the default sockets are tried");
 }
 
-/* The first part of the path that is missing, or does not let this user in: connect(2) does not say which. */
-static void explain_path(const char *path)
-{
-	char part[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	struct stat st;
-	char *slash = part;
-
-	snprintf(part, sizeof part, "%s", path);
-	while (slash) {
-		slash = strchr(slash + 1, '/');
-		if (slash)
-			*slash = 0;
-		if (stat(part, &st)) {
-			warn("%s cannot be looked at: %s", part, strerror(errno));
-			return;
-		}
-		if (access(part, S_ISDIR(st.st_mode) ? X_OK : W_OK)) {
-			warn("%s is closed to user %u: it is %s's, mode %04o; whoever configures the broker says who may use it",
-			     part, geteuid(), user_name(st.st_uid), (unsigned)st.st_mode & 07777);
-			return;
-		}
-		if (slash)
-			*slash = '/';
-	}
-	if (!S_ISSOCK(st.st_mode))
-		warn("%s is no socket", path);
-}
-
 static void list_brokers(void)
 {
 	struct instances instances;
@@ -158,15 +130,12 @@ static void list_brokers(void)
 /* Connects as any program does, but for the devices. NULL: the lines that say why not are printed. */
 static gpub_client *check_connection(const char *address)
 {
-	const char *known = address ? address : environment_get("GPUBROKER");
 	gpub_client *client;
 	int error = client_connect_bare(&client, address);
 
 	if (!error)
 		return client;
 	fail("%s", error_text());
-	if ((error == -ENOENT || error == -EACCES || error == -ECONNREFUSED) && known && !strncmp(known, "unix:/", 6))
-		explain_path(known + 5);
 	if (error == -ENOENT || error == -ECONNREFUSED)
 		list_brokers();
 	return NULL;

@@ -109,6 +109,7 @@ typedef struct gpub_info {
  * Starts one thread, with all signals blocked.
  *   -EINVAL        the address is not of the form unix:PATH
  *   -ECONNREFUSED  no broker listens there     -ENOENT  no such socket, or no address known
+ *   -EACCES        this user may not open the socket: the sentence names the part of the path that refuses
  *   -EPERM         the socket or its server belongs to somebody who is not trusted (see gpubroker(7))
  *   -EPROTO        the broker speaks another version, or refused the session (its sentence is passed on)
  *   -ENOTSUP       CUDA was started before this process was forked: it cannot work here

@@ -8,6 +8,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/environment.c libbroker/common/environment.h \
 	libbroker/common/error.c libbroker/common/error.h \
 	libbroker/common/name.c libbroker/common/name.h \
+	libbroker/common/path-refusal.c libbroker/common/path-refusal.h \
 	libbroker/common/size.c libbroker/common/size.h \
 	libbroker/common/tables.c libbroker/common/tables.h \
 	libbroker/common/socket.c libbroker/common/socket.h \

@@ -23,6 +23,12 @@
 
 /* ---- finding ---- */
 
+/* Also where this process may not look: then the sentence says so. */
+static bool may_be_there(const char *path)
+{
+	return !access(path, F_OK) || errno == EACCES;
+}
+
 /* The environment, then a brokerd of this user, then the system's. */
 static int address_find(const char *given, char address[SOCKET_ADDRESS_SIZE])
 {
@@ -38,11 +44,11 @@ static int address_find(const char *given, char address[SOCKET_ADDRESS_SIZE])
 	}
 	if (runtime && strlen(runtime) < 80) {
 		sprintf(address, "unix:%s/gpubroker/socket", runtime);
-		if (!access(address + 5, F_OK))
+		if (may_be_there(address + 5))
 			return 0;
 	}
 	strcpy(address, DEFAULT_SOCKET);
-	if (access(address + 5, F_OK))
+	if (!may_be_there(address + 5))
 		return error_set(-ENOENT, "no broker is known: start the program under broker-run, set GPUBROKER "
 					  "to unix:PATH, or start brokerd");
 	return 0;

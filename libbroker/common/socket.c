@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "path-refusal.h"
 
 int socket_address(const char *address, struct sockaddr_un *sun)
 {
@@ -69,6 +70,17 @@ bool socket_refuse_descriptors(int sock)
 	return !setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
 }
 
+static int connect_refused(const char *path, int error)
+{
+	char text[ERROR_TEXT_MAX];
+
+	if (!path_refusal(path, text, sizeof text))
+		snprintf(text, sizeof text, "%s", strerror(-error));
+	if (error == -EACCES)
+		return error_set(error, "unix:%s may not be used: %s; whoever runs the broker says who may", path, text);
+	return error_set(error, "no broker answers at unix:%s: %s; start one, or correct the address", path, text);
+}
+
 int socket_connect(const struct sockaddr_un *sun)
 {
 	int sock = new_socket(), error;
@@ -79,8 +91,7 @@ int socket_connect(const struct sockaddr_un *sun)
 		return sock;
 	error = -errno;
 	close(sock);
-	return error_set(error, "no broker answers at unix:%s: %s; start one, or correct the address",
-			 sun->sun_path, strerror(-error));
+	return connect_refused(sun->sun_path, error);
 }
 
 int socket_send(int sock, const struct wire_message *message, int fd, int flags)

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -312,6 +313,55 @@ static void test_roots_own_server(void **state)
 	expect(place(root, "/d", STRANGER, 0755), 0, UNTRUSTED);
 }
 
+/* ---- which part of the path is in the way ---- */
+
+/* What another user is told, who may not come so far. */
+static void expect_told(const char *directory, int error, const char *told)
+{
+	char address[PATH_MAX + 16];
+	gpub_client *client;
+	int status;
+	pid_t pid = fork();
+
+	snprintf(address, sizeof address, "unix:%s/socket", directory);
+	assert_true(pid >= 0);
+	if (!pid) {
+		if (setgroups(0, NULL) || setresgid(STRANGER, STRANGER, STRANGER) || setresuid(STRANGER, STRANGER, STRANGER))
+			_exit(3);
+		if (gpub_connect(&client, address) != error)
+			_exit(2);
+		_exit(!strstr(gpub_strerror_last(), told));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void test_the_part_of_the_path_that_refuses(void **state)
+{
+	const char *last;
+	char told[PATH_MAX];
+	pid_t pid;
+
+	(void)state;
+	if (!can_appoint())
+		return;
+	place(root, "/p", 0, 0755);
+	last = place(root, "/p/e", 0, 0755);
+	pid = server_start(at(last, "/socket"), 0);
+	chmod(at(last, "/socket"), 0660);
+	snprintf(told, sizeof told, "%s/socket is closed to this process (uid 4002, groups 4002): it is uid 0's and group 0's, "
+				    "with mode 0660", last);
+	expect_told(last, -EACCES, told);
+	place(root, "/p", SERVER, 0700);
+	snprintf(told, sizeof told, "%s/p is closed to this process (uid 4002, groups 4002): it is uid 4001's", root);
+	expect_told(last, -EACCES, told);
+	place(root, "/p", 0, 0755);
+	snprintf(told, sizeof told, "no broker answers at unix:%s/p/f/socket: there is no %s/p/f;", root, root);
+	expect_told(at(root, "/p/f"), -ENOENT, told);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +375,7 @@ int main(void)
 		cmocka_unit_test(test_no_other_directory_that_root_gave_away),
 		cmocka_unit_test(test_no_relative_address_of_another_user),
 		cmocka_unit_test(test_roots_own_server),
+		cmocka_unit_test(test_the_part_of_the_path_that_refuses),
 	};
 
 	return cmocka_run_group_tests_name("trust", tests, group_setup, group_teardown);
