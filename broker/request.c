@@ -145,6 +145,7 @@ static void use_send(struct session *session, uint64_t request, const struct use
 					     .rights = use->rights,
 					     .flags = buffer->flags,
 					     .owner_device = buffer->allocation->device,
+					     .owner = buffer->owner,
 					     .room = buffer->allocation->slab.kind.range };
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
@@ -178,12 +179,27 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	return 0;
 }
 
+/* Whoever demands an owner is not left waiting where another made the name: it says whom it found. */
+static int owner_check(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
+{
+	if (acquire->expects && acquire->owner != buffer->owner)
+		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant",
+				 buffer->name, buffer->owner, acquire->owner);
+	if (acquire->rights & GPUB_MINE && buffer->owner != session->who.uid && buffer->owner && buffer->owner != geteuid())
+		return error_set(-EPERM, "'%s' belongs to uid %u, neither uid %u nor root nor the broker's user: GPUB_MINE refuses it",
+				 buffer->name, buffer->owner, session->who.uid);
+	return 0;
+}
+
 static int grant_by_mode(struct session *session, uint64_t request, const struct wire_acquire *acquire,
 			 struct buffer *buffer)
 {
 	unsigned rights = buffer_rights(buffer, &session->who);
+	int error = owner_check(session, acquire, buffer);
 
-	if (acquire->rights & ~rights)
+	if (error)
+		return error;
+	if (acquire->rights & KNOWN_RIGHTS & ~rights)
 		return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u",
 				 buffer->mode, buffer->name, buffer->owner, session->who.uid);
 	return grant_give(session, request, buffer, acquire->device, rights, false);
@@ -230,7 +246,7 @@ static int handle_acquire(struct session *session, const struct wire_message *me
 
 	if (error)
 		return error;
-	if (!acquire->rights || acquire->rights & ~KNOWN_RIGHTS)
+	if (!(acquire->rights & KNOWN_RIGHTS) || acquire->rights & ~(KNOWN_RIGHTS | GPUB_MINE))
 		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
 	error = check_device(session, acquire->device);
 	if (error)

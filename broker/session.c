@@ -356,6 +356,8 @@ static void session_welcome(struct session *session)
 	wire_init(&message, WIRE_WELCOME, 0);
 	message.welcome.session = session->id;
 	memcpy(message.welcome.key, session->key, WIRE_KEY_SIZE);
+	message.welcome.user = session->who.uid;
+	message.welcome.broker = geteuid();
 	session->state = SESSION_OPEN;
 	charge_release(&session->greeting, &broker->accounting);
 	broker->counters.sessions_opened++;

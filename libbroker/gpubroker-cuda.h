@@ -131,6 +131,14 @@ public:
 		return took(gpub_acquire(client, name, rights, timeout_ms, &value_));
 	}
 
+	/* As acquire(), of a buffer that is as expected. */
+	int acquire_as(gpub_client *client, const char *name, const gpub_expectation &expectation, unsigned rights,
+		       int timeout_ms = 0)
+	{
+		give_back();
+		return took(gpub_acquire_as(client, name, &expectation, rights, timeout_ms, &value_));
+	}
+
 	/* As acquire(), of the buffer that a ticket is for, with the rights that it gives. */
 	int redeem(gpub_client *client, const char *text)
 	{

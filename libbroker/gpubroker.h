@@ -36,6 +36,8 @@ extern "C" {
 /* rights of a lease; at least one, any combination */
 #define GPUB_READ  1u
 #define GPUB_WRITE 2u
+/* beside them, where a buffer is acquired: only where its owner is this user, root or the broker's user, else -EPERM */
+#define GPUB_MINE  4u
 
 /* gpub_spec.flags, gpub_info.flags */
 #define GPUB_EPHEMERAL 1u /* unlinked by the broker when the session that created it ends */
@@ -67,7 +69,7 @@ typedef struct gpub_lease {
 	void        *ptr;    /* device pointer; a host pointer on the host device */
 	uint64_t     size;   /* bytes that may be used */
 	int32_t      device; /* CUDA ordinal in this process, GPUB_HOST on the host device */
-	uint32_t     rights; /* GPUB_READ | GPUB_WRITE */
+	uint32_t     rights; /* GPUB_READ | GPUB_WRITE, and GPUB_MINE where that was demanded */
 	uint64_t     token;  /* slot and sequence: opaque */
 	gpub_client *client;
 } gpub_lease;
@@ -219,8 +221,25 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
  *   -EACCES  the buffer's mode bits refuse these rights     -EINVAL  rights none or unknown, a bad name
  *   -ENAMETOOLONG     -ESTALE  the buffer was unlinked meanwhile     -EKEYREJECTED  a ticket did not open
  *   -ENODEV  the device cannot reach the buffer's device     -ENOMEM  too many leases or no memory here
+ *   -EPERM   with GPUB_MINE: somebody else made the name
  */
 int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int timeout_ms, gpub_lease *lease);
+
+/* What gpub_acquire_as() expects of a buffer. Start from GPUB_EXPECTATION_INIT; struct_size lets it grow in later versions. */
+typedef struct gpub_expectation {
+	uint32_t struct_size;
+	uint32_t owner; /* uid of its owner, or GPUB_ANY_USER */
+} gpub_expectation;
+
+#define GPUB_ANY_USER UINT32_MAX
+#define GPUB_EXPECTATION_INIT { (uint32_t)sizeof(gpub_expectation), GPUB_ANY_USER }
+
+/*
+ * gpub_acquire() of a buffer that is as expected: else -EPERM, and the sentence names the owner. The owner is the one when this
+ * process mapped the buffer. expectation NULL: gpub_acquire().
+ */
+int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectation *expectation, unsigned rights,
+		    int timeout_ms, gpub_lease *lease);
 
 /*
  * gpub_acquire() of count names with the same rights, into leases[0] to leases[count - 1]: all, or none and leases is as it
@@ -257,7 +276,6 @@ int gpub_return_on(gpub_lease *lease, void *stream);
 
 #define GPUB_TICKET_MAX 256                /* bytes of a ticket's text, with the terminating zero */
 #define GPUB_TICKET_ONCE 1u                /* gpub_ticket_terms.flags: it can be redeemed once */
-#define GPUB_ANY_USER    UINT32_MAX
 
 /* What a ticket allows beside its rights. Start from GPUB_TICKET_TERMS_INIT: anybody, once, within an hour. */
 typedef struct gpub_ticket_terms {

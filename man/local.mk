@@ -12,7 +12,7 @@ man_aliases = \
 	man/gpub_disconnect.3 man/gpub_set_flags.3 man/gpub_trim.3 man/gpub_set_cache.3 man/gpub_device_count.3 man/gpub_set_device.3 \
 	man/gpub_unlink.3 man/gpub_stat.3 \
 	man/gpub_chown.3 man/gpub_drain.3 man/gpub_redeem.3 \
-	man/gpub_acquire_many.3 man/gpub_renew.3 man/gpub_return.3 man/gpub_return_on.3 \
+	man/gpub_acquire_as.3 man/gpub_acquire_many.3 man/gpub_renew.3 man/gpub_return.3 man/gpub_return_on.3 \
 	man/gpub_wait_on.3 man/gpub_timeline.3 \
 	man/gpub_stream_sync.3 man/gpub_stream_destroy.3 man/gpub_copy_on.3 \
 	man/gpub_module_kernel.3 man/gpub_module_managed.3 man/gpub_launch.3 man/gpub_module_close.3 \

@@ -15,6 +15,7 @@
 struct wanted {
 	const char     *name;
 	struct table_key key;
+	uint32_t        owner;
 	unsigned        rights;
 	int             timeout_ms;
 	bool            roomy;          /* the cache has been trimmed for it */
@@ -113,6 +114,8 @@ static int request(struct gpub_client *client, struct record *record, const stru
 	int error;
 
 	acquire_fill(&message, &wanted->key, wanted->rights, remaining_ms(wanted));
+	message.acquire.expects = wanted->owner != GPUB_ANY_USER;
+	message.acquire.owner = wanted->owner;
 	error = record_ask(client, record, &message, wanted->timeout_ms < 0 ? NULL : &wanted->last);
 	return error == -ETIMEDOUT ? refuse_late(wanted) : error;
 }
@@ -190,9 +193,10 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 		record_detach(client, record);
 		return -EAGAIN;
 	}
-	if (wanted->rights & ~record->rights) {
+	error = lease_expect(record, wanted->owner, wanted->rights);
+	if (error) {
 		lease_undo(client, token);
-		return error_set(-EACCES, "the mode of '%s' refuses these rights to this user", wanted->name);
+		return error;
 	}
 	lease_fill(lease, client, record, wanted->rights, token);
 	return 0;
@@ -230,10 +234,10 @@ static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *l
 	}
 }
 
-int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
-		     gpub_lease *lease)
+static int acquire_from(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights,
+			int timeout_ms, gpub_lease *lease)
 {
-	struct wanted wanted = { .name = name, .rights = rights, .timeout_ms = timeout_ms };
+	struct wanted wanted = { .name = name, .owner = owner, .rights = rights, .timeout_ms = timeout_ms };
 	int error = table_key_make(&client->table, &wanted.key, name, index);
 
 	if (error)
@@ -248,10 +252,16 @@ int acquire_untraced(struct gpub_client *client, const char *name, unsigned inde
 	return error;
 }
 
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
-		 gpub_lease *lease)
+int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
+		     gpub_lease *lease)
+{
+	return acquire_from(client, name, index, GPUB_ANY_USER, rights, timeout_ms, lease);
+}
+
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights,
+		 int timeout_ms, gpub_lease *lease)
 {
 	HOLD_CANCELLATION();
 	TRACE("acquire %s", name);
-	return acquire_untraced(client, name, index, rights, timeout_ms, lease);
+	return acquire_from(client, name, index, owner, rights, timeout_ms, lease);
 }

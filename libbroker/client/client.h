@@ -72,6 +72,7 @@ struct gpub_client {
 	struct socket_packet *packet;         /* the reader's; kept for whoever has this structure next */
 	uint8_t             *key; /* sodium_malloc'd; the reader's */
 	uint64_t             session;
+	uint32_t             user, broker; /* uids, as the broker said */
 	struct board         board;
 	int                  index_of[DEVICE_MAX];   /* ordinal here -> the broker's index, or -1 */
 	int                  ordinal_of[DEVICE_MAX]; /* the broker's index -> ordinal here, or -1 */
@@ -207,13 +208,13 @@ void closer_stop(struct gpub_client *client);
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline);
 
-/* An ACQUIRE, without its number. Returns message. */
+/* An ACQUIRE of anybody's buffer, without its number. Returns message. */
 struct wire_message *acquire_fill(struct wire_message *message, const struct table_key *key, unsigned rights,
 				  int timeout_ms);
 
-/* Holds the buffer of that name for a device, asking the broker where needed. */
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
-		 gpub_lease *lease);
+/* Holds the buffer of that name for a device, asking the broker where needed. owner: whose it must be, or GPUB_ANY_USER. */
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights,
+		 int timeout_ms, gpub_lease *lease);
 
 /* The same without a range of its own (trace.h). */
 int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,

@@ -129,6 +129,8 @@ static int greet(struct gpub_client *client)
 	if (!error) {
 		CRASH_POINT(welcomed);
 		client->session = message.welcome.session;
+		client->user = message.welcome.user;
+		client->broker = message.welcome.broker;
 		memcpy(client->key, message.welcome.key, WIRE_KEY_SIZE);
 		error = board >= 0 ? board_map(&client->board, board) :
 				     error_set(-EMFILE, "no descriptor is left in this process for the board");

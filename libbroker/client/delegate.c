@@ -73,7 +73,7 @@ static int take(struct gpub_client *client, struct record *record, uint64_t requ
 	if (record->request != request || RECORD_STATE(atomic_load(&record->mapping)) != RECORD_OPEN ||
 	    record_hold(record, &token))
 		return error_set(-ESTALE, "the ticket's buffer was unlinked: ask for one for the new buffer");
-	lease_fill(lease, client, record, record->rights, token);
+	lease_fill(lease, client, record, record->rights & ~GPUB_MINE, token);
 	return 0;
 }
 

@@ -78,11 +78,36 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 {
 	if (!lease)
 		return error_set(-EINVAL, "there is no place for the lease: pass the address of one");
-	if (!rights || rights & ~(GPUB_READ | GPUB_WRITE))
-		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
+	if (!(rights & (GPUB_READ | GPUB_WRITE)) || rights & ~(GPUB_READ | GPUB_WRITE | GPUB_MINE))
+		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both, with or without "
+					  "GPUB_MINE");
 	if (timeout_ms < -1)
 		return error_set(-EINVAL, "a timeout is milliseconds, 0, or -1 for ever");
 	return name ? 0 : error_set(-EINVAL, "there is no name: pass one");
+}
+
+int lease_expect(const struct record *record, uint32_t owner, unsigned rights)
+{
+	const char *name = (const char *)record->name;
+
+	if (owner != GPUB_ANY_USER && owner != record->owner)
+		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant", name,
+				 record->owner, owner);
+	if (rights & ~record->rights & GPUB_MINE)
+		return error_set(-EPERM, "'%s' belongs to uid %u, neither this user nor root nor the broker's: GPUB_MINE refuses it",
+				 name, record->owner);
+	if (rights & ~record->rights)
+		return error_set(-EACCES, "the mode of '%s' refuses these rights to this user", name);
+	return 0;
+}
+
+/* The record is as it was as long as the hold stands. */
+static NOINLINE int acquire_refused(struct gpub_client *client, const struct record *record, uint64_t token, unsigned rights)
+{
+	int error = lease_expect(record, GPUB_ANY_USER, rights);
+
+	lease_undo(client, token);
+	return error;
 }
 
 /*
@@ -110,10 +135,8 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 		lease_undo(client, token);
 		return -EAGAIN;
 	}
-	if (rights & ~record->rights) {
-		lease_undo(client, token);
-		return error_set(-EACCES, "the buffer's mode refuses these rights to this user");
-	}
+	if (UNLIKELY(rights & ~record->rights))
+		return acquire_refused(client, record, token, rights);
 	lease_fill(lease, client, record, rights, token);
 	return 0;
 }
@@ -130,7 +153,34 @@ int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int tim
 	if (index < 0)
 		return index;
 	error = acquire_fast(client, name, (unsigned)index, rights, lease);
-	return error == -EAGAIN ? acquire_slow(client, name, (unsigned)index, rights, timeout_ms, lease) : error;
+	return error == -EAGAIN ? acquire_slow(client, name, (unsigned)index, GPUB_ANY_USER, rights, timeout_ms, lease) : error;
+}
+
+static int expectation_check(const gpub_expectation *expectation)
+{
+	if (expectation->struct_size != sizeof *expectation)
+		return error_set(-EINVAL, "the expectation's struct_size is %u where this library knows %zu: start from "
+					  "GPUB_EXPECTATION_INIT",
+				 expectation->struct_size, sizeof *expectation);
+	return 0;
+}
+
+/* By the slow path, also of what is mapped: that is under the lock, where the record's owner stands still. */
+int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectation *expectation, unsigned rights,
+		    int timeout_ms, gpub_lease *lease)
+{
+	int error = client_check(client), index;
+
+	if (!expectation)
+		return gpub_acquire(client, name, rights, timeout_ms, lease);
+	if (!error)
+		error = lease_acquire_check(name, rights, timeout_ms, lease);
+	if (!error)
+		error = expectation_check(expectation);
+	if (error)
+		return error;
+	index = client_device_index(client, GPUB_CURRENT);
+	return index < 0 ? index : acquire_slow(client, name, (unsigned)index, expectation->owner, rights, timeout_ms, lease);
 }
 
 /* Of the buffer that this token was for, not of one that the record stands for by now. */
@@ -187,7 +237,7 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	if (redeemed)
 		return error;
 	if (!error)
-		error = acquire_slow(client, (const char *)name, index, lease->rights, 0, &fresh);
+		error = acquire_slow(client, (const char *)name, index, GPUB_ANY_USER, lease->rights, 0, &fresh);
 	if (error == -ENOENT)
 		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name anew");
 	if (error)

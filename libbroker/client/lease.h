@@ -27,6 +27,9 @@ static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, con
 /* Whether what gpub_acquire() is given makes sense, but for the name's form. */
 int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const gpub_lease *lease);
 
+/* Whether the record's buffer gives those rights and is that owner's, or anybody's where GPUB_ANY_USER. -EACCES, -EPERM. */
+int lease_expect(const struct record *record, uint32_t owner, unsigned rights);
+
 /* Gives back a hold that was taken and is not to be a lease. */
 void lease_undo(struct gpub_client *client, uint64_t token);
 

@@ -40,7 +40,7 @@ struct record {
 	uint64_t                live; /* what it says while the buffer is live; fixed while OPEN or CLOSING */
 	void                   *ptr;  /* the buffer in its mapping */
 	uint64_t                size;
-	uint32_t                rights;
+	uint32_t                rights; /* with GPUB_MINE, where that may be demanded */
 	int32_t                 lease_device;
 	struct slot *_Atomic    last;   /* the last block of slots, as long as all before it and two more */
 	_Atomic uint32_t        blocks; /* so many are there; never fewer than last says */
@@ -52,7 +52,7 @@ struct record {
 	/* fixed while OPEN or CLOSING */
 	struct mapping      *on; /* what it is a part of */
 	_Atomic uint64_t     serial;
-	uint32_t             flags;
+	uint32_t             flags, owner; /* owner: uid, when it was mapped */
 	int32_t              ordinal;
 	struct timeline_map *timeline;
 	struct device_watch  watch; /* where the device looks for overruns */

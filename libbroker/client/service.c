@@ -31,6 +31,12 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	return 0;
 }
 
+/* This user, root and the broker's user: whoever demands GPUB_MINE trusts what they made. */
+static bool is_mine(const struct gpub_client *client, uint32_t owner)
+{
+	return owner == client->user || !owner || owner == client->broker;
+}
+
 /* Everything stands before the mapping word says OPEN. */
 static void record_open(struct gpub_client *client, struct record *record, const struct wire_grant *grant,
 			struct mapping *mapping, struct timeline_map *timeline)
@@ -41,7 +47,8 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->ptr = (char *)mapping->base + grant->offset;
 	record->size = grant->size;
 	atomic_store(&record->serial, grant->serial);
-	record->rights = grant->rights;
+	record->rights = grant->rights | (is_mine(client, grant->owner) ? GPUB_MINE : 0);
+	record->owner = grant->owner;
 	record->flags = grant->flags;
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
 	record->timeline = timeline;

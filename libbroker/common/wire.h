@@ -75,6 +75,7 @@ struct wire_hello { /* CHALLENGE: nonce only */
 struct wire_welcome {
 	uint64_t session;
 	uint8_t  key[WIRE_KEY_SIZE];
+	uint32_t user, broker; /* uids: whom the broker takes this client for, and its own */
 };
 
 struct wire_create {
@@ -91,9 +92,10 @@ struct wire_name { /* UNLINK, STAT */
 
 struct wire_acquire {
 	char     name[NAME_SIZE];
-	uint32_t rights;
+	uint32_t rights; /* GPUB_MINE: only where the owner is this user, root or the broker's user */
 	uint32_t device; /* where it will be opened; the broker's index */
 	int32_t  timeout_ms;
+	uint32_t expects, owner; /* expects 1: only where that uid owns it */
 };
 
 struct wire_info {
@@ -113,6 +115,7 @@ struct wire_grant {
 	uint32_t rights;        /* all that this session may have */
 	uint32_t flags;         /* as gpub_info.flags */
 	uint32_t owner_device;  /* where the memory is; the broker's index */
+	uint32_t owner;         /* uid, as it is now */
 	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: not said */
 };
 

@@ -229,6 +229,38 @@ static void test_other_broker(void)
 	broker_end(&broker);
 }
 
+/* What several users can and cannot is users.c's. */
+static int expects(const struct order *order)
+{
+	gpub_expectation any = GPUB_EXPECTATION_INIT, own = GPUB_EXPECTATION_INIT, wrong = { 0 };
+	gpub_lease l = { .token = 77 };
+	int errors = 0;
+
+	(void)order;
+	own.owner = geteuid();
+	wrong.owner = own.owner;
+	errors += gpub_acquire_as(client, "x", &wrong, GPUB_READ, 0, &l) != -EINVAL;
+	errors += gpub_acquire_as(client, "x", &own, GPUB_MINE, 0, &l) != -EINVAL;
+	errors += gpub_acquire_as(client, "y", &own, GPUB_READ, 0, &l) != -ENOENT;
+	own.owner++;
+	errors += gpub_acquire_as(client, "x", &own, GPUB_READ, 0, &l) != -EPERM;
+	errors += l.token != 77;
+	own.owner--;
+	errors += gpub_acquire_as(client, "x", &own, GPUB_READ | GPUB_MINE, 0, &l) != 0;
+	errors += l.rights != (GPUB_READ | GPUB_MINE) || gpub_return(&l);
+	errors += gpub_acquire_as(client, "x", &any, GPUB_READ, 0, &l) != 0 || gpub_return(&l);
+	errors += gpub_acquire_as(client, "x", NULL, GPUB_READ, 0, &l) != 0 || gpub_return(&l);
+	return errors;
+}
+
+static void test_expectations(void)
+{
+	begin();
+	POINT(!ask(&a, expects), "what is expected of a buffer's owner: met, not met, and no expectation");
+	POINT(!ask(&a, do_return), "which leaves other leases alone");
+	end();
+}
+
 int main(void)
 {
 	harness_begin("leases", 60);
@@ -240,5 +272,6 @@ int main(void)
 	test_damaged();
 	test_disconnected();
 	test_other_broker();
+	test_expectations();
 	return harness_end();
 }

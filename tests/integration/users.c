@@ -89,6 +89,27 @@ static int do_issue(const struct order *order)
 	return write(fd, text, sizeof text) == sizeof text ? 0 : -EIO;
 }
 
+/* order->value: the uid that must own it. */
+static int do_acquire_as(const struct order *order)
+{
+	gpub_expectation expectation = GPUB_EXPECTATION_INIT;
+
+	expectation.owner = (uint32_t)order->value;
+	return gpub_acquire_as(client, order->name, &expectation, GPUB_READ, order->timeout, &lease[order->slot]);
+}
+
+static int do_acquire_both(const struct order *order)
+{
+	const char *const names[] = { "mine", order->name };
+
+	return gpub_acquire_many(client, names, 2, GPUB_READ | GPUB_MINE, 0, &lease[4]);
+}
+
+static int do_give(const struct order *order)
+{
+	return gpub_chown(client, order->name, (uint32_t)order->value, GPUB_KEEP);
+}
+
 /* ---- who is who ---- */
 
 static _Noreturn void brokerd_exec(const char *config)
@@ -252,6 +273,96 @@ static void test_ticket(void)
 	puppet_kill(&other);
 }
 
+/* ---- who made this name? ---- */
+
+#define MINE (GPUB_READ | GPUB_MINE)
+
+static void make(struct puppet *puppet, const char *name)
+{
+	struct order order = { .run = do_create, .size = 4096 };
+
+	snprintf(order.name, sizeof order.name, "%s", name);
+	puppet_tell(puppet, order);
+	hear(puppet);
+	order.run = do_share;
+	order.value = 0666;
+	puppet_tell(puppet, order);
+	hear(puppet);
+}
+
+static bool refused(struct puppet *puppet, const char *uid)
+{
+	if (puppet->last.result == -EPERM && strstr(puppet->last.text, uid))
+		return true;
+	printf("# %d: %s\n", puppet->last.result, puppet->last.text);
+	return false;
+}
+
+/* Not mapped here yet: the broker's answer. */
+static void test_name_of_another(void)
+{
+	user_start(&other, OTHER);
+	make(&other, "bait");
+	ask(&owner, do_acquire, .name = "bait", .rights = MINE);
+	POINT(refused(&owner, "uid 4002"), "a name that another user made is refused to whoever demands its own, with the owner");
+	ask(&owner, do_acquire_as, .name = "bait", .value = OWNER);
+	POINT(refused(&owner, "uid 4002"), "and to whoever expects another owner");
+	books_settle(&broker, &owner);
+	POINT(!books_holders(&broker, "bait", owner.pid), "and nothing of it is granted");
+	tell(&owner, do_acquire, .name = "awaited", .rights = MINE, .timeout = -1);
+	make(&other, "awaited");
+	hear(&owner);
+	POINT(refused(&owner, "uid 4002"), "whoever waits for the name is refused when another makes it, not left waiting");
+	tell(&owner, do_acquire_as, .name = "awaited-2", .value = OWNER, .timeout = -1);
+	make(&other, "awaited-2");
+	hear(&owner);
+	POINT(refused(&owner, "uid 4002"), "so is whoever expects an owner");
+	POINT(!ask(&owner, do_acquire_as, .name = "bait", .value = OTHER) && !ask(&owner, do_return),
+	      "whoever expects the one that it is gets it");
+}
+
+/* Of what this process has mapped the library knows the owner. */
+static void test_mapped_name_of_another(void)
+{
+	POINT(!ask(&owner, do_acquire, .name = "bait", .rights = GPUB_READ) && !ask(&owner, do_return),
+	      "whoever demands nothing gets it, by its mode bits");
+	ask(&owner, do_acquire, .name = "bait", .rights = MINE);
+	POINT(refused(&owner, "uid 4002"), "also of what is mapped, a demand is refused");
+	ask(&owner, do_acquire_as, .name = "bait", .value = 7);
+	POINT(refused(&owner, "uid 4002"), "and an expectation");
+	ask(&owner, do_trim);
+	ask(&owner, do_acquire, .name = "bait", .rights = MINE);
+	POINT(refused(&owner, "uid 4002"), "none of which held it: it could be closed, and the broker refuses it again");
+}
+
+static void test_names_of_its_own(void)
+{
+	struct puppet root;
+
+	make(&owner, "mine");
+	POINT(!ask(&owner, do_acquire, .name = "mine", .rights = MINE) && !ask(&owner, do_return),
+	      "a user's own buffer is its own");
+	POINT(!ask(&owner, do_acquire, .name = "mine", .rights = MINE) && !ask(&owner, do_return), "also mapped");
+	POINT(!ask(&owner, do_acquire_as, .name = "mine", .value = OWNER) && !ask(&owner, do_return), "by its uid as well");
+	POINT(ask(&owner, do_acquire_both, .name = "bait") == -EPERM, "of several names, one of another's refuses all");
+	user_start(&root, 0);
+	make(&root, "system");
+	POINT(!ask(&owner, do_acquire, .name = "system", .rights = MINE) && !ask(&owner, do_return),
+	      "what root, who may do anything, has made is taken for its own");
+	ask(&owner, do_acquire, .name = "mine", .rights = MINE, .slot = 3);
+	ask(&owner, do_return, .slot = 3);
+	ask(&root, do_give, .name = "mine", .value = OTHER);
+	POINT(!ask(&owner, do_renew, .slot = 3) && !ask(&owner, do_return, .slot = 3),
+	      "who owned it when it was mapped counts as long as it is");
+	ask(&owner, do_trim);
+	ask(&owner, do_renew, .slot = 3);
+	POINT(refused(&owner, "uid 4002"), "then the demand of a lease stands for its renewal, too");
+	ask(&root, do_unlink, .name = "mine");
+	ask(&root, do_unlink, .name = "system");
+	puppet_end(&root);
+	puppet_end(&other);
+}
+
 int main(void)
 {
 	harness_begin("users", 120);
@@ -266,6 +377,9 @@ int main(void)
 	test_liar();
 	test_leaver();
 	test_ticket();
+	test_name_of_another();
+	test_mapped_name_of_another();
+	test_names_of_its_own();
 	puppet_end(&owner);
 	brokerd_end();
 	return harness_end();

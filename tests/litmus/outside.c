@@ -48,12 +48,13 @@ bool reader_serve(struct gpub_client *client, int timeout_ms)
 	return false;
 }
 
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights, int timeout_ms,
 		 gpub_lease *lease)
 {
 	(void)client;
 	(void)name;
 	(void)index;
+	(void)owner;
 	(void)rights;
 	(void)timeout_ms;
 	(void)lease;
