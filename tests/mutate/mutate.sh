@@ -37,6 +37,10 @@ die() {
 tree_make() {
 	mkdir -p "$tree" # and no build tree is copied
 	tar -C "$top_srcdir" --exclude-tag-all=config.status --exclude=./.git --exclude=./autom4te.cache -cf - . | tar -C "$tree" -xf -
+	# an end in the middle left an object of a mutant, newer than its source
+	if [ -s "$base/mutated" ]; then
+		touch "$tree/$(cat "$base/mutated")"
+	fi
 	if [ ! -e "$tree/Makefile" ]; then
 		(cd "$tree" && ./configure -q --with-cuda=no "$1" CFLAGS="-O1 -g0" >configured 2>&1) ||
 			die "the tree is not configured: see $tree/configured"
@@ -199,6 +203,7 @@ mutant_try() {
 		code=$tree/$(code_of "$object")
 		cp "$code" "$base/original.o"
 	fi
+	echo "$1" >"$base/mutated"
 	cp "$2" "$tree/$1"
 	judge "$1" "$2"
 	cp "$base/original" "$tree/$1"
