@@ -19,7 +19,7 @@
 /* map->signalling is held: nothing more is queued meanwhile. What another process writes says nothing here. */
 static bool has_landed_locked(const struct timeline_map *map)
 {
-	return !map->writable || (int64_t)(__atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE) - map->signalled) >= 0;
+	return !map->writable || (int64_t)(__atomic_load_n(&map->writable->word, __ATOMIC_ACQUIRE) - map->signalled) >= 0;
 }
 
 static bool has_landed(struct timeline_map *map)

@@ -4,7 +4,7 @@
  *
  * The input is the file, but for its last byte: which seals it lacks (0xff: all), and whether its version is this
  * one's (bit 3: as it stands in the file), so that the corpus outlives versions. A board that is taken is then read
- * all over, as a client would: every word and ticket must lie in it.
+ * all over, as a client would: every word, end and ticket must lie in it.
  */
 #include "fuzz.h"
 
@@ -46,9 +46,10 @@ static void board_read(const struct board *board)
 	uint8_t uuid[16] = { 1 };
 
 	FUZZ_HOLDS((const uint8_t *)&board->words[header->buffers] <= end, "the words leave the board");
+	FUZZ_HOLDS((const uint8_t *)&board->ends[header->buffers] <= end, "the ends leave the board");
 	FUZZ_HOLDS((const uint8_t *)&board->tickets[header->tickets] <= end, "the tickets leave the board");
 	for (uint32_t i = 0; i < header->buffers; i++)
-		sum += atomic_load(&board->words[i]);
+		sum += atomic_load(&board->words[i]) + (uint64_t)board_end_of(&board->ends[i], i);
 	for (uint32_t i = 0; i < header->tickets; i++)
 		sum += board->tickets[i].nonce[0] + board->tickets[i].reserved[23];
 	FUZZ_HOLDS(board_find_device(board, uuid) < (int)header->devices, "a device that is not there (%llu)",

@@ -71,7 +71,7 @@ static void spoil(void *bytes, size_t size)
 /* A timeline's page: as a broker makes it, and otherwise. The word is never one that a wait would hang at. */
 static int page_make(unsigned how)
 {
-	struct timeline_page page = { .word = how & 0xc0 ? TIMELINE_DIED - (how >> 6) + 1 : how, .last = how };
+	struct timeline_page page = { .word = how & 0xc0 ? TIMELINE_DIED - (how >> 6) + 1 : how };
 	int fd = fuzz_file(&page, sizeof page);
 
 	if (how % 8 == 2) {
