@@ -116,7 +116,7 @@ static void shares_begin(struct broker *broker)
 
 int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener)
 {
-	static const struct registry_hooks hooks = { request_notice, request_over, request_clean, request_release };
+	static const struct registry_hooks hooks = { request_notice, request_clean, request_release };
 	int error;
 
 	memset(broker, 0, sizeof *broker);
@@ -182,7 +182,7 @@ deinit_delegation:
 void broker_deinit(struct broker *broker)
 {
 	event_free(broker->listener);
-	waiting_forget_all(broker);
+	waiting_deinit(broker);
 	connections_deinit(broker);
 	sessions_deinit(broker);
 	turns_deinit(broker);

@@ -16,7 +16,6 @@
 #include "grants.h"
 #include "identity.h"
 #include "timeline.h"
-#include "waiting.h"
 
 static void evict_idle(void *context, struct spare *spare);
 
@@ -385,6 +384,7 @@ static uint32_t range_of(const struct buffer *buffer)
 
 static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 {
+	assert(!buffer->drain);
 	buffer_notify_no_more(registry, buffer);
 	word_store(registry, buffer, BOARD_FREE);
 	HASH_DELETE(by_serial, registry->serials, buffer);
@@ -393,7 +393,6 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	charge_release(&buffer->charge, registry->accounting);
 	timeline_destroy(buffer->timeline);
 	charge_release(&buffer->descriptors, registry->accounting);
-	waiting_forget_drain(buffer);
 	delegation_forget(buffer, registry->accounting);
 	registry->buffer_count--;
 	free(buffer);
@@ -456,11 +455,10 @@ static void buffer_over(struct registry *registry, struct buffer *buffer)
 	struct allocation *allocation = buffer->allocation;
 	uint32_t range = range_of(buffer);
 
-	registry->hooks.over(registry->context, buffer);
+	if (registry->hooks.clean(registry->context, buffer, range))
+		allocation->cleaning++;
 	DL_DELETE(allocation->buffers, buffer);
 	buffer_destroy(registry, buffer);
-	if (registry->hooks.clean(registry->context, allocation, range))
-		allocation->cleaning++;
 	registry_settle(registry, allocation);
 }
 

@@ -154,10 +154,11 @@ struct use {
 struct registry_hooks {
 	/* The grant's session should let go of the buffer with that serial, which lost its name; 0: of all of the mapping. */
 	void (*notice)(void *context, struct grant *grant, uint64_t serial);
-	/* Nothing uses the buffer any more; it is about to be forgotten, and its memory stays. */
-	void (*over)(void *context, struct buffer *buffer);
-	/* Zero that range of the allocation, then call registry_cleaned(). False: it cannot be, and serves nobody any more. */
-	bool (*clean)(void *context, struct allocation *allocation, uint32_t range);
+	/*
+	 * Nothing uses the buffer any more; it is about to be forgotten, and its memory stays. Zero its range, then call
+	 * registry_cleaned(). False: it cannot be, and serves nobody any more.
+	 */
+	bool (*clean)(void *context, struct buffer *buffer, uint32_t range);
 	/* Nothing and nobody can touch this memory any more: free it, then call registry_released(). */
 	void (*release)(void *context, struct allocation *allocation);
 };

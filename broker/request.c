@@ -423,7 +423,7 @@ static void release_done(struct job *job)
 	broker->counters.allocations_freed++;
 	broker->counters.bytes_freed += job->span;
 	DL_FOREACH(allocation->buffers, buffer)
-		waiting_drained(broker, buffer);
+		waiting_drained(buffer->drain);
 	registry_released(&broker->registry, allocation);
 	CRASH_POINT(released);
 	if (job->kind == JOB_ZERO) {
@@ -437,11 +437,6 @@ static void release_done(struct job *job)
 	broker_changed(broker);
 }
 
-void request_over(void *context, struct buffer *buffer)
-{
-	waiting_drained(context, buffer);
-}
-
 static void clean_done(struct job *job)
 {
 	struct broker *broker = job->context;
@@ -453,18 +448,23 @@ static void clean_done(struct job *job)
 	else
 		broker->counters.ranges_cleaned++;
 	registry_cleaned(&broker->registry, job->subject, job->range, job->error);
+	waiting_drained(job->drain);
 	create_wake(broker, job->device); /* where it is idle now, it may be asked back */
 	broker_changed(broker);
 	free(job);
 }
 
-bool request_clean(void *context, struct allocation *allocation, uint32_t range)
+/* Whoever waits for the buffer's end is answered when its memory is clean: then it may find the rest of it alone, too. */
+bool request_clean(void *context, struct buffer *buffer, uint32_t range)
 {
 	struct broker *broker = context;
+	struct allocation *allocation = buffer->allocation;
 	struct job *job = calloc(1, sizeof *job);
 
-	if (!job)
+	if (!job) {
+		waiting_drained(buffer->drain);
 		return false;
+	}
 	job->kind = JOB_ZERO;
 	job->device = allocation->device;
 	job->uid = allocation->slab.kind.owner;
@@ -474,6 +474,7 @@ bool request_clean(void *context, struct allocation *allocation, uint32_t range)
 	job->done = clean_done;
 	job->context = broker;
 	job->subject = allocation;
+	waiting_move_drain(&buffer->drain, &job->drain);
 	workers_submit(&broker->workers, job);
 	CRASH_POINT(clean_submitted);
 	return true;

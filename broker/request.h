@@ -33,11 +33,8 @@ void request_done(struct session *session, uint64_t request, int fd);
 /* The registry's hook: tells the grant's session that the buffer with that serial is draining; 0: to close it all. */
 void request_notice(void *context, struct grant *grant, uint64_t serial);
 
-/* The registry's hook: who waits for the buffer's end has it. */
-void request_over(void *context, struct buffer *buffer);
-
-/* The registry's hook: has the device thread zero that range of the allocation. False: no memory to ask it. */
-bool request_clean(void *context, struct allocation *allocation, uint32_t range);
+/* The registry's hook: has the device thread zero that range, the buffer's. False: no memory to ask it. */
+bool request_clean(void *context, struct buffer *buffer, uint32_t range);
 
 /* The registry's hook: has the device thread free the allocation. */
 void request_release(void *context, struct allocation *allocation);

@@ -48,12 +48,13 @@ struct acquire_wait {
 };
 
 struct drain_wait {
-	struct broker     *broker;
-	struct buffer     *buffer;
-	struct waiter     *waiter;
-	uint64_t           request;
-	struct event      *timer;
-	struct drain_wait *prev, *next; /* in its waiter */
+	struct broker      *broker;
+	struct drain_wait **place; /* what points to it: the buffer, or the job that zeroes its range */
+	char                name[NAME_SIZE];
+	struct waiter      *waiter;
+	uint64_t            request;
+	struct event       *timer;
+	struct drain_wait  *prev, *next; /* in its waiter */
 };
 
 /* People see in the status file how many wait. */
@@ -291,13 +292,9 @@ bool waiting_wake_more(struct broker *broker)
 
 /* ---- drains ---- */
 
-void waiting_forget_drain(struct buffer *buffer)
+static void drain_forget(struct drain_wait *wait)
 {
-	struct drain_wait *wait = buffer->drain;
-
-	if (!wait)
-		return;
-	buffer->drain = NULL;
+	*wait->place = NULL;
 	DL_DELETE(wait->waiter->drains, wait);
 	waiter_put(&wait->broker->waiting, wait->waiter);
 	waiting_count(wait->broker, -1);
@@ -314,10 +311,10 @@ static void drain_expired(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	error_set(-ETIMEDOUT, "'%s' is not freed yet: its name is gone, and broker-status says who holds it",
-		  wait.buffer->name);
+		  wait.name);
 	if (session)
 		session_refuse(session, wait.request, -ETIMEDOUT, error_text());
-	waiting_forget_drain(wait.buffer);
+	drain_forget(argument);
 }
 
 int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
@@ -327,7 +324,8 @@ int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*wait = (struct drain_wait){ .broker = broker, .buffer = buffer, .request = request };
+	*wait = (struct drain_wait){ .broker = broker, .place = &buffer->drain, .request = request };
+	strcpy(wait->name, buffer->name);
 	wait->waiter = waiter_get(&broker->waiting, session);
 	if (!wait->waiter) {
 		error = error_set(-ENOMEM, "the broker is out of memory");
@@ -347,14 +345,22 @@ free_wait:
 	return error;
 }
 
-void waiting_drained(struct broker *broker, struct buffer *buffer)
+void waiting_move_drain(struct drain_wait **from, struct drain_wait **to)
 {
-	struct drain_wait *wait = buffer->drain;
-	struct session *session = wait ? session_heard(broker, wait->waiter->session) : NULL;
+	*to = *from;
+	*from = NULL;
+	if (*to)
+		(*to)->place = to;
+}
+
+void waiting_drained(struct drain_wait *wait)
+{
+	struct session *session = wait ? session_heard(wait->broker, wait->waiter->session) : NULL;
 
 	if (session)
 		request_done(session, wait->request, -1);
-	waiting_forget_drain(buffer);
+	if (wait)
+		drain_forget(wait);
 }
 
 /* ---- the end of a session ---- */
@@ -382,7 +388,7 @@ static void drains_forget(struct waiting *waiting, uint64_t session)
 	struct waiter *waiter;
 
 	while ((waiter = waiter_find(waiting, session)) && waiter->drains)
-		waiting_forget_drain(waiter->drains->buffer);
+		drain_forget(waiter->drains);
 }
 
 static const struct waiter *waiter_who_waits(const struct waiting *waiting)
@@ -408,4 +414,11 @@ void waiting_forget_all(struct broker *broker)
 	while ((waiter = waiter_who_waits(&broker->waiting)))
 		acquires_forget(&broker->waiting, waiter->session);
 	create_forget_all(broker);
+}
+
+void waiting_deinit(struct broker *broker)
+{
+	waiting_forget_all(broker);
+	while (broker->waiting.waiters)
+		drains_forget(&broker->waiting, broker->waiting.waiters->session);
 }

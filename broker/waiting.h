@@ -19,6 +19,7 @@
 struct acquire_wait;
 struct broker;
 struct buffer;
+struct drain_wait;
 struct name_line;
 struct waiter;
 
@@ -50,17 +51,20 @@ bool waiting_wake_more(struct broker *broker);
  */
 int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
 
-/* Nothing can touch the buffer any more: whoever waits for that is answered. */
-void waiting_drained(struct broker *broker, struct buffer *buffer);
+/* Who waits is pointed to from somewhere else from now on; nobody, as before, from where it was. */
+void waiting_move_drain(struct drain_wait **from, struct drain_wait **to);
 
-/* Forgets who waits for the buffer, unanswered: at the broker's end. */
-void waiting_forget_drain(struct buffer *buffer);
+/* The memory is freed, or clean for its owner's next buffer: who waits for that, NULL for nobody, is answered. */
+void waiting_drained(struct drain_wait *wait);
 
 /* The session is gone: drops what it waits for, its creates too. */
 void waiting_forget(struct broker *broker, uint64_t session);
 
 /* The broker stops: drops all but the drains, which are answered when their memory is freed. */
 void waiting_forget_all(struct broker *broker);
+
+/* At the broker's end: the drains, too. */
+void waiting_deinit(struct broker *broker);
 
 /* For create-queue.c: so many more wait; and a timer for a timeout, NULL with 0 where it never ends, or -ENOMEM. */
 void waiting_count(struct broker *broker, int by);

@@ -29,6 +29,8 @@
 #include "shares.h"
 #include "slab.h"
 
+struct drain_wait;
+
 enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_ROOM, JOB_GONE };
 
 struct job {
@@ -37,6 +39,7 @@ struct job {
 	uid_t                uid;  /* whose turn it takes; RELEASE: none */
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
+	struct drain_wait   *drain; /* ZERO: who waits for that */
 	struct slab_kind     whose; /* pool.c's: who had it, and so may still know its handle */
 	struct spare         spare;  /* pool.c's: while the memory is kept */
 	struct pool_shelf   *shelf;  /* ... where; NULL: it is being zeroed yet, or not kept */

@@ -27,6 +27,7 @@ unit_tests = \
 	tests/unit/test-cuda-fork \
 	tests/unit/test-cutting \
 	tests/unit/test-discard \
+	tests/unit/test-drains \
 	tests/unit/test-error \
 	tests/unit/test-fanout \
 	tests/unit/test-host-bounds \
@@ -154,6 +155,7 @@ tests_unit_test_connections_SOURCES = tests/unit/test-connections.c $(session_ha
 tests_unit_test_cutting_SOURCES = tests/unit/test-cutting.c $(session_harness)
 tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)
 tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(lingering) $(session_harness)
+tests_unit_test_drains_SOURCES = tests/unit/test-drains.c $(session_harness)
 tests_unit_test_fanout_SOURCES = tests/unit/test-fanout.c $(session_harness)
 tests_unit_test_keys_SOURCES = tests/unit/test-keys.c $(session_harness)
 tests_unit_test_last_words_SOURCES = tests/unit/test-last-words.c $(session_harness)

@@ -47,15 +47,9 @@ static void on_notice(void *context, struct grant *grant, uint64_t serial)
 }
 
 /* No use ends before its grant, so the memory always goes with the last of them. */
-static void on_over(void *context, struct buffer *buffer)
+static bool on_clean(void *context, struct buffer *buffer, uint32_t range)
 {
-	(void)context, (void)buffer;
-	fail();
-}
-
-static bool on_clean(void *context, struct allocation *allocation, uint32_t range)
-{
-	(void)context, (void)allocation, (void)range;
+	(void)context, (void)buffer, (void)range;
 	fail();
 	return false;
 }
@@ -75,7 +69,7 @@ static void on_release(void *context, struct allocation *allocation)
 
 static int setup(void **state)
 {
-	static const struct registry_hooks hooks = { on_notice, on_over, on_clean, on_release };
+	static const struct registry_hooks hooks = { on_notice, on_clean, on_release };
 
 	(void)state;
 	releases = notices = 0;

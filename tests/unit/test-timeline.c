@@ -196,7 +196,7 @@ static void test_the_brokers_own_has_no_creator(void **state)
 	struct timeline *own;
 
 	(void)state;
-	assert_int_equal(timeline_create(NULL, &own), 0);
+	assert_int_equal(timeline_create(NULL, &place, &own), 0);
 	assert_ptr_equal(timelines.made, timeline);
 	assert_null(timeline->made_next);
 	timeline_destroy(own);

@@ -65,9 +65,8 @@ static void on_notice(void *context, struct grant *grant, uint64_t serial)
 	notices[notice_count++] = (struct notice){ grant->id, serial };
 }
 
-static void on_over(void *context, struct buffer *buffer)
+static void expect_over(const struct buffer *buffer)
 {
-	assert_ptr_equal(context, &registry);
 	assert_int_equal(buffer->state, BUFFER_DRAINING);
 	assert_int_equal(buffer->used, 0);
 	assert_null(buffer->uses);
@@ -77,9 +76,12 @@ static void on_over(void *context, struct buffer *buffer)
 		overs[over_count++ % MANY] = buffer->serial;
 }
 
-static bool on_clean(void *context, struct allocation *allocation, uint32_t range)
+static bool on_clean(void *context, struct buffer *buffer, uint32_t range)
 {
+	struct allocation *allocation = buffer->allocation;
+
 	assert_ptr_equal(context, &registry);
+	expect_over(buffer);
 	assert_true(range < RANGES && clean_count < MANY);
 	for (unsigned i = 0; i < clean_count; i++)
 		assert_false(cleanings[i].allocation == allocation && cleanings[i].range == range);
@@ -102,7 +104,7 @@ static void on_release(void *context, struct allocation *allocation)
 
 static int setup(void **state)
 {
-	static const struct registry_hooks hooks = { on_notice, on_over, on_clean, on_release };
+	static const struct registry_hooks hooks = { on_notice, on_clean, on_release };
 	int error;
 
 	(void)state;
@@ -947,6 +949,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 		assert_true(grant_idle(&registry, use));
 		clean_one(0);
 	}
+	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 1);
 	expect_given_up(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->idle && idle[2]->idle);

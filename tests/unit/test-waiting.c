@@ -64,14 +64,9 @@ static void ignore_notice(void *context, struct grant *grant, uint64_t serial)
 	(void)context, (void)grant, (void)serial;
 }
 
-static void ignore_over(void *context, struct buffer *buffer)
+static bool clean_none(void *context, struct buffer *buffer, uint32_t range)
 {
-	(void)context, (void)buffer;
-}
-
-static bool clean_none(void *context, struct allocation *allocation, uint32_t range)
-{
-	(void)context, (void)allocation, (void)range;
+	(void)context, (void)buffer, (void)range;
 	return false;
 }
 
@@ -82,7 +77,7 @@ static void ignore_release(void *context, struct allocation *allocation)
 
 static int setup(void **state)
 {
-	static const struct registry_hooks hooks = { ignore_notice, ignore_over, clean_none, ignore_release };
+	static const struct registry_hooks hooks = { ignore_notice, clean_none, ignore_release };
 
 	(void)state;
 	if (sodium_init() < 0)
@@ -337,13 +332,13 @@ static void test_a_drain_is_answered_once_by_the_free_alone(void **state)
 	(void)state;
 	make_live("b");
 	waiting_wake_name(&broker, "a");
-	waiting_drained(&broker, registry_find(&broker.registry, "b"));
+	waiting_drained(registry_find(&broker.registry, "b")->drain);
 	loop_for(10);
 	expect_silence(0);
-	waiting_drained(&broker, buffer);
+	waiting_drained(buffer->drain);
 	expect_answer(0, WIRE_DONE, 10);
 	assert_int_equal(broker.waiting.count, 0);
-	waiting_drained(&broker, buffer);
+	waiting_drained(buffer->drain);
 	expect_silence(0);
 }
 
@@ -362,7 +357,7 @@ static void test_a_drain_expires_once_and_in_time(void **state)
 	assert_non_null(strstr(message.refused.text, "'a'"));
 	assert_int_equal(broker.waiting.count, 0);
 	assert_null(buffer->drain);
-	waiting_drained(&broker, buffer);
+	waiting_drained(buffer->drain);
 	expect_silence(0);
 }
 
@@ -372,7 +367,7 @@ static void test_a_drain_that_ends_in_time_does_not_expire(void **state)
 	struct buffer *buffer = drain(0, 10, 20);
 
 	(void)state;
-	waiting_drained(&broker, buffer);
+	waiting_drained(buffer->drain);
 	expect_answer(0, WIRE_DONE, 10);
 	loop_for(50);
 	expect_silence(0);
@@ -388,7 +383,7 @@ static void test_drains_of_the_gone_and_the_cut_are_passed_over(void **state)
 	assert_int_equal(waiting_drain(&broker, late, 99, 11, 10), 0);
 	assert_int_equal(waiting_drain(&broker, cut, sessions[0].id, 12, 10), 0);
 	sessions[0].state = SESSION_CUT;
-	waiting_drained(&broker, buffer);
+	waiting_drained(buffer->drain);
 	loop_for(30);
 	expect_silence(0);
 	assert_int_equal(broker.waiting.count, 0);
@@ -409,7 +404,7 @@ static void test_a_gone_sessions_drain_is_dropped(void **state)
 	expect_silence(0);
 	/* nor are they dropped when the broker stops: they are answered when the memory is freed */
 	waiting_forget_all(&broker);
-	waiting_drained(&broker, others);
+	waiting_drained(others->drain);
 	expect_answer(1, WIRE_DONE, 11);
 }
 
@@ -419,11 +414,29 @@ static void test_a_forgotten_drain_is_not_answered(void **state)
 	struct buffer *buffer = drain(0, 10, 10);
 
 	(void)state;
-	waiting_forget_drain(buffer);
-	waiting_forget_drain(buffer);
+	waiting_deinit(&broker);
+	assert_null(buffer->drain);
 	assert_int_equal(broker.waiting.count, 0);
 	loop_for(30);
 	expect_silence(0);
+}
+
+/* As when a job zeroes the buffer's range: the wait goes on, and what points to it then is told when it ends. */
+static void test_a_drain_that_was_moved_goes_on(void **state)
+{
+	struct buffer *answered = drain(0, 10, -1), *expiring = make_live("b");
+	struct drain_wait *elsewhere[2];
+
+	(void)state;
+	assert_int_equal(waiting_drain(&broker, expiring, sessions[1].id, 11, 10), 0);
+	waiting_move_drain(&answered->drain, &elsewhere[0]);
+	waiting_move_drain(&expiring->drain, &elsewhere[1]);
+	assert_true(!answered->drain && !expiring->drain);
+	waiting_drained(elsewhere[0]);
+	expect_answer(0, WIRE_DONE, 10);
+	loop_for(30);
+	expect_answer(1, WIRE_REFUSED, 11);
+	assert_true(!elsewhere[0] && !elsewhere[1]);
 }
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -444,6 +457,7 @@ int main(void)
 		ON(test_drains_of_the_gone_and_the_cut_are_passed_over),
 		ON(test_a_gone_sessions_drain_is_dropped),
 		ON(test_a_forgotten_drain_is_not_answered),
+		ON(test_a_drain_that_was_moved_goes_on),
 	};
 
 	return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
