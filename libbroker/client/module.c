@@ -141,12 +141,12 @@ static int file_load(const struct device *device, const char *path, void **loade
 	char file[4096];
 	int error = find_file(path, device->module_suffix, file, sizeof file);
 
-	if (error)
-		return environment_note(error_set(error, "no module '%s%s' is to be found: give its path, or add its directory "
-							 "to GPUBROKER_MODULE_PATH",
-						  path, device->module_suffix),
-					"GPUBROKER_MODULE_PATH");
-	return device->module_load(file, loaded);
+	if (!error)
+		return device->module_load(file, loaded);
+	error_set(error, "no module '%s%s' is to be found: give its path, or add its directory to GPUBROKER_MODULE_PATH", path,
+		  device->module_suffix);
+	environment_note(error, "GPUBROKER_MODULE_PATH");
+	return error;
 }
 
 int gpub_module_open(gpub_module **result, gpub_client *client, const char *path)
