@@ -92,7 +92,7 @@ libbroker_libgpubroker_la_SOURCES =
 libbroker_libgpubroker_la_LIBADD = libbroker/libclient.la $(common_libs)
 # The map exports the public functions and hides everything else, CUDA's runtime and an archived libsodium with it.
 # nodelete: the service thread and what CUDA calls back outlive a dlclose.
-libbroker_libgpubroker_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+libbroker_libgpubroker_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:1 -no-undefined \
 	-Wl,--version-script=$(srcdir)/libbroker/gpubroker.map -Wl,-z,nodelete
 if !SANITIZERS
 # Not with clang's sanitizers, whose run time is in the program alone.
