@@ -186,7 +186,7 @@ static void test_forgotten_creates_expire(void **state)
 	/* it is on the device */
 	expect_story("");
 	third = await(BOB, 0, 10, "3");
-	create_forget(&broker, 0);
+	create_forget_all(&broker);
 	expect_story("e3 ");
 	(void)third;
 	create_wait_failed(trying);
