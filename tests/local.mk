@@ -50,6 +50,7 @@ unit_tests = \
 	tests/unit/test-session \
 	tests/unit/test-shares \
 	tests/unit/test-slab \
+	tests/unit/test-slot-pool \
 	tests/unit/test-slots \
 	tests/unit/test-status-read \
 	tests/unit/test-status-slices \
