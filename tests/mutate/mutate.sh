@@ -49,8 +49,12 @@ tree_make() {
 	make -C "$tree" -s -j "$(nproc)" all >"$base/built" 2>&1 || die "the tree does not build: see $base/built"
 }
 
-# The first column of tests.txt, or what was asked for; and the tests of a file.
+# The first column of tests.txt, or what was asked for, or listed; and the tests of a file.
 files_all() {
+	if [ -n "$list" ]; then
+		sed -n 's/^\([^#\t]*\)\t.*/\1/p' "$list" | sort -u
+		return
+	fi
 	if [ -n "${MUTATE_FILES:-}" ]; then
 		tr ' ' '\n' <<<"$MUTATE_FILES"
 		return
