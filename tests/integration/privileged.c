@@ -85,6 +85,8 @@ static void test_broker(void)
 	POINT(error == -ENOENT && said("GPUBROKER_MODULE_PATH"), "one with them loads none from there, and says so");
 	snprintf(modules, sizeof modules, "%s/kernels/kernels", build ? build : ".");
 	error = RUN(as_root, .deed = PRIVILEGED_MODULE, .address = broker.address, .module = modules);
+	if (error)
+		printf("# %s\n", text);
 	POINT(!error, "it loads the one whose path it gives");
 }
 
