@@ -5,6 +5,7 @@
  * Owns the order of setting up, and undoes it in reverse. gpub_disconnect is close.c's.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@
 /* Also where this process may not look: then the sentence says so. */
 static bool may_be_there(const char *path)
 {
-	return !access(path, F_OK) || errno == EACCES;
+	return !faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) || errno == EACCES;
 }
 
 /* The environment, then a brokerd of this user, then the system's. */

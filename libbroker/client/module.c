@@ -8,6 +8,7 @@
  * launches in flight on the devices, then unloads. Owns the table and the loaded files.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static int try_file(const char *directory, size_t length, const char *path, cons
 
 	if (written < 0 || (size_t)written >= size)
 		return -ENAMETOOLONG;
-	return access(file, R_OK) ? -errno : 0;
+	return faccessat(AT_FDCWD, file, R_OK, AT_EACCESS) ? -errno : 0;
 }
 
 static int find_file(const char *path, const char *suffix, char *file, size_t size)

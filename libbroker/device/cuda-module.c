@@ -11,6 +11,7 @@
  * before the module is. Never launches and unloads at once: the caller keeps these apart.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ int cuda_module_load(const char *path, void **module)
 	int            rc;
 	CUDA_SCOPE(scope);
 
-	if (access(path, R_OK))
+	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
 		return error_set(-errno, "the module %s cannot be read: %s", path, strerror(errno));
 	made = calloc(1, sizeof(*made));
 	if (!made)

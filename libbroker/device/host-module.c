@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ int host_module_load(const char *path, void **handle)
 
 	if (rc)
 		return rc;
-	if (access(path, R_OK))
+	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
 		return error_set(-errno, "the module %.200s cannot be read: %m", path);
 	module = calloc(1, sizeof *module);
 	if (!module)
