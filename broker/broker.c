@@ -243,7 +243,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 /* Who maps what was idle is asked to close it, which takes as long as it takes. */
 void broker_keep(struct broker *broker, uint64_t bytes)
 {
-	shares_limit(&broker->registry.shares, bytes);
+	usages_limit(&broker->registry.usages, bytes);
 	broker_changed(broker);
 }
 

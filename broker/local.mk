@@ -33,7 +33,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/reopen.c broker/reopen.h \
 	broker/request.c broker/request.h \
 	broker/session.c broker/session.h \
-	broker/shares.c broker/shares.h \
+	broker/usage.c broker/usage.h \
 	broker/show-json.c broker/show-json.h \
 	broker/show-read.c broker/show-read.h \
 	broker/show-table.c broker/show-table.h \

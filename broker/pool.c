@@ -162,11 +162,11 @@ static void evict_pooled(void *context, struct spare *spare)
 
 void pool_init(struct broker *broker)
 {
-	struct shares *shares = &broker->registry.shares;
+	struct usages *usages = &broker->registry.usages;
 
-	shares->limit = broker->config.pool;
-	shares->kind[SPARE_POOLED].evict = evict_pooled;
-	shares->kind[SPARE_POOLED].context = broker;
+	usages->limit = broker->config.pool;
+	usages->kind[SPARE_POOLED].evict = evict_pooled;
+	usages->kind[SPARE_POOLED].context = broker;
 }
 
 void pool_forget(struct broker *broker)
@@ -175,18 +175,18 @@ void pool_forget(struct broker *broker)
 		struct job *job = broker->pool.shelves->jobs;
 
 		unshelve(&broker->pool, job);
-		spare_leave(&broker->registry.shares, &job->spare);
+		spare_leave(&broker->registry.usages, &job->spare);
 		explicit_bzero(&job->handle, sizeof job->handle);
 		free(job);
 	}
 }
 
-bool pool_accept(struct broker *broker, struct job *job, struct share *share, bool may_keep)
+bool pool_accept(struct broker *broker, struct job *job, struct usage *usage, bool may_keep)
 {
-	struct shares *shares = &broker->registry.shares;
+	struct usages *usages = &broker->registry.usages;
 
-	if (may_keep && !broker->stopping && job->span <= shares->limit)
-		spare_enter(shares, share, &job->spare, SPARE_POOLED, job->span);
+	if (may_keep && !broker->stopping && job->span <= usages->limit)
+		spare_enter(usages, usage, &job->spare, SPARE_POOLED, job->span);
 	else
 		returning(broker, job);
 	return pool_keeps(job);
@@ -194,12 +194,12 @@ bool pool_accept(struct broker *broker, struct job *job, struct share *share, bo
 
 bool pool_keeps(const struct job *job)
 {
-	return job->spare.share;
+	return job->spare.usage;
 }
 
 void pool_reject(struct broker *broker, struct job *job)
 {
-	spare_leave(&broker->registry.shares, &job->spare);
+	spare_leave(&broker->registry.usages, &job->spare);
 	returning(broker, job);
 }
 
@@ -207,7 +207,7 @@ void pool_put(struct broker *broker, struct job *job)
 {
 	if (!shelve(&broker->pool, job))
 		return;
-	spare_leave(&broker->registry.shares, &job->spare);
+	spare_leave(&broker->registry.usages, &job->spare);
 	give_back(broker, job);
 }
 
@@ -220,7 +220,7 @@ struct job *pool_take(struct broker *broker, const struct slab_kind *whose, uint
 	if (!job)
 		return NULL;
 	unshelve(&broker->pool, job);
-	spare_leave(&broker->registry.shares, &job->spare);
+	spare_leave(&broker->registry.usages, &job->spare);
 	return job;
 }
 
@@ -262,10 +262,10 @@ bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span)
 
 static uint64_t room_in_time(const struct broker *broker, unsigned device)
 {
-	const struct shares *shares = &broker->registry.shares;
+	const struct usages *usages = &broker->registry.usages;
 
-	return room_of(&broker->pool.device[device]) + shares->bytes[device][SPARE_POOLED] +
-	       shares->bytes[device][SPARE_IDLE] + shares->leaving[device];
+	return room_of(&broker->pool.device[device]) + usages->bytes[device][SPARE_POOLED] +
+	       usages->bytes[device][SPARE_IDLE] + usages->leaving[device];
 }
 
 bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t span)
@@ -276,8 +276,8 @@ bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t s
 /* Its idle memory, and what of that is leaving, is part of that room already. */
 bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span)
 {
-	const struct share *share = share_find(&broker->registry.shares, device, uid);
-	uint64_t used = share ? share->made - share->bytes[SPARE_IDLE] - share->leaving : 0;
+	const struct usage *usage = usage_find(&broker->registry.usages, device, uid);
+	uint64_t used = usage ? usage->made - usage->bytes[SPARE_IDLE] - usage->leaving : 0;
 
 	return span > room_in_time(broker, device) + used;
 }
@@ -300,16 +300,16 @@ static bool shortage_begin(struct broker *broker, struct pool_device *device, ui
 bool pool_make_room(struct broker *broker, unsigned index, uid_t uid, uint64_t span, struct shortage *shortage)
 {
 	struct pool_device *device = &broker->pool.device[index];
-	struct shares *shares = &broker->registry.shares;
-	uint64_t room = room_of(device), pooled = shares->bytes[index][SPARE_POOLED], leaving = shares->leaving[index];
+	struct usages *usages = &broker->registry.usages;
+	uint64_t room = room_of(device), pooled = usages->bytes[index][SPARE_POOLED], leaving = usages->leaving[index];
 	uint64_t missing = span > room ? span - room : 0;
 
 	if (missing <= pooled) {
-		shares_reclaim(shares, index, uid, SPARE_POOLED, missing);
+		usages_reclaim(usages, index, uid, SPARE_POOLED, missing);
 		return shortage_begin(broker, device, span, shortage);
 	}
 	missing -= pooled;
-	if (missing > leaving && missing - leaving <= shares->bytes[index][SPARE_IDLE])
-		shares_reclaim(shares, index, uid, SPARE_IDLE, missing - leaving);
+	if (missing > leaving && missing - leaving <= usages->bytes[index][SPARE_IDLE])
+		usages_reclaim(usages, index, uid, SPARE_IDLE, missing - leaving);
 	return false;
 }

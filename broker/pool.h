@@ -4,7 +4,7 @@
  * is known of the memory of each device beside that, from which creates learn what may still be had.
  *
  * Below the books: what is in here was freed as far as they know, and nobody is charged. Owns the jobs that made the
- * memory, each of which carries its address and handle. Keeps it within the bound of shares.h, gives the device as much back
+ * memory, each of which carries its address and handle. Keeps it within the bound of usage.h, gives the device as much back
  * as a create needs that the device has no memory for, and all when the broker stops. Never gives back anything for a create
  * that could not succeed with it.
  */
@@ -19,7 +19,7 @@
 
 struct broker;
 struct job;
-struct share;
+struct usage;
 struct slab_kind;
 
 /*
@@ -62,7 +62,7 @@ void pool_forget(struct broker *broker);
  * pool_keeps() it still. Else it is on its way to the device: pool_returned() when it is there. may_keep: it is good for
  * its owner.
  */
-bool pool_accept(struct broker *broker, struct job *job, struct share *share, bool may_keep);
+bool pool_accept(struct broker *broker, struct job *job, struct usage *usage, bool may_keep);
 bool pool_keeps(const struct job *job);
 
 /* What was accepted could not be zeroed: it is on its way to the device now. */

@@ -28,8 +28,8 @@ int registry_init(struct registry *registry, _Atomic uint64_t *words, uint32_t b
 	registry->hooks = *hooks;
 	registry->context = context;
 	registry->next_serial = registry->next_grant = 1;
-	registry->shares.kind[SPARE_IDLE].evict = evict_idle;
-	registry->shares.kind[SPARE_IDLE].context = registry;
+	registry->usages.kind[SPARE_IDLE].evict = evict_idle;
+	registry->usages.kind[SPARE_IDLE].context = registry;
 	if (places_init(&registry->words, buffers))
 		goto no_memory;
 	if (places_init(&registry->tickets, tickets))
@@ -134,7 +134,7 @@ bool registry_notify(struct registry *registry)
 static void idle_leave(struct registry *registry, struct allocation *allocation)
 {
 	allocation->idle = false;
-	spare_leave(&registry->shares, &allocation->spare);
+	spare_leave(&registry->usages, &allocation->spare);
 }
 
 /* For good: who maps it is soon asked to close it, and what is closed is freed. */
@@ -169,14 +169,14 @@ static void evict_idle(void *context, struct spare *spare)
 	struct allocation *allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
 
 	allocation->evicted = true;
-	share_leaving(&registry->shares, allocation->share, allocation->span);
+	usage_leaving(&registry->usages, allocation->usage, allocation->span);
 	give_up_later(registry, allocation);
 }
 
 static void idle_enter(struct registry *registry, struct allocation *allocation)
 {
 	allocation->idle = true;
-	spare_enter(&registry->shares, allocation->share, &allocation->spare, SPARE_IDLE, allocation->span);
+	spare_enter(&registry->usages, allocation->usage, &allocation->spare, SPARE_IDLE, allocation->span);
 }
 
 /* ---- reserving ---- */
@@ -200,7 +200,7 @@ static void reclaim_charged(struct registry *registry, const struct buffer_spec 
 	uint64_t used = accounting_used(registry->accounting, spec->owner, RESOURCE_BYTES);
 
 	if (used + spec->span > quota)
-		shares_reclaim_charged(&registry->shares, spec->owner, used + spec->span - quota);
+		usages_reclaim_charged(&registry->usages, spec->owner, used + spec->span - quota);
 }
 
 static int allocation_new(struct registry *registry, const struct buffer_spec *spec, struct allocation **result)
@@ -220,8 +220,8 @@ static int allocation_new(struct registry *registry, const struct buffer_spec *s
 				    registry->descriptors);
 	if (error)
 		goto refund;
-	allocation->share = share_hold(&registry->shares, spec->device, spec->owner);
-	if (!allocation->share) {
+	allocation->usage = usage_hold(&registry->usages, spec->device, spec->owner);
+	if (!allocation->usage) {
 		error = error_set(-ENOMEM, "the broker is out of memory");
 		goto refund;
 	}
@@ -248,8 +248,8 @@ static void allocation_drop(struct registry *registry, struct allocation *alloca
 	slab_deinit(&allocation->slab);
 	DL_DELETE(registry->allocations, allocation);
 	registry->bytes -= allocation->span;
-	allocation->share->made -= allocation->made ? allocation->span : 0;
-	share_drop(&registry->shares, allocation->share);
+	allocation->usage->made -= allocation->made ? allocation->span : 0;
+	usage_drop(&registry->usages, allocation->usage);
 	charge_release(&allocation->descriptors, registry->accounting);
 	charge_release(&allocation->charge, registry->accounting);
 	explicit_bzero(&allocation->handle, sizeof allocation->handle);
@@ -370,7 +370,7 @@ void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr,
 	allocation->ptr = ptr;
 	allocation->handle = *handle;
 	allocation->made = true;
-	allocation->share->made += allocation->span;
+	allocation->usage->made += allocation->span;
 	slab_offer(&registry->slabs, allocation);
 	registry_live(registry, buffer);
 }
@@ -419,13 +419,13 @@ static void allocation_release(struct registry *registry, struct allocation *all
 		return;
 	allocation->freeing = true;
 	if (allocation->evicted)
-		share_left(&registry->shares, allocation->share, allocation->span);
+		usage_left(&registry->usages, allocation->usage, allocation->span);
 	registry->hooks.release(registry->context, allocation);
 }
 
 static bool is_worth_keeping(const struct registry *registry, const struct allocation *allocation)
 {
-	return !allocation->slab.closed && (allocation->buffers || allocation->span <= registry->shares.limit);
+	return !allocation->slab.closed && (allocation->buffers || allocation->span <= registry->usages.limit);
 }
 
 /* Others are in it, or it may wait for the next one of its kind. */
@@ -434,7 +434,7 @@ bool registry_keeps(const struct registry *registry, const struct buffer *buffer
 	const struct allocation *allocation = buffer->allocation;
 	bool alone = allocation->buffers == buffer && !buffer->next;
 
-	return !allocation->slab.closed && (!alone || allocation->span <= registry->shares.limit);
+	return !allocation->slab.closed && (!alone || allocation->span <= registry->usages.limit);
 }
 
 void registry_settle(struct registry *registry, struct allocation *allocation)
@@ -520,7 +520,7 @@ void registry_deinit(struct registry *registry)
 
 	DL_FOREACH_SAFE(registry->allocations, allocation, next)
 		allocation_forget(registry, allocation);
-	shares_deinit(&registry->shares);
+	usages_deinit(&registry->usages);
 	free(registry->by_place);
 	places_deinit(&registry->tickets);
 	places_deinit(&registry->words);
@@ -566,7 +566,7 @@ int registry_may_part(const struct buffer *buffer)
 
 	if (slab->vacant == slab->ranges - 1)
 		return 0;
-	return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
+	return error_set(-EBUSY, "'%s' usages its memory with other small buffers of its owner, mode and group: "
 				 "create it with memory of its own (GPUB_ALONE, broker-ctl create --alone) where "
 				 "others shall get it", buffer->name);
 }
@@ -585,7 +585,7 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 	struct charge *const old[] = { &buffer->charge, &buffer->descriptors, &allocation->charge,
 				       &allocation->descriptors };
 	struct charge charged[sizeof old / sizeof *old] = { 0 };
-	struct share *share;
+	struct usage *usage;
 	int error = registry_may_part(buffer);
 
 	for (size_t i = 0; i < sizeof old / sizeof *old && !error; i++)
@@ -593,16 +593,16 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 			error = charge_take(&charged[i], registry->accounting, owner, old[i]->resource, old[i]->amount);
 	if (error)
 		goto refund;
-	share = share_hold(&registry->shares, allocation->device, owner);
-	if (!share) {
+	usage = usage_hold(&registry->usages, allocation->device, owner);
+	if (!usage) {
 		error = error_set(-ENOMEM, "the broker is out of memory");
 		goto refund;
 	}
 	registry_part(registry, buffer);
-	allocation->share->made -= allocation->span;
-	share->made += allocation->span;
-	share_drop(&registry->shares, allocation->share);
-	allocation->share = share;
+	allocation->usage->made -= allocation->span;
+	usage->made += allocation->span;
+	usage_drop(&registry->usages, allocation->usage);
+	allocation->usage = usage;
 	for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
 		charge_release(old[i], registry->accounting);
 		*old[i] = charged[i];

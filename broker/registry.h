@@ -20,7 +20,7 @@
 #include "common/name.h"
 #include "device/device.h"
 #include "places.h"
-#include "shares.h"
+#include "usage.h"
 #include "slab.h"
 #include "common/tables.h"
 
@@ -51,7 +51,7 @@ struct allocation {
 	struct buffer       *buffers;
 	struct grant        *grants;
 	struct charge        charge, descriptors; /* that the device keeps open for it */
-	struct share        *share; /* its owner's, of its device */
+	struct usage        *usage; /* its owner's, of its device */
 	struct spare         spare; /* while it is idle */
 	void                *release_job; /* malloc'd with it: a free must not want for memory */
 	struct grant        *unnoticed; /* from here on its grants have the notice that it is given up yet to come */
@@ -172,7 +172,7 @@ struct registry {
 	enum believe           believe;
 	struct slabs           slabs;
 	struct allocation     *allocations;
-	struct shares          shares; /* of allocations, and of what the pool keeps */
+	struct usages          usages; /* of allocations, and of what the pool keeps */
 	struct buffer         *noticing_buffers; /* some of whose notices are yet to come */
 	struct allocation     *noticing;
 	struct places          words, tickets;

@@ -498,7 +498,7 @@ void request_release(void *context, struct allocation *allocation)
 			     .done = release_done,
 			     .context = broker,
 			     .subject = allocation };
-	if (!pool_accept(broker, job, allocation->share, may_keep))
+	if (!pool_accept(broker, job, allocation->usage, may_keep))
 		job->kind = JOB_RELEASE;
 	workers_submit(&broker->workers, job);
 	CRASH_POINT(release_submitted);

@@ -26,7 +26,7 @@
 
 #include "common/error.h"
 #include "device/device.h"
-#include "shares.h"
+#include "usage.h"
 #include "slab.h"
 
 struct drain_wait;

@@ -43,7 +43,7 @@ unit_tests = \
 	tests/unit/test-packets \
 	tests/unit/test-places \
 	tests/unit/test-pool \
-	tests/unit/test-pool-shares \
+	tests/unit/test-pool-users \
 	tests/unit/test-proof \
 	tests/unit/test-reader \
 	tests/unit/test-registry \
@@ -164,7 +164,7 @@ tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
 tests_unit_test_outbox_SOURCES = tests/unit/test-outbox.c $(session_harness)
 tests_unit_test_packets_SOURCES = tests/unit/test-packets.c $(session_harness)
 tests_unit_test_pool_SOURCES = tests/unit/test-pool.c $(session_harness)
-tests_unit_test_pool_shares_SOURCES = tests/unit/test-pool-shares.c $(session_harness)
+tests_unit_test_pool_users_SOURCES = tests/unit/test-pool-users.c $(session_harness)
 tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
 tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
 tests_unit_test_shares_SOURCES = tests/unit/test-shares.c $(session_harness)

@@ -251,27 +251,27 @@ static void test_who_waits_for_others_is_passed(void **state)
 /* With what is its user's own it could be satisfied: small ones would take that for ever. */
 static void test_who_waits_for_its_own_user_is_not_passed(void **state)
 {
-	struct share *share;
+	struct usage *usage;
 	struct create_wait *large, *small;
 
 	(void)state;
-	share = share_hold(&broker.registry.shares, 0, ALICE);
-	share->made = 20;
+	usage = usage_hold(&broker.registry.usages, 0, ALICE);
+	usage->made = 20;
 	broker.pool.device[0].room = 10;
 	large = await(ALICE, 30, -1, "l");
 	assert_true(create_must_wait(&broker, 0, ALICE));
-	share->made = 19;
+	usage->made = 19;
 	assert_false(create_must_wait(&broker, 0, ALICE));
-	share->made = 20;
+	usage->made = 20;
 	small = await(ALICE, 10, -1, "s");
 	create_wake(&broker, 0);
 	expect_story("");
-	share->made = 19;
+	usage->made = 19;
 	create_wake(&broker, 0);
 	expect_story("rs ");
 	create_wait_over(small);
 	create_wait_over(large);
-	share_drop(&broker.registry.shares, share);
+	usage_drop(&broker.registry.usages, usage);
 }
 
 /* It tried, and there was too little after all: one behind it may fit. */

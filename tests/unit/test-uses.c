@@ -115,7 +115,7 @@ static int setup(void **state)
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
 	error = registry_init(&registry, words, BUFFERS, TICKETS, &accounting, &hooks, &registry);
-	registry.shares.limit = 4 * SPAN;
+	registry.usages.limit = 4 * SPAN;
 	return error;
 }
 
@@ -145,7 +145,7 @@ static int teardown(void **state)
 	(void)state;
 	device_works();
 	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || registry.bytes ||
-		registry.names || registry.serials || registry.shares.by_key || registry.shares.bytes[0][SPARE_IDLE] || registry.slabs.shelves ||
+		registry.names || registry.serials || registry.usages.by_key || registry.usages.bytes[0][SPARE_IDLE] || registry.slabs.shelves ||
 		registry.words.free != BUFFERS || registry.tickets.free != TICKETS || accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;
@@ -874,7 +874,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 
 	(void)state;
 	assert_true(allocation->idle);
-	assert_true(registry.shares.bytes[0][SPARE_IDLE] == SPAN);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == SPAN);
 	assert_true(used(RESOURCE_BYTES) == SPAN); /* it is still its owner's */
 	spec.mode = 0644;
 	other = live_of(spec);
@@ -882,7 +882,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 	again = live("c");
 	assert_ptr_equal(again->allocation, allocation);
 	assert_false(allocation->idle);
-	assert_true(registry.shares.bytes[0][SPARE_IDLE] == 0);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 0);
 	/* and whoever maps it need not open it again */
 	use_again(0, again);
 	registry_unlink(&registry, other);
@@ -907,8 +907,8 @@ static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
 	assert_true(allocation->idle);
 	assert_true(grant_closed(&registry, grants[1].by_id));
 	assert_int_equal(release_count, 1);
-	assert_true(registry.shares.bytes[0][SPARE_IDLE] == 0);
-	assert_null(registry.shares.keeping[0]);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 0);
+	assert_null(registry.usages.keeping[0]);
 	/* nobody takes it any more */
 	a = live("b");
 	assert_ptr_not_equal(a->allocation, allocation);
@@ -934,7 +934,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 	struct allocation *idle[3];
 
 	(void)state;
-	registry.shares.limit = 2 * SPAN;
+	registry.usages.limit = 2 * SPAN;
 	for (int i = 0; i < 3; i++) {
 		struct buffer_spec spec = spec_of(names[i]);
 		struct buffer *buffer;
@@ -953,7 +953,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 	assert_int_equal(notice_count, 1);
 	expect_given_up(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->idle && idle[2]->idle);
-	assert_true(registry.shares.bytes[0][SPARE_IDLE] == 2 * SPAN);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 2 * SPAN);
 	for (int i = 0; i < 3; i++)
 		grant_over(&registry, grant_on(0, idle[i]));
 }
@@ -984,7 +984,7 @@ static void test_memory_larger_than_the_limit_is_given_up_at_once(void **state)
 	struct use *use;
 
 	(void)state;
-	registry.shares.limit = SPAN - 1;
+	registry.usages.limit = SPAN - 1;
 	a = live("a");
 	use = use_first(0, a);
 	registry_unlink(&registry, a);
@@ -1012,7 +1012,7 @@ static void test_what_nobody_uses_is_given_up_by_its_unlink(void **state)
 	struct allocation *allocation;
 
 	(void)state;
-	registry.shares.limit = 0;
+	registry.usages.limit = 0;
 	a = live("a");
 	allocation = a->allocation;
 	assert_true(grant_idle(&registry, use_first(0, a)));
@@ -1030,7 +1030,7 @@ static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_mem
 	struct use *use;
 
 	(void)state;
-	registry.shares.limit = 0;
+	registry.usages.limit = 0;
 	a = live("a");
 	b = live("b");
 	use = use_first(0, a);
@@ -1055,7 +1055,7 @@ static void test_a_range_of_given_up_memory_serves_nobody(void **state)
 	struct use *use;
 
 	(void)state;
-	registry.shares.limit = 0;
+	registry.usages.limit = 0;
 	a = live("a");
 	b = live("b");
 	allocation = a->allocation;
@@ -1100,23 +1100,23 @@ static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
 	idle[0] = idle_of(0, spec_of("a"));
 	idle[1] = idle_of(THEIRS, strangers);
 	idle[2] = idle_of(0, there);
-	shares_reclaim(&registry.shares, 0, OWNER, SPARE_IDLE, 1);
+	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, 1);
 	/* they may be many: who maps them is asked in the passes behind this */
 	assert_int_equal(notice_count, 0);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 1);
 	expect_given_up(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->idle && idle[2]->idle);
-	shares_reclaim(&registry.shares, 0, OWNER, SPARE_IDLE, SPAN);
+	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, SPAN);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 2);
 	expect_notice(1, grants[THEIRS].by_id, 0);
 	assert_true(idle[1]->given_up && idle[2]->idle);
 	/* not twice */
-	shares_reclaim(&registry.shares, 0, OWNER, SPARE_IDLE, SPAN);
+	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, SPAN);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 2);
-	shares_reclaim(&registry.shares, 1, OWNER, SPARE_IDLE, SPAN);
+	usages_reclaim(&registry.usages, 1, OWNER, SPARE_IDLE, SPAN);
 	grant_over(&registry, grant_on(0, idle[0]));
 	grant_over(&registry, grant_on(0, idle[2]));
 	grant_over(&registry, grants[THEIRS].by_id);
@@ -1685,7 +1685,7 @@ static void expect_sums(void)
 	assert_int_equal(registry.words.free, BUFFERS - registry.buffer_count);
 	assert_int_equal(registry.grant_count, open);
 	assert_int_equal(registry.tickets.free, TICKETS - open);
-	assert_true(registry.shares.bytes[0][SPARE_IDLE] == idle && idle <= registry.shares.limit);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == idle && idle <= registry.usages.limit);
 }
 
 static void expect_grants(unsigned session)
@@ -1757,7 +1757,7 @@ static void do_something(void)
 		if (pick(2))
 			do_part(&facts[pick(BUFFERS)]);
 		else
-			shares_reclaim(&registry.shares, 0, pick(2) ? OWNER : STRANGER, SPARE_IDLE, pick(3) * SPAN);
+			usages_reclaim(&registry.usages, 0, pick(2) ? OWNER : STRANGER, SPARE_IDLE, pick(3) * SPAN);
 	}
 }
 
@@ -1766,7 +1766,7 @@ static void invariant_2_and_6_random_operations_match_an_oracle(void **state)
 	(void)state;
 	seed = 20261121;
 	and_over = fact_over;
-	registry.shares.limit = 3 * SPAN;
+	registry.usages.limit = 3 * SPAN;
 	memset(memories, 0, sizeof memories);
 	memset(facts, 0, sizeof facts);
 	memset(rights, 0, sizeof rights);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-pool-shares.c - what of the memory that is kept goes first: each user has a share of it that others cannot take; a
+ * test-pool-users.c - what of the memory that is kept goes first: each user has a part of it that others cannot take; a
  * create that cannot succeed evicts nothing, and one that can no more than it needs; who waits for memory that never comes
  * keeps the pool from nobody, and who waits for memory that another program frees gets it.
  *
@@ -74,14 +74,14 @@ static int setup(void **state)
 
 static uint64_t spare(enum spare_kind kind)
 {
-	return broker.registry.shares.bytes[0][kind];
+	return broker.registry.usages.bytes[0][kind];
 }
 
 static uint64_t kept_by(uid_t uid, enum spare_kind kind)
 {
-	const struct share *share = share_find(&broker.registry.shares, 0, uid);
+	const struct usage *usage = usage_find(&broker.registry.usages, 0, uid);
 
-	return share ? share->bytes[kind] : 0;
+	return usage ? usage->bytes[kind] : 0;
 }
 
 static struct wire_message creating(const char *name, uint64_t size)
@@ -171,7 +171,7 @@ static void expect_recycled(struct peer *peer, const char *name, uint64_t size)
 	assert_int_equal(broker.counters.buffers_recycled, before + 1);
 }
 
-/* ---- shares ---- */
+/* ---- each user's part ---- */
 
 /* It was there first, and filled it; who keeps less gets in all the same, up to the half. */
 static void invariant_5_one_user_cannot_fill_the_pool_for_others(void **state)
@@ -210,7 +210,7 @@ static void invariant_5_nor_with_memory_that_it_maps(void **state)
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT / 2 - SIZE && kept_by(BOB, SPARE_POOLED) == 2ull * SIZE);
 	say_closed(alice.sock, grants[0]);
 	EXPECT_SOON(released == 1); /* it is not kept in another way */
-	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && !broker.registry.shares.leaving[0]);
+	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && !broker.registry.usages.leaving[0]);
 	say_closed(alice.sock, grants[1]);
 	EXPECT_SOON(kept_by(ALICE, SPARE_POOLED) == LIMIT / 2 - SIZE);
 	part(&alice);
@@ -502,5 +502,5 @@ int main(void)
 		HERE(test_memory_on_its_way_is_promised_once),
 	};
 
-	return cmocka_run_group_tests_name("pool-shares", tests, harness_group_setup, harness_group_teardown);
+	return cmocka_run_group_tests_name("pool-usages", tests, harness_group_setup, harness_group_teardown);
 }
