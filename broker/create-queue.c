@@ -86,6 +86,7 @@ static void looked(struct job *job)
 	if (waits->look)
 		look_later(waits);
 	create_wake(broker, waits->device);
+	broker_changed(broker); /* a broker that stops may have waited for this answer alone */
 }
 
 /* One question at a time: a device that hangs is not asked more. */
@@ -205,6 +206,7 @@ void create_wake(struct broker *broker, unsigned device)
 	struct create_queue *queue = broker->creates.device[device].queues;
 	struct create_wait *wait;
 
+	usages_give_up_late(&broker->registry.usages);
 	while (queue) {
 		wait = queue->trying || queue->woken >= wake ? NULL : queue_next(queue);
 		if (queue->woken < wake)
@@ -301,11 +303,9 @@ static void wait_drop(struct create_wait *wait)
 	free(wait);
 }
 
-/* While it tries, the outcome of that comes first. */
+/* While it tries, the outcome of that comes first. Those behind it may need less: they are to be woken then. */
 static void wait_expire(struct create_wait *wait)
 {
-	struct broker *broker = wait->queue->among->broker;
-	unsigned device = wait->queue->key.device;
 	const struct create_hooks *hooks = wait->hooks;
 	void *context = wait->context;
 
@@ -314,15 +314,17 @@ static void wait_expire(struct create_wait *wait)
 		return;
 	wait_drop(wait);
 	hooks->expire(context);
-	/* whoever stood behind it may need less */
-	create_wake(broker, device);
 }
 
 static void on_expired(evutil_socket_t fd, short what, void *argument)
 {
+	struct create_wait *wait = argument;
+	struct create_waits *waits = wait->queue->among;
+
 	(void)fd;
 	(void)what;
-	wait_expire(argument);
+	wait_expire(wait);
+	create_wake(waits->broker, waits->device);
 }
 
 /* Enters it in both lists. */
@@ -375,11 +377,13 @@ free_wait:
 void create_wait_failed(struct create_wait *wait)
 {
 	struct create_queue *queue = wait->queue;
+	struct create_waits *waits = queue->among;
 	struct create_wait *next;
 
 	queue->trying = NULL;
 	if (!wait->session) {
 		wait_expire(wait);
+		create_wake(waits->broker, waits->device);
 		return;
 	}
 	next = queue_next(queue);
@@ -396,17 +400,42 @@ void create_wait_over(struct create_wait *wait)
 	create_wake(broker, device);
 }
 
-/* An expiry may have others try, and those end, too: so it is looked up anew after each. */
+_Static_assert(DEVICE_MAX <= 64, "a device is a bit");
+
+static void session_forget(struct broker *broker, const struct create_session *session, uint64_t *devices)
+{
+	uint64_t id = session->session;
+
+	while ((session = session_of(broker, id))) {
+		*devices |= 1ull << session->waits->queue->key.device;
+		wait_expire(session->waits);
+	}
+}
+
+static void wake_all(struct broker *broker, uint64_t devices)
+{
+	for (unsigned device = 0; device < DEVICE_MAX; device++)
+		if (devices & 1ull << device)
+			create_wake(broker, device);
+}
+
+/* All go before the others are woken, once: they may be as many as a quota of buffers allows. */
 void create_forget(struct broker *broker, uint64_t session)
 {
-	const struct create_session *of;
+	const struct create_session *of = session_of(broker, session);
+	uint64_t devices = 0;
 
-	while ((of = session_of(broker, session)))
-		wait_expire(of->waits);
+	if (!of)
+		return;
+	session_forget(broker, of, &devices);
+	wake_all(broker, devices);
 }
 
 void create_forget_all(struct broker *broker)
 {
+	uint64_t devices = 0;
+
 	while (broker->creates.by_session)
-		create_forget(broker, broker->creates.by_session->session);
+		session_forget(broker, broker->creates.by_session, &devices);
+	wake_all(broker, devices); /* those that try yet are the device's */
 }

@@ -11,6 +11,8 @@
 #include "broker.h"
 #include "log.h"
 
+#define PATIENCE_MS 2000 /* evicted memory that somebody maps is counted on for so long: it may never be closed */
+
 /* All memory that may serve one kind of buffer. */
 struct pool_shelf {
 	struct slab_kind kind; /* its range is the whole */
@@ -165,6 +167,7 @@ void pool_init(struct broker *broker)
 	struct usages *usages = &broker->registry.usages;
 
 	usages->limit = broker->config.pool;
+	usages->patience_ms = PATIENCE_MS;
 	usages->kind[SPARE_POOLED].evict = evict_pooled;
 	usages->kind[SPARE_POOLED].context = broker;
 }
@@ -181,11 +184,17 @@ void pool_forget(struct broker *broker)
 	}
 }
 
+/* What is being zeroed is not counted yet: of that there is little. */
+static bool has_place(const struct broker *broker)
+{
+	return !broker->registry.descriptors || broker->pool.count < POOL_OBJECTS;
+}
+
 bool pool_accept(struct broker *broker, struct job *job, struct usage *usage, bool may_keep)
 {
 	struct usages *usages = &broker->registry.usages;
 
-	if (may_keep && !broker->stopping && job->span <= usages->limit)
+	if (may_keep && !broker->stopping && job->span <= usages->limit && has_place(broker))
 		spare_enter(usages, usage, &job->spare, SPARE_POOLED, job->span);
 	else
 		returning(broker, job);
@@ -301,8 +310,11 @@ bool pool_make_room(struct broker *broker, unsigned index, uid_t uid, uint64_t s
 {
 	struct pool_device *device = &broker->pool.device[index];
 	struct usages *usages = &broker->registry.usages;
-	uint64_t room = room_of(device), pooled = usages->bytes[index][SPARE_POOLED], leaving = usages->leaving[index];
+	uint64_t room = room_of(device), pooled = usages->bytes[index][SPARE_POOLED], leaving;
 	uint64_t missing = span > room ? span - room : 0;
+
+	usages_give_up_late(usages);
+	leaving = usages->leaving[index];
 
 	if (missing <= pooled) {
 		usages_reclaim(usages, index, uid, SPARE_POOLED, missing);

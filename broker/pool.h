@@ -17,6 +17,8 @@
 
 #include "device/device.h"
 
+#define POOL_OBJECTS 256 /* allocations that are pooled at most, where each costs the broker a descriptor */
+
 struct broker;
 struct job;
 struct usage;

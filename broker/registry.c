@@ -169,7 +169,7 @@ static void evict_idle(void *context, struct spare *spare)
 	struct allocation *allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
 
 	allocation->evicted = true;
-	usage_leaving(&registry->usages, allocation->usage, allocation->span);
+	usage_leaving(&registry->usages, allocation->usage, &allocation->leaving, allocation->span);
 	give_up_later(registry, allocation);
 }
 
@@ -248,6 +248,7 @@ static void allocation_drop(struct registry *registry, struct allocation *alloca
 	slab_deinit(&allocation->slab);
 	DL_DELETE(registry->allocations, allocation);
 	registry->bytes -= allocation->span;
+	usage_left(&registry->usages, &allocation->leaving);
 	allocation->usage->made -= allocation->made ? allocation->span : 0;
 	usage_drop(&registry->usages, allocation->usage);
 	charge_release(&allocation->descriptors, registry->accounting);
@@ -418,8 +419,7 @@ static void allocation_release(struct registry *registry, struct allocation *all
 	if (allocation->cleaning || allocation->freeing)
 		return;
 	allocation->freeing = true;
-	if (allocation->evicted)
-		usage_left(&registry->usages, allocation->usage, allocation->span);
+	usage_left(&registry->usages, &allocation->leaving);
 	registry->hooks.release(registry->context, allocation);
 }
 
@@ -566,7 +566,7 @@ int registry_may_part(const struct buffer *buffer)
 
 	if (slab->vacant == slab->ranges - 1)
 		return 0;
-	return error_set(-EBUSY, "'%s' usages its memory with other small buffers of its owner, mode and group: "
+	return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
 				 "create it with memory of its own (GPUB_ALONE, broker-ctl create --alone) where "
 				 "others shall get it", buffer->name);
 }

@@ -53,6 +53,7 @@ struct allocation {
 	struct charge        charge, descriptors; /* that the device keeps open for it */
 	struct usage        *usage; /* its owner's, of its device */
 	struct spare         spare; /* while it is idle */
+	struct leaving       leaving; /* when it was evicted */
 	void                *release_job; /* malloc'd with it: a free must not want for memory */
 	struct grant        *unnoticed; /* from here on its grants have the notice that it is given up yet to come */
 	bool                 noticing;  /* it is among the registry's for that */

@@ -165,9 +165,11 @@ static void session_end_grants(struct session *session)
 	struct broker *broker = session->broker;
 
 	while (session->grants.by_id && turns_allow(session)) {
-		turns_count(session, COST_GRANT_END);
+		struct grant *grant = session->grants.by_id;
+
+		turns_count(session, COST_GRANT_END * (1 + grant->used / USES_PER_COST));
 		broker->counters.grants_died++;
-		grant_over(&broker->registry, session->grants.by_id);
+		grant_over(&broker->registry, grant);
 	}
 	if (session->grants.by_id) {
 		turns_wait(session);

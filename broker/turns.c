@@ -156,7 +156,7 @@ bool turns_allow(struct session *session)
 	return turn->heard < SHARE && (!turn->late || is_urgent(session));
 }
 
-void turns_count(struct session *session, enum turn_cost cost)
+void turns_count(struct session *session, unsigned cost)
 {
 	struct turn *turn = session->turn;
 

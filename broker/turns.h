@@ -28,12 +28,14 @@ struct session;
  */
 enum turn_cost {
 	COST_MESSAGE = 1,
-	COST_GRANT_END = 1,  /* at the end of its session */
+	COST_GRANT_END = 1,  /* at the end of its session, for up to USES_PER_COST buffers under it */
 	COST_GONE = 2,       /* a connection whose peer went while it waited */
 	COST_GREETING = 2,
 	COST_SESSION_END = 6,
 	COST_CONNECTION = 16 /* the look at its process, its key, the challenge */
 };
+
+#define USES_PER_COST 16
 
 /* A user with sessions, or whose requests a second are not all there again. */
 struct turn {
@@ -75,7 +77,7 @@ void turns_leave(struct session *session); /* one that never joined is fine */
  * the end of a session, wait for a share but for no tokens: others may wait for its memory. They are counted all the same.
  */
 bool turns_allow(struct session *session);
-void turns_count(struct session *session, enum turn_cost cost);
+void turns_count(struct session *session, unsigned cost);
 
 /* It may not: it waits in its user's queue. */
 void turns_wait(struct session *session);

@@ -3,6 +3,7 @@
 #include "usage.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include <utlist.h>
 
@@ -70,16 +71,40 @@ void usage_drop(struct usages *usages, struct usage *usage)
 	usage_put(usages, usage);
 }
 
-void usage_leaving(struct usages *usages, struct usage *usage, uint64_t bytes)
+static uint64_t now_ms(void)
 {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void usage_leaving(struct usages *usages, struct usage *usage, struct leaving *leaving, uint64_t bytes)
+{
+	*leaving = (struct leaving){ .usage = usage, .bytes = bytes, .until_ms = now_ms() + usages->patience_ms };
+	DL_APPEND(usages->leavings, leaving);
 	usage->leaving += bytes;
 	usages->leaving[usage->key.device] += bytes;
 }
 
-void usage_left(struct usages *usages, struct usage *usage, uint64_t bytes)
+void usage_left(struct usages *usages, struct leaving *leaving)
 {
-	usage->leaving -= bytes;
-	usages->leaving[usage->key.device] -= bytes;
+	struct usage *usage = leaving->usage;
+
+	if (!usage)
+		return;
+	DL_DELETE(usages->leavings, leaving);
+	usage->leaving -= leaving->bytes;
+	usages->leaving[usage->key.device] -= leaving->bytes;
+	leaving->usage = NULL;
+}
+
+void usages_give_up_late(struct usages *usages)
+{
+	uint64_t now = usages->leavings ? now_ms() : 0;
+
+	while (usages->leavings && usages->leavings->until_ms <= now)
+		usage_left(usages, usages->leavings);
 }
 
 /* ---- spare memory ---- */
@@ -202,6 +227,7 @@ void usages_reclaim_charged(struct usages *usages, uid_t uid, uint64_t bytes)
 	uint64_t idle, leaving;
 	unsigned device = 0;
 
+	usages_give_up_late(usages);
 	charged(usages, uid, &idle, &leaving);
 	if (bytes <= leaving || bytes - leaving > idle)
 		return;

@@ -41,11 +41,18 @@ struct usage {
 	struct usage_key key;
 	unsigned         holds;   /* allocations */
 	uint64_t         made;    /* bytes of those that the device has made, idle ones among them */
-	uint64_t         leaving; /* bytes of those that were idle and evicted, and that somebody maps yet */
+	uint64_t         leaving; /* bytes of those that were idle and evicted, and that somebody maps yet: that are counted on */
 	uint64_t         bytes[SPARE_KINDS];
 	struct spare    *spares[SPARE_KINDS]; /* the oldest first */
 	UT_hash_handle   hh;
 	struct usage    *prev, *next; /* of its device, while it keeps any */
+};
+
+/* In the allocation that was evicted while idle, and that somebody maps yet: it is counted on, for a while. */
+struct leaving {
+	struct usage   *usage; /* NULL: it is not counted on */
+	uint64_t        bytes, until_ms;
+	struct leaving *prev, *next; /* the earliest first */
 };
 
 struct usages {
@@ -54,6 +61,8 @@ struct usages {
 	struct usage *keeping[DEVICE_MAX];
 	uint64_t      bytes[DEVICE_MAX][SPARE_KINDS];
 	uint64_t      leaving[DEVICE_MAX];
+	struct leaving *leavings;
+	unsigned      patience_ms; /* for so long */
 	uint64_t      next; /* spare's number */
 	struct {
 		void (*evict)(void *context, struct spare *spare);
@@ -89,8 +98,11 @@ void usages_reclaim(struct usages *usages, unsigned device, uid_t uid, enum spar
  */
 void usages_reclaim_charged(struct usages *usages, uid_t uid, uint64_t bytes);
 
-/* Memory that was evicted while idle is mapped still; or no more. */
-void usage_leaving(struct usages *usages, struct usage *usage, uint64_t bytes);
-void usage_left(struct usages *usages, struct usage *usage, uint64_t bytes);
+/* Memory that was evicted while idle is mapped still, and counted on for a while; or no more, whether it was or not. */
+void usage_leaving(struct usages *usages, struct usage *usage, struct leaving *leaving, uint64_t bytes);
+void usage_left(struct usages *usages, struct leaving *leaving);
+
+/* What has had its time is counted on no more: whoever maps it may never close it. */
+void usages_give_up_late(struct usages *usages);
 
 #endif

@@ -243,7 +243,8 @@ bool client_retire_due(struct gpub_client *client, bool sync)
 	bool again = false;
 
 	while ((record = due_walk_next(client, sync, walk))) {
-		again |= record_retire(client, record, sync) == -EBUSY && (sync || record_proven(record));
+		/* also after an error: it is due still, and looked at again after a pause, not at once */
+		again |= record_retire(client, record, sync) && (sync || record_proven(record));
 	}
 	return again;
 }

@@ -24,10 +24,15 @@
 
 /* ---- finding ---- */
 
-/* Also where this process may not look: then the sentence says so. */
-static bool may_be_there(const char *path)
+static bool is_there(const char *path)
 {
-	return !faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) || errno == EACCES;
+	return !faccessat(AT_FDCWD, path, F_OK, AT_EACCESS);
+}
+
+/* Where this process may not look: then the message says so. */
+static bool is_closed(const char *path)
+{
+	return !is_there(path) && errno == EACCES;
 }
 
 /* The environment, then a brokerd of this user, then the system's. */
@@ -45,11 +50,12 @@ static int address_find(const char *given, char address[SOCKET_ADDRESS_SIZE])
 	}
 	if (runtime && strlen(runtime) < 80) {
 		sprintf(address, "unix:%s/gpubroker/socket", runtime);
-		if (may_be_there(address + 5))
+		/* the directory may be another user's, as behind su(1): then the system's broker is tried first */
+		if (is_there(address + 5) || (is_closed(address + 5) && !is_there(&DEFAULT_SOCKET[5])))
 			return 0;
 	}
 	strcpy(address, DEFAULT_SOCKET);
-	if (!may_be_there(address + 5))
+	if (!is_there(address + 5) && !is_closed(address + 5))
 		return error_set(-ENOENT, "no broker is known: start the program under broker-run, set GPUBROKER "
 					  "to unix:PATH, or start brokerd");
 	return 0;

@@ -44,7 +44,7 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 		return error;
 	wire_init(&request, WIRE_ISSUE, 0);
 	strcpy(request.issue.name, name);
-	request.issue.rights = rights;
+	request.issue.rights = rights & ~(unsigned)GPUB_MINE; /* a lease's rights may carry it */
 	request.issue.uid = terms->user;
 	request.issue.once = terms->flags & GPUB_TICKET_ONCE;
 	request.issue.lifetime_ms = terms->lifetime_ms;

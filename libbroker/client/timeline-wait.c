@@ -68,8 +68,8 @@ static int refuse(const struct timeline_map *map)
 {
 	if (is_lost(map))
 		return error_set(-ECONNRESET, "the broker is gone, and a stream waits for a timeline: %llu is reached, %llu awaited. "
-					      "Nobody tells of its writer's end any more: if that is still at work, wait "
-					      "again; else end this process",
+					      "Nobody tells of its writer's end any more: if that, or this stream, is still "
+					      "at work, synchronise again; else end this process",
 				 (unsigned long long)word_of(map), (unsigned long long)map->awaited);
 	return error_set(-EOWNERDEAD, "a timeline has ended, and its word, which a stream waits for, is written over again and "
 				      "again by a process that its writer shares it with: end this process");

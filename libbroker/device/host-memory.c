@@ -325,18 +325,18 @@ static struct host_region *mapping_find(const struct device_handle *handle, unsi
  */
 static int region_map(struct host_region *region)
 {
-	uint64_t room = size_round_up(region->size, HOST_GRANULE) + 2ull * HOST_GRANULE;
+	uint64_t guard = host_guard_size(), room = size_round_up(region->size, guard) + 2 * guard;
 	uint8_t *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (base == MAP_FAILED)
 		return error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m", (unsigned long long)region->size);
-	if (mmap(base + HOST_GRANULE, region->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, region->fd, 0) ==
+	if (mmap(base + guard, region->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, region->fd, 0) ==
 	    MAP_FAILED) {
 		error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)region->size);
 		munmap(base, room);
 		return -ENOMEM;
 	}
-	base += HOST_GRANULE;
+	base += guard;
 	region->base = base;
 	if (madvise(base, region->size, MADV_DONTFORK))
 		return error_set(-errno, "host device: its memory cannot be kept from forks: %m");

@@ -103,10 +103,17 @@ void host_region_remove(struct host_region *region)
 	memmove(table + position - 1, table + position, (table_count + 1 - position) * sizeof *table);
 }
 
+uint64_t host_guard_size(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+
+	return page > (long)HOST_GRANULE ? (uint64_t)page : HOST_GRANULE;
+}
+
 void host_region_destroy(struct host_region *region)
 {
 	if (region->base && region->kind == HOST_MAPPING)
-		munmap(region->base - HOST_GRANULE, size_round_up(region->size, HOST_GRANULE) + 2ull * HOST_GRANULE);
+		munmap(region->base - host_guard_size(), size_round_up(region->size, host_guard_size()) + 2 * host_guard_size());
 	else if (region->base)
 		munmap(region->base, region->size);
 	/* Unlocked first: a child on its way to exec may have a copy of the descriptor, and this one was closed well. */
@@ -204,11 +211,12 @@ static const struct host_region *guarded_by(const void *ptr)
 {
 	size_t position = table_position(ptr);
 	const struct host_region *before = position ? table[position - 1] : NULL, *behind = host_region_at(position);
+	uint64_t guard = host_guard_size();
 
 	if (before && before->kind == HOST_MAPPING &&
-	    (uintptr_t)ptr - (uintptr_t)before->base < size_round_up(before->size, HOST_GRANULE) + HOST_GRANULE)
+	    (uintptr_t)ptr - (uintptr_t)before->base < size_round_up(before->size, guard) + guard)
 		return before;
-	return behind && behind->kind == HOST_MAPPING && (uintptr_t)behind->base - (uintptr_t)ptr <= HOST_GRANULE ? behind : NULL;
+	return behind && behind->kind == HOST_MAPPING && (uintptr_t)behind->base - (uintptr_t)ptr <= guard ? behind : NULL;
 }
 
 static int refuse_range(const void *ptr, uint64_t size, const char *what)

@@ -115,12 +115,17 @@ static int seed_parse(const char *text)
 	return *end ? error_set(-EINVAL, "GPUB_HOST_SEED: '%.40s' is no number", text) : 0;
 }
 
+void host_survive_violations(void)
+{
+	host_state.survives = true;
+}
+
 static int environment_read(void)
 {
 	const char *strict = environment_get("GPUB_HOST_STRICT");
 	int rc;
 
-	host_state.lenient = strict && !strcmp(strict, "0");
+	host_state.lenient = strict ? !strcmp(strict, "0") : host_state.survives;
 	host_state.memory = memory_usual();
 	rc = bytes_parse("GPUB_HOST_MEMORY", &host_state.memory);
 	if (!rc)

@@ -45,6 +45,12 @@ int host_set_prefix(const char *prefix);
 /* Whether users other than the owner's are to open what they were granted. Before the first allocate(). */
 void host_share_memory(bool with_others);
 
+/*
+ * What breaks the rules is reported and survived, unless GPUB_HOST_STRICT says otherwise: a broker must not end by what a lying
+ * client can bring about (invariant 5). Before start().
+ */
+void host_survive_violations(void);
+
 /* Makes the directory of the memory now; whoever removes the leftovers removes it. -EEXIST: somebody else has the name. */
 int host_keep_directory(void);
 
@@ -120,6 +126,7 @@ struct host_state {
 	uint64_t              quarantine;          /* bytes of freed memory that are kept */
 	bool                  seeded;
 	uint64_t              seed;
+	bool                  survives; /* host_survive_violations(): what lenient is where nothing is set */
 	bool                  lenient; /* GPUB_HOST_STRICT=0 */
 	volatile const int   *alive; /* 1; wiped by a fork */
 	pthread_mutex_t       lock;  /* regions, streams, modules */
@@ -166,6 +173,7 @@ struct host_region *host_region_find(const void *ptr);
 struct host_region *host_region_at(size_t index); /* in the order of addresses; NULL at the end */
 void                host_region_remove(struct host_region *region);
 void                host_region_destroy(struct host_region *region); /* unmaps and closes */
+uint64_t            host_guard_size(void); /* inaccessible bytes before and behind a mapping: pages may be larger than granules */
 
 /* Aborts if [ptr, ptr + size) is memory that work on that device must not touch; -EINVAL if it leaves its region. */
 int host_check_range(const void *ptr, uint64_t size, unsigned device, const char *what);

@@ -256,6 +256,28 @@ static void test_a_create_takes_its_own_users_memory_first_and_as_much_as_it_nee
 }
 
 /* As many as will do are asked to close, and not more when it is asked again before they have. */
+/* Who is asked to close may never do so: after a while others' memory is asked back instead. */
+static void invariant_5_memory_that_is_never_closed_keeps_nobody_from_others(void **state)
+{
+	struct peer alice = join_as(ALICE), bob = join_as(BOB);
+	uint64_t oldest, newer;
+
+	(void)state;
+	oldest = leave_idle(&bob, "i1", 2 * MIB);
+	newer = leave_idle(&bob, "i2", 3 * MIB);
+	elsewhere = 251 * MIB;
+	broker.registry.usages.patience_ms = 0;
+	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
+	assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
+	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
+	assert_true(kept_by(BOB, SPARE_IDLE) == 0);
+	say_closed(bob.sock, newer);
+	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers.pending);
+	create(&alice, "a", 2 * MIB);
+	part(&alice);
+	part_closing(&bob, oldest);
+}
+
 static void test_idle_memory_is_asked_back_as_far_as_is_needed(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
@@ -491,6 +513,7 @@ int main(void)
 		HERE(test_the_oldest_of_a_user_goes_first),
 		HERE(test_a_create_takes_its_own_users_memory_first_and_as_much_as_it_needs),
 		HERE(test_idle_memory_is_asked_back_as_far_as_is_needed),
+		HERE(invariant_5_memory_that_is_never_closed_keeps_nobody_from_others),
 		HERE(invariant_5_a_create_that_cannot_succeed_evicts_nothing),
 		HERE(test_a_quota_takes_back_as_much_idle_memory_as_is_missing),
 		HERE(invariant_5_a_quota_that_cannot_be_met_takes_nothing_back),
@@ -502,5 +525,5 @@ int main(void)
 		HERE(test_memory_on_its_way_is_promised_once),
 	};
 
-	return cmocka_run_group_tests_name("pool-usages", tests, harness_group_setup, harness_group_teardown);
+	return cmocka_run_group_tests_name("pool-users", tests, harness_group_setup, harness_group_teardown);
 }
