@@ -91,7 +91,10 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 /* Ends the sessions and the threads. What is still granted stays the driver's until this process exits. */
 void broker_deinit(struct broker *broker);
 
-/* One pass: who stands in line is served, some of what was put off is done, then what the loop has. wait: for something to happen first. */
+/*
+ * One pass: serves the fair queue, does some of the work that was put off, then what the loop has. wait: for something to
+ * happen first.
+ */
 void broker_pass(struct broker *broker, bool wait);
 
 /* A session was heard. */

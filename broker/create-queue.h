@@ -2,10 +2,10 @@
 /*
  * create-queue.h - creates that wait for memory: a queue for each device and user.
  *
- * First come first served, so that a large create is not starved by small ones of its user, and nobody's holds up
- * another user's. Only where not even all that its user has on the device would do, given back, is the first passed by later
- * ones that fit: it waits for others then, and they take nothing from it. The driver tells nobody when a process outside the broker
- * frees memory: as long as a create waits for a device, that is asked how much it has.
+ * First come first served, so that small creates do not starve a large one of their user, and no user's delay another's.
+ * A create that needs more than all that its user has on the device waits for other users: later ones that fit may then pass
+ * it, since they take nothing from it. The driver does not report that a process outside the broker freed memory, so a device
+ * for which a create waits is asked at intervals how much it has.
  * Owns the waits and their timers. Never asks a device for memory: the create's hooks do. Knows sessions by id only.
  */
 #ifndef GPUB_CREATE_QUEUE_H

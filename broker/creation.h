@@ -22,7 +22,10 @@ struct creation_order {
 	void    *context;
 };
 
-/* Fills what of spec the session and the size decide. What it refuses at once gets no other answer: negative errno, sentence set. */
+/*
+ * Fills the members of spec that the session and the size decide. A request that is refused at once gets no other answer:
+ * negative errno, message set.
+ */
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order);
 
 #endif

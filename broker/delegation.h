@@ -2,9 +2,10 @@
 /*
  * delegation.h - delegable tickets, as the broker issues and honours them.
  *
- * Owns the key that stamps them, and, for those that can be redeemed once, a note until that has happened, which is
- * found by the ticket's id, by its buffer, and by its owner in the order in which their terms end. All others are kept nowhere: their stamp says that they are genuine, their terms what they allow. A ticket
- * dies with its buffer's name, with its term, or with this broker. Never logs one. Form and stamp are common/token.c's.
+ * Owns the key that stamps them, and a note of each that can be redeemed once, until that has happened. A note is found by
+ * the ticket's id, by its buffer, and by its owner in the order in which the terms end. All others are kept nowhere: their
+ * stamp says that they are genuine, their terms what they allow. A ticket dies with its buffer's name, with its term, or with
+ * this broker. Never logs one. Form and stamp are common/token.c's.
  */
 #ifndef GPUB_DELEGATION_H
 #define GPUB_DELEGATION_H

@@ -3,8 +3,8 @@
  * outbox.h - what one session is sent: at once what its socket takes, and the rest, in order, as it can be written to.
  *
  * Owns the messages that wait, with the descriptors that belong to them, charged to the owner's user both, and the event
- * that watches for room. Does not own the socket. What cannot be sent whole, or is not read, it says to its owner through failed(), maybe in the
- * middle of a send; the owner then stops the box. Never blocks.
+ * that watches for room. Does not own the socket. Calls failed() when a message cannot be sent completely or the peer does
+ * not read, maybe in the middle of a send; the owner then stops the box. Never blocks.
  */
 #ifndef GPUB_OUTBOX_H
 #define GPUB_OUTBOX_H

@@ -3,7 +3,7 @@
  * pool.h - device memory that nobody has, kept zeroed and exported for its last owner's next buffer of that size; and what
  * is known of the memory of each device beside that, from which creates learn what may still be had.
  *
- * Below the books: what is in here was freed as far as they know, and nobody is charged. Owns the jobs that made the
+ * Below the registry: for it this memory is freed, and nobody is charged for it. Owns the jobs that made the
  * memory, each of which carries its address and handle. Keeps it within the bound of usage.h, gives the device as much back
  * as a create needs that the device has no memory for, and all when the broker stops. Never gives back anything for a create
  * that could not succeed with it.
@@ -60,7 +60,7 @@ void pool_init(struct broker *broker);
 void pool_forget(struct broker *broker);
 
 /*
- * The books let go of the job's memory. True: it is kept, and counted, from now on; it shall be zeroed, and put in where
+ * The registry released the job's memory. True: it is kept, and counted, from now on; it shall be zeroed, and put in where
  * pool_keeps() it still. Else it is on its way to the device: pool_returned() when it is there. may_keep: it is good for
  * its owner.
  */

@@ -3,8 +3,8 @@
  * usage.h - what each user has of each device's memory, and what of it is spare: kept for that user's next buffer.
  *
  * Spare memory is idle, while some session still maps it (registry.c), or pooled, when nobody does (pool.c). There is one
- * bound a device for both kinds together. Beyond it the oldest memory of the user who keeps the most goes first, as packets of the longest
- * queue are dropped: a user who keeps less than an equal part of the bound loses nothing to others, and always gets in.
+ * bound a device for both kinds together. Beyond it the oldest memory of the user who keeps the most is evicted first, as
+ * fair queueing drops from the longest queue: a user who keeps less than an equal part of the bound loses nothing to others.
  * Who keeps the most is found by a walk over the users that keep memory of the device: no more than the bound has granules.
  * Owns these figures, and the order of spare memory. Never frees any: evict() of its kind does.
  */

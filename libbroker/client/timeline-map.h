@@ -2,8 +2,8 @@
 /*
  * timeline-map.h - a timeline's page as this process has it mapped: read-only, and writable for its writer.
  *
- * One for each buffer that was ever mapped here, kept until the client ends: what was registered with the
- * device is never unmapped before exit, because to unregister it would wait for the process's kernels. The list
+ * Owns the maps: one for each buffer that was ever mapped here, kept until the client ends. Never unmaps before exit what
+ * was registered with the device, because to unregister it would wait for the process's kernels. The list
  * is under the client's lock. signalling is held from the look at signalled to the end of the stream operation
  * that makes it true, so that two threads cannot queue their values in the wrong order; it is taken before the
  * client's lock, never behind it.

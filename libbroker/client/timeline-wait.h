@@ -6,7 +6,8 @@
  * A stream that waits cannot be released from here: the word that it waits on is the writer's, and the page is mapped for
  * reading. What can be kept from hanging is the CPU. A wait is abandoned when the broker is gone, for nobody tells of the
  * writer's death then, or when its timeline has ended and yet the word does not say so, because somebody writes over the
- * broker's mark. Owns the list of timelines that are waited for, of all clients of the process.
+ * broker's mark. Owns the list of timelines that are waited for, of all clients of the process. Never
+ * ends a wait of the device.
  */
 #ifndef GPUB_TIMELINE_WAIT_H
 #define GPUB_TIMELINE_WAIT_H

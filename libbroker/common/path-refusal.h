@@ -2,7 +2,7 @@
 /*
  * path-refusal.h - which part of a socket's path keeps this process out: connect(2) says only that one does.
  *
- * Owns nothing; asks for the effective ids, as connect(2) does.
+ * Owns nothing; asks for the effective ids, as connect(2) does. Never opens what it looks at.
  */
 #ifndef GPUB_PATH_REFUSAL_H
 #define GPUB_PATH_REFUSAL_H

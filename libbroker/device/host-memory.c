@@ -5,8 +5,8 @@
  * Owns a POSIX shm object (host-object.c) for each allocation, and the account of what is used. The owner maps none of
  * them: its pointer is a reserved address that names the allocation, and faults when touched. Owner and importers each
  * open the object for themselves and hold a flock on that open file: an importer shared, until it closes; release()
- * must get it exclusively. Guard pages stand before and behind each mapping. As with NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the
- * memory in use. Never releases or unlinks what an importer opened.
+ * must get it exclusively. Guard pages stand before and behind each mapping. As with NVIDIA's descriptors, a forked child
+ * that inherited an importer's descriptor keeps the memory in use. Never releases or unlinks what an importer opened.
  */
 #include "host.h"
 

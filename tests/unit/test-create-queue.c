@@ -4,7 +4,7 @@
  * one that waits for others is passed.
  *
  * A broker with a real loop and device threads, but without sessions. What a device has is what the test writes into the
- * broker's books: asked, it has no more.
+ * broker's tables: when it is asked, it has no more.
  */
 #include <setjmp.h>
 #include <stdarg.h>
