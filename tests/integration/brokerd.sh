@@ -445,6 +445,24 @@ check_others "a user without rights serves root's socket to a third one" eval \
 	'start_as_other && third create a 1 acquire a && ! third create b 1 && grep -q "user 65533 may hold 1 buffer," client.err'
 check_others "and stops clean" eval 'stops TERM 0 && said "balanced$"'
 
+# As behind su(1): XDG_RUNTIME_DIR is another user's. In a /run of its own, which no other test sees.
+system_broker_is_found() {
+	unshare --mount bash -c '
+		mount -t tmpfs -o mode=0755 tmpfs /run && mkdir -m 0755 /run/gpubroker && mkdir -m 0700 closed || exit 1
+		printf "device = host\ninstance = %s\nsocket = /run/gpubroker/socket\nmode = 0666\n" "$1" >system.conf
+		"$2" -c system.conf 2>system.err </dev/null &
+		until grep -q "serves .* at " system.err || ! kill -0 $!; do sleep 0.05; done
+		env -u GPUBROKER XDG_RUNTIME_DIR="$PWD/closed" setpriv --reuid=65533 --regid=65533 --clear-groups \
+			timeout -s KILL 20 "$3" create x 1 unlink x 2>client.err
+		found=$?
+		kill $! && wait $! && exit $found' - "$name-system" "$brokerd" "$client"
+}
+if unshare --mount true 2>/dev/null; then
+	check_others "another user's XDG_RUNTIME_DIR does not hide the system's broker" system_broker_is_found
+else
+	skip "another user's XDG_RUNTIME_DIR does not hide the system's broker" "needs a mount namespace"
+fi
+
 # ---- the name ----
 
 rm -rf run
