@@ -75,7 +75,10 @@ static void measure(unsigned load)
 	printf("# %-40s %7u %9u %9u %9u %9lld %9lld\n", loads[load].name, count, p50, p99, worst,
 	       (long long)(books_counter(&arena_broker, "sessions_opened") - opened),
 	       (long long)(books_counter(&arena_broker, "sessions_refused") - refused));
-	POINT(!arena_has_users() || newcomer_works(BYSTANDER), "a newcomer comes in: %s", loads[load].name);
+	if (arena_has_users())
+		POINT(newcomer_works(BYSTANDER), "a newcomer comes in: %s", loads[load].name);
+	else
+		point_skip("a newcomer comes in: %s: needs several users, so root", loads[load].name);
 	if (pid) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
@@ -96,8 +99,11 @@ static uint32_t usual(void)
 
 static void judge(unsigned load)
 {
-	POINT(!arena_has_users() || middle[load] <= FACTOR * usual(),
-	      "invariant 5: %s: no more than %d times what a user's requests cost the victim", loads[load].name, FACTOR);
+	if (arena_has_users())
+		POINT(middle[load] <= FACTOR * usual(),
+		      "invariant 5: %s: no more than %d times what a user's requests cost the victim", loads[load].name, FACTOR);
+	else
+		point_skip("%s: needs several users, so root", loads[load].name);
 }
 
 int main(void)
