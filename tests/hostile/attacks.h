@@ -13,7 +13,7 @@
 #include "gpubroker.h"
 
 extern const struct attack lies[], tickets[], descriptors[], timelines[], memory[], ranges[], pool[], processes[],
-	privileged[], floods[], status_files[], walks[];
+	privileged[], cancellation[], floods[], status_files[], walks[];
 extern const struct attack status_file_of_others, status_file_of_its_own;
 
 #define BOTH (GPUB_READ | GPUB_WRITE)

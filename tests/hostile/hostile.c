@@ -47,6 +47,7 @@ int main(int argc, char **argv)
 		attack_all(privileged);
 	else
 		point_skip("%s: set-user-ID programs do not work here", privileged[0].name);
+	attack_all(cancellation);
 	attack_all(floods);
 	attack_all(status_files);
 	attack_all(walks);
