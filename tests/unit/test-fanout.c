@@ -221,7 +221,7 @@ static void invariant_5_a_name_wakes_some_in_a_pass(void **state)
 	assert_null(broker.waiting.lines);
 }
 
-/* Those whose turn had not come wait for the next buffer of that name, as if they had come a moment later. */
+/* Who was not reached yet waits for the next buffer of that name, as if it had come a moment later. */
 static void test_who_is_not_woken_before_the_name_goes_waits_on(void **state)
 {
 	struct buffer *buffer;
