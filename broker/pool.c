@@ -184,17 +184,11 @@ void pool_forget(struct broker *broker)
 	}
 }
 
-/* What is being zeroed is not counted yet: of that there is little. */
-static bool has_place(const struct broker *broker)
-{
-	return !broker->registry.descriptors || broker->pool.count < POOL_OBJECTS;
-}
-
 bool pool_accept(struct broker *broker, struct job *job, struct usage *usage, bool may_keep)
 {
 	struct usages *usages = &broker->registry.usages;
 
-	if (may_keep && !broker->stopping && job->span <= usages->limit && has_place(broker))
+	if (may_keep && !broker->stopping && job->span <= usages->limit)
 		spare_enter(usages, usage, &job->spare, SPARE_POOLED, job->span);
 	else
 		returning(broker, job);
@@ -212,9 +206,14 @@ void pool_reject(struct broker *broker, struct job *job)
 	returning(broker, job);
 }
 
+static bool has_place(const struct broker *broker)
+{
+	return !broker->registry.descriptors || broker->pool.count < POOL_OBJECTS;
+}
+
 void pool_put(struct broker *broker, struct job *job)
 {
-	if (!shelve(&broker->pool, job))
+	if (has_place(broker) && !shelve(&broker->pool, job))
 		return;
 	spare_leave(&broker->registry.usages, &job->spare);
 	give_back(broker, job);

@@ -445,6 +445,17 @@ check_others "a user without rights serves root's socket to a third one" eval \
 	'start_as_other && third create a 1 acquire a && ! third create b 1 && grep -q "user 65533 may hold 1 buffer," client.err'
 check_others "and stops clean" eval 'stops TERM 0 && said "balanced$"'
 
+# A client may truncate the memory that it was given: to the host device that is a violation, which must not end the broker.
+rm -rf run && mkdir run
+configure
+cut_off() {
+	local object
+	object=$(find "/dev/shm/gpubroker.$name.mem" -type f -size 40M) && [ -n "$object" ] && truncate -s 4096 "$object"
+}
+check "a client's violation is reported, and survived" eval \
+	'start env -u GPUB_HOST_STRICT && works create big 40 && cut_off && works unlink big && soon said VIOLATION && works create a 1 unlink a'
+check "it stops after it" stops TERM 0
+
 # As behind su(1): XDG_RUNTIME_DIR is another user's. In a /run of its own, which no other test sees.
 system_broker_is_found() {
 	unshare --mount bash -c '

@@ -35,7 +35,7 @@ static int do_issue(const struct order *order)
 
 static int do_issue_standard(const struct order *order)
 {
-	return gpub_ticket_issue(client, order->name, GPUB_READ, NULL, text);
+	return gpub_ticket_issue(client, order->name, GPUB_READ | GPUB_MINE, NULL, text); /* as a lease's rights may be */
 }
 
 static int do_issue_for(const struct order *order)
@@ -54,7 +54,8 @@ static int do_issue_nonsense(const struct order *order)
 	strcpy(text, "untouched");
 	if (gpub_ticket_issue(client, order->name, 0, NULL, text) != -EINVAL)
 		return 1;
-	if (gpub_ticket_issue(client, order->name, 4, NULL, text) != -EINVAL)
+	if (gpub_ticket_issue(client, order->name, GPUB_MINE, NULL, text) != -EINVAL ||
+	    gpub_ticket_issue(client, order->name, GPUB_READ | 8, NULL, text) != -EINVAL)
 		return 2;
 	if (gpub_ticket_issue(client, "no/such", GPUB_READ, NULL, text) != -ENOENT)
 		return 3;

@@ -193,6 +193,20 @@ static void test_forgotten_creates_expire(void **state)
 	expect_story("e1 ");
 }
 
+/* A quota of buffers may be thousands of them. */
+static void invariant_5_others_are_woken_once_when_many_are_dropped(void **state)
+{
+	uint64_t wakes;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		await(ALICE, 0, -1, "1");
+	wakes = broker.creates.wakes;
+	create_forget(&broker, ALICE);
+	expect_story("e1 e1 e1 ");
+	assert_int_equal(broker.creates.wakes, wakes + 1);
+}
+
 /* ---- what cannot be satisfied ---- */
 
 /* As long as there is not enough, nobody tries: a try is a call of the device, and may evict. */
@@ -322,6 +336,7 @@ int main(void)
 		ON(test_expired_create_lets_the_next_try),
 		ON(test_expiry_while_trying_waits_for_the_outcome),
 		ON(test_forgotten_creates_expire),
+		ON(invariant_5_others_are_woken_once_when_many_are_dropped),
 		ON(test_nobody_tries_in_vain),
 		ON(test_who_waits_for_others_is_passed),
 		ON(test_who_waits_for_its_own_user_is_not_passed),

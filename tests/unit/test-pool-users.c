@@ -255,7 +255,6 @@ static void test_a_create_takes_its_own_users_memory_first_and_as_much_as_it_nee
 	part(&bob);
 }
 
-/* As many as will do are asked to close, and not more when it is asked again before they have. */
 /* Who is asked to close may never do so: after a while others' memory is asked back instead. */
 static void invariant_5_memory_that_is_never_closed_keeps_nobody_from_others(void **state)
 {
@@ -278,6 +277,25 @@ static void invariant_5_memory_that_is_never_closed_keeps_nobody_from_others(voi
 	part_closing(&bob, oldest);
 }
 
+/* On the host device each piece is an open object of the broker's, whoever made it. */
+static void invariant_5_what_is_pooled_costs_few_descriptors(void **state)
+{
+	struct wire_message message = creating("piece", 1);
+	struct peer alice = join_as(ALICE);
+
+	(void)state;
+	message.create.flags = GPUB_ALONE;
+	for (unsigned mode = 0; mode < POOL_OBJECTS + 20; mode++) {
+		message.create.mode = mode; /* each another kind, or one would serve them all */
+		assert_int_equal(answer_to(&alice, &message).type, WIRE_DONE);
+		expect_done(&alice, WIRE_UNLINK, "piece");
+	}
+	EXPECT_SOON(!broker.workers.pending);
+	assert_int_equal(broker.pool.count, POOL_OBJECTS);
+	part(&alice);
+}
+
+/* As many as will do are asked to close, and not more when it is asked again before they have. */
 static void test_idle_memory_is_asked_back_as_far_as_is_needed(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
@@ -514,6 +532,7 @@ int main(void)
 		HERE(test_a_create_takes_its_own_users_memory_first_and_as_much_as_it_needs),
 		HERE(test_idle_memory_is_asked_back_as_far_as_is_needed),
 		HERE(invariant_5_memory_that_is_never_closed_keeps_nobody_from_others),
+		HERE(invariant_5_what_is_pooled_costs_few_descriptors),
 		HERE(invariant_5_a_create_that_cannot_succeed_evicts_nothing),
 		HERE(test_a_quota_takes_back_as_much_idle_memory_as_is_missing),
 		HERE(invariant_5_a_quota_that_cannot_be_met_takes_nothing_back),
