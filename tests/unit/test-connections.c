@@ -170,7 +170,7 @@ static void invariant_5_grants_that_end_with_their_process_take_its_users_share(
 {
 	enum { GRANTS = 100 };
 	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
-	char name[16];
+	char name[16] = "";
 	uint64_t before;
 
 	(void)state;
