@@ -59,7 +59,8 @@ static int random_create(int slot)
 	gpub_spec spec = GPUB_SPEC_INIT;
 
 	(void)slot;
-	spec.size = 1 + random_next() % (3 * GRANULE);
+	/* a kernel writes a word of it: a smaller one would be overrun, and the device says so */
+	spec.size = sizeof(uint64_t) + random_next() % (3 * GRANULE);
 	/* alone, so that what the books say of buffers says all of memory and mappings */
 	spec.flags = (uint32_t)(random_next() % 4) | GPUB_ALONE;
 	return gpub_create(client, random_name(), &spec);
