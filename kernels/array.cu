@@ -2,16 +2,6 @@
 /* array.cu - pack, unpack, axpy, fill and checksum, on CUDA. array.c is its host twin: change both or none. */
 #include "kernels.h"
 
-static __device__ __forceinline__ uint64_t linear_first(void)
-{
-	return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
-}
-
-static __device__ __forceinline__ uint64_t linear_stride(void)
-{
-	return (uint64_t)gridDim.x * blockDim.x;
-}
-
 extern "C" __global__ void pack_rows(uint32_t *__restrict__ packed, const uint32_t *__restrict__ strided, uint64_t rows,
 				     uint64_t columns, uint64_t stride)
 {

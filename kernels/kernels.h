@@ -42,6 +42,14 @@
  *   managed_increment(uint64_t amount)
  *       Adds amount to the module's __managed__ variable kernels_managed_counter (uint64_t, 0 at first;
  *       a global of the shared object on the host device). Grid: single_grid().
+ *
+ *   stamp(uint64_t *words, uint64_t round, uint64_t count)
+ *       words[i] becomes stamp_word(round, i), which tells both. Grid: linear_grid(count).
+ *
+ *   stamp_check(uint64_t *verdict, const uint64_t *words, uint64_t round, uint64_t count)
+ *       Adds the number of words that are not stamp_word(round, i) to verdict[0]. The first check that finds one, of those
+ *       since the caller zeroed the four words of verdict, writes into the other three: round (not 0), index and value
+ *       of a wrong word. Grid: linear_grid(count).
  */
 #ifndef GPUB_KERNELS_H
 #define GPUB_KERNELS_H
@@ -70,6 +78,12 @@ KERNELS_INLINE uint64_t checksum_word(uint64_t word, uint64_t index)
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
 	return x ^ (x >> 31);
+}
+
+/* What stamp() writes: rounds and indices below 2^32 can be read off it. */
+KERNELS_INLINE uint64_t stamp_word(uint64_t round, uint64_t index)
+{
+	return round << 32 | index;
 }
 
 KERNELS_INLINE uint64_t kernels_blocks(uint64_t count, uint64_t each, uint64_t most)
@@ -110,5 +124,18 @@ KERNELS_INLINE gpub_launch_config heat_grid(uint32_t rows, uint32_t columns, voi
 	config.grid[1] = (uint32_t)kernels_blocks(rows, HEAT_STRIP, HEAT_GRID_Y);
 	return config;
 }
+
+#ifdef __CUDACC__
+/* In a kernel over count elements: for (i = linear_first(); i < count; i += linear_stride()). */
+static __device__ __forceinline__ uint64_t linear_first(void)
+{
+	return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ __forceinline__ uint64_t linear_stride(void)
+{
+	return (uint64_t)gridDim.x * blockDim.x;
+}
+#endif
 
 #endif

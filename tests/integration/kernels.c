@@ -202,6 +202,41 @@ static void test_fill(void)
 	free(found);
 }
 
+/* Words 0 to count - 1 as stamps of that round; what stamp_check finds in count + 1 words. */
+static void stamp_both(uint64_t round, uint64_t count, uint64_t verdict[4])
+{
+	uint64_t           more = count + 1;
+	gpub_launch_config config = linear_grid(count, stream);
+	void              *write[] = { &lease[0].ptr, &round, &count };
+	void              *check[] = { &lease[1].ptr, &lease[0].ptr, &round, &more };
+
+	memset(verdict, 0, 4 * sizeof(*verdict));
+	put(1, verdict, 4 * sizeof(*verdict));
+	launch("stamp", &config, write);
+	launch("stamp_check", &config, check);
+	get(verdict, 1, 4 * sizeof(*verdict));
+}
+
+static void test_stamp(void)
+{
+	uint64_t  count = 70001, round = 3, behind = stamp_word(round, count), wrong = 0, verdict[4];
+	uint64_t *found = malloc((count + 1) * sizeof(*found));
+
+	memset(found, 0x5a, (count + 1) * sizeof(*found));
+	found[count] = behind;
+	put(0, found, (count + 1) * sizeof(*found));
+	stamp_both(round, count, verdict);
+	get(found, 0, (count + 1) * sizeof(*found));
+	for (uint64_t i = 0; i <= count; i++)
+		wrong += found[i] != (round << 32 | i);
+	point(wrong == 0, "stamp writes round and index, and no more words than it is told");
+	point(!verdict[0] && !verdict[1], "stamp_check finds nothing where every word is its round's");
+	stamp_both(round + 1, count, verdict);
+	point(verdict[0] == 1 && verdict[1] == round + 1 && verdict[2] == count && verdict[3] == behind,
+	      "stamp_check finds the one word of an older round, and says which");
+	free(found);
+}
+
 static uint64_t checksum_expect(const uint8_t *data, uint64_t size)
 {
 	uint64_t sum = 0;
@@ -342,6 +377,7 @@ int main(void)
 	test_fill();
 	test_checksum();
 	test_pack();
+	test_stamp();
 	test_late_write();
 	test_managed();
 	printf("1..%d\n", points);
