@@ -86,6 +86,7 @@ test_programs = \
 	tests/integration/library \
 	tests/integration/manage \
 	tests/integration/many \
+	tests/integration/orders \
 	tests/integration/pauses \
 	tests/integration/privileged \
 	tests/integration/retire \
@@ -122,6 +123,7 @@ test_scripts = \
 	tests/gpu/kernels.sh \
 	tests/gpu/lifetime.sh \
 	tests/gpu/mps.sh \
+	tests/gpu/orders.sh \
 	tests/gpu/permuted.sh
 EXTRA_DIST += tests/tap.sh tests/README.md tests/bare-debian.sh tests/install/names.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
@@ -196,6 +198,7 @@ tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
 tests_integration_manage_SOURCES = tests/integration/manage.c $(harness)
 tests_integration_many_SOURCES = tests/integration/many.c $(harness)
+tests_integration_orders_SOURCES = tests/integration/orders.c $(harness)
 tests_integration_pauses_SOURCES = tests/integration/pauses.c $(harness)
 tests_integration_privileged_SOURCES = tests/integration/privileged.c $(privileged) $(harness)
 tests_integration_retire_SOURCES = tests/integration/retire.c $(harness)
