@@ -34,7 +34,7 @@ endif
 
 if HAVE_CUDA
 libbroker_libcommon_la_SOURCES += \
-	libbroker/device/cuda-driver.c \
+	libbroker/device/cuda-driver.c libbroker/device/cuda-library.c \
 	libbroker/device/cuda-memory.c libbroker/device/cuda-module.c \
 	libbroker/device/cuda-processes.c \
 	libbroker/device/cuda-stream.c \
@@ -85,12 +85,12 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/trust.c \
 	libbroker/client/trust.h
 
-common_libs = libbroker/libcommon.la $(SODIUM_LIBS) $(CUDA_LIBS) -lpthread -ldl -lrt
+common_libs = libbroker/libcommon.la $(SODIUM_LIBS) -lpthread -ldl -lrt
 
 lib_LTLIBRARIES += libbroker/libgpubroker.la
 libbroker_libgpubroker_la_SOURCES =
 libbroker_libgpubroker_la_LIBADD = libbroker/libclient.la $(common_libs)
-# The map exports the public functions and hides everything else, CUDA's runtime and an archived libsodium with it.
+# The map exports the public functions and hides everything else, an archived libsodium with it.
 # nodelete: the service thread and what CUDA calls back outlive a dlclose.
 libbroker_libgpubroker_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:1 -no-undefined \
 	-Wl,--version-script=$(srcdir)/libbroker/gpubroker.map -Wl,-z,nodelete

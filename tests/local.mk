@@ -253,6 +253,7 @@ check_DATA = tests/gpu/facts.fatbin
 CLEANFILES += tests/gpu/facts.fatbin
 endif
 tests_gpu_test_driver_facts_SOURCES = tests/gpu/test-driver-facts.c
+tests_gpu_test_driver_facts_LDADD = $(LDADD) $(CUDA_LIBS)
 EXTRA_DIST += tests/gpu/facts.cu
 CLEANFILES += tests/gpu.lock
 EXTRA_DIST += \

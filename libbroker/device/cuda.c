@@ -111,6 +111,7 @@ static const struct device cuda_table = {
 	.kind = DEVICE_CUDA,
 	.name = "cuda",
 	.start = cuda_start,
+	.driver = cuda_library_version,
 	.count = cuda_count,
 	.info = cuda_info,
 	.allocate = cuda_allocate,

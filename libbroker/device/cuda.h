@@ -2,10 +2,10 @@
 /*
  * cuda.h - inside of the CUDA device: the driver's functions, and the guard around every call of them.
  *
- * All work goes through the driver API, fetched by cudaGetDriverEntryPoint, in the devices' primary contexts:
- * the same that the runtime uses, so pointers and streams are the user's as well as ours. The driver API
- * leaves the runtime's last error and current device alone, which the runtime API would not, and lets a
- * context be pushed and popped without a trace. Ordinals are the driver's, which are the runtime's.
+ * All work goes through the driver API, in the devices' primary contexts: the same that the runtime uses, so
+ * pointers and streams are the user's as well as ours. Nothing of the runtime is linked or called: its last
+ * error and its current device are the user's, and its minimum driver is that of the toolkit. A context can be
+ * pushed and popped without a trace. Ordinals are the driver's, which are the runtime's.
  *
  * Shared by the cuda-*.c files and by nothing else (but tests/gpu).
  */
@@ -77,10 +77,16 @@ struct cuda_driver {
 #undef CUDA_FIELD
 };
 
-/* Filled by cuda_driver_load() in start(), constant from then on. */
+/* cuda-library.c. Filled by cuda_library_load() in start(), constant from then on. */
 extern struct cuda_driver cuda;
 
-/* Finds the functions and initialises the driver. -ENODEV: no driver, too old a driver, or no device. */
+/* -ENODEV: there is no driver here, and nothing else. -ENOTSUP: it is too old. -EIO: it cannot be used. */
+int cuda_library_load(void);
+
+/* The CUDA version that the driver supports, as CUDA_VERSION has it. Fails as loading does. Touches no device. */
+int cuda_library_version(int *version);
+
+/* cuda-driver.c. Finds the functions and initialises the driver. -ENODEV: no driver or no device, and nothing else. */
 int cuda_driver_load(void);
 
 /* Devices that the driver shows; 0 before cuda_driver_load(). */

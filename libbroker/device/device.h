@@ -49,6 +49,13 @@ struct device_watch {
 	struct device_watch *prev, *next;
 };
 
+/*
+ * The CUDA version that the driver must support, as the macro CUDA_VERSION writes it, and the first driver that does. It
+ * is what the functions in cuda.h need; cuda-library.c checks that at compile time.
+ */
+#define CUDA_NEEDED        12000
+#define CUDA_NEEDED_DRIVER "525.60.13"
+
 enum device_kind { DEVICE_HOST = 1, DEVICE_CUDA = 2 };
 
 /* What start() is told. */
@@ -62,8 +69,13 @@ struct device {
 	const char      *name; /* "cuda", "host" */
 	uint64_t         margin; /* unused bytes that the owner is to leave behind each buffer which shares an allocation */
 
-	/* Makes the kind usable in this process; later calls do nothing. -ENODEV none here, -ENOTSUP forked. */
+	/*
+	 * Makes the kind usable in this process; later calls do nothing. -ENODEV: there is none here, and nothing else, since
+	 * "auto" falls back on it. -ENOTSUP: forked, or too old a driver. Any other error says what does not work.
+	 */
 	int (*start)(const struct device_setup *setup);
+	/* The CUDA version that the driver supports (12080 is 12.8), before or after start(). NULL: the kind has no driver. */
+	int (*driver)(int *version);
 	int (*count)(void);
 	int (*info)(int ordinal, struct device_info *info);
 
@@ -132,8 +144,9 @@ extern const struct device        device_host;
 extern const struct device *const device_cuda; /* NULL when built without CUDA */
 
 /*
- * Chooses by "auto", "cuda", "host" or "host:N" (1 to DEVICE_MAX) and starts it. auto takes cuda where a
- * device answers, else host. *device is constant data. -EINVAL: the text is none of these; else start()'s.
+ * Chooses by "auto", "cuda", "host" or "host:N" (1 to DEVICE_MAX) and starts it. auto takes host where there is no NVIDIA
+ * driver or no device, and error_text() then says which; a driver or a device that does not work is an error. *device is
+ * constant data. -EINVAL: the text is none of these; else start()'s.
  */
 int device_select(const char *text, bool owner, const struct device **device);
 

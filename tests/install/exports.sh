@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # exports.sh - the library exports the functions that its header declares, and nothing else: none of its own inner
-# functions, none of CUDA's runtime, none of an archived libsodium.
+# functions, none of an archived libsodium. Nothing of the CUDA runtime is in it or in the broker's programs.
 set -u
 
 library=${top_builddir:?}/libbroker/.libs/libgpubroker.so
@@ -11,7 +11,7 @@ header=${top_srcdir:?}/libbroker/gpubroker.h
 declared=$(grep -oE '^(int|void|const char \*) *gpub_[a-z_]+\(' "$header" | grep -oE 'gpub_[a-z_]+' | sort)
 exported=$($NM -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort)
 
-echo 1..2
+echo 1..3
 if [ -n "$exported" ] && [ "$declared" = "$exported" ]; then
 	echo "ok 1 - exports are the declared functions"
 else
@@ -23,4 +23,16 @@ if ${READELF:-readelf} -d "$library" | grep -q NODELETE; then
 	echo "ok 2 - marked nodelete"
 else
 	echo "not ok 2 - marked nodelete"
+fi
+
+# Linked statically, the runtime's functions are local symbols. One that is linked dynamically is needed by name.
+runtime=$(for file in "$library" "$top_builddir"/broker/{broker-run,brokerd,broker-status,broker-ctl}; do
+	$NM "$file" | awk -v file="${file##*/}" '$NF ~ /^cuda[A-Z]/ { print file ": " $NF; exit }'
+	${READELF:-readelf} -d "$file" | awk -v file="${file##*/}" '/NEEDED/ && /libcuda/ { print file ": " $NF; exit }'
+done)
+if [ -z "$runtime" ] && $NM "$library" | grep -q ' device_host$'; then
+	echo "ok 3 - no CUDA runtime, and no driver that must be there to start"
+else
+	echo "not ok 3 - no CUDA runtime, and no driver that must be there to start"
+	printf '# %s\n' "${runtime//$'\n'/$'\n# '}"
 fi

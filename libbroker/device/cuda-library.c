@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda-library.c - finds the NVIDIA driver's library, and in it the functions that we call.
+ *
+ * Owns the table of functions. The library is opened at run time, by a fixed name, so that a binary built with CUDA runs
+ * where there is no driver. It stays open: a driver that has started cannot be unloaded. Never calls cuInit(), and
+ * never uses the CUDA runtime: the runtime's last error and its minimum driver belong to the user's program.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "device/cuda.h"
+
+#define LIBRARY "libcuda.so.1"
+
+struct cuda_driver cuda;
+
+static const struct {
+	const char  *name;
+	unsigned int version;
+	size_t       offset;
+	bool         optional;
+} functions[] = {
+#define CUDA_ROW(name, version) { "cu" #name, version, offsetof(struct cuda_driver, name), false },
+	CUDA_FUNCTIONS(CUDA_ROW)
+#undef CUDA_ROW
+#define CUDA_ROW(name, version) { "cu" #name, version, offsetof(struct cuda_driver, name), true },
+	CUDA_OPTIONAL(CUDA_ROW)
+#undef CUDA_ROW
+};
+
+#define CUDA_ROW(name, version) \
+	_Static_assert((version) <= CUDA_NEEDED, "cu" #name " makes the needed driver newer: device.h, README, gpubroker(7)");
+CUDA_FUNCTIONS(CUDA_ROW)
+#undef CUDA_ROW
+
+/* ---- the library ---- */
+
+/*
+ * The dynamic loader tells its reasons as text alone, in the user's language. Where no folder has the library, the text
+ * begins with the bare name and ends with ENOENT's. A file that was found is named by its path, a library that it
+ * needs by that one's name.
+ */
+static bool is_absent(const char *reason)
+{
+	const char *no_file = strerror(ENOENT);
+	size_t      length = strlen(reason), tail = strlen(no_file);
+
+	return !strncmp(reason, LIBRARY ":", strlen(LIBRARY ":")) && length > tail && !strcmp(reason + length - tail, no_file);
+}
+
+static int library_open(void **library)
+{
+	const char *reason;
+
+	*library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (*library)
+		return 0;
+	reason = dlerror();
+	if (!reason)
+		reason = "the dynamic loader does not say why";
+	if (is_absent(reason))
+		return error_set(-ENODEV, "no NVIDIA driver: " LIBRARY " is not found; install the driver, show it to the "
+					  "container, or choose the host device");
+	return error_set(-EIO, "the NVIDIA driver's library cannot be loaded: %.180s; reinstall the driver", reason);
+}
+
+/* For messages. Valid while the library is loaded. */
+static const char *library_path(void *library)
+{
+	Dl_info info;
+	void   *function = dlsym(library, "cuDriverGetVersion");
+
+	return function && dladdr(function, &info) && info.dli_fname ? info.dli_fname : LIBRARY;
+}
+
+static int library_broken(void *library, CUresult result)
+{
+	if (result == CUDA_ERROR_STUB_LIBRARY)
+		return error_set(-EIO, "%.120s is a stub of the CUDA toolkit, which is for linking and drives no GPU: take its "
+				       "folder off LD_LIBRARY_PATH and install the NVIDIA driver", library_path(library));
+	return error_set(-EIO, "%.120s does not tell its version (CUDA error %d): reinstall the NVIDIA driver",
+			 library_path(library), (int)result);
+}
+
+/* The newest CUDA that it supports. It may be asked before cuInit(), and touches no device. */
+static int library_version(void *library, int *version)
+{
+	PFN_cuDriverGetVersion_v2020 ask = (PFN_cuDriverGetVersion_v2020)dlsym(library, "cuDriverGetVersion");
+	int                          answer = 0;
+	CUresult                     result = ask ? ask(&answer) : CUDA_ERROR_NOT_FOUND;
+
+	if (result != CUDA_SUCCESS)
+		return library_broken(library, result);
+	if (answer < CUDA_NEEDED)
+		return error_set(-ENOTSUP, "the NVIDIA driver is too old: it supports CUDA %d.%d, and gpubroker needs %d.%d; install "
+					   "driver " CUDA_NEEDED_DRIVER " or newer", answer / 1000, answer % 1000 / 10,
+				 CUDA_NEEDED / 1000, CUDA_NEEDED % 1000 / 10);
+	*version = answer;
+	return 0;
+}
+
+/* ---- its functions ---- */
+
+/* The form that has our signature. Legacy streams: NULL is the legacy stream. */
+static void *function_find(PFN_cuGetProcAddress_v12000 find, const char *name, unsigned int version)
+{
+	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	void                          *function = NULL;
+	CUresult result = find(name, &function, (int)version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
+
+	return result == CUDA_SUCCESS && status == CU_GET_PROC_ADDRESS_SUCCESS ? function : NULL;
+}
+
+static int function_missing(void *library, int version, const char *name)
+{
+	return error_set(-EIO, "%.120s calls itself CUDA %d.%d and has no %s: reinstall the NVIDIA driver", library_path(library),
+			 version / 1000, version % 1000 / 10, name);
+}
+
+static int functions_find(void *library, int version)
+{
+	PFN_cuGetProcAddress_v12000 find = (PFN_cuGetProcAddress_v12000)dlsym(library, "cuGetProcAddress_v2");
+	struct cuda_driver          found = { 0 };
+
+	if (!find)
+		return function_missing(library, version, "cuGetProcAddress_v2");
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		void *function = function_find(find, functions[i].name, functions[i].version);
+
+		if (!function && !functions[i].optional)
+			return function_missing(library, version, functions[i].name);
+		*(void **)((char *)&found + functions[i].offset) = function;
+	}
+	cuda = found;
+	return 0;
+}
+
+int cuda_library_load(void)
+{
+	void *library;
+	int   version, rc = library_open(&library);
+
+	if (!rc)
+		rc = library_version(library, &version);
+	return rc ? rc : functions_find(library, version);
+}
+
+int cuda_library_version(int *version)
+{
+	void *library;
+	int   rc = library_open(&library);
+
+	return rc ? rc : library_version(library, version);
+}
