@@ -246,6 +246,24 @@ if HAVE_NVTX
 check_LTLIBRARIES += tests/integration/nvtx-tool.la
 endif
 
+# A libcuda.so.1 for tests, in tests/fake-cuda/.libs: fake-cuda.h says how a test uses it. A program links with it by
+# $(fake_cuda), which comes before what needs the driver.
+fake_cuda = tests/fake-cuda/libcuda.la
+if HAVE_CUDA
+check_LTLIBRARIES += $(fake_cuda)
+unit_tests += tests/unit/test-cuda-driver
+endif
+tests_unit_test_cuda_driver_LDADD = $(fake_cuda) $(LDADD)
+tests_fake_cuda_libcuda_la_SOURCES = \
+	tests/fake-cuda/contexts.c tests/fake-cuda/devices.c \
+	tests/fake-cuda/fake-cuda.c tests/fake-cuda/fake-cuda.h \
+	tests/fake-cuda/inner.h tests/fake-cuda/memory.c \
+	tests/fake-cuda/streams.c
+tests_fake_cuda_libcuda_la_CFLAGS = $(GPUB_CFLAGS)
+# Version 1, so that its soname is libcuda.so.1; -rpath as above.
+tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nowhere
+tests_fake_cuda_libcuda_la_LIBADD = -lpthread
+
 # What tests/gpu/facts.sh runs.
 if HAVE_CUDA
 test_tools += tests/gpu/test-driver-facts

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inner.h - what the parts of the fake driver share: the table of functions, the orders, contexts.
+ *
+ * To add a function: write it into the part that it belongs to as static CUresult fake_NAME(...), with FAKE_CALL() as its
+ * first statement, and add a FAKE_ROW to the table at that part's end. The version is that of CUDA_FUNCTIONS in
+ * libbroker/device/cuda.h; the compiler compares the signatures. A function that gpubroker calls and that has no row here
+ * answers CUDA_ERROR_NOT_SUPPORTED.
+ */
+#ifndef GPUB_FAKE_CUDA_INNER_H
+#define GPUB_FAKE_CUDA_INNER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#define FAKE_DEVICES 8
+
+struct fake_function {
+	const char *name; /* as "cuInit" */
+	void       *function;
+};
+
+/* One part's functions, ended by an empty row. */
+extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[], fake_streams[];
+
+#define FAKE_ROW(name, version)                                                                             \
+	{                                                                                                   \
+		"cu" #name, (void *)(1 ? fake_##name : (PFN_cu##name##_v##version)0)                        \
+	}
+
+/* What the orders say of the devices. */
+struct fake_setup {
+	int      version, devices;
+	uint64_t memory; /* bytes of each device */
+};
+
+extern struct fake_setup fake_setup;
+
+/* Counts the call, and gives what it was ordered to answer; CUDA_SUCCESS: it is to do its work. */
+CUresult fake_call(const char *function);
+
+/* Begins each function. __func__ is fake_NAME, which the orders call cuNAME. */
+#define FAKE_CALL()                                                      \
+	do {                                                             \
+		CUresult fake_ordered = fake_call(__func__ + sizeof "fake"); \
+		if (fake_ordered != CUDA_SUCCESS)                        \
+			return fake_ordered;                             \
+	} while (0)
+
+/* cuInit() was called here; in a forked child the driver does not work any more. */
+bool fake_started(void);
+
+/* ---- contexts ---- */
+
+struct CUctx_st {
+	CUdevice device;
+	uint64_t id;
+	unsigned retained;
+};
+
+/* The calling thread's current context, or NULL. */
+CUcontext fake_current(void);
+
+/* ---- memory ---- */
+
+/* Bytes of that device that are allocated in this process. */
+uint64_t fake_allocated(CUdevice device);
+
+#endif

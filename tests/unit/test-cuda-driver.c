@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-cuda-driver.c - how the cuda device finds its driver and starts it, or says why not. The driver is the fake one.
+ *
+ * A start that succeeds is for good in this process, so the tests of those that fail come first.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/error.h"
+#include "device/cuda.h"
+#include "tests/fake-cuda/fake-cuda.h"
+
+static const struct device_setup client = { .owner = false, .host_count = 1 };
+
+/* What start() answers under these orders; every failure has its message. */
+static int start_under(const char *orders)
+{
+	int rc;
+
+	error_set(0, "nothing was said");
+	fake_cuda_order(orders);
+	rc = device_cuda->start(&client);
+	assert_true(rc <= 0);
+	assert_int_equal(rc == 0, !strcmp(error_text(), "nothing was said"));
+	return rc;
+}
+
+static void assert_said(const char *part)
+{
+	if (!strstr(error_text(), part))
+		fail_msg("'%s' does not say '%s'", error_text(), part);
+}
+
+/* Each answer that cuInit() and cuDeviceGetCount() may give: newer drivers have more than the headers know. */
+static void test_only_no_device_is_enodev(void **state)
+{
+	char orders[64];
+
+	(void)state;
+	for (int result = 1; result <= 1000; result++) {
+		snprintf(orders, sizeof orders, "cuInit=%d", result);
+		assert_int_equal(start_under(orders) == -ENODEV, result == CUDA_ERROR_NO_DEVICE);
+		snprintf(orders, sizeof orders, "cuDeviceGetCount=%d", result);
+		assert_int_equal(start_under(orders) == -ENODEV, result == CUDA_ERROR_NO_DEVICE);
+	}
+	assert_int_equal(start_under("devices=0"), -ENODEV);
+}
+
+static void test_what_is_broken_is_named(void **state)
+{
+	(void)state;
+	assert_int_equal(start_under("cuInit=802"), -EIO);
+	assert_said("CUDA_ERROR_SYSTEM_NOT_READY");
+	assert_said("nvidia-fabricmanager");
+	assert_int_equal(start_under("cuInit=803"), -EIO);
+	assert_said("different versions");
+	assert_int_equal(start_under("cuInit=304"), -EIO);
+	assert_said("/dev/nvidia");
+	assert_int_equal(start_under("cuInit=999"), -EIO);
+	assert_said("CUDA_ERROR_UNKNOWN");
+	assert_int_equal(start_under("cuInit=34"), -EIO);
+	assert_said("stub");
+	assert_int_equal(start_under("cuInit=46"), -EIO);
+	assert_said("exclusive");
+	assert_int_equal(start_under("cuInit=101"), -EIO);
+	assert_said("CUDA_VISIBLE_DEVICES");
+	assert_int_equal(start_under("cuInit=987"), -EIO);
+	assert_said("nvidia-smi");
+	assert_int_equal(start_under("cuInit=807"), -EAGAIN); /* MPS restarts: that is not for good */
+}
+
+static void test_auto_takes_host_for_no_device_alone(void **state)
+{
+	const struct device *chosen = NULL;
+
+	(void)state;
+	fake_cuda_order("cuInit=802");
+	assert_int_equal(device_select("auto", false, &chosen), -EIO);
+	assert_null(chosen);
+	fake_cuda_order("cuInit=100");
+	assert_int_equal(device_select("cuda", false, &chosen), -ENODEV);
+	assert_null(chosen);
+	assert_int_equal(device_select("auto", false, &chosen), 0);
+	assert_ptr_equal(chosen, &device_host);
+	assert_said("CUDA shows no device"); /* the reason, for who wants to tell it */
+}
+
+static void test_too_old_is_told_with_the_minimum(void **state)
+{
+	int version = -1;
+
+	(void)state;
+	assert_int_equal(start_under("version=11080"), -ENOTSUP);
+	assert_said("supports CUDA 11.8");
+	assert_said("needs 12.0");
+	assert_said("525.60.13");
+	assert_int_equal(device_cuda->driver(&version), -ENOTSUP);
+	assert_int_equal(version, -1);
+	assert_int_equal(start_under("version=11080 cuInit=802"), -ENOTSUP);
+	fake_cuda_order("version=12080");
+	assert_int_equal(device_cuda->driver(&version), 0);
+	assert_int_equal(version, 12080);
+}
+
+static void test_a_stub_is_told_before_it_is_used(void **state)
+{
+	unsigned inits = fake_cuda_calls("cuInit");
+
+	(void)state;
+	assert_int_equal(start_under("cuDriverGetVersion=34 cuGetProcAddress_v2=34"), -EIO);
+	assert_said("stub");
+	assert_said("libcuda.so.1");
+	assert_said("LD_LIBRARY_PATH");
+	assert_int_equal(start_under("cuDriverGetVersion=999"), -EIO);
+	assert_said("999");
+	assert_int_equal(fake_cuda_calls("cuInit"), inits);
+}
+
+/* A driver that has the version and not the functions is damaged; nothing of it is called. */
+static void test_each_function_is_needed(void **state)
+{
+	static const char *const needed[] = {
+#define NAME(name, version) "cu" #name,
+		CUDA_FUNCTIONS(NAME)
+#undef NAME
+	};
+	unsigned inits = fake_cuda_calls("cuInit");
+	char     orders[96];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+		snprintf(orders, sizeof orders, "missing=%s", needed[i]);
+		assert_int_equal(start_under(orders), -EIO);
+		assert_said(needed[i]);
+		assert_said("libcuda.so.1");
+	}
+	assert_int_equal(fake_cuda_calls("cuInit"), inits);
+}
+
+/* ---- from here on it is started ---- */
+
+/* Without what an older driver may be without. */
+static void test_it_starts_once(void **state)
+{
+#define MISSING(name, version) " missing=cu" #name
+	static const char orders[] = "devices=2" CUDA_OPTIONAL(MISSING);
+#undef MISSING
+	unsigned inits = fake_cuda_calls("cuInit");
+
+	(void)state;
+	assert_int_equal(start_under(orders), 0);
+	assert_int_equal(start_under("devices=2 cuInit=999"), 0);
+	assert_int_equal(fake_cuda_calls("cuInit"), inits + 1);
+	assert_int_equal(device_cuda->count(), 2);
+}
+
+static void test_it_tells_of_its_devices(void **state)
+{
+	struct device_info one, two;
+	uint64_t           room = 0;
+
+	(void)state;
+	fake_cuda_order("devices=2 memory=64");
+	assert_int_equal(device_cuda->info(0, &one), 0);
+	assert_int_equal(device_cuda->info(1, &two), 0);
+	assert_memory_not_equal(one.uuid, two.uuid, sizeof one.uuid);
+	assert_int_equal(two.memory, 64u << 20);
+	assert_int_equal(device_cuda->info(2, &two), -ENODEV);
+	assert_int_equal(device_cuda->room(1, &room), 0);
+	assert_int_equal(room, 64u << 20);
+}
+
+/* Invariant 11: neither a context nor a capture mode is left behind, also where a call fails in between. */
+static void test_no_context_is_left_behind(void **state)
+{
+	CUcontext           context = (CUcontext)1;
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+	uint64_t            room = 7;
+
+	(void)state;
+	fake_cuda_order("devices=2 cuMemGetInfo=999*1");
+	assert_int_equal(cuda.ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+	assert_int_equal(device_cuda->room(1, &room), -EIO);
+	assert_int_equal(room, 7);
+	assert_int_equal(device_cuda->room(1, &room), 0);
+	assert_int_equal(cuda.CtxGetCurrent(&context), CUDA_SUCCESS);
+	assert_null(context);
+	assert_int_equal(cuda.ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+	assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_only_no_device_is_enodev),
+		cmocka_unit_test(test_what_is_broken_is_named),
+		cmocka_unit_test(test_auto_takes_host_for_no_device_alone),
+		cmocka_unit_test(test_too_old_is_told_with_the_minimum),
+		cmocka_unit_test(test_a_stub_is_told_before_it_is_used),
+		cmocka_unit_test(test_each_function_is_needed),
+		cmocka_unit_test(test_it_starts_once),
+		cmocka_unit_test(test_it_tells_of_its_devices),
+		cmocka_unit_test(test_no_context_is_left_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
