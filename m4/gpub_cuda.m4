@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpub_cuda.m4 - the CUDA toolkit: headers, the static runtime and nvcc, from one folder, 12.4 or newer. NVTX, where it has it.
+# gpub_cuda.m4 - the CUDA toolkit: headers, the static runtime and nvcc, from one folder, 12.0 or newer. NVTX, where it has it.
+#
+# The headers need to know the functions in libbroker/device/cuda.h; CUDA_NEEDED there is what the driver must support. The
+# driver itself is opened at run time: the machine that builds needs none. The runtime is for programs with kernels of their
+# own (examples, bench, tests): the library and the broker's programs are not linked with CUDA_LIBS.
 
 # GPUB_TRY_CUDA(DIR): sets CUDA_CPPFLAGS, CUDA_LIBS and NVCC and empties gpub_cuda_why if DIR holds a toolkit that
 # works here; otherwise gpub_cuda_why says what it lacks.
 AC_DEFUN([GPUB_TRY_CUDA],
-[gpub_cuda_why="cuda_runtime_api.h with libcudart_static.a (no toolkit in $1)"
+[gpub_cuda_why="cuda.h with libcudart_static.a (no toolkit in $1)"
 for gpub_lib in "$1/lib64" "$1/lib" "$1/targets/$host_cpu-linux/lib" "$1/targets/sbsa-linux/lib"; do
   AS_IF([test -f "$gpub_lib/libcudart_static.a"], [], [continue])
   gpub_saved_cppflags=$CPPFLAGS
@@ -15,14 +19,16 @@ for gpub_lib in "$1/lib64" "$1/lib" "$1/targets/$host_cpu-linux/lib" "$1/targets
   CUDA_LIBS="-L$gpub_lib -lcudart_static -lpthread -ldl -lrt"
   CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
   LIBS="$CUDA_LIBS $LIBS"
-  AC_MSG_CHECKING([for the CUDA runtime, 12.4 or newer, in $1])
-  AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda_runtime_api.h>
-#if CUDART_VERSION < 12040
+  AC_MSG_CHECKING([for a CUDA toolkit, 12.0 or newer, in $1])
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+#if CUDA_VERSION < 12000
 #error too old
-#endif]], [[int version; return cudaRuntimeGetVersion(&version);]])],
+#endif]], [[PFN_cuGetProcAddress_v12000 find = 0; int version; return find || cudaRuntimeGetVersion(&version);]])],
     [gpub_cuda_why=nvcc
     AC_MSG_RESULT([yes])],
-    [gpub_cuda_why="a CUDA runtime 12.4 or newer that links (not the one in $1)"
+    [gpub_cuda_why="a CUDA toolkit 12.0 or newer whose headers and runtime can be used (not the one in $1; see config.log)"
     AC_MSG_RESULT([no])])
   CPPFLAGS=$gpub_saved_cppflags
   LIBS=$gpub_saved_libs
@@ -37,7 +43,7 @@ AS_IF([test "$gpub_cuda_why" = nvcc],
     [NVCC=$gpub_nvcc
     gpub_cuda_why=
     AC_MSG_RESULT([yes])],
-    [gpub_cuda_why="an nvcc that works with this host compiler (the runtime is in $1; see config.log)"
+    [gpub_cuda_why="an nvcc that works with this host compiler (the toolkit is in $1; see config.log)"
     AC_MSG_RESULT([no])])
   rm -f conftest.cu conftest.nvcc.o])])
 

@@ -3,7 +3,7 @@
  * cuda-library.c - finds the NVIDIA driver's library, and in it the functions that we call.
  *
  * Owns the table of functions. The library is opened at run time, by a fixed name, so that a binary built with CUDA runs
- * where there is no driver. It stays open: a driver that has started cannot be unloaded. Never calls cuInit(), and
+ * where there is no driver. It stays open: a driver that has started cannot be unloaded. Never calls cuInit, and
  * never uses the CUDA runtime: the runtime's last error and its minimum driver belong to the user's program.
  */
 #include <dlfcn.h>
@@ -85,7 +85,7 @@ static int library_broken(void *library, CUresult result)
 			 library_path(library), (int)result);
 }
 
-/* The newest CUDA that it supports. It may be asked before cuInit(), and touches no device. */
+/* The newest CUDA that it supports. It may be asked before the driver is started, and touches no device. */
 static int library_version(void *library, int *version)
 {
 	PFN_cuDriverGetVersion_v2020 ask = (PFN_cuDriverGetVersion_v2020)dlsym(library, "cuDriverGetVersion");

@@ -67,7 +67,10 @@
 	X(KernelSetAttribute, 12000)             \
 	X(LaunchKernel, 4000)
 
-/* Those that an older driver may be without: NULL there. */
+/* Those that an older driver may be without: NULL there. Headers of before have no type for them. */
+#if CUDA_VERSION < 12040
+typedef CUresult(CUDAAPI *PFN_cuKernelGetParamInfo_v12040)(CUkernel kernel, size_t index, size_t *offset, size_t *size);
+#endif
 #define CUDA_OPTIONAL(X) X(KernelGetParamInfo, 12040)
 
 struct cuda_driver {

@@ -208,7 +208,7 @@ static CUresult call_named(const char *name)
 	return result;
 }
 
-/* What may be called before cuInit(). */
+/* What may be called before the driver is started. */
 static bool is_early(const char *name)
 {
 	return !strcmp(name, "cuInit") || !strcmp(name, "cuGetErrorName") || !strcmp(name, "cuDriverGetVersion");

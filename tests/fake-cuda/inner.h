@@ -2,10 +2,10 @@
 /*
  * inner.h - what the parts of the fake driver share: the table of functions, the orders, contexts.
  *
- * To add a function: write it into the part that it belongs to as static CUresult fake_NAME(...), with FAKE_CALL() as its
- * first statement, and add a FAKE_ROW to the table at that part's end. The version is that of CUDA_FUNCTIONS in
- * libbroker/device/cuda.h; the compiler compares the signatures. A function that gpubroker calls and that has no row here
- * answers CUDA_ERROR_NOT_SUPPORTED.
+ * To add a function: write it into the part that it belongs to, static and called "fake_" with the name behind "cu", with
+ * FAKE_CALL() as its first statement, and add a FAKE_ROW to the table at that part's end. The version is that of
+ * CUDA_FUNCTIONS in libbroker/device/cuda.h; the compiler compares the signatures. A function that gpubroker calls and that
+ * has no row here answers CUDA_ERROR_NOT_SUPPORTED.
  */
 #ifndef GPUB_FAKE_CUDA_INNER_H
 #define GPUB_FAKE_CUDA_INNER_H
@@ -44,7 +44,7 @@ extern struct fake_setup fake_setup;
 /* Counts the call, and gives what it was ordered to answer; CUDA_SUCCESS: it is to do its work. */
 CUresult fake_call(const char *function);
 
-/* Begins each function. __func__ is fake_NAME, which the orders call cuNAME. */
+/* Begins each function. The orders have "cu" where __func__ has "fake_". */
 #define FAKE_CALL()                                                      \
 	do {                                                             \
 		CUresult fake_ordered = fake_call(__func__ + sizeof "fake"); \

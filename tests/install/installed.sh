@@ -38,3 +38,10 @@ fi
 
 # A host kernel module lies where gpub_module_open() looks for one without a path.
 test -f "$DESTDIR$($PKG_CONFIG --variable=moduledir gpubroker)/kernels.so"
+
+# Neither the library nor what a program is linked with asks for the CUDA runtime or, at its start, for the driver.
+if $PKG_CONFIG --libs --static gpubroker | grep -q cuda ||
+	${READELF:-readelf} -d "$DESTDIR$libdir/libgpubroker.so" | grep -q 'NEEDED.*libcuda'; then
+	echo "the installed library needs CUDA's libraries to start" >&2
+	exit 1
+fi

@@ -38,7 +38,7 @@ static void assert_said(const char *part)
 		fail_msg("'%s' does not say '%s'", error_text(), part);
 }
 
-/* Each answer that cuInit() and cuDeviceGetCount() may give: newer drivers have more than the headers know. */
+/* Each answer that the two calls of a start may give: newer drivers have more than the headers know. */
 static void test_only_no_device_is_enodev(void **state)
 {
 	char orders[64];
