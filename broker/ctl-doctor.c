@@ -290,6 +290,16 @@ static void check_driver(void)
 		warn("no NVIDIA driver is loaded here");
 }
 
+/* Where it is missing, too old or damaged, starting the device has said so. */
+static void check_library(void)
+{
+	int version;
+
+	if (device_cuda && !device_cuda->driver(&version))
+		ok("libcuda.so.1 supports CUDA %d.%d; gpubroker needs %d.%d, which driver " CUDA_NEEDED_DRIVER " and newer ones have",
+		   version / 1000, version % 1000 / 10, CUDA_NEEDED / 1000, CUDA_NEEDED % 1000 / 10);
+}
+
 static void check_visible(const char *variable)
 {
 	const char *value = getenv(variable);
@@ -366,10 +376,11 @@ static void check_devices_alone(void)
 
 	if (device_select("auto", false, &device))
 		fail("%s", error_text());
+	else if (device == device_cuda)
+		ok("a broker that is started here serves CUDA devices: %d", device->count());
 	else
-		ok("a broker that is started here serves %s: %d", device == device_cuda ? "CUDA devices" : "host devices, as there is "
-												      "no CUDA device",
-		   device->count());
+		ok("a broker that is started here serves the host device: %s",
+		   device_cuda ? error_text() : "this gpubroker was built without CUDA");
 }
 
 static void check_kind(bool host)
@@ -379,6 +390,7 @@ static void check_kind(bool host)
 		return;
 	}
 	check_driver();
+	check_library();
 	check_visible("CUDA_VISIBLE_DEVICES");
 	check_mps();
 }

@@ -114,8 +114,9 @@ typedef struct gpub_info {
  *   -EACCES        this user may not open the socket: the sentence names the part of the path that refuses
  *   -EPERM         the socket or its server belongs to somebody who is not trusted (see gpubroker(7))
  *   -EPROTO        the broker speaks another version, or refused the session (its sentence is passed on)
- *   -ENOTSUP       CUDA was started before this process was forked: it cannot work here
- *   -ENODEV        the broker serves CUDA devices and this process can use none
+ *   -ENOTSUP       CUDA was started before this process was forked: it cannot work here; or the driver is too old
+ *   -ENODEV        the broker serves CUDA devices and this process has no driver, no device, or none of the broker's
+ *   -EIO           the driver or the device is there and does not work: the sentence says what is broken
  *   -ETIMEDOUT     the broker did not answer within 30 seconds
  */
 int gpub_connect(gpub_client **client, const char *address);

@@ -107,6 +107,7 @@ test_scripts = \
 	tests/install/names.sh \
 	tests/install/readme.sh \
 	tests/integration/brokerd.sh \
+	tests/integration/driver.sh \
 	tests/integration/heat.sh \
 	tests/integration/kernels.sh \
 	tests/integration/permuted.sh \
