@@ -52,7 +52,7 @@ CUresult fake_call(const char *function);
 			return fake_ordered;                             \
 	} while (0)
 
-/* cuInit() was called here; in a forked child the driver does not work any more. */
+/* The driver was started in this process; in a forked child it does not work any more. */
 bool fake_started(void);
 
 /* ---- contexts ---- */

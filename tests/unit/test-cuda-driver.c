@@ -144,13 +144,28 @@ static void test_each_function_is_needed(void **state)
 	assert_int_equal(fake_cuda_calls("cuInit"), inits);
 }
 
+/* compute-sanitizer counts a question that cannot be answered as the program's error. */
+static void test_an_old_driver_is_not_asked_for_what_is_newer(void **state)
+{
+#define ONE(name, version) +1
+	const unsigned needed = 0 CUDA_FUNCTIONS(ONE), optional = 0 CUDA_OPTIONAL(ONE);
+#undef ONE
+	unsigned asked = fake_cuda_calls("cuGetProcAddress_v2");
+
+	(void)state;
+	assert_int_equal(start_under("version=12000 cuInit=999"), -EIO);
+	assert_int_equal(fake_cuda_calls("cuGetProcAddress_v2"), asked + needed);
+	assert_int_equal(start_under("version=99000 cuInit=999"), -EIO);
+	assert_int_equal(fake_cuda_calls("cuGetProcAddress_v2"), asked + needed + needed + optional);
+}
+
 /* ---- from here on it is started ---- */
 
 /* Without what an older driver may be without. */
 static void test_it_starts_once(void **state)
 {
 #define MISSING(name, version) " missing=cu" #name
-	static const char orders[] = "devices=2" CUDA_OPTIONAL(MISSING);
+	static const char orders[] = "devices=2 version=13000" CUDA_OPTIONAL(MISSING);
 #undef MISSING
 	unsigned inits = fake_cuda_calls("cuInit");
 
@@ -205,6 +220,7 @@ int main(void)
 		cmocka_unit_test(test_too_old_is_told_with_the_minimum),
 		cmocka_unit_test(test_a_stub_is_told_before_it_is_used),
 		cmocka_unit_test(test_each_function_is_needed),
+		cmocka_unit_test(test_an_old_driver_is_not_asked_for_what_is_newer),
 		cmocka_unit_test(test_it_starts_once),
 		cmocka_unit_test(test_it_tells_of_its_devices),
 		cmocka_unit_test(test_no_context_is_left_behind),
