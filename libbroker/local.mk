@@ -21,7 +21,8 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/device/cuda-fork.c libbroker/device/cuda-fork.h \
 	libbroker/device/descriptors.c libbroker/device/descriptors.h \
 	libbroker/device/device.c libbroker/device/device.h \
-	libbroker/device/host-capture.c libbroker/device/host-fault.c \
+	libbroker/device/host-capture.c libbroker/device/host-connection.c \
+	libbroker/device/host-fault.c \
 	libbroker/device/host-memory.c libbroker/device/host-module.c \
 	libbroker/device/host-object.c \
 	libbroker/device/host-quarantine.c libbroker/device/host-region.c \

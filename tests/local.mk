@@ -31,6 +31,7 @@ unit_tests = \
 	tests/unit/test-error \
 	tests/unit/test-fanout \
 	tests/unit/test-host-bounds \
+	tests/unit/test-host-connections \
 	tests/unit/test-host-device \
 	tests/unit/test-identity \
 	tests/unit/test-keys \
@@ -178,6 +179,7 @@ tests_unit_test_users_SOURCES = tests/unit/test-users.c $(session_harness)
 # Unit tests of the host device, each scenario a process.
 host_harness = tests/unit/host-harness.c tests/unit/host-harness.h
 tests_unit_test_host_bounds_SOURCES = tests/unit/test-host-bounds.c $(host_harness)
+tests_unit_test_host_connections_SOURCES = tests/unit/test-host-connections.c $(host_harness)
 tests_unit_test_host_device_SOURCES = tests/unit/test-host-device.c $(host_harness)
 
 # Programs that drive brokers and clients of their own.

@@ -4,7 +4,8 @@
  *
  * Owns the live streams, the gate that all queueing passes, and the count of unfinished tasks. A stream's thread is
  * made when something is first queued, has all signals blocked, and outlives stream_destroy() until its queue is done.
- * Streams are never ordered with each other, the default stream included: CUDA's non-blocking streams.
+ * Streams are never ordered with each other, the default stream included: CUDA's non-blocking streams. But those of one
+ * connection (host-connection.c) wait for each other's waits.
  */
 #include "host.h"
 
@@ -272,9 +273,11 @@ static void *stream_main(void *argument)
 	while ((task = stream_take(stream))) {
 		if (host_state.seeded)
 			seeded_delay(stream);
+		host_connection_enter(stream, task);
 		/* After a sticky error a context runs nothing more: the writes behind it never come. */
 		if (!host_sticky())
 			task_run(task);
+		host_connection_leave(stream, task);
 		stream_finish(stream, task);
 	}
 	host_stream_put(stream);
@@ -379,6 +382,7 @@ int host_stream_create(int ordinal, void **handle)
 	pthread_mutex_lock(&host_state.lock);
 	stream = stream_new((unsigned)device);
 	if (stream) {
+		stream->connection = host_connection_next((unsigned)device);
 		stream->next = streams;
 		streams = stream;
 	}
@@ -503,6 +507,7 @@ static int queue_locked(struct host_stream *stream, struct host_task *list)
 	if (rc)
 		return rc;
 	busy_add(stream->device, length);
+	host_connection_submit(stream, list);
 	*stream->tail = list;
 	stream->tail = &last->next;
 	stream->queued += length;

@@ -127,6 +127,7 @@ static int environment_read(void)
 
 	host_state.lenient = strict ? !strcmp(strict, "0") : host_state.survives;
 	host_state.memory = memory_usual();
+	host_connections_read();
 	rc = bytes_parse("GPUB_HOST_MEMORY", &host_state.memory);
 	if (!rc)
 		rc = quarantine_parse();

@@ -15,11 +15,12 @@
  *   host-quarantine.c  freed memory, poisoned and checked for late writes
  *   host-watch.c       the buffers in mappings: their bounds, and the bytes behind them, poisoned and checked for overruns
  *   host-stream.c      streams and what is queued on them
+ *   host-connection.c  the connections that streams share: a wait holds back what was submitted after it
  *   host-module.c      kernels: shared objects and their launches
  *   host-capture.c     graphs
  *
  * Locks, in the order in which they may be taken: the gate (shared by whoever queues, exclusive for whoever closes),
- * host_state.lock (tables), a stream's own lock, the count of unfinished tasks.
+ * host_state.lock (tables), a stream's own lock, the count of unfinished tasks or the connections'.
  */
 #ifndef GPUB_DEVICE_HOST_H
 #define GPUB_DEVICE_HOST_H
@@ -226,6 +227,7 @@ struct host_task {
 	struct host_task   *next;
 	enum host_task_kind kind;
 	size_t              bytes; /* of this struct with its parameters: a task is copied as bytes */
+	uint64_t            behind; /* how many waits were submitted before it on its connection */
 	union {
 		struct {
 			uint64_t *word; /* a wait only reads it */
@@ -246,7 +248,7 @@ struct host_task {
 
 struct host_stream {
 	struct host_stream *next;
-	unsigned            device;
+	unsigned            device, connection;
 	atomic_uint         refs;
 	pthread_mutex_t     lock;
 	pthread_cond_t      work, done;
@@ -283,6 +285,13 @@ int  host_stream_sync(void *stream);
 int  host_stream_sync_until(void *stream, int (*over)(void *), void *context);
 void host_stream_destroy(void *stream);
 int  host_copy(void *stream, void *dst, const void *src, uint64_t size);
+
+/* host-connection.c. A stream calls these for each task: submit when it is queued, enter before it runs, leave when it has run. */
+void     host_connections_read(void); /* CUDA_DEVICE_MAX_CONNECTIONS; before the first stream */
+unsigned host_connection_next(unsigned device); /* for a stream that is created; the default stream has 0 */
+void     host_connection_submit(const struct host_stream *stream, struct host_task *list);
+void     host_connection_enter(const struct host_stream *stream, const struct host_task *task); /* waits */
+void     host_connection_leave(const struct host_stream *stream, const struct host_task *task);
 
 /* host-module.c */
 int  host_kernel_hold(struct host_kernel *kernel); /* -EINVAL: its module is gone */

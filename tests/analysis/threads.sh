@@ -20,7 +20,7 @@ failed=()
 if [ $# -gt 0 ]; then
 	programs=("$@")
 else
-	programs=(tests/unit/test-host-device tests/integration/{threads,timelines,timeline-ends,gone,killed,drain,leases,capture,slabs,many,cache,retire}
+	programs=(tests/unit/test-host-{device,connections} tests/integration/{threads,timelines,timeline-ends,gone,killed,drain,leases,capture,slabs,many,cache,retire}
 		tests/unit/test-{slots,session,table,waiting,board,timeline,timeline-wait})
 fi
 
