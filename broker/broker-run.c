@@ -16,6 +16,7 @@
 
 #include "broker.h"
 #include "common/error.h"
+#include "common/mps.h"
 #include "common/size.h"
 #include "common/socket.h"
 #include "leftovers.h"
@@ -47,8 +48,20 @@ static void directory_remove(struct run *run)
 	rmdir(run->directory);
 }
 
+/*
+ * What CUDA_DEVICE_MAX_CONNECTIONS is to be for the workers; 0: it is left alone. Not a default under MPS, where all clients
+ * share one pool of connections: a worker that takes more may leave none for another.
+ */
+static unsigned worker_connections(const struct run_options *options)
+{
+	if (options->connections_given)
+		return options->connections;
+	return getenv("CUDA_DEVICE_MAX_CONNECTIONS") || mps_is_here(NULL) ? 0 : RUN_CONNECTIONS;
+}
+
 static int socket_make(struct run *run)
 {
+	struct worker_environment environment = { .connections = worker_connections(&run->options) };
 	const char *parent = leftovers_socket_parent();
 	char address[SOCKET_ADDRESS_SIZE];
 	int error;
@@ -63,7 +76,8 @@ static int socket_make(struct run *run)
 	if (error < 0)
 		goto remove_directory;
 	snprintf(address, sizeof address, "unix:%s", run->path);
-	error = children_fork(&run->children, run->options.workers, run->options.command, address);
+	environment.address = address;
+	error = children_fork(&run->children, run->options.workers, run->options.command, &environment);
 	if (!error)
 		return 0;
 	close(run->listener);

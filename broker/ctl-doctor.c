@@ -17,9 +17,11 @@
 
 #include "client/client.h"
 #include "common/environment.h"
+#include "common/mps.h"
 #include "common/size.h"
 #include "ctl-commands.h"
 #include "show-read.h"
+#include "values.h"
 
 /* What a process of the library, and a broker with some hundred sessions, get along with. */
 #define CLIENT_DESCRIPTORS 64
@@ -310,14 +312,38 @@ static void check_visible(const char *variable)
 		ok("%s is not set: this process sees every device", variable);
 }
 
+#define CONNECTIONS_USUAL 8  /* CUDA's, where the variable is not set */
+#define CONNECTIONS_MAX   32
+
+/* Of programs that are started here: broker-run sets it for its workers. */
+static void check_connections(void)
+{
+	const char *value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	uint64_t count;
+
+	if (!value)
+		ok("CUDA_DEVICE_MAX_CONNECTIONS is not set: the streams of a process share %d connections to a device, and one that "
+		   "waits for a timeline may hold up others; more are set before a program starts: gpub_signal_on(3)",
+		   CONNECTIONS_USUAL);
+	else if (number_parse(value, "count of connections", 1, CONNECTIONS_MAX, &count))
+		warn("CUDA_DEVICE_MAX_CONNECTIONS is '%.40s', which is no number from 1 to %d: set one, or unset it", value,
+		     CONNECTIONS_MAX);
+	else if (count < CONNECTIONS_USUAL)
+		warn("CUDA_DEVICE_MAX_CONNECTIONS is %s: as many streams of a process that wait for timelines hold up all its others, "
+		     "which can be a deadlock; set it to %d or more, or read gpub_signal_on(3)",
+		     value, 2 * CONNECTIONS_USUAL);
+	else
+		ok("CUDA_DEVICE_MAX_CONNECTIONS is %s: as many streams of a process that wait for timelines hold up all its others: "
+		   "gpub_signal_on(3)",
+		   value);
+}
+
 /* What the broker finds out about a dead process there: proof.h. */
 static void check_mps(void)
 {
-	const char *directory = getenv("CUDA_MPS_PIPE_DIRECTORY");
-	char path[200];
+	char path[MPS_PATH_MAX];
 
-	snprintf(path, sizeof path, "%s/control", directory ? directory : "/tmp/nvidia-mps");
-	if (!access(path, F_OK))
+	if (mps_is_here(path))
 		warn("programs here run under MPS (%s): one that is killed in a kernel takes the others with it, not the broker",
 		     path);
 	else
@@ -385,6 +411,7 @@ static void check_devices_alone(void)
 
 static void check_kind(bool host)
 {
+	check_connections();
 	if (host) {
 		check_visible("GPUB_HOST_VISIBLE");
 		return;

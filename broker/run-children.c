@@ -14,15 +14,21 @@
 #include "common/error.h"
 #include "log.h"
 
-static void set_environment(unsigned rank, unsigned count, const char *address)
+static void set_number(const char *name, unsigned value)
 {
 	char number[16];
 
-	setenv("GPUBROKER", address, 1);
-	snprintf(number, sizeof number, "%u", rank);
-	setenv("GPUBROKER_RANK", number, 1);
-	snprintf(number, sizeof number, "%u", count);
-	setenv("GPUBROKER_SIZE", number, 1);
+	snprintf(number, sizeof number, "%u", value);
+	setenv(name, number, 1);
+}
+
+static void set_environment(unsigned rank, unsigned count, const struct worker_environment *environment)
+{
+	setenv("GPUBROKER", environment->address, 1);
+	set_number("GPUBROKER_RANK", rank);
+	set_number("GPUBROKER_SIZE", count);
+	if (environment->connections)
+		set_number("CUDA_DEVICE_MAX_CONNECTIONS", environment->connections);
 }
 
 void children_take_signals(struct children *children, sigset_t *watched)
@@ -62,7 +68,7 @@ static _Noreturn void child_main(const struct given_signals *given, int gate, ch
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-int children_fork(struct children *children, unsigned count, char **command, const char *address)
+int children_fork(struct children *children, unsigned count, char **command, const struct worker_environment *environment)
 {
 	int gate[2];
 
@@ -75,7 +81,7 @@ int children_fork(struct children *children, unsigned count, char **command, con
 
 		if (!pid) {
 			close(gate[1]);
-			set_environment(rank, count, address);
+			set_environment(rank, count, environment);
 			child_main(&children->given, gate[0], command);
 		}
 		if (pid < 0) {

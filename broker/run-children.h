@@ -34,8 +34,14 @@ struct children {
 /* Blocks the signals that end a run or tell of a worker, for signalfd(2), and keeps what was given. */
 void children_take_signals(struct children *children, sigset_t *watched);
 
-/* After children_take_signals(). Forks count children that will run command with GPUBROKER=address and their rank. */
-int children_fork(struct children *children, unsigned count, char **command, const char *address);
+/* What each worker finds in its environment, beside its rank. */
+struct worker_environment {
+	const char *address;
+	unsigned    connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: left alone */
+};
+
+/* After children_take_signals(). Forks count children that will run command. */
+int children_fork(struct children *children, unsigned count, char **command, const struct worker_environment *environment);
 
 /* Lets them go. */
 void children_release(struct children *children);

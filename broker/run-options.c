@@ -101,6 +101,19 @@ static int take_mappings(void *field, const char *value)
 	return take_number(field, value, "count of mappings", 1, BOARD_TICKETS_MAX);
 }
 
+/* The environment is left alone by a word, since 0 would read as none. */
+static int take_connections(void *taken, const char *value)
+{
+	struct run_options *options = taken;
+	int error = 0;
+
+	options->connections = 0;
+	if (strcmp(value, "inherit"))
+		error = take_number(&options->connections, value, "count of connections", 1, RUN_CONNECTIONS_MAX);
+	options->connections_given = !error;
+	return error;
+}
+
 #define FIELD(field) .offset = offsetof(struct run_options, field)
 
 static const struct option_row rows[] = {
@@ -120,6 +133,9 @@ static const struct option_row rows[] = {
 	{ 0, "buffers", "N", "how many buffers there may be, 1 to 1048576 (4096)", take_buffers, FIELD(buffer_places) },
 	{ 0, "mappings", "N", "how many mappings of all workers together, 1 to 4194304 (16384)", take_mappings,
 	  FIELD(ticket_places) },
+	{ 0, "connections", "N",
+	  "CUDA_DEVICE_MAX_CONNECTIONS of the workers, 1 to 32, or inherit (16 unless it is set)", take_connections,
+	  .offset = 0 },
 	{ 0, "kill-on-failure", NULL, "end the other workers when one fails or is killed", take_flag,
 	  FIELD(kill_on_failure) },
 	{ 'q', "quiet", NULL, "print neither the first line nor the closing account", take_flag, FIELD(quiet) },

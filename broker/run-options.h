@@ -30,12 +30,16 @@ struct run_options {
 	uint64_t                pool;
 	unsigned                poll_us;
 	bool                    quiet, kill_on_failure;
+	unsigned                connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the workers; 0: left alone */
+	bool                    connections_given;
 	struct declared_buffer *buffers;
 	unsigned                buffer_count;
 	char                  **command; /* NULL-terminated */
 };
 
-#define RUN_WORKERS_MAX 1024
+#define RUN_WORKERS_MAX     1024
+#define RUN_CONNECTIONS     16 /* where neither the command line nor the environment says; facts.md has what more costs */
+#define RUN_CONNECTIONS_MAX 32
 
 /* 0; 1: --help or --version was printed, exit 0; -EINVAL: the sentence is set, exit 2. */
 int run_options_parse(struct run_options *options, int argc, char **argv);

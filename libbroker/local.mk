@@ -7,6 +7,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/crash-point.h \
 	libbroker/common/environment.c libbroker/common/environment.h \
 	libbroker/common/error.c libbroker/common/error.h \
+	libbroker/common/mps.c libbroker/common/mps.h \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/path-refusal.c libbroker/common/path-refusal.h \
 	libbroker/common/size.c libbroker/common/size.h \

@@ -111,6 +111,7 @@ test_scripts = \
 	tests/integration/driver.sh \
 	tests/integration/heat.sh \
 	tests/integration/kernels.sh \
+	tests/integration/parked.sh \
 	tests/integration/permuted.sh \
 	tests/integration/run.sh \
 	tests/integration/secrets.sh \
@@ -126,6 +127,7 @@ test_scripts = \
 	tests/gpu/lifetime.sh \
 	tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
+	tests/gpu/parked.sh \
 	tests/gpu/permuted.sh
 EXTRA_DIST += tests/tap.sh tests/README.md tests/bare-debian.sh tests/install/names.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
@@ -140,10 +142,11 @@ hostile_programs = tests/hostile/hostile tests/hostile/shares tests/hostile/fair
 hostile_scripts =
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
-test_tools = tests/integration/kernels tests/integration/permuted tests/integration/status-client \
+test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
 	tests/integration/activate tests/integration/notify-listen tests/speed/rounds \
 	tests/speed/messages
 tests_integration_kernels_LDADD = $(public_libs)
+tests_integration_parked_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
 

@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "common/environment.h"
+#include "common/mps.h"
 #include "common/socket.h"
 #include "trust.h"
 
@@ -81,20 +81,6 @@ static int socket_open(struct gpub_client *client, const char *given)
 
 /* ---- greeting ---- */
 
-static bool under_mps(void)
-{
-	const char *directory = environment_get("CUDA_MPS_PIPE_DIRECTORY");
-	char path[200];
-	struct stat st;
-
-	/* CUDA itself may go where this says: to be taken for an MPS client costs nothing where the driver lists processes */
-	if (environment_ignores("CUDA_MPS_PIPE_DIRECTORY"))
-		return true;
-	snprintf(path, sizeof path, "%s/control", directory ? directory : "/tmp/nvidia-mps");
-	/* anybody can make something of that name in /tmp */
-	return !stat(path, &st) && (!st.st_uid || st.st_uid == geteuid());
-}
-
 static int expect(int sock, enum wire_type type, struct wire_message *message, int *fd)
 {
 	struct socket_extra extra;
@@ -126,7 +112,8 @@ static int greet(struct gpub_client *client)
 	CRASH_POINT(challenged);
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = message.hello;
-	hello.hello.flags = under_mps() ? WIRE_HELLO_MPS : 0;
+	/* to be taken for an MPS client costs nothing where the driver lists processes */
+	hello.hello.flags = mps_is_here(NULL) ? WIRE_HELLO_MPS : 0;
 	error = socket_send(client->sock, &hello, -1, 0);
 	if (error)
 		error_set(error, "the broker went away before it was greeted: connect anew");

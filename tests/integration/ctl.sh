@@ -302,6 +302,11 @@ check "and each device" eval 'has "^ok: the broker.s device 0 .* is device 0 her
 GPUB_HOST_VISIBLE=1 check "a device that is not seen here" eval 'finds 0 "^warn: the broker.s device 0 .* is not seen here" &&
 	has "^ok: the broker.s device 1 .* is device 0 here" && has "^ok: GPUB_HOST_VISIBLE is .1."'
 GPUB_HOST_VISIBLE=7 check "no device that is seen here: exit 1" finds 1 '^FAIL: GPUB_HOST_VISIBLE shows no host device'
+unset CUDA_DEVICE_MAX_CONNECTIONS
+check "connections that are not set" finds 0 '^ok: CUDA_DEVICE_MAX_CONNECTIONS is not set: .* share 8 connections'
+CUDA_DEVICE_MAX_CONNECTIONS=1 check "a single one" finds 0 '^warn: CUDA_DEVICE_MAX_CONNECTIONS is 1: .* hold up all its others'
+CUDA_DEVICE_MAX_CONNECTIONS=16 check "enough of them" finds 0 '^ok: CUDA_DEVICE_MAX_CONNECTIONS is 16: '
+CUDA_DEVICE_MAX_CONNECTIONS=33 check "more than there can be" finds 0 "^warn: CUDA_DEVICE_MAX_CONNECTIONS is '33', which is no number"
 check "few descriptors" eval '(ulimit -Sn 20; finds 0 "^warn: this process may have only 20 descriptors")'
 check "no memory that may be locked" eval '(ulimit -l 0; finds 0 "^warn: this process may lock only 0 B")'
 check "no address: exit 1, and which brokers there are" eval '(unset GPUBROKER; XDG_RUNTIME_DIR=$work

@@ -79,6 +79,9 @@ done
 for size in -1 none 1X 99999999999999999999 ''; do
 	check "--pool '$size': exit 125" refused 'is not a size' --pool "$size" -- touch ran
 done
+for number in 0 -1 33 x ''; do
+	check "--connections '$number': exit 125" refused 'count of connections' --connections "$number" -- touch ran
+done
 check "--help is on stdout" eval 'exits 0 --help && [ ! -s err ] && grep -q -e --kill-on-failure out'
 check "--help where nothing can be written: exit 125" eval '"$run" --help >/dev/full 2>err; [ $? = 125 ] && said "cannot be written"'
 check "--help without a stdout: exit 125" eval '"$run" --help >&- 2>err; [ $? = 125 ] && said "cannot be written"'
@@ -182,6 +185,28 @@ check "and one sentence says which" said 'cannot run ./no-such-command'
 check "a command that cannot be executed: 126" exits 126 -- ./plain
 check "ranks and size are in the environment" eval \
 	'exits 0 -n 3 -- sh -c "echo \$GPUBROKER_RANK/\$GPUBROKER_SIZE \${GPUBROKER%%:*}" && [ "$(sort out | tr "\n" " ")" = "0/3 unix 1/3 unix 2/3 unix " ]'
+
+# connections VALUE [OPTION...]: what a worker finds in CUDA_DEVICE_MAX_CONNECTIONS
+connections() {
+	local value=$1
+	shift
+	exits 0 "$@" -- sh -c 'echo "${CUDA_DEVICE_MAX_CONNECTIONS-none}"' && [ "$(cat out)" = "$value" ]
+}
+mkdir mps
+export CUDA_MPS_PIPE_DIRECTORY=$work
+unset CUDA_DEVICE_MAX_CONNECTIONS
+check "workers have 16 connections to a device" connections 16
+check "or as many as --connections says" connections 32 --connections 32
+check "with inherit the environment is left alone" connections none --connections inherit
+CUDA_DEVICE_MAX_CONNECTIONS=4 check "what the environment has is left alone" connections 4
+CUDA_DEVICE_MAX_CONNECTIONS='' check "also where that is nothing" connections ''
+CUDA_DEVICE_MAX_CONNECTIONS=4 check "but by --connections" connections 5 --connections 5
+CUDA_DEVICE_MAX_CONNECTIONS=4 check "not by inherit" connections 4 --connections inherit
+: >mps/control
+export CUDA_MPS_PIPE_DIRECTORY=$work/mps
+check "under MPS it is left alone" connections none
+check "but by --connections, there too" connections 16 --connections 16
+unset CUDA_MPS_PIPE_DIRECTORY
 
 # ---- words, signals ----
 

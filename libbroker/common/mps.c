@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mps.c - see mps.h */
+#include "mps.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "environment.h"
+
+bool mps_is_here(char path[MPS_PATH_MAX])
+{
+	const char *directory = environment_get("CUDA_MPS_PIPE_DIRECTORY");
+	char control[MPS_PATH_MAX];
+	struct stat st;
+
+	snprintf(control, sizeof control, "%s/control", directory ? directory : "/tmp/nvidia-mps");
+	if (path)
+		strcpy(path, control);
+	/* CUDA itself may go where this says */
+	if (environment_ignores("CUDA_MPS_PIPE_DIRECTORY"))
+		return true;
+	/* anybody can make something of that name in /tmp */
+	return !stat(control, &st) && (!st.st_uid || st.st_uid == geteuid());
+}
