@@ -323,6 +323,10 @@ int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream);
  * writer that is gone: when the writing session ends, however it ends, the broker releases all waits, so
  * look at gpub_timeline() after the work to learn whether the value was truly reached. When the broker ends, the
  * writer's library does it; nobody does where a killed broker's writer is dead, too (gpub_signal_on(3)).
+ *
+ * A stream that waits can hold up other streams of this process, also their signals: CUDA maps streams onto a few
+ * connections, which are in order. So queue what other processes wait for first, and the waits behind it: in an order
+ * that would also work if all streams of the process were one. Else two processes can wait for each other for ever.
  *   -EBUSY  the stream is being captured     -EINVAL  value above GPUB_TIMELINE_MAX, or no timeline
  */
 int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream);

@@ -3,9 +3,9 @@
  * host-connection.c - the host device's connections: the queues in hardware that the streams of a process share.
  *
  * CUDA maps the streams of a process onto CUDA_DEVICE_MAX_CONNECTIONS connections for each device. Each one is in order: a wait
- * that has not ended holds back everything that was submitted after it on the same connection, whatever its stream (facts.md). A
- * kernel that runs holds back nothing. Where a connection is free, the driver may choose it for a stream. That is not documented,
- * so the model is strict: a stream has one connection from its creation on, and they are given out in rotation.
+ * that has not ended holds back everything that was submitted after it on the same connection, whatever its stream (facts.md).
+ * Where a connection is free, the driver may choose it for a stream. That is not documented, so the model is strict: a stream has
+ * one connection from its creation on, and they are given out in rotation. A kernel that runs holds back nothing: it ends by itself.
  *
  * Owns two counts for each connection. Never owns a task: the thread of a stream waits here.
  */
