@@ -174,6 +174,83 @@ static void check_pid_namespace(pid_t broker)
 		     "(a container: --pid=host)");
 }
 
+/* ---- connections: what streams that wait hold up ---- */
+
+#define CONNECTIONS_USUAL 8  /* CUDA's, where the variable is not set */
+#define CONNECTIONS_MAX   32
+#define VALUE_MAX         24
+#define VARIABLE          "CUDA_DEVICE_MAX_CONNECTIONS"
+
+/* Of programs that are started here: broker-run sets it for its workers. */
+static void check_connections(void)
+{
+	const char *value = getenv(VARIABLE);
+	uint64_t count;
+
+	if (!value)
+		ok("CUDA_DEVICE_MAX_CONNECTIONS is not set: the streams of a process share %d connections to a device, and one that "
+		   "waits for a timeline may hold up others; more are set before a program starts: gpub_signal_on(3)",
+		   CONNECTIONS_USUAL);
+	else if (number_parse(value, "count of connections", 1, CONNECTIONS_MAX, &count))
+		warn("CUDA_DEVICE_MAX_CONNECTIONS is '%.40s', which is no number from 1 to %d: set one, or unset it", value,
+		     CONNECTIONS_MAX);
+	else if (count < CONNECTIONS_USUAL)
+		warn("CUDA_DEVICE_MAX_CONNECTIONS is %s: as many streams of a process that wait for timelines hold up all its others, "
+		     "which can be a deadlock; set it to %d or more, or read gpub_signal_on(3)",
+		     value, 2 * CONNECTIONS_USUAL);
+	else
+		ok("CUDA_DEVICE_MAX_CONNECTIONS is %s: as many streams of a process that wait for timelines hold up all its others: "
+		   "gpub_signal_on(3)",
+		   value);
+}
+
+/* What that process was started with. 1, and the value, cut; 0: it was not set; -1: this user may not look, or it is gone. */
+static int started_with(pid_t pid, char value[VALUE_MAX])
+{
+	char path[40], *line = NULL;
+	size_t size = 0;
+	int found = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/environ", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	while (!found && getdelim(&line, &size, 0, file) > 0)
+		if (!strncmp(line, VARIABLE "=", sizeof VARIABLE)) {
+			snprintf(value, VALUE_MAX, "%s", line + sizeof VARIABLE);
+			found = 1;
+		}
+	free(line);
+	fclose(file);
+	return found;
+}
+
+/* A program that stands still has the variable from where it was started, not from here. */
+static void check_sessions(const struct shown *shown)
+{
+	unsigned looked = 0, unset = 0;
+	const json_t *session;
+	size_t i;
+
+	json_array_foreach(json_object_get(shown->text, "sessions"), i, session) {
+		pid_t pid = (pid_t)json_integer_value(json_object_get(session, "pid"));
+		char value[VALUE_MAX];
+		int found = pid == getpid() ? -1 : started_with(pid, value);
+		uint64_t count;
+
+		looked += found >= 0;
+		unset += !found;
+		if (found > 0 && (number_parse(value, "count", 1, CONNECTIONS_MAX, &count) || count < CONNECTIONS_USUAL))
+			warn("the session of pid %d was started with " VARIABLE "='%s': with so few, its streams that wait for "
+			     "timelines can hold up all its others: gpub_signal_on(3)",
+			     pid, value);
+	}
+	if (unset)
+		ok("sessions whose process was started without " VARIABLE ", and has %d connections to a device: %u of %u",
+		   CONNECTIONS_USUAL, unset, looked);
+}
+
 /* ---- shared memory ---- */
 
 /* A broker on host devices shares memory through /dev/shm: it must be the same one. */
@@ -189,11 +266,13 @@ static void check_status_file(const gpub_client *client, pid_t broker)
 	} else if (error) {
 		warn("%s; broker-status cannot be used, all else can", error_text());
 	} else {
-		if (shown.trusted && shown.header.pid == (uint64_t)broker)
+		if (shown.trusted && shown.header.pid == (uint64_t)broker) {
 			ok("the status file is there for broker-status, and up to date: %s", shown_state_name(shown.state));
-		else
+			check_sessions(&shown);
+		} else {
 			warn("the status file of that name may be anybody's: its owner is %s; do not rely on broker-status",
 			     user_name(shown.owner));
+		}
 		shown_free(&shown);
 	}
 }
@@ -310,32 +389,6 @@ static void check_visible(const char *variable)
 		ok("%s is '%s': this process sees those devices only", variable, value);
 	else
 		ok("%s is not set: this process sees every device", variable);
-}
-
-#define CONNECTIONS_USUAL 8  /* CUDA's, where the variable is not set */
-#define CONNECTIONS_MAX   32
-
-/* Of programs that are started here: broker-run sets it for its workers. */
-static void check_connections(void)
-{
-	const char *value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-	uint64_t count;
-
-	if (!value)
-		ok("CUDA_DEVICE_MAX_CONNECTIONS is not set: the streams of a process share %d connections to a device, and one that "
-		   "waits for a timeline may hold up others; more are set before a program starts: gpub_signal_on(3)",
-		   CONNECTIONS_USUAL);
-	else if (number_parse(value, "count of connections", 1, CONNECTIONS_MAX, &count))
-		warn("CUDA_DEVICE_MAX_CONNECTIONS is '%.40s', which is no number from 1 to %d: set one, or unset it", value,
-		     CONNECTIONS_MAX);
-	else if (count < CONNECTIONS_USUAL)
-		warn("CUDA_DEVICE_MAX_CONNECTIONS is %s: as many streams of a process that wait for timelines hold up all its others, "
-		     "which can be a deadlock; set it to %d or more, or read gpub_signal_on(3)",
-		     value, 2 * CONNECTIONS_USUAL);
-	else
-		ok("CUDA_DEVICE_MAX_CONNECTIONS is %s: as many streams of a process that wait for timelines hold up all its others: "
-		   "gpub_signal_on(3)",
-		   value);
 }
 
 /* What the broker finds out about a dead process there: proof.h. */

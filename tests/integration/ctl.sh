@@ -306,6 +306,26 @@ unset CUDA_DEVICE_MAX_CONNECTIONS
 check "connections that are not set" finds 0 '^ok: CUDA_DEVICE_MAX_CONNECTIONS is not set: .* share 8 connections'
 CUDA_DEVICE_MAX_CONNECTIONS=1 check "a single one" finds 0 '^warn: CUDA_DEVICE_MAX_CONNECTIONS is 1: .* hold up all its others'
 CUDA_DEVICE_MAX_CONNECTIONS=16 check "enough of them" finds 0 '^ok: CUDA_DEVICE_MAX_CONNECTIONS is 16: '
+# session_doctor PATTERN: what it says with a session of a process that was started so
+session_doctor() {
+	rm -f held go
+	client acquire v mark held wait go
+	soon test -e held
+	holder=$(cat pid)
+	soon has_session "$holder"
+	finds 0 "$1"
+	local found=$?
+	touch go
+	wait "$pid"
+	return $found
+}
+CUDA_DEVICE_MAX_CONNECTIONS=2 check "a process with a session that has too few, and its pid" session_doctor \
+	"^warn: the session of pid [0-9]* was started with CUDA_DEVICE_MAX_CONNECTIONS='2'"
+check "that it was that process" has "of pid $holder was"
+check "processes with sessions that have CUDA's own" session_doctor '^ok: sessions .* has 8 connections to a device: [1-9]'
+CUDA_DEVICE_MAX_CONNECTIONS=8 check "and none of those that have as many of their own" eval \
+	'session_doctor "^ok:" && ! has "the session of pid"'
+rm -f go
 CUDA_DEVICE_MAX_CONNECTIONS=33 check "more than there can be" finds 0 "^warn: CUDA_DEVICE_MAX_CONNECTIONS is '33', which is no number"
 check "few descriptors" eval '(ulimit -Sn 20; finds 0 "^warn: this process may have only 20 descriptors")'
 check "no memory that may be locked" eval '(ulimit -l 0; finds 0 "^warn: this process may lock only 0 B")'
