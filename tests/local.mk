@@ -33,6 +33,7 @@ unit_tests = \
 	tests/unit/test-host-bounds \
 	tests/unit/test-host-connections \
 	tests/unit/test-host-device \
+	tests/unit/test-host-pages \
 	tests/unit/test-identity \
 	tests/unit/test-keys \
 	tests/unit/test-last-words \
@@ -184,6 +185,7 @@ host_harness = tests/unit/host-harness.c tests/unit/host-harness.h
 tests_unit_test_host_bounds_SOURCES = tests/unit/test-host-bounds.c $(host_harness)
 tests_unit_test_host_connections_SOURCES = tests/unit/test-host-connections.c $(host_harness)
 tests_unit_test_host_device_SOURCES = tests/unit/test-host-device.c $(host_harness)
+tests_unit_test_host_pages_SOURCES = tests/unit/test-host-pages.c $(host_harness)
 
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h

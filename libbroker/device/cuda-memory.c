@@ -206,3 +206,19 @@ int cuda_page_register(void *page, size_t size, bool writable)
 		return 0;
 	return cuda_error(result, "registering %zu bytes of shared host memory with CUDA", size);
 }
+
+/* From any context, as it was registered for all. What the driver does not know any more went with its context. */
+int cuda_page_unregister(void *page)
+{
+	CUresult result;
+	int      rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, cuda_home());
+	if (rc)
+		return rc;
+	result = cuda.MemHostUnregister(page);
+	if (result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+		return 0;
+	return cuda_error(result, "unregistering shared host memory");
+}

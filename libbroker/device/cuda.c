@@ -127,6 +127,7 @@ static const struct device cuda_table = {
 	.current = cuda_current,
 	.set_current = cuda_set_current,
 	.page_register = cuda_page_register,
+	.page_unregister = cuda_page_unregister,
 	.stream_write = cuda_stream_write,
 	.stream_wait = cuda_stream_wait,
 	.stream_create = cuda_stream_create,

@@ -43,6 +43,7 @@
 	X(MemsetD8Async, 3020)                   \
 	X(MemcpyAsync, 4000)                     \
 	X(MemHostRegister, 6050)                 \
+	X(MemHostUnregister, 4000)               \
 	X(IpcGetMemHandle, 4010)                 \
 	X(IpcOpenMemHandle, 11000)               \
 	X(IpcCloseMemHandle, 4010)               \
@@ -146,6 +147,7 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 int cuda_close(int ordinal, void *ptr);
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 int cuda_page_register(void *page, size_t size, bool writable);
+int cuda_page_unregister(void *page);
 
 /* cuda-processes.c */
 int cuda_gone(pid_t pid, bool mps);

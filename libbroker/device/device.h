@@ -107,10 +107,12 @@ struct device {
 	int (*set_current)(int ordinal);
 
 	/*
-	 * Memory that the device writes (or, not writable, only reads): page-aligned, MAP_SHARED, MADV_DONTFORK,
-	 * never unregistered. Device code and stream operations then use the host address.
+	 * Memory that the device writes (or, not writable, only reads): page-aligned, MAP_SHARED, MADV_DONTFORK.
+	 * Device code and stream operations then use the host address, until it is unregistered: which is behind every
+	 * running kernel, as a close is, and comes before it is unmapped. After an error it is registered still.
 	 */
 	int (*page_register)(void *page, size_t size, bool writable);
+	int (*page_unregister)(void *page);
 
 	/*
 	 * streams; NULL is the legacy default stream of the calling thread's current device. stream_write is called where the

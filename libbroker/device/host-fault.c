@@ -22,7 +22,7 @@ const char *const host_call_name[HOST_CALLS] = {
 	[HOST_CLOSE] = "close",	      [HOST_REGISTER] = "register", [HOST_STREAM] = "stream",
 	[HOST_WRITE] = "write",	      [HOST_WAIT] = "wait",	    [HOST_SYNC] = "sync",
 	[HOST_COPY] = "copy",	      [HOST_LAUNCH] = "launch",	    [HOST_MODULE] = "module",
-	[HOST_GONE] = "gone",
+	[HOST_GONE] = "gone",	      [HOST_UNREGISTER] = "unregister",
 };
 
 /* count in the high half, errno in the low one: one word, so that a count and its errno change together */

@@ -204,6 +204,52 @@ int host_page_register(void *page, size_t size, bool writable)
 	return rc;
 }
 
+/* Takes the registration that begins there out of the table. */
+static int page_remove(const void *page)
+{
+	struct host_region *region;
+	int rc = 0;
+
+	pthread_mutex_lock(&host_state.lock);
+	region = host_region_find(page);
+	if (!region || region->kind != HOST_PAGE || region->base != page) {
+		rc = error_set(-EINVAL, "the page at %p is not registered", page);
+	} else {
+		host_region_remove(region);
+		free(region);
+	}
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+/* As a close, but of no device: it waits for what this process has queued on each, and nobody can queue meanwhile. */
+int host_page_unregister(void *page)
+{
+	int rc = host_enter(HOST_UNREGISTER);
+
+	if (rc)
+		return rc;
+	host_gate_close();
+	for (unsigned device = 0; device < host_state.devices; device++)
+		host_gate_drain(device);
+	rc = host_sticky() ? error_set(-EIO, "host device: a sticky error came while its work was waited for") :
+			     page_remove(page);
+	host_gate_open();
+	return rc;
+}
+
+unsigned host_pages(void)
+{
+	const struct host_region *region;
+	unsigned pages = 0;
+
+	pthread_mutex_lock(&host_state.lock);
+	for (size_t i = 0; (region = host_region_at(i)); i++)
+		pages += region->kind == HOST_PAGE;
+	pthread_mutex_unlock(&host_state.lock);
+	return pages;
+}
+
 /* ---- what queued work may touch ---- */
 
 /* The mapping that has ptr in one of its guard pages, or NULL. */

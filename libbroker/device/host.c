@@ -301,6 +301,7 @@ const struct device device_host = {
 	.current = host_current,
 	.set_current = set_current,
 	.page_register = host_page_register,
+	.page_unregister = host_page_unregister,
 	.stream_write = host_stream_write,
 	.stream_wait = host_stream_wait,
 	.stream_create = host_stream_create,

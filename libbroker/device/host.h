@@ -79,6 +79,7 @@ enum host_call {
 	HOST_OPEN,
 	HOST_CLOSE,
 	HOST_REGISTER,
+	HOST_UNREGISTER,
 	HOST_STREAM, /* stream_create */
 	HOST_WRITE,
 	HOST_WAIT,
@@ -181,6 +182,8 @@ int host_check_range(const void *ptr, uint64_t size, unsigned device, const char
 int host_check_word(const uint64_t *word, bool write);
 
 int  host_page_register(void *page, size_t size, bool writable);
+int  host_page_unregister(void *page);
+unsigned host_pages(void); /* how many registrations there are; takes the lock: for tests */
 
 /* host-memory.c */
 int  host_allocate(int ordinal, uint64_t size, void **ptr);
