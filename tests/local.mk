@@ -61,6 +61,7 @@ unit_tests = \
 	tests/unit/test-ticket \
 	tests/unit/test-timeline \
 	tests/unit/test-timeline-end \
+	tests/unit/test-timeline-map \
 	tests/unit/test-timeline-wait \
 	tests/unit/test-token \
 	tests/unit/test-trust \
@@ -96,6 +97,7 @@ test_programs = \
 	tests/integration/threads \
 	tests/integration/tickets \
 	tests/integration/timeline-ends \
+	tests/integration/timeline-pages \
 	tests/integration/timelines \
 	tests/integration/trace \
 	tests/integration/truncate \
@@ -214,6 +216,7 @@ tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
 tests_integration_timeline_ends_SOURCES = tests/integration/timeline-ends.c $(harness)
+tests_integration_timeline_pages_SOURCES = tests/integration/timeline-pages.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
 tests_integration_trace_SOURCES = tests/integration/trace.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)

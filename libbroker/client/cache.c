@@ -51,11 +51,16 @@ static bool may_close(const struct mapping *mapping)
 	return true;
 }
 
-bool cache_is_full(const struct gpub_client *client)
+static bool is_over(const struct gpub_client *client)
 {
 	const struct cache *cache = &client->cache;
 
 	return client->mapping_count > cache->mappings || client->mapping_bytes > cache->bytes;
+}
+
+bool cache_is_full(const struct gpub_client *client)
+{
+	return is_over(client) || timeline_maps_full(client);
 }
 
 static bool has_room(const struct gpub_client *client)
@@ -66,18 +71,25 @@ static bool has_room(const struct gpub_client *client)
 	       client->mapping_bytes <= cache->bytes - cache->bytes / PART;
 }
 
-void cache_trim(struct gpub_client *client)
+static void close_oldest(struct gpub_client *client)
 {
 	struct mapping *mapping;
 	uint64_t walk;
 
-	if (!cache_is_full(client))
-		return;
 	look(client);
 	walk = mapping_walk_begin(client);
 	while (!has_room(client) && (mapping = mapping_walk_next(client, WALK_CACHE, walk)))
 		if (may_close(mapping))
 			mapping_close(client, mapping, false);
+}
+
+void cache_trim(struct gpub_client *client)
+{
+	if (!cache_is_full(client))
+		return;
+	if (is_over(client))
+		close_oldest(client);
+	timeline_maps_give_back(client, false);
 }
 
 int gpub_set_cache(gpub_client *client, unsigned mappings, uint64_t bytes)

@@ -30,6 +30,7 @@
 #include "record.h"
 #include "slot.h"
 #include "table.h"
+#include "timeline-map.h"
 #include "trace.h"
 
 /* A page that a fork wipes, so a child finds CLIENT_FORKED without a system call (madvise(2), WIPEONFORK). */
@@ -98,7 +99,7 @@ struct gpub_client {
 	uint64_t             walks; /* through mappings and due, that have begun so far */
 	struct cache         cache;
 	struct slot_pool     slots;
-	struct timeline_map *timelines;
+	struct timeline_maps timelines;
 	struct gpub_client  *next; /* in fork.c's list of open ones, or client.c's of recycled ones */
 	struct gpub_client  *next_made; /* in client.c's list of all; fixed */
 };

@@ -279,6 +279,8 @@ int client_close_idle(struct gpub_client *client, bool wait)
 		text = error_keep();
 	}
 	client_retire_due(client, true);
+	if (!client->leaving) /* else when its signals have landed: timeline_maps_forget() */
+		timeline_maps_give_back(client, true);
 	pthread_mutex_unlock(&client->lock);
 	if (first)
 		error_restore(&text);
@@ -332,8 +334,8 @@ static void forget_all(struct gpub_client *client)
 		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED)
 			record_release(client, record, -ESTALE, text);
 	}
-	timeline_maps_forget(client);
 	pthread_mutex_unlock(&client->lock);
+	timeline_maps_forget(client);
 }
 
 static int say_leave(struct gpub_client *client)

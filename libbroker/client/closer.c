@@ -27,7 +27,7 @@ static struct mapping *wanted(const struct gpub_client *client)
 static bool any_due(const struct gpub_client *client)
 {
 	return atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE &&
-	       (client->due || wanted(client) || cache_is_full(client));
+	       (client->due || wanted(client) || cache_is_full(client) || client->timelines.fresh);
 }
 
 /* A mapping that is wanted goes with all that is on it, or waits for the last of that. True: some have to wait. */
@@ -52,6 +52,7 @@ static bool close_due(struct gpub_client *client)
 	again = client_retire_due(client, true);
 	again |= close_wanted(client);
 	cache_trim(client);
+	timeline_maps_give_back(client, false);
 	again |= cache_is_full(client);
 	CRASH_POINT(closer_looked);
 	return again;

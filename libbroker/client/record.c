@@ -151,6 +151,12 @@ void record_unwatch(struct gpub_client *client, struct record *record)
 		client->device->unwatch(&record->watch);
 }
 
+static void timeline_leave(struct gpub_client *client, struct record *record)
+{
+	timeline_map_put(client, record->timeline);
+	record->timeline = NULL;
+}
+
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text)
 {
 	bool was_open = RECORD_STATE(atomic_load(&record->mapping)) >= RECORD_OPEN;
@@ -158,6 +164,7 @@ void record_release(struct gpub_client *client, struct record *record, int error
 	record_unwatch(client, record);
 	record_detach(client, record);
 	mapping_detach(record);
+	timeline_leave(client, record);
 	notice_over(client, record);
 	waiters_tell(record, error, text);
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_NONE));
@@ -171,6 +178,7 @@ void record_strand(struct gpub_client *client, struct record *record, int error,
 	record_unwatch(client, record);
 	record_detach(client, record);
 	mapping_detach(record);
+	timeline_leave(client, record);
 	notice_over(client, record);
 	/* without its grant: a notice that is still to come finds nothing to close */
 	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));

@@ -52,6 +52,8 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->flags = grant->flags;
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
 	record->timeline = timeline;
+	if (timeline)
+		timeline->references++;
 	record_watch(client, record, grant->room);
 	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_OPEN));
 	CRASH_POINT(mapping_recorded);
@@ -231,6 +233,11 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 		on_shared_grant(client, grant, record, error, timeline);
 	else
 		on_new_grant(client, grant, record, error, timeline);
+	if (!timeline)
+		return;
+	pthread_mutex_lock(&client->lock);
+	timeline_map_put(client, timeline); /* the record has a reference of its own */
+	pthread_mutex_unlock(&client->lock);
 }
 
 /* ---- notices, replies ---- */

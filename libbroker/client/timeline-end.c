@@ -16,10 +16,11 @@
 #define LAND_LAST_US  1000
 #define LOOKS_A_CHECK 256 /* a device that has failed lands nothing any more: it is asked now and then */
 
-/* map->signalling is held: nothing more is queued meanwhile. What another process writes says nothing here. */
-static bool has_landed_locked(const struct timeline_map *map)
+/* map->signalling is held: nothing more is queued meanwhile. Behind an end mark there is nothing left to wait for. */
+static bool has_landed_locked(struct timeline_map *map)
 {
-	return !map->writable || (int64_t)(__atomic_load_n(&map->writable->word, __ATOMIC_ACQUIRE) - map->signalled) >= 0;
+	return timeline_map_landed(map) ||
+	       (int64_t)(__atomic_load_n(&map->writable->word, __ATOMIC_ACQUIRE) - map->signalled) >= 0;
 }
 
 static bool has_landed(struct timeline_map *map)
@@ -32,13 +33,16 @@ static bool has_landed(struct timeline_map *map)
 	return landed;
 }
 
-/* The list only grows, at its head, and what is in it stays until the client has ended. */
-static struct timeline_map *maps_of(struct gpub_client *client)
+/*
+ * Without a broker, and in a disconnect, the list only grows, at its head, and what is in it stays until the client has ended:
+ * so it is walked without the lock.
+ */
+static struct timeline_map *written_first(struct gpub_client *client)
 {
 	struct timeline_map *map;
 
 	pthread_mutex_lock(&client->lock);
-	map = client->timelines;
+	map = client->timelines.written;
 	pthread_mutex_unlock(&client->lock);
 	return map;
 }
@@ -70,7 +74,7 @@ int timelines_land(struct gpub_client *client)
 	struct timeline_map *map;
 	int error = 0;
 
-	for (map = maps_of(client); map && !error; map = map->next)
+	for (map = written_first(client); map && !error; map = map->written_next)
 		error = map_land(client, map, &deadline);
 	return error;
 }
@@ -87,7 +91,7 @@ static bool map_end(struct timeline_map *map, bool landed)
 
 	pthread_mutex_lock(&map->signalling);
 	ended = map->marked || !landed || has_landed_locked(map);
-	if (ended && map->writable && !map->marked) {
+	if (ended && !map->marked) {
 		__atomic_store_n(&map->writable->word, TIMELINE_DIED, __ATOMIC_RELEASE);
 		map->marked = true;
 	}
@@ -100,7 +104,7 @@ static bool maps_end(struct gpub_client *client, bool landed)
 	struct timeline_map *map;
 	bool all = true;
 
-	for (map = maps_of(client); map; map = map->next)
+	for (map = written_first(client); map; map = map->written_next)
 		all &= map_end(map, landed);
 	return all;
 }

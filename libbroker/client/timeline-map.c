@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "client.h"
 #include "timeline-wait.h"
 
@@ -42,45 +44,199 @@ void *timeline_page_map(int fd, int protection)
 	return NULL;
 }
 
+/* ---- the table ---- */
+
+static struct timeline_map *map_make(struct gpub_client *client, const struct wire_grant *grant, int fd)
+{
+	struct timeline_map *map = calloc(1, sizeof *map);
+
+	if (!map)
+		goto no_memory;
+	map->page = timeline_page_map(fd, PROT_READ);
+	if (!map->page)
+		goto free_map;
+	map->serial = grant->serial;
+	HASH_ADD(hh, client->timelines.by_serial, serial, sizeof map->serial, map);
+	if (!table_added(map))
+		goto unmap;
+	pthread_mutex_init(&map->signalling, NULL);
+	map->client = client;
+	map->word = &client->board.words[grant->buffer];
+	map->end = &client->board.ends[grant->buffer];
+	return map;
+unmap:
+	munmap((void *)map->page, TIMELINE_PAGE_SIZE);
+	free(map);
+no_memory:
+	error_set(-ENOMEM, "out of memory for a timeline");
+	return NULL;
+free_map:
+	free(map);
+	return NULL;
+}
+
+static void unused_remove(struct timeline_maps *maps, struct timeline_map *map)
+{
+	DL_DELETE2(maps->unused, map, unused_prev, unused_next);
+	maps->unused_count--;
+}
+
+static void unused_append(struct timeline_maps *maps, struct timeline_map *map)
+{
+	DL_APPEND2(maps->unused, map, unused_prev, unused_next);
+	maps->unused_count++;
+}
+
 struct timeline_map *timeline_map_get(struct gpub_client *client, const struct wire_grant *grant, int fd)
 {
 	struct timeline_map *map;
 
-	for (map = client->timelines; map; map = map->next)
-		if (map->serial == grant->serial)
-			return map;
-	map = calloc(1, sizeof *map);
-	if (!map) {
-		error_set(-ENOMEM, "out of memory for a timeline");
-		return NULL;
-	}
-	pthread_mutex_init(&map->signalling, NULL);
-	map->serial = grant->serial;
-	map->client = client;
-	map->end = &client->board.ends[grant->buffer];
-	map->page = timeline_page_map(fd, PROT_READ);
-	if (!map->page) {
-		free(map);
-		return NULL;
-	}
-	map->next = client->timelines;
-	client->timelines = map;
+	HASH_FIND(hh, client->timelines.by_serial, &grant->serial, sizeof grant->serial, map);
+	if (!map)
+		map = map_make(client, grant, fd);
+	else if (!map->references)
+		unused_remove(&client->timelines, map);
+	if (map)
+		map->references++;
 	CRASH_POINT(timeline_mapped);
 	return map;
 }
 
-/* What the device knows of stays mapped until exit (unregistering waits for kernels). */
+/* Nobody finds it any more. */
+static void map_unlist(struct gpub_client *client, struct timeline_map *map)
+{
+	HASH_DELETE(hh, client->timelines.by_serial, map);
+	if (map->writable)
+		DL_DELETE2(client->timelines.written, map, written_prev, written_next);
+	timeline_wait_forget(map);
+}
+
+/* busy: a stream may still use them. After a failure, too, the device knows the page, and it stays. */
+static void page_destroy(const struct gpub_client *client, void *page, bool registered, bool busy)
+{
+	if (registered && (busy || client->device->page_unregister(page)))
+		return;
+	CRASH_POINT(timeline_unregistered);
+	munmap(page, TIMELINE_PAGE_SIZE);
+}
+
+static void map_destroy(const struct gpub_client *client, struct timeline_map *map, bool busy)
+{
+	KEEP_ERROR();
+
+	page_destroy(client, (void *)map->page, map->registered, busy);
+	if (map->writable)
+		page_destroy(client, map->writable, true, busy);
+	pthread_mutex_destroy(&map->signalling);
+	free(map);
+}
+
+void timeline_map_put(struct gpub_client *client, struct timeline_map *map)
+{
+	if (!map || --map->references)
+		return;
+	if (!map->registered && !map->writable) {
+		map_unlist(client, map);
+		map_destroy(client, map, false);
+		return;
+	}
+	unused_append(&client->timelines, map);
+	client->timelines.fresh++;
+}
+
+void timeline_map_write(struct timeline_map *map, struct timeline_page *page)
+{
+	struct gpub_client *client = map->client;
+
+	pthread_mutex_lock(&client->lock);
+	map->writable = page;
+	DL_PREPEND2(client->timelines.written, map, written_prev, written_next);
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* ---- giving back ---- */
+
+#define UNUSED_MOST 1024
+#define UNUSED_PART 16 /* of the mappings that may stay open: so many unused timelines may, but no more than those */
+
+bool timeline_maps_full(const struct gpub_client *client)
+{
+	unsigned part = client->cache.mappings / UNUSED_PART;
+
+	return client->timelines.fresh > (part < UNUSED_MOST ? part : UNUSED_MOST);
+}
+
+static bool buffer_is_gone(const struct timeline_map *map)
+{
+	uint64_t word = atomic_load(map->word);
+
+	return word >> 2 != map->serial || (word & 3) == BOARD_FREE;
+}
+
+/* Without a broker those that are written are timeline-end.c's. */
+static bool may_go(const struct gpub_client *client, struct timeline_map *map)
+{
+	if (timeline_wait_parked(map))
+		return false;
+	return !map->writable || (atomic_load(&client->guard->state) == CLIENT_OPEN && buffer_is_gone(map) &&
+				  timeline_map_landed(map));
+}
+
+/* Those of so many that may go, out of all lists but this one. */
+static struct timeline_map *unused_take(struct gpub_client *client, unsigned looks)
+{
+	struct timeline_maps *maps = &client->timelines;
+	struct timeline_map *going = NULL, *map;
+
+	for (; looks; looks--) {
+		map = maps->unused;
+		unused_remove(maps, map);
+		if (may_go(client, map)) {
+			map_unlist(client, map);
+			DL_APPEND2(going, map, unused_prev, unused_next);
+		} else {
+			unused_append(maps, map);
+		}
+	}
+	return going;
+}
+
+void timeline_maps_give_back(struct gpub_client *client, bool all)
+{
+	struct timeline_maps *maps = &client->timelines;
+	struct timeline_map *going, *map, *next;
+	unsigned looks = all || 2 * maps->fresh > maps->unused_count ? maps->unused_count : 2 * maps->fresh;
+
+	maps->fresh = 0;
+	going = unused_take(client, looks);
+	if (!going)
+		return;
+	pthread_mutex_unlock(&client->lock);
+	DL_FOREACH_SAFE2(going, map, next, unused_next)
+		map_destroy(client, map, false);
+	pthread_mutex_lock(&client->lock);
+}
+
+/* A signal of which nobody saw that it landed. */
+static bool any_in_flight(const struct gpub_client *client)
+{
+	struct timeline_map *map;
+
+	DL_FOREACH2(client->timelines.written, map, written_next)
+		if (map->landed != map->signalled)
+			return true;
+	return false;
+}
+
+/* All mappings are closed, so a stream that is not done yet is one that no close waits for: to unregister might wait for it. */
 void timeline_maps_forget(struct gpub_client *client)
 {
+	bool busy = timeline_waits_parked() || any_in_flight(client);
 	struct timeline_map *map, *next;
 
-	for (map = client->timelines; map; map = next) {
-		next = map->next;
-		timeline_wait_forget(map);
-		if (!map->registered)
-			munmap((void *)map->page, TIMELINE_PAGE_SIZE);
-		pthread_mutex_destroy(&map->signalling);
-		free(map);
+	HASH_ITER(hh, client->timelines.by_serial, map, next) {
+		map_unlist(client, map);
+		map_destroy(client, map, busy);
 	}
-	client->timelines = NULL;
+	client->timelines = (struct timeline_maps){ 0 };
 }

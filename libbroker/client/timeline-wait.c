@@ -54,6 +54,28 @@ void timeline_wait_forget(struct timeline_map *map)
 	pthread_mutex_unlock(&lock);
 }
 
+bool timeline_wait_parked(const struct timeline_map *map)
+{
+	bool parked;
+
+	pthread_mutex_lock(&lock);
+	parked = map->awaited && !is_reached(word_of(map), map->awaited);
+	pthread_mutex_unlock(&lock);
+	return parked;
+}
+
+bool timeline_waits_parked(void)
+{
+	const struct timeline_map *map;
+	bool parked = false;
+
+	pthread_mutex_lock(&lock);
+	DL_FOREACH2(awaited, map, awaited_next)
+		parked |= !is_reached(word_of(map), map->awaited);
+	pthread_mutex_unlock(&lock);
+	return parked;
+}
+
 bool timeline_waits_none(void)
 {
 	return !atomic_load(&any);

@@ -27,6 +27,10 @@ void timeline_wait_note(struct timeline_map *map, uint64_t value);
 /* The map goes. */
 void timeline_wait_forget(struct timeline_map *map);
 
+/* Whether a stream may be parked there: what is awaited is not reached. Of that map; of any in this process. */
+bool timeline_wait_parked(const struct timeline_map *map);
+bool timeline_waits_parked(void);
+
 /* Nothing is waited for, as far as it is known. */
 bool timeline_waits_none(void);
 

@@ -62,7 +62,7 @@ static int writer_become(struct gpub_client *client, struct record *record)
 	if (error)
 		munmap(page, TIMELINE_PAGE_SIZE);
 	else
-		record->timeline->writable = page;
+		timeline_map_write(record->timeline, page);
 	record->timeline->ordinal = record->ordinal;
 	CRASH_POINT(writer_mapped);
 	return error;

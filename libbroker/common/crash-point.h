@@ -81,6 +81,7 @@
 	X(LIBRARY, closer_looked, "the closer has closed what it could")                   \
 	X(LIBRARY, timeline_mapped, "a timeline's page is mapped for reading")             \
 	X(LIBRARY, timeline_registered, "that page is registered with the device")         \
+	X(LIBRARY, timeline_unregistered, "the device knows a timeline's page no more")    \
 	X(LIBRARY, writer_begin, "the right to write a timeline is about to be asked for") \
 	X(LIBRARY, writer_granted, "the writable page has come, unmapped")                 \
 	X(LIBRARY, writer_mapped, "the writable page is mapped and registered")            \

@@ -86,6 +86,18 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, const struct w
 	return NULL;
 }
 
+void timeline_map_put(struct gpub_client *client, struct timeline_map *map)
+{
+	(void)client;
+	(void)map;
+}
+
+void timeline_maps_give_back(struct gpub_client *client, bool all)
+{
+	(void)client;
+	(void)all;
+}
+
 int timelines_land(struct gpub_client *client)
 {
 	(void)client;

@@ -46,8 +46,7 @@ static int setup(void **state)
 	}
 	map[0].writable = &page[0];
 	map[0].signalled = 5;
-	map[0].next = &map[1];
-	client.timelines = &map[0];
+	client.timelines = (struct timeline_maps){ .written = &map[0] };
 	return 0;
 }
 
@@ -76,6 +75,20 @@ static void test_others_timelines_are_not_waited_for(void **state)
 	page[1].word = UINT64_MAX;
 	assert_int_equal(timelines_land(&client), 0);
 	assert_int_equal(checks, 0);
+}
+
+/* It may have landed, or be behind the mark: that is waited for no more, and yet not known. */
+static void test_an_end_mark_says_nothing_of_signals(void **state)
+{
+	(void)state;
+	page[0].word = TIMELINE_DIED;
+	assert_int_equal(timelines_land(&client), 0);
+	assert_int_equal(map[0].landed, 0);
+	page[0].word = 5;
+	assert_int_equal(timelines_land(&client), 0);
+	assert_int_equal(map[0].landed, 5);
+	page[0].word = TIMELINE_LEFT;
+	assert_true(timeline_map_landed(&map[0]));
 }
 
 static void test_an_orphaned_timeline_ends_when_its_signals_landed(void **state)
@@ -132,6 +145,7 @@ int main(void)
 		ON(test_what_landed_is_not_waited_for),
 		ON(test_what_never_lands_is_an_error),
 		ON(test_others_timelines_are_not_waited_for),
+		ON(test_an_end_mark_says_nothing_of_signals),
 		ON(test_an_orphaned_timeline_ends_when_its_signals_landed),
 		ON(test_a_disconnect_ends_the_waiting_for_signals),
 		ON(test_who_left_ends_nothing),
