@@ -130,6 +130,7 @@ test_scripts = \
 	tests/gpu/lifetime.sh \
 	tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
+	tests/gpu/pages.sh \
 	tests/gpu/parked.sh \
 	tests/gpu/permuted.sh
 EXTRA_DIST += tests/tap.sh tests/README.md tests/bare-debian.sh tests/install/names.txt
@@ -277,12 +278,14 @@ tests_fake_cuda_libcuda_la_LIBADD = -lpthread
 
 # What tests/gpu/facts.sh runs.
 if HAVE_CUDA
-test_tools += tests/gpu/test-driver-facts
+test_tools += tests/gpu/test-driver-facts tests/gpu/test-page-facts
 check_DATA = tests/gpu/facts.fatbin
 CLEANFILES += tests/gpu/facts.fatbin
 endif
 tests_gpu_test_driver_facts_SOURCES = tests/gpu/test-driver-facts.c
 tests_gpu_test_driver_facts_LDADD = $(LDADD) $(CUDA_LIBS)
+tests_gpu_test_page_facts_SOURCES = tests/gpu/test-page-facts.c
+tests_gpu_test_page_facts_LDADD = $(LDADD) $(CUDA_LIBS)
 EXTRA_DIST += tests/gpu/facts.cu
 CLEANFILES += tests/gpu.lock
 EXTRA_DIST += \

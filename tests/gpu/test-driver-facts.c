@@ -650,7 +650,8 @@ static int device_calls_memory(void)
 	rc = rc ? rc : device_cuda->zero(0, ptr, GRANULE);
 	rc = rc ? rc : device_cuda->export_handle(0, ptr, &handle);
 	rc = rc ? rc : device_cuda->release(0, ptr);
-	return rc ? rc : device_cuda->page_register(page, PAGE, true);
+	rc = rc ? rc : device_cuda->page_register(page, PAGE, true);
+	return rc ? rc : device_cuda->page_unregister(page);
 }
 
 static int device_calls_module(void *stream)
