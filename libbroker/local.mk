@@ -66,6 +66,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/mapping.c \
 	libbroker/client/mapping.h \
 	libbroker/client/module.c \
+	libbroker/client/page.c \
+	libbroker/client/page.h \
 	libbroker/client/reader.c \
 	libbroker/client/reader.h \
 	libbroker/client/record.c \

@@ -43,6 +43,7 @@ unit_tests = \
 	tests/unit/test-names-sizes \
 	tests/unit/test-outbox \
 	tests/unit/test-packets \
+	tests/unit/test-page \
 	tests/unit/test-places \
 	tests/unit/test-pool \
 	tests/unit/test-pool-users \

@@ -8,25 +8,9 @@
 #include "common/error.h"
 #include "common/wiped.h"
 #include "device/device.h"
+#include "page.h"
 
 #define WORDS_SIZE (SLOT_CHUNK * sizeof(uint64_t))
-
-/* Never unmapped or unregistered before exit: a late GPU write must always find it. */
-static int words_make(const struct device *device, _Atomic uint64_t **words)
-{
-	void *page = mmap(NULL, WORDS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int error;
-
-	if (page == MAP_FAILED)
-		return error_set(-ENOMEM, "no memory for lease slots: %m");
-	error = madvise(page, WORDS_SIZE, MADV_DONTFORK) ? error_set(-errno, "lease slots cannot be kept from forks: %m") :
-							   device->page_register(page, WORDS_SIZE, true);
-	if (error)
-		munmap(page, WORDS_SIZE);
-	else
-		*words = page;
-	return error;
-}
 
 /* Address space alone. A forked child finds nothing in it, so that no lease is to be renewed or returned there. */
 static int pool_reserve(struct slot_pool *pool)
@@ -44,6 +28,7 @@ static int pool_reserve(struct slot_pool *pool)
 static int chunk_make(struct slot_pool *pool, const struct device *device)
 {
 	struct slot *chunk;
+	void *words;
 	int error = pool->slot ? 0 : pool_reserve(pool);
 
 	if (error)
@@ -51,9 +36,9 @@ static int chunk_make(struct slot_pool *pool, const struct device *device)
 	chunk = pool->slot + pool->chunks * SLOT_CHUNK;
 	if (mprotect(chunk, SLOT_CHUNK * sizeof *chunk, PROT_READ | PROT_WRITE))
 		return error_set(-ENOMEM, "no memory for lease slots: %m");
-	error = words_make(device, &pool->words[pool->chunks]);
+	error = page_map(device, WORDS_SIZE, -1, true, &words);
 	if (!error)
-		pool->chunks++;
+		pool->words[pool->chunks++] = words;
 	return error;
 }
 

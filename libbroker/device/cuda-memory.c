@@ -202,8 +202,9 @@ int cuda_page_register(void *page, size_t size, bool writable)
 	if (rc)
 		return rc;
 	result = cuda.MemHostRegister(page, size, page_flags(ordinal, writable));
-	if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) /* pages are ours alone and stay registered */
-		return 0;
+	if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+		return error_set(-EEXIST, "CUDA has memory registered at %p, where the program has none any more: call "
+				 "cudaHostUnregister() before you unmap registered memory", page);
 	return cuda_error(result, "registering %zu bytes of shared host memory with CUDA", size);
 }
 

@@ -103,13 +103,20 @@ struct device {
 	void (*watch)(struct device_watch *watch);
 	void (*unwatch)(struct device_watch *watch);
 	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
+	/*
+	 * The epoch of a device in this process: 0 before its first use, another number after each reset (cudaDeviceReset). A reset
+	 * ends all that the process had there: mappings, streams and queued work; when the number is another one, that is over.
+	 * Cheap. NULL where a device cannot be reset.
+	 */
+	uint64_t (*epoch)(int ordinal);
 	int (*current)(void);                 /* ordinal of the calling thread's current device */
 	int (*set_current)(int ordinal);
 
 	/*
 	 * Memory that the device writes (or, not writable, only reads): page-aligned, MAP_SHARED, MADV_DONTFORK.
 	 * Device code and stream operations then use the host address, until it is unregistered: which is behind every
-	 * running kernel, as a close is, and comes before it is unmapped. After an error it is registered still.
+	 * running kernel, as a close is, and comes before it is unmapped. After an error it is registered still. A reset
+	 * does not end it. -EEXIST: the device has pages of somebody else registered there (client/page.h).
 	 */
 	int (*page_register)(void *page, size_t size, bool writable);
 	int (*page_unregister)(void *page);

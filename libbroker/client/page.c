@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page.c - see page.h */
+#include "page.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "common/error.h"
+#include "device/device.h"
+
+#define TRIES 16
+
+static int map_one(size_t size, int fd, bool writable, void **page)
+{
+	int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	void *mapped = mmap(NULL, size, protection, fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+	int error;
+
+	if (mapped == MAP_FAILED)
+		return error_set(-ENOMEM, "no memory that the device can write: %m");
+	if (madvise(mapped, size, MADV_DONTFORK)) {
+		error = error_set(-errno, "memory that the device writes cannot be kept from forks: %m");
+		munmap(mapped, size);
+		return error;
+	}
+	*page = mapped;
+	return 0;
+}
+
+/* What cannot be registered stays mapped until the end, so that each try gets another address. */
+int page_map(const struct device *device, size_t size, int fd, bool writable, void **page)
+{
+	void *tried[TRIES];
+	unsigned tries = 0;
+	int error;
+
+	do {
+		error = map_one(size, fd, writable, &tried[tries]);
+		if (error)
+			break;
+		error = device->page_register(tried[tries], size, writable);
+		if (!error)
+			*page = tried[tries];
+		else
+			tries++;
+	} while (error == -EEXIST && tries < TRIES);
+	while (tries > 0)
+		munmap(tried[--tries], size);
+	return error;
+}
