@@ -206,11 +206,15 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *lease)
 {
 	uint64_t version;
-	struct record *record = table_find(&client->table, &wanted->key, &version);
+	struct record *record;
 	int error;
 
 	if (atomic_load(&client->guard->state) != CLIENT_OPEN)
 		return client_check_slow(client);
+	error = client_notice_reset(client, client->ordinal_of[wanted->key.index]);
+	if (error)
+		return error < 0 ? error : -EAGAIN;
+	record = table_find(&client->table, &wanted->key, &version);
 	if (!record) {
 		/* looked at again after it, for the lock was given up */
 		if (cache_is_full(client) && !wanted->roomy && !(atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE)) {

@@ -78,6 +78,7 @@ struct gpub_client {
 	int                  index_of[DEVICE_MAX];   /* ordinal here -> the broker's index, or -1 */
 	int                  ordinal_of[DEVICE_MAX]; /* the broker's index -> ordinal here, or -1 */
 	int                  devices;                /* ordinals in index_of */
+	_Atomic uint64_t     epochs[DEVICE_MAX];     /* by ordinal: of the device, when it was last looked at */
 	_Atomic unsigned     flags;
 
 	pthread_mutex_t      lock;
@@ -136,6 +137,23 @@ static inline int client_check(const struct gpub_client *client)
 
 /* The broker's index of an ordinal or GPUB_CURRENT; negative errno. */
 int client_device_index(struct gpub_client *client, int ordinal);
+
+/* The device's epoch (device.h). */
+static inline uint64_t client_epoch(const struct gpub_client *client, int ordinal)
+{
+	return client->device->epoch ? client->device->epoch(ordinal) : 0;
+}
+
+/*
+ * Whether the program may have reset a device, and mappings on it be gone. On the fast path: client_notice_reset() sorts it
+ * out. index: the broker's, of a device that this process sees.
+ */
+static inline bool client_was_reset(const struct gpub_client *client, unsigned index)
+{
+	int ordinal = client->ordinal_of[index];
+
+	return client_epoch(client, ordinal) != atomic_load_explicit(&client->epochs[ordinal], memory_order_relaxed);
+}
 
 /* CLOCK_MONOTONIC, milliseconds from now. */
 struct timespec client_deadline(int64_t milliseconds);
@@ -242,6 +260,12 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync);
  * anybody else's doing, once the device is done. Locked, as above.
  */
 bool client_retire_due(struct gpub_client *client, bool sync);
+
+/*
+ * Where that device was reset since the last look, its mappings are over, and the leases of them. 0: it was not; 1: it was,
+ * and the lock was given up; -EIO: it was, and cannot be used again. Locked.
+ */
+int client_notice_reset(struct gpub_client *client, int ordinal);
 
 /* All mappings that no lease holds, and in others what is unlinked. The first real error, else 0. */
 int client_close_idle(struct gpub_client *client, bool wait);

@@ -65,6 +65,25 @@ static bool records_idle(const struct mapping *mapping, bool *held)
 	return idle;
 }
 
+/* The device was reset since, which has closed its handle. */
+static bool is_lost(const struct gpub_client *client, const struct mapping *mapping)
+{
+	uint64_t now = client_epoch(client, mapping->ordinal);
+
+	return now && now != mapping->epoch;
+}
+
+/* Nothing of a lost mapping is waited for but threads that are about to queue a return. */
+static bool records_drop(const struct mapping *mapping)
+{
+	struct record *record;
+	bool all = true;
+
+	DL_FOREACH2(mapping->records, record, on_next)
+		all &= record_drop_all(record);
+	return all;
+}
+
 /* OPEN to CLOSING, unless a slot is busy; *held: with a lease, not with a return that is yet to land. */
 static bool close_begin(struct mapping *mapping, bool *held)
 {
@@ -72,7 +91,7 @@ static bool close_begin(struct mapping *mapping, bool *held)
 	CRASH_POINT(close_marked);
 	/* an acquirer stores its hold, then looks for CLOSING; we the other way round: one of us sees */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (records_idle(mapping, held))
+	if (mapping->lost ? records_drop(mapping) : records_idle(mapping, held))
 		return true;
 	records_mark(mapping, RECORD_OPEN); /* nobody can have waited for them: the lock was held throughout */
 	CRASH_POINT(close_withdrawn);
@@ -111,15 +130,16 @@ static uint64_t mapping_takes(const struct mapping *mapping)
 static int close_wait(struct gpub_client *client, struct mapping *mapping, bool wait)
 {
 	uint64_t grant = mapping->grant, takes = mapping_takes(mapping);
-	bool held;
+	bool held = false;
 	int error = 0;
 
 	for (unsigned looks = 0; !error; looks++) {
 		if (!close_may_begin(client, mapping, grant))
 			return -EBUSY;
+		mapping->lost = is_lost(client, mapping);
 		if (close_begin(mapping, &held))
 			return 0;
-		if (held || !wait || mapping_takes(mapping) > takes)
+		if (!mapping->lost && (held || !wait || mapping_takes(mapping) > takes))
 			return -EBUSY;
 		error = close_pause(client, mapping->ordinal, looks);
 	}
@@ -149,6 +169,7 @@ static void close_end(struct gpub_client *client, struct mapping *mapping, int e
 		mapping_strand(client, mapping);
 	else
 		mapping_remove(client, mapping);
+	pthread_cond_broadcast(&client->changed);
 }
 
 int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait)
@@ -160,7 +181,7 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait
 	mapping->closing = true;
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(close_decided);
-	error = mapping_unmap(client, mapping);
+	error = mapping->lost ? 0 : mapping_unmap(client, mapping);
 	CRASH_POINT(mapping_closed);
 	records_unwatch(client, mapping);
 	if (!error)
@@ -170,6 +191,38 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait
 	close_end(client, mapping, error, error_text());
 	CRASH_POINT(record_released);
 	return error;
+}
+
+static struct mapping *find_lost(const struct gpub_client *client, int ordinal, uint64_t epoch)
+{
+	struct mapping *mapping;
+
+	DL_FOREACH(client->mappings, mapping)
+		if (mapping->ordinal == ordinal && mapping->epoch != epoch)
+			break;
+	return mapping;
+}
+
+/* Until the last one is gone client_was_reset() says so of the device, and nobody is given a lease of one. */
+int client_notice_reset(struct gpub_client *client, int ordinal)
+{
+	uint64_t now = client_epoch(client, ordinal);
+	struct mapping *mapping;
+	int error = 0;
+
+	if (now == atomic_load(&client->epochs[ordinal]))
+		return 0;
+	while (now && (!error || error == -EBUSY) && (mapping = find_lost(client, ordinal, now))) {
+		if (mapping->closing)
+			pthread_cond_wait(&client->changed, &client->lock);
+		else
+			error = mapping_close(client, mapping, false);
+		now = client_epoch(client, ordinal);
+	}
+	if (!now || (error && error != -EBUSY))
+		return -EIO;
+	atomic_store(&client->epochs[ordinal], now);
+	return 1;
 }
 
 /* ---- letting go of one buffer ---- */

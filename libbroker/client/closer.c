@@ -49,6 +49,8 @@ static bool close_due(struct gpub_client *client)
 	bool again;
 
 	CRASH_POINT(closer_looks);
+	for (int ordinal = 0; ordinal < client->devices; ordinal++)
+		client_notice_reset(client, ordinal);
 	again = client_retire_due(client, true);
 	again |= close_wanted(client);
 	cache_trim(client);

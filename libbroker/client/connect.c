@@ -144,8 +144,10 @@ static int devices_match(struct gpub_client *client)
 	struct device_info info;
 	int count = client->device->count(), found = 0, index, error;
 
-	for (int i = 0; i < DEVICE_MAX; i++)
+	for (int i = 0; i < DEVICE_MAX; i++) {
 		client->index_of[i] = client->ordinal_of[i] = -1;
+		client->epochs[i] = 0;
+	}
 	client->devices = count < DEVICE_MAX ? count : DEVICE_MAX;
 	for (int ordinal = 0; ordinal < client->devices; ordinal++) {
 		error = client->device->info(ordinal, &info);

@@ -110,8 +110,22 @@ void record_drop_holds(struct record *record)
 		if (SLOT_STATE(hold) != SLOT_HELD)
 			continue;
 		slot_mark_plain(slot);
-		atomic_store(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(hold), SLOT_FREE));
+		slot_end(slot, hold);
 	}
+}
+
+bool record_drop_all(struct record *record)
+{
+	bool all = true;
+
+	EACH_SLOT(record, slot) {
+		uint64_t hold = atomic_load(&slot->hold);
+
+		all &= SLOT_STATE(hold) != SLOT_RETURNING;
+		if (SLOT_STATE(hold) == SLOT_HELD || SLOT_STATE(hold) == SLOT_RETURNED)
+			slot_end(slot, hold);
+	}
+	return all;
 }
 
 void record_outdate(struct record *record)

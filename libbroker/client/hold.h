@@ -42,7 +42,7 @@ static inline int record_hold_in(struct record *record, struct slot *slot, uint6
 		return -EAGAIN;
 	CRASH_POINT(hold_published);
 	if (__builtin_expect(!record_live(record), 0)) {
-		atomic_store_explicit(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(taken), SLOT_FREE), memory_order_release);
+		slot_end(slot, taken);
 		CRASH_POINT(hold_undone);
 		return -ESTALE;
 	}
@@ -106,6 +106,12 @@ uint64_t record_takes(const struct record *record);
 
 /* Ends every hold, as gpub_return() does: at disconnect. */
 void record_drop_holds(struct record *record);
+
+/*
+ * The same where the mapping is gone, also for what was returned on a stream and will never land. False: a thread is about to
+ * return one on a stream; again then.
+ */
+bool record_drop_all(struct record *record);
 
 /* Leases of the buffer that it stood for are stale from here on. Locked. */
 void record_outdate(struct record *record);

@@ -14,7 +14,7 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE            __attribute__((noinline))
 
-static const char stale[] = "the lease was returned before, or belongs to a buffer that is gone: acquire it anew";
+static const char stale[] = "the lease was returned before, or its buffer is gone, or its device was reset: acquire it anew";
 
 int lease_slot(const gpub_lease *lease, struct slot **slot)
 {
@@ -69,9 +69,7 @@ int lease_record(const gpub_lease *lease, struct record **record)
 
 void lease_undo(struct gpub_client *client, uint64_t token)
 {
-	struct slot *slot = slot_at(&client->slots, token_index(token));
-
-	atomic_store_explicit(&slot->hold, SLOT_HOLD(token_sequence(token), SLOT_FREE), memory_order_release);
+	slot_end(slot_at(&client->slots, token_index(token)), SLOT_HOLD(token_sequence(token), SLOT_HELD));
 }
 
 int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const gpub_lease *lease)
@@ -131,7 +129,7 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 	hold_expect(record, slot);
 	if (!table_is(record, &key) || version & 1 || record_hold_at(record, slot, &token))
 		return -EAGAIN;
-	if (!table_unchanged(&client->table, version)) {
+	if (!table_unchanged(&client->table, version) || UNLIKELY(client_was_reset(client, index))) {
 		lease_undo(client, token);
 		return -EAGAIN;
 	}
@@ -203,6 +201,9 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 	uint64_t token;
 	int error;
 
+	error = client_notice_reset(lease->client, record->ordinal);
+	if (error < 0)
+		return error;
 	do
 		error = token_current(slot, lease->token) ? record_hold(record, &token) : -ESTALE;
 	while (error == -EAGAIN && !(error = record_grow(lease->client, record)));
@@ -281,6 +282,10 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 		lease_undo(lease->client, token);
 		return error_set(-ESTALE, "%s", stale);
 	}
+	if (client_was_reset(lease->client, atomic_load(&slot->record->index))) {
+		lease_undo(lease->client, token);
+		return renew_by_name(lease, slot->record, slot);
+	}
 	lease_fill(lease, lease->client, slot->record, lease->rights, token);
 	CRASH_POINT(renewed);
 	return 0;
@@ -305,7 +310,8 @@ int gpub_renew(gpub_lease *lease)
 
 	if (UNLIKELY(!record || record_hold_in(record, slot, SLOT_HOLD(token_sequence(lease->token), SLOT_FREE), &token)))
 		return renew_slow(lease);
-	if (UNLIKELY(!token_current(slot, lease->token) || !client_open(lease->client)))
+	if (UNLIKELY(!token_current(slot, lease->token) || !client_open(lease->client) ||
+		     client_was_reset(lease->client, atomic_load_explicit(&record->index, memory_order_relaxed))))
 		return renew_undo(lease, token);
 	lease_fill(lease, lease->client, record, lease->rights, token);
 	CRASH_POINT(renewed);

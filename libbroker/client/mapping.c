@@ -52,6 +52,7 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 	mapping->grant = grant->grant;
 	mapping->opened = *grant;
 	mapping->ordinal = ordinal;
+	mapping->epoch = client_epoch(client, ordinal);
 	*result = mapping;
 	return 0;
 }

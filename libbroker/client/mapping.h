@@ -33,9 +33,11 @@ struct mapping {
 	uint64_t          grant;
 	struct wire_grant opened; /* the GRANT that it was opened by: its ticket stands in the board as long as the grant */
 	int               ordinal;
+	uint64_t          epoch; /* of the device; in another one the handle is not open any more */
 	void             *base;
 	bool              noticed; /* the broker wants it back */
 	bool              closing; /* a thread is closing it */
+	bool              lost;    /* which has found that the device was reset: there is no handle to close */
 	unsigned          syncing; /* threads that have it open once more: none may close it meanwhile */
 	bool              stranded; /* that failed: it is open, and granted, until this process ends */
 	struct record    *records; /* OPEN, or CLOSING, on it */

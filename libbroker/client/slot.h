@@ -89,6 +89,12 @@ static inline void slot_mark_plain(struct slot *slot)
 	atomic_store_explicit(&slot->plain, true, memory_order_relaxed);
 }
 
+/* A hold that is not, or no longer, to be a lease. Somebody else may have ended it meanwhile, and a third one taken the slot. */
+static inline void slot_end(struct slot *slot, uint64_t hold)
+{
+	atomic_compare_exchange_strong(&slot->hold, &hold, SLOT_HOLD(SLOT_SEQUENCE(hold), SLOT_FREE));
+}
+
 /* The pool: room for all, so that an index leads to a slot without another look; made usable a chunk at a time. */
 #define SLOT_CHUNK  8192 /* slots: 512 KiB, and 64 KiB of words, registered with the device at once */
 #define SLOT_CHUNKS (SLOTS_MAX / SLOT_CHUNK)

@@ -104,9 +104,10 @@ struct device {
 	void (*unwatch)(struct device_watch *watch);
 	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
 	/*
-	 * The epoch of a device in this process: 0 before its first use, another number after each reset (cudaDeviceReset). A reset
-	 * ends all that the process had there: mappings, streams and queued work; when the number is another one, that is over.
-	 * Cheap. NULL where a device cannot be reset.
+	 * The epoch of a device in this process: another number after each reset (cudaDeviceReset). A reset ends all that the
+	 * process had there: mappings, streams and queued work. When the number has changed, the reset is complete. 0 before the
+	 * first use, and with the error set where the device was reset and cannot be used again. Cheap, makes no system call
+	 * but after a reset. NULL where a device cannot be reset.
 	 */
 	uint64_t (*epoch)(int ordinal);
 	int (*current)(void);                 /* ordinal of the calling thread's current device */

@@ -445,6 +445,25 @@ static int close_check(int ordinal, const void *ptr)
 	return rc;
 }
 
+/* Their addresses stay taken, so that whoever uses one afterwards faults instead of finding what came there next. */
+void host_mappings_end(unsigned device)
+{
+	struct host_region *region;
+	size_t i = 0;
+
+	while ((region = host_region_at(i))) {
+		if (region->kind != HOST_MAPPING || region->device != device) {
+			i++;
+			continue;
+		}
+		host_watch_end(region);
+		host_region_remove(region);
+		mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		region->base = NULL;
+		host_region_destroy(region);
+	}
+}
+
 /* Takes one open away, and the mapping with the last. After the wait: meanwhile the handle may have been opened once more. */
 static void close_one(int ordinal, const void *ptr)
 {

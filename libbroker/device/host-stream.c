@@ -177,12 +177,18 @@ static void run_write(const struct host_task *task)
 	futex(task->word.word, FUTEX_WAKE, INT32_MAX, NULL);
 }
 
+/* Runs nothing more. After a sticky error a context does not, either: the writes behind it never come. */
+static bool is_dead(const struct host_stream *stream)
+{
+	return host_sticky() || atomic_load(&host_state.resets[stream->device]) != stream->resets;
+}
+
 /* Parks the stream. Signed and cyclic, as CU_STREAM_WAIT_VALUE_GEQ. */
-static void run_wait(const struct host_task *task)
+static void run_wait(const struct host_stream *stream, const struct host_task *task)
 {
 	static const struct timespec nap = { .tv_nsec = WAIT_NAP_NS };
 
-	for (unsigned spins = 0; !host_sticky(); spins++) {
+	for (unsigned spins = 0; !is_dead(stream); spins++) {
 		uint64_t seen = __atomic_load_n(task->word.word, __ATOMIC_ACQUIRE);
 
 		if ((int64_t)(seen - task->word.value) >= 0)
@@ -192,7 +198,7 @@ static void run_wait(const struct host_task *task)
 	}
 }
 
-static void task_run(const struct host_task *task)
+static void task_run(const struct host_stream *stream, const struct host_task *task)
 {
 	switch (task->kind) {
 	case HOST_TASK_KERNEL:
@@ -202,7 +208,7 @@ static void task_run(const struct host_task *task)
 		run_write(task);
 		break;
 	case HOST_TASK_WAIT:
-		run_wait(task);
+		run_wait(stream, task);
 		break;
 	case HOST_TASK_COPY:
 		memmove(task->copy.dst, task->copy.src, task->copy.size);
@@ -274,9 +280,8 @@ static void *stream_main(void *argument)
 		if (host_state.seeded)
 			seeded_delay(stream);
 		host_connection_enter(stream, task);
-		/* After a sticky error a context runs nothing more: the writes behind it never come. */
-		if (!host_sticky())
-			task_run(task);
+		if (!is_dead(stream))
+			task_run(stream, task);
 		host_connection_leave(stream, task);
 		stream_finish(stream, task);
 	}
@@ -321,6 +326,7 @@ static struct host_stream *stream_new(unsigned device)
 		return NULL;
 	}
 	stream->device = device;
+	stream->resets = atomic_load(&host_state.resets[device]);
 	stream->tail = &stream->head;
 	stream->refs = 1;
 	pthread_mutex_init(&stream->lock, NULL);
@@ -407,6 +413,15 @@ static struct host_stream *stream_unlink(const void *handle)
 	return stream;
 }
 
+static void stream_end(struct host_stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	stream->ending = true;
+	pthread_cond_signal(&stream->work);
+	pthread_mutex_unlock(&stream->lock);
+	host_stream_put(stream);
+}
+
 void host_stream_destroy(void *handle)
 {
 	struct host_stream *stream;
@@ -414,13 +429,37 @@ void host_stream_destroy(void *handle)
 	if (!handle || host_enter(HOST_OTHER))
 		return;
 	stream = stream_unlink(handle);
-	if (!stream)
-		return;
-	pthread_mutex_lock(&stream->lock);
-	stream->ending = true;
-	pthread_cond_signal(&stream->work);
-	pthread_mutex_unlock(&stream->lock);
-	host_stream_put(stream);
+	if (stream)
+		stream_end(stream);
+}
+
+/* Any stream of the device that is not destroyed, or NULL; taken out of the list. Under host_state.lock. */
+static struct host_stream *stream_of_device(unsigned device)
+{
+	struct host_stream *stream, **link = &streams;
+
+	while (*link && (*link)->device != device)
+		link = &(*link)->next;
+	stream = *link;
+	if (stream) {
+		*link = stream->next;
+	} else {
+		stream = defaults[device];
+		defaults[device] = NULL;
+	}
+	return stream;
+}
+
+void host_streams_end(unsigned device)
+{
+	struct host_stream *stream;
+
+	atomic_fetch_add(&host_state.resets[device], 1);
+	host_gate_drain(device);
+	pthread_mutex_lock(&host_state.lock);
+	while ((stream = stream_of_device(device)))
+		stream_end(stream);
+	pthread_mutex_unlock(&host_state.lock);
 }
 
 #define ASK_NS 1000000

@@ -273,6 +273,31 @@ static int check(int ordinal)
 	return host_enter(HOST_OTHER);
 }
 
+uint64_t host_epoch(int ordinal)
+{
+	if (ordinal < 0 || ordinal >= (int)host_state.visible_count)
+		return 0;
+	return 1 + atomic_load_explicit(&host_state.resets[host_state.visible[ordinal]], memory_order_acquire);
+}
+
+int host_reset(int ordinal)
+{
+	int device, rc = host_enter(HOST_OTHER);
+
+	if (rc)
+		return rc;
+	device = host_device_of(ordinal);
+	if (device < 0)
+		return device;
+	host_gate_close();
+	host_streams_end((unsigned)device);
+	pthread_mutex_lock(&host_state.lock);
+	host_mappings_end((unsigned)device);
+	pthread_mutex_unlock(&host_state.lock);
+	host_gate_open();
+	return 0;
+}
+
 static void child_after_fork(void)
 {
 	if (host_forked())
@@ -298,6 +323,7 @@ const struct device device_host = {
 	.watch = host_watch,
 	.unwatch = host_unwatch,
 	.check = check,
+	.epoch = host_epoch,
 	.current = host_current,
 	.set_current = set_current,
 	.page_register = host_page_register,

@@ -98,6 +98,13 @@ void host_fail_next(enum host_call call, int count, int error);
 void host_make_sticky(void);
 
 /*
+ * As cudaDeviceReset(): waits for the task that runs on each stream of the device, and ends all that this process has there:
+ * what is queued is dropped, streams are gone, and so are mappings, whose pointers fault from then on. Registered pages
+ * stay: the CUDA device registers them anew by itself.
+ */
+int host_reset(int ordinal);
+
+/*
  * Capture, as of cudaStreamBeginCapture: launches, copies and host_capture_write() on the stream are recorded instead
  * of run. stream_write and stream_wait refuse with -EBUSY. stream_sync refuses and spoils the capture: its end then
  * gives -ECANCELED. Calls of other threads do it no harm. The default stream cannot be captured.
@@ -130,6 +137,7 @@ struct host_state {
 	uint64_t              seed;
 	bool                  survives; /* host_survive_violations(): what lenient is where nothing is set */
 	bool                  lenient; /* GPUB_HOST_STRICT=0 */
+	_Atomic uint64_t      resets[DEVICE_MAX]; /* how often each device was reset */
 	volatile const int   *alive; /* 1; wiped by a fork */
 	pthread_mutex_t       lock;  /* regions, streams, modules */
 	pthread_rwlock_t      gate;
@@ -142,6 +150,8 @@ bool host_forked(void);
 int  host_device_of(int ordinal); /* device number, or -ENODEV */
 int  host_current(void);
 unsigned host_current_device(void); /* the one whose default stream NULL means */
+
+uint64_t host_epoch(int ordinal);
 
 /* host-fault.c */
 _Noreturn void host_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -196,6 +206,7 @@ int  host_open(int ordinal, const struct device_handle *handle, uint64_t size, v
 int  host_close(int ordinal, void *ptr);
 int  host_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 void host_unlink_all(void); /* at the owner's exit */
+void host_mappings_end(unsigned device); /* at a reset, under host_state.lock */
 
 /* host-object.c: of regions that are allocations, or were */
 bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE]); /* false: it is none of ours */
@@ -252,6 +263,7 @@ struct host_task {
 struct host_stream {
 	struct host_stream *next;
 	unsigned            device, connection;
+	uint64_t            resets; /* of the device, when it was made */
 	atomic_uint         refs;
 	pthread_mutex_t     lock;
 	pthread_cond_t      work, done;
@@ -280,6 +292,9 @@ void              host_task_free(struct host_task *list, bool held);
 
 /* Queues or records the list, whose kernels are held; takes it over. Inside the gate. On failure it is freed. */
 int host_queue(struct host_stream *stream, struct host_task *list);
+
+/* At a reset, with the gate closed: drops what is queued on the device, waits for what runs, and ends its streams. */
+void host_streams_end(unsigned device);
 
 int  host_stream_write(void *stream, uint64_t *word, uint64_t value);
 int  host_stream_wait(void *stream, const uint64_t *word, uint64_t value);

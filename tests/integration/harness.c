@@ -613,6 +613,11 @@ int do_timeline(const struct order *order)
 /* On CUDA alone: the stream of peek() and poke(). */
 static void *aside;
 
+void streams_forget(void)
+{
+	work = aside = NULL;
+}
+
 static int aside_start(void)
 {
 	return aside ? 0 : gpub_stream_create(client, GPUB_CURRENT, &aside);

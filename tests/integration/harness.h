@@ -149,6 +149,9 @@ extern gpub_client *client;
 extern gpub_lease   lease[SLOTS];
 extern void        *work; /* a stream: do_stream makes it */
 extern uint64_t     step_value; /* becomes answer.value */
+
+/* They are gone with their device: do_stream makes the next one. */
+void streams_forget(void);
 extern int          order_sock; /* readable when the next order has come */
 
 step do_connect, do_disconnect, do_create, do_unlink, do_acquire, do_renew, do_return, do_return_on, do_trim, do_flags;
