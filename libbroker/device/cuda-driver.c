@@ -17,7 +17,8 @@
 
 static int             device_count;
 static _Atomic(CUcontext) primaries[DEVICE_MAX];
-static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t   epochs[DEVICE_MAX]; /* ids of those contexts: a reset leaves the handle and gives it another id */
+static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER; /* held over the making of a context */
 
 /* ---- errors ---- */
 
@@ -37,6 +38,7 @@ static const struct cuda_row {
 	{ CUDA_ERROR_INVALID_DEVICE, -ENODEV, "the driver shows no such device: see nvidia-smi and CUDA_VISIBLE_DEVICES" },
 	{ CUDA_ERROR_DEVICE_NOT_LICENSED, -EIO, "the device has no licence: see nvidia-smi -q" },
 	{ CUDA_ERROR_INVALID_IMAGE, -ENOEXEC, "the file is not a fatbin, cubin or PTX" },
+	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, -EIO, "the device was reset: make streams and acquire leases anew" },
 	{ CUDA_ERROR_INVALID_CONTEXT, -EINVAL, "no context, or another than the one that it belongs to" },
 	{ CUDA_ERROR_NO_BINARY_FOR_GPU, -ENOEXEC, "compile it for this GPU's architecture, or with PTX" },
 	{ CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, -ENODEV, "the device cannot reach the memory's device" },
@@ -157,29 +159,92 @@ int cuda_check_ordinal(int ordinal)
 
 /* ---- contexts ---- */
 
-/* Runs inside a guard: the first retain makes the context, which a capture elsewhere must not notice. */
-static int primary_retain(int ordinal, CUcontext *primary)
+/*
+ * Whether a context that we retained is still the one that it was. After a reset its handle is the same and has no id, or,
+ * once somebody has used the device again, another one (facts.md). What else the driver may say is no reset.
+ */
+static bool primary_is_as_it_was(int ordinal, CUcontext primary)
 {
-	CUresult result = CUDA_SUCCESS;
+	unsigned long long id;
+	CUresult           result = cuda.CtxGetId(primary, &id);
+
+	if (result != CUDA_SUCCESS)
+		return result != CUDA_ERROR_CONTEXT_IS_DESTROYED && result != CUDA_ERROR_INVALID_CONTEXT;
+	return id == atomic_load_explicit(&epochs[ordinal], memory_order_acquire);
+}
+
+/* A retain waits for a reset that is under way, so the id is that of a context in which nothing of before is left. */
+static CUresult primary_retain_locked(int ordinal)
+{
+	unsigned long long id = 0;
+	CUcontext          primary = NULL;
+	CUresult           result = cuda.DevicePrimaryCtxRetain(&primary, ordinal);
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.CtxGetId(primary, &id);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (atomic_load(&primaries[ordinal]) && atomic_load(&epochs[ordinal]) != id)
+		cuda_pages_renew(ordinal, primary);
+	atomic_store(&epochs[ordinal], id);
+	atomic_store(&primaries[ordinal], primary);
+	return CUDA_SUCCESS;
+}
+
+/* Runs inside a guard: making a context must not be noticed by a capture elsewhere. */
+static int primary_retain(int ordinal)
+{
+	CUcontext primary;
+	CUresult  result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&primaries_lock);
-	*primary = atomic_load(&primaries[ordinal]);
-	if (!*primary) {
-		result = cuda.DevicePrimaryCtxRetain(primary, ordinal);
-		if (result == CUDA_SUCCESS)
-			atomic_store(&primaries[ordinal], *primary);
-	}
+	primary = atomic_load(&primaries[ordinal]);
+	if (!primary || !primary_is_as_it_was(ordinal, primary))
+		result = primary_retain_locked(ordinal);
 	pthread_mutex_unlock(&primaries_lock);
 	return cuda_error(result, "making a context on device %d", ordinal);
 }
 
 static int primary_get(int ordinal, CUcontext *primary)
 {
+	int rc = 0;
+
 	*primary = NULL;
 	if (cuda_check_ordinal(ordinal))
 		return -ENODEV;
 	*primary = atomic_load_explicit(&primaries[ordinal], memory_order_acquire);
-	return *primary ? 0 : primary_retain(ordinal, primary);
+	if (*primary && primary_is_as_it_was(ordinal, *primary))
+		return 0;
+	rc = primary_retain(ordinal);
+	*primary = atomic_load(&primaries[ordinal]);
+	return rc;
+}
+
+static __attribute__((noinline)) uint64_t epoch_after_reset(int ordinal)
+{
+	struct error_kept why;
+	CUDA_SCOPE(scope);
+
+	if (!cuda_enter_relaxed(&scope) && !primary_retain(ordinal))
+		return atomic_load(&epochs[ordinal]);
+	why = error_keep();
+	error_set(-EIO, "device %d was reset, and cannot be used again: %s", ordinal, why.text);
+	return 0;
+}
+
+uint64_t cuda_epoch(int ordinal)
+{
+	CUcontext primary = atomic_load_explicit(&primaries[ordinal], memory_order_acquire);
+
+	if (!primary || __builtin_expect(primary_is_as_it_was(ordinal, primary), 1))
+		return atomic_load_explicit(&epochs[ordinal], memory_order_relaxed);
+	return epoch_after_reset(ordinal);
+}
+
+void cuda_notice_resets(void)
+{
+	for (int i = 0; i < device_count; i++)
+		(void)cuda_epoch(i);
 }
 
 static int scope_push(struct cuda_scope *scope, CUcontext context)

@@ -3,14 +3,17 @@
  * cuda-memory.c - device memory: allocated and exported by the broker, opened and closed by its clients; and
  * host pages that the device writes.
  *
- * Owns one private stream a device, on which the broker zeroes. Never frees what was not asked for by
+ * Owns one private stream a device, on which the broker zeroes, and the list of the pages that were registered. Never frees what was not asked for by
  * pointer, never retries, and never calls a close done that the driver did not call done: the caller keeps
  * the grant for ever then (design.md, "close").
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <utlist.h>
 
 #include "common/error.h"
 #include "common/size.h"
@@ -189,11 +192,56 @@ static unsigned int page_flags(int ordinal, bool writable)
 	return flags | CU_MEMHOSTREGISTER_READ_ONLY;
 }
 
-/* Registered in one context and portable: valid in all of them, now and later. */
-int cuda_page_register(void *page, size_t size, bool writable)
+/* The list of them is for resets alone: whether a page is registered the driver knows, and says. */
+struct page {
+	void        *address;
+	size_t       size;
+	bool         writable;
+	int          ordinal; /* of the device by whose context it is registered */
+	struct page *next;
+};
+
+static struct page    *pages;
+static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* In the context of its device. Portable: valid in all contexts, now and later. */
+static CUresult page_register(const struct page *page)
 {
-	int      ordinal = cuda_home(), rc;
+	return cuda.MemHostRegister(page->address, page->size, page_flags(page->ordinal, page->writable));
+}
+
+static CUresult page_add(struct page *page)
+{
 	CUresult result;
+
+	pthread_mutex_lock(&pages_lock);
+	result = page_register(page);
+	if (result == CUDA_SUCCESS)
+		LL_PREPEND(pages, page);
+	pthread_mutex_unlock(&pages_lock);
+	return result;
+}
+
+void cuda_pages_renew(int ordinal, CUcontext primary)
+{
+	struct page *page;
+	CUcontext    popped;
+
+	if (cuda.CtxPushCurrent(primary) != CUDA_SUCCESS)
+		return;
+	pthread_mutex_lock(&pages_lock);
+	LL_FOREACH(pages, page)
+		if (page->ordinal == ordinal)
+			(void)page_register(page);
+	pthread_mutex_unlock(&pages_lock);
+	(void)cuda.CtxPopCurrent(&popped);
+}
+
+int cuda_page_register(void *address, size_t size, bool writable)
+{
+	int          ordinal = cuda_home(), rc;
+	CUresult     result;
+	struct page *page;
 	CUDA_SCOPE(scope);
 
 	rc = page_devices_check();
@@ -201,10 +249,16 @@ int cuda_page_register(void *page, size_t size, bool writable)
 		rc = cuda_enter(&scope, ordinal);
 	if (rc)
 		return rc;
-	result = cuda.MemHostRegister(page, size, page_flags(ordinal, writable));
+	page = malloc(sizeof(*page));
+	if (!page)
+		return error_set(-ENOMEM, "no memory to register a page with CUDA");
+	*page = (struct page){ .address = address, .size = size, .writable = writable, .ordinal = ordinal };
+	result = page_add(page);
+	if (result != CUDA_SUCCESS)
+		free(page);
 	if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		return error_set(-EEXIST, "CUDA has memory registered at %p, where the program has none any more: call "
-				 "cudaHostUnregister() before you unmap registered memory", page);
+				 "cudaHostUnregister() before you unmap registered memory", address);
 	return cuda_error(result, "registering %zu bytes of shared host memory with CUDA", size);
 }
 

@@ -48,6 +48,27 @@ static int stream_operate_there(stream_operation operation, CUstream stream, CUd
 }
 
 /*
+ * What the hot path failed with may have a remedy: another context, or this one anew after a reset, or the word's page, which
+ * the reset of another device took along (facts.md: INVALID_VALUE).
+ */
+static int stream_operate_again(CUresult result, stream_operation operation, CUstream stream, CUdeviceptr word, uint64_t value,
+				unsigned int flags, const char *what)
+{
+	switch (result) {
+	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+	case CUDA_ERROR_INVALID_VALUE:
+		cuda_notice_resets();
+		break;
+	case CUDA_ERROR_INVALID_CONTEXT:
+	case CUDA_ERROR_INVALID_HANDLE:
+		break;
+	default:
+		return cuda_error(result, "%s", what);
+	}
+	return stream_operate_there(operation, stream, word, value, flags, what);
+}
+
+/*
  * The default flags put a memory barrier before the write: all earlier work of the stream is seen first. gpub_return_on() leaves
  * it to the device whether its thread may be cancelled meanwhile.
  */
@@ -61,10 +82,8 @@ int cuda_stream_write(void *stream, uint64_t *word, uint64_t value)
 
 	if (__builtin_expect(result == CUDA_SUCCESS, 1))
 		return 0;
-	if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE)
-		return stream_operate_there(cuda.StreamWriteValue64, stream, cuda_address(word), value,
-					    CU_STREAM_WRITE_VALUE_DEFAULT, "a write in stream order");
-	return cuda_error(result, "a write in stream order");
+	return stream_operate_again(result, cuda.StreamWriteValue64, stream, cuda_address(word), value,
+				    CU_STREAM_WRITE_VALUE_DEFAULT, "a write in stream order");
 }
 
 int cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value)
@@ -74,10 +93,8 @@ int cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value)
 
 	if (__builtin_expect(result == CUDA_SUCCESS, 1))
 		return 0;
-	if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE)
-		return stream_operate_there(cuda.StreamWaitValue64, stream, cuda_address(word), value,
-					    CU_STREAM_WAIT_VALUE_GEQ, "a wait in stream order");
-	return cuda_error(result, "a wait in stream order");
+	return stream_operate_again(result, cuda.StreamWaitValue64, stream, cuda_address(word), value,
+				    CU_STREAM_WAIT_VALUE_GEQ, "a wait in stream order");
 }
 
 int cuda_stream_captured(CUstream stream, bool *captured)

@@ -124,6 +124,7 @@ static const struct device cuda_table = {
 	.close = cuda_close,
 	.sync = cuda_sync,
 	.check = cuda_check,
+	.epoch = cuda_epoch,
 	.current = cuda_current,
 	.set_current = cuda_set_current,
 	.page_register = cuda_page_register,

@@ -36,6 +36,7 @@
 	X(CtxPushCurrent, 4000)                  \
 	X(CtxPopCurrent, 4000)                   \
 	X(CtxGetDevice, 2000)                    \
+	X(CtxGetId, 12000)                       \
 	X(ThreadExchangeStreamCaptureMode, 10010) \
 	X(MemAlloc, 3020)                        \
 	X(MemFree, 3020)                         \
@@ -115,11 +116,19 @@ struct cuda_scope {
 /* A guard that leaves by itself at the end of its block. */
 #define CUDA_SCOPE(scope) struct cuda_scope scope __attribute__((cleanup(cuda_leave))) = { 0 }
 
-/* The primary context of ordinal becomes current; it is retained on first use and never released. */
+/*
+ * The primary context of ordinal becomes current; it is retained on first use, and again after a reset, and never released.
+ */
 int cuda_enter(struct cuda_scope *scope, int ordinal);
 
 /* The stream's context; for the special streams the current one, or device 0 where there is none. */
 int cuda_enter_stream(struct cuda_scope *scope, CUstream stream);
+
+/* device.h's */
+uint64_t cuda_epoch(int ordinal);
+
+/* Looks at all devices: behind it contexts are there, and pages registered, as if none had been reset. */
+void cuda_notice_resets(void);
 
 /* Only the capture mode: for calls that need no context. */
 int cuda_enter_relaxed(struct cuda_scope *scope);
@@ -148,6 +157,9 @@ int cuda_close(int ordinal, void *ptr);
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 int cuda_page_register(void *page, size_t size, bool writable);
 int cuda_page_unregister(void *page);
+
+/* That device was reset, and has this context now: pages that were registered by it are again. Errors show at a page's use. */
+void cuda_pages_renew(int ordinal, CUcontext primary);
 
 /* cuda-processes.c */
 int cuda_gone(pid_t pid, bool mps);
