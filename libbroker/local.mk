@@ -28,7 +28,8 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/device/host-object.c \
 	libbroker/device/host-quarantine.c libbroker/device/host-region.c \
 	libbroker/device/host-stream.c libbroker/device/host-watch.c \
-	libbroker/device/host.c libbroker/device/host.h
+	libbroker/device/host.c libbroker/device/host.h \
+	libbroker/device/page.c libbroker/device/page.h
 
 if CRASH_POINTS
 libbroker_libcommon_la_SOURCES += libbroker/common/crash-point.c
@@ -40,6 +41,7 @@ libbroker_libcommon_la_SOURCES += \
 	libbroker/device/cuda-memory.c libbroker/device/cuda-module.c \
 	libbroker/device/cuda-processes.c \
 	libbroker/device/cuda-stream.c \
+	libbroker/device/cuda-sync.c \
 	libbroker/device/cuda.c libbroker/device/cuda.h
 endif
 
@@ -66,8 +68,6 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/mapping.c \
 	libbroker/client/mapping.h \
 	libbroker/client/module.c \
-	libbroker/client/page.c \
-	libbroker/client/page.h \
 	libbroker/client/reader.c \
 	libbroker/client/reader.h \
 	libbroker/client/record.c \

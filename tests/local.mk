@@ -78,6 +78,7 @@ test_programs = \
 	tests/integration/cache \
 	tests/integration/cancel \
 	tests/integration/capture \
+	tests/integration/closes \
 	tests/integration/damaged \
 	tests/integration/death \
 	tests/integration/disconnect \
@@ -199,6 +200,7 @@ tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_cancel_SOURCES = tests/integration/cancel.c $(harness)
 tests_integration_capture_SOURCES = tests/integration/capture.c $(harness)
+tests_integration_closes_SOURCES = tests/integration/closes.c $(harness)
 tests_integration_damaged_SOURCES = tests/integration/damaged.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness)
 tests_integration_disconnect_SOURCES = tests/integration/disconnect.c $(harness)

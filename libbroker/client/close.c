@@ -289,19 +289,6 @@ static struct record *due_walk_next(struct gpub_client *client, bool sync, uint6
 	return record;
 }
 
-bool client_retire_due(struct gpub_client *client, bool sync)
-{
-	uint64_t walk = mapping_walk_begin(client);
-	struct record *record;
-	bool again = false;
-
-	while ((record = due_walk_next(client, sync, walk))) {
-		/* also after an error: it is due still, and looked at again after a pause, not at once */
-		again |= record_retire(client, record, sync) && (sync || record_proven(record));
-	}
-	return again;
-}
-
 /* Somebody waited for it to open and has yet to take it: a ticket that was good once is spent by now. */
 static bool is_awaited(const struct mapping *mapping)
 {
@@ -311,6 +298,24 @@ static bool is_awaited(const struct mapping *mapping)
 		if (record->waiters)
 			return true;
 	return false;
+}
+
+bool client_retire_due(struct gpub_client *client, bool sync)
+{
+	uint64_t walk = mapping_walk_begin(client);
+	struct record *record;
+	bool again = false;
+	int error;
+
+	while ((record = due_walk_next(client, sync, walk))) {
+		error = record_retire(client, record, sync);
+		/* then it goes with its mapping, once no lease holds anything there */
+		if (error == -ENOTSUP && record->on && !is_awaited(record->on))
+			error = mapping_close(client, record->on, false);
+		/* also after an error: it is due still, and looked at again after a pause, not at once */
+		again |= error && (sync || record_proven(record));
+	}
+	return again;
 }
 
 int client_close_idle(struct gpub_client *client, bool wait)

@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/wiped.h"
 #include "device/device.h"
-#include "page.h"
+#include "device/page.h"
 
 #define WORDS_SIZE (SLOT_CHUNK * sizeof(uint64_t))
 

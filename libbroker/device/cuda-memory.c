@@ -138,19 +138,11 @@ int cuda_close(int ordinal, void *ptr)
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, ordinal);
-	return rc ? rc : cuda_error(cuda.IpcCloseMemHandle(cuda_address(ptr)), "closing a buffer on device %d", ordinal);
-}
-
-/*
- * A context cannot be synchronised while somebody captures in it, not even in relaxed mode: that would end the capture
- * (facts.md). To open once more what is open and to close that waits for the same, and disturbs nobody.
- */
-int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size)
-{
-	void *again = NULL;
-	int rc = cuda_open(ordinal, handle, size, &again);
-
-	return rc ? rc : cuda_close(ordinal, again);
+	if (rc)
+		return rc;
+	if (cuda_closes_return(ordinal))
+		return cuda_close_tried(ordinal, ptr);
+	return cuda_error(cuda.IpcCloseMemHandle(cuda_address(ptr)), "closing a buffer on device %d", ordinal);
 }
 
 /* ---- pages that the device writes ---- */

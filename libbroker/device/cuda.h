@@ -154,12 +154,18 @@ int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle);
 int cuda_release(int ordinal, void *ptr);
 int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 int cuda_close(int ordinal, void *ptr);
-int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 int cuda_page_register(void *page, size_t size, bool writable);
 int cuda_page_unregister(void *page);
 
 /* That device was reset, and has this context now: pages that were registered by it are again. Errors show at a page's use. */
 void cuda_pages_renew(int ordinal, CUcontext primary);
+
+/* cuda-sync.c */
+int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
+
+/* Closes of this driver do not wait for the device's work, as far as is known. Then each last one shows what it does: -EIO. */
+bool cuda_closes_return(int ordinal);
+int  cuda_close_tried(int ordinal, const void *ptr); /* in the device's context */
 
 /* cuda-processes.c */
 int cuda_gone(pid_t pid, bool mps);

@@ -94,7 +94,10 @@ struct device {
 	/* the importer's half */
 	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 	int (*close)(int ordinal, void *ptr); /* behind every running kernel of the process, and synchronises */
-	/* Behind every running kernel as a close is. handle: of memory that is open on that device, and stays so. */
+	/*
+	 * Behind every running kernel as a close is. handle: of memory that is open on that device, and stays so. -ENOTSUP: only
+	 * the last close of a handle can tell.
+	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	/*
 	 * Between these two the device reports writes behind the end of that buffer, and refuses copies that leave it. The
@@ -117,7 +120,7 @@ struct device {
 	 * Memory that the device writes (or, not writable, only reads): page-aligned, MAP_SHARED, MADV_DONTFORK.
 	 * Device code and stream operations then use the host address, until it is unregistered: which is behind every
 	 * running kernel, as a close is, and comes before it is unmapped. After an error it is registered still. A reset
-	 * does not end it. -EEXIST: the device has pages of somebody else registered there (client/page.h).
+	 * does not end it. -EEXIST: the device has pages of somebody else registered there (device/page.h).
 	 */
 	int (*page_register)(void *page, size_t size, bool writable);
 	int (*page_unregister)(void *page);

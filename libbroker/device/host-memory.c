@@ -490,6 +490,8 @@ int host_close(int ordinal, void *ptr)
 
 	if (rc)
 		return rc;
+	if (atomic_load(&host_state.last_closes_return))
+		return error_set(-EIO, "host device: a close does not wait for the work on device %d", ordinal);
 	host_gate_close();
 	rc = close_check(ordinal, ptr);
 	if (!rc) {
@@ -502,6 +504,12 @@ int host_close(int ordinal, void *ptr)
 	return rc;
 }
 
+void host_do_not_wait(bool last)
+{
+	atomic_store(&host_state.closes_return, true);
+	atomic_store(&host_state.last_closes_return, last);
+}
+
 int host_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 {
 	int rc = host_enter(HOST_SYNC);
@@ -509,6 +517,8 @@ int host_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 	(void)size;
 	if (rc)
 		return rc;
+	if (atomic_load(&host_state.closes_return))
+		return error_set(-ENOTSUP, "host device: closes do not wait for the work on device %d", ordinal);
 	pthread_mutex_lock(&host_state.lock);
 	if (!mapping_find(handle, (unsigned)host_device_of(ordinal)))
 		rc = error_set(-EINVAL, "the handle's memory is not open on device %d", ordinal);

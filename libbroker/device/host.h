@@ -98,6 +98,12 @@ void host_fail_next(enum host_call call, int count, int error);
 void host_make_sticky(void);
 
 /*
+ * As of a driver whose closes do not wait for the device's work, which CUDA does not promise: sync() says so (-ENOTSUP). last:
+ * also the last close of a handle does not, and fails instead (-EIO).
+ */
+void host_do_not_wait(bool last);
+
+/*
  * As cudaDeviceReset(): waits for the task that runs on each stream of the device, and ends all that this process has there:
  * what is queued is dropped, streams are gone, and so are mappings, whose pointers fault from then on. Registered pages
  * stay: the CUDA device registers them anew by itself.
@@ -137,6 +143,7 @@ struct host_state {
 	uint64_t              seed;
 	bool                  survives; /* host_survive_violations(): what lenient is where nothing is set */
 	bool                  lenient; /* GPUB_HOST_STRICT=0 */
+	_Atomic bool          closes_return, last_closes_return; /* host_do_not_wait() */
 	_Atomic uint64_t      resets[DEVICE_MAX]; /* how often each device was reset */
 	volatile const int   *alive; /* 1; wiped by a fork */
 	pthread_mutex_t       lock;  /* regions, streams, modules */

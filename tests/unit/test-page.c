@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/page.h"
+#include "device/page.h"
 #include "common/error.h"
 #include "device/device.h"
 

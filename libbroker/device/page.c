@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* page.c - see page.h */
-#include "page.h"
+#include "device/page.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda-sync.c - waits for what a context has queued, without ending a graph capture in it; and sees that closes wait.
+ *
+ * A context cannot be synchronised while somebody captures in it, not even in relaxed mode: that would end the capture
+ * (facts.md). To open once more a handle that is open, and to close that, waits for the same and disturbs nobody. CUDA does not
+ * document that, and memory that is reported idle rests on it. So it is tried before it is relied on, once on each device: a
+ * private stream is parked, and a close that returns before that is released does not wait. Where a close that is not the last
+ * of its handle does not, this synchronises nothing any more (-ENOTSUP), and each last close is tried in the same way.
+ *
+ * Owns the verdicts, and a page with the words that streams are parked on. Parks nothing for longer than PARKED_US, nor in
+ * a program whose leases are returned in stream order alone.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/thread.h"
+#include "device/cuda.h"
+#include "device/page.h"
+
+#define PAGE_BYTES 4096
+
+#define PARKED_US 2000 /* hundreds of times what a close takes that has nothing to wait for (facts.md) */
+#define WAITS     3    /* so many closes in a row have to wait, */
+#define TRIALS    12   /* of so many, for some may say nothing */
+
+enum verdict { UNKNOWN = 0, CLOSES_WAIT, CLOSES_RETURN };
+
+static _Atomic(enum verdict) verdicts[DEVICE_MAX];
+static pthread_mutex_t       trial_lock = PTHREAD_MUTEX_INITIALIZER; /* over a trial, and words */
+static uint64_t             *words;     /* one for each device */
+
+_Static_assert(DEVICE_MAX * sizeof(uint64_t) <= PAGE_BYTES, "a page has a word for each device");
+
+/* ---- a trial ---- */
+
+struct trial {
+	uint64_t      *word, value; /* what the stream is parked on, and released with */
+	CUstream       stream;
+	pthread_t      thread;
+	atomic_bool    begun, released;
+	_Atomic int64_t released_ns; /* just before */
+	int64_t        begun_ns;     /* just before the close */
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static void *release_later(void *argument)
+{
+	struct trial *trial = argument;
+
+	while (!atomic_load(&trial->begun))
+		sched_yield();
+	usleep(PARKED_US);
+	atomic_store(&trial->released_ns, now_ns());
+	atomic_store(&trial->released, true);
+	__atomic_store_n(trial->word, trial->value, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void trial_end(struct trial *trial)
+{
+	atomic_store(&trial->begun, true);
+	pthread_join(trial->thread, NULL);
+	(void)cuda.StreamSynchronize(trial->stream);
+	(void)cuda.StreamDestroy(trial->stream);
+}
+
+/* The thread before the wait: nothing is parked that nobody releases. */
+static int trial_begin(struct trial *trial, int ordinal)
+{
+	void *page = words;
+	int   rc = page ? 0 : page_map(device_cuda, PAGE_BYTES, -1, true, &page);
+
+	if (rc)
+		return rc;
+	words = page;
+	trial->word = &words[ordinal];
+	trial->value = *trial->word + 1;
+	rc = cuda_error(cuda.StreamCreate(&trial->stream, CU_STREAM_NON_BLOCKING), "making a stream on device %d", ordinal);
+	if (rc)
+		return rc;
+	rc = thread_start(&trial->thread, release_later, trial);
+	if (rc)
+		goto destroy_stream;
+	rc = cuda_error(cuda.StreamWaitValue64(trial->stream, cuda_address(trial->word), trial->value,
+					       CU_STREAM_WAIT_VALUE_GEQ),
+			"parking a stream on device %d", ordinal);
+	if (rc)
+		trial_end(trial);
+	return rc;
+destroy_stream:
+	(void)cuda.StreamDestroy(trial->stream);
+	return rc;
+}
+
+/* UNKNOWN: this thread was held up before the close, and the stream released meanwhile. */
+static enum verdict trial_verdict(struct trial *trial, bool released)
+{
+	if (!released)
+		return CLOSES_RETURN;
+	return atomic_load(&trial->released_ns) - trial->begun_ns < PARKED_US * 500ll ? UNKNOWN : CLOSES_WAIT;
+}
+
+/* Closes it with a stream parked; where none can be, all the same, but with that error. In the device's context, locked. */
+static int close_in_trial(int ordinal, const void *ptr, enum verdict *verdict)
+{
+	struct trial trial = { 0 };
+	CUresult     result;
+	bool         released;
+	int          rc = trial_begin(&trial, ordinal);
+
+	if (rc) {
+		(void)cuda.IpcCloseMemHandle(cuda_address(ptr));
+		return rc;
+	}
+	atomic_store(&trial.begun, true);
+	trial.begun_ns = now_ns();
+	result = cuda.IpcCloseMemHandle(cuda_address(ptr));
+	released = atomic_load(&trial.released);
+	trial_end(&trial);
+	*verdict = trial_verdict(&trial, released);
+	return cuda_error(result, "closing a buffer on device %d", ordinal);
+}
+
+/* ---- verdicts ---- */
+
+static int try_once(int ordinal, const struct device_handle *handle, uint64_t size, enum verdict *verdict)
+{
+	void *again;
+	int   rc = cuda_open(ordinal, handle, size, &again);
+
+	return rc ? rc : close_in_trial(ordinal, again, verdict);
+}
+
+/* One that returns at once shows it; that they wait takes several, and what cannot be shown is not relied on. */
+static int closes_try(int ordinal, const struct device_handle *handle, uint64_t size)
+{
+	enum verdict verdict = UNKNOWN;
+	int          waits = 0, rc = 0;
+
+	for (int i = 0; i < TRIALS && waits < WAITS && verdict != CLOSES_RETURN && !rc; i++) {
+		rc = try_once(ordinal, handle, size, &verdict);
+		waits += verdict == CLOSES_WAIT;
+	}
+	if (!rc)
+		atomic_store(&verdicts[ordinal], waits == WAITS ? CLOSES_WAIT : CLOSES_RETURN);
+	return rc;
+}
+
+static int verdict_get(int ordinal, const struct device_handle *handle, uint64_t size, enum verdict *verdict)
+{
+	int rc = 0;
+	CUDA_SCOPE(scope);
+
+	*verdict = atomic_load(&verdicts[ordinal]);
+	if (*verdict != UNKNOWN)
+		return 0;
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&trial_lock);
+	if (atomic_load(&verdicts[ordinal]) == UNKNOWN)
+		rc = closes_try(ordinal, handle, size);
+	*verdict = atomic_load(&verdicts[ordinal]);
+	pthread_mutex_unlock(&trial_lock);
+	return rc;
+}
+
+int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size)
+{
+	enum verdict verdict;
+	void        *again;
+	int          rc = cuda_check_ordinal(ordinal);
+
+	if (!rc)
+		rc = verdict_get(ordinal, handle, size, &verdict);
+	if (rc)
+		return rc;
+	if (verdict == CLOSES_RETURN)
+		return error_set(-ENOTSUP, "this driver's cuIpcCloseMemHandle does not wait for the work on device %d: return "
+				 "leases in stream order (gpub_return_on), or their memory is kept until all of it is closed", ordinal);
+	rc = cuda_open(ordinal, handle, size, &again);
+	return rc ? rc : cuda_close(ordinal, again);
+}
+
+bool cuda_closes_return(int ordinal)
+{
+	return atomic_load(&verdicts[ordinal]) == CLOSES_RETURN;
+}
+
+int cuda_close_tried(int ordinal, const void *ptr)
+{
+	enum verdict verdict = UNKNOWN;
+	int          rc;
+
+	pthread_mutex_lock(&trial_lock);
+	rc = close_in_trial(ordinal, ptr, &verdict);
+	pthread_mutex_unlock(&trial_lock);
+	if (!rc && verdict != CLOSES_WAIT)
+		rc = error_set(-EIO, "a close on device %d did not wait for the work there: its memory is kept until this process "
+			       "ends", ordinal);
+	return rc;
+}
