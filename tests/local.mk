@@ -281,8 +281,9 @@ tests_fake_cuda_libcuda_la_CFLAGS = $(GPUB_CFLAGS)
 tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nowhere
 tests_fake_cuda_libcuda_la_LIBADD = -lpthread
 
-# What tests/gpu/facts.sh runs.
+# What tests/gpu/facts.sh runs; and what needs CUDA's headers alone.
 if HAVE_CUDA
+unit_tests += tests/unit/test-cuda-sync
 test_tools += tests/gpu/test-driver-facts tests/gpu/test-page-facts
 check_DATA = tests/gpu/facts.fatbin
 CLEANFILES += tests/gpu/facts.fatbin
