@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utlist.h>
+#include <uthash.h>
 
 #include "common/error.h"
 #include "common/size.h"
@@ -184,13 +184,13 @@ static unsigned int page_flags(int ordinal, bool writable)
 	return flags | CU_MEMHOSTREGISTER_READ_ONLY;
 }
 
-/* The list of them is for resets alone: whether a page is registered the driver knows, and says. */
+/* They are noted for resets alone: whether a page is registered the driver knows, and says. */
 struct page {
-	void        *address;
-	size_t       size;
-	bool         writable;
-	int          ordinal; /* of the device by whose context it is registered */
-	struct page *next;
+	void          *address;
+	size_t         size;
+	bool           writable;
+	int            ordinal; /* of the device by whose context it is registered */
+	UT_hash_handle hh;      /* by address */
 };
 
 static struct page    *pages;
@@ -209,20 +209,20 @@ static CUresult page_add(struct page *page)
 	pthread_mutex_lock(&pages_lock);
 	result = page_register(page);
 	if (result == CUDA_SUCCESS)
-		LL_PREPEND(pages, page);
+		HASH_ADD_PTR(pages, address, page);
 	pthread_mutex_unlock(&pages_lock);
 	return result;
 }
 
 void cuda_pages_renew(int ordinal, CUcontext primary)
 {
-	struct page *page;
+	struct page *page, *next;
 	CUcontext    popped;
 
 	if (cuda.CtxPushCurrent(primary) != CUDA_SUCCESS)
 		return;
 	pthread_mutex_lock(&pages_lock);
-	LL_FOREACH(pages, page)
+	HASH_ITER(hh, pages, page, next)
 		if (page->ordinal == ordinal)
 			(void)page_register(page);
 	pthread_mutex_unlock(&pages_lock);
@@ -254,18 +254,45 @@ int cuda_page_register(void *address, size_t size, bool writable)
 	return cuda_error(result, "registering %zu bytes of shared host memory with CUDA", size);
 }
 
-/* From any context, as it was registered for all. What the driver does not know any more went with its context. */
-int cuda_page_unregister(void *page)
+/* From now on a reset does not register it anew. */
+static struct page *page_take(const void *address)
 {
-	CUresult result;
-	int      rc;
+	struct page *page;
+
+	pthread_mutex_lock(&pages_lock);
+	HASH_FIND_PTR(pages, &address, page);
+	if (page)
+		HASH_DEL(pages, page);
+	pthread_mutex_unlock(&pages_lock);
+	return page;
+}
+
+static void page_put_back(struct page *page)
+{
+	pthread_mutex_lock(&pages_lock);
+	HASH_ADD_PTR(pages, address, page);
+	pthread_mutex_unlock(&pages_lock);
+}
+
+/* Outside the lock, for it waits for kernels. What the driver does not know any more went with a reset. */
+int cuda_page_unregister(void *address)
+{
+	struct page *page;
+	CUresult     result;
+	int          rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, cuda_home());
 	if (rc)
 		return rc;
-	result = cuda.MemHostUnregister(page);
-	if (result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
-		return 0;
-	return cuda_error(result, "unregistering shared host memory");
+	page = page_take(address);
+	if (!page)
+		return error_set(-EINVAL, "no page at %p is registered", address);
+	result = cuda.MemHostUnregister(address);
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) {
+		page_put_back(page);
+		return cuda_error(result, "unregistering shared host memory");
+	}
+	free(page);
+	return 0;
 }
