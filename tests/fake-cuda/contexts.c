@@ -47,6 +47,17 @@ static CUresult fake_DevicePrimaryCtxGetState(CUdevice device, unsigned int *fla
 	return CUDA_SUCCESS;
 }
 
+static CUresult fake_CtxGetId(CUcontext context, unsigned long long *id)
+{
+	FAKE_CALL();
+	if (!context)
+		context = fake_current();
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*id = context->id;
+	return CUDA_SUCCESS;
+}
+
 static CUresult fake_CtxGetCurrent(CUcontext *context)
 {
 	FAKE_CALL();
@@ -101,6 +112,7 @@ static CUresult fake_ThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 const struct fake_function fake_contexts[] = {
 	FAKE_ROW(DevicePrimaryCtxRetain, 7000),
 	FAKE_ROW(DevicePrimaryCtxGetState, 7000),
+	FAKE_ROW(CtxGetId, 12000),
 	FAKE_ROW(CtxGetCurrent, 4000),
 	FAKE_ROW(CtxSetCurrent, 4000),
 	FAKE_ROW(CtxPushCurrent, 4000),
