@@ -115,6 +115,7 @@ test_scripts = \
 	tests/install/readme.sh \
 	tests/integration/brokerd.sh \
 	tests/integration/driver.sh \
+	tests/integration/fake-cuda.sh \
 	tests/integration/heat.sh \
 	tests/integration/kernels.sh \
 	tests/integration/parked.sh \
@@ -126,6 +127,7 @@ test_scripts = \
 	tests/integration/ctl.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
+	tests/gpu/driver.sh \
 	tests/gpu/facts.sh \
 	tests/gpu/heat.sh \
 	tests/gpu/integration.sh \
