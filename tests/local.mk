@@ -137,7 +137,8 @@ test_scripts = \
 	tests/gpu/orders.sh \
 	tests/gpu/pages.sh \
 	tests/gpu/parked.sh \
-	tests/gpu/permuted.sh
+	tests/gpu/permuted.sh \
+	tests/gpu/reset.sh
 EXTRA_DIST += tests/tap.sh tests/README.md tests/bare-debian.sh tests/install/names.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
 #   make check-model    the protocol, model-checked, and the real slot code under races, also as AArch64 code
@@ -283,10 +284,10 @@ tests_fake_cuda_libcuda_la_CFLAGS = $(GPUB_CFLAGS)
 tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nowhere
 tests_fake_cuda_libcuda_la_LIBADD = -lpthread
 
-# What tests/gpu/facts.sh runs; and what needs CUDA's headers alone.
+# What tests/gpu/facts.sh and reset.sh run; and what needs CUDA's headers alone.
 if HAVE_CUDA
 unit_tests += tests/unit/test-cuda-sync
-test_tools += tests/gpu/test-driver-facts tests/gpu/test-page-facts
+test_tools += tests/gpu/test-driver-facts tests/gpu/test-page-facts tests/gpu/reset
 check_DATA = tests/gpu/facts.fatbin
 CLEANFILES += tests/gpu/facts.fatbin
 endif
@@ -294,6 +295,8 @@ tests_gpu_test_driver_facts_SOURCES = tests/gpu/test-driver-facts.c
 tests_gpu_test_driver_facts_LDADD = $(LDADD) $(CUDA_LIBS)
 tests_gpu_test_page_facts_SOURCES = tests/gpu/test-page-facts.c
 tests_gpu_test_page_facts_LDADD = $(LDADD) $(CUDA_LIBS)
+tests_gpu_reset_SOURCES = tests/gpu/reset.c
+tests_gpu_reset_LDADD = $(LDADD) $(CUDA_LIBS)
 EXTRA_DIST += tests/gpu/facts.cu
 CLEANFILES += tests/gpu.lock
 EXTRA_DIST += \

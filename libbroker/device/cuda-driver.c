@@ -268,6 +268,8 @@ int cuda_enter_relaxed(struct cuda_scope *scope)
 	scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	result = cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
 	scope->entered = result == CUDA_SUCCESS;
+	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) /* of the caller's own, which was reset, and its captures with it */
+		return 0;
 	return cuda_error(result, "changing the thread's capture mode");
 }
 
@@ -308,12 +310,24 @@ void cuda_leave(struct cuda_scope *scope)
 	scope->pushed = scope->entered = false;
 }
 
+/* A primary context that was reset is current still, and may not say of which device it was. */
+static int current_after_reset(void)
+{
+	CUcontext current = NULL;
+
+	(void)cuda.CtxGetCurrent(&current);
+	for (int i = 0; current && i < device_count; i++)
+		if (atomic_load(&primaries[i]) == current)
+			return i;
+	return 0;
+}
+
 int cuda_current(void)
 {
 	CUdevice device;
 
 	/* since CUDA 12.0 cudaSetDevice() makes the context current at once, so this sees it */
-	return cuda.CtxGetDevice(&device) == CUDA_SUCCESS ? device : 0;
+	return cuda.CtxGetDevice(&device) == CUDA_SUCCESS ? device : current_after_reset();
 }
 
 int cuda_set_current(int ordinal)

@@ -36,6 +36,7 @@ static int do_reset(const struct order *order)
 
 static int do_set_device(const struct order *order)
 {
+	streams_forget(); /* the next ones are that device's */
 	return gpub_set_device(client, (int)order->value);
 }
 
