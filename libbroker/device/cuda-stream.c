@@ -49,7 +49,7 @@ static int stream_operate_there(stream_operation operation, CUstream stream, CUd
 
 /*
  * What the hot path failed with may have a remedy: another context, or this one anew after a reset, or the word's page, which
- * the reset of another device took along (facts.md: INVALID_VALUE).
+ * the reset of another device took along (facts.md: CUDA_ERROR_INVALID_VALUE).
  */
 static int stream_operate_again(CUresult result, stream_operation operation, CUstream stream, CUdeviceptr word, uint64_t value,
 				unsigned int flags, const char *what)
