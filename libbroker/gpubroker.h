@@ -149,7 +149,8 @@ int gpub_trim(gpub_client *client);
  * Bounds what stays open while no lease holds it: so many mappings, and so many bytes of memory behind them (16,384 and
  * UINT64_MAX to begin with). Beyond either, those that were used least recently are closed: by the closer thread where
  * GPUB_BACKGROUND_CLOSE is set, else by the next gpub_acquire() that has to open one, which then synchronises as
- * gpub_trim() does. What leases hold is never closed, so the bound may be exceeded by that. 0 keeps nothing.
+ * gpub_trim() does. What leases hold is never closed, so the bound may be exceeded by that. 0 keeps nothing. Pages of
+ * timelines whose buffers were let go of are given back in the same places, beyond a sixteenth of the mappings or 1,024.
  */
 int gpub_set_cache(gpub_client *client, unsigned mappings, uint64_t bytes);
 

@@ -337,8 +337,7 @@ int client_close_idle(struct gpub_client *client, bool wait)
 		text = error_keep();
 	}
 	client_retire_due(client, true);
-	if (!client->leaving) /* else when its signals have landed: timeline_maps_forget() */
-		timeline_maps_give_back(client, true);
+	timeline_maps_give_back(client, true);
 	pthread_mutex_unlock(&client->lock);
 	if (first)
 		error_restore(&text);

@@ -51,9 +51,7 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->owner = grant->owner;
 	record->flags = grant->flags;
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
-	record->timeline = timeline;
-	if (timeline)
-		timeline->references++;
+	record->timeline = timeline_map_share(timeline);
 	record_watch(client, record, grant->room);
 	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_OPEN));
 	CRASH_POINT(mapping_recorded);

@@ -34,8 +34,8 @@ static bool has_landed(struct timeline_map *map)
 }
 
 /*
- * Without a broker, and in a disconnect, the list only grows, at its head, and what is in it stays until the client has ended:
- * so it is walked without the lock.
+ * Without a broker, and in a disconnect, the list only grows, at its head, and what is in it stays until the client has
+ * ended: so it is walked without the lock.
  */
 static struct timeline_map *written_first(struct gpub_client *client)
 {

@@ -46,30 +46,41 @@ void *timeline_page_map(int fd, int protection)
 
 /* ---- the table ---- */
 
-static struct timeline_map *map_make(struct gpub_client *client, const struct wire_grant *grant, int fd)
+static struct timeline_map *map_alloc(void)
 {
 	struct timeline_map *map = calloc(1, sizeof *map);
 
 	if (!map)
-		goto no_memory;
+		error_set(-ENOMEM, "out of memory for a timeline");
+	return map;
+}
+
+static bool map_list(struct gpub_client *client, struct timeline_map *map)
+{
+	HASH_ADD(hh, client->timelines.by_serial, serial, sizeof map->serial, map);
+	return table_added(map) || !error_set(-ENOMEM, "out of memory for another timeline");
+}
+
+static struct timeline_map *map_make(struct gpub_client *client, const struct wire_grant *grant, int fd)
+{
+	struct timeline_map *map = map_alloc();
+
+	if (!map)
+		return NULL;
 	map->page = timeline_page_map(fd, PROT_READ);
 	if (!map->page)
 		goto free_map;
 	map->serial = grant->serial;
-	HASH_ADD(hh, client->timelines.by_serial, serial, sizeof map->serial, map);
-	if (!table_added(map))
+	if (!map_list(client, map))
 		goto unmap;
 	pthread_mutex_init(&map->signalling, NULL);
 	map->client = client;
 	map->word = &client->board.words[grant->buffer];
 	map->end = &client->board.ends[grant->buffer];
+	CRASH_POINT(timeline_mapped);
 	return map;
 unmap:
 	munmap((void *)map->page, TIMELINE_PAGE_SIZE);
-	free(map);
-no_memory:
-	error_set(-ENOMEM, "out of memory for a timeline");
-	return NULL;
 free_map:
 	free(map);
 	return NULL;
@@ -96,10 +107,7 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, const struct w
 		map = map_make(client, grant, fd);
 	else if (!map->references)
 		unused_remove(&client->timelines, map);
-	if (map)
-		map->references++;
-	CRASH_POINT(timeline_mapped);
-	return map;
+	return timeline_map_share(map);
 }
 
 /* Nobody finds it any more. */
@@ -188,8 +196,7 @@ static struct timeline_map *unused_take(struct gpub_client *client, unsigned loo
 	struct timeline_maps *maps = &client->timelines;
 	struct timeline_map *going = NULL, *map;
 
-	for (; looks; looks--) {
-		map = maps->unused;
+	while (looks-- && (map = maps->unused)) {
 		unused_remove(maps, map);
 		if (may_go(client, map)) {
 			map_unlist(client, map);
@@ -207,6 +214,8 @@ void timeline_maps_give_back(struct gpub_client *client, bool all)
 	struct timeline_map *going, *map, *next;
 	unsigned looks = all || 2 * maps->fresh > maps->unused_count ? maps->unused_count : 2 * maps->fresh;
 
+	if (client->leaving)
+		return;
 	maps->fresh = 0;
 	going = unused_take(client, looks);
 	if (!going)
@@ -228,7 +237,7 @@ static bool any_in_flight(const struct gpub_client *client)
 	return false;
 }
 
-/* All mappings are closed, so a stream that is not done yet is one that no close waits for: to unregister might wait for it. */
+/* All mappings are closed, so a stream that is not done is one that no close waits for: to unregister might. */
 void timeline_maps_forget(struct gpub_client *client)
 {
 	bool busy = timeline_waits_parked() || any_in_flight(client);

@@ -2,16 +2,17 @@
 /*
  * timeline-map.h - a timeline's page as this process has it mapped: read-only, and writable for its writer.
  *
- * Owns the maps: one for each buffer with a timeline that this process has mapped, found by the buffer's serial. Records refer to
- * them. A map without a reference is unused. It is given back: its pages are unregistered and unmapped. To unregister
- * waits for the process's kernels, as a close does, so it is done where closing is (gpub_connect(3), "Closing waits"). A
- * page that the device was never told of is unmapped at once. Never gives back what a stream may still
- * use, as far as the words say: a page whose awaited value is not reached, or on which a signal has not landed; nor the page
- * of a writer whose buffer exists, because readers are released through it when the broker is gone.
+ * Owns the maps: one for each buffer with a timeline that this process has mapped, found by the buffer's serial.
+ * Records refer to them. A map without a reference is unused. It is given back: its pages are unregistered and
+ * unmapped. To unregister waits for the process's kernels, as a close does, so it is done where closing is
+ * (gpub_connect(3), "Closing waits"). A page that the device was never told of is unmapped at once. Never gives back
+ * what a stream may still use, as far as the words say: a page whose awaited value is not reached, or on which a signal
+ * has not landed; nor the page of a writer whose buffer exists, because readers are released through it when the
+ * broker is gone.
  *
- * All of it is under the client's lock, unless said otherwise. signalling is held from the look at signalled to the end of
- * the stream operation that makes it true, so that two threads cannot queue their values in the wrong order; it is taken
- * before the client's lock, never behind it.
+ * All of it is under the client's lock, unless said otherwise. signalling is held from the look at signalled to the end
+ * of the stream operation that makes it true, so that two threads cannot queue their values in the wrong order; it is
+ * taken before the client's lock, never behind it.
  */
 #ifndef GPUB_TIMELINE_MAP_H
 #define GPUB_TIMELINE_MAP_H
@@ -53,7 +54,7 @@ struct timeline_map {
 /* A client's. Zeros to begin with. */
 struct timeline_maps {
 	struct timeline_map *by_serial;
-	struct timeline_map *written; /* those that this session writes; taken out while the client is open alone */
+	struct timeline_map *written; /* those that this session writes: timeline-end.c says who walks it */
 	struct timeline_map *unused;  /* the one that was looked at longest ago first */
 	unsigned             unused_count;
 	unsigned             fresh; /* so many became unused since maps were given back last */
@@ -63,8 +64,8 @@ struct timeline_maps {
 void *timeline_page_map(int fd, int protection);
 
 /*
- * The map of the buffer in that grant, made from fd where there is none yet, with a reference more: timeline_map_put() takes it
- * away. NULL: error set.
+ * The map of the buffer in that grant, made from fd where there is none yet, with a reference more, which
+ * timeline_map_put() takes away. NULL: error set.
  */
 struct timeline_map *timeline_map_get(struct gpub_client *client, const struct wire_grant *grant, int fd);
 void timeline_map_put(struct gpub_client *client, struct timeline_map *map); /* NULL is fine */
@@ -76,8 +77,9 @@ void timeline_map_write(struct timeline_map *map, struct timeline_page *page);
 bool timeline_maps_full(const struct gpub_client *client);
 
 /*
- * Gives back unused maps. all: looks at each; else at two for each that became unused since the last time, so that the work
- * does not grow with those that cannot be given back yet. Gives the lock up meanwhile.
+ * Gives back unused maps. all: looks at each; else at two for each that became unused since the last time, so that the
+ * work does not grow with those that cannot be given back yet. Gives the lock up meanwhile. Does nothing in a disconnect,
+ * which waits for signals to land first.
  */
 void timeline_maps_give_back(struct gpub_client *client, bool all);
 
@@ -114,7 +116,15 @@ static inline enum board_ended timeline_map_ended(const struct timeline_map *map
 	return board_end_of(map->end, map->serial);
 }
 
-/* What was signalled last is in the page. An end mark, which anybody's late signal may be behind, does not say so. Under signalling. */
+/* With a reference more. */
+static inline struct timeline_map *timeline_map_share(struct timeline_map *map)
+{
+	if (map)
+		map->references++;
+	return map;
+}
+
+/* What was signalled last is in the page. An end mark does not say so: a late signal may be behind it. Under signalling. */
 static inline bool timeline_map_landed(struct timeline_map *map)
 {
 	uint64_t word = __atomic_load_n(&map->writable->word, __ATOMIC_ACQUIRE);

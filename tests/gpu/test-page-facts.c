@@ -220,8 +220,8 @@ static void own_context(const struct place *own)
 }
 
 /*
- * The stream waits on that very page. Whether the driver waits for it is not what the point holds, but that the stream comes to its
- * end, and that nothing is lost.
+ * The stream waits on that very page. Whether the driver waits for it is not what the point holds, but that the stream
+ * comes to its end, and that nothing is lost.
  */
 static void other_place(const struct place *own, const struct place *other)
 {

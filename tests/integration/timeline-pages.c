@@ -14,8 +14,8 @@
 
 #define TURNS  2000u
 #define ROUNDS 20u /* of TURNS / ROUNDS turns, with a disconnect between */
-#define FEW    16  /* pages: those of the last turns, of which the closer thread has yet to learn */
-#define SLACK  (on_cuda() ? 64u : 8u) /* maps that the allocator and the driver may add */
+#define FEW    16  /* pages: those of the last turns */
+#define SLACK  64u /* maps that the allocator, a sanitizer and the driver may add */
 
 static struct broker_process broker;
 static struct puppet a, b; /* who signals, who waits */
@@ -171,16 +171,24 @@ static bool turn_over(const char *name)
 	return goes(&a, order);
 }
 
-/* *most: the most pages that each of them had behind a turn. Ends early where that is far too many: to count them takes long. */
+/* The reader's closer thread may have had no processor yet. */
+static unsigned reader_pages(void)
+{
+	unsigned had = pages(&b);
+
+	return had > FEW && SOON(pages(&b) <= FEW) ? pages(&b) : had;
+}
+
+/* *most: the most pages that each of them had behind a turn. Ends early where those are too many: to count them takes long. */
 static bool turns(unsigned count, unsigned flags, unsigned most[2])
 {
-	for (unsigned i = 0; i < count && most[0] + most[1] < 20 * FEW; i++) {
+	for (unsigned i = 0; i < count && most[0] <= FEW && most[1] <= FEW; i++) {
 		unsigned had[2];
 
 		if (!turn("t", flags) || !turn_over("t"))
 			return false;
 		had[0] = pages(&a);
-		had[1] = pages(&b);
+		had[1] = reader_pages();
 		most[0] = had[0] > most[0] ? had[0] : most[0];
 		most[1] = had[1] > most[1] ? had[1] : most[1];
 	}
@@ -214,7 +222,7 @@ static void test_without_closing(void)
 	begin();
 	ask(&b, do_cache, .value = 160);
 	good = turns(TURNS / 4, 0, most);
-	POINT(good && most[1] <= 10 + FEW, "who never closes gives them back where there are more than a part of its cache");
+	POINT(good && most[1] <= FEW, "who never closes gives them back where there are more than a part of its cache");
 	printf("# at most %u\n", most[1]);
 	ask(&b, do_trim);
 	POINT(pages(&b) == 0, "a trim gives back the last ones");
@@ -346,7 +354,7 @@ static void test_writer_without_mapping(void)
 
 int main(void)
 {
-	harness_begin("timeline-pages", 60);
+	harness_begin("timeline-pages", 120);
 	test_turns(TURNS, 0, "in shared memory");
 	test_turns(TURNS / 4, GPUB_ALONE, "each with memory of its own");
 	test_without_closing();
