@@ -283,19 +283,24 @@ int cuda_enter(struct cuda_scope *scope, int ordinal)
 	return rc ? rc : scope_push(scope, primary);
 }
 
+/*
+ * A special stream is of the current context, so it is not asked about: to ask about the legacy stream while a blocking
+ * stream is being captured invalidates that capture (facts.md), in relaxed mode too.
+ */
+static CUresult stream_context(CUstream stream, CUcontext *context)
+{
+	return cuda_stream_is_special(stream) ? cuda.CtxGetCurrent(context) : cuda.StreamGetCtx(stream, context);
+}
+
 int cuda_enter_stream(struct cuda_scope *scope, CUstream stream)
 {
 	CUcontext context = NULL;
-	CUresult  result;
 	int       rc = cuda_enter_relaxed(scope);
 
-	if (rc)
-		return rc;
-	result = cuda.StreamGetCtx(stream, &context);
-	if (result == CUDA_ERROR_INVALID_CONTEXT) /* documented: a special stream and no current context */
+	if (!rc)
+		rc = cuda_error(stream_context(stream, &context), "looking at the stream");
+	if (!rc && !context)
 		rc = primary_get(0, &context);
-	else
-		rc = cuda_error(result, "looking at the stream");
 	return rc ? rc : scope_push(scope, context);
 }
 

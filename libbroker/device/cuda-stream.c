@@ -189,7 +189,7 @@ void cuda_stream_destroy(void *stream)
 {
 	CUDA_SCOPE(scope);
 
-	if (stream && !cuda_enter_stream(&scope, stream))
+	if (!cuda_stream_is_special(stream) && !cuda_enter_stream(&scope, stream))
 		(void)cuda.StreamDestroy(stream);
 }
 

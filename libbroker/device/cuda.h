@@ -121,8 +121,17 @@ struct cuda_scope {
  */
 int cuda_enter(struct cuda_scope *scope, int ordinal);
 
-/* The stream's context; for the special streams the current one, or device 0 where there is none. */
+/*
+ * The stream's context; for the special streams the current one, or device 0 where there is none. Makes no call on the
+ * stream itself that could disturb a capture: what comes behind it begins with cuda_stream_captured().
+ */
 int cuda_enter_stream(struct cuda_scope *scope, CUstream stream);
+
+/* The legacy stream, by either name, or the thread's own: handles that each context has for a stream of its own. */
+static inline bool cuda_stream_is_special(CUstream stream)
+{
+	return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
 
 /* device.h's */
 uint64_t cuda_epoch(int ordinal);

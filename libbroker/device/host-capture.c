@@ -2,8 +2,13 @@
 /*
  * host-capture.c - graphs: what a captured stream recorded, and their replays.
  *
- * Owns recorded tasks. Test-only: it models what a user's own stream capture does to a program that holds leases. A
- * graph holds no kernel; each launch takes the holds anew, and checks the memory as a direct launch does.
+ * Owns recorded tasks, and the list of captures that the default streams depend on. Test-only: it models what a user's
+ * own stream capture does to a program that holds leases. A graph holds no kernel; each launch takes the holds anew, and
+ * checks the memory as a direct launch does.
+ *
+ * CUDA's rule: whoever waits for a captured stream, or uses the legacy default stream while a blocking stream of its device is
+ * captured, is refused and invalidates the capture. Only to ask whether it is captured is harmless. So each call asks first
+ * (host_capture_refuse), and what was not asked about is punished where the stream is used (host_capture_punish).
  */
 #include "host.h"
 
@@ -15,8 +20,15 @@
 
 struct host_graph {
 	struct host_task *first, **last;
-	bool              spoiled;
+	atomic_bool       spoiled;
+
+	/* While it is captured on a blocking stream of that device, under blocking_lock. */
+	struct host_graph *next;
+	unsigned           device;
 };
+
+static struct host_graph *blocking; /* the captures of blocking streams */
+static pthread_mutex_t blocking_lock = PTHREAD_MUTEX_INITIALIZER; /* behind a stream's */
 
 static struct host_graph *graph_new(void)
 {
@@ -29,17 +41,80 @@ static struct host_graph *graph_new(void)
 	return graph;
 }
 
+static void blocking_add(struct host_graph *graph, unsigned device)
+{
+	pthread_mutex_lock(&blocking_lock);
+	graph->device = device;
+	graph->next = blocking;
+	blocking = graph;
+	pthread_mutex_unlock(&blocking_lock);
+}
+
+static void blocking_remove(const struct host_graph *graph)
+{
+	struct host_graph **link = &blocking;
+
+	pthread_mutex_lock(&blocking_lock);
+	while (*link && *link != graph)
+		link = &(*link)->next;
+	if (*link)
+		*link = graph->next;
+	pthread_mutex_unlock(&blocking_lock);
+}
+
 void host_graph_destroy(struct host_graph *graph)
 {
 	if (!graph)
 		return;
+	blocking_remove(graph);
 	host_task_free(graph->first, false);
 	free(graph);
 }
 
-void host_graph_spoil(struct host_graph *graph)
+/* Whether the stream is a default one on which a capture depends; spoil: invalidates those captures. */
+static bool is_implicit(const struct host_stream *stream, bool spoil)
 {
-	graph->spoiled = true;
+	bool found = false;
+
+	if (!stream->is_default)
+		return false;
+	pthread_mutex_lock(&blocking_lock);
+	for (struct host_graph *graph = blocking; graph; graph = graph->next) {
+		if (graph->device != stream->device)
+			continue;
+		found = true;
+		if (spoil)
+			graph->spoiled = true;
+	}
+	pthread_mutex_unlock(&blocking_lock);
+	return found;
+}
+
+static int refuse_implicit(void)
+{
+	return error_set(-EBUSY, "a blocking stream of the device is being captured into a graph, and the default stream cannot "
+				 "be used meanwhile: take another stream");
+}
+
+int host_capture_refuse(struct host_stream *stream, bool also_captured)
+{
+	bool captured;
+
+	pthread_mutex_lock(&stream->lock);
+	captured = stream->capture;
+	pthread_mutex_unlock(&stream->lock);
+	if (captured && also_captured)
+		return error_set(-EBUSY, "the stream is being captured into a graph: do this after the graph's launch");
+	return is_implicit(stream, false) ? refuse_implicit() : 0;
+}
+
+int host_capture_punish(const struct host_stream *stream, bool also_captured)
+{
+	if (stream->capture && also_captured) {
+		stream->capture->spoiled = true;
+		return error_set(-EBUSY, "the stream is being captured, and to wait for it spoils the capture");
+	}
+	return is_implicit(stream, true) ? refuse_implicit() : 0;
 }
 
 /* A copy of the tasks, or NULL for want of memory. */
@@ -75,7 +150,7 @@ int host_graph_record(struct host_graph *graph, struct host_task *list)
 	return 0;
 }
 
-static int capture_set(struct host_stream *stream, struct host_graph *graph)
+static int capture_set(struct host_stream *stream, struct host_graph *graph, bool as_blocking)
 {
 	int rc = 0;
 
@@ -84,11 +159,13 @@ static int capture_set(struct host_stream *stream, struct host_graph *graph)
 		rc = error_set(-EBUSY, "the stream is being captured already");
 	else
 		stream->capture = graph;
+	if (!rc && as_blocking)
+		blocking_add(graph, stream->device);
 	pthread_mutex_unlock(&stream->lock);
 	return rc;
 }
 
-int host_capture_begin(void *handle)
+static int capture_begin(void *handle, bool as_blocking)
 {
 	struct host_stream *stream;
 	struct host_graph *graph;
@@ -102,11 +179,21 @@ int host_capture_begin(void *handle)
 	if (!stream)
 		return -EINVAL;
 	graph = graph_new();
-	rc = graph ? capture_set(stream, graph) : -ENOMEM;
+	rc = graph ? capture_set(stream, graph, as_blocking) : -ENOMEM;
 	if (rc)
 		host_graph_destroy(graph);
 	host_stream_put(stream);
 	return rc;
+}
+
+int host_capture_begin(void *handle)
+{
+	return capture_begin(handle, false);
+}
+
+int host_capture_begin_blocking(void *handle)
+{
+	return capture_begin(handle, true);
 }
 
 static struct host_graph *capture_take(struct host_stream *stream)
@@ -117,6 +204,8 @@ static struct host_graph *capture_take(struct host_stream *stream)
 	graph = stream->capture;
 	stream->capture = NULL;
 	pthread_mutex_unlock(&stream->lock);
+	if (graph)
+		blocking_remove(graph);
 	return graph;
 }
 

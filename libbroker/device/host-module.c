@@ -365,6 +365,8 @@ static int launch_queue(struct host_stream *stream, unsigned device, struct host
 		rc = error_set(-EINVAL, "the stream is of host device %u, the launch of host device %u",
 			       stream->device, device);
 	if (!rc)
+		rc = host_capture_refuse(stream, false);
+	if (!rc)
 		rc = host_task_check(task, device);
 	if (rc)
 		host_task_free(task, true);

@@ -360,6 +360,8 @@ static struct host_stream *stream_default(unsigned device)
 {
 	if (!defaults[device])
 		defaults[device] = stream_new(device);
+	if (defaults[device])
+		defaults[device]->is_default = true;
 	return defaults[device];
 }
 
@@ -487,10 +489,10 @@ static int sync_locked(struct host_stream *stream, int (*over)(void *), void *co
 	uint64_t until = stream->queued;
 	int verdict = over ? 0 : 1;
 
-	if (stream->capture) {
-		host_graph_spoil(stream->capture);
-		return error_set(-EBUSY, "the stream is being captured, and to wait for it spoils the capture");
-	}
+	int rc = host_capture_punish(stream, true);
+
+	if (rc)
+		return rc;
 	while ((int64_t)(stream->finished - until) < 0 && verdict >= 0)
 		if (verdict)
 			pthread_cond_wait(&stream->done, &stream->lock);
@@ -501,7 +503,7 @@ static int sync_locked(struct host_stream *stream, int (*over)(void *), void *co
 	return host_sticky() ? error_set(-EIO, "host device: the work on this stream failed") : 0;
 }
 
-int host_stream_sync_until(void *handle, int (*over)(void *), void *context)
+static int stream_sync(void *handle, int (*over)(void *), void *context, bool asks_first)
 {
 	struct host_stream *stream;
 	int rc = host_enter(HOST_SYNC);
@@ -511,16 +513,28 @@ int host_stream_sync_until(void *handle, int (*over)(void *), void *context)
 	stream = host_stream_get(handle, host_current_device());
 	if (!stream)
 		return -EINVAL;
+	rc = asks_first ? host_capture_refuse(stream, true) : 0;
 	pthread_mutex_lock(&stream->lock);
-	rc = sync_locked(stream, over, context);
+	if (!rc)
+		rc = sync_locked(stream, over, context);
 	pthread_mutex_unlock(&stream->lock);
 	host_stream_put(stream);
 	return rc;
 }
 
+int host_stream_sync_until(void *handle, int (*over)(void *), void *context)
+{
+	return stream_sync(handle, over, context, true);
+}
+
 int host_stream_sync(void *handle)
 {
-	return host_stream_sync_until(handle, NULL, NULL);
+	return stream_sync(handle, NULL, NULL, true);
+}
+
+int host_capture_sync(void *handle)
+{
+	return stream_sync(handle, NULL, NULL, false);
 }
 
 /* ---- queueing ---- */
@@ -542,6 +556,9 @@ static int queue_locked(struct host_stream *stream, struct host_task *list)
 
 	if (stream->capture)
 		return host_graph_record(stream->capture, list);
+	rc = host_capture_punish(stream, false);
+	if (rc)
+		return rc;
 	rc = stream->running ? 0 : thread_start(stream);
 	if (rc)
 		return rc;
@@ -571,24 +588,14 @@ int host_queue(struct host_stream *stream, struct host_task *list)
 	return rc;
 }
 
-static bool stream_is_captured(struct host_stream *stream)
-{
-	bool captured;
-
-	pthread_mutex_lock(&stream->lock);
-	captured = stream->capture;
-	pthread_mutex_unlock(&stream->lock);
-	return captured;
-}
-
 /* Inside the gate. Takes the task over. */
 static int task_queue(void *handle, struct host_task *task, bool refuse_capture)
 {
 	struct host_stream *stream = host_stream_get(handle, host_current_device());
 	int rc = stream ? 0 : -EINVAL;
 
-	if (stream && refuse_capture && stream_is_captured(stream))
-		rc = error_set(-EBUSY, "the stream is being captured into a graph: do this after the graph's launch");
+	if (!rc)
+		rc = host_capture_refuse(stream, refuse_capture);
 	if (!rc)
 		rc = host_task_check(task, stream->device);
 	if (rc)

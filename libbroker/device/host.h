@@ -112,11 +112,18 @@ int host_reset(int ordinal);
 
 /*
  * Capture, as of cudaStreamBeginCapture: launches, copies and host_capture_write() on the stream are recorded instead
- * of run. stream_write and stream_wait refuse with -EBUSY. stream_sync refuses and spoils the capture: its end then
- * gives -ECANCELED. Calls of other threads do it no harm. The default stream cannot be captured.
+ * of run. stream_write, stream_wait and stream_sync refuse with -EBUSY, and the capture stays whole. Calls of other
+ * threads do it no harm. The default stream cannot be captured. begin_blocking: as of a blocking stream, so that the default stream
+ * of its device is refused meanwhile, too.
+ *
+ * host_capture_sync() is cudaStreamSynchronize(), as a program calls it: on a stream that is captured, or on the default stream
+ * while a blocking one is, it is refused and invalidates the capture, whose end then gives -ECANCELED. So does
+ * host_graph_launch() on that default stream.
  */
 struct host_graph;
 int  host_capture_begin(void *stream);
+int  host_capture_begin_blocking(void *stream);
+int  host_capture_sync(void *stream);
 int  host_capture_end(void *stream, struct host_graph **graph);
 int  host_capture_write(void *stream, uint64_t *word, uint64_t value); /* runs at every replay */
 int  host_graph_launch(struct host_graph *graph, void *stream);
@@ -279,6 +286,7 @@ struct host_stream {
 	bool                running, ending; /* it has a thread; it was destroyed */
 	struct host_graph  *capture;
 	uint64_t            random;
+	bool                is_default; /* of its device: the legacy stream */
 };
 
 /* The stream with a reference, or NULL with the error set. NULL names the default stream of that device. */
@@ -331,6 +339,11 @@ int  host_module_unload(void *module);
 
 /* host-capture.c */
 int  host_graph_record(struct host_graph *graph, struct host_task *list); /* under the stream's lock */
-void host_graph_spoil(struct host_graph *graph);
+
+/* -EBUSY where the stream cannot be used because of a capture, which it does not notice. also_captured: its own counts. */
+int  host_capture_refuse(struct host_stream *stream, bool also_captured);
+
+/* The same where the stream is used without having asked: invalidates that capture. Under the stream's lock. */
+int  host_capture_punish(const struct host_stream *stream, bool also_captured);
 
 #endif

@@ -72,6 +72,67 @@ static void test_refused(void)
 	end();
 }
 
+/* ---- the default stream while a blocking stream is captured ---- */
+
+static int begin_blocking(const struct order *order)
+{
+	(void)order;
+	return host_capture_begin_blocking(work);
+}
+
+static int spoil(const struct order *order)
+{
+	(void)order;
+	return host_capture_sync(NULL);
+}
+
+static int launch_default(void)
+{
+	gpub_launch_config config = GPUB_LAUNCH_INIT;
+	uint64_t value = 7, milliseconds = 0;
+	gpub_module *module = NULL;
+	gpub_kernel kernel;
+	int error = gpub_module_open(&module, client, "kernels");
+
+	if (!error)
+		error = gpub_module_kernel(module, "late_write", &kernel);
+	if (!error)
+		error = gpub_launch(kernel, &config, (void *[]){ &lease[0].ptr, &value, &milliseconds });
+	gpub_module_close(module);
+	return error;
+}
+
+/* As bits: the calls that gave anything else. */
+static int default_calls(const struct order *order)
+{
+	int wanted = (int)order->value, bad = 0;
+	uint64_t seen = 0;
+
+	bad |= (gpub_stream_sync(NULL) != wanted) << 0;
+	bad |= (gpub_copy_on(client, &seen, lease[0].ptr, sizeof seen, NULL) != wanted) << 1;
+	bad |= (gpub_signal_on(&lease[0], 1, NULL) != wanted) << 2;
+	bad |= (gpub_wait_on(&lease[0], 1, NULL) != wanted) << 3;
+	bad |= (launch_default() != wanted) << 4;
+	bad |= (gpub_return_on(&lease[0], NULL) != wanted) << 5;
+	return bad;
+}
+
+static void test_default_stream(void)
+{
+	begin();
+	ask(&a, begin_blocking);
+	ask(&a, do_late_write, .value = 42);
+	POINT(!ask(&a, default_calls, .value = (uint64_t)-EBUSY),
+	      "each call on the default stream while a blocking stream is captured: EBUSY (%d)", a.last.result);
+	POINT(!ask(&a, end_capture), "invariant 11: the capture is whole");
+	POINT(!ask(&a, launch_graph) && !ask(&a, do_sync) && !ask(&a, do_read) && a.last.value == 42, "and its graph runs");
+	POINT(!ask(&a, default_calls, .value = 0), "after it they all work (%d)", a.last.result);
+	ask(&a, begin_blocking);
+	POINT(ask(&a, spoil) == -EBUSY && ask(&a, end_capture) == -ECANCELED,
+	      "a program that uses the default stream itself spoils its capture: the test can see it");
+	end();
+}
+
 /* A graph that runs behind the return in stream order must find the memory: the free waits for it. */
 static void test_freed_behind_graph(void)
 {
@@ -159,6 +220,7 @@ int main(void)
 {
 	harness_begin("capture", 60);
 	test_refused();
+	test_default_stream();
 	test_freed_behind_graph();
 	test_elsewhere();
 	return harness_end();

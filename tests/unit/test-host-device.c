@@ -1202,7 +1202,9 @@ static void scenario_capture(void)
 	}
 	CHECK(!device->module_unload(module) && host_graph_launch(graph, other) == -EINVAL);
 	host_graph_destroy(graph);
-	CHECK(!host_capture_begin(stream) && device->stream_sync(stream) == -EBUSY);
+	CHECK(!host_capture_begin(stream) && device->stream_sync(stream) == -EBUSY && !host_capture_end(stream, &graph));
+	host_graph_destroy(graph);
+	CHECK(!host_capture_begin(stream) && host_capture_sync(stream) == -EBUSY);
 	CHECK(host_capture_end(stream, &graph) == -ECANCELED && !device->stream_sync(stream));
 	CHECK(!host_capture_begin(stream));
 	device->stream_destroy(stream);
