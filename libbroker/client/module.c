@@ -2,10 +2,11 @@
 /*
  * module.c - gpub_module_* and gpub_launch: files of kernels, loaded once for all devices.
  *
- * A module and its kernels are named by a place in a fixed table and the generation of what lies there. The
- * gpub_module * that a caller has is that name and no address, so one that was closed is refused, however often it
- * is used again, and never followed. A close waits for calls that other threads are in the middle of, then for the
- * launches in flight on the devices, then unloads. Owns the table and the loaded files.
+ * A module is named by a place in a fixed table and the generation of what lies there, and a kernel by its module and its
+ * number in that module's table. What a caller has, gpub_module * and gpub_kernel, are those names and no addresses. So
+ * one that was closed, or forged, is refused, however often it is used again, and never followed. A close waits for calls
+ * that other threads are in the middle of, then for the launches in flight on the devices, then unloads.
+ * Owns the table and the loaded files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,14 @@
 #define MODULES_MAX 256
 #define PLACE_BITS  8
 
+/* The kernels of a module lie in blocks, each twice as large as the one before it: they never move, so a launch takes no lock. */
+#define BLOCK_FIRST 16u
+#define BLOCKS      12u
+#define KERNEL_BITS 16
+#define KERNELS_MAX (BLOCK_FIRST * ((1u << BLOCKS) - 1))
+
+_Static_assert(KERNELS_MAX < 1u << KERNEL_BITS, "a kernel's number fits into its handle");
+
 enum place_state { PLACE_FREE = 0, PLACE_OPEN, PLACE_CLOSING };
 
 /* One word tells a caller that the module is still the one it means. */
@@ -33,6 +42,9 @@ struct place {
 	const struct device *device;
 	struct gpub_client  *client;
 	void                *loaded;
+	/* Grow under places_lock; gone with the module. */
+	_Atomic uint32_t     kernels; /* how many there are: those before it are there to stay */
+	void               **block[BLOCKS];
 };
 
 static struct place places[MODULES_MAX];
@@ -135,6 +147,77 @@ static int module_enter(const gpub_module *module, struct place **place)
 	return *place ? 0 : error_set(-ESTALE, "this module was closed: open it again");
 }
 
+/* ---- kernels ---- */
+
+/* Where kernel i is, which has a block already or is the first of one. */
+static void **kernel_at(struct place *place, uint32_t i, unsigned *block)
+{
+	*block = 31u - (unsigned)__builtin_clz(i / BLOCK_FIRST + 1);
+	return place->block[*block] ? &place->block[*block][i - BLOCK_FIRST * ((1u << *block) - 1)] : NULL;
+}
+
+/* A kernel's handle: what its module's token ends with, and its number there, from 1 on. */
+static uintptr_t handle_of(uint64_t token, uint32_t i)
+{
+	return (uintptr_t)token << KERNEL_BITS | (i + 1);
+}
+
+/* The device's kernel, or NULL: the handle is none of this module's. */
+static void *kernel_find(struct place *place, gpub_kernel kernel)
+{
+	uint32_t i = ((uint32_t)(uintptr_t)kernel.handle & ((1u << KERNEL_BITS) - 1)) - 1;
+	unsigned block;
+
+	if (i >= atomic_load_explicit(&place->kernels, memory_order_acquire) ||
+	    (uintptr_t)kernel.handle != handle_of(kernel.token, i))
+		return NULL;
+	return *kernel_at(place, i, &block);
+}
+
+static int kernel_append(struct place *place, void *kernel)
+{
+	uint32_t count = atomic_load(&place->kernels);
+	unsigned block;
+	void   **at;
+
+	if (count == KERNELS_MAX)
+		return error_set(-EMFILE, "%u kernels of this module were looked up: more cannot be", KERNELS_MAX);
+	at = kernel_at(place, count, &block);
+	if (!at)
+		at = place->block[block] = calloc(BLOCK_FIRST << block, sizeof *at);
+	if (!at)
+		return error_set(-ENOMEM, "no memory for a kernel");
+	*at = kernel;
+	atomic_store_explicit(&place->kernels, count + 1, memory_order_release);
+	return 0;
+}
+
+/* The same number each time. */
+static int kernel_add(struct place *place, void *kernel, uint32_t *number)
+{
+	unsigned block;
+	uint32_t i = 0;
+	int error = 0;
+
+	pthread_mutex_lock(&places_lock);
+	while (i < atomic_load(&place->kernels) && *kernel_at(place, i, &block) != kernel)
+		i++;
+	if (i == atomic_load(&place->kernels))
+		error = kernel_append(place, kernel);
+	pthread_mutex_unlock(&places_lock);
+	*number = i;
+	return error;
+}
+
+static void kernels_free(struct place *place)
+{
+	atomic_store(&place->kernels, 0);
+	for (unsigned block = 0; block < BLOCKS; block++) {
+		free(place->block[block]);
+		place->block[block] = NULL;
+	}
+}
+
 /* ---- the public functions ---- */
 
 static int file_load(const struct device *device, const char *path, void **loaded)
@@ -178,7 +261,8 @@ int gpub_module_open(gpub_module **result, gpub_client *client, const char *path
 int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *kernel)
 {
 	struct place *place;
-	void *handle;
+	uint32_t number;
+	void *found;
 	int error = client_check_process();
 	HOLD_CANCELLATION();
 
@@ -189,9 +273,11 @@ int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *ker
 	error = module_enter(module, &place);
 	if (error)
 		return error;
-	error = place->device->module_kernel(place->loaded, symbol, &handle);
+	error = place->device->module_kernel(place->loaded, symbol, &found);
 	if (!error)
-		*kernel = (gpub_kernel){ module_token(module), handle };
+		error = kernel_add(place, found, &number);
+	if (!error)
+		*kernel = (gpub_kernel){ module_token(module), (void *)handle_of(module_token(module), number) };
 	place_leave(place);
 	return error;
 }
@@ -215,18 +301,22 @@ int gpub_module_managed(gpub_module *module, const char *symbol, void **ptr, siz
 	return error;
 }
 
-static int launch_open(const struct place *place, gpub_kernel kernel, const gpub_launch_config *config, void **args)
+static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launch_config *config, void **args)
 {
 	gpub_launch_config resolved = *config;
+	void *found = kernel_find(place, kernel);
 	int error = client_check(place->client), index;
 
 	if (error)
 		return error;
+	if (!found)
+		return error_set(-EINVAL, "this is no kernel of its module: take it from gpub_module_kernel(), and change nothing in "
+					  "it");
 	index = client_device_index(place->client, config->device);
 	if (index < 0)
 		return index;
 	resolved.device = place->client->ordinal_of[index];
-	return place->device->module_launch(kernel.handle, &resolved, args);
+	return place->device->module_launch(found, &resolved, args);
 }
 
 int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **args)
@@ -263,6 +353,7 @@ int gpub_module_close(gpub_module *module)
 	while (atomic_load(&place->users))
 		sched_yield();
 	error = place->device->module_unload(place->loaded);
+	kernels_free(place);
 	atomic_store(&place->state, state_of(token, PLACE_FREE));
 	return error;
 }

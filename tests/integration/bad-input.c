@@ -275,6 +275,23 @@ static int streams(const struct order *order)
 	return verdict();
 }
 
+/* Handles that no look-up gave out, with a token that is good: refused, and followed nowhere. */
+static void forged_kernels(gpub_kernel kernel, const gpub_launch_config *config)
+{
+	uint64_t zero = 0;
+	void *good = kernel.handle, *args[] = { &good, &zero, &zero };
+	void *const forged[] = { NULL, &zero, (void *)-1, (void *)1, (char *)good + 1, (char *)good - 1, (char *)good + 4096 };
+
+	for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
+		kernel.handle = forged[i];
+		REFUSE(gpub_launch(kernel, config, args), -EINVAL);
+		ALSO(strstr(gpub_strerror_last(), "no kernel of its module")); /* and not the device, which is not asked */
+	}
+	kernel.handle = good;
+	kernel.token += 1;
+	REFUSE(gpub_launch(kernel, config, args), -ESTALE);
+}
+
 static int modules(const struct order *order)
 {
 	gpub_launch_config config = GPUB_LAUNCH_INIT;
@@ -306,6 +323,7 @@ static int modules(const struct order *order)
 	REFUSE(gpub_launch(closed, &config, args), -EINVAL);
 	args[0] = &ptr;
 	REFUSE(gpub_launch(closed, &config, args), -EINVAL);
+	forged_kernels(closed, &config);
 	ALSO(!gpub_module_kernel(opened, "managed_increment", &closed));
 	config.struct_size = 0;
 	REFUSE(gpub_launch(closed, &config, args), -EINVAL);
@@ -319,7 +337,12 @@ static int modules(const struct order *order)
 	/* what is opened next is another module, which the old name does not close */
 	ALSO(!gpub_module_open(&module, client, "kernels"));
 	REFUSE(gpub_module_close(opened), -EINVAL);
-	ALSO(!gpub_module_kernel(module, "fill", &kernel) && !gpub_module_close(module));
+	ALSO(!gpub_module_kernel(module, "fill", &kernel));
+	/* nor does the old kernel's handle go through the new module's token */
+	ALSO(kernel.handle != closed.handle);
+	config = (gpub_launch_config)GPUB_LAUNCH_INIT;
+	REFUSE(gpub_launch((gpub_kernel){ kernel.token, closed.handle }, &config, args), -EINVAL);
+	ALSO(!gpub_module_close(module));
 	REFUSE(gpub_module_close((gpub_module *)-1), -EINVAL);
 	config.device = 0;
 	REFUSE(gpub_launch(closed, &config, args), -ESTALE);
