@@ -327,12 +327,20 @@ static int current_after_reset(void)
 	return 0;
 }
 
+/* Not asked for the device where no context is current: that is an API error, which tools count (compute-sanitizer). */
+static bool current_device(CUdevice *device)
+{
+	CUcontext current = NULL;
+
+	return cuda.CtxGetCurrent(&current) == CUDA_SUCCESS && current && cuda.CtxGetDevice(device) == CUDA_SUCCESS;
+}
+
 int cuda_current(void)
 {
 	CUdevice device;
 
 	/* since CUDA 12.0 cudaSetDevice() makes the context current at once, so this sees it */
-	return cuda.CtxGetDevice(&device) == CUDA_SUCCESS ? device : current_after_reset();
+	return current_device(&device) ? device : current_after_reset();
 }
 
 int cuda_set_current(int ordinal)

@@ -23,27 +23,29 @@
 
 #define SHARED_BYTES_PLAIN (48u << 10) /* more dynamic shared memory needs the kernel's attribute (cuda.h) */
 
-#define PARAMS_MAX 4096 /* that are looked at; their bytes end at 32764 */
-
 #define FENCES_FRESH 16 /* so many events are made before idle ones are looked for */
 
 /*
  * The last launch of a module on one stream, which is known by its id: handles are used again by the driver,
- * and the per-thread stream has one handle for many streams.
+ * and the per-thread stream has one handle for many streams. So is its context: a reset of the device makes another with the same
+ * handle, and the event of a context that is gone must not be touched (facts.md).
  */
 struct fence {
 	struct fence      *next;
-	unsigned long long stream;
+	unsigned long long stream, context;
 	int                ordinal;
 	CUevent            event;
 	atomic_uint        users; /* launches that have yet to record it: it stays theirs */
+	_Atomic(CUresult)  unmarked; /* why a launch could not be marked: nobody knows when that one ends */
 };
 
 struct kernel {
 	struct kernel *next;
 	struct module *module;
 	CUkernel       handle;
-	size_t         params; /* how many parameters it has; 0 also where the driver cannot say */
+	bool           counted; /* the driver said how many parameters there are */
+	size_t         params;
+	atomic_int     first; /* not counted: 1 it has a parameter, -1 none, or the driver cannot say; 0 not asked yet */
 	atomic_uint    shared_bytes[DEVICE_MAX]; /* dynamic shared memory allowed so far, beyond the plain limit */
 	char           symbol[];
 };
@@ -91,17 +93,6 @@ static struct kernel *kernel_find(struct module *module, const char *symbol)
 	return kernel;
 }
 
-/* The driver follows args without a look: with none, or too few, the process would crash. */
-static size_t params_count(CUkernel kernel)
-{
-	size_t count = 0, offset, size;
-
-	while (cuda.KernelGetParamInfo && count < PARAMS_MAX &&
-	       cuda.KernelGetParamInfo(kernel, count, &offset, &size) == CUDA_SUCCESS)
-		count++;
-	return count;
-}
-
 static int kernel_make(struct module *module, const char *symbol, struct kernel **made)
 {
 	size_t         length = strlen(symbol) + 1;
@@ -112,6 +103,7 @@ static int kernel_make(struct module *module, const char *symbol, struct kernel 
 	if (!kernel)
 		return error_set(-ENOMEM, "no memory for a kernel");
 	memcpy(kernel->symbol, symbol, length);
+	kernel->module = module;
 	rc = cuda_enter_relaxed(&scope);
 	if (!rc)
 		rc = cuda_error(cuda.LibraryGetKernel(&kernel->handle, module->library, symbol),
@@ -120,28 +112,47 @@ static int kernel_make(struct module *module, const char *symbol, struct kernel 
 		free(kernel);
 		return rc;
 	}
-	kernel->params = params_count(kernel->handle);
-	kernel->module = module;
-	kernel->next = module->kernels;
-	module->kernels = *made = kernel;
+	kernel->counted = cuda.KernelGetParamCount &&
+			  cuda.KernelGetParamCount(kernel->handle, &kernel->params) == CUDA_SUCCESS;
+	*made = kernel;
 	return 0;
+}
+
+/* The one that is there already, if another thread was first. */
+static struct kernel *kernel_add(struct module *module, struct kernel *made)
+{
+	struct kernel *found;
+
+	pthread_mutex_lock(&module->lock);
+	found = kernel_find(module, made->symbol);
+	if (!found) {
+		made->next = module->kernels;
+		module->kernels = made;
+	}
+	pthread_mutex_unlock(&module->lock);
+	if (found)
+		free(made);
+	return found ? found : made;
 }
 
 /* Asked for again, a kernel is the same: copies and repeats cost nothing and live as long as the module. */
 int cuda_module_kernel(void *pointer, const char *symbol, void **kernel)
 {
 	struct module *module = pointer;
-	struct kernel *found;
-	int            rc = 0;
+	struct kernel *found, *made = NULL;
+	int            rc;
 
 	pthread_mutex_lock(&module->lock);
 	found = kernel_find(module, symbol);
-	if (!found)
-		rc = kernel_make(module, symbol, &found);
 	pthread_mutex_unlock(&module->lock);
-	if (!rc)
-		*kernel = found;
-	return rc;
+	if (!found) {
+		rc = kernel_make(module, symbol, &made);
+		if (rc)
+			return rc;
+		found = kernel_add(module, made);
+	}
+	*kernel = found;
+	return 0;
 }
 
 /* Managed memory exists once the library is loaded in some context (cuda.h): asking for the module loads it. */
@@ -169,27 +180,34 @@ int cuda_module_managed(void *pointer, const char *symbol, void **ptr, size_t *s
 
 /* ---- launching ---- */
 
-static struct fence *fence_find(struct module *module, int ordinal, unsigned long long stream)
+static unsigned long long context_id(void)
+{
+	unsigned long long id = 0;
+
+	return cuda.CtxGetId(NULL, &id) == CUDA_SUCCESS ? id : 0;
+}
+
+static struct fence *fence_find(struct module *module, unsigned long long context, unsigned long long stream)
 {
 	struct fence *fence = module->fences;
 
-	while (fence && (fence->stream != stream || fence->ordinal != ordinal))
+	while (fence && (fence->stream != stream || fence->context != context))
 		fence = fence->next;
 	return fence;
 }
 
 /* One whose launches are all complete, so that a program with ever new streams keeps few events. */
-static struct fence *fence_find_idle(struct module *module, int ordinal)
+static struct fence *fence_find_idle(struct module *module, unsigned long long context)
 {
 	struct fence *fence = module->fence_count < FENCES_FRESH ? NULL : module->fences;
 
-	while (fence && (fence->ordinal != ordinal || atomic_load(&fence->users) ||
-			 cuda.EventQuery(fence->event) != CUDA_SUCCESS))
+	while (fence && (fence->context != context || atomic_load(&fence->users) ||
+			 atomic_load(&fence->unmarked) != CUDA_SUCCESS || cuda.EventQuery(fence->event) != CUDA_SUCCESS))
 		fence = fence->next;
 	return fence;
 }
 
-/* Called with the stream's context entered: event and stream must be of one context. */
+/* In the stream's context: event and stream must be of one. */
 static int fence_make(struct module *module, int ordinal, struct fence **made)
 {
 	struct fence *fence = calloc(1, sizeof(*fence));
@@ -211,15 +229,17 @@ static int fence_make(struct module *module, int ordinal, struct fence **made)
 
 static int fence_take_locked(struct module *module, int ordinal, unsigned long long stream, struct fence **fence)
 {
-	int rc = 0;
+	unsigned long long context = context_id();
+	int                rc = 0;
 
-	*fence = fence_find(module, ordinal, stream);
+	*fence = fence_find(module, context, stream);
 	if (!*fence)
-		*fence = fence_find_idle(module, ordinal);
+		*fence = fence_find_idle(module, context);
 	if (!*fence)
 		rc = fence_make(module, ordinal, fence);
 	if (rc)
 		return rc;
+	(*fence)->context = context;
 	(*fence)->stream = stream;
 	atomic_fetch_add(&(*fence)->users, 1);
 	return 0;
@@ -278,27 +298,85 @@ static int launch(struct kernel *kernel, const gpub_launch_config *config, void 
 
 /*
  * No lock around launch and record: a launch can block on a full queue, and another thread's may be what
- * empties it. Each thread records behind its own launch, so the last record is behind all of them.
+ * empties it. Each thread records behind its own launch, so the last record is behind all of them. What was launched is
+ * launched, so the call succeeds also where it cannot be marked; then the module stays loaded (fence_wait).
  */
 static int launch_fenced(struct kernel *kernel, const gpub_launch_config *config, void **args,
 			 struct fence *fence)
 {
 	int rc = launch(kernel, config, args);
 
-	if (!rc)
-		rc = cuda_error(cuda.EventRecord(fence->event, config->stream), "marking a launch of %s", kernel->symbol);
+	if (!rc) {
+		CUresult result = cuda.EventRecord(fence->event, config->stream);
+
+		if (result != CUDA_SUCCESS)
+			atomic_store(&fence->unmarked, result);
+	}
 	atomic_fetch_sub(&fence->users, 1);
 	return rc;
 }
 
-static int args_check(const struct kernel *kernel, void **args)
+static bool has_first(struct kernel *kernel)
 {
-	for (size_t i = 0; i < kernel->params; i++)
+	int    first = atomic_load(&kernel->first);
+	size_t offset, size;
+
+	if (!first) {
+		first = cuda.KernelGetParamInfo &&
+			cuda.KernelGetParamInfo(kernel->handle, 0, &offset, &size) == CUDA_SUCCESS ? 1 : -1;
+		atomic_store(&kernel->first, first);
+	}
+	return first > 0;
+}
+
+/*
+ * The driver follows args without a look: with none, or too few, the process would crash. Drivers before 13.2 cannot say how
+ * many parameters there are, and to ask for one that is not there is an API error, which tools like compute-sanitizer
+ * count. So of those only the first is asked for, and only where args has none.
+ */
+static int args_check(struct kernel *kernel, void **args)
+{
+	size_t needed = kernel->params;
+
+	if (!kernel->counted)
+		needed = (!args || !args[0]) && has_first(kernel) ? 1 : 0;
+	for (size_t i = 0; i < needed; i++)
 		if (!args || !args[i])
 			return error_set(-EINVAL, "%s has a parameter %zu, and the launch has no args[%zu] for it: point it "
 						  "to the value",
 					 kernel->symbol, i, i);
 	return 0;
+}
+
+/* The context that a special stream means to the caller. NULL: that device's own, for another one is current, or none. */
+static CUcontext current_on(int ordinal)
+{
+	CUcontext current = NULL;
+	CUdevice  device;
+
+	if (cuda.CtxGetCurrent(&current) != CUDA_SUCCESS || !current)
+		return NULL;
+	return cuda.CtxGetDevice(&device) == CUDA_SUCCESS && device == ordinal ? current : NULL;
+}
+
+/*
+ * Enters the primary context of the launch's device, and makes sure that the stream is of it before anything runs. Streams of
+ * contexts that the program made are refused: such a context can be destroyed with the events on which the unloading waits.
+ */
+static int launch_enter(struct cuda_scope *scope, const gpub_launch_config *config)
+{
+	bool      special = cuda_stream_is_special(config->stream);
+	CUcontext context = special ? current_on(config->device) : NULL, primary = NULL;
+	int       rc = cuda_enter(scope, config->device);
+
+	if (!rc)
+		rc = cuda_error(cuda.CtxGetCurrent(&primary), "looking at the context");
+	if (!rc && !special)
+		rc = cuda_error(cuda.StreamGetCtx(config->stream, &context), "looking at the stream");
+	if (!rc && context && context != primary)
+		rc = error_set(-EINVAL, "the stream is not of device %d's primary context, where modules are launched: take one "
+					"that gpub_stream_create() or cudaStreamCreate() made on that device", config->device);
+	return rc;
 }
 
 /* A launch that is captured marks nothing: it runs with its graph. */
@@ -310,11 +388,11 @@ int cuda_module_launch(void *pointer, const gpub_launch_config *config, void **a
 	int            rc;
 	CUDA_SCOPE(scope);
 
-	rc = args_check(kernel, args);
-	if (!rc)
-		rc = cuda_enter(&scope, config->device);
+	rc = launch_enter(&scope, config);
 	if (!rc)
 		rc = cuda_stream_captured(config->stream, &captured);
+	if (!rc)
+		rc = args_check(kernel, args);
 	if (rc)
 		return rc;
 	if (captured)
@@ -325,14 +403,17 @@ int cuda_module_launch(void *pointer, const gpub_launch_config *config, void **a
 
 /* ---- unloading ---- */
 
-/* An event that was never recorded counts as complete. */
-static int fence_wait(const struct fence *fence)
+/* An event that was never recorded counts as complete; what ran in a context that was reset has ended. */
+static int fence_wait(struct fence *fence)
 {
 	int rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, fence->ordinal);
-	return rc ? rc : cuda_error(cuda.EventSynchronize(fence->event), "a kernel of the module");
+	if (rc || context_id() != fence->context)
+		return rc;
+	rc = cuda_error(cuda.EventSynchronize(fence->event), "a kernel of the module");
+	return rc ? rc : cuda_error(atomic_load(&fence->unmarked), "marking a launch of the module");
 }
 
 static int fences_wait(struct module *module)
@@ -347,16 +428,20 @@ static int fences_wait(struct module *module)
 	return rc;
 }
 
-static void fences_free(struct module *module)
+static void fence_free(struct fence *fence)
 {
 	CUDA_SCOPE(scope);
 
-	(void)cuda_enter_relaxed(&scope);
+	if (!cuda_enter(&scope, fence->ordinal) && context_id() == fence->context)
+		(void)cuda.EventDestroy(fence->event);
+	free(fence);
+}
+
+static void fences_free(struct module *module)
+{
 	for (struct fence *fence = module->fences, *next; fence; fence = next) {
 		next = fence->next;
-		if (scope.entered)
-			(void)cuda.EventDestroy(fence->event);
-		free(fence);
+		fence_free(fence);
 	}
 }
 

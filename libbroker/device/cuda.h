@@ -73,7 +73,12 @@
 #if CUDA_VERSION < 12040
 typedef CUresult(CUDAAPI *PFN_cuKernelGetParamInfo_v12040)(CUkernel kernel, size_t index, size_t *offset, size_t *size);
 #endif
-#define CUDA_OPTIONAL(X) X(KernelGetParamInfo, 12040)
+#if CUDA_VERSION < 13020
+typedef CUresult(CUDAAPI *PFN_cuKernelGetParamCount_v13020)(CUkernel kernel, size_t *count);
+#endif
+#define CUDA_OPTIONAL(X)                  \
+	X(KernelGetParamInfo, 12040)      \
+	X(KernelGetParamCount, 13020)
 
 struct cuda_driver {
 #define CUDA_FIELD(name, version) PFN_cu##name##_v##version name;
