@@ -163,7 +163,8 @@ int gpub_device_count(gpub_client *client, int *count);
 
 /*
  * Makes that device current for the calling thread: cudaSetDevice() on CUDA; on the host device the only
- * way to choose one of several. The one call that changes it. -ENODEV: no such device.
+ * way to choose one of several. The one call that changes it. Loads open modules there (gpub_module_open()).
+ * -ENODEV: no such device.
  */
 int gpub_set_device(gpub_client *client, int device);
 
@@ -340,12 +341,16 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value);
 
 /* ---- streams: gpub_stream_create(3) ---- */
 
-/* A non-blocking stream on that device (GPUB_CURRENT, or an ordinal). On CUDA a plain cudaStream_t. */
+/*
+ * A non-blocking stream on that device (GPUB_CURRENT, or an ordinal). On CUDA a plain cudaStream_t. Loads open modules
+ * there (gpub_module_open()).
+ */
 int gpub_stream_create(gpub_client *client, int device, void **stream);
 
 /*
  * Waits until everything queued on the stream is done. -EIO: that work failed. -ECONNRESET, -EOWNERDEAD: a stream waits for a
- * timeline that nobody is left to advance or end, and which did not move for 30 seconds (gpub_signal_on(3)).
+ * timeline that nobody is left to advance or end, and which did not move for 30 seconds (gpub_signal_on(3)). -EBUSY: it is
+ * being captured, or it is the legacy default stream and a blocking stream of the device is.
  */
 int gpub_stream_sync(void *stream);
 
@@ -361,19 +366,19 @@ int gpub_copy_on(gpub_client *client, void *dst, const void *src, uint64_t size,
 
 /* ---- kernels: gpub_module_open(3) ---- */
 
-/* A file of kernels, loaded once for all devices. */
+/* A file of kernels, open for all devices. */
 typedef struct gpub_module gpub_module;
 
 /* One kernel of a module: a value that belongs to no context, may be copied and launched on any device. */
 typedef struct gpub_kernel {
 	uint64_t token; /* module and its generation: a kernel of a closed module is refused */
-	void    *handle;
+	void    *handle; /* no address: which kernel of the module */
 } gpub_kernel;
 
 /* Where and how large. Start from GPUB_LAUNCH_INIT. */
 typedef struct gpub_launch_config {
 	uint32_t struct_size;
-	int32_t  device; /* GPUB_CURRENT, or an ordinal: the device of the stream */
+	int32_t  device; /* GPUB_CURRENT, or an ordinal: the device of the stream, else -EINVAL */
 	uint32_t grid[3], block[3];
 	uint32_t shared_bytes; /* dynamic shared memory; the host device has none */
 	uint32_t reserved;
@@ -387,6 +392,10 @@ typedef struct gpub_launch_config {
  * Loads a module. path is without its ending: ".fatbin" is loaded on CUDA, ".so" (host twins, see
  * gpubroker-host.h) on the host device. A path without '/' is looked for in the directories of
  * GPUBROKER_MODULE_PATH, then in the package's own. -ENOENT no such file; -ENOEXEC not loadable.
+ *
+ * It is loaded on every device in use. To load waits for all that runs on a device, also for a stream that is parked in
+ * gpub_wait_on(). gpub_set_device() and gpub_stream_create() load what is open on a device that comes into use later; where
+ * neither was called, the first launch of the module there loads. Look-ups and other launches wait for nothing.
  */
 int gpub_module_open(gpub_module **module, gpub_client *client, const char *path);
 
@@ -397,9 +406,10 @@ int gpub_module_kernel(gpub_module *module, const char *symbol, gpub_kernel *ker
 int gpub_module_managed(gpub_module *module, const char *symbol, void **ptr, size_t *size);
 
 /*
- * Queues the kernel on config->stream. args[i] points to the i-th parameter, copied before the call returns.
- * -ESTALE: its module was closed. -EINVAL: a size the device does not take, or args without one of the parameters (which
- * a CUDA driver older than 12.4 cannot tell).
+ * Queues the kernel on config->stream, a stream of the device's primary context. args[i] points to the i-th parameter, copied
+ * before the call returns. On failure nothing was launched. -ESTALE: its module was closed. -EINVAL: a size the device does not
+ * take, a stream of another device or context, no kernel that a look-up gave out, or args without one of the parameters (of
+ * which a CUDA driver older than 13.2 knows the first alone, and one older than 12.4 none).
  */
 int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **args);
 

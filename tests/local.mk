@@ -33,6 +33,7 @@ unit_tests = \
 	tests/unit/test-host-bounds \
 	tests/unit/test-host-connections \
 	tests/unit/test-host-device \
+	tests/unit/test-host-loading \
 	tests/unit/test-host-pages \
 	tests/unit/test-identity \
 	tests/unit/test-keys \
@@ -89,6 +90,7 @@ test_programs = \
 	tests/integration/killed \
 	tests/integration/leases \
 	tests/integration/library \
+	tests/integration/loading \
 	tests/integration/manage \
 	tests/integration/many \
 	tests/integration/orders \
@@ -194,6 +196,7 @@ host_harness = tests/unit/host-harness.c tests/unit/host-harness.h
 tests_unit_test_host_bounds_SOURCES = tests/unit/test-host-bounds.c $(host_harness)
 tests_unit_test_host_connections_SOURCES = tests/unit/test-host-connections.c $(host_harness)
 tests_unit_test_host_device_SOURCES = tests/unit/test-host-device.c $(host_harness)
+tests_unit_test_host_loading_SOURCES = tests/unit/test-host-loading.c $(host_harness)
 tests_unit_test_host_pages_SOURCES = tests/unit/test-host-pages.c $(host_harness)
 
 # Programs that drive brokers and clients of their own.
@@ -214,6 +217,7 @@ tests_integration_keys_SOURCES = tests/integration/keys.c $(harness)
 tests_integration_killed_SOURCES = tests/integration/killed.c $(harness)
 tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
+tests_integration_loading_SOURCES = tests/integration/loading.c $(harness)
 tests_integration_manage_SOURCES = tests/integration/manage.c $(harness)
 tests_integration_many_SOURCES = tests/integration/many.c $(harness)
 tests_integration_orders_SOURCES = tests/integration/orders.c $(harness)

@@ -300,7 +300,12 @@ int gpub_set_device(gpub_client *client, int device)
 	if (error)
 		return error;
 	index = client_device_index(client, device);
-	return index < 0 ? index : client->device->set_current(device);
+	if (index < 0)
+		return index;
+	error = client->device->set_current(device);
+	if (!error)
+		modules_ready(client, device);
+	return error;
 }
 
 const char *gpub_strerror_last(void)

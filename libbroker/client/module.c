@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * module.c - gpub_module_* and gpub_launch: files of kernels, loaded once for all devices.
+ * module.c - gpub_module_* and gpub_launch: files of kernels, loaded on the devices in use when they are opened.
  *
  * A module is named by a place in a fixed table and the generation of what lies there, and a kernel by its module and its
  * number in that module's table. What a caller has, gpub_module * and gpub_kernel, are those names and no addresses. So
  * one that was closed, or forged, is refused, however often it is used again, and never followed. A close waits for calls
  * that other threads are in the middle of, then for the launches in flight on the devices, then unloads.
- * Owns the table and the loaded files.
+ *
+ * Loading waits for what runs on a device, so it is done where the program can expect it: when a module is opened, and
+ * when the program chooses a device or makes a stream there (modules_ready). Owns the table and the loaded files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,6 +51,9 @@ struct place {
 
 static struct place places[MODULES_MAX];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Modules that were opened so far, and how many of them are loaded on a device as far as is known here. */
+static _Atomic uint64_t opened, ready[DEVICE_MAX];
 
 /* ---- finding the file ---- */
 
@@ -114,6 +119,7 @@ static int place_take(struct gpub_client *client, void *loaded, uint64_t *token)
 		place->client = client;
 		place->loaded = loaded;
 		atomic_store(&place->state, state_of(*token, PLACE_OPEN));
+		atomic_fetch_add(&opened, 1);
 	}
 	pthread_mutex_unlock(&places_lock);
 	return place ? 0 : error_set(-EMFILE, "%d modules are open: close some", MODULES_MAX);
@@ -216,6 +222,29 @@ static void kernels_free(struct place *place)
 		free(place->block[block]);
 		place->block[block] = NULL;
 	}
+}
+
+/* ---- devices ---- */
+
+/* What cannot be loaded there is none of the caller's business: a launch there would say so. */
+void modules_ready(const struct gpub_client *client, int ordinal)
+{
+	uint64_t all = atomic_load(&opened);
+	KEEP_ERROR();
+
+	if (atomic_load(&ready[ordinal]) == all)
+		return;
+	for (uint64_t i = 0; i < MODULES_MAX; i++) {
+		uint64_t state = atomic_load(&places[i].state);
+		struct place *place = (state & 3) == PLACE_OPEN ? place_enter((state >> 2) << PLACE_BITS | i) : NULL;
+
+		if (!place)
+			continue;
+		if (place->device == client->device)
+			(void)place->device->module_ready(place->loaded, ordinal);
+		place_leave(place);
+	}
+	atomic_store(&ready[ordinal], all);
 }
 
 /* ---- the public functions ---- */

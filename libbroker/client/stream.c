@@ -30,7 +30,10 @@ int gpub_stream_create(gpub_client *client, int device, void **stream)
 	index = client_device_index(client, device);
 	if (index < 0)
 		return index;
-	return client->device->stream_create(client->ordinal_of[index], stream);
+	error = client->device->stream_create(client->ordinal_of[index], stream);
+	if (!error)
+		modules_ready(client, client->ordinal_of[index]);
+	return error;
 }
 
 int gpub_stream_sync(void *stream)

@@ -363,11 +363,16 @@ static bool primary_active(int ordinal)
 	return cuda.DevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS && active;
 }
 
+bool cuda_in_use(int ordinal)
+{
+	return atomic_load(&primaries[ordinal]) || primary_active(ordinal);
+}
+
 int cuda_home(void)
 {
 	CUdevice device;
 
-	if (cuda.CtxGetDevice(&device) == CUDA_SUCCESS)
+	if (current_device(&device))
 		return device;
 	for (int i = 0; i < device_count; i++) {
 		if (atomic_load(&primaries[i]))

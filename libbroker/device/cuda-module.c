@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-module.c - files of kernels: loaded once for all devices, launched anywhere, unloaded behind their work.
+ * cuda-module.c - files of kernels: loaded when they are opened, launched anywhere, unloaded behind their work.
+ *
+ * Loading waits for what runs on the devices, also for a stream that is parked in a wait (facts.md, "Loading"), and CUDA puts
+ * it off until a kernel is first looked at or launched. So it has two places here, cuda_module_load() for the devices that
+ * are in use by then and cuda_module_ready() for one that comes into use later: look-ups and launches there load nothing.
  *
  * Owns for each module its CUlibrary (which belongs to no context), the kernels handed out, and an event for
  * each stream that it is busy on. The event is recorded behind every launch, and unloading waits for those
@@ -52,6 +56,9 @@ struct kernel {
 
 struct module {
 	CUlibrary       library;
+	CUkernel       *listed; /* all kernels of the file; NULL where the driver cannot list them (before 12.4) */
+	unsigned        listed_count;
+	_Atomic uint64_t ready[DEVICE_MAX]; /* the id of the context that it was loaded into */
 	pthread_mutex_t lock; /* kernels, fences, shared_bytes; never held over a launch or a wait */
 	struct kernel  *kernels;
 	struct fence   *fences;
@@ -60,28 +67,151 @@ struct module {
 
 /* ---- loading ---- */
 
+static unsigned long long context_id(void)
+{
+	unsigned long long id = 0;
+
+	return cuda.CtxGetId(NULL, &id) == CUDA_SUCCESS ? id : 0;
+}
+
+/* In the current context. Before 12.4 it is the function's handle that loads it. */
+static CUresult function_load(CUkernel kernel)
+{
+	CUfunction function;
+	CUresult   result = cuda.KernelGetFunction(&function, kernel);
+
+	return result == CUDA_SUCCESS && cuda.FuncLoad ? cuda.FuncLoad(function) : result;
+}
+
+/* Of the kernels that are looked up meanwhile each is loaded by who looks it up (kernel_load). */
+static struct kernel *kernels_known(struct module *module)
+{
+	struct kernel *kernels;
+
+	pthread_mutex_lock(&module->lock);
+	kernels = module->kernels;
+	pthread_mutex_unlock(&module->lock);
+	return kernels;
+}
+
+static CUresult functions_load(struct module *module)
+{
+	CUmodule loaded;
+	CUresult result = cuda.LibraryGetModule(&loaded, module->library);
+
+	for (unsigned i = 0; i < module->listed_count && result == CUDA_SUCCESS; i++)
+		result = function_load(module->listed[i]);
+	for (struct kernel *kernel = module->listed ? NULL : kernels_known(module); kernel && result == CUDA_SUCCESS;
+	     kernel = kernel->next)
+		result = function_load(kernel->handle);
+	return result;
+}
+
+int cuda_module_ready(void *pointer, int ordinal)
+{
+	struct module *module = pointer;
+	uint64_t       context;
+	int            rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	context = context_id();
+	if (context && atomic_exchange(&module->ready[ordinal], context) == context)
+		return 0;
+	rc = cuda_error(functions_load(module), "loading the module on device %d", ordinal);
+	if (rc)
+		atomic_store(&module->ready[ordinal], 0);
+	return rc;
+}
+
+/* A device that it cannot be loaded on is none to launch it on, which the launch says; but one there must be. */
+static int load_in_use(struct module *module)
+{
+	bool loaded = false;
+	int  failed = 0;
+
+	for (int i = 0; i < cuda_count(); i++) {
+		int rc = cuda_in_use(i) ? cuda_module_ready(module, i) : 0;
+
+		loaded = loaded || (!rc && atomic_load(&module->ready[i]));
+		failed = failed ? failed : rc;
+	}
+	return loaded ? 0 : failed;
+}
+
+static void kernels_list(struct module *module)
+{
+	unsigned count = 0;
+
+	if (!cuda.LibraryGetKernelCount || !cuda.LibraryEnumerateKernels ||
+	    cuda.LibraryGetKernelCount(&count, module->library) != CUDA_SUCCESS)
+		return;
+	module->listed = calloc(count, sizeof(*module->listed));
+	if (!module->listed)
+		return;
+	if (cuda.LibraryEnumerateKernels(module->listed, count, module->library) == CUDA_SUCCESS) {
+		module->listed_count = count;
+		return;
+	}
+	free(module->listed);
+	module->listed = NULL;
+}
+
+static int library_load(struct module *module, const char *path)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter_relaxed(&scope);
+	if (!rc)
+		rc = cuda_error(cuda.LibraryLoadFromFile(&module->library, path, NULL, NULL, 0, NULL, NULL, 0),
+				"loading the module %s", path);
+	if (!rc)
+		kernels_list(module);
+	return rc;
+}
+
+static int library_unload(struct module *module)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter_relaxed(&scope);
+	return rc ? rc : cuda_error(cuda.LibraryUnload(module->library), "unloading the module");
+}
+
 int cuda_module_load(const char *path, void **module)
 {
 	struct module *made;
 	int            rc;
-	CUDA_SCOPE(scope);
 
 	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
 		return error_set(-errno, "the module %s cannot be read: %s", path, strerror(errno));
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return error_set(-ENOMEM, "no memory for a module");
-	rc = cuda_enter_relaxed(&scope);
-	if (!rc)
-		rc = cuda_error(cuda.LibraryLoadFromFile(&made->library, path, NULL, NULL, 0, NULL, NULL, 0),
-				"loading the module %s", path);
-	if (rc) {
-		free(made);
-		return rc == -EINVAL ? -ENOEXEC : rc; /* the driver calls a file that it cannot make out that, too */
-	}
 	pthread_mutex_init(&made->lock, NULL);
+	rc = library_load(made, path);
+	if (rc)
+		goto free_module;
+	rc = load_in_use(made);
+	if (rc)
+		goto unload_library;
 	*module = made;
 	return 0;
+
+unload_library: {
+	KEEP_ERROR();
+
+	(void)library_unload(made);
+}
+free_module:
+	pthread_mutex_destroy(&made->lock);
+	free(made->listed);
+	free(made);
+	return rc == -EINVAL ? -ENOEXEC : rc; /* the driver calls a file that it cannot make out that, too */
 }
 
 static struct kernel *kernel_find(struct module *module, const char *symbol)
@@ -135,6 +265,17 @@ static struct kernel *kernel_add(struct module *module, struct kernel *made)
 	return found ? found : made;
 }
 
+/* What the driver could not list is loaded when it is looked up, on the devices where its module is. */
+static void kernel_load(const struct module *module, CUkernel handle)
+{
+	for (int i = 0; i < cuda_count() && !module->listed; i++) {
+		CUDA_SCOPE(scope);
+
+		if (atomic_load(&module->ready[i]) && !cuda_enter(&scope, i))
+			(void)function_load(handle); /* the launch says what is wrong */
+	}
+}
+
 /* Asked for again, a kernel is the same: copies and repeats cost nothing and live as long as the module. */
 int cuda_module_kernel(void *pointer, const char *symbol, void **kernel)
 {
@@ -150,6 +291,7 @@ int cuda_module_kernel(void *pointer, const char *symbol, void **kernel)
 		if (rc)
 			return rc;
 		found = kernel_add(module, made);
+		kernel_load(module, found->handle);
 	}
 	*kernel = found;
 	return 0;
@@ -179,13 +321,6 @@ int cuda_module_managed(void *pointer, const char *symbol, void **ptr, size_t *s
 }
 
 /* ---- launching ---- */
-
-static unsigned long long context_id(void)
-{
-	unsigned long long id = 0;
-
-	return cuda.CtxGetId(NULL, &id) == CUDA_SUCCESS ? id : 0;
-}
 
 static struct fence *fence_find(struct module *module, unsigned long long context, unsigned long long stream)
 {
@@ -453,15 +588,6 @@ static void kernels_free(struct module *module)
 	}
 }
 
-static int library_unload(struct module *module)
-{
-	int rc;
-	CUDA_SCOPE(scope);
-
-	rc = cuda_enter_relaxed(&scope);
-	return rc ? rc : cuda_error(cuda.LibraryUnload(module->library), "unloading the module");
-}
-
 /* The module is gone in any case; its code stays loaded where a kernel did not end well. */
 int cuda_module_unload(void *pointer)
 {
@@ -473,6 +599,7 @@ int cuda_module_unload(void *pointer)
 	fences_free(module);
 	kernels_free(module);
 	pthread_mutex_destroy(&module->lock);
+	free(module->listed);
 	free(module);
 	return rc;
 }

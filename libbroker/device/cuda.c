@@ -137,6 +137,7 @@ static const struct device cuda_table = {
 	.stream_destroy = cuda_stream_destroy,
 	.copy = cuda_copy,
 	.module_load = cuda_module_load,
+	.module_ready = cuda_module_ready,
 	.module_kernel = cuda_module_kernel,
 	.module_managed = cuda_module_managed,
 	.module_launch = cuda_module_launch,

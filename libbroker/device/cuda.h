@@ -66,6 +66,7 @@
 	X(LibraryGetKernel, 12000)               \
 	X(LibraryGetModule, 12000)               \
 	X(LibraryGetManaged, 12000)              \
+	X(KernelGetFunction, 12000)              \
 	X(KernelSetAttribute, 12000)             \
 	X(LaunchKernel, 4000)
 
@@ -78,7 +79,10 @@ typedef CUresult(CUDAAPI *PFN_cuKernelGetParamCount_v13020)(CUkernel kernel, siz
 #endif
 #define CUDA_OPTIONAL(X)                  \
 	X(KernelGetParamInfo, 12040)      \
-	X(KernelGetParamCount, 13020)
+	X(KernelGetParamCount, 13020)     \
+	X(LibraryGetKernelCount, 12040)   \
+	X(LibraryEnumerateKernels, 12040) \
+	X(FuncLoad, 12040)
 
 struct cuda_driver {
 #define CUDA_FIELD(name, version) PFN_cu##name##_v##version name;
@@ -156,6 +160,9 @@ int cuda_set_current(int ordinal);
 /* A device whose primary context exists already where possible: the current one, one of ours, any, 0. */
 int cuda_home(void);
 
+/* Whether the device has a primary context, ours or the program's. Makes none. */
+bool cuda_in_use(int ordinal);
+
 static inline CUdeviceptr cuda_address(const void *ptr)
 {
 	return (CUdeviceptr)(uintptr_t)ptr;
@@ -198,6 +205,7 @@ int cuda_stream_captured(CUstream stream, bool *captured);
 
 /* cuda-module.c */
 int cuda_module_load(const char *path, void **module);
+int cuda_module_ready(void *module, int ordinal);
 int cuda_module_kernel(void *module, const char *symbol, void **kernel);
 int cuda_module_managed(void *module, const char *symbol, void **ptr, size_t *size);
 int cuda_module_launch(void *kernel, const gpub_launch_config *config, void **args);

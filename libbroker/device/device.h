@@ -142,7 +142,12 @@ struct device {
 	int (*copy)(void *stream, void *dst, const void *src, uint64_t size);
 
 	/* kernels; config->device is an ordinal here, already resolved */
+	/*
+	 * The two that load, and so wait for what runs on the devices and for streams that are parked: load() on all devices in
+	 * use, ready() on one more. The others wait for nothing, but the first launch on a device where neither has loaded.
+	 */
 	int (*module_load)(const char *path, void **module); /* path with its ending */
+	int (*module_ready)(void *module, int ordinal);
 	int (*module_kernel)(void *module, const char *symbol, void **kernel);
 	int (*module_managed)(void *module, const char *symbol, void **ptr, size_t *size);
 	int (*module_launch)(void *kernel, const gpub_launch_config *config, void **args);

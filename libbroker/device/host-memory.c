@@ -415,6 +415,7 @@ int host_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
+	host_device_use((unsigned)device);
 	pthread_mutex_lock(&host_state.lock);
 	rc = open_locked(handle, (unsigned)device, size, ptr);
 	pthread_mutex_unlock(&host_state.lock);

@@ -4,6 +4,9 @@
  *
  * Owns the loaded modules and a record for each kernel that was looked up. A module counts its launches in flight, and
  * is unloaded behind the last of them. Never runs a kernel in the caller: a stream's thread does.
+ *
+ * As on CUDA, a module has to be loaded on each device, and that waits for all that is queued there, be it parked in a wait:
+ * when it is opened, on the devices in use; with host_module_ready(); else at its first launch there.
  */
 #include "host.h"
 
@@ -38,10 +41,12 @@ struct host_module {
 	void               *object;
 	struct host_kernel *kernels;
 	uint64_t            in_flight;
+	bool                loaded[DEVICE_MAX];
 };
 
 static struct host_module *modules; /* under host_state.lock, as all in this file */
 static pthread_cond_t landed = PTHREAD_COND_INITIALIZER;
+static atomic_uint late_loads, loads_waiting;
 
 /* ---- holds on kernels ---- */
 
@@ -109,6 +114,60 @@ static struct host_module *module_find(const void *handle)
 	return NULL;
 }
 
+/* Nobody can queue meanwhile. The module is the caller's, or one that it holds. */
+static void load_on(struct host_module *module, unsigned device)
+{
+	host_device_use(device);
+	atomic_fetch_add(&loads_waiting, 1);
+	host_gate_close();
+	host_gate_drain(device);
+	host_gate_open();
+	atomic_fetch_sub(&loads_waiting, 1);
+	pthread_mutex_lock(&host_state.lock);
+	module->loaded[device] = true;
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+static bool is_loaded_on(const struct host_module *module, unsigned device)
+{
+	bool loaded;
+
+	pthread_mutex_lock(&host_state.lock);
+	loaded = module->loaded[device];
+	pthread_mutex_unlock(&host_state.lock);
+	return loaded;
+}
+
+int host_module_ready(void *handle, int ordinal)
+{
+	struct host_module *module;
+	int device, rc = host_enter(HOST_OTHER);
+
+	if (rc)
+		return rc;
+	device = host_device_of(ordinal);
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	module = module_find(handle);
+	pthread_mutex_unlock(&host_state.lock);
+	if (!module)
+		return -EINVAL;
+	if (!is_loaded_on(module, (unsigned)device))
+		load_on(module, (unsigned)device);
+	return 0;
+}
+
+unsigned host_late_loads(void)
+{
+	return atomic_load(&late_loads);
+}
+
+unsigned host_loads_waiting(void)
+{
+	return atomic_load(&loads_waiting);
+}
+
 /* A path without '/' would send dlopen() through the system's libraries. */
 static void *object_load(const char *path)
 {
@@ -143,6 +202,9 @@ int host_module_load(const char *path, void **handle)
 		free(module);
 		return error_set(-ENOEXEC, "the module cannot be loaded: %.240s", why ? why : "no memory");
 	}
+	for (unsigned i = 0; i < host_state.devices; i++)
+		if (host_device_in_use(i))
+			load_on(module, i);
 	pthread_mutex_lock(&host_state.lock);
 	module->next = modules;
 	modules = module;
@@ -390,6 +452,14 @@ static int launch_held(struct host_kernel *kernel, const gpub_launch_config *con
 	return rc;
 }
 
+static void load_late(const struct host_kernel *kernel, unsigned device)
+{
+	if (is_loaded_on(kernel->module, device))
+		return;
+	atomic_fetch_add(&late_loads, 1);
+	load_on(kernel->module, device);
+}
+
 int host_module_launch(void *kernel, const gpub_launch_config *config, void **args)
 {
 	int device, rc = host_enter(HOST_LAUNCH);
@@ -402,10 +472,12 @@ int host_module_launch(void *kernel, const gpub_launch_config *config, void **ar
 	rc = config_check(config);
 	if (rc)
 		return rc;
-	host_gate_pass();
 	rc = host_kernel_hold(kernel);
-	if (!rc)
-		rc = launch_held(kernel, config, args, (unsigned)device);
+	if (rc)
+		return rc;
+	load_late(kernel, (unsigned)device);
+	host_gate_pass();
+	rc = launch_held(kernel, config, args, (unsigned)device);
 	host_gate_leave();
 	return rc;
 }

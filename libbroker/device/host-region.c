@@ -198,6 +198,7 @@ int host_page_register(void *page, size_t size, bool writable)
 	if (!whole || (uintptr_t)page % HOST_GRANULE)
 		return error_set(-EINVAL, "%zu bytes at %p are no pages", size, page);
 	pages_check(page, whole, writable);
+	host_device_use(host_current_device());
 	pthread_mutex_lock(&host_state.lock);
 	rc = page_add(page, whole, writable);
 	pthread_mutex_unlock(&host_state.lock);

@@ -387,6 +387,7 @@ int host_stream_create(int ordinal, void **handle)
 	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
+	host_device_use((unsigned)device);
 	pthread_mutex_lock(&host_state.lock);
 	stream = stream_new((unsigned)device);
 	if (stream) {

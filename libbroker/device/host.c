@@ -27,6 +27,8 @@ struct host_state host_state = {
 
 static _Thread_local int current_ordinal;
 
+static atomic_bool used[DEVICE_MAX];
+
 /* Not getpid(): pids come round again, and a child of a child would look alive. */
 bool host_forked(void)
 {
@@ -253,6 +255,16 @@ unsigned host_current_device(void)
 	return host_state.visible[current_ordinal];
 }
 
+void host_device_use(unsigned device)
+{
+	atomic_store(&used[device], true);
+}
+
+bool host_device_in_use(unsigned device)
+{
+	return atomic_load(&used[device]);
+}
+
 static int set_current(int ordinal)
 {
 	int device, rc = host_enter(HOST_OTHER);
@@ -262,6 +274,7 @@ static int set_current(int ordinal)
 	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
+	host_device_use((unsigned)device);
 	current_ordinal = ordinal;
 	return 0;
 }
@@ -336,6 +349,7 @@ const struct device device_host = {
 	.stream_destroy = host_stream_destroy,
 	.copy = host_copy,
 	.module_load = host_module_load,
+	.module_ready = host_module_ready,
 	.module_kernel = host_module_kernel,
 	.module_managed = host_module_managed,
 	.module_launch = host_module_launch,

@@ -94,6 +94,13 @@ enum host_call {
  * environment, read at start: GPUB_HOST_FAIL="close:3:EIO,open:1:ENOMEM", names as in host_call_name[]. */
 void host_fail_next(enum host_call call, int count, int error);
 
+/*
+ * Loads of modules in this process: those that launches had to do, which no test of a well-made program sees; and those that
+ * wait now for what is queued on a device.
+ */
+unsigned host_late_loads(void);
+unsigned host_loads_waiting(void);
+
 /* A sticky error: from now on every call of this process fails with -EIO, and queued work is dropped, not run. */
 void host_make_sticky(void);
 
@@ -166,6 +173,10 @@ int  host_current(void);
 unsigned host_current_device(void); /* the one whose default stream NULL means */
 
 uint64_t host_epoch(int ordinal);
+
+/* What stands for a context of this process on that device: something was made there. Modules are loaded there when they are opened. */
+void host_device_use(unsigned device);
+bool host_device_in_use(unsigned device);
 
 /* host-fault.c */
 _Noreturn void host_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -332,6 +343,7 @@ void host_kernel_drop(struct host_kernel *kernel);
 void host_kernel_run(const struct host_task *task);
 const uint32_t *host_kernel_sizes(const struct host_kernel *kernel);
 int  host_module_load(const char *path, void **module);
+int  host_module_ready(void *module, int ordinal);
 int  host_module_kernel(void *module, const char *symbol, void **kernel);
 int  host_module_managed(void *module, const char *symbol, void **ptr, size_t *size);
 int  host_module_launch(void *kernel, const gpub_launch_config *config, void **args);

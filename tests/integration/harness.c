@@ -545,13 +545,13 @@ int do_flags(const struct order *order)
 	return gpub_set_flags(client, order->flags);
 }
 
-static int late_write_kernel(gpub_module **module, gpub_kernel *kernel)
-{
-	static gpub_module *opened;
-	int error = opened ? 0 : gpub_module_open(&opened, client, "kernels");
+static gpub_module *kernels;
 
-	*module = opened;
-	return error ? error : gpub_module_kernel(opened, "late_write", kernel);
+static int late_write_kernel(gpub_kernel *kernel)
+{
+	int error = kernels ? 0 : gpub_module_open(&kernels, client, "kernels");
+
+	return error ? error : gpub_module_kernel(kernels, "late_write", kernel);
 }
 
 static int launch_late_write(gpub_kernel kernel, uint64_t *word, uint64_t value, uint64_t milliseconds)
@@ -562,31 +562,26 @@ static int launch_late_write(gpub_kernel kernel, uint64_t *word, uint64_t value,
 	return gpub_launch(kernel, &config, args);
 }
 
-/* CUDA loads a kernel at its first launch, and may wait for the whole context then: so not behind a parked stream. */
-static int warm_up(void)
+/* On CUDA peek() and poke() have a stream, and a first copy, which here is behind nothing. */
+static int peek_ready(void)
 {
-	gpub_module *module;
-	gpub_kernel kernel;
 	uint64_t seen;
 	void *word;
 	size_t size;
-	int error = late_write_kernel(&module, &kernel);
+	int error = gpub_module_managed(kernels, "kernels_managed_counter", &word, &size);
 
-	if (!error)
-		error = gpub_module_managed(module, "kernels_managed_counter", &word, &size);
-	if (!error)
-		error = launch_late_write(kernel, word, 0, 0);
-	if (!error)
-		error = gpub_stream_sync(work);
 	return error ? error : peek(word, &seen);
 }
 
 int do_stream(const struct order *order)
 {
+	gpub_kernel kernel;
 	int error = gpub_stream_create(client, GPUB_CURRENT, &work);
 
 	(void)order;
-	return error || !on_cuda() ? error : warm_up();
+	if (!error)
+		error = late_write_kernel(&kernel);
+	return error || !on_cuda() ? error : peek_ready();
 }
 
 int do_sync(const struct order *order)
@@ -660,9 +655,8 @@ int do_write(const struct order *order)
 
 int late_write(uint64_t *word, uint64_t value, uint64_t milliseconds)
 {
-	gpub_module *module;
 	gpub_kernel kernel;
-	int error = late_write_kernel(&module, &kernel);
+	int error = late_write_kernel(&kernel);
 
 	return error ? error : launch_late_write(kernel, word, value, milliseconds);
 }
