@@ -134,7 +134,9 @@ test_scripts = \
 	tests/gpu/heat.sh \
 	tests/gpu/integration.sh \
 	tests/gpu/kernels.sh \
+	tests/gpu/launching.sh \
 	tests/gpu/lifetime.sh \
+	tests/gpu/loading-facts.sh \
 	tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
 	tests/gpu/pages.sh \
@@ -288,10 +290,11 @@ tests_fake_cuda_libcuda_la_CFLAGS = $(GPUB_CFLAGS)
 tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nowhere
 tests_fake_cuda_libcuda_la_LIBADD = -lpthread
 
-# What tests/gpu/facts.sh and reset.sh run; and what needs CUDA's headers alone.
+# What facts.sh, launching.sh, loading-facts.sh and reset.sh in tests/gpu run; and what needs CUDA's headers alone.
 if HAVE_CUDA
 unit_tests += tests/unit/test-cuda-sync
-test_tools += tests/gpu/test-driver-facts tests/gpu/test-page-facts tests/gpu/reset
+test_tools += tests/gpu/test-driver-facts \
+	tests/gpu/launching tests/gpu/reset tests/gpu/test-loading-facts tests/gpu/test-page-facts
 check_DATA = tests/gpu/facts.fatbin
 CLEANFILES += tests/gpu/facts.fatbin
 endif
@@ -301,6 +304,11 @@ tests_gpu_test_page_facts_SOURCES = tests/gpu/test-page-facts.c
 tests_gpu_test_page_facts_LDADD = $(LDADD) $(CUDA_LIBS)
 tests_gpu_reset_SOURCES = tests/gpu/reset.c
 tests_gpu_reset_LDADD = $(LDADD) $(CUDA_LIBS)
+parked = tests/gpu/parked.c tests/gpu/parked.h
+tests_gpu_launching_SOURCES = tests/gpu/launching.c $(parked)
+tests_gpu_test_loading_facts_SOURCES = tests/gpu/test-loading-facts.c $(parked)
+tests_gpu_launching_LDADD = $(LDADD) $(CUDA_LIBS)
+tests_gpu_test_loading_facts_LDADD = $(LDADD) $(CUDA_LIBS)
 EXTRA_DIST += tests/gpu/facts.cu
 CLEANFILES += tests/gpu.lock
 EXTRA_DIST += \
