@@ -5,7 +5,7 @@
  * The fake driver is a libcuda.so.1 for tests, never installed. A program that a test starts finds it by
  *     LD_LIBRARY_PATH=$top_builddir/tests/fake-cuda/.libs FAKE_CUDA="devices=2 cuInit=802"
  * and a unit test by being linked with tests/fake-cuda/libcuda.la, which dlopen("libcuda.so.1") then finds loaded.
- * It runs everything at once and on the processor: an address is one of the host's, a stream is always idle.
+ * It runs everything at once and on the processor: an address is one of the host's, a stream is idle unless it waits for a value.
  *
  * Orders are words with spaces between them. An order that is not understood aborts the program.
  *     version=11080        the CUDA version that it supports (12000, the oldest that gpubroker takes)

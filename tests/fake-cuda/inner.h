@@ -66,6 +66,14 @@ struct CUctx_st {
 /* The calling thread's current context, or NULL. */
 CUcontext fake_current(void);
 
+/* ---- streams ---- */
+
+/* Something is done on the stream at once: it must not be parked. */
+void fake_stream_use(CUstream stream);
+
+/* Returns when no stream of this process is parked any more. */
+void fake_streams_wait(void);
+
 /* ---- memory ---- */
 
 /* Bytes of that device that are allocated in this process. */

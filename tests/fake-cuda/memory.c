@@ -163,7 +163,7 @@ static CUresult fake_MemGetInfo(size_t *left, size_t *total)
 static CUresult fake_MemsetD8Async(CUdeviceptr address, unsigned char value, size_t size, CUstream stream)
 {
 	FAKE_CALL();
-	(void)stream;
+	fake_stream_use(stream);
 	memset((void *)(uintptr_t)address, value, size);
 	return CUDA_SUCCESS;
 }
@@ -171,7 +171,7 @@ static CUresult fake_MemsetD8Async(CUdeviceptr address, unsigned char value, siz
 static CUresult fake_MemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
 	FAKE_CALL();
-	(void)stream;
+	fake_stream_use(stream);
 	memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
 	return CUDA_SUCCESS;
 }
@@ -247,11 +247,13 @@ static CUresult fake_IpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle ipc, 
 	return range ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Behind everything that the process has queued, also when it is not the last (facts.md). */
 static CUresult fake_IpcCloseMemHandle(CUdeviceptr address)
 {
 	struct range *range;
 
 	FAKE_CALL();
+	fake_streams_wait();
 	pthread_mutex_lock(&lock);
 	range = range_at(OPENED, address);
 	if (range && !--range->opens)
@@ -281,6 +283,20 @@ static CUresult fake_MemHostRegister(void *page, size_t size, unsigned int flags
 	return result;
 }
 
+static CUresult fake_MemHostUnregister(void *page)
+{
+	struct range *range;
+
+	FAKE_CALL();
+	fake_streams_wait();
+	pthread_mutex_lock(&lock);
+	range = range_at(REGISTERED, (CUdeviceptr)(uintptr_t)page);
+	if (range)
+		range->kind = FREE;
+	pthread_mutex_unlock(&lock);
+	return range ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
 const struct fake_function fake_memory[] = {
 	FAKE_ROW(MemAlloc, 3020),
 	FAKE_ROW(MemFree, 3020),
@@ -291,5 +307,6 @@ const struct fake_function fake_memory[] = {
 	FAKE_ROW(IpcOpenMemHandle, 11000),
 	FAKE_ROW(IpcCloseMemHandle, 4010),
 	FAKE_ROW(MemHostRegister, 6050),
+	FAKE_ROW(MemHostUnregister, 4000),
 	{ 0 },
 };

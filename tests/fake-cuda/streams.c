@@ -2,14 +2,18 @@
 /*
  * streams.c - the fake driver's streams and events.
  *
- * Owns each stream and event that was made here, on the heap. Work is done when it is queued, so every stream is idle and every
- * event complete; nothing is captured. A wait for a value that is not there yet cannot be queued, and aborts the program.
+ * Owns each stream and event that was made here, on the heap. Work is done when it is queued, so a stream is idle and every event
+ * complete; nothing is captured. A wait for a value that is not there yet parks its stream: synchronising waits for the value
+ * then, as closes do, but nothing can be queued behind it, which aborts the program.
  */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "inner.h"
+
+#define PARKED_MAX 64
 
 struct CUstream_st {
 	CUcontext          context;
@@ -25,6 +29,69 @@ static bool is_special(CUstream stream)
 {
 	return (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD;
 }
+
+/* ---- parked streams ---- */
+
+static struct parked {
+	CUstream          stream;
+	_Atomic uint64_t *word; /* NULL: this place is free */
+	uint64_t          value;
+} parked[PARKED_MAX];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Signed and cyclic, as facts.md has it. */
+static bool is_reached(_Atomic uint64_t *word, uint64_t value)
+{
+	return (int64_t)(atomic_load(word) - value) >= 0;
+}
+
+/* Whether that stream, or with any whichever it is, waits for a value that is not there. */
+static bool is_parked(CUstream stream, bool any)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < PARKED_MAX; i++) {
+		if (parked[i].word && is_reached(parked[i].word, parked[i].value))
+			parked[i].word = NULL;
+		found = found || (parked[i].word && (any || parked[i].stream == stream));
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void park(CUstream stream, _Atomic uint64_t *word, uint64_t value)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	while (i < PARKED_MAX && parked[i].word)
+		i++;
+	if (i < PARKED_MAX)
+		parked[i] = (struct parked){ .stream = stream, .word = word, .value = value };
+	pthread_mutex_unlock(&lock);
+	if (i < PARKED_MAX)
+		return;
+	fprintf(stderr, "fake driver: more than %d streams wait\n", PARKED_MAX);
+	abort();
+}
+
+void fake_streams_wait(void)
+{
+	while (is_parked(NULL, true))
+		usleep(50);
+}
+
+void fake_stream_use(CUstream stream)
+{
+	if (!is_parked(stream, false))
+		return;
+	fprintf(stderr, "fake driver: something is queued behind a wait, and nothing can be here\n");
+	abort();
+}
+
+/* ---- streams and events ---- */
 
 static CUresult fake_StreamCreate(CUstream *stream, unsigned int flags)
 {
@@ -54,7 +121,8 @@ static CUresult fake_StreamDestroy(CUstream stream)
 static CUresult fake_StreamSynchronize(CUstream stream)
 {
 	FAKE_CALL();
-	(void)stream;
+	while (is_parked(stream, false))
+		usleep(50);
 	return CUDA_SUCCESS;
 }
 
@@ -85,23 +153,21 @@ static CUresult fake_StreamGetId(CUstream stream, unsigned long long *id)
 static CUresult fake_StreamWriteValue64(CUstream stream, CUdeviceptr word, cuuint64_t value, unsigned int flags)
 {
 	FAKE_CALL();
-	(void)stream;
 	(void)flags;
+	fake_stream_use(stream);
 	atomic_store((_Atomic uint64_t *)(uintptr_t)word, value);
 	return CUDA_SUCCESS;
 }
 
-/* Signed and cyclic, as facts.md has it. */
-static CUresult fake_StreamWaitValue64(CUstream stream, CUdeviceptr word, cuuint64_t value, unsigned int flags)
+static CUresult fake_StreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
+	_Atomic uint64_t *word = (_Atomic uint64_t *)(uintptr_t)address;
+
 	FAKE_CALL();
-	(void)stream;
 	(void)flags;
-	if ((int64_t)(atomic_load((_Atomic uint64_t *)(uintptr_t)word) - value) >= 0)
-		return CUDA_SUCCESS;
-	fprintf(stderr, "fake driver: a stream would wait for %llu, and streams run at once here\n",
-		(unsigned long long)value);
-	abort();
+	if (!is_reached(word, value))
+		park(stream, word, value);
+	return CUDA_SUCCESS;
 }
 
 static CUresult fake_EventCreate(CUevent *event, unsigned int flags)
@@ -123,6 +189,7 @@ static CUresult fake_EventCreate(CUevent *event, unsigned int flags)
 static CUresult fake_EventRecord(CUevent event, CUstream stream)
 {
 	FAKE_CALL();
+	fake_stream_use(stream);
 	return is_special(stream) || stream->context == event->context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
