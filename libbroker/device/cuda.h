@@ -70,13 +70,14 @@
 	X(KernelSetAttribute, 12000)             \
 	X(LaunchKernel, 4000)
 
-/* Those that an older driver may be without: NULL there. Headers of before have no type for them. */
-#if CUDA_VERSION < 12040
+/* Headers of before these versions have no types for them; the same type twice is C11. */
 typedef CUresult(CUDAAPI *PFN_cuKernelGetParamInfo_v12040)(CUkernel kernel, size_t index, size_t *offset, size_t *size);
-#endif
-#if CUDA_VERSION < 13020
 typedef CUresult(CUDAAPI *PFN_cuKernelGetParamCount_v13020)(CUkernel kernel, size_t *count);
-#endif
+typedef CUresult(CUDAAPI *PFN_cuLibraryGetKernelCount_v12040)(unsigned int *count, CUlibrary library);
+typedef CUresult(CUDAAPI *PFN_cuLibraryEnumerateKernels_v12040)(CUkernel *kernels, unsigned int count, CUlibrary library);
+typedef CUresult(CUDAAPI *PFN_cuFuncLoad_v12040)(CUfunction function);
+
+/* Those that an older driver may be without: NULL there. */
 #define CUDA_OPTIONAL(X)                  \
 	X(KernelGetParamInfo, 12040)      \
 	X(KernelGetParamCount, 13020)     \
