@@ -6,7 +6,7 @@
  *                      socket -> reader.c (one thread at a time) -> service.c -> record.c -> waiting callers
  *
  * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock
- * is never held across a send, nor across a device call but those that register memory and watch buffers.
+ * is never held across a send, nor across a device call but those that register memory, watch buffers and look for resets.
  */
 #ifndef GPUB_CLIENT_H
 #define GPUB_CLIENT_H

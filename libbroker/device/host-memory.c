@@ -459,7 +459,9 @@ void host_mappings_end(unsigned device)
 		}
 		host_watch_end(region);
 		host_region_remove(region);
-		mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		if (mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
+		    MAP_FAILED)
+			munmap(region->base, region->size);
 		region->base = NULL;
 		host_region_destroy(region);
 	}
