@@ -49,6 +49,8 @@ static const struct {
 	{ "cuLibraryLoadFromFile", offsetof(struct driver, LibraryLoadFromFile) },
 	{ "cuLibraryGetKernel", offsetof(struct driver, LibraryGetKernel) },
 	{ "cuLibraryGetModule", offsetof(struct driver, LibraryGetModule) },
+	{ "cuKernelGetFunction", offsetof(struct driver, KernelGetFunction) },
+	{ "cuFuncLoad", offsetof(struct driver, FuncLoad) },
 	{ "cuLaunchKernel", offsetof(struct driver, LaunchKernel) },
 };
 

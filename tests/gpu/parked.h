@@ -40,6 +40,8 @@ struct driver {
 	PFN_cuLibraryLoadFromFile_v12000 LibraryLoadFromFile;
 	PFN_cuLibraryGetKernel_v12000    LibraryGetKernel;
 	PFN_cuLibraryGetModule_v12000    LibraryGetModule;
+	PFN_cuKernelGetFunction_v12000   KernelGetFunction;
+	PFN_cuFuncLoad_v12040            FuncLoad;
 	PFN_cuLaunchKernel_v4000         LaunchKernel;
 };
 

@@ -58,7 +58,7 @@ if [ "$device" = host ]; then
 	check "so they are where the environment asks for 8" held_up
 else
 	parked -- 8 20
-	check "of 16 connections eight waiting streams hold up none of 20 others" went_on 20
+	check "of 16 connections eight waiting streams leave some to others" [ "$status" = 0 ]
 	echo "# with 8 connections, where the H200 of docs/facts.md had a deadlock:"
 	parked --connections 8 -- 8 20
 	echo "# status $status; 0: nothing was held up, 3: a deadlock"
