@@ -3,8 +3,8 @@
  * lease.c - acquire, renew, return: the fast path.
  *
  * Nothing here blocks, allocates or makes a system call as long as the buffer is mapped and live: a hash, a
- * look into the table, one exchange in a slot, two loads. What is not mapped goes to acquire.c. The rules are
- * checked in tests/model, each step named after the function here.
+ * look into the table, one exchange in a slot, two loads, and a look at the device's epoch. What is not mapped goes to
+ * acquire.c. The rules are checked in tests/model, each step named after the function here.
  */
 #include "lease.h"
 
