@@ -25,8 +25,8 @@
 #define PLACE_BITS  8
 
 /* The kernels of a module lie in blocks, each twice as large as the one before it: they never move, so a launch takes no lock. */
-#define BLOCK_FIRST 16u
-#define BLOCKS      12u
+#define BLOCK_FIRST 4u
+#define BLOCKS      14u
 #define KERNEL_BITS 16
 #define KERNELS_MAX (BLOCK_FIRST * ((1u << BLOCKS) - 1))
 
@@ -162,6 +162,14 @@ static void **kernel_at(struct place *place, uint32_t i, unsigned *block)
 	return place->block[*block] ? &place->block[*block][i - BLOCK_FIRST * ((1u << *block) - 1)] : NULL;
 }
 
+static void *kernel_get(struct place *place, uint32_t i)
+{
+	unsigned block;
+	void **at = kernel_at(place, i, &block);
+
+	return at ? *at : NULL;
+}
+
 /* A kernel's handle: what its module's token ends with, and its number there, from 1 on. */
 static uintptr_t handle_of(uint64_t token, uint32_t i)
 {
@@ -172,12 +180,11 @@ static uintptr_t handle_of(uint64_t token, uint32_t i)
 static void *kernel_find(struct place *place, gpub_kernel kernel)
 {
 	uint32_t i = ((uint32_t)(uintptr_t)kernel.handle & ((1u << KERNEL_BITS) - 1)) - 1;
-	unsigned block;
 
 	if (i >= atomic_load_explicit(&place->kernels, memory_order_acquire) ||
 	    (uintptr_t)kernel.handle != handle_of(kernel.token, i))
 		return NULL;
-	return *kernel_at(place, i, &block);
+	return kernel_get(place, i);
 }
 
 static int kernel_append(struct place *place, void *kernel)
@@ -201,14 +208,14 @@ static int kernel_append(struct place *place, void *kernel)
 /* The same number each time. */
 static int kernel_add(struct place *place, void *kernel, uint32_t *number)
 {
-	unsigned block;
-	uint32_t i = 0;
+	uint32_t count, i = 0;
 	int error = 0;
 
 	pthread_mutex_lock(&places_lock);
-	while (i < atomic_load(&place->kernels) && *kernel_at(place, i, &block) != kernel)
+	count = atomic_load(&place->kernels);
+	while (i < count && kernel_get(place, i) != kernel)
 		i++;
-	if (i == atomic_load(&place->kernels))
+	if (i == count)
 		error = kernel_append(place, kernel);
 	pthread_mutex_unlock(&places_lock);
 	*number = i;

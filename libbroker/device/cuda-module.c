@@ -99,7 +99,7 @@ static CUresult functions_load(struct module *module)
 	CUmodule loaded;
 	CUresult result = cuda.LibraryGetModule(&loaded, module->library);
 
-	for (unsigned i = 0; i < module->listed_count && result == CUDA_SUCCESS; i++)
+	for (unsigned i = 0; module->listed && i < module->listed_count && result == CUDA_SUCCESS; i++)
 		result = function_load(module->listed[i]);
 	for (struct kernel *kernel = module->listed ? NULL : kernels_known(module); kernel && result == CUDA_SUCCESS;
 	     kernel = kernel->next)
