@@ -277,13 +277,14 @@ endif
 fake_cuda = tests/fake-cuda/libcuda.la
 if HAVE_CUDA
 check_LTLIBRARIES += $(fake_cuda)
-unit_tests += tests/unit/test-cuda-driver
+unit_tests += tests/unit/test-cuda-driver tests/unit/test-cuda-launch
 endif
 tests_unit_test_cuda_driver_LDADD = $(fake_cuda) $(LDADD)
+tests_unit_test_cuda_launch_LDADD = $(fake_cuda) $(LDADD)
 tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/contexts.c tests/fake-cuda/devices.c \
 	tests/fake-cuda/fake-cuda.c tests/fake-cuda/fake-cuda.h \
-	tests/fake-cuda/inner.h tests/fake-cuda/memory.c \
+	tests/fake-cuda/inner.h tests/fake-cuda/libraries.c tests/fake-cuda/memory.c \
 	tests/fake-cuda/streams.c
 tests_fake_cuda_libcuda_la_CFLAGS = $(GPUB_CFLAGS)
 # Version 1, so that its soname is libcuda.so.1; -rpath as above.

@@ -98,7 +98,7 @@ extern struct cuda_driver cuda;
 /* -ENODEV: there is no driver here, and nothing else. -ENOTSUP: it is too old. -EIO: it cannot be used. */
 int cuda_library_load(void);
 
-/* The CUDA version that the driver supports, as CUDA_VERSION has it. Fails as loading does. Touches no device. */
+/* The CUDA version that the driver supports, as cuda.h writes versions. Fails as loading does. Touches no device. */
 int cuda_library_version(int *version);
 
 /* cuda-driver.c. Finds the functions and initialises the driver. -ENODEV: no driver or no device, and nothing else. */

@@ -50,7 +50,7 @@ struct device_watch {
 };
 
 /*
- * The CUDA version that the driver must support, as the macro CUDA_VERSION writes it, and the first driver that does. It
+ * The CUDA version that the driver must support, as cuda.h writes versions (12000 is 12.0), and the first driver that does. It
  * is what the functions in cuda.h need; cuda-library.c checks that at compile time.
  */
 #define CUDA_NEEDED        12000

@@ -35,7 +35,8 @@ static size_t          answer_count;
 static bool            ordered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const struct fake_function *const parts[] = { fake_devices, fake_contexts, fake_memory, fake_streams };
+static const struct fake_function *const parts[] = { fake_devices, fake_contexts, fake_memory, fake_streams,
+						       fake_libraries };
 
 /* What gpubroker asks for and the fake has no function for: any number of arguments is passed in registers and on the
  * caller's stack, and nothing of them is looked at. */

@@ -26,7 +26,7 @@ struct fake_function {
 };
 
 /* One part's functions, ended by an empty row. */
-extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[], fake_streams[];
+extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[], fake_streams[], fake_libraries[];
 
 #define FAKE_ROW(name, version)                                                                             \
 	{                                                                                                   \

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-cuda-launch.c - which calls of the driver the cuda device makes for modules, launches and the default stream, and which
+ * it does not make. The driver is the fake one.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/cuda.h"
+#include "tests/fake-cuda/fake-cuda.h"
+#include "tests/fake-cuda/inner.h"
+
+static const struct device *device;
+static char                 path[] = "/etc/passwd"; /* the fake driver loads any file that can be read */
+
+static int begin(void **state)
+{
+	struct device_setup setup = { .owner = false };
+
+	(void)state;
+	device = device_cuda;
+	fake_cuda_order("devices=2 version=13000");
+	return device->start(&setup) || device->set_current(0);
+}
+
+/* A count of the function's calls since the last one. */
+static unsigned calls(const char *function)
+{
+	static struct {
+		const char *function;
+		unsigned    seen;
+	} known[64];
+	unsigned i = 0, before;
+
+	while (known[i].function && strcmp(known[i].function, function))
+		i++;
+	known[i].function = function;
+	before = known[i].seen;
+	known[i].seen = fake_cuda_calls(function);
+	return known[i].seen - before;
+}
+
+static int launch(void *kernel, int ordinal, void *stream, void **args)
+{
+	gpub_launch_config config = GPUB_LAUNCH_INIT;
+
+	config.device = ordinal;
+	config.stream = stream;
+	return device->module_launch(kernel, &config, args);
+}
+
+static uint64_t value;
+static void    *one_arg[] = { &value };
+
+/* ---- loading ---- */
+
+static void test_loaded_when_opened(void **state)
+{
+	void *module, *one, *none, *stream;
+
+	(void)state;
+	calls("cuLibraryGetModule"), calls("cuFuncLoad"), calls("cuKernelGetFunction"), calls("cuKernelGetParamInfo");
+	assert_false(device->module_load(path, &module));
+	assert_int_equal(calls("cuLibraryGetModule"), 1); /* of two devices one is in use */
+	assert_int_equal(calls("cuFuncLoad"), 2);
+	calls("cuKernelGetFunction");
+	assert_false(device->module_kernel(module, "one", &one) || device->module_kernel(module, "none", &none));
+	assert_int_equal(device->module_kernel(module, "two", &none), -ENOENT);
+	assert_false(device->stream_create(0, &stream) || device->module_ready(module, 0));
+	assert_false(launch(one, 0, stream, one_arg));
+	assert_int_equal(calls("cuLibraryGetModule") + calls("cuKernelGetFunction") + calls("cuKernelGetParamInfo"), 0);
+	assert_false(device->module_ready(module, 1));
+	assert_int_equal(calls("cuLibraryGetModule"), 1);
+	assert_false(device->module_ready(module, 1));
+	assert_int_equal(calls("cuLibraryGetModule"), 0);
+	assert_int_equal(device->module_ready(module, 2), -ENODEV);
+	device->stream_destroy(stream);
+	assert_false(device->module_unload(module));
+}
+
+static void test_not_loadable(void **state)
+{
+	void *module = NULL, *stream;
+
+	(void)state;
+	assert_false(device->stream_create(1, &stream));
+	device->stream_destroy(stream);
+	calls("cuLibraryUnload");
+	fake_cuda_order("devices=2 version=13000 cuLibraryGetModule=209"); /* no binary for this GPU */
+	assert_int_equal(device->module_load(path, &module), -ENOEXEC);
+	assert_true(!module && calls("cuLibraryUnload") == 1);
+	fake_cuda_order("devices=2 version=13000 cuLibraryGetModule=209*1"); /* on one device of the two in use */
+	assert_false(device->module_load(path, &module) || device->module_unload(module));
+	fake_cuda_order("devices=2 version=13000");
+}
+
+/* ---- parameters ---- */
+
+static void test_parameters(void **state)
+{
+	void *module, *one, *none, *nothing[] = { NULL };
+
+	(void)state;
+	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one) ||
+		     device->module_kernel(module, "none", &none));
+	calls("cuKernelGetParamInfo"), calls("cuLaunchKernel");
+	assert_int_equal(launch(one, 0, NULL, NULL), -EINVAL);
+	assert_int_equal(launch(one, 0, NULL, nothing), -EINVAL);
+	assert_int_equal(calls("cuKernelGetParamInfo"), 1); /* which succeeded */
+	assert_int_equal(calls("cuLaunchKernel"), 0);
+	assert_false(launch(one, 0, NULL, one_arg) || launch(none, 0, NULL, NULL) || launch(none, 0, NULL, NULL));
+	assert_int_equal(calls("cuKernelGetParamInfo"), 1);
+	assert_int_equal(calls("cuLaunchKernel"), 3);
+	assert_false(device->module_unload(module));
+}
+
+/* ---- streams of other contexts and devices ---- */
+
+static void test_other_streams(void **state)
+{
+	struct CUctx_st own = { .device = 0, .id = 1000 };
+	CUcontext       popped;
+	void           *module, *one, *stream, *further;
+	CUstream        theirs;
+
+	(void)state;
+	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one));
+	assert_false(device->stream_create(0, &stream) || device->stream_create(1, &further));
+	assert_false(cuda.CtxPushCurrent(&own) || cuda.StreamCreate(&theirs, 0));
+	calls("cuLaunchKernel");
+	assert_int_equal(launch(one, 0, NULL, one_arg), -EINVAL); /* NULL is of the program's own context here */
+	assert_false(cuda.CtxPopCurrent(&popped));
+	assert_int_equal(launch(one, 0, theirs, one_arg), -EINVAL);
+	assert_int_equal(launch(one, 0, further, one_arg), -EINVAL);
+	assert_int_equal(launch(one, 1, stream, one_arg), -EINVAL);
+	assert_int_equal(calls("cuLaunchKernel"), 0);
+	assert_false(device->stream_sync(theirs) || device->copy(theirs, &value, &value, sizeof value));
+	assert_false(launch(one, 0, stream, one_arg) || launch(one, 1, further, one_arg) || launch(one, 1, NULL, one_arg));
+	assert_int_equal(calls("cuLaunchKernel"), 3);
+	assert_int_equal(device->current(), 0);
+	cuda.StreamDestroy(theirs);
+	device->stream_destroy(stream);
+	device->stream_destroy(further);
+	assert_false(device->module_unload(module));
+}
+
+/* What is launched and cannot be marked is launched; its module stays loaded. */
+static void test_unmarked(void **state)
+{
+	void *module, *one;
+
+	(void)state;
+	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one));
+	calls("cuLibraryUnload");
+	fake_cuda_order("devices=2 version=13000 cuEventRecord=719*1");
+	assert_false(launch(one, 0, NULL, one_arg));
+	assert_int_equal(device->module_unload(module), -EIO);
+	assert_int_equal(calls("cuLibraryUnload"), 0);
+	fake_cuda_order("devices=2 version=13000");
+}
+
+/* ---- the legacy stream while a blocking stream is captured ---- */
+
+static unsigned harmful(void)
+{
+	return calls("cuStreamGetCtx") + calls("cuStreamGetId") + calls("cuEventRecord") + calls("cuLaunchKernel") +
+	       calls("cuMemcpyAsync") + calls("cuStreamSynchronize") + calls("cuStreamWriteValue64") +
+	       calls("cuStreamWaitValue64") + calls("cuStreamDestroy");
+}
+
+static int never(void *unused)
+{
+	(void)unused;
+	return 0;
+}
+
+static void test_legacy_stream(void **state)
+{
+	void    *const streams[] = { NULL, (void *)0x1 };
+	uint64_t word = 0;
+	void    *module, *one;
+
+	(void)state;
+	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one));
+	fake_cuda_order("devices=2 version=13000 cuStreamIsCapturing=906"); /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT */
+	harmful();
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(device->stream_sync(streams[i]), -EBUSY);
+		assert_int_equal(device->stream_sync_until(streams[i], never, NULL), -EBUSY);
+		assert_int_equal(device->copy(streams[i], &word, &word, sizeof word), -EBUSY);
+		assert_int_equal(device->stream_write(streams[i], &word, 1), -EBUSY);
+		assert_int_equal(device->stream_wait(streams[i], &word, 0), -EBUSY);
+		assert_int_equal(launch(one, 0, streams[i], one_arg), -EBUSY);
+		device->stream_destroy(streams[i]);
+	}
+	assert_int_equal(harmful(), 0);
+	fake_cuda_order("devices=2 version=13000");
+	assert_false(device->stream_sync(NULL) || device->stream_write(NULL, &word, 1) || launch(one, 0, NULL, one_arg));
+	assert_false(device->module_unload(module));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_loaded_when_opened), cmocka_unit_test(test_not_loadable),
+		cmocka_unit_test(test_parameters),	   cmocka_unit_test(test_other_streams),
+		cmocka_unit_test(test_unmarked),	   cmocka_unit_test(test_legacy_stream),
+	};
+
+	return cmocka_run_group_tests(tests, begin, NULL);
+}
