@@ -78,7 +78,7 @@ void need_at(int line, int result, const char *what)
 {
 	if (!result)
 		return;
-	printf("Bail out! line %d: %s: %d; the library's last words: %s\n", line, what, result, gpub_strerror_last());
+	printf("Bail out! line %d: %s: %d; the library's last error: %s\n", line, what, result, gpub_strerror_last());
 	exit(1);
 }
 
