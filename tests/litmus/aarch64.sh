@@ -48,7 +48,8 @@ compile() {
 	local name=$1 file
 	shift
 	# shellcheck disable=SC2086
-	for file in client/{client,close,hold,lease,mapping,record,slot,table} common/{board,error,name,size,tables,thread,wiped,wire}; do
+	for file in client/{client,close,hold,lease,mapping,record,slot,table} common/{board,error,name,size,tables,thread,wiped,wire} \
+		device/page; do
 		$cc $flags "$@" -c -o "$name-${file##*/}.o" "$source/libbroker/$file.c" || return 1
 	done
 	# shellcheck disable=SC2086
@@ -111,7 +112,7 @@ has inline-hold.o record_hold_any " stlxr$acquire$acquire " \
 has lse-hold.o record_hold_any " casal$acquire$acquire " "the same with casal"
 has inline-lease.o gpub_renew " stlxr$acquire$acquire$acquire " "gpub_renew: the same, and slot->base behind M"
 has lse-lease.o gpub_renew " casal$acquire$acquire$acquire " "the same with casal"
-has inline-aside/close.o mapping_close " stlr( [^ ]+)* dmb:ish( [^ ]+)* bl:record_idle " \
+has inline-aside/close.o close_wait " stlr( [^ ]+)* dmb:ish( [^ ]+)* bl:record_idle " \
 	"close_begin: CLOSING, a barrier, the look at the slots behind it"
 has inline-hold.o record_idle " ldap?r$acquire( [^ ]+)* ldap?r " \
 	"record_idle: holds are read in that order, blocks and words with acquire"
