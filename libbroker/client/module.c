@@ -52,7 +52,7 @@ struct place {
 static struct place places[MODULES_MAX];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Modules that were opened so far, and how many of them are loaded on a device as far as is known here. */
+/* Modules that were opened so far; and how many of them are loaded on a device, and in which epoch of it (ready_with). */
 static _Atomic uint64_t opened, ready[DEVICE_MAX];
 
 /* ---- finding the file ---- */
@@ -233,11 +233,17 @@ static void kernels_free(struct place *place)
 
 /* ---- devices ---- */
 
+/* One word, so that the two change together. A reset of the device unloads all modules there, and makes another epoch. */
+static uint64_t ready_with(uint64_t modules, const struct device *device, int ordinal)
+{
+	return modules << 32 | (device->epoch ? (uint32_t)device->epoch(ordinal) : 0);
+}
+
 /* What cannot be loaded there is none of the caller's business: a launch there would say so. */
 void modules_ready(const struct gpub_client *client, int ordinal)
 {
-	uint64_t all = atomic_load(&opened);
 	KEEP_ERROR();
+	uint64_t all = ready_with(atomic_load(&opened), client->device, ordinal);
 
 	if (atomic_load(&ready[ordinal]) == all)
 		return;

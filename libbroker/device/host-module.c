@@ -6,7 +6,8 @@
  * is unloaded behind the last of them. Never runs a kernel in the caller: a stream's thread does.
  *
  * As on CUDA, a module has to be loaded on each device, and that waits for all that is queued there, be it parked in a wait:
- * when it is opened, on the devices in use; with host_module_ready(); else at its first launch there.
+ * when it is opened, on the devices in use; with host_module_ready(); else at its first launch there. A reset of a device
+ * unloads all modules there.
  */
 #include "host.h"
 
@@ -156,6 +157,12 @@ int host_module_ready(void *handle, int ordinal)
 	if (!is_loaded_on(module, (unsigned)device))
 		load_on(module, (unsigned)device);
 	return 0;
+}
+
+void host_modules_unload(unsigned device)
+{
+	for (struct host_module *module = modules; module; module = module->next)
+		module->loaded[device] = false;
 }
 
 unsigned host_late_loads(void)

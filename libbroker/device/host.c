@@ -306,6 +306,7 @@ int host_reset(int ordinal)
 	host_streams_end((unsigned)device);
 	pthread_mutex_lock(&host_state.lock);
 	host_mappings_end((unsigned)device);
+	host_modules_unload((unsigned)device);
 	pthread_mutex_unlock(&host_state.lock);
 	host_gate_open();
 	return 0;

@@ -344,6 +344,7 @@ void host_kernel_run(const struct host_task *task);
 const uint32_t *host_kernel_sizes(const struct host_kernel *kernel);
 int  host_module_load(const char *path, void **module);
 int  host_module_ready(void *module, int ordinal);
+void host_modules_unload(unsigned device); /* at a reset, under host_state.lock */
 int  host_module_kernel(void *module, const char *symbol, void **kernel);
 int  host_module_managed(void *module, const char *symbol, void **ptr, size_t *size);
 int  host_module_launch(void *kernel, const gpub_launch_config *config, void **args);

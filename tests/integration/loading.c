@@ -43,6 +43,12 @@ static int do_choose(const struct order *order)
 	return gpub_set_device(client, (int)order->value);
 }
 
+static int do_reset(const struct order *order)
+{
+	streams_forget();
+	return host_reset((int)order->value);
+}
+
 static int do_park(const struct order *order)
 {
 	return gpub_wait_on(&lease[0], order->value, parked);
@@ -175,6 +181,23 @@ static void test_chosen_device(void)
 	end();
 }
 
+/* A reset ends what was loaded there, and the module is open still. */
+static void test_reset_device(void)
+{
+	begin();
+	ask(&a, do_open);
+	ask(&a, do_choose, .value = 1);
+	POINT(!ask(&a, do_reset, .value = 1) && !ask(&a, do_choose, .value = 1) &&
+		      !ask(&a, do_launch, .value = 1, .flags = 1) && !a.last.value,
+	      "a device that was reset and is chosen again has the module loaded again: the launch loads nothing");
+	POINT(!ask(&a, do_reset, .value = 1) && !ask(&a, do_streams, .value = 1) && !ask(&a, do_launch, .value = 1) &&
+		      !a.last.value,
+	      "and so has one that gets a stream again");
+	POINT(!ask(&a, do_reset, .value = 1) && !ask(&a, do_launch, .value = 1, .flags = 1) && a.last.value == 1,
+	      "else the first launch after a reset loads");
+	end();
+}
+
 /* What cannot be known before: the first launch loads, and the model counts it. */
 static void test_first_launch(void)
 {
@@ -192,6 +215,7 @@ int main(void)
 	test_open_park_launch();
 	test_later_device();
 	test_chosen_device();
+	test_reset_device();
 	test_first_launch();
 	return harness_end();
 }
