@@ -58,12 +58,27 @@ struct module {
 	CUlibrary       library;
 	CUkernel       *listed; /* all kernels of the file; NULL where the driver cannot list them (before 12.4) */
 	unsigned        listed_count;
-	_Atomic uint64_t ready[DEVICE_MAX]; /* the id of the context that it was loaded into */
+	_Atomic uint64_t ready[DEVICE_MAX]; /* the id of the context that it was loaded into, or is being loaded */
+	pthread_mutex_t  loading[DEVICE_MAX]; /* over a load, which waits for what runs; no look-up and no launch takes it */
 	pthread_mutex_t lock; /* kernels, fences, shared_bytes; never held over a launch or a wait */
 	struct kernel  *kernels;
 	struct fence   *fences;
 	unsigned        fence_count;
 };
+
+static void locks_init(struct module *module)
+{
+	pthread_mutex_init(&module->lock, NULL);
+	for (int i = 0; i < DEVICE_MAX; i++)
+		pthread_mutex_init(&module->loading[i], NULL);
+}
+
+static void locks_destroy(struct module *module)
+{
+	for (int i = 0; i < DEVICE_MAX; i++)
+		pthread_mutex_destroy(&module->loading[i]);
+	pthread_mutex_destroy(&module->lock);
+}
 
 /* ---- loading ---- */
 
@@ -107,22 +122,33 @@ static CUresult functions_load(struct module *module)
 	return result;
 }
 
+/* In the current context. */
+static int module_load_locked(struct module *module, int ordinal)
+{
+	uint64_t context = context_id();
+	int      rc;
+
+	if (context && atomic_exchange(&module->ready[ordinal], context) == context)
+		return 0;
+	rc = cuda_error(functions_load(module), "loading the module on device %d", ordinal);
+	if (rc)
+		atomic_store(&module->ready[ordinal], 0);
+	return rc;
+}
+
+/* Where another thread is loading it, this one waits for that: whoever is told "ready" may park a stream. */
 int cuda_module_ready(void *pointer, int ordinal)
 {
 	struct module *module = pointer;
-	uint64_t       context;
 	int            rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, ordinal);
 	if (rc)
 		return rc;
-	context = context_id();
-	if (context && atomic_exchange(&module->ready[ordinal], context) == context)
-		return 0;
-	rc = cuda_error(functions_load(module), "loading the module on device %d", ordinal);
-	if (rc)
-		atomic_store(&module->ready[ordinal], 0);
+	pthread_mutex_lock(&module->loading[ordinal]);
+	rc = module_load_locked(module, ordinal);
+	pthread_mutex_unlock(&module->loading[ordinal]);
 	return rc;
 }
 
@@ -192,7 +218,7 @@ int cuda_module_load(const char *path, void **module)
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return error_set(-ENOMEM, "no memory for a module");
-	pthread_mutex_init(&made->lock, NULL);
+	locks_init(made);
 	rc = library_load(made, path);
 	if (rc)
 		goto free_module;
@@ -208,7 +234,7 @@ unload_library: {
 	(void)library_unload(made);
 }
 free_module:
-	pthread_mutex_destroy(&made->lock);
+	locks_destroy(made);
 	free(made->listed);
 	free(made);
 	return rc == -EINVAL ? -ENOEXEC : rc; /* the driver calls a file that it cannot make out that, too */
@@ -598,7 +624,7 @@ int cuda_module_unload(void *pointer)
 		rc = library_unload(module);
 	fences_free(module);
 	kernels_free(module);
-	pthread_mutex_destroy(&module->lock);
+	locks_destroy(module);
 	free(module->listed);
 	free(module);
 	return rc;

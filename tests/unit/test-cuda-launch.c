@@ -4,8 +4,11 @@
  * it does not make. The driver is the fake one.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +101,62 @@ static void test_not_loadable(void **state)
 	fake_cuda_order("devices=2 version=13000 cuLibraryGetModule=209*1"); /* on one device of the two in use */
 	assert_false(device->module_load(path, &module) || device->module_unload(module));
 	fake_cuda_order("devices=2 version=13000");
+}
+
+/* ---- two threads that load ---- */
+
+#define LOOKS 2000
+
+static atomic_bool loading, begun, answered, answered_early;
+
+/* As behind a stream that is parked: it ends when the other thread has answered, or had the time to. */
+static CUresult load_slowly(CUmodule *module, CUlibrary library)
+{
+	*module = (CUmodule)library;
+	atomic_store(&loading, true);
+	while (!atomic_load(&begun))
+		sched_yield();
+	for (int i = 0; i < LOOKS && !atomic_load(&answered); i++)
+		sched_yield();
+	atomic_store(&answered_early, atomic_load(&answered));
+	return CUDA_SUCCESS;
+}
+
+static void *load_first(void *module)
+{
+	return (void *)(intptr_t)device->module_ready(module, 0);
+}
+
+static void *load_second(void *module)
+{
+	int rc;
+
+	atomic_store(&begun, true);
+	rc = device->module_ready(module, 0);
+	atomic_store(&answered, true);
+	return (void *)(intptr_t)rc;
+}
+
+/* Who is told that a module is loaded may park a stream, behind which the loading would wait. */
+static void test_ready_is_loaded(void **state)
+{
+	__typeof__(cuda.LibraryGetModule) before = cuda.LibraryGetModule;
+	pthread_t                         first, second;
+	void                             *module, *failed[2];
+
+	(void)state;
+	fake_cuda_order("devices=2 version=13000 cuLibraryGetModule=209*1"); /* on device 0; device 1 is in use, too */
+	assert_false(device->module_load(path, &module));
+	fake_cuda_order("devices=2 version=13000");
+	cuda.LibraryGetModule = load_slowly;
+	assert_false(pthread_create(&first, NULL, load_first, module));
+	while (!atomic_load(&loading))
+		sched_yield();
+	assert_false(pthread_create(&second, NULL, load_second, module));
+	assert_false(pthread_join(first, &failed[0]) || pthread_join(second, &failed[1]));
+	cuda.LibraryGetModule = before;
+	assert_true(!failed[0] && !failed[1] && !atomic_load(&answered_early));
+	assert_false(device->module_unload(module));
 }
 
 /* ---- parameters ---- */
@@ -209,8 +268,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_loaded_when_opened), cmocka_unit_test(test_not_loadable),
-		cmocka_unit_test(test_parameters),	   cmocka_unit_test(test_other_streams),
-		cmocka_unit_test(test_unmarked),	   cmocka_unit_test(test_legacy_stream),
+		cmocka_unit_test(test_ready_is_loaded),	   cmocka_unit_test(test_parameters),
+		cmocka_unit_test(test_other_streams),	   cmocka_unit_test(test_unmarked),
+		cmocka_unit_test(test_legacy_stream),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);
