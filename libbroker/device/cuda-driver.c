@@ -259,15 +259,33 @@ static int scope_push(struct cuda_scope *scope, CUcontext context)
 	return cuda_error(result, "entering a context");
 }
 
+static CUresult scope_relax(struct cuda_scope *scope)
+{
+	CUresult result;
+
+	scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	result = cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
+	scope->entered = result == CUDA_SUCCESS;
+	return result;
+}
+
+/* The mode as well, where it could not be changed in the caller's context, which was reset. */
+static int scope_enter(struct cuda_scope *scope, CUcontext context)
+{
+	int rc = scope_push(scope, context);
+
+	if (!rc && !scope->entered)
+		(void)scope_relax(scope);
+	return rc;
+}
+
 int cuda_enter_relaxed(struct cuda_scope *scope)
 {
 	CUresult result;
 
 	if (device_cuda_forked())
 		return error_set(-ENOTSUP, "CUDA was started before this process was forked; it cannot work here");
-	scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	result = cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
-	scope->entered = result == CUDA_SUCCESS;
+	result = scope_relax(scope);
 	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) /* of the caller's own, which was reset, and its captures with it */
 		return 0;
 	return cuda_error(result, "changing the thread's capture mode");
@@ -280,7 +298,7 @@ int cuda_enter(struct cuda_scope *scope, int ordinal)
 
 	if (!rc)
 		rc = primary_get(ordinal, &primary);
-	return rc ? rc : scope_push(scope, primary);
+	return rc ? rc : scope_enter(scope, primary);
 }
 
 /*
@@ -301,17 +319,17 @@ int cuda_enter_stream(struct cuda_scope *scope, CUstream stream)
 		rc = cuda_error(stream_context(stream, &context), "looking at the stream");
 	if (!rc && !context)
 		rc = primary_get(0, &context);
-	return rc ? rc : scope_push(scope, context);
+	return rc ? rc : scope_enter(scope, context);
 }
 
 void cuda_leave(struct cuda_scope *scope)
 {
 	CUcontext popped;
 
+	if (scope->entered) /* first, for it fails in a context that was destroyed */
+		(void)cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
 	if (scope->pushed)
 		(void)cuda.CtxPopCurrent(&popped);
-	if (scope->entered)
-		(void)cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
 	scope->pushed = scope->entered = false;
 }
 

@@ -211,6 +211,24 @@ static void test_no_context_is_left_behind(void **state)
 	assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
+/* Invariant 11: a thread whose context was reset disturbs no capture of another thread's on another device. */
+static void test_relaxed_mode_behind_a_reset(void **state)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+	struct cuda_scope   scope = { 0 };
+
+	(void)state;
+	assert_int_equal(cuda.ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+	fake_cuda_order("devices=2 cuThreadExchangeStreamCaptureMode=709*1"); /* CUDA_ERROR_CONTEXT_IS_DESTROYED */
+	assert_int_equal(cuda_enter(&scope, 1), 0);
+	mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	assert_int_equal(cuda.ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+	assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+	cuda_leave(&scope);
+	assert_int_equal(cuda.ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+	assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +242,7 @@ int main(void)
 		cmocka_unit_test(test_it_starts_once),
 		cmocka_unit_test(test_it_tells_of_its_devices),
 		cmocka_unit_test(test_no_context_is_left_behind),
+		cmocka_unit_test(test_relaxed_mode_behind_a_reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
