@@ -101,17 +101,18 @@ static int take_mappings(void *field, const char *value)
 	return take_number(field, value, "count of mappings", 1, BOARD_TICKETS_MAX);
 }
 
-/* The environment is left alone by a word, since 0 would read as none. */
+/* A word says that the environment stays as it is: 0 could be taken for "no connections". */
 static int take_connections(void *taken, const char *value)
 {
 	struct run_options *options = taken;
-	int error = 0;
 
 	options->connections = 0;
-	if (strcmp(value, "inherit"))
-		error = take_number(&options->connections, value, "count of connections", 1, RUN_CONNECTIONS_MAX);
-	options->connections_given = !error;
-	return error;
+	if (strcmp(value, "inherit") &&
+	    take_number(&options->connections, value, "count of connections", 1, RUN_CONNECTIONS_MAX))
+		return error_set(-EINVAL, "'%.40s' is no count of connections: give a number from 1 to %d, or inherit", value,
+				 RUN_CONNECTIONS_MAX);
+	options->connections_given = true;
+	return 0;
 }
 
 #define FIELD(field) .offset = offsetof(struct run_options, field)

@@ -80,7 +80,7 @@ for size in -1 none 1X 99999999999999999999 ''; do
 	check "--pool '$size': exit 125" refused 'is not a size' --pool "$size" -- touch ran
 done
 for number in 0 -1 33 x ''; do
-	check "--connections '$number': exit 125" refused 'count of connections' --connections "$number" -- touch ran
+	check "--connections '$number': exit 125" refused 'count of connections: .* 1 to 32, or inherit' --connections "$number" -- touch ran
 done
 check "--help is on stdout" eval 'exits 0 --help && [ ! -s err ] && grep -q -e --kill-on-failure out'
 check "--help where nothing can be written: exit 125" eval '"$run" --help >/dev/full 2>err; [ $? = 125 ] && said "cannot be written"'
