@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpub_cuda.m4 - the CUDA toolkit: headers, the static runtime and nvcc, from one folder, 12.0 or newer. NVTX, where it has it.
 #
-# The headers need to know the functions in libbroker/device/cuda.h; CUDA_NEEDED there is what the driver must support. The
-# driver itself is opened at run time: the machine that builds needs none. The runtime is for programs with kernels of their
+# The headers need to know the functions in libbroker/device/cuda.h. CUDA_NEEDED in device.h beside it is what the driver must
+# support. The driver itself is opened at run time: the machine that builds needs none, and configure only says which is needed. The runtime is for programs with kernels of their
 # own (examples, bench, tests): the library and the broker's programs are not linked with CUDA_LIBS.
 
 # GPUB_TRY_CUDA(DIR): sets CUDA_CPPFLAGS, CUDA_LIBS and NVCC and empties gpub_cuda_why if DIR holds a toolkit that
@@ -86,7 +86,8 @@ AS_IF([test "$with_cuda" != no],
 
 AS_IF([test -n "$gpub_cuda_dir"],
   [gpub_have_cuda=1
-  gpub_cuda_summary=$gpub_cuda_dir
+  gpub_driver=`sed -n 's/^#define CUDA_NEEDED_DRIVER "\(.*\)"/\1/p' "$srcdir/libbroker/device/device.h"`
+  gpub_cuda_summary="$gpub_cuda_dir; to run: NVIDIA driver $gpub_driver or newer"
   # Native code for these, where this nvcc knows them. All others from Turing on, and those yet to come, compile the
   # one PTX when it is loaded.
   NVCC_TARGETS="-gencode arch=compute_75,code=compute_75"
