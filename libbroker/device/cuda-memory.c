@@ -214,18 +214,24 @@ static CUresult page_add(struct page *page)
 	return result;
 }
 
+/* In relaxed mode, which the caller's guard could not set if its own context is the one that was reset. */
 void cuda_pages_renew(int ordinal, CUcontext primary)
 {
-	struct page *page, *next;
-	CUcontext    popped;
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	struct page        *page, *next;
+	CUcontext           popped;
+	bool                relaxed;
 
 	if (cuda.CtxPushCurrent(primary) != CUDA_SUCCESS)
 		return;
+	relaxed = cuda.ThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
 	pthread_mutex_lock(&pages_lock);
 	HASH_ITER(hh, pages, page, next)
 		if (page->ordinal == ordinal)
 			(void)page_register(page);
 	pthread_mutex_unlock(&pages_lock);
+	if (relaxed)
+		(void)cuda.ThreadExchangeStreamCaptureMode(&mode);
 	(void)cuda.CtxPopCurrent(&popped);
 }
 

@@ -16,6 +16,7 @@
 #include "common/error.h"
 #include "device/cuda.h"
 #include "tests/fake-cuda/fake-cuda.h"
+#include "tests/fake-cuda/inner.h"
 
 static const struct device_setup client = { .owner = false, .host_count = 1 };
 
@@ -229,6 +230,46 @@ static void test_relaxed_mode_behind_a_reset(void **state)
 	assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
+static __typeof__(cuda.MemHostRegister) register_before;
+static CUstreamCaptureMode              registered_in;
+
+static CUresult register_seen(void *page, size_t size, unsigned int flags)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)cuda.ThreadExchangeStreamCaptureMode(&mode);
+	registered_in = mode;
+	(void)cuda.ThreadExchangeStreamCaptureMode(&mode);
+	return register_before(page, size, flags);
+}
+
+/* So are pages registered anew there: to register one in another mode ends a global capture. */
+static void test_pages_are_renewed_in_relaxed_mode(void **state)
+{
+	static uint64_t     page[512] __attribute__((aligned(4096)));
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	CUcontext           primary;
+
+	(void)state;
+	fake_cuda_order("devices=2");
+	assert_int_equal(cuda.ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+	assert_int_equal(device_cuda->set_current(0), 0);
+	assert_int_equal(device_cuda->page_register(page, sizeof page, true), 0);
+	assert_int_equal(cuda.DevicePrimaryCtxRetain(&primary, 0), CUDA_SUCCESS);
+	primary->id += 1000; /* as by a reset */
+	register_before = cuda.MemHostRegister;
+	cuda.MemHostRegister = register_seen;
+	assert_int_equal(cuda.MemHostUnregister(page), CUDA_SUCCESS);
+	fake_cuda_order("devices=2 cuThreadExchangeStreamCaptureMode=709*1");
+	assert_true(device_cuda->epoch(0) > 1000);
+	cuda.MemHostRegister = register_before;
+	assert_int_equal(registered_in, CU_STREAM_CAPTURE_MODE_RELAXED);
+	mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	assert_int_equal(cuda.ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+	assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	assert_int_equal(device_cuda->page_unregister(page), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +284,7 @@ int main(void)
 		cmocka_unit_test(test_it_tells_of_its_devices),
 		cmocka_unit_test(test_no_context_is_left_behind),
 		cmocka_unit_test(test_relaxed_mode_behind_a_reset),
+		cmocka_unit_test(test_pages_are_renewed_in_relaxed_mode),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
