@@ -97,6 +97,7 @@ test_programs = \
 	tests/integration/pauses \
 	tests/integration/privileged \
 	tests/integration/reset \
+	tests/integration/reset-races \
 	tests/integration/retire \
 	tests/integration/slabs \
 	tests/integration/threads \
@@ -226,6 +227,7 @@ tests_integration_orders_SOURCES = tests/integration/orders.c $(harness)
 tests_integration_pauses_SOURCES = tests/integration/pauses.c $(harness)
 tests_integration_privileged_SOURCES = tests/integration/privileged.c $(privileged) $(harness)
 tests_integration_reset_SOURCES = tests/integration/reset.c $(harness)
+tests_integration_reset_races_SOURCES = tests/integration/reset-races.c $(harness)
 tests_integration_retire_SOURCES = tests/integration/retire.c $(harness)
 tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)

@@ -152,7 +152,7 @@ static inline bool client_was_reset(const struct gpub_client *client, unsigned i
 {
 	int ordinal = client->ordinal_of[index];
 
-	return client_epoch(client, ordinal) != atomic_load_explicit(&client->epochs[ordinal], memory_order_relaxed);
+	return client_epoch(client, ordinal) != atomic_load_explicit(&client->epochs[ordinal], memory_order_acquire);
 }
 
 /* CLOCK_MONOTONIC, milliseconds from now. */

@@ -129,7 +129,8 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 	hold_expect(record, slot);
 	if (!table_is(record, &key) || version & 1 || record_hold_at(record, slot, &token))
 		return -EAGAIN;
-	if (!table_unchanged(&client->table, version) || UNLIKELY(client_was_reset(client, index))) {
+	/* in this order: who notices a reset takes the record out of the table, and then notes the epoch */
+	if (UNLIKELY(client_was_reset(client, index)) || !table_unchanged(&client->table, version)) {
 		lease_undo(client, token);
 		return -EAGAIN;
 	}
@@ -251,6 +252,12 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	return 0;
 }
 
+/* Who notices a reset ends all holds by force, and then notes the epoch: so this is looked at behind client_was_reset(). */
+static inline bool hold_stands(const struct slot *slot, uint64_t token)
+{
+	return atomic_load_explicit(&slot->hold, memory_order_relaxed) == SLOT_HOLD(token_sequence(token), SLOT_HELD);
+}
+
 /* In the slot that it had, where that is idle, else in any. */
 static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 {
@@ -282,7 +289,8 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 		lease_undo(lease->client, token);
 		return error_set(-ESTALE, "%s", stale);
 	}
-	if (client_was_reset(lease->client, atomic_load(&slot->record->index))) {
+	if (client_was_reset(lease->client, atomic_load(&slot->record->index)) ||
+	    !hold_stands(slot_at(&lease->client->slots, token_index(token)), token)) {
 		lease_undo(lease->client, token);
 		return renew_by_name(lease, slot->record, slot);
 	}
@@ -311,7 +319,8 @@ int gpub_renew(gpub_lease *lease)
 	if (UNLIKELY(!record || record_hold_in(record, slot, SLOT_HOLD(token_sequence(lease->token), SLOT_FREE), &token)))
 		return renew_slow(lease);
 	if (UNLIKELY(!token_current(slot, lease->token) || !client_open(lease->client) ||
-		     client_was_reset(lease->client, atomic_load_explicit(&record->index, memory_order_relaxed))))
+		     client_was_reset(lease->client, atomic_load_explicit(&record->index, memory_order_relaxed)) ||
+		     !hold_stands(slot, token)))
 		return renew_undo(lease, token);
 	lease_fill(lease, lease->client, record, lease->rights, token);
 	CRASH_POINT(renewed);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reset-races.c - a reset of the device is noticed by one thread while another is in the middle of a call, or while the
+ * library is in the middle of a close or an open: nobody is given what is gone, and nothing is kept.
+ *
+ * The middle is a function of the device that the library calls there. It is replaced in the puppet by one that has the other
+ * thread's part done first. Of the host device alone.
+ */
+#include <string.h>
+
+#include "client/client.h"
+#include "device/host.h"
+#include "harness.h"
+
+#define VALUE 4711
+
+static struct broker_process broker;
+static struct puppet a;
+
+/* ---- steps ---- */
+
+/* A device as it is, but for what is done once in the middle of one function. */
+static struct device hooked;
+static bool armed;
+
+static bool due(void)
+{
+	bool now = armed;
+
+	armed = false;
+	return now;
+}
+
+static int hook(void)
+{
+	hooked = *client->device;
+	client->device = &hooked;
+	armed = true;
+	return 0;
+}
+
+static int do_reset(const struct order *order)
+{
+	streams_forget();
+	return host_reset((int)order->value);
+}
+
+/* Another thread's acquire, which notices the reset. */
+static void notice(void)
+{
+	gpub_lease other;
+
+	if (!gpub_acquire(client, "y", GPUB_READ, 0, &other))
+		gpub_return(&other);
+}
+
+static uint64_t epoch_behind_notice(int ordinal)
+{
+	if (due())
+		notice();
+	return device_host.epoch(ordinal);
+}
+
+static int do_notice_at_epoch(const struct order *order)
+{
+	(void)order;
+	hook();
+	hooked.epoch = epoch_behind_notice;
+	return 0;
+}
+
+/* ---- */
+
+/* Both are mapped, with the value in x, and returned. */
+static void begin(void)
+{
+	broker_start(&broker, "host");
+	puppet_start(&a, &broker);
+	ask(&a, do_create, .name = "x", .flags = GPUB_TIMELINE);
+	ask(&a, do_create, .name = "y");
+	if (ask(&a, do_acquire, .name = "x") || ask(&a, do_acquire, .name = "y", .slot = 1) || ask(&a, do_write, .value = VALUE) ||
+	    ask(&a, do_return) || ask(&a, do_return, .slot = 1))
+		bail_out("no leases: %s", a.last.text);
+}
+
+static void end(void)
+{
+	puppet_end(&a);
+	broker_end(&broker);
+}
+
+static void test_renew(void)
+{
+	begin();
+	ask(&a, do_reset);
+	ask(&a, do_notice_at_epoch);
+	POINT(!ask(&a, do_renew) && !ask(&a, do_return),
+	      "invariant 8: a renew whose hold was ended while it looked for a reset gives no lease of what is gone");
+	POINT(!ask(&a, do_renew) && !ask(&a, do_read) && a.last.value == VALUE, "but one of what is mapped anew");
+	end();
+}
+
+static void test_renew_behind_stream(void)
+{
+	begin();
+	ask(&a, do_renew);
+	ask(&a, do_stream);
+	ask(&a, do_return_on);
+	ask(&a, do_sync);
+	ask(&a, do_reset);
+	ask(&a, do_notice_at_epoch);
+	POINT(!ask(&a, do_renew) && !ask(&a, do_return), "invariant 8: nor does one of a lease that was returned on a stream");
+	end();
+}
+
+static void test_acquire(void)
+{
+	begin();
+	ask(&a, do_reset);
+	ask(&a, do_notice_at_epoch);
+	POINT(!ask(&a, do_acquire, .name = "x", .slot = 2) && !ask(&a, do_return, .slot = 2), "invariant 8: nor does an acquire");
+	end();
+}
+
+int main(void)
+{
+	harness_begin("reset-races", 60);
+	test_renew();
+	test_renew_behind_stream();
+	test_acquire();
+	return harness_end();
+}
