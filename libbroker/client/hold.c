@@ -122,6 +122,7 @@ bool record_drop_all(struct record *record)
 		uint64_t hold = atomic_load(&slot->hold);
 
 		all &= SLOT_STATE(hold) != SLOT_RETURNING;
+		record->forced |= SLOT_STATE(hold) == SLOT_HELD;
 		if (SLOT_STATE(hold) == SLOT_HELD || SLOT_STATE(hold) == SLOT_RETURNED)
 			slot_end(slot, hold);
 	}

@@ -109,7 +109,7 @@ void record_drop_holds(struct record *record);
 
 /*
  * The same where the mapping is gone, also for what was returned on a stream and will never land. False: a thread is about to
- * return one on a stream; again then.
+ * return one on a stream; again then. Locked.
  */
 bool record_drop_all(struct record *record);
 

@@ -151,9 +151,12 @@ void record_unwatch(struct gpub_client *client, struct record *record)
 		client->device->unwatch(&record->watch);
 }
 
+/* What a call may still use keeps the reference, until the client ends. */
 static void timeline_leave(struct gpub_client *client, struct record *record)
 {
-	timeline_map_put(client, record->timeline);
+	if (!record->forced)
+		timeline_map_put(client, record->timeline);
+	record->forced = false;
 	record->timeline = NULL;
 }
 

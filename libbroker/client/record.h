@@ -54,7 +54,7 @@ struct record {
 	_Atomic uint64_t     serial;
 	uint32_t             flags, owner; /* owner: uid, when it was mapped */
 	int32_t              ordinal;
-	struct timeline_map *timeline;
+	struct timeline_map *_Atomic timeline;
 	struct device_watch  watch; /* where the device looks for overruns */
 
 	/* blocks are added, never removed */
@@ -66,6 +66,7 @@ struct record {
 	uint64_t       request;  /* REQUESTED: the number of its ACQUIRE */
 	struct waiter *waiters;  /* callers that wait for it to change */
 	bool           attached; /* in the table */
+	bool           forced;   /* a lease of it was ended by a reset: a call that was given that may be under way */
 	bool           noticed;  /* its buffer is unlinked: in client->due */
 	uint64_t       walked[2]; /* close.c's: the last walk through due that came to it, without and with synchronising */
 	struct record *due_prev, *due_next;

@@ -15,21 +15,29 @@
 #include "timeline-map.h"
 #include "timeline-wait.h"
 
-/* The record that a lease holds, if it has a timeline and these rights. */
-static int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record)
+/*
+ * The record that a lease holds, and its timeline, if it has one and these rights. Another thread may notice a reset of the
+ * device from here on, which ends the lease. The record may then be another buffer's. So the hold is looked at once more
+ * behind the timeline, which stays as it is.
+ */
+static int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record, struct timeline_map **map)
 {
 	int error = lease_record(lease, record);
 
 	if (error)
 		return error;
-	if (!(*record)->timeline)
+	*map = (*record)->timeline;
+	error = lease_record(lease, record);
+	if (error)
+		return error;
+	if (!*map)
 		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
 	if (rights & ~lease->rights)
 		return error_set(-EACCES, "the lease does not have GPUB_WRITE: acquire it with that right");
 	return 0;
 }
 
-static int writer_ask(struct gpub_client *client, struct record *record, int *fd)
+static int writer_ask(struct gpub_client *client, struct record *record, const struct timeline_map *map, int *fd)
 {
 	struct wire_message request, reply;
 	int error;
@@ -37,7 +45,7 @@ static int writer_ask(struct gpub_client *client, struct record *record, int *fd
 	CRASH_POINT(writer_begin);
 	wire_init(&request, WIRE_WRITER, 0);
 	request.grant_id.grant = RECORD_GRANT(atomic_load(&record->mapping));
-	request.grant_id.serial = record->serial;
+	request.grant_id.serial = map->serial;
 	error = call_broker(client, &request, &reply, fd, NULL);
 	if (!error && *fd < 0)
 		error = error_set(-EMFILE, "no descriptor is left in this process for a timeline: close some, or "
@@ -46,10 +54,10 @@ static int writer_ask(struct gpub_client *client, struct record *record, int *fd
 }
 
 /* Under map->signalling: one thread of the process asks, and the others find the page mapped. */
-static int writer_become(struct gpub_client *client, struct record *record)
+static int writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map)
 {
 	struct timeline_page *page;
-	int fd = -1, error = writer_ask(client, record, &fd);
+	int fd = -1, error = writer_ask(client, record, map, &fd);
 
 	if (error)
 		return error;
@@ -62,15 +70,15 @@ static int writer_become(struct gpub_client *client, struct record *record)
 	if (error)
 		munmap(page, TIMELINE_PAGE_SIZE);
 	else
-		timeline_map_write(record->timeline, page);
-	record->timeline->ordinal = record->ordinal;
+		timeline_map_write(map, page);
+	map->ordinal = record->ordinal;
 	CRASH_POINT(writer_mapped);
 	return error;
 }
 
-static int signal_locked(struct gpub_client *client, struct record *record, uint64_t value, void *stream)
+static int signal_locked(struct gpub_client *client, struct record *record, struct timeline_map *map, uint64_t value,
+			 void *stream)
 {
-	struct timeline_map *map = record->timeline;
 	int error = 0;
 
 	if (value > GPUB_TIMELINE_MAX || value <= map->signalled)
@@ -79,7 +87,7 @@ static int signal_locked(struct gpub_client *client, struct record *record, uint
 	if (map->marked)
 		return error_set(-ECONNRESET, "the broker is gone, and this timeline has ended with it");
 	if (!map->writable)
-		error = writer_become(client, record);
+		error = writer_become(client, record, map);
 	if (!error)
 		error = client->device->stream_write(stream, &map->writable->word, value);
 	if (!error)
@@ -90,16 +98,17 @@ static int signal_locked(struct gpub_client *client, struct record *record, uint
 /* A stream that is full holds up the other signals of its timeline: they are later ones. */
 int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 {
+	struct timeline_map *map;
 	struct record *record;
-	int error = timeline_of(lease, GPUB_WRITE, &record);
+	int error = timeline_of(lease, GPUB_WRITE, &record, &map);
 	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
-	pthread_mutex_lock(&record->timeline->signalling);
-	error = signal_locked(lease->client, record, value, stream);
+	pthread_mutex_lock(&map->signalling);
+	error = signal_locked(lease->client, record, map, value, stream);
 	CRASH_POINT(signal_queued);
-	pthread_mutex_unlock(&record->timeline->signalling);
+	pthread_mutex_unlock(&map->signalling);
 	return error;
 }
 
@@ -144,35 +153,35 @@ static int wait_ended(const gpub_lease *lease, void *stream)
 
 int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 {
+	struct timeline_map *map;
 	struct record *record;
-	int error = timeline_of(lease, 0, &record);
+	int error = timeline_of(lease, 0, &record, &map);
 	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
 	if (value > GPUB_TIMELINE_MAX)
 		return error_set(-EINVAL, "a timeline's values end at 2^62 - 1");
-	if (timeline_map_ended(record->timeline))
+	if (timeline_map_ended(map))
 		error = wait_ended(lease, stream);
 	else
-		error = wait_queue(lease->client, record->timeline, value, stream);
+		error = wait_queue(lease->client, map, value, stream);
 	CRASH_POINT(wait_queued);
 	return error;
 }
 
 int gpub_timeline(const gpub_lease *lease, uint64_t *value)
 {
-	const struct timeline_map *map;
+	struct timeline_map *map;
 	struct record *record;
 	enum board_ended ended;
 	uint64_t reached;
-	int error = timeline_of(lease, 0, &record);
+	int error = timeline_of(lease, 0, &record, &map);
 
 	if (error)
 		return error;
 	if (!value)
 		return error_set(-EINVAL, "there is no place for the value: pass the address of one");
-	map = record->timeline;
 	/* the board's word is published before the mark: who reads a mark finds there what it means */
 	reached = __atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE);
 	ended = timeline_map_ended(map);

@@ -69,6 +69,36 @@ static int do_notice_at_epoch(const struct order *order)
 	return 0;
 }
 
+/* All that it lets go of is given back at once. */
+static void notice_and_trim(void)
+{
+	notice();
+	gpub_trim(client);
+}
+
+static int stream_write_behind_notice(void *stream, uint64_t *word, uint64_t value)
+{
+	if (due())
+		notice_and_trim();
+	return device_host.stream_write(stream, word, value);
+}
+
+static int stream_wait_behind_notice(void *stream, const uint64_t *word, uint64_t value)
+{
+	if (due())
+		notice_and_trim();
+	return device_host.stream_wait(stream, word, value);
+}
+
+static int do_notice_at_stream(const struct order *order)
+{
+	(void)order;
+	hook();
+	hooked.stream_write = stream_write_behind_notice;
+	hooked.stream_wait = stream_wait_behind_notice;
+	return 0;
+}
+
 /* ---- */
 
 /* Both are mapped, with the value in x, and returned. */
@@ -122,11 +152,32 @@ static void test_acquire(void)
 	end();
 }
 
+/* The lease is one of before the reset, and stands until that is noticed. */
+static void test_timeline(step *run, uint64_t value, const char *what)
+{
+	begin();
+	ask(&a, do_renew);
+	ask(&a, do_stream);
+	ask(&a, do_signal, .value = 5);
+	ask(&a, do_wait, .value = 5);
+	ask(&a, do_sync);
+	ask(&a, do_reset);
+	ask(&a, do_stream);
+	ask(&a, do_notice_at_stream);
+	POINT(!ask(&a, run, .value = value), "%s is not disturbed when its lease ends meanwhile", what);
+	POINT(!ask(&a, do_acquire, .name = "x") && !ask(&a, do_signal, .value = 7) && !ask(&a, do_wait, .value = 7) &&
+		      !ask(&a, do_sync) && !ask(&a, do_timeline) && a.last.value == 7,
+	      "and the timeline goes on");
+	end();
+}
+
 int main(void)
 {
 	harness_begin("reset-races", 60);
 	test_renew();
 	test_renew_behind_stream();
 	test_acquire();
+	test_timeline(do_signal, 6, "a signal");
+	test_timeline(do_wait, 5, "a wait");
 	return harness_end();
 }
