@@ -65,14 +65,6 @@ static bool records_idle(const struct mapping *mapping, bool *held)
 	return idle;
 }
 
-/* The device was reset since, which has closed its handle. */
-static bool is_lost(const struct gpub_client *client, const struct mapping *mapping)
-{
-	uint64_t now = client_epoch(client, mapping->ordinal);
-
-	return now && now != mapping->epoch;
-}
-
 /* Nothing of a lost mapping is waited for but threads that are about to queue a return. */
 static bool records_drop(const struct mapping *mapping)
 {
@@ -136,7 +128,7 @@ static int close_wait(struct gpub_client *client, struct mapping *mapping, bool 
 	for (unsigned looks = 0; !error; looks++) {
 		if (!close_may_begin(client, mapping, grant))
 			return -EBUSY;
-		mapping->lost = is_lost(client, mapping);
+		mapping->lost = mapping_is_lost(client, mapping);
 		if (close_begin(mapping, &held))
 			return 0;
 		if (!mapping->lost && (held || !wait || mapping_takes(mapping) > takes))
@@ -181,7 +173,8 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait
 	mapping->closing = true;
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(close_decided);
-	error = mapping->lost ? 0 : mapping_unmap(client, mapping);
+	if (!mapping->lost)
+		error = mapping_unmap(client, mapping);
 	CRASH_POINT(mapping_closed);
 	records_unwatch(client, mapping);
 	if (!error)

@@ -57,10 +57,21 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 	return 0;
 }
 
+bool mapping_is_lost(const struct gpub_client *client, const struct mapping *mapping)
+{
+	uint64_t now = client_epoch(client, mapping->ordinal);
+
+	return now && now != mapping->epoch;
+}
+
 int mapping_unmap(struct gpub_client *client, const struct mapping *mapping)
 {
+	int error;
+
 	TRACE("close");
-	return client->device->close(mapping->ordinal, mapping->base);
+	error = client->device->close(mapping->ordinal, mapping->base);
+	/* a reset was quicker: nothing is open that could not be closed */
+	return error && mapping_is_lost(client, mapping) ? 0 : error;
 }
 
 int mapping_add(struct gpub_client *client, struct mapping *mapping)

@@ -50,7 +50,10 @@ struct mapping {
 /* Opens what the broker granted. 0 and *mapping, yet to be added; or the errno. Not locked: it takes as long as it takes. */
 int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **mapping);
 
-/* Closes its handle, and nothing else of it. Not locked, either. */
+/* The device was reset since, which has closed its handle. Locked or not. */
+bool mapping_is_lost(const struct gpub_client *client, const struct mapping *mapping);
+
+/* Closes its handle, and nothing else of it; 0 also where a reset has done that meanwhile. Not locked. */
 int mapping_unmap(struct gpub_client *client, const struct mapping *mapping);
 
 /* From now on it can be found. -ENOMEM: it stays the caller's. */

@@ -99,6 +99,21 @@ static int do_notice_at_stream(const struct order *order)
 	return 0;
 }
 
+static int close_behind_reset(int ordinal, void *ptr)
+{
+	if (due())
+		host_reset(ordinal);
+	return device_host.close(ordinal, ptr);
+}
+
+static int do_reset_at_close(const struct order *order)
+{
+	(void)order;
+	hook();
+	hooked.close = close_behind_reset;
+	return 0;
+}
+
 /* ---- */
 
 /* Both are mapped, with the value in x, and returned. */
@@ -171,6 +186,19 @@ static void test_timeline(step *run, uint64_t value, const char *what)
 	end();
 }
 
+/* As the closer's: a program that resets a device cannot know of it. */
+static void test_close(void)
+{
+	begin();
+	ask(&a, do_reset_at_close);
+	POINT(!ask(&a, do_trim), "a close that finds nothing, for the device was reset, has not failed");
+	POINT(SOON(books_counter(&broker, "grants_closed") == 2), "invariant 10: what was mapped is given back");
+	POINT(!ask(&a, do_acquire, .name = "x") && !ask(&a, do_acquire, .name = "y", .slot = 1) && !ask(&a, do_read) &&
+		      a.last.value == VALUE,
+	      "and can be mapped anew");
+	end();
+}
+
 int main(void)
 {
 	harness_begin("reset-races", 60);
@@ -179,5 +207,6 @@ int main(void)
 	test_acquire();
 	test_timeline(do_signal, 6, "a signal");
 	test_timeline(do_wait, 5, "a wait");
+	test_close();
 	return harness_end();
 }
