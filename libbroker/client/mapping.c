@@ -30,6 +30,25 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 	return ticket_open(handle, &terms, &ticket, client->key);
 }
 
+/* In one epoch: what came of it where a reset came between nobody knows, so it is closed, if it is open, and opened again. */
+static int handle_open(struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
+{
+	const struct device *device = client->device;
+	uint64_t before;
+	int error;
+
+	for (;;) {
+		before = client_epoch(client, mapping->ordinal); /* 0: that is the first use */
+		error = device->open(mapping->ordinal, handle, mapping->opened.span, &mapping->base);
+		if (error)
+			return error;
+		mapping->epoch = client_epoch(client, mapping->ordinal);
+		if (!before || mapping->epoch == before)
+			return 0;
+		(void)device->close(mapping->ordinal, mapping->base);
+	}
+}
+
 int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **result)
 {
 	struct mapping *mapping = calloc(1, sizeof *mapping);
@@ -38,21 +57,20 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 
 	if (!mapping)
 		return error_set(-ENOMEM, "out of memory for another mapping");
+	mapping->grant = grant->grant;
+	mapping->opened = *grant;
+	mapping->ordinal = ordinal;
 	error = grant_unseal(client, grant, &handle);
 	CRASH_POINT(ticket_opened);
 	if (!error) {
 		TRACE("open");
-		error = client->device->open(ordinal, &handle, grant->span, &mapping->base);
+		error = handle_open(client, &handle, mapping);
 	}
 	sodium_memzero(&handle, sizeof handle);
 	if (error) {
 		free(mapping);
 		return error;
 	}
-	mapping->grant = grant->grant;
-	mapping->opened = *grant;
-	mapping->ordinal = ordinal;
-	mapping->epoch = client_epoch(client, ordinal);
 	*result = mapping;
 	return 0;
 }

@@ -132,17 +132,40 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* -ESTALE: disconnect came between and has looked through the mappings already. */
+/*
+ * -ESTALE: disconnect came between and has looked through the mappings already. -EAGAIN: so has a reset, perhaps, and nothing
+ * is open any more.
+ */
 static int mapping_settle(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			  struct mapping *mapping, struct timeline_map *timeline)
 {
 	int error;
 
 	pthread_mutex_lock(&client->lock);
-	error = client->leaving ? -ESTALE : mapping_add(client, mapping);
+	if (mapping_is_lost(client, mapping))
+		error = -EAGAIN;
+	else
+		error = client->leaving ? -ESTALE : mapping_add(client, mapping);
 	if (!error)
 		record_open(client, record, grant, mapping, timeline);
 	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+/* Behind an error *mapping is NULL, or one that is open and not listed. */
+static int mapping_make(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+			struct timeline_map *timeline, struct mapping **mapping)
+{
+	int error;
+
+	do {
+		free(*mapping);
+		*mapping = NULL;
+		error = mapping_open(client, grant, record->ordinal, mapping);
+		CRASH_POINT(mapping_opened);
+		if (!error)
+			error = mapping_settle(client, grant, record, *mapping, timeline);
+	} while (error == -EAGAIN && *mapping);
 	return error;
 }
 
@@ -152,10 +175,7 @@ static void on_new_grant(struct gpub_client *client, const struct wire_grant *gr
 	struct mapping *mapping = NULL;
 
 	if (!error)
-		error = mapping_open(client, grant, record->ordinal, &mapping);
-	CRASH_POINT(mapping_opened);
-	if (!error)
-		error = mapping_settle(client, grant, record, mapping, timeline);
+		error = mapping_make(client, grant, record, timeline, &mapping);
 	if (!error)
 		return;
 	CRASH_POINT(open_failed);

@@ -114,6 +114,53 @@ static int do_reset_at_close(const struct order *order)
 	return 0;
 }
 
+static int open_before_reset(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+{
+	int error = device_host.open(ordinal, handle, size, ptr);
+
+	if (!error && due())
+		host_reset(ordinal);
+	return error;
+}
+
+static int do_reset_at_open(const struct order *order)
+{
+	(void)order;
+	hook();
+	hooked.open = open_before_reset;
+	return 0;
+}
+
+/* The epoch that the handle was opened in; the device is reset behind that, and all that is listed then is looked through. */
+static uint64_t epoch_before_notice(int ordinal)
+{
+	uint64_t epoch = device_host.epoch(ordinal);
+
+	hooked.epoch = device_host.epoch;
+	host_reset(ordinal);
+	pthread_mutex_lock(&client->lock);
+	client_notice_reset(client, ordinal);
+	pthread_mutex_unlock(&client->lock);
+	return epoch;
+}
+
+static int open_and_wait_for_epoch(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+{
+	int error = device_host.open(ordinal, handle, size, ptr);
+
+	if (!error && due())
+		hooked.epoch = epoch_before_notice;
+	return error;
+}
+
+static int do_notice_behind_open(const struct order *order)
+{
+	(void)order;
+	hook();
+	hooked.open = open_and_wait_for_epoch;
+	return 0;
+}
+
 /* ---- */
 
 /* Both are mapped, with the value in x, and returned. */
@@ -199,6 +246,22 @@ static void test_close(void)
 	end();
 }
 
+/* As the library's thread opens what was asked for by a caller that has given up. */
+static void test_open(step *at, const char *what)
+{
+	begin();
+	ask(&a, do_trim);
+	ask(&a, at);
+	POINT(!ask(&a, do_acquire, .name = "x"), "the device is reset %s", what);
+	POINT(!ask(&a, do_acquire, .name = "x", .slot = 1) && !ask(&a, do_return) && !ask(&a, do_read, .slot = 1) &&
+		      a.last.value == VALUE,
+	      "invariant 8: what is given out is mapped");
+	ask(&a, do_return, .slot = 1);
+	POINT(!ask(&a, do_trim) && SOON(books_counter(&broker, "grants_closed") == 3),
+	      "invariant 10: and closes");
+	end();
+}
+
 int main(void)
 {
 	harness_begin("reset-races", 60);
@@ -208,5 +271,7 @@ int main(void)
 	test_timeline(do_signal, 6, "a signal");
 	test_timeline(do_wait, 5, "a wait");
 	test_close();
+	test_open(do_reset_at_open, "as soon as a handle is open");
+	test_open(do_notice_behind_open, "and that is noticed, before a mapping is listed");
 	return harness_end();
 }
