@@ -22,6 +22,8 @@
 /* The header has the first page, and two texts a place each behind it. Where they are shorter the file has holes. */
 #define TEXT_BEGIN 4096ull
 
+#define FILE_MODE 0640 /* its owner, and the group that brokerd.conf gives */
+
 #define TRIES          10 /* for a name */
 #define OWNER_TEXT_MAX 32
 
@@ -73,7 +75,7 @@ static int file_create_locked(struct status *status)
 	char own[40], path[64];
 	int error;
 
-	status->fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0640);
+	status->fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
 	if (status->fd < 0)
 		return -EOPNOTSUPP;
 	snprintf(own, sizeof own, "/proc/self/fd/%d", status->fd);
@@ -88,7 +90,7 @@ static int file_create_locked(struct status *status)
 
 static int file_create_named(struct status *status)
 {
-	status->fd = shm_open(status->name, O_RDWR | O_CREAT | O_EXCL, 0640);
+	status->fd = shm_open(status->name, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
 	if (status->fd < 0)
 		return -errno;
 	/* a cleaner may have seen the file before its lock, and removed it */
@@ -214,7 +216,8 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 						 .format = STATUS_FORMAT,
 						 .pid = (uint64_t)getpid(),
 						 .start_time = status_process_start((uint64_t)getpid(), NULL) };
-	error = write_header(status, &status->header);
+	/* the umask may have taken bits away */
+	error = fchmod(status->fd, FILE_MODE) ? -errno : write_header(status, &status->header);
 	if (error) {
 		status_close(status);
 		return error_set(error, "the status file cannot be written: %s", strerror(-error));

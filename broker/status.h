@@ -2,7 +2,7 @@
 /*
  * status.h - the status file: the books as people may see them, in POSIX shared memory.
  *
- * "/gpubroker.<instance>", 0640: a header and a JSON text (docs: broker-status(1)). Owns the file and the
+ * "/gpubroker.<instance>", 0640 under any umask: a header and a JSON text (docs: broker-status(1)). Owns the file and the
  * lock that says that its broker lives. Written with pwrite on change, at most 20 times a second, and of a large broker
  * in about a twentieth of the loop's time: piece by piece, one a pass of the loop, so that clients are served between
  * (invariant 5) and nothing here grows with the books. Each text is beside the last one and the header last, so a

@@ -126,6 +126,7 @@ test_scripts = \
 	tests/integration/run.sh \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
+	tests/integration/startup.sh \
 	tests/integration/status.sh \
 	tests/integration/ctl.sh \
 	tests/speed/instructions.sh \
