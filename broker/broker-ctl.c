@@ -13,12 +13,18 @@
 #include "ctl-doctor.h"
 #include "ctl-options.h"
 #include "log.h"
+#include "streams.h"
 
 int main(int argc, char **argv)
 {
 	struct ctl_options options;
-	int result = ctl_options_parse(&options, argc, argv);
+	int result;
 
+	if (streams_fill()) {
+		log_say("%s", error_text());
+		return CTL_EXIT_REFUSED;
+	}
+	result = ctl_options_parse(&options, argc, argv);
 	if (result < 0) {
 		log_say("%s", error_text());
 		return CTL_EXIT_USAGE;

@@ -23,6 +23,7 @@
 #include "log.h"
 #include "run-children.h"
 #include "run-options.h"
+#include "streams.h"
 
 #define EXIT_BROKER 125 /* as env(1) and timeout(1): a worker's own status is hardly this one */
 
@@ -312,8 +313,13 @@ static int run_all(struct run *run)
 int main(int argc, char **argv)
 {
 	static struct run run = { .children.gate = -1 };
-	int result = run_options_parse(&run.options, argc, argv);
+	int result;
 
+	if (streams_fill()) {
+		log_say("%s", error_text());
+		return EXIT_BROKER;
+	}
+	result = run_options_parse(&run.options, argc, argv);
 	if (result > 0 && (fflush(stdout) || ferror(stdout))) {
 		log_say("the output cannot be written: %m");
 		return EXIT_BROKER;

@@ -16,6 +16,7 @@
 #include "show-json.h"
 #include "show-read.h"
 #include "show-table.h"
+#include "streams.h"
 
 #define EXIT_NONE  1
 #define EXIT_USAGE 2
@@ -180,8 +181,13 @@ static int run(void)
 
 int main(int argc, char **argv)
 {
-	int code = parse(argc, argv);
+	int code;
 
+	if (streams_fill()) {
+		log_say("%s", error_text());
+		return EXIT_NONE;
+	}
+	code = parse(argc, argv);
 	if (code)
 		return code;
 	if (sodium_init() < 0) {

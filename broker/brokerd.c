@@ -25,6 +25,7 @@
 #include "leftovers.h"
 #include "log.h"
 #include "notify.h"
+#include "streams.h"
 
 #define EXIT_BROKER 1 /* it failed, or memory was still in use past its time */
 #define EXIT_USAGE  2
@@ -364,8 +365,13 @@ static int service_prepare(struct service *service, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	static struct service service = { .signal_fd = -1, .notify.fd = -1 };
-	int result = service_prepare(&service, argc, argv);
+	int result;
 
+	if (streams_fill()) {
+		log_say("%s", error_text());
+		return EXIT_BROKER;
+	}
+	result = service_prepare(&service, argc, argv);
 	if (result < 0)
 		log_say("%s", error_text());
 	if (result)

@@ -40,6 +40,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/slab.c broker/slab.h \
 	broker/status.c broker/status.h \
 	broker/status-text.c broker/status-text.h \
+	broker/streams.c broker/streams.h \
 	broker/timeline.c broker/timeline.h \
 	broker/turns.c broker/turns.h \
 	broker/values.c broker/values.h \

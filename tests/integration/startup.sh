@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# startup.sh - the programs where their caller left them little: a strict umask. They serve, or one message says what to
+# startup.sh - the programs where their caller left them little: a strict umask, descriptors 0 to 2 closed. They serve, or one message says what to
 # change, and nothing of theirs stays behind.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
@@ -9,6 +9,7 @@ set -u
 
 brokerd=${top_builddir:?}/broker/brokerd
 run=$top_builddir/broker/broker-run
+client=$top_builddir/tests/integration/status-client
 
 work=$(mktemp -d) || exit 1
 name=startup-$$
@@ -63,6 +64,50 @@ run_mode() {
 }
 check "umask 077: brokerd's status file is its group's to read" brokerd_mode
 check "umask 077: broker-run's is, too" run_mode
+
+# ---- descriptors 0 to 2 ----
+
+# Something else at 2 would get the log; at 1 the output.
+null_at() {
+	local pid=$1 stream
+	shift
+	for stream; do
+		[ "$(readlink "/proc/$pid/fd/$stream")" = /dev/null ] || return 1
+	done
+}
+# Each program waits in the end of --help for room in a pipe, where it can be looked at.
+mkfifo full
+exec 7<>full
+dd if=/dev/zero of=full oflag=nonblock bs=4096 2>/dev/null
+filled() {
+	local pid code
+	"$top_builddir/broker/$1" --help >&7 <&- 2>&- &
+	pid=$!
+	soon null_at $pid 0 2
+	code=$?
+	kill -KILL $pid
+	wait $pid 2>/dev/null
+	return $code
+}
+for program in broker-run brokerd broker-status broker-ctl; do
+	check "$program has /dev/null where 0 and 2 were closed" filled $program
+done
+exec 7>&-
+
+brokerd_closed() {
+	"$brokerd" -c brokerd.conf <&- >&- 2>&- &
+	broker=$!
+	soon test -S run/socket
+	timeout -s KILL 20 "$client" create x 1 acquire x unlink x >out 2>err </dev/null && null_at $broker 0 1 2 && stops
+}
+run_closed() {
+	# a worker has them too
+	timeout -k 5 20 "$run" --device host --name "$name" -- sh -c 'readlink "/proc/$PPID/fd/0" "/proc/$PPID/fd/1" "/proc/$PPID/fd/2" \
+		/proc/self/fd/0 /proc/self/fd/2 >links' <&- >&- 2>&- && [ "$(uniq links)" = /dev/null ]
+}
+check "brokerd with all three closed serves" brokerd_closed
+check "broker-run with all three closed serves" run_closed
+check "output to what was closed still fails" eval '! "$run" --help >&- 2>err && grep -q "cannot be written" err'
 
 check "nothing is left" test -z "$(find /dev/shm "$work" -maxdepth 1 -name "gpubroker*$name*")"
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* streams.c - see streams.h */
+#include "streams.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+int streams_fill(void)
+{
+	for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
+		/* the direction in which nobody uses it */
+		int flags = stream == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+		if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF)
+			continue;
+		/* those below are open, so this is the lowest */
+		if (open("/dev/null", flags) < 0)
+			return error_set(-errno, "descriptor %d is closed, and /dev/null cannot be opened in its place: %m; open "
+						 "it for the program, or provide /dev/null", stream);
+	}
+	return 0;
+}

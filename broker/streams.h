@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * streams.h - the descriptors 0 to 2 of a program whose caller closed some of them.
+ *
+ * The kernel gives the lowest free descriptor to whatever is opened next. If 2 is free, that may be a client's socket or a
+ * page of shared memory, and each line of the log would go there. Owns what it opens for the life of the process; opens
+ * nothing where a descriptor is open already.
+ */
+#ifndef GPUB_STREAMS_H
+#define GPUB_STREAMS_H
+
+/*
+ * Opens /dev/null at each of 0 to 2 that is closed: first of all in main(), before anything else opens a descriptor. Output
+ * to it still fails with EBADF, as on a closed one, so that nobody takes it for written; so does input. The commands that a
+ * program runs inherit them. Negative errno with the error message.
+ */
+int streams_fill(void);
+
+#endif
