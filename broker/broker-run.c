@@ -19,6 +19,7 @@
 #include "common/mps.h"
 #include "common/size.h"
 #include "common/socket.h"
+#include "event-failure.h"
 #include "leftovers.h"
 #include "log.h"
 #include "run-children.h"
@@ -33,21 +34,14 @@ struct run {
 	struct broker      broker;
 	struct event_base *base;
 	struct event      *signals, *patience;
-	char               directory[92], path[100];
-	int                listener, signal_fd;
+	char               directory[LEFTOVERS_PATH_SIZE], path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
+	int                lock, listener, signal_fd;
 	unsigned           creating; /* declared buffers still on their way */
 	bool               failed;   /* the broker's own failure, already logged */
 	bool               ended, told;
 };
 
 /* ---- the private socket ---- */
-
-/* The socket too: it may be bound though nobody can listen at it. */
-static void directory_remove(struct run *run)
-{
-	unlink(run->path);
-	rmdir(run->directory);
-}
 
 /*
  * What CUDA_DEVICE_MAX_CONNECTIONS is to be for the workers; 0: it is left alone. Not a default under MPS, where all clients
@@ -63,14 +57,13 @@ static unsigned worker_connections(const struct run_options *options)
 static int socket_make(struct run *run)
 {
 	struct worker_environment environment = { .connections = worker_connections(&run->options) };
-	const char *parent = leftovers_socket_parent();
 	char address[SOCKET_ADDRESS_SIZE];
 	int error;
 
 	leftovers_remove();
-	snprintf(run->directory, sizeof run->directory, "%s/gpubroker-%s.XXXXXX", parent, run->options.instance);
-	if (!mkdtemp(run->directory)) /* mode 0700 */
-		return error_set(-errno, "no directory for the socket can be made in %s: %m", parent);
+	run->lock = leftovers_directory_make(run->options.instance, run->directory);
+	if (run->lock < 0)
+		return run->lock;
 	snprintf(run->path, sizeof run->path, "%s/socket", run->directory);
 	run->listener = socket_listen(run->path, 0600);
 	error = run->listener;
@@ -83,14 +76,14 @@ static int socket_make(struct run *run)
 		return 0;
 	close(run->listener);
 remove_directory:
-	directory_remove(run);
+	leftovers_directory_remove(run->directory, run->lock);
 	return error;
 }
 
 static void socket_remove(struct run *run)
 {
 	close(run->listener);
-	directory_remove(run);
+	leftovers_directory_remove(run->directory, run->lock);
 }
 
 /* ---- the end ---- */
@@ -280,6 +273,14 @@ static int run_broker(struct run *run)
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 
+static void on_event_failure(void *context)
+{
+	struct run *run = context;
+
+	children_abandon(&run->children);
+	socket_remove(run);
+}
+
 static int run_all(struct run *run)
 {
 	sigset_t signals;
@@ -291,6 +292,7 @@ static int run_all(struct run *run)
 		children_abandon(&run->children);
 		return code;
 	}
+	event_failure_watch(EXIT_BROKER, on_event_failure, run);
 	run->base = event_base_new();
 	if (!run->base)
 		error_set(-ENOMEM, "the event loop cannot start: out of memory or descriptors");

@@ -22,6 +22,7 @@
 #include "brokerd-socket.h"
 #include "common/error.h"
 #include "common/size.h"
+#include "event-failure.h"
 #include "leftovers.h"
 #include "log.h"
 #include "notify.h"
@@ -209,10 +210,18 @@ static int watchdog_begin(struct service *service)
 	return 0;
 }
 
+static void on_event_failure(void *context)
+{
+	struct service *service = context;
+
+	brokerd_socket_close(&service->socket);
+}
+
 static int events_begin(struct service *service, const sigset_t *signals)
 {
 	int error;
 
+	event_failure_watch(EXIT_BROKER, on_event_failure, service);
 	service->base = event_base_new();
 	if (!service->base)
 		return error_set(-ENOMEM, "the event loop cannot start: out of memory or descriptors");

@@ -5,7 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,11 @@
 #include <unistd.h>
 
 #include "common/environment.h"
+#include "common/error.h"
 #include "log.h"
 #include "status.h"
+
+#define TRIES 10 /* for a directory that no cleaner saw before its lock */
 
 /* Open-file-description locks: they belong to the broker's descriptor and need write access to take. */
 int leftovers_lock(int fd)
@@ -41,9 +44,9 @@ bool leftovers_still_named(int fd, const char *shm_name)
 	return !fstat(fd, &own) && !stat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
-static void each_object(const char *prefix, void (*act)(const char *name))
+static void each_entry(const char *directory, const char *prefix, void (*act)(const char *name))
 {
-	DIR *dir = opendir(SHM_DIR);
+	DIR *dir = opendir(directory);
 	struct dirent *entry;
 
 	if (!dir)
@@ -92,13 +95,15 @@ void leftovers_remove_instance(const char *instance)
 	char prefix[64], memory[96];
 
 	snprintf(prefix, sizeof prefix, "%s%s.", &STATUS_PREFIX[1], instance);
-	each_object(prefix, remove_object);
+	each_entry(SHM_DIR, prefix, remove_object);
 	/* the one that is there as a rule, and empty: to look into it would want memory, which there may be none of */
 	snprintf(memory, sizeof memory, SHM_DIR "/%smem", prefix);
 	rmdir(memory);
 }
 
-const char *leftovers_socket_parent(void)
+/* ---- directories of private sockets ---- */
+
+static const char *socket_parent(void)
 {
 	const char *parent = environment_get("XDG_RUNTIME_DIR");
 
@@ -107,31 +112,93 @@ const char *leftovers_socket_parent(void)
 	return parent;
 }
 
-/* Only where the directory is the dead broker's own, and no link to somebody else's. */
-static void remove_socket(const char *path, uid_t owner)
+static int directory_lock(const char *path)
 {
-	int fd = directory_open(path);
+	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
 	struct stat st;
+	int fd, error;
 
+	snprintf(name, sizeof name, "%s/lock", path);
+	fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	error = leftovers_lock(fd);
+	if (!error && !fstat(fd, &st) && st.st_nlink)
+		return fd;
+	/* a cleaner saw the file before its lock, and removes the directory */
+	close(fd);
+	return error ? error : -EAGAIN;
+}
+
+/* By path, which needs no descriptor: nobody else can enter the directory. */
+static void own_directory_remove(const char *path)
+{
+	char name[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
+
+	snprintf(name, sizeof name, "%s/socket", path);
+	unlink(name);
+	snprintf(name, sizeof name, "%s/lock", path);
+	unlink(name);
+	rmdir(path);
+}
+
+int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE])
+{
+	const char *parent = socket_parent();
+	int lock = -EAGAIN;
+
+	for (int tries = 0; lock == -EAGAIN && tries < TRIES; tries++) {
+		snprintf(path, LEFTOVERS_PATH_SIZE, "%s/gpubroker-%s.XXXXXX", parent, instance);
+		if (!mkdtemp(path)) /* mode 0700 */
+			return error_set(-errno, "no directory for the socket can be made in %s: %m", parent);
+		lock = directory_lock(path);
+		if (lock < 0)
+			own_directory_remove(path);
+	}
+	return lock >= 0 ? lock : error_set(lock, "the socket's directory in %s cannot be locked: %s", parent, strerror(-lock));
+}
+
+void leftovers_directory_remove(const char *path, int lock)
+{
+	own_directory_remove(path);
+	close(lock);
+}
+
+/* Only what nobody but its owner could have put there, and by the directory's descriptor: see remove_directory(). */
+static void remove_if_unlocked(int fd, const char *path)
+{
+	struct stat st;
+	int lock;
+
+	if (fstat(fd, &st) || (geteuid() && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
+		return;
+	lock = openat(fd, "lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (lock < 0)
+		return;
+	if (!leftovers_lock(lock)) {
+		unlinkat(fd, "socket", 0);
+		unlinkat(fd, "lock", 0);
+		rmdir(path);
+	}
+	close(lock);
+}
+
+static void remove_socket(const char *name)
+{
+	char path[LEFTOVERS_PATH_SIZE];
+	int fd;
+
+	if (fnmatch("gpubroker-*.??????", name, 0) ||
+	    snprintf(path, sizeof path, "%s/%s", socket_parent(), name) >= (int)sizeof path)
+		return;
+	fd = directory_open(path);
 	if (fd < 0)
 		return;
-	if (!fstat(fd, &st) && st.st_uid == owner && !(st.st_mode & (S_IWGRP | S_IWOTH)) && !unlinkat(fd, "socket", 0))
-		rmdir(path);
+	remove_if_unlocked(fd, path);
 	close(fd);
 }
 
-static void remove_sockets(const char *instance, uid_t owner)
-{
-	char pattern[100];
-	glob_t found;
-
-	snprintf(pattern, sizeof pattern, "%s/gpubroker-%s.??????", leftovers_socket_parent(), instance);
-	if (glob(pattern, GLOB_ONLYDIR, NULL, &found))
-		return;
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		remove_socket(found.gl_pathv[i], owner);
-	globfree(&found);
-}
+/* ---- what dead brokers left ---- */
 
 /* The status file goes last: as long as it stands, the rest is recognised as its broker's. */
 static void remove_if_dead(const char *name)
@@ -152,7 +219,6 @@ static void remove_if_dead(const char *name)
 		return;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
 		leftovers_remove_instance(instance);
-		remove_sockets(instance, st.st_uid);
 		shm_unlink(shm_name);
 		log_say("removed what the dead broker '%s' left behind", instance);
 	}
@@ -161,5 +227,6 @@ static void remove_if_dead(const char *name)
 
 void leftovers_remove(void)
 {
-	each_object(&STATUS_PREFIX[1], remove_if_dead);
+	each_entry(SHM_DIR, &STATUS_PREFIX[1], remove_if_dead);
+	each_entry(socket_parent(), "gpubroker-", remove_socket);
 }

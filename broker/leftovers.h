@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leftovers.h - shared-memory objects of brokers that died without cleaning up.
+ * leftovers.h - shared-memory objects and sockets of brokers that died without cleaning up.
  *
  * A broker holds a lock on its status file for its whole life; the kernel drops it with the process. So an
  * unlocked "/gpubroker.<instance>" is a dead broker's, and with it "/gpubroker.<instance>.*", the host
- * device's memory, and the private socket of a broker-run. Owns nothing; removes only what it locked itself.
+ * device's memory. The directory of a broker-run's private socket is there before the status file, and has a lock of its
+ * own. Owns nothing; removes only what it locked itself.
  */
 #ifndef GPUB_LEFTOVERS_H
 #define GPUB_LEFTOVERS_H
@@ -28,11 +29,17 @@ bool leftovers_still_named(int fd, const char *shm_name);
  */
 void leftovers_remove(void);
 
+#define LEFTOVERS_PATH_SIZE 92
+
 /*
- * Where private sockets are: $XDG_RUNTIME_DIR where that can be used, else /tmp. Their directories there are
- * called "gpubroker-<instance>.XXXXXX".
+ * Makes the directory of a private socket, "gpubroker-<instance>.XXXXXX" in $XDG_RUNTIME_DIR where that can be used, else
+ * in /tmp. Returns the descriptor of the file "lock" in it, which says that the broker lives, or negative errno with the
+ * error message.
  */
-const char *leftovers_socket_parent(void);
+int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE]);
+
+/* Removes it, with the file "socket" in it if there is one, and closes lock. */
+void leftovers_directory_remove(const char *path, int lock);
 
 /* Removes the objects that belong to an instance, but for its status file. */
 void leftovers_remove_instance(const char *instance);

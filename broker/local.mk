@@ -17,6 +17,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/deadlines.c broker/deadlines.h \
 	broker/delegation.c broker/delegation.h \
 	broker/discard.c broker/discard.h \
+	broker/event-failure.c broker/event-failure.h \
 	broker/grants.c broker/grants.h \
 	broker/identity.c broker/identity.h \
 	broker/leftovers.c broker/leftovers.h \

@@ -258,7 +258,7 @@ rm -f ran
 check "two brokers of one name: the second is refused, the first goes on" twice
 # What anybody may plant: a status file of nobody's, and a link where its sockets would be. Root would follow it.
 planted() {
-	mkdir -p bait && touch bait/socket
+	mkdir -p bait && touch bait/socket bait/lock
 	setpriv --reuid=65534 --clear-groups sh -c ': >"/dev/shm/gpubroker.$1" && ln -s "$2/bait" "/tmp/gpubroker-$1.aaaaaa"' - \
 		"$name-evil" "$PWD" || return 1
 	(unset XDG_RUNTIME_DIR; exits 0 -- true)

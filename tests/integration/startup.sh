@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# startup.sh - the programs where their caller left them little: a strict umask, descriptors 0 to 2 closed. They serve, or one message says what to
-# change, and nothing of theirs stays behind.
+# startup.sh - the programs where their caller left them little: a strict umask, descriptors 0 to 2 closed, hardly any
+# descriptors. They serve, or a message says what to change, and nothing of theirs stays behind; what stayed of those that were
+# killed is removed by the next start.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
 # shellcheck source=tests/tap.sh
@@ -108,6 +109,49 @@ run_closed() {
 check "brokerd with all three closed serves" brokerd_closed
 check "broker-run with all three closed serves" run_closed
 check "output to what was closed still fails" eval '! "$run" --help >&- 2>err && grep -q "cannot be written" err'
+
+# ---- few descriptors ----
+
+mkdir few
+# few COUNT CODE PROGRAM ARGS...: with so many it ends with CODE and a message of its own, and leaves nothing
+few() {
+	local limit=$1 wanted=$2 code
+	shift 2
+	(
+		export XDG_RUNTIME_DIR=$work/few
+		exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- # what the caller has open there
+		ulimit -n "$limit" && exec timeout -k 5 20 "$@"
+	) >out 2>err </dev/null
+	code=$?
+	[ $code = "$wanted" ] && grep -q "^${1##*/}: .*Too many open files" err && ! grep -q '^\[' err && [ -z "$(ls -A few)$(ls -A run)" ]
+}
+# One of these limits is where libevent cannot go on.
+for limit in 4 5 6 7 8 9; do
+	check "broker-run with $limit descriptors: exit 125 and why" few $limit 125 "$run" --device host --name "$name" -- true
+	cat err >>all-run
+	check "brokerd with $limit: exit 1 and why" few $limit 1 "$brokerd" -c brokerd.conf
+	cat err >>all-brokerd
+done
+check "where libevent ends broker-run, it says what to change" grep -q '^broker-run: .*event loop.*ulimit -n' all-run
+check "and brokerd" grep -q '^brokerd: .*event loop.*ulimit -n' all-brokerd
+
+# ---- directories of killed ones ----
+
+# One that was killed before it had a status file: here that is taken away.
+killed() {
+	# in a shell that says nothing of it
+	(timeout -k 5 20 "$run" --device host --name "$name" -- sh -c 'kill -KILL $PPID' >out 2>err </dev/null; true) 2>/dev/null
+	rm -rf "$status_file"*
+	echo "$work"/gpubroker-"$name".* >left
+	[ -S "$(cat left)/socket" ]
+}
+check "a killed broker-run leaves its socket's directory" killed
+mkdir "gpubroker-$name.others" && touch "gpubroker-$name.others/socket"
+check "the next one of another name removes it, and keeps its own while it lives" timeout -k 5 20 \
+	"$run" --quiet --device host --name "$name-2" -- sh -c '! test -e "$1" && "$2" --quiet --device host --name "$3" -- true &&
+		test -S "${GPUBROKER#unix:}"' - "$(cat left)" "$run" "$name-3"
+check "a directory without a lock is no broker's" test -e "gpubroker-$name.others/socket"
+rm -r "gpubroker-$name.others"
 
 check "nothing is left" test -z "$(find /dev/shm "$work" -maxdepth 1 -name "gpubroker*$name*")"
 
