@@ -91,7 +91,7 @@ static unsigned broker_pages(void)
 		snprintf(link, sizeof link, "%s/%s", path, entry->d_name);
 		length = readlink(link, target, sizeof target - 1);
 		target[length > 0 ? length : 0] = 0;
-		count += strstr(target, "gpubroker-timeline") != NULL;
+		count += strstr(target, "memfd:gpubroker-timeline") != NULL;
 	}
 	if (directory)
 		closedir(directory);
