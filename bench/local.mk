@@ -63,7 +63,7 @@ bench_cuda =
 bench_results = $(abs_top_srcdir)/bench/results
 .PHONY: bench
 bench: $(bench_programs) $(bench_cuda) broker/broker-run
-	@top_builddir='$(abs_top_builddir)' CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' $(SHELL) $(srcdir)/bench/run.sh \
+	@$(test_caller) top_builddir='$(abs_top_builddir)' CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' $(SHELL) $(srcdir)/bench/run.sh \
 	    '$(bench_results)' $(bench_programs) optional $(bench_optional) cuda $(bench_cuda)
 EXTRA_DIST += bench/README.md bench/report bench/run.sh bench/results
 

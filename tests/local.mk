@@ -111,6 +111,7 @@ test_programs = \
 	tests/integration/visible
 test_scripts = \
 	tests/install/bootstrap.sh \
+	tests/install/caller.sh \
 	tests/install/exports.sh \
 	tests/install/headers.sh \
 	tests/install/manpages.sh \
@@ -369,8 +370,14 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = $(LOG_COMPILER)
 AM_SH_LOG_FLAGS = --kill-after=10 $(SCRIPT_SECONDS) bash
 
+# A test's verdict does not depend on its caller: the locale decides what awk and sort print, the umask which sockets and
+# files are trusted, and a socket's path has 107 bytes, the temporary directory's name included.
+test_caller = \
+	LC_ALL=C; export LC_ALL; umask 022; \
+	test $${\#TMPDIR} -le 40 || { TMPDIR=/tmp; export TMPDIR; };
+
 # A test starts from the build tree alone, whatever broker the caller's environment names.
-AM_TESTS_ENVIRONMENT = \
+AM_TESTS_ENVIRONMENT = $(test_caller) \
 	unset GPUBROKER GPUBROKER_RANK GPUBROKER_SIZE TEST_DEVICE; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
@@ -384,6 +391,6 @@ AM_TESTS_ENVIRONMENT = \
 
 EXTRA_DIST += tests/install/installed.sh tests/install/program.c
 installcheck-local:
-	CC='$(CC)' CXX='$(CXX)' PKG_CONFIG='$(PKG_CONFIG)' DESTDIR='$(DESTDIR)' srcdir='$(srcdir)' \
+	$(test_caller) CC='$(CC)' CXX='$(CXX)' PKG_CONFIG='$(PKG_CONFIG)' DESTDIR='$(DESTDIR)' srcdir='$(srcdir)' \
 	    pkgconfigdir='$(pkgconfigdir)' libdir='$(libdir)' bindir='$(bindir)' CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)' \
 	    bash $(srcdir)/tests/install/installed.sh

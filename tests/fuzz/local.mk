@@ -51,9 +51,9 @@ EXTRA_DIST += tests/fuzz/run.sh tests/fuzz/README.md tests/fuzz/corpus
 .PHONY: fuzz fuzz-replay
 if FUZZING
 fuzz: $(fuzz_programs)
-	@top_srcdir='$(top_srcdir)' FUZZ_SECONDS='$(FUZZ_SECONDS)' bash $(top_srcdir)/tests/fuzz/run.sh $(FUZZ_TARGETS)
+	@$(test_caller) top_srcdir='$(top_srcdir)' FUZZ_SECONDS='$(FUZZ_SECONDS)' bash $(top_srcdir)/tests/fuzz/run.sh $(FUZZ_TARGETS)
 fuzz-replay: $(fuzz_programs)
-	@top_srcdir='$(top_srcdir)' FUZZ_SECONDS=0 bash $(top_srcdir)/tests/fuzz/run.sh $(FUZZ_TARGETS)
+	@$(test_caller) top_srcdir='$(top_srcdir)' FUZZ_SECONDS=0 bash $(top_srcdir)/tests/fuzz/run.sh $(FUZZ_TARGETS)
 else
 fuzz fuzz-replay:
 	@echo "make $@ needs a build with ./configure CC=clang CXX=clang++ --enable-fuzzing" >&2; exit 1
