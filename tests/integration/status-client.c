@@ -7,12 +7,15 @@
  *     mark FILE (makes it)   wait FILE (until it is there)
  *     complain NAME (calls that are refused, on a name that is there: prints what each says)
  *
- * Says nothing else unless something fails. Holds what it acquired until its end.
+ * Says nothing else unless something fails. Holds what it acquired until its end. Ends with its broker-run, and at the
+ * latest when a script has no time left: a killed run of the tests leaves none that waits for ever.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "gpubroker.h"
@@ -128,9 +131,12 @@ static int step(char ***words)
 
 int main(int argc, char **argv)
 {
-	int error = gpub_connect(&client, NULL);
+	int error;
 
 	(void)argc;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(900); /* SCRIPT_SECONDS */
+	error = gpub_connect(&client, NULL);
 	for (char **word = argv + 1; !error && *word; word++)
 		error = step(&word);
 	if (error)

@@ -31,8 +31,11 @@ static char directory[40];
 
 static int do_become(const struct order *order)
 {
-	return setgroups(0, NULL) || setresgid((gid_t)order->value, (gid_t)order->value, (gid_t)order->value) ||
-	       setresuid((uid_t)order->value, (uid_t)order->value, (uid_t)order->value) ? -errno : 0;
+	if (setgroups(0, NULL) || setresgid((gid_t)order->value, (gid_t)order->value, (gid_t)order->value) ||
+	    setresuid((uid_t)order->value, (uid_t)order->value, (uid_t)order->value))
+		return -errno;
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it away */
+	return 0;
 }
 
 static int do_share(const struct order *order)

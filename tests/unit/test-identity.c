@@ -5,6 +5,7 @@
  * A forked child connects; as root it first becomes another user with groups of its own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,11 +50,11 @@ _Noreturn static void peer_run(int channel, bool as_other)
 			      .msg_control = &control, .msg_controllen = sizeof control };
 	int pair[2];
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "a\x01\xff b");
 	if (as_other && (setgroups(3, other_groups) || setresgid(OTHER_GROUP, OTHER_GROUP, OTHER_GROUP) ||
 			 setresuid(OTHER_USER, OTHER_USER, OTHER_USER)))
 		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it away */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair))
 		_exit(1);
 	control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof pair[0]),
@@ -95,6 +97,46 @@ static void peer_end(struct peer *peer)
 	close(peer->sock);
 	kill(peer->pid, SIGKILL);
 	waitpid(peer->pid, NULL, 0);
+}
+
+/* As a test whose assertion failed does: it ends, and nobody ends its peer. */
+_Noreturn static void leave_a_peer(int told, int leave)
+{
+	struct peer peer = peer_start(!geteuid());
+	char token;
+
+	_exit(write(told, &peer.pid, sizeof peer.pid) != sizeof peer.pid || read(leave, &token, 1) < 0);
+}
+
+static void test_a_peer_ends_with_its_test(void **state)
+{
+	struct pollfd p = { .events = POLLIN };
+	int told[2], leave[2];
+	pid_t test, peer;
+
+	(void)state;
+	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(leave, O_CLOEXEC), 0);
+	test = fork();
+	assert_true(test >= 0);
+	if (!test) {
+		close(leave[1]);
+		leave_a_peer(told[1], leave[0]);
+	}
+	assert_int_equal(read(told[0], &peer, sizeof peer), sizeof peer);
+	p.fd = (int)syscall(SYS_pidfd_open, peer, 0);
+	assert_true(p.fd >= 0);
+	kill(test, SIGKILL);
+	assert_int_equal(waitpid(test, NULL, 0), test);
+	if (poll(&p, 1, 10000) != 1) {
+		kill(peer, SIGKILL);
+		fail_msg("the peer lives on");
+	}
+	close(p.fd);
+	for (int i = 0; i < 2; i++) {
+		close(told[i]);
+		close(leave[i]);
+	}
 }
 
 /* ---- who it is ---- */
@@ -220,6 +262,7 @@ static void test_what_a_process_calls_itself_is_made_plain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_peer_ends_with_its_test),
 		cmocka_unit_test(test_the_kernel_names_process_and_user),
 		cmocka_unit_test(test_another_user_has_its_groups),
 		cmocka_unit_test(test_who_cannot_be_told_changes_nothing),

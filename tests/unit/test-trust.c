@@ -103,13 +103,13 @@ _Noreturn static void server_run(const char *path, uid_t user, int ready)
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(60);
 	strcpy(sun.sun_path, path);
 	if (sock < 0 || bind(sock, (struct sockaddr *)&sun, sizeof sun) || chmod(path, 0666))
 		_exit(1);
 	if (user != geteuid() && setresuid(user, user, user))
 		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it away */
 	if (listen(sock, 8) || write(ready, "!", 1) != 1)
 		_exit(1);
 	for (;;)
