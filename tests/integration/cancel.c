@@ -232,19 +232,6 @@ static void test_device(void)
 	expect_end("gpub_trim");
 }
 
-/* The library's own threads have ids, which whoever has an id may cancel: a tool's code, called on one, for example. */
-static void test_own_threads(void)
-{
-	ask(&a, do_background);
-	POINT(!ask(&a, do_cancel_service), "the library's own threads are cancelled");
-	ask(&b, do_create, .name = "y");
-	ask(&a, do_acquire, .name = "y");
-	ask(&a, do_return);
-	ask(&b, do_unlink, .name = "y");
-	POINT(SOON(!books_buffers(&broker, "y", NULL)), "and go on: what is unlinked is let go of in the background");
-	POINT(!ask(&a, do_go_on), "and others go on");
-}
-
 static void test_disconnect(void)
 {
 	ask(&a, do_acquire, .name = "x");
@@ -256,6 +243,25 @@ static void test_disconnect(void)
 	POINT(SOON(!books_holders(&broker, NULL, a.pid)), "and nothing is held any more");
 }
 
+/*
+ * The library's own threads have ids, which whoever has an id may cancel: a tool's code, called on one, for example. Last, for
+ * nothing may be parked in a process whose closer is at work.
+ */
+static void test_own_threads(void)
+{
+	puppet_end(&a);
+	puppet_start(&a, &broker);
+	ask(&a, do_stream);
+	ask(&a, do_background);
+	POINT(!ask(&a, do_cancel_service), "the library's own threads are cancelled");
+	ask(&b, do_create, .name = "y");
+	ask(&a, do_acquire, .name = "y");
+	ask(&a, do_return);
+	ask(&b, do_unlink, .name = "y");
+	POINT(SOON(!books_buffers(&broker, "y", NULL)), "and go on: what is unlinked is let go of in the background");
+	POINT(!ask(&a, do_go_on), "and others go on");
+}
+
 int main(void)
 {
 	harness_begin("cancel", 60);
@@ -263,8 +269,8 @@ int main(void)
 	test_names();
 	test_memory();
 	test_device();
-	test_own_threads();
 	test_disconnect();
+	test_own_threads();
 	end();
 	return harness_end();
 }
