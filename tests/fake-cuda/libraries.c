@@ -2,10 +2,12 @@
 /*
  * libraries.c - the fake driver's files of kernels: each has the two kernels "one", with one parameter, and "none", with none.
  *
- * Owns each library and kernel that was made here. A launch runs nothing.
+ * Owns each library and kernel that was made here, in a list: what is never unloaded is the driver's. A launch runs nothing.
  */
 #include <stdlib.h>
 #include <string.h>
+
+#include <utlist.h>
 
 #include "inner.h"
 
@@ -17,7 +19,11 @@ struct CUkern_st {
 
 struct CUlib_st {
 	struct CUkern_st kernels[2];
+	struct CUlib_st *prev, *next;
 };
+
+static CUlibrary       loaded;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static CUresult fake_LibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit_options,
 					 void **jit_values, unsigned int jit_count, CUlibraryOption *options,
@@ -32,6 +38,9 @@ static CUresult fake_LibraryLoadFromFile(CUlibrary *library, const char *path, C
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	made->kernels[0] = (struct CUkern_st){ "one", 1, made };
 	made->kernels[1] = (struct CUkern_st){ "none", 0, made };
+	pthread_mutex_lock(&lock);
+	DL_APPEND(loaded, made);
+	pthread_mutex_unlock(&lock);
 	*library = made;
 	return CUDA_SUCCESS;
 }
@@ -39,6 +48,9 @@ static CUresult fake_LibraryLoadFromFile(CUlibrary *library, const char *path, C
 static CUresult fake_LibraryUnload(CUlibrary library)
 {
 	FAKE_CALL();
+	pthread_mutex_lock(&lock);
+	DL_DELETE(loaded, library);
+	pthread_mutex_unlock(&lock);
 	free(library);
 	return CUDA_SUCCESS;
 }
