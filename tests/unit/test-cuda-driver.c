@@ -270,6 +270,29 @@ static void test_pages_are_renewed_in_relaxed_mode(void **state)
 	assert_int_equal(device_cuda->page_unregister(page), 0);
 }
 
+/* Its address may be another mapping's by then. One that stays is. */
+static void test_an_unregistered_page_is_not_renewed(void **state)
+{
+	static uint64_t pages[2][512] __attribute__((aligned(4096)));
+	CUcontext       primary;
+	unsigned        before;
+
+	(void)state;
+	fake_cuda_order("devices=2");
+	assert_int_equal(device_cuda->set_current(0), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(device_cuda->page_register(pages[i], sizeof pages[i], true), 0);
+	assert_int_equal(device_cuda->page_unregister(pages[0]), 0);
+	assert_int_equal(device_cuda->page_unregister(pages[0]), -EINVAL);
+	assert_int_equal(cuda.DevicePrimaryCtxRetain(&primary, 0), CUDA_SUCCESS);
+	primary->id += 1000; /* as by a reset */
+	assert_int_equal(cuda.MemHostUnregister(pages[1]), CUDA_SUCCESS);
+	before = fake_cuda_calls("cuMemHostRegister");
+	assert_true(device_cuda->epoch(0) > 1000);
+	assert_int_equal(fake_cuda_calls("cuMemHostRegister") - before, 1);
+	assert_int_equal(device_cuda->page_unregister(pages[1]), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_no_context_is_left_behind),
 		cmocka_unit_test(test_relaxed_mode_behind_a_reset),
 		cmocka_unit_test(test_pages_are_renewed_in_relaxed_mode),
+		cmocka_unit_test(test_an_unregistered_page_is_not_renewed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
