@@ -23,6 +23,16 @@ skip() {
 	echo "ok $count - $1 # SKIP $2"
 }
 
+# soon COMMAND...: becomes true within 10 seconds
+soon() {
+	local tries
+	for ((tries = 0; tries < 200; tries++)); do
+		"$@" && return
+		sleep 0.05
+	done
+	return 1
+}
+
 # plan: last
 plan() {
 	echo "1..$count"

@@ -6,9 +6,10 @@
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
+# shellcheck source=tests/own-brokerd.sh
+. "$top_srcdir/tests/own-brokerd.sh"
 
-brokerd=${top_builddir:?}/broker/brokerd
-show=$top_builddir/broker/broker-status
+show=${top_builddir:?}/broker/broker-status
 run=$top_builddir/broker/broker-run
 client=$top_builddir/tests/integration/status-client
 listen=$top_builddir/tests/integration/notify-listen
@@ -16,7 +17,7 @@ activate=$top_builddir/tests/integration/activate
 
 work=$(mktemp -d) || exit 1
 name=brokerd-$$
-broker='' others=()
+others=()
 cleanup() {
 	[ -n "$broker" ] && kill -KILL "$broker"
 	touch "$work/go"
@@ -29,16 +30,6 @@ cd "$work" || exit 1
 chmod 711 .
 socket=$work/run/socket
 export GPUBROKER=unix:$socket
-
-# soon COMMAND...: becomes true within 10 seconds
-soon() {
-	local tries
-	for ((tries = 0; tries < 200; tries++)); do
-		"$@" && return
-		sleep 0.05
-	done
-	return 1
-}
 
 said() {
 	grep -q -e "$1" err
@@ -62,45 +53,6 @@ refused() {
 	local code=$1 pattern=$2
 	shift 2
 	runs "$code" "$@" && [ "$(lines)" = 1 ] && said "^brokerd: .*$pattern" && [ ! -s out ]
-}
-
-# configure LINES...: the configuration of what follows
-configure() {
-	printf 'device = host\ninstance = "%s"\nsocket = "%s"\n' "$name" "$socket" >brokerd.conf
-	[ $# -eq 0 ] || printf '%s\n' "$@" >>brokerd.conf
-}
-
-is_up() {
-	said "serves .* at " || ! kill -0 "$broker" 2>/dev/null
-}
-
-# start [COMMAND...]: a brokerd, through COMMAND; true once it serves. One that should have ended is ended here.
-start() {
-	[ -z "$broker" ] || stops KILL 137
-	: >err
-	"$@" "$brokerd" -c brokerd.conf >out 2>err </dev/null &
-	broker=$!
-	soon is_up && kill -0 "$broker" 2>/dev/null
-}
-
-gone() {
-	! kill -0 "$broker" 2>/dev/null
-}
-
-# ended CODE: it has ended so, within 10 seconds
-ended() {
-	local code
-	soon gone || kill -KILL "$broker"
-	wait "$broker"
-	code=$?
-	broker=''
-	[ "$code" = "$1" ]
-}
-
-# stops SIGNAL CODE
-stops() {
-	kill -"$1" "$broker"
-	ended "$2"
 }
 
 works() {
@@ -310,13 +262,7 @@ check "a reload that hangs does not keep it from stopping" eval 'hangs && stops 
 touch answer
 rm brokerd.conf
 configure 'log = quiet'
-start_quiet() {
-	: >err
-	"$brokerd" -c brokerd.conf >out 2>err </dev/null &
-	broker=$!
-	soon test -S "$socket"
-}
-check "log = quiet: nothing at all is said" eval 'start_quiet && works create a 1 && stops TERM 0 && [ "$(lines)" = 0 ]'
+check "log = quiet: nothing at all is said" eval 'launch; soon test -S "$socket" && works create a 1 && stops TERM 0 && [ "$(lines)" = 0 ]'
 
 # ---- who may ----
 

@@ -50,16 +50,6 @@ refused() {
 	ctl "$code" "$@" && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && said '^broker-ctl: ' && said "$pattern"
 }
 
-# soon COMMAND...: becomes true within 10 seconds
-soon() {
-	local tries
-	for ((tries = 0; tries < 200; tries++)); do
-		"$@" && return
-		sleep 0.05
-	done
-	return 1
-}
-
 # status PATTERN: soon a line of the table
 in_table() {
 	"$show" "$name" | grep -qE -e "$1"

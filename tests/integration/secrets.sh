@@ -21,16 +21,6 @@ cleanup() {
 trap cleanup EXIT
 cd "$work" || exit 1
 
-# soon FILE: it comes within 10 seconds
-soon() {
-	local tries
-	for ((tries = 0; tries < 500; tries++)); do
-		[ -e "$1" ] && return
-		sleep 0.02
-	done
-	return 1
-}
-
 # objects [SIZE]: the memory of this broker's buffers
 objects() {
 	find "/dev/shm/gpubroker.$name.mem" -type f ${1:+-size "$1"}
@@ -49,18 +39,15 @@ exit 0
 END
 GPUB_HOST_STRICT=0 timeout -s KILL 60 "$run" --device host --name "$name" --pool 0 -n 4 -- sh worker "$client" >said 2>&1 </dev/null &
 broker=$!
-soon ready
+soon test -e ready
 # what was unlinked is freed behind the answer
 two_left() { [ "$(objects | wc -l)" = 2 ]; }
-for ((tries = 0; tries < 500; tries++)); do
-	two_left && break
-	sleep 0.02
-done
+soon two_left
 handles=$(objects | sed 's,.*/,,')
 truncate -s 4096 "$(objects 3M)"
 touch cut
 for step in complained unopened short held; do
-	if ! soon $step; then
+	if ! soon test -e $step; then
 		echo "Bail out! a worker does not get to '$step': $(tail -n 3 said)"
 		exit 1
 	fi

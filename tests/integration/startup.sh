@@ -7,15 +7,15 @@
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
+# shellcheck source=tests/own-brokerd.sh
+. "$top_srcdir/tests/own-brokerd.sh"
 
-brokerd=${top_builddir:?}/broker/brokerd
-run=$top_builddir/broker/broker-run
+run=${top_builddir:?}/broker/broker-run
 client=$top_builddir/tests/integration/status-client
 
 work=$(mktemp -d) || exit 1
 name=startup-$$
 status_file=/dev/shm/gpubroker.$name
-broker=''
 cleanup() {
 	[ -n "$broker" ] && kill -KILL "$broker"
 	wait
@@ -23,41 +23,15 @@ cleanup() {
 } 2>/dev/null
 trap cleanup EXIT
 cd "$work" || exit 1
-export GPUBROKER=unix:$work/run/socket XDG_RUNTIME_DIR=$work
-printf 'device = host\ninstance = "%s"\nsocket = "%s"\n' "$name" "$work/run/socket" >brokerd.conf
-
-# soon COMMAND...: becomes true within 10 seconds
-soon() {
-	local tries
-	for ((tries = 0; tries < 200; tries++)); do
-		"$@" && return
-		sleep 0.05
-	done
-	return 1
-}
-
-is_up() {
-	grep -q 'serves .* at ' err || ! kill -0 "$broker" 2>/dev/null
-}
-
-stops() {
-	local code
-	kill -TERM "$broker"
-	wait "$broker"
-	code=$?
-	broker=''
-	[ $code = 0 ]
-}
+socket=$work/run/socket
+export GPUBROKER=unix:$socket XDG_RUNTIME_DIR=$work
+configure "drain_timeout = 10s"
 
 # ---- umask ----
 
 brokerd_mode() {
-	: >err
-	(umask 077 && exec "$brokerd" -c brokerd.conf >out 2>err </dev/null) &
-	broker=$!
-	soon is_up
-	stat -c %a "$status_file" >mode
-	stops && [ "$(cat mode)" = 640 ]
+	start sh -c 'umask 077 && exec "$@"' - && stat -c %a "$status_file" >mode
+	stops TERM 0 && [ "$(cat mode)" = 640 ]
 }
 run_mode() {
 	(umask 077 && exec timeout -k 5 20 "$run" --device host --name "$name" -- stat -c %a "$status_file" >out 2>err </dev/null) &&
@@ -96,10 +70,9 @@ done
 exec 7>&-
 
 brokerd_closed() {
-	"$brokerd" -c brokerd.conf <&- >&- 2>&- &
-	broker=$!
-	soon test -S run/socket
-	timeout -s KILL 20 "$client" create x 1 acquire x unlink x >out 2>err </dev/null && null_at $broker 0 1 2 && stops
+	launch sh -c 'exec "$@" <&- >&- 2>&-' -
+	soon test -S "$socket"
+	timeout -s KILL 20 "$client" create x 1 acquire x unlink x >out 2>err </dev/null && null_at "$broker" 0 1 2 && stops TERM 0
 }
 run_closed() {
 	# a worker has them too

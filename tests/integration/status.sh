@@ -70,16 +70,6 @@ shows() {
 	status 0 "$@" && has "$pattern"
 }
 
-# soon COMMAND...: becomes true within 5 seconds
-soon() {
-	local tries
-	for ((tries = 0; tries < 100; tries++)); do
-		"$@" && return
-		sleep 0.05
-	done
-	return 1
-}
-
 narrow() {
 	[ -s out ] && awk 'length > 80 { exit 1 }' out
 }

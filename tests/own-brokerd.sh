@@ -1,0 +1,53 @@
+# shellcheck shell=bash disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# own-brokerd.sh - a brokerd of a test script's own. The script sources it behind tap.sh, sets name (the broker's) and
+# socket (a path), and works in a folder of its own, where brokerd.conf, out and err are this broker's. It has one brokerd
+# at a time, whose pid is $broker.
+
+brokerd=${top_builddir:?}/broker/brokerd
+broker=''
+
+# configure LINES...: the configuration of what follows
+configure() {
+	printf 'device = host\ninstance = "%s"\nsocket = "%s"\n' "$name" "$socket" >brokerd.conf
+	[ $# -eq 0 ] || printf '%s\n' "$@" >>brokerd.conf
+}
+
+# launch [COMMAND...]: a brokerd, through COMMAND; it may not serve yet
+launch() {
+	: >err
+	"$@" "$brokerd" -c brokerd.conf >out 2>err </dev/null &
+	broker=$!
+}
+
+# gone: it has ended
+gone() {
+	! kill -0 "$broker" 2>/dev/null
+}
+
+is_up() {
+	grep -q "serves .* at " err || gone
+}
+
+# start [COMMAND...]: the same, and true once it serves. One that should have ended is ended here.
+start() {
+	[ -z "$broker" ] || stops KILL 137
+	launch "$@"
+	soon is_up && ! gone
+}
+
+# ended CODE: it has ended so, within 10 seconds
+ended() {
+	local code
+	soon gone || kill -KILL "$broker"
+	wait "$broker"
+	code=$?
+	broker=''
+	[ "$code" = "$1" ]
+}
+
+# stops SIGNAL CODE
+stops() {
+	kill -"$1" "$broker"
+	ended "$2"
+}
