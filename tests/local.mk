@@ -8,6 +8,7 @@
 #   test_tools     programs that the scripts run
 # A program that may use the public interface alone adds  tests_integration_NAME_LDADD = $(public_libs)
 #
+# Each runs under tests/supervisor.c: no process that it starts outlives it.
 # All print TAP: one plan (so one cmocka group a program), one point a check. What needs a missing device prints
 # "1..0 # SKIP no CUDA device". A test that runs longer than TEST_SECONDS is killed, and counts as an error; a script,
 # which may wait until another has done with the GPUs, has SCRIPT_SECONDS. Scripts source tests/tap.sh.
@@ -129,6 +130,7 @@ test_scripts = \
 	tests/integration/lifetime.sh \
 	tests/integration/startup.sh \
 	tests/integration/status.sh \
+	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
@@ -161,7 +163,8 @@ suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
 test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
 	tests/integration/activate tests/integration/notify-listen tests/speed/rounds \
-	tests/speed/messages
+	tests/speed/messages tests/supervisor
+tests_supervisor_LDADD =
 tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_parked_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
@@ -343,8 +346,9 @@ endif
 # An hour of 32 clients that do everything and are killed: make soak SOAK_SECONDS=600 SOAK_CLIENTS=16 takes less.
 SOAK_SECONDS = 3600
 SOAK_CLIENTS = 32
-soak: tests/integration/death
-	$(AM_TESTS_ENVIRONMENT) tests/integration/death $(SOAK_SECONDS) $(SOAK_CLIENTS)
+soak: tests/integration/death tests/supervisor
+	$(AM_TESTS_ENVIRONMENT) tests/supervisor $$(($(SOAK_SECONDS) + $(SCRIPT_SECONDS))) \
+	    tests/integration/death $(SOAK_SECONDS) $(SOAK_CLIENTS)
 
 .PHONY: check-model check-crash check-hostile soak
 check-model:
@@ -364,11 +368,11 @@ EXTRA_DIST += tests/mutate/mutate.sh tests/mutate/c.rules tests/mutate/tests.txt
 
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
-LOG_COMPILER = timeout
-AM_LOG_FLAGS = --kill-after=10 $(TEST_SECONDS)
+LOG_COMPILER = $(top_builddir)/tests/supervisor
+AM_LOG_FLAGS = $(TEST_SECONDS)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = $(LOG_COMPILER)
-AM_SH_LOG_FLAGS = --kill-after=10 $(SCRIPT_SECONDS) bash
+AM_SH_LOG_FLAGS = $(SCRIPT_SECONDS) bash
 
 # A test's verdict does not depend on its caller: the locale decides what awk and sort print, the umask which sockets and
 # files are trusted, and a socket's path has 107 bytes, the temporary directory's name included.

@@ -2,6 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # tap.sh - what the test scripts share; they source it. A script prints its points with check() and its plan with plan().
 
+# Started by hand, a script gets the supervisor that make check gives it: nothing that it starts lives longer than it does.
+if [ -z "${GPUB_SUPERVISED-}" ]; then
+	exec "${top_builddir:?}/tests/supervisor" 900 bash "$0" "$@"
+fi
+
 count=0
 
 # check TEXT COMMAND...: one point; what the last run left in the files out and err explains a failure
