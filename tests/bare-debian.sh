@@ -4,6 +4,9 @@
 #
 # usage: tests/bare-debian.sh SUITE [MIRROR]      SUITE: bookworm, trixie, ...
 #
+# BARE_LOCALE (C.UTF-8) and BARE_UMASK (022) are the newcomer's: BARE_LOCALE=tr_TR.UTF-8 BARE_UMASK=077 tests/bare-debian.sh bookworm
+# clones, builds and tests so. A locale that a bare Debian does not have is made there, of its package locales.
+#
 # As a user without rights ./bootstrap must say what to install; root runs the demo and the tests, which installs it; then
 # the user runs the tests. Prints the commit and each closing line; exit 0 only when everything passed. Needs root,
 # debootstrap, a network and 2 GiB in BARE_DIR (/var/tmp), where it leaves the logs. What it mounts is seen by it alone
@@ -24,6 +27,7 @@ if [ -z "${BARE_ALONE-}" ]; then
 fi
 
 suite=$1 mirror=${2:-http://deb.debian.org/debian}
+locale=${BARE_LOCALE:-C.UTF-8} mask=${BARE_UMASK:-022}
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d "${BARE_DIR:-/var/tmp}/bare-$suite-XXXXXX")
 root=$work/root
@@ -38,14 +42,14 @@ finish() {
 }
 trap finish EXIT
 
-# inside USER COMMAND...: in the new system, as that user, in that user's clone, with an environment of its own
+# inside USER COMMAND...: in the new system, as that user, in that user's clone, with an environment and a umask of its own
 inside() {
 	local user=$1 home=/root
 	[ "$user" = root ] || home=/home/$user
 	shift
 	# shellcheck disable=SC2016 # the shell within expands
-	chroot --userspec="$user:$user" "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" LC_ALL=C.UTF-8 \
-		bash -c 'cd "$HOME/gpubroker" && exec "$@"' - "$@" </dev/null
+	chroot --userspec="$user:$user" "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" LC_ALL="$locale" \
+		bash -c 'umask "$1" && shift && cd "$HOME/gpubroker" && exec "$@"' - "$mask" "$@" </dev/null
 }
 
 # step NAME COMMAND...: its output is in the log of that name, its last line is shown
@@ -64,18 +68,28 @@ refused() {
 	! grep -vqE '^(bootstrap: |  apt-get )' "$work/refusal"
 }
 
-step debootstrap debootstrap --variant=minbase --include=git,ca-certificates "$suite" "$root" "$mirror"
+packages=git,ca-certificates
+make_locale() { :; }
+case $locale in
+C | C.* | POSIX) ;;
+*)
+	packages+=,locales
+	make_locale() { chroot "$root" localedef -i "${locale%%.*}" -f "${locale##*.}" "$locale"; }
+	;;
+esac
+step debootstrap debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror"
 [ $status = 0 ] || exit 1
+make_locale
 mount -t proc proc "$root/proc"
 mkdir -p "$root/dev/shm"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 chroot "$root" useradd --create-home user
-git clone -q "$top" "$root/root/gpubroker"
+(umask "$mask" && git clone -q "$top" "$root/root/gpubroker")
 cp -a "$root/root/gpubroker" "$root/home/user/"
 chroot "$root" chown -R user:user /home/user/gpubroker
 
-echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$root/etc/os-release")"
+echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$root/etc/os-release"), $locale, umask $mask"
 step refusal refused
 step demo inside root ./bootstrap demo
 step check inside root ./bootstrap check
