@@ -9,7 +9,7 @@
  * it, one the parent of the other, so that SIGKILL may hit any one process: a test that loses its supervisor is killed, and
  * the outer one kills what the inner one would have. Ends with whoever started it, past SECONDS (exit 124), and when it is
  * told to: the test is sent SIGTERM then, and SIGKILL after GRACE_SECONDS. Otherwise its exit status is the test's, as a
- * shell gives it. Never touches a process that is not its own child.
+ * shell gives it. The test starts with all signals as by default, whatever the caller ignores or blocks. Never touches a process that is not its own child.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ static struct {
 	bool  ended;
 } test;
 
-static sigset_t wanted, given;
+static sigset_t wanted;
 
 /* ---- processes ---- */
 
@@ -211,6 +211,16 @@ static void split(int number, time_t seconds, time_t grace, char **command)
 	supervise(seconds, grace);
 }
 
+/*
+ * For the test, which does not depend on its caller (nohup(1), a shell's background), and for waitpid(): of children of whom
+ * SIGCHLD is ignored it says nothing.
+ */
+static void use_default_signals(void)
+{
+	for (int number = 1; number <= SIGRTMAX; number++)
+		signal(number, SIG_DFL); /* but for those that have no other */
+}
+
 static time_t parse_seconds(const char *text)
 {
 	char *end;
@@ -231,8 +241,8 @@ int main(int argc, char **argv)
 	sigemptyset(&wanted);
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		sigaddset(&wanted, numbers[i]);
-	signal(SIGCHLD, SIG_DFL); /* ignored, it would reap children itself */
-	sigprocmask(SIG_BLOCK, &wanted, &given);
+	use_default_signals();
+	sigprocmask(SIG_SETMASK, &wanted, NULL);
 	end_with(getppid(), SIGTERM);
 	/* a group's signal for who started this, or for the test, is for no supervisor */
 	setpgid(0, 0);
@@ -240,7 +250,8 @@ int main(int argc, char **argv)
 	split(SIGTERM, NO_TIME, 2 * GRACE_SECONDS, argv + 2);
 	split(SIGKILL, seconds, GRACE_SECONDS, argv + 2);
 	setpgid(0, 0);
-	sigprocmask(SIG_SETMASK, &given, NULL);
+	sigemptyset(&wanted);
+	sigprocmask(SIG_SETMASK, &wanted, NULL);
 	execvp(argv[2], argv + 2);
 	fail(argv[2]);
 }

@@ -56,13 +56,19 @@ check "the test's exit status is the supervisor's" exits 3 sh -c 'exit 3'
 check "a signal that ended it, too" exits 137 sh -c 'kill -KILL $$'
 check "what cannot be run: exit 125" exits 125 ./nothing
 check "no limit: exit 125" eval '"$supervisor" 0 true 2>err; [ $? = 125 ]'
+# bash lists what was ignored when it started
+default_signals() {
+	(trap '' HUP INT QUIT PIPE CHLD USR1 && exec "$supervisor" 20 bash -c 'trap -p; echo run') >out 2>err </dev/null &&
+		[ "$(cat out)" = run ]
+}
+check "whatever the caller ignores, a test has all signals as by default" default_signals
 over() {
 	supervised 1 sh -c 'sleep 1000 & sleep 1000'
 	ends 124 && nothing_left
 }
 check "past its time a test ends, and all that it started: exit 124" over
 check "a test that ends by itself: what it left is named" eval \
-	'exits 0 sh -c "sleep 1000 & exit 0" && nothing_left && grep -q "# supervisor: killed .*: sleep (pid [0-9]*)" err'
+	'exits 0 sh -c "sleep 1000 & exit 0" && nothing_left && grep -q "# supervisor: killed .*: s[a-z]* (pid [0-9]*)$" err'
 check "one that left nothing: nothing is said" eval 'exits 0 true && [ ! -s err ]'
 
 # ---- every kind of process, and each that may be killed ----
