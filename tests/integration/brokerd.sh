@@ -412,7 +412,7 @@ system_broker_is_found() {
 		env -u GPUBROKER XDG_RUNTIME_DIR="$PWD/closed" setpriv --reuid=65533 --regid=65533 --clear-groups \
 			timeout -s KILL 20 "$3" create x 1 unlink x 2>client.err
 		found=$?
-		kill $! && wait $! && exit $found' - "$name-system" "$brokerd" "$client"
+		kill $! && wait $! && exit $found' - "$name-s" "$brokerd" "$client"
 }
 if unshare --mount true 2>/dev/null; then
 	check_others "another user's XDG_RUNTIME_DIR does not hide the system's broker" system_broker_is_found

@@ -162,7 +162,8 @@ void broker_start(struct broker_process *broker, const char *device)
 	int in[2], out[2];
 
 	brokers++;
-	snprintf(broker->instance, sizeof broker->instance, "%.12s-%d-%d", program, getpid(), brokers);
+	/* 20 characters at most, of which a pid may have 7 */
+	snprintf(broker->instance, sizeof broker->instance, "%.7s-%d-%d", program, getpid(), brokers);
 	snprintf(broker->log, sizeof broker->log, "%s/%d", directory, brokers);
 	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
 		bail_out("no pipe: %s", strerror(errno));

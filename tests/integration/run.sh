@@ -12,7 +12,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 # run-PID is the default; a name of our own shows what is left
-name=run-test-$$
+name=run-$$
 
 # runs ARGS...: leaves out, err and status
 runs() {

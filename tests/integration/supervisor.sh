@@ -88,7 +88,7 @@ unshare -pf sleep 1006 2>/dev/null &
 wait
 END
 all_there() {
-	[ "$(marked | wc -l)" -ge 12 ]
+	[ "$(marked | wc -l)" -ge 11 ]
 }
 start_family() {
 	supervised 100 bash family
