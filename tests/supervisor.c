@@ -36,6 +36,7 @@ static struct {
 } test;
 
 static sigset_t wanted;
+static pid_t first; /* the outer supervisor */
 
 /* ---- processes ---- */
 
@@ -198,8 +199,9 @@ static void split(int number, time_t seconds, time_t grace, char **command)
 {
 	pid_t parent = getpid();
 
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
-		fail("PR_SET_CHILD_SUBREAPER");
+	/* qemu-user 7.2 does not pass it on: a test is better run there without it than not at all */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) && parent == first)
+		fprintf(stderr, "# supervisor: no child subreaper here: what a killed test leaves is not found\n");
 	test.pid = fork();
 	if (test.pid < 0)
 		fail("fork");
@@ -241,6 +243,7 @@ int main(int argc, char **argv)
 	sigemptyset(&wanted);
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		sigaddset(&wanted, numbers[i]);
+	first = getpid();
 	use_default_signals();
 	sigprocmask(SIG_SETMASK, &wanted, NULL);
 	end_with(getppid(), SIGTERM);

@@ -12,6 +12,11 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
+if "$supervisor" 20 true 2>&1 | grep -q 'no child subreaper'; then
+	echo "1..0 # SKIP no child subreaper (an emulator)"
+	exit 0
+fi
+
 # ---- what is there ----
 
 # marked: the processes that have the mark; grep's exit status speaks of those that ended while it looked
