@@ -9,9 +9,9 @@
 # A program that may use the public interface alone adds  tests_integration_NAME_LDADD = $(public_libs)
 #
 # Each runs under tests/supervisor.c: no process that it starts outlives it.
-# All print TAP: one plan (so one cmocka group a program), one point a check. What needs a missing device prints
-# "1..0 # SKIP no CUDA device". A test that runs longer than TEST_SECONDS is killed, and counts as an error; a script,
-# which may wait until another has done with the GPUs, has SCRIPT_SECONDS. Scripts source tests/tap.sh.
+# All print TAP: one plan (so one cmocka group a program), one point a check. Scripts source tests/tap.sh; one that
+# needs a GPU calls need_cuda there. A test that runs longer than TEST_SECONDS is killed, and counts as an error; a script,
+# which may wait until another has done with the GPUs, has SCRIPT_SECONDS.
 TEST_SECONDS = 300
 SCRIPT_SECONDS = 900
 
@@ -128,6 +128,7 @@ test_scripts = \
 	tests/integration/run.sh \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
+	tests/integration/need-cuda.sh \
 	tests/integration/startup.sh \
 	tests/integration/status.sh \
 	tests/integration/supervisor.sh \

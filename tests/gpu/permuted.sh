@@ -5,10 +5,10 @@
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
+unset CUDA_VISIBLE_DEVICES
 need_cuda
-if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -lt 2 ]; then
+if [ "${cuda_devices:?}" -lt 2 ]; then
 	echo "1..0 # SKIP fewer than two CUDA devices"
 	exit 0
 fi
-unset CUDA_VISIBLE_DEVICES
 PERMUTED_DEVICE=cuda PERMUTED_VARIABLE=CUDA_VISIBLE_DEVICES exec bash "${top_srcdir:?}/tests/integration/permuted.sh"
