@@ -78,8 +78,18 @@ HARDENING_LDFLAGS=
 GPUB_ADD_CFLAGS([HARDENING_CFLAGS],
   [-fstack-protector-strong -fstack-clash-protection -fcf-protection -mbranch-protection=standard])
 GPUB_ADD_LDFLAGS([HARDENING_LDFLAGS], [-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack])
-# The sanitizers do what fortify does, and better; together they report falsely. Ubuntu's compiler sets its own level.
-AS_IF([test "$enable_sanitizers" = no], [HARDENING_CPPFLAGS="-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])
+# The sanitizers do what fortify does, and better; together they report falsely. A level that the builder asks for stands,
+# and so does a higher one that the compiler sets by itself, as Ubuntu's does.
+AC_MSG_CHECKING([whether fortify has a level of its own])
+gpub_fortify=no
+AS_CASE([" $CC $CPPFLAGS $CFLAGS "], [*_FORTIFY_SOURCE*], [gpub_fortify=yes],
+  [AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
+#if !defined _FORTIFY_SOURCE || _FORTIFY_SOURCE < 2
+#error lower
+#endif
+]])], [gpub_fortify=yes])])
+AC_MSG_RESULT([$gpub_fortify])
+AS_IF([test "$enable_sanitizers$gpub_fortify" = nono], [HARDENING_CPPFLAGS="-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])
 # Without optimisation glibc makes fortify a warning, and with --enable-werror an error.
 AS_CASE([" $CFLAGS "], [*" -O0 "*], [HARDENING_CPPFLAGS=], [*" -O"*], [], [HARDENING_CPPFLAGS=])
 AC_SUBST([HARDENING_CPPFLAGS])
