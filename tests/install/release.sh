@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # release.sh - what a release is made of: the files that its documents link to, and the same bytes wherever it is packed and
-# built. Packs, configures and compiles in folders of its own.
+# built. Which folders' names are refused because of a blank. Packs, configures and compiles in folders of its own.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
 # shellcheck source=tests/tap.sh
@@ -101,4 +101,29 @@ mapped() {
 }
 check "each object that is installed is compiled so" mapped
 
+# ---- blanks ----
+
+# refuses FOLDER WHAT COMMAND...: configure, called so in FOLDER, refuses WHAT
+refuses() {
+	local folder=$1 what=$2 status
+	shift 2
+	mkdir -p "$folder"
+	(cd "$folder" && "$@" >"$work/out" 2>"$work/err" </dev/null)
+	status=$?
+	[ $status != 0 ] && grep -q "error: $what is '.* .*', which has a blank in it" err
+}
+configure=$work/one/release/configure
+check "a prefix with a blank is refused" refuses refused --prefix "$configure" --prefix="/opt/two words"
+check "so is a library folder" refuses refused --libdir "$configure" --libdir="/opt/two words"
+check "so is a build folder" refuses "two words" "the build folder" "$configure"
+mkdir "more words"
+mv "$long/release" "more words/"
+check "so are sources" refuses refused "the folder of the sources" "$work/more words/release/configure"
+# not_installed ARGUMENT...: make install refuses it, before it has made a folder
+not_installed() {
+	! run_make "$top_builddir" install "$@" >out 2>err && grep -q "^make: '$work/even more.*' has a blank in it" err &&
+		[ ! -e "$work/even more" ] && [ ! -e "$work/even" ]
+}
+check "make install refuses a DESTDIR with one" not_installed DESTDIR="$work/even more"
+check "and a prefix" not_installed prefix="$work/even more"
 plan
