@@ -50,7 +50,7 @@ struct kernel {
 	bool           counted; /* the driver said how many parameters there are */
 	size_t         params;
 	atomic_int     first; /* not counted: 1 it has a parameter, -1 none, or the driver cannot say; 0 not asked yet */
-	atomic_uint    shared_bytes[DEVICE_MAX]; /* dynamic shared memory allowed so far, beyond the plain limit */
+	_Atomic uint64_t shared_bytes[DEVICE_MAX]; /* dynamic shared memory allowed so far, and in which context (shared_in) */
 	char           symbol[];
 };
 
@@ -291,13 +291,13 @@ static struct kernel *kernel_add(struct module *module, struct kernel *made)
 	return found ? found : made;
 }
 
-/* What the driver could not list is loaded when it is looked up, on the devices where its module is. */
+/* What the driver could not list is loaded when it is looked up, on the devices where its module is, and no reset has unloaded it. */
 static void kernel_load(const struct module *module, CUkernel handle)
 {
 	for (int i = 0; i < cuda_count() && !module->listed; i++) {
 		CUDA_SCOPE(scope);
 
-		if (atomic_load(&module->ready[i]) && !cuda_enter(&scope, i))
+		if (atomic_load(&module->ready[i]) && !cuda_enter(&scope, i) && atomic_load(&module->ready[i]) == context_id())
 			(void)function_load(handle); /* the launch says what is wrong */
 	}
 }
@@ -419,30 +419,46 @@ static int fence_take(struct module *module, int ordinal, CUstream stream, struc
 	return rc;
 }
 
+/* One word, so that the two change together. Nothing that was set in a context that was reset counts in the next one. */
+static uint64_t shared_in(unsigned long long context, uint32_t bytes)
+{
+	return context << 32 | bytes;
+}
+
+static bool shared_bytes_allowed(uint64_t allowed, unsigned long long context, uint32_t bytes)
+{
+	return allowed >> 32 == (uint32_t)context && (uint32_t)allowed >= bytes;
+}
+
 /* The attribute is the kernel's, not the launch's: it only grows, so that no thread takes another's away. */
-static CUresult shared_bytes_raise(struct kernel *kernel, int ordinal, uint32_t bytes)
+static CUresult shared_bytes_raise(struct kernel *kernel, int ordinal, unsigned long long context, uint32_t bytes)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	if (bytes > INT32_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&kernel->module->lock);
-	if (bytes > atomic_load(&kernel->shared_bytes[ordinal])) {
+	if (!shared_bytes_allowed(atomic_load(&kernel->shared_bytes[ordinal]), context, bytes)) {
 		result = cuda.KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes,
 						 kernel->handle, ordinal);
 		if (result == CUDA_SUCCESS)
-			atomic_store(&kernel->shared_bytes[ordinal], bytes);
+			atomic_store(&kernel->shared_bytes[ordinal], shared_in(context, bytes));
 	}
 	pthread_mutex_unlock(&kernel->module->lock);
 	return result;
 }
 
+/* In the device's context. */
 static CUresult shared_bytes_allow(struct kernel *kernel, const gpub_launch_config *config)
 {
-	if (config->shared_bytes <= SHARED_BYTES_PLAIN ||
-	    config->shared_bytes <= atomic_load(&kernel->shared_bytes[config->device]))
+	unsigned long long context;
+
+	if (config->shared_bytes <= SHARED_BYTES_PLAIN)
 		return CUDA_SUCCESS;
-	return shared_bytes_raise(kernel, config->device, config->shared_bytes);
+	context = context_id();
+	if (shared_bytes_allowed(atomic_load(&kernel->shared_bytes[config->device]), context, config->shared_bytes))
+		return CUDA_SUCCESS;
+	return shared_bytes_raise(kernel, config->device, context, config->shared_bytes);
 }
 
 /* cuda.h, cuLaunchKernel: a CUkernel may be passed so; the context is the stream's, or the current one. */

@@ -11,10 +11,16 @@
 
 #include "inner.h"
 
+#define SHARED_PLAIN (48u << 10) /* bytes of dynamic shared memory; more has to be allowed */
+
 struct CUkern_st {
 	const char *name;
 	size_t      parameters;
 	CUlibrary   library;
+	struct {
+		uint64_t     context; /* where it was allowed: a reset ends that */
+		unsigned int bytes;
+	} shared[FAKE_DEVICES];
 };
 
 struct CUlib_st {
@@ -36,8 +42,8 @@ static CUresult fake_LibraryLoadFromFile(CUlibrary *library, const char *path, C
 	made = calloc(1, sizeof *made);
 	if (!made)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	made->kernels[0] = (struct CUkern_st){ "one", 1, made };
-	made->kernels[1] = (struct CUkern_st){ "none", 0, made };
+	made->kernels[0] = (struct CUkern_st){ .name = "one", .parameters = 1, .library = made };
+	made->kernels[1] = (struct CUkern_st){ .name = "none", .library = made };
 	pthread_mutex_lock(&lock);
 	DL_APPEND(loaded, made);
 	pthread_mutex_unlock(&lock);
@@ -122,14 +128,35 @@ static CUresult fake_KernelGetParamCount(CUkernel kernel, size_t *count)
 	return CUDA_SUCCESS;
 }
 
+static CUresult fake_KernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+{
+	FAKE_CALL();
+	if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!fake_current() || fake_current()->device != device)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	kernel->shared[device].context = fake_current()->id;
+	kernel->shared[device].bytes = (unsigned int)value;
+	return CUDA_SUCCESS;
+}
+
+static bool shared_is_allowed(const struct CUkern_st *kernel, unsigned int bytes)
+{
+	CUcontext context = fake_current();
+
+	return bytes <= SHARED_PLAIN ||
+	       (kernel->shared[context->device].context == context->id && kernel->shared[context->device].bytes >= bytes);
+}
+
 static CUresult fake_LaunchKernel(CUfunction function, unsigned int x, unsigned int y, unsigned int z, unsigned int bx,
 				  unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **args,
 				  void **extra)
 {
 	FAKE_CALL();
-	(void)function, (void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared, (void)stream, (void)args,
-		(void)extra;
-	return CUDA_SUCCESS;
+	(void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)stream, (void)args, (void)extra;
+	if (!fake_current())
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return shared_is_allowed((CUkernel)function, shared) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 const struct fake_function fake_libraries[] = {
@@ -141,6 +168,7 @@ const struct fake_function fake_libraries[] = {
 	FAKE_ROW(LibraryGetModule, 12000),
 	FAKE_ROW(KernelGetFunction, 12000),
 	FAKE_ROW(FuncLoad, 12040),
+	FAKE_ROW(KernelSetAttribute, 12000),
 	FAKE_ROW(KernelGetParamInfo, 12040),
 	{ "cuKernelGetParamCount", (void *)fake_KernelGetParamCount },
 	FAKE_ROW(LaunchKernel, 4000),

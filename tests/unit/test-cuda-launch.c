@@ -264,13 +264,75 @@ static void test_legacy_stream(void **state)
 	assert_false(device->module_unload(module));
 }
 
+/* ---- behind a reset ---- */
+
+static void as_by_a_reset(int ordinal)
+{
+	CUcontext primary;
+
+	assert_false(cuda.DevicePrimaryCtxRetain(&primary, ordinal));
+	primary->id += 1000;
+}
+
+static int launch_shared(void *kernel, uint32_t bytes)
+{
+	gpub_launch_config config = GPUB_LAUNCH_INIT;
+
+	config.device = 0;
+	config.shared_bytes = bytes;
+	return device->module_launch(kernel, &config, one_arg);
+}
+
+/* What was allowed in a context that is gone counts no more, and what is allowed is not asked for again. */
+static void test_shared_memory(void **state)
+{
+	void *module, *one;
+
+	(void)state;
+	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one));
+	calls("cuKernelSetAttribute");
+	assert_false(launch_shared(one, 48 << 10));
+	assert_int_equal(calls("cuKernelSetAttribute"), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_false(launch_shared(one, 64 << 10) || launch_shared(one, 64 << 10) || launch_shared(one, 60 << 10));
+		assert_int_equal(calls("cuKernelSetAttribute"), 1);
+		assert_false(launch_shared(one, 96 << 10) || launch_shared(one, 64 << 10));
+		assert_int_equal(calls("cuKernelSetAttribute"), 1);
+		as_by_a_reset(0);
+	}
+	assert_int_equal(launch_shared(one, UINT32_MAX), -EINVAL);
+	assert_false(device->module_unload(module));
+}
+
+/* Where the driver cannot list a module's kernels, a look-up loads one where its module is: not where a reset has unloaded it. */
+static void test_look_up_behind_a_reset(void **state)
+{
+	__typeof__(cuda.LibraryEnumerateKernels) before = cuda.LibraryEnumerateKernels;
+	void                                    *module, *one, *none;
+
+	(void)state;
+	cuda.LibraryEnumerateKernels = NULL;
+	assert_false(device->module_load(path, &module));
+	calls("cuFuncLoad");
+	assert_false(device->module_kernel(module, "one", &one));
+	assert_int_equal(calls("cuFuncLoad"), 2); /* on each device in use */
+	as_by_a_reset(0);
+	assert_false(device->module_kernel(module, "none", &none));
+	assert_int_equal(calls("cuFuncLoad"), 1);
+	assert_false(device->module_ready(module, 0));
+	assert_int_equal(calls("cuFuncLoad"), 2);
+	cuda.LibraryEnumerateKernels = before;
+	assert_false(device->module_unload(module));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_loaded_when_opened), cmocka_unit_test(test_not_loadable),
 		cmocka_unit_test(test_ready_is_loaded),	   cmocka_unit_test(test_parameters),
 		cmocka_unit_test(test_other_streams),	   cmocka_unit_test(test_unmarked),
-		cmocka_unit_test(test_legacy_stream),
+		cmocka_unit_test(test_legacy_stream),	   cmocka_unit_test(test_shared_memory),
+		cmocka_unit_test(test_look_up_behind_a_reset),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);
