@@ -69,6 +69,15 @@ uint32_t hold_thread(void)
 	for (uint32_t number_ = 0, count_ = slot_count(record); number_ < count_; number_++) \
 		for (struct slot *slot = slot_number(record, number_); slot; slot = NULL)
 
+/*
+ * A return of an earlier buffer of the record, whose mapping a reset ended before it landed. It may land yet, from another
+ * device or context, so nobody takes its slot before. The record's present buffer has no part in it.
+ */
+static bool slot_outlives(const struct slot *slot, uint64_t hold)
+{
+	return SLOT_STATE(hold) == SLOT_RETURNED && !slot_later(SLOT_SEQUENCE(hold), atomic_load(&slot->base));
+}
+
 bool record_idle(const struct record *record, bool *held)
 {
 	bool idle = true;
@@ -77,7 +86,7 @@ bool record_idle(const struct record *record, bool *held)
 	EACH_SLOT(record, slot) {
 		uint64_t hold = atomic_load(&slot->hold);
 
-		if (slot_idle(slot, hold))
+		if (slot_idle(slot, hold) || slot_outlives(slot, hold))
 			continue;
 		idle = false;
 		*held |= SLOT_STATE(hold) != SLOT_RETURNED;
@@ -123,7 +132,7 @@ bool record_drop_all(struct record *record)
 
 		all &= SLOT_STATE(hold) != SLOT_RETURNING;
 		record->forced |= SLOT_STATE(hold) == SLOT_HELD;
-		if (SLOT_STATE(hold) == SLOT_HELD || SLOT_STATE(hold) == SLOT_RETURNED)
+		if (SLOT_STATE(hold) == SLOT_HELD)
 			slot_end(slot, hold);
 	}
 	return all;

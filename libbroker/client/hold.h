@@ -108,8 +108,9 @@ uint64_t record_takes(const struct record *record);
 void record_drop_holds(struct record *record);
 
 /*
- * The same where the mapping is gone, also for what was returned on a stream and will never land. False: a thread is about to
- * return one on a stream; again then. Locked.
+ * The same where the mapping is gone. A return in stream order is not waited for, and keeps its slot until it lands, which may
+ * be never: a sequence that lands behind a later one of its slot would hide that one for good. False: a thread is about to
+ * queue one; again then. Locked.
  */
 bool record_drop_all(struct record *record);
 

@@ -86,6 +86,41 @@ static int do_park(const struct order *order)
 	return gpub_wait_on(&lease[order->slot], 1000000, work);
 }
 
+static void *late; /* a stream of device 1 */
+
+/* Its return is queued behind a wait for 7 on the timeline of lease 1, on a stream of another device. */
+static int do_return_late(const struct order *order)
+{
+	int error = gpub_stream_create(client, 1, &late);
+
+	if (!error)
+		error = gpub_wait_on(&lease[1], 7, late);
+	return error ? error : gpub_return_on(&lease[order->slot], late);
+}
+
+static int do_sync_late(const struct order *order)
+{
+	(void)order;
+	return gpub_stream_sync(late);
+}
+
+/* order.value times: acquires, returns in stream order, and closes. */
+static int do_turns(const struct order *order)
+{
+	int error = 0;
+
+	for (uint64_t i = 0; !error && i < order->value; i++) {
+		error = gpub_acquire(client, "x", GPUB_READ, 0, &lease[2]);
+		if (!error)
+			error = gpub_return_on(&lease[2], work);
+		if (!error)
+			error = gpub_stream_sync(work);
+		if (!error)
+			error = gpub_trim(client);
+	}
+	return error;
+}
+
 /* ---- */
 
 static bool reads(struct puppet *puppet, int slot)
@@ -207,6 +242,28 @@ static void test_other_device(void)
 	end();
 }
 
+#define TURNS 300 /* more than records rest: each serves again */
+
+/* A stream of the other device does not end with the reset, so what was returned there lands later. */
+static void test_late_return(void)
+{
+	begin();
+	ask(&b, do_return);
+	ask(&a, do_stream); /* kernels are loaded before anything is parked */
+	POINT(!ask(&a, do_acquire, .name = "y", .slot = 1) && !ask(&a, do_return_late) && !ask(&a, do_reset) &&
+		      !ask(&a, do_stream),
+	      "a return is on its way on another device when this one is reset");
+	POINT(!ask(&a, do_turns, .value = TURNS) && SOON(!books_holders(&broker, "x", a.pid)),
+	      "invariant 10: what it returned is given back without it, and what is acquired then is closed");
+	POINT(!ask(&b, do_stream) && !ask(&b, do_acquire, .name = "y", .slot = 1) && !ask(&b, do_signal, .slot = 1, .value = 7) &&
+		      !ask(&a, do_sync_late),
+	      "it lands");
+	tell(&a, do_turns, .value = TURNS);
+	POINT(SOON(puppet_answered(&a)) && !hear(&a) && SOON(!books_holders(&broker, "x", a.pid)),
+	      "invariant 10: and hides no later return");
+	end();
+}
+
 static void test_timeline(void)
 {
 	begin();
@@ -228,10 +285,13 @@ int main(void)
 	test_connect_anew();
 	test_unlinked();
 	test_timeline();
-	if (on_cuda())
+	if (on_cuda()) {
 		point_skip("what is parked is ended");
-	else
+		point_skip("a return that lands late");
+	} else {
 		test_parked();
+		test_late_return();
+	}
 	if (on_cuda() && !two)
 		point_skip("another device");
 	else
