@@ -52,8 +52,8 @@ struct place {
 static struct place places[MODULES_MAX];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Modules that were opened so far; and how many of them are loaded on a device, and in which epoch of it (ready_with). */
-static _Atomic uint64_t opened, ready[DEVICE_MAX];
+/* Modules that were opened so far; and how many of them are loaded on a device of a kind, in which epoch of it (ready_with). */
+static _Atomic uint64_t opened, ready[DEVICE_CUDA + 1][DEVICE_MAX];
 
 /* ---- finding the file ---- */
 
@@ -243,9 +243,10 @@ static uint64_t ready_with(uint64_t modules, const struct device *device, int or
 void modules_ready(const struct gpub_client *client, int ordinal)
 {
 	KEEP_ERROR();
+	_Atomic uint64_t *loaded = &ready[client->device->kind][ordinal];
 	uint64_t all = ready_with(atomic_load(&opened), client->device, ordinal);
 
-	if (atomic_load(&ready[ordinal]) == all)
+	if (atomic_load(loaded) == all)
 		return;
 	for (uint64_t i = 0; i < MODULES_MAX; i++) {
 		uint64_t state = atomic_load(&places[i].state);
@@ -257,7 +258,7 @@ void modules_ready(const struct gpub_client *client, int ordinal)
 			(void)place->device->module_ready(place->loaded, ordinal);
 		place_leave(place);
 	}
-	atomic_store(&ready[ordinal], all);
+	atomic_store(loaded, all);
 }
 
 /* ---- the public functions ---- */
