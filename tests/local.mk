@@ -52,6 +52,7 @@ unit_tests = \
 	tests/unit/test-proof \
 	tests/unit/test-reader \
 	tests/unit/test-registry \
+	tests/unit/test-reset \
 	tests/unit/test-session \
 	tests/unit/test-shares \
 	tests/unit/test-slab \

@@ -30,23 +30,97 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 	return ticket_open(handle, &terms, &ticket, client->key);
 }
 
-/* In one epoch: what came of it where a reset came between nobody knows, so it is closed, if it is open, and opened again. */
-static int handle_open(struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
+/* ---- calls of one epoch ---- */
+
+/*
+ * Which calls that open or close handles run on each device of a kind, in the whole process: all of one epoch. A driver knows
+ * an open handle by its address alone, and may open it at the same address after a reset. So a close that began before the
+ * reset must end before anything is opened behind it, and one that comes later does nothing.
+ */
+static struct calls {
+	pthread_mutex_t lock;
+	pthread_cond_t  ended;
+	uint64_t        epoch[DEVICE_MAX];
+	unsigned        running[DEVICE_MAX];
+} calls[] = { /* by kind: a forked child uses none that its parent has used */
+	[DEVICE_HOST] = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER },
+	[DEVICE_CUDA] = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER },
+};
+
+static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_t epoch)
+{
+	uint64_t now = client_epoch(client, ordinal);
+
+	return now && now != epoch;
+}
+
+/* False: that epoch is over. Else no call of another one runs until device_call_end(). Waits for those of before a reset. */
+static bool device_call_begin(const struct gpub_client *client, int ordinal, uint64_t epoch)
+{
+	struct calls *of = &calls[client->device->kind];
+	bool over;
+
+	pthread_mutex_lock(&of->lock);
+	while (!(over = epoch_is_over(client, ordinal, epoch)) && of->running[ordinal] && of->epoch[ordinal] != epoch)
+		pthread_cond_wait(&of->ended, &of->lock);
+	if (!over) {
+		of->epoch[ordinal] = epoch;
+		of->running[ordinal]++;
+	}
+	pthread_mutex_unlock(&of->lock);
+	return !over;
+}
+
+static void device_call_end(const struct gpub_client *client, int ordinal)
+{
+	struct calls *of = &calls[client->device->kind];
+
+	pthread_mutex_lock(&of->lock);
+	if (!--of->running[ordinal])
+		pthread_cond_broadcast(&of->ended);
+	pthread_mutex_unlock(&of->lock);
+}
+
+/* ---- opening ---- */
+
+/* A device that was not used yet has no epoch: it is used first, so that a reset that comes next is seen. */
+static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *epoch)
+{
+	int error = 0;
+
+	*epoch = client_epoch(client, ordinal);
+	if (*epoch || !client->device->epoch)
+		return 0;
+	error = client->device->check(ordinal);
+	*epoch = client_epoch(client, ordinal);
+	return error;
+}
+
+/* False: what came of it nobody knows, for a reset came between. What is open then is closed. */
+static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping,
+			   int *error)
 {
 	const struct device *device = client->device;
-	uint64_t before;
+	bool same;
+
+	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
+		return false;
+	*error = device->open(mapping->ordinal, handle, mapping->opened.span, &mapping->base);
+	same = client_epoch(client, mapping->ordinal) == mapping->epoch;
+	if (!same && !*error)
+		(void)device->close(mapping->ordinal, mapping->base);
+	device_call_end(client, mapping->ordinal);
+	return same;
+}
+
+static int handle_open(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
+{
 	int error;
 
-	for (;;) {
-		before = client_epoch(client, mapping->ordinal); /* 0: that is the first use */
-		error = device->open(mapping->ordinal, handle, mapping->opened.span, &mapping->base);
-		if (error)
-			return error;
-		mapping->epoch = client_epoch(client, mapping->ordinal);
-		if (!before || mapping->epoch == before)
-			return 0;
-		(void)device->close(mapping->ordinal, mapping->base);
-	}
+	do
+		error = epoch_begin(client, mapping->ordinal, &mapping->epoch);
+	while (!error && !handle_open_in(client, handle, mapping, &error));
+	return error;
 }
 
 int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **result)
@@ -77,17 +151,18 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 
 bool mapping_is_lost(const struct gpub_client *client, const struct mapping *mapping)
 {
-	uint64_t now = client_epoch(client, mapping->ordinal);
-
-	return now && now != mapping->epoch;
+	return epoch_is_over(client, mapping->ordinal, mapping->epoch);
 }
 
 int mapping_unmap(struct gpub_client *client, const struct mapping *mapping)
 {
 	int error;
 
+	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
+		return 0;
 	TRACE("close");
 	error = client->device->close(mapping->ordinal, mapping->base);
+	device_call_end(client, mapping->ordinal);
 	/* a reset was quicker: nothing is open that could not be closed */
 	return error && mapping_is_lost(client, mapping) ? 0 : error;
 }
@@ -198,9 +273,11 @@ int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 
 	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
-	if (!error) {
+	/* else a reset has ended all that was queued */
+	if (!error && device_call_begin(client, mapping->ordinal, mapping->epoch)) {
 		TRACE("sync");
 		error = client->device->sync(mapping->ordinal, &handle, mapping->opened.span);
+		device_call_end(client, mapping->ordinal);
 	}
 	sodium_memzero(&handle, sizeof handle);
 	pthread_mutex_lock(&client->lock);
