@@ -82,13 +82,6 @@ static void locks_destroy(struct module *module)
 
 /* ---- loading ---- */
 
-static unsigned long long context_id(void)
-{
-	unsigned long long id = 0;
-
-	return cuda.CtxGetId(NULL, &id) == CUDA_SUCCESS ? id : 0;
-}
-
 /* In the current context. Before 12.4 it is the function's handle that loads it. */
 static CUresult function_load(CUkernel kernel)
 {
@@ -125,7 +118,7 @@ static CUresult functions_load(struct module *module)
 /* In the current context. */
 static int module_load_locked(struct module *module, int ordinal)
 {
-	uint64_t context = context_id();
+	uint64_t context = cuda_context_id();
 	int      rc;
 
 	if (context && atomic_exchange(&module->ready[ordinal], context) == context)
@@ -297,7 +290,7 @@ static void kernel_load(const struct module *module, CUkernel handle)
 	for (int i = 0; i < cuda_count() && !module->listed; i++) {
 		CUDA_SCOPE(scope);
 
-		if (atomic_load(&module->ready[i]) && !cuda_enter(&scope, i) && atomic_load(&module->ready[i]) == context_id())
+		if (atomic_load(&module->ready[i]) && !cuda_enter(&scope, i) && atomic_load(&module->ready[i]) == cuda_context_id())
 			(void)function_load(handle); /* the launch says what is wrong */
 	}
 }
@@ -390,7 +383,7 @@ static int fence_make(struct module *module, int ordinal, struct fence **made)
 
 static int fence_take_locked(struct module *module, int ordinal, unsigned long long stream, struct fence **fence)
 {
-	unsigned long long context = context_id();
+	unsigned long long context = cuda_context_id();
 	int                rc = 0;
 
 	*fence = fence_find(module, context, stream);
@@ -455,7 +448,7 @@ static CUresult shared_bytes_allow(struct kernel *kernel, const gpub_launch_conf
 
 	if (config->shared_bytes <= SHARED_BYTES_PLAIN)
 		return CUDA_SUCCESS;
-	context = context_id();
+	context = cuda_context_id();
 	if (shared_bytes_allowed(atomic_load(&kernel->shared_bytes[config->device]), context, config->shared_bytes))
 		return CUDA_SUCCESS;
 	return shared_bytes_raise(kernel, config->device, context, config->shared_bytes);
@@ -587,7 +580,7 @@ static int fence_wait(struct fence *fence)
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, fence->ordinal);
-	if (rc || context_id() != fence->context)
+	if (rc || cuda_context_id() != fence->context)
 		return rc;
 	rc = cuda_error(cuda.EventSynchronize(fence->event), "a kernel of the module");
 	return rc ? rc : cuda_error(atomic_load(&fence->unmarked), "marking a launch of the module");
@@ -609,7 +602,7 @@ static void fence_free(struct fence *fence)
 {
 	CUDA_SCOPE(scope);
 
-	if (!cuda_enter(&scope, fence->ordinal) && context_id() == fence->context)
+	if (!cuda_enter(&scope, fence->ordinal) && cuda_context_id() == fence->context)
 		(void)cuda.EventDestroy(fence->event);
 	free(fence);
 }

@@ -7,6 +7,7 @@
  * document that, and memory that is reported idle rests on it. So it is tried before it is relied on, once on each device: a
  * private stream is parked, and a close that returns before that is released does not wait. Where a close that is not the last
  * of its handle does not, this synchronises nothing any more (-ENOTSUP), and each last close is tried in the same way.
+ * A program may reset the device meanwhile, for the closer thread tries, too: then the trial says nothing.
  *
  * Owns the verdicts, and a page with the words that streams are parked on. Parks nothing for longer than PARKED_US, nor in
  * a program whose leases are returned in stream order alone.
@@ -42,6 +43,7 @@ _Static_assert(DEVICE_MAX * sizeof(uint64_t) <= PAGE_BYTES, "a page has a word f
 struct trial {
 	uint64_t      *word, value; /* what the stream is parked on, and released with */
 	CUstream       stream;
+	unsigned long long context;
 	pthread_t      thread;
 	atomic_bool    begun, released;
 	_Atomic int64_t released_ns; /* just before */
@@ -69,12 +71,25 @@ static void *release_later(void *argument)
 	return NULL;
 }
 
+static int reset_between(const struct trial *trial, int ordinal)
+{
+	return cuda_context_id() == trial->context ? 0 : cuda_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "a trial on device %d", ordinal);
+}
+
+/* A stream of a context that was reset is freed memory (facts.md). */
+static void stream_end(const struct trial *trial)
+{
+	if (cuda_context_id() == trial->context)
+		(void)cuda.StreamDestroy(trial->stream);
+}
+
 static void trial_end(struct trial *trial)
 {
 	atomic_store(&trial->begun, true);
 	pthread_join(trial->thread, NULL);
-	(void)cuda.StreamSynchronize(trial->stream);
-	(void)cuda.StreamDestroy(trial->stream);
+	if (cuda_context_id() == trial->context)
+		(void)cuda.StreamSynchronize(trial->stream);
+	stream_end(trial);
 }
 
 /* The thread before the wait: nothing is parked that nobody releases. */
@@ -94,14 +109,16 @@ static int trial_begin(struct trial *trial, int ordinal)
 	rc = thread_start(&trial->thread, release_later, trial);
 	if (rc)
 		goto destroy_stream;
-	rc = cuda_error(cuda.StreamWaitValue64(trial->stream, cuda_address(trial->word), trial->value,
-					       CU_STREAM_WAIT_VALUE_GEQ),
-			"parking a stream on device %d", ordinal);
+	rc = reset_between(trial, ordinal);
+	if (!rc)
+		rc = cuda_error(cuda.StreamWaitValue64(trial->stream, cuda_address(trial->word), trial->value,
+						       CU_STREAM_WAIT_VALUE_GEQ),
+				"parking a stream on device %d", ordinal);
 	if (rc)
 		trial_end(trial);
 	return rc;
 destroy_stream:
-	(void)cuda.StreamDestroy(trial->stream);
+	stream_end(trial);
 	return rc;
 }
 
@@ -113,10 +130,10 @@ static enum verdict trial_verdict(struct trial *trial, bool released)
 	return atomic_load(&trial->released_ns) - trial->begun_ns < PARKED_US * 500ll ? UNKNOWN : CLOSES_WAIT;
 }
 
-/* Closes it with a stream parked; where none can be, all the same, but with that error. In the device's context, locked. */
-static int close_in_trial(int ordinal, const void *ptr, enum verdict *verdict)
+/* Closes it with a stream parked; where none can be, all the same, but with that error. In that context, locked. */
+static int close_in_trial(int ordinal, const void *ptr, unsigned long long context, enum verdict *verdict)
 {
-	struct trial trial = { 0 };
+	struct trial trial = { .context = context };
 	CUresult     result;
 	bool         released;
 	int          rc = trial_begin(&trial, ordinal);
@@ -131,31 +148,47 @@ static int close_in_trial(int ordinal, const void *ptr, enum verdict *verdict)
 	released = atomic_load(&trial.released);
 	trial_end(&trial);
 	*verdict = trial_verdict(&trial, released);
-	return cuda_error(result, "closing a buffer on device %d", ordinal);
+	rc = reset_between(&trial, ordinal);
+	return rc ? rc : cuda_error(result, "closing a buffer on device %d", ordinal);
 }
 
 /* ---- verdicts ---- */
 
-static int try_once(int ordinal, const struct device_handle *handle, uint64_t size, enum verdict *verdict)
+static int try_once(int ordinal, const struct device_handle *handle, uint64_t size, unsigned long long context,
+		    enum verdict *verdict)
 {
 	void *again;
 	int   rc = cuda_open(ordinal, handle, size, &again);
 
-	return rc ? rc : close_in_trial(ordinal, again, verdict);
+	return rc ? rc : close_in_trial(ordinal, again, context, verdict);
 }
 
 /* One that returns at once shows it; that they wait takes several, and what cannot be shown is not relied on. */
-static int closes_try(int ordinal, const struct device_handle *handle, uint64_t size)
+static int closes_try(int ordinal, const struct device_handle *handle, uint64_t size, unsigned long long context)
 {
 	enum verdict verdict = UNKNOWN;
 	int          waits = 0, rc = 0;
 
 	for (int i = 0; i < TRIALS && waits < WAITS && verdict != CLOSES_RETURN && !rc; i++) {
-		rc = try_once(ordinal, handle, size, &verdict);
+		rc = try_once(ordinal, handle, size, context, &verdict);
 		waits += verdict == CLOSES_WAIT;
 	}
 	if (!rc)
 		atomic_store(&verdicts[ordinal], waits == WAITS ? CLOSES_WAIT : CLOSES_RETURN);
+	return rc;
+}
+
+/* The verdict is of closes that are not the last: so it is open meanwhile, also where a reset has closed the caller's. Locked. */
+static int closes_try_open(int ordinal, const struct device_handle *handle, uint64_t size)
+{
+	unsigned long long context = cuda_context_id();
+	void              *kept;
+	int                rc = cuda_open(ordinal, handle, size, &kept);
+
+	if (rc)
+		return rc;
+	rc = closes_try(ordinal, handle, size, context);
+	(void)cuda.IpcCloseMemHandle(cuda_address(kept));
 	return rc;
 }
 
@@ -172,7 +205,7 @@ static int verdict_get(int ordinal, const struct device_handle *handle, uint64_t
 		return rc;
 	pthread_mutex_lock(&trial_lock);
 	if (atomic_load(&verdicts[ordinal]) == UNKNOWN)
-		rc = closes_try(ordinal, handle, size);
+		rc = closes_try_open(ordinal, handle, size);
 	*verdict = atomic_load(&verdicts[ordinal]);
 	pthread_mutex_unlock(&trial_lock);
 	return rc;
@@ -206,7 +239,7 @@ int cuda_close_tried(int ordinal, const void *ptr)
 	int          rc;
 
 	pthread_mutex_lock(&trial_lock);
-	rc = close_in_trial(ordinal, ptr, &verdict);
+	rc = close_in_trial(ordinal, ptr, cuda_context_id(), &verdict);
 	pthread_mutex_unlock(&trial_lock);
 	if (!rc && verdict != CLOSES_WAIT)
 		rc = error_set(-EIO, "a close on device %d did not wait for the work there: its memory is kept until this process "

@@ -146,6 +146,14 @@ static inline bool cuda_stream_is_special(CUstream stream)
 /* device.h's */
 uint64_t cuda_epoch(int ordinal);
 
+/* Of the current context, which has another one after a reset; 0: it was reset, or there is none. */
+static inline unsigned long long cuda_context_id(void)
+{
+	unsigned long long id = 0;
+
+	return cuda.CtxGetId(NULL, &id) == CUDA_SUCCESS ? id : 0;
+}
+
 /* Looks at all devices: behind it contexts are there, and pages registered, as if none had been reset. */
 void cuda_notice_resets(void);
 

@@ -24,6 +24,40 @@ static uint64_t        parked_for;
 static unsigned        parked, opened, closed, waits; /* so many closes wait */
 static CUresult        parking, closing;
 static int             fake_page, streams;
+static unsigned        last_waits; /* a close that is the last of the handle waits, and no other */
+
+/* ---- a reset in the midst of a call ---- */
+
+enum midst { NOWHERE = 0, IN_CREATE, IN_PARK, IN_CLOSE, IN_SYNCHRONIZE, IN_OPEN, MIDSTS };
+
+static enum midst         reset_in;
+static unsigned long long context = 1, stream_context;
+static unsigned           dead_streams; /* uses of a stream of before the reset: the driver may crash */
+static int                now_open;
+
+/* What waits is released first, as a reset does it. */
+static void midst(enum midst where)
+{
+	if (where != reset_in)
+		return;
+	reset_in = NOWHERE;
+	context++;
+	now_open = 0;
+	streams = 0;
+	parked_on = NULL;
+}
+
+static void stream_use(void)
+{
+	dead_streams += stream_context != context;
+}
+
+static CUresult context_get_id(CUcontext unused, unsigned long long *id)
+{
+	(void)unused;
+	*id = context;
+	return CUDA_SUCCESS;
+}
 
 /* ---- the driver ---- */
 
@@ -31,7 +65,9 @@ static CUresult stream_create(CUstream *stream, unsigned int flags)
 {
 	(void)flags;
 	streams++;
+	stream_context = context;
 	*stream = (CUstream)&streams;
+	midst(IN_CREATE);
 	return CUDA_SUCCESS;
 }
 
@@ -43,6 +79,8 @@ static bool is_released(void)
 static CUresult stream_synchronize(CUstream stream)
 {
 	(void)stream;
+	stream_use();
+	midst(IN_SYNCHRONIZE);
 	while (parked_on && !is_released())
 		sched_yield();
 	return CUDA_SUCCESS;
@@ -51,6 +89,7 @@ static CUresult stream_synchronize(CUstream stream)
 static CUresult stream_destroy(CUstream stream)
 {
 	(void)stream;
+	stream_use();
 	streams--;
 	return CUDA_SUCCESS;
 }
@@ -62,14 +101,24 @@ static CUresult stream_wait(CUstream stream, CUdeviceptr word, cuuint64_t value,
 	parked_on = parking ? NULL : (const uint64_t *)(uintptr_t)word;
 	parked_for = value;
 	parked++;
+	stream_use();
+	midst(IN_PARK);
 	return parking;
+}
+
+static bool close_waits(void)
+{
+	return last_waits ? !now_open : closed < waits;
 }
 
 static CUresult close_handle(CUdeviceptr address)
 {
 	(void)address;
-	if (closed++ < waits && parked_on)
-		stream_synchronize(NULL);
+	midst(IN_CLOSE);
+	now_open -= now_open > 0;
+	while (close_waits() && parked_on && !is_released())
+		sched_yield();
+	closed++;
 	return closing;
 }
 
@@ -116,6 +165,8 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 	(void)size;
 	*ptr = &opened;
 	opened++;
+	now_open++;
+	midst(IN_OPEN);
 	return 0;
 }
 
@@ -135,11 +186,14 @@ static int setup(void **state)
 	cuda.StreamDestroy = stream_destroy;
 	cuda.StreamWaitValue64 = stream_wait;
 	cuda.IpcCloseMemHandle = close_handle;
+	cuda.CtxGetId = context_get_id;
 	atomic_store(&verdicts[0], UNKNOWN);
 	parked_on = NULL;
 	parked = opened = closed = 0;
 	parking = closing = CUDA_SUCCESS;
-	fake_page = 0;
+	fake_page = now_open = 0;
+	last_waits = dead_streams = 0;
+	reset_in = NOWHERE;
 	return 0;
 }
 
@@ -156,7 +210,7 @@ static void test_closes_that_wait(void **state)
 	(void)state;
 	assert_int_equal(sync_with(1000), 0);
 	assert_int_equal(parked, WAITS);
-	assert_int_equal(opened, WAITS + 1);
+	assert_int_equal(opened, 1 + WAITS + 1); /* one is kept open meanwhile, so that none is the last */
 	assert_int_equal(closed, opened);
 	assert_false(cuda_closes_return(0));
 	assert_int_equal(sync_with(1000), 0); /* once is enough */
@@ -212,6 +266,53 @@ static void test_last_closes_are_tried(void **state)
 	assert_int_equal(streams, 0);
 }
 
+/* Nothing else has the handle open: a reset that was not noticed yet has closed it. */
+static void test_no_last_close_is_tried(void **state)
+{
+	(void)state;
+	last_waits = 1;
+	assert_int_equal(sync_with(0), -ENOTSUP);
+	assert_true(cuda_closes_return(0));
+	assert_int_equal(now_open, 0);
+}
+
+/* A reset in the midst of a trial: nothing of before it is used, it says nothing of closes, and the next one says all. */
+static void test_a_reset_in_a_trial(void **state)
+{
+	(void)state;
+	for (enum midst where = IN_CREATE; where < MIDSTS; where++) {
+		setup(NULL);
+		reset_in = where;
+		assert_int_equal(sync_with(1000), -EIO);
+		assert_int_equal(reset_in, NOWHERE);
+		assert_int_equal(dead_streams, 0);
+		assert_int_equal(atomic_load(&verdicts[0]), UNKNOWN);
+		assert_int_equal(closed, opened);
+		assert_int_equal(now_open, 0);
+		assert_int_equal(sync_with(1000), 0);
+		assert_false(cuda_closes_return(0));
+		setup(NULL);
+		reset_in = where;
+		assert_int_equal(sync_with(0), -EIO);
+		assert_int_equal(atomic_load(&verdicts[0]), UNKNOWN);
+	}
+}
+
+/* Nor does it show that a last close does not wait: its caller looks for the reset, and calls the mapping closed. */
+static void test_a_reset_in_a_last_close(void **state)
+{
+	(void)state;
+	for (enum midst where = IN_CREATE; where < IN_OPEN; where++) {
+		setup(NULL);
+		reset_in = where;
+		waits = 1000;
+		now_open = 1;
+		assert_int_equal(cuda_close_tried(0, &opened), -EIO);
+		assert_int_equal(dead_streams, 0);
+		assert_int_equal(closed, 1);
+	}
+}
+
 static void test_a_device_that_is_not_there(void **state)
 {
 	static const struct device_handle handle;
@@ -239,6 +340,9 @@ int main(void)
 		cmocka_unit_test_setup(test_closes_that_do_at_times, setup),
 		cmocka_unit_test_setup(test_a_trial_that_fails, setup),
 		cmocka_unit_test_setup(test_last_closes_are_tried, setup),
+		cmocka_unit_test_setup(test_no_last_close_is_tried, setup),
+		cmocka_unit_test_setup(test_a_reset_in_a_trial, setup),
+		cmocka_unit_test_setup(test_a_reset_in_a_last_close, setup),
 		cmocka_unit_test_setup(test_a_device_that_is_not_there, setup),
 	};
 
