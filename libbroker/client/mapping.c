@@ -266,6 +266,12 @@ struct record *mapping_record(const struct mapping *mapping, uint64_t serial)
 	return NULL;
 }
 
+/* Nobody else is told: what was to go is kept, and no call fails. */
+static void say_unsupported(void)
+{
+	TRACE("this driver's closes do not wait for work: return leases in stream order");
+}
+
 int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 {
 	struct device_handle handle;
@@ -278,6 +284,8 @@ int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 		TRACE("sync");
 		error = client->device->sync(mapping->ordinal, &handle, mapping->opened.span);
 		device_call_end(client, mapping->ordinal);
+		if (error == -ENOTSUP)
+			say_unsupported();
 	}
 	sodium_memzero(&handle, sizeof handle);
 	pthread_mutex_lock(&client->lock);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "device/host.h"
 #include "harness.h"
 
 #define THREADS 8
@@ -123,6 +124,12 @@ static int do_small(const struct order *order)
 
 	spec.size = 200;
 	return gpub_create(client, order->name, &spec);
+}
+
+static int do_not_wait(const struct order *order)
+{
+	host_do_not_wait(order->value);
+	return 0;
 }
 
 static int do_many(const struct order *order)
@@ -259,6 +266,8 @@ static void test_ranges(void)
 
 static void test_sync(void)
 {
+	static const char verdict[] = "trim > sync > this driver's closes do not wait for work: return leases in stream order";
+
 	begin();
 	puppet_start(&b, &broker);
 	if (ask(&a, do_small, .name = "x") || ask(&a, do_small, .name = "y") || ask(&a, do_acquire, .name = "x") ||
@@ -266,6 +275,14 @@ static void test_sync(void)
 		bail_out("no two buffers in one memory: %s", a.last.text);
 	POINT(SOON(!ask(&a, do_trim) && ranges(a.pid, "trim > sync")) && all_ended(a.pid),
 	      "waiting for the device, so that one buffer of several can go, is a range");
+	if (on_cuda())
+		point_skip("a driver whose closes do not wait");
+	else
+		POINT(!ranges(a.pid, verdict) && !ask(&a, do_small, .name = "z") &&
+			      !ask(&a, do_acquire, .name = "z", .slot = 2) && !ask(&a, do_return, .slot = 2) &&
+			      !ask(&a, do_not_wait) && !ask(&b, do_unlink, .name = "z") &&
+			      SOON(!ask(&a, do_trim) && ranges(a.pid, verdict)) && all_ended(a.pid),
+		      "a driver whose closes do not wait is told of in it");
 	puppet_end(&b);
 	end();
 }
