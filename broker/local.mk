@@ -3,78 +3,78 @@
 # The broker without its main function, so that unit tests reach it.
 noinst_LTLIBRARIES += broker/libbrokercore.la
 broker_libbrokercore_la_SOURCES = \
-	broker/access.c broker/access.h \
-	broker/accounting.c broker/accounting.h \
-	broker/activation.c broker/activation.h \
-	broker/board-owner.c broker/board-owner.h \
-	broker/broker.c broker/broker.h \
-	broker/brokerd-config.c broker/brokerd-config.h \
-	broker/config-text.c broker/config-text.h \
-	broker/connections.c broker/connections.h \
-	broker/counters.h \
-	broker/create-queue.c broker/create-queue.h \
-	broker/creation.c broker/creation.h \
-	broker/deadlines.c broker/deadlines.h \
-	broker/delegation.c broker/delegation.h \
-	broker/discard.c broker/discard.h \
-	broker/event-failure.c broker/event-failure.h \
-	broker/grants.c broker/grants.h \
-	broker/identity.c broker/identity.h \
-	broker/leftovers.c broker/leftovers.h \
-	broker/log.c broker/log.h \
-	broker/manage.c broker/manage.h \
-	broker/marks.c broker/marks.h \
-	broker/notify.c broker/notify.h \
-	broker/option-table.c broker/option-table.h \
-	broker/outbox.c broker/outbox.h \
-	broker/places.c broker/places.h \
-	broker/pool.c broker/pool.h \
-	broker/proof.c broker/proof.h \
-	broker/registry.c broker/registry.h \
-	broker/reopen.c broker/reopen.h \
-	broker/request.c broker/request.h \
-	broker/session.c broker/session.h \
-	broker/usage.c broker/usage.h \
-	broker/show-json.c broker/show-json.h \
-	broker/show-read.c broker/show-read.h \
-	broker/show-table.c broker/show-table.h \
-	broker/slab.c broker/slab.h \
-	broker/status.c broker/status.h \
-	broker/status-text.c broker/status-text.h \
-	broker/streams.c broker/streams.h \
-	broker/timeline.c broker/timeline.h \
-	broker/turns.c broker/turns.h \
-	broker/values.c broker/values.h \
-	broker/waiting.c broker/waiting.h \
-	broker/workers.c broker/workers.h
+	broker/users/access.c broker/users/access.h \
+	broker/users/accounting.c broker/users/accounting.h \
+	broker/daemon/activation.c broker/daemon/activation.h \
+	broker/registry/board-owner.c broker/registry/board-owner.h \
+	broker/core/broker.c broker/core/broker.h \
+	broker/daemon/configuration.c broker/daemon/configuration.h \
+	broker/base/config-text.c broker/base/config-text.h \
+	broker/session/connections.c broker/session/connections.h \
+	broker/base/counters.h \
+	broker/request/create-queue.c broker/request/create-queue.h \
+	broker/request/creation.c broker/request/creation.h \
+	broker/base/deadlines.c broker/base/deadlines.h \
+	broker/request/delegation.c broker/request/delegation.h \
+	broker/session/discard.c broker/session/discard.h \
+	broker/base/event-failure.c broker/base/event-failure.h \
+	broker/registry/grants.c broker/registry/grants.h \
+	broker/users/identity.c broker/users/identity.h \
+	broker/status/leftovers.c broker/status/leftovers.h \
+	broker/base/log.c broker/base/log.h \
+	broker/request/manage.c broker/request/manage.h \
+	broker/registry/marks.c broker/registry/marks.h \
+	broker/daemon/notify.c broker/daemon/notify.h \
+	broker/base/option-table.c broker/base/option-table.h \
+	broker/session/outbox.c broker/session/outbox.h \
+	broker/registry/places.c broker/registry/places.h \
+	broker/memory/pool.c broker/memory/pool.h \
+	broker/session/proof.c broker/session/proof.h \
+	broker/registry/registry.c broker/registry/registry.h \
+	broker/base/reopen.c broker/base/reopen.h \
+	broker/request/request.c broker/request/request.h \
+	broker/session/session.c broker/session/session.h \
+	broker/memory/usage.c broker/memory/usage.h \
+	broker/show/json.c broker/show/json.h \
+	broker/show/read.c broker/show/read.h \
+	broker/show/table.c broker/show/table.h \
+	broker/memory/slab.c broker/memory/slab.h \
+	broker/status/status.c broker/status/status.h \
+	broker/status/status-text.c broker/status/status-text.h \
+	broker/base/streams.c broker/base/streams.h \
+	broker/registry/timeline.c broker/registry/timeline.h \
+	broker/session/turns.c broker/session/turns.h \
+	broker/base/values.c broker/base/values.h \
+	broker/request/waiting.c broker/request/waiting.h \
+	broker/memory/workers.c broker/memory/workers.h
 
 broker_libs = broker/libbrokercore.la $(EVENT_LIBS) $(CONFUSE_LIBS) $(JANSSON_LIBS) $(common_libs)
 
 bin_PROGRAMS += broker/broker-run
 broker_broker_run_SOURCES = \
-	broker/broker-run.c \
-	broker/run-children.c broker/run-children.h \
-	broker/run-options.c broker/run-options.h \
-	broker/run-spec.c
+	broker/run/broker-run.c \
+	broker/run/children.c broker/run/children.h \
+	broker/run/options.c broker/run/options.h \
+	broker/run/spec.c
 broker_broker_run_LDADD = $(broker_libs)
 
 sbin_PROGRAMS += broker/brokerd
 broker_brokerd_SOURCES = \
-	broker/brokerd.c \
-	broker/brokerd-options.c broker/brokerd-options.h \
-	broker/brokerd-reader.c broker/brokerd-reader.h \
-	broker/brokerd-socket.c broker/brokerd-socket.h
+	broker/daemon/brokerd.c \
+	broker/daemon/options.c broker/daemon/options.h \
+	broker/daemon/reader.c broker/daemon/reader.h \
+	broker/daemon/socket.c broker/daemon/socket.h
 broker_brokerd_LDADD = $(broker_libs)
 
 bin_PROGRAMS += broker/broker-status
-broker_broker_status_SOURCES = broker/broker-status.c
+broker_broker_status_SOURCES = broker/show/broker-status.c
 broker_broker_status_LDADD = $(broker_libs)
 
 bin_PROGRAMS += broker/broker-ctl
 broker_broker_ctl_SOURCES = \
-	broker/broker-ctl.c \
-	broker/ctl-commands.c broker/ctl-commands.h \
-	broker/ctl-doctor.c broker/ctl-doctor.h \
-	broker/ctl-options.c broker/ctl-options.h \
-	broker/ctl-values.c broker/ctl-values.h
+	broker/ctl/broker-ctl.c \
+	broker/ctl/commands.c broker/ctl/commands.h \
+	broker/ctl/doctor.c broker/ctl/doctor.h \
+	broker/ctl/options.c broker/ctl/options.h \
+	broker/ctl/values.c broker/ctl/values.h
 broker_broker_ctl_LDADD = libbroker/libclient.la $(broker_libs)

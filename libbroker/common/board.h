@@ -8,7 +8,7 @@
  * matches says that the very same buffer is still live. An end E says how the timeline of the buffer in that place
  * ended: the timeline's own page can be written by its writer, and by whoever that passed it on to. A ticket is
  * sealed to one session (ticket.h).
- * Owns the layout and its checks. The broker makes it (broker/board-owner.c), a client maps it here.
+ * Owns the layout and its checks. The broker makes it (broker/registry/board-owner.c), a client maps it here.
  */
 #ifndef GPUB_BOARD_H
 #define GPUB_BOARD_H

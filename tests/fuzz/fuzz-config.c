@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/brokerd-config.h"
+#include "broker/daemon/configuration.h"
 #include "common/board.h"
 #include "device/device.h"
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/run-options.h"
+#include "broker/run/options.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "common/socket.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/run-options.h"
+#include "broker/run/options.h"
 #include "common/error.h"
 #include "device/device.h"
 

@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "broker/show-json.h"
-#include "broker/show-read.h"
-#include "broker/show-table.h"
+#include "broker/show/json.h"
+#include "broker/show/read.h"
+#include "broker/show/table.h"
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 

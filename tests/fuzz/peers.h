@@ -10,8 +10,8 @@
 
 #include "fuzz.h"
 
-#include "broker/broker.h"
-#include "broker/grants.h"
+#include "broker/core/broker.h"
+#include "broker/registry/grants.h"
 #include "common/socket.h"
 
 #define PEER_GRANTS 8

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/board-owner.h"
+#include "broker/registry/board-owner.h"
 #include "common/error.h"
 #include "common/socket.h"
 #include "common/timeline-page.h"

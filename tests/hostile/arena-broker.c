@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #include "arena.h"
-#include "broker/show-read.h"
+#include "broker/show/read.h"
 
 unsigned arena_files = ARENA_FILES;
 const char *arena_config;

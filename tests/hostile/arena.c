@@ -21,7 +21,7 @@
 #include <time.h>
 
 #include "arena-broker.h"
-#include "broker/show-read.h"
+#include "broker/show/read.h"
 #include "victim.h"
 
 #define ATTACK_SECONDS 60

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "attacks.h"
-#include "broker/leftovers.h"
-#include "broker/show-read.h"
+#include "broker/status/leftovers.h"
+#include "broker/show/read.h"
 
 /* ---- the broker's own ---- */
 

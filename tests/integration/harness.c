@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "broker/show-read.h"
+#include "broker/show/read.h"
 #include "kernels/kernels.h"
 
 /* Longer than any step may take. */

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "broker/grants.h"
+#include "broker/registry/grants.h"
 
 #define GIVEN_SOCK 3
 

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "broker/broker.h"
+#include "broker/core/broker.h"
 #include "common/socket.h"
 
 #define PATIENCE_MS 5000

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "broker/access.h"
+#include "broker/users/access.h"
 
 static bool may(const struct access_list *creators, uid_t uid, gid_t gid, gid_t other)
 {

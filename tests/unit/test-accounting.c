@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "broker/accounting.h"
+#include "broker/users/accounting.h"
 #include "common/error.h"
 
 static struct accounting accounting;

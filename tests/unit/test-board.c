@@ -20,7 +20,7 @@
 #include <cmocka.h>
 #include <sodium.h>
 
-#include "broker/board-owner.h"
+#include "broker/registry/board-owner.h"
 #include "common/error.h"
 
 #define BUFFERS 1000u

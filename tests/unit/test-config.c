@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "broker/brokerd-config.h"
+#include "broker/daemon/configuration.h"
 #include "common/error.h"
 
 static char path[] = "/tmp/gpubroker-config.XXXXXX";

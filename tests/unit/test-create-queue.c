@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "broker/broker.h"
+#include "broker/core/broker.h"
 
 #define ALICE 4001
 #define BOB   4002

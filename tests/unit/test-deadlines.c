@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "broker/deadlines.h"
+#include "broker/base/deadlines.h"
 
 #define MANY  200u
 #define STEPS 20000u

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/grants.h"
+#include "broker/registry/grants.h"
 #include "session-harness.h"
 
 #define MANY 50u

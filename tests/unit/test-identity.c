@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-#include "broker/identity.h"
+#include "broker/users/identity.h"
 #include "common/error.h"
 
 #define OTHER_USER  4001

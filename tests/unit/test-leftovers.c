@@ -27,8 +27,8 @@
 
 #include <cmocka.h>
 
-#include "broker/broker.h"
-#include "broker/leftovers.h"
+#include "broker/core/broker.h"
+#include "broker/status/leftovers.h"
 #include "common/error.h"
 
 #define OWNER    4001

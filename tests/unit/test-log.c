@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "broker/log.h"
+#include "broker/base/log.h"
 
 static int reader, stderr_before;
 static char said[1 << 17];

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/grants.h"
+#include "broker/registry/grants.h"
 
 #define OWNER 4001
 #define HEIR  4002

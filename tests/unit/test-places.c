@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "broker/places.h"
+#include "broker/registry/places.h"
 
 #define COUNT 7u
 

@@ -15,7 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "broker/status-text.h"
+#include "broker/status/status-text.h"
 #include "device/host.h"
 
 #define EVER 1000000

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/timeline.h"
+#include "broker/registry/timeline.h"
 
 #define FIRST  4001
 #define SECOND 4002

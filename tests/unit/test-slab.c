@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "broker/registry.h"
-#include "broker/slab.h"
+#include "broker/registry/registry.h"
+#include "broker/memory/slab.h"
 
 #define GRANULE (2u << 20)
 

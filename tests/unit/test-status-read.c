@@ -26,8 +26,8 @@
 
 #include <cmocka.h>
 
-#include "broker/leftovers.h"
-#include "broker/show-read.h"
+#include "broker/status/leftovers.h"
+#include "broker/show/read.h"
 
 #define OFFSET 4096
 #define TEXT   "{\"instance\":\"other\",\"pid\":1,\"state\":\"fine\"}"

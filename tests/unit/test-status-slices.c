@@ -21,7 +21,7 @@
 
 #include <jansson.h>
 
-#include "broker/show-read.h"
+#include "broker/show/read.h"
 
 #define PLACES 20000 /* more than are passed over in one piece */
 #define MANY   2000 /* buffers; their text takes several pieces */

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "broker/show-json.h"
-#include "broker/show-table.h"
+#include "broker/show/json.h"
+#include "broker/show/table.h"
 
 static char output[1 << 16];
 

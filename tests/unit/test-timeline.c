@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "broker/timeline.h"
+#include "broker/registry/timeline.h"
 #include "common/board.h"
 #include "common/error.h"
 #include "common/timeline-page.h"

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "broker/grants.h"
-#include "broker/identity.h"
-#include "broker/registry.h"
+#include "broker/registry/grants.h"
+#include "broker/users/identity.h"
+#include "broker/registry/registry.h"
 #include "common/board.h"
 #include "common/error.h"
 

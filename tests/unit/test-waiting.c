@@ -17,9 +17,9 @@
 #include <cmocka.h>
 #include <sodium.h>
 
-#include "broker/broker.h"
-#include "broker/grants.h"
-#include "broker/request.h"
+#include "broker/core/broker.h"
+#include "broker/registry/grants.h"
+#include "broker/request/request.h"
 #include "common/error.h"
 #include "common/socket.h"
 

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "broker/workers.h"
+#include "broker/memory/workers.h"
 
 #define ALICE 4001
 #define BOB   4002

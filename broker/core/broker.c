@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* broker.c - see broker.h */
+#include "broker.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "device/host.h"
+#include "broker/status/leftovers.h"
+#include "broker/request/request.h"
+
+/* Sessions and timelines cost descriptors: take what the system lets us have. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void on_connection(evutil_socket_t fd, short what, void *argument)
+{
+	(void)what;
+	connections_accept(argument, fd);
+}
+
+static int listener_start(struct broker *broker, int listener)
+{
+	int error;
+
+	/* the loop takes connections until there are none: it must not wait for the next */
+	if (fcntl(listener, F_SETFL, O_NONBLOCK))
+		return error_set(-errno, "the listening socket cannot be made non-blocking: %m");
+	error = discard_start(&broker->discard, listener);
+	if (error)
+		return error;
+	broker->listener = event_new(broker->base, listener, EV_READ | EV_PERSIST, on_connection, broker);
+	if (!broker->listener || event_add(broker->listener, NULL))
+		return error_set(-ENOMEM, "the broker is out of memory");
+	error = connections_init(broker);
+	if (!error)
+		error = turns_init(broker);
+	return error ? error : status_start(broker);
+}
+
+static int device_start(struct broker *broker)
+{
+	char prefix[sizeof(STATUS_PREFIX) + INSTANCE_SIZE + 4];
+	int error;
+
+	/* the status file is locked: what bears the instance's name beside it is of one that died */
+	leftovers_remove_instance(broker->config.instance);
+	snprintf(prefix, sizeof prefix, STATUS_PREFIX "%s.mem", broker->config.instance);
+	host_set_prefix(prefix);
+	host_share_memory(broker->config.several_users);
+	host_survive_violations();
+	error = device_select(broker->config.device, true, &broker->device);
+	return !error && broker->device == &device_host ? host_keep_directory() : error;
+}
+
+void broker_config_init(struct broker_config *config)
+{
+	memset(config, 0, sizeof *config);
+	strcpy(config->device, "auto");
+	config->buffers = BROKER_BUFFERS;
+	config->tickets = BROKER_TICKETS;
+	quota_init(&config->quotas.fallback);
+}
+
+#define RESERVE 128 /* descriptors beside those that are open: for accept(2), looks at processes, the driver */
+
+static unsigned descriptors_open(void)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	while (fds && readdir(fds))
+		count++;
+	if (fds)
+		closedir(fds);
+	return count;
+}
+
+/* Those that the users may have together, once the broker has its own. Never none: with a small limit half of all. */
+/* What is pooled is charged to nobody; on the host device each piece of it is an open object. */
+static uint64_t pool_descriptors(const struct broker *broker)
+{
+	return broker->registry.descriptors ? POOL_OBJECTS : 0;
+}
+
+static uint64_t descriptors_for_users(const struct broker *broker)
+{
+	uint64_t reserve = descriptors_open() + RESERVE + discard_most(&broker->discard) + pool_descriptors(broker);
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return 0;
+	return limit.rlim_cur / 2 > reserve ? limit.rlim_cur - reserve : limit.rlim_cur / 2;
+}
+
+/* Where others are to be served nobody may take all: what one user holds is bounded by what the others do. */
+static void shares_begin(struct broker *broker)
+{
+	if (!broker->config.several_users)
+		return;
+	accounting_set_capacity(&broker->accounting, RESOURCE_BUFFERS, broker->config.buffers);
+	accounting_set_capacity(&broker->accounting, RESOURCE_MAPPINGS, broker->config.tickets);
+	accounting_set_capacity(&broker->accounting, RESOURCE_DESCRIPTORS, descriptors_for_users(broker));
+}
+
+int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener)
+{
+	static const struct registry_hooks hooks = { request_notice, request_clean, request_release };
+	int error;
+
+	memset(broker, 0, sizeof *broker);
+	broker->config = *config;
+	broker->base = base;
+	if (sodium_init() < 0)
+		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
+	raise_descriptor_limit();
+	tables_init();
+	accounting_init(&broker->accounting);
+	accounting_set_quotas(&broker->accounting, &config->quotas);
+	error = delegation_init(&broker->delegation);
+	if (error)
+		return error;
+	error = status_open(&broker->status, broker->config.instance);
+	if (error)
+		goto deinit_delegation;
+	error = device_start(broker);
+	if (error)
+		goto close_status;
+	error = board_create(&broker->board, broker->config.instance, broker->device, config->buffers,
+			     config->tickets);
+	if (error)
+		goto close_status;
+	error = registry_init(&broker->registry, broker->board.board.words, config->buffers, config->tickets,
+			      &broker->accounting, &hooks, broker);
+	if (error)
+		goto destroy_board;
+	broker->registry.believe = config->believe;
+	broker->registry.descriptors = broker->device == &device_host; /* an object in memory */
+	pool_init(broker);
+	error = workers_start(&broker->workers, base, broker->device, broker->board.header->devices);
+	if (error)
+		goto deinit_registry;
+	error = marks_init(broker);
+	if (error)
+		goto stop_workers;
+	error = listener_start(broker, listener);
+	if (error)
+		goto deinit_marks;
+	shares_begin(broker);
+	return 0;
+deinit_marks:
+	turns_deinit(broker);
+	discard_stop(&broker->discard);
+	connections_deinit(broker);
+	if (broker->listener)
+		event_free(broker->listener);
+	marks_deinit(&broker->marks);
+stop_workers:
+	workers_stop(&broker->workers);
+deinit_registry:
+	registry_deinit(&broker->registry);
+destroy_board:
+	board_destroy(&broker->board);
+close_status:
+	status_close(&broker->status);
+deinit_delegation:
+	delegation_deinit(&broker->delegation);
+	return error;
+}
+
+void broker_deinit(struct broker *broker)
+{
+	event_free(broker->listener);
+	waiting_deinit(broker);
+	connections_deinit(broker);
+	sessions_deinit(broker);
+	turns_deinit(broker);
+	discard_stop(&broker->discard);
+	usages_limit(&broker->registry.usages, 0); /* what is pooled goes to the devices while there are threads */
+	workers_stop(&broker->workers);
+	marks_deinit(&broker->marks);
+	pool_forget(broker);
+	registry_deinit(&broker->registry);
+	board_destroy(&broker->board);
+	status_close(&broker->status);
+	accounting_deinit(&broker->accounting);
+	delegation_deinit(&broker->delegation);
+}
+
+void broker_pass(struct broker *broker, bool wait)
+{
+	bool more = turns_serve(broker);
+
+	more |= registry_notify(&broker->registry);
+	more |= waiting_wake_more(broker);
+	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void broker_heard(struct broker *broker)
+{
+	if (broker->config.poll_us)
+		broker->heard_us = now_us();
+}
+
+/* Who spoke just now may speak again: a wake-up costs several times what there is to do. */
+static bool is_busy(const struct broker *broker)
+{
+	return broker->config.poll_us && now_us() - broker->heard_us < broker->config.poll_us;
+}
+
+void broker_loop(struct broker *broker)
+{
+	while (!broker->over && !event_base_got_break(broker->base))
+		broker_pass(broker, !is_busy(broker));
+}
+
+void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators)
+{
+	broker->config.quotas = *quotas;
+	broker->config.creators = *creators;
+	accounting_set_quotas(&broker->accounting, quotas);
+	broker_changed(broker);
+}
+
+/* Who maps what was idle is asked to close it, which takes as long as it takes. */
+void broker_keep(struct broker *broker, uint64_t bytes)
+{
+	usages_limit(&broker->registry.usages, bytes);
+	broker_changed(broker);
+}
+
+uint64_t broker_buffers_over(const struct broker *broker)
+{
+	const struct buffer *buffer;
+	uint64_t there = 0;
+
+	for (buffer = broker->registry.serials; buffer; buffer = buffer->by_serial.next)
+		there += buffer->state != BUFFER_CREATING;
+	return broker->counters.buffers_created - there;
+}
+
+bool broker_balanced(const struct broker *broker)
+{
+	const struct counters *c = &broker->counters;
+
+	return registry_empty(&broker->registry) && c->allocations_made == c->allocations_freed &&
+	       c->bytes_made == c->bytes_freed && c->grants_opened == c->grants_closed + c->grants_died;
+}
+
+static void look_whether_idle(struct broker *broker)
+{
+	if (broker->stopping && broker->idle && registry_empty(&broker->registry) && !broker->workers.pending)
+		broker->idle(broker->idle_context);
+}
+
+void broker_changed(struct broker *broker)
+{
+	status_changed(broker);
+	look_whether_idle(broker);
+}
+
+void broker_unlink(struct broker *broker, struct buffer *buffer)
+{
+	broker->counters.buffers_unlinked++;
+	registry_unlink(&broker->registry, buffer);
+	broker_changed(broker);
+}
+
+void broker_stop(struct broker *broker, void (*idle)(void *context), void *context)
+{
+	struct buffer *buffer, *next;
+
+	broker->stopping = true;
+	broker->idle = idle;
+	broker->idle_context = context;
+	waiting_forget_all(broker);
+	HASH_ITER(hh, broker->registry.names, buffer, next)
+		if (buffer->state == BUFFER_LIVE)
+			broker_unlink(broker, buffer);
+	broker_keep(broker, 0);
+}

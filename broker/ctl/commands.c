@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commands.c - see commands.h */
+#include "commands.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "broker/base/log.h"
+#include "broker/show/table.h"
+
+/* Says what was refused. Returns the exit status for it. */
+static enum ctl_exit complain(int error, const char *text)
+{
+	if (!error)
+		return CTL_EXIT_DONE;
+	log_say("%s", text);
+	return error == -ETIMEDOUT ? CTL_EXIT_TIME : CTL_EXIT_REFUSED;
+}
+
+/* Of several, what was refused counts more than what took too long. */
+static enum ctl_exit worse_of(enum ctl_exit a, enum ctl_exit b)
+{
+	if (a == CTL_EXIT_DONE || b == CTL_EXIT_REFUSED)
+		return b;
+	return a;
+}
+
+/* ---- create ---- */
+
+/*
+ * Not gpub_create(), which counts devices as the calling process sees them and has to start CUDA for it. Here the
+ * broker's own numbers stand, those of broker-status.
+ */
+static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *options)
+{
+	/* memory that comes too late has the errno of memory that cannot come, but that is said at once */
+	struct timespec late = client_deadline(options->wait_ms / 2), now;
+	struct wire_message request, reply;
+	int error;
+
+	wire_init(&request, WIRE_CREATE, 0);
+	strcpy(request.create.name, options->names[0]);
+	request.create.size = options->size;
+	request.create.device = options->device;
+	request.create.mode = options->mode;
+	request.create.flags = (options->timeline ? GPUB_TIMELINE : 0) | (options->alone ? GPUB_ALONE : 0);
+	request.create.timeout_ms = options->wait_ms;
+	error = call_broker(client, &request, &reply, NULL, NULL);
+	now = client_deadline(0);
+	if (error == -ENOMEM && options->wait_ms &&
+	    (now.tv_sec > late.tv_sec || (now.tv_sec == late.tv_sec && now.tv_nsec >= late.tv_nsec)))
+		error = -ETIMEDOUT;
+	return complain(error, error_text());
+}
+
+/* ---- unlink, chmod, chown: one name after the other ---- */
+
+static int change_mode(gpub_client *client, const char *name, const struct mode_change *change)
+{
+	gpub_info info = { .struct_size = sizeof info };
+	int error = change->keep ? gpub_stat(client, name, &info) : 0;
+
+	return error ? error : gpub_chmod(client, name, (info.mode & change->keep) | change->set);
+}
+
+static int run_one(gpub_client *client, const struct ctl_options *options, const char *name)
+{
+	switch (options->command) {
+	case CTL_UNLINK:
+		return gpub_unlink(client, name);
+	case CTL_CHMOD:
+		return change_mode(client, name, &options->change);
+	default:
+		return gpub_chown(client, name, options->owner, options->group);
+	}
+}
+
+static enum ctl_exit run_each(gpub_client *client, const struct ctl_options *options)
+{
+	enum ctl_exit worst = CTL_EXIT_DONE;
+
+	for (char **name = options->names; *name; name++) {
+		int error = run_one(client, options, *name);
+
+		worst = worse_of(worst, complain(error, error_text()));
+	}
+	return worst;
+}
+
+/* ---- drain: all at once ---- */
+
+/* Each waits in a thread of its own: no name shall stay while another one's memory is waited for. */
+struct drain {
+	pthread_t    thread;
+	gpub_client *client;
+	const char  *name;
+	int          timeout_ms, error;
+	bool         started;
+	char         text[ERROR_TEXT_MAX];
+};
+
+static void *drain_main(void *argument)
+{
+	struct drain *drain = argument;
+
+	drain->error = gpub_drain(drain->client, drain->name, drain->timeout_ms);
+	snprintf(drain->text, sizeof drain->text, "%s", gpub_strerror_last());
+	return NULL;
+}
+
+/* The broker's process, or 0. */
+static pid_t broker_pid(const gpub_client *client)
+{
+	struct ucred server = { 0 };
+	socklen_t size = sizeof server;
+
+	return getsockopt(client->sock, SOL_SOCKET, SO_PEERCRED, &server, &size) ? 0 : server.pid;
+}
+
+/* True when the name was found among those that drain. */
+static bool say_holders_in(const json_t *buffers, const char *name)
+{
+	char text[TABLE_HOLDER_MAX];
+	json_t *buffer, *holder;
+	bool found = false;
+	size_t i, j;
+
+	json_array_foreach(buffers, i, buffer) {
+		const char *state = json_string_value(json_object_get(buffer, "state"));
+		const char *called = json_string_value(json_object_get(buffer, "name"));
+
+		if (!state || !called || strcmp(state, "draining") || strcmp(called, name))
+			continue;
+		found = true;
+		json_array_foreach(json_object_get(buffer, "holders"), j, holder)
+			log_say("'%s': %s", name, table_holder(holder, text));
+	}
+	return found;
+}
+
+/* Whom it waits for, as far as the status file is for this user and is the broker's own; the file may be 50 ms late. */
+static void say_holders(const gpub_client *client, const char *name)
+{
+	static const struct timespec nap = { .tv_nsec = 20000000 };
+	bool said = false;
+
+	for (int tries = 0; !said && tries < 5; tries++) {
+		struct shown shown;
+
+		if (tries)
+			nanosleep(&nap, NULL);
+		if (shown_read(&shown, client->board.header->instance))
+			return;
+		if (shown.trusted && shown.header.pid == (uint64_t)broker_pid(client))
+			said = say_holders_in(json_object_get(shown.text, "buffers"), name);
+		shown_free(&shown);
+	}
+}
+
+static void drain_start(struct drain *drain, gpub_client *client, const struct ctl_options *options, const char *name)
+{
+	drain->client = client;
+	drain->name = name;
+	drain->timeout_ms = options->timeout_ms;
+	drain->started = !pthread_create(&drain->thread, NULL, drain_main, drain);
+	if (!drain->started)
+		drain_main(drain);
+}
+
+static enum ctl_exit drain_end(struct drain *drain)
+{
+	enum ctl_exit code;
+
+	if (drain->started)
+		pthread_join(drain->thread, NULL);
+	code = complain(drain->error, drain->text);
+	if (code == CTL_EXIT_TIME)
+		say_holders(drain->client, drain->name);
+	return code;
+}
+
+static enum ctl_exit run_drain(gpub_client *client, const struct ctl_options *options)
+{
+	enum ctl_exit worst = CTL_EXIT_DONE;
+	struct drain *drains;
+	size_t count = 0;
+
+	while (options->names[count])
+		count++;
+	drains = calloc(count, sizeof *drains);
+	if (!drains)
+		return complain(-ENOMEM, "out of memory");
+	for (size_t i = 0; i < count; i++)
+		drain_start(&drains[i], client, options, options->names[i]);
+	for (size_t i = 0; i < count; i++)
+		worst = worse_of(worst, drain_end(&drains[i]));
+	free(drains);
+	return worst;
+}
+
+/* ---- ticket, evict ---- */
+
+static enum ctl_exit run_ticket(gpub_client *client, const struct ctl_options *options)
+{
+	gpub_ticket_terms terms = GPUB_TICKET_TERMS_INIT;
+	char text[GPUB_TICKET_MAX];
+	int error;
+
+	terms.flags = options->many ? 0 : GPUB_TICKET_ONCE;
+	terms.user = options->user;
+	terms.lifetime_ms = options->lifetime_ms;
+	error = gpub_ticket_issue(client, options->names[0], options->rights, &terms, text);
+	if (!error)
+		puts(text);
+	sodium_memzero(text, sizeof text);
+	return complain(error, error_text());
+}
+
+/* By pidfd, so it cannot hit another process that has the number meanwhile. One that is dead already is as good. */
+static int process_kill(int pidfd, uint64_t session)
+{
+	if (!syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) || errno == ESRCH)
+		return 0;
+	return error_set(-errno, "session %llu is cut off, and its process cannot be killed: %m",
+			 (unsigned long long)session);
+}
+
+static enum ctl_exit run_evict(gpub_client *client, const struct ctl_options *options)
+{
+	int pidfd, error = client_evict(client, options->session, &pidfd);
+
+	if (error)
+		return complain(error, error_text());
+	if (options->kill)
+		error = process_kill(pidfd, options->session);
+	close(pidfd);
+	return complain(error, error_text());
+}
+
+/* ---- all of them ---- */
+
+typedef enum ctl_exit command_runner(gpub_client *client, const struct ctl_options *options);
+
+enum ctl_exit ctl_command_run(const struct ctl_options *options)
+{
+	static command_runner *const runners[CTL_COMMANDS] = {
+		[CTL_CREATE] = run_create, [CTL_UNLINK] = run_each,   [CTL_CHMOD] = run_each, [CTL_CHOWN] = run_each,
+		[CTL_DRAIN] = run_drain,   [CTL_TICKET] = run_ticket, [CTL_EVICT] = run_evict,
+	};
+	gpub_client *client;
+	enum ctl_exit code;
+	int error = client_connect_bare(&client, options->address);
+
+	if (error)
+		return complain(error, error_text());
+	code = runners[options->command](client, options);
+	gpub_disconnect(client);
+	return code;
+}

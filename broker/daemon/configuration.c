@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* configuration.c - see configuration.h */
+#include "configuration.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/board.h"
+#include "common/error.h"
+#include "common/size.h"
+#include "broker/base/config-text.h"
+#include "broker/base/values.h"
+
+#define UNSAID      (UINT64_MAX - 1) /* a limit that its section does not name */
+#define DRAIN_MAX   86400u
+#define SESSIONS    1024 /* the default quota's */
+#define TICKETS     1024
+#define QUEUED      (16ull << 20)
+#define SECTION_MAX 12 /* keys in one */
+
+/* ---- values ---- */
+
+static int take_socket(void *field, const char *value)
+{
+	const struct brokerd_config *config = NULL;
+
+	if (*value != '/' || !value[1] || value[strlen(value) - 1] == '/')
+		return error_set(-EINVAL, "'%.60s' is no place for the socket: write the path of a file, from the root, "
+					  "such as /run/gpubroker/socket", value);
+	if (strlen(value) >= sizeof config->socket)
+		return error_set(-EINVAL, "the socket's path is longer than %zu bytes: choose a shorter one",
+				 sizeof config->socket - 1);
+	memset(field, 0, sizeof config->socket);
+	memcpy(field, value, strlen(value));
+	return 0;
+}
+
+static int take_mode(void *field, const char *value)
+{
+	return config_text_mode(value, field);
+}
+
+/* A name's number, or the number itself, which need not have a name. */
+static int take_id(id_t *field, const char *value, const char *what, bool found, id_t named)
+{
+	uint64_t number;
+
+	if (found) {
+		*field = named;
+		return 0;
+	}
+	if (number_parse(value, what, 0, UINT32_MAX - 1, &number))
+		return error_set(-EINVAL, "there is no %s '%.40s' here: correct the name, or write a number", what,
+				 value);
+	*field = (id_t)number;
+	return 0;
+}
+
+static int take_user(void *field, const char *value)
+{
+	const struct passwd *entry = getpwnam(value);
+
+	return take_id(field, value, "user", entry, entry ? entry->pw_uid : 0);
+}
+
+static int take_group(void *field, const char *value)
+{
+	const struct group *entry = getgrnam(value);
+
+	return take_id(field, value, "group", entry, entry ? entry->gr_gid : 0);
+}
+
+static int take_places(void *field, const char *value, uint32_t most)
+{
+	uint64_t number;
+
+	if (number_parse(value, "number", 1, most, &number))
+		return error_set(-EINVAL, "'%.40s' is no number from 1 to %u", value, most);
+	*(uint32_t *)field = (uint32_t)number;
+	return 0;
+}
+
+static int take_buffers(void *field, const char *value)
+{
+	return take_places(field, value, BOARD_BUFFERS_MAX);
+}
+
+static int take_tickets(void *field, const char *value)
+{
+	return take_places(field, value, BOARD_TICKETS_MAX);
+}
+
+static int take_poll(void *field, const char *value)
+{
+	uint64_t us;
+
+	if (number_parse(value, "time", 0, BROKER_POLL_MAX, &us))
+		return error_set(-EINVAL, "'%.40s' is no time to poll for: write microseconds, from 0 to %d", value,
+				 BROKER_POLL_MAX);
+	*(unsigned *)field = (unsigned)us;
+	return 0;
+}
+
+static int take_believe(void *field, const char *value)
+{
+	enum believe *believe = field;
+
+	if (strcmp(value, "owner") && strcmp(value, "nobody"))
+		return error_set(-EINVAL, "'%.40s' cannot be believed: write owner or nobody", value);
+	*believe = strcmp(value, "owner") ? BELIEVE_NOBODY : BELIEVE_OWNER;
+	return 0;
+}
+
+static int take_log(void *field, const char *value)
+{
+	static const char *const names[] = { "quiet", "normal", "verbose" }; /* as enum log_level */
+
+	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(value, names[i])) {
+			*(enum log_level *)field = (enum log_level)i;
+			return 0;
+		}
+	return error_set(-EINVAL, "'%.40s' is no way to log: write quiet, normal or verbose", value);
+}
+
+/* "30s", "5m", "1h", or seconds. */
+static int take_seconds(void *field, const char *value)
+{
+	size_t digits = strspn(value, "0123456789");
+	const char *unit = value + digits;
+	unsigned long scale = *unit == 'h' ? 3600 : *unit == 'm' ? 60 : 1, number = strtoul(value, NULL, 10);
+
+	if (!digits || digits > 5 || (*unit && (!strchr("smh", *unit) || unit[1])) || number * scale > DRAIN_MAX)
+		return error_set(-EINVAL, "'%.40s' is no time: write seconds, or a number with s, m or h, such as 30s; "
+					  "at most 24h", value);
+	*(unsigned *)field = (unsigned)(number * scale);
+	return 0;
+}
+
+static int take_limit(void *field, const char *value)
+{
+	*(uint64_t *)field = QUOTA_NONE;
+	if (!strcmp(value, "none"))
+		return 0;
+	if (number_parse(value, "limit", 0, UNSAID - 1, field))
+		return error_set(-EINVAL, "'%.40s' is no limit: write a number, or none", value);
+	return 0;
+}
+
+static int take_bytes(void *field, const char *value)
+{
+	*(uint64_t *)field = QUOTA_NONE;
+	if (!strcmp(value, "none"))
+		return 0;
+	if (size_parse_or_0(value, field))
+		return error_set(-EINVAL, "'%.40s' is no limit: write bytes, a number with K, M or G, such as 64G, or "
+					  "none", value);
+	return 0;
+}
+
+/* Who may ask nothing would wait for ever. */
+static int take_rate(void *field, const char *value)
+{
+	int error = take_limit(field, value);
+
+	if (!error && !*(uint64_t *)field)
+		return error_set(-EINVAL, "0 requests a second would keep the user waiting for ever: write at least 1, "
+					  "or none");
+	return error;
+}
+
+/* ---- the keys ---- */
+
+struct key {
+	const char *section, *name; /* section NULL: outside of all */
+	taker      *take;
+	size_t      offset, size; /* of the field: in struct brokerd_config, a quota's in struct quota */
+	enum { RELOADED, RESTART, LIST /* reloaded too */ } kind;
+};
+
+#define FIELD(field) offsetof(struct brokerd_config, field), sizeof(((struct brokerd_config *)0)->field)
+#define LIMIT(field) offsetof(struct quota, field), sizeof(uint64_t)
+
+static const struct key keys[] = {
+	{ NULL, "socket", take_socket, FIELD(socket), RESTART },
+	{ NULL, "group", take_group, FIELD(group), RESTART },
+	{ NULL, "mode", take_mode, FIELD(mode), RESTART },
+	{ NULL, "instance", take_instance, FIELD(broker.instance), RESTART },
+	{ NULL, "device", take_device, FIELD(broker.device), RESTART },
+	{ NULL, "poll", take_poll, FIELD(broker.poll_us), RESTART },
+	{ NULL, "pool", take_pool, FIELD(broker.pool), RELOADED },
+	{ NULL, "believe", take_believe, FIELD(broker.believe), RESTART },
+	{ NULL, "log", take_log, FIELD(log), RELOADED },
+	{ NULL, "drain_timeout", take_seconds, FIELD(drain_seconds), RELOADED },
+	{ "board", "buffers", take_buffers, FIELD(broker.buffers), RESTART },
+	{ "board", "tickets", take_tickets, FIELD(broker.tickets), RESTART },
+	{ "creators", "users", take_user, FIELD(users), LIST },
+	{ "creators", "groups", take_group, FIELD(groups), LIST },
+	{ "quota", "bytes", take_bytes, LIMIT(limit[RESOURCE_BYTES]), RELOADED },
+	{ "quota", "buffers", take_limit, LIMIT(limit[RESOURCE_BUFFERS]), RELOADED },
+	{ "quota", "sessions", take_limit, LIMIT(limit[RESOURCE_SESSIONS]), RELOADED },
+	{ "quota", "grants", take_limit, LIMIT(limit[RESOURCE_GRANTS]), RELOADED },
+	{ "quota", "mappings", take_limit, LIMIT(limit[RESOURCE_MAPPINGS]), RELOADED },
+	{ "quota", "tickets", take_limit, LIMIT(limit[RESOURCE_TICKETS]), RELOADED },
+	{ "quota", "greetings", take_limit, LIMIT(limit[RESOURCE_GREETINGS]), RELOADED },
+	{ "quota", "descriptors", take_limit, LIMIT(limit[RESOURCE_DESCRIPTORS]), RELOADED },
+	{ "quota", "queued", take_bytes, LIMIT(limit[RESOURCE_QUEUED]), RELOADED },
+	{ "quota", "requests", take_rate, LIMIT(requests), RELOADED },
+};
+
+#define KEYS (sizeof keys / sizeof keys[0])
+
+static bool section_is(const struct key *key, const char *section)
+{
+	return !section ? !key->section : key->section && !strcmp(key->section, section);
+}
+
+/* One that is there: who names it has the name from the table. */
+static const struct key *key_find(const char *section, const char *name)
+{
+	const struct key *key = keys;
+
+	while (!section_is(key, section) || strcmp(key->name, name))
+		key++;
+	return key;
+}
+
+int brokerd_config_set(struct brokerd_config *config, const char *name, const char *value)
+{
+	const struct key *key = key_find(NULL, name);
+
+	return key->take((char *)config + key->offset, value);
+}
+
+void brokerd_config_keep(struct brokerd_config *config, const struct brokerd_config *old, char text[BROKERD_KEYS_TEXT])
+{
+	size_t length = 0;
+
+	*text = 0;
+	for (const struct key *key = keys; key < keys + KEYS; key++) {
+		char *field = (char *)config + key->offset;
+		const char *kept = (const char *)old + key->offset;
+
+		if (key->kind != RESTART || !memcmp(field, kept, key->size))
+			continue;
+		memcpy(field, kept, key->size);
+		length += (size_t)snprintf(text + length, BROKERD_KEYS_TEXT - length, "%s%s%s%s", length ? ", " : "",
+					   key->section ? key->section : "", key->section ? "." : "", key->name);
+	}
+}
+
+/* ---- the object ---- */
+
+static struct brokerd_config *config_alloc(void)
+{
+	struct brokerd_config *config = calloc(1, sizeof *config);
+
+	if (!config)
+		return NULL;
+	broker_config_init(&config->broker);
+	config->broker.several_users = true;
+	config->broker.pool = BROKER_POOL;
+	strcpy(config->broker.instance, "system");
+	strcpy(config->socket, "/run/gpubroker/socket");
+	config->group = BROKERD_NO_GROUP;
+	config->mode = 0666;
+	config->log = LOG_NORMAL;
+	config->drain_seconds = 30;
+	return config;
+}
+
+void brokerd_config_free(struct brokerd_config *config)
+{
+	if (!config)
+		return;
+	free(config->quotas);
+	free(config->users.ids);
+	free(config->groups.ids);
+	free(config);
+}
+
+/* ---- the file ---- */
+
+/* What is being read. Limits that a section does not name are UNSAID until all is read. */
+static _Thread_local struct filling {
+	struct brokerd_config *config;
+	struct quota           quota, fallback; /* of the section that is read; of the default one */
+	bool                   said[KEYS];
+} filling;
+
+#define MANUAL "see brokerd.conf(5)"
+
+static const struct config_sentence sentences[] = {
+	{ "no such option '%s'", "'%s' is no key here: " MANUAL " for those that are" },
+	{ "found duplicate title '%s'", "there are two quotas for \"%s\": keep one" },
+	{ "missing title for section '%s'", "this %s is nobody's: write quota \"NAME\" { ... }, or quota \"default\"" },
+	{ "missing opening brace for section '%s'", "'%s' is a section: write a '{' behind it" },
+	{ "premature end of file", "the file ends in the middle of a key: add what is missing" },
+	{ "unexpected token '%s'", "'%s' cannot stand here: " MANUAL },
+	{ NULL, NULL },
+};
+
+static void quota_clear(struct quota *quota)
+{
+	for (int i = 0; i < RESOURCES; i++)
+		quota->limit[i] = UNSAID;
+	quota->requests = UNSAID;
+}
+
+static int list_add(struct id_list *list, id_t id)
+{
+	id_t *grown = reallocarray(list->ids, list->count + 1, sizeof *grown);
+
+	if (!grown)
+		return error_set(-ENOMEM, "out of memory");
+	grown[list->count++] = id;
+	list->ids = grown;
+	return 0;
+}
+
+static int said_twice(const cfg_opt_t *opt)
+{
+	return error_set(-EINVAL, "'%s' is given twice: keep one", opt->name);
+}
+
+/* libconfuse calls at each value with those before it, and once more at the end; after a second '=' it begins anew. */
+static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt)
+{
+	unsigned count = cfg_opt_size(opt);
+	id_t id = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		int error = key->take(&id, cfg_opt_getnstr(opt, i));
+
+		if (!error && i < list->count && list->ids[i] != id)
+			return said_twice(opt);
+		if (!error && i == list->count)
+			error = list_add(list, id);
+		if (error)
+			return error;
+	}
+	return count < list->count ? said_twice(opt) : 0;
+}
+
+static int value_take(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *section = strcmp(cfg_name(cfg), "root") ? cfg_name(cfg) : NULL;
+	const struct key *key = key_find(section, opt->name);
+	char *base = section_is(key, "quota") ? (char *)&filling.quota : (char *)filling.config;
+	bool *said = &filling.said[key - keys];
+
+	if (key->kind == LIST)
+		return list_take(key, (struct id_list *)(base + key->offset), opt);
+	if (*said)
+		return said_twice(opt);
+	*said = true;
+	return key->take(base + key->offset, cfg_opt_getstr(opt));
+}
+
+static int on_value(cfg_t *cfg, cfg_opt_t *opt)
+{
+	return value_take(cfg, opt) ? config_text_refuse(cfg) : 0;
+}
+
+/* At the section's closing brace. An empty list behind one that was not is seen only here. */
+static int on_creators(cfg_t *cfg, cfg_opt_t *opt)
+{
+	cfg_t *section = cfg_opt_getnsec(opt, 0);
+	struct brokerd_config *config = filling.config;
+
+	config->broker.creators.restricted = true;
+	if (cfg_size(section, "users") >= config->users.count && cfg_size(section, "groups") >= config->groups.count)
+		return 0;
+	error_set(-EINVAL, "a list of creators is given twice: keep one");
+	return config_text_refuse(cfg);
+}
+
+static int quota_add(const char *title)
+{
+	struct brokerd_config *config = filling.config;
+	struct quotas *quotas = &config->broker.quotas;
+	struct user_quota *grown;
+	id_t uid = 0;
+	int error = take_user(&uid, title);
+
+	if (error)
+		return error;
+	for (unsigned i = 0; i < quotas->count; i++)
+		if (config->quotas[i].uid == uid)
+			return error_set(-EINVAL, "there are two quotas for user %u, this one as \"%.40s\": keep one",
+					 uid, title);
+	grown = reallocarray(config->quotas, quotas->count + 1, sizeof *grown);
+	if (!grown)
+		return error_set(-ENOMEM, "out of memory");
+	grown[quotas->count++] = (struct user_quota){ uid, filling.quota };
+	config->quotas = grown;
+	return 0;
+}
+
+/* At the section's closing brace. */
+static int on_quota(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *title = cfg_title(cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1));
+	int error = 0;
+
+	if (strcmp(title, "default"))
+		error = quota_add(title);
+	else
+		filling.fallback = filling.quota;
+	quota_clear(&filling.quota);
+	for (size_t i = 0; i < KEYS; i++)
+		if (section_is(&keys[i], "quota"))
+			filling.said[i] = false;
+	return error ? config_text_refuse(cfg) : 0;
+}
+
+static void quota_complete(struct quota *quota, const struct quota *fallback)
+{
+	for (int i = 0; i < RESOURCES; i++)
+		if (quota->limit[i] == UNSAID)
+			quota->limit[i] = fallback->limit[i];
+	if (quota->requests == UNSAID)
+		quota->requests = fallback->requests;
+}
+
+/* Half of the board, as its share is where nobody else has any, and what nobody needs much of. */
+static void quota_of_board(struct quota *quota, const struct broker_config *broker)
+{
+	quota_init(quota);
+	quota->limit[RESOURCE_BUFFERS] = (broker->buffers + 1) / 2;
+	quota->limit[RESOURCE_GRANTS] = (broker->tickets + 1) / 2;
+	quota->limit[RESOURCE_SESSIONS] = SESSIONS;
+	quota->limit[RESOURCE_TICKETS] = TICKETS;
+	quota->limit[RESOURCE_QUEUED] = QUEUED;
+}
+
+static void config_complete(struct brokerd_config *config)
+{
+	struct quotas *quotas = &config->broker.quotas;
+	struct access_list *creators = &config->broker.creators;
+
+	quota_of_board(&quotas->fallback, &config->broker);
+	quota_complete(&filling.fallback, &quotas->fallback);
+	quotas->fallback = filling.fallback;
+	for (unsigned i = 0; i < quotas->count; i++)
+		quota_complete(&config->quotas[i].quota, &quotas->fallback);
+	quotas->users = config->quotas;
+	creators->users = config->users.ids;
+	creators->user_count = config->users.count;
+	creators->groups = config->groups.ids;
+	creators->group_count = config->groups.count;
+}
+
+static void section_fill(cfg_opt_t options[SECTION_MAX], const char *section)
+{
+	for (size_t i = 0; i < KEYS; i++) {
+		if (!section_is(&keys[i], section))
+			continue;
+		*options = (cfg_opt_t)CFG_STR(keys[i].name, NULL, CFGF_NODEFAULT);
+		if (keys[i].kind == LIST)
+			*options = (cfg_opt_t)CFG_STR_LIST(keys[i].name, NULL, CFGF_NODEFAULT);
+		options++->validcb = on_value;
+	}
+	*options = (cfg_opt_t)CFG_END();
+}
+
+static int config_load(const char *path)
+{
+	const struct config_file file = { path, "configuration", MANUAL, sentences };
+	cfg_opt_t board[SECTION_MAX], creators[SECTION_MAX], quota[SECTION_MAX], own[SECTION_MAX];
+	cfg_opt_t sections[] = { CFG_SEC("board", board, CFGF_NONE), CFG_SEC("creators", creators, CFGF_NONE),
+				 CFG_SEC("quota", quota, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES), CFG_END() };
+	cfg_opt_t all[SECTION_MAX + sizeof sections / sizeof *sections];
+	size_t count = 0;
+	cfg_t *cfg;
+	int error;
+
+	section_fill(board, "board");
+	section_fill(creators, "creators");
+	section_fill(quota, "quota");
+	section_fill(own, NULL);
+	sections[1].validcb = on_creators;
+	sections[2].validcb = on_quota;
+	while (own[count].name)
+		all[count] = own[count], count++;
+	memcpy(all + count, sections, sizeof sections);
+	cfg = cfg_init(all, CFGF_NONE);
+	if (!cfg)
+		return error_set(-ENOMEM, "out of memory");
+	error = config_text_load(&file, cfg);
+	cfg_free(cfg);
+	return error;
+}
+
+/* path NULL: what holds where nothing is said. */
+static int config_make(struct brokerd_config **result, const char *path)
+{
+	struct brokerd_config *config = config_alloc();
+	int error = 0;
+
+	if (!config)
+		return error_set(-ENOMEM, "out of memory");
+	memset(&filling, 0, sizeof filling);
+	filling.config = config;
+	quota_clear(&filling.quota);
+	quota_clear(&filling.fallback);
+	if (path)
+		error = config_load(path);
+	if (error) {
+		brokerd_config_free(config);
+		return error;
+	}
+	config_complete(config);
+	*result = config;
+	return 0;
+}
+
+int brokerd_config_new(struct brokerd_config **config)
+{
+	return config_make(config, NULL);
+}
+
+int brokerd_config_read(struct brokerd_config **config, const char *path)
+{
+	return config_make(config, path);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * configuration.h - what brokerd.conf(5) says: one object with its own memory, whole and checked, or none.
+ *
+ * One table has every key: where it stands, who takes its value, whether a reload can change it. Owns the lists that
+ * the broker's configuration in it points to, so it is to live as long as the broker uses them. Opens no socket, starts
+ * nothing; looks up users and groups.
+ */
+#ifndef GPUB_BROKERD_CONFIG_H
+#define GPUB_BROKERD_CONFIG_H
+
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "broker/core/broker.h"
+#include "broker/base/log.h"
+
+#define BROKERD_CONFIG_FILE SYSCONFDIR "/gpubroker/brokerd.conf"
+#define BROKERD_NO_GROUP    ((gid_t)-1) /* the broker's own */
+
+struct id_list {
+	id_t    *ids;
+	unsigned count;
+};
+
+struct brokerd_config {
+	char                 socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	gid_t                group; /* of the socket and of the status file */
+	mode_t               mode;  /* of the socket */
+	unsigned             drain_seconds;
+	enum log_level       log;
+	struct broker_config broker; /* points into what follows */
+	struct user_quota   *quotas;
+	struct id_list       users, groups; /* who may create */
+};
+
+/* The defaults alone. -ENOMEM. */
+int brokerd_config_new(struct brokerd_config **config);
+
+/*
+ * What the file says. -ENOENT: there is none; -EINVAL: the sentence begins with FILE:LINE; -ENOMEM. *config is set on
+ * success alone.
+ */
+int brokerd_config_read(struct brokerd_config **config, const char *path);
+
+/* One of the keys outside of sections, as if the file said so; without FILE:LINE in the sentence. */
+int brokerd_config_set(struct brokerd_config *config, const char *key, const char *value);
+
+/*
+ * For a reload: what the running broker cannot change goes on as it is. Copies that from old; returns the names of the
+ * keys that differed, with ", " between them, in text: empty if none.
+ */
+#define BROKERD_KEYS_TEXT 160
+void brokerd_config_keep(struct brokerd_config *config, const struct brokerd_config *old, char text[BROKERD_KEYS_TEXT]);
+
+void brokerd_config_free(struct brokerd_config *config);
+
+#endif

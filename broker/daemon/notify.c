@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* notify.c - see notify.h */
+#include "notify.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "broker/base/log.h"
+
+#define MESSAGE_MAX 512
+
+/* A path, or '@' and a name in the abstract namespace, which begins with a zero. */
+static int connect_to(const char *address)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	size_t length = strlen(address);
+	int fd, error;
+
+	if ((*address != '/' && *address != '@') || length < 2)
+		return -EAFNOSUPPORT;
+	if (length >= sizeof sun.sun_path)
+		return -ENAMETOOLONG;
+	memcpy(sun.sun_path, address, length);
+	if (*address == '@')
+		sun.sun_path[0] = 0;
+	else
+		length++;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (!connect(fd, (struct sockaddr *)&sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)))
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+/* Half of what the watchdog allows; meant for this process, or for whichever it is. */
+static uint64_t watchdog_interval(void)
+{
+	const char *interval = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+
+	if (!interval || (pid && strtol(pid, NULL, 10) != getpid()))
+		return 0;
+	return strtoull(interval, NULL, 10) / 2;
+}
+
+void notify_open(struct notify *notify)
+{
+	const char *address = getenv("NOTIFY_SOCKET");
+
+	*notify = (struct notify){ .fd = -1 };
+	if (address && *address) {
+		notify->fd = connect_to(address);
+		if (notify->fd < 0)
+			log_say("the service manager at NOTIFY_SOCKET '%.100s' cannot be told anything: %s", address,
+				strerror(-notify->fd));
+		else
+			notify->watchdog_us = watchdog_interval();
+	}
+	unsetenv("NOTIFY_SOCKET");
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("WATCHDOG_PID");
+}
+
+void notify_close(struct notify *notify)
+{
+	if (notify->fd >= 0)
+		close(notify->fd);
+	notify->fd = -1;
+}
+
+static void send_text(const struct notify *notify, const char *text)
+{
+	if (notify->fd >= 0 && send(notify->fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		log_line("the service manager was not told: %m");
+}
+
+__attribute__((format(printf, 3, 0)))
+static void send_state(const struct notify *notify, const char *state, const char *format, va_list args)
+{
+	char text[MESSAGE_MAX], status[400];
+
+	vsnprintf(status, sizeof status, format, args);
+	status[strcspn(status, "\n")] = 0;
+	snprintf(text, sizeof text, "%s\nSTATUS=%s", state, status);
+	send_text(notify, text);
+}
+
+void notify_ready(const struct notify *notify, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	send_state(notify, "READY=1", format, args);
+	va_end(args);
+}
+
+void notify_reloading(const struct notify *notify, const char *format, ...)
+{
+	struct timespec now;
+	char state[64];
+	va_list args;
+
+	/* by it a READY=1 is known to be this reload's */
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%lld",
+		 (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+	va_start(args, format);
+	send_state(notify, state, format, args);
+	va_end(args);
+}
+
+void notify_stopping(const struct notify *notify, unsigned seconds, const char *format, ...)
+{
+	char state[64];
+	va_list args;
+
+	snprintf(state, sizeof state, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%u000000", seconds);
+	va_start(args, format);
+	send_state(notify, state, format, args);
+	va_end(args);
+}
+
+void notify_alive(const struct notify *notify)
+{
+	send_text(notify, "WATCHDOG=1");
+}

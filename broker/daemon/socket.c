@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* socket.c - see socket.h */
+#include "socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "activation.h"
+#include "common/error.h"
+#include "common/socket.h"
+#include "broker/status/leftovers.h"
+
+#define PATH_SIZE (sizeof(((struct brokerd_socket *)0)->path) + sizeof(".lock"))
+
+/* ---- the directory ---- */
+
+/* What a client asks of it too: whoever may write there could put a socket of his own in the place. */
+static int directory_check(const char *directory)
+{
+	struct stat st;
+
+	if (stat(directory, &st))
+		return error_set(-errno, "the socket's directory %s cannot be looked at: %m", directory);
+	if (!S_ISDIR(st.st_mode))
+		return error_set(-ENOTDIR, "%s is no directory: choose another place for the socket", directory);
+	if ((st.st_uid && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
+		return error_set(-EPERM, "others than the broker's user may write the socket's directory %s: keep the "
+					 "socket in one that only that user can write", directory);
+	return 0;
+}
+
+static int directory_prepare(const char *path)
+{
+	char directory[sizeof(((struct brokerd_socket *)0)->path)];
+	const char *end = strrchr(path, '/');
+	mode_t before;
+	int error = 0;
+
+	snprintf(directory, sizeof directory, "%.*s", end == path ? 1 : (int)(end - path), path);
+	before = umask(0022);
+	if (mkdir(directory, 0755) && errno != EEXIST)
+		error = error_set(-errno, "the socket's directory %s cannot be made: %m; make it, or choose another "
+					  "place", directory);
+	umask(before);
+	return error ? error : directory_check(directory);
+}
+
+/* ---- the lock ---- */
+
+static bool still_named(int fd, const char *path)
+{
+	struct stat own, named;
+
+	return !fstat(fd, &own) && !stat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+}
+
+static void lock_path(const char *path, char lock[PATH_SIZE])
+{
+	snprintf(lock, PATH_SIZE, "%s.lock", path);
+}
+
+/* The kernel drops it with the process. A file that its owner has just removed locks nothing: then once more. */
+static int lock_take(const char *path)
+{
+	char lock[PATH_SIZE];
+	int fd;
+
+	lock_path(path, lock);
+	for (;;) {
+		fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0)
+			return error_set(-errno, "the lock %s cannot be made: %m", lock);
+		if (leftovers_lock(fd)) {
+			close(fd);
+			return error_set(-EADDRINUSE, "another brokerd serves %s: stop it, or choose another socket",
+					 path);
+		}
+		if (still_named(fd, lock))
+			return fd;
+		close(fd);
+	}
+}
+
+static void lock_drop(int fd, const char *path)
+{
+	char lock[PATH_SIZE];
+
+	lock_path(path, lock);
+	unlink(lock);
+	close(fd);
+}
+
+/* ---- what a dead one left ---- */
+
+/* Never waits: one that lives and is busy has a full queue. */
+static int try_connect(const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+
+	if (sock < 0)
+		return -errno;
+	memcpy(sun.sun_path, path, strlen(path) + 1);
+	error = connect(sock, (struct sockaddr *)&sun, sizeof sun) ? -errno : 0;
+	close(sock);
+	return error;
+}
+
+static int stale_remove(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st))
+		return errno == ENOENT ? 0 : error_set(-errno, "%s cannot be looked at: %m", path);
+	if (!S_ISSOCK(st.st_mode))
+		return error_set(-EEXIST, "%s is there and is no socket: remove it, or choose another place", path);
+	if (try_connect(path) != -ECONNREFUSED)
+		return error_set(-EADDRINUSE, "somebody listens at %s already: stop that, or choose another socket",
+				 path);
+	if (unlink(path))
+		return error_set(-errno, "the socket %s of a dead broker cannot be removed: %m", path);
+	return 0;
+}
+
+/* ---- the socket ---- */
+
+static int let_in(const struct brokerd_config *config)
+{
+	if (config->group != BROKERD_NO_GROUP && chown(config->socket, (uid_t)-1, config->group))
+		return error_set(-errno, "the socket cannot be given to group %u: %m; let the broker's user be in that "
+					 "group", config->group);
+	if (chmod(config->socket, config->mode))
+		return error_set(-errno, "the mode of the socket %s cannot be set: %m", config->socket);
+	return 0;
+}
+
+static int own_listen(struct brokerd_socket *own, const struct brokerd_config *config)
+{
+	mode_t before;
+	int error = stale_remove(config->socket);
+
+	if (error)
+		return error;
+	before = umask(0177);
+	own->fd = socket_listen(config->socket, 0600);
+	umask(before);
+	if (own->fd < 0)
+		return own->fd;
+	error = let_in(config);
+	if (error) {
+		close(own->fd);
+		unlink(config->socket);
+	}
+	return error;
+}
+
+static int own_open(struct brokerd_socket *own, const struct brokerd_config *config)
+{
+	int error = directory_prepare(config->socket);
+
+	if (error)
+		return error;
+	strcpy(own->path, config->socket);
+	own->lock = lock_take(own->path);
+	if (own->lock < 0)
+		return own->lock;
+	error = own_listen(own, config);
+	if (error)
+		lock_drop(own->lock, own->path);
+	return error;
+}
+
+/* Its name is for people: one in the abstract namespace begins with a zero. */
+static void passed_name(struct brokerd_socket *passed)
+{
+	struct sockaddr_un sun = { 0 };
+	socklen_t size = sizeof sun;
+
+	if (getsockname(passed->fd, (struct sockaddr *)&sun, &size))
+		size = 0;
+	if (size > offsetof(struct sockaddr_un, sun_path) && !*sun.sun_path)
+		*sun.sun_path = '@';
+	memcpy(passed->path, sun.sun_path, sizeof passed->path - 1);
+}
+
+int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_config *config)
+{
+	memset(socket, 0, sizeof *socket);
+	socket->lock = -1;
+	socket->fd = activation_take();
+	if (socket->fd == -ENOENT)
+		return own_open(socket, config);
+	if (socket->fd < 0)
+		return socket->fd;
+	passed_name(socket);
+	return 0;
+}
+
+void brokerd_socket_close(struct brokerd_socket *socket)
+{
+	close(socket->fd);
+	if (socket->lock < 0)
+		return;
+	unlink(socket->path);
+	lock_drop(socket->lock, socket->path);
+}

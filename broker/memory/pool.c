@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c - see pool.h */
+#include "pool.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utlist.h>
+
+#include "broker/core/broker.h"
+#include "broker/base/log.h"
+
+#define PATIENCE_MS 2000 /* evicted memory that somebody maps is counted on for so long: it may never be closed */
+
+/* All memory that may serve one kind of buffer. */
+struct pool_shelf {
+	struct slab_kind kind; /* its range is the whole */
+	struct job      *jobs; /* the one that came last is first */
+	UT_hash_handle   hh;   /* by kind */
+};
+
+static struct pool_device *device_of(struct broker *broker, const struct job *job)
+{
+	return &broker->pool.device[job->device];
+}
+
+/* ---- on its way to the device ---- */
+
+static void returning(struct broker *broker, struct job *job)
+{
+	struct pool_device *device = device_of(broker, job);
+
+	job->number = broker->pool.next++;
+	device->releases++;
+	device->returning += job->span;
+}
+
+/* What came is the first's that is short of it. Returns what is left for the others. */
+static uint64_t shortage_fill(struct shortage *shortage, uint64_t bytes)
+{
+	uint64_t some = shortage->missing < bytes ? shortage->missing : bytes;
+
+	shortage->missing -= some;
+	shortage->left--;
+	return bytes - some;
+}
+
+static void shortage_end(struct pool_device *device, struct shortage *shortage)
+{
+	DL_DELETE(device->shortages, shortage);
+	device->claimed -= shortage->span;
+	shortage->over(shortage->context);
+}
+
+void pool_returned(struct broker *broker, const struct job *job)
+{
+	struct pool_device *device = device_of(broker, job);
+	struct shortage *shortage, *next;
+	uint64_t bytes = job->error ? 0 : job->span;
+
+	device->releases--;
+	device->returning -= job->span;
+	device->room += bytes;
+	DL_FOREACH_SAFE(device->shortages, shortage, next) {
+		if (job->number >= shortage->before)
+			continue;
+		bytes = shortage_fill(shortage, bytes);
+		if (!shortage->missing || !shortage->left)
+			shortage_end(device, shortage);
+	}
+}
+
+static void freed(struct job *job)
+{
+	struct broker *broker = job->context;
+
+	if (job->error)
+		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
+			 job->text);
+	pool_returned(broker, job);
+	create_wake(broker, job->device);
+	broker_changed(broker);
+	free(job);
+}
+
+static void give_back(struct broker *broker, struct job *job)
+{
+	explicit_bzero(&job->handle, sizeof job->handle);
+	job->kind = JOB_RELEASE;
+	job->done = freed;
+	job->context = broker;
+	returning(broker, job);
+	workers_submit(&broker->workers, job);
+}
+
+/* ---- the shelves ---- */
+
+static struct slab_kind kind_of(const struct slab_kind *whose, uint64_t span)
+{
+	struct slab_kind kind = *whose;
+
+	kind.range = span;
+	return kind;
+}
+
+static struct pool_shelf *shelf_find(const struct pool *pool, const struct slab_kind *kind)
+{
+	struct pool_shelf *shelf;
+
+	HASH_FIND(hh, pool->shelves, kind, sizeof *kind, shelf);
+	return shelf;
+}
+
+/* -1: no memory. */
+static int shelve(struct pool *pool, struct job *job)
+{
+	struct slab_kind kind = kind_of(&job->whose, job->span);
+	struct pool_shelf *shelf = shelf_find(pool, &kind);
+
+	if (!shelf) {
+		shelf = calloc(1, sizeof *shelf);
+		if (!shelf)
+			return -1;
+		shelf->kind = kind;
+		HASH_ADD(hh, pool->shelves, kind, sizeof shelf->kind, shelf);
+		if (!table_added(shelf)) {
+			free(shelf);
+			return -1;
+		}
+	}
+	DL_PREPEND2(shelf->jobs, job, shelf_prev, shelf_next);
+	job->shelf = shelf;
+	pool->count++;
+	return 0;
+}
+
+static void unshelve(struct pool *pool, struct job *job)
+{
+	struct pool_shelf *shelf = job->shelf;
+
+	DL_DELETE2(shelf->jobs, job, shelf_prev, shelf_next);
+	job->shelf = NULL;
+	pool->count--;
+	if (shelf->jobs)
+		return;
+	HASH_DEL(pool->shelves, shelf);
+	free(shelf);
+}
+
+/* What is being zeroed yet goes to the device when that is done. */
+static void evict_pooled(void *context, struct spare *spare)
+{
+	struct broker *broker = context;
+	struct job *job = (struct job *)((char *)spare - offsetof(struct job, spare));
+
+	if (!job->shelf) {
+		returning(broker, job);
+		return;
+	}
+	unshelve(&broker->pool, job);
+	give_back(broker, job);
+}
+
+void pool_init(struct broker *broker)
+{
+	struct usages *usages = &broker->registry.usages;
+
+	usages->limit = broker->config.pool;
+	usages->patience_ms = PATIENCE_MS;
+	usages->kind[SPARE_POOLED].evict = evict_pooled;
+	usages->kind[SPARE_POOLED].context = broker;
+}
+
+void pool_forget(struct broker *broker)
+{
+	while (broker->pool.shelves) {
+		struct job *job = broker->pool.shelves->jobs;
+
+		unshelve(&broker->pool, job);
+		spare_leave(&broker->registry.usages, &job->spare);
+		explicit_bzero(&job->handle, sizeof job->handle);
+		free(job);
+	}
+}
+
+bool pool_accept(struct broker *broker, struct job *job, struct usage *usage, bool may_keep)
+{
+	struct usages *usages = &broker->registry.usages;
+
+	if (may_keep && !broker->stopping && job->span <= usages->limit)
+		spare_enter(usages, usage, &job->spare, SPARE_POOLED, job->span);
+	else
+		returning(broker, job);
+	return pool_keeps(job);
+}
+
+bool pool_keeps(const struct job *job)
+{
+	return job->spare.usage;
+}
+
+void pool_reject(struct broker *broker, struct job *job)
+{
+	spare_leave(&broker->registry.usages, &job->spare);
+	returning(broker, job);
+}
+
+static bool has_place(const struct broker *broker)
+{
+	return !broker->registry.descriptors || broker->pool.count < POOL_OBJECTS;
+}
+
+void pool_put(struct broker *broker, struct job *job)
+{
+	if (has_place(broker) && !shelve(&broker->pool, job))
+		return;
+	spare_leave(&broker->registry.usages, &job->spare);
+	give_back(broker, job);
+}
+
+struct job *pool_take(struct broker *broker, const struct slab_kind *whose, uint64_t span)
+{
+	struct slab_kind kind = kind_of(whose, span);
+	struct pool_shelf *shelf = shelf_find(&broker->pool, &kind);
+	struct job *job = shelf ? shelf->jobs : NULL;
+
+	if (!job)
+		return NULL;
+	unshelve(&broker->pool, job);
+	spare_leave(&broker->registry.usages, &job->spare);
+	return job;
+}
+
+/* ---- what a device has ---- */
+
+/* Where it had more in all, it had not enough in one piece. */
+void pool_refused(struct broker *broker, unsigned device, uint64_t span, uint64_t room)
+{
+	broker->pool.device[device].room = room < span ? room : 0;
+}
+
+void pool_made(struct broker *broker, unsigned device, uint64_t span)
+{
+	uint64_t *room = &broker->pool.device[device].room;
+
+	*room -= span < *room ? span : *room;
+}
+
+/* Never less than was known: what is coming back may not be in it, and a create that is refused says what is true. */
+void pool_told(struct broker *broker, unsigned device, uint64_t room)
+{
+	uint64_t *known = &broker->pool.device[device].room;
+
+	*known = room > *known ? room : *known;
+}
+
+/* Less what others count on, which is no more than all of it. */
+static uint64_t room_of(const struct pool_device *device)
+{
+	uint64_t room = device->room + device->returning;
+
+	return room > device->claimed ? room - device->claimed : 0;
+}
+
+bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span)
+{
+	return span <= broker->pool.device[device].room;
+}
+
+static uint64_t room_in_time(const struct broker *broker, unsigned device)
+{
+	const struct usages *usages = &broker->registry.usages;
+
+	return room_of(&broker->pool.device[device]) + usages->bytes[device][SPARE_POOLED] +
+	       usages->bytes[device][SPARE_IDLE] + usages->leaving[device];
+}
+
+bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t span)
+{
+	return span <= room_in_time(broker, device);
+}
+
+/* Its idle memory, and what of that is leaving, is part of that room already. */
+bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span)
+{
+	const struct usage *usage = usage_find(&broker->registry.usages, device, uid);
+	uint64_t used = usage ? usage->made - usage->bytes[SPARE_IDLE] - usage->leaving : 0;
+
+	return span > room_in_time(broker, device) + used;
+}
+
+static bool shortage_begin(struct broker *broker, struct pool_device *device, uint64_t span, struct shortage *shortage)
+{
+	uint64_t there = device->room > device->claimed ? device->room - device->claimed : 0;
+
+	if (!device->releases)
+		return false;
+	shortage->before = broker->pool.next;
+	shortage->left = device->releases;
+	shortage->span = span;
+	shortage->missing = span - (there < span ? there : span);
+	device->claimed += span;
+	DL_APPEND(device->shortages, shortage);
+	return true;
+}
+
+bool pool_make_room(struct broker *broker, unsigned index, uid_t uid, uint64_t span, struct shortage *shortage)
+{
+	struct pool_device *device = &broker->pool.device[index];
+	struct usages *usages = &broker->registry.usages;
+	uint64_t room = room_of(device), pooled = usages->bytes[index][SPARE_POOLED], leaving;
+	uint64_t missing = span > room ? span - room : 0;
+
+	usages_give_up_late(usages);
+	leaving = usages->leaving[index];
+
+	if (missing <= pooled) {
+		usages_reclaim(usages, index, uid, SPARE_POOLED, missing);
+		return shortage_begin(broker, device, span, shortage);
+	}
+	missing -= pooled;
+	if (missing > leaving && missing - leaving <= usages->bytes[index][SPARE_IDLE])
+		usages_reclaim(usages, index, uid, SPARE_IDLE, missing - leaving);
+	return false;
+}

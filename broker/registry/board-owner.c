@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* board-owner.c - see board-owner.h */
+#include "board-owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/size.h"
+#include "device/host.h"
+#include "broker/base/reopen.h"
+
+static int header_fill_devices(struct board_header *header, const struct device *device)
+{
+	struct device_info info;
+	int count = device->count(), error;
+
+	if (count <= 0)
+		return count ? count : error_set(-ENODEV, "there is no %s device here", device->name);
+	header->device_kind = (uint32_t)device->kind;
+	header->devices = (uint32_t)(count < DEVICE_MAX ? count : DEVICE_MAX);
+	header->host_total = device->kind == DEVICE_HOST ? host_total() : 0;
+	for (uint32_t i = 0; i < header->devices; i++) {
+		error = device->info((int)i, &info);
+		if (error)
+			return error;
+		memcpy(header->device[i].uuid, info.uuid, sizeof info.uuid);
+		memcpy(header->device[i].name, info.name, sizeof info.name);
+		header->device[i].memory = info.memory;
+		header->device[i].granule = info.granule;
+	}
+	return 0;
+}
+
+static int header_fill(struct board_header *header, const char *instance, const struct device *device,
+		       uint32_t buffers, uint32_t tickets)
+{
+	memset(header, 0, sizeof *header);
+	header->magic = BOARD_MAGIC;
+	header->version = WIRE_VERSION;
+	randombytes_buf(header->instance_id, sizeof header->instance_id);
+	snprintf(header->instance, sizeof header->instance, "%s", instance);
+	board_layout(header, buffers, tickets);
+	return header_fill_devices(header, device);
+}
+
+/*
+ * The writable mapping must exist before the seal that forbids further ones. What clients get is an open file that can
+ * only be read, and that the broker itself uses for nothing: all who have an open file share its flags and offset.
+ */
+static int board_make(struct board_owner *owner, const struct board_header *header)
+{
+	int error, fd = memfd_create("gpubroker-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	error = -posix_fallocate(fd, 0, (off_t)header->size);
+	if (error)
+		goto close_fd;
+	owner->header = mmap(NULL, header->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (owner->header == MAP_FAILED) {
+		error = -errno;
+		goto close_fd;
+	}
+	/* 0444: every client may read it, and no other uid may reopen it otherwise */
+	error = fchmod(fd, 0444) || fcntl(fd, F_ADD_SEALS, BOARD_SEALS) ? -errno : 0;
+	if (!error)
+		owner->fd = reopen(fd, O_RDONLY);
+	if (!error && owner->fd < 0)
+		error = owner->fd;
+	if (error)
+		munmap(owner->header, header->size);
+close_fd:
+	close(fd);
+	return error;
+}
+
+int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,
+		 uint32_t tickets)
+{
+	char size[SIZE_TEXT_MAX];
+	struct board_header header;
+	int error = header_fill(&header, instance, device, buffers, tickets);
+
+	if (error)
+		return error;
+	error = board_make(owner, &header);
+	if (error)
+		return error_set(error, "the board of %s cannot be made: %s",
+				 size_format(header.size, size), strerror(-error));
+	*owner->header = header;
+	board_place(&owner->board, owner->header, header.size);
+	return 0;
+}
+
+void board_destroy(struct board_owner *owner)
+{
+	munmap(owner->header, owner->board.size);
+	close(owner->fd);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* marks.c - see marks.h */
+#include "marks.h"
+
+#include <errno.h>
+
+#include <utlist.h>
+
+#include "broker/core/broker.h"
+#include "common/error.h"
+#include "timeline.h"
+
+static void look_later(struct marks *marks, unsigned ms)
+{
+	struct timeval pause = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+
+	marks->soon = ms == MARKS_FIRST_MS;
+	evtimer_add(marks->timer, &pause);
+}
+
+static void look(struct broker *broker)
+{
+	struct marks *marks = &broker->marks;
+	struct timeline *timeline = marks->ended;
+
+	DL_DELETE2(marks->ended, timeline, marks_prev, marks_next);
+	DL_APPEND2(marks->ended, timeline, marks_prev, marks_next);
+	if (!timeline_mark(timeline))
+		return;
+	broker->counters.timelines_marked++;
+	broker_changed(broker);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *argument)
+{
+	struct broker *broker = argument;
+	struct marks *marks = &broker->marks;
+
+	(void)fd;
+	(void)what;
+	for (int i = 0; i < MARKS_LOOKS && marks->left; i++, marks->left--)
+		look(broker);
+	if (marks->left) {
+		look_later(marks, MARKS_FIRST_MS);
+	} else if (marks->count) {
+		marks->left = marks->count;
+		marks->pause_ms = 2 * marks->pause_ms < MARKS_LAST_MS ? 2 * marks->pause_ms : MARKS_LAST_MS;
+		look_later(marks, marks->pause_ms);
+	}
+}
+
+int marks_init(struct broker *broker)
+{
+	broker->marks.timer = evtimer_new(broker->base, on_timer, broker);
+	return broker->marks.timer ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+}
+
+void marks_deinit(struct marks *marks)
+{
+	while (marks->ended)
+		marks_remove(marks->ended);
+	if (marks->timer)
+		event_free(marks->timer);
+	marks->timer = NULL;
+}
+
+/* A round begins anew. A timer that is soon due stays: who ends timelines all the time must not put it off. */
+void marks_add(struct marks *marks, struct timeline *timeline)
+{
+	timeline->marks = marks;
+	DL_APPEND2(marks->ended, timeline, marks_prev, marks_next);
+	marks->pause_ms = MARKS_FIRST_MS;
+	if (!marks->count || !marks->soon)
+		look_later(marks, MARKS_FIRST_MS);
+	marks->left = ++marks->count;
+}
+
+void marks_remove(struct timeline *timeline)
+{
+	struct marks *marks = timeline->marks;
+
+	if (!marks)
+		return;
+	timeline->marks = NULL;
+	DL_DELETE2(marks->ended, timeline, marks_prev, marks_next);
+	marks->count--;
+	marks->left -= marks->left > marks->count;
+	if (!marks->count)
+		evtimer_del(marks->timer);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timeline.c - see timeline.h */
+#include "timeline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "common/board.h"
+#include "common/error.h"
+#include "common/timeline-page.h"
+#include "marks.h"
+#include "broker/base/reopen.h"
+
+/* The mode keeps other users from reopening it for writing through /proc (facts.md). */
+static int page_create(void)
+{
+	int fd = memfd_create("gpubroker-timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int error;
+
+	if (fd < 0)
+		return -errno;
+	error = fchmod(fd, 0600) ? errno : posix_fallocate(fd, 0, TIMELINE_PAGE_SIZE);
+	if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		error = errno;
+	if (!error)
+		return fd;
+	close(fd);
+	return -error;
+}
+
+int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **result)
+{
+	struct timeline *timeline = calloc(1, sizeof *timeline);
+	int error = -ENOMEM;
+
+	if (!timeline)
+		goto refuse;
+	error = timeline->writable = page_create();
+	if (error < 0)
+		goto free_timeline;
+	error = timeline->readable = reopen(timeline->writable, O_RDONLY);
+	if (error < 0)
+		goto close_writable;
+	timeline->creator = creator;
+	timeline->end = place->end;
+	timeline->serial = place->serial;
+	if (creator)
+		DL_APPEND2(creator->made, timeline, made_prev, made_next);
+	*result = timeline;
+	return 0;
+close_writable:
+	close(timeline->writable);
+free_timeline:
+	free(timeline);
+refuse:
+	return error_set(error, "no page for a timeline: %s", strerror(-error));
+}
+
+static void creator_leave(struct timeline *timeline)
+{
+	if (timeline->creator)
+		DL_DELETE2(timeline->creator->made, timeline, made_prev, made_next);
+	timeline->creator = NULL;
+}
+
+static void writer_leave(struct timeline *timeline)
+{
+	if (timeline->of_writer)
+		DL_DELETE2(timeline->of_writer->written, timeline, written_prev, written_next);
+	timeline->of_writer = NULL;
+}
+
+void timelines_forget(struct timelines *timelines)
+{
+	while (timelines->made)
+		creator_leave(timelines->made);
+	while (timelines->written)
+		writer_leave(timelines->written);
+}
+
+void timeline_destroy(struct timeline *timeline)
+{
+	if (!timeline)
+		return;
+	marks_remove(timeline);
+	/* of a broker that ends, where somebody may wait still: nobody can become its writer any more */
+	if (!timeline->writer)
+		timeline_end(timeline, true);
+	creator_leave(timeline);
+	writer_leave(timeline);
+	close(timeline->readable);
+	close(timeline->writable);
+	free(timeline);
+}
+
+int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer)
+{
+	if (timeline->mark)
+		return error_set(-EOWNERDEAD, "this timeline's writer is gone: create the buffer anew");
+	if (timeline->writer && timeline->writer != session)
+		return error_set(-EBUSY, "another session writes this timeline: a timeline has one writer");
+	if (!timeline->of_writer)
+		DL_APPEND2(writer->written, timeline, written_prev, written_next);
+	timeline->of_writer = writer;
+	timeline->writer = session;
+	return 0;
+}
+
+int timeline_open(const struct timeline *timeline)
+{
+	int fd = reopen(timeline->writable, O_RDWR);
+
+	return fd >= 0 ? fd : error_set(fd, "the timeline's page cannot be opened for its writer: %s", strerror(-fd));
+}
+
+static uint64_t word_read(const struct timeline *timeline)
+{
+	uint64_t word = 0;
+
+	return pread(timeline->writable, &word, sizeof word, TIMELINE_WORD) == sizeof word ? word : 0;
+}
+
+bool timeline_mark(struct timeline *timeline)
+{
+	return word_read(timeline) != timeline->mark &&
+	       pwrite(timeline->writable, &timeline->mark, sizeof timeline->mark, TIMELINE_WORD) == sizeof timeline->mark;
+}
+
+/* The board first: who finds the mark, or is released by it, then finds there what it means. */
+void timeline_end(struct timeline *timeline, bool died)
+{
+	if (timeline->mark)
+		return;
+	timeline->mark = died ? TIMELINE_DIED : TIMELINE_LEFT;
+	atomic_store_explicit(&timeline->end->last, word_read(timeline), memory_order_relaxed);
+	atomic_store(&timeline->end->how, BOARD_WORD(timeline->serial, died ? BOARD_DIED : BOARD_LEFT));
+	timeline_mark(timeline);
+}

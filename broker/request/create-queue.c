@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* create-queue.c - see create-queue.h */
+#include "create-queue.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+#include <utlist.h>
+
+#include "broker/core/broker.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+
+/* Between two looks at what a device has: the first, and the longest. */
+#define LOOK_MS     100
+#define LOOK_MAX_MS 1000
+
+/* How far behind the first of a queue somebody may pass: a bound for what a wake costs. */
+#define PASS_MAX 64
+
+struct queue_key {
+	uint32_t device;
+	uid_t    uid;
+};
+
+_Static_assert(sizeof(struct queue_key) == 8, "keys are compared as bytes: no padding");
+
+/* There is one as long as a create waits in it. */
+struct create_queue {
+	struct queue_key     key;
+	struct create_waits *among; /* the device's */
+	struct create_wait  *waits; /* the oldest first */
+	struct create_wait  *trying; /* one of them; it keeps its place */
+	uint64_t             woken; /* by which wake it was looked at last */
+	UT_hash_handle       hh;
+	struct create_queue *prev, *next; /* of its device */
+};
+
+/* What one session waits for; session 0 is the broker itself. There is one as long as it does. */
+struct create_session {
+	uint64_t            session;
+	struct create_wait *waits; /* but those that expired while they try */
+	UT_hash_handle      hh;
+};
+
+struct create_wait {
+	struct create_queue       *queue;
+	struct create_session     *session; /* NULL: its time ended, or its session did, while it tried */
+	uint64_t                   span;
+	const struct create_hooks *hooks;
+	void                      *context;
+	struct event              *timer;
+	struct create_wait        *prev, *next;                 /* in its queue */
+	struct create_wait        *session_prev, *session_next; /* in its session */
+};
+
+static struct create_queue *queue_find(const struct broker *broker, unsigned device, uid_t uid)
+{
+	struct queue_key key = { .device = device, .uid = uid };
+	struct create_queue *queue;
+
+	HASH_FIND(hh, broker->creates.by_key, &key, sizeof key, queue);
+	return queue;
+}
+
+/* ---- looking for memory that was freed outside the broker ---- */
+
+static void look_later(struct create_waits *waits)
+{
+	struct timeval pause = { .tv_sec = waits->pause_ms / 1000, .tv_usec = waits->pause_ms % 1000 * 1000 };
+
+	evtimer_add(waits->look, &pause);
+}
+
+static void looked(struct job *job)
+{
+	struct broker *broker = job->context;
+	struct create_waits *waits = &broker->creates.device[job->device];
+
+	if (!job->error)
+		pool_told(broker, job->device, job->room);
+	free(job);
+	waits->asked = false;
+	waits->pause_ms = 2 * waits->pause_ms < LOOK_MAX_MS ? 2 * waits->pause_ms : LOOK_MAX_MS;
+	if (waits->look)
+		look_later(waits);
+	create_wake(broker, waits->device);
+	broker_changed(broker); /* a broker that stops may have waited for this answer alone */
+}
+
+/* One question at a time: a device that hangs is not asked more. */
+static void on_look(evutil_socket_t fd, short what, void *argument)
+{
+	struct create_waits *waits = argument;
+	struct job *job = waits->asked ? NULL : calloc(1, sizeof *job);
+
+	(void)fd;
+	(void)what;
+	if (!job) {
+		look_later(waits);
+		return;
+	}
+	job->kind = JOB_ROOM;
+	job->device = waits->device;
+	job->uid = geteuid();
+	job->done = looked;
+	job->context = waits->broker;
+	waits->asked = true;
+	workers_submit(&waits->broker->workers, job);
+}
+
+/* -1: no memory. */
+static int look_begin(struct broker *broker, unsigned device)
+{
+	struct create_waits *waits = &broker->creates.device[device];
+
+	if (waits->look)
+		return 0;
+	waits->broker = broker;
+	waits->device = device;
+	waits->pause_ms = LOOK_MS;
+	waits->look = evtimer_new(broker->base, on_look, waits);
+	if (!waits->look)
+		return -1;
+	look_later(waits);
+	return 0;
+}
+
+static void look_end(struct create_waits *waits)
+{
+	event_free(waits->look);
+	waits->look = NULL;
+}
+
+/* ---- the queues ---- */
+
+static struct create_queue *queue_new(struct broker *broker, unsigned device, uid_t uid)
+{
+	struct create_waits *waits = &broker->creates.device[device];
+	struct create_queue *queue = calloc(1, sizeof *queue);
+
+	if (!queue)
+		return NULL;
+	queue->key = (struct queue_key){ .device = device, .uid = uid };
+	queue->among = waits;
+	if (look_begin(broker, device))
+		goto free_queue;
+	HASH_ADD(hh, broker->creates.by_key, key, sizeof queue->key, queue);
+	if (!table_added(queue))
+		goto end_look;
+	DL_APPEND(waits->queues, queue);
+	return queue;
+end_look:
+	if (!waits->queues)
+		look_end(waits);
+free_queue:
+	free(queue);
+	return NULL;
+}
+
+static void queue_put(struct create_queue *queue)
+{
+	struct create_waits *waits = queue->among;
+
+	if (queue->waits)
+		return;
+	HASH_DEL(waits->broker->creates.by_key, queue);
+	DL_DELETE(waits->queues, queue);
+	if (!waits->queues)
+		look_end(waits);
+	free(queue);
+}
+
+static bool may_be_passed(const struct create_wait *wait)
+{
+	const struct create_queue *queue = wait->queue;
+
+	return pool_needs_others(queue->among->broker, queue->key.device, queue->key.uid, wait->span);
+}
+
+/* Who is to try: the first for whom there may be memory, behind such alone as may be passed. NULL: nobody. */
+static struct create_wait *queue_next(const struct create_queue *queue)
+{
+	struct create_wait *wait = queue->waits;
+
+	for (unsigned i = 0; wait && i < PASS_MAX; i++, wait = wait->next) {
+		if (pool_may_have_room(queue->among->broker, queue->key.device, wait->span))
+			return wait;
+		if (!may_be_passed(wait))
+			return NULL;
+	}
+	return NULL;
+}
+
+static void try(struct create_wait *wait)
+{
+	wait->queue->trying = wait;
+	wait->hooks->retry(wait->context);
+}
+
+/* A try may end at once, and take its queue along: so they are looked through anew. None is looked at twice. */
+void create_wake(struct broker *broker, unsigned device)
+{
+	uint64_t wake = ++broker->creates.wakes;
+	struct create_queue *queue = broker->creates.device[device].queues;
+	struct create_wait *wait;
+
+	usages_give_up_late(&broker->registry.usages);
+	while (queue) {
+		wait = queue->trying || queue->woken >= wake ? NULL : queue_next(queue);
+		if (queue->woken < wake)
+			queue->woken = wake;
+		if (!wait) {
+			queue = queue->next;
+			continue;
+		}
+		try(wait);
+		queue = broker->creates.device[device].queues;
+	}
+}
+
+bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid)
+{
+	const struct create_queue *queue = queue_find(broker, device, uid);
+	const struct create_wait *wait = queue ? queue->waits : NULL;
+
+	for (unsigned i = 0; wait && i < PASS_MAX; i++, wait = wait->next)
+		if (!may_be_passed(wait))
+			return true;
+	return wait;
+}
+
+/* ---- the sessions ---- */
+
+static struct create_session *session_of(const struct broker *broker, uint64_t id)
+{
+	struct create_session *session;
+
+	HASH_FIND(hh, broker->creates.by_session, &id, sizeof id, session);
+	return session;
+}
+
+static struct create_session *session_get(struct broker *broker, uint64_t id)
+{
+	struct create_session *session = session_of(broker, id);
+
+	if (session)
+		return session;
+	session = calloc(1, sizeof *session);
+	if (!session)
+		return NULL;
+	session->session = id;
+	HASH_ADD(hh, broker->creates.by_session, session, sizeof session->session, session);
+	if (table_added(session))
+		return session;
+	free(session);
+	return NULL;
+}
+
+static void session_put(struct broker *broker, struct create_session *session)
+{
+	if (session->waits)
+		return;
+	HASH_DEL(broker->creates.by_session, session);
+	free(session);
+}
+
+/* ---- a wait ---- */
+
+static void leave_session(struct create_wait *wait)
+{
+	struct create_session *session = wait->session;
+
+	if (!session)
+		return;
+	wait->session = NULL;
+	DL_DELETE2(session->waits, wait, session_prev, session_next);
+	session_put(wait->queue->among->broker, session);
+}
+
+/* Its first has ended: other users' come before its next. */
+static void queue_advance(struct create_queue *queue)
+{
+	DL_DELETE(queue->among->queues, queue);
+	DL_APPEND(queue->among->queues, queue);
+}
+
+static void wait_drop(struct create_wait *wait)
+{
+	struct create_queue *queue = wait->queue;
+
+	leave_session(wait);
+	if (wait == queue->waits)
+		queue_advance(queue);
+	DL_DELETE(queue->waits, wait);
+	if (queue->trying == wait)
+		queue->trying = NULL;
+	waiting_count(queue->among->broker, -1);
+	queue_put(queue);
+	if (wait->timer)
+		event_free(wait->timer);
+	free(wait);
+}
+
+/* While it tries, the outcome of that comes first. Those behind it may need less: they are to be woken then. */
+static void wait_expire(struct create_wait *wait)
+{
+	const struct create_hooks *hooks = wait->hooks;
+	void *context = wait->context;
+
+	leave_session(wait);
+	if (wait->queue->trying == wait)
+		return;
+	wait_drop(wait);
+	hooks->expire(context);
+}
+
+static void on_expired(evutil_socket_t fd, short what, void *argument)
+{
+	struct create_wait *wait = argument;
+	struct create_waits *waits = wait->queue->among;
+
+	(void)fd;
+	(void)what;
+	wait_expire(wait);
+	create_wake(waits->broker, waits->device);
+}
+
+/* Enters it in both lists. */
+static int wait_enter(struct create_wait *wait, struct broker *broker, const struct allocation *allocation, uint64_t session)
+{
+	uid_t uid = allocation->slab.kind.owner;
+	struct create_queue *queue = queue_find(broker, allocation->device, uid);
+
+	wait->queue = queue ? queue : queue_new(broker, allocation->device, uid);
+	if (!wait->queue)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	wait->session = session_get(broker, session);
+	if (!wait->session) {
+		queue_put(wait->queue);
+		return error_set(-ENOMEM, "the broker is out of memory");
+	}
+	DL_APPEND(wait->queue->waits, wait);
+	DL_APPEND2(wait->session->waits, wait, session_prev, session_next);
+	waiting_count(broker, 1);
+	return 0;
+}
+
+int create_wait(struct broker *broker, const struct allocation *allocation, uint64_t session, int timeout_ms,
+		const struct create_hooks *hooks, void *context, struct create_wait **result)
+{
+	struct create_wait *wait = calloc(1, sizeof *wait);
+	int error;
+
+	if (!wait)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	*wait = (struct create_wait){ .span = allocation->span, .hooks = hooks, .context = context };
+	error = waiting_timer(&wait->timer, broker->base, timeout_ms, on_expired, wait);
+	if (error)
+		goto free_wait;
+	error = wait_enter(wait, broker, allocation, session);
+	if (error)
+		goto free_timer;
+	CRASH_POINT(create_waits);
+	*result = wait;
+	return 0;
+free_timer:
+	if (wait->timer)
+		event_free(wait->timer);
+free_wait:
+	free(wait);
+	return error;
+}
+
+/* What it could not have may be enough for one behind it. */
+void create_wait_failed(struct create_wait *wait)
+{
+	struct create_queue *queue = wait->queue;
+	struct create_waits *waits = queue->among;
+	struct create_wait *next;
+
+	queue->trying = NULL;
+	if (!wait->session) {
+		wait_expire(wait);
+		create_wake(waits->broker, waits->device);
+		return;
+	}
+	next = queue_next(queue);
+	if (next && next != wait)
+		try(next);
+}
+
+void create_wait_over(struct create_wait *wait)
+{
+	struct broker *broker = wait->queue->among->broker;
+	unsigned device = wait->queue->key.device;
+
+	wait_drop(wait);
+	create_wake(broker, device);
+}
+
+_Static_assert(DEVICE_MAX <= 64, "a device is a bit");
+
+static void session_forget(struct broker *broker, const struct create_session *session, uint64_t *devices)
+{
+	uint64_t id = session->session;
+
+	while ((session = session_of(broker, id))) {
+		*devices |= 1ull << session->waits->queue->key.device;
+		wait_expire(session->waits);
+	}
+}
+
+static void wake_all(struct broker *broker, uint64_t devices)
+{
+	for (unsigned device = 0; device < DEVICE_MAX; device++)
+		if (devices & 1ull << device)
+			create_wake(broker, device);
+}
+
+/* All go before the others are woken, once: they may be as many as a quota of buffers allows. */
+void create_forget(struct broker *broker, uint64_t session)
+{
+	const struct create_session *of = session_of(broker, session);
+	uint64_t devices = 0;
+
+	if (!of)
+		return;
+	session_forget(broker, of, &devices);
+	wake_all(broker, devices);
+}
+
+void create_forget_all(struct broker *broker)
+{
+	uint64_t devices = 0;
+
+	while (broker->creates.by_session)
+		session_forget(broker, broker->creates.by_session, &devices);
+	wake_all(broker, devices); /* those that try yet are the device's */
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* creation.c - see creation.h */
+#include "creation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/core/broker.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/size.h"
+#include "request.h"
+#include "broker/registry/timeline.h"
+
+#define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_ALONE)
+
+#define ROUNDS 2 /* a create has memory given back for it so often in a row: others may take it first, for ever */
+
+/* A create on its way through the device thread. */
+struct creation {
+	struct broker *broker;
+	struct buffer *buffer;
+	struct create_wait *wait; /* its place in the queue for memory; NULL: it has none */
+	struct shortage shortage; /* while it waits for what is on its way back */
+	unsigned rounds;          /* how often it did, since it was refused first */
+	struct creation_order order;
+};
+
+/* For the crash points: whom the loop is busy with. */
+static pid_t creation_pid(const struct creation *creation)
+{
+	const struct session *session = session_find(creation->broker, creation->order.session);
+
+	return session ? session->pid : 0;
+}
+
+static void creation_answer(struct creation *creation, int error, const char *text)
+{
+	struct session *session = session_find(creation->broker, creation->order.session);
+
+	if (creation->order.done)
+		creation->order.done(creation->order.context, error, text);
+	else if (session && error)
+		session_refuse(session, creation->order.request, error, text);
+	else if (session)
+		request_done(session, creation->order.request, -1);
+	free(creation);
+}
+
+static void creation_fail(struct creation *creation, int error, const char *text)
+{
+	registry_abandon(&creation->broker->registry, creation->buffer);
+	broker_changed(creation->broker);
+	creation_answer(creation, error, text);
+}
+
+static void creation_expire(void *context)
+{
+	creation_fail(context, -ENOMEM, "the device has no memory for this buffer, and none came back in time: "
+					"unlink buffers, return leases, or ask for less");
+}
+
+/* Its creator may be gone, or over and only waited for, or the broker be stopping, since the job was sent to the device. */
+static bool creation_orphaned(const struct creation *creation)
+{
+	const struct session *session = session_find(creation->broker, creation->order.session);
+
+	if (creation->broker->stopping)
+		return true;
+	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->over);
+}
+
+/* The buffer is LIVE. */
+static void creation_succeed(struct creation *creation)
+{
+	struct broker *broker = creation->broker;
+	struct buffer *buffer = creation->buffer;
+	bool orphaned = creation_orphaned(creation);
+
+	broker->counters.buffers_created++;
+	CRASH_POINT(create_live);
+	creation_answer(creation, 0, NULL);
+	CRASH_POINT(create_done);
+	if (orphaned)
+		broker_unlink(broker, buffer);
+	else
+		waiting_wake_name(broker, buffer->name);
+	broker_changed(broker);
+}
+
+/* The memory is there; the job stays with the allocation, whose release it will be. */
+static void creation_made(struct creation *creation, struct job *job)
+{
+	struct broker *broker = creation->broker;
+	struct buffer *buffer = creation->buffer;
+
+	CRASH_POINT(create_made);
+	broker->counters.allocations_made++;
+	broker->counters.bytes_made += job->span;
+	registry_ready(&broker->registry, buffer, job->ptr, &job->handle);
+	explicit_bzero(&job->handle, sizeof job->handle);
+	buffer->allocation->release_job = job;
+	creation_succeed(creation);
+}
+
+static void creation_submit(struct creation *creation);
+static void creation_retry(void *context);
+
+/* True: it is in the queue, which decides how it goes on. */
+static bool creation_waits(struct creation *creation)
+{
+	static const struct create_hooks hooks = { creation_retry, creation_expire };
+
+	creation->rounds = 0;
+	if (creation->wait) {
+		create_wait_failed(creation->wait);
+		return true;
+	}
+	return creation->order.timeout_ms && !creation->broker->stopping &&
+	       !create_wait(creation->broker, creation->buffer->allocation, creation->order.session,
+			    creation->order.timeout_ms, &hooks, creation, &creation->wait);
+}
+
+static void creation_leave_queue(struct creation *creation)
+{
+	if (creation->wait)
+		create_wait_over(creation->wait);
+	creation->wait = NULL;
+}
+
+static void creation_again(void *context)
+{
+	creation_submit(context);
+}
+
+/* True: it is submitted again when memory that was kept, or is on its way back, is with the device. */
+static bool creation_finds_room(struct creation *creation)
+{
+	const struct buffer *buffer = creation->buffer;
+	const struct allocation *allocation = buffer->allocation;
+
+	creation->shortage.over = creation_again;
+	creation->shortage.context = creation;
+	return !creation->broker->stopping && creation->rounds++ < ROUNDS &&
+	       pool_make_room(creation->broker, allocation->device, buffer->owner, allocation->span, &creation->shortage);
+}
+
+static void creation_done(struct job *job)
+{
+	struct creation *creation = job->context;
+	struct broker *broker = creation->broker;
+
+	CRASH_POINT_PEER(creation_pid(creation));
+	if (job->error == -ENOMEM) {
+		pool_refused(broker, job->device, job->span, job->room);
+		if (creation_finds_room(creation) || creation_waits(creation))
+			goto free_job;
+	}
+	if (!job->error)
+		pool_made(broker, job->device, job->span);
+	creation_leave_queue(creation);
+	if (!job->error) {
+		creation_made(creation, job);
+		return;
+	}
+	creation_fail(creation, job->error, job->text);
+free_job:
+	explicit_bzero(&job->handle, sizeof job->handle);
+	free(job);
+}
+
+/* True: its owner's pooled memory serves it. */
+static bool creation_recycles(struct creation *creation)
+{
+	const struct allocation *allocation = creation->buffer->allocation;
+	struct job *job = pool_take(creation->broker, &allocation->slab.kind, allocation->span);
+
+	if (!job)
+		return false;
+	creation_leave_queue(creation);
+	creation->broker->counters.buffers_recycled++;
+	creation_made(creation, job);
+	return true;
+}
+
+static void creation_submit(struct creation *creation)
+{
+	struct allocation *allocation = creation->buffer->allocation;
+	struct job *job;
+
+	if (creation_recycles(creation))
+		return;
+	job = calloc(1, sizeof *job);
+	if (!job) {
+		creation_leave_queue(creation);
+		creation_fail(creation, -ENOMEM, "the broker is out of memory");
+		return;
+	}
+	job->kind = JOB_ALLOCATE;
+	job->device = allocation->device;
+	job->uid = creation->buffer->owner;
+	job->span = allocation->span;
+	job->done = creation_done;
+	job->context = creation;
+	workers_submit(&creation->broker->workers, job);
+	CRASH_POINT(create_submitted);
+}
+
+/* The device is not asked for what it is known not to have: it has some given back first. */
+static void creation_retry(void *context)
+{
+	struct creation *creation = context;
+	const struct allocation *allocation = creation->buffer->allocation;
+
+	CRASH_POINT_PEER(creation_pid(creation));
+	CRASH_POINT(create_retried);
+	if (creation_recycles(creation))
+		return;
+	if (pool_has_room(creation->broker, allocation->device, allocation->span))
+		creation_submit(creation);
+	else if (!creation_finds_room(creation))
+		creation_waits(creation);
+}
+
+/* Validates what can be known without the device; fills spec->span. */
+static int spec_check(struct broker *broker, struct buffer_spec *spec)
+{
+	const struct board_header *board = broker->board.header;
+	char asked[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
+	int error;
+
+	if (broker->stopping)
+		return error_set(-ECONNREFUSED, "the broker is stopping: no buffers are made any more");
+	if (spec->flags & ~KNOWN_FLAGS || spec->mode & ~0777u)
+		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, GPUB_ALONE, "
+					  "and a mode up to 0777");
+	if (spec->device >= board->devices)
+		return error_set(-ENODEV, "there is no device %u: the broker has %u", spec->device, board->devices);
+	if (!spec->size)
+		return error_set(-EINVAL, "a buffer has at least 1 byte");
+	error = name_check(spec->name);
+	if (error)
+		return error;
+	slab_shape(spec->size, broker->device->margin, board->device[spec->device].granule, &spec->range, &spec->span);
+	if (spec->flags & GPUB_ALONE)
+		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
+	if (!spec->span || spec->span > board->device[spec->device].memory)
+		return error_set(-ENOMEM, "the buffer of %s is larger than the whole device, which has %s: ask for less",
+				 size_format(spec->size, asked), size_format(board->device[spec->device].memory, text));
+	return 0;
+}
+
+static int creation_timeline(struct broker *broker, const struct buffer_spec *spec, struct session *creator,
+			     struct buffer *buffer)
+{
+	struct timeline_place place = { .end = &broker->board.board.ends[buffer->place], .serial = buffer->serial };
+	int error = charge_take(&buffer->descriptors, &broker->accounting, spec->owner, RESOURCE_DESCRIPTORS,
+				TIMELINE_DESCRIPTORS);
+
+	return error ? error : timeline_create(creator ? &creator->timelines : NULL, &place, &buffer->timeline);
+}
+
+int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order)
+{
+	struct session *creator = session_find(broker, order->session);
+	struct creation *creation;
+	struct buffer *buffer;
+	bool must_wait;
+	int error = spec_check(broker, spec);
+
+	if (error)
+		return error;
+	creation = malloc(sizeof *creation);
+	if (!creation)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	spec->ephemerals = creator ? &creator->ephemerals : NULL;
+	error = registry_reserve(&broker->registry, spec, &buffer);
+	if (error)
+		goto free_creation;
+	if (spec->flags & GPUB_TIMELINE)
+		error = creation_timeline(broker, spec, creator, buffer);
+	if (error)
+		goto abandon;
+	must_wait = !buffer->allocation->made && create_must_wait(broker, spec->device, spec->owner);
+	if (must_wait && !order->timeout_ms) {
+		error = error_set(-ENOMEM, "others of this user wait for memory of device %u: wait with a timeout",
+				  spec->device);
+		goto abandon;
+	}
+	CRASH_POINT(create_reserved);
+	*creation = (struct creation){ .broker = broker, .buffer = buffer, .order = *order };
+	if (buffer->allocation->made) {
+		broker->counters.buffers_recycled++;
+		registry_live(&broker->registry, buffer);
+		creation_succeed(creation);
+	} else if (!must_wait || !creation_waits(creation)) {
+		creation_submit(creation);
+	}
+	return 0;
+abandon:
+	registry_abandon(&broker->registry, buffer);
+free_creation:
+	free(creation);
+	return error;
+}
+
+int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,
+		  unsigned mode, void (*done)(void *context, int error, const char *text), void *context)
+{
+	struct creation_order order = { .done = done, .context = context };
+	struct buffer_spec spec = { .name = name,
+				    .size = size,
+				    .device = device,
+				    .owner = geteuid(),
+				    .group = getegid(),
+				    .mode = mode,
+				    .flags = flags };
+
+	return creation_begin(broker, &spec, &order);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* delegation.c - see delegation.h */
+#include "delegation.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <utlist.h>
+
+#include "broker/core/broker.h"
+#include "common/error.h"
+#include "common/tables.h"
+#include "broker/base/deadlines.h"
+
+/* A user who has such tickets out. */
+struct issuer {
+	uid_t            uid;
+	unsigned         count; /* of its notes */
+	struct deadlines terms; /* of those that have one */
+	UT_hash_handle   hh;
+};
+
+/* A ticket that was issued to be redeemed once, and was not yet. */
+struct once {
+	struct deadline    expires; /* ms 0: never, and it is not among its issuer's. The first member: see once_drop_expired() */
+	uint8_t            id[16];
+	struct delegation *among;
+	struct issuer     *issuer;
+	struct buffer     *buffer;
+	struct charge      charge;
+	struct once       *prev, *next; /* of its buffer */
+	UT_hash_handle     hh;          /* by id */
+};
+
+int delegation_init(struct delegation *delegation)
+{
+	*delegation = (struct delegation){ .key = sodium_malloc(TOKEN_KEY_SIZE) };
+	if (!delegation->key)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	randombytes_buf(delegation->key, TOKEN_KEY_SIZE);
+	return 0;
+}
+
+void delegation_deinit(struct delegation *delegation)
+{
+	sodium_free(delegation->key);
+	delegation->key = NULL;
+}
+
+/* It goes on while the machine sleeps, and nobody can set it. */
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool is_past(uint64_t expires_ms)
+{
+	return expires_ms && now_ms() >= expires_ms;
+}
+
+/* ---- those that are good once ---- */
+
+static struct issuer *issuer_get(struct delegation *delegation, uid_t uid)
+{
+	struct issuer *issuer;
+
+	HASH_FIND(hh, delegation->issuers, &uid, sizeof uid, issuer);
+	if (issuer)
+		return issuer;
+	issuer = calloc(1, sizeof *issuer);
+	if (!issuer)
+		return NULL;
+	issuer->uid = uid;
+	HASH_ADD(hh, delegation->issuers, uid, sizeof issuer->uid, issuer);
+	if (table_added(issuer))
+		return issuer;
+	free(issuer);
+	return NULL;
+}
+
+static void issuer_put(struct delegation *delegation, struct issuer *issuer)
+{
+	if (issuer->count)
+		return;
+	HASH_DEL(delegation->issuers, issuer);
+	deadlines_deinit(&issuer->terms);
+	free(issuer);
+}
+
+static void once_drop(struct once *once, struct accounting *accounting)
+{
+	struct issuer *issuer = once->issuer;
+
+	DL_DELETE(once->buffer->tickets, once);
+	HASH_DEL(once->among->once, once);
+	if (once->expires.ms)
+		deadlines_remove(&issuer->terms, &once->expires);
+	issuer->count--;
+	issuer_put(once->among, issuer);
+	charge_release(&once->charge, accounting);
+	free(once);
+}
+
+/*
+ * What is past its term waits for nobody, and must not keep others of that user from being issued: two go for each one that
+ * comes, so that those that are past do not gather, however many they were.
+ */
+static void once_drop_expired(struct broker *broker, uid_t owner)
+{
+	for (int i = 0; i < 2; i++) {
+		struct issuer *issuer;
+		struct deadline *first;
+
+		HASH_FIND(hh, broker->delegation.issuers, &owner, sizeof owner, issuer);
+		first = issuer ? deadlines_first(&issuer->terms) : NULL;
+		if (!first || !is_past(first->ms))
+			return;
+		once_drop((struct once *)first, &broker->accounting);
+	}
+}
+
+/* Charges its owner and enters it everywhere, or nowhere. */
+static int once_enter(struct once *once, struct accounting *accounting)
+{
+	struct delegation *delegation = once->among;
+	int error = charge_take(&once->charge, accounting, once->buffer->owner, RESOURCE_TICKETS, 1);
+
+	if (error)
+		return error;
+	once->issuer = issuer_get(delegation, once->buffer->owner);
+	if (!once->issuer)
+		goto refund;
+	HASH_ADD(hh, delegation->once, id, sizeof once->id, once);
+	if (!table_added(once))
+		goto put_issuer;
+	if (once->expires.ms && deadlines_add(&once->issuer->terms, &once->expires))
+		goto take_out;
+	once->issuer->count++;
+	DL_APPEND(once->buffer->tickets, once);
+	return 0;
+take_out:
+	HASH_DEL(delegation->once, once);
+put_issuer:
+	issuer_put(delegation, once->issuer);
+refund:
+	charge_release(&once->charge, accounting);
+	return error_set(-ENOMEM, "the broker is out of memory");
+}
+
+static int once_note(struct broker *broker, struct buffer *buffer, const struct token *token)
+{
+	struct once *once = calloc(1, sizeof *once);
+	int error;
+
+	if (!once)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	*once = (struct once){ .among = &broker->delegation, .buffer = buffer, .expires.ms = token->expires_ms };
+	memcpy(once->id, token->id, sizeof once->id);
+	error = once_enter(once, &broker->accounting);
+	if (error)
+		free(once);
+	return error;
+}
+
+static struct once *once_find(const struct delegation *delegation, const struct token *token)
+{
+	struct once *once;
+
+	HASH_FIND(hh, delegation->once, token->id, sizeof token->id, once);
+	return once;
+}
+
+void delegation_forget(struct buffer *buffer, struct accounting *accounting)
+{
+	while (buffer->tickets)
+		once_drop(buffer->tickets, accounting);
+}
+
+/* ---- issuing ---- */
+
+static int issue_check(const struct session *session, const struct wire_issue *issue, const struct buffer *buffer)
+{
+	if (session->who.uid != buffer->owner && !identity_is_admin(&session->who))
+		return error_set(-EACCES, "only its owner (uid %u) or root may give tickets for '%s'", buffer->owner,
+				 buffer->name);
+	if (!issue->rights || issue->rights & ~(GPUB_READ | GPUB_WRITE) || issue->once > 1)
+		return error_set(-EINVAL, "the ticket's rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
+	if (issue->lifetime_ms > UINT64_MAX / 2)
+		return error_set(-EINVAL, "the ticket's lifetime is out of range: 0 is as long as the buffer's");
+	return 0;
+}
+
+/*
+ * Who redeems it maps the whole allocation: another user only where nothing else is in it, nor ever will be. A ticket for
+ * anybody may still be redeemed by its owner's processes where others are.
+ */
+static int issue_may_part(const struct wire_issue *issue, const struct buffer *buffer, bool *parts)
+{
+	int error = issue->uid == buffer->owner ? 0 : registry_may_part(buffer);
+
+	*parts = issue->uid != buffer->owner && !error;
+	return issue->uid == TOKEN_ANY_USER ? 0 : error;
+}
+
+int delegation_issue(struct session *session, const struct wire_issue *issue, struct token *token)
+{
+	struct broker *broker = session->broker;
+	struct buffer *buffer = registry_find(&broker->registry, issue->name);
+	struct token made = { .rights = (uint8_t)issue->rights, .uid = issue->uid, .once = (uint8_t)issue->once };
+	bool parts;
+	int error;
+
+	if (!buffer || buffer->state != BUFFER_LIVE)
+		return error_set(-ENOENT, "there is no buffer '%s' to give a ticket for", issue->name);
+	error = issue_check(session, issue, buffer);
+	if (error)
+		return error;
+	error = issue_may_part(issue, buffer, &parts);
+	if (error)
+		return error;
+	memcpy(made.instance, broker->board.header->instance_id, sizeof made.instance);
+	randombytes_buf(made.id, sizeof made.id);
+	made.serial = buffer->serial;
+	made.tenure = buffer->tenure;
+	made.expires_ms = issue->lifetime_ms ? now_ms() + issue->lifetime_ms : 0;
+	once_drop_expired(broker, buffer->owner);
+	if (made.once)
+		error = once_note(broker, buffer, &made);
+	if (error)
+		return error;
+	if (parts)
+		registry_part(&broker->registry, buffer);
+	token_stamp(&made, broker->delegation.key);
+	*token = made;
+	broker->counters.tickets_issued++;
+	return 0;
+}
+
+/* ---- redeeming ---- */
+
+static int refuse(uint64_t *counter, int error, const char *text)
+{
+	(*counter)++;
+	return error_set(error, "%s", text);
+}
+
+/* The stamp comes first: nothing else in a ticket is worth reading before it. */
+static int check_stamp(struct broker *broker, const struct token *token)
+{
+	if (token_is_genuine(token, broker->delegation.key))
+		return 0;
+	if (memcmp(token->instance, broker->board.header->instance_id, sizeof token->instance))
+		return refuse(&broker->counters.tickets_foreign, -EKEYREJECTED,
+			      "another broker issued this ticket, or an earlier run of this one: ask for a new one");
+	return refuse(&broker->counters.tickets_forged, -EKEYREJECTED,
+		      "the ticket is not what this broker issued: copy it whole, or ask for a new one");
+}
+
+int delegation_check(struct session *session, const struct token *token, struct buffer **result)
+{
+	struct broker *broker = session->broker;
+	struct counters *counters = &broker->counters;
+	struct buffer *buffer;
+	int error = check_stamp(broker, token);
+
+	if (error)
+		return error;
+	if (token->uid != TOKEN_ANY_USER && token->uid != session->who.uid)
+		return refuse(&counters->tickets_foreign, -EKEYREJECTED,
+			      "the ticket is for another user: ask for one of your own");
+	if (is_past(token->expires_ms))
+		return refuse(&counters->tickets_expired, -EKEYEXPIRED, "the ticket has expired: ask for a new one");
+	buffer = registry_find_serial(&broker->registry, token->serial);
+	if (!buffer)
+		return refuse(&counters->tickets_stale, -ESTALE,
+			      "the ticket's buffer was unlinked: ask for one for the new buffer");
+	if (token->tenure != buffer->tenure)
+		return refuse(&counters->tickets_stale, -ESTALE,
+			      "the ticket's buffer has another owner now: ask that one for a new ticket");
+	if (token->once && !once_find(&broker->delegation, token))
+		return refuse(&counters->tickets_used, -EKEYREJECTED,
+			      "the ticket was good once and has been redeemed: ask for a new one");
+	*result = buffer;
+	return session->who.uid == buffer->owner ? 0 : registry_may_part(buffer);
+}
+
+void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer)
+{
+	struct once *once = token->once ? once_find(&session->broker->delegation, token) : NULL;
+
+	session->broker->counters.tickets_redeemed++;
+	if (session->who.uid != buffer->owner)
+		registry_part(&session->broker->registry, buffer);
+	if (once)
+		once_drop(once, &session->broker->accounting);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manage.c - see manage.h */
+#include "manage.h"
+
+#include <errno.h>
+#include <sodium.h>
+
+#include "broker/core/broker.h"
+#include "common/error.h"
+#include "broker/base/log.h"
+#include "request.h"
+
+int manage_check(const struct session *session, const struct buffer *buffer, const char *what)
+{
+	if (session->who.uid == buffer->owner || identity_is_admin(&session->who))
+		return 0;
+	return error_set(-EACCES, "only its owner (uid %u) or root may %s '%s'", buffer->owner, what, buffer->name);
+}
+
+/* ---- mode, owner, group ---- */
+
+/* As chmod(2) and chown(2): a group is given away only to one that the giver is in, an owner only by an admin. */
+static int change_check(const struct session *session, const struct wire_change *change, const struct buffer *buffer)
+{
+	const struct identity *who = &session->who;
+	int error = manage_check(session, buffer, "change");
+
+	if (error)
+		return error;
+	if (!change->what || change->what & ~7u || (change->what & WIRE_CHANGE_MODE && change->mode & ~0777u))
+		return error_set(-EINVAL, "the change of '%s' makes no sense: give a mode up to 0777, an owner or a group",
+				 buffer->name);
+	if (change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner && !identity_is_admin(who))
+		return error_set(-EACCES, "only root may give '%s' to another user", buffer->name);
+	if (change->what & WIRE_CHANGE_GROUP && change->group != buffer->group && !identity_is_admin(who) &&
+	    !identity_in_group(who, change->group))
+		return error_set(-EACCES, "'%s' can be given only to a group of yours, and group %u is none", buffer->name,
+				 change->group);
+	return 0;
+}
+
+static bool changes(const struct wire_change *change, const struct buffer *buffer)
+{
+	return (change->what & WIRE_CHANGE_MODE && change->mode != buffer->mode) ||
+	       (change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner) ||
+	       (change->what & WIRE_CHANGE_GROUP && change->group != buffer->group);
+}
+
+/* What the last owner's tickets allow ends with it. */
+static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
+{
+	int error = registry_change_owner(&broker->registry, buffer, owner);
+
+	if (!error)
+		delegation_forget(buffer, &broker->accounting);
+	return error;
+}
+
+int manage_change(struct session *session, const struct wire_message *message)
+{
+	const struct wire_change *change = &message->change;
+	struct broker *broker = session->broker;
+	struct buffer *buffer;
+	bool parts;
+	int error = name_check(change->name);
+
+	if (error)
+		return error;
+	buffer = request_find_live(session, change->name);
+	error = buffer ? change_check(session, change, buffer) : -ENOENT;
+	/* what can fail comes first: all or nothing. Who gets it now must not get others of its memory with it */
+	parts = !error && changes(change, buffer);
+	if (parts)
+		error = registry_may_part(buffer);
+	if (!error && change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner)
+		error = give_away(broker, buffer, change->owner);
+	if (error)
+		return error;
+	if (parts)
+		registry_part(&broker->registry, buffer);
+	if (change->what & WIRE_CHANGE_MODE)
+		buffer->mode = change->mode;
+	if (change->what & WIRE_CHANGE_GROUP)
+		buffer->group = change->group;
+	request_done(session, message->request, -1);
+	broker_changed(broker);
+	return 0;
+}
+
+/* ---- drain ---- */
+
+int manage_drain(struct session *session, const struct wire_message *message)
+{
+	struct broker *broker = session->broker;
+	struct buffer *buffer;
+	int error = name_check(message->drain.name);
+
+	if (error)
+		return error;
+	buffer = request_find_live(session, message->drain.name);
+	error = buffer ? manage_check(session, buffer, "drain") : -ENOENT;
+	if (!error)
+		error = waiting_drain(broker, buffer, session->id, message->request, message->drain.timeout_ms);
+	if (error)
+		return error;
+	broker_unlink(broker, buffer);
+	return 0;
+}
+
+/* ---- evict ---- */
+
+/* With the answer goes the process's pidfd: what its owner does with it, the kernel decides by the owner's rights. */
+int manage_evict(struct session *session, const struct wire_message *message)
+{
+	struct session *other = session_find(session->broker, message->evict.session);
+	const struct identity *who = &session->who;
+
+	if (!other || !session_is_welcome(other))
+		return error_set(-ENOENT, "there is no session %llu: broker-status lists them",
+				 (unsigned long long)message->evict.session);
+	if (other == session)
+		return error_set(-EINVAL, "a session cannot evict itself: disconnect");
+	if (who->uid != other->who.uid && !identity_is_admin(who))
+		return error_set(-EACCES, "session %llu is another user's (uid %u): only that user or root may evict it",
+				 (unsigned long long)other->id, other->who.uid);
+	request_done(session, message->request, other->pidfd);
+	if (other->fd >= 0)
+		session_cut(other, "it was evicted");
+	return 0;
+}
+
+/* ---- tickets ---- */
+
+int manage_issue(struct session *session, const struct wire_message *message)
+{
+	struct wire_message answer;
+	struct token token;
+	int error = name_check(message->issue.name);
+
+	if (!error)
+		error = delegation_issue(session, &message->issue, &token);
+	if (error)
+		return error;
+	wire_init(&answer, WIRE_TOKEN, message->request);
+	answer.token = token;
+	session_send(session, &answer, -1);
+	sodium_memzero(&answer, sizeof answer);
+	sodium_memzero(&token, sizeof token);
+	broker_changed(session->broker);
+	return 0;
+}

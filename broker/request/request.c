@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c - see request.h */
+#include "request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "broker/core/broker.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "creation.h"
+#include "broker/registry/grants.h"
+#include "broker/base/log.h"
+#include "manage.h"
+#include "broker/registry/timeline.h"
+
+#define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
+
+void request_done(struct session *session, uint64_t request, int fd)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_DONE, request);
+	session_send(session, &message, fd);
+}
+
+/* ---- create, unlink, stat ---- */
+
+static int handle_create(struct session *session, const struct wire_message *message)
+{
+	const struct wire_create *create = &message->create;
+	struct creation_order order = { .session = session->id,
+					.request = message->request,
+					.timeout_ms = create->timeout_ms };
+	struct buffer_spec spec = { .name = create->name,
+				    .size = create->size,
+				    .device = create->device,
+				    .owner = session->who.uid,
+				    .group = session->who.gid,
+				    .mode = create->mode,
+				    .flags = create->flags };
+
+	if (!access_may_create(&session->broker->config.creators, &session->who))
+		return error_set(-EACCES, "uid %u may not create buffers here: the broker's configuration names who may",
+				 session->who.uid);
+	return creation_begin(session->broker, &spec, &order);
+}
+
+struct buffer *request_find_live(struct session *session, const char *name)
+{
+	struct buffer *buffer;
+
+	if (name_check(name))
+		return NULL;
+	buffer = registry_find(&session->broker->registry, name);
+	if (buffer && buffer->state == BUFFER_LIVE)
+		return buffer;
+	error_set(-ENOENT, "there is no buffer '%s': broker-status lists the names there are", name);
+	return NULL;
+}
+
+static int handle_unlink(struct session *session, const struct wire_message *message)
+{
+	struct buffer *buffer;
+	int error = name_check(message->name.name);
+
+	if (error)
+		return error;
+	buffer = request_find_live(session, message->name.name);
+	error = buffer ? manage_check(session, buffer, "unlink") : -ENOENT;
+	if (error)
+		return error;
+	broker_unlink(session->broker, buffer);
+	CRASH_POINT(unlinked);
+	request_done(session, message->request, -1);
+	return 0;
+}
+
+static int handle_stat(struct session *session, const struct wire_message *message)
+{
+	const struct buffer *buffer;
+	struct wire_message answer;
+	int error = name_check(message->name.name);
+
+	if (error)
+		return error;
+	buffer = request_find_live(session, message->name.name);
+	if (!buffer)
+		return -ENOENT;
+	wire_init(&answer, WIRE_INFO, message->request);
+	answer.info = (struct wire_info){ .size = buffer->size,
+					  .generation = buffer->serial,
+					  .device = buffer->allocation->device,
+					  .mode = buffer->mode,
+					  .owner = buffer->owner,
+					  .group = buffer->group,
+					  .state = GPUB_LIVE,
+					  .grants = buffer->used - buffer->held,
+					  .held = buffer->held,
+					  .flags = buffer->flags };
+	session_send(session, &answer, -1);
+	return 0;
+}
+
+/* ---- acquire, closed ---- */
+
+/* The ticket must stand in the board before the message that names it is sent. */
+static void ticket_publish(struct session *session, const struct use *use)
+{
+	const struct grant *grant = use->grant;
+	const struct buffer *buffer = use->buffer;
+	struct board *board = &session->broker->board.board;
+	const struct board_device *device = &board->header->device[buffer->allocation->device];
+	struct ticket_terms terms = { .session = session->id,
+				      .grant = grant->id,
+				      .serial = buffer->serial,
+				      .size = buffer->size,
+				      .offset = buffer->offset,
+				      .rights = use->rights,
+				      .version = WIRE_VERSION };
+
+	memcpy(terms.instance, board->header->instance_id, sizeof terms.instance);
+	memcpy(terms.device_uuid, device->uuid, sizeof terms.device_uuid);
+	ticket_seal(&board->tickets[grant->ticket], &terms, &buffer->allocation->handle, session->key);
+	atomic_thread_fence(memory_order_release);
+}
+
+static void use_send(struct session *session, uint64_t request, const struct use *use, bool fresh)
+{
+	const struct buffer *buffer = use->buffer;
+	struct wire_message message;
+
+	wire_init(&message, WIRE_GRANT, request);
+	message.grant = (struct wire_grant){ .grant = use->grant->id,
+					     .serial = buffer->serial,
+					     .size = buffer->size,
+					     .offset = buffer->offset,
+					     .span = buffer->allocation->span,
+					     .buffer = buffer->place,
+					     .ticket = fresh ? use->grant->ticket : WIRE_NO_TICKET,
+					     .rights = use->rights,
+					     .flags = buffer->flags,
+					     .owner_device = buffer->allocation->device,
+					     .owner = buffer->owner,
+					     .room = buffer->allocation->slab.kind.range };
+	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
+}
+
+/* own: with a grant of its own, which nothing else of the session can end. */
+static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
+		      unsigned rights, bool own)
+{
+	struct broker *broker = session->broker;
+	struct grant_order order = { .session = session,
+				     .uid = session->who.uid,
+				     .grants = &session->grants,
+				     .device = device,
+				     .rights = rights,
+				     .own = own };
+	struct use *use;
+	bool fresh;
+	int error = grant_open(&broker->registry, buffer, &order, &use, &fresh);
+
+	if (error)
+		return error;
+	broker->counters.uses_opened++;
+	broker->counters.grants_opened += fresh;
+	CRASH_POINT(grant_booked);
+	if (fresh)
+		ticket_publish(session, use);
+	CRASH_POINT(ticket_sealed);
+	use_send(session, request, use, fresh);
+	CRASH_POINT(grant_sent);
+	broker_changed(broker);
+	return 0;
+}
+
+/* Whoever demands an owner is not left waiting where another made the name: it says whom it found. */
+static int owner_check(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
+{
+	if (acquire->expects && acquire->owner != buffer->owner)
+		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant",
+				 buffer->name, buffer->owner, acquire->owner);
+	if (acquire->rights & GPUB_MINE && buffer->owner != session->who.uid && buffer->owner && buffer->owner != geteuid())
+		return error_set(-EPERM, "'%s' belongs to uid %u, neither uid %u nor root nor the broker's user: GPUB_MINE refuses it",
+				 buffer->name, buffer->owner, session->who.uid);
+	return 0;
+}
+
+static int grant_by_mode(struct session *session, uint64_t request, const struct wire_acquire *acquire,
+			 struct buffer *buffer)
+{
+	unsigned rights = buffer_rights(buffer, &session->who);
+	int error = owner_check(session, acquire, buffer);
+
+	if (error)
+		return error;
+	if (acquire->rights & KNOWN_RIGHTS & ~rights)
+		return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u",
+				 buffer->mode, buffer->name, buffer->owner, session->who.uid);
+	return grant_give(session, request, buffer, acquire->device, rights, false);
+}
+
+void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
+{
+	struct buffer *buffer = request_find_live(session, acquire->name);
+	int error = buffer ? grant_by_mode(session, request, acquire, buffer) :
+			     error_set(-ENOENT, "there is no buffer '%s': create it, or wait for it with a timeout",
+				       acquire->name);
+
+	if (error)
+		session_refuse(session, request, error, error_text());
+}
+
+static int check_device(const struct session *session, unsigned device)
+{
+	return device < session->broker->board.header->devices ? 0 :
+								  error_set(-ENODEV, "there is no device %u", device);
+}
+
+static int handle_redeem(struct session *session, const struct wire_message *message)
+{
+	const struct wire_redeem *redeem = &message->redeem;
+	struct buffer *buffer;
+	int error = check_device(session, redeem->device);
+
+	if (!error)
+		error = delegation_check(session, &redeem->token, &buffer);
+	if (!error)
+		/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
+		error = grant_give(session, message->request, buffer, redeem->device, redeem->token.rights, true);
+	if (!error)
+		delegation_spend(session, &redeem->token, buffer);
+	return error;
+}
+
+static int handle_acquire(struct session *session, const struct wire_message *message)
+{
+	const struct wire_acquire *acquire = &message->acquire;
+	const struct buffer *buffer;
+	int error = name_check(acquire->name);
+
+	if (error)
+		return error;
+	if (!(acquire->rights & KNOWN_RIGHTS) || acquire->rights & ~(KNOWN_RIGHTS | GPUB_MINE))
+		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
+	error = check_device(session, acquire->device);
+	if (error)
+		return error;
+	buffer = registry_find(&session->broker->registry, acquire->name);
+	if (acquire->timeout_ms && (!buffer || buffer->state != BUFFER_LIVE) && !session->broker->stopping)
+		return waiting_acquire(session->broker, session->id, message->request, acquire);
+	request_grant(session, message->request, acquire);
+	return 0;
+}
+
+/* Counted and otherwise ignored if it is not this session's: another's grant cannot be ended (invariant 3). */
+static int handle_closed(struct session *session, const struct wire_message *message)
+{
+	struct broker *broker = session->broker;
+	struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
+
+	CRASH_POINT(closed_heard);
+	if (!grant)
+		broker->counters.closed_foreign++;
+	else if (grant_closed(&broker->registry, grant))
+		broker->counters.grants_closed++;
+	else
+		broker->counters.grants_held++;
+	CRASH_POINT(closed_booked);
+	broker_changed(broker);
+	return 0;
+}
+
+/* It says nothing of the mapping: that decides what is freed, this only what may serve its owner's next buffer. */
+static int handle_idle(struct session *session, const struct wire_message *message)
+{
+	struct broker *broker = session->broker;
+	const struct wire_grant_id *id = &message->grant_id;
+	const struct grant *grant = grant_find(&session->grants, id->grant);
+	struct use *use = grant ? grant_find_use(grant, id->serial) : NULL;
+
+	CRASH_POINT(idle_heard);
+	if (use && grant_idle(&broker->registry, use))
+		broker->counters.uses_idle++;
+	else
+		broker->counters.idle_foreign++;
+	CRASH_POINT(idle_booked);
+	broker_changed(broker);
+	return 0;
+}
+
+/* ---- timelines, leaving ---- */
+
+static int handle_writer(struct session *session, const struct wire_message *message)
+{
+	const struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
+	const struct use *use = grant ? grant_find_use(grant, message->grant_id.serial) : NULL;
+	const struct buffer *buffer = use ? use->buffer : NULL;
+	int page, error;
+
+	if (!buffer || !buffer->timeline)
+		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
+	if (!(use->rights & GPUB_WRITE))
+		return error_set(-EACCES, "writing a timeline needs GPUB_WRITE on its buffer");
+	page = timeline_open(buffer->timeline);
+	if (page < 0)
+		return page;
+	error = timeline_claim(buffer->timeline, session->id, &session->timelines);
+	CRASH_POINT(writer_claimed);
+	if (!error)
+		request_done(session, message->request, page);
+	CRASH_POINT(writer_sent);
+	close(page);
+	return error;
+}
+
+static void end_timeline(struct broker *broker, struct timeline *timeline, bool died)
+{
+	if (timeline->mark)
+		return;
+	CRASH_POINT(timeline_ends);
+	timeline_end(timeline, died);
+	marks_add(&broker->marks, timeline);
+	CRASH_POINT(timeline_ended);
+	broker->counters.timelines_died += died;
+}
+
+/*
+ * Its own, and, when it died, those of buffers that it made and nobody has signalled on: whoever waits there
+ * waits for the creator, as a rule, and must not hang. A creator that leaves may have made it for others.
+ */
+static void end_timelines(struct session *session, bool died)
+{
+	struct timeline *timeline;
+
+	DL_FOREACH2(session->timelines.written, timeline, written_next)
+		end_timeline(session->broker, timeline, died);
+	if (!died)
+		return;
+	DL_FOREACH2(session->timelines.made, timeline, made_next)
+		if (!timeline->writer)
+			end_timeline(session->broker, timeline, died);
+}
+
+/*
+ * What it mapped is closed, and it says that its signals have landed: its timelines have their last value. A signal that
+ * lands all the same, on a stream that no close waits for, is what marks.c looks for.
+ */
+static int handle_leave(struct session *session, const struct wire_message *message)
+{
+	struct wire_message answer;
+
+	CRASH_POINT(leave_heard);
+	if (!session_maps(session))
+		end_timelines(session, false);
+	waiting_forget(session->broker, session->id);
+	session->state = SESSION_LEAVING;
+	wire_init(&answer, WIRE_LEFT, message->request);
+	session_send(session, &answer, -1);
+	CRASH_POINT(leave_sent);
+	return 0;
+}
+
+static void unlink_ephemeral(struct session *session)
+{
+	struct buffer *buffer, *next;
+
+	/* those that are not made yet go when they are: creation.c looks whether their creator is there */
+	DL_FOREACH_SAFE2(session->ephemerals, buffer, next, ephemeral_next)
+		if (buffer->state == BUFFER_LIVE)
+			broker_unlink(session->broker, buffer);
+}
+
+void request_session_end(struct session *session, bool died)
+{
+	waiting_forget(session->broker, session->id);
+	end_timelines(session, died);
+	unlink_ephemeral(session);
+}
+
+/* ---- the registry's hooks ---- */
+
+void request_notice(void *context, struct grant *grant, uint64_t serial)
+{
+	struct broker *broker = context;
+	struct wire_message message;
+
+	wire_init(&message, WIRE_NOTICE, 0);
+	message.grant_id.grant = grant->id;
+	message.grant_id.serial = serial;
+	broker->counters.notices_sent++;
+	status_changed(broker);
+	CRASH_POINT_PEER(grant->session->pid);
+	session_send(grant->session, &message, -1);
+	CRASH_POINT(notice_sent);
+}
+
+/* What could be zeroed is kept for the next create of its size, what could not is freed after all. */
+static void release_done(struct job *job)
+{
+	struct broker *broker = job->context;
+	struct allocation *allocation = job->subject;
+	unsigned device = job->device;
+	struct buffer *buffer;
+
+	CRASH_POINT(release_done);
+	if (job->kind == JOB_ZERO && (job->error || !pool_keeps(job))) {
+		if (pool_keeps(job))
+			pool_reject(broker, job);
+		job->kind = JOB_RELEASE;
+		workers_submit(&broker->workers, job);
+		return;
+	}
+	/* a device that fails to free keeps its memory for the broker's life; the books go on without it */
+	if (job->error)
+		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
+			 job->text);
+	broker->counters.allocations_freed++;
+	broker->counters.bytes_freed += job->span;
+	DL_FOREACH(allocation->buffers, buffer)
+		waiting_drained(buffer->drain);
+	registry_released(&broker->registry, allocation);
+	CRASH_POINT(released);
+	if (job->kind == JOB_ZERO) {
+		pool_put(broker, job);
+	} else {
+		pool_returned(broker, job);
+		explicit_bzero(&job->handle, sizeof job->handle);
+		free(job);
+	}
+	create_wake(broker, device);
+	broker_changed(broker);
+}
+
+static void clean_done(struct job *job)
+{
+	struct broker *broker = job->context;
+
+	CRASH_POINT(clean_done);
+	if (job->error)
+		log_line("device %u could not zero %llu bytes, which are used no more: %s", job->device,
+			 (unsigned long long)job->span, job->text);
+	else
+		broker->counters.ranges_cleaned++;
+	registry_cleaned(&broker->registry, job->subject, job->range, job->error);
+	waiting_drained(job->drain);
+	create_wake(broker, job->device); /* where it is idle now, it may be asked back */
+	broker_changed(broker);
+	free(job);
+}
+
+/* Whoever waits for the buffer's end is answered when its memory is clean: then it may find the rest of it alone, too. */
+bool request_clean(void *context, struct buffer *buffer, uint32_t range)
+{
+	struct broker *broker = context;
+	struct allocation *allocation = buffer->allocation;
+	struct job *job = calloc(1, sizeof *job);
+
+	if (!job) {
+		waiting_drained(buffer->drain);
+		return false;
+	}
+	job->kind = JOB_ZERO;
+	job->device = allocation->device;
+	job->uid = allocation->slab.kind.owner;
+	job->range = range;
+	job->span = allocation->slab.kind.range;
+	job->ptr = (char *)allocation->ptr + range * job->span;
+	job->done = clean_done;
+	job->context = broker;
+	job->subject = allocation;
+	waiting_move_drain(&buffer->drain, &job->drain);
+	workers_submit(&broker->workers, job);
+	CRASH_POINT(clean_submitted);
+	return true;
+}
+
+void request_release(void *context, struct allocation *allocation)
+{
+	struct broker *broker = context;
+	struct job *job = allocation->release_job;
+	/* others than its kind lets may have mapped what was parted */
+	bool may_keep = !allocation->parted && !allocation->evicted;
+
+	allocation->release_job = NULL;
+	*job = (struct job){ .kind = JOB_ZERO,
+			     .whose = allocation->slab.kind,
+			     .device = allocation->device,
+			     .uid = allocation->slab.kind.owner,
+			     .handle = allocation->handle,
+			     .span = allocation->span,
+			     .ptr = allocation->ptr,
+			     .done = release_done,
+			     .context = broker,
+			     .subject = allocation };
+	if (!pool_accept(broker, job, allocation->usage, may_keep))
+		job->kind = JOB_RELEASE;
+	workers_submit(&broker->workers, job);
+	CRASH_POINT(release_submitted);
+}
+
+/* ---- which message does what ---- */
+
+typedef int handler(struct session *session, const struct wire_message *message);
+
+int request_handle(struct session *session, const struct wire_message *message)
+{
+	static handler *const handlers[WIRE_TYPES] = {
+		[WIRE_CREATE] = handle_create,   [WIRE_UNLINK] = handle_unlink, [WIRE_STAT] = handle_stat,
+		[WIRE_ACQUIRE] = handle_acquire, [WIRE_CLOSED] = handle_closed, [WIRE_WRITER] = handle_writer,
+		[WIRE_LEAVE] = handle_leave,     [WIRE_CHANGE] = manage_change, [WIRE_DRAIN] = manage_drain,
+		[WIRE_EVICT] = manage_evict,     [WIRE_ISSUE] = manage_issue,   [WIRE_REDEEM] = handle_redeem,
+		[WIRE_IDLE] = handle_idle,
+	};
+	handler *handle = handlers[message->type];
+	int error;
+
+	if (!handle || (session->state == SESSION_LEAVING && message->type != WIRE_CLOSED && message->type != WIRE_IDLE))
+		return error_set(-EPROTO, "it sent %s out of place", wire_type_name(message->type));
+	error = handle(session, message);
+	if (error)
+		session_refuse(session, message->request, error, error_text());
+	return 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * children.h - the workers that broker-run forks, holds back until all is ready, and waits for.
+ *
+ * They are forked before the device is touched (design.md, "Fork") and wait in front of exec(2) for the
+ * word to go. Owns their pids; signals and reaps nothing else. Never looks at their memory or sockets.
+ */
+#ifndef GPUB_RUN_CHILDREN_H
+#define GPUB_RUN_CHILDREN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct child {
+	pid_t pid; /* 0: reaped */
+	int   status;
+};
+
+/* What broker-run found when it was started, and what the command gets. */
+struct given_signals {
+	sigset_t         mask;
+	struct sigaction pipe, child;
+};
+
+struct children {
+	struct child *child;
+	unsigned      count, running;
+	int           gate;      /* closed: the children give up; a byte each: they go */
+	int           exit_code; /* of the first that failed; 0: none has */
+	struct given_signals given;
+};
+
+/* Blocks the signals that end a run or tell of a worker, for signalfd(2), and keeps what was given. */
+void children_take_signals(struct children *children, sigset_t *watched);
+
+/* What each worker finds in its environment, beside its rank. */
+struct worker_environment {
+	const char *address;
+	unsigned    connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: left alone */
+};
+
+/* After children_take_signals(). Forks count children that will run command. */
+int children_fork(struct children *children, unsigned count, char **command, const struct worker_environment *environment);
+
+/* Lets them go. */
+void children_release(struct children *children);
+
+/* Reaps those that ended. True if one of them failed: a line on stderr names each that did. */
+bool children_reap(struct children *children);
+
+/* Sends a signal to those that still run. */
+void children_signal(const struct children *children, int signal);
+
+/* Ends and reaps all: for when the broker cannot start. */
+void children_abandon(struct children *children);
+
+void children_free(struct children *children);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spec.c - buffers declared in a file, read with libconfuse:
+ *
+ *     buffer "field/u" { size = "64M"  device = 0  mode = "0600"  timeline = false  alone = false }
+ *
+ * Owns nothing. The first error ends the reading; its sentence begins with FILE:LINE.
+ */
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/error.h"
+#include "common/size.h"
+#include "broker/base/config-text.h"
+#include "device/device.h"
+#include "gpubroker.h"
+
+static _Thread_local const char *reading; /* the file */
+static _Thread_local struct run_options *filling;
+
+#define MANUAL "see broker-run(1), Spec files"
+
+static const struct config_sentence sentences[] = {
+	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size, device, mode, timeline, alone" },
+	{ "found duplicate title '%s'", "the buffer '%s' is declared twice: keep one" },
+	{ "missing title for section '%s'", "this %s has no name: write buffer \"NAME\" { ... }" },
+	{ "missing opening brace for section '%s'", "this %s has no '{' behind its name: add it" },
+	{ "premature end of file", "the file ends in the middle of a buffer: add what is missing; " MANUAL },
+	{ "unexpected token '%s'", "'%s' cannot stand here: " MANUAL },
+	{ NULL, NULL },
+};
+
+static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
+{
+	const char *name = cfg_title(section), *size = cfg_getstr(section, "size");
+	long device = cfg_getint(section, "device");
+	int error = name_check(name);
+
+	if (error)
+		return error;
+	snprintf(buffer->name, sizeof buffer->name, "%s", name);
+	if (!size)
+		return error_set(-EINVAL, "the buffer '%s' has no size: add size = \"64M\"", name);
+	if (device < 0 || device >= DEVICE_MAX)
+		return error_set(-EINVAL, "device = %ld: give a number from 0 to %d", device, DEVICE_MAX - 1);
+	buffer->device = (unsigned)device;
+	buffer->flags = (cfg_getbool(section, "timeline") ? GPUB_TIMELINE : 0) |
+			(cfg_getbool(section, "alone") ? GPUB_ALONE : 0);
+	error = size_parse(size, &buffer->size);
+	return error ? error : config_text_mode(cfg_getstr(section, "mode"), &buffer->mode);
+}
+
+/* Called at the section's closing brace, so that the line is the section's own. */
+static int on_buffer(cfg_t *cfg, cfg_opt_t *opt)
+{
+	cfg_t *section = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
+	struct declared_buffer buffer = { 0 };
+	int error = take_buffer(section, &buffer);
+
+	buffer.file = reading;
+	buffer.line = (unsigned)section->line;
+	if (!error)
+		error = run_options_add(filling, &buffer);
+	return error ? config_text_refuse(cfg) : 0;
+}
+
+int run_spec_read(struct run_options *options, const char *path)
+{
+	cfg_opt_t buffer_options[] = { CFG_STR("size", NULL, CFGF_NODEFAULT), CFG_INT("device", 0, CFGF_NONE),
+				       CFG_STR("mode", "0600", CFGF_NONE),
+				       CFG_BOOL("timeline", cfg_false, CFGF_NONE),
+				       CFG_BOOL("alone", cfg_false, CFGF_NONE), CFG_END() };
+	cfg_opt_t file_options[] = { CFG_SEC("buffer", buffer_options,
+					     CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+				     CFG_END() };
+	struct config_file file = { path, "spec file", MANUAL, sentences };
+	cfg_t *cfg = cfg_init(file_options, CFGF_NONE);
+	int error;
+
+	if (!cfg)
+		return error_set(-ENOMEM, "out of memory");
+	reading = path;
+	filling = options;
+	cfg_set_validate_func(cfg, "buffer", on_buffer);
+	error = config_text_load(&file, cfg);
+	cfg_free(cfg);
+	return error;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connections.c - see connections.h */
+#include "connections.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "broker/core/broker.h"
+#include "common/error.h"
+#include "common/socket.h"
+#include "broker/base/log.h"
+
+#define ACCEPTS 4  /* in a pass: so many closes are what a flood of them costs the others */
+#define AHEAD   64 /* connections that wait for a share, where there is one user: more wait in the socket */
+
+/* Whoever is refused may come back as often as it likes: one line a second says how many there were. */
+static void tell_refused(struct connections *connections)
+{
+	struct timespec now;
+
+	connections->refused++;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec == connections->told)
+		return;
+	if (connections->refused == 1)
+		log_line("a connection is refused: %s", error_text());
+	else
+		log_line("%u connections were refused since the last such line; the last one: %s", connections->refused,
+			 error_text());
+	connections->refused = 0;
+	connections->told = now.tv_sec;
+}
+
+void connection_refuse(struct broker *broker, int fd, int error)
+{
+	struct wire_message message;
+
+	broker->counters.sessions_refused++;
+	wire_refuse(&message, 0, error, error_text());
+	socket_send(fd, &message, -1, MSG_DONTWAIT);
+	tell_refused(&broker->connections);
+	broker_changed(broker);
+}
+
+/* Out of descriptors: a connection that waits would keep the loop spinning, so look away for a moment. */
+static void accepting_pause(struct broker *broker)
+{
+	static const struct timeval pause = { .tv_usec = 100000 };
+
+	log_line("connections wait: no descriptors are left (raise the limit, ulimit -n)");
+	event_del(broker->listener);
+	event_add(broker->connections.retry, &pause);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *argument)
+{
+	struct broker *broker = argument;
+
+	(void)fd;
+	(void)what;
+	event_add(broker->listener, NULL);
+}
+
+static void connection_take(struct broker *broker, int fd)
+{
+	int error = session_accept(broker, fd);
+
+	if (!error)
+		return;
+	connection_refuse(broker, fd, error);
+	discard_socket(&broker->discard, fd);
+}
+
+/* Nobody else's connection is behind those that wait: they need not be refused for their number. */
+static bool has_enough(const struct broker *broker)
+{
+	return !broker->config.several_users && broker->sessions.arrived >= AHEAD;
+}
+
+void connections_accept(struct broker *broker, int listener)
+{
+	for (int i = 0; i < ACCEPTS && !has_enough(broker); i++) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0)
+			connection_take(broker, fd);
+		else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+			return accepting_pause(broker);
+		else if (errno != EINTR && errno != ECONNABORTED)
+			return;
+	}
+}
+
+int connections_init(struct broker *broker)
+{
+	broker->connections.retry = evtimer_new(broker->base, on_retry, broker);
+	return broker->connections.retry ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+}
+
+void connections_deinit(struct broker *broker)
+{
+	if (broker->connections.retry)
+		event_free(broker->connections.retry);
+	broker->connections.retry = NULL;
+}

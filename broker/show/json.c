@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.c - see json.h */
+#include "json.h"
+
+#include <stdio.h>
+
+/* jansson frees what it is given also when it fails, so a NULL anywhere only leaves a key out. */
+static json_t *broker_json(const struct shown *shown)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "owner", json_integer(shown->owner));
+	json_object_set_new(object, "start_time", json_integer((json_int_t)shown->header.start_time));
+	json_object_set_new(object, "trusted", json_boolean(shown->trusted));
+	return object;
+}
+
+/* What the reader knows replaces what the file says of it. */
+static json_t *shown_json(const struct shown *shown)
+{
+	json_t *object = shown->text ? json_copy(shown->text) : json_object();
+
+	json_object_set_new(object, "instance", json_string(shown->instance));
+	json_object_set_new(object, "state", json_string(shown_state_name(shown->state)));
+	if (shown->state == SHOWN_UNREADABLE) {
+		json_object_set_new(object, "error", json_string(shown->why));
+		return object;
+	}
+	json_object_set_new(object, "pid", json_integer((json_int_t)shown->header.pid));
+	json_object_set_new(object, "broker", broker_json(shown));
+	return object;
+}
+
+static void print(json_t *json)
+{
+	json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+	json_decref(json);
+}
+
+void json_show(const struct shown *shown)
+{
+	print(shown_json(shown));
+	putchar('\n');
+}
+
+void json_list(const struct shown *shown, size_t before)
+{
+	fputs(before ? ",\n" : "[\n", stdout);
+	print(shown_json(shown));
+}
+
+void json_list_end(size_t count)
+{
+	puts(count ? "\n]" : "[]");
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * json.h - broker-status --json: the status text, with what the reader found out beside it.
+ *
+ * The keys are those of broker/status/status-text.c and the ones added here; broker-status(1) documents them all, and
+ * a key's meaning never changes. Prints ASCII alone, so that no file can send control sequences to a terminal.
+ */
+#ifndef GPUB_SHOW_JSON_H
+#define GPUB_SHOW_JSON_H
+
+#include "read.h"
+
+/* One object on stdout. */
+void json_show(const struct shown *shown);
+
+/* An array of such objects, one at a time, with as many before it; and its end, of so many. */
+void json_list(const struct shown *shown, size_t before);
+void json_list_end(size_t count);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * read.h - brokers' status files, as broker-status finds and reads them.
+ *
+ * /dev/shm is open to everybody, so a status file is a claim of whoever owns it: its size, its header and its text
+ * are checked before use, and who owns it is kept to be shown. What it costs is bounded: of a file that is neither root's
+ * nor the caller's own SHOW_OTHERS_MAX bytes are read at most, and no text takes more memory than a broker's does. Owns
+ * what it read, until shown_free(). Never maps a file (its owner could cut it short), never waits for its broker, never
+ * writes or removes anything.
+ */
+#ifndef GPUB_SHOW_READ_H
+#define GPUB_SHOW_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+#include "common/error.h"
+#include "common/name.h"
+#include "broker/status/status.h"
+
+#define SHOW_TEXT_MAX   STATUS_TEXT_MAX
+#define SHOW_OTHERS_MAX (8u << 20) /* bytes of another user's text: some 30,000 buffers */
+
+enum shown_state { SHOWN_RUNNING, SHOWN_STOPPED, SHOWN_DEAD, SHOWN_UNREADABLE };
+
+struct shown {
+	char                 instance[INSTANCE_SIZE];
+	enum shown_state     state;
+	uid_t                owner;   /* of the file */
+	bool                 trusted; /* nobody but root, the broker's own user and the caller could have written it */
+	struct status_header header;
+	json_t              *text; /* an object; what stands in it is the file's word and may be anything */
+	char                 why[ERROR_TEXT_MAX]; /* UNREADABLE: the sentence; only instance and state are set then */
+};
+
+/* "running", "stopped", "dead", "unreadable". */
+const char *shown_state_name(enum shown_state state);
+
+/*
+ * Reads the status of that instance, a valid name. -ENOENT: there is no such broker; -EACCES; -EFBIG: another user's text
+ * is too long; -EBADMSG: what stands there is not a status file; -EAGAIN: none whole could be read. The sentence is set.
+ * *shown untouched on failure.
+ */
+int shown_read(struct shown *shown, const char *instance);
+
+/* The same from a descriptor. */
+int shown_read_fd(struct shown *shown, const char *instance, int fd);
+
+/* One that could not be read, for a list: takes the sentence that stands. */
+void shown_refused(struct shown *shown, const char *instance);
+
+void shown_free(struct shown *shown);
+
+struct instances {
+	char (*names)[INSTANCE_SIZE];
+	size_t count;
+};
+
+/* Finds the instances that have a status file, in the order of their names. -ENOMEM or why /dev/shm cannot be read. */
+int instances_find(struct instances *instances);
+void instances_free(struct instances *instances);
+
+#endif
