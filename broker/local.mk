@@ -9,6 +9,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/board-owner.c broker/registry/board-owner.h \
 	broker/core/broker.c broker/core/broker.h \
 	broker/daemon/configuration.c broker/daemon/configuration.h \
+	broker/base/context.h \
 	broker/base/config-text.c broker/base/config-text.h \
 	broker/session/connections.c broker/session/connections.h \
 	broker/base/counters.h \
@@ -28,11 +29,14 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/option-table.c broker/base/option-table.h \
 	broker/session/outbox.c broker/session/outbox.h \
 	broker/registry/places.c broker/registry/places.h \
+	broker/memory/allocation.h \
 	broker/memory/pool.c broker/memory/pool.h \
 	broker/session/proof.c broker/session/proof.h \
+	broker/registry/reclaim.c broker/registry/reclaim.h \
 	broker/registry/registry.c broker/registry/registry.h \
 	broker/base/reopen.c broker/base/reopen.h \
 	broker/request/request.c broker/request/request.h \
+	broker/session/refusal.c broker/session/refusal.h \
 	broker/session/session.c broker/session/session.h \
 	broker/memory/usage.c broker/memory/usage.h \
 	broker/show/json.c broker/show/json.h \
@@ -43,7 +47,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/status/status-text.c broker/status/status-text.h \
 	broker/base/streams.c broker/base/streams.h \
 	broker/registry/timeline.c broker/registry/timeline.h \
-	broker/session/turns.c broker/session/turns.h \
+	broker/session/fair-queue.c broker/session/fair-queue.h \
 	broker/base/values.c broker/base/values.h \
 	broker/request/waiting.c broker/request/waiting.h \
 	broker/memory/workers.c broker/memory/workers.h
@@ -55,7 +59,8 @@ broker_broker_run_SOURCES = \
 	broker/run/broker-run.c \
 	broker/run/children.c broker/run/children.h \
 	broker/run/options.c broker/run/options.h \
-	broker/run/spec.c
+	broker/run/declared.c broker/run/declared.h \
+	broker/run/spec.c broker/run/spec.h
 broker_broker_run_LDADD = $(broker_libs)
 
 sbin_PROGRAMS += broker/brokerd

@@ -69,7 +69,7 @@ unit_tests = \
 	tests/unit/test-timeline-wait \
 	tests/unit/test-token \
 	tests/unit/test-trust \
-	tests/unit/test-turns \
+	tests/unit/test-fair-queue \
 	tests/unit/test-users \
 	tests/unit/test-uses \
 	tests/unit/test-waiting \
@@ -199,7 +199,7 @@ tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
 tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
 tests_unit_test_shares_SOURCES = tests/unit/test-shares.c $(session_harness)
 tests_unit_test_status_slices_SOURCES = tests/unit/test-status-slices.c $(session_harness)
-tests_unit_test_turns_SOURCES = tests/unit/test-turns.c $(session_harness)
+tests_unit_test_fair_queue_SOURCES = tests/unit/test-fair-queue.c $(session_harness)
 tests_unit_test_users_SOURCES = tests/unit/test-users.c $(session_harness)
 
 # Unit tests of the host device, each scenario a process.

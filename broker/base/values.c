@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
 #include "common/error.h"
+#include "common/name.h"
 #include "common/size.h"
 #include "device/device.h"
 
@@ -52,13 +53,12 @@ int take_instance(void *field, const char *value)
 
 int take_device(void *field, const char *value)
 {
-	const struct broker_config *config = NULL;
 	int error = device_check(value);
 
 	if (error)
 		return error;
-	memset(field, 0, sizeof config->device);
-	snprintf(field, sizeof config->device, "%s", value);
+	memset(field, 0, DEVICE_CHOICE_SIZE);
+	snprintf(field, DEVICE_CHOICE_SIZE, "%s", value);
 	return 0;
 }
 

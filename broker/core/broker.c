@@ -13,10 +13,28 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "broker/base/context.h"
+#include "broker/memory/pool.h"
+#include "broker/memory/usage.h"
+#include "broker/memory/workers.h"
+#include "broker/registry/board-owner.h"
+#include "broker/registry/marks.h"
+#include "broker/registry/reclaim.h"
+#include "broker/registry/registry.h"
+#include "broker/request/create-queue.h"
+#include "broker/request/delegation.h"
+#include "broker/request/manage.h"
+#include "broker/request/request.h"
+#include "broker/request/waiting.h"
+#include "broker/session/connections.h"
+#include "broker/session/discard.h"
+#include "broker/session/fair-queue.h"
+#include "broker/session/session.h"
+#include "broker/status/leftovers.h"
+#include "broker/status/status.h"
+#include "broker/users/accounting.h"
 #include "common/error.h"
 #include "device/host.h"
-#include "broker/status/leftovers.h"
-#include "broker/request/request.h"
 
 /* Sessions and timelines cost descriptors: take what the system lets us have. */
 static void raise_descriptor_limit(void)
@@ -42,15 +60,15 @@ static int listener_start(struct broker *broker, int listener)
 	/* the loop takes connections until there are none: it must not wait for the next */
 	if (fcntl(listener, F_SETFL, O_NONBLOCK))
 		return error_set(-errno, "the listening socket cannot be made non-blocking: %m");
-	error = discard_start(&broker->discard, listener);
+	error = discard_start(broker->discard, listener);
 	if (error)
 		return error;
-	broker->listener = event_new(broker->base, listener, EV_READ | EV_PERSIST, on_connection, broker);
-	if (!broker->listener || event_add(broker->listener, NULL))
+	broker->connections->listener = event_new(broker->base, listener, EV_READ | EV_PERSIST, on_connection, broker);
+	if (!broker->connections->listener || event_add(broker->connections->listener, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
 	error = connections_init(broker);
 	if (!error)
-		error = turns_init(broker);
+		error = fair_queue_init(broker->queue, broker->base, broker->accounting);
 	return error ? error : status_start(broker);
 }
 
@@ -60,12 +78,12 @@ static int device_start(struct broker *broker)
 	int error;
 
 	/* the status file is locked: what bears the instance's name beside it is of one that died */
-	leftovers_remove_instance(broker->config.instance);
-	snprintf(prefix, sizeof prefix, STATUS_PREFIX "%s.mem", broker->config.instance);
+	leftovers_remove_instance(broker->config->instance);
+	snprintf(prefix, sizeof prefix, STATUS_PREFIX "%s.mem", broker->config->instance);
 	host_set_prefix(prefix);
-	host_share_memory(broker->config.several_users);
+	host_share_memory(broker->config->several_users);
 	host_survive_violations();
-	error = device_select(broker->config.device, true, &broker->device);
+	error = device_select(broker->config->device, true, &broker->device);
 	return !error && broker->device == &device_host ? host_keep_directory() : error;
 }
 
@@ -94,14 +112,14 @@ static unsigned descriptors_open(void)
 
 /* Those that the users may have together, once the broker has its own. Never none: with a small limit half of all. */
 /* What is pooled is charged to nobody; on the host device each piece of it is an open object. */
-static uint64_t pool_descriptors(const struct broker *broker)
+static unsigned pool_descriptors(const struct broker *broker)
 {
-	return broker->registry.descriptors ? POOL_OBJECTS : 0;
+	return broker->registry->descriptors ? POOL_OBJECTS : 0;
 }
 
 static uint64_t descriptors_for_users(const struct broker *broker)
 {
-	uint64_t reserve = descriptors_open() + RESERVE + discard_most(&broker->discard) + pool_descriptors(broker);
+	uint64_t reserve = descriptors_open() + RESERVE + discard_most(broker->discard) + pool_descriptors(broker);
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
@@ -112,48 +130,80 @@ static uint64_t descriptors_for_users(const struct broker *broker)
 /* Where others are to be served nobody may take all: what one user holds is bounded by what the others do. */
 static void shares_begin(struct broker *broker)
 {
-	if (!broker->config.several_users)
+	if (!broker->config->several_users)
 		return;
-	accounting_set_capacity(&broker->accounting, RESOURCE_BUFFERS, broker->config.buffers);
-	accounting_set_capacity(&broker->accounting, RESOURCE_MAPPINGS, broker->config.tickets);
-	accounting_set_capacity(&broker->accounting, RESOURCE_DESCRIPTORS, descriptors_for_users(broker));
+	accounting_set_capacity(broker->accounting, RESOURCE_BUFFERS, broker->config->buffers);
+	accounting_set_capacity(broker->accounting, RESOURCE_MAPPINGS, broker->config->tickets);
+	accounting_set_capacity(broker->accounting, RESOURCE_DESCRIPTORS, descriptors_for_users(broker));
+}
+
+void broker_join(struct broker *broker, struct core *core)
+{
+	*broker = (struct broker){ .config = &core->config,
+				   .core = core,
+				   .creators = &core->config.creators,
+				   .board = &core->board,
+				   .accounting = &core->accounting,
+				   .registry = &core->registry,
+				   .marks = &core->marks,
+				   .workers = &core->workers,
+				   .pool = &core->pool,
+				   .discard = &core->discard,
+				   .connections = &core->connections,
+				   .refusals = &core->refusals,
+				   .queue = &core->queue,
+				   .sessions = &core->sessions,
+				   .delegation = &core->delegation,
+				   .waiting = &core->waiting,
+				   .creates = &core->creates,
+				   .status = &core->status };
 }
 
 int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener)
 {
-	static const struct registry_hooks hooks = { request_notice, request_clean, request_release };
+	static const struct registry_hooks hooks = { request_notice, reclaim_clean, reclaim_release, delegation_forget };
+	static const struct session_hooks session_hooks = { request_handle, request_silent, request_session_end };
 	int error;
 
-	memset(broker, 0, sizeof *broker);
-	broker->config = *config;
-	broker->base = base;
+	struct core *core;
+
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
+	core = calloc(1, sizeof *core);
+	if (!core)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	broker_join(broker, core);
+	core->config = *config;
+	broker->several_users = config->several_users;
+	broker->base = base;
+	broker->sessions->hooks = &session_hooks;
+	broker->waiting->grant = request_grant;
 	raise_descriptor_limit();
 	tables_init();
-	accounting_init(&broker->accounting);
-	accounting_set_quotas(&broker->accounting, &config->quotas);
-	error = delegation_init(&broker->delegation);
+	accounting_init(broker->accounting);
+	accounting_set_quotas(broker->accounting, &config->quotas);
+	error = delegation_init(broker->delegation);
 	if (error)
-		return error;
-	error = status_open(&broker->status, broker->config.instance);
+		goto free_core;
+	error = status_open(broker->status, broker->config->instance);
 	if (error)
 		goto deinit_delegation;
 	error = device_start(broker);
 	if (error)
 		goto close_status;
-	error = board_create(&broker->board, broker->config.instance, broker->device, config->buffers,
+	error = board_create(broker->board, broker->config->instance, broker->device, config->buffers,
 			     config->tickets);
 	if (error)
 		goto close_status;
-	error = registry_init(&broker->registry, broker->board.board.words, config->buffers, config->tickets,
-			      &broker->accounting, &hooks, broker);
+	error = registry_init(broker->registry, broker->board->board.words, config->buffers, config->tickets,
+			      broker->accounting, &hooks, broker);
 	if (error)
 		goto destroy_board;
-	broker->registry.believe = config->believe;
-	broker->registry.descriptors = broker->device == &device_host; /* an object in memory */
-	pool_init(broker);
-	error = workers_start(&broker->workers, base, broker->device, broker->board.header->devices);
+	broker->registry->believe = config->believe;
+	broker->registry->descriptors = broker->device == &device_host; /* an object in memory */
+	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->registry->usages);
+	broker->pool->came = create_wake;
+	error = workers_start(broker->workers, base, broker->device, broker->board->header->devices);
 	if (error)
 		goto deinit_registry;
 	error = marks_init(broker);
@@ -165,51 +215,65 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	shares_begin(broker);
 	return 0;
 deinit_marks:
-	turns_deinit(broker);
-	discard_stop(&broker->discard);
+	fair_queue_deinit(broker->queue);
+	discard_stop(broker->discard);
 	connections_deinit(broker);
-	if (broker->listener)
-		event_free(broker->listener);
-	marks_deinit(&broker->marks);
+	if (broker->connections->listener)
+		event_free(broker->connections->listener);
+	marks_deinit(broker->marks);
 stop_workers:
-	workers_stop(&broker->workers);
+	workers_stop(broker->workers);
 deinit_registry:
-	registry_deinit(&broker->registry);
+	registry_deinit(broker->registry);
 destroy_board:
-	board_destroy(&broker->board);
+	board_destroy(broker->board);
 close_status:
-	status_close(&broker->status);
+	status_close(broker->status);
 deinit_delegation:
-	delegation_deinit(&broker->delegation);
+	delegation_deinit(broker->delegation);
+free_core:
+	accounting_deinit(broker->accounting);
+	free(core);
 	return error;
 }
 
 void broker_deinit(struct broker *broker)
 {
-	event_free(broker->listener);
+	event_free(broker->connections->listener);
+	create_forget_all(broker);
 	waiting_deinit(broker);
 	connections_deinit(broker);
 	sessions_deinit(broker);
-	turns_deinit(broker);
-	discard_stop(&broker->discard);
-	usages_limit(&broker->registry.usages, 0); /* what is pooled goes to the devices while there are threads */
-	workers_stop(&broker->workers);
-	marks_deinit(&broker->marks);
+	fair_queue_deinit(broker->queue);
+	discard_stop(broker->discard);
+	usages_limit(&broker->registry->usages, 0); /* what is pooled goes to the devices while there are threads */
+	workers_stop(broker->workers);
+	marks_deinit(broker->marks);
 	pool_forget(broker);
-	registry_deinit(&broker->registry);
-	board_destroy(&broker->board);
-	status_close(&broker->status);
-	accounting_deinit(&broker->accounting);
-	delegation_deinit(&broker->delegation);
+	registry_deinit(broker->registry);
+	board_destroy(broker->board);
+	status_close(broker->status);
+	accounting_deinit(broker->accounting);
+	delegation_deinit(broker->delegation);
+	free(broker->core);
 }
 
-void broker_pass(struct broker *broker, bool wait)
+static void look_whether_idle(struct broker *broker)
 {
-	bool more = turns_serve(broker);
+	const struct core *core = broker->core;
 
-	more |= registry_notify(&broker->registry);
-	more |= waiting_wake_more(broker);
-	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
+	if (broker->stopping && core->idle && registry_empty(broker->registry) && !broker->workers->pending)
+		core->idle(core->idle_context);
+}
+
+/* What the parts left to be done once, however often something changed since. */
+static void follow_changes(struct broker *broker)
+{
+	if (!broker->changed)
+		return;
+	broker->changed = false;
+	status_changed(broker);
+	look_whether_idle(broker);
 }
 
 static uint64_t now_us(void)
@@ -220,36 +284,49 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-void broker_heard(struct broker *broker)
+void broker_pass(struct broker *broker, bool wait)
 {
-	if (broker->config.poll_us)
-		broker->heard_us = now_us();
+	bool more = sessions_serve(broker);
+
+	more |= registry_notify(broker->registry);
+	more |= waiting_wake_more(broker);
+	follow_changes(broker);
+	more |= broker->core->over;
+	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
+	if (broker->received && broker->config->poll_us)
+		broker->core->received_us = now_us();
+	broker->received = false;
 }
 
 /* Who spoke just now may speak again: a wake-up costs several times what there is to do. */
 static bool is_busy(const struct broker *broker)
 {
-	return broker->config.poll_us && now_us() - broker->heard_us < broker->config.poll_us;
+	return broker->config->poll_us && now_us() - broker->core->received_us < broker->config->poll_us;
+}
+
+void broker_quit(struct broker *broker)
+{
+	broker->core->over = true;
 }
 
 void broker_loop(struct broker *broker)
 {
-	while (!broker->over && !event_base_got_break(broker->base))
+	while (!broker->core->over && !event_base_got_break(broker->base))
 		broker_pass(broker, !is_busy(broker));
 }
 
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators)
 {
-	broker->config.quotas = *quotas;
-	broker->config.creators = *creators;
-	accounting_set_quotas(&broker->accounting, quotas);
+	broker->config->quotas = *quotas;
+	broker->config->creators = *creators;
+	accounting_set_quotas(broker->accounting, quotas);
 	broker_changed(broker);
 }
 
 /* Who maps what was idle is asked to close it, which takes as long as it takes. */
 void broker_keep(struct broker *broker, uint64_t bytes)
 {
-	usages_limit(&broker->registry.usages, bytes);
+	usages_limit(&broker->registry->usages, bytes);
 	broker_changed(broker);
 }
 
@@ -258,7 +335,7 @@ uint64_t broker_buffers_over(const struct broker *broker)
 	const struct buffer *buffer;
 	uint64_t there = 0;
 
-	for (buffer = broker->registry.serials; buffer; buffer = buffer->by_serial.next)
+	for (buffer = broker->registry->serials; buffer; buffer = buffer->by_serial.next)
 		there += buffer->state != BUFFER_CREATING;
 	return broker->counters.buffers_created - there;
 }
@@ -267,27 +344,8 @@ bool broker_balanced(const struct broker *broker)
 {
 	const struct counters *c = &broker->counters;
 
-	return registry_empty(&broker->registry) && c->allocations_made == c->allocations_freed &&
+	return registry_empty(broker->registry) && c->allocations_made == c->allocations_freed &&
 	       c->bytes_made == c->bytes_freed && c->grants_opened == c->grants_closed + c->grants_died;
-}
-
-static void look_whether_idle(struct broker *broker)
-{
-	if (broker->stopping && broker->idle && registry_empty(&broker->registry) && !broker->workers.pending)
-		broker->idle(broker->idle_context);
-}
-
-void broker_changed(struct broker *broker)
-{
-	status_changed(broker);
-	look_whether_idle(broker);
-}
-
-void broker_unlink(struct broker *broker, struct buffer *buffer)
-{
-	broker->counters.buffers_unlinked++;
-	registry_unlink(&broker->registry, buffer);
-	broker_changed(broker);
 }
 
 void broker_stop(struct broker *broker, void (*idle)(void *context), void *context)
@@ -295,11 +353,12 @@ void broker_stop(struct broker *broker, void (*idle)(void *context), void *conte
 	struct buffer *buffer, *next;
 
 	broker->stopping = true;
-	broker->idle = idle;
-	broker->idle_context = context;
+	broker->core->idle = idle;
+	broker->core->idle_context = context;
 	waiting_forget_all(broker);
-	HASH_ITER(hh, broker->registry.names, buffer, next)
+	create_forget_all(broker);
+	HASH_ITER(hh, broker->registry->names, buffer, next)
 		if (buffer->state == BUFFER_LIVE)
-			broker_unlink(broker, buffer);
+			manage_unlink(broker, buffer);
 	broker_keep(broker, 0);
 }

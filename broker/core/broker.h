@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker.h - the broker core: one control loop that serves sessions and keeps the books.
+ * broker.h - the broker's composition and its control loop.
  *
- * Owns everything below it: the board, the registry, the sessions, the device threads, the status file. Runs
- * in one thread that never blocks: no device call, no waiting send, no waiting for a client. broker-run and
- * brokerd are programs around it.
+ * Owns all parts of one broker (base/context.h has pointers to them), makes them, joins what lies above with what lies below by
+ * callbacks, and ends them in reverse order. Runs in one thread that never blocks: no device call, no waiting send, no
+ * waiting for a client. broker-run and brokerd are programs around it.
  *
- *     socket -> connections.c -> session.c -> request.c  -> registry.c -> (hooks) -> workers.c
- *                                turns.c      creation.c    accounting.c             status.c
- *                                             waiting.c     timeline.c, marks.c
- *                                             create-queue.c
- *                                             manage.c, delegation.c
+ *     request/ -> session/ -> registry/ -> memory/ -> users/ -> base/
  */
 #ifndef GPUB_BROKER_H
 #define GPUB_BROKER_H
@@ -28,17 +24,19 @@
 #include "broker/request/delegation.h"
 #include "broker/session/discard.h"
 #include "broker/registry/marks.h"
+#include "broker/base/context.h"
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
+#include "broker/session/refusal.h"
 #include "broker/session/session.h"
 #include "broker/status/status.h"
-#include "broker/session/turns.h"
+#include "broker/session/fair-queue.h"
 #include "broker/request/waiting.h"
 #include "broker/memory/workers.h"
 
 struct broker_config {
 	char     instance[INSTANCE_SIZE];
-	char     device[16];       /* "auto", "cuda", "host", "host:N" */
+	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
 	uint32_t buffers, tickets; /* places in the board */
 	bool     several_users;    /* others than the broker's own are to be served */
 	enum believe believe;
@@ -56,34 +54,32 @@ void broker_config_init(struct broker_config *config);
 #define BROKER_TICKETS 16384
 #define BROKER_POOL    (64ull << 20) /* what the programs have it keep, unless told */
 
-struct broker {
+/* All parts of one broker, and what the loop itself keeps. */
+struct core {
 	struct broker_config config;
-	struct event_base   *base;
-	const struct device *device;
 	struct board_owner   board;
 	struct accounting    accounting;
-	struct turns         turns;
-	struct delegation    delegation;
-	struct discard       discard;
 	struct registry      registry;
-	struct pool          pool;
-	struct marks         marks; /* of the timelines that have ended */
+	struct marks         marks;
 	struct workers       workers;
+	struct pool          pool;
+	struct discard       discard;
 	struct connections   connections;
+	struct refusals      refusals;
+	struct fair_queue    queue;
 	struct sessions      sessions;
+	struct delegation    delegation;
 	struct waiting       waiting;
-	struct create_queues creates; /* that wait for memory */
+	struct create_queues creates;
 	struct status        status;
-	struct counters      counters;
-	struct event        *listener;
-	struct socket_packet packet; /* that is being heard */
-	struct staged        staged; /* answers to the messages that are being handled */
-	bool                 stopping;
-	uint64_t             heard_us; /* when somebody was heard last, where that matters */
+	uint64_t             received_us; /* when a session sent something last; only where the loop polls */
 	bool                 over; /* broker_loop() returns: event_base_loopexit() would want memory for that */
-	void (*idle)(void *context); /* called when stopping and the books are empty */
+	void (*idle)(void *context); /* called when stopping and the registry is empty */
 	void                *idle_context;
 };
+
+/* The broker has these parts, which are zeroed or made already and stay the caller's. broker_init() does it for its own. */
+void broker_join(struct broker *broker, struct core *core);
 
 /* Listens on the socket that the caller made; device calls begin here. 0 or negative errno, sentence set. */
 int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener);
@@ -97,11 +93,9 @@ void broker_deinit(struct broker *broker);
  */
 void broker_pass(struct broker *broker, bool wait);
 
-/* A session was heard. */
-void broker_heard(struct broker *broker);
-
-/* Passes until somebody ends the event base's loop. */
+/* Passes until broker_quit(), or until somebody ends the event base's loop. */
 void broker_loop(struct broker *broker);
+void broker_quit(struct broker *broker);
 
 /* New quotas and creators, as of config; what they point to stays the caller's and must stay. */
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators);
@@ -109,18 +103,8 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 /* Keeps that much freed memory of each device from now on; what is beyond is given back. */
 void broker_keep(struct broker *broker, uint64_t bytes);
 
-/* Makes a buffer that belongs to the broker's own user. Completes in the loop; done gets 0 or the errno. */
-int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,
-		  unsigned mode, void (*done)(void *context, int error, const char *text), void *context);
-
-/* Takes the name of a LIVE buffer away, whoever asks for it. */
-void broker_unlink(struct broker *broker, struct buffer *buffer);
-
 /* Takes every name away; idle() follows when nothing is left. No new buffers from then on. */
 void broker_stop(struct broker *broker, void (*idle)(void *context), void *context);
-
-/* The books changed: the status file follows, and a stopping broker looks whether it is done. */
-void broker_changed(struct broker *broker);
 
 /* How many buffers that became live are over: their memory is freed, or serves others. */
 uint64_t broker_buffers_over(const struct broker *broker);

@@ -8,12 +8,12 @@
 #include <sodium.h>
 #include <stdio.h>
 
-#include "common/error.h"
-#include "commands.h"
-#include "doctor.h"
-#include "options.h"
 #include "broker/base/log.h"
 #include "broker/base/streams.h"
+#include "commands.h"
+#include "common/error.h"
+#include "doctor.h"
+#include "options.h"
 
 int main(int argc, char **argv)
 {

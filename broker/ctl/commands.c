@@ -14,9 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/client.h"
 #include "broker/base/log.h"
+#include "broker/show/read.h"
 #include "broker/show/table.h"
+#include "client/client.h"
+#include "options.h"
 
 /* Says what was refused. Returns the exit status for it. */
 static enum ctl_exit complain(int error, const char *text)

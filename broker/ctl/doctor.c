@@ -15,13 +15,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "broker/base/values.h"
+#include "broker/show/read.h"
 #include "client/client.h"
+#include "commands.h"
 #include "common/environment.h"
 #include "common/mps.h"
 #include "common/size.h"
-#include "commands.h"
-#include "broker/show/read.h"
-#include "broker/base/values.h"
 
 /* What a process of the library, and a broker with some hundred sessions, get along with. */
 #define CLIENT_DESCRIPTORS 64

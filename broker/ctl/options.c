@@ -9,11 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/option-table.h"
+#include "broker/base/values.h"
 #include "common/error.h"
 #include "common/name.h"
 #include "common/size.h"
 #include "gpubroker.h"
-#include "broker/base/option-table.h"
+#include "values.h"
 
 #define LIFETIME_MS 3600000ull              /* of a ticket, unless told: as GPUB_TICKET_TERMS_INIT */
 #define LIFETIME_MAX_MS 3153600000000ull    /* a hundred years */

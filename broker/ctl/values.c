@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/values.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "device/device.h"
 #include "gpubroker.h"
-#include "broker/base/values.h"
 
 /* ---- modes ---- */
 

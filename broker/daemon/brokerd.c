@@ -16,17 +16,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/base/context.h"
+#include "broker/base/event-failure.h"
+#include "broker/base/log.h"
+#include "broker/base/streams.h"
 #include "broker/core/broker.h"
+#include "broker/status/leftovers.h"
+#include "common/error.h"
+#include "common/size.h"
+#include "configuration.h"
+#include "notify.h"
 #include "options.h"
 #include "reader.h"
 #include "socket.h"
-#include "common/error.h"
-#include "common/size.h"
-#include "broker/base/event-failure.h"
-#include "broker/status/leftovers.h"
-#include "broker/base/log.h"
-#include "notify.h"
-#include "broker/base/streams.h"
 
 #define EXIT_BROKER 1 /* it failed, or memory was still in use past its time */
 #define EXIT_USAGE  2
@@ -53,7 +55,7 @@ static void on_idle(void *context)
 {
 	struct service *service = context;
 
-	service->broker.over = true;
+	broker_quit(&service->broker);
 }
 
 static void say_holders(const struct service *service)
@@ -61,7 +63,7 @@ static void say_holders(const struct service *service)
 	const struct session *session;
 	unsigned said = 0;
 
-	for (session = service->broker.sessions.by_id; session; session = session->hh.next)
+	for (session = service->broker.sessions->by_id; session; session = session->hh.next)
 		if (session->grants.by_id && said++ < HOLDERS_SAID)
 			log_say("pid %d (%s, uid %u) still holds %u grant%s: end it, or raise drain_timeout",
 				session->pid, session->command, session->who.uid, HASH_COUNT(session->grants.by_id),
@@ -257,7 +259,7 @@ static int status_let_in(const struct service *service)
 {
 	gid_t group = service->config->group;
 
-	if (group != BROKERD_NO_GROUP && fchown(service->broker.status.fd, (uid_t)-1, group))
+	if (group != BROKERD_NO_GROUP && fchown(service->broker.status->fd, (uid_t)-1, group))
 		return error_set(-errno, "the status file cannot be given to group %u: %m", group);
 	return 0;
 }
@@ -276,9 +278,9 @@ static int broker_begin(struct service *service)
 
 static void say_ready(const struct service *service)
 {
-	const struct board_header *board = service->broker.board.header;
+	const struct board_header *board = service->broker.board->header;
 
-	log_note("'%s' serves %u %s device%s (%s) at %s%s", service->broker.config.instance, board->devices,
+	log_note("'%s' serves %u %s device%s (%s) at %s%s", service->broker.config->instance, board->devices,
 		 service->broker.device->name, PLURAL(board->devices), board->device[0].name,
 		 service->socket.path, service->socket.lock < 0 ? ", which was passed on" : "");
 	notify_ready(&service->notify, "serving at %s", service->socket.path);

@@ -10,11 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/config-text.h"
+#include "broker/base/log.h"
+#include "broker/base/values.h"
+#include "broker/core/broker.h"
+#include "broker/registry/registry.h"
+#include "broker/users/accounting.h"
 #include "common/board.h"
 #include "common/error.h"
 #include "common/size.h"
-#include "broker/base/config-text.h"
-#include "broker/base/values.h"
 
 #define UNSAID      (UINT64_MAX - 1) /* a limit that its section does not name */
 #define DRAIN_MAX   86400u

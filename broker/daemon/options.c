@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "broker/base/log.h"
 #include "broker/base/option-table.h"
+#include "common/error.h"
+#include "configuration.h"
 
 #define FIELD(field) .offset = offsetof(struct brokerd_options, field)
 

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "common/thread.h"
+#include "configuration.h"
+#include "options.h"
 
 static void *reader_main(void *argument)
 {

@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 #include "activation.h"
+#include "broker/status/leftovers.h"
 #include "common/error.h"
 #include "common/socket.h"
-#include "broker/status/leftovers.h"
+#include "configuration.h"
 
 #define PATH_SIZE (sizeof(((struct brokerd_socket *)0)->path) + sizeof(".lock"))
 

@@ -8,8 +8,13 @@
 
 #include <utlist.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
 #include "broker/base/log.h"
+#include "broker/registry/registry.h"
+#include "broker/request/create-queue.h"
+#include "slab.h"
+#include "usage.h"
+#include "workers.h"
 
 #define PATIENCE_MS 2000 /* evicted memory that somebody maps is counted on for so long: it may never be closed */
 
@@ -22,7 +27,7 @@ struct pool_shelf {
 
 static struct pool_device *device_of(struct broker *broker, const struct job *job)
 {
-	return &broker->pool.device[job->device];
+	return &broker->pool->device[job->device];
 }
 
 /* ---- on its way to the device ---- */
@@ -31,7 +36,7 @@ static void returning(struct broker *broker, struct job *job)
 {
 	struct pool_device *device = device_of(broker, job);
 
-	job->number = broker->pool.next++;
+	job->number = broker->pool->next++;
 	device->releases++;
 	device->returning += job->span;
 }
@@ -71,6 +76,12 @@ void pool_returned(struct broker *broker, const struct job *job)
 	}
 }
 
+void pool_came(struct broker *broker, unsigned device)
+{
+	if (broker->pool->came)
+		broker->pool->came(broker, device);
+}
+
 static void freed(struct job *job)
 {
 	struct broker *broker = job->context;
@@ -79,7 +90,7 @@ static void freed(struct job *job)
 		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
 			 job->text);
 	pool_returned(broker, job);
-	create_wake(broker, job->device);
+	pool_came(broker, job->device);
 	broker_changed(broker);
 	free(job);
 }
@@ -91,7 +102,7 @@ static void give_back(struct broker *broker, struct job *job)
 	job->done = freed;
 	job->context = broker;
 	returning(broker, job);
-	workers_submit(&broker->workers, job);
+	workers_submit(broker->workers, job);
 }
 
 /* ---- the shelves ---- */
@@ -158,15 +169,15 @@ static void evict_pooled(void *context, struct spare *spare)
 		returning(broker, job);
 		return;
 	}
-	unshelve(&broker->pool, job);
+	unshelve(broker->pool, job);
 	give_back(broker, job);
 }
 
-void pool_init(struct broker *broker)
+void pool_init(struct broker *broker, const struct pool_limits *limits, struct usages *usages)
 {
-	struct usages *usages = &broker->registry.usages;
-
-	usages->limit = broker->config.pool;
+	broker->pool->usages = usages;
+	broker->pool->objects = limits->objects;
+	usages->limit = limits->bytes;
 	usages->patience_ms = PATIENCE_MS;
 	usages->kind[SPARE_POOLED].evict = evict_pooled;
 	usages->kind[SPARE_POOLED].context = broker;
@@ -174,11 +185,11 @@ void pool_init(struct broker *broker)
 
 void pool_forget(struct broker *broker)
 {
-	while (broker->pool.shelves) {
-		struct job *job = broker->pool.shelves->jobs;
+	while (broker->pool->shelves) {
+		struct job *job = broker->pool->shelves->jobs;
 
-		unshelve(&broker->pool, job);
-		spare_leave(&broker->registry.usages, &job->spare);
+		unshelve(broker->pool, job);
+		spare_leave(broker->pool->usages, &job->spare);
 		explicit_bzero(&job->handle, sizeof job->handle);
 		free(job);
 	}
@@ -186,7 +197,7 @@ void pool_forget(struct broker *broker)
 
 bool pool_accept(struct broker *broker, struct job *job, struct usage *usage, bool may_keep)
 {
-	struct usages *usages = &broker->registry.usages;
+	struct usages *usages = broker->pool->usages;
 
 	if (may_keep && !broker->stopping && job->span <= usages->limit)
 		spare_enter(usages, usage, &job->spare, SPARE_POOLED, job->span);
@@ -202,33 +213,33 @@ bool pool_keeps(const struct job *job)
 
 void pool_reject(struct broker *broker, struct job *job)
 {
-	spare_leave(&broker->registry.usages, &job->spare);
+	spare_leave(broker->pool->usages, &job->spare);
 	returning(broker, job);
 }
 
 static bool has_place(const struct broker *broker)
 {
-	return !broker->registry.descriptors || broker->pool.count < POOL_OBJECTS;
+	return !broker->pool->objects || broker->pool->count < broker->pool->objects;
 }
 
 void pool_put(struct broker *broker, struct job *job)
 {
-	if (has_place(broker) && !shelve(&broker->pool, job))
+	if (has_place(broker) && !shelve(broker->pool, job))
 		return;
-	spare_leave(&broker->registry.usages, &job->spare);
+	spare_leave(broker->pool->usages, &job->spare);
 	give_back(broker, job);
 }
 
 struct job *pool_take(struct broker *broker, const struct slab_kind *whose, uint64_t span)
 {
 	struct slab_kind kind = kind_of(whose, span);
-	struct pool_shelf *shelf = shelf_find(&broker->pool, &kind);
+	struct pool_shelf *shelf = shelf_find(broker->pool, &kind);
 	struct job *job = shelf ? shelf->jobs : NULL;
 
 	if (!job)
 		return NULL;
-	unshelve(&broker->pool, job);
-	spare_leave(&broker->registry.usages, &job->spare);
+	unshelve(broker->pool, job);
+	spare_leave(broker->pool->usages, &job->spare);
 	return job;
 }
 
@@ -237,12 +248,12 @@ struct job *pool_take(struct broker *broker, const struct slab_kind *whose, uint
 /* Where it had more in all, it had not enough in one piece. */
 void pool_refused(struct broker *broker, unsigned device, uint64_t span, uint64_t room)
 {
-	broker->pool.device[device].room = room < span ? room : 0;
+	broker->pool->device[device].room = room < span ? room : 0;
 }
 
 void pool_made(struct broker *broker, unsigned device, uint64_t span)
 {
-	uint64_t *room = &broker->pool.device[device].room;
+	uint64_t *room = &broker->pool->device[device].room;
 
 	*room -= span < *room ? span : *room;
 }
@@ -250,7 +261,7 @@ void pool_made(struct broker *broker, unsigned device, uint64_t span)
 /* Never less than was known: what is coming back may not be in it, and a create that is refused says what is true. */
 void pool_told(struct broker *broker, unsigned device, uint64_t room)
 {
-	uint64_t *known = &broker->pool.device[device].room;
+	uint64_t *known = &broker->pool->device[device].room;
 
 	*known = room > *known ? room : *known;
 }
@@ -265,14 +276,14 @@ static uint64_t room_of(const struct pool_device *device)
 
 bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span)
 {
-	return span <= broker->pool.device[device].room;
+	return span <= broker->pool->device[device].room;
 }
 
 static uint64_t room_in_time(const struct broker *broker, unsigned device)
 {
-	const struct usages *usages = &broker->registry.usages;
+	const struct usages *usages = broker->pool->usages;
 
-	return room_of(&broker->pool.device[device]) + usages->bytes[device][SPARE_POOLED] +
+	return room_of(&broker->pool->device[device]) + usages->bytes[device][SPARE_POOLED] +
 	       usages->bytes[device][SPARE_IDLE] + usages->leaving[device];
 }
 
@@ -284,7 +295,7 @@ bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t s
 /* Its idle memory, and what of that is leaving, is part of that room already. */
 bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span)
 {
-	const struct usage *usage = usage_find(&broker->registry.usages, device, uid);
+	const struct usage *usage = usage_find(broker->pool->usages, device, uid);
 	uint64_t used = usage ? usage->made - usage->bytes[SPARE_IDLE] - usage->leaving : 0;
 
 	return span > room_in_time(broker, device) + used;
@@ -296,7 +307,7 @@ static bool shortage_begin(struct broker *broker, struct pool_device *device, ui
 
 	if (!device->releases)
 		return false;
-	shortage->before = broker->pool.next;
+	shortage->before = broker->pool->next;
 	shortage->left = device->releases;
 	shortage->span = span;
 	shortage->missing = span - (there < span ? there : span);
@@ -307,8 +318,8 @@ static bool shortage_begin(struct broker *broker, struct pool_device *device, ui
 
 bool pool_make_room(struct broker *broker, unsigned index, uid_t uid, uint64_t span, struct shortage *shortage)
 {
-	struct pool_device *device = &broker->pool.device[index];
-	struct usages *usages = &broker->registry.usages;
+	struct pool_device *device = &broker->pool->device[index];
+	struct usages *usages = broker->pool->usages;
 	uint64_t room = room_of(device), pooled = usages->bytes[index][SPARE_POOLED], leaving;
 	uint64_t missing = span > room ? span - room : 0;
 

@@ -52,9 +52,18 @@ struct pool {
 	struct pool_device device[DEVICE_MAX];
 	uint64_t           next;    /* release's number */
 	unsigned           count;   /* allocations on the shelves */
+	unsigned           objects; /* so many of those at most; 0: any number */
+	struct usages     *usages;  /* the registry's */
+	void (*came)(struct broker *broker, unsigned device); /* set by whoever waits for memory; may be NULL */
 };
 
-void pool_init(struct broker *broker);
+/* What it keeps at most: bytes of each device; allocations in all, 0 for any number. */
+struct pool_limits {
+	uint64_t bytes;
+	unsigned objects;
+};
+
+void pool_init(struct broker *broker, const struct pool_limits *limits, struct usages *usages);
 
 /* At the broker's end, when the devices are not asked any more. */
 void pool_forget(struct broker *broker);
@@ -72,6 +81,9 @@ void pool_reject(struct broker *broker, struct job *job);
 
 /* Takes over the job with its memory, which is kept still, and zeroed. */
 void pool_put(struct broker *broker, struct job *job);
+
+/* Memory of that device may be had again: whoever waits for some is told. */
+void pool_came(struct broker *broker, unsigned device);
 
 /* The device has that memory back, unless the job failed. */
 void pool_returned(struct broker *broker, const struct job *job);

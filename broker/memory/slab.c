@@ -9,8 +9,9 @@
 
 #include <utlist.h>
 
-#include "common/size.h"
+#include "allocation.h"
 #include "broker/registry/registry.h"
+#include "common/size.h"
 #include "common/tables.h"
 
 /* All allocations of a kind that have room. */

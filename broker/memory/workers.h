@@ -29,7 +29,7 @@
 #include "usage.h"
 #include "slab.h"
 
-struct drain_wait;
+struct drain;
 
 enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_ROOM, JOB_GONE };
 
@@ -39,7 +39,7 @@ struct job {
 	uid_t                uid;  /* whose turn it takes; RELEASE: none */
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
-	struct drain_wait   *drain; /* ZERO: who waits for that */
+	struct drain        *drain; /* ZERO: who waits for that */
 	struct slab_kind     whose; /* pool.c's: who had it, and so may still know its handle */
 	struct spare         spare;  /* pool.c's: while the memory is kept */
 	struct pool_shelf   *shelf;  /* ... where; NULL: it is being zeroed yet, or not kept */

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/base/reopen.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "device/host.h"
-#include "broker/base/reopen.h"
 
 static int header_fill_devices(struct board_header *header, const struct device *device)
 {

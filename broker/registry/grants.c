@@ -7,7 +7,10 @@
 
 #include <utlist.h>
 
+#include "broker/users/accounting.h"
 #include "common/error.h"
+#include "places.h"
+#include "registry.h"
 
 /* ---- uses ---- */
 

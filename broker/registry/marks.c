@@ -6,7 +6,7 @@
 
 #include <utlist.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
 #include "common/error.h"
 #include "timeline.h"
 
@@ -20,7 +20,7 @@ static void look_later(struct marks *marks, unsigned ms)
 
 static void look(struct broker *broker)
 {
-	struct marks *marks = &broker->marks;
+	struct marks *marks = broker->marks;
 	struct timeline *timeline = marks->ended;
 
 	DL_DELETE2(marks->ended, timeline, marks_prev, marks_next);
@@ -34,7 +34,7 @@ static void look(struct broker *broker)
 static void on_timer(evutil_socket_t fd, short what, void *argument)
 {
 	struct broker *broker = argument;
-	struct marks *marks = &broker->marks;
+	struct marks *marks = broker->marks;
 
 	(void)fd;
 	(void)what;
@@ -51,8 +51,8 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 
 int marks_init(struct broker *broker)
 {
-	broker->marks.timer = evtimer_new(broker->base, on_timer, broker);
-	return broker->marks.timer ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+	broker->marks->timer = evtimer_new(broker->base, on_timer, broker);
+	return broker->marks->timer ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 
 void marks_deinit(struct marks *marks)
@@ -77,7 +77,7 @@ void marks_add(struct marks *marks, struct timeline *timeline)
 
 void marks_remove(struct timeline *timeline)
 {
-	struct marks *marks = timeline->marks;
+	struct marks *marks = timeline ? timeline->marks : NULL;
 
 	if (!marks)
 		return;

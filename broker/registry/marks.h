@@ -37,7 +37,7 @@ void marks_deinit(struct marks *marks); /* one that was never made is fine */
 /* The timeline has ended: it is looked at from now on. */
 void marks_add(struct marks *marks, struct timeline *timeline);
 
-/* Its page goes. One that is not looked at is fine. */
+/* Its page goes. One that is not looked at, and NULL, are fine. */
 void marks_remove(struct timeline *timeline);
 
 #endif

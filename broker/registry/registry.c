@@ -10,11 +10,14 @@
 
 #include <utlist.h>
 
+#include "broker/memory/slab.h"
+#include "broker/memory/usage.h"
+#include "broker/users/accounting.h"
+#include "broker/users/identity.h"
 #include "common/board.h"
 #include "common/error.h"
-#include "broker/request/delegation.h"
-#include "grants.h"
-#include "broker/users/identity.h"
+#include "marks.h"
+#include "places.h"
 #include "timeline.h"
 
 static void evict_idle(void *context, struct spare *spare);
@@ -392,9 +395,11 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	registry->by_place[buffer->place] = NULL;
 	places_give(&registry->words, buffer->place);
 	charge_release(&buffer->charge, registry->accounting);
+	marks_remove(buffer->timeline);
 	timeline_destroy(buffer->timeline);
 	charge_release(&buffer->descriptors, registry->accounting);
-	delegation_forget(buffer, registry->accounting);
+	if (registry->hooks.forget)
+		registry->hooks.forget(registry->context, buffer);
 	registry->buffer_count--;
 	free(buffer);
 }
@@ -549,6 +554,19 @@ struct buffer *registry_find(const struct registry *registry, const char *name)
 
 	HASH_FIND_STR(registry->names, name, buffer);
 	return buffer;
+}
+
+struct buffer *registry_find_live(const struct registry *registry, const char *name)
+{
+	struct buffer *buffer;
+
+	if (name_check(name))
+		return NULL;
+	buffer = registry_find(registry, name);
+	if (buffer && buffer->state == BUFFER_LIVE)
+		return buffer;
+	error_set(-ENOENT, "there is no buffer '%s': broker-status lists the names there are", name);
+	return NULL;
 }
 
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)

@@ -20,45 +20,17 @@
 #include "common/name.h"
 #include "device/device.h"
 #include "places.h"
-#include "broker/memory/usage.h"
-#include "broker/memory/slab.h"
+#include "broker/memory/allocation.h"
 #include "common/tables.h"
 
-struct create_wait;
-struct drain_wait;
 struct identity;
 struct once;
 struct session;
 
-/* One export of whole granules on one device: of one large buffer, or of many small ones of one kind. */
-struct allocation {
-	unsigned             device; /* the broker's index */
-	uint64_t             span;   /* bytes, whole granules */
-	void                *ptr;
-	struct device_handle handle;
-	struct slab          slab;
-	bool                 made;     /* the device has it */
-	bool                 parted;   /* its mode or owner changed, or others may have it by a ticket */
-	bool                 given_up; /* it serves no new buffer; who maps it was asked to close */
-	bool                 evicted;  /* for others' sake: when it is closed it goes to the device */
-	bool                 idle;     /* no buffers are in it; it is mapped, and kept for the next one of its kind */
-	bool                 freeing;
-	unsigned             named;    /* buffers in it that still have their name */
-	unsigned             used;     /* uses of them, all together */
-	unsigned             open;     /* grants on it that are not over, those that are held among them */
-	unsigned             held;
-	unsigned             cleaning; /* ranges that the device is zeroing */
-	struct buffer       *buffers;
-	struct grant        *grants;
-	struct charge        charge, descriptors; /* that the device keeps open for it */
-	struct usage        *usage; /* its owner's, of its device */
-	struct spare         spare; /* while it is idle */
-	struct leaving       leaving; /* when it was evicted */
-	void                *release_job; /* malloc'd with it: a free must not want for memory */
-	struct grant        *unnoticed; /* from here on its grants have the notice that it is given up yet to come */
-	bool                 noticing;  /* it is among the registry's for that */
-	struct allocation   *prev, *next;
-	struct allocation   *notice_prev, *notice_next;
+/* Who waits for a buffer's end. It is pointed to from one place: the buffer, then the job that zeroes its range. */
+struct drain {
+	struct drain **place;
+	void (*done)(struct drain *drain); /* the memory is freed, or clean for its owner's next buffer */
 };
 
 enum buffer_state { BUFFER_CREATING, BUFFER_LIVE, BUFFER_DRAINING };
@@ -80,7 +52,7 @@ struct buffer {
 	gid_t              group;
 	unsigned           mode, flags;
 	struct timeline   *timeline;
-	struct drain_wait *drain;   /* who waits for its end */
+	struct drain      *drain;   /* who waits for its end */
 	struct once       *tickets; /* delegable ones that may be redeemed once */
 	struct charge      charge, descriptors; /* its timeline's */
 	UT_hash_handle     hh;          /* by name, while it has it */
@@ -162,6 +134,8 @@ struct registry_hooks {
 	bool (*clean)(void *context, struct buffer *buffer, uint32_t range);
 	/* Nothing and nobody can touch this memory any more: free it, then call registry_released(). */
 	void (*release)(void *context, struct allocation *allocation);
+	/* The buffer is about to be gone: what others keep of it goes, too. NULL: nobody keeps any. */
+	void (*forget)(void *context, struct buffer *buffer);
 };
 
 /* Whose word that a mapping is closed, or a buffer idle, counts. Everybody's death does. */
@@ -225,6 +199,9 @@ void registry_abandon(struct registry *registry, struct buffer *buffer);
 
 /* The CREATING or LIVE buffer of that name, or NULL. */
 struct buffer *registry_find(const struct registry *registry, const char *name);
+
+/* The LIVE buffer of that name; NULL with the error message of -ENOENT, or of what is wrong with the name. */
+struct buffer *registry_find_live(const struct registry *registry, const char *name);
 
 /* The LIVE buffer with that serial, or NULL. */
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial);

@@ -12,11 +12,10 @@
 
 #include <utlist.h>
 
+#include "broker/base/reopen.h"
 #include "common/board.h"
 #include "common/error.h"
 #include "common/timeline-page.h"
-#include "marks.h"
-#include "broker/base/reopen.h"
 
 /* The mode keeps other users from reopening it for writing through /proc (facts.md). */
 static int page_create(void)
@@ -89,7 +88,6 @@ void timeline_destroy(struct timeline *timeline)
 {
 	if (!timeline)
 		return;
-	marks_remove(timeline);
 	/* of a broker that ends, where somebody may wait still: nobody can become its writer any more */
 	if (!timeline->writer)
 		timeline_end(timeline, true);

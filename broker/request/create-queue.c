@@ -8,9 +8,15 @@
 #include <event2/event.h>
 #include <utlist.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/memory/pool.h"
+#include "broker/memory/usage.h"
+#include "broker/memory/workers.h"
+#include "broker/registry/registry.h"
+#include "broker/session/session.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "waiting.h"
 
 /* Between two looks at what a device has: the first, and the longest. */
 #define LOOK_MS     100
@@ -60,7 +66,7 @@ static struct create_queue *queue_find(const struct broker *broker, unsigned dev
 	struct queue_key key = { .device = device, .uid = uid };
 	struct create_queue *queue;
 
-	HASH_FIND(hh, broker->creates.by_key, &key, sizeof key, queue);
+	HASH_FIND(hh, broker->creates->by_key, &key, sizeof key, queue);
 	return queue;
 }
 
@@ -76,7 +82,7 @@ static void look_later(struct create_waits *waits)
 static void looked(struct job *job)
 {
 	struct broker *broker = job->context;
-	struct create_waits *waits = &broker->creates.device[job->device];
+	struct create_waits *waits = &broker->creates->device[job->device];
 
 	if (!job->error)
 		pool_told(broker, job->device, job->room);
@@ -107,13 +113,13 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
 	job->done = looked;
 	job->context = waits->broker;
 	waits->asked = true;
-	workers_submit(&waits->broker->workers, job);
+	workers_submit(waits->broker->workers, job);
 }
 
 /* -1: no memory. */
 static int look_begin(struct broker *broker, unsigned device)
 {
-	struct create_waits *waits = &broker->creates.device[device];
+	struct create_waits *waits = &broker->creates->device[device];
 
 	if (waits->look)
 		return 0;
@@ -137,7 +143,7 @@ static void look_end(struct create_waits *waits)
 
 static struct create_queue *queue_new(struct broker *broker, unsigned device, uid_t uid)
 {
-	struct create_waits *waits = &broker->creates.device[device];
+	struct create_waits *waits = &broker->creates->device[device];
 	struct create_queue *queue = calloc(1, sizeof *queue);
 
 	if (!queue)
@@ -146,7 +152,7 @@ static struct create_queue *queue_new(struct broker *broker, unsigned device, ui
 	queue->among = waits;
 	if (look_begin(broker, device))
 		goto free_queue;
-	HASH_ADD(hh, broker->creates.by_key, key, sizeof queue->key, queue);
+	HASH_ADD(hh, broker->creates->by_key, key, sizeof queue->key, queue);
 	if (!table_added(queue))
 		goto end_look;
 	DL_APPEND(waits->queues, queue);
@@ -165,7 +171,7 @@ static void queue_put(struct create_queue *queue)
 
 	if (queue->waits)
 		return;
-	HASH_DEL(waits->broker->creates.by_key, queue);
+	HASH_DEL(waits->broker->creates->by_key, queue);
 	DL_DELETE(waits->queues, queue);
 	if (!waits->queues)
 		look_end(waits);
@@ -202,11 +208,11 @@ static void try(struct create_wait *wait)
 /* A try may end at once, and take its queue along: so they are looked through anew. None is looked at twice. */
 void create_wake(struct broker *broker, unsigned device)
 {
-	uint64_t wake = ++broker->creates.wakes;
-	struct create_queue *queue = broker->creates.device[device].queues;
+	uint64_t wake = ++broker->creates->wakes;
+	struct create_queue *queue = broker->creates->device[device].queues;
 	struct create_wait *wait;
 
-	usages_give_up_late(&broker->registry.usages);
+	usages_give_up_late(&broker->registry->usages);
 	while (queue) {
 		wait = queue->trying || queue->woken >= wake ? NULL : queue_next(queue);
 		if (queue->woken < wake)
@@ -216,7 +222,7 @@ void create_wake(struct broker *broker, unsigned device)
 			continue;
 		}
 		try(wait);
-		queue = broker->creates.device[device].queues;
+		queue = broker->creates->device[device].queues;
 	}
 }
 
@@ -237,7 +243,7 @@ static struct create_session *session_of(const struct broker *broker, uint64_t i
 {
 	struct create_session *session;
 
-	HASH_FIND(hh, broker->creates.by_session, &id, sizeof id, session);
+	HASH_FIND(hh, broker->creates->by_session, &id, sizeof id, session);
 	return session;
 }
 
@@ -251,7 +257,7 @@ static struct create_session *session_get(struct broker *broker, uint64_t id)
 	if (!session)
 		return NULL;
 	session->session = id;
-	HASH_ADD(hh, broker->creates.by_session, session, sizeof session->session, session);
+	HASH_ADD(hh, broker->creates->by_session, session, sizeof session->session, session);
 	if (table_added(session))
 		return session;
 	free(session);
@@ -262,7 +268,7 @@ static void session_put(struct broker *broker, struct create_session *session)
 {
 	if (session->waits)
 		return;
-	HASH_DEL(broker->creates.by_session, session);
+	HASH_DEL(broker->creates->by_session, session);
 	free(session);
 }
 
@@ -435,7 +441,7 @@ void create_forget_all(struct broker *broker)
 {
 	uint64_t devices = 0;
 
-	while (broker->creates.by_session)
-		session_forget(broker, broker->creates.by_session, &devices);
+	while (broker->creates->by_session)
+		session_forget(broker, broker->creates->by_session, &devices);
 	wake_all(broker, devices); /* those that try yet are the device's */
 }

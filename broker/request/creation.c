@@ -7,12 +7,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/memory/pool.h"
+#include "broker/memory/slab.h"
+#include "broker/memory/workers.h"
+#include "broker/registry/board-owner.h"
+#include "broker/registry/registry.h"
+#include "broker/registry/timeline.h"
+#include "broker/session/session.h"
+#include "broker/users/accounting.h"
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "common/size.h"
+#include "create-queue.h"
+#include "manage.h"
 #include "request.h"
-#include "broker/registry/timeline.h"
+#include "waiting.h"
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_ALONE)
 
@@ -45,13 +55,13 @@ static void creation_answer(struct creation *creation, int error, const char *te
 	else if (session && error)
 		session_refuse(session, creation->order.request, error, text);
 	else if (session)
-		request_done(session, creation->order.request, -1);
+		session_done(session, creation->order.request, -1);
 	free(creation);
 }
 
 static void creation_fail(struct creation *creation, int error, const char *text)
 {
-	registry_abandon(&creation->broker->registry, creation->buffer);
+	registry_abandon(creation->broker->registry, creation->buffer);
 	broker_changed(creation->broker);
 	creation_answer(creation, error, text);
 }
@@ -84,7 +94,7 @@ static void creation_succeed(struct creation *creation)
 	creation_answer(creation, 0, NULL);
 	CRASH_POINT(create_done);
 	if (orphaned)
-		broker_unlink(broker, buffer);
+		manage_unlink(broker, buffer);
 	else
 		waiting_wake_name(broker, buffer->name);
 	broker_changed(broker);
@@ -99,7 +109,7 @@ static void creation_made(struct creation *creation, struct job *job)
 	CRASH_POINT(create_made);
 	broker->counters.allocations_made++;
 	broker->counters.bytes_made += job->span;
-	registry_ready(&broker->registry, buffer, job->ptr, &job->handle);
+	registry_ready(broker->registry, buffer, job->ptr, &job->handle);
 	explicit_bzero(&job->handle, sizeof job->handle);
 	buffer->allocation->release_job = job;
 	creation_succeed(creation);
@@ -204,7 +214,7 @@ static void creation_submit(struct creation *creation)
 	job->span = allocation->span;
 	job->done = creation_done;
 	job->context = creation;
-	workers_submit(&creation->broker->workers, job);
+	workers_submit(creation->broker->workers, job);
 	CRASH_POINT(create_submitted);
 }
 
@@ -227,7 +237,7 @@ static void creation_retry(void *context)
 /* Validates what can be known without the device; fills spec->span. */
 static int spec_check(struct broker *broker, struct buffer_spec *spec)
 {
-	const struct board_header *board = broker->board.header;
+	const struct board_header *board = broker->board->header;
 	char asked[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
 	int error;
 
@@ -255,8 +265,8 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 static int creation_timeline(struct broker *broker, const struct buffer_spec *spec, struct session *creator,
 			     struct buffer *buffer)
 {
-	struct timeline_place place = { .end = &broker->board.board.ends[buffer->place], .serial = buffer->serial };
-	int error = charge_take(&buffer->descriptors, &broker->accounting, spec->owner, RESOURCE_DESCRIPTORS,
+	struct timeline_place place = { .end = &broker->board->board.ends[buffer->place], .serial = buffer->serial };
+	int error = charge_take(&buffer->descriptors, broker->accounting, spec->owner, RESOURCE_DESCRIPTORS,
 				TIMELINE_DESCRIPTORS);
 
 	return error ? error : timeline_create(creator ? &creator->timelines : NULL, &place, &buffer->timeline);
@@ -276,7 +286,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	if (!creation)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	spec->ephemerals = creator ? &creator->ephemerals : NULL;
-	error = registry_reserve(&broker->registry, spec, &buffer);
+	error = registry_reserve(broker->registry, spec, &buffer);
 	if (error)
 		goto free_creation;
 	if (spec->flags & GPUB_TIMELINE)
@@ -293,14 +303,14 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	*creation = (struct creation){ .broker = broker, .buffer = buffer, .order = *order };
 	if (buffer->allocation->made) {
 		broker->counters.buffers_recycled++;
-		registry_live(&broker->registry, buffer);
+		registry_live(broker->registry, buffer);
 		creation_succeed(creation);
 	} else if (!must_wait || !creation_waits(creation)) {
 		creation_submit(creation);
 	}
 	return 0;
 abandon:
-	registry_abandon(&broker->registry, buffer);
+	registry_abandon(broker->registry, buffer);
 free_creation:
 	free(creation);
 	return error;

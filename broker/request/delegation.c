@@ -10,10 +10,15 @@
 
 #include <utlist.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/base/deadlines.h"
+#include "broker/registry/board-owner.h"
+#include "broker/registry/registry.h"
+#include "broker/session/session.h"
+#include "broker/users/accounting.h"
+#include "broker/users/identity.h"
 #include "common/error.h"
 #include "common/tables.h"
-#include "broker/base/deadlines.h"
 
 /* A user who has such tickets out. */
 struct issuer {
@@ -117,11 +122,11 @@ static void once_drop_expired(struct broker *broker, uid_t owner)
 		struct issuer *issuer;
 		struct deadline *first;
 
-		HASH_FIND(hh, broker->delegation.issuers, &owner, sizeof owner, issuer);
+		HASH_FIND(hh, broker->delegation->issuers, &owner, sizeof owner, issuer);
 		first = issuer ? deadlines_first(&issuer->terms) : NULL;
 		if (!first || !is_past(first->ms))
 			return;
-		once_drop((struct once *)first, &broker->accounting);
+		once_drop((struct once *)first, broker->accounting);
 	}
 }
 
@@ -160,9 +165,9 @@ static int once_note(struct broker *broker, struct buffer *buffer, const struct 
 
 	if (!once)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*once = (struct once){ .among = &broker->delegation, .buffer = buffer, .expires.ms = token->expires_ms };
+	*once = (struct once){ .among = broker->delegation, .buffer = buffer, .expires.ms = token->expires_ms };
 	memcpy(once->id, token->id, sizeof once->id);
-	error = once_enter(once, &broker->accounting);
+	error = once_enter(once, broker->accounting);
 	if (error)
 		free(once);
 	return error;
@@ -176,10 +181,12 @@ static struct once *once_find(const struct delegation *delegation, const struct 
 	return once;
 }
 
-void delegation_forget(struct buffer *buffer, struct accounting *accounting)
+void delegation_forget(void *context, struct buffer *buffer)
 {
+	struct broker *broker = context;
+
 	while (buffer->tickets)
-		once_drop(buffer->tickets, accounting);
+		once_drop(buffer->tickets, broker->accounting);
 }
 
 /* ---- issuing ---- */
@@ -211,7 +218,7 @@ static int issue_may_part(const struct wire_issue *issue, const struct buffer *b
 int delegation_issue(struct session *session, const struct wire_issue *issue, struct token *token)
 {
 	struct broker *broker = session->broker;
-	struct buffer *buffer = registry_find(&broker->registry, issue->name);
+	struct buffer *buffer = registry_find(broker->registry, issue->name);
 	struct token made = { .rights = (uint8_t)issue->rights, .uid = issue->uid, .once = (uint8_t)issue->once };
 	bool parts;
 	int error;
@@ -224,7 +231,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	error = issue_may_part(issue, buffer, &parts);
 	if (error)
 		return error;
-	memcpy(made.instance, broker->board.header->instance_id, sizeof made.instance);
+	memcpy(made.instance, broker->board->header->instance_id, sizeof made.instance);
 	randombytes_buf(made.id, sizeof made.id);
 	made.serial = buffer->serial;
 	made.tenure = buffer->tenure;
@@ -235,8 +242,8 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	if (error)
 		return error;
 	if (parts)
-		registry_part(&broker->registry, buffer);
-	token_stamp(&made, broker->delegation.key);
+		registry_part(broker->registry, buffer);
+	token_stamp(&made, broker->delegation->key);
 	*token = made;
 	broker->counters.tickets_issued++;
 	return 0;
@@ -253,9 +260,9 @@ static int refuse(uint64_t *counter, int error, const char *text)
 /* The stamp comes first: nothing else in a ticket is worth reading before it. */
 static int check_stamp(struct broker *broker, const struct token *token)
 {
-	if (token_is_genuine(token, broker->delegation.key))
+	if (token_is_genuine(token, broker->delegation->key))
 		return 0;
-	if (memcmp(token->instance, broker->board.header->instance_id, sizeof token->instance))
+	if (memcmp(token->instance, broker->board->header->instance_id, sizeof token->instance))
 		return refuse(&broker->counters.tickets_foreign, -EKEYREJECTED,
 			      "another broker issued this ticket, or an earlier run of this one: ask for a new one");
 	return refuse(&broker->counters.tickets_forged, -EKEYREJECTED,
@@ -276,14 +283,14 @@ int delegation_check(struct session *session, const struct token *token, struct 
 			      "the ticket is for another user: ask for one of your own");
 	if (is_past(token->expires_ms))
 		return refuse(&counters->tickets_expired, -EKEYEXPIRED, "the ticket has expired: ask for a new one");
-	buffer = registry_find_serial(&broker->registry, token->serial);
+	buffer = registry_find_serial(broker->registry, token->serial);
 	if (!buffer)
 		return refuse(&counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer was unlinked: ask for one for the new buffer");
 	if (token->tenure != buffer->tenure)
 		return refuse(&counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer has another owner now: ask that one for a new ticket");
-	if (token->once && !once_find(&broker->delegation, token))
+	if (token->once && !once_find(broker->delegation, token))
 		return refuse(&counters->tickets_used, -EKEYREJECTED,
 			      "the ticket was good once and has been redeemed: ask for a new one");
 	*result = buffer;
@@ -292,11 +299,11 @@ int delegation_check(struct session *session, const struct token *token, struct 
 
 void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer)
 {
-	struct once *once = token->once ? once_find(&session->broker->delegation, token) : NULL;
+	struct once *once = token->once ? once_find(session->broker->delegation, token) : NULL;
 
 	session->broker->counters.tickets_redeemed++;
 	if (session->who.uid != buffer->owner)
-		registry_part(&session->broker->registry, buffer);
+		registry_part(session->broker->registry, buffer);
 	if (once)
-		once_drop(once, &session->broker->accounting);
+		once_drop(once, session->broker->accounting);
 }

@@ -14,7 +14,6 @@
 
 #include "common/wire.h"
 
-struct accounting;
 struct broker;
 struct buffer;
 struct session;
@@ -44,7 +43,7 @@ int delegation_check(struct session *session, const struct token *token, struct 
 /* It was honoured: one that is good once is good no more, and nobody joins what another user maps now. */
 void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer);
 
-/* The buffer goes, and its notes with it. */
-void delegation_forget(struct buffer *buffer, struct accounting *accounting);
+/* The registry's hook: the buffer goes, and its notes with it. context: the broker. */
+void delegation_forget(void *context, struct buffer *buffer);
 
 #endif

@@ -5,16 +5,28 @@
 #include <errno.h>
 #include <sodium.h>
 
-#include "broker/core/broker.h"
-#include "common/error.h"
+#include "broker/base/context.h"
 #include "broker/base/log.h"
+#include "broker/registry/registry.h"
+#include "broker/session/session.h"
+#include "broker/users/identity.h"
+#include "common/error.h"
+#include "delegation.h"
 #include "request.h"
+#include "waiting.h"
 
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what)
 {
 	if (session->who.uid == buffer->owner || identity_is_admin(&session->who))
 		return 0;
 	return error_set(-EACCES, "only its owner (uid %u) or root may %s '%s'", buffer->owner, what, buffer->name);
+}
+
+void manage_unlink(struct broker *broker, struct buffer *buffer)
+{
+	broker->counters.buffers_unlinked++;
+	registry_unlink(broker->registry, buffer);
+	broker_changed(broker);
 }
 
 /* ---- mode, owner, group ---- */
@@ -49,10 +61,10 @@ static bool changes(const struct wire_change *change, const struct buffer *buffe
 /* What the last owner's tickets allow ends with it. */
 static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
 {
-	int error = registry_change_owner(&broker->registry, buffer, owner);
+	int error = registry_change_owner(broker->registry, buffer, owner);
 
 	if (!error)
-		delegation_forget(buffer, &broker->accounting);
+		delegation_forget(broker, buffer);
 	return error;
 }
 
@@ -66,7 +78,7 @@ int manage_change(struct session *session, const struct wire_message *message)
 
 	if (error)
 		return error;
-	buffer = request_find_live(session, change->name);
+	buffer = registry_find_live(session->broker->registry, change->name);
 	error = buffer ? change_check(session, change, buffer) : -ENOENT;
 	/* what can fail comes first: all or nothing. Who gets it now must not get others of its memory with it */
 	parts = !error && changes(change, buffer);
@@ -77,12 +89,12 @@ int manage_change(struct session *session, const struct wire_message *message)
 	if (error)
 		return error;
 	if (parts)
-		registry_part(&broker->registry, buffer);
+		registry_part(broker->registry, buffer);
 	if (change->what & WIRE_CHANGE_MODE)
 		buffer->mode = change->mode;
 	if (change->what & WIRE_CHANGE_GROUP)
 		buffer->group = change->group;
-	request_done(session, message->request, -1);
+	session_done(session, message->request, -1);
 	broker_changed(broker);
 	return 0;
 }
@@ -97,13 +109,13 @@ int manage_drain(struct session *session, const struct wire_message *message)
 
 	if (error)
 		return error;
-	buffer = request_find_live(session, message->drain.name);
+	buffer = registry_find_live(session->broker->registry, message->drain.name);
 	error = buffer ? manage_check(session, buffer, "drain") : -ENOENT;
 	if (!error)
 		error = waiting_drain(broker, buffer, session->id, message->request, message->drain.timeout_ms);
 	if (error)
 		return error;
-	broker_unlink(broker, buffer);
+	manage_unlink(broker, buffer);
 	return 0;
 }
 
@@ -123,7 +135,7 @@ int manage_evict(struct session *session, const struct wire_message *message)
 	if (who->uid != other->who.uid && !identity_is_admin(who))
 		return error_set(-EACCES, "session %llu is another user's (uid %u): only that user or root may evict it",
 				 (unsigned long long)other->id, other->who.uid);
-	request_done(session, message->request, other->pidfd);
+	session_done(session, message->request, other->pidfd);
 	if (other->fd >= 0)
 		session_cut(other, "it was evicted");
 	return 0;

@@ -10,11 +10,15 @@
 
 #include "common/wire.h"
 
+struct broker;
 struct buffer;
 struct session;
 
 /* Whether the session may unlink, drain or change the buffer: its owner, root, or the broker's own user. */
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what);
+
+/* Takes the name of a LIVE buffer away, whoever asks for it. */
+void manage_unlink(struct broker *broker, struct buffer *buffer);
 
 int manage_change(struct session *session, const struct wire_message *message);
 int manage_drain(struct session *session, const struct wire_message *message);

@@ -9,24 +9,26 @@
 
 #include <utlist.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/base/log.h"
+#include "broker/memory/pool.h"
+#include "broker/memory/workers.h"
+#include "broker/registry/board-owner.h"
+#include "broker/registry/grants.h"
+#include "broker/registry/marks.h"
+#include "broker/registry/registry.h"
+#include "broker/registry/timeline.h"
+#include "broker/session/session.h"
+#include "broker/users/access.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "create-queue.h"
 #include "creation.h"
-#include "broker/registry/grants.h"
-#include "broker/base/log.h"
+#include "delegation.h"
 #include "manage.h"
-#include "broker/registry/timeline.h"
+#include "waiting.h"
 
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
-
-void request_done(struct session *session, uint64_t request, int fd)
-{
-	struct wire_message message;
-
-	wire_init(&message, WIRE_DONE, request);
-	session_send(session, &message, fd);
-}
 
 /* ---- create, unlink, stat ---- */
 
@@ -44,23 +46,10 @@ static int handle_create(struct session *session, const struct wire_message *mes
 				    .mode = create->mode,
 				    .flags = create->flags };
 
-	if (!access_may_create(&session->broker->config.creators, &session->who))
+	if (!access_may_create(session->broker->creators, &session->who))
 		return error_set(-EACCES, "uid %u may not create buffers here: the broker's configuration names who may",
 				 session->who.uid);
 	return creation_begin(session->broker, &spec, &order);
-}
-
-struct buffer *request_find_live(struct session *session, const char *name)
-{
-	struct buffer *buffer;
-
-	if (name_check(name))
-		return NULL;
-	buffer = registry_find(&session->broker->registry, name);
-	if (buffer && buffer->state == BUFFER_LIVE)
-		return buffer;
-	error_set(-ENOENT, "there is no buffer '%s': broker-status lists the names there are", name);
-	return NULL;
 }
 
 static int handle_unlink(struct session *session, const struct wire_message *message)
@@ -70,13 +59,13 @@ static int handle_unlink(struct session *session, const struct wire_message *mes
 
 	if (error)
 		return error;
-	buffer = request_find_live(session, message->name.name);
+	buffer = registry_find_live(session->broker->registry, message->name.name);
 	error = buffer ? manage_check(session, buffer, "unlink") : -ENOENT;
 	if (error)
 		return error;
-	broker_unlink(session->broker, buffer);
+	manage_unlink(session->broker, buffer);
 	CRASH_POINT(unlinked);
-	request_done(session, message->request, -1);
+	session_done(session, message->request, -1);
 	return 0;
 }
 
@@ -88,7 +77,7 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 
 	if (error)
 		return error;
-	buffer = request_find_live(session, message->name.name);
+	buffer = registry_find_live(session->broker->registry, message->name.name);
 	if (!buffer)
 		return -ENOENT;
 	wire_init(&answer, WIRE_INFO, message->request);
@@ -113,7 +102,7 @@ static void ticket_publish(struct session *session, const struct use *use)
 {
 	const struct grant *grant = use->grant;
 	const struct buffer *buffer = use->buffer;
-	struct board *board = &session->broker->board.board;
+	struct board *board = &session->broker->board->board;
 	const struct board_device *device = &board->header->device[buffer->allocation->device];
 	struct ticket_terms terms = { .session = session->id,
 				      .grant = grant->id,
@@ -163,7 +152,7 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 				     .own = own };
 	struct use *use;
 	bool fresh;
-	int error = grant_open(&broker->registry, buffer, &order, &use, &fresh);
+	int error = grant_open(broker->registry, buffer, &order, &use, &fresh);
 
 	if (error)
 		return error;
@@ -207,7 +196,7 @@ static int grant_by_mode(struct session *session, uint64_t request, const struct
 
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
 {
-	struct buffer *buffer = request_find_live(session, acquire->name);
+	struct buffer *buffer = registry_find_live(session->broker->registry, acquire->name);
 	int error = buffer ? grant_by_mode(session, request, acquire, buffer) :
 			     error_set(-ENOENT, "there is no buffer '%s': create it, or wait for it with a timeout",
 				       acquire->name);
@@ -218,7 +207,7 @@ void request_grant(struct session *session, uint64_t request, const struct wire_
 
 static int check_device(const struct session *session, unsigned device)
 {
-	return device < session->broker->board.header->devices ? 0 :
+	return device < session->broker->board->header->devices ? 0 :
 								  error_set(-ENODEV, "there is no device %u", device);
 }
 
@@ -251,7 +240,7 @@ static int handle_acquire(struct session *session, const struct wire_message *me
 	error = check_device(session, acquire->device);
 	if (error)
 		return error;
-	buffer = registry_find(&session->broker->registry, acquire->name);
+	buffer = registry_find(session->broker->registry, acquire->name);
 	if (acquire->timeout_ms && (!buffer || buffer->state != BUFFER_LIVE) && !session->broker->stopping)
 		return waiting_acquire(session->broker, session->id, message->request, acquire);
 	request_grant(session, message->request, acquire);
@@ -267,7 +256,7 @@ static int handle_closed(struct session *session, const struct wire_message *mes
 	CRASH_POINT(closed_heard);
 	if (!grant)
 		broker->counters.closed_foreign++;
-	else if (grant_closed(&broker->registry, grant))
+	else if (grant_closed(broker->registry, grant))
 		broker->counters.grants_closed++;
 	else
 		broker->counters.grants_held++;
@@ -285,7 +274,7 @@ static int handle_idle(struct session *session, const struct wire_message *messa
 	struct use *use = grant ? grant_find_use(grant, id->serial) : NULL;
 
 	CRASH_POINT(idle_heard);
-	if (use && grant_idle(&broker->registry, use))
+	if (use && grant_idle(broker->registry, use))
 		broker->counters.uses_idle++;
 	else
 		broker->counters.idle_foreign++;
@@ -313,7 +302,7 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 	error = timeline_claim(buffer->timeline, session->id, &session->timelines);
 	CRASH_POINT(writer_claimed);
 	if (!error)
-		request_done(session, message->request, page);
+		session_done(session, message->request, page);
 	CRASH_POINT(writer_sent);
 	close(page);
 	return error;
@@ -325,7 +314,7 @@ static void end_timeline(struct broker *broker, struct timeline *timeline, bool 
 		return;
 	CRASH_POINT(timeline_ends);
 	timeline_end(timeline, died);
-	marks_add(&broker->marks, timeline);
+	marks_add(broker->marks, timeline);
 	CRASH_POINT(timeline_ended);
 	broker->counters.timelines_died += died;
 }
@@ -347,6 +336,12 @@ static void end_timelines(struct session *session, bool died)
 			end_timeline(session->broker, timeline, died);
 }
 
+void request_silent(struct session *session)
+{
+	waiting_forget(session->broker, session->id);
+	create_forget(session->broker, session->id);
+}
+
 /*
  * What it mapped is closed, and it says that its signals have landed: its timelines have their last value. A signal that
  * lands all the same, on a stream that no close waits for, is what marks.c looks for.
@@ -358,7 +353,7 @@ static int handle_leave(struct session *session, const struct wire_message *mess
 	CRASH_POINT(leave_heard);
 	if (!session_maps(session))
 		end_timelines(session, false);
-	waiting_forget(session->broker, session->id);
+	request_silent(session);
 	session->state = SESSION_LEAVING;
 	wire_init(&answer, WIRE_LEFT, message->request);
 	session_send(session, &answer, -1);
@@ -373,12 +368,12 @@ static void unlink_ephemeral(struct session *session)
 	/* those that are not made yet go when they are: creation.c looks whether their creator is there */
 	DL_FOREACH_SAFE2(session->ephemerals, buffer, next, ephemeral_next)
 		if (buffer->state == BUFFER_LIVE)
-			broker_unlink(session->broker, buffer);
+			manage_unlink(session->broker, buffer);
 }
 
 void request_session_end(struct session *session, bool died)
 {
-	waiting_forget(session->broker, session->id);
+	request_silent(session);
 	end_timelines(session, died);
 	unlink_ephemeral(session);
 }
@@ -394,114 +389,10 @@ void request_notice(void *context, struct grant *grant, uint64_t serial)
 	message.grant_id.grant = grant->id;
 	message.grant_id.serial = serial;
 	broker->counters.notices_sent++;
-	status_changed(broker);
+	broker_changed(broker);
 	CRASH_POINT_PEER(grant->session->pid);
 	session_send(grant->session, &message, -1);
 	CRASH_POINT(notice_sent);
-}
-
-/* What could be zeroed is kept for the next create of its size, what could not is freed after all. */
-static void release_done(struct job *job)
-{
-	struct broker *broker = job->context;
-	struct allocation *allocation = job->subject;
-	unsigned device = job->device;
-	struct buffer *buffer;
-
-	CRASH_POINT(release_done);
-	if (job->kind == JOB_ZERO && (job->error || !pool_keeps(job))) {
-		if (pool_keeps(job))
-			pool_reject(broker, job);
-		job->kind = JOB_RELEASE;
-		workers_submit(&broker->workers, job);
-		return;
-	}
-	/* a device that fails to free keeps its memory for the broker's life; the books go on without it */
-	if (job->error)
-		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
-			 job->text);
-	broker->counters.allocations_freed++;
-	broker->counters.bytes_freed += job->span;
-	DL_FOREACH(allocation->buffers, buffer)
-		waiting_drained(buffer->drain);
-	registry_released(&broker->registry, allocation);
-	CRASH_POINT(released);
-	if (job->kind == JOB_ZERO) {
-		pool_put(broker, job);
-	} else {
-		pool_returned(broker, job);
-		explicit_bzero(&job->handle, sizeof job->handle);
-		free(job);
-	}
-	create_wake(broker, device);
-	broker_changed(broker);
-}
-
-static void clean_done(struct job *job)
-{
-	struct broker *broker = job->context;
-
-	CRASH_POINT(clean_done);
-	if (job->error)
-		log_line("device %u could not zero %llu bytes, which are used no more: %s", job->device,
-			 (unsigned long long)job->span, job->text);
-	else
-		broker->counters.ranges_cleaned++;
-	registry_cleaned(&broker->registry, job->subject, job->range, job->error);
-	waiting_drained(job->drain);
-	create_wake(broker, job->device); /* where it is idle now, it may be asked back */
-	broker_changed(broker);
-	free(job);
-}
-
-/* Whoever waits for the buffer's end is answered when its memory is clean: then it may find the rest of it alone, too. */
-bool request_clean(void *context, struct buffer *buffer, uint32_t range)
-{
-	struct broker *broker = context;
-	struct allocation *allocation = buffer->allocation;
-	struct job *job = calloc(1, sizeof *job);
-
-	if (!job) {
-		waiting_drained(buffer->drain);
-		return false;
-	}
-	job->kind = JOB_ZERO;
-	job->device = allocation->device;
-	job->uid = allocation->slab.kind.owner;
-	job->range = range;
-	job->span = allocation->slab.kind.range;
-	job->ptr = (char *)allocation->ptr + range * job->span;
-	job->done = clean_done;
-	job->context = broker;
-	job->subject = allocation;
-	waiting_move_drain(&buffer->drain, &job->drain);
-	workers_submit(&broker->workers, job);
-	CRASH_POINT(clean_submitted);
-	return true;
-}
-
-void request_release(void *context, struct allocation *allocation)
-{
-	struct broker *broker = context;
-	struct job *job = allocation->release_job;
-	/* others than its kind lets may have mapped what was parted */
-	bool may_keep = !allocation->parted && !allocation->evicted;
-
-	allocation->release_job = NULL;
-	*job = (struct job){ .kind = JOB_ZERO,
-			     .whose = allocation->slab.kind,
-			     .device = allocation->device,
-			     .uid = allocation->slab.kind.owner,
-			     .handle = allocation->handle,
-			     .span = allocation->span,
-			     .ptr = allocation->ptr,
-			     .done = release_done,
-			     .context = broker,
-			     .subject = allocation };
-	if (!pool_accept(broker, job, allocation->usage, may_keep))
-		job->kind = JOB_RELEASE;
-	workers_submit(&broker->workers, job);
-	CRASH_POINT(release_submitted);
 }
 
 /* ---- which message does what ---- */

@@ -24,20 +24,11 @@ int request_handle(struct session *session, const struct wire_message *message);
 /* Grants a buffer that is LIVE to a session that asked for it, or refuses. */
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire);
 
-/* The LIVE buffer of that name; NULL with the sentence of -ENOENT, or of what is wrong with the name. */
-struct buffer *request_find_live(struct session *session, const char *name);
-
-/* Answers that a request is done, with a descriptor that stays the caller's (-1: none). */
-void request_done(struct session *session, uint64_t request, int fd);
-
 /* The registry's hook: tells the grant's session that the buffer with that serial is draining; 0: to close it all. */
 void request_notice(void *context, struct grant *grant, uint64_t serial);
 
-/* The registry's hook: has the device thread zero that range, the buffer's. False: no memory to ask it. */
-bool request_clean(void *context, struct buffer *buffer, uint32_t range);
-
-/* The registry's hook: has the device thread free the allocation. */
-void request_release(void *context, struct allocation *allocation);
+/* Drops what the session waits for: it is not answered any more. */
+void request_silent(struct session *session);
 
 /* All that a session's end means for the books, but its grants. died: it did not leave with all closed. */
 void request_session_end(struct session *session, bool died);

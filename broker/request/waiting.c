@@ -9,9 +9,13 @@
 
 #include <utlist.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/registry/registry.h"
+#include "broker/session/session.h"
+#include "broker/users/accounting.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "create-queue.h"
 #include "request.h"
 
 #define WAITS_MAX 1024 /* acquires that a session may have wait */
@@ -48,8 +52,8 @@ struct acquire_wait {
 };
 
 struct drain_wait {
+	struct drain        drain; /* the first member: see drain_done() */
 	struct broker      *broker;
-	struct drain_wait **place; /* what points to it: the buffer, or the job that zeroes its range */
 	char                name[NAME_SIZE];
 	struct waiter      *waiter;
 	uint64_t            request;
@@ -60,8 +64,8 @@ struct drain_wait {
 /* People see in the status file how many wait. */
 void waiting_count(struct broker *broker, int by)
 {
-	broker->waiting.count += (unsigned)by;
-	status_changed(broker);
+	broker->waiting->count += (unsigned)by;
+	broker_changed(broker);
 }
 
 int waiting_timer(struct event **timer, struct event_base *base, int timeout_ms, event_callback_fn expired,
@@ -161,7 +165,7 @@ static struct name_line *line_get(struct waiting *waiting, const char *name)
 
 static void acquire_drop(struct acquire_wait *wait)
 {
-	struct waiting *waiting = &wait->broker->waiting;
+	struct waiting *waiting = wait->broker->waiting;
 
 	DL_DELETE(wait->line->waits, wait);
 	DL_DELETE2(wait->waiter->acquires, wait, session_prev, session_next);
@@ -169,7 +173,7 @@ static void acquire_drop(struct acquire_wait *wait)
 	waiting_count(wait->broker, -1);
 	line_put(waiting, wait->line);
 	waiter_put(waiting, wait->waiter);
-	charge_release(&wait->charge, &wait->broker->accounting);
+	charge_release(&wait->charge, wait->broker->accounting);
 	if (wait->timer)
 		event_free(wait->timer);
 	free(wait);
@@ -191,7 +195,7 @@ static void acquire_expired(evutil_socket_t fd, short what, void *argument)
 /* Enters it in both lists. */
 static int acquire_enter(struct acquire_wait *wait, uint64_t session)
 {
-	struct waiting *waiting = &wait->broker->waiting;
+	struct waiting *waiting = wait->broker->waiting;
 
 	wait->line = line_get(waiting, wait->acquire.name);
 	if (!wait->line)
@@ -219,7 +223,7 @@ static int acquire_charge(struct acquire_wait *wait, uint64_t id)
 {
 	const struct session *session = session_find(wait->broker, id);
 
-	return session ? charge_take(&wait->charge, &wait->broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
+	return session ? charge_take(&wait->charge, wait->broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
 }
 
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
@@ -244,7 +248,7 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 	CRASH_POINT(acquire_waits);
 	return error;
 refund:
-	charge_release(&wait->charge, &broker->accounting);
+	charge_release(&wait->charge, broker->accounting);
 free_wait:
 	free(wait);
 	return error;
@@ -259,12 +263,12 @@ static void acquire_wake(struct acquire_wait *waits)
 	CRASH_POINT(acquire_woken);
 	acquire_drop(waits);
 	if (session)
-		request_grant(session, wait.request, &wait.acquire);
+		wait.broker->waiting->grant(session, wait.request, &wait.acquire);
 }
 
 void waiting_wake_name(struct broker *broker, const char *name)
 {
-	struct waiting *waiting = &broker->waiting;
+	struct waiting *waiting = broker->waiting;
 	struct name_line *line;
 
 	for (int i = 0; i < WAKES && (line = line_find(waiting, name)); i++)
@@ -278,25 +282,25 @@ void waiting_wake_name(struct broker *broker, const char *name)
 
 bool waiting_wake_more(struct broker *broker)
 {
-	struct name_line *line = broker->waiting.waking;
+	struct name_line *line = broker->waiting->waking;
 	const struct buffer *buffer;
 
 	if (!line)
 		return false;
-	line_wake_no_more(&broker->waiting, line);
-	buffer = registry_find(&broker->registry, line->name);
+	line_wake_no_more(broker->waiting, line);
+	buffer = registry_find(broker->registry, line->name);
 	if (buffer && buffer->state == BUFFER_LIVE)
 		waiting_wake_name(broker, buffer->name);
-	return broker->waiting.waking;
+	return broker->waiting->waking;
 }
 
 /* ---- drains ---- */
 
 static void drain_forget(struct drain_wait *wait)
 {
-	*wait->place = NULL;
+	*wait->drain.place = NULL;
 	DL_DELETE(wait->waiter->drains, wait);
-	waiter_put(&wait->broker->waiting, wait->waiter);
+	waiter_put(wait->broker->waiting, wait->waiter);
 	waiting_count(wait->broker, -1);
 	if (wait->timer)
 		event_free(wait->timer);
@@ -317,6 +321,16 @@ static void drain_expired(evutil_socket_t fd, short what, void *argument)
 	drain_forget(argument);
 }
 
+static void drain_done(struct drain *drain)
+{
+	struct drain_wait *wait = (struct drain_wait *)drain;
+	struct session *session = session_heard(wait->broker, wait->waiter->session);
+
+	if (session)
+		session_done(session, wait->request, -1);
+	drain_forget(wait);
+}
+
 int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
 {
 	struct drain_wait *wait = calloc(1, sizeof *wait);
@@ -324,9 +338,9 @@ int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*wait = (struct drain_wait){ .broker = broker, .place = &buffer->drain, .request = request };
+	*wait = (struct drain_wait){ .drain = { &buffer->drain, drain_done }, .broker = broker, .request = request };
 	strcpy(wait->name, buffer->name);
-	wait->waiter = waiter_get(&broker->waiting, session);
+	wait->waiter = waiter_get(broker->waiting, session);
 	if (!wait->waiter) {
 		error = error_set(-ENOMEM, "the broker is out of memory");
 		goto free_wait;
@@ -334,33 +348,15 @@ int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session
 	error = waiting_timer(&wait->timer, broker->base, timeout_ms, drain_expired, wait);
 	if (error)
 		goto put_waiter;
-	buffer->drain = wait;
+	buffer->drain = &wait->drain;
 	DL_APPEND(wait->waiter->drains, wait);
 	waiting_count(broker, 1);
 	return 0;
 put_waiter:
-	waiter_put(&broker->waiting, wait->waiter);
+	waiter_put(broker->waiting, wait->waiter);
 free_wait:
 	free(wait);
 	return error;
-}
-
-void waiting_move_drain(struct drain_wait **from, struct drain_wait **to)
-{
-	*to = *from;
-	*from = NULL;
-	if (*to)
-		(*to)->place = to;
-}
-
-void waiting_drained(struct drain_wait *wait)
-{
-	struct session *session = wait ? session_heard(wait->broker, wait->waiter->session) : NULL;
-
-	if (session)
-		request_done(session, wait->request, -1);
-	if (wait)
-		drain_forget(wait);
 }
 
 /* ---- the end of a session ---- */
@@ -402,23 +398,21 @@ static const struct waiter *waiter_who_waits(const struct waiting *waiting)
 
 void waiting_forget(struct broker *broker, uint64_t session)
 {
-	acquires_forget(&broker->waiting, session);
-	drains_forget(&broker->waiting, session);
-	create_forget(broker, session);
+	acquires_forget(broker->waiting, session);
+	drains_forget(broker->waiting, session);
 }
 
 void waiting_forget_all(struct broker *broker)
 {
 	const struct waiter *waiter;
 
-	while ((waiter = waiter_who_waits(&broker->waiting)))
-		acquires_forget(&broker->waiting, waiter->session);
-	create_forget_all(broker);
+	while ((waiter = waiter_who_waits(broker->waiting)))
+		acquires_forget(broker->waiting, waiter->session);
 }
 
 void waiting_deinit(struct broker *broker)
 {
 	waiting_forget_all(broker);
-	while (broker->waiting.waiters)
-		drains_forget(&broker->waiting, broker->waiting.waiters->session);
+	while (broker->waiting->waiters)
+		drains_forget(broker->waiting, broker->waiting->waiters->session);
 }

@@ -23,7 +23,11 @@ struct drain_wait;
 struct name_line;
 struct waiter;
 
+struct session;
+
 struct waiting {
+	/* The name is LIVE: grants it to the session that waited for it, or refuses. */
+	void (*grant)(struct session *session, uint64_t request, const struct wire_acquire *acquire);
 	struct name_line *lines;   /* acquires, by name */
 	struct name_line *waking;  /* those whose name came, and some of whose acquires are yet to be granted */
 	struct waiter    *waiters; /* all but the creates, by session */
@@ -51,13 +55,7 @@ bool waiting_wake_more(struct broker *broker);
  */
 int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
 
-/* Who waits is pointed to from somewhere else from now on; nobody, as before, from where it was. */
-void waiting_move_drain(struct drain_wait **from, struct drain_wait **to);
-
-/* The memory is freed, or clean for its owner's next buffer: who waits for that, NULL for nobody, is answered. */
-void waiting_drained(struct drain_wait *wait);
-
-/* The session is gone: drops what it waits for, its creates too. */
+/* The session is gone: drops what it waits for. */
 void waiting_forget(struct broker *broker, uint64_t session);
 
 /* The broker stops: drops all but the drains, which are answered when their memory is freed. */

@@ -14,17 +14,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/base/context.h"
+#include "broker/base/event-failure.h"
+#include "broker/base/log.h"
+#include "broker/base/streams.h"
 #include "broker/core/broker.h"
+#include "broker/request/creation.h"
+#include "broker/status/leftovers.h"
+#include "children.h"
 #include "common/error.h"
 #include "common/mps.h"
 #include "common/size.h"
 #include "common/socket.h"
-#include "broker/base/event-failure.h"
-#include "broker/status/leftovers.h"
-#include "broker/base/log.h"
-#include "children.h"
 #include "options.h"
-#include "broker/base/streams.h"
 
 #define EXIT_BROKER 125 /* as env(1) and timeout(1): a worker's own status is hardly this one */
 
@@ -93,7 +95,7 @@ static void on_idle(void *context)
 	struct run *run = context;
 
 	/* not loopbreak, which is forgotten when the loop has not begun: the workers may have ended before */
-	run->broker.over = true;
+	broker_quit(&run->broker);
 }
 
 /* A drain has no deadline: say whom it waits for, once, and go on waiting. */
@@ -104,7 +106,7 @@ static void on_patience(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	for (session = run->broker.sessions.by_id; session; session = session->hh.next)
+	for (session = run->broker.sessions->by_id; session; session = session->hh.next)
 		if (session->grants.by_id)
 			log_say("the workers ended; waiting for pid %d (%s), which still holds %u grant%s; "
 				 "interrupt to leave it",
@@ -197,8 +199,8 @@ static void on_created(void *context, int error, const char *text)
 static int declare_buffers(struct run *run)
 {
 	run->creating = 1;
-	for (unsigned i = 0; i < run->options.buffer_count; i++) {
-		const struct declared_buffer *b = &run->options.buffers[i];
+	for (unsigned i = 0; i < run->options.buffers.count; i++) {
+		const struct declared_buffer *b = &run->options.buffers.list[i];
 		int error = broker_create(&run->broker, b->name, b->size, b->device, b->flags, b->mode, on_created,
 					  run);
 
@@ -226,7 +228,7 @@ static int broker_begin(struct run *run)
 
 static void say_device(const struct run *run)
 {
-	const struct board_header *board = run->broker.board.header;
+	const struct board_header *board = run->broker.board->header;
 
 	if (!run->options.quiet)
 		log_say("%u worker%s, %u %s device%s (%s)", run->options.workers, PLURAL(run->options.workers),

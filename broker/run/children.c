@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/error.h"
 #include "broker/base/log.h"
+#include "common/error.h"
 
 static void set_number(const char *name, unsigned value)
 {

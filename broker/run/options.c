@@ -9,12 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/option-table.h"
+#include "broker/base/values.h"
 #include "broker/core/broker.h"
+#include "broker/registry/registry.h"
 #include "common/board.h"
 #include "common/error.h"
 #include "common/size.h"
+#include "declared.h"
 #include "device/device.h"
-#include "broker/base/option-table.h"
+#include "spec.h"
 
 static int take_number(unsigned *field, const char *value, const char *what, unsigned low, unsigned high)
 {
@@ -26,32 +30,6 @@ static int take_number(unsigned *field, const char *value, const char *what, uns
 	return error;
 }
 
-static int declared_twice(const struct declared_buffer *first)
-{
-	if (!first->file)
-		return error_set(-EEXIST, "the buffer '%s' is declared twice: keep one", first->name);
-	return error_set(-EEXIST, "the buffer '%s' is declared twice, first in %.80s:%u: keep one", first->name, first->file,
-			 first->line);
-}
-
-int run_options_add(struct run_options *options, const struct declared_buffer *buffer)
-{
-	struct declared_buffer *grown;
-	int error = name_check(buffer->name);
-
-	if (error)
-		return error;
-	for (unsigned i = 0; i < options->buffer_count; i++)
-		if (!strcmp(options->buffers[i].name, buffer->name))
-			return declared_twice(&options->buffers[i]);
-	grown = reallocarray(options->buffers, options->buffer_count + 1, sizeof *grown);
-	if (!grown)
-		return error_set(-ENOMEM, "out of memory");
-	options->buffers = grown;
-	options->buffers[options->buffer_count++] = *buffer;
-	return 0;
-}
-
 static int take_workers(void *field, const char *value)
 {
 	return take_number(field, value, "count of workers", 1, RUN_WORKERS_MAX);
@@ -60,6 +38,7 @@ static int take_workers(void *field, const char *value)
 /* NAME=SIZE[@DEVICE] */
 static int take_buffer(void *options, const char *value)
 {
+	struct run_options *taken = options;
 	struct declared_buffer buffer = { .mode = 0600 };
 	const char *equals = strchr(value, '=');
 	char size[32] = "", *at;
@@ -78,12 +57,14 @@ static int take_buffer(void *options, const char *value)
 	error = size_parse(size, &buffer.size);
 	if (!error && at)
 		error = take_number(&buffer.device, at, "device", 0, DEVICE_MAX - 1);
-	return error ? error : run_options_add(options, &buffer);
+	return error ? error : declared_add(&taken->buffers, &buffer);
 }
 
 static int take_spec(void *options, const char *value)
 {
-	return run_spec_read(options, value);
+	struct run_options *taken = options;
+
+	return run_spec_read(&taken->buffers, value);
 }
 
 static int take_poll(void *field, const char *value)
@@ -177,7 +158,5 @@ int run_options_parse(struct run_options *options, int argc, char **argv)
 
 void run_options_free(struct run_options *options)
 {
-	free(options->buffers);
-	options->buffers = NULL;
-	options->buffer_count = 0;
+	declared_free(&options->buffers);
 }

@@ -13,18 +13,11 @@
 
 #include "broker/core/broker.h"
 #include "common/name.h"
-
-struct declared_buffer {
-	char     name[NAME_SIZE];
-	uint64_t size;
-	unsigned device, flags, mode;
-	const char *file; /* where a spec file declares it; NULL: the command line */
-	unsigned line;
-};
+#include "declared.h"
 
 struct run_options {
 	unsigned                workers;
-	char                    device[sizeof(((struct broker_config *)0)->device)];
+	char                    device[DEVICE_CHOICE_SIZE];
 	char                    instance[INSTANCE_SIZE];
 	unsigned                buffer_places, ticket_places; /* in the board */
 	uint64_t                pool;
@@ -32,8 +25,7 @@ struct run_options {
 	bool                    quiet, kill_on_failure;
 	unsigned                connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the workers; 0: left alone */
 	bool                    connections_given;
-	struct declared_buffer *buffers;
-	unsigned                buffer_count;
+	struct declared_buffers buffers;
 	char                  **command; /* NULL-terminated */
 };
 
@@ -44,11 +36,5 @@ struct run_options {
 /* 0; 1: --help or --version was printed, exit 0; -EINVAL: the sentence is set, exit 2. */
 int run_options_parse(struct run_options *options, int argc, char **argv);
 void run_options_free(struct run_options *options);
-
-/* Adds a buffer to the list. -EEXIST: that name is in it already; -EINVAL, -ENAMETOOLONG, -ENOMEM. */
-int run_options_add(struct run_options *options, const struct declared_buffer *buffer);
-
-/* Reads a spec file into the list: run/spec.c. The sentence begins with FILE:LINE. */
-int run_spec_read(struct run_options *options, const char *path);
 
 #endif

@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * spec.c - buffers declared in a file, read with libconfuse:
- *
- *     buffer "field/u" { size = "64M"  device = 0  mode = "0600"  timeline = false  alone = false }
- *
- * Owns nothing. The first error ends the reading; its sentence begins with FILE:LINE.
- */
-#include "options.h"
+/* spec.c - see spec.h */
+#include "spec.h"
 
 #include <errno.h>
 #include <stdio.h>
 
+#include "broker/base/config-text.h"
+#include "broker/registry/registry.h"
 #include "common/error.h"
 #include "common/size.h"
-#include "broker/base/config-text.h"
+#include "declared.h"
 #include "device/device.h"
 #include "gpubroker.h"
 
 static _Thread_local const char *reading; /* the file */
-static _Thread_local struct run_options *filling;
+static _Thread_local struct declared_buffers *filling;
 
 #define MANUAL "see broker-run(1), Spec files"
 
@@ -62,11 +58,11 @@ static int on_buffer(cfg_t *cfg, cfg_opt_t *opt)
 	buffer.file = reading;
 	buffer.line = (unsigned)section->line;
 	if (!error)
-		error = run_options_add(filling, &buffer);
+		error = declared_add(filling, &buffer);
 	return error ? config_text_refuse(cfg) : 0;
 }
 
-int run_spec_read(struct run_options *options, const char *path)
+int run_spec_read(struct declared_buffers *buffers, const char *path)
 {
 	cfg_opt_t buffer_options[] = { CFG_STR("size", NULL, CFGF_NODEFAULT), CFG_INT("device", 0, CFGF_NONE),
 				       CFG_STR("mode", "0600", CFGF_NONE),
@@ -82,7 +78,7 @@ int run_spec_read(struct run_options *options, const char *path)
 	if (!cfg)
 		return error_set(-ENOMEM, "out of memory");
 	reading = path;
-	filling = options;
+	filling = buffers;
 	cfg_set_validate_func(cfg, "buffer", on_buffer);
 	error = config_text_load(&file, cfg);
 	cfg_free(cfg);

@@ -5,42 +5,16 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/base/log.h"
 #include "common/error.h"
 #include "common/socket.h"
-#include "broker/base/log.h"
+#include "discard.h"
+#include "refusal.h"
+#include "session.h"
 
 #define ACCEPTS 4  /* in a pass: so many closes are what a flood of them costs the others */
 #define AHEAD   64 /* connections that wait for a share, where there is one user: more wait in the socket */
-
-/* Whoever is refused may come back as often as it likes: one line a second says how many there were. */
-static void tell_refused(struct connections *connections)
-{
-	struct timespec now;
-
-	connections->refused++;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (now.tv_sec == connections->told)
-		return;
-	if (connections->refused == 1)
-		log_line("a connection is refused: %s", error_text());
-	else
-		log_line("%u connections were refused since the last such line; the last one: %s", connections->refused,
-			 error_text());
-	connections->refused = 0;
-	connections->told = now.tv_sec;
-}
-
-void connection_refuse(struct broker *broker, int fd, int error)
-{
-	struct wire_message message;
-
-	broker->counters.sessions_refused++;
-	wire_refuse(&message, 0, error, error_text());
-	socket_send(fd, &message, -1, MSG_DONTWAIT);
-	tell_refused(&broker->connections);
-	broker_changed(broker);
-}
 
 /* Out of descriptors: a connection that waits would keep the loop spinning, so look away for a moment. */
 static void accepting_pause(struct broker *broker)
@@ -48,8 +22,8 @@ static void accepting_pause(struct broker *broker)
 	static const struct timeval pause = { .tv_usec = 100000 };
 
 	log_line("connections wait: no descriptors are left (raise the limit, ulimit -n)");
-	event_del(broker->listener);
-	event_add(broker->connections.retry, &pause);
+	event_del(broker->connections->listener);
+	event_add(broker->connections->retry, &pause);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *argument)
@@ -58,7 +32,7 @@ static void on_retry(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	event_add(broker->listener, NULL);
+	event_add(broker->connections->listener, NULL);
 }
 
 static void connection_take(struct broker *broker, int fd)
@@ -68,13 +42,13 @@ static void connection_take(struct broker *broker, int fd)
 	if (!error)
 		return;
 	connection_refuse(broker, fd, error);
-	discard_socket(&broker->discard, fd);
+	discard_socket(broker->discard, fd);
 }
 
 /* Nobody else's connection is behind those that wait: they need not be refused for their number. */
 static bool has_enough(const struct broker *broker)
 {
-	return !broker->config.several_users && broker->sessions.arrived >= AHEAD;
+	return !broker->several_users && broker->sessions->arrived >= AHEAD;
 }
 
 void connections_accept(struct broker *broker, int listener)
@@ -93,13 +67,13 @@ void connections_accept(struct broker *broker, int listener)
 
 int connections_init(struct broker *broker)
 {
-	broker->connections.retry = evtimer_new(broker->base, on_retry, broker);
-	return broker->connections.retry ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+	broker->connections->retry = evtimer_new(broker->base, on_retry, broker);
+	return broker->connections->retry ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 
 void connections_deinit(struct broker *broker)
 {
-	if (broker->connections.retry)
-		event_free(broker->connections.retry);
-	broker->connections.retry = NULL;
+	if (broker->connections->retry)
+		event_free(broker->connections->retry);
+	broker->connections->retry = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connections.h - takes connections from the listening socket, and refuses those that cannot become sessions.
+ * connections.h - takes connections from the listening socket; those that cannot become sessions are refused (refusal.h).
  *
  * The listening socket is all users' together, and the kernel hands out its connections in the order in which they came:
  * so a bounded number is accepted in each pass whoever floods, which costs little, and what costs more is the session's,
@@ -16,9 +16,8 @@
 struct broker;
 
 struct connections {
+	struct event *listener;
 	struct event *retry;
-	unsigned      refused; /* since the log was told */
-	time_t        told;    /* seconds, CLOCK_MONOTONIC */
 };
 
 int connections_init(struct broker *broker);    /* -ENOMEM */
@@ -26,8 +25,5 @@ void connections_deinit(struct broker *broker); /* one that was never begun is f
 
 /* The listening socket is readable: takes some of the connections that wait. */
 void connections_accept(struct broker *broker, int listener);
-
-/* Tells the peer the error, with error_text(), and the log once a second at most. The descriptor stays the caller's. */
-void connection_refuse(struct broker *broker, int fd, int error);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include <utlist.h>
 
+#include "broker/users/accounting.h"
 #include "common/error.h"
 
 #define UNREAD_MAX      1024 /* messages a session may leave unread, beside the notices that are due to it */

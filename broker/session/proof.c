@@ -4,10 +4,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "broker/core/broker.h"
-#include "broker/base/log.h"
+#include "broker/base/context.h"
+#include "broker/memory/workers.h"
 
 /*
  * Between two questions while the driver tears the process's work down: that takes 50 to 200 ms (facts.md). Where a child
@@ -16,7 +15,7 @@
 #define PAUSE_US     10000
 #define PAUSE_MAX_US 5000000
 
-static void proof_ask(struct session *session);
+static void proof_ask(struct proof *proof);
 
 static void on_again(evutil_socket_t fd, short what, void *argument)
 {
@@ -25,64 +24,72 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 	proof_ask(argument);
 }
 
-static void ask_later(struct session *session)
+static void ask_later(struct proof *proof)
 {
-	unsigned us = session->proof_pause_us;
+	unsigned us = proof->pause_us;
 	struct timeval pause = { .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
 
 	/* the first second is for those that are about to go */
-	if (++session->proof_asked > 100)
-		session->proof_pause_us = 2 * us < PAUSE_MAX_US ? 2 * us : PAUSE_MAX_US;
-	evtimer_add(session->asking, &pause);
+	if (++proof->asked > 100)
+		proof->pause_us = 2 * us < PAUSE_MAX_US ? 2 * us : PAUSE_MAX_US;
+	evtimer_add(proof->again, &pause);
 }
 
-static void proof_lacking(struct session *session, const char *text)
+static void give_up(struct proof *proof, const char *text)
 {
-	session->proof = PROOF_LACKING;
-	log_line("pid %d (%s) died and what it mapped stays allocated: %s", session->pid, session->command, text);
-	session_unproven(session);
+	proof->state = PROOF_IMPOSSIBLE;
+	proof->hooks->unproven(proof, text);
 }
 
 static void proof_answered(struct job *job)
 {
-	struct session *session = session_find(job->context, job->session);
+	const struct proof_hooks *hooks = job->subject;
+	struct proof *proof = hooks->find(job->context, job->session);
 
-	if (session && job->error == -EBUSY)
-		ask_later(session);
-	else if (session && job->error)
-		proof_lacking(session, job->text);
-	else if (session)
-		session_proven(session);
+	if (proof && job->error == -EBUSY)
+		ask_later(proof);
+	else if (proof && job->error)
+		give_up(proof, job->text);
+	else if (proof)
+		hooks->proven(proof);
 	free(job);
 }
 
-static void proof_ask(struct session *session)
+static void proof_ask(struct proof *proof)
 {
 	struct job *job = calloc(1, sizeof *job);
 
 	if (!job) {
-		ask_later(session);
+		ask_later(proof);
 		return;
 	}
 	job->kind = JOB_GONE;
-	job->uid = session->who.uid;
-	job->pid = session->pid;
-	job->mps = session->mps;
-	job->session = session->id;
+	job->uid = proof->uid;
+	job->pid = proof->pid;
+	job->mps = proof->mps;
+	job->session = proof->id;
 	job->done = proof_answered;
-	job->context = session->broker;
-	workers_submit(&session->broker->workers, job);
+	job->context = proof->broker;
+	job->subject = (void *)proof->hooks;
+	workers_submit(proof->broker->workers, job);
 }
 
-void proof_begin(struct session *session)
+void proof_begin(struct proof *proof)
 {
-	if (session->proof != PROOF_NONE)
+	if (proof->state != PROOF_NONE)
 		return;
-	session->proof = PROOF_ASKING;
-	session->proof_pause_us = PAUSE_US;
-	session->asking = evtimer_new(session->broker->base, on_again, session);
-	if (session->asking)
-		proof_ask(session);
+	proof->state = PROOF_ASKING;
+	proof->pause_us = PAUSE_US;
+	proof->again = evtimer_new(proof->broker->base, on_again, proof);
+	if (proof->again)
+		proof_ask(proof);
 	else
-		proof_lacking(session, "the broker is out of memory to ask the device");
+		give_up(proof, "the broker is out of memory to ask the device");
+}
+
+void proof_end(struct proof *proof)
+{
+	if (proof->again)
+		event_free(proof->again);
+	proof->again = NULL;
 }

@@ -5,23 +5,35 @@
 #include <errno.h>
 #include <poll.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/base/log.h"
+#include "broker/registry/board-owner.h"
+#include "broker/registry/grants.h"
+#include "broker/registry/registry.h"
+#include "broker/registry/timeline.h"
+#include "broker/request/request.h"
+#include "broker/request/waiting.h"
+#include "broker/users/accounting.h"
+#include "broker/users/identity.h"
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "common/socket.h"
-#include "connections.h"
-#include "broker/registry/grants.h"
-#include "broker/users/identity.h"
-#include "broker/base/log.h"
-#include "broker/request/request.h"
+#include "discard.h"
+#include "fair-queue.h"
+#include "outbox.h"
+#include "proof.h"
+#include "refusal.h"
 
 #define GREETING_SECONDS 10
 #define DESCRIPTORS      2 /* of one: its socket, its pidfd */
+
+static void session_serve(struct session *session);
 
 static const struct timeval greeting_time = { .tv_sec = GREETING_SECONDS };
 
@@ -29,7 +41,7 @@ struct session *session_find(struct broker *broker, uint64_t id)
 {
 	struct session *session;
 
-	HASH_FIND(hh, broker->sessions.by_id, &id, sizeof id, session);
+	HASH_FIND(hh, broker->sessions->by_id, &id, sizeof id, session);
 	return session;
 }
 
@@ -41,6 +53,14 @@ bool session_maps(const struct session *session)
 bool session_is_welcome(const struct session *session)
 {
 	return session->state != SESSION_ARRIVED && session->state != SESSION_GREETING;
+}
+
+/* It waits in its user's queue, and its socket is not watched meanwhile. */
+static void session_wait(struct session *session)
+{
+	if (session->reading && !session->place.waits)
+		event_del(session->reading);
+	fair_wait(&session->place);
 }
 
 /* ---- sending ---- */
@@ -62,6 +82,14 @@ void session_send(struct session *session, const struct wire_message *message, i
 {
 	if (session->fd >= 0 && session->state != SESSION_CUT)
 		outbox_send(&session->outbox, message, fd);
+}
+
+void session_done(struct session *session, uint64_t request, int fd)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_DONE, request);
+	session_send(session, &message, fd);
 }
 
 static void count_refusal(struct counters *counters, int error)
@@ -112,12 +140,12 @@ static void session_close_socket(struct session *session)
 {
 	if (session->fd < 0)
 		return;
-	turns_drop(session);
+	fair_drop(&session->place);
 	if (session->reading)
 		event_free(session->reading);
 	session->reading = NULL;
 	outbox_close(&session->outbox);
-	discard_socket(&session->broker->discard, session->fd);
+	discard_socket(session->broker->discard, session->fd);
 	session->fd = -1;
 }
 
@@ -130,21 +158,20 @@ static void session_free(struct session *session)
 		event_free(session->death);
 	if (session->cutting)
 		event_free(session->cutting);
-	if (session->asking)
-		event_free(session->asking);
+	proof_end(&session->proof);
 	if (session->pidfd >= 0) {
 		close(session->pidfd);
-		turns_count(session, COST_SESSION_END);
+		fair_count(&session->place, COST_SESSION_END);
 	}
-	broker->sessions.arrived -= session->state == SESSION_ARRIVED;
-	turns_leave(session);
-	HASH_DEL(broker->sessions.by_id, session);
-	grants_forget(&broker->registry, &session->grants);
+	broker->sessions->arrived -= session->state == SESSION_ARRIVED;
+	fair_leave(&session->place);
+	HASH_DEL(broker->sessions->by_id, session);
+	grants_forget(broker->registry, &session->grants);
 	timelines_forget(&session->timelines);
 	registry_disown(&session->ephemerals);
-	charge_release(&session->greeting, &broker->accounting);
-	charge_release(&session->descriptors, &broker->accounting);
-	charge_release(&session->charge, &broker->accounting);
+	charge_release(&session->greeting, broker->accounting);
+	charge_release(&session->descriptors, broker->accounting);
+	charge_release(&session->charge, broker->accounting);
 	identity_clear(&session->who);
 	sodium_free(session->key);
 	free(session);
@@ -156,7 +183,7 @@ static void session_over(struct session *session)
 	if (session->over || !session_is_welcome(session))
 		return;
 	session->over = true;
-	request_session_end(session, session_maps(session) || session->state != SESSION_LEAVING);
+	session->broker->sessions->hooks->end(session, session_maps(session) || session->state != SESSION_LEAVING);
 }
 
 /* There may be thousands: their end takes from its user's share, as their beginning did. */
@@ -164,15 +191,15 @@ static void session_end_grants(struct session *session)
 {
 	struct broker *broker = session->broker;
 
-	while (session->grants.by_id && turns_allow(session)) {
+	while (session->grants.by_id && fair_allows(&session->place)) {
 		struct grant *grant = session->grants.by_id;
 
-		turns_count(session, COST_GRANT_END * (1 + grant->used / USES_PER_COST));
+		fair_count(&session->place, COST_GRANT_END * (1 + grant->used / USES_PER_COST));
 		broker->counters.grants_died++;
-		grant_over(&broker->registry, grant);
+		grant_over(broker->registry, grant);
 	}
 	if (session->grants.by_id) {
-		turns_wait(session);
+		session_wait(session);
 	} else {
 		CRASH_POINT(session_ended);
 		session_free(session);
@@ -187,7 +214,7 @@ static void session_end(struct session *session)
 
 	CRASH_POINT_PEER(session->pid);
 	CRASH_POINT(session_ends);
-	session->ending = true;
+	session->place.ending = true;
 	if (session_is_welcome(session)) {
 		log_detail("session %llu (pid %d, %s) %s", (unsigned long long)session->id, session->pid,
 			   session->command, maps ? "died" : "left");
@@ -198,6 +225,46 @@ static void session_end(struct session *session)
 			broker->counters.sessions_left++;
 	}
 	session_end_grants(session);
+}
+
+static struct session *session_of_proof(struct proof *proof)
+{
+	return (struct session *)((char *)proof - offsetof(struct session, proof));
+}
+
+static struct proof *proof_find(struct broker *broker, uint64_t id)
+{
+	struct session *session = session_find(broker, id);
+
+	return session ? &session->proof : NULL;
+}
+
+static void on_proven(struct proof *proof)
+{
+	session_end(session_of_proof(proof));
+}
+
+/* Its grants stay, and all else is as at its end. */
+static void on_unproven(struct proof *proof, const char *text)
+{
+	struct session *session = session_of_proof(proof);
+
+	log_line("pid %d (%s) died and what it mapped stays allocated: %s", session->pid, session->command, text);
+	session_over(session);
+	broker_changed(session->broker);
+}
+
+void session_prove(struct session *session)
+{
+	static const struct proof_hooks hooks = { proof_find, on_proven, on_unproven };
+	struct proof *proof = &session->proof;
+
+	proof->broker = session->broker;
+	proof->hooks = &hooks;
+	proof->id = session->id;
+	proof->uid = session->who.uid;
+	proof->pid = session->pid;
+	proof_begin(proof);
 }
 
 /*
@@ -213,20 +280,9 @@ static void session_settle(struct session *session)
 		session_over(session);
 	if (session->hung_up && !session->grants.by_id)
 		session_end(session);
-	else if (session->hung_up && session->dead)
-		proof_begin(session);
+	else if (session->hung_up && session->place.dead)
+		session_prove(session);
 	broker_changed(broker);
-}
-
-void session_proven(struct session *session)
-{
-	session_end(session);
-}
-
-void session_unproven(struct session *session)
-{
-	session_over(session);
-	broker_changed(session->broker);
 }
 
 static void on_death(evutil_socket_t fd, short what, void *argument)
@@ -237,13 +293,13 @@ static void on_death(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	CRASH_POINT_PEER(session->pid);
 	CRASH_POINT(died);
-	session->dead = true;
+	session->place.dead = true;
 	event_del(session->death); /* it stays readable */
 	/* its final messages are few, and behind them is the hang-up: they are read first of what its user waits for */
-	if (session->in_line || (session->fd >= 0 && (session->state == SESSION_OPEN ||
+	if (session->place.waits || (session->fd >= 0 && (session->state == SESSION_OPEN ||
 						      session->state == SESSION_LEAVING))) {
-		turns_drop(session);
-		turns_wait(session);
+		fair_drop(&session->place);
+		session_wait(session);
 	}
 	session_settle(session);
 }
@@ -261,7 +317,7 @@ static void session_hang_up(struct session *session)
 	CRASH_POINT(hung_up);
 	session->hung_up = true;
 	session_close_socket(session);
-	waiting_forget(session->broker, session->id);
+	session->broker->sessions->hooks->silent(session);
 	session_settle(session);
 }
 
@@ -274,15 +330,15 @@ static void session_discard(struct session *session)
 {
 	bool more = true;
 
-	while (more && turns_allow(session)) {
-		more = discard_message(&session->broker->discard, session->fd);
+	while (more && fair_allows(&session->place)) {
+		more = discard_message(session->broker->discard, session->fd);
 		if (more)
-			turns_count(session, COST_MESSAGE);
+			fair_count(&session->place, COST_MESSAGE);
 	}
 	if (socket_hung_up(session->fd))
 		session_hang_up(session);
 	else if (more)
-		turns_wait(session);
+		session_wait(session);
 	else if (!event_pending(session->reading, EV_READ, NULL))
 		event_add(session->reading, NULL);
 }
@@ -311,7 +367,7 @@ static void on_cut(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	session_linger(session);
-	waiting_forget(session->broker, session->id);
+	session->broker->sessions->hooks->silent(session);
 	broker_changed(session->broker);
 }
 
@@ -327,7 +383,7 @@ void session_cut(struct session *session, const char *reason)
 		 session->command, reason);
 	session->broker->counters.sessions_cut++;
 	session->state = SESSION_CUT;
-	turns_drop(session);
+	fair_drop(&session->place);
 	outbox_stop(&session->outbox);
 	event_del(session->reading);
 	event_active(session->cutting, 0, 0);
@@ -361,12 +417,12 @@ static void session_welcome(struct session *session)
 	message.welcome.user = session->who.uid;
 	message.welcome.broker = geteuid();
 	session->state = SESSION_OPEN;
-	charge_release(&session->greeting, &broker->accounting);
+	charge_release(&session->greeting, broker->accounting);
 	broker->counters.sessions_opened++;
 	log_detail("session %llu is open: pid %d (%s), uid %u", (unsigned long long)session->id, session->pid,
 		   session->command, session->who.uid);
 	watch_messages(session);
-	session_send(session, &message, broker->board.fd);
+	session_send(session, &message, broker->board->fd);
 	CRASH_POINT(welcome_sent);
 	sodium_memzero(&message, sizeof message);
 	broker_changed(broker);
@@ -382,7 +438,7 @@ static int greeting_check(struct session *session, const struct wire_message *me
 	if (!extra->has_sender || extra->sender.pid != session->pid || !identity_alive(session->pidfd))
 		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
 					  "after a fork");
-	return charge_take(&session->charge, &session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
+	return charge_take(&session->charge, session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
 }
 
 /* It was never welcomed, so it holds nothing that could outlive it: unlike one that is cut, it goes at once. */
@@ -400,7 +456,7 @@ static int session_greet(struct session *session, const struct wire_message *mes
 	CRASH_POINT(greeting_heard);
 	if (error)
 		return error;
-	session->mps = message->hello.flags & WIRE_HELLO_MPS;
+	session->proof.mps = message->hello.flags & WIRE_HELLO_MPS;
 	session_welcome(session);
 	return 0;
 }
@@ -413,7 +469,7 @@ static void session_message(struct session *session, const struct wire_message *
 	CRASH_POINT(request_heard);
 	if (extra->has_sender && extra->sender.pid != session->pid)
 		session_cut(session, "another process used its socket");
-	else if (request_handle(session, message))
+	else if (session->broker->sessions->hooks->message(session, message))
 		session_cut(session, error_text());
 }
 
@@ -440,7 +496,7 @@ static enum heard session_take_greeting(struct session *session, const struct so
 {
 	int error = socket_packet_check(packet, 0);
 
-	turns_count(session, COST_GREETING);
+	fair_count(&session->place, COST_GREETING);
 	if (!error && packet->count > 1)
 		error = error_set(-EPROTO, "it said more than its greeting before it was welcome");
 	if (error)
@@ -460,7 +516,7 @@ static enum heard session_take_messages(struct session *session, const struct so
 
 		if (error)
 			return session_unheard(session, error);
-		turns_count(session, COST_MESSAGE);
+		fair_count(&session->place, COST_MESSAGE);
 		session_message(session, &packet->message[i], &packet->extra);
 	}
 	return session->state == SESSION_CUT ? HEARD_LAST : HEARD;
@@ -468,7 +524,7 @@ static enum heard session_take_messages(struct session *session, const struct so
 
 static void packet_discard(struct broker *broker, const struct socket_packet *packet)
 {
-	discard_close(&broker->discard, packet->extra.unwanted, packet->extra.unwanted_count);
+	discard_close(broker->discard, packet->extra.unwanted, packet->extra.unwanted_count);
 }
 
 static enum heard session_take(struct session *session, const struct socket_packet *packet)
@@ -487,7 +543,7 @@ static enum heard session_take_packet(struct session *session, const struct sock
 
 	if (session->state == SESSION_GREETING) /* and may be gone behind it */
 		return session_take(session, packet);
-	outbox_begin(&session->outbox, &session->broker->staged);
+	outbox_begin(&session->outbox, &session->broker->sessions->staged);
 	heard = session_take(session, packet);
 	outbox_end(&session->outbox);
 	return heard == HEARD && session->state == SESSION_CUT ? HEARD_LAST : heard;
@@ -496,7 +552,7 @@ static enum heard session_take_packet(struct session *session, const struct sock
 /* One packet. */
 static enum heard session_hear(struct session *session)
 {
-	struct socket_packet *packet = &session->broker->packet;
+	struct socket_packet *packet = &session->broker->sessions->packet;
 	int error = socket_receive_packet(session->fd, packet, false, MSG_DONTWAIT);
 
 	if (error == -EAGAIN)
@@ -505,7 +561,7 @@ static enum heard session_hear(struct session *session)
 		packet_discard(session->broker, packet);
 		return session_unheard(session, error);
 	}
-	broker_heard(session->broker);
+	session->broker->received = true;
 	return session_take_packet(session, packet);
 }
 
@@ -513,11 +569,11 @@ static void session_read(struct session *session)
 {
 	enum heard heard = HEARD;
 
-	while (heard == HEARD && turns_allow(session))
+	while (heard == HEARD && fair_allows(&session->place))
 		heard = session_hear(session);
 	if (heard == HEARD)
-		turns_wait(session);
-	else if (heard == HEARD_NONE && session->dead && session->state == SESSION_OPEN)
+		session_wait(session);
+	else if (heard == HEARD_NONE && session->place.dead && session->state == SESSION_OPEN)
 		/* all that it said is read, and no hang-up is behind it; whoever has the socket may get its pid, too */
 		session_cut(session, "its process is dead, and another one has its socket");
 	else if (heard == HEARD_NONE && !event_pending(session->reading, EV_READ, NULL))
@@ -566,7 +622,7 @@ static int session_watch(struct session *session)
 	const struct outbox_owner owner = { .due = notices_due,
 					    .failed = on_unsent,
 					    .context = session,
-					    .accounting = &session->broker->accounting,
+					    .accounting = session->broker->accounting,
 					    .uid = session->who.uid };
 	struct event_base *base = session->broker->base;
 
@@ -596,16 +652,16 @@ static void session_begin(struct session *session)
 {
 	int error;
 
-	if (!turns_allow(session)) {
-		turns_wait(session);
+	if (!fair_allows(&session->place)) {
+		session_wait(session);
 		return;
 	}
 	if (socket_hung_up(session->fd)) {
-		turns_count(session, COST_GONE);
+		fair_count(&session->place, COST_GONE);
 		session_free(session);
 		return;
 	}
-	turns_count(session, COST_CONNECTION);
+	fair_count(&session->place, COST_CONNECTION);
 	/* since Linux 6.16 one that connected before the listener was set up does not take after it */
 	socket_stamp_senders(session->fd);
 	error = session_identify(session);
@@ -617,7 +673,7 @@ static void session_begin(struct session *session)
 		session_reject(session, error);
 		return;
 	}
-	session->broker->sessions.arrived--;
+	session->broker->sessions->arrived--;
 	session->state = SESSION_GREETING;
 	CRASH_POINT_PEER(session->pid);
 	CRASH_POINT(accepted);
@@ -628,7 +684,7 @@ static void session_begin(struct session *session)
 static int session_enter(struct session *session)
 {
 	struct broker *broker = session->broker;
-	struct accounting *accounting = &broker->accounting;
+	struct accounting *accounting = broker->accounting;
 	int error = identity_user(session->fd, &session->who.uid);
 
 	if (!error)
@@ -637,14 +693,14 @@ static int session_enter(struct session *session)
 		error = charge_take(&session->descriptors, accounting, session->who.uid, RESOURCE_DESCRIPTORS,
 				    DESCRIPTORS);
 	if (!error)
-		error = turns_join(session);
+		error = fair_join(broker->queue, &session->place, session->who.uid);
 	if (error)
 		return error;
-	session->id = ++broker->sessions.next_id;
-	HASH_ADD(hh, broker->sessions.by_id, id, sizeof session->id, session);
+	session->id = ++broker->sessions->next_id;
+	HASH_ADD(hh, broker->sessions->by_id, id, sizeof session->id, session);
 	if (table_added(session))
 		return 0;
-	turns_leave(session);
+	fair_leave(&session->place);
 	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
@@ -660,21 +716,21 @@ int session_accept(struct broker *broker, int fd)
 	session->pidfd = -1;
 	error = session_enter(session);
 	if (error) {
-		charge_release(&session->descriptors, &broker->accounting);
-		charge_release(&session->greeting, &broker->accounting);
+		charge_release(&session->descriptors, broker->accounting);
+		charge_release(&session->greeting, broker->accounting);
 		free(session);
 		return error;
 	}
-	broker->sessions.arrived++;
+	broker->sessions->arrived++;
 	session_begin(session);
 	return 0;
 }
 
 /* ---- what there is to do for it ---- */
 
-void session_serve(struct session *session)
+static void session_serve(struct session *session)
 {
-	if (session->ending)
+	if (session->place.ending)
 		session_end_grants(session);
 	else if (session->state == SESSION_ARRIVED)
 		session_begin(session);
@@ -684,11 +740,21 @@ void session_serve(struct session *session)
 		session_read(session);
 }
 
+bool sessions_serve(struct broker *broker)
+{
+	struct fair_entry *place;
+
+	fair_pass_begin(broker->queue);
+	while ((place = fair_pass_next(broker->queue)))
+		session_serve((struct session *)((char *)place - offsetof(struct session, place)));
+	return fair_pass_end(broker->queue);
+}
+
 void sessions_deinit(struct broker *broker)
 {
 	struct session *session, *next;
 
 	/* their grants stay: what a living process maps is not freed because the broker goes */
-	HASH_ITER(hh, broker->sessions.by_id, session, next)
+	HASH_ITER(hh, broker->sessions->by_id, session, next)
 		session_free(session);
 }

@@ -3,7 +3,7 @@
  * session.h - one client process, as the broker knows it: its socket, its identity, its key, its grants.
  *
  * Owns the session from accept(2) to the end. Whatever costs something, from the first look at the process to the end of its
- * grants, is done in its user's share of a pass (turns.h). Identity comes from the kernel: SO_PEERCRED and a pidfd, and
+ * grants, is done in its user's share of a pass (fair-queue.h). Identity comes from the kernel: SO_PEERCRED and a pidfd, and
  * a HELLO whose kernel-made credentials name the same, still living process. A session ends when its socket
  * hung up and it holds no grant, or when it died: **pidfd readable and socket hung up, both** (invariant 9).
  * A session that breaks the protocol or never reads is cut off: it is not heard any more, but what it may
@@ -18,6 +18,7 @@
 #include <event2/event.h>
 
 #include "broker/users/accounting.h"
+#include "fair-queue.h"
 #include "common/wire.h"
 #include "broker/users/identity.h"
 #include "outbox.h"
@@ -27,7 +28,6 @@
 #include "common/tables.h"
 
 struct broker;
-struct turn;
 
 enum session_state { SESSION_ARRIVED, SESSION_GREETING, SESSION_OPEN, SESSION_LEAVING, SESSION_CUT };
 
@@ -37,16 +37,12 @@ struct session {
 	enum session_state state; /* ARRIVED: its user is known, and nothing more; it waits in the queue */
 	int                fd, pidfd; /* fd -1: hung up and closed */
 	struct event      *reading, *death, *cutting;
-	bool               hung_up, dead;
+	bool               hung_up;
 	bool               over; /* what its end means for others is done */
-	bool               ending; /* its grants end, some in a pass; then it is gone */
 	struct identity    who;
 	pid_t              pid;
 	char               command[16]; /* as of /proc/PID/comm, for people */
-	bool               mps;         /* it says that it runs under MPS */
-	enum proof_state   proof;       /* that the devices are done with it, once it is dead */
-	unsigned           proof_asked, proof_pause_us; /* proof.c's */
-	struct event      *asking;      /* proof.c's */
+	struct proof       proof;       /* that the devices are done with it, once it is dead */
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* sodium_malloc'd */
 	struct grants      grants;
@@ -54,17 +50,27 @@ struct session {
 	struct buffer     *ephemerals; /* that end with it */
 	struct outbox      outbox;
 	struct charge      charge, greeting, descriptors;
-	struct turn       *turn;    /* its user's */
-	bool               in_line; /* it waits in that user's queue; its socket is not watched meanwhile */
-	unsigned           last_words; /* messages read since its process died */
-	struct session    *line_prev, *line_next;
+	struct fair_entry  place;   /* in the queue; ending: its grants end, some in a pass; then it is gone */
 	UT_hash_handle     hh; /* by id */
 };
 
+/* What lies above the sessions. */
+struct session_hooks {
+	/* Does what the message asks for. -EPROTO with the error message set: such a message breaks the protocol. */
+	int (*message)(struct session *session, const struct wire_message *message);
+	/* Nobody is to be answered any more: drops what the session waits for. */
+	void (*silent)(struct session *session);
+	/* All that the session's end means for others, but its grants. died: it did not leave with all closed. */
+	void (*end)(struct session *session, bool died);
+};
+
 struct sessions {
+	const struct session_hooks *hooks;
 	struct session *by_id;
 	uint64_t        next_id;
 	unsigned        arrived; /* of those, the ones in that state */
+	struct socket_packet packet; /* that is being read */
+	struct staged        staged; /* answers to the messages that are being handled */
 };
 
 void sessions_deinit(struct broker *broker); /* before the registry's */
@@ -77,17 +83,17 @@ bool session_is_welcome(const struct session *session);
 
 struct session *session_find(struct broker *broker, uint64_t id);
 
-/* Does what there is to do for it, until there is no more or its user's share is used up: then it waits. May end it. */
-void session_serve(struct session *session);
+/*
+ * A pass: does what there is to do for those that wait, each until there is no more or its user's share is used up. May end
+ * some. True: some still wait, and not for tokens alone (fair-queue.h).
+ */
+bool sessions_serve(struct broker *broker);
 
 /* Whether it has grants that are not held. */
 bool session_maps(const struct session *session);
 
-/* The devices are done with it (proof.h): it ends. */
-void session_proven(struct session *session);
-
-/* Nobody will ever tell: its grants stay, and all else is as at its end. */
-void session_unproven(struct session *session);
+/* Its process is dead and its socket hung up: the devices are asked whether they are done with it, and then it ends. */
+void session_prove(struct session *session);
 
 /*
  * Queues a message, with a descriptor that stays the caller's (-1: none), and sends what the socket takes
@@ -95,6 +101,9 @@ void session_unproven(struct session *session);
  * here. Never changes the books.
  */
 void session_send(struct session *session, const struct wire_message *message, int fd);
+
+/* Answers that a request is done, with a descriptor that stays the caller's (-1: none). */
+void session_done(struct session *session, uint64_t request, int fd);
 
 /* Sends a REFUSED and counts it by its reason. */
 void session_refuse(struct session *session, uint64_t request, int error, const char *text);

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "broker/base/log.h"
+#include "broker/base/streams.h"
 #include "json.h"
 #include "read.h"
 #include "table.h"
-#include "broker/base/streams.h"
 
 #define EXIT_NONE  1
 #define EXIT_USAGE 2

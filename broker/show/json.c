@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c - see json.h */
 #include "json.h"
+#include "read.h"
 
 #include <stdio.h>
 

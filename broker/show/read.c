@@ -13,8 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/size.h"
 #include "broker/status/leftovers.h"
+#include "broker/status/status.h"
+#include "common/size.h"
 
 #define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
 #define TRIES   20         /* for a whole text: its broker may write the next ones meanwhile */

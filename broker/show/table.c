@@ -8,8 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/size.h"
 #include "broker/base/counters.h"
+#include "common/size.h"
+#include "read.h"
 
 #define LINE       80
 #define NUMBER_MAX 21 /* digits of a 64-bit number, with the zero */

@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/base/log.h"
 #include "common/environment.h"
 #include "common/error.h"
-#include "broker/base/log.h"
-#include "status.h"
+#include "common/name.h"
 
 #define TRIES 10 /* for a directory that no cleaner saw before its lock */
 

@@ -14,6 +14,8 @@
 
 #define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
 
+#define STATUS_PREFIX "/gpubroker." /* of a status file's name, before the instance's */
+
 /* Takes the lock that says "alive". -EAGAIN: somebody holds it. */
 int leftovers_lock(int fd);
 

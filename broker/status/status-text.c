@@ -10,8 +10,15 @@
 
 #include <jansson.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/memory/usage.h"
+#include "broker/registry/board-owner.h"
+#include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
+#include "broker/request/waiting.h"
+#include "broker/session/proof.h"
+#include "broker/session/session.h"
+#include "broker/users/accounting.h"
 
 #define ITEM_MAX  16384 /* room that a step finds: a buffer with all its holders takes less */
 #define STEPS_MAX 16384 /* a piece: of a large board with few buffers in it */
@@ -112,7 +119,7 @@ static void put_string(struct status_text *text, const char *key, const char *va
 
 static void put_device(struct status_text *text, const struct broker *broker, uint32_t index)
 {
-	const struct board_device *device = &broker->board.header->device[index];
+	const struct board_device *device = &broker->board->header->device[index];
 	char uuid[37];
 
 	snprintf(uuid, sizeof uuid, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
@@ -125,14 +132,14 @@ static void put_device(struct status_text *text, const struct broker *broker, ui
 	put_string(text, "name", device->name);
 	put_word(text, "uuid", uuid);
 	put_number(text, "bytes", device->memory);
-	put_number(text, "idle", broker->registry.usages.bytes[index][SPARE_IDLE]);
-	put_number(text, "pooled", broker->registry.usages.bytes[index][SPARE_POOLED]);
+	put_number(text, "idle", broker->registry->usages.bytes[index][SPARE_IDLE]);
+	put_number(text, "pooled", broker->registry->usages.bytes[index][SPARE_POOLED]);
 	put_end(text, '}');
 }
 
 static bool next_device(struct status_text *text, const struct broker *broker)
 {
-	if (text->cursor == broker->board.header->devices)
+	if (text->cursor == broker->board->header->devices)
 		return false;
 	put_device(text, broker, (uint32_t)text->cursor++);
 	return true;
@@ -219,7 +226,7 @@ static void put_buffer(struct status_text *text, const struct buffer *buffer)
 
 static bool next_buffer(struct status_text *text, const struct broker *broker)
 {
-	const struct registry *registry = &broker->registry;
+	const struct registry *registry = broker->registry;
 
 	if (text->cursor == registry->words.count)
 		return false;
@@ -237,13 +244,13 @@ static bool next_buffer(struct status_text *text, const struct broker *broker)
  */
 static const char *session_state_name(const struct session *session)
 {
-	if (session->proof == PROOF_ASKING)
+	if (session->proof.state == PROOF_ASKING)
 		return "dying";
-	if (session->proof == PROOF_LACKING)
+	if (session->proof.state == PROOF_IMPOSSIBLE)
 		return "unproven";
 	if (session->fd < 0)
 		return "lost";
-	if (session->dead)
+	if (session->place.dead)
 		return "orphaned";
 	switch (session->state) {
 	case SESSION_OPEN:
@@ -276,10 +283,10 @@ static const struct session *session_after(const struct broker *broker, uint64_t
 {
 	const struct session *session;
 
-	HASH_FIND(hh, broker->sessions.by_id, &id, sizeof id, session);
+	HASH_FIND(hh, broker->sessions->by_id, &id, sizeof id, session);
 	if (session)
 		return session->hh.next;
-	for (session = broker->sessions.by_id; session && session->id <= id; session = session->hh.next)
+	for (session = broker->sessions->by_id; session && session->id <= id; session = session->hh.next)
 		;
 	return session;
 }
@@ -330,10 +337,10 @@ static bool next_user(struct status_text *text, const struct broker *broker)
 	struct user_search search = { .from = text->cursor };
 	const struct quota *quota;
 
-	accounting_each(&broker->accounting, look_at_user, &search);
+	accounting_each(broker->accounting, look_at_user, &search);
 	if (!search.found)
 		return false;
-	quota = accounting_quota(&broker->accounting, search.uid);
+	quota = accounting_quota(broker->accounting, search.uid);
 	put_begin(text, NULL, '{');
 	put_number(text, "uid", search.uid);
 	put_begin(text, "used", '{');
@@ -354,12 +361,12 @@ static bool next_user(struct status_text *text, const struct broker *broker)
 static void put_head(struct status_text *text, const struct broker *broker)
 {
 	put_begin(text, NULL, '{');
-	put_word(text, "instance", broker->config.instance);
+	put_word(text, "instance", broker->board->header->instance);
 	put_number(text, "pid", (uint64_t)getpid());
 	put_word(text, "device_kind", broker->device->name);
 	put_number(text, "updated", (uint64_t)time(NULL));
 	put_truth(text, "stopping", broker->stopping);
-	put_number(text, "waiting", broker->waiting.count);
+	put_number(text, "waiting", broker->waiting->count);
 }
 
 static void put_tail(struct status_text *text, const struct broker *broker)

@@ -13,11 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "broker/core/broker.h"
+#include "broker/base/context.h"
+#include "broker/base/log.h"
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "leftovers.h"
-#include "broker/base/log.h"
+#include "status-text.h"
 
 /* The header has the first page, and two texts a place each behind it. Where they are shorter the file has holes. */
 #define TEXT_BEGIN 4096ull
@@ -264,7 +265,7 @@ static void text_begin(struct status *status)
 
 static int text_piece(struct broker *broker)
 {
-	struct status *status = &broker->status;
+	struct status *status = broker->status;
 	struct status_text *text = &status->text;
 	int error;
 
@@ -315,7 +316,7 @@ static int64_t used_us(void)
 
 static void status_write(struct broker *broker)
 {
-	struct status *status = &broker->status;
+	struct status *status = broker->status;
 	int64_t began = used_us();
 	int error = text_piece(broker);
 
@@ -347,7 +348,7 @@ static void rest(struct status *status)
 static void on_turn(evutil_socket_t fd, short what, void *argument)
 {
 	struct broker *broker = argument;
-	struct status *status = &broker->status;
+	struct status *status = broker->status;
 
 	(void)fd;
 	(void)what;
@@ -373,13 +374,13 @@ static void on_rest_over(evutil_socket_t fd, short what, void *argument)
 
 	if (read(fd, &times, sizeof times) < 0)
 		return; /* not yet */
-	broker->status.resting = false;
+	broker->status->resting = false;
 	on_turn(fd, what, argument);
 }
 
 static int timers_make(struct broker *broker)
 {
-	struct status *status = &broker->status;
+	struct status *status = broker->status;
 	int clock = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 
 	if (clock < 0)
@@ -399,17 +400,17 @@ int status_start(struct broker *broker)
 
 	if (error)
 		return error;
-	broker->status.pending = true;
+	broker->status->pending = true;
 	do /* nobody waits yet */
 		on_turn(-1, 0, broker);
-	while (broker->status.writing);
+	while (broker->status->writing);
 	return 0;
 }
 
 /* The first change after a quiet time is written at the loop's next turn, the rest gathered. */
 void status_changed(struct broker *broker)
 {
-	struct status *status = &broker->status;
+	struct status *status = broker->status;
 
 	if (!status->rest || status->pending)
 		return;

@@ -19,9 +19,9 @@
 #include <sodium.h>
 
 #include "common/name.h"
+#include "leftovers.h"
 #include "status-text.h"
 
-#define STATUS_PREFIX "/gpubroker."
 #define STATUS_MAGIC  0x7574617473627067ull
 #define STATUS_FORMAT 1
 

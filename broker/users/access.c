@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* access.c - see access.h */
 #include "access.h"
+#include "identity.h"
 
 bool access_may_create(const struct access_list *creators, const struct identity *identity)
 {

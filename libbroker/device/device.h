@@ -169,6 +169,8 @@ extern const struct device *const device_cuda; /* NULL when built without CUDA *
 int device_select(const char *text, bool owner, const struct device **device);
 
 /* Checks the text as device_select() does, touching no device. */
+#define DEVICE_CHOICE_SIZE 16 /* of "auto", "cuda", "host" or "host:N", with its zero */
+
 int device_check(const char *text);
 
 /*

@@ -41,7 +41,7 @@ flags=("${flags[@]/#-DPKGLIBDIR=*/-DPKGLIBDIR=\"/usr/lib/gpubroker\"}")
 # Those that need CUDA are none of a build without it.
 files() {
 	local file
-	for file in broker/*.c libbroker/*/*.c kernels/*.c examples/*.c examples/*/*.c; do
+	for file in broker/*/*.c libbroker/*/*.c kernels/*.c examples/*.c examples/*/*.c; do
 		case $file in
 		libbroker/device/cuda-fork.c) ;;
 		libbroker/device/cuda*) grep -q '^#define HAVE_CUDA 1' "$build/config.h" || continue ;;

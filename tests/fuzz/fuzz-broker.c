@@ -82,7 +82,7 @@ static void gate_install(void)
 	gate.device = device_host;
 	gate.device.allocate = gated_allocate;
 	gate.device.release = gated_release;
-	broker.workers.device = &gate.device;
+	broker.workers->device = &gate.device;
 }
 
 /* ---- the loop ---- */
@@ -97,7 +97,7 @@ static void settle(void)
 {
 	for (int i = 0; i < 4; i++)
 		turn();
-	while (!gate.closed && broker.workers.pending)
+	while (!gate.closed && broker.workers->pending)
 		broker_pass(&broker, true);
 	turn();
 }
@@ -291,7 +291,7 @@ static void step_hang_up(struct peer *peer, struct input *input)
 
 static void die(struct session *session)
 {
-	if (session->death && !session->dead)
+	if (session->death && !session->place.dead)
 		event_active(session->death, EV_READ, 0);
 }
 
@@ -313,7 +313,7 @@ static void step_late(struct peer *peer, struct input *input)
 
 	(void)peer;
 	(void)input;
-	HASH_ITER(hh, broker.sessions.by_id, session, next)
+	HASH_ITER(hh, broker.sessions->by_id, session, next)
 		if (session->state == SESSION_GREETING)
 			event_active(session->reading, EV_TIMEOUT, 0);
 }
@@ -459,27 +459,27 @@ static void all_gone(void)
 	for (int i = 0; i < PEERS; i++)
 		peer_hang_up(&peers[i]);
 	peer_hang_up(&honest);
-	for (int i = 0; i < TURNS_MAX && broker.sessions.by_id; i++) {
-		for (session = broker.sessions.by_id; session; session = session->hh.next)
+	for (int i = 0; i < TURNS_MAX && broker.sessions->by_id; i++) {
+		for (session = broker.sessions->by_id; session; session = session->hh.next)
 			die(session);
 		settle();
 	}
-	session = broker.sessions.by_id;
+	session = broker.sessions->by_id;
 	FUZZ_HOLDS(!session, "session %llu outlives its client: state %d, dead %d, hung up %d",
-		   (unsigned long long)session->id, session->state, session->dead, session->hung_up);
+		   (unsigned long long)session->id, session->state, session->place.dead, session->hung_up);
 }
 
 static void books_check(void)
 {
 	FUZZ_HOLDS(is_idle, "a broker that stops does not come to rest");
 	FUZZ_HOLDS(broker_balanced(&broker), "the books are not balanced");
-	FUZZ_HOLDS(!broker.waiting.count && !broker.registry.grant_count && !broker.registry.buffer_count &&
-			   !broker.registry.bytes,
-		   "the books are not empty: %u wait, %u grants, %u buffers", broker.waiting.count,
-		   broker.registry.grant_count, broker.registry.buffer_count);
-	FUZZ_HOLDS(!broker.accounting.accounts, "somebody is still charged for something");
-	for (uint32_t i = 0; i < broker.config.buffers; i++)
-		FUZZ_HOLDS((atomic_load(&broker.board.board.words[i]) & 3) == BOARD_FREE,
+	FUZZ_HOLDS(!broker.waiting->count && !broker.registry->grant_count && !broker.registry->buffer_count &&
+			   !broker.registry->bytes,
+		   "the books are not empty: %u wait, %u grants, %u buffers", broker.waiting->count,
+		   broker.registry->grant_count, broker.registry->buffer_count);
+	FUZZ_HOLDS(!broker.accounting->accounts, "somebody is still charged for something");
+	for (uint32_t i = 0; i < broker.config->buffers; i++)
+		FUZZ_HOLDS((atomic_load(&broker.board->board.words[i]) & 3) == BOARD_FREE,
 			   "the board still shows a buffer");
 }
 

@@ -44,7 +44,7 @@ void heat_refuse(const char *format, ...)
 	said++;
 }
 
-int run_spec_read(struct run_options *options, const char *path)
+int run_spec_read(struct declared_buffers *buffers, const char *path)
 {
 	(void)options;
 	return error_set(-EINVAL, "%.100s: no file is read here", path);
@@ -100,10 +100,10 @@ static void run_try(int argc, char **argv)
 	FUZZ_HOLDS(options.workers && options.workers <= RUN_WORKERS_MAX && !instance_check(options.instance) &&
 			   !device_check(options.device),
 		   "broker-run takes %u workers, '%s', '%s'", options.workers, options.instance, options.device);
-	for (unsigned i = 0; i < options.buffer_count; i++)
-		FUZZ_HOLDS(!name_check(options.buffers[i].name) && options.buffers[i].size &&
-				   options.buffers[i].device < DEVICE_MAX,
-			   "broker-run takes the buffer '%s'", options.buffers[i].name);
+	for (unsigned i = 0; i < options.buffers.count; i++)
+		FUZZ_HOLDS(!name_check(options.buffers.list[i].name) && options.buffers.list[i].size &&
+				   options.buffers.list[i].device < DEVICE_MAX,
+			   "broker-run takes the buffer '%s'", options.buffers.list[i].name);
 	run_options_free(&options);
 }
 

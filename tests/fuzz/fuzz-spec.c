@@ -26,16 +26,16 @@ static void buffer_check(const struct declared_buffer *buffer)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct run_options options = { 0 };
+	struct declared_buffers buffers = { 0 };
 	char path[FUZZ_PATH_SIZE];
 	int fd = fuzz_file(data, size), error;
 
-	error = run_spec_read(&options, fuzz_path(fd, path));
+	error = run_spec_read(&buffers, fuzz_path(fd, path));
 	close(fd);
 	if (error)
 		fuzz_check_file_sentence(path, data, size);
-	for (unsigned i = 0; i < options.buffer_count; i++)
-		buffer_check(&options.buffers[i]);
+	for (unsigned i = 0; i < buffers.count; i++)
+		buffer_check(&buffers.list[i]);
 	run_options_free(&options);
 	return 0;
 }

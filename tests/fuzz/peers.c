@@ -302,9 +302,9 @@ void peer_become(const struct peer *peer, struct broker *broker, uid_t uid)
 
 	if (!session || session->grants.by_id)
 		return;
-	turns_leave(session);
+	fair_leave(&session->place);
 	session->who.uid = session->outbox.owner.uid = uid;
 	session->who.gid = (gid_t)uid;
-	if (turns_join(session))
+	if (fair_join(broker.queue, &session->place, session->who.uid))
 		fuzz_fail("out of memory");
 }

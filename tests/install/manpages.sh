@@ -83,7 +83,7 @@ misled() {
 
 # "refused_exists creates of a taken name (EEXIST)": of the table of counters, and of the page's list.
 table_counters() {
-	sed -n 's/^\tX(\([a-z_]*\), "\(.*\)").*/\1 \2/p' "$top_srcdir/broker/counters.h"
+	sed -n 's/^\tX(\([a-z_]*\), "\(.*\)").*/\1 \2/p' "$top_srcdir/broker/base/counters.h"
 }
 page_counters() {
 	sed -n '/^\.It Cm counters/,/^\.Sh/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z]*_/{s/^\.It Cm //;N;s/\n/ /;p}'

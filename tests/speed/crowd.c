@@ -61,7 +61,7 @@ void settle(void)
 {
 	do
 		broker_pass(&broker, false);
-	while (broker.workers.pending);
+	while (broker.workers->pending);
 	broker_pass(&broker, false);
 }
 
@@ -263,8 +263,8 @@ static void expect_full(void)
 		assert_int_equal(used(uid, RESOURCE_WAITS), 5 * WAITS);
 		assert_in_range(used(uid, RESOURCE_BUFFERS), SMALL + DRAINS + TIMELINES, 2048);
 	}
-	assert_int_equal(broker.registry.usages.bytes[0][SPARE_IDLE], 2 * IDLE * LARGE);
-	assert_in_range(broker.registry.grant_count, 2 * REDEEMED, 4 * REDEEMED);
+	assert_int_equal(broker.registry->usages.bytes[0][SPARE_IDLE], 2 * IDLE * LARGE);
+	assert_in_range(broker.registry->grant_count, 2 * REDEEMED, 4 * REDEEMED);
 }
 
 void crowd_gather(const struct peer *owner, const struct peer *stranger, const char *crowded)

@@ -29,7 +29,7 @@ void measured(void)
 {
 	do
 		broker_pass(&broker, true);
-	while (broker.workers.pending);
+	while (broker.workers->pending);
 	/* what it has put off */
 	broker_pass(&broker, false);
 	broker_pass(&broker, false);
@@ -121,7 +121,7 @@ static void creates(void)
 			    again = create_of(SHARED, 1, 0666, 0),
 			    ephemeral = create_of("z", 1, 0666, GPUB_EPHEMERAL | GPUB_TIMELINE), greedy = large;
 	struct wire_message unlink = named(WIRE_UNLINK, 1, "x"), nobody = named(WIRE_UNLINK, 1, "no-such");
-	struct quota *quota = &broker.accounting.quotas.fallback;
+	struct quota *quota = &broker.accounting->quotas.fallback;
 
 	measure_done("CREATE in memory that is there", &owner, &small);
 	measure_done("CREATE that the device makes", &owner, &large);
@@ -279,9 +279,9 @@ static void tickets(void)
 	grant = measure_done("REDEEM of one that is good once", &owner, &redeem).grant;
 	measure_refused("REDEEM of a used one", &owner, &redeem);
 	let_go(&owner, WIRE_CLOSED, &grant);
-	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 0;
+	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 0;
 	measure_refused("ISSUE over the quota", &owner, &once);
-	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 4096;
+	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 4096;
 }
 
 /* ---- sessions ---- */
@@ -340,9 +340,9 @@ static void measure_all(const char *how_full, unsigned long times)
 static void stop_the_status_file(void)
 {
 	settle();
-	broker.status.pending = true;
-	event_del(broker.status.rest);
-	event_del(broker.status.turn);
+	broker.status->pending = true;
+	event_del(broker.status->rest);
+	event_del(broker.status->turn);
 }
 
 static void begin(void)

@@ -60,7 +60,7 @@ int descriptors(void)
 
 uint64_t used(uid_t uid, enum resource resource)
 {
-	return accounting_used(&broker.accounting, uid, resource);
+	return accounting_used(broker.accounting, uid, resource);
 }
 
 uint64_t greeting(void)
@@ -117,16 +117,16 @@ static bool broker_drains(void)
 {
 	bool is_idle = false;
 
-	for (int tries = 0; tries < PATIENCE_MS && broker.sessions.by_id; tries++)
+	for (int tries = 0; tries < PATIENCE_MS && broker.sessions->by_id; tries++)
 		turn();
-	if (broker.sessions.by_id)
+	if (broker.sessions->by_id)
 		return false; /* a test that failed left its peers */
 	broker_stop(&broker, idle, &is_idle);
 	for (int tries = 0; tries < PATIENCE_MS && !is_idle; tries++)
 		turn();
-	return is_idle && !broker.sessions.by_id && !greeting() && !broker.waiting.count && broker_balanced(&broker) &&
-	       !broker.accounting.accounts && !broker.registry.grant_count && turns_empty(&broker.turns) &&
-	       !broker.turns.waiting;
+	return is_idle && !broker.sessions->by_id && !greeting() && !broker.waiting->count && broker_balanced(&broker) &&
+	       !broker.accounting->accounts && !broker.registry->grant_count && fair_queue_is_empty(broker.queue) &&
+	       !broker.queue->waiting;
 }
 
 int harness_teardown(void **state)
@@ -240,11 +240,11 @@ void change_user(const struct peer *peer, uid_t uid)
 {
 	struct session *session = session_of(peer);
 
-	turns_leave(session);
+	fair_leave(&session->place);
 	identity_clear(&session->who);
 	session->who.uid = session->outbox.owner.uid = uid;
 	session->who.gid = (gid_t)uid;
-	assert_int_equal(turns_join(session), 0);
+	assert_int_equal(fair_join(broker.queue, &session->place, session->who.uid), 0);
 }
 
 struct peer join_as(uid_t uid)
@@ -263,7 +263,7 @@ void part(struct peer *peer)
 
 void part_dying(struct peer *peer)
 {
-	session_of(peer)->dead = true;
+	session_of(peer)->place.dead = true;
 	part(peer);
 }
 
@@ -360,10 +360,10 @@ void expect_bytes_cut(const void *bytes, size_t length)
 	socket_send(peer.sock, &message, -1, MSG_DONTWAIT);
 	other = join();
 	expect_served(&other);
-	assert_null(registry_find(&broker.registry, "unheard"));
+	assert_null(registry_find(broker.registry, "unheard"));
 	part(&other);
 	part(&peer);
-	EXPECT_SOON(!broker.sessions.by_id);
+	EXPECT_SOON(!broker.sessions->by_id);
 }
 
 void fill_queue(const struct peer *peer, unsigned count)
@@ -388,7 +388,7 @@ void bury(struct peer *peer)
 
 	while (session->grants.by_id) {
 		broker.counters.grants_died++;
-		grant_over(&broker.registry, session->grants.by_id);
+		grant_over(broker.registry, session->grants.by_id);
 	}
 	part(peer);
 }

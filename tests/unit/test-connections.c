@@ -17,7 +17,7 @@
 
 #define FLOODER 4001
 #define OTHER   4002
-#define SHARE   16 /* messages of a user in a pass: turns.c's */
+#define SHARE   16 /* messages of a user in a pass: fair-queue.c's */
 #define MANY    40
 #define ACCEPTS 4  /* connections in a pass: connections.c's */
 #define AHEAD   64 /* connections that wait, where there is one user: connections.c's */
@@ -38,7 +38,7 @@ static void set_rate_of(uid_t uid, uint64_t requests)
 	quota_init(&quotas.fallback);
 	quota_init(&user.quota);
 	user.quota.requests = requests;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 }
 
 static void dial_many(unsigned count)
@@ -73,7 +73,7 @@ static void settle(void)
 /* Sessions that were challenged: the costly part of a connection. */
 static unsigned begun(void)
 {
-	return HASH_COUNT(broker.sessions.by_id) - broker.sessions.arrived;
+	return HASH_COUNT(broker.sessions->by_id) - broker.sessions->arrived;
 }
 
 /* ---- the share ---- */
@@ -88,9 +88,9 @@ static void invariant_5_connections_take_their_users_share(void **state)
 	for (; begun() < MANY + 1; passes++) {
 		pass_with(&other);
 		assert_true(begun() <= 1 + 1 + passes * SHARE / COST_CONNECTION);
-		assert_true(HASH_COUNT(broker.sessions.by_id) <= 1 + (passes + 1) * ACCEPTS);
+		assert_true(HASH_COUNT(broker.sessions->by_id) <= 1 + (passes + 1) * ACCEPTS);
 	}
-	assert_int_equal(broker.sessions.arrived, 0);
+	assert_int_equal(broker.sessions->arrived, 0);
 	hang_up_many(MANY);
 	part(&other);
 }
@@ -141,7 +141,7 @@ static void test_a_greeting_that_waited_leaves_no_time_limit_behind(void **state
 		say(socks[i], &question);
 		assert_int_equal(hear(socks[i]).type, WIRE_REFUSED);
 	}
-	for (session = broker.sessions.by_id; session; session = session->hh.next)
+	for (session = broker.sessions->by_id; session; session = session->hh.next)
 		assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
 	hang_up_many(MANY);
 }
@@ -174,7 +174,7 @@ static void invariant_5_grants_that_end_with_their_process_take_its_users_share(
 	uint64_t before;
 
 	(void)state;
-	broker.accounting.quotas.fallback.limit[RESOURCE_BYTES] = QUOTA_NONE;
+	broker.accounting->quotas.fallback.limit[RESOURCE_BYTES] = QUOTA_NONE;
 	for (int i = 0; i < GRANTS; i++) {
 		struct wire_message create = named(WIRE_CREATE, 1, name);
 
@@ -211,10 +211,10 @@ static void invariant_5_what_a_session_sends_that_is_cut_off_takes_its_users_sha
 		assert_int_equal(socket_send(peer.sock, &message, -1, MSG_DONTWAIT), 0);
 	for (int pass = 0; pass < 4; pass++) {
 		pass_with(&other);
-		assert_true(session_of(&peer)->in_line);
+		assert_true(session_of(&peer)->place.waits);
 	}
 	/* all of it, and the end behind it */
-	EXPECT_SOON(!session_of(&peer)->in_line);
+	EXPECT_SOON(!session_of(&peer)->place.waits);
 	part(&peer);
 	EXPECT_SOON(!session_find(&broker, peer.session));
 	part(&other);
@@ -231,12 +231,12 @@ static void invariant_5_a_connection_waits_for_its_users_rate(void **state)
 
 	(void)state;
 	set_rate_of(geteuid(), 0);
-	broker.accounting.quotas.fallback.limit[RESOURCE_GREETINGS] = 3;
-	((struct user_quota *)broker.accounting.quotas.users)->quota.limit[RESOURCE_GREETINGS] = 3;
+	broker.accounting->quotas.fallback.limit[RESOURCE_GREETINGS] = 3;
+	((struct user_quota *)broker.accounting->quotas.users)->quota.limit[RESOURCE_GREETINGS] = 3;
 	dial_many(3);
 	for (int pass = 0; pass < 5; pass++)
 		pass_with(&other);
-	assert_int_equal(broker.sessions.arrived, 3);
+	assert_int_equal(broker.sessions->arrived, 3);
 	assert_int_equal(greeting(), 3);
 	/* one too many is refused, and at once */
 	one = dial();
@@ -247,7 +247,7 @@ static void invariant_5_a_connection_waits_for_its_users_rate(void **state)
 	/* who goes meanwhile costs nothing more */
 	close(socks[0]);
 	turn_some();
-	assert_int_equal(broker.sessions.arrived, 3);
+	assert_int_equal(broker.sessions->arrived, 3);
 	set_rate_of(geteuid(), QUOTA_NONE);
 	assert_int_equal(hear(socks[1]).type, WIRE_CHALLENGE);
 	assert_int_equal(hear(socks[2]).type, WIRE_CHALLENGE);
@@ -263,7 +263,7 @@ static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **sta
 {
 	int sock = dial();
 	struct wire_message hello = hear(sock);
-	const struct session *session = session_find(&broker, broker.sessions.next_id);
+	const struct session *session = session_find(&broker, broker.sessions->next_id);
 
 	(void)state;
 	hello = hello_to(&hello);
@@ -271,7 +271,7 @@ static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **sta
 	set_rate_of(geteuid(), 0);
 	say(sock, &hello);
 	turn_some();
-	assert_true(session->in_line && session->state == SESSION_GREETING);
+	assert_true(session->place.waits && session->state == SESSION_GREETING);
 	assert_false(event_pending(session->reading, EV_TIMEOUT | EV_READ, NULL));
 	set_rate_of(geteuid(), QUOTA_NONE);
 	assert_int_equal(hear(sock).type, WIRE_WELCOME);
@@ -309,7 +309,7 @@ static void invariant_10_the_end_of_the_dead_waits_for_no_rate(void **state)
 		part_dying(&peers[i]);
 	EXPECT_SOON(broker.counters.grants_died == DEAD);
 	assert_int_equal(broker.counters.sessions_died, DEAD);
-	assert_true(session_of(&living)->turn->tokens < -DEAD);
+	assert_true(session_of(&living)->place.user->tokens < -DEAD);
 	refused = broker.counters.refused_no_name;
 	say(living.sock, &question);
 	turn_some();
@@ -341,7 +341,7 @@ static void invariant_5_refused_connections_do_not_flood_the_log(void **state)
 
 	(void)state;
 	assert_true(stderr_before >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
-	broker.accounting.quotas.fallback.limit[RESOURCE_GREETINGS] = 0;
+	broker.accounting->quotas.fallback.limit[RESOURCE_GREETINGS] = 0;
 	dial_many(REFUSED);
 	EXPECT_SOON(broker.counters.sessions_refused == REFUSED);
 	assert_int_equal(dup2(stderr_before, STDERR_FILENO), STDERR_FILENO);
@@ -358,11 +358,11 @@ static void test_where_there_is_one_user_connections_wait_in_the_socket(void **s
 {
 	(void)state;
 	set_rate_of(geteuid(), 0);
-	((struct user_quota *)broker.accounting.quotas.users)->quota.limit[RESOURCE_GREETINGS] = AHEAD;
+	((struct user_quota *)broker.accounting->quotas.users)->quota.limit[RESOURCE_GREETINGS] = AHEAD;
 	dial_many(2 * AHEAD);
 	for (int pass = 0; pass < AHEAD; pass++)
 		one_pass();
-	assert_int_equal(broker.sessions.arrived, AHEAD);
+	assert_int_equal(broker.sessions->arrived, AHEAD);
 	assert_int_equal(broker.counters.sessions_refused, 0);
 	set_rate_of(geteuid(), QUOTA_NONE);
 	for (int i = 0; i < 2 * AHEAD; i++) {
@@ -384,24 +384,24 @@ static void invariant_5_those_who_left_owing_are_forgotten_a_few_at_a_time(void 
 	(void)state;
 	quota_init(&quotas.fallback);
 	quotas.fallback.requests = 1000000;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 	for (uid_t uid = 5000; uid < 5000 + MANY; uid++) {
 		peer = join_as(uid);
-		session_of(&peer)->turn->tokens = -1e9;
+		session_of(&peer)->place.user->tokens = -1e9;
 		part_dying(&peer);
-		EXPECT_SOON(!broker.sessions.by_id);
+		EXPECT_SOON(!broker.sessions->by_id);
 	}
-	left = HASH_COUNT(broker.turns.users);
+	left = HASH_COUNT(broker.queue->users);
 	assert_true(left >= MANY);
 	quotas.fallback.requests = QUOTA_NONE;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 	while (left > 2) {
 		unsigned before = left;
 
 		peer = join();
 		part(&peer);
-		EXPECT_SOON(!broker.sessions.by_id);
-		left = HASH_COUNT(broker.turns.users);
+		EXPECT_SOON(!broker.sessions->by_id);
+		left = HASH_COUNT(broker.queue->users);
 		assert_in_range(before - left, 1, 8);
 	}
 }

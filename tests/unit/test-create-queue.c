@@ -28,24 +28,27 @@ static int no_room(int ordinal, uint64_t *bytes)
 
 static const struct device fake = { .room = no_room };
 static struct broker broker;
+static struct core parts;
 static char story[64]; /* what the hooks were told, in order: r1 e2 ... */
 
 static int setup(void **state)
 {
 	(void)state;
 	story[0] = 0;
-	memset(&broker, 0, sizeof broker);
+	memset(&parts, 0, sizeof parts);
+	broker_join(&broker, &parts);
+	parts.pool.usages = &parts.registry.usages;
 	broker.base = event_base_new();
-	return broker.base ? workers_start(&broker.workers, broker.base, &fake, 2) : -1;
+	return broker.base ? workers_start(broker.workers, broker.base, &fake, 2) : -1;
 }
 
 /* No test leaves anybody in a queue. */
 static int teardown(void **state)
 {
 	(void)state;
-	workers_stop(&broker.workers);
+	workers_stop(broker.workers);
 	event_base_free(broker.base);
-	return broker.waiting.count || broker.creates.by_key || broker.creates.by_session || broker.creates.device[0].look || broker.creates.device[1].look;
+	return broker.waiting->count || broker.creates->by_key || broker.creates->by_session || broker.creates->device[0].look || broker.creates->device[1].look;
 }
 
 /* ---- short words ---- */
@@ -201,10 +204,10 @@ static void invariant_5_others_are_woken_once_when_many_are_dropped(void **state
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		await(ALICE, 0, -1, "1");
-	wakes = broker.creates.wakes;
+	wakes = broker.creates->wakes;
 	create_forget(&broker, ALICE);
 	expect_story("e1 e1 e1 ");
-	assert_int_equal(broker.creates.wakes, wakes + 1);
+	assert_int_equal(broker.creates->wakes, wakes + 1);
 }
 
 /* ---- what cannot be satisfied ---- */
@@ -216,16 +219,16 @@ static void test_nobody_tries_in_vain(void **state)
 
 	(void)state;
 	wait = await(ALICE, 10, -1, "1");
-	broker.pool.device[0].room = 9;
+	broker.pool->device[0].room = 9;
 	create_wake(&broker, 0);
 	expect_story("");
-	broker.pool.device[0].returning = 1;
+	broker.pool->device[0].returning = 1;
 	create_wake(&broker, 0);
 	expect_story("r1 ");
 	create_wait_over(wait);
 	/* what another create is short of is not there for this one */
 	wait = await(ALICE, 10, -1, "1");
-	broker.pool.device[0].claimed = 1;
+	broker.pool->device[0].claimed = 1;
 	create_wake(&broker, 0);
 	expect_story("");
 	create_wait_over(wait);
@@ -237,7 +240,7 @@ static void test_who_waits_for_others_is_passed(void **state)
 	struct create_wait *huge, *large, *small;
 
 	(void)state;
-	broker.pool.device[0].room = 10;
+	broker.pool->device[0].room = 10;
 	huge = await(ALICE, MUCH, -1, "h");
 	assert_false(create_must_wait(&broker, 0, ALICE));
 	large = await(ALICE, 11, -1, "l");
@@ -251,7 +254,7 @@ static void test_who_waits_for_others_is_passed(void **state)
 	expect_story("");
 	/* and when there is enough for it, it is the first */
 	small = await(ALICE, 10, -1, "s");
-	broker.pool.device[0].room = MUCH;
+	broker.pool->device[0].room = MUCH;
 	assert_true(create_must_wait(&broker, 0, ALICE));
 	create_wake(&broker, 0);
 	expect_story("rh ");
@@ -269,9 +272,9 @@ static void test_who_waits_for_its_own_user_is_not_passed(void **state)
 	struct create_wait *large, *small;
 
 	(void)state;
-	usage = usage_hold(&broker.registry.usages, 0, ALICE);
+	usage = usage_hold(&broker.registry->usages, 0, ALICE);
 	usage->made = 20;
-	broker.pool.device[0].room = 10;
+	broker.pool->device[0].room = 10;
 	large = await(ALICE, 30, -1, "l");
 	assert_true(create_must_wait(&broker, 0, ALICE));
 	usage->made = 19;
@@ -285,7 +288,7 @@ static void test_who_waits_for_its_own_user_is_not_passed(void **state)
 	expect_story("rs ");
 	create_wait_over(small);
 	create_wait_over(large);
-	usage_drop(&broker.registry.usages, usage);
+	usage_drop(&broker.registry->usages, usage);
 }
 
 /* It tried, and there was too little after all: one behind it may fit. */
@@ -294,7 +297,7 @@ static void test_a_try_that_failed_lets_others_pass(void **state)
 	struct create_wait *large, *small;
 
 	(void)state;
-	broker.pool.device[0].room = 30;
+	broker.pool->device[0].room = 30;
 	large = await(ALICE, 30, -1, "l");
 	small = await(ALICE, 10, -1, "s");
 	create_wake(&broker, 0);
@@ -314,7 +317,7 @@ static void invariant_5_a_wake_looks_at_few(void **state)
 	(void)state;
 	for (int i = 0; i < 64; i++)
 		waits[i] = await(ALICE, MUCH, -1, "h");
-	broker.pool.device[0].room = 10;
+	broker.pool->device[0].room = 10;
 	waits[64] = await(ALICE, 10, -1, "s");
 	create_wake(&broker, 0);
 	expect_story("");

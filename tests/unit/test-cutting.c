@@ -75,7 +75,7 @@ static void invariant_5_a_notice_that_cuts_off_leaves_the_books_alone(void **sta
 	acquire(&reader, "held");
 	message = large("wanted", 0, -1);
 	say(reader.sock, &message);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	/* what can never be is said before what may come in time */
 	message = large("of others", 0, 0);
 	say(other.sock, &message);
@@ -90,9 +90,9 @@ static void invariant_5_a_notice_that_cuts_off_leaves_the_books_alone(void **sta
 	fill_queue(&reader, 1024 + 2); /* the notices that are due to it: one of its use, one of its grant */
 	part(&creator);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
-	EXPECT_SOON(!broker.waiting.count);
-	assert_null(registry_find(&broker.registry, "wanted"));
-	assert_null(registry_find(&broker.registry, "held"));
+	EXPECT_SOON(!broker.waiting->count);
+	assert_null(registry_find(broker.registry, "wanted"));
+	assert_null(registry_find(broker.registry, "held"));
 	expect_served(&other);
 	part(&other);
 	bury(&reader);
@@ -133,7 +133,7 @@ static void invariant_5_answers_that_cut_off_leave_nobody_in_line(void **state)
 	fill_queue(&peer, 1024);
 	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
-	assert_false(session_find(&broker, peer.session)->in_line);
+	assert_false(session_find(&broker, peer.session)->place.waits);
 	part(&peer);
 }
 

@@ -204,9 +204,9 @@ static void test_none_for_what_is_not_live(void **state)
 
 	(void)state;
 	say(owner.sock, &create);
-	while (!registry_find(&broker.registry, "a"))
+	while (!registry_find(broker.registry, "a"))
 		broker_pass(&broker, false);
-	if (registry_find(&broker.registry, "a")->state == BUFFER_CREATING) {
+	if (registry_find(broker.registry, "a")->state == BUFFER_CREATING) {
 		memset(&token, 0x5a, sizeof token);
 		before = token;
 		assert_int_equal(delegation_issue(session, &wanted, &token), -ENOENT);
@@ -226,7 +226,7 @@ static void test_one_time_tickets_have_a_quota(void **state)
 	struct token token;
 
 	(void)state;
-	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 2;
+	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 2;
 	expect_done(&owner, WIRE_CREATE, "a");
 	token = issue(&owner, "a", ONCE);
 	issue(&owner, "a", ONCE);
@@ -267,7 +267,7 @@ static void test_expired_one_time_tickets_make_room(void **state)
 	token = issue_for(&owner, "a", 1);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 1);
 	wait_past(token.expires_ms);
-	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 2;
+	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 2;
 	issue_for(&owner, "a", 1);
 	token = issue_for(&owner, "a", 1);
 	wait_past(token.expires_ms);
@@ -285,7 +285,7 @@ static void test_expired_one_time_tickets_make_room_for_other_buffers(void **sta
 	struct token token;
 
 	(void)state;
-	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 1;
 	expect_done(&owner, WIRE_CREATE, "a");
 	expect_done(&owner, WIRE_CREATE, "b");
 	token = issue_for(&owner, "a", 1);
@@ -385,7 +385,7 @@ static void invariant_8_each_bit_of_a_ticket_counts(void **state)
 	}
 	assert_int_equal(rejected(), sizeof token * 8);
 	assert_int_equal(delegation_check(session_of(&owner), &token, &buffer), 0);
-	assert_ptr_equal(buffer, registry_find(&broker.registry, "a"));
+	assert_ptr_equal(buffer, registry_find(broker.registry, "a"));
 	part(&owner);
 }
 
@@ -536,7 +536,7 @@ static void test_a_refused_grant_does_not_spend_it(void **state)
 	create_with_mode(&owner, "a", 0600);
 	token = issue(&owner, "a", ONCE);
 	message = redeeming(&token);
-	broker.accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 0;
+	broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS] = 0;
 	expect_refused(&guest, &message, -EDQUOT);
 	expect_refused(&guest, &message, -EDQUOT);
 	message.redeem.device = UINT32_MAX;
@@ -544,7 +544,7 @@ static void test_a_refused_grant_does_not_spend_it(void **state)
 	assert_int_equal(broker.counters.tickets_redeemed, 0);
 	assert_int_equal(broker.counters.refused_ticket, 0);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 1);
-	broker.accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS] = 1;
 	redeem(&guest, &token);
 	assert_int_equal(broker.counters.tickets_redeemed, 1);
 	part(&owner);
@@ -564,7 +564,7 @@ static void test_a_full_board_does_not_spend_it(void **state)
 	token = issue(&owner, "a", ONCE);
 	often = issue(&owner, "a", 0);
 	message = redeeming(&token);
-	while (broker.registry.tickets.free)
+	while (broker.registry->tickets.free)
 		grant = redeem(&owner, &often);
 	expect_refused(&owner, &message, -ENOSPC);
 	say_closed(owner.sock, grant.grant);
@@ -578,7 +578,7 @@ static struct allocation *small_of(struct peer *peer, const char *name)
 
 	create.create.size = 100;
 	assert_int_equal(answer_to(peer, &create).type, WIRE_DONE);
-	return registry_find(&broker.registry, name)->allocation;
+	return registry_find(broker.registry, name)->allocation;
 }
 
 static void unlink_clean(struct peer *peer, const char *name)
@@ -598,12 +598,12 @@ static void test_a_refused_order_leaves_the_buffer_where_others_are(void **state
 
 	(void)state;
 	guests.issue.uid = GUEST;
-	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 0;
+	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 0;
 	expect_refused(&owner, &anybodys, -EDQUOT);
 	expect_refused(&owner, &guests, -EDQUOT);
 	assert_ptr_equal(small_of(&owner, "b"), allocation);
 	unlink_clean(&owner, "b");
-	broker.accounting.quotas.fallback.limit[RESOURCE_TICKETS] = 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 1;
 	issue_as(&owner, &guests);
 	assert_ptr_not_equal(small_of(&owner, "c"), allocation);
 	part(&owner);
@@ -613,7 +613,7 @@ static void test_a_refused_order_leaves_the_buffer_where_others_are(void **state
 static void invariant_6_who_redeemed_it_gets_no_neighbours(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
-	uint64_t *limit = &broker.accounting.quotas.fallback.limit[RESOURCE_GRANTS], before = *limit;
+	uint64_t *limit = &broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS], before = *limit;
 	const struct allocation *allocation = small_of(&owner, "a");
 	struct wire_message message;
 	struct token token;
@@ -660,7 +660,7 @@ static void test_the_broker_ends_with_tickets_out(void **state)
 	issue(&owner, "a", ONCE);
 	issue(&owner, "a", ONCE);
 	broker_end_now();
-	assert_null(broker.accounting.accounts);
+	assert_null(broker.accounting->accounts);
 	part(&owner);
 }
 

@@ -76,11 +76,11 @@ static bool let_descriptors_in(void)
 {
 	int on = 1;
 
-	if (broker.discard.needed)
+	if (broker.discard->needed)
 		return true;
 	/* accepted sockets take after the listener */
-	return !setsockopt(event_get_fd(broker.listener), SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof on) &&
-	       !discard_start_always(&broker.discard);
+	return !setsockopt(event_get_fd(broker.connections->listener), SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof on) &&
+	       !discard_start_always(broker.discard);
 }
 
 /* ---- sessions ---- */
@@ -102,7 +102,7 @@ static int begin(void **state)
 /* And in the end the broker keeps none of them. */
 static void expect_all_gone(void)
 {
-	EXPECT_SOON(HASH_COUNT(broker.sessions.by_id) == 1 && !greeting());
+	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 1 && !greeting());
 	expect_served(&other);
 	expect_nobody_waited();
 	release_stuck();
@@ -176,7 +176,7 @@ static void invariant_5_descriptors_sent_before_the_connection_is_refused(void *
 		return;
 	quota_init(&quotas.fallback);
 	quotas.fallback.limit[RESOURCE_GREETINGS] = 0;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 	sock = dial();
 	send_stuck(sock);
 	EXPECT_SOON(broker.counters.sessions_refused == 1);
@@ -205,7 +205,7 @@ static void expect_cut_off_and_closed(struct peer *sender)
 {
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	part(sender);
-	EXPECT_SOON(HASH_COUNT(broker.sessions.by_id) == 1);
+	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 1);
 	expect_served(&other);
 	EXPECT_SOON(descriptors() == before);
 }
@@ -242,7 +242,7 @@ static void invariant_5_descriptors_behind_an_empty_message(void **state)
 static void invariant_5_descriptors_that_nobody_wants_are_dropped(void **state)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
-	bool refused = !broker.discard.needed;
+	bool refused = !broker.discard->needed;
 	struct peer sender = join();
 
 	(void)state;
@@ -314,7 +314,7 @@ static struct event_base *broker_begin_at(int listener)
 
 static void broker_end_at(struct event_base *base, int listener)
 {
-	EXPECT_SOON(!broker.sessions.by_id);
+	EXPECT_SOON(!broker.sessions->by_id);
 	broker_deinit(&broker);
 	event_base_free(base);
 	close(listener);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/request/manage.h"
 #include "broker/registry/grants.h"
 #include "session-harness.h"
 
@@ -95,7 +96,7 @@ static void invariant_5_an_unlink_notifies_some_in_a_pass(void **state)
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	serial = registry_find(&broker.registry, "a")->serial;
+	serial = registry_find(broker.registry, "a")->serial;
 	redeem_many("a", grants);
 	say_unlink("a");
 	assert_int_equal(broker.counters.notices_sent - before, STEP);
@@ -130,7 +131,7 @@ static void invariant_5_all_unlinks_of_a_pass_notify_some(void **state)
 	notices_read(0);
 	close_all(a);
 	close_all(b);
-	EXPECT_SOON(!broker.registry.grant_count);
+	EXPECT_SOON(!broker.registry->grant_count);
 }
 
 /* What is closed by then is not asked for, and the place in the list goes with it. */
@@ -146,8 +147,8 @@ static void test_what_ends_meanwhile_is_not_notified(void **state)
 	say_unlink("a");
 	/* those that come next, and the last */
 	for (unsigned i = STEP; i < 2 * STEP; i++)
-		grant_closed(&broker.registry, grant_find(&session->grants, grants[i]));
-	grant_closed(&broker.registry, grant_find(&session->grants, grants[MANY - 1]));
+		grant_closed(broker.registry, grant_find(&session->grants, grants[i]));
+	grant_closed(broker.registry, grant_find(&session->grants, grants[MANY - 1]));
 	turn_some();
 	assert_int_equal(broker.counters.notices_sent - before, MANY - STEP - 1);
 	notices_read(0);
@@ -155,7 +156,7 @@ static void test_what_ends_meanwhile_is_not_notified(void **state)
 		if (grant_find(&session->grants, grants[i]))
 			say_closed(other.sock, grants[i]);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_null(broker.registry.noticing_buffers);
+	assert_null(broker.registry->noticing_buffers);
 	broker.counters.grants_closed += STEP + 1; /* those that did not come by message */
 }
 
@@ -167,10 +168,10 @@ static void test_all_may_end_meanwhile(void **state)
 	expect_done(&owner, WIRE_CREATE, "a");
 	redeem_many("a", grants);
 	say_unlink("a");
-	assert_non_null(broker.registry.noticing_buffers);
+	assert_non_null(broker.registry->noticing_buffers);
 	part_dying(&other);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_null(broker.registry.noticing_buffers);
+	assert_null(broker.registry->noticing_buffers);
 	turn_some();
 	other = join();
 }
@@ -185,7 +186,7 @@ static void wait_for(const char *name, unsigned count)
 		message.acquire.timeout_ms = -1;
 		say(other.sock, &message);
 	}
-	EXPECT_SOON(broker.waiting.count == count);
+	EXPECT_SOON(broker.waiting->count == count);
 }
 
 /* In the order in which they asked. */
@@ -211,14 +212,14 @@ static void invariant_5_a_name_wakes_some_in_a_pass(void **state)
 	(void)state;
 	wait_for("a", MANY);
 	expect_done(&owner, WIRE_CREATE, "a");
-	assert_in_range(broker.waiting.count, 1, MANY - STEP);
-	for (unsigned most = 2 * STEP; broker.waiting.count; most += STEP) {
+	assert_in_range(broker.waiting->count, 1, MANY - STEP);
+	for (unsigned most = 2 * STEP; broker.waiting->count; most += STEP) {
 		assert_in_range(broker.counters.uses_opened - opened, STEP, most);
 		broker_pass(&broker, false);
 	}
 	assert_int_equal(grants_read(0), MANY);
-	assert_null(broker.waiting.waking);
-	assert_null(broker.waiting.lines);
+	assert_null(broker.waiting->waking);
+	assert_null(broker.waiting->lines);
 }
 
 /* Who was not reached yet waits for the next buffer of that name, as if it had come a moment later. */
@@ -230,16 +231,16 @@ static void test_who_is_not_woken_before_the_name_goes_waits_on(void **state)
 	(void)state;
 	wait_for("a", MANY);
 	expect_done(&owner, WIRE_CREATE, "a");
-	buffer = registry_find(&broker.registry, "a");
-	broker_unlink(&broker, buffer);
-	woken = MANY - broker.waiting.count;
+	buffer = registry_find(broker.registry, "a");
+	manage_unlink(&broker, buffer);
+	woken = MANY - broker.waiting->count;
 	assert_in_range(woken, STEP, MANY - 1);
 	turn_some();
-	assert_int_equal(broker.waiting.count, MANY - woken);
-	assert_null(broker.waiting.waking);
+	assert_int_equal(broker.waiting->count, MANY - woken);
+	assert_null(broker.waiting->waking);
 	assert_int_equal(grants_read(0), woken);
 	expect_done(&owner, WIRE_CREATE, "a");
-	EXPECT_SOON(!broker.waiting.count);
+	EXPECT_SOON(!broker.waiting->count);
 	assert_int_equal(grants_read(woken), MANY - woken);
 }
 
@@ -248,9 +249,9 @@ static void test_who_waits_may_be_gone_before_its_turn(void **state)
 	(void)state;
 	wait_for("a", MANY);
 	expect_done(&owner, WIRE_CREATE, "a");
-	assert_non_null(broker.waiting.waking);
+	assert_non_null(broker.waiting->waking);
 	part_dying(&other);
-	EXPECT_SOON(!broker.waiting.count && !broker.waiting.waking);
+	EXPECT_SOON(!broker.waiting->count && !broker.waiting->waking);
 	other = join();
 }
 

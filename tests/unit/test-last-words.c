@@ -15,8 +15,8 @@
 
 #define FLOODER    4001
 #define OTHER      4002
-#define SHARE      16   /* messages of a user in a pass: turns.c's */
-#define LAST_WORDS 1024 /* of a dead process, whatever its user's rate: turns.c's */
+#define SHARE      16   /* messages of a user in a pass: fair-queue.c's */
+#define LAST_WORDS 1024 /* of a dead process, whatever its user's rate: fair-queue.c's */
 #define FLOOD      4000 /* more than both */
 
 static uint64_t heard(void)
@@ -63,7 +63,7 @@ static void invariant_5_a_flood_behind_a_death_has_no_more_than_its_share(void *
 	(void)state;
 	turn_some();
 	sent = send_flood(&flooder);
-	session_of(&flooder)->dead = true;
+	session_of(&flooder)->place.dead = true;
 	while (heard() + SHARE < sent)
 		assert_in_range(pass_with(&other), 1, SHARE);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
@@ -80,7 +80,7 @@ static void set_rate(uint64_t requests)
 	quota_init(&quotas.fallback);
 	quota_init(&user.quota);
 	user.quota.requests = requests;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 }
 
 /* As many as a dead process can have left go into its user's debt; what is beyond them waits for tokens. */
@@ -91,7 +91,7 @@ static void invariant_5_a_flood_behind_a_death_keeps_to_its_users_rate(void **st
 
 	(void)state;
 	set_rate(0);
-	session_of(&flooder)->dead = true;
+	session_of(&flooder)->place.dead = true;
 	sent = sent < LAST_WORDS ? sent : LAST_WORDS;
 	EXPECT_SOON(heard() == sent);
 	turn_some();
@@ -119,7 +119,7 @@ static void invariant_5_many_last_words_have_one_share(void **state)
 	for (int i = 0; i < DEAD; i++) {
 		sent[i] = send_flood(&dead[i]);
 		all += sent[i] < LAST_WORDS ? sent[i] : LAST_WORDS;
-		session_of(&dead[i])->dead = true;
+		session_of(&dead[i])->place.dead = true;
 	}
 	for (; heard() < all; passes++)
 		assert_in_range(pass_with(&other), 1, SHARE);
@@ -175,17 +175,17 @@ static void invariant_9_a_death_behind_a_kept_socket_ends_what_the_process_waite
 	say(owner.sock, &large);
 	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
 	child = child_start(fork_a_keeper, -1);
-	EXPECT_SOON(broker.waiting.count == 2);
+	EXPECT_SOON(broker.waiting->count == 2);
 	turn_some();
 	assert_int_equal(broker.counters.sessions_cut, 0);
 	child_kill(&child);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
-	EXPECT_SOON(!broker.waiting.count);
+	EXPECT_SOON(!broker.waiting->count);
 	EXPECT_SOON(told(&child));
 	/* and nothing else: the keeper may touch the memory */
 	expect_done(&owner, WIRE_UNLINK, "a");
 	turn_some();
-	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.registry->grant_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	child_forget(&child);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);

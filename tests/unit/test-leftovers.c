@@ -85,13 +85,14 @@ static int begin_well(void)
 /* 0: it began under another name, which it told its clients, left the file of its own name alone, and took its own away. */
 static int begin_elsewhere(void)
 {
-	const char *name = broker.config.instance;
+	const char *name;
 	struct stat before, after;
 	char own[64];
 
 	if (lstat(status, &before) || broker_begin())
 		return 1;
-	if (strncmp(name, instance, strlen(instance)) || !strcmp(name, instance) || strcmp(name, broker.board.header->instance))
+	name = broker.config->instance;
+	if (strncmp(name, instance, strlen(instance)) || !strcmp(name, instance) || strcmp(name, broker.board->header->instance))
 		return 2;
 	snprintf(own, sizeof own, "/dev/shm/gpubroker.%s", name);
 	if (lstat(own, &after) || !S_ISREG(after.st_mode) || after.st_uid != geteuid())

@@ -59,7 +59,7 @@ static void expect_changed(struct peer *peer, struct wire_message message)
 
 static void expect_not_changed(struct peer *peer, struct wire_message message, int error)
 {
-	const struct buffer *buffer = registry_find(&broker.registry, "a");
+	const struct buffer *buffer = registry_find(broker.registry, "a");
 	struct buffer before = *buffer;
 
 	expect_refused(peer, &message, error);
@@ -82,7 +82,7 @@ static void test_a_mode_holds_from_now_on(void **state)
 	grant = acquire(&other, "a");
 	/* what is mapped stays mapped */
 	expect_changed(&owner, mode_change(0));
-	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.registry->grant_count, 1);
 	assert_non_null(grant_find(&session_of(&other)->grants, grant.grant));
 	expect_refused(&other, &acquiring, -EACCES);
 	expect_refused(&owner, &acquiring, -EACCES);
@@ -102,7 +102,7 @@ static void test_only_its_owner_or_root_changes_a_buffer(void **state)
 	expect_not_changed(&other, group_change(HEIR), -EACCES);
 	expect_not_changed(&other, owner_change(HEIR), -EACCES);
 	expect_changed(&root, mode_change(0640));
-	assert_int_equal(registry_find(&broker.registry, "a")->mode, 0640);
+	assert_int_equal(registry_find(broker.registry, "a")->mode, 0640);
 	expect_refused(&owner, &absent, -ENOENT);
 	part(&owner);
 	part(&other);
@@ -151,7 +151,7 @@ static void test_an_owner_gives_to_its_own_groups_and_to_no_user(void **state)
 	both.change.mode = 0666;
 	expect_not_changed(&owner, both, -EACCES);
 	expect_changed(&root, group_change(5002));
-	assert_int_equal(registry_find(&broker.registry, "a")->group, 5002);
+	assert_int_equal(registry_find(broker.registry, "a")->group, 5002);
 	part(&owner);
 	part(&root);
 }
@@ -175,11 +175,11 @@ static void test_chown_is_all_or_nothing(void **state)
 	all.change.mode = 0644;
 	all.change.group = HEIR;
 	for (int i = 0; i < 2; i++) {
-		broker.accounting.quotas.fallback.limit[resources[i]] = 0;
+		broker.accounting->quotas.fallback.limit[resources[i]] = 0;
 		expect_not_changed(&root, all, -EDQUOT);
 		expect_charges(OWNER, 1);
 		expect_charges(HEIR, 0);
-		quota_init(&broker.accounting.quotas.fallback);
+		quota_init(&broker.accounting->quotas.fallback);
 	}
 	expect_changed(&root, all);
 	assert_int_equal(ask(&owner, WIRE_STAT, "a").info.owner, HEIR);
@@ -188,7 +188,7 @@ static void test_chown_is_all_or_nothing(void **state)
 	expect_charges(OWNER, 0);
 	expect_charges(HEIR, 1);
 	/* to whom has it already: no charge twice, no quota in the way */
-	broker.accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
 	expect_changed(&root, all);
 	expect_charges(HEIR, 1);
 	part(&owner);
@@ -260,14 +260,14 @@ static void invariant_6_what_lies_beside_others_is_not_for_others(void **state)
 	wire_init(&redeeming, WIRE_REDEEM, 77);
 	redeeming.redeem.token = message.token;
 	expect_refused(&heir, &redeeming, -EBUSY);
-	assert_int_equal(registry_find(&broker.registry, "a")->used, 0);
+	assert_int_equal(registry_find(broker.registry, "a")->used, 0);
 	/* alone again, and for good */
 	expect_done(&owner, WIRE_UNLINK, "b");
 	EXPECT_SOON(broker.counters.ranges_cleaned == 1);
 	expect_changed(&owner, mode_change(0640));
 	create_small(&owner, "c");
-	assert_ptr_not_equal(registry_find(&broker.registry, "c")->allocation,
-			     registry_find(&broker.registry, "a")->allocation);
+	assert_ptr_not_equal(registry_find(broker.registry, "c")->allocation,
+			     registry_find(broker.registry, "a")->allocation);
 	part(&owner);
 	part(&root);
 	part(&heir);
@@ -282,8 +282,8 @@ static void invariant_6_nobody_joins_what_a_ticket_opens_for_others(void **state
 	create_small(&owner, "a");
 	assert_int_equal(answer_to(&owner, &message).type, WIRE_TOKEN);
 	create_small(&owner, "b");
-	assert_ptr_not_equal(registry_find(&broker.registry, "b")->allocation,
-			     registry_find(&broker.registry, "a")->allocation);
+	assert_ptr_not_equal(registry_find(broker.registry, "b")->allocation,
+			     registry_find(broker.registry, "a")->allocation);
 	part(&owner);
 }
 
@@ -323,7 +323,7 @@ static void test_a_drain_is_answered_when_all_is_freed(void **state)
 	message = hear(holder.sock);
 	assert_int_equal(message.type, WIRE_NOTICE);
 	expect_silence(&owner);
-	assert_int_equal(broker.waiting.count, 1);
+	assert_int_equal(broker.waiting->count, 1);
 	assert_int_equal(broker.counters.buffers_unlinked, 1);
 	assert_int_equal(ask(&holder, WIRE_STAT, "a").refused.error, -ENOENT);
 	/* the name may have a new buffer, whose end is none of the drain's */
@@ -336,7 +336,7 @@ static void test_a_drain_is_answered_when_all_is_freed(void **state)
 	assert_int_equal(message.type, WIRE_DONE);
 	assert_int_equal(message.request, 88);
 	assert_int_equal(broker.counters.allocations_freed, 2);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	part(&owner);
 	part(&holder);
 }
@@ -350,7 +350,7 @@ static void test_a_drain_of_what_nobody_holds(void **state)
 	say_drain(&owner, 0x7fffffff);
 	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
 	assert_int_equal(broker.counters.allocations_freed, 1);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	say_drain(&owner, -1);
 	assert_int_equal(hear(owner.sock).refused.error, -ENOENT);
 	part(&owner);
@@ -370,9 +370,9 @@ static void test_a_drain_may_come_too_late(void **state)
 	assert_int_equal(message.request, 88);
 	assert_int_equal(message.refused.error, -ETIMEDOUT);
 	assert_non_null(strstr(message.refused.text, "'a'"));
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	assert_int_equal(broker.counters.refused_timeout, 1);
-	assert_null(registry_find(&broker.registry, "a"));
+	assert_null(registry_find(broker.registry, "a"));
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	say_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
@@ -389,8 +389,8 @@ static void test_only_its_owner_or_root_drains(void **state)
 	create_with_mode(&owner, "a", 0666);
 	say_drain(&other, -1);
 	assert_int_equal(hear(other.sock).refused.error, -EACCES);
-	assert_non_null(registry_find(&broker.registry, "a"));
-	assert_int_equal(broker.waiting.count, 0);
+	assert_non_null(registry_find(broker.registry, "a"));
+	assert_int_equal(broker.waiting->count, 0);
 	say_drain(&root, -1);
 	assert_int_equal(hear(root.sock).type, WIRE_DONE);
 	part(&owner);
@@ -406,13 +406,13 @@ static void test_who_drains_may_be_gone_before_the_end(void **state)
 
 	(void)state;
 	say_drain(&owner, -1);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	part(&owner);
 	EXPECT_SOON(broker.counters.sessions_left == 1);
-	assert_null(registry_find(&broker.registry, "a"));
+	assert_null(registry_find(broker.registry, "a"));
 	say_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	part(&holder);
 }
 
@@ -423,10 +423,10 @@ static void test_who_drains_may_be_gone_before_its_time_is_over(void **state)
 
 	(void)state;
 	say_drain(&owner, 100);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	part(&owner);
 	EXPECT_SOON(broker.counters.sessions_left == 1);
-	EXPECT_SOON(broker.waiting.count == 0);
+	EXPECT_SOON(broker.waiting->count == 0);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(broker.counters.refused_timeout, 0);
 	say_closed(holder.sock, grant.grant);
@@ -442,11 +442,11 @@ static void invariant_10_who_drains_what_it_holds_may_die(void **state)
 	(void)state;
 	(void)grant;
 	say_drain(&owner, -1);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	part_dying(&owner);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_int_equal(broker.counters.grants_died, 1);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	expect_served(&other);
 	part(&other);
 }
@@ -458,7 +458,7 @@ static void test_a_stopping_broker_answers_drains(void **state)
 
 	(void)state;
 	say_drain(&owner, -1);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	broker_stop(&broker, NULL, NULL);
 	expect_silence(&owner);
 	say_closed(holder.sock, grant.grant);
@@ -474,9 +474,9 @@ static void test_a_broker_may_end_while_one_drains(void **state)
 	(void)state;
 	hold(&owner, &holder);
 	say_drain(&owner, 60000);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	broker_end_now();
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	part(&owner);
 	part(&holder);
 }
@@ -537,7 +537,7 @@ static uint64_t session_of_pid(pid_t pid)
 {
 	const struct session *session;
 
-	for (session = broker.sessions.by_id; session; session = session->hh.next)
+	for (session = broker.sessions->by_id; session; session = session->hh.next)
 		if (session->pid == pid)
 			return session->id;
 	return 0;
@@ -578,10 +578,10 @@ static void test_an_evicted_session_hears_and_waits_no_more(void **state)
 	(void)state;
 	waiting.acquire.timeout_ms = -1;
 	say(victim.sock, &waiting);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	expect_evicted(&peer, victim.session, getpid());
 	expect_end(victim.sock);
-	EXPECT_SOON(broker.waiting.count == 0);
+	EXPECT_SOON(broker.waiting->count == 0);
 	expect_served(&peer);
 	part(&victim);
 	EXPECT_SOON(!session_find(&broker, victim.session));
@@ -595,11 +595,11 @@ static void test_a_session_that_drains_is_evicted(void **state)
 
 	(void)state;
 	say_drain(&victim, -1);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	expect_evicted(&peer, victim.session, getpid());
 	say_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	expect_end(victim.sock);
 	part(&peer);
 	part(&victim);
@@ -650,8 +650,8 @@ static void test_who_is_not_there_is_not_evicted(void **state)
 	expect_refused(&peer, &message, -EINVAL);
 	/* it has not greeted: it is not a session yet */
 	EXPECT_SOON(greeting() == 1);
-	message = evict(broker.sessions.next_id);
-	assert_non_null(session_find(&broker, broker.sessions.next_id));
+	message = evict(broker.sessions->next_id);
+	assert_non_null(session_find(&broker, broker.sessions->next_id));
 	expect_refused(&peer, &message, -ENOENT);
 	assert_int_equal(broker.counters.sessions_cut, 0);
 	close(stranger);

@@ -142,7 +142,7 @@ static void invariant_5_what_waits_is_charged_to_its_user_and_refunded_once(void
 	fill_queue(&peers[0], 10);
 	each = used(USER, RESOURCE_QUEUED) / 10;
 	assert_in_range(each, WIRE_SIZE, 4 * WIRE_SIZE);
-	broker.accounting.quotas.fallback.limit[RESOURCE_QUEUED] = 50 * each;
+	broker.accounting->quotas.fallback.limit[RESOURCE_QUEUED] = 50 * each;
 	fill_queue(&peers[1], 40);
 	assert_true(used(USER, RESOURCE_QUEUED) == 50 * each);
 	/* what another user does not read is another matter, and what is read is refunded */
@@ -174,7 +174,7 @@ static void invariant_5_descriptors_that_wait_are_charged_to_their_user(void **s
 	create_timelines(&owner);
 	session_of(&peer)->who.uid = 0; /* root, so that it may; it is charged as before */
 	fill_queue(&peer, 1);
-	broker.accounting.quotas.fallback.limit[RESOURCE_DESCRIPTORS] = 5;
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = 5;
 	for (int i = 0; i < 5; i++)
 		ask_unread(&peer, name_of(i));
 	assert_int_equal(used(USER, RESOURCE_DESCRIPTORS), 5);

@@ -65,7 +65,7 @@ static int setup(void **state)
 	shared.allocate = allocate_beside_others;
 	shared.room = room_beside_others;
 	shared.release = count_release;
-	broker.workers.device = &shared;
+	broker.workers->device = &shared;
 	broker_keep(&broker, LIMIT);
 	return error;
 }
@@ -74,12 +74,12 @@ static int setup(void **state)
 
 static uint64_t spare(enum spare_kind kind)
 {
-	return broker.registry.usages.bytes[0][kind];
+	return broker.registry->usages.bytes[0][kind];
 }
 
 static uint64_t kept_by(uid_t uid, enum spare_kind kind)
 {
-	const struct usage *usage = usage_find(&broker.registry.usages, 0, uid);
+	const struct usage *usage = usage_find(&broker.registry->usages, 0, uid);
 
 	return usage ? usage->bytes[kind] : 0;
 }
@@ -108,11 +108,11 @@ static void create(struct peer *peer, const char *name, uint64_t size)
 static void create_waiting(struct peer *peer, const char *name, uint64_t size)
 {
 	struct wire_message message = creating(name, size);
-	unsigned before = broker.waiting.count;
+	unsigned before = broker.waiting->count;
 
 	message.create.timeout_ms = -1;
 	say(peer->sock, &message);
-	EXPECT_SOON(broker.waiting.count == before + 1);
+	EXPECT_SOON(broker.waiting->count == before + 1);
 }
 
 static void drop(struct peer *peer, const char *name)
@@ -120,7 +120,7 @@ static void drop(struct peer *peer, const char *name)
 	uint64_t before = broker.counters.allocations_freed;
 
 	expect_done(peer, WIRE_UNLINK, name);
-	EXPECT_SOON(broker.counters.allocations_freed == before + 1 && !broker.workers.pending);
+	EXPECT_SOON(broker.counters.allocations_freed == before + 1 && !broker.workers->pending);
 }
 
 /* So many buffers of that size, all there at once, then all freed. */
@@ -210,7 +210,7 @@ static void invariant_5_nor_with_memory_that_it_maps(void **state)
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT / 2 - SIZE && kept_by(BOB, SPARE_POOLED) == 2ull * SIZE);
 	say_closed(alice.sock, grants[0]);
 	EXPECT_SOON(released == 1); /* it is not kept in another way */
-	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && !broker.registry.usages.leaving[0]);
+	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && !broker.registry->usages.leaving[0]);
 	say_closed(alice.sock, grants[1]);
 	EXPECT_SOON(kept_by(ALICE, SPARE_POOLED) == LIMIT / 2 - SIZE);
 	part(&alice);
@@ -265,13 +265,13 @@ static void invariant_5_memory_that_is_never_closed_keeps_nobody_from_others(voi
 	oldest = leave_idle(&bob, "i1", 2 * MIB);
 	newer = leave_idle(&bob, "i2", 3 * MIB);
 	elsewhere = 251 * MIB;
-	broker.registry.usages.patience_ms = 0;
+	broker.registry->usages.patience_ms = 0;
 	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
 	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 0);
 	say_closed(bob.sock, newer);
-	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers.pending);
+	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers->pending);
 	create(&alice, "a", 2 * MIB);
 	part(&alice);
 	part_closing(&bob, oldest);
@@ -290,8 +290,8 @@ static void invariant_5_what_is_pooled_costs_few_descriptors(void **state)
 		assert_int_equal(answer_to(&alice, &message).type, WIRE_DONE);
 		expect_done(&alice, WIRE_UNLINK, "piece");
 	}
-	EXPECT_SOON(!broker.workers.pending);
-	assert_int_equal(broker.pool.count, POOL_OBJECTS);
+	EXPECT_SOON(!broker.workers->pending);
+	assert_int_equal(broker.pool->count, POOL_OBJECTS);
 	part(&alice);
 }
 
@@ -310,7 +310,7 @@ static void test_idle_memory_is_asked_back_as_far_as_is_needed(void **state)
 		assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
 	}
 	say_closed(bob.sock, oldest);
-	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers.pending);
+	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers->pending);
 	create(&alice, "a", 2 * MIB);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
 	part(&alice);
@@ -342,10 +342,10 @@ static void invariant_5_a_create_that_cannot_succeed_evicts_nothing(void **state
 
 static void set_quota(enum resource resource, uint64_t limit)
 {
-	struct quotas quotas = broker.config.quotas;
+	struct quotas quotas = broker.config->quotas;
 
 	quotas.fallback.limit[resource] = limit;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 }
 
 static void test_a_quota_takes_back_as_much_idle_memory_as_is_missing(void **state)
@@ -433,7 +433,7 @@ static void invariant_5_a_create_that_waits_in_vain_turns_off_nothing(void **sta
 	assert_int_equal(refused, before); /* nor is the device asked each time */
 	assert_int_equal(released, 0);
 	part(&greedy);
-	EXPECT_SOON(!broker.waiting.count);
+	EXPECT_SOON(!broker.waiting->count);
 	part(&alice);
 	part(&bob);
 }
@@ -467,7 +467,7 @@ static void test_memory_that_another_program_frees_is_noticed(void **state)
 	create_waiting(&alice, "large", 100 * MIB);
 	EXPECT_SOON(looks >= 3);
 	assert_int_equal(refused, 1); /* a look is not a try */
-	assert_int_equal(registry_find(&broker.registry, "large")->state, BUFFER_CREATING);
+	assert_int_equal(registry_find(broker.registry, "large")->state, BUFFER_CREATING);
 	elsewhere = 0;
 	assert_int_equal(hear(alice.sock).type, WIRE_DONE);
 	assert_int_equal(refused, 1);
@@ -488,7 +488,7 @@ static void test_small_creates_pass_one_that_waits_for_another_program(void **st
 	elsewhere = 0;
 	/* it has its turn, and what its own user took meanwhile is what it lacks */
 	EXPECT_SOON(create_must_wait(&broker, 0, ALICE) || heard_already(waiting.sock, &(struct wire_message){ 0 }));
-	assert_true(broker.waiting.count);
+	assert_true(broker.waiting->count);
 	assert_int_equal(try_create(&alice, "third", MIB), -ENOMEM);
 	drop(&alice, "another");
 	assert_int_equal(hear(waiting.sock).type, WIRE_DONE);

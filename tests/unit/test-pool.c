@@ -6,6 +6,7 @@
  * session-harness.h is the world. Its host device is called through a table of this test's, which counts what is
  * allocated and released, and has a gate before each zero at which the device's thread can be kept.
  */
+#include "broker/request/manage.h"
 #include "session-harness.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ static int setup(void **state)
 	gated.allocate = count_allocate;
 	gated.release = count_release;
 	gated.zero = zero_behind_gate;
-	broker.workers.device = &gated;
+	broker.workers->device = &gated;
 	broker_keep(&broker, LIMIT);
 	return error;
 }
@@ -108,7 +109,7 @@ static void create(struct peer *peer, const char *name, uint64_t size)
 
 static struct allocation *memory_of(const char *name)
 {
-	return registry_find(&broker.registry, name)->allocation;
+	return registry_find(broker.registry, name)->allocation;
 }
 
 static void unlink_and_wait(struct peer *peer, const char *name)
@@ -121,14 +122,14 @@ static void unlink_and_wait(struct peer *peer, const char *name)
 
 static uint64_t pooled(void)
 {
-	return broker.registry.usages.bytes[0][SPARE_POOLED];
+	return broker.registry->usages.bytes[0][SPARE_POOLED];
 }
 
 static void expect_pooled(unsigned count, uint64_t bytes)
 {
-	assert_int_equal(broker.pool.count, count);
+	assert_int_equal(broker.pool->count, count);
 	assert_true(pooled() == bytes);
-	assert_int_equal(broker.pool.shelves != NULL, count != 0);
+	assert_int_equal(broker.pool->shelves != NULL, count != 0);
 }
 
 static uint8_t *bytes_of(const struct allocation *allocation)
@@ -162,7 +163,7 @@ static void invariant_6_freed_memory_serves_its_owner_and_nobody_else(void **sta
 	unlink_and_wait(&owner, "a");
 	/* as far as the books know it is freed */
 	expect_pooled(1, SIZE);
-	assert_true(registry_empty(&broker.registry));
+	assert_true(registry_empty(broker.registry));
 	assert_int_equal(used(OWNER, RESOURCE_BYTES), 0);
 	assert_int_equal(released, 0);
 	/* its owner may know the handle still, and it is good as long as the device has not got the memory back */
@@ -221,18 +222,18 @@ static void invariant_6_what_is_kept_is_zeroed_before(void **state)
 	create(&peer, "a", SIZE);
 	ptr = memory_of("a")->ptr;
 	fill(memory_of("a"));
-	expect_bytes(registry_find(&broker.registry, "a"), 0xee);
+	expect_bytes(registry_find(broker.registry, "a"), 0xee);
 	gate_set(true, false);
 	expect_done(&peer, WIRE_UNLINK, "a");
 	EXPECT_SOON(at_gate == 1);
 	turn_some();
-	assert_null(broker.pool.shelves);
+	assert_null(broker.pool->shelves);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	gate_set(false, false);
-	EXPECT_SOON(broker.pool.shelves);
+	EXPECT_SOON(broker.pool->shelves);
 	create(&peer, "b", SIZE);
 	assert_ptr_equal(memory_of("b")->ptr, ptr);
-	expect_bytes(registry_find(&broker.registry, "b"), 0);
+	expect_bytes(registry_find(broker.registry, "b"), 0);
 	part(&peer);
 }
 
@@ -264,16 +265,16 @@ static void invariant_6_a_range_is_zeroed_before_it_serves_again(void **state)
 	create(&peer, "b", SLAB_RANGE_MIN - HOST_MARGIN);
 	allocation = memory_of("a");
 	assert_ptr_equal(memory_of("b"), allocation);
-	offset = registry_find(&broker.registry, "b")->offset;
+	offset = registry_find(broker.registry, "b")->offset;
 	fill(allocation);
 	expect_done(&peer, WIRE_UNLINK, "b");
 	EXPECT_SOON(broker.counters.ranges_cleaned == 1);
 	create(&peer, "c", SLAB_RANGE_MIN - HOST_MARGIN);
 	assert_ptr_equal(memory_of("c"), allocation);
-	assert_true(registry_find(&broker.registry, "c")->offset == offset);
-	expect_bytes(registry_find(&broker.registry, "c"), 0);
+	assert_true(registry_find(broker.registry, "c")->offset == offset);
+	expect_bytes(registry_find(broker.registry, "c"), 0);
 	/* and nothing of its neighbour's was touched */
-	expect_bytes(registry_find(&broker.registry, "a"), 0xee);
+	expect_bytes(registry_find(broker.registry, "a"), 0xee);
 	part(&peer);
 }
 
@@ -286,7 +287,7 @@ static void invariant_6_a_range_that_could_not_be_zeroed_is_never_reused(void **
 	create(&peer, "b", SLAB_SPAN_MIN / 2 - HOST_MARGIN);
 	gate_set(false, true);
 	expect_done(&peer, WIRE_UNLINK, "b");
-	EXPECT_SOON(!broker.workers.pending);
+	EXPECT_SOON(!broker.workers->pending);
 	gate_set(false, false);
 	create(&peer, "c", SLAB_SPAN_MIN / 2 - HOST_MARGIN);
 	assert_ptr_not_equal(memory_of("c"), memory_of("a"));
@@ -330,7 +331,7 @@ static void test_the_limit_holds_for_what_is_freed_together(void **state)
 		expect_done(&peer, WIRE_UNLINK, names[i]);
 	gate_set(false, false);
 	EXPECT_SOON(broker.counters.allocations_freed == 6);
-	EXPECT_SOON(!broker.workers.pending);
+	EXPECT_SOON(!broker.workers->pending);
 	assert_true(pooled() <= LIMIT);
 	assert_true(pooled() > 0);
 	part(&peer);
@@ -356,12 +357,12 @@ static void test_idle_memory_counts_against_the_limit(void **state)
 	idle.grant_id.grant = grant.grant;
 	idle.grant_id.serial = grant.serial;
 	say(peer.sock, &idle);
-	EXPECT_SOON(broker.registry.usages.bytes[0][SPARE_IDLE] == 2 * SIZE);
-	EXPECT_SOON(!broker.workers.pending);
+	EXPECT_SOON(broker.registry->usages.bytes[0][SPARE_IDLE] == 2 * SIZE);
+	EXPECT_SOON(!broker.workers->pending);
 	expect_pooled(1, SIZE);
 	say_closed(peer.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 3);
-	assert_true(broker.registry.usages.bytes[0][SPARE_IDLE] == 0);
+	assert_true(broker.registry->usages.bytes[0][SPARE_IDLE] == 0);
 	expect_pooled(2, LIMIT);
 	part(&peer);
 }
@@ -445,7 +446,7 @@ static void test_nobody_is_refused_for_what_is_about_to_be_freed(void **state)
 	}
 	for (int i = 0; i < 8; i++) {
 		snprintf(name, sizeof name, "n%d", i);
-		broker_unlink(&broker, registry_find(&broker.registry, name));
+		manage_unlink(&broker, registry_find(broker.registry, name));
 	}
 	answer = answer_to(&peer, &large);
 	assert_int_equal(answer.refused.error, 0);
@@ -470,10 +471,10 @@ static void test_nobody_is_refused_for_what_is_about_to_be_kept(void **state)
 	say(owner.sock, &first);
 	EXPECT_SOON(at_gate == 1);
 	say(owner.sock, &second);
-	EXPECT_SOON(registry_find(&broker.registry, "second"));
-	broker_unlink(&broker, registry_find(&broker.registry, "a"));
+	EXPECT_SOON(registry_find(broker.registry, "second"));
+	manage_unlink(&broker, registry_find(broker.registry, "a"));
 	say(other.sock, &third);
-	EXPECT_SOON(registry_find(&broker.registry, "third"));
+	EXPECT_SOON(registry_find(broker.registry, "third"));
 	gate_set(false, false);
 	message = hear(other.sock);
 	assert_int_equal(message.refused.error, 0);
@@ -500,7 +501,7 @@ static struct job fall_short(const struct peer *peer)
 	struct job job = release_begun();
 
 	say(peer->sock, &large);
-	EXPECT_SOON(broker.pool.device[0].shortages);
+	EXPECT_SOON(broker.pool->device[0].shortages);
 	assert_int_equal(refused, 1);
 	return job;
 }
@@ -514,18 +515,18 @@ static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
 	(void)state;
 	create(&peer, "a", LARGE);
 	first = fall_short(&peer);
-	assert_int_equal(registry_find(&broker.registry, "large")->state, BUFFER_CREATING);
+	assert_int_equal(registry_find(broker.registry, "large")->state, BUFFER_CREATING);
 	second = release_begun();
 	/* each time, others have taken it first */
 	pool_returned(&broker, &first);
-	EXPECT_SOON(refused == 2 && broker.pool.device[0].shortages);
+	EXPECT_SOON(refused == 2 && broker.pool->device[0].shortages);
 	third = release_begun();
 	pool_returned(&broker, &second);
 	assert_int_equal(hear(peer.sock).refused.error, -ENOMEM);
 	assert_int_equal(refused, 3);
 	pool_returned(&broker, &third);
-	assert_null(broker.pool.device[0].shortages);
-	assert_true(!broker.pool.device[0].claimed && !broker.pool.device[0].returning);
+	assert_null(broker.pool->device[0].shortages);
+	assert_true(!broker.pool->device[0].claimed && !broker.pool->device[0].returning);
 	part(&peer);
 }
 
@@ -540,7 +541,7 @@ static void test_a_create_waits_for_the_very_memory_that_it_found_on_its_way(voi
 	first = fall_short(&peer);
 	later = release_begun();
 	pool_returned(&broker, &later);
-	broker_unlink(&broker, registry_find(&broker.registry, "a"));
+	manage_unlink(&broker, registry_find(broker.registry, "a"));
 	EXPECT_SOON(released == 1 && broker.counters.allocations_freed == 1);
 	turn_some();
 	assert_int_equal(refused, 1);
@@ -606,16 +607,16 @@ static void invariant_10_books_and_pool_have_what_the_device_gave(void **state)
 		uint64_t size = (1 + (unsigned)rand_r(&seed) % 3) * (SIZE / 2) + 4096;
 
 		snprintf(name, sizeof name, "n%u", (unsigned)rand_r(&seed) % 6);
-		if (registry_find(&broker.registry, name))
+		if (registry_find(broker.registry, name))
 			expect_done(&peer, WIRE_UNLINK, name);
 		else
 			create(&peer, name, size);
 		assert_true(pooled() <= LIMIT);
 		if (i % 10)
 			continue;
-		EXPECT_SOON(!broker.workers.pending);
+		EXPECT_SOON(!broker.workers->pending);
 		assert_int_equal(allocated - released,
-				 broker.counters.allocations_made - broker.counters.allocations_freed + broker.pool.count);
+				 broker.counters.allocations_made - broker.counters.allocations_freed + broker.pool->count);
 	}
 	assert_true(broker.counters.buffers_recycled > 0);
 	part(&peer);

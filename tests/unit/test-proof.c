@@ -29,7 +29,7 @@ static struct session *die_holding(struct peer *victim)
 	acquire(victim, "a");
 	expect_done(victim, WIRE_UNLINK, "a");
 	part_dying(victim);
-	EXPECT_SOON(session->proof != PROOF_NONE);
+	EXPECT_SOON(session->proof.state != PROOF_NONE);
 	return session;
 }
 
@@ -38,7 +38,7 @@ static void expect_kept(void)
 	turn_some();
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(broker.counters.grants_died, 0);
-	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.registry->grant_count, 1);
 }
 
 static void expect_freed(void)
@@ -68,7 +68,7 @@ static void invariant_9_memory_waits_until_the_device_is_done(void **state)
 	session = die_holding(&victim);
 	for (int i = 0; i < 3; i++) {
 		expect_kept();
-		assert_int_equal(session->proof, PROOF_ASKING);
+		assert_int_equal(session->proof.state, PROOF_ASKING);
 		expect_shown("\"dying\"");
 		/* invariant 5: the loop goes on meanwhile */
 		expect_served(&other);
@@ -99,17 +99,17 @@ static void invariant_9_what_nobody_can_tell_is_kept_for_good(void **state)
 	(void)state;
 	host_fail_next(HOST_GONE, 1, ENOTSUP);
 	session = die_holding(&victim);
-	EXPECT_SOON(session->proof == PROOF_LACKING);
+	EXPECT_SOON(session->proof.state == PROOF_IMPOSSIBLE);
 	/* not asked again: the next answer would have been "gone" */
 	expect_kept();
-	assert_int_equal(session->proof, PROOF_LACKING);
+	assert_int_equal(session->proof.state, PROOF_IMPOSSIBLE);
 	expect_shown("\"unproven\"");
 	expect_served(&other);
 	/* later calls do nothing */
-	proof_begin(session);
-	assert_int_equal(broker.workers.pending, 0);
+	session_prove(session);
+	assert_int_equal(broker.workers->pending, 0);
 	expect_kept();
-	session_proven(session);
+	session->proof.hooks->proven(&session->proof);
 	expect_freed();
 	part(&other);
 }
@@ -124,10 +124,10 @@ static void test_a_question_is_asked_once_at_a_time(void **state)
 	acquire(&victim, "a");
 	host_fail_next(HOST_GONE, EVER, EBUSY);
 	part_dying(&victim);
-	EXPECT_SOON(session->proof == PROOF_ASKING);
+	EXPECT_SOON(session->proof.state == PROOF_ASKING);
 	for (int i = 0; i < 100; i++) {
-		proof_begin(session);
-		assert_true(broker.workers.pending <= 1);
+		session_prove(session);
+		assert_true(broker.workers->pending <= 1);
 	}
 	host_fail_next(HOST_GONE, 0, 0);
 	EXPECT_SOON(broker.counters.grants_died == 1);
@@ -155,9 +155,9 @@ static void ask_now(struct session *session, double *at_least, double *at_most)
 	double asked = now();
 	struct timeval due;
 
-	event_active(session->asking, EV_TIMEOUT, 0);
+	event_active(session->proof.again, EV_TIMEOUT, 0);
 	turn();
-	EXPECT_SOON(!broker.workers.pending && evtimer_pending(session->asking, &due));
+	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, &due));
 	*at_least = seconds(&due) - now();
 	*at_most = seconds(&due) - asked;
 }
@@ -186,7 +186,7 @@ static void invariant_5_who_is_asked_about_for_long_is_asked_about_seldom(void *
 		assert_true(at_most > 4.9 && at_least < 5.1);
 	}
 	host_fail_next(HOST_GONE, 0, 0);
-	event_active(session->asking, EV_TIMEOUT, 0);
+	event_active(session->proof.again, EV_TIMEOUT, 0);
 	expect_freed();
 }
 
@@ -198,7 +198,7 @@ static void test_who_holds_nothing_is_not_asked_about(void **state)
 	(void)state;
 	host_fail_next(HOST_GONE, 1, ENOTSUP);
 	part_dying(&victim);
-	EXPECT_SOON(!broker.sessions.by_id);
+	EXPECT_SOON(!broker.sessions->by_id);
 	assert_int_equal(broker.counters.sessions_left, 1);
 	host_fail_next(HOST_GONE, 0, 0);
 }
@@ -218,7 +218,7 @@ static void invariant_9_held_grants_wait_for_the_device_too(void **state)
 	host_fail_next(HOST_GONE, EVER, EBUSY);
 	part_dying(&victim);
 	turn_some();
-	assert_int_equal(session_of(&victim)->proof, PROOF_ASKING);
+	assert_int_equal(session_of(&victim)->proof.state, PROOF_ASKING);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	host_fail_next(HOST_GONE, 0, 0);
 	expect_freed();
@@ -299,7 +299,7 @@ static void invariant_9_a_device_that_hangs_keeps_no_death_from_being_proven(voi
 	(void)state;
 	hanging = device_host;
 	hanging.zero = zero_or_hang;
-	broker.workers.device = &hanging;
+	broker.workers->device = &hanging;
 	assert_int_equal(answer_to(&victim, &there).type, WIRE_DONE);
 	grant = acquire(&victim, "there");
 	assert_true(grant.owner_device == 1);
@@ -325,13 +325,13 @@ static int teardown_unhung(void **state)
 /* Evicting the dead changes nothing; the answer still has a descriptor, of which its asker may make what it can. */
 static void expect_evicting_changes_nothing(struct peer *peer, struct session *victim)
 {
-	enum proof_state before = victim->proof;
+	enum proof_state before = victim->proof.state;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_EVICT, 5);
 	message.evict.session = victim->id;
 	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
-	assert_int_equal(victim->proof, before);
+	assert_int_equal(victim->proof.state, before);
 	assert_int_equal(broker.counters.sessions_cut, 0);
 	expect_kept();
 }
@@ -358,9 +358,9 @@ static void test_evicted_when_nobody_can_tell(void **state)
 	(void)state;
 	host_fail_next(HOST_GONE, 1, ENOTSUP);
 	session = die_holding(&victim);
-	EXPECT_SOON(session->proof == PROOF_LACKING);
+	EXPECT_SOON(session->proof.state == PROOF_IMPOSSIBLE);
 	expect_evicting_changes_nothing(&other, session);
-	session_proven(session);
+	session->proof.hooks->proven(&session->proof);
 	expect_freed();
 	part(&other);
 }
@@ -374,7 +374,7 @@ static void test_the_broker_ends_while_it_asks(void **state)
 	(void)state;
 	host_fail_next(HOST_GONE, EVER, EBUSY);
 	session = die_holding(&victim);
-	EXPECT_SOON(!broker.workers.pending && evtimer_pending(session->asking, NULL));
+	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, NULL));
 	broker_end_now();
 	host_fail_next(HOST_GONE, 0, 0);
 }
@@ -387,9 +387,9 @@ static void test_the_broker_ends_with_a_question_under_way(void **state)
 	(void)state;
 	expect_done(&victim, WIRE_CREATE, "a");
 	acquire(&victim, "a");
-	session->dead = session->hung_up = true;
-	proof_begin(session);
-	assert_int_equal(broker.workers.pending, 1);
+	session->place.dead = session->hung_up = true;
+	session_prove(session);
+	assert_int_equal(broker.workers->pending, 1);
 	broker_end_now();
 	part(&victim);
 }

@@ -28,7 +28,7 @@ static void test_greeting(void **state)
 	assert_int_not_equal(first.session, second.session);
 	assert_memory_not_equal(first.welcome.key, zeros, WIRE_KEY_SIZE);
 	assert_memory_not_equal(first.welcome.key, second.welcome.key, WIRE_KEY_SIZE);
-	assert_memory_equal(first.board.header->instance_id, broker.board.header->instance_id, 16);
+	assert_memory_equal(first.board.header->instance_id, broker.board->header->instance_id, 16);
 	assert_int_equal(broker.counters.sessions_opened, 2);
 	assert_int_equal(greeting(), 0);
 	part(&first);
@@ -44,7 +44,7 @@ static void expect_turned_away(int sock)
 	assert_int_equal(message.type, WIRE_REFUSED);
 	assert_int_equal(message.refused.error, -EPROTO);
 	expect_end(sock);
-	assert_null(broker.sessions.by_id);
+	assert_null(broker.sessions->by_id);
 	assert_int_equal(greeting(), 0);
 	assert_int_equal(broker.counters.sessions_opened, 0);
 	close(sock);
@@ -92,7 +92,7 @@ static void test_requests_before_the_greeting_are_turned_away(void **state)
 	hear(sock);
 	say(sock, &message);
 	expect_turned_away(sock);
-	assert_null(registry_find(&broker.registry, "early"));
+	assert_null(registry_find(broker.registry, "early"));
 }
 
 /* It was never charged to anybody, so it must not stay: descriptors would run out for all (invariant 5). */
@@ -129,7 +129,7 @@ static void invariant_5_greetings_are_bounded(void **state)
 	int sock[MANY], one;
 
 	(void)state;
-	broker.accounting.quotas.fallback.limit[RESOURCE_GREETINGS] = MANY;
+	broker.accounting->quotas.fallback.limit[RESOURCE_GREETINGS] = MANY;
 	for (int i = 0; i < MANY; i++) {
 		sock[i] = dial();
 		turn();
@@ -152,7 +152,7 @@ static void test_sessions_over_the_quota_are_refused(void **state)
 	int sock;
 
 	(void)state;
-	broker.accounting.quotas.fallback.limit[RESOURCE_SESSIONS] = 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_SESSIONS] = 1;
 	first = join();
 	sock = dial();
 	message = hear(sock);
@@ -164,7 +164,7 @@ static void test_sessions_over_the_quota_are_refused(void **state)
 	expect_end(sock);
 	close(sock);
 	part(&first);
-	EXPECT_SOON(!broker.sessions.by_id);
+	EXPECT_SOON(!broker.sessions->by_id);
 	first = join();
 	part(&first);
 }
@@ -272,7 +272,7 @@ static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
 	say_idle(&holder, grant.grant, grant.serial);
 	EXPECT_SOON(broker.counters.idle_foreign == 6);
 	assert_int_equal(broker.counters.uses_idle, 1);
-	assert_int_equal(broker.registry.grant_count, 2);
+	assert_int_equal(broker.registry->grant_count, 2);
 	say_closed(holder.sock, grant.grant);
 	say_closed(liar.sock, beside.grant);
 	part(&holder);
@@ -305,7 +305,7 @@ static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
 	(void)state;
 	expect_done(&holder, WIRE_CREATE, "a");
 	grant = acquire(&holder, "a");
-	buffer = registry_find(&broker.registry, "a");
+	buffer = registry_find(broker.registry, "a");
 	assert_int_equal(open_ticket(&holder, &grant, &handle), 0);
 	assert_memory_equal(&handle, &buffer->allocation->handle, sizeof handle);
 	assert_int_equal(open_ticket(&thief, &grant, &stolen), -EKEYREJECTED);
@@ -333,7 +333,7 @@ static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
 	say_closed(liar.sock, UINT64_MAX);
 	expect_served(&liar);
 	assert_int_equal(broker.counters.closed_foreign, 101);
-	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.registry->grant_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	say_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
@@ -358,7 +358,7 @@ static void test_leaving(void **state)
 	assert_int_equal(hear(peer.sock).type, WIRE_LEFT);
 	/* only the last CLOSED may follow */
 	say_closed(peer.sock, grant.grant);
-	EXPECT_SOON(!broker.registry.grant_count);
+	EXPECT_SOON(!broker.registry->grant_count);
 	say(peer.sock, &leave);
 	expect_end(peer.sock);
 	assert_int_equal(broker.counters.sessions_cut, 1);
@@ -377,8 +377,8 @@ static void test_ephemeral_buffers_go_with_their_creator(void **state)
 	expect_done(&peer, WIRE_CREATE, "lasting");
 	part(&peer);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_null(registry_find(&broker.registry, "short-lived"));
-	assert_non_null(registry_find(&broker.registry, "lasting"));
+	assert_null(registry_find(broker.registry, "short-lived"));
+	assert_non_null(registry_find(broker.registry, "lasting"));
 	part(&other);
 }
 
@@ -417,7 +417,7 @@ static void invariant_5_absurd_requests_are_refused(void **state)
 	say(peer.sock, &message);
 	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
 	expect_served(&peer);
-	assert_true(registry_empty(&broker.registry));
+	assert_true(registry_empty(broker.registry));
 	part(&peer);
 }
 
@@ -429,10 +429,10 @@ static void test_hang_up_ends_a_session_without_grants(void **state)
 	(void)state;
 	message.acquire.timeout_ms = -1;
 	say(peer.sock, &message);
-	EXPECT_SOON(broker.waiting.count == 1);
+	EXPECT_SOON(broker.waiting->count == 1);
 	part(&peer);
-	EXPECT_SOON(!broker.sessions.by_id);
-	assert_int_equal(broker.waiting.count, 0);
+	EXPECT_SOON(!broker.sessions->by_id);
+	assert_int_equal(broker.waiting->count, 0);
 	assert_int_equal(broker.counters.sessions_left, 1);
 	assert_int_equal(broker.counters.sessions_died, 0);
 }
@@ -444,7 +444,7 @@ static void expect_kept(struct peer *owner)
 {
 	expect_done(owner, WIRE_UNLINK, "a");
 	turn_some();
-	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.registry->grant_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 }
 
@@ -676,9 +676,9 @@ static void invariant_10_books_balance_after_any_kill(void **state)
 			turn();
 		child_kill(&child);
 		child_forget(&child);
-		EXPECT_SOON(!broker.sessions.by_id);
-		assert_int_equal(broker.registry.grant_count, 0);
-		assert_int_equal(broker.registry.tickets.free, broker.registry.tickets.count);
+		EXPECT_SOON(!broker.sessions->by_id);
+		assert_int_equal(broker.registry->grant_count, 0);
+		assert_int_equal(broker.registry->tickets.free, broker.registry->tickets.count);
 		assert_true(broker.counters.grants_opened == broker.counters.grants_closed + broker.counters.grants_died);
 	}
 	assert_true(broker.counters.grants_died > 0);

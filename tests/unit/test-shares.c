@@ -59,7 +59,7 @@ static void invariant_5_two_users_leave_words_of_the_board_for_a_third(void **st
 	unsigned count;
 
 	(void)state;
-	accounting_set_capacity(&broker.accounting, RESOURCE_BUFFERS, harness_buffers);
+	accounting_set_capacity(broker.accounting, RESOURCE_BUFFERS, harness_buffers);
 	refusal = create_all(&first, 0, &count);
 	assert_int_equal(count, harness_buffers / 2);
 	expect_text(&refusal, "user 4001's share is 32 buffers now, of 64 for all users; it holds 32 and asks for 1 more");
@@ -95,7 +95,7 @@ static void invariant_5_two_users_leave_tickets_of_the_board_for_a_third(void **
 	struct wire_grant grant;
 
 	(void)state;
-	accounting_set_capacity(&broker.accounting, RESOURCE_MAPPINGS, 32);
+	accounting_set_capacity(broker.accounting, RESOURCE_MAPPINGS, 32);
 	assert_int_equal(map_all(&first), 16);
 	assert_int_equal(map_all(&second), 8);
 	expect_done(&third, WIRE_CREATE, "third");
@@ -136,21 +136,21 @@ static void test_timelines_are_charged_to_whose_buffer_it_is(void **state)
 	struct wire_message message = create_tiny("a", GPUB_TIMELINE | GPUB_ALONE), answer;
 
 	(void)state;
-	broker.accounting.quotas.fallback.limit[RESOURCE_DESCRIPTORS] = TIMELINE_DESCRIPTORS + OF_MEMORY + 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = TIMELINE_DESCRIPTORS + OF_MEMORY + 1;
 	assert_int_equal(answer_to(&owner, &message).type, WIRE_DONE);
 	assert_int_equal(used(FIRST, RESOURCE_DESCRIPTORS), TIMELINE_DESCRIPTORS + OF_MEMORY);
 	message = create_tiny("b", GPUB_TIMELINE | GPUB_ALONE);
 	answer = answer_to(&owner, &message);
 	expect_text(&answer, "descriptors");
-	assert_null(registry_find(&broker.registry, "b"));
+	assert_null(registry_find(broker.registry, "b"));
 	assert_int_equal(used(FIRST, RESOURCE_BUFFERS), 1);
 	/* another's from now on, with all that it costs */
-	assert_int_equal(registry_change_owner(&broker.registry, registry_find(&broker.registry, "a"), SECOND), 0);
+	assert_int_equal(registry_change_owner(broker.registry, registry_find(broker.registry, "a"), SECOND), 0);
 	assert_int_equal(used(FIRST, RESOURCE_DESCRIPTORS), 0);
 	assert_int_equal(used(SECOND, RESOURCE_DESCRIPTORS), TIMELINE_DESCRIPTORS + OF_MEMORY);
 	assert_int_equal(answer_to(&owner, &message).type, WIRE_DONE);
 	/* who could not pay for it does not get it, and nothing of it */
-	assert_int_equal(registry_change_owner(&broker.registry, registry_find(&broker.registry, "b"), SECOND), -EDQUOT);
+	assert_int_equal(registry_change_owner(broker.registry, registry_find(broker.registry, "b"), SECOND), -EDQUOT);
 	assert_int_equal(used(SECOND, RESOURCE_BUFFERS), 1);
 	assert_int_equal(used(FIRST, RESOURCE_DESCRIPTORS), TIMELINE_DESCRIPTORS + OF_MEMORY);
 	expect_done(&owner, WIRE_UNLINK, "b");
@@ -168,7 +168,7 @@ static void invariant_5_a_connection_without_descriptors_for_it_is_refused(void 
 
 	(void)state;
 	assert_int_equal(before, 2);
-	broker.accounting.quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 1;
 	sock = dial();
 	message = hear(sock);
 	expect_text(&message, "may hold 3 descriptors, holds 2 and asks for 2 more");
@@ -177,7 +177,7 @@ static void invariant_5_a_connection_without_descriptors_for_it_is_refused(void 
 	assert_int_equal(used(geteuid(), RESOURCE_DESCRIPTORS), before);
 	assert_int_equal(greeting(), 0);
 	assert_int_equal(broker.counters.sessions_refused, 1);
-	broker.accounting.quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 2;
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 2;
 	part(&peer);
 	peer = join();
 	part(&peer);
@@ -189,7 +189,7 @@ static void test_where_there_is_one_user_it_may_have_all(void **state)
 {
 	(void)state;
 	for (int i = 0; i < RESOURCES; i++)
-		assert_true(!broker.accounting.capacity[i].all);
+		assert_true(!broker.accounting->capacity[i].all);
 }
 
 int main(void)

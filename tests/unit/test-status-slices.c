@@ -5,6 +5,8 @@
  * A pass of the loop writes one piece, so what happens between two pieces happens between two passes here. Files are
  * read as broker-status reads them. session-harness.h is the world, with a board large enough for many pieces.
  */
+#include "broker/request/creation.h"
+#include "broker/request/manage.h"
 #include "session-harness.h"
 
 #include <errno.h>
@@ -57,13 +59,13 @@ static void unlink_one(unsigned i)
 	char name[NAME_SIZE];
 
 	name_of(name, i);
-	broker_unlink(&broker, registry_find(&broker.registry, name));
+	manage_unlink(&broker, registry_find(broker.registry, name));
 }
 
 /* The books stand in the file, and the broker sleeps. */
 static void settle(void)
 {
-	EXPECT_SOON(!broker.status.writing && !broker.status.pending);
+	EXPECT_SOON(!broker.changed && !broker.status->writing && !broker.status->pending);
 }
 
 static void write_a_text(void)
@@ -77,14 +79,14 @@ static void begin_a_text(void)
 {
 	settle();
 	broker_changed(&broker);
-	EXPECT_SOON(broker.status.writing);
+	EXPECT_SOON(broker.status->writing);
 }
 
 static struct shown shown_now(void)
 {
 	struct shown shown;
 
-	assert_int_equal(shown_read_fd(&shown, broker.config.instance, broker.status.fd), 0);
+	assert_int_equal(shown_read_fd(&shown, broker.config->instance, broker.status->fd), 0);
 	return shown;
 }
 
@@ -232,7 +234,7 @@ static void invariant_5_clients_are_served_in_the_middle_of_a_text(void **state)
 	create_range(0, MANY);
 	begin_a_text();
 	expect_served(&peer);
-	assert_true(broker.status.writing);
+	assert_true(broker.status->writing);
 	part(&peer);
 }
 
@@ -247,15 +249,15 @@ static void test_the_last_text_stands_until_the_next_is_whole(void **state)
 	create_range(0, MANY);
 	for (int texts = 0; texts < 4; texts++) {
 		begin_a_text();
-		sequence = broker.status.header.sequence;
-		for (; broker.status.writing; passes++) {
+		sequence = broker.status->header.sequence;
+		for (; broker.status->writing; passes++) {
 			shown = shown_now();
 			assert_int_equal(shown.header.sequence, sequence);
 			assert_int_equal(json_array_size(buffers_of(&shown)), MANY);
 			shown_free(&shown);
 			turn();
 		}
-		assert_int_equal(broker.status.header.sequence, sequence + 1);
+		assert_int_equal(broker.status->header.sequence, sequence + 1);
 	}
 	assert_in_range(passes, 4 * 3, 4 * 100);
 }
@@ -269,7 +271,7 @@ static void test_changes_between_pieces(void **state)
 	(void)state;
 	create_range(0, MANY);
 	begin_a_text();
-	while (broker.status.writing) {
+	while (broker.status->writing) {
 		/* from both ends: what is behind the text, and what is ahead of it */
 		unlink_one(gone);
 		unlink_one(MANY - 1 - gone++);
@@ -283,7 +285,7 @@ static void test_changes_between_pieces(void **state)
 	for (unsigned i = gone; i < MANY - gone; i += 100)
 		assert_true(has_buffer(buffers_of(&shown), i));
 	assert_true(json_array_size(buffers_of(&shown)) >= MANY - 2 * gone);
-	assert_true(broker.status.pending);
+	assert_true(broker.status->pending);
 	shown_free(&shown);
 	settle();
 	shown = shown_now();
@@ -334,7 +336,7 @@ static int64_t now_ms(void)
 /* After a quiet time a change is written at once; those that follow are gathered, and written behind a pause. */
 static void test_changes_are_gathered_between_texts(void **state)
 {
-	const struct status *status = &broker.status;
+	const struct status *status = broker.status;
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
@@ -344,7 +346,7 @@ static void test_changes_are_gathered_between_texts(void **state)
 		EXPECT_SOON(!status->resting && !status->writing && !status->pending);
 		began = now_ms();
 		broker_changed(&broker);
-		EXPECT_SOON(!status->writing && !status->pending);
+		EXPECT_SOON(!broker.changed && !status->writing && !status->pending);
 		texts = status->next.sequence;
 		broker_changed(&broker);
 		EXPECT_SOON(status->next.sequence > texts);
@@ -356,7 +358,7 @@ static uint64_t memory_of_file(void)
 {
 	struct stat st;
 
-	assert_int_equal(fstat(broker.status.fd, &st), 0);
+	assert_int_equal(fstat(broker.status->fd, &st), 0);
 	return (uint64_t)st.st_blocks * 512;
 }
 
@@ -369,11 +371,11 @@ static void test_the_file_has_two_texts(void **state)
 	create_range(0, MANY);
 	for (int texts = 0; texts < 6; texts++)
 		write_a_text();
-	length = broker.status.header.length;
+	length = broker.status->header.length;
 	assert_in_range(memory_of_file(), length, 2 * length + before + 4 * 4096);
 	for (unsigned i = 0; i < MANY; i++)
 		unlink_one(i);
-	EXPECT_SOON(!broker.registry.buffer_count);
+	EXPECT_SOON(!broker.registry->buffer_count);
 	write_a_text();
 	write_a_text();
 	assert_in_range(memory_of_file(), 0, before + 4 * 4096);
@@ -382,18 +384,18 @@ static void test_the_file_has_two_texts(void **state)
 /* Where the file cannot be written the last text stands, and another follows when it can be. */
 static void test_what_cannot_be_written(void **state)
 {
-	int file = dup(broker.status.fd), closed = open("/dev/null", O_RDONLY);
+	int file = dup(broker.status->fd), closed = open("/dev/null", O_RDONLY);
 	uint64_t sequence;
 	struct shown shown;
 
 	(void)state;
 	create_range(0, MANY);
 	begin_a_text();
-	sequence = broker.status.header.sequence;
-	dup2(closed, broker.status.fd);
+	sequence = broker.status->header.sequence;
+	dup2(closed, broker.status->fd);
 	turn();
-	assert_false(broker.status.writing);
-	dup2(file, broker.status.fd);
+	assert_false(broker.status->writing);
+	dup2(file, broker.status->fd);
 	shown = shown_now();
 	assert_int_equal(shown.header.sequence, sequence);
 	shown_free(&shown);
@@ -428,7 +430,7 @@ static void test_the_reason_is_that_of_what_failed(void **state)
 	signal(SIGXFSZ, SIG_IGN);
 	create_range(0, MANY);
 	begin_a_text();
-	end = broker.status.next.offset + broker.status.next.length;
+	end = broker.status->next.offset + broker.status->next.length;
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	small = (struct rlimit){ .rlim_cur = end + 100, .rlim_max = before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
@@ -437,7 +439,7 @@ static void test_the_reason_is_that_of_what_failed(void **state)
 	turn();
 	dup2(errors, STDERR_FILENO);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-	assert_false(broker.status.writing);
+	assert_false(broker.status->writing);
 	expect_logged(log, strerror(EFBIG));
 	write_a_text();
 	close(log);

@@ -88,14 +88,14 @@ static void test_only_creators_create(void **state)
 	struct wire_message create = named(WIRE_CREATE, 1, "b");
 
 	(void)state;
-	broker_configure(&broker, &broker.config.quotas, &creators);
+	broker_configure(&broker, &broker.config->quotas, &creators);
 	expect_done(&creator, WIRE_CREATE, "a");
 	expect_refused(&other, &create, -EACCES);
-	assert_null(registry_find(&broker.registry, "b"));
+	assert_null(registry_find(broker.registry, "b"));
 	/* nor may they less than before with what others made */
 	create = named(WIRE_ACQUIRE, 1, "a");
 	expect_refused(&other, &create, -EACCES);
-	broker_configure(&broker, &broker.config.quotas, &all);
+	broker_configure(&broker, &broker.config->quotas, &all);
 	expect_done(&other, WIRE_CREATE, "b");
 	part(&creator);
 	part(&other);
@@ -115,7 +115,7 @@ static void test_each_user_has_its_quota(void **state)
 	quota_init(&large.quota);
 	quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
 	large.quota.limit[RESOURCE_BUFFERS] = 2;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 	expect_done(&small, WIRE_CREATE, "a");
 	expect_refused(&small, &create, -EDQUOT);
 	expect_done(&favoured, WIRE_CREATE, "b");
@@ -148,9 +148,9 @@ static void test_a_refusal_says_what_was_refused(void **state)
 	idle.grant_id.grant = grant.grant;
 	idle.grant_id.serial = grant.serial;
 	say(deaf.sock, &idle);
-	EXPECT_SOON(broker.registry.usages.bytes[0][SPARE_IDLE]);
+	EXPECT_SOON(broker.registry->usages.bytes[0][SPARE_IDLE]);
 	assert_int_equal(shutdown(deaf.sock, SHUT_RD), 0);
-	broker.accounting.quotas.fallback.limit[RESOURCE_BYTES] = used(4001, RESOURCE_BYTES);
+	broker.accounting->quotas.fallback.limit[RESOURCE_BYTES] = used(4001, RESOURCE_BYTES);
 	create.create.size = 3 * SIZE;
 	answer = answer_to(&peer, &create);
 	assert_int_equal(answer.refused.error, -EDQUOT);
@@ -168,7 +168,7 @@ static void invariant_5_a_grant_over_the_quota_is_refused(void **state)
 	struct wire_grant grant;
 
 	(void)state;
-	broker.accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS] = 1;
 	expect_done(&peer, WIRE_CREATE, "a");
 	expect_done(&peer, WIRE_CREATE, "b");
 	grant = acquire(&peer, "a");
@@ -190,17 +190,17 @@ static void test_a_gift_over_the_quota_changes_nothing(void **state)
 	(void)state;
 	create.create.size = 100;
 	assert_int_equal(answer_to(&owner, &create).type, WIRE_DONE);
-	a = registry_find(&broker.registry, "a");
+	a = registry_find(broker.registry, "a");
 	giving.change.what = WIRE_CHANGE_OWNER | WIRE_CHANGE_MODE;
 	giving.change.owner = 4002;
 	giving.change.mode = 0640;
-	broker.accounting.quotas.fallback.limit[RESOURCE_BYTES] = a->allocation->span - 1;
+	broker.accounting->quotas.fallback.limit[RESOURCE_BYTES] = a->allocation->span - 1;
 	expect_refused(&root, &giving, -EDQUOT);
 	assert_int_equal(a->mode, 0600);
 	assert_int_equal(a->owner, 4001);
 	strcpy(create.create.name, "b");
 	assert_int_equal(answer_to(&owner, &create).type, WIRE_DONE);
-	assert_ptr_equal(registry_find(&broker.registry, "b")->allocation, a->allocation);
+	assert_ptr_equal(registry_find(broker.registry, "b")->allocation, a->allocation);
 	part(&owner);
 	part(&root);
 }
@@ -257,8 +257,8 @@ static void invariant_2_another_users_leaving_frees_nothing(void **state)
 	left = session_find(&broker, other.session);
 	assert_non_null(left);
 	assert_true(left->hung_up);
-	left->dead = true;
-	proof_begin(left);
+	left->place.dead = true;
+	session_prove(left);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 
@@ -270,7 +270,7 @@ static void invariant_2_nobody_is_believed_where_that_is_the_rule(void **state)
 	struct wire_message info;
 
 	(void)state;
-	broker.registry.believe = BELIEVE_NOBODY;
+	broker.registry->believe = BELIEVE_NOBODY;
 	expect_done(&owner, WIRE_CREATE, "a");
 	grant = acquire(&owner, "a");
 	say_closed(owner.sock, grant.grant);

@@ -104,7 +104,7 @@ static void on_release(void *context, struct allocation *allocation)
 
 static int setup(void **state)
 {
-	static const struct registry_hooks hooks = { on_notice, on_clean, on_release };
+	static const struct registry_hooks hooks = { on_notice, on_clean, on_release, NULL };
 	int error;
 
 	(void)state;

@@ -18,6 +18,8 @@
 #include <sodium.h>
 
 #include "broker/core/broker.h"
+#include "broker/registry/reclaim.h"
+#include "broker/request/request.h"
 #include "broker/registry/grants.h"
 #include "broker/request/request.h"
 #include "common/error.h"
@@ -37,6 +39,7 @@ static int fake_info(int ordinal, struct device_info *info)
 
 static const struct device fake = { .kind = DEVICE_HOST, .name = "fake", .count = fake_count, .info = fake_info };
 static struct broker broker;
+static struct core parts;
 static struct session sessions[3];
 static int peers[3];
 
@@ -55,7 +58,7 @@ static void session_make(unsigned i)
 					.who.gid = getgid(),
 					.key = sodium_malloc(WIRE_KEY_SIZE) };
 	assert_non_null(sessions[i].key);
-	HASH_ADD(hh, broker.sessions.by_id, id, sizeof sessions[i].id, &sessions[i]);
+	HASH_ADD(hh, broker.sessions->by_id, id, sizeof sessions[i].id, &sessions[i]);
 	peers[i] = pair[1];
 }
 
@@ -72,21 +75,23 @@ static bool clean_none(void *context, struct buffer *buffer, uint32_t range)
 
 static void ignore_release(void *context, struct allocation *allocation)
 {
-	registry_released(&((struct broker *)context)->registry, allocation);
+	registry_released(((struct broker *)context)->registry, allocation);
 }
 
 static int setup(void **state)
 {
-	static const struct registry_hooks hooks = { ignore_notice, clean_none, ignore_release };
+	static const struct registry_hooks hooks = { ignore_notice, clean_none, ignore_release, NULL };
 
 	(void)state;
 	if (sodium_init() < 0)
 		return -1;
-	memset(&broker, 0, sizeof broker);
+	memset(&parts, 0, sizeof parts);
+	broker_join(&broker, &parts);
+	parts.waiting.grant = request_grant;
 	broker.base = event_base_new();
-	accounting_init(&broker.accounting);
-	if (board_create(&broker.board, "test", &fake, 8, 8) ||
-	    registry_init(&broker.registry, broker.board.board.words, 8, 8, &broker.accounting, &hooks, &broker))
+	accounting_init(broker.accounting);
+	if (board_create(broker.board, "test", &fake, 8, 8) ||
+	    registry_init(broker.registry, broker.board->board.words, 8, 8, broker.accounting, &hooks, &broker))
 		return -1;
 	for (unsigned i = 0; i < 3; i++)
 		session_make(i);
@@ -95,8 +100,8 @@ static int setup(void **state)
 
 static void session_unmake(unsigned i)
 {
-	HASH_DEL(broker.sessions.by_id, &sessions[i]);
-	grants_forget(&broker.registry, &sessions[i].grants);
+	HASH_DEL(broker.sessions->by_id, &sessions[i]);
+	grants_forget(broker.registry, &sessions[i].grants);
 	sodium_free(sessions[i].key);
 	close(sessions[i].fd);
 	close(peers[i]);
@@ -105,14 +110,14 @@ static void session_unmake(unsigned i)
 /* No test leaves anybody in line. */
 static int teardown(void **state)
 {
-	unsigned left = broker.waiting.count;
+	unsigned left = broker.waiting->count;
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		session_unmake(i);
-	registry_deinit(&broker.registry);
-	board_destroy(&broker.board);
-	accounting_deinit(&broker.accounting);
+	registry_deinit(broker.registry);
+	board_destroy(broker.board);
+	accounting_deinit(broker.accounting);
 	event_base_free(broker.base);
 	return left != 0;
 }
@@ -141,8 +146,8 @@ static struct buffer *make_live(const char *name)
 	struct device_handle handle = { { 1 } };
 	struct buffer *buffer;
 
-	assert_int_equal(registry_reserve(&broker.registry, &spec, &buffer), 0);
-	registry_ready(&broker.registry, buffer, NULL, &handle);
+	assert_int_equal(registry_reserve(broker.registry, &spec, &buffer), 0);
+	registry_ready(broker.registry, buffer, NULL, &handle);
 	return buffer;
 }
 
@@ -182,7 +187,7 @@ static void test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_o
 	wait_for_name(1, 11, "b", -1);
 	wait_for_name(2, 12, "a", 60000);
 	wait_for_name(0, 13, "a", -1);
-	assert_int_equal(broker.waiting.count, 4);
+	assert_int_equal(broker.waiting->count, 4);
 	make_live("a");
 	waiting_wake_name(&broker, "a");
 	assert_int_equal(answer(0, &first), WIRE_GRANT);
@@ -193,8 +198,8 @@ static void test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_o
 	assert_int_equal(again.request, 13);
 	assert_true(again.grant.grant == first.grant.grant && again.grant.ticket == WIRE_NO_TICKET);
 	expect_silence(1);
-	assert_int_equal(broker.waiting.count, 1);
-	assert_int_equal(broker.registry.grant_count, 2);
+	assert_int_equal(broker.waiting->count, 1);
+	assert_int_equal(broker.registry->grant_count, 2);
 	waiting_forget(&broker, sessions[1].id);
 }
 
@@ -244,14 +249,14 @@ static void test_forgotten_acquires_get_nothing(void **state)
 	wait_for_name(1, 11, "a", 20);
 	wait_for_name(0, 12, "b", -1);
 	waiting_forget(&broker, sessions[0].id);
-	assert_int_equal(broker.waiting.count, 1);
+	assert_int_equal(broker.waiting->count, 1);
 	loop_for(50);
 	expect_silence(0);
 	expect_answer(1, WIRE_REFUSED, 11);
 	wait_for_name(0, 13, "a", -1);
 	wait_for_name(2, 14, "a", -1);
 	waiting_forget_all(&broker);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 }
 
 /* A session that is gone when its turn comes is passed over. */
@@ -268,9 +273,9 @@ static void test_gone_session_is_passed_over(void **state)
 	make_live("a");
 	waiting_wake_name(&broker, "a");
 	expect_answer(0, WIRE_GRANT, 12);
-	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.registry->grant_count, 1);
 	loop_for(30);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 }
 
 /* Nobody hears the grant, so none is made. */
@@ -284,7 +289,7 @@ static void test_session_cut_off_is_passed_over(void **state)
 	waiting_wake_name(&broker, "a");
 	expect_silence(0);
 	expect_answer(1, WIRE_GRANT, 11);
-	assert_int_equal(broker.registry.grant_count, 1);
+	assert_int_equal(broker.registry->grant_count, 1);
 }
 
 /* One session's flood ends at its limit, is forgotten with it, and leaves the others their places. */
@@ -303,14 +308,14 @@ static void invariant_5_waits_are_bounded(void **state)
 	assert_int_equal(waiting_acquire(&broker, sessions[0].id, 1, &acquire), -EDQUOT);
 	wait_for_name(1, 11, "n3", -1);
 	waiting_forget(&broker, sessions[0].id);
-	assert_int_equal(broker.waiting.count, 1);
+	assert_int_equal(broker.waiting->count, 1);
 	wait_for_name(0, 12, "n3", -1);
 	make_live("n3");
 	waiting_wake_name(&broker, "n3");
 	expect_answer(1, WIRE_GRANT, 11);
 	expect_answer(0, WIRE_GRANT, 12);
-	assert_null(broker.waiting.lines);
-	assert_null(broker.waiting.waiters);
+	assert_null(broker.waiting->lines);
+	assert_null(broker.waiting->waiters);
 }
 
 /* ---- drains ---- */
@@ -321,7 +326,7 @@ static struct buffer *drain(unsigned i, uint64_t request, int timeout_ms)
 	struct buffer *buffer = make_live("a");
 
 	assert_int_equal(waiting_drain(&broker, buffer, sessions[i].id, request, timeout_ms), 0);
-	assert_int_equal(broker.waiting.count, 1);
+	assert_int_equal(broker.waiting->count, 1);
 	return buffer;
 }
 
@@ -332,13 +337,13 @@ static void test_a_drain_is_answered_once_by_the_free_alone(void **state)
 	(void)state;
 	make_live("b");
 	waiting_wake_name(&broker, "a");
-	waiting_drained(registry_find(&broker.registry, "b")->drain);
+	drain_end(registry_find(broker.registry, "b")->drain);
 	loop_for(10);
 	expect_silence(0);
-	waiting_drained(buffer->drain);
+	drain_end(buffer->drain);
 	expect_answer(0, WIRE_DONE, 10);
-	assert_int_equal(broker.waiting.count, 0);
-	waiting_drained(buffer->drain);
+	assert_int_equal(broker.waiting->count, 0);
+	drain_end(buffer->drain);
 	expect_silence(0);
 }
 
@@ -355,9 +360,9 @@ static void test_a_drain_expires_once_and_in_time(void **state)
 	assert_int_equal(message.request, 10);
 	assert_int_equal(message.refused.error, -ETIMEDOUT);
 	assert_non_null(strstr(message.refused.text, "'a'"));
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	assert_null(buffer->drain);
-	waiting_drained(buffer->drain);
+	drain_end(buffer->drain);
 	expect_silence(0);
 }
 
@@ -367,7 +372,7 @@ static void test_a_drain_that_ends_in_time_does_not_expire(void **state)
 	struct buffer *buffer = drain(0, 10, 20);
 
 	(void)state;
-	waiting_drained(buffer->drain);
+	drain_end(buffer->drain);
 	expect_answer(0, WIRE_DONE, 10);
 	loop_for(50);
 	expect_silence(0);
@@ -383,10 +388,10 @@ static void test_drains_of_the_gone_and_the_cut_are_passed_over(void **state)
 	assert_int_equal(waiting_drain(&broker, late, 99, 11, 10), 0);
 	assert_int_equal(waiting_drain(&broker, cut, sessions[0].id, 12, 10), 0);
 	sessions[0].state = SESSION_CUT;
-	waiting_drained(buffer->drain);
+	drain_end(buffer->drain);
 	loop_for(30);
 	expect_silence(0);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	assert_int_equal(broker.counters.refused_timeout, 0);
 }
 
@@ -398,13 +403,13 @@ static void test_a_gone_sessions_drain_is_dropped(void **state)
 	(void)state;
 	assert_int_equal(waiting_drain(&broker, others, sessions[1].id, 11, -1), 0);
 	waiting_forget(&broker, sessions[0].id);
-	assert_int_equal(broker.waiting.count, 1);
+	assert_int_equal(broker.waiting->count, 1);
 	assert_null(buffer->drain);
 	loop_for(40);
 	expect_silence(0);
 	/* nor are they dropped when the broker stops: they are answered when the memory is freed */
 	waiting_forget_all(&broker);
-	waiting_drained(others->drain);
+	drain_end(others->drain);
 	expect_answer(1, WIRE_DONE, 11);
 }
 
@@ -416,7 +421,7 @@ static void test_a_forgotten_drain_is_not_answered(void **state)
 	(void)state;
 	waiting_deinit(&broker);
 	assert_null(buffer->drain);
-	assert_int_equal(broker.waiting.count, 0);
+	assert_int_equal(broker.waiting->count, 0);
 	loop_for(30);
 	expect_silence(0);
 }
@@ -425,14 +430,14 @@ static void test_a_forgotten_drain_is_not_answered(void **state)
 static void test_a_drain_that_was_moved_goes_on(void **state)
 {
 	struct buffer *answered = drain(0, 10, -1), *expiring = make_live("b");
-	struct drain_wait *elsewhere[2];
+	struct drain *elsewhere[2];
 
 	(void)state;
 	assert_int_equal(waiting_drain(&broker, expiring, sessions[1].id, 11, 10), 0);
-	waiting_move_drain(&answered->drain, &elsewhere[0]);
-	waiting_move_drain(&expiring->drain, &elsewhere[1]);
+	drain_move(&answered->drain, &elsewhere[0]);
+	drain_move(&expiring->drain, &elsewhere[1]);
 	assert_true(!answered->drain && !expiring->drain);
-	waiting_drained(elsewhere[0]);
+	drain_end(elsewhere[0]);
 	expect_answer(0, WIRE_DONE, 10);
 	loop_for(30);
 	expect_answer(1, WIRE_REFUSED, 11);

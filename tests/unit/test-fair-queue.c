@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-turns.c - fair turns: each user the same share of a pass, no user more requests a second than its quota, and
+ * test-fair-queue.c - fair turns: each user the same share of a pass, no user more requests a second than its quota, and
  * whatever comes later comes whole and in order.
  *
  * Counted in passes and messages: only the rate is a matter of time. session-harness.h is the world.
@@ -16,7 +16,7 @@
 
 #define FLOODER 4001
 #define OTHER   4002
-#define SHARE   16 /* messages of a user in a pass: turns.c's */
+#define SHARE   16 /* messages of a user in a pass: fair-queue.c's */
 #define MANY    20 /* sessions of the flooder */
 
 static struct peer flooders[MANY];
@@ -35,7 +35,7 @@ static void set_rate(uint64_t requests)
 	quota_init(&quotas.fallback);
 	quota_init(&user.quota);
 	user.quota.requests = requests;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 }
 
 /* What was said so far is heard: whoever speaks first from now on is heard first. */
@@ -213,7 +213,7 @@ static void test_nothing_is_lost_or_reordered(void **state)
 	}
 	assert_int_equal(done, MANY);
 	assert_int_equal(answered(), 150 * MANY);
-	assert_null(broker.turns.waiting);
+	assert_null(broker.queue->waiting);
 	flood_end();
 }
 
@@ -283,7 +283,7 @@ static void invariant_5_no_more_requests_a_second_than_the_quota(void **state)
 	(void)state;
 	quota_init(&quotas.fallback);
 	quotas.fallback.requests = RATE;
-	broker_configure(&broker, &quotas, &broker.config.creators);
+	broker_configure(&broker, &quotas, &broker.config->creators);
 	slow = join_as(FLOODER);
 	assert_int_equal(send_numbered(&slow, 1, ALL), ALL);
 	for (int pass = 0; pass < PATIENCE_MS && next <= ALL; pass++) {
@@ -362,9 +362,9 @@ static void invariant_5_a_debt_is_kept_for_who_comes_back(void **state)
 		assert_int_equal(send_packets(&packer, 1), 1);
 		EXPECT_SOON(answered() == PACKET);
 		if (!i) {
-			session_of(&packer)->dead = true; /* its end is heard at once, then */
+			session_of(&packer)->place.dead = true; /* its end is heard at once, then */
 			part(&packer);
-			EXPECT_SOON(turns_empty(&broker.turns));
+			EXPECT_SOON(fair_queue_is_empty(broker.queue));
 		}
 	}
 	turn_some();
@@ -372,7 +372,7 @@ static void invariant_5_a_debt_is_kept_for_who_comes_back(void **state)
 	set_rate(QUOTA_NONE);
 	EXPECT_SOON(answered() == 2 * PACKET);
 	part(&packer);
-	EXPECT_SOON(!broker.turns.users);
+	EXPECT_SOON(!broker.queue->users);
 }
 
 /* The loop sleeps meanwhile and is woken, by itself, when the next may be heard. */
@@ -389,9 +389,9 @@ static void test_a_late_one_is_woken_and_not_watched(void **state)
 	one_pass();
 	assert_int_equal(take_numbered(&slow, 1), 2);
 	one_pass();
-	assert_true(session_of(&slow)->in_line);
+	assert_true(session_of(&slow)->place.waits);
 	assert_false(event_pending(session_of(&slow)->reading, EV_READ, NULL));
-	assert_true(evtimer_pending(broker.turns.refill, NULL));
+	assert_true(evtimer_pending(broker.queue->refill, NULL));
 	alarm(60); /* a loop that nobody wakes */
 	for (passes = 0; passes < 50 && !type; passes++) {
 		broker_pass(&broker, true);
@@ -417,12 +417,12 @@ static void test_a_rate_that_is_lifted_lets_all_through(void **state)
 	for (int pass = 0; pass < 10; pass++)
 		one_pass();
 	assert_true((double)answered() <= 1 + (now() - begin));
-	assert_non_null(broker.turns.waiting);
+	assert_non_null(broker.queue->waiting);
 	set_rate(QUOTA_NONE);
 	for (int pass = 0; pass < 5; pass++)
 		one_pass();
 	assert_int_equal(take_numbered(&peer, 1), 61);
-	assert_null(broker.turns.waiting);
+	assert_null(broker.queue->waiting);
 	part(&peer);
 }
 
@@ -495,12 +495,12 @@ static void test_a_users_last_session_leaves_while_it_is_served(void **state)
 	assert_int_equal(send_numbered(&peer, 1, SHARE + 4), SHARE + 4);
 	part(&peer);
 	one_pass();
-	assert_non_null(broker.turns.waiting);
+	assert_non_null(broker.queue->waiting);
 	one_pass();
 	assert_int_equal(answered(), SHARE + 4);
-	assert_null(broker.turns.waiting);
+	assert_null(broker.queue->waiting);
 	assert_null(session_find(&broker, peer.session));
-	assert_int_equal(HASH_COUNT(broker.turns.users), 1);
+	assert_int_equal(HASH_COUNT(broker.queue->users), 1);
 	expect_served(&other);
 	part(&other);
 }
@@ -521,9 +521,9 @@ static void test_a_session_leaves_in_the_middle_of_the_line(void **state)
 	assert_int_equal(answered(), 2 * SHARE - COST_SESSION_END);
 	one_pass();
 	assert_int_equal(take_numbered(&second, 1), 1 + SHARE);
-	assert_null(broker.turns.waiting);
+	assert_null(broker.queue->waiting);
 	part(&second);
-	EXPECT_SOON(!broker.turns.users);
+	EXPECT_SOON(!broker.queue->users);
 }
 
 static void evict(struct peer *by, const struct peer *victim)
@@ -546,12 +546,12 @@ static void test_a_session_that_is_cut_leaves_the_line(void **state)
 	send_numbered(&victim, 1, 10);
 	one_pass();
 	one_pass();
-	assert_true(session_of(&victim)->in_line);
+	assert_true(session_of(&victim)->place.waits);
 	before = answered();
 	evict(&root, &victim);
-	assert_false(session_of(&victim)->in_line);
-	assert_null(session_of(&victim)->turn->line);
-	assert_null(broker.turns.waiting);
+	assert_false(session_of(&victim)->place.waits);
+	assert_null(session_of(&victim)->place.user->first);
+	assert_null(broker.queue->waiting);
 	set_rate(QUOTA_NONE);
 	turn_some();
 	/* what it had still to say is not heard any more */
@@ -574,11 +574,11 @@ static void test_a_session_hangs_up_while_in_line(void **state)
 	one_pass();
 	one_pass();
 	one_pass();
-	assert_true(session_of(&peer)->in_line);
+	assert_true(session_of(&peer)->place.waits);
 	part(&peer);
 	EXPECT_SOON(!session_find(&broker, peer.session));
 	assert_int_equal(answered(), 30);
-	assert_true(turns_empty(&broker.turns));
+	assert_true(fair_queue_is_empty(broker.queue));
 }
 
 static void flood_and_live(int sock)
@@ -603,14 +603,14 @@ static void invariant_10_the_dead_stand_in_no_line(void **state)
 	set_rate(1);
 	child = child_start(flood_and_live, -1);
 	EXPECT_SOON(told(&child));
-	session = session_find(&broker, broker.sessions.next_id);
-	turns_leave(session);
+	session = session_find(&broker, broker.sessions->next_id);
+	fair_leave(&session->place);
 	session->who.uid = FLOODER;
-	assert_int_equal(turns_join(session), 0);
+	assert_int_equal(fair_join(broker.queue, &session->place, session->who.uid), 0);
 	child_forget(&child);
-	EXPECT_SOON(session->in_line);
+	EXPECT_SOON(session->place.waits);
 	child_kill(&child);
-	EXPECT_SOON(HASH_COUNT(broker.sessions.by_id) == 1);
+	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 1);
 	assert_int_equal(answered(), 30);
 	expect_served(&other);
 	part(&other);
@@ -621,10 +621,10 @@ static void test_the_broker_ends_with_many_in_line(void **state)
 	(void)state;
 	flood_begin();
 	one_pass();
-	assert_non_null(broker.turns.waiting);
+	assert_non_null(broker.queue->waiting);
 	broker_end_now();
-	assert_null(broker.turns.users);
-	assert_null(broker.turns.waiting);
+	assert_null(broker.queue->users);
+	assert_null(broker.queue->waiting);
 	flood_end();
 }
 

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * context.h - the parts of one broker, by pointers: how one part finds another.
+ *
+ * core/broker.c owns the parts, makes them and ends them. A part includes this header and the headers of the parts below it that
+ * it uses; parts above it are never called, they register callbacks. All of it belongs to the control loop's thread.
+ */
+#ifndef GPUB_CONTEXT_H
+#define GPUB_CONTEXT_H
+
+#include <stdbool.h>
+
+#include "counters.h"
+
+struct access_list;
+struct accounting;
+struct board_owner;
+struct broker_config;
+struct connections;
+struct core;
+struct create_queues;
+struct delegation;
+struct device;
+struct discard;
+struct fair_queue;
+struct event_base;
+struct marks;
+struct pool;
+struct refusals;
+struct registry;
+struct sessions;
+struct status;
+struct waiting;
+struct workers;
+
+struct broker {
+	struct event_base   *base;
+	const struct device *device;
+	struct board_owner  *board;
+	struct accounting   *accounting;
+	struct registry     *registry;
+	struct marks        *marks; /* of the timelines that have ended */
+	struct workers      *workers;
+	struct pool         *pool;
+	struct discard      *discard;
+	struct connections  *connections;
+	struct refusals     *refusals;
+	struct fair_queue   *queue;
+	struct sessions     *sessions;
+	struct delegation   *delegation;
+	struct waiting      *waiting;
+	struct create_queues *creates; /* that wait for memory */
+	struct status       *status;
+	struct broker_config *config;   /* core/broker.h */
+	struct core         *core;
+	const struct access_list *creators;
+	struct counters      counters;
+	bool                 several_users; /* others than the broker's own are served */
+	bool                 stopping;
+	bool                 changed;  /* something that people see: what follows is done once a pass, by core/broker.c */
+	bool                 received; /* a session sent something */
+};
+
+/* The registry, the accounting or the sessions changed: the status file follows, and a stopping broker looks whether it is done. */
+static inline void broker_changed(struct broker *broker)
+{
+	broker->changed = true;
+}
+
+#endif

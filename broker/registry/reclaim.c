@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reclaim.c - see reclaim.h */
+#include "reclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <utlist.h>
+
+#include "broker/base/context.h"
+#include "broker/base/log.h"
+#include "broker/memory/pool.h"
+#include "broker/memory/workers.h"
+#include "common/crash-point.h"
+#include "registry.h"
+
+void drain_move(struct drain **from, struct drain **to)
+{
+	*to = *from;
+	*from = NULL;
+	if (*to)
+		(*to)->place = to;
+}
+
+void drain_end(struct drain *drain)
+{
+	if (drain)
+		drain->done(drain);
+}
+
+/* What could be zeroed is kept for the next create of its size, what could not is freed after all. */
+static void release_done(struct job *job)
+{
+	struct broker *broker = job->context;
+	struct allocation *allocation = job->subject;
+	unsigned device = job->device;
+	struct buffer *buffer;
+
+	CRASH_POINT(release_done);
+	if (job->kind == JOB_ZERO && (job->error || !pool_keeps(job))) {
+		if (pool_keeps(job))
+			pool_reject(broker, job);
+		job->kind = JOB_RELEASE;
+		workers_submit(broker->workers, job);
+		return;
+	}
+	/* a device that fails to free keeps its memory for the broker's life; the books go on without it */
+	if (job->error)
+		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
+			 job->text);
+	broker->counters.allocations_freed++;
+	broker->counters.bytes_freed += job->span;
+	DL_FOREACH(allocation->buffers, buffer)
+		drain_end(buffer->drain);
+	registry_released(broker->registry, allocation);
+	CRASH_POINT(released);
+	if (job->kind == JOB_ZERO) {
+		pool_put(broker, job);
+	} else {
+		pool_returned(broker, job);
+		explicit_bzero(&job->handle, sizeof job->handle);
+		free(job);
+	}
+	pool_came(broker, device);
+	broker_changed(broker);
+}
+
+static void clean_done(struct job *job)
+{
+	struct broker *broker = job->context;
+
+	CRASH_POINT(clean_done);
+	if (job->error)
+		log_line("device %u could not zero %llu bytes, which are used no more: %s", job->device,
+			 (unsigned long long)job->span, job->text);
+	else
+		broker->counters.ranges_cleaned++;
+	registry_cleaned(broker->registry, job->subject, job->range, job->error);
+	drain_end(job->drain);
+	pool_came(broker, job->device); /* where it is idle now, it may be asked back */
+	broker_changed(broker);
+	free(job);
+}
+
+/* Whoever waits for the buffer's end is answered when its memory is clean: then it may find the rest of it alone, too. */
+bool reclaim_clean(void *context, struct buffer *buffer, uint32_t range)
+{
+	struct broker *broker = context;
+	struct allocation *allocation = buffer->allocation;
+	struct job *job = calloc(1, sizeof *job);
+
+	if (!job) {
+		drain_end(buffer->drain);
+		return false;
+	}
+	job->kind = JOB_ZERO;
+	job->device = allocation->device;
+	job->uid = allocation->slab.kind.owner;
+	job->range = range;
+	job->span = allocation->slab.kind.range;
+	job->ptr = (char *)allocation->ptr + range * job->span;
+	job->done = clean_done;
+	job->context = broker;
+	job->subject = allocation;
+	drain_move(&buffer->drain, &job->drain);
+	workers_submit(broker->workers, job);
+	CRASH_POINT(clean_submitted);
+	return true;
+}
+
+void reclaim_release(void *context, struct allocation *allocation)
+{
+	struct broker *broker = context;
+	struct job *job = allocation->release_job;
+	/* others than its kind lets may have mapped what was parted */
+	bool may_keep = !allocation->parted && !allocation->evicted;
+
+	allocation->release_job = NULL;
+	*job = (struct job){ .kind = JOB_ZERO,
+			     .whose = allocation->slab.kind,
+			     .device = allocation->device,
+			     .uid = allocation->slab.kind.owner,
+			     .handle = allocation->handle,
+			     .span = allocation->span,
+			     .ptr = allocation->ptr,
+			     .done = release_done,
+			     .context = broker,
+			     .subject = allocation };
+	if (!pool_accept(broker, job, allocation->usage, may_keep))
+		job->kind = JOB_RELEASE;
+	workers_submit(broker->workers, job);
+	CRASH_POINT(release_submitted);
+}

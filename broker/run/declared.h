@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * declared.h - the buffers that broker-run shall create: those of its command line and of its spec files, each name once.
+ *
+ * Owns the list. Creates nothing.
+ */
+#ifndef GPUB_RUN_DECLARED_H
+#define GPUB_RUN_DECLARED_H
+
+#include <stdint.h>
+
+#include "common/name.h"
+
+struct declared_buffer {
+	char     name[NAME_SIZE];
+	uint64_t size;
+	unsigned device, flags, mode;
+	const char *file; /* where a spec file declares it; NULL: the command line */
+	unsigned line;
+};
+
+/* Zero it to begin with. */
+struct declared_buffers {
+	struct declared_buffer *list;
+	unsigned                count;
+};
+
+/* -EEXIST: that name is in it already; -EINVAL, -ENAMETOOLONG, -ENOMEM. */
+int declared_add(struct declared_buffers *buffers, const struct declared_buffer *buffer);
+void declared_free(struct declared_buffers *buffers);
+
+#endif

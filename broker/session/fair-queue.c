@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fair-queue.c - see fair-queue.h */
+#include "fair-queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <utlist.h>
+
+#include "broker/users/accounting.h"
+#include "common/error.h"
+
+#define SHARE          16   /* messages of a user in a pass, on the average */
+#define FINAL_MESSAGES 1024 /* that a dead process can have left in its socket: more are another process's */
+#define LOOKS          2    /* at users in debt, whenever an entry joins or leaves: more than one, so that they get fewer */
+
+static double now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- users ---- */
+
+static uint64_t requests_of(const struct fair_queue *queue, uid_t uid)
+{
+	return accounting_quota(queue->accounting, uid)->requests;
+}
+
+/* A bucket that fills by so many tokens a second, and holds those of one second. */
+static void tokens_fill(struct fair_queue *queue, struct fair_user *user)
+{
+	uint64_t rate = requests_of(queue, user->uid);
+	double now;
+
+	user->has_quota = rate != QUOTA_NONE;
+	if (!user->has_quota)
+		return;
+	now = now_seconds();
+	user->tokens += (now - user->filled) * (double)rate;
+	user->filled = now;
+	if (user->tokens > (double)rate)
+		user->tokens = (double)rate;
+}
+
+static struct fair_user *user_get(struct fair_queue *queue, uid_t uid)
+{
+	struct fair_user *user;
+
+	HASH_FIND(hh, queue->users, &uid, sizeof uid, user);
+	if (user)
+		return user;
+	user = calloc(1, sizeof *user);
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	user->filled = now_seconds();
+	user->tokens = (double)requests_of(queue, uid);
+	HASH_ADD(hh, queue->users, uid, sizeof user->uid, user);
+	if (table_added(user))
+		return user;
+	free(user);
+	return NULL;
+}
+
+static void user_free(struct fair_queue *queue, struct fair_user *user)
+{
+	HASH_DEL(queue->users, user);
+	free(user);
+}
+
+/* Who comes back finds the debt, or what is left of the second's requests, that it left with. */
+static bool is_in_debt(struct fair_queue *queue, struct fair_user *user)
+{
+	tokens_fill(queue, user);
+	return user->has_quota && user->tokens < (double)requests_of(queue, user->uid);
+}
+
+static void debt_leave(struct fair_queue *queue, struct fair_user *user)
+{
+	if (user->in_debt)
+		DL_DELETE(queue->in_debt, user);
+	user->in_debt = false;
+}
+
+/* Nobody has it any more. */
+static void user_put(struct fair_queue *queue, struct fair_user *user)
+{
+	debt_leave(queue, user);
+	user->in_debt = is_in_debt(queue, user);
+	if (user->in_debt)
+		DL_APPEND(queue->in_debt, user);
+	else
+		user_free(queue, user);
+}
+
+/* Forgets who is in debt no more: never all at once, for there may be as many as there are users. */
+static void debt_sweep(struct fair_queue *queue)
+{
+	for (unsigned looks = 0; looks < LOOKS && queue->in_debt; looks++)
+		user_put(queue, queue->in_debt);
+}
+
+int fair_join(struct fair_queue *queue, struct fair_entry *entry, uid_t uid)
+{
+	struct fair_user *user;
+
+	debt_sweep(queue);
+	user = user_get(queue, uid);
+	if (!user)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	debt_leave(queue, user);
+	user->entries++;
+	entry->queue = queue;
+	entry->user = user;
+	return 0;
+}
+
+void fair_leave(struct fair_entry *entry)
+{
+	struct fair_queue *queue = entry->queue;
+	struct fair_user *user = entry->user;
+
+	if (!user)
+		return;
+	fair_drop(entry);
+	entry->user = NULL;
+	debt_sweep(queue);
+	if (!--user->entries)
+		user_put(queue, user);
+}
+
+/* ---- the share and the tokens ---- */
+
+/* What was done beyond the share counts in the passes behind it. */
+static void share_begin(struct fair_user *user, uint64_t pass)
+{
+	uint64_t past = pass - user->pass;
+
+	if (!past)
+		return;
+	user->work = past < user->work / SHARE + 1 ? user->work - (unsigned)past * SHARE : 0;
+	user->pass = pass;
+}
+
+/* Others may wait for its memory: it goes first in its user's share, and into debt where no tokens are left. */
+static bool is_urgent(const struct fair_entry *entry)
+{
+	return entry->ending || (entry->dead && entry->final_messages < FINAL_MESSAGES);
+}
+
+bool fair_allows(struct fair_entry *entry)
+{
+	struct fair_user *user = entry->user;
+
+	share_begin(user, entry->queue->pass);
+	tokens_fill(entry->queue, user);
+	user->late = user->has_quota && user->tokens < 1;
+	return user->work < SHARE && (!user->late || is_urgent(entry));
+}
+
+void fair_count(struct fair_entry *entry, unsigned cost)
+{
+	struct fair_user *user = entry->user;
+
+	/* without a quota none are filled in, and no debt must be left for the next one */
+	if (user->has_quota)
+		user->tokens -= 1;
+	user->work += cost;
+	entry->final_messages += entry->dead;
+}
+
+/* ---- the queues ---- */
+
+void fair_wait(struct fair_entry *entry)
+{
+	struct fair_user *user = entry->user;
+
+	if (entry->waits)
+		return;
+	if (!user->first)
+		DL_APPEND(entry->queue->waiting, user);
+	if (is_urgent(entry))
+		DL_PREPEND(user->first, entry);
+	else
+		DL_APPEND(user->first, entry);
+	entry->waits = true;
+}
+
+void fair_drop(struct fair_entry *entry)
+{
+	struct fair_user *user = entry->user;
+
+	if (!entry->waits)
+		return;
+	DL_DELETE(user->first, entry);
+	entry->waits = false;
+	if (!user->first)
+		DL_DELETE(entry->queue->waiting, user);
+}
+
+static void refill_after(struct fair_queue *queue, double seconds)
+{
+	struct timeval after = { .tv_sec = (time_t)seconds };
+
+	after.tv_usec = (suseconds_t)((seconds - (double)after.tv_sec) * 1e6) + 1;
+	evtimer_add(queue->refill, &after);
+}
+
+/* When the first of those who are late has a token. The loop wakes for a few tokens at once, not for each. */
+static void refill_plan(struct fair_queue *queue)
+{
+	const struct fair_user *user;
+	double soonest = -1;
+
+	DL_FOREACH(queue->waiting, user) {
+		double rate = (double)requests_of(queue, user->uid), wait;
+
+		if (!user->late)
+			continue;
+		wait = rate < 1 ? 1 : (1 - user->tokens) / rate;
+		wait = wait < 0.001 ? 0.001 : wait;
+		soonest = soonest < 0 || wait < soonest ? wait : soonest;
+	}
+	if (soonest >= 0)
+		refill_after(queue, soonest);
+}
+
+void fair_pass_begin(struct fair_queue *queue)
+{
+	const struct fair_user *user;
+
+	queue->pass++;
+	queue->more = false;
+	DL_COUNT(queue->waiting, user, queue->left);
+}
+
+/* The next user that waits; it stays while it is served. NULL: all were served. */
+static struct fair_user *user_begin(struct fair_queue *queue)
+{
+	if (!queue->left || !queue->waiting)
+		return NULL;
+	queue->left--;
+	queue->waiting->entries++;
+	return queue->waiting;
+}
+
+/* What is left of its queue comes after all others. */
+static void user_end(struct fair_queue *queue, struct fair_user *user)
+{
+	if (user->first) {
+		DL_DELETE(queue->waiting, user);
+		DL_APPEND(queue->waiting, user);
+		queue->more |= !user->late || is_urgent(user->first);
+	}
+	if (!--user->entries)
+		user_put(queue, user);
+}
+
+/* A user's entries one after the other, until its share is used up or there is nothing more to do for them. */
+struct fair_entry *fair_pass_next(struct fair_queue *queue)
+{
+	while (queue->serving || (queue->serving = user_begin(queue))) {
+		struct fair_user *user = queue->serving;
+		struct fair_entry *entry = user->first;
+
+		if (entry && fair_allows(entry)) {
+			fair_drop(entry);
+			return entry;
+		}
+		queue->serving = NULL;
+		user_end(queue, user);
+	}
+	return NULL;
+}
+
+bool fair_pass_end(struct fair_queue *queue)
+{
+	refill_plan(queue);
+	return queue->more;
+}
+
+/* The loop is awake: that is all it is for. */
+static void on_refill(evutil_socket_t fd, short what, void *argument)
+{
+	(void)fd;
+	(void)what;
+	(void)argument;
+}
+
+int fair_queue_init(struct fair_queue *queue, struct event_base *base, struct accounting *accounting)
+{
+	*queue = (struct fair_queue){ .accounting = accounting, .refill = evtimer_new(base, on_refill, NULL) };
+	return queue->refill ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+}
+
+void fair_queue_deinit(struct fair_queue *queue)
+{
+	struct fair_user *user, *next;
+
+	if (queue->refill)
+		event_free(queue->refill);
+	queue->refill = NULL;
+	HASH_ITER(hh, queue->users, user, next)
+		user_free(queue, user);
+}
+
+bool fair_queue_is_empty(const struct fair_queue *queue)
+{
+	for (const struct fair_user *user = queue->users; user; user = user->hh.next)
+		if (user->entries)
+			return false;
+	return true;
+}
