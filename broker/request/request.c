@@ -169,7 +169,7 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 }
 
 /* Whoever demands an owner is not left waiting where another made the name: it says whom it found. */
-static int owner_check(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
+static int check_owner(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
 {
 	if (acquire->expects && acquire->owner != buffer->owner)
 		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant",
@@ -180,27 +180,25 @@ static int owner_check(const struct session *session, const struct wire_acquire 
 	return 0;
 }
 
-static int grant_by_mode(struct session *session, uint64_t request, const struct wire_acquire *acquire,
-			 struct buffer *buffer)
+static int check_mode(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
 {
-	unsigned rights = buffer_rights(buffer, &session->who);
-	int error = owner_check(session, acquire, buffer);
-
-	if (error)
-		return error;
-	if (acquire->rights & KNOWN_RIGHTS & ~rights)
-		return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u",
-				 buffer->mode, buffer->name, buffer->owner, session->who.uid);
-	return grant_give(session, request, buffer, acquire->device, rights, false);
+	if (!(acquire->rights & KNOWN_RIGHTS & ~buffer_rights(buffer, &session->who)))
+		return 0;
+	return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u", buffer->mode,
+			 buffer->name, buffer->owner, session->who.uid);
 }
 
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
 {
 	struct buffer *buffer = registry_find_live(session->broker->registry, acquire->name);
-	int error = buffer ? grant_by_mode(session, request, acquire, buffer) :
+	int error = buffer ? check_owner(session, acquire, buffer) :
 			     error_set(-ENOENT, "there is no buffer '%s': create it, or wait for it with a timeout",
 				       acquire->name);
 
+	if (!error)
+		error = check_mode(session, acquire, buffer);
+	if (!error)
+		error = grant_give(session, request, buffer, acquire->device, buffer_rights(buffer, &session->who), false);
 	if (error)
 		session_refuse(session, request, error, error_text());
 }

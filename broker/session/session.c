@@ -33,8 +33,6 @@
 #define GREETING_SECONDS 10
 #define DESCRIPTORS      2 /* of one: its socket, its pidfd */
 
-static void session_serve(struct session *session);
-
 static const struct timeval greeting_time = { .tv_sec = GREETING_SECONDS };
 
 struct session *session_find(struct broker *broker, uint64_t id)
@@ -343,7 +341,12 @@ static void session_discard(struct session *session)
 		event_add(session->reading, NULL);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *argument);
+static void on_discardable(evutil_socket_t fd, short what, void *argument)
+{
+	(void)fd;
+	(void)what;
+	session_discard(argument);
+}
 
 static void session_linger(struct session *session)
 {
@@ -355,7 +358,7 @@ static void session_linger(struct session *session)
 	 */
 	if (poll(&p, 1, 0) == 0)
 		shutdown(session->fd, SHUT_WR);
-	event_assign(session->reading, session->broker->base, session->fd, EV_READ | EV_ET | EV_PERSIST, on_readable,
+	event_assign(session->reading, session->broker->base, session->fd, EV_READ | EV_ET | EV_PERSIST, on_discardable,
 		     session);
 	event_add(session->reading, NULL);
 }
@@ -389,13 +392,15 @@ void session_cut(struct session *session, const char *reason)
 	event_active(session->cutting, 0, 0);
 }
 
-/* ---- the beginning ---- */
+/* ---- the greeting ---- */
+
+static void session_read(struct session *session);
 
 static void on_readable(evutil_socket_t fd, short what, void *argument)
 {
 	(void)fd;
 	(void)what;
-	session_serve(argument);
+	session_read(argument);
 }
 
 /* From now on there is no hurry. An event that was added with a time keeps it, so this is one that never was. */
@@ -461,26 +466,16 @@ static int session_greet(struct session *session, const struct wire_message *mes
 	return 0;
 }
 
-/* A session is one process: what a forked child sends over the inherited socket is not its parent's word. */
-static void session_message(struct session *session, const struct wire_message *message,
-			    const struct socket_extra *extra)
-{
-	CRASH_POINT_PEER(session->pid);
-	CRASH_POINT(request_heard);
-	if (extra->has_sender && extra->sender.pid != session->pid)
-		session_cut(session, "another process used its socket");
-	else if (session->broker->sessions->hooks->message(session, message))
-		session_cut(session, error_text());
-}
+/* ---- reading ---- */
 
-enum heard {
-	HEARD,      /* and there may be more */
-	HEARD_NONE, /* there is no more now */
-	HEARD_LAST  /* it is not heard any more, or is gone */
+enum read_result {
+	READ_PACKET, /* and there may be more */
+	READ_NONE,   /* there is no more now */
+	READ_LAST    /* nothing is read of it any more, or it is gone */
 };
 
-/* It said something wrong, or nothing any more. */
-static enum heard session_unheard(struct session *session, int error)
+/* It sent something wrong, or nothing any more. */
+static enum read_result session_fail(struct session *session, int error)
 {
 	if (error == -ECONNRESET && socket_hung_up(session->fd))
 		session_hang_up(session);
@@ -488,11 +483,11 @@ static enum heard session_unheard(struct session *session, int error)
 		session_reject(session, -EPROTO);
 	else
 		session_cut(session, error_text());
-	return HEARD_LAST;
+	return READ_LAST;
 }
 
 /* Behind it there is nothing yet: no client sends more before it is welcome. */
-static enum heard session_take_greeting(struct session *session, const struct socket_packet *packet)
+static enum read_result session_take_greeting(struct session *session, const struct socket_packet *packet)
 {
 	int error = socket_packet_check(packet, 0);
 
@@ -500,83 +495,80 @@ static enum heard session_take_greeting(struct session *session, const struct so
 	if (!error && packet->count > 1)
 		error = error_set(-EPROTO, "it said more than its greeting before it was welcome");
 	if (error)
-		return session_unheard(session, error);
+		return session_fail(session, error);
 	error = session_greet(session, packet->message, &packet->extra);
 	if (error)
 		session_reject(session, error);
-	return error || session->state == SESSION_CUT ? HEARD_LAST : HEARD_NONE;
+	return error || session->state == SESSION_CUT ? READ_LAST : READ_NONE;
 }
 
-static enum heard session_take_messages(struct session *session, const struct socket_packet *packet)
+/* A session is one process: what a forked child sends over the inherited socket is not its parent's. */
+static int check_sender(const struct session *session, const struct socket_extra *extra)
 {
+	if (extra->has_sender && extra->sender.pid != session->pid)
+		return error_set(-EPROTO, "another process used its socket");
+	return 0;
+}
+
+/* The answers are sent together, behind the last message, which may cut it off as well. */
+static enum read_result session_take_messages(struct session *session, const struct socket_packet *packet)
+{
+	const struct session_hooks *hooks = session->broker->sessions->hooks;
+	int error = 0;
+
 	if (packet->count > 1)
 		session->outbox.packed = SOCKET_PACKET_MAX; /* it understands packets, then */
-	for (unsigned i = 0; i < packet->count && session->state != SESSION_CUT; i++) {
-		int error = socket_packet_check(packet, i);
-
-		if (error)
-			return session_unheard(session, error);
-		fair_count(&session->place, COST_MESSAGE);
-		session_message(session, &packet->message[i], &packet->extra);
-	}
-	return session->state == SESSION_CUT ? HEARD_LAST : HEARD;
-}
-
-static void packet_discard(struct broker *broker, const struct socket_packet *packet)
-{
-	discard_close(broker->discard, packet->extra.unwanted, packet->extra.unwanted_count);
-}
-
-static enum heard session_take(struct session *session, const struct socket_packet *packet)
-{
-	packet_discard(session->broker, packet);
-	if (packet->extra.unwanted_count)
-		return session_unheard(session, error_set(-EPROTO, "it sent descriptors, which no client has to send"));
-	return session->state == SESSION_GREETING ? session_take_greeting(session, packet) :
-						    session_take_messages(session, packet);
-}
-
-/* The answers are sent together, which may cut it off as well. */
-static enum heard session_take_packet(struct session *session, const struct socket_packet *packet)
-{
-	enum heard heard;
-
-	if (session->state == SESSION_GREETING) /* and may be gone behind it */
-		return session_take(session, packet);
 	outbox_begin(&session->outbox, &session->broker->sessions->staged);
-	heard = session_take(session, packet);
+	for (unsigned i = 0; i < packet->count && session->state != SESSION_CUT && !error; i++) {
+		error = socket_packet_check(packet, i);
+		if (error)
+			break;
+		fair_count(&session->place, COST_MESSAGE);
+		CRASH_POINT_PEER(session->pid); /* a handler may have been busy with another one */
+		CRASH_POINT(request_heard);
+		error = check_sender(session, &packet->extra);
+		if (!error)
+			error = hooks->message(session, &packet->message[i]);
+	}
+	if (error)
+		session_cut(session, error_text());
 	outbox_end(&session->outbox);
-	return heard == HEARD && session->state == SESSION_CUT ? HEARD_LAST : heard;
+	return session->state == SESSION_CUT ? READ_LAST : READ_PACKET;
 }
 
-/* One packet. */
-static enum heard session_hear(struct session *session)
+/* One packet. What came with it is closed: no client has descriptors to send. */
+static enum read_result session_receive(struct session *session, struct socket_packet *packet)
 {
-	struct socket_packet *packet = &session->broker->sessions->packet;
 	int error = socket_receive_packet(session->fd, packet, false, MSG_DONTWAIT);
 
 	if (error == -EAGAIN)
-		return HEARD_NONE;
-	if (error) {
-		packet_discard(session->broker, packet);
-		return session_unheard(session, error);
-	}
+		return READ_NONE;
+	discard_close(session->broker->discard, packet->extra.unwanted, packet->extra.unwanted_count);
+	if (!error && packet->extra.unwanted_count)
+		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
+	if (error)
+		return session_fail(session, error);
 	session->broker->received = true;
-	return session_take_packet(session, packet);
+	return READ_PACKET;
 }
 
 static void session_read(struct session *session)
 {
-	enum heard heard = HEARD;
+	struct socket_packet *packet = &session->broker->sessions->packet;
+	enum read_result result = READ_PACKET;
 
-	while (heard == HEARD && fair_allows(&session->place))
-		heard = session_hear(session);
-	if (heard == HEARD)
+	while (result == READ_PACKET && fair_allows(&session->place)) {
+		result = session_receive(session, packet);
+		if (result == READ_PACKET)
+			result = session->state == SESSION_GREETING ? session_take_greeting(session, packet) :
+								      session_take_messages(session, packet);
+	}
+	if (result == READ_PACKET)
 		session_wait(session);
-	else if (heard == HEARD_NONE && session->place.dead && session->state == SESSION_OPEN)
-		/* all that it said is read, and no hang-up is behind it; whoever has the socket may get its pid, too */
+	else if (result == READ_NONE && session->place.dead && session->state == SESSION_OPEN)
+		/* all that it sent is read, and no hang-up is behind it; whoever has the socket may get its pid, too */
 		session_cut(session, "its process is dead, and another one has its socket");
-	else if (heard == HEARD_NONE && !event_pending(session->reading, EV_READ, NULL))
+	else if (result == READ_NONE && !event_pending(session->reading, EV_READ, NULL))
 		event_add(session->reading, session->state == SESSION_GREETING ? &greeting_time : NULL);
 }
 
@@ -589,7 +581,7 @@ static void on_greeting(evutil_socket_t fd, short what, void *argument)
 		error_set(-EPROTO, "no greeting came within %d seconds", GREETING_SECONDS);
 		session_reject(session, -EPROTO);
 	} else {
-		session_serve(session);
+		session_read(session);
 	}
 }
 
