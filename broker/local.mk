@@ -29,7 +29,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/option-table.c broker/base/option-table.h \
 	broker/session/outbox.c broker/session/outbox.h \
 	broker/registry/places.c broker/registry/places.h \
-	broker/memory/allocation.h \
+	broker/memory/allocation.c broker/memory/allocation.h \
 	broker/memory/pool.c broker/memory/pool.h \
 	broker/session/proof.c broker/session/proof.h \
 	broker/registry/reclaim.c broker/registry/reclaim.h \

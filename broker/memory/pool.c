@@ -8,6 +8,7 @@
 
 #include <utlist.h>
 
+#include "allocation.h"
 #include "broker/base/context.h"
 #include "broker/base/log.h"
 #include "broker/registry/registry.h"
@@ -20,25 +21,25 @@
 
 /* All memory that may serve one kind of buffer. */
 struct pool_shelf {
-	struct slab_kind kind; /* its range is the whole */
-	struct job      *jobs; /* the one that came last is first */
-	UT_hash_handle   hh;   /* by kind */
+	struct slab_kind   kind; /* its range is the whole */
+	struct allocation *allocations; /* the one that came last is first */
+	UT_hash_handle     hh;   /* by kind */
 };
 
-static struct pool_device *device_of(struct broker *broker, const struct job *job)
+static struct pool_device *device_of(struct broker *broker, const struct allocation *allocation)
 {
-	return &broker->pool->device[job->device];
+	return &broker->pool->device[allocation->device];
 }
 
 /* ---- on its way to the device ---- */
 
-static void returning(struct broker *broker, struct job *job)
+static void returning(struct broker *broker, struct allocation *allocation)
 {
-	struct pool_device *device = device_of(broker, job);
+	struct pool_device *device = device_of(broker, allocation);
 
-	job->number = broker->pool->next++;
+	allocation->number = broker->pool->next++;
 	device->releases++;
-	device->returning += job->span;
+	device->returning += allocation->span;
 }
 
 /* What came is the first's that is short of it. Returns what is left for the others. */
@@ -58,17 +59,17 @@ static void shortage_end(struct pool_device *device, struct shortage *shortage)
 	shortage->over(shortage->context);
 }
 
-void pool_returned(struct broker *broker, const struct job *job)
+void pool_returned(struct broker *broker, const struct allocation *allocation, int error)
 {
-	struct pool_device *device = device_of(broker, job);
+	struct pool_device *device = device_of(broker, allocation);
 	struct shortage *shortage, *next;
-	uint64_t bytes = job->error ? 0 : job->span;
+	uint64_t bytes = error ? 0 : allocation->span;
 
 	device->releases--;
-	device->returning -= job->span;
+	device->returning -= allocation->span;
 	device->room += bytes;
 	DL_FOREACH_SAFE(device->shortages, shortage, next) {
-		if (job->number >= shortage->before)
+		if (allocation->number >= shortage->before)
 			continue;
 		bytes = shortage_fill(shortage, bytes);
 		if (!shortage->missing || !shortage->left)
@@ -85,31 +86,42 @@ void pool_came(struct broker *broker, unsigned device)
 static void freed(struct job *job)
 {
 	struct broker *broker = job->context;
+	struct allocation *allocation = job->subject;
 
 	if (job->error)
 		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
 			 job->text);
-	pool_returned(broker, job);
+	DL_DELETE(broker->pool->leaving, allocation);
+	allocation->job = job;
+	pool_returned(broker, allocation, job->error);
 	pool_came(broker, job->device);
 	broker_changed(broker);
-	free(job);
+	allocation_free(allocation);
 }
 
-static void give_back(struct broker *broker, struct job *job)
+static void give_back(struct broker *broker, struct allocation *allocation)
 {
-	explicit_bzero(&job->handle, sizeof job->handle);
-	job->kind = JOB_RELEASE;
-	job->done = freed;
-	job->context = broker;
-	returning(broker, job);
+	struct job *job = allocation->job;
+
+	allocation->job = NULL;
+	allocation->state = ALLOCATION_FREEING;
+	DL_APPEND(broker->pool->leaving, allocation);
+	*job = (struct job){ .kind = JOB_RELEASE,
+			     .device = allocation->device,
+			     .span = allocation->span,
+			     .ptr = allocation->ptr,
+			     .done = freed,
+			     .context = broker,
+			     .subject = allocation };
+	returning(broker, allocation);
 	workers_submit(broker->workers, job);
 }
 
 /* ---- the shelves ---- */
 
-static struct slab_kind kind_of(const struct slab_kind *whose, uint64_t span)
+static struct slab_kind kind_of(const struct slab_kind *slab, uint64_t span)
 {
-	struct slab_kind kind = *whose;
+	struct slab_kind kind = *slab;
 
 	kind.range = span;
 	return kind;
@@ -124,9 +136,9 @@ static struct pool_shelf *shelf_find(const struct pool *pool, const struct slab_
 }
 
 /* -1: no memory. */
-static int shelve(struct pool *pool, struct job *job)
+static int shelve(struct pool *pool, struct allocation *allocation)
 {
-	struct slab_kind kind = kind_of(&job->whose, job->span);
+	struct slab_kind kind = kind_of(&allocation->slab.kind, allocation->span);
 	struct pool_shelf *shelf = shelf_find(pool, &kind);
 
 	if (!shelf) {
@@ -140,20 +152,20 @@ static int shelve(struct pool *pool, struct job *job)
 			return -1;
 		}
 	}
-	DL_PREPEND2(shelf->jobs, job, shelf_prev, shelf_next);
-	job->shelf = shelf;
+	DL_PREPEND(shelf->allocations, allocation);
+	allocation->shelf = shelf;
 	pool->count++;
 	return 0;
 }
 
-static void unshelve(struct pool *pool, struct job *job)
+static void unshelve(struct pool *pool, struct allocation *allocation)
 {
-	struct pool_shelf *shelf = job->shelf;
+	struct pool_shelf *shelf = allocation->shelf;
 
-	DL_DELETE2(shelf->jobs, job, shelf_prev, shelf_next);
-	job->shelf = NULL;
+	DL_DELETE(shelf->allocations, allocation);
+	allocation->shelf = NULL;
 	pool->count--;
-	if (shelf->jobs)
+	if (shelf->allocations)
 		return;
 	HASH_DEL(pool->shelves, shelf);
 	free(shelf);
@@ -163,14 +175,14 @@ static void unshelve(struct pool *pool, struct job *job)
 static void evict_pooled(void *context, struct spare *spare)
 {
 	struct broker *broker = context;
-	struct job *job = (struct job *)((char *)spare - offsetof(struct job, spare));
+	struct allocation *allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
 
-	if (!job->shelf) {
-		returning(broker, job);
+	if (!allocation->shelf) {
+		returning(broker, allocation);
 		return;
 	}
-	unshelve(broker->pool, job);
-	give_back(broker, job);
+	unshelve(broker->pool, allocation);
+	give_back(broker, allocation);
 }
 
 void pool_init(struct broker *broker, const struct pool_limits *limits, struct usages *usages)
@@ -185,36 +197,42 @@ void pool_init(struct broker *broker, const struct pool_limits *limits, struct u
 
 void pool_forget(struct broker *broker)
 {
-	while (broker->pool->shelves) {
-		struct job *job = broker->pool->shelves->jobs;
+	struct pool *pool = broker->pool;
+	struct allocation *allocation;
 
-		unshelve(broker->pool, job);
-		spare_leave(broker->pool->usages, &job->spare);
-		explicit_bzero(&job->handle, sizeof job->handle);
-		free(job);
+	while (pool->shelves) {
+		allocation = pool->shelves->allocations;
+		unshelve(pool, allocation);
+		spare_leave(pool->usages, &allocation->spare);
+		allocation_free(allocation);
+	}
+	while (pool->leaving) {
+		allocation = pool->leaving;
+		DL_DELETE(pool->leaving, allocation);
+		allocation_free(allocation);
 	}
 }
 
-bool pool_accept(struct broker *broker, struct job *job, struct usage *usage, bool may_keep)
+bool pool_accept(struct broker *broker, struct allocation *allocation, bool may_keep)
 {
 	struct usages *usages = broker->pool->usages;
 
-	if (may_keep && !broker->stopping && job->span <= usages->limit)
-		spare_enter(usages, usage, &job->spare, SPARE_POOLED, job->span);
+	if (may_keep && !broker->stopping && allocation->span <= usages->limit)
+		spare_enter(usages, allocation->usage, &allocation->spare, SPARE_POOLED, allocation->span);
 	else
-		returning(broker, job);
-	return pool_keeps(job);
+		returning(broker, allocation);
+	return pool_keeps(allocation);
 }
 
-bool pool_keeps(const struct job *job)
+bool pool_keeps(const struct allocation *allocation)
 {
-	return job->spare.usage;
+	return allocation->spare.usage;
 }
 
-void pool_reject(struct broker *broker, struct job *job)
+void pool_reject(struct broker *broker, struct allocation *allocation)
 {
-	spare_leave(broker->pool->usages, &job->spare);
-	returning(broker, job);
+	spare_leave(broker->pool->usages, &allocation->spare);
+	returning(broker, allocation);
 }
 
 static bool has_place(const struct broker *broker)
@@ -222,25 +240,25 @@ static bool has_place(const struct broker *broker)
 	return !broker->pool->objects || broker->pool->count < broker->pool->objects;
 }
 
-void pool_put(struct broker *broker, struct job *job)
+void pool_put(struct broker *broker, struct allocation *allocation)
 {
-	if (has_place(broker) && !shelve(broker->pool, job))
+	if (has_place(broker) && !shelve(broker->pool, allocation))
 		return;
-	spare_leave(broker->pool->usages, &job->spare);
-	give_back(broker, job);
+	spare_leave(broker->pool->usages, &allocation->spare);
+	give_back(broker, allocation);
 }
 
-struct job *pool_take(struct broker *broker, const struct slab_kind *whose, uint64_t span)
+struct allocation *pool_take(struct broker *broker, const struct slab_kind *slab, uint64_t span)
 {
-	struct slab_kind kind = kind_of(whose, span);
+	struct slab_kind kind = kind_of(slab, span);
 	struct pool_shelf *shelf = shelf_find(broker->pool, &kind);
-	struct job *job = shelf ? shelf->jobs : NULL;
+	struct allocation *allocation = shelf ? shelf->allocations : NULL;
 
-	if (!job)
+	if (!allocation)
 		return NULL;
-	unshelve(broker->pool, job);
-	spare_leave(broker->pool->usages, &job->spare);
-	return job;
+	unshelve(broker->pool, allocation);
+	spare_leave(broker->pool->usages, &allocation->spare);
+	return allocation;
 }
 
 /* ---- what a device has ---- */

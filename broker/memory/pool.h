@@ -3,8 +3,8 @@
  * pool.h - device memory that nobody has, kept zeroed and exported for its last owner's next buffer of that size; and what
  * is known of the memory of each device beside that, from which creates learn what may still be had.
  *
- * Below the registry: for it this memory is freed, and nobody is charged for it. Owns the jobs that made the
- * memory, each of which carries its address and handle. Keeps it within the bound of usage.h, gives the device as much back
+ * Below the registry: for it this memory is freed, and nobody is charged for it. Owns allocations from the moment when the
+ * registry has done with them. Keeps it within the bound of usage.h, gives the device as much back
  * as a create needs that the device has no memory for, and all when the broker stops. Never gives back anything for a create
  * that could not succeed with it.
  */
@@ -19,6 +19,7 @@
 
 #define POOL_OBJECTS 256 /* allocations that are pooled at most, where each costs the broker a descriptor */
 
+struct allocation;
 struct broker;
 struct job;
 struct usage;
@@ -49,6 +50,7 @@ struct pool_device {
 
 struct pool {
 	struct pool_shelf *shelves; /* by what the memory may serve */
+	struct allocation *leaving; /* pooled before, on their way to the device */
 	struct pool_device device[DEVICE_MAX];
 	uint64_t           next;    /* release's number */
 	unsigned           count;   /* allocations on the shelves */
@@ -69,30 +71,30 @@ void pool_init(struct broker *broker, const struct pool_limits *limits, struct u
 void pool_forget(struct broker *broker);
 
 /*
- * The registry released the job's memory. True: it is kept, and counted, from now on; it shall be zeroed, and put in where
+ * The registry released the allocation. True: it is kept, and counted, from now on; it shall be zeroed, and put in where
  * pool_keeps() it still. Else it is on its way to the device: pool_returned() when it is there. may_keep: it is good for
  * its owner.
  */
-bool pool_accept(struct broker *broker, struct job *job, struct usage *usage, bool may_keep);
-bool pool_keeps(const struct job *job);
+bool pool_accept(struct broker *broker, struct allocation *allocation, bool may_keep);
+bool pool_keeps(const struct allocation *allocation);
 
 /* What was accepted could not be zeroed: it is on its way to the device now. */
-void pool_reject(struct broker *broker, struct job *job);
+void pool_reject(struct broker *broker, struct allocation *allocation);
 
-/* Takes over the job with its memory, which is kept still, and zeroed. */
-void pool_put(struct broker *broker, struct job *job);
+/* Takes over a POOLED allocation, which is kept still. */
+void pool_put(struct broker *broker, struct allocation *allocation);
 
 /* Memory of that device may be had again: whoever waits for some is told. */
 void pool_came(struct broker *broker, unsigned device);
 
-/* The device has that memory back, unless the job failed. */
-void pool_returned(struct broker *broker, const struct job *job);
+/* The device has that memory back, unless it could not free it. */
+void pool_returned(struct broker *broker, const struct allocation *allocation, int error);
 
 /*
  * Memory of exactly that size that had the same owner, group and mode, now the caller's; or NULL. Nobody else's: whoever
  * mapped it once knows its handle, which stays good as long as the memory is not given back to the device (invariant 6).
  */
-struct job *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span);
+struct allocation *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span);
 
 /* ---- what a device has ---- */
 

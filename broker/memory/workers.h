@@ -26,8 +26,6 @@
 
 #include "common/error.h"
 #include "device/device.h"
-#include "usage.h"
-#include "slab.h"
 
 struct drain;
 
@@ -40,11 +38,6 @@ struct job {
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
 	struct drain        *drain; /* ZERO: who waits for that */
-	struct slab_kind     whose; /* pool.c's: who had it, and so may still know its handle */
-	struct spare         spare;  /* pool.c's: while the memory is kept */
-	struct pool_shelf   *shelf;  /* ... where; NULL: it is being zeroed yet, or not kept */
-	struct job          *shelf_prev, *shelf_next;
-	uint64_t             number; /* pool.c's: of the release, as they came */
 	uint64_t             room;   /* ROOM, and ALLOCATE that found none: bytes that the device has; 0: it could not tell */
 	void                *ptr;  /* ALLOCATE: result; ZERO, RELEASE: what */
 	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */

@@ -37,29 +37,30 @@ static void release_done(struct job *job)
 	struct buffer *buffer;
 
 	CRASH_POINT(release_done);
-	if (job->kind == JOB_ZERO && (job->error || !pool_keeps(job))) {
-		if (pool_keeps(job))
-			pool_reject(broker, job);
+	if (job->kind == JOB_ZERO && (job->error || !pool_keeps(allocation))) {
+		if (pool_keeps(allocation))
+			pool_reject(broker, allocation);
 		job->kind = JOB_RELEASE;
 		workers_submit(broker->workers, job);
 		return;
 	}
-	/* a device that fails to free keeps its memory for the broker's life; the books go on without it */
+	/* a device that fails to free keeps its memory for the broker's life; the registry goes on without it */
 	if (job->error)
 		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
 			 job->text);
 	broker->counters.allocations_freed++;
 	broker->counters.bytes_freed += job->span;
+	allocation->job = job;
 	DL_FOREACH(allocation->buffers, buffer)
 		drain_end(buffer->drain);
 	registry_released(broker->registry, allocation);
 	CRASH_POINT(released);
 	if (job->kind == JOB_ZERO) {
-		pool_put(broker, job);
+		allocation->state = ALLOCATION_POOLED;
+		pool_put(broker, allocation);
 	} else {
-		pool_returned(broker, job);
-		explicit_bzero(&job->handle, sizeof job->handle);
-		free(job);
+		pool_returned(broker, allocation, job->error);
+		allocation_free(allocation);
 	}
 	pool_came(broker, device);
 	broker_changed(broker);
@@ -111,23 +112,19 @@ bool reclaim_clean(void *context, struct buffer *buffer, uint32_t range)
 void reclaim_release(void *context, struct allocation *allocation)
 {
 	struct broker *broker = context;
-	struct job *job = allocation->release_job;
+	struct job *job = allocation->job;
 	/* others than its kind lets may have mapped what was parted */
 	bool may_keep = !allocation->parted && !allocation->evicted;
 
-	allocation->release_job = NULL;
-	*job = (struct job){ .kind = JOB_ZERO,
-			     .whose = allocation->slab.kind,
+	allocation->job = NULL;
+	*job = (struct job){ .kind = pool_accept(broker, allocation, may_keep) ? JOB_ZERO : JOB_RELEASE,
 			     .device = allocation->device,
 			     .uid = allocation->slab.kind.owner,
-			     .handle = allocation->handle,
 			     .span = allocation->span,
 			     .ptr = allocation->ptr,
 			     .done = release_done,
 			     .context = broker,
 			     .subject = allocation };
-	if (!pool_accept(broker, job, allocation->usage, may_keep))
-		job->kind = JOB_RELEASE;
 	workers_submit(broker->workers, job);
 	CRASH_POINT(release_submitted);
 }

@@ -136,7 +136,9 @@ bool registry_notify(struct registry *registry)
 
 static void idle_leave(struct registry *registry, struct allocation *allocation)
 {
-	allocation->idle = false;
+	if (allocation->state != ALLOCATION_IDLE)
+		return;
+	allocation->state = ALLOCATION_IN_USE;
 	spare_leave(&registry->usages, &allocation->spare);
 }
 
@@ -178,7 +180,7 @@ static void evict_idle(void *context, struct spare *spare)
 
 static void idle_enter(struct registry *registry, struct allocation *allocation)
 {
-	allocation->idle = true;
+	allocation->state = ALLOCATION_IDLE;
 	spare_enter(&registry->usages, allocation->usage, &allocation->spare, SPARE_IDLE, allocation->span);
 }
 
@@ -252,13 +254,11 @@ static void allocation_drop(struct registry *registry, struct allocation *alloca
 	DL_DELETE(registry->allocations, allocation);
 	registry->bytes -= allocation->span;
 	usage_left(&registry->usages, &allocation->leaving);
-	allocation->usage->made -= allocation->made ? allocation->span : 0;
+	allocation->usage->made -= allocation_is_made(allocation) ? allocation->span : 0;
 	usage_drop(&registry->usages, allocation->usage);
+	allocation->usage = NULL;
 	charge_release(&allocation->descriptors, registry->accounting);
 	charge_release(&allocation->charge, registry->accounting);
-	explicit_bzero(&allocation->handle, sizeof allocation->handle);
-	free(allocation->release_job);
-	free(allocation);
 }
 
 static void buffer_destroy(struct registry *registry, struct buffer *buffer);
@@ -367,13 +367,11 @@ void registry_live(struct registry *registry, struct buffer *buffer)
 	word_store(registry, buffer, BOARD_LIVE);
 }
 
-void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr, const struct device_handle *handle)
+void registry_ready(struct registry *registry, struct buffer *buffer)
 {
 	struct allocation *allocation = buffer->allocation;
 
-	allocation->ptr = ptr;
-	allocation->handle = *handle;
-	allocation->made = true;
+	allocation->state = ALLOCATION_IN_USE;
 	allocation->usage->made += allocation->span;
 	slab_offer(&registry->slabs, allocation);
 	registry_live(registry, buffer);
@@ -404,13 +402,15 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	free(buffer);
 }
 
-static void allocation_destroy(struct registry *registry, struct allocation *allocation)
+/* With all buffers that are in it. */
+static void allocation_leave(struct registry *registry, struct allocation *allocation)
 {
 	struct buffer *buffer, *next;
 
 	assert(!allocation->grants && !allocation->named && !allocation->used);
 	DL_FOREACH_SAFE(allocation->buffers, buffer, next)
 		buffer_destroy(registry, buffer);
+	allocation->buffers = NULL;
 	allocation_drop(registry, allocation);
 }
 
@@ -421,9 +421,9 @@ static void allocation_release(struct registry *registry, struct allocation *all
 {
 	idle_leave(registry, allocation);
 	slab_hide(&registry->slabs, allocation); /* also while it waits: a newcomer would keep what is over in it */
-	if (allocation->cleaning || allocation->freeing)
+	if (allocation->cleaning || allocation->state == ALLOCATION_FREEING)
 		return;
-	allocation->freeing = true;
+	allocation->state = ALLOCATION_FREEING;
 	usage_left(&registry->usages, &allocation->leaving);
 	registry->hooks.release(registry->context, allocation);
 }
@@ -446,7 +446,7 @@ void registry_settle(struct registry *registry, struct allocation *allocation)
 {
 	if (!allocation->named && !allocation->open)
 		allocation_release(registry, allocation);
-	else if (allocation->buffers || allocation->cleaning || allocation->idle || allocation->given_up)
+	else if (allocation->buffers || allocation->cleaning || allocation->state == ALLOCATION_IDLE || allocation->given_up)
 		return;
 	else if (allocation->slab.vacant && is_worth_keeping(registry, allocation))
 		idle_enter(registry, allocation);
@@ -516,7 +516,8 @@ static void allocation_forget(struct registry *registry, struct allocation *allo
 	DL_FOREACH(allocation->buffers, buffer)
 		if (buffer->state != BUFFER_DRAINING)
 			name_remove(registry, buffer);
-	allocation_destroy(registry, allocation);
+	allocation_leave(registry, allocation);
+	allocation_free(allocation);
 }
 
 void registry_deinit(struct registry *registry)
@@ -538,8 +539,9 @@ void registry_abandon(struct registry *registry, struct buffer *buffer)
 
 	assert(buffer->state == BUFFER_CREATING);
 	name_remove(registry, buffer);
-	if (!allocation->made) {
-		allocation_destroy(registry, allocation);
+	if (!allocation_is_made(allocation)) {
+		allocation_leave(registry, allocation);
+		allocation_free(allocation);
 		return;
 	}
 	DL_DELETE(allocation->buffers, buffer);
@@ -647,8 +649,8 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 
 void registry_released(struct registry *registry, struct allocation *allocation)
 {
-	assert(allocation->freeing);
-	allocation_destroy(registry, allocation);
+	assert(allocation->state == ALLOCATION_FREEING);
+	allocation_leave(registry, allocation);
 }
 
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)

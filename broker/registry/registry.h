@@ -181,7 +181,7 @@ void registry_deinit(struct registry *registry);
 bool registry_empty(const struct registry *registry);
 
 /*
- * Takes the name and charges its owner. Where an allocation of its kind has room that is taken, and allocation->made says
+ * Takes the name and charges its owner. Where an allocation of its kind has room that is taken, and allocation_is_made() says
  * so: registry_live() then; else the memory is yet to be made. -EEXIST, -EDQUOT, -ENOMEM. Where bytes are all that the quota
  * lacks, and the owner's idle memory has as many, sessions are asked to close that much: a later try may succeed.
  */
@@ -190,9 +190,8 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 /* The buffer's memory is there: it is LIVE from now on. */
 void registry_live(struct registry *registry, struct buffer *buffer);
 
-/* The device has made it: the same. */
-void registry_ready(struct registry *registry, struct buffer *buffer, void *ptr,
-		    const struct device_handle *handle);
+/* Its memory was made, and is in its allocation: the same. */
+void registry_ready(struct registry *registry, struct buffer *buffer);
 
 /* The device could not make it: name, charge and buffer are gone. */
 void registry_abandon(struct registry *registry, struct buffer *buffer);
@@ -227,7 +226,7 @@ bool registry_notify(struct registry *registry);
 /* The creator of those is gone: nobody will unlink for it what it made. */
 void registry_disown(struct buffer **ephemerals);
 
-/* The memory that hooks.release() was told of is freed: its buffers and the allocation are gone. */
+/* The memory that hooks.release() was told of is freed, or zeroed and kept: its buffers are gone, the allocation is the caller's. */
 void registry_released(struct registry *registry, struct allocation *allocation);
 
 /* The range is zeroed, or could not be. */

@@ -100,18 +100,16 @@ static void creation_succeed(struct creation *creation)
 	broker_changed(broker);
 }
 
-/* The memory is there; the job stays with the allocation, whose release it will be. */
-static void creation_made(struct creation *creation, struct job *job)
+/* The memory is in the allocation. */
+static void creation_made(struct creation *creation)
 {
 	struct broker *broker = creation->broker;
 	struct buffer *buffer = creation->buffer;
 
 	CRASH_POINT(create_made);
 	broker->counters.allocations_made++;
-	broker->counters.bytes_made += job->span;
-	registry_ready(broker->registry, buffer, job->ptr, &job->handle);
-	explicit_bzero(&job->handle, sizeof job->handle);
-	buffer->allocation->release_job = job;
+	broker->counters.bytes_made += buffer->allocation->span;
+	registry_ready(broker->registry, buffer);
 	creation_succeed(creation);
 }
 
@@ -172,7 +170,8 @@ static void creation_done(struct job *job)
 		pool_made(broker, job->device, job->span);
 	creation_leave_queue(creation);
 	if (!job->error) {
-		creation_made(creation, job);
+		allocation_made(creation->buffer->allocation, job);
+		creation_made(creation);
 		return;
 	}
 	creation_fail(creation, job->error, job->text);
@@ -184,14 +183,15 @@ free_job:
 /* True: its owner's pooled memory serves it. */
 static bool creation_recycles(struct creation *creation)
 {
-	const struct allocation *allocation = creation->buffer->allocation;
-	struct job *job = pool_take(creation->broker, &allocation->slab.kind, allocation->span);
+	struct allocation *allocation = creation->buffer->allocation;
+	struct allocation *pooled = pool_take(creation->broker, &allocation->slab.kind, allocation->span);
 
-	if (!job)
+	if (!pooled)
 		return false;
+	allocation_adopt(allocation, pooled);
 	creation_leave_queue(creation);
 	creation->broker->counters.buffers_recycled++;
-	creation_made(creation, job);
+	creation_made(creation);
 	return true;
 }
 
@@ -293,7 +293,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		error = creation_timeline(broker, spec, creator, buffer);
 	if (error)
 		goto abandon;
-	must_wait = !buffer->allocation->made && create_must_wait(broker, spec->device, spec->owner);
+	must_wait = !allocation_is_made(buffer->allocation) && create_must_wait(broker, spec->device, spec->owner);
 	if (must_wait && !order->timeout_ms) {
 		error = error_set(-ENOMEM, "others of this user wait for memory of device %u: wait with a timeout",
 				  spec->device);
@@ -301,7 +301,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	}
 	CRASH_POINT(create_reserved);
 	*creation = (struct creation){ .broker = broker, .buffer = buffer, .order = *order };
-	if (buffer->allocation->made) {
+	if (allocation_is_made(buffer->allocation)) {
 		broker->counters.buffers_recycled++;
 		registry_live(broker->registry, buffer);
 		creation_succeed(creation);

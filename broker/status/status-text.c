@@ -201,7 +201,7 @@ static const char *buffer_state_name(const struct buffer *buffer)
 	case BUFFER_LIVE:
 		return "live";
 	default:
-		return buffer->allocation->freeing ? "freeing" : "draining";
+		return buffer->allocation->state == ALLOCATION_FREEING ? "freeing" : "draining";
 	}
 }
 

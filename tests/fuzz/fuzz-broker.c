@@ -165,7 +165,7 @@ static void honest_check(void)
 	strcpy(message.name.name, "no-such-buffer");
 	honest_ask(&message, &answer);
 	grant = grant_find(&session->grants, held.grant);
-	FUZZ_HOLDS(grant && !grant->allocation->freeing, "the honest client's grant was ended by another");
+	FUZZ_HOLDS(grant && grant->allocation->state != ALLOCATION_FREEING, "the honest client's grant was ended by another");
 	word = atomic_load(&honest.board.words[held.buffer]);
 	FUZZ_HOLDS(word == BOARD_WORD(held.serial, BOARD_LIVE) || word == BOARD_WORD(held.serial, BOARD_DRAINING),
 		   "the honest client's buffer has the word %llx", (unsigned long long)word);

@@ -486,31 +486,31 @@ static void test_nobody_is_refused_for_what_is_about_to_be_kept(void **state)
 }
 
 /* Another's memory that is on its way back to the device as long as the test says. */
-static struct job release_begun(void)
+static struct allocation release_begun(void)
 {
-	struct job job = { .kind = JOB_RELEASE, .span = LARGE };
+	struct allocation allocation = { .span = LARGE };
 
-	pool_accept(&broker, &job, NULL, false);
-	return job;
+	pool_accept(&broker, &allocation, false);
+	return allocation;
 }
 
 /* A create that finds the device full, and that memory on its way back to it. */
-static struct job fall_short(const struct peer *peer)
+static struct allocation fall_short(const struct peer *peer)
 {
 	struct wire_message large = creating("large", LARGE);
-	struct job job = release_begun();
+	struct allocation allocation = release_begun();
 
 	say(peer->sock, &large);
 	EXPECT_SOON(broker.pool->device[0].shortages);
 	assert_int_equal(refused, 1);
-	return job;
+	return allocation;
 }
 
 /* There is always some: a create waits for what is on its way when it is refused, twice, and no longer. */
 static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
 {
 	struct peer peer = join();
-	struct job first, second, third;
+	struct allocation first, second, third;
 
 	(void)state;
 	create(&peer, "a", LARGE);
@@ -518,13 +518,13 @@ static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
 	assert_int_equal(registry_find(broker.registry, "large")->state, BUFFER_CREATING);
 	second = release_begun();
 	/* each time, others have taken it first */
-	pool_returned(&broker, &first);
+	pool_returned(&broker, &first, 0);
 	EXPECT_SOON(refused == 2 && broker.pool->device[0].shortages);
 	third = release_begun();
-	pool_returned(&broker, &second);
+	pool_returned(&broker, &second, 0);
 	assert_int_equal(hear(peer.sock).refused.error, -ENOMEM);
 	assert_int_equal(refused, 3);
-	pool_returned(&broker, &third);
+	pool_returned(&broker, &third, 0);
 	assert_null(broker.pool->device[0].shortages);
 	assert_true(!broker.pool->device[0].claimed && !broker.pool->device[0].returning);
 	part(&peer);
@@ -534,19 +534,19 @@ static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
 static void test_a_create_waits_for_the_very_memory_that_it_found_on_its_way(void **state)
 {
 	struct peer peer = join();
-	struct job first, later;
+	struct allocation first, later;
 
 	(void)state;
 	create(&peer, "a", LARGE);
 	first = fall_short(&peer);
 	later = release_begun();
-	pool_returned(&broker, &later);
+	pool_returned(&broker, &later, 0);
 	manage_unlink(&broker, registry_find(broker.registry, "a"));
 	EXPECT_SOON(released == 1 && broker.counters.allocations_freed == 1);
 	turn_some();
 	assert_int_equal(refused, 1);
 	/* now it is there */
-	pool_returned(&broker, &first);
+	pool_returned(&broker, &first, 0);
 	assert_int_equal(hear(peer.sock).type, WIRE_DONE);
 	part(&peer);
 }

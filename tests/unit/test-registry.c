@@ -79,11 +79,17 @@ static int setup(void **state)
 	return registry_init(&registry, words, BUFFERS, TICKETS, &accounting, &hooks, &registry);
 }
 
+static void released(struct allocation *allocation)
+{
+	registry_released(&registry, allocation);
+	allocation_free(allocation);
+}
+
 /* The device thread has freed all that it was told to. */
 static void release_all(void)
 {
 	while (releases)
-		registry_released(&registry, releasing[--releases]);
+		released(releasing[--releases]);
 }
 
 /* Every test ends with empty books: nothing is charged, no place is taken, no word is live. */
@@ -116,10 +122,8 @@ static int reserve(const char *name, struct buffer **buffer)
 
 static void ready(struct buffer *buffer)
 {
-	struct device_handle handle;
-
-	memset(&handle, 0x55, sizeof handle);
-	registry_ready(&registry, buffer, buffer, &handle);
+	memset(&buffer->allocation->handle, 0x55, sizeof buffer->allocation->handle);
+	registry_ready(&registry, buffer);
 }
 
 static struct buffer *live(const char *name)
@@ -808,7 +812,7 @@ static void do_released(void)
 	for (unsigned i = 0; i < BUFFERS; i++)
 		if (facts[i].buffer == allocation->buffers)
 			facts[i].buffer = NULL;
-	registry_released(&registry, allocation);
+	released(allocation);
 }
 
 static bool is_releasing(const struct allocation *allocation)

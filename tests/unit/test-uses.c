@@ -129,12 +129,18 @@ static void clean_one(int error)
 	registry_cleaned(&registry, first.allocation, first.range, error);
 }
 
+static void released(struct allocation *allocation)
+{
+	registry_released(&registry, allocation);
+	allocation_free(allocation);
+}
+
 static void device_works(void)
 {
 	while (clean_count)
 		clean_one(0);
 	while (release_count)
-		registry_released(&registry, releasing[--release_count]);
+		released(releasing[--release_count]);
 }
 
 /* Every test ends with empty books. */
@@ -171,13 +177,10 @@ static struct buffer_spec spec_of(const char *name)
 
 static void ready(struct buffer *buffer)
 {
-	struct device_handle handle;
-
-	memset(&handle, 0x55, sizeof handle);
-	if (buffer->allocation->made)
+	if (allocation_is_made(buffer->allocation))
 		registry_live(&registry, buffer);
 	else
-		registry_ready(&registry, buffer, buffer->allocation, &handle);
+		registry_ready(&registry, buffer);
 }
 
 static struct buffer *live_of(struct buffer_spec spec)
@@ -873,7 +876,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 	struct buffer *other, *again;
 
 	(void)state;
-	assert_true(allocation->idle);
+	assert_int_equal(allocation->state, ALLOCATION_IDLE);
 	assert_true(registry.usages.bytes[0][SPARE_IDLE] == SPAN);
 	assert_true(used(RESOURCE_BYTES) == SPAN); /* it is still its owner's */
 	spec.mode = 0644;
@@ -881,7 +884,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 	assert_ptr_not_equal(other->allocation, allocation);
 	again = live("c");
 	assert_ptr_equal(again->allocation, allocation);
-	assert_false(allocation->idle);
+	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
 	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 0);
 	/* and whoever maps it need not open it again */
 	use_again(0, again);
@@ -901,10 +904,10 @@ static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
 	grant_idle(&registry, mine);
 	grant_idle(&registry, others);
 	clean_one(0);
-	assert_true(allocation->idle);
+	assert_int_equal(allocation->state, ALLOCATION_IDLE);
 	assert_true(grant_closed(&registry, grants[0].by_id));
 	assert_int_equal(release_count, 0);
-	assert_true(allocation->idle);
+	assert_int_equal(allocation->state, ALLOCATION_IDLE);
 	assert_true(grant_closed(&registry, grants[1].by_id));
 	assert_int_equal(release_count, 1);
 	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 0);
@@ -921,7 +924,7 @@ static void expect_given_up(struct allocation *allocation, struct grant *grant)
 	struct buffer *next;
 
 	assert_true(allocation->given_up);
-	assert_false(allocation->idle);
+	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
 	expect_notice(notice_count - 1, grant, 0);
 	next = live("next");
 	assert_ptr_not_equal(next->allocation, allocation);
@@ -952,7 +955,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 1);
 	expect_given_up(idle[0], grant_on(0, idle[0]));
-	assert_true(idle[1]->idle && idle[2]->idle);
+	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
 	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 2 * SPAN);
 	for (int i = 0; i < 3; i++)
 		grant_over(&registry, grant_on(0, idle[i]));
@@ -1106,12 +1109,12 @@ static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 1);
 	expect_given_up(idle[0], grant_on(0, idle[0]));
-	assert_true(idle[1]->idle && idle[2]->idle);
+	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
 	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, SPAN);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 2);
 	expect_notice(1, grants[THEIRS].by_id, 0);
-	assert_true(idle[1]->given_up && idle[2]->idle);
+	assert_true(idle[1]->given_up && idle[2]->state == ALLOCATION_IDLE);
 	/* not twice */
 	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, SPAN);
 	assert_false(registry_notify(&registry));
@@ -1553,7 +1556,7 @@ static void do_released(void)
 		if (facts[i].memory == memory)
 			facts[i].buffer = NULL;
 	memory->allocation = NULL;
-	registry_released(&registry, allocation);
+	released(allocation);
 }
 
 static void do_part(struct fact *fact)
@@ -1652,8 +1655,8 @@ static void expect_allocation(const struct memory *memory)
 	/* invariant 2, both ways: freed as soon as it may be, and never before */
 	assert_int_equal(is_releasing(allocation), !named && !allocation->open && !cleaning);
 	/* mapped and empty it is kept for the next of its kind, or given up; and that is for good */
-	assert_true(!is_empty || !allocation->open || allocation->idle || allocation->given_up);
-	assert_true(!allocation->idle || (is_empty && allocation->open && !allocation->given_up && !memory->is_closed));
+	assert_true(!is_empty || !allocation->open || allocation->state == ALLOCATION_IDLE || allocation->given_up);
+	assert_true(allocation->state != ALLOCATION_IDLE || (is_empty && allocation->open && !allocation->given_up && !memory->is_closed));
 	assert_true(!allocation->given_up || !named);
 }
 
@@ -1665,7 +1668,7 @@ static void expect_sums(void)
 	for (unsigned i = 0; i < MEMORIES; i++)
 		if (memories[i].allocation) {
 			bytes[kinds[memories[i].kind].owner == STRANGER] += SPAN;
-			idle += memories[i].allocation->idle ? SPAN : 0;
+			idle += memories[i].allocation->state == ALLOCATION_IDLE ? SPAN : 0;
 		}
 	for (unsigned i = 0; i < BUFFERS; i++)
 		if (facts[i].buffer)

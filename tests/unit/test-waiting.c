@@ -76,6 +76,7 @@ static bool clean_none(void *context, struct buffer *buffer, uint32_t range)
 static void ignore_release(void *context, struct allocation *allocation)
 {
 	registry_released(((struct broker *)context)->registry, allocation);
+	allocation_free(allocation);
 }
 
 static int setup(void **state)
@@ -143,11 +144,10 @@ static void wait_for_name(unsigned i, uint64_t request, const char *name, int ti
 static struct buffer *make_live(const char *name)
 {
 	struct buffer_spec spec = { .name = name, .size = 1, .span = 2u << 20, .owner = getuid(), .mode = 0600 };
-	struct device_handle handle = { { 1 } };
 	struct buffer *buffer;
 
 	assert_int_equal(registry_reserve(broker.registry, &spec, &buffer), 0);
-	registry_ready(broker.registry, buffer, NULL, &handle);
+	registry_ready(broker.registry, buffer);
 	return buffer;
 }
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* allocation.c - see allocation.h */
+#include "allocation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "workers.h"
+
+void allocation_made(struct allocation *allocation, struct job *job)
+{
+	allocation->ptr = job->ptr;
+	allocation->handle = job->handle;
+	explicit_bzero(&job->handle, sizeof job->handle);
+	allocation->job = job;
+}
+
+void allocation_adopt(struct allocation *allocation, struct allocation *pooled)
+{
+	allocation->ptr = pooled->ptr;
+	allocation->handle = pooled->handle;
+	allocation->job = pooled->job;
+	pooled->job = NULL;
+	allocation_free(pooled);
+}
+
+void allocation_free(struct allocation *allocation)
+{
+	explicit_bzero(&allocation->handle, sizeof allocation->handle);
+	free(allocation->job);
+	free(allocation);
+}
