@@ -57,6 +57,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/call.c \
 	libbroker/client/client.c \
 	libbroker/client/client.h \
+	libbroker/client/clock.c \
+	libbroker/client/clock.h \
 	libbroker/client/close.c \
 	libbroker/client/closer.c \
 	libbroker/client/connect.c \

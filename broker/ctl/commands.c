@@ -18,6 +18,9 @@
 #include "broker/show/read.h"
 #include "broker/show/table.h"
 #include "client/client.h"
+#include "broker/base/log.h"
+#include "broker/show/table.h"
+#include "client/clock.h"
 #include "options.h"
 
 /* Says what was refused. Returns the exit status for it. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "clock.h"
 #include "lease.h"
 
 #define SEND_MAX  64  /* requests in a system call */

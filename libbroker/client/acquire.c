@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "clock.h"
 #include "lease.h"
 
 struct wanted {
@@ -21,28 +22,6 @@ struct wanted {
 	bool            roomy;          /* the cache has been trimmed for it */
 	struct timespec deadline, last; /* the caller's, and when not even an answer is waited for any more */
 };
-
-struct timespec client_deadline(int64_t milliseconds)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += milliseconds / 1000;
-	t.tv_nsec += milliseconds % 1000 * 1000000;
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000;
-	}
-	return t;
-}
-
-int client_remaining_ms(const struct timespec *deadline)
-{
-	struct timespec now = client_deadline(0);
-	int64_t left = (deadline->tv_sec - now.tv_sec) * 1000 + (deadline->tv_nsec - now.tv_nsec) / 1000000;
-
-	return left > 1 ? (int)left : 1;
-}
 
 static int remaining_ms(const struct wanted *wanted)
 {
@@ -140,14 +119,6 @@ static const struct timespec *join_deadline(const struct wanted *wanted)
 	if (wanted->timeout_ms < 0)
 		return NULL;
 	return wanted->timeout_ms ? &wanted->deadline : &wanted->last;
-}
-
-bool client_past(const struct timespec *deadline)
-{
-	struct timespec now = client_deadline(0);
-
-	return deadline && (now.tv_sec > deadline->tv_sec ||
-			    (now.tv_sec == deadline->tv_sec && now.tv_nsec >= deadline->tv_nsec));
 }
 
 /* Whatever it was refused, that was the other's request: then this thread asks itself. */

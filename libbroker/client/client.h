@@ -155,15 +155,6 @@ static inline bool client_was_reset(const struct gpub_client *client, unsigned i
 	return client_epoch(client, ordinal) != atomic_load_explicit(&client->epochs[ordinal], memory_order_acquire);
 }
 
-/* CLOCK_MONOTONIC, milliseconds from now. */
-struct timespec client_deadline(int64_t milliseconds);
-
-/* Until then: at least 1. */
-int client_remaining_ms(const struct timespec *deadline);
-
-/* NULL never is. */
-bool client_past(const struct timespec *deadline);
-
 /* ---- call.c: round trips ---- */
 
 /*

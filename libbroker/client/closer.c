@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "clock.h"
 
 #define AGAIN_MS 2 /* between two looks at unlinked buffers that are still held */
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "clock.h"
 #include "common/name.h"
 #include "lease.h"
 

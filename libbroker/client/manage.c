@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "clock.h"
 #include "common/name.h"
 
 static int check(const struct gpub_client *client, const char *name)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "clock.h"
 #include "common/socket.h"
 
 #define SPIN_US     25  /* longer than a busy broker needs where it has a processor of its own, shorter than a sleep costs */

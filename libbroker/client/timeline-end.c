@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "clock.h"
 #include "timeline-map.h"
 
 #define LAND_FIRST_US 50

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "clock.h"
 #include "timeline-map.h"
 
 unsigned timeline_patience_ms = 30000;

@@ -19,6 +19,7 @@
 #include <sodium.h>
 
 #include "client/client.h"
+#include "client/clock.h"
 #include "client/lease.h"
 
 #define BLOCKS 2
