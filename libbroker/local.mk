@@ -75,6 +75,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/record.c \
 	libbroker/client/record.h \
 	libbroker/client/service.c \
+	libbroker/client/settings.c \
 	libbroker/client/slot.c \
 	libbroker/client/slot.h \
 	libbroker/client/stream.c \

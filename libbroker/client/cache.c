@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.c - gpub_set_cache: bounds how much stays open that nobody holds, and closes what was used least recently.
+ * cache.c - how much stays open that no lease holds: at most what gpub_set_cache() allows, least recently used closed first.
  *
  * An open costs about 50 us, so what was returned stays open. Nothing on the way of an acquire or a return notes when it was:
  * a mapping was used since the last look when its slots were taken since. Closing synchronises, so it happens where that
@@ -90,17 +90,4 @@ void cache_trim(struct gpub_client *client)
 	if (is_over(client))
 		close_oldest(client);
 	timeline_maps_give_back(client, false);
-}
-
-int gpub_set_cache(gpub_client *client, unsigned mappings, uint64_t bytes)
-{
-	int error = client_check(client);
-
-	if (error)
-		return error;
-	pthread_mutex_lock(&client->lock);
-	client->cache.mappings = mappings;
-	client->cache.bytes = bytes;
-	pthread_mutex_unlock(&client->lock);
-	return closer_wake(client);
 }

@@ -265,19 +265,6 @@ int client_connect_bare(struct gpub_client **result, const char *address)
 	return client_connect(result, address, false);
 }
 
-int gpub_set_flags(gpub_client *client, unsigned flags)
-{
-	int error = client_check(client);
-	HOLD_CANCELLATION();
-
-	if (!error && flags & ~GPUB_BACKGROUND_CLOSE)
-		error = error_set(-EINVAL, "unknown flags: GPUB_BACKGROUND_CLOSE is the only one");
-	if (error)
-		return error;
-	atomic_store(&client->flags, flags);
-	return closer_wake(client);
-}
-
 int gpub_device_count(gpub_client *client, int *count)
 {
 	int error = client_check(client), usable = 0;
