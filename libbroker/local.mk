@@ -74,6 +74,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/reader.h \
 	libbroker/client/record.c \
 	libbroker/client/record.h \
+	libbroker/client/send.c \
+	libbroker/client/send.h \
 	libbroker/client/service.c \
 	libbroker/client/settings.c \
 	libbroker/client/slot.c \

@@ -13,6 +13,7 @@
 #include "client.h"
 #include "clock.h"
 #include "lease.h"
+#include "send.h"
 
 #define SEND_MAX  64  /* requests in a system call */
 #define AHEAD_MAX 128 /* and without an answer */

@@ -165,18 +165,6 @@ static inline bool client_was_reset(const struct gpub_client *client, unsigned i
 int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
 		const struct timespec *deadline);
 
-/* Sends without waiting for anything. */
-int call_send(struct gpub_client *client, const struct wire_message *message);
-
-/* The same of several, in as few system calls as they fit. */
-int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count);
-
-/* Tells the broker that the grant's mapping is gone. */
-void call_closed(struct gpub_client *client, uint64_t grant);
-
-/* Tells it that the device is done with the buffer of that serial, whose mapping stays. */
-void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial);
-
 /* ---- connect.c ---- */
 
 /* gpub_connect() that starts no device: for a program that only asks. What it cannot do then is not checked. */

@@ -17,6 +17,7 @@
 
 #include "client.h"
 #include "common/socket.h"
+#include "send.h"
 #include "timeline-map.h"
 
 #define LAND_POLL_US 50

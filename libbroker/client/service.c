@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "send.h"
 #include "timeline-map.h"
 
 /* ---- a grant ---- */

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "client/client.h"
+#include "client/send.h"
 #include "harness.h"
 
 #define OWNER 4001

@@ -21,6 +21,7 @@
 
 #include "client/client.h"
 #include "client/lease.h"
+#include "client/send.h"
 
 #define MAPPINGS 5
 #define LIVE     BOARD_WORD(5, BOARD_LIVE)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* send.c - see send.h */
+#include "send.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "common/socket.h"
+
+#define SEND_TRIES    1000 /* a second */
+#define SEND_PAUSE_US 1000
+
+/*
+ * The kernel may be short of memory for a moment. When it stays so the connection is given up: a request or a CLOSED that
+ * was never sent would be waited for for ever, while the service thread, which sees the shutdown, lets everybody go.
+ */
+int call_send(struct gpub_client *client, const struct wire_message *message)
+{
+	int error = socket_send(client->sock, message, -1, 0);
+
+	for (int tries = 0; error && error != -ECONNRESET && tries < SEND_TRIES; tries++) {
+		usleep(SEND_PAUSE_US);
+		error = socket_send(client->sock, message, -1, 0);
+	}
+	if (!error)
+		return 0;
+	shutdown(client->sock, SHUT_RDWR);
+	return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
+}
+
+int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count)
+{
+	unsigned sent = 0;
+	int error = 0;
+
+	while (!error && sent < count) {
+		int got = socket_send_many(client->sock, &messages[sent], count - sent, SOCKET_PACKET_MAX, 0);
+
+		/* what the kernel cannot take at once is sent, or given up, as any other */
+		if (got > 0)
+			sent += (unsigned)got;
+		else
+			error = call_send(client, &messages[sent++]);
+	}
+	return error;
+}
+
+void call_closed(struct gpub_client *client, uint64_t grant)
+{
+	struct wire_message message;
+	KEEP_ERROR();
+
+	wire_init(&message, WIRE_CLOSED, 0);
+	message.grant_id.grant = grant;
+	call_send(client, &message); /* a broker that is gone needs no telling */
+}
+
+void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial)
+{
+	struct wire_message message;
+	KEEP_ERROR();
+
+	wire_init(&message, WIRE_IDLE, 0);
+	message.grant_id.grant = grant;
+	message.grant_id.serial = serial;
+	call_send(client, &message);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * send.h - messages to the broker, from any thread.
+ *
+ * A send never waits for an answer, and only briefly for the socket. Where the kernel takes nothing the connection is ended,
+ * and whoever reads releases all who wait. Owns nothing.
+ */
+#ifndef GPUB_SEND_H
+#define GPUB_SEND_H
+
+#include <stdint.h>
+
+#include "common/wire.h"
+
+struct gpub_client;
+
+/* Sends without waiting for anything. */
+int call_send(struct gpub_client *client, const struct wire_message *message);
+
+/* The same of several, in as few system calls as they fit. */
+int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count);
+
+/* Tells the broker that the grant's mapping is gone. */
+void call_closed(struct gpub_client *client, uint64_t grant);
+
+/* Tells it that the device is done with the buffer of that serial, whose mapping stays. */
+void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial);
+
+#endif
