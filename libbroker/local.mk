@@ -69,6 +69,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/lease.h \
 	libbroker/client/mapping.c \
 	libbroker/client/mapping.h \
+	libbroker/client/messages.c \
+	libbroker/client/messages.h \
 	libbroker/client/module.c \
 	libbroker/client/reader.c \
 	libbroker/client/reader.h \
@@ -77,6 +79,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/send.c \
 	libbroker/client/send.h \
 	libbroker/client/service.c \
+	libbroker/client/service.h \
 	libbroker/client/settings.c \
 	libbroker/client/slot.c \
 	libbroker/client/slot.h \

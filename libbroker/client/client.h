@@ -3,7 +3,7 @@
  * client.h - the library's own view of a connection: what a gpub_client is made of, and who touches it how.
  *
  * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> socket
- *                      socket -> reader.c (one thread at a time) -> service.c -> record.c -> waiting callers
+ *                      socket -> reader.c (one thread at a time) -> messages.c -> record.c -> waiting callers
  *
  * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock
  * is never held across a send, nor across a device call but those that register memory, watch buffers and look for resets.
@@ -176,16 +176,6 @@ int client_connect_bare(struct gpub_client **client, const char *address);
  * Has the broker cut that session off. *pidfd gets a pidfd of its process, now the caller's. -ENOENT, -EACCES, -EINVAL its own.
  */
 int client_evict(struct gpub_client *client, uint64_t session, int *pidfd);
-
-/* ---- service.c ---- */
-
-int service_start(struct gpub_client *client);
-
-/* As the reader: does what the message says, and takes over its descriptor (-1: none). False: it was the last. */
-bool service_handle(struct gpub_client *client, const struct wire_message *message, int fd);
-
-/* The broker is gone: who waits will never be answered, and requested records never be granted. */
-void service_lost(struct gpub_client *client);
 
 /* ---- closer.c ---- */
 

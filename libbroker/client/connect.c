@@ -17,6 +17,7 @@
 #include "common/environment.h"
 #include "common/mps.h"
 #include "common/socket.h"
+#include "service.h"
 #include "trust.h"
 
 #define DEFAULT_SOCKET   "unix:/run/gpubroker/socket" /* a system brokerd's */

@@ -11,6 +11,7 @@
 #include "client.h"
 #include "clock.h"
 #include "common/socket.h"
+#include "messages.h"
 
 #define SPIN_US     25  /* longer than a busy broker needs where it has a processor of its own, shorter than a sleep costs */
 #define SPIN_PAUSES 10  /* doublings of the pause between two spins in vain */
@@ -88,7 +89,7 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 
 		more = !socket_packet_check(packet, i);
 		if (more)
-			more = service_handle(client, &packet->message[i], fd);
+			more = messages_handle(client, &packet->message[i], fd);
 		else if (fd >= 0)
 			close(fd);
 	}
@@ -107,7 +108,7 @@ static int read_some(struct gpub_client *client, int flags)
 	/* also behind a LEFT: nobody reads on, so whoever waits still, or asks from now on, must not wait for ever */
 	client->over = true;
 	shutdown(client->sock, SHUT_RD); /* and the service thread ends */
-	service_lost(client);
+	messages_ended(client);
 	return -ECONNRESET;
 }
 

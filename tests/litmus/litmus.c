@@ -5,7 +5,7 @@
  *
  *     litmus [ROUNDS]     rounds of each race; without it, about 20 s in all
  *
- * Raced is the library's own code. close.c and service.c are compiled into this file, for close_begin and record_open;
+ * Raced is the library's own code. close.c and messages.c are compiled into this file, for close_begin and record_open;
  * the rest is linked as it is, what lies beyond is outside.c. Only the controls, which must go wrong, are copies.
  * The broker is a process of its own: it writes W in a board that it shares with this one, which reads it through a
  * read-only mapping.
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "client/close.c"
-#include "client/service.c"
+#include "client/messages.c"
 
 #include "client/lease.h"
 #include "race.h"

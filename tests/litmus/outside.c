@@ -42,13 +42,6 @@ void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial)
 	(void)serial;
 }
 
-bool reader_serve(struct gpub_client *client, int timeout_ms)
-{
-	(void)client;
-	(void)timeout_ms;
-	return false;
-}
-
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights, int timeout_ms,
 		 gpub_lease *lease)
 {
@@ -103,11 +96,6 @@ int timelines_land(struct gpub_client *client)
 {
 	(void)client;
 	return 0;
-}
-
-void timelines_end_orphaned(struct gpub_client *client)
-{
-	(void)client;
 }
 
 void timelines_end_now(struct gpub_client *client)

@@ -923,7 +923,7 @@ over:
 }
 #endif
 
-/* ---- service.c: the one reader of the socket ---- */
+/* ---- messages.c: the one reader of the socket ---- */
 #ifdef F_NOTICEDUMB
 #define NOTICED(what) what=1
 #elif defined(LIVE)

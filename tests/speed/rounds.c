@@ -85,7 +85,7 @@ static const char *built_for(void)
 #endif
 }
 
-/* As service.c's record_open() leaves it. */
+/* As messages.c's record_open() leaves it. */
 static int record_make(const char *text)
 {
 	struct record *record = record_bind(client, text, 0);

@@ -82,7 +82,7 @@ static struct gpub_client *client;
 static struct record *record;
 static char memory[64];
 
-/* As service.c's mapping_settle() leaves it; one for each record here. */
+/* As messages.c's mapping_settle() leaves it; one for each record here. */
 static struct mapping *mapping_made(uint64_t grant)
 {
 	struct mapping *mapping = calloc(1, sizeof *mapping);
@@ -94,7 +94,7 @@ static struct mapping *mapping_made(uint64_t grant)
 	return mapping;
 }
 
-/* As service.c's record_open() leaves it. */
+/* As messages.c's record_open() leaves it. */
 static void open_record(struct record *which, uint64_t grant)
 {
 	which->word = &board_word;

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* messages.c - see messages.h */
+#include "messages.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "send.h"
+#include "timeline-map.h"
+
+/* ---- a grant ---- */
+
+/* The message comes from the broker, and yet nothing in it is used before it makes sense. */
+static int grant_check(const struct gpub_client *client, const struct wire_grant *grant)
+{
+	const struct board_header *board = client->board.header;
+
+	if (grant->buffer >= board->buffers || (grant->ticket >= board->tickets && grant->ticket != WIRE_NO_TICKET) ||
+	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
+	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
+	    grant->grant >> 62)
+		return error_set(-EPROTO, "the broker sent a grant that makes no sense");
+	return 0;
+}
+
+/* This user, root and the broker's user: whoever demands GPUB_MINE trusts what they made. */
+static bool is_mine(const struct gpub_client *client, uint32_t owner)
+{
+	return owner == client->user || !owner || owner == client->broker;
+}
+
+/* Everything stands before the mapping word says OPEN. */
+static void record_open(struct gpub_client *client, struct record *record, const struct wire_grant *grant,
+			struct mapping *mapping, struct timeline_map *timeline)
+{
+	mapping_attach(mapping, record);
+	record->word = &client->board.words[grant->buffer];
+	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
+	record->ptr = (char *)mapping->base + grant->offset;
+	record->size = grant->size;
+	atomic_store(&record->serial, grant->serial);
+	record->rights = grant->rights | (is_mine(client, grant->owner) ? GPUB_MINE : 0);
+	record->owner = grant->owner;
+	record->flags = grant->flags;
+	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
+	record->timeline = timeline_map_share(timeline);
+	record_watch(client, record, grant->room);
+	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_OPEN));
+	CRASH_POINT(mapping_recorded);
+	pthread_cond_broadcast(&client->changed);
+}
+
+static int grant_prepare(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int fd,
+			 struct timeline_map **timeline)
+{
+	int error = grant_check(client, grant);
+
+	if (error)
+		return error;
+	if (fd == -EMFILE)
+		return error_set(-EMFILE, "no descriptor is left in this process for a timeline: close some, or raise "
+					  "ulimit -n");
+	pthread_mutex_lock(&client->lock);
+	record->ordinal = client->ordinal_of[atomic_load(&record->index)];
+	if (!atomic_load(&record->blocks))
+		error = record_grow(client, record);
+	if (!error && fd >= 0) {
+		*timeline = timeline_map_get(client, grant, fd);
+		if (!*timeline)
+			error = -ENOMEM;
+	}
+	pthread_mutex_unlock(&client->lock);
+	CRASH_POINT(grant_prepared);
+	return error;
+}
+
+/*
+ * It keeps its grant, which the broker names again to whoever asks for more of that memory: who does not find it then takes
+ * it for closed just now, and would ask for ever. So where it cannot even be noted the connection is given up.
+ */
+static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
+{
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	error = mapping_add(client, mapping);
+	if (!error)
+		mapping_strand(client, mapping);
+	pthread_mutex_unlock(&client->lock);
+	if (!error)
+		return;
+	shutdown(client->sock, SHUT_RDWR);
+	free(mapping);
+}
+
+static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
+{
+	KEEP_ERROR();
+
+	if (mapping_unmap(client, mapping)) {
+		mapping_keep(client, mapping);
+		return;
+	}
+	call_closed(client, mapping->grant);
+	free(mapping);
+}
+
+/* The record that waits for it; NULL when disconnect is under way and nothing is opened any more. */
+static struct record *grant_record(struct gpub_client *client, uint64_t request)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	record = client->leaving ? NULL : record_of_request(client, request);
+	pthread_mutex_unlock(&client->lock);
+	return record;
+}
+
+static void record_refuse(struct gpub_client *client, struct record *record, int error)
+{
+	CRASH_POINT(open_refused);
+	pthread_mutex_lock(&client->lock);
+	record_release(client, record, error, error_text());
+	pthread_mutex_unlock(&client->lock);
+}
+
+/*
+ * -ESTALE: disconnect came between and has looked through the mappings already. -EAGAIN: so has a reset, perhaps, and nothing
+ * is open any more.
+ */
+static int mapping_settle(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+			  struct mapping *mapping, struct timeline_map *timeline)
+{
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	if (mapping_is_lost(client, mapping))
+		error = -EAGAIN;
+	else
+		error = client->leaving ? -ESTALE : mapping_add(client, mapping);
+	if (!error)
+		record_open(client, record, grant, mapping, timeline);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+/* Behind an error *mapping is NULL, or one that is open and not listed. */
+static int mapping_make(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+			struct timeline_map *timeline, struct mapping **mapping)
+{
+	int error;
+
+	do {
+		free(*mapping);
+		*mapping = NULL;
+		error = mapping_open(client, grant, record->ordinal, mapping);
+		CRASH_POINT(mapping_opened);
+		if (!error)
+			error = mapping_settle(client, grant, record, *mapping, timeline);
+	} while (error == -EAGAIN && *mapping);
+	return error;
+}
+
+static void on_new_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
+			 struct timeline_map *timeline)
+{
+	struct mapping *mapping = NULL;
+
+	if (!error)
+		error = mapping_make(client, grant, record, timeline, &mapping);
+	if (!error)
+		return;
+	CRASH_POINT(open_failed);
+	if (mapping)
+		grant_give_back(client, mapping);
+	else
+		call_closed(client, grant->grant);
+	if (error != -ESTALE)
+		record_refuse(client, record, error);
+}
+
+/* It goes with the mapping that is being closed, and whoever asked for it asks again then. */
+static void record_join_closing(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+				struct mapping *mapping)
+{
+	mapping_attach(mapping, record);
+	record->word = &client->board.words[grant->buffer];
+	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
+	atomic_store(&record->serial, grant->serial);
+	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_CLOSING));
+	pthread_cond_broadcast(&client->changed);
+}
+
+/* Onto the mapping that this process has. Locked. */
+static int share(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+		 struct timeline_map *timeline)
+{
+	struct mapping *mapping = mapping_find(client, grant->grant);
+
+	CRASH_POINT(mapping_shared);
+	if (client->leaving)
+		return 0; /* all is about to be closed, and nobody waits any more */
+	if (!mapping) /* a CLOSED of ours crossed it, with which the broker takes back what it just gave: asked for again */
+		record_release(client, record, -EAGAIN, "the mapping was closed just now");
+	else if (mapping->stranded)
+		return error_set(-EIO, "the memory's mapping failed to close before: only a new process can have it again");
+	else if (mapping->closing)
+		record_join_closing(client, grant, record, mapping);
+	else
+		record_open(client, record, grant, mapping, timeline);
+	return 0;
+}
+
+static void on_shared_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
+			    struct timeline_map *timeline)
+{
+	if (!error) {
+		pthread_mutex_lock(&client->lock);
+		error = share(client, grant, record, timeline);
+		pthread_mutex_unlock(&client->lock);
+	}
+	if (!error)
+		return;
+	call_idle(client, grant->grant, grant->serial);
+	record_refuse(client, record, error);
+}
+
+static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
+{
+	const struct wire_grant *grant = &message->grant;
+	struct record *record = grant_record(client, message->request);
+	struct timeline_map *timeline = NULL;
+	bool shared = grant->ticket == WIRE_NO_TICKET;
+	int error;
+
+	CRASH_POINT(grant_received);
+	if (!record && !shared)
+		call_closed(client, grant->grant);
+	if (!record)
+		return;
+	error = grant_prepare(client, grant, record, fd, &timeline);
+	if (shared)
+		on_shared_grant(client, grant, record, error, timeline);
+	else
+		on_new_grant(client, grant, record, error, timeline);
+	if (!timeline)
+		return;
+	pthread_mutex_lock(&client->lock);
+	timeline_map_put(client, timeline); /* the record has a reference of its own */
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* ---- notices, replies ---- */
+
+/* A notice for a grant that no mapping has crossed our CLOSED: nothing is left to do. */
+static void on_notice(struct gpub_client *client, const struct wire_grant_id *id)
+{
+	struct mapping *mapping;
+	struct record *record;
+
+	CRASH_POINT(notice_received);
+	pthread_mutex_lock(&client->lock);
+	mapping = mapping_find(client, id->grant);
+	record = mapping && id->serial ? mapping_record(mapping, id->serial) : NULL;
+	if (record)
+		record_notice(client, record);
+	else if (mapping && !id->serial)
+		mapping->noticed = true;
+	CRASH_POINT(notice_marked);
+	pthread_cond_broadcast(&client->changed);
+	pthread_mutex_unlock(&client->lock);
+}
+
+static bool answer_call(struct gpub_client *client, const struct wire_message *message, int *fd)
+{
+	struct call *call;
+
+	for (call = client->calls; call; call = call->next)
+		if (call->number == message->request && !call->done)
+			break;
+	if (!call)
+		return false;
+	call->reply = *message;
+	call->fd = *fd;
+	call->done = true;
+	*fd = -1;
+	pthread_cond_broadcast(&client->changed);
+	return true;
+}
+
+static void on_reply(struct gpub_client *client, const struct wire_message *message, int *fd)
+{
+	struct record *record;
+
+	CRASH_POINT(reply_received);
+	pthread_mutex_lock(&client->lock);
+	if (!answer_call(client, message, fd) && message->type == WIRE_REFUSED) {
+		record = record_of_request(client, message->request);
+		CRASH_POINT(refusal_received);
+		if (record)
+			record_release(client, record, message->refused.error, message->refused.text);
+	}
+	pthread_mutex_unlock(&client->lock);
+}
+
+bool messages_handle(struct gpub_client *client, const struct wire_message *message, int fd)
+{
+	switch (message->type) {
+	case WIRE_GRANT:
+		on_grant(client, message, fd);
+		break;
+	case WIRE_NOTICE:
+		on_notice(client, &message->grant_id);
+		break;
+	default:
+		on_reply(client, message, &fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	return message->type != WIRE_LEFT;
+}
+
+/* ---- the end ---- */
+
+void messages_ended(struct gpub_client *client)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	atomic_store(&client->guard->state, CLIENT_LOST);
+	for (record = client->records.all; record; record = record->next)
+		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED)
+			record_release(client, record, -ECONNRESET,
+				       "the broker went away before it answered: connect to a new one");
+	pthread_cond_broadcast(&client->changed);
+	pthread_mutex_unlock(&client->lock);
+}
