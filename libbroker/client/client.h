@@ -239,6 +239,12 @@ int client_notice_reset(struct gpub_client *client, int ordinal);
 /* All mappings that no lease holds, and in others what is unlinked. The first real error, else 0. */
 int client_close_idle(struct gpub_client *client, bool wait);
 
+/*
+ * At the end of a disconnect. Whoever connects next has the same structure, and perhaps another broker (invariant 8): nothing
+ * of this connection may be found again. What could not be closed stays mapped, and granted until this process ends.
+ */
+void client_forget_all(struct gpub_client *client);
+
 /* ---- cache.c ---- */
 
 bool cache_is_full(const struct gpub_client *client);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * close.c - gives back what was mapped: gpub_trim, gpub_disconnect, and what the closer and the service thread do of it.
+ * close.c - gives back what was mapped: gpub_trim, and what a disconnect, the closer and the service thread do of it.
  *
  * A mapping is closed behind the device work of every lease of every record on it (invariant 2), and CLOSED is sent after
  * that and before a record of it can stand for anything else. Closing waits for the process's kernels (gpubroker(7),
@@ -9,14 +9,11 @@
  * with it the grant. Owns nothing.
  */
 #include <errno.h>
-#include <sodium.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <utlist.h>
 
 #include "client.h"
-#include "common/socket.h"
 #include "send.h"
 #include "timeline-map.h"
 
@@ -347,31 +344,9 @@ int gpub_trim(gpub_client *client)
 	return error ? error : client_close_idle(client, true);
 }
 
-/* ---- disconnect ---- */
+/* ---- the end ---- */
 
-static void drop_all_holds(struct gpub_client *client)
-{
-	struct record *record;
-
-	pthread_mutex_lock(&client->lock);
-	client->leaving = true;
-	for (record = client->records.all; record; record = record->next)
-		record_drop_holds(record);
-	pthread_cond_broadcast(&client->changed);
-	pthread_mutex_unlock(&client->lock);
-}
-
-/* Nothing of this client can be used in the child, and nothing in it is the child's to close. */
-static bool client_inherited(const struct gpub_client *client)
-{
-	return atomic_load(&client->guard->state) == CLIENT_FORKED;
-}
-
-/*
- * Whoever connects next has the same structure, and perhaps another broker (invariant 8): nothing of this
- * connection may be found again. What could not be closed stays mapped, and granted until this process ends.
- */
-static void forget_all(struct gpub_client *client)
+void client_forget_all(struct gpub_client *client)
 {
 	static const char text[] = "the client was disconnected";
 	struct record *record;
@@ -387,58 +362,4 @@ static void forget_all(struct gpub_client *client)
 	}
 	pthread_mutex_unlock(&client->lock);
 	timeline_maps_forget(client);
-}
-
-static int say_leave(struct gpub_client *client)
-{
-	struct wire_message request, reply;
-
-	wire_init(&request, WIRE_LEAVE, 0);
-	return call_broker(client, &request, &reply, NULL, NULL);
-}
-
-/*
- * LEAVE says that all of this process's work is done, signals of timelines among it. Where that would not be true it goes
- * without a word, as one that died: that is what its readers must be told. False: so it went, or there is no broker.
- */
-static bool leave(struct gpub_client *client)
-{
-	int error = timelines_land(client);
-
-	CRASH_POINT(signals_landed);
-	if (!error && atomic_load(&client->guard->state) == CLIENT_OPEN && !say_leave(client))
-		return true;
-	shutdown(client->sock, SHUT_RDWR);
-	return false;
-}
-
-void gpub_disconnect(gpub_client *client)
-{
-	HOLD_CANCELLATION();
-	bool told;
-
-	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
-		return;
-	TRACE("disconnect");
-	CRASH_POINT(disconnect_begin);
-	drop_all_holds(client);
-	CRASH_POINT(holds_dropped);
-	closer_stop(client);
-	CRASH_POINT(closer_stopped);
-	client_close_idle(client, true);
-	CRASH_POINT(leave_begin);
-	told = leave(client);
-	pthread_join(client->service, NULL);
-	if (!told)
-		timelines_end_now(client);
-	CRASH_POINT(left);
-	atomic_store(&client->guard->state, CLIENT_ENDED);
-	fork_unguard(client);
-	CRASH_POINT(socket_closed);
-	sodium_free(client->key);
-	client->key = NULL;
-	forget_all(client);
-	board_unmap(&client->board);
-	client_recycle(client);
-	CRASH_POINT(disconnected);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect.c - gpub_connect: finds the broker, asks whether it may be trusted (trust.h), greets it, and sets up the client.
+ * connect.c - gpub_connect and gpub_disconnect: the beginning and the end of a connection.
  *
- * Owns the order of setting up, and undoes it in reverse. gpub_disconnect is close.c's.
+ * A connect finds the broker, asks whether it may be trusted (trust.h), greets it, and sets up the client. A disconnect
+ * closes what it can, tells the broker LEAVE, and waits for both threads. Owns the order of these steps, and undoes those of
+ * a connect in reverse. Never leaves a thread, a descriptor or a key behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -18,6 +21,7 @@
 #include "common/mps.h"
 #include "common/socket.h"
 #include "service.h"
+#include "timeline-map.h"
 #include "trust.h"
 
 #define DEFAULT_SOCKET   "unix:/run/gpubroker/socket" /* a system brokerd's */
@@ -197,7 +201,7 @@ int client_device_index(struct gpub_client *client, int ordinal)
 	return client->index_of[ordinal];
 }
 
-/* ---- all of it ---- */
+/* ---- connecting ---- */
 
 static int client_begin(struct gpub_client *client, const char *address, bool with_device)
 {
@@ -265,6 +269,82 @@ int client_connect_bare(struct gpub_client **result, const char *address)
 {
 	return client_connect(result, address, false);
 }
+
+/* ---- disconnecting ---- */
+
+static void drop_all_holds(struct gpub_client *client)
+{
+	struct record *record;
+
+	pthread_mutex_lock(&client->lock);
+	client->leaving = true;
+	for (record = client->records.all; record; record = record->next)
+		record_drop_holds(record);
+	pthread_cond_broadcast(&client->changed);
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* Nothing of this client can be used in the child, and nothing in it is the child's to close. */
+static bool client_inherited(const struct gpub_client *client)
+{
+	return atomic_load(&client->guard->state) == CLIENT_FORKED;
+}
+
+static int say_leave(struct gpub_client *client)
+{
+	struct wire_message request, reply;
+
+	wire_init(&request, WIRE_LEAVE, 0);
+	return call_broker(client, &request, &reply, NULL, NULL);
+}
+
+/*
+ * LEAVE says that all of this process's work is done, signals of timelines among it. Where that would not be true it goes
+ * without a word, as one that died: that is what its readers must be told. False: so it went, or there is no broker.
+ */
+static bool leave(struct gpub_client *client)
+{
+	int error = timelines_land(client);
+
+	CRASH_POINT(signals_landed);
+	if (!error && atomic_load(&client->guard->state) == CLIENT_OPEN && !say_leave(client))
+		return true;
+	shutdown(client->sock, SHUT_RDWR);
+	return false;
+}
+
+void gpub_disconnect(gpub_client *client)
+{
+	HOLD_CANCELLATION();
+	bool told;
+
+	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)
+		return;
+	TRACE("disconnect");
+	CRASH_POINT(disconnect_begin);
+	drop_all_holds(client);
+	CRASH_POINT(holds_dropped);
+	closer_stop(client);
+	CRASH_POINT(closer_stopped);
+	client_close_idle(client, true);
+	CRASH_POINT(leave_begin);
+	told = leave(client);
+	pthread_join(client->service, NULL);
+	if (!told)
+		timelines_end_now(client);
+	CRASH_POINT(left);
+	atomic_store(&client->guard->state, CLIENT_ENDED);
+	fork_unguard(client);
+	CRASH_POINT(socket_closed);
+	sodium_free(client->key);
+	client->key = NULL;
+	client_forget_all(client);
+	board_unmap(&client->board);
+	client_recycle(client);
+	CRASH_POINT(disconnected);
+}
+
+/* ---- devices in use ---- */
 
 int gpub_device_count(gpub_client *client, int *count)
 {

@@ -11,6 +11,7 @@
  * read-only mapping.
  */
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 

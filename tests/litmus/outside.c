@@ -11,17 +11,6 @@
 #include "common/socket.h"
 #include "common/ticket.h"
 
-int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
-		const struct timespec *deadline)
-{
-	(void)client;
-	(void)request;
-	(void)reply;
-	(void)fd;
-	(void)deadline;
-	return -ECONNRESET;
-}
-
 int call_send(struct gpub_client *client, const struct wire_message *message)
 {
 	(void)client;
@@ -62,16 +51,6 @@ int client_device_index(struct gpub_client *client, int ordinal)
 	return 0;
 }
 
-void closer_stop(struct gpub_client *client)
-{
-	(void)client;
-}
-
-void fork_unguard(struct gpub_client *client)
-{
-	(void)client;
-}
-
 struct timeline_map *timeline_map_get(struct gpub_client *client, const struct wire_grant *grant, int fd)
 {
 	(void)client;
@@ -90,17 +69,6 @@ void timeline_maps_give_back(struct gpub_client *client, bool all)
 {
 	(void)client;
 	(void)all;
-}
-
-int timelines_land(struct gpub_client *client)
-{
-	(void)client;
-	return 0;
-}
-
-void timelines_end_now(struct gpub_client *client)
-{
-	(void)client;
 }
 
 void timeline_maps_forget(struct gpub_client *client)

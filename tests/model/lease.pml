@@ -771,7 +771,7 @@ over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0; IN
 #endif
 #define next_of(R,n,which) do :: R<(c+1)*n && !(which) -> R++ :: else -> break od
 
-/* ---- close.c: the thread that calls gpub_trim, at any moment, and gpub_disconnect at the end ---- */
+/* ---- close.c, connect.c: the thread that calls gpub_trim, at any moment, and gpub_disconnect at the end ---- */
 inline forget_all() {
 	atomic { !lock[c] -> R=c*NR;
 		do
