@@ -62,6 +62,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/close.c \
 	libbroker/client/closer.c \
 	libbroker/client/connect.c \
+	libbroker/client/devices.c \
+	libbroker/client/devices.h \
 	libbroker/client/fork.c \
 	libbroker/client/hold.c \
 	libbroker/client/hold.h \

@@ -12,6 +12,7 @@
 
 #include "client.h"
 #include "clock.h"
+#include "devices.h"
 #include "lease.h"
 #include "send.h"
 

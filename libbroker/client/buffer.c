@@ -5,6 +5,7 @@
 
 #include "client.h"
 #include "common/name.h"
+#include "devices.h"
 
 static int spec_check(const gpub_spec *spec)
 {

@@ -135,26 +135,6 @@ static inline int client_check(const struct gpub_client *client)
 	return client_check_slow(client);
 }
 
-/* The broker's index of an ordinal or GPUB_CURRENT; negative errno. */
-int client_device_index(struct gpub_client *client, int ordinal);
-
-/* The device's epoch (device.h). */
-static inline uint64_t client_epoch(const struct gpub_client *client, int ordinal)
-{
-	return client->device->epoch ? client->device->epoch(ordinal) : 0;
-}
-
-/*
- * Whether the program may have reset a device, and mappings on it be gone. On the fast path: client_notice_reset() sorts it
- * out. index: the broker's, of a device that this process sees.
- */
-static inline bool client_was_reset(const struct gpub_client *client, unsigned index)
-{
-	int ordinal = client->ordinal_of[index];
-
-	return client_epoch(client, ordinal) != atomic_load_explicit(&client->epochs[ordinal], memory_order_acquire);
-}
-
 /* ---- call.c: round trips ---- */
 
 /*
@@ -258,11 +238,6 @@ void cache_trim(struct gpub_client *client);
  * Loads what modules are open on that device, where they are not: it may wait for what runs there. Nothing of it fails.
  */
 void modules_ready(const struct gpub_client *client, int ordinal);
-
-/* ---- stream.c ---- */
-
-/* The kind of device that streams given without a client belong to. */
-void stream_use(const struct device *device);
 
 /* ---- fork.c ---- */
 

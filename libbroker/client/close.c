@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "devices.h"
 #include "send.h"
 #include "timeline-map.h"
 

@@ -20,6 +20,7 @@
 #include "common/environment.h"
 #include "common/mps.h"
 #include "common/socket.h"
+#include "devices.h"
 #include "service.h"
 #include "timeline-map.h"
 #include "trust.h"
@@ -141,66 +142,6 @@ static int greet(struct gpub_client *client)
 	return error ? error : reader_init(client);
 }
 
-/* ---- devices ---- */
-
-/* A device has different ordinals in different processes; its UUID is one. */
-static int devices_match(struct gpub_client *client)
-{
-	struct device_info info;
-	int count = client->device->count(), found = 0, index, error;
-
-	for (int i = 0; i < DEVICE_MAX; i++) {
-		client->index_of[i] = client->ordinal_of[i] = -1;
-		client->epochs[i] = 0;
-	}
-	client->devices = count < DEVICE_MAX ? count : DEVICE_MAX;
-	for (int ordinal = 0; ordinal < client->devices; ordinal++) {
-		error = client->device->info(ordinal, &info);
-		if (error)
-			return error;
-		index = board_find_device(&client->board, info.uuid);
-		if (index < 0)
-			continue;
-		client->index_of[ordinal] = index;
-		client->ordinal_of[index] = ordinal;
-		found++;
-	}
-	return found ? 0 : error_set(-ENODEV, "this process sees none of the broker's devices: check "
-					      "CUDA_VISIBLE_DEVICES on both sides");
-}
-
-/* For who only asks: no ordinal here is a device of the broker's. */
-static int device_none(struct gpub_client *client)
-{
-	client->devices = 0;
-	for (int i = 0; i < DEVICE_MAX; i++)
-		client->index_of[i] = client->ordinal_of[i] = -1;
-	return 0;
-}
-
-static int device_begin(struct gpub_client *client)
-{
-	const struct board_header *board = client->board.header;
-	struct device_setup setup = { .owner = false, .host_count = board->host_total };
-	int error;
-
-	client->device = board->device_kind == DEVICE_HOST ? &device_host : device_cuda;
-	if (!client->device)
-		return error_set(-ENODEV, "the broker serves CUDA devices and this library was built without CUDA");
-	fork_guard_device(client->device);
-	error = client->device->start(&setup);
-	return error ? error : devices_match(client);
-}
-
-int client_device_index(struct gpub_client *client, int ordinal)
-{
-	if (ordinal == GPUB_CURRENT) /* where there is one, it is the current one */
-		ordinal = client->devices == 1 ? 0 : client->device->current();
-	if (ordinal < 0 || ordinal >= client->devices || client->index_of[ordinal] < 0)
-		return error_set(-ENODEV, "there is no device %d here that the broker serves too", ordinal);
-	return client->index_of[ordinal];
-}
-
 /* ---- connecting ---- */
 
 static int client_begin(struct gpub_client *client, const char *address, bool with_device)
@@ -213,7 +154,7 @@ static int client_begin(struct gpub_client *client, const char *address, bool wi
 	if (!error)
 		error = greet(client);
 	if (!error)
-		error = with_device ? device_begin(client) : device_none(client);
+		error = with_device ? devices_begin(client) : devices_none(client);
 	if (error)
 		goto unguard;
 	CRASH_POINT(device_started);
@@ -223,7 +164,7 @@ static int client_begin(struct gpub_client *client, const char *address, bool wi
 		goto end;
 	CRASH_POINT(service_started);
 	if (with_device)
-		stream_use(client->device);
+		devices_use(client->device);
 	return 0;
 end:
 	atomic_store(&client->guard->state, CLIENT_ENDED);
@@ -344,37 +285,7 @@ void gpub_disconnect(gpub_client *client)
 	CRASH_POINT(disconnected);
 }
 
-/* ---- devices in use ---- */
-
-int gpub_device_count(gpub_client *client, int *count)
-{
-	int error = client_check(client), usable = 0;
-
-	if (error)
-		return error;
-	if (!count)
-		return error_set(-EINVAL, "there is no place for the count: pass the address of an int");
-	for (int i = 0; i < client->devices; i++)
-		usable += client->index_of[i] >= 0;
-	*count = usable;
-	return 0;
-}
-
-int gpub_set_device(gpub_client *client, int device)
-{
-	int error = client_check(client), index;
-	HOLD_CANCELLATION();
-
-	if (error)
-		return error;
-	index = client_device_index(client, device);
-	if (index < 0)
-		return index;
-	error = client->device->set_current(device);
-	if (!error)
-		modules_ready(client, device);
-	return error;
-}
+/* ---- the error message ---- */
 
 const char *gpub_strerror_last(void)
 {

@@ -10,6 +10,8 @@
 
 #include <errno.h>
 
+#include "devices.h"
+
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE            __attribute__((noinline))

@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "devices.h"
 
 /* The message comes from the broker, and yet nothing in it is used before it makes sense. */
 static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,

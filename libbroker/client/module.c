@@ -20,6 +20,7 @@
 
 #include "client.h"
 #include "common/environment.h"
+#include "devices.h"
 
 #define MODULES_MAX 256
 #define PLACE_BITS  8

@@ -8,15 +8,8 @@
 #include <errno.h>
 
 #include "client.h"
+#include "devices.h"
 #include "timeline-wait.h"
-
-/* gpub_stream_sync() and _destroy() are given no client: a process uses one kind of device. */
-static _Atomic(const struct device *) stream_device;
-
-void stream_use(const struct device *device)
-{
-	atomic_store(&stream_device, device);
-}
 
 int gpub_stream_create(gpub_client *client, int device, void **stream)
 {
@@ -38,7 +31,7 @@ int gpub_stream_create(gpub_client *client, int device, void **stream)
 
 int gpub_stream_sync(void *stream)
 {
-	const struct device *device = atomic_load(&stream_device);
+	const struct device *device = devices_used();
 	struct timeline_watch watch = { 0 };
 	int error = client_check_process();
 	HOLD_CANCELLATION();
@@ -54,7 +47,7 @@ int gpub_stream_sync(void *stream)
 
 void gpub_stream_destroy(void *stream)
 {
-	const struct device *device = atomic_load(&stream_device);
+	const struct device *device = devices_used();
 	HOLD_CANCELLATION();
 
 	if (device && stream && !client_check_process())

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "client/client.h"
+#include "client/devices.h"
 #include "client/send.h"
 #include "client/timeline-map.h"
 #include "common/socket.h"
