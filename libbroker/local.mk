@@ -73,7 +73,6 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/mapping.h \
 	libbroker/client/messages.c \
 	libbroker/client/messages.h \
-	libbroker/client/module.c \
 	libbroker/client/reader.c \
 	libbroker/client/reader.h \
 	libbroker/client/record.c \
@@ -85,7 +84,6 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/settings.c \
 	libbroker/client/slot.c \
 	libbroker/client/slot.h \
-	libbroker/client/stream.c \
 	libbroker/client/table.c \
 	libbroker/client/table.h \
 	libbroker/client/timeline-end.c \
@@ -97,7 +95,10 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/trace.c \
 	libbroker/client/trace.h \
 	libbroker/client/trust.c \
-	libbroker/client/trust.h
+	libbroker/client/trust.h \
+	libbroker/launch/module.c \
+	libbroker/launch/module.h \
+	libbroker/launch/stream.c
 
 common_libs = libbroker/libcommon.la $(SODIUM_LIBS) -lpthread -ldl -lrt
 

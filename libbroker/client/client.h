@@ -232,13 +232,6 @@ bool cache_is_full(const struct gpub_client *client);
 /* Closes what was used least recently, where more is open than may be. Locked; gives the lock up meanwhile. */
 void cache_trim(struct gpub_client *client);
 
-/* ---- module.c ---- */
-
-/*
- * Loads what modules are open on that device, where they are not: it may wait for what runs there. Nothing of it fails.
- */
-void modules_ready(const struct gpub_client *client, int ordinal);
-
 /* ---- fork.c ---- */
 
 /* client_check() for calls that are given no client: -ECHILD where this process was forked from one that had any. */

@@ -87,19 +87,3 @@ int gpub_device_count(gpub_client *client, int *count)
 	*count = usable;
 	return 0;
 }
-
-int gpub_set_device(gpub_client *client, int device)
-{
-	int error = client_check(client), index;
-	HOLD_CANCELLATION();
-
-	if (error)
-		return error;
-	index = client_device_index(client, device);
-	if (index < 0)
-		return index;
-	error = client->device->set_current(device);
-	if (!error)
-		modules_ready(client, device);
-	return error;
-}

@@ -1,15 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream.c - gpub_stream_* and gpub_copy_on: streams that work on either kind of device.
+ * stream.c - gpub_set_device, gpub_stream_* and gpub_copy_on: on which device and stream a program works, on either kind.
  *
  * On CUDA a stream is a plain cudaStream_t and these calls are thin; on the host device they are the only
- * way to make one. Owns nothing.
+ * way to make one. Owns nothing. Never waits for a timeline that nobody is left to signal.
  */
 #include <errno.h>
 
-#include "client.h"
-#include "devices.h"
-#include "timeline-wait.h"
+#include "client/client.h"
+#include "client/devices.h"
+#include "client/timeline-wait.h"
+#include "module.h"
+
+int gpub_set_device(gpub_client *client, int device)
+{
+	int error = client_check(client), index;
+	HOLD_CANCELLATION();
+
+	if (error)
+		return error;
+	index = client_device_index(client, device);
+	if (index < 0)
+		return index;
+	error = client->device->set_current(device);
+	if (!error)
+		modules_ready(client, device);
+	return error;
+}
 
 int gpub_stream_create(gpub_client *client, int device, void **stream)
 {

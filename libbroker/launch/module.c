@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * module.c - gpub_module_* and gpub_launch: files of kernels, loaded on the devices in use when they are opened.
- *
- * A module is named by a place in a fixed table and the generation of what lies there, and a kernel by its module and its
- * number in that module's table. What a caller has, gpub_module * and gpub_kernel, are those names and no addresses. So
- * one that was closed, or forged, is refused, however often it is used again, and never followed. A close waits for calls
- * that other threads are in the middle of, then for the launches in flight on the devices, then unloads.
- *
- * Loading waits for what runs on a device, so it is done where the program can expect it: when a module is opened, and
- * when the program chooses a device or makes a stream there (modules_ready). Owns the table and the loaded files.
- */
+/* module.c - see module.h */
+#include "module.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -18,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client/client.h"
+#include "client/devices.h"
 #include "common/environment.h"
-#include "devices.h"
 
 #define MODULES_MAX 256
 #define PLACE_BITS  8
