@@ -11,7 +11,6 @@
 
 #include "client.h"
 #include "clock.h"
-#include "lease.h"
 #include "send.h"
 
 struct wanted {

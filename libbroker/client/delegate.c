@@ -14,7 +14,6 @@
 #include "clock.h"
 #include "common/name.h"
 #include "devices.h"
-#include "lease.h"
 
 static int terms_check(const gpub_ticket_terms *terms)
 {

@@ -145,3 +145,25 @@ void record_outdate(struct record *record)
 		atomic_store_explicit(&slot->plain, false, memory_order_relaxed);
 	}
 }
+
+/* ---- a hold as a lease ---- */
+
+int lease_expect(const struct record *record, uint32_t owner, unsigned rights)
+{
+	const char *name = (const char *)record->name;
+
+	if (owner != GPUB_ANY_USER && owner != record->owner)
+		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant", name,
+				 record->owner, owner);
+	if (rights & ~record->rights & GPUB_MINE)
+		return error_set(-EPERM, "'%s' belongs to uid %u, neither this user nor root nor the broker's: GPUB_MINE refuses it",
+				 name, record->owner);
+	if (rights & ~record->rights)
+		return error_set(-EACCES, "the mode of '%s' refuses these rights to this user", name);
+	return 0;
+}
+
+void lease_undo(struct gpub_client *client, uint64_t token)
+{
+	slot_end(slot_at(&client->slots, token_index(token)), SLOT_HOLD(token_sequence(token), SLOT_HELD));
+}

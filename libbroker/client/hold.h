@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hold.h - holds: how a record's slots are taken, and what a closer finds in them.
+ * hold.h - holds: how a record's slots are taken and become leases, and what a closer finds in them.
  *
  * Owns the slots' states between lease.c, which ends holds, and close.c, which looks for them. Takes no lock and makes no
  * system call, record_grow() apart. A thread begins with a slot of its own number, so that threads which share a buffer
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/crash-point.h"
+#include "gpubroker.h"
 #include "record.h"
 #include "slot.h"
 
@@ -116,5 +117,24 @@ bool record_drop_all(struct record *record);
 
 /* Leases of the buffer that it stood for are stale from here on. Locked. */
 void record_outdate(struct record *record);
+
+/* Fills a lease from a record that the hold of that token pins. */
+static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct record *record, unsigned rights,
+			      uint64_t token)
+{
+	lease->ptr = record->ptr;
+	lease->size = record->size;
+	lease->device = record->lease_device;
+	lease->rights = rights;
+	lease->token = token;
+	lease->client = client;
+	CRASH_POINT(acquired);
+}
+
+/* Whether the record's buffer gives those rights and is that owner's, or anybody's where GPUB_ANY_USER. -EACCES, -EPERM. */
+int lease_expect(const struct record *record, uint32_t owner, unsigned rights);
+
+/* Gives back a hold that was taken and is not to be a lease. */
+void lease_undo(struct gpub_client *client, uint64_t token);
 
 #endif

@@ -69,11 +69,6 @@ int lease_record(const gpub_lease *lease, struct record **record)
 	return 0;
 }
 
-void lease_undo(struct gpub_client *client, uint64_t token)
-{
-	slot_end(slot_at(&client->slots, token_index(token)), SLOT_HOLD(token_sequence(token), SLOT_HELD));
-}
-
 int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const gpub_lease *lease)
 {
 	if (!lease)
@@ -84,21 +79,6 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 	if (timeout_ms < -1)
 		return error_set(-EINVAL, "a timeout is milliseconds, 0, or -1 for ever");
 	return name ? 0 : error_set(-EINVAL, "there is no name: pass one");
-}
-
-int lease_expect(const struct record *record, uint32_t owner, unsigned rights)
-{
-	const char *name = (const char *)record->name;
-
-	if (owner != GPUB_ANY_USER && owner != record->owner)
-		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant", name,
-				 record->owner, owner);
-	if (rights & ~record->rights & GPUB_MINE)
-		return error_set(-EPERM, "'%s' belongs to uid %u, neither this user nor root nor the broker's: GPUB_MINE refuses it",
-				 name, record->owner);
-	if (rights & ~record->rights)
-		return error_set(-EACCES, "the mode of '%s' refuses these rights to this user", name);
-	return 0;
 }
 
 /* The record is as it was as long as the hold stands. */
