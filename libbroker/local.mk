@@ -75,8 +75,9 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/messages.h \
 	libbroker/client/reader.c \
 	libbroker/client/reader.h \
-	libbroker/client/record.c \
 	libbroker/client/record.h \
+	libbroker/client/records.c \
+	libbroker/client/records.h \
 	libbroker/client/send.c \
 	libbroker/client/send.h \
 	libbroker/client/service.c \

@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "devices.h"
 #include "lease.h"
+#include "records.h"
 #include "send.h"
 
 #define SEND_MAX  64  /* requests in a system call */

@@ -11,6 +11,7 @@
 
 #include "client.h"
 #include "clock.h"
+#include "records.h"
 #include "send.h"
 
 struct wanted {

@@ -3,7 +3,7 @@
  * client.h - the library's own view of a connection: what a gpub_client is made of, and who touches it how.
  *
  * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> socket
- *                      socket -> reader.c (one thread at a time) -> messages.c -> record.c -> waiting callers
+ *                      socket -> reader.c (one thread at a time) -> messages.c -> records.c -> waiting callers
  *
  * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock
  * is never held across a send, nor across a device call but those that register memory, watch buffers and look for resets.

@@ -15,6 +15,7 @@
 
 #include "client.h"
 #include "devices.h"
+#include "records.h"
 #include "send.h"
 #include "timeline-map.h"
 

@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "common/name.h"
 #include "devices.h"
+#include "records.h"
 
 static int terms_check(const gpub_ticket_terms *terms)
 {

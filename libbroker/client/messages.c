@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "records.h"
 #include "send.h"
 #include "timeline-map.h"
 

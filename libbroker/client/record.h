@@ -4,7 +4,7 @@
  *
  * mapping is the M of the model (tests/model/README.md): grant << 2 | state in one word. A hold (hold.h) that was
  * published and then found OPEN pins everything else here: the closer goes CLOSING first and looks at the slots after
- * that. Records are recycled for other buffers but never freed, for stale leases lead to them.
+ * that. Records are recycled for other buffers but never freed, for stale leases lead to them (records.h).
  */
 #ifndef GPUB_RECORD_H
 #define GPUB_RECORD_H
@@ -12,16 +12,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "common/error.h"
 #include "common/name.h"
 #include "device/device.h"
 #include "slot.h"
 
-struct gpub_client;
 struct mapping;
-struct wire_message;
+struct timeline_map;
 
 enum record_state { RECORD_NONE = 0, RECORD_REQUESTED, RECORD_OPEN, RECORD_CLOSING };
 
@@ -97,52 +95,5 @@ struct record_pool {
 	struct record **numbered;
 	uint32_t        count, room;
 };
-
-/* A record in state NONE for this key, in the table. NULL and the sentence when memory is short. Locked. */
-struct record *record_bind(struct gpub_client *client, const char *name, unsigned index);
-
-/* Takes it out of the table, if it is in: lookups do not find it any more. Locked. */
-void record_detach(struct gpub_client *client, struct record *record);
-
-/*
- * State NONE, out of the table, on no mapping, ready for another buffer. Who waits for it is told why (0: it was closed) and
- * woken. Locked.
- */
-void record_release(struct gpub_client *client, struct record *record, int error, const char *text);
-
-/* Lists a waiter for the record to leave its present state. The lock may then be given up. Locked. */
-void record_wait_begin(struct record *record, struct waiter *waiter);
-
-/* It waits no more. Locked. */
-void record_wait_end(struct record *record, struct waiter *waiter);
-
-/*
- * Waits for that, at most to the deadline (NULL: for ever); the waiter is off the list then. -ETIMEDOUT, the
- * error that the record was released with, or 0: look again. Locked; gives the lock up meanwhile.
- */
-int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
-		const struct timespec *deadline);
-
-/* The device looks for writes behind the buffer from here on, and no more. Locked. */
-void record_watch(struct gpub_client *client, struct record *record, uint64_t room);
-void record_unwatch(struct gpub_client *client, struct record *record);
-
-/*
- * Its mapping failed to close: out of the table, on no mapping, and CLOSING for ever; its grant ends with this process.
- * Who waits is told. Locked.
- */
-void record_strand(struct gpub_client *client, struct record *record, int error, const char *text);
-
-/* Its buffer is unlinked. Locked. */
-void record_notice(struct gpub_client *client, struct record *record);
-
-/*
- * REQUESTED by that message, whose number is filled in, and which is to be sent; the waiter waits for its answer. Locked.
- */
-void record_request_begin(struct gpub_client *client, struct record *record, struct waiter *waiter,
-			  struct wire_message *message);
-
-/* The record that waits for this request; NULL. Locked. */
-struct record *record_of_request(struct gpub_client *client, uint64_t request);
 
 #endif

@@ -292,7 +292,7 @@ bool dozes[NA], inside[NA];            /* in pthread_cond_wait; in an acquire */
 #define broadcast(c) skip
 #endif
 
-/* ---- record.c, under the lock ---- */
+/* ---- records.c, under the lock ---- */
 inline table_change() {
 	w=c*NAPP; do :: w<(c+1)*NAPP -> changed[w]=1; w++ :: else -> break od; w=0
 }

@@ -13,6 +13,7 @@
 #include <sodium.h>
 
 #include "client/client.h"
+#include "client/records.h"
 
 #define NAME  "layer/00001/weights" /* 19 bytes */
 #define OTHER "layer/%05u/weights"

@@ -21,6 +21,7 @@
 
 #include "client/client.h"
 #include "client/lease.h"
+#include "client/records.h"
 #include "client/send.h"
 
 #define MAPPINGS 5

@@ -21,6 +21,7 @@
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/lease.h"
+#include "client/records.h"
 
 #define BLOCKS 2
 #define SLOTS (SLOTS_FIRST * 3) /* of two blocks */

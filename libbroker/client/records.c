@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - see record.h */
-#include "record.h"
+/* records.c - see records.h */
+#include "records.h"
 
 #include <errno.h>
 #include <stdio.h>
