@@ -88,8 +88,10 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/table.c \
 	libbroker/client/table.h \
 	libbroker/client/timeline-end.c \
-	libbroker/client/timeline-map.c \
+	libbroker/client/timeline-end.h \
 	libbroker/client/timeline-map.h \
+	libbroker/client/timeline-maps.c \
+	libbroker/client/timeline-maps.h \
 	libbroker/client/timeline-wait.c \
 	libbroker/client/timeline-wait.h \
 	libbroker/client/timeline.c \

@@ -65,7 +65,7 @@ unit_tests = \
 	tests/unit/test-ticket \
 	tests/unit/test-timeline \
 	tests/unit/test-timeline-end \
-	tests/unit/test-timeline-map \
+	tests/unit/test-timeline-maps \
 	tests/unit/test-timeline-wait \
 	tests/unit/test-token \
 	tests/unit/test-trust \

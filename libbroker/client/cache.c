@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "timeline-maps.h"
 
 #define PART 64 /* of the bound is closed at once: a look at all mappings costs more than a few closes */
 

@@ -17,7 +17,7 @@
 #include "devices.h"
 #include "records.h"
 #include "send.h"
-#include "timeline-map.h"
+#include "timeline-maps.h"
 
 #define LAND_POLL_US 50
 

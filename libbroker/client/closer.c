@@ -13,6 +13,7 @@
 
 #include "client.h"
 #include "clock.h"
+#include "timeline-maps.h"
 
 #define AGAIN_MS 2 /* between two looks at unlinked buffers that are still held */
 

@@ -22,7 +22,7 @@
 #include "common/socket.h"
 #include "devices.h"
 #include "service.h"
-#include "timeline-map.h"
+#include "timeline-end.h"
 #include "trust.h"
 
 #define DEFAULT_SOCKET   "unix:/run/gpubroker/socket" /* a system brokerd's */

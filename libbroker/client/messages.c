@@ -11,7 +11,7 @@
 #include "client.h"
 #include "records.h"
 #include "send.h"
-#include "timeline-map.h"
+#include "timeline-maps.h"
 
 /* ---- a grant ---- */
 

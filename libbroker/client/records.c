@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "timeline-maps.h"
 
 /* ---- the pool ---- */
 

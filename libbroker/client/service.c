@@ -7,7 +7,7 @@
 #include "client.h"
 #include "common/thread.h"
 #include "reader.h"
-#include "timeline-map.h"
+#include "timeline-end.h"
 
 #define RETIRE_FIRST_MS 1
 #define RETIRE_LAST_MS  128

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * timeline-end.c - what a writer owes its readers at its end: the signals that it queued land before it leaves.
- *
- * To close a mapping waits for the device's work in the context that maps it, and for no other's (facts.md), while a
- * signal may be queued on a stream of any context. A signal that lands behind the broker's mark writes over it. So the
- * words themselves are looked at. And when the broker is gone: then the writer itself releases who waits. Owns nothing.
- */
+/* timeline-end.c - see timeline-end.h */
+#include "timeline-end.h"
+
 #include <errno.h>
 #include <unistd.h>
 

@@ -2,17 +2,9 @@
 /*
  * timeline-map.h - a timeline's page as this process has it mapped: read-only, and writable for its writer.
  *
- * Owns the maps: one for each buffer with a timeline that this process has mapped, found by the buffer's serial.
- * Records refer to them. A map without a reference is unused. It is given back: its pages are unregistered and
- * unmapped. To unregister waits for the process's kernels, as a close does, so it is done where closing is
- * (gpub_connect(3), "Closing waits"). A page that the device was never told of is unmapped at once. Never gives back
- * what a stream may still use, as far as the words say: a page whose awaited value is not reached, or on which a signal
- * has not landed; nor the page of a writer whose buffer exists, because readers are released through it when the
- * broker is gone.
- *
- * All of it is under the client's lock, unless said otherwise. signalling is held from the look at signalled to the end
- * of the stream operation that makes it true, so that two threads cannot queue their values in the wrong order; it is
- * taken before the client's lock, never behind it.
+ * Records refer to it, and it is found by its buffer's serial (timeline-maps.h). signalling is held from the look at
+ * signalled to the end of the stream operation that makes it true, so that two threads cannot queue their values in the wrong
+ * order; it is taken before the client's lock, never behind it. All that is not said otherwise is under the client's lock.
  */
 #ifndef GPUB_TIMELINE_MAP_H
 #define GPUB_TIMELINE_MAP_H
@@ -28,7 +20,6 @@
 #include "gpubroker.h"
 
 struct gpub_client;
-struct wire_grant;
 
 struct timeline_map {
 	uint64_t                    serial;
@@ -59,56 +50,6 @@ struct timeline_maps {
 	unsigned             unused_count;
 	unsigned             fresh; /* so many became unused since maps were given back last */
 };
-
-/* The page in fd, mapped as asked, where it is one. NULL: error set. */
-void *timeline_page_map(int fd, int protection);
-
-/*
- * The map of the buffer in that grant, made from fd where there is none yet, with a reference more, which
- * timeline_map_put() takes away. NULL: error set.
- */
-struct timeline_map *timeline_map_get(struct gpub_client *client, const struct wire_grant *grant, int fd);
-void timeline_map_put(struct gpub_client *client, struct timeline_map *map); /* NULL is fine */
-
-/* This session is its writer from now on, by that page. Under map->signalling; takes the client's lock. */
-void timeline_map_write(struct timeline_map *map, struct timeline_page *page);
-
-/* So many are unused that an acquire has to give them back. */
-bool timeline_maps_full(const struct gpub_client *client);
-
-/*
- * Gives back unused maps. all: looks at each; else at two for each that became unused since the last time, so that the
- * work does not grow with those that cannot be given back yet. Gives the lock up meanwhile. Does nothing in a disconnect,
- * which waits for signals to land first.
- */
-void timeline_maps_give_back(struct gpub_client *client, bool all);
-
-/*
- * At disconnect, when nobody else uses the client any more: gives back all maps, for another broker's serials are other
- * buffers'. Pages that the device knows stay mapped where a stream is still behind a wait or a signal. Not locked.
- */
-void timeline_maps_forget(struct gpub_client *client);
-
-/* ---- timeline-end.c ---- */
-
-#define TIMELINE_LAND_MS 10000
-
-/*
- * At disconnect: waits until what this process signalled has landed. -ETIMEDOUT: it has not within TIMELINE_LAND_MS; -EIO: it
- * never will.
- */
-int timelines_land(struct gpub_client *client);
-
-/*
- * The broker is gone, so nobody will release who waits, and nothing can be signalled any more: this process's timelines end
- * here, each when what it signalled has landed. Returns when all have, or the client is being disconnected.
- */
-void timelines_end_orphaned(struct gpub_client *client);
-
-/* The same at once, landed or not: at the end of a disconnect that told no broker. */
-void timelines_end_now(struct gpub_client *client);
-
-/* ---- inline ---- */
 
 /* As long as a lease is held, or a wait of its stream is not over. */
 static inline enum board_ended timeline_map_ended(const struct timeline_map *map)

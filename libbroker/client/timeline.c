@@ -12,7 +12,7 @@
 
 #include "client.h"
 #include "lease.h"
-#include "timeline-map.h"
+#include "timeline-maps.h"
 #include "timeline-wait.h"
 
 /*

@@ -8,7 +8,7 @@
 #include "client/client.h"
 #include "client/devices.h"
 #include "client/send.h"
-#include "client/timeline-map.h"
+#include "client/timeline-maps.h"
 #include "common/socket.h"
 #include "common/ticket.h"
 

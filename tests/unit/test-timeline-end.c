@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 #include "client/client.h"
-#include "client/timeline-map.h"
+#include "client/timeline-end.h"
+#include "client/timeline-maps.h"
 
 static unsigned checks;
 

@@ -11,6 +11,7 @@
 
 #include "client/client.h"
 #include "client/timeline-map.h"
+#include "client/timeline-maps.h"
 #include "client/timeline-wait.h"
 
 #define SERIAL 7

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timeline-map.c - see timeline-map.h */
-#include "timeline-map.h"
+/* timeline-maps.c - see timeline-maps.h */
+#include "timeline-maps.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-timeline-map.c - which of a process's timelines are found, which pages are given back, and when.
+ * test-timeline-maps.c - which of a process's timelines are found, which pages are given back, and when.
  *
  * The device is a table that counts what is registered and does nothing else; pages are real ones, so that what is unmapped is
  * seen to be.
@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "client/client.h"
+#include "client/timeline-maps.h"
 #include "client/timeline-wait.h"
 
 #define MANY 2000u
@@ -421,5 +422,5 @@ int main(void)
 		ON(test_but_not_while_a_stream_is_not_done),
 	};
 
-	return cmocka_run_group_tests_name("timeline-map", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("timeline-maps", tests, NULL, NULL);
 }
