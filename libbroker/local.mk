@@ -49,22 +49,30 @@ endif
 noinst_LTLIBRARIES += libbroker/libclient.la
 libbroker_libclient_la_SOURCES = \
 	libbroker/client/acquire.c \
+	libbroker/client/acquire.h \
 	libbroker/client/acquire-many.c \
 	libbroker/client/delegate.c \
 	libbroker/client/manage.c \
+	libbroker/client/manage.h \
 	libbroker/client/buffer.c \
 	libbroker/client/cache.c \
+	libbroker/client/cache.h \
 	libbroker/client/call.c \
+	libbroker/client/call.h \
 	libbroker/client/client.c \
 	libbroker/client/client.h \
 	libbroker/client/clock.c \
 	libbroker/client/clock.h \
 	libbroker/client/close.c \
+	libbroker/client/close.h \
 	libbroker/client/closer.c \
+	libbroker/client/closer.h \
 	libbroker/client/connect.c \
+	libbroker/client/connect.h \
 	libbroker/client/devices.c \
 	libbroker/client/devices.h \
 	libbroker/client/fork.c \
+	libbroker/client/fork.h \
 	libbroker/client/hold.c \
 	libbroker/client/hold.h \
 	libbroker/client/lease.c \

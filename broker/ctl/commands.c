@@ -17,10 +17,15 @@
 #include "broker/base/log.h"
 #include "broker/show/read.h"
 #include "broker/show/table.h"
+#include "client/call.h"
 #include "client/client.h"
 #include "broker/base/log.h"
 #include "broker/show/table.h"
 #include "client/clock.h"
+#include "broker/base/log.h"
+#include "broker/show/table.h"
+#include "client/connect.h"
+#include "client/manage.h"
 #include "options.h"
 
 /* Says what was refused. Returns the exit status for it. */

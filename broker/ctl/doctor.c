@@ -18,6 +18,7 @@
 #include "broker/base/values.h"
 #include "broker/show/read.h"
 #include "client/client.h"
+#include "client/connect.h"
 #include "commands.h"
 #include "common/environment.h"
 #include "common/mps.h"

@@ -10,12 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "acquire.h"
+#include "cache.h"
+#include "call.h"
 #include "client.h"
 #include "clock.h"
+#include "common/error.h"
+#include "common/thread.h"
 #include "devices.h"
+#include "hold.h"
 #include "lease.h"
+#include "reader.h"
 #include "records.h"
 #include "send.h"
+#include "table.h"
+#include "trace.h"
 
 #define SEND_MAX  64  /* requests in a system call */
 #define AHEAD_MAX 128 /* and without an answer */

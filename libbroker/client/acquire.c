@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * acquire.c - the slow path of an acquire: asks the broker, or waits for another thread that does.
- *
- * One thread sends for a buffer (REQUESTED), all others wait for its record to change. Whoever reads
- * the socket opens the handle. A record whose buffer was unlinked is set aside for the closer, and the name gets a new
- * one. Owns nothing.
- */
+/* acquire.c - see acquire.h */
+#include "acquire.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "cache.h"
+#include "call.h"
 #include "client.h"
 #include "clock.h"
+#include "close.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/thread.h"
+#include "hold.h"
+#include "reader.h"
 #include "records.h"
 #include "send.h"
+#include "trace.h"
 
 struct wanted {
 	const char     *name;

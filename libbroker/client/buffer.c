@@ -3,8 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "call.h"
 #include "client.h"
+#include "close.h"
+#include "common/crash-point.h"
+#include "common/error.h"
 #include "common/name.h"
+#include "common/thread.h"
 #include "devices.h"
 
 static int spec_check(const gpub_spec *spec)

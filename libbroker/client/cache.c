@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cache.c - how much stays open that no lease holds: at most what gpub_set_cache() allows, least recently used closed first.
- *
- * An open costs about 50 us, so what was returned stays open. Nothing on the way of an acquire or a return notes when it was:
- * a mapping was used since the last look when its slots were taken since. Closing synchronises, so it happens where that
- * is documented: in an acquire that has to open something, and on the closer thread. What a lease holds is never closed.
- * Owns the bound; closes by mapping_close() alone.
- */
+/* cache.c - see cache.h */
+#include "cache.h"
+
 #include <errno.h>
 
 #include <utlist.h>
 
 #include "client.h"
+#include "close.h"
+#include "hold.h"
+#include "mapping.h"
 #include "timeline-maps.h"
 
 #define PART 64 /* of the bound is closed at once: a look at all mappings costs more than a few closes */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * call.c - round trips: a request goes out on the caller's thread, its reply comes in on the reader's, which may be that.
- *
- * Owns the list of calls under way. Never reads the socket but as the reader (reader.h).
- */
+/* call.c - see call.h */
+#include "call.h"
+
 #include <errno.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "reader.h"
 #include "send.h"
+#include "trace.h"
 
 static void call_remove(struct gpub_client *client, struct call *call)
 {

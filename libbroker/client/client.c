@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "common/error.h"
 #include "common/wiped.h"
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -2,7 +2,7 @@
 /*
  * client.h - the library's own view of a connection: what a gpub_client is made of, and who touches it how.
  *
- * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> socket
+ * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> send.c -> socket
  *                      socket -> reader.c (one thread at a time) -> messages.c -> records.c -> waiting callers
  *
  * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock
@@ -15,23 +15,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "common/board.h"
-#include "common/crash-point.h"
-#include "common/error.h"
-#include "common/thread.h"
 #include "common/wire.h"
 #include "device/device.h"
 #include "gpubroker.h"
-#include "hold.h"
-#include "mapping.h"
-#include "reader.h"
 #include "record.h"
 #include "slot.h"
 #include "table.h"
 #include "timeline-map.h"
-#include "trace.h"
 
 /* A page that a fork wipes, so a child finds CLIENT_FORKED without a system call (madvise(2), WIPEONFORK). */
 enum client_state { CLIENT_FORKED = 0, CLIENT_OPEN, CLIENT_LOST, CLIENT_ENDED };
@@ -105,8 +97,6 @@ struct gpub_client {
 	struct gpub_client  *next_made; /* in client.c's list of all; fixed */
 };
 
-/* ---- client.c ---- */
-
 /* A client structure: recycled where one was disconnected, for leases may still point to it. NULL: no memory. */
 struct gpub_client *client_alloc(void);
 
@@ -134,114 +124,5 @@ static inline int client_check(const struct gpub_client *client)
 		return 0;
 	return client_check_slow(client);
 }
-
-/* ---- call.c: round trips ---- */
-
-/*
- * Sends the request (its number is filled in) and waits for the reply. 0 and *reply, or the errno and the
- * sentence that the broker refused with. fd: NULL, or where a descriptor that came is put (-1: none came).
- * -ETIMEDOUT when the deadline is past (NULL: never): a reply that still comes is dropped.
- */
-int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
-		const struct timespec *deadline);
-
-/* ---- connect.c ---- */
-
-/* gpub_connect() that starts no device: for a program that only asks. What it cannot do then is not checked. */
-int client_connect_bare(struct gpub_client **client, const char *address);
-
-/* ---- manage.c ---- */
-
-/*
- * Has the broker cut that session off. *pidfd gets a pidfd of its process, now the caller's. -ENOENT, -EACCES, -EINVAL its own.
- */
-int client_evict(struct gpub_client *client, uint64_t session, int *pidfd);
-
-/* ---- closer.c ---- */
-
-/* The flags changed: starts the closer where it is wanted, and has it look. */
-int closer_wake(struct gpub_client *client);
-
-/* Waits for its end, once client->leaving says so. */
-void closer_stop(struct gpub_client *client);
-
-/* ---- acquire.c: the slow path ---- */
-
-#define GRACE_MS 10000 /* beyond a timeout that the broker itself keeps: it is stopped or overloaded then */
-
-/*
- * Asks for a record in state NONE with that message, whose number is filled in, and waits until it changed: record_wait()'s
- * result. Locked; gives the lock up meanwhile.
- */
-int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
-	       const struct timespec *deadline);
-
-/* An ACQUIRE of anybody's buffer, without its number. Returns message. */
-struct wire_message *acquire_fill(struct wire_message *message, const struct table_key *key, unsigned rights,
-				  int timeout_ms);
-
-/* Holds the buffer of that name for a device, asking the broker where needed. owner: whose it must be, or GPUB_ANY_USER. */
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights,
-		 int timeout_ms, gpub_lease *lease);
-
-/* The same without a range of its own (trace.h). */
-int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
-		     gpub_lease *lease);
-
-/* ---- close.c ---- */
-
-/*
- * Closes one mapping unless a lease holds a record of it (-EBUSY, all as before). wait: for returns in stream order
- * that have not landed yet. Called with the lock held; gives it up meanwhile: the mapping may be gone after. -EIO: its
- * records stay CLOSING for ever.
- */
-int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait);
-
-/*
- * Lets go of one OPEN record whose mapping stays, once the device is done with its leases: 0, -EBUSY (all as before).
- * sync: asks the device to be done with those that were returned plainly; else the stream's word alone counts. Called with
- * the lock held; gives it up meanwhile.
- */
-int record_retire(struct gpub_client *client, struct record *record, bool sync);
-
-/*
- * Retires all records whose buffers are unlinked, as far as they can be. True: there are some that will be, without
- * anybody else's doing, once the device is done. Locked, as above.
- */
-bool client_retire_due(struct gpub_client *client, bool sync);
-
-/*
- * Where that device was reset since the last look, its mappings are over, and the leases of them. 0: it was not; 1: it was,
- * and the lock was given up; -EIO: it was, and cannot be used again. Locked.
- */
-int client_notice_reset(struct gpub_client *client, int ordinal);
-
-/* All mappings that no lease holds, and in others what is unlinked. The first real error, else 0. */
-int client_close_idle(struct gpub_client *client, bool wait);
-
-/*
- * At the end of a disconnect. Whoever connects next has the same structure, and perhaps another broker (invariant 8): nothing
- * of this connection may be found again. What could not be closed stays mapped, and granted until this process ends.
- */
-void client_forget_all(struct gpub_client *client);
-
-/* ---- cache.c ---- */
-
-bool cache_is_full(const struct gpub_client *client);
-
-/* Closes what was used least recently, where more is open than may be. Locked; gives the lock up meanwhile. */
-void cache_trim(struct gpub_client *client);
-
-/* ---- fork.c ---- */
-
-/* client_check() for calls that are given no client: -ECHILD where this process was forked from one that had any. */
-int client_check_process(void);
-
-/* From now on a forked child lets go of this client, whose socket is yet to be opened. */
-void fork_guard(struct gpub_client *client);
-/* And of this device. */
-void fork_guard_device(const struct device *device);
-/* Closes the client's socket, too. */
-void fork_unguard(struct gpub_client *client);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * close.c - gives back what was mapped: gpub_trim, and what a disconnect, the closer and the service thread do of it.
- *
- * A mapping is closed behind the device work of every lease of every record on it (invariant 2), and CLOSED is sent after
- * that and before a record of it can stand for anything else. Closing waits for the process's kernels (gpubroker(7),
- * "Close"), so it happens only in calls that say so. A record whose buffer was unlinked can be let go of alone, without
- * closing anything, once the device is known to be done with it: IDLE. A mapping that fails to close is kept for ever, and
- * with it the grant. Owns nothing.
- */
+/* close.c - see close.h */
+#include "close.h"
+
 #include <errno.h>
 #include <unistd.h>
 
 #include <utlist.h>
 
 #include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/thread.h"
 #include "devices.h"
+#include "hold.h"
+#include "mapping.h"
 #include "records.h"
 #include "send.h"
 #include "timeline-maps.h"
+#include "trace.h"
 
 #define LAND_POLL_US 50
 

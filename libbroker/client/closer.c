@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * closer.c - GPUB_BACKGROUND_CLOSE: lets go of unlinked buffers as soon as no lease holds them, and closes what the broker
- * wants back.
- *
- * A close waits for the process's running kernels (gpubroker(7), "Close"), so it has a thread of its own: on the service
- * thread it would hold up every grant and reply. The thread is started when the flag is first set and ends
- * with the client. Owns nothing; closes by mapping_close() and record_retire() alone.
- */
+/* closer.c - see closer.h */
+#include "closer.h"
+
 #include <errno.h>
 
 #include <utlist.h>
 
+#include "cache.h"
 #include "client.h"
 #include "clock.h"
+#include "close.h"
+#include "common/crash-point.h"
+#include "common/thread.h"
+#include "mapping.h"
 #include "timeline-maps.h"
 
 #define AGAIN_MS 2 /* between two looks at unlinked buffers that are still held */

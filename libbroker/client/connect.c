@@ -6,6 +6,8 @@
  * closes what it can, tells the broker LEAVE, and waits for both threads. Owns the order of these steps, and undoes those of
  * a connect in reverse. Never leaves a thread, a descriptor or a key behind.
  */
+#include "connect.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -16,13 +18,24 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "call.h"
 #include "client.h"
+#include "close.h"
+#include "closer.h"
+#include "common/crash-point.h"
 #include "common/environment.h"
+#include "common/error.h"
 #include "common/mps.h"
 #include "common/socket.h"
+#include "common/tables.h"
+#include "common/thread.h"
 #include "devices.h"
+#include "fork.h"
+#include "hold.h"
+#include "reader.h"
 #include "service.h"
 #include "timeline-end.h"
+#include "trace.h"
 #include "trust.h"
 
 #define DEFAULT_SOCKET   "unix:/run/gpubroker/socket" /* a system brokerd's */

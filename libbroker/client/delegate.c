@@ -10,11 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "acquire.h"
+#include "call.h"
 #include "client.h"
 #include "clock.h"
+#include "common/error.h"
 #include "common/name.h"
+#include "common/thread.h"
+#include "common/token.h"
 #include "devices.h"
+#include "hold.h"
 #include "records.h"
+#include "trace.h"
 
 static int terms_check(const gpub_ticket_terms *terms)
 {

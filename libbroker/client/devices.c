@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "common/error.h"
+#include "fork.h"
 
 static _Atomic(const struct device *) used;
 

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * fork.c - what a fork does to clients.
- *
- * A forked child must not use its parent's client, and must not keep it alive either: the broker takes the
- * parent for dead only when nobody holds its socket and its GPU descriptors any more (invariant 9). So the
- * child lets go of both, and wipes the keys. The guard page tells the child without a system call, also when
- * it was made without atfork handlers (vfork, clone). Owns the list of clients. Makes no CUDA call.
- */
+/* fork.c - see fork.h */
+#include "fork.h"
+
 #include <errno.h>
 #include <sodium.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
 #include "timeline-wait.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;

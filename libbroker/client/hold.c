@@ -3,6 +3,7 @@
 #include "hold.h"
 
 #include "client.h"
+#include "common/error.h"
 
 int record_grow(struct gpub_client *client, struct record *record)
 {

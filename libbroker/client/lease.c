@@ -10,7 +10,15 @@
 
 #include <errno.h>
 
+#include "acquire.h"
+#include "client.h"
+#include "close.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/thread.h"
 #include "devices.h"
+#include "hold.h"
+#include "table.h"
 
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)

@@ -3,7 +3,10 @@
 #ifndef GPUB_LEASE_H
 #define GPUB_LEASE_H
 
-#include "client.h"
+#include "gpubroker.h"
+
+struct record;
+struct slot;
 
 /* The slot that a lease names. 0, or -EINVAL, -ESTALE, or the client's own state. */
 int lease_slot(const gpub_lease *lease, struct slot **slot);

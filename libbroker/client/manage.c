@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manage.c - gpub_chmod, gpub_chown, gpub_drain, evict: what managers of buffers ask of the broker. Owns nothing. */
+#include "manage.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "call.h"
 #include "client.h"
 #include "clock.h"
+#include "close.h"
+#include "common/error.h"
 #include "common/name.h"
+#include "common/thread.h"
 
 static int check(const struct gpub_client *client, const char *name)
 {

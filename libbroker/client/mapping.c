@@ -10,7 +10,11 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/ticket.h"
 #include "devices.h"
+#include "trace.h"
 
 /* The message comes from the broker, and yet nothing in it is used before it makes sense. */
 static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,

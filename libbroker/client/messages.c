@@ -9,6 +9,10 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "hold.h"
+#include "mapping.h"
 #include "records.h"
 #include "send.h"
 #include "timeline-maps.h"

@@ -10,6 +10,8 @@
 
 #include "client.h"
 #include "clock.h"
+#include "close.h"
+#include "common/error.h"
 #include "common/socket.h"
 #include "messages.h"
 

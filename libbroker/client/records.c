@@ -10,6 +10,11 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "hold.h"
+#include "mapping.h"
+#include "table.h"
 #include "timeline-maps.h"
 
 /* ---- the pool ---- */

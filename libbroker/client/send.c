@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "common/error.h"
 #include "common/socket.h"
 
 #define SEND_TRIES    1000 /* a second */

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "client.h"
+#include "close.h"
 #include "common/thread.h"
 #include "reader.h"
 #include "timeline-end.h"

@@ -7,6 +7,9 @@
 #include <errno.h>
 
 #include "client.h"
+#include "closer.h"
+#include "common/error.h"
+#include "common/thread.h"
 
 int gpub_set_flags(gpub_client *client, unsigned flags)
 {

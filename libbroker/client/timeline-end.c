@@ -7,6 +7,7 @@
 
 #include "client.h"
 #include "clock.h"
+#include "common/error.h"
 #include "timeline-map.h"
 
 #define LAND_FIRST_US 50

@@ -12,6 +12,9 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/tables.h"
 #include "timeline-wait.h"
 
 /* It is there, and stays: touching a page beyond the end of its file would kill this process. */

@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "clock.h"
+#include "common/error.h"
 #include "timeline-map.h"
 
 unsigned timeline_patience_ms = 30000;

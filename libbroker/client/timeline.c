@@ -10,7 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "call.h"
 #include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/thread.h"
 #include "lease.h"
 #include "timeline-maps.h"
 #include "timeline-wait.h"

@@ -12,7 +12,10 @@
 
 #include "client/client.h"
 #include "client/devices.h"
+#include "client/fork.h"
 #include "common/environment.h"
+#include "common/error.h"
+#include "common/thread.h"
 
 #define MODULES_MAX 256
 #define PLACE_BITS  8

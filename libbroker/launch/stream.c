@@ -9,7 +9,10 @@
 
 #include "client/client.h"
 #include "client/devices.h"
+#include "client/fork.h"
 #include "client/timeline-wait.h"
+#include "common/error.h"
+#include "common/thread.h"
 #include "module.h"
 
 int gpub_set_device(gpub_client *client, int device)

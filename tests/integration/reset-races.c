@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/close.h"
 #include "device/host.h"
 #include "harness.h"
 

@@ -5,11 +5,11 @@
  */
 #include <errno.h>
 
+#include "client/acquire.h"
 #include "client/client.h"
 #include "client/devices.h"
 #include "client/send.h"
 #include "client/timeline-maps.h"
-#include "common/socket.h"
 #include "common/ticket.h"
 
 int call_send(struct gpub_client *client, const struct wire_message *message)

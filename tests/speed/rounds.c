@@ -13,7 +13,9 @@
 #include <sodium.h>
 
 #include "client/client.h"
+#include "client/hold.h"
 #include "client/records.h"
+#include "common/error.h"
 
 #define NAME  "layer/00001/weights" /* 19 bytes */
 #define OTHER "layer/%05u/weights"

@@ -19,10 +19,15 @@
 #include <cmocka.h>
 #include <sodium.h>
 
+#include "client/cache.h"
 #include "client/client.h"
-#include "client/lease.h"
+#include "client/close.h"
+#include "client/closer.h"
+#include "client/hold.h"
+#include "client/mapping.h"
 #include "client/records.h"
 #include "client/send.h"
+#include "common/error.h"
 
 #define MAPPINGS 5
 #define LIVE     BOARD_WORD(5, BOARD_LIVE)

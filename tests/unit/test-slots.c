@@ -20,8 +20,12 @@
 
 #include "client/client.h"
 #include "client/clock.h"
+#include "client/close.h"
+#include "client/hold.h"
 #include "client/lease.h"
+#include "client/mapping.h"
 #include "client/records.h"
+#include "client/table.h"
 
 #define BLOCKS 2
 #define SLOTS (SLOTS_FIRST * 3) /* of two blocks */

@@ -12,7 +12,8 @@
 
 #include "client/client.h"
 #include "client/timeline-end.h"
-#include "client/timeline-maps.h"
+#include "client/timeline-map.h"
+#include "common/error.h"
 
 static unsigned checks;
 

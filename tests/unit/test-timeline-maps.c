@@ -20,6 +20,8 @@
 #include "client/client.h"
 #include "client/timeline-maps.h"
 #include "client/timeline-wait.h"
+#include "common/error.h"
+#include "common/tables.h"
 
 #define MANY 2000u
 

@@ -11,8 +11,8 @@
 
 #include "client/client.h"
 #include "client/timeline-map.h"
-#include "client/timeline-maps.h"
 #include "client/timeline-wait.h"
+#include "common/error.h"
 
 #define SERIAL 7
 
