@@ -7,6 +7,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/crash-point.h \
 	libbroker/common/environment.c libbroker/common/environment.h \
 	libbroker/common/error.c libbroker/common/error.h \
+	libbroker/common/handle.h \
 	libbroker/common/mps.c libbroker/common/mps.h \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/path-refusal.c libbroker/common/path-refusal.h \
@@ -21,7 +22,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/wire.c libbroker/common/wire.h \
 	libbroker/device/cuda-fork.c libbroker/device/cuda-fork.h \
 	libbroker/device/descriptors.c libbroker/device/descriptors.h \
-	libbroker/device/device.c libbroker/device/device.h \
+	libbroker/device/device.h \
 	libbroker/device/host-capture.c libbroker/device/host-connection.c \
 	libbroker/device/host-fault.c \
 	libbroker/device/host-memory.c libbroker/device/host-module.c \
@@ -29,7 +30,8 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/device/host-quarantine.c libbroker/device/host-region.c \
 	libbroker/device/host-stream.c libbroker/device/host-watch.c \
 	libbroker/device/host.c libbroker/device/host.h \
-	libbroker/device/page.c libbroker/device/page.h
+	libbroker/device/page.c libbroker/device/page.h \
+	libbroker/device/select.c libbroker/device/select.h
 
 if CRASH_POINTS
 libbroker_libcommon_la_SOURCES += libbroker/common/crash-point.c

@@ -12,6 +12,7 @@
 #include "common/name.h"
 #include "common/size.h"
 #include "device/device.h"
+#include "device/select.h"
 
 int number_parse(const char *text, const char *what, uint64_t low, uint64_t high, uint64_t *number)
 {

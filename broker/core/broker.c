@@ -35,6 +35,7 @@
 #include "broker/users/accounting.h"
 #include "common/error.h"
 #include "device/host.h"
+#include "device/select.h"
 
 /* Sessions and timelines cost descriptors: take what the system lets us have. */
 static void raise_descriptor_limit(void)

@@ -17,6 +17,7 @@
 #include "broker/users/accounting.h"
 #include "broker/registry/board-owner.h"
 #include "common/name.h"
+#include "device/select.h"
 #include "common/socket.h"
 #include "broker/session/connections.h"
 #include "broker/base/counters.h"

@@ -10,6 +10,8 @@
 
 #include "common/board.h"
 
+struct device;
+
 struct board_owner {
 	struct board         board;
 	struct board_header *header; /* the same, writable */

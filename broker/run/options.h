@@ -13,6 +13,7 @@
 
 #include "broker/core/broker.h"
 #include "common/name.h"
+#include "device/select.h"
 #include "declared.h"
 
 struct run_options {

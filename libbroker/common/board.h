@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "handle.h"
 #include "name.h"
 #include "ticket.h"
 

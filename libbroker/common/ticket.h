@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "device/device.h"
+#include "handle.h"
 #include "wire.h"
 
 #define TICKET_NONCE_SIZE 24

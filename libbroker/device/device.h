@@ -2,7 +2,7 @@
 /*
  * device.h - what a kind of device must be able to do, as one table of functions.
  *
- * Owns: nothing but the choice of the table. Broker and library use the same table: the broker its "owner"
+ * Owns nothing. Broker and library use the same table: the broker its "owner"
  * half (allocate to release), a client the rest. Two tables exist, device_host (always) and device_cuda
  * (NULL when built without CUDA); each keeps its state per process, made by start() and never before a fork
  * that is to use the device itself.
@@ -19,15 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/handle.h"
 #include "gpubroker.h"
-
-#define DEVICE_MAX         64 /* devices of one broker */
-#define DEVICE_HANDLE_SIZE 64 /* CUDA_IPC_HANDLE_SIZE; the host device keeps to it */
-
-/* What lets another process open an allocation. A secret: it travels only inside a sealed ticket. */
-struct device_handle {
-	uint8_t bytes[DEVICE_HANDLE_SIZE];
-};
 
 struct device_info {
 	uint8_t  uuid[16];
@@ -160,18 +153,6 @@ struct device {
 
 extern const struct device        device_host;
 extern const struct device *const device_cuda; /* NULL when built without CUDA */
-
-/*
- * Chooses by "auto", "cuda", "host" or "host:N" (1 to DEVICE_MAX) and starts it. auto takes host where there is no NVIDIA
- * driver or no device, and error_text() then says which; a driver or a device that does not work is an error. *device is
- * constant data. -EINVAL: the text is none of these; else start()'s.
- */
-int device_select(const char *text, bool owner, const struct device **device);
-
-/* Checks the text as device_select() does, touching no device. */
-#define DEVICE_CHOICE_SIZE 16 /* of "auto", "cuda", "host" or "host:N", with its zero */
-
-int device_check(const char *text);
 
 /*
  * True in a process that was forked, without exec, from one in which CUDA had been started: nothing of CUDA

@@ -13,6 +13,7 @@
 #include "broker/daemon/configuration.h"
 #include "common/board.h"
 #include "device/device.h"
+#include "device/select.h"
 
 static void config_check(const struct brokerd_config *config)
 {

@@ -19,6 +19,7 @@
 #include "common/size.h"
 #include "common/socket.h"
 #include "device/device.h"
+#include "device/select.h"
 #include "examples/heat/heat.h"
 
 #define WORDS_MAX 32

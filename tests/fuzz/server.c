@@ -17,6 +17,7 @@
 #include "common/socket.h"
 #include "common/timeline-page.h"
 #include "device/host.h"
+#include "device/select.h"
 
 #define BUFFERS      8
 #define TICKETS      8

@@ -22,6 +22,7 @@
 
 #include "broker/registry/board-owner.h"
 #include "common/error.h"
+#include "device/device.h"
 
 #define BUFFERS 1000u
 #define TICKETS 77u

@@ -15,6 +15,7 @@
 
 #include "common/error.h"
 #include "device/cuda.h"
+#include "device/select.h"
 #include "tests/fake-cuda/fake-cuda.h"
 #include "tests/fake-cuda/inner.h"
 

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "common/error.h"
+#include "device/select.h"
 #include "host-harness.h"
 
 static uint64_t *page_make(bool writable)

@@ -16,6 +16,7 @@
 #include <sodium.h>
 
 #include "common/ticket.h"
+#include "gpubroker.h"
 
 static struct ticket_terms terms;
 static struct device_handle handle;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * device.c - chooses the kind of device by its text.
- *
- * Owns nothing but the text's grammar. (device_cuda_forked() is in cuda-fork.c, which is built without CUDA too.)
- */
-#include "device.h"
+/* select.c - see select.h */
+#include "select.h"
 
 #include <errno.h>
 #include <stdlib.h>
