@@ -116,6 +116,7 @@ test_scripts = \
 	tests/install/caller.sh \
 	tests/install/exports.sh \
 	tests/install/headers.sh \
+	tests/install/layers.sh \
 	tests/install/manpages.sh \
 	tests/install/names.sh \
 	tests/install/readme.sh \
@@ -151,7 +152,8 @@ test_scripts = \
 	tests/gpu/parked.sh \
 	tests/gpu/permuted.sh \
 	tests/gpu/reset.sh
-EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh tests/install/names.txt
+EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh \
+	tests/install/layers.txt tests/install/names.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
 #   make check-model    the protocol, model-checked, and the real slot code under races, also as AArch64 code
 #   make check-crash    a client that dies, stops or ends anywhere; every system call and allocation failing in turn
