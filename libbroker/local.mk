@@ -39,12 +39,13 @@ endif
 
 if HAVE_CUDA
 libbroker_libcommon_la_SOURCES += \
+	libbroker/device/cuda-device.c \
 	libbroker/device/cuda-driver.c libbroker/device/cuda-library.c \
 	libbroker/device/cuda-memory.c libbroker/device/cuda-module.c \
 	libbroker/device/cuda-processes.c \
 	libbroker/device/cuda-stream.c \
 	libbroker/device/cuda-sync.c \
-	libbroker/device/cuda.c libbroker/device/cuda.h
+	libbroker/device/cuda.h
 endif
 
 # The client, before it becomes the library: unit tests reach its inner functions here.

@@ -36,7 +36,7 @@ static int chunk_make(struct slot_pool *pool, const struct device *device)
 	chunk = pool->slot + pool->chunks * SLOT_CHUNK;
 	if (mprotect(chunk, SLOT_CHUNK * sizeof *chunk, PROT_READ | PROT_WRITE))
 		return error_set(-ENOMEM, "no memory for lease slots: %m");
-	error = page_map(device, WORDS_SIZE, -1, true, &words);
+	error = page_map(device->page_register, WORDS_SIZE, -1, true, &words);
 	if (!error)
 		pool->words[pool->chunks++] = words;
 	return error;

@@ -19,6 +19,7 @@ static int             device_count;
 static _Atomic(CUcontext) primaries[DEVICE_MAX];
 static _Atomic uint64_t   epochs[DEVICE_MAX]; /* ids of those contexts: a reset leaves the handle and gives it another id */
 static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER; /* held over the making of a context */
+static void (*renew_after_reset)(int ordinal, CUcontext primary);
 
 /* ---- errors ---- */
 
@@ -138,10 +139,11 @@ static int driver_init(void)
 	return 0;
 }
 
-int cuda_driver_load(void)
+int cuda_driver_load(void (*renew)(int ordinal, CUcontext primary))
 {
 	int rc = cuda_library_load();
 
+	renew_after_reset = renew;
 	return rc ? rc : driver_init();
 }
 
@@ -185,7 +187,7 @@ static CUresult primary_retain_locked(int ordinal)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (atomic_load(&primaries[ordinal]) && atomic_load(&epochs[ordinal]) != id)
-		cuda_pages_renew(ordinal, primary);
+		renew_after_reset(ordinal, primary);
 	atomic_store(&epochs[ordinal], id);
 	atomic_store(&primaries[ordinal], primary);
 	return CUDA_SUCCESS;

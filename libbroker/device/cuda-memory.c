@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-memory.c - device memory: allocated and exported by the broker, opened and closed by its clients; and
- * host pages that the device writes.
+ * cuda-memory.c - device memory: allocated and exported by the broker, opened by its clients, who close it by cuda-sync.c;
+ * and host pages that the device writes.
  *
- * Owns one private stream a device, on which the broker zeroes, and the list of the pages that were registered. Never frees what was not asked for by
- * pointer, never retries, and never calls a close done that the driver did not call done: the caller keeps
- * the grant for ever then (design.md, "close").
+ * Owns one private stream a device, on which the broker zeroes, and the list of the pages that were registered. Never frees
+ * what was not asked for by pointer, and never retries.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -130,19 +129,6 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 		return open_failed(result, ordinal);
 	*ptr = (void *)(uintptr_t)address;
 	return 0;
-}
-
-int cuda_close(int ordinal, void *ptr)
-{
-	int rc;
-	CUDA_SCOPE(scope);
-
-	rc = cuda_enter(&scope, ordinal);
-	if (rc)
-		return rc;
-	if (cuda_closes_return(ordinal))
-		return cuda_close_tried(ordinal, ptr);
-	return cuda_error(cuda.IpcCloseMemHandle(cuda_address(ptr)), "closing a buffer on device %d", ordinal);
 }
 
 /* ---- pages that the device writes ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-sync.c - waits for what a context has queued, without ending a graph capture in it; and sees that closes wait.
+ * cuda-sync.c - closes, and waits for what a context has queued without ending a graph capture in it; sees that closes wait.
  *
  * A context cannot be synchronised while somebody captures in it, not even in relaxed mode: that would end the capture
  * (facts.md). To open once more a handle that is open, and to close that, waits for the same and disturbs nobody. CUDA does not
@@ -10,7 +10,8 @@
  * A program may reset the device meanwhile, for the closer thread tries, too: then the trial says nothing.
  *
  * Owns the verdicts, and a page with the words that streams are parked on. Parks nothing for longer than PARKED_US, nor in
- * a program whose leases are returned in stream order alone.
+ * a program whose leases are returned in stream order alone. Never calls a close done that the driver did not call done: the
+ * caller keeps the grant for ever then (design.md, "close").
  */
 #include <errno.h>
 #include <pthread.h>
@@ -96,7 +97,7 @@ static void trial_end(struct trial *trial)
 static int trial_begin(struct trial *trial, int ordinal)
 {
 	void *page = words;
-	int   rc = page ? 0 : page_map(device_cuda, PAGE_BYTES, -1, true, &page);
+	int   rc = page ? 0 : page_map(cuda_page_register, PAGE_BYTES, -1, true, &page);
 
 	if (rc)
 		return rc;
@@ -211,6 +212,41 @@ static int verdict_get(int ordinal, const struct device_handle *handle, uint64_t
 	return rc;
 }
 
+/* ---- closes ---- */
+
+bool cuda_closes_return(int ordinal)
+{
+	return atomic_load(&verdicts[ordinal]) == CLOSES_RETURN;
+}
+
+/* In the device's context. */
+static int close_tried(int ordinal, const void *ptr)
+{
+	enum verdict verdict = UNKNOWN;
+	int          rc;
+
+	pthread_mutex_lock(&trial_lock);
+	rc = close_in_trial(ordinal, ptr, cuda_context_id(), &verdict);
+	pthread_mutex_unlock(&trial_lock);
+	if (!rc && verdict != CLOSES_WAIT)
+		rc = error_set(-EIO, "a close on device %d did not wait for the work there: its memory is kept until this process "
+			       "ends", ordinal);
+	return rc;
+}
+
+int cuda_close(int ordinal, void *ptr)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	if (cuda_closes_return(ordinal))
+		return close_tried(ordinal, ptr);
+	return cuda_error(cuda.IpcCloseMemHandle(cuda_address(ptr)), "closing a buffer on device %d", ordinal);
+}
+
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 {
 	enum verdict verdict;
@@ -226,23 +262,4 @@ int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 				 "leases in stream order (gpub_return_on), or their memory is kept until all of it is closed", ordinal);
 	rc = cuda_open(ordinal, handle, size, &again);
 	return rc ? rc : cuda_close(ordinal, again);
-}
-
-bool cuda_closes_return(int ordinal)
-{
-	return atomic_load(&verdicts[ordinal]) == CLOSES_RETURN;
-}
-
-int cuda_close_tried(int ordinal, const void *ptr)
-{
-	enum verdict verdict = UNKNOWN;
-	int          rc;
-
-	pthread_mutex_lock(&trial_lock);
-	rc = close_in_trial(ordinal, ptr, cuda_context_id(), &verdict);
-	pthread_mutex_unlock(&trial_lock);
-	if (!rc && verdict != CLOSES_WAIT)
-		rc = error_set(-EIO, "a close on device %d did not wait for the work there: its memory is kept until this process "
-			       "ends", ordinal);
-	return rc;
 }

@@ -101,8 +101,11 @@ int cuda_library_load(void);
 /* The CUDA version that the driver supports, as cuda.h writes versions. Fails as loading does. Touches no device. */
 int cuda_library_version(int *version);
 
-/* cuda-driver.c. Finds the functions and initialises the driver. -ENODEV: no driver or no device, and nothing else. */
-int cuda_driver_load(void);
+/*
+ * cuda-driver.c. Finds the functions and initialises the driver. -ENODEV: no driver or no device, and nothing else. renew is
+ * called whenever a device that was reset has another context.
+ */
+int cuda_driver_load(void (*renew)(int ordinal, CUcontext primary));
 
 /* Devices that the driver shows; 0 before cuda_driver_load(). */
 int cuda_count(void);
@@ -183,7 +186,6 @@ int cuda_zero(int ordinal, void *ptr, uint64_t size);
 int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle);
 int cuda_release(int ordinal, void *ptr);
 int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
-int cuda_close(int ordinal, void *ptr);
 int cuda_page_register(void *page, size_t size, bool writable);
 int cuda_page_unregister(void *page);
 
@@ -191,11 +193,11 @@ int cuda_page_unregister(void *page);
 void cuda_pages_renew(int ordinal, CUcontext primary);
 
 /* cuda-sync.c */
+int cuda_close(int ordinal, void *ptr);
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
 /* Closes of this driver do not wait for the device's work, as far as is known. Then each last one shows what it does: -EIO. */
 bool cuda_closes_return(int ordinal);
-int  cuda_close_tried(int ordinal, const void *ptr); /* in the device's context */
 
 /* cuda-processes.c */
 int cuda_gone(pid_t pid, bool mps);

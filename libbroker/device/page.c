@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include "common/error.h"
-#include "device/device.h"
 
 #define TRIES 16
 
@@ -28,7 +27,7 @@ static int map_one(size_t size, int fd, bool writable, void **page)
 }
 
 /* What cannot be registered stays mapped until the end, so that each try gets another address. */
-int page_map(const struct device *device, size_t size, int fd, bool writable, void **page)
+int page_map(int (*page_register)(void *, size_t, bool), size_t size, int fd, bool writable, void **page)
 {
 	void *tried[TRIES];
 	unsigned tries = 0;
@@ -38,7 +37,7 @@ int page_map(const struct device *device, size_t size, int fd, bool writable, vo
 		error = map_one(size, fd, writable, &tried[tries]);
 		if (error)
 			break;
-		error = device->page_register(tried[tries], size, writable);
+		error = page_register(tried[tries], size, writable);
 		if (!error)
 			*page = tried[tries];
 		else

@@ -12,9 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct device;
-
-/* Maps that much of fd, or of anonymous memory (-1). 0 and *page, or the errno. */
-int page_map(const struct device *device, size_t size, int fd, bool writable, void **page);
+/* Maps that much of fd, or of anonymous memory (-1), and registers it so. 0 and *page, or the errno. */
+int page_map(int (*page_register)(void *, size_t, bool), size_t size, int fd, bool writable, void **page);
 
 #endif

@@ -191,7 +191,7 @@ static void test_stale(void *stream)
 	need(page == stale[0] && !madvise(page, BYTES, MADV_DONTFORK), "the same address");
 	point(device_cuda->page_register(page, BYTES, true) == -EEXIST, "a page on a stale registration is refused: %s", error_text());
 	munmap(page, BYTES);
-	point(!page_map(device_cuda, BYTES, -1, true, &mapped), "and mapped elsewhere");
+	point(!page_map(device_cuda->page_register, BYTES, -1, true, &mapped), "and mapped elsewhere");
 	for (int i = 0; i < STALE; i++)
 		point(mapped != stale[i], "not at stale address %d", i);
 	point(mapped && lands(stream, mapped, 7), "where writes land");
@@ -311,7 +311,7 @@ int main(void)
 	handle = exported();
 	NEED(device_cuda->start(&setup) || device_cuda->set_current(0));
 	NEED(device_cuda->open(0, &handle, SIZE, &ptr));
-	NEED(page_map(device_cuda, BYTES, -1, true, &page));
+	NEED(page_map(device_cuda->page_register, BYTES, -1, true, &page));
 	NEED(device_cuda->stream_create(0, &stream));
 	test_closes_wait();
 	test_stale(stream);

@@ -124,16 +124,13 @@ static CUresult close_handle(CUdeviceptr address)
 
 /* ---- what cuda-sync.c stands on ---- */
 
-static int page_register(void *page, size_t size, bool writable)
+int cuda_page_register(void *page, size_t size, bool writable)
 {
 	(void)page;
 	(void)size;
 	(void)writable;
 	return fake_page;
 }
-
-static const struct device     fake = { .kind = DEVICE_CUDA, .page_register = page_register };
-const struct device *const     device_cuda = &fake;
 
 int cuda_enter(struct cuda_scope *scope, int ordinal)
 {
@@ -168,12 +165,6 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 	now_open++;
 	midst(IN_OPEN);
 	return 0;
-}
-
-int cuda_close(int ordinal, void *ptr)
-{
-	(void)ordinal;
-	return (int)cuda.IpcCloseMemHandle(cuda_address(ptr));
 }
 
 /* ---- tests ---- */
@@ -260,8 +251,8 @@ static void test_last_closes_are_tried(void **state)
 {
 	(void)state;
 	waits = 1;
-	assert_int_equal(cuda_close_tried(0, &opened), 0);
-	assert_int_equal(cuda_close_tried(0, &opened), -EIO);
+	assert_int_equal(close_tried(0, &opened), 0);
+	assert_int_equal(close_tried(0, &opened), -EIO);
 	assert_int_equal(parked, 2);
 	assert_int_equal(streams, 0);
 }

@@ -46,7 +46,7 @@ static int map(unsigned refused, int error, void **page)
 	offers = 0;
 	refusals = refused;
 	refusal = error;
-	return page_map(&fake, SIZE, -1, true, page);
+	return page_map(fake.page_register, SIZE, -1, true, page);
 }
 
 static void test_a_stale_registration_is_avoided(void **state)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda.c - the CUDA device: its table of functions, and its start.
+ * cuda-device.c - the CUDA device: its table of functions, and its start.
  *
  * Owns the fact that CUDA was started in this process. Nothing here or in its parts runs before start(), so a
  * binary built with CUDA runs where there is no driver, and a process may fork until then. Compiled only in
- * builds with CUDA; in others device.c says that there is none.
+ * builds with CUDA; in others select.c says that there is none.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -39,7 +39,7 @@ static int cuda_start_once(const struct device_setup *setup)
 {
 	int rc = setup->owner ? start_outside_mps() : 0;
 
-	return rc ? rc : cuda_driver_load();
+	return rc ? rc : cuda_driver_load(cuda_pages_renew);
 }
 
 static int cuda_start(const struct device_setup *setup)
