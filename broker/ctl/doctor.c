@@ -23,9 +23,6 @@
 #include "common/environment.h"
 #include "common/mps.h"
 #include "common/size.h"
-#include "broker/base/values.h"
-#include "broker/show/read.h"
-#include "commands.h"
 #include "device/select.h"
 
 /* What a process of the library, and a broker with some hundred sessions, get along with. */

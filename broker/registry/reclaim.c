@@ -9,6 +9,7 @@
 
 #include "broker/base/context.h"
 #include "broker/base/log.h"
+#include "broker/memory/allocation.h"
 #include "broker/memory/pool.h"
 #include "broker/memory/workers.h"
 #include "common/crash-point.h"

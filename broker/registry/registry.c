@@ -10,6 +10,7 @@
 
 #include <utlist.h>
 
+#include "broker/memory/allocation.h"
 #include "broker/memory/slab.h"
 #include "broker/memory/usage.h"
 #include "broker/users/accounting.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/memory/allocation.h"
 #include "broker/memory/pool.h"
 #include "broker/memory/slab.h"
 #include "broker/memory/workers.h"

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "broker/base/context.h"
+#include "broker/memory/allocation.h"
 #include "broker/memory/usage.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/registry.h"

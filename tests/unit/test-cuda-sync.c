@@ -298,7 +298,7 @@ static void test_a_reset_in_a_last_close(void **state)
 		reset_in = where;
 		waits = 1000;
 		now_open = 1;
-		assert_int_equal(cuda_close_tried(0, &opened), -EIO);
+		assert_int_equal(close_tried(0, &opened), -EIO);
 		assert_int_equal(dead_streams, 0);
 		assert_int_equal(closed, 1);
 	}

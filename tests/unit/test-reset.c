@@ -24,7 +24,14 @@
 #include <sodium.h>
 
 #include "client/client.h"
+#include "client/close.h"
+#include "client/hold.h"
 #include "client/lease.h"
+#include "client/mapping.h"
+#include "client/records.h"
+#include "client/timeline-maps.h"
+#include "common/error.h"
+#include "launch/module.h"
 
 #define GRANT 9
 #define LIVE  BOARD_WORD(5, BOARD_LIVE)
