@@ -9,6 +9,7 @@
 #include "client.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/wiped.h"
 #include "timeline-wait.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,6 +49,7 @@ static void after_fork_parent(void)
  */
 static void after_fork_child(void)
 {
+	struct client_guard *guard = atomic_load(&last_guard);
 	struct gpub_client *client;
 
 	CRASH_POINT(fork_child);
@@ -60,7 +62,11 @@ static void after_fork_child(void)
 		if (client->sock >= 0)
 			close(client->sock);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
+		slot_pool_wipe(&client->slots);
+		wiped_by_hand(client->guard, sizeof *client->guard);
 	}
+	if (guard)
+		wiped_by_hand(guard, sizeof *guard);
 	timeline_waits_unlock(true);
 	open_clients = NULL; /* they are the parent's; leases to them find a wiped guard */
 	pthread_mutex_unlock(&list_lock);

@@ -12,16 +12,23 @@
 
 #define WORDS_SIZE (SLOT_CHUNK * sizeof(uint64_t))
 
+#define SPACE_SIZE (SLOTS_MAX * sizeof(struct slot))
+
 /* Address space alone. A forked child finds nothing in it, so that no lease is to be renewed or returned there. */
 static int pool_reserve(struct slot_pool *pool)
 {
-	size_t size = SLOTS_MAX * sizeof *pool->slot;
-	void *space = wiped_map(size, PROT_NONE);
+	void *space = wiped_map(SPACE_SIZE, PROT_NONE);
 
 	if (!space)
 		return error_set(-errno, "no memory for lease slots that is kept from forks: %m");
 	pool->slot = space;
 	return 0;
+}
+
+void slot_pool_wipe(struct slot_pool *pool)
+{
+	if (pool->slot)
+		wiped_by_hand(pool->slot, SPACE_SIZE);
 }
 
 /* The next chunk's pages, which come as its slots are taken, and its words. */

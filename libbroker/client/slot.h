@@ -114,6 +114,9 @@ struct slot_pool {
 int slot_pool_take(struct slot_pool *pool, const struct device *device, struct record *record, uint32_t count,
 		   struct slot **slots);
 
+/* For an atfork handler, in the child: no lease is to be found there (wiped.h). */
+void slot_pool_wipe(struct slot_pool *pool);
+
 /* The slot of an index that a lease carries, or NULL where there is none. Any thread. */
 static inline struct slot *slot_at(struct slot_pool *pool, uint32_t index)
 {

@@ -19,3 +19,9 @@ void *wiped_map(size_t size, int protection)
 	errno = saved;
 	return NULL;
 }
+
+/* Private anonymous memory is zeros after that. */
+void wiped_by_hand(void *memory, size_t size)
+{
+	madvise(memory, size, MADV_DONTNEED);
+}

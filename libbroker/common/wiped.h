@@ -14,4 +14,10 @@
  */
 void *wiped_map(size_t size, int protection);
 
+/*
+ * For an atfork handler, in the child: wipes what wiped_map() returned where the fork did not. qemu-user before 8.0 answers
+ * MADV_WIPEONFORK with 0 and ignores it. Async-signal-safe.
+ */
+void wiped_by_hand(void *memory, size_t size);
+
 #endif

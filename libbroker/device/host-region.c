@@ -141,17 +141,23 @@ struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64
 
 /* ---- registered pages ---- */
 
-/* Aborts unless every mapping in the range has the flag; flags as of VmFlags in /proc/PID/smaps. */
-static void vm_flag_check(const char *flags, const char *flag, const void *page, const char *what)
-{
-	if (!strstr(flags, flag))
-		host_violation("registration of the page at %p, which is not %s", page, what);
-}
+/* What each mapping under a registered page must be. Flags are those of VmFlags in /proc/PID/smaps. */
+enum page_rule { PAGE_SHARED, PAGE_WRITABLE, PAGE_NOT_FORKED, PAGE_RULES };
 
-static void pages_check(const uint8_t *page, size_t size, bool writable)
+static const struct {
+	const char *flag, *what;
+} page_rules[PAGE_RULES] = {
+	[PAGE_SHARED] = { " ms", "MAP_SHARED" }, /* "sh" is missing where the descriptor is read-only */
+	[PAGE_WRITABLE] = { " wr", "writable" },
+	[PAGE_NOT_FORKED] = { " dc", "MADV_DONTFORK: a fork would move it under the device's hand" },
+};
+
+/* The first rule that a mapping in the range breaks; PAGE_RULES if none does, or if the system has no such file. */
+static enum page_rule page_rule_broken(const uint8_t *page, size_t size, bool writable)
 {
 	FILE *smaps = fopen("/proc/self/smaps", "re");
 	unsigned long begin = 0, end = 0, from, to;
+	enum page_rule broken = PAGE_RULES;
 	char line[512];
 
 	while (smaps && fgets(line, sizeof line, smaps)) {
@@ -161,13 +167,36 @@ static void pages_check(const uint8_t *page, size_t size, bool writable)
 		}
 		if (strncmp(line, "VmFlags:", 8) || end <= (uintptr_t)page || begin >= (uintptr_t)page + size)
 			continue;
-		vm_flag_check(line, " ms", page, "MAP_SHARED"); /* "sh" is missing where the descriptor is read-only */
-		vm_flag_check(line, " dc", page, "MADV_DONTFORK: a fork would move it under the device's hand");
-		if (writable)
-			vm_flag_check(line, " wr", page, "writable");
+		for (enum page_rule rule = 0; rule < broken; rule++)
+			if (!strstr(line, page_rules[rule].flag) && (rule != PAGE_WRITABLE || writable))
+				broken = rule;
 	}
 	if (smaps)
 		fclose(smaps);
+	return broken;
+}
+
+/* qemu-user answers MADV_DONTFORK with 0 and ignores it: there no page can have it. */
+static bool fork_advice_ignored(void)
+{
+	uint8_t *page = mmap(NULL, HOST_GRANULE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bool ignored;
+
+	if (page == MAP_FAILED)
+		return false;
+	ignored = !madvise(page, HOST_GRANULE, MADV_DONTFORK) &&
+		  page_rule_broken(page, HOST_GRANULE, false) == PAGE_NOT_FORKED;
+	munmap(page, HOST_GRANULE);
+	return ignored;
+}
+
+static void page_check(const uint8_t *page, size_t size, bool writable)
+{
+	enum page_rule broken = page_rule_broken(page, size, writable);
+
+	if (broken == PAGE_RULES || (broken == PAGE_NOT_FORKED && fork_advice_ignored()))
+		return;
+	host_violation("registration of the page at %p, which is not %s", (const void *)page, page_rules[broken].what);
 }
 
 static int page_add(uint8_t *page, uint64_t size, bool writable)
@@ -197,7 +226,7 @@ int host_page_register(void *page, size_t size, bool writable)
 		return rc;
 	if (!whole || (uintptr_t)page % HOST_GRANULE)
 		return error_set(-EINVAL, "%zu bytes at %p are no pages", size, page);
-	pages_check(page, whole, writable);
+	page_check(page, whole, writable);
 	host_device_use(host_current_device());
 	pthread_mutex_lock(&host_state.lock);
 	rc = page_add(page, whole, writable);

@@ -314,8 +314,10 @@ int host_reset(int ordinal)
 
 static void child_after_fork(void)
 {
-	if (host_forked())
-		host_close_inherited();
+	if (!atomic_load(&host_state.started))
+		return;
+	wiped_by_hand((void *)host_state.alive, sizeof *host_state.alive);
+	host_close_inherited();
 }
 
 const struct device device_host = {

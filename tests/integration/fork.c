@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fork.c - what a child may do with its parent's client (nothing), and what it keeps from being freed (with atfork
- * handlers nothing, without them everything until it is gone).
+ * handlers nothing, without them everything until it is gone). And what a child of fork() may do where the system ignores
+ * what madvise(2) is told about forks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "advice.h"
 #include "client/client.h"
 #include "harness.h"
 #include "kernels/kernels.h"
@@ -21,6 +23,8 @@ static struct broker_process broker;
 static struct puppet a, b;
 static gpub_module *module;
 static gpub_kernel kernel;
+static bool advice_ignored; /* of the client "a", and of what it forks */
+static const char *where = "";
 
 /* ---- three ways to make a child ---- */
 
@@ -136,12 +140,21 @@ static int open_module(const struct order *order)
 	return error ? error : gpub_module_kernel(module, "late_write", &kernel);
 }
 
+/* A system without seccomp filters runs the same test without what they do. */
+static int connect_ignored(const struct order *order)
+{
+	advice_ignore();
+	return do_connect(order);
+}
+
 /* Held in slot 0, returned in slot 1, a stream, a module. */
 static void begin(void)
 {
 	broker_pool = "0"; /* that memory comes back is to be seen */
 	broker_start(&broker, "host");
-	puppet_start(&a, &broker);
+	puppet_start_unconnected(&a, &broker);
+	if (ask(&a, advice_ignored ? connect_ignored : do_connect))
+		bail_out("a client cannot connect: %s", a.last.text);
 	puppet_start(&b, &broker);
 	ask(&a, do_stream);
 	ask(&a, open_module);
@@ -154,14 +167,14 @@ static void begin(void)
 static void test_misuse(unsigned way)
 {
 	begin();
-	POINT(!ask(&a, misuse_in_child, .flags = way), "%s: every function says ECHILD in the child",
+	POINT(!ask(&a, misuse_in_child, .flags = way), "%s%s: every function says ECHILD in the child", where,
 	      forker_names[way]);
 	if (a.last.result)
 		printf("# functions that did not, as bits: %#x\n", (unsigned)a.last.result);
 	POINT(!ask(&a, do_late_write, .value = 4) && !ask(&a, do_sync) && !ask(&a, do_read) && a.last.value == 4 &&
 		      !ask(&a, do_renew, .slot = 1) && !ask(&a, do_return) && !ask(&a, do_stat, .name = "x") &&
 		      !ask(&a, do_create, .name = "child") && !ask(&a, do_trim),
-	      "%s: the parent goes on as before", forker_names[way]);
+	      "%s%s: the parent goes on as before", where, forker_names[way]);
 	puppet_end(&a);
 	puppet_end(&b);
 	broker_end(&broker);
@@ -392,5 +405,8 @@ int main(void)
 	for (unsigned way = 1; way < FORKERS; way++)
 		test_child_without_handlers(way);
 	test_hung_up_alive();
+	advice_ignored = true;
+	where = "madvise(2) is ignored: ";
+	test_misuse(0);
 	return harness_end();
 }

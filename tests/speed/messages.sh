@@ -23,6 +23,7 @@ limit=$(ulimit -Hn)
 [ "$limit" = unlimited ] || [ "$limit" -ge 4096 ] || skip_all "a process may have $limit descriptors, not 4096"
 reason=$("$program") || exit 1
 [ -z "$reason" ] || skip_all "${reason#SKIP }"
+valgrind --tool=none "$program" >/dev/null 2>&1 || skip_all "this valgrind cannot run programs of this build's processor"
 
 # own_instructions FILE: those of the program's own functions: cost lines are two numbers, and one behind calls= is of the
 # called. An object has its name where it is first named.
