@@ -46,11 +46,14 @@ void point_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Whether TEST_DEVICE has the program run on a CUDA device instead of the host device that its tests name. */
 bool on_cuda(void);
 
+/* How many times as long as usual each limit is here: TEST_SLOWER, which an emulator's run sets (tests/aarch64/run.sh). */
+int test_slower(void);
+
 /* Whether the condition becomes true within ten seconds; on CUDA thirty, since there every process starts slowly. */
 #define SOON(condition)                                                     \
 	({                                                                  \
 		bool soon_ = false;                                         \
-		int looks_ = on_cuda() ? 15000 : 5000;                      \
+		int looks_ = test_slower() * (on_cuda() ? 15000 : 5000);    \
 		for (int look_ = 0; look_ < looks_ && !soon_; look_++) {    \
 			soon_ = (condition);                                \
 			if (!soon_)                                         \
