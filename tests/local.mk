@@ -154,6 +154,7 @@ test_scripts = \
 	tests/gpu/reset.sh
 EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh \
 	tests/install/layers.txt tests/install/names.txt
+EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
 #   make check-model    the protocol, model-checked, and the real slot code under races, also as AArch64 code
 #   make check-crash    a client that dies, stops or ends anywhere; every system call and allocation failing in turn
