@@ -384,7 +384,7 @@ AM_SH_LOG_FLAGS = $(SCRIPT_SECONDS) bash
 # files are trusted, and a socket's path has 107 bytes, the temporary directory's name included.
 test_caller = \
 	LC_ALL=C; export LC_ALL; umask 022; \
-	test $${\#TMPDIR} -le 40 || { TMPDIR=/tmp; export TMPDIR; };
+	test "$$(expr "x$$TMPDIR" : '.*')" -le 41 || { TMPDIR=/tmp; export TMPDIR; };
 
 # A test starts from the build tree alone, whatever broker the caller's environment names.
 AM_TESTS_ENVIRONMENT = $(test_caller) \
