@@ -121,6 +121,7 @@ test_scripts = \
 	tests/install/names.sh \
 	tests/install/readme.sh \
 	tests/install/release.sh \
+	tests/install/toolkits.sh \
 	tests/integration/brokerd.sh \
 	tests/integration/driver.sh \
 	tests/integration/fake-cuda.sh \
@@ -395,7 +396,7 @@ AM_TESTS_ENVIRONMENT = $(test_caller) \
 	GPUB_HOST_STRICT=1; export GPUB_HOST_STRICT; \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	CC='$(CC)'; CXX='$(CXX)'; NM='$(NM)'; export CC CXX NM; \
-	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; export CUDA_CPPFLAGS; \
+	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; CUDA_LIBS='$(CUDA_LIBS)'; export CUDA_CPPFLAGS CUDA_LIBS; \
 	ASAN_OPTIONS=protect_shadow_gap=0:$$ASAN_OPTIONS; export ASAN_OPTIONS; \
 	UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS; export UBSAN_OPTIONS;
 
@@ -403,4 +404,4 @@ EXTRA_DIST += tests/install/installed.sh tests/install/program.c
 installcheck-local:
 	$(test_caller) CC='$(CC)' CXX='$(CXX)' PKG_CONFIG='$(PKG_CONFIG)' DESTDIR='$(DESTDIR)' srcdir='$(srcdir)' \
 	    pkgconfigdir='$(pkgconfigdir)' libdir='$(libdir)' bindir='$(bindir)' CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)' \
-	    bash $(srcdir)/tests/install/installed.sh
+	    CUDA_LIBS='$(CUDA_LIBS)' bash $(srcdir)/tests/install/installed.sh

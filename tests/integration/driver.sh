@@ -86,8 +86,8 @@ echo "not a library" >text/libcuda.so.1
 check "a libcuda.so.1 that is no library: auto says so" fails 'cannot be loaded: .*/text/libcuda\.so\.1: .*; reinstall' auto with text
 
 # The toolkit's own, which is called libcuda.so unless somebody links it.
-toolkit=${CUDA_CPPFLAGS#-isystem }
-ln -s "${toolkit%/include}/lib64/stubs/libcuda.so" stub/libcuda.so.1
+toolkit=${CUDA_LIBS%% *}
+ln -s "${toolkit#-L}/stubs/libcuda.so" stub/libcuda.so.1
 if [ -e stub/libcuda.so.1 ]; then
 	check "the toolkit's stub: auto says so" fails 'stub/libcuda\.so\.1 is a stub of the CUDA toolkit.*LD_LIBRARY_PATH' auto with stub
 else
