@@ -19,7 +19,7 @@ echo '__global__ void touch(int *p) { *p = 1; }' >conftest.cu
 $1 $NVCCFLAGS --dryrun -c -o conftest.nvcc.o conftest.cu >conftest.profile 2>&1
 cat conftest.profile >&AS_MESSAGE_LOG_FD
 # Flags for system headers, as they are not ours to warn about. None for those that the compiler has by itself: named
-# again, /usr/include comes before the headers of C++, whose include_next then finds nothing.
+# again, /usr/include comes before the headers of C++, which then do not find those of C behind them.
 for gpub_word in `sed -n 's/^.. INCLUDES=//p; s/^.. LIBRARIES=//p' conftest.profile | tr -d '"'`; do
   gpub_folder=`cd "${gpub_word#-?}" 2>/dev/null && pwd`
   AS_CASE([$gpub_word:$gpub_folder],
@@ -72,7 +72,7 @@ AC_ARG_VAR([NVCCFLAGS], [flags for it])
 gpub_have_cuda=0
 AS_IF([test "$with_cuda" != no],
   [AS_CASE([$with_cuda],
-    [yes|guess], [gpub_nvcc_places="${CUDA_HOME:+$CUDA_HOME/bin/nvcc }nvcc /usr/local/cuda/bin/nvcc"],
+    [yes|guess], [gpub_nvcc_places="${CUDA_HOME:+$CUDA_HOME/bin/nvcc }`command -v nvcc || echo nvcc` /usr/local/cuda/bin/nvcc"],
     [gpub_nvcc_places=$with_cuda/bin/nvcc])
   AS_IF([test -n "$NVCC"], [gpub_nvcc_places=])
   gpub_cuda_why="nvcc (tried: ${NVCC:-$gpub_nvcc_places})"

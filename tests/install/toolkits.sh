@@ -99,7 +99,6 @@ nvidia() {
 	compiler "$1/bin/nvcc" "${3-}" <<-END
 		#\$ TOP=$work/$1/bin/..
 		#\$ INCLUDES="-I$work/$1/bin/../targets/x86_64-linux/include"
-		#\$ SYSTEM_INCLUDES="-isystem" "$work/$1/bin/../targets/x86_64-linux/include/cccl"
 		#\$ LIBRARIES=  "-L$work/$1/bin/../targets/x86_64-linux/lib/stubs" "-L$work/$1/bin/../targets/x86_64-linux/lib"
 		#\$ gcc -E -x c++ "-I$work/$1/bin/../targets/x86_64-linux/include" "conftest.cu"
 	END
@@ -135,18 +134,18 @@ export -f configured
 
 check "NVIDIA's, by its folder" finds "$work/cuda/bin/nvcc" "${found_cuda[@]}" configured "--with-cuda=$work/cuda"
 check "by CUDA_HOME" finds "$work/cuda/bin/nvcc" "${found_cuda[@]}" env "CUDA_HOME=$work/cuda" bash -c configured
-check "by the path" finds nvcc "${found_cuda[@]}" env "PATH=$work/cuda/bin:$PATH" bash -c configured
+check "by the path" finds "$work/cuda/bin/nvcc" "${found_cuda[@]}" env "PATH=$work/cuda/bin:$PATH" bash -c configured
 check "by NVCC, which may have flags" finds "$work/cuda/bin/nvcc -O1" "${found_cuda[@]}" configured "NVCC=$work/cuda/bin/nvcc -O1"
 check "by a link to its nvcc" finds "$work/links/bin/nvcc" "${found_cuda[@]}" configured "--with-cuda=$work/links"
 check "Debian's, by its folder: no flag for headers that the compiler finds by itself" \
 	finds "$work/debian/usr/bin/nvcc" "${found_debian[@]}" env "CPATH=$work/debian/usr/include" \
 	bash -c 'configured "$@"' - "--with-cuda=$work/debian/usr"
-check "by the path" finds nvcc "${found_debian[@]}" env "CPATH=$work/debian/usr/include" "PATH=$work/debian/usr/bin:$PATH" \
+check "by the path" finds "$work/debian/usr/bin/nvcc" "${found_debian[@]}" env "CPATH=$work/debian/usr/include" "PATH=$work/debian/usr/bin:$PATH" \
 	bash -c configured
 check "/usr/include is not named, even where nvcc names it" \
 	finds "$work/over/usr/bin/nvcc" "" "$work/over/usr/lib/x86_64-linux-gnu" env "CPATH=$work/over/usr/include" \
 	bash -c 'configured "$@"' - "--with-cuda=$work/over/usr"
-check "one that is too old is passed over for the next" finds nvcc "${found_cuda[@]}" \
+check "one that is too old is passed over for the next" finds "$work/cuda/bin/nvcc" "${found_cuda[@]}" \
 	env "CUDA_HOME=$work/old" "PATH=$work/cuda/bin:$PATH" bash -c configured
 
 # ---- what is said of one that cannot be used ----
