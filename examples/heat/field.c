@@ -106,7 +106,7 @@ static double field_row_error(const float *row, const double *across, uint32_t c
 	return worst;
 }
 
-int field_error(const struct options *options, const float *field, double *error)
+double field_error(const struct options *options, const float *field)
 {
 	double *across = wave_table(options->n, options->nx), factor = field_factor(options), worst = 0;
 
@@ -118,8 +118,7 @@ int field_error(const struct options *options, const float *field, double *error
 		worst = field_row_error(field + (size_t)i * options->nx, across, options->nx, down, worst);
 	}
 	free(across);
-	*error = worst;
-	return 0;
+	return worst;
 }
 
 /*

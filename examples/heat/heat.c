@@ -136,7 +136,8 @@ static int report_error(const struct options *options, const float *field)
 		printf("initial field: %s\n", options->input);
 		return 0;
 	}
-	if (field_error(options, field, &error))
+	error = field_error(options, field);
+	if (error < 0)
 		return -1;
 	printf("largest error: %.3g against the closed form of mode %u,%u (rounding allows %.3g)\n", error, options->m,
 	       options->n, bound);

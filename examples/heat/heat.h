@@ -82,8 +82,11 @@ struct share field_share(uint32_t rows, unsigned rank, unsigned size);
 /* Rows share of the initial field, by the formula, or taken from image (the whole field) if it is not NULL. */
 float *field_initial(const struct options *options, struct share share, const float *image);
 
-/* The largest difference to the exact solution after options->steps, over the whole field; NAN if it has one. */
-int field_error(const struct options *options, const float *field, double *error);
+/*
+ * The largest difference to the exact solution after options->steps, over the whole field; NAN if it has one. Negative
+ * where there is no memory to compare them, behind a message.
+ */
+double field_error(const struct options *options, const float *field);
 
 /* What rounding to float can add up to in that many steps. */
 double field_bound(const struct options *options);

@@ -16,7 +16,7 @@ static void text_clean(void)
 			*c = '?';
 }
 
-int error_set(int code, const char *format, ...)
+int error_store(int code, const char *format, ...)
 {
 	va_list args;
 

@@ -8,10 +8,22 @@
 #ifndef GPUB_ERROR_H
 #define GPUB_ERROR_H
 
+#include <errno.h>
+
 #define ERROR_TEXT_MAX 320 /* bytes of a sentence with its zero; longer ones are cut */
 
+/*
+ * code, as a failure: outputs are untouched behind one, and a compiler that could not see that it is negative would find
+ * them used uninitialized by callers that it has inlined.
+ */
+static inline int error_failure(int code)
+{
+	return code < 0 ? code : -EIO;
+}
+
 /* Stores the sentence and returns code (a negative errno), so that one can "return error_set(...)". */
-int error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define error_set(code, ...) error_failure(error_store(code, __VA_ARGS__))
+int error_store(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The calling thread's sentence; "no error" at first. Never NULL. */
 const char *error_text(void);

@@ -37,7 +37,7 @@ static pthread_mutex_t directory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool prefix_is_good(const char *text)
 {
-	size_t length = strnlen(text, HOST_PREFIX_MAX + 1);
+	size_t length = strlen(text);
 
 	return length > 5 && length <= HOST_PREFIX_MAX && text[0] == '/' && !strchr(text + 1, '/') &&
 	       !strcmp(text + length - 4, ".mem");

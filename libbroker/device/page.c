@@ -29,7 +29,7 @@ static int map_one(size_t size, int fd, bool writable, void **page)
 /* What cannot be registered stays mapped until the end, so that each try gets another address. */
 int page_map(int (*page_register)(void *, size_t, bool), size_t size, int fd, bool writable, void **page)
 {
-	void *tried[TRIES];
+	void *tried[TRIES], *registered;
 	unsigned tries = 0;
 	int error;
 
@@ -37,13 +37,13 @@ int page_map(int (*page_register)(void *, size_t, bool), size_t size, int fd, bo
 		error = map_one(size, fd, writable, &tried[tries]);
 		if (error)
 			break;
-		error = page_register(tried[tries], size, writable);
-		if (!error)
-			*page = tried[tries];
-		else
-			tries++;
+		error = page_register(tried[tries++], size, writable);
 	} while (error == -EEXIST && tries < TRIES);
+	registered = error ? NULL : tried[--tries];
 	while (tries > 0)
 		munmap(tried[--tries], size);
-	return error;
+	if (error)
+		return error;
+	*page = registered;
+	return 0;
 }

@@ -62,7 +62,6 @@ fi
 # compiles FILE: its flags, one a line
 compiles() {
 	printf '%s\n' "${flags[@]}"
-	[ "$1" = libbroker/common/error.c ] || printf '%s\n' -include "$here/returns.h"
 	[ "$1" != libbroker/common/crash-point.c ] || echo -DCRASH_POINTS_ENABLED=1
 }
 

@@ -27,6 +27,14 @@ static void test_keeps_code_and_sentence(void **state)
 	assert_string_equal(error_text(), "another");
 }
 
+/* "return error_set(-errno, ...)" is a failure even where something left errno at 0. */
+static void test_is_always_a_failure(void **state)
+{
+	(void)state;
+	assert_int_equal(error_set(0, "it failed"), -EIO);
+	assert_string_equal(error_text(), "it failed");
+}
+
 static void test_cuts_what_is_too_long(void **state)
 {
 	char text[2 * ERROR_TEXT_MAX];
@@ -83,6 +91,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_begins_without_error),
 		cmocka_unit_test(test_keeps_code_and_sentence),
+		cmocka_unit_test(test_is_always_a_failure),
 		cmocka_unit_test(test_cuts_what_is_too_long),
 		cmocka_unit_test(test_prints_errno),
 		cmocka_unit_test(test_threads_do_not_share),

@@ -76,12 +76,13 @@ static bool can_appoint(void)
 
 static const char *at(const char *parent, const char *rest)
 {
-	static char paths[4][PATH_MAX];
+	static char    *paths[4];
 	static unsigned next;
-	char *path = paths[next++ % 4];
+	char          **path = &paths[next++ % 4];
 
-	snprintf(path, PATH_MAX, "%s%s", parent, rest);
-	return path;
+	free(*path);
+	assert_true(asprintf(path, "%s%s", parent, rest) > 0);
+	return *path;
 }
 
 /* A directory with that owner and mode, made anew. */
