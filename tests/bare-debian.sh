@@ -8,9 +8,12 @@
 # clones, builds and tests so. A locale that a bare Debian does not have is made there, of its package locales.
 #
 # As a user without rights ./bootstrap must say what to install; root runs the demo and the tests, which installs it; then
-# the user runs the tests. Prints the commit and each closing line; exit 0 only when everything passed. Needs root,
-# debootstrap, a network and 2 GiB in BARE_DIR (/var/tmp), where it leaves the logs. What it mounts is seen by it alone
-# and ends with it.
+# the user runs the tests, built with every warning an error. Prints the commit and each closing line; exit 0 only when
+# everything passed. Needs root, debootstrap, a network and 2 GiB in BARE_DIR (/var/tmp), where it leaves the logs. What it
+# mounts is seen by it alone and ends with it.
+#
+# BARE_CUDA=yes tests/bare-debian.sh trixie: the suite's own nvidia-cuda-toolkit is there too, and the cuda device has to be
+# built. It takes 10 GiB.
 # shellcheck disable=SC2317 # functions are reached through trap and step
 set -euo pipefail
 
@@ -26,10 +29,10 @@ if [ -z "${BARE_ALONE-}" ]; then
 	BARE_ALONE=yes exec unshare --mount --pid --fork --kill-child bash "$0" "$@"
 fi
 
-suite=$1 mirror=${2:-http://deb.debian.org/debian}
+suite=$1 mirror=${2:-http://deb.debian.org/debian} cuda=${BARE_CUDA-}
 locale=${BARE_LOCALE:-C.UTF-8} mask=${BARE_UMASK:-022}
 top=$(cd "$(dirname "$0")/.." && pwd)
-work=$(mktemp -d "${BARE_DIR:-/var/tmp}/bare-$suite-XXXXXX")
+work=$(mktemp -d "${BARE_DIR:-/var/tmp}/bare-$suite${cuda:+-cuda}-XXXXXX")
 root=$work/root
 status=0
 finish() {
@@ -77,7 +80,15 @@ C | C.* | POSIX) ;;
 	make_locale() { chroot "$root" localedef -i "${locale%%.*}" -f "${locale##*.}" "$locale"; }
 	;;
 esac
-step debootstrap debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror"
+# The toolkit, of Debian's non-free part
+toolkit() {
+	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+		sh -c 'apt-get update && apt-get install -y --no-install-recommends nvidia-cuda-toolkit && apt-get clean' </dev/null
+	chroot "$root" nvcc --version
+}
+
+step debootstrap debootstrap --variant=minbase --include="$packages" --components=main,contrib,non-free \
+	"$suite" "$root" "$mirror"
 [ $status = 0 ] || exit 1
 make_locale
 mount -t proc proc "$root/proc"
@@ -90,10 +101,12 @@ cp -a "$root/root/gpubroker" "$root/home/user/"
 chroot "$root" chown -R user:user /home/user/gpubroker
 
 echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$root/etc/os-release"), $locale, umask $mask"
+[ -z "$cuda" ] || step toolkit toolkit
 step refusal refused
 step demo inside root ./bootstrap demo
 step check inside root ./bootstrap check
-step check-user inside user ./bootstrap check
+step check-user inside user env CONFIGURE_FLAGS=--enable-werror ./bootstrap check
+[ -z "$cuda" ] || step cuda inside root ls build/kernels/kernels.fatbin
 # What failed, of all
 grep -hE '^(not ok|FAIL|ERROR|Bail)' "$work"/*.log | sort -u || true
 exit $status
