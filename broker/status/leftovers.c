@@ -18,7 +18,8 @@
 #include "common/error.h"
 #include "common/name.h"
 
-#define TRIES 10 /* for a directory that no cleaner saw before its lock */
+#define TRIES         10  /* for a directory that no cleaner saw before its lock */
+#define SHM_NAME_SIZE 300 /* of any name in SHM_DIR, with its / and its zero */
 
 /* Open-file-description locks: they belong to the broker's descriptor and need write access to take. */
 int leftovers_lock(int fd)
@@ -37,7 +38,7 @@ bool leftovers_locked(int fd)
 
 bool leftovers_still_named(int fd, const char *shm_name)
 {
-	char path[64];
+	char path[SHM_NAME_SIZE + sizeof SHM_DIR];
 	struct stat own, named;
 
 	snprintf(path, sizeof path, SHM_DIR "%s", shm_name);
@@ -204,7 +205,7 @@ static void remove_socket(const char *name)
 static void remove_if_dead(const char *name)
 {
 	const char *instance = name + strlen(STATUS_PREFIX) - 1;
-	char shm_name[300], path[300 + sizeof SHM_DIR];
+	char shm_name[SHM_NAME_SIZE], path[SHM_NAME_SIZE + sizeof SHM_DIR];
 	struct stat st;
 	int fd;
 
