@@ -166,8 +166,9 @@ static void test_parameters(void **state)
 	void *module, *one, *none, *nothing[] = { NULL };
 
 	(void)state;
-	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one) ||
-		     device->module_kernel(module, "none", &none));
+	assert_false(device->module_load(path, &module));
+	assert_false(device->module_kernel(module, "one", &one));
+	assert_false(device->module_kernel(module, "none", &none));
 	calls("cuKernelGetParamInfo"), calls("cuLaunchKernel");
 	assert_int_equal(launch(one, 0, NULL, NULL), -EINVAL);
 	assert_int_equal(launch(one, 0, NULL, nothing), -EINVAL);
@@ -189,9 +190,12 @@ static void test_other_streams(void **state)
 	CUstream        theirs;
 
 	(void)state;
-	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one));
-	assert_false(device->stream_create(0, &stream) || device->stream_create(1, &further));
-	assert_false(cuda.CtxPushCurrent(&own) || cuda.StreamCreate(&theirs, 0));
+	assert_false(device->module_load(path, &module));
+	assert_false(device->module_kernel(module, "one", &one));
+	assert_false(device->stream_create(0, &stream));
+	assert_false(device->stream_create(1, &further));
+	assert_false(cuda.CtxPushCurrent(&own));
+	assert_false(cuda.StreamCreate(&theirs, 0));
 	calls("cuLaunchKernel");
 	assert_int_equal(launch(one, 0, NULL, one_arg), -EINVAL); /* NULL is of the program's own context here */
 	assert_false(cuda.CtxPopCurrent(&popped));
@@ -215,7 +219,8 @@ static void test_unmarked(void **state)
 	void *module, *one;
 
 	(void)state;
-	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one));
+	assert_false(device->module_load(path, &module));
+	assert_false(device->module_kernel(module, "one", &one));
 	calls("cuLibraryUnload");
 	fake_cuda_order("devices=2 version=13000 cuEventRecord=719*1");
 	assert_false(launch(one, 0, NULL, one_arg));
@@ -246,7 +251,8 @@ static void test_legacy_stream(void **state)
 	void    *module, *one;
 
 	(void)state;
-	assert_false(device->module_load(path, &module) || device->module_kernel(module, "one", &one));
+	assert_false(device->module_load(path, &module));
+	assert_false(device->module_kernel(module, "one", &one));
 	fake_cuda_order("devices=2 version=13000 cuStreamIsCapturing=906"); /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT */
 	harmful();
 	for (int i = 0; i < 2; i++) {
