@@ -10,6 +10,7 @@
 #define GPUB_ALLOCATION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "broker/users/accounting.h"
@@ -60,6 +61,12 @@ struct allocation {
 	struct allocation   *prev, *next; /* in the registry; on its shelf; on its way from the pool to the device */
 	struct allocation   *notice_prev, *notice_next;
 };
+
+/* The one that the slab is of; NULL for NULL. */
+static inline struct allocation *allocation_of(struct slab *slab)
+{
+	return slab ? (struct allocation *)((char *)slab - offsetof(struct allocation, slab)) : NULL;
+}
 
 /* The device has made it. */
 static inline bool allocation_is_made(const struct allocation *allocation)

@@ -11,8 +11,6 @@
 #include "allocation.h"
 #include "broker/base/context.h"
 #include "broker/base/log.h"
-#include "broker/registry/registry.h"
-#include "broker/request/create-queue.h"
 #include "slab.h"
 #include "usage.h"
 #include "workers.h"

@@ -9,15 +9,13 @@
 
 #include <utlist.h>
 
-#include "allocation.h"
-#include "broker/registry/registry.h"
 #include "common/size.h"
 #include "common/tables.h"
 
 /* All allocations of a kind that have room. */
 struct shelf {
 	struct slab_kind   kind;
-	struct allocation *rooms;
+	struct slab       *rooms;
 	UT_hash_handle     hh; /* by kind */
 };
 
@@ -55,7 +53,7 @@ void slab_deinit(struct slab *slab)
 	free(slab->bits);
 }
 
-struct allocation *slabs_find(const struct slabs *slabs, const struct slab_kind *kind)
+struct slab *slabs_find(const struct slabs *slabs, const struct slab_kind *kind)
 {
 	struct shelf *shelf;
 
@@ -82,25 +80,22 @@ static struct shelf *shelf_get(struct slabs *slabs, const struct slab_kind *kind
 }
 
 /* The one that was given back last is taken first: processes are likely to map it still. */
-void slab_offer(struct slabs *slabs, struct allocation *allocation)
+void slab_offer(struct slabs *slabs, struct slab *slab)
 {
-	struct slab *slab = &allocation->slab;
-
 	if (slab->shelf || slab->closed || !slab->vacant)
 		return;
 	slab->shelf = shelf_get(slabs, &slab->kind);
 	if (slab->shelf)
-		DL_PREPEND2(slab->shelf->rooms, allocation, slab.room_prev, slab.room_next);
+		DL_PREPEND(slab->shelf->rooms, slab);
 }
 
-void slab_hide(struct slabs *slabs, struct allocation *allocation)
+void slab_hide(struct slabs *slabs, struct slab *slab)
 {
-	struct slab *slab = &allocation->slab;
 	struct shelf *shelf = slab->shelf;
 
 	if (!shelf)
 		return;
-	DL_DELETE2(shelf->rooms, allocation, slab.room_prev, slab.room_next);
+	DL_DELETE(shelf->rooms, slab);
 	slab->shelf = NULL;
 	if (shelf->rooms)
 		return;
@@ -108,9 +103,8 @@ void slab_hide(struct slabs *slabs, struct allocation *allocation)
 	free(shelf);
 }
 
-uint32_t slab_take(struct slabs *slabs, struct allocation *allocation)
+uint32_t slab_take(struct slabs *slabs, struct slab *slab)
 {
-	struct slab *slab = &allocation->slab;
 	uint32_t word = 0, bit;
 
 	while (!slab->bits[word])
@@ -118,15 +112,13 @@ uint32_t slab_take(struct slabs *slabs, struct allocation *allocation)
 	bit = (uint32_t)__builtin_ctzll(slab->bits[word]);
 	slab->bits[word] &= ~(1ull << bit);
 	if (!--slab->vacant)
-		slab_hide(slabs, allocation);
+		slab_hide(slabs, slab);
 	return word * 64 + bit;
 }
 
-void slab_vacate(struct slabs *slabs, struct allocation *allocation, uint32_t range)
+void slab_vacate(struct slabs *slabs, struct slab *slab, uint32_t range)
 {
-	struct slab *slab = &allocation->slab;
-
 	slab->bits[range / 64] |= 1ull << range % 64;
 	slab->vacant++;
-	slab_offer(slabs, allocation);
+	slab_offer(slabs, slab);
 }

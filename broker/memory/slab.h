@@ -17,8 +17,6 @@
 #define SLAB_RANGE_MIN 256u         /* bytes: what cudaMalloc aligns to */
 #define SLAB_SPAN_MIN  (64u << 10)  /* of a slab where granules are smaller, as on the host device */
 
-struct allocation;
-
 /* What buffers that may share memory have in common. Hashed as bytes: no padding. */
 struct slab_kind {
 	uint64_t range; /* bytes that each may have */
@@ -36,7 +34,7 @@ struct slab {
 	uint64_t          *bits; /* one a range: vacant */
 	bool               closed; /* takes no newcomers any more */
 	struct shelf      *shelf;  /* where it is found for its room; NULL: nowhere */
-	struct allocation *room_prev, *room_next;
+	struct slab       *prev, *next; /* on that shelf */
 };
 
 /* The table of room. */
@@ -55,19 +53,19 @@ void slab_shape(uint64_t size, uint64_t margin, uint64_t granule, uint64_t *rang
 int slab_init(struct slab *slab, const struct slab_kind *kind, uint64_t span);
 void slab_deinit(struct slab *slab); /* must not be found any more */
 
-/* An allocation of that kind with room, or NULL. */
-struct allocation *slabs_find(const struct slabs *slabs, const struct slab_kind *kind);
+/* That of an allocation of that kind with room, or NULL. */
+struct slab *slabs_find(const struct slabs *slabs, const struct slab_kind *kind);
 
 /* It may be found from now on, if it has room and is not closed. Without memory it is not found, which loses room alone. */
-void slab_offer(struct slabs *slabs, struct allocation *allocation);
+void slab_offer(struct slabs *slabs, struct slab *slab);
 
 /* It is not found any more. */
-void slab_hide(struct slabs *slabs, struct allocation *allocation);
+void slab_hide(struct slabs *slabs, struct slab *slab);
 
 /* Takes a vacant range: its number. There must be one. */
-uint32_t slab_take(struct slabs *slabs, struct allocation *allocation);
+uint32_t slab_take(struct slabs *slabs, struct slab *slab);
 
 /* The range is vacant again, and clean. */
-void slab_vacate(struct slabs *slabs, struct allocation *allocation, uint32_t range);
+void slab_vacate(struct slabs *slabs, struct slab *slab, uint32_t range);
 
 #endif

@@ -147,7 +147,7 @@ static void idle_leave(struct registry *registry, struct allocation *allocation)
 static void give_up_later(struct registry *registry, struct allocation *allocation)
 {
 	idle_leave(registry, allocation);
-	slab_hide(&registry->slabs, allocation);
+	slab_hide(&registry->slabs, &allocation->slab);
 	allocation->slab.closed = true;
 	allocation->given_up = true;
 	allocation->unnoticed = allocation->grants;
@@ -250,7 +250,7 @@ static void allocation_drop(struct registry *registry, struct allocation *alloca
 {
 	allocation_notify_no_more(registry, allocation);
 	idle_leave(registry, allocation);
-	slab_hide(&registry->slabs, allocation);
+	slab_hide(&registry->slabs, &allocation->slab);
 	slab_deinit(&allocation->slab);
 	DL_DELETE(registry->allocations, allocation);
 	registry->bytes -= allocation->span;
@@ -294,7 +294,7 @@ static void buffer_join(struct registry *registry, struct buffer *buffer, struct
 {
 	idle_leave(registry, allocation);
 	buffer->allocation = allocation;
-	buffer->offset = slab_take(&registry->slabs, allocation) * allocation->slab.kind.range;
+	buffer->offset = slab_take(&registry->slabs, &allocation->slab) * allocation->slab.kind.range;
 	DL_APPEND(allocation->buffers, buffer);
 	if (buffer->ephemerals)
 		DL_APPEND2(*buffer->ephemerals, buffer, ephemeral_prev, ephemeral_next);
@@ -341,7 +341,7 @@ free_buffer:
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
 {
 	struct slab_kind kind = kind_of(spec);
-	struct allocation *allocation = spec->flags & GPUB_ALONE ? NULL : slabs_find(&registry->slabs, &kind);
+	struct allocation *allocation = spec->flags & GPUB_ALONE ? NULL : allocation_of(slabs_find(&registry->slabs, &kind));
 	struct buffer *buffer = NULL;
 	int error;
 
@@ -374,7 +374,7 @@ void registry_ready(struct registry *registry, struct buffer *buffer)
 
 	allocation->state = ALLOCATION_IN_USE;
 	allocation->usage->made += allocation->span;
-	slab_offer(&registry->slabs, allocation);
+	slab_offer(&registry->slabs, &allocation->slab);
 	registry_live(registry, buffer);
 }
 
@@ -421,7 +421,7 @@ static void allocation_leave(struct registry *registry, struct allocation *alloc
 static void allocation_release(struct registry *registry, struct allocation *allocation)
 {
 	idle_leave(registry, allocation);
-	slab_hide(&registry->slabs, allocation); /* also while it waits: a newcomer would keep what is over in it */
+	slab_hide(&registry->slabs, &allocation->slab); /* also while it waits: a newcomer would keep what is over in it */
 	if (allocation->cleaning || allocation->state == ALLOCATION_FREEING)
 		return;
 	allocation->state = ALLOCATION_FREEING;
@@ -484,7 +484,7 @@ void registry_cleaned(struct registry *registry, struct allocation *allocation, 
 {
 	allocation->cleaning--;
 	if (!error)
-		slab_vacate(&registry->slabs, allocation, range);
+		slab_vacate(&registry->slabs, &allocation->slab, range);
 	registry_settle(registry, allocation);
 }
 
@@ -547,7 +547,7 @@ void registry_abandon(struct registry *registry, struct buffer *buffer)
 	}
 	DL_DELETE(allocation->buffers, buffer);
 	buffer_destroy(registry, buffer);
-	slab_vacate(&registry->slabs, allocation, range); /* nobody ever saw it */
+	slab_vacate(&registry->slabs, &allocation->slab, range); /* nobody ever saw it */
 	registry_settle(registry, allocation);
 }
 
@@ -597,7 +597,7 @@ void registry_part(struct registry *registry, struct buffer *buffer)
 	struct allocation *allocation = buffer->allocation;
 
 	allocation->slab.closed = allocation->parted = true;
-	slab_hide(&registry->slabs, allocation);
+	slab_hide(&registry->slabs, &allocation->slab);
 }
 
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner)

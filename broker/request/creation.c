@@ -22,7 +22,6 @@
 #include "common/size.h"
 #include "create-queue.h"
 #include "manage.h"
-#include "request.h"
 #include "waiting.h"
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_ALONE)

@@ -12,7 +12,6 @@
 #include "broker/users/identity.h"
 #include "common/error.h"
 #include "delegation.h"
-#include "request.h"
 #include "waiting.h"
 
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what)

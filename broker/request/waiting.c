@@ -15,8 +15,6 @@
 #include "broker/users/accounting.h"
 #include "common/crash-point.h"
 #include "common/error.h"
-#include "create-queue.h"
-#include "request.h"
 
 #define WAITS_MAX 1024 /* acquires that a session may have wait */
 #define WAKES     16   /* of one name in one step: more could hold up others (invariant 5) */

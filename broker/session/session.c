@@ -17,8 +17,6 @@
 #include "broker/registry/grants.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
-#include "broker/request/request.h"
-#include "broker/request/waiting.h"
 #include "broker/users/accounting.h"
 #include "broker/users/identity.h"
 #include "common/crash-point.h"

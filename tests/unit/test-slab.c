@@ -33,7 +33,7 @@ static void make(struct allocation *allocation, struct slab_kind kind, uint32_t 
 
 static void drop(struct allocation *allocation)
 {
-	slab_hide(&slabs, allocation);
+	slab_hide(&slabs, &allocation->slab);
 	slab_deinit(&allocation->slab);
 }
 
@@ -130,7 +130,7 @@ static void test_each_range_is_taken_once(void **state)
 
 		make(&allocation, KIND, counts[i]);
 		for (uint32_t n = 0; n < counts[i]; n++) {
-			uint32_t range = slab_take(&slabs, &allocation);
+			uint32_t range = slab_take(&slabs, &allocation.slab);
 
 			assert_true(range < counts[i]);
 			assert_false(taken[range]);
@@ -149,11 +149,11 @@ static void test_a_vacated_range_is_taken_again(void **state)
 	(void)state;
 	make(&allocation, KIND, 130);
 	for (uint32_t n = 0; n < 130; n++)
-		slab_take(&slabs, &allocation);
+		slab_take(&slabs, &allocation.slab);
 	for (uint32_t range = 129; range > 60; range -= 7) {
-		slab_vacate(&slabs, &allocation, range);
+		slab_vacate(&slabs, &allocation.slab, range);
 		assert_int_equal(allocation.slab.vacant, 1);
-		assert_int_equal(slab_take(&slabs, &allocation), range);
+		assert_int_equal(slab_take(&slabs, &allocation.slab), range);
 	}
 	drop(&allocation);
 }
@@ -172,10 +172,10 @@ static void test_only_its_own_kind_finds_an_allocation(void **state)
 	others[3].owner++;
 	others[4].group++;
 	make(&allocation, KIND, 4);
-	slab_offer(&slabs, &allocation);
+	slab_offer(&slabs, &allocation.slab);
 	for (int i = 0; i < 5; i++)
 		assert_null(slabs_find(&slabs, &others[i]));
-	assert_ptr_equal(slabs_find(&slabs, &KIND), &allocation);
+	assert_ptr_equal(allocation_of(slabs_find(&slabs, &KIND)), &allocation);
 	drop(&allocation);
 }
 
@@ -185,13 +185,13 @@ static void test_what_was_not_offered_is_not_found(void **state)
 
 	(void)state;
 	make(&allocation, KIND, 4);
-	slab_take(&slabs, &allocation);
+	slab_take(&slabs, &allocation.slab);
 	assert_null(slabs_find(&slabs, &KIND));
-	slab_offer(&slabs, &allocation);
-	slab_offer(&slabs, &allocation);
-	assert_ptr_equal(slabs_find(&slabs, &KIND), &allocation);
-	slab_hide(&slabs, &allocation);
-	slab_hide(&slabs, &allocation);
+	slab_offer(&slabs, &allocation.slab);
+	slab_offer(&slabs, &allocation.slab);
+	assert_ptr_equal(allocation_of(slabs_find(&slabs, &KIND)), &allocation);
+	slab_hide(&slabs, &allocation.slab);
+	slab_hide(&slabs, &allocation.slab);
 	assert_null(slabs_find(&slabs, &KIND));
 	drop(&allocation);
 }
@@ -203,16 +203,16 @@ static void test_what_is_full_is_not_found_until_a_range_is_vacant(void **state)
 
 	(void)state;
 	make(&allocation, KIND, 3);
-	slab_offer(&slabs, &allocation);
+	slab_offer(&slabs, &allocation.slab);
 	for (int i = 0; i < 3; i++) {
-		assert_ptr_equal(slabs_find(&slabs, &KIND), &allocation);
-		range = slab_take(&slabs, &allocation);
+		assert_ptr_equal(allocation_of(slabs_find(&slabs, &KIND)), &allocation);
+		range = slab_take(&slabs, &allocation.slab);
 	}
 	assert_null(slabs_find(&slabs, &KIND));
-	slab_offer(&slabs, &allocation);
+	slab_offer(&slabs, &allocation.slab);
 	assert_null(slabs_find(&slabs, &KIND));
-	slab_vacate(&slabs, &allocation, range);
-	assert_ptr_equal(slabs_find(&slabs, &KIND), &allocation);
+	slab_vacate(&slabs, &allocation.slab, range);
+	assert_ptr_equal(allocation_of(slabs_find(&slabs, &KIND)), &allocation);
 	drop(&allocation);
 }
 
@@ -224,9 +224,9 @@ static void invariant_6_what_is_closed_is_never_found(void **state)
 	(void)state;
 	make(&allocation, KIND, 3);
 	allocation.slab.closed = true;
-	slab_offer(&slabs, &allocation);
+	slab_offer(&slabs, &allocation.slab);
 	assert_null(slabs_find(&slabs, &KIND));
-	slab_vacate(&slabs, &allocation, slab_take(&slabs, &allocation));
+	slab_vacate(&slabs, &allocation.slab, slab_take(&slabs, &allocation.slab));
 	assert_null(slabs_find(&slabs, &KIND));
 	drop(&allocation);
 }
@@ -238,11 +238,11 @@ static void test_the_one_offered_last_is_taken_first(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		make(&allocations[i], KIND, 1);
-		slab_offer(&slabs, &allocations[i]);
+		slab_offer(&slabs, &allocations[i].slab);
 	}
 	for (int i = 2; i >= 0; i--) {
-		assert_ptr_equal(slabs_find(&slabs, &KIND), &allocations[i]);
-		slab_take(&slabs, &allocations[i]);
+		assert_ptr_equal(allocation_of(slabs_find(&slabs, &KIND)), &allocations[i]);
+		slab_take(&slabs, &allocations[i].slab);
 	}
 	assert_null(slabs_find(&slabs, &KIND));
 	for (int i = 0; i < 3; i++)
@@ -278,7 +278,7 @@ static void take_one(unsigned i)
 
 	if (counts[i] == RANGES)
 		return;
-	range = slab_take(&slabs, &allocations[i]);
+	range = slab_take(&slabs, &allocations[i].slab);
 	assert_true(range < RANGES && !taken[i][range]);
 	taken[i][range] = true;
 	counts[i]++;
@@ -290,7 +290,7 @@ static void vacate_one(unsigned i)
 
 	if (!taken[i][range])
 		return;
-	slab_vacate(&slabs, &allocations[i], range);
+	slab_vacate(&slabs, &allocations[i].slab, range);
 	taken[i][range] = false;
 	counts[i]--;
 }
@@ -299,7 +299,7 @@ static void vacate_one(unsigned i)
 static void expect_room(unsigned parity)
 {
 	struct slab_kind kind = kind_of(parity);
-	const struct allocation *found = slabs_find(&slabs, &kind);
+	const struct allocation *found = allocation_of(slabs_find(&slabs, &kind));
 	bool any = false;
 
 	for (unsigned i = parity; i < MANY; i += 2) {
@@ -316,7 +316,7 @@ static void test_random_taking_and_vacating_matches_an_oracle(void **state)
 	seed = 7;
 	for (unsigned i = 0; i < MANY; i++) {
 		make(&allocations[i], kind_of(i), RANGES);
-		slab_offer(&slabs, &allocations[i]);
+		slab_offer(&slabs, &allocations[i].slab);
 	}
 	for (int n = 0; n < 100000; n++) {
 		unsigned i = pick(MANY);
