@@ -30,6 +30,7 @@ if [ -z "${BARE_ALONE-}" ]; then
 fi
 
 suite=$1 mirror=${2:-http://deb.debian.org/debian} cuda=${BARE_CUDA-}
+[ "$cuda" = yes ] || cuda=
 locale=${BARE_LOCALE:-C.UTF-8} mask=${BARE_UMASK:-022}
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d "${BARE_DIR:-/var/tmp}/bare-$suite${cuda:+-cuda}-XXXXXX")

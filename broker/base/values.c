@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/context.h"
 #include "common/error.h"
 #include "common/name.h"
 #include "common/size.h"

@@ -111,13 +111,13 @@ static unsigned descriptors_open(void)
 	return count;
 }
 
-/* Those that the users may have together, once the broker has its own. Never none: with a small limit half of all. */
 /* What is pooled is charged to nobody; on the host device each piece of it is an open object. */
 static unsigned pool_descriptors(const struct broker *broker)
 {
 	return broker->registry->descriptors ? POOL_OBJECTS : 0;
 }
 
+/* Those that the users may have together, once the broker has its own. Never none: with a small limit half of all. */
 static uint64_t descriptors_for_users(const struct broker *broker)
 {
 	uint64_t reserve = descriptors_open() + RESERVE + discard_most(broker->discard) + pool_descriptors(broker);
@@ -160,19 +160,16 @@ void broker_join(struct broker *broker, struct core *core)
 				   .status = &core->status };
 }
 
-int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener)
+int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
+		int listener)
 {
 	static const struct registry_hooks hooks = { request_notice, reclaim_clean, reclaim_release, delegation_forget };
 	static const struct session_hooks session_hooks = { request_handle, request_silent, request_session_end };
 	int error;
 
-	struct core *core;
-
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
-	core = calloc(1, sizeof *core);
-	if (!core)
-		return error_set(-ENOMEM, "the broker is out of memory");
+	memset(core, 0, sizeof *core);
 	broker_join(broker, core);
 	core->config = *config;
 	broker->several_users = config->several_users;
@@ -185,7 +182,7 @@ int broker_init(struct broker *broker, const struct broker_config *config, struc
 	accounting_set_quotas(broker->accounting, &config->quotas);
 	error = delegation_init(broker->delegation);
 	if (error)
-		goto free_core;
+		goto deinit_accounting;
 	error = status_open(broker->status, broker->config->instance);
 	if (error)
 		goto deinit_delegation;
@@ -232,9 +229,8 @@ close_status:
 	status_close(broker->status);
 deinit_delegation:
 	delegation_deinit(broker->delegation);
-free_core:
+deinit_accounting:
 	accounting_deinit(broker->accounting);
-	free(core);
 	return error;
 }
 
@@ -256,7 +252,6 @@ void broker_deinit(struct broker *broker)
 	status_close(broker->status);
 	accounting_deinit(broker->accounting);
 	delegation_deinit(broker->delegation);
-	free(broker->core);
 }
 
 static void look_whether_idle(struct broker *broker)
@@ -292,7 +287,8 @@ void broker_pass(struct broker *broker, bool wait)
 	more |= registry_notify(broker->registry);
 	more |= waiting_wake_more(broker);
 	follow_changes(broker);
-	more |= broker->core->over;
+	if (broker->core->over) /* nothing that is due now may be taken for more to do */
+		return;
 	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
 	if (broker->received && broker->config->poll_us)
 		broker->core->received_us = now_us();

@@ -79,11 +79,15 @@ struct core {
 	void                *idle_context;
 };
 
-/* The broker has these parts, which are zeroed or made already and stay the caller's. broker_init() does it for its own. */
+/* The broker has these parts, which are zeroed or made already. broker_init() does it. */
 void broker_join(struct broker *broker, struct core *core);
 
-/* Listens on the socket that the caller made; device calls begin here. 0 or negative errno, sentence set. */
-int broker_init(struct broker *broker, const struct broker_config *config, struct event_base *base, int listener);
+/*
+ * Listens on the socket that the caller made; device calls begin here. Broker and parts are the caller's, and stay until
+ * broker_deinit(). 0 or negative errno, error message set.
+ */
+int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
+		int listener);
 
 /* Ends the sessions and the threads. What is still granted stays the driver's until this process exits. */
 void broker_deinit(struct broker *broker);

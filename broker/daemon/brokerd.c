@@ -41,6 +41,7 @@ struct service {
 	struct brokerd_socket  socket;
 	struct notify          notify;
 	struct broker          broker;
+	struct core            core; /* its parts */
 	struct reader          reader;
 	struct event_base     *base;
 	struct event          *signals, *patience, *watchdog;
@@ -266,7 +267,7 @@ static int status_let_in(const struct service *service)
 
 static int broker_begin(struct service *service)
 {
-	int error = broker_init(&service->broker, &service->config->broker, service->base, service->socket.fd);
+	int error = broker_init(&service->broker, &service->core, &service->config->broker, service->base, service->socket.fd);
 
 	if (error)
 		return error;

@@ -21,8 +21,6 @@
 
 struct allocation;
 struct broker;
-struct job;
-struct usage;
 struct slab_kind;
 
 /*

@@ -20,7 +20,7 @@
 
 enum spare_kind { SPARE_IDLE, SPARE_POOLED, SPARE_KINDS };
 
-/* In the allocation, or the job, whose memory is spare. */
+/* In the allocation whose memory is spare. */
 struct spare {
 	struct usage   *usage; /* NULL: it is not spare */
 	enum spare_kind kind;

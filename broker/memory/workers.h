@@ -46,7 +46,7 @@ struct job {
 	struct device_handle handle;
 	int                  error; /* 0 or negative errno, with the sentence in text */
 	char                 text[ERROR_TEXT_MAX];
-	void (*done)(struct job *job); /* in the loop; frees the job */
+	void (*done)(struct job *job); /* in the loop; the job is its own from then on */
 	void                *context, *subject; /* for done */
 	struct job          *next;             /* behind it in its line */
 	struct job          *next_line, *last; /* of the first in a user's line: the next user's first; its own last */

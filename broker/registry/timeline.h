@@ -47,7 +47,7 @@ struct timeline_place {
 
 /* creator: the session's that made its buffer; NULL: the broker itself did. -EMFILE, -ENOMEM, -ENOSPC */
 int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **timeline);
-void timeline_destroy(struct timeline *timeline); /* NULL is fine */
+void timeline_destroy(struct timeline *timeline); /* behind marks_remove(); NULL is fine */
 
 /* Makes the session, whose list that is, its writer. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */
 int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer);

@@ -3,16 +3,12 @@
 #include "request.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <utlist.h>
 
 #include "broker/base/context.h"
-#include "broker/base/log.h"
-#include "broker/memory/pool.h"
-#include "broker/memory/workers.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/grants.h"
 #include "broker/registry/marks.h"

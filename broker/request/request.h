@@ -13,8 +13,6 @@
 
 #include "common/wire.h"
 
-struct allocation;
-struct buffer;
 struct grant;
 struct session;
 

@@ -16,10 +16,8 @@
 
 #include "common/wire.h"
 
-struct acquire_wait;
 struct broker;
 struct buffer;
-struct drain_wait;
 struct name_line;
 struct waiter;
 

@@ -34,6 +34,7 @@ struct run {
 	struct run_options options;
 	struct children    children;
 	struct broker      broker;
+	struct core        core; /* its parts */
 	struct event_base *base;
 	struct event      *signals, *patience;
 	char               directory[LEFTOVERS_PATH_SIZE], path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
@@ -223,7 +224,7 @@ static int broker_begin(struct run *run)
 	config.tickets = run->options.ticket_places;
 	config.pool = run->options.pool;
 	config.poll_us = run->options.poll_us;
-	return broker_init(&run->broker, &config, run->base, run->listener);
+	return broker_init(&run->broker, &run->core, &config, run->base, run->listener);
 }
 
 static void say_device(const struct run *run)

@@ -4,12 +4,11 @@
  *
  * The listening socket is all users' together, and the kernel hands out its connections in the order in which they came:
  * so a bounded number is accepted in each pass whoever floods, which costs little, and what costs more is the session's,
- * in its user's share (session.h). Owns the timer that accepts again after descriptors ran out. Never waits.
+ * in its user's share (session.h). Owns the timer that accepts again after descriptors ran out; the event
+ * of the listening socket is made and freed by core/broker.c. Never waits.
  */
 #ifndef GPUB_CONNECTIONS_H
 #define GPUB_CONNECTIONS_H
-
-#include <time.h>
 
 #include <event2/event.h>
 

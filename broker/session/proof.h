@@ -35,7 +35,7 @@ enum proof_state {
 	PROOF_IMPOSSIBLE /* no device can tell */
 };
 
-/* Set what is above the line, zero the rest. */
+/* Set all but the last members, which are proof.c's; zero those. */
 struct proof {
 	struct broker            *broker;
 	const struct proof_hooks *hooks;
@@ -43,7 +43,7 @@ struct proof {
 	uid_t                     uid;
 	pid_t                     pid;
 	bool                      mps; /* it said that it ran under MPS */
-	/* proof.c's: */
+
 	enum proof_state state;
 	unsigned         asked, pause_us;
 	struct event    *again; /* when it is asked next */

@@ -72,11 +72,12 @@ uint32_t hold_thread(void)
 
 /*
  * A return of an earlier buffer of the record, whose mapping a reset ended before it landed. It may land yet, from another
- * device or context, so nobody takes its slot before. The record's present buffer has no part in it.
+ * device or context, so nobody takes its slot before, and its sequence stays what the base was set to. The record's present
+ * buffer has no part in it.
  */
 static bool slot_outlives(const struct slot *slot, uint64_t hold)
 {
-	return SLOT_STATE(hold) == SLOT_RETURNED && !slot_later(SLOT_SEQUENCE(hold), atomic_load(&slot->base));
+	return SLOT_STATE(hold) == SLOT_RETURNED && SLOT_SEQUENCE(hold) == atomic_load(&slot->base);
 }
 
 bool record_idle(const struct record *record, bool *held)

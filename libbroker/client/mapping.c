@@ -43,13 +43,14 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
  * reset must end before anything is opened behind it, and one that comes later does nothing.
  */
 static struct calls {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* the device's own: to look at an epoch may wait for a reset of that device */
 	pthread_cond_t  ended;
-	uint64_t        epoch[DEVICE_MAX];
-	unsigned        running[DEVICE_MAX];
-} calls[] = { /* by kind: a forked child uses none that its parent has used */
-	[DEVICE_HOST] = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER },
-	[DEVICE_CUDA] = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER },
+	uint64_t        epoch;
+	unsigned        running;
+} calls[][DEVICE_MAX] = { /* by kind: a forked child uses none that its parent has used */
+#define NO_CALLS { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER }
+	[DEVICE_HOST] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
+	[DEVICE_CUDA] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
 };
 
 static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_t epoch)
@@ -62,15 +63,15 @@ static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_
 /* False: that epoch is over. Else no call of another one runs until device_call_end(). Waits for those of before a reset. */
 static bool device_call_begin(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
-	struct calls *of = &calls[client->device->kind];
+	struct calls *of = &calls[client->device->kind][ordinal];
 	bool over;
 
 	pthread_mutex_lock(&of->lock);
-	while (!(over = epoch_is_over(client, ordinal, epoch)) && of->running[ordinal] && of->epoch[ordinal] != epoch)
+	while (!(over = epoch_is_over(client, ordinal, epoch)) && of->running && of->epoch != epoch)
 		pthread_cond_wait(&of->ended, &of->lock);
 	if (!over) {
-		of->epoch[ordinal] = epoch;
-		of->running[ordinal]++;
+		of->epoch = epoch;
+		of->running++;
 	}
 	pthread_mutex_unlock(&of->lock);
 	return !over;
@@ -78,10 +79,10 @@ static bool device_call_begin(const struct gpub_client *client, int ordinal, uin
 
 static void device_call_end(const struct gpub_client *client, int ordinal)
 {
-	struct calls *of = &calls[client->device->kind];
+	struct calls *of = &calls[client->device->kind][ordinal];
 
 	pthread_mutex_lock(&of->lock);
-	if (!--of->running[ordinal])
+	if (!--of->running)
 		pthread_cond_broadcast(&of->ended);
 	pthread_mutex_unlock(&of->lock);
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "inner.h"
 
 #define PARKED_MAX 64
@@ -21,7 +23,8 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-	CUcontext context;
+	CUcontext          context;
+	struct CUevent_st *prev, *next;
 };
 
 /* NULL, and the two handles that cuda.h gives a special meaning. */
@@ -37,6 +40,8 @@ static struct parked {
 	_Atomic uint64_t *word; /* NULL: this place is free */
 	uint64_t          value;
 } parked[PARKED_MAX];
+
+static struct CUevent_st *events; /* nobody destroys those of a context that is gone: they are no leak */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -182,6 +187,9 @@ static CUresult fake_EventCreate(CUevent *event, unsigned int flags)
 	if (!made)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	made->context = fake_current();
+	pthread_mutex_lock(&lock);
+	DL_APPEND(events, made);
+	pthread_mutex_unlock(&lock);
 	*event = made;
 	return CUDA_SUCCESS;
 }
@@ -210,6 +218,9 @@ static CUresult fake_EventSynchronize(CUevent event)
 static CUresult fake_EventDestroy(CUevent event)
 {
 	FAKE_CALL();
+	pthread_mutex_lock(&lock);
+	DL_DELETE(events, event);
+	pthread_mutex_unlock(&lock);
 	free(event);
 	return CUDA_SUCCESS;
 }

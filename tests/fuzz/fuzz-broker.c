@@ -35,6 +35,7 @@ static char directory[40], socket_path[64];
 static int listener;
 static struct event_base *base;
 static struct broker broker;
+static struct core core;
 static struct peer peers[PEERS], honest;
 static struct wire_grant held; /* by the honest client */
 static unsigned naps, floods;
@@ -440,7 +441,7 @@ static void begin(void)
 	snprintf(config.instance, sizeof config.instance, "fuzz%d", (int)getpid());
 	base = event_base_new();
 	broker = (struct broker){ 0 };
-	if (!base || broker_init(&broker, &config, base, listener))
+	if (!base || broker_init(&broker, &core, &config, base, listener))
 		fuzz_fail("the broker does not start: %s", error_text());
 	gate_install();
 	for (int i = 0; i < PEERS; i++)

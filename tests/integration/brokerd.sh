@@ -321,6 +321,16 @@ check "a second SIGTERM ends it at once, exit 1" eval 'stops TERM 1 && said "a s
 released
 start env --default-signal=INT
 check "SIGINT ends it, too" eval 'stops INT 0 && said "balanced$"'
+configure 'drain_timeout = 0'
+start
+check "where nothing is in use no time is needed: exit 0" stops TERM 0
+start env --default-signal=INT
+kill -STOP "$broker"
+kill -TERM "$broker"
+kill -INT "$broker"
+kill -CONT "$broker"
+check "and two signals at once end it as one does" ended 0
+configure 'drain_timeout = "60s"'
 check "nothing is left" nothing_left
 
 # ---- the socket ----

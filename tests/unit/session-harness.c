@@ -19,6 +19,7 @@
 #define GIVEN_SOCK 3
 
 struct broker broker;
+struct core core;
 bool is_child;
 uint32_t harness_buffers = 64, harness_tickets = 512;
 const char *harness_device = "host:1";
@@ -81,7 +82,7 @@ int harness_setup(void **state)
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
 	base = event_base_new();
 	listener = socket_listen(socket_path, 0600);
-	is_running = base && listener >= 0 && !broker_init(&broker, &config, base, listener);
+	is_running = base && listener >= 0 && !broker_init(&broker, &core, &config, base, listener);
 	return is_running ? 0 : -1;
 }
 

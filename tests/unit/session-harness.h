@@ -26,7 +26,8 @@
 
 /* ---- the broker ---- */
 
-extern struct broker broker;
+extern struct broker broker; /* what it left may be looked at when it has ended */
+extern struct core core;
 extern bool is_child; /* this is a forked client: the loop is its parent's */
 
 /* For every program: a private directory, and nothing of the broker's log in the report. */

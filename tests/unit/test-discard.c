@@ -308,7 +308,7 @@ static struct event_base *broker_begin_at(int listener)
 	broker_config_init(&config);
 	strcpy(config.device, "host:1");
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
-	assert_int_equal(broker_init(&broker, &config, base, listener), 0);
+	assert_int_equal(broker_init(&broker, &core, &config, base, listener), 0);
 	return base;
 }
 

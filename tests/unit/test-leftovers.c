@@ -40,6 +40,7 @@ static char instance[INSTANCE_SIZE], status[64], memory[80], inside[96], inside_
 /* ---- a broker ---- */
 
 static struct broker broker;
+static struct core core;
 static struct event_base *base;
 static int listener;
 
@@ -56,7 +57,7 @@ static int broker_begin(void)
 	broker_config_init(&config);
 	strcpy(config.device, "host:1");
 	strcpy(config.instance, instance);
-	return broker_init(&broker, &config, base, listener);
+	return broker_init(&broker, &core, &config, base, listener);
 }
 
 static void broker_end(void)

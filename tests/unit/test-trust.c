@@ -76,13 +76,14 @@ static bool can_appoint(void)
 
 static const char *at(const char *parent, const char *rest)
 {
-	static char    *paths[4];
+	static char    *paths[32]; /* more than a test keeps */
 	static unsigned next;
-	char          **path = &paths[next++ % 4];
+	char          **path = &paths[next++ % 32], *made;
 
+	assert_true(asprintf(&made, "%s%s", parent, rest) > 0); /* of an older one, maybe */
 	free(*path);
-	assert_true(asprintf(path, "%s%s", parent, rest) > 0);
-	return *path;
+	*path = made;
+	return made;
 }
 
 /* A directory with that owner and mode, made anew. */
