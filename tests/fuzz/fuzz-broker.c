@@ -21,6 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/request/creation.h"
+#include "broker/request/manage.h"
 #include "common/error.h"
 #include "device/host.h"
 
