@@ -222,18 +222,20 @@ static uint8_t turned_key[WIRE_KEY_SIZE];
 static bool region_has_key(int mem, uint64_t from, uint64_t to)
 {
 	static uint8_t chunk[1 << 16];
+	bool found = false;
 	ssize_t got;
 
-	for (uint64_t at = from; at + WIRE_KEY_SIZE <= to; at += sizeof chunk - WIRE_KEY_SIZE) {
+	for (uint64_t at = from; at + WIRE_KEY_SIZE <= to && !found; at += sizeof chunk - WIRE_KEY_SIZE) {
 		size_t size = to - at < sizeof chunk ? to - at : sizeof chunk;
 
 		got = pread(mem, chunk, size, (off_t)at);
 		for (ssize_t i = 0; i < got; i++)
 			chunk[i] ^= 0xff;
-		if (got > 0 && memmem(chunk, (size_t)got, turned_key, sizeof turned_key))
-			return true;
+		found = got > 0 && memmem(chunk, (size_t)got, turned_key, sizeof turned_key);
+		/* the chunk is in a region that is looked through, too */
+		explicit_bzero(chunk, sizeof chunk);
 	}
-	return false;
+	return found;
 }
 
 /* How many writable private regions of this process have the key in them; 99: none could be looked at. */
