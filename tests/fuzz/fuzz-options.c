@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "broker/run/options.h"
+#include "broker/run/spec.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "common/socket.h"
@@ -47,7 +48,7 @@ void heat_refuse(const char *format, ...)
 
 int run_spec_read(struct declared_buffers *buffers, const char *path)
 {
-	(void)options;
+	(void)buffers;
 	return error_set(-EINVAL, "%.100s: no file is read here", path);
 }
 

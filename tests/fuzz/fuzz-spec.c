@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/run/options.h"
+#include "broker/run/declared.h"
+#include "broker/run/spec.h"
 #include "common/error.h"
 #include "device/device.h"
 
@@ -36,6 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_check_file_sentence(path, data, size);
 	for (unsigned i = 0; i < buffers.count; i++)
 		buffer_check(&buffers.list[i]);
-	run_options_free(&options);
+	declared_free(&buffers);
 	return 0;
 }

@@ -17,8 +17,8 @@ tests_fuzz_fuzz_client_SOURCES = tests/fuzz/fuzz-client.c tests/fuzz/server.c te
 tests_fuzz_fuzz_config_SOURCES = tests/fuzz/fuzz-config.c $(fuzz_common)
 tests_fuzz_fuzz_image_SOURCES = tests/fuzz/fuzz-image.c examples/heat/image.c $(fuzz_common)
 tests_fuzz_fuzz_image_LDADD = $(LDADD) $(PNG_LIBS) -lz
-tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz-options.c examples/heat/options.c broker/run/options.c $(fuzz_common)
-tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz-spec.c broker/run/options.c broker/run/spec.c $(fuzz_common)
+tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz-options.c examples/heat/options.c broker/run/options.c broker/run/declared.c $(fuzz_common)
+tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz-spec.c broker/run/declared.c broker/run/spec.c $(fuzz_common)
 tests_fuzz_fuzz_status_SOURCES = tests/fuzz/fuzz-status.c $(fuzz_common)
 tests_fuzz_fuzz_ticket_SOURCES = tests/fuzz/fuzz-ticket.c $(fuzz_common)
 

@@ -305,6 +305,6 @@ void peer_become(const struct peer *peer, struct broker *broker, uid_t uid)
 	fair_leave(&session->place);
 	session->who.uid = session->outbox.owner.uid = uid;
 	session->who.gid = (gid_t)uid;
-	if (fair_join(broker.queue, &session->place, session->who.uid))
+	if (fair_join(broker->queue, &session->place, session->who.uid))
 		fuzz_fail("out of memory");
 }
