@@ -2,8 +2,8 @@
 /*
  * context.h - the parts of one broker, by pointers: how one part finds another.
  *
- * core/broker.c makes the parts and ends them; they lie in struct core, which is the program's. A part includes this header and the headers of the parts below it that
- * it uses; parts above it are never called, they register callbacks. All of it belongs to the control loop's thread.
+ * core/broker.c makes the parts and ends them; they lie in struct core, which is the program's. A part includes this header
+ * and the headers of the parts below it that it uses; parts above it are never called, they register callbacks. All of it belongs to the control loop's thread.
  */
 #ifndef GPUB_CONTEXT_H
 #define GPUB_CONTEXT_H

@@ -53,7 +53,8 @@ struct allocation {
 	struct usage        *usage; /* its owner's, of its device */
 	struct spare         spare; /* while it is idle or pooled, or on its way to the pool */
 	struct leaving       leaving; /* when it was evicted */
-	struct job          *job;   /* that will free it: made with the memory, for a free must not want for any. NULL: submitted, or not made yet */
+	/* That will free it: made with the memory, for a free must not want for any. NULL: submitted, or not made yet. */
+	struct job          *job;
 	uint64_t             number; /* pool.c's: of its release, as they came */
 	struct pool_shelf   *shelf;  /* pool.c's: where it is found; NULL: nowhere */
 	struct grant        *unnoticed; /* from here on its grants have the notice that it is given up yet to come */

@@ -4,7 +4,7 @@
  *
  * The broker stamps it with a keyed hash (BLAKE2b, libsodium), so that whoever has it can read what it allows and
  * change nothing. As text it is "gpub1." and base64url. It is a secret like a password: who has it may use it. Owns
- * the form and its stamp; what a token means for the books is broker/request/delegation.c. sodium_init() must have run.
+ * the form and its stamp; what a token allows is decided in broker/request/delegation.c. sodium_init() must have run.
  */
 #ifndef GPUB_TOKEN_H
 #define GPUB_TOKEN_H

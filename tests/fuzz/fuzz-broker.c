@@ -475,10 +475,10 @@ static void all_gone(void)
 static void books_check(void)
 {
 	FUZZ_HOLDS(is_idle, "a broker that stops does not come to rest");
-	FUZZ_HOLDS(broker_balanced(&broker), "the books are not balanced");
+	FUZZ_HOLDS(broker_balanced(&broker), "the accounting is not balanced");
 	FUZZ_HOLDS(!broker.waiting->count && !broker.registry->grant_count && !broker.registry->buffer_count &&
 			   !broker.registry->bytes,
-		   "the books are not empty: %u wait, %u grants, %u buffers", broker.waiting->count,
+		   "the registry is not empty: %u wait, %u grants, %u buffers", broker.waiting->count,
 		   broker.registry->grant_count, broker.registry->buffer_count);
 	FUZZ_HOLDS(!broker.accounting->accounts, "somebody is still charged for something");
 	for (uint32_t i = 0; i < broker.config->buffers; i++)

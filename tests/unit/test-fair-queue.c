@@ -362,7 +362,7 @@ static void invariant_5_a_debt_is_kept_for_who_comes_back(void **state)
 		assert_int_equal(send_packets(&packer, 1), 1);
 		EXPECT_SOON(answered() == PACKET);
 		if (!i) {
-			session_of(&packer)->place.dead = true; /* its end is heard at once, then */
+			session_of(&packer)->place.dead = true; /* its end is noticed at once, then */
 			part(&packer);
 			EXPECT_SOON(fair_queue_is_empty(broker.queue));
 		}

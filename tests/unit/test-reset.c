@@ -352,6 +352,29 @@ static void test_a_return_that_never_lands(void **state)
 	assert_int_equal(strays, 0);
 }
 
+/* However many leases a slot had: where no reset ended a return it is the present buffer's, and waited for until it lands. */
+static void invariant_2_a_return_is_waited_for_after_any_number_of_leases(void **state)
+{
+	const uint64_t sequence = (1ull << (SLOT_SEQUENCE_BITS - 1)) + 1; /* from base 0 half of all there are, and one */
+	struct slot *slot = NULL;
+	bool held;
+
+	(void)state;
+	record_opens(GRANT);
+	lease_take();
+	for (unsigned i = 0; i < SLOTS_FIRST; i++)
+		if (SLOT_STATE(atomic_load(&record->block[0][i].hold)) == SLOT_HELD)
+			slot = &record->block[0][i];
+	assert_non_null(slot);
+	assert_int_equal(atomic_load(&slot->base), 0);
+	atomic_store(&slot->hold, SLOT_HOLD(sequence, SLOT_RETURNED));
+	assert_false(record_idle(record, &held));
+	atomic_store(slot->word, sequence);
+	assert_true(record_idle(record, &held));
+	trim();
+	assert_null(client->mappings);
+}
+
 /* ---- timelines ---- */
 
 static struct timeline_map *timeline_of_serial(uint64_t serial)
@@ -596,6 +619,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(invariant_10_a_return_that_lands_late_hides_no_other),
 		TEST(test_a_return_that_never_lands),
+		TEST(invariant_2_a_return_is_waited_for_after_any_number_of_leases),
 		TEST(test_the_timeline_of_an_ended_lease),
 		TEST(invariant_8_what_opens_beside_a_reset_is_opened_again),
 		TEST(invariant_8_also_in_the_first_use),
