@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # To add a test, add one line to one of these lists:
-#   unit_tests     programs on cmocka. tests/unit/NAME needs no line but its own when it is made of tests/unit/NAME.c:
+#   unit_tests     programs on cmocka, in the folder of what they test: broker, client (and launch), device or common.
+#                  tests/unit/ROOM/NAME needs no line but its own when it is made of tests/unit/ROOM/NAME.c:
 #                  it is linked with the insides of broker and client.
 #   test_scripts   bash scripts that print TAP: tests/integration/NAME.sh
 #   test_programs  programs that print TAP without cmocka
@@ -16,65 +17,65 @@ TEST_SECONDS = 300
 SCRIPT_SECONDS = 900
 
 unit_tests = \
-	tests/unit/test-access \
-	tests/unit/test-accounting \
-	tests/unit/test-board \
-	tests/unit/test-deadlines \
-	tests/unit/test-delegation \
-	tests/unit/test-closing \
-	tests/unit/test-config \
-	tests/unit/test-connections \
-	tests/unit/test-create-queue \
-	tests/unit/test-cuda-fork \
-	tests/unit/test-cutting \
-	tests/unit/test-discard \
-	tests/unit/test-drains \
-	tests/unit/test-error \
-	tests/unit/test-fanout \
-	tests/unit/test-host-bounds \
-	tests/unit/test-host-connections \
-	tests/unit/test-host-device \
-	tests/unit/test-host-loading \
-	tests/unit/test-host-pages \
-	tests/unit/test-identity \
-	tests/unit/test-keys \
-	tests/unit/test-last-words \
-	tests/unit/test-leftovers \
-	tests/unit/test-log \
-	tests/unit/test-manage \
-	tests/unit/test-names-sizes \
-	tests/unit/test-outbox \
-	tests/unit/test-packets \
-	tests/unit/test-page \
-	tests/unit/test-places \
-	tests/unit/test-pool \
-	tests/unit/test-pool-users \
-	tests/unit/test-proof \
-	tests/unit/test-reader \
-	tests/unit/test-registry \
-	tests/unit/test-reset \
-	tests/unit/test-session \
-	tests/unit/test-shares \
-	tests/unit/test-slab \
-	tests/unit/test-slot-pool \
-	tests/unit/test-slots \
-	tests/unit/test-status-read \
-	tests/unit/test-status-slices \
-	tests/unit/test-status-table \
-	tests/unit/test-table \
-	tests/unit/test-ticket \
-	tests/unit/test-timeline \
-	tests/unit/test-timeline-end \
-	tests/unit/test-timeline-maps \
-	tests/unit/test-timeline-wait \
-	tests/unit/test-token \
-	tests/unit/test-trust \
-	tests/unit/test-fair-queue \
-	tests/unit/test-users \
-	tests/unit/test-uses \
-	tests/unit/test-waiting \
-	tests/unit/test-wire \
-	tests/unit/test-workers
+	tests/unit/broker/test-access \
+	tests/unit/broker/test-accounting \
+	tests/unit/broker/test-board \
+	tests/unit/broker/test-config \
+	tests/unit/broker/test-connections \
+	tests/unit/broker/test-create-queue \
+	tests/unit/broker/test-cutting \
+	tests/unit/broker/test-deadlines \
+	tests/unit/broker/test-delegation \
+	tests/unit/broker/test-discard \
+	tests/unit/broker/test-drains \
+	tests/unit/broker/test-fair-queue \
+	tests/unit/broker/test-fanout \
+	tests/unit/broker/test-identity \
+	tests/unit/broker/test-keys \
+	tests/unit/broker/test-last-words \
+	tests/unit/broker/test-leftovers \
+	tests/unit/broker/test-log \
+	tests/unit/broker/test-manage \
+	tests/unit/broker/test-outbox \
+	tests/unit/broker/test-packets \
+	tests/unit/broker/test-places \
+	tests/unit/broker/test-pool \
+	tests/unit/broker/test-pool-users \
+	tests/unit/broker/test-proof \
+	tests/unit/broker/test-registry \
+	tests/unit/broker/test-session \
+	tests/unit/broker/test-shares \
+	tests/unit/broker/test-slab \
+	tests/unit/broker/test-status-read \
+	tests/unit/broker/test-status-slices \
+	tests/unit/broker/test-status-table \
+	tests/unit/broker/test-timeline \
+	tests/unit/broker/test-trust \
+	tests/unit/broker/test-users \
+	tests/unit/broker/test-uses \
+	tests/unit/broker/test-waiting \
+	tests/unit/broker/test-workers \
+	tests/unit/client/test-closing \
+	tests/unit/client/test-reader \
+	tests/unit/client/test-reset \
+	tests/unit/client/test-slot-pool \
+	tests/unit/client/test-slots \
+	tests/unit/client/test-table \
+	tests/unit/client/test-timeline-end \
+	tests/unit/client/test-timeline-maps \
+	tests/unit/client/test-timeline-wait \
+	tests/unit/common/test-error \
+	tests/unit/common/test-names-sizes \
+	tests/unit/common/test-ticket \
+	tests/unit/common/test-token \
+	tests/unit/common/test-wire \
+	tests/unit/device/test-cuda-fork \
+	tests/unit/device/test-host-bounds \
+	tests/unit/device/test-host-connections \
+	tests/unit/device/test-host-device \
+	tests/unit/device/test-host-loading \
+	tests/unit/device/test-host-pages \
+	tests/unit/device/test-page
 test_programs = \
 	tests/integration/bad-input \
 	tests/integration/bounds \
@@ -184,35 +185,35 @@ lingering = tests/lingering.c tests/lingering.h
 privileged = tests/privileged.c tests/privileged.h
 
 # Unit tests with a whole broker, and clients that are raw sockets.
-session_harness = tests/unit/session-harness.c tests/unit/session-harness.h
+session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-harness.h
 tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
-tests_unit_test_connections_SOURCES = tests/unit/test-connections.c $(session_harness)
-tests_unit_test_cutting_SOURCES = tests/unit/test-cutting.c $(session_harness)
-tests_unit_test_delegation_SOURCES = tests/unit/test-delegation.c $(session_harness)
-tests_unit_test_discard_SOURCES = tests/unit/test-discard.c $(lingering) $(session_harness)
-tests_unit_test_drains_SOURCES = tests/unit/test-drains.c $(session_harness)
-tests_unit_test_fanout_SOURCES = tests/unit/test-fanout.c $(session_harness)
-tests_unit_test_keys_SOURCES = tests/unit/test-keys.c $(session_harness)
-tests_unit_test_last_words_SOURCES = tests/unit/test-last-words.c $(session_harness)
-tests_unit_test_manage_SOURCES = tests/unit/test-manage.c $(session_harness)
-tests_unit_test_outbox_SOURCES = tests/unit/test-outbox.c $(session_harness)
-tests_unit_test_packets_SOURCES = tests/unit/test-packets.c $(session_harness)
-tests_unit_test_pool_SOURCES = tests/unit/test-pool.c $(session_harness)
-tests_unit_test_pool_users_SOURCES = tests/unit/test-pool-users.c $(session_harness)
-tests_unit_test_proof_SOURCES = tests/unit/test-proof.c $(session_harness)
-tests_unit_test_session_SOURCES = tests/unit/test-session.c $(session_harness)
-tests_unit_test_shares_SOURCES = tests/unit/test-shares.c $(session_harness)
-tests_unit_test_status_slices_SOURCES = tests/unit/test-status-slices.c $(session_harness)
-tests_unit_test_fair_queue_SOURCES = tests/unit/test-fair-queue.c $(session_harness)
-tests_unit_test_users_SOURCES = tests/unit/test-users.c $(session_harness)
+tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
+tests_unit_broker_test_cutting_SOURCES = tests/unit/broker/test-cutting.c $(session_harness)
+tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
+tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)
+tests_unit_broker_test_drains_SOURCES = tests/unit/broker/test-drains.c $(session_harness)
+tests_unit_broker_test_fanout_SOURCES = tests/unit/broker/test-fanout.c $(session_harness)
+tests_unit_broker_test_keys_SOURCES = tests/unit/broker/test-keys.c $(session_harness)
+tests_unit_broker_test_last_words_SOURCES = tests/unit/broker/test-last-words.c $(session_harness)
+tests_unit_broker_test_manage_SOURCES = tests/unit/broker/test-manage.c $(session_harness)
+tests_unit_broker_test_outbox_SOURCES = tests/unit/broker/test-outbox.c $(session_harness)
+tests_unit_broker_test_packets_SOURCES = tests/unit/broker/test-packets.c $(session_harness)
+tests_unit_broker_test_pool_SOURCES = tests/unit/broker/test-pool.c $(session_harness)
+tests_unit_broker_test_pool_users_SOURCES = tests/unit/broker/test-pool-users.c $(session_harness)
+tests_unit_broker_test_proof_SOURCES = tests/unit/broker/test-proof.c $(session_harness)
+tests_unit_broker_test_session_SOURCES = tests/unit/broker/test-session.c $(session_harness)
+tests_unit_broker_test_shares_SOURCES = tests/unit/broker/test-shares.c $(session_harness)
+tests_unit_broker_test_status_slices_SOURCES = tests/unit/broker/test-status-slices.c $(session_harness)
+tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
+tests_unit_broker_test_users_SOURCES = tests/unit/broker/test-users.c $(session_harness)
 
 # Unit tests of the host device, each scenario a process.
-host_harness = tests/unit/host-harness.c tests/unit/host-harness.h
-tests_unit_test_host_bounds_SOURCES = tests/unit/test-host-bounds.c $(host_harness)
-tests_unit_test_host_connections_SOURCES = tests/unit/test-host-connections.c $(host_harness)
-tests_unit_test_host_device_SOURCES = tests/unit/test-host-device.c $(host_harness)
-tests_unit_test_host_loading_SOURCES = tests/unit/test-host-loading.c $(host_harness)
-tests_unit_test_host_pages_SOURCES = tests/unit/test-host-pages.c $(host_harness)
+host_harness = tests/unit/device/host-harness.c tests/unit/device/host-harness.h
+tests_unit_device_test_host_bounds_SOURCES = tests/unit/device/test-host-bounds.c $(host_harness)
+tests_unit_device_test_host_connections_SOURCES = tests/unit/device/test-host-connections.c $(host_harness)
+tests_unit_device_test_host_device_SOURCES = tests/unit/device/test-host-device.c $(host_harness)
+tests_unit_device_test_host_loading_SOURCES = tests/unit/device/test-host-loading.c $(host_harness)
+tests_unit_device_test_host_pages_SOURCES = tests/unit/device/test-host-pages.c $(host_harness)
 
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h
@@ -291,10 +292,10 @@ endif
 fake_cuda = tests/fake-cuda/libcuda.la
 if HAVE_CUDA
 check_LTLIBRARIES += $(fake_cuda)
-unit_tests += tests/unit/test-cuda-driver tests/unit/test-cuda-launch
+unit_tests += tests/unit/device/test-cuda-driver tests/unit/device/test-cuda-launch
 endif
-tests_unit_test_cuda_driver_LDADD = $(fake_cuda) $(LDADD)
-tests_unit_test_cuda_launch_LDADD = $(fake_cuda) $(LDADD)
+tests_unit_device_test_cuda_driver_LDADD = $(fake_cuda) $(LDADD)
+tests_unit_device_test_cuda_launch_LDADD = $(fake_cuda) $(LDADD)
 tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/contexts.c tests/fake-cuda/devices.c \
 	tests/fake-cuda/fake-cuda.c tests/fake-cuda/fake-cuda.h \
@@ -307,7 +308,7 @@ tests_fake_cuda_libcuda_la_LIBADD = -lpthread
 
 # What facts.sh, launching.sh, loading-facts.sh and reset.sh in tests/gpu run; and what needs CUDA's headers alone.
 if HAVE_CUDA
-unit_tests += tests/unit/test-cuda-sync
+unit_tests += tests/unit/device/test-cuda-sync
 test_tools += tests/gpu/test-driver-facts \
 	tests/gpu/launching tests/gpu/reset tests/gpu/test-loading-facts tests/gpu/test-page-facts
 check_DATA = tests/gpu/facts.fatbin

@@ -14,10 +14,10 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath -m "${BUILD_DIR:-build}")
 work=$(mktemp -d) || exit 1
 failed=()
-units=(accounting board error log names-sizes places registry session status-read status-table ticket timeline
-	waiting)
+units=(broker/test-{accounting,board,log,places,registry,session,status-read,status-table,timeline,waiting}
+	common/test-{error,names-sizes,ticket})
 programs=(broker/broker-run broker/broker-status broker/broker-ctl libbroker/libgpubroker.la
-	tests/integration/status-client kernels/kernels.so examples/heat/heat "${units[@]/#/tests/unit/test-}")
+	tests/integration/status-client kernels/kernels.so examples/heat/heat "${units[@]/#/tests/unit/}")
 
 if ! command -v valgrind >/dev/null; then
 	echo "valgrind.sh: valgrind is missing (Debian: valgrind)" >&2
@@ -99,7 +99,7 @@ tools() {
 tools
 passes heat 0 "$build/broker/broker-run" --quiet --name "$name" -n 2 --device host -- "$heat" --size 64 --steps 20
 for unit in "${units[@]}"; do
-	passes "test-$unit" 0 "$build/tests/unit/test-$unit"
+	passes "${unit#*/}" 0 "$build/tests/unit/$unit"
 done
 
 # A process that was watched in the background, or whose parent does not look at how it ended, has its report all the same.

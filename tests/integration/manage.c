@@ -2,7 +2,7 @@
 /*
  * manage.c - gpub_chmod, gpub_chown and gpub_drain through the public interface.
  *
- * All clients are one user's, which is the broker's own: who else may do what is tests/unit/test-manage.c's.
+ * All clients are one user's, which is the broker's own: who else may do what is tests/unit/broker/test-manage.c's.
  */
 #include <errno.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef GPUB_TESTS_CROWD_H
 #define GPUB_TESTS_CROWD_H
 
-#include "tests/unit/session-harness.h"
+#include "tests/unit/broker/session-harness.h"
 
 #define OWNER    1000u
 #define STRANGER 1001u
