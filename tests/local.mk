@@ -30,12 +30,14 @@ unit_tests = \
 	tests/unit/broker/test-drains \
 	tests/unit/broker/test-fair-queue \
 	tests/unit/broker/test-fanout \
+	tests/unit/broker/test-grants \
 	tests/unit/broker/test-identity \
 	tests/unit/broker/test-keys \
 	tests/unit/broker/test-last-words \
 	tests/unit/broker/test-leftovers \
 	tests/unit/broker/test-log \
 	tests/unit/broker/test-manage \
+	tests/unit/broker/test-manage-drain \
 	tests/unit/broker/test-outbox \
 	tests/unit/broker/test-packets \
 	tests/unit/broker/test-places \
@@ -43,7 +45,12 @@ unit_tests = \
 	tests/unit/broker/test-pool-users \
 	tests/unit/broker/test-proof \
 	tests/unit/broker/test-registry \
+	tests/unit/broker/test-registry-idle \
+	tests/unit/broker/test-registry-random \
+	tests/unit/broker/test-registry-shared \
+	tests/unit/broker/test-registry-shared-random \
 	tests/unit/broker/test-session \
+	tests/unit/broker/test-session-death \
 	tests/unit/broker/test-shares \
 	tests/unit/broker/test-slab \
 	tests/unit/broker/test-status-read \
@@ -52,14 +59,15 @@ unit_tests = \
 	tests/unit/broker/test-timeline \
 	tests/unit/broker/test-trust \
 	tests/unit/broker/test-users \
-	tests/unit/broker/test-uses \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-workers \
+	tests/unit/client/test-close \
 	tests/unit/client/test-closing \
+	tests/unit/client/test-lease \
 	tests/unit/client/test-reader \
 	tests/unit/client/test-reset \
+	tests/unit/client/test-slot \
 	tests/unit/client/test-slot-pool \
-	tests/unit/client/test-slots \
 	tests/unit/client/test-table \
 	tests/unit/client/test-timeline-end \
 	tests/unit/client/test-timeline-maps \
@@ -70,12 +78,19 @@ unit_tests = \
 	tests/unit/common/test-token \
 	tests/unit/common/test-wire \
 	tests/unit/device/test-cuda-fork \
+	tests/unit/device/test-host \
 	tests/unit/device/test-host-bounds \
+	tests/unit/device/test-host-capture \
 	tests/unit/device/test-host-connections \
-	tests/unit/device/test-host-device \
+	tests/unit/device/test-host-fault \
 	tests/unit/device/test-host-loading \
+	tests/unit/device/test-host-memory \
+	tests/unit/device/test-host-module \
 	tests/unit/device/test-host-pages \
-	tests/unit/device/test-page
+	tests/unit/device/test-host-quarantine \
+	tests/unit/device/test-host-stream \
+	tests/unit/device/test-page \
+	tests/unit/device/test-select
 test_programs = \
 	tests/integration/bad-input \
 	tests/integration/bounds \
@@ -192,28 +207,55 @@ tests_unit_broker_test_cutting_SOURCES = tests/unit/broker/test-cutting.c $(sess
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)
 tests_unit_broker_test_drains_SOURCES = tests/unit/broker/test-drains.c $(session_harness)
+tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
 tests_unit_broker_test_fanout_SOURCES = tests/unit/broker/test-fanout.c $(session_harness)
 tests_unit_broker_test_keys_SOURCES = tests/unit/broker/test-keys.c $(session_harness)
 tests_unit_broker_test_last_words_SOURCES = tests/unit/broker/test-last-words.c $(session_harness)
 tests_unit_broker_test_manage_SOURCES = tests/unit/broker/test-manage.c $(session_harness)
+tests_unit_broker_test_manage_drain_SOURCES = tests/unit/broker/test-manage-drain.c $(session_harness)
 tests_unit_broker_test_outbox_SOURCES = tests/unit/broker/test-outbox.c $(session_harness)
 tests_unit_broker_test_packets_SOURCES = tests/unit/broker/test-packets.c $(session_harness)
 tests_unit_broker_test_pool_SOURCES = tests/unit/broker/test-pool.c $(session_harness)
 tests_unit_broker_test_pool_users_SOURCES = tests/unit/broker/test-pool-users.c $(session_harness)
 tests_unit_broker_test_proof_SOURCES = tests/unit/broker/test-proof.c $(session_harness)
 tests_unit_broker_test_session_SOURCES = tests/unit/broker/test-session.c $(session_harness)
+tests_unit_broker_test_session_death_SOURCES = tests/unit/broker/test-session-death.c $(session_harness)
 tests_unit_broker_test_shares_SOURCES = tests/unit/broker/test-shares.c $(session_harness)
 tests_unit_broker_test_status_slices_SOURCES = tests/unit/broker/test-status-slices.c $(session_harness)
-tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
 tests_unit_broker_test_users_SOURCES = tests/unit/broker/test-users.c $(session_harness)
+
+# Unit tests of a registry whose buffers share nothing.
+registry_harness = tests/unit/broker/registry-harness.c tests/unit/broker/registry-harness.h
+tests_unit_broker_test_registry_SOURCES = tests/unit/broker/test-registry.c $(registry_harness)
+tests_unit_broker_test_registry_random_SOURCES = tests/unit/broker/test-registry-random.c $(registry_harness)
+
+# Unit tests of a registry whose buffers share memory.
+grants_harness = tests/unit/broker/grants-harness.c tests/unit/broker/grants-harness.h
+tests_unit_broker_test_grants_SOURCES = tests/unit/broker/test-grants.c $(grants_harness)
+tests_unit_broker_test_registry_idle_SOURCES = tests/unit/broker/test-registry-idle.c $(grants_harness)
+tests_unit_broker_test_registry_shared_SOURCES = tests/unit/broker/test-registry-shared.c $(grants_harness)
+tests_unit_broker_test_registry_shared_random_SOURCES = tests/unit/broker/test-registry-shared-random.c $(grants_harness)
+
+# Unit tests of a client with one record, without a broker.
+records_harness = tests/unit/client/records-harness.c tests/unit/client/records-harness.h
+tests_unit_client_test_close_SOURCES = tests/unit/client/test-close.c $(records_harness)
+tests_unit_client_test_lease_SOURCES = tests/unit/client/test-lease.c $(records_harness)
+tests_unit_client_test_slot_SOURCES = tests/unit/client/test-slot.c $(records_harness)
 
 # Unit tests of the host device, each scenario a process.
 host_harness = tests/unit/device/host-harness.c tests/unit/device/host-harness.h
+tests_unit_device_test_host_SOURCES = tests/unit/device/test-host.c $(host_harness)
 tests_unit_device_test_host_bounds_SOURCES = tests/unit/device/test-host-bounds.c $(host_harness)
+tests_unit_device_test_host_capture_SOURCES = tests/unit/device/test-host-capture.c $(host_harness)
 tests_unit_device_test_host_connections_SOURCES = tests/unit/device/test-host-connections.c $(host_harness)
-tests_unit_device_test_host_device_SOURCES = tests/unit/device/test-host-device.c $(host_harness)
+tests_unit_device_test_host_fault_SOURCES = tests/unit/device/test-host-fault.c $(host_harness)
 tests_unit_device_test_host_loading_SOURCES = tests/unit/device/test-host-loading.c $(host_harness)
+tests_unit_device_test_host_memory_SOURCES = tests/unit/device/test-host-memory.c $(host_harness)
+tests_unit_device_test_host_module_SOURCES = tests/unit/device/test-host-module.c $(host_harness)
 tests_unit_device_test_host_pages_SOURCES = tests/unit/device/test-host-pages.c $(host_harness)
+tests_unit_device_test_host_quarantine_SOURCES = tests/unit/device/test-host-quarantine.c $(host_harness)
+tests_unit_device_test_host_stream_SOURCES = tests/unit/device/test-host-stream.c $(host_harness)
+tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_harness)
 
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h

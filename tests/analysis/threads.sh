@@ -5,7 +5,7 @@
 #
 #   BUILD_DIR=build-tsan threads.sh [PROGRAM...]
 #
-# Configures that tree where it is not yet, builds what it needs, and runs the programs (tests/unit/client/test-slots, ...), as
+# Configures that tree where it is not yet, builds what it needs, and runs the programs (tests/unit/client/test-slot, ...), as
 # many at a time as there are processors. Not among them:
 #   tests/integration/fork   looks for a key in all memory of a process, which has a thread sanitizer's shadow in it
 #   test scripts             what they run is looked at here, or has one thread
@@ -20,8 +20,8 @@ failed=()
 if [ $# -gt 0 ]; then
 	programs=("$@")
 else
-	programs=(tests/unit/device/test-host-{device,connections} tests/integration/{threads,timelines,timeline-ends,gone,killed,drain,leases,capture,slabs,many,cache,retire}
-		tests/unit/client/test-{slots,table,timeline-wait} tests/unit/broker/test-{session,waiting,board,timeline})
+	programs=(tests/unit/device/test-{host,host-memory,host-stream,host-capture,host-connections} tests/integration/{threads,timelines,timeline-ends,gone,killed,drain,leases,capture,slabs,many,cache,retire}
+		tests/unit/client/test-{slot,lease,close,table,timeline-wait} tests/unit/broker/test-{session,session-death,waiting,board,timeline})
 fi
 
 configure_tree() {

@@ -7,14 +7,15 @@
 #
 # That tree must be one without sanitizers; what is missing in it is built. The host device, one broker with a client
 # that does everything and is asked about, one with a computation, and the unit tests that valgrind can run (left out:
-# test-host-device, of which many tests end in an abort that valgrind would report, and test-slots and test-table, whose races are too slow under it, and test-wire, which limits the
-# descriptors, of which valgrind hides some). No finding is suppressed.
+# those of the host device, of which many tests end in an abort that valgrind would report; test-slot, test-close and
+# test-table, whose races are too slow under it; and test-wire, which limits the descriptors, of which valgrind hides some). No finding is suppressed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath -m "${BUILD_DIR:-build}")
 work=$(mktemp -d) || exit 1
 failed=()
-units=(broker/test-{accounting,board,log,places,registry,session,status-read,status-table,timeline,waiting}
+units=(broker/test-{accounting,board,grants,log,places,registry,registry-idle,registry-random,registry-shared}
+	broker/test-{session,session-death,status-read,status-table,timeline,waiting}
 	common/test-{error,names-sizes,ticket})
 programs=(broker/broker-run broker/broker-status broker/broker-ctl libbroker/libgpubroker.la
 	tests/integration/status-client kernels/kernels.so examples/heat/heat "${units[@]/#/tests/unit/}")

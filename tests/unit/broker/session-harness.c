@@ -349,6 +349,19 @@ void expect_served(struct peer *peer)
 
 /* ---- clients that are cut off ---- */
 
+void expect_turned_away(int sock)
+{
+	struct wire_message message = hear(sock);
+
+	assert_int_equal(message.type, WIRE_REFUSED);
+	assert_int_equal(message.refused.error, -EPROTO);
+	expect_end(sock);
+	assert_null(broker.sessions->by_id);
+	assert_int_equal(greeting(), 0);
+	assert_int_equal(broker.counters.sessions_opened, 0);
+	close(sock);
+}
+
 void expect_bytes_cut(const void *bytes, size_t length)
 {
 	struct wire_message message = named(WIRE_CREATE, 3, "unheard");

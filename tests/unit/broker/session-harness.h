@@ -129,6 +129,9 @@ void expect_served(struct peer *peer);
 
 /* ---- clients that are cut off ---- */
 
+/* A refusal, the end, and nothing kept: not even a place among those who wait for their greeting. */
+void expect_turned_away(int sock);
+
 /* A new session that says this is cut off and not heard any more; others are served as before. */
 void expect_bytes_cut(const void *bytes, size_t length);
 

@@ -3,7 +3,7 @@
  * test-reset.c - what a client keeps, and what it lets go of, when a device of its process is reset: slots of returns that have
  * not landed, timelines of leases that were ended, open handles, loaded modules.
  *
- * Records are made open by hand, as in test-slots.c. A device is a table with an epoch that a test sets. It opens a handle at the
+ * Records are made open by hand, as in records-harness.c. A device is a table with an epoch that a test sets. It opens a handle at the
  * same address each time, as a driver may.
  */
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-slot-pool.c - the pool of slots has an end, and says so. What slots are for is test-slots's. */
+/* test-slot-pool.c - the pool of slots has an end, and says so. What slots are for is test-slot.c's. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

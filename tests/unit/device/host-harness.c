@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -199,4 +201,52 @@ int scenarios_end(void)
 
 	snprintf(command, sizeof command, "rm -rf /dev/shm%s*", prefix); /* of those that were to abort */
 	return system(command) | unlink(twins);
+}
+
+/* ---- pages, kernels, time ---- */
+
+uint64_t *host_page(bool writable)
+{
+	uint64_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(page != MAP_FAILED && !madvise(page, PAGE, MADV_DONTFORK));
+	CHECK(!device->page_register(page, PAGE, writable));
+	return page;
+}
+
+void nap_ms(long ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
+}
+
+double now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+uint64_t word_load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+void *twin(void *module, const char *symbol)
+{
+	void *kernel;
+
+	CHECK(!device->module_kernel(module, symbol, &kernel));
+	return kernel;
+}
+
+int twin_launch(void *kernel, void *stream, int ordinal, void *first, int second)
+{
+	gpub_launch_config config = GPUB_LAUNCH_INIT;
+	void *args[] = { &first, &second };
+
+	config.device = ordinal;
+	config.stream = stream;
+	config.grid[0] = 3;
+	return device->module_launch(kernel, &config, args);
 }

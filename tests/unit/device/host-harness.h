@@ -69,4 +69,13 @@ void hear_token(int fd);
 void     export_to(const struct peer *peer, void *ptr);
 uint8_t *import_from(int in, int ordinal); /* BLOCK bytes */
 
+/* ---- pages, kernels, time ---- */
+
+uint64_t *host_page(bool writable);
+void nap_ms(long ms);
+double now_ms(void);
+uint64_t word_load(const uint64_t *word);
+void *twin(void *module, const char *symbol);
+int twin_launch(void *kernel, void *stream, int ordinal, void *first, int second);
+
 #endif

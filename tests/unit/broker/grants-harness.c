@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* grants-harness.c - see grants-harness.h */
+#include "grants-harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/users/identity.h"
+
+_Atomic uint64_t words[BUFFERS];
+struct accounting accounting;
+struct registry registry;
+struct grants grants[SESSIONS];
+struct notice notices[MANY];
+struct cleaning cleanings[MANY];
+struct allocation *releasing[BUFFERS];
+uint64_t overs[MANY];
+unsigned notice_count, clean_count, release_count, over_count;
+bool can_clean;
+void (*and_over)(const struct buffer *buffer);
+
+/* ---- the hooks ---- */
+
+static void on_notice(void *context, struct grant *grant, uint64_t serial)
+{
+	assert_ptr_equal(context, &registry);
+	assert_false(grant->held);
+	assert_true(notice_count < MANY);
+	notices[notice_count++] = (struct notice){ grant->id, serial };
+}
+
+static void expect_over(const struct buffer *buffer)
+{
+	assert_int_equal(buffer->state, BUFFER_DRAINING);
+	assert_int_equal(buffer->used, 0);
+	assert_null(buffer->uses);
+	if (and_over)
+		and_over(buffer);
+	else
+		overs[over_count++ % MANY] = buffer->serial;
+}
+
+static bool on_clean(void *context, struct buffer *buffer, uint32_t range)
+{
+	struct allocation *allocation = buffer->allocation;
+
+	assert_ptr_equal(context, &registry);
+	expect_over(buffer);
+	assert_true(range < RANGES && clean_count < MANY);
+	for (unsigned i = 0; i < clean_count; i++)
+		assert_false(cleanings[i].allocation == allocation && cleanings[i].range == range);
+	if (can_clean)
+		cleanings[clean_count++] = (struct cleaning){ allocation, range };
+	return can_clean;
+}
+
+static void on_release(void *context, struct allocation *allocation)
+{
+	assert_ptr_equal(context, &registry);
+	assert_true(!allocation->named && !allocation->open && !allocation->used && !allocation->grants);
+	for (unsigned i = 0; i < clean_count; i++)
+		assert_ptr_not_equal(cleanings[i].allocation, allocation);
+	for (unsigned i = 0; i < release_count; i++)
+		assert_ptr_not_equal(releasing[i], allocation);
+	assert_true(release_count < BUFFERS);
+	releasing[release_count++] = allocation;
+}
+
+int setup(void **state)
+{
+	static const struct registry_hooks hooks = { on_notice, on_clean, on_release, NULL };
+	int error;
+
+	(void)state;
+	notice_count = clean_count = release_count = over_count = 0;
+	can_clean = true;
+	and_over = NULL;
+	memset(grants, 0, sizeof grants);
+	memset((void *)words, 0, sizeof words);
+	accounting_init(&accounting);
+	error = registry_init(&registry, words, BUFFERS, TICKETS, &accounting, &hooks, &registry);
+	registry.usages.limit = 4 * SPAN;
+	return error;
+}
+
+/* The device has done the oldest that it was told to clean. */
+void clean_one(int error)
+{
+	struct cleaning first = cleanings[0];
+
+	assert_true(clean_count > 0);
+	memmove(cleanings, cleanings + 1, --clean_count * sizeof *cleanings);
+	registry_cleaned(&registry, first.allocation, first.range, error);
+}
+
+void released(struct allocation *allocation)
+{
+	registry_released(&registry, allocation);
+	allocation_free(allocation);
+}
+
+void device_works(void)
+{
+	while (clean_count)
+		clean_one(0);
+	while (release_count)
+		released(releasing[--release_count]);
+}
+
+/* Every test ends with empty books. */
+int teardown(void **state)
+{
+	int wrong;
+
+	(void)state;
+	device_works();
+	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || registry.bytes ||
+		registry.names || registry.serials || registry.usages.by_key || registry.usages.bytes[0][SPARE_IDLE] || registry.slabs.shelves ||
+		registry.words.free != BUFFERS || registry.tickets.free != TICKETS || accounting.accounts;
+	for (unsigned i = 0; i < BUFFERS; i++)
+		wrong |= (words[i] & 3) != BOARD_FREE;
+	for (unsigned i = 0; i < SESSIONS; i++)
+		grants_forget(&registry, &grants[i]);
+	registry_deinit(&registry);
+	accounting_deinit(&accounting);
+	return wrong;
+}
+
+/* ---- short words ---- */
+
+struct buffer_spec spec_of(const char *name)
+{
+	return (struct buffer_spec){ .name = name,
+				     .size = 100,
+				     .span = SPAN,
+				     .range = RANGE,
+				     .owner = OWNER,
+				     .group = 7,
+				     .mode = 0600 };
+}
+
+void ready(struct buffer *buffer)
+{
+	if (allocation_is_made(buffer->allocation))
+		registry_live(&registry, buffer);
+	else
+		registry_ready(&registry, buffer);
+}
+
+struct buffer *live_of(struct buffer_spec spec)
+{
+	struct buffer *buffer = NULL;
+
+	assert_int_equal(registry_reserve(&registry, &spec, &buffer), 0);
+	ready(buffer);
+	return buffer;
+}
+
+struct buffer *live(const char *name)
+{
+	return live_of(spec_of(name));
+}
+
+uid_t uid_of(unsigned session)
+{
+	return session == THEIRS ? STRANGER : OWNER;
+}
+
+struct grant_order order_of(unsigned session)
+{
+	return (struct grant_order){ .session = (struct session *)(uintptr_t)(0x1000 + session),
+				     .uid = uid_of(session),
+				     .grants = &grants[session],
+				     .rights = GPUB_READ };
+}
+
+struct use *use_by(const struct grant_order *order, struct buffer *buffer, bool fresh_expected)
+{
+	struct use *use = NULL;
+	bool fresh = !fresh_expected;
+
+	assert_int_equal(grant_open(&registry, buffer, order, &use, &fresh), 0);
+	assert_int_equal(fresh, fresh_expected);
+	assert_ptr_equal(use->buffer, buffer);
+	return use;
+}
+
+/* A use with the first grant of that session on the allocation; and with the one that it has. */
+struct use *use_first(unsigned session, struct buffer *buffer)
+{
+	struct grant_order order = order_of(session);
+
+	return use_by(&order, buffer, true);
+}
+
+struct use *use_again(unsigned session, struct buffer *buffer)
+{
+	struct grant_order order = order_of(session);
+
+	return use_by(&order, buffer, false);
+}
+
+void unlink_all(struct buffer **buffers, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		registry_unlink(&registry, buffers[i]);
+}
+
+int part(struct buffer *buffer)
+{
+	int error = registry_may_part(buffer);
+
+	if (!error)
+		registry_part(&registry, buffer);
+	return error;
+}
+
+uint64_t used(enum resource resource)
+{
+	return accounting_used(&accounting, OWNER, resource);
+}
+
+void expect_notice(unsigned i, const struct grant *grant, uint64_t serial)
+{
+	assert_true(i < notice_count);
+	assert_true(notices[i].grant == grant->id && notices[i].serial == serial);
+}
+
+uint32_t range_of(const struct buffer *buffer)
+{
+	return (uint32_t)(buffer->offset / RANGE);
+}
+
+/* Four buffers that fill one allocation. */
+void fill(struct buffer *buffers[RANGES])
+{
+	static const char *const names[RANGES] = { "a", "b", "c", "d" };
+
+	for (unsigned i = 0; i < RANGES; i++)
+		buffers[i] = live(names[i]);
+}
+
+/* A buffer came and went in memory that the session still maps. */
+struct allocation *idle_of(unsigned session, struct buffer_spec spec)
+{
+	struct buffer *buffer = live_of(spec);
+	struct allocation *allocation = buffer->allocation;
+	struct use *use = use_first(session, buffer);
+
+	registry_unlink(&registry, buffer);
+	assert_true(grant_idle(&registry, use));
+	while (clean_count)
+		clean_one(0);
+	notice_count = over_count = 0;
+	return allocation;
+}
+
+struct grant *grant_on(unsigned session, const struct allocation *allocation)
+{
+	struct grant *grant, *next;
+
+	HASH_ITER(hh, grants[session].by_id, grant, next)
+		if (grant->allocation == allocation)
+			return grant;
+	fail();
+	return NULL;
+}
+
+/* Whoever maps it is asked to close it, but for one who did already; it serves nobody any more. */
+void expect_given_up(struct allocation *allocation, struct grant *grant)
+{
+	struct buffer *next;
+
+	assert_true(allocation->given_up);
+	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
+	expect_notice(notice_count - 1, grant, 0);
+	next = live("next");
+	assert_ptr_not_equal(next->allocation, allocation);
+	registry_unlink(&registry, next);
+}
+
+/* What is to be freed stays in the books until it is closed: its owner sees whom it waits for. */
+void expect_kept_until_closed(struct buffer *buffer, struct use *use)
+{
+	struct allocation *allocation = buffer->allocation;
+	uint32_t place = buffer->place;
+	uint64_t serial = buffer->serial;
+
+	for (unsigned i = 0; i < 2; i++) {
+		notice_count = 0;
+		assert_true(grant_idle(&registry, use));
+		assert_int_equal(over_count + clean_count, 0);
+		assert_int_equal(buffer->used, 1);
+		assert_true(words[place] == BOARD_WORD(serial, BOARD_DRAINING));
+		expect_given_up(allocation, grants[0].by_id);
+	}
+	assert_true(grant_closed(&registry, grants[0].by_id));
+	assert_ptr_equal(releasing[release_count - 1], allocation);
+}

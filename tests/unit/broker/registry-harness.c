@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry-harness.c - see registry-harness.h */
+#include "registry-harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/users/identity.h"
+
+_Atomic uint64_t words[BUFFERS];
+struct accounting accounting;
+struct registry registry;
+struct grants grants, other_grants;
+struct allocation *releasing[BUFFERS];
+unsigned releases, notices;
+uint64_t noticed[TICKETS];
+
+static void on_notice(void *context, struct grant *grant, uint64_t serial)
+{
+	assert_ptr_equal(context, &registry);
+	assert_true(notices < TICKETS);
+	assert_true(grant->uses->buffer->serial == serial);
+	noticed[notices++] = grant->id;
+}
+
+/* No use ends before its grant, so the memory always goes with the last of them. */
+static bool on_clean(void *context, struct buffer *buffer, uint32_t range)
+{
+	(void)context, (void)buffer, (void)range;
+	fail();
+	return false;
+}
+
+static void on_release(void *context, struct allocation *allocation)
+{
+	assert_ptr_equal(context, &registry);
+	assert_int_equal(allocation->named, 0);
+	assert_int_equal(allocation->open, 0);
+	assert_int_equal(allocation->used, 0);
+	assert_null(allocation->grants);
+	for (unsigned i = 0; i < releases; i++)
+		assert_ptr_not_equal(releasing[i], allocation);
+	assert_true(releases < BUFFERS);
+	releasing[releases++] = allocation;
+}
+
+int setup(void **state)
+{
+	static const struct registry_hooks hooks = { on_notice, on_clean, on_release, NULL };
+
+	(void)state;
+	releases = notices = 0;
+	grants = other_grants = (struct grants){ 0 };
+	memset((void *)words, 0, sizeof words);
+	accounting_init(&accounting);
+	return registry_init(&registry, words, BUFFERS, TICKETS, &accounting, &hooks, &registry);
+}
+
+void released(struct allocation *allocation)
+{
+	registry_released(&registry, allocation);
+	allocation_free(allocation);
+}
+
+/* The device thread has freed all that it was told to. */
+void release_all(void)
+{
+	while (releases)
+		released(releasing[--releases]);
+}
+
+/* Every test ends with empty books: nothing is charged, no place is taken, no word is live. */
+int teardown(void **state)
+{
+	int wrong;
+
+	(void)state;
+	release_all();
+	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || registry.bytes ||
+		registry.names || registry.words.free != BUFFERS || registry.tickets.free != TICKETS ||
+		accounting.accounts;
+	for (unsigned i = 0; i < BUFFERS; i++)
+		wrong |= (words[i] & 3) != BOARD_FREE;
+	grants_forget(&registry, &grants);
+	grants_forget(&registry, &other_grants);
+	registry_deinit(&registry);
+	accounting_deinit(&accounting);
+	return wrong;
+}
+
+/* ---- short words for what the tests do ---- */
+
+int reserve(const char *name, struct buffer **buffer)
+{
+	struct buffer_spec spec = { .name = name, .size = 100, .span = SPAN, .owner = OWNER, .mode = 0600 };
+
+	return registry_reserve(&registry, &spec, buffer);
+}
+
+void ready(struct buffer *buffer)
+{
+	memset(&buffer->allocation->handle, 0x55, sizeof buffer->allocation->handle);
+	registry_ready(&registry, buffer);
+}
+
+struct buffer *live(const char *name)
+{
+	struct buffer *buffer = NULL;
+
+	assert_int_equal(reserve(name, &buffer), 0);
+	ready(buffer);
+	return buffer;
+}
+
+int grant_try(struct session *session, uid_t uid, struct grants *table, struct buffer *buffer, struct grant **grant)
+{
+	struct grant_order order = { .session = session, .uid = uid, .grants = table, .rights = GPUB_READ, .own = true };
+	struct use *use;
+	bool fresh;
+	int error = grant_open(&registry, buffer, &order, &use, &fresh);
+
+	if (error)
+		return error;
+	assert_true(fresh);
+	assert_ptr_equal(use->buffer, buffer);
+	*grant = use->grant;
+	return 0;
+}
+
+struct grant *grant_to(struct grants *table, struct buffer *buffer)
+{
+	struct grant *grant = NULL;
+
+	assert_int_equal(grant_try(SESSION, OWNER, table, buffer, &grant), 0);
+	return grant;
+}
+
+uint64_t used(enum resource resource)
+{
+	return accounting_used(&accounting, OWNER, resource);
+}
+
+void expect_word(const struct buffer *buffer, enum board_state state)
+{
+	assert_true(words[buffer->place] == BOARD_WORD(buffer->serial, state));
+}
+
+uint64_t used_by(uid_t uid, enum resource resource)
+{
+	return accounting_used(&accounting, uid, resource);
+}
+
+struct grant *grant_of_other(struct buffer *buffer)
+{
+	struct grant *grant = NULL;
+
+	assert_int_equal(grant_try(OTHER_SESSION, HEIR, &other_grants, buffer, &grant), 0);
+	return grant;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-registry-idle.c - memory that is mapped and in which nothing is: it serves the next buffer of its kind, or is given
+ * up. grants-harness.h is the world.
+ */
+
+#include "grants-harness.h"
+
+/* ---- memory that is mapped and in which nothing is ---- */
+
+static void test_idle_memory_serves_the_same_kind_again(void **state)
+{
+	struct allocation *allocation = idle_of(0, spec_of("a"));
+	struct buffer_spec spec = spec_of("b");
+	struct buffer *other, *again;
+
+	(void)state;
+	assert_int_equal(allocation->state, ALLOCATION_IDLE);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == SPAN);
+	assert_true(used(RESOURCE_BYTES) == SPAN); /* it is still its owner's */
+	spec.mode = 0644;
+	other = live_of(spec);
+	assert_ptr_not_equal(other->allocation, allocation);
+	again = live("c");
+	assert_ptr_equal(again->allocation, allocation);
+	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 0);
+	/* and whoever maps it need not open it again */
+	use_again(0, again);
+	registry_unlink(&registry, other);
+	registry_unlink(&registry, again);
+	grant_over(&registry, grant_on(0, allocation));
+}
+
+static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
+{
+	struct buffer *a = live("a");
+	struct allocation *allocation = a->allocation;
+	struct use *mine = use_first(0, a), *others = use_first(1, a);
+
+	(void)state;
+	registry_unlink(&registry, a);
+	grant_idle(&registry, mine);
+	grant_idle(&registry, others);
+	clean_one(0);
+	assert_int_equal(allocation->state, ALLOCATION_IDLE);
+	assert_true(grant_closed(&registry, grants[0].by_id));
+	assert_int_equal(release_count, 0);
+	assert_int_equal(allocation->state, ALLOCATION_IDLE);
+	assert_true(grant_closed(&registry, grants[1].by_id));
+	assert_int_equal(release_count, 1);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 0);
+	assert_null(registry.usages.keeping[0]);
+	/* nobody takes it any more */
+	a = live("b");
+	assert_ptr_not_equal(a->allocation, allocation);
+	registry_unlink(&registry, a);
+}
+
+static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **state)
+{
+	static const char *const names[] = { "a", "b", "c" };
+	struct allocation *idle[3];
+
+	(void)state;
+	registry.usages.limit = 2 * SPAN;
+	for (int i = 0; i < 3; i++) {
+		struct buffer_spec spec = spec_of(names[i]);
+		struct buffer *buffer;
+		struct use *use;
+
+		spec.mode = 0600 + (unsigned)i; /* or each would take the one before */
+		buffer = live_of(spec);
+		use = use_first(0, buffer);
+		idle[i] = buffer->allocation;
+		registry_unlink(&registry, buffer);
+		notice_count = 0;
+		assert_true(grant_idle(&registry, use));
+		clean_one(0);
+	}
+	assert_false(registry_notify(&registry));
+	assert_int_equal(notice_count, 1);
+	expect_given_up(idle[0], grant_on(0, idle[0]));
+	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
+	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 2 * SPAN);
+	for (int i = 0; i < 3; i++)
+		grant_over(&registry, grant_on(0, idle[i]));
+}
+
+/* As with a limit of 0. */
+static void test_memory_larger_than_the_limit_is_given_up_at_once(void **state)
+{
+	struct buffer *a;
+	struct use *use;
+
+	(void)state;
+	registry.usages.limit = SPAN - 1;
+	a = live("a");
+	use = use_first(0, a);
+	registry_unlink(&registry, a);
+	expect_kept_until_closed(a, use);
+}
+
+static void test_memory_of_one_alone_is_given_up_at_once(void **state)
+{
+	struct buffer_spec spec = spec_of("a");
+	struct buffer *a;
+	struct use *use;
+
+	(void)state;
+	spec.flags = GPUB_ALONE;
+	a = live_of(spec);
+	use = use_first(0, a);
+	registry_unlink(&registry, a);
+	expect_kept_until_closed(a, use);
+}
+
+/* Its uses ended while it had its name; who maps it yet is asked by the unlink. */
+static void test_what_nobody_uses_is_given_up_by_its_unlink(void **state)
+{
+	struct buffer *a;
+	struct allocation *allocation;
+
+	(void)state;
+	registry.usages.limit = 0;
+	a = live("a");
+	allocation = a->allocation;
+	assert_true(grant_idle(&registry, use_first(0, a)));
+	assert_int_equal(notice_count, 0);
+	registry_unlink(&registry, a);
+	assert_int_equal(over_count + clean_count, 0);
+	expect_given_up(allocation, grants[0].by_id);
+	grant_over(&registry, grants[0].by_id);
+}
+
+/* Others are in it, so that its range may serve again, whatever the limit is. */
+static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_memory(void **state)
+{
+	struct buffer *a, *b;
+	struct use *use;
+
+	(void)state;
+	registry.usages.limit = 0;
+	a = live("a");
+	b = live("b");
+	use = use_first(0, a);
+	registry_unlink(&registry, a);
+	assert_true(grant_idle(&registry, use));
+	assert_int_equal(over_count, 1);
+	assert_int_equal(clean_count, 1);
+	assert_int_equal(notice_count, 1); /* that of the unlink */
+	clean_one(0);
+	registry_unlink(&registry, b);
+	assert_int_equal(over_count, 1);
+	expect_notice(1, grants[0].by_id, 0);
+	grant_over(&registry, grants[0].by_id);
+	assert_int_equal(release_count, 1);
+}
+
+/* The device finishes a range of it when nobody is to have that any more. */
+static void test_a_range_of_given_up_memory_serves_nobody(void **state)
+{
+	struct allocation *allocation;
+	struct buffer *a, *b;
+	struct use *use;
+
+	(void)state;
+	registry.usages.limit = 0;
+	a = live("a");
+	b = live("b");
+	allocation = a->allocation;
+	use = use_first(0, b);
+	registry_unlink(&registry, a);
+	registry_unlink(&registry, b);
+	assert_true(grant_idle(&registry, use));
+	assert_int_equal(clean_count, 1);
+	clean_one(0);
+	expect_given_up(allocation, grants[0].by_id);
+	grant_over(&registry, grants[0].by_id);
+	assert_int_equal(release_count, 2); /* the one that was next, and this */
+}
+
+/* Memory of which no range could be cleaned is good for nobody. */
+static void test_memory_without_a_clean_range_is_given_up(void **state)
+{
+	struct buffer *buffers[RANGES];
+	struct allocation *allocation;
+
+	(void)state;
+	fill(buffers);
+	allocation = buffers[0]->allocation;
+	can_clean = false;
+	use_first(0, buffers[0]);
+	registry_unlink(&registry, buffers[0]);
+	assert_true(grant_idle(&registry, grants[0].by_id->uses));
+	unlink_all(buffers + 1, RANGES - 1);
+	can_clean = true;
+	expect_given_up(allocation, grants[0].by_id);
+	grant_over(&registry, grants[0].by_id);
+}
+
+static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
+{
+	struct buffer_spec strangers = spec_of("b"), there = spec_of("c");
+	struct allocation *idle[3];
+
+	(void)state;
+	strangers.owner = STRANGER;
+	there.device = 1;
+	idle[0] = idle_of(0, spec_of("a"));
+	idle[1] = idle_of(THEIRS, strangers);
+	idle[2] = idle_of(0, there);
+	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, 1);
+	/* they may be many: who maps them is asked in the passes behind this */
+	assert_int_equal(notice_count, 0);
+	assert_false(registry_notify(&registry));
+	assert_int_equal(notice_count, 1);
+	expect_given_up(idle[0], grant_on(0, idle[0]));
+	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
+	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, SPAN);
+	assert_false(registry_notify(&registry));
+	assert_int_equal(notice_count, 2);
+	expect_notice(1, grants[THEIRS].by_id, 0);
+	assert_true(idle[1]->given_up && idle[2]->state == ALLOCATION_IDLE);
+	/* not twice */
+	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, SPAN);
+	assert_false(registry_notify(&registry));
+	assert_int_equal(notice_count, 2);
+	usages_reclaim(&registry.usages, 1, OWNER, SPARE_IDLE, SPAN);
+	grant_over(&registry, grant_on(0, idle[0]));
+	grant_over(&registry, grant_on(0, idle[2]));
+	grant_over(&registry, grants[THEIRS].by_id);
+}
+
+/* Its strangers may have it mapped for ever. */
+static void invariant_6_what_others_mapped_serves_nobody_else(void **state)
+{
+	struct buffer *a = live("a");
+	struct use *use = use_first(0, a);
+
+	(void)state;
+	assert_int_equal(part(a), 0);
+	registry_unlink(&registry, a);
+	expect_kept_until_closed(a, use);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_idle_memory_serves_the_same_kind_again),
+		ON(invariant_2_idle_memory_is_freed_with_its_last_grant),
+		ON(test_the_oldest_idle_memory_is_given_up_beyond_the_limit),
+		ON(test_memory_larger_than_the_limit_is_given_up_at_once),
+		ON(test_memory_of_one_alone_is_given_up_at_once),
+		ON(test_what_nobody_uses_is_given_up_by_its_unlink),
+		ON(test_beside_others_a_range_serves_again_without_a_limit_for_idle_memory),
+		ON(test_a_range_of_given_up_memory_serves_nobody),
+		ON(test_memory_without_a_clean_range_is_given_up),
+		ON(test_idle_memory_is_given_up_when_it_is_wanted_back),
+		ON(invariant_6_what_others_mapped_serves_nobody_else),
+	};
+
+	return cmocka_run_group_tests_name("idle memory", tests, NULL, NULL);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-registry-random.c - 100,000 random operations against an oracle that is too simple to be wrong: each buffer has an
+ * allocation of its own. registry-harness.h is the world; test-registry-shared-random.c is about memory that buffers share.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "registry-harness.h"
+
+/* What the oracle knows of a buffer, by name b0 .. b7 in up to 8 places. */
+struct fact {
+	struct buffer *buffer;
+	uint64_t       serial;
+	bool           is_ready, unlinked;
+	unsigned       open;
+	struct grant  *held; /* the other session's, which closed it and is not believed */
+};
+
+struct held {
+	struct grant *grant;
+	struct fact  *fact;
+	uint64_t      id;
+	bool          is_others;
+};
+
+static struct fact facts[BUFFERS];
+static struct held helds[TICKETS];
+static unsigned seed;
+
+static unsigned pick(unsigned count)
+{
+	return (unsigned)rand_r(&seed) % count;
+}
+
+static struct fact *fact_named(const char *name)
+{
+	for (unsigned i = 0; i < BUFFERS; i++)
+		if (facts[i].buffer && !facts[i].unlinked && !strcmp(facts[i].buffer->name, name))
+			return &facts[i];
+	return NULL;
+}
+
+static struct fact *fact_unused(void)
+{
+	for (unsigned i = 0; i < BUFFERS; i++)
+		if (!facts[i].buffer)
+			return &facts[i];
+	return NULL;
+}
+
+static void do_reserve(void)
+{
+	struct fact *fact = fact_unused();
+	struct buffer *buffer = NULL;
+	char name[] = { 'b', (char)('0' + pick(BUFFERS)), 0 };
+	int error = reserve(name, &buffer);
+
+	assert_int_equal(error, fact_named(name) ? -EEXIST : fact ? 0 : -EDQUOT);
+	if (!error)
+		*fact = (struct fact){ .buffer = buffer, .serial = buffer->serial };
+}
+
+static void do_ready_or_abandon(struct fact *fact)
+{
+	if (!fact->buffer || fact->is_ready)
+		return;
+	if (pick(4)) {
+		ready(fact->buffer);
+		fact->is_ready = true;
+	} else {
+		registry_abandon(&registry, fact->buffer);
+		fact->buffer = NULL;
+	}
+}
+
+static void do_unlink(struct fact *fact)
+{
+	if (!fact->buffer || !fact->is_ready || fact->unlinked)
+		return;
+	notices = 0;
+	fact->unlinked = true;
+	registry_unlink(&registry, fact->buffer);
+	assert_int_equal(notices, fact->open); /* one each, and none for what is held */
+}
+
+static void do_grant(struct fact *fact)
+{
+	struct grant *grant = NULL;
+	bool is_others = pick(2);
+	unsigned at = 0;
+	int error;
+
+	if (!fact->buffer || !fact->is_ready || fact->unlinked)
+		return;
+	while (at < TICKETS && helds[at].grant)
+		at++;
+	error = is_others ? grant_try(OTHER_SESSION, HEIR, &other_grants, fact->buffer, &grant) :
+			    grant_try(SESSION, OWNER, &grants, fact->buffer, &grant);
+	assert_int_equal(error, at < TICKETS ? 0 : -ENOSPC);
+	if (error)
+		return;
+	helds[at] = (struct held){ grant, fact, grant->id, is_others };
+	fact->open++;
+}
+
+static void do_close(struct held *held)
+{
+	struct grants *table = held->is_others ? &other_grants : &grants;
+	bool is_over;
+
+	if (!held->grant)
+		return;
+	is_over = !held->is_others || held->fact->held;
+	assert_ptr_equal(grant_find(table, held->id), held->grant);
+	held->fact->open--;
+	if (!is_over)
+		held->fact->held = held->grant;
+	assert_int_equal(grant_closed(&registry, held->grant), is_over);
+	held->grant = NULL;
+	assert_null(grant_find(table, held->id));
+}
+
+/* The other session's process: all that it has, open or held, is over. */
+static void do_die(void)
+{
+	for (unsigned i = 0; i < TICKETS; i++) {
+		if (!helds[i].grant || !helds[i].is_others)
+			continue;
+		helds[i].fact->open--;
+		grant_over(&registry, helds[i].grant);
+		helds[i].grant = NULL;
+	}
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		struct grant *held = facts[i].held;
+
+		facts[i].held = NULL;
+		if (held)
+			grant_over(&registry, held);
+	}
+	assert_null(other_grants.by_id);
+}
+
+static void do_released(void)
+{
+	struct allocation *allocation;
+
+	if (!releases)
+		return;
+	allocation = releasing[--releases];
+	for (unsigned i = 0; i < BUFFERS; i++)
+		if (facts[i].buffer == allocation->buffers)
+			facts[i].buffer = NULL;
+	released(allocation);
+}
+
+static bool is_releasing(const struct allocation *allocation)
+{
+	for (unsigned i = 0; i < releases; i++)
+		if (releasing[i] == allocation)
+			return true;
+	return false;
+}
+
+static void expect_fact(const struct fact *fact)
+{
+	enum board_state state = !fact->is_ready ? BOARD_FREE : fact->unlinked ? BOARD_DRAINING : BOARD_LIVE;
+
+	assert_true(fact->buffer->serial == fact->serial);
+	assert_int_equal(fact->buffer->allocation->open, fact->open + (fact->held != NULL));
+	assert_int_equal(fact->buffer->allocation->held, fact->held != NULL);
+	assert_int_equal(words[fact->buffer->place] & 3, state);
+	if (fact->is_ready)
+		expect_word(fact->buffer, state);
+	/* invariant 2, both ways: freed as soon as it may be, and never before */
+	assert_int_equal(is_releasing(fact->buffer->allocation), fact->unlinked && !fact->open && !fact->held);
+}
+
+static void expect_books(void)
+{
+	unsigned buffers = 0, open = 0;
+
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		if (!facts[i].buffer)
+			continue;
+		expect_fact(&facts[i]);
+		buffers++;
+		open += facts[i].open;
+	}
+	assert_int_equal(registry.buffer_count, buffers);
+	assert_int_equal(registry.grant_count, open);
+	assert_true(registry.bytes == buffers * (uint64_t)SPAN);
+	assert_true(used(RESOURCE_BYTES) == registry.bytes);
+	assert_true(used(RESOURCE_BUFFERS) == buffers);
+	assert_true(used(RESOURCE_GRANTS) + used_by(HEIR, RESOURCE_GRANTS) == open);
+	assert_int_equal(registry.tickets.free, TICKETS - open);
+	assert_int_equal(registry.words.free, BUFFERS - buffers);
+}
+
+static void do_something(void)
+{
+	switch (pick(50) ? pick(7) : 7) {
+	case 0:
+		do_reserve();
+		break;
+	case 1:
+		do_ready_or_abandon(&facts[pick(BUFFERS)]);
+		break;
+	case 2:
+		do_unlink(&facts[pick(BUFFERS)]);
+		break;
+	case 3:
+	case 4:
+		do_grant(&facts[pick(BUFFERS)]);
+		break;
+	case 5:
+		do_close(&helds[pick(TICKETS)]);
+		break;
+	case 7:
+		do_die();
+		break;
+	default:
+		do_released();
+	}
+}
+
+static void invariant_2_random_operations_match_an_oracle(void **state)
+{
+	(void)state;
+	seed = 20240501;
+	memset(facts, 0, sizeof facts);
+	memset(helds, 0, sizeof helds);
+	for (int i = 0; i < 100000; i++) {
+		do_something();
+		expect_books();
+	}
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		do_ready_or_abandon(&facts[i]);
+		do_unlink(&facts[i]);
+	}
+	for (unsigned i = 0; i < TICKETS; i++)
+		do_close(&helds[i]);
+	do_die();
+	while (releases)
+		do_released();
+	expect_books();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(invariant_2_random_operations_match_an_oracle),
+	};
+
+	return cmocka_run_group_tests_name("random operations", tests, NULL, NULL);
+}
