@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath -m "${BUILD_DIR:-build}")
 work=$(mktemp -d) || exit 1
 failed=()
-units=(broker/test-{accounting,board,grants,log,places,registry,registry-idle,registry-random,registry-shared}
+units=(broker/test-{accounting,board,log,places,registry,registry-random}
 	broker/test-{session,session-death,status-read,status-table,timeline,waiting}
 	common/test-{error,names-sizes,ticket})
 programs=(broker/broker-run broker/broker-status broker/broker-ctl libbroker/libgpubroker.la
