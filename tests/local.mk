@@ -102,6 +102,7 @@ test_programs = \
 	tests/integration/death \
 	tests/integration/disconnect \
 	tests/integration/drain \
+	tests/integration/false-brokers \
 	tests/integration/fork \
 	tests/integration/gone \
 	tests/integration/keys \
@@ -117,6 +118,7 @@ test_programs = \
 	tests/integration/reset \
 	tests/integration/reset-races \
 	tests/integration/retire \
+	tests/integration/shortages \
 	tests/integration/slabs \
 	tests/integration/threads \
 	tests/integration/tickets \
@@ -259,7 +261,8 @@ tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_h
 
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h
-tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(harness)
+refusals = tests/integration/refusals.c tests/integration/refusals.h $(harness)
+tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(refusals)
 tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_cancel_SOURCES = tests/integration/cancel.c $(harness)
@@ -269,6 +272,7 @@ tests_integration_damaged_SOURCES = tests/integration/damaged.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness)
 tests_integration_disconnect_SOURCES = tests/integration/disconnect.c $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
+tests_integration_false_brokers_SOURCES = tests/integration/false-brokers.c $(refusals)
 tests_integration_fork_SOURCES = tests/integration/fork.c tests/integration/advice.c tests/integration/advice.h $(harness)
 tests_integration_gone_SOURCES = tests/integration/gone.c $(harness)
 tests_integration_keys_SOURCES = tests/integration/keys.c $(harness)
@@ -284,6 +288,7 @@ tests_integration_privileged_SOURCES = tests/integration/privileged.c $(privileg
 tests_integration_reset_SOURCES = tests/integration/reset.c $(harness)
 tests_integration_reset_races_SOURCES = tests/integration/reset-races.c $(harness)
 tests_integration_retire_SOURCES = tests/integration/retire.c $(harness)
+tests_integration_shortages_SOURCES = tests/integration/shortages.c $(refusals)
 tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
@@ -297,9 +302,10 @@ tests_integration_visible_SOURCES = tests/integration/visible.c $(harness)
 
 tests_litmus_litmus_SOURCES = \
 	tests/litmus/litmus.c tests/litmus/outside.c \
-	tests/litmus/race.c tests/litmus/race.h
+	tests/litmus/race.c tests/litmus/race.h tests/litmus/table-race.c tests/litmus/table-race.h
 
 hostile = tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker.c tests/hostile/arena-broker.h \
+	tests/hostile/arena-users.c tests/hostile/arena-users.h \
 	tests/hostile/attacks.c tests/hostile/attacks.h tests/hostile/flood.c tests/hostile/flood.h \
 	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)
 tests_hostile_hostile_SOURCES = tests/hostile/hostile.c tests/hostile/cancel.c tests/hostile/descriptors.c tests/hostile/floods.c \
@@ -356,7 +362,8 @@ test_tools += tests/gpu/test-driver-facts \
 check_DATA = tests/gpu/facts.fatbin
 CLEANFILES += tests/gpu/facts.fatbin
 endif
-tests_gpu_test_driver_facts_SOURCES = tests/gpu/test-driver-facts.c
+tests_gpu_test_driver_facts_SOURCES = tests/gpu/test-driver-facts.c tests/gpu/facts.c tests/gpu/facts.h \
+	tests/gpu/facts-ipc.c tests/gpu/facts-order.c tests/gpu/facts-processes.c
 tests_gpu_test_driver_facts_LDADD = $(LDADD) $(CUDA_LIBS)
 tests_gpu_test_page_facts_SOURCES = tests/gpu/test-page-facts.c
 tests_gpu_test_page_facts_LDADD = $(LDADD) $(CUDA_LIBS)

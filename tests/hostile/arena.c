@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,17 +20,15 @@
 #include <time.h>
 
 #include "arena-broker.h"
+#include "arena-users.h"
 #include "broker/show/read.h"
 #include "victim.h"
 
-#define ATTACK_SECONDS 60
 #define RSS_MAX        (64l << 20) /* what the broker may have grown by: malloc keeps some of what it once needed */
 
 struct stage *stage;
 struct broker_process arena_broker;
 
-static bool several_users;
-static uid_t uids[USERS];
 static pid_t victim, home;
 static json_t *baseline, *before;
 static int descriptors_before;
@@ -56,72 +53,6 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *format, .
 	va_start(args, format);
 	vsnprintf(wrong, sizeof wrong, format, args);
 	va_end(args);
-}
-
-/* ---- users and processes ---- */
-
-bool arena_has_users(void)
-{
-	return several_users;
-}
-
-uid_t arena_uid(enum user user)
-{
-	return uids[user];
-}
-
-/* As a login would leave it; dumpable again, so that what one user may do to its own processes is allowed here, too. */
-static void become(enum user user)
-{
-	if (!several_users)
-		return;
-	if (setgroups(0, NULL) || setresgid(uids[user], uids[user], uids[user]) ||
-	    setresuid(uids[user], uids[user], uids[user]))
-		_exit(125);
-	prctl(PR_SET_DUMPABLE, 1);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it away */
-}
-
-pid_t arena_fork(enum user user, void (*run)(void))
-{
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (pid < 0)
-		bail_out("no process: %s", strerror(errno));
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGALRM, SIG_DFL);
-	become(user);
-	run();
-	_exit(0);
-}
-
-static bool ended(pid_t pid, int *status)
-{
-	return waitpid(pid, status, WNOHANG) == pid;
-}
-
-/* Waits that long; what has not ended is killed then. */
-static bool wait_for(pid_t pid, int *status, unsigned seconds)
-{
-	for (unsigned look = 0; look < seconds * 500; look++) {
-		if (ended(pid, status))
-			return true;
-		usleep(2000);
-	}
-	kill(pid, SIGKILL);
-	waitpid(pid, status, 0);
-	return false;
-}
-
-bool arena_run(enum user user, void (*run)(void))
-{
-	int status = 0;
-
-	return wait_for(arena_fork(user, run), &status, ATTACK_SECONDS) && !status;
 }
 
 /* ---- attacks, from inside ---- */
@@ -179,7 +110,7 @@ int64_t charged(enum user user, const char *resource)
 	size_t i;
 
 	json_array_foreach(json_object_get(text, "users"), i, one)
-		if (json_integer_value(json_object_get(one, "uid")) == uids[user])
+		if (json_integer_value(json_object_get(one, "uid")) == arena_uid(user))
 			amount = json_integer_value(json_object_get(json_object_get(one, "used"), resource));
 	json_decref(text);
 	return amount;
@@ -299,7 +230,7 @@ static void check_broker(void)
 {
 	int status;
 
-	if (ended(arena_broker.pid, &status)) {
+	if (arena_ended(arena_broker.pid, &status)) {
 		show_log();
 		bail_out("the broker is dead, wait status %#x: %s", (unsigned)status, wrong);
 	}
@@ -328,7 +259,7 @@ bool newcomer_works(enum user user)
 {
 	uint64_t begin = now_us();
 	int status = 0;
-	bool works = wait_for(arena_fork(user, newcomer_run), &status, ARENA_ENTRY_MS / 1000) && !status;
+	bool works = arena_wait_for(arena_fork(user, newcomer_run), &status, ARENA_ENTRY_MS / 1000) && !status;
 
 	return works && now_us() - begin < ARENA_ENTRY_MS * 1000ull;
 }
@@ -386,7 +317,7 @@ static bool sweep_everything(void)
 		sweep();
 		_exit(0);
 	}
-	return wait_for(pid, &status, 20) && !status;
+	return arena_wait_for(pid, &status, 20) && !status;
 }
 
 static bool all_bytes_are(const uint8_t *bytes, size_t size, uint8_t byte)
@@ -520,7 +451,7 @@ static void attack_begin(const struct attack *attack)
 static bool come_to(const _Atomic bool *flag, pid_t pid, int *status, bool *over)
 {
 	if (!atomic_load(flag) && !*over)
-		*over = ended(pid, status);
+		*over = arena_ended(pid, status);
 	return atomic_load(flag) || *over;
 }
 
@@ -542,7 +473,7 @@ static void attack_do(const struct attack *attack)
 			kill(pid, SIGKILL);
 	}
 	atomic_store(&stage->go_on, true);
-	if (!over && !wait_for(pid, &status, ATTACK_SECONDS))
+	if (!over && !arena_wait_for(pid, &status, ATTACK_SECONDS))
 		complain("the attacker hangs");
 	/* what it forked */
 	kill(-pid, SIGKILL);
@@ -605,7 +536,7 @@ static bool is_left_out(const struct attack *attack)
 {
 	const char *lacking = NULL;
 
-	if (attack->flags & NEEDS_USERS && !several_users)
+	if (attack->flags & NEEDS_USERS && !arena_has_users())
 		lacking = "root: several users";
 	else if (attack->flags & NEEDS_PASSRIGHTS && !has_passrights())
 		lacking = "Linux 6.16: SO_PASSRIGHTS";
@@ -660,13 +591,6 @@ static void stage_make(void)
 		stage->canary[i] |= 1; /* unlike zeros, poison and junk */
 }
 
-static void users_choose(void)
-{
-	several_users = !geteuid();
-	for (int i = 0; i < USERS; i++)
-		uids[i] = several_users ? 4000u + (unsigned)i : geteuid();
-}
-
 static void remember_how_it_was(void)
 {
 	if (!SOON(atomic_load(&stage->trips) > 100) || !victim_pause(true))
@@ -692,10 +616,10 @@ void arena_begin(const char *name, unsigned seconds)
 	harness_begin(name, seconds);
 	home = getpid();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	users_choose();
+	arena_users_choose();
 	stage_make();
 	atexit(on_exit_remove);
-	arena_broker_start(&arena_broker, several_users ? uids[BROKER_USER] : (uid_t)-1);
+	arena_broker_start(&arena_broker, arena_has_users() ? arena_uid(BROKER_USER) : (uid_t)-1);
 	speaker_setup(arena_broker.address + 5, stage->canary, CANARY_SIZE);
 	victim = stage->victim = arena_fork(VICTIM, victim_run);
 	remember_how_it_was();
@@ -708,9 +632,9 @@ int arena_end(void)
 
 	atomic_store(&stage->stop, true);
 	atomic_store(&stage->pause, false);
-	POINT(wait_for(victim, &status, 10) && !status, "the victim ends as it always does");
+	POINT(arena_wait_for(victim, &status, 10) && !status, "the victim ends as it always does");
 	kill(arena_broker.pid, SIGTERM);
-	good = wait_for(arena_broker.pid, &status, 20) && !status;
+	good = arena_wait_for(arena_broker.pid, &status, 20) && !status;
 	POINT(good, "the broker ends when it is told to, with balanced books");
 	if (!good) {
 		printf("# wait status %#x\n", (unsigned)status);

@@ -1,57 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bad-input.c - null and absurd arguments to every public function, and bad circumstances: each a negative errno and one
- * sentence, outputs untouched, nothing leaked, and the broker goes on.
+ * bad-input.c - null and absurd arguments to every public function, and raw clients that say what is wrong: each a negative
+ * errno and one sentence, outputs untouched, nothing leaked, and the broker goes on.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include "common/wire.h"
-#include "harness.h"
+#include "refusals.h"
 
 static struct broker_process broker;
 static struct puppet a;
-
-/* ---- checks inside a client: the first that fails is named in the answer ---- */
-
-static int bad_line;
-
-/* The call must give that errno, and a sentence: it begins somewhere, says enough, and is one line. */
-static void refuse_at(int line, int got, int wanted)
-{
-	const char *text = gpub_strerror_last();
-
-	if (!bad_line && (got != wanted || strlen(text) < 15 || strchr(text, '\n'))) {
-		bad_line = line;
-		fprintf(stderr, "# line %d: %d, not %d: %s\n", line, got, wanted, text);
-	}
-}
-
-#define REFUSE(call, error) refuse_at(__LINE__, (call), (error))
-#define ALSO(condition)     refuse_at(__LINE__, (condition) ? -1 : -2, -1)
-
-static int verdict(void)
-{
-	int line = bad_line;
-
-	bad_line = 0;
-	return line;
-}
 
 static const char long_name[] = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567"
 				"89012345"; /* 96 */
@@ -423,19 +390,9 @@ static const struct {
 	       { close_from_threads, "a module that several threads close" },
 	       { not_a_module, "a file that is no module" } };
 
-static void start_small(const char *faults)
-{
-	setenv("GPUB_HOST_MEMORY", "1M", 1);
-	if (faults)
-		setenv("GPUB_HOST_FAIL", faults, 1);
-	broker_start(&broker, "host");
-	unsetenv("GPUB_HOST_MEMORY");
-	unsetenv("GPUB_HOST_FAIL");
-}
-
 static void test_arguments(void)
 {
-	start_small(NULL);
+	small_broker_start(&broker, NULL);
 	puppet_start(&a, &broker);
 	POINT(!ask(&a, specs), "bad input: what to create");
 	ask(&a, do_stream);
@@ -449,155 +406,6 @@ static void test_arguments(void)
 	      "the client works as before");
 	puppet_end(&a);
 	broker_end(&broker);
-}
-
-/* ---- no broker, a false one ---- */
-
-static int no_broker(const struct order *order)
-{
-	gpub_client *none = NULL;
-
-	(void)order;
-	unsetenv("GPUBROKER");
-	setenv("XDG_RUNTIME_DIR", "/nowhere", 1);
-	if (access("/run/gpubroker/socket", F_OK))
-		REFUSE(gpub_connect(&none, NULL), -ENOENT);
-	setenv("GPUBROKER", "nonsense", 1);
-	REFUSE(gpub_connect(&none, NULL), -EINVAL);
-	ALSO(!none);
-	REFUSE(gpub_stream_sync(NULL), -EINVAL);
-	REFUSE(gpub_trim(none), -EINVAL);
-	return verdict();
-}
-
-static int server_listen(const char *path)
-{
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	strcpy(sun.sun_path, path);
-	if (sock < 0 || bind(sock, (struct sockaddr *)&sun, sizeof sun) || listen(sock, 8))
-		bail_out("no socket at %s", path);
-	return sock;
-}
-
-static void connect_to(const char *path)
-{
-	struct order order = { .run = do_connect };
-
-	snprintf(order.name, sizeof order.name, "unix:%s", path);
-	puppet_tell(&a, order);
-}
-
-static int connected(const char *path)
-{
-	connect_to(path);
-	return hear(&a);
-}
-
-/* What a client's connect comes to when a server there says only this. */
-static int served(int listener, const char *path, const void *bytes, size_t size)
-{
-	int sock;
-
-	connect_to(path);
-	sock = accept(listener, NULL, NULL);
-	if (sock < 0 || (size && send(sock, bytes, size, MSG_NOSIGNAL) != (ssize_t)size))
-		bail_out("nobody connects");
-	close(sock);
-	return hear(&a);
-}
-
-static void test_false_broker(void)
-{
-	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40];
-	struct wire_message message;
-	int listener;
-
-	puppet_start_unconnected(&a, NULL);
-	POINT(!ask(&a, no_broker), "no broker is known, or none by that address");
-	if (!mkdtemp(directory))
-		bail_out("no directory");
-	snprintf(path, sizeof path, "%s/socket", directory);
-	listener = server_listen(path);
-	wire_init(&message, WIRE_CHALLENGE, 0);
-	message.version++;
-	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "version"),
-	      "a server of another version: EPROTO, %s", a.last.text);
-	memset(&message, 0xee, sizeof message);
-	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "a server that talks nonsense: EPROTO");
-	POINT(served(listener, path, "hello", 5) == -EPROTO, "a server that says too little: EPROTO");
-	wire_init(&message, WIRE_GRANT, 0);
-	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "a message out of place: EPROTO");
-	wire_refuse(&message, 0, -EPERM, "nobody is wanted here today");
-	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "wanted here"),
-	      "a server that refuses: EPROTO and its own sentence");
-	POINT(served(listener, path, NULL, 0) == -ECONNRESET, "a server that hangs up: ECONNRESET");
-	chmod(directory, 0777);
-	POINT(connected(path) == -EPERM, "a socket in a directory that others may write: EPERM");
-	chmod(directory, 0770);
-	POINT(connected(path) == -EPERM, "in one that a group may write: EPERM");
-	chmod(directory, 0700);
-	close(listener);
-	unlink(path);
-	rmdir(directory);
-	puppet_kill(&a);
-}
-
-#define NOBODY 65534
-
-/* A server of that user, which only listens; what it listens at is said through the pipe. */
-static _Noreturn void serve_as(uid_t uid, int report)
-{
-	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40] = "";
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (setuid(uid) || !mkdtemp(directory))
-		_exit(1);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it away */
-	snprintf(path, sizeof path, "%s/socket", directory);
-	server_listen(path);
-	if (write(report, path, sizeof path) != sizeof path)
-		_exit(1);
-	for (;;)
-		pause();
-}
-
-static void test_other_users_server(void)
-{
-	char path[40] = "", *slash;
-	int report[2], listener;
-	pid_t server;
-
-	if (geteuid()) {
-		POINT(true, "a server of another user # SKIP needs root to start one");
-		return;
-	}
-	if (pipe(report))
-		bail_out("no pipe");
-	server = fork();
-	if (!server)
-		serve_as(NOBODY, report[1]);
-	close(report[1]);
-	if (read(report[0], path, sizeof path) != sizeof path)
-		bail_out("no server of another user");
-	close(report[0]);
-	puppet_start_unconnected(&a, NULL);
-	POINT(connected(path) == -EPERM && strstr(a.last.text, "65534"), "a server of another user: EPERM, %s",
-	      a.last.text);
-	kill(server, SIGKILL);
-	waitpid(server, NULL, 0);
-	unlink(path);
-	/* one of this user, in a directory that another could put one in */
-	listener = server_listen(path);
-	POINT(connected(path) == -EPERM && strstr(a.last.text, "directory"),
-	      "a socket in another user's directory: EPERM, %s", a.last.text);
-	close(listener);
-	unlink(path);
-	slash = strrchr(path, '/');
-	*slash = 0;
-	rmdir(path);
-	puppet_kill(&a);
 }
 
 /* ---- raw clients ---- */
@@ -672,143 +480,10 @@ static void test_raw_clients(void)
 	broker_end(&broker);
 }
 
-/* ---- not enough of something ---- */
-
-static int descriptors(void)
-{
-	int count = 0;
-
-	for (int fd = 0; fd < 64; fd++)
-		count += !fcntl(fd, F_GETFD);
-	return count;
-}
-
-static void allow_descriptors(rlim_t most)
-{
-	struct rlimit limit = { most, 1024 };
-
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-/* Each call until it has enough: refused with a sentence, nothing left open. */
-static int few_descriptors(const struct order *order)
-{
-	rlim_t most = 1;
-	int before = descriptors(), error;
-
-	while (allow_descriptors(most), (error = gpub_connect(&client, NULL)) && most++ < 64) {
-		REFUSE(error, -EMFILE);
-		ALSO(descriptors() == before);
-	}
-	before = descriptors();
-	while (allow_descriptors(most),
-	       (error = gpub_acquire(client, order->name, GPUB_WRITE, 0, &lease[0])) && most++ < 64) {
-		REFUSE(error, -EMFILE);
-		ALSO(descriptors() == before);
-	}
-	before = descriptors();
-	allow_descriptors(3);
-	if (!gpub_stream_create(client, 0, &work))
-		REFUSE(gpub_signal_on(&lease[0], 1, work), -EMFILE);
-	ALSO(descriptors() == before);
-	allow_descriptors(1024);
-	ALSO(!gpub_signal_on(&lease[0], 1, work) && !gpub_stream_sync(work));
-	return verdict();
-}
-
-static void test_few_descriptors(void)
-{
-	struct puppet b;
-
-	broker_start(&broker, "host");
-	puppet_start(&b, &broker);
-	ask(&b, do_create, .name = "x", .flags = GPUB_TIMELINE);
-	puppet_start_unconnected(&a, &broker);
-	POINT(!ask(&a, few_descriptors, .name = "x"), "too few descriptors: EMFILE, none is lost, and then it works");
-	POINT(SOON(books_holders(&broker, "x", 0) == 1), "the grants that could not be used were given back");
-	puppet_end(&a);
-	puppet_end(&b);
-	broker_end(&broker);
-}
-
-static int fail_next(const struct order *order)
-{
-	return setenv("GPUB_HOST_FAIL", order->name, 1);
-}
-
-static void test_client_faults(void)
-{
-	broker_start(&broker, "host");
-	puppet_start_unconnected(&a, &broker);
-	ask(&a, fail_next, .name = "register:1:ENOMEM,open:1:ENOMEM,close:1:EIO,write:1:EIO");
-	ask(&a, do_connect);
-	ask(&a, do_create, .name = "x");
-	POINT(ask(&a, do_acquire, .name = "x") == -ENOMEM, "a page that cannot be registered: ENOMEM");
-	POINT(ask(&a, do_acquire, .name = "x") == -ENOMEM, "a handle that cannot be opened: ENOMEM");
-	POINT(SOON(books_counter(&broker, "grants_closed") == 2), "both grants are given back");
-	POINT(!ask(&a, do_acquire, .name = "x") && !ask(&a, do_stream), "then it works");
-	POINT(ask(&a, do_return_on) == -EIO, "a return that cannot be queued: EIO");
-	POINT(!ask(&a, do_return), "and the lease is still held: it can be returned otherwise");
-	ask(&a, do_unlink, .name = "x");
-	POINT(ask(&a, do_trim) == -EIO, "a close that fails: EIO");
-	books_settle(&broker, &a);
-	POINT(books_holders(&broker, "x", a.pid) == 1, "invariant 2: what failed to close is not freed");
-	puppet_kill(&a);
-	POINT(SOON(!books_buffers(&broker, "x", NULL)), "until its process is dead");
-	broker_end(&broker);
-}
-
-static void test_broker_faults(void)
-{
-	static const int wanted[] = { -ENOSPC, -EIO, -EIO };
-
-	start_small("allocate:1:ENOSPC,zero:1:EIO,export:1:EIO");
-	puppet_start(&a, &broker);
-	for (int i = 0; i < 3; i++)
-		POINT(ask(&a, do_create, .name = "x", .size = 1u << 20) == wanted[i] && strlen(a.last.text) > 20,
-		      "a create that the device fails: %s", a.last.text);
-	POINT(!memory_objects(&broker), "nothing is left of them");
-	POINT(!ask(&a, do_create, .name = "x", .size = 1u << 20) && !ask(&a, do_acquire, .name = "x"),
-	      "then the whole device is to be had");
-	puppet_end(&a);
-	broker_end(&broker);
-}
-
-/* A /dev/shm of this process and its children alone. */
-static bool small_shm(void)
-{
-	return !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
-	       !mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=512k");
-}
-
-/* The last one: this process cannot go back. */
-static void test_full_shm(void)
-{
-	if (!small_shm()) {
-		POINT(true, "shared memory is full # SKIP needs a /dev/shm of its own");
-		return;
-	}
-	broker_start(&broker, "host");
-	puppet_start(&a, &broker);
-	POINT(ask(&a, do_create, .name = "x", .size = 1u << 20) == -ENOSPC && strstr(a.last.text, "/dev/shm"),
-	      "shared memory is full: ENOSPC, %s", a.last.text);
-	POINT(!ask(&a, do_create, .name = "x", .size = 1u << 16) && !ask(&a, do_acquire, .name = "x") &&
-		      !ask(&a, do_write, .value = 1),
-	      "less than that fits");
-	puppet_end(&a);
-	broker_end(&broker);
-}
-
 int main(void)
 {
 	harness_begin("bad-input", 60);
 	test_arguments();
-	test_false_broker();
-	test_other_users_server();
 	test_raw_clients();
-	test_few_descriptors();
-	test_client_faults();
-	test_broker_faults();
-	test_full_shm();
 	return harness_end();
 }

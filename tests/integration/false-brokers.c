@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * false-brokers.c - no broker, one that says what is wrong, and a server of another user: each a negative errno and one
+ * sentence.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "common/wire.h"
+#include "refusals.h"
+
+static struct puppet a;
+
+/* ---- no broker, a false one ---- */
+
+static int no_broker(const struct order *order)
+{
+	gpub_client *none = NULL;
+
+	(void)order;
+	unsetenv("GPUBROKER");
+	setenv("XDG_RUNTIME_DIR", "/nowhere", 1);
+	if (access("/run/gpubroker/socket", F_OK))
+		REFUSE(gpub_connect(&none, NULL), -ENOENT);
+	setenv("GPUBROKER", "nonsense", 1);
+	REFUSE(gpub_connect(&none, NULL), -EINVAL);
+	ALSO(!none);
+	REFUSE(gpub_stream_sync(NULL), -EINVAL);
+	REFUSE(gpub_trim(none), -EINVAL);
+	return verdict();
+}
+
+static int server_listen(const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(sun.sun_path, path);
+	if (sock < 0 || bind(sock, (struct sockaddr *)&sun, sizeof sun) || listen(sock, 8))
+		bail_out("no socket at %s", path);
+	return sock;
+}
+
+static void connect_to(const char *path)
+{
+	struct order order = { .run = do_connect };
+
+	snprintf(order.name, sizeof order.name, "unix:%s", path);
+	puppet_tell(&a, order);
+}
+
+static int connected(const char *path)
+{
+	connect_to(path);
+	return hear(&a);
+}
+
+/* What a client's connect comes to when a server there says only this. */
+static int served(int listener, const char *path, const void *bytes, size_t size)
+{
+	int sock;
+
+	connect_to(path);
+	sock = accept(listener, NULL, NULL);
+	if (sock < 0 || (size && send(sock, bytes, size, MSG_NOSIGNAL) != (ssize_t)size))
+		bail_out("nobody connects");
+	close(sock);
+	return hear(&a);
+}
+
+static void test_false_broker(void)
+{
+	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40];
+	struct wire_message message;
+	int listener;
+
+	puppet_start_unconnected(&a, NULL);
+	POINT(!ask(&a, no_broker), "no broker is known, or none by that address");
+	if (!mkdtemp(directory))
+		bail_out("no directory");
+	snprintf(path, sizeof path, "%s/socket", directory);
+	listener = server_listen(path);
+	wire_init(&message, WIRE_CHALLENGE, 0);
+	message.version++;
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "version"),
+	      "a server of another version: EPROTO, %s", a.last.text);
+	memset(&message, 0xee, sizeof message);
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "a server that talks nonsense: EPROTO");
+	POINT(served(listener, path, "hello", 5) == -EPROTO, "a server that says too little: EPROTO");
+	wire_init(&message, WIRE_GRANT, 0);
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "a message out of place: EPROTO");
+	wire_refuse(&message, 0, -EPERM, "nobody is wanted here today");
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "wanted here"),
+	      "a server that refuses: EPROTO and its own sentence");
+	POINT(served(listener, path, NULL, 0) == -ECONNRESET, "a server that hangs up: ECONNRESET");
+	chmod(directory, 0777);
+	POINT(connected(path) == -EPERM, "a socket in a directory that others may write: EPERM");
+	chmod(directory, 0770);
+	POINT(connected(path) == -EPERM, "in one that a group may write: EPERM");
+	chmod(directory, 0700);
+	close(listener);
+	unlink(path);
+	rmdir(directory);
+	puppet_kill(&a);
+}
+
+#define NOBODY 65534
+
+/* A server of that user, which only listens; what it listens at is said through the pipe. */
+static _Noreturn void serve_as(uid_t uid, int report)
+{
+	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40] = "";
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (setuid(uid) || !mkdtemp(directory))
+		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it away */
+	snprintf(path, sizeof path, "%s/socket", directory);
+	server_listen(path);
+	if (write(report, path, sizeof path) != sizeof path)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static void test_other_users_server(void)
+{
+	char path[40] = "", *slash;
+	int report[2], listener;
+	pid_t server;
+
+	if (geteuid()) {
+		POINT(true, "a server of another user # SKIP needs root to start one");
+		return;
+	}
+	if (pipe(report))
+		bail_out("no pipe");
+	server = fork();
+	if (!server)
+		serve_as(NOBODY, report[1]);
+	close(report[1]);
+	if (read(report[0], path, sizeof path) != sizeof path)
+		bail_out("no server of another user");
+	close(report[0]);
+	puppet_start_unconnected(&a, NULL);
+	POINT(connected(path) == -EPERM && strstr(a.last.text, "65534"), "a server of another user: EPERM, %s",
+	      a.last.text);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	unlink(path);
+	/* one of this user, in a directory that another could put one in */
+	listener = server_listen(path);
+	POINT(connected(path) == -EPERM && strstr(a.last.text, "directory"),
+	      "a socket in another user's directory: EPERM, %s", a.last.text);
+	close(listener);
+	unlink(path);
+	slash = strrchr(path, '/');
+	*slash = 0;
+	rmdir(path);
+	puppet_kill(&a);
+}
+
+int main(void)
+{
+	harness_begin("false-brokers", 60);
+	test_false_broker();
+	test_other_users_server();
+	return harness_end();
+}
