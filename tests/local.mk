@@ -19,76 +19,77 @@ SCRIPT_SECONDS = 900
 unit_tests = \
 	tests/unit/broker/test-access \
 	tests/unit/broker/test-accounting \
-	tests/unit/broker/test-board \
-	tests/unit/broker/test-config \
+	tests/unit/broker/test-accounting-shares \
+	tests/unit/broker/test-configuration \
 	tests/unit/broker/test-connections \
 	tests/unit/broker/test-create-queue \
-	tests/unit/broker/test-cutting \
 	tests/unit/broker/test-deadlines \
 	tests/unit/broker/test-delegation \
 	tests/unit/broker/test-discard \
-	tests/unit/broker/test-drains \
 	tests/unit/broker/test-fair-queue \
-	tests/unit/broker/test-fanout \
 	tests/unit/broker/test-grants \
 	tests/unit/broker/test-identity \
-	tests/unit/broker/test-keys \
-	tests/unit/broker/test-last-words \
 	tests/unit/broker/test-leftovers \
 	tests/unit/broker/test-log \
 	tests/unit/broker/test-manage \
 	tests/unit/broker/test-manage-drain \
 	tests/unit/broker/test-outbox \
-	tests/unit/broker/test-packets \
 	tests/unit/broker/test-places \
 	tests/unit/broker/test-pool \
-	tests/unit/broker/test-pool-users \
 	tests/unit/broker/test-proof \
+	tests/unit/broker/test-reclaim \
 	tests/unit/broker/test-registry \
 	tests/unit/broker/test-registry-idle \
 	tests/unit/broker/test-registry-random \
 	tests/unit/broker/test-registry-shared \
 	tests/unit/broker/test-registry-shared-random \
+	tests/unit/broker/test-request-fanout \
+	tests/unit/broker/test-request-users \
 	tests/unit/broker/test-session \
+	tests/unit/broker/test-session-cut \
 	tests/unit/broker/test-session-death \
-	tests/unit/broker/test-shares \
+	tests/unit/broker/test-session-inherited \
+	tests/unit/broker/test-session-keys \
+	tests/unit/broker/test-session-packets \
 	tests/unit/broker/test-slab \
 	tests/unit/broker/test-status-read \
 	tests/unit/broker/test-status-slices \
 	tests/unit/broker/test-status-table \
 	tests/unit/broker/test-timeline \
-	tests/unit/broker/test-trust \
-	tests/unit/broker/test-users \
+	tests/unit/broker/test-usage \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-workers \
 	tests/unit/client/test-close \
-	tests/unit/client/test-closing \
+	tests/unit/client/test-close-concurrent \
 	tests/unit/client/test-lease \
 	tests/unit/client/test-reader \
-	tests/unit/client/test-reset \
+	tests/unit/client/test-records-reset \
 	tests/unit/client/test-slot \
 	tests/unit/client/test-slot-pool \
 	tests/unit/client/test-table \
 	tests/unit/client/test-timeline-end \
 	tests/unit/client/test-timeline-maps \
 	tests/unit/client/test-timeline-wait \
+	tests/unit/client/test-trust \
+	tests/unit/common/test-board \
 	tests/unit/common/test-error \
-	tests/unit/common/test-names-sizes \
+	tests/unit/common/test-name \
+	tests/unit/common/test-size \
 	tests/unit/common/test-ticket \
 	tests/unit/common/test-token \
 	tests/unit/common/test-wire \
 	tests/unit/device/test-cuda-fork \
 	tests/unit/device/test-host \
-	tests/unit/device/test-host-bounds \
 	tests/unit/device/test-host-capture \
-	tests/unit/device/test-host-connections \
+	tests/unit/device/test-host-connection \
 	tests/unit/device/test-host-fault \
-	tests/unit/device/test-host-loading \
 	tests/unit/device/test-host-memory \
 	tests/unit/device/test-host-module \
-	tests/unit/device/test-host-pages \
+	tests/unit/device/test-host-module-loading \
 	tests/unit/device/test-host-quarantine \
+	tests/unit/device/test-host-region \
 	tests/unit/device/test-host-stream \
+	tests/unit/device/test-host-watch \
 	tests/unit/device/test-page \
 	tests/unit/device/test-select
 test_programs = \
@@ -139,6 +140,7 @@ test_scripts = \
 	tests/install/names.sh \
 	tests/install/readme.sh \
 	tests/install/release.sh \
+	tests/install/rooms.sh \
 	tests/install/toolkits.sh \
 	tests/integration/brokerd.sh \
 	tests/integration/driver.sh \
@@ -204,27 +206,27 @@ privileged = tests/privileged.c tests/privileged.h
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-harness.h
 tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
+tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
-tests_unit_broker_test_cutting_SOURCES = tests/unit/broker/test-cutting.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)
-tests_unit_broker_test_drains_SOURCES = tests/unit/broker/test-drains.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
-tests_unit_broker_test_fanout_SOURCES = tests/unit/broker/test-fanout.c $(session_harness)
-tests_unit_broker_test_keys_SOURCES = tests/unit/broker/test-keys.c $(session_harness)
-tests_unit_broker_test_last_words_SOURCES = tests/unit/broker/test-last-words.c $(session_harness)
 tests_unit_broker_test_manage_SOURCES = tests/unit/broker/test-manage.c $(session_harness)
 tests_unit_broker_test_manage_drain_SOURCES = tests/unit/broker/test-manage-drain.c $(session_harness)
 tests_unit_broker_test_outbox_SOURCES = tests/unit/broker/test-outbox.c $(session_harness)
-tests_unit_broker_test_packets_SOURCES = tests/unit/broker/test-packets.c $(session_harness)
 tests_unit_broker_test_pool_SOURCES = tests/unit/broker/test-pool.c $(session_harness)
-tests_unit_broker_test_pool_users_SOURCES = tests/unit/broker/test-pool-users.c $(session_harness)
 tests_unit_broker_test_proof_SOURCES = tests/unit/broker/test-proof.c $(session_harness)
+tests_unit_broker_test_reclaim_SOURCES = tests/unit/broker/test-reclaim.c $(session_harness)
+tests_unit_broker_test_request_fanout_SOURCES = tests/unit/broker/test-request-fanout.c $(session_harness)
+tests_unit_broker_test_request_users_SOURCES = tests/unit/broker/test-request-users.c $(session_harness)
 tests_unit_broker_test_session_SOURCES = tests/unit/broker/test-session.c $(session_harness)
+tests_unit_broker_test_session_cut_SOURCES = tests/unit/broker/test-session-cut.c $(session_harness)
 tests_unit_broker_test_session_death_SOURCES = tests/unit/broker/test-session-death.c $(session_harness)
-tests_unit_broker_test_shares_SOURCES = tests/unit/broker/test-shares.c $(session_harness)
+tests_unit_broker_test_session_inherited_SOURCES = tests/unit/broker/test-session-inherited.c $(session_harness)
+tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-keys.c $(session_harness)
+tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
 tests_unit_broker_test_status_slices_SOURCES = tests/unit/broker/test-status-slices.c $(session_harness)
-tests_unit_broker_test_users_SOURCES = tests/unit/broker/test-users.c $(session_harness)
+tests_unit_broker_test_usage_SOURCES = tests/unit/broker/test-usage.c $(session_harness)
 
 # Unit tests of a registry whose buffers share nothing.
 registry_harness = tests/unit/broker/registry-harness.c tests/unit/broker/registry-harness.h
@@ -247,16 +249,16 @@ tests_unit_client_test_slot_SOURCES = tests/unit/client/test-slot.c $(records_ha
 # Unit tests of the host device, each scenario a process.
 host_harness = tests/unit/device/host-harness.c tests/unit/device/host-harness.h
 tests_unit_device_test_host_SOURCES = tests/unit/device/test-host.c $(host_harness)
-tests_unit_device_test_host_bounds_SOURCES = tests/unit/device/test-host-bounds.c $(host_harness)
 tests_unit_device_test_host_capture_SOURCES = tests/unit/device/test-host-capture.c $(host_harness)
-tests_unit_device_test_host_connections_SOURCES = tests/unit/device/test-host-connections.c $(host_harness)
+tests_unit_device_test_host_connection_SOURCES = tests/unit/device/test-host-connection.c $(host_harness)
 tests_unit_device_test_host_fault_SOURCES = tests/unit/device/test-host-fault.c $(host_harness)
-tests_unit_device_test_host_loading_SOURCES = tests/unit/device/test-host-loading.c $(host_harness)
 tests_unit_device_test_host_memory_SOURCES = tests/unit/device/test-host-memory.c $(host_harness)
 tests_unit_device_test_host_module_SOURCES = tests/unit/device/test-host-module.c $(host_harness)
-tests_unit_device_test_host_pages_SOURCES = tests/unit/device/test-host-pages.c $(host_harness)
+tests_unit_device_test_host_module_loading_SOURCES = tests/unit/device/test-host-module-loading.c $(host_harness)
 tests_unit_device_test_host_quarantine_SOURCES = tests/unit/device/test-host-quarantine.c $(host_harness)
+tests_unit_device_test_host_region_SOURCES = tests/unit/device/test-host-region.c $(host_harness)
 tests_unit_device_test_host_stream_SOURCES = tests/unit/device/test-host-stream.c $(host_harness)
+tests_unit_device_test_host_watch_SOURCES = tests/unit/device/test-host-watch.c $(host_harness)
 tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_harness)
 
 # Programs that drive brokers and clients of their own.
@@ -340,10 +342,10 @@ endif
 fake_cuda = tests/fake-cuda/libcuda.la
 if HAVE_CUDA
 check_LTLIBRARIES += $(fake_cuda)
-unit_tests += tests/unit/device/test-cuda-driver tests/unit/device/test-cuda-launch
+unit_tests += tests/unit/device/test-cuda-driver tests/unit/device/test-cuda-module
 endif
 tests_unit_device_test_cuda_driver_LDADD = $(fake_cuda) $(LDADD)
-tests_unit_device_test_cuda_launch_LDADD = $(fake_cuda) $(LDADD)
+tests_unit_device_test_cuda_module_LDADD = $(fake_cuda) $(LDADD)
 tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/contexts.c tests/fake-cuda/devices.c \
 	tests/fake-cuda/fake-cuda.c tests/fake-cuda/fake-cuda.h \

@@ -14,9 +14,9 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath -m "${BUILD_DIR:-build}")
 work=$(mktemp -d) || exit 1
 failed=()
-units=(broker/test-{accounting,board,log,places,registry,registry-random}
+units=(broker/test-{accounting,log,places,registry,registry-random}
 	broker/test-{session,session-death,status-read,status-table,timeline,waiting}
-	common/test-{error,names-sizes,ticket})
+	common/test-{board,error,name,size,ticket})
 programs=(broker/broker-run broker/broker-status broker/broker-ctl libbroker/libgpubroker.la
 	tests/integration/status-client kernels/kernels.so examples/heat/heat "${units[@]/#/tests/unit/}")
 

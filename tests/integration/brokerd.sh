@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # brokerd.sh - the broker as a service: its options and configuration, the socket that it makes or is passed, what it tells
-# the service manager, a reload, several users, and every way to stop. What each key means is held by test-config.
+# the service manager, a reload, several users, and every way to stop. What each key means is held by test-configuration.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
 # shellcheck source=tests/tap.sh

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-outbox.c - what a session leaves unread: so much may wait that what it asked for in good faith never cuts it off,
- * and what waits stays whole.
+ * test-outbox.c - what a session leaves unread: so much may wait that what it asked for in good faith never cuts it
+ * off, and what waits stays whole.
  *
- * What is cut off in the middle of something is test-cutting.c's. session-harness.h is the world.
+ * What is cut off in the middle of something is test-session-cut.c's. session-harness.h is the world.
  */
 #include "session-harness.h"
 

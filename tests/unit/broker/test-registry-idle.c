@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry-idle.c - memory that is mapped and in which nothing is: it serves the next buffer of its kind, or is given
- * up. grants-harness.h is the world.
+ * test-registry-idle.c - memory that is mapped and in which nothing is: it serves the next buffer of its kind, or is
+ * given up. grants-harness.h is the world.
  */
 
 #include "grants-harness.h"

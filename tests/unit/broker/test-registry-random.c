@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry-random.c - 100,000 random operations against an oracle that is too simple to be wrong: each buffer has an
- * allocation of its own. registry-harness.h is the world; test-registry-shared-random.c is about memory that buffers share.
+ * test-registry-random.c - 100,000 random operations against an oracle that is too simple to be wrong: each buffer has
+ * an allocation of its own. registry-harness.h is the world; test-registry-shared-random.c is about memory that buffers
+ * share.
  */
 #include <errno.h>
 #include <stdlib.h>

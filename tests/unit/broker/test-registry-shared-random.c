@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry-shared-random.c - 100,000 random operations on memory that several buffers share, against an oracle that
- * keeps a table of all memory and what was ever written to it. grants-harness.h is the world.
+ * test-registry-shared-random.c - 100,000 random operations on memory that several buffers share, against an oracle
+ * that keeps a table of all memory and what was ever written to it. grants-harness.h is the world.
  */
 #include <errno.h>
 #include <stdlib.h>

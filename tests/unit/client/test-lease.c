@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-lease.c - leases that are returned: in stream order they end when the device has written their word, and otherwise
- * the record remembers it. records-harness.h is the world.
+ * test-lease.c - leases that are returned: in stream order they end when the device has written their word, and
+ * otherwise the record remembers it. records-harness.h is the world.
  */
 #include <errno.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-slot.c - the slots of a mapped buffer: one holder a slot, and no token that is older than what its slot stands for.
+ * test-slot.c - the slots of a mapped buffer: one holder a slot, and no token that is older than what its slot stands
+ * for.
  *
  * The stress test is a race on purpose: it counts what must never be. records-harness.h is the world.
  */

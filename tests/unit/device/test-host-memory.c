@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-memory.c - memory of the host device, in its owner and in importers: the host device keeps CUDA's rules, and says
- * so when somebody else breaks them.
+ * test-host-memory.c - memory of the host device, in its owner and in importers: the host device keeps CUDA's rules,
+ * and says so when somebody else breaks them.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cutting.c - a session that is cut off while it is heard, while it is sent to, or while answers to it are staged:
- * that is its end there and then, and nobody else's.
+ * test-session-cut.c - a session that is cut off while it is heard, while it is sent to, or while answers to it are
+ * staged: that is its end there and then, and nobody else's.
  *
  * How much may be left unread before is test-outbox.c's. session-harness.h is the world.
  */

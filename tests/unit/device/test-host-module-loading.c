@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-loading.c - the host device's model of two of CUDA's rules: to load a module on a device waits for what is queued
- * there, and the default stream cannot be used while a blocking stream is captured.
+ * test-host-module-loading.c - the host device's model of two of CUDA's rules: to load a module on a device waits for
+ * what is queued there, and the default stream cannot be used while a blocking stream is captured.
  */
 #include <errno.h>
 #include <pthread.h>

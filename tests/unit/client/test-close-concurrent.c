@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-closing.c - several closes of one client at once: a walk through its mappings passes none over, whatever another does
- * meanwhile; and an error message is that of the error that is returned.
+ * test-close-concurrent.c - several closes of one client at once: a walk through its mappings passes none over,
+ * whatever another does meanwhile; and an error message is that of the error that is returned.
  *
- * As in records-harness.c mappings are made by hand, without a broker. The device is a table whose close does what the test wants in
- * the midst of it, when the lock is given up: so the order in which threads come is the test's.
+ * As in records-harness.c mappings are made by hand, without a broker. The device is a table whose close does what the
+ * test wants in the midst of it, when the lock is given up: so the order in which threads come is the test's.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,73 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-names-sizes.c - which names and sizes people may write, byte by byte at the edges. */
+/* test-size.c - which sizes people may write, at the edges, and how sizes are printed. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "common/error.h"
-#include "common/name.h"
 #include "common/size.h"
-
-/* ---- names ---- */
-
-static void test_name_lengths(void **state)
-{
-	char name[NAME_SIZE + 8];
-
-	(void)state;
-	memset(name, 'a', sizeof name);
-	for (size_t length = 1; length < NAME_SIZE; length++) {
-		name[length] = 0;
-		assert_int_equal(name_check(name), 0);
-		name[length] = 'a';
-	}
-	name[NAME_SIZE] = 0;
-	assert_int_equal(name_check(name), -ENAMETOOLONG);
-	assert_non_null(strstr(error_text(), "95"));
-	assert_int_equal(name_check(""), -EINVAL);
-	assert_int_equal(name_check(NULL), -EINVAL);
-}
-
-static bool listed(int c, const char *others)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr(others, c);
-}
-
-/* Each of the 255 bytes, first and in the middle. */
-static void test_name_bytes(void **state)
-{
-	(void)state;
-	for (int c = 1; c < 256; c++) {
-		char first[] = { (char)c, 'x', 0 }, middle[] = { 'x', (char)c, 'x', 0 };
-
-		assert_int_equal(name_check(middle), listed(c, "._/-") ? 0 : -EINVAL);
-		assert_int_equal(name_check(first), listed(c, "._-") ? 0 : -EINVAL);
-	}
-}
-
-static void test_instance_names(void **state)
-{
-	(void)state;
-	assert_int_equal(instance_check("a"), 0);
-	assert_int_equal(instance_check("job_7-A"), 0);
-	assert_int_equal(instance_check("12345678901234567890"), 0);
-	assert_int_equal(instance_check("123456789012345678901"), -EINVAL);
-	assert_int_equal(instance_check(""), -EINVAL);
-	assert_int_equal(instance_check(NULL), -EINVAL);
-	for (int c = 1; c < 256; c++) {
-		char name[] = { 'x', (char)c, 0 };
-
-		/* no dot: it separates an instance from its objects in shared memory */
-		assert_int_equal(instance_check(name), listed(c, "_-") ? 0 : -EINVAL);
-	}
-}
-
-/* ---- sizes ---- */
 
 static void expect_size(const char *text, uint64_t expected)
 {
@@ -152,11 +94,11 @@ static void test_round_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_name_lengths),    cmocka_unit_test(test_name_bytes),
-		cmocka_unit_test(test_instance_names),  cmocka_unit_test(test_sizes_accepted),
-		cmocka_unit_test(test_sizes_refused),   cmocka_unit_test(test_sizes_formatted),
+		cmocka_unit_test(test_sizes_accepted),
+		cmocka_unit_test(test_sizes_refused),
+		cmocka_unit_test(test_sizes_formatted),
 		cmocka_unit_test(test_round_up),
 	};
 
-	return cmocka_run_group_tests_name("names and sizes", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("sizes", tests, NULL, NULL);
 }

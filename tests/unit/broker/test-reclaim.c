@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-drains.c - a drain is answered when the buffer's memory is as free as it gets: freed, or zeroed for its owner's next
- * buffer. session-harness.h is the world.
+ * test-reclaim.c - a drain is answered when the buffer's memory is as free as it gets: freed, or zeroed for its owner's
+ * next buffer. session-harness.h is the world.
  */
 #include "session-harness.h"
 

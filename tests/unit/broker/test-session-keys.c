@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-keys.c - the broker keeps a session's key no longer than the session. The client's side of it is integration/keys's. */
+/*
+ * test-session-keys.c - the broker keeps a session's key no longer than the session. The client's side of it is
+ * integration/keys's.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

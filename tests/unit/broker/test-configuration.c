@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-config.c - brokerd.conf(5): what it says holds, what it leaves out is the default, what is wrong is refused. */
+/*
+ * test-configuration.c - brokerd.conf(5): what it says holds, what it leaves out is the default, what is wrong is
+ * refused.
+ */
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>

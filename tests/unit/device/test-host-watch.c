@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-bounds.c - the host device finds who leaves a buffer: copies at the call, kernels behind their run, anybody's
- * stores when the buffer is closed.
+ * test-host-watch.c - the host device finds who leaves a buffer: copies at the call, kernels behind their run,
+ * anybody's stores when the buffer is closed.
  *
- * Each case is an importer of one block of memory, with buffers where the case wants them. What a client's calls make of it is
- * integration/bounds's.
+ * Each case is an importer of one block of memory, with buffers where the case wants them. What a client's calls make
+ * of it is integration/bounds's.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-packets.c - several wire messages in one packet: how they are heard, how their answers are packed, and which
- * packets cut off.
+ * test-session-packets.c - several wire messages in one packet: how they are heard, how their answers are packed, and
+ * which packets cut off.
  *
  * session-harness.h is the world.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-host-pages.c - the host device's registered pages: what ends a registration, and what that waits for. */
+/* test-host-region.c - the host device's registered pages: what ends a registration, and what that waits for. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-pool-users.c - what of the memory that is kept goes first: each user has a part of it that others cannot take; a
- * create that cannot succeed evicts nothing, and one that can no more than it needs; who waits for memory that never comes
- * keeps the pool from nobody, and who waits for memory that another program frees gets it.
+ * test-usage.c - what of the memory that is kept goes first: each user has a part of it that others cannot take; a
+ * create that cannot succeed evicts nothing, and one that can no more than it needs; who waits for memory that never
+ * comes keeps the pool from nobody, and who waits for memory that another program frees gets it.
  *
- * session-harness.h is the world. Its host device is called through a table of this test's, which counts what is released
- * and refused, and has another program hold some of the device's memory.
+ * session-harness.h is the world. Its host device is called through a table of this test's, which counts what is
+ * released and refused, and has another program hold some of the device's memory.
  */
 #include "session-harness.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-shares.c - what all users have together: whoever takes as much as it gets leaves room for a newcomer, what is charged
- * is refunded, and what is refused says what would help.
+ * test-accounting-shares.c - what all users have together: whoever takes as much as it gets leaves room for a newcomer,
+ * what is charged is refunded, and what is refused says what would help.
  *
  * The rule itself is test-accounting.c's. session-harness.h is the world; its peers take other users' names.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-launch.c - which calls of the driver the cuda device makes for modules, launches and the default stream, and which
- * it does not make. The driver is the fake one.
+ * test-cuda-module.c - which calls of the driver the cuda device makes for modules, launches and the default stream,
+ * and which it does not make. The driver is the fake one.
  */
 #include <errno.h>
 #include <pthread.h>

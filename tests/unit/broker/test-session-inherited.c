@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-last-words.c - a process is dead, and one that was forked from it still has its socket: what it can do with it.
+ * test-session-inherited.c - a process is dead, and one that was forked from it still has its socket: what it can do
+ * with it.
  *
- * A message bears the pid of its sender, which a living process may have got anew: that it looks like the dead
- * one's own is not enough to hear it before others. session-harness.h is the world.
+ * A message bears the pid of its sender, which a living process may have got anew: that it looks like the dead one's
+ * own is not enough to hear it before others. session-harness.h is the world.
  */
 #include "session-harness.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-fanout.c - what one message brings about for many: the notices of an unlink, the acquires that wait for a name. In one
- * pass of the loop the broker does some of it, whoever and however many those are, and all of it in the end (invariant 5).
+ * test-request-fanout.c - what one message brings about for many: the notices of an unlink, the acquires that wait for
+ * a name. In one pass of the loop the broker does some of it, whoever and however many those are, and all of it in the
+ * end (invariant 5).
  */
 #include <stdio.h>
 #include <string.h>

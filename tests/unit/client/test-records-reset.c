@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-reset.c - what a client keeps, and what it lets go of, when a device of its process is reset: slots of returns that have
- * not landed, timelines of leases that were ended, open handles, loaded modules.
+ * test-records-reset.c - what a client keeps, and what it lets go of, when a device of its process is reset: slots of
+ * returns that have not landed, timelines of leases that were ended, open handles, loaded modules.
  *
- * Records are made open by hand, as in records-harness.c. A device is a table with an epoch that a test sets. It opens a handle at the
- * same address each time, as a driver may.
+ * Records are made open by hand, as in records-harness.c. A device is a table with an epoch that a test sets. It opens
+ * a handle at the same address each time, as a driver may.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-connections.c - the streams of the host device share connections as those of CUDA do: a wait that is not over holds
- * back what was submitted after it on its connection, and nothing else.
+ * test-host-connection.c - the streams of the host device share connections as those of CUDA do: a wait that is not
+ * over holds back what was submitted after it on its connection, and nothing else.
  *
- * That work is held back shows in this: it has not run after streams that it does not concern came to their end many times.
+ * That work is held back shows in this: it has not run after streams that it does not concern came to their end many
+ * times.
  */
 #include <errno.h>
 #include <setjmp.h>
