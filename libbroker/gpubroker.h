@@ -42,7 +42,8 @@ extern "C" {
 /* gpub_spec.flags, gpub_info.flags */
 #define GPUB_EPHEMERAL 1u /* unlinked by the broker when the session that created it ends */
 #define GPUB_TIMELINE  2u /* has a timeline: a 64-bit word that its one writer's GPU advances */
-#define GPUB_ALONE     4u /* shares its memory with no other small buffer: its mode and owner may change, others may redeem it */
+#define GPUB_DEDICATED 4u /* shares its memory with no other small buffer: its mode and owner may change, others may redeem it */
+#define GPUB_ALONE     GPUB_DEDICATED /* its old name */
 
 /* gpub_set_flags() */
 #define GPUB_BACKGROUND_CLOSE 1u /* close unlinked buffers as soon as no lease holds them, on a thread of its own */
@@ -77,7 +78,7 @@ typedef struct gpub_lease {
 /* What gpub_create() makes. Start from GPUB_SPEC_INIT; struct_size lets the struct grow in later versions. */
 typedef struct gpub_spec {
 	uint32_t struct_size;
-	uint32_t flags;      /* GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_ALONE */
+	uint32_t flags;      /* GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED */
 	uint64_t size;       /* bytes, at least 1 */
 	int32_t  device;     /* CUDA ordinal in this process, or GPUB_CURRENT; on the host device its number */
 	uint32_t mode;       /* permission bits as of chmod(2): who may acquire it with which rights */
@@ -173,7 +174,7 @@ int gpub_set_device(gpub_client *client, int device);
 /*
  * Makes a buffer of zeros. Its memory belongs to the broker; the name lives until gpub_unlink().
  * Small ones (up to half a granule) of one owner, group, mode and device share memory, which is mapped once for all of them;
- * GPUB_ALONE keeps a buffer out of that. What an unlinked one had is zeroed and serves the next of its kind.
+ * GPUB_DEDICATED keeps a buffer out of that. What an unlinked one had is zeroed and serves the next of its kind.
  * When the device is full: gives back what this client's own cache holds (as gpub_trim() does), then waits.
  *   -EEXIST  the name is taken     -EINVAL  size 0, unknown flags, a bad name     -ENAMETOOLONG
  *   -ENOMEM  device full (after timeout_ms)     -EDQUOT  a quota, named in the sentence     -ENODEV
@@ -191,7 +192,7 @@ int gpub_unlink(gpub_client *client, const char *name);
 /*
  * Changes who may acquire it from now on, as chmod(2): the owner, root or the broker's own user may. What is mapped
  * already stays mapped. -EINVAL beyond 0777; -EACCES; -ENOENT; -EBUSY: it shares its memory, which others would get with
- * it: create it with GPUB_ALONE.
+ * it: create it with GPUB_DEDICATED.
  */
 int gpub_chmod(gpub_client *client, const char *name, uint32_t mode);
 
@@ -297,7 +298,7 @@ typedef struct gpub_ticket_terms {
  * redeems, whatever the buffer's mode bits say to it. Only the buffer's owner, root or the broker's user may. It is a
  * secret like a password: whoever has it may use it. terms NULL: GPUB_TICKET_TERMS_INIT. It ends with the buffer's name.
  *   -EACCES  not the owner     -EINVAL  rights none or unknown, bad terms     -ENOENT     -EDQUOT
- *   -EBUSY   for another user, and the buffer shares its memory: create it with GPUB_ALONE
+ *   -EBUSY   for another user, and the buffer shares its memory: create it with GPUB_DEDICATED
  */
 int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, const gpub_ticket_terms *terms, char *text);
 

@@ -59,7 +59,7 @@ static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *o
 	request.create.size = options->size;
 	request.create.device = options->device;
 	request.create.mode = options->mode;
-	request.create.flags = (options->timeline ? GPUB_TIMELINE : 0) | (options->alone ? GPUB_ALONE : 0);
+	request.create.flags = (options->timeline ? GPUB_TIMELINE : 0) | (options->dedicated ? GPUB_DEDICATED : 0);
 	request.create.timeout_ms = options->wait_ms;
 	error = call_broker(client, &request, &reply, NULL, NULL);
 	now = client_deadline(0);

@@ -33,7 +33,7 @@ struct ctl_options {
 	uint64_t          size;   /* create */
 	unsigned          device; /* the broker's index */
 	unsigned          mode;
-	bool              timeline, alone;
+	bool              timeline, dedicated;
 	int               wait_ms;
 
 	struct mode_change change;       /* chmod */

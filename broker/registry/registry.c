@@ -231,7 +231,7 @@ static int allocation_new(struct registry *registry, const struct buffer_spec *s
 		error = error_set(-ENOMEM, "the broker is out of memory");
 		goto refund;
 	}
-	allocation->slab.closed = spec->flags & GPUB_ALONE;
+	allocation->slab.closed = spec->flags & GPUB_DEDICATED;
 	allocation->device = spec->device;
 	allocation->span = spec->span;
 	DL_APPEND(registry->allocations, allocation);
@@ -341,7 +341,7 @@ free_buffer:
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
 {
 	struct slab_kind kind = kind_of(spec);
-	struct allocation *allocation = spec->flags & GPUB_ALONE ? NULL : allocation_of(slabs_find(&registry->slabs, &kind));
+	struct allocation *allocation = spec->flags & GPUB_DEDICATED ? NULL : allocation_of(slabs_find(&registry->slabs, &kind));
 	struct buffer *buffer = NULL;
 	int error;
 
@@ -588,7 +588,7 @@ int registry_may_part(const struct buffer *buffer)
 	if (slab->vacant == slab->ranges - 1)
 		return 0;
 	return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
-				 "create it with memory of its own (GPUB_ALONE, broker-ctl create --alone) where "
+				 "create it with memory of its own (GPUB_DEDICATED, broker-ctl create --dedicated) where "
 				 "others shall get it", buffer->name);
 }
 

@@ -24,7 +24,7 @@
 #include "manage.h"
 #include "waiting.h"
 
-#define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_ALONE)
+#define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED)
 
 #define ROUNDS 2 /* a create has memory given back for it so often in a row: others may take it first, for ever */
 
@@ -244,7 +244,7 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 	if (broker->stopping)
 		return error_set(-ECONNREFUSED, "the broker is stopping: no buffers are made any more");
 	if (spec->flags & ~KNOWN_FLAGS || spec->mode & ~0777u)
-		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, GPUB_ALONE, "
+		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, GPUB_DEDICATED, "
 					  "and a mode up to 0777");
 	if (spec->device >= board->devices)
 		return error_set(-ENODEV, "there is no device %u: the broker has %u", spec->device, board->devices);
@@ -254,7 +254,7 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 	if (error)
 		return error;
 	slab_shape(spec->size, broker->device->margin, board->device[spec->device].granule, &spec->range, &spec->span);
-	if (spec->flags & GPUB_ALONE)
+	if (spec->flags & GPUB_DEDICATED)
 		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
 	if (!spec->span || spec->span > board->device[spec->device].memory)
 		return error_set(-ENOMEM, "the buffer of %s is larger than the whole device, which has %s: ask for less",

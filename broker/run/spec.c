@@ -19,7 +19,7 @@ static _Thread_local struct declared_buffers *filling;
 #define MANUAL "see broker-run(1), Spec files"
 
 static const struct config_sentence sentences[] = {
-	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size, device, mode, timeline, alone" },
+	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size, device, mode, timeline, dedicated" },
 	{ "found duplicate title '%s'", "the buffer '%s' is declared twice: keep one" },
 	{ "missing title for section '%s'", "this %s has no name: write buffer \"NAME\" { ... }" },
 	{ "missing opening brace for section '%s'", "this %s has no '{' behind its name: add it" },
@@ -43,7 +43,7 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 		return error_set(-EINVAL, "device = %ld: give a number from 0 to %d", device, DEVICE_MAX - 1);
 	buffer->device = (unsigned)device;
 	buffer->flags = (cfg_getbool(section, "timeline") ? GPUB_TIMELINE : 0) |
-			(cfg_getbool(section, "alone") ? GPUB_ALONE : 0);
+			(cfg_getbool(section, "dedicated") || cfg_getbool(section, "alone") ? GPUB_DEDICATED : 0);
 	error = size_parse(size, &buffer->size);
 	return error ? error : config_text_mode(cfg_getstr(section, "mode"), &buffer->mode);
 }
@@ -67,7 +67,8 @@ int run_spec_read(struct declared_buffers *buffers, const char *path)
 	cfg_opt_t buffer_options[] = { CFG_STR("size", NULL, CFGF_NODEFAULT), CFG_INT("device", 0, CFGF_NONE),
 				       CFG_STR("mode", "0600", CFGF_NONE),
 				       CFG_BOOL("timeline", cfg_false, CFGF_NONE),
-				       CFG_BOOL("alone", cfg_false, CFGF_NONE), CFG_END() };
+				       CFG_BOOL("dedicated", cfg_false, CFGF_NONE),
+				       CFG_BOOL("alone", cfg_false, CFGF_NONE) /* its old name */, CFG_END() };
 	cfg_opt_t file_options[] = { CFG_SEC("buffer", buffer_options,
 					     CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 				     CFG_END() };

@@ -2,7 +2,7 @@
 /*
  * spec.h - buffers declared in a file, read with libconfuse:
  *
- *     buffer "field/u" { size = "64M"  device = 0  mode = "0600"  timeline = false  alone = false }
+ *     buffer "field/u" { size = "64M"  device = 0  mode = "0600"  timeline = false  dedicated = false }
  *
  * Owns nothing. The first error ends the reading; its message begins with FILE:LINE.
  */

@@ -220,7 +220,7 @@ static void put_buffer(struct status_text *text, const struct buffer *buffer)
 	put_number(text, "mode", buffer->mode);
 	put_truth(text, "ephemeral", buffer->flags & GPUB_EPHEMERAL);
 	put_truth(text, "timeline", buffer->timeline != NULL);
-	put_truth(text, "alone", buffer->flags & GPUB_ALONE);
+	put_truth(text, "alone", buffer->flags & GPUB_DEDICATED);
 	put_holders(text, buffer);
 	put_end(text, '}');
 }

@@ -140,7 +140,7 @@ check "a buffer without a name: file:line" spec '^broker-run: spec:1: .*has no n
 check "an end in the middle: file:line" spec '^broker-run: spec:1: .*ends in the middle' 'buffer "x"'
 check "a value without =: file:line" spec "^broker-run: spec:1: 'size' has no value: write a '='" 'buffer "x" { size "1" }\n'
 check "a device that is no number says the mend" spec "^broker-run: spec:1: the value of 'device' is no number: give one" 'buffer "x" { size = "1"  device = one }\n'
-check "an unknown key says which are known" spec "'sise' is unknown: write buffer .* size, device" 'buffer "x" { sise = "1" }\n'
+check "an unknown key says which are known" spec "'sise' is unknown: write buffer .* size, device, mode, timeline, dedicated" 'buffer "x" { sise = "1" }\n'
 check "a boolean that is none: file:line" spec "^broker-run: spec:1: .*neither true nor false" 'buffer "x" { size = "1"  timeline = maybe }\n'
 cat >spec <<'END'
 # it's "$x
@@ -149,8 +149,20 @@ cat >spec <<'END'
 END
 check "marks, braces and variables in comments are no matter" eval 'exits 0 --spec spec -- true && said "buffers 1 created"'
 check "garbage: file:line" eval 'head -c 4000 /dev/urandom >spec; refused "^broker-run: spec:" --spec spec -- touch ran'
-printf 'buffer "a" { size = "64K" }\n# b has all\nbuffer "b/c" { size = "1M"  device = 0  mode = "0640"  timeline = true  alone = true }\n' >spec
+printf 'buffer "a" { size = "64K" }\n# b has all\nbuffer "b/c" { size = "1M"  device = 0  mode = "0640"  timeline = true  dedicated = true }\n' >spec
 check "a good file makes its buffers" eval 'exits 0 --spec spec -b d=1 -- true && said "buffers 3 created, 3 freed" && said balanced'
+# dedicated COUNT WORD...: of buffers that are declared with these words, that many have an allocation of their own
+dedicated() {
+	local count=$1 word
+	shift
+	for word in "$@"; do
+		printf 'buffer "%s" { size = "1" %s }\n' "${word%% *}${word##* }" "$word"
+	done >spec
+	# shellcheck disable=SC2016 # the worker's shell expands
+	exits 0 --spec spec -- timeout 20 sh -c 'until [ "$("$1" --json "$2" | grep -c "\"alone\": true")" = "$3" ]; do sleep 0.02; done' \
+		- "$top_builddir/broker/broker-status" "$name" "$count"
+}
+check "dedicated gives a buffer its own allocation, so does the old name alone" dedicated 2 'dedicated = true' 'alone = on' 'alone = no'
 check "an empty file is a good one" exits 0 --spec /dev/null -- true
 
 # ---- exit statuses ----

@@ -322,9 +322,9 @@ static void test_kinds(void)
 	      "whichever of its owner's processes makes it");
 	POINT(!ask(&a, do_make, .name = "mode", .value = 0640) && objects() == 2, "another mode is another kind");
 	POINT(!ask(&a, do_make, .name = "size", .size = 1000) && objects() == 3, "another size class is, too");
-	POINT(!ask(&a, do_make, .name = "alone", .flags = GPUB_ALONE) && objects() == 4 &&
-		      !ask(&a, do_make, .name = "alone2", .flags = GPUB_ALONE) && objects() == 5,
-	      "GPUB_ALONE goes with nothing, another such least of all");
+	POINT(!ask(&a, do_make, .name = "alone", .flags = GPUB_DEDICATED) && objects() == 4 &&
+		      !ask(&a, do_make, .name = "alone2", .flags = GPUB_ALONE /* the old name */) && objects() == 5,
+	      "GPUB_DEDICATED shares with nothing, another such least of all");
 	POINT(!ask(&a, do_make, .name = "large", .size = LARGE) && objects() == 6, "so does what is large");
 	POINT(!ask(&a, do_make, .name = "again", .flags = GPUB_EPHEMERAL) && objects() == 6, "flags else make no difference");
 	end();
@@ -335,11 +335,11 @@ static void test_chmod(void)
 	begin("0");
 	ask(&a, do_make, .name = "x");
 	ask(&a, do_make, .name = "y");
-	POINT(ask(&a, do_chmod, .name = "x", .value = 0640) == -EBUSY && strstr(a.last.text, "GPUB_ALONE"),
+	POINT(ask(&a, do_chmod, .name = "x", .value = 0640) == -EBUSY && strstr(a.last.text, "GPUB_DEDICATED"),
 	      "a buffer that shares its memory keeps its mode: EBUSY names the mend");
 	POINT(!ask(&a, do_chmod, .name = "x", .value = 0600), "the mode that it has it can be given");
-	ask(&a, do_make, .name = "alone", .flags = GPUB_ALONE);
-	POINT(!ask(&a, do_chmod, .name = "alone", .value = 0640), "one that was made with GPUB_ALONE can be changed");
+	ask(&a, do_make, .name = "alone", .flags = GPUB_DEDICATED);
+	POINT(!ask(&a, do_chmod, .name = "alone", .value = 0640), "one that was made with GPUB_DEDICATED can be changed");
 	ask(&b, do_acquire, .name = "y");
 	ask(&a, do_unlink, .name = "y");
 	POINT(ask(&a, do_chmod, .name = "x", .value = 0640) == -EBUSY, "the other's bytes are in the way also without its name");
@@ -361,7 +361,7 @@ static void test_tickets(void)
 	ask(&a, do_acquire, .name = "x");
 	ask(&a, do_fill, .value = 5);
 	ask(&b, do_acquire, .name = "y", .slot = 1);
-	POINT(ask(&a, do_issue, .name = "x", .value = 4001) == -EBUSY && strstr(a.last.text, "GPUB_ALONE"),
+	POINT(ask(&a, do_issue, .name = "x", .value = 4001) == -EBUSY && strstr(a.last.text, "GPUB_DEDICATED"),
 	      "there is no ticket for another user to memory that is shared");
 	opened = counter("grants_opened");
 	POINT(!ask(&a, do_issue, .name = "x", .value = geteuid()) && !ask(&b, do_redeem) && !ask(&b, do_look, .value = 5) &&
@@ -455,16 +455,16 @@ static void test_alone(void)
 
 	begin(POOL);
 	ask(&a, do_make, .name = "x", .size = LARGE);
-	ask(&a, do_make, .name = "alone", .size = LARGE, .flags = GPUB_ALONE);
+	ask(&a, do_make, .name = "alone", .size = LARGE, .flags = GPUB_DEDICATED);
 	ask(&a, do_acquire, .name = "x");
 	ask(&a, do_acquire, .name = "alone", .slot = 1);
 	return_behind_work(&a, 0);
 	return_behind_work(&a, 1);
 	prepare_look(&a);
 	opened = counter("grants_opened");
-	POINT(over_and_clean("x") && !ask(&a, do_make, .name = "y", .size = LARGE, .flags = GPUB_ALONE) &&
+	POINT(over_and_clean("x") && !ask(&a, do_make, .name = "y", .size = LARGE, .flags = GPUB_DEDICATED) &&
 		      !ask(&a, do_acquire, .name = "y") && counter("grants_opened") == opened + 1,
-	      "GPUB_ALONE takes no memory that is mapped");
+	      "GPUB_DEDICATED takes no memory that is mapped");
 	ask(&a, do_unlink, .name = "alone");
 	look_at_all(&a);
 	POINT(books_holders(&broker, "alone", a.pid) == 1, "nor leaves any: it is wanted back");
