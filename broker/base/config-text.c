@@ -62,17 +62,6 @@ int config_text_refuse(cfg_t *cfg)
 	return -1;
 }
 
-int config_text_mode(const char *text, unsigned *mode)
-{
-	char *end;
-	unsigned long value = strtoul(text, &end, 8);
-
-	if (*text < '0' || *text > '7' || *end || value > 0777)
-		return error_set(-EINVAL, "'%.20s' is no mode: write it in octal, such as 0640", text);
-	*mode = (unsigned)value;
-	return 0;
-}
-
 /* ---- the text ---- */
 
 #define TEXT_MAX (1u << 20) /* bytes of a file */

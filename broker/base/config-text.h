@@ -32,7 +32,4 @@ int config_text_load(const struct config_file *file, cfg_t *cfg);
 /* For validate functions to return: the thread's sentence is the file's error, in the line that is read. */
 int config_text_refuse(cfg_t *cfg);
 
-/* "0640": the mode bits of a file or a buffer. -EINVAL with the sentence. */
-int config_text_mode(const char *text, unsigned *mode);
-
 #endif

@@ -27,8 +27,8 @@ static void print_help(const struct option_table *table)
 
 static int row_take(const struct option_table *table, const struct option_row *row, void *options, const char *value)
 {
-	if (row->take)
-		return row->take((char *)options + row->offset, value);
+	if (row < table->rows + table->count - 2)
+		return value_take(&row->type, (char *)options + row->offset, value);
 	if (row->letter == 'h')
 		print_help(table);
 	else
@@ -49,7 +49,7 @@ static const struct option_row *row_of(const struct option_table *table, int let
 
 static void fill_getopt(const struct option_table *table, char *letters, struct option *longs)
 {
-	if (table->words_end)
+	if (table->words == WORDS_COMMAND)
 		*letters++ = '+';
 	*letters++ = ':';
 	for (size_t i = 0; i < table->count; i++) {
@@ -66,7 +66,7 @@ static void fill_getopt(const struct option_table *table, char *letters, struct 
 	*longs = (struct option){ 0 };
 }
 
-/* What getopt_long(3) complains of: optopt has a letter, which may stand among others. */
+/* The error message for what getopt_long(3) refuses: optopt has a letter, which may stand among others. */
 static int refuse(const struct option_table *table, char **argv, bool unknown)
 {
 	char letter[3] = { '-', (char)optopt };
@@ -96,5 +96,8 @@ int option_table_read(const struct option_table *table, void *options, uint32_t 
 			*given |= 1u << (row - table->rows);
 		result = row_take(table, row, options, optarg);
 	}
+	if (!result && table->words == WORDS_BOUNDED && argc - optind > table->words_max)
+		return error_set(-EINVAL, "'%.40s' is one word too many: see %s --help", argv[optind + table->words_max],
+				 table->program);
 	return result;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -21,5 +22,12 @@ int streams_fill(void)
 			return error_set(-errno, "descriptor %d is closed, and /dev/null cannot be opened in its place: %m; open "
 						 "it for the program, or provide /dev/null", stream);
 	}
+	return 0;
+}
+
+int streams_flush(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		return error_set(-EIO, "the output cannot be written: %m");
 	return 0;
 }

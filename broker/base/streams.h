@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * streams.h - the descriptors 0 to 2 of a program whose caller closed some of them.
+ * streams.h - the descriptors 0 to 2 of a program: that they are open, and that what was printed is written.
  *
  * The kernel gives the lowest free descriptor to whatever is opened next. If 2 is free, that may be a client's socket or a
  * page of shared memory, and each line of the log would go there. Owns what it opens for the life of the process; opens
@@ -15,5 +15,8 @@
  * program runs inherit them. Negative errno with the error message.
  */
 int streams_fill(void);
+
+/* What was printed on stdout is written. Else -EIO with the error message. */
+int streams_flush(void);
 
 #endif

@@ -3,6 +3,9 @@
 #include "values.h"
 
 #include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +15,8 @@
 #include "common/size.h"
 #include "device/device.h"
 #include "device/select.h"
+
+/* ---- numbers and words ---- */
 
 int number_parse(const char *text, const char *what, uint64_t low, uint64_t high, uint64_t *number)
 {
@@ -27,42 +32,121 @@ int number_parse(const char *text, const char *what, uint64_t low, uint64_t high
 	return 0;
 }
 
-int take_flag(void *field, const char *value)
+static int word_take(const struct value_type *type, unsigned *field, const char *text)
 {
-	(void)value;
+	for (unsigned i = 0; type->words[i]; i++)
+		if (!strcmp(text, type->words[i])) {
+			*field = i;
+			return 0;
+		}
+	return error_set(-EINVAL, "'%.40s' cannot be the value: write %s", text, type->what);
+}
+
+int value_take(const struct value_type *type, void *field, const char *text)
+{
+	uint64_t number;
+	int error;
+
+	if (type->take)
+		return type->take(field, text);
+	if (type->words)
+		return word_take(type, field, text);
+	error = number_parse(text, type->what, type->low, type->high, &number);
+	if (!error)
+		*(unsigned *)field = (unsigned)number;
+	return error;
+}
+
+/* ---- what several programs take ---- */
+
+int take_flag(void *field, const char *text)
+{
+	(void)text;
 	*(bool *)field = true;
 	return 0;
 }
 
-int take_text(void *field, const char *value)
+int take_text(void *field, const char *text)
 {
-	*(const char **)field = value;
+	*(const char **)field = text;
 	return 0;
 }
 
-int take_instance(void *field, const char *value)
+int take_instance(void *field, const char *text)
 {
-	int error = instance_check(value);
+	int error = instance_check(text);
 
+	if (!error)
+		strncpy(field, text, INSTANCE_SIZE);
+	return error;
+}
+
+int take_device(void *field, const char *text)
+{
+	int error = device_check(text);
+
+	if (!error)
+		strncpy(field, text, DEVICE_CHOICE_SIZE);
+	return error;
+}
+
+int take_size_or_0(void *field, const char *text)
+{
+	return size_parse_or_0(text, field);
+}
+
+int take_mode(void *field, const char *text)
+{
+	char *end;
+	unsigned long mode = strtoul(text, &end, 8);
+
+	if (*text < '0' || *text > '7' || *end || mode > 0777)
+		return error_set(-EINVAL, "'%.40s' is no mode: write octal digits up to 0777, such as 0640", text);
+	*(unsigned *)field = (unsigned)mode;
+	return 0;
+}
+
+/* A name goes before the number, as with chown(1); a number need not have a name. UINT32_MAX is nobody's. */
+static int take_id(uint32_t *field, const char *text, const char *what, bool found, uint32_t named)
+{
+	uint64_t number = named;
+
+	if (!found && number_parse(text, what, 0, UINT32_MAX - 1, &number))
+		return error_set(-EINVAL, "there is no %s '%.40s' here: correct the name, or write a number", what, text);
+	*field = (uint32_t)number;
+	return 0;
+}
+
+int take_user(void *field, const char *text)
+{
+	const struct passwd *entry = *text ? getpwnam(text) : NULL;
+
+	return take_id(field, text, "user", entry, entry ? entry->pw_uid : 0);
+}
+
+int take_group(void *field, const char *text)
+{
+	const struct group *entry = *text ? getgrnam(text) : NULL;
+
+	return take_id(field, text, "group", entry, entry ? entry->gr_gid : 0);
+}
+
+int size_on_device_parse(const char *text, uint64_t *size, unsigned *device)
+{
+	size_t length = strcspn(text, "@");
+	uint64_t bytes, index = 0;
+	char number[32];
+	int error;
+
+	if (length >= sizeof number)
+		return error_set(-EINVAL, "'%.40s' is not a size: write SIZE or SIZE@DEVICE", text);
+	snprintf(number, sizeof number, "%.*s", (int)length, text);
+	error = size_parse(number, &bytes);
+	if (!error && text[length])
+		error = number_parse(text + length + 1, "device", 0, DEVICE_MAX - 1, &index);
 	if (error)
 		return error;
-	memset(field, 0, INSTANCE_SIZE);
-	memcpy(field, value, strlen(value));
+	*size = bytes;
+	*device = (unsigned)index;
 	return 0;
-}
-
-int take_device(void *field, const char *value)
-{
-	int error = device_check(value);
-
-	if (error)
-		return error;
-	memset(field, 0, DEVICE_CHOICE_SIZE);
-	snprintf(field, DEVICE_CHOICE_SIZE, "%s", value);
-	return 0;
-}
-
-int take_pool(void *field, const char *value)
-{
-	return size_parse_or_0(value, field);
 }

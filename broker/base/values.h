@@ -1,23 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * values.h - values as people write them, on command lines (option-table.h) and in brokerd's configuration.
+ * values.h - how people write values, on command lines (option-table.h) and in brokerd's configuration.
  *
- * A taker puts one value in its field: 0, or negative errno with the sentence set. Owns nothing.
+ * A row of such a table says with a struct value_type what its value is. All functions return 0, or a negative errno
+ * with the error message set and the field untouched. Owns nothing.
  */
 #ifndef GPUB_VALUES_H
 #define GPUB_VALUES_H
 
 #include <stdint.h>
 
-typedef int taker(void *field, const char *value);
+typedef int taker(void *field, const char *text);
 
-taker take_flag;     /* bool: true, whatever the value */
-taker take_text;     /* const char *: the value itself */
-taker take_instance; /* char [INSTANCE_SIZE], and zeros behind it */
-taker take_device;   /* as the device of struct broker_config, and zeros behind it */
-taker take_pool;     /* uint64_t: bytes, or with K, M, G; or 0 */
+struct value_type {
+	taker             *take;      /* NULL: a number or a word, as follows */
+	const char        *what;      /* of a number: what it counts; of words: those that there are. For the error message */
+	uint64_t           low, high; /* a number, in an unsigned */
+	const char *const *words;     /* a word, whose place in this list is the enum; NULL at the end */
+};
 
-/* A whole number. what: what it is, for the sentence. */
+#define VALUE(function)         { .take = (function) }
+#define NUMBER(name, from, to)  { .what = (name), .low = (from), .high = (to) }
+#define WORD(list, description) { .what = (description), .words = (list) }
+
+/* Puts the value that the text stands for into the field. */
+int value_take(const struct value_type *type, void *field, const char *text);
+
+taker take_flag;      /* bool: true, whatever the text */
+taker take_text;      /* const char *: the text itself */
+taker take_instance;  /* char [INSTANCE_SIZE], and zeros behind it */
+taker take_device;    /* as the device of struct broker_config, and zeros behind it */
+taker take_size_or_0; /* uint64_t: bytes, or with K, M, G; or 0 */
+taker take_mode;      /* unsigned: permission bits in octal */
+taker take_user;      /* uint32_t: of a user's name, or a number */
+taker take_group;     /* the same of a group */
+
+/* A whole number. what: what it is, for the error message. */
 int number_parse(const char *text, const char *what, uint64_t low, uint64_t high, uint64_t *number);
+
+/* "64M" or "64M@1", for a device below DEVICE_MAX. */
+int size_on_device_parse(const char *text, uint64_t *size, unsigned *device);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include <event2/event.h>
 
+#include "broker/base/values.h"
 #include "broker/users/access.h"
 #include "broker/users/accounting.h"
 #include "broker/registry/board-owner.h"
@@ -51,6 +52,10 @@ struct broker_config {
 void broker_config_init(struct broker_config *config);
 
 #define BROKER_POLL_MAX 1000000 /* us */
+#define VALUE_POLL      NUMBER("number of microseconds", 0, BROKER_POLL_MAX)
+#define VALUE_BUFFERS   NUMBER("count of buffers", 1, BOARD_BUFFERS_MAX)
+#define VALUE_MAPPINGS  NUMBER("count of mappings", 1, BOARD_TICKETS_MAX)
+
 #define BROKER_BUFFERS 4096
 #define BROKER_TICKETS 16384
 #define BROKER_POOL    (64ull << 20) /* what the programs have it keep, unless told */

@@ -3,9 +3,11 @@
 #include "commands.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +24,9 @@
 #include "client/clock.h"
 #include "client/connect.h"
 #include "client/manage.h"
-#include "options.h"
+#include "doctor.h"
 
-/* Says what was refused. Returns the exit status for it. */
+/* Logs what was refused. Returns the exit status for it. */
 static enum ctl_exit complain(int error, const char *text)
 {
 	if (!error)
@@ -33,7 +35,7 @@ static enum ctl_exit complain(int error, const char *text)
 	return error == -ETIMEDOUT ? CTL_EXIT_TIME : CTL_EXIT_REFUSED;
 }
 
-/* Of several, what was refused counts more than what took too long. */
+/* Of several failures, a refusal counts more than a timeout. */
 static enum ctl_exit worse_of(enum ctl_exit a, enum ctl_exit b)
 {
 	if (a == CTL_EXIT_DONE || b == CTL_EXIT_REFUSED)
@@ -44,20 +46,20 @@ static enum ctl_exit worse_of(enum ctl_exit a, enum ctl_exit b)
 /* ---- create ---- */
 
 /*
- * Not gpub_create(), which counts devices as the calling process sees them and has to start CUDA for it. Here the
- * broker's own numbers stand, those of broker-status.
+ * Not gpub_create(), which counts devices as the calling process sees them and has to start CUDA for it. Here devices
+ * have the broker's own numbers, as in broker-status.
  */
 static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *options)
 {
-	/* memory that comes too late has the errno of memory that cannot come, but that is said at once */
+	/* a timeout has the errno of memory that cannot come, but that is answered at once */
 	struct timespec late = client_deadline(options->wait_ms / 2), now;
 	struct wire_message request, reply;
 	int error;
 
 	wire_init(&request, WIRE_CREATE, 0);
 	strcpy(request.create.name, options->names[0]);
-	request.create.size = options->size;
-	request.create.device = options->device;
+	request.create.size = options->place.size;
+	request.create.device = options->place.device;
 	request.create.mode = options->mode;
 	request.create.flags = (options->timeline ? GPUB_TIMELINE : 0) | (options->dedicated ? GPUB_DEDICATED : 0);
 	request.create.timeout_ms = options->wait_ms;
@@ -71,24 +73,24 @@ static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *o
 
 /* ---- unlink, chmod, chown: one name after the other ---- */
 
-static int change_mode(gpub_client *client, const char *name, const struct mode_change *change)
+static int unlink_one(gpub_client *client, const struct ctl_options *options, const char *name)
 {
+	(void)options;
+	return gpub_unlink(client, name);
+}
+
+static int chmod_one(gpub_client *client, const struct ctl_options *options, const char *name)
+{
+	const struct mode_change *change = &options->change;
 	gpub_info info = { .struct_size = sizeof info };
 	int error = change->keep ? gpub_stat(client, name, &info) : 0;
 
 	return error ? error : gpub_chmod(client, name, (info.mode & change->keep) | change->set);
 }
 
-static int run_one(gpub_client *client, const struct ctl_options *options, const char *name)
+static int chown_one(gpub_client *client, const struct ctl_options *options, const char *name)
 {
-	switch (options->command) {
-	case CTL_UNLINK:
-		return gpub_unlink(client, name);
-	case CTL_CHMOD:
-		return change_mode(client, name, &options->change);
-	default:
-		return gpub_chown(client, name, options->owner, options->group);
-	}
+	return gpub_chown(client, name, options->owner.user, options->owner.group);
 }
 
 static enum ctl_exit run_each(gpub_client *client, const struct ctl_options *options)
@@ -96,7 +98,7 @@ static enum ctl_exit run_each(gpub_client *client, const struct ctl_options *opt
 	enum ctl_exit worst = CTL_EXIT_DONE;
 
 	for (char **name = options->names; *name; name++) {
-		int error = run_one(client, options, *name);
+		int error = options->command->each(client, options, *name);
 
 		worst = worse_of(worst, complain(error, error_text()));
 	}
@@ -255,21 +257,37 @@ static enum ctl_exit run_evict(gpub_client *client, const struct ctl_options *op
 
 /* ---- all of them ---- */
 
-typedef enum ctl_exit command_runner(gpub_client *client, const struct ctl_options *options);
+#define VALUE_AT(argument, take, field) argument, take, offsetof(struct ctl_options, field)
+
+const struct ctl_command ctl_commands[] = {
+	{ "create", "NAME SIZE[@DEVICE]", "make a buffer of zeros; SIZE in bytes, or with K, M, G", 2, 2,
+	  VALUE_AT(1, take_place, place), .run = run_create },
+	{ "unlink", "NAME ...", "take names away; memory is freed when nobody can touch it", 1, INT_MAX, .each = unlink_one },
+	{ "chmod", "MODE NAME ...", "change who may acquire them: 0640, or g+r,o-w", 2, INT_MAX,
+	  VALUE_AT(0, take_mode_change, change), .each = chmod_one },
+	{ "chown", "USER[:GROUP] NAME ...", "give them to another user, group (:GROUP) or both", 2, INT_MAX,
+	  VALUE_AT(0, take_owner, owner), .each = chown_one },
+	{ "drain", "NAME ...", "unlink them, and wait until their memory is freed", 1, INT_MAX, .run = run_drain },
+	{ "ticket", "NAME", "print a ticket for it: a secret, for gpub_redeem(3)", 1, 1, .run = run_ticket },
+	{ "evict", "SESSION", "cut a session off; broker-status numbers them", 1, 1,
+	  VALUE_AT(0, take_session, session), .run = run_evict },
+	{ "doctor", "", "look for what keeps a program here from using the broker", 0, 0, .local = ctl_doctor },
+	{ 0 },
+};
 
 enum ctl_exit ctl_command_run(const struct ctl_options *options)
 {
-	static command_runner *const runners[CTL_COMMANDS] = {
-		[CTL_CREATE] = run_create, [CTL_UNLINK] = run_each,   [CTL_CHMOD] = run_each, [CTL_CHOWN] = run_each,
-		[CTL_DRAIN] = run_drain,   [CTL_TICKET] = run_ticket, [CTL_EVICT] = run_evict,
-	};
+	const struct ctl_command *command = options->command;
 	gpub_client *client;
 	enum ctl_exit code;
-	int error = client_connect_bare(&client, options->address);
+	int error;
 
+	if (command->local)
+		return command->local(options->address) ? CTL_EXIT_REFUSED : CTL_EXIT_DONE;
+	error = client_connect_bare(&client, options->address);
 	if (error)
 		return complain(error, error_text());
-	code = runners[options->command](client, options);
+	code = (command->run ? command->run : run_each)(client, options);
 	gpub_disconnect(client);
 	return code;
 }

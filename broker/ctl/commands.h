@@ -1,18 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commands.h - the commands of broker-ctl, each one or a few questions to the broker over an ordinary connection.
+ * commands.h - the commands of broker-ctl, each one or a few requests to the broker over an ordinary connection.
  *
- * What is refused is said on stderr, a line each; the rest goes on. Owns the connection while it lasts. Never decides
- * who may do what: that is the broker's.
+ * One table holds each command with its arguments, its help and its function. What is refused is reported on stderr, a
+ * line each; the rest goes on. Owns the connection while it lasts. Never decides who may do what: that is the broker's.
  */
 #ifndef GPUB_CTL_COMMANDS_H
 #define GPUB_CTL_COMMANDS_H
 
-#include "options.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/base/values.h"
+#include "gpubroker.h"
+#include "values.h"
 
 enum ctl_exit { CTL_EXIT_DONE, CTL_EXIT_REFUSED, CTL_EXIT_USAGE, CTL_EXIT_TIME };
 
-/* Any but CTL_DOCTOR. Returns the exit status. */
+struct ctl_options {
+	const char               *address; /* NULL: wherever gpub_connect() looks */
+	const struct ctl_command *command;
+	char                    **names; /* of buffers; NULL-terminated */
+
+	struct place       place; /* create */
+	unsigned           mode;
+	bool               timeline, dedicated;
+	int                wait_ms;
+
+	struct mode_change change; /* chmod */
+	struct owner       owner;  /* chown */
+	int                timeout_ms; /* drain */
+
+	unsigned           rights; /* ticket */
+	uint32_t           user;
+	uint64_t           lifetime_ms; /* 0: as long as the buffer has its name */
+	bool               many;
+
+	uint64_t           session; /* evict */
+	bool               kill;
+};
+
+struct ctl_command {
+	const char *name, *arguments, *text; /* as --help shows them */
+	int         least, most;             /* arguments */
+	int         value;                   /* the argument that is no buffer's name: take puts it at offset */
+	taker      *take;                    /* NULL: there is none */
+	size_t      offset;
+	/* one of them: without a connection; over one; over one for each name */
+	int           (*local)(const char *address);
+	enum ctl_exit (*run)(gpub_client *client, const struct ctl_options *options);
+	int           (*each)(gpub_client *client, const struct ctl_options *options, const char *name);
+};
+
+extern const struct ctl_command ctl_commands[]; /* the last one has no name */
+
+/* Returns the exit status. */
 enum ctl_exit ctl_command_run(const struct ctl_options *options);
 
 #endif

@@ -3,29 +3,29 @@
 #include "values.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/values.h"
 #include "common/error.h"
-#include "common/size.h"
-#include "device/device.h"
 #include "gpubroker.h"
 
-/* ---- modes ---- */
+#define LIFETIME_MAX_MS 3153600000000u /* a hundred years */
 
-int value_mode(const char *text, unsigned *mode)
+int take_place(void *field, const char *text)
 {
-	char *end;
-	unsigned long value = strtoul(text, &end, 8);
+	struct place *place = field;
 
-	if (*text < '0' || *text > '7' || *end || value > 0777)
-		return error_set(-EINVAL, "'%.40s' is no mode: write octal digits up to 0777, such as 0640", text);
-	*mode = (unsigned)value;
-	return 0;
+	return size_on_device_parse(text, &place->size, &place->device);
 }
+
+int take_session(void *field, const char *text)
+{
+	return number_parse(text, "session", 0, UINT64_MAX, field);
+}
+
+/* ---- modes ---- */
 
 /* The bits of "rw", three times over; moves *text behind them. */
 static unsigned clause_bits(const char **text)
@@ -37,7 +37,7 @@ static unsigned clause_bits(const char **text)
 	return bits;
 }
 
-/* Whose bits "ugoa" mean; nobody named is all, as with chmod(1). */
+/* Whose bits "ugoa" mean; without any of these letters everybody's, as with chmod(1). */
 static unsigned clause_who(const char **text)
 {
 	unsigned who = 0;
@@ -69,7 +69,7 @@ static int clause_apply(const char **text, struct mode_change *change)
 	return 0;
 }
 
-int value_mode_change(const char *text, struct mode_change *change)
+int take_mode_change(void *field, const char *text)
 {
 	struct mode_change made = { .keep = 0777 };
 	const char *rest = text;
@@ -77,84 +77,41 @@ int value_mode_change(const char *text, struct mode_change *change)
 
 	if (*text >= '0' && *text <= '9') {
 		made.keep = 0;
-		error = value_mode(text, &made.set);
-		if (!error)
-			*change = made;
-		return error;
+		error = take_mode(&made.set, text);
+	} else {
+		do
+			error = clause_apply(&rest, &made);
+		while (!error && *rest++ == ',');
+		if (error)
+			error_set(error, "'%.40s' is no mode: write octal digits such as 0640, or changes such as g+r,o-w", text);
 	}
-	do
-		error = clause_apply(&rest, &made);
-	while (!error && *rest++ == ',');
-	if (error)
-		return error_set(-EINVAL, "'%.40s' is no mode: write octal digits such as 0640, or changes such as g+r,o-w",
-				 text);
-	*change = made;
-	return 0;
+	if (!error)
+		*(struct mode_change *)field = made;
+	return error;
 }
 
-/* ---- users and groups ---- */
+/* ---- owners ---- */
 
-static int not_known(const char *text, const char *what)
+int take_owner(void *field, const char *text)
 {
-	return error_set(-EINVAL, "'%.40s' is no %s that this system knows: give a name or a number", text, what);
-}
-
-/* UINT32_MAX means nobody, and the kernel gives it to nobody. */
-static int number_of(const char *text, const char *what, uint32_t *number)
-{
-	uint64_t value;
-
-	if (number_parse(text, what, 0, UINT32_MAX - 1, &value))
-		return not_known(text, what);
-	*number = (uint32_t)value;
-	return 0;
-}
-
-/* A name may consist of digits, and goes before the number: as chown(1). */
-int value_user(const char *text, uint32_t *uid)
-{
-	const struct passwd *user = *text ? getpwnam(text) : NULL;
-
-	if (!user)
-		return number_of(text, "user", uid);
-	*uid = user->pw_uid;
-	return 0;
-}
-
-static int value_group(const char *text, uint32_t *gid)
-{
-	const struct group *group = *text ? getgrnam(text) : NULL;
-
-	if (!group)
-		return number_of(text, "group", gid);
-	*gid = group->gr_gid;
-	return 0;
-}
-
-int value_owner(const char *text, uint32_t *uid, uint32_t *gid)
-{
-	const char *colon = strchr(text, ':');
-	size_t length = colon ? (size_t)(colon - text) : strlen(text);
-	uint32_t owner = GPUB_KEEP, group = GPUB_KEEP;
+	struct owner owner = { GPUB_KEEP, GPUB_KEEP };
+	size_t length = strcspn(text, ":");
 	char name[64];
 	int error = 0;
 
-	if (!*text || length >= sizeof name || (colon && !colon[1]))
+	if (!*text || length >= sizeof name || (text[length] && !text[length + 1]))
 		return error_set(-EINVAL, "'%.80s' is no owner: write USER, USER:GROUP or :GROUP", text);
-	memcpy(name, text, length);
-	name[length] = 0;
+	snprintf(name, sizeof name, "%.*s", (int)length, text);
 	if (length)
-		error = value_user(name, &owner);
-	if (!error && colon)
-		error = value_group(colon + 1, &group);
-	if (error)
-		return error;
-	*uid = owner;
-	*gid = group;
-	return 0;
+		error = take_user(&owner.user, name);
+	if (!error && text[length])
+		error = take_group(&owner.group, text + length + 1);
+	if (!error)
+		*(struct owner *)field = owner;
+	return error;
 }
 
-/* ---- times, rights, sizes ---- */
+/* ---- times and rights ---- */
 
 static double unit_of(const char *unit)
 {
@@ -169,7 +126,7 @@ static double unit_of(const char *unit)
 	return 0;
 }
 
-int value_time(const char *text, uint64_t most_ms, uint64_t *ms)
+static int time_parse(const char *text, uint64_t most_ms, uint64_t *ms)
 {
 	size_t length = strspn(text, "0123456789.");
 	double value, unit = unit_of(text + length);
@@ -188,36 +145,38 @@ int value_time(const char *text, uint64_t most_ms, uint64_t *ms)
 	return 0;
 }
 
-int value_rights(const char *text, unsigned *rights)
+int take_milliseconds(void *field, const char *text)
+{
+	uint64_t ms;
+	int error = time_parse(text, INT_MAX, &ms);
+
+	if (!error)
+		*(int *)field = (int)ms;
+	return error;
+}
+
+/* To the broker 0 means the buffer's life, which nobody means who writes 0 seconds. */
+int take_lifetime(void *field, const char *text)
+{
+	uint64_t ms = 0;
+	int error = strcmp(text, "forever") ? time_parse(text, LIFETIME_MAX_MS, &ms) : 0;
+
+	if (!error && !ms && strcmp(text, "forever"))
+		error = error_set(-EINVAL, "a ticket that lives for '%.40s' is of no use: give a time, or forever", text);
+	if (!error)
+		*(uint64_t *)field = ms;
+	return error;
+}
+
+int take_rights(void *field, const char *text)
 {
 	static const char *const names[] = { [GPUB_READ] = "r", [GPUB_WRITE] = "w", [GPUB_READ | GPUB_WRITE] = "rw" };
 
 	for (unsigned i = GPUB_READ; i <= (GPUB_READ | GPUB_WRITE); i++) {
 		if (strcmp(text, names[i]))
 			continue;
-		*rights = i;
+		*(unsigned *)field = i;
 		return 0;
 	}
 	return error_set(-EINVAL, "'%.40s' are no rights: write r, w or rw", text);
-}
-
-int value_size(const char *text, uint64_t *size, unsigned *device)
-{
-	const char *at = strchr(text, '@');
-	size_t length = at ? (size_t)(at - text) : strlen(text);
-	uint64_t bytes, index = 0;
-	char number[32] = "";
-	int error;
-
-	if (length >= sizeof number)
-		return error_set(-EINVAL, "'%.40s' is not a size: write SIZE or SIZE@DEVICE", text);
-	memcpy(number, text, length);
-	error = size_parse(number, &bytes);
-	if (!error && at)
-		error = number_parse(at + 1, "device", 0, DEVICE_MAX - 1, &index);
-	if (error)
-		return error;
-	*size = bytes;
-	*device = (unsigned)index;
-	return 0;
 }

@@ -1,37 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * values.h - what people write on broker-ctl's command line: modes, users, times, rights. Owns nothing. All return
- * 0, or -EINVAL with the sentence set and outputs untouched.
+ * values.h - what people write on broker-ctl's command line alone: changes of modes, owners, times, rights. Owns nothing.
  */
 #ifndef GPUB_CTL_VALUES_H
 #define GPUB_CTL_VALUES_H
 
 #include <stdint.h>
 
+#include "broker/base/values.h"
+
+struct place {
+	uint64_t size;
+	unsigned device; /* the broker's index */
+};
+
 /* What chmod(1) is told: a new mode, or how to make it from the old one. */
 struct mode_change {
 	unsigned keep, set; /* the new mode is the old one's bits in keep, and set */
 };
 
-/* "0640", or "g+r,o-w,u=rw". */
-int value_mode_change(const char *text, struct mode_change *change);
+struct owner {
+	uint32_t user, group; /* GPUB_KEEP where not given */
+};
 
-/* "0640" alone. */
-int value_mode(const char *text, unsigned *mode);
-
-/* A user's name, or a number. */
-int value_user(const char *text, uint32_t *uid);
-
-/* "USER", "USER:GROUP", ":GROUP"; what is not given is GPUB_KEEP. */
-int value_owner(const char *text, uint32_t *uid, uint32_t *gid);
-
-/* "5", "1.5", "30s", "5m", "2h", "1d" in milliseconds, up to that many. */
-int value_time(const char *text, uint64_t most_ms, uint64_t *ms);
-
-/* "r", "w", "rw": GPUB_READ, GPUB_WRITE. */
-int value_rights(const char *text, unsigned *rights);
-
-/* "64M" or "64M@1". */
-int value_size(const char *text, uint64_t *size, unsigned *device);
+taker take_place;        /* struct place: "64M" or "64M@1" */
+taker take_mode_change;  /* struct mode_change: "0640", or "g+r,o-w,u=rw" */
+taker take_owner;        /* struct owner: "USER", "USER:GROUP", ":GROUP" */
+taker take_milliseconds; /* int: "5", "1.5", "30s", "5m", "2h", "1d" */
+taker take_lifetime;     /* uint64_t, in milliseconds: the same, or "forever", which is 0 */
+taker take_rights;       /* unsigned: "r", "w", "rw": GPUB_READ, GPUB_WRITE */
+taker take_session;      /* uint64_t: its number */
 
 #endif

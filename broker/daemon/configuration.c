@@ -25,7 +25,7 @@
 #define SESSIONS    1024 /* the default quota's */
 #define TICKETS     1024
 #define QUEUED      (16ull << 20)
-#define SECTION_MAX 12 /* keys in one */
+#define SECTION_MAX 16 /* keys in one */
 
 /* ---- values ---- */
 
@@ -42,94 +42,6 @@ static int take_socket(void *field, const char *value)
 	memset(field, 0, sizeof config->socket);
 	memcpy(field, value, strlen(value));
 	return 0;
-}
-
-static int take_mode(void *field, const char *value)
-{
-	return config_text_mode(value, field);
-}
-
-/* A name's number, or the number itself, which need not have a name. */
-static int take_id(id_t *field, const char *value, const char *what, bool found, id_t named)
-{
-	uint64_t number;
-
-	if (found) {
-		*field = named;
-		return 0;
-	}
-	if (number_parse(value, what, 0, UINT32_MAX - 1, &number))
-		return error_set(-EINVAL, "there is no %s '%.40s' here: correct the name, or write a number", what,
-				 value);
-	*field = (id_t)number;
-	return 0;
-}
-
-static int take_user(void *field, const char *value)
-{
-	const struct passwd *entry = getpwnam(value);
-
-	return take_id(field, value, "user", entry, entry ? entry->pw_uid : 0);
-}
-
-static int take_group(void *field, const char *value)
-{
-	const struct group *entry = getgrnam(value);
-
-	return take_id(field, value, "group", entry, entry ? entry->gr_gid : 0);
-}
-
-static int take_places(void *field, const char *value, uint32_t most)
-{
-	uint64_t number;
-
-	if (number_parse(value, "number", 1, most, &number))
-		return error_set(-EINVAL, "'%.40s' is no number from 1 to %u", value, most);
-	*(uint32_t *)field = (uint32_t)number;
-	return 0;
-}
-
-static int take_buffers(void *field, const char *value)
-{
-	return take_places(field, value, BOARD_BUFFERS_MAX);
-}
-
-static int take_tickets(void *field, const char *value)
-{
-	return take_places(field, value, BOARD_TICKETS_MAX);
-}
-
-static int take_poll(void *field, const char *value)
-{
-	uint64_t us;
-
-	if (number_parse(value, "time", 0, BROKER_POLL_MAX, &us))
-		return error_set(-EINVAL, "'%.40s' is no time to poll for: write microseconds, from 0 to %d", value,
-				 BROKER_POLL_MAX);
-	*(unsigned *)field = (unsigned)us;
-	return 0;
-}
-
-static int take_believe(void *field, const char *value)
-{
-	enum believe *believe = field;
-
-	if (strcmp(value, "owner") && strcmp(value, "nobody"))
-		return error_set(-EINVAL, "'%.40s' cannot be believed: write owner or nobody", value);
-	*believe = strcmp(value, "owner") ? BELIEVE_NOBODY : BELIEVE_OWNER;
-	return 0;
-}
-
-static int take_log(void *field, const char *value)
-{
-	static const char *const names[] = { "quiet", "normal", "verbose" }; /* as enum log_level */
-
-	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(value, names[i])) {
-			*(enum log_level *)field = (enum log_level)i;
-			return 0;
-		}
-	return error_set(-EINVAL, "'%.40s' is no way to log: write quiet, normal or verbose", value);
 }
 
 /* "30s", "5m", "1h", or seconds. */
@@ -181,40 +93,44 @@ static int take_rate(void *field, const char *value)
 /* ---- the keys ---- */
 
 struct key {
-	const char *section, *name; /* section NULL: outside of all */
-	taker      *take;
-	size_t      offset, size; /* of the field: in struct brokerd_config, a quota's in struct quota */
+	const char       *section, *name; /* section NULL: outside of all */
+	struct value_type type;
+	size_t            offset, size; /* of the field: in struct brokerd_config, a quota's in struct quota */
 	enum { RELOADED, RESTART, LIST /* reloaded too */ } kind;
+	const char       *old_name; /* still accepted; NULL: there is none */
 };
 
-#define FIELD(field) offsetof(struct brokerd_config, field), sizeof(((struct brokerd_config *)0)->field)
-#define LIMIT(field) offsetof(struct quota, field), sizeof(uint64_t)
+static const char *const log_levels[] = { "quiet", "normal", "verbose", NULL }; /* as enum log_level */
+static const char *const trusted[] = { "owner", "nobody", NULL };               /* as enum believe */
+
+#define FIELD(field) .offset = offsetof(struct brokerd_config, field), .size = sizeof(((struct brokerd_config *)0)->field)
+#define LIMIT(field) .offset = offsetof(struct quota, field), .size = sizeof(uint64_t)
 
 static const struct key keys[] = {
-	{ NULL, "socket", take_socket, FIELD(socket), RESTART },
-	{ NULL, "group", take_group, FIELD(group), RESTART },
-	{ NULL, "mode", take_mode, FIELD(mode), RESTART },
-	{ NULL, "instance", take_instance, FIELD(broker.instance), RESTART },
-	{ NULL, "device", take_device, FIELD(broker.device), RESTART },
-	{ NULL, "poll", take_poll, FIELD(broker.poll_us), RESTART },
-	{ NULL, "pool", take_pool, FIELD(broker.pool), RELOADED },
-	{ NULL, "believe", take_believe, FIELD(broker.believe), RESTART },
-	{ NULL, "log", take_log, FIELD(log), RELOADED },
-	{ NULL, "drain_timeout", take_seconds, FIELD(drain_seconds), RELOADED },
-	{ "board", "buffers", take_buffers, FIELD(broker.buffers), RESTART },
-	{ "board", "tickets", take_tickets, FIELD(broker.tickets), RESTART },
-	{ "creators", "users", take_user, FIELD(users), LIST },
-	{ "creators", "groups", take_group, FIELD(groups), LIST },
-	{ "quota", "bytes", take_bytes, LIMIT(limit[RESOURCE_BYTES]), RELOADED },
-	{ "quota", "buffers", take_limit, LIMIT(limit[RESOURCE_BUFFERS]), RELOADED },
-	{ "quota", "sessions", take_limit, LIMIT(limit[RESOURCE_SESSIONS]), RELOADED },
-	{ "quota", "grants", take_limit, LIMIT(limit[RESOURCE_GRANTS]), RELOADED },
-	{ "quota", "mappings", take_limit, LIMIT(limit[RESOURCE_MAPPINGS]), RELOADED },
-	{ "quota", "tickets", take_limit, LIMIT(limit[RESOURCE_TICKETS]), RELOADED },
-	{ "quota", "greetings", take_limit, LIMIT(limit[RESOURCE_GREETINGS]), RELOADED },
-	{ "quota", "descriptors", take_limit, LIMIT(limit[RESOURCE_DESCRIPTORS]), RELOADED },
-	{ "quota", "queued", take_bytes, LIMIT(limit[RESOURCE_QUEUED]), RELOADED },
-	{ "quota", "requests", take_rate, LIMIT(requests), RELOADED },
+	{ NULL, "socket", VALUE(take_socket), FIELD(socket), RESTART },
+	{ NULL, "group", VALUE(take_group), FIELD(group), RESTART },
+	{ NULL, "mode", VALUE(take_mode), FIELD(mode), RESTART },
+	{ NULL, "instance", VALUE(take_instance), FIELD(broker.instance), RESTART },
+	{ NULL, "device", VALUE(take_device), FIELD(broker.device), RESTART },
+	{ NULL, "poll", VALUE_POLL, FIELD(broker.poll_us), RESTART },
+	{ NULL, "pool", VALUE(take_size_or_0), FIELD(broker.pool), RELOADED },
+	{ NULL, "trust", WORD(trusted, "owner or nobody"), FIELD(broker.believe), RESTART, "believe" },
+	{ NULL, "log", WORD(log_levels, "quiet, normal or verbose"), FIELD(log), RELOADED },
+	{ NULL, "drain_timeout", VALUE(take_seconds), FIELD(drain_seconds), RELOADED },
+	{ "board", "buffers", VALUE_BUFFERS, FIELD(broker.buffers), RESTART },
+	{ "board", "tickets", VALUE_MAPPINGS, FIELD(broker.tickets), RESTART },
+	{ "creators", "users", VALUE(take_user), FIELD(users), LIST },
+	{ "creators", "groups", VALUE(take_group), FIELD(groups), LIST },
+	{ "quota", "bytes", VALUE(take_bytes), LIMIT(limit[RESOURCE_BYTES]), RELOADED },
+	{ "quota", "buffers", VALUE(take_limit), LIMIT(limit[RESOURCE_BUFFERS]), RELOADED },
+	{ "quota", "sessions", VALUE(take_limit), LIMIT(limit[RESOURCE_SESSIONS]), RELOADED },
+	{ "quota", "grants", VALUE(take_limit), LIMIT(limit[RESOURCE_GRANTS]), RELOADED },
+	{ "quota", "mappings", VALUE(take_limit), LIMIT(limit[RESOURCE_MAPPINGS]), RELOADED },
+	{ "quota", "tickets", VALUE(take_limit), LIMIT(limit[RESOURCE_TICKETS]), RELOADED },
+	{ "quota", "greetings", VALUE(take_limit), LIMIT(limit[RESOURCE_GREETINGS]), RELOADED },
+	{ "quota", "descriptors", VALUE(take_limit), LIMIT(limit[RESOURCE_DESCRIPTORS]), RELOADED },
+	{ "quota", "queued", VALUE(take_bytes), LIMIT(limit[RESOURCE_QUEUED]), RELOADED },
+	{ "quota", "requests", VALUE(take_rate), LIMIT(requests), RELOADED },
 };
 
 #define KEYS (sizeof keys / sizeof keys[0])
@@ -224,12 +140,12 @@ static bool section_is(const struct key *key, const char *section)
 	return !section ? !key->section : key->section && !strcmp(key->section, section);
 }
 
-/* One that is there: who names it has the name from the table. */
+/* A key that exists: the caller has its name from the table. */
 static const struct key *key_find(const char *section, const char *name)
 {
 	const struct key *key = keys;
 
-	while (!section_is(key, section) || strcmp(key->name, name))
+	while (!section_is(key, section) || (strcmp(key->name, name) && (!key->old_name || strcmp(key->old_name, name))))
 		key++;
 	return key;
 }
@@ -238,7 +154,7 @@ int brokerd_config_set(struct brokerd_config *config, const char *name, const ch
 {
 	const struct key *key = key_find(NULL, name);
 
-	return key->take((char *)config + key->offset, value);
+	return value_take(&key->type, (char *)config + key->offset, value);
 }
 
 void brokerd_config_keep(struct brokerd_config *config, const struct brokerd_config *old, char text[BROKERD_KEYS_TEXT])
@@ -327,10 +243,14 @@ static int list_add(struct id_list *list, id_t id)
 	return 0;
 }
 
-static int said_twice(const cfg_opt_t *opt)
+static int said_twice(const struct key *key)
 {
-	return error_set(-EINVAL, "'%s' is given twice: keep one", opt->name);
+	const char *old = key->old_name;
+
+	return error_set(-EINVAL, "'%s' is given twice%s%s%s: keep one", key->name, old ? ", or as its old name '" : "",
+			 old ? old : "", old ? "' too" : "");
 }
+
 
 /* libconfuse calls at each value with those before it, and once more at the end; after a second '=' it begins anew. */
 static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt)
@@ -339,19 +259,19 @@ static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt
 	id_t id = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		int error = key->take(&id, cfg_opt_getnstr(opt, i));
+		int error = value_take(&key->type, &id, cfg_opt_getnstr(opt, i));
 
 		if (!error && i < list->count && list->ids[i] != id)
-			return said_twice(opt);
+			return said_twice(key);
 		if (!error && i == list->count)
 			error = list_add(list, id);
 		if (error)
 			return error;
 	}
-	return count < list->count ? said_twice(opt) : 0;
+	return count < list->count ? said_twice(key) : 0;
 }
 
-static int value_take(cfg_t *cfg, cfg_opt_t *opt)
+static int option_take(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *section = strcmp(cfg_name(cfg), "root") ? cfg_name(cfg) : NULL;
 	const struct key *key = key_find(section, opt->name);
@@ -361,14 +281,14 @@ static int value_take(cfg_t *cfg, cfg_opt_t *opt)
 	if (key->kind == LIST)
 		return list_take(key, (struct id_list *)(base + key->offset), opt);
 	if (*said)
-		return said_twice(opt);
+		return said_twice(key);
 	*said = true;
-	return key->take(base + key->offset, cfg_opt_getstr(opt));
+	return value_take(&key->type, base + key->offset, cfg_opt_getstr(opt));
 }
 
 static int on_value(cfg_t *cfg, cfg_opt_t *opt)
 {
-	return value_take(cfg, opt) ? config_text_refuse(cfg) : 0;
+	return option_take(cfg, opt) ? config_text_refuse(cfg) : 0;
 }
 
 /* At the section's closing brace. An empty list behind one that was not is seen only here. */
@@ -460,15 +380,22 @@ static void config_complete(struct brokerd_config *config)
 	creators->group_count = config->groups.count;
 }
 
+static cfg_opt_t option_of(const struct key *key, const char *name)
+{
+	cfg_opt_t text = CFG_STR(name, NULL, CFGF_NODEFAULT), list = CFG_STR_LIST(name, NULL, CFGF_NODEFAULT);
+
+	text.validcb = list.validcb = on_value;
+	return key->kind == LIST ? list : text;
+}
+
 static void section_fill(cfg_opt_t options[SECTION_MAX], const char *section)
 {
-	for (size_t i = 0; i < KEYS; i++) {
-		if (!section_is(&keys[i], section))
+	for (const struct key *key = keys; key < keys + KEYS; key++) {
+		if (!section_is(key, section))
 			continue;
-		*options = (cfg_opt_t)CFG_STR(keys[i].name, NULL, CFGF_NODEFAULT);
-		if (keys[i].kind == LIST)
-			*options = (cfg_opt_t)CFG_STR_LIST(keys[i].name, NULL, CFGF_NODEFAULT);
-		options++->validcb = on_value;
+		*options++ = option_of(key, key->name);
+		if (key->old_name)
+			*options++ = option_of(key, key->old_name);
 	}
 	*options = (cfg_opt_t)CFG_END();
 }
@@ -501,8 +428,7 @@ static int config_load(const char *path)
 	return error;
 }
 
-/* path NULL: what holds where nothing is said. */
-static int config_make(struct brokerd_config **result, const char *path)
+int brokerd_config_read(struct brokerd_config **result, const char *path)
 {
 	struct brokerd_config *config = config_alloc();
 	int error = 0;
@@ -522,14 +448,4 @@ static int config_make(struct brokerd_config **result, const char *path)
 	config_complete(config);
 	*result = config;
 	return 0;
-}
-
-int brokerd_config_new(struct brokerd_config **config)
-{
-	return config_make(config, NULL);
-}
-
-int brokerd_config_read(struct brokerd_config **config, const char *path)
-{
-	return config_make(config, path);
 }

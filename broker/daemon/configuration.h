@@ -34,12 +34,9 @@ struct brokerd_config {
 	struct id_list       users, groups; /* who may create */
 };
 
-/* The defaults alone. -ENOMEM. */
-int brokerd_config_new(struct brokerd_config **config);
-
 /*
- * What the file says. -ENOENT: there is none; -EINVAL: the sentence begins with FILE:LINE; -ENOMEM. *config is set on
- * success alone.
+ * What the file says; path NULL: the defaults. -ENOENT: there is no such file; -EINVAL: the error message begins with
+ * FILE:LINE; -ENOMEM. *config is set only on success.
  */
 int brokerd_config_read(struct brokerd_config **config, const char *path);
 

@@ -52,8 +52,8 @@ struct run {
  */
 static unsigned worker_connections(const struct run_options *options)
 {
-	if (options->connections_given)
-		return options->connections;
+	if (options->connections)
+		return options->connections == RUN_CONNECTIONS_INHERITED ? 0 : (unsigned)options->connections;
 	return getenv("CUDA_DEVICE_MAX_CONNECTIONS") || mps_is_here(NULL) ? 0 : RUN_CONNECTIONS;
 }
 
@@ -64,7 +64,7 @@ static int socket_make(struct run *run)
 	int error;
 
 	leftovers_remove();
-	run->lock = leftovers_directory_make(run->options.instance, run->directory);
+	run->lock = leftovers_directory_make(run->options.broker.instance, run->directory);
 	if (run->lock < 0)
 		return run->lock;
 	snprintf(run->path, sizeof run->path, "%s/socket", run->directory);
@@ -213,20 +213,6 @@ static int declare_buffers(struct run *run)
 	return 0;
 }
 
-static int broker_begin(struct run *run)
-{
-	struct broker_config config;
-
-	broker_config_init(&config);
-	strcpy(config.instance, run->options.instance);
-	strcpy(config.device, run->options.device);
-	config.buffers = run->options.buffer_places;
-	config.tickets = run->options.ticket_places;
-	config.pool = run->options.pool;
-	config.poll_us = run->options.poll_us;
-	return broker_init(&run->broker, &run->core, &config, run->base, run->listener);
-}
-
 static void say_device(const struct run *run)
 {
 	const struct board_header *board = run->broker.board->header;
@@ -254,7 +240,7 @@ static void print_account(const struct run *run)
 
 static int run_broker(struct run *run)
 {
-	int error = broker_begin(run);
+	int error = broker_init(&run->broker, &run->core, &run->options.broker, run->base, run->listener);
 
 	if (error) {
 		log_say("%s", error_text());
@@ -337,6 +323,6 @@ int main(int argc, char **argv)
 	}
 	result = run_all(&run);
 	children_free(&run.children);
-	run_options_free(&run.options);
+	declared_free(&run.options.buffers);
 	return result;
 }

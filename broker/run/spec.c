@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "broker/base/config-text.h"
+#include "broker/base/values.h"
 #include "broker/registry/registry.h"
 #include "common/error.h"
 #include "common/size.h"
@@ -45,7 +46,7 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 	buffer->flags = (cfg_getbool(section, "timeline") ? GPUB_TIMELINE : 0) |
 			(cfg_getbool(section, "dedicated") || cfg_getbool(section, "alone") ? GPUB_DEDICATED : 0);
 	error = size_parse(size, &buffer->size);
-	return error ? error : config_text_mode(cfg_getstr(section, "mode"), &buffer->mode);
+	return error ? error : take_mode(&buffer->mode, cfg_getstr(section, "mode"));
 }
 
 /* Called at the section's closing brace, so that the line is the section's own. */

@@ -99,14 +99,14 @@ static void run_try(int argc, char **argv)
 	FUZZ_HOLDS(result <= 1 && (result || *options.command), "broker-run gives %d", result);
 	if (result)
 		return;
-	FUZZ_HOLDS(options.workers && options.workers <= RUN_WORKERS_MAX && !instance_check(options.instance) &&
-			   !device_check(options.device),
-		   "broker-run takes %u workers, '%s', '%s'", options.workers, options.instance, options.device);
+	FUZZ_HOLDS(options.workers && options.workers <= RUN_WORKERS_MAX && !instance_check(options.broker.instance) &&
+			   !device_check(options.broker.device),
+		   "broker-run takes %u workers, '%s', '%s'", options.workers, options.broker.instance, options.broker.device);
 	for (unsigned i = 0; i < options.buffers.count; i++)
 		FUZZ_HOLDS(!name_check(options.buffers.list[i].name) && options.buffers.list[i].size &&
 				   options.buffers.list[i].device < DEVICE_MAX,
 			   "broker-run takes the buffer '%s'", options.buffers.list[i].name);
-	run_options_free(&options);
+	declared_free(&options.buffers);
 }
 
 /* ---- one text ---- */

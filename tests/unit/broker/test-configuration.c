@@ -96,7 +96,7 @@ static void check_defaults(void)
 static void test_defaults(void **state)
 {
 	(void)state;
-	assert_int_equal(brokerd_config_new(&config), 0);
+	assert_int_equal(brokerd_config_read(&config, NULL), 0);
 	check_defaults();
 	reads("");
 	check_defaults();
@@ -115,7 +115,7 @@ static void test_every_key(void **state)
 	      "board { buffers = 100  tickets = 51 }\n"
 	      "pool = \"3M\"\n"
 	      "poll = 50\n"
-	      "believe = nobody\n"
+	      "trust = nobody\n"
 	      "creators { users = { root, \"1001\" }  groups = { 7, 8, 9 } }\n"
 	      "log = verbose\n"
 	      "drain_timeout = \"5m\"\n"
@@ -137,6 +137,21 @@ static void test_every_key(void **state)
 		assert_in_range(limit_of(3, (enum resource)i), 5, 8);
 	assert_int_equal(limit_of(3, RESOURCE_SESSIONS), 6);
 	assert_int_equal(config->broker.quotas.fallback.requests, 9);
+}
+
+static void test_an_old_name_is_still_the_key(void **state)
+{
+	struct brokerd_config *next = NULL;
+	char text[BROKERD_KEYS_TEXT];
+
+	(void)state;
+	reads("believe = nobody");
+	assert_int_equal(config->broker.believe, BELIEVE_NOBODY);
+	assert_int_equal(read_text("believe = owner", &next), 0);
+	brokerd_config_keep(next, config, text);
+	assert_string_equal(text, "trust");
+	assert_int_equal(next->broker.believe, BELIEVE_NOBODY);
+	brokerd_config_free(next);
 }
 
 static void test_creators(void **state)
@@ -229,7 +244,7 @@ static void test_times(void **state)
 	static const char *const wrong[] = { "", "s", "-1", "1.5", "30 s", "1d", "1ss", "25h", "86401", "999999999999", "5mm" };
 
 	(void)state;
-	assert_int_equal(brokerd_config_new(&config), 0);
+	assert_int_equal(brokerd_config_read(&config, NULL), 0);
 	for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
 		assert_int_equal(brokerd_config_set(config, "drain_timeout", times[i].text), 0);
 		assert_int_equal(config->drain_seconds, times[i].seconds);
@@ -277,17 +292,20 @@ static const struct {
 	{ 1, "device = gpu", "'gpu' is no device" },
 	{ 1, "device = \"host:65\"", "is no device" },
 	{ 1, "pool = none", "'none' is not a size" },
-	{ 1, "poll = soon", "'soon' is no time to poll for" },
-	{ 1, "poll = 1000001", "write microseconds" },
+	{ 1, "poll = soon", "'soon' is no number of microseconds" },
+	{ 1, "poll = 1000001", "number from 0 to 1000000" },
 	{ 2, "\npool = \"-1\"", "'-1' is not a size" },
 	{ 2, "pool = 1M\npool = 2M\n", "'pool' is given twice" },
+	{ 1, "trust = everybody", "write owner or nobody" },
 	{ 1, "believe = everybody", "write owner or nobody" },
+	{ 2, "trust = nobody\nbelieve = nobody", "'trust' is given twice, or as its old name 'believe' too: keep one" },
+	{ 3, "\nbelieve = owner\ntrust = nobody", "'trust' is given twice" },
 	{ 1, "log = loud", "write quiet, normal or verbose" },
 	{ 1, "drain_timeout = soon", "'soon' is no time" },
-	{ 2, "board {\n buffers = 0 }", "'0' is no number from 1" },
-	{ 1, "board { buffers = 1048577 }", "no number from 1 to 1048576" },
-	{ 1, "board { tickets = many }", "'many' is no number" },
-	{ 1, "board { tickets = 99999999999999999999 }", "is no number" },
+	{ 2, "board {\n buffers = 0 }", "'0' is no count of buffers: give a number from 1 to 1048576" },
+	{ 1, "board { buffers = 1048577 }", "a number from 1 to 1048576" },
+	{ 1, "board { tickets = many }", "'many' is no count of mappings" },
+	{ 1, "board { tickets = 99999999999999999999 }", "is no count of mappings" },
 	{ 2, "quota \"default\" {\n bytes = 64T }", "'64T' is no limit" },
 	{ 1, "quota 5 { buffers = -1 }", "'-1' is no limit" },
 	{ 1, "quota 5 { grants = 18446744073709551614 }", "is no limit" },
@@ -368,11 +386,11 @@ static void test_every_restart_key_can_be_named_at_once(void **state)
 
 	(void)state;
 	reads("");
-	assert_int_equal(read_text("socket = /x\ngroup = 1\nmode = 0600\ninstance = x\ndevice = host\nbelieve = nobody\n"
+	assert_int_equal(read_text("socket = /x\ngroup = 1\nmode = 0600\ninstance = x\ndevice = host\ntrust = nobody\n"
 				   "board { buffers = 1 tickets = 1 }", &next), 0);
 	brokerd_config_keep(next, config, text);
 	brokerd_config_free(next);
-	assert_string_equal(text, "socket, group, mode, instance, device, believe, board.buffers, board.tickets");
+	assert_string_equal(text, "socket, group, mode, instance, device, trust, board.buffers, board.tickets");
 }
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -382,6 +400,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_defaults),
 		ON(test_every_key),
+		ON(test_an_old_name_is_still_the_key),
 		ON(test_creators),
 		ON(test_names_of_users_and_groups),
 		ON(test_a_users_quota_leaves_the_rest_to_the_default),
