@@ -6,14 +6,15 @@
  * works as well when one is stopped or dead, and changes nothing.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <sodium.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
+#include <stddef.h>
+#include <unistd.h>
 
 #include "broker/base/log.h"
+#include "broker/base/option-table.h"
 #include "broker/base/streams.h"
+#include "common/error.h"
 #include "json.h"
 #include "read.h"
 #include "table.h"
@@ -23,78 +24,44 @@
 
 /* ---- the command line ---- */
 
-static struct {
-	bool        list, json, counters, help, version;
+static struct options {
+	bool        list, json, counters;
 	const char *instance; /* NULL: the only one there is, or all */
 } options;
 
-static const struct {
-	char        letter;
-	const char *name, *text;
-	bool       *given;
-} rows[] = {
-	{ 'l', "list", "one line a broker, also when there is only one", &options.list },
-	{ 'j', "json", "JSON: an object, or with --list and for several brokers an array", &options.json },
-	{ 'c', "counters", "all counters, not only those that counted something, and all users", &options.counters },
-	{ 'h', "help", "print this and exit", &options.help },
-	{ 'V', "version", "print the version and exit", &options.version },
+#define FLAG(field) VALUE(take_flag), .offset = offsetof(struct options, field)
+
+static const struct option_row rows[] = {
+	{ 'l', "list", NULL, "one line a broker, also when there is only one", FLAG(list) },
+	{ 'j', "json", NULL, "JSON: an object, or with --list and for several brokers an array", FLAG(json) },
+	{ 'c', "counters", NULL, "all counters, not only those that counted something, and all users", FLAG(counters) },
+	OPTION_HELP_AND_VERSION,
 };
 
-#define ROWS (sizeof rows / sizeof rows[0])
+static const struct option_table option_table = {
+	.program = "broker-status",
+	.usage = "usage: broker-status [OPTION ...] [INSTANCE]\n"
+		 "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
+		 "Without INSTANCE: the only broker there is, or a list of them.\n",
+	.ending = "\nThe exit status is 0 when a broker was shown, 1 when there is none, 2 for wrong usage.",
+	.width = 16,
+	.words = WORDS_BOUNDED,
+	.words_max = 1,
+	.rows = rows,
+	.count = sizeof rows / sizeof *rows,
+};
 
-static void print_help(void)
-{
-	puts("usage: broker-status [OPTION ...] [INSTANCE]\n"
-	     "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
-	     "Without INSTANCE: the only broker there is, or a list of them.\n");
-	for (size_t i = 0; i < ROWS; i++)
-		printf("  -%c, --%-10s %s\n", rows[i].letter, rows[i].name, rows[i].text);
-	puts("\nThe exit status is 0 when a broker was shown, 1 when there is none, 2 for wrong usage.");
-}
-
-static int usage(const char *word, const char *wrong)
-{
-	log_say("'%.40s' %s: see broker-status --help", word, wrong);
-	return EXIT_USAGE;
-}
-
-static void fill_getopt(char letters[ROWS + 1], struct option longs[ROWS + 1])
-{
-	for (size_t i = 0; i < ROWS; i++) {
-		longs[i] = (struct option){ rows[i].name, no_argument, NULL, rows[i].letter };
-		letters[i] = rows[i].letter;
-	}
-	letters[ROWS] = 0;
-	longs[ROWS] = (struct option){ 0 };
-}
-
-/* 0, or the exit status. */
+/* 0; 1: --help or --version was printed; negative errno with the error message. */
 static int parse(int argc, char **argv)
 {
-	char letters[ROWS + 1], fault[3];
-	struct option longs[ROWS + 1];
-	int letter;
+	int result = option_table_read(&option_table, &options, NULL, argc, argv);
 
-	fill_getopt(letters, longs);
-	opterr = 0;
-	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
-		/* a letter that is no option may stand among others */
-		snprintf(fault, sizeof fault, "-%c", optopt);
-		if (letter == '?')
-			return usage(optopt && !strchr(letters, optopt) ? fault : argv[optind - 1], "is no option");
-		for (size_t i = 0; i < ROWS; i++)
-			if (rows[i].letter == letter)
-				*rows[i].given = true;
-	}
-	if (argc - optind > 1)
-		return usage(argv[optind + 1], "is one argument too many");
+	if (result)
+		return result;
 	options.instance = argv[optind];
 	if (options.instance && options.list)
-		return usage(options.instance, "and --list exclude each other");
-	if (!options.instance || !instance_check(options.instance))
-		return 0;
-	log_say("%s", error_text());
-	return EXIT_USAGE;
+		return error_set(-EINVAL, "'%.40s' and --list exclude each other: see broker-status --help", options.instance);
+	return options.instance ? instance_check(options.instance) : 0;
 }
 
 /* ---- showing ---- */
@@ -168,36 +135,31 @@ static int show_found(void)
 	return code;
 }
 
-static int run(void)
+static int run(int argc, char **argv)
 {
-	if (options.help)
-		print_help();
-	else if (options.version)
-		puts("broker-status (" PACKAGE_NAME ") " PACKAGE_VERSION);
-	else
-		return options.instance ? show_one(options.instance) : show_found();
-	return 0;
-}
+	int result = parse(argc, argv);
 
-int main(int argc, char **argv)
-{
-	int code;
-
-	if (streams_fill()) {
+	if (result > 0)
+		return 0;
+	if (result < 0) {
 		log_say("%s", error_text());
-		return EXIT_NONE;
+		return EXIT_USAGE;
 	}
-	code = parse(argc, argv);
-	if (code)
-		return code;
 	if (sodium_init() < 0) {
 		log_say("libsodium cannot be started");
 		return EXIT_NONE;
 	}
-	code = run();
-	if (fflush(stdout) || ferror(stdout)) {
-		log_say("the output cannot be written: %m");
-		return EXIT_NONE;
-	}
-	return code;
+	return options.instance ? show_one(options.instance) : show_found();
+}
+
+int main(int argc, char **argv)
+{
+	int code = streams_fill();
+
+	if (!code)
+		code = run(argc, argv);
+	if (code >= 0 && !streams_flush())
+		return code;
+	log_say("%s", error_text());
+	return EXIT_NONE;
 }
