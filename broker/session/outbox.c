@@ -117,28 +117,25 @@ static void enqueue(struct outbox *box, const struct wire_message *message, int 
 	event_add(box->writing, NULL);
 }
 
-/* What the socket does not take now waits. A box that fails on the way has nothing staged any more. */
-static void staged_send(struct staged *staged)
+/* A box that fails on the way is stopped, and the rest of the packet is dropped with what waited. */
+static void staged_send(struct outbox *box)
 {
-	struct outbox *box = staged->box;
-	unsigned sent = 0, packed = box->packed ? box->packed : 1;
-	int got = 1;
+	struct staged *staged = box->staged;
+	unsigned count = staged->count;
 
-	while (got > 0 && sent < staged->count && !box->first) {
-		got = socket_send_many(box->sock, &staged->message[sent], staged->count - sent, packed, MSG_DONTWAIT);
-		sent += got > 0 ? (unsigned)got : 0;
-	}
-	for (; sent < staged->count; sent++)
-		enqueue(box, &staged->message[sent], -1);
 	staged->count = 0;
+	if (!count || (!box->first && socket_send_many(box->sock, staged->message, count, count, MSG_DONTWAIT) > 0))
+		return;
+	for (unsigned i = 0; i < count && !box->stopped; i++)
+		enqueue(box, &staged->message[i], -1);
 }
 
-static void stage(struct staged *staged, const struct wire_message *message)
+static void stage(struct outbox *box, const struct wire_message *message)
 {
-	if (staged->count == SOCKET_SEND_MAX)
-		staged_send(staged);
-	if (!staged->box->stopped)
-		staged->message[staged->count++] = *message;
+	if (box->staged->count == SOCKET_PACKET_MAX)
+		staged_send(box);
+	if (!box->stopped)
+		box->staged->message[box->staged->count++] = *message;
 }
 
 static void send_now(struct outbox *box, const struct wire_message *message, int descriptor)
@@ -157,26 +154,24 @@ static void send_now(struct outbox *box, const struct wire_message *message, int
 void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor)
 {
 	if (box->staged && descriptor < 0) {
-		stage(box->staged, message);
+		stage(box, message);
 		return;
 	}
 	if (box->staged)
-		staged_send(box->staged); /* in their order */
+		staged_send(box); /* in their order */
 	if (!box->stopped)
 		send_now(box, message, descriptor);
 }
 
 void outbox_begin(struct outbox *box, struct staged *staged)
 {
-	staged->box = box;
+	staged->count = 0;
 	box->staged = staged;
 }
 
 void outbox_end(struct outbox *box)
 {
-	if (box->staged->count)
-		staged_send(box->staged);
-	box->staged->box = NULL;
+	staged_send(box);
 	box->staged = NULL;
 }
 

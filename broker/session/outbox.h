@@ -17,11 +17,10 @@
 struct outgoing;
 struct outbox;
 
-/* Messages for one outbox that are sent together. One serves all outboxes of a loop, one after the other. */
+/* Answers that leave as one packet. One serves all outboxes of a loop, one after the other. */
 struct staged {
-	struct outbox      *box; /* NULL: nobody's */
 	unsigned            count;
-	struct wire_message message[SOCKET_SEND_MAX];
+	struct wire_message message[SOCKET_PACKET_MAX];
 };
 
 struct outbox_owner {
@@ -38,9 +37,8 @@ struct outbox {
 	struct event       *writing;
 	struct outgoing    *first;
 	unsigned            count, descriptors; /* messages that wait; those with a descriptor */
-	struct staged      *staged;             /* NULL: what is sent goes at once */
+	struct staged      *staged;             /* NULL: each message leaves at once */
 	bool                stopped;
-	unsigned            packed;             /* messages in a packet of those that are sent together; 0 as 1 */
 };
 
 /* -ENOMEM. All zeroes is an outbox that may be closed. */
@@ -54,8 +52,10 @@ void outbox_close(struct outbox *box);
 /* With a descriptor that stays the caller's, or -1. */
 void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor);
 
-/* From here to the end what is sent without a descriptor is kept, and goes in few system calls. The box may fail meanwhile,
- * but must not be closed. */
+/*
+ * Between begin and end, messages without a descriptor are collected and leave in packets of SOCKET_PACKET_MAX, in one
+ * system call each. For peers that sent such a packet. The box may fail meanwhile, but must not be closed.
+ */
 void outbox_begin(struct outbox *box, struct staged *staged);
 void outbox_end(struct outbox *box);
 

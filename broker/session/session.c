@@ -515,8 +515,7 @@ static enum read_result session_take_messages(struct session *session, const str
 	int error = 0;
 
 	if (packet->count > 1)
-		session->outbox.packed = SOCKET_PACKET_MAX; /* it understands packets, then */
-	outbox_begin(&session->outbox, &session->broker->sessions->staged);
+		outbox_begin(&session->outbox, &session->broker->sessions->staged);
 	for (unsigned i = 0; i < packet->count && session->state != SESSION_CUT && !error; i++) {
 		error = socket_packet_check(packet, i);
 		if (error)
@@ -530,7 +529,8 @@ static enum read_result session_take_messages(struct session *session, const str
 	}
 	if (error)
 		session_cut(session, error_text());
-	outbox_end(&session->outbox);
+	if (packet->count > 1)
+		outbox_end(&session->outbox);
 	return session->state == SESSION_CUT ? READ_LAST : READ_PACKET;
 }
 
