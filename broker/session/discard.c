@@ -3,44 +3,35 @@
 #include "discard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/socket.h"
 #include "common/thread.h"
 
-#define ENOUGH_MAX  4096 /* descriptors that wait: then none are fetched that could stay where they are; or a */
-#define ENOUGH_PART 8    /* part of those that the process may have */
+#define ENOUGH_MAX  4096 /* a quarter of what fits into a pipe */
+#define ENOUGH_PART 8    /* of the descriptors that the process may have */
 
-/* The next one; -1: it is over. */
-static int discard_next(struct discard *discard)
-{
-	int fd = -1;
-
-	pthread_mutex_lock(&discard->lock);
-	while (!discard->count && !discard->stopping)
-		pthread_cond_wait(&discard->work, &discard->lock);
-	if (discard->count)
-		fd = discard->fds[--discard->count];
-	pthread_mutex_unlock(&discard->lock);
-	return fd;
-}
-
+/* Ends when the broker closed its end of the pipe and everything in the pipe is closed. */
 static void *discard_main(void *argument)
 {
-	int fd;
+	int pipe = (int)(intptr_t)argument, fd;
 
-	while ((fd = discard_next(argument)) >= 0)
+	while (read(pipe, &fd, sizeof fd) == sizeof fd)
 		close(fd);
+	close(pipe);
 	return NULL;
 }
 
-/* Who connected before the listener refused descriptors can still send some. */
+/* Clients that connected before the listener refused descriptors can still send some. */
 static bool somebody_waits(int listener)
 {
 	struct pollfd p = { .fd = listener, .events = POLLIN };
@@ -54,7 +45,6 @@ int discard_start(struct discard *discard, int listener)
 	return socket_refuse_descriptors(listener) && !somebody_waits(listener) ? 0 : discard_start_always(discard);
 }
 
-/* Of a process that may have few, they must not be most. */
 static unsigned enough(void)
 {
 	struct rlimit limit;
@@ -66,14 +56,21 @@ static unsigned enough(void)
 
 int discard_start_always(struct discard *discard)
 {
-	int error;
+	int ends[2], error;
 
+	if (pipe2(ends, O_CLOEXEC))
+		return error_set(-errno, "no pipe could be made: %m");
+	error = fcntl(ends[1], F_SETFL, O_NONBLOCK) ? error_set(-errno, "the pipe cannot be made non-blocking: %m") :
+						      thread_start(&discard->thread, discard_main, (void *)(intptr_t)ends[0]);
+	if (error) {
+		close(ends[0]);
+		close(ends[1]);
+		return error;
+	}
+	discard->pipe = ends[1];
 	discard->enough = enough();
-	pthread_mutex_init(&discard->lock, NULL);
-	pthread_cond_init(&discard->work, NULL);
-	error = thread_start(&discard->thread, discard_main, discard);
-	discard->needed = !error;
-	return error;
+	discard->needed = true;
+	return 0;
 }
 
 void discard_stop(struct discard *discard)
@@ -82,17 +79,12 @@ void discard_stop(struct discard *discard)
 
 	if (!discard->needed)
 		return;
-	pthread_mutex_lock(&discard->lock);
-	discard->stopping = true;
-	pthread_cond_signal(&discard->work);
-	pthread_mutex_unlock(&discard->lock);
+	discard->needed = false;
+	close(discard->pipe);
 	clock_gettime(CLOCK_REALTIME, &deadline);
 	deadline.tv_sec++;
 	if (pthread_timedjoin_np(discard->thread, NULL, &deadline))
 		pthread_detach(discard->thread);
-	else
-		free(discard->fds);
-	discard->needed = false;
 }
 
 /* With those of the packet that comes last. */
@@ -101,45 +93,18 @@ unsigned discard_most(const struct discard *discard)
 	return discard->needed ? discard->enough + SOCKET_DESCRIPTORS_MAX : 0;
 }
 
-/* -ENOMEM. Locked. */
-static int discard_grow(struct discard *discard, unsigned count)
-{
-	unsigned room = 2 * (discard->count + count);
-	int *fds = room > discard->room ? realloc(discard->fds, room * sizeof *fds) : discard->fds;
-
-	if (!fds)
-		return -ENOMEM;
-	discard->fds = fds;
-	discard->room = room > discard->room ? room : discard->room;
-	return 0;
-}
-
 void discard_close(struct discard *discard, const int *fds, unsigned count)
 {
-	if (!count)
-		return;
-	pthread_mutex_lock(&discard->lock);
-	if (discard->count + count > discard->room && discard_grow(discard, count)) {
-		/* left open: rather a descriptor less than a loop that hangs */
-		pthread_mutex_unlock(&discard->lock);
-		return;
-	}
-	memcpy(discard->fds + discard->count, fds, count * sizeof *fds);
-	discard->count += count;
-	pthread_cond_signal(&discard->work);
-	pthread_mutex_unlock(&discard->lock);
+	/* at most SOCKET_DESCRIPTORS_MAX, so all or none are written */
+	if (count && discard->needed && write(discard->pipe, fds, count * sizeof *fds) < 0)
+		return; /* a full pipe leaves them open: better than a loop that hangs */
 }
 
-static bool takes_more(struct discard *discard)
+static bool takes_more(const struct discard *discard)
 {
-	bool more;
+	int bytes = 0;
 
-	if (!discard->needed)
-		return true;
-	pthread_mutex_lock(&discard->lock);
-	more = discard->count < discard->enough;
-	pthread_mutex_unlock(&discard->lock);
-	return more;
+	return !discard->needed || ioctl(discard->pipe, FIONREAD, &bytes) || (unsigned)bytes < discard->enough * sizeof(int);
 }
 
 bool discard_message(struct discard *discard, int sock)
@@ -152,13 +117,13 @@ bool discard_message(struct discard *discard, int sock)
 		return false;
 	error = socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
 	discard_close(discard, extra.unwanted, extra.unwanted_count);
-	/* an empty message has its sender beside it, the end of file has not */
+	/* an empty message comes with its sender, the end of file does not */
 	return error != -EAGAIN && (error != -ECONNRESET || extra.has_sender);
 }
 
 void discard_socket(struct discard *discard, int sock)
 {
-	/* nothing more can be sent, so that what is there is all */
+	/* after the shutdown nothing more can be sent to it */
 	if (discard->needed && !shutdown(sock, SHUT_RDWR))
 		while (discard_message(discard, sock))
 			;

@@ -71,6 +71,9 @@ static bool threads_run(void)
 	return !getenv("GPUB_VALGRIND");
 }
 
+static struct peer other; /* served throughout */
+static int before;
+
 /* False: this kernel refuses them and cannot be told to let them in. */
 static bool let_descriptors_in(void)
 {
@@ -79,14 +82,14 @@ static bool let_descriptors_in(void)
 	if (broker.discard->needed)
 		return true;
 	/* accepted sockets take after the listener */
-	return !setsockopt(event_get_fd(broker.connections->listener), SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof on) &&
-	       !discard_start_always(broker.discard);
+	if (setsockopt(event_get_fd(broker.connections->listener), SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof on) ||
+	    discard_start_always(broker.discard))
+		return false;
+	before = descriptors(); /* with its pipe */
+	return true;
 }
 
 /* ---- sessions ---- */
-
-static struct peer other; /* served throughout */
-static int before;
 
 static int begin(void **state)
 {
@@ -375,7 +378,7 @@ static void test_a_thread_only_where_descriptors_can_come(void **state)
 /* That thread is not waited for; it ends with the process, or when its close does. */
 static void test_a_stop_does_not_wait_for_a_close_that_hangs(void **state)
 {
-	static struct discard discard; /* that thread's, whenever it ends */
+	struct discard discard;
 	int near[STUCK];
 
 	(void)state;
