@@ -31,12 +31,13 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/places.c broker/registry/places.h \
 	broker/memory/allocation.c broker/memory/allocation.h \
 	broker/memory/pool.c broker/memory/pool.h \
-	broker/session/proof.c broker/session/proof.h \
 	broker/registry/reclaim.c broker/registry/reclaim.h \
 	broker/registry/registry.c broker/registry/registry.h \
 	broker/base/reopen.c broker/base/reopen.h \
 	broker/request/request.c broker/request/request.h \
-	broker/session/refusal.c broker/session/refusal.h \
+	broker/session/greeting.c broker/session/greeting.h \
+	broker/session/serve.c broker/session/serve.h \
+	broker/session/session-end.c broker/session/session-end.h \
 	broker/session/session.c broker/session/session.h \
 	broker/memory/usage.c broker/memory/usage.h \
 	broker/show/json.c broker/show/json.h \

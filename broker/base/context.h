@@ -26,7 +26,6 @@ struct fair_queue;
 struct event_base;
 struct marks;
 struct pool;
-struct refusals;
 struct registry;
 struct sessions;
 struct status;
@@ -44,7 +43,6 @@ struct broker {
 	struct pool         *pool;
 	struct discard      *discard;
 	struct connections  *connections;
-	struct refusals     *refusals;
 	struct fair_queue   *queue;
 	struct sessions     *sessions;
 	struct delegation   *delegation;

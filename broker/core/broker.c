@@ -29,6 +29,8 @@
 #include "broker/session/connections.h"
 #include "broker/session/discard.h"
 #include "broker/session/fair-queue.h"
+#include "broker/session/serve.h"
+#include "broker/session/session-end.h"
 #include "broker/session/session.h"
 #include "broker/status/leftovers.h"
 #include "broker/status/status.h"
@@ -151,7 +153,6 @@ void broker_join(struct broker *broker, struct core *core)
 				   .pool = &core->pool,
 				   .discard = &core->discard,
 				   .connections = &core->connections,
-				   .refusals = &core->refusals,
 				   .queue = &core->queue,
 				   .sessions = &core->sessions,
 				   .delegation = &core->delegation,

@@ -29,7 +29,6 @@
 #include "broker/base/context.h"
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
-#include "broker/session/refusal.h"
 #include "broker/session/session.h"
 #include "broker/status/status.h"
 #include "broker/session/fair-queue.h"
@@ -71,7 +70,6 @@ struct core {
 	struct pool          pool;
 	struct discard       discard;
 	struct connections   connections;
-	struct refusals      refusals;
 	struct fair_queue    queue;
 	struct sessions      sessions;
 	struct delegation    delegation;

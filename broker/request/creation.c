@@ -79,7 +79,7 @@ static bool creation_orphaned(const struct creation *creation)
 
 	if (creation->broker->stopping)
 		return true;
-	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->over);
+	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->ended);
 }
 
 /* The buffer is LIVE. */

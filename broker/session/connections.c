@@ -10,13 +10,14 @@
 #include "common/error.h"
 #include "common/socket.h"
 #include "discard.h"
-#include "refusal.h"
+#include "greeting.h"
+#include "serve.h"
 #include "session.h"
 
-#define ACCEPTS 4  /* in a pass: so many closes are what a flood of them costs the others */
-#define AHEAD   64 /* connections that wait for a share, where there is one user: more wait in the socket */
+#define ACCEPTS 4  /* in a pass: a flood of connections costs the others so many accepts and closes */
+#define AHEAD   64 /* sessions that wait for their user's share if there is only one user; more wait in the socket */
 
-/* Out of descriptors: a connection that waits would keep the loop spinning, so look away for a moment. */
+/* Without descriptors, a connection that waits would keep the loop spinning: stop watching the socket for a moment. */
 static void accepting_pause(struct broker *broker)
 {
 	static const struct timeval pause = { .tv_usec = 100000 };
@@ -45,7 +46,7 @@ static void connection_take(struct broker *broker, int fd)
 	discard_socket(broker->discard, fd);
 }
 
-/* Nobody else's connection is behind those that wait: they need not be refused for their number. */
+/* With one user, no other user's connection waits behind these in the socket. They can stay there and need not be refused. */
 static bool has_enough(const struct broker *broker)
 {
 	return !broker->several_users && broker->sessions->arrived >= AHEAD;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connections.h - takes connections from the listening socket; those that cannot become sessions are refused (refusal.h).
+ * connections.h - accepts connections from the listening socket, and refuses those that cannot become sessions.
  *
- * The listening socket is all users' together, and the kernel hands out its connections in the order in which they came:
- * so a bounded number is accepted in each pass whoever floods, which costs little, and what costs more is the session's,
- * in its user's share (session.h). Owns the timer that accepts again after descriptors ran out; the event
- * of the listening socket is made and freed by core/broker.c. Never waits.
+ * All users share the listening socket, and the kernel hands out its connections in their order. So only a few are accepted
+ * in each pass, which costs little. The costly part of a connection is done in its user's share (greeting.h). Owns the timer
+ * that accepts again after the descriptors ran out. core/broker.c makes and frees the event of the listening socket. Never
+ * waits.
  */
 #ifndef GPUB_CONNECTIONS_H
 #define GPUB_CONNECTIONS_H
@@ -20,9 +20,9 @@ struct connections {
 };
 
 int connections_init(struct broker *broker);    /* -ENOMEM */
-void connections_deinit(struct broker *broker); /* one that was never begun is fine */
+void connections_deinit(struct broker *broker); /* also one that was not initialised */
 
-/* The listening socket is readable: takes some of the connections that wait. */
+/* The listening socket is readable: accepts some of the connections that wait. */
 void connections_accept(struct broker *broker, int listener);
 
 #endif

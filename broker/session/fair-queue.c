@@ -12,7 +12,6 @@
 #include "common/error.h"
 
 #define SHARE          16   /* messages of a user in a pass, on the average */
-#define FINAL_MESSAGES 1024 /* that a dead process can have left in its socket: more are another process's */
 #define LOOKS          2    /* at users in debt, whenever an entry joins or leaves: more than one, so that they get fewer */
 
 static double now_seconds(void)
@@ -149,7 +148,7 @@ static void share_begin(struct fair_user *user, uint64_t pass)
 /* Others may wait for its memory: it goes first in its user's share, and into debt where no tokens are left. */
 static bool is_urgent(const struct fair_entry *entry)
 {
-	return entry->ending || (entry->dead && entry->final_messages < FINAL_MESSAGES);
+	return entry->ending || entry->dead;
 }
 
 bool fair_allows(struct fair_entry *entry)
@@ -170,7 +169,6 @@ void fair_count(struct fair_entry *entry, unsigned cost)
 	if (user->has_quota)
 		user->tokens -= 1;
 	user->work += cost;
-	entry->final_messages += entry->dead;
 }
 
 /* ---- the queues ---- */

@@ -60,7 +60,6 @@ struct fair_entry {
 	bool               waits;   /* it is in its user's queue */
 	bool               dead;    /* set by its owner: its process is dead */
 	bool               ending;  /* set by its owner: what is left to do is its end */
-	unsigned           final_messages; /* read since its process died */
 	struct fair_entry *prev, *next;
 };
 

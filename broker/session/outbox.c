@@ -178,7 +178,7 @@ void outbox_end(struct outbox *box)
 int outbox_open(struct outbox *box, struct event_base *base, int sock, const struct outbox_owner *owner)
 {
 	*box = (struct outbox){ .owner = *owner, .sock = sock };
-	box->writing = event_new(base, sock, EV_WRITE | EV_PERSIST, on_writable, box);
+	box->writing = event_new(base, sock, EV_WRITE | EV_ET | EV_PERSIST, on_writable, box);
 	return box->writing ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 

@@ -2,103 +2,119 @@
 /*
  * session.h - one client process, as the broker knows it: its socket, its identity, its key, its grants.
  *
- * Owns the session from accept(2) to the end. Whatever costs something, from the first look at the process to the end of its
- * grants, is done in its user's share of a pass (fair-queue.h). Identity comes from the kernel: SO_PEERCRED and a pidfd, and
- * a HELLO whose kernel-made credentials name the same, still living process. A session ends when its socket
- * hung up and it holds no grant, or when it died: **pidfd readable and socket hung up, both** (invariant 9).
- * A session that breaks the protocol or never reads is cut off: it is not heard any more, but what it may
- * have mapped stays granted until it died. Never blocks; never waits for a client.
+ * Owns the session's fields and what is sent to the client. greeting.h begins a session, serve.h reads its messages and
+ * session-end.h ends it. A client that breaks the protocol or never reads is disconnected: the broker discards what it
+ * still sends, but the session keeps its grants until the process died, since the process may still have them mapped.
+ * Never blocks; never waits for a client.
  */
 #ifndef GPUB_SESSION_H
 #define GPUB_SESSION_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <event2/event.h>
 
-#include "broker/users/accounting.h"
-#include "fair-queue.h"
-#include "common/wire.h"
-#include "broker/users/identity.h"
-#include "outbox.h"
 #include "broker/registry/registry.h"
-#include "proof.h"
 #include "broker/registry/timeline.h"
+#include "broker/users/accounting.h"
+#include "broker/users/identity.h"
 #include "common/tables.h"
+#include "common/wire.h"
+#include "fair-queue.h"
+#include "outbox.h"
 
 struct broker;
 
-enum session_state { SESSION_ARRIVED, SESSION_GREETING, SESSION_OPEN, SESSION_LEAVING, SESSION_CUT };
+enum session_state {
+	SESSION_ARRIVED,  /* the connection is accepted and its user is known; it waits in the fair queue */
+	SESSION_GREETING, /* the challenge is sent */
+	SESSION_OPEN,
+	SESSION_LEAVING,  /* the client sent LEAVE */
+	SESSION_CUT       /* disconnected by the broker */
+};
+
+enum proof_state {
+	PROOF_NONE,      /* not needed yet */
+	PROOF_ASKING,    /* a device still lists the process */
+	PROOF_IMPOSSIBLE /* no device can tell */
+};
+
+/* Whether the devices are done with a dead process. */
+struct proof {
+	bool             mps; /* the client said that it runs under MPS */
+	enum proof_state state;
+	unsigned         asked, pause_us;
+	struct event    *again; /* when the devices are asked next */
+};
 
 struct session {
 	struct broker     *broker;
 	uint64_t           id;
-	enum session_state state; /* ARRIVED: its user is known, and nothing more; it waits in the queue */
-	int                fd, pidfd; /* fd -1: hung up and closed */
-	struct event      *reading, *death, *cutting;
+	enum session_state state;
+	int                fd, pidfd;       /* fd is -1 after the client hung up */
+	struct event      *reading, *death; /* of fd, edge-triggered; of pidfd */
 	bool               hung_up;
-	bool               over; /* what its end means for others is done */
+	bool               discarding; /* disconnected, and the consequences for others are done */
+	bool               ended;      /* hooks->end() was called */
 	struct identity    who;
 	pid_t              pid;
-	char               command[16]; /* as of /proc/PID/comm, for people */
-	struct proof       proof;       /* that the devices are done with it, once it is dead */
+	char               command[16]; /* from /proc/PID/comm, shown to people */
+	struct proof       proof;
 	uint8_t            nonce[WIRE_NONCE_SIZE];
-	uint8_t           *key; /* sodium_malloc'd */
+	uint8_t           *key; /* from sodium_malloc() */
 	struct grants      grants;
 	struct timelines   timelines;
-	struct buffer     *ephemerals; /* that end with it */
+	struct buffer     *ephemerals; /* buffers that end with the session */
 	struct outbox      outbox;
 	struct charge      charge, greeting, descriptors;
-	struct fair_entry  place;   /* in the queue; ending: its grants end, some in a pass; then it is gone */
-	UT_hash_handle     hh; /* by id */
+	struct fair_entry  place; /* in the fair queue */
+	UT_hash_handle     hh;    /* by id */
 };
 
-/* What lies above the sessions. */
+/* Implemented by the rooms above. */
 struct session_hooks {
-	/* Does what the message asks for. -EPROTO with the error message set: such a message breaks the protocol. */
+	/* Does what the message asks for. -EPROTO with the error message set: the message breaks the protocol. */
 	int (*message)(struct session *session, const struct wire_message *message);
-	/* Nobody is to be answered any more: drops what the session waits for. */
+	/* The session gets no more answers: drops the requests that wait. */
 	void (*silent)(struct session *session);
-	/* All that the session's end means for others, but its grants. died: it did not leave with all closed. */
+	/* The session ended: does everything that follows for others, except for its grants. died: it did not leave in order. */
 	void (*end)(struct session *session, bool died);
 };
 
 struct sessions {
 	const struct session_hooks *hooks;
-	struct session *by_id;
-	uint64_t        next_id;
-	unsigned        arrived; /* of those, the ones in that state */
-	struct socket_packet packet; /* that is being read */
-	struct staged        staged; /* answers to the messages that are being handled */
+	struct session      *by_id;
+	uint64_t             next_id;
+	unsigned             arrived; /* sessions in that state */
+	unsigned             refused;        /* connections, since the log was told */
+	time_t               refusal_logged; /* seconds, CLOCK_MONOTONIC */
+	struct socket_packet packet;  /* the one that is being read */
+	struct staged        staged;  /* answers to the messages of that packet */
 };
-
-void sessions_deinit(struct broker *broker); /* before the registry's */
-
-/* Begins one, or has it wait in its user's queue. -EDQUOT, -ENOMEM: the descriptor is still the caller's. */
-int session_accept(struct broker *broker, int fd);
-
-/* It was welcomed, so that it may have, or have had, something. */
-bool session_is_welcome(const struct session *session);
 
 struct session *session_find(struct broker *broker, uint64_t id);
 
-/*
- * A pass: does what there is to do for those that wait, each until there is no more or its user's share is used up. May end
- * some. True: some still wait, and not for tokens alone (fair-queue.h).
- */
-bool sessions_serve(struct broker *broker);
+/* Whether the client was welcomed. Only then can it have anything. */
+bool session_is_welcome(const struct session *session);
 
-/* Whether it has grants that are not held. */
+/* Whether it has grants that are not orphaned. */
 bool session_maps(const struct session *session);
 
-/* Its process is dead and its socket hung up: the devices are asked whether they are done with it, and then it ends. */
-void session_prove(struct session *session);
+/* Whether the client closed its end of the socket. */
+bool session_socket_is_closed(const struct session *session);
+
+/* Puts the session into its user's queue. */
+void session_wait(struct session *session);
+
+/* -ENOMEM */
+int session_open_outbox(struct session *session);
 
 /*
- * Queues a message, with a descriptor that stays the caller's (-1: none), and sends what the socket takes
- * now. A session whose queue is full, or that cannot be sent a message whole, is cut off; that is no error
- * here. Never changes the books.
+ * Sends a message, with a descriptor that stays the caller's (-1: none). What the socket does not take now waits in the
+ * outbox. If the outbox is full, or the message cannot be sent whole, the session is disconnected; that is no error here.
+ * Never changes the registry.
  */
 void session_send(struct session *session, const struct wire_message *message, int fd);
 
@@ -109,8 +125,8 @@ void session_done(struct session *session, uint64_t request, int fd);
 void session_refuse(struct session *session, uint64_t request, int error, const char *text);
 
 /*
- * Stops listening to it, for a reason that is logged. Changes nothing but the session itself: what it waits
- * for is dropped later, so this may be called in the middle of the books. It may still be found until then.
+ * Disconnects the client and logs the reason. Changes only the session itself, so it may be called in the middle of a change
+ * of the registry. The loop's next step drops the requests that wait; until then they may find the session.
  */
 void session_cut(struct session *session, const char *reason);
 

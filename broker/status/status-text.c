@@ -17,7 +17,6 @@
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
 #include "broker/request/waiting.h"
-#include "broker/session/proof.h"
 #include "broker/session/session.h"
 #include "broker/users/accounting.h"
 

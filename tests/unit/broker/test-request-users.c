@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/session/session-end.h"
+
 /* ---- rights ---- */
 
 static void test_only_its_owner_or_root_unlinks_a_buffer(void **state)

@@ -133,6 +133,8 @@ static void invariant_5_answers_that_cut_off_leave_nobody_in_line(void **state)
 	fill_queue(&peer, 1024);
 	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	EXPECT_SOON(!session_find(&broker, peer.session)->place.waits);
+	turn_some();
 	assert_false(session_find(&broker, peer.session)->place.waits);
 	part(&peer);
 }

@@ -1,34 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-inherited.c - a process is dead, and one that was forked from it still has its socket: what it can do
- * with it.
+ * test-session-inherited.c - a process died with messages unread, and another process still has its socket.
  *
- * A message bears the pid of its sender, which a living process may have got anew: that it looks like the dead one's
- * own is not enough to hear it before others. session-harness.h is the world.
+ * What the process sent is read, in its user's share. Nobody can send more: a message bears the pid of its sender, and a
+ * living process may have got the dead one's pid. Here the dead process is this one, so it is such a process.
+ * session-harness.h is the world.
  */
 #include "session-harness.h"
 
-#include <poll.h>
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FLOODER    4001
-#define OTHER      4002
-#define SHARE      16   /* messages of a user in a pass: fair-queue.c's */
-#define LAST_WORDS 1024 /* of a dead process, whatever its user's rate: fair-queue.c's */
-#define FLOOD      4000 /* more than both */
+#define FLOODER 4001
+#define OTHER   4002
+#define SHARE   16   /* messages of a user in a pass: fair-queue.c's */
+#define FLOOD   1000 /* many times that */
 
-static uint64_t heard(void)
+static uint64_t messages_read(void)
 {
 	return broker.counters.closed_foreign;
 }
 
-/*
- * Nothing is answered to these, so nobody has to read. Returns how many there are: fewer where net.core.wmem_max is
- * small and this is not root, and then there is not much to see.
- */
+/* Nothing is answered to these, so nobody has to read. Returns how many there are: fewer where net.core.wmem_max is small. */
 static unsigned send_flood(const struct peer *peer)
 {
 	struct wire_message message;
@@ -43,20 +39,30 @@ static unsigned send_flood(const struct peer *peer)
 	return FLOOD;
 }
 
-/* One pass, in which the other user asks and is answered. Returns how many of the flood were heard in it. */
+/* As the kernel would report it. From then on nobody can send. */
+static void die(const struct peer *peer)
+{
+	struct wire_message message = named(WIRE_UNLINK, 1, "a");
+
+	event_active(session_of(peer)->death, EV_READ, 0);
+	broker_pass(&broker, false);
+	assert_int_equal(socket_send(peer->sock, &message, -1, MSG_DONTWAIT), -ECONNRESET);
+}
+
+/* One pass, in which the other user asks and is answered. Returns how many messages of the flood were read in it. */
 static uint64_t pass_with(const struct peer *other)
 {
 	struct wire_message message, question = named(WIRE_STAT, 7, "no-such-buffer");
-	uint64_t before = heard();
+	uint64_t before = messages_read();
 
 	say(other->sock, &question);
 	broker_pass(&broker, false);
 	assert_int_equal(heard_already(other->sock, &message), WIRE_REFUSED);
-	return heard() - before;
+	return messages_read() - before;
 }
 
-/* They are read in its user's share, and when all are there is no hang-up behind them: another one has the socket. */
-static void invariant_5_a_flood_behind_a_death_has_no_more_than_its_share(void **state)
+/* Behind the final messages there is no hang-up, since another process has the socket. */
+static void invariant_5_final_messages_have_their_users_share(void **state)
 {
 	struct peer flooder = join_as(FLOODER), other = join_as(OTHER);
 	unsigned sent;
@@ -64,11 +70,12 @@ static void invariant_5_a_flood_behind_a_death_has_no_more_than_its_share(void *
 	(void)state;
 	turn_some();
 	sent = send_flood(&flooder);
-	session_of(&flooder)->place.dead = true;
-	while (heard() + SHARE < sent)
+	assert_true(sent > SHARE);
+	die(&flooder);
+	while (messages_read() + SHARE < sent)
 		assert_in_range(pass_with(&other), 1, SHARE);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
-	assert_int_equal(heard(), sent);
+	assert_int_equal(messages_read(), sent);
 	part(&flooder);
 	part(&other);
 }
@@ -84,31 +91,31 @@ static void set_rate(uint64_t requests)
 	broker_configure(&broker, &quotas, &broker.config->creators);
 }
 
-/* As many as a dead process can have left go into its user's debt; what is beyond them waits for tokens. */
-static void invariant_5_a_flood_behind_a_death_keeps_to_its_users_rate(void **state)
+/* They do not wait for the rate, since others may wait for what they free. Their user goes into debt for them. */
+static void invariant_5_final_messages_are_a_debt_of_their_user(void **state)
 {
-	struct peer flooder = join_as(FLOODER);
+	struct peer flooder = join_as(FLOODER), living = join_as(FLOODER);
 	unsigned sent = send_flood(&flooder);
 
 	(void)state;
 	set_rate(0);
-	session_of(&flooder)->place.dead = true;
-	sent = sent < LAST_WORDS ? sent : LAST_WORDS;
-	EXPECT_SOON(heard() == sent);
-	turn_some();
-	assert_int_equal(heard(), sent);
+	die(&flooder);
+	EXPECT_SOON(messages_read() == sent);
+	assert_true(session_of(&living)->place.user->tokens <= 1 - (double)sent);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	set_rate(QUOTA_NONE);
 	part(&flooder);
+	part(&living);
 }
 
-/* A process may have many sessions, and then many die at once; who lives on is late for as long as the rate says. */
-static void invariant_5_many_last_words_have_one_share(void **state)
+/* A process may have many sessions, which then die at once. A living session of its user waits as long as the rate says. */
+static void invariant_5_final_messages_of_many_sessions_have_one_share(void **state)
 {
 	enum { DEAD = 4 };
 	struct peer dead[DEAD], late = join_as(FLOODER), other = join_as(OTHER);
 	struct wire_message question = named(WIRE_STAT, 7, "no-such-buffer");
 	uint64_t refused = broker.counters.refused_no_name, passes = 0;
-	unsigned sent[DEAD], all = 0;
+	unsigned all = 0;
 
 	(void)state;
 	for (int i = 0; i < DEAD; i++)
@@ -118,12 +125,11 @@ static void invariant_5_many_last_words_have_one_share(void **state)
 	say(late.sock, &question);
 	turn_some();
 	for (int i = 0; i < DEAD; i++) {
-		sent[i] = send_flood(&dead[i]);
-		all += sent[i] < LAST_WORDS ? sent[i] : LAST_WORDS;
-		session_of(&dead[i])->place.dead = true;
+		all += send_flood(&dead[i]);
+		event_active(session_of(&dead[i])->death, EV_READ, 0);
 	}
-	for (; heard() < all; passes++)
-		assert_in_range(pass_with(&other), 1, SHARE);
+	for (; messages_read() < all; passes++)
+		assert_in_range(pass_with(&other), passes > 0, SHARE);
 	assert_int_equal(broker.counters.refused_no_name, refused + passes);
 	set_rate(QUOTA_NONE);
 	for (int i = 0; i < DEAD; i++)
@@ -134,18 +140,19 @@ static void invariant_5_many_last_words_have_one_share(void **state)
 
 /* ---- another process has the socket ---- */
 
-/* What a session is told that is cut off. */
+/* Tries to send when it is told to. */
 static void keep(int sock)
 {
-	struct pollfd p = { .fd = sock, .events = POLLRDHUP };
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+	char token;
 
-	if (poll(&p, 1, PATIENCE_MS) == 1)
+	if (read(STDIN_FILENO, &token, 1) == 1 && socket_send(sock, &message, -1, MSG_DONTWAIT) == -ECONNRESET)
 		tell();
 	linger();
 	_exit(0);
 }
 
-/* It waits for a name and for memory, holds a buffer, and is about to die. */
+/* It waits for a name and for memory, has a buffer, and is about to die. */
 static void fork_a_keeper(int sock)
 {
 	struct wire_message message = named(WIRE_ACQUIRE, 5, "never-made");
@@ -164,7 +171,7 @@ static void fork_a_keeper(int sock)
 	pause();
 }
 
-/* The keeper says nothing: there is neither a message nor a hang-up that would tell the broker. */
+/* The keeper sends nothing: there is neither a message nor a hang-up that would tell the broker. */
 static void invariant_9_a_death_behind_a_kept_socket_ends_what_the_process_waited_for(void **state)
 {
 	struct peer owner = join();
@@ -182,6 +189,7 @@ static void invariant_9_a_death_behind_a_kept_socket_ends_what_the_process_waite
 	child_kill(&child);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	EXPECT_SOON(!broker.waiting->count);
+	assert_int_equal(write(child.out, "!", 1), 1);
 	EXPECT_SOON(told(&child));
 	/* and nothing else: the keeper may touch the memory */
 	expect_done(&owner, WIRE_UNLINK, "a");
@@ -196,11 +204,11 @@ static void invariant_9_a_death_behind_a_kept_socket_ends_what_the_process_waite
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(invariant_5_a_flood_behind_a_death_has_no_more_than_its_share),
-		ON(invariant_5_a_flood_behind_a_death_keeps_to_its_users_rate),
-		ON(invariant_5_many_last_words_have_one_share),
+		ON(invariant_5_final_messages_have_their_users_share),
+		ON(invariant_5_final_messages_are_a_debt_of_their_user),
+		ON(invariant_5_final_messages_of_many_sessions_have_one_share),
 		ON(invariant_9_a_death_behind_a_kept_socket_ends_what_the_process_waited_for),
 	};
 
-	return cmocka_run_group_tests_name("last words", tests, harness_group_setup, harness_group_teardown);
+	return cmocka_run_group_tests_name("final messages", tests, harness_group_setup, harness_group_teardown);
 }

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* greeting.c - see greeting.h */
+#include "greeting.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "broker/base/context.h"
+#include "broker/base/log.h"
+#include "broker/registry/board-owner.h"
+#include "broker/users/accounting.h"
+#include "broker/users/identity.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/socket.h"
+#include "fair-queue.h"
+#include "session-end.h"
+#include "session.h"
+
+#define GREETING_SECONDS 10
+#define DESCRIPTORS      2 /* of a session: its socket and its pidfd */
+
+/* ---- refusing ---- */
+
+static void log_refused(struct sessions *sessions)
+{
+	struct timespec now;
+
+	sessions->refused++;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec == sessions->refusal_logged)
+		return;
+	if (sessions->refused == 1)
+		log_line("a connection is refused: %s", error_text());
+	else
+		log_line("%u connections were refused since the last such line; the last one: %s", sessions->refused,
+			 error_text());
+	sessions->refused = 0;
+	sessions->refusal_logged = now.tv_sec;
+}
+
+void connection_refuse(struct broker *broker, int fd, int error)
+{
+	struct wire_message message;
+
+	broker->counters.sessions_refused++;
+	wire_refuse(&message, 0, error, error_text());
+	socket_send(fd, &message, -1, MSG_DONTWAIT);
+	log_refused(broker->sessions);
+	broker_changed(broker);
+}
+
+void greeting_reject(struct session *session, int error)
+{
+	connection_refuse(session->broker, session->fd, error);
+	session_free(session);
+}
+
+/* ---- the connection ---- */
+
+/* Everything that is known without looking at the process. */
+static int session_enter(struct session *session)
+{
+	struct broker *broker = session->broker;
+	struct accounting *accounting = broker->accounting;
+	int error = identity_user(session->fd, &session->who.uid);
+
+	if (!error)
+		error = charge_take(&session->greeting, accounting, session->who.uid, RESOURCE_GREETINGS, 1);
+	if (!error)
+		error = charge_take(&session->descriptors, accounting, session->who.uid, RESOURCE_DESCRIPTORS,
+				    DESCRIPTORS);
+	if (!error)
+		error = fair_join(broker->queue, &session->place, session->who.uid);
+	if (error)
+		return error;
+	session->id = ++broker->sessions->next_id;
+	HASH_ADD(hh, broker->sessions->by_id, id, sizeof session->id, session);
+	if (table_added(session))
+		return 0;
+	fair_leave(&session->place);
+	return error_set(-ENOMEM, "the broker is out of memory");
+}
+
+struct session *greeting_arrive(struct broker *broker, int fd, int *error)
+{
+	struct session *session = calloc(1, sizeof *session);
+
+	if (!session) {
+		*error = error_set(-ENOMEM, "the broker is out of memory");
+		return NULL;
+	}
+	session->broker = broker;
+	session->fd = fd;
+	session->pidfd = -1;
+	*error = session_enter(session);
+	if (*error) {
+		charge_release(&session->descriptors, broker->accounting);
+		charge_release(&session->greeting, broker->accounting);
+		free(session);
+		return NULL;
+	}
+	broker->sessions->arrived++;
+	return session;
+}
+
+/* ---- the challenge ---- */
+
+static int make_key(struct session *session)
+{
+	session->key = sodium_malloc(WIRE_KEY_SIZE);
+	if (!session->key)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	randombytes_buf(session->key, WIRE_KEY_SIZE);
+	return 0;
+}
+
+static int identify(struct session *session)
+{
+	int error = identity_of_peer(session->fd, &session->pid, &session->who);
+
+	if (error)
+		return error;
+	session->pidfd = identity_pidfd(session->fd, session->pid);
+	if (session->pidfd < 0)
+		return session->pidfd;
+	identity_command(session->pid, session->command);
+	return 0;
+}
+
+/* Edges are enough, since the reader reads until nothing is left or the session waits in the queue. */
+static int watch(struct session *session, event_callback_fn ready)
+{
+	struct event_base *base = session->broker->base;
+
+	session->reading = event_new(base, session->fd, EV_READ | EV_ET | EV_PERSIST, ready, session);
+	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, session_on_death, session);
+	if (!session->reading || !session->death || session_open_outbox(session) || event_add(session->reading, NULL) ||
+	    event_add(session->death, NULL))
+		return error_set(-ENOMEM, "the broker is out of memory");
+	greeting_expect(session);
+	return 0;
+}
+
+static void challenge(struct session *session)
+{
+	struct wire_message message;
+
+	randombytes_buf(session->nonce, sizeof session->nonce);
+	wire_init(&message, WIRE_CHALLENGE, 0);
+	memcpy(message.hello.nonce, session->nonce, sizeof session->nonce);
+	session_send(session, &message, -1);
+	CRASH_POINT(challenge_sent);
+}
+
+void greeting_begin(struct session *session, event_callback_fn ready)
+{
+	int error;
+
+	if (!fair_allows(&session->place)) {
+		session_wait(session);
+		return;
+	}
+	if (session_socket_is_closed(session)) {
+		fair_count(&session->place, COST_GONE);
+		session_free(session);
+		return;
+	}
+	fair_count(&session->place, COST_CONNECTION);
+	/* since Linux 6.16 a socket whose peer connected before the listener was set up does not inherit this */
+	socket_stamp_senders(session->fd);
+	error = identify(session);
+	if (!error)
+		error = make_key(session);
+	if (!error)
+		error = watch(session, ready);
+	if (error) {
+		greeting_reject(session, error);
+		return;
+	}
+	session->broker->sessions->arrived--;
+	session->state = SESSION_GREETING;
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(accepted);
+	challenge(session);
+}
+
+void greeting_expect(struct session *session)
+{
+	static const struct timeval time = { .tv_sec = GREETING_SECONDS };
+
+	event_add(session->reading, &time);
+}
+
+/* ---- the greeting ---- */
+
+static int check(struct session *session, const struct wire_message *message, const struct socket_extra *extra)
+{
+	if (message->type != WIRE_HELLO ||
+	    sodium_memcmp(message->hello.nonce, session->nonce, sizeof session->nonce))
+		return error_set(-EPROTO, "the greeting is not an answer to the challenge");
+	if (!extra->has_sender || extra->sender.pid != session->pid || !identity_alive(session->pidfd))
+		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
+					  "after a fork");
+	return charge_take(&session->charge, session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
+}
+
+static void welcome(struct session *session)
+{
+	struct broker *broker = session->broker;
+	struct wire_message message;
+
+	wire_init(&message, WIRE_WELCOME, 0);
+	message.welcome.session = session->id;
+	memcpy(message.welcome.key, session->key, WIRE_KEY_SIZE);
+	message.welcome.user = session->who.uid;
+	message.welcome.broker = geteuid();
+	session->state = SESSION_OPEN;
+	charge_release(&session->greeting, broker->accounting);
+	event_remove_timer(session->reading);
+	broker->counters.sessions_opened++;
+	log_detail("session %llu is open: pid %d (%s), uid %u", (unsigned long long)session->id, session->pid,
+		   session->command, session->who.uid);
+	session_send(session, &message, broker->board->fd);
+	CRASH_POINT(welcome_sent);
+	sodium_memzero(&message, sizeof message);
+	broker_changed(broker);
+}
+
+int greeting_take(struct session *session, const struct wire_message *message, const struct socket_extra *extra)
+{
+	int error = check(session, message, extra);
+
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(greeting_heard);
+	if (error)
+		return error;
+	session->proof.mps = message->hello.flags & WIRE_HELLO_MPS;
+	welcome(session);
+	return 0;
+}
+
+void greeting_late(struct session *session)
+{
+	error_set(-EPROTO, "no greeting came within %d seconds", GREETING_SECONDS);
+	greeting_reject(session, -EPROTO);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve.c - see serve.h */
+#include "serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "broker/base/context.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/socket.h"
+#include "discard.h"
+#include "fair-queue.h"
+#include "greeting.h"
+#include "outbox.h"
+#include "session-end.h"
+#include "session.h"
+
+/* ---- reading ---- */
+
+enum read_result {
+	READ_PACKET, /* and there may be more */
+	READ_NONE,   /* the socket is empty */
+	READ_LAST    /* the session is disconnected or freed */
+};
+
+/* The client sent something wrong, or closed its end. */
+static enum read_result read_failed(struct session *session, int error)
+{
+	if (error == -ECONNRESET && session_socket_is_closed(session))
+		session_hang_up(session);
+	else if (session->state == SESSION_GREETING)
+		greeting_reject(session, -EPROTO);
+	else if (error == -ECONNRESET && session->place.dead)
+		session_cut(session, "its process is dead, and another one has its socket");
+	else
+		session_cut(session, error_text());
+	return READ_LAST;
+}
+
+static enum read_result take_greeting(struct session *session, const struct socket_packet *packet)
+{
+	int error = socket_packet_check(packet, 0);
+
+	fair_count(&session->place, COST_GREETING);
+	if (!error && packet->count > 1)
+		error = error_set(-EPROTO, "it sent more than its greeting before it was welcomed");
+	if (!error)
+		error = greeting_take(session, packet->message, &packet->extra);
+	if (error)
+		greeting_reject(session, error);
+	return error || session->state == SESSION_CUT ? READ_LAST : READ_PACKET;
+}
+
+/* A session is one process: messages of a forked child over the inherited socket are not its parent's. */
+static int check_sender(const struct session *session, const struct socket_extra *extra)
+{
+	if (extra->has_sender && extra->sender.pid != session->pid)
+		return error_set(-EPROTO, "another process used its socket");
+	return 0;
+}
+
+/*
+ * A client that packs its messages understands packets, so the answers leave together, behind the last message. That too can
+ * disconnect the session.
+ */
+static enum read_result take_messages(struct session *session, const struct socket_packet *packet)
+{
+	const struct session_hooks *hooks = session->broker->sessions->hooks;
+	int error = 0;
+
+	if (packet->count > 1)
+		outbox_begin(&session->outbox, &session->broker->sessions->staged);
+	for (unsigned i = 0; i < packet->count && session->state != SESSION_CUT && !error; i++) {
+		error = socket_packet_check(packet, i);
+		if (error)
+			break;
+		fair_count(&session->place, COST_MESSAGE);
+		CRASH_POINT_PEER(session->pid); /* the last handler may have worked for another session */
+		CRASH_POINT(request_heard);
+		error = check_sender(session, &packet->extra);
+		if (!error)
+			error = hooks->message(session, &packet->message[i]);
+	}
+	if (error)
+		session_cut(session, error_text());
+	if (packet->count > 1)
+		outbox_end(&session->outbox);
+	return session->state == SESSION_CUT ? READ_LAST : READ_PACKET;
+}
+
+static enum read_result receive(struct session *session, struct socket_packet *packet)
+{
+	int error = socket_receive_packet(session->fd, packet, false, MSG_DONTWAIT);
+
+	if (error == -EAGAIN)
+		return READ_NONE;
+	discard_close(session->broker->discard, packet->extra.unwanted, packet->extra.unwanted_count);
+	if (!error && packet->extra.unwanted_count)
+		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
+	if (error)
+		return read_failed(session, error);
+	session->broker->received = true;
+	return READ_PACKET;
+}
+
+static void session_read(struct session *session)
+{
+	struct socket_packet *packet = &session->broker->sessions->packet;
+	enum read_result result = READ_PACKET;
+
+	while (result == READ_PACKET && fair_allows(&session->place)) {
+		result = receive(session, packet);
+		if (result == READ_PACKET)
+			result = session->state == SESSION_GREETING ? take_greeting(session, packet) :
+								      take_messages(session, packet);
+	}
+	if (result == READ_PACKET)
+		session_wait(session);
+	else if (result == READ_NONE && session->state == SESSION_GREETING)
+		greeting_expect(session);
+}
+
+/* ---- discarding ---- */
+
+/*
+ * The client shall see an end of file. But if both directions are shut down, the socket reports a hang-up though the client
+ * still has it open: so not where the client shut down its own.
+ */
+static void begin_discarding(struct session *session)
+{
+	struct pollfd p = { .fd = session->fd, .events = POLLRDHUP };
+
+	session->discarding = true;
+	if (poll(&p, 1, 0) == 0)
+		shutdown(session->fd, SHUT_WR);
+	session->broker->sessions->hooks->silent(session);
+	broker_changed(session->broker);
+}
+
+/*
+ * Only the hang-up of a disconnected client matters. What it sends is received and discarded nevertheless: it may contain a
+ * descriptor of the other end of this very socket, which would not hang up as long as that descriptor waits here.
+ */
+static void discard(struct session *session)
+{
+	bool more = true;
+
+	if (!session->discarding)
+		begin_discarding(session);
+	while (more && fair_allows(&session->place)) {
+		more = discard_message(session->broker->discard, session->fd);
+		if (more)
+			fair_count(&session->place, COST_MESSAGE);
+	}
+	if (session_socket_is_closed(session))
+		session_hang_up(session);
+	else if (more)
+		session_wait(session);
+}
+
+/* ---- what a session needs next ---- */
+
+/* The callback of the socket's event. The fair queue calls it too. */
+static void session_serve(evutil_socket_t fd, short what, void *argument)
+{
+	struct session *session = argument;
+
+	(void)fd;
+	if (session->place.ending)
+		session_end_grants(session);
+	else if (session->state == SESSION_ARRIVED)
+		greeting_begin(session, session_serve);
+	else if (session->state == SESSION_CUT)
+		discard(session);
+	else if (what & EV_TIMEOUT && session->state == SESSION_GREETING && !session->place.waits)
+		greeting_late(session);
+	else
+		session_read(session);
+}
+
+int session_accept(struct broker *broker, int fd)
+{
+	int error;
+	struct session *session = greeting_arrive(broker, fd, &error);
+
+	if (!session)
+		return error;
+	session_serve(fd, 0, session);
+	return 0;
+}
+
+bool sessions_serve(struct broker *broker)
+{
+	struct fair_entry *place;
+
+	fair_pass_begin(broker->queue);
+	while ((place = fair_pass_next(broker->queue)))
+		session_serve(-1, 0, (char *)place - offsetof(struct session, place));
+	return fair_pass_end(broker->queue);
+}

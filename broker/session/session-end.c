@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session-end.c - see session-end.h */
+#include "session-end.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/base/context.h"
+#include "broker/base/log.h"
+#include "broker/memory/workers.h"
+#include "broker/registry/grants.h"
+#include "broker/registry/registry.h"
+#include "broker/registry/timeline.h"
+#include "broker/users/accounting.h"
+#include "broker/users/identity.h"
+#include "common/crash-point.h"
+#include "discard.h"
+#include "fair-queue.h"
+#include "outbox.h"
+#include "session.h"
+
+static void close_socket(struct session *session)
+{
+	if (session->fd < 0)
+		return;
+	fair_drop(&session->place);
+	if (session->reading)
+		event_free(session->reading);
+	session->reading = NULL;
+	outbox_close(&session->outbox);
+	discard_socket(session->broker->discard, session->fd);
+	session->fd = -1;
+}
+
+void session_free(struct session *session)
+{
+	struct broker *broker = session->broker;
+
+	close_socket(session);
+	if (session->death)
+		event_free(session->death);
+	if (session->proof.again)
+		event_free(session->proof.again);
+	if (session->pidfd >= 0) {
+		close(session->pidfd);
+		fair_count(&session->place, COST_SESSION_END);
+	}
+	broker->sessions->arrived -= session->state == SESSION_ARRIVED;
+	fair_leave(&session->place);
+	HASH_DEL(broker->sessions->by_id, session);
+	grants_forget(broker->registry, &session->grants);
+	timelines_forget(&session->timelines);
+	registry_disown(&session->ephemerals);
+	charge_release(&session->greeting, broker->accounting);
+	charge_release(&session->descriptors, broker->accounting);
+	charge_release(&session->charge, broker->accounting);
+	identity_clear(&session->who);
+	sodium_free(session->key);
+	free(session);
+}
+
+void sessions_deinit(struct broker *broker)
+{
+	struct session *session, *next;
+
+	HASH_ITER(hh, broker->sessions->by_id, session, next)
+		session_free(session);
+}
+
+/* ---- the end ---- */
+
+/* Called once, when the session has no mapping left that the broker trusts to be open. */
+static void tell_end(struct session *session)
+{
+	if (session->ended || !session_is_welcome(session))
+		return;
+	session->ended = true;
+	session->broker->sessions->hooks->end(session, session_maps(session) || session->state != SESSION_LEAVING);
+}
+
+void session_end_grants(struct session *session)
+{
+	struct broker *broker = session->broker;
+
+	while (session->grants.by_id && fair_allows(&session->place)) {
+		struct grant *grant = session->grants.by_id;
+
+		fair_count(&session->place, COST_GRANT_END * (1 + grant->used / USES_PER_COST));
+		broker->counters.grants_died++;
+		grant_over(broker->registry, grant);
+	}
+	if (session->grants.by_id) {
+		session_wait(session);
+	} else {
+		CRASH_POINT(session_ended);
+		session_free(session);
+	}
+	broker_changed(broker);
+}
+
+static void session_end(struct session *session)
+{
+	struct broker *broker = session->broker;
+	bool maps = session_maps(session);
+
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(session_ends);
+	session->place.ending = true;
+	if (session_is_welcome(session)) {
+		log_detail("session %llu (pid %d, %s) %s", (unsigned long long)session->id, session->pid,
+			   session->command, maps ? "died" : "left");
+		tell_end(session);
+		if (maps)
+			broker->counters.sessions_died++;
+		else
+			broker->counters.sessions_left++;
+	}
+	session_end_grants(session);
+}
+
+/* ---- proof of death ---- */
+
+/*
+ * Pidfd and hang-up can both come early: a client that forked a child and closed its socket in both leaves the child the
+ * GPU's descriptors, and with them its running kernels; under MPS a server may run them. If the driver lists processes, it
+ * lists this one until its work is torn down (facts.md), which takes 50 to 200 ms. If a child keeps the work, the pauses
+ * between two questions grow: such sessions must not keep the thread that asks from the others.
+ */
+#define PAUSE_US     10000
+#define PAUSE_MAX_US 5000000
+#define SOON         100 /* questions before the pauses grow: a second's */
+
+static void ask(struct session *session);
+
+static void on_again(evutil_socket_t fd, short what, void *argument)
+{
+	(void)fd;
+	(void)what;
+	ask(argument);
+}
+
+static void ask_later(struct session *session)
+{
+	struct proof *proof = &session->proof;
+	struct timeval pause = { .tv_sec = proof->pause_us / 1000000, .tv_usec = proof->pause_us % 1000000 };
+
+	if (++proof->asked > SOON)
+		proof->pause_us = 2 * proof->pause_us < PAUSE_MAX_US ? 2 * proof->pause_us : PAUSE_MAX_US;
+	evtimer_add(proof->again, &pause);
+}
+
+/* Nobody can tell. The grants stay as long as the broker lives; everything else ends. */
+static void session_unproven(struct session *session, const char *text)
+{
+	session->proof.state = PROOF_IMPOSSIBLE;
+	log_line("pid %d (%s) died and what it mapped stays allocated: %s", session->pid, session->command, text);
+	tell_end(session);
+	broker_changed(session->broker);
+}
+
+static void on_answer(struct job *job)
+{
+	struct session *session = session_find(job->context, job->session);
+
+	if (session && job->error == -EBUSY)
+		ask_later(session);
+	else if (session && job->error)
+		session_unproven(session, job->text);
+	else if (session)
+		session_end(session);
+	free(job);
+}
+
+static void ask(struct session *session)
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	if (!job) {
+		ask_later(session);
+		return;
+	}
+	job->kind = JOB_GONE;
+	job->uid = session->who.uid;
+	job->pid = session->pid;
+	job->mps = session->proof.mps;
+	job->session = session->id;
+	job->done = on_answer;
+	job->context = session->broker;
+	workers_submit(session->broker->workers, job);
+}
+
+void session_prove(struct session *session)
+{
+	struct proof *proof = &session->proof;
+
+	if (proof->state != PROOF_NONE)
+		return;
+	proof->state = PROOF_ASKING;
+	proof->pause_us = PAUSE_US;
+	proof->again = evtimer_new(session->broker->base, on_again, session);
+	if (proof->again)
+		ask(session);
+	else
+		session_unproven(session, "the broker is out of memory to ask the device");
+}
+
+/* ---- hang-up and death ---- */
+
+/* A hang-up alone does not end a session with grants, not even with orphaned ones: the process may live on with its mapping. */
+static void end_if_over(struct session *session)
+{
+	struct broker *broker = session->broker;
+
+	if (session->hung_up && !session_maps(session))
+		tell_end(session);
+	if (session->hung_up && !session->grants.by_id)
+		session_end(session);
+	else if (session->hung_up && session->place.dead)
+		session_prove(session);
+	broker_changed(broker);
+}
+
+void session_hang_up(struct session *session)
+{
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(hung_up);
+	session->hung_up = true;
+	close_socket(session);
+	session->broker->sessions->hooks->silent(session);
+	end_if_over(session);
+}
+
+/*
+ * A forked child may still have the socket. The kernel takes nothing more from it, so what waits in the socket now are the
+ * process's final messages. They are read before other work of its user, since the hang-up comes behind them. If both
+ * directions were shut down, the socket would report a hang-up: so not where the broker shut its own down.
+ */
+void session_on_death(evutil_socket_t fd, short what, void *argument)
+{
+	struct session *session = argument;
+
+	(void)fd;
+	(void)what;
+	CRASH_POINT_PEER(session->pid);
+	CRASH_POINT(died);
+	session->place.dead = true;
+	event_del(session->death); /* it stays readable */
+	if (session->fd >= 0 && session->state != SESSION_CUT)
+		shutdown(session->fd, SHUT_RD);
+	if (session->place.waits || (session->fd >= 0 && (session->state == SESSION_OPEN ||
+						      session->state == SESSION_LEAVING))) {
+		fair_drop(&session->place);
+		session_wait(session);
+	}
+	end_if_over(session);
+}
