@@ -68,8 +68,6 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/clock.h \
 	libbroker/client/close.c \
 	libbroker/client/close.h \
-	libbroker/client/closer.c \
-	libbroker/client/closer.h \
 	libbroker/client/connect.c \
 	libbroker/client/connect.h \
 	libbroker/client/devices.c \
@@ -93,7 +91,6 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/send.h \
 	libbroker/client/service.c \
 	libbroker/client/service.h \
-	libbroker/client/settings.c \
 	libbroker/client/slot.c \
 	libbroker/client/slot.h \
 	libbroker/client/table.c \

@@ -123,8 +123,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	int error = 0;
 
 	pthread_mutex_lock(&client->lock);
-	if (!(atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE))
-		cache_trim(client);
+	cache_make_room(client);
 	for (unsigned i = 0; !error && i < many->count && !(timeout && client_past(&many->deadline)); i++) {
 		/* under the lock: whoever asks behind the reader's end is never answered */
 		error = atomic_load(&client->guard->state) == CLIENT_OPEN ? item_ask(client, many, i) :

@@ -194,9 +194,8 @@ static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *l
 	record = table_find(&client->table, &wanted->key, &version);
 	if (!record) {
 		/* looked at again after it, for the lock was given up */
-		if (cache_is_full(client) && !wanted->roomy && !(atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE)) {
+		if (!wanted->roomy && cache_make_room(client)) {
 			wanted->roomy = true;
-			cache_trim(client);
 			return -EAGAIN;
 		}
 		record = record_bind(client, wanted->name, wanted->key.index);

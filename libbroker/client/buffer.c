@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cache.h"
 #include "call.h"
 #include "client.h"
-#include "close.h"
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "common/name.h"
@@ -66,7 +66,7 @@ int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec)
 		return error;
 	CRASH_POINT(create_short);
 	/* what this process keeps mapped for nothing may be what is missing */
-	error = client_close_idle(client, true);
+	error = cache_close_all(client);
 	CRASH_POINT(create_again);
 	return error ? error : create_once(client, name, spec, index, spec->timeout_ms);
 }

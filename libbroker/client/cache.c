@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c - see cache.h */
+/* cache.c - see cache.h; gpub_trim, gpub_set_cache, gpub_set_flags */
 #include "cache.h"
 
 #include <errno.h>
@@ -7,59 +7,26 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "clock.h"
 #include "close.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/thread.h"
 #include "hold.h"
 #include "mapping.h"
 #include "timeline-maps.h"
+#include "trace.h"
 
-#define PART 64 /* of the bound is closed at once: a look at all mappings costs more than a few closes */
+#define PART     64 /* this part of the bound is closed at once: a scan of all mappings costs more than a few closes */
+#define AGAIN_MS 2  /* between two passes of the closer while something due is still held */
 
-static uint64_t takes_of(const struct mapping *mapping)
-{
-	const struct record *record;
-	uint64_t takes = 0;
+/* ---- the bound ---- */
 
-	DL_FOREACH2(mapping->records, record, on_next)
-		takes += record_takes(record);
-	return takes;
-}
-
-static void look(struct gpub_client *client)
-{
-	struct mapping *mapping;
-	uint64_t takes;
-
-	client->cache.looks++;
-	DL_FOREACH(client->mappings, mapping) {
-		takes = takes_of(mapping);
-		if (takes != mapping->takes)
-			mapping->used = client->cache.looks;
-		mapping->takes = takes;
-	}
-}
-
-static bool may_close(const struct mapping *mapping)
-{
-	const struct record *record;
-
-	if (mapping->closing || mapping->syncing)
-		return false;
-	DL_FOREACH2(mapping->records, record, on_next)
-		if (record->waiters)
-			return false;
-	return true;
-}
-
-static bool is_over(const struct gpub_client *client)
+static bool exceeds_bound(const struct gpub_client *client)
 {
 	const struct cache *cache = &client->cache;
 
 	return client->mapping_count > cache->mappings || client->mapping_bytes > cache->bytes;
-}
-
-bool cache_is_full(const struct gpub_client *client)
-{
-	return is_over(client) || timeline_maps_full(client);
 }
 
 static bool has_room(const struct gpub_client *client)
@@ -70,23 +37,297 @@ static bool has_room(const struct gpub_client *client)
 	       client->mapping_bytes <= cache->bytes - cache->bytes / PART;
 }
 
-static void close_oldest(struct gpub_client *client)
+static bool is_full(const struct gpub_client *client)
 {
-	struct mapping *mapping;
-	uint64_t walk;
-
-	look(client);
-	walk = mapping_walk_begin(client);
-	while (!has_room(client) && (mapping = mapping_walk_next(client, WALK_CACHE, walk)))
-		if (may_close(mapping))
-			mapping_close(client, mapping, false);
+	return exceeds_bound(client) || timeline_maps_full(client);
 }
 
-void cache_trim(struct gpub_client *client)
+/* ---- the order of use ---- */
+
+static uint64_t acquire_count(const struct mapping *mapping)
 {
-	if (!cache_is_full(client))
-		return;
-	if (is_over(client))
-		close_oldest(client);
+	const struct record *record;
+	uint64_t count = 0;
+
+	DL_FOREACH2(mapping->records, record, on_next)
+		count += record_takes(record);
+	return count;
+}
+
+/* What the broker wants back first, then what was used least recently. */
+static int compare_use(const struct mapping *a, const struct mapping *b)
+{
+	if (a->wanted != b->wanted)
+		return a->wanted ? -1 : 1;
+	return (a->used > b->used) - (a->used < b->used);
+}
+
+static void sort_by_use(struct gpub_client *client)
+{
+	struct mapping *mapping;
+	uint64_t count;
+
+	client->cache.scans++;
+	DL_FOREACH(client->mappings, mapping) {
+		count = acquire_count(mapping);
+		if (count != mapping->acquires)
+			mapping->used = client->cache.scans;
+		mapping->acquires = count;
+	}
+	DL_SORT(client->mappings, compare_use);
+}
+
+/* ---- passes ---- */
+
+void cache_pass_begin(struct gpub_client *client, enum cache_scope scope, struct cache_pass *pass)
+{
+	*pass = (struct cache_pass){ .scope = scope, .number = ++client->passes, .bounded = exceeds_bound(client) };
+	if (pass->bounded && scope == CACHE_DUE)
+		sort_by_use(client);
+}
+
+/* What a pass came to goes to the end of the list, in the same order: the next search ends at the first mapping that it did not. */
+struct mapping *cache_pass_next(struct gpub_client *client, const struct cache_pass *pass)
+{
+	struct mapping *mapping;
+
+	DL_FOREACH(client->mappings, mapping)
+		if (mapping->passed[pass->scope] < pass->number)
+			break;
+	if (!mapping)
+		return NULL;
+	mapping->passed[pass->scope] = pass->number;
+	DL_DELETE(client->mappings, mapping);
+	DL_APPEND(client->mappings, mapping);
+	return mapping;
+}
+
+static bool is_due(const struct gpub_client *client, const struct mapping *mapping, const struct cache_pass *pass)
+{
+	return pass->scope == CACHE_ALL || mapping->wanted || (pass->bounded && !has_room(client));
+}
+
+/* An acquirer waited for it to open and has yet to hold it: a ticket that can be redeemed once is spent by now. */
+static bool is_awaited(const struct mapping *mapping)
+{
+	const struct record *record;
+
+	DL_FOREACH2(mapping->records, record, on_next)
+		if (record->waiters)
+			return true;
+	return false;
+}
+
+/* -EBUSY: it stays. Only a CACHE_ALL pass waits for another thread that is at work on it. */
+static int close_one(struct gpub_client *client, struct mapping *mapping, const struct cache_pass *pass)
+{
+	bool all = pass->scope == CACHE_ALL;
+
+	if ((is_awaited(mapping) && !client->leaving) || (!all && (mapping->closing || mapping->syncing)))
+		return -EBUSY;
+	return mapping_close(client, mapping, all);
+}
+
+/* Closes what is due. The first real error, and its message; *busy: something due stays open. Locked; gives the lock up meanwhile. */
+static int close_pass(struct gpub_client *client, enum cache_scope scope, bool *busy)
+{
+	struct cache_pass pass;
+	struct error_kept text;
+	struct mapping *mapping;
+	int first = 0, error;
+
+	cache_pass_begin(client, scope, &pass);
+	while ((mapping = cache_pass_next(client, &pass))) {
+		error = is_due(client, mapping, &pass) ? close_one(client, mapping, &pass) : 0;
+		*busy |= error == -EBUSY;
+		if (!error || error == -EBUSY || first)
+			continue;
+		first = error;
+		text = error_keep();
+	}
+	if (first)
+		error_restore(&text);
+	return first;
+}
+
+bool cache_make_room(struct gpub_client *client)
+{
+	bool busy = false;
+
+	if (!is_full(client) || atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE)
+		return false;
+	close_pass(client, CACHE_DUE, &busy);
 	timeline_maps_give_back(client, false);
+	return true;
+}
+
+/* ---- unlinked buffers ---- */
+
+/* As cache_pass_next(); a pass that synchronises and one that does not are of two scopes. */
+static struct record *due_next(struct gpub_client *client, bool sync, uint64_t pass)
+{
+	struct record *record;
+
+	DL_FOREACH2(client->due, record, due_next)
+		if (record->passed[sync] < pass)
+			break;
+	if (!record)
+		return NULL;
+	record->passed[sync] = pass;
+	DL_DELETE2(client->due, record, due_prev, due_next);
+	DL_APPEND2(client->due, record, due_prev, due_next);
+	return record;
+}
+
+bool cache_retire(struct gpub_client *client, bool sync)
+{
+	uint64_t pass = ++client->passes;
+	struct record *record;
+	bool again = false;
+	int error;
+
+	while ((record = due_next(client, sync, pass))) {
+		error = record_retire(client, record, sync);
+		/* no close of this driver proves anything: the record goes with its mapping, once no lease holds anything there */
+		if (error == -ENOTSUP && record->on && !is_awaited(record->on))
+			error = mapping_close(client, record->on, false);
+		/* also after an error: the record is still due, and is tried again after a pause, not at once */
+		again |= error && (sync || record_proven(record));
+	}
+	return again;
+}
+
+/* ---- all of it ---- */
+
+int cache_close_all(struct gpub_client *client)
+{
+	bool busy = false;
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	error = close_pass(client, CACHE_ALL, &busy);
+	{
+		KEEP_ERROR();
+
+		cache_retire(client, true);
+	}
+	timeline_maps_give_back(client, true);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+int gpub_trim(gpub_client *client)
+{
+	int error = client_check(client);
+	HOLD_CANCELLATION();
+
+	TRACE("trim");
+	return error ? error : cache_close_all(client);
+}
+
+/* ---- the closer thread ---- */
+
+static bool any_due(const struct gpub_client *client)
+{
+	const struct mapping *wanted;
+
+	if (!(atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE))
+		return false;
+	if (client->due || is_full(client) || client->timelines.fresh)
+		return true;
+	DL_SEARCH_SCALAR(client->mappings, wanted, wanted, true);
+	return wanted;
+}
+
+/* True: some of it is still held. Returns tell nobody, so the closer looks again after a pause. */
+static bool close_due(struct gpub_client *client)
+{
+	bool again;
+
+	CRASH_POINT(closer_looks);
+	for (int ordinal = 0; ordinal < client->devices; ordinal++)
+		client_notice_reset(client, ordinal);
+	again = cache_retire(client, true);
+	close_pass(client, CACHE_DUE, &again);
+	timeline_maps_give_back(client, false);
+	again |= is_full(client);
+	CRASH_POINT(closer_looked);
+	return again;
+}
+
+static bool closer_ends(const struct gpub_client *client)
+{
+	return client->leaving || atomic_load(&client->guard->state) != CLIENT_OPEN;
+}
+
+static void *closer_main(void *argument)
+{
+	struct gpub_client *client = argument;
+	struct timespec soon;
+	HOLD_CANCELLATION();
+
+	CRASH_POINT(closer_started);
+	pthread_mutex_lock(&client->lock);
+	while (!closer_ends(client)) {
+		soon = client_deadline(AGAIN_MS);
+		if (!any_due(client))
+			pthread_cond_wait(&client->changed, &client->lock);
+		else if (close_due(client)) /* it gave the lock up: look for more before sleeping */
+			pthread_cond_timedwait(&client->changed, &client->lock, &soon);
+	}
+	pthread_mutex_unlock(&client->lock);
+	return NULL;
+}
+
+void cache_stop(struct gpub_client *client)
+{
+	if (client->closing)
+		pthread_join(client->closer, NULL);
+	client->closing = false;
+}
+
+/* ---- settings ---- */
+
+/* The first time that the flag is set, this starts the closer; it looks at the new settings at once. */
+static int closer_wake(struct gpub_client *client)
+{
+	int error = 0;
+
+	if (!client->closing && atomic_load(&client->flags) & GPUB_BACKGROUND_CLOSE) {
+		error = thread_start(&client->closer, closer_main, client);
+		client->closing = !error;
+	}
+	pthread_cond_broadcast(&client->changed);
+	return error;
+}
+
+int gpub_set_flags(gpub_client *client, unsigned flags)
+{
+	int error = client_check(client);
+	HOLD_CANCELLATION();
+
+	if (!error && flags & ~GPUB_BACKGROUND_CLOSE)
+		error = error_set(-EINVAL, "unknown flags: GPUB_BACKGROUND_CLOSE is the only one");
+	if (error)
+		return error;
+	pthread_mutex_lock(&client->lock);
+	atomic_store(&client->flags, flags);
+	error = closer_wake(client);
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+int gpub_set_cache(gpub_client *client, unsigned mappings, uint64_t bytes)
+{
+	int error = client_check(client);
+	HOLD_CANCELLATION();
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&client->lock);
+	client->cache.mappings = mappings;
+	client->cache.bytes = bytes;
+	error = closer_wake(client);
+	pthread_mutex_unlock(&client->lock);
+	return error;
 }

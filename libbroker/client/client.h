@@ -44,7 +44,7 @@ struct call {
 /* What may stay open that nobody holds. */
 struct cache {
 	unsigned mappings;
-	uint64_t bytes, looks;
+	uint64_t bytes, scans;
 };
 
 #define CACHE_MAPPINGS 16384
@@ -89,7 +89,7 @@ struct gpub_client {
 	struct mapping      *mappings, *mappings_by_grant;
 	unsigned             mapping_count;
 	uint64_t             mapping_bytes;
-	uint64_t             walks; /* through mappings and due, that have begun so far */
+	uint64_t             passes; /* of cache.c through mappings and due, that have begun so far */
 	struct cache         cache;
 	struct slot_pool     slots;
 	struct timeline_maps timelines;

@@ -32,19 +32,10 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait
 int record_retire(struct gpub_client *client, struct record *record, bool sync);
 
 /*
- * Retires all records whose buffers are unlinked, as far as they can be. True: there are some that will be, without
- * anybody else's doing, once the device is done. Locked, as above.
- */
-bool client_retire_due(struct gpub_client *client, bool sync);
-
-/*
  * Where that device was reset since the last look, its mappings are over, and the leases of them. 0: it was not; 1: it was,
  * and the lock was given up; -EIO: it was, and cannot be used again. Locked.
  */
 int client_notice_reset(struct gpub_client *client, int ordinal);
-
-/* All mappings that no lease holds, and in others what is unlinked. The first real error, else 0. */
-int client_close_idle(struct gpub_client *client, bool wait);
 
 /*
  * At the end of a disconnect. Whoever connects next has the same structure, and perhaps another broker (invariant 8): nothing

@@ -18,10 +18,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "call.h"
 #include "client.h"
 #include "close.h"
-#include "closer.h"
 #include "common/crash-point.h"
 #include "common/environment.h"
 #include "common/error.h"
@@ -278,9 +278,9 @@ void gpub_disconnect(gpub_client *client)
 	CRASH_POINT(disconnect_begin);
 	drop_all_holds(client);
 	CRASH_POINT(holds_dropped);
-	closer_stop(client);
+	cache_stop(client);
 	CRASH_POINT(closer_stopped);
-	client_close_idle(client, true);
+	cache_close_all(client);
 	CRASH_POINT(leave_begin);
 	told = leave(client);
 	pthread_join(client->service, NULL);

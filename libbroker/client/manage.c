@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cache.h"
 #include "call.h"
 #include "client.h"
 #include "clock.h"
-#include "close.h"
 #include "common/error.h"
 #include "common/name.h"
 #include "common/thread.h"
@@ -64,7 +64,7 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms)
 		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for ever");
 	/* what this process keeps mapped for nothing would be waited for, too */
 	if (!error)
-		error = client_close_idle(client, true);
+		error = cache_close_all(client);
 	if (error)
 		return error;
 	wire_init(&request, WIRE_DRAIN, 0);

@@ -179,8 +179,8 @@ int mapping_add(struct gpub_client *client, struct mapping *mapping)
 	if (!table_added(mapping))
 		return error_set(-ENOMEM, "out of memory for another mapping");
 	DL_APPEND(client->mappings, mapping);
-	for (int kind = 0; kind < WALKS; kind++)
-		mapping->walked[kind] = client->walks;
+	for (int scope = 0; scope < CACHE_SCOPES; scope++)
+		mapping->passed[scope] = client->passes;
 	client->mapping_count++;
 	client->mapping_bytes += mapping->opened.span;
 	return 0;
@@ -214,31 +214,6 @@ void mappings_forget(struct gpub_client *client)
 		HASH_DELETE(hh, client->mappings_by_grant, mapping);
 		free(mapping);
 	}
-}
-
-uint64_t mapping_walk_begin(struct gpub_client *client)
-{
-	return ++client->walks;
-}
-
-/* What it came to goes to the end, so that the next look soon finds one to which it did not. */
-struct mapping *mapping_walk_next(struct gpub_client *client, enum walk_kind kind, uint64_t walk)
-{
-	struct mapping *mapping, *next = NULL;
-
-	DL_FOREACH(client->mappings, mapping) {
-		if (mapping->walked[kind] >= walk || (next && mapping->used >= next->used))
-			continue;
-		next = mapping;
-		if (kind != WALK_CACHE)
-			break;
-	}
-	if (!next)
-		return NULL;
-	next->walked[kind] = walk;
-	DL_DELETE(client->mappings, next);
-	DL_APPEND(client->mappings, next);
-	return next;
 }
 
 struct mapping *mapping_find(struct gpub_client *client, uint64_t grant)

@@ -18,16 +18,8 @@
 struct gpub_client;
 struct record;
 
-/*
- * A walk comes to each mapping that there is when it begins, once, whatever others do to the list while the lock is given up.
- * Two walks of one kind do the same with what they come to, so what one has come to the other may pass over.
- */
-enum walk_kind {
-	WALK_TRIM,   /* closes all that can be, and waits for returns in stream order */
-	WALK_CLOSER, /* closes what the broker wants back */
-	WALK_CACHE,  /* closes what was used least recently */
-	WALKS
-};
+/* What a pass of cache.c closes: it marks the mappings that it has come to. */
+enum cache_scope { CACHE_DUE, CACHE_ALL, CACHE_SCOPES };
 
 struct mapping {
 	uint64_t          grant;
@@ -35,14 +27,14 @@ struct mapping {
 	int               ordinal;
 	uint64_t          epoch; /* of the device; in another one the handle is not open any more */
 	void             *base;
-	bool              noticed; /* the broker wants it back */
+	bool              wanted;  /* the broker wants it back */
 	bool              closing; /* a thread is closing it */
 	bool              lost;    /* which has found that the device was reset: there is no handle to close */
 	unsigned          syncing; /* threads that have it open once more: none may close it meanwhile */
 	bool              stranded; /* that failed: it is open, and granted, until this process ends */
 	struct record    *records; /* OPEN, or CLOSING, on it */
-	uint64_t          takes, used; /* cache.c's: of its slots at the last look; the last look that saw it used */
-	uint64_t          walked[WALKS]; /* the last walk of each kind that came to it, or before which it was added */
+	uint64_t          acquires, used; /* cache.c's: its acquire count at the last scan; the last scan that saw it used */
+	uint64_t          passed[CACHE_SCOPES]; /* the last pass of each scope that came to it, or before which it was added */
 	struct mapping   *prev, *next; /* in client->mappings */
 	UT_hash_handle    hh;          /* by grant */
 };
@@ -67,10 +59,6 @@ void mapping_strand(struct gpub_client *client, struct mapping *mapping);
 
 /* At disconnect: frees those. */
 void mappings_forget(struct gpub_client *client);
-
-/* Begins a walk; then the next mapping of it, of WALK_CACHE the one that was used least recently. NULL: it is over. */
-uint64_t mapping_walk_begin(struct gpub_client *client);
-struct mapping *mapping_walk_next(struct gpub_client *client, enum walk_kind kind, uint64_t walk);
 
 /* The one under that grant, or NULL. */
 struct mapping *mapping_find(struct gpub_client *client, uint64_t grant);

@@ -274,7 +274,7 @@ static void on_notice(struct gpub_client *client, const struct wire_grant_id *id
 	if (record)
 		record_notice(client, record);
 	else if (mapping && !id->serial)
-		mapping->noticed = true;
+		mapping->wanted = true;
 	CRASH_POINT(notice_marked);
 	pthread_cond_broadcast(&client->changed);
 	pthread_mutex_unlock(&client->lock);

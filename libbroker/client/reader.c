@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "client.h"
 #include "clock.h"
-#include "close.h"
 #include "common/error.h"
 #include "common/socket.h"
 #include "messages.h"
@@ -158,7 +158,7 @@ static void retire(struct gpub_client *client)
 {
 	pthread_mutex_lock(&client->lock);
 	if (client->due)
-		client_retire_due(client, false);
+		cache_retire(client, false);
 	pthread_mutex_unlock(&client->lock);
 }
 

@@ -66,7 +66,7 @@ struct record {
 	bool           attached; /* in the table */
 	bool           forced;   /* a lease of it was ended by a reset: a call that was given that may be under way */
 	bool           noticed;  /* its buffer is unlinked: in client->due */
-	uint64_t       walked[2]; /* close.c's: the last walk through due that came to it, without and with synchronising */
+	uint64_t       passed[2]; /* the last pass of cache_retire() that came to it, without and with synchronising */
 	struct record *due_prev, *due_next;
 	struct record *on_prev, *on_next; /* on its mapping */
 	struct record *next;

@@ -128,7 +128,7 @@ void record_notice(struct gpub_client *client, struct record *record)
 	client->newly_due = true;
 	if (!record->noticed) {
 		DL_APPEND2(client->due, record, due_prev, due_next);
-		record->walked[false] = record->walked[true] = client->walks;
+		record->passed[false] = record->passed[true] = client->passes;
 	}
 	record->noticed = true;
 }

@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
+#include "cache.h"
 #include "client.h"
-#include "close.h"
 #include "common/thread.h"
 #include "reader.h"
 #include "timeline-end.h"
@@ -22,7 +22,7 @@ static int retire_pause(struct gpub_client *client, int pause)
 	bool again;
 
 	pthread_mutex_lock(&client->lock);
-	again = client->due && client_retire_due(client, false);
+	again = client->due && cache_retire(client, false);
 	if (client->newly_due)
 		pause = -1;
 	client->newly_due = false;

@@ -74,7 +74,7 @@
  *  F_BACKDUMB   ... or one of what is not to be kept, and nobody is asked to close it
  *  F_OWNIDLE    an IDLE on a redeemed grant ends the use, and the grant stays
  *  F_REDEEMKNOWN a REDEEM is answered with the grant that the session has
- *  F_TRIMAWAITED gpub_trim closes a mapping though who waited for its record has yet to take it
+ *  F_TRIMAWAITED a pass closes a mapping though who waited for its record has yet to take it
  * and these in a search for what never ends (LIVE):
  *  F_NOWAKE     record_release does not wake who waits for the record
  *  F_NOTICEDUMB on_notice does not wake the closer
@@ -771,7 +771,7 @@ over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0; IN
 #endif
 #define next_of(R,n,which) do :: R<(c+1)*n && !(which) -> R++ :: else -> break od
 
-/* ---- close.c, connect.c: the thread that calls gpub_trim, at any moment, and gpub_disconnect at the end ---- */
+/* ---- cache.c, close.c, connect.c: the thread that calls gpub_trim, at any moment, and gpub_disconnect at the end ---- */
 inline forget_all() {
 	atomic { !lock[c] -> R=c*NR;
 		do
@@ -822,7 +822,7 @@ proctype Owner(byte c) LIVING {
 #ifdef BG
 				; asleep[c]=0 }
 #ifndef F_NOSTOP
-			; ended[c]                                 /* closer_stop */
+			; ended[c]                                 /* cache_stop */
 #endif
 #else
 				}
@@ -840,7 +840,7 @@ more:			do
 		:: else
 		fi;
 #endif
-		X=c*NM;                                            /* client_close_idle */
+		X=c*NM;                                            /* cache_close_all */
 next:		do
 		:: atomic { !lock[c] -> next_of(X, NM, mgrant[X] && !mclosing[X] && !STRANDED(X) && !AWAITED(X));
 			if :: X<(c+1)*NM -> CLOSE_BEGIN(X) :: else -> X=0; again=0; break fi };
@@ -853,12 +853,12 @@ next:		do
 	i=0
 }
 
-/* ---- closer.c: the background closer ---- */
+/* ---- cache.c: the background closer ---- */
 #ifdef BG
 #define DUE(R) (noticed[R] && mapping[R]!=mNONE)
 #define DUEX(X) (mnoticed[X] && mgrant[X])
 #define READYAT(R) (noticed[R] && mapping[R]==mOPEN && ALLIDLE(R))
-#define READYATX(c,X) (DUEX(X) && !mclosing[X] && EACH_CALM(X,(c)*NR))
+#define READYATX(c,X) (DUEX(X) && !mclosing[X] && !AWAITED(X) && EACH_CALM(X,(c)*NR))
 #if NR==2
 #define ANY_DUER(r) (DUE(r) || DUE((r)+1))
 #define READYR(r) (READYAT(r) || READYAT((r)+1))
@@ -912,8 +912,8 @@ next:	do                                                                        
 	:: atomic { !lock[c] -> next_of(X, NM, DUEX(X));
 		if
 		:: X==(c+1)*NM -> X=0; if :: again -> asleep[c]=1; goto sleep :: else -> goto main fi
-		:: X<(c+1)*NM && !mclosing[X] -> CLOSE_BEGIN(X)
-		:: X<(c+1)*NM && mclosing[X] -> assert(!STRANDED(X)); again=1; X++; goto next
+		:: X<(c+1)*NM && !mclosing[X] && !AWAITED(X) -> CLOSE_BEGIN(X)
+		:: X<(c+1)*NM && (mclosing[X] || AWAITED(X)) -> assert(!STRANDED(X)); again=1; X++; goto next
 		fi };
 		mapping_close(X, 0)
 	od;

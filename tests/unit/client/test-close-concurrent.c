@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-close-concurrent.c - several closes of one client at once: a walk through its mappings passes none over,
- * whatever another does meanwhile; and an error message is that of the error that is returned.
+ * test-close-concurrent.c - several passes of a client's cache at once: a pass skips no mapping, whatever another does meanwhile. What is
+ * due is closed, and nothing else. An error message is that of the error that is returned.
  *
  * As in records-harness.c mappings are made by hand, without a broker. The device is a table whose close does what the
  * test wants in the midst of it, when the lock is given up: so the order in which threads come is the test's.
@@ -22,7 +22,6 @@
 #include "client/cache.h"
 #include "client/client.h"
 #include "client/close.h"
-#include "client/closer.h"
 #include "client/hold.h"
 #include "client/mapping.h"
 #include "client/records.h"
@@ -118,11 +117,11 @@ static int teardown(void **state)
 	client->leaving = true;
 	pthread_cond_broadcast(&client->changed);
 	pthread_mutex_unlock(&client->lock);
-	closer_stop(client);
+	cache_stop(client);
 	during_close = NULL;
 	for (struct record *record = client->records.all; record; record = record->next)
 		record_drop_holds(record);
-	client_close_idle(client, true);
+	cache_close_all(client);
 	pthread_mutex_lock(&client->lock);
 	mappings_forget(client);
 	pthread_mutex_unlock(&client->lock);
@@ -139,7 +138,7 @@ static void hold(unsigned i)
 	assert_int_equal(record_hold(records[i], &token), 0);
 }
 
-/* ---- walks ---- */
+/* ---- passes ---- */
 
 /*
  * The trim has come to the two that are held, and closes the third. Meanwhile the closer comes to all up to the last,
@@ -162,7 +161,7 @@ static void test_a_trim_passes_none_over_that_the_closer_came_to(void **state)
 	(void)state;
 	hold(0);
 	hold(1);
-	mappings[4]->noticed = true;
+	mappings[4]->wanted = true;
 	during_close = close_both_at_once;
 	assert_int_equal(gpub_trim(client), 0);
 	assert_int_equal(closed[3], 1);
@@ -170,28 +169,31 @@ static void test_a_trim_passes_none_over_that_the_closer_came_to(void **state)
 	assert_int_equal(closed[0] + closed[1], 0);
 }
 
-static void test_a_walk_comes_to_each_once(void **state)
+static void test_a_pass_comes_to_each_once(void **state)
 {
-	uint64_t walk, later;
+	struct cache_pass pass, due, later;
 	unsigned count = 0;
 
 	(void)state;
 	pthread_mutex_lock(&client->lock);
-	walk = mapping_walk_begin(client);
-	while (mapping_walk_next(client, WALK_TRIM, walk))
+	cache_pass_begin(client, CACHE_DUE, &due);
+	cache_pass_begin(client, CACHE_ALL, &pass);
+	while (cache_pass_next(client, &pass))
 		count++;
 	assert_int_equal(count, MAPPINGS);
-	/* one of another kind, and a later one of this kind, come to all again */
-	assert_non_null(mapping_walk_next(client, WALK_CLOSER, walk));
-	later = mapping_walk_begin(client);
-	for (count = 0; mapping_walk_next(client, WALK_TRIM, later); count++)
-		assert_null(mapping_walk_next(client, WALK_TRIM, walk));
+	/* one of another scope, and a later one of this scope, come to all again */
+	for (count = 0; cache_pass_next(client, &due); count++)
+		;
 	assert_int_equal(count, MAPPINGS);
-	/* what comes while it goes on is of the next one: else a walk among threads that open would never end */
-	walk = mapping_walk_begin(client);
-	mapping_walk_next(client, WALK_TRIM, walk);
+	cache_pass_begin(client, CACHE_ALL, &later);
+	for (count = 0; cache_pass_next(client, &later); count++)
+		assert_null(cache_pass_next(client, &pass));
+	assert_int_equal(count, MAPPINGS);
+	/* what comes while it goes on is of the next one: else a pass among threads that open would never end */
+	cache_pass_begin(client, CACHE_ALL, &pass);
+	cache_pass_next(client, &pass);
 	assert_int_equal(open_one(0), 0);
-	for (count = 1; mapping_walk_next(client, WALK_TRIM, walk); count++)
+	for (count = 1; cache_pass_next(client, &pass); count++)
 		;
 	assert_int_equal(count, MAPPINGS);
 	pthread_mutex_unlock(&client->lock);
@@ -202,13 +204,54 @@ static void test_the_cache_closes_the_oldest_first(void **state)
 	(void)state;
 	for (unsigned i = 0; i < MAPPINGS; i++)
 		mappings[i]->used = MAPPINGS - i;
-	client->cache.looks = MAPPINGS;
+	client->cache.scans = MAPPINGS;
 	client->cache.mappings = 3;
 	pthread_mutex_lock(&client->lock);
-	cache_trim(client);
+	assert_true(cache_make_room(client));
 	pthread_mutex_unlock(&client->lock);
 	assert_int_equal(closed[4] + closed[3], 2);
 	assert_int_equal(closed[0] + closed[1] + closed[2], 0);
+	client->cache.mappings = CACHE_MAPPINGS;
+}
+
+/* What the broker wants back counts for the bound, so it goes first, however much it is used. */
+static void test_what_is_wanted_goes_before_the_oldest(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < MAPPINGS; i++)
+		mappings[i]->used = i + 1;
+	client->cache.scans = MAPPINGS;
+	client->cache.mappings = 3;
+	mappings[4]->wanted = true;
+	pthread_mutex_lock(&client->lock);
+	assert_true(cache_make_room(client));
+	assert_false(cache_make_room(client));
+	pthread_mutex_unlock(&client->lock);
+	assert_int_equal(closed[4] + closed[0], 2);
+	assert_int_equal(closed[1] + closed[2] + closed[3], 0);
+	client->cache.mappings = CACHE_MAPPINGS;
+}
+
+/* An acquirer that has its answer and not yet its hold: a ticket that can be redeemed once would be lost. */
+static void test_no_pass_closes_what_is_awaited(void **state)
+{
+	struct waiter waiter;
+
+	(void)state;
+	client->cache.mappings = 0;
+	mappings[1]->wanted = true;
+	pthread_mutex_lock(&client->lock);
+	record_wait_begin(records[1], &waiter);
+	cache_make_room(client);
+	pthread_mutex_unlock(&client->lock);
+	assert_int_equal(gpub_trim(client), 0);
+	assert_int_equal(closed[1], 0);
+	assert_int_equal(closed[0] + closed[2] + closed[3] + closed[4], 4);
+	pthread_mutex_lock(&client->lock);
+	record_wait_end(records[1], &waiter);
+	pthread_mutex_unlock(&client->lock);
+	assert_int_equal(gpub_trim(client), 0);
+	assert_int_equal(closed[1], 1);
 	client->cache.mappings = CACHE_MAPPINGS;
 }
 
@@ -246,8 +289,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_trim_passes_none_over_that_the_closer_came_to, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_walk_comes_to_each_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_pass_comes_to_each_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_cache_closes_the_oldest_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_wanted_goes_before_the_oldest, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_pass_closes_what_is_awaited, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_message_is_of_the_error_that_is_returned, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_said_on_the_way_leaves_the_message, setup, teardown),
 	};
