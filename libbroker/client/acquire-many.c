@@ -20,9 +20,7 @@
 #include "devices.h"
 #include "hold.h"
 #include "lease.h"
-#include "reader.h"
 #include "records.h"
-#include "send.h"
 #include "table.h"
 #include "trace.h"
 
@@ -58,44 +56,29 @@ static bool item_answered(const struct item *item)
 }
 
 /* Few enough are without an answer. Locked. */
-static bool is_little_ahead(struct many *many)
+static bool few_are_ahead(struct gpub_client *client, void *context)
 {
+	struct many *many = context;
+
+	(void)client;
 	while (many->answered < many->asked && item_answered(&many->items[many->answered]))
 		many->answered++;
 	return many->asked - many->answered <= many->ahead;
 }
 
-static bool few_are_ahead(struct gpub_client *client, void *context)
-{
-	bool few;
-
-	pthread_mutex_lock(&client->lock);
-	few = is_little_ahead(context);
-	pthread_mutex_unlock(&client->lock);
-	return few;
-}
-
-/* Sends what is ready, and waits until no more than that many are without an answer. Locked; gives the lock up meanwhile. */
+/*
+ * Sends what is ready, and waits until no more than that many are without an answer. A timeout is no error: take_all() says which
+ * name is missing. Locked; gives the lock up meanwhile.
+ */
 static int send_and_wait(struct gpub_client *client, struct many *many, unsigned ahead)
 {
-	const struct timespec *last = many->timeout_ms < 0 ? NULL : &many->last;
-	int error, late = 0;
-	bool reads;
+	unsigned count = many->out_count;
+	int error;
 
 	many->ahead = ahead;
-	pthread_mutex_unlock(&client->lock);
-	reads = reader_begin(client);
-	error = call_send_many(client, many->out, many->out_count);
 	many->out_count = 0;
-	if (reads && !error && !few_are_ahead(client, many))
-		reader_read_until(client, WIRE_ACQUIRE, few_are_ahead, many, last);
-	if (reads)
-		reader_end(client);
-	pthread_mutex_lock(&client->lock);
-	while (!error && !late && !is_little_ahead(many))
-		late = last ? pthread_cond_timedwait(&client->changed, &client->lock, last) :
-			      pthread_cond_wait(&client->changed, &client->lock);
-	return error;
+	error = call_exchange(client, many->out, count, few_are_ahead, many, many->timeout_ms < 0 ? NULL : &many->last);
+	return error == -ETIMEDOUT ? 0 : error;
 }
 
 /* Where nobody knows or asks for that name yet. Locked. */
@@ -133,14 +116,12 @@ static int ask_all(struct gpub_client *client, struct many *many)
 			error = send_and_wait(client, many, AHEAD_MAX - SEND_MAX);
 	}
 	/* also behind an error: the records that were marked as requested must be */
-	if (many->out_count && error) {
+	if (error) {
 		KEEP_ERROR();
 
 		send_and_wait(client, many, 0);
-	} else if (many->out_count) {
+	} else {
 		error = send_and_wait(client, many, 0);
-	} else if (!is_little_ahead(many)) {
-		send_and_wait(client, many, 0);
 	}
 	for (unsigned i = 0; i < many->count; i++)
 		if (many->items[i].record)

@@ -14,9 +14,7 @@
 #include "common/error.h"
 #include "common/thread.h"
 #include "hold.h"
-#include "reader.h"
 #include "records.h"
-#include "send.h"
 #include "trace.h"
 
 struct wanted {
@@ -37,7 +35,7 @@ static int remaining_ms(const struct wanted *wanted)
 static int refuse_late(const struct wanted *wanted)
 {
 	if (!wanted->timeout_ms)
-		return error_set(-ETIMEDOUT, "the broker does not answer: it is stopped, or has too much to do");
+		return error_set(-ETIMEDOUT, "the broker does not answer: it is stopped or overloaded");
 	return error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wanted->name, wanted->timeout_ms);
 }
 
@@ -60,34 +58,22 @@ struct asked {
 static bool is_answered(struct gpub_client *client, void *context)
 {
 	const struct asked *asked = context;
-	bool answered;
 
-	pthread_mutex_lock(&client->lock);
-	answered = asked->waiter->done || atomic_load(&asked->record->mapping) != asked->waiter->mapping;
-	pthread_mutex_unlock(&client->lock);
-	return answered;
+	(void)client;
+	return asked->waiter->done || atomic_load(&asked->record->mapping) != asked->waiter->mapping;
 }
 
-/* A send that fails needs no mention: whoever reads is about to release the record then. */
+/* An exchange that fails needs no mention: whoever reads is about to release the record then. */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline)
 {
 	struct waiter waiter;
 	struct asked asked = { record, &waiter };
-	bool reads;
 	int error;
 
 	record_request_begin(client, record, &waiter, message);
-	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(acquire_requested);
-	reads = reader_begin(client);
-	call_send(client, message);
-	CRASH_POINT(acquire_sent);
-	if (reads) {
-		reader_read_until(client, message->type, is_answered, &asked, deadline);
-		reader_end(client);
-	}
-	pthread_mutex_lock(&client->lock);
+	call_exchange(client, message, 1, is_answered, &asked, deadline);
 	error = record_wait(client, record, &waiter, deadline);
 	CRASH_POINT(acquire_answered);
 	return error;

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "client.h"
 #include "common/crash-point.h"
 #include "common/error.h"
@@ -12,60 +14,53 @@
 #include "send.h"
 #include "trace.h"
 
-static void call_remove(struct gpub_client *client, struct call *call)
-{
-	struct call **link = &client->calls;
-
-	while (*link != call)
-		link = &(*link)->next;
-	*link = call->next;
-}
-
 static bool client_lost(const struct gpub_client *client)
 {
 	return atomic_load(&client->guard->state) == CLIENT_LOST;
 }
 
-static bool is_answered(struct gpub_client *client, void *context)
+static bool is_answered(struct gpub_client *client, bool (*answered)(struct gpub_client *, void *), void *context)
 {
-	const struct call *call = context;
-	bool answered;
+	bool done;
 
 	pthread_mutex_lock(&client->lock);
-	answered = call->done;
+	done = answered(client, context);
 	pthread_mutex_unlock(&client->lock);
-	return answered;
+	return done;
 }
 
-static int call_wait(struct gpub_client *client, struct call *call, const struct wire_message *request,
-		     const struct timespec *deadline)
+int call_exchange(struct gpub_client *client, const struct wire_message *messages, unsigned count,
+		  bool (*answered)(struct gpub_client *, void *), void *context, const struct timespec *deadline)
 {
 	int error, late = 0;
 	bool reads;
 
-	pthread_mutex_lock(&client->lock);
-	call->next = client->calls;
-	client->calls = call;
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(request_begin);
 	reads = reader_begin(client);
-	error = call_send(client, request);
+	error = count == 1 ? call_send(client, messages) : call_send_many(client, messages, count);
 	CRASH_POINT(request_sent);
-	if (reads && !error)
-		reader_read_until(client, request->type, is_answered, call, deadline);
+	if (reads && !error && !is_answered(client, answered, context))
+		reader_read_until(client, messages->type, answered, context, deadline);
 	if (reads)
 		reader_end(client);
 	pthread_mutex_lock(&client->lock);
-	while (!error && !late && !call->done && !client_lost(client))
+	while (!error && !late && !answered(client, context) && !client_lost(client))
 		late = deadline ? pthread_cond_timedwait(&client->changed, &client->lock, deadline) :
 				  pthread_cond_wait(&client->changed, &client->lock);
-	call_remove(client, call);
-	pthread_mutex_unlock(&client->lock);
-	if (!error && !call->done && late)
-		error = error_set(-ETIMEDOUT, "the broker does not answer: it is stopped, or has too much to do");
-	else if (!error && !call->done)
-		error = error_set(-ECONNRESET, "the broker went away before it answered: connect to a new one");
-	return error;
+	if (error || answered(client, context))
+		return error;
+	if (late)
+		return error_set(-ETIMEDOUT, "the broker does not answer: it is stopped or overloaded");
+	return error_set(-ECONNRESET, "the broker went away before it answered: connect to a new one");
+}
+
+static bool has_reply(struct gpub_client *client, void *context)
+{
+	const struct call *call = context;
+
+	(void)client;
+	return call->done;
 }
 
 int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
@@ -77,8 +72,10 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 
 	pthread_mutex_lock(&client->lock);
 	call.number = request->request = ++client->next_number << RECORD_NUMBER_BITS;
+	LL_PREPEND(client->calls, &call);
+	error = call_exchange(client, request, 1, has_reply, &call, deadline);
+	LL_DELETE(client->calls, &call);
 	pthread_mutex_unlock(&client->lock);
-	error = call_wait(client, &call, request, deadline);
 	if (fd)
 		*fd = call.fd;
 	else if (call.fd >= 0)

@@ -7,6 +7,7 @@
 #ifndef GPUB_CALL_H
 #define GPUB_CALL_H
 
+#include <stdbool.h>
 #include <time.h>
 
 #include "common/wire.h"
@@ -14,6 +15,14 @@
 struct gpub_client;
 
 #define GRACE_MS 10000 /* beyond a timeout that the broker itself keeps: it is stopped or overloaded then */
+
+/*
+ * Sends the messages, whose answers the caller has a place for, and waits until answered(), which is asked under the lock, says so.
+ * The caller is the reader meanwhile where nobody else is. Locked; gives the lock up meanwhile. 0; -ETIMEDOUT: the deadline
+ * (NULL: none) has passed; -ECONNRESET: the broker is gone.
+ */
+int call_exchange(struct gpub_client *client, const struct wire_message *messages, unsigned count,
+		  bool (*answered)(struct gpub_client *, void *), void *context, const struct timespec *deadline);
 
 /*
  * Sends the request (its number is filled in) and waits for the reply. 0 and *reply, or the errno and the

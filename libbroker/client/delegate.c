@@ -101,8 +101,6 @@ static int redeem(struct gpub_client *client, struct wire_message *message, gpub
 	}
 	record = record_for_redeeming(client, message->redeem.device);
 	error = record ? record_ask(client, record, message, &deadline) : -ENOMEM;
-	if (error == -ETIMEDOUT)
-		error = error_set(error, "the broker does not answer: it is stopped, or has too much to do");
 	if (!error)
 		error = take(client, record, message->request, lease);
 	pthread_mutex_unlock(&client->lock);

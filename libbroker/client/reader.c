@@ -153,13 +153,17 @@ static int read_soon(struct gpub_client *client, struct spin *spin)
 	return read_some(client, 0);
 }
 
-/* The service thread does not see what is due as long as somebody else reads, and what that waits for may hang on it. */
-static void retire(struct gpub_client *client)
+/* As long as a caller reads, the service thread does not retire what is due, and the caller may wait for just that. */
+static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct gpub_client *, void *), void *context)
 {
+	bool done;
+
 	pthread_mutex_lock(&client->lock);
 	if (client->due)
 		cache_retire(client, false);
+	done = answered(client, context);
 	pthread_mutex_unlock(&client->lock);
+	return done;
 }
 
 void reader_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
@@ -167,10 +171,9 @@ void reader_read_until(struct gpub_client *client, enum wire_type asked, bool (*
 {
 	int error;
 
-	do {
+	do
 		error = read_soon(client, &client->spin[asked]);
-		retire(client);
-	} while (error != -ECONNRESET && !answered(client, context) && !(error && client_past(deadline)));
+	while (!retire_and_look(client, answered, context) && error != -ECONNRESET && !(error && client_past(deadline)));
 }
 
 bool reader_serve(struct gpub_client *client, int timeout_ms)

@@ -43,7 +43,6 @@
 	X(LIBRARY, unlink_begin, "an unlink is about to be asked for")                     \
 	X(LIBRARY, unlink_answered, "an unlink is answered")                               \
 	X(LIBRARY, acquire_requested, "the record is REQUESTED, nothing is sent")          \
-	X(LIBRARY, acquire_sent, "ACQUIRE is sent")                                        \
 	X(LIBRARY, acquire_joined, "a thread waits for another's request")                 \
 	X(LIBRARY, acquire_answered, "the thread that sent ACQUIRE goes on")               \
 	X(LIBRARY, grant_received, "the service thread has a GRANT")                       \

@@ -34,18 +34,13 @@ static bool texts_end(const struct wire_message *message)
 {
 	switch (message->type) {
 	case WIRE_CREATE:
-		return ends(message->create.name, NAME_SIZE);
 	case WIRE_UNLINK:
 	case WIRE_STAT:
-		return ends(message->name.name, NAME_SIZE);
 	case WIRE_ACQUIRE:
-		return ends(message->acquire.name, NAME_SIZE);
 	case WIRE_CHANGE:
-		return ends(message->change.name, NAME_SIZE);
 	case WIRE_DRAIN:
-		return ends(message->drain.name, NAME_SIZE);
 	case WIRE_ISSUE:
-		return ends(message->issue.name, NAME_SIZE);
+		return ends(message->name.name, NAME_SIZE); /* each begins with its name */
 	case WIRE_REFUSED:
 		return message->refused.error < 0 && ends(message->refused.text, WIRE_TEXT_SIZE);
 	default:
