@@ -23,13 +23,22 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/device/cuda-fork.c libbroker/device/cuda-fork.h \
 	libbroker/device/descriptors.c libbroker/device/descriptors.h \
 	libbroker/device/device.h \
-	libbroker/device/host-capture.c libbroker/device/host-connection.c \
-	libbroker/device/host-fault.c \
-	libbroker/device/host-memory.c libbroker/device/host-module.c \
-	libbroker/device/host-object.c \
-	libbroker/device/host-quarantine.c libbroker/device/host-region.c \
-	libbroker/device/host-stream.c libbroker/device/host-watch.c \
-	libbroker/device/host.c libbroker/device/host.h \
+	libbroker/device/host-connection.c libbroker/device/host-connection.h \
+	libbroker/device/host-device.c \
+	libbroker/device/host-fault.c libbroker/device/host-fault.h \
+	libbroker/device/host-gate.c libbroker/device/host-gate.h \
+	libbroker/device/host-launch.c libbroker/device/host-launch.h \
+	libbroker/device/host-memory.c libbroker/device/host-memory.h \
+	libbroker/device/host-module.c libbroker/device/host-module.h \
+	libbroker/device/host-object.c libbroker/device/host-object.h \
+	libbroker/device/host-page.c libbroker/device/host-page.h \
+	libbroker/device/host-quarantine.c libbroker/device/host-quarantine.h \
+	libbroker/device/host-region.c libbroker/device/host-region.h \
+	libbroker/device/host-state.c libbroker/device/host-state.h \
+	libbroker/device/host-stream.c libbroker/device/host-stream.h \
+	libbroker/device/host-task.c libbroker/device/host-task.h \
+	libbroker/device/host-watch.c libbroker/device/host-watch.h \
+	libbroker/device/host.h \
 	libbroker/device/page.c libbroker/device/page.h \
 	libbroker/device/select.c libbroker/device/select.h
 

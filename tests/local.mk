@@ -79,8 +79,8 @@ unit_tests = \
 	tests/unit/common/test-token \
 	tests/unit/common/test-wire \
 	tests/unit/device/test-cuda-fork \
-	tests/unit/device/test-host \
-	tests/unit/device/test-host-capture \
+	tests/unit/device/test-host-device \
+	tests/unit/device/test-host-stream-capture \
 	tests/unit/device/test-host-connection \
 	tests/unit/device/test-host-fault \
 	tests/unit/device/test-host-memory \
@@ -248,9 +248,10 @@ tests_unit_client_test_lease_SOURCES = tests/unit/client/test-lease.c $(records_
 tests_unit_client_test_slot_SOURCES = tests/unit/client/test-slot.c $(records_harness)
 
 # Unit tests of the host device, each scenario a process.
-host_harness = tests/unit/device/host-harness.c tests/unit/device/host-harness.h
-tests_unit_device_test_host_SOURCES = tests/unit/device/test-host.c $(host_harness)
-tests_unit_device_test_host_capture_SOURCES = tests/unit/device/test-host-capture.c $(host_harness)
+host_capture = tests/unit/device/host-capture.c tests/unit/device/host-capture.h
+host_harness = tests/unit/device/host-harness.c tests/unit/device/host-harness.h $(host_capture)
+tests_unit_device_test_host_device_SOURCES = tests/unit/device/test-host-device.c $(host_harness)
+tests_unit_device_test_host_stream_capture_SOURCES = tests/unit/device/test-host-stream-capture.c $(host_harness)
 tests_unit_device_test_host_connection_SOURCES = tests/unit/device/test-host-connection.c $(host_harness)
 tests_unit_device_test_host_fault_SOURCES = tests/unit/device/test-host-fault.c $(host_harness)
 tests_unit_device_test_host_memory_SOURCES = tests/unit/device/test-host-memory.c $(host_harness)
@@ -269,7 +270,7 @@ tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(refusals)
 tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_cancel_SOURCES = tests/integration/cancel.c $(harness)
-tests_integration_capture_SOURCES = tests/integration/capture.c $(harness)
+tests_integration_capture_SOURCES = tests/integration/capture.c $(harness) $(host_capture)
 tests_integration_closes_SOURCES = tests/integration/closes.c $(harness)
 tests_integration_damaged_SOURCES = tests/integration/damaged.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness)

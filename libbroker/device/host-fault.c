@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host-fault.c - what goes wrong on the host device: violations, injected failures, sticky errors.
+ * host-fault.c - see host-fault.h
  *
- * Owns the counts of failures still due. Every call of the table comes through host_enter() first. A violation ends
- * the process: it is a bug of the program under test, and going on would hide it.
+ * Owns the counts of failures that are still due. A violation ends the process: it is a bug of the program under test, and going
+ * on would hide it.
  */
-#include "host.h"
+#include "host-fault.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/error.h"
+#include "host-state.h"
 
-const char *const host_call_name[HOST_CALLS] = {
+static const char *const call_names[HOST_CALLS] = {
 	[HOST_OTHER] = "query",	      [HOST_ALLOCATE] = "allocate", [HOST_ZERO] = "zero",
 	[HOST_EXPORT] = "export",     [HOST_RELEASE] = "release",   [HOST_OPEN] = "open",
 	[HOST_CLOSE] = "close",	      [HOST_REGISTER] = "register", [HOST_STREAM] = "stream",
@@ -27,7 +30,7 @@ const char *const host_call_name[HOST_CALLS] = {
 
 /* count in the high half, errno in the low one: one word, so that a count and its errno change together */
 static _Atomic uint64_t due[HOST_CALLS];
-static _Atomic bool sticky;
+static atomic_bool sticky;
 
 /* One write, so that the lines of two processes do not mix. */
 __attribute__((format(printf, 1, 0))) static void report(const char *format, va_list args)
@@ -41,7 +44,7 @@ __attribute__((format(printf, 1, 0))) static void report(const char *format, va_
 	length = strlen(line);
 	line[length++] = '\n';
 	if (write(STDERR_FILENO, line, length) < 0)
-		return; /* nobody reads it; a strict one still aborts */
+		return; /* nobody reads it; the caller still aborts */
 }
 
 void host_violation(const char *format, ...)
@@ -81,6 +84,12 @@ bool host_sticky(void)
 	return atomic_load(&sticky);
 }
 
+int host_sticky_error(void)
+{
+	return host_sticky() ? error_set(-EIO, "host device: an earlier error in this process is sticky: every call fails until it "
+					       "exits") : 0;
+}
+
 /* Takes one of the failures that are due, if any. */
 static int fault_take(enum host_call call)
 {
@@ -92,7 +101,7 @@ static int fault_take(enum host_call call)
 			return 0;
 	} while (!atomic_compare_exchange_weak(&due[call], &word, word - (1ull << 32)));
 	error = (int)(uint32_t)word;
-	return error_set(-error, "host device: an injected failure of %s: %s", host_call_name[call],
+	return error_set(-error, "host device: an injected failure of %s: %s", call_names[call],
 			 strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
 }
 
@@ -101,17 +110,21 @@ int host_enter(enum host_call call)
 	if (!atomic_load(&host_state.started))
 		return error_set(-ENODEV, "the host device was not started in this process");
 	if (host_forked())
-		host_violation("a call (%s) in a child forked after the device was started", host_call_name[call]);
-	if (host_sticky())
-		return error_set(-EIO, "host device: an earlier error in this process is sticky: every call fails "
-				       "until it exits");
-	return fault_take(call);
+		host_violation("a call (%s) in a child forked after the device was started", call_names[call]);
+	return host_sticky() ? host_sticky_error() : fault_take(call);
+}
+
+int host_enter_device(enum host_call call, int ordinal)
+{
+	int rc = host_enter(call);
+
+	return rc ? rc : host_device_of(ordinal);
 }
 
 static int call_by_name(const char *name, size_t length)
 {
 	for (int call = HOST_OTHER + 1; call < HOST_CALLS; call++)
-		if (strlen(host_call_name[call]) == length && !memcmp(host_call_name[call], name, length))
+		if (strlen(call_names[call]) == length && !memcmp(call_names[call], name, length))
 			return call;
 	return -EINVAL;
 }
@@ -153,8 +166,8 @@ int host_faults_parse(const char *text)
 {
 	while (text && *text) {
 		if (fault_parse(text, &text))
-			return error_set(-EINVAL, "GPUB_HOST_FAIL: '%.60s' is not CALL:COUNT:ERRNO, such as "
-						  "close:3:EIO, with commas between several", text);
+			return error_set(-EINVAL, "GPUB_HOST_FAIL: '%.60s' is not CALL:COUNT:ERRNO, such as close:3:EIO; "
+						  "separate several by commas", text);
 		if (*text == ',')
 			text++;
 	}

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host-memory.c - the host device's memory: allocations of the owner, mappings of importers.
+ * host-memory.c - see host-memory.h
  *
- * Owns a POSIX shm object (host-object.c) for each allocation, and the account of what is used. The owner maps none of
- * them: its pointer is a reserved address that names the allocation, and faults when touched. Owner and importers each
- * open the object for themselves and hold a flock on that open file: an importer shared, until it closes; release()
- * must get it exclusively. Guard pages stand before and behind each mapping. As with NVIDIA's descriptors, a forked child
- * that inherited an importer's descriptor keeps the memory in use. Never releases or unlinks what an importer opened.
+ * Owns a POSIX shm object (host-object.c) for each allocation, and the count of used bytes. The owner maps none of them: its pointer
+ * is a reserved address that names the allocation, and faults when touched. Owner and importers each open the object for themselves
+ * and hold a flock on that open file: an importer shared, until it closes; release() must get it exclusively. As with NVIDIA's
+ * descriptors, a forked child that inherited an importer's descriptor keeps the memory in use. Guard pages stand before and
+ * behind each mapping. Never releases or unlinks what an importer opened.
  */
-#include "host.h"
+#include "host-memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -21,10 +23,28 @@
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "common/size.h"
+#include "host-fault.h"
+#include "host-gate.h"
+#include "host-object.h"
+#include "host-quarantine.h"
+#include "host-state.h"
+#include "host-watch.h"
 
-#define FRESH_BYTE 0xA5 /* what nobody zeroed must not pass for zeros */
+#define FRESH_BYTE 0xA5 /* new memory holds no zeros unless somebody zeroed it */
 
-static uint64_t used[DEVICE_MAX];
+static uint64_t used[DEVICE_MAX];                      /* bytes, under host_state.lock */
+static atomic_bool closes_return, last_closes_return;  /* host_do_not_wait() */
+
+/* Addresses without memory: unique as a pointer must be, and every touch faults. */
+static uint8_t *addresses_reserve(uint64_t size)
+{
+	uint8_t *base = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base != MAP_FAILED)
+		return base;
+	error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m", (unsigned long long)size);
+	return NULL;
+}
 
 /* ---- the owner's half ---- */
 
@@ -52,11 +72,8 @@ static int charge(unsigned device, uint64_t size)
 
 int host_room(int ordinal, uint64_t *bytes)
 {
-	int device, rc = host_enter(HOST_OTHER);
+	int device = host_enter_device(HOST_OTHER, ordinal);
 
-	if (rc)
-		return rc;
-	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
 	pthread_mutex_lock(&host_state.lock);
@@ -65,97 +82,74 @@ int host_room(int ordinal, uint64_t *bytes)
 	return 0;
 }
 
-static void refund(unsigned device, uint64_t size)
+/* Memory in quarantine yields to an allocation that finds no room in /dev/shm. */
+static int object_create(struct host_region *region)
 {
-	pthread_mutex_lock(&host_state.lock);
-	used[device] -= size;
-	pthread_mutex_unlock(&host_state.lock);
-}
+	bool more = true;
+	int rc = host_object_create(region);
 
-/* A name for the memory, unique as a pointer must be, that faults at every touch: see host-object.c. */
-static int address_reserve(struct host_region *region)
-{
-	void *base = mmap(NULL, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (base == MAP_FAILED)
-		return error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m",
-				 (unsigned long long)region->size);
-	region->base = base;
-	return 0;
-}
-
-static int allocation_add(struct host_region *region)
-{
-	int rc = address_reserve(region);
-
-	if (!rc)
-		rc = host_fill(region, FRESH_BYTE);
-	if (rc)
-		return rc;
-	pthread_mutex_lock(&host_state.lock);
-	rc = host_region_add(region);
-	pthread_mutex_unlock(&host_state.lock);
+	while (rc == -ENOSPC && more) {
+		pthread_mutex_lock(&host_state.lock);
+		more = host_quarantine_flush();
+		pthread_mutex_unlock(&host_state.lock);
+		rc = host_object_create(region);
+	}
 	return rc;
 }
 
-static int allocation_make(unsigned device, uint64_t size, struct host_region **made)
+static int allocation_make(struct host_region *region)
 {
-	struct host_region *region = host_region_new(HOST_ALLOCATION, device, size);
-	int rc;
+	int rc = object_create(region);
 
-	if (!region)
-		return -ENOMEM;
-	rc = host_object_create(region);
 	if (rc)
-		goto destroy;
-	rc = allocation_add(region);
+		return rc;
+	region->base = addresses_reserve(region->size);
+	rc = region->base ? host_quarantine_fill(region, FRESH_BYTE) : -ENOMEM;
+	pthread_mutex_lock(&host_state.lock);
+	if (!rc)
+		rc = host_region_add(region);
+	pthread_mutex_unlock(&host_state.lock);
 	if (rc)
-		goto unlink;
-	*made = region;
-	return 0;
-unlink:
-	host_object_unlink(region);
-destroy:
-	host_region_destroy(region);
+		host_object_unlink(region);
 	return rc;
 }
 
 int host_allocate(int ordinal, uint64_t size, void **ptr)
 {
 	struct host_region *region;
-	int device, rc = host_enter(HOST_ALLOCATE);
+	int rc, device = host_enter_device(HOST_ALLOCATE, ordinal);
 
-	if (rc)
-		return rc;
-	owner_check("an allocation");
-	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
+	owner_check("an allocation");
 	if (!size || size % HOST_GRANULE)
 		return error_set(-EINVAL, "%llu bytes are not whole granules of %u", (unsigned long long)size,
 				 HOST_GRANULE);
 	rc = charge((unsigned)device, size);
 	if (rc)
 		return rc;
-	rc = allocation_make((unsigned)device, size, &region);
-	if (rc) {
-		refund((unsigned)device, size);
-		return rc;
-	}
+	region = host_region_new(HOST_ALLOCATION, (unsigned)device, size);
+	rc = region ? allocation_make(region) : -ENOMEM;
+	if (rc)
+		goto refund;
 	*ptr = region->base;
 	return 0;
+refund:
+	if (region)
+		host_region_destroy(region);
+	pthread_mutex_lock(&host_state.lock);
+	used[device] -= size;
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
 }
 
 /* The allocation that has ptr in it, or an error. Under the lock. */
-static int allocation_at(int ordinal, const void *ptr, struct host_region **found)
+static int allocation_at(unsigned device, const void *ptr, struct host_region **found)
 {
 	struct host_region *region = host_region_find(ptr);
-	int device = host_device_of(ordinal);
 
-	if (device < 0)
-		return device;
-	if (!region || region->kind != HOST_ALLOCATION || region->device != (unsigned)device)
-		return error_set(-EINVAL, "%p is no memory allocated on host device %d", ptr, device);
+	if (!region || region->kind != HOST_ALLOCATION || region->device != device)
+		return error_set(-EINVAL, "%p is no memory allocated on host device %u", ptr, device);
 	*found = region;
 	return 0;
 }
@@ -163,12 +157,12 @@ static int allocation_at(int ordinal, const void *ptr, struct host_region **foun
 int host_zero(int ordinal, void *ptr, uint64_t size)
 {
 	struct host_region *region;
-	int rc = host_enter(HOST_ZERO);
+	int rc, device = host_enter_device(HOST_ZERO, ordinal);
 
-	if (rc)
-		return rc;
+	if (device < 0)
+		return device;
 	pthread_mutex_lock(&host_state.lock);
-	rc = allocation_at(ordinal, ptr, &region);
+	rc = allocation_at((unsigned)device, ptr, &region);
 	if (!rc && size > region->size - (uint64_t)((uint8_t *)ptr - region->base))
 		rc = error_set(-EINVAL, "%llu bytes at %p leave their allocation", (unsigned long long)size, ptr);
 	pthread_mutex_unlock(&host_state.lock);
@@ -207,13 +201,13 @@ static void export_check(const void *ptr)
 int host_export(int ordinal, void *ptr, struct device_handle *handle)
 {
 	struct host_region *region;
-	int rc = host_enter(HOST_EXPORT);
+	int rc, device = host_enter_device(HOST_EXPORT, ordinal);
 
-	if (rc)
-		return rc;
+	if (device < 0)
+		return device;
 	pthread_mutex_lock(&host_state.lock);
 	export_check(ptr);
-	rc = allocation_at(ordinal, ptr, &region);
+	rc = allocation_at((unsigned)device, ptr, &region);
 	if (!rc)
 		*handle = region->handle;
 	pthread_mutex_unlock(&host_state.lock);
@@ -242,48 +236,45 @@ static bool importers_shut_out(const struct host_region *region)
 	return false;
 }
 
-static int release_locked(int ordinal, void *ptr)
+static int release_locked(unsigned device, void *ptr)
 {
 	struct host_region *region;
 	bool unused;
 	int rc;
 
 	release_check(ptr);
-	rc = allocation_at(ordinal, ptr, &region);
+	rc = allocation_at(device, ptr, &region);
 	if (rc)
 		return rc;
 	unused = importers_shut_out(region) && host_object_whole(region);
 	host_object_unlink(region);
-	used[region->device] -= region->size;
+	used[device] -= region->size;
 	if (unused && host_quarantine_put(region))
 		return 0;
-	/* The liar keeps the object, which nobody else will ever get; poison would only be found changed. */
+	/* A malicious importer keeps the object, which nobody else will get. It would change the poison at once. */
 	host_region_remove(region);
 	host_region_destroy(region);
 	return 0;
 }
 
-/* As cudaFree(): behind the work of this process on the device, so that none of it is a late writer. */
+/* Waits for the work of this process on the device, as cudaFree() does: none of it is a late writer. */
 int host_release(int ordinal, void *ptr)
 {
-	int device, rc = host_enter(HOST_RELEASE);
+	int rc, device = host_enter_device(HOST_RELEASE, ordinal);
 
-	if (rc)
-		return rc;
-	owner_check("a release");
-	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
+	owner_check("a release");
 	host_gate_close();
 	host_gate_drain((unsigned)device);
 	pthread_mutex_lock(&host_state.lock);
-	rc = release_locked(ordinal, ptr);
+	rc = release_locked((unsigned)device, ptr);
 	pthread_mutex_unlock(&host_state.lock);
 	host_gate_open();
 	return rc;
 }
 
-/* The kernel ends the threads that are this device's streams with their process: nothing outlives it. */
+/* This device's streams are threads, which the kernel ends with their process: nothing outlives it. */
 int host_gone(pid_t pid, bool mps)
 {
 	(void)pid;
@@ -320,25 +311,24 @@ static struct host_region *mapping_find(const struct device_handle *handle, unsi
 }
 
 /*
- * Maps the region's object between two guard pages: whoever runs over its end, or its beginning, faults. Not across a fork:
- * neither does CUDA, and a child would keep it in use unseen.
+ * Maps the region's object between two guard pages: who runs over its end, or its beginning, faults. A fork does not copy the
+ * mapping, as with CUDA: a child would keep the memory in use unseen.
  */
 static int region_map(struct host_region *region)
 {
 	uint64_t guard = host_guard_size(), room = size_round_up(region->size, guard) + 2 * guard;
-	uint8_t *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *base = addresses_reserve(room);
 
-	if (base == MAP_FAILED)
-		return error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m", (unsigned long long)region->size);
+	if (!base)
+		return -ENOMEM;
 	if (mmap(base + guard, region->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, region->fd, 0) ==
 	    MAP_FAILED) {
 		error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)region->size);
 		munmap(base, room);
 		return -ENOMEM;
 	}
-	base += guard;
-	region->base = base;
-	if (madvise(base, region->size, MADV_DONTFORK))
+	region->base = base + guard;
+	if (madvise(region->base, region->size, MADV_DONTFORK))
 		return error_set(-errno, "host device: its memory cannot be kept from forks: %m");
 	return 0;
 }
@@ -354,7 +344,7 @@ static int object_open(struct host_region *region, const char *name)
 	if (region->fd < 0)
 		return error_set(-errno, "the handle's memory cannot be opened: %m");
 	CRASH_POINT(object_opened);
-	/* A release that came between has the lock, or has unlinked the object: then it is gone as well. */
+	/* A release that came between has the lock, or has unlinked the object. */
 	if (flock(region->fd, LOCK_SH | LOCK_NB) || fstat(region->fd, &st) || !st.st_nlink)
 		return error_set(-ENOENT, "the handle's memory was just released");
 	if ((uint64_t)st.st_size < region->size)
@@ -408,45 +398,29 @@ static int open_locked(const struct device_handle *handle, unsigned device, uint
 
 int host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
 {
-	int device, rc = host_enter(HOST_OPEN);
+	int rc, device = host_enter_device(HOST_OPEN, ordinal);
 
-	if (rc)
-		return rc;
-	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
-	host_device_use((unsigned)device);
+	atomic_store(&host_state.in_use[device], true);
 	pthread_mutex_lock(&host_state.lock);
 	rc = open_locked(handle, (unsigned)device, size, ptr);
 	pthread_mutex_unlock(&host_state.lock);
 	return rc;
 }
 
-static int mapping_at(int ordinal, const void *ptr, struct host_region **found)
+/* The mapping that begins at ptr, or NULL with the error set. Under the lock. */
+static struct host_region *mapping_at(unsigned device, const void *ptr)
 {
-	int device = host_device_of(ordinal);
 	struct host_region *region = host_region_find(ptr);
 
-	if (device < 0)
-		return device;
-	if (!region || region->kind != HOST_MAPPING || region->base != ptr || region->device != (unsigned)device)
-		return error_set(-EINVAL, "%p is not open on host device %d", ptr, device);
-	*found = region;
-	return 0;
+	if (region && region->kind == HOST_MAPPING && region->base == ptr && region->device == device)
+		return region;
+	error_set(-EINVAL, "%p is not open on host device %u", ptr, device);
+	return NULL;
 }
 
-static int close_check(int ordinal, const void *ptr)
-{
-	struct host_region *region;
-	int rc;
-
-	pthread_mutex_lock(&host_state.lock);
-	rc = mapping_at(ordinal, ptr, &region);
-	pthread_mutex_unlock(&host_state.lock);
-	return rc;
-}
-
-/* Their addresses stay taken, so that whoever uses one afterwards faults instead of finding what came there next. */
+/* The addresses stay taken: who uses one later faults, and does not find what came there next. */
 void host_mappings_end(unsigned device)
 {
 	struct host_region *region;
@@ -467,13 +441,14 @@ void host_mappings_end(unsigned device)
 	}
 }
 
-/* Takes one open away, and the mapping with the last. After the wait: meanwhile the handle may have been opened once more. */
-static void close_one(int ordinal, const void *ptr)
+/* Ends one open, and the mapping with the last. Looks again: the handle may have been opened or reset during the wait. */
+static void close_one(unsigned device, const void *ptr)
 {
 	struct host_region *region;
 
 	pthread_mutex_lock(&host_state.lock);
-	if (!mapping_at(ordinal, ptr, &region) && !--region->opens) {
+	region = mapping_at(device, ptr);
+	if (region && !--region->opens) {
 		host_watch_end(region);
 		host_region_remove(region);
 		CRASH_POINT(object_closing);
@@ -482,55 +457,60 @@ static void close_one(int ordinal, const void *ptr)
 	pthread_mutex_unlock(&host_state.lock);
 }
 
+/* With the gate closed. */
+static int work_wait(unsigned device)
+{
+	host_gate_drain(device);
+	return host_sticky_error();
+}
+
 /*
- * What hurts with CUDA hurts here: a close, be it the last one of its handle or not, waits for everything that this process
- * has queued on any stream of the device, be it parked in a wait, and nobody can queue meanwhile. It does not wait for another
- * device's, as CUDA's does not wait for another context's.
+ * Costs what it costs with CUDA: each close, the last one of a handle or not, waits for everything that this process has queued on
+ * any stream of the device, even behind a wait, and nobody can queue meanwhile. It does not wait for another device's work.
  */
 int host_close(int ordinal, void *ptr)
 {
-	int rc = host_enter(HOST_CLOSE);
+	int rc, device = host_enter_device(HOST_CLOSE, ordinal);
 
-	if (rc)
-		return rc;
-	if (atomic_load(&host_state.last_closes_return))
+	if (device < 0)
+		return device;
+	if (atomic_load(&last_closes_return))
 		return error_set(-EIO, "host device: a close does not wait for the work on device %d", ordinal);
 	host_gate_close();
-	rc = close_check(ordinal, ptr);
-	if (!rc) {
-		host_gate_drain((unsigned)host_device_of(ordinal));
-		rc = host_sticky() ? error_set(-EIO, "host device: a sticky error came while a close waited") : 0;
-	}
+	pthread_mutex_lock(&host_state.lock);
+	rc = mapping_at((unsigned)device, ptr) ? 0 : -EINVAL;
+	pthread_mutex_unlock(&host_state.lock);
 	if (!rc)
-		close_one(ordinal, ptr);
+		rc = work_wait((unsigned)device);
+	if (!rc)
+		close_one((unsigned)device, ptr);
 	host_gate_open();
 	return rc;
 }
 
 void host_do_not_wait(bool last)
 {
-	atomic_store(&host_state.closes_return, true);
-	atomic_store(&host_state.last_closes_return, last);
+	atomic_store(&closes_return, true);
+	atomic_store(&last_closes_return, last);
 }
 
 int host_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 {
-	int rc = host_enter(HOST_SYNC);
+	bool is_open;
+	int rc, device = host_enter_device(HOST_SYNC, ordinal);
 
 	(void)size;
-	if (rc)
-		return rc;
-	if (atomic_load(&host_state.closes_return))
+	if (device < 0)
+		return device;
+	if (atomic_load(&closes_return))
 		return error_set(-ENOTSUP, "host device: closes do not wait for the work on device %d", ordinal);
 	pthread_mutex_lock(&host_state.lock);
-	if (!mapping_find(handle, (unsigned)host_device_of(ordinal)))
-		rc = error_set(-EINVAL, "the handle's memory is not open on device %d", ordinal);
+	is_open = mapping_find(handle, (unsigned)device);
 	pthread_mutex_unlock(&host_state.lock);
-	if (rc)
-		return rc;
+	if (!is_open)
+		return error_set(-EINVAL, "the handle's memory is not open on device %d", ordinal);
 	host_gate_close();
-	host_gate_drain((unsigned)host_device_of(ordinal));
-	rc = host_sticky() ? error_set(-EIO, "host device: a sticky error came while its work was waited for") : 0;
+	rc = work_wait((unsigned)device);
 	host_gate_open();
 	return rc;
 }

@@ -1,55 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host-module.c - kernels on the host device: host twins in a shared object (gpubroker-host.h).
+ * host-module.c - see host-module.h
  *
- * Owns the loaded modules and a record for each kernel that was looked up. A module counts its launches in flight, and
- * is unloaded behind the last of them. Never runs a kernel in the caller: a stream's thread does.
+ * A module is a shared object with host twins of kernels (gpubroker-host.h). Owns the loaded modules and a record for each kernel
+ * that was looked up. A module counts the references to its kernels, and is unloaded after the last one. Never runs a kernel.
  *
- * As on CUDA, a module has to be loaded on each device, and that waits for all that is queued there, be it parked in a wait:
- * when it is opened, on the devices in use; with host_module_ready(); else at its first launch there. A reset of a device
- * unloads all modules there.
+ * As on CUDA, a module has to be loaded on each device, and that waits for all that is queued there, even behind a wait. It is
+ * loaded on the devices in use when it is opened, on another one by host_module_ready(), or else at its first launch there. A reset
+ * of a device unloads all modules there.
  */
-#include "host.h"
+#include "host-module.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/error.h"
-
-#define BLOCK_THREADS_MAX 1024u
-#define BLOCK_Z_MAX       64u
-#define GRID_X_MAX        0x7fffffffu
-#define GRID_YZ_MAX       65535u
-#define SHARED_MAX        (227u << 10) /* what an H200 gives to one block; here only its limit is modelled */
-
-struct host_module;
-
-/* What a kernel handle points to. */
-struct host_kernel {
-	struct host_kernel     *next;
-	struct host_module     *module;
-	const gpub_host_kernel *twin;
-};
+#include "host-fault.h"
+#include "host-gate.h"
+#include "host-state.h"
 
 struct host_module {
 	struct host_module *next;
 	void               *object;
 	struct host_kernel *kernels;
-	uint64_t            in_flight;
+	uint64_t            references; /* to its kernels */
 	bool                loaded[DEVICE_MAX];
 };
 
 static struct host_module *modules; /* under host_state.lock, as all in this file */
-static pthread_cond_t landed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t unreferenced = PTHREAD_COND_INITIALIZER;
 static atomic_uint late_loads, loads_waiting;
 
-/* ---- holds on kernels ---- */
+/* ---- references to kernels ---- */
 
 static bool kernel_is_live(const struct host_kernel *kernel)
 {
@@ -67,7 +58,7 @@ int host_kernel_hold(struct host_kernel *kernel)
 	pthread_mutex_lock(&host_state.lock);
 	live = kernel_is_live(kernel);
 	if (live)
-		kernel->module->in_flight++;
+		kernel->module->references++;
 	pthread_mutex_unlock(&host_state.lock);
 	return live ? 0 : error_set(-EINVAL, "the kernel's module was unloaded");
 }
@@ -75,33 +66,9 @@ int host_kernel_hold(struct host_kernel *kernel)
 void host_kernel_drop(struct host_kernel *kernel)
 {
 	pthread_mutex_lock(&host_state.lock);
-	if (!--kernel->module->in_flight)
-		pthread_cond_broadcast(&landed);
+	if (!--kernel->module->references)
+		pthread_cond_broadcast(&unreferenced);
 	pthread_mutex_unlock(&host_state.lock);
-}
-
-const uint32_t *host_kernel_sizes(const struct host_kernel *kernel)
-{
-	return kernel->twin->param_size;
-}
-
-/* Each parameter begins at a multiple of 16, so that any type may be read in place. */
-static size_t param_room(uint32_t size)
-{
-	return ((size_t)size + 15) & ~(size_t)15;
-}
-
-void host_kernel_run(const struct host_task *task)
-{
-	const gpub_host_kernel *twin = task->launch.kernel->twin;
-	const uint8_t *param = task->params;
-	void *args[GPUB_HOST_PARAMS];
-
-	for (int i = 0; i < GPUB_HOST_PARAMS && twin->param_size[i]; i++) {
-		args[i] = (void *)param;
-		param += param_room(twin->param_size[i]);
-	}
-	twin->run(&task->launch.config, args);
 }
 
 /* ---- modules ---- */
@@ -115,10 +82,10 @@ static struct host_module *module_find(const void *handle)
 	return NULL;
 }
 
-/* Nobody can queue meanwhile. The module is the caller's, or one that it holds. */
+/* Nobody can queue meanwhile. The module must not be unloaded meanwhile. */
 static void load_on(struct host_module *module, unsigned device)
 {
-	host_device_use(device);
+	atomic_store(&host_state.in_use[device], true);
 	atomic_fetch_add(&loads_waiting, 1);
 	host_gate_close();
 	host_gate_drain(device);
@@ -139,14 +106,19 @@ static bool is_loaded_on(const struct host_module *module, unsigned device)
 	return loaded;
 }
 
+void host_kernel_load(const struct host_kernel *kernel, unsigned device)
+{
+	if (is_loaded_on(kernel->module, device))
+		return;
+	atomic_fetch_add(&late_loads, 1);
+	load_on(kernel->module, device);
+}
+
 int host_module_ready(void *handle, int ordinal)
 {
 	struct host_module *module;
-	int device, rc = host_enter(HOST_OTHER);
+	int device = host_enter_device(HOST_OTHER, ordinal);
 
-	if (rc)
-		return rc;
-	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
 	pthread_mutex_lock(&host_state.lock);
@@ -175,7 +147,7 @@ unsigned host_loads_waiting(void)
 	return atomic_load(&loads_waiting);
 }
 
-/* A path without '/' would send dlopen() through the system's libraries. */
+/* dlopen() would look for a path without '/' among the system's libraries. */
 static void *object_load(const char *path)
 {
 	char *local;
@@ -210,7 +182,7 @@ int host_module_load(const char *path, void **handle)
 		return error_set(-ENOEXEC, "the module cannot be loaded: %.240s", why ? why : "no memory");
 	}
 	for (unsigned i = 0; i < host_state.devices; i++)
-		if (host_device_in_use(i))
+		if (atomic_load(&host_state.in_use[i]))
 			load_on(module, i);
 	pthread_mutex_lock(&host_state.lock);
 	module->next = modules;
@@ -237,7 +209,7 @@ static const gpub_host_kernel *twin_find(const struct host_module *module, const
 	return twin && twin->run ? twin : NULL;
 }
 
-/* The record of that kernel, made at the first look-up. */
+/* Made at the first look-up. */
 static struct host_kernel *kernel_record(struct host_module *module, const gpub_host_kernel *twin)
 {
 	struct host_kernel *kernel = module->kernels;
@@ -252,6 +224,10 @@ static struct host_kernel *kernel_record(struct host_module *module, const gpub_
 		return NULL;
 	}
 	*kernel = (struct host_kernel){ .next = module->kernels, .module = module, .twin = twin };
+	while (kernel->count < GPUB_HOST_PARAMS && twin->param_size[kernel->count]) {
+		kernel->offset[kernel->count] = kernel->bytes;
+		kernel->bytes += ((size_t)twin->param_size[kernel->count++] + 15) & ~(size_t)15;
+	}
 	module->kernels = kernel;
 	return kernel;
 }
@@ -327,7 +303,7 @@ static void module_free(struct host_module *module)
 	free(module);
 }
 
-/* Taken from the list first: no launch finds it any more, and those in flight are waited for. */
+/* Out of the list first, so that no launch finds it any more. Then it waits for those in flight. */
 int host_module_unload(void *handle)
 {
 	struct host_module *module, **link = &modules;
@@ -341,8 +317,8 @@ int host_module_unload(void *handle)
 		link = &(*link)->next;
 	if (module)
 		*link = module->next;
-	while (module && module->in_flight)
-		pthread_cond_wait(&landed, &host_state.lock);
+	while (module && module->references)
+		pthread_cond_wait(&unreferenced, &host_state.lock);
 	pthread_mutex_unlock(&host_state.lock);
 	if (!module)
 		return -EINVAL;
@@ -350,141 +326,3 @@ int host_module_unload(void *handle)
 	return 0;
 }
 
-/* ---- launches ---- */
-
-static int grid_check(const uint32_t grid[3])
-{
-	if (!grid[0] || !grid[1] || !grid[2])
-		return error_set(-EINVAL, "a grid of %ux%ux%u blocks is empty", grid[0], grid[1], grid[2]);
-	if (grid[0] > GRID_X_MAX || grid[1] > GRID_YZ_MAX || grid[2] > GRID_YZ_MAX)
-		return error_set(-EINVAL, "a grid of %ux%ux%u blocks is too large: at most %ux%ux%u", grid[0], grid[1],
-				 grid[2], GRID_X_MAX, GRID_YZ_MAX, GRID_YZ_MAX);
-	return 0;
-}
-
-static int block_check(const uint32_t block[3])
-{
-	uint64_t threads = (uint64_t)block[0] * block[1];
-
-	if (!threads || !block[2])
-		return error_set(-EINVAL, "a block of %ux%ux%u threads is empty", block[0], block[1], block[2]);
-	if (threads > BLOCK_THREADS_MAX || block[2] > BLOCK_Z_MAX || threads * block[2] > BLOCK_THREADS_MAX)
-		return error_set(-EINVAL, "a block of %ux%ux%u threads is too large: at most %u in all, %u in z",
-				 block[0], block[1], block[2], BLOCK_THREADS_MAX, BLOCK_Z_MAX);
-	return 0;
-}
-
-static int config_check(const gpub_launch_config *config)
-{
-	int rc;
-
-	if (config->struct_size < sizeof *config)
-		return error_set(-EINVAL, "a launch config of %u bytes: start from GPUB_LAUNCH_INIT",
-				 config->struct_size);
-	rc = grid_check(config->grid);
-	if (!rc)
-		rc = block_check(config->block);
-	if (!rc && config->shared_bytes > SHARED_MAX)
-		rc = error_set(-EINVAL, "%u bytes of shared memory are too many: at most %u", config->shared_bytes,
-			       SHARED_MAX);
-	return rc;
-}
-
-static int args_check(const struct host_kernel *kernel, void **args)
-{
-	const uint32_t *size = kernel->twin->param_size;
-
-	for (int i = 0; i < GPUB_HOST_PARAMS && size[i]; i++)
-		if (!args || !args[i])
-			return error_set(-EINVAL, "the kernel has a parameter %d, of %u bytes, and the launch has no "
-						  "args[%d] for it: point it to the value",
-					 i, size[i], i);
-	return 0;
-}
-
-/* The task with a copy of the parameters: the caller may change them as soon as the launch returns. */
-static struct host_task *launch_task(struct host_kernel *kernel, const gpub_launch_config *config, void **args)
-{
-	const uint32_t *size = kernel->twin->param_size;
-	struct host_task *task;
-	uint8_t *param;
-	size_t room = 0;
-
-	for (int i = 0; i < GPUB_HOST_PARAMS && size[i]; i++)
-		room += param_room(size[i]);
-	task = host_task_new(HOST_TASK_KERNEL, room);
-	if (!task)
-		return NULL;
-	task->launch.kernel = kernel;
-	memcpy(&task->launch.config, config, sizeof *config);
-	param = task->params;
-	for (int i = 0; i < GPUB_HOST_PARAMS && size[i]; i++) {
-		memcpy(param, args[i], size[i]);
-		param += param_room(size[i]);
-	}
-	return task;
-}
-
-/* Takes over the task and its kernel's hold. */
-static int launch_queue(struct host_stream *stream, unsigned device, struct host_task *task)
-{
-	int rc = 0;
-
-	if (stream->device != device)
-		rc = error_set(-EINVAL, "the stream is of host device %u, the launch of host device %u",
-			       stream->device, device);
-	if (!rc)
-		rc = host_capture_refuse(stream, false);
-	if (!rc)
-		rc = host_task_check(task, device);
-	if (rc)
-		host_task_free(task, true);
-	return rc ? rc : host_queue(stream, task);
-}
-
-static int launch_held(struct host_kernel *kernel, const gpub_launch_config *config, void **args, unsigned device)
-{
-	int rc = args_check(kernel, args);
-	struct host_stream *stream = rc ? NULL : host_stream_get(config->stream, device);
-	struct host_task *task = stream ? launch_task(kernel, config, args) : NULL;
-
-	if (task)
-		rc = launch_queue(stream, device, task);
-	else
-		host_kernel_drop(kernel);
-	if (!task && !rc)
-		rc = stream ? -ENOMEM : -EINVAL;
-	if (stream)
-		host_stream_put(stream);
-	return rc;
-}
-
-static void load_late(const struct host_kernel *kernel, unsigned device)
-{
-	if (is_loaded_on(kernel->module, device))
-		return;
-	atomic_fetch_add(&late_loads, 1);
-	load_on(kernel->module, device);
-}
-
-int host_module_launch(void *kernel, const gpub_launch_config *config, void **args)
-{
-	int device, rc = host_enter(HOST_LAUNCH);
-
-	if (rc)
-		return rc;
-	device = host_device_of(config->device);
-	if (device < 0)
-		return device;
-	rc = config_check(config);
-	if (rc)
-		return rc;
-	rc = host_kernel_hold(kernel);
-	if (rc)
-		return rc;
-	load_late(kernel, (unsigned)device);
-	host_gate_pass();
-	rc = launch_held(kernel, config, args, (unsigned)device);
-	host_gate_leave();
-	return rc;
-}

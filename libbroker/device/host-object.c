@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host-object.c - the shared memory objects that are the host device's memory: their names, and the owner's hand on them.
+ * host-object.c - see host-object.h
  *
- * An object lies under a random name in a directory that is its owner's. Where other users are to be let in, they may pass
- * through that directory and not list it: who was told the name opens the object, as on CUDA who was told the handle.
- * Owns the prefix of the names and that directory. The owner touches an object's bytes through system calls alone, never through a
- * mapping: an importer may truncate the object, and whoever then touches a mapping of it dies of SIGBUS. A size that
- * somebody changed is reported as what it is, another's violation.
+ * Owns the prefix of the objects' names, and the directory in which they lie. A name is random. Where other users are let in, they
+ * may pass through the directory but not list it: who was told a name can open the object, as on CUDA who was told a handle.
+ *
+ * The owner reads and writes an object with system calls, and never maps it: an importer may truncate the object, and whoever
+ * then touches a mapping of it dies of SIGBUS. A changed size is reported as a violation of others.
  */
-#include "host.h"
+#include "host-object.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,15 +22,16 @@
 #include "common/error.h"
 #include "common/size.h"
 #include "device/descriptors.h"
+#include "host-fault.h"
 
 #define SHM   "/dev/shm"
-#define CHUNK 16384 /* bytes a system call moves */
+#define CHUNK 16384 /* bytes that one system call moves */
 
 static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
 static bool shared; /* with other users */
 static bool kept;   /* the directory stays until the broker removes it */
 
-/* Device threads make and remove the directory; innermost. */
+/* Device threads make and remove the directory. Innermost. */
 static pthread_mutex_t directory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- handles and names ---- */
@@ -48,9 +49,7 @@ int host_set_prefix(const char *text)
 	if (!prefix_is_good(text))
 		return error_set(-EINVAL, "'%.60s' is no prefix for host memory: '/', then at most %d bytes without "
 					  "'/', ending in .mem", text, HOST_PREFIX_MAX - 1);
-	pthread_mutex_lock(&host_state.lock);
 	strcpy(prefix, text);
-	pthread_mutex_unlock(&host_state.lock);
 	return 0;
 }
 
@@ -80,9 +79,7 @@ bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SI
 static int handle_make(struct device_handle *handle)
 {
 	memset(handle, 0, sizeof *handle);
-	pthread_mutex_lock(&host_state.lock);
 	strcpy((char *)handle->bytes, prefix);
-	pthread_mutex_unlock(&host_state.lock);
 	if (getrandom(handle->bytes + HOST_PREFIX_MAX + 1, HOST_RANDOM_SIZE, 0) != HOST_RANDOM_SIZE)
 		return error_set(-EIO, "host device: no random bytes for a name: %m");
 	return 0;
@@ -106,33 +103,23 @@ static bool name_is_memory(const char *name, size_t length)
 
 /* ---- objects ---- */
 
-/* Reserves the object's pages now: found missing later, they would be a SIGBUS in whoever touches them. */
+/* Reserves the object's pages now: a missing page would be a SIGBUS in whoever touches it later. */
 static int object_reserve(int fd, uint64_t size)
 {
 	char text[SIZE_TEXT_MAX];
 	int error;
 
-	do {
+	do
 		error = posix_fallocate(fd, 0, (off_t)size);
-		if (error == ENOSPC) {
-			bool more;
-
-			pthread_mutex_lock(&host_state.lock);
-			more = host_quarantine_flush();
-			pthread_mutex_unlock(&host_state.lock);
-			error = more ? EINTR : ENOSPC;
-		}
-	} while (error == EINTR);
+	while (error == EINTR);
 	if (error == ENOSPC)
 		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %s: "
 					  "make it larger, or GPUB_HOST_MEMORY smaller", size_format(size, text));
-	if (error)
-		return error_set(-error, "host device: %s of shared memory cannot be reserved: %s", size_format(size, text),
-				 strerror(error));
-	return 0;
+	return error ? error_set(-error, "host device: %s of shared memory cannot be reserved: %s", size_format(size, text),
+				 strerror(error)) : 0;
 }
 
-/* One that stands there already must be ours alone: /dev/shm is open to everybody. */
+/* A directory that exists already must be ours alone: /dev/shm is open to everybody. */
 static int directory_make(const char *path)
 {
 	mode_t mode = shared ? 0711 : 0700;
@@ -145,15 +132,13 @@ static int directory_make(const char *path)
 	return 0;
 }
 
-/* Before anybody else takes the name: a directory of another user's would keep the broker from making any memory. */
+/* Early: another user who takes the name first would keep the broker from making any memory. */
 int host_keep_directory(void)
 {
 	char path[sizeof SHM + HOST_PREFIX_MAX];
 	int rc;
 
-	pthread_mutex_lock(&host_state.lock);
 	snprintf(path, sizeof path, SHM "%s", prefix);
-	pthread_mutex_unlock(&host_state.lock);
 	pthread_mutex_lock(&directory_lock);
 	rc = directory_make(path);
 	kept = !rc;
@@ -161,14 +146,18 @@ int host_keep_directory(void)
 	return rc;
 }
 
-/* The directory goes with its last object. */
+static void directory_of(const char *name, char path[HOST_NAME_SIZE])
+{
+	strcpy(path, name);
+	*strrchr(path, '/') = 0;
+}
+
 static int object_open(const char *name)
 {
 	char path[HOST_NAME_SIZE];
 	int fd = -1, rc;
 
-	strcpy(path, name);
-	*strrchr(path, '/') = 0;
+	directory_of(name, path);
 	pthread_mutex_lock(&directory_lock);
 	rc = directory_make(path);
 	if (!rc)
@@ -185,12 +174,12 @@ static int object_open(const char *name)
 	return fd;
 }
 
+/* Removes the directory with its last object. */
 static void object_remove(const char *name)
 {
 	char path[HOST_NAME_SIZE];
 
-	strcpy(path, name);
-	*strrchr(path, '/') = 0;
+	directory_of(name, path);
 	pthread_mutex_lock(&directory_lock);
 	unlink(name);
 	if (!kept)
@@ -210,8 +199,11 @@ int host_object_create(struct host_region *region)
 	if (region->fd < 0)
 		return region->fd;
 	rc = object_reserve(region->fd, region->size);
-	if (rc)
+	if (rc) {
 		object_remove(name);
+		close(region->fd);
+		region->fd = -1;
+	}
 	return rc;
 }
 
@@ -227,7 +219,6 @@ bool host_object_whole(const struct host_region *region)
 {
 	struct stat st;
 
-	/* what cannot be told is nobody's fault */
 	if (fstat(region->fd, &st))
 		return false;
 	if ((uint64_t)st.st_size == region->size)
@@ -256,12 +247,12 @@ int host_object_fill(const struct host_region *region, uint64_t from, uint64_t s
 	return 0;
 }
 
-/* The first of size bytes that is another, or size. */
+/* The index of the first byte that differs, or size. */
 static size_t first_other(const uint8_t *bytes, size_t size, uint8_t byte)
 {
 	size_t at = 0;
 
-	/* memcmp with itself, one byte on: equal means that all bytes are the first one. */
+	/* Equal to itself shifted by one byte: all bytes are the first one. */
 	if (bytes[0] == byte && !memcmp(bytes, bytes + 1, size - 1))
 		return size;
 	while (bytes[at] == byte)
@@ -281,7 +272,7 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return size; /* what cannot be read shows no late write */
+			return size; /* nothing can be said about what cannot be read */
 		if (!got)
 			return at; /* it was truncated just now */
 		same = first_other(chunk, (size_t)got, byte);
@@ -296,14 +287,12 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 
 static bool close_if_memory(int descriptor, const char *target)
 {
-	static const char shm[] = "/dev/shm/";
-
-	if (!strncmp(target, shm, sizeof shm - 1) && name_is_memory(target, strlen(target)))
+	if (!strncmp(target, SHM "/", sizeof SHM) && name_is_memory(target, strlen(target)))
 		close(descriptor);
 	return true;
 }
 
-/* By what /proc says, not by the table: another thread may have been changing that at the moment of the fork. */
+/* Asks /proc, not the table of regions: another thread may have been changing that one when the fork came. */
 void host_close_inherited(void)
 {
 	descriptors_each(close_if_memory);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host-quarantine.c - freed memory, kept for a while to catch whoever still writes to it.
+ * host-quarantine.c - see host-quarantine.h
  *
- * Owns the released regions, oldest first. Their objects stay open here, because a late writer is another process with
- * a mapping of its own. Each is filled with poison and checked when it leaves, when a test asks, and when the owner
- * exits. Of a large object only both ends are kept; a write between them brings back pages that are not zeros.
+ * Owns the released regions, oldest first. Their objects stay open, because a late writer is another process with a mapping of
+ * its own. Each is filled with poison, and checked when it leaves, when a test asks, and when the owner exits. Of a large object
+ * only both ends are kept. Between them there is a hole: a write there brings back pages that are not zeros.
  */
-#include "host.h"
+#include "host-quarantine.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
-#define POISON       0xDB
-#define WHOLE_MAX    (16ull << 20) /* up to this size an object is kept and checked in full */
-#define END_SIZE     (1ull << 20)  /* of larger ones this much at both ends */
-#define OBJECTS_MAX  16
+#include "host-fault.h"
+#include "host-object.h"
+#include "host-state.h"
+
+#define POISON      0xDB
+#define WHOLE_MAX   (16ull << 20) /* up to this size an object is kept and checked in full */
+#define END_SIZE    (1ull << 20)  /* of larger ones this much at both ends */
+#define OBJECTS_MAX 16
 
 static struct host_region *oldest, **newest = &oldest;
 static unsigned objects;
@@ -25,7 +30,7 @@ static uint64_t kept_bytes(const struct host_region *region)
 	return region->size <= WHOLE_MAX ? region->size : 2 * END_SIZE;
 }
 
-int host_fill(const struct host_region *region, int byte)
+int host_quarantine_fill(const struct host_region *region, int byte)
 {
 	int rc;
 
@@ -37,7 +42,7 @@ int host_fill(const struct host_region *region, int byte)
 
 static int poison(const struct host_region *region)
 {
-	int rc = host_fill(region, POISON);
+	int rc = host_quarantine_fill(region, POISON);
 
 	if (!rc && region->size > WHOLE_MAX)
 		fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)END_SIZE,
@@ -45,7 +50,7 @@ static int poison(const struct host_region *region)
 	return rc;
 }
 
-/* Reports the first byte of the range that is not as it was left. False: there is one. */
+/* Reports the first byte of the range that has changed. False: there is one. */
 static bool range_verify(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte)
 {
 	uint64_t at = host_object_compare(region, from, size, byte);
@@ -58,7 +63,7 @@ static bool range_verify(const struct host_region *region, uint64_t from, uint64
 	return false;
 }
 
-/* Looks at the pages of the hole that somebody brought back, and at no others, which would bring them back. */
+/* Reads only those pages of the hole that somebody brought back: to read others would bring them back. */
 static bool hole_verify(const struct host_region *region)
 {
 	off_t end = (off_t)(region->size - END_SIZE), hole;
@@ -75,7 +80,7 @@ static bool hole_verify(const struct host_region *region)
 	return true;
 }
 
-/* One report an object is enough. */
+/* Makes one report at most. */
 static void verify(const struct host_region *region)
 {
 	if (!host_object_whole(region))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host-watch.c - the bounds of buffers in mappings, and the search for writes behind their ends.
+ * host-watch.c - see host-watch.h
  *
  * Owns the list of watched buffers of each mapping, and the bytes between a buffer's end and the end of its room: the red zone,
- * which holds poison. It is read behind each kernel that was given a pointer into the buffer, and when the watch ends. A copy
- * that leaves its buffer is refused when it is queued. What runs over the mapping's own end meets its guard page
- * (host-memory.c). Never looks at the buffers' own bytes.
+ * which holds poison. It is read after each kernel that was given a pointer into the buffer, and when the watch ends. A copy
+ * that leaves its buffer is refused when it is queued. What leaves the mapping itself meets a guard page (host-memory.c). Never
+ * reads the bytes of a buffer.
  */
-#include "host.h"
+#include "host-watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,11 +16,15 @@
 #include <utlist.h>
 
 #include "common/error.h"
+#include "device.h"
+#include "host-fault.h"
+#include "host-object.h"
+#include "host-state.h"
 
 #define POISON   0xBE
-#define ZONE_MAX 4096u /* of a longer red zone this much is poisoned and read */
+#define ZONE_MAX 4096u /* bytes of a red zone at most */
 
-/* One report a buffer is enough: the watch goes on without a red zone. */
+/* Makes one report for each buffer: the watch goes on without a red zone. */
 static void report(struct device_watch *watch, uint64_t at, const char *when)
 {
 	host_violation_of_others("a write behind the end of '%s' (%llu bytes at %p on device %u), at byte %llu: found %s",
@@ -30,8 +34,8 @@ static void report(struct device_watch *watch, uint64_t at, const char *when)
 }
 
 /*
- * Reads the red zone, through the descriptor: whoever truncates the object must not end this process here. The first byte that
- * is neither poison nor the other one, or the zone's end; *other: there are bytes of that.
+ * Reads the red zone, through the descriptor: whoever truncates the object must not end this process. Returns the index of the
+ * first byte that is neither poison nor the other one, or the zone's end. *found: some bytes are the other one.
  */
 static uint64_t zone_read(const struct device_watch *watch, uint8_t other, bool *found)
 {
@@ -49,7 +53,7 @@ static uint64_t zone_read(const struct device_watch *watch, uint8_t other, bool 
 	return watch->room;
 }
 
-/* Zeros are what a new buffer has there; poison is another process's, which watches it as well. */
+/* A new buffer has zeros there. Poison is another process's, which watches the buffer as well. */
 static void zone_begin(struct device_watch *watch)
 {
 	uint64_t offset = (uint64_t)(watch->ptr - watch->region->base) + watch->size;
@@ -116,7 +120,7 @@ void host_watch_end(struct host_region *mapping)
 	mapping->watches = NULL;
 }
 
-/* The watched buffer of that mapping that begins last at or below ptr. */
+/* Of the mapping's watched buffers, the last that begins at or below ptr. */
 static struct device_watch *watch_below(const struct host_region *mapping, const void *ptr)
 {
 	struct device_watch *watch, *best = NULL;
@@ -127,7 +131,18 @@ static struct device_watch *watch_below(const struct host_region *mapping, const
 	return best;
 }
 
-int host_watch_bounds(const struct host_region *mapping, const void *ptr, uint64_t size, const char *what)
+void host_watch_verify(const void *ptr)
+{
+	const struct host_region *mapping = host_region_find(ptr);
+	struct device_watch *watch = mapping && mapping->kind == HOST_MAPPING ? watch_below(mapping, ptr) : NULL;
+
+	if (watch)
+		zone_verify(watch, "after a kernel that was given it");
+}
+
+/* ---- what queued work may touch ---- */
+
+static int bounds_check(const struct host_region *mapping, const void *ptr, uint64_t size, const char *what)
 {
 	const struct device_watch *watch = size && mapping->watched ? watch_below(mapping, ptr) : NULL;
 	uint64_t end;
@@ -146,11 +161,63 @@ int host_watch_bounds(const struct host_region *mapping, const void *ptr, uint64
 			 (unsigned long long)watch->size);
 }
 
-void host_watch_verify(const void *ptr)
+static int refuse_range(const void *ptr, uint64_t size, const char *what)
 {
-	const struct host_region *mapping = host_region_find(ptr);
-	struct device_watch *watch = mapping && mapping->kind == HOST_MAPPING ? watch_below(mapping, ptr) : NULL;
+	return error_set(-EINVAL, "%s: %llu bytes at %p leave their allocation", what, (unsigned long long)size, ptr);
+}
 
-	if (watch)
-		zone_verify(watch, "behind a kernel that was given it");
+/* A kernel may be given a pointer to a buffer's end, so only what has a size must not lie in a guard page. */
+static int guard_check(const void *ptr, uint64_t size, const char *what)
+{
+	const struct host_region *region = size ? host_region_guarding(ptr) : NULL;
+	int rc = region ? bounds_check(region, ptr, size, what) : 0;
+
+	return region && !rc ? refuse_range(ptr, size, what) : rc;
+}
+
+static int range_check_locked(const void *ptr, uint64_t size, unsigned device, const char *what)
+{
+	const struct host_region *region = host_region_find(ptr);
+	int rc;
+
+	if (!region)
+		return guard_check(ptr, size, what);
+	if (region->kind == HOST_PAGE)
+		return 0;
+	if (region->kind == HOST_FREED)
+		host_violation("%s on device %u uses %p, which was released", what, device, ptr);
+	if (region->device != device)
+		host_violation("%s on device %u uses %p, which is of device %u: open it once for each device", what,
+			       device, ptr, region->device);
+	rc = bounds_check(region, ptr, size, what);
+	if (!rc && size > region->size - (uint64_t)((const uint8_t *)ptr - region->base))
+		rc = refuse_range(ptr, size, what);
+	return rc;
+}
+
+int host_check_range(const void *ptr, uint64_t size, unsigned device, const char *what)
+{
+	int rc;
+
+	pthread_mutex_lock(&host_state.lock);
+	rc = range_check_locked(ptr, size, device, what);
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+int host_check_word(const uint64_t *word, bool write)
+{
+	const struct host_region *region;
+
+	if ((uintptr_t)word % sizeof *word)
+		return error_set(-EINVAL, "a stream's word must lie at a multiple of 8, not at %p", (const void *)word);
+	pthread_mutex_lock(&host_state.lock);
+	region = host_region_find(word);
+	if (!region || region->kind != HOST_PAGE)
+		host_violation("a stream %s of %p, which is in no registered page", write ? "write" : "wait",
+			       (const void *)word);
+	if (write && !region->writable)
+		host_violation("a stream write of %p, which was registered read-only", (const void *)word);
+	pthread_mutex_unlock(&host_state.lock);
+	return 0;
 }

@@ -24,14 +24,14 @@
 #include "broker/request/creation.h"
 #include "broker/request/manage.h"
 #include "common/error.h"
+#include "device/host-quarantine.h"
+#include "device/host-state.h"
 #include "device/host.h"
 
 #define PEERS     4
 #define STEPS_MAX 100
 #define TURNS_MAX 10000 /* until whatever must end has to have ended */
 #define HONEST    4000  /* uid */
-
-bool host_quarantine_flush(void); /* host.h, inside */
 
 static char directory[40], socket_path[64];
 static int listener;

@@ -16,7 +16,7 @@
 #include "common/error.h"
 #include "common/socket.h"
 #include "common/timeline-page.h"
-#include "device/host.h"
+#include "device/host-object.h"
 #include "device/select.h"
 
 #define BUFFERS      8

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #include "attacks.h"
-#include "device/host.h"
+#include "device/host-object.h"
 
 /* ---- another user's memory, after CLOSED ---- */
 

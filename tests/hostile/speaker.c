@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/socket.h"
-#include "device/host.h"
+#include "device/host-object.h"
 #include "gpubroker.h"
 
 #define PATIENCE_SECONDS 10

@@ -2,12 +2,12 @@
 /*
  * capture.c - a program captures a stream into a graph while the library works: neither disturbs the other.
  *
- * On the host device's model of captures, reached through the library's inside.
+ * On the model of captures that the unit tests of the host device have.
  */
 #include <errno.h>
 #include <pthread.h>
 
-#include "device/host.h"
+#include "../unit/device/host-capture.h"
 #include "harness.h"
 
 static struct broker_process broker;

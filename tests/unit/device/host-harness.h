@@ -15,7 +15,11 @@
 #include <sys/types.h>
 
 #include "device/device.h"
+#include "device/host-gate.h"
+#include "device/host-memory.h"
+#include "device/host-object.h"
 #include "device/host.h"
+#include "host-capture.h"
 
 #define PAGE  4096u
 #define BLOCK (64u << 10)

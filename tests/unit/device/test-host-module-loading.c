@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -193,7 +194,7 @@ static void scenario_default_refused(void)
 }
 
 /* A program that does not ask first. */
-static void scenario_default_punished(void)
+static void scenario_default_invalidates(void)
 {
 	struct host_graph *empty, *graph;
 	void *stream;
@@ -216,7 +217,7 @@ static void test_default_stream(void **state)
 {
 	(void)state;
 	expect_clean(scenario_default_refused);
-	expect_clean(scenario_default_punished);
+	expect_clean(scenario_default_invalidates);
 }
 
 int main(void)

@@ -190,7 +190,7 @@ static void expect_overrun(uint64_t size, uint64_t room, long from, unsigned cou
 	EXPECT(kernel_writes, (uint64_t)from + count <= size ? 0 : SIGABRT, (uint64_t)from + count <= size ? NULL : report);
 	if ((uint64_t)from + count <= size)
 		return;
-	snprintf(report, sizeof report, "at byte %llu: found behind a kernel",
+	snprintf(report, sizeof report, "at byte %llu: found after a kernel",
 		 (unsigned long long)((uint64_t)from > size ? (uint64_t)from : size));
 	EXPECT(kernel_writes, SIGABRT, report);
 }
@@ -348,7 +348,7 @@ static void truncated_is_no_overrun(int in, int out)
 static void invariant_5_others_do_not_end_who_looks(void **state)
 {
 	(void)state;
-	EXPECT(lenient_goes_on, 0, "found behind a kernel that was given it\nwent on\nand on\n");
+	EXPECT(lenient_goes_on, 0, "found after a kernel that was given it\nwent on\nand on\n");
 	EXPECT(truncated_is_no_overrun, 0, NULL);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host.c - the host device: its table, its start, and which devices a process sees.
+ * host-device.c - the host device: its table of functions, its start, its settings.
  *
- * Owns host_state, which is made by the first start() and lives until the process ends. Starts no thread (streams do,
- * when first used). State that a fork copied is dead in the child: start() refuses there, every other call aborts.
+ * Fills host_state at the first start(). Starts no thread: streams do, when first used. In a forked child start() fails, and every
+ * other call aborts.
  */
-#include "host.h"
-
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,61 +18,36 @@
 #include "common/error.h"
 #include "common/size.h"
 #include "common/wiped.h"
-
-struct host_state host_state = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	/* Else a steady stream of launches would keep a close waiting for ever. */
-	.gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
-};
-
-static _Thread_local int current_ordinal;
-
-static atomic_bool used[DEVICE_MAX];
-
-/* Not getpid(): pids come round again, and a child of a child would look alive. */
-bool host_forked(void)
-{
-	return atomic_load(&host_state.started) && *host_state.alive != 1;
-}
-
-static int alive_page_make(void)
-{
-	int *page = wiped_map(sizeof *page, PROT_READ | PROT_WRITE);
-
-	if (!page)
-		return error_set(-errno, "host device: no page that a fork wipes (Linux 4.14): %m");
-	*page = 1;
-	host_state.alive = page;
-	return 0;
-}
+#include "host-connection.h"
+#include "host-fault.h"
+#include "host-gate.h"
+#include "host-launch.h"
+#include "host-memory.h"
+#include "host-module.h"
+#include "host-object.h"
+#include "host-page.h"
+#include "host-state.h"
+#include "host-stream.h"
+#include "host-watch.h"
 
 #define QUARANTINE (64ull << 20)
 
-/* *size stays as it is where the variable says nothing. */
-static int bytes_parse(const char *variable, uint64_t *size)
+/* Leaves *size as it is where the variable says nothing. */
+static int bytes_parse(const char *variable, int (*parse)(const char *, uint64_t *), uint64_t *size)
 {
 	const char *text = environment_get(variable);
 
-	if (text && *text && size_parse(text, size))
+	if (text && *text && parse(text, size))
 		return error_set(-EINVAL, "%s='%.40s' is not a size: write bytes, or a number with K, M or G", variable, text);
 	return 0;
 }
 
-/* Half of what the machine has, as the kernel itself does with /dev/shm. */
+/* Half of the machine's memory, which is also the size of /dev/shm. */
 static uint64_t memory_usual(void)
 {
 	uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 
 	return physical / 2 / host_state.devices / HOST_GRANULE * HOST_GRANULE;
-}
-
-/* 0 is no size anywhere else. */
-static int quarantine_parse(void)
-{
-	const char *text = environment_get("GPUB_HOST_QUARANTINE");
-
-	host_state.quarantine = text && !strcmp(text, "0") ? 0 : QUARANTINE;
-	return host_state.quarantine ? bytes_parse("GPUB_HOST_QUARANTINE", &host_state.quarantine) : 0;
 }
 
 static bool device_is_visible(unsigned device)
@@ -95,7 +70,7 @@ static int visible_parse(const char *text)
 		long device = strtol(text, &end, 10);
 
 		if (end == text || (*end && *end != ','))
-			return error_set(-EINVAL, "GPUB_HOST_VISIBLE: '%.40s' is no list of device numbers", text);
+			return error_set(-EINVAL, "GPUB_HOST_VISIBLE: '%.40s' is not a list of device numbers", text);
 		if (device < 0 || device >= (long)host_state.devices)
 			break;
 		if (device_is_visible((unsigned)device))
@@ -114,12 +89,12 @@ static int seed_parse(const char *text)
 		return 0;
 	host_state.seed = strtoull(text, &end, 10);
 	host_state.seeded = true;
-	return *end ? error_set(-EINVAL, "GPUB_HOST_SEED: '%.40s' is no number", text) : 0;
+	return *end ? error_set(-EINVAL, "GPUB_HOST_SEED: '%.40s' is not a number", text) : 0;
 }
 
 void host_survive_violations(void)
 {
-	host_state.survives = true;
+	host_state.lenient = true;
 }
 
 static int environment_read(void)
@@ -127,12 +102,14 @@ static int environment_read(void)
 	const char *strict = environment_get("GPUB_HOST_STRICT");
 	int rc;
 
-	host_state.lenient = strict ? !strcmp(strict, "0") : host_state.survives;
+	if (strict)
+		host_state.lenient = !strcmp(strict, "0");
 	host_state.memory = memory_usual();
+	host_state.quarantine = QUARANTINE;
 	host_connections_read();
-	rc = bytes_parse("GPUB_HOST_MEMORY", &host_state.memory);
+	rc = bytes_parse("GPUB_HOST_MEMORY", size_parse, &host_state.memory);
 	if (!rc)
-		rc = quarantine_parse();
+		rc = bytes_parse("GPUB_HOST_QUARANTINE", size_parse_or_0, &host_state.quarantine);
 	if (!rc)
 		rc = visible_parse(environment_get("GPUB_HOST_VISIBLE"));
 	if (!rc)
@@ -142,7 +119,7 @@ static int environment_read(void)
 	return rc;
 }
 
-/* The end of the owner: late writes are still found, and no object outlives it. A child has inherited none of it. */
+/* Late writes are still found, and no object outlives the owner. */
 static void owner_exit(void)
 {
 	if (host_forked())
@@ -158,6 +135,17 @@ static int owner_start(void)
 	if (atexit(owner_exit))
 		return error_set(-ENOMEM, "host device: no memory for the exit handler");
 	host_state.owner = true;
+	return 0;
+}
+
+static int alive_page_make(void)
+{
+	int *page = wiped_map(sizeof *page, PROT_READ | PROT_WRITE);
+
+	if (!page)
+		return error_set(-errno, "host device: no page that a fork wipes (Linux 4.14): %m");
+	*page = 1;
+	host_state.alive = page;
 	return 0;
 }
 
@@ -209,14 +197,6 @@ unsigned host_total(void)
 	return host_state.devices;
 }
 
-int host_device_of(int ordinal)
-{
-	if (ordinal < 0 || ordinal >= (int)host_state.visible_count)
-		return error_set(-ENODEV, "there is no host device %d here: this process sees %u", ordinal,
-				 host_state.visible_count);
-	return (int)host_state.visible[ordinal];
-}
-
 static int count(void)
 {
 	int rc = host_enter(HOST_OTHER);
@@ -224,15 +204,12 @@ static int count(void)
 	return rc ? rc : (int)host_state.visible_count;
 }
 
-/* The same bytes in every process, so that processes that number the devices differently agree which is which. */
+/* The same bytes in every process: they tell which device it is where processes number the devices differently. */
 static int info(int ordinal, struct device_info *info)
 {
 	char text[sizeof info->name] = "";
-	int device, rc = host_enter(HOST_OTHER);
+	int device = host_enter_device(HOST_OTHER, ordinal);
 
-	if (rc)
-		return rc;
-	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
 	snprintf(text, sizeof text, "host device %d", device);
@@ -243,50 +220,32 @@ static int info(int ordinal, struct device_info *info)
 	return 0;
 }
 
-int host_current(void)
+static int current(void)
 {
 	int rc = host_enter(HOST_OTHER);
 
-	return rc ? rc : current_ordinal;
-}
-
-unsigned host_current_device(void)
-{
-	return host_state.visible[current_ordinal];
-}
-
-void host_device_use(unsigned device)
-{
-	atomic_store(&used[device], true);
-}
-
-bool host_device_in_use(unsigned device)
-{
-	return atomic_load(&used[device]);
+	return rc ? rc : host_ordinal;
 }
 
 static int set_current(int ordinal)
 {
-	int device, rc = host_enter(HOST_OTHER);
+	int device = host_enter_device(HOST_OTHER, ordinal);
 
-	if (rc)
-		return rc;
-	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
-	host_device_use((unsigned)device);
-	current_ordinal = ordinal;
+	atomic_store(&host_state.in_use[device], true);
+	host_ordinal = ordinal;
 	return 0;
 }
 
-/* A sticky error of this process shows up at any door. */
+/* Every call tells of a sticky error. */
 static int check(int ordinal)
 {
 	(void)ordinal;
 	return host_enter(HOST_OTHER);
 }
 
-uint64_t host_epoch(int ordinal)
+static uint64_t epoch(int ordinal)
 {
 	if (ordinal < 0 || ordinal >= (int)host_state.visible_count)
 		return 0;
@@ -295,11 +254,8 @@ uint64_t host_epoch(int ordinal)
 
 int host_reset(int ordinal)
 {
-	int device, rc = host_enter(HOST_OTHER);
+	int device = host_enter_device(HOST_OTHER, ordinal);
 
-	if (rc)
-		return rc;
-	device = host_device_of(ordinal);
 	if (device < 0)
 		return device;
 	host_gate_close();
@@ -339,8 +295,8 @@ const struct device device_host = {
 	.watch = host_watch,
 	.unwatch = host_unwatch,
 	.check = check,
-	.epoch = host_epoch,
-	.current = host_current,
+	.epoch = epoch,
+	.current = current,
 	.set_current = set_current,
 	.page_register = host_page_register,
 	.page_unregister = host_page_unregister,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-host-capture.c - captures of the host device: what is captured runs at each replay and not before. */
+/* test-host-stream-capture.c - captures of the host device: what is captured runs at each replay and not before. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

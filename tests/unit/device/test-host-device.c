@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-host.c - how the host device starts, which devices it has, and that many threads may use it. */
+/* test-host-device.c - how the host device starts, which devices it has, and that many threads may use it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

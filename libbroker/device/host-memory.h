@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host-memory.h - the host device's allocations and mappings; device.h says what the calls do. */
+#ifndef GPUB_HOST_MEMORY_H
+#define GPUB_HOST_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/handle.h"
+
+int host_allocate(int ordinal, uint64_t size, void **ptr);
+int host_room(int ordinal, uint64_t *bytes);
+int host_zero(int ordinal, void *ptr, uint64_t size);
+int host_export(int ordinal, void *ptr, struct device_handle *handle);
+int host_release(int ordinal, void *ptr);
+int host_gone(pid_t pid, bool mps);
+int host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
+int host_close(int ordinal, void *ptr);
+int host_sync(int ordinal, const struct device_handle *handle, uint64_t size);
+
+/* At the owner's exit: no object outlives it. */
+void host_unlink_all(void);
+
+/* At a reset, under host_state.lock. */
+void host_mappings_end(unsigned device);
+
+#endif

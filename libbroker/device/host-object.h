@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host-object.h - the shm objects behind the host device's memory: for regions that are or were allocations, or are mappings. */
+#ifndef GPUB_HOST_OBJECT_H
+#define GPUB_HOST_OBJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host-region.h"
+#include "host.h"
+
+#define HOST_RANDOM_SIZE 16 /* bytes of an object's name */
+#define HOST_NAME_SIZE   (sizeof("/dev/shm") + HOST_PREFIX_MAX + 1 + 2 * HOST_RANDOM_SIZE)
+
+/* False: the handle is none of the host device's. */
+bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE]);
+
+/* Makes the region's handle and descriptor, and reserves its pages. -ENOSPC: no room in /dev/shm. */
+int  host_object_create(struct host_region *region);
+void host_object_unlink(const struct host_region *region);
+
+/* False, and reported: somebody changed its size. */
+bool host_object_whole(const struct host_region *region);
+
+int host_object_fill(const struct host_region *region, uint64_t from, uint64_t size, int byte);
+
+/* How many bytes from there on are that byte, up to size; fewer also where the object ends early. */
+uint64_t host_object_compare(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte);
+
+/* In a forked child, async-signal-safe: closes the objects that the parent had open. */
+void host_close_inherited(void);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host-page.h - pages that are registered with the host device; device.h says what the calls do. */
+#ifndef GPUB_HOST_PAGE_H
+#define GPUB_HOST_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+int host_page_register(void *page, size_t size, bool writable);
+int host_page_unregister(void *page);
+
+#endif

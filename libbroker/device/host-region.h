@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-region.h - the table of all address ranges that the host device knows in this process.
+ *
+ * All calls under host_state.lock, except host_region_new() and host_guard_size().
+ */
+#ifndef GPUB_HOST_REGION_H
+#define GPUB_HOST_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/handle.h"
+
+enum host_kind { HOST_ALLOCATION, HOST_MAPPING, HOST_PAGE, HOST_FREED };
+
+struct host_region {
+	struct host_region  *next; /* in the quarantine */
+	uint8_t             *base; /* of an allocation: addresses without memory */
+	uint64_t             size;
+	enum host_kind       kind;
+	unsigned             device;   /* not of a page */
+	unsigned             opens;    /* of a mapping */
+	bool                 writable; /* of a page */
+	int                  fd;       /* of an allocation or a mapping: has the flock; -1 */
+	bool                 watched;  /* of a mapping: its buffers are watched, and nothing may lie outside of them */
+	struct device_watch *watches;
+	struct device_handle handle;
+};
+
+struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64_t size);
+int                 host_region_add(struct host_region *region);
+void                host_region_remove(struct host_region *region);
+void                host_region_destroy(struct host_region *region); /* unmaps and closes */
+
+struct host_region *host_region_find(const void *ptr);
+struct host_region *host_region_at(size_t index); /* in the order of addresses; NULL at the end */
+
+/* A region that overlaps [base, base + size), or NULL. */
+struct host_region *host_region_overlapping(const uint8_t *base, uint64_t size);
+
+/* The mapping that has ptr in one of its guard pages, or NULL. */
+const struct host_region *host_region_guarding(const void *ptr);
+
+/* How many inaccessible bytes lie before and behind a mapping: pages may be larger than granules. */
+uint64_t host_guard_size(void);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-task.c - see host-task.h
+ *
+ * Owns nothing: a task belongs to the stream on which it is queued.
+ */
+#include "host-task.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "host-fault.h"
+#include "host-module.h"
+#include "host-state.h"
+#include "host-watch.h"
+
+#define WAIT_SPINS  200
+#define WAIT_NAP_NS 2000000 /* the broker may change a word with pwrite(), which wakes nobody */
+
+struct host_task *host_task_new(enum host_task_kind kind, size_t params)
+{
+	struct host_task *task = calloc(1, sizeof *task + params);
+
+	if (!task) {
+		error_set(-ENOMEM, "host device: no memory to queue on a stream");
+		return NULL;
+	}
+	task->kind = kind;
+	task->bytes = sizeof *task + params;
+	return task;
+}
+
+void host_task_free(struct host_task *list)
+{
+	while (list) {
+		struct host_task *task = list;
+
+		list = task->next;
+		if (task->kind == HOST_TASK_KERNEL)
+			host_kernel_drop(task->launch.kernel);
+		free(task);
+	}
+}
+
+/* ---- checks ---- */
+
+/* The kernel's parameters that may be pointers: all those of a pointer's size. Returns how many. */
+static unsigned kernel_pointers(const struct host_task *task, const void *pointer[GPUB_HOST_PARAMS])
+{
+	const struct host_kernel *kernel = task->launch.kernel;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < kernel->count; i++)
+		if (kernel->twin->param_size[i] == sizeof *pointer)
+			memcpy(&pointer[count++], task->params + kernel->offset[i], sizeof *pointer);
+	return count;
+}
+
+static int kernel_check(const struct host_task *task, unsigned device)
+{
+	const void *pointer[GPUB_HOST_PARAMS];
+	unsigned count = kernel_pointers(task, pointer);
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < count; i++)
+		rc = host_check_range(pointer[i], 0, device, "a kernel");
+	return rc;
+}
+
+int host_task_check(const struct host_task *task, unsigned device)
+{
+	int rc;
+
+	switch (task->kind) {
+	case HOST_TASK_KERNEL:
+		return kernel_check(task, device);
+	case HOST_TASK_COPY:
+		rc = host_check_range(task->copy.dst, task->copy.size, device, "a copy");
+		return rc ? rc : host_check_range(task->copy.src, task->copy.size, device, "a copy");
+	default:
+		return host_check_word(task->word.word, task->kind == HOST_TASK_WRITE);
+	}
+}
+
+/* ---- running ---- */
+
+/* Checks the ends of the buffers that the kernel was given, before anything else of the stream runs. */
+static void run_kernel(const struct host_task *task)
+{
+	const struct host_kernel *kernel = task->launch.kernel;
+	const void *pointer[GPUB_HOST_PARAMS];
+	unsigned count = kernel_pointers(task, pointer);
+	void *args[GPUB_HOST_PARAMS];
+
+	for (unsigned i = 0; i < kernel->count; i++)
+		args[i] = (void *)(task->params + kernel->offset[i]);
+	kernel->twin->run(&task->launch.config, args);
+	pthread_mutex_lock(&host_state.lock);
+	for (unsigned i = 0; i < count; i++)
+		host_watch_verify(pointer[i]);
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+/* On the low half: both supported machines are little-endian. Shared: the other side is another process. */
+static void futex(const uint64_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+	if (syscall(SYS_futex, (const uint32_t *)word, operation, value, timeout, NULL, 0) < 0 && errno == EFAULT)
+		sched_yield();
+}
+
+static void run_write(const struct host_task *task)
+{
+	__atomic_store_n(task->word.word, task->word.value, __ATOMIC_RELEASE);
+	futex(task->word.word, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+static bool is_dropped(unsigned device, uint64_t resets)
+{
+	return host_sticky() || atomic_load(&host_state.resets[device]) != resets;
+}
+
+/* Blocks the stream. Signed and cyclic, as CU_STREAM_WAIT_VALUE_GEQ. */
+static void run_wait(const struct host_task *task, unsigned device, uint64_t resets)
+{
+	static const struct timespec nap = { .tv_nsec = WAIT_NAP_NS };
+
+	for (unsigned spins = 0; !is_dropped(device, resets); spins++) {
+		uint64_t seen = __atomic_load_n(task->word.word, __ATOMIC_ACQUIRE);
+
+		if ((int64_t)(seen - task->word.value) >= 0)
+			return;
+		if (spins >= WAIT_SPINS)
+			futex(task->word.word, FUTEX_WAIT, (uint32_t)seen, &nap);
+	}
+}
+
+void host_task_run(const struct host_task *task, unsigned device, uint64_t resets)
+{
+	if (is_dropped(device, resets))
+		return;
+	switch (task->kind) {
+	case HOST_TASK_KERNEL:
+		run_kernel(task);
+		break;
+	case HOST_TASK_WRITE:
+		run_write(task);
+		break;
+	case HOST_TASK_WAIT:
+		run_wait(task, device, resets);
+		break;
+	case HOST_TASK_COPY:
+		memmove(task->copy.dst, task->copy.src, task->copy.size);
+		break;
+	}
+}

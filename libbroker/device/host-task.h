@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host-task.h - what is queued on a stream of the host device: a kernel, a write, a wait or a copy. */
+#ifndef GPUB_HOST_TASK_H
+#define GPUB_HOST_TASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpubroker.h"
+
+enum host_task_kind { HOST_TASK_KERNEL, HOST_TASK_WRITE, HOST_TASK_WAIT, HOST_TASK_COPY };
+
+struct host_kernel;
+
+struct host_task {
+	struct host_task   *next;
+	enum host_task_kind kind;
+	size_t              bytes;  /* of this struct with its parameters: a task can be copied as bytes */
+	uint64_t            behind; /* how many waits were submitted before it on its connection */
+	union {
+		struct {
+			uint64_t *word; /* a wait only reads it */
+			uint64_t  value;
+		} word;
+		struct {
+			void       *dst;
+			const void *src;
+			uint64_t    size;
+		} copy;
+		struct {
+			struct host_kernel *kernel; /* a reference */
+			gpub_launch_config  config;
+		} launch;
+	};
+	_Alignas(16) uint8_t params[]; /* of a kernel */
+};
+
+/* NULL: no memory, and the error is set. */
+struct host_task *host_task_new(enum host_task_kind kind, size_t params);
+
+/* Frees the list and drops its kernels. */
+void host_task_free(struct host_task *list);
+
+/* Aborts if the task would touch what it must not, as CUDA would not notice; -EINVAL where CUDA would refuse. */
+int host_task_check(const struct host_task *task, unsigned device);
+
+/*
+ * Runs the task, or drops it: after a sticky error nothing runs any more, nor after a reset. resets: of the device when the task's
+ * stream was made. A wait returns when its word is reached or the task is dropped.
+ */
+void host_task_run(const struct host_task *task, unsigned device, uint64_t resets);
+
+#endif
