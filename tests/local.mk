@@ -36,7 +36,7 @@ unit_tests = \
 	tests/unit/broker/test-outbox \
 	tests/unit/broker/test-places \
 	tests/unit/broker/test-pool \
-	tests/unit/broker/test-proof \
+	tests/unit/broker/test-session-proof \
 	tests/unit/broker/test-reclaim \
 	tests/unit/broker/test-registry \
 	tests/unit/broker/test-registry-idle \
@@ -216,7 +216,7 @@ tests_unit_broker_test_manage_SOURCES = tests/unit/broker/test-manage.c $(sessio
 tests_unit_broker_test_manage_drain_SOURCES = tests/unit/broker/test-manage-drain.c $(session_harness)
 tests_unit_broker_test_outbox_SOURCES = tests/unit/broker/test-outbox.c $(session_harness)
 tests_unit_broker_test_pool_SOURCES = tests/unit/broker/test-pool.c $(session_harness)
-tests_unit_broker_test_proof_SOURCES = tests/unit/broker/test-proof.c $(session_harness)
+tests_unit_broker_test_session_proof_SOURCES = tests/unit/broker/test-session-proof.c $(session_harness)
 tests_unit_broker_test_reclaim_SOURCES = tests/unit/broker/test-reclaim.c $(session_harness)
 tests_unit_broker_test_request_fanout_SOURCES = tests/unit/broker/test-request-fanout.c $(session_harness)
 tests_unit_broker_test_request_users_SOURCES = tests/unit/broker/test-request-users.c $(session_harness)

@@ -13,8 +13,8 @@
 #include "broker/users/accounting.h"
 #include "common/error.h"
 
-#define UNREAD_MAX      1024 /* messages a session may leave unread, beside the notices that are due to it */
-#define DESCRIPTORS_MAX 16   /* of those with a descriptor: each costs the broker one, and all have to share */
+#define UNREAD_MAX      1024 /* messages that a session may leave unread, beyond the notices that are due to it */
+#define DESCRIPTORS_MAX 16   /* of them with a descriptor: each uses one of the broker's, which all users share */
 
 struct outgoing {
 	struct wire_message message;
@@ -73,7 +73,7 @@ static bool is_full(struct outbox *box, int descriptor)
 	       (descriptors && box->descriptors >= DESCRIPTORS_MAX + due);
 }
 
-/* NULL, or why it cannot wait. A message without the descriptor that belongs to it would be a lie. */
+/* Returns NULL, or why the message cannot wait. Without its descriptor a message would be wrong, so it is not sent. */
 static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const struct wire_message *message,
 				 int descriptor)
 {
@@ -144,7 +144,7 @@ static void send_now(struct outbox *box, const struct wire_message *message, int
 
 	if (!box->first)
 		error = socket_send(box->sock, message, descriptor, MSG_DONTWAIT);
-	/* a peer that is gone shows up as a hang-up; nothing needs doing here */
+	/* a peer that is gone is noticed as a hang-up */
 	if (error == -EAGAIN)
 		enqueue(box, message, descriptor);
 	else if (error && error != -ECONNRESET)
@@ -158,7 +158,7 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 		return;
 	}
 	if (box->staged)
-		staged_send(box); /* in their order */
+		staged_send(box); /* keeps the order */
 	if (!box->stopped)
 		send_now(box, message, descriptor);
 }

@@ -82,34 +82,27 @@ void session_done(struct session *session, uint64_t request, int fd)
 	session_send(session, &message, fd);
 }
 
-static void count_refusal(struct counters *counters, int error)
+static uint64_t *refusals_of(struct counters *counters, int error)
 {
 	switch (-error) {
 	case ENOENT:
-		counters->refused_no_name++;
-		break;
+		return &counters->refused_no_name;
 	case ETIMEDOUT:
-		counters->refused_timeout++;
-		break;
+		return &counters->refused_timeout;
 	case EEXIST:
-		counters->refused_exists++;
-		break;
+		return &counters->refused_exists;
 	case EACCES:
-		counters->refused_access++;
-		break;
+		return &counters->refused_access;
 	case ENOMEM:
-		counters->refused_memory++;
-		break;
+		return &counters->refused_memory;
 	case EDQUOT:
-		counters->refused_quota++;
-		break;
+		return &counters->refused_quota;
 	case EKEYREJECTED:
 	case EKEYEXPIRED:
 	case ESTALE:
-		counters->refused_ticket++;
-		break;
+		return &counters->refused_ticket;
 	default:
-		counters->refused_other++;
+		return &counters->refused_other;
 	}
 }
 
@@ -117,7 +110,7 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
 {
 	struct wire_message message;
 
-	count_refusal(&session->broker->counters, error);
+	++*refusals_of(&session->broker->counters, error);
 	wire_refuse(&message, request, error, text);
 	session_send(session, &message, -1);
 	CRASH_POINT(refused);

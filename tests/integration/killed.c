@@ -5,7 +5,7 @@
  *
  * On CUDA the victim dies in a kernel that would write seconds later, and with a child that keeps the GPU's descriptors,
  * though not the socket: there pidfd and hang-up both come too early, and only the driver's list of processes holds the
- * memory (proof.c). The victim runs under MPS where the environment has a daemon for it (tests/gpu/mps.sh); the others
+ * memory (session-end.c). The victim runs under MPS where the environment has a daemon for it (tests/gpu/mps.sh); the others
  * never do. On the host device, whose work ends with its process, injected answers stand for the driver's.
  */
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-proof.c - invariant 9, its last third: a process that is dead and hung up keeps its memory until the devices say
+ * test-session-proof.c - invariant 9, its last third: a process that is dead and hung up keeps its memory until the devices say
  * that they are done with it.
  *
  * The host device says what host_fail_next(HOST_GONE) has it say: EBUSY, it still lists the process; ENOTSUP, nobody
