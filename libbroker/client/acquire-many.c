@@ -25,7 +25,7 @@
 #include "trace.h"
 
 #define SEND_MAX  64  /* requests in a system call */
-#define AHEAD_MAX 128 /* and without an answer */
+#define PENDING_MAX 128 /* and without an answer */
 
 struct item {
 	struct record *record; /* that was asked for; NULL: none was */
@@ -38,7 +38,7 @@ struct many {
 	int          timeout_ms;
 	struct item *items;
 	unsigned     asked, answered; /* of the items, in their order */
-	unsigned     ahead;           /* so many may be without an answer */
+	unsigned     pending;         /* so many may be without an answer */
 	struct timespec deadline, last; /* the caller's, and when not even an answer is waited for any more */
 	struct wire_message out[SEND_MAX];
 	unsigned     out_count;
@@ -52,18 +52,18 @@ static int remaining_ms(const struct many *many)
 
 static bool item_answered(const struct item *item)
 {
-	return !item->record || item->waiter.done || atomic_load(&item->record->mapping) != item->waiter.mapping;
+	return !item->record || item->waiter.done || atomic_load(&item->record->state) != item->waiter.state;
 }
 
 /* Few enough are without an answer. Locked. */
-static bool few_are_ahead(struct gpub_client *client, void *context)
+static bool few_are_pending(struct gpub_client *client, void *context)
 {
 	struct many *many = context;
 
 	(void)client;
 	while (many->answered < many->asked && item_answered(&many->items[many->answered]))
 		many->answered++;
-	return many->asked - many->answered <= many->ahead;
+	return many->asked - many->answered <= many->pending;
 }
 
 /*
@@ -75,9 +75,9 @@ static int send_and_wait(struct gpub_client *client, struct many *many, unsigned
 	unsigned count = many->out_count;
 	int error;
 
-	many->ahead = ahead;
+	many->pending = ahead;
 	many->out_count = 0;
-	error = call_exchange(client, many->out, count, few_are_ahead, many, many->timeout_ms < 0 ? NULL : &many->last);
+	error = call_exchange(client, many->out, count, few_are_pending, many, many->timeout_ms < 0 ? NULL : &many->last);
 	return error == -ETIMEDOUT ? 0 : error;
 }
 
@@ -113,7 +113,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 									    client_check_slow(client);
 		many->asked = i + 1;
 		if (!error && many->out_count == SEND_MAX)
-			error = send_and_wait(client, many, AHEAD_MAX - SEND_MAX);
+			error = send_and_wait(client, many, PENDING_MAX - SEND_MAX);
 	}
 	/* also behind an error: the records that were marked as requested must be */
 	if (error) {

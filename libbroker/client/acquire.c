@@ -23,7 +23,7 @@ struct wanted {
 	uint32_t        owner;
 	unsigned        rights;
 	int             timeout_ms;
-	bool            roomy;          /* the cache has been trimmed for it */
+	bool            trimmed; /* the cache was, for this acquire */
 	struct timespec deadline, last; /* the caller's, and when not even an answer is waited for any more */
 };
 
@@ -60,7 +60,7 @@ static bool is_answered(struct gpub_client *client, void *context)
 	const struct asked *asked = context;
 
 	(void)client;
-	return asked->waiter->done || atomic_load(&asked->record->mapping) != asked->waiter->mapping;
+	return asked->waiter->done || atomic_load(&asked->record->state) != asked->waiter->state;
 }
 
 /* An exchange that fails needs no mention: whoever reads is about to release the record then. */
@@ -122,7 +122,7 @@ static int join(struct gpub_client *client, struct record *record, const struct 
 
 	if (error)
 		return error;
-	if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_REQUESTED || record->request != number)
+	if (RECORD_STATE(atomic_load(&record->state)) != RECORD_REQUESTED || record->request != number)
 		return 0;
 	record_wait_begin(record, &waiter);
 	CRASH_POINT(acquire_joined);
@@ -180,15 +180,15 @@ static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *l
 	record = table_find(&client->table, &wanted->key, &version);
 	if (!record) {
 		/* looked at again after it, for the lock was given up */
-		if (!wanted->roomy && cache_make_room(client)) {
-			wanted->roomy = true;
+		if (!wanted->trimmed && cache_make_room(client)) {
+			wanted->trimmed = true;
 			return -EAGAIN;
 		}
 		record = record_bind(client, wanted->name, wanted->key.index);
 		error = record ? request(client, record, wanted) : -ENOMEM;
 		return error ? error : -EAGAIN;
 	}
-	switch (RECORD_STATE(atomic_load(&record->mapping))) {
+	switch (RECORD_STATE(atomic_load(&record->state))) {
 	case RECORD_OPEN:
 		return take_open(client, record, wanted, lease);
 	case RECORD_REQUESTED:

@@ -49,8 +49,8 @@ static uint64_t acquire_count(const struct mapping *mapping)
 	const struct record *record;
 	uint64_t count = 0;
 
-	DL_FOREACH2(mapping->records, record, on_next)
-		count += record_takes(record);
+	DL_FOREACH2(mapping->records, record, mapping_next)
+		count += record_acquire_count(record);
 	return count;
 }
 
@@ -112,7 +112,7 @@ static bool is_awaited(const struct mapping *mapping)
 {
 	const struct record *record;
 
-	DL_FOREACH2(mapping->records, record, on_next)
+	DL_FOREACH2(mapping->records, record, mapping_next)
 		if (record->waiters)
 			return true;
 	return false;
@@ -189,10 +189,10 @@ bool cache_retire(struct gpub_client *client, bool sync)
 	while ((record = due_next(client, sync, pass))) {
 		error = record_retire(client, record, sync);
 		/* no close of this driver proves anything: the record goes with its mapping, once no lease holds anything there */
-		if (error == -ENOTSUP && record->on && !is_awaited(record->on))
-			error = mapping_close(client, record->on, false);
+		if (error == -ENOTSUP && record->mapping && !is_awaited(record->mapping))
+			error = mapping_close(client, record->mapping, false);
 		/* also after an error: the record is still due, and is tried again after a pause, not at once */
-		again |= error && (sync || record_proven(record));
+		again |= error && (sync || record_quiesced(record));
 	}
 	return again;
 }

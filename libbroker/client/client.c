@@ -76,7 +76,7 @@ static int client_init(struct gpub_client *client)
 	}
 	client->guard = guard;
 	locks_init(client);
-	client->records.rest = RECORDS_REST;
+	client->records.free_min = RECORDS_FREE_MIN;
 	return 0;
 }
 

@@ -52,7 +52,7 @@ struct cache {
 /* Looking for the answer to one kind of question instead of sleeping for it: reader.c's. */
 struct spin {
 	unsigned pause; /* answers to sleep for before the next try */
-	unsigned in_vain;
+	unsigned misses; /* in a row */
 };
 
 struct gpub_client {

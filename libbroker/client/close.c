@@ -27,16 +27,16 @@ static void records_mark(const struct mapping *mapping, enum record_state state)
 {
 	struct record *record;
 
-	DL_FOREACH2(mapping->records, record, on_next)
-		atomic_store(&record->mapping, RECORD_MAPPING(mapping->grant, state));
+	DL_FOREACH2(mapping->records, record, mapping_next)
+		atomic_store(&record->state, RECORD_WORD(mapping->grant, state));
 }
 
 static bool records_open(const struct mapping *mapping)
 {
 	struct record *record;
 
-	DL_FOREACH2(mapping->records, record, on_next)
-		if (RECORD_STATE(atomic_load(&record->mapping)) != RECORD_OPEN)
+	DL_FOREACH2(mapping->records, record, mapping_next)
+		if (RECORD_STATE(atomic_load(&record->state)) != RECORD_OPEN)
 			return false;
 	return true;
 }
@@ -58,7 +58,7 @@ static bool records_idle(const struct mapping *mapping, bool *held)
 	bool idle = true, one;
 
 	*held = false;
-	DL_FOREACH2(mapping->records, record, on_next) {
+	DL_FOREACH2(mapping->records, record, mapping_next) {
 		idle &= record_idle(record, &one);
 		*held |= one;
 	}
@@ -71,7 +71,7 @@ static bool records_drop(const struct mapping *mapping)
 	struct record *record;
 	bool all = true;
 
-	DL_FOREACH2(mapping->records, record, on_next)
+	DL_FOREACH2(mapping->records, record, mapping_next)
 		all &= record_drop_all(record);
 	return all;
 }
@@ -103,15 +103,15 @@ static int close_pause(struct gpub_client *client, int ordinal, unsigned looks)
 	return error;
 }
 
-static uint64_t mapping_takes(const struct mapping *mapping)
+static uint64_t mapping_acquire_count(const struct mapping *mapping)
 {
 	const struct record *record;
 	uint64_t takes = 0;
 
 	/* of what is live: somebody who never rests would be waited for for ever, while nobody takes what is unlinked */
-	DL_FOREACH2(mapping->records, record, on_next)
-		if (atomic_load(record->word) == record->live)
-			takes += record_takes(record);
+	DL_FOREACH2(mapping->records, record, mapping_next)
+		if (atomic_load(record->generation) == record->live)
+			takes += record_acquire_count(record);
 	return takes;
 }
 
@@ -121,7 +121,7 @@ static uint64_t mapping_takes(const struct mapping *mapping)
  */
 static int close_wait(struct gpub_client *client, struct mapping *mapping, bool wait)
 {
-	uint64_t grant = mapping->grant, takes = mapping_takes(mapping);
+	uint64_t grant = mapping->grant, takes = mapping_acquire_count(mapping);
 	bool held = false;
 	int error = 0;
 
@@ -131,7 +131,7 @@ static int close_wait(struct gpub_client *client, struct mapping *mapping, bool 
 		mapping->lost = mapping_is_lost(client, mapping);
 		if (close_begin(mapping, &held))
 			return 0;
-		if (!mapping->lost && (held || !wait || mapping_takes(mapping) > takes))
+		if (!mapping->lost && (held || !wait || mapping_acquire_count(mapping) > takes))
 			return -EBUSY;
 		error = close_pause(client, mapping->ordinal, looks);
 	}
@@ -144,7 +144,7 @@ static void records_unwatch(struct gpub_client *client, const struct mapping *ma
 	struct record *record;
 
 	pthread_mutex_lock(&client->lock);
-	DL_FOREACH2(mapping->records, record, on_next)
+	DL_FOREACH2(mapping->records, record, mapping_next)
 		record_unwatch(client, record);
 	pthread_mutex_unlock(&client->lock);
 }
@@ -154,11 +154,11 @@ static void close_end(struct gpub_client *client, struct mapping *mapping, int e
 {
 	while (mapping->records)
 		if (error)
-			record_strand(client, mapping->records, error, text);
+			record_leak(client, mapping->records, error, text);
 		else
 			record_release(client, mapping->records, 0, NULL);
 	if (error)
-		mapping_strand(client, mapping);
+		mapping_leak(client, mapping);
 	else
 		mapping_remove(client, mapping);
 	pthread_cond_broadcast(&client->changed);
@@ -226,39 +226,39 @@ int client_notice_reset(struct gpub_client *client, int ordinal)
  */
 static int retire_sync(struct gpub_client *client, struct record *record, uint64_t *takes)
 {
-	uint64_t mapping = atomic_load(&record->mapping);
+	uint64_t state = atomic_load(&record->state);
 	bool held;
 	int error;
 
-	*takes = record_takes(record);
+	*takes = record_acquire_count(record);
 	if (!record_idle(record, &held))
 		return -EBUSY;
-	error = mapping_sync(client, record->on);
+	error = mapping_sync(client, record->mapping);
 	CRASH_POINT(retire_synced);
-	return atomic_load(&record->mapping) == mapping ? error : -EBUSY;
+	return atomic_load(&record->state) == state ? error : -EBUSY;
 }
 
 int record_retire(struct gpub_client *client, struct record *record, bool sync)
 {
-	uint64_t mapping = atomic_load(&record->mapping), takes = 0;
-	bool proven = record_proven(record), held;
-	int error = RECORD_STATE(mapping) != RECORD_OPEN || !(proven || sync) ? -EBUSY : 0;
+	uint64_t state = atomic_load(&record->state), takes = 0;
+	bool proven = record_quiesced(record), held;
+	int error = RECORD_STATE(state) != RECORD_OPEN || !(proven || sync) ? -EBUSY : 0;
 
 	if (!error && !proven)
 		error = retire_sync(client, record, &takes);
 	if (error)
 		return error;
-	atomic_store(&record->mapping, RECORD_MAPPING(RECORD_GRANT(mapping), RECORD_CLOSING));
+	atomic_store(&record->state, RECORD_WORD(RECORD_GRANT(state), RECORD_CLOSING));
 	/* as in close_begin() */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!record_idle(record, &held) || !(proven ? record_proven(record) : record_takes(record) == takes)) {
-		atomic_store(&record->mapping, mapping);
+	if (!record_idle(record, &held) || !(proven ? record_quiesced(record) : record_acquire_count(record) == takes)) {
+		atomic_store(&record->state, state);
 		return -EBUSY;
 	}
 	record_unwatch(client, record);
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(retire_decided);
-	call_idle(client, RECORD_GRANT(mapping), atomic_load(&record->serial));
+	call_idle(client, RECORD_GRANT(state), atomic_load(&record->serial));
 	CRASH_POINT(idle_sent);
 	pthread_mutex_lock(&client->lock);
 	record_release(client, record, 0, NULL);
@@ -278,8 +278,8 @@ void client_forget_all(struct gpub_client *client)
 		close_end(client, client->mappings, -ESTALE, text);
 	mappings_forget(client);
 	for (record = client->records.all; record; record = record->next) {
-		record_outdate(record);
-		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED)
+		record_invalidate(record);
+		if (RECORD_STATE(atomic_load(&record->state)) == RECORD_REQUESTED)
 			record_release(client, record, -ESTALE, text);
 	}
 	pthread_mutex_unlock(&client->lock);

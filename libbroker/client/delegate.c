@@ -79,7 +79,7 @@ static int take(struct gpub_client *client, struct record *record, uint64_t requ
 {
 	uint64_t token;
 
-	if (record->request != request || RECORD_STATE(atomic_load(&record->mapping)) != RECORD_OPEN ||
+	if (record->request != request || RECORD_STATE(atomic_load(&record->state)) != RECORD_OPEN ||
 	    record_hold(record, &token))
 		return error_set(-ESTALE, "the ticket's buffer was unlinked: ask for one for the new buffer");
 	lease_fill(lease, client, record, record->rights & ~GPUB_MINE, token);

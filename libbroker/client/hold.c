@@ -96,15 +96,15 @@ bool record_idle(const struct record *record, bool *held)
 	return idle;
 }
 
-bool record_proven(const struct record *record)
+bool record_quiesced(const struct record *record)
 {
 	EACH_SLOT(record, slot)
-		if (atomic_load_explicit(&slot->plain, memory_order_relaxed))
+		if (atomic_load_explicit(&slot->unordered, memory_order_relaxed))
 			return false;
 	return true;
 }
 
-uint64_t record_takes(const struct record *record)
+uint64_t record_acquire_count(const struct record *record)
 {
 	uint64_t takes = 0;
 
@@ -120,7 +120,7 @@ void record_drop_holds(struct record *record)
 
 		if (SLOT_STATE(hold) != SLOT_HELD)
 			continue;
-		slot_mark_plain(slot);
+		slot_mark_unordered(slot);
 		slot_end(slot, hold);
 	}
 }
@@ -140,11 +140,11 @@ bool record_drop_all(struct record *record)
 	return all;
 }
 
-void record_outdate(struct record *record)
+void record_invalidate(struct record *record)
 {
 	EACH_SLOT(record, slot) {
 		atomic_store(&slot->base, SLOT_SEQUENCE(atomic_load(&slot->hold)));
-		atomic_store_explicit(&slot->plain, false, memory_order_relaxed);
+		atomic_store_explicit(&slot->unordered, false, memory_order_relaxed);
 	}
 }
 

@@ -23,8 +23,8 @@ int record_grow(struct gpub_client *client, struct record *record);
 
 static inline bool record_live(const struct record *record)
 {
-	return RECORD_STATE(atomic_load(&record->mapping)) == RECORD_OPEN &&
-	       atomic_load_explicit(atomic_load_explicit(&record->word, memory_order_relaxed), memory_order_acquire) ==
+	return RECORD_STATE(atomic_load(&record->state)) == RECORD_OPEN &&
+	       atomic_load_explicit(atomic_load_explicit(&record->generation, memory_order_relaxed), memory_order_acquire) ==
 		       record->live;
 }
 
@@ -68,10 +68,10 @@ static inline struct slot *hold_slot(const struct record *record)
 }
 
 /* Has the lines on their way that record_hold_at() would otherwise wait for one after the other. */
-static inline void hold_expect(const struct record *record, const struct slot *slot)
+static inline void hold_prefetch(const struct record *record, const struct slot *slot)
 {
 	__builtin_prefetch(slot, 1);
-	__builtin_prefetch((const void *)atomic_load_explicit(&record->word, memory_order_relaxed));
+	__builtin_prefetch((const void *)atomic_load_explicit(&record->generation, memory_order_relaxed));
 }
 
 /* The same in that slot, hold_slot()'s, or in any. */
@@ -100,10 +100,10 @@ bool record_idle(const struct record *record, bool *held);
  * True where each lease of its present buffer that was returned was returned in stream order: behind a record_idle()
  * that said true, all of its device work is over then. A plain return says nothing of the device.
  */
-bool record_proven(const struct record *record);
+bool record_quiesced(const struct record *record);
 
 /* How often its slots were taken so far, tries among them: a number that changes whenever one is. */
-uint64_t record_takes(const struct record *record);
+uint64_t record_acquire_count(const struct record *record);
 
 /* Ends every hold, as gpub_return() does: at disconnect. */
 void record_drop_holds(struct record *record);
@@ -116,7 +116,7 @@ void record_drop_holds(struct record *record);
 bool record_drop_all(struct record *record);
 
 /* Leases of the buffer that it stood for are stale from here on. Locked. */
-void record_outdate(struct record *record);
+void record_invalidate(struct record *record);
 
 /* Fills a lease from a record that the hold of that token pins. */
 static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct record *record, unsigned rights,

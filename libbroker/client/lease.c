@@ -116,7 +116,7 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 	if (!record)
 		return -EAGAIN;
 	slot = hold_slot(record);
-	hold_expect(record, slot);
+	hold_prefetch(record, slot);
 	if (!table_is(record, &key) || version & 1 || record_hold_at(record, slot, &token))
 		return -EAGAIN;
 	/* in this order: who notices a reset takes the record out of the table, and then notes the epoch */
@@ -341,7 +341,7 @@ static inline int return_in(gpub_lease *lease, struct slot *slot)
 	bool done;
 
 	CRASH_POINT(return_begin);
-	slot_mark_plain(slot);
+	slot_mark_unordered(slot);
 	done = lease_take_back(lease, slot, SLOT_FREE);
 	CRASH_POINT(returned);
 	return LIKELY(done) ? 0 : return_refused(lease);

@@ -200,10 +200,10 @@ void mapping_remove(struct gpub_client *client, struct mapping *mapping)
 	free(mapping);
 }
 
-void mapping_strand(struct gpub_client *client, struct mapping *mapping)
+void mapping_leak(struct gpub_client *client, struct mapping *mapping)
 {
 	mapping_unlist(client, mapping);
-	mapping->stranded = true;
+	mapping->leaked = true;
 }
 
 void mappings_forget(struct gpub_client *client)
@@ -226,22 +226,22 @@ struct mapping *mapping_find(struct gpub_client *client, uint64_t grant)
 
 void mapping_attach(struct mapping *mapping, struct record *record)
 {
-	record->on = mapping;
-	DL_APPEND2(mapping->records, record, on_prev, on_next);
+	record->mapping = mapping;
+	DL_APPEND2(mapping->records, record, mapping_prev, mapping_next);
 }
 
 void mapping_detach(struct record *record)
 {
-	if (record->on)
-		DL_DELETE2(record->on->records, record, on_prev, on_next);
-	record->on = NULL;
+	if (record->mapping)
+		DL_DELETE2(record->mapping->records, record, mapping_prev, mapping_next);
+	record->mapping = NULL;
 }
 
 struct record *mapping_record(const struct mapping *mapping, uint64_t serial)
 {
 	struct record *record;
 
-	for (record = mapping->records; record; record = record->on_next)
+	for (record = mapping->records; record; record = record->mapping_next)
 		if (atomic_load(&record->serial) == serial)
 			return record;
 	return NULL;

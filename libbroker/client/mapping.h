@@ -31,7 +31,7 @@ struct mapping {
 	bool              closing; /* a thread is closing it */
 	bool              lost;    /* which has found that the device was reset: there is no handle to close */
 	unsigned          syncing; /* threads that have it open once more: none may close it meanwhile */
-	bool              stranded; /* that failed: it is open, and granted, until this process ends */
+	bool              leaked;  /* it failed to close: it is open, and granted, until this process ends */
 	struct record    *records; /* OPEN, or CLOSING, on it */
 	uint64_t          acquires, used; /* cache.c's: its acquire count at the last scan; the last scan that saw it used */
 	uint64_t          passed[CACHE_SCOPES]; /* the last pass of each scope that came to it, or before which it was added */
@@ -55,7 +55,7 @@ int mapping_add(struct gpub_client *client, struct mapping *mapping);
 void mapping_remove(struct gpub_client *client, struct mapping *mapping);
 
 /* Its handle does not close. It can be found still, for the broker may name its grant, but is none of client->mappings. */
-void mapping_strand(struct gpub_client *client, struct mapping *mapping);
+void mapping_leak(struct gpub_client *client, struct mapping *mapping);
 
 /* At disconnect: frees those. */
 void mappings_forget(struct gpub_client *client);

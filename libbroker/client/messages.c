@@ -43,7 +43,7 @@ static void record_open(struct gpub_client *client, struct record *record, const
 			struct mapping *mapping, struct timeline_map *timeline)
 {
 	mapping_attach(mapping, record);
-	record->word = &client->board.words[grant->buffer];
+	record->generation = &client->board.words[grant->buffer];
 	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
 	record->ptr = (char *)mapping->base + grant->offset;
 	record->size = grant->size;
@@ -54,7 +54,7 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
 	record->timeline = timeline_map_share(timeline);
 	record_watch(client, record, grant->room);
-	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_OPEN));
+	atomic_store(&record->state, RECORD_WORD(grant->grant, RECORD_OPEN));
 	CRASH_POINT(mapping_recorded);
 	pthread_cond_broadcast(&client->changed);
 }
@@ -94,7 +94,7 @@ static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 	pthread_mutex_lock(&client->lock);
 	error = mapping_add(client, mapping);
 	if (!error)
-		mapping_strand(client, mapping);
+		mapping_leak(client, mapping);
 	pthread_mutex_unlock(&client->lock);
 	if (!error)
 		return;
@@ -137,7 +137,7 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
  * -ESTALE: disconnect came between and has looked through the mappings already. -EAGAIN: so has a reset, perhaps, and nothing
  * is open any more.
  */
-static int mapping_settle(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			  struct mapping *mapping, struct timeline_map *timeline)
 {
 	int error;
@@ -165,7 +165,7 @@ static int mapping_make(struct gpub_client *client, const struct wire_grant *gra
 		error = mapping_open(client, grant, record->ordinal, mapping);
 		CRASH_POINT(mapping_opened);
 		if (!error)
-			error = mapping_settle(client, grant, record, *mapping, timeline);
+			error = mapping_publish(client, grant, record, *mapping, timeline);
 	} while (error == -EAGAIN && *mapping);
 	return error;
 }
@@ -193,10 +193,10 @@ static void record_join_closing(struct gpub_client *client, const struct wire_gr
 				struct mapping *mapping)
 {
 	mapping_attach(mapping, record);
-	record->word = &client->board.words[grant->buffer];
+	record->generation = &client->board.words[grant->buffer];
 	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
 	atomic_store(&record->serial, grant->serial);
-	atomic_store(&record->mapping, RECORD_MAPPING(grant->grant, RECORD_CLOSING));
+	atomic_store(&record->state, RECORD_WORD(grant->grant, RECORD_CLOSING));
 	pthread_cond_broadcast(&client->changed);
 }
 
@@ -211,7 +211,7 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 		return 0; /* all is about to be closed, and nobody waits any more */
 	if (!mapping) /* a CLOSED of ours crossed it, with which the broker takes back what it just gave: asked for again */
 		record_release(client, record, -EAGAIN, "the mapping was closed just now");
-	else if (mapping->stranded)
+	else if (mapping->leaked)
 		return error_set(-EIO, "the memory's mapping failed to close before: only a new process can have it again");
 	else if (mapping->closing)
 		record_join_closing(client, grant, record, mapping);
@@ -272,7 +272,7 @@ static void on_notice(struct gpub_client *client, const struct wire_grant_id *id
 	mapping = mapping_find(client, id->grant);
 	record = mapping && id->serial ? mapping_record(mapping, id->serial) : NULL;
 	if (record)
-		record_notice(client, record);
+		record_unlinked(client, record);
 	else if (mapping && !id->serial)
 		mapping->wanted = true;
 	CRASH_POINT(notice_marked);
@@ -338,7 +338,7 @@ void messages_ended(struct gpub_client *client)
 	pthread_mutex_lock(&client->lock);
 	atomic_store(&client->guard->state, CLIENT_LOST);
 	for (record = client->records.all; record; record = record->next)
-		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED)
+		if (RECORD_STATE(atomic_load(&record->state)) == RECORD_REQUESTED)
 			record_release(client, record, -ECONNRESET,
 				       "the broker went away before it answered: connect to a new one");
 	pthread_cond_broadcast(&client->changed);

@@ -145,11 +145,11 @@ static int read_soon(struct gpub_client *client, struct spin *spin)
 		error = read_some(client, MSG_DONTWAIT);
 	while (error == -EAGAIN && now_ns() < until);
 	if (error != -EAGAIN) {
-		spin->in_vain = 0;
+		spin->misses = 0;
 		return error;
 	}
-	spin->in_vain += spin->in_vain < SPIN_PAUSES;
-	spin->pause = 1u << spin->in_vain;
+	spin->misses += spin->misses < SPIN_PAUSES;
+	spin->pause = 1u << spin->misses;
 	return read_some(client, 0);
 }
 

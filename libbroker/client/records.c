@@ -50,38 +50,37 @@ static struct record *record_new(struct record_pool *pool)
 	return record;
 }
 
-static struct record *record_wake(struct record_pool *pool, struct record *record)
+static struct record *record_reuse(struct record_pool *pool, struct record *record)
 {
-	DL_DELETE2(pool->rested, record, rest_prev, rest_next);
-	pool->resting--;
+	DL_DELETE2(pool->free, record, free_prev, free_next);
+	pool->free_count--;
 	return record;
 }
 
 /*
- * The one that was given back first, once enough others rest. Slots stay with their record, so where many are taken it is
- * the last one: a buffer that is made anew again and again then finds those of its predecessor.
+ * The record that was freed first, when enough others are free. A record keeps its slots. So when many slots are in use it is the
+ * record that was freed last: a buffer that is created again and again then gets the slots of its predecessor.
  */
 static struct record *record_take(struct gpub_client *client)
 {
 	struct record_pool *pool = &client->records;
 	struct record *record;
 
-	if (pool->rested && atomic_load(&client->slots.used) > SLOTS_CROWDED)
-		return record_wake(pool, pool->rested->rest_prev);
-	if (pool->resting > pool->rest)
-		return record_wake(pool, pool->rested);
+	if (pool->free && atomic_load(&client->slots.used) > SLOTS_CROWDED)
+		return record_reuse(pool, pool->free->free_prev);
+	if (pool->free_count > pool->free_min)
+		return record_reuse(pool, pool->free);
 	record = record_new(pool);
-	return record || !pool->rested ? record : record_wake(pool, pool->rested);
+	return record || !pool->free ? record : record_reuse(pool, pool->free);
 }
 
-/* One that was never open has no leases that could be renewed, and is the first to serve again. */
-static void record_give(struct record_pool *pool, struct record *record, bool was_open)
+static void record_free(struct record_pool *pool, struct record *record, bool was_open)
 {
 	if (was_open)
-		DL_APPEND2(pool->rested, record, rest_prev, rest_next);
+		DL_APPEND2(pool->free, record, free_prev, free_next);
 	else
-		DL_PREPEND2(pool->rested, record, rest_prev, rest_next);
-	pool->resting++;
+		DL_PREPEND2(pool->free, record, free_prev, free_next);
+	pool->free_count++;
 }
 
 struct record *record_bind(struct gpub_client *client, const char *name, unsigned index)
@@ -90,14 +89,14 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 
 	if (!record)
 		goto no_memory;
-	/* before anybody can find it: what is held from then on is of the new buffer */
-	record_outdate(record);
+	/* before anybody can find it: each hold from now on is of the new buffer */
+	record_invalidate(record);
 	if (table_add(&client->table, record, name, index))
 		goto give_back;
 	record->attached = true;
 	return record;
 give_back:
-	record_give(&client->records, record, false);
+	record_free(&client->records, record, false);
 no_memory:
 	error_set(-ENOMEM, "out of memory for another buffer");
 	return NULL;
@@ -123,21 +122,21 @@ static void waiters_tell(struct record *record, int error, const char *text)
 	record->waiters = NULL;
 }
 
-void record_notice(struct gpub_client *client, struct record *record)
+void record_unlinked(struct gpub_client *client, struct record *record)
 {
 	client->newly_due = true;
-	if (!record->noticed) {
+	if (!record->unlinked) {
 		DL_APPEND2(client->due, record, due_prev, due_next);
 		record->passed[false] = record->passed[true] = client->passes;
 	}
-	record->noticed = true;
+	record->unlinked = true;
 }
 
-static void notice_over(struct gpub_client *client, struct record *record)
+static void unlinked_clear(struct gpub_client *client, struct record *record)
 {
-	if (record->noticed)
+	if (record->unlinked)
 		DL_DELETE2(client->due, record, due_prev, due_next);
-	record->noticed = false;
+	record->unlinked = false;
 }
 
 void record_watch(struct gpub_client *client, struct record *record, uint64_t room)
@@ -157,7 +156,7 @@ void record_unwatch(struct gpub_client *client, struct record *record)
 		client->device->unwatch(&record->watch);
 }
 
-/* What a call may still use keeps the reference, until the client ends. */
+/* If a call may still use the timeline, its reference stays until the client ends. */
 static void timeline_leave(struct gpub_client *client, struct record *record)
 {
 	if (!record->forced)
@@ -168,29 +167,29 @@ static void timeline_leave(struct gpub_client *client, struct record *record)
 
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text)
 {
-	bool was_open = RECORD_STATE(atomic_load(&record->mapping)) >= RECORD_OPEN;
+	bool was_open = RECORD_STATE(atomic_load(&record->state)) >= RECORD_OPEN;
 
 	record_unwatch(client, record);
 	record_detach(client, record);
 	mapping_detach(record);
 	timeline_leave(client, record);
-	notice_over(client, record);
+	unlinked_clear(client, record);
 	waiters_tell(record, error, text);
-	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_NONE));
-	record_give(&client->records, record, was_open);
+	atomic_store(&record->state, RECORD_WORD(0, RECORD_NONE));
+	record_free(&client->records, record, was_open);
 	pthread_cond_broadcast(&client->changed);
 }
 
-void record_strand(struct gpub_client *client, struct record *record, int error, const char *text)
+void record_leak(struct gpub_client *client, struct record *record, int error, const char *text)
 {
 	CRASH_POINT(close_failed);
 	record_unwatch(client, record);
 	record_detach(client, record);
 	mapping_detach(record);
 	timeline_leave(client, record);
-	notice_over(client, record);
-	/* without its grant: a notice that is still to come finds nothing to close */
-	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));
+	unlinked_clear(client, record);
+	/* without its grant: a notice that is still to come must find nothing to close */
+	atomic_store(&record->state, RECORD_WORD(0, RECORD_CLOSING));
 	waiters_tell(record, error, text);
 	pthread_cond_broadcast(&client->changed);
 }
@@ -210,14 +209,14 @@ void record_wait_begin(struct record *record, struct waiter *waiter)
 {
 	waiter->done = false;
 	waiter->error = 0;
-	waiter->mapping = atomic_load(&record->mapping);
+	waiter->state = atomic_load(&record->state);
 	waiter->next = record->waiters;
 	record->waiters = waiter;
 }
 
 static bool waits_still(const struct record *record, const struct waiter *waiter)
 {
-	return !waiter->done && atomic_load(&record->mapping) == waiter->mapping;
+	return !waiter->done && atomic_load(&record->state) == waiter->state;
 }
 
 int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
@@ -238,7 +237,7 @@ void record_request_begin(struct gpub_client *client, struct record *record, str
 			  struct wire_message *message)
 {
 	record->request = message->request = ++client->next_number << RECORD_NUMBER_BITS | record->number;
-	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_REQUESTED));
+	atomic_store(&record->state, RECORD_WORD(0, RECORD_REQUESTED));
 	record_wait_begin(record, waiter);
 }
 
@@ -247,7 +246,7 @@ struct record *record_of_request(struct gpub_client *client, uint64_t request)
 	uint32_t number = request & ((1u << RECORD_NUMBER_BITS) - 1);
 	struct record *record = number < client->records.count ? client->records.numbered[number] : NULL;
 
-	if (record && record->request == request && RECORD_STATE(atomic_load(&record->mapping)) == RECORD_REQUESTED)
+	if (record && record->request == request && RECORD_STATE(atomic_load(&record->state)) == RECORD_REQUESTED)
 		return record;
 	return NULL;
 }

@@ -49,10 +49,10 @@ void record_unwatch(struct gpub_client *client, struct record *record);
  * Its mapping failed to close: out of the table, on no mapping, and CLOSING for ever; its grant ends with this process.
  * Who waits is told. Locked.
  */
-void record_strand(struct gpub_client *client, struct record *record, int error, const char *text);
+void record_leak(struct gpub_client *client, struct record *record, int error, const char *text);
 
 /* Its buffer is unlinked. Locked. */
-void record_notice(struct gpub_client *client, struct record *record);
+void record_unlinked(struct gpub_client *client, struct record *record);
 
 /*
  * REQUESTED by that message, whose number is filled in, and which is to be sent; the waiter waits for its answer. Locked.

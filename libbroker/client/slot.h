@@ -28,7 +28,7 @@ struct slot {
 	struct record    *record;
 	_Atomic uint64_t  base;  /* sequences up to it belong to an earlier buffer of the record */
 	uint32_t          index; /* in the pool */
-	_Atomic bool      plain; /* a lease of the record's present buffer was returned, and not in stream order */
+	_Atomic bool      unordered; /* a lease of the record's present buffer was returned, and not in stream order */
 };
 
 #define SLOT_STATE(hold)         ((enum slot_state)((hold) & 3))
@@ -84,9 +84,9 @@ static inline bool slot_idle(const struct slot *slot, uint64_t hold)
 }
 
 /* Ahead of the release of the hold, whose reader sees it. Without a look: the line is written to next in any case. */
-static inline void slot_mark_plain(struct slot *slot)
+static inline void slot_mark_unordered(struct slot *slot)
 {
-	atomic_store_explicit(&slot->plain, true, memory_order_relaxed);
+	atomic_store_explicit(&slot->unordered, true, memory_order_relaxed);
 }
 
 /* A hold that is not, or no longer, to be a lease. Somebody else may have ended it meanwhile, and a third one taken the slot. */

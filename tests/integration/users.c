@@ -50,8 +50,8 @@ static int do_lie(const struct order *order)
 
 	(void)order;
 	for (record = client->records.all; record; record = record->next)
-		if (RECORD_STATE(atomic_load(&record->mapping)) == RECORD_OPEN)
-			call_closed(client, RECORD_GRANT(atomic_load(&record->mapping)));
+		if (RECORD_STATE(atomic_load(&record->state)) == RECORD_OPEN)
+			call_closed(client, RECORD_GRANT(atomic_load(&record->state)));
 	return 0;
 }
 

@@ -116,7 +116,7 @@ static void cell_open(struct cell *cell, unsigned i, void *base)
 	if (mapping_add(client, mapping))
 		abort();
 	record_open(client, cell->record, &grant, mapping, NULL);
-	cell->mapping = RECORD_MAPPING(grants, RECORD_OPEN);
+	cell->mapping = RECORD_WORD(grants, RECORD_OPEN);
 }
 
 /* The buffer is closed and its record stands for the cell's other name. */
@@ -125,7 +125,7 @@ static bool cell_rebind(struct cell *cell, unsigned i, bool renamed)
 	bool done;
 
 	pthread_mutex_lock(&client->lock);
-	done = !mapping_close(client, cell->record->on, false);
+	done = !mapping_close(client, cell->record->mapping, false);
 	if (done) {
 		if (record_bind(client, cell->name[renamed], 0) != cell->record)
 			abort();
@@ -146,7 +146,7 @@ static bool cell_close(struct cell *cell)
 {
 	bool held;
 
-	return close_begin(cell->record->on, &held);
+	return close_begin(cell->record->mapping, &held);
 }
 
 static struct slot *cell_slot(const struct cell *cell)
@@ -170,7 +170,7 @@ static void reset_open(unsigned i)
 	struct cell *cell = &cells[i];
 
 	slots_free(cell);
-	atomic_store(&cell->record->mapping, cell->mapping);
+	atomic_store(&cell->record->state, cell->mapping);
 	atomic_store(&cell->record->cursor, race_random() % SLOTS_FIRST);
 	atomic_store(&cell->closed, 0);
 	atomic_store(&cell->used, 0);
@@ -202,7 +202,7 @@ static void touch(unsigned i)
 	volatile uint64_t sink;
 	bool held;
 
-	sink = atomic_load(&cell->record->mapping) + atomic_load(cell->record->word);
+	sink = atomic_load(&cell->record->state) + atomic_load(cell->record->generation);
 	sink = record_idle(cell->record, &held);
 	sink = atomic_load(&cell->closed) + atomic_load(&cell->used);
 	sink = atomic_load(&shared->cell[i].told) + atomic_load(&shared->cell[i].made);
@@ -244,8 +244,8 @@ static void weak_hold_first(unsigned i)
 	uint64_t taken = slot_take(atomic_load_explicit(&slot->hold, memory_order_relaxed));
 
 	atomic_store_explicit(&slot->hold, taken, memory_order_relaxed);
-	got[i] = RECORD_STATE(atomic_load_explicit(&record->mapping, memory_order_relaxed)) == RECORD_OPEN &&
-		 atomic_load_explicit(record->word, memory_order_relaxed) == record->live;
+	got[i] = RECORD_STATE(atomic_load_explicit(&record->state, memory_order_relaxed)) == RECORD_OPEN &&
+		 atomic_load_explicit(record->generation, memory_order_relaxed) == record->live;
 	if (!got[i])
 		atomic_store_explicit(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(taken), SLOT_FREE), memory_order_release);
 }
@@ -255,14 +255,14 @@ static void weak_close_second(unsigned i)
 {
 	struct cell *cell = &cells[i];
 	struct slot *slot = cell->record->block[0];
-	uint64_t closing = RECORD_MAPPING(RECORD_GRANT(cell->mapping), RECORD_CLOSING), held = 0;
+	uint64_t closing = RECORD_WORD(RECORD_GRANT(cell->mapping), RECORD_CLOSING), held = 0;
 
-	atomic_store_explicit(&cell->record->mapping, closing, memory_order_relaxed);
+	atomic_store_explicit(&cell->record->state, closing, memory_order_relaxed);
 	for (unsigned n = 0; n < SLOTS_FIRST; n++)
 		held |= SLOT_STATE(atomic_load_explicit(&slot[n].hold, memory_order_relaxed));
 	shared->cell[i].got = !held;
 	if (held)
-		atomic_store_explicit(&cell->record->mapping, cell->mapping, memory_order_relaxed);
+		atomic_store_explicit(&cell->record->state, cell->mapping, memory_order_relaxed);
 }
 
 /* ---- the memory's use, between hold and return, and the close ---- */
@@ -454,7 +454,7 @@ static void reset_requested(unsigned i)
 	reset_open(i);
 	record->ptr = memory[0];
 	record->size = 0;
-	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_REQUESTED));
+	atomic_store(&record->state, RECORD_WORD(0, RECORD_REQUESTED));
 }
 
 static void open_second(unsigned i)
@@ -609,7 +609,7 @@ static int cell_make(struct cell *cell, unsigned i)
 	snprintf(cell->name[0], NAME_SIZE, "cell/%u", i);
 	snprintf(cell->name[1], NAME_SIZE, "other/%u", i);
 	pthread_mutex_lock(&client->lock);
-	client->records.rest = 0; /* a record serves again at once: that is what races */
+	client->records.free_min = 0; /* a record serves again at once: that is what races */
 	cell->record = record_bind(client, cell->name[0], 0);
 	if (!cell->record || record_grow(client, cell->record))
 		error = -ENOMEM;

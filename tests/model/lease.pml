@@ -37,7 +37,7 @@
  *  F_NOSTOP     gpub_disconnect does not wait for the closer
  *  F_STRANDED   a mapping that is stranded stays noticed: the closer looks at it for ever
  *  F_NOLEFT     on_grant does not look at leaving at all
- *  F_LEAVEOPEN  on_grant looks at leaving before the open (grant_record), not after it (mapping_settle)
+ *  F_LEAVEOPEN  on_grant looks at leaving before the open (grant_record), not after it (mapping_publish)
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
  *  F_PIDFDLIES  death is the pidfd alone (a forked child holds the GPU's descriptors past it)
  *  F_HUPLIES    death is the hang-up alone (the GPU's work ends after it)
@@ -311,13 +311,13 @@ inline record_release(R, error) {
 	serial[R]=0
 #endif
 }
-inline record_strand(R) {
+inline record_leak(R) {
 	record_detach(R); waiters_tell(R, 1); mapping[R]=mCLOSING; noticed[R]=0; grant[R]=0; broadcast(c)
 }
 /* All records of the mapping whose grant is sg */
 #define RECORDS(label) R=c*NR; do :: R<(c+1)*NR -> if :: sg && grant[R]==sg -> label :: else fi; R++ :: else -> break od; R=0
 inline mapping_over(X) { mgrant[X]=0; mclosing[X]=0; mnoticed[X]=0 }
-/* record_take, record_outdate; then record_request_begin's REQUESTED and record_wait_begin */
+/* record_take, record_invalidate; then record_request_begin's REQUESTED and record_wait_begin */
 inline record_new(R, n) {
 	R=c*NR; do :: R<(c+1)*NR && mapping[R]!=mNONE -> R++ :: else -> break od;
 	assert(R<(c+1)*NR);            /* the model's pool is too small */
@@ -503,7 +503,7 @@ inline mapping_close(X, wait) {
 #ifdef F_ACKFAIL
 			c2b[c]!CLOSED,sg,0;
 #endif
-			atomic { !lock[c] -> RECORDS(record_strand(R)); stranded[X]=1;
+			atomic { !lock[c] -> RECORDS(record_leak(R)); stranded[X]=1;
 #ifndef F_STRANDED
 				mnoticed[X]=0;
 #endif
@@ -782,7 +782,7 @@ inline forget_all() {
 #endif
 			if
 			:: mapping[R]==mREQUESTED -> record_release(R, 1)
-			:: mapping[R]==mOPEN || mapping[R]==mCLOSING -> record_strand(R)
+			:: mapping[R]==mOPEN || mapping[R]==mCLOSING -> record_leak(R)
 			:: mapping[R]==mNONE
 			fi; R++
 		:: else -> R=0; break
@@ -1018,7 +1018,7 @@ end:	do
 			:: atomic { X=c*NM; do :: X<(c+1)*NM && (mapped[X] || mgrant[X]) -> X++ :: else -> break od;
 					assert(X<(c+1)*NM); /* the model's pool is too small */
 					mapped[X]=OF(s) };                     /* mapping_open */
-				atomic { !lock[c] ->                   /* mapping_settle */
+				atomic { !lock[c] ->                   /* mapping_publish */
 #ifndef F_LEAVEOPEN
 					if :: leaving[c] -> goto give_back :: else fi;
 #endif

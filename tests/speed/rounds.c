@@ -95,10 +95,10 @@ static int record_make(const char *text)
 
 	if (!record || record_grow(client, record))
 		return -1;
-	record->word = &board_word;
+	record->generation = &board_word;
 	record->live = BOARD_WORD(5, BOARD_LIVE);
 	record->rights = GPUB_READ;
-	atomic_store(&record->mapping, RECORD_MAPPING(9, RECORD_OPEN));
+	atomic_store(&record->state, RECORD_WORD(9, RECORD_OPEN));
 	return 0;
 }
 

@@ -63,7 +63,7 @@ struct gpub_client *client;
 struct record *record;
 char memory[64];
 
-/* As messages.c's mapping_settle() leaves it; one for each record here. */
+/* As messages.c's mapping_publish() leaves it; one for each record here. */
 static struct mapping *mapping_made(uint64_t grant)
 {
 	struct mapping *mapping = calloc(1, sizeof *mapping);
@@ -78,14 +78,14 @@ static struct mapping *mapping_made(uint64_t grant)
 /* As messages.c's record_open() leaves it. */
 void open_record(struct record *which, uint64_t grant)
 {
-	which->word = &board_word;
+	which->generation = &board_word;
 	which->live = LIVE;
 	which->ptr = memory;
 	which->size = sizeof memory;
 	which->rights = GPUB_READ | GPUB_WRITE;
 	which->serial = 5;
 	mapping_attach(mapping_made(grant), which);
-	atomic_store(&which->mapping, RECORD_MAPPING(grant, RECORD_OPEN));
+	atomic_store(&which->state, RECORD_WORD(grant, RECORD_OPEN));
 }
 
 int setup(void **state)
@@ -101,7 +101,7 @@ int setup(void **state)
 		return -1;
 	client->device = &fake;
 	client->sock = -1;
-	client->records.rest = 0; /* a record serves again at once */
+	client->records.free_min = 0; /* a record serves again at once */
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	record = record_bind(client, "a", 0);
 	for (int b = 0; b < BLOCKS; b++)
@@ -123,8 +123,8 @@ int teardown(void **state)
 	}
 	munmap(client->slots.slot, SLOTS_MAX * sizeof(struct slot));
 	memset(&client->slots, 0, sizeof client->slots);
-	client->records.resting = 0;
-	client->records.rested = NULL;
+	client->records.free_count = 0;
+	client->records.free = NULL;
 	table_deinit(&client->table);
 	table_init(&client->table);
 	sodium_free(client->key);
@@ -174,7 +174,7 @@ int close_now(bool wait)
 	int error;
 
 	pthread_mutex_lock(&client->lock);
-	error = record->on ? mapping_close(client, record->on, wait) : -EBUSY;
+	error = record->mapping ? mapping_close(client, record->mapping, wait) : -EBUSY;
 	pthread_mutex_unlock(&client->lock);
 	return error;
 }

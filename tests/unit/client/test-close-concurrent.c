@@ -82,11 +82,11 @@ static int open_one(unsigned i)
 	mapping->base = memory[i];
 	if (mapping_add(client, mapping))
 		return -1;
-	record->word = &board_word;
+	record->generation = &board_word;
 	record->live = LIVE;
 	record->rights = GPUB_READ;
 	mapping_attach(mapping, record);
-	atomic_store(&record->mapping, RECORD_MAPPING(mapping->grant, RECORD_OPEN));
+	atomic_store(&record->state, RECORD_WORD(mapping->grant, RECORD_OPEN));
 	return 0;
 }
 

@@ -21,14 +21,14 @@ static void invariant_2_a_held_record_is_not_closed(void **state)
 	(void)state;
 	assert_int_equal(close_now(true), -EBUSY);
 	assert_int_equal(fake_closed, 0);
-	assert_true(atomic_load(&record->mapping) == RECORD_MAPPING(GRANT, RECORD_OPEN));
+	assert_true(atomic_load(&record->state) == RECORD_WORD(GRANT, RECORD_OPEN));
 	assert_int_equal(give_back_on(token), 0);
 	assert_int_equal(close_now(false), -EBUSY);
 	assert_int_equal(fake_closed, 0);
 	land();
 	assert_int_equal(close_now(false), 0);
 	assert_int_equal(fake_closed, 1);
-	assert_int_equal(RECORD_STATE(atomic_load(&record->mapping)), RECORD_NONE);
+	assert_int_equal(RECORD_STATE(atomic_load(&record->state)), RECORD_NONE);
 	assert_int_equal(close_now(false), -EBUSY);
 }
 
@@ -63,11 +63,11 @@ static void invariant_2_a_failed_close_stays_closing(void **state)
 	fake_close_error = -EIO;
 	assert_int_equal(close_now(true), -EIO);
 	/* without its grant, so that a late notice does not find it */
-	assert_true(atomic_load(&record->mapping) == RECORD_MAPPING(0, RECORD_CLOSING));
+	assert_true(atomic_load(&record->state) == RECORD_WORD(0, RECORD_CLOSING));
 	assert_int_equal(record_hold(record, &token), -ESTALE);
 	assert_int_equal(table_key_make(&client->table, &key, "a", 0), 0);
 	assert_null(table_find(&client->table, &key, &version));
-	assert_int_equal(client->records.resting, 0);
+	assert_int_equal(client->records.free_count, 0);
 }
 
 static struct record *bind_and_release(enum record_state state)
@@ -75,7 +75,7 @@ static struct record *bind_and_release(enum record_state state)
 	struct record *other = record_bind(client, "other", 0);
 
 	assert_ptr_not_equal(other, record);
-	atomic_store(&other->mapping, RECORD_MAPPING(0, state));
+	atomic_store(&other->state, RECORD_WORD(0, state));
 	record_release(client, other, 0, NULL);
 	return other;
 }
@@ -87,7 +87,7 @@ static void invariant_8_a_record_serves_again_behind_others(void **state)
 	struct record *second, *refused;
 
 	(void)state;
-	client->records.rest = REST;
+	client->records.free_min = REST;
 	assert_int_equal(close_now(true), 0);
 	second = bind_and_release(RECORD_CLOSING);
 	bind_and_release(RECORD_CLOSING);
@@ -97,7 +97,7 @@ static void invariant_8_a_record_serves_again_behind_others(void **state)
 	assert_ptr_equal(record_bind(client, "never made", 0), refused);
 	bind_and_release(RECORD_CLOSING);
 	assert_ptr_equal(record_bind(client, "a", 0), record);
-	atomic_store(&record->mapping, RECORD_MAPPING(0, RECORD_CLOSING));
+	atomic_store(&record->state, RECORD_WORD(0, RECORD_CLOSING));
 	record_release(client, record, 0, NULL);
 	assert_ptr_equal(record_bind(client, "b", 0), second);
 }
@@ -108,7 +108,7 @@ static void test_where_many_slots_are_taken_no_record_rests(void **state)
 	uint32_t used = atomic_load(&client->slots.used);
 
 	(void)state;
-	client->records.rest = RECORDS_REST;
+	client->records.free_min = RECORDS_FREE_MIN;
 	bind_and_release(RECORD_CLOSING);
 	assert_int_equal(close_now(true), 0);
 	atomic_store(&client->slots.used, SLOTS_CROWDED + 1);
@@ -286,11 +286,11 @@ static void invariant_7_a_close_does_not_wait_for_who_never_rests(void **state)
 	looks = 0;
 	assert_int_equal(give_back_on(hold()), 0);
 	pthread_mutex_lock(&client->lock);
-	error = mapping_close(client, record->on, true);
+	error = mapping_close(client, record->mapping, true);
 	pthread_mutex_unlock(&client->lock);
 	assert_int_equal(error, -EBUSY);
 	assert_int_equal(looks, 1);
-	assert_int_equal(RECORD_STATE(atomic_load(&record->mapping)), RECORD_OPEN);
+	assert_int_equal(RECORD_STATE(atomic_load(&record->state)), RECORD_OPEN);
 	client->device = &fake;
 }
 

@@ -73,24 +73,24 @@ static void test_a_plain_return_is_remembered(void **state)
 	uint64_t token = hold();
 
 	(void)state;
-	assert_true(record_proven(record));
+	assert_true(record_quiesced(record));
 	assert_int_equal(give_back_on(token), 0);
 	land();
-	assert_true(record_proven(record));
+	assert_true(record_quiesced(record));
 	token = hold();
 	assert_int_equal(give_back(token), 0);
-	assert_false(record_proven(record));
+	assert_false(record_quiesced(record));
 	assert_int_equal(give_back_on(hold()), 0);
 	land();
-	assert_false(record_proven(record));
+	assert_false(record_quiesced(record));
 	/* the next buffer's leases are not this one's */
 	assert_int_equal(close_now(true), 0);
 	assert_ptr_equal(record_bind(client, "other", 0), record);
 	open_record(record, GRANT + 1);
-	assert_true(record_proven(record));
+	assert_true(record_quiesced(record));
 	hold();
 	record_drop_holds(record);
-	assert_false(record_proven(record));
+	assert_false(record_quiesced(record));
 }
 
 /* A hold that no lease came of is no return. */
@@ -102,7 +102,7 @@ static void test_an_undone_hold_is_no_plain_return(void **state)
 	lease_undo(client, hold());
 	atomic_store(&board_word, BOARD_WORD(5, BOARD_DRAINING));
 	assert_int_equal(record_hold(record, &token), -ESTALE);
-	assert_true(record_proven(record));
+	assert_true(record_quiesced(record));
 }
 
 int main(void)

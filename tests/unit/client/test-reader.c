@@ -86,7 +86,7 @@ static void read_answer(enum wire_type asked)
 
 static void expect(enum wire_type asked, unsigned in_vain, unsigned pause)
 {
-	assert_int_equal(client.spin[asked].in_vain, in_vain);
+	assert_int_equal(client.spin[asked].misses, in_vain);
 	assert_int_equal(client.spin[asked].pause, pause);
 }
 

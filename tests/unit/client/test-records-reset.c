@@ -210,11 +210,11 @@ static void record_opens(uint64_t grant)
 	now_open++;
 	opened_in = mapping->epoch;
 	assert_int_equal(mapping_add(client, mapping), 0);
-	record->word = &board_word;
+	record->generation = &board_word;
 	record->live = LIVE;
 	record->rights = GPUB_READ | GPUB_WRITE;
 	mapping_attach(mapping, record);
-	atomic_store(&record->mapping, RECORD_MAPPING(grant, RECORD_OPEN));
+	atomic_store(&record->state, RECORD_WORD(grant, RECORD_OPEN));
 }
 
 static int setup(void **state)
@@ -233,7 +233,7 @@ static int setup(void **state)
 		return -1;
 	client->device = &one_kind;
 	client->sock = -1;
-	client->records.rest = 0; /* a record serves again at once */
+	client->records.free_min = 0; /* a record serves again at once */
 	client->cache.mappings = CACHE_MAPPINGS;
 	atomic_store(&client->epochs[0], 1);
 	atomic_store(&client->guard->state, CLIENT_OPEN);
