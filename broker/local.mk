@@ -8,6 +8,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/daemon/activation.c broker/daemon/activation.h \
 	broker/registry/board-owner.c broker/registry/board-owner.h \
 	broker/core/broker.c broker/core/broker.h \
+	broker/core/control.c broker/core/control.h \
 	broker/daemon/configuration.c broker/daemon/configuration.h \
 	broker/base/context.h \
 	broker/base/config-text.c broker/base/config-text.h \

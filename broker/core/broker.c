@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/base/log.h"
 #include "broker/memory/pool.h"
 #include "broker/memory/usage.h"
 #include "broker/memory/workers.h"
@@ -302,15 +303,17 @@ static bool is_busy(const struct broker *broker)
 	return broker->config->poll_us && now_us() - broker->core->received_us < broker->config->poll_us;
 }
 
-void broker_quit(struct broker *broker)
+void broker_quit(void *broker)
 {
-	broker->core->over = true;
+	((struct broker *)broker)->core->over = true;
 }
 
 void broker_loop(struct broker *broker)
 {
-	while (!broker->core->over && !event_base_got_break(broker->base))
+	log_serving(true);
+	while (!broker->core->over)
 		broker_pass(broker, !is_busy(broker));
+	log_serving(false);
 }
 
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators)

@@ -101,9 +101,9 @@ void broker_deinit(struct broker *broker);
  */
 void broker_pass(struct broker *broker, bool wait);
 
-/* Passes until broker_quit(), or until somebody ends the event base's loop. */
+/* Passes until broker_quit(). Meanwhile the log never waits. */
 void broker_loop(struct broker *broker);
-void broker_quit(struct broker *broker);
+void broker_quit(void *broker);
 
 /* New quotas and creators, as of config; what they point to stays the caller's and must stay. */
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators);
@@ -111,7 +111,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 /* Keeps that much freed memory of each device from now on; what is beyond is given back. */
 void broker_keep(struct broker *broker, uint64_t bytes);
 
-/* Takes every name away; idle() follows when nothing is left. No new buffers from then on. */
+/* Unlinks every buffer; idle(), such as broker_quit(), follows when all memory is freed. No new buffers from then on. */
 void broker_stop(struct broker *broker, void (*idle)(void *context), void *context);
 
 /* How many buffers that became live are over: their memory is freed, or serves others. */

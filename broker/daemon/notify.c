@@ -84,50 +84,25 @@ static void send_text(const struct notify *notify, const char *text)
 		log_line("the service manager was not told: %m");
 }
 
-__attribute__((format(printf, 3, 0)))
-static void send_state(const struct notify *notify, const char *state, const char *format, va_list args)
+void notify_send(const struct notify *notify, enum notify_state state, unsigned seconds, const char *format, ...)
 {
-	char text[MESSAGE_MAX], status[400];
-
-	vsnprintf(status, sizeof status, format, args);
-	status[strcspn(status, "\n")] = 0;
-	snprintf(text, sizeof text, "%s\nSTATUS=%s", state, status);
-	send_text(notify, text);
-}
-
-void notify_ready(const struct notify *notify, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	send_state(notify, "READY=1", format, args);
-	va_end(args);
-}
-
-void notify_reloading(const struct notify *notify, const char *format, ...)
-{
+	static const char *const names[] = { "READY=1", "RELOADING=1", "STOPPING=1" };
+	char text[MESSAGE_MAX], status[400], more[64] = "";
 	struct timespec now;
-	char state[64];
 	va_list args;
 
-	/* by it a READY=1 is known to be this reload's */
+	va_start(args, format);
+	vsnprintf(status, sizeof status, format, args);
+	va_end(args);
+	status[strcspn(status, "\n")] = 0;
+	/* the time tells the service manager which READY=1 ends this reload */
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%lld",
-		 (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
-	va_start(args, format);
-	send_state(notify, state, format, args);
-	va_end(args);
-}
-
-void notify_stopping(const struct notify *notify, unsigned seconds, const char *format, ...)
-{
-	char state[64];
-	va_list args;
-
-	snprintf(state, sizeof state, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%u000000", seconds);
-	va_start(args, format);
-	send_state(notify, state, format, args);
-	va_end(args);
+	if (state == NOTIFY_RELOADING)
+		snprintf(more, sizeof more, "\nMONOTONIC_USEC=%lld", (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+	if (state == NOTIFY_STOPPING)
+		snprintf(more, sizeof more, "\nEXTEND_TIMEOUT_USEC=%u000000", seconds);
+	snprintf(text, sizeof text, "%s%s\nSTATUS=%s", names[state], more, status);
+	send_text(notify, text);
 }
 
 void notify_alive(const struct notify *notify)

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-run.c - the parent broker: forks N workers, serves them, waits for them, closes the books.
+ * broker-run.c - the parent broker: forks N workers, serves them, waits for them, prints the account.
  *
- * Owns the order of things: socket, workers forked, device started, declared buffers made, workers let go,
- * loop, names taken away, everything freed, account. Never touches a device before it forked.
+ * Owns the order: socket, workers forked, device started, declared buffers created, workers released, loop, buffers
+ * unlinked, all memory freed, account. Never touches a device before it forked.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "broker/base/context.h"
-#include "broker/base/event-failure.h"
 #include "broker/base/log.h"
 #include "broker/base/streams.h"
 #include "broker/core/broker.h"
+#include "broker/core/control.h"
 #include "broker/request/creation.h"
 #include "broker/status/leftovers.h"
 #include "children.h"
@@ -28,27 +26,26 @@
 #include "common/socket.h"
 #include "options.h"
 
-#define EXIT_BROKER 125 /* as env(1) and timeout(1): a worker's own status is hardly this one */
+#define EXIT_BROKER 125 /* as env(1) and timeout(1): workers rarely exit with it */
 
 struct run {
 	struct run_options options;
 	struct children    children;
 	struct broker      broker;
 	struct core        core; /* its parts */
-	struct event_base *base;
-	struct event      *signals, *patience;
+	struct control     control;
 	char               directory[LEFTOVERS_PATH_SIZE], path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
-	int                lock, listener, signal_fd;
-	unsigned           creating; /* declared buffers still on their way */
-	bool               failed;   /* the broker's own failure, already logged */
+	int                lock, listener;
+	unsigned           creating; /* declared buffers that do not exist yet */
+	bool               failed;   /* the broker itself; it is logged already */
 	bool               ended, told;
 };
 
 /* ---- the private socket ---- */
 
 /*
- * What CUDA_DEVICE_MAX_CONNECTIONS is to be for the workers; 0: it is left alone. Not a default under MPS, where all clients
- * share one pool of connections: a worker that takes more may leave none for another.
+ * CUDA_DEVICE_MAX_CONNECTIONS for the workers; 0: as it is. There is no default under MPS, where all clients share one
+ * pool of connections: a worker that takes more may leave none for another.
  */
 static unsigned worker_connections(const struct run_options *options)
 {
@@ -91,39 +88,21 @@ static void socket_remove(struct run *run)
 
 /* ---- the end ---- */
 
-static void on_idle(void *context)
+/* A drain has no deadline: log once who holds memory, and go on waiting. */
+static void on_patience(void *context)
 {
 	struct run *run = context;
 
-	/* not loopbreak, which is forgotten when the loop has not begun: the workers may have ended before */
-	broker_quit(&run->broker);
-}
-
-/* A drain has no deadline: say whom it waits for, once, and go on waiting. */
-static void on_patience(evutil_socket_t fd, short what, void *argument)
-{
-	struct run *run = argument;
-	const struct session *session;
-
-	(void)fd;
-	(void)what;
-	for (session = run->broker.sessions->by_id; session; session = session->hh.next)
-		if (session->grants.by_id)
-			log_say("the workers ended; waiting for pid %d (%s), which still holds %u grant%s; "
-				 "interrupt to leave it",
-				 session->pid, session->command, HASH_COUNT(session->grants.by_id),
-				 PLURAL(HASH_COUNT(session->grants.by_id)));
+	control_log_holders(&run->broker, "waiting for it; interrupt to leave it");
 }
 
 static void begin_end(struct run *run)
 {
-	static const struct timeval patience = { .tv_sec = 2 };
-
 	if (run->ended)
 		return;
 	run->ended = true;
-	evtimer_add(run->patience, &patience);
-	broker_stop(&run->broker, on_idle, run);
+	control_expect(&run->control, 2);
+	broker_stop(&run->broker, broker_quit, &run->broker);
 }
 
 static void fail(struct run *run, const char *text)
@@ -149,38 +128,21 @@ static void on_child(struct run *run)
 		begin_end(run);
 }
 
-/* What the terminal sends goes to the whole foreground group: the workers have it already. */
+/* A signal from the terminal goes to the whole foreground group: the workers have it already. */
 static void on_stop(struct run *run, const struct signalfd_siginfo *info)
 {
 	if (run->ended)
-		event_base_loopbreak(run->base);
+		broker_quit(&run->broker);
 	else if (info->ssi_code != SI_KERNEL)
 		children_signal(&run->children, (int)info->ssi_signo);
 }
 
-static void on_signal(evutil_socket_t fd, short what, void *argument)
+static void on_signal(void *context, const struct signalfd_siginfo *info)
 {
-	struct signalfd_siginfo info;
-
-	(void)what;
-	if (read(fd, &info, sizeof info) != sizeof info)
-		return;
-	if (info.ssi_signo == SIGCHLD)
-		on_child(argument);
+	if (info->ssi_signo == SIGCHLD)
+		on_child(context);
 	else
-		on_stop(argument, &info);
-}
-
-static int signals_watch(struct run *run, const sigset_t *signals)
-{
-	run->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (run->signal_fd < 0)
-		return error_set(-errno, "signals cannot be watched: %m");
-	run->signals = event_new(run->base, run->signal_fd, EV_READ | EV_PERSIST, on_signal, run);
-	run->patience = evtimer_new(run->base, on_patience, run);
-	if (!run->signals || !run->patience || event_add(run->signals, NULL))
-		return error_set(-ENOMEM, "out of memory");
-	return 0;
+		on_stop(context, info);
 }
 
 /* ---- the beginning ---- */
@@ -224,25 +186,15 @@ static void say_device(const struct run *run)
 
 static void print_account(const struct run *run)
 {
-	const struct counters *c = &run->broker.counters;
-	char bytes[SIZE_TEXT_MAX], freed[SIZE_TEXT_MAX];
+	char text[CONTROL_ACCOUNT_MAX];
 
-	if (run->options.quiet)
-		return;
-	log_say("account: buffers %llu created, %llu freed; memory %s allocated, %s freed; grants %llu given, "
-		 "%llu returned, %llu ended by death; %s",
-		 (unsigned long long)c->buffers_created, (unsigned long long)broker_buffers_over(&run->broker),
-		 size_format(c->bytes_made, bytes), size_format(c->bytes_freed, freed),
-		 (unsigned long long)c->grants_opened, (unsigned long long)c->grants_closed,
-		 (unsigned long long)c->grants_died,
-		 broker_balanced(&run->broker) ? "balanced" : "NOT BALANCED");
+	if (!run->options.quiet)
+		log_say("account: %s", control_account(&run->broker, text));
 }
 
 static int run_broker(struct run *run)
 {
-	int error = broker_init(&run->broker, &run->core, &run->options.broker, run->base, run->listener);
-
-	if (error) {
+	if (broker_init(&run->broker, &run->core, &run->options.broker, run->control.base, run->listener)) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
 		return EXIT_BROKER;
@@ -250,14 +202,11 @@ static int run_broker(struct run *run)
 	say_device(run);
 	if (declare_buffers(run))
 		fail(run, error_text());
-	/* workers may have ended before the signal was watched */
+	/* workers may have ended before their signal was received */
 	on_child(run);
-	log_serving(true);
 	broker_loop(&run->broker);
-	log_serving(false);
 	print_account(run);
-	if (!broker_balanced(&run->broker) && !run->failed)
-		run->failed = true;
+	run->failed |= !broker_balanced(&run->broker);
 	broker_deinit(&run->broker);
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
@@ -281,48 +230,43 @@ static int run_all(struct run *run)
 		children_abandon(&run->children);
 		return code;
 	}
-	event_failure_watch(EXIT_BROKER, on_event_failure, run);
-	run->base = event_base_new();
-	if (!run->base)
-		error_set(-ENOMEM, "the event loop cannot start: out of memory or descriptors");
-	if (run->base && !signals_watch(run, &signals)) {
-		code = run_broker(run);
-	} else {
+	if (control_begin(&run->control, &signals, EXIT_BROKER)) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
+	} else {
+		code = run_broker(run);
 	}
-	if (run->signals)
-		event_free(run->signals);
-	if (run->patience)
-		event_free(run->patience);
-	if (run->base)
-		event_base_free(run->base);
+	control_end(&run->control);
 	socket_remove(run);
 	return code;
 }
 
-int main(int argc, char **argv)
+static int run_program(struct run *run, int argc, char **argv)
 {
-	static struct run run = { .children.gate = -1 };
-	int result;
+	int result = run_options_parse(&run->options, argc, argv);
 
-	if (streams_fill()) {
-		log_say("%s", error_text());
-		return EXIT_BROKER;
-	}
-	result = run_options_parse(&run.options, argc, argv);
-	if (result > 0 && (fflush(stdout) || ferror(stdout))) {
-		log_say("the output cannot be written: %m");
-		return EXIT_BROKER;
-	}
 	if (result > 0)
 		return 0;
 	if (result < 0) {
 		log_say("%s", error_text());
 		return EXIT_BROKER;
 	}
-	result = run_all(&run);
-	children_free(&run.children);
-	declared_free(&run.options.buffers);
+	result = run_all(run);
+	children_free(&run->children);
+	declared_free(&run->options.buffers);
 	return result;
+}
+
+int main(int argc, char **argv)
+{
+	static struct run state = { .children.gate = -1,
+				    .control = { on_signal, on_patience, on_event_failure, &state, NULL, NULL, NULL, -1 } };
+	int code = streams_fill();
+
+	if (!code)
+		code = run_program(&state, argc, argv);
+	if (code >= 0 && !streams_flush())
+		return code;
+	log_say("%s", error_text());
+	return EXIT_BROKER;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "broker/base/log.h"
+#include "broker/core/control.h"
 #include "common/error.h"
 
 static void set_number(const char *name, unsigned value)
@@ -31,24 +32,24 @@ static void set_environment(unsigned rank, unsigned count, const struct worker_e
 		set_number("CUDA_DEVICE_MAX_CONNECTIONS", environment->connections);
 }
 
-void children_take_signals(struct children *children, sigset_t *watched)
+void children_take_signals(struct children *children, sigset_t *signals)
 {
-	struct sigaction hang_up, defaults = { .sa_handler = SIG_DFL }, ignored = { .sa_handler = SIG_IGN };
+	struct given_signals *given = &children->given;
+	struct sigaction hang_up, defaults = { .sa_handler = SIG_DFL };
 
-	sigemptyset(watched);
-	sigaddset(watched, SIGINT);
-	sigaddset(watched, SIGTERM);
-	sigaddset(watched, SIGCHLD);
-	/* who started us with nohup(1) wants us to live */
+	sigemptyset(signals);
+	sigaddset(signals, SIGCHLD);
+	/* under nohup(1) the program is to live on */
 	if (!sigaction(SIGHUP, NULL, &hang_up) && hang_up.sa_handler != SIG_IGN)
-		sigaddset(watched, SIGHUP);
-	/* an ignored SIGCHLD is never seen, and leaves no status */
-	sigaction(SIGCHLD, &defaults, &children->given.child);
-	sigaction(SIGPIPE, &ignored, &children->given.pipe);
-	sigprocmask(SIG_BLOCK, watched, &children->given.mask);
+		sigaddset(signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, NULL, &given->mask);
+	sigaction(SIGPIPE, NULL, &given->pipe);
+	/* an ignored SIGCHLD is never received, and leaves no status */
+	sigaction(SIGCHLD, &defaults, &given->child);
+	control_block(signals);
 }
 
-/* The broker's signal mask and dispositions are not the command's: it gets what the broker was given. */
+/* The command gets the signal mask and dispositions that the broker was started with, not the broker's own. */
 static void restore_signals(const struct given_signals *given)
 {
 	sigaction(SIGPIPE, &given->pipe, NULL);
@@ -62,7 +63,7 @@ static _Noreturn void child_main(const struct given_signals *given, int gate, ch
 
 	restore_signals(given);
 	if (read(gate, &go, 1) != 1)
-		_exit(0); /* the broker could not start, and has said why */
+		_exit(0); /* the broker could not start, and has logged why */
 	execvp(command[0], command);
 	log_say("cannot run %s: %m", command[0]);
 	_exit(errno == ENOENT ? 127 : 126);
@@ -103,7 +104,7 @@ static void close_gate(struct children *children)
 	children->gate = -1;
 }
 
-/* A pipe takes far more bytes than there may be workers, so this cannot block; dead ones read nothing. */
+/* A pipe takes far more bytes than there may be workers, so this cannot block. */
 void children_release(struct children *children)
 {
 	for (unsigned i = 0; i < children->count; i++)

@@ -2,8 +2,8 @@
 /*
  * children.h - the workers that broker-run forks, holds back until all is ready, and waits for.
  *
- * They are forked before the device is touched (design.md, "Fork") and wait in front of exec(2) for the
- * word to go. Owns their pids; signals and reaps nothing else. Never looks at their memory or sockets.
+ * They are forked before the device is touched (design.md, "Fork") and wait before exec(2) until they are released.
+ * Owns their pids; signals and reaps nothing else. Never looks at their memory or sockets.
  */
 #ifndef GPUB_RUN_CHILDREN_H
 #define GPUB_RUN_CHILDREN_H
@@ -17,7 +17,7 @@ struct child {
 	int   status;
 };
 
-/* What broker-run found when it was started, and what the command gets. */
+/* What broker-run was started with, and what the command gets. */
 struct given_signals {
 	sigset_t         mask;
 	struct sigaction pipe, child;
@@ -26,13 +26,13 @@ struct given_signals {
 struct children {
 	struct child *child;
 	unsigned      count, running;
-	int           gate;      /* closed: the children give up; a byte each: they go */
-	int           exit_code; /* of the first that failed; 0: none has */
+	int           gate;      /* closed: the children exit; a byte each: they run the command */
+	int           exit_code; /* of the first that failed; 0: none has failed */
 	struct given_signals given;
 };
 
-/* Blocks the signals that end a run or tell of a worker, for signalfd(2), and keeps what was given. */
-void children_take_signals(struct children *children, sigset_t *watched);
+/* Blocks the signals that end a run or report a worker, for signalfd(2), and keeps what was given for the command. */
+void children_take_signals(struct children *children, sigset_t *signals);
 
 /* What each worker finds in its environment, beside its rank. */
 struct worker_environment {
@@ -43,7 +43,7 @@ struct worker_environment {
 /* After children_take_signals(). Forks count children that will run command. */
 int children_fork(struct children *children, unsigned count, char **command, const struct worker_environment *environment);
 
-/* Lets them go. */
+/* They run the command. */
 void children_release(struct children *children);
 
 /* Reaps those that ended. True if one of them failed: a line on stderr names each that did. */

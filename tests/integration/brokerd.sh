@@ -206,7 +206,7 @@ start_again() {
 	start
 }
 check "SIGTERM: the service manager hears it" eval 'stops TERM 0 && heard "^STOPPING=1 EXTEND_TIMEOUT_USEC=19000000 "'
-check "the account is balanced" said 'buffers 2 created, 2 freed; grants 3 given, .* balanced$'
+check "the account is balanced" said 'buffers 2 created, 2 freed; memory 2 MiB allocated, 2 MiB freed; grants 3 given, .* balanced$'
 check "nothing is left" nothing_left
 listens "@$name"
 configure 'drain_timeout = 9s'
