@@ -28,7 +28,7 @@ void log_level_set(enum log_level wanted)
 
 /*
  * One write a line, so that lines of several processes on one terminal do not mix. The descriptor is shared
- * with those processes, so it is not made non-blocking: it is asked first.
+ * with those processes, so it is not made non-blocking: poll(2) asks first.
  */
 static bool write_line(const char *text, int wait_ms)
 {
@@ -43,21 +43,6 @@ static bool write_line(const char *text, int wait_ms)
 	if (poll(&p, 1, wait_ms) != 1 || !(p.revents & POLLOUT))
 		return false;
 	return write(STDERR_FILENO, line, (size_t)length) == length;
-}
-
-__attribute__((format(printf, 1, 0))) static void log_write(const char *format, va_list args, int wait_ms)
-{
-	char text[512], note[64];
-
-	/* first of all: it may take errno for %m */
-	vsnprintf(text, sizeof text, format, args);
-	if (left_out) {
-		snprintf(note, sizeof note, "%llu line%s left out", left_out, left_out == 1 ? " was" : "s were");
-		if (write_line(note, wait_ms))
-			left_out = 0;
-	}
-	if (!write_line(text, wait_ms))
-		left_out++;
 }
 
 /* A bucket of LOG_BURST lines that fills again by LOG_RATE a second. Counts in thousandths of a line. */
@@ -79,50 +64,27 @@ static bool rate_allows(void)
 	return true;
 }
 
-__attribute__((format(printf, 1, 0))) static void log_limited(const char *format, va_list args)
+void log_write(enum log_level least, bool of_client, const char *format, ...)
 {
-	if (rate_allows())
-		log_write(format, args, 0);
-	else
+	int wait_ms = of_client ? 0 : patience_ms;
+	char text[512], note[64];
+	va_list args;
+
+	if (level < least)
+		return;
+	/* first of all: it may take errno for %m */
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (of_client && !rate_allows()) {
 		left_out++;
-}
-
-void log_line(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	log_limited(format, args);
-	va_end(args);
-}
-
-void log_detail(const char *format, ...)
-{
-	va_list args;
-
-	if (level < LOG_VERBOSE)
 		return;
-	va_start(args, format);
-	log_limited(format, args);
-	va_end(args);
-}
-
-void log_say(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	log_write(format, args, patience_ms);
-	va_end(args);
-}
-
-void log_note(const char *format, ...)
-{
-	va_list args;
-
-	if (level < LOG_NORMAL)
-		return;
-	va_start(args, format);
-	log_write(format, args, patience_ms);
-	va_end(args);
+	}
+	if (left_out) {
+		snprintf(note, sizeof note, "%llu line%s left out", left_out, left_out == 1 ? " was" : "s were");
+		if (write_line(note, wait_ms))
+			left_out = 0;
+	}
+	if (!write_line(text, wait_ms))
+		left_out++;
 }
