@@ -24,59 +24,39 @@
 #include "common/size.h"
 #include "device/select.h"
 
-/* What a process of the library, and a broker with some hundred sessions, get along with. */
-#define CLIENT_DESCRIPTORS 64
-#define BROKER_DESCRIPTORS 1024
-#define KEY_MEMORY         65536              /* bytes that may be locked: keys are kept out of swap */
-#define SHARED_MEMORY      (64ull << 20)      /* status file and what is beside it */
-#define SHARED_MEMORY_HOST (1ull << 30)       /* the memory of a host device, too */
+#define CLIENT_DESCRIPTORS 64            /* enough for a process of the library */
+#define BROKER_DESCRIPTORS 1024          /* for a broker with some hundred sessions */
+#define KEY_MEMORY         65536         /* bytes that may be locked: keys are kept out of swap */
+#define SHARED_MEMORY      (64ull << 20) /* for the status file and the board */
+#define SHARED_MEMORY_HOST (1ull << 30)  /* and for the memory of a host device */
 
-/* ---- what is said ---- */
+/* ---- the report ---- */
+
+enum verdict { OK, WARN, FAIL };
 
 static bool failed;
 
-__attribute__((format(printf, 2, 0))) static void say(const char *verdict, const char *format, va_list args)
-{
-	char text[512];
+#define ok(...)   report(OK, __VA_ARGS__)
+#define warn(...) report(WARN, __VA_ARGS__)
+#define fail(...) report(FAIL, __VA_ARGS__)
 
+static void report(enum verdict verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void report(enum verdict verdict, const char *format, ...)
+{
+	static const char *const names[] = { "ok", "warn", "FAIL" };
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
 	/* paths and names come from others */
 	for (char *c = text; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
-	printf("%s: %s\n", verdict, text);
-}
-
-static void ok(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void ok(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	say("ok", format, args);
-	va_end(args);
-}
-
-static void warn(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	say("warn", format, args);
-	va_end(args);
-}
-
-static void fail(const char *format, ...)
-{
-	va_list args;
-
-	failed = true;
-	va_start(args, format);
-	say("FAIL", format, args);
-	va_end(args);
+	printf("%s: %s\n", names[verdict], text);
+	failed |= verdict == FAIL;
 }
 
 /* The user's name, valid until the next call. */
@@ -144,7 +124,7 @@ static gpub_client *check_connection(const char *address)
 	return NULL;
 }
 
-/* By the kernel's word. 0: not known. */
+/* The kernel says who serves the socket. 0: not known. */
 static pid_t check_server(const gpub_client *client)
 {
 	struct sockaddr_un sun = { 0 };
@@ -154,12 +134,12 @@ static pid_t check_server(const gpub_client *client)
 	if (getsockopt(client->sock, SOL_SOCKET, SO_PEERCRED, &server, &size) ||
 	    getpeername(client->sock, (struct sockaddr *)&sun, &length))
 		return 0;
-	ok("the broker '%s' answers at %s: pid %d of %s, whom this user may trust, and nobody else may put a socket there",
+	ok("the broker '%s' answers at %s: pid %d of %s, whom this user may trust; nobody else can put a socket there",
 	   client->board.header->instance, sun.sun_path, server.pid, user_name(server.uid));
 	return server.pid;
 }
 
-/* The broker takes nobody from another one; its process may be another user's, which cannot be looked at. */
+/* The broker refuses processes of another one. Of another user's broker the namespace cannot be read. */
 static void check_pid_namespace(pid_t broker)
 {
 	struct stat own, its;
@@ -167,7 +147,7 @@ static void check_pid_namespace(pid_t broker)
 
 	snprintf(path, sizeof path, "/proc/%d/ns/pid", broker);
 	if (stat("/proc/self/ns/pid", &own) || stat(path, &its))
-		ok("the broker took this process, so it is in its pid namespace");
+		ok("the broker accepted this process, so it is in its pid namespace");
 	else if (own.st_ino == its.st_ino)
 		ok("this process is in the broker's pid namespace");
 	else
@@ -175,7 +155,7 @@ static void check_pid_namespace(pid_t broker)
 		     "(a container: --pid=host)");
 }
 
-/* ---- connections: what streams that wait hold up ---- */
+/* ---- connections: a stream that waits blocks those behind it ---- */
 
 #define CONNECTIONS_USUAL 8  /* CUDA's, where the variable is not set */
 #define CONNECTIONS_MAX   32
@@ -205,7 +185,7 @@ static void check_connections(void)
 		   value);
 }
 
-/* What that process was started with. 1, and the value, cut; 0: it was not set; -1: this user may not look, or it is gone. */
+/* The variable as that process was started. 1, and the value, cut; 0: it was not set; -1: it cannot be read. */
 static int started_with(pid_t pid, char value[VALUE_MAX])
 {
 	char path[40], *line = NULL;
@@ -227,7 +207,7 @@ static int started_with(pid_t pid, char value[VALUE_MAX])
 	return found;
 }
 
-/* A program that stands still has the variable from where it was started, not from here. */
+/* A program has the variable from where it was started, not from here. */
 static void check_sessions(const struct shown *shown)
 {
 	unsigned looked = 0, unset = 0;
@@ -356,7 +336,7 @@ static void check_broker_limits(pid_t broker)
 
 /* ---- devices ---- */
 
-/* Without the library: the module's version is there also where the driver's library is missing. */
+/* The kernel module's version can be read also where the driver's library is missing. */
 static void check_driver(void)
 {
 	char version[64] = "";
@@ -372,7 +352,7 @@ static void check_driver(void)
 		warn("no NVIDIA driver is loaded here");
 }
 
-/* Where it is missing, too old or damaged, starting the device has said so. */
+/* Where it is missing, too old or damaged, starting the device has reported that. */
 static void check_library(void)
 {
 	int version;
@@ -392,7 +372,6 @@ static void check_visible(const char *variable)
 		ok("%s is not set: this process sees every device", variable);
 }
 
-/* What the broker finds out about a dead process there: proof.h. */
 static void check_mps(void)
 {
 	char path[MPS_PATH_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * doctor.h - looks, as a program in its place would, for what keeps programs from using a broker.
+ * doctor.h - looks for what keeps programs from using a broker, from where such a program would run.
  *
- * One line on stdout for each thing it looked at: "ok: ", "warn: " or "FAIL: ", and in the latter what to do about it.
- * Changes nothing, makes no context on any device and no buffer. Owns nothing.
+ * Prints one line on stdout for each check: "ok: ", "warn: " or "FAIL: ", and in the latter how to fix it. Changes
+ * nothing, makes no context on any device and no buffer. Owns nothing.
  */
 #ifndef GPUB_CTL_DOCTOR_H
 #define GPUB_CTL_DOCTOR_H
