@@ -11,11 +11,11 @@
 #include "common/error.h"
 
 /* libconfuse goes on after an error; the first one is the cause. */
-static _Thread_local bool complained;
+static _Thread_local bool refused;
 static _Thread_local const struct config_file *reading;
 
-/* Those that fit every file; an empty one ends the list. */
-static const struct config_sentence sentences[] = {
+/* For files of every kind. */
+static const struct config_message messages[] = {
 	{ "missing equal sign after option '%s'", "'%s' has no value: write a '=' and the value behind it" },
 	{ "attempt to append to non-list option '%s'", "'%s' has one value: write '=' instead of '+='" },
 	{ "invalid integer value for option '%s'", "the value of '%s' is no number: give one such as 0" },
@@ -27,32 +27,26 @@ static const struct config_sentence sentences[] = {
 	{ NULL, NULL },
 };
 
-static const char *sentence_find(const struct config_sentence *list, const char *format)
+/* Our message takes the same arguments as libconfuse's. */
+__attribute__((format_arg(1))) static const char *message_for(const char *format)
 {
-	for (; list->format; list++)
-		if (!strcmp(list->format, format))
-			return list->mended;
-	return NULL;
-}
+	const struct config_message *const lists[] = { reading->messages, messages };
 
-/* A sentence of a list takes what the one that it stands for takes. */
-__attribute__((format_arg(1))) static const char *sentence_mended(const char *format)
-{
-	const char *mended = sentence_find(reading->sentences, format);
-
-	if (!mended)
-		mended = sentence_find(sentences, format);
-	return mended ? mended : format;
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+		for (const struct config_message *m = lists[i]; m->theirs; m++)
+			if (!strcmp(m->theirs, format))
+				return m->ours;
+	return format;
 }
 
 __attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const char *format, va_list args)
 {
 	char text[240];
 
-	if (complained)
+	if (refused)
 		return;
-	complained = true;
-	vsnprintf(text, sizeof text, sentence_mended(format), args);
+	refused = true;
+	vsnprintf(text, sizeof text, message_for(format), args);
 	error_set(-EINVAL, "%s:%d: %s", reading->path, cfg ? cfg->line : 1, text);
 }
 
@@ -90,7 +84,7 @@ static enum token string_measure(const char *text, size_t *length)
 	return *end ? TOKEN_STRING : TOKEN_OPEN;
 }
 
-/* What stands at *text: a comment, a quoted string, or one character of anything else. */
+/* The token at *text: a comment, a quoted string, or one character of anything else. */
 static enum token token_measure(const char *text, size_t *length)
 {
 	if (*text == '#' || !strncmp(text, "//", 2) || !strncmp(text, "/*", 2))
@@ -101,7 +95,7 @@ static enum token token_measure(const char *text, size_t *length)
 	return TOKEN_OTHER;
 }
 
-/* What libconfuse would let pass, or read otherwise than it stands there. */
+/* Refuses what libconfuse would accept, or read differently from how it is written. */
 static int token_check(enum token token, const char *text, size_t length, const char *path, unsigned line)
 {
 	if (token == TOKEN_OPEN)
@@ -113,7 +107,8 @@ static int token_check(enum token token, const char *text, size_t length, const 
 	return 0;
 }
 
-static unsigned lines_pass(char *text, size_t length, bool blank)
+/* Returns the number of lines that end here. Blanks the text, but not the ends of lines. */
+static unsigned lines_count(char *text, size_t length, bool blank)
 {
 	unsigned lines = 0;
 
@@ -126,8 +121,9 @@ static unsigned lines_pass(char *text, size_t length, bool blank)
 }
 
 /*
- * libconfuse 3.3 counts the lines of comments three times, so they become spaces; it takes the end of the file for a
- * closing brace, so those are counted here, and for the end of a comment; and it expands ${VARIABLES}.
+ * Faults of libconfuse 3.3 and what is done about each. It counts the lines of comments three times: they become spaces.
+ * It takes the end of the file for a closing brace, and for the end of a comment: braces are counted, and an open comment is
+ * refused. It expands ${VARIABLES}: a '$' is refused.
  */
 static int text_prepare(char *text, const char *path)
 {
@@ -144,7 +140,7 @@ static int text_prepare(char *text, const char *path)
 			opened = line;
 		if (*text == '}' && depth)
 			depth--;
-		line += lines_pass(text, length, token == TOKEN_COMMENT);
+		line += lines_count(text, length, token == TOKEN_COMMENT);
 	}
 	return depth ? error_set(-EINVAL, "%s:%u: the '{' of this line is never closed: add '}'", path, opened) : 0;
 }
@@ -168,12 +164,12 @@ static int text_read(FILE *file, char **text)
 
 static int text_parse(cfg_t *cfg, const char *text)
 {
-	complained = false;
+	refused = false;
 	cfg_set_error_function(cfg, on_error);
 	if (cfg_parse_buf(cfg, text) == CFG_SUCCESS)
 		return 0;
-	/* libconfuse 3.3 refuses an empty word where a name must stand, and says nothing */
-	return complained ? -EINVAL : error_set(-EINVAL, "%s:%d: '' is no name of anything: %s", reading->path, cfg->line,
+	/* libconfuse 3.3 refuses an empty word in place of a name without a message */
+	return refused ? -EINVAL : error_set(-EINVAL, "%s:%d: '' is no name of anything: %s", reading->path, cfg->line,
 						reading->manual);
 }
 

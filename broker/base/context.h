@@ -2,8 +2,9 @@
 /*
  * context.h - the parts of one broker, by pointers: how one part finds another.
  *
- * core/broker.c makes the parts and ends them; they lie in struct core, which is the program's. A part includes this header
- * and the headers of the parts below it that it uses; parts above it are never called, they register callbacks. All of it belongs to the control loop's thread.
+ * core/broker.c makes the parts and ends them; they are in struct core, which is the program's. A part includes this header
+ * and the headers of the parts below it that it uses. It never calls a part above it: that part registers a callback. All of
+ * it belongs to the control loop's thread.
  */
 #ifndef GPUB_CONTEXT_H
 #define GPUB_CONTEXT_H
@@ -55,11 +56,11 @@ struct broker {
 	struct counters      counters;
 	bool                 several_users; /* others than the broker's own are served */
 	bool                 stopping;
-	bool                 changed;  /* something that people see: what follows is done once a pass, by core/broker.c */
+	bool                 changed;  /* something that people see: core/broker.c acts on it once a pass */
 	bool                 received; /* a session sent something */
 };
 
-/* The registry, the accounting or the sessions changed: the status file follows, and a stopping broker looks whether it is done. */
+/* The registry, the accounting or the sessions changed: the status file is updated, and a stopping broker checks whether it is done. */
 static inline void broker_changed(struct broker *broker)
 {
 	broker->changed = true;

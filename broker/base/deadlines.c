@@ -19,7 +19,7 @@ static void put(struct deadlines *deadlines, unsigned place, struct deadline *de
 	deadline->place = place;
 }
 
-/* From the free place up to where its parent is not after it. */
+/* Moves it from the free place up until its parent is not later. */
 static void rise(struct deadlines *deadlines, unsigned place, struct deadline *deadline)
 {
 	while (place && deadlines->heap[(place - 1) / 2]->ms > deadline->ms) {
@@ -29,7 +29,7 @@ static void rise(struct deadlines *deadlines, unsigned place, struct deadline *d
 	put(deadlines, place, deadline);
 }
 
-/* From the free place down to where no child is before it. */
+/* Moves it from the free place down until no child is earlier. */
 static void sink(struct deadlines *deadlines, unsigned place, struct deadline *deadline)
 {
 	unsigned child;

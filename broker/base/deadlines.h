@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deadlines.h - which of many deadlines comes first: a binary heap.
+ * deadlines.h - the first of many deadlines: a binary heap.
  *
- * Entering one and taking one out cost the logarithm of their number, looking at the first one nothing. Owns the array of
- * pointers; the deadlines are parts of what the caller keeps. Never looks at a clock.
+ * To add or remove one costs the logarithm of their number; to read the first one costs nothing. Owns the array of pointers;
+ * the deadlines are fields of the caller's objects. Never reads a clock.
  */
 #ifndef GPUB_DEADLINES_H
 #define GPUB_DEADLINES_H
@@ -17,11 +17,11 @@ struct deadline {
 
 /* Zero it to begin with. */
 struct deadlines {
-	struct deadline **heap; /* the children of i are at 2i+1 and 2i+2, and none is before its parent */
+	struct deadline **heap; /* the children of i are at 2i+1 and 2i+2, and none is earlier than its parent */
 	unsigned          count, room;
 };
 
-/* The array; the deadlines are forgotten. */
+/* Frees the array; the deadlines are no longer in it. */
 void deadlines_deinit(struct deadlines *deadlines);
 
 int deadlines_add(struct deadlines *deadlines, struct deadline *deadline); /* -ENOMEM, nothing has changed */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event-failure.h - what a program says and undoes where libevent cannot go on and would end the process.
+ * event-failure.h - what a program logs and undoes when libevent cannot go on and would end the process.
  *
- * libevent does so where its loop gets no descriptor or memory, as under "ulimit -n 6": with a line of its own and exit(1),
- * and what the program has made so far stays. Owns libevent's callbacks for failures and for its log, whose lines go where
- * the program's go (log.h). Never returns to libevent after a failure.
+ * When its loop gets no descriptor or memory, as under "ulimit -n 6", libevent prints a line and calls exit(1); sockets and
+ * directories that the program has made would stay. Owns libevent's callbacks for failures and for its log, whose lines go
+ * to the program's log (log.h). Never returns to libevent after a failure.
  */
 #ifndef GPUB_EVENT_FAILURE_H
 #define GPUB_EVENT_FAILURE_H

@@ -15,7 +15,7 @@
 #define FIRST      3 /* where the passed descriptors begin */
 #define PASSED_MAX 64
 
-/* Not what was meant for the process that started us, and forgot to take it away. */
+/* False: it was meant for our parent, which left it in the environment. */
 static bool meant_for_us(void)
 {
 	const char *pid = getenv("LISTEN_PID");
@@ -30,7 +30,7 @@ static long passed_count(void)
 	return count && meant_for_us() ? strtol(count, NULL, 10) : 0;
 }
 
-/* Which of several bears our name: names stand in order, with colons between them. -1: none. */
+/* The one of several that has our name: names are in order, separated by colons. -1: none. */
 static int passed_named(long count)
 {
 	const char *names = getenv("LISTEN_FDNAMES");
@@ -58,7 +58,7 @@ static int socket_check(int fd)
 
 	if (option_of(fd, SO_DOMAIN) != AF_UNIX || option_of(fd, SO_TYPE) != SOCK_SEQPACKET ||
 	    option_of(fd, SO_ACCEPTCONN) != 1)
-		return error_set(-EINVAL, "what was passed in LISTEN_FDS is no listening Unix socket of whole packets: "
+		return error_set(-EINVAL, "what was passed in LISTEN_FDS is no listening Unix socket of type SOCK_SEQPACKET: "
 					  "write ListenSequentialPacket=PATH into the socket unit");
 	/* the kernel then stamps each message with its sender, which HELLO needs */
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on))

@@ -74,7 +74,7 @@ static void on_stop(struct service *service)
 	}
 	service->stopping = true;
 	notify_send(&service->notify, NOTIFY_STOPPING, seconds + 10, "waiting until all memory is returned");
-	log_note("stopping: no names from now on; what is in use has %u second%s to be returned", seconds, PLURAL(seconds));
+	log_note("stopping: all buffers are unlinked; what is in use has %u second%s to be returned", seconds, PLURAL(seconds));
 	control_expect(&service->control, seconds);
 	broker_stop(&service->broker, broker_quit, &service->broker);
 }
@@ -100,10 +100,10 @@ static void config_swap(struct service *service, struct brokerd_config *config)
 static void reload_refused(struct service *service, const char *text)
 {
 	log_say("%s; the configuration stays as it was", text);
-	notify_send(&service->notify, NOTIFY_READY, 0, "serving, with the configuration of before: %s", text);
+	notify_send(&service->notify, NOTIFY_READY, 0, "serving, with the old configuration: %s", text);
 }
 
-/* The configuration of before holds until on_read() has the new one. */
+/* The old configuration remains until on_read() gets the new one. */
 static void reload(struct service *service)
 {
 	service->reload_again = service->reader.reading;
@@ -124,7 +124,7 @@ static void on_read(void *context, struct brokerd_config *config, const char *te
 	}
 	if (config) {
 		config_swap(service, config);
-		log_note("%s is read again: its quotas hold from now on", service->options.file);
+		log_note("%s is read again: its quotas apply from now on", service->options.file);
 		notify_send(&service->notify, NOTIFY_READY, 0, "serving at %s", service->socket.path);
 	} else {
 		reload_refused(service, text);
@@ -190,8 +190,8 @@ static void events_end(struct service *service)
 
 /* ---- serving ---- */
 
-/* Who may use the socket for its group may see what the broker says to people. */
-static int status_let_in(const struct service *service)
+/* The group that may use the socket may read the status file. */
+static int status_share(const struct service *service)
 {
 	gid_t group = service->config->group;
 
@@ -206,7 +206,7 @@ static int broker_begin(struct service *service)
 
 	if (error)
 		return error;
-	error = status_let_in(service);
+	error = status_share(service);
 	if (error)
 		broker_deinit(&service->broker);
 	return error;
@@ -283,7 +283,7 @@ static int check_done(const struct service *service)
 {
 	const char *file = service->options.file;
 
-	printf(access(file, F_OK) ? "%s: it is not there, and the defaults are ok\n" : "%s: ok\n", file);
+	printf(access(file, F_OK) ? "%s: it does not exist; the defaults are ok\n" : "%s: ok\n", file);
 	return 1;
 }
 

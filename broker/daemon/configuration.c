@@ -20,7 +20,7 @@
 #include "common/error.h"
 #include "common/size.h"
 
-#define UNSAID      (UINT64_MAX - 1) /* a limit that its section does not name */
+#define UNSET       (UINT64_MAX - 1) /* a limit that its section does not name */
 #define DRAIN_MAX   86400u
 #define SESSIONS    1024 /* the default quota's */
 #define TICKETS     1024
@@ -63,7 +63,7 @@ static int take_limit(void *field, const char *value)
 	*(uint64_t *)field = QUOTA_NONE;
 	if (!strcmp(value, "none"))
 		return 0;
-	if (number_parse(value, "limit", 0, UNSAID - 1, field))
+	if (number_parse(value, "limit", 0, UNSET - 1, field))
 		return error_set(-EINVAL, "'%.40s' is no limit: write a number, or none", value);
 	return 0;
 }
@@ -79,7 +79,7 @@ static int take_bytes(void *field, const char *value)
 	return 0;
 }
 
-/* Who may ask nothing would wait for ever. */
+/* With 0 the user would wait for ever. */
 static int take_rate(void *field, const char *value)
 {
 	int error = take_limit(field, value);
@@ -206,16 +206,16 @@ void brokerd_config_free(struct brokerd_config *config)
 
 /* ---- the file ---- */
 
-/* What is being read. Limits that a section does not name are UNSAID until all is read. */
+/* The file that is read. Limits that a section does not name are UNSET until its end. */
 static _Thread_local struct filling {
 	struct brokerd_config *config;
-	struct quota           quota, fallback; /* of the section that is read; of the default one */
-	bool                   said[KEYS];
+	struct quota           quota, fallback; /* of the current section; of the default one */
+	bool                   given[KEYS];     /* in the current section, or outside of all */
 } filling;
 
 #define MANUAL "see brokerd.conf(5)"
 
-static const struct config_sentence sentences[] = {
+static const struct config_message messages[] = {
 	{ "no such option '%s'", "'%s' is no key here: " MANUAL " for those that are" },
 	{ "found duplicate title '%s'", "there are two quotas for \"%s\": keep one" },
 	{ "missing title for section '%s'", "this %s is nobody's: write quota \"NAME\" { ... }, or quota \"default\"" },
@@ -228,8 +228,8 @@ static const struct config_sentence sentences[] = {
 static void quota_clear(struct quota *quota)
 {
 	for (int i = 0; i < RESOURCES; i++)
-		quota->limit[i] = UNSAID;
-	quota->requests = UNSAID;
+		quota->limit[i] = UNSET;
+	quota->requests = UNSET;
 }
 
 static int list_add(struct id_list *list, id_t id)
@@ -243,7 +243,7 @@ static int list_add(struct id_list *list, id_t id)
 	return 0;
 }
 
-static int said_twice(const struct key *key)
+static int given_twice(const struct key *key)
 {
 	const char *old = key->old_name;
 
@@ -252,7 +252,7 @@ static int said_twice(const struct key *key)
 }
 
 
-/* libconfuse calls at each value with those before it, and once more at the end; after a second '=' it begins anew. */
+/* libconfuse calls it at each value with those before it, and once more at the end; after a second '=' it starts again. */
 static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt)
 {
 	unsigned count = cfg_opt_size(opt);
@@ -262,13 +262,13 @@ static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt
 		int error = value_take(&key->type, &id, cfg_opt_getnstr(opt, i));
 
 		if (!error && i < list->count && list->ids[i] != id)
-			return said_twice(key);
+			return given_twice(key);
 		if (!error && i == list->count)
 			error = list_add(list, id);
 		if (error)
 			return error;
 	}
-	return count < list->count ? said_twice(key) : 0;
+	return count < list->count ? given_twice(key) : 0;
 }
 
 static int option_take(cfg_t *cfg, cfg_opt_t *opt)
@@ -276,13 +276,13 @@ static int option_take(cfg_t *cfg, cfg_opt_t *opt)
 	const char *section = strcmp(cfg_name(cfg), "root") ? cfg_name(cfg) : NULL;
 	const struct key *key = key_find(section, opt->name);
 	char *base = section_is(key, "quota") ? (char *)&filling.quota : (char *)filling.config;
-	bool *said = &filling.said[key - keys];
+	bool *given = &filling.given[key - keys];
 
 	if (key->kind == LIST)
 		return list_take(key, (struct id_list *)(base + key->offset), opt);
-	if (*said)
-		return said_twice(key);
-	*said = true;
+	if (*given)
+		return given_twice(key);
+	*given = true;
 	return value_take(&key->type, base + key->offset, cfg_opt_getstr(opt));
 }
 
@@ -291,7 +291,7 @@ static int on_value(cfg_t *cfg, cfg_opt_t *opt)
 	return option_take(cfg, opt) ? config_text_refuse(cfg) : 0;
 }
 
-/* At the section's closing brace. An empty list behind one that was not is seen only here. */
+/* At the section's closing brace. Only here an empty list behind a list with values can be noticed. */
 static int on_creators(cfg_t *cfg, cfg_opt_t *opt)
 {
 	cfg_t *section = cfg_opt_getnsec(opt, 0);
@@ -339,20 +339,20 @@ static int on_quota(cfg_t *cfg, cfg_opt_t *opt)
 	quota_clear(&filling.quota);
 	for (size_t i = 0; i < KEYS; i++)
 		if (section_is(&keys[i], "quota"))
-			filling.said[i] = false;
+			filling.given[i] = false;
 	return error ? config_text_refuse(cfg) : 0;
 }
 
 static void quota_complete(struct quota *quota, const struct quota *fallback)
 {
 	for (int i = 0; i < RESOURCES; i++)
-		if (quota->limit[i] == UNSAID)
+		if (quota->limit[i] == UNSET)
 			quota->limit[i] = fallback->limit[i];
-	if (quota->requests == UNSAID)
+	if (quota->requests == UNSET)
 		quota->requests = fallback->requests;
 }
 
-/* Half of the board, as its share is where nobody else has any, and what nobody needs much of. */
+/* Half of the board, which is a single user's share, and limits of what nobody needs much of. */
 static void quota_of_board(struct quota *quota, const struct broker_config *broker)
 {
 	quota_init(quota);
@@ -402,7 +402,7 @@ static void section_fill(cfg_opt_t options[SECTION_MAX], const char *section)
 
 static int config_load(const char *path)
 {
-	const struct config_file file = { path, "configuration", MANUAL, sentences };
+	const struct config_file file = { path, "configuration", MANUAL, messages };
 	cfg_opt_t board[SECTION_MAX], creators[SECTION_MAX], quota[SECTION_MAX], own[SECTION_MAX];
 	cfg_opt_t sections[] = { CFG_SEC("board", board, CFGF_NONE), CFG_SEC("creators", creators, CFGF_NONE),
 				 CFG_SEC("quota", quota, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES), CFG_END() };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * configuration.h - what brokerd.conf(5) says: one object with its own memory, whole and checked, or none.
+ * configuration.h - reads brokerd.conf(5) into one object with its own memory, complete and checked, or into none.
  *
- * One table has every key: where it stands, who takes its value, whether a reload can change it. Owns the lists that
- * the broker's configuration in it points to, so it is to live as long as the broker uses them. Opens no socket, starts
+ * One table has every key: its section, its type, its old name, and whether a reload can change it. The object owns the lists
+ * that the broker's configuration in it points to, so it must live as long as the broker uses them. Opens no socket, starts
  * nothing; looks up users and groups.
  */
 #ifndef GPUB_BROKERD_CONFIG_H
@@ -40,12 +40,12 @@ struct brokerd_config {
  */
 int brokerd_config_read(struct brokerd_config **config, const char *path);
 
-/* One of the keys outside of sections, as if the file said so; without FILE:LINE in the sentence. */
+/* Sets a key outside of sections, as if it were in the file; without FILE:LINE in the error message. */
 int brokerd_config_set(struct brokerd_config *config, const char *key, const char *value);
 
 /*
- * For a reload: what the running broker cannot change goes on as it is. Copies that from old; returns the names of the
- * keys that differed, with ", " between them, in text: empty if none.
+ * For a reload: copies from old what a running broker cannot change. Writes the names of the keys that differed into text,
+ * separated by ", "; empty if none did.
  */
 #define BROKERD_KEYS_TEXT 160
 void brokerd_config_keep(struct brokerd_config *config, const struct brokerd_config *old, char text[BROKERD_KEYS_TEXT]);

@@ -17,7 +17,7 @@
 
 #define MESSAGE_MAX 512
 
-/* A path, or '@' and a name in the abstract namespace, which begins with a zero. */
+/* A path, or '@' and a name in the abstract namespace, which begins with a zero byte. */
 static int connect_to(const char *address)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -43,7 +43,7 @@ static int connect_to(const char *address)
 	return error;
 }
 
-/* Half of what the watchdog allows; meant for this process, or for whichever it is. */
+/* Half of the watchdog's interval. 0: there is none for this process. */
 static uint64_t watchdog_interval(void)
 {
 	const char *interval = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
@@ -61,7 +61,7 @@ void notify_open(struct notify *notify)
 	if (address && *address) {
 		notify->fd = connect_to(address);
 		if (notify->fd < 0)
-			log_say("the service manager at NOTIFY_SOCKET '%.100s' cannot be told anything: %s", address,
+			log_say("the service manager at NOTIFY_SOCKET '%.100s' cannot be reached: %s", address,
 				strerror(-notify->fd));
 		else
 			notify->watchdog_us = watchdog_interval();
@@ -81,7 +81,7 @@ void notify_close(struct notify *notify)
 static void send_text(const struct notify *notify, const char *text)
 {
 	if (notify->fd >= 0 && send(notify->fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		log_line("the service manager was not told: %m");
+		log_line("the service manager did not get a message: %m");
 }
 
 void notify_send(const struct notify *notify, enum notify_state state, unsigned seconds, const char *format, ...)

@@ -25,7 +25,7 @@ enum notify_state { NOTIFY_READY, NOTIFY_RELOADING, NOTIFY_STOPPING };
 void notify_send(const struct notify *notify, enum notify_state state, unsigned seconds, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The watchdog's sign of life. */
+/* The sign of life for the watchdog. */
 void notify_alive(const struct notify *notify);
 
 #endif

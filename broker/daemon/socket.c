@@ -21,13 +21,13 @@
 
 /* ---- the directory ---- */
 
-/* What a client asks of it too: whoever may write there could put a socket of his own in the place. */
+/* Clients check the same: who can write the directory could replace the socket. */
 static int directory_check(const char *directory)
 {
 	struct stat st;
 
 	if (stat(directory, &st))
-		return error_set(-errno, "the socket's directory %s cannot be looked at: %m", directory);
+		return error_set(-errno, "the socket's directory %s cannot be read: %m", directory);
 	if (!S_ISDIR(st.st_mode))
 		return error_set(-ENOTDIR, "%s is no directory: choose another place for the socket", directory);
 	if ((st.st_uid && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
@@ -66,7 +66,7 @@ static void lock_path(const char *path, char lock[PATH_SIZE])
 	snprintf(lock, PATH_SIZE, "%s.lock", path);
 }
 
-/* The kernel drops it with the process. A file that its owner has just removed locks nothing: then once more. */
+/* The kernel releases it with the process. A lock on a file that its owner has just removed is useless: try again. */
 static int lock_take(const char *path)
 {
 	char lock[PATH_SIZE];
@@ -97,9 +97,9 @@ static void lock_drop(int fd, const char *path)
 	close(fd);
 }
 
-/* ---- what a dead one left ---- */
+/* ---- the socket of a dead broker ---- */
 
-/* Never waits: one that lives and is busy has a full queue. */
+/* Never waits: a living broker that is busy has a full queue. */
 static int try_connect(const char *path)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -118,11 +118,11 @@ static int stale_remove(const char *path)
 	struct stat st;
 
 	if (lstat(path, &st))
-		return errno == ENOENT ? 0 : error_set(-errno, "%s cannot be looked at: %m", path);
+		return errno == ENOENT ? 0 : error_set(-errno, "%s cannot be read: %m", path);
 	if (!S_ISSOCK(st.st_mode))
-		return error_set(-EEXIST, "%s is there and is no socket: remove it, or choose another place", path);
+		return error_set(-EEXIST, "%s exists and is no socket: remove it, or choose another place", path);
 	if (try_connect(path) != -ECONNREFUSED)
-		return error_set(-EADDRINUSE, "somebody listens at %s already: stop that, or choose another socket",
+		return error_set(-EADDRINUSE, "another process listens at %s already: stop it, or choose another socket",
 				 path);
 	if (unlink(path))
 		return error_set(-errno, "the socket %s of a dead broker cannot be removed: %m", path);
@@ -177,7 +177,7 @@ static int own_open(struct brokerd_socket *own, const struct brokerd_config *con
 	return error;
 }
 
-/* Its name is for people: one in the abstract namespace begins with a zero. */
+/* Its name for people: in the abstract namespace it begins with a zero, shown as "@". */
 static void passed_name(struct brokerd_socket *passed)
 {
 	struct sockaddr_un sun = { 0 };

@@ -19,7 +19,7 @@ static _Thread_local struct declared_buffers *filling;
 
 #define MANUAL "see broker-run(1), Spec files"
 
-static const struct config_sentence sentences[] = {
+static const struct config_message messages[] = {
 	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size, device, mode, timeline, dedicated" },
 	{ "found duplicate title '%s'", "the buffer '%s' is declared twice: keep one" },
 	{ "missing title for section '%s'", "this %s has no name: write buffer \"NAME\" { ... }" },
@@ -49,7 +49,7 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 	return error ? error : take_mode(&buffer->mode, cfg_getstr(section, "mode"));
 }
 
-/* Called at the section's closing brace, so that the line is the section's own. */
+/* libconfuse calls it at the section's closing brace. */
 static int on_buffer(cfg_t *cfg, cfg_opt_t *opt)
 {
 	cfg_t *section = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
@@ -73,7 +73,7 @@ int run_spec_read(struct declared_buffers *buffers, const char *path)
 	cfg_opt_t file_options[] = { CFG_SEC("buffer", buffer_options,
 					     CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 				     CFG_END() };
-	struct config_file file = { path, "spec file", MANUAL, sentences };
+	struct config_file file = { path, "spec file", MANUAL, messages };
 	cfg_t *cfg = cfg_init(file_options, CFGF_NONE);
 	int error;
 

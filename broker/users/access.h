@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * access.h - who may create buffers: a list of users and groups, or everybody. What may be done with a buffer that is
- * there is said by its mode bits (registry.h) and its owner (manage.h). Owns nothing: the lists are the caller's.
+ * access.h - who may create buffers: a list of users and groups, or everybody. Who may use or change a buffer is decided
+ * by its mode bits (registry.h) and its owner (manage.h). Owns nothing: the lists are the caller's.
  */
 #ifndef GPUB_ACCESS_H
 #define GPUB_ACCESS_H

@@ -20,7 +20,7 @@ struct account {
 	UT_hash_handle hh;
 };
 
-/* One of it, several, and who can make the capacity larger, and how. */
+/* The key; the singular and plural for messages; what makes the capacity larger; whether it is counted in bytes. */
 static const struct {
 	const char *key, *one, *many, *enlarge;
 	bool        bytes;
@@ -74,7 +74,7 @@ void accounting_set_capacity(struct accounting *accounting, enum resource resour
 	accounting->capacity[resource].all = all;
 }
 
-/* Named users are few, and this is asked when something is taken, not when it is used. */
+/* A walk: few users have their own quota, and this is asked when something is charged, not when it is used. */
 const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid)
 {
 	const struct quotas *quotas = &accounting->quotas;
@@ -128,7 +128,7 @@ static void account_put(struct accounting *accounting, struct account *account)
 	free(account);
 }
 
-/* ---- what is refused ---- */
+/* ---- error messages ---- */
 
 #define AMOUNT_MAX 64
 #define NUMBER_MAX 24 /* SIZE_TEXT_MAX and more */
@@ -179,7 +179,7 @@ static int refuse_share(uid_t uid, enum resource resource, uint64_t amount, uint
 
 /* ---- charges ---- */
 
-/* How much more a user may take that holds so much. Of an odd number that is free the first who asks gets one more. */
+/* How much more a user that holds so much may take. Rounded up, so that the last free one can be taken. */
 static uint64_t share_left(const struct accounting *accounting, uid_t uid, enum resource resource, uint64_t holds)
 {
 	const struct capacity *capacity = &accounting->capacity[resource];

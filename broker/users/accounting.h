@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accounting.h - what each user holds of what the broker can give, and what bounds it: quotas, and shares.
+ * accounting.h - what each user holds of the broker's resources, and what limits it: quotas and shares.
  *
- * Owns one account per uid that holds anything. A resource is charged before it is used; the charge object
- * refunds what it took, once, when it is released. Knows nothing of what the resources are for.
+ * Owns one account per uid that holds anything. A resource is charged before it is used; the charge object refunds it once,
+ * when it is released. Knows nothing of what the resources are for.
  *
- * A quota bounds a user by itself. A share bounds it by what the others hold, where a resource has a capacity: a user may
- * take more only while at least as much stays free as it then holds. So one user alone gets half, k users who all want as
- * much as they can get converge to 1/(k + 1) each, and a newcomer always finds room. Root and the broker's own user may
- * take what is free: who administers a full broker must be able to work.
+ * A quota limits one user. A share limits a user by what the others hold, where a resource has a capacity: a user may take
+ * more only while at least as much stays free as it then holds. So a single user gets half, k users who all want as much as
+ * possible converge to 1/(k + 1) each, and a new user always finds room. Root and the broker's own user may take all that is
+ * free: an administrator must be able to work with a full broker.
  */
 #ifndef GPUB_ACCOUNTING_H
 #define GPUB_ACCOUNTING_H
@@ -35,7 +35,7 @@ enum resource {
 /* What one user may hold, and how often it may ask. */
 struct quota {
 	uint64_t limit[RESOURCES];
-	uint64_t requests; /* a second, and at once after a quiet second */
+	uint64_t requests; /* a second; after a second without requests so many at once */
 };
 
 struct user_quota {
@@ -44,7 +44,7 @@ struct user_quota {
 };
 
 struct quotas {
-	struct quota             fallback; /* of all who are not named */
+	struct quota             fallback; /* of all users that are not listed */
 	const struct user_quota *users;
 	unsigned                 count;
 };
@@ -53,7 +53,7 @@ struct account;
 
 /* What there is for all users together, and what they have of it. */
 struct capacity {
-	uint64_t all; /* 0: no capacity is known, and no share bounds anybody */
+	uint64_t all; /* 0: not known, and shares do not apply */
 	uint64_t used;
 };
 
@@ -64,14 +64,14 @@ struct accounting {
 	uid_t           own; /* the broker's */
 };
 
-/* Zero it to begin with: an empty charge. Holds a reference on its account. */
+/* Zeroed, it is empty. Holds a reference on its account. */
 struct charge {
 	struct account *account;
 	enum resource   resource;
 	uint64_t        amount;
 };
 
-/* No bound but on what nobody needs much of: greetings, one-time tickets, waits. */
+/* No limits, except of greetings, one-time tickets and waits. */
 void quota_init(struct quota *quota);
 
 /* "bytes", "buffers" and so on: the resource's name in configuration and status. */
@@ -81,12 +81,12 @@ void accounting_init(struct accounting *accounting); /* quota_init() for everybo
 void accounting_deinit(struct accounting *accounting); /* all charges must have been released */
 
 /*
- * From now on these quotas hold; the users' table stays the caller's and must outlive its use here. Who holds
- * more than its new quota keeps it and gets no more.
+ * Replaces the quotas; the users' table stays the caller's and must outlive its use here. A user that holds more than its
+ * new quota keeps it and gets no more.
  */
 void accounting_set_quotas(struct accounting *accounting, const struct quotas *quotas);
 
-/* There is so much of it for all users together, so that shares bound them from now on; 0: they do not. */
+/* Sets the capacity for all users together, so that shares apply from now on; 0: they do not. */
 void accounting_set_capacity(struct accounting *accounting, enum resource resource, uint64_t all);
 
 const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid);

@@ -22,7 +22,7 @@
 #define SO_PEERGROUPS 59
 #endif
 
-/* Where another user's /proc entry cannot be read, the pid that the kernel translated has to do. */
+/* Where another user's /proc entry cannot be read, the pid that the kernel translated must be enough. */
 static bool same_pid_namespace(pid_t pid)
 {
 	char path[40];
@@ -32,7 +32,7 @@ static bool same_pid_namespace(pid_t pid)
 	return stat("/proc/self/ns/pid", &own) || stat(path, &peer) || own.st_ino == peer.st_ino;
 }
 
-/* A kernel that cannot tell them (before 4.13) leaves the peer its primary group alone. */
+/* On a kernel that does not report them (before 4.13) the peer has only its primary group. */
 static int groups_of_peer(int sock, struct identity *identity)
 {
 	socklen_t size = 0;
@@ -122,7 +122,7 @@ int identity_pidfd(int sock, pid_t pid)
 		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0)
 		return error_set(-errno, "no pidfd for process %d: %m", pid);
-	fcntl(pidfd, F_SETFL, O_NONBLOCK); /* as libevent's debug mode demands of what is watched; nobody reads it */
+	fcntl(pidfd, F_SETFL, O_NONBLOCK); /* libevent's debug mode demands it; nobody reads it */
 	return pidfd;
 }
 
@@ -149,7 +149,7 @@ void identity_command(pid_t pid, char command[16])
 		command[0] = '?', got = 1;
 	command[got] = 0;
 	command[strcspn(command, "\n")] = 0;
-	/* whatever the process called itself, it goes to terminals and JSON */
+	/* the process chose this text, and it goes to terminals and JSON */
 	for (char *c = command; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * identity.h - who a peer is, by the kernel's word only.
+ * identity.h - who a peer is, as the kernel reports it.
  *
- * SO_PEERCRED names the process that called connect(2), SO_PEERGROUPS its groups; a pidfd then pins that process,
- * so that a reused pid cannot be taken for it. Owns the list of groups of an identity.
+ * SO_PEERCRED names the process that called connect(2), SO_PEERGROUPS its groups; a pidfd then pins that process, so that
+ * no process with a reused pid passes for it. Owns the list of groups of an identity.
  */
 #ifndef GPUB_IDENTITY_H
 #define GPUB_IDENTITY_H
@@ -24,7 +24,7 @@ int identity_user(int sock, uid_t *uid);
 
 /*
  * The peer's pid and identity, whose groups identity_clear() frees; untouched on failure. -EPERM with the reason:
- * the peer lives in another pid namespace, where CUDA IPC fails and its death could not be seen (facts.md: silent
+ * the peer is in another pid namespace, where CUDA IPC fails and its death could not be noticed (facts.md: silent
  * fallbacks of other systems). -ENOMEM.
  */
 int identity_of_peer(int sock, pid_t *pid, struct identity *identity);
@@ -33,13 +33,13 @@ void identity_clear(struct identity *identity);
 
 bool identity_in_group(const struct identity *identity, gid_t group);
 
-/* Root and the broker's own user rule over every buffer and session. */
+/* Root and the broker's own user may change every buffer and end every session. */
 bool identity_is_admin(const struct identity *identity);
 
 /*
- * A pidfd for the peer: the kernel's own where it has SO_PEERPIDFD (Linux 6.5), else one for the pid, which
- * the greeting must prove: if the pidfd still says "alive" when a message with that pid arrives, no reuse
- * can have come between. Negative errno.
+ * A pidfd for the peer: from the kernel where it has SO_PEERPIDFD (Linux 6.5), else one for the pid, which the greeting must
+ * prove: if the process of the pidfd is still alive when a message with that pid arrives, the pid was not reused in between.
+ * Negative errno.
  */
 int identity_pidfd(int sock, pid_t pid);
 

@@ -219,7 +219,7 @@ check "the service manager hears both" eval 'heard "^RELOADING=1 MONOTONIC_USEC=
 check "the new quota holds, and is named" complained 'may hold 1 buffer, holds 1 and asks for 1 more' create more 1
 configure 'drain_timeout = 9s' 'quota "default" { buffers = lots }'
 check "a broken file is said to be" eval 'reloads && said "brokerd.conf:5: .lots. is no limit.*; the configuration stays as it was$"'
-check "so hears the service manager" heard "^READY=1 STATUS=serving, with the configuration of before: brokerd.conf:5: "
+check "so hears the service manager" heard "^READY=1 STATUS=serving, with the old configuration: brokerd.conf:5: "
 check "the quota of before holds" complained 'may hold 1 buffer, holds 1 and asks for 1 more' create more 1
 rm brokerd.conf
 check "a file that is gone is said to be" eval 'reloads && said "brokerd.conf cannot be read"'
@@ -351,7 +351,7 @@ rm run/socket
 foreign=$!
 others+=("$foreign")
 soon test -e listening
-check "somebody else's living socket is not replaced" eval 'refused 1 "somebody listens" -c brokerd.conf && [ -S "$socket" ]'
+check "somebody else's living socket is not replaced" eval 'refused 1 "another process listens" -c brokerd.conf && [ -S "$socket" ]'
 kill -KILL "$foreign"
 wait "$foreign" 2>/dev/null
 chmod 777 run
