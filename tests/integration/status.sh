@@ -113,9 +113,9 @@ check "a drain names whom it waits for" eval \
 check "what is kept for later stands beneath its device" eval 'grep -A1 "host device 1" out | grep -q "0 B idle and still mapped, 3 MiB in the pool"'
 check "the session has its process, command, grants and bytes" eval \
 	'grep -qE "^ +[0-9]+ +[0-9]+ +$(id -un) +status-client +open +2 +67 MiB$" out'
-check "only counters that counted are shown" eval 'has "2  grants given" && ! has "grants over by"'
+check "only counters that counted are shown" eval 'has "2  grants given" && ! has "grants ended by"'
 check "the table fits 80 columns" narrow
-check "all counters are shown on request" eval 'shows "^ *0  grants over by" --counters "$name" && narrow'
+check "all counters are shown on request" eval 'shows "^ *0  grants ended by" --counters "$name" && narrow'
 check "the list has it" eval 'shows "^$name  *$broker  host  *3  *1  running  *$(id -un)$" --list && narrow'
 check_alone "the only broker needs no name" shows "^broker $name: running"
 check_alone "the only broker's JSON is an object" eval \
