@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define COUNTERS(X)                                                                 \
+#define COUNTERS(X)                                                                        \
 	X(buffers_created, "buffers that became live")                                     \
 	X(buffers_unlinked, "buffers that were unlinked")                                  \
 	X(allocations_made, "device allocations made")                                     \
