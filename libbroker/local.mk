@@ -49,8 +49,11 @@ endif
 if HAVE_CUDA
 libbroker_libcommon_la_SOURCES += \
 	libbroker/device/cuda-device.c \
-	libbroker/device/cuda-driver.c libbroker/device/cuda-library.c \
-	libbroker/device/cuda-memory.c libbroker/device/cuda-module.c \
+	libbroker/device/cuda-driver.c \
+	libbroker/device/cuda-fence.c libbroker/device/cuda-fence.h \
+	libbroker/device/cuda-launch.c libbroker/device/cuda-library.c \
+	libbroker/device/cuda-memory.c \
+	libbroker/device/cuda-module.c libbroker/device/cuda-module.h \
 	libbroker/device/cuda-processes.c \
 	libbroker/device/cuda-stream.c \
 	libbroker/device/cuda-sync.c \

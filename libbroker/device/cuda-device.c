@@ -15,19 +15,19 @@
 #include "device/cuda-fork.h"
 #include "device/cuda.h"
 
-#define GRANULE (2ull << 20) /* facts.md: smaller exports show their neighbours to the importer */
+#define GRANULE (2ull << 20) /* facts.md: an importer can reach the neighbours of smaller exports */
 
 /*
- * Where the broker looks for an MPS daemon and can find none: a directory of the kernel's, in which nobody
- * can make the socket called "control". The broker must stay outside MPS, or a worker killed in a kernel
- * takes the broker's context with it (facts.md, "Death").
+ * The broker looks for an MPS daemon here and finds none: nobody can make a socket called "control" in a directory of the
+ * kernel's. The broker must stay outside MPS, or a worker that is killed in a kernel takes the broker's context with it
+ * (facts.md, "Death").
  */
 #define NO_MPS_DIRECTORY "/proc/self/fdinfo"
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool            started;
 
-/* Inherited by no worker: the broker forks them before it starts the device. */
+/* No worker inherits this: the broker forks them before it starts the device. */
 static int start_outside_mps(void)
 {
 	if (setenv("CUDA_MPS_PIPE_DIRECTORY", NO_MPS_DIRECTORY, 1))

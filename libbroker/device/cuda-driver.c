@@ -2,8 +2,8 @@
 /*
  * cuda-driver.c - the driver's start, its errors, and the context that a call runs in.
  *
- * Owns one retained reference to the primary context of each device that was used; they are never released,
- * since mappings and streams live in them until the process ends. Never changes the calling thread's context
+ * Owns one reference to the primary context of each device that was used. It never releases them,
+ * because mappings and streams live in them until the process ends. Never changes the calling thread's context
  * except in cuda_set_current().
  */
 #include <errno.h>
@@ -15,19 +15,19 @@
 #include "common/error.h"
 #include "device/cuda.h"
 
-static int             device_count;
+static int                device_count;
 static _Atomic(CUcontext) primaries[DEVICE_MAX];
-static _Atomic uint64_t   epochs[DEVICE_MAX]; /* ids of those contexts: a reset leaves the handle and gives it another id */
-static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER; /* held over the making of a context */
+static _Atomic uint64_t   epochs[DEVICE_MAX]; /* ids of those contexts: after a reset the handle is the same, the id another */
+static pthread_mutex_t    primaries_lock = PTHREAD_MUTEX_INITIALIZER; /* held while a context is made */
 static void (*renew_after_reset)(int ordinal, CUcontext primary);
 
 /* ---- errors ---- */
 
-/* Anything not listed is -EIO: most are sticky, and this process's context is then lost. */
+/* What is not listed is -EIO: most of that is sticky, and this process has lost its context. */
 static const struct cuda_row {
 	CUresult    result;
 	int         code;
-	const char *mend;
+	const char *hint;
 } errors[] = {
 	{ CUDA_ERROR_INVALID_VALUE, -EINVAL, "an argument is out of the device's range" },
 	{ CUDA_ERROR_OUT_OF_MEMORY, -ENOMEM, "the device is full: free or trim something first" },
@@ -76,56 +76,41 @@ static const struct cuda_row {
 	{ CUDA_ERROR_UNKNOWN, -EIO, "the driver does not know why: see nvidia-smi and the kernel's log, and restart" },
 };
 
-static const struct cuda_row *error_find(CUresult result, const struct cuda_row *unlisted)
+static const struct cuda_row *error_find(CUresult result)
 {
+	static const struct cuda_row unlisted = {
+		.code = -EIO, .hint = "see nvidia-smi and the kernel's log; after a failed kernel restart this process"
+	};
+
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if (errors[i].result == result)
 			return &errors[i];
-	return unlisted;
-}
-
-static const char *error_name(CUresult result)
-{
-	const char *name = NULL;
-
-	if (!cuda.GetErrorName || cuda.GetErrorName(result, &name) != CUDA_SUCCESS || !name)
-		return "an unknown CUDA error";
-	return name;
+	return &unlisted;
 }
 
 int cuda_error(CUresult result, const char *format, ...)
 {
-	static const struct cuda_row unlisted = {
-		.code = -EIO,
-		.mend = "this process's context is lost if a kernel failed: look for the first failure, and restart",
-	};
-	const struct cuda_row *row = error_find(result, &unlisted);
+	const struct cuda_row *row;
+	const char            *name = NULL;
 	char                   what[160];
 	va_list                arguments;
 
 	if (result == CUDA_SUCCESS)
 		return 0;
+	row = error_find(result);
+	if (!cuda.GetErrorName || cuda.GetErrorName(result, &name) != CUDA_SUCCESS || !name)
+		name = "an unknown CUDA error";
 	va_start(arguments, format);
 	vsnprintf(what, sizeof(what), format, arguments);
 	va_end(arguments);
-	return error_set(row->code, "%s failed: %s (%s)", what, error_name(result), row->mend);
+	return error_set(row->code, "%s failed: %s (%s)", what, name, row->hint);
 }
 
 /* ---- start ---- */
 
-/* Never -ENODEV: that is the word for "there is none", and what is there and does not work is no such thing. */
-static int start_failed(CUresult result)
-{
-	static const struct cuda_row unlisted = { .code = -EIO, .mend = "see nvidia-smi and the kernel's log" };
-	const struct cuda_row       *row = error_find(result, &unlisted);
-
-	return error_set(row->code == -ENODEV ? -EIO : row->code, "starting CUDA failed: %s (%s)", error_name(result),
-			 row->mend);
-}
-
 static int driver_init(void)
 {
-	int      count = 0;
+	int      count = 0, rc;
 	CUresult result = cuda.Init(0);
 
 	if (result == CUDA_SUCCESS)
@@ -133,8 +118,9 @@ static int driver_init(void)
 	if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && count == 0))
 		return error_set(-ENODEV, "CUDA shows no device: see nvidia-smi and CUDA_VISIBLE_DEVICES, and whether this process "
 					  "may open /dev/nvidiactl");
-	if (result != CUDA_SUCCESS)
-		return start_failed(result);
+	rc = cuda_error(result, "starting CUDA");
+	if (rc) /* never -ENODEV: that says that there is no driver, and here one does not work */
+		return rc == -ENODEV ? -EIO : rc;
 	device_count = count < DEVICE_MAX ? count : DEVICE_MAX;
 	return 0;
 }
@@ -162,10 +148,10 @@ int cuda_check_ordinal(int ordinal)
 /* ---- contexts ---- */
 
 /*
- * Whether a context that we retained is still the one that it was. After a reset its handle is the same and has no id, or,
- * once somebody has used the device again, another one (facts.md). What else the driver may say is no reset.
+ * False if the device was reset since we retained that context. Then its handle is the same and has no id, or another id once
+ * somebody has used the device again (facts.md). Any other error of the driver is no reset.
  */
-static bool primary_is_as_it_was(int ordinal, CUcontext primary)
+static bool primary_is_unchanged(int ordinal, CUcontext primary)
 {
 	unsigned long long id;
 	CUresult           result = cuda.CtxGetId(primary, &id);
@@ -175,7 +161,7 @@ static bool primary_is_as_it_was(int ordinal, CUcontext primary)
 	return id == atomic_load_explicit(&epochs[ordinal], memory_order_acquire);
 }
 
-/* A retain waits for a reset that is under way, so the id is that of a context in which nothing of before is left. */
+/* A retain waits for a reset that is under way, so nothing from before the reset is left in the context of this id. */
 static CUresult primary_retain_locked(int ordinal)
 {
 	unsigned long long id = 0;
@@ -193,7 +179,7 @@ static CUresult primary_retain_locked(int ordinal)
 	return CUDA_SUCCESS;
 }
 
-/* Runs inside a guard: making a context must not be noticed by a capture elsewhere. */
+/* Call it inside a guard: to make a context would disturb a capture elsewhere. */
 static int primary_retain(int ordinal)
 {
 	CUcontext primary;
@@ -201,7 +187,7 @@ static int primary_retain(int ordinal)
 
 	pthread_mutex_lock(&primaries_lock);
 	primary = atomic_load(&primaries[ordinal]);
-	if (!primary || !primary_is_as_it_was(ordinal, primary))
+	if (!primary || !primary_is_unchanged(ordinal, primary))
 		result = primary_retain_locked(ordinal);
 	pthread_mutex_unlock(&primaries_lock);
 	return cuda_error(result, "making a context on device %d", ordinal);
@@ -215,7 +201,7 @@ static int primary_get(int ordinal, CUcontext *primary)
 	if (cuda_check_ordinal(ordinal))
 		return -ENODEV;
 	*primary = atomic_load_explicit(&primaries[ordinal], memory_order_acquire);
-	if (*primary && primary_is_as_it_was(ordinal, *primary))
+	if (*primary && primary_is_unchanged(ordinal, *primary))
 		return 0;
 	rc = primary_retain(ordinal);
 	*primary = atomic_load(&primaries[ordinal]);
@@ -238,7 +224,7 @@ uint64_t cuda_epoch(int ordinal)
 {
 	CUcontext primary = atomic_load_explicit(&primaries[ordinal], memory_order_acquire);
 
-	if (!primary || __builtin_expect(primary_is_as_it_was(ordinal, primary), 1))
+	if (!primary || __builtin_expect(primary_is_unchanged(ordinal, primary), 1))
 		return atomic_load_explicit(&epochs[ordinal], memory_order_relaxed);
 	return epoch_after_reset(ordinal);
 }
@@ -271,7 +257,7 @@ static CUresult scope_relax(struct cuda_scope *scope)
 	return result;
 }
 
-/* The mode as well, where it could not be changed in the caller's context, which was reset. */
+/* Sets the mode as well where the caller's own context was reset, in which it could not be changed. */
 static int scope_enter(struct cuda_scope *scope, CUcontext context)
 {
 	int rc = scope_push(scope, context);
@@ -288,7 +274,7 @@ int cuda_enter_relaxed(struct cuda_scope *scope)
 	if (device_cuda_forked())
 		return error_set(-ENOTSUP, "CUDA was started before this process was forked; it cannot work here");
 	result = scope_relax(scope);
-	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) /* of the caller's own, which was reset, and its captures with it */
+	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) /* the caller's own was reset, and its captures ended */
 		return 0;
 	return cuda_error(result, "changing the thread's capture mode");
 }
@@ -304,8 +290,8 @@ int cuda_enter(struct cuda_scope *scope, int ordinal)
 }
 
 /*
- * A special stream is of the current context, so it is not asked about: to ask about the legacy stream while a blocking
- * stream is being captured invalidates that capture (facts.md), in relaxed mode too.
+ * A special stream belongs to the current context, so this does not ask about it: to ask about the legacy stream while a blocking
+ * stream is being captured would invalidate that capture (facts.md), in relaxed mode too.
  */
 static CUresult stream_context(CUstream stream, CUcontext *context)
 {
@@ -328,14 +314,14 @@ void cuda_leave(struct cuda_scope *scope)
 {
 	CUcontext popped;
 
-	if (scope->entered) /* first, for it fails in a context that was destroyed */
+	if (scope->entered) /* first: it would fail in a context that was destroyed */
 		(void)cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
 	if (scope->pushed)
 		(void)cuda.CtxPopCurrent(&popped);
 	scope->pushed = scope->entered = false;
 }
 
-/* A primary context that was reset is current still, and may not say of which device it was. */
+/* A primary context that was reset is still current, and the driver may not say of which device it was. */
 static int current_after_reset(void)
 {
 	CUcontext current = NULL;
@@ -347,7 +333,7 @@ static int current_after_reset(void)
 	return 0;
 }
 
-/* Not asked for the device where no context is current: that is an API error, which tools count (compute-sanitizer). */
+/* Asks only where a context is current: otherwise it is an API error, which tools count (compute-sanitizer). */
 static bool current_device(CUdevice *device)
 {
 	CUcontext current = NULL;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-fork.c - what must be known and done about CUDA in a forked child, without one call of CUDA.
+ * cuda-fork.c - whether this process is the forked child of one that used CUDA; makes no call of CUDA.
  *
- * Owns one flag: this process came by fork, without exec, out of one in which CUDA had been started. Every
- * call of CUDA fails there (facts.md: cudaErrorInitializationError), and whoever keeps the GPU's descriptors
- * there keeps a dead parent's kernels running (facts.md, "Death": its kernel wrote on until the child died).
- * A child made without atfork handlers learns of what this library started when it first asks, and of nothing else: a
- * descriptor that it has then may be its own.
+ * Owns one flag: this process was forked, without exec, after CUDA had been started. Every call of CUDA fails there
+ * (facts.md: cudaErrorInitializationError). A child that keeps the GPU's descriptors keeps a dead parent's kernels
+ * running (facts.md, "Death": its kernel wrote on until the child died). A child that was made without atfork handlers
+ * notices when it first asks, and only that this library had started CUDA: a descriptor that it has then may be its own.
  *
  * Built always, also without CUDA. Never allocates, locks or prints: its code runs in the child between fork
- * and exec, where only async-signal-safe calls are sure. A vfork or posix_spawn runs none of it.
+ * and exec, where only async-signal-safe calls are allowed. A vfork or posix_spawn runs none of it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +23,7 @@
 #include "device/device.h"
 
 static atomic_bool  forked, started;
-static _Atomic int *mark; /* 1 once this process knows; wiped by a fork */
+static _Atomic int *mark; /* 1 once this process has set forked; wiped by a fork */
 
 /*
  * The driver cannot be initialised without /dev/nvidia-uvm. The other devices prove less: a parent that only
@@ -48,8 +47,8 @@ static bool close_nvidia(int descriptor, const char *target)
 	return true;
 }
 
-/* It stays for a grandchild, whose parent may have closed the descriptors. */
-static void learn(void)
+/* The flag stays set in a grandchild, whose parent may have closed the descriptors. */
+static void note_fork(void)
 {
 	if (started)
 		forked = true;
@@ -60,7 +59,7 @@ static void fork_child(void)
 {
 	int saved = errno;
 
-	learn();
+	note_fork();
 	if (!forked)
 		descriptors_each(notice_cuda);
 	errno = saved;
@@ -73,7 +72,7 @@ __attribute__((constructor(101))) static void fork_register(void)
 
 	mark = wiped_map(sizeof *mark, PROT_READ | PROT_WRITE);
 	if (!mark)
-		mark = &never_wiped; /* then the handler alone says so */
+		mark = &never_wiped; /* then only the handler sets the flag */
 	*mark = 1;
 	pthread_atfork(NULL, NULL, fork_child);
 }
@@ -86,7 +85,7 @@ void cuda_fork_started(void)
 bool device_cuda_forked(void)
 {
 	if (__builtin_expect(!*mark, 0))
-		learn();
+		note_fork();
 	return forked;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-fork.h - letting go of the GPU in a forked child. device_cuda_forked() is declared in device.h.
+ * cuda-fork.h - what a forked child must know of CUDA, and close. device_cuda_forked() is declared in device.h.
  */
 #ifndef GPUB_CUDA_FORK_H
 #define GPUB_CUDA_FORK_H

@@ -39,9 +39,9 @@ CUDA_FUNCTIONS(CUDA_ROW)
 /* ---- the library ---- */
 
 /*
- * The dynamic loader tells its reasons as text alone, in the user's language. Where no folder has the library, the text
- * begins with the bare name and ends with ENOENT's. A file that was found is named by its path, a library that it
- * needs by that one's name.
+ * The dynamic loader gives its reason only as text, in the user's language. Where no folder has the library, the text
+ * begins with its bare name and ends with ENOENT's text. Otherwise the text begins with the path of the file that was found, or
+ * with the name of a library that this one needs.
  */
 static bool is_absent(const char *reason)
 {
@@ -81,11 +81,11 @@ static int library_broken(void *library, CUresult result)
 	if (result == CUDA_ERROR_STUB_LIBRARY)
 		return error_set(-EIO, "%.120s is a stub of the CUDA toolkit, which is for linking and drives no GPU: take its "
 				       "folder off LD_LIBRARY_PATH and install the NVIDIA driver", library_path(library));
-	return error_set(-EIO, "%.120s does not tell its version (CUDA error %d): reinstall the NVIDIA driver",
+	return error_set(-EIO, "%.120s does not report its version (CUDA error %d): reinstall the NVIDIA driver",
 			 library_path(library), (int)result);
 }
 
-/* The newest CUDA that it supports. It may be asked before the driver is started, and touches no device. */
+/* The newest CUDA that it supports. Works before the driver is started, and touches no device. */
 static int library_version(void *library, int *version)
 {
 	PFN_cuDriverGetVersion_v2020 ask = (PFN_cuDriverGetVersion_v2020)dlsym(library, "cuDriverGetVersion");
@@ -110,7 +110,7 @@ static bool function_is_expected(size_t i, int version)
 	return !functions[i].optional || functions[i].version <= (unsigned int)version;
 }
 
-/* The form that has our signature. Legacy streams: NULL is the legacy stream. */
+/* The form that has our signature. NULL is the legacy stream (CU_GET_PROC_ADDRESS_LEGACY_STREAM). */
 static void *function_find(PFN_cuGetProcAddress_v12000 find, const char *name, unsigned int version)
 {
 	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-memory.c - device memory: allocated and exported by the broker, opened by its clients, who close it by cuda-sync.c;
- * and host pages that the device writes.
+ * cuda-memory.c - device memory, which the broker allocates and exports, and clients open; and host pages that the device writes.
  *
- * Owns one private stream a device, on which the broker zeroes, and the list of the pages that were registered. Never frees
- * what was not asked for by pointer, and never retries.
+ * Clients close memory by cuda-sync.c. Owns the list of registered pages. Never frees what was not asked for by pointer, and
+ * never retries.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,9 +18,6 @@
 #include "device/cuda.h"
 
 _Static_assert(sizeof(CUipcMemHandle) == DEVICE_HANDLE_SIZE, "a handle is what the wire says");
-
-static CUstream        zero_streams[DEVICE_MAX];
-static pthread_mutex_t zero_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the owner's half ---- */
 
@@ -41,34 +37,19 @@ int cuda_allocate(int ordinal, uint64_t size, void **ptr)
 	return rc;
 }
 
-/* Non-blocking, so that it waits for nobody's work on the legacy stream. Called with the context entered. */
-static int zero_stream(int ordinal, CUstream *stream)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	pthread_mutex_lock(&zero_lock);
-	if (!zero_streams[ordinal])
-		result = cuda.StreamCreate(&zero_streams[ordinal], CU_STREAM_NON_BLOCKING);
-	*stream = zero_streams[ordinal];
-	pthread_mutex_unlock(&zero_lock);
-	return cuda_error(result, "making a stream on device %d", ordinal);
-}
-
+/* On the thread's own stream: the broker's device threads do not wait for each other's work. */
 int cuda_zero(int ordinal, void *ptr, uint64_t size)
 {
-	CUstream stream;
 	CUresult result;
 	int      rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, ordinal);
-	if (!rc)
-		rc = zero_stream(ordinal, &stream);
 	if (rc)
 		return rc;
-	result = cuda.MemsetD8Async(cuda_address(ptr), 0, size, stream);
+	result = cuda.MemsetD8Async(cuda_address(ptr), 0, size, CU_STREAM_PER_THREAD);
 	if (result == CUDA_SUCCESS)
-		result = cuda.StreamSynchronize(stream);
+		result = cuda.StreamSynchronize(CU_STREAM_PER_THREAD);
 	return cuda_error(result, "zeroing %" PRIu64 " bytes on device %d", size, ordinal);
 }
 
@@ -170,7 +151,7 @@ static unsigned int page_flags(int ordinal, bool writable)
 	return flags | CU_MEMHOSTREGISTER_READ_ONLY;
 }
 
-/* They are noted for resets alone: whether a page is registered the driver knows, and says. */
+/* Kept for resets alone: the driver knows which pages are registered. */
 struct page {
 	void          *address;
 	size_t         size;
@@ -200,7 +181,7 @@ static CUresult page_add(struct page *page)
 	return result;
 }
 
-/* In relaxed mode, which the caller's guard could not set if its own context is the one that was reset. */
+/* Sets the relaxed mode: the caller's guard could not if the caller's own context was reset. */
 void cuda_pages_renew(int ordinal, CUcontext primary)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -246,7 +227,7 @@ int cuda_page_register(void *address, size_t size, bool writable)
 	return cuda_error(result, "registering %zu bytes of shared host memory with CUDA", size);
 }
 
-/* From now on a reset does not register it anew. */
+/* After this a reset does not register it again. */
 static struct page *page_take(const void *address)
 {
 	struct page *page;
@@ -266,7 +247,7 @@ static void page_put_back(struct page *page)
 	pthread_mutex_unlock(&pages_lock);
 }
 
-/* Outside the lock, for it waits for kernels. What the driver does not know any more went with a reset. */
+/* Outside the lock, because it waits for kernels. Where the driver does not know the page, a reset has ended its registration. */
 int cuda_page_unregister(void *address)
 {
 	struct page *page;

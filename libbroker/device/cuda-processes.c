@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-processes.c - which processes the driver still has on its devices, by NVML.
+ * cuda-processes.c - whether the driver still runs work of a process, by NVML.
  *
- * The driver lists a process, also one that died, until its work is torn down; a client of MPS is listed by its own pid,
- * too, and a second time among MPS clients. Measured (facts.md): after the last listing nothing wrote any more. The
- * library is opened at run time, by a fixed name, and may be missing. Owns its handle, for the process's life.
+ * The driver lists a process, even a dead one, until its work is torn down. It lists a client of MPS by its own pid, too, and a
+ * second time among MPS clients. Measured (facts.md): after the last listing nothing wrote any more. The library is opened at run
+ * time, by a fixed name, and may be missing. Owns its handle until the process ends.
  */
 #include "cuda.h"
 
@@ -61,7 +61,7 @@ static int find(const struct nvml_process *processes, unsigned count, pid_t pid)
 	return 0;
 }
 
-/* 0, -EBUSY listed, or no memory to tell, -ENOTSUP the list cannot be had. */
+/* 0: not listed. -EBUSY: listed, or no memory to tell. -ENOTSUP: there is no list. */
 static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 {
 	struct nvml_process *processes = NULL, *larger;
@@ -69,10 +69,10 @@ static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 	int result, rc = -ENOTSUP;
 
 	do {
-		room = count + 64; /* some may come between two questions */
+		room = count + 64; /* more may come between two calls */
 		larger = realloc(processes, room * sizeof *processes);
 		if (!larger) {
-			rc = -EBUSY; /* "cannot be had" would free, or hold for ever */
+			rc = -EBUSY; /* the caller asks again */
 			break;
 		}
 		processes = larger;
@@ -100,8 +100,8 @@ static int look_on(unsigned index, pid_t pid, bool mps)
 	return rc;
 }
 
-/* Every GPU that there is, also those that the broker does not serve: a process may have mapped memory there. */
-static int look_everywhere(pid_t pid, bool mps)
+/* Also GPUs that the broker does not serve: a process may have mapped memory there. */
+static int look_on_all(pid_t pid, bool mps)
 {
 	unsigned count = 0;
 	int rc = 0, one;
@@ -119,19 +119,19 @@ static int look_everywhere(pid_t pid, bool mps)
 }
 
 /*
- * Without a list the kernel's word has to do, as it did before: pidfd and hang-up. Not so under MPS, where another
- * process may run the dead one's kernels.
+ * Where there is no list, the process's death is taken for the end of its work. Not so under MPS, where another process may run
+ * the dead one's kernels.
  */
 int cuda_gone(pid_t pid, bool mps)
 {
 	int rc;
 
 	pthread_once(&once, nvml_load);
-	rc = look_everywhere(pid, mps);
+	rc = look_on_all(pid, mps);
 	if (rc == -EBUSY)
-		return error_set(rc, "the driver has process %d on a device still", pid);
+		return error_set(rc, "the driver still has process %d on a device", pid);
 	if (rc && mps)
-		return error_set(rc, "it ran under MPS, and no NVML (libnvidia-ml.so.1) here can tell whether its work is over: "
-				     "install the driver's utilities and start the broker anew");
+		return error_set(rc, "it ran under MPS, and no NVML (libnvidia-ml.so.1) here can tell whether its work has ended: "
+				     "install the driver's utilities and restart the broker");
 	return 0;
 }

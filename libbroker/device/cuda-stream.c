@@ -3,7 +3,7 @@
  * cuda-stream.c - streams: writes and waits in stream order, copies, and the streams that we make.
  *
  * Owns nothing: a stream is the user's cudaStream_t, also one made here. Never queues anything on a stream
- * that is being captured, except copies, which then become part of the graph as any copy does.
+ * that is being captured, except copies, which become part of the graph as any copy does.
  */
 #include <errno.h>
 #include <sched.h>
@@ -14,15 +14,28 @@
 #include "common/thread.h"
 #include "device/cuda.h"
 
-typedef PFN_cuStreamWriteValue64_v11070 stream_operation; /* the wait has the same type */
+typedef PFN_cuStreamWriteValue64_v11070 stream_function; /* the wait has the same type */
+
+struct operation {
+	const stream_function *function;
+	unsigned int           flags;
+	const char            *what;
+};
+
+/* The default flags put a memory barrier before the write: all earlier work of the stream is seen first. */
+static const struct operation write_operation = {
+	&cuda.StreamWriteValue64, CU_STREAM_WRITE_VALUE_DEFAULT, "a write in stream order"
+};
+static const struct operation wait_operation = {
+	&cuda.StreamWaitValue64, CU_STREAM_WAIT_VALUE_GEQ, "a wait in stream order"
+};
 
 /*
  * The hot path: two driver calls. Neither is "potentially unsafe" in the sense of captures (facts.md: a write
- * on one stream while another is captured, both work; and cuda.h: asking leaves a capture valid), so the
- * guard is left out. Asking first is needed: a captured write would run at every replay instead of now.
+ * on one stream while another is captured, both work; and cuda.h: asking leaves a capture valid), so there is no
+ * guard. It has to ask first: a captured write would run at every replay instead of now.
  */
-static CUresult stream_operate(stream_operation operation, CUstream stream, CUdeviceptr word, uint64_t value,
-			       unsigned int flags)
+static inline CUresult operate(const struct operation *operation, CUstream stream, CUdeviceptr word, uint64_t value)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult              result = cuda.StreamIsCapturing(stream, &status);
@@ -33,68 +46,47 @@ static CUresult stream_operate(stream_operation operation, CUstream stream, CUde
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	return operation(stream, word, value, flags);
+	return (*operation->function)(stream, word, value, operation->flags);
 }
 
-/* A thread without a context, or with another than the stream's: again in the right one. */
-static int stream_operate_there(stream_operation operation, CUstream stream, CUdeviceptr word, uint64_t value,
-				unsigned int flags, const char *what)
+/*
+ * Some failures of the hot path have a remedy: the stream's own context where the thread has none or another one, the context
+ * that came after a reset, or the word's page, which the reset of another device took along (facts.md: CUDA_ERROR_INVALID_VALUE).
+ */
+static __attribute__((noinline)) int operate_again(CUresult result, const struct operation *operation, CUstream stream,
+						    CUdeviceptr word, uint64_t value)
 {
-	int rc;
+	bool reset = result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_VALUE;
+	int  rc;
 	CUDA_SCOPE(scope);
 
-	rc = cuda_enter_stream(&scope, stream);
-	return rc ? rc : cuda_error(stream_operate(operation, stream, word, value, flags), "%s", what);
-}
-
-/*
- * What the hot path failed with may have a remedy: another context, or this one anew after a reset, or the word's page, which
- * the reset of another device took along (facts.md: CUDA_ERROR_INVALID_VALUE).
- */
-static int stream_operate_again(CUresult result, stream_operation operation, CUstream stream, CUdeviceptr word, uint64_t value,
-				unsigned int flags, const char *what)
-{
-	switch (result) {
-	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-	case CUDA_ERROR_INVALID_VALUE:
+	if (!reset && result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_INVALID_HANDLE)
+		return cuda_error(result, "%s", operation->what);
+	if (reset)
 		cuda_notice_resets();
-		break;
-	case CUDA_ERROR_INVALID_CONTEXT:
-	case CUDA_ERROR_INVALID_HANDLE:
-		break;
-	default:
-		return cuda_error(result, "%s", what);
-	}
-	return stream_operate_there(operation, stream, word, value, flags, what);
+	rc = cuda_enter_stream(&scope, stream);
+	return rc ? rc : cuda_error(operate(operation, stream, word, value), "%s", operation->what);
 }
 
-/*
- * The default flags put a memory barrier before the write: all earlier work of the stream is seen first. gpub_return_on() leaves
- * it to the device whether its thread may be cancelled meanwhile.
- */
+/* gpub_return_on() leaves it to the device whether its thread may be cancelled meanwhile. */
 int cuda_stream_write(void *stream, uint64_t *word, uint64_t value)
 {
 	CUresult result;
 	HOLD_CANCELLATION();
 
-	result = stream_operate(cuda.StreamWriteValue64, stream, cuda_address(word), value,
-				CU_STREAM_WRITE_VALUE_DEFAULT);
-
+	result = operate(&write_operation, stream, cuda_address(word), value);
 	if (__builtin_expect(result == CUDA_SUCCESS, 1))
 		return 0;
-	return stream_operate_again(result, cuda.StreamWriteValue64, stream, cuda_address(word), value,
-				    CU_STREAM_WRITE_VALUE_DEFAULT, "a write in stream order");
+	return operate_again(result, &write_operation, stream, cuda_address(word), value);
 }
 
 int cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value)
 {
-	CUresult result = stream_operate(cuda.StreamWaitValue64, stream, cuda_address(word), value,
-					 CU_STREAM_WAIT_VALUE_GEQ);
+	CUresult result = operate(&wait_operation, stream, cuda_address(word), value);
 
 	if (__builtin_expect(result == CUDA_SUCCESS, 1))
 		return 0;
-	return stream_operate_again(result, cuda.StreamWaitValue64, stream, cuda_address(word), value,
-				    CU_STREAM_WAIT_VALUE_GEQ, "a wait in stream order");
+	return operate_again(result, &wait_operation, stream, cuda_address(word), value);
 }
 
 int cuda_stream_captured(CUstream stream, bool *captured)
@@ -120,7 +112,7 @@ int cuda_stream_create(int ordinal, void **stream)
 	return rc;
 }
 
-/* Waiting for a captured stream would invalidate its capture, in relaxed mode too: refused instead. */
+/* To wait for a captured stream would invalidate its capture, in relaxed mode too: this refuses instead. */
 static int sync_enter(struct cuda_scope *scope, CUstream stream)
 {
 	bool captured;
@@ -142,20 +134,20 @@ int cuda_stream_sync(void *stream)
 	return rc ? rc : cuda_error(cuda.StreamSynchronize(stream), "work on the stream");
 }
 
-#define ASK_SPINS    1000 /* about a millisecond: what comes soon is not slept for */
+#define ASK_SPINS    1000 /* about a millisecond, before it sleeps */
 #define ASK_PAUSE_US 50
 
-/* 0: it came; > 0: over() need not be asked any more. */
+/* 0: the work is done; > 0: over() need not be asked any more. */
 static int event_ask(CUevent event, int (*over)(void *), void *context)
 {
 	CUresult result;
 	int      verdict = 0;
 
-	for (unsigned looks = 0; !verdict; looks++) {
+	for (unsigned asked = 0; !verdict; asked++) {
 		result = cuda.EventQuery(event);
 		if (result != CUDA_ERROR_NOT_READY)
 			return cuda_error(result, "work on the stream");
-		if (looks < ASK_SPINS)
+		if (asked < ASK_SPINS)
 			sched_yield();
 		else
 			usleep(ASK_PAUSE_US);
@@ -164,7 +156,7 @@ static int event_ask(CUevent event, int (*over)(void *), void *context)
 	return verdict;
 }
 
-/* The event stands for what is queued now: others may go on queueing. */
+/* Waits for what is queued now, by an event: others may go on queueing. */
 int cuda_stream_sync_until(void *stream, int (*over)(void *), void *context)
 {
 	CUevent event;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-sync.c - closes, and waits for what a context has queued without ending a graph capture in it; sees that closes wait.
+ * cuda-sync.c - closes of memory, and waits for what a context has queued; neither disturbs a graph capture.
  *
- * A context cannot be synchronised while somebody captures in it, not even in relaxed mode: that would end the capture
- * (facts.md). To open once more a handle that is open, and to close that, waits for the same and disturbs nobody. CUDA does not
- * document that, and memory that is reported idle rests on it. So it is tried before it is relied on, once on each device: a
- * private stream is parked, and a close that returns before that is released does not wait. Where a close that is not the last
- * of its handle does not, this synchronises nothing any more (-ENOTSUP), and each last close is tried in the same way.
- * A program may reset the device meanwhile, for the closer thread tries, too: then the trial says nothing.
+ * To synchronise a context would end any capture in it, even in relaxed mode (facts.md). To open a handle that is already open, and
+ * to close it again, waits for the same work and disturbs nobody. CUDA does not document that, and the broker frees memory because of
+ * it. So this file tries it once on each device before it relies on it: it blocks a private stream by a wait, and a close that
+ * returns before that stream is released does not wait for work. On such a device cuda_sync() gives -ENOTSUP from then on, and each
+ * last close is tried in the same way. If the program resets the device during a trial, the trial has no verdict.
  *
- * Owns the verdicts, and a page with the words that streams are parked on. Parks nothing for longer than PARKED_US, nor in
- * a program whose leases are returned in stream order alone. Never calls a close done that the driver did not call done: the
- * caller keeps the grant for ever then (design.md, "close").
+ * Owns the verdicts, and a page with the words on which streams wait. Blocks no stream for longer than PARKED_US, and none in a
+ * program that returns all its leases in stream order. Never reports a close as done that the driver did not report as done: the
+ * caller then keeps the grant for ever (design.md, "close").
  */
 #include <errno.h>
 #include <pthread.h>
@@ -28,13 +27,13 @@
 #define PAGE_BYTES 4096
 
 #define PARKED_US 2000 /* hundreds of times what a close takes that has nothing to wait for (facts.md) */
-#define WAITS     3    /* so many closes in a row have to wait, */
-#define TRIALS    12   /* of so many, for some may say nothing */
+#define WAITS     3    /* so many closes must wait */
+#define TRIALS    12   /* so many are tried at most: some have no verdict */
 
 enum verdict { UNKNOWN = 0, CLOSES_WAIT, CLOSES_RETURN };
 
 static _Atomic(enum verdict) verdicts[DEVICE_MAX];
-static pthread_mutex_t       trial_lock = PTHREAD_MUTEX_INITIALIZER; /* over a trial, and words */
+static pthread_mutex_t       trial_lock = PTHREAD_MUTEX_INITIALIZER; /* held over a trial; words */
 static uint64_t             *words;     /* one for each device */
 
 _Static_assert(DEVICE_MAX * sizeof(uint64_t) <= PAGE_BYTES, "a page has a word for each device");
@@ -42,7 +41,7 @@ _Static_assert(DEVICE_MAX * sizeof(uint64_t) <= PAGE_BYTES, "a page has a word f
 /* ---- a trial ---- */
 
 struct trial {
-	uint64_t      *word, value; /* what the stream is parked on, and released with */
+	uint64_t      *word, value; /* the stream waits for this value there */
 	CUstream       stream;
 	unsigned long long context;
 	pthread_t      thread;
@@ -93,7 +92,7 @@ static void trial_end(struct trial *trial)
 	stream_end(trial);
 }
 
-/* The thread before the wait: nothing is parked that nobody releases. */
+/* Starts the thread before the wait is queued: no stream waits without a thread that releases it. */
 static int trial_begin(struct trial *trial, int ordinal)
 {
 	void *page = words;
@@ -123,7 +122,7 @@ destroy_stream:
 	return rc;
 }
 
-/* UNKNOWN: this thread was held up before the close, and the stream released meanwhile. */
+/* UNKNOWN: this thread was delayed before the close, and the stream was released by then. */
 static enum verdict trial_verdict(struct trial *trial, bool released)
 {
 	if (!released)
@@ -131,7 +130,7 @@ static enum verdict trial_verdict(struct trial *trial, bool released)
 	return atomic_load(&trial->released_ns) - trial->begun_ns < PARKED_US * 500ll ? UNKNOWN : CLOSES_WAIT;
 }
 
-/* Closes it with a stream parked; where none can be, all the same, but with that error. In that context, locked. */
+/* Closes it while a stream waits. Where that cannot be done, closes it and returns that error. In that context, locked. */
 static int close_in_trial(int ordinal, const void *ptr, unsigned long long context, enum verdict *verdict)
 {
 	struct trial trial = { .context = context };
@@ -164,7 +163,7 @@ static int try_once(int ordinal, const struct device_handle *handle, uint64_t si
 	return rc ? rc : close_in_trial(ordinal, again, context, verdict);
 }
 
-/* One that returns at once shows it; that they wait takes several, and what cannot be shown is not relied on. */
+/* One close that returns at once is enough for CLOSES_RETURN. CLOSES_WAIT takes several, and is not assumed. */
 static int closes_try(int ordinal, const struct device_handle *handle, uint64_t size, unsigned long long context)
 {
 	enum verdict verdict = UNKNOWN;
@@ -179,7 +178,7 @@ static int closes_try(int ordinal, const struct device_handle *handle, uint64_t 
 	return rc;
 }
 
-/* The verdict is of closes that are not the last: so it is open meanwhile, also where a reset has closed the caller's. Locked. */
+/* Tries closes that are not the last: keeps the handle open meanwhile, because a reset may have closed the caller's. Locked. */
 static int closes_try_open(int ordinal, const struct device_handle *handle, uint64_t size)
 {
 	unsigned long long context = cuda_context_id();

@@ -2,8 +2,8 @@
 /*
  * cuda.h - inside of the CUDA device: the driver's functions, and the guard around every call of them.
  *
- * All work goes through the driver API, in the devices' primary contexts: the same that the runtime uses, so
- * pointers and streams are the user's as well as ours. Nothing of the runtime is linked or called: its last
+ * All work goes through the driver API, in the devices' primary contexts. The runtime uses the same, so pointers and
+ * streams are valid for the user as well as for us. Nothing of the runtime is linked or called: its last
  * error and its current device are the user's, and its minimum driver is that of the toolkit. A context can be
  * pushed and popped without a trace. Ordinals are the driver's, which are the runtime's.
  *
@@ -77,7 +77,7 @@ typedef CUresult(CUDAAPI *PFN_cuLibraryGetKernelCount_v12040)(unsigned int *coun
 typedef CUresult(CUDAAPI *PFN_cuLibraryEnumerateKernels_v12040)(CUkernel *kernels, unsigned int count, CUlibrary library);
 typedef CUresult(CUDAAPI *PFN_cuFuncLoad_v12040)(CUfunction function);
 
-/* Those that an older driver may be without: NULL there. */
+/* NULL where the driver is too old to have them. */
 #define CUDA_OPTIONAL(X)                  \
 	X(KernelGetParamInfo, 12040)      \
 	X(KernelGetParamCount, 13020)     \
@@ -110,10 +110,10 @@ int cuda_driver_load(void (*renew)(int ordinal, CUcontext primary));
 /* Devices that the driver shows; 0 before cuda_driver_load(). */
 int cuda_count(void);
 
-/* -ENODEV with a sentence unless 0 <= ordinal < cuda_count(). */
+/* -ENODEV with the error set unless 0 <= ordinal < cuda_count(). */
 int cuda_check_ordinal(int ordinal);
 
-/* 0 for success, else a negative errno; sets the sentence "FORMAT failed: NAME, MEND". */
+/* 0 for success, else a negative errno; sets the error message "FORMAT failed: NAME (HINT)". */
 int cuda_error(CUresult result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -135,8 +135,8 @@ struct cuda_scope {
 int cuda_enter(struct cuda_scope *scope, int ordinal);
 
 /*
- * The stream's context; for the special streams the current one, or device 0 where there is none. Makes no call on the
- * stream itself that could disturb a capture: what comes behind it begins with cuda_stream_captured().
+ * Enters the stream's context; for the special streams the current one, or that of device 0 where there is none. Makes no call on
+ * the stream that could disturb a capture. The caller asks cuda_stream_captured() next.
  */
 int cuda_enter_stream(struct cuda_scope *scope, CUstream stream);
 
@@ -157,7 +157,7 @@ static inline unsigned long long cuda_context_id(void)
 	return cuda.CtxGetId(NULL, &id) == CUDA_SUCCESS ? id : 0;
 }
 
-/* Looks at all devices: behind it contexts are there, and pages registered, as if none had been reset. */
+/* Looks at all devices, and makes good a reset: after it each has its context again, and its pages are registered. */
 void cuda_notice_resets(void);
 
 /* Only the capture mode: for calls that need no context. */
@@ -189,14 +189,14 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 int cuda_page_register(void *page, size_t size, bool writable);
 int cuda_page_unregister(void *page);
 
-/* That device was reset, and has this context now: pages that were registered by it are again. Errors show at a page's use. */
+/* After a reset of that device: registers its pages again, in its new context. Errors show when a page is used. */
 void cuda_pages_renew(int ordinal, CUcontext primary);
 
 /* cuda-sync.c */
 int cuda_close(int ordinal, void *ptr);
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
-/* Closes of this driver do not wait for the device's work, as far as is known. Then each last one shows what it does: -EIO. */
+/* True once a close was seen not to wait for the device's work. From then on each last close is tried, and fails with -EIO. */
 bool cuda_closes_return(int ordinal);
 
 /* cuda-processes.c */
@@ -214,12 +214,12 @@ int  cuda_copy(void *stream, void *dst, const void *src, uint64_t size);
 /* Whether the stream is being captured; -EBUSY where it cannot be used because another one is. */
 int cuda_stream_captured(CUstream stream, bool *captured);
 
-/* cuda-module.c */
+/* cuda-module.c, cuda-launch.c */
 int cuda_module_load(const char *path, void **module);
 int cuda_module_ready(void *module, int ordinal);
 int cuda_module_kernel(void *module, const char *symbol, void **kernel);
 int cuda_module_managed(void *module, const char *symbol, void **ptr, size_t *size);
-int cuda_module_launch(void *kernel, const gpub_launch_config *config, void **args);
 int cuda_module_unload(void *module);
+int cuda_module_launch(void *kernel, const gpub_launch_config *config, void **args);
 
 #endif

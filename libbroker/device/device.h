@@ -2,14 +2,12 @@
 /*
  * device.h - what a kind of device must be able to do, as one table of functions.
  *
- * Owns nothing. Broker and library use the same table: the broker its "owner"
- * half (allocate to release), a client the rest. Two tables exist, device_host (always) and device_cuda
- * (NULL when built without CUDA); each keeps its state per process, made by start() and never before a fork
- * that is to use the device itself.
+ * Owns nothing. Broker and library use the same table: the broker its "owner" half (allocate to release), a client the rest. Two
+ * tables exist, device_host (always) and device_cuda (NULL when built without CUDA). Each keeps its state per process. start()
+ * makes it, and a process that forks calls start() after the fork, in each process that uses the device.
  *
- * Every function returns 0 (or what its comment says) or a negative errno with the sentence set through
- * error_set(). All are thread-safe. None changes the calling thread's current device or context, except
- * set_current(), and none disturbs a graph capture.
+ * Every function returns 0 (or what its comment says) or a negative errno with the error set by error_set(). All are thread-safe.
+ * Only set_current() changes the calling thread's current device or context. None disturbs a graph capture.
  */
 #ifndef GPUB_DEVICE_H
 #define GPUB_DEVICE_H
@@ -26,32 +24,33 @@ struct device_info {
 	uint8_t  uuid[16];
 	char     name[64];
 	uint64_t memory;  /* bytes in all */
-	uint64_t granule; /* an export shows whole granules of this size to its importer */
+	uint64_t granule; /* an importer can reach whole granules of this size */
 };
 
 /*
- * One buffer in an open mapping. Belongs to whoever watches it and stays where it is meanwhile; zeroed before, and from region on
- * the device's.
+ * One buffer in an open mapping. The caller owns it, zeroes it first, and keeps it in place while it is watched. The device owns
+ * region and what follows.
  */
 struct device_watch {
 	const char *name; /* what a report calls the buffer */
 	uint8_t    *ptr;
-	uint64_t    size, room; /* bytes of the buffer; bytes from ptr on that belong to no other buffer */
+	uint64_t    size; /* bytes of the buffer */
+	uint64_t    room; /* bytes from ptr on that belong to no other buffer */
 
 	struct host_region  *region; /* NULL: not watched */
 	struct device_watch *prev, *next;
 };
 
 /*
- * The CUDA version that the driver must support, as cuda.h writes versions (12000 is 12.0), and the first driver that does. It
- * is what the functions in cuda.h need; cuda-library.c checks that at compile time.
+ * The CUDA version that the driver must support, as cuda.h writes versions (12000 is 12.0), and the first driver that does. The
+ * functions in cuda.h need it, which cuda-library.c checks at compile time.
  */
 #define CUDA_NEEDED        12000
 #define CUDA_NEEDED_DRIVER "525.60.13"
 
 enum device_kind { DEVICE_HOST = 1, DEVICE_CUDA = 2 };
 
-/* What start() is told. */
+/* The arguments of start(). */
 struct device_setup {
 	bool     owner;      /* this process is the broker: it allocates (and stays outside MPS) */
 	unsigned host_count; /* host device: how many devices; ignored by cuda */
@@ -60,11 +59,11 @@ struct device_setup {
 struct device {
 	enum device_kind kind;
 	const char      *name; /* "cuda", "host" */
-	uint64_t         margin; /* unused bytes that the owner is to leave behind each buffer which shares an allocation */
+	uint64_t         margin; /* unused bytes that the owner leaves behind each buffer in a shared allocation */
 
 	/*
-	 * Makes the kind usable in this process; later calls do nothing. -ENODEV: there is none here, and nothing else, since
-	 * "auto" falls back on it. -ENOTSUP: forked, or too old a driver. Any other error says what does not work.
+	 * Makes the kind usable in this process; later calls do nothing. -ENODEV: there is no such device here. It means nothing
+	 * else, because "auto" then takes the host. -ENOTSUP: this is a forked child, or the driver is too old.
 	 */
 	int (*start)(const struct device_setup *setup);
 	/* The CUDA version that the driver supports (12080 is 12.8), before or after start(). NULL: the kind has no driver. */
@@ -79,65 +78,65 @@ struct device {
 	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle);
 	int (*release)(int ordinal, void *ptr);
 	/*
-	 * Whether all devices are done with that process, which is dead: 0; -EBUSY not yet; -ENOTSUP nobody can tell. mps:
-	 * it said that it ran under MPS. A pid that was taken by another process since is that process's, and waited for.
+	 * Whether all devices have ended the work of a dead process: 0 yes; -EBUSY not yet; -ENOTSUP nobody can tell. mps: it
+	 * said that it ran under MPS. If another process has its pid now, the answer is about that process.
 	 */
 	int (*gone)(pid_t pid, bool mps);
 
 	/* the importer's half */
 	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
-	int (*close)(int ordinal, void *ptr); /* behind every running kernel of the process, and synchronises */
+	int (*close)(int ordinal, void *ptr); /* waits for all work of the process on that device */
 	/*
-	 * Behind every running kernel as a close is. handle: of memory that is open on that device, and stays so. -ENOTSUP: only
-	 * the last close of a handle can tell.
+	 * Waits for the same work. handle: of memory that is open on that device, and stays so. -ENOTSUP: only the last close of a
+	 * handle waits.
 	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	/*
 	 * Between these two the device reports writes behind the end of that buffer, and refuses copies that leave it. The
-	 * last close of its mapping ends the watch as well. NULL where the device does not look for overruns.
+	 * last close of its mapping ends the watch as well. NULL where the device does not detect overruns.
 	 */
 	void (*watch)(struct device_watch *watch);
 	void (*unwatch)(struct device_watch *watch);
 	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
 	/*
 	 * The epoch of a device in this process: another number after each reset (cudaDeviceReset). A reset ends all that the
-	 * process had there: mappings, streams and queued work. When the number has changed, the reset is complete. 0 before the
-	 * first use, and with the error set where the device was reset and cannot be used again. Cheap, makes no system call
-	 * but after a reset. NULL where a device cannot be reset.
+	 * process had there: mappings, streams and queued work. It is complete when the number changes. 0 before the first use,
+	 * and with the error set where the device was reset and cannot be used again. Cheap: it makes system calls after a reset
+	 * alone. NULL where a device cannot be reset.
 	 */
 	uint64_t (*epoch)(int ordinal);
 	int (*current)(void);                 /* ordinal of the calling thread's current device */
 	int (*set_current)(int ordinal);
 
 	/*
-	 * Memory that the device writes (or, not writable, only reads): page-aligned, MAP_SHARED, MADV_DONTFORK.
-	 * Device code and stream operations then use the host address, until it is unregistered: which is behind every
-	 * running kernel, as a close is, and comes before it is unmapped. After an error it is registered still. A reset
-	 * does not end it. -EEXIST: the device has pages of somebody else registered there (device/page.h).
+	 * Registers memory that the device writes (or, if not writable, reads): page-aligned, MAP_SHARED, MADV_DONTFORK. Device
+	 * code and stream operations then use the host address. Unregister it before it is unmapped. That waits as a close does,
+	 * and after an error the memory is still registered. A reset does not end a registration. -EEXIST: the device has other
+	 * pages registered at that address (device/page.h).
 	 */
 	int (*page_register)(void *page, size_t size, bool writable);
 	int (*page_unregister)(void *page);
 
 	/*
-	 * streams; NULL is the legacy default stream of the calling thread's current device. stream_write is called where the
-	 * thread may be cancelled, and has no cancellation point.
+	 * Streams. NULL is the legacy default stream of the calling thread's current device. stream_write has no cancellation
+	 * point: its caller does not hold cancellation back.
 	 */
 	int (*stream_write)(void *stream, uint64_t *word, uint64_t value);      /* -EBUSY: being captured */
 	int (*stream_wait)(void *stream, const uint64_t *word, uint64_t value); /* (int64_t)(*word - value) >= 0 */
 	int (*stream_create)(int ordinal, void **stream);
 	int (*stream_sync)(void *stream);
 	/*
-	 * The same, and asks over() now and then meanwhile: 0 to go on; > 0 not to ask any more; an errno, with its error set,
-	 * to give the waiting up, with that result. What is queued stays queued.
+	 * The same, but asks over() from time to time. over() returns 0 to go on; > 0 not to be asked again; a negative errno,
+	 * with the error set, to stop waiting and return that. What is queued stays queued.
 	 */
 	int (*stream_sync_until)(void *stream, int (*over)(void *), void *context);
 	void (*stream_destroy)(void *stream);
 	int (*copy)(void *stream, void *dst, const void *src, uint64_t size);
 
-	/* kernels; config->device is an ordinal here, already resolved */
 	/*
-	 * The two that load, and so wait for what runs on the devices and for streams that are parked: load() on all devices in
-	 * use, ready() on one more. The others wait for nothing, but the first launch on a device where neither has loaded.
+	 * Kernels. config->device is an ordinal. To load a module waits for what runs on the device, and for streams that wait.
+	 * module_load() loads it on all devices in use, module_ready() on one more. The other calls wait for nothing, except the
+	 * first launch on a device where neither has loaded the module.
 	 */
 	int (*module_load)(const char *path, void **module); /* path with its ending */
 	int (*module_ready)(void *module, int ordinal);
@@ -147,17 +146,14 @@ struct device {
 	int (*module_unload)(void *module); /* waits for the launches in flight on every device, then unloads */
 	const char *module_suffix;          /* ".fatbin", ".so" */
 
-	/* Runs in a forked child, where only async-signal-safe calls are sure: lets go of the device there. */
+	/* In a forked child, async-signal-safe: closes what would keep the parent's device memory or work alive. */
 	void (*child_after_fork)(void);
 };
 
 extern const struct device        device_host;
 extern const struct device *const device_cuda; /* NULL when built without CUDA */
 
-/*
- * True in a process that was forked, without exec, from one in which CUDA had been started: nothing of CUDA
- * can work there, and it must not be called to find out.
- */
+/* True in a process that was forked, without exec, after CUDA had been started: no call of CUDA works there. */
 bool device_cuda_forked(void);
 
 #endif

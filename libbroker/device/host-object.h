@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-object.h - the shm objects behind the host device's memory: for regions that are or were allocations, or are mappings. */
+/* host-object.h - the shm objects behind the host device's memory: of allocations, also freed ones, and of mappings. */
 #ifndef GPUB_HOST_OBJECT_H
 #define GPUB_HOST_OBJECT_H
 

@@ -41,7 +41,7 @@ struct host_task *host_task_new(enum host_task_kind kind, size_t params);
 /* Frees the list and drops its kernels. */
 void host_task_free(struct host_task *list);
 
-/* Aborts if the task would touch what it must not, as CUDA would not notice; -EINVAL where CUDA would refuse. */
+/* Aborts where CUDA would not notice that the task touches what it must not; -EINVAL where CUDA would refuse. */
 int host_task_check(const struct host_task *task, unsigned device);
 
 /*

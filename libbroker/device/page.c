@@ -26,7 +26,7 @@ static int map_one(size_t size, int fd, bool writable, void **page)
 	return 0;
 }
 
-/* What cannot be registered stays mapped until the end, so that each try gets another address. */
+/* A try that fails stays mapped until the end, so that the next one gets another address. */
 int page_map(int (*page_register)(void *, size_t, bool), size_t size, int fd, bool writable, void **page)
 {
 	void *tried[TRIES], *registered;

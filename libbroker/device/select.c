@@ -78,7 +78,7 @@ int device_select(const char *text, bool owner, const struct device **device)
 	parse(text, &choice, &setup.host_count);
 	if (choice != CHOOSE_HOST && device_cuda) {
 		rc = start_cuda(&setup);
-		/* Only "there is none" falls back: a GPU that fails must not become a slow success. */
+		/* Only "there is none" falls back: where a GPU fails, the host device would be a slow success. */
 		if (rc && (choice == CHOOSE_CUDA || rc != -ENODEV))
 			return rc;
 		if (!rc)

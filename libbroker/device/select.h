@@ -13,8 +13,8 @@
 
 /*
  * Chooses by "auto", "cuda", "host" or "host:N" (1 to DEVICE_MAX) and starts it. auto takes host where there is no NVIDIA
- * driver or no device, and error_text() then says which; a driver or a device that does not work is an error. *device is
- * constant data. -EINVAL: the text is none of these; else start()'s.
+ * driver or no device, and error_text() then says which. A driver or a device that does not work is an error. *device is
+ * constant data. -EINVAL: the text is none of these. Other errors are those of start().
  */
 int device_select(const char *text, bool owner, const struct device **device);
 
