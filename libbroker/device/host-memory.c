@@ -355,25 +355,16 @@ static int object_open(struct host_region *region, const char *name)
 	return region_map(region);
 }
 
-static int mapping_make(const char *name, const struct device_handle *handle, unsigned device, uint64_t size,
-			struct host_region **made)
+static int mapping_make(struct host_region *region, const char *name)
 {
-	struct host_region *region = host_region_new(HOST_MAPPING, device, size);
-	int rc;
+	int rc = object_open(region, name);
 
-	if (!region)
-		return -ENOMEM;
-	region->handle = *handle;
-	rc = object_open(region, name);
 	CRASH_POINT(object_mapped);
 	if (!rc)
 		rc = host_region_add(region);
-	if (rc) {
+	if (rc)
 		host_region_destroy(region);
-		return rc;
-	}
-	*made = region;
-	return 0;
+	return rc;
 }
 
 /* A handle that is open on that device is not mapped again: its opens are counted, as CUDA does. */
@@ -387,8 +378,13 @@ static int open_locked(const struct device_handle *handle, unsigned device, uint
 		return error_set(-EINVAL, "the handle is none of the host device");
 	if (!size || (region && size > region->size))
 		return error_set(-EINVAL, "%llu bytes are not what the handle's memory has", (unsigned long long)size);
-	if (!region)
-		rc = mapping_make(name, handle, device, size, &region);
+	if (!region) {
+		region = host_region_new(HOST_MAPPING, device, size);
+		if (!region)
+			return -ENOMEM;
+		region->handle = *handle;
+		rc = mapping_make(region, name);
+	}
 	if (rc)
 		return rc;
 	region->opens++;

@@ -23,6 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "common/error.h"
 #include "host-fault.h"
 #include "host-gate.h"
@@ -33,10 +35,10 @@ struct host_module {
 	void               *object;
 	struct host_kernel *kernels;
 	uint64_t            references; /* to its kernels */
-	bool                loaded[DEVICE_MAX];
+	atomic_bool         loaded[DEVICE_MAX];
 };
 
-static struct host_module *modules; /* under host_state.lock, as all in this file */
+static struct host_module *modules; /* under host_state.lock, with all that is not atomic */
 static pthread_cond_t unreferenced = PTHREAD_COND_INITIALIZER;
 static atomic_uint late_loads, loads_waiting;
 
@@ -82,7 +84,7 @@ static struct host_module *module_find(const void *handle)
 	return NULL;
 }
 
-/* Nobody can queue meanwhile. The module must not be unloaded meanwhile. */
+/* Nobody can queue meanwhile. The caller makes sure that the module is not unloaded. */
 static void load_on(struct host_module *module, unsigned device)
 {
 	atomic_store(&host_state.in_use[device], true);
@@ -91,24 +93,12 @@ static void load_on(struct host_module *module, unsigned device)
 	host_gate_drain(device);
 	host_gate_open();
 	atomic_fetch_sub(&loads_waiting, 1);
-	pthread_mutex_lock(&host_state.lock);
-	module->loaded[device] = true;
-	pthread_mutex_unlock(&host_state.lock);
-}
-
-static bool is_loaded_on(const struct host_module *module, unsigned device)
-{
-	bool loaded;
-
-	pthread_mutex_lock(&host_state.lock);
-	loaded = module->loaded[device];
-	pthread_mutex_unlock(&host_state.lock);
-	return loaded;
+	atomic_store(&module->loaded[device], true);
 }
 
 void host_kernel_load(const struct host_kernel *kernel, unsigned device)
 {
-	if (is_loaded_on(kernel->module, device))
+	if (atomic_load(&kernel->module->loaded[device]))
 		return;
 	atomic_fetch_add(&late_loads, 1);
 	load_on(kernel->module, device);
@@ -126,7 +116,7 @@ int host_module_ready(void *handle, int ordinal)
 	pthread_mutex_unlock(&host_state.lock);
 	if (!module)
 		return -EINVAL;
-	if (!is_loaded_on(module, (unsigned)device))
+	if (!atomic_load(&module->loaded[device]))
 		load_on(module, (unsigned)device);
 	return 0;
 }
@@ -134,7 +124,7 @@ int host_module_ready(void *handle, int ordinal)
 void host_modules_unload(unsigned device)
 {
 	for (struct host_module *module = modules; module; module = module->next)
-		module->loaded[device] = false;
+		atomic_store(&module->loaded[device], false);
 }
 
 unsigned host_late_loads(void)
@@ -185,8 +175,7 @@ int host_module_load(const char *path, void **handle)
 		if (atomic_load(&host_state.in_use[i]))
 			load_on(module, i);
 	pthread_mutex_lock(&host_state.lock);
-	module->next = modules;
-	modules = module;
+	LL_PREPEND(modules, module);
 	pthread_mutex_unlock(&host_state.lock);
 	*handle = module;
 	return 0;
@@ -212,10 +201,9 @@ static const gpub_host_kernel *twin_find(const struct host_module *module, const
 /* Made at the first look-up. */
 static struct host_kernel *kernel_record(struct host_module *module, const gpub_host_kernel *twin)
 {
-	struct host_kernel *kernel = module->kernels;
+	struct host_kernel *kernel;
 
-	while (kernel && kernel->twin != twin)
-		kernel = kernel->next;
+	LL_SEARCH_SCALAR(module->kernels, kernel, twin, twin);
 	if (kernel)
 		return kernel;
 	kernel = malloc(sizeof *kernel);
@@ -293,12 +281,10 @@ int host_module_managed(void *handle, const char *symbol, void **ptr, size_t *si
 
 static void module_free(struct host_module *module)
 {
-	while (module->kernels) {
-		struct host_kernel *kernel = module->kernels;
+	struct host_kernel *kernel, *next;
 
-		module->kernels = kernel->next;
+	LL_FOREACH_SAFE(module->kernels, kernel, next)
 		free(kernel);
-	}
 	dlclose(module->object);
 	free(module);
 }
@@ -306,17 +292,15 @@ static void module_free(struct host_module *module)
 /* Out of the list first, so that no launch finds it any more. Then it waits for those in flight. */
 int host_module_unload(void *handle)
 {
-	struct host_module *module, **link = &modules;
+	struct host_module *module;
 	int rc = host_enter(HOST_OTHER);
 
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&host_state.lock);
 	module = module_find(handle);
-	while (module && *link != module)
-		link = &(*link)->next;
 	if (module)
-		*link = module->next;
+		LL_DELETE(modules, module);
 	while (module && module->references)
 		pthread_cond_wait(&unreferenced, &host_state.lock);
 	pthread_mutex_unlock(&host_state.lock);

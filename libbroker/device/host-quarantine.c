@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "host-fault.h"
 #include "host-object.h"
 #include "host-state.h"
@@ -21,7 +23,7 @@
 #define END_SIZE    (1ull << 20)  /* of larger ones this much at both ends */
 #define OBJECTS_MAX 16
 
-static struct host_region *oldest, **newest = &oldest;
+static struct host_region *oldest;
 static unsigned objects;
 static uint64_t bytes;
 
@@ -96,9 +98,7 @@ static void evict(void)
 	struct host_region *region = oldest;
 
 	verify(region);
-	oldest = region->next;
-	if (!oldest)
-		newest = &oldest;
+	LL_DELETE(oldest, region);
 	objects--;
 	bytes -= kept_bytes(region);
 	host_region_remove(region);
@@ -110,9 +110,7 @@ bool host_quarantine_put(struct host_region *region)
 	if (kept_bytes(region) > host_state.quarantine || poison(region))
 		return false;
 	region->kind = HOST_FREED;
-	region->next = NULL;
-	*newest = region;
-	newest = &region->next;
+	LL_APPEND(oldest, region);
 	objects++;
 	bytes += kept_bytes(region);
 	while (objects > OBJECTS_MAX || bytes > host_state.quarantine)

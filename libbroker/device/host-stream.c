@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "common/error.h"
 #include "common/handle.h"
 #include "common/thread.h"
@@ -153,7 +155,9 @@ void host_stream_put(struct host_stream *stream)
 
 static struct host_stream *stream_find(const void *handle)
 {
-	for (struct host_stream *stream = streams; stream; stream = stream->next)
+	struct host_stream *stream;
+
+	LL_FOREACH(streams, stream)
 		if (stream == handle)
 			return stream;
 	error_set(-EINVAL, "%p is no stream of the host device: it was destroyed, or is of another kind", handle);
@@ -198,28 +202,13 @@ int host_stream_create(int ordinal, void **handle)
 	stream = stream_new((unsigned)device);
 	if (stream) {
 		stream->connection = host_connection_next((unsigned)device);
-		stream->next = streams;
-		streams = stream;
+		LL_PREPEND(streams, stream);
 	}
 	pthread_mutex_unlock(&host_state.lock);
 	if (!stream)
 		return -ENOMEM;
 	*handle = stream;
 	return 0;
-}
-
-static struct host_stream *stream_unlink(const void *handle)
-{
-	struct host_stream *stream, **link = &streams;
-
-	pthread_mutex_lock(&host_state.lock);
-	stream = stream_find(handle);
-	while (stream && *link != stream)
-		link = &(*link)->next;
-	if (stream)
-		*link = stream->next;
-	pthread_mutex_unlock(&host_state.lock);
-	return stream;
 }
 
 static void stream_end(struct host_stream *stream)
@@ -237,7 +226,11 @@ void host_stream_destroy(void *handle)
 
 	if (!handle || host_enter(HOST_OTHER))
 		return;
-	stream = stream_unlink(handle);
+	pthread_mutex_lock(&host_state.lock);
+	stream = stream_find(handle);
+	if (stream)
+		LL_DELETE(streams, stream);
+	pthread_mutex_unlock(&host_state.lock);
 	if (stream)
 		stream_end(stream);
 }
@@ -245,13 +238,11 @@ void host_stream_destroy(void *handle)
 /* Takes a stream of the device out of the list, or its default stream. NULL: there is none. Under host_state.lock. */
 static struct host_stream *stream_of_device(unsigned device)
 {
-	struct host_stream *stream, **link = &streams;
+	struct host_stream *stream;
 
-	while (*link && (*link)->device != device)
-		link = &(*link)->next;
-	stream = *link;
+	LL_SEARCH_SCALAR(streams, stream, device, device);
 	if (stream) {
-		*link = stream->next;
+		LL_DELETE(streams, stream);
 	} else {
 		stream = defaults[device];
 		defaults[device] = NULL;
