@@ -2,9 +2,9 @@
 /*
  * heat.c - one step of the heat equation, the host twin of heat.cu: change both or none.
  *
- * Rows inside the domain run through a loop that gcc turns into vector code; the rows and columns where the
- * domain ends take their zeros one by one. Both use heat_cell(), so that the split of the grid over workers
- * cannot change a bit of the result.
+ * Rows inside the domain run through a loop that gcc turns into vector code. Rows and columns at the edge of the
+ * domain take their zeros one by one. Both use heat_cell(), so the split of the grid over workers changes no bit of
+ * the result.
  */
 #include <stddef.h>
 

@@ -4,12 +4,12 @@
  *
  * Each kernel exists twice, as CUDA (NAME.cu) and as host twin (NAME.c), and both give the same bytes: the
  * same float operations in the same order, each rounded to nearest, none contracted into a fused
- * multiply-add, subnormals kept. So nothing here may be compiled with -use_fast_math, -ftz or -ffast-math.
+ * multiply-add, subnormals kept. Never compile them with -use_fast_math, -ftz or -ffast-math.
  *
- * This header is read by CUDA, by the host twins and by programs that launch the kernels. It owns nothing.
+ * CUDA, the host twins and programs that launch the kernels include this header. It owns nothing.
  * args[i] of gpub_launch() points to the i-th parameter, in the order and of the types given here. Pointers
- * are device pointers (gpub_lease.ptr and offsets into it). Every kernel but spin's is right for any grid
- * (it strides over what the grid leaves out); the helpers below give the fast ones.
+ * are device pointers (gpub_lease.ptr and offsets into it). Every kernel except those of spin is correct for any grid,
+ * because it strides over the elements; the functions below give fast grids.
  *
  *   heat_step(float *next, const float *now, const float *north, const float *south,
  *             uint32_t rows, uint32_t columns, float r)
@@ -20,9 +20,9 @@
  *
  *   pack_rows(uint32_t *packed, const uint32_t *strided, uint64_t rows, uint64_t columns, uint64_t stride)
  *   unpack_rows(uint32_t *strided, const uint32_t *packed, uint64_t rows, uint64_t columns, uint64_t stride)
- *       Copy rows of columns 4-byte elements that begin stride elements apart (stride >= columns) to or
- *       from rows without gaps. columns = 1 is a column of a matrix. What lies between the rows stays as it
- *       is. Grid: linear_grid(rows * columns).
+ *       Copy rows that begin stride elements apart to or from rows without gaps. A row has columns elements of 4 bytes
+ *       (stride >= columns). columns = 1 is a column of a matrix. What lies between the rows does not change.
+ *       Grid: linear_grid(rows * columns).
  *
  *   axpy(float *y, const float *x, float a, uint64_t count)
  *       y = a x + y for count elements; x may be y. Grid: linear_grid(count).
@@ -44,12 +44,12 @@
  *       a global of the shared object on the host device). Grid: single_grid().
  *
  *   stamp(uint64_t *words, uint64_t round, uint64_t count)
- *       words[i] becomes stamp_word(round, i), which tells both. Grid: linear_grid(count).
+ *       words[i] becomes stamp_word(round, i), from which both can be read. Grid: linear_grid(count).
  *
  *   stamp_check(uint64_t *verdict, const uint64_t *words, uint64_t round, uint64_t count)
- *       Adds the number of words that are not stamp_word(round, i) to verdict[0]. The first check that finds one, of those
- *       since the caller zeroed the four words of verdict, writes into the other three: round (not 0), index and value
- *       of a wrong word. Grid: linear_grid(count).
+ *       Adds the number of words that are not stamp_word(round, i) to verdict[0]. The caller zeroes the four words of
+ *       verdict before the first check. The first check that finds a wrong word writes the other three: round (not 0),
+ *       index and value of that word. Grid: linear_grid(count).
  */
 #ifndef GPUB_KERNELS_H
 #define GPUB_KERNELS_H
@@ -70,7 +70,7 @@
 #define HEAT_STRIP   8u       /* rows that one thread walks down, keeping three in registers */
 #define HEAT_GRID_Y  65535ull /* CUDA's limit in that direction */
 
-/* What one 8-byte word of the data, the index-th, adds to its checksum (the finaliser of splitmix64). */
+/* What the 8-byte word at that index adds to the checksum (the finaliser of splitmix64). */
 KERNELS_INLINE uint64_t checksum_word(uint64_t word, uint64_t index)
 {
 	uint64_t x = word + (index + 1) * 0x9e3779b97f4a7c15ull;
@@ -80,7 +80,7 @@ KERNELS_INLINE uint64_t checksum_word(uint64_t word, uint64_t index)
 	return x ^ (x >> 31);
 }
 
-/* What stamp() writes: rounds and indices below 2^32 can be read off it. */
+/* What stamp() writes: round and index, each below 2^32. */
 KERNELS_INLINE uint64_t stamp_word(uint64_t round, uint64_t index)
 {
 	return round << 32 | index;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spin.c - kernels for questions of lifetime, the host twins of spin.cu: change both or none.
+ * spin.c - kernels that test lifetimes, the host twins of spin.cu: change both or none.
  *
- * late_write() sleeps instead of spinning: it stands for a busy device, which costs the CPU nothing.
+ * late_write() sleeps and does not spin: a busy device costs the CPU nothing.
  */
 #include <errno.h>
 #include <time.h>

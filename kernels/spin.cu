@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spin.cu - kernels for questions of lifetime, on CUDA: one that writes late, one that counts.
+ * spin.cu - kernels that test lifetimes, on CUDA: one writes late, one counts.
  * spin.c is its host twin: change both or none.
  */
 #include "kernels.h"
@@ -17,7 +17,7 @@ static __device__ uint64_t device_nanoseconds(void)
 	return now;
 }
 
-/* Sleeps in short naps, so that a device with few multiprocessors still runs others' kernels beside it. */
+/* Sleeps for short times, so that a device with few multiprocessors still runs the kernels of others. */
 extern "C" __global__ void late_write(uint64_t *word, uint64_t value, uint64_t milliseconds)
 {
 	uint64_t until = device_nanoseconds() + milliseconds * 1000000ull;

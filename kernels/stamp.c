@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stamp.c - kernels for questions of order, the host twins of stamp.cu: change both or none.
+ * stamp.c - kernels that test the order of work, the host twins of stamp.cu: change both or none.
  */
 #include "gpubroker-host.h"
 #include "kernels.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * devices.c - the fake driver's start, and what it says of its devices.
+ * devices.c - the fake driver's start, and the properties of its devices.
  *
- * Owns the process in which it was started. Each device has a name and a UUID by its number, in every process the same,
- * and CUDA_VISIBLE_DEVICES is not looked at.
+ * Owns the process in which it was started. Each device has a name and a UUID by its number, the same in every
+ * process. CUDA_VISIBLE_DEVICES is ignored.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static CUresult fake_Init(unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-/* Those that tests order; others are unknown to it, as to a driver older than they are. */
+/* Results that tests order. Others are unknown, as to a driver that is older than they are. */
 static const struct {
 	CUresult    result;
 	const char *name;
@@ -96,7 +96,7 @@ static CUresult fake_DeviceTotalMem(size_t *bytes, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* It can do whatever it is asked for. */
+/* Every attribute is supported. */
 static CUresult fake_DeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	FAKE_CALL();

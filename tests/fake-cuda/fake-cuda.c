@@ -2,9 +2,8 @@
 /*
  * fake-cuda.c - the fake driver's orders and counts, and the two functions that every libcuda.so.1 exports.
  *
- * Owns the table of what each function is ordered to answer and how often it was called, behind one lock. Knows nothing of
- * devices: the other files are the functions. Everything else is asked for by name through cuGetProcAddress_v2(), as
- * gpubroker does it, so the functions themselves are not exported.
+ * Owns the table of orders and call counts of each function, behind one lock. Knows nothing of devices: the functions are in the
+ * other files. gpubroker finds them by name through cuGetProcAddress_v2(), so they are not exported.
  */
 #include "fake-cuda.h"
 
@@ -27,7 +26,7 @@ static struct answer {
 	char     name[NAME_MAX_SIZE];
 	bool     missing;
 	CUresult result;
-	unsigned times; /* it gives result so often; UINT_MAX: always */
+	unsigned times; /* how often it returns result; UINT_MAX: always */
 	unsigned calls;
 } answers[FUNCTIONS_MAX];
 
@@ -38,8 +37,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct fake_function *const parts[] = { fake_devices, fake_contexts, fake_memory, fake_streams,
 						       fake_libraries };
 
-/* What gpubroker asks for and the fake has no function for: any number of arguments is passed in registers and on the
- * caller's stack, and nothing of them is looked at. */
+/* Stands for each function that gpubroker finds and the fake does not have. It ignores its arguments, whatever their number:
+ * they are in registers and on the caller's stack. */
 static CUresult unsupported(void)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
@@ -209,7 +208,7 @@ static CUresult call_named(const char *name)
 	return result;
 }
 
-/* What may be called before the driver is started. */
+/* These may be called before the driver is started. */
 static bool is_early(const char *name)
 {
 	return !strcmp(name, "cuInit") || !strcmp(name, "cuGetErrorName") || !strcmp(name, "cuDriverGetVersion");
@@ -256,7 +255,7 @@ CUresult cuDriverGetVersion(int *version)
 	return result;
 }
 
-/* Versions are not told apart: each function has the one form that gpubroker asks for. */
+/* Ignores the version: each function has only the form that gpubroker needs. */
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
 			     CUdriverProcAddressQueryResult *found)
 {

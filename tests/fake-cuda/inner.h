@@ -2,10 +2,10 @@
 /*
  * inner.h - what the parts of the fake driver share: the table of functions, the orders, contexts.
  *
- * To add a function: write it into the part that it belongs to, static and called "fake_" with the name behind "cu", with
+ * To add a function: write it into the part where it belongs, static, named "fake_" and what follows "cu", with
  * FAKE_CALL() as its first statement, and add a FAKE_ROW to the table at that part's end. The version is that of
  * CUDA_FUNCTIONS in libbroker/device/cuda.h; the compiler compares the signatures. A function that gpubroker calls and that
- * has no row here answers CUDA_ERROR_NOT_SUPPORTED.
+ * has no row here returns CUDA_ERROR_NOT_SUPPORTED.
  */
 #ifndef GPUB_FAKE_CUDA_INNER_H
 #define GPUB_FAKE_CUDA_INNER_H
@@ -33,7 +33,7 @@ extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[]
 		"cu" #name, (void *)(1 ? fake_##name : (PFN_cu##name##_v##version)0)                        \
 	}
 
-/* What the orders say of the devices. */
+/* The devices, by the orders. */
 struct fake_setup {
 	int      version, devices;
 	uint64_t memory; /* bytes of each device */
@@ -41,7 +41,7 @@ struct fake_setup {
 
 extern struct fake_setup fake_setup;
 
-/* Counts the call, and gives what it was ordered to answer; CUDA_SUCCESS: it is to do its work. */
+/* Counts the call, and returns the ordered result. CUDA_SUCCESS: the function goes on. */
 CUresult fake_call(const char *function);
 
 /* Begins each function. The orders have "cu" where __func__ has "fake_". */
@@ -68,10 +68,10 @@ CUcontext fake_current(void);
 
 /* ---- streams ---- */
 
-/* Something is done on the stream at once: it must not be parked. */
+/* Before something runs on the stream at once: the stream must not wait for a value. */
 void fake_stream_use(CUstream stream);
 
-/* Returns when no stream of this process is parked any more. */
+/* Returns when no stream of this process waits for a value. */
 void fake_streams_wait(void);
 
 /* ---- memory ---- */

@@ -2,7 +2,7 @@
 /*
  * libraries.c - the fake driver's files of kernels: each has the two kernels "one", with one parameter, and "none", with none.
  *
- * Owns each library and kernel that was made here, in a list: what is never unloaded is the driver's. A launch runs nothing.
+ * Owns each library and kernel, in a list: what is never unloaded is no leak of the program. A launch runs nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "inner.h"
 
-#define SHARED_PLAIN (48u << 10) /* bytes of dynamic shared memory; more has to be allowed */
+#define SHARED_PLAIN (48u << 10) /* bytes of dynamic shared memory; more needs the attribute */
 
 struct CUkern_st {
 	const char *name;

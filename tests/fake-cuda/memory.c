@@ -2,9 +2,9 @@
 /*
  * memory.c - the fake driver's device memory, which other processes can open, and registered host pages.
  *
- * Owns this process's ranges: a memfd each that was allocated here, a mapping of another process's memfd each that was
- * opened, a row each that was registered. A handle is the exporter's pid and descriptor, and is opened through
- * /proc/PID/fd, so both processes are one user's.
+ * Owns this process's ranges: a memfd for each allocation, a mapping of another process's memfd for each open, a row for each
+ * registration. A handle is the exporter's pid and descriptor, and is opened through
+ * /proc/PID/fd, so both processes must belong to one user.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ uint64_t fake_allocated(CUdevice device)
 	return bytes;
 }
 
-/* A descriptor's memory becomes a range. Takes the descriptor only where it succeeds. */
+/* Makes a range of a descriptor's memory. Owns the descriptor after success. */
 static CUresult range_map(struct range *range, enum kind kind, int fd, uint64_t size)
 {
 	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -149,7 +149,7 @@ static CUresult fake_MemFree(CUdeviceptr address)
 	return range ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Of this process alone: another's allocations are not known here. */
+/* Counts this process's allocations, not those of others. */
 static CUresult fake_MemGetInfo(size_t *left, size_t *total)
 {
 	FAKE_CALL();
@@ -247,7 +247,7 @@ static CUresult fake_IpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle ipc, 
 	return range ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Behind everything that the process has queued, also when it is not the last (facts.md). */
+/* Waits for everything that the process has queued, also when it is not the last (facts.md). */
 static CUresult fake_IpcCloseMemHandle(CUdeviceptr address)
 {
 	struct range *range;

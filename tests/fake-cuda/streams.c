@@ -2,9 +2,9 @@
 /*
  * streams.c - the fake driver's streams and events.
  *
- * Owns each stream and event that was made here, on the heap. Work is done when it is queued, so a stream is idle and every event
- * complete; nothing is captured. A wait for a value that is not there yet parks its stream: synchronising waits for the value
- * then, as closes do, but nothing can be queued behind it, which aborts the program.
+ * Owns each stream and event, on the heap. Work runs when it is queued, so a stream is idle and every event complete; nothing is
+ * captured. A wait for a value that is not there yet blocks its stream: synchronising and closes then wait for the value, and
+ * whoever queues something behind it aborts the program.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -41,17 +41,17 @@ static struct parked {
 	uint64_t          value;
 } parked[PARKED_MAX];
 
-static struct CUevent_st *events; /* nobody destroys those of a context that is gone: they are no leak */
+static struct CUevent_st *events; /* nobody destroys those of a context that was reset: they are no leak */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Signed and cyclic, as facts.md has it. */
+/* Signed and cyclic (facts.md). */
 static bool is_reached(_Atomic uint64_t *word, uint64_t value)
 {
 	return (int64_t)(atomic_load(word) - value) >= 0;
 }
 
-/* Whether that stream, or with any whichever it is, waits for a value that is not there. */
+/* Whether that stream, or with any a stream, waits for a value that is not there. */
 static bool is_parked(CUstream stream, bool any)
 {
 	bool found = false;

@@ -77,17 +77,17 @@ void expect_clean(scenario *run)
 	assert_int_equal(status, 0);
 }
 
-void expect_violation(scenario *run, const char *sentence)
+void expect_violation(scenario *run, const char *part)
 {
 	char text[4096];
 	int status = child_status(run, text, sizeof text);
 	const char *found = strstr(text, "gpubroker host device: VIOLATION: ");
 
-	if (!found || !strstr(found, sentence))
-		print_message("# status %#x, wanted '%s', got: %s\n", (unsigned)status, sentence, text);
+	if (!found || !strstr(found, part))
+		print_message("# status %#x, wanted '%s', got: %s\n", (unsigned)status, part, text);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 	assert_non_null(found);
-	assert_non_null(strstr(found, sentence));
+	assert_non_null(strstr(found, part));
 }
 
 /* ---- two processes ---- */
@@ -114,7 +114,7 @@ void hear_token(int fd)
 	hear(fd, &token, 1);
 }
 
-/* To be called before the device is started here. */
+/* Call it before this process starts the device. */
 struct peer peer_start(peer_main *run)
 {
 	int down[2], up[2];
@@ -199,7 +199,7 @@ int scenarios_end(void)
 {
 	char command[80];
 
-	snprintf(command, sizeof command, "rm -rf /dev/shm%s*", prefix); /* of those that were to abort */
+	snprintf(command, sizeof command, "rm -rf /dev/shm%s*", prefix); /* of the processes that were to abort */
 	return system(command) | unlink(twins);
 }
 

@@ -28,7 +28,7 @@ extern const struct device *const device;
 extern char prefix[32]; /* of the memory's names */
 extern char twins[64];  /* the kernels' shared object */
 
-/* Around all tests. source: of kernels' host twins, as printf(1) takes it. 0, or it failed. */
+/* Before and after all tests. source: of the kernels' host twins, in the format of printf(1). 0, or it failed. */
 int scenarios_begin(const char *source);
 int scenarios_end(void);
 
@@ -36,10 +36,10 @@ int scenarios_end(void);
 
 typedef void scenario(void);
 
-/* Runs it; its wait status, and what it printed on stderr. */
+/* Runs it; returns its wait status, and what it printed on stderr. */
 int  child_status(scenario *run, char *text, size_t size);
 void expect_clean(scenario *run);
-void expect_violation(scenario *run, const char *sentence); /* it aborts, and the report has that sentence in it */
+void expect_violation(scenario *run, const char *part); /* it aborts, and its report contains that part */
 
 /* ---- in a scenario ---- */
 
@@ -52,9 +52,9 @@ _Noreturn void give_up(int line, const char *what);
 	} while (0)
 
 void     start(bool owner, unsigned count);
-uint8_t *owner_memory(uint64_t size); /* of device 0, zeroed, and mapped here as well */
+uint8_t *owner_memory(uint64_t size); /* on device 0, zeroed, and mapped in this process too */
 
-/* Another process, and pipes to it. To be started before the device is started here. */
+/* Another process, and pipes to it. Start it before this process starts the device. */
 struct peer {
 	pid_t pid;
 	int   in, out;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-driver.c - how the cuda device finds its driver and starts it, or says why not. The driver is the fake one.
+ * test-cuda-driver.c - how the CUDA device finds and starts its driver, and what it says when it cannot. The driver is the fake one.
  *
- * A start that succeeds is for good in this process, so the tests of those that fail come first.
+ * After a successful start the process cannot start it again, so the tests of failures come first.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 
 static const struct device_setup client = { .owner = false, .host_count = 1 };
 
-/* What start() answers under these orders; every failure has its message. */
+/* What start() returns under these orders. Every failure has a message. */
 static int start_under(const char *orders)
 {
 	int rc;
@@ -40,7 +40,7 @@ static void assert_said(const char *part)
 		fail_msg("'%s' does not say '%s'", error_text(), part);
 }
 
-/* Each answer that the two calls of a start may give: newer drivers have more than the headers know. */
+/* Every result that the two calls of a start may return: newer drivers have results that the headers do not know. */
 static void test_only_no_device_is_enodev(void **state)
 {
 	char orders[64];
@@ -75,7 +75,7 @@ static void test_what_is_broken_is_named(void **state)
 	assert_said("CUDA_VISIBLE_DEVICES");
 	assert_int_equal(start_under("cuInit=987"), -EIO);
 	assert_said("nvidia-smi");
-	assert_int_equal(start_under("cuInit=807"), -EAGAIN); /* MPS restarts: that is not for good */
+	assert_int_equal(start_under("cuInit=807"), -EAGAIN); /* MPS restarts: try again */
 }
 
 static void test_auto_takes_host_for_no_device_alone(void **state)
@@ -91,7 +91,7 @@ static void test_auto_takes_host_for_no_device_alone(void **state)
 	assert_null(chosen);
 	assert_int_equal(device_select("auto", false, &chosen), 0);
 	assert_ptr_equal(chosen, &device_host);
-	assert_said("CUDA shows no device"); /* the reason, for who wants to tell it */
+	assert_said("CUDA shows no device"); /* the reason, for the caller's message */
 }
 
 static void test_too_old_is_told_with_the_minimum(void **state)
@@ -125,7 +125,7 @@ static void test_a_stub_is_told_before_it_is_used(void **state)
 	assert_int_equal(fake_cuda_calls("cuInit"), inits);
 }
 
-/* A driver that has the version and not the functions is damaged; nothing of it is called. */
+/* A driver that has the version but not the functions is damaged: none of its functions is called. */
 static void test_each_function_is_needed(void **state)
 {
 	static const char *const needed[] = {
@@ -146,7 +146,7 @@ static void test_each_function_is_needed(void **state)
 	assert_int_equal(fake_cuda_calls("cuInit"), inits);
 }
 
-/* compute-sanitizer counts a question that cannot be answered as the program's error. */
+/* compute-sanitizer counts a request for an unknown function as an error of the program. */
 static void test_an_old_driver_is_not_asked_for_what_is_newer(void **state)
 {
 #define ONE(name, version) +1
@@ -163,7 +163,7 @@ static void test_an_old_driver_is_not_asked_for_what_is_newer(void **state)
 
 /* ---- from here on it is started ---- */
 
-/* Without what an older driver may be without. */
+/* Without the functions that an older driver does not have. */
 static void test_it_starts_once(void **state)
 {
 #define MISSING(name, version) " missing=cu" #name
@@ -194,7 +194,7 @@ static void test_it_tells_of_its_devices(void **state)
 	assert_int_equal(room, 64u << 20);
 }
 
-/* Invariant 11: neither a context nor a capture mode is left behind, also where a call fails in between. */
+/* Invariant 11: context and capture mode are restored, also where a call fails in between. */
 static void test_no_context_is_left_behind(void **state)
 {
 	CUcontext           context = (CUcontext)1;
@@ -213,7 +213,7 @@ static void test_no_context_is_left_behind(void **state)
 	assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
-/* Invariant 11: a thread whose context was reset disturbs no capture of another thread's on another device. */
+/* Invariant 11: a thread whose context was reset disturbs no capture of another thread on another device. */
 static void test_relaxed_mode_behind_a_reset(void **state)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -244,7 +244,7 @@ static CUresult register_seen(void *page, size_t size, unsigned int flags)
 	return register_before(page, size, flags);
 }
 
-/* So are pages registered anew there: to register one in another mode ends a global capture. */
+/* Pages are registered again in relaxed mode: in another mode that would end a global capture. */
 static void test_pages_are_renewed_in_relaxed_mode(void **state)
 {
 	static uint64_t     page[512] __attribute__((aligned(4096)));
@@ -271,7 +271,7 @@ static void test_pages_are_renewed_in_relaxed_mode(void **state)
 	assert_int_equal(device_cuda->page_unregister(page), 0);
 }
 
-/* Its address may be another mapping's by then. One that stays is. */
+/* Its address may belong to another mapping by then. A page that stays registered is registered again. */
 static void test_an_unregistered_page_is_not_renewed(void **state)
 {
 	static uint64_t pages[2][512] __attribute__((aligned(4096)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-fork.c - a child knows that CUDA was started before the fork it came by, however it was made; no one else
- * does. CUDA is only said to have been started. On CUDA itself: tests/gpu/.
+ * test-cuda-fork.c - a child notices that CUDA was started before its fork, however it was made; no other process does. The
+ * tests only declare that CUDA was started. tests/gpu/ tests the same with CUDA.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ typedef pid_t forker(void);
 
 static forker *const forkers[] = { fork, _Fork, raw_clone };
 
-/* Whether a child of so many generations says so. */
+/* Whether a descendant after so many forks notices it. */
 static int child_says(forker *make, int generations)
 {
 	int status;
@@ -46,7 +46,7 @@ static void assert_all_say(int forked)
 	assert_false(device_cuda_forked());
 }
 
-/* 0: it may start CUDA, and has then started it itself. */
+/* 0: it may start CUDA, and then has started it itself. */
 static int start_in_child(void)
 {
 	if (device_cuda_forked())

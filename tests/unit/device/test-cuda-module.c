@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-module.c - which calls of the driver the cuda device makes for modules, launches and the default stream,
- * and which it does not make. The driver is the fake one.
+ * test-cuda-module.c - which driver functions the CUDA device calls for modules, launches and the default stream, and which
+ * it must not call. The driver is the fake one.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ static int begin(void **state)
 	return device->start(&setup) || device->set_current(0);
 }
 
-/* A count of the function's calls since the last one. */
+/* How often the function was called since the last look. */
 static unsigned calls(const char *function)
 {
 	static struct {
@@ -109,7 +109,7 @@ static void test_not_loadable(void **state)
 
 static atomic_bool loading, begun, answered, answered_early;
 
-/* As behind a stream that is parked: it ends when the other thread has answered, or had the time to. */
+/* As if a stream waited: returns when the other thread has answered, or has had time to. */
 static CUresult load_slowly(CUmodule *module, CUlibrary library)
 {
 	*module = (CUmodule)library;
@@ -137,7 +137,7 @@ static void *load_second(void *module)
 	return (void *)(intptr_t)rc;
 }
 
-/* Who is told that a module is loaded may park a stream, behind which the loading would wait. */
+/* A caller may block a stream as soon as the module is reported as loaded, and then the load would wait for it. */
 static void test_ready_is_loaded(void **state)
 {
 	__typeof__(cuda.LibraryGetModule) before = cuda.LibraryGetModule;
@@ -197,7 +197,7 @@ static void test_other_streams(void **state)
 	assert_false(cuda.CtxPushCurrent(&own));
 	assert_false(cuda.StreamCreate(&theirs, 0));
 	calls("cuLaunchKernel");
-	assert_int_equal(launch(one, 0, NULL, one_arg), -EINVAL); /* NULL is of the program's own context here */
+	assert_int_equal(launch(one, 0, NULL, one_arg), -EINVAL); /* here NULL is a stream of the program's own context */
 	assert_false(cuda.CtxPopCurrent(&popped));
 	assert_int_equal(launch(one, 0, theirs, one_arg), -EINVAL);
 	assert_int_equal(launch(one, 0, further, one_arg), -EINVAL);
@@ -213,7 +213,7 @@ static void test_other_streams(void **state)
 	assert_false(device->module_unload(module));
 }
 
-/* What is launched and cannot be marked is launched; its module stays loaded. */
+/* A launch that cannot be marked still succeeds; its module stays loaded. */
 static void test_unmarked(void **state)
 {
 	void *module, *one;
@@ -289,7 +289,7 @@ static int launch_shared(void *kernel, uint32_t bytes)
 	return device->module_launch(kernel, &config, one_arg);
 }
 
-/* What was allowed in a context that is gone counts no more, and what is allowed is not asked for again. */
+/* What was allowed in an earlier context does not count, and what is allowed is not set again. */
 static void test_shared_memory(void **state)
 {
 	void *module, *one;
@@ -311,7 +311,7 @@ static void test_shared_memory(void **state)
 	assert_false(device->module_unload(module));
 }
 
-/* Where the driver cannot list a module's kernels, a look-up loads one where its module is: not where a reset has unloaded it. */
+/* Where the driver cannot list a module's kernels, a look-up loads the kernel, but not where a reset has unloaded the module. */
 static void test_look_up_behind_a_reset(void **state)
 {
 	__typeof__(cuda.LibraryEnumerateKernels) before = cuda.LibraryEnumerateKernels;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-sync.c - cuda-sync.c finds out whether closes wait, with drivers that do, that do not, and that do at times.
+ * test-cuda-sync.c - cuda-sync.c finds out whether closes wait, with drivers that always do, never do, or sometimes do.
  *
- * The driver is a table of functions here. What it waits for when it closes is what a real one would: that the word has the value
- * on which the stream is parked.
+ * The driver is a table of functions in this file. As a real one, a close waits until the word has the value that the blocked
+ * stream waits for.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -21,22 +21,22 @@ struct cuda_driver cuda;
 
 static const uint64_t *parked_on;
 static uint64_t        parked_for;
-static unsigned        parked, opened, closed, waits; /* so many closes wait */
+static unsigned        parked, opened, closed, waits; /* how many closes wait */
 static CUresult        parking, closing;
 static int             fake_page, streams;
-static unsigned        last_waits; /* a close that is the last of the handle waits, and no other */
+static unsigned        last_waits; /* only the last close of the handle waits */
 
-/* ---- a reset in the midst of a call ---- */
+/* ---- a reset during a call ---- */
 
-enum midst { NOWHERE = 0, IN_CREATE, IN_PARK, IN_CLOSE, IN_SYNCHRONIZE, IN_OPEN, MIDSTS };
+enum moment { NOWHERE = 0, IN_CREATE, IN_PARK, IN_CLOSE, IN_SYNCHRONIZE, IN_OPEN, MOMENTS };
 
-static enum midst         reset_in;
+static enum moment         reset_in;
 static unsigned long long context = 1, stream_context;
-static unsigned           dead_streams; /* uses of a stream of before the reset: the driver may crash */
+static unsigned           dead_streams; /* uses of a stream from before the reset: the driver may crash */
 static int                now_open;
 
-/* What waits is released first, as a reset does it. */
-static void midst(enum midst where)
+/* Releases what waits first, as a reset does. */
+static void moment(enum moment where)
 {
 	if (where != reset_in)
 		return;
@@ -67,7 +67,7 @@ static CUresult stream_create(CUstream *stream, unsigned int flags)
 	streams++;
 	stream_context = context;
 	*stream = (CUstream)&streams;
-	midst(IN_CREATE);
+	moment(IN_CREATE);
 	return CUDA_SUCCESS;
 }
 
@@ -80,7 +80,7 @@ static CUresult stream_synchronize(CUstream stream)
 {
 	(void)stream;
 	stream_use();
-	midst(IN_SYNCHRONIZE);
+	moment(IN_SYNCHRONIZE);
 	while (parked_on && !is_released())
 		sched_yield();
 	return CUDA_SUCCESS;
@@ -102,7 +102,7 @@ static CUresult stream_wait(CUstream stream, CUdeviceptr word, cuuint64_t value,
 	parked_for = value;
 	parked++;
 	stream_use();
-	midst(IN_PARK);
+	moment(IN_PARK);
 	return parking;
 }
 
@@ -114,7 +114,7 @@ static bool close_waits(void)
 static CUresult close_handle(CUdeviceptr address)
 {
 	(void)address;
-	midst(IN_CLOSE);
+	moment(IN_CLOSE);
 	now_open -= now_open > 0;
 	while (close_waits() && parked_on && !is_released())
 		sched_yield();
@@ -163,7 +163,7 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 	*ptr = &opened;
 	opened++;
 	now_open++;
-	midst(IN_OPEN);
+	moment(IN_OPEN);
 	return 0;
 }
 
@@ -201,7 +201,7 @@ static void test_closes_that_wait(void **state)
 	(void)state;
 	assert_int_equal(sync_with(1000), 0);
 	assert_int_equal(parked, WAITS);
-	assert_int_equal(opened, 1 + WAITS + 1); /* one is kept open meanwhile, so that none is the last */
+	assert_int_equal(opened, 1 + WAITS + 1); /* one stays open, so that no close is the last */
 	assert_int_equal(closed, opened);
 	assert_false(cuda_closes_return(0));
 	assert_int_equal(sync_with(1000), 0); /* once is enough */
@@ -216,7 +216,7 @@ static void test_closes_that_do_not(void **state)
 	assert_int_equal(parked, 1);
 	assert_int_equal(closed, opened);
 	assert_true(cuda_closes_return(0));
-	assert_int_equal(sync_with(1000), -ENOTSUP); /* for good */
+	assert_int_equal(sync_with(1000), -ENOTSUP); /* the verdict stays */
 	assert_int_equal(closed, opened);
 	assert_int_equal(streams, 0);
 }
@@ -229,7 +229,7 @@ static void test_closes_that_do_at_times(void **state)
 	assert_true(cuda_closes_return(0));
 }
 
-/* No verdict: it is tried again the next time. */
+/* Without a verdict it tries again the next time. */
 static void test_a_trial_that_fails(void **state)
 {
 	(void)state;
@@ -257,7 +257,7 @@ static void test_last_closes_are_tried(void **state)
 	assert_int_equal(streams, 0);
 }
 
-/* Nothing else has the handle open: a reset that was not noticed yet has closed it. */
+/* Nothing else has the handle open: a reset has closed it, and nobody has noticed yet. */
 static void test_no_last_close_is_tried(void **state)
 {
 	(void)state;
@@ -267,11 +267,11 @@ static void test_no_last_close_is_tried(void **state)
 	assert_int_equal(now_open, 0);
 }
 
-/* A reset in the midst of a trial: nothing of before it is used, it says nothing of closes, and the next one says all. */
+/* A reset during a trial: nothing from before it is used, the trial has no verdict, and the next trial has one. */
 static void test_a_reset_in_a_trial(void **state)
 {
 	(void)state;
-	for (enum midst where = IN_CREATE; where < MIDSTS; where++) {
+	for (enum moment where = IN_CREATE; where < MOMENTS; where++) {
 		setup(NULL);
 		reset_in = where;
 		assert_int_equal(sync_with(1000), -EIO);
@@ -289,11 +289,11 @@ static void test_a_reset_in_a_trial(void **state)
 	}
 }
 
-/* Nor does it show that a last close does not wait: its caller looks for the reset, and calls the mapping closed. */
+/* Nor does it show that a last close does not wait: the caller notices the reset, and takes the mapping for closed. */
 static void test_a_reset_in_a_last_close(void **state)
 {
 	(void)state;
-	for (enum midst where = IN_CREATE; where < IN_OPEN; where++) {
+	for (enum moment where = IN_CREATE; where < IN_OPEN; where++) {
 		setup(NULL);
 		reset_in = where;
 		waits = 1000;
@@ -312,7 +312,7 @@ static void test_a_device_that_is_not_there(void **state)
 	assert_int_equal(cuda_sync(1, &handle, 1), -ENODEV);
 }
 
-/* First: then there is no page yet. */
+/* The first test, because later there is a page. */
 static void test_no_page(void **state)
 {
 	(void)state;

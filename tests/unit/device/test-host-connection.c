@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-connection.c - the streams of the host device share connections as those of CUDA do: a wait that is not
- * over holds back what was submitted after it on its connection, and nothing else.
+ * test-host-connection.c - the streams of the host device share connections as those of CUDA do: a wait that has not ended holds
+ * back what was submitted after it on its connection, and nothing else.
  *
- * That work is held back shows in this: it has not run after streams that it does not concern came to their end many
- * times.
+ * Work counts as held back if it has not run after other streams have finished many times.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -19,7 +18,7 @@
 #include "common/error.h"
 #include "host-harness.h"
 
-/* Runs until the word that it is given is set. */
+/* Runs until its word is set. */
 static const char source[] =
 	"#include <gpubroker-host.h>\\n"
 	"static void spin(const gpub_launch_config *config, void **args) {\\n"
@@ -30,7 +29,7 @@ static const char source[] =
 #define LOOKS   50
 
 static void *stream[STREAMS], *elsewhere; /* of device 0; of device 1, which has connections of its own */
-static uint64_t *gate, *word; /* what streams are parked on; what each writes */
+static uint64_t *gate, *word; /* what streams wait for; what each writes */
 
 static uint64_t *page_make(void)
 {
@@ -41,7 +40,7 @@ static uint64_t *page_make(void)
 	return page;
 }
 
-/* connections: of the environment; NULL: not set. */
+/* connections: the value in the environment, or NULL. */
 static void begin(const char *connections)
 {
 	if (connections)
@@ -87,7 +86,7 @@ static void write_all(unsigned from)
 		CHECK(!device->stream_write(stream[i], &word[i], 1));
 }
 
-/* The first streams are parked, all others then write: those of the same connections do not, as long as the others go on. */
+/* The first streams wait, and all others write: those on the same connections do not run, the others do. */
 static void expect_held(unsigned parked, unsigned connections)
 {
 	for (unsigned i = 0; i < parked; i++)
@@ -140,7 +139,7 @@ static void test_held(void **state)
 	expect_clean(scenario_one_of_1);
 }
 
-/* What is no count from 1 to 32 is as if nothing were set. */
+/* A value that is no count from 1 to 32 is ignored. */
 static void scenario_ignored(void)
 {
 	begin(getenv("CUDA_DEVICE_MAX_CONNECTIONS"));
@@ -159,7 +158,7 @@ static void test_values(void **state)
 	unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
-/* One connection: what was submitted before the wait goes on, and another device has connections of its own. */
+/* One connection: what was submitted before the wait runs, and another device has its own connections. */
 static void scenario_before(void)
 {
 	begin("1");
@@ -172,7 +171,7 @@ static void scenario_before(void)
 	CHECK(!device->stream_sync(NULL) && is_written(2));
 }
 
-/* A kernel holds back nobody. A wait behind it does, from its submission on. */
+/* A kernel holds back nothing. A wait behind it does, as soon as it is submitted. */
 static void scenario_kernel(void)
 {
 	gpub_launch_config config = GPUB_LAUNCH_INIT;
@@ -203,7 +202,7 @@ static void scenario_chain(void)
 	CHECK(!device->stream_sync(stream[2]) && !device->stream_sync(stream[0]) && is_written(0));
 }
 
-/* As a close does: also where no stream can be synchronised. */
+/* As a close waits, also where no stream can be synchronised. */
 static void drain(void)
 {
 	host_gate_close();
@@ -211,7 +210,7 @@ static void drain(void)
 	host_gate_open();
 }
 
-/* The parked stream is destroyed, which does not end its wait. */
+/* To destroy a stream does not end its wait. */
 static void scenario_destroyed(void)
 {
 	begin("1");
@@ -225,7 +224,7 @@ static void scenario_destroyed(void)
 	CHECK(is_written(1) && is_written(2));
 }
 
-/* A sticky error ends every wait, and with it what that held back. */
+/* A sticky error ends every wait, and drops what it held back. */
 static void scenario_sticky(void)
 {
 	begin("8");
@@ -264,7 +263,7 @@ static void test_boundaries(void **state)
 	expect_clean(scenario_capture);
 }
 
-/* Each stream waits for the one before it: the signal of a wait is queued before the wait. */
+/* Each stream waits for the one before it: each signal is queued before its wait. */
 static void scenario_rule_kept(void)
 {
 	setenv("GPUB_HOST_SEED", "7", 1);
@@ -277,7 +276,7 @@ static void scenario_rule_kept(void)
 	CHECK(!device->stream_sync(stream[STREAMS - 1]) && word[STREAMS - 1] == 50);
 }
 
-/* The other way round it is a deadlock, for all but the last are parked in front of what they wait for. */
+/* In the other order it is a deadlock: all but the last block what they wait for. */
 static void scenario_rule_broken(void)
 {
 	begin("8");

@@ -80,7 +80,7 @@ static void *call(void *function)
 	return NULL;
 }
 
-/* It waits until the word is written, and then comes back. */
+/* The call waits until the word is written, and then returns. */
 static void waits(int (*function)(void), uint64_t *word)
 {
 	pthread_t thread;
@@ -105,7 +105,7 @@ static void load(void)
 	CHECK(!device->module_load(twins, &loaded) && !device->module_kernel(loaded, "set", &kernel));
 }
 
-/* Open, look up, park, launch. */
+/* Open, look up, block a stream, launch. */
 static void scenario_loaded(void)
 {
 	void *parked, *free;
@@ -142,7 +142,7 @@ static void scenario_ready(void)
 	CHECK(device->module_ready(loaded, 2) == -ENODEV && device->module_ready(page, 1) == -EINVAL);
 }
 
-/* And one whose first launch loads. */
+/* A device where the first launch loads the module. */
 static void scenario_late(void)
 {
 	uint64_t *page;

@@ -34,7 +34,7 @@ static void scenario_unregister(void)
 	CHECK(!device->page_unregister(page) && host_pages() == 1);
 	CHECK(device->page_unregister(page) == -EINVAL);
 	CHECK(!device->stream_write(NULL, other, 3) && !device->stream_sync(NULL) && *other == 3);
-	/* it may be unmapped, and its address serve again */
+	/* it may be unmapped, and its address used again */
 	CHECK(!munmap(page, PAGE));
 	CHECK(mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page);
 	CHECK(!madvise(page, PAGE, MADV_DONTFORK) && !device->page_register(page, PAGE, true) && host_pages() == 2);
@@ -56,7 +56,7 @@ static void scenario_failure(void)
 	CHECK(device->page_unregister(page) == -EIO);
 }
 
-/* What the word said when it was done. */
+/* The word's value when the call returned. */
 static void *unregister(void *argument)
 {
 	uint64_t **pages = argument;
@@ -65,7 +65,7 @@ static void *unregister(void *argument)
 	return (void *)(uintptr_t)__atomic_load_n(pages[1], __ATOMIC_ACQUIRE);
 }
 
-/* On another page, of another device: this process's work is waited for, all of it. */
+/* It waits for all work of this process, also on another page and another device. */
 static void scenario_parked(void)
 {
 	pthread_t thread;

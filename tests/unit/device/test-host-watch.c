@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-watch.c - the host device finds who leaves a buffer: copies at the call, kernels behind their run,
+ * test-host-watch.c - the host device detects accesses outside of a buffer: of copies at the call, of kernels after their run, of
  * anybody's stores when the buffer is closed.
  *
- * Each case is an importer of one block of memory, with buffers where the case wants them. What a client's calls make
- * of it is integration/bounds's.
+ * Each case is an importer of one block of memory, with buffers where the case needs them. tests/integration/bounds tests what
+ * a client sees of it.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static struct device_watch *watched(uint8_t *ptr, uint64_t size, uint64_t room)
 	return watch;
 }
 
-/* A kernel that is given ptr, and writes count bytes from ptr + at on. */
+/* Its kernel gets ptr, and writes count bytes from ptr + at on. */
 static void launch_fill(uint8_t *ptr, long at, unsigned count, int byte)
 {
 	gpub_launch_config config = GPUB_LAUNCH_INIT;
@@ -78,7 +78,7 @@ static void scenario_importer(void)
 	_exit(WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
 }
 
-/* It ends by that signal, or well (0), having reported that, or nothing (NULL). */
+/* The case ends by that signal, or well (0), and has reported that text, or nothing (NULL). */
 static void expect(int line, peer_main *run, int number, const char *report)
 {
 	char text[4096];
@@ -113,7 +113,7 @@ static void copies_stay_in_their_buffer(int in, int out)
 	struct device_watch *last;
 
 	(void)out;
-	CHECK(copied(plain, base, BLOCK)); /* nobody said what lies in it yet */
+	CHECK(copied(plain, base, BLOCK)); /* no buffer is watched yet */
 	watched(base + 1024, 1000, 1024);
 	watched(base + 3072, 1024, 1024);
 	CHECK(copied(base + 1024, plain, 1000) && copied(plain, base + 1024, 1000) && copied(base + 2023, plain, 1));
@@ -137,7 +137,7 @@ static void copies_stay_in_their_buffer(int in, int out)
 	CHECK(!device->close(0, base));
 }
 
-/* A device that is used without buffers has bounds all the same. */
+/* Without watched buffers the bounds are those of the mapping. */
 static void copies_stay_in_an_unwatched_mapping(int in, int out)
 {
 	uint8_t *base = opened(in), plain[16] = { 0 };
@@ -175,7 +175,7 @@ static void kernel_writes(int in, int out)
 	CHECK(!device->close(0, base));
 }
 
-/* By how many bytes, in a room that ends so far behind the buffer. */
+/* At which byte, in a room that ends so far behind the buffer. */
 static void expect_overrun(uint64_t size, uint64_t room, long from, unsigned count, int byte)
 {
 	char report[128];
@@ -207,11 +207,11 @@ static void test_a_kernel_that_runs_over_is_found_behind_it(void **state)
 	}
 	expect_overrun(1000, 1024, 990, 30, 7);
 	expect_overrun(1000, 1024, 1023, 1, 7);
-	/* zeros are what programs write most */
+	/* programs write zeros most often */
 	expect_overrun(1000, 1024, 0, 1001, 0);
 }
 
-/* The whole mapping is the buffer: nothing lies behind it but the guard. */
+/* The whole mapping is the buffer: behind it there is only the guard page. */
 static void kernel_meets_the_guard(int in, int out)
 {
 	uint8_t *base = opened(in);
@@ -278,7 +278,7 @@ static void test_stores_are_found_at_the_end(void **state)
 	EXPECT(store_found_by_the_next_watch, SIGABRT, "at byte 100: found when it was opened");
 }
 
-/* Two views of one buffer, as two processes have, do not take each other's poison for a write; the mapping's end ends both. */
+/* Two watches of one buffer, as two processes have, do not take each other's poison for a write. The mapping's end ends both. */
 static void two_watch_one_buffer(int in, int out)
 {
 	uint8_t *base = opened(in);
@@ -291,7 +291,7 @@ static void two_watch_one_buffer(int in, int out)
 	device->unwatch(two);
 }
 
-/* Nobody's room is larger than the mapping, and a broker that tells of none has no poison written. */
+/* No room is larger than the mapping, and without room no poison is written. */
 static void rooms_are_bounded(int in, int out)
 {
 	uint8_t *base = opened(in);
@@ -313,7 +313,7 @@ static void test_watches_bear_with_each_other(void **state)
 
 /* ---- what others did ---- */
 
-/* Reported once, and survived where liars are expected. */
+/* Reported once, and survived where malicious processes are expected. */
 static void lenient_goes_on(int in, int out)
 {
 	uint8_t *base;

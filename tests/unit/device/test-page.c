@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-page.c - memory for the device is mapped where the device has nothing of somebody else's registered, or refused. */
+/* test-page.c - memory for the device is mapped at an address where nothing else is registered, or refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #define SIZE 65536
 
 static void *offered[64];
-static unsigned offers, refusals; /* so many of them are refused */
+static unsigned offers, refusals; /* how many registrations are refused */
 static int refusal;
 
 static int fake_register(void *page, size_t size, bool writable)
