@@ -38,7 +38,7 @@ int harness_group_setup(void **state)
 	event_enable_debug_mode(); /* an event used wrongly ends the test */
 	snprintf(socket_path, sizeof socket_path, "%s/socket", directory);
 	setenv("GPUB_HOST_MEMORY", "256M", 1);
-	/* what is cut off or refused is logged, and would stand between the lines of the report */
+	/* disconnections and refusals are logged, between the lines of the report */
 	return freopen("/dev/null", "w", stderr) ? 0 : -1;
 }
 
@@ -268,7 +268,7 @@ void part_dying(struct peer *peer)
 	part(peer);
 }
 
-/* ---- what clients say ---- */
+/* ---- what clients send ---- */
 
 struct wire_message named(enum wire_type type, uint64_t request, const char *name)
 {
@@ -347,7 +347,7 @@ void expect_served(struct peer *peer)
 	assert_int_equal(ask(peer, WIRE_STAT, "no-such-buffer").type, WIRE_REFUSED);
 }
 
-/* ---- clients that are cut off ---- */
+/* ---- clients that are disconnected ---- */
 
 void expect_turned_away(int sock)
 {
@@ -364,7 +364,7 @@ void expect_turned_away(int sock)
 
 void expect_bytes_cut(const void *bytes, size_t length)
 {
-	struct wire_message message = named(WIRE_CREATE, 3, "unheard");
+	struct wire_message message = named(WIRE_CREATE, 3, "ignored");
 	struct peer peer = join(), other;
 	uint64_t before = broker.counters.sessions_cut;
 
@@ -374,7 +374,7 @@ void expect_bytes_cut(const void *bytes, size_t length)
 	socket_send(peer.sock, &message, -1, MSG_DONTWAIT);
 	other = join();
 	expect_served(&other);
-	assert_null(registry_find(broker.registry, "unheard"));
+	assert_null(registry_find(broker.registry, "ignored"));
 	part(&other);
 	part(&peer);
 	EXPECT_SOON(!broker.sessions->by_id);

@@ -2,10 +2,10 @@
 /*
  * session-harness.h - a whole broker on the host device in this process, with raw clients over real sockets.
  *
- * The broker's loop turns only while a test waits for something, one pass at a time, so what happens in a pass can be
- * counted. Clients are peers: raw sockets in this process, which may say what the library never would, also under
- * another user's name; and forked children, where a process must be another one or die. Every test ends with balanced
- * books and the descriptors that it began with (harness_teardown).
+ * The broker's loop runs only while a test waits for something, one pass at a time, so a test can count what happens in a
+ * pass. Clients are raw sockets in this process, which may send what the library never would, also under another user's
+ * name; or forked children, for tests that need another process or a death. Every test ends with a balanced registry and
+ * with the descriptors that it began with (harness_teardown).
  */
 #ifndef GPUB_TESTS_SESSION_HARNESS_H
 #define GPUB_TESTS_SESSION_HARNESS_H
@@ -26,7 +26,7 @@
 
 /* ---- the broker ---- */
 
-extern struct broker broker; /* what it left may be looked at when it has ended */
+extern struct broker broker; /* may be read after its end */
 extern struct core core;
 extern bool is_child; /* this is a forked client: the loop is its parent's */
 
@@ -42,10 +42,10 @@ extern uint32_t harness_buffers, harness_tickets;
 extern const char *harness_device;
 int harness_setup(void **state);
 
-/* Names are taken away, and nothing may be left. Fails where clients or requests are, or the books do not balance. */
+/* Unlinks all names. Fails if clients, requests or memory are left. */
 int harness_teardown(void **state);
 
-/* The broker's end in the middle of a test, whatever goes on; harness_teardown() then only looks at descriptors. */
+/* Ends the broker in the middle of a test. harness_teardown() then checks only descriptors. */
 void broker_end_now(void);
 
 /* One pass of the loop. */
@@ -69,7 +69,7 @@ int descriptors(void);
 /* Connections of this user without a greeting. */
 uint64_t greeting(void);
 
-/* What that user is charged with. */
+/* What that user is charged for. */
 uint64_t used(uid_t uid, enum resource resource);
 
 /* ---- clients in this process ---- */
@@ -81,15 +81,15 @@ struct peer {
 	struct board        board;
 };
 
-/* Connects and says nothing. */
+/* Connects and sends nothing. */
 int dial(void);
 
-/* What the broker sends next; the loop turns meanwhile. 0, or -ECONNRESET at the end of file. */
+/* Receives what the broker sends next; the loop runs meanwhile. 0, or -ECONNRESET at the end of file. */
 int hear_with(int sock, struct wire_message *message, struct socket_extra *extra);
 struct wire_message hear(int sock);
 void expect_end(int sock);
 
-/* What lies there already: the type, or 0 where nothing does. No pass is made. */
+/* Receives what has arrived already, without a pass. Returns its type, or 0. */
 unsigned heard_already(int sock, struct wire_message *message);
 
 void say(int sock, const struct wire_message *message);
@@ -98,7 +98,7 @@ struct wire_message hello_to(const struct wire_message *challenge);
 /* A welcomed session. */
 struct peer join(void);
 
-/* One that the kernel would have named another user, with that group alone: a test cannot be two. */
+/* A session of another user, with that group alone: a test cannot be two users. */
 struct peer join_as(uid_t uid);
 void change_user(const struct peer *peer, uid_t uid);
 
@@ -110,12 +110,12 @@ void part(struct peer *peer);
 /* Hangs up as the process dies. */
 void part_dying(struct peer *peer);
 
-/* ---- what clients say ---- */
+/* ---- what clients send ---- */
 
 /* An ACQUIRE is for GPUB_READ, a CREATE of SIZE bytes with mode 0600. */
 struct wire_message named(enum wire_type type, uint64_t request, const char *name);
 
-/* Says it and gives the answer to it; notices that come before are passed over. */
+/* Sends it and returns the answer to it. Notices that come before are skipped. */
 struct wire_message answer_to(struct peer *peer, const struct wire_message *message);
 struct wire_message ask(struct peer *peer, enum wire_type type, const char *name);
 void expect_done(struct peer *peer, enum wire_type type, const char *name);
@@ -127,25 +127,25 @@ void say_closed(int sock, uint64_t grant);
 /* A STAT that is answered shows that the broker has read all before it, and still serves. */
 void expect_served(struct peer *peer);
 
-/* ---- clients that are cut off ---- */
+/* ---- clients that are disconnected ---- */
 
 /* A refusal, the end, and nothing kept: not even a place among those who wait for their greeting. */
 void expect_turned_away(int sock);
 
-/* A new session that says this is cut off and not heard any more; others are served as before. */
+/* A new session that sends this is disconnected and not read any more. Others are served as before. */
 void expect_bytes_cut(const void *bytes, size_t length);
 
 /* Lets that many messages wait for the peer, which reads none. */
 void fill_queue(const struct peer *peer, unsigned count);
 
-/* A session cut off keeps its grants until its process died; this process goes on, so the books are helped along. */
+/* Ends a disconnected session's grants, which it would keep until its process died: that is this one, which goes on. */
 void bury(struct peer *peer);
 
 /* ---- clients in processes of their own ---- */
 
 struct child {
 	pid_t pid;
-	int   in, out; /* what it tells; what it is told */
+	int   in, out; /* reads what it tells; writes what it is told */
 };
 
 /* What it runs. sock: the one that child_start() was given, or nothing. */
@@ -156,7 +156,7 @@ struct child child_start(child_main *run, int sock);
 /* In the child: a step is done. */
 void tell(void);
 
-/* In the child: lives until it is killed, or its parent lets go. */
+/* In the child: waits until it is killed, or until its parent closes its ends. */
 void linger(void);
 
 bool told(const struct child *child);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-connections.c - connecting, greeting and ending are work of a user like any other: they take its share of a pass and
- * its requests a second, and whoever floods with them keeps nobody else waiting.
+ * test-connections.c - connecting, greeting and ending take their user's share of a pass and its requests a second, like
+ * messages do. A flood of them delays nobody else.
  *
- * Connections are this process's user's, whom the kernel names; others are there by join_as(). Counted in passes.
- * session-harness.h is the world.
+ * The kernel names this process's user for connections; join_as() makes other users. Everything is counted in passes.
+ * session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
 
@@ -63,7 +63,7 @@ static void pass_with(const struct peer *other)
 	assert_int_equal(heard_already(other->sock, &message), WIRE_REFUSED);
 }
 
-/* Two passes: after them all sockets that can be read wait in the queues. The loop is told of so many at once, not of all. */
+/* After two passes all sockets that can be read wait in the queues: epoll reports a bounded number of them at once. */
 static void settle(void)
 {
 	one_pass();
@@ -122,7 +122,7 @@ static void invariant_5_greetings_take_their_users_share(void **state)
 	part(&other);
 }
 
-/* Its time to greet is over with the greeting, also where that waited for its user's share: a session may be silent. */
+/* The time limit ends with the greeting, also if the greeting waited for its user's share: a session may be silent. */
 static void test_a_greeting_that_waited_leaves_no_time_limit_behind(void **state)
 {
 	struct wire_message hello[MANY], question = named(WIRE_STAT, 7, "no-such-buffer");
@@ -165,7 +165,7 @@ static void invariant_5_ends_of_sessions_take_their_users_share(void **state)
 	part(&other);
 }
 
-/* A session's end may be that of thousands of grants: others are served between them, and all of them end. */
+/* A session may end with thousands of grants: others are served between them, and all of them end. */
 static void invariant_5_grants_that_end_with_their_process_take_its_users_share(void **state)
 {
 	enum { GRANTS = 100 };
@@ -197,8 +197,8 @@ static void invariant_5_grants_that_end_with_their_process_take_its_users_share(
 	part(&other);
 }
 
-/* It is cut off and sends on: what it sends is thrown away in its user's share as well. */
-static void invariant_5_what_a_session_sends_that_is_cut_off_takes_its_users_share(void **state)
+/* It is disconnected and goes on sending: what it sends is discarded in its user's share. */
+static void invariant_5_what_a_disconnected_client_sends_takes_its_users_share(void **state)
 {
 	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
 	struct wire_message message = named(WIRE_STAT, 1, "no-such-buffer");
@@ -222,7 +222,7 @@ static void invariant_5_what_a_session_sends_that_is_cut_off_takes_its_users_sha
 
 /* ---- the rate ---- */
 
-/* Nothing but its user is looked at before it has a token; it waits in a place that its user is charged for. */
+/* Before its user has a token, only the user is looked up. The place in which it waits is charged to the user. */
 static void invariant_5_a_connection_waits_for_its_users_rate(void **state)
 {
 	struct wire_message message;
@@ -238,13 +238,13 @@ static void invariant_5_a_connection_waits_for_its_users_rate(void **state)
 		pass_with(&other);
 	assert_int_equal(broker.sessions->arrived, 3);
 	assert_int_equal(greeting(), 3);
-	/* one too many is refused, and at once */
+	/* one too many is refused at once */
 	one = dial();
 	message = hear(one);
 	assert_int_equal(message.refused.error, -EDQUOT);
 	expect_end(one);
 	close(one);
-	/* who goes meanwhile costs nothing more */
+	/* one that hangs up meanwhile takes no token */
 	close(socks[0]);
 	turn_some();
 	assert_int_equal(broker.sessions->arrived, 3);
@@ -258,7 +258,7 @@ static void invariant_5_a_connection_waits_for_its_users_rate(void **state)
 	part(&other);
 }
 
-/* That the broker has not read it yet is not its fault: the time for a greeting does not run meanwhile. */
+/* The time limit of a greeting does not run while the broker lets it wait. */
 static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **state)
 {
 	int sock = dial();
@@ -276,12 +276,12 @@ static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **sta
 	set_rate_of(geteuid(), QUOTA_NONE);
 	assert_int_equal(hear(sock).type, WIRE_WELCOME);
 	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
-	/* nor is it late from then on: libevent would set the timer anew at each message */
+	/* libevent would start the timer again at each message */
 	hello = named(WIRE_STAT, 7, "no-such-buffer");
 	say(sock, &hello);
 	assert_int_equal(hear(sock).type, WIRE_REFUSED);
 	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
-	/* whatever a timer says, it ends no session that was welcome */
+	/* even if the timer fires, it ends no session that was welcomed */
 	event_active((struct event *)session->reading, EV_TIMEOUT, 0);
 	turn_some();
 	say(sock, &hello);
@@ -289,7 +289,7 @@ static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **sta
 	close(sock);
 }
 
-/* The memory of the dead is what others wait for: their user goes into debt for it, and is held to it later. */
+/* Others may wait for the memory of a dead process: its user goes into debt for its end, and pays later. */
 static void invariant_10_the_end_of_the_dead_waits_for_no_rate(void **state)
 {
 	enum { DEAD = 12 };
@@ -332,10 +332,10 @@ static unsigned lines_of(int file)
 	return lines;
 }
 
-/* A line in each second in which there are any, not one for each. */
+/* One line a second, with a count. */
 static void invariant_5_refused_connections_do_not_flood_the_log(void **state)
 {
-	enum { REFUSED = 15 }; /* fewer lines than the log takes at once from whomever */
+	enum { REFUSED = 15 }; /* fewer lines than the log takes at once */
 	int stderr_before = dup(STDERR_FILENO), file = memfd_create("log", MFD_CLOEXEC);
 	time_t begin = time(NULL);
 
@@ -353,7 +353,7 @@ static void invariant_5_refused_connections_do_not_flood_the_log(void **state)
 
 /* ---- one user alone ---- */
 
-/* Then nobody else waits behind the connections that are too many now: they stay in the socket, and none is refused. */
+/* Nobody else waits behind the connections that are too many: they stay in the socket, and none is refused. */
 static void test_where_there_is_one_user_connections_wait_in_the_socket(void **state)
 {
 	(void)state;
@@ -372,10 +372,10 @@ static void test_where_there_is_one_user_connections_wait_in_the_socket(void **s
 	assert_int_equal(broker.counters.sessions_refused, 0);
 }
 
-/* ---- who left ---- */
+/* ---- users that left ---- */
 
-/* Their debts are kept, and nobody's coming or going is a walk over all of them. */
-static void invariant_5_those_who_left_owing_are_forgotten_a_few_at_a_time(void **state)
+/* Debts are kept, but no join or leave goes through all of them. */
+static void invariant_5_debts_of_users_that_left_are_dropped_a_few_at_a_time(void **state)
 {
 	struct quotas quotas = { 0 };
 	struct peer peer;
@@ -414,13 +414,13 @@ int main(void)
 		ON(test_a_greeting_that_waited_leaves_no_time_limit_behind),
 		ON(invariant_5_ends_of_sessions_take_their_users_share),
 		ON(invariant_5_grants_that_end_with_their_process_take_its_users_share),
-		ON(invariant_5_what_a_session_sends_that_is_cut_off_takes_its_users_share),
+		ON(invariant_5_what_a_disconnected_client_sends_takes_its_users_share),
 		ON(invariant_5_a_connection_waits_for_its_users_rate),
 		ON(test_a_greeting_that_waits_for_its_users_rate_is_not_late),
 		ON(invariant_10_the_end_of_the_dead_waits_for_no_rate),
 		ON(invariant_5_refused_connections_do_not_flood_the_log),
 		ON(test_where_there_is_one_user_connections_wait_in_the_socket),
-		ON(invariant_5_those_who_left_owing_are_forgotten_a_few_at_a_time),
+		ON(invariant_5_debts_of_users_that_left_are_dropped_a_few_at_a_time),
 	};
 
 	return cmocka_run_group_tests_name("connections", tests, harness_group_setup, harness_group_teardown);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-discard.c - invariant 5: descriptors that the broker never asked for are closed and hold up nobody, whether it
- * has read their message or throws it away, whichever way it lies there.
+ * test-discard.c - invariant 5: descriptors that clients send are closed and delay nobody, whether the broker has read their
+ * message or discards it unread.
  *
- * What is sent are TCP sockets whose last close waits. As on a kernel before Linux 6.16, or from somebody who
- * connected before the broker could refuse them: the listener here lets them in. session-harness.h is the world.
+ * The tests send TCP sockets whose last close waits. The listener lets them in, as on a kernel before Linux 6.16, or as from
+ * a client that connected before the broker could refuse them. session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
 
@@ -17,7 +17,7 @@
 
 #include "tests/lingering.h"
 
-/* In seconds. Who closes all of them waits for far longer than a busy machine takes for all else here. */
+/* In seconds. To close all of them takes far longer than everything else here on a busy machine. */
 #define STUCK    3
 #define LINGER   15
 #define TOO_LONG 30
@@ -27,7 +27,7 @@ static time_t began;
 
 /* ---- sockets that linger ---- */
 
-/* A message with one; then whoever reads it or throws it away is the last to close it. */
+/* A message with one. Whoever reads or discards the message is the last to close it. */
 static void send_lingering(int sock, int *other_end, int seconds)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
@@ -53,7 +53,7 @@ static void send_garbage(int sock)
 	say(sock, &bad);
 }
 
-/* Now nothing that is closed waits any more. */
+/* From now on no close waits. */
 static void release_stuck(void)
 {
 	for (int i = 0; i < STUCK; i++)
@@ -65,7 +65,7 @@ static void expect_nobody_waited(void)
 	assert_true(time(NULL) - began < TOO_LONG);
 }
 
-/* False: under valgrind one thread runs at a time, and one that hangs hangs for all. */
+/* False: under valgrind one thread runs at a time, so one that hangs stops all. */
 static bool threads_run(void)
 {
 	return !getenv("GPUB_VALGRIND");
@@ -74,14 +74,14 @@ static bool threads_run(void)
 static struct peer other; /* served throughout */
 static int before;
 
-/* False: this kernel refuses them and cannot be told to let them in. */
+/* False: this kernel refuses them and has no option to let them in. */
 static bool let_descriptors_in(void)
 {
 	int on = 1;
 
 	if (broker.discard->needed)
 		return true;
-	/* accepted sockets take after the listener */
+	/* accepted sockets inherit it from the listener */
 	if (setsockopt(event_get_fd(broker.connections->listener), SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof on) ||
 	    discard_start_always(broker.discard))
 		return false;
@@ -102,7 +102,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* And in the end the broker keeps none of them. */
+/* In the end the broker has none of them open. */
 static void expect_all_gone(void)
 {
 	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 1 && !greeting());
@@ -118,7 +118,7 @@ static int end(void **state)
 	return harness_teardown(state);
 }
 
-static void invariant_5_unread_descriptors_of_who_is_cut_off(void **state)
+static void invariant_5_unread_descriptors_of_a_disconnected_client(void **state)
 {
 	struct peer sender;
 
@@ -135,8 +135,8 @@ static void invariant_5_unread_descriptors_of_who_is_cut_off(void **state)
 	expect_all_gone();
 }
 
-/* Behind more messages than are thrown away in a pass: they lie there still when the socket is closed. */
-static void invariant_5_unread_descriptors_of_who_hangs_up(void **state)
+/* Behind more messages than are discarded in a pass: they are still in the socket when it is closed. */
+static void invariant_5_unread_descriptors_of_a_client_that_hangs_up(void **state)
 {
 	struct peer sender;
 
@@ -152,7 +152,7 @@ static void invariant_5_unread_descriptors_of_who_hangs_up(void **state)
 	assert_int_equal(broker.counters.sessions_cut, 1);
 }
 
-static void invariant_5_unread_descriptors_of_who_is_turned_away(void **state)
+static void invariant_5_unread_descriptors_of_a_rejected_client(void **state)
 {
 	int sock;
 
@@ -168,7 +168,7 @@ static void invariant_5_unread_descriptors_of_who_is_turned_away(void **state)
 	expect_all_gone();
 }
 
-/* Its connection waits to be accepted, and then is none that the broker takes. */
+/* The connection waits in the listening socket, and the broker then refuses it. */
 static void invariant_5_descriptors_sent_before_the_connection_is_refused(void **state)
 {
 	struct quotas quotas = { 0 };
@@ -189,7 +189,7 @@ static void invariant_5_descriptors_sent_before_the_connection_is_refused(void *
 
 /* ---- descriptors that were read ---- */
 
-/* What nobody sends who means well, and what an end of file looks like. fd: -1, or one that comes with it. */
+/* An empty message, which looks like the end of file. No honest client sends one. fd: -1, or a descriptor to send with it. */
 static void send_empty(int sock, int fd)
 {
 	union {
@@ -204,7 +204,7 @@ static void send_empty(int sock, int fd)
 	assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), 0);
 }
 
-static void expect_cut_off_and_closed(struct peer *sender)
+static void expect_disconnected_and_closed(struct peer *sender)
 {
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	part(sender);
@@ -222,10 +222,10 @@ static void invariant_5_descriptors_beside_an_empty_message(void **state)
 		return;
 	sender = join();
 	send_empty(sender.sock, STDIN_FILENO);
-	expect_cut_off_and_closed(&sender);
+	expect_disconnected_and_closed(&sender);
 }
 
-/* The empty one cuts it off, and what stands behind that is not heard, but closed all the same. */
+/* The empty one disconnects the client. The messages behind it are not handled, but their descriptors are closed. */
 static void invariant_5_descriptors_behind_an_empty_message(void **state)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
@@ -238,11 +238,11 @@ static void invariant_5_descriptors_behind_an_empty_message(void **state)
 	send_empty(sender.sock, -1);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(socket_send(sender.sock, &message, STDIN_FILENO, 0), 0);
-	expect_cut_off_and_closed(&sender);
+	expect_disconnected_and_closed(&sender);
 }
 
-/* Since Linux 6.16 the kernel refuses them for us; before that, who sends one is cut off, and it is closed aside. */
-static void invariant_5_descriptors_that_nobody_wants_are_dropped(void **state)
+/* Since Linux 6.16 the kernel refuses them. Before that the sender is disconnected, and the thread closes them. */
+static void invariant_5_unwanted_descriptors_are_refused_or_closed(void **state)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
 	bool refused = !broker.discard->needed;
@@ -256,11 +256,11 @@ static void invariant_5_descriptors_that_nobody_wants_are_dropped(void **state)
 		part(&sender);
 		EXPECT_SOON(descriptors() == before);
 	} else {
-		expect_cut_off_and_closed(&sender);
+		expect_disconnected_and_closed(&sender);
 	}
 }
 
-static void invariant_5_a_descriptor_whose_close_hangs_hangs_nobody(void **state)
+static void invariant_5_a_close_that_hangs_delays_nobody(void **state)
 {
 	struct peer sender;
 
@@ -276,12 +276,12 @@ static void invariant_5_a_descriptor_whose_close_hangs_hangs_nobody(void **state
 	part(&sender);
 }
 
-/* ---- who connected before the broker was there ---- */
+/* ---- clients that connected before the broker started ---- */
 
 static struct sockaddr_un name;
 static socklen_t name_size;
 
-/* As a service manager makes it, which knows nothing of descriptors and stamps. */
+/* As a service manager makes it, without the options that the broker sets. */
 static int passed_listener(void)
 {
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -332,7 +332,7 @@ static void greet(int sock)
 	assert_int_equal(hear(sock).type, WIRE_WELCOME);
 }
 
-static void invariant_5_descriptors_sent_before_the_broker_was_there(void **state)
+static void invariant_5_descriptors_sent_before_the_broker_started(void **state)
 {
 	struct event_base *base;
 	int listener, sender, early;
@@ -347,7 +347,7 @@ static void invariant_5_descriptors_sent_before_the_broker_was_there(void **stat
 	send_stuck(sender);
 	base = broker_begin_at(listener);
 	EXPECT_SOON(broker.counters.sessions_refused == 1);
-	/* who came as early and means well is welcome */
+	/* an honest client that connected as early is welcomed */
 	greet(early);
 	expect_nobody_waited();
 	release_stuck();
@@ -356,8 +356,8 @@ static void invariant_5_descriptors_sent_before_the_broker_was_there(void **stat
 	broker_end_at(base, listener);
 }
 
-/* Where the kernel refuses them from the beginning, there is no thread for what cannot come. */
-static void test_a_thread_only_where_descriptors_can_come(void **state)
+/* If the kernel refuses descriptors from the beginning, no thread is started. */
+static void test_a_thread_only_if_descriptors_can_come(void **state)
 {
 	struct discard discard;
 	int listener = passed_listener(), early;
@@ -375,7 +375,7 @@ static void test_a_thread_only_where_descriptors_can_come(void **state)
 	close(listener);
 }
 
-/* That thread is not waited for; it ends with the process, or when its close does. */
+/* The thread ends when its close returns, or with the process. */
 static void test_a_stop_does_not_wait_for_a_close_that_hangs(void **state)
 {
 	struct discard discard;
@@ -401,16 +401,16 @@ static void test_a_stop_does_not_wait_for_a_close_that_hangs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ANOTHER(invariant_5_unread_descriptors_of_who_is_cut_off),
-		WITH_ANOTHER(invariant_5_unread_descriptors_of_who_hangs_up),
-		WITH_ANOTHER(invariant_5_unread_descriptors_of_who_is_turned_away),
+		WITH_ANOTHER(invariant_5_unread_descriptors_of_a_disconnected_client),
+		WITH_ANOTHER(invariant_5_unread_descriptors_of_a_client_that_hangs_up),
+		WITH_ANOTHER(invariant_5_unread_descriptors_of_a_rejected_client),
 		WITH_ANOTHER(invariant_5_descriptors_sent_before_the_connection_is_refused),
 		WITH_ANOTHER(invariant_5_descriptors_beside_an_empty_message),
 		WITH_ANOTHER(invariant_5_descriptors_behind_an_empty_message),
-		WITH_ANOTHER(invariant_5_descriptors_that_nobody_wants_are_dropped),
-		WITH_ANOTHER(invariant_5_a_descriptor_whose_close_hangs_hangs_nobody),
-		cmocka_unit_test(invariant_5_descriptors_sent_before_the_broker_was_there),
-		cmocka_unit_test(test_a_thread_only_where_descriptors_can_come),
+		WITH_ANOTHER(invariant_5_unwanted_descriptors_are_refused_or_closed),
+		WITH_ANOTHER(invariant_5_a_close_that_hangs_delays_nobody),
+		cmocka_unit_test(invariant_5_descriptors_sent_before_the_broker_started),
+		cmocka_unit_test(test_a_thread_only_if_descriptors_can_come),
 		cmocka_unit_test(test_a_stop_does_not_wait_for_a_close_that_hangs),
 	};
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-outbox.c - what a session leaves unread: so much may wait that what it asked for in good faith never cuts it
- * off, and what waits stays whole.
+ * test-outbox.c - what a client leaves unread: enough may wait that a client is never disconnected for what it asked for in
+ * good faith, and what waits stays whole.
  *
- * What is cut off in the middle of something is test-session-cut.c's. session-harness.h is the world.
+ * Disconnections in the middle of something are test-session-cut.c's. session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* ---- messages with a descriptor, of which each costs the broker one ---- */
+/* ---- messages with a descriptor: each uses one of the broker's ---- */
 
-#define ALLOWED 16 /* messages with a descriptor, beside the notices that are due to the session */
+#define ALLOWED 16 /* messages with a descriptor, beyond the notices that are due to the session */
 #define USES    30 /* more than that, all under one grant */
 
 static const char *name_of(int i)
@@ -23,7 +23,7 @@ static const char *name_of(int i)
 	return name;
 }
 
-/* Small ones, in one memory, each with a page of its own that its grant carries. */
+/* Small buffers in one allocation. Each has a page of its own, whose descriptor comes with its grant. */
 static void create_timelines(struct peer *peer)
 {
 	for (int i = 0; i < USES; i++) {
@@ -49,7 +49,7 @@ static void invariant_5_unread_descriptors_are_bounded_by_what_is_used(void **st
 {
 	struct peer owner = join(), peer = join();
 	const struct session *session = session_of(&peer);
-	unsigned most = ALLOWED + 1 + USES; /* a notice for each use, and one for their grant */
+	unsigned most = ALLOWED + 1 + USES; /* a notice for each use, and one for the grant */
 
 	(void)state;
 	create_timelines(&owner);
@@ -58,7 +58,7 @@ static void invariant_5_unread_descriptors_are_bounded_by_what_is_used(void **st
 		ask_unread(&peer, name_of(i));
 	assert_int_equal(HASH_COUNT(session->grants.by_id), 1);
 	assert_int_equal(session->outbox.descriptors, USES);
-	/* what it has already is sent as often as it asks, and nothing else becomes due for it */
+	/* what it has already is sent again as often as it asks, and makes no further notice due */
 	while (session->state == SESSION_OPEN && session->outbox.descriptors < most)
 		ask_unread(&peer, name_of(0));
 	assert_int_equal(session->state, SESSION_OPEN);
@@ -70,7 +70,7 @@ static void invariant_5_unread_descriptors_are_bounded_by_what_is_used(void **st
 	bury(&peer);
 }
 
-/* A grant of a timeline carries its page: it is not sent without. */
+/* A grant of a timeline is not sent without the descriptor of its page. */
 static void test_a_message_never_goes_without_its_descriptor(void **state)
 {
 	struct peer peer = join();
@@ -97,7 +97,7 @@ static void test_a_message_never_goes_without_its_descriptor(void **state)
 
 /* ---- messages without ---- */
 
-/* Sends until the broker does not take more, or it is cut; true while it is not. */
+/* Sends until the broker takes no more. Returns false when it is disconnected. */
 static bool flood(int sock)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
@@ -109,7 +109,7 @@ static bool flood(int sock)
 	return !broker.counters.sessions_cut;
 }
 
-static void invariant_5_who_never_reads_is_cut_off(void **state)
+static void invariant_5_a_client_that_never_reads_is_disconnected(void **state)
 {
 	struct peer peer = join(), other = join();
 	int turns = 0;
@@ -125,11 +125,11 @@ static void invariant_5_who_never_reads_is_cut_off(void **state)
 	part(&other);
 }
 
-/* ---- what a user is charged with ---- */
+/* ---- what a user is charged for ---- */
 
 #define USER 4001
 
-/* Whoever leaves many sessions unread has no more for that than with one. */
+/* With many sessions a user may leave no more unread than with one. */
 static void invariant_5_what_waits_is_charged_to_its_user_and_refunded_once(void **state)
 {
 	struct peer peers[3], other = join_as(USER + 1);
@@ -145,7 +145,7 @@ static void invariant_5_what_waits_is_charged_to_its_user_and_refunded_once(void
 	broker.accounting->quotas.fallback.limit[RESOURCE_QUEUED] = 50 * each;
 	fill_queue(&peers[1], 40);
 	assert_true(used(USER, RESOURCE_QUEUED) == 50 * each);
-	/* what another user does not read is another matter, and what is read is refunded */
+	/* another user has its own quota, and what is read is refunded */
 	fill_queue(&other, 40);
 	while (session_of(&peers[0])->outbox.count)
 		hear(peers[0].sock);
@@ -155,7 +155,7 @@ static void invariant_5_what_waits_is_charged_to_its_user_and_refunded_once(void
 	say(peers[2].sock, &message);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	assert_true(used(USER, RESOURCE_QUEUED) == 40 * each);
-	/* those of it that read are served as before */
+	/* its sessions that read are served as before */
 	while (heard_already(peers[0].sock, &message))
 		;
 	expect_served(&peers[0]);
@@ -172,7 +172,7 @@ static void invariant_5_descriptors_that_wait_are_charged_to_their_user(void **s
 
 	(void)state;
 	create_timelines(&owner);
-	session_of(&peer)->who.uid = 0; /* root, so that it may; it is charged as before */
+	session_of(&peer)->who.uid = 0; /* root may acquire them; the user is charged as before */
 	fill_queue(&peer, 1);
 	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = 5;
 	for (int i = 0; i < 5; i++)
@@ -193,7 +193,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_5_unread_descriptors_are_bounded_by_what_is_used),
 		ON(test_a_message_never_goes_without_its_descriptor),
-		ON(invariant_5_who_never_reads_is_cut_off),
+		ON(invariant_5_a_client_that_never_reads_is_disconnected),
 		ON(invariant_5_what_waits_is_charged_to_its_user_and_refunded_once),
 		ON(invariant_5_descriptors_that_wait_are_charged_to_their_user),
 	};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-cut.c - a session that is cut off while it is heard, while it is sent to, or while answers to it are
- * staged: that is its end there and then, and nobody else's.
+ * test-session-cut.c - the broker disconnects a client while it reads from it, sends to it or has collected answers to it: that
+ * takes effect at once, and on nobody else.
  *
- * How much may be left unread before is test-outbox.c's. session-harness.h is the world.
+ * How much a client may leave unread is test-outbox.c's. session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
 
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* ---- heard ---- */
+/* ---- reading ---- */
 
-static void invariant_5_garbage_is_cut_off(void **state)
+static void invariant_5_garbage_disconnects(void **state)
 {
 	struct wire_message good = named(WIRE_STAT, 1, "a"), bad;
 	char garbage[2 * WIRE_SIZE];
@@ -32,8 +32,8 @@ static void invariant_5_garbage_is_cut_off(void **state)
 	expect_bytes_cut(&bad, sizeof bad);
 }
 
-/* Well-formed, but not a client's to say, or not now. */
-static void invariant_5_messages_out_of_place_are_cut_off(void **state)
+/* Well-formed, but no message of a client, or not at this time. */
+static void invariant_5_messages_out_of_place_disconnect(void **state)
 {
 	static const enum wire_type types[] = { WIRE_CHALLENGE, WIRE_HELLO, WIRE_WELCOME, WIRE_DONE,
 						WIRE_INFO,      WIRE_GRANT, WIRE_NOTICE,  WIRE_LEFT };
@@ -48,7 +48,7 @@ static void invariant_5_messages_out_of_place_are_cut_off(void **state)
 	expect_bytes_cut(&message, sizeof message);
 }
 
-/* ---- sent to ---- */
+/* ---- sending ---- */
 
 static struct wire_message large(const char *name, unsigned flags, int timeout_ms)
 {
@@ -60,23 +60,20 @@ static struct wire_message large(const char *name, unsigned flags, int timeout_m
 	return message;
 }
 
-/*
- * The notice of an unlink cuts its reader off, whose own request for memory is thereby over: all in the middle of that
- * unlink.
- */
-static void invariant_5_a_notice_that_cuts_off_leaves_the_books_alone(void **state)
+/* The notice of an unlink disconnects its reader, whose own request for memory ends with that: all during that unlink. */
+static void invariant_5_a_notice_that_disconnects_does_not_change_the_registry(void **state)
 {
 	struct peer creator = join(), reader = join(), other = join();
-	struct wire_message message = large("held", GPUB_EPHEMERAL, 0);
+	struct wire_message message = large("used", GPUB_EPHEMERAL, 0);
 
 	(void)state;
 	say(creator.sock, &message);
 	assert_int_equal(hear(creator.sock).type, WIRE_DONE);
-	acquire(&reader, "held");
+	acquire(&reader, "used");
 	message = large("wanted", 0, -1);
 	say(reader.sock, &message);
 	EXPECT_SOON(broker.waiting->count == 1);
-	/* what can never be is said before what may come in time */
+	/* a request that can never succeed is refused before one that may wait */
 	message = large("of others", 0, 0);
 	say(other.sock, &message);
 	assert_int_equal(hear(other.sock).refused.error, -EINVAL);
@@ -87,22 +84,19 @@ static void invariant_5_a_notice_that_cuts_off_leaves_the_books_alone(void **sta
 	message = large("late", 0, 0);
 	say(other.sock, &message);
 	assert_non_null(strstr(hear(other.sock).refused.text, "wait for memory"));
-	fill_queue(&reader, 1024 + 2); /* the notices that are due to it: one of its use, one of its grant */
+	fill_queue(&reader, 1024 + 2); /* two notices are due to it: one for its use, one for its grant */
 	part(&creator);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	EXPECT_SOON(!broker.waiting->count);
 	assert_null(registry_find(broker.registry, "wanted"));
-	assert_null(registry_find(broker.registry, "held"));
+	assert_null(registry_find(broker.registry, "used"));
 	expect_served(&other);
 	part(&other);
 	bury(&reader);
 }
 
-/*
- * The answers to what it said in one go are sent together, behind the last of them: it is cut off there, and is as little
- * watched or heard from then on as one that is cut off earlier. libevent's debug mode (session-harness.c) sees to it.
- */
-static void invariant_5_answers_that_cut_off_are_the_end(void **state)
+/* The answers fill its queue. From then on its socket is not read; libevent's debug mode (session-harness.c) finds stale events. */
+static void invariant_5_answers_that_disconnect_are_the_last(void **state)
 {
 	struct peer peer = join(), other = join();
 	struct wire_message message = named(WIRE_STAT, 1, "no-such");
@@ -121,8 +115,8 @@ static void invariant_5_answers_that_cut_off_are_the_end(void **state)
 	part(&other);
 }
 
-/* Nor does it wait to be heard on when with them its user's share of the pass was used up. */
-static void invariant_5_answers_that_cut_off_leave_nobody_in_line(void **state)
+/* Also when the packet used up its user's share: the session does not stay in the fair queue to be read. */
+static void invariant_5_answers_that_disconnect_leave_nobody_in_the_queue(void **state)
 {
 	struct wire_message packet[SOCKET_PACKET_MAX];
 	struct peer peer = join();
@@ -139,8 +133,8 @@ static void invariant_5_answers_that_cut_off_leave_nobody_in_line(void **state)
 	part(&peer);
 }
 
-/* The answer that has a descriptor has those before it sent first; they cut it off, and so nothing is sent behind them. */
-static void invariant_5_nothing_is_sent_behind_what_cut_off(void **state)
+/* Before an answer with a descriptor, the collected answers are sent. They disconnect the client, so that answer is not sent. */
+static void invariant_5_nothing_is_sent_after_a_disconnection(void **state)
 {
 	struct peer peer = join(), other = join();
 	struct wire_message packet[4];
@@ -152,7 +146,7 @@ static void invariant_5_nothing_is_sent_behind_what_cut_off(void **state)
 	assert_int_equal(hear(other.sock).type, WIRE_DONE);
 	fill_queue(&peer, 1024);
 	for (int i = 0; i < 3; i++)
-		packet[i] = named(WIRE_STAT, 2, "no-such"); /* one more than the notices that the grant makes due */
+		packet[i] = named(WIRE_STAT, 2, "no-such"); /* one more than the notices that are due for the grant */
 	packet[3] = named(WIRE_ACQUIRE, 3, "page");
 	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
@@ -166,12 +160,12 @@ static void invariant_5_nothing_is_sent_behind_what_cut_off(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(invariant_5_garbage_is_cut_off),
-		ON(invariant_5_messages_out_of_place_are_cut_off),
-		ON(invariant_5_a_notice_that_cuts_off_leaves_the_books_alone),
-		ON(invariant_5_answers_that_cut_off_are_the_end),
-		ON(invariant_5_answers_that_cut_off_leave_nobody_in_line),
-		ON(invariant_5_nothing_is_sent_behind_what_cut_off),
+		ON(invariant_5_garbage_disconnects),
+		ON(invariant_5_messages_out_of_place_disconnect),
+		ON(invariant_5_a_notice_that_disconnects_does_not_change_the_registry),
+		ON(invariant_5_answers_that_disconnect_are_the_last),
+		ON(invariant_5_answers_that_disconnect_leave_nobody_in_the_queue),
+		ON(invariant_5_nothing_is_sent_after_a_disconnection),
 	};
 
 	return cmocka_run_group_tests_name("cutting", tests, harness_group_setup, harness_group_teardown);

@@ -4,7 +4,7 @@
  *
  * What the process sent is read, in its user's share. Nobody can send more: a message bears the pid of its sender, and a
  * living process may have got the dead one's pid. Here the dead process is this one, so it is such a process.
- * session-harness.h is the world.
+ * session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
 

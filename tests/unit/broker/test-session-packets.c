@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-packets.c - several wire messages in one packet: how they are heard, how their answers are packed, and
- * which packets cut off.
+ * test-session-packets.c - several wire messages in one packet: how they are read, how their answers are packed, and which packets
+ * disconnect the client.
  *
- * session-harness.h is the world.
+ * session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
 
@@ -37,8 +37,8 @@ static unsigned hear_packet(int sock, uint64_t next)
 	return (unsigned)(length / WIRE_SIZE);
 }
 
-/* Who says one at a time is answered so, also where several wait to be heard; who packs is answered packed. */
-static void test_a_packet_of_several_is_heard_and_answered(void **state)
+/* Messages that come one by one are answered one by one, also if several wait. A packet is answered by a packet. */
+static void test_a_packet_of_several_is_read_and_answered(void **state)
 {
 	struct wire_message packet[PACKET];
 	struct peer peer = join();
@@ -57,39 +57,39 @@ static void test_a_packet_of_several_is_heard_and_answered(void **state)
 	part(&peer);
 }
 
-/* The kernel cuts what is longer than the longest packet: its length tells. Nothing of it is heard. */
-static void invariant_5_a_packet_of_no_whole_messages_is_cut_off(void **state)
+/* The kernel truncates what is longer than the longest packet, which its length shows. No message of it is handled. */
+static void invariant_5_a_packet_of_no_whole_messages_disconnects(void **state)
 {
 	struct wire_message packet[PACKET + 1];
 
 	(void)state;
 	for (unsigned i = 0; i < PACKET + 1; i++)
-		packet[i] = named(WIRE_CREATE, i, "unheard");
+		packet[i] = named(WIRE_CREATE, i, "ignored");
 	expect_bytes_cut(packet, sizeof packet);
 	expect_bytes_cut(packet, 2 * WIRE_SIZE + 1);
 	expect_bytes_cut(packet, PACKET * WIRE_SIZE - 1);
 }
 
-/* What stands in front of it in the packet was heard. */
-static void invariant_5_one_bad_message_of_a_packet_cuts_off(void **state)
+/* The messages before it in the packet are handled. */
+static void invariant_5_one_bad_message_of_a_packet_disconnects(void **state)
 {
 	struct wire_message packet[4];
 	struct peer peer = join();
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++)
-		packet[i] = named(WIRE_CREATE, i, i < 2 ? "heard" : "unheard");
+		packet[i] = named(WIRE_CREATE, i, i < 2 ? "before" : "behind");
 	packet[1].type = WIRE_NOTICE;
 	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
-	EXPECT_SOON(registry_find(broker.registry, "heard"));
+	EXPECT_SOON(registry_find(broker.registry, "before"));
 	turn_some();
-	assert_null(registry_find(broker.registry, "unheard"));
+	assert_null(registry_find(broker.registry, "behind"));
 	part(&peer);
 }
 
-/* Nothing is sent behind the decision to cut it off, so that its end is the same whatever it had asked before. */
-static void test_what_stands_in_front_of_a_bad_message_is_not_answered(void **state)
+/* Nothing is sent after the decision to disconnect, so the end looks the same whatever the client had asked before. */
+static void test_what_comes_before_a_bad_message_is_not_answered(void **state)
 {
 	struct wire_message packet[2];
 	struct peer peer = join();
@@ -111,22 +111,22 @@ static void invariant_5_a_greeting_comes_alone(void **state)
 	(void)state;
 	packet[0] = hear(sock);
 	packet[0] = hello_to(&packet[0]);
-	packet[1] = named(WIRE_CREATE, 1, "unheard");
+	packet[1] = named(WIRE_CREATE, 1, "ignored");
 	assert_int_equal(send(sock, packet, sizeof packet, 0), sizeof packet);
 	assert_int_equal(hear(sock).refused.error, -EPROTO);
 	expect_end(sock);
 	close(sock);
 	EXPECT_SOON(!broker.sessions->by_id);
-	assert_null(registry_find(broker.registry, "unheard"));
+	assert_null(registry_find(broker.registry, "ignored"));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(test_a_packet_of_several_is_heard_and_answered),
-		ON(invariant_5_a_packet_of_no_whole_messages_is_cut_off),
-		ON(invariant_5_one_bad_message_of_a_packet_cuts_off),
-		ON(test_what_stands_in_front_of_a_bad_message_is_not_answered),
+		ON(test_a_packet_of_several_is_read_and_answered),
+		ON(invariant_5_a_packet_of_no_whole_messages_disconnects),
+		ON(invariant_5_one_bad_message_of_a_packet_disconnects),
+		ON(test_what_comes_before_a_bad_message_is_not_answered),
 		ON(invariant_5_a_greeting_comes_alone),
 	};
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-proof.c - invariant 9, its last third: a process that is dead and hung up keeps its memory until the devices say
- * that they are done with it.
+ * test-session-proof.c - invariant 9, its last third: the memory of a process that is dead and hung up is kept until the
+ * devices are done with it.
  *
- * The host device says what host_fail_next(HOST_GONE) has it say: EBUSY, it still lists the process; ENOTSUP, nobody
- * can tell. session-harness.h is the world.
+ * host_fail_next(HOST_GONE) sets the host device's answer: EBUSY, it still lists the process; ENOTSUP, nobody can tell.
+ * session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
 
@@ -21,7 +21,7 @@
 
 #define EVER 1000000
 
-/* "a" is unlinked, and held by a session whose process is dead now. */
+/* "a" is unlinked, and used by a session whose process is dead now. */
 static struct session *die_holding(struct peer *victim)
 {
 	struct session *session = session_of(victim);
@@ -172,7 +172,7 @@ static void ask_now(struct session *session, double *at_least, double *at_most)
 }
 
 /* Asked about it is, or its memory would never come back; and many such cost the device's thread next to nothing. */
-static void invariant_5_who_is_asked_about_for_long_is_asked_about_seldom(void **state)
+static void invariant_5_questions_become_rare(void **state)
 {
 	struct peer victim = join();
 	struct session *session;
@@ -200,7 +200,7 @@ static void invariant_5_who_is_asked_about_for_long_is_asked_about_seldom(void *
 }
 
 /* A process that maps nothing has nothing to be asked about. */
-static void test_who_holds_nothing_is_not_asked_about(void **state)
+static void test_a_process_without_grants_is_not_asked_about(void **state)
 {
 	struct peer victim = join();
 
@@ -212,8 +212,8 @@ static void test_who_holds_nothing_is_not_asked_about(void **state)
 	host_fail_next(HOST_GONE, 0, 0);
 }
 
-/* What it closed and was not believed is waited for like what it has open. */
-static void invariant_9_held_grants_wait_for_the_device_too(void **state)
+/* Orphaned grants, whose CLOSED was not trusted, wait for the device like open ones. */
+static void invariant_9_orphaned_grants_wait_for_the_device_too(void **state)
 {
 	struct peer owner = join_as(4001), victim = join_as(4002);
 	struct wire_grant grant;
@@ -374,7 +374,7 @@ static void test_evicted_when_nobody_can_tell(void **state)
 	part(&other);
 }
 
-/* Between two questions, and with one on the device's thread whose answer nobody takes any more. */
+/* Between two questions, and with a question under way whose answer nobody takes any more. */
 static void test_the_broker_ends_while_it_asks(void **state)
 {
 	struct peer victim = join();
@@ -410,9 +410,9 @@ int main(void)
 		ON(invariant_9_each_not_yet_is_asked_again),
 		ON(invariant_9_what_nobody_can_tell_is_kept_for_good),
 		ON(test_a_question_is_asked_once_at_a_time),
-		ON(invariant_5_who_is_asked_about_for_long_is_asked_about_seldom),
-		ON(test_who_holds_nothing_is_not_asked_about),
-		ON(invariant_9_held_grants_wait_for_the_device_too),
+		ON(invariant_5_questions_become_rare),
+		ON(test_a_process_without_grants_is_not_asked_about),
+		ON(invariant_9_orphaned_grants_wait_for_the_device_too),
 		ON(invariant_9_a_real_death_is_asked_about),
 		cmocka_unit_test_setup_teardown(invariant_9_a_device_that_hangs_keeps_no_death_from_being_proven,
 						harness_setup, teardown_unhung),
