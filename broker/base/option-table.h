@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * option-table.h - the command line of each program as one table: getopt_long(3) is fed from it, --help is printed from
- * it, and each row says what its value is and which field gets it.
+ * it, and each row has the type of its value and the field that gets it.
  *
  * Owns nothing; knows no option but --help and --version.
  */

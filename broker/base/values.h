@@ -2,7 +2,7 @@
 /*
  * values.h - how people write values, on command lines (option-table.h) and in brokerd's configuration.
  *
- * A row of such a table says with a struct value_type what its value is. All functions return 0, or a negative errno
+ * A row of such a table gives the type of its value as a struct value_type. All functions return 0, or a negative errno
  * with the error message set and the field untouched. Owns nothing.
  */
 #ifndef GPUB_VALUES_H

@@ -40,7 +40,7 @@
 #include "device/host.h"
 #include "device/select.h"
 
-/* Sessions and timelines cost descriptors: take what the system lets us have. */
+/* Sessions and timelines need descriptors: as many as the hard limit allows. */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -81,7 +81,7 @@ static int device_start(struct broker *broker)
 	char prefix[sizeof(STATUS_PREFIX) + INSTANCE_SIZE + 4];
 	int error;
 
-	/* the status file is locked: what bears the instance's name beside it is of one that died */
+	/* the status file is locked, so other files of this instance are of a broker that died */
 	leftovers_remove_instance(broker->config->instance);
 	snprintf(prefix, sizeof prefix, STATUS_PREFIX "%s.mem", broker->config->instance);
 	host_set_prefix(prefix);
@@ -100,7 +100,7 @@ void broker_config_init(struct broker_config *config)
 	quota_init(&config->quotas.fallback);
 }
 
-#define RESERVE 128 /* descriptors beside those that are open: for accept(2), looks at processes, the driver */
+#define RESERVE 128 /* descriptors beside those that are open: for accept(2), reads of /proc, the driver */
 
 static unsigned descriptors_open(void)
 {
@@ -114,13 +114,13 @@ static unsigned descriptors_open(void)
 	return count;
 }
 
-/* What is pooled is charged to nobody; on the host device each piece of it is an open object. */
+/* The pool is charged to nobody; on the host device each allocation in it is an open object. */
 static unsigned pool_descriptors(const struct broker *broker)
 {
 	return broker->registry->descriptors ? POOL_OBJECTS : 0;
 }
 
-/* Those that the users may have together, once the broker has its own. Never none: with a small limit half of all. */
+/* Those for all users together, once the broker has its own. Never 0: with a small limit half of all. */
 static uint64_t descriptors_for_users(const struct broker *broker)
 {
 	uint64_t reserve = descriptors_open() + RESERVE + discard_most(broker->discard) + pool_descriptors(broker);
@@ -131,7 +131,7 @@ static uint64_t descriptors_for_users(const struct broker *broker)
 	return limit.rlim_cur / 2 > reserve ? limit.rlim_cur - reserve : limit.rlim_cur / 2;
 }
 
-/* Where others are to be served nobody may take all: what one user holds is bounded by what the others do. */
+/* Where several users are served, none may take all: shares limit each by what the others hold. */
 static void shares_begin(struct broker *broker)
 {
 	if (!broker->config->several_users)
@@ -200,7 +200,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	if (error)
 		goto destroy_board;
 	broker->registry->believe = config->believe;
-	broker->registry->descriptors = broker->device == &device_host; /* an object in memory */
+	broker->registry->descriptors = broker->device == &device_host; /* each allocation is an open file */
 	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->registry->usages);
 	broker->pool->came = create_wake;
 	error = workers_start(broker->workers, base, broker->device, broker->board->header->devices);
@@ -245,7 +245,7 @@ void broker_deinit(struct broker *broker)
 	sessions_deinit(broker);
 	fair_queue_deinit(broker->queue);
 	discard_stop(broker->discard);
-	usages_limit(&broker->registry->usages, 0); /* what is pooled goes to the devices while there are threads */
+	usages_limit(&broker->registry->usages, 0); /* the pool is freed while the devices' threads still run */
 	workers_stop(broker->workers);
 	marks_deinit(broker->marks);
 	pool_forget(broker);
@@ -264,7 +264,7 @@ static void look_whether_idle(struct broker *broker)
 		core->idle(core->idle_context);
 }
 
-/* What the parts left to be done once, however often something changed since. */
+/* The work that is done once a pass, however often something changed. */
 static void follow_changes(struct broker *broker)
 {
 	if (!broker->changed)
@@ -289,7 +289,7 @@ void broker_pass(struct broker *broker, bool wait)
 	more |= registry_notify(broker->registry);
 	more |= waiting_wake_more(broker);
 	follow_changes(broker);
-	if (broker->core->over) /* nothing that is due now may be taken for more to do */
+	if (broker->core->over) /* without this, a pending event would start more work */
 		return;
 	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
 	if (broker->received && broker->config->poll_us)
@@ -297,7 +297,7 @@ void broker_pass(struct broker *broker, bool wait)
 	broker->received = false;
 }
 
-/* Who spoke just now may speak again: a wake-up costs several times what there is to do. */
+/* A session that sent a message is likely to send another, and a wake-up costs several times the work itself. */
 static bool is_busy(const struct broker *broker)
 {
 	return broker->config->poll_us && now_us() - broker->core->received_us < broker->config->poll_us;
@@ -324,7 +324,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 	broker_changed(broker);
 }
 
-/* Who maps what was idle is asked to close it, which takes as long as it takes. */
+/* Sessions that map idle memory are asked to close it; that takes its time. */
 void broker_keep(struct broker *broker, uint64_t bytes)
 {
 	usages_limit(&broker->registry->usages, bytes);

@@ -2,9 +2,9 @@
 /*
  * broker.h - the broker's composition and its control loop.
  *
- * Owns all parts of one broker (base/context.h has pointers to them), makes them, joins what lies above with what lies below by
- * callbacks, and ends them in reverse order. Runs in one thread that never blocks: no device call, no waiting send, no
- * waiting for a client. broker-run and brokerd are programs around it.
+ * Owns all parts of one broker (base/context.h has pointers to them), makes them, connects lower parts to higher ones by
+ * callbacks, and ends them in reverse order. Runs in one thread that never blocks: no device call, no send that waits, no
+ * wait for a client. broker-run and brokerd are programs around it.
  *
  *     request/ -> session/ -> registry/ -> memory/ -> users/ -> base/
  */
@@ -39,15 +39,15 @@ struct broker_config {
 	char     instance[INSTANCE_SIZE];
 	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
 	uint32_t buffers, tickets; /* places in the board */
-	bool     several_users;    /* others than the broker's own are to be served */
+	bool     several_users;    /* users other than the broker's own are served */
 	enum believe believe;
-	uint64_t     pool; /* bytes of freed memory that are kept for later buffers, a device */
-	unsigned     poll_us; /* after a message the loop looks for the next one for so long before it sleeps */
+	uint64_t     pool; /* bytes of freed memory of each device that are kept for later buffers */
+	unsigned     poll_us; /* after a message the loop polls for the next one this long before it sleeps */
 	struct access_list creators;
 	struct quotas      quotas;
 };
 
-/* Everybody, without bounds, on "auto", nothing kept: for the broker's own user alone. */
+/* Everybody may create, without limits, on "auto"; no freed memory is kept. */
 void broker_config_init(struct broker_config *config);
 
 #define BROKER_POLL_MAX 1000000 /* us */
@@ -57,7 +57,7 @@ void broker_config_init(struct broker_config *config);
 
 #define BROKER_BUFFERS 4096
 #define BROKER_TICKETS 16384
-#define BROKER_POOL    (64ull << 20) /* what the programs have it keep, unless told */
+#define BROKER_POOL    (64ull << 20) /* the programs' default */
 
 /* All parts of one broker, and what the loop itself keeps. */
 struct core {
@@ -76,13 +76,13 @@ struct core {
 	struct waiting       waiting;
 	struct create_queues creates;
 	struct status        status;
-	uint64_t             received_us; /* when a session sent something last; only where the loop polls */
-	bool                 over; /* broker_loop() returns: event_base_loopexit() would want memory for that */
+	uint64_t             received_us; /* when a session last sent something; only where the loop polls */
+	bool                 over; /* broker_loop() returns; event_base_loopexit() would need memory for that */
 	void (*idle)(void *context); /* called when stopping and the registry is empty */
 	void                *idle_context;
 };
 
-/* The broker has these parts, which are zeroed or made already. broker_init() does it. */
+/* Points the broker to the parts, which are zeroed or made already. broker_init() does it. */
 void broker_join(struct broker *broker, struct core *core);
 
 /*
@@ -96,8 +96,8 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 void broker_deinit(struct broker *broker);
 
 /*
- * One pass: serves the fair queue, does some of the work that was put off, then what the loop has. wait: for something to
- * happen first.
+ * One pass: serves the fair queue, does some of the deferred work, then handles the events of the loop. wait: for at least
+ * one event.
  */
 void broker_pass(struct broker *broker, bool wait);
 
@@ -105,19 +105,19 @@ void broker_pass(struct broker *broker, bool wait);
 void broker_loop(struct broker *broker);
 void broker_quit(void *broker);
 
-/* New quotas and creators, as of config; what they point to stays the caller's and must stay. */
+/* Replaces quotas and creators; the lists that they point to stay the caller's, and must stay. */
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators);
 
-/* Keeps that much freed memory of each device from now on; what is beyond is given back. */
+/* Keeps that much freed memory of each device from now on; frees the rest. */
 void broker_keep(struct broker *broker, uint64_t bytes);
 
 /* Unlinks every buffer; idle(), such as broker_quit(), follows when all memory is freed. No new buffers from then on. */
 void broker_stop(struct broker *broker, void (*idle)(void *context), void *context);
 
-/* How many buffers that became live are over: their memory is freed, or serves others. */
+/* How many buffers that became live have ended: their memory is freed, or serves other buffers. */
 uint64_t broker_buffers_over(const struct broker *broker);
 
-/* True when everything made is freed and every grant is over. */
+/* True when all allocations are freed and all grants have ended. */
 bool broker_balanced(const struct broker *broker);
 
 #endif

@@ -18,7 +18,7 @@
 /* The program sets the first four. */
 struct control {
 	void (*on_signal)(void *context, const struct signalfd_siginfo *info);
-	void (*on_patience)(void *context); /* a drain has taken as long as control_expect() was told */
+	void (*on_patience)(void *context); /* the seconds of control_expect() are over */
 	void (*on_failure)(void *context);  /* libevent cannot go on: undo what outlives the process */
 	void               *context;
 	struct event_base  *base;

@@ -107,7 +107,7 @@ static enum ctl_exit run_each(gpub_client *client, const struct ctl_options *opt
 
 /* ---- drain: all at once ---- */
 
-/* Each waits in a thread of its own: no name shall stay while another one's memory is waited for. */
+/* Each waits in a thread of its own, so that all names are unlinked before the first wait ends. */
 struct drain {
 	pthread_t    thread;
 	gpub_client *client;
@@ -135,7 +135,7 @@ static pid_t broker_pid(const gpub_client *client)
 	return getsockopt(client->sock, SOL_SOCKET, SO_PEERCRED, &server, &size) ? 0 : server.pid;
 }
 
-/* True when the name was found among those that drain. */
+/* True when a draining buffer had that name. */
 static bool say_holders_in(const json_t *buffers, const char *name)
 {
 	char text[TABLE_HOLDER_MAX];
@@ -234,7 +234,7 @@ static enum ctl_exit run_ticket(gpub_client *client, const struct ctl_options *o
 	return complain(error, error_text());
 }
 
-/* By pidfd, so it cannot hit another process that has the number meanwhile. One that is dead already is as good. */
+/* By pidfd, so that it cannot hit another process with the same number. A process that is dead already is a success. */
 static int process_kill(int pidfd, uint64_t session)
 {
 	if (!syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) || errno == ESRCH)

@@ -110,7 +110,7 @@ static void list_brokers(void)
 	instances_free(&instances);
 }
 
-/* Connects as any program does, but for the devices. NULL: the lines that say why not are printed. */
+/* Connects as any program does, but without its devices. NULL: the reason is printed. */
 static gpub_client *check_connection(const char *address)
 {
 	gpub_client *client;

@@ -8,7 +8,7 @@
 #ifndef GPUB_CTL_DOCTOR_H
 #define GPUB_CTL_DOCTOR_H
 
-/* address: as given, or NULL. Returns 0, or 1 where a line says FAIL. */
+/* address: as given, or NULL. Returns 0, or 1 where a line begins with FAIL. */
 int ctl_doctor(const char *address);
 
 #endif

@@ -15,7 +15,7 @@
 #include "gpubroker.h"
 #include "values.h"
 
-#define LIFETIME_MS 3600000u /* of a ticket, unless told: as GPUB_TICKET_TERMS_INIT */
+#define LIFETIME_MS 3600000u /* a ticket's default, as in GPUB_TICKET_TERMS_INIT */
 
 #define FIELD(field) .offset = offsetof(struct ctl_options, field)
 
@@ -56,7 +56,7 @@ static const struct option_table table = {
 	.usage = "usage: broker-ctl [OPTION ...] COMMAND [ARGUMENT ...]\n"
 		 "Has a broker make, change, share and drain buffers, and looks for what keeps programs from using it.\n",
 	.ending = "\nThe exit status is 0 when it was done, 1 when it was refused or doctor found a fault, 2 for wrong\n"
-		  "usage, 3 when the time was over.",
+		  "usage, 3 when the time had run out.",
 	.width = 28,
 	.commands = print_commands,
 	.rows = rows,

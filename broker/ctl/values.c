@@ -27,7 +27,7 @@ int take_session(void *field, const char *text)
 
 /* ---- modes ---- */
 
-/* The bits of "rw", three times over; moves *text behind them. */
+/* The bits of "rw" for user, group and others; moves *text behind them. */
 static unsigned clause_bits(const char **text)
 {
 	unsigned bits = 0;
@@ -37,7 +37,7 @@ static unsigned clause_bits(const char **text)
 	return bits;
 }
 
-/* Whose bits "ugoa" mean; without any of these letters everybody's, as with chmod(1). */
+/* The bits that "ugoa" select; without any of these letters all, as with chmod(1). */
 static unsigned clause_who(const char **text)
 {
 	unsigned who = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * values.h - what people write on broker-ctl's command line alone: changes of modes, owners, times, rights. Owns nothing.
+ * values.h - values that only broker-ctl's command line has: changes of modes, owners, times, rights. Owns nothing.
  */
 #ifndef GPUB_CTL_VALUES_H
 #define GPUB_CTL_VALUES_H
@@ -14,7 +14,7 @@ struct place {
 	unsigned device; /* the broker's index */
 };
 
-/* What chmod(1) is told: a new mode, or how to make it from the old one. */
+/* As for chmod(1): a new mode, or how to make it from the old one. */
 struct mode_change {
 	unsigned keep, set; /* the new mode is the old one's bits in keep, and set */
 };

@@ -71,14 +71,14 @@ static int passed_choose(long count)
 	int fd;
 
 	if (count < 0 || count > PASSED_MAX)
-		return error_set(-EINVAL, "LISTEN_FDS says %ld: pass one socket", count);
+		return error_set(-EINVAL, "LISTEN_FDS is %ld: pass one socket", count);
 	fd = count == 1 ? FIRST : passed_named(count);
 	if (fd < 0)
 		return error_set(-EINVAL, "%ld sockets were passed, and none is named " ACTIVATION_NAME ": pass one, "
 					  "or write FileDescriptorName=" ACTIVATION_NAME, count);
 	for (int other = FIRST; other < FIRST + count; other++) {
 		if (fcntl(other, F_SETFD, FD_CLOEXEC))
-			return error_set(-EINVAL, "LISTEN_FDS says %ld, but descriptor %d is not open", count, other);
+			return error_set(-EINVAL, "LISTEN_FDS is %ld, but descriptor %d is not open", count, other);
 		if (other != fd)
 			close(other);
 	}

@@ -68,7 +68,7 @@ static void on_stop(struct service *service)
 	unsigned seconds = service->config->drain_seconds;
 
 	if (service->stopping) {
-		log_say("told to stop a second time: leaving what is still in use to the driver");
+		log_say("a second signal to stop: leaving what is still in use to the driver");
 		leave(service);
 		return;
 	}

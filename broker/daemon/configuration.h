@@ -35,7 +35,7 @@ struct brokerd_config {
 };
 
 /*
- * What the file says; path NULL: the defaults. -ENOENT: there is no such file; -EINVAL: the error message begins with
+ * Reads the file; path NULL: the defaults. -ENOENT: there is no such file; -EINVAL: the error message begins with
  * FILE:LINE; -ENOMEM. *config is set only on success.
  */
 int brokerd_config_read(struct brokerd_config **config, const char *path);

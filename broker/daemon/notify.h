@@ -15,7 +15,7 @@ struct notify {
 	uint64_t watchdog_us; /* between two notify_alive(); 0: never */
 };
 
-/* From the environment, whose variables for this are taken away: they are not our children's. */
+/* Reads the environment, and removes its variables for this: they are not for our children. */
 void notify_open(struct notify *notify);
 void notify_close(struct notify *notify);
 

@@ -16,7 +16,7 @@ struct brokerd_options {
 	const char *file;
 	bool        file_named; /* it must exist */
 	bool        check, quiet;
-	const char *socket, *instance, *device; /* NULL: as the file says */
+	const char *socket, *instance, *device; /* NULL: as in the file */
 };
 
 /* 0; 1: --help or --version was printed; -EINVAL with the error message. */

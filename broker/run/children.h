@@ -3,7 +3,7 @@
  * children.h - the workers that broker-run forks, holds back until all is ready, and waits for.
  *
  * They are forked before the device is touched (design.md, "Fork") and wait before exec(2) until they are released.
- * Owns their pids; signals and reaps nothing else. Never looks at their memory or sockets.
+ * Owns their pids; signals and reaps nothing else. Never touches their memory or sockets.
  */
 #ifndef GPUB_RUN_CHILDREN_H
 #define GPUB_RUN_CHILDREN_H
@@ -37,7 +37,7 @@ void children_take_signals(struct children *children, sigset_t *signals);
 /* What each worker finds in its environment, beside its rank. */
 struct worker_environment {
 	const char *address;
-	unsigned    connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: left alone */
+	unsigned    connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: not set */
 };
 
 /* After children_take_signals(). Forks count children that will run command. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * declared.h - the buffers that broker-run shall create: those of its command line and of its spec files, each name once.
+ * declared.h - the buffers that broker-run creates at its start, from its command line and spec files, each name once.
  *
  * Owns the list. Creates nothing.
  */
@@ -15,17 +15,17 @@ struct declared_buffer {
 	char     name[NAME_SIZE];
 	uint64_t size;
 	unsigned device, flags, mode;
-	const char *file; /* where a spec file declares it; NULL: the command line */
+	const char *file; /* the spec file that declares it; NULL: the command line */
 	unsigned line;
 };
 
-/* Zero it to begin with. */
+/* Zeroed, it is empty. */
 struct declared_buffers {
 	struct declared_buffer *list;
 	unsigned                count;
 };
 
-/* -EEXIST: that name is in it already; -EINVAL, -ENAMETOOLONG, -ENOMEM. */
+/* -EEXIST: the list has that name already; -EINVAL, -ENAMETOOLONG, -ENOMEM. */
 int declared_add(struct declared_buffers *buffers, const struct declared_buffer *buffer);
 void declared_free(struct declared_buffers *buffers);
 

@@ -33,7 +33,7 @@ static int take_spec(void *buffers, const char *value)
 	return run_spec_read(buffers, value);
 }
 
-/* A word says that the environment stays as it is: 0 could be taken for "no connections". */
+/* "inherit" leaves the environment as it is: 0 could be read as "no connections". */
 static int take_connections(void *field, const char *value)
 {
 	uint64_t number = RUN_CONNECTIONS_INHERITED;
@@ -78,7 +78,7 @@ static const struct option_row rows[] = {
 static const struct option_table table = {
 	.program = "broker-run",
 	.usage = "usage: broker-run [OPTION ...] [--] COMMAND [ARGUMENT ...]\n"
-		 "Forks workers that share device memory by name. This process alone allocates and frees it.\n",
+		 "Forks workers that share device memory by name. Only this process allocates and frees it.\n",
 	.ending = "\nEach worker gets GPUBROKER, GPUBROKER_RANK and GPUBROKER_SIZE in its environment.\n"
 		  "The exit status is that of the first worker that failed (128 + signal when killed),\n"
 		  "125 for wrong usage and when the broker itself failed, else 0.",

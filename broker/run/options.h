@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.h - what broker-run's command line and its spec files say.
+ * options.h - reads broker-run's command line and its spec files.
  *
  * One table (option-table.h) holds every option with its argument, default and description. Owns the list of declared
  * buffers until the caller frees it.
@@ -14,7 +14,7 @@
 #include "declared.h"
 
 #define RUN_WORKERS_MAX           1024
-#define RUN_CONNECTIONS           16 /* where neither the command line nor the environment says; facts.md has what more costs */
+#define RUN_CONNECTIONS           16 /* the default where the environment has none; facts.md has what more costs */
 #define RUN_CONNECTIONS_MAX       32
 #define RUN_CONNECTIONS_INHERITED (-1)
 

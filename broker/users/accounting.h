@@ -22,7 +22,7 @@ enum resource {
 	RESOURCE_SESSIONS,
 	RESOURCE_GRANTS,
 	RESOURCE_TICKETS,   /* one-time tickets that wait to be redeemed */
-	RESOURCE_GREETINGS, /* connections that have not said HELLO */
+	RESOURCE_GREETINGS, /* connections that have not sent HELLO */
 	RESOURCE_WAITS,     /* acquires that wait for their name */
 	RESOURCE_MAPPINGS,  /* places for tickets in the board: one a grant */
 	RESOURCE_DESCRIPTORS, /* of the broker's process */
@@ -96,7 +96,7 @@ void accounting_each(const struct accounting *accounting,
 		     void (*each)(void *context, uid_t uid, const uint64_t used[RESOURCES]), void *context);
 
 /*
- * Charges the user. -EDQUOT with a message that says whether it is the quota or the share, how large it is, what the user
+ * Charges the user. -EDQUOT with a message that names the quota or the share, how large it is, what the user
  * holds and asks for, and who can change it; *charge is untouched then. -ENOMEM.
  */
 int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,

@@ -19,7 +19,7 @@ struct identity {
 	unsigned group_count;
 };
 
-/* The peer's user alone, by one cheap system call. Negative errno. */
+/* Only the peer's user, by one cheap system call. Negative errno. */
 int identity_user(int sock, uid_t *uid);
 
 /*

@@ -317,7 +317,7 @@ start
 holds held
 kill -TERM "$broker"
 soon said '^brokerd: stopping: '
-check "a second SIGTERM ends it at once, exit 1" eval 'stops TERM 1 && said "a second time"'
+check "a second SIGTERM ends it at once, exit 1" eval 'stops TERM 1 && said "a second signal"'
 released
 start env --default-signal=INT
 check "SIGINT ends it, too" eval 'stops INT 0 && said "balanced$"'
