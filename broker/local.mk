@@ -31,8 +31,9 @@ broker_libbrokercore_la_SOURCES = \
 	broker/session/outbox.c broker/session/outbox.h \
 	broker/registry/places.c broker/registry/places.h \
 	broker/memory/allocation.c broker/memory/allocation.h \
+	broker/memory/memory.c broker/memory/memory.h \
 	broker/memory/pool.c broker/memory/pool.h \
-	broker/registry/reclaim.c broker/registry/reclaim.h \
+	broker/memory/reclaim.c broker/memory/reclaim.h \
 	broker/registry/registry.c broker/registry/registry.h \
 	broker/base/reopen.c broker/base/reopen.h \
 	broker/request/request.c broker/request/request.h \

@@ -26,6 +26,7 @@ struct discard;
 struct fair_queue;
 struct event_base;
 struct marks;
+struct memory;
 struct pool;
 struct registry;
 struct sessions;
@@ -38,6 +39,7 @@ struct broker {
 	const struct device *device;
 	struct board_owner  *board;
 	struct accounting   *accounting;
+	struct memory       *memory;
 	struct registry     *registry;
 	struct marks        *marks; /* of the timelines that have ended */
 	struct workers      *workers;

@@ -15,12 +15,12 @@
 
 #include "broker/base/context.h"
 #include "broker/base/log.h"
+#include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
-#include "broker/memory/usage.h"
+#include "broker/memory/reclaim.h"
 #include "broker/memory/workers.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/marks.h"
-#include "broker/registry/reclaim.h"
 #include "broker/registry/registry.h"
 #include "broker/request/create-queue.h"
 #include "broker/request/delegation.h"
@@ -117,7 +117,7 @@ static unsigned descriptors_open(void)
 /* The pool is charged to nobody; on the host device each allocation in it is an open object. */
 static unsigned pool_descriptors(const struct broker *broker)
 {
-	return broker->registry->descriptors ? POOL_OBJECTS : 0;
+	return broker->memory->descriptors ? POOL_OBJECTS : 0;
 }
 
 /* Those for all users together, once the broker has its own. Never 0: with a small limit half of all. */
@@ -148,6 +148,7 @@ void broker_join(struct broker *broker, struct core *core)
 				   .creators = &core->config.creators,
 				   .board = &core->board,
 				   .accounting = &core->accounting,
+				   .memory = &core->memory,
 				   .registry = &core->registry,
 				   .marks = &core->marks,
 				   .workers = &core->workers,
@@ -165,7 +166,8 @@ void broker_join(struct broker *broker, struct core *core)
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
 		int listener)
 {
-	static const struct registry_hooks hooks = { request_notice, reclaim_clean, reclaim_release, delegation_forget };
+	static const struct registry_hooks hooks = { request_notice, delegation_forget, waiting_drained };
+	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
 	static const struct session_hooks session_hooks = { request_handle, request_silent, request_session_end };
 	int error;
 
@@ -195,13 +197,16 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 			     config->tickets);
 	if (error)
 		goto close_status;
-	error = registry_init(broker->registry, broker->board->board.words, config->buffers, config->tickets,
-			      broker->accounting, &hooks, broker);
+	memory_init(broker->memory, broker->accounting, &orders);
+	error = registry_init(broker->registry, broker->memory, broker->board->board.words, config->buffers,
+			      config->tickets, &hooks, broker);
 	if (error)
 		goto destroy_board;
 	broker->registry->believe = config->believe;
 	broker->registry->descriptors = broker->device == &device_host; /* each allocation is an open file */
 	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->registry->usages);
+	broker->memory->descriptors = broker->device == &device_host; /* an object in memory */
+	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->memory->usages);
 	broker->pool->came = create_wake;
 	error = workers_start(broker->workers, base, broker->device, broker->board->header->devices);
 	if (error)
@@ -225,6 +230,7 @@ stop_workers:
 	workers_stop(broker->workers);
 deinit_registry:
 	registry_deinit(broker->registry);
+	memory_deinit(broker->memory);
 destroy_board:
 	board_destroy(broker->board);
 close_status:
@@ -246,10 +252,12 @@ void broker_deinit(struct broker *broker)
 	fair_queue_deinit(broker->queue);
 	discard_stop(broker->discard);
 	usages_limit(&broker->registry->usages, 0); /* the pool is freed while the devices' threads still run */
+	usages_limit(&broker->memory->usages, 0); /* what is pooled goes to the devices while there are threads */
 	workers_stop(broker->workers);
 	marks_deinit(broker->marks);
 	pool_forget(broker);
 	registry_deinit(broker->registry);
+	memory_deinit(broker->memory);
 	board_destroy(broker->board);
 	status_close(broker->status);
 	accounting_deinit(broker->accounting);
@@ -327,7 +335,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 /* Sessions that map idle memory are asked to close it; that takes its time. */
 void broker_keep(struct broker *broker, uint64_t bytes)
 {
-	usages_limit(&broker->registry->usages, bytes);
+	usages_limit(&broker->memory->usages, bytes);
 	broker_changed(broker);
 }
 

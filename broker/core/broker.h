@@ -27,6 +27,7 @@
 #include "broker/session/discard.h"
 #include "broker/registry/marks.h"
 #include "broker/base/context.h"
+#include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
@@ -64,6 +65,7 @@ struct core {
 	struct broker_config config;
 	struct board_owner   board;
 	struct accounting    accounting;
+	struct memory        memory;
 	struct registry      registry;
 	struct marks         marks;
 	struct workers       workers;

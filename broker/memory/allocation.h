@@ -2,9 +2,9 @@
 /*
  * allocation.h - one piece of device memory, from the create that needs it to the free.
  *
- * It is one object for all of that time; pool, idle memory and slabs are views of it. While buffers or grants are on it the
- * registry (above) has it: it keeps them here, and decides by their counts that it may be freed. In the pool it belongs to
- * pool.c. Owns the memory's address, its handle, and the job by which it will be freed.
+ * It is one object with one state for all of that time. Slabs, idle memory and the pool are views of it: lists that it is in
+ * while its state allows. memory.c changes its state while it is charged to a user; pool.c has it afterwards. The registry (above) counts in
+ * it what keeps it. Owns the memory's address, its handle, and the job that will free it.
  */
 #ifndef GPUB_ALLOCATION_H
 #define GPUB_ALLOCATION_H
@@ -22,13 +22,24 @@ struct buffer;
 struct grant;
 struct job;
 struct pool_shelf;
+struct use;
 
 enum allocation_state {
 	ALLOCATION_MAKING,  /* the device has yet to make it */
-	ALLOCATION_IN_USE,  /* buffers are in it, or were, and it is not known yet what becomes of it */
-	ALLOCATION_IDLE,    /* no buffers are in it; it is mapped, and kept for the next one of its kind */
+	ALLOCATION_IN_USE,  /* buffers are in it, or one of its ranges is being zeroed */
+	ALLOCATION_IDLE,    /* no buffer is in it; it is mapped, and kept for its owner's next buffer */
+	ALLOCATION_EVICTED, /* it serves no new buffer; who maps it is asked to close it */
 	ALLOCATION_FREEING, /* nothing and nobody can touch it: it is being zeroed for the pool, or freed */
 	ALLOCATION_POOLED   /* zeroed, mapped by nobody, charged to nobody: kept for its last owner's next buffer */
+};
+
+/* The registry's: notices of an unlink or an eviction that are yet to be sent. */
+struct notices {
+	struct use     *use;    /* next: of a buffer that was unlinked */
+	struct grant   *grant;  /* next: of an allocation that was evicted */
+	uint64_t        serial; /* of that buffer; 0: the allocation's */
+	bool            queued;
+	struct notices *prev, *next;
 };
 
 /* One export of whole granules on one device: of one large buffer, or of many small ones of one kind. */
@@ -39,28 +50,27 @@ struct allocation {
 	void                *ptr;
 	struct device_handle handle;
 	struct slab          slab;
-	bool                 parted;   /* its mode or owner changed, or others may have it by a ticket */
-	bool                 given_up; /* it serves no new buffer; who maps it was asked to close */
-	bool                 evicted;  /* for others' sake: when it is closed it goes to the device */
-	unsigned             named;    /* buffers in it that still have their name */
-	unsigned             used;     /* uses of them, all together */
-	unsigned             open;     /* grants on it that are not over, those that are held among them */
+	bool                 is_private; /* its mode or owner changed, or others may have it by a ticket */
+	bool                 reclaimed;  /* evicted while idle, for others: when it is closed it goes to the device */
+
+	/* what keeps it: counts of the registry's */
+	unsigned             named; /* buffers in it that still have their name */
+	unsigned             used;  /* uses of them, all together */
+	unsigned             open;  /* grants on it that are not over, those that are held among them */
 	unsigned             held;
-	unsigned             cleaning; /* ranges that the device is zeroing */
 	struct buffer       *buffers;
 	struct grant        *grants;
+	struct notices       notices; /* to those grants, that it is evicted */
+
+	unsigned             cleaning; /* ranges that the device is zeroing */
 	struct charge        charge, descriptors; /* that the device keeps open for it */
-	struct usage        *usage; /* its owner's, of its device */
-	struct spare         spare; /* while it is idle or pooled, or on its way to the pool */
-	struct leaving       leaving; /* when it was evicted */
-	/* That will free it: made with the memory, for a free must not want for any. NULL: submitted, or not made yet. */
-	struct job          *job;
-	uint64_t             number; /* pool.c's: of its release, as they came */
-	struct pool_shelf   *shelf;  /* pool.c's: where it is found; NULL: nowhere */
-	struct grant        *unnoticed; /* from here on its grants have the notice that it is given up yet to come */
-	bool                 noticing;  /* it is among the registry's for that */
-	struct allocation   *prev, *next; /* in the registry; on its shelf; on its way from the pool to the device */
-	struct allocation   *notice_prev, *notice_next;
+	struct usage        *usage;   /* its owner's, of its device */
+	struct spare         spare;   /* while it is idle or pooled, or on its way to the pool */
+	struct leaving       leaving; /* when it was reclaimed */
+	struct job          *job;     /* will free it: made with the memory, so that a free never fails. NULL: submitted, or not made yet */
+	uint64_t             number;  /* pool.c's: of its release, as they came */
+	struct pool_shelf   *shelf;   /* pool.c's: where it is found; NULL: nowhere */
+	struct allocation   *prev, *next; /* of all that are charged; on its shelf; on its way from the pool to the device */
 };
 
 /* The one that the slab is of; NULL for NULL. */

@@ -27,8 +27,6 @@
 #include "common/error.h"
 #include "device/device.h"
 
-struct drain;
-
 enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_ROOM, JOB_GONE };
 
 struct job {
@@ -37,7 +35,7 @@ struct job {
 	uid_t                uid;  /* whose turn it takes; RELEASE: none */
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
-	struct drain        *drain; /* ZERO: who waits for that */
+	uint64_t             serial; /* ZERO: of the buffer whose range it was, for done */
 	uint64_t             room;   /* ROOM, and ALLOCATE that found none: bytes that the device has; 0: it could not tell */
 	void                *ptr;  /* ALLOCATE: result; ZERO, RELEASE: what */
 	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */

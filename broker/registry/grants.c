@@ -46,8 +46,8 @@ static void use_add(struct use *use, struct grant *grant, struct buffer *buffer)
 
 static void use_take_off(struct use *use)
 {
-	if (use->buffer->unnoticed == use)
-		use->buffer->unnoticed = use->next;
+	if (use->buffer->notices.use == use)
+		use->buffer->notices.use = use->next;
 	if (table_added(use))
 		HASH_DEL(use->grant->among->uses, use);
 	DL_DELETE(use->buffer->uses, use);
@@ -77,6 +77,14 @@ static bool is_believed(const struct registry *registry, const struct grant *gra
 	return registry->believe == BELIEVE_OWNER && grant->uid == grant->allocation->slab.kind.owner;
 }
 
+static void ask_to_close(struct registry *registry, struct grant *grant)
+{
+	if (grant->allocation->state == ALLOCATION_EVICTED) /* everybody was asked; this session again */
+		registry->hooks.notice(registry->context, grant, 0);
+	else
+		memory_evict(registry->memory, grant->allocation);
+}
+
 bool grant_idle(struct registry *registry, struct use *use)
 {
 	struct buffer *buffer = use->buffer;
@@ -88,7 +96,7 @@ bool grant_idle(struct registry *registry, struct use *use)
 	}
 	/* where its memory is to be freed the CLOSED is waited for, and people see for whom */
 	if (buffer->state == BUFFER_DRAINING && !registry_keeps(registry, buffer)) {
-		registry_want_back(registry, use->grant);
+		ask_to_close(registry, use->grant);
 		return true;
 	}
 	/* nothing else will ever be found under a grant of its own: its end is the CLOSED, and it stays charged until then */
@@ -97,7 +105,7 @@ bool grant_idle(struct registry *registry, struct use *use)
 		return true;
 	}
 	use_end(registry, use);
-	registry_settle_buffer(registry, buffer);
+	registry_end_buffer(registry, buffer);
 	return true;
 }
 
@@ -236,8 +244,8 @@ static void grant_take_off(struct grant *grant)
 	HASH_DEL(grant->among->by_id, grant);
 	grant->among->held -= grant->held;
 	grant->among->bytes -= grant->allocation->span;
-	if (grant->allocation->unnoticed == grant)
-		grant->allocation->unnoticed = grant->next;
+	if (grant->allocation->notices.grant == grant)
+		grant->allocation->notices.grant = grant->next;
 	DL_DELETE(grant->allocation->grants, grant);
 	grant->allocation->held -= grant->held;
 	grant->allocation->open--;
@@ -359,10 +367,10 @@ void grant_over(struct registry *registry, struct grant *grant)
 	while (grant->uses) {
 		buffer = grant->uses->buffer;
 		use_end(registry, grant->uses);
-		registry_settle_buffer(registry, buffer);
+		registry_end_buffer(registry, buffer);
 	}
 	free(grant);
-	registry_settle(registry, allocation);
+	memory_decide_free(registry->memory, allocation);
 }
 
 void grants_forget(struct registry *registry, struct grants *grants)

@@ -20,18 +20,12 @@
 #include "common/name.h"
 #include "device/device.h"
 #include "places.h"
-#include "broker/memory/allocation.h"
+#include "broker/memory/memory.h"
 #include "common/tables.h"
 
 struct identity;
 struct once;
 struct session;
-
-/* Who waits for a buffer's end. It is pointed to from one place: the buffer, then the job that zeroes its range. */
-struct drain {
-	struct drain **place;
-	void (*done)(struct drain *drain); /* the memory is freed, or clean for its owner's next buffer */
-};
 
 enum buffer_state { BUFFER_CREATING, BUFFER_LIVE, BUFFER_DRAINING };
 
@@ -44,15 +38,13 @@ struct buffer {
 	uint64_t           size, offset;
 	struct allocation *allocation;
 	struct use        *uses;
-	struct use        *unnoticed; /* from here on its uses' grants have the notice of its end yet to come */
-	bool               noticing;  /* it is among the registry's for that */
+	struct notices     notices; /* to the grants of its uses, that it was unlinked */
 	unsigned           used, held; /* how many; those of grants that are held */
 	uid_t              owner;
 	uint32_t           tenure; /* how often it changed its owner */
 	gid_t              group;
 	unsigned           mode, flags;
 	struct timeline   *timeline;
-	struct drain      *drain;   /* who waits for its end */
 	struct once       *tickets; /* delegable ones that may be redeemed once */
 	struct charge      charge, descriptors; /* its timeline's */
 	UT_hash_handle     hh;          /* by name, while it has it */
@@ -60,7 +52,6 @@ struct buffer {
 	struct buffer     *prev, *next; /* in its allocation */
 	struct buffer    **ephemerals; /* its creator's list, where it ends with its creator: that it is in, while it has its name */
 	struct buffer     *ephemeral_prev, *ephemeral_next;
-	struct buffer     *notice_prev, *notice_next;
 };
 
 /* What one session has to close, and is kept until it has, or is dead. */
@@ -127,15 +118,10 @@ struct use {
 struct registry_hooks {
 	/* The grant's session should let go of the buffer with that serial, which lost its name; 0: of all of the mapping. */
 	void (*notice)(void *context, struct grant *grant, uint64_t serial);
-	/*
-	 * Nothing uses the buffer any more; it is about to be forgotten, and its memory stays. Zero its range, then call
-	 * registry_cleaned(). False: it cannot be, and serves nobody any more.
-	 */
-	bool (*clean)(void *context, struct buffer *buffer, uint32_t range);
-	/* Nothing and nobody can touch this memory any more: free it, then call registry_released(). */
-	void (*release)(void *context, struct allocation *allocation);
 	/* The buffer is about to be gone: what others keep of it goes, too. NULL: nobody keeps any. */
 	void (*forget)(void *context, struct buffer *buffer);
+	/* The memory of the buffer with that serial is freed, or clean for its owner's next buffer. NULL: nobody waits for that. */
+	void (*ended)(void *context, uint64_t serial);
 };
 
 /* Whose word that a mapping is closed, or a buffer idle, counts. Everybody's death does. */
@@ -145,21 +131,16 @@ struct registry {
 	struct buffer         *names;   /* CREATING and LIVE buffers */
 	struct buffer         *serials; /* all buffers, by serial */
 	enum believe           believe;
-	struct slabs           slabs;
-	struct allocation     *allocations;
-	struct usages          usages; /* of allocations, and of what the pool keeps */
-	struct buffer         *noticing_buffers; /* some of whose notices are yet to come */
-	struct allocation     *noticing;
+	struct memory         *memory;
+	struct notices        *notices; /* that are yet to be sent */
 	struct places          words, tickets;
 	struct buffer        **by_place; /* all buffers: whose that word of the board is */
 	_Atomic uint64_t      *board_words;
 	uint64_t               next_serial, next_grant;
 	struct accounting     *accounting;
-	unsigned               descriptors; /* that the device keeps open for an allocation */
 	struct registry_hooks  hooks;
 	void                  *context;
 	unsigned               buffer_count, grant_count; /* all buffers, and grants that are not held: for people and tests */
-	uint64_t               bytes;                     /* in all allocations */
 };
 
 /* What a buffer shall be. */
@@ -174,9 +155,10 @@ struct buffer_spec {
 	struct buffer **ephemerals; /* the creator's list of those that end with it; NULL: the broker is the creator */
 };
 
-int registry_init(struct registry *registry, _Atomic uint64_t *words, uint32_t buffers, uint32_t tickets,
-		  struct accounting *accounting, const struct registry_hooks *hooks, void *context);
-/* Forgets also what is not freed yet; the sessions' tables of grants must not be used after. */
+/* It takes the memory's hooks. */
+int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
+		  uint32_t tickets, const struct registry_hooks *hooks, void *context);
+/* Forgets all buffers, also those whose memory is not freed yet; grants_forget() comes first, memory_deinit() behind it. */
 void registry_deinit(struct registry *registry);
 bool registry_empty(const struct registry *registry);
 
@@ -187,11 +169,8 @@ bool registry_empty(const struct registry *registry);
  */
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **buffer);
 
-/* The buffer's memory is there: it is LIVE from now on. */
+/* The buffer's memory is in its allocation: it is LIVE from now on. */
 void registry_live(struct registry *registry, struct buffer *buffer);
-
-/* Its memory was made, and is in its allocation: the same. */
-void registry_ready(struct registry *registry, struct buffer *buffer);
 
 /* The device could not make it: name, charge and buffer are gone. */
 void registry_abandon(struct registry *registry, struct buffer *buffer);
@@ -226,20 +205,10 @@ bool registry_notify(struct registry *registry);
 /* The creator of those is gone: nobody will unlink for it what it made. */
 void registry_disown(struct buffer **ephemerals);
 
-/* The memory that hooks.release() was told of is freed, or zeroed and kept: its buffers are gone, the allocation is the caller's. */
-void registry_released(struct registry *registry, struct allocation *allocation);
+/* For grants.c: a use of it has ended. Where it was the last one of an unlinked buffer, the buffer may be gone afterwards. */
+void registry_end_buffer(struct registry *registry, struct buffer *buffer);
 
-/* The range is zeroed, or could not be. */
-void registry_cleaned(struct registry *registry, struct allocation *allocation, uint32_t range, int error);
-
-/* For grants.c: something about the buffer, or the allocation, has ended. Looks what may go now: either may be gone after. */
-void registry_settle_buffer(struct registry *registry, struct buffer *buffer);
-void registry_settle(struct registry *registry, struct allocation *allocation);
-
-/* For grants.c: the grant's session is asked to close it. */
-void registry_want_back(struct registry *registry, struct grant *grant);
-
-/* For grants.c: its memory, or its range of it, is of use to others when the buffer is over. */
+/* For grants.c: its memory, or its range of it, is of use to others when the buffer has ended. */
 bool registry_keeps(const struct registry *registry, const struct buffer *buffer);
 
 /* The rights that the buffer's mode bits give to that user: the first of owner, group and others that applies. */

@@ -9,10 +9,9 @@
 #include <utlist.h>
 
 #include "broker/base/context.h"
+#include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
-#include "broker/memory/usage.h"
 #include "broker/memory/workers.h"
-#include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 #include "common/error.h"
@@ -212,7 +211,7 @@ void create_wake(struct broker *broker, unsigned device)
 	struct create_queue *queue = broker->creates->device[device].queues;
 	struct create_wait *wait;
 
-	usages_give_up_late(&broker->registry->usages);
+	usages_give_up_late(&broker->memory->usages);
 	while (queue) {
 		wait = queue->trying || queue->woken >= wake ? NULL : queue_next(queue);
 		if (queue->woken < wake)

@@ -109,7 +109,7 @@ static void creation_made(struct creation *creation)
 	CRASH_POINT(create_made);
 	broker->counters.allocations_made++;
 	broker->counters.bytes_made += buffer->allocation->span;
-	registry_ready(broker->registry, buffer);
+	registry_live(broker->registry, buffer);
 	creation_succeed(creation);
 }
 

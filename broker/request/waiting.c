@@ -50,13 +50,14 @@ struct acquire_wait {
 };
 
 struct drain_wait {
-	struct drain        drain; /* the first member: see drain_done() */
 	struct broker      *broker;
+	uint64_t            serial; /* the buffer's */
 	char                name[NAME_SIZE];
 	struct waiter      *waiter;
 	uint64_t            request;
 	struct event       *timer;
 	struct drain_wait  *prev, *next; /* in its waiter */
+	UT_hash_handle      hh;          /* by serial */
 };
 
 /* People see in the status file how many wait. */
@@ -296,7 +297,7 @@ bool waiting_wake_more(struct broker *broker)
 
 static void drain_forget(struct drain_wait *wait)
 {
-	*wait->drain.place = NULL;
+	HASH_DEL(wait->broker->waiting->drains, wait);
 	DL_DELETE(wait->waiter->drains, wait);
 	waiter_put(wait->broker->waiting, wait->waiter);
 	waiting_count(wait->broker, -1);
@@ -319,39 +320,48 @@ static void drain_expired(evutil_socket_t fd, short what, void *argument)
 	drain_forget(argument);
 }
 
-static void drain_done(struct drain *drain)
+void waiting_drained(void *context, uint64_t serial)
 {
-	struct drain_wait *wait = (struct drain_wait *)drain;
-	struct session *session = session_heard(wait->broker, wait->waiter->session);
+	struct broker *broker = context;
+	struct drain_wait *wait;
+	struct session *session;
 
+	HASH_FIND(hh, broker->waiting->drains, &serial, sizeof serial, wait);
+	if (!wait)
+		return;
+	session = session_heard(broker, wait->waiter->session);
 	if (session)
 		session_done(session, wait->request, -1);
 	drain_forget(wait);
 }
 
-int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
+int waiting_drain(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
 {
 	struct drain_wait *wait = calloc(1, sizeof *wait);
 	int error;
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*wait = (struct drain_wait){ .drain = { &buffer->drain, drain_done }, .broker = broker, .request = request };
+	*wait = (struct drain_wait){ .broker = broker, .serial = buffer->serial, .request = request };
 	strcpy(wait->name, buffer->name);
-	wait->waiter = waiter_get(broker->waiting, session);
-	if (!wait->waiter) {
-		error = error_set(-ENOMEM, "the broker is out of memory");
-		goto free_wait;
-	}
 	error = waiting_timer(&wait->timer, broker->base, timeout_ms, drain_expired, wait);
 	if (error)
+		goto free_wait;
+	wait->waiter = waiter_get(broker->waiting, session);
+	if (!wait->waiter)
+		goto free_timer;
+	HASH_ADD(hh, broker->waiting->drains, serial, sizeof wait->serial, wait);
+	if (!table_added(wait))
 		goto put_waiter;
-	buffer->drain = &wait->drain;
 	DL_APPEND(wait->waiter->drains, wait);
 	waiting_count(broker, 1);
 	return 0;
 put_waiter:
 	waiter_put(broker->waiting, wait->waiter);
+free_timer:
+	error = error_set(-ENOMEM, "the broker is out of memory");
+	if (wait->timer)
+		event_free(wait->timer);
 free_wait:
 	free(wait);
 	return error;

@@ -18,6 +18,7 @@
 
 struct broker;
 struct buffer;
+struct drain_wait;
 struct name_line;
 struct waiter;
 
@@ -28,6 +29,7 @@ struct waiting {
 	void (*grant)(struct session *session, uint64_t request, const struct wire_acquire *acquire);
 	struct name_line *lines;   /* acquires, by name */
 	struct name_line *waking;  /* those whose name came, and some of whose acquires are yet to be granted */
+	struct drain_wait *drains; /* by the serial of what is drained */
 	struct waiter    *waiters; /* all but the creates, by session */
 	unsigned          count;   /* of all, the creates among them */
 };
@@ -51,7 +53,10 @@ bool waiting_wake_more(struct broker *broker);
  * Answers that request when the LIVE buffer, which is about to be unlinked, is freed; with -ETIMEDOUT after timeout_ms.
  * There is one such wait a buffer at most, for only one can take its name away.
  */
-int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
+int waiting_drain(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
+
+/* The registry's hook: the memory of the buffer with that serial is freed, or clean. context: the broker. */
+void waiting_drained(void *context, uint64_t serial);
 
 /* The session is gone: drops what it waits for. */
 void waiting_forget(struct broker *broker, uint64_t session);

@@ -132,8 +132,8 @@ static void put_device(struct status_text *text, const struct broker *broker, ui
 	put_string(text, "name", device->name);
 	put_word(text, "uuid", uuid);
 	put_number(text, "bytes", device->memory);
-	put_number(text, "idle", broker->registry->usages.bytes[index][SPARE_IDLE]);
-	put_number(text, "pooled", broker->registry->usages.bytes[index][SPARE_POOLED]);
+	put_number(text, "idle", broker->memory->usages.bytes[index][SPARE_IDLE]);
+	put_number(text, "pooled", broker->memory->usages.bytes[index][SPARE_POOLED]);
 	put_end(text, '}');
 }
 

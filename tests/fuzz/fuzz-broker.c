@@ -477,7 +477,7 @@ static void books_check(void)
 	FUZZ_HOLDS(is_idle, "a broker that stops does not come to rest");
 	FUZZ_HOLDS(broker_balanced(&broker), "the accounting is not balanced");
 	FUZZ_HOLDS(!broker.waiting->count && !broker.registry->grant_count && !broker.registry->buffer_count &&
-			   !broker.registry->bytes,
+			   !broker.memory->bytes,
 		   "the registry is not empty: %u wait, %u grants, %u buffers", broker.waiting->count,
 		   broker.registry->grant_count, broker.registry->buffer_count);
 	FUZZ_HOLDS(!broker.accounting->accounts, "somebody is still charged for something");

@@ -1092,7 +1092,7 @@ proctype Crash(byte c) {
 
 /* ---- broker/: one thread; these are its private books ---- */
 byte users[NG+1];                             /* how many uses a buffer has */
-byte open[NG+1], ranges[NG+1]; bool givenup[NG+1];     /* struct allocation; ranges that are no new buffer's to take */
+byte open[NG+1], ranges[NG+1]; bool evicted[NG+1];     /* struct allocation; ranges that are no new buffer's to take */
 byte granted[NC*(MG+1)], use[NC*(MG+1)], ngrant[NC], grants[NC]; bool gone[NC]; /* struct grant, struct session */
 #if OTHER
 bool held_on[NC*(NG+1)]; byte held_use[NC], helds[NC];   /* the session's held grants: one an allocation; their uses; how many */
@@ -1115,33 +1115,33 @@ bool held_on[NC*(NG+1)]; byte held_use[NC], helds[NC];   /* the session's held g
 #define USES(c,g,s) ((USE(c,g)>>(s))&1)
 #define HELD_ON(c,A) held_on[(c)*(NG+1)+(A)]
 #ifdef F_RECYCLEUSED
-#define use_over(s) if :: users[s] -> users[s]-- :: else fi
+#define use_end(s) if :: users[s] -> users[s]-- :: else fi
 #define use_idle(s) users[s]=0
 #else
-#define use_over(s) users[s]--
+#define use_end(s) users[s]--
 #define use_idle(s) users[s]--
 #endif
 #ifdef F_USELEAK
-#define uses_over(c,g) USE(c,g)=0
+#define uses_end(c,g) USE(c,g)=0
 #else
-#define uses_over(c,g) u=1; do :: u<=NG -> if :: USES(c,g,u) -> use_over(u) :: else fi; u++ :: else -> break od; u=0; USE(c,g)=0
+#define uses_end(c,g) u=1; do :: u<=NG -> if :: USES(c,g,u) -> use_end(u) :: else fi; u++ :: else -> break od; u=0; USE(c,g)=0
 #endif
-inline registry_grant_over(c,g) { uses_over(c,g); open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
+inline grant_over(c,g) { uses_end(c,g); open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
 
 /* CLOSED(g). Of another user's session: held, with its uses, until that process is dead. One a session and allocation: others merge */
 #if !OTHER || defined(F_BELIEVE)
-#define registry_grant_closed(c,g) registry_grant_over(c,g)
+#define grant_closed(c,g) grant_over(c,g)
 #else
 #ifdef F_ONEHELD
 #define MERGES(c,A) helds[c]
 #else
 #define MERGES(c,A) HELD_ON(c,A)
 #endif
-inline registry_grant_closed(c,g) {
+inline grant_closed(c,g) {
 	if
 	:: FOREIGN(c) ->
 #if defined(F_ONEHELD) || defined(F_MERGELOST)
-		if :: MERGES(c,GRANTED(c,g)) -> uses_over(c,g) :: else fi;
+		if :: MERGES(c,GRANTED(c,g)) -> uses_end(c,g) :: else fi;
 #endif
 		u=1; do :: u<=NG -> if :: USES(c,g,u) && HELD_USE(c,u) -> users[u]-- :: else fi; u++ :: else -> break od; u=0;
 		held_use[c]=held_use[c]|USE(c,g);
@@ -1152,7 +1152,7 @@ inline registry_grant_closed(c,g) {
 			USE(c,g)=0; GRANTED(c,g)=0; grants[c]--
 #endif
 		fi
-	:: else -> registry_grant_over(c,g)
+	:: else -> grant_over(c,g)
 	fi
 }
 #endif
@@ -1203,9 +1203,9 @@ inline handle_redeem(c) {
 inline handle_closed(c) {
 	atomic { !gone[c] && c2b[c]?[CLOSED,_,_] -> c2b[c]?CLOSED(g,s);
 #ifdef F_NOGID
-		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==s -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od;
+		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==s -> grant_over(c,g) :: else fi; g++ :: else -> break od;
 #else
-		if :: GRANTED(c,g) -> registry_grant_closed(c,g) :: else fi;
+		if :: GRANTED(c,g) -> grant_closed(c,g) :: else fi;
 #endif
 		g=0; s=0 }
 }
@@ -1220,7 +1220,7 @@ inline handle_closed(c) {
 #define USE_STAYS(c,g) false
 #endif
 #ifdef TIGHT
-#define KEPT(s) (!givenup[OF(s)] && ranges[OF(s)]>1)                           /* registry_keeps */
+#define KEPT(s) (!evicted[OF(s)] && ranges[OF(s)]>1)                           /* registry_keeps */
 #else
 #define KEPT(s) true
 #endif
@@ -1230,9 +1230,9 @@ inline handle_idle(c) {
 		if
 		:: GRANTED(c,g) && USES(c,g,s) && BELIEVED(c) ->
 			if
-			:: state[s]==wDRAINING && !KEPT(s) ->                  /* registry_want_back */
+			:: state[s]==wDRAINING && !KEPT(s) ->                  /* ask_to_close */
 #ifndef F_BACKDUMB
-				if :: givenup[OF(s)] -> notice_close(c, g) :: else -> allocation_give_up(OF(s)) fi
+				if :: evicted[OF(s)] -> notice_close(c, g) :: else -> memory_evict(OF(s)) fi
 #else
 				skip
 #endif
@@ -1279,7 +1279,7 @@ inline session_reset(c) {
 /* called by session_settle */
 inline session_end(c) {
 	atomic { !gone[c] && (hup[c] && empty(c2b[c]) && !HOLDS(c) || DEAD(c)) -> gone[c]=1;
-		g=1; do :: g<=MG -> if :: GRANTED(c,g) -> registry_grant_over(c,g) :: else fi; g++ :: else -> break od; g=0;
+		g=1; do :: g<=MG -> if :: GRANTED(c,g) -> grant_over(c,g) :: else fi; g++ :: else -> break od; g=0;
 #if OTHER && !defined(F_HELDLOST)
 		s=1; do :: s<=NG -> if :: HELD_ON(c,s) -> open[s]--; HELD_ON(c,s)=0; helds[c]-- :: else fi;
 				if :: HELD_USE(c,s) -> users[s]-- :: else fi; s++
@@ -1288,8 +1288,8 @@ inline session_end(c) {
 	}
 }
 /*
- * To each open grant that is not held and that which names. LATER: each at any later moment, unless its use or it is over by
- * then, as for those that are many (registry_notify)
+ * To each open grant for which the condition holds, unless it is held. LATER: each notice goes at any later moment, unless its use or
+ * its grant has ended by then: the broker sends many notices a few at a time (registry_notify)
  */
 #ifdef LATER
 byte due[NC*(MG+1)], dues[NC];         /* a bit for each buffer, the lowest for all of the mapping; how many bits */
@@ -1308,7 +1308,7 @@ inline registry_notify(c) {
 #define SENDS(c,g,what) assert(nfull(notices[c])); notices[c]!NOTICE,g,what,0
 #define registry_notify(c) false       /* never */
 #endif
-inline notify(which, what) {
+inline notices_send(which, what) {
 	c=0; do :: c<NC -> g=1;
 		do :: g<=MG -> if
 			:: which && !hup[c] -> SENDS(c,g,what)
@@ -1319,41 +1319,41 @@ inline notify(which, what) {
 inline registry_unlink(S) {
 	state[S]==wLIVE -> state[S]=wDRAINING;
 		atomic { word[PLACE(S)]=W(S,wDRAINING); unlinked[NAME(S)]=S };
-		atomic { notify(USES(c,g,S), S) }
+		atomic { notices_send(USES(c,g,S), S) }
 }
-/* Its range is zeroed, and a new buffer's to take, or the allocation is given up */
-inline buffer_over(S) {
+/* Its range is zeroed and can be taken by a new buffer, or the allocation is evicted */
+inline buffer_leave(S) {
 #ifdef LIES
 	c=0; do :: c<NC -> assert(!((secret[c]>>S)&1)); c++ :: else -> break od; c=0;
 #endif
 	state[S]=wFREE; word[PLACE(S)]=W(S,wFREE); ranges[OF(S)]--;
 #ifndef POOL
-	if :: ranges[OF(S)]==0 -> allocation_give_up(OF(S)) :: else fi
+	if :: ranges[OF(S)]==0 -> memory_evict(OF(S)) :: else fi
 #endif
 }
-inline buffer_settle(S) {
+inline registry_end_buffer(S) {
 #ifdef F_RECYCLELIVE
-	atomic { state[S]==wDRAINING -> buffer_over(S) }
+	atomic { state[S]==wDRAINING -> buffer_leave(S) }
 #elif defined(TIGHT)
-	atomic { state[S]==wDRAINING && users[S]==0 && (KEPT(S) || !open[OF(S)] || !givenup[OF(S)]) ->
+	atomic { state[S]==wDRAINING && users[S]==0 && (KEPT(S) || !open[OF(S)] || !evicted[OF(S)]) ->
 		if
-		:: KEPT(S) || !open[OF(S)] -> buffer_over(S)
-		:: else -> allocation_give_up(OF(S))   /* it stays in the books for as long as its memory is mapped */
+		:: KEPT(S) || !open[OF(S)] -> buffer_leave(S)
+		:: else -> memory_evict(OF(S))   /* it stays in the books for as long as its memory is mapped */
 		fi }
 #else
-	atomic { state[S]==wDRAINING && users[S]==0 -> buffer_over(S) }
+	atomic { state[S]==wDRAINING && users[S]==0 -> buffer_leave(S) }
 #endif
 }
-inline allocation_give_up(A) {
-	if :: !givenup[A] -> givenup[A]=1; notify(GRANTED(c,g)==A, 0) :: else fi
+inline memory_evict(A) {
+	if :: !evicted[A] -> evicted[A]=1; notices_send(GRANTED(c,g)==A, 0) :: else fi
 }
 #ifdef POOL
-/* An idle one, when its memory is wanted */
-inline allocation_wanted(A) {
-	atomic { OF(A)==A && state[A]==wFREE && ranges[A]==0 && !givenup[A] && !freed[A] -> allocation_give_up(A) }
+/* An idle one, when another create needs its memory */
+inline evict_idle(A) {
+	atomic { OF(A)==A && state[A]==wFREE && ranges[A]==0 && !evicted[A] && !freed[A] -> memory_evict(A) }
 }
 #else
-#define allocation_wanted(A) false
+#define evict_idle(A) false
 #endif
 #ifdef F_FIRSTNAME
 #define NAMED(A) false
@@ -1361,14 +1361,14 @@ inline allocation_wanted(A) {
 #define NAMED(A) ranges[A]
 #endif
 /* A: the first buffer in it */
-inline allocation_settle(A) {
+inline memory_decide_free(A) {
 	atomic { OF(A)==A && state[A]==wFREE && !NAMED(A) && open[A]==0 && !freed[A] ->
 		X=0; do :: X<NC*NM -> assert(mapped[X]!=A); X++ :: else -> break od; X=0;
-		freed[A]=1 }                                                   /* registry_released */
+		freed[A]=1 }                                                   /* memory_released */
 }
-inline registry_ready() {
+inline registry_live() {
 	atomic { made<NG && (made<NN || state[made+1-NN]!=wLIVE) && (made<PLACES || state[made+1-PLACES]==wFREE) ->
-		s=made; do :: s>0 && !(OF(s)==s && !freed[s] && !givenup[s] && ranges[s]<PER) -> s-- :: else -> break od;
+		s=made; do :: s>0 && !(OF(s)==s && !freed[s] && !evicted[s] && ranges[s]<PER) -> s-- :: else -> break od;
 		made++; state[made]=wLIVE; word[PLACE(made)]=W(made,wLIVE);
 		if :: s -> OF(made)=s :: else -> OF(made)=made fi;
 		ranges[OF(made)]++; s=0 }
@@ -1399,13 +1399,13 @@ proctype Broker() {
 	:: session_reset(0)
 #endif
 #ifndef LIVE
-	:: registry_ready()
-	:: registry_unlink(1) :: buffer_settle(1) :: allocation_wanted(1) :: allocation_settle(1)
+	:: registry_live()
+	:: registry_unlink(1) :: registry_end_buffer(1) :: evict_idle(1) :: memory_decide_free(1)
 #if NG>1
-	:: registry_unlink(2) :: buffer_settle(2) :: allocation_wanted(2) :: allocation_settle(2)
+	:: registry_unlink(2) :: registry_end_buffer(2) :: evict_idle(2) :: memory_decide_free(2)
 #endif
 #if NG>2
-	:: registry_unlink(3) :: buffer_settle(3) :: allocation_wanted(3) :: allocation_settle(3)
+	:: registry_unlink(3) :: registry_end_buffer(3) :: evict_idle(3) :: memory_decide_free(3)
 #endif
 	:: timeout -> break
 #endif
@@ -1429,7 +1429,7 @@ proctype Broker() {
 proctype Names() {
 	byte c, g, s;
 	do
-	:: registry_ready()
+	:: registry_live()
 #if NG>1 || !defined(STAYS)
 	:: atomic { registry_unlink(1) }
 #endif
@@ -1441,9 +1441,9 @@ proctype Names() {
 proctype Worker() {
 	byte c, g, X;
 	do
-	:: buffer_settle(1) :: allocation_wanted(1) :: allocation_settle(1)
+	:: registry_end_buffer(1) :: evict_idle(1) :: memory_decide_free(1)
 #if NG>1
-	:: buffer_settle(2) :: allocation_wanted(2) :: allocation_settle(2)
+	:: registry_end_buffer(2) :: evict_idle(2) :: memory_decide_free(2)
 #endif
 	od
 }

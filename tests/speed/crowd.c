@@ -263,7 +263,7 @@ static void expect_full(void)
 		assert_int_equal(used(uid, RESOURCE_WAITS), 5 * WAITS);
 		assert_in_range(used(uid, RESOURCE_BUFFERS), SMALL + DRAINS + TIMELINES, 2048);
 	}
-	assert_int_equal(broker.registry->usages.bytes[0][SPARE_IDLE], 2 * IDLE * LARGE);
+	assert_int_equal(broker.memory->usages.bytes[0][SPARE_IDLE], 2 * IDLE * LARGE);
 	assert_in_range(broker.registry->grant_count, 2 * REDEEMED, 4 * REDEEMED);
 }
 

@@ -9,6 +9,7 @@
 
 _Atomic uint64_t words[BUFFERS];
 struct accounting accounting;
+struct memory device_memory;
 struct registry registry;
 struct grants grants[SESSIONS];
 struct notice notices[MANY];
@@ -40,23 +41,25 @@ static void expect_over(const struct buffer *buffer)
 		overs[over_count++ % MANY] = buffer->serial;
 }
 
-static bool on_clean(void *context, struct buffer *buffer, uint32_t range)
+static bool on_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
 {
-	struct allocation *allocation = buffer->allocation;
+	struct buffer *buffer;
 
-	assert_ptr_equal(context, &registry);
+	assert_ptr_equal(context, &device_memory);
+	HASH_FIND(by_serial, registry.serials, &serial, sizeof serial, buffer);
+	assert_ptr_equal(buffer->allocation, allocation);
 	expect_over(buffer);
 	assert_true(range < RANGES && clean_count < MANY);
 	for (unsigned i = 0; i < clean_count; i++)
 		assert_false(cleanings[i].allocation == allocation && cleanings[i].range == range);
 	if (can_clean)
-		cleanings[clean_count++] = (struct cleaning){ allocation, range };
+		cleanings[clean_count++] = (struct cleaning){ allocation, range, serial };
 	return can_clean;
 }
 
 static void on_release(void *context, struct allocation *allocation)
 {
-	assert_ptr_equal(context, &registry);
+	assert_ptr_equal(context, &device_memory);
 	assert_true(!allocation->named && !allocation->open && !allocation->used && !allocation->grants);
 	for (unsigned i = 0; i < clean_count; i++)
 		assert_ptr_not_equal(cleanings[i].allocation, allocation);
@@ -68,7 +71,8 @@ static void on_release(void *context, struct allocation *allocation)
 
 int setup(void **state)
 {
-	static const struct registry_hooks hooks = { on_notice, on_clean, on_release, NULL };
+	static const struct registry_hooks hooks = { on_notice, NULL, NULL };
+	static const struct memory_orders orders = { on_clean, on_release, &device_memory };
 	int error;
 
 	(void)state;
@@ -78,8 +82,9 @@ int setup(void **state)
 	memset(grants, 0, sizeof grants);
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
-	error = registry_init(&registry, words, BUFFERS, TICKETS, &accounting, &hooks, &registry);
-	registry.usages.limit = 4 * SPAN;
+	memory_init(&device_memory, &accounting, &orders);
+	error = registry_init(&registry, &device_memory, words, BUFFERS, TICKETS, &hooks, &registry);
+	device_memory.usages.limit = 4 * SPAN;
 	return error;
 }
 
@@ -90,12 +95,12 @@ void clean_one(int error)
 
 	assert_true(clean_count > 0);
 	memmove(cleanings, cleanings + 1, --clean_count * sizeof *cleanings);
-	registry_cleaned(&registry, first.allocation, first.range, error);
+	memory_cleaned(&device_memory, first.allocation, first.range, first.serial, error);
 }
 
 void released(struct allocation *allocation)
 {
-	registry_released(&registry, allocation);
+	memory_released(&device_memory, allocation);
 	allocation_free(allocation);
 }
 
@@ -114,14 +119,15 @@ int teardown(void **state)
 
 	(void)state;
 	device_works();
-	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || registry.bytes ||
-		registry.names || registry.serials || registry.usages.by_key || registry.usages.bytes[0][SPARE_IDLE] || registry.slabs.shelves ||
+	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || device_memory.bytes ||
+		registry.names || registry.serials || device_memory.usages.by_key || device_memory.usages.bytes[0][SPARE_IDLE] || device_memory.slabs.shelves ||
 		registry.words.free != BUFFERS || registry.tickets.free != TICKETS || accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;
 	for (unsigned i = 0; i < SESSIONS; i++)
 		grants_forget(&registry, &grants[i]);
 	registry_deinit(&registry);
+	memory_deinit(&device_memory);
 	accounting_deinit(&accounting);
 	return wrong;
 }
@@ -141,10 +147,7 @@ struct buffer_spec spec_of(const char *name)
 
 void ready(struct buffer *buffer)
 {
-	if (allocation_is_made(buffer->allocation))
-		registry_live(&registry, buffer);
-	else
-		registry_ready(&registry, buffer);
+	registry_live(&registry, buffer);
 }
 
 struct buffer *live_of(struct buffer_spec spec)
@@ -271,7 +274,7 @@ void expect_given_up(struct allocation *allocation, struct grant *grant)
 {
 	struct buffer *next;
 
-	assert_true(allocation->given_up);
+	assert_true((allocation->state == ALLOCATION_EVICTED));
 	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
 	expect_notice(notice_count - 1, grant, 0);
 	next = live("next");

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "broker/memory/memory.h"
 #include "broker/registry/grants.h"
 #include "broker/registry/registry.h"
 #include "common/board.h"
@@ -36,10 +37,12 @@ struct notice {
 struct cleaning {
 	struct allocation *allocation;
 	uint32_t           range;
+	uint64_t           serial;
 };
 
 extern _Atomic uint64_t words[BUFFERS];
 extern struct accounting accounting;
+extern struct memory device_memory;
 extern struct registry registry;
 extern struct grants grants[SESSIONS];
 extern struct notice notices[MANY];

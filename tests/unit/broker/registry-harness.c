@@ -9,6 +9,7 @@
 
 _Atomic uint64_t words[BUFFERS];
 struct accounting accounting;
+struct memory memory;
 struct registry registry;
 struct grants grants, other_grants;
 struct allocation *releasing[BUFFERS];
@@ -24,16 +25,16 @@ static void on_notice(void *context, struct grant *grant, uint64_t serial)
 }
 
 /* No use ends before its grant, so the memory always goes with the last of them. */
-static bool on_clean(void *context, struct buffer *buffer, uint32_t range)
+static bool on_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
 {
-	(void)context, (void)buffer, (void)range;
+	(void)context, (void)allocation, (void)range, (void)serial;
 	fail();
 	return false;
 }
 
 static void on_release(void *context, struct allocation *allocation)
 {
-	assert_ptr_equal(context, &registry);
+	assert_ptr_equal(context, &memory);
 	assert_int_equal(allocation->named, 0);
 	assert_int_equal(allocation->open, 0);
 	assert_int_equal(allocation->used, 0);
@@ -46,19 +47,21 @@ static void on_release(void *context, struct allocation *allocation)
 
 int setup(void **state)
 {
-	static const struct registry_hooks hooks = { on_notice, on_clean, on_release, NULL };
+	static const struct registry_hooks hooks = { on_notice, NULL, NULL };
+	static const struct memory_orders orders = { on_clean, on_release, &memory };
 
 	(void)state;
 	releases = notices = 0;
 	grants = other_grants = (struct grants){ 0 };
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
-	return registry_init(&registry, words, BUFFERS, TICKETS, &accounting, &hooks, &registry);
+	memory_init(&memory, &accounting, &orders);
+	return registry_init(&registry, &memory, words, BUFFERS, TICKETS, &hooks, &registry);
 }
 
 void released(struct allocation *allocation)
 {
-	registry_released(&registry, allocation);
+	memory_released(&memory, allocation);
 	allocation_free(allocation);
 }
 
@@ -76,7 +79,7 @@ int teardown(void **state)
 
 	(void)state;
 	release_all();
-	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || registry.bytes ||
+	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || memory.bytes ||
 		registry.names || registry.words.free != BUFFERS || registry.tickets.free != TICKETS ||
 		accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
@@ -84,6 +87,7 @@ int teardown(void **state)
 	grants_forget(&registry, &grants);
 	grants_forget(&registry, &other_grants);
 	registry_deinit(&registry);
+	memory_deinit(&memory);
 	accounting_deinit(&accounting);
 	return wrong;
 }
@@ -100,7 +104,7 @@ int reserve(const char *name, struct buffer **buffer)
 void ready(struct buffer *buffer)
 {
 	memset(&buffer->allocation->handle, 0x55, sizeof buffer->allocation->handle);
-	registry_ready(&registry, buffer);
+	registry_live(&registry, buffer);
 }
 
 struct buffer *live(const char *name)

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "broker/memory/memory.h"
 #include "broker/registry/grants.h"
 #include "broker/registry/registry.h"
 #include "common/board.h"
@@ -29,6 +30,7 @@
 
 extern _Atomic uint64_t words[BUFFERS];
 extern struct accounting accounting;
+extern struct memory memory;
 extern struct registry registry;
 extern struct grants grants, other_grants; /* of two sessions */
 extern struct allocation *releasing[BUFFERS]; /* told to the hook, not yet released */

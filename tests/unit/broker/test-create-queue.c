@@ -37,7 +37,7 @@ static int setup(void **state)
 	story[0] = 0;
 	memset(&parts, 0, sizeof parts);
 	broker_join(&broker, &parts);
-	parts.pool.usages = &parts.registry.usages;
+	parts.pool.usages = &parts.memory.usages;
 	broker.base = event_base_new();
 	return broker.base ? workers_start(broker.workers, broker.base, &fake, 2) : -1;
 }
@@ -272,7 +272,7 @@ static void test_who_waits_for_its_own_user_is_not_passed(void **state)
 	struct create_wait *large, *small;
 
 	(void)state;
-	usage = usage_hold(&broker.registry->usages, 0, ALICE);
+	usage = usage_hold(&broker.memory->usages, 0, ALICE);
 	usage->made = 20;
 	broker.pool->device[0].room = 10;
 	large = await(ALICE, 30, -1, "l");
@@ -288,7 +288,7 @@ static void test_who_waits_for_its_own_user_is_not_passed(void **state)
 	expect_story("rs ");
 	create_wait_over(small);
 	create_wait_over(large);
-	usage_drop(&broker.registry->usages, usage);
+	usage_drop(&broker.memory->usages, usage);
 }
 
 /* It tried, and there was too little after all: one behind it may fit. */

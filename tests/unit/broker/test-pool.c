@@ -122,7 +122,7 @@ static void unlink_and_wait(struct peer *peer, const char *name)
 
 static uint64_t pooled(void)
 {
-	return broker.registry->usages.bytes[0][SPARE_POOLED];
+	return broker.memory->usages.bytes[0][SPARE_POOLED];
 }
 
 static void expect_pooled(unsigned count, uint64_t bytes)
@@ -357,12 +357,12 @@ static void test_idle_memory_counts_against_the_limit(void **state)
 	idle.grant_id.grant = grant.grant;
 	idle.grant_id.serial = grant.serial;
 	say(peer.sock, &idle);
-	EXPECT_SOON(broker.registry->usages.bytes[0][SPARE_IDLE] == 2 * SIZE);
+	EXPECT_SOON(broker.memory->usages.bytes[0][SPARE_IDLE] == 2 * SIZE);
 	EXPECT_SOON(!broker.workers->pending);
 	expect_pooled(1, SIZE);
 	say_closed(peer.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 3);
-	assert_true(broker.registry->usages.bytes[0][SPARE_IDLE] == 0);
+	assert_true(broker.memory->usages.bytes[0][SPARE_IDLE] == 0);
 	expect_pooled(2, LIMIT);
 	part(&peer);
 }

@@ -16,7 +16,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 
 	(void)state;
 	assert_int_equal(allocation->state, ALLOCATION_IDLE);
-	assert_true(registry.usages.bytes[0][SPARE_IDLE] == SPAN);
+	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == SPAN);
 	assert_true(used(RESOURCE_BYTES) == SPAN); /* it is still its owner's */
 	spec.mode = 0644;
 	other = live_of(spec);
@@ -24,7 +24,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 	again = live("c");
 	assert_ptr_equal(again->allocation, allocation);
 	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
-	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 0);
+	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == 0);
 	/* and whoever maps it need not open it again */
 	use_again(0, again);
 	registry_unlink(&registry, other);
@@ -49,8 +49,8 @@ static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
 	assert_int_equal(allocation->state, ALLOCATION_IDLE);
 	assert_true(grant_closed(&registry, grants[1].by_id));
 	assert_int_equal(release_count, 1);
-	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 0);
-	assert_null(registry.usages.keeping[0]);
+	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == 0);
+	assert_null(device_memory.usages.keeping[0]);
 	/* nobody takes it any more */
 	a = live("b");
 	assert_ptr_not_equal(a->allocation, allocation);
@@ -63,7 +63,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 	struct allocation *idle[3];
 
 	(void)state;
-	registry.usages.limit = 2 * SPAN;
+	device_memory.usages.limit = 2 * SPAN;
 	for (int i = 0; i < 3; i++) {
 		struct buffer_spec spec = spec_of(names[i]);
 		struct buffer *buffer;
@@ -82,7 +82,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 	assert_int_equal(notice_count, 1);
 	expect_given_up(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
-	assert_true(registry.usages.bytes[0][SPARE_IDLE] == 2 * SPAN);
+	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == 2 * SPAN);
 	for (int i = 0; i < 3; i++)
 		grant_over(&registry, grant_on(0, idle[i]));
 }
@@ -94,7 +94,7 @@ static void test_memory_larger_than_the_limit_is_given_up_at_once(void **state)
 	struct use *use;
 
 	(void)state;
-	registry.usages.limit = SPAN - 1;
+	device_memory.usages.limit = SPAN - 1;
 	a = live("a");
 	use = use_first(0, a);
 	registry_unlink(&registry, a);
@@ -122,7 +122,7 @@ static void test_what_nobody_uses_is_given_up_by_its_unlink(void **state)
 	struct allocation *allocation;
 
 	(void)state;
-	registry.usages.limit = 0;
+	device_memory.usages.limit = 0;
 	a = live("a");
 	allocation = a->allocation;
 	assert_true(grant_idle(&registry, use_first(0, a)));
@@ -140,7 +140,7 @@ static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_mem
 	struct use *use;
 
 	(void)state;
-	registry.usages.limit = 0;
+	device_memory.usages.limit = 0;
 	a = live("a");
 	b = live("b");
 	use = use_first(0, a);
@@ -165,7 +165,7 @@ static void test_a_range_of_given_up_memory_serves_nobody(void **state)
 	struct use *use;
 
 	(void)state;
-	registry.usages.limit = 0;
+	device_memory.usages.limit = 0;
 	a = live("a");
 	b = live("b");
 	allocation = a->allocation;
@@ -210,23 +210,23 @@ static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
 	idle[0] = idle_of(0, spec_of("a"));
 	idle[1] = idle_of(THEIRS, strangers);
 	idle[2] = idle_of(0, there);
-	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, 1);
+	usages_reclaim(&device_memory.usages, 0, OWNER, SPARE_IDLE, 1);
 	/* they may be many: who maps them is asked in the passes behind this */
 	assert_int_equal(notice_count, 0);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 1);
 	expect_given_up(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
-	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, SPAN);
+	usages_reclaim(&device_memory.usages, 0, OWNER, SPARE_IDLE, SPAN);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 2);
 	expect_notice(1, grants[THEIRS].by_id, 0);
-	assert_true(idle[1]->given_up && idle[2]->state == ALLOCATION_IDLE);
+	assert_true(idle[1]->state == ALLOCATION_EVICTED && idle[2]->state == ALLOCATION_IDLE);
 	/* not twice */
-	usages_reclaim(&registry.usages, 0, OWNER, SPARE_IDLE, SPAN);
+	usages_reclaim(&device_memory.usages, 0, OWNER, SPARE_IDLE, SPAN);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 2);
-	usages_reclaim(&registry.usages, 1, OWNER, SPARE_IDLE, SPAN);
+	usages_reclaim(&device_memory.usages, 1, OWNER, SPARE_IDLE, SPAN);
 	grant_over(&registry, grant_on(0, idle[0]));
 	grant_over(&registry, grant_on(0, idle[2]));
 	grant_over(&registry, grants[THEIRS].by_id);

@@ -191,8 +191,8 @@ static void expect_books(void)
 	}
 	assert_int_equal(registry.buffer_count, buffers);
 	assert_int_equal(registry.grant_count, open);
-	assert_true(registry.bytes == buffers * (uint64_t)SPAN);
-	assert_true(used(RESOURCE_BYTES) == registry.bytes);
+	assert_true(memory.bytes == buffers * (uint64_t)SPAN);
+	assert_true(used(RESOURCE_BYTES) == memory.bytes);
 	assert_true(used(RESOURCE_BUFFERS) == buffers);
 	assert_true(used(RESOURCE_GRANTS) + used_by(HEIR, RESOURCE_GRANTS) == open);
 	assert_int_equal(registry.tickets.free, TICKETS - open);

@@ -14,7 +14,7 @@
 #define ALL      UINT32_MAX
 
 /* What the oracle knows of an allocation. A range is dirty from when a buffer in it is LIVE until the device cleaned it. */
-struct memory {
+struct piece {
 	struct allocation *allocation;
 	unsigned           kind;
 	bool               is_made, is_closed, dirty[RANGES];
@@ -26,7 +26,7 @@ struct fact {
 	uint64_t       serial;
 	char           name;
 	bool           is_ready, is_unlinked;
-	struct memory *memory;
+	struct piece *memory;
 	uint32_t       range;
 };
 
@@ -35,13 +35,13 @@ struct right {
 	struct grant  *grant; /* NULL: none */
 	uint64_t       id;
 	unsigned       session;
-	struct memory *memory;
+	struct piece *memory;
 	bool           is_own, is_held;
 	bool           is_asked; /* to close */
 	uint32_t       uses;
 };
 
-static struct memory memories[MEMORIES];
+static struct piece memories[MEMORIES];
 static struct fact facts[BUFFERS];
 static struct right rights[RIGHTS];
 static unsigned seed;
@@ -61,7 +61,7 @@ static uint32_t bit_of(const struct fact *fact)
 	return 1u << (fact - facts);
 }
 
-static struct memory *memory_of(const struct allocation *allocation)
+static struct piece *memory_of(const struct allocation *allocation)
 {
 	for (unsigned i = 0; i < MEMORIES; i++)
 		if (memories[i].allocation == allocation)
@@ -69,7 +69,7 @@ static struct memory *memory_of(const struct allocation *allocation)
 	return NULL;
 }
 
-static struct fact *fact_in(const struct memory *memory, uint32_t range)
+static struct fact *fact_in(const struct piece *memory, uint32_t range)
 {
 	for (unsigned i = 0; i < BUFFERS; i++)
 		if (facts[i].buffer && facts[i].memory == memory && (range == ALL || facts[i].range == range))
@@ -86,7 +86,7 @@ static struct right *right_to(uint32_t bits)
 	return NULL;
 }
 
-static struct right *right_of(unsigned session, const struct memory *memory, bool is_held)
+static struct right *right_of(unsigned session, const struct piece *memory, bool is_held)
 {
 	for (unsigned i = 0; i < RIGHTS; i++) {
 		struct right *right = &rights[i];
@@ -113,7 +113,7 @@ static void fact_over(const struct buffer *buffer)
 
 static void note_reserved(struct fact *fact, struct buffer *buffer, unsigned kind)
 {
-	struct memory *memory = memory_of(buffer->allocation);
+	struct piece *memory = memory_of(buffer->allocation);
 	uint32_t range = range_of(buffer);
 
 	if (memory) {
@@ -125,7 +125,7 @@ static void note_reserved(struct fact *fact, struct buffer *buffer, unsigned kin
 	} else {
 		memory = memory_of(NULL);
 		assert_non_null(memory);
-		*memory = (struct memory){ .allocation = buffer->allocation,
+		*memory = (struct piece){ .allocation = buffer->allocation,
 					   .kind = kind,
 					   .is_closed = kinds[kind].flags != 0 };
 	}
@@ -163,7 +163,7 @@ static void do_reserve(void)
 
 static void do_ready_or_abandon(struct fact *fact)
 {
-	struct memory *memory = fact->memory;
+	struct piece *memory = fact->memory;
 	struct buffer *buffer = fact->buffer;
 
 	if (!buffer || fact->is_ready)
@@ -234,7 +234,7 @@ static bool is_believed(const struct right *right)
 /* Whether its range may serve again: else the use stays until the CLOSED. */
 static bool is_kept(const struct fact *fact)
 {
-	return !fact->memory->is_closed && !fact->memory->allocation->given_up;
+	return !fact->memory->is_closed && fact->memory->allocation->state != ALLOCATION_EVICTED;
 }
 
 static void do_idle(struct right *right, struct fact *fact)
@@ -300,7 +300,7 @@ static void do_cleaned(void)
 static void do_released(void)
 {
 	struct allocation *allocation;
-	struct memory *memory;
+	struct piece *memory;
 
 	if (!release_count)
 		return;
@@ -370,10 +370,10 @@ static void expect_fact(const struct fact *fact, const struct allocation *alloca
 	assert_int_equal(words[fact->buffer->place] & 3, state);
 	/* over as soon as nobody uses it; but what goes with all its memory goes then */
 	if (fact->is_unlinked && !used)
-		assert_true(!allocation->named && (!allocation->open || allocation->given_up));
+		assert_true(!allocation->named && (!allocation->open || (allocation->state == ALLOCATION_EVICTED)));
 }
 
-static void expect_rights(const struct memory *memory, const struct allocation *allocation)
+static void expect_rights(const struct piece *memory, const struct allocation *allocation)
 {
 	unsigned open = 0, held = 0, uses = 0;
 
@@ -385,14 +385,14 @@ static void expect_rights(const struct memory *memory, const struct allocation *
 		open++;
 		held += right->is_held;
 		uses += (unsigned)__builtin_popcount(right->uses);
-		assert_true(right->is_held || right->is_asked || !allocation->given_up || allocation->noticing);
+		assert_true(right->is_held || right->is_asked || allocation->state != ALLOCATION_EVICTED || allocation->notices.queued);
 	}
 	assert_int_equal(allocation->open, open);
 	assert_int_equal(allocation->held, held);
 	assert_int_equal(allocation->used, uses);
 }
 
-static void expect_allocation(const struct memory *memory)
+static void expect_allocation(const struct piece *memory)
 {
 	const struct allocation *allocation = memory->allocation;
 	unsigned named = 0, cleaning = cleanings_of(allocation);
@@ -409,9 +409,9 @@ static void expect_allocation(const struct memory *memory)
 	/* invariant 2, both ways: freed as soon as it may be, and never before */
 	assert_int_equal(is_releasing(allocation), !named && !allocation->open && !cleaning);
 	/* mapped and empty it is kept for the next of its kind, or given up; and that is for good */
-	assert_true(!is_empty || !allocation->open || allocation->state == ALLOCATION_IDLE || allocation->given_up);
-	assert_true(allocation->state != ALLOCATION_IDLE || (is_empty && allocation->open && !allocation->given_up && !memory->is_closed));
-	assert_true(!allocation->given_up || !named);
+	assert_true(!is_empty || !allocation->open || allocation->state == ALLOCATION_IDLE || (allocation->state == ALLOCATION_EVICTED));
+	assert_true(allocation->state != ALLOCATION_IDLE || (is_empty && allocation->open && allocation->state != ALLOCATION_EVICTED && !memory->is_closed));
+	assert_true(allocation->state != ALLOCATION_EVICTED || !named);
 }
 
 static void expect_sums(void)
@@ -437,12 +437,12 @@ static void expect_sums(void)
 		assert_true(accounting_used(&accounting, OWNER + i, RESOURCE_BUFFERS) == buffers[i]);
 		assert_true(accounting_used(&accounting, OWNER + i, RESOURCE_GRANTS) == uses[i]);
 	}
-	assert_true(registry.bytes == bytes[0] + bytes[1]);
+	assert_true(device_memory.bytes == bytes[0] + bytes[1]);
 	assert_true(registry.buffer_count == buffers[0] + buffers[1]);
 	assert_int_equal(registry.words.free, BUFFERS - registry.buffer_count);
 	assert_int_equal(registry.grant_count, open);
 	assert_int_equal(registry.tickets.free, TICKETS - open);
-	assert_true(registry.usages.bytes[0][SPARE_IDLE] == idle && idle <= registry.usages.limit);
+	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == idle && idle <= device_memory.usages.limit);
 }
 
 static void expect_grants(unsigned session)
@@ -514,7 +514,7 @@ static void do_something(void)
 		if (pick(2))
 			do_part(&facts[pick(BUFFERS)]);
 		else
-			usages_reclaim(&registry.usages, 0, pick(2) ? OWNER : STRANGER, SPARE_IDLE, pick(3) * SPAN);
+			usages_reclaim(&device_memory.usages, 0, pick(2) ? OWNER : STRANGER, SPARE_IDLE, pick(3) * SPAN);
 	}
 }
 
@@ -523,7 +523,7 @@ static void invariant_2_and_6_random_operations_match_an_oracle(void **state)
 	(void)state;
 	seed = 20261121;
 	and_over = fact_over;
-	registry.usages.limit = 3 * SPAN;
+	device_memory.usages.limit = 3 * SPAN;
 	memset(memories, 0, sizeof memories);
 	memset(facts, 0, sizeof facts);
 	memset(rights, 0, sizeof rights);

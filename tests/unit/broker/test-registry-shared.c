@@ -298,6 +298,7 @@ static void test_deinit_forgets_uses_of_all_states(void **state)
 	for (unsigned i = 0; i < SESSIONS; i++)
 		grants_forget(&registry, &grants[i]);
 	registry_deinit(&registry);
+	memory_deinit(&device_memory);
 	assert_int_equal(release_count, 0);
 	assert_null(accounting.accounts);
 	assert_int_equal(setup(NULL), 0);

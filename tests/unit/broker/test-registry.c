@@ -490,6 +490,7 @@ static void test_deinit_frees_nothing_that_is_granted(void **state)
 	assert_int_equal(reserve("c", &creating), 0);
 	grants_forget(&registry, &grants);
 	registry_deinit(&registry);
+	memory_deinit(&memory);
 	assert_int_equal(releases, 0);
 	assert_null(accounting.accounts);
 	assert_int_equal(setup(NULL), 0);

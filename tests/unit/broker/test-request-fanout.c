@@ -157,7 +157,7 @@ static void test_what_ends_meanwhile_is_not_notified(void **state)
 		if (grant_find(&session->grants, grants[i]))
 			say_closed(other.sock, grants[i]);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_null(broker.registry->noticing_buffers);
+	assert_null(broker.registry->notices);
 	broker.counters.grants_closed += STEP + 1; /* those that did not come by message */
 }
 
@@ -169,10 +169,10 @@ static void test_all_may_end_meanwhile(void **state)
 	expect_done(&owner, WIRE_CREATE, "a");
 	redeem_many("a", grants);
 	say_unlink("a");
-	assert_non_null(broker.registry->noticing_buffers);
+	assert_non_null(broker.registry->notices);
 	part_dying(&other);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_null(broker.registry->noticing_buffers);
+	assert_null(broker.registry->notices);
 	turn_some();
 	other = join();
 }

@@ -150,7 +150,7 @@ static void test_a_refusal_says_what_was_refused(void **state)
 	idle.grant_id.grant = grant.grant;
 	idle.grant_id.serial = grant.serial;
 	say(deaf.sock, &idle);
-	EXPECT_SOON(broker.registry->usages.bytes[0][SPARE_IDLE]);
+	EXPECT_SOON(broker.memory->usages.bytes[0][SPARE_IDLE]);
 	assert_int_equal(shutdown(deaf.sock, SHUT_RD), 0);
 	broker.accounting->quotas.fallback.limit[RESOURCE_BYTES] = used(4001, RESOURCE_BYTES);
 	create.create.size = 3 * SIZE;

@@ -74,12 +74,12 @@ static int setup(void **state)
 
 static uint64_t spare(enum spare_kind kind)
 {
-	return broker.registry->usages.bytes[0][kind];
+	return broker.memory->usages.bytes[0][kind];
 }
 
 static uint64_t kept_by(uid_t uid, enum spare_kind kind)
 {
-	const struct usage *usage = usage_find(&broker.registry->usages, 0, uid);
+	const struct usage *usage = usage_find(&broker.memory->usages, 0, uid);
 
 	return usage ? usage->bytes[kind] : 0;
 }
@@ -210,7 +210,7 @@ static void invariant_5_nor_with_memory_that_it_maps(void **state)
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT / 2 - SIZE && kept_by(BOB, SPARE_POOLED) == 2ull * SIZE);
 	say_closed(alice.sock, grants[0]);
 	EXPECT_SOON(released == 1); /* it is not kept in another way */
-	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && !broker.registry->usages.leaving[0]);
+	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && !broker.memory->usages.leaving[0]);
 	say_closed(alice.sock, grants[1]);
 	EXPECT_SOON(kept_by(ALICE, SPARE_POOLED) == LIMIT / 2 - SIZE);
 	part(&alice);
@@ -265,7 +265,7 @@ static void invariant_5_memory_that_is_never_closed_keeps_nobody_from_others(voi
 	oldest = leave_idle(&bob, "i1", 2 * MIB);
 	newer = leave_idle(&bob, "i2", 3 * MIB);
 	elsewhere = 251 * MIB;
-	broker.registry->usages.patience_ms = 0;
+	broker.memory->usages.patience_ms = 0;
 	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
 	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);

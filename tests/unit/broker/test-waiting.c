@@ -18,7 +18,6 @@
 #include <sodium.h>
 
 #include "broker/core/broker.h"
-#include "broker/registry/reclaim.h"
 #include "broker/request/request.h"
 #include "broker/registry/grants.h"
 #include "broker/request/request.h"
@@ -67,21 +66,22 @@ static void ignore_notice(void *context, struct grant *grant, uint64_t serial)
 	(void)context, (void)grant, (void)serial;
 }
 
-static bool clean_none(void *context, struct buffer *buffer, uint32_t range)
+static bool clean_none(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
 {
-	(void)context, (void)buffer, (void)range;
+	(void)context, (void)allocation, (void)range, (void)serial;
 	return false;
 }
 
 static void ignore_release(void *context, struct allocation *allocation)
 {
-	registry_released(((struct broker *)context)->registry, allocation);
+	memory_released(((struct broker *)context)->memory, allocation);
 	allocation_free(allocation);
 }
 
 static int setup(void **state)
 {
-	static const struct registry_hooks hooks = { ignore_notice, clean_none, ignore_release, NULL };
+	static const struct registry_hooks hooks = { ignore_notice, NULL, NULL };
+	const struct memory_orders orders = { clean_none, ignore_release, &broker };
 
 	(void)state;
 	if (sodium_init() < 0)
@@ -91,8 +91,9 @@ static int setup(void **state)
 	parts.waiting.grant = request_grant;
 	broker.base = event_base_new();
 	accounting_init(broker.accounting);
+	memory_init(broker.memory, broker.accounting, &orders);
 	if (board_create(broker.board, "test", &fake, 8, 8) ||
-	    registry_init(broker.registry, broker.board->board.words, 8, 8, broker.accounting, &hooks, &broker))
+	    registry_init(broker.registry, broker.memory, broker.board->board.words, 8, 8, &hooks, &broker))
 		return -1;
 	for (unsigned i = 0; i < 3; i++)
 		session_make(i);
@@ -117,6 +118,7 @@ static int teardown(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		session_unmake(i);
 	registry_deinit(broker.registry);
+	memory_deinit(broker.memory);
 	board_destroy(broker.board);
 	accounting_deinit(broker.accounting);
 	event_base_free(broker.base);
@@ -147,7 +149,7 @@ static struct buffer *make_live(const char *name)
 	struct buffer *buffer;
 
 	assert_int_equal(registry_reserve(broker.registry, &spec, &buffer), 0);
-	registry_ready(broker.registry, buffer);
+	registry_live(broker.registry, buffer);
 	return buffer;
 }
 
@@ -337,13 +339,13 @@ static void test_a_drain_is_answered_once_by_the_free_alone(void **state)
 	(void)state;
 	make_live("b");
 	waiting_wake_name(&broker, "a");
-	drain_end(registry_find(broker.registry, "b")->drain);
+	waiting_drained(&broker, registry_find(broker.registry, "b")->serial);
 	loop_for(10);
 	expect_silence(0);
-	drain_end(buffer->drain);
+	waiting_drained(&broker, buffer->serial);
 	expect_answer(0, WIRE_DONE, 10);
 	assert_int_equal(broker.waiting->count, 0);
-	drain_end(buffer->drain);
+	waiting_drained(&broker, buffer->serial);
 	expect_silence(0);
 }
 
@@ -361,8 +363,8 @@ static void test_a_drain_expires_once_and_in_time(void **state)
 	assert_int_equal(message.refused.error, -ETIMEDOUT);
 	assert_non_null(strstr(message.refused.text, "'a'"));
 	assert_int_equal(broker.waiting->count, 0);
-	assert_null(buffer->drain);
-	drain_end(buffer->drain);
+	assert_null(broker.waiting->drains);
+	waiting_drained(&broker, buffer->serial);
 	expect_silence(0);
 }
 
@@ -372,7 +374,7 @@ static void test_a_drain_that_ends_in_time_does_not_expire(void **state)
 	struct buffer *buffer = drain(0, 10, 20);
 
 	(void)state;
-	drain_end(buffer->drain);
+	waiting_drained(&broker, buffer->serial);
 	expect_answer(0, WIRE_DONE, 10);
 	loop_for(50);
 	expect_silence(0);
@@ -388,7 +390,7 @@ static void test_drains_of_the_gone_and_the_cut_are_passed_over(void **state)
 	assert_int_equal(waiting_drain(&broker, late, 99, 11, 10), 0);
 	assert_int_equal(waiting_drain(&broker, cut, sessions[0].id, 12, 10), 0);
 	sessions[0].state = SESSION_CUT;
-	drain_end(buffer->drain);
+	waiting_drained(&broker, buffer->serial);
 	loop_for(30);
 	expect_silence(0);
 	assert_int_equal(broker.waiting->count, 0);
@@ -404,47 +406,58 @@ static void test_a_gone_sessions_drain_is_dropped(void **state)
 	assert_int_equal(waiting_drain(&broker, others, sessions[1].id, 11, -1), 0);
 	waiting_forget(&broker, sessions[0].id);
 	assert_int_equal(broker.waiting->count, 1);
-	assert_null(buffer->drain);
+	waiting_drained(&broker, buffer->serial);
 	loop_for(40);
 	expect_silence(0);
 	/* nor are they dropped when the broker stops: they are answered when the memory is freed */
 	waiting_forget_all(&broker);
-	drain_end(others->drain);
+	waiting_drained(&broker, others->serial);
 	expect_answer(1, WIRE_DONE, 11);
 }
 
 /* The buffer goes without a word, as when the broker ends. */
 static void test_a_forgotten_drain_is_not_answered(void **state)
 {
-	struct buffer *buffer = drain(0, 10, 10);
-
 	(void)state;
+	drain(0, 10, 10);
 	waiting_deinit(&broker);
-	assert_null(buffer->drain);
+	assert_null(broker.waiting->drains);
 	assert_int_equal(broker.waiting->count, 0);
 	loop_for(30);
 	expect_silence(0);
 }
 
-/* As when a job zeroes the buffer's range: the wait goes on, and what points to it then is told when it ends. */
-static void test_a_drain_that_was_moved_goes_on(void **state)
+/* As when a job zeroes the buffer's range: the wait goes on without the buffer, and is answered or expires. */
+static void test_a_drain_outlives_its_buffer(void **state)
 {
 	struct buffer *answered = drain(0, 10, -1), *expiring = make_live("b");
-	struct drain *elsewhere[2];
+	uint64_t serial = answered->serial;
 
 	(void)state;
 	assert_int_equal(waiting_drain(&broker, expiring, sessions[1].id, 11, 10), 0);
-	drain_move(&answered->drain, &elsewhere[0]);
-	drain_move(&expiring->drain, &elsewhere[1]);
-	assert_true(!answered->drain && !expiring->drain);
-	drain_end(elsewhere[0]);
+	registry_unlink(broker.registry, answered);
+	registry_unlink(broker.registry, expiring);
+	assert_null(broker.registry->serials);
+	expect_silence(0);
+	waiting_drained(&broker, serial);
 	expect_answer(0, WIRE_DONE, 10);
 	loop_for(30);
 	expect_answer(1, WIRE_REFUSED, 11);
-	assert_true(!elsewhere[0] && !elsewhere[1]);
+	assert_null(broker.waiting->drains);
 }
 
-#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+static void test_a_free_answers_the_drain(void **state)
+{
+	struct buffer *buffer = drain(0, 10, -1);
+
+	(void)state;
+	broker.registry->hooks.ended = waiting_drained;
+	registry_unlink(broker.registry, buffer);
+	expect_answer(0, WIRE_DONE, 10);
+	assert_null(broker.waiting->drains);
+}
+
+#define ON(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
@@ -462,7 +475,8 @@ int main(void)
 		ON(test_drains_of_the_gone_and_the_cut_are_passed_over),
 		ON(test_a_gone_sessions_drain_is_dropped),
 		ON(test_a_forgotten_drain_is_not_answered),
-		ON(test_a_drain_that_was_moved_goes_on),
+		ON(test_a_drain_outlives_its_buffer),
+		ON(test_a_free_answers_the_drain),
 	};
 
 	return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);

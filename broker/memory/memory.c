@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c - see memory.h */
+#include "memory.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <utlist.h>
+
+#include "common/error.h"
+
+/* ---- what becomes of an allocation ---- */
+
+/* No new buffer finds it. What is on its way to the pool is the pool's spare memory, and stays. */
+static void withdraw(struct memory *memory, struct allocation *allocation)
+{
+	slab_hide(&memory->slabs, &allocation->slab);
+	if (allocation->state == ALLOCATION_IDLE)
+		spare_leave(&memory->usages, &allocation->spare);
+}
+
+bool memory_keeps(const struct memory *memory, const struct allocation *allocation)
+{
+	return !allocation->slab.closed && allocation->span <= memory->usages.limit;
+}
+
+/* Somebody maps it, and no buffer is in it: idle memory, until its owner's next buffer. */
+static void keep_or_evict(struct memory *memory, struct allocation *allocation)
+{
+	if (!allocation->slab.vacant || !memory_keeps(memory, allocation)) {
+		memory_evict(memory, allocation);
+		return;
+	}
+	allocation->state = ALLOCATION_IDLE;
+	spare_enter(&memory->usages, allocation->usage, &allocation->spare, SPARE_IDLE, allocation->span);
+}
+
+void memory_decide_free(struct memory *memory, struct allocation *allocation)
+{
+	bool in_reach = allocation->named || allocation->open; /* somebody may ask for it, or maps it */
+
+	if (in_reach && allocation->state == ALLOCATION_IN_USE && !allocation->buffers && !allocation->cleaning)
+		keep_or_evict(memory, allocation);
+	if (in_reach || allocation->state == ALLOCATION_FREEING)
+		return;
+	withdraw(memory, allocation);
+	if (allocation->cleaning) /* the device still writes to it: this is decided again when it has */
+		return;
+	allocation->state = ALLOCATION_FREEING;
+	usage_left(&memory->usages, &allocation->leaving);
+	memory->orders.release(memory->orders.context, allocation);
+}
+
+void memory_evict(struct memory *memory, struct allocation *allocation)
+{
+	withdraw(memory, allocation);
+	allocation->slab.closed = true;
+	allocation->state = ALLOCATION_EVICTED;
+	memory->hooks.evicted(memory->hooks.context, allocation);
+}
+
+/* Idle memory beyond the bound, or that another create needs. It is counted on until it is closed. */
+static void evict_idle(void *context, struct spare *spare)
+{
+	struct memory *memory = context;
+	struct allocation *allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
+
+	allocation->reclaimed = true;
+	usage_leaving(&memory->usages, allocation->usage, &allocation->leaving, allocation->span);
+	memory_evict(memory, allocation);
+}
+
+/* ---- making and forgetting ---- */
+
+/*
+ * The owner's idle memory is charged to it as well: as much of it is evicted as the quota is short of. A create for which all
+ * of it is not enough evicts nothing.
+ */
+static void reclaim_charged(struct memory *memory, uid_t owner, uint64_t span)
+{
+	uint64_t quota = accounting_quota(memory->accounting, owner)->limit[RESOURCE_BYTES];
+	uint64_t used = accounting_used(memory->accounting, owner, RESOURCE_BYTES);
+
+	if (used + span > quota)
+		usages_reclaim_charged(&memory->usages, owner, used + span - quota);
+}
+
+static int allocation_new(struct memory *memory, const struct slab_kind *kind, uint64_t span, struct allocation **result)
+{
+	struct allocation *allocation = calloc(1, sizeof *allocation);
+	int error;
+
+	if (!allocation || slab_init(&allocation->slab, kind, span)) {
+		free(allocation);
+		return error_set(-ENOMEM, "the broker is out of memory");
+	}
+	reclaim_charged(memory, kind->owner, span);
+	error = charge_take(&allocation->charge, memory->accounting, kind->owner, RESOURCE_BYTES, span);
+	if (!error && memory->descriptors)
+		error = charge_take(&allocation->descriptors, memory->accounting, kind->owner, RESOURCE_DESCRIPTORS,
+				    memory->descriptors);
+	if (error)
+		goto refund;
+	allocation->usage = usage_hold(&memory->usages, kind->device, kind->owner);
+	if (!allocation->usage) {
+		error = error_set(-ENOMEM, "the broker is out of memory");
+		goto refund;
+	}
+	allocation->device = kind->device;
+	allocation->span = span;
+	DL_APPEND(memory->allocations, allocation);
+	memory->bytes += span;
+	*result = allocation;
+	return 0;
+refund:
+	charge_release(&allocation->descriptors, memory->accounting);
+	charge_release(&allocation->charge, memory->accounting);
+	slab_deinit(&allocation->slab);
+	free(allocation);
+	return error;
+}
+
+/* All but its memory. */
+static void allocation_drop(struct memory *memory, struct allocation *allocation)
+{
+	assert(!allocation->buffers && !allocation->grants && !allocation->named && !allocation->used);
+	withdraw(memory, allocation);
+	slab_deinit(&allocation->slab);
+	DL_DELETE(memory->allocations, allocation);
+	memory->bytes -= allocation->span;
+	usage_left(&memory->usages, &allocation->leaving);
+	allocation->usage->made -= allocation_is_made(allocation) ? allocation->span : 0;
+	usage_drop(&memory->usages, allocation->usage);
+	allocation->usage = NULL;
+	charge_release(&allocation->descriptors, memory->accounting);
+	charge_release(&allocation->charge, memory->accounting);
+}
+
+void memory_init(struct memory *memory, struct accounting *accounting, const struct memory_orders *orders)
+{
+	*memory = (struct memory){ .accounting = accounting, .orders = *orders };
+	memory->usages.kind[SPARE_IDLE].evict = evict_idle;
+	memory->usages.kind[SPARE_IDLE].context = memory;
+}
+
+void memory_deinit(struct memory *memory)
+{
+	struct allocation *allocation, *next;
+
+	DL_FOREACH_SAFE(memory->allocations, allocation, next) {
+		allocation_drop(memory, allocation);
+		allocation_free(allocation);
+	}
+	usages_deinit(&memory->usages);
+}
+
+int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t span, bool alone,
+		struct allocation **result, uint32_t *range)
+{
+	struct allocation *allocation = alone ? NULL : allocation_of(slabs_find(&memory->slabs, kind));
+	int error = allocation ? 0 : allocation_new(memory, kind, span, &allocation);
+
+	if (error)
+		return error;
+	allocation->slab.closed |= alone;
+	if (allocation->state == ALLOCATION_IDLE) {
+		allocation->state = ALLOCATION_IN_USE;
+		spare_leave(&memory->usages, &allocation->spare);
+	}
+	*range = slab_take(&memory->slabs, &allocation->slab);
+	*result = allocation;
+	return 0;
+}
+
+void memory_ready(struct memory *memory, struct allocation *allocation)
+{
+	allocation->state = ALLOCATION_IN_USE;
+	allocation->usage->made += allocation->span;
+	slab_offer(&memory->slabs, &allocation->slab);
+}
+
+void memory_untake(struct memory *memory, struct allocation *allocation, uint32_t range)
+{
+	if (allocation_is_made(allocation)) {
+		slab_vacate(&memory->slabs, &allocation->slab, range);
+		memory_decide_free(memory, allocation);
+		return;
+	}
+	allocation_drop(memory, allocation);
+	allocation_free(allocation);
+}
+
+void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial)
+{
+	if (memory->orders.clean(memory->orders.context, allocation, range, serial))
+		allocation->cleaning++;
+	else
+		memory->hooks.cleaned(memory->hooks.context, serial);
+	memory_decide_free(memory, allocation);
+}
+
+void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial, int error)
+{
+	allocation->cleaning--;
+	if (!error)
+		slab_vacate(&memory->slabs, &allocation->slab, range);
+	memory_decide_free(memory, allocation);
+	memory->hooks.cleaned(memory->hooks.context, serial);
+}
+
+void memory_released(struct memory *memory, struct allocation *allocation)
+{
+	assert(allocation->state == ALLOCATION_FREEING);
+	memory->hooks.released(memory->hooks.context, allocation);
+	allocation_drop(memory, allocation);
+}
+
+/* ---- another owner ---- */
+
+void memory_make_private(struct memory *memory, struct allocation *allocation)
+{
+	allocation->slab.closed = allocation->is_private = true;
+	slab_hide(&memory->slabs, &allocation->slab);
+}
+
+int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner, struct charge *const charges[2])
+{
+	struct charge *const old[] = { charges[0], charges[1], &allocation->charge, &allocation->descriptors };
+	struct charge charged[sizeof old / sizeof *old] = { 0 };
+	struct usage *usage = usage_hold(&memory->usages, allocation->device, owner);
+	int error = usage ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+
+	for (size_t i = 0; i < sizeof old / sizeof *old && !error; i++)
+		if (old[i]->account)
+			error = charge_take(&charged[i], memory->accounting, owner, old[i]->resource, old[i]->amount);
+	if (error)
+		goto refund;
+	memory_make_private(memory, allocation);
+	allocation->usage->made -= allocation->span;
+	usage->made += allocation->span;
+	usage_drop(&memory->usages, allocation->usage);
+	allocation->usage = usage;
+	for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+		charge_release(old[i], memory->accounting);
+		*old[i] = charged[i];
+	}
+	allocation->slab.kind.owner = owner;
+	return 0;
+refund:
+	for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+		charge_release(&charged[i], memory->accounting);
+	if (usage)
+		usage_drop(&memory->usages, usage);
+	return error;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memory.h - all allocations of one broker: who gets a range of which, and when one is freed.
+ *
+ * Owns each allocation from the request for a range until memory_released(), and what its owner is charged for it. The registry
+ * (above) asks for a range, counts in the allocation what keeps it (names, grants), and calls memory_decide_free() whenever
+ * such a count fell. That one function decides that memory is freed. reclaim.c carries it out with the device's thread.
+ * Knows nothing of names, buffers and sessions: what they have to do with an allocation is done by the registry's hooks.
+ */
+#ifndef GPUB_MEMORY_H
+#define GPUB_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "allocation.h"
+
+/* Set by the registry. */
+struct memory_hooks {
+	/* The allocation was evicted: everybody who maps it is to be asked to close it. */
+	void (*evicted)(void *context, struct allocation *allocation);
+	/* Its memory is freed, or zeroed and kept in the pool: the buffers in it are to be forgotten. */
+	void (*released)(void *context, struct allocation *allocation);
+	/* The range of the buffer with that serial is clean, or will never be used again. */
+	void (*cleaned)(void *context, uint64_t serial);
+	void *context;
+};
+
+/* How decisions are carried out: reclaim.c, except in unit tests. */
+struct memory_orders {
+	/* Has a range zeroed, then calls memory_cleaned(). False: out of memory; the range is never used again. */
+	bool (*clean)(void *context, struct allocation *allocation, uint32_t range, uint64_t serial);
+	/* Has the allocation freed, or zeroed for the pool, then calls memory_released(). */
+	void (*release)(void *context, struct allocation *allocation);
+	void *context;
+};
+
+struct memory {
+	struct slabs         slabs; /* those with room */
+	struct usages        usages; /* what each user has of each device, the pool included */
+	struct allocation   *allocations; /* all but the pool's */
+	uint64_t             bytes;       /* in all of these */
+	struct accounting   *accounting;
+	unsigned             descriptors; /* that the device keeps open for an allocation */
+	struct memory_hooks  hooks;
+	struct memory_orders orders;
+};
+
+void memory_init(struct memory *memory, struct accounting *accounting, const struct memory_orders *orders);
+void memory_deinit(struct memory *memory); /* no buffer and no grant is left; memory that is not freed stays the driver's */
+
+/*
+ * A range for a buffer: of an allocation of its kind with room, or, where there is none or the buffer is to be alone, of a new
+ * one, which is charged to the owner. allocation_is_made() says whether the device has yet to make it. -EDQUOT, -ENOMEM.
+ */
+int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t span, bool alone,
+		struct allocation **allocation, uint32_t *range);
+
+/* Nobody ever saw what was in the range. An allocation that was never made is gone with it. */
+void memory_untake(struct memory *memory, struct allocation *allocation, uint32_t range);
+
+/* The device made it. */
+void memory_ready(struct memory *memory, struct allocation *allocation);
+
+/* The buffer with that serial, which is out of the allocation, was the last to use the range: it is to be zeroed. */
+void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
+
+/*
+ * The rule of invariant 2, and the only place that decides that memory is freed: to be called whenever a name, a grant, a
+ * buffer or a cleaning of the allocation has ended. The allocation may be gone afterwards.
+ */
+void memory_decide_free(struct memory *memory, struct allocation *allocation);
+
+/* It serves no new buffer, and who maps it is asked to close it. */
+void memory_evict(struct memory *memory, struct allocation *allocation);
+
+/* Once no buffer is in it, it is kept for its owner's next one. */
+bool memory_keeps(const struct memory *memory, const struct allocation *allocation);
+
+/* No other buffer joins the one that is in it, and the pool does not keep it: others than its kind says may map it. */
+void memory_make_private(struct memory *memory, struct allocation *allocation);
+
+/* It is another user's from now on, who is charged with it and with those charges of its buffer. -EDQUOT, -ENOMEM: all as before. */
+int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner, struct charge *const charges[2]);
+
+/* ---- for whoever carries out the orders ---- */
+
+/* The range of the buffer with that serial is zeroed, or could not be. */
+void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial, int error);
+
+/* It is freed, or zeroed for the pool: the allocation is the caller's. */
+void memory_released(struct memory *memory, struct allocation *allocation);
+
+#endif

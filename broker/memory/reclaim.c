@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reclaim.c - see reclaim.h */
+#include "reclaim.h"
+
+#include <stdlib.h>
+
+#include "broker/base/context.h"
+#include "broker/base/log.h"
+#include "common/crash-point.h"
+#include "memory.h"
+#include "pool.h"
+#include "workers.h"
+
+/* ---- the whole allocation: freed, or zeroed for the pool ---- */
+
+/* Another create needed the memory meanwhile, or it could not be zeroed: it is freed after all. */
+static bool must_be_freed(struct broker *broker, struct job *job)
+{
+	struct allocation *allocation = job->subject;
+
+	if (job->kind == JOB_RELEASE || (!job->error && pool_keeps(allocation)))
+		return false;
+	if (pool_keeps(allocation))
+		pool_reject(broker, allocation);
+	job->kind = JOB_RELEASE;
+	workers_submit(broker->workers, job);
+	return true;
+}
+
+static void release_done(struct job *job)
+{
+	struct broker *broker = job->context;
+	struct allocation *allocation = job->subject;
+	unsigned device = job->device;
+
+	CRASH_POINT(release_done);
+	if (must_be_freed(broker, job))
+		return;
+	/* a device that fails to free keeps its memory for the broker's life; the broker goes on without it */
+	if (job->error)
+		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
+			 job->text);
+	broker->counters.allocations_freed++;
+	broker->counters.bytes_freed += job->span;
+	allocation->job = job;
+	memory_released(broker->memory, allocation);
+	CRASH_POINT(released);
+	if (job->kind == JOB_ZERO) {
+		allocation->state = ALLOCATION_POOLED;
+		pool_put(broker, allocation);
+	} else {
+		pool_returned(broker, allocation, job->error);
+		allocation_free(allocation);
+	}
+	pool_came(broker, device);
+	broker_changed(broker);
+}
+
+void reclaim_release(void *context, struct allocation *allocation)
+{
+	struct broker *broker = context;
+	struct job *job = allocation->job;
+	/* others than its kind says may have mapped what was private */
+	bool may_keep = !allocation->is_private && !allocation->reclaimed;
+
+	allocation->job = NULL;
+	*job = (struct job){ .kind = pool_accept(broker, allocation, may_keep) ? JOB_ZERO : JOB_RELEASE,
+			     .device = allocation->device,
+			     .uid = allocation->slab.kind.owner,
+			     .span = allocation->span,
+			     .ptr = allocation->ptr,
+			     .done = release_done,
+			     .context = broker,
+			     .subject = allocation };
+	workers_submit(broker->workers, job);
+	CRASH_POINT(release_submitted);
+}
+
+/* ---- one range of it ---- */
+
+static void clean_done(struct job *job)
+{
+	struct broker *broker = job->context;
+
+	CRASH_POINT(clean_done);
+	if (job->error)
+		log_line("device %u could not zero %llu bytes, which are used no more: %s", job->device,
+			 (unsigned long long)job->span, job->text);
+	else
+		broker->counters.ranges_cleaned++;
+	memory_cleaned(broker->memory, job->subject, job->range, job->serial, job->error);
+	pool_came(broker, job->device); /* where it is idle now, it may be evicted */
+	broker_changed(broker);
+	free(job);
+}
+
+bool reclaim_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
+{
+	struct broker *broker = context;
+	uint64_t span = allocation->slab.kind.range;
+	struct job *job = malloc(sizeof *job);
+
+	if (!job)
+		return false;
+	*job = (struct job){ .kind = JOB_ZERO,
+			     .device = allocation->device,
+			     .uid = allocation->slab.kind.owner,
+			     .range = range,
+			     .serial = serial,
+			     .span = span,
+			     .ptr = (char *)allocation->ptr + range * span,
+			     .done = clean_done,
+			     .context = broker,
+			     .subject = allocation };
+	workers_submit(broker->workers, job);
+	CRASH_POINT(clean_submitted);
+	return true;
+}
