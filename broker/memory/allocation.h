@@ -21,7 +21,6 @@
 struct buffer;
 struct grant;
 struct job;
-struct pool_shelf;
 struct use;
 
 enum allocation_state {
@@ -69,8 +68,7 @@ struct allocation {
 	struct leaving       leaving; /* when it was reclaimed */
 	struct job          *job;     /* will free it: made with the memory, so that a free never fails. NULL: submitted, or not made yet */
 	uint64_t             number;  /* pool.c's: of its release, as they came */
-	struct pool_shelf   *shelf;   /* pool.c's: where it is found; NULL: nowhere */
-	struct allocation   *prev, *next; /* of all that are charged; on its shelf; on its way from the pool to the device */
+	struct allocation   *prev, *next; /* of all that are charged; on its way from the pool to the device */
 };
 
 /* The one that the slab is of; NULL for NULL. */

@@ -2,9 +2,8 @@
 /* pool.c - see pool.h */
 #include "pool.h"
 
+#include <assert.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <utlist.h>
 
@@ -16,13 +15,6 @@
 #include "workers.h"
 
 #define PATIENCE_MS 2000 /* evicted memory that somebody maps is counted on for so long: it may never be closed */
-
-/* All memory that may serve one kind of buffer. */
-struct pool_shelf {
-	struct slab_kind   kind; /* its range is the whole */
-	struct allocation *allocations; /* the one that came last is first */
-	UT_hash_handle     hh;   /* by kind */
-};
 
 static struct pool_device *device_of(struct broker *broker, const struct allocation *allocation)
 {
@@ -117,6 +109,12 @@ static void give_back(struct broker *broker, struct allocation *allocation)
 
 /* ---- the shelves ---- */
 
+static bool is_shelved(const struct allocation *allocation)
+{
+	return allocation->slab.shelf;
+}
+
+/* What the memory may serve: one buffer of its size, whatever was in it before. */
 static struct slab_kind kind_of(const struct slab_kind *slab, uint64_t span)
 {
 	struct slab_kind kind = *slab;
@@ -125,48 +123,21 @@ static struct slab_kind kind_of(const struct slab_kind *slab, uint64_t span)
 	return kind;
 }
 
-static struct pool_shelf *shelf_find(const struct pool *pool, const struct slab_kind *kind)
+/* False: no place, or no memory for that. */
+static bool shelve(struct pool *pool, struct allocation *allocation)
 {
-	struct pool_shelf *shelf;
-
-	HASH_FIND(hh, pool->shelves, kind, sizeof *kind, shelf);
-	return shelf;
-}
-
-/* -1: no memory. */
-static int shelve(struct pool *pool, struct allocation *allocation)
-{
-	struct slab_kind kind = kind_of(&allocation->slab.kind, allocation->span);
-	struct pool_shelf *shelf = shelf_find(pool, &kind);
-
-	if (!shelf) {
-		shelf = calloc(1, sizeof *shelf);
-		if (!shelf)
-			return -1;
-		shelf->kind = kind;
-		HASH_ADD(hh, pool->shelves, kind, sizeof shelf->kind, shelf);
-		if (!table_added(shelf)) {
-			free(shelf);
-			return -1;
-		}
-	}
-	DL_PREPEND(shelf->allocations, allocation);
-	allocation->shelf = shelf;
-	pool->count++;
-	return 0;
+	if (pool->objects && pool->count >= pool->objects)
+		return false;
+	allocation->slab = (struct slab){ .kind = kind_of(&allocation->slab.kind, allocation->span), .vacant = 1 };
+	slab_offer(&pool->slabs, &allocation->slab);
+	pool->count += is_shelved(allocation);
+	return is_shelved(allocation);
 }
 
 static void unshelve(struct pool *pool, struct allocation *allocation)
 {
-	struct pool_shelf *shelf = allocation->shelf;
-
-	DL_DELETE(shelf->allocations, allocation);
-	allocation->shelf = NULL;
+	slab_hide(&pool->slabs, &allocation->slab);
 	pool->count--;
-	if (shelf->allocations)
-		return;
-	HASH_DEL(pool->shelves, shelf);
-	free(shelf);
 }
 
 /* What is being zeroed yet goes to the device when that is done. */
@@ -175,7 +146,7 @@ static void evict_pooled(void *context, struct spare *spare)
 	struct broker *broker = context;
 	struct allocation *allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
 
-	if (!allocation->shelf) {
+	if (!is_shelved(allocation)) {
 		returning(broker, allocation);
 		return;
 	}
@@ -198,12 +169,7 @@ void pool_forget(struct broker *broker)
 	struct pool *pool = broker->pool;
 	struct allocation *allocation;
 
-	while (pool->shelves) {
-		allocation = pool->shelves->allocations;
-		unshelve(pool, allocation);
-		spare_leave(pool->usages, &allocation->spare);
-		allocation_free(allocation);
-	}
+	assert(!pool->count);
 	while (pool->leaving) {
 		allocation = pool->leaving;
 		DL_DELETE(pool->leaving, allocation);
@@ -233,14 +199,9 @@ void pool_reject(struct broker *broker, struct allocation *allocation)
 	returning(broker, allocation);
 }
 
-static bool has_place(const struct broker *broker)
-{
-	return !broker->pool->objects || broker->pool->count < broker->pool->objects;
-}
-
 void pool_put(struct broker *broker, struct allocation *allocation)
 {
-	if (has_place(broker) && !shelve(broker->pool, allocation))
+	if (shelve(broker->pool, allocation))
 		return;
 	spare_leave(broker->pool->usages, &allocation->spare);
 	give_back(broker, allocation);
@@ -249,8 +210,7 @@ void pool_put(struct broker *broker, struct allocation *allocation)
 struct allocation *pool_take(struct broker *broker, const struct slab_kind *slab, uint64_t span)
 {
 	struct slab_kind kind = kind_of(slab, span);
-	struct pool_shelf *shelf = shelf_find(broker->pool, &kind);
-	struct allocation *allocation = shelf ? shelf->allocations : NULL;
+	struct allocation *allocation = allocation_of(slabs_find(&broker->pool->slabs, &kind));
 
 	if (!allocation)
 		return NULL;

@@ -16,12 +16,12 @@
 #include <sys/types.h>
 
 #include "device/device.h"
+#include "slab.h"
 
 #define POOL_OBJECTS 256 /* allocations that are pooled at most, where each costs the broker a descriptor */
 
 struct allocation;
 struct broker;
-struct slab_kind;
 
 /*
  * A create that found the device without memory. It waits for what was on its way back to the device then, and for
@@ -47,11 +47,11 @@ struct pool_device {
 };
 
 struct pool {
-	struct pool_shelf *shelves; /* by what the memory may serve */
+	struct slabs       slabs;   /* what is kept, each a slab of one range: found as slabs are */
 	struct allocation *leaving; /* pooled before, on their way to the device */
 	struct pool_device device[DEVICE_MAX];
 	uint64_t           next;    /* release's number */
-	unsigned           count;   /* allocations on the shelves */
+	unsigned           count;   /* allocations that are kept */
 	unsigned           objects; /* so many of those at most; 0: any number */
 	struct usages     *usages;  /* the registry's */
 	void (*came)(struct broker *broker, unsigned device); /* set by whoever waits for memory; may be NULL */
@@ -65,7 +65,7 @@ struct pool_limits {
 
 void pool_init(struct broker *broker, const struct pool_limits *limits, struct usages *usages);
 
-/* At the broker's end, when the devices are not asked any more. */
+/* At the broker's end: all was given back by usages_limit(), and the devices' threads are gone. */
 void pool_forget(struct broker *broker);
 
 /*

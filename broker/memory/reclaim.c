@@ -97,21 +97,20 @@ static void clean_done(struct job *job)
 bool reclaim_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
 {
 	struct broker *broker = context;
-	uint64_t span = allocation->slab.kind.range;
-	struct job *job = malloc(sizeof *job);
+	struct job *job = calloc(1, sizeof *job);
 
 	if (!job)
 		return false;
-	*job = (struct job){ .kind = JOB_ZERO,
-			     .device = allocation->device,
-			     .uid = allocation->slab.kind.owner,
-			     .range = range,
-			     .serial = serial,
-			     .span = span,
-			     .ptr = (char *)allocation->ptr + range * span,
-			     .done = clean_done,
-			     .context = broker,
-			     .subject = allocation };
+	job->kind = JOB_ZERO;
+	job->device = allocation->device;
+	job->uid = allocation->slab.kind.owner;
+	job->range = range;
+	job->serial = serial;
+	job->span = allocation->slab.kind.range;
+	job->ptr = (char *)allocation->ptr + range * job->span;
+	job->done = clean_done;
+	job->context = broker;
+	job->subject = allocation;
 	workers_submit(broker->workers, job);
 	CRASH_POINT(clean_submitted);
 	return true;

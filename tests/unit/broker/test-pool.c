@@ -129,7 +129,7 @@ static void expect_pooled(unsigned count, uint64_t bytes)
 {
 	assert_int_equal(broker.pool->count, count);
 	assert_true(pooled() == bytes);
-	assert_int_equal(broker.pool->shelves != NULL, count != 0);
+	assert_int_equal(broker.pool->slabs.shelves != NULL, count != 0);
 }
 
 static uint8_t *bytes_of(const struct allocation *allocation)
@@ -227,10 +227,10 @@ static void invariant_6_what_is_kept_is_zeroed_before(void **state)
 	expect_done(&peer, WIRE_UNLINK, "a");
 	EXPECT_SOON(at_gate == 1);
 	turn_some();
-	assert_null(broker.pool->shelves);
+	assert_null(broker.pool->slabs.shelves);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	gate_set(false, false);
-	EXPECT_SOON(broker.pool->shelves);
+	EXPECT_SOON(broker.pool->slabs.shelves);
 	create(&peer, "b", SIZE);
 	assert_ptr_equal(memory_of("b")->ptr, ptr);
 	expect_bytes(registry_find(broker.registry, "b"), 0);
