@@ -48,6 +48,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/memory/slab.c broker/memory/slab.h \
 	broker/status/status.c broker/status/status.h \
 	broker/status/status-text.c broker/status/status-text.h \
+	broker/base/round-robin.c broker/base/round-robin.h \
 	broker/base/streams.c broker/base/streams.h \
 	broker/registry/timeline.c broker/registry/timeline.h \
 	broker/session/fair-queue.c broker/session/fair-queue.h \

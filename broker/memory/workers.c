@@ -3,10 +3,13 @@
 #include "workers.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <utlist.h>
 
 #include "common/thread.h"
 
@@ -59,76 +62,64 @@ static void job_run(const struct device *device, struct job *job)
 
 /* ---- the queue of a device: see workers.h for its order; all under the lock ---- */
 
-static void queue_init(struct worker *worker)
+static struct job *job_of(struct rr_item *item)
 {
-	worker->release_end = &worker->release;
-	worker->lines_end = &worker->lines;
+	return (struct job *)((char *)item - offsetof(struct job, item));
 }
 
-static void release_add(struct worker *worker, struct job *job)
+static struct job **bucket_of(struct worker *worker, uid_t uid)
 {
-	*worker->release_end = job;
-	worker->release_end = &job->next;
+	return &worker->first[uid % USER_BUCKETS];
 }
 
-static struct job *release_take(struct worker *worker)
+static void job_add(struct worker *worker, struct job *job)
 {
-	struct job *job = worker->release;
+	struct job **bucket = bucket_of(worker, job->uid), *first;
 
-	if (!job)
-		return NULL;
-	worker->release = job->next;
-	if (!job->next)
-		worker->release_end = &worker->release;
-	return job;
-}
-
-/* The job is the first of its line, which has its turn after all others. */
-static void line_append(struct worker *worker, struct job *first)
-{
-	first->next_line = NULL;
-	*worker->lines_end = first;
-	worker->lines_end = &first->next_line;
-}
-
-static void line_add(struct worker *worker, struct job *job)
-{
-	struct job *first = worker->lines;
-
-	while (first && first->uid != job->uid)
-		first = first->next_line;
-	if (first) {
-		first->last->next = job;
-		first->last = job;
-		return;
+	DL_FOREACH2(*bucket, first, same_next)
+		if (first->uid == job->uid)
+			break;
+	if (!first) {
+		first = job;
+		first->queue.items = NULL;
+		DL_APPEND2(*bucket, first, same_prev, same_next);
 	}
-	job->last = job;
-	line_append(worker, job);
+	rr_append(&worker->others, &first->queue, &job->item);
 }
 
-/* From the line whose turn it is; what is left of that goes behind the others. */
-static struct job *line_take(struct worker *worker)
+/* The first of the user who is served next; the one behind it becomes the first. */
+static struct job *job_take_fair(struct worker *worker)
 {
-	struct job *job = worker->lines;
+	struct rr_user *user = worker->others.users;
+	struct job *job = job_of(user->items), *next, **bucket = bucket_of(worker, job->uid);
 
-	if (!job)
-		return NULL;
-	worker->lines = job->next_line;
-	if (!job->next_line)
-		worker->lines_end = &worker->lines;
-	if (job->next) {
-		job->next->last = job->last;
-		line_append(worker, job->next);
+	rr_remove(&worker->others, user, &job->item);
+	DL_DELETE2(*bucket, job, same_prev, same_next);
+	if (user->items) {
+		next = job_of(user->items);
+		rr_served(&worker->others, user, &next->queue);
+		DL_APPEND2(*bucket, next, same_prev, same_next);
 	}
 	return job;
 }
 
+static struct job *item_take(struct rr_item **items)
+{
+	struct rr_item *item = *items;
+
+	DL_DELETE(*items, item);
+	return job_of(item);
+}
+
+/* NULL: there is none. */
 static struct job *queue_take(struct worker *worker)
 {
-	bool release = worker->release && (worker->releases || !worker->lines);
+	bool release = worker->releases && !(worker->after_release && worker->others.users);
 
-	worker->releases = !release;
-	return release ? release_take(worker) : line_take(worker);
+	worker->after_release = release;
+	if (release)
+		return item_take(&worker->releases);
+	return worker->others.users ? job_take_fair(worker) : NULL;
 }
 
 /* ---- the threads ---- */
@@ -149,10 +140,8 @@ static void job_hand_back(struct workers *workers, struct job *job)
 {
 	uint64_t one = 1;
 
-	job->next = NULL;
 	pthread_mutex_lock(&workers->lock);
-	*workers->done_last = job;
-	workers->done_last = &job->next;
+	DL_APPEND(workers->done, &job->item);
 	pthread_mutex_unlock(&workers->lock);
 	/* the counter cannot overflow before the loop reads it, so this cannot fail */
 	if (write(workers->wake, &one, sizeof one) < 0)
@@ -174,19 +163,19 @@ static void *worker_main(void *argument)
 static void on_woken(evutil_socket_t fd, short what, void *argument)
 {
 	struct workers *workers = argument;
-	struct job *job, *next;
+	struct rr_item *done;
+	struct job *job;
 	uint64_t count;
 
 	(void)what;
 	if (read(fd, &count, sizeof count) < 0)
 		return;
 	pthread_mutex_lock(&workers->lock);
-	job = workers->done_first;
-	workers->done_first = NULL;
-	workers->done_last = &workers->done_first;
+	done = workers->done;
+	workers->done = NULL;
 	pthread_mutex_unlock(&workers->lock);
-	for (; job; job = next) {
-		next = job->next;
+	while (done) {
+		job = item_take(&done);
 		workers->pending--;
 		job->done(job);
 	}
@@ -194,7 +183,6 @@ static void on_woken(evutil_socket_t fd, short what, void *argument)
 
 static int worker_start(struct worker *worker)
 {
-	queue_init(worker);
 	pthread_cond_init(&worker->work, NULL);
 	return thread_start(&worker->thread, worker_main, worker);
 }
@@ -205,7 +193,6 @@ int workers_start(struct workers *workers, struct event_base *base, const struct
 
 	memset(workers, 0, sizeof *workers);
 	workers->device = device;
-	workers->done_last = &workers->done_first;
 	pthread_mutex_init(&workers->lock, NULL);
 	workers->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (workers->wake < 0)
@@ -230,8 +217,6 @@ stop:
 
 void workers_stop(struct workers *workers)
 {
-	struct job *job, *next;
-
 	pthread_mutex_lock(&workers->lock);
 	workers->stopping = true;
 	for (unsigned i = 0; i < workers->started; i++)
@@ -241,10 +226,8 @@ void workers_stop(struct workers *workers)
 		pthread_join(workers->worker[i].thread, NULL);
 		pthread_cond_destroy(&workers->worker[i].work);
 	}
-	for (job = workers->done_first; job; job = next) {
-		next = job->next;
-		free(job);
-	}
+	while (workers->done)
+		free(item_take(&workers->done));
 	if (workers->woken)
 		event_free(workers->woken);
 	close(workers->wake);
@@ -261,13 +244,12 @@ void workers_submit(struct workers *workers, struct job *job)
 {
 	struct worker *worker = worker_of(workers, job);
 
-	job->next = NULL;
 	workers->pending++;
 	pthread_mutex_lock(&workers->lock);
 	if (job->kind == JOB_RELEASE)
-		release_add(worker, job);
+		DL_APPEND(worker->releases, &job->item);
 	else
-		line_add(worker, job);
+		job_add(worker, job);
 	pthread_cond_signal(&worker->work);
 	pthread_mutex_unlock(&workers->lock);
 }

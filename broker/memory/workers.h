@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.h - one thread a device, which alone calls that device for the broker; and one that asks about dead processes.
+ * workers.h - one thread for each device, which alone calls that device for the broker; and one that asks about dead processes.
  *
  * Device calls take from microseconds to seconds; the control loop must never wait for one (invariant 5).
  * The loop submits a job; the device's thread runs it; its done function runs in the loop again. Whether a process is gone
  * is asked of the driver, for all devices at once, on a thread of its own: a device that hangs must not keep the memory
  * of other devices from being freed.
- * Owns the threads, their queues, and a job from submission until done returns.
+ * Owns the threads, their queues, and a job from submission until done is called.
  *
  * Which job is next:
- *   Releases, in the order in which they came, whoever's memory it was, and all others, in turn: what is given back is
- *   there soon, and a create that waited for it does not wait for a thousand more.
- *   Of the others, one of each user in turn; a user's own in the order in which they came. A question about a dead
- *   process is its user's. So a user waits for one job of each other user, however many those have in line.
+ *   Releases and other jobs alternate. Releases run in the order in which they came, whoever owned the memory. So
+ *   memory that is given back is with the device soon, and a create that waits for it waits for few other jobs.
+ *   The other jobs are in a fair queue: one of each user in turn, a user's own in the order in which they came. A question
+ *   about a dead process counts as its user's. So a user waits for one job of each other user, however many jobs those have.
  */
 #ifndef GPUB_WORKERS_H
 #define GPUB_WORKERS_H
@@ -24,6 +24,7 @@
 
 #include <event2/event.h>
 
+#include "broker/base/round-robin.h"
 #include "common/error.h"
 #include "device/device.h"
 
@@ -32,7 +33,7 @@ enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_ROOM, JOB_GONE };
 struct job {
 	enum job_kind        kind;
 	unsigned             device; /* GONE: none */
-	uid_t                uid;  /* whose turn it takes; RELEASE: none */
+	uid_t                uid;  /* in whose queue it waits; RELEASE: none */
 	uint64_t             span; /* bytes, whole granules; ZERO: any */
 	uint32_t             range; /* ZERO: for done */
 	uint64_t             serial; /* ZERO: of the buffer whose range it was, for done */
@@ -42,21 +43,25 @@ struct job {
 	bool                 mps;
 	uint64_t             session;
 	struct device_handle handle;
-	int                  error; /* 0 or negative errno, with the sentence in text */
+	int                  error; /* 0 or negative errno, with the error message in text */
 	char                 text[ERROR_TEXT_MAX];
 	void (*done)(struct job *job); /* in the loop; the job is its own from then on */
 	void                *context, *subject; /* for done */
-	struct job          *next;             /* behind it in its line */
-	struct job          *next_line, *last; /* of the first in a user's line: the next user's first; its own last */
+	struct rr_item       item;  /* in the queue that it is in */
+	struct rr_user       queue; /* its user's, while it is the first in it */
+	struct job          *same_prev, *same_next; /* then: in its bucket */
 };
 
+#define USER_BUCKETS 64
+
 struct worker {
-	struct workers *workers;
-	pthread_t       thread;
-	struct job     *release, **release_end; /* releases, in line */
-	struct job     *lines, **lines_end;     /* others: the first in each user's line, whose turn it is first */
-	bool            releases;               /* it is their turn */
-	pthread_cond_t  work;
+	struct workers    *workers;
+	pthread_t          thread;
+	struct rr_item    *releases; /* in the order in which they came */
+	struct round_robin others;   /* all other jobs, by user */
+	struct job        *first[USER_BUCKETS]; /* in each of those users' queues, by uid */
+	bool               after_release; /* the job before was one: others come first */
+	pthread_cond_t     work;
 };
 
 struct workers {
@@ -65,10 +70,10 @@ struct workers {
 	unsigned             devices, started;
 	pthread_mutex_t      lock;
 	bool                 stopping;
-	struct job          *done_first, **done_last;
+	struct rr_item      *done; /* in the order in which they were */
 	int                  wake; /* eventfd: something is done */
 	struct event        *woken;
-	unsigned             pending; /* submitted and not done; the loop's own */
+	unsigned             pending; /* submitted and not done; only the loop reads it */
 };
 
 int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned devices);

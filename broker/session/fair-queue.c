@@ -173,31 +173,31 @@ void fair_count(struct fair_entry *entry, unsigned cost)
 
 /* ---- the queues ---- */
 
+static struct fair_user *user_of(struct rr_user *queue)
+{
+	return (struct fair_user *)queue;
+}
+
+/* NULL: none of its entries waits. */
+static struct fair_entry *user_first(const struct fair_user *user)
+{
+	return (struct fair_entry *)user->queue.items;
+}
+
 void fair_wait(struct fair_entry *entry)
 {
-	struct fair_user *user = entry->user;
-
 	if (entry->waits)
 		return;
-	if (!user->first)
-		DL_APPEND(entry->queue->waiting, user);
-	if (is_urgent(entry))
-		DL_PREPEND(user->first, entry);
-	else
-		DL_APPEND(user->first, entry);
+	(is_urgent(entry) ? rr_prepend : rr_append)(&entry->queue->waiting, &entry->user->queue, &entry->item);
 	entry->waits = true;
 }
 
 void fair_drop(struct fair_entry *entry)
 {
-	struct fair_user *user = entry->user;
-
 	if (!entry->waits)
 		return;
-	DL_DELETE(user->first, entry);
+	rr_remove(&entry->queue->waiting, &entry->user->queue, &entry->item);
 	entry->waits = false;
-	if (!user->first)
-		DL_DELETE(entry->queue->waiting, user);
 }
 
 static void refill_after(struct fair_queue *queue, double seconds)
@@ -211,10 +211,11 @@ static void refill_after(struct fair_queue *queue, double seconds)
 /* When the first of those who are late has a token. The loop wakes for a few tokens at once, not for each. */
 static void refill_plan(struct fair_queue *queue)
 {
-	const struct fair_user *user;
+	struct rr_user *waiting;
 	double soonest = -1;
 
-	DL_FOREACH(queue->waiting, user) {
+	DL_FOREACH(queue->waiting.users, waiting) {
+		const struct fair_user *user = user_of(waiting);
 		double rate = (double)requests_of(queue, user->uid), wait;
 
 		if (!user->late)
@@ -229,30 +230,31 @@ static void refill_plan(struct fair_queue *queue)
 
 void fair_pass_begin(struct fair_queue *queue)
 {
-	const struct fair_user *user;
+	const struct rr_user *user;
 
 	queue->pass++;
 	queue->more = false;
-	DL_COUNT(queue->waiting, user, queue->left);
+	DL_COUNT(queue->waiting.users, user, queue->left);
 }
 
 /* The next user that waits; it stays while it is served. NULL: all were served. */
 static struct fair_user *user_begin(struct fair_queue *queue)
 {
-	if (!queue->left || !queue->waiting)
+	struct fair_user *user = user_of(queue->waiting.users);
+
+	if (!queue->left || !user)
 		return NULL;
 	queue->left--;
-	queue->waiting->entries++;
-	return queue->waiting;
+	user->entries++;
+	return user;
 }
 
 /* What is left of its queue comes after all others. */
 static void user_end(struct fair_queue *queue, struct fair_user *user)
 {
-	if (user->first) {
-		DL_DELETE(queue->waiting, user);
-		DL_APPEND(queue->waiting, user);
-		queue->more |= !user->late || is_urgent(user->first);
+	if (user->queue.items) {
+		rr_served(&queue->waiting, &user->queue, &user->queue);
+		queue->more |= !user->late || is_urgent(user_first(user));
 	}
 	if (!--user->entries)
 		user_put(queue, user);
@@ -263,7 +265,7 @@ struct fair_entry *fair_pass_next(struct fair_queue *queue)
 {
 	while (queue->serving || (queue->serving = user_begin(queue))) {
 		struct fair_user *user = queue->serving;
-		struct fair_entry *entry = user->first;
+		struct fair_entry *entry = user_first(user);
 
 		if (entry && fair_allows(entry)) {
 			fair_drop(entry);

@@ -17,6 +17,7 @@
 
 #include <event2/event.h>
 
+#include "broker/base/round-robin.h"
 #include "common/tables.h"
 
 struct accounting;
@@ -39,6 +40,7 @@ enum fair_cost {
 
 /* A user with entries, or whose requests a second are not all there again. */
 struct fair_user {
+	struct rr_user     queue;     /* of its entries that wait. The first member: see user_of() */
 	uid_t              uid;
 	unsigned           entries;   /* that it has */
 	uint64_t           pass;      /* the last one in which something was done for it */
@@ -48,25 +50,24 @@ struct fair_user {
 	double             filled;    /* when they were counted: seconds, CLOCK_MONOTONIC */
 	bool               late;      /* it waits because it has no tokens */
 	bool               in_debt;   /* it has no entry, and is in that list */
-	struct fair_entry *first;     /* of those that wait */
-	struct fair_user  *prev, *next; /* users with a queue; or those in debt */
+	struct fair_user  *prev, *next; /* in that list */
 	UT_hash_handle     hh;          /* by uid */
 };
 
 /* In what is queued. Zero it to begin with. */
 struct fair_entry {
+	struct rr_item     item;    /* while it waits. The first member: see user_first() */
 	struct fair_queue *queue;
 	struct fair_user  *user;    /* NULL: it has not joined */
 	bool               waits;   /* it is in its user's queue */
 	bool               dead;    /* set by its owner: its process is dead */
 	bool               ending;  /* set by its owner: what is left to do is its end */
-	struct fair_entry *prev, *next;
 };
 
 struct fair_queue {
 	struct accounting *accounting;
 	struct fair_user  *users;   /* all */
-	struct fair_user  *waiting; /* those with a queue */
+	struct round_robin waiting; /* those with entries that wait */
 	struct fair_user  *in_debt; /* those without entries */
 	struct fair_user  *serving; /* in this pass; NULL: the next one comes */
 	unsigned           left;    /* users that are yet to be served in this pass */

@@ -127,7 +127,7 @@ static bool broker_drains(void)
 		turn();
 	return is_idle && !broker.sessions->by_id && !greeting() && !broker.waiting->count && broker_balanced(&broker) &&
 	       !broker.accounting->accounts && !broker.registry->grant_count && fair_queue_is_empty(broker.queue) &&
-	       !broker.queue->waiting;
+	       !broker.queue->waiting.users;
 }
 
 int harness_teardown(void **state)

@@ -213,7 +213,7 @@ static void test_nothing_is_lost_or_reordered(void **state)
 	}
 	assert_int_equal(done, MANY);
 	assert_int_equal(answered(), 150 * MANY);
-	assert_null(broker.queue->waiting);
+	assert_null(broker.queue->waiting.users);
 	flood_end();
 }
 
@@ -416,12 +416,12 @@ static void test_a_rate_that_is_lifted_lets_all_through(void **state)
 	for (int pass = 0; pass < 10; pass++)
 		one_pass();
 	assert_true((double)answered() <= 1 + (now() - begin));
-	assert_non_null(broker.queue->waiting);
+	assert_non_null(broker.queue->waiting.users);
 	set_rate(QUOTA_NONE);
 	for (int pass = 0; pass < 5; pass++)
 		one_pass();
 	assert_int_equal(take_numbered(&peer, 1), 61);
-	assert_null(broker.queue->waiting);
+	assert_null(broker.queue->waiting.users);
 	part(&peer);
 }
 
@@ -494,10 +494,10 @@ static void test_a_users_last_session_leaves_while_it_is_served(void **state)
 	assert_int_equal(send_numbered(&peer, 1, SHARE + 4), SHARE + 4);
 	part(&peer);
 	one_pass();
-	assert_non_null(broker.queue->waiting);
+	assert_non_null(broker.queue->waiting.users);
 	one_pass();
 	assert_int_equal(answered(), SHARE + 4);
-	assert_null(broker.queue->waiting);
+	assert_null(broker.queue->waiting.users);
 	assert_null(session_find(&broker, peer.session));
 	assert_int_equal(HASH_COUNT(broker.queue->users), 1);
 	expect_served(&other);
@@ -520,7 +520,7 @@ static void test_a_session_leaves_in_the_middle_of_the_line(void **state)
 	assert_int_equal(answered(), 2 * SHARE - COST_SESSION_END);
 	one_pass();
 	assert_int_equal(take_numbered(&second, 1), 1 + SHARE);
-	assert_null(broker.queue->waiting);
+	assert_null(broker.queue->waiting.users);
 	part(&second);
 	EXPECT_SOON(!broker.queue->users);
 }
@@ -551,8 +551,8 @@ static void test_a_session_that_is_cut_leaves_the_line(void **state)
 	set_rate(QUOTA_NONE);
 	turn_some();
 	assert_false(session_of(&victim)->place.waits);
-	assert_null(session_of(&victim)->place.user->first);
-	assert_null(broker.queue->waiting);
+	assert_null(session_of(&victim)->place.user->queue.items);
+	assert_null(broker.queue->waiting.users);
 	/* what it had still to say is not heard any more */
 	assert_int_equal(answered(), before);
 	expect_served(&root);
@@ -620,10 +620,10 @@ static void test_the_broker_ends_with_many_in_line(void **state)
 	(void)state;
 	flood_begin();
 	one_pass();
-	assert_non_null(broker.queue->waiting);
+	assert_non_null(broker.queue->waiting.users);
 	broker_end_now();
 	assert_null(broker.queue->users);
-	assert_null(broker.queue->waiting);
+	assert_null(broker.queue->waiting.users);
 	flood_end();
 }
 

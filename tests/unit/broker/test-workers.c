@@ -223,7 +223,7 @@ static void test_one_users_jobs_come_in_their_order(void **state)
 	EXPECT_ORDER(1, 2, 3, 4);
 }
 
-static void test_users_take_turns(void **state)
+static void test_users_are_served_in_turn(void **state)
 {
 	(void)state;
 	close_gate(ALICE);
@@ -255,7 +255,7 @@ static void invariant_5_who_floods_delays_another_by_one_job(void **state)
 }
 
 /* Questions are their user's: who has many processes die asks much, too. */
-static void test_questions_take_turns_too(void **state)
+static void test_questions_are_served_in_turn_too(void **state)
 {
 	(void)state;
 	close_gate_of_questions(BOB);
@@ -292,7 +292,7 @@ static void invariant_5_devices_and_questions_do_not_wait_for_each_other(void **
 	open_gate();
 }
 
-static void test_releases_and_others_take_turns(void **state)
+static void test_releases_and_others_alternate(void **state)
 {
 	(void)state;
 	close_gate(ALICE);
@@ -306,8 +306,8 @@ static void test_releases_and_others_take_turns(void **state)
 	EXPECT_ORDER(2, 1, 4, 3, 5, 6);
 }
 
-/* Who was served, and asks again when nothing of its own stands in line, stands behind the others. */
-static void test_a_new_line_is_the_last(void **state)
+/* A user who was served and has no other job waiting comes behind the others with its next job. */
+static void test_a_new_queue_is_the_last(void **state)
 {
 	(void)state;
 	close_gate(ALICE);
@@ -319,8 +319,8 @@ static void test_a_new_line_is_the_last(void **state)
 	EXPECT_ORDER(1, 2, 4, 3);
 }
 
-/* What comes to a line that had its turn stands at its end, whether or not others of it are left. */
-static void test_lines_grow_between_turns(void **state)
+/* A job comes to the end of its user's queue, whether or not the user was served and has other jobs. */
+static void test_queues_grow_while_others_are_served(void **state)
 {
 	(void)state;
 	close_gate(BOB);
@@ -335,6 +335,21 @@ static void test_lines_grow_between_turns(void **state)
 	create(BOB, 6);
 	open_gate();
 	EXPECT_ORDER(1, 4, 2, 6, 3, 5);
+}
+
+/* More users than there are buckets, many of them in one: each has its own queue. */
+static void test_any_number_of_users_are_served_in_turn(void **state)
+{
+	const unsigned users = 3 * USER_BUCKETS;
+
+	(void)state;
+	close_gate(ALICE);
+	for (unsigned i = 0; i < 2 * users; i++)
+		create(BOB + (i % users) * (i % 2 ? 1 : USER_BUCKETS), i + 1);
+	open_gate();
+	assert_int_equal(calls, 2 * users);
+	for (unsigned i = 0; i < calls; i++)
+		assert_int_equal(called[i], i + 1);
 }
 
 /* Each queue was empty, and filled again, in every way. */
@@ -354,7 +369,7 @@ static void test_a_queue_that_was_empty_goes_on(void **state)
 	}
 }
 
-/* What stands in line is done before the threads end: memory that is to be freed is. */
+/* What was submitted is done before the threads end, so that memory is freed. */
 static void test_a_stop_does_what_was_submitted(void **state)
 {
 	(void)state;
@@ -385,13 +400,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(test_one_users_jobs_come_in_their_order),
-		ON(test_users_take_turns),
+		ON(test_users_are_served_in_turn),
 		ON(invariant_5_who_floods_delays_another_by_one_job),
-		ON(test_questions_take_turns_too),
+		ON(test_questions_are_served_in_turn_too),
 		ON(invariant_5_devices_and_questions_do_not_wait_for_each_other),
-		ON(test_releases_and_others_take_turns),
-		ON(test_a_new_line_is_the_last),
-		ON(test_lines_grow_between_turns),
+		ON(test_releases_and_others_alternate),
+		ON(test_a_new_queue_is_the_last),
+		ON(test_queues_grow_while_others_are_served),
+		ON(test_any_number_of_users_are_served_in_turn),
 		ON(test_a_queue_that_was_empty_goes_on),
 		ON(test_a_stop_does_what_was_submitted),
 		ON(test_the_threads_leave_signals_to_the_program),
