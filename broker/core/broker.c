@@ -245,7 +245,6 @@ deinit_accounting:
 void broker_deinit(struct broker *broker)
 {
 	event_free(broker->connections->listener);
-	create_forget_all(broker);
 	waiting_deinit(broker);
 	connections_deinit(broker);
 	sessions_deinit(broker);
@@ -365,7 +364,6 @@ void broker_stop(struct broker *broker, void (*idle)(void *context), void *conte
 	broker->core->idle = idle;
 	broker->core->idle_context = context;
 	waiting_forget_all(broker);
-	create_forget_all(broker);
 	HASH_ITER(hh, broker->registry->names, buffer, next)
 		if (buffer->state == BUFFER_LIVE)
 			manage_unlink(broker, buffer);

@@ -42,22 +42,13 @@ struct create_queue {
 	struct create_queue *prev, *next; /* of its device */
 };
 
-/* What one session waits for; session 0 is the broker itself. There is one as long as it does. */
-struct create_session {
-	uint64_t            session;
-	struct create_wait *waits; /* but those that expired while they try */
-	UT_hash_handle      hh;
-};
-
 struct create_wait {
+	struct wait                wait;  /* the first member: see create_end() */
 	struct create_queue       *queue;
-	struct create_session     *session; /* NULL: its time ended, or its session did, while it tried */
 	uint64_t                   span;
 	const struct create_hooks *hooks;
 	void                      *context;
-	struct event              *timer;
-	struct create_wait        *prev, *next;                 /* in its queue */
-	struct create_wait        *session_prev, *session_next; /* in its session */
+	struct create_wait        *prev, *next; /* in its queue */
 };
 
 static struct create_queue *queue_find(const struct broker *broker, unsigned device, uid_t uid)
@@ -236,53 +227,7 @@ bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid)
 	return wait;
 }
 
-/* ---- the sessions ---- */
-
-static struct create_session *session_of(const struct broker *broker, uint64_t id)
-{
-	struct create_session *session;
-
-	HASH_FIND(hh, broker->creates->by_session, &id, sizeof id, session);
-	return session;
-}
-
-static struct create_session *session_get(struct broker *broker, uint64_t id)
-{
-	struct create_session *session = session_of(broker, id);
-
-	if (session)
-		return session;
-	session = calloc(1, sizeof *session);
-	if (!session)
-		return NULL;
-	session->session = id;
-	HASH_ADD(hh, broker->creates->by_session, session, sizeof session->session, session);
-	if (table_added(session))
-		return session;
-	free(session);
-	return NULL;
-}
-
-static void session_put(struct broker *broker, struct create_session *session)
-{
-	if (session->waits)
-		return;
-	HASH_DEL(broker->creates->by_session, session);
-	free(session);
-}
-
 /* ---- a wait ---- */
-
-static void leave_session(struct create_wait *wait)
-{
-	struct create_session *session = wait->session;
-
-	if (!session)
-		return;
-	wait->session = NULL;
-	DL_DELETE2(session->waits, wait, session_prev, session_next);
-	session_put(wait->queue->among->broker, session);
-}
 
 /* Its first has ended: other users' come before its next. */
 static void queue_advance(struct create_queue *queue)
@@ -295,16 +240,13 @@ static void wait_drop(struct create_wait *wait)
 {
 	struct create_queue *queue = wait->queue;
 
-	leave_session(wait);
+	wait_leave(&wait->wait);
 	if (wait == queue->waits)
 		queue_advance(queue);
 	DL_DELETE(queue->waits, wait);
 	if (queue->trying == wait)
 		queue->trying = NULL;
-	waiting_count(queue->among->broker, -1);
 	queue_put(queue);
-	if (wait->timer)
-		event_free(wait->timer);
 	free(wait);
 }
 
@@ -314,65 +256,52 @@ static void wait_expire(struct create_wait *wait)
 	const struct create_hooks *hooks = wait->hooks;
 	void *context = wait->context;
 
-	leave_session(wait);
+	wait_leave(&wait->wait);
 	if (wait->queue->trying == wait)
 		return;
 	wait_drop(wait);
 	hooks->expire(context);
 }
 
-static void on_expired(evutil_socket_t fd, short what, void *argument)
+/* Of those that end with a session, which may be many, all go before others are woken: create_wake_forgotten(). */
+static void create_end(struct wait *wait, bool expired)
 {
-	struct create_wait *wait = argument;
-	struct create_waits *waits = wait->queue->among;
+	struct create_waits *waits = ((struct create_wait *)wait)->queue->among;
 
-	(void)fd;
-	(void)what;
-	wait_expire(wait);
-	create_wake(waits->broker, waits->device);
-}
-
-/* Enters it in both lists. */
-static int wait_enter(struct create_wait *wait, struct broker *broker, const struct allocation *allocation, uint64_t session)
-{
-	uid_t uid = allocation->slab.kind.owner;
-	struct create_queue *queue = queue_find(broker, allocation->device, uid);
-
-	wait->queue = queue ? queue : queue_new(broker, allocation->device, uid);
-	if (!wait->queue)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	wait->session = session_get(broker, session);
-	if (!wait->session) {
-		queue_put(wait->queue);
-		return error_set(-ENOMEM, "the broker is out of memory");
-	}
-	DL_APPEND(wait->queue->waits, wait);
-	DL_APPEND2(wait->session->waits, wait, session_prev, session_next);
-	waiting_count(broker, 1);
-	return 0;
+	wait_expire((struct create_wait *)wait);
+	if (expired)
+		create_wake(waits->broker, waits->device);
+	else
+		waits->broker->creates->forgotten |= 1ull << waits->device;
 }
 
 int create_wait(struct broker *broker, const struct allocation *allocation, uint64_t session, int timeout_ms,
 		const struct create_hooks *hooks, void *context, struct create_wait **result)
 {
+	static const struct wait_kind kind = { .end = create_end };
+	uid_t uid = allocation->slab.kind.owner;
 	struct create_wait *wait = calloc(1, sizeof *wait);
 	int error;
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	*wait = (struct create_wait){ .span = allocation->span, .hooks = hooks, .context = context };
-	error = waiting_timer(&wait->timer, broker->base, timeout_ms, on_expired, wait);
+	error = wait_begin(&wait->wait, &kind, broker, session, timeout_ms);
 	if (error)
 		goto free_wait;
-	error = wait_enter(wait, broker, allocation, session);
-	if (error)
-		goto free_timer;
+	wait->queue = queue_find(broker, allocation->device, uid);
+	if (!wait->queue)
+		wait->queue = queue_new(broker, allocation->device, uid);
+	if (!wait->queue) {
+		error = error_set(-ENOMEM, "the broker is out of memory");
+		goto leave;
+	}
+	DL_APPEND(wait->queue->waits, wait);
 	CRASH_POINT(create_waits);
 	*result = wait;
 	return 0;
-free_timer:
-	if (wait->timer)
-		event_free(wait->timer);
+leave:
+	wait_leave(&wait->wait);
 free_wait:
 	free(wait);
 	return error;
@@ -386,7 +315,7 @@ void create_wait_failed(struct create_wait *wait)
 	struct create_wait *next;
 
 	queue->trying = NULL;
-	if (!wait->session) {
+	if (!wait->wait.waiter) {
 		wait_expire(wait);
 		create_wake(waits->broker, waits->device);
 		return;
@@ -407,40 +336,11 @@ void create_wait_over(struct create_wait *wait)
 
 _Static_assert(DEVICE_MAX <= 64, "a device is a bit");
 
-static void session_forget(struct broker *broker, const struct create_session *session, uint64_t *devices)
+void create_wake_forgotten(struct broker *broker)
 {
-	uint64_t id = session->session;
+	uint64_t devices = broker->creates->forgotten;
 
-	while ((session = session_of(broker, id))) {
-		*devices |= 1ull << session->waits->queue->key.device;
-		wait_expire(session->waits);
-	}
-}
-
-static void wake_all(struct broker *broker, uint64_t devices)
-{
-	for (unsigned device = 0; device < DEVICE_MAX; device++)
-		if (devices & 1ull << device)
-			create_wake(broker, device);
-}
-
-/* All go before the others are woken, once: they may be as many as a quota of buffers allows. */
-void create_forget(struct broker *broker, uint64_t session)
-{
-	const struct create_session *of = session_of(broker, session);
-	uint64_t devices = 0;
-
-	if (!of)
-		return;
-	session_forget(broker, of, &devices);
-	wake_all(broker, devices);
-}
-
-void create_forget_all(struct broker *broker)
-{
-	uint64_t devices = 0;
-
-	while (broker->creates->by_session)
-		session_forget(broker, broker->creates->by_session, &devices);
-	wake_all(broker, devices); /* those that try yet are the device's */
+	broker->creates->forgotten = 0;
+	for (; devices; devices &= devices - 1)
+		create_wake(broker, (unsigned)__builtin_ctzll(devices));
 }

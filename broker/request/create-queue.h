@@ -2,11 +2,11 @@
 /*
  * create-queue.h - creates that wait for memory: a queue for each device and user.
  *
- * First come first served, so that small creates do not starve a large one of their user, and no user's delay another's.
+ * First come, first served within a queue: small creates do not starve a large one of their user, and one user's do not delay another's.
  * A create that needs more than all that its user has on the device waits for other users: later ones that fit may then pass
  * it, since they take nothing from it. The driver does not report that a process outside the broker freed memory, so a device
  * for which a create waits is asked at intervals how much it has.
- * Owns the waits and their timers. Never asks a device for memory: the create's hooks do. Knows sessions by id only.
+ * Owns the queues; waiting.h ends a wait whose time is over. Never asks a device for memory: the create's hooks do.
  */
 #ifndef GPUB_CREATE_QUEUE_H
 #define GPUB_CREATE_QUEUE_H
@@ -20,7 +20,6 @@
 struct allocation;
 struct broker;
 struct create_queue;
-struct create_session;
 struct create_wait;
 struct event;
 
@@ -37,15 +36,15 @@ struct create_waits {
 struct create_queues {
 	struct create_waits  device[DEVICE_MAX];
 	struct create_queue *by_key; /* all of them */
-	struct create_session *by_session; /* what each session waits for */
-	uint64_t             wakes;  /* so far */
+	uint64_t             forgotten; /* a bit for each device: creates ended with their session, others are yet to be woken */
+	uint64_t             wakes;     /* so far */
 };
 
 /*
  * Keeps a CREATING buffer in the queue for its allocation's memory. When there may be enough, and it is the first of its
  * user or may pass those before it, retry() is called: the caller tries, and then says create_wait_failed(), which keeps
  * its place, or create_wait_over(). When its time is over, or its session gone, it leaves the queue and expire() is
- * called. -ENOMEM.
+ * called; where it tries just then, that comes first. -ENOMEM.
  */
 struct create_hooks {
 	void (*retry)(void *context);
@@ -62,8 +61,7 @@ bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid);
 /* Memory came back on that device, or is about to: those try again for whom it may be enough, one of each user. */
 void create_wake(struct broker *broker, unsigned device);
 
-/* The session is gone, or all are: drops what it waits for. */
-void create_forget(struct broker *broker, uint64_t session);
-void create_forget_all(struct broker *broker);
+/* Creates that waited ended with their session: there may be enough for those behind them. */
+void create_wake_forgotten(struct broker *broker);
 
 #endif

@@ -333,7 +333,7 @@ static void end_timelines(struct session *session, bool died)
 void request_silent(struct session *session)
 {
 	waiting_forget(session->broker, session->id);
-	create_forget(session->broker, session->id);
+	create_wake_forgotten(session->broker);
 }
 
 /*

@@ -19,85 +19,54 @@
 #define WAITS_MAX 1024 /* acquires that a session may have wait */
 #define WAKES     16   /* of one name in one step: more could hold up others (invariant 5) */
 
-/* Those who wait for one name, oldest first. There is one as long as anybody does. */
-struct name_line {
+/* Acquires that wait for one name, oldest first. There is one as long as any does. */
+struct name_queue {
 	char                 name[NAME_SIZE];
 	struct acquire_wait *waits;
 	bool                 waking; /* it is in that list: */
-	struct name_line    *waking_prev, *waking_next;
+	struct name_queue   *waking_prev, *waking_next;
 	UT_hash_handle       hh;
 };
 
-/* What one session waits for; session 0 is the broker itself. There is one as long as it does. */
+/* What one session waits for; session 0 is the broker itself. There is one as long as it waits for anything. */
 struct waiter {
-	uint64_t             session;
-	unsigned             count; /* of its acquires */
-	struct acquire_wait *acquires;
-	struct drain_wait   *drains;
-	UT_hash_handle       hh;
+	uint64_t       session;
+	unsigned       acquires; /* how many */
+	struct wait   *waits;    /* those that outlast a stop last */
+	UT_hash_handle hh;
 };
 
 struct acquire_wait {
-	struct broker       *broker;
-	struct name_line    *line;
-	struct waiter       *waiter;
+	struct wait          wait; /* the first member: see acquire_end() */
+	struct name_queue   *queue;
 	uint64_t             request;
 	struct wire_acquire  acquire;
 	struct charge        charge;
-	struct event        *timer; /* NULL: waits for ever */
-	struct acquire_wait *prev, *next;             /* in its line */
-	struct acquire_wait *session_prev, *session_next; /* in its waiter */
+	struct acquire_wait *prev, *next; /* in its queue */
 };
 
 struct drain_wait {
-	struct broker      *broker;
-	uint64_t            serial; /* the buffer's */
-	char                name[NAME_SIZE];
-	struct waiter      *waiter;
-	uint64_t            request;
-	struct event       *timer;
-	struct drain_wait  *prev, *next; /* in its waiter */
-	UT_hash_handle      hh;          /* by serial */
+	struct wait    wait;   /* the first member: see drain_end() */
+	uint64_t       serial; /* the buffer's */
+	char           name[NAME_SIZE];
+	uint64_t       request;
+	UT_hash_handle hh; /* by serial */
 };
 
-/* People see in the status file how many wait. */
-void waiting_count(struct broker *broker, int by)
-{
-	broker->waiting->count += (unsigned)by;
-	broker_changed(broker);
-}
+/* ---- a wait of any kind ---- */
 
-int waiting_timer(struct event **timer, struct event_base *base, int timeout_ms, event_callback_fn expired,
-		  void *context)
-{
-	struct timeval after = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
-
-	*timer = NULL;
-	if (timeout_ms < 0)
-		return 0;
-	*timer = evtimer_new(base, expired, context);
-	if (*timer && !evtimer_add(*timer, &after))
-		return 0;
-	if (*timer)
-		event_free(*timer);
-	return error_set(-ENOMEM, "the broker is out of memory");
-}
-
-/* The session that is to be answered; NULL: it is gone or is not heard any more. */
-static struct session *session_heard(struct broker *broker, uint64_t id)
-{
-	struct session *session = session_find(broker, id);
-
-	return session && session->state != SESSION_CUT ? session : NULL;
-}
-
-/* ---- what a session waits for ---- */
-
-static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
+static struct waiter *waiter_find(const struct waiting *waiting, uint64_t session)
 {
 	struct waiter *waiter;
 
 	HASH_FIND(hh, waiting->waiters, &session, sizeof session, waiter);
+	return waiter;
+}
+
+static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
+{
+	struct waiter *waiter = waiter_find(waiting, session);
+
 	if (waiter)
 		return waiter;
 	waiter = calloc(1, sizeof *waiter);
@@ -113,116 +82,172 @@ static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
 
 static void waiter_put(struct waiting *waiting, struct waiter *waiter)
 {
-	if (waiter->acquires || waiter->drains)
+	if (waiter->waits)
 		return;
 	HASH_DEL(waiting->waiters, waiter);
 	free(waiter);
 }
 
+static void on_expired(evutil_socket_t fd, short what, void *argument)
+{
+	struct wait *wait = argument;
+
+	(void)fd;
+	(void)what;
+	wait->kind->end(wait, true);
+}
+
+/* -1: no memory. */
+static int timer_start(struct wait *wait, int timeout_ms)
+{
+	struct timeval after = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+
+	if (timeout_ms < 0)
+		return 0;
+	wait->timer = evtimer_new(wait->broker->base, on_expired, wait);
+	if (wait->timer && !evtimer_add(wait->timer, &after))
+		return 0;
+	if (wait->timer)
+		event_free(wait->timer);
+	return -1;
+}
+
+int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms)
+{
+	struct waiter *waiter = waiter_get(broker->waiting, session);
+
+	*wait = (struct wait){ .kind = kind, .broker = broker, .waiter = waiter };
+	if (!waiter)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	if (timer_start(wait, timeout_ms)) {
+		waiter_put(broker->waiting, waiter);
+		return error_set(-ENOMEM, "the broker is out of memory");
+	}
+	if (kind->outlasts_stop)
+		DL_APPEND(waiter->waits, wait);
+	else
+		DL_PREPEND(waiter->waits, wait);
+	broker->waiting->count++;
+	broker_changed(broker); /* people see in the status file how many wait */
+	return 0;
+}
+
+void wait_leave(struct wait *wait)
+{
+	if (!wait->waiter)
+		return;
+	DL_DELETE(wait->waiter->waits, wait);
+	waiter_put(wait->broker->waiting, wait->waiter);
+	wait->waiter = NULL;
+	if (wait->timer)
+		event_free(wait->timer);
+	wait->broker->waiting->count--;
+	broker_changed(wait->broker);
+}
+
+/* The session that is to be answered; NULL: it is gone, or nothing is sent to it any more. */
+static struct session *session_of(const struct wait *wait)
+{
+	struct session *session = session_find(wait->broker, wait->waiter->session);
+
+	return session && session->state != SESSION_CUT ? session : NULL;
+}
+
 /* ---- acquires ---- */
 
-static void line_wake_no_more(struct waiting *waiting, struct name_line *line)
+static void wake_no_more(struct waiting *waiting, struct name_queue *queue)
 {
-	if (line->waking)
-		DL_DELETE2(waiting->waking, line, waking_prev, waking_next);
-	line->waking = false;
+	if (queue->waking)
+		DL_DELETE2(waiting->waking, queue, waking_prev, waking_next);
+	queue->waking = false;
 }
 
-static void line_put(struct waiting *waiting, struct name_line *line)
+static void queue_put(struct waiting *waiting, struct name_queue *queue)
 {
-	if (line->waits)
+	if (queue->waits)
 		return;
-	line_wake_no_more(waiting, line);
-	HASH_DEL(waiting->lines, line);
-	free(line);
+	wake_no_more(waiting, queue);
+	HASH_DEL(waiting->names, queue);
+	free(queue);
 }
 
-static struct name_line *line_find(const struct waiting *waiting, const char *name)
+static struct name_queue *queue_find(const struct waiting *waiting, const char *name)
 {
-	struct name_line *line;
+	struct name_queue *queue;
 
-	HASH_FIND_STR(waiting->lines, name, line);
-	return line;
+	HASH_FIND_STR(waiting->names, name, queue);
+	return queue;
 }
 
-static struct name_line *line_get(struct waiting *waiting, const char *name)
+static struct name_queue *queue_get(struct waiting *waiting, const char *name)
 {
-	struct name_line *line = line_find(waiting, name);
+	struct name_queue *queue = queue_find(waiting, name);
 
-	if (line)
-		return line;
-	line = calloc(1, sizeof *line);
-	if (!line)
+	if (queue)
+		return queue;
+	queue = calloc(1, sizeof *queue);
+	if (!queue)
 		return NULL;
-	strcpy(line->name, name);
-	HASH_ADD_STR(waiting->lines, name, line);
-	if (table_added(line))
-		return line;
-	free(line);
+	strcpy(queue->name, name);
+	HASH_ADD_STR(waiting->names, name, queue);
+	if (table_added(queue))
+		return queue;
+	free(queue);
 	return NULL;
 }
 
 static void acquire_drop(struct acquire_wait *wait)
 {
-	struct waiting *waiting = wait->broker->waiting;
+	struct broker *broker = wait->wait.broker;
 
-	DL_DELETE(wait->line->waits, wait);
-	DL_DELETE2(wait->waiter->acquires, wait, session_prev, session_next);
-	wait->waiter->count--;
-	waiting_count(wait->broker, -1);
-	line_put(waiting, wait->line);
-	waiter_put(waiting, wait->waiter);
-	charge_release(&wait->charge, wait->broker->accounting);
-	if (wait->timer)
-		event_free(wait->timer);
+	DL_DELETE(wait->queue->waits, wait);
+	queue_put(broker->waiting, wait->queue);
+	wait->wait.waiter->acquires--;
+	wait_leave(&wait->wait);
+	charge_release(&wait->charge, broker->accounting);
 	free(wait);
 }
 
-static void acquire_expired(evutil_socket_t fd, short what, void *argument)
+static void acquire_end(struct wait *wait, bool expired)
 {
-	struct acquire_wait wait = *(struct acquire_wait *)argument;
-	struct session *session = session_heard(wait.broker, wait.waiter->session);
+	struct acquire_wait acquire = *(struct acquire_wait *)wait;
+	struct session *session = expired ? session_of(wait) : NULL;
 
-	(void)fd;
-	(void)what;
-	acquire_drop(argument);
-	error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", wait.acquire.name, wait.acquire.timeout_ms);
-	if (session)
-		session_refuse(session, wait.request, -ETIMEDOUT, error_text());
+	acquire_drop((struct acquire_wait *)wait);
+	if (!session)
+		return;
+	error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", acquire.acquire.name, acquire.acquire.timeout_ms);
+	session_refuse(session, acquire.request, -ETIMEDOUT, error_text());
 }
 
-/* Enters it in both lists. */
-static int acquire_enter(struct acquire_wait *wait, uint64_t session)
+/* Enters it in its session and in its name's queue, or in neither. */
+static int acquire_enter(struct acquire_wait *wait, struct broker *broker, uint64_t session)
 {
-	struct waiting *waiting = wait->broker->waiting;
+	static const struct wait_kind kind = { .end = acquire_end };
+	int error = wait_begin(&wait->wait, &kind, broker, session, wait->acquire.timeout_ms);
 
-	wait->line = line_get(waiting, wait->acquire.name);
-	if (!wait->line)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	wait->waiter = waiter_get(waiting, session);
-	if (!wait->waiter) {
-		line_put(waiting, wait->line);
-		return error_set(-ENOMEM, "the broker is out of memory");
+	if (error)
+		return error;
+	if (wait->wait.waiter->acquires >= WAITS_MAX)
+		error = error_set(-EDQUOT, "a session may have %d acquires wait and this one has %u: let some end first",
+				  WAITS_MAX, wait->wait.waiter->acquires);
+	else if (!(wait->queue = queue_get(broker->waiting, wait->acquire.name)))
+		error = error_set(-ENOMEM, "the broker is out of memory");
+	if (error) {
+		wait_leave(&wait->wait);
+		return error;
 	}
-	if (wait->waiter->count >= WAITS_MAX) {
-		line_put(waiting, wait->line);
-		/* the waiter stays: it has those */
-		return error_set(-EDQUOT, "a session may have %d acquires wait and this one has %u: let some end first",
-				 WAITS_MAX, wait->waiter->count);
-	}
-	DL_APPEND(wait->line->waits, wait);
-	DL_APPEND2(wait->waiter->acquires, wait, session_prev, session_next);
-	wait->waiter->count++;
-	waiting_count(wait->broker, 1);
+	DL_APPEND(wait->queue->waits, wait);
+	wait->wait.waiter->acquires++;
 	return 0;
 }
 
 /* To its session's user; one that is gone is passed over when it wakes. */
-static int acquire_charge(struct acquire_wait *wait, uint64_t id)
+static int acquire_charge(struct acquire_wait *wait, struct broker *broker, uint64_t id)
 {
-	const struct session *session = session_find(wait->broker, id);
+	const struct session *session = session_find(broker, id);
 
-	return session ? charge_take(&wait->charge, wait->broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
+	return session ? charge_take(&wait->charge, broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
 }
 
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
@@ -232,20 +257,16 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	wait->broker = broker;
 	wait->request = request;
 	wait->acquire = *acquire;
-	error = acquire_charge(wait, session);
+	error = acquire_charge(wait, broker, session);
 	if (error)
 		goto free_wait;
-	error = acquire_enter(wait, session);
+	error = acquire_enter(wait, broker, session);
 	if (error)
 		goto refund;
-	error = waiting_timer(&wait->timer, broker->base, acquire->timeout_ms, acquire_expired, wait);
-	if (error)
-		acquire_drop(wait);
 	CRASH_POINT(acquire_waits);
-	return error;
+	return 0;
 refund:
 	charge_release(&wait->charge, broker->accounting);
 free_wait:
@@ -253,41 +274,41 @@ free_wait:
 	return error;
 }
 
-static void acquire_wake(struct acquire_wait *waits)
+static void acquire_wake(struct acquire_wait *wait)
 {
-	struct acquire_wait wait = *waits;
-	struct session *session = session_heard(wait.broker, wait.waiter->session);
+	struct acquire_wait acquire = *wait;
+	struct session *session = session_of(&wait->wait);
 
 	CRASH_POINT_PEER(session ? session->pid : 0);
 	CRASH_POINT(acquire_woken);
-	acquire_drop(waits);
+	acquire_drop(wait);
 	if (session)
-		wait.broker->waiting->grant(session, wait.request, &wait.acquire);
+		session->broker->waiting->grant(session, acquire.request, &acquire.acquire);
 }
 
 void waiting_wake_name(struct broker *broker, const char *name)
 {
 	struct waiting *waiting = broker->waiting;
-	struct name_line *line;
+	struct name_queue *queue;
 
-	for (int i = 0; i < WAKES && (line = line_find(waiting, name)); i++)
-		acquire_wake(line->waits);
-	line = line_find(waiting, name);
-	if (!line || line->waking)
+	for (int i = 0; i < WAKES && (queue = queue_find(waiting, name)); i++)
+		acquire_wake(queue->waits);
+	queue = queue_find(waiting, name);
+	if (!queue || queue->waking)
 		return;
-	line->waking = true;
-	DL_APPEND2(waiting->waking, line, waking_prev, waking_next);
+	queue->waking = true;
+	DL_APPEND2(waiting->waking, queue, waking_prev, waking_next);
 }
 
 bool waiting_wake_more(struct broker *broker)
 {
-	struct name_line *line = broker->waiting->waking;
+	struct name_queue *queue = broker->waiting->waking;
 	const struct buffer *buffer;
 
-	if (!line)
+	if (!queue)
 		return false;
-	line_wake_no_more(broker->waiting, line);
-	buffer = registry_find(broker->registry, line->name);
+	wake_no_more(broker->waiting, queue);
+	buffer = registry_find(broker->registry, queue->name);
 	if (buffer && buffer->state == BUFFER_LIVE)
 		waiting_wake_name(broker, buffer->name);
 	return broker->waiting->waking;
@@ -295,29 +316,24 @@ bool waiting_wake_more(struct broker *broker)
 
 /* ---- drains ---- */
 
-static void drain_forget(struct drain_wait *wait)
+static void drain_drop(struct drain_wait *wait)
 {
-	HASH_DEL(wait->broker->waiting->drains, wait);
-	DL_DELETE(wait->waiter->drains, wait);
-	waiter_put(wait->broker->waiting, wait->waiter);
-	waiting_count(wait->broker, -1);
-	if (wait->timer)
-		event_free(wait->timer);
+	HASH_DEL(wait->wait.broker->waiting->drains, wait);
+	wait_leave(&wait->wait);
 	free(wait);
 }
 
-static void drain_expired(evutil_socket_t fd, short what, void *argument)
+/* The name is gone and stays so, also where nobody waits any more. */
+static void drain_end(struct wait *wait, bool expired)
 {
-	struct drain_wait wait = *(struct drain_wait *)argument;
-	struct session *session = session_heard(wait.broker, wait.waiter->session);
+	struct drain_wait drain = *(struct drain_wait *)wait;
+	struct session *session = expired ? session_of(wait) : NULL;
 
-	(void)fd;
-	(void)what;
-	error_set(-ETIMEDOUT, "'%s' is not freed yet: its name is gone, and broker-status says who holds it",
-		  wait.name);
-	if (session)
-		session_refuse(session, wait.request, -ETIMEDOUT, error_text());
-	drain_forget(argument);
+	drain_drop((struct drain_wait *)wait);
+	if (!session)
+		return;
+	error_set(-ETIMEDOUT, "'%s' is not freed yet: its name is gone, and broker-status says who holds it", drain.name);
+	session_refuse(session, drain.request, -ETIMEDOUT, error_text());
 }
 
 void waiting_drained(void *context, uint64_t serial)
@@ -325,102 +341,71 @@ void waiting_drained(void *context, uint64_t serial)
 	struct broker *broker = context;
 	struct drain_wait *wait;
 	struct session *session;
+	uint64_t request;
 
 	HASH_FIND(hh, broker->waiting->drains, &serial, sizeof serial, wait);
 	if (!wait)
 		return;
-	session = session_heard(broker, wait->waiter->session);
+	session = session_of(&wait->wait);
+	request = wait->request;
+	drain_drop(wait);
 	if (session)
-		session_done(session, wait->request, -1);
-	drain_forget(wait);
+		session_done(session, request, -1);
 }
 
 int waiting_drain(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
 {
+	static const struct wait_kind kind = { .end = drain_end, .outlasts_stop = true };
 	struct drain_wait *wait = calloc(1, sizeof *wait);
 	int error;
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*wait = (struct drain_wait){ .broker = broker, .serial = buffer->serial, .request = request };
+	wait->serial = buffer->serial;
+	wait->request = request;
 	strcpy(wait->name, buffer->name);
-	error = waiting_timer(&wait->timer, broker->base, timeout_ms, drain_expired, wait);
+	error = wait_begin(&wait->wait, &kind, broker, session, timeout_ms);
 	if (error)
 		goto free_wait;
-	wait->waiter = waiter_get(broker->waiting, session);
-	if (!wait->waiter)
-		goto free_timer;
 	HASH_ADD(hh, broker->waiting->drains, serial, sizeof wait->serial, wait);
-	if (!table_added(wait))
-		goto put_waiter;
-	DL_APPEND(wait->waiter->drains, wait);
-	waiting_count(broker, 1);
-	return 0;
-put_waiter:
-	waiter_put(broker->waiting, wait->waiter);
-free_timer:
+	if (table_added(wait))
+		return 0;
 	error = error_set(-ENOMEM, "the broker is out of memory");
-	if (wait->timer)
-		event_free(wait->timer);
+	wait_leave(&wait->wait);
 free_wait:
 	free(wait);
 	return error;
 }
 
-/* ---- the end of a session ---- */
-
-static struct waiter *waiter_find(const struct waiting *waiting, uint64_t session)
-{
-	struct waiter *waiter;
-
-	HASH_FIND(hh, waiting->waiters, &session, sizeof session, waiter);
-	return waiter;
-}
-
-/* Each may be the last, which takes the waiter with it. */
-static void acquires_forget(struct waiting *waiting, uint64_t session)
-{
-	struct waiter *waiter;
-
-	while ((waiter = waiter_find(waiting, session)) && waiter->acquires)
-		acquire_drop(waiter->acquires);
-}
-
-/* The names are gone and stay so: only the question is forgotten. */
-static void drains_forget(struct waiting *waiting, uint64_t session)
-{
-	struct waiter *waiter;
-
-	while ((waiter = waiter_find(waiting, session)) && waiter->drains)
-		drain_forget(waiter->drains);
-}
-
-static const struct waiter *waiter_who_waits(const struct waiting *waiting)
-{
-	const struct waiter *waiter = waiting->waiters;
-
-	while (waiter && !waiter->acquires)
-		waiter = waiter->hh.next;
-	return waiter;
-}
+/* ---- the end of a session, and of the broker ---- */
 
 void waiting_forget(struct broker *broker, uint64_t session)
 {
-	acquires_forget(broker->waiting, session);
-	drains_forget(broker->waiting, session);
+	struct waiter *waiter;
+
+	while ((waiter = waiter_find(broker->waiting, session)))
+		waiter->waits->kind->end(waiter->waits, false);
+}
+
+static struct wait *first_to_forget(const struct waiting *waiting)
+{
+	const struct waiter *waiter = waiting->waiters;
+
+	while (waiter && waiter->waits->kind->outlasts_stop)
+		waiter = waiter->hh.next;
+	return waiter ? waiter->waits : NULL;
 }
 
 void waiting_forget_all(struct broker *broker)
 {
-	const struct waiter *waiter;
+	struct wait *wait;
 
-	while ((waiter = waiter_who_waits(broker->waiting)))
-		acquires_forget(broker->waiting, waiter->session);
+	while ((wait = first_to_forget(broker->waiting)))
+		wait->kind->end(wait, false);
 }
 
 void waiting_deinit(struct broker *broker)
 {
-	waiting_forget_all(broker);
 	while (broker->waiting->waiters)
-		drains_forget(broker->waiting, broker->waiting->waiters->session);
+		waiting_forget(broker, broker->waiting->waiters->session);
 }

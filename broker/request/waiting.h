@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * waiting.h - requests that cannot be answered yet: acquires of a name that is not there, drains whose buffer is not
- * freed; creates for which a device has no memory are in create-queue.h.
+ * waiting.h - requests that cannot be answered yet: acquires of a name that is not there, drains of a buffer that is not
+ * freed, and creates for which a device has no memory (create-queue.h, which decides when those go on).
  *
- * Owns those requests and their timers. Acquires wait by name. Knows sessions by id only: one that is gone or cut off
- * when its turn comes is passed over.
+ * A wait has a timer and belongs to a session. It ends when what it waits for comes, when its time is over, or with its session.
+ * Owns all waits by session, acquires by name, drains by the buffer's serial. Knows sessions by id only: one that is gone or cut
+ * off is passed over.
  */
 #ifndef GPUB_WAITING_H
 #define GPUB_WAITING_H
@@ -19,20 +20,41 @@
 struct broker;
 struct buffer;
 struct drain_wait;
-struct name_line;
-struct waiter;
-
+struct name_queue;
 struct session;
+struct wait;
+struct waiter;
 
 struct waiting {
 	/* The name is LIVE: grants it to the session that waited for it, or refuses. */
 	void (*grant)(struct session *session, uint64_t request, const struct wire_acquire *acquire);
-	struct name_line *lines;   /* acquires, by name */
-	struct name_line *waking;  /* those whose name came, and some of whose acquires are yet to be granted */
-	struct drain_wait *drains; /* by the serial of what is drained */
-	struct waiter    *waiters; /* all but the creates, by session */
-	unsigned          count;   /* of all, the creates among them */
+	struct name_queue *names;   /* acquires, by name */
+	struct name_queue *waking;  /* those whose name came, and some of whose acquires are yet to be granted */
+	struct drain_wait *drains;  /* by the serial of what is drained */
+	struct waiter     *waiters; /* sessions */
+	unsigned           count;   /* of all waits */
 };
+
+struct wait_kind {
+	/* Its time is over, or its session or the broker ends: it is to leave, and to refuse its request where it expired. */
+	void (*end)(struct wait *wait, bool expired);
+	bool outlasts_stop; /* it is answered by a broker that stops, too */
+};
+
+/* Part of each request that waits. */
+struct wait {
+	const struct wait_kind *kind;
+	struct broker          *broker;
+	struct waiter          *waiter; /* its session's; NULL: it has left */
+	struct event           *timer;  /* NULL: it waits for ever */
+	struct wait            *prev, *next; /* of its session */
+};
+
+/* -ENOMEM. timeout_ms: below 0 for ever. */
+int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms);
+
+/* It does not wait any more, whether it did or not. */
+void wait_leave(struct wait *wait);
 
 /*
  * Keeps an acquire until its name appears; refuses it with -ETIMEDOUT after acquire->timeout_ms. -EDQUOT: the
@@ -58,18 +80,13 @@ int waiting_drain(struct broker *broker, const struct buffer *buffer, uint64_t s
 /* The registry's hook: the memory of the buffer with that serial is freed, or clean. context: the broker. */
 void waiting_drained(void *context, uint64_t serial);
 
-/* The session is gone: drops what it waits for. */
+/* The session is gone: what it waits for ends. create_wake_forgotten() is called behind it. */
 void waiting_forget(struct broker *broker, uint64_t session);
 
-/* The broker stops: drops all but the drains, which are answered when their memory is freed. */
+/* The broker stops: all waits end but the drains, which are answered when their memory is freed. */
 void waiting_forget_all(struct broker *broker);
 
 /* At the broker's end: the drains, too. */
 void waiting_deinit(struct broker *broker);
-
-/* For create-queue.c: so many more wait; and a timer for a timeout, NULL with 0 where it never ends, or -ENOMEM. */
-void waiting_count(struct broker *broker, int by);
-int waiting_timer(struct event **timer, struct event_base *base, int timeout_ms, event_callback_fn expired,
-		  void *context);
 
 #endif

@@ -48,7 +48,7 @@ static int teardown(void **state)
 	(void)state;
 	workers_stop(broker.workers);
 	event_base_free(broker.base);
-	return broker.waiting->count || broker.creates->by_key || broker.creates->by_session || broker.creates->device[0].look || broker.creates->device[1].look;
+	return broker.waiting->count || broker.creates->by_key || broker.waiting->waiters || broker.creates->device[0].look || broker.creates->device[1].look;
 }
 
 /* ---- short words ---- */
@@ -59,6 +59,19 @@ static void loop_for(int ms)
 
 	event_base_loopexit(broker.base, &end);
 	event_base_dispatch(broker.base);
+}
+
+/* The session is gone; or all are. */
+static void forget(uint64_t session)
+{
+	waiting_forget(&broker, session);
+	create_wake_forgotten(&broker);
+}
+
+static void forget_all(void)
+{
+	waiting_forget_all(&broker);
+	create_wake_forgotten(&broker);
 }
 
 static void on_retry(void *context)
@@ -183,13 +196,13 @@ static void test_forgotten_creates_expire(void **state)
 	create_wake(&broker, 0);
 	await(BOB, 0, -1, "2");
 	expect_story("r1 ");
-	create_forget(&broker, BOB);
+	forget(BOB);
 	expect_story("e2 ");
-	create_forget(&broker, ALICE);
+	forget(ALICE);
 	/* it is on the device */
 	expect_story("");
 	third = await(BOB, 0, 10, "3");
-	create_forget_all(&broker);
+	forget_all();
 	expect_story("e3 ");
 	(void)third;
 	create_wait_failed(trying);
@@ -205,7 +218,7 @@ static void invariant_5_others_are_woken_once_when_many_are_dropped(void **state
 	for (int i = 0; i < 3; i++)
 		await(ALICE, 0, -1, "1");
 	wakes = broker.creates->wakes;
-	create_forget(&broker, ALICE);
+	forget(ALICE);
 	expect_story("e1 e1 e1 ");
 	assert_int_equal(broker.creates->wakes, wakes + 1);
 }

@@ -220,7 +220,7 @@ static void invariant_5_a_name_wakes_some_in_a_pass(void **state)
 	}
 	assert_int_equal(grants_read(0), MANY);
 	assert_null(broker.waiting->waking);
-	assert_null(broker.waiting->lines);
+	assert_null(broker.waiting->names);
 }
 
 /* Who was not reached yet waits for the next buffer of that name, as if it had come a moment later. */

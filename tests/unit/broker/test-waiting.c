@@ -316,7 +316,7 @@ static void invariant_5_waits_are_bounded(void **state)
 	waiting_wake_name(&broker, "n3");
 	expect_answer(1, WIRE_GRANT, 11);
 	expect_answer(0, WIRE_GRANT, 12);
-	assert_null(broker.waiting->lines);
+	assert_null(broker.waiting->names);
 	assert_null(broker.waiting->waiters);
 }
 
