@@ -203,9 +203,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	if (error)
 		goto destroy_board;
 	broker->registry->believe = config->believe;
-	broker->registry->descriptors = broker->device == &device_host; /* each allocation is an open file */
-	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->registry->usages);
-	broker->memory->descriptors = broker->device == &device_host; /* an object in memory */
+	broker->memory->descriptors = broker->device == &device_host; /* each allocation is an open file */
 	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->memory->usages);
 	broker->pool->came = create_wake;
 	error = workers_start(broker->workers, base, broker->device, broker->board->header->devices);
@@ -250,8 +248,7 @@ void broker_deinit(struct broker *broker)
 	sessions_deinit(broker);
 	fair_queue_deinit(broker->queue);
 	discard_stop(broker->discard);
-	usages_limit(&broker->registry->usages, 0); /* the pool is freed while the devices' threads still run */
-	usages_limit(&broker->memory->usages, 0); /* what is pooled goes to the devices while there are threads */
+	usages_limit(&broker->memory->usages, 0); /* the pool is freed while the devices' threads still run */
 	workers_stop(broker->workers);
 	marks_deinit(broker->marks);
 	pool_forget(broker);
