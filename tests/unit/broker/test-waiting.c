@@ -109,7 +109,7 @@ static void session_unmake(unsigned i)
 	close(peers[i]);
 }
 
-/* No test leaves anybody in line. */
+/* No test leaves anybody waiting. */
 static int teardown(void **state)
 {
 	unsigned left = broker.waiting->count;
@@ -457,6 +457,25 @@ static void test_a_free_answers_the_drain(void **state)
 	assert_null(broker.waiting->drains);
 }
 
+/* A stop ends every wait but the drains, in whatever order a session asked for them. */
+static void test_a_stop_ends_all_waits_but_drains(void **state)
+{
+	struct buffer *first = drain(0, 10, -1), *second = make_live("b");
+
+	(void)state;
+	wait_for_name(0, 11, "c", -1);
+	wait_for_name(1, 12, "c", -1);
+	assert_int_equal(waiting_drain(&broker, second, sessions[1].id, 13, -1), 0);
+	assert_int_equal(broker.waiting->count, 4);
+	waiting_forget_all(&broker);
+	assert_int_equal(broker.waiting->count, 2);
+	assert_null(broker.waiting->names);
+	waiting_drained(&broker, first->serial);
+	waiting_drained(&broker, second->serial);
+	expect_answer(0, WIRE_DONE, 10);
+	expect_answer(1, WIRE_DONE, 13);
+}
+
 #define ON(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -477,6 +496,7 @@ int main(void)
 		ON(test_a_forgotten_drain_is_not_answered),
 		ON(test_a_drain_outlives_its_buffer),
 		ON(test_a_free_answers_the_drain),
+		ON(test_a_stop_ends_all_waits_but_drains),
 	};
 
 	return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
