@@ -2,17 +2,17 @@
 /*
  * gpubroker-cuda.h - gpubroker.h for programs that use the CUDA runtime: streams typed, leases as arrays.
  *
- * Nothing here is needed: gpubroker.h alone takes a cudaStream_t as void *, and a lease's ptr is a plain device
- * pointer for any kernel, library or cudaMemcpy. All of it is inline; C11 and C++11, host compiler or nvcc.
+ * This header is optional: gpubroker.h takes a cudaStream_t as void *, and a lease's ptr is a plain device pointer for
+ * any kernel, library or cudaMemcpy. All functions are inline; C11 and C++11, host compiler or nvcc.
  *
  *     gpub::lease u;
  *     if (u.acquire(client, "u", GPUB_READ | GPUB_WRITE))
  *             return fail(gpub_strerror_last());
  *     step<<<grid, block, 0, stream>>>(u.as<float>());      // __global__ void step(gpub::span<float> u)
- *     u.return_on(stream);                                   // the GPU gives it back behind step
+ *     u.return_on(stream);                                   // the GPU gives it back after step
  *
- * Returning in stream order covers what is queued on that one stream before the call. Work on other streams
- * must be ordered before it (cudaStreamWaitEvent), as for cudaFreeAsync.
+ * A return in stream order covers what was queued on that one stream before the call. Work on other streams must be
+ * ordered before it (cudaStreamWaitEvent), as for cudaFreeAsync.
  */
 #ifndef GPUBROKER_CUDA_H
 #define GPUBROKER_CUDA_H
@@ -21,13 +21,13 @@
 
 #include "gpubroker.h"
 
-/* gpub_return_on(): gives the hold back behind everything queued on stream so far. */
+/* gpub_return_on(): gives the hold back after everything queued on stream so far. */
 static inline int gpub_return_on_stream(gpub_lease *lease, cudaStream_t stream)
 {
 	return gpub_return_on(lease, (void *)stream);
 }
 
-/* gpub_signal_on(): sets the buffer's timeline behind everything queued on stream so far. */
+/* gpub_signal_on(): sets the buffer's timeline after everything queued on stream so far. */
 static inline int gpub_signal_on_stream(const gpub_lease *lease, uint64_t value, cudaStream_t stream)
 {
 	return gpub_signal_on(lease, value, (void *)stream);
@@ -39,7 +39,7 @@ static inline int gpub_wait_on_stream(const gpub_lease *lease, uint64_t value, c
 	return gpub_wait_on(lease, value, (void *)stream);
 }
 
-/* gpub_stream_create() with its type. A plain cudaStream_t: cudaStreamDestroy() ends it as well. */
+/* gpub_stream_create() with its type. It is a plain cudaStream_t: cudaStreamDestroy() ends it as well. */
 static inline int gpub_cuda_stream_create(gpub_client *client, int device, cudaStream_t *stream)
 {
 	void *made;
@@ -65,7 +65,7 @@ static inline int gpub_cuda_stream_create(gpub_client *client, int device, cudaS
 namespace gpub {
 
 /*
- * A lease seen as an array of T: pointer and count, to pass to a kernel by value. Holds nothing; valid as long
+ * A lease seen as an array of T: pointer and count, to pass to a kernel by value. It holds nothing and is valid as long
  * as the lease. Only device code may use its elements.
  */
 template <typename T> class span {
@@ -84,7 +84,7 @@ private:
 	std::size_t size_;
 };
 
-/* As many whole T as fit. T must be const, unless the lease has GPUB_WRITE. */
+/* A span of as many whole T as fit. T must be const, unless the lease has GPUB_WRITE. */
 template <typename T> inline span<T> lease_as(const gpub_lease &lease)
 {
 	static_assert(std::is_trivially_copyable<T>::value, "memory that is shared holds plain bytes");
@@ -93,12 +93,12 @@ template <typename T> inline span<T> lease_as(const gpub_lease &lease)
 }
 
 /*
- * A hold that gives itself back. Moves, does not copy: one owner for one return. Its functions return what
- * their C namesakes do; it throws nothing.
+ * A hold that gives itself back. It can be moved but not copied: one owner for one return. Its functions return what
+ * the C functions of the same name return; it throws nothing.
  *
- * The destructor returns it in order on the stream named by on(), or plainly (gpub_return()) when none was
- * named. A stream that is being captured takes no return: the hold then stays until gpub_disconnect(), which
- * is safe and late. To avoid that, or to see errors, return it yourself.
+ * The destructor returns it in order on the stream that on() named, or with gpub_return() if none was named. A stream
+ * that is being captured refuses a return: the hold then stays until gpub_disconnect(), which is safe but late. To
+ * avoid that, or to see errors, return it yourself.
  */
 class lease {
 public:
@@ -124,7 +124,7 @@ public:
 	lease &operator=(const lease &) = delete;
 	~lease() { give_back(); }
 
-	/* A lease that is held is given back first, as by the destructor. */
+	/* Gives back the lease that it holds first, as the destructor does. */
 	int acquire(gpub_client *client, const char *name, unsigned rights, int timeout_ms = 0)
 	{
 		give_back();
@@ -139,7 +139,7 @@ public:
 		return took(gpub_acquire_as(client, name, &expectation, rights, timeout_ms, &value_));
 	}
 
-	/* As acquire(), of the buffer that a ticket is for, with the rights that it gives. */
+	/* As acquire(), of the buffer that a ticket is for, with the rights that the ticket gives. */
 	int redeem(gpub_client *client, const char *text)
 	{
 		give_back();
@@ -163,7 +163,7 @@ public:
 	const gpub_lease &get() const { return value_; }
 	template <typename T> span<T> as() const { return lease_as<T>(value_); }
 
-	/* The plain lease, which the caller returns from now on. */
+	/* The plain lease, which the caller must return. */
 	gpub_lease release()
 	{
 		held_ = false;

@@ -8,7 +8,7 @@
  *     GPUB_HOST_KERNEL(axpy, axpy, sizeof(float *), ...);
  *
  * Compile it into a shared object beside the fatbin: "mykernels.so" beside "mykernels.fatbin".
- * One call stands for the whole grid. It runs on a stream's own thread and must not call the library.
+ * One call computes the whole grid. It runs on a stream's own thread and must not call the library.
  */
 #ifndef GPUBROKER_HOST_H
 #define GPUBROKER_HOST_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c - the memory that client structures live in, and whether one may be used.
+ * client.c - the memory of client structures, and the check whether one may be used.
  *
- * They are recycled and never freed, because a stale lease must find one. Each keeps its guard, the page that a
- * fork wipes. A lease lies in its user's memory and may be damaged, so its client pointer is compared with the structures
- * that were made before it is followed. The first of them is a static variable, which the fast path knows by its address; the
- * others are in a list that only grows. Owns those that are not in use; knows nothing of a connection.
+ * Structures are recycled and never freed, because a stale lease must find one. Each keeps its guard, the page that a fork
+ * wipes. A lease lies in its user's memory and may be damaged, so its client pointer is compared with the existing structures
+ * before it is followed. The first structure is a static variable, which the fast path recognises by its address; the others
+ * are in a list that only grows. Owns the structures that are not in use; knows nothing of a connection.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -19,7 +19,7 @@
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *recycled;
-static bool first_used;                           /* client_first was handed out before */
+static bool first_used;                           /* client_first is initialised */
 static _Atomic(struct gpub_client *) others_made; /* all structures but client_first */
 
 static struct client_guard never_connected = { CLIENT_ENDED };
@@ -37,7 +37,7 @@ bool client_is_known(const struct gpub_client *client)
 int client_check_slow(const struct gpub_client *client)
 {
 	if (!client)
-		return error_set(-EINVAL, "there is no client: pass one that gpub_connect() made");
+		return error_set(-EINVAL, "there is no client: pass one from gpub_connect()");
 	switch ((enum client_state)atomic_load(&client->guard->state)) {
 	case CLIENT_OPEN:
 		return 0;

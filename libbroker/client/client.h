@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.h - the library's own view of a connection: what a gpub_client is made of, and who touches it how.
+ * client.h - the members of a gpub_client, and the rules for their use.
  *
  * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> send.c -> socket
  *                      socket -> reader.c (one thread at a time) -> messages.c -> records.c -> waiting callers
  *
- * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock
- * is never held across a send, nor across a device call but those that register memory, watch buffers and look for resets.
+ * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock is never held across
+ * a send. Of device calls, only those that register memory, watch buffers and look for resets are made under it.
  */
 #ifndef GPUB_CLIENT_H
 #define GPUB_CLIENT_H
@@ -25,7 +25,7 @@
 #include "table.h"
 #include "timeline-map.h"
 
-/* A page that a fork wipes, so a child finds CLIENT_FORKED without a system call (madvise(2), WIPEONFORK). */
+/* In a page that a fork wipes: a child finds CLIENT_FORKED without a system call (madvise(2), WIPEONFORK). */
 enum client_state { CLIENT_FORKED = 0, CLIENT_OPEN, CLIENT_LOST, CLIENT_ENDED };
 
 struct client_guard {
@@ -37,11 +37,11 @@ struct call {
 	uint64_t            number;
 	bool                done;
 	struct wire_message reply;
-	int                 fd; /* that came with it, now the caller's; -1 none; -EMFILE no room for it */
+	int                 fd; /* came with the reply, now the caller's; -1: none; -EMFILE: no descriptor is left */
 	struct call        *next;
 };
 
-/* What may stay open that nobody holds. */
+/* The bound on what stays open without a lease: cache.c's. */
 struct cache {
 	unsigned mappings;
 	uint64_t bytes, scans;
@@ -49,9 +49,9 @@ struct cache {
 
 #define CACHE_MAPPINGS 16384
 
-/* Looking for the answer to one kind of question instead of sleeping for it: reader.c's. */
+/* How often reader.c polls for the answer to one type of request before it sleeps. */
 struct spin {
-	unsigned pause; /* answers to sleep for before the next try */
+	unsigned pause;  /* so many answers are slept for before it polls again */
 	unsigned misses; /* in a row */
 };
 
@@ -60,17 +60,17 @@ struct gpub_client {
 	const struct device *device;
 	int                  sock, watch; /* watch: reader.c's */
 	pthread_mutex_t      reading;     /* held by the reader */
-	bool                 over;        /* the reader's: nothing comes any more */
-	struct spin          spin[WIRE_TYPES]; /* the reader's, by what was asked */
-	struct socket_packet *packet;         /* the reader's; kept for whoever has this structure next */
+	bool                 over;        /* the reader's: no more messages will come */
+	struct spin          spin[WIRE_TYPES]; /* the reader's, by type of request */
+	struct socket_packet *packet;         /* the reader's; kept when the structure is recycled */
 	uint8_t             *key; /* sodium_malloc'd; the reader's */
 	uint64_t             session;
-	uint32_t             user, broker; /* uids, as the broker said */
+	uint32_t             user, broker; /* uids of this client and of the broker, as the broker sent them */
 	struct board         board;
 	int                  index_of[DEVICE_MAX];   /* ordinal here -> the broker's index, or -1 */
 	int                  ordinal_of[DEVICE_MAX]; /* the broker's index -> ordinal here, or -1 */
 	int                  devices;                /* ordinals in index_of */
-	_Atomic uint64_t     epochs[DEVICE_MAX];     /* by ordinal: of the device, when it was last looked at */
+	_Atomic uint64_t     epochs[DEVICE_MAX];     /* by ordinal: the device's epoch when it was last compared */
 	_Atomic unsigned     flags;
 
 	pthread_mutex_t      lock;
@@ -78,7 +78,7 @@ struct gpub_client {
 	pthread_t            service;
 	pthread_t            closer;
 	bool                 closing; /* the closer thread was started */
-	bool                 leaving; /* disconnect is under way: grants that still come are given back */
+	bool                 leaving; /* disconnect is in progress: grants that still arrive are given back */
 	uint64_t             next_number;
 	struct call         *calls;
 
@@ -93,28 +93,28 @@ struct gpub_client {
 	struct cache         cache;
 	struct slot_pool     slots;
 	struct timeline_maps timelines;
-	struct gpub_client  *next; /* in fork.c's list of open ones, or client.c's of recycled ones */
+	struct gpub_client  *next;      /* in fork.c's list of open clients, or client.c's of recycled ones */
 	struct gpub_client  *next_made; /* in client.c's list of all; fixed */
 };
 
-/* A client structure: recycled where one was disconnected, for leases may still point to it. NULL: no memory. */
+/* A client structure. Structures are recycled, because leases may still point to them. NULL: no memory. */
 struct gpub_client *client_alloc(void);
 
-/* The first structure of a process, as a rule the only one: the fast path knows it by its address alone. */
+/* The first structure of a process, usually the only one: the fast path recognises it by its address. */
 extern struct gpub_client client_first __attribute__((visibility("hidden")));
 
-/* Whether that pointer, which may be anything, leads to a client structure. Any thread; takes no lock. */
+/* Whether the pointer, which may be damaged, is that of a client structure. Any thread; takes no lock. */
 bool client_is_known(const struct gpub_client *client);
 
 void client_recycle(struct gpub_client *client);
 
-/* Around a fork. forget: in the child, where those that were recycled are the parent's. */
+/* Around a fork. forget: in the child, where the recycled structures are the parent's. */
 void client_pool_lock(void);
 void client_pool_unlock(bool forget);
 
 /*
  * 0 where the client may be used; -ECHILD in a forked child, -ECONNRESET when the broker is gone, -ESTALE
- * after disconnect, -EINVAL for NULL; each with its sentence.
+ * after disconnect, -EINVAL for NULL; each with its error message.
  */
 int client_check_slow(const struct gpub_client *client);
 

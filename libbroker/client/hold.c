@@ -12,7 +12,7 @@ int record_grow(struct gpub_client *client, struct record *record)
 	int error;
 
 	if (blocks == SLOT_BLOCKS)
-		return error_set(-ENOMEM, "%u leases of one buffer are out or on their way back: wait for some",
+		return error_set(-ENOMEM, "%u leases of one buffer are held or being returned: wait for some",
 				 (SLOTS_FIRST << SLOT_BLOCKS) - SLOTS_FIRST);
 	error = slot_pool_take(&client->slots, client->device, record, SLOTS_FIRST << blocks, &slots);
 	if (error)
@@ -65,15 +65,15 @@ uint32_t hold_thread(void)
 	return number - 1;
 }
 
-/* Every slot there is, one after the other. */
+/* Every slot of the record, one after the other. */
 #define EACH_SLOT(record, slot)                                                              \
 	for (uint32_t number_ = 0, count_ = slot_count(record); number_ < count_; number_++) \
 		for (struct slot *slot = slot_number(record, number_); slot; slot = NULL)
 
 /*
- * A return of an earlier buffer of the record, whose mapping a reset ended before it landed. It may land yet, from another
- * device or context, so nobody takes its slot before, and its sequence stays what the base was set to. The record's present
- * buffer has no part in it.
+ * A return of an earlier buffer of the record, whose mapping a reset closed before the return landed. It may still land, from
+ * another device or context. Until then nobody takes its slot, and its sequence equals the base. It does not concern the record's
+ * present buffer.
  */
 static bool slot_outlives(const struct slot *slot, uint64_t hold)
 {

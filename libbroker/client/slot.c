@@ -14,13 +14,13 @@
 
 #define SPACE_SIZE (SLOTS_MAX * sizeof(struct slot))
 
-/* Address space alone. A forked child finds nothing in it, so that no lease is to be renewed or returned there. */
+/* Address space alone. A forked child finds zeros in it, so it can neither renew nor return a lease. */
 static int pool_reserve(struct slot_pool *pool)
 {
 	void *space = wiped_map(SPACE_SIZE, PROT_NONE);
 
 	if (!space)
-		return error_set(-errno, "no memory for lease slots that is kept from forks: %m");
+		return error_set(-errno, "no memory for lease slots that a fork wipes: %m");
 	pool->slot = space;
 	return 0;
 }
@@ -31,7 +31,7 @@ void slot_pool_wipe(struct slot_pool *pool)
 		wiped_by_hand(pool->slot, SPACE_SIZE);
 }
 
-/* The next chunk's pages, which come as its slots are taken, and its words. */
+/* Makes the next chunk usable, and maps its words. The kernel adds pages as slots are used. */
 static int chunk_make(struct slot_pool *pool, const struct device *device)
 {
 	struct slot *chunk;
@@ -59,7 +59,7 @@ int slot_pool_take(struct slot_pool *pool, const struct device *device, struct r
 	if (first % SLOT_CHUNK + count > SLOT_CHUNK)
 		first = (first / SLOT_CHUNK + 1) * SLOT_CHUNK;
 	if (first + count > SLOTS_MAX)
-		return error_set(-ENOMEM, "%u leases are the most one process can have: return some", SLOTS_MAX);
+		return error_set(-ENOMEM, "one process can have %u leases at most: return some", SLOTS_MAX);
 	if (first / SLOT_CHUNK == pool->chunks) {
 		error = chunk_make(pool, device);
 		if (error)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slot.h - where a hold is published: one slot for each lease that is out at a time.
+ * slot.h - where a hold is published: one slot for each lease that is held at a time.
  *
- * Two words make a slot: hold, written by the threads of this process, and word, written by the GPU when a
- * return in stream order got there (memory that the device may write, MAP_SHARED so that a fork cannot move
- * it, MADV_DONTFORK). hold = sequence << 2 | state; the sequence changes with every take, so that a stale lease
- * and a late GPU write are both told by comparing it. A slot has a cache line to itself, for another thread has the
- * next one. Slots belong to one record for ever and are never freed, so a stale token leads to valid memory. The
- * rules are checked in tests/model.
+ * A slot has two words. The threads of this process write hold. The GPU writes word when a return in stream order lands; that
+ * is memory that the device may write, MAP_SHARED so that a fork cannot move it, MADV_DONTFORK. hold = sequence << 2 | state.
+ * Each acquire takes a new sequence, so comparing it detects a stale lease and a late GPU write. A slot has a cache line to
+ * itself, because another thread uses the next one. A slot belongs to one record and is never freed, so a stale token leads to
+ * valid memory. The rules are checked in tests/model.
  */
 #ifndef GPUB_SLOT_H
 #define GPUB_SLOT_H
@@ -35,7 +34,7 @@ struct slot {
 #define SLOT_SEQUENCE(hold)      ((hold) >> 2)
 #define SLOT_HOLD(sequence, state) ((uint64_t)(sequence) << 2 | (uint64_t)(state))
 
-/* A lease's token: which slot, and which of its sequences. */
+/* A lease's token: the slot's index, and the sequence. */
 #define SLOT_INDEX_BITS    20
 #define SLOT_SEQUENCE_BITS (64 - SLOT_INDEX_BITS)
 #define SLOTS_MAX          (1u << SLOT_INDEX_BITS)
@@ -55,8 +54,7 @@ static inline uint64_t token_sequence(uint64_t token)
 	return token & ((1ull << SLOT_SEQUENCE_BITS) - 1);
 }
 
-/* What an idle slot's hold becomes when it is taken: the next sequence. They wrap after 2^44, days of nothing else, and
- * leave out 0. */
+/* What an idle slot's hold becomes when it is taken: the next sequence. Sequences wrap after 2^44 and skip 0. */
 static inline uint64_t slot_take(uint64_t hold)
 {
 	uint64_t taken = (hold | SLOT_RETURNED) + 1 + SLOT_HELD;
@@ -64,13 +62,13 @@ static inline uint64_t slot_take(uint64_t hold)
 	return __builtin_expect(taken >> (SLOT_SEQUENCE_BITS + 2) != 0, 0) ? SLOT_HOLD(1, SLOT_HELD) : taken;
 }
 
-/* Is a later than b, where they may have wrapped between? */
+/* Whether sequence a is later than b, also across a wrap. */
 static inline bool slot_later(uint64_t a, uint64_t b)
 {
 	return (int64_t)((a - b) << SLOT_INDEX_BITS) > 0;
 }
 
-/* No lease has it, or the GPU has landed the return that it waits for. */
+/* No lease holds it, and no return is on its way. */
 static inline bool slot_idle(const struct slot *slot, uint64_t hold)
 {
 	switch (SLOT_STATE(hold)) {
@@ -83,24 +81,24 @@ static inline bool slot_idle(const struct slot *slot, uint64_t hold)
 	}
 }
 
-/* Ahead of the release of the hold, whose reader sees it. Without a look: the line is written to next in any case. */
+/* Before the release of the hold, so that its reader sees it. Stored unconditionally: the next store is to the same cache line. */
 static inline void slot_mark_unordered(struct slot *slot)
 {
 	atomic_store_explicit(&slot->unordered, true, memory_order_relaxed);
 }
 
-/* A hold that is not, or no longer, to be a lease. Somebody else may have ended it meanwhile, and a third one taken the slot. */
+/* Ends a hold that is not a lease, or no longer. Another thread may have ended it meanwhile, and a third may have taken the slot. */
 static inline void slot_end(struct slot *slot, uint64_t hold)
 {
 	atomic_compare_exchange_strong(&slot->hold, &hold, SLOT_HOLD(SLOT_SEQUENCE(hold), SLOT_FREE));
 }
 
-/* The pool: room for all, so that an index leads to a slot without another look; made usable a chunk at a time. */
+/* The pool: address space for all slots, so that an index is an offset; made usable a chunk at a time. */
 #define SLOT_CHUNK  8192 /* slots: 512 KiB, and 64 KiB of words, registered with the device at once */
 #define SLOT_CHUNKS (SLOTS_MAX / SLOT_CHUNK)
 
 struct slot_pool {
-	struct slot     *slot; /* SLOTS_MAX of them, fixed once used says that there is one */
+	struct slot     *slot; /* SLOTS_MAX of them; fixed once used is not 0 */
 	_Atomic uint32_t used;
 	/* under the client's lock */
 	uint32_t          chunks;
@@ -108,16 +106,16 @@ struct slot_pool {
 };
 
 /*
- * count adjacent new slots for the record; the first is put in *slots. -ENOMEM when there are
- * SLOTS_MAX, or what registering memory with the device fails with. Called under the client's lock.
+ * count adjacent new slots for the record; *slots is the first. -ENOMEM: all SLOTS_MAX are used; or the error of registering
+ * memory with the device. Called under the client's lock.
  */
 int slot_pool_take(struct slot_pool *pool, const struct device *device, struct record *record, uint32_t count,
 		   struct slot **slots);
 
-/* For an atfork handler, in the child: no lease is to be found there (wiped.h). */
+/* For an atfork handler, in the child: it must find no lease (wiped.h). */
 void slot_pool_wipe(struct slot_pool *pool);
 
-/* The slot of an index that a lease carries, or NULL where there is none. Any thread. */
+/* The slot of an index from a lease, or NULL: there is none. Any thread. */
 static inline struct slot *slot_at(struct slot_pool *pool, uint32_t index)
 {
 	return index < atomic_load_explicit(&pool->used, memory_order_acquire) ? &pool->slot[index] : NULL;

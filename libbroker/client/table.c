@@ -81,7 +81,7 @@ bool table_key_look(const struct table *table, struct table_key *key, const char
 	return true;
 }
 
-/* May run while a writer changes the record: then the version tells, and the answer is not used. */
+/* May run while a writer changes the record: then the version differs and the result is not used. */
 bool table_is(const struct record *record, const struct table_key *key)
 {
 	if (atomic_load_explicit(&record->index, memory_order_relaxed) != key->index)
@@ -164,7 +164,7 @@ static void array_copy_live(struct table_array *array, struct table_array *from)
 	}
 }
 
-/* In place: a reader that is in it finds a changed version, and names that come and go cost no memory. */
+/* In place, so that names that come and go cost no memory. A reader in the array finds a changed version. */
 static void array_overwrite(struct table_array *array, struct table_array *from)
 {
 	for (uint32_t i = 0; i < array->size; i++) {
@@ -176,7 +176,7 @@ static void array_overwrite(struct table_array *array, struct table_array *from)
 	}
 }
 
-/* Rids it of its tombstones, in a larger array when it is the entries that fill it. */
+/* Removes the tombstones; into a larger array if half of the entries are live. */
 static int table_rebuild(struct table *table)
 {
 	struct table_array *old = atomic_load_explicit(&table->array, memory_order_relaxed);
@@ -204,7 +204,7 @@ int table_add(struct table *table, struct record *record, const char *name, unsi
 	struct table_key key;
 	int error = 0;
 
-	/* not only names: what is redeemed has a key that no name can be (delegate.c) */
+	/* not only names: a redeemed buffer has a key that is no valid name (delegate.c) */
 	key_fill(table, &key, name, strlen(name), index);
 	if ((table->used + 1) * 4 > array->size * 3)
 		error = table_rebuild(table);
