@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * acquire-many.c - gpub_acquire_many: what is not mapped yet is asked for at once, not one after the other.
+ * acquire-many.c - gpub_acquire_many: requests all buffers that are not mapped together, not one after the other.
  *
- * Only the asking is different: each record is then taken as acquire.c takes one, which also says why one cannot be. So
- * many requests are under way at most that the broker never has to keep more answers than a session may leave unread.
- * Owns nothing beyond the call.
+ * Only the requests differ: then each record is acquired as in acquire.c, which also reports why one cannot be. The
+ * number of requests without an answer is bounded, so that the broker never has to keep more answers than a session may
+ * leave unread. It buys half of the cost of a first acquire in a batch (bench/batch). Owns nothing beyond the call.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,11 +24,11 @@
 #include "table.h"
 #include "trace.h"
 
-#define SEND_MAX  64  /* requests in a system call */
-#define PENDING_MAX 128 /* and without an answer */
+#define SEND_MAX    64  /* requests in a system call */
+#define PENDING_MAX 128 /* requests without an answer */
 
 struct item {
-	struct record *record; /* that was asked for; NULL: none was */
+	struct record *record; /* that was requested; NULL: none was */
 	struct waiter  waiter;
 };
 
@@ -37,14 +37,14 @@ struct many {
 	unsigned     count, index, rights;
 	int          timeout_ms;
 	struct item *items;
-	unsigned     asked, answered; /* of the items, in their order */
+	unsigned     asked, answered; /* items, in their order */
 	unsigned     pending;         /* so many may be without an answer */
-	struct timespec deadline, last; /* the caller's, and when not even an answer is waited for any more */
+	struct timespec deadline, last; /* the caller's; when to stop waiting for any answer of the broker */
 	struct wire_message out[SEND_MAX];
 	unsigned     out_count;
 };
 
-/* For what is asked for now: all have one timeout together. */
+/* For the next request: all have one timeout together. */
 static int remaining_ms(const struct many *many)
 {
 	return many->timeout_ms > 0 ? client_remaining_ms(&many->deadline) : many->timeout_ms;
@@ -67,8 +67,8 @@ static bool few_are_pending(struct gpub_client *client, void *context)
 }
 
 /*
- * Sends what is ready, and waits until no more than that many are without an answer. A timeout is no error: take_all() says which
- * name is missing. Locked; gives the lock up meanwhile.
+ * Sends what is ready, and waits until no more than that many are without an answer. A timeout is no error: take_all()
+ * says which name is missing. Locked; gives the lock up meanwhile.
  */
 static int send_and_wait(struct gpub_client *client, struct many *many, unsigned ahead)
 {
@@ -81,7 +81,7 @@ static int send_and_wait(struct gpub_client *client, struct many *many, unsigned
 	return error == -ETIMEDOUT ? 0 : error;
 }
 
-/* Where nobody knows or asks for that name yet. Locked. */
+/* Requests a name that has no record. Locked. */
 static int item_ask(struct gpub_client *client, struct many *many, unsigned i)
 {
 	struct item *item = &many->items[i];
@@ -108,14 +108,14 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	pthread_mutex_lock(&client->lock);
 	cache_make_room(client);
 	for (unsigned i = 0; !error && i < many->count && !(timeout && client_past(&many->deadline)); i++) {
-		/* under the lock: whoever asks behind the reader's end is never answered */
+		/* under the lock: a request after the reader's end is never answered */
 		error = atomic_load(&client->guard->state) == CLIENT_OPEN ? item_ask(client, many, i) :
 									    client_check_slow(client);
 		many->asked = i + 1;
 		if (!error && many->out_count == SEND_MAX)
 			error = send_and_wait(client, many, PENDING_MAX - SEND_MAX);
 	}
-	/* also behind an error: the records that were marked as requested must be */
+	/* also after an error: the requests of the records that are REQUESTED must be sent */
 	if (error) {
 		KEEP_ERROR();
 
@@ -130,7 +130,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	return error;
 }
 
-/* All, or none. */
+/* Acquires all, or none. */
 static int take_all(struct gpub_client *client, const struct many *many, gpub_lease *leases)
 {
 	int error = 0;

@@ -24,7 +24,7 @@ struct wanted {
 	unsigned        rights;
 	int             timeout_ms;
 	bool            trimmed; /* the cache was, for this acquire */
-	struct timespec deadline, last; /* the caller's, and when not even an answer is waited for any more */
+	struct timespec deadline, last; /* the caller's; when to stop waiting for any answer of the broker */
 };
 
 static int remaining_ms(const struct wanted *wanted)
@@ -63,7 +63,7 @@ static bool is_answered(struct gpub_client *client, void *context)
 	return asked->waiter->done || atomic_load(&asked->record->state) != asked->waiter->state;
 }
 
-/* An exchange that fails needs no mention: whoever reads is about to release the record then. */
+/* The exchange's error is not needed: after one the reader releases the record, with an error. */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline)
 {
@@ -91,7 +91,7 @@ static int request(struct gpub_client *client, struct record *record, const stru
 	return error == -ETIMEDOUT ? refuse_late(wanted) : error;
 }
 
-/* Another thread's request for a name that may not exist: whoever must not wait asks on its own. */
+/* Another thread waits for a name that may not exist. A caller that must not wait asks whether it does. */
 static int name_exists(struct gpub_client *client, const struct wanted *wanted)
 {
 	struct wire_message request, reply;
@@ -105,7 +105,7 @@ static int name_exists(struct gpub_client *client, const struct wanted *wanted)
 	return error;
 }
 
-/* Until when another thread's answer is waited for; NULL: for ever. */
+/* How long to wait for another thread's answer; NULL: without limit. */
 static const struct timespec *join_deadline(const struct wanted *wanted)
 {
 	if (wanted->timeout_ms < 0)
@@ -113,7 +113,7 @@ static const struct timespec *join_deadline(const struct wanted *wanted)
 	return wanted->timeout_ms ? &wanted->deadline : &wanted->last;
 }
 
-/* Whatever it was refused, that was the other's request: then this thread asks itself. */
+/* Waits for another thread's request. An error is the other request's: then this thread sends its own. */
 static int join(struct gpub_client *client, struct record *record, const struct wanted *wanted)
 {
 	uint64_t number = record->request;
@@ -132,7 +132,7 @@ static int join(struct gpub_client *client, struct record *record, const struct 
 	return error == -ETIMEDOUT && client_past(join_deadline(wanted)) ? refuse_late(wanted) : 0;
 }
 
-/* Soon gone, or open again: a close does not wait for leases, only for the device. */
+/* The record is soon released, or open again: a close waits for the device only, not for leases. */
 static int wait_closing(struct gpub_client *client, struct record *record)
 {
 	struct waiter waiter;
@@ -152,7 +152,7 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 		error = record_grow(client, record);
 		return error ? error : -EAGAIN;
 	}
-	if (error) { /* its buffer was unlinked: the closer's from now on */
+	if (error) { /* its buffer was unlinked: the record is due to be retired */
 		record_detach(client, record);
 		return -EAGAIN;
 	}
@@ -179,7 +179,6 @@ static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *l
 		return error < 0 ? error : -EAGAIN;
 	record = table_find(&client->table, &wanted->key, &version);
 	if (!record) {
-		/* looked at again after it, for the lock was given up */
 		if (!wanted->trimmed && cache_make_room(client)) {
 			wanted->trimmed = true;
 			return -EAGAIN;

@@ -2,9 +2,9 @@
 /*
  * acquire.h - the slow path of an acquire: asks the broker, or waits for another thread that does.
  *
- * One thread sends for a buffer (REQUESTED), all others wait for its record to change. Whoever reads
- * the socket opens the handle. A record whose buffer was unlinked is set aside for the closer, and the name gets a new
- * one. Owns nothing.
+ * One thread requests a buffer (REQUESTED); the others wait for its record to change. The thread that reads the socket
+ * opens the handle. A record whose buffer was unlinked leaves the table to be retired, and the name gets a new record.
+ * Owns nothing.
  */
 #ifndef GPUB_ACQUIRE_H
 #define GPUB_ACQUIRE_H
@@ -19,21 +19,21 @@ struct record;
 struct wire_message;
 
 /*
- * Asks for a record in state NONE with that message, whose number is filled in, and waits until it changed: record_wait()'s
- * result. Locked; gives the lock up meanwhile.
+ * Requests the buffer of a record in state NONE with that message, fills in its number, and waits until the record
+ * changes. Returns what record_wait() returns. Locked; gives the lock up meanwhile.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline);
 
-/* An ACQUIRE of anybody's buffer, without its number. Returns message. */
+/* An ACQUIRE with any owner, without its number. Returns message. */
 struct wire_message *acquire_fill(struct wire_message *message, const struct table_key *key, unsigned rights,
 				  int timeout_ms);
 
-/* Holds the buffer of that name for a device, asking the broker where needed. owner: whose it must be, or GPUB_ANY_USER. */
+/* Holds the buffer of that name for a device, and asks the broker if needed. owner: its uid, or GPUB_ANY_USER. */
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights,
 		 int timeout_ms, gpub_lease *lease);
 
-/* The same without a range of its own (trace.h). */
+/* The same without a trace range of its own (trace.h). */
 int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
 		     gpub_lease *lease);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.c - gpub_create, gpub_unlink, gpub_stat: what is asked of the broker. Owns nothing. */
+/* buffer.c - gpub_create, gpub_unlink, gpub_stat: requests to the broker. Owns nothing. */
 #include <errno.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec)
 	if (error != -ENOMEM)
 		return error;
 	CRASH_POINT(create_short);
-	/* what this process keeps mapped for nothing may be what is missing */
+	/* this process's own unused mappings may hold the memory that is missing */
 	error = cache_close_all(client);
 	CRASH_POINT(create_again);
 	return error ? error : create_once(client, name, spec, index, spec->timeout_ms);
@@ -110,7 +110,7 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
 	if (error)
 		return error;
 	if (answer->device >= client->board.header->devices)
-		return error_set(-EPROTO, "the broker's answer makes no sense");
+		return error_set(-EPROTO, "the broker's answer is invalid");
 	*info = (gpub_info){ .struct_size = sizeof *info,
 			     .flags = answer->flags,
 			     .size = answer->size,

@@ -86,7 +86,10 @@ void cache_pass_begin(struct gpub_client *client, enum cache_scope scope, struct
 		sort_by_use(client);
 }
 
-/* What a pass came to goes to the end of the list, in the same order: the next search ends at the first mapping that it did not. */
+/*
+ * What a pass came to goes to the end of the list, in the same order: the next search ends at the first mapping that it
+ * did not.
+ */
 struct mapping *cache_pass_next(struct gpub_client *client, const struct cache_pass *pass)
 {
 	struct mapping *mapping;
@@ -128,7 +131,10 @@ static int close_one(struct gpub_client *client, struct mapping *mapping, const 
 	return mapping_close(client, mapping, all);
 }
 
-/* Closes what is due. The first real error, and its message; *busy: something due stays open. Locked; gives the lock up meanwhile. */
+/*
+ * Closes what is due. The first real error, and its message; *busy: something due stays open. Locked; gives the lock up
+ * meanwhile.
+ */
 static int close_pass(struct gpub_client *client, enum cache_scope scope, bool *busy)
 {
 	struct cache_pass pass;
@@ -188,7 +194,10 @@ bool cache_retire(struct gpub_client *client, bool sync)
 
 	while ((record = due_next(client, sync, pass))) {
 		error = record_retire(client, record, sync);
-		/* no close of this driver proves anything: the record goes with its mapping, once no lease holds anything there */
+		/*
+		 * no close of this driver proves anything: the record goes with its mapping, once no lease holds
+		 * anything there
+		 */
 		if (error == -ENOTSUP && record->mapping && !is_awaited(record->mapping))
 			error = mapping_close(client, record->mapping, false);
 		/* also after an error: the record is still due, and is tried again after a pause, not at once */

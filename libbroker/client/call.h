@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.h - round trips: a request goes out on the caller's thread, its reply comes in on the reader's, which may be that.
+ * call.h - round trips: the caller's thread sends a request, and the reader (reader.h), which may be the caller, gets
+ * the reply.
  *
- * Owns the list of calls under way. Never reads the socket but as the reader (reader.h).
+ * Owns the list of calls in progress. Reads the socket only as the reader.
  */
 #ifndef GPUB_CALL_H
 #define GPUB_CALL_H
@@ -14,20 +15,20 @@
 
 struct gpub_client;
 
-#define GRACE_MS 10000 /* beyond a timeout that the broker itself keeps: it is stopped or overloaded then */
+#define GRACE_MS 10000 /* added to a timeout that the broker itself keeps: beyond that it is stopped or overloaded */
 
 /*
- * Sends the messages, whose answers the caller has a place for, and waits until answered(), which is asked under the lock, says so.
- * The caller is the reader meanwhile where nobody else is. Locked; gives the lock up meanwhile. 0; -ETIMEDOUT: the deadline
- * (NULL: none) has passed; -ECONNRESET: the broker is gone.
+ * Sends the messages and waits until answered(), which is called under the lock, is true. Meanwhile the caller is the
+ * reader, if no other thread is. Locked; gives the lock up meanwhile. 0; -ETIMEDOUT: the deadline (NULL: none) has
+ * passed; -ECONNRESET: the broker is gone.
  */
 int call_exchange(struct gpub_client *client, const struct wire_message *messages, unsigned count,
 		  bool (*answered)(struct gpub_client *, void *), void *context, const struct timespec *deadline);
 
 /*
- * Sends the request (its number is filled in) and waits for the reply. 0 and *reply, or the errno and the
- * sentence that the broker refused with. fd: NULL, or where a descriptor that came is put (-1: none came).
- * -ETIMEDOUT when the deadline is past (NULL: never): a reply that still comes is dropped.
+ * Sends the request (its number is filled in) and waits for the reply. 0 and *reply, or the errno and error message of
+ * the broker's refusal. *fd (fd may be NULL): the descriptor that came with the reply; -1: none. -ETIMEDOUT: the
+ * deadline (NULL: none) has passed; a reply that still comes is dropped.
  */
 int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
 		const struct timespec *deadline);

@@ -41,7 +41,7 @@ static bool records_open(const struct mapping *mapping)
 	return true;
 }
 
-/* False: it is gone, or another thread closes it. Who retires a record of it is soon done: it sends, or waits for the device. */
+/* False: it is gone, or another thread closes it. Waits for threads that retire a record of it: they soon end. */
 static bool close_may_begin(struct gpub_client *client, const struct mapping *mapping, uint64_t grant)
 {
 	while (mapping_find(client, grant) == mapping && !mapping->closing) {
@@ -65,7 +65,7 @@ static bool records_idle(const struct mapping *mapping, bool *held)
 	return idle;
 }
 
-/* Nothing of a lost mapping is waited for but threads that are about to queue a return. */
+/* For a lost mapping, only threads that are about to queue a return are waited for. */
 static bool records_drop(const struct mapping *mapping)
 {
 	struct record *record;
@@ -76,28 +76,31 @@ static bool records_drop(const struct mapping *mapping)
 	return all;
 }
 
-/* OPEN to CLOSING, unless a slot is busy; *held: with a lease, not with a return that is yet to land. */
+/* OPEN to CLOSING, unless a slot is busy. *held: a lease holds it; else a return has not landed. */
 static bool close_begin(struct mapping *mapping, bool *held)
 {
 	records_mark(mapping, RECORD_CLOSING);
 	CRASH_POINT(close_marked);
-	/* an acquirer stores its hold, then looks for CLOSING; we the other way round: one of us sees */
+	/*
+	 * an acquirer stores its hold, then loads the state; here it is the other way round: one of the two sees the
+	 * other
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (mapping->lost ? records_drop(mapping) : records_idle(mapping, held))
 		return true;
-	records_mark(mapping, RECORD_OPEN); /* nobody can have waited for them: the lock was held throughout */
+	records_mark(mapping, RECORD_OPEN); /* no waiter saw CLOSING: the lock was held throughout */
 	CRASH_POINT(close_withdrawn);
 	return false;
 }
 
-/* A moment for the device. A device that has failed will never write the word that is waited for. */
-static int close_pause(struct gpub_client *client, int ordinal, unsigned looks)
+/* A short pause for the device. Checks now and then that it works: a failed device never writes the awaited word. */
+static int close_pause(struct gpub_client *client, int ordinal, unsigned scans)
 {
 	int error = 0;
 
 	pthread_mutex_unlock(&client->lock);
 	usleep(LAND_POLL_US);
-	if (looks % 256 == 255)
+	if (scans % 256 == 255)
 		error = client->device->check(ordinal);
 	pthread_mutex_lock(&client->lock);
 	return error;
@@ -106,39 +109,42 @@ static int close_pause(struct gpub_client *client, int ordinal, unsigned looks)
 static uint64_t mapping_acquire_count(const struct mapping *mapping)
 {
 	const struct record *record;
-	uint64_t takes = 0;
+	uint64_t count = 0;
 
-	/* of what is live: somebody who never rests would be waited for for ever, while nobody takes what is unlinked */
+	/*
+	 * live buffers only: a thread that acquires one again and again must not delay the close without end; unlinked
+	 * ones end
+	 */
 	DL_FOREACH2(mapping->records, record, mapping_next)
 		if (atomic_load(record->generation) == record->live)
-			takes += record_acquire_count(record);
-	return takes;
+			count += record_acquire_count(record);
+	return count;
 }
 
 /*
- * Waiting is done in OPEN, so that nobody's acquire has to wait for the device with us. A buffer that was unlinked, or
- * added, since the first look changes the sum as a take does: then it is in use, too, as far as this close is concerned.
+ * It waits in state OPEN, so that no acquire has to wait for the device with it. A buffer that is unlinked or added
+ * meanwhile changes the sum as an acquire does: then this close takes the mapping for used.
  */
 static int close_wait(struct gpub_client *client, struct mapping *mapping, bool wait)
 {
-	uint64_t grant = mapping->grant, takes = mapping_acquire_count(mapping);
+	uint64_t grant = mapping->grant, acquires = mapping_acquire_count(mapping);
 	bool held = false;
 	int error = 0;
 
-	for (unsigned looks = 0; !error; looks++) {
+	for (unsigned scans = 0; !error; scans++) {
 		if (!close_may_begin(client, mapping, grant))
 			return -EBUSY;
 		mapping->lost = mapping_is_lost(client, mapping);
 		if (close_begin(mapping, &held))
 			return 0;
-		if (!mapping->lost && (held || !wait || mapping_acquire_count(mapping) > takes))
+		if (!mapping->lost && (held || !wait || mapping_acquire_count(mapping) > acquires))
 			return -EBUSY;
-		error = close_pause(client, mapping->ordinal, looks);
+		error = close_pause(client, mapping->ordinal, scans);
 	}
 	return error;
 }
 
-/* Before the broker may give a buffer's range to another. */
+/* Before the broker may use a buffer's range for another one. */
 static void records_unwatch(struct gpub_client *client, const struct mapping *mapping)
 {
 	struct record *record;
@@ -149,7 +155,7 @@ static void records_unwatch(struct gpub_client *client, const struct mapping *ma
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* All that stood on it stands for nothing any more. */
+/* Releases its records, or leaks all of it after an error. */
 static void close_end(struct gpub_client *client, struct mapping *mapping, int error, const char *text)
 {
 	while (mapping->records)
@@ -196,7 +202,7 @@ static struct mapping *find_lost(const struct gpub_client *client, int ordinal, 
 	return mapping;
 }
 
-/* Until the last one is gone client_was_reset() says so of the device, and nobody is given a lease of one. */
+/* Until the last mapping is gone, client_was_reset() is true for the device, and no thread gets a lease of one. */
 int client_notice_reset(struct gpub_client *client, int ordinal)
 {
 	uint64_t now = client_epoch(client, ordinal);
@@ -218,19 +224,19 @@ int client_notice_reset(struct gpub_client *client, int ordinal)
 	return 1;
 }
 
-/* ---- letting go of one buffer ---- */
+/* ---- retiring one buffer ---- */
 
 /*
- * All its leases were returned, and the device is done with them: from before the sync until now nobody took it, and what
- * was queued before is done. *takes: to compare with afterwards. -EBUSY: one is held, or it changed meanwhile.
+ * All leases were returned, and the device is done with them: nobody has acquired the buffer since before the sync.
+ * *acquires: to compare with afterwards. -EBUSY: a lease is held, or the record has changed meanwhile.
  */
-static int retire_sync(struct gpub_client *client, struct record *record, uint64_t *takes)
+static int retire_sync(struct gpub_client *client, struct record *record, uint64_t *acquires)
 {
 	uint64_t state = atomic_load(&record->state);
 	bool held;
 	int error;
 
-	*takes = record_acquire_count(record);
+	*acquires = record_acquire_count(record);
 	if (!record_idle(record, &held))
 		return -EBUSY;
 	error = mapping_sync(client, record->mapping);
@@ -240,18 +246,18 @@ static int retire_sync(struct gpub_client *client, struct record *record, uint64
 
 int record_retire(struct gpub_client *client, struct record *record, bool sync)
 {
-	uint64_t state = atomic_load(&record->state), takes = 0;
-	bool proven = record_quiesced(record), held;
-	int error = RECORD_STATE(state) != RECORD_OPEN || !(proven || sync) ? -EBUSY : 0;
+	uint64_t state = atomic_load(&record->state), acquires = 0;
+	bool quiesced = record_quiesced(record), held;
+	int error = RECORD_STATE(state) != RECORD_OPEN || !(quiesced || sync) ? -EBUSY : 0;
 
-	if (!error && !proven)
-		error = retire_sync(client, record, &takes);
+	if (!error && !quiesced)
+		error = retire_sync(client, record, &acquires);
 	if (error)
 		return error;
 	atomic_store(&record->state, RECORD_WORD(RECORD_GRANT(state), RECORD_CLOSING));
 	/* as in close_begin() */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!record_idle(record, &held) || !(proven ? record_quiesced(record) : record_acquire_count(record) == takes)) {
+	if (!record_idle(record, &held) || !(quiesced ? record_quiesced(record) : record_acquire_count(record) == acquires)) {
 		atomic_store(&record->state, state);
 		return -EBUSY;
 	}

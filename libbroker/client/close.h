@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * close.h - gives back what was mapped: gpub_trim, and what a disconnect, the closer and the service thread do of it.
+ * close.h - how one mapping is closed, and one unlinked buffer retired. cache.h decides which, and when.
  *
- * A mapping is closed behind the device work of every lease of every record on it (invariant 2), and CLOSED is sent after
- * that and before a record of it can stand for anything else. Closing waits for the process's kernels (gpubroker(7),
- * "Close"), so it happens only in calls that say so. A record whose buffer was unlinked can be let go of alone, without
- * closing anything, once the device is known to be done with it: IDLE. A mapping that fails to close is kept for ever, and
- * with it the grant. Owns nothing.
+ * A mapping is closed after the device work of every lease of every record in it (invariant 2). CLOSED is sent after
+ * that, and before a record of it is reused. Closing waits for the process's kernels (gpubroker(7), "Close"). A record
+ * whose buffer was unlinked can be retired alone, without closing anything, when the device is known to be done with
+ * it: IDLE. A mapping that fails to close is kept until the process ends, and its grant with it. Owns nothing.
  */
 #ifndef GPUB_CLOSE_H
 #define GPUB_CLOSE_H
@@ -18,28 +17,28 @@ struct mapping;
 struct record;
 
 /*
- * Closes one mapping unless a lease holds a record of it (-EBUSY, all as before). wait: for returns in stream order
- * that have not landed yet. Called with the lock held; gives it up meanwhile: the mapping may be gone after. -EIO: its
- * records stay CLOSING for ever.
+ * Closes one mapping unless a lease holds a record of it (-EBUSY, nothing has changed). wait: for returns in stream
+ * order that have not landed. Locked; gives the lock up meanwhile: the mapping may be gone afterwards. -EIO: its
+ * records stay CLOSING for good.
  */
 int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait);
 
 /*
- * Lets go of one OPEN record whose mapping stays, once the device is done with its leases: 0, -EBUSY (all as before).
- * sync: asks the device to be done with those that were returned plainly; else the stream's word alone counts. Called with
- * the lock held; gives it up meanwhile.
+ * Retires one OPEN record, whose mapping stays, if the device is done with its leases: 0, or -EBUSY (nothing has
+ * changed). sync: waits for the device if leases were returned unordered; else only returns in stream order count.
+ * Locked; gives the lock up meanwhile.
  */
 int record_retire(struct gpub_client *client, struct record *record, bool sync);
 
 /*
- * Where that device was reset since the last look, its mappings are over, and the leases of them. 0: it was not; 1: it was,
+ * Ends the mappings of a device that was reset since the last check, and their leases. 0: it was not reset; 1: it was,
  * and the lock was given up; -EIO: it was, and cannot be used again. Locked.
  */
 int client_notice_reset(struct gpub_client *client, int ordinal);
 
 /*
- * At the end of a disconnect. Whoever connects next has the same structure, and perhaps another broker (invariant 8): nothing
- * of this connection may be found again. What could not be closed stays mapped, and granted until this process ends.
+ * At the end of a disconnect. The next connection may use the same structure with another broker (invariant 8), so it
+ * must find nothing of this one. What could not be closed stays mapped, and granted until this process ends.
  */
 void client_forget_all(struct gpub_client *client);
 

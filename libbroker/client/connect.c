@@ -2,9 +2,9 @@
 /*
  * connect.c - gpub_connect and gpub_disconnect: the beginning and the end of a connection.
  *
- * A connect finds the broker, asks whether it may be trusted (trust.h), greets it, and sets up the client. A disconnect
- * closes what it can, tells the broker LEAVE, and waits for both threads. Owns the order of these steps, and undoes those of
- * a connect in reverse. Never leaves a thread, a descriptor or a key behind.
+ * A connect finds the broker, checks that it may be trusted (trust.h), greets it, and sets up the client. A disconnect
+ * closes what it can, sends LEAVE, and waits for both threads. Owns the order of these steps, and undoes those of a
+ * connect in reverse. Never leaves a thread, a descriptor or a key behind.
  */
 #include "connect.h"
 
@@ -48,7 +48,7 @@ static bool is_there(const char *path)
 	return !faccessat(AT_FDCWD, path, F_OK, AT_EACCESS);
 }
 
-/* Where this process may not look: then the message says so. */
+/* This process may not search the path: then the connect fails with a message that says so. */
 static bool is_closed(const char *path)
 {
 	return !is_there(path) && errno == EACCES;
@@ -69,7 +69,7 @@ static int address_find(const char *given, char address[SOCKET_ADDRESS_SIZE])
 	}
 	if (runtime && strlen(runtime) < 80) {
 		sprintf(address, "unix:%s/gpubroker/socket", runtime);
-		/* the directory may be another user's, as behind su(1): then the system's broker is tried first */
+		/* the directory may be another user's, as after su(1): then the system's broker is tried first */
 		if (is_there(address + 5) || (is_closed(address + 5) && !is_there(&DEFAULT_SOCKET[5])))
 			return 0;
 	}
@@ -131,7 +131,7 @@ static int greet(struct gpub_client *client)
 	CRASH_POINT(challenged);
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = message.hello;
-	/* to be taken for an MPS client costs nothing where the driver lists processes */
+	/* the flag has no effect where the driver lists processes */
 	hello.hello.flags = mps_is_here(NULL) ? WIRE_HELLO_MPS : 0;
 	error = socket_send(client->sock, &hello, -1, 0);
 	if (error)
@@ -238,7 +238,7 @@ static void drop_all_holds(struct gpub_client *client)
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* Nothing of this client can be used in the child, and nothing in it is the child's to close. */
+/* A child can use nothing of its parent's client, and must close nothing of it. */
 static bool client_inherited(const struct gpub_client *client)
 {
 	return atomic_load(&client->guard->state) == CLIENT_FORKED;
@@ -253,8 +253,8 @@ static int say_leave(struct gpub_client *client)
 }
 
 /*
- * LEAVE says that all of this process's work is done, signals of timelines among it. Where that would not be true it goes
- * without a word, as one that died: that is what its readers must be told. False: so it went, or there is no broker.
+ * LEAVE means that all of this process's work is done, also its signals. If that is not true, the process disconnects
+ * without LEAVE, as if it had died: that is what its readers must learn. False: it did so, or there is no broker.
  */
 static bool leave(struct gpub_client *client)
 {

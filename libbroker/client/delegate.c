@@ -2,8 +2,8 @@
 /*
  * delegate.c - gpub_ticket_issue, gpub_redeem: a right to one buffer, handed on as text (common/token.h).
  *
- * A redeemed buffer has a record of its own under a key that no name can be: what the ticket allows is not what the
- * name allows, and the broker judges every redemption. Never keeps a ticket, never puts one into a sentence.
+ * A redeemed buffer has a record of its own, whose key is no valid name: the ticket's rights differ from the name's,
+ * and the broker checks every redemption. Never keeps a ticket, never puts one into a message.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -53,7 +53,7 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 		return error;
 	wire_init(&request, WIRE_ISSUE, 0);
 	strcpy(request.issue.name, name);
-	request.issue.rights = rights & ~(unsigned)GPUB_MINE; /* a lease's rights may carry it */
+	request.issue.rights = rights & ~(unsigned)GPUB_MINE; /* a lease's rights may have it */
 	request.issue.uid = terms->user;
 	request.issue.once = terms->flags & GPUB_TICKET_ONCE;
 	request.issue.lifetime_ms = terms->lifetime_ms;
@@ -65,7 +65,7 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 	return 0;
 }
 
-/* A record in state NONE that nobody else looks for. Locked. */
+/* A record in state NONE that no other thread finds. Locked. */
 static struct record *record_for_redeeming(struct gpub_client *client, unsigned index)
 {
 	char key[NAME_SIZE];
@@ -74,14 +74,14 @@ static struct record *record_for_redeeming(struct gpub_client *client, unsigned 
 	return record_bind(client, key, index);
 }
 
-/* The record is open, unless its buffer was unlinked just now, and the closer was quick. Locked. */
+/* The record is open, unless its buffer was unlinked and retired meanwhile. Locked. */
 static int take(struct gpub_client *client, struct record *record, uint64_t request, gpub_lease *lease)
 {
 	uint64_t token;
 
 	if (record->request != request || RECORD_STATE(atomic_load(&record->state)) != RECORD_OPEN ||
 	    record_hold(record, &token))
-		return error_set(-ESTALE, "the ticket's buffer was unlinked: ask for one for the new buffer");
+		return error_set(-ESTALE, "the ticket's buffer was unlinked: get a ticket for the new buffer");
 	lease_fill(lease, client, record, record->rights & ~GPUB_MINE, token);
 	return 0;
 }
@@ -93,7 +93,7 @@ static int redeem(struct gpub_client *client, struct wire_message *message, gpub
 	int error;
 
 	pthread_mutex_lock(&client->lock);
-	/* under the lock: whoever asks behind the service thread's end is never answered */
+	/* under the lock: a request after the reader's end is never answered */
 	error = client_check(client);
 	if (error) {
 		pthread_mutex_unlock(&client->lock);

@@ -2,8 +2,8 @@
 /*
  * devices.h - the broker's devices as this process sees them: their ordinals here, and whether one was reset.
  *
- * A device has different ordinals in different processes, and one UUID in all of them. Owns the two tables between ordinals
- * here and the broker's indices, and which kind of device this process uses. Never opens memory.
+ * A device may have different ordinals in different processes, but one UUID. Owns the two tables between ordinals here
+ * and the broker's indices, and the kind of device that this process uses. Never opens memory.
  */
 #ifndef GPUB_DEVICES_H
 #define GPUB_DEVICES_H
@@ -14,13 +14,18 @@
 
 #include "client.h"
 
-/* Starts the kind of device that the broker serves, and matches its devices by their UUIDs. -ENODEV: none is seen here. */
+/*
+ * Starts the kind of device that the broker serves, and matches its devices by their UUIDs. -ENODEV: none is seen here.
+ */
 int devices_begin(struct gpub_client *client);
 
-/* For a client that only asks: no ordinal here is one of the broker's devices. 0. */
+/* For a client that only sends requests: no ordinal here is one of the broker's devices. Returns 0. */
 int devices_none(struct gpub_client *client);
 
-/* The kind of device that streams given without a client belong to: of the last client that connected. NULL: there was none. */
+/*
+ * The kind of device of streams that are passed without a client: that of the last client that connected. NULL: none
+ * did.
+ */
 void devices_use(const struct device *device);
 const struct device *devices_used(void);
 
@@ -34,8 +39,8 @@ static inline uint64_t client_epoch(const struct gpub_client *client, int ordina
 }
 
 /*
- * Whether the program may have reset a device, and mappings on it be gone. On the fast path: client_notice_reset() sorts it
- * out. index: the broker's, of a device that this process sees.
+ * Whether the program may have reset a device, which closes the mappings on it. On the fast path: client_notice_reset()
+ * does the rest. index: the broker's, of a device that this process sees.
  */
 static inline bool client_was_reset(const struct gpub_client *client, unsigned index)
 {

@@ -23,7 +23,7 @@ int client_check_process(void)
 	struct client_guard *guard = atomic_load(&last_guard);
 
 	if (guard && atomic_load(&guard->state) == CLIENT_FORKED)
-		return error_set(-ECHILD, "this belongs to the parent of this process: a child may use nothing of it");
+		return error_set(-ECHILD, "this belongs to the parent of this process: a child cannot use it");
 	return 0;
 }
 
@@ -44,8 +44,8 @@ static void after_fork_parent(void)
 }
 
 /*
- * The GPU's descriptors first, then the socket: when the broker sees the hang-up, the rest is gone. Also after
- * a disconnect, for a mapping that failed to close is still granted.
+ * The GPU's descriptors first, then the socket: when the broker sees the hang-up, the descriptors are closed. Also
+ * after a disconnect, because a mapping that failed to close is still granted.
  */
 static void after_fork_child(void)
 {
@@ -97,7 +97,7 @@ void fork_guard_device(const struct device *device)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* Under one hold of the lock: a child forked in between would keep a socket that nobody closes there. */
+/* All under the lock: a child that is forked in between would keep a socket open. */
 void fork_unguard(struct gpub_client *client)
 {
 	struct gpub_client **link = &open_clients;

@@ -2,10 +2,10 @@
 /*
  * fork.h - what a fork does to clients.
  *
- * A forked child must not use its parent's client, and must not keep it alive either: the broker takes the
- * parent for dead only when nobody holds its socket and its GPU descriptors any more (invariant 9). So the
- * child lets go of both, and wipes the keys. The guard page tells the child without a system call, also when
- * it was made without atfork handlers (vfork, clone). Owns the list of clients. Makes no CUDA call.
+ * A forked child must not use its parent's client, and must not keep it alive: the broker takes the parent for dead
+ * only when no process holds its socket and its GPU descriptors (invariant 9). So the child closes both, and wipes the
+ * keys. The child finds the guard page wiped, without a system call, also when it was made without atfork handlers
+ * (vfork, clone). Owns the list of clients. Makes no CUDA call.
  */
 #ifndef GPUB_FORK_H
 #define GPUB_FORK_H
@@ -13,14 +13,14 @@
 struct device;
 struct gpub_client;
 
-/* client_check() for calls that are given no client: -ECHILD where this process was forked from one that had any. */
+/* client_check() for calls without a client: -ECHILD if this process was forked from one that had a client. */
 int client_check_process(void);
 
-/* From now on a forked child lets go of this client, whose socket is yet to be opened. */
+/* From now on a forked child closes this client, whose socket is yet to be opened. */
 void fork_guard(struct gpub_client *client);
-/* And of this device. */
+/* And this device. */
 void fork_guard_device(const struct device *device);
-/* Closes the client's socket, too. */
+/* The end of fork_guard(). Closes the client's socket, too. */
 void fork_unguard(struct gpub_client *client);
 
 #endif

@@ -71,9 +71,9 @@ uint32_t hold_thread(void)
 		for (struct slot *slot = slot_number(record, number_); slot; slot = NULL)
 
 /*
- * A return of an earlier buffer of the record, whose mapping a reset closed before the return landed. It may still land, from
- * another device or context. Until then nobody takes its slot, and its sequence equals the base. It does not concern the record's
- * present buffer.
+ * A return of an earlier buffer of the record, whose mapping a reset closed before the return landed. It may still
+ * land, from another device or context. Until then nobody takes its slot, and its sequence equals the base. It does not
+ * concern the record's present buffer.
  */
 static bool slot_outlives(const struct slot *slot, uint64_t hold)
 {
@@ -106,11 +106,11 @@ bool record_quiesced(const struct record *record)
 
 uint64_t record_acquire_count(const struct record *record)
 {
-	uint64_t takes = 0;
+	uint64_t count = 0;
 
 	EACH_SLOT(record, slot)
-		takes += SLOT_SEQUENCE(atomic_load(&slot->hold));
-	return takes;
+		count += SLOT_SEQUENCE(atomic_load(&slot->hold));
+	return count;
 }
 
 void record_drop_holds(struct record *record)

@@ -2,9 +2,9 @@
 /*
  * hold.h - holds: how a record's slots are taken and become leases, and what a close finds in them.
  *
- * Owns the slots' states between lease.c, which ends holds, and close.c, which scans them. Takes no lock and makes no system
- * call, except in record_grow(). A thread starts at the slot of its own number, so threads that share a buffer do not share a
- * cache line while there are slots for all.
+ * Owns the slots' states between lease.c, which ends holds, and close.c, which scans them. Takes no lock and makes no
+ * system call, except in record_grow(). A thread starts at the slot of its own number, so threads that share a buffer
+ * do not share a cache line while there are slots for all.
  */
 #ifndef GPUB_HOLD_H
 #define GPUB_HOLD_H
@@ -29,11 +29,12 @@ static inline bool record_live(const struct record *record)
 }
 
 /*
- * Publishes a hold in a slot of the record, which was idle with the given hold, and checks that the record may be held. 0 and
- * the token; -EAGAIN: another thread has the slot; -ESTALE: the record is not mapped, or its buffer is not live. Any thread.
+ * Publishes a hold in a slot of the record, which was idle with the given hold, and checks that the record may be held.
+ * 0 and the token; -EAGAIN: another thread has the slot; -ESTALE: the record is not mapped, or its buffer is not live.
+ * Any thread.
  *
- * A close stores CLOSING, then loads every hold. This function stores a hold, then loads the state. All four accesses are
- * sequentially consistent, so one of the two sees the other, without a fence beside the exchange.
+ * A close stores CLOSING, then loads every hold. This function stores a hold, then loads the state. All four accesses
+ * are sequentially consistent, so one of the two sees the other, without a fence beside the exchange.
  */
 static inline int record_hold_in(struct record *record, struct slot *slot, uint64_t hold, uint64_t *token)
 {
@@ -97,8 +98,8 @@ static inline int record_hold(struct record *record, uint64_t *token)
 bool record_idle(const struct record *record, bool *held);
 
 /*
- * True if each returned lease of its present buffer was returned in stream order. After record_idle() was true, that means that
- * all of the buffer's device work is done. An unordered return says nothing about the device.
+ * True if each returned lease of its present buffer was returned in stream order. After record_idle() was true, that
+ * means that all of the buffer's device work is done. An unordered return says nothing about the device.
  */
 bool record_quiesced(const struct record *record);
 
@@ -109,9 +110,9 @@ uint64_t record_acquire_count(const struct record *record);
 void record_drop_holds(struct record *record);
 
 /*
- * The same when a reset has closed the mapping. A return in stream order keeps its slot until it lands, which may never happen:
- * if it landed after a later sequence of its slot, it would hide that one for good. False: a thread is about to queue a return:
- * try again. Locked.
+ * The same when a reset has closed the mapping. A return in stream order keeps its slot until it lands, which may never
+ * happen: if it landed after a later sequence of its slot, it would hide that one for good. False: a thread is about to
+ * queue a return: try again. Locked.
  */
 bool record_drop_all(struct record *record);
 

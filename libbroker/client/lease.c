@@ -2,9 +2,9 @@
 /*
  * lease.c - acquire, renew, return: the fast path.
  *
- * Nothing here blocks, allocates or makes a system call as long as the buffer is mapped and live: a hash, a
- * look into the table, one exchange in a slot, two loads, and a look at the device's epoch. What is not mapped goes to
- * acquire.c. The rules are checked in tests/model, each step named after the function here.
+ * While the buffer is mapped and live, nothing here blocks, allocates or makes a system call. An acquire is a hash, a
+ * look-up in the table, one exchange in a slot, two loads, and a check of the device's epoch. The rest is acquire.c's.
+ * The rules are checked in tests/model, where each step is named after the function here.
  */
 #include "lease.h"
 
@@ -24,7 +24,7 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE            __attribute__((noinline))
 
-static const char stale[] = "the lease was returned before, or its buffer is gone, or its device was reset: acquire it anew";
+static const char stale[] = "the lease was returned before, or its buffer is gone, or its device was reset: acquire it again";
 
 int lease_slot(const gpub_lease *lease, struct slot **slot)
 {
@@ -35,7 +35,7 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 	if (!lease->client || !lease->token)
 		return error_set(-EINVAL, "this lease was never acquired");
 	if (lease->client != &client_first && !client_is_known(lease->client))
-		return error_set(-EINVAL, "this lease is damaged: its client is none that gpub_connect() made");
+		return error_set(-EINVAL, "this lease is damaged: its client is not from gpub_connect()");
 	error = client_check(lease->client);
 	if (error)
 		return error;
@@ -45,14 +45,17 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 	return 0;
 }
 
-/* Of a lease of the process's first client, which may be damaged otherwise; NULL: of another's, or its token names none. */
+/*
+ * The slot of a lease of the process's first client. NULL: another client's, or a damaged lease whose token names no
+ * slot.
+ */
 static inline struct slot *slot_of(const gpub_lease *lease)
 {
 	return LIKELY(lease && lease->client == &client_first) ? slot_at(&client_first.slots, token_index(lease->token)) :
 								 NULL;
 }
 
-/* Of a lease that may be anything: NULL, where its client or its token names none. Says nothing of the client's state. */
+/* The slot of any lease. NULL: its client is unknown, or its token names no slot. Does not check the client's state. */
 static struct slot *slot_of_any(const gpub_lease *lease)
 {
 	return lease && client_is_known(lease->client) ? slot_at(&lease->client->slots, token_index(lease->token)) : NULL;
@@ -89,7 +92,7 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 	return name ? 0 : error_set(-EINVAL, "there is no name: pass one");
 }
 
-/* The record is as it was as long as the hold stands. */
+/* The hold keeps the record as it is. */
 static NOINLINE int acquire_refused(struct gpub_client *client, const struct record *record, uint64_t token, unsigned rights)
 {
 	int error = lease_expect(record, GPUB_ANY_USER, rights);
@@ -119,7 +122,7 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 	hold_prefetch(record, slot);
 	if (!table_is(record, &key) || version & 1 || record_hold_at(record, slot, &token))
 		return -EAGAIN;
-	/* in this order: who notices a reset takes the record out of the table, and then notes the epoch */
+	/* in this order: client_notice_reset() takes the record out of the table, then stores the epoch */
 	if (UNLIKELY(client_was_reset(client, index)) || !table_unchanged(&client->table, version)) {
 		lease_undo(client, token);
 		return -EAGAIN;
@@ -154,7 +157,7 @@ static int expectation_check(const gpub_expectation *expectation)
 	return 0;
 }
 
-/* By the slow path, also of what is mapped: that is under the lock, where the record's owner stands still. */
+/* On the slow path, also for mapped buffers: it is under the lock, which keeps the record's owner as it is. */
 int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectation *expectation, unsigned rights,
 		    int timeout_ms, gpub_lease *lease)
 {
@@ -172,13 +175,13 @@ int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectatio
 	return index < 0 ? index : acquire_slow(client, name, (unsigned)index, expectation->owner, rights, timeout_ms, lease);
 }
 
-/* Of the buffer that this token was for, not of one that the record stands for by now. */
+/* The token is of the record's present buffer, not of an earlier one. */
 static bool token_current(const struct slot *slot, uint64_t token)
 {
 	return slot_later(token_sequence(token), atomic_load(&slot->base));
 }
 
-/* The same, and no sequence that is still to come, which a damaged token may have. */
+/* The same, and its sequence is not in the future, as a damaged token's may be. */
 static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t sequence)
 {
 	uint64_t last = SLOT_SEQUENCE(hold), base = atomic_load(&slot->base);
@@ -186,7 +189,9 @@ static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t seq
 	return (last - sequence) << SLOT_INDEX_BITS < (last - base) << SLOT_INDEX_BITS;
 }
 
-/* A redeemed one has no name to ask for: what is closed stays closed, but there may be more slots. Locked. */
+/*
+ * A redeemed buffer has no name to request: a closed mapping stays closed, but the record may get more slots. Locked.
+ */
 static int renew_redeemed(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
 	uint64_t token;
@@ -199,13 +204,13 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 		error = token_current(slot, lease->token) ? record_hold(record, &token) : -ESTALE;
 	while (error == -EAGAIN && !(error = record_grow(lease->client, record)));
 	if (error == -ESTALE)
-		return error_set(error, "the buffer of this ticket was unlinked, or its mapping closed: redeem a ticket anew");
+		return error_set(error, "the buffer of this ticket was unlinked, or its mapping closed: redeem another ticket");
 	if (!error)
 		lease_fill(lease, lease->client, record, lease->rights, token);
 	return error;
 }
 
-/* Its mapping was closed meanwhile, or all slots are busy: by name, if it still is the same buffer. */
+/* Its mapping was closed meanwhile, or all slots are busy: acquires the name, if that is still the same buffer. */
 static int renew_by_name(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
 	struct gpub_client *client = lease->client;
@@ -222,7 +227,7 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	index = atomic_load(&record->index);
 	serial = atomic_load(&record->serial);
 	error = token_current(slot, lease->token) ? 0 : error_set(-ESTALE, "%s", stale);
-	redeemed = *(const char *)name == '#'; /* delegate.c's, and no name */
+	redeemed = *(const char *)name == '#'; /* delegate.c's key, not a name */
 	if (!error && redeemed)
 		error = renew_redeemed(lease, record, slot);
 	pthread_mutex_unlock(&client->lock);
@@ -231,24 +236,24 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	if (!error)
 		error = acquire_slow(client, (const char *)name, index, GPUB_ANY_USER, lease->rights, 0, &fresh);
 	if (error == -ENOENT)
-		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name anew");
+		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name again");
 	if (error)
 		return error;
 	if (atomic_load(&slot_at(&client->slots, token_index(fresh.token))->record->serial) != serial) {
 		lease_undo(client, fresh.token);
-		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name anew");
+		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name again");
 	}
 	*lease = fresh;
 	return 0;
 }
 
-/* Who notices a reset ends all holds by force, and then notes the epoch: so this is looked at behind client_was_reset(). */
+/* client_notice_reset() ends all holds, then stores the epoch: so this check comes after client_was_reset(). */
 static inline bool hold_stands(const struct slot *slot, uint64_t token)
 {
 	return atomic_load_explicit(&slot->hold, memory_order_relaxed) == SLOT_HOLD(token_sequence(token), SLOT_HELD);
 }
 
-/* In the slot that it had, where that is idle, else in any. */
+/* In the slot that the lease had, if that is idle, else in any. */
 static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 {
 	uint64_t hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
@@ -257,7 +262,7 @@ static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 	return error == -EAGAIN ? record_hold_any(record, token) : error;
 }
 
-/* Returned in stream order, or its slot taken meanwhile, or not to be renewed. */
+/* The lease was returned in stream order, or its slot was taken meanwhile, or it cannot be renewed. */
 static NOINLINE int renew_slow(gpub_lease *lease)
 {
 	struct slot *slot;
@@ -274,7 +279,7 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 		return error_set(-ESTALE, "%s", stale);
 	if (renew_in(slot->record, slot, &token))
 		return renew_by_name(lease, slot->record, slot);
-	/* the record may have come to stand for another buffer before the hold */
+	/* the record may have been reused for another buffer before the hold */
 	if (!token_current(slot, lease->token)) {
 		lease_undo(lease->client, token);
 		return error_set(-ESTALE, "%s", stale);
@@ -289,7 +294,7 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 	return 0;
 }
 
-/* The hold is not to be a lease after all. */
+/* Undoes the hold. */
 static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
 {
 	lease_undo(lease->client, token);
@@ -297,8 +302,9 @@ static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
 }
 
 /*
- * An exchange waits for all that comes before it. So the slot is tried without a look (it is most often as gpub_return()
- * left it when this lease was returned), and the client asked behind that. A process's second client comes to renew_slow().
+ * An exchange waits for all loads before it. So the exchange comes first, without a load of the slot (most often it is
+ * as gpub_return() left it), and the client's state is checked after it. Leases of a process's second client go to
+ * renew_slow().
  */
 int gpub_renew(gpub_lease *lease)
 {
@@ -326,13 +332,13 @@ static inline bool lease_take_back(const gpub_lease *lease, struct slot *slot, e
 						       memory_order_release, memory_order_relaxed);
 }
 
-/* Why that lease was not taken back. */
+/* The error of a return that found no hold. */
 static NOINLINE int return_refused(const gpub_lease *lease)
 {
 	struct slot *slot;
 	int error = lease_slot(lease, &slot);
 
-	/* a return needs no broker */
+	/* a lease can be returned without a broker */
 	return error && (error != -ECONNRESET || !slot_of_any(lease)) ? error : error_set(-ESTALE, "%s", stale);
 }
 
@@ -347,7 +353,7 @@ static inline int return_in(gpub_lease *lease, struct slot *slot)
 	return LIKELY(done) ? 0 : return_refused(lease);
 }
 
-/* Of a client that is not the first, or of none. */
+/* A lease of another client than the first, or of none. */
 static NOINLINE int return_other(gpub_lease *lease)
 {
 	struct slot *slot = slot_of_any(lease);
@@ -355,7 +361,7 @@ static NOINLINE int return_other(gpub_lease *lease)
 	return slot ? return_in(lease, slot) : return_refused(lease);
 }
 
-/* Nobody asks for the client's state: whose broker is gone may return, and in a forked child no slot is held. */
+/* The client's state is not checked: without a broker a return is fine, and in a forked child no slot is held. */
 int gpub_return(gpub_lease *lease)
 {
 	struct slot *slot = slot_of(lease);
@@ -374,7 +380,7 @@ static inline int return_on_in(gpub_lease *lease, struct slot *slot, void *strea
 	sequence = token_sequence(lease->token);
 	error = lease->client->device->stream_write(stream, (uint64_t *)slot->word, sequence);
 	CRASH_POINT(return_queued);
-	/* the lease is the caller's again when the write could not be queued */
+	/* if the write could not be queued, the lease stays held */
 	atomic_store_explicit(&slot->hold, SLOT_HOLD(sequence, error ? SLOT_HELD : SLOT_RETURNED),
 			      memory_order_release);
 	CRASH_POINT(return_marked);

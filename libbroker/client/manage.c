@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manage.c - gpub_chmod, gpub_chown, gpub_drain, evict: what managers of buffers ask of the broker. Owns nothing. */
+/* manage.c - gpub_chmod, gpub_chown, gpub_drain, evict: management requests to the broker. Owns nothing. */
 #include "manage.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ int gpub_chmod(gpub_client *client, const char *name, uint32_t mode)
 	struct wire_change wanted = { .what = WIRE_CHANGE_MODE, .mode = mode };
 
 	if (mode & ~0777u)
-		return error_set(-EINVAL, "%#o is no mode of a buffer: use read and write bits up to 0777", mode);
+		return error_set(-EINVAL, "%#o is not a buffer's mode: use read and write bits up to 0777", mode);
 	return change(client, name, &wanted);
 }
 
@@ -62,7 +62,7 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms)
 
 	if (!error && timeout_ms < -1)
 		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for ever");
-	/* what this process keeps mapped for nothing would be waited for, too */
+	/* the drain would wait for this process's own unused mappings, too */
 	if (!error)
 		error = cache_close_all(client);
 	if (error)

@@ -16,7 +16,7 @@
 #include "devices.h"
 #include "trace.h"
 
-/* The message comes from the broker, and yet nothing in it is used before it makes sense. */
+/* grant_check() has passed. */
 static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
 			struct device_handle *handle)
 {
@@ -38,12 +38,12 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 /* ---- calls of one epoch ---- */
 
 /*
- * Which calls that open or close handles run on each device of a kind, in the whole process: all of one epoch. A driver knows
- * an open handle by its address alone, and may open it at the same address after a reset. So a close that began before the
- * reset must end before anything is opened behind it, and one that comes later does nothing.
+ * The calls that open or close handles, in progress on each device of a kind, in the whole process: all are of one
+ * epoch. A driver identifies an open handle by its address, and after a reset it may open another one at that address.
+ * So a close that began before the reset must end before anything is opened after it, and a later one must do nothing.
  */
 static struct calls {
-	pthread_mutex_t lock; /* the device's own: to look at an epoch may wait for a reset of that device */
+	pthread_mutex_t lock; /* one for each device: reading an epoch may wait for a reset of that device */
 	pthread_cond_t  ended;
 	uint64_t        epoch;
 	unsigned        running;
@@ -60,7 +60,10 @@ static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_
 	return now && now != epoch;
 }
 
-/* False: that epoch is over. Else no call of another one runs until device_call_end(). Waits for those of before a reset. */
+/*
+ * False: that epoch has ended. Else no call of another epoch runs until device_call_end(). Waits for those of an
+ * earlier one.
+ */
 static bool device_call_begin(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	struct calls *of = &calls[client->device->kind][ordinal];
@@ -89,7 +92,7 @@ static void device_call_end(const struct gpub_client *client, int ordinal)
 
 /* ---- opening ---- */
 
-/* A device that was not used yet has no epoch: it is used first, so that a reset that comes next is seen. */
+/* An unused device has no epoch: it is used first, so that the next reset is seen. */
 static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *epoch)
 {
 	int error = 0;
@@ -102,7 +105,7 @@ static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *
 	return error;
 }
 
-/* False: what came of it nobody knows, for a reset came between. What is open then is closed. */
+/* False: a reset came between, so the result is unknown; an open handle is closed. */
 static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping,
 			   int *error)
 {
@@ -169,7 +172,7 @@ int mapping_unmap(struct gpub_client *client, const struct mapping *mapping)
 	TRACE("close");
 	error = client->device->close(mapping->ordinal, mapping->base);
 	device_call_end(client, mapping->ordinal);
-	/* a reset was quicker: nothing is open that could not be closed */
+	/* a reset came first, and closed it */
 	return error && mapping_is_lost(client, mapping) ? 0 : error;
 }
 
@@ -247,7 +250,7 @@ struct record *mapping_record(const struct mapping *mapping, uint64_t serial)
 	return NULL;
 }
 
-/* Nobody else is told: what was to go is kept, and no call fails. */
+/* Shown in a trace only: no call fails, the memory is kept. */
 static void say_unsupported(void)
 {
 	TRACE("this driver's closes do not wait for work: return leases in stream order");
@@ -260,7 +263,7 @@ int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 
 	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
-	/* else a reset has ended all that was queued */
+	/* else a reset has ended all queued work */
 	if (!error && device_call_begin(client, mapping->ordinal, mapping->epoch)) {
 		TRACE("sync");
 		error = client->device->sync(mapping->ordinal, &handle, mapping->opened.span);

@@ -19,7 +19,7 @@
 
 /* ---- a grant ---- */
 
-/* The message comes from the broker, and yet nothing in it is used before it makes sense. */
+/* Also the broker's message is used only after it was checked. */
 static int grant_check(const struct gpub_client *client, const struct wire_grant *grant)
 {
 	const struct board_header *board = client->board.header;
@@ -28,17 +28,17 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
 	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
 	    grant->grant >> 62)
-		return error_set(-EPROTO, "the broker sent a grant that makes no sense");
+		return error_set(-EPROTO, "the broker sent an invalid grant");
 	return 0;
 }
 
-/* This user, root and the broker's user: whoever demands GPUB_MINE trusts what they made. */
+/* This user, root and the broker's user: GPUB_MINE means that the program trusts their buffers. */
 static bool is_mine(const struct gpub_client *client, uint32_t owner)
 {
 	return owner == client->user || !owner || owner == client->broker;
 }
 
-/* Everything stands before the mapping word says OPEN. */
+/* All members are set before the state becomes OPEN. */
 static void record_open(struct gpub_client *client, struct record *record, const struct wire_grant *grant,
 			struct mapping *mapping, struct timeline_map *timeline)
 {
@@ -84,8 +84,9 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 }
 
 /*
- * It keeps its grant, which the broker names again to whoever asks for more of that memory: who does not find it then takes
- * it for closed just now, and would ask for ever. So where it cannot even be noted the connection is given up.
+ * Keeps a mapping that cannot be closed, and its grant. The broker names that grant again in answers for buffers of the
+ * same memory. A client that did not find it would take it for just closed, and request it again without end. So if the
+ * mapping cannot even be listed, the connection is shut down.
  */
 static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 {
@@ -114,7 +115,7 @@ static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 	free(mapping);
 }
 
-/* The record that waits for it; NULL when disconnect is under way and nothing is opened any more. */
+/* The record that waits for it; NULL: a disconnect is in progress, and nothing is opened. */
 static struct record *grant_record(struct gpub_client *client, uint64_t request)
 {
 	struct record *record;
@@ -134,8 +135,8 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
 }
 
 /*
- * -ESTALE: disconnect came between and has looked through the mappings already. -EAGAIN: so has a reset, perhaps, and nothing
- * is open any more.
+ * -ESTALE: a disconnect has begun, and may have closed the listed mappings already. -EAGAIN: a reset may have closed
+ * the handle.
  */
 static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			  struct mapping *mapping, struct timeline_map *timeline)
@@ -153,7 +154,7 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	return error;
 }
 
-/* Behind an error *mapping is NULL, or one that is open and not listed. */
+/* After an error *mapping is NULL, or open and not listed. */
 static int mapping_make(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			struct timeline_map *timeline, struct mapping **mapping)
 {
@@ -188,7 +189,7 @@ static void on_new_grant(struct gpub_client *client, const struct wire_grant *gr
 		record_refuse(client, record, error);
 }
 
-/* It goes with the mapping that is being closed, and whoever asked for it asks again then. */
+/* It joins a mapping that is being closed, and is released with it: then the acquirer asks again. */
 static void record_join_closing(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 				struct mapping *mapping)
 {
@@ -200,7 +201,7 @@ static void record_join_closing(struct gpub_client *client, const struct wire_gr
 	pthread_cond_broadcast(&client->changed);
 }
 
-/* Onto the mapping that this process has. Locked. */
+/* Adds the record to a mapping that this process has. Locked. */
 static int share(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 		 struct timeline_map *timeline)
 {
@@ -208,11 +209,11 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 
 	CRASH_POINT(mapping_shared);
 	if (client->leaving)
-		return 0; /* all is about to be closed, and nobody waits any more */
-	if (!mapping) /* a CLOSED of ours crossed it, with which the broker takes back what it just gave: asked for again */
-		record_release(client, record, -EAGAIN, "the mapping was closed just now");
+		return 0; /* all is about to be closed, and no caller waits */
+	if (!mapping) /* our CLOSED crossed the GRANT, and ends that grant in the broker: the acquirer asks again */
+		record_release(client, record, -EAGAIN, "the mapping was just closed");
 	else if (mapping->leaked)
-		return error_set(-EIO, "the memory's mapping failed to close before: only a new process can have it again");
+		return error_set(-EIO, "the memory's mapping failed to close before: only a new process can map it again");
 	else if (mapping->closing)
 		record_join_closing(client, grant, record, mapping);
 	else
@@ -261,7 +262,7 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 
 /* ---- notices, replies ---- */
 
-/* A notice for a grant that no mapping has crossed our CLOSED: nothing is left to do. */
+/* If no mapping has that grant, the notice crossed our CLOSED: nothing is left to do. */
 static void on_notice(struct gpub_client *client, const struct wire_grant_id *id)
 {
 	struct mapping *mapping;

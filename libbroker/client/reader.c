@@ -15,14 +15,14 @@
 #include "common/socket.h"
 #include "messages.h"
 
-#define SPIN_US     25  /* longer than a busy broker needs where it has a processor of its own, shorter than a sleep costs */
-#define SPIN_PAUSES 10  /* doublings of the pause between two spins in vain */
+#define SPIN_US     25  /* longer than a broker on another processor needs, shorter than a sleep costs */
+#define SPIN_PAUSES 10  /* the pause doubles so often with misses in a row */
 
-#define LOOK_US 200000 /* how late a reader may be to see that its deadline is past */
+#define LOOK_US 200000 /* how late a reader may notice that its deadline has passed */
 #define WATCH_TRIES    100 /* a tenth of a second */
 #define WATCH_PAUSE_US 1000
 
-/* Level-triggered: what came while it looked away wakes the service thread as soon as it is set to look again. */
+/* Level-triggered: messages that arrived without events wake the service thread as soon as events are set again. */
 static int watch(struct gpub_client *client, int operation, uint32_t events)
 {
 	struct epoll_event event = { .events = events };
@@ -30,12 +30,15 @@ static int watch(struct gpub_client *client, int operation, uint32_t events)
 	return epoll_ctl(client->watch, operation, client->sock, &event);
 }
 
-/* It must be set: nobody would look again. The kernel may be short of memory for a moment; else the connection is given up. */
+/*
+ * It must succeed, or no thread would read. The kernel may be short of memory for a moment; after that the socket is
+ * shut down.
+ */
 static void watch_on(struct gpub_client *client, uint32_t events)
 {
 	for (int tries = 0; watch(client, EPOLL_CTL_MOD, events); tries++) {
 		if (tries == WATCH_TRIES) {
-			shutdown(client->sock, SHUT_RDWR); /* a hang-up is reported whatever is watched for */
+			shutdown(client->sock, SHUT_RDWR); /* a hang-up is always reported */
 			return;
 		}
 		usleep(WATCH_PAUSE_US);
@@ -68,7 +71,7 @@ bool reader_begin(struct gpub_client *client)
 	return false;
 }
 
-/* Notices that came meanwhile are for the service thread to follow up: that something can be sent wakes it at once. */
+/* If notices came meanwhile, the service thread must retire what they name: EPOLLOUT wakes it at once. */
 void reader_end(struct gpub_client *client)
 {
 	uint32_t events = EPOLLIN;
@@ -81,7 +84,7 @@ void reader_end(struct gpub_client *client)
 	pthread_mutex_unlock(&client->reading);
 }
 
-/* A descriptor belongs to the message that it comes with, which then comes alone. False: one of them was the last word. */
+/* A descriptor comes with a message that is alone in its packet. False: one was the last message. */
 static bool handle_packet(struct gpub_client *client, const struct socket_packet *packet)
 {
 	bool more = true;
@@ -98,7 +101,7 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 	return more;
 }
 
-/* -EAGAIN: nothing is there, or has come in a while. -ECONNRESET: nothing will. */
+/* -EAGAIN: no message is there, or came in LOOK_US. -ECONNRESET: none will come. */
 static int read_some(struct gpub_client *client, int flags)
 {
 	int error = socket_receive_packet(client->sock, client->packet, true, flags);
@@ -107,7 +110,7 @@ static int read_some(struct gpub_client *client, int flags)
 		return error;
 	if (!error && handle_packet(client, client->packet))
 		return 0;
-	/* also behind a LEFT: nobody reads on, so whoever waits still, or asks from now on, must not wait for ever */
+	/* also after LEFT: no thread reads on, so present and later callers must not wait for answers */
 	client->over = true;
 	shutdown(client->sock, SHUT_RD); /* and the service thread ends */
 	messages_ended(client);
@@ -123,10 +126,10 @@ static uint64_t now_ns(void)
 }
 
 /*
- * The answer comes soon, as a rule, and to sleep for it costs more than to look a few times. Where looking was in vain, for
- * the broker has no processor to itself, is asleep, or waits for others itself, it is left alone for a while, ever longer; of
- * the same question alone, for a drain says nothing about the next stat. An answer that is there at the
- * first look says nothing of that: on one processor the broker came between.
+ * Most answers come soon, and to sleep costs more than to poll for a few microseconds. After a miss (the broker has no
+ * processor to itself, sleeps, or waits for others) the next answers are slept for, twice as many with each miss. Each
+ * type of request has its own count: a drain says nothing about the next stat. An answer that is there at the first
+ * poll is no hit: on one processor the broker ran in between.
  */
 static int read_soon(struct gpub_client *client, struct spin *spin)
 {
@@ -153,7 +156,7 @@ static int read_soon(struct gpub_client *client, struct spin *spin)
 	return read_some(client, 0);
 }
 
-/* As long as a caller reads, the service thread does not retire what is due, and the caller may wait for just that. */
+/* While a caller reads, the service thread does not retire what is due, and the caller's answer may depend on that. */
 static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct gpub_client *, void *), void *context)
 {
 	bool done;

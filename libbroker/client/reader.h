@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reader.h - who reads the socket: one thread at a time.
+ * reader.h - the reader: the one thread that reads the socket at a time.
  *
- * What the broker says is handled in the order in which it was sent; the protocol rests on that (tests/model). So there is
- * one reader. As a rule that is the service thread; a caller with a request is the reader itself until it has its
- * answer, when nobody else is, for every hand-over from one thread to another costs a wake-up, more than all the rest
- * of a round trip. Owns the role and the watch by which the service thread sleeps; handles no message itself.
+ * The protocol relies on it that messages are handled in the order in which they were sent (tests/model). So there is
+ * one reader, usually the service thread. A caller with a request becomes the reader until it has its answer, if no
+ * other thread is: a hand-over between threads costs a wake-up, more than the rest of a round trip. Before it sleeps it
+ * polls for a moment, and it learns for each type of request how often that pays. Measured on two busy processors:
+ * without polling a first acquire takes 6 to 12 % longer (bench/first); polling always, without learning, costs other
+ * programs 7 % (bench/crowd). Owns the role, and the watch on which the service thread sleeps; handles no message
+ * itself.
  */
 #ifndef GPUB_READER_H
 #define GPUB_READER_H
@@ -17,21 +20,23 @@
 
 struct gpub_client;
 
-/* The watch on client->sock. Negative errno, sentence set. */
+/* Makes the watch on client->sock. Negative errno, error message set. */
 int reader_init(struct gpub_client *client);
 
-/* This thread is the reader, and the service thread is not woken for what comes, until reader_end(). False: another is. */
+/*
+ * This thread becomes the reader, and messages do not wake the service thread, until reader_end(). False: another
+ * thread is.
+ */
 bool reader_begin(struct gpub_client *client);
 void reader_end(struct gpub_client *client);
 
 /*
- * As the reader: handles messages until answered() says so, the deadline is past (NULL: never), or the broker is gone. How
- * long it looks before it sleeps depends on how soon the same question was answered before.
+ * As the reader: handles messages until answered() says so, the deadline is past (NULL: never), or the broker is gone.
  */
 void reader_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
 		       void *context, const struct timespec *deadline);
 
-/* For the service thread: waits for messages, at most so long (-1: for ever), and handles them. False: there will be no more. */
+/* For the service thread: waits for messages (-1: without limit), and handles them. False: no more will come. */
 bool reader_serve(struct gpub_client *client, int timeout_ms);
 
 #endif

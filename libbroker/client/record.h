@@ -2,9 +2,9 @@
 /*
  * record.h - what this process knows of one buffer on one device: its grant, its mapping, its slots.
  *
- * The state is one word: grant << 2 | enum record_state, M in the model (tests/model/README.md). A hold (hold.h) that was
- * published and then found the record OPEN pins all other members: a close sets CLOSING first and scans the slots after that.
- * Records are reused for other buffers but never freed, because stale leases lead to them (records.h).
+ * The state is one word: grant << 2 | enum record_state, M in the model (tests/model/README.md). A hold (hold.h) that
+ * was published and then found the record OPEN pins all other members: a close sets CLOSING first and scans the slots
+ * after that. Records are reused for other buffers but never freed, because stale leases lead to them (records.h).
  */
 #ifndef GPUB_RECORD_H
 #define GPUB_RECORD_H
@@ -89,8 +89,8 @@ struct waiter {
 #define SLOTS_CROWDED    (SLOTS_MAX / 4) /* when more slots than these are in use, the minimum does not count */
 
 /*
- * The free list is first in, first out, and keeps at least free_min records: until a record is reused, the last leases of its
- * buffer can be renewed. One that was never open has no leases, and goes to the front.
+ * The free list is first in, first out, and keeps at least free_min records: until a record is reused, the last leases
+ * of its buffer can be renewed. One that was never open has no leases, and goes to the front.
  */
 struct record_pool {
 	struct record  *all;

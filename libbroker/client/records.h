@@ -2,8 +2,8 @@
 /*
  * records.h - a client's records: the buffer of each, the callers that wait for it, and the free list.
  *
- * Owns the pool of records and their states, from a request to the release. All of it is under the client's lock. Never opens or
- * closes a mapping, and sends nothing.
+ * Owns the pool of records and their states, from a request to the release. All of it is under the client's lock. Never
+ * opens or closes a mapping, and sends nothing.
  */
 #ifndef GPUB_RECORDS_H
 #define GPUB_RECORDS_H
@@ -23,8 +23,8 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 void record_detach(struct gpub_client *client, struct record *record);
 
 /*
- * State NONE, out of the table, on no mapping, in the free list. Its waiters get the error (0: it was closed) and are woken.
- * Locked.
+ * State NONE, out of the table, on no mapping, in the free list. Its waiters get the error (0: it was closed) and are
+ * woken. Locked.
  */
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text);
 
@@ -35,8 +35,8 @@ void record_wait_begin(struct record *record, struct waiter *waiter);
 void record_wait_end(struct record *record, struct waiter *waiter);
 
 /*
- * Waits for that until the deadline (NULL: none), and takes the waiter off the list. -ETIMEDOUT, the error that the record was
- * released with, or 0: look at the record again. Locked; gives the lock up meanwhile.
+ * Waits for that until the deadline (NULL: none), and takes the waiter off the list. -ETIMEDOUT, the error that the
+ * record was released with, or 0: look at the record again. Locked; gives the lock up meanwhile.
  */
 int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
 		const struct timespec *deadline);
@@ -46,8 +46,8 @@ void record_watch(struct gpub_client *client, struct record *record, uint64_t ro
 void record_unwatch(struct gpub_client *client, struct record *record);
 
 /*
- * Its mapping failed to close: out of the table, on no mapping, CLOSING for good. The grant ends with this process. Its waiters
- * get the error. Locked.
+ * Its mapping failed to close: out of the table, on no mapping, CLOSING for good. The grant ends with this process. Its
+ * waiters get the error. Locked.
  */
 void record_leak(struct gpub_client *client, struct record *record, int error, const char *text);
 
@@ -55,7 +55,8 @@ void record_leak(struct gpub_client *client, struct record *record, int error, c
 void record_unlinked(struct gpub_client *client, struct record *record);
 
 /*
- * State REQUESTED. Fills in the number of the message, which the caller must send; the waiter waits for the answer. Locked.
+ * State REQUESTED. Fills in the number of the message, which the caller must send; the waiter waits for the answer.
+ * Locked.
  */
 void record_request_begin(struct gpub_client *client, struct record *record, struct waiter *waiter,
 			  struct wire_message *message);

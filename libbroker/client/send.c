@@ -14,8 +14,9 @@
 #define SEND_PAUSE_US 1000
 
 /*
- * The kernel may be short of memory for a moment. When it stays so the connection is given up: a request or a CLOSED that
- * was never sent would be waited for for ever, while the service thread, which sees the shutdown, lets everybody go.
+ * The kernel may be short of memory for a moment. If it stays so, the connection is shut down: somebody would wait
+ * without end for a request or a CLOSED that was never sent, whereas the service thread sees the shutdown and wakes all
+ * waiters.
  */
 int call_send(struct gpub_client *client, const struct wire_message *message)
 {
@@ -39,7 +40,7 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 	while (!error && sent < count) {
 		int got = socket_send_many(client->sock, &messages[sent], count - sent, SOCKET_PACKET_MAX, 0);
 
-		/* what the kernel cannot take at once is sent, or given up, as any other */
+		/* what the kernel does not accept at once is sent as a single message */
 		if (got > 0)
 			sent += (unsigned)got;
 		else
@@ -55,7 +56,7 @@ void call_closed(struct gpub_client *client, uint64_t grant)
 
 	wire_init(&message, WIRE_CLOSED, 0);
 	message.grant_id.grant = grant;
-	call_send(client, &message); /* a broker that is gone needs no telling */
+	call_send(client, &message); /* a failure means that the broker is gone */
 }
 
 void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial)

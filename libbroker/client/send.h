@@ -2,8 +2,8 @@
 /*
  * send.h - messages to the broker, from any thread.
  *
- * A send never waits for an answer, and only briefly for the socket. Where the kernel takes nothing the connection is ended,
- * and whoever reads releases all who wait. Owns nothing.
+ * A send never waits for an answer, and only briefly for the socket. If the kernel does not accept a message, the
+ * connection is shut down, and the reader wakes all waiters. Owns nothing.
  */
 #ifndef GPUB_SEND_H
 #define GPUB_SEND_H
@@ -14,16 +14,16 @@
 
 struct gpub_client;
 
-/* Sends without waiting for anything. */
+/* Sends one message. */
 int call_send(struct gpub_client *client, const struct wire_message *message);
 
-/* The same of several, in as few system calls as they fit. */
+/* Sends several, in as few system calls as possible. */
 int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count);
 
-/* Tells the broker that the grant's mapping is gone. */
+/* Tells the broker that the grant's mapping is closed. */
 void call_closed(struct gpub_client *client, uint64_t grant);
 
-/* Tells it that the device is done with the buffer of that serial, whose mapping stays. */
+/* Tells the broker that the device is done with the buffer of that serial, whose mapping stays. */
 void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial);
 
 #endif

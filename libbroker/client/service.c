@@ -14,8 +14,8 @@
 #define RETIRE_LAST_MS  128
 
 /*
- * Returns and landings tell nobody, so what is due is looked at again, ever more rarely; a new notice begins anew. -1:
- * there is nothing that this thread could let go of.
+ * A return wakes no thread, so what is due is tried again after pauses that double; a new notice starts with the
+ * shortest one. -1: there is nothing that this thread can retire.
  */
 static int retire_pause(struct gpub_client *client, int pause)
 {

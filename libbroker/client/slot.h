@@ -2,11 +2,11 @@
 /*
  * slot.h - where a hold is published: one slot for each lease that is held at a time.
  *
- * A slot has two words. The threads of this process write hold. The GPU writes word when a return in stream order lands; that
- * is memory that the device may write, MAP_SHARED so that a fork cannot move it, MADV_DONTFORK. hold = sequence << 2 | state.
- * Each acquire takes a new sequence, so comparing it detects a stale lease and a late GPU write. A slot has a cache line to
- * itself, because another thread uses the next one. A slot belongs to one record and is never freed, so a stale token leads to
- * valid memory. The rules are checked in tests/model.
+ * A slot has two words. The threads of this process write hold. The GPU writes word when a return in stream order
+ * lands; that is memory that the device may write, MAP_SHARED so that a fork cannot move it, MADV_DONTFORK. hold =
+ * sequence << 2 | state. Each acquire takes a new sequence, so comparing it detects a stale lease and a late GPU write.
+ * A slot has a cache line to itself, because another thread uses the next one. A slot belongs to one record and is
+ * never freed, so a stale token leads to valid memory. The rules are checked in tests/model.
  */
 #ifndef GPUB_SLOT_H
 #define GPUB_SLOT_H
@@ -81,13 +81,19 @@ static inline bool slot_idle(const struct slot *slot, uint64_t hold)
 	}
 }
 
-/* Before the release of the hold, so that its reader sees it. Stored unconditionally: the next store is to the same cache line. */
+/*
+ * Before the release of the hold, so that its reader sees it. Stored unconditionally: the next store is to the same
+ * cache line.
+ */
 static inline void slot_mark_unordered(struct slot *slot)
 {
 	atomic_store_explicit(&slot->unordered, true, memory_order_relaxed);
 }
 
-/* Ends a hold that is not a lease, or no longer. Another thread may have ended it meanwhile, and a third may have taken the slot. */
+/*
+ * Ends a hold that is not a lease, or no longer. Another thread may have ended it meanwhile, and a third may have taken
+ * the slot.
+ */
 static inline void slot_end(struct slot *slot, uint64_t hold)
 {
 	atomic_compare_exchange_strong(&slot->hold, &hold, SLOT_HOLD(SLOT_SEQUENCE(hold), SLOT_FREE));
@@ -106,8 +112,8 @@ struct slot_pool {
 };
 
 /*
- * count adjacent new slots for the record; *slots is the first. -ENOMEM: all SLOTS_MAX are used; or the error of registering
- * memory with the device. Called under the client's lock.
+ * count adjacent new slots for the record; *slots is the first. -ENOMEM: all SLOTS_MAX are used; or the error of
+ * registering memory with the device. Called under the client's lock.
  */
 int slot_pool_take(struct slot_pool *pool, const struct device *device, struct record *record, uint32_t count,
 		   struct slot **slots);

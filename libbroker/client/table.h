@@ -2,9 +2,9 @@
 /*
  * table.h - the map from (name, device) to record, read without a lock.
  *
- * Open addressing under a sequence lock. Writers (under the client's lock) make the version odd while they change something. A
- * reader whose version stayed even and unchanged saw one consistent state. Outgrown arrays are kept until the end, because a
- * reader may still use one. Owns the arrays, not the records.
+ * Open addressing under a sequence lock. Writers (under the client's lock) make the version odd while they change
+ * something. A reader whose version stayed even and unchanged saw one consistent state. Outgrown arrays are kept until
+ * the end, because a reader may still use one. Owns the arrays, not the records.
  */
 #ifndef GPUB_TABLE_H
 #define GPUB_TABLE_H
@@ -51,8 +51,8 @@ void table_deinit(struct table *table);
 int table_key_make(const struct table *table, struct table_key *key, const char *name, unsigned index);
 
 /*
- * The same for a look-up: accepts also invalid names, which the table does not have; refuses the keys of redeemed buffers. False:
- * table_key_make() gives the error.
+ * The same for a look-up: accepts also invalid names, which the table does not have; refuses the keys of redeemed
+ * buffers. False: table_key_make() gives the error.
  */
 bool table_key_look(const struct table *table, struct table_key *key, const char *name, unsigned index);
 

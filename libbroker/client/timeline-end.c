@@ -12,9 +12,9 @@
 
 #define LAND_FIRST_US 50
 #define LAND_LAST_US  1000
-#define LOOKS_A_CHECK 256 /* a device that has failed lands nothing any more: it is asked now and then */
+#define CHECK_EVERY   256 /* scans: on a failed device no signal lands, so it is checked now and then */
 
-/* map->signalling is held: nothing more is queued meanwhile. Behind an end mark there is nothing left to wait for. */
+/* map->signalling is held: no signal is queued meanwhile. After an end mark there is nothing to wait for. */
 static bool has_landed_locked(struct timeline_map *map)
 {
 	return timeline_map_landed(map) ||
@@ -32,8 +32,8 @@ static bool has_landed(struct timeline_map *map)
 }
 
 /*
- * Without a broker, and in a disconnect, the list only grows, at its head, and what is in it stays until the client has
- * ended: so it is walked without the lock.
+ * Without a broker, and in a disconnect, the list only grows, at its head, and its members stay until the client has
+ * ended. So it is read without the lock.
  */
 static struct timeline_map *written_first(struct gpub_client *client)
 {
@@ -52,15 +52,15 @@ static int map_land(const struct gpub_client *client, struct timeline_map *map, 
 	unsigned pause = LAND_FIRST_US;
 	int error = 0;
 
-	for (unsigned looks = 1; !error && !has_landed(map); looks++) {
+	for (unsigned scans = 1; !error && !has_landed(map); scans++) {
 		if (client_past(deadline))
-			return error_set(-ETIMEDOUT, "a signal was still on its way %d seconds into gpub_disconnect(), and the "
-						     "timelines of this process count as a dead writer's: synchronise the "
-						     "streams that signal before you disconnect",
+			return error_set(-ETIMEDOUT, "a signal had not landed %d seconds into gpub_disconnect(), so the timelines "
+						     "of this process end as those of a dead writer: synchronise the streams "
+						     "that signal before you disconnect",
 					 TIMELINE_LAND_MS / 1000);
 		usleep(pause);
 		pause = 2 * pause < LAND_LAST_US ? 2 * pause : LAND_LAST_US;
-		if (looks % LOOKS_A_CHECK == 0)
+		if (scans % CHECK_EVERY == 0)
 			error = client->device->check(map->ordinal);
 	}
 	return error;
@@ -82,7 +82,7 @@ int timelines_land(struct gpub_client *client)
 #define ORPHANED_FIRST_MS 1
 #define ORPHANED_LAST_MS  128
 
-/* The mark of a dead writer: those who wait must not take what they waited for as made. */
+/* The mark of a dead writer: the waiters must not assume that the awaited work is done. */
 static bool map_end(struct timeline_map *map, bool landed)
 {
 	bool ended;
@@ -112,7 +112,7 @@ void timelines_end_now(struct gpub_client *client)
 	maps_end(client, false);
 }
 
-/* A while, which a disconnect cuts short. False: it has begun. */
+/* A pause, which a disconnect ends. False: a disconnect has begun. */
 static bool orphaned_pause(struct gpub_client *client, unsigned ms)
 {
 	struct timespec until = client_deadline(ms);

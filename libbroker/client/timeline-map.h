@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-map.h - a timeline's page as this process has it mapped: read-only, and writable for its writer.
+ * timeline-map.h - this process's mappings of a timeline's page: read-only, and writable for its writer.
  *
- * Records refer to it, and it is found by its buffer's serial (timeline-maps.h). signalling is held from the look at
- * signalled to the end of the stream operation that makes it true, so that two threads cannot queue their values in the wrong
- * order; it is taken before the client's lock, never behind it. All that is not said otherwise is under the client's lock.
+ * Records refer to a map; timeline-maps.h finds it by its buffer's serial. A thread that signals holds signalling from
+ * the comparison with signalled until the stream operation is queued, so that two threads cannot queue their values in
+ * the wrong order. It is taken before the client's lock, never after it. All else is under the client's lock, unless
+ * said otherwise.
  */
 #ifndef GPUB_TIMELINE_MAP_H
 #define GPUB_TIMELINE_MAP_H
@@ -23,7 +24,7 @@ struct gpub_client;
 
 struct timeline_map {
 	uint64_t                    serial;
-	unsigned                    references; /* of records, and of a grant that is being worked on; 0: it is unused */
+	unsigned                    references; /* of records, and of a grant that is being handled; 0: unused */
 	struct gpub_client         *client;
 	const _Atomic uint64_t     *word;       /* its buffer's, in the board */
 	const struct board_end     *end;        /* of its place in the board */
@@ -32,9 +33,9 @@ struct timeline_map {
 	pthread_mutex_t             signalling; /* from here to marked */
 	struct timeline_page       *writable;   /* NULL: this session is not the writer */
 	uint64_t                    signalled;  /* the largest value queued by this writer */
-	uint64_t                    landed;     /* the largest that was seen to have landed: no end mark counts */
+	uint64_t                    landed;     /* the largest that was seen to have landed; an end mark does not count */
 	int                         ordinal;    /* the writer's device */
-	bool                        marked;     /* this writer ended it itself, for there is no broker any more */
+	bool                        marked;     /* this writer ended it itself, because the broker is gone */
 	uint64_t                    awaited;    /* timeline-wait.c's: the largest value that a stream waits for; 0: none */
 	struct timeline_map        *awaited_prev, *awaited_next;
 	struct timeline_map        *written_prev, *written_next;
@@ -45,19 +46,19 @@ struct timeline_map {
 /* A client's. Zeros to begin with. */
 struct timeline_maps {
 	struct timeline_map *by_serial;
-	struct timeline_map *written; /* those that this session writes: timeline-end.c says who walks it */
-	struct timeline_map *unused;  /* the one that was looked at longest ago first */
+	struct timeline_map *written; /* those that this session writes; timeline-end.c reads it without the lock */
+	struct timeline_map *unused;  /* the one that was checked longest ago first */
 	unsigned             unused_count;
-	unsigned             fresh; /* so many became unused since maps were given back last */
+	unsigned             fresh; /* so many became unused since timeline_maps_give_back() */
 };
 
-/* As long as a lease is held, or a wait of its stream is not over. */
+/* Valid while a lease is held, or a stream waits for the timeline. */
 static inline enum board_ended timeline_map_ended(const struct timeline_map *map)
 {
 	return board_end_of(map->end, map->serial);
 }
 
-/* With a reference more. */
+/* Adds a reference. */
 static inline struct timeline_map *timeline_map_share(struct timeline_map *map)
 {
 	if (map)
@@ -65,7 +66,9 @@ static inline struct timeline_map *timeline_map_share(struct timeline_map *map)
 	return map;
 }
 
-/* What was signalled last is in the page. An end mark does not say so: a late signal may be behind it. Under signalling. */
+/*
+ * The last signal is in the page. An end mark does not prove that: a late signal may come after it. Under signalling.
+ */
 static inline bool timeline_map_landed(struct timeline_map *map)
 {
 	uint64_t word = __atomic_load_n(&map->writable->word, __ATOMIC_ACQUIRE);

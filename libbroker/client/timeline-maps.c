@@ -17,7 +17,7 @@
 #include "common/tables.h"
 #include "timeline-wait.h"
 
-/* It is there, and stays: touching a page beyond the end of its file would kill this process. */
+/* The page exists and stays: an access beyond the end of its file would kill this process. */
 static bool page_whole(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -26,13 +26,13 @@ static bool page_whole(int fd)
 	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &st) && st.st_size >= TIMELINE_PAGE_SIZE;
 }
 
-/* A child must not share the page: copy-on-write would move it under the GPU's hand. */
+/* A child must not share the page: copy-on-write would move it while the GPU uses it. */
 void *timeline_page_map(int fd, int protection)
 {
 	void *page;
 
 	if (!page_whole(fd)) {
-		error_set(-ENOMEM, "a timeline's page is not a sealed one: the server is no gpubroker");
+		error_set(-ENOMEM, "a timeline's page is not sealed: the server is no gpubroker");
 		return NULL;
 	}
 	page = mmap(NULL, TIMELINE_PAGE_SIZE, protection, MAP_SHARED, fd, 0);
@@ -113,7 +113,7 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, const struct w
 	return timeline_map_share(map);
 }
 
-/* Nobody finds it any more. */
+/* Takes it out of all tables and lists but unused. */
 static void map_unlist(struct gpub_client *client, struct timeline_map *map)
 {
 	HASH_DELETE(hh, client->timelines.by_serial, map);
@@ -122,7 +122,7 @@ static void map_unlist(struct gpub_client *client, struct timeline_map *map)
 	timeline_wait_forget(map);
 }
 
-/* busy: a stream may still use them. After a failure, too, the device knows the page, and it stays. */
+/* busy: a stream may still use the page. Then it stays, as after a failure, when the device still has it registered. */
 static void page_destroy(const struct gpub_client *client, void *page, bool registered, bool busy)
 {
 	if (registered && (busy || client->device->page_unregister(page)))
@@ -168,7 +168,7 @@ void timeline_map_write(struct timeline_map *map, struct timeline_page *page)
 /* ---- giving back ---- */
 
 #define UNUSED_MOST 1024
-#define UNUSED_PART 16 /* of the mappings that may stay open: so many unused timelines may, but no more than those */
+#define UNUSED_PART 16 /* this part of the bound on mappings bounds the unused timelines, too, up to UNUSED_MOST */
 
 bool timeline_maps_full(const struct gpub_client *client)
 {
@@ -184,7 +184,7 @@ static bool buffer_is_gone(const struct timeline_map *map)
 	return word >> 2 != map->serial || (word & 3) == BOARD_FREE;
 }
 
-/* Without a broker those that are written are timeline-end.c's. */
+/* Without a broker, the timelines that this process writes are timeline-end.c's. */
 static bool may_go(const struct gpub_client *client, struct timeline_map *map)
 {
 	if (timeline_wait_parked(map))
@@ -193,13 +193,13 @@ static bool may_go(const struct gpub_client *client, struct timeline_map *map)
 				  timeline_map_landed(map));
 }
 
-/* Those of so many that may go, out of all lists but this one. */
-static struct timeline_map *unused_take(struct gpub_client *client, unsigned looks)
+/* Checks so many unused maps, and returns those that may go, in a list of their own. */
+static struct timeline_map *unused_take(struct gpub_client *client, unsigned scans)
 {
 	struct timeline_maps *maps = &client->timelines;
 	struct timeline_map *going = NULL, *map;
 
-	while (looks-- && (map = maps->unused)) {
+	while (scans-- && (map = maps->unused)) {
 		unused_remove(maps, map);
 		if (may_go(client, map)) {
 			map_unlist(client, map);
@@ -215,12 +215,12 @@ void timeline_maps_give_back(struct gpub_client *client, bool all)
 {
 	struct timeline_maps *maps = &client->timelines;
 	struct timeline_map *going, *map, *next;
-	unsigned looks = all || 2 * maps->fresh > maps->unused_count ? maps->unused_count : 2 * maps->fresh;
+	unsigned scans = all || 2 * maps->fresh > maps->unused_count ? maps->unused_count : 2 * maps->fresh;
 
 	if (client->leaving)
 		return;
 	maps->fresh = 0;
-	going = unused_take(client, looks);
+	going = unused_take(client, scans);
 	if (!going)
 		return;
 	pthread_mutex_unlock(&client->lock);
@@ -229,7 +229,7 @@ void timeline_maps_give_back(struct gpub_client *client, bool all)
 	pthread_mutex_lock(&client->lock);
 }
 
-/* A signal of which nobody saw that it landed. */
+/* A signal that was not seen to have landed. */
 static bool any_in_flight(const struct gpub_client *client)
 {
 	struct timeline_map *map;
@@ -240,7 +240,10 @@ static bool any_in_flight(const struct gpub_client *client)
 	return false;
 }
 
-/* All mappings are closed, so a stream that is not done is one that no close waits for: to unregister might. */
+/*
+ * All mappings are closed, so a stream that is not done is one that closes do not wait for. To unregister might wait
+ * for it.
+ */
 void timeline_maps_forget(struct gpub_client *client)
 {
 	bool busy = timeline_waits_parked() || any_in_flight(client);

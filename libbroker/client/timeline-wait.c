@@ -13,7 +13,7 @@
 
 unsigned timeline_patience_ms = 30000;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* behind every other */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken after every other lock */
 static struct timeline_map *awaited;
 static _Atomic bool         any; /* hint: there are some */
 
@@ -92,14 +92,14 @@ static int refuse(const struct timeline_map *map)
 {
 	if (is_lost(map))
 		return error_set(-ECONNRESET, "the broker is gone, and a stream waits for a timeline: %llu is reached, %llu awaited. "
-					      "Nobody tells of its writer's end any more: if that, or this stream, is still "
-					      "at work, synchronise again; else end this process",
+					      "Nobody reports its writer's end. If the writer or this stream is still at work, "
+					      "synchronise again; else end this process",
 				 (unsigned long long)word_of(map), (unsigned long long)map->awaited);
-	return error_set(-EOWNERDEAD, "a timeline has ended, and its word, which a stream waits for, is written over again and "
-				      "again by a process that its writer shares it with: end this process");
+	return error_set(-EOWNERDEAD, "a timeline has ended, but a process that its writer shares it with overwrites the word that "
+				      "a stream waits for: end this process");
 }
 
-/* 0: go on; 1: none is waited for; else what it is to be given up with. Locked. */
+/* 0: wait on; 1: nothing is awaited; else the error to stop with. Locked. */
 static int look(struct timeline_watch *watch)
 {
 	struct timeline_map *map, *next, *abandoned = NULL;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-wait.h - which timelines streams of this process wait for, so that who synchronises is not held for ever by a
- * wait that nobody is left to end.
+ * timeline-wait.h - the timelines that streams of this process wait for, so that gpub_stream_sync() ends although a
+ * wait does not.
  *
- * A stream that waits cannot be released from here: the word that it waits on is the writer's, and the page is mapped for
- * reading. What can be kept from hanging is the CPU. A wait is abandoned when the broker is gone, for nobody tells of the
- * writer's death then, or when its timeline has ended and yet the word does not say so, because somebody writes over the
- * broker's mark. Owns the list of timelines that are waited for, of all clients of the process. Never
- * ends a wait of the device.
+ * This process cannot release a stream that waits: only the writer can write the word, and the page is mapped
+ * read-only. But it can keep the CPU from hanging. A wait is abandoned if the broker is gone, because then nobody
+ * reports the writer's death; or if its timeline has ended and the word does not show it, because a process overwrites
+ * the broker's mark. Owns the list of awaited timelines of all clients of the process. Never ends a wait of the device.
  */
 #ifndef GPUB_TIMELINE_WAIT_H
 #define GPUB_TIMELINE_WAIT_H
@@ -18,23 +17,25 @@
 
 struct timeline_map;
 
-/* How long an abandoned wait may make no progress: longer than the broker takes to look at a mark again. For tests to change. */
+/*
+ * How long an abandoned wait may make no progress: longer than the broker's check of its marks takes. Tests change it.
+ */
 extern unsigned timeline_patience_ms;
 
-/* A stream waits for that value: noted unless it is reached. */
+/* A stream waits for that value: noted unless the value is reached. */
 void timeline_wait_note(struct timeline_map *map, uint64_t value);
 
-/* The map goes. */
+/* The map is about to be freed. */
 void timeline_wait_forget(struct timeline_map *map);
 
-/* Whether a stream may be parked there: what is awaited is not reached. Of that map; of any in this process. */
+/* Whether a stream may be parked on that map, or on any in this process: its awaited value is not reached. */
 bool timeline_wait_parked(const struct timeline_map *map);
 bool timeline_waits_parked(void);
 
-/* Nothing is waited for, as far as it is known. */
+/* No wait is known. */
 bool timeline_waits_none(void);
 
-/* What one who synchronises has seen so far: zeros at first. */
+/* The state of one gpub_stream_sync(): zeros at first. */
 struct timeline_watch {
 	bool            counting;
 	uint64_t        progress;
@@ -42,12 +43,12 @@ struct timeline_watch {
 };
 
 /*
- * For device->stream_sync_until(), with a struct timeline_watch. 0: something is waited for; 1: nothing is. -ECONNRESET,
- * -EOWNERDEAD: what is waited for is abandoned, and did not move for timeline_patience_ms.
+ * For device->stream_sync_until(), with a struct timeline_watch. 0: a timeline is awaited; 1: none is. -ECONNRESET,
+ * -EOWNERDEAD: an awaited timeline is abandoned, and none has moved for timeline_patience_ms.
  */
 int timeline_waits_over(void *watch);
 
-/* Around a fork. forget: in the child, where all of them are the parent's. */
+/* Around a fork. forget: in the child, where all waits are the parent's. */
 void timeline_waits_lock(void);
 void timeline_waits_unlock(bool forget);
 

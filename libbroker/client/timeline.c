@@ -2,8 +2,8 @@
 /*
  * timeline.c - gpub_signal_on, gpub_wait_on, gpub_timeline: order between the streams of processes.
  *
- * The word is written by the writer's GPU and read by everybody's; this file registers the page with the device on
- * first use, and queues the operation. How a timeline ended it reads in the board, which only the broker can write.
+ * The writer's GPU writes the word, and the GPUs of all readers read it. This file registers the page with the device
+ * on first use, and queues the operation. It reads how a timeline ended in the board, which only the broker can write.
  * Owns nothing.
  */
 #include <errno.h>
@@ -20,9 +20,9 @@
 #include "timeline-wait.h"
 
 /*
- * The record that a lease holds, and its timeline, if it has one and these rights. Another thread may notice a reset of the
- * device from here on, which ends the lease. The record may then be another buffer's. So the hold is looked at once more
- * behind the timeline, which stays as it is.
+ * The record that a lease holds, and its timeline, if it has one and the lease has these rights. Another thread may
+ * notice a reset of the device at any moment, which ends the lease, and the record may be reused for another buffer. So
+ * the hold is checked again after the timeline was read; the timeline itself stays.
  */
 static int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record, struct timeline_map **map)
 {
@@ -57,7 +57,7 @@ static int writer_ask(struct gpub_client *client, struct record *record, const s
 	return error;
 }
 
-/* Under map->signalling: one thread of the process asks, and the others find the page mapped. */
+/* Under map->signalling: one thread of the process asks; the others find the page mapped. */
 static int writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map)
 {
 	struct timeline_page *page;
@@ -89,7 +89,7 @@ static int signal_locked(struct gpub_client *client, struct record *record, stru
 		return error_set(-EINVAL, "a timeline's values grow, from 1 to 2^62 - 1: this one has reached %llu",
 				 (unsigned long long)map->signalled);
 	if (map->marked)
-		return error_set(-ECONNRESET, "the broker is gone, and this timeline has ended with it");
+		return error_set(-ECONNRESET, "the broker is gone, and this timeline has ended");
 	if (!map->writable)
 		error = writer_become(client, record, map);
 	if (!error)
@@ -99,7 +99,7 @@ static int signal_locked(struct gpub_client *client, struct record *record, stru
 	return error;
 }
 
-/* A stream that is full holds up the other signals of its timeline: they are later ones. */
+/* If the stream is full, the other signals of its timeline wait, too: they have larger values. */
 int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 {
 	struct timeline_map *map;
@@ -142,8 +142,9 @@ static int wait_queue(struct gpub_client *client, struct timeline_map *map, uint
 }
 
 /*
- * The timeline has ended, so every wait is over, and the page's word, which a late signal may have been written over, has
- * no part in it: the stream waits for what the lease's own word has. So a stream that is captured is refused as ever.
+ * The timeline has ended, so every wait is done, and the page's word does not count, which a late signal may have
+ * overwritten. The stream waits for the value that the lease's own word has. So a stream that is being captured is
+ * refused as in any wait.
  */
 static int wait_ended(const gpub_lease *lease, void *stream)
 {
@@ -186,15 +187,15 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value)
 		return error;
 	if (!value)
 		return error_set(-EINVAL, "there is no place for the value: pass the address of one");
-	/* the board's word is published before the mark: who reads a mark finds there what it means */
+	/* the broker publishes the end in the board before it writes the mark: so the page is read first */
 	reached = __atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE);
 	ended = timeline_map_ended(map);
 	if (ended == BOARD_LEFT)
 		reached = atomic_load_explicit(&map->end->last, memory_order_relaxed);
-	/* what no signal sets is the mark of a writer whose broker is gone, or its own forgery */
+	/* a value that no signal sets is the mark of a writer whose broker is gone, or forged by the writer */
 	if (ended == BOARD_DIED || reached > GPUB_TIMELINE_MAX)
-		return error_set(-EOWNERDEAD, "the process that wrote this timeline died, or lost its broker: what "
-					      "it was to make is not made");
+		return error_set(-EOWNERDEAD, "the process that wrote this timeline died, or lost its broker: its work "
+					      "is not complete");
 	*value = reached;
 	return 0;
 }

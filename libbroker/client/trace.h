@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.h - ranges on a profiler's time line: what this library has a thread do, through NVTX.
+ * trace.h - ranges on a profiler's time line, through NVTX.
  *
- * Only calls that ask the broker, wait, open or close have one; the fast path (lease.c) never. A tool's code runs at both
- * ends of a range, so none begins or ends under client->lock. Without a tool a range is a look at one word, and in a build
- * without NVTX nothing. Owns the domain. Never looks for a tool where the environment may be somebody else's (AT_SECURE),
- * and never calls one in a forked child, where it may be in any state.
+ * Only calls that ask the broker, wait, open or close have a range; the fast path (lease.c) has none. A tool's code
+ * runs at both ends of a range, so none begins or ends under client->lock. Without a tool a range costs one load, and
+ * in a build without NVTX nothing. Owns the domain. Never loads a tool in a privileged program (AT_SECURE), whose
+ * environment is not trusted, and never calls one in a forked child, where it may be in any state.
  */
 #ifndef GPUB_TRACE_H
 #define GPUB_TRACE_H
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The process whose ranges a tool takes; 0: none does. */
+/* The process whose ranges a tool records; 0: none. */
 extern _Atomic(pid_t) trace_process;
 
 /* At each connect. The first looks for the tool that the environment names, and has NVTX load it. */

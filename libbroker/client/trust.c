@@ -13,7 +13,7 @@
 #include "common/environment.h"
 #include "common/error.h"
 
-/* Whoever may write the directory could put a socket of his own there. */
+/* A user who may write the directory could put a socket there. */
 static int directory_check(const char *path, uid_t server)
 {
 	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -27,17 +27,17 @@ static int directory_check(const char *path, uid_t server)
 	else
 		slash[slash == directory] = 0;
 	if (stat(directory, &st))
-		return error_set(-errno, "the socket's directory %s cannot be looked at: %m", directory);
+		return error_set(-errno, "the socket's directory %s cannot be read: %m", directory);
 	if ((st.st_uid && st.st_uid != server) || st.st_mode & (S_IWGRP | S_IWOTH))
-		return error_set(-EPERM, "others than the broker's user may write the socket's directory %s: keep the "
+		return error_set(-EPERM, "users other than the broker's may write the socket's directory %s: keep the "
 					 "socket in one that only that user can write",
 				 directory);
 	return 0;
 }
 
 /*
- * In one of SOCKET_DIRECTORIES, or beside it with a name of its own: /run/gpubroker-NAME. Elsewhere a directory that root made and
- * gave away appoints nobody to be a broker: each user has a home, and a /run/user/UID.
+ * In one of SOCKET_DIRECTORIES, or beside it with a suffix: /run/gpubroker-NAME. Elsewhere a directory that root made
+ * for a user does not make that user a broker: each user has a home, and a /run/user/UID.
  */
 static bool place_is_named(const char *path)
 {
@@ -55,8 +55,8 @@ static bool place_is_named(const char *path)
 }
 
 /*
- * A directory there that root made and gave to the server's user, as systemd does: root says who serves. Nobody else may have
- * had a hand in the path to it.
+ * A directory there that root made and gave to the server's user, as systemd does: so root decides who serves. Only
+ * root may be able to write the path to it.
  */
 static bool server_is_appointed(const char *path, uid_t server)
 {
@@ -81,7 +81,7 @@ static bool server_is_appointed(const char *path, uid_t server)
 	return false;
 }
 
-/* Who has a privileged program run is not the program's user, though it may have the same uid, as with set-group-ID. */
+/* The caller of a privileged program is not the program's user, though the uids may be equal, as with set-group-ID. */
 static bool is_own_user(uid_t server)
 {
 	return server == geteuid() && !(environment_is_foreign() && server == getuid());
