@@ -202,7 +202,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 			      config->tickets, &hooks, broker);
 	if (error)
 		goto destroy_board;
-	broker->registry->believe = config->believe;
+	broker->registry->believe = config->trust;
 	broker->memory->descriptors = broker->device == &device_host; /* each allocation is an open file */
 	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->memory->usages);
 	broker->pool->came = create_wake;

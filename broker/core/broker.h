@@ -41,7 +41,7 @@ struct broker_config {
 	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
 	uint32_t buffers, tickets; /* places in the board */
 	bool     several_users;    /* users other than the broker's own are served */
-	enum believe believe;
+	enum believe trust;
 	uint64_t     pool; /* bytes of freed memory of each device that are kept for later buffers */
 	unsigned     poll_us; /* after a message the loop polls for the next one this long before it sleeps */
 	struct access_list creators;

@@ -114,7 +114,7 @@ static const struct key keys[] = {
 	{ NULL, "device", VALUE(take_device), FIELD(broker.device), RESTART },
 	{ NULL, "poll", VALUE_POLL, FIELD(broker.poll_us), RESTART },
 	{ NULL, "pool", VALUE(take_size_or_0), FIELD(broker.pool), RELOADED },
-	{ NULL, "trust", WORD(trusted, "owner or nobody"), FIELD(broker.believe), RESTART, "believe" },
+	{ NULL, "trust", WORD(trusted, "owner or nobody"), FIELD(broker.trust), RESTART, "believe" },
 	{ NULL, "log", WORD(log_levels, "quiet, normal or verbose"), FIELD(log), RELOADED },
 	{ NULL, "drain_timeout", VALUE(take_seconds), FIELD(drain_seconds), RELOADED },
 	{ "board", "buffers", VALUE_BUFFERS, FIELD(broker.buffers), RESTART },

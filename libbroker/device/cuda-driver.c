@@ -39,7 +39,7 @@ static const struct cuda_row {
 	{ CUDA_ERROR_INVALID_DEVICE, -ENODEV, "the driver shows no such device: see nvidia-smi and CUDA_VISIBLE_DEVICES" },
 	{ CUDA_ERROR_DEVICE_NOT_LICENSED, -EIO, "the device has no licence: see nvidia-smi -q" },
 	{ CUDA_ERROR_INVALID_IMAGE, -ENOEXEC, "the file is not a fatbin, cubin or PTX" },
-	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, -EIO, "the device was reset: make streams and acquire leases anew" },
+	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, -EIO, "the device was reset: make streams and acquire leases again" },
 	{ CUDA_ERROR_INVALID_CONTEXT, -EINVAL, "no context, or another than the one that it belongs to" },
 	{ CUDA_ERROR_NO_BINARY_FOR_GPU, -ENOEXEC, "compile it for this GPU's architecture, or with PTX" },
 	{ CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, -ENODEV, "the device cannot reach the memory's device" },
@@ -67,8 +67,10 @@ static const struct cuda_row {
 	  "the device takes no forward-compatible libcuda: take its directory off LD_LIBRARY_PATH, or update the driver" },
 	{ CUDA_ERROR_MPS_CONNECTION_FAILED, -EIO, "the MPS daemon does not answer: see CUDA_MPS_PIPE_DIRECTORY" },
 	{ CUDA_ERROR_MPS_SERVER_NOT_READY, -EAGAIN, "the MPS server is restarting: try again" },
-	{ CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, -EUSERS, "the MPS server takes no more clients: end some, or run this one without MPS" },
-	{ CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, -EUSERS, "the MPS server has no connection left: lower CUDA_DEVICE_MAX_CONNECTIONS of its clients, or end some" },
+	{ CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, -EUSERS,
+	  "the MPS server takes no more clients: end some, or run this one without MPS" },
+	{ CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, -EUSERS,
+	  "the MPS server has no connection left: lower CUDA_DEVICE_MAX_CONNECTIONS of its clients, or end some" },
 	{ CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, -EBUSY, "the stream is being captured into a graph" },
 	{ CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, -EBUSY, "the stream's capture was invalidated: end it first" },
 	{ CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, -EBUSY,
@@ -290,8 +292,8 @@ int cuda_enter(struct cuda_scope *scope, int ordinal)
 }
 
 /*
- * A special stream belongs to the current context, so this does not ask about it: to ask about the legacy stream while a blocking
- * stream is being captured would invalidate that capture (facts.md), in relaxed mode too.
+ * A special stream belongs to the current context, so this does not ask about it: to ask about the legacy stream while a
+ * blocking stream is being captured would invalidate that capture (facts.md), in relaxed mode too.
  */
 static CUresult stream_context(CUstream stream, CUcontext *context)
 {

@@ -2,9 +2,9 @@
 /*
  * cuda-fence.c - see cuda-fence.h
  *
- * Owns an event for each stream on which a module is busy. It is recorded after every launch, and unloading waits for these events:
- * a synchronisation of the whole context would wait for the work of others, and is not allowed while any of its streams is being
- * captured (CUDA programming guide, "Prohibited and Unhandled Operations").
+ * Owns an event for each stream on which a module is busy. It is recorded after every launch, and unloading waits for these
+ * events: a synchronisation of the whole context would wait for the work of others, and is not allowed while any of its
+ * streams is being captured (CUDA programming guide, "Prohibited and Unhandled Operations").
  */
 #include "device/cuda-fence.h"
 
@@ -19,9 +19,9 @@
 #define FENCES_FRESH 16 /* so many events are made before idle ones are looked for */
 
 /*
- * The last launch on one stream, which is known by its id: the driver uses handles again, and the per-thread stream has one handle
- * for many streams. So is its context: after a reset of the device another one has the same handle, and the event of a context that
- * is gone must not be touched (facts.md).
+ * The last launch on one stream, which is known by its id: the driver uses handles again, and the per-thread stream has one
+ * handle for many streams. So is its context: after a reset of the device another one has the same handle, and the event of
+ * a context that is gone must not be touched (facts.md).
  */
 struct fence {
 	struct fence      *next;
@@ -153,9 +153,11 @@ static void fence_free(struct fence *fence)
 
 void cuda_fences_free(struct fences *fences)
 {
-	struct fence *fence, *next;
+	struct fence *fence;
 
-	LL_FOREACH_SAFE(fences->first, fence, next)
+	while ((fence = fences->first)) {
+		fences->first = fence->next;
 		fence_free(fence);
+	}
 	pthread_mutex_destroy(&fences->lock);
 }

@@ -2,8 +2,8 @@
 /*
  * cuda-launch.c - launches of kernels.
  *
- * Owns nothing. Marks each launch by a fence of its module, except one that is captured: that one runs again with its graph, so the
- * graph must be destroyed before the module is unloaded.
+ * Owns nothing. Marks each launch by a fence of its module, except one that is captured: that one runs again with its
+ * graph, so the graph must be destroyed before the module is unloaded.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -13,7 +13,10 @@
 
 #define SHARED_BYTES_PLAIN (48u << 10) /* more dynamic shared memory needs the kernel's attribute (cuda.h) */
 
-/* In the device's context. The attribute is the kernel's, not the launch's: it only grows, so that no thread takes another's away. */
+/*
+ * In the device's context. The attribute is the kernel's, not the launch's: it only grows, so that no thread takes
+ * another's away.
+ */
 static CUresult shared_bytes_allow(struct kernel *kernel, const gpub_launch_config *config)
 {
 	struct kernel_shared *allowed = &kernel->shared[config->device];
@@ -58,9 +61,9 @@ static bool has_first(struct kernel *kernel)
 }
 
 /*
- * The driver reads args without a check: with too few the process would crash. Drivers before 13.2 cannot say how many parameters
- * there are, and to ask for one that does not exist is an API error, which tools like compute-sanitizer count. With those drivers
- * this asks only for the first parameter, and only where args has none.
+ * The driver reads args without a check: with too few the process would crash. Drivers before 13.2 cannot say how many
+ * parameters there are, and to ask for one that does not exist is an API error, which tools like compute-sanitizer count.
+ * With those drivers this asks only for the first parameter, and only where args has none.
  */
 static int args_check(struct kernel *kernel, void **args)
 {
@@ -88,8 +91,8 @@ static CUcontext current_on(int ordinal)
 }
 
 /*
- * Enters the primary context of the launch's device, and refuses a stream of another context. A context that the program made can
- * be destroyed, and with it the events for which the unloading waits.
+ * Enters the primary context of the launch's device, and refuses a stream of another context. A context that the program
+ * made can be destroyed, and with it the events for which the unloading waits.
  */
 static int launch_enter(struct cuda_scope *scope, const gpub_launch_config *config)
 {

@@ -40,8 +40,8 @@ CUDA_FUNCTIONS(CUDA_ROW)
 
 /*
  * The dynamic loader gives its reason only as text, in the user's language. Where no folder has the library, the text
- * begins with its bare name and ends with ENOENT's text. Otherwise the text begins with the path of the file that was found, or
- * with the name of a library that this one needs.
+ * begins with its bare name and ends with ENOENT's text. Otherwise the text begins with the path of the file that was
+ * found, or with the name of a library that this one needs.
  */
 static bool is_absent(const char *reason)
 {

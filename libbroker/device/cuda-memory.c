@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-memory.c - device memory, which the broker allocates and exports, and clients open; and host pages that the device writes.
+ * cuda-memory.c - device memory, which the broker allocates and clients open; and host pages that the device writes.
  *
- * Clients close memory by cuda-sync.c. Owns the list of registered pages. Never frees what was not asked for by pointer, and
- * never retries.
+ * Clients close memory by cuda-sync.c. Owns one private stream for each device, on which the broker zeroes, and the list of
+ * registered pages. Never frees what was not asked for by pointer, and never retries.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +18,9 @@
 #include "device/cuda.h"
 
 _Static_assert(sizeof(CUipcMemHandle) == DEVICE_HANDLE_SIZE, "a handle is what the wire says");
+
+static CUstream        zero_streams[DEVICE_MAX];
+static pthread_mutex_t zero_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the owner's half ---- */
 
@@ -37,19 +40,34 @@ int cuda_allocate(int ordinal, uint64_t size, void **ptr)
 	return rc;
 }
 
-/* On the thread's own stream: the broker's device threads do not wait for each other's work. */
+/* In the device's context. Non-blocking, so that it waits for nobody's work on the legacy stream. */
+static int zero_stream(int ordinal, CUstream *stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&zero_lock);
+	if (!zero_streams[ordinal])
+		result = cuda.StreamCreate(&zero_streams[ordinal], CU_STREAM_NON_BLOCKING);
+	*stream = zero_streams[ordinal];
+	pthread_mutex_unlock(&zero_lock);
+	return cuda_error(result, "making a stream on device %d", ordinal);
+}
+
 int cuda_zero(int ordinal, void *ptr, uint64_t size)
 {
+	CUstream stream;
 	CUresult result;
 	int      rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, ordinal);
+	if (!rc)
+		rc = zero_stream(ordinal, &stream);
 	if (rc)
 		return rc;
-	result = cuda.MemsetD8Async(cuda_address(ptr), 0, size, CU_STREAM_PER_THREAD);
+	result = cuda.MemsetD8Async(cuda_address(ptr), 0, size, stream);
 	if (result == CUDA_SUCCESS)
-		result = cuda.StreamSynchronize(CU_STREAM_PER_THREAD);
+		result = cuda.StreamSynchronize(stream);
 	return cuda_error(result, "zeroing %" PRIu64 " bytes on device %d", size, ordinal);
 }
 
@@ -247,7 +265,10 @@ static void page_put_back(struct page *page)
 	pthread_mutex_unlock(&pages_lock);
 }
 
-/* Outside the lock, because it waits for kernels. Where the driver does not know the page, a reset has ended its registration. */
+/*
+ * Outside the lock, because it waits for kernels. Where the driver does not know the page, a reset has ended its
+ * registration.
+ */
 int cuda_page_unregister(void *address)
 {
 	struct page *page;

@@ -6,8 +6,8 @@
  * it off until a kernel is first looked at or launched. So it has two places here: cuda_module_load() for the devices that
  * are in use by then, and cuda_module_ready() for one that comes into use later. Look-ups and launches there load nothing.
  *
- * Owns for each module its CUlibrary (which belongs to no context), the kernels that were handed out, and its fences (cuda-fence.c).
- * Never launches and unloads at once: the caller keeps these apart.
+ * Owns for each module its CUlibrary (which belongs to no context), the kernels that were handed out, and its fences
+ * (cuda-fence.c). Never launches and unloads at once: the caller keeps these apart.
  */
 #include "device/cuda-module.h"
 
@@ -144,10 +144,12 @@ static int library_unload(struct module *module)
 
 static void module_free(struct module *module)
 {
-	struct kernel *kernel, *next;
+	struct kernel *kernel;
 
-	LL_FOREACH_SAFE(module->kernels, kernel, next)
+	while ((kernel = module->kernels)) {
+		module->kernels = kernel->next;
 		free(kernel);
+	}
 	cuda_fences_free(&module->fences);
 	for (int i = 0; i < DEVICE_MAX; i++)
 		pthread_mutex_destroy(&module->loading[i]);

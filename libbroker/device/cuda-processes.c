@@ -2,9 +2,9 @@
 /*
  * cuda-processes.c - whether the driver still runs work of a process, by NVML.
  *
- * The driver lists a process, even a dead one, until its work is torn down. It lists a client of MPS by its own pid, too, and a
- * second time among MPS clients. Measured (facts.md): after the last listing nothing wrote any more. The library is opened at run
- * time, by a fixed name, and may be missing. Owns its handle until the process ends.
+ * The driver lists a process, even a dead one, until its work is torn down. It lists a client of MPS by its own pid, too,
+ * and a second time among MPS clients. Measured (facts.md): after the last listing nothing wrote any more. The library is
+ * opened at run time, by a fixed name, and may be missing. Owns its handle until the process ends.
  */
 #include "cuda.h"
 
@@ -119,8 +119,8 @@ static int look_on_all(pid_t pid, bool mps)
 }
 
 /*
- * Where there is no list, the process's death is taken for the end of its work. Not so under MPS, where another process may run
- * the dead one's kernels.
+ * Where there is no list, the process's death is taken for the end of its work. Not so under MPS, where another process may
+ * run the dead one's kernels.
  */
 int cuda_gone(pid_t pid, bool mps)
 {

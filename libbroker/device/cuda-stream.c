@@ -50,8 +50,9 @@ static inline CUresult operate(const struct operation *operation, CUstream strea
 }
 
 /*
- * Some failures of the hot path have a remedy: the stream's own context where the thread has none or another one, the context
- * that came after a reset, or the word's page, which the reset of another device took along (facts.md: CUDA_ERROR_INVALID_VALUE).
+ * Some failures of the hot path have a remedy: the stream's own context where the thread has none or another one, the
+ * context that came after a reset, or the word's page, which the reset of another device took along (facts.md:
+ * CUDA_ERROR_INVALID_VALUE).
  */
 static __attribute__((noinline)) int operate_again(CUresult result, const struct operation *operation, CUstream stream,
 						    CUdeviceptr word, uint64_t value)

@@ -2,15 +2,16 @@
 /*
  * cuda-sync.c - closes of memory, and waits for what a context has queued; neither disturbs a graph capture.
  *
- * To synchronise a context would end any capture in it, even in relaxed mode (facts.md). To open a handle that is already open, and
- * to close it again, waits for the same work and disturbs nobody. CUDA does not document that, and the broker frees memory because of
- * it. So this file tries it once on each device before it relies on it: it blocks a private stream by a wait, and a close that
- * returns before that stream is released does not wait for work. On such a device cuda_sync() gives -ENOTSUP from then on, and each
- * last close is tried in the same way. If the program resets the device during a trial, the trial has no verdict.
+ * To synchronise a context would end any capture in it, even in relaxed mode (facts.md). To open a handle that is already
+ * open, and to close it again, waits for the same work and disturbs nobody. CUDA does not document that, and the broker
+ * frees memory because of it. So this file tries it once on each device before it relies on it: it blocks a private stream
+ * by a wait, and a close that returns before that stream is released does not wait for work. On such a device cuda_sync()
+ * gives -ENOTSUP from then on, and each last close is tried in the same way. If the program resets the device during a
+ * trial, the trial has no verdict.
  *
- * Owns the verdicts, and a page with the words on which streams wait. Blocks no stream for longer than PARKED_US, and none in a
- * program that returns all its leases in stream order. Never reports a close as done that the driver did not report as done: the
- * caller then keeps the grant for ever (design.md, "close").
+ * Owns the verdicts, and a page with the words on which streams wait. Blocks no stream for longer than PARKED_US, and none
+ * in a program that returns all its leases in stream order. Never reports a close as done that the driver did not report as
+ * done: the caller then keeps the grant for ever (design.md, "close").
  */
 #include <errno.h>
 #include <pthread.h>
@@ -178,7 +179,10 @@ static int closes_try(int ordinal, const struct device_handle *handle, uint64_t 
 	return rc;
 }
 
-/* Tries closes that are not the last: keeps the handle open meanwhile, because a reset may have closed the caller's. Locked. */
+/*
+ * Tries closes that are not the last: keeps the handle open meanwhile, because a reset may have closed the caller's.
+ * Locked.
+ */
 static int closes_try_open(int ordinal, const struct device_handle *handle, uint64_t size)
 {
 	unsigned long long context = cuda_context_id();

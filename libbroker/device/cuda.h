@@ -135,8 +135,8 @@ struct cuda_scope {
 int cuda_enter(struct cuda_scope *scope, int ordinal);
 
 /*
- * Enters the stream's context; for the special streams the current one, or that of device 0 where there is none. Makes no call on
- * the stream that could disturb a capture. The caller asks cuda_stream_captured() next.
+ * Enters the stream's context; for the special streams the current one, or that of device 0 where there is none. Makes no
+ * call on the stream that could disturb a capture. The caller asks cuda_stream_captured() next.
  */
 int cuda_enter_stream(struct cuda_scope *scope, CUstream stream);
 

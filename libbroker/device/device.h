@@ -2,12 +2,12 @@
 /*
  * device.h - what a kind of device must be able to do, as one table of functions.
  *
- * Owns nothing. Broker and library use the same table: the broker its "owner" half (allocate to release), a client the rest. Two
- * tables exist, device_host (always) and device_cuda (NULL when built without CUDA). Each keeps its state per process. start()
- * makes it, and a process that forks calls start() after the fork, in each process that uses the device.
+ * Owns nothing. Broker and library use the same table: the broker its "owner" half (allocate to release), a client the
+ * rest. Two tables exist, device_host (always) and device_cuda (NULL when built without CUDA). Each keeps its state per
+ * process, from start() on: a process whose forked child is to use the device itself calls start() after the fork.
  *
- * Every function returns 0 (or what its comment says) or a negative errno with the error set by error_set(). All are thread-safe.
- * Only set_current() changes the calling thread's current device or context. None disturbs a graph capture.
+ * Every function returns 0 (or what its comment says) or a negative errno with the error set by error_set(). All are
+ * thread-safe. Only set_current() changes the calling thread's current device or context. None disturbs a graph capture.
  */
 #ifndef GPUB_DEVICE_H
 #define GPUB_DEVICE_H
@@ -28,8 +28,8 @@ struct device_info {
 };
 
 /*
- * One buffer in an open mapping. The caller owns it, zeroes it first, and keeps it in place while it is watched. The device owns
- * region and what follows.
+ * One buffer in an open mapping. The caller owns it, zeroes it first, and keeps it in place while it is watched. The device
+ * owns region and what follows.
  */
 struct device_watch {
 	const char *name; /* what a report calls the buffer */
@@ -42,8 +42,8 @@ struct device_watch {
 };
 
 /*
- * The CUDA version that the driver must support, as cuda.h writes versions (12000 is 12.0), and the first driver that does. The
- * functions in cuda.h need it, which cuda-library.c checks at compile time.
+ * The CUDA version that the driver must support, as cuda.h writes versions (12000 is 12.0), and the first driver that does.
+ * The functions in cuda.h need it, which cuda-library.c checks at compile time.
  */
 #define CUDA_NEEDED        12000
 #define CUDA_NEEDED_DRIVER "525.60.13"
@@ -62,8 +62,8 @@ struct device {
 	uint64_t         margin; /* unused bytes that the owner leaves behind each buffer in a shared allocation */
 
 	/*
-	 * Makes the kind usable in this process; later calls do nothing. -ENODEV: there is no such device here. It means nothing
-	 * else, because "auto" then takes the host. -ENOTSUP: this is a forked child, or the driver is too old.
+	 * Makes the kind usable in this process; later calls do nothing. -ENODEV: there is no such device here. It means
+	 * nothing else, because "auto" then takes the host. -ENOTSUP: this is a forked child, or the driver is too old.
 	 */
 	int (*start)(const struct device_setup *setup);
 	/* The CUDA version that the driver supports (12080 is 12.8), before or after start(). NULL: the kind has no driver. */
@@ -87,8 +87,8 @@ struct device {
 	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 	int (*close)(int ordinal, void *ptr); /* waits for all work of the process on that device */
 	/*
-	 * Waits for the same work. handle: of memory that is open on that device, and stays so. -ENOTSUP: only the last close of a
-	 * handle waits.
+	 * Waits for the same work. handle: of memory that is open on that device, and stays so. -ENOTSUP: only the last
+	 * close of a handle waits.
 	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	/*
@@ -99,20 +99,20 @@ struct device {
 	void (*unwatch)(struct device_watch *watch);
 	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
 	/*
-	 * The epoch of a device in this process: another number after each reset (cudaDeviceReset). A reset ends all that the
-	 * process had there: mappings, streams and queued work. It is complete when the number changes. 0 before the first use,
-	 * and with the error set where the device was reset and cannot be used again. Cheap: it makes system calls after a reset
-	 * alone. NULL where a device cannot be reset.
+	 * The epoch of a device in this process: another number after each reset (cudaDeviceReset). A reset ends all that
+	 * the process had there: mappings, streams and queued work. It is complete when the number changes. 0 before the
+	 * first use, and with the error set where the device was reset and cannot be used again. Cheap: it makes system
+	 * calls after a reset alone. NULL where a device cannot be reset.
 	 */
 	uint64_t (*epoch)(int ordinal);
 	int (*current)(void);                 /* ordinal of the calling thread's current device */
 	int (*set_current)(int ordinal);
 
 	/*
-	 * Registers memory that the device writes (or, if not writable, reads): page-aligned, MAP_SHARED, MADV_DONTFORK. Device
-	 * code and stream operations then use the host address. Unregister it before it is unmapped. That waits as a close does,
-	 * and after an error the memory is still registered. A reset does not end a registration. -EEXIST: the device has other
-	 * pages registered at that address (device/page.h).
+	 * Registers memory that the device writes (or, if not writable, reads): page-aligned, MAP_SHARED, MADV_DONTFORK.
+	 * Device code and stream operations then use the host address. Unregister it before it is unmapped. That waits as a
+	 * close does, and after an error the memory is still registered. A reset does not end a registration. -EEXIST: the
+	 * device has other pages registered at that address (device/page.h).
 	 */
 	int (*page_register)(void *page, size_t size, bool writable);
 	int (*page_unregister)(void *page);
@@ -134,9 +134,9 @@ struct device {
 	int (*copy)(void *stream, void *dst, const void *src, uint64_t size);
 
 	/*
-	 * Kernels. config->device is an ordinal. To load a module waits for what runs on the device, and for streams that wait.
-	 * module_load() loads it on all devices in use, module_ready() on one more. The other calls wait for nothing, except the
-	 * first launch on a device where neither has loaded the module.
+	 * Kernels. config->device is an ordinal. To load a module waits for what runs on the device, and for streams that
+	 * wait. module_load() loads it on all devices in use, module_ready() on one more. The other calls wait for nothing,
+	 * except the first launch on a device where neither has loaded the module.
 	 */
 	int (*module_load)(const char *path, void **module); /* path with its ending */
 	int (*module_ready)(void *module, int ordinal);

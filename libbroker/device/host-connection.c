@@ -2,10 +2,11 @@
 /*
  * host-connection.c - see host-connection.h
  *
- * CUDA maps the streams of a process onto CUDA_DEVICE_MAX_CONNECTIONS hardware queues for each device. Each one is in order: a wait
- * that has not ended holds back everything that was submitted after it on the same connection, whatever its stream (facts.md). The
- * driver may give a stream a free connection, but that is not documented, so the model is strict: a stream has one connection from
- * its creation on, and they are given out in rotation. A running kernel holds back nothing, because it ends by itself.
+ * CUDA maps the streams of a process onto CUDA_DEVICE_MAX_CONNECTIONS hardware queues for each device. Each one is in
+ * order: a wait that has not ended holds back everything that was submitted after it on the same connection, whatever its
+ * stream (facts.md). The driver may give a stream a free connection, but that is not documented, so the model is strict: a
+ * stream has one connection from its creation on, and they are given out in rotation. A running kernel holds back nothing,
+ * because it ends by itself.
  *
  * Owns two counts for each connection. Never owns a task: the thread of a stream waits here.
  */

@@ -2,8 +2,8 @@
 /*
  * host-device.c - the host device: its table of functions, its start, its settings.
  *
- * Fills host_state at the first start(). Starts no thread: streams do, when first used. In a forked child start() fails, and every
- * other call aborts.
+ * Fills host_state at the first start(). Starts no thread: streams do, when first used. In a forked child start() fails,
+ * and every other call aborts.
  */
 #include <errno.h>
 #include <pthread.h>

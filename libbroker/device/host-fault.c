@@ -2,8 +2,8 @@
 /*
  * host-fault.c - see host-fault.h
  *
- * Owns the counts of failures that are still due. A violation ends the process: it is a bug of the program under test, and going
- * on would hide it.
+ * Owns the counts of failures that are still due. A violation ends the process: it is a bug of the program under test, and
+ * going on would hide it.
  */
 #include "host-fault.h"
 

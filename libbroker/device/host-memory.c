@@ -2,11 +2,11 @@
 /*
  * host-memory.c - see host-memory.h
  *
- * Owns a POSIX shm object (host-object.c) for each allocation, and the count of used bytes. The owner maps none of them: its pointer
- * is a reserved address that names the allocation, and faults when touched. Owner and importers each open the object for themselves
- * and hold a flock on that open file: an importer shared, until it closes; release() must get it exclusively. As with NVIDIA's
- * descriptors, a forked child that inherited an importer's descriptor keeps the memory in use. Guard pages stand before and
- * behind each mapping. Never releases or unlinks what an importer opened.
+ * Owns a POSIX shm object (host-object.c) for each allocation, and the count of used bytes. The owner maps none of them:
+ * its pointer is a reserved address that names the allocation, and faults when touched. Owner and importers each open the
+ * object for themselves and hold a flock on that open file: an importer shared, until it closes; release() must get it
+ * exclusively. As with NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the memory in
+ * use. Guard pages stand before and behind each mapping. Never releases or unlinks what an importer opened.
  */
 #include "host-memory.h"
 
@@ -82,25 +82,23 @@ int host_room(int ordinal, uint64_t *bytes)
 	return 0;
 }
 
-/* Memory in quarantine yields to an allocation that finds no room in /dev/shm. */
-static int object_create(struct host_region *region)
+static bool quarantine_flush(void)
 {
-	bool more = true;
-	int rc = host_object_create(region);
+	bool freed;
 
-	while (rc == -ENOSPC && more) {
-		pthread_mutex_lock(&host_state.lock);
-		more = host_quarantine_flush();
-		pthread_mutex_unlock(&host_state.lock);
-		rc = host_object_create(region);
-	}
-	return rc;
+	pthread_mutex_lock(&host_state.lock);
+	freed = host_quarantine_flush();
+	pthread_mutex_unlock(&host_state.lock);
+	return freed;
 }
 
 static int allocation_make(struct host_region *region)
 {
-	int rc = object_create(region);
+	int rc;
 
+	do
+		rc = host_object_create(region);
+	while (rc == -ENOSPC && quarantine_flush());
 	if (rc)
 		return rc;
 	region->base = addresses_reserve(region->size);
@@ -461,8 +459,9 @@ static int work_wait(unsigned device)
 }
 
 /*
- * Costs what it costs with CUDA: each close, the last one of a handle or not, waits for everything that this process has queued on
- * any stream of the device, even behind a wait, and nobody can queue meanwhile. It does not wait for another device's work.
+ * Costs what it costs with CUDA: each close, the last one of a handle or not, waits for everything that this process has
+ * queued on any stream of the device, even behind a wait, and nobody can queue meanwhile. It does not wait for another
+ * device's work.
  */
 int host_close(int ordinal, void *ptr)
 {

@@ -2,12 +2,13 @@
 /*
  * host-module.c - see host-module.h
  *
- * A module is a shared object with host twins of kernels (gpubroker-host.h). Owns the loaded modules and a record for each kernel
- * that was looked up. A module counts the references to its kernels, and is unloaded after the last one. Never runs a kernel.
+ * A module is a shared object with host twins of kernels (gpubroker-host.h). Owns the loaded modules and a record for each
+ * kernel that was looked up. A module counts the references to its kernels, and is unloaded after the last one. Never runs
+ * a kernel.
  *
- * As on CUDA, a module has to be loaded on each device, and that waits for all that is queued there, even behind a wait. It is
- * loaded on the devices in use when it is opened, on another one by host_module_ready(), or else at its first launch there. A reset
- * of a device unloads all modules there.
+ * As on CUDA, a module has to be loaded on each device, and that waits for all that is queued there, even behind a wait. It
+ * is loaded on the devices in use when it is opened, on another one by host_module_ready(), or else at its first launch
+ * there. A reset of a device unloads all modules there.
  */
 #include "host-module.h"
 
@@ -281,10 +282,12 @@ int host_module_managed(void *handle, const char *symbol, void **ptr, size_t *si
 
 static void module_free(struct host_module *module)
 {
-	struct host_kernel *kernel, *next;
+	struct host_kernel *kernel;
 
-	LL_FOREACH_SAFE(module->kernels, kernel, next)
+	while ((kernel = module->kernels)) {
+		module->kernels = kernel->next;
 		free(kernel);
+	}
 	dlclose(module->object);
 	free(module);
 }

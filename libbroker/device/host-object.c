@@ -2,8 +2,9 @@
 /*
  * host-object.c - see host-object.h
  *
- * Owns the prefix of the objects' names, and the directory in which they lie. A name is random. Where other users are let in, they
- * may pass through the directory but not list it: who was told a name can open the object, as on CUDA who was told a handle.
+ * Owns the prefix of the objects' names, and the directory in which they lie. A name is random. Where other users are let
+ * in, they may pass through the directory but not list it: who was told a name can open the object, as on CUDA who was told
+ * a handle.
  *
  * The owner reads and writes an object with system calls, and never maps it: an importer may truncate the object, and whoever
  * then touches a mapping of it dies of SIGBUS. A changed size is reported as a violation of others.

@@ -2,7 +2,8 @@
 /*
  * host-page.c - see host-page.h
  *
- * A page that is registered must be what CUDA's registration relies on: shared, writable if the device writes, kept from forks.
+ * A page that is registered must be what CUDA's registration relies on: shared, writable if the device writes, kept from
+ * forks.
  */
 #include "host-page.h"
 

@@ -2,9 +2,9 @@
 /*
  * host-quarantine.c - see host-quarantine.h
  *
- * Owns the released regions, oldest first. Their objects stay open, because a late writer is another process with a mapping of
- * its own. Each is filled with poison, and checked when it leaves, when a test asks, and when the owner exits. Of a large object
- * only both ends are kept. Between them there is a hole: a write there brings back pages that are not zeros.
+ * Owns the released regions, oldest first. Their objects stay open, because a late writer is another process with a mapping
+ * of its own. Each is filled with poison, and checked when it leaves, when a test asks, and when the owner exits. Of a
+ * large object only both ends are kept. Between them there is a hole: a write there brings back pages that are not zeros.
  */
 #include "host-quarantine.h"
 

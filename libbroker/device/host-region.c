@@ -2,7 +2,8 @@
 /*
  * host-region.c - see host-region.h
  *
- * Owns the table of regions: allocations, mappings, freed memory, registered pages. Never makes or ends an allocation or a mapping.
+ * Owns the table of regions: allocations, mappings, freed memory, registered pages. Never makes or ends an allocation or a
+ * mapping.
  */
 #include "host-region.h"
 
@@ -113,7 +114,10 @@ void host_region_destroy(struct host_region *region)
 		munmap(region->base - host_guard_size(), size_round_up(region->size, host_guard_size()) + 2 * host_guard_size());
 	else if (region->base)
 		munmap(region->base, region->size);
-	/* Unlocked first: a child that has not yet called exec may have a copy of the descriptor, which must not keep the lock. */
+	/*
+	 * Unlocked first: a child that has not yet called exec may have a copy of the descriptor, which must not keep the
+	 * lock.
+	 */
 	if (region->fd >= 0) {
 		flock(region->fd, LOCK_UN);
 		close(region->fd);

@@ -2,9 +2,10 @@
 /*
  * host-stream.c - see host-stream.h
  *
- * Owns the live streams. Each has a thread that runs what is queued, in order. The thread is made when something is first queued, has
- * all signals blocked, and ends after stream_destroy() when its queue is empty. Streams are never ordered with each other, not even
- * with the default stream: they are CUDA's non-blocking streams. But those of one connection wait for each other's waits.
+ * Owns the live streams. Each has a thread that runs what is queued, in order. The thread is made when something is first
+ * queued, has all signals blocked, and ends after stream_destroy() when its queue is empty. Streams are never ordered with
+ * each other, not even with the default stream: they are CUDA's non-blocking streams. But those of one connection wait for
+ * each other's waits.
  */
 #include "host-stream.h"
 

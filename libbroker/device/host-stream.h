@@ -39,9 +39,9 @@ int  host_stream_sync_until(void *stream, int (*over)(void *), void *context);
 int  host_copy(void *stream, void *dst, const void *src, uint64_t size);
 
 /*
- * What a call does about the capture of a stream into a graph. A program cannot capture a stream of the host device. Tests can: they
- * set host_capture, which is called under the stream's lock with the tasks to queue, or with NULL before a wait for the stream. It
- * returns 0 to go on, 1 when it has recorded the tasks and taken them over, or the error.
+ * What a call does about the capture of a stream into a graph. A program cannot capture a stream of the host device. Tests
+ * can: they set host_capture, which is called under the stream's lock with the tasks to queue, or with NULL before a wait
+ * for the stream. It returns 0 to go on, 1 when it has recorded the tasks and taken them over, or the error.
  */
 enum host_use {
 	HOST_RECORDED, /* becomes part of the graph */

@@ -45,8 +45,8 @@ void host_task_free(struct host_task *list);
 int host_task_check(const struct host_task *task, unsigned device);
 
 /*
- * Runs the task, or drops it: after a sticky error nothing runs any more, nor after a reset. resets: of the device when the task's
- * stream was made. A wait returns when its word is reached or the task is dropped.
+ * Runs the task, or drops it: after a sticky error nothing runs any more, nor after a reset. resets: of the device when the
+ * task's stream was made. A wait returns when its word is reached or the task is dropped.
  */
 void host_task_run(const struct host_task *task, unsigned device, uint64_t resets);
 

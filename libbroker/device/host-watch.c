@@ -2,10 +2,10 @@
 /*
  * host-watch.c - see host-watch.h
  *
- * Owns the list of watched buffers of each mapping, and the bytes between a buffer's end and the end of its room: the red zone,
- * which holds poison. It is read after each kernel that was given a pointer into the buffer, and when the watch ends. A copy
- * that leaves its buffer is refused when it is queued. What leaves the mapping itself meets a guard page (host-memory.c). Never
- * reads the bytes of a buffer.
+ * Owns the list of watched buffers of each mapping, and the bytes between a buffer's end and the end of its room: the red
+ * zone, which holds poison. It is read after each kernel that was given a pointer into the buffer, and when the watch ends.
+ * A copy that leaves its buffer is refused when it is queued. What leaves the mapping itself meets a guard page
+ * (host-memory.c). Never reads the bytes of a buffer.
  */
 #include "host-watch.h"
 

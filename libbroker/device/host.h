@@ -2,10 +2,10 @@
 /*
  * host.h - what the broker and tests may ask of the host device beyond the table of device.h.
  *
- * The host device is a strict model of CUDA's rules. What CUDA leaves undefined and nobody would notice (a free while an importer
- * maps, a late write, a write behind a buffer's end, use after a fork) is a VIOLATION here: one line on stderr and abort(). What
- * CUDA refuses is refused. A malicious process can bring about some violations in its peers (a release while it maps, a late
- * write). These must not end a broker: with GPUB_HOST_STRICT=0 they are reported, and the process goes on.
+ * The host device is a strict model of CUDA's rules. What CUDA leaves undefined and nobody would notice (a free while an
+ * importer maps, a late write, a write behind a buffer's end, use after a fork) is a VIOLATION here: one line on stderr and
+ * abort(). What CUDA refuses is refused. A malicious process can bring about some violations in its peers (a release while
+ * it maps, a late write). These must not end a broker: with GPUB_HOST_STRICT=0 they are reported, and the process goes on.
  *
  *   host-device.c      the table, start, settings, reset
  *   host-launch.c      launches of kernels
@@ -49,8 +49,8 @@ int host_set_prefix(const char *prefix);
 void host_share_memory(bool with_others);
 
 /*
- * Reports violations that others can bring about and goes on, unless GPUB_HOST_STRICT says otherwise: no client can end a broker
- * (invariant 5). Call it before start().
+ * Reports violations that others can bring about and goes on, unless GPUB_HOST_STRICT says otherwise: no client can end a
+ * broker (invariant 5). Call it before start().
  */
 void host_survive_violations(void);
 
@@ -93,8 +93,8 @@ enum host_call {
 };
 
 /*
- * The next count calls of that kind fail with that errno, before they do anything; count 0 ends it. The environment can say the
- * same at start: GPUB_HOST_FAIL="close:3:EIO,open:1:ENOMEM", with the names of host-fault.c.
+ * The next count calls of that kind fail with that errno, before they do anything; count 0 ends it. The environment can say
+ * the same at start: GPUB_HOST_FAIL="close:3:EIO,open:1:ENOMEM", with the names of host-fault.c.
  */
 void host_fail_next(enum host_call call, int count, int error);
 
@@ -114,9 +114,9 @@ void host_make_sticky(void);
 void host_do_not_wait(bool last);
 
 /*
- * Models cudaDeviceReset(): waits for the task that runs on each stream of the device, and ends all that this process has there.
- * It drops what is queued, ends the streams, and ends the mappings, whose pointers fault from then on. Registered pages stay:
- * the CUDA device registers them again by itself.
+ * Models cudaDeviceReset(): waits for the task that runs on each stream of the device, and ends all that this process has
+ * there. It drops what is queued, ends the streams, and ends the mappings, whose pointers fault from then on. Registered
+ * pages stay: the CUDA device registers them again by itself.
  */
 int host_reset(int ordinal);
 

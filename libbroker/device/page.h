@@ -2,9 +2,10 @@
 /*
  * page.h - memory that the device writes: mapped shared, kept from forks, registered.
  *
- * A program that registers memory with CUDA and unmaps it without unregistering it leaves a stale registration behind. What is
- * mapped at that address next cannot be registered, and the device writes there to pages that nobody sees. In this case the memory
- * is mapped elsewhere. Owns nothing. Never unmaps or unregisters what it returned: a late write of the device must find it.
+ * A program that registers memory with CUDA and unmaps it without unregistering it leaves a stale registration behind. What
+ * is mapped at that address next cannot be registered, and the device writes there to pages that nobody sees. In this case
+ * the memory is mapped elsewhere. Owns nothing. Never unmaps or unregisters what it returned: a late write of the device
+ * must find it.
  */
 #ifndef GPUB_PAGE_H
 #define GPUB_PAGE_H

@@ -2,8 +2,8 @@
 /*
  * fake-cuda.c - the fake driver's orders and counts, and the two functions that every libcuda.so.1 exports.
  *
- * Owns the table of orders and call counts of each function, behind one lock. Knows nothing of devices: the functions are in the
- * other files. gpubroker finds them by name through cuGetProcAddress_v2(), so they are not exported.
+ * Owns the table of orders and call counts of each function, behind one lock. Knows nothing of devices: the functions are
+ * in the other files. gpubroker finds them by name through cuGetProcAddress_v2(), so they are not exported.
  */
 #include "fake-cuda.h"
 

@@ -2,9 +2,9 @@
 /*
  * streams.c - the fake driver's streams and events.
  *
- * Owns each stream and event, on the heap. Work runs when it is queued, so a stream is idle and every event complete; nothing is
- * captured. A wait for a value that is not there yet blocks its stream: synchronising and closes then wait for the value, and
- * whoever queues something behind it aborts the program.
+ * Owns each stream and event, on the heap. Work runs when it is queued, so a stream is idle and every event complete;
+ * nothing is captured. A wait for a value that is not there yet blocks its stream: synchronising and closes then wait for
+ * the value, and whoever queues something behind it aborts the program.
  */
 #include <stdatomic.h>
 #include <stdio.h>

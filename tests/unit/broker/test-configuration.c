@@ -78,7 +78,7 @@ static void check_defaults(void)
 	assert_int_equal(config->drain_seconds, 30);
 	assert_int_equal(config->log, LOG_NORMAL);
 	assert_true(config->broker.several_users);
-	assert_int_equal(config->broker.believe, BELIEVE_OWNER);
+	assert_int_equal(config->broker.trust, BELIEVE_OWNER);
 	assert_int_equal(config->broker.pool, 64 << 20);
 	assert_false(config->broker.creators.restricted);
 	assert_int_equal(config->broker.buffers, BROKER_BUFFERS);
@@ -129,7 +129,7 @@ static void test_every_key(void **state)
 	assert_int_equal(config->broker.tickets, 51);
 	assert_int_equal(config->broker.pool, 3 << 20);
 	assert_int_equal(config->broker.poll_us, 50);
-	assert_int_equal(config->broker.believe, BELIEVE_NOBODY);
+	assert_int_equal(config->broker.trust, BELIEVE_NOBODY);
 	assert_int_equal(config->log, LOG_VERBOSE);
 	assert_int_equal(config->drain_seconds, 300);
 	assert_true(limit_of(3, RESOURCE_BYTES) == 1u << 30);
@@ -146,11 +146,11 @@ static void test_an_old_name_is_still_the_key(void **state)
 
 	(void)state;
 	reads("believe = nobody");
-	assert_int_equal(config->broker.believe, BELIEVE_NOBODY);
+	assert_int_equal(config->broker.trust, BELIEVE_NOBODY);
 	assert_int_equal(read_text("believe = owner", &next), 0);
 	brokerd_config_keep(next, config, text);
 	assert_string_equal(text, "trust");
-	assert_int_equal(next->broker.believe, BELIEVE_NOBODY);
+	assert_int_equal(next->broker.trust, BELIEVE_NOBODY);
 	brokerd_config_free(next);
 }
 

@@ -2,8 +2,8 @@
 /*
  * host-capture.c - see host-capture.h
  *
- * Owns the graphs that are being recorded, with a reference to the stream of each. Recorded tasks hold no kernels: each replay takes
- * references anew, and checks the memory as a direct launch does.
+ * Owns the graphs that are being recorded, with a reference to the stream of each. Recorded tasks hold no kernels: each
+ * replay takes references anew, and checks the memory as a direct launch does.
  */
 #include "host-capture.h"
 

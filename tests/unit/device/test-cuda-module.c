@@ -311,7 +311,10 @@ static void test_shared_memory(void **state)
 	assert_false(device->module_unload(module));
 }
 
-/* Where the driver cannot list a module's kernels, a look-up loads the kernel, but not where a reset has unloaded the module. */
+/*
+ * Where the driver cannot list a module's kernels, a look-up loads the kernel, but not where a reset has unloaded the
+ * module.
+ */
 static void test_look_up_behind_a_reset(void **state)
 {
 	__typeof__(cuda.LibraryEnumerateKernels) before = cuda.LibraryEnumerateKernels;

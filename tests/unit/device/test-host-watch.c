@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-watch.c - the host device detects accesses outside of a buffer: of copies at the call, of kernels after their run, of
- * anybody's stores when the buffer is closed.
+ * test-host-watch.c - the host device detects accesses outside of a buffer: of copies at the call, of kernels after their
+ * run, of anybody's stores when the buffer is closed.
  *
  * Each case is an importer of one block of memory, with buffers where the case needs them. tests/integration/bounds tests what
  * a client sees of it.
@@ -278,7 +278,10 @@ static void test_stores_are_found_at_the_end(void **state)
 	EXPECT(store_found_by_the_next_watch, SIGABRT, "at byte 100: found when it was opened");
 }
 
-/* Two watches of one buffer, as two processes have, do not take each other's poison for a write. The mapping's end ends both. */
+/*
+ * Two watches of one buffer, as two processes have, do not take each other's poison for a write. The mapping's end ends
+ * both.
+ */
 static void two_watch_one_buffer(int in, int out)
 {
 	uint8_t *base = opened(in);
