@@ -15,11 +15,11 @@ exceptions=tests/analysis/words.txt
 # space, an underscore, and the end of a line.
 table='
 heard|hears?|hearing|unheard|listens? to = receive, read
-last words? = final messages
+last words = final messages
 whose turn|turns? about = fair queue, next
 (stands?|stood|standing|wait|waits|waiting|nobody) in( the| no)? line|(leaves?|left) the line = queue
 believ(e|es|ed|ing) = trust
-liars?|whose word|lies (about|that) = malicious, trust policy
+liars?|whose word|lies about = malicious, trust policy
 mend(s|ed|ing)? = hint, fix
 sentences? = error message
 held grants? = orphaned grant
@@ -34,13 +34,13 @@ parted = private, exposed
 outdat(e|es|ed|ing) = invalidate
 forg(o|oes|one|oing)|forwent = cancel
 suffic(e|es|ed|ing) = satisfied, enough
-lacking|lacks? = unavailable, missing
+lacking = unavailable, missing
 '
 
 # The project's text, without recorded runs, corpora, data, and the two files that must have the words.
 files() {
-	git ls-files --cached --others --exclude-standard -- "$@" ':!:bench/results' ':!:tests/fuzz/corpus' ':!:tests/unit/data' ':!:tests/TESTED.md' \
-		':!:tests/analysis/words.*' ':!:LICENSE' | grep -vE '\.(svg|png|jsonl|ppm|pgm)$'
+	git ls-files --cached --others --exclude-standard -- "$@" |
+		grep -vE '^(bench/results|tests/fuzz/corpus|tests/unit/data|tests/analysis/words\.)|^(LICENSE|tests/TESTED\.md)$|\.(svg|png|jsonl)$'
 }
 
 rooms=
