@@ -24,7 +24,7 @@ static int64_t number(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
-/* ---- the books ---- */
+/* ---- the accounting ---- */
 
 static const char *sessions_wrong(const json_t *text, pid_t survivor)
 {
@@ -75,7 +75,7 @@ static void unlink_left(const json_t *text, struct puppet *survivor)
 			continue;
 		snprintf(order.name, sizeof order.name, "%s", json_string_value(json_object_get(buffer, "name")));
 		puppet_tell(survivor, order);
-		puppet_hear(survivor);
+		puppet_receive(survivor);
 	}
 }
 
@@ -87,7 +87,7 @@ static bool is_pooled(const json_t *text)
 
 static bool is_balanced(const struct broker_process *broker, struct puppet *survivor, const char **wrong)
 {
-	json_t *text = books(broker);
+	json_t *text = status_json(broker);
 
 	*wrong = text_wrong(text, survivor->pid);
 	if (*wrong)
@@ -103,11 +103,11 @@ const char *balance_wrong(const struct broker_process *broker, struct puppet *su
 	const char *wrong = NULL;
 	char *text;
 
-	books_settle(broker, survivor); /* the file may be older than the others */
+	status_settled(broker, survivor); /* the file may be older than the others */
 	if (SOON(is_balanced(broker, survivor, &wrong)))
 		return NULL;
-	text = json_dumps(books(broker), JSON_COMPACT);
-	printf("# the books: %s\n", text);
+	text = json_dumps(status_json(broker), JSON_COMPACT);
+	printf("# the status: %s\n", text);
 	free(text);
 	return wrong;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash.c - a client that dies, stops or ends anywhere: the books balance, and who comes next gets zeroed memory.
+ * crash.c - a client that dies, stops or ends anywhere: the accounting balances, and who comes next gets zeroed memory.
  *
  * Each scenario is played once undisturbed, which shows what crash points (crash-point.h) it passes, in the library and
  * in the broker. Then it is played once for each of these points and each of kill, stop and exit, the first passing doing
  * it; then CRASH_ROUNDS times with scenario, point, passing and action at random (CRASH_SEED repeats that). The scenarios
- * are dealt to a few lanes (lanes.h), each with one broker that serves all its plays. After each, when nothing of the victim is left: the books must be empty but for the other client, who
+ * are dealt to a few lanes (lanes.h), each with one broker that serves all its plays. After each, when nothing of the victim is left: the accounting must be empty but for the other client, who
  * then takes all of the device's memory and must find it zeroed. A point that no scenario passes is a failure, and so is
  * one at which no victim could be caught. While one is stopped, the other must be served as ever.
  *
@@ -132,14 +132,14 @@ static void visited_count(unsigned count[CRASH_POINT_COUNT])
 
 static char play_name[160]; /* for what is printed when something is wrong */
 
-/* A test that gives up says where it was. */
+/* A test that fails says where it was. */
 static void name_print(void)
 {
 	if (*play_name)
 		printf("# in: %s\n", play_name);
 }
 
-/* False, and said so: something is wrong that the rest of the test stands on. */
+/* Reports it and returns false: the rest of the test needs what is wrong. */
 static bool all_is_well(void)
 {
 	const char *wrong = balance_wrong(&broker, &other);
@@ -160,8 +160,8 @@ static bool child_holds(const char *point)
 	bool socket_open = strcmp(point, "fork_child_done") != 0;
 
 	victim_kill(false);
-	books_settle(&broker, &other);
-	if (!socket_open || books_session(&broker, pid, NULL))
+	status_settled(&broker, &other);
+	if (!socket_open || status_session(&broker, pid, NULL))
 		return true;
 	printf("# %s: the session ended while a child had its socket\n", play_name);
 	return false;

@@ -342,7 +342,7 @@ int openat(int dir, const char *path, int flags, ...)
 	return fails(FAIL_openat) ? -1 : NEXT(openat)(dir, path, flags, mode);
 }
 
-/* Only what can fail for want of something: the rest asks for what is there. */
+/* Only calls that can fail because something is missing. */
 #define FCNTL(name)                                                                                            \
 	int name(int fd, int command, ...)                                                                     \
 	{                                                                                                      \

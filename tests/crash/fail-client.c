@@ -34,7 +34,7 @@ static void complain(const char *what, int result, const char *why)
 	rude = true;
 }
 
-/* Passes the result on: 0, or a negative errno with a sentence of its own. */
+/* Passes the result on: 0, or a negative errno with an error message of its own. */
 static int said(const char *what, int result)
 {
 	const char *text = gpub_strerror_last();
@@ -42,7 +42,7 @@ static int said(const char *what, int result)
 	if (result > 0 || result < -4095)
 		complain(what, result, "which is no result");
 	else if (result && (!strcmp(text, STALE) || strlen(text) < 10))
-		complain(what, result, "without a sentence");
+		complain(what, result, "without an error message");
 	else if (result && strict)
 		complain(what, result, "though nothing failed");
 	return result;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * failing.c - every allocation and system call of a client, and of broker-run, fails in turn.
+ * failing.c - every allocation and system call of a client, and of broker-run, fails, one at a time.
  *
  * A client (fail-client.c) is run under a broker, with fail-calls.so preloaded into one of the two: first to note what it
  * calls, from where, then once for each place that calls, where that call fails. Calls from the same place are alike: the
  * first and the last of them are made to fail. The client has its allocations fail a second time, where what it opened does
- * not close again, either. The client must end with status 0: refused with a sentence, or served; the
- * broker's books must balance after it. broker-run must end with a sentence and status 1 (2 where options or declarations
+ * not close again, either. The client must end with status 0: refused with an error message, or served; the
+ * broker's accounting must balance after it. broker-run must end with an error message and status 1 (2 where options or declarations
  * want for memory), or go on and balance; it leaves nothing in /dev/shm and no worker behind. Nobody crashes and nobody hangs.
  *
  *   tests/crash/failing [client|stuck-client|broker-run [FUNCTION [NTH]]]    only that, for a look at a failure
@@ -203,7 +203,7 @@ static const char *broker_wrong(int status, pid_t group)
 	if (strstr(log_text, "VIOLATION"))
 		return "the host device reports a violation";
 	if (strstr(log_text, "NOT BALANCED"))
-		return "its books do not balance";
+		return "its accounting does not balance";
 	if (WEXITSTATUS(status) && strlen(log_text) < 20)
 		return "it says nothing";
 	/* 1 is its worker's */

@@ -35,13 +35,13 @@ struct puppet other;
 void other_tries(struct order order)
 {
 	puppet_tell(&other, order);
-	puppet_hear(&other);
+	puppet_receive(&other);
 }
 
 static void other_does(int expected, struct order order)
 {
 	puppet_tell(&other, order);
-	if (puppet_hear(&other) != expected)
+	if (puppet_receive(&other) != expected)
 		bail_out("the other client's step gave %d instead of %d: %s", other.last.result, expected,
 			 other.last.text);
 }
@@ -61,7 +61,7 @@ void other_lets_go(void)
 	OTHER(0, do_trim);
 }
 
-/* The victim may hold all memory, or stand in line for it: then another is refused, and at once. */
+/* The victim may hold all memory, or be queued for it: then another is refused, and at once. */
 void other_goes_on(void)
 {
 	int created = ask(&other, do_create, .name = "aside");
@@ -122,7 +122,7 @@ static void play_waits(void)
 {
 	VICTIM(0, do_connect);
 	victim_begins((struct order){ .run = do_acquire, .name = "late", .timeout = LONG_MS });
-	VICTIM_UNTIL(books_number(&broker, "waiting") == 1);
+	VICTIM_UNTIL(status_number(&broker, "waiting") == 1);
 	OTHER(0, do_create, .name = "late", .size = NEARLY_ALL);
 	if (!victim_finishes(0))
 		return;
@@ -140,7 +140,7 @@ static void play_memory(void)
 	VICTIM(0, do_acquire, .name = "own");
 	VICTIM(0, do_return);
 	victim_begins((struct order){ .run = do_create, .name = "more", .size = NEARLY_ALL / 2, .timeout = LONG_MS });
-	VICTIM_UNTIL(books_number(&broker, "waiting") == 1);
+	VICTIM_UNTIL(status_number(&broker, "waiting") == 1);
 	OTHER(0, do_unlink, .name = "most");
 	if (!victim_finishes(0))
 		return;
@@ -234,9 +234,9 @@ static void play_closer(void)
 	VICTIM(0, do_acquire, .name = "back");
 	OTHER(0, do_unlink, .name = "back");
 	VICTIM(0, do_write, .value = 5);
-	VICTIM_UNTIL(books_buffers(&broker, "back", "draining") == 1); /* the status file has caught up */
+	VICTIM_UNTIL(status_buffers(&broker, "back", "draining") == 1); /* the status file has caught up */
 	VICTIM(0, do_return);
-	VICTIM_UNTIL(!books_buffers(&broker, "back", NULL));
+	VICTIM_UNTIL(!status_buffers(&broker, "back", NULL));
 }
 
 /* ---- a buffer that goes with its creator ---- */
@@ -344,7 +344,7 @@ static void play_joins(void)
 {
 	VICTIM(0, do_connect);
 	VICTIM(0, do_wait_elsewhere);
-	VICTIM_UNTIL(books_number(&broker, "waiting") == 1);
+	VICTIM_UNTIL(status_number(&broker, "waiting") == 1);
 	VICTIM(-ETIMEDOUT, do_acquire, .name = "both", .timeout = SHORT_MS);
 	OTHER(0, do_create, .name = "both");
 	VICTIM(0, do_acquire, .name = "both", .timeout = LONG_MS);
@@ -377,7 +377,7 @@ static void play_slab(void)
 	OTHER(0, do_unlink, .name = "one");
 	VICTIM(-ENOENT, do_acquire, .name = "one", .slot = 2); /* behind the notice */
 	VICTIM(0, do_trim);
-	VICTIM_UNTIL(!books_buffers(&broker, "one", NULL));
+	VICTIM_UNTIL(!status_buffers(&broker, "one", NULL));
 	OTHER(0, do_create_small, .name = "three");
 	VICTIM(0, do_acquire, .name = "three", .slot = 0);
 	OTHER(0, do_acquire, .name = "three");
@@ -407,7 +407,7 @@ static void play_many(void)
 	VICTIM(0, do_connect);
 	VICTIM(-ENOENT, do_many);
 	victim_begins((struct order){ .run = do_many, .timeout = LONG_MS });
-	VICTIM_UNTIL(books_number(&broker, "waiting") == 1);
+	VICTIM_UNTIL(status_number(&broker, "waiting") == 1);
 	OTHER(0, do_create, .name = "many-3", .size = NEARLY_ALL / 2);
 	if (!victim_finishes(0))
 		return;

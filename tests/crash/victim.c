@@ -127,7 +127,7 @@ static void await(bool (*done)(void), struct pollfd *p)
 		give_up("hangs");
 }
 
-static bool heard_or_gone(void)
+static bool received_or_gone(void)
 {
 	ssize_t got = recv(victim.sock, &victim.last, sizeof victim.last, MSG_DONTWAIT);
 
@@ -160,7 +160,7 @@ bool victim_finishes(int expected)
 	struct pollfd p = { .fd = victim.sock, .events = POLLIN };
 
 	if (fate == VICTIM_LIVES)
-		await(heard_or_gone, &p);
+		await(received_or_gone, &p);
 	if (fate != VICTIM_LIVES)
 		return false;
 	child_caught |= victim.last.result == CHILD_STOPPED || victim.last.result == CHILD_CAUGHT;
@@ -209,7 +209,7 @@ void victim_continue(void)
 		kill(victim.pid, SIGCONT);
 	victim_child = 0;
 	if (busy)
-		await(heard_or_gone, &p);
+		await(received_or_gone, &p);
 }
 
 void victim_end(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim.h - a puppet that may die, stop or end at any moment, and whose driver notices instead of giving up.
+ * victim.h - a puppet that may die, stop or end at any moment, which its driver notices.
  *
  * There is one at a time. Nothing here hangs: a victim that does neither answer nor die nor stop ends the test. Owns
  * the process, and the child that it may leave stopped.

@@ -90,7 +90,7 @@ static void gate_install(void)
 
 /* ---- the loop ---- */
 
-static void turn(void)
+static void run_pass(void)
 {
 	broker_pass(&broker, false);
 }
@@ -99,10 +99,10 @@ static void turn(void)
 static void settle(void)
 {
 	for (int i = 0; i < 4; i++)
-		turn();
+		run_pass();
 	while (!gate.closed && broker.workers->pending)
 		broker_pass(&broker, true);
-	turn();
+	run_pass();
 }
 
 /* ---- the honest client ---- */
@@ -272,7 +272,7 @@ static void step_again(struct peer *peer, struct input *input)
 	for (unsigned i = 0; i < times; i++) {
 		peer_say(peer, &peer->last, WIRE_SIZE);
 		if (i % 64 == 63)
-			turn();
+			run_pass();
 	}
 }
 
@@ -420,7 +420,7 @@ static void steps_take(struct input *input)
 		if (byte & 0x80)
 			continue; /* the broker finds it together with what follows */
 		if (byte & 0x40)
-			turn();
+			run_pass();
 		else
 			settle();
 	}
@@ -472,7 +472,7 @@ static void all_gone(void)
 		   (unsigned long long)session->id, session->state, session->place.dead, session->hung_up);
 }
 
-static void books_check(void)
+static void accounting_check(void)
 {
 	FUZZ_HOLDS(is_idle, "a broker that stops does not come to rest");
 	FUZZ_HOLDS(broker_balanced(&broker), "the accounting is not balanced");
@@ -497,7 +497,7 @@ static void end(void)
 	broker_stop(&broker, idle, &is_idle);
 	for (int i = 0; i < TURNS_MAX && !is_idle; i++)
 		settle();
-	books_check();
+	accounting_check();
 	broker_deinit(&broker);
 	event_base_free(base);
 	for (int call = 0; call < HOST_CALLS; call++)

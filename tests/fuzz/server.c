@@ -321,7 +321,7 @@ static void answer(uint8_t how)
 }
 
 /* False: the client is gone, or waits for what will not come. */
-static bool hear(void)
+static bool receive_all(void)
 {
 	struct pollfd p = { .fd = now.sock, .events = POLLIN };
 	struct socket_extra extra;
@@ -353,7 +353,7 @@ static void greet(void)
 	if (how >= 0xf8)
 		spoil(&message, sizeof message);
 	send_message(&message, -1);
-	hear();
+	receive_all();
 	if (how == 0xe0)
 		return send_refused(-EACCES);
 	wire_init(&message, WIRE_WELCOME, 0);
@@ -373,7 +373,7 @@ static void *serve(void *unused)
 	now.sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	greet();
 	for (int i = 0; i < MESSAGES_MAX; i++) {
-		bool heard = hear();
+		bool heard = receive_all();
 		uint8_t how = 0x80;
 
 		if (!heard && !now.script.left)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # mps.sh - clients under an MPS daemon of this test's own that are killed in a kernel: the broker, which stays outside, and
-# its books are whole, and the memory comes back when the driver is done with the dead.
+# its accounting is exact, and the memory comes back when the driver is done with the dead.
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"

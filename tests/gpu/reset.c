@@ -104,7 +104,7 @@ static struct device_handle exported(void)
 	return handle; /* it ends when in[1] is closed, with this process */
 }
 
-/* ---- short words ---- */
+/* ---- shorthands ---- */
 
 static struct device_handle handle;
 

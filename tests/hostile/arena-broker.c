@@ -77,7 +77,7 @@ static _Noreturn void broker_exec(uid_t uid, int program, int log, char *config)
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGALRM, SIG_DFL);
 	setrlimit(RLIMIT_NOFILE, &files);
-	/* liars are expected: what they do to their own memory is reported, and survived */
+	/* malicious clients are expected: what they do to their own memory is reported, and survived */
 	setenv("GPUB_HOST_STRICT", "0", 1);
 	setenv("GPUB_HOST_MEMORY", ARENA_MEMORY, 1);
 	if (dup2(log, STDERR_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0)

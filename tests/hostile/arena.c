@@ -96,16 +96,16 @@ static void attack_process(void)
 	attack_done();
 }
 
-/* ---- the books ---- */
+/* ---- the accounting ---- */
 
 int64_t counted(const char *counter)
 {
-	return books_counter(&arena_broker, counter) - json_integer_value(json_object_get(before, counter));
+	return status_counter(&arena_broker, counter) - json_integer_value(json_object_get(before, counter));
 }
 
 int64_t charged(enum user user, const char *resource)
 {
-	json_t *text = books(&arena_broker), *one;
+	json_t *text = status_json(&arena_broker), *one;
 	int64_t amount = 0;
 	size_t i;
 
@@ -137,12 +137,12 @@ static json_t *kept_array(const json_t *array, const char *const *keys)
 }
 
 /* What is held, by whom, and nothing that changes by itself. */
-static json_t *books_held(void)
+static json_t *status_kept(void)
 {
 	static const char *const buffer[] = { "name", "generation", "state", "owner", "mode", "grants", "held", NULL };
 	static const char *const session[] = { "session", "pid", "state", "grants", NULL };
 	static const char *const user[] = { "uid", "used", NULL };
-	json_t *text = books(&arena_broker), *held = json_object();
+	json_t *text = status_json(&arena_broker), *held = json_object();
 
 	json_object_set(held, "waiting", json_object_get(text, "waiting"));
 	json_object_set_new(held, "buffers", kept_array(json_object_get(text, "buffers"), buffer));
@@ -152,23 +152,23 @@ static json_t *books_held(void)
 	return held;
 }
 
-static bool books_are_back(void)
+static bool status_is_back(void)
 {
-	json_t *held = books_held();
+	json_t *held = status_kept();
 	bool same = json_equal(held, baseline);
 
 	json_decref(held);
 	return same;
 }
 
-static void check_books(void)
+static void check_status(void)
 {
 	char *text;
 
-	if (SOON(books_are_back()))
+	if (SOON(status_is_back()))
 		return;
-	text = json_dumps(books_held(), JSON_COMPACT);
-	complain("the books are not back: %.400s", text);
+	text = json_dumps(status_kept(), JSON_COMPACT);
+	complain("the status is not back to what it was: %.400s", text);
 	free(text);
 }
 
@@ -264,7 +264,7 @@ bool newcomer_works(enum user user)
 	return works && now_us() - begin < ARENA_ENTRY_MS * 1000ull;
 }
 
-static uint64_t books_sequence(void)
+static uint64_t status_sequence(void)
 {
 	struct shown shown;
 	uint64_t sequence;
@@ -282,9 +282,9 @@ static void settle(struct speaker *s)
 	uint64_t sequence;
 
 	speaker_named(s, WIRE_STAT, "no/such/buffer");
-	sequence = books_sequence();
+	sequence = status_sequence();
 	speaker_named(s, WIRE_STAT, "no/such/buffer");
-	WANT(SOON(books_sequence() > sequence));
+	WANT(SOON(status_sequence() > sequence));
 }
 
 /* As one who may: what the attack has left behind under a name. */
@@ -296,7 +296,7 @@ static void sweep(void)
 
 	WANT(!speaker_greet(&broom));
 	settle(&broom);
-	text = books(&arena_broker);
+	text = status_json(&arena_broker);
 	json_array_foreach(json_object_get(text, "buffers"), i, buffer) {
 		const char *name = json_string_value(json_object_get(buffer, "name"));
 
@@ -438,7 +438,7 @@ static void attack_begin(const struct attack *attack)
 {
 	wrong[0] = 0;
 	json_decref(before);
-	before = json_incref(json_object_get(books(&arena_broker), "counters"));
+	before = json_incref(json_object_get(status_json(&arena_broker), "counters"));
 	atomic_store(&stage->ready, false);
 	atomic_store(&stage->go_on, false);
 	atomic_store(&stage->done, false);
@@ -553,7 +553,7 @@ void arena_attack(const struct attack *attack)
 	attack_do(attack);
 	check_everybody();
 	check_victim(attack);
-	check_books();
+	check_status();
 	check_system();
 	if (log_has_violation() && !(attack->flags & HURTS_ITSELF))
 		complain("memory was freed while somebody could touch it");
@@ -595,11 +595,11 @@ static void remember_how_it_was(void)
 {
 	if (!SOON(atomic_load(&stage->trips) > 100) || !victim_pause(true))
 		bail_out("the victim does not work: %s", stage->wrong);
-	if (!SOON(books_number(&arena_broker, "waiting") == 0 && books_holders(&arena_broker, SECRET, victim) == 1 &&
-		  !books_holders(&arena_broker, SECRET_2, 0)))
-		bail_out("the books do not settle");
+	if (!SOON(status_number(&arena_broker, "waiting") == 0 && status_holders(&arena_broker, SECRET, victim) == 1 &&
+		  !status_holders(&arena_broker, SECRET_2, 0)))
+		bail_out("the status does not come to rest");
 	usleep(200000);
-	baseline = books_held();
+	baseline = status_kept();
 	descriptors_before = broker_descriptors();
 	rss_before = broker_rss();
 	victim_pause(false);
@@ -635,7 +635,7 @@ int arena_end(void)
 	POINT(arena_wait_for(victim, &status, 10) && !status, "the victim ends as it always does");
 	kill(arena_broker.pid, SIGTERM);
 	good = arena_wait_for(arena_broker.pid, &status, 20) && !status;
-	POINT(good, "the broker ends when it is told to, with balanced books");
+	POINT(good, "the broker ends when it is told to, with balanced accounting");
 	if (!good) {
 		printf("# wait status %#x\n", (unsigned)status);
 		show_log();

@@ -82,7 +82,7 @@ struct attack {
 	void (*prepare)(void);    /* as the victim's user, before: in a process that ends */
 	void (*run)(void);        /* as the attacker */
 	bool (*during)(void);     /* in the program, when run() said hold(): true: as it should be */
-	bool (*after)(void);      /* in the program, when the attacker is gone, before the books are looked at */
+	bool (*after)(void);      /* in the program, when the attacker is gone, before the status is compared */
 	unsigned flags;
 };
 
@@ -135,7 +135,7 @@ int  arena_end(void);
 /* One point. */
 void arena_attack(const struct attack *attack);
 
-/* The last one, of the broker's user and without the books: they are gone. */
+/* The last one, of the broker's user and without the status: it is gone. */
 void arena_attack_status_file(const struct attack *attack);
 
 /* The victim's acquires from now on: forgets those before; then the share'th thousandth of them, in microseconds. */

@@ -17,7 +17,7 @@ void want_served(struct speaker *speaker)
 
 void want_cut(struct speaker *speaker)
 {
-	WANT(!speaker_hear_end(speaker));
+	WANT(!speaker_receive_end(speaker));
 	speaker_end(speaker);
 }
 
@@ -54,7 +54,7 @@ static void unlink_given(void)
 
 static bool given_is(const char *state)
 {
-	return books_buffers(&arena_broker, GIVEN, state) == 1;
+	return status_buffers(&arena_broker, GIVEN, state) == 1;
 }
 
 bool given_outlives_its_name(void)
@@ -67,7 +67,7 @@ bool given_outlives_its_name(void)
 
 static bool given_is_gone(void)
 {
-	return !books_buffers(&arena_broker, GIVEN, NULL);
+	return !status_buffers(&arena_broker, GIVEN, NULL);
 }
 
 bool given_goes_with(pid_t pid)

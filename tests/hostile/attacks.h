@@ -12,7 +12,7 @@
 #include "arena.h"
 #include "gpubroker.h"
 
-extern const struct attack lies[], tickets[], descriptors[], timelines[], memory[], ranges[], pool[], processes[],
+extern const struct attack malformed[], tickets[], descriptors[], timelines[], memory[], ranges[], pool[], processes[],
 	privileged[], cancellation[], floods[], status_files[], walks[];
 extern const struct attack status_file_of_others, status_file_of_its_own;
 
@@ -36,7 +36,7 @@ bool given_goes_with(pid_t pid);
 /* In run(): a session, or the attack has failed. */
 void join(struct speaker *speaker);
 
-/* In run(): the broker has heard all that the session said, and goes on serving it. */
+/* In run(): the broker has read all that the session sent, and goes on serving it. */
 void want_served(struct speaker *speaker);
 
 /* In run(): the session is ended by the broker. */

@@ -65,16 +65,16 @@ static void measure(unsigned load)
 	unsigned count;
 
 	usleep(300000);
-	opened = books_counter(&arena_broker, "sessions_opened");
-	refused = books_counter(&arena_broker, "sessions_refused");
+	opened = status_counter(&arena_broker, "sessions_opened");
+	refused = status_counter(&arena_broker, "sessions_refused");
 	arena_measure();
 	usleep(LOAD_MS * 1000);
 	p50 = middle[load] = arena_measured(500, &count);
 	p99 = arena_measured(990, &count);
 	worst = arena_measured(1000, &count);
 	printf("# %-40s %7u %9u %9u %9u %9lld %9lld\n", loads[load].name, count, p50, p99, worst,
-	       (long long)(books_counter(&arena_broker, "sessions_opened") - opened),
-	       (long long)(books_counter(&arena_broker, "sessions_refused") - refused));
+	       (long long)(status_counter(&arena_broker, "sessions_opened") - opened),
+	       (long long)(status_counter(&arena_broker, "sessions_refused") - refused));
 	if (arena_has_users())
 		POINT(newcomer_works(BYSTANDER), "a newcomer comes in: %s", loads[load].name);
 	else

@@ -117,7 +117,7 @@ static void connect_and_close(void)
 		speaker_end(&one);
 }
 
-/* One that is refused, or waits for so long that it gives up, tries again. */
+/* One that is refused, or that has waited too long, tries again. */
 static void greet_and_close(void)
 {
 	struct speaker one;

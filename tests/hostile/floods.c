@@ -38,7 +38,7 @@ static void flood_with_many(void)
 	flood(250, 1, FLOOD_MS);
 }
 
-/* Asks for more than it ever reads; it is not heard any more then, and keeps what it has. */
+/* Asks for more than it ever reads; it is no longer read then, and keeps what it has. */
 static void never_read(void)
 {
 	struct wire_message stat = speaker_message(WIRE_STAT, "no");
@@ -49,7 +49,7 @@ static void never_read(void)
 	join(&s);
 	WANT(!speaker_acquire(&s, SHOWN, GPUB_READ, &grant));
 	p = (struct pollfd){ .fd = s.sock, .events = POLLOUT };
-	/* until it is not heard any more, and far from for ever */
+	/* until it is no longer read, and far from for ever */
 	for (int i = 0; i < 50000; i++)
 		if (speaker_send(&s, &stat, sizeof stat, MSG_DONTWAIT) && poll(&p, 1, 500) != 1)
 			break;
@@ -114,7 +114,7 @@ static void leave_a_flood(void)
 
 static bool the_dead_is_cut(void)
 {
-	bool cut = SOON(counted("sessions_cut") == 1 && !books_number(&arena_broker, "waiting"));
+	bool cut = SOON(counted("sessions_cut") == 1 && !status_number(&arena_broker, "waiting"));
 
 	return cut && newcomer_works(BYSTANDER);
 }
@@ -278,7 +278,7 @@ static void never_read_notices(void)
 	speaker_end(&owner);
 }
 
-/* Grants on another user's buffer, of many sessions, that say that they are closed: each is held. */
+/* Grants on another user's buffer, of many sessions, which send CLOSED: each grant is orphaned. */
 static void hold_for_many(void)
 {
 	static struct speaker s[64];
@@ -311,7 +311,7 @@ static void fill_memory(void)
 		made += !error;
 	}
 	WANT(error == -EDQUOT && made <= (int)(ARENA_QUOTA >> 20));
-	/* standing in line does not get it more */
+	/* a place in the queue does not get it more */
 	strcpy(message.create.name, "attacker/fill/more");
 	message.create.size = 8 << 20;
 	message.create.timeout_ms = -1;
@@ -380,7 +380,7 @@ const struct attack floods[] = {
 	{ "takes grants", "no more than its quota", .run = take_all_grants, .during = others_get_a_session,
 	  .flags = NEEDS_USERS },
 	{ "never reads notices", "one a grant is not too many", .run = never_read_notices },
-	{ "has many grants held", "invariant 10: they are over when their processes are", .prepare = make_given,
+	{ "has many orphaned grants", "invariant 10: they end with their processes", .prepare = make_given,
 	  .run = hold_for_many, .flags = NEEDS_USERS },
 	{ "fills the device", "no more than its quota, and others get memory", .run = fill_memory,
 	  .during = others_get_memory, .flags = NEEDS_USERS },

@@ -3,7 +3,7 @@
  * hostile.c - a client that speaks the protocol wrongly on purpose, one attack after another, against one broker.
  *
  * After each the broker lives and lets newcomers in, the victim's work went on in time and its memory is as it wrote it,
- * the books, the descriptors and the memory of the broker are back, and new memory is zeros (arena.h).
+ * the accounting, the descriptors and the memory of the broker are back, and new memory is zeros (arena.h).
  * An argument has only those attacks run whose name contains it.
  */
 #include <string.h>
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 	wanted = argc > 1 ? argv[1] : NULL;
 	can_attack_privileged = privileged_begin();
 	arena_begin("hostile", 280);
-	attack_all(lies);
+	attack_all(malformed);
 	attack_all(tickets);
 	attack_all(descriptors);
 	attack_all(timelines);

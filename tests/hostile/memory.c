@@ -134,7 +134,7 @@ static void close_twenty(struct speaker *s)
 	want_served(s);
 }
 
-/* Of its many grants one hold is kept, and it is nobody else's: it is over neither with them nor with another's. */
+/* Of its many grants one orphaned grant is kept for this session alone: it ends neither with them nor with another session's. */
 static void close_many_and_keep(void)
 {
 	struct wire_grant grant;
@@ -184,7 +184,7 @@ static uint8_t *map_own(struct speaker *s, struct wire_grant *grant)
 	return bytes;
 }
 
-/* It believes itself. What it goes on writing to is nobody else's memory, now or later. */
+/* It trusts itself. What it goes on writing to is nobody else's memory, now or later. */
 static void write_own_after_free(void)
 {
 	struct wire_grant grant;

@@ -104,7 +104,7 @@ static bool victim_rests(bool rests)
 /* The status file has all that happened before that mark. */
 static bool is_shown(void (*mark)(void), const char *name)
 {
-	return arena_run(BYSTANDER, mark) && SOON(books_buffers(&arena_broker, name, NULL));
+	return arena_run(BYSTANDER, mark) && SOON(status_buffers(&arena_broker, name, NULL));
 }
 
 /* All rounds but the first, for which there is nothing yet; and a mark is no round. */

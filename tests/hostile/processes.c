@@ -53,7 +53,7 @@ static void say(struct life *life, enum wire_type type)
 
 static void told(struct life *life)
 {
-	WANT(!speaker_hear(&life->s, &life->answer, NULL));
+	WANT(!speaker_receive(&life->s, &life->answer, NULL));
 	if (life->answer.type == WIRE_GRANT)
 		life->grant = life->answer.grant;
 	if (life->answer.type == WIRE_TOKEN)
@@ -259,7 +259,7 @@ static void speak_for_another(void)
 		_exit(0);
 	}
 	WANT(waitpid(pid, NULL, 0) == pid);
-	WANT(!speaker_hear_end(&session));
+	WANT(!speaker_receive_end(&session));
 	attack_done();
 	hold();
 	sleep_on();
@@ -358,7 +358,7 @@ static void replace_socket(void)
 	}
 
 const struct attack processes[] = {
-	{ "dies between messages", "invariant 10: the books come back wherever it dies", .run = die_everywhere },
+	{ "dies between messages", "invariant 10: the accounting is exact wherever it dies", .run = die_everywhere },
 	KEPT("forks and dies", "invariant 9: what a forked child may touch stays until that is dead, too", fork_and_die,
 	     child),
 	KEPT("stops itself", "invariant 7: what it maps stays, and nobody waits for it", stop_itself, attacker),

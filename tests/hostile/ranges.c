@@ -3,7 +3,7 @@
  * ranges.c - attacks on memory that several buffers share, and that serves one after the other: IDLE for what one has not,
  * for what one goes on using, for what is another user's; and everything that crosses.
  *
- * Whoever says IDLE of his own and lies harms himself: the next to get the range is he. Of another's he is not believed.
+ * A false IDLE of one's own memory harms oneself: the range goes to that user again. IDLE of another user's memory is not trusted.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -164,14 +164,14 @@ static void refill(void)
 
 static bool shared_is_gone(void)
 {
-	return !books_buffers(&arena_broker, SHARED, NULL);
+	return !status_buffers(&arena_broker, SHARED, NULL);
 }
 
 static bool range_is_not_reused(void)
 {
-	if (!arena_run(VICTIM, refill) || !SOON(books_buffers(&arena_broker, SHARED, "draining") == 1))
+	if (!arena_run(VICTIM, refill) || !SOON(status_buffers(&arena_broker, SHARED, "draining") == 1))
 		return false;
-	if (!newcomer_works(BYSTANDER) || books_buffers(&arena_broker, SHARED, "draining") != 1)
+	if (!newcomer_works(BYSTANDER) || status_buffers(&arena_broker, SHARED, "draining") != 1)
 		return false;
 	return !kill(stage->pid[0], SIGKILL) && SOON(shared_is_gone());
 }
@@ -210,7 +210,7 @@ static void redeem_shared(void)
 #define CROSSINGS 5000
 
 /* What it was told last: it is out of date by the time that it is used. */
-static bool hear_last(const struct speaker *s, struct wire_grant *last)
+static bool receive_last(const struct speaker *s, struct wire_grant *last)
 {
 	struct wire_message message;
 	ssize_t got;
@@ -240,20 +240,20 @@ static void cross_everything(void)
 		WANT(!speaker_say(&s, &acquire));
 		if (i % 3)
 			WANT(!speaker_closed(&s, last.grant));
-		WANT(hear_last(&s, &last));
+		WANT(receive_last(&s, &last));
 	}
 	want_served(&s);
 	speaker_end(&s);
 }
 
 const struct attack ranges[] = {
-	{ "says idle for others", "invariant 3: no use of another is over for it, each is counted", .run = idle_of_others,
+	{ "says idle for others", "invariant 3: no use of another session ends by it, each is counted", .run = idle_of_others,
 	  .after = others_are_counted },
-	{ "says idle for the wrong", "invariant 3: a use is over once, by its own session's word",
+	{ "says idle for the wrong", "invariant 3: a use ends once, by its own session's IDLE",
 	  .run = idle_of_the_wrong, .after = wrong_are_counted },
 	{ "writes its memory after IDLE", "invariant 6: that is its own harm alone", .run = write_own_after_idle,
 	  .during = others_see_nothing_of_it },
-	{ "says idle of another user's range", "invariant 6: it is not believed: nobody gets that range while it lives",
+	{ "says idle of another user's range", "invariant 6: it is not trusted: nobody gets that range while it lives",
 	  .prepare = make_shared, .run = idle_of_anothers_and_keep, .during = range_is_not_reused, .flags = NEEDS_USERS },
 	{ "redeems a part", "a ticket opens no memory in which there is more of another user's", .prepare = lend_shared,
 	  .run = redeem_shared, .flags = NEEDS_USERS },

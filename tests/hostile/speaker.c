@@ -57,7 +57,7 @@ int speaker_dial(struct speaker *speaker)
 int speaker_hello(struct speaker *speaker, struct wire_message *hello)
 {
 	struct wire_message challenge;
-	int error = speaker_hear(speaker, &challenge, NULL);
+	int error = speaker_receive(speaker, &challenge, NULL);
 
 	if (error)
 		return error;
@@ -71,7 +71,7 @@ int speaker_hello(struct speaker *speaker, struct wire_message *hello)
 int speaker_welcome(struct speaker *speaker)
 {
 	struct wire_message message;
-	int error = speaker_hear(speaker, &message, &speaker->board_fd);
+	int error = speaker_receive(speaker, &message, &speaker->board_fd);
 
 	if (error)
 		return error;
@@ -171,7 +171,7 @@ static void look_for_canary(const struct wire_message *message)
 		canary_seen = true;
 }
 
-int speaker_hear(const struct speaker *speaker, struct wire_message *message, int *fd)
+int speaker_receive(const struct speaker *speaker, struct wire_message *message, int *fd)
 {
 	struct socket_extra extra;
 	int error = socket_receive(speaker->sock, message, &extra, fd != NULL, 0);
@@ -186,13 +186,13 @@ int speaker_hear(const struct speaker *speaker, struct wire_message *message, in
 	return 0;
 }
 
-int speaker_hear_end(const struct speaker *speaker)
+int speaker_receive_end(const struct speaker *speaker)
 {
 	struct wire_message message;
 	int error;
 
 	do
-		error = speaker_hear(speaker, &message, NULL);
+		error = speaker_receive(speaker, &message, NULL);
 	while (!error);
 	return error == -ECONNRESET ? 0 : error;
 }
@@ -207,7 +207,7 @@ int speaker_ask(struct speaker *speaker, const struct wire_message *message, str
 	if (error)
 		return error;
 	do
-		error = speaker_hear(speaker, answer, fd);
+		error = speaker_receive(speaker, answer, fd);
 	while (!error && answer->request != asked.request);
 	if (!error && answer->type == WIRE_REFUSED)
 		error = answer->refused.error;

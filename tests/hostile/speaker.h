@@ -49,10 +49,10 @@ int speaker_say(const struct speaker *speaker, const struct wire_message *messag
 int speaker_send_fds(const struct speaker *speaker, const struct wire_message *message, const int *fds, unsigned count);
 
 /* The next message, within ten seconds: -ETIMEDOUT; -ECONNRESET the end; fd NULL: a descriptor is not wanted. */
-int speaker_hear(const struct speaker *speaker, struct wire_message *message, int *fd);
+int speaker_receive(const struct speaker *speaker, struct wire_message *message, int *fd);
 
 /* Takes what is there until the end. 0: it came; -ETIMEDOUT. */
-int speaker_hear_end(const struct speaker *speaker);
+int speaker_receive_end(const struct speaker *speaker);
 
 /* Asks and waits for that request's answer, notices passed over. The refusal's errno, or another failure's. */
 int speaker_ask(struct speaker *speaker, const struct wire_message *message, struct wire_message *answer, int *fd);

@@ -87,9 +87,9 @@ const struct attack status_file_of_its_own = {
 /* What reading them may take, as a multiple of the longest text that is read of another user's. */
 #define READER_FACTOR 24
 
-static void liar_path(char path[64], int i)
+static void forged_path(char path[64], int i)
 {
-	snprintf(path, 64, "/dev/shm/gpubroker.liar-%d-%d", (int)getuid(), i);
+	snprintf(path, 64, "/dev/shm/gpubroker.forged-%d-%d", (int)getuid(), i);
 }
 
 /* "{"a":[{},{},...]}": each {} takes 90 times its own length in whoever reads it. */
@@ -113,7 +113,7 @@ static void plant(int i, size_t size)
 	char path[64], *text;
 	int fd;
 
-	liar_path(path, i);
+	forged_path(path, i);
 	unlink(path);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	WANT(fd >= 0 && !ftruncate(fd, (off_t)(TEXT_OFFSET + size)) && !leftovers_lock(fd));
@@ -133,7 +133,7 @@ static void plant_bloated(void)
 		plant(i, i ? SHOW_OTHERS_MAX - 2 : 8u * SHOW_OTHERS_MAX);
 	hold();
 	for (int i = 0; i < LIARS; i++) {
-		liar_path(path, i);
+		forged_path(path, i);
 		unlink(path);
 	}
 }
@@ -189,7 +189,7 @@ static void squat_name(void)
 
 	plant(0, 64);
 	hold();
-	liar_path(path, 0);
+	forged_path(path, 0);
 	unlink(path);
 }
 
@@ -200,7 +200,7 @@ static bool broker_starts_anyway(void)
 	char *argv[] = { (char *)"broker-run", (char *)"--device", (char *)"host", (char *)"--name", name, (char *)"--",
 			 (char *)"true", NULL };
 
-	snprintf(name, sizeof name, "liar-%d-0", (int)arena_uid(ATTACKER));
+	snprintf(name, sizeof name, "forged-%d-0", (int)arena_uid(ATTACKER));
 	return !run_program("broker-run", argv, 0, NULL) && !run_program("broker-run", argv, arena_uid(BROKER_USER), NULL);
 }
 

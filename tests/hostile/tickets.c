@@ -138,7 +138,7 @@ static void cut_text(void)
 	speaker_end(&s);
 }
 
-/* The same through the library, whose sentence has nothing of the ticket in it. */
+/* The same through the library, whose error message has nothing of the ticket in it. */
 static void cut_in_the_library(void)
 {
 	char text[TOKEN_TEXT_MAX];
@@ -307,7 +307,7 @@ static void read_board(void)
 	/* nor with another session's key, though it be the same process's */
 	memcpy(second.key, s.key, 8);
 	WANT(speaker_ticket(&second, &grant, &handle) == -EKEYREJECTED);
-	/* the grant is over, and its ticket is replayed for a new one */
+	/* the grant has ended, and its ticket is replayed for a new one */
 	WANT(!speaker_closed(&s, grant.grant));
 	WANT(!speaker_acquire(&s, SHOWN, GPUB_READ, &again));
 	grant.grant = again.grant;
@@ -317,7 +317,7 @@ static void read_board(void)
 }
 
 const struct attack tickets[] = {
-	{ "turns a ticket's bits", "none of the 704 tickets that differ in one bit is honoured; each is counted",
+	{ "flips a ticket's bits", "none of the 704 tickets that differ in one bit is honoured; each is counted",
 	  .prepare = lend, .run = turn_bits, .after = bits_are_counted },
 	{ "forges tickets", "none is honoured; each is counted", .prepare = lend, .run = forge,
 	  .after = forgeries_are_counted },

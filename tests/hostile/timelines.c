@@ -78,7 +78,7 @@ static enum board_ended ended(const struct ordering *o)
 	return board_end_of(&o->reader.board.ends[o->read.buffer], o->read.serial);
 }
 
-/* A wait for any value is over. */
+/* A wait for any value has ended. */
 static bool released(const struct ordering *o)
 {
 	return (int64_t)(atomic_load(o->seen) - GPUB_TIMELINE_MAX) >= 0;

@@ -4,7 +4,7 @@
  * up in there.
  *
  * Judged by factors: how long the victim waits, and how long the broker works for a request, beside eight senders when the
- * tables are full, against the same senders with the same requests when they are empty, in turn in one run. So nothing depends
+ * tables are full, against the same senders with the same requests when they are empty, alternating in one run. So nothing depends
  * on how fast the machine is; and on one so busy that the senders rarely run, the second still tells.
  */
 #include <stdio.h>

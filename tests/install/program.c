@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * program.c - a user's first program, compiled as C and as C++ against the installed files. Without a broker
- * it can do one real thing: ask for one, and be refused with a sentence.
+ * it can do one real thing: ask for one, and be refused with an error message.
  */
 #include <gpubroker.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bad-input.c - null and absurd arguments to every public function, and raw clients that say what is wrong: each a negative
- * errno and one sentence, outputs untouched, nothing leaked, and the broker goes on.
+ * errno and an error message, outputs untouched, nothing leaked, and the broker goes on.
  */
 #include <errno.h>
 #include <limits.h>
@@ -400,7 +400,7 @@ static void test_arguments(void)
 	ask(&a, do_acquire, .name = "x");
 	for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
 		puppet_tell(&a, (struct order){ .run = groups[i].run });
-		POINT(!hear(&a), "bad input: %s", groups[i].what);
+		POINT(!receive(&a), "bad input: %s", groups[i].what);
 	}
 	POINT(!ask(&a, do_write, .value = 1) && !ask(&a, do_return) && !ask(&a, do_unlink, .name = "x"),
 	      "the client works as before");
@@ -445,7 +445,7 @@ static bool cut_off(struct wire_message *message, size_t size, bool answer)
 
 static size_t sessions(void)
 {
-	json_t *text = books(&broker);
+	json_t *text = status_json(&broker);
 	size_t count = json_array_size(json_object_get(text, "sessions"));
 
 	json_decref(text);

@@ -77,7 +77,7 @@ static int ended_by(struct puppet *puppet, step *run, uint64_t value)
 
 	tell(puppet, run, .value = value);
 	if (recv(puppet->sock, &first, 1, MSG_PEEK) > 0)
-		return hear(puppet);
+		return receive(puppet);
 	waitpid(puppet->pid, &status, 0);
 	return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
 }
@@ -90,13 +90,13 @@ static void start_with(struct puppet *puppet, struct puppet *owner, uint64_t siz
 
 	snprintf(order.name, sizeof order.name, "u%u", number++);
 	puppet_tell(owner, order);
-	hear(owner);
+	receive(owner);
 	puppet_start(puppet, &broker);
 	ask(puppet, do_connect);
 	ask(puppet, do_stream);
 	order.run = do_acquire;
 	puppet_tell(puppet, order);
-	if (hear(puppet))
+	if (receive(puppet))
 		bail_out("a buffer of %llu bytes cannot be had: %s", (unsigned long long)size, puppet->last.text);
 }
 

@@ -48,7 +48,7 @@ lines() {
 	grep -vc 'removed what the dead broker' err
 }
 
-# refused CODE PATTERN ARGS...: one sentence with PATTERN
+# refused CODE PATTERN ARGS...: one error message with PATTERN
 refused() {
 	local code=$1 pattern=$2
 	shift 2
@@ -168,7 +168,7 @@ check "the page has each key of the sample" keys_documented
 group=$(id -g)
 [ "$(id -u)" = 0 ] && group=65534
 configure 'mode = "0660"' "group = $group" 'drain_timeout = 9s'
-# listens ADDRESS: a service manager's ear, anew
+# listens ADDRESS: a new socket of a service manager
 listens() {
 	rm -f messages
 	: >messages
@@ -177,16 +177,16 @@ listens() {
 	soon grep -q listening messages
 }
 listens "$work/notify"
-heard() {
+received() {
 	soon grep -q -e "$1" messages
 }
 check "it starts" start env NOTIFY_SOCKET="$work/notify" WATCHDOG_USEC=200000
 check "the first line says what and where" said "^brokerd: '$name' serves 1 host device (host device 0) at $socket$"
-check "the service manager hears that it is ready" heard "^READY=1 STATUS=serving at $socket$"
+check "the service manager is told that it is ready" received "^READY=1 STATUS=serving at $socket$"
 signs_of_life() {
 	[ "$(grep -c '^WATCHDOG=1$' messages)" -ge 3 ]
 }
-check "and goes on hearing from it" soon signs_of_life
+check "and goes on receiving from it" soon signs_of_life
 check "the socket has its mode and group" eval '[ "$(stat -c %a:%g "$socket")" = "660:$group" ]'
 check "its directory was made, and only its user may write there" eval '[ "$(stat -c %a:%u run)" = "755:$(id -u)" ]'
 check "the status file is its group's to read" eval '[ "$(stat -c %a:%g "/dev/shm/gpubroker.$name")" = "640:$group" ]'
@@ -210,12 +210,12 @@ check "the account is balanced" said 'buffers 2 created, 2 freed; memory 2 MiB a
 check "nothing is left" nothing_left
 listens "@$name"
 configure 'drain_timeout = 9s'
-check "a name in the abstract namespace is heard, too" eval \
-	'start env NOTIFY_SOCKET="@$name" && heard "^READY=1 STATUS=serving at $socket$"'
+check "a name in the abstract namespace is told, too" eval \
+	'start env NOTIFY_SOCKET="@$name" && received "^READY=1 STATUS=serving at $socket$"'
 works create kept 1
 configure 'drain_timeout = 9s' 'quota "default" { buffers = 1 }'
 check "SIGHUP has the file read again" eval 'reloads && said "brokerd.conf is read again"'
-check "the service manager hears both" eval 'heard "^RELOADING=1 MONOTONIC_USEC=[0-9]* STATUS=reading brokerd.conf$" && heard "^READY=1 "'
+check "the service manager is told both" eval 'received "^RELOADING=1 MONOTONIC_USEC=[0-9]* STATUS=reading brokerd.conf$" && received "^READY=1 "'
 check "the new quota holds, and is named" complained 'may hold 1 buffer, holds 1 and asks for 1 more' create more 1
 configure 'drain_timeout = 9s' 'quota "default" { buffers = lots }'
 check "a broken file is said to be" eval 'reloads && said "brokerd.conf:5: .lots. is no limit.*; the configuration stays as it was$"'

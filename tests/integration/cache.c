@@ -2,7 +2,7 @@
 /*
  * cache.c - gpub_set_cache: no more stays open than was said, what is used stays, and what a lease holds whatever was said.
  *
- * Each buffer here has memory of its own, so that a mapping is a buffer. What is mapped is read from the books.
+ * Each buffer here has memory of its own, so that a mapping is a buffer. What is mapped is read from the status.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -84,14 +84,14 @@ static void end(void)
 
 static int64_t mapped(void)
 {
-	books_settle(&broker, &a);
-	return books_holders(&broker, NULL, a.pid);
+	status_settled(&broker, &a);
+	return status_holders(&broker, NULL, a.pid);
 }
 
 static bool maps(const char *name)
 {
-	books_settle(&broker, &a);
-	return books_holders(&broker, name, a.pid) == 1;
+	status_settled(&broker, &a);
+	return status_holders(&broker, name, a.pid) == 1;
 }
 
 /* What one of them takes on this device, a little more than that for each of so many. */
@@ -132,7 +132,7 @@ static void touch(const char *name)
 
 	snprintf(order.name, sizeof order.name, "%s", name);
 	puppet_tell(&a, order);
-	if (hear(&a))
+	if (receive(&a))
 		bail_out("'%s' cannot be touched: %s", name, a.last.text);
 }
 
@@ -153,7 +153,7 @@ static void test_least_recently_used(void)
 		touch(name);
 	}
 	POINT(maps("c1") && maps("c11") && mapped() <= 3, "what is used between stays, however old it is");
-	POINT(books_counter(&broker, "grants_opened") == NAMES, "nothing was opened twice");
+	POINT(status_counter(&broker, "grants_opened") == NAMES, "nothing was opened twice");
 	end();
 }
 

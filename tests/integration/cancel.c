@@ -240,7 +240,7 @@ static void test_disconnect(void)
 	ask(&a, do_wait_in, .value = DISCONNECT);
 	ask(&b, do_signal, .slot = 1, .value = 3);
 	POINT(!ask(&a, do_end_wait), "gpub_disconnect() ends as it would have, and then its thread");
-	POINT(SOON(!books_holders(&broker, NULL, a.pid)), "and nothing is held any more");
+	POINT(SOON(!status_holders(&broker, NULL, a.pid)), "and nothing is held any more");
 }
 
 /*
@@ -258,7 +258,7 @@ static void test_own_threads(void)
 	ask(&a, do_acquire, .name = "y");
 	ask(&a, do_return);
 	ask(&b, do_unlink, .name = "y");
-	POINT(SOON(!books_buffers(&broker, "y", NULL)), "and go on: what is unlinked is let go of in the background");
+	POINT(SOON(!status_buffers(&broker, "y", NULL)), "and go on: what is unlinked is let go of in the background");
 	POINT(!ask(&a, do_go_on), "and others go on");
 }
 

@@ -61,8 +61,8 @@ static void test_refused(void)
 	      "a signal and a wait on it: EBUSY");
 	ask(&a, do_late_write, .value = 42);
 	POINT(!ask(&a, end_capture), "the capture is not spoiled by it");
-	books_settle(&broker, &a);
-	POINT(books_holders(&broker, "x", a.pid) == 1 && !ask(&a, do_trim) && !ask(&a, do_read) && !a.last.value,
+	status_settled(&broker, &a);
+	POINT(status_holders(&broker, "x", a.pid) == 1 && !ask(&a, do_trim) && !ask(&a, do_read) && !a.last.value,
 	      "the lease is held, and nothing has run yet");
 	POINT(!ask(&a, launch_graph) && !ask(&a, do_return_on) && !ask(&a, do_sync) && !ask(&a, do_renew) &&
 		      !ask(&a, do_read) && a.last.value == 42,
@@ -143,7 +143,7 @@ static void test_freed_behind_graph(void)
 	ask(&a, launch_graph);
 	POINT(!ask(&a, do_return_on), "a buffer is returned on the stream on which a graph runs");
 	ask(&a, do_unlink, .name = "x");
-	POINT(!ask(&a, do_trim) && SOON(!books_buffers(&broker, "x", NULL)),
+	POINT(!ask(&a, do_trim) && SOON(!status_buffers(&broker, "x", NULL)),
 	      "invariant 7: it is freed, and not before the graph's end");
 	end();
 }

@@ -53,14 +53,14 @@ static void end(void)
 
 static bool drains(void)
 {
-	books_settle(&broker, &a);
-	return books_buffers(&broker, "x", "draining") == 1 && books_holders(&broker, "x", a.pid) == 1;
+	status_settled(&broker, &a);
+	return status_buffers(&broker, "x", "draining") == 1 && status_holders(&broker, "x", a.pid) == 1;
 }
 
 static void test_waits(void)
 {
 	begin();
-	POINT(!ask(&a, do_trim) && SOON(!books_buffers(&broker, "x", NULL)),
+	POINT(!ask(&a, do_trim) && SOON(!status_buffers(&broker, "x", NULL)),
 	      "where closes wait, a trim lets go of what was returned without a stream");
 	puppet_end(&a);
 	end();
@@ -71,7 +71,7 @@ static void test_kept(void)
 	begin();
 	ask(&a, do_not_wait);
 	POINT(!ask(&a, do_trim) && drains(), "invariant 2: where they do not, it is not reported idle");
-	POINT(!ask(&a, do_return) && !ask(&a, do_trim) && SOON(!books_buffers(&broker, "x", NULL)),
+	POINT(!ask(&a, do_return) && !ask(&a, do_trim) && SOON(!status_buffers(&broker, "x", NULL)),
 	      "and goes when nothing of its memory is held: by the close of all of it");
 	POINT(!ask(&a, do_acquire, .name = "held") && !ask(&a, do_write, .value = 5) && !ask(&a, do_read) && a.last.value == 5,
 	      "what was beside it is mapped anew");
@@ -85,7 +85,7 @@ static void test_in_the_background(void)
 	ask(&a, do_not_wait);
 	ask(&a, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
 	POINT(drains(), "the closer does not report it idle, either");
-	POINT(!ask(&a, do_return) && SOON(!books_buffers(&broker, "x", NULL)), "and closes all of it when nothing is held");
+	POINT(!ask(&a, do_return) && SOON(!status_buffers(&broker, "x", NULL)), "and closes all of it when nothing is held");
 	puppet_end(&a);
 	end();
 }
@@ -98,8 +98,8 @@ static void test_in_stream_order(void)
 	ask(&a, do_stream);
 	ask(&a, do_acquire, .name = "y", .slot = 2);
 	POINT(!ask(&a, do_return_on, .slot = 2) && !ask(&a, do_sync) && !ask(&b, do_unlink, .name = "y") &&
-		      SOON(!books_buffers(&broker, "y", NULL)),
-	      "what is returned in stream order rests on no close");
+		      SOON(!status_buffers(&broker, "y", NULL)),
+	      "what is returned in stream order depends on no close");
 	puppet_end(&a);
 	end();
 }
@@ -111,7 +111,7 @@ static void test_last(void)
 	ask(&a, do_return);
 	POINT(ask(&a, do_trim) == -EIO && drains(), "where not even a last close waits, it stays");
 	puppet_kill(&a);
-	POINT(SOON(!books_buffers(&broker, "x", NULL)), "invariant 2: until its process is dead");
+	POINT(SOON(!status_buffers(&broker, "x", NULL)), "invariant 2: until its process is dead");
 	end();
 }
 

@@ -43,7 +43,7 @@ done_() {
 	ctl 0 "$@" && [ ! -s out ] && [ ! -s err ]
 }
 
-# refused CODE PATTERN ARGS...: one sentence with PATTERN
+# refused CODE PATTERN ARGS...: one error message with PATTERN
 refused() {
 	local code=$1 pattern=$2
 	shift 2
@@ -87,7 +87,7 @@ has_session() {
 
 export GPUBROKER=unix:$work/none
 check "no command: exit 2" refused 2 'no command'
-check "an unknown command: exit 2" refused 2 "'mend' is no command" mend
+check "an unknown command: exit 2" refused 2 "'repair' is no command" repair
 check "an unknown option: exit 2" refused 2 "'--bogus'" --bogus doctor
 check "an unknown letter: exit 2" refused 2 "'-x'" unlink -x u
 check "an option without its value: exit 2" refused 2 "'--timeout' needs a value" drain u --timeout
@@ -349,7 +349,7 @@ fi
 
 touch end
 wait "$broker"
-check "the broker's books are balanced at the end" [ $? = 0 ]
+check "the broker's accounting is balanced at the end" [ $? = 0 ]
 broker=''
 check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"
 plan

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * damaged.c - leases that something wrote over, given to each function that takes one: a negative errno and one sentence,
+ * damaged.c - leases that something wrote over, given to each function that takes one: a negative errno and one error message,
  * never a crash, and the lease itself stays what it was.
  *
  * A bounded fuzz with a fixed seed, in a client of a real broker. tests/fuzz/fuzz-client.c does the same with libFuzzer's
@@ -235,7 +235,7 @@ static void test_second_client(void)
 	begin(true);
 	snprintf(order.name, sizeof order.name, "%s", broker.address);
 	puppet_tell(&a, order);
-	POINT(!hear(&a), "leases of a process's second client are as good, and stale once it is disconnected");
+	POINT(!receive(&a), "leases of a process's second client are as good, and stale once it is disconnected");
 	end(true);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * death.c - two hundred times one of three busy clients is killed at a random moment; after each the books are exact.
+ * death.c - two hundred times one of three busy clients is killed at a random moment; after each the accounting is exact.
  * On CUDA, where a process takes a second to start, twenty-four times.
  *
  *     death [SECONDS [CLIENTS]]     the soak test: so long, with so many; the broker's memory, descriptors and objects must
  *                                   not grow (make soak)
  *
  * The clients create, acquire, launch, return, renew, unlink, signal and trim at random, and connect anew when they
- * were replaced. After a kill the living pause, give up what they do not hold, and say what they do; then the broker's
- * books, and the memory there really is, must be that and nothing more. The seed is printed; DEATH_SEED sets it.
+ * were replaced. After a kill the living pause, close what they do not lease, and report what they do; then the broker's
+ * accounting, and the memory there really is, must be that and nothing more. The seed is printed; DEATH_SEED sets it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +61,7 @@ static int random_create(int slot)
 	(void)slot;
 	/* a kernel writes a word of it: a smaller one would be overrun, and the device says so */
 	spec.size = sizeof(uint64_t) + random_next() % (3 * GRANULE);
-	/* alone, so that what the books say of buffers says all of memory and mappings */
+	/* alone, so that what the status says of buffers says all of memory and mappings */
 	spec.flags = (uint32_t)(random_next() % 4) | GPUB_ALONE;
 	return gpub_create(client, random_name(), &spec);
 }
@@ -181,7 +181,7 @@ static int calm(const struct order *order)
 	return error;
 }
 
-/* ---- the books after a death ---- */
+/* ---- the accounting after a death ---- */
 
 static int64_t number(const json_t *object, const char *key)
 {
@@ -246,18 +246,18 @@ static bool memory_exact(const json_t *text)
 	       !number(text, "waiting") && memory_objects(&broker) == (int64_t)json_array_size(buffers);
 }
 
-static bool books_exact(int victim)
+static bool status_is_exact(int victim)
 {
-	json_t *text = books(&broker);
+	json_t *text = status_json(&broker);
 	bool exact = sessions_exact(text, victim) && memory_exact(text);
 
 	json_decref(text);
 	return exact;
 }
 
-static void show_books(void)
+static void show_status(void)
 {
-	json_t *text = books(&broker);
+	json_t *text = status_json(&broker);
 	char *line = json_dumps(text, JSON_COMPACT);
 
 	printf("# %lld objects; %s\n", (long long)memory_objects(&broker), line);
@@ -292,18 +292,18 @@ static bool round_passes(int victim)
 		if (w == victim)
 			continue;
 		tell(&worker[w], calm);
-		error = hear(&worker[w]);
+		error = receive(&worker[w]);
 		if (!error)
-			error = hear(&worker[w]);
+			error = receive(&worker[w]);
 		if (error) {
 			printf("# client %d: error %d: %s\n", w, error, worker[w].last.text);
 			return false;
 		}
 	}
 	puppet_kill(&worker[victim]);
-	if (SOON(books_exact(victim)))
+	if (SOON(status_is_exact(victim)))
 		return true;
-	show_books();
+	show_status();
 	return false;
 }
 
@@ -434,8 +434,8 @@ int main(int argc, char **argv)
 	for (int w = 0; w < clients; w++)
 		puppet_start_unconnected(&worker[w], &broker);
 	round = rounds(&passes);
-	POINT(passes, "invariant 10: %d clients killed at a random moment, the books exact after each", round);
-	POINT(books_counter(&broker, "grants_died") > round / 4, "and many of them held something");
+	POINT(passes, "invariant 10: %d clients killed at a random moment, the accounting exact after each", round);
+	POINT(status_counter(&broker, "grants_died") > round / 4, "and many of them held something");
 	for (int w = 0; w < clients; w++)
 		puppet_kill(&worker[w]);
 	if (soak_seconds) {

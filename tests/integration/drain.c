@@ -2,7 +2,7 @@
 /*
  * drain.c - from unlink to free: who is waited for, who is not, and what goes on meanwhile.
  *
- * Also what waits for memory: creates stand in line, and get what a drain, a trim or a death gives back.
+ * Also what waits for memory: creates are queued, and get what a drain, a trim or a death gives back.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static void end(void)
 
 static bool gone(const char *name)
 {
-	return !books_buffers(&broker, name, NULL);
+	return !status_buffers(&broker, name, NULL);
 }
 
 /* ---- a drain waits for who holds ---- */
@@ -50,13 +50,13 @@ static void test_unlink_while_held(const char *pool)
 	POINT(!ask(&a, do_read) && a.last.value == 11, "who holds it reads what the other wrote");
 	ask(&a, do_return);
 	ask(&a, do_trim);
-	POINT(SOON(books_holders(&broker, "x", 0) == 1), "invariant 2: the one that returned and trimmed is done");
-	books_settle(&broker, &a);
-	POINT(books_buffers(&broker, "x", "draining") == 1 && memory_objects(&broker) == 1,
+	POINT(SOON(status_holders(&broker, "x", 0) == 1), "invariant 2: the one that returned and trimmed is done");
+	status_settled(&broker, &a);
+	POINT(status_buffers(&broker, "x", "draining") == 1 && memory_objects(&broker) == 1,
 	      "invariant 2: not freed while the other holds it");
 	ask(&b, do_return);
-	books_settle(&broker, &b);
-	POINT(books_holders(&broker, "x", b.pid) == 1, "invariant 2: a return alone is not the end of the mapping");
+	status_settled(&broker, &b);
+	POINT(status_holders(&broker, "x", b.pid) == 1, "invariant 2: a return alone is not the end of the mapping");
 	ask(&b, do_trim);
 	POINT(SOON(gone("x") && (!pool || !memory_objects(&broker))), "freed after the last trim");
 	end();
@@ -74,13 +74,13 @@ static void test_stopped_holder(void)
 		      !ask(&a, do_create, .name = "y") && !ask(&a, do_unlink, .name = "y") && !ask(&a, do_trim),
 	      "invariant 5: others create, acquire, unlink and trim meanwhile");
 	POINT(SOON(gone("y")), "invariant 5: other buffers are freed meanwhile");
-	books_settle(&broker, &a);
-	POINT(books_buffers(&broker, "x", "draining") == 1 && books_holders(&broker, "x", b.pid) == 1,
+	status_settled(&broker, &a);
+	POINT(status_buffers(&broker, "x", "draining") == 1 && status_holders(&broker, "x", b.pid) == 1,
 	      "invariant 2: what the stopped one holds is not freed");
 	kill(b.pid, SIGCONT);
 	ask(&b, do_return);
 	ask(&b, do_trim);
-	POINT(SOON(!books_buffers(&broker, "x", "draining")), "freed once it went on, returned and trimmed");
+	POINT(SOON(!status_buffers(&broker, "x", "draining")), "freed once it went on, returned and trimmed");
 	end();
 }
 
@@ -100,11 +100,11 @@ static void test_device_work(void)
 	POINT(!ask(&a, do_return_on), "invariant 7: a return behind unfinished device work does not wait for it");
 	ask(&a, do_unlink, .name = "x");
 	tell(&a, do_trim);
-	books_settle(&broker, &b);
-	POINT(!puppet_answered(&a) && books_holders(&broker, "x", a.pid) == 1,
+	status_settled(&broker, &b);
+	POINT(!puppet_answered(&a) && status_holders(&broker, "x", a.pid) == 1,
 	      "invariant 7: the work delays trim and free");
 	ask(&b, do_signal, .value = 1);
-	POINT(!hear(&a) && SOON(gone("x")), "when it is done both go on");
+	POINT(!receive(&a) && SOON(gone("x")), "when it is done both go on");
 	end(); /* a late write into freed memory would be found here */
 }
 
@@ -125,12 +125,12 @@ static void test_generations(void)
 	      "and be acquired by one that holds the old one: a new generation");
 	ask(&a, do_write, .slot = 1, .value = 2);
 	POINT(!ask(&a, do_read) && a.last.value == 1, "the two do not share memory");
-	POINT(SOON(books_buffers(&broker, "x", "draining") == 1 && books_buffers(&broker, "x", "live") == 1),
-	      "the books have both");
+	POINT(SOON(status_buffers(&broker, "x", "draining") == 1 && status_buffers(&broker, "x", "live") == 1),
+	      "the status has both");
 	ask(&a, do_return);
 	POINT(ask(&a, do_renew) == -ESTALE, "invariant 8: a lease of the old one is not renewed into the new one");
 	ask(&a, do_trim);
-	POINT(SOON(!books_buffers(&broker, "x", "draining") && books_holders(&broker, "x", a.pid) == 1),
+	POINT(SOON(!status_buffers(&broker, "x", "draining") && status_holders(&broker, "x", a.pid) == 1),
 	      "a trim frees the old one and leaves the held new one");
 	POINT(!ask(&a, do_read, .slot = 1) && a.last.value == 2, "which is still there");
 	end();
@@ -161,7 +161,7 @@ static void test_background_close(void)
 	ask(&a, do_unlink, .name = "x");
 	ask(&a, do_create, .name = "y");
 	ask(&a, do_unlink, .name = "y");
-	POINT(SOON(gone("y") && books_holders(&broker, "x", b.pid) == 1),
+	POINT(SOON(gone("y") && status_holders(&broker, "x", b.pid) == 1),
 	      "in the background nothing is closed that is held");
 	ask(&b, do_return);
 	POINT(SOON(gone("x")), "what was returned is closed without a trim");
@@ -177,8 +177,8 @@ static void test_ephemeral(void)
 	ask(&b, do_acquire, .name = "b");
 	puppet_kill(&a);
 	POINT(SOON(gone("a")), "an ephemeral buffer goes with its creator's death");
-	POINT(SOON(books_buffers(&broker, "b", "draining") == 1), "one that another holds drains");
-	POINT(SOON(books_buffers(&broker, "kept", "live") == 1), "one that is not ephemeral stays");
+	POINT(SOON(status_buffers(&broker, "b", "draining") == 1), "one that another holds drains");
+	POINT(SOON(status_buffers(&broker, "kept", "live") == 1), "one that is not ephemeral stays");
 	ask(&b, do_return);
 	ask(&b, do_trim);
 	POINT(SOON(gone("b")), "the drained one is freed when the other is done");
@@ -194,7 +194,7 @@ static void test_ephemeral(void)
 
 static bool waiting(int64_t count)
 {
-	return books_number(&broker, "waiting") == count;
+	return status_number(&broker, "waiting") == count;
 }
 
 static void begin_small(void)
@@ -212,19 +212,19 @@ static void test_memory_line(void)
 	ask(&a, do_acquire, .name = "full");
 	POINT(ask(&b, do_create, .name = "b", .size = MIB) == -ENOMEM, "a full device refuses at once without a timeout");
 	POINT(ask(&b, do_create, .name = "b", .size = MIB, .timeout = 30) == -ENOMEM, "and after the timeout with one");
-	books_settle(&broker, &a); /* nobody waits any more, and the status file knows */
+	status_settled(&broker, &a); /* nobody waits any more, and the status file knows */
 	tell(&b, do_create, .name = "b", .size = MIB, .timeout = -1);
-	POINT(SOON(waiting(1)), "one stands in line");
+	POINT(SOON(waiting(1)), "one is queued");
 	tell(&c, do_create, .name = "c", .size = 4096, .timeout = -1);
-	POINT(SOON(waiting(2)), "a second stands in line");
+	POINT(SOON(waiting(2)), "a second is queued");
 	ask(&a, do_return);
 	ask(&a, do_unlink, .name = "full");
 	POINT(!puppet_answered(&b) && !puppet_answered(&c), "invariant 2: nobody gets memory that is still mapped");
 	ask(&a, do_trim);
-	POINT(!hear(&b), "the first in line gets the memory that another's trim gave back");
+	POINT(!receive(&b), "the first in the queue gets the memory that another's trim gave back");
 	POINT(SOON(waiting(1)) && !puppet_answered(&c), "the second goes on waiting: first come, first served");
 	ask(&b, do_unlink, .name = "b");
-	POINT(!hear(&c), "and gets it when the first is done");
+	POINT(!receive(&c), "and gets it when the first is done");
 	puppet_end(&c);
 	end();
 }
@@ -239,10 +239,10 @@ static void test_memory_by_death(void)
 	tell(&c, do_create, .name = "c", .size = MIB, .timeout = -1);
 	POINT(SOON(waiting(2)), "another waits behind it");
 	puppet_kill(&b);
-	POINT(SOON(waiting(1)), "one that dies in line leaves it");
+	POINT(SOON(waiting(1)), "one that dies in the queue leaves it");
 	puppet_kill(&a);
-	POINT(!hear(&c), "the next gets what a death gave back");
-	POINT(!books_buffers(&broker, "b", NULL), "the dead one's buffer was not made");
+	POINT(!receive(&c), "the next gets what a death gave back");
+	POINT(!status_buffers(&broker, "b", NULL), "the dead one's buffer was not made");
 	puppet_end(&c);
 	broker_end(&broker);
 }

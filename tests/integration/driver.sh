@@ -43,7 +43,7 @@ serves() {
 	[ "$status" = 0 ] && grep -q "1 worker, [0-9]* $1 device" err && [ -e ran ]
 }
 
-# fails PATTERN DEVICE PREFIX...: it is refused in one sentence, and no worker runs
+# fails PATTERN DEVICE PREFIX...: it is refused with one error message, and no worker runs
 fails() {
 	runs "${@:2}"
 	# other tests' brokers die meanwhile

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * false-brokers.c - no broker, one that says what is wrong, and a server of another user: each a negative errno and one
- * sentence.
+ * error message.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ static void connect_to(const char *path)
 static int connected(const char *path)
 {
 	connect_to(path);
-	return hear(&a);
+	return receive(&a);
 }
 
 /* What a client's connect comes to when a server there says only this. */
@@ -74,7 +74,7 @@ static int served(int listener, const char *path, const void *bytes, size_t size
 	if (sock < 0 || (size && send(sock, bytes, size, MSG_NOSIGNAL) != (ssize_t)size))
 		bail_out("nobody connects");
 	close(sock);
-	return hear(&a);
+	return receive(&a);
 }
 
 static void test_false_broker(void)
@@ -100,7 +100,7 @@ static void test_false_broker(void)
 	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "a message out of place: EPROTO");
 	wire_refuse(&message, 0, -EPERM, "nobody is wanted here today");
 	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "wanted here"),
-	      "a server that refuses: EPROTO and its own sentence");
+	      "a server that refuses: EPROTO and its own error message");
 	POINT(served(listener, path, NULL, 0) == -ECONNRESET, "a server that hangs up: ECONNRESET");
 	chmod(directory, 0777);
 	POINT(connected(path) == -EPERM, "a socket in a directory that others may write: EPERM");

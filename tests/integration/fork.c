@@ -307,7 +307,7 @@ static int leave_child(const struct order *order)
 
 static bool gone(void)
 {
-	return !books_buffers(&broker, "x", NULL) && !memory_objects(&broker);
+	return !status_buffers(&broker, "x", NULL) && !memory_objects(&broker);
 }
 
 /* Leaves "x" unlinked, held by a killed client whose child lives; the child's pid. */
@@ -342,10 +342,10 @@ static void test_child_without_handlers(unsigned way)
 
 	parent = a.pid;
 	puppet_kill(&a); /* reaped, so that nothing hangs on a zombie */
-	POINT(SOON(books_session(&broker, parent, "orphaned")), "%s: the broker sees that the parent is dead",
+	POINT(SOON(status_session(&broker, parent, "orphaned")), "%s: the broker sees that the parent is dead",
 	      forker_names[way]);
-	books_settle(&broker, &b);
-	POINT(books_holders(&broker, "x", parent) == 1 && memory_objects(&broker) == 1,
+	status_settled(&broker, &b);
+	POINT(status_holders(&broker, "x", parent) == 1 && memory_objects(&broker) == 1,
 	      "invariant 9: %s: nothing is freed as long as the child has socket and descriptors", forker_names[way]);
 	kill(child, SIGKILL);
 	POINT(SOON(gone()), "%s: it is freed when the child is gone", forker_names[way]);
@@ -387,9 +387,9 @@ static void test_hung_up_alive(void)
 	ask(&a, close_all);
 	/* the library's thread sits in a receive, which keeps the socket: a notice gets it out */
 	ask(&b, do_unlink, .name = "x");
-	POINT(SOON(books_session(&broker, pid, "lost")), "the broker sees that a client's socket is gone");
-	books_settle(&broker, &b);
-	POINT(books_holders(&broker, "x", pid) == 1, "invariant 9: a hang-up alone frees nothing");
+	POINT(SOON(status_session(&broker, pid, "lost")), "the broker sees that a client's socket is gone");
+	status_settled(&broker, &b);
+	POINT(status_holders(&broker, "x", pid) == 1, "invariant 9: a hang-up alone frees nothing");
 	puppet_kill(&a);
 	POINT(SOON(gone()), "death does");
 	puppet_end(&b);

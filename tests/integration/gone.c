@@ -123,10 +123,10 @@ static void test_calls(void)
 		POINT(!puppet_answered(&caller[i]), "%s waits for a stopped broker", calls[i].what);
 	broker_wait(&broker, SIGKILL);
 	for (size_t i = 0; i < CALLS; i++) {
-		POINT(hear(&caller[i]) == -ECONNRESET, "%s comes back with ECONNRESET when it is killed", calls[i].what);
+		POINT(receive(&caller[i]) == -ECONNRESET, "%s comes back with ECONNRESET when it is killed", calls[i].what);
 		POINT(strlen(caller[i].last.text) > 20, "%s says why: %s", calls[i].what, caller[i].last.text);
 	}
-	hear(&leaver);
+	receive(&leaver);
 	POINT(true, "gpub_disconnect comes back");
 	check_afterwards(&caller[3], "gpub_unlink");
 	for (size_t i = 1; i < CALLS; i++)
@@ -165,9 +165,9 @@ static void test_waiting(void)
 	ask(&creator, do_create, .name = "full", .size = 1u << 20);
 	tell(&creator, do_create, .name = "more", .timeout = -1);
 	tell(&acquirer, do_acquire, .name = "more", .timeout = -1);
-	POINT(SOON(books_number(&broker, "waiting") == 2), "a create waits for memory, an acquire for a name");
+	POINT(SOON(status_number(&broker, "waiting") == 2), "a create waits for memory, an acquire for a name");
 	broker_wait(&broker, SIGKILL);
-	POINT(hear(&creator) == -ECONNRESET && hear(&acquirer) == -ECONNRESET,
+	POINT(receive(&creator) == -ECONNRESET && receive(&acquirer) == -ECONNRESET,
 	      "both come back with ECONNRESET when the broker is killed");
 	puppet_end(&creator);
 	puppet_end(&acquirer);
@@ -205,7 +205,7 @@ static void test_stopped(void)
 	puppet_start(&puppet, &broker);
 	puppet_start(&maker, &broker);
 	ask(&puppet, acquire_elsewhere);
-	if (!SOON(books_number(&broker, "waiting") == 1))
+	if (!SOON(status_number(&broker, "waiting") == 1))
 		bail_out("the other thread does not wait");
 	kill(broker.pid, SIGSTOP);
 	if (!SOON(process_is(broker.pid, 'T')))

@@ -228,16 +228,16 @@ void broker_end(struct broker_process *broker)
 	int status = broker_wait(broker, 0);
 	bool good = !status && broker_said(broker, "; balanced") && !broker_said(broker, "VIOLATION");
 
-	POINT(good, "invariant 10: the broker ends with balanced books and frees nothing too early");
+	POINT(good, "invariant 10: the broker ends with balanced accounting and frees nothing too early");
 	if (!good)
 		printf("# wait status %#x\n", (unsigned)status);
 	if (!good)
 		broker_show_log(broker);
 }
 
-/* ---- its books ---- */
+/* ---- its status ---- */
 
-json_t *books(const struct broker_process *broker)
+json_t *status_json(const struct broker_process *broker)
 {
 	struct shown shown;
 	json_t *text;
@@ -251,9 +251,9 @@ json_t *books(const struct broker_process *broker)
 	return text;
 }
 
-int64_t books_number(const struct broker_process *broker, const char *key)
+int64_t status_number(const struct broker_process *broker, const char *key)
 {
-	json_t *text = books(broker), *value = json_object_get(text, key);
+	json_t *text = status_json(broker), *value = json_object_get(text, key);
 	int64_t number = json_is_integer(value) ? json_integer_value(value) : -1;
 
 	json_decref(text);
@@ -272,18 +272,18 @@ static bool text_is(const json_t *object, const char *key, const char *wanted)
 	return !wanted || (text && !strcmp(text, wanted));
 }
 
-int64_t books_counter(const struct broker_process *broker, const char *key)
+int64_t status_counter(const struct broker_process *broker, const char *key)
 {
-	json_t *text = books(broker);
+	json_t *text = status_json(broker);
 	int64_t number = number_of(json_object_get(text, "counters"), key);
 
 	json_decref(text);
 	return number;
 }
 
-int64_t books_buffers(const struct broker_process *broker, const char *name, const char *state)
+int64_t status_buffers(const struct broker_process *broker, const char *name, const char *state)
 {
-	json_t *text = books(broker), *buffer;
+	json_t *text = status_json(broker), *buffer;
 	int64_t count = 0;
 	size_t i;
 
@@ -293,9 +293,9 @@ int64_t books_buffers(const struct broker_process *broker, const char *name, con
 	return count;
 }
 
-int64_t books_holders(const struct broker_process *broker, const char *name, pid_t pid)
+int64_t status_holders(const struct broker_process *broker, const char *name, pid_t pid)
 {
-	json_t *text = books(broker), *buffer, *holder;
+	json_t *text = status_json(broker), *buffer, *holder;
 	int64_t count = 0;
 	size_t i, j;
 
@@ -309,9 +309,9 @@ int64_t books_holders(const struct broker_process *broker, const char *name, pid
 	return count;
 }
 
-bool books_session(const struct broker_process *broker, pid_t pid, const char *state)
+bool status_session(const struct broker_process *broker, pid_t pid, const char *state)
 {
-	json_t *text = books(broker), *session;
+	json_t *text = status_json(broker), *session;
 	bool found = false;
 	size_t i;
 
@@ -321,7 +321,7 @@ bool books_session(const struct broker_process *broker, pid_t pid, const char *s
 	return found;
 }
 
-static uint64_t books_sequence(const struct broker_process *broker)
+static uint64_t status_sequence(const struct broker_process *broker)
 {
 	struct shown shown;
 	uint64_t sequence;
@@ -334,18 +334,18 @@ static uint64_t books_sequence(const struct broker_process *broker)
 }
 
 /* A refusal is a change, so a status is written that is newer than what stands there now. */
-void books_settle(const struct broker_process *broker, struct puppet *puppet)
+void status_settled(const struct broker_process *broker, struct puppet *puppet)
 {
-	uint64_t before = books_sequence(broker);
+	uint64_t before = status_sequence(broker);
 
 	ask(puppet, do_stat, .name = "no/such/buffer");
-	if (!SOON(books_sequence(broker) > before))
-		bail_out("the status file does not follow the books");
+	if (!SOON(status_sequence(broker) > before))
+		bail_out("the status file does not follow");
 }
 
 static int64_t allocations(const struct broker_process *broker)
 {
-	json_t *text = books(broker);
+	json_t *text = status_json(broker);
 	const json_t *counters = json_object_get(text, "counters");
 	int64_t count = number_of(counters, "allocations_made") - number_of(counters, "allocations_freed");
 
@@ -391,7 +391,7 @@ bool puppet_answered(struct puppet *puppet)
 	return poll(&p, 1, 0) > 0;
 }
 
-int puppet_hear(struct puppet *puppet)
+int puppet_receive(struct puppet *puppet)
 {
 	struct pollfd p = { .fd = puppet->sock, .events = POLLIN };
 

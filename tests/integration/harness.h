@@ -4,9 +4,9 @@
  *
  * The program itself is no client and starts no device. It starts broker-run (broker_start) and forks puppets: client
  * processes that do one step at a time, each a function of this same program, and say what came of it (ask; tell and
- * hear for a step that blocks). So a test reads in the order in which things happen, and stops, kills and leaves
+ * receive for a step that blocks). So a test reads in the order in which things happen, and stops, kills and leaves
  * processes as it likes. What the broker holds is read from its status file (books_*), and waited for with SOON(): no
- * check rests on a sleep.
+ * check depends on a sleep.
  *
  * The broker's host device is strict: memory freed too early aborts the broker, which broker_end() reports. No step and no
  * program hangs: a puppet that does not answer and a program past its time limit end in "Bail out!".
@@ -28,7 +28,7 @@
 
 /* ---- TAP ---- */
 
-/* First in main(): the name for instances, and when the program is given up (on CUDA after twice that). */
+/* First in main(): the name for instances, and when the program is ended (on CUDA after twice that). */
 void harness_begin(const char *name, unsigned seconds);
 
 /* Last: prints the plan; what main() returns. */
@@ -76,7 +76,7 @@ extern const char *broker_pool;
 /* Starts broker-run on these devices, or on those of TEST_DEVICE, with one worker that only waits, and waits until it answers. */
 void broker_start(struct broker_process *broker, const char *device);
 
-/* Lets it end: one point, that it ended with status 0 and balanced books. */
+/* Lets it end: one point, that it ended with status 0 and balanced accounting. */
 void broker_end(struct broker_process *broker);
 
 /* The same without a point: its wait status. Kills it first where signal is not 0. */
@@ -85,18 +85,18 @@ int broker_wait(struct broker_process *broker, int signal);
 /* Whether it has said this so far. */
 bool broker_said(const struct broker_process *broker, const char *text);
 
-/* ---- its books, as the status file has them now ---- */
+/* ---- its accounting, as the status file has it now ---- */
 
-json_t *books(const struct broker_process *broker); /* to be given back with json_decref() */
-int64_t books_number(const struct broker_process *broker, const char *key); /* of the top level; -1: none */
-int64_t books_counter(const struct broker_process *broker, const char *key);
-int64_t books_buffers(const struct broker_process *broker, const char *name, const char *state); /* NULL: any */
-int64_t books_holders(const struct broker_process *broker, const char *name, pid_t pid); /* grants; pid 0: of all */
-bool    books_session(const struct broker_process *broker, pid_t pid, const char *state); /* there is one such */
+json_t *status_json(const struct broker_process *broker); /* to be given back with json_decref() */
+int64_t status_number(const struct broker_process *broker, const char *key); /* of the top level; -1: none */
+int64_t status_counter(const struct broker_process *broker, const char *key);
+int64_t status_buffers(const struct broker_process *broker, const char *name, const char *state); /* NULL: any */
+int64_t status_holders(const struct broker_process *broker, const char *name, pid_t pid); /* grants; pid 0: of all */
+bool    status_session(const struct broker_process *broker, pid_t pid, const char *state); /* there is one such */
 
-/* Until the books have all that was answered so far, and what this client has said: for what must not have happened. */
+/* Until the status has all that was answered so far, and what this client has said: for what must not have happened. */
 struct puppet;
-void books_settle(const struct broker_process *broker, struct puppet *puppet);
+void status_settled(const struct broker_process *broker, struct puppet *puppet);
 
 /* Objects in /dev/shm that hold this broker's device memory; on CUDA, allocations that the broker has not given back. */
 int64_t memory_objects(const struct broker_process *broker);
@@ -135,16 +135,16 @@ void puppet_start(struct puppet *puppet, const struct broker_process *broker);
 void puppet_start_unconnected(struct puppet *puppet, const struct broker_process *broker);
 
 void puppet_tell(struct puppet *puppet, struct order order);
-int  puppet_hear(struct puppet *puppet); /* the result; puppet->last is all of it */
-bool puppet_answered(struct puppet *puppet); /* whether puppet_hear() would find an answer now */
+int  puppet_receive(struct puppet *puppet); /* the result; puppet->last is all of it */
+bool puppet_answered(struct puppet *puppet); /* whether puppet_receive() would find an answer now */
 
 /* Disconnects, exits, is waited for. */
 void puppet_end(struct puppet *puppet);
 void puppet_kill(struct puppet *puppet);
 
 #define tell(puppet, ...) puppet_tell((puppet), (struct order){ .run = __VA_ARGS__ })
-#define hear(puppet)      puppet_hear(puppet)
-#define ask(puppet, ...)  ({ tell((puppet), __VA_ARGS__); hear(puppet); })
+#define receive(puppet)      puppet_receive(puppet)
+#define ask(puppet, ...)  ({ tell((puppet), __VA_ARGS__); receive(puppet); })
 
 /* ---- inside a puppet ---- */
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # heat.sh - the heat example under broker-run: the right field, the same bits for every number of workers, devices and
-# split, images in and out, refusals in one sentence, and an end instead of a hang when a worker dies.
+# split, images in and out, refusals with one error message, and an end instead of a hang when a worker dies.
 # HEAT_DEVICE (default host) and HEAT_DEVICES (default host:3) choose the devices; HEAT_SHORT (a grid) leaves out what no
 # device has a part in, since a worker that starts CUDA takes a second.
 set -u
@@ -48,7 +48,7 @@ same_dump() {
 	[ "$status" = 0 ] && cmp "$1" "$2" >>err 2>&1
 }
 
-# refused STATUS PATTERN: that status, and one sentence of heat that has PATTERN
+# refused STATUS PATTERN: that status, and one error message of heat that has PATTERN
 refused() {
 	[ "$status" = "$1" ] && [ "$(grep -c '^heat\[' err)" = 1 ] && grep '^heat\[' err | grep -q -e "$2"
 }
@@ -169,7 +169,7 @@ check "and the status says so" [ "$status" = 1 ]
 check "a full disk is a failure" [ "$status" = 1 ]
 env -u GPUBROKER "$heat" >out 2>err
 status=$?
-check "no broker: one sentence" refused 1 broker
+check "no broker: one error message" refused 1 broker
 "$heat" --help >out 2>err
 check "--help needs no broker and names every option" [ "$?:$(grep -c '^  --' out)" = "0:9" ]
 

@@ -91,7 +91,7 @@ static bool buffer_made(const char *name)
 
 	snprintf(order.name, sizeof order.name, "%s", name);
 	puppet_tell(&owner, order);
-	return !hear(&owner);
+	return !receive(&owner);
 }
 
 static bool victim_busy(void)
@@ -115,7 +115,7 @@ static void check_heir(const char *what)
 
 static bool freed(void)
 {
-	return !books_buffers(&broker, "u", NULL);
+	return !status_buffers(&broker, "u", NULL);
 }
 
 /* ---- the deaths ---- */
@@ -140,11 +140,11 @@ static void killed_with_a_child(void)
 	child = (pid_t)victim.last.value;
 	ask(&owner, do_unlink, .name = "u");
 	kill(victim.pid, SIGKILL);
-	POINT(SOON(books_session(&broker, victim.pid, "dying")),
+	POINT(SOON(status_session(&broker, victim.pid, "dying")),
 	      "invariant 9: pidfd and hang-up came, and the driver still has the process");
 	usleep(500000);
-	books_settle(&broker, &owner);
-	POINT(!freed() && books_session(&broker, victim.pid, "dying"), "invariant 9: so nothing is freed");
+	status_settled(&broker, &owner);
+	POINT(!freed() && status_session(&broker, victim.pid, "dying"), "invariant 9: so nothing is freed");
 	kill(child, SIGKILL);
 	POINT(SOON(freed()), "invariant 10: when the child is gone the memory comes back");
 	puppet_kill(&victim);
@@ -172,7 +172,7 @@ static void not_yet(void)
 		return;
 	}
 	kill_where_device_says("gone:50:EBUSY");
-	POINT(SOON(books_session(&broker, victim.pid, "dying")) && !freed(),
+	POINT(SOON(status_session(&broker, victim.pid, "dying")) && !freed(),
 	      "invariant 9: the device is not done with it, and the memory waits");
 	POINT(SOON(freed()), "invariant 9: the device is asked until it is done with the dead");
 	puppet_kill(&victim);
@@ -180,16 +180,16 @@ static void not_yet(void)
 	broker_end(&broker);
 }
 
-/* Nobody can tell: the memory is held, and the books say so. */
+/* Nobody can tell: the memory is kept, and the status says so. */
 static void nobody_can_tell(void)
 {
 	if (on_cuda()) {
-		point_skip("invariant 2: where nobody can tell, the memory is held");
+		point_skip("invariant 2: where nobody can tell, the memory is kept");
 		return;
 	}
 	kill_where_device_says("gone:1:EOPNOTSUPP");
-	POINT(SOON(books_session(&broker, victim.pid, "unproven")) && !freed() && SOON(broker_said(&broker, "stays allocated")),
-	      "invariant 2: where nobody can tell, the memory is held, and both log and status say so");
+	POINT(SOON(status_session(&broker, victim.pid, "unproven")) && !freed() && SOON(broker_said(&broker, "stays allocated")),
+	      "invariant 2: where nobody can tell, the memory is kept, and both log and status say so");
 	puppet_kill(&victim);
 	puppet_end(&owner);
 	kill(broker.pid, SIGTERM);

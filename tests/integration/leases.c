@@ -72,7 +72,7 @@ static void test_copies(void)
 	POINT(!ask(&a, not_stale), "invariant 8: then every call refuses the first with ESTALE");
 	POINT(ask(&a, do_return, .slot = 1) == -ESTALE, "returned twice: ESTALE");
 	ask(&a, do_trim);
-	POINT(SOON(!books_holders(&broker, "x", 0)), "the copy held nothing of its own: a trim closes");
+	POINT(SOON(!status_holders(&broker, "x", 0)), "the copy held nothing of its own: a trim closes");
 	end();
 }
 
@@ -85,8 +85,8 @@ static void test_stale_spares_others(void)
 	POINT(ask(&a, tokens_differ, .slot = 0, .value = 1), "a later lease has another token");
 	POINT(!ask(&a, not_stale), "the earlier one is stale");
 	ask(&a, do_trim);
-	books_settle(&broker, &a);
-	POINT(books_holders(&broker, "x", a.pid) == 1, "and the later one still holds the buffer");
+	status_settled(&broker, &a);
+	POINT(status_holders(&broker, "x", a.pid) == 1, "and the later one still holds the buffer");
 	POINT(!ask(&a, do_return, .slot = 1), "until it is returned itself");
 	end();
 }
@@ -140,7 +140,7 @@ static void test_many(void)
 	POINT(!ask(&a, many, .name = "x"), "a hundred leases of one buffer: each its own token, returned once");
 	ask(&a, do_return);
 	ask(&a, do_trim);
-	POINT(SOON(!books_holders(&broker, "x", 0)), "and then nothing is held");
+	POINT(SOON(!status_holders(&broker, "x", 0)), "and then nothing is held");
 	end();
 }
 
@@ -189,7 +189,7 @@ static void test_disconnected(void)
 	ask(&a, do_acquire, .name = "y", .slot = 1);
 	ask(&a, do_return, .slot = 1);
 	ask(&a, do_disconnect);
-	POINT(SOON(!books_holders(&broker, "x", 0)), "a disconnect gives back what was held");
+	POINT(SOON(!status_holders(&broker, "x", 0)), "a disconnect gives back what was held");
 	POINT(!ask(&a, not_stale) && ask(&a, do_renew) == -ESTALE && ask(&a, do_renew, .slot = 1) == -ESTALE,
 	      "a lease of a disconnected client: ESTALE");
 	POINT(ask(&a, do_acquire, .name = "x", .slot = 2) == -ESTALE && ask(&a, do_trim) == -ESTALE,
@@ -221,7 +221,7 @@ static void test_other_broker(void)
 	POINT(b.last.value == generation, "two brokers count their generations alike");
 	snprintf(order.name, sizeof order.name, "%s", other.address);
 	puppet_tell(&a, order);
-	POINT(!hear(&a), "a client leaves one and connects to the other");
+	POINT(!receive(&a), "a client leaves one and connects to the other");
 	POINT(ask(&a, do_renew) == -ESTALE, "invariant 8: a lease of another broker is not renewed here");
 	puppet_end(&a);
 	puppet_end(&b);

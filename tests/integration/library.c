@@ -58,9 +58,9 @@ static void test_memory(void)
 	POINT(!puppet_answered(&a) && memory_objects(&broker) == 2,
 	      "invariant 1: while the broker is stopped no close, no death and no create changes what is allocated");
 	kill(broker.pid, SIGCONT);
-	POINT(!hear(&a) && SOON(books_buffers(&broker, "z", NULL) == 1 && !books_buffers(&broker, "x", NULL)),
+	POINT(!receive(&a) && SOON(status_buffers(&broker, "z", NULL) == 1 && !status_buffers(&broker, "x", NULL)),
 	      "the broker then allocates and frees");
-	POINT(SOON(memory_objects(&broker) == books_buffers(&broker, NULL, NULL)), "and nobody else did");
+	POINT(SOON(memory_objects(&broker) == status_buffers(&broker, NULL, NULL)), "and nobody else did");
 	end();
 }
 
@@ -278,7 +278,7 @@ static void test_exit(void)
 	}
 	POINT(clean == EXITS, "invariant 11: exit(0) while another thread opens and closes is clean, %d times of %d", clean,
 	      EXITS);
-	POINT(SOON(books_buffers(&broker, NULL, NULL) <= 2 && !books_holders(&broker, NULL, 0)),
+	POINT(SOON(status_buffers(&broker, NULL, NULL) <= 2 && !status_holders(&broker, NULL, 0)),
 	      "invariant 10: nothing is held by those that went");
 	end();
 }

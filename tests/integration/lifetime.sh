@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# lifetime.sh - the four lifetime examples under broker-run: every worker's verdict, the exit status, balanced books.
+# lifetime.sh - the four lifetime examples under broker-run: every worker's verdict, the exit status, balanced accounting.
 # LIFETIME_DEVICE (default host) and LIFETIME_DEVICES (default host:2) choose the devices; LIFETIME_ROUNDS is how often
 # each is run, since what they hold against each other are threads and processes.
 set -u
@@ -47,23 +47,23 @@ told() {
 for ((round = 1; round <= rounds; round++)); do
 	start 3 "$device" copies
 	check "round $round: copies hold and release nothing" promised 3 13
-	check "round $round: copies: the books balance" balanced 0
+	check "round $round: copies: the accounting balances" balanced 0
 
 	start 2 "$devices" modules
 	check "round $round: one module serves all devices" promised 2 5
-	check "round $round: modules: the books balance" balanced 0
+	check "round $round: modules: the accounting balances" balanced 0
 
 	workers=$((1 << round % 4))
 	start "$workers" "$device" ownership "${domain[@]}"
 	check "round $round: the broker alone frees, with $workers workers" promised "$workers" 9
-	check "round $round: ownership: the books balance" balanced 2
+	check "round $round: ownership: the accounting balances" balanced 2
 done
 
 # A host device's memory is made small; a GPU is filled.
 for ((round = 1; round <= (rounds + 1) / 2; round++)); do
 	GPUB_HOST_MEMORY=16M start 2 "$device" returns
 	check "round $round: memory comes free behind the work, however it was returned" promised 2 8
-	check "round $round: returns: the books balance" balanced 0
+	check "round $round: returns: the accounting balances" balanced 0
 done
 
 if [ "$device" = host ]; then
@@ -71,12 +71,12 @@ if [ "$device" = host ]; then
 	check "more workers than devices" promised 3 6
 	start 2 "$device" ownership
 	check "ownership without a domain says how to start it" told 'start it as: broker-run'
-	check "ownership without a domain: the books balance" grep -q '; balanced$' err
+	check "ownership without a domain: the accounting balances" grep -q '; balanced$' err
 	start 2 "$device" returns
 	check "returns does not fill a machine's memory" told 'start it as: GPUB_HOST_MEMORY'
 	env -u GPUBROKER "$examples/copies" >out 2>err </dev/null
 	status=$?
-	check "no broker: one sentence" told 'cannot go on: connect to the broker: '
+	check "no broker: one error message" told 'cannot go on: connect to the broker: '
 fi
 
 plan

@@ -74,7 +74,7 @@ static void end(void)
 
 static bool gone(const char *name)
 {
-	return !books_buffers(&broker, name, NULL);
+	return !status_buffers(&broker, name, NULL);
 }
 
 static bool mode_is(uint64_t mode)
@@ -133,16 +133,16 @@ static void test_drain(void)
 	begin();
 	ask(&b, do_acquire, .name = "x");
 	tell(&a, do_drain, .name = "x", .timeout = -1);
-	POINT(SOON(books_buffers(&broker, "x", "draining") == 1), "a drain takes the name away at once");
-	POINT(SOON(books_number(&broker, "waiting") == 1), "and people see that somebody waits");
-	books_settle(&broker, &b);
+	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a drain takes the name away at once");
+	POINT(SOON(status_number(&broker, "waiting") == 1), "and people see that somebody waits");
+	status_settled(&broker, &b);
 	POINT(!puppet_answered(&a) && !gone("x"), "it waits for who holds the buffer");
 	POINT(ask(&b, do_drain, .name = "x", .timeout = -1) == -ENOENT, "nobody else can drain it");
 	ask(&b, do_return);
 	POINT(!puppet_answered(&a) && !gone("x"), "also when that has returned it, and not closed it");
 	ask(&b, do_trim);
-	POINT(!hear(&a), "and is done when that has");
-	POINT(!books_buffers(&broker, "x", "live") && SOON(gone("x") && !memory_objects(&broker)),
+	POINT(!receive(&a), "and is done when that has");
+	POINT(!status_buffers(&broker, "x", "live") && SOON(gone("x") && !memory_objects(&broker)),
 	      "the memory is freed then");
 	end();
 	broker_pool = NULL;
@@ -167,9 +167,9 @@ static void test_drain_times_out(void)
 	ask(&b, do_acquire, .name = "x");
 	POINT(ask(&a, do_drain, .name = "x", .timeout = 30) == -ETIMEDOUT && strstr(a.last.text, "'x'"),
 	      "a drain that comes too late says so");
-	POINT(ask(&a, do_stat, .name = "x") == -ENOENT && SOON(books_buffers(&broker, "x", "draining") == 1),
+	POINT(ask(&a, do_stat, .name = "x") == -ENOENT && SOON(status_buffers(&broker, "x", "draining") == 1),
 	      "the name is gone all the same, and the memory is not");
-	POINT(SOON(books_number(&broker, "waiting") == 0), "nobody waits any more");
+	POINT(SOON(status_number(&broker, "waiting") == 0), "nobody waits any more");
 	ask(&a, do_create, .name = "y");
 	ask(&a, do_acquire, .name = "y");
 	POINT(ask(&a, do_drain, .name = "y", .timeout = 0) == -ETIMEDOUT,
@@ -187,9 +187,9 @@ static void test_drain_ends_by_death(void)
 	begin();
 	ask(&b, do_acquire, .name = "x");
 	tell(&a, do_drain, .name = "x", .timeout = -1);
-	POINT(SOON(books_buffers(&broker, "x", "draining") == 1), "a drain waits");
+	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a drain waits");
 	puppet_kill(&b);
-	POINT(!hear(&a) && SOON(gone("x")), "invariant 10: the death of who held it ends it");
+	POINT(!receive(&a) && SOON(gone("x")), "invariant 10: the death of who held it ends it");
 	puppet_end(&a);
 	broker_end(&broker);
 }
@@ -199,14 +199,14 @@ static void test_drainer_dies(void)
 	begin();
 	ask(&b, do_acquire, .name = "x");
 	tell(&a, do_drain, .name = "x", .timeout = -1);
-	POINT(SOON(books_number(&broker, "waiting") == 1), "a drain waits");
+	POINT(SOON(status_number(&broker, "waiting") == 1), "a drain waits");
 	puppet_kill(&a);
-	POINT(SOON(!books_session(&broker, a.pid, NULL)) && !ask(&b, do_read), "who drains may die first");
-	books_settle(&broker, &b);
-	POINT(books_buffers(&broker, "x", "draining") == 1, "invariant 2: nothing is freed for that");
+	POINT(SOON(!status_session(&broker, a.pid, NULL)) && !ask(&b, do_read), "who drains may die first");
+	status_settled(&broker, &b);
+	POINT(status_buffers(&broker, "x", "draining") == 1, "invariant 2: nothing is freed for that");
 	ask(&b, do_return);
 	ask(&b, do_trim);
-	POINT(SOON(gone("x") && books_number(&broker, "waiting") == 0), "and the buffer goes when it may");
+	POINT(SOON(gone("x") && status_number(&broker, "waiting") == 0), "and the buffer goes when it may");
 	puppet_end(&b);
 	broker_end(&broker);
 }

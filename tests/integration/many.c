@@ -159,7 +159,7 @@ static void end(void)
 /* Nothing is held: a trim closes all. */
 static bool nothing_is_held(void)
 {
-	return !ask(&a, do_trim) && SOON(!books_holders(&broker, NULL, a.pid));
+	return !ask(&a, do_trim) && SOON(!status_holders(&broker, NULL, a.pid));
 }
 
 /* ---- all or none ---- */
@@ -249,18 +249,18 @@ static void test_to_come(void)
 	begin();
 	ask(&b, do_create_many, .name = "x", .size = 3);
 	tell(&a, do_many, .name = "x", .size = 10, .timeout = -1);
-	POINT(SOON(books_number(&broker, "waiting") == 7), "names that are not there yet are waited for, all at once");
+	POINT(SOON(status_number(&broker, "waiting") == 7), "names that are not there yet are waited for, all at once");
 	for (int i = 9; i > 3; i--) {
 		struct order order = { .run = do_create };
 
 		snprintf(order.name, sizeof order.name, "x%d", i);
 		puppet_tell(&b, order);
-		hear(&b);
+		receive(&b);
 	}
-	books_settle(&broker, &b);
-	POINT(!puppet_answered(&a) && books_number(&broker, "waiting") == 1, "to the last one");
+	status_settled(&broker, &b);
+	POINT(!puppet_answered(&a) && status_number(&broker, "waiting") == 1, "to the last one");
 	ask(&b, do_create, .name = "x3");
-	POINT(!hear(&a) && !ask(&a, do_return_many, .size = 10) && nothing_is_held(), "with that it has all of them");
+	POINT(!receive(&a) && !ask(&a, do_return_many, .size = 10) && nothing_is_held(), "with that it has all of them");
 	end();
 }
 
@@ -273,13 +273,13 @@ static void test_gone(void)
 	begin();
 	ask(&b, do_create_many, .name = "x", .size = 300);
 	tell(&a, do_many, .name = "x", .size = 350, .timeout = -1);
-	if (!SOON(books_number(&broker, "waiting") == 50))
+	if (!SOON(status_number(&broker, "waiting") == 50))
 		bail_out("it does not wait");
 	kill(broker.pid, SIGSTOP);
 	tell(&b, do_many, .name = "x", .size = 300);
 	broker_wait(&broker, SIGKILL);
-	POINT(hear(&a) == -ECONNRESET, "the broker dies while names are waited for: ECONNRESET, and none");
-	POINT(hear(&b) == -ECONNRESET && ask(&b, do_many, .name = "x", .size = 300) == -ECONNRESET,
+	POINT(receive(&a) == -ECONNRESET, "the broker dies while names are waited for: ECONNRESET, and none");
+	POINT(receive(&b) == -ECONNRESET && ask(&b, do_many, .name = "x", .size = 300) == -ECONNRESET,
 	      "while it is asked, and when it is dead");
 	puppet_end(&a);
 	puppet_end(&b);
@@ -360,7 +360,7 @@ static void test_threads(void)
 	ask(&b, do_create_many, .name = "x", .size = 300);
 	tell(&a, do_threads, .value = (uint64_t)ROUNDS);
 	tell(&b, do_threads, .value = (uint64_t)ROUNDS);
-	POINT(!hear(&a) && a.last.value >= wanted && !hear(&b) && b.last.value >= wanted,
+	POINT(!receive(&a) && a.last.value >= wanted && !receive(&b) && b.last.value >= wanted,
 	      "%d threads of each of two processes acquire and trim many at once", THREADS);
 	POINT(nothing_is_held(), "invariant 10: nothing is held when all have returned");
 	end();
@@ -415,12 +415,12 @@ static void test_readers(void)
 	ask(&a, do_stream);
 	ask(&b, do_stream);
 	tell(&a, do_readers, .value = 2);
-	POINT(!hear(&a) && a.last.value > 100, "%d threads that ask at once are all answered, and can disconnect then", THREADS);
+	POINT(!receive(&a) && a.last.value > 100, "%d threads that ask at once are all answered, and can disconnect then", THREADS);
 	printf("# %llu answers\n", (unsigned long long)a.last.value);
 	ask(&b, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
 	tell(&b, do_readers, .value = 2);
-	POINT(!hear(&b) && b.last.value > 100, "also beside a closer");
-	POINT(SOON(!books_number(&broker, "waiting") && !books_buffers(&broker, NULL, NULL) && !memory_objects(&broker)),
+	POINT(!receive(&b) && b.last.value > 100, "also beside a closer");
+	POINT(SOON(!status_number(&broker, "waiting") && !status_buffers(&broker, NULL, NULL) && !memory_objects(&broker)),
 	      "invariant 10: nothing is left of them");
 	end();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notify-listen.c - a service manager's ear, for brokerd.sh: prints what is sent to the datagram socket that it makes,
+ * notify-listen.c - a service manager's socket, for brokerd.sh: prints what is sent to the datagram socket that it makes,
  * one message a line, its lines separated by blanks.
  *
  *     notify-listen /PATH | @NAME

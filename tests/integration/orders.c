@@ -441,8 +441,8 @@ static void both(const struct handover *handover, struct order order)
 {
 	puppet_tell(&ping, order);
 	puppet_tell(&pong, order);
-	hear(&ping);
-	hear(&pong);
+	receive(&ping);
+	receive(&pong);
 	heed(handover, &ping);
 	heed(handover, &pong);
 }
@@ -450,7 +450,7 @@ static void both(const struct handover *handover, struct order order)
 static void one(const struct handover *handover, struct puppet *puppet, struct order order)
 {
 	puppet_tell(puppet, order);
-	hear(puppet);
+	receive(puppet);
 	heed(handover, puppet);
 }
 
@@ -546,14 +546,14 @@ static void test_missing_wait(const struct handover *handover, uint64_t rounds)
 
 static void test_handover(const struct handover *handover, uint64_t rounds, bool broken)
 {
-	int64_t made = books_counter(&broker, "allocations_made");
+	int64_t made = status_counter(&broker, "allocations_made");
 	uint64_t stale = run(handover, rounds, broken);
 
 	POINT(!stale, "%s: %" PRIu64 " rounds, %" PRIu64 " hand-overs of 1 MiB, %" PRIu64 " stale words", handover->what, rounds,
 	      2 * rounds, stale);
 	if (handover->how != BY_NAME)
 		return;
-	made = books_counter(&broker, "allocations_made") - made;
+	made = status_counter(&broker, "allocations_made") - made;
 	POINT((uint64_t)made < rounds / 2 + WARM, "invariant 2: these %" PRIu64 " buffers were in %" PRId64
 	      " allocations: memory serves again, and after the check alone", 2 * rounds, made);
 }

@@ -86,10 +86,10 @@ static void prepare(void)
 
 		strcpy(order.name, names[i]);
 		puppet_tell(&a, order);
-		hear(&a);
+		receive(&a);
 		order.run = do_acquire;
 		puppet_tell(&a, order);
-		hear(&a);
+		receive(&a);
 		if (ask(&a, do_return_on, .slot = 2 + i))
 			bail_out("no lease of %s: %s", names[i], a.last.text);
 	}
@@ -116,7 +116,7 @@ int main(void)
 	POINT(SOON(doubled(before)), "what is unlinked then begins anew");
 	ask(&b, do_signal, .value = 1);
 	POINT(SOON(ask(&a, do_last, .timeout = -1)), "when all is let go of it sleeps again");
-	POINT(SOON(books_counter(&broker, "ranges_cleaned") == 2), "and both were");
+	POINT(SOON(status_counter(&broker, "ranges_cleaned") == 2), "and both were");
 	puppet_end(&a);
 	puppet_end(&b);
 	broker_end(&broker);

@@ -51,5 +51,5 @@ for text in "device numbers and UUIDs agree with the other order" "contents righ
 	check "a lease across orders: $text" grep -qx "ok $text" out
 done
 check "and nothing else is wrong" [ "$status:$(grep -vc '^ok ' out)" = 0:0 ]
-check "the books balance" grep -q '^broker-run: account: .*; balanced$' err
+check "the accounting balances" grep -q '^broker-run: account: .*; balanced$' err
 plan

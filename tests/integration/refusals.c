@@ -8,7 +8,7 @@
 
 static int bad_line;
 
-/* The call must give that errno, and a sentence: it begins somewhere, says enough, and is one line. */
+/* The call must give that errno and an error message of at least 15 characters in one line. */
 void refuse_at(int line, int got, int wanted)
 {
 	const char *text = gpub_strerror_last();

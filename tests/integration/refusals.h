@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-/* The call must give that errno, and a sentence: it begins somewhere, says enough, and is one line. */
+/* The call must give that errno and an error message of at least 15 characters in one line. */
 #define REFUSE(call, error) refuse_at(__LINE__, (call), (error))
 #define ALSO(condition)     refuse_at(__LINE__, (condition) ? -1 : -2, -1)
 void refuse_at(int line, int got, int wanted);

@@ -240,14 +240,14 @@ static void test_close(void)
 	begin();
 	ask(&a, do_reset_at_close);
 	POINT(!ask(&a, do_trim), "a close that finds nothing, for the device was reset, has not failed");
-	POINT(SOON(books_counter(&broker, "grants_closed") == 2), "invariant 10: what was mapped is given back");
+	POINT(SOON(status_counter(&broker, "grants_closed") == 2), "invariant 10: what was mapped is given back");
 	POINT(!ask(&a, do_acquire, .name = "x") && !ask(&a, do_acquire, .name = "y", .slot = 1) && !ask(&a, do_read) &&
 		      a.last.value == VALUE,
 	      "and can be mapped anew");
 	end();
 }
 
-/* As the library's thread opens what was asked for by a caller that has given up. */
+/* As the library's thread opens what was asked for by a caller that no longer waits. */
 static void test_open(step *at, const char *what)
 {
 	begin();
@@ -258,7 +258,7 @@ static void test_open(step *at, const char *what)
 		      a.last.value == VALUE,
 	      "invariant 8: what is given out is mapped");
 	ask(&a, do_return, .slot = 1);
-	POINT(!ask(&a, do_trim) && SOON(books_counter(&broker, "grants_closed") == 3),
+	POINT(!ask(&a, do_trim) && SOON(status_counter(&broker, "grants_closed") == 3),
 	      "invariant 10: and closes");
 	end();
 }

@@ -155,13 +155,13 @@ static void test_acquire(void)
 	begin();
 	POINT(!ask(&a, do_reset), "the device is reset");
 	POINT(!ask(&a, do_acquire, .name = "y", .slot = 2) && reads(&a, 2), "invariant 8: what is acquired then is mapped anew");
-	POINT(SOON(books_counter(&broker, "grants_closed") == 2 && !books_holders(&broker, "x", a.pid)),
+	POINT(SOON(status_counter(&broker, "grants_closed") == 2 && !status_holders(&broker, "x", a.pid)),
 	      "invariant 10: what was mapped before is given back");
 	POINT(ask(&a, do_return) == -ESTALE && strstr(a.last.text, "reset"), "what was held is refused: %s", a.last.text);
 	POINT(ask(&a, do_return_on) == -ESTALE, "also on a stream");
 	POINT(!ask(&a, do_renew) && reads(&a, 0), "and can be renewed");
 	POINT(!ask(&a, do_stream) && !ask(&a, do_return_on) && !ask(&a, do_return_on, .slot = 2) && !ask(&a, do_sync) &&
-		      !ask(&a, do_trim) && SOON(books_counter(&broker, "grants_closed") == 4),
+		      !ask(&a, do_trim) && SOON(status_counter(&broker, "grants_closed") == 4),
 	      "returns in stream order land");
 	POINT(reads(&b, 0), "another process is not disturbed");
 	end();
@@ -188,7 +188,7 @@ static void test_connect_anew(void)
 	begin();
 	ask(&a, do_reset);
 	ask(&a, do_disconnect);
-	POINT(SOON(books_counter(&broker, "grants_closed") == 2 && !books_holders(&broker, "x", a.pid)),
+	POINT(SOON(status_counter(&broker, "grants_closed") == 2 && !status_holders(&broker, "x", a.pid)),
 	      "invariant 10: a disconnect after a reset gives all back");
 	POINT(!ask(&a, do_connect) && !ask(&a, do_acquire, .name = "x") && reads(&a, 0), "and a new connection works");
 	POINT(!ask(&a, do_stream) && !ask(&a, do_return_on) && !ask(&a, do_sync) && !ask(&a, do_renew) && reads(&a, 0),
@@ -202,8 +202,8 @@ static void test_unlinked(void)
 	ask(&b, do_return);
 	ask(&b, do_trim);
 	ask(&a, do_unlink, .name = "x");
-	POINT(SOON(books_buffers(&broker, "x", "draining") == 1), "what is held drains");
-	POINT(!ask(&a, do_reset) && !ask(&a, do_trim) && SOON(!books_buffers(&broker, "x", NULL)),
+	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "what is held drains");
+	POINT(!ask(&a, do_reset) && !ask(&a, do_trim) && SOON(!status_buffers(&broker, "x", NULL)),
 	      "invariant 2: until the device is reset, and a trim notices it");
 	end();
 }
@@ -219,7 +219,7 @@ static void test_parked(void)
 	ask(&a, do_stream);
 	POINT(!ask(&a, do_park, .slot = 1) && !ask(&a, do_return_on) && !ask(&a, do_unlink, .name = "x"),
 	      "a return does not land, for its stream is parked");
-	POINT(!ask(&a, do_reset) && SOON(!books_buffers(&broker, "x", NULL)), "the closer notices the reset that ends it");
+	POINT(!ask(&a, do_reset) && SOON(!status_buffers(&broker, "x", NULL)), "the closer notices the reset that ends it");
 	POINT(!ask(&a, do_drain, .name = "y", .timeout = 10000), "invariant 2: a drain waits for nothing that is gone");
 	end();
 }
@@ -235,14 +235,14 @@ static void test_other_device(void)
 	POINT(!ask(&a, do_stream) && !ask(&a, do_return_on, .slot = 4) && !ask(&a, do_sync) &&
 		      !ask(&a, do_renew, .slot = 4) && reads(&a, 4),
 	      "is returned on a stream, and renewed");
-	books_settle(&broker, &a);
-	POINT(books_counter(&broker, "grants_closed") == 0, "nothing was closed for it");
+	status_settled(&broker, &a);
+	POINT(status_counter(&broker, "grants_closed") == 0, "nothing was closed for it");
 	POINT(!ask(&a, do_set_device) && !ask(&a, do_acquire, .name = "y", .slot = 1) && reads(&a, 1),
 	      "the one that was works as well");
 	end();
 }
 
-#define TURNS 300 /* more than records rest: each serves again */
+#define TURNS 300 /* more than the records that are kept free: each serves again */
 
 /* A stream of the other device does not end with the reset, so what was returned there lands later. */
 static void test_late_return(void)
@@ -253,13 +253,13 @@ static void test_late_return(void)
 	POINT(!ask(&a, do_acquire, .name = "y", .slot = 1) && !ask(&a, do_return_late) && !ask(&a, do_reset) &&
 		      !ask(&a, do_stream),
 	      "a return is on its way on another device when this one is reset");
-	POINT(!ask(&a, do_turns, .value = TURNS) && SOON(!books_holders(&broker, "x", a.pid)),
+	POINT(!ask(&a, do_turns, .value = TURNS) && SOON(!status_holders(&broker, "x", a.pid)),
 	      "invariant 10: what it returned is given back without it, and what is acquired then is closed");
 	POINT(!ask(&b, do_stream) && !ask(&b, do_acquire, .name = "y", .slot = 1) && !ask(&b, do_signal, .slot = 1, .value = 7) &&
 		      !ask(&a, do_sync_late),
 	      "it lands");
 	tell(&a, do_turns, .value = TURNS);
-	POINT(SOON(puppet_answered(&a)) && !hear(&a) && SOON(!books_holders(&broker, "x", a.pid)),
+	POINT(SOON(puppet_answered(&a)) && !receive(&a) && SOON(!status_holders(&broker, "x", a.pid)),
 	      "invariant 10: and hides no later return");
 	end();
 }

@@ -43,8 +43,8 @@ static void begin(void)
 
 static void end(const char *who)
 {
-	books_settle(&broker, &a);
-	POINT(books_counter(&broker, "grants_closed") == 0 && !ask(&a, do_write, .value = 5) && !ask(&a, do_read) &&
+	status_settled(&broker, &a);
+	POINT(status_counter(&broker, "grants_closed") == 0 && !ask(&a, do_write, .value = 5) && !ask(&a, do_read) &&
 		      a.last.value == 5,
 	      "%s: what is held beside it stays mapped", who);
 	puppet_end(&a);
@@ -78,9 +78,9 @@ static void test_held(void)
 	use(&b);
 	ask(&b, do_acquire, .name = "x", .slot = 1);
 	tell(&a, do_drain, .name = "x", .timeout = 10000);
-	POINT(SOON(books_buffers(&broker, "x", "draining") == 1 && !books_holders(&broker, "x", a.pid)),
+	POINT(SOON(status_buffers(&broker, "x", "draining") == 1 && !status_holders(&broker, "x", a.pid)),
 	      "what another still holds is waited for, and the own is let go of");
-	POINT(!ask(&b, do_return_on, .slot = 1) && !ask(&b, do_sync) && !hear(&a), "until that is returned");
+	POINT(!ask(&b, do_return_on, .slot = 1) && !ask(&b, do_sync) && !receive(&a), "until that is returned");
 	end("a holder");
 }
 

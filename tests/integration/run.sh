@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - broker-run's options, spec files and exit statuses: what is wrong is one sentence and exit 125 before a worker
+# run.sh - broker-run's options, spec files and exit statuses: what is wrong is one error message and exit 125 before a worker
 # starts; the first failure of a worker is the status, and each has its line; signals go on to the workers; --quiet is quiet.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
@@ -32,7 +32,7 @@ said() {
 	grep -q -e "$1" err
 }
 
-# refused PATTERN ARGS...: exit 125, one sentence with PATTERN, and no worker ran
+# refused PATTERN ARGS...: exit 125, one error message with PATTERN, and no worker ran
 refused() {
 	local pattern=$1
 	shift
@@ -110,7 +110,7 @@ fi
 
 # ---- spec files ----
 
-# spec PATTERN TEXT: the file is refused with that in the sentence
+# spec PATTERN TEXT: the file is refused with that in the error message
 spec() {
 	printf '%b' "$2" >spec
 	refused "$1" --spec spec -- touch ran
@@ -193,7 +193,7 @@ check "--kill-on-failure takes them down, the first failure counts" by_rank 3 --
 	'exec sleep 19'
 check "and says so" said 'a worker failed'
 check "a command that is not there: 127" exits 127 -- ./no-such-command
-check "and one sentence says which" said 'cannot run ./no-such-command'
+check "and one error message says which" said 'cannot run ./no-such-command'
 : >plain
 check "a command that cannot be executed: 126" exits 126 -- ./plain
 check "ranks and size are in the environment" eval \
@@ -227,7 +227,7 @@ check "the closing account is on stderr, stdout is the workers'" eval 'exits 0 -
 	[ "$(cat out)" = hello ] && said "account: buffers 1 created, 1 freed; memory 1 MiB allocated, 1 MiB freed; .* balanced$"'
 check "--quiet: nothing at all" eval 'exits 0 --quiet -b x=1M -- true && [ ! -s err ]'
 check "--quiet: a failed worker is still named" eval 'exits 3 --quiet -- sh -c "exit 3" && said "^broker-run: worker 0 (pid [0-9]*) exited with status 3$"'
-check "--quiet: a failure's sentence still comes" eval 'exits 137 --quiet -- sh -c "kill -KILL \$\$" && said "killed by signal 9"'
+check "--quiet: the error message still comes" eval 'exits 137 --quiet -- sh -c "kill -KILL \$\$" && said "killed by signal 9"'
 
 # forwards SIGNAL: a signal to broker-run alone reaches its workers, whose traps decide
 forwards() {

@@ -66,7 +66,7 @@ cp said out # explains a failure
 
 # The host device's handle is the random name of its memory object, behind the instance's.
 check "there are handles to look for" [ "$(grep -cx '[0-9a-f]\{32\}' <<<"$handles")" = 2 ]
-check "every refusal has its sentence" [ "$(grep -c '^status-client: .*: -[0-9]*, .\{10\}' said)" = 12 ]
+check "every refusal has its error message" [ "$(grep -c '^status-client: .*: -[0-9]*, .\{10\}' said)" = 12 ]
 check "a handle that cannot be opened: so does it" grep -q '^status-client: .*injected failure of open' said
 check "a handle whose memory is cut off: so does it" grep -q "^status-client: .*memory has" said
 check "the broker's log is there" grep -q '^broker-run: worker 3 .*was killed' said

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shortages.c - too few descriptors, too little memory, and devices that fail: each a negative errno and one sentence, nothing
+ * shortages.c - too few descriptors, too little memory, and devices that fail: each a negative errno and an error message, nothing
  * leaked, and the broker goes on.
  */
 #include <errno.h>
@@ -34,7 +34,7 @@ static void allow_descriptors(rlim_t most)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Each call until it has enough: refused with a sentence, nothing left open. */
+/* Each call until it has enough: refused with an error message, nothing left open. */
 static int few_descriptors(const struct order *order)
 {
 	rlim_t most = 1;
@@ -69,7 +69,7 @@ static void test_few_descriptors(void)
 	ask(&b, do_create, .name = "x", .flags = GPUB_TIMELINE);
 	puppet_start_unconnected(&a, &broker);
 	POINT(!ask(&a, few_descriptors, .name = "x"), "too few descriptors: EMFILE, none is lost, and then it works");
-	POINT(SOON(books_holders(&broker, "x", 0) == 1), "the grants that could not be used were given back");
+	POINT(SOON(status_holders(&broker, "x", 0) == 1), "the grants that could not be used were given back");
 	puppet_end(&a);
 	puppet_end(&b);
 	broker_end(&broker);
@@ -89,16 +89,16 @@ static void test_client_faults(void)
 	ask(&a, do_create, .name = "x");
 	POINT(ask(&a, do_acquire, .name = "x") == -ENOMEM, "a page that cannot be registered: ENOMEM");
 	POINT(ask(&a, do_acquire, .name = "x") == -ENOMEM, "a handle that cannot be opened: ENOMEM");
-	POINT(SOON(books_counter(&broker, "grants_closed") == 2), "both grants are given back");
+	POINT(SOON(status_counter(&broker, "grants_closed") == 2), "both grants are given back");
 	POINT(!ask(&a, do_acquire, .name = "x") && !ask(&a, do_stream), "then it works");
 	POINT(ask(&a, do_return_on) == -EIO, "a return that cannot be queued: EIO");
 	POINT(!ask(&a, do_return), "and the lease is still held: it can be returned otherwise");
 	ask(&a, do_unlink, .name = "x");
 	POINT(ask(&a, do_trim) == -EIO, "a close that fails: EIO");
-	books_settle(&broker, &a);
-	POINT(books_holders(&broker, "x", a.pid) == 1, "invariant 2: what failed to close is not freed");
+	status_settled(&broker, &a);
+	POINT(status_holders(&broker, "x", a.pid) == 1, "invariant 2: what failed to close is not freed");
 	puppet_kill(&a);
-	POINT(SOON(!books_buffers(&broker, "x", NULL)), "until its process is dead");
+	POINT(SOON(!status_buffers(&broker, "x", NULL)), "until its process is dead");
 	broker_end(&broker);
 }
 

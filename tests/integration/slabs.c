@@ -135,19 +135,19 @@ static void end(void)
 
 static bool gone(const char *name)
 {
-	return !books_buffers(&broker, name, NULL);
+	return !status_buffers(&broker, name, NULL);
 }
 
 /* A counter, with all that was answered so far in it. */
 static int64_t counter(const char *key)
 {
-	books_settle(&broker, &a);
-	return books_counter(&broker, key);
+	status_settled(&broker, &a);
+	return status_counter(&broker, key);
 }
 
 static int64_t objects(void)
 {
-	books_settle(&broker, &a);
+	status_settled(&broker, &a);
 	return memory_objects(&broker);
 }
 
@@ -165,7 +165,7 @@ static void use_by_both(const char *name, int slot)
 	snprintf(acquire.name, sizeof acquire.name, "%s", name);
 	puppet_tell(&a, acquire);
 	puppet_tell(&b, acquire);
-	if (hear(&a) || hear(&b))
+	if (receive(&a) || receive(&b))
 		bail_out("'%s' cannot be acquired: %s %s", name, a.last.text, b.last.text);
 	ask(&b, do_fill, .slot = slot, .value = 0xEE);
 }
@@ -177,14 +177,14 @@ static void return_behind_work(struct puppet *puppet, int slot)
 }
 
 /* Unlinks it, and waits until its range may serve another. */
-static bool over_and_clean(const char *name)
+static bool ended_and_clean(const char *name)
 {
 	int64_t cleaned = counter("ranges_cleaned");
 	struct order order = { .run = do_unlink };
 
 	snprintf(order.name, sizeof order.name, "%s", name);
 	puppet_tell(&a, order);
-	return !hear(&a) && SOON(gone(name) && books_counter(&broker, "ranges_cleaned") == cleaned + 1);
+	return !receive(&a) && SOON(gone(name) && status_counter(&broker, "ranges_cleaned") == cleaned + 1);
 }
 
 /*
@@ -200,10 +200,10 @@ static void prepare_look(struct puppet *puppet)
 
 		snprintf(order.name, sizeof order.name, "%s", looks[i]);
 		puppet_tell(puppet, order);
-		hear(puppet);
+		receive(puppet);
 		order.run = do_acquire;
 		puppet_tell(puppet, order);
-		if (hear(puppet))
+		if (receive(puppet))
 			bail_out("%s: %s", looks[i], puppet->last.text);
 		return_behind_work(puppet, SLOTS - 1);
 	}
@@ -216,10 +216,10 @@ static void look_at_all(struct puppet *puppet)
 
 		snprintf(order.name, sizeof order.name, "%s", looks[i]);
 		puppet_tell(puppet, order);
-		if (hear(puppet) || !SOON(gone(looks[i])))
+		if (receive(puppet) || !SOON(gone(looks[i])))
 			bail_out("'%s' does not go", looks[i]);
 	}
-	books_settle(&broker, puppet);
+	status_settled(&broker, puppet);
 }
 
 /* A's stream waits for the gate from now on, which is open when b says so. */
@@ -245,7 +245,7 @@ static int with(struct puppet *puppet, step *run, int number, uint64_t value)
 
 	snprintf(order.name, sizeof order.name, "s%d", number);
 	puppet_tell(puppet, order);
-	return hear(puppet);
+	return receive(puppet);
 }
 
 static bool all(struct puppet *puppet, step *run)
@@ -306,7 +306,7 @@ static void test_sharing(void)
 	      "one that is unlinked stays with who holds it, and the others are as they were");
 	POINT(objects() == 1, "nothing is freed as long as others are in there");
 	all(&a, do_unlink);
-	POINT(all(&b, do_return) && !ask(&b, do_trim) && books_holders(&broker, "s0", a.pid) == 1,
+	POINT(all(&b, do_return) && !ask(&b, do_trim) && status_holders(&broker, "s0", a.pid) == 1,
 	      "invariant 2: without names it is kept for who holds one of them");
 	all(&a, do_return);
 	POINT(!ask(&a, do_trim) && SOON(!memory_objects(&broker) && gone(NULL)), "when all is closed it is freed");
@@ -389,7 +389,7 @@ static void test_trim(void)
 	      "a trim leaves the memory mapped of which one buffer is held");
 	POINT(all_valued(&b, do_acquire) && all_valued(&b, do_look), "the others are as they were");
 	with(&a, do_return, 4, 0);
-	POINT(!ask(&a, do_trim) && SOON(!books_holders(&broker, NULL, a.pid)), "when that is returned, too, it is closed");
+	POINT(!ask(&a, do_trim) && SOON(!status_holders(&broker, NULL, a.pid)), "when that is returned, too, it is closed");
 	POINT(all(&a, do_acquire) && all_valued(&a, do_look), "and opened again");
 	end();
 }
@@ -410,7 +410,7 @@ static void test_recycling(uint64_t size, const char *what)
 	return_behind_work(&a, 0);
 	return_behind_work(&b, 0);
 	opened = counter("grants_opened");
-	POINT(over_and_clean("x"), "%s: what was returned in stream order is let go of without a call", what);
+	POINT(ended_and_clean("x"), "%s: what was returned in stream order is let go of without a call", what);
 	if (!on_cuda())
 		ask(&a, do_fail_opens, .value = 9);
 	POINT(!ask(&b, do_make, .name = "y", .size = size) && !ask(&a, do_acquire, .name = "y") &&
@@ -436,10 +436,10 @@ static void test_pool(void)
 	use_by_both("x", 0);
 	return_behind_work(&a, 0);
 	return_behind_work(&b, 0);
-	POINT(over_and_clean("x") && objects() == 1, "without a name it is kept, as it is mapped");
+	POINT(ended_and_clean("x") && objects() == 1, "without a name it is kept, as it is mapped");
 	ask(&a, do_trim);
 	ask(&b, do_trim);
-	POINT(SOON(books_counter(&broker, "grants_closed") == 2) && SOON(books_counter(&broker, "allocations_freed") == 1) &&
+	POINT(SOON(status_counter(&broker, "grants_closed") == 2) && SOON(status_counter(&broker, "allocations_freed") == 1) &&
 		      (on_cuda() || memory_objects(&broker) == 1),
 	      "closed by all it goes into the pool");
 	POINT(!ask(&a, do_make, .name = "y", .size = LARGE) && (on_cuda() || objects() == 1),
@@ -467,7 +467,7 @@ static void test_alone(void)
 	      "GPUB_DEDICATED takes no memory that is mapped");
 	ask(&a, do_unlink, .name = "alone");
 	look_at_all(&a);
-	POINT(books_holders(&broker, "alone", a.pid) == 1, "nor leaves any: it is wanted back");
+	POINT(status_holders(&broker, "alone", a.pid) == 1, "nor leaves any: it is wanted back");
 	POINT(!ask(&a, do_trim) && SOON(gone("alone")), "and goes with the mapping");
 	end();
 }
@@ -481,7 +481,7 @@ static void test_no_pool(void)
 	return_behind_work(&a, 0);
 	return_behind_work(&b, 0);
 	ask(&a, do_unlink, .name = "x");
-	POINT(SOON(!books_holders(&broker, "x", b.pid) && books_holders(&broker, "x", a.pid) == 1),
+	POINT(SOON(!status_holders(&broker, "x", b.pid) && status_holders(&broker, "x", a.pid) == 1),
 	      "where nothing is kept the broker wants it back, and a closer gives it");
 	ask(&a, do_trim);
 	POINT(SOON(gone("x") && !memory_objects(&broker)), "as a trim does");
@@ -503,7 +503,7 @@ static void test_short(void)
 	use_by_both("x", 0);
 	return_behind_work(&a, 0);
 	return_behind_work(&b, 0);
-	over_and_clean("x");
+	ended_and_clean("x");
 	POINT(!ask(&a, do_make, .name = "most", .size = LARGE / 4 * 7, .timeout = -1),
 	      "idle memory is given back for a create that needs it: the own at once, another's by its closer");
 	end();
@@ -524,15 +524,15 @@ static void test_plain_return(void)
 	ask(&a, do_return);
 	ask(&b, do_unlink, .name = "x");
 	look_at_all(&a);
-	POINT(books_holders(&broker, "x", a.pid) == 1 && books_holders(&broker, "x", b.pid) == 0,
+	POINT(status_holders(&broker, "x", a.pid) == 1 && status_holders(&broker, "x", b.pid) == 0,
 	      "a plain return says nothing of the device: the memory is not let go of");
 	ask(&b, do_make, .name = "y");
 	ask(&b, do_acquire, .name = "y");
 	tell(&a, do_trim);
-	books_settle(&broker, &b);
-	POINT(!puppet_answered(&a) && books_holders(&broker, "x", a.pid) == 1, "a trim asks the device, and waits for it");
+	status_settled(&broker, &b);
+	POINT(!puppet_answered(&a) && status_holders(&broker, "x", a.pid) == 1, "a trim asks the device, and waits for it");
 	unpark();
-	POINT(!hear(&a) && SOON(gone("x")), "then it is");
+	POINT(!receive(&a) && SOON(gone("x")), "then it is");
 	POINT(!ask(&b, do_look), "invariant 6: what was made meanwhile is zeros");
 	end();
 }
@@ -550,7 +550,7 @@ static void test_plain_return_closer(void)
 	at = place(&a, 0);
 	ask(&a, do_return);
 	ask(&a, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
-	POINT(over_and_clean("x"), "the closer asks the device, and lets go of what was returned plainly");
+	POINT(ended_and_clean("x"), "the closer asks the device, and lets go of what was returned plainly");
 	POINT(counter("grants_closed") == 0, "and leaves the memory mapped for the one that is held");
 	POINT(!ask(&b, do_make, .name = "y") && !ask(&a, do_acquire, .name = "y") && place(&a, 0) == at && !ask(&a, do_look),
 	      "invariant 6: the next one is there, of zeros");
@@ -572,7 +572,7 @@ static void test_return_in_flight(void)
 	ask(&a, do_return_on);
 	ask(&b, do_unlink, .name = "x");
 	look_at_all(&a);
-	POINT(books_holders(&broker, "x", a.pid) == 1, "a return that has not landed keeps the memory");
+	POINT(status_holders(&broker, "x", a.pid) == 1, "a return that has not landed keeps the memory");
 	POINT(!ask(&b, do_make, .name = "y") && !ask(&a, do_acquire, .name = "y") && place(&a, 0) != at,
 	      "the next one is elsewhere");
 	unpark();
@@ -591,7 +591,7 @@ static void test_held_elsewhere(bool dies)
 	at = place(&a, 0);
 	return_behind_work(&a, 0);
 	ask(&a, do_unlink, .name = "x");
-	POINT(SOON(!books_holders(&broker, "x", a.pid) && books_holders(&broker, "x", b.pid) == 1),
+	POINT(SOON(!status_holders(&broker, "x", a.pid) && status_holders(&broker, "x", b.pid) == 1),
 	      "one process has let go of it, the other holds it");
 	POINT(!ask(&a, do_make, .name = "y") && !ask(&a, do_acquire, .name = "y", .slot = 1) && place(&a, 1) != at,
 	      "the next one is elsewhere");
@@ -602,7 +602,7 @@ static void test_held_elsewhere(bool dies)
 	} else {
 		return_behind_work(&b, 0);
 	}
-	POINT(SOON(gone("x") && books_counter(&broker, "ranges_cleaned") == 1), "when that one %s it is over",
+	POINT(SOON(gone("x") && status_counter(&broker, "ranges_cleaned") == 1), "when that one %s it ends",
 	      dies ? "dies" : "has returned it, too,");
 	POINT(!ask(&a, do_make, .name = "z") && !ask(&a, do_acquire, .name = "z") && place(&a, 0) == at && !ask(&a, do_look),
 	      "invariant 6: the next one is there, of zeros");
@@ -621,7 +621,7 @@ static void test_creator_dies(void)
 	ask(&a, do_acquire, .name = "kept");
 	puppet_kill(&b);
 	b.pid = 0;
-	POINT(SOON(gone("brief") && books_counter(&broker, "ranges_cleaned") == 1), "an ephemeral one goes with its creator");
+	POINT(SOON(gone("brief") && status_counter(&broker, "ranges_cleaned") == 1), "an ephemeral one goes with its creator");
 	POINT(!ask(&a, do_look, .value = 0x11), "the one beside it stays");
 	POINT(!ask(&a, do_make, .name = "next") && !ask(&a, do_acquire, .name = "next", .slot = 1) &&
 		      !ask(&a, do_look, .slot = 1) && counter("grants_opened") == 2,

@@ -143,13 +143,13 @@ static void test_fight(unsigned flags, const char *pool, const char *what)
 	ask(&b, do_stream);
 	tell(&a, fight, .flags = flags);
 	tell(&b, fight, .flags = flags);
-	POINT(!hear(&a) && a.last.value > CHURNS, "%s: %d threads, and another that unlinks: no other error", what,
+	POINT(!receive(&a) && a.last.value > CHURNS, "%s: %d threads, and another that unlinks: no other error", what,
 	      THREADS);
-	POINT(!hear(&b) && b.last.value > CHURNS, "%s: and as many in a second process", what);
+	POINT(!receive(&b) && b.last.value > CHURNS, "%s: and as many in a second process", what);
 	printf("# held %llu and %llu times\n", (unsigned long long)a.last.value, (unsigned long long)b.last.value);
-	POINT(SOON(!books_holders(&broker, NULL, 0)), "invariant 10: %s: nothing is held when all have returned", what);
-	POINT(SOON((pool ? memory_objects(&broker) : books_buffers(&broker, NULL, NULL)) ==
-		   books_buffers(&broker, NULL, "live")), "%s: only living buffers are left", what);
+	POINT(SOON(!status_holders(&broker, NULL, 0)), "invariant 10: %s: nothing is held when all have returned", what);
+	POINT(SOON((pool ? memory_objects(&broker) : status_buffers(&broker, NULL, NULL)) ==
+		   status_buffers(&broker, NULL, "live")), "%s: only living buffers are left", what);
 	puppet_end(&a);
 	puppet_end(&b);
 	broker_end(&broker);

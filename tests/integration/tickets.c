@@ -124,7 +124,7 @@ static int do_redeem_truncated(const struct order *order)
 	return bad;
 }
 
-/* The sentence of the last refusal says nothing that could be used. */
+/* The error message of the last refusal says nothing that could be used. */
 static int do_look_for_text(const struct order *order)
 {
 	(void)order;
@@ -176,7 +176,7 @@ static void end(void)
 
 static bool gone(const char *name)
 {
-	return !books_buffers(&broker, name, NULL);
+	return !status_buffers(&broker, name, NULL);
 }
 
 /* ---- what they are good for ---- */
@@ -190,13 +190,13 @@ static void test_redeemed_in_another_process(void)
 	POINT(!ask(&b, do_read) && b.last.value == 4711, "and reads what the owner wrote");
 	POINT(!ask(&b, do_redeem, .slot = 1) && !ask(&b, do_read, .slot = 1) && b.last.value == 4711,
 	      "as often as it likes, where it is not good once");
-	POINT(SOON(books_holders(&broker, "x", b.pid) == 2), "each redemption is a grant of its own");
+	POINT(SOON(status_holders(&broker, "x", b.pid) == 2), "each redemption is a grant of its own");
 	ask(&a, do_issue, .name = "x", .rights = GPUB_READ | GPUB_WRITE);
 	POINT(!ask(&a, do_redeem, .slot = 1) && a.last.value == (GPUB_READ | GPUB_WRITE),
 	      "also the one that issued it");
 	POINT(!ask(&a, do_write, .slot = 1, .value = 8) && !ask(&b, do_read) && b.last.value == 8,
 	      "and it is one memory");
-	POINT(SOON(books_counter(&broker, "tickets_issued") == 2 && books_counter(&broker, "tickets_redeemed") == 3),
+	POINT(SOON(status_counter(&broker, "tickets_issued") == 2 && status_counter(&broker, "tickets_redeemed") == 3),
 	      "the broker counts them");
 	end();
 }
@@ -220,8 +220,8 @@ static void test_terms(void)
 	      "nor is it good for another user than it names");
 	ask(&a, do_issue_for, .name = "x", .value = geteuid());
 	POINT(!ask(&b, do_redeem, .slot = 2), "for the one that it names it is");
-	POINT(SOON(books_counter(&broker, "tickets_used") == 3 && books_counter(&broker, "tickets_expired") == 1 &&
-		   books_counter(&broker, "tickets_foreign") == 1),
+	POINT(SOON(status_counter(&broker, "tickets_used") == 3 && status_counter(&broker, "tickets_expired") == 1 &&
+		   status_counter(&broker, "tickets_foreign") == 1),
 	      "each refusal is counted by its reason");
 	end();
 }
@@ -250,7 +250,7 @@ static void test_forged(void)
 	POINT(!ask(&b, do_redeem_truncated, .slot = 1), "cut off anywhere, or lengthened, it is refused");
 	POINT(!ask(&b, do_redeem), "and untouched it is still good");
 	ask(&a, do_unlink, .name = "x");
-	POINT(!ask(&b, do_look_for_text), "no sentence has the ticket in it");
+	POINT(!ask(&b, do_look_for_text), "no error message has the ticket in it");
 	POINT(!broker_said(&broker, text + 6), "nor has the broker's log");
 	end();
 }
@@ -286,7 +286,7 @@ static void test_renew_and_trim(void)
 	POINT(ask(&b, do_acquire, .name = "", .slot = 1) == -EINVAL, "by no name that it could have");
 	ask(&b, do_return);
 	ask(&b, do_trim);
-	POINT(SOON(!books_holders(&broker, "x", b.pid)), "a trim closes what was returned");
+	POINT(SOON(!status_holders(&broker, "x", b.pid)), "a trim closes what was returned");
 	POINT(ask(&b, do_renew) == -ESTALE, "and then it cannot be renewed: the ticket would have to be asked again");
 	POINT(ask(&b, do_redeem, .slot = 1) == -EKEYREJECTED, "which was good once");
 	POINT(!ask(&b, do_acquire, .name = "x") && !ask(&b, do_read) && b.last.value == 4711,
@@ -336,7 +336,7 @@ static void test_apart_from_the_name(void)
 	ask(&b, do_return);
 	ask(&b, do_return, .slot = 1);
 	ask(&b, do_trim);
-	POINT(SOON(!books_holders(&broker, "x", b.pid)), "one trim closes both");
+	POINT(SOON(!status_holders(&broker, "x", b.pid)), "one trim closes both");
 	end();
 }
 
@@ -346,14 +346,14 @@ static void test_drain(void)
 	ask(&a, do_issue, .name = "x", .rights = GPUB_READ);
 	ask(&b, do_redeem);
 	tell(&a, do_drain, .name = "x", .timeout = -1);
-	POINT(SOON(books_buffers(&broker, "x", "draining") == 1), "a buffer is drained");
-	books_settle(&broker, &b);
-	POINT(!puppet_answered(&a) && books_holders(&broker, "x", b.pid) == 1,
+	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a buffer is drained");
+	status_settled(&broker, &b);
+	POINT(!puppet_answered(&a) && status_holders(&broker, "x", b.pid) == 1,
 	      "invariant 2: who redeemed a ticket is waited for");
 	POINT(!ask(&b, do_read) && b.last.value == 4711, "and goes on reading");
 	ask(&b, do_return);
 	ask(&b, do_trim);
-	POINT(!hear(&a) && SOON(gone("x")), "the drain ends when that is closed");
+	POINT(!receive(&a) && SOON(gone("x")), "the drain ends when that is closed");
 	end();
 }
 
@@ -363,9 +363,9 @@ static void test_redeemer_dies(void)
 	ask(&a, do_issue, .name = "x", .rights = GPUB_READ);
 	ask(&b, do_redeem);
 	tell(&a, do_drain, .name = "x", .timeout = -1);
-	SOON(books_buffers(&broker, "x", "draining") == 1);
+	SOON(status_buffers(&broker, "x", "draining") == 1);
 	puppet_kill(&b);
-	POINT(!hear(&a) && SOON(gone("x")), "invariant 10: or when who redeemed it died");
+	POINT(!receive(&a) && SOON(gone("x")), "invariant 10: or when who redeemed it died");
 	puppet_end(&a);
 	broker_end(&broker);
 }

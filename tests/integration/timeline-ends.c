@@ -119,10 +119,10 @@ static void test_leaving_waits_for_signals(void)
 	POINT(still_waits(&writer), "who disconnects waits for the signals that it queued, on whatever stream");
 	POINT(!ask(&keeper, do_timeline, .slot = T) && keeper.last.value == 4, "its timeline has not ended meanwhile");
 	open_gate(1);
-	POINT(!hear(&writer), "and is done when they have landed");
-	POINT(!hear(&reader), "who waits for more than the writer gave is released");
+	POINT(!receive(&writer), "and is done when they have landed");
+	POINT(!receive(&reader), "who waits for more than the writer gave is released");
 	POINT(!ask(&reader, do_timeline, .slot = T) && reader.last.value == 5, "the timeline keeps the last value");
-	POINT(!books_counter(&broker, "timelines_died") && !books_counter(&broker, "timelines_marked"),
+	POINT(!status_counter(&broker, "timelines_died") && !status_counter(&broker, "timelines_marked"),
 	      "nobody died, and no mark was written over");
 	end();
 }
@@ -136,13 +136,13 @@ static void test_a_signal_that_never_lands(void)
 	ask(&reader, do_wait, .slot = T, .value = 6);
 	tell(&reader, do_sync);
 	POINT(!ask(&writer, do_disconnect), "who disconnects waits ten seconds for a signal, and no longer");
-	POINT(SOON(books_counter(&broker, "timelines_died") == 1), "its timelines count as a dead writer's");
+	POINT(SOON(status_counter(&broker, "timelines_died") == 1), "its timelines count as a dead writer's");
 	POINT(ask(&keeper, do_timeline, .slot = T) == -EOWNERDEAD, "which the readers are told: EOWNERDEAD");
 	open_gate(1);
-	POINT(SOON(books_counter(&broker, "timelines_marked") == 1), "the late signal is written over again");
+	POINT(SOON(status_counter(&broker, "timelines_marked") == 1), "the late signal is written over again");
 	POINT(ask(&keeper, do_timeline, .slot = T) == -EOWNERDEAD, "and changes nothing for the readers");
 	open_gate(2);
-	POINT(!hear(&reader), "a stream that gets to its wait only then is released");
+	POINT(!receive(&reader), "a stream that gets to its wait only then is released");
 	end();
 }
 
@@ -159,7 +159,7 @@ static void test_broker_killed(void)
 	ask(&reader, do_wait, .slot = T, .value = 6);
 	tell(&reader, do_sync);
 	kill_broker();
-	POINT(!hear(&reader), "the broker is killed: who waits is released by the writer's own library");
+	POINT(!receive(&reader), "the broker is killed: who waits is released by the writer's own library");
 	/* the mark may be there before this process's own library has noticed */
 	ask(&reader, do_timeline, .slot = T);
 	POINT(reader.last.result == -ECONNRESET || reader.last.result == -EOWNERDEAD, "and told that nothing more will come");
@@ -178,7 +178,7 @@ static void test_broker_and_writer_killed(void)
 	kill(writer.pid, SIGSTOP); /* its library does nothing in between */
 	kill_broker();
 	puppet_kill(&writer);
-	POINT(hear(&reader) == -ECONNRESET, "broker and writer are killed: who synchronises does not hang: ECONNRESET");
+	POINT(receive(&reader) == -ECONNRESET, "broker and writer are killed: who synchronises does not hang: ECONNRESET");
 	POINT(strstr(reader.last.text, "end this process"), "and is told what to do");
 	POINT(ask(&reader, do_sync) == -ECONNRESET, "each time");
 	puppet_kill(&reader);
@@ -209,9 +209,9 @@ static void test_broker_ends_in_order(void)
 	ask(&reader, do_wait, .slot = 2, .value = 1);
 	tell(&reader, do_sync);
 	kill(broker.pid, SIGTERM);
-	SOON(books_buffers(&broker, "unclaimed", "draining"));
+	SOON(status_buffers(&broker, "unclaimed", "draining"));
 	kill(broker.pid, SIGTERM);
-	POINT(!hear(&reader), "a broker that ends in order releases who waits for a first signal");
+	POINT(!receive(&reader), "a broker that ends in order releases who waits for a first signal");
 	broker_wait(&broker, 0);
 	puppet_end(&reader);
 	puppet_end(&writer);

@@ -13,8 +13,8 @@
 #include "harness.h"
 
 #define TURNS  2000u
-#define ROUNDS 20u /* of TURNS / ROUNDS turns, with a disconnect between */
-#define FEW    16  /* pages: those of the last turns */
+#define ROUNDS 20u /* of TURNS / ROUNDS cycles, with a disconnect between */
+#define FEW    16  /* pages: those of the last cycles */
 #define SLACK  64u /* maps that the allocator, a sanitizer and the driver may add */
 
 static struct broker_process broker;
@@ -142,7 +142,7 @@ static void end(void)
 static bool goes(struct puppet *puppet, struct order order)
 {
 	puppet_tell(puppet, order);
-	if (!puppet_hear(puppet))
+	if (!puppet_receive(puppet))
 		return true;
 	printf("# %s\n", puppet->last.text);
 	return false;
@@ -179,7 +179,7 @@ static unsigned reader_pages(void)
 	return had > FEW && SOON(pages(&b) <= FEW) ? pages(&b) : had;
 }
 
-/* *most: the most pages that each of them had behind a turn. Ends early where those are too many: to count them takes long. */
+/* *most: the most pages that each of them had after a cycle. Ends early where those are too many: to count them takes long. */
 static bool turns(unsigned count, unsigned flags, unsigned most[2])
 {
 	for (unsigned i = 0; i < count && most[0] <= FEW && most[1] <= FEW; i++) {
@@ -207,7 +207,7 @@ static void test_turns(unsigned count, unsigned flags, const char *what)
 	ask(&b, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
 	good = turns(count, flags, most);
 	POINT(good && most[0] <= FEW && most[1] <= FEW,
-	      "%u timelines in turn, %s: their writer has few pages, and their reader", count, what);
+	      "%u timelines one after another, %s: their writer has few pages, and their reader", count, what);
 	printf("# at most %u and %u\n", most[0], most[1]);
 	POINT(SOON(pages(&b) <= 1), "and when all are gone the reader has but the last one's");
 	end();
@@ -341,7 +341,7 @@ static void test_writer_without_mapping(void)
 	ask(&a, do_trim);
 	tell(&b, do_sync);
 	broker_wait(&broker, SIGKILL);
-	POINT(!hear(&b), "a writer that has it mapped no more ends it all the same when the broker is killed");
+	POINT(!receive(&b), "a writer that has it mapped no more ends it all the same when the broker is killed");
 	/* the mark may be there before this process's own library has noticed */
 	ask(&b, do_timeline);
 	POINT(b.last.result == -EOWNERDEAD || b.last.result == -ECONNRESET, "as a dead writer's");

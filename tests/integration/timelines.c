@@ -82,11 +82,11 @@ static void test_writer_killed(void)
 	ask(&b, do_wait, .value = 1000);
 	tell(&b, do_sync);
 	puppet_kill(&a);
-	POINT(!hear(&b), "who waits for a writer that is killed is released");
+	POINT(!receive(&b), "who waits for a writer that is killed is released");
 	POINT(ask(&b, do_timeline) == -EOWNERDEAD, "and told: EOWNERDEAD");
 	POINT(!ask(&b, do_wait, .value = GPUB_TIMELINE_MAX) && !ask(&b, do_sync), "later waits do not hang either");
 	POINT(ask(&b, do_signal, .value = 2000) == -EOWNERDEAD, "nobody takes the writer's place");
-	POINT(SOON(books_counter(&broker, "timelines_died") == 1), "the books count it");
+	POINT(SOON(status_counter(&broker, "timelines_died") == 1), "the status counts it");
 	puppet_end(&b);
 	broker_end(&broker);
 }
@@ -98,7 +98,7 @@ static void test_creator_killed(void)
 	ask(&b, do_wait, .value = 1);
 	tell(&b, do_sync);
 	puppet_kill(&a);
-	POINT(!hear(&b), "who waits for a first signal is released when the creator is killed");
+	POINT(!receive(&b), "who waits for a first signal is released when the creator is killed");
 	POINT(ask(&b, do_timeline) == -EOWNERDEAD, "and told: EOWNERDEAD");
 	puppet_end(&b);
 	broker_end(&broker);
@@ -112,7 +112,7 @@ static void test_writer_leaves(void)
 	ask(&b, do_wait, .value = 1000);
 	tell(&b, do_sync);
 	puppet_end(&a);
-	POINT(!hear(&b), "who waits for more than the writer gave is released when it disconnects");
+	POINT(!receive(&b), "who waits for more than the writer gave is released when it disconnects");
 	POINT(!ask(&b, do_timeline) && b.last.value == 7, "the timeline keeps its last value");
 	puppet_end(&b);
 	broker_end(&broker);
@@ -129,7 +129,7 @@ static void test_reader_killed(void)
 	kill(b.pid, SIGSTOP);
 	POINT(!ask(&a, do_signal, .value = 1) && !ask(&a, do_sync), "a stopped reader does not stop the writer");
 	puppet_kill(&b);
-	POINT(SOON(!books_holders(&broker, "t", reader)) && !ask(&a, do_signal, .value = 2) && !ask(&a, do_sync) &&
+	POINT(SOON(!status_holders(&broker, "t", reader)) && !ask(&a, do_signal, .value = 2) && !ask(&a, do_sync) &&
 		      !ask(&a, do_timeline) && a.last.value == 2,
 	      "nor does a killed one");
 	puppet_end(&a);
@@ -152,12 +152,12 @@ static void test_generations(void)
 	ask(&b, do_trim);
 	ask(&a, do_return);
 	ask(&a, do_trim);
-	POINT(SOON(!books_buffers(&broker, "t", "draining")), "the old one is freed");
+	POINT(SOON(!status_buffers(&broker, "t", "draining")), "the old one is freed");
 	ask(&a, do_acquire, .name = "t");
 	ask(&a, do_wait, .value = 2);
 	tell(&a, do_sync);
 	ask(&b, do_signal, .slot = 1, .value = 2);
-	POINT(!hear(&a), "the new one orders the other way round");
+	POINT(!receive(&a), "the new one orders the other way round");
 	end();
 }
 

@@ -2,7 +2,7 @@
 /*
  * truncate.c - a client truncates its broker's memory objects; the broker goes on, for others and to a good end.
  *
- * Any process of the same user can do so on the host device. The broker says so and keeps its books.
+ * Any process of the same user can do so on the host device. The broker says so and keeps its accounting.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -42,15 +42,15 @@ static int on(struct puppet *puppet, step *run, const char *name, uint64_t value
 
 	snprintf(order.name, sizeof order.name, "%s", name);
 	puppet_tell(puppet, order);
-	return hear(puppet);
+	return receive(puppet);
 }
 
-static int truncate_all(const struct broker_process *broker, struct puppet *liar, uint64_t size)
+static int truncate_all(const struct broker_process *broker, struct puppet *attacker, uint64_t size)
 {
 	char directory[64];
 
 	snprintf(directory, sizeof directory, "gpubroker.%s.mem", broker->instance);
-	return on(liar, do_truncate, directory, size);
+	return on(attacker, do_truncate, directory, size);
 }
 
 static bool serves(struct puppet *other, const char *name)
@@ -63,37 +63,37 @@ static bool serves(struct puppet *other, const char *name)
 int main(void)
 {
 	struct broker_process broker;
-	struct puppet liar, other;
+	struct puppet attacker, other;
 	int status;
 
 	harness_begin("truncate", 60);
-	setenv("GPUB_HOST_STRICT", "0", 1); /* where liars are expected; a broker's own default */
+	setenv("GPUB_HOST_STRICT", "0", 1); /* where malicious clients are expected; a broker's own default */
 	broker_start(&broker, "host");
-	puppet_start(&liar, &broker);
+	puppet_start(&attacker, &broker);
 	puppet_start(&other, &broker);
 
-	ask(&liar, do_create, .name = "small", .size = 65536);
-	ask(&liar, do_create, .name = "large", .size = 40 << 20);
-	ask(&liar, do_acquire, .name = "small");
-	POINT(truncate_all(&broker, &liar, 0) >= 2, "a client can truncate its broker's memory");
+	ask(&attacker, do_create, .name = "small", .size = 65536);
+	ask(&attacker, do_create, .name = "large", .size = 40 << 20);
+	ask(&attacker, do_acquire, .name = "small");
+	POINT(truncate_all(&broker, &attacker, 0) >= 2, "a client can truncate its broker's memory");
 	POINT(serves(&other, "after"), "invariant 5: another client is served after it");
-	POINT(!ask(&other, do_stat, .name = "small"), "the truncated buffer is still in the books");
-	ask(&liar, do_return);
-	POINT(!ask(&liar, do_unlink, .name = "small") && !ask(&liar, do_unlink, .name = "large"), "it is unlinked");
+	POINT(!ask(&other, do_stat, .name = "small"), "the truncated buffer is still in the status");
+	ask(&attacker, do_return);
+	POINT(!ask(&attacker, do_unlink, .name = "small") && !ask(&attacker, do_unlink, .name = "large"), "it is unlinked");
 	POINT(SOON(broker_said(&broker, "truncated or extended")), "the broker says what was done to it");
 
-	truncate_all(&broker, &liar, 1 << 30);
-	truncate_all(&broker, &liar, 4096);
+	truncate_all(&broker, &attacker, 1 << 30);
+	truncate_all(&broker, &attacker, 4096);
 	POINT(serves(&other, "again"), "invariant 5: so it is after all sizes were changed");
-	puppet_kill(&liar);
+	puppet_kill(&attacker);
 	ask(&other, do_trim);
 	ask(&other, do_unlink, .name = "after");
-	POINT(SOON(!books_buffers(&broker, "small", NULL) && !books_buffers(&broker, "large", NULL) &&
-		   !books_buffers(&broker, "after", NULL)),
+	POINT(SOON(!status_buffers(&broker, "small", NULL) && !status_buffers(&broker, "large", NULL) &&
+		   !status_buffers(&broker, "after", NULL)),
 	      "invariant 3: what was truncated is freed as any other");
 	puppet_end(&other);
 	status = broker_wait(&broker, 0);
 	POINT(!status, "the broker ends with status 0, not of a signal (%#x)", (unsigned)status);
-	POINT(broker_said(&broker, "; balanced"), "invariant 10: its books balance");
+	POINT(broker_said(&broker, "; balanced"), "invariant 10: its accounting balances");
 	return harness_end();
 }

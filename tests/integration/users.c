@@ -3,7 +3,7 @@
  * users.c - two users of one brokerd, on either device: what one may have of the other's, and that the word of another user
  * frees nothing. Root alone can be several users.
  *
- * The liar says CLOSED for what it goes on using, as no library would. Until it is dead the memory stays, is charged to its
+ * The malicious client sends CLOSED for what it goes on using, as no library would. Until it is dead the memory stays, is charged to its
  * owner, and nobody gets it next.
  */
 #include <errno.h>
@@ -161,7 +161,7 @@ static void brokerd_end(void)
 	char command[96];
 
 	POINT(!broker_wait(&broker, SIGTERM) && broker_said(&broker, "; balanced"),
-	      "invariant 10: brokerd ends with balanced books");
+	      "invariant 10: brokerd ends with balanced accounting");
 	snprintf(command, sizeof command, "rm -rf %s", directory);
 	if (system(command))
 		printf("# %s is left\n", directory);
@@ -176,13 +176,13 @@ static void user_start(struct puppet *puppet, uint64_t uid)
 		bail_out("no user %llu", (unsigned long long)uid);
 	snprintf(order.name, sizeof order.name, "%s", broker.address);
 	puppet_tell(puppet, order);
-	if (hear(puppet))
+	if (receive(puppet))
 		bail_out("user %llu cannot connect: %s", (unsigned long long)uid, puppet->last.text);
 }
 
 static int64_t charged(uint64_t uid, const char *resource)
 {
-	json_t *text = books(&broker), *user;
+	json_t *text = status_json(&broker), *user;
 	int64_t used = 0;
 	size_t i;
 
@@ -207,8 +207,8 @@ static void test_rights(void)
 	      "its owner opens it for reading, and for no more");
 }
 
-/* The liar says CLOSED, and goes on writing; its owner takes the name away and makes more of the size. */
-static void test_liar(void)
+/* The malicious client sends CLOSED and goes on writing; the owner unlinks the buffer and creates more of its size. */
+static void test_malicious(void)
 {
 	ask(&owner, do_create, .name = "u", .size = SIZE);
 	ask(&owner, do_share, .name = "u", .value = 0606);
@@ -216,15 +216,15 @@ static void test_liar(void)
 	      "another user maps a buffer, says that it closed it, and did not");
 	ask(&owner, do_unlink, .name = "u");
 	ask(&owner, do_trim);
-	books_settle(&broker, &owner);
-	POINT(books_buffers(&broker, "u", "draining") == 1 && charged(OWNER, "bytes") >= SIZE,
+	status_settled(&broker, &owner);
+	POINT(status_buffers(&broker, "u", "draining") == 1 && charged(OWNER, "bytes") >= SIZE,
 	      "invariant 2: another user's CLOSED frees nothing, and the owner is charged on");
 	POINT(!ask(&other, do_write, .slot = 1, .value = 0xbad) && !ask(&owner, do_create, .name = "next", .size = SIZE) &&
 		      !ask(&owner, do_acquire, .name = "next", .rights = GPUB_WRITE) && !ask(&owner, do_look),
 	      "invariant 6: what it goes on writing is in nobody's memory");
 	ask(&owner, do_return);
 	puppet_kill(&other);
-	POINT(SOON(!books_buffers(&broker, "u", NULL)), "invariant 10: with its death the memory comes back");
+	POINT(SOON(!status_buffers(&broker, "u", NULL)), "invariant 10: with its death the memory comes back");
 	POINT(!ask(&owner, do_create, .name = "again", .size = SIZE) &&
 		      !ask(&owner, do_acquire, .name = "again", .rights = GPUB_WRITE) && !ask(&owner, do_look),
 	      "invariant 6: zeroed");
@@ -241,10 +241,10 @@ static void test_leaver(void)
 	ask(&other, do_return);
 	ask(&other, do_disconnect);
 	ask(&owner, do_unlink, .name = "v");
-	books_settle(&broker, &owner);
-	POINT(books_buffers(&broker, "v", "draining") == 1, "invariant 2: nor does its disconnect");
+	status_settled(&broker, &owner);
+	POINT(status_buffers(&broker, "v", "draining") == 1, "invariant 2: nor does its disconnect");
 	puppet_kill(&other);
-	POINT(SOON(!books_buffers(&broker, "v", NULL)), "invariant 10: its end does");
+	POINT(SOON(!status_buffers(&broker, "v", NULL)), "invariant 10: its end does");
 }
 
 static bool ticket_for(uint64_t uid, char text[GPUB_TICKET_MAX])
@@ -252,7 +252,7 @@ static bool ticket_for(uint64_t uid, char text[GPUB_TICKET_MAX])
 	tell(&owner, do_issue, .name = "own", .rights = GPUB_READ | GPUB_WRITE, .value = uid);
 	if (recv(owner.sock, text, GPUB_TICKET_MAX, 0) != GPUB_TICKET_MAX)
 		return false;
-	return !hear(&owner);
+	return !receive(&owner);
 }
 
 static int redeem(const char *text)
@@ -261,7 +261,7 @@ static int redeem(const char *text)
 
 	snprintf(order.name, sizeof order.name, "%s", text);
 	puppet_tell(&other, order);
-	return hear(&other);
+	return receive(&other);
 }
 
 static void test_ticket(void)
@@ -287,11 +287,11 @@ static void make(struct puppet *puppet, const char *name)
 
 	snprintf(order.name, sizeof order.name, "%s", name);
 	puppet_tell(puppet, order);
-	hear(puppet);
+	receive(puppet);
 	order.run = do_share;
 	order.value = 0666;
 	puppet_tell(puppet, order);
-	hear(puppet);
+	receive(puppet);
 }
 
 static bool refused(struct puppet *puppet, const char *uid)
@@ -311,15 +311,15 @@ static void test_name_of_another(void)
 	POINT(refused(&owner, "uid 4002"), "a name that another user made is refused to whoever demands its own, with the owner");
 	ask(&owner, do_acquire_as, .name = "bait", .value = OWNER);
 	POINT(refused(&owner, "uid 4002"), "and to whoever expects another owner");
-	books_settle(&broker, &owner);
-	POINT(!books_holders(&broker, "bait", owner.pid), "and nothing of it is granted");
+	status_settled(&broker, &owner);
+	POINT(!status_holders(&broker, "bait", owner.pid), "and nothing of it is granted");
 	tell(&owner, do_acquire, .name = "awaited", .rights = MINE, .timeout = -1);
 	make(&other, "awaited");
-	hear(&owner);
+	receive(&owner);
 	POINT(refused(&owner, "uid 4002"), "whoever waits for the name is refused when another makes it, not left waiting");
 	tell(&owner, do_acquire_as, .name = "awaited-2", .value = OWNER, .timeout = -1);
 	make(&other, "awaited-2");
-	hear(&owner);
+	receive(&owner);
 	POINT(refused(&owner, "uid 4002"), "so is whoever expects an owner");
 	POINT(!ask(&owner, do_acquire_as, .name = "bait", .value = OTHER) && !ask(&owner, do_return),
 	      "whoever expects the one that it is gets it");
@@ -378,7 +378,7 @@ int main(void)
 	user_start(&owner, OWNER);
 	user_start(&other, OTHER);
 	test_rights();
-	test_liar();
+	test_malicious();
 	test_leaver();
 	test_ticket();
 	test_name_of_another();

@@ -70,7 +70,7 @@ static int on(struct puppet *puppet, step *run, const char *name, uint64_t value
 
 	snprintf(order.name, sizeof order.name, "%s", name);
 	puppet_tell(puppet, order);
-	return hear(puppet);
+	return receive(puppet);
 }
 
 static bool is_at(struct puppet *puppet, const char *name, int ordinal, uint64_t number)

@@ -96,7 +96,7 @@ static void broker_says(unsigned i, enum board_state state)
 	atomic_store_explicit(&board_written.words[i * STRIDE], BOARD_WORD(SERIAL, state), memory_order_release);
 }
 
-/* ---- short words ---- */
+/* ---- shorthands ---- */
 
 static void cell_open(struct cell *cell, unsigned i, void *base)
 {

@@ -16,7 +16,7 @@
 
 #define QUICK_MS     1200  /* of each race, when no number of rounds is asked for */
 #define QUICK_MAX_MS 12000 /* and when it has not shown yet what it must: a busy box */
-#define SPINS        20000 /* looks for the other side before the processor is given up, ten microseconds or so */
+#define SPINS        20000 /* looks for the other side before the processor is yielded, ten microseconds or so */
 #define NAP_NS       20000 /* for that long at a time: who has slept is let in again at once, who yields is not */
 #define LOST_MS      60000 /* it has died */
 

@@ -173,7 +173,7 @@ static void redeemed(const struct peer *issuer, const char *name, const struct p
 		want(peer, &message);
 }
 
-/* Grants that are held: closed by who does not own the memory. */
+/* Orphaned grants: closed by a session that does not own the memory. */
 static void held(const char *name)
 {
 	for (unsigned i = 0; i < HOLDERS; i++) {

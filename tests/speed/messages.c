@@ -51,7 +51,7 @@ static struct wire_message measure_message(const char *what, const struct peer *
 
 	say(peer->sock, message);
 	measure(what);
-	while ((type = heard_already(peer->sock, &next)))
+	while ((type = received_already(peer->sock, &next)))
 		if (type != WIRE_NOTICE)
 			answer = next;
 	return answer;

@@ -15,10 +15,10 @@ struct grants grants[SESSIONS];
 struct notice notices[MANY];
 struct cleaning cleanings[MANY];
 struct allocation *releasing[BUFFERS];
-uint64_t overs[MANY];
-unsigned notice_count, clean_count, release_count, over_count;
+uint64_t ended_serials[MANY];
+unsigned notice_count, clean_count, release_count, ended_count;
 bool can_clean;
-void (*and_over)(const struct buffer *buffer);
+void (*and_ended)(const struct buffer *buffer);
 
 /* ---- the hooks ---- */
 
@@ -30,15 +30,15 @@ static void on_notice(void *context, struct grant *grant, uint64_t serial)
 	notices[notice_count++] = (struct notice){ grant->id, serial };
 }
 
-static void expect_over(const struct buffer *buffer)
+static void expect_ended(const struct buffer *buffer)
 {
 	assert_int_equal(buffer->state, BUFFER_DRAINING);
 	assert_int_equal(buffer->used, 0);
 	assert_null(buffer->uses);
-	if (and_over)
-		and_over(buffer);
+	if (and_ended)
+		and_ended(buffer);
 	else
-		overs[over_count++ % MANY] = buffer->serial;
+		ended_serials[ended_count++ % MANY] = buffer->serial;
 }
 
 static bool on_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
@@ -76,9 +76,9 @@ int setup(void **state)
 	int error;
 
 	(void)state;
-	notice_count = clean_count = release_count = over_count = 0;
+	notice_count = clean_count = release_count = ended_count = 0;
 	can_clean = true;
-	and_over = NULL;
+	and_ended = NULL;
 	memset(grants, 0, sizeof grants);
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
@@ -112,7 +112,7 @@ void device_works(void)
 		released(releasing[--release_count]);
 }
 
-/* Every test ends with empty books. */
+/* Every test ends with an empty registry. */
 int teardown(void **state)
 {
 	int wrong;
@@ -132,7 +132,7 @@ int teardown(void **state)
 	return wrong;
 }
 
-/* ---- short words ---- */
+/* ---- shorthands ---- */
 
 struct buffer_spec spec_of(const char *name)
 {
@@ -254,7 +254,7 @@ struct allocation *idle_of(unsigned session, struct buffer_spec spec)
 	assert_true(grant_idle(&registry, use));
 	while (clean_count)
 		clean_one(0);
-	notice_count = over_count = 0;
+	notice_count = ended_count = 0;
 	return allocation;
 }
 
@@ -269,8 +269,8 @@ struct grant *grant_on(unsigned session, const struct allocation *allocation)
 	return NULL;
 }
 
-/* Whoever maps it is asked to close it, but for one who did already; it serves nobody any more. */
-void expect_given_up(struct allocation *allocation, struct grant *grant)
+/* Each session that maps it is asked to close it, except one that has done so; it is not reused. */
+void expect_evicted(struct allocation *allocation, struct grant *grant)
 {
 	struct buffer *next;
 
@@ -282,7 +282,7 @@ void expect_given_up(struct allocation *allocation, struct grant *grant)
 	registry_unlink(&registry, next);
 }
 
-/* What is to be freed stays in the books until it is closed: its owner sees whom it waits for. */
+/* Memory that is to be freed stays in the registry until it is closed: its owner sees which sessions it waits for. */
 void expect_kept_until_closed(struct buffer *buffer, struct use *use)
 {
 	struct allocation *allocation = buffer->allocation;
@@ -292,10 +292,10 @@ void expect_kept_until_closed(struct buffer *buffer, struct use *use)
 	for (unsigned i = 0; i < 2; i++) {
 		notice_count = 0;
 		assert_true(grant_idle(&registry, use));
-		assert_int_equal(over_count + clean_count, 0);
+		assert_int_equal(ended_count + clean_count, 0);
 		assert_int_equal(buffer->used, 1);
 		assert_true(words[place] == BOARD_WORD(serial, BOARD_DRAINING));
-		expect_given_up(allocation, grants[0].by_id);
+		expect_evicted(allocation, grants[0].by_id);
 	}
 	assert_true(grant_closed(&registry, grants[0].by_id));
 	assert_ptr_equal(releasing[release_count - 1], allocation);

@@ -48,10 +48,10 @@ extern struct grants grants[SESSIONS];
 extern struct notice notices[MANY];
 extern struct cleaning cleanings[MANY];       /* told to the hook, not yet done */
 extern struct allocation *releasing[BUFFERS]; /* the same */
-extern uint64_t overs[MANY];                  /* serials */
-extern unsigned notice_count, clean_count, release_count, over_count;
+extern uint64_t ended_serials[MANY];                  /* serials */
+extern unsigned notice_count, clean_count, release_count, ended_count;
 extern bool can_clean;
-extern void (*and_over)(const struct buffer *buffer); /* an oracle's */
+extern void (*and_ended)(const struct buffer *buffer); /* an oracle's */
 
 int setup(void **state);
 void clean_one(int error);
@@ -75,7 +75,7 @@ uint32_t range_of(const struct buffer *buffer);
 void fill(struct buffer *buffers[RANGES]);
 struct allocation *idle_of(unsigned session, struct buffer_spec spec);
 struct grant *grant_on(unsigned session, const struct allocation *allocation);
-void expect_given_up(struct allocation *allocation, struct grant *grant);
+void expect_evicted(struct allocation *allocation, struct grant *grant);
 void expect_kept_until_closed(struct buffer *buffer, struct use *use);
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

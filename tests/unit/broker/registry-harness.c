@@ -72,7 +72,7 @@ void release_all(void)
 		released(releasing[--releases]);
 }
 
-/* Every test ends with empty books: nothing is charged, no place is taken, no word is live. */
+/* Every test ends with an empty registry: nothing is charged, no place is taken, no word is live. */
 int teardown(void **state)
 {
 	int wrong;
@@ -92,7 +92,7 @@ int teardown(void **state)
 	return wrong;
 }
 
-/* ---- short words for what the tests do ---- */
+/* ---- shorthands ---- */
 
 int reserve(const char *name, struct buffer **buffer)
 {

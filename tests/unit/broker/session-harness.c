@@ -86,17 +86,17 @@ int harness_setup(void **state)
 	return is_running ? 0 : -1;
 }
 
-void turn(void)
+void run_pass(void)
 {
 	if (!is_child)
 		broker_pass(&broker, false);
 	poll(NULL, 0, 1);
 }
 
-void turn_some(void)
+void run_passes(void)
 {
 	for (int i = 0; i < 20; i++)
-		turn();
+		run_pass();
 }
 
 void broker_end_now(void)
@@ -119,12 +119,12 @@ static bool broker_drains(void)
 	bool is_idle = false;
 
 	for (int tries = 0; tries < PATIENCE_MS && broker.sessions->by_id; tries++)
-		turn();
+		run_pass();
 	if (broker.sessions->by_id)
 		return false; /* a test that failed left its peers */
 	broker_stop(&broker, idle, &is_idle);
 	for (int tries = 0; tries < PATIENCE_MS && !is_idle; tries++)
-		turn();
+		run_pass();
 	return is_idle && !broker.sessions->by_id && !greeting() && !broker.waiting->count && broker_balanced(&broker) &&
 	       !broker.accounting->accounts && !broker.registry->grant_count && fair_queue_is_empty(broker.queue) &&
 	       !broker.queue->waiting.users;
@@ -156,29 +156,29 @@ int dial(void)
 	return sock;
 }
 
-int hear_with(int sock, struct wire_message *message, struct socket_extra *extra)
+int receive_with(int sock, struct wire_message *message, struct socket_extra *extra)
 {
 	int error = -EAGAIN;
 
 	for (int tries = 0; tries < PATIENCE_MS && error == -EAGAIN; tries++) {
-		turn();
+		run_pass();
 		error = socket_receive(sock, message, extra, true, MSG_DONTWAIT);
 	}
 	return error;
 }
 
-struct wire_message hear(int sock)
+struct wire_message receive_message(int sock)
 {
 	struct wire_message message = { 0 };
 	struct socket_extra extra;
 
-	assert_int_equal(hear_with(sock, &message, &extra), 0);
+	assert_int_equal(receive_with(sock, &message, &extra), 0);
 	if (extra.fd >= 0)
 		close(extra.fd);
 	return message;
 }
 
-unsigned heard_already(int sock, struct wire_message *message)
+unsigned received_already(int sock, struct wire_message *message)
 {
 	struct socket_extra extra;
 	int error = socket_receive(sock, message, &extra, true, MSG_DONTWAIT);
@@ -194,7 +194,7 @@ void expect_end(int sock)
 	struct wire_message message;
 	struct socket_extra extra;
 
-	assert_int_equal(hear_with(sock, &message, &extra), -ECONNRESET);
+	assert_int_equal(receive_with(sock, &message, &extra), -ECONNRESET);
 }
 
 void say(int sock, const struct wire_message *message)
@@ -215,12 +215,12 @@ struct wire_message hello_to(const struct wire_message *challenge)
 struct peer join(void)
 {
 	struct peer peer = { .sock = dial() };
-	struct wire_message message = hear(peer.sock);
+	struct wire_message message = receive_message(peer.sock);
 	struct socket_extra extra;
 
 	message = hello_to(&message);
 	say(peer.sock, &message);
-	assert_int_equal(hear_with(peer.sock, &message, &extra), 0);
+	assert_int_equal(receive_with(peer.sock, &message, &extra), 0);
 	assert_int_equal(message.type, WIRE_WELCOME);
 	assert_int_equal(board_map(&peer.board, extra.fd), 0);
 	close(extra.fd);
@@ -291,7 +291,7 @@ struct wire_message answer_to(struct peer *peer, const struct wire_message *mess
 
 	say(peer->sock, message);
 	do
-		answer = hear(peer->sock);
+		answer = receive_message(peer->sock);
 	while (answer.type == WIRE_NOTICE);
 	assert_int_equal(answer.request, message->request);
 	return answer;
@@ -351,7 +351,7 @@ void expect_served(struct peer *peer)
 
 void expect_turned_away(int sock)
 {
-	struct wire_message message = hear(sock);
+	struct wire_message message = receive_message(sock);
 
 	assert_int_equal(message.type, WIRE_REFUSED);
 	assert_int_equal(message.refused.error, -EPROTO);
@@ -390,7 +390,7 @@ void fill_queue(const struct peer *peer, unsigned count)
 
 		for (unsigned i = 0; i < missing && i < 16; i++)
 			say(peer->sock, &message);
-		turn();
+		run_pass();
 	}
 	assert_int_equal(session->outbox.count, count);
 	assert_int_equal(session->state, SESSION_OPEN);

@@ -49,15 +49,15 @@ int harness_teardown(void **state);
 void broker_end_now(void);
 
 /* One pass of the loop. */
-void turn(void);
-void turn_some(void);
+void run_pass(void);
+void run_passes(void);
 
 /* Lets the broker work until the condition holds. */
 #define EXPECT_SOON(condition)                                                          \
 	do {                                                                            \
 		bool holds = (condition);                                               \
 		for (int tries = 0; tries < PATIENCE_MS && !holds; tries++) {           \
-			turn();                                                         \
+			run_pass();                                                         \
 			holds = (condition);                                            \
 		}                                                                       \
 		assert_true(holds);                                                     \

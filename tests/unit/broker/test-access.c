@@ -53,7 +53,7 @@ static void test_groups_on_the_list_may(void **state)
 	assert_false(may(&list, 5001, 1, 2));
 }
 
-static void test_a_list_of_nobody_leaves_those_who_rule(void **state)
+static void test_an_empty_list_leaves_root_and_the_brokers_own_user(void **state)
 {
 	const struct access_list nobody = { .restricted = true };
 
@@ -69,7 +69,7 @@ int main(void)
 		cmocka_unit_test(test_without_restriction_everybody_may),
 		cmocka_unit_test(test_users_on_the_list_may),
 		cmocka_unit_test(test_groups_on_the_list_may),
-		cmocka_unit_test(test_a_list_of_nobody_leaves_those_who_rule),
+		cmocka_unit_test(test_an_empty_list_leaves_root_and_the_brokers_own_user),
 	};
 
 	return cmocka_run_group_tests_name("access", tests, NULL, NULL);

@@ -170,7 +170,7 @@ static void invariant_5_a_connection_without_descriptors_for_it_is_refused(void 
 	assert_int_equal(before, 2);
 	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 1;
 	sock = dial();
-	message = hear(sock);
+	message = receive_message(sock);
 	expect_text(&message, "may hold 3 descriptors, holds 2 and asks for 2 more");
 	expect_end(sock);
 	close(sock);

@@ -320,7 +320,7 @@ static void note_user(void *context, uid_t uid, const uint64_t used[RESOURCES])
 	bytes[uid] = used[RESOURCE_BYTES];
 }
 
-static void test_each_user_who_holds_anything_is_told_of_once(void **state)
+static void test_each_user_with_a_charge_is_listed_once(void **state)
 {
 	uint64_t bytes[3] = { 0 };
 	struct charge charges[4];
@@ -356,7 +356,7 @@ int main(void)
 		ON(test_root_and_the_brokers_own_user_may_take_what_is_free),
 		ON(test_quotas_to_begin_with),
 		ON(test_each_resource_has_its_own_name),
-		ON(test_each_user_who_holds_anything_is_told_of_once),
+		ON(test_each_user_with_a_charge_is_listed_once),
 	};
 
 	return cmocka_run_group_tests_name("accounting", tests, NULL, NULL);

@@ -212,7 +212,7 @@ static void test_a_users_quota_leaves_the_rest_to_the_default(void **state)
 	assert_int_equal(limit_of(70001, RESOURCE_GREETINGS), limit_of(70003, RESOURCE_GREETINGS));
 }
 
-/* Who may have none of a thing hears so. Who may ask nothing would hear nothing: that is one of the mistakes below. */
+/* A user that may have none of a thing is told so. One that may not ask would not be answered: that is one of the mistakes below. */
 static void test_0_is_a_limit(void **state)
 {
 	(void)state;
@@ -254,7 +254,7 @@ static void test_times(void **state)
 	assert_int_equal(config->drain_seconds, 86400);
 }
 
-/* Each with the line that is at fault, and a part of the sentence. */
+/* Each with the line that is at fault, and a part of the error message. */
 static const struct {
 	unsigned    line;
 	const char *text, *sentence;

@@ -60,7 +60,7 @@ static void pass_with(const struct peer *other)
 
 	say(other->sock, &question);
 	one_pass();
-	assert_int_equal(heard_already(other->sock, &message), WIRE_REFUSED);
+	assert_int_equal(received_already(other->sock, &message), WIRE_REFUSED);
 }
 
 /* After two passes all sockets that can be read wait in the queues: epoll reports a bounded number of them at once. */
@@ -104,7 +104,7 @@ static void invariant_5_greetings_take_their_users_share(void **state)
 	(void)state;
 	dial_many(MANY);
 	for (int i = 0; i < MANY; i++) {
-		hello[i] = hear(socks[i]);
+		hello[i] = receive_message(socks[i]);
 		hello[i] = hello_to(&hello[i]);
 	}
 	for (int i = 0; i < SHARE; i++)
@@ -131,15 +131,15 @@ static void test_a_greeting_that_waited_leaves_no_time_limit_behind(void **state
 	(void)state;
 	dial_many(MANY);
 	for (int i = 0; i < MANY; i++) {
-		hello[i] = hear(socks[i]);
+		hello[i] = receive_message(socks[i]);
 		hello[i] = hello_to(&hello[i]);
 	}
 	for (int i = 0; i < MANY; i++)
 		say(socks[i], &hello[i]);
 	for (int i = 0; i < MANY; i++) {
-		assert_int_equal(hear(socks[i]).type, WIRE_WELCOME);
+		assert_int_equal(receive_message(socks[i]).type, WIRE_WELCOME);
 		say(socks[i], &question);
-		assert_int_equal(hear(socks[i]).type, WIRE_REFUSED);
+		assert_int_equal(receive_message(socks[i]).type, WIRE_REFUSED);
 	}
 	for (session = broker.sessions->by_id; session; session = session->hh.next)
 		assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
@@ -153,7 +153,7 @@ static void invariant_5_ends_of_sessions_take_their_users_share(void **state)
 	(void)state;
 	for (int i = 0; i < MANY; i++)
 		peers[i] = join_as(FLOODER);
-	turn_some();
+	run_passes();
 	for (int i = 0; i < MANY; i++)
 		part(&peers[i]);
 	settle();
@@ -206,7 +206,7 @@ static void invariant_5_what_a_disconnected_client_sends_takes_its_users_share(v
 	(void)state;
 	assert_int_equal(send(peer.sock, "garbage", 7, 0), 7);
 	EXPECT_SOON(session_of(&peer)->state == SESSION_CUT);
-	turn_some();
+	run_passes();
 	for (int i = 0; i < 5 * SHARE; i++)
 		assert_int_equal(socket_send(peer.sock, &message, -1, MSG_DONTWAIT), 0);
 	for (int pass = 0; pass < 4; pass++) {
@@ -240,17 +240,17 @@ static void invariant_5_a_connection_waits_for_its_users_rate(void **state)
 	assert_int_equal(greeting(), 3);
 	/* one too many is refused at once */
 	one = dial();
-	message = hear(one);
+	message = receive_message(one);
 	assert_int_equal(message.refused.error, -EDQUOT);
 	expect_end(one);
 	close(one);
 	/* one that hangs up meanwhile takes no token */
 	close(socks[0]);
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.sessions->arrived, 3);
 	set_rate_of(geteuid(), QUOTA_NONE);
-	assert_int_equal(hear(socks[1]).type, WIRE_CHALLENGE);
-	assert_int_equal(hear(socks[2]).type, WIRE_CHALLENGE);
+	assert_int_equal(receive_message(socks[1]).type, WIRE_CHALLENGE);
+	assert_int_equal(receive_message(socks[2]).type, WIRE_CHALLENGE);
 	assert_int_equal(greeting(), 2);
 	assert_int_equal(broker.counters.sessions_refused, 1);
 	close(socks[1]);
@@ -262,7 +262,7 @@ static void invariant_5_a_connection_waits_for_its_users_rate(void **state)
 static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **state)
 {
 	int sock = dial();
-	struct wire_message hello = hear(sock);
+	struct wire_message hello = receive_message(sock);
 	const struct session *session = session_find(&broker, broker.sessions->next_id);
 
 	(void)state;
@@ -270,22 +270,22 @@ static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **sta
 	assert_true(event_pending(session->reading, EV_TIMEOUT, NULL));
 	set_rate_of(geteuid(), 0);
 	say(sock, &hello);
-	turn_some();
+	run_passes();
 	assert_true(session->place.waits && session->state == SESSION_GREETING);
 	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
 	set_rate_of(geteuid(), QUOTA_NONE);
-	assert_int_equal(hear(sock).type, WIRE_WELCOME);
+	assert_int_equal(receive_message(sock).type, WIRE_WELCOME);
 	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
 	/* libevent would start the timer again at each message */
 	hello = named(WIRE_STAT, 7, "no-such-buffer");
 	say(sock, &hello);
-	assert_int_equal(hear(sock).type, WIRE_REFUSED);
+	assert_int_equal(receive_message(sock).type, WIRE_REFUSED);
 	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
 	/* even if the timer fires, it ends no session that was welcomed */
 	event_active((struct event *)session->reading, EV_TIMEOUT, 0);
-	turn_some();
+	run_passes();
 	say(sock, &hello);
-	assert_int_equal(hear(sock).type, WIRE_REFUSED);
+	assert_int_equal(receive_message(sock).type, WIRE_REFUSED);
 	close(sock);
 }
 
@@ -304,7 +304,7 @@ static void invariant_10_the_end_of_the_dead_waits_for_no_rate(void **state)
 		acquire(&peers[i], (char[]){ 'a' + (char)i, 0 });
 	}
 	set_rate_of(FLOODER, 1);
-	turn_some();
+	run_passes();
 	for (int i = 0; i < DEAD; i++)
 		part_dying(&peers[i]);
 	EXPECT_SOON(broker.counters.grants_died == DEAD);
@@ -312,7 +312,7 @@ static void invariant_10_the_end_of_the_dead_waits_for_no_rate(void **state)
 	assert_true(session_of(&living)->place.user->tokens < -DEAD);
 	refused = broker.counters.refused_no_name;
 	say(living.sock, &question);
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.refused_no_name, refused);
 	set_rate_of(FLOODER, QUOTA_NONE);
 	EXPECT_SOON(broker.counters.refused_no_name == refused + 1);
@@ -366,7 +366,7 @@ static void test_where_there_is_one_user_connections_wait_in_the_socket(void **s
 	assert_int_equal(broker.counters.sessions_refused, 0);
 	set_rate_of(geteuid(), QUOTA_NONE);
 	for (int i = 0; i < 2 * AHEAD; i++) {
-		assert_int_equal(hear(socks[i]).type, WIRE_CHALLENGE);
+		assert_int_equal(receive_message(socks[i]).type, WIRE_CHALLENGE);
 		close(socks[i]);
 	}
 	assert_int_equal(broker.counters.sessions_refused, 0);
@@ -417,7 +417,7 @@ int main(void)
 		ON(invariant_5_what_a_disconnected_client_sends_takes_its_users_share),
 		ON(invariant_5_a_connection_waits_for_its_users_rate),
 		ON(test_a_greeting_that_waits_for_its_users_rate_is_not_late),
-		ON(invariant_10_the_end_of_the_dead_waits_for_no_rate),
+		ON(invariant_10_the_end_of_a_dead_process_waits_for_no_rate),
 		ON(invariant_5_refused_connections_do_not_flood_the_log),
 		ON(test_where_there_is_one_user_connections_wait_in_the_socket),
 		ON(invariant_5_debts_of_users_that_left_are_dropped_a_few_at_a_time),

@@ -51,7 +51,7 @@ static int teardown(void **state)
 	return broker.waiting->count || broker.creates->by_key || broker.waiting->waiters || broker.creates->device[0].look || broker.creates->device[1].look;
 }
 
-/* ---- short words ---- */
+/* ---- shorthands ---- */
 
 static void loop_for(int ms)
 {
@@ -225,8 +225,8 @@ static void invariant_5_others_are_woken_once_when_many_are_dropped(void **state
 
 /* ---- what cannot be satisfied ---- */
 
-/* As long as there is not enough, nobody tries: a try is a call of the device, and may evict. */
-static void test_nobody_tries_in_vain(void **state)
+/* As long as there is not enough memory, no create is tried: a try is a call of the device, and may evict. */
+static void test_no_create_is_tried_without_enough_memory(void **state)
 {
 	struct create_wait *wait;
 
@@ -322,8 +322,8 @@ static void test_a_try_that_failed_lets_others_pass(void **state)
 	create_wait_over(large);
 }
 
-/* However many stand in front, a wake looks at a few of them. */
-static void invariant_5_a_wake_looks_at_few(void **state)
+/* However many creates are queued in front, a wake scans a few of them. */
+static void invariant_5_a_wake_scans_few_creates(void **state)
 {
 	struct create_wait *waits[65];
 
@@ -353,11 +353,11 @@ int main(void)
 		ON(test_expiry_while_trying_waits_for_the_outcome),
 		ON(test_forgotten_creates_expire),
 		ON(invariant_5_others_are_woken_once_when_many_are_dropped),
-		ON(test_nobody_tries_in_vain),
+		ON(test_no_create_is_tried_without_enough_memory),
 		ON(test_who_waits_for_others_is_passed),
 		ON(test_who_waits_for_its_own_user_is_not_passed),
 		ON(test_a_try_that_failed_lets_others_pass),
-		ON(invariant_5_a_wake_looks_at_few),
+		ON(invariant_5_a_wake_scans_few_creates),
 	};
 
 	return cmocka_run_group_tests_name("create-queue", tests, NULL, NULL);

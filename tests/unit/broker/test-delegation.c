@@ -135,7 +135,7 @@ static void invariant_2_a_redeemers_closed_is_another_users(void **state)
 	say_closed(guest.sock, grant.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	guest_leaves(&guest);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
@@ -212,7 +212,7 @@ static void test_none_for_what_is_not_live(void **state)
 		assert_int_equal(delegation_issue(session, &wanted, &token), -ENOENT);
 		assert_memory_equal(&token, &before, sizeof token);
 	}
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	acquire(&owner, "a");
 	expect_done(&owner, WIRE_UNLINK, "a");
 	expect_refused(&owner, &message, -ENOENT);
@@ -610,7 +610,7 @@ static void test_a_refused_order_leaves_the_buffer_where_others_are(void **state
 }
 
 /* The ticket is from when it was not alone. */
-static void invariant_6_who_redeemed_it_gets_no_neighbours(void **state)
+static void invariant_6_redeemed_memory_gets_no_neighbours(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
 	uint64_t *limit = &broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS], before = *limit;
@@ -688,7 +688,7 @@ int main(void)
 		ON(test_a_refused_grant_does_not_spend_it),
 		ON(test_a_full_board_does_not_spend_it),
 		ON(test_a_refused_order_leaves_the_buffer_where_others_are),
-		ON(invariant_6_who_redeemed_it_gets_no_neighbours),
+		ON(invariant_6_redeemed_memory_gets_no_neighbours),
 		ON(test_a_redeemer_that_dies_has_spent_it),
 		ON(test_the_broker_ends_with_tickets_out),
 	};

@@ -160,7 +160,7 @@ static void invariant_5_unread_descriptors_of_a_rejected_client(void **state)
 	if (!threads_run() || !let_descriptors_in())
 		return;
 	sock = dial();
-	assert_int_equal(hear(sock).type, WIRE_CHALLENGE);
+	assert_int_equal(receive_message(sock).type, WIRE_CHALLENGE);
 	send_garbage(sock);
 	send_stuck(sock);
 	EXPECT_SOON(broker.counters.sessions_refused == 1);
@@ -252,7 +252,7 @@ static void invariant_5_unwanted_descriptors_are_refused_or_closed(void **state)
 	assert_int_equal(socket_send(sender.sock, &message, STDIN_FILENO, 0) != 0, refused);
 	if (refused) {
 		say(sender.sock, &message);
-		assert_int_equal(hear(sender.sock).type, WIRE_REFUSED);
+		assert_int_equal(receive_message(sender.sock).type, WIRE_REFUSED);
 		part(&sender);
 		EXPECT_SOON(descriptors() == before);
 	} else {
@@ -325,11 +325,11 @@ static void broker_end_at(struct event_base *base, int listener)
 
 static void greet(int sock)
 {
-	struct wire_message message = hear(sock);
+	struct wire_message message = receive_message(sock);
 
 	message = hello_to(&message);
 	say(sock, &message);
-	assert_int_equal(hear(sock).type, WIRE_WELCOME);
+	assert_int_equal(receive_message(sock).type, WIRE_WELCOME);
 }
 
 static void invariant_5_descriptors_sent_before_the_broker_started(void **state)

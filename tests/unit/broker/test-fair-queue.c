@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-fair-queue.c - fair turns: each user the same share of a pass, no user more requests a second than its quota, and
+ * test-fair-queue.c - the fair queue: each user has the same share of a pass, no user more requests a second than its quota, and
  * whatever comes later comes whole and in order.
  *
  * Counted in passes and messages: only the rate is a matter of time. session-harness.h is the world.
@@ -38,7 +38,7 @@ static void set_rate(uint64_t requests)
 	broker_configure(&broker, &quotas, &broker.config->creators);
 }
 
-/* What was said so far is heard: whoever speaks first from now on is heard first. */
+/* What was sent so far is read: whoever sends first from now on is read first. */
 static void settle(void)
 {
 	one_pass();
@@ -63,7 +63,7 @@ static uint64_t take_numbered(const struct peer *peer, uint64_t next)
 {
 	struct wire_message message;
 
-	while (heard_already(peer->sock, &message)) {
+	while (received_already(peer->sock, &message)) {
 		assert_int_equal(message.request, next);
 		next++;
 	}
@@ -93,7 +93,7 @@ static void flood_end(void)
 
 /* ---- the share ---- */
 
-static void invariant_5_who_asks_once_is_heard_within_one_pass_of_a_flood(void **state)
+static void invariant_5_one_request_is_read_within_one_pass_during_a_flood(void **state)
 {
 	struct peer other = join_as(OTHER);
 	struct wire_message message, question = named(WIRE_STAT, 7, "no-such-buffer");
@@ -105,7 +105,7 @@ static void invariant_5_who_asks_once_is_heard_within_one_pass_of_a_flood(void *
 
 		say(other.sock, &question);
 		one_pass();
-		assert_int_equal(heard_already(other.sock, &message), WIRE_REFUSED);
+		assert_int_equal(received_already(other.sock, &message), WIRE_REFUSED);
 		assert_int_equal(message.request, 7);
 		/* and the flood has its own share of that pass: all of it, and no more */
 		assert_int_equal(answered() - before, SHARE + 1);
@@ -114,8 +114,8 @@ static void invariant_5_who_asks_once_is_heard_within_one_pass_of_a_flood(void *
 	part(&other);
 }
 
-/* Also when it comes late: others stand in line, and its own socket is new. */
-static void invariant_5_who_joins_during_a_flood_is_heard(void **state)
+/* Also when it comes late: others are queued, and its own socket is new. */
+static void invariant_5_a_session_that_joins_during_a_flood_is_read(void **state)
 {
 	struct peer other;
 
@@ -153,7 +153,7 @@ static void invariant_5_each_user_has_the_same_share(void **state)
 		part(&peers[i]);
 }
 
-/* Also where each has several sessions in line: then it stays there throughout its turn. */
+/* Also where each has several sessions queued: the user then keeps its place while they are served. */
 static void invariant_5_users_with_many_sessions_have_the_same_share(void **state)
 {
 	enum { USERS = 3, EACH = 3 };
@@ -178,8 +178,8 @@ static void invariant_5_users_with_many_sessions_have_the_same_share(void **stat
 		part(&peers[i / EACH][i % EACH]);
 }
 
-/* Within a user one session does not keep the others waiting; the one that is heard first stands in line first, too. */
-static void test_a_users_sessions_take_turns(void **state)
+/* Within a user one session does not keep the others waiting; sessions are read in the order in which they were queued. */
+static void test_sessions_of_a_user_are_read_round_robin(void **state)
 {
 	(void)state;
 	flood_begin();
@@ -234,7 +234,7 @@ static unsigned send_packets(const struct peer *peer, unsigned count)
 	return count;
 }
 
-/* A packet is heard whole, and no more is heard of who sends them than of others, one pass with another. */
+/* A packet is read whole. On average over passes, a user that sends packets is not read more than others. */
 static void invariant_5_a_packet_counts_as_its_messages(void **state)
 {
 	enum { PASSES = 20 };
@@ -251,7 +251,7 @@ static void invariant_5_a_packet_counts_as_its_messages(void **state)
 		sent += send_packets(&packer, 8);
 		say(other.sock, &question);
 		one_pass();
-		assert_int_equal(heard_already(other.sock, &message), WIRE_REFUSED);
+		assert_int_equal(received_already(other.sock, &message), WIRE_REFUSED);
 		heard += answered() - before - 1;
 		assert_in_range(heard, pass * SHARE, pass * SHARE + PACKET - 1);
 	}
@@ -287,7 +287,7 @@ static void invariant_5_no_more_requests_a_second_than_the_quota(void **state)
 	slow = join_as(FLOODER);
 	assert_int_equal(send_numbered(&slow, 1, ALL), ALL);
 	for (int pass = 0; pass < PATIENCE_MS && next <= ALL; pass++) {
-		turn();
+		run_pass();
 		next = take_numbered(&slow, next);
 		assert_true((double)(next - 1) <= RATE + (now() - begin) * RATE);
 	}
@@ -298,7 +298,7 @@ static void invariant_5_no_more_requests_a_second_than_the_quota(void **state)
 	assert_int_equal(broker.counters.refused_no_name, ALL);
 	say(other.sock, &question);
 	one_pass();
-	assert_int_equal(heard_already(other.sock, &message), WIRE_REFUSED);
+	assert_int_equal(received_already(other.sock, &message), WIRE_REFUSED);
 	part(&slow);
 	part(&other);
 }
@@ -317,7 +317,7 @@ static void invariant_5_sessions_share_their_users_rate(void **state)
 		send_numbered(&flooders[i], 1, RATE);
 	}
 	for (int pass = 0; pass < 300; pass++) {
-		turn();
+		run_pass();
 		all = 0;
 		for (int i = 0; i < 4; i++) {
 			next[i] = take_numbered(&flooders[i], next[i]);
@@ -343,7 +343,7 @@ static void invariant_5_packets_have_no_other_rate(void **state)
 	packer = join_as(FLOODER);
 	assert_int_equal(send_packets(&packer, PACKETS), PACKETS);
 	for (int pass = 0; pass < PATIENCE_MS && answered() < PACKETS * PACKET; pass++) {
-		turn();
+		run_pass();
 		assert_true((double)answered() <= RATE + (now() - begin) * RATE + PACKET);
 	}
 	assert_int_equal(answered(), PACKETS * PACKET);
@@ -351,7 +351,7 @@ static void invariant_5_packets_have_no_other_rate(void **state)
 }
 
 /* Nor is it forgiven who leaves and comes back. */
-static void invariant_5_a_debt_is_kept_for_who_comes_back(void **state)
+static void invariant_5_a_debt_outlives_the_sessions_of_its_user(void **state)
 {
 	struct peer packer;
 
@@ -367,7 +367,7 @@ static void invariant_5_a_debt_is_kept_for_who_comes_back(void **state)
 			EXPECT_SOON(fair_queue_is_empty(broker.queue));
 		}
 	}
-	turn_some();
+	run_passes();
 	assert_int_equal(answered(), PACKET);
 	set_rate(QUOTA_NONE);
 	EXPECT_SOON(answered() == 2 * PACKET);
@@ -394,7 +394,7 @@ static void test_a_late_one_is_woken(void **state)
 	alarm(60); /* a loop that nobody wakes */
 	for (passes = 0; passes < 50 && !type; passes++) {
 		broker_pass(&broker, true);
-		type = heard_already(slow.sock, &message);
+		type = received_already(slow.sock, &message);
 	}
 	alarm(0);
 	assert_int_equal(type, WIRE_REFUSED);
@@ -443,7 +443,7 @@ static void test_a_rate_that_is_set_holds_from_then_on(void **state)
 	part(&peer);
 }
 
-/* What was heard while there was no quota is no debt under the next. */
+/* What was read while there was no quota is no debt under the next one. */
 static void test_no_debt_is_left_of_a_time_without_a_rate(void **state)
 {
 	struct peer peer;
@@ -463,11 +463,11 @@ static void test_no_debt_is_left_of_a_time_without_a_rate(void **state)
 	}
 	set_rate(10);
 	send_numbered(&peer, 5000, 1);
-	EXPECT_SOON(heard_already(peer.sock, &message) == WIRE_REFUSED);
+	EXPECT_SOON(received_already(peer.sock, &message) == WIRE_REFUSED);
 	part(&peer);
 }
 
-/* A quota of none at all: nothing is heard and nothing lost, until it is another. */
+/* A quota of 0: nothing is read and nothing is lost until the quota changes. */
 static void test_a_rate_of_nothing_waits_for_another(void **state)
 {
 	struct peer peer = join_as(FLOODER);
@@ -475,17 +475,17 @@ static void test_a_rate_of_nothing_waits_for_another(void **state)
 	(void)state;
 	set_rate(0);
 	send_numbered(&peer, 1, 5);
-	turn_some();
+	run_passes();
 	assert_int_equal(answered(), 0);
 	set_rate(QUOTA_NONE);
-	turn_some();
+	run_passes();
 	assert_int_equal(take_numbered(&peer, 1), 6);
 	part(&peer);
 }
 
 /* ---- leaving the line ---- */
 
-/* The last session of its user, and with it the user, goes in the middle of its turn. */
+/* The last session of a user, and with it the user, goes while it is served. */
 static void test_a_users_last_session_leaves_while_it_is_served(void **state)
 {
 	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
@@ -505,7 +505,7 @@ static void test_a_users_last_session_leaves_while_it_is_served(void **state)
 }
 
 /* One of several: those behind it go on in the same pass. */
-static void test_a_session_leaves_in_the_middle_of_the_line(void **state)
+static void test_a_session_leaves_in_the_middle_of_the_queue(void **state)
 {
 	struct peer first = join_as(FLOODER), second = join_as(FLOODER);
 
@@ -534,7 +534,7 @@ static void evict(struct peer *by, const struct peer *victim)
 	assert_int_equal(answer_to(by, &message).type, WIRE_DONE);
 }
 
-static void test_a_session_that_is_cut_leaves_the_line(void **state)
+static void test_a_session_that_is_cut_off_leaves_the_queue(void **state)
 {
 	struct peer victim, root = join_as(0);
 	uint64_t before;
@@ -561,8 +561,8 @@ static void test_a_session_that_is_cut_leaves_the_line(void **state)
 	part(&root);
 }
 
-/* Its messages are heard, as many as it may say, and its end after them. */
-static void test_a_session_hangs_up_while_in_line(void **state)
+/* Its messages are read, as many as its quota allows, and its end after them. */
+static void test_a_session_hangs_up_while_it_is_queued(void **state)
 {
 	struct peer peer;
 
@@ -591,8 +591,8 @@ static void flood_and_live(int sock)
 	pause();
 }
 
-/* What a process said last is heard at once, and then its memory can go: the rate is for the living. */
-static void invariant_10_the_dead_stand_in_no_line(void **state)
+/* The final messages of a process are read at once, so that its memory can be freed: the rate applies to living processes. */
+static void invariant_10_a_dead_process_is_in_no_queue(void **state)
 {
 	struct peer other = join_as(OTHER);
 	struct session *session;
@@ -615,7 +615,7 @@ static void invariant_10_the_dead_stand_in_no_line(void **state)
 	part(&other);
 }
 
-static void test_the_broker_ends_with_many_in_line(void **state)
+static void test_the_broker_ends_with_many_queued(void **state)
 {
 	(void)state;
 	flood_begin();
@@ -630,16 +630,16 @@ static void test_the_broker_ends_with_many_in_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(invariant_5_who_asks_once_is_heard_within_one_pass_of_a_flood),
-		ON(invariant_5_who_joins_during_a_flood_is_heard),
+		ON(invariant_5_one_request_is_read_within_one_pass_during_a_flood),
+		ON(invariant_5_a_session_that_joins_during_a_flood_is_read),
 		ON(invariant_5_each_user_has_the_same_share),
 		ON(invariant_5_users_with_many_sessions_have_the_same_share),
-		ON(test_a_users_sessions_take_turns),
+		ON(test_sessions_of_a_user_are_read_round_robin),
 		ON(test_nothing_is_lost_or_reordered),
 		ON(invariant_5_a_packet_counts_as_its_messages),
 		ON(invariant_5_no_more_requests_a_second_than_the_quota),
 		ON(invariant_5_packets_have_no_other_rate),
-		ON(invariant_5_a_debt_is_kept_for_who_comes_back),
+		ON(invariant_5_a_debt_outlives_the_sessions_of_its_user),
 		ON(invariant_5_sessions_share_their_users_rate),
 		ON(test_a_late_one_is_woken),
 		ON(test_a_rate_that_is_lifted_lets_all_through),
@@ -647,12 +647,12 @@ int main(void)
 		ON(test_no_debt_is_left_of_a_time_without_a_rate),
 		ON(test_a_rate_of_nothing_waits_for_another),
 		ON(test_a_users_last_session_leaves_while_it_is_served),
-		ON(test_a_session_leaves_in_the_middle_of_the_line),
-		ON(test_a_session_that_is_cut_leaves_the_line),
-		ON(test_a_session_hangs_up_while_in_line),
-		ON(invariant_10_the_dead_stand_in_no_line),
-		ON(test_the_broker_ends_with_many_in_line),
+		ON(test_a_session_leaves_in_the_middle_of_the_queue),
+		ON(test_a_session_that_is_cut_off_leaves_the_queue),
+		ON(test_a_session_hangs_up_while_it_is_queued),
+		ON(invariant_10_a_dead_process_is_in_no_queue),
+		ON(test_the_broker_ends_with_many_queued),
 	};
 
-	return cmocka_run_group_tests_name("turns", tests, harness_group_setup, harness_group_teardown);
+	return cmocka_run_group_tests_name("fair queue", tests, harness_group_setup, harness_group_teardown);
 }

@@ -51,7 +51,7 @@ static void test_each_session_and_each_device_has_its_own_grant(void **state)
 	grant_over(&registry, grant[0]);
 }
 
-/* What a redeemed ticket bought ends with nothing else, and nothing else comes to it. */
+/* The grant of a redeemed ticket ends with nothing else, and no other use joins it. */
 static void test_a_grant_of_its_own_is_shared_with_none(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b");
@@ -161,13 +161,13 @@ static void test_an_idle_ends_one_use_and_not_the_grant(void **state)
 	assert_int_equal(a->used, 0);
 	assert_int_equal(b->used, 1);
 	assert_ptr_equal(grant_find(&grants[0], grant->id), grant);
-	/* it has its name: nothing is over, and it may be used again */
-	assert_int_equal(over_count, 0);
+	/* it has its name: it is not ended, and may be used again */
+	assert_int_equal(ended_count, 0);
 	use_again(0, a);
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
 	assert_true(grant_idle(&registry, of_b));
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	grant_over(&registry, grant);
 }
 
@@ -194,10 +194,10 @@ static void test_an_idle_of_a_grant_of_its_own_does_not_refund_it(void **state)
 	/* nor is its range another's before */
 	registry_unlink(&registry, a);
 	assert_true(grant_idle(&registry, use));
-	assert_int_equal(over_count, 0);
+	assert_int_equal(ended_count, 0);
 	assert_true(used(RESOURCE_GRANTS) == 1);
 	grant_over(&registry, grant);
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	assert_true(used(RESOURCE_GRANTS) == 0);
 	registry_unlink(&registry, b);
 }
@@ -217,32 +217,32 @@ static void invariant_3_another_sessions_use_is_not_found(void **state)
 	registry_unlink(&registry, a);
 }
 
-static void expect_not_believed(struct use *use)
+static void expect_not_trusted(struct use *use)
 {
 	struct buffer *buffer = use->buffer;
 	unsigned count = buffer->used;
 
 	assert_false(grant_idle(&registry, use));
 	assert_int_equal(buffer->used, count);
-	assert_int_equal(over_count, 0);
+	assert_int_equal(ended_count, 0);
 	assert_int_equal(clean_count, 0);
 }
 
-static void invariant_6_a_strangers_idle_is_not_believed(void **state)
+static void invariant_6_idle_of_another_user_is_not_trusted(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b");
 	struct use *theirs = use_first(THEIRS, a);
 
 	(void)state;
-	expect_not_believed(theirs);
+	expect_not_trusted(theirs);
 	registry_unlink(&registry, a);
-	expect_not_believed(theirs);
+	expect_not_trusted(theirs);
 	grant_over(&registry, theirs->grant);
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	registry_unlink(&registry, b);
 }
 
-static void invariant_6_where_nobody_is_believed_no_idle_is(void **state)
+static void invariant_6_trust_nobody_applies_to_idle(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b");
 	struct use *use = use_first(0, a);
@@ -250,9 +250,9 @@ static void invariant_6_where_nobody_is_believed_no_idle_is(void **state)
 	(void)state;
 	registry.believe = BELIEVE_NOBODY;
 	registry_unlink(&registry, a);
-	expect_not_believed(use);
+	expect_not_trusted(use);
 	grant_over(&registry, use->grant);
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	registry_unlink(&registry, b);
 }
 
@@ -266,9 +266,9 @@ static void test_a_closed_ends_all_uses_of_its_grant(void **state)
 	use_again(0, c);
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
-	assert_int_equal(over_count, 0);
+	assert_int_equal(ended_count, 0);
 	assert_true(grant_closed(&registry, grant));
-	assert_int_equal(over_count, 2);
+	assert_int_equal(ended_count, 2);
 	assert_int_equal(clean_count, 2);
 	assert_int_equal(c->used, 1);
 	assert_int_equal(c->allocation->used, 1);
@@ -277,7 +277,7 @@ static void test_a_closed_ends_all_uses_of_its_grant(void **state)
 	grant_over(&registry, others);
 }
 
-/* Also a stranger's, whose word nobody takes. */
+/* Also those of another user, whose CLOSED is not trusted. */
 static void invariant_9_a_death_ends_all_uses_of_its_grants(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b"), *c = live("c");
@@ -288,17 +288,17 @@ static void invariant_9_a_death_ends_all_uses_of_its_grants(void **state)
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
 	assert_false(grant_closed(&registry, grant));
-	assert_int_equal(over_count, 0);
+	assert_int_equal(ended_count, 0);
 	grant_over(&registry, grant);
-	assert_int_equal(over_count, 2);
+	assert_int_equal(ended_count, 2);
 	registry_unlink(&registry, c);
 	assert_int_equal(release_count, 0);
 	device_works();
 }
 
-/* ---- held ---- */
+/* ---- orphaned grants ---- */
 
-static void invariant_2_a_held_grant_keeps_its_uses(void **state)
+static void invariant_2_an_orphaned_grant_keeps_its_uses(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b");
 	struct use *use = use_first(THEIRS, a);
@@ -312,14 +312,14 @@ static void invariant_2_a_held_grant_keeps_its_uses(void **state)
 	assert_true(!accounting_used(&accounting, STRANGER, RESOURCE_GRANTS));
 	assert_null(grant_find(&grants[THEIRS], held->id));
 	registry_unlink(&registry, a);
-	assert_int_equal(over_count, 0);
+	assert_int_equal(ended_count, 0);
 	grant_over(&registry, held);
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	registry_unlink(&registry, b);
 }
 
-/* The session opens anew, other buffers too, and closes again: one hold has all uses. */
-static void invariant_2_merged_holds_keep_all_uses(void **state)
+/* The session opens again, other buffers too, and closes again: one orphaned grant has all uses. */
+static void invariant_2_merged_orphaned_grants_keep_all_uses(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b"), *c = live("c");
 	struct grant *held = use_first(THEIRS, a)->grant, *second;
@@ -341,9 +341,9 @@ static void invariant_2_merged_holds_keep_all_uses(void **state)
 	assert_true(!accounting_used(&accounting, STRANGER, RESOURCE_GRANTS));
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
-	assert_int_equal(over_count + notice_count, 0);
+	assert_int_equal(ended_count + notice_count, 0);
 	grant_over(&registry, held);
-	assert_int_equal(over_count, 2);
+	assert_int_equal(ended_count, 2);
 	registry_unlink(&registry, c);
 }
 
@@ -359,12 +359,12 @@ int main(void)
 		ON(test_an_idle_ends_one_use_and_not_the_grant),
 		ON(test_an_idle_of_a_grant_of_its_own_does_not_refund_it),
 		ON(invariant_3_another_sessions_use_is_not_found),
-		ON(invariant_6_a_strangers_idle_is_not_believed),
-		ON(invariant_6_where_nobody_is_believed_no_idle_is),
+		ON(invariant_6_idle_of_another_user_is_not_trusted),
+		ON(invariant_6_trust_nobody_applies_to_idle),
 		ON(test_a_closed_ends_all_uses_of_its_grant),
 		ON(invariant_9_a_death_ends_all_uses_of_its_grants),
-		ON(invariant_2_a_held_grant_keeps_its_uses),
-		ON(invariant_2_merged_holds_keep_all_uses),
+		ON(invariant_2_an_orphaned_grant_keeps_its_uses),
+		ON(invariant_2_merged_orphaned_grants_keep_all_uses),
 	};
 
 	return cmocka_run_group_tests_name("grants", tests, NULL, NULL);

@@ -190,7 +190,7 @@ static void test_another_user_has_its_groups(void **state)
 	peer_end(&peer);
 }
 
-static void test_who_cannot_be_told_changes_nothing(void **state)
+static void test_an_unknown_peer_changes_no_identity(void **state)
 {
 	struct identity identity, before;
 	pid_t pid = 77;
@@ -219,7 +219,7 @@ static void test_groups_primary_first_and_no_others(void **state)
 	assert_false(identity_in_group(&identity, 10));
 }
 
-static void test_root_and_the_brokers_own_user_rule(void **state)
+static void test_root_and_the_brokers_own_user_may_do_all(void **state)
 {
 	(void)state;
 	assert_true(identity_is_admin(&(struct identity){ .uid = 0, .gid = 1000 }));
@@ -265,9 +265,9 @@ int main(void)
 		cmocka_unit_test(test_a_peer_ends_with_its_test),
 		cmocka_unit_test(test_the_kernel_names_process_and_user),
 		cmocka_unit_test(test_another_user_has_its_groups),
-		cmocka_unit_test(test_who_cannot_be_told_changes_nothing),
+		cmocka_unit_test(test_an_unknown_peer_changes_no_identity),
 		cmocka_unit_test(test_groups_primary_first_and_no_others),
-		cmocka_unit_test(test_root_and_the_brokers_own_user_rule),
+		cmocka_unit_test(test_root_and_the_brokers_own_user_may_do_all),
 		cmocka_unit_test(invariant_9_the_pidfd_tells_of_that_process_end),
 		cmocka_unit_test(test_what_a_process_calls_itself_is_made_plain),
 	};

@@ -30,8 +30,8 @@ static void expect_silence(struct peer *peer)
 {
 	struct wire_message message;
 
-	turn_some();
-	assert_int_equal(heard_already(peer->sock, &message), 0);
+	run_passes();
+	assert_int_equal(received_already(peer->sock, &message), 0);
 }
 
 /* "a" is there, and held by another session of the same user. */
@@ -49,7 +49,7 @@ static void test_a_drain_is_answered_when_all_is_freed(void **state)
 
 	(void)state;
 	say_drain(&owner, -1);
-	message = hear(holder.sock);
+	message = receive_message(holder.sock);
 	assert_int_equal(message.type, WIRE_NOTICE);
 	expect_silence(&owner);
 	assert_int_equal(broker.waiting->count, 1);
@@ -61,7 +61,7 @@ static void test_a_drain_is_answered_when_all_is_freed(void **state)
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	expect_silence(&owner);
 	say_closed(holder.sock, grant.grant);
-	message = hear(owner.sock);
+	message = receive_message(owner.sock);
 	assert_int_equal(message.type, WIRE_DONE);
 	assert_int_equal(message.request, 88);
 	assert_int_equal(broker.counters.allocations_freed, 2);
@@ -77,11 +77,11 @@ static void test_a_drain_of_what_nobody_holds(void **state)
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	say_drain(&owner, 0x7fffffff);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	assert_int_equal(broker.counters.allocations_freed, 1);
 	assert_int_equal(broker.waiting->count, 0);
 	say_drain(&owner, -1);
-	assert_int_equal(hear(owner.sock).refused.error, -ENOENT);
+	assert_int_equal(receive_message(owner.sock).refused.error, -ENOENT);
 	part(&owner);
 }
 
@@ -94,7 +94,7 @@ static void test_a_drain_may_come_too_late(void **state)
 
 	(void)state;
 	say_drain(&owner, 20);
-	message = hear(owner.sock);
+	message = receive_message(owner.sock);
 	assert_int_equal(message.type, WIRE_REFUSED);
 	assert_int_equal(message.request, 88);
 	assert_int_equal(message.refused.error, -ETIMEDOUT);
@@ -117,11 +117,11 @@ static void test_only_its_owner_or_root_drains(void **state)
 	(void)state;
 	create_with_mode(&owner, "a", 0666);
 	say_drain(&other, -1);
-	assert_int_equal(hear(other.sock).refused.error, -EACCES);
+	assert_int_equal(receive_message(other.sock).refused.error, -EACCES);
 	assert_non_null(registry_find(broker.registry, "a"));
 	assert_int_equal(broker.waiting->count, 0);
 	say_drain(&root, -1);
-	assert_int_equal(hear(root.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(root.sock).type, WIRE_DONE);
 	part(&owner);
 	part(&other);
 	part(&root);
@@ -191,7 +191,7 @@ static void test_a_stopping_broker_answers_drains(void **state)
 	broker_stop(&broker, NULL, NULL);
 	expect_silence(&owner);
 	say_closed(holder.sock, grant.grant);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	part(&owner);
 	part(&holder);
 }
@@ -244,7 +244,7 @@ static void expect_evicted(struct peer *peer, uint64_t session, pid_t pid)
 	struct socket_extra extra;
 
 	say(peer->sock, &message);
-	assert_int_equal(hear_with(peer->sock, &message, &extra), 0);
+	assert_int_equal(receive_with(peer->sock, &message, &extra), 0);
 	assert_int_equal(message.type, WIRE_DONE);
 	assert_int_equal(message.request, 77);
 	assert_true(extra.fd >= 0);
@@ -288,7 +288,7 @@ static void invariant_9_what_an_evicted_session_maps_is_kept_until_it_died(void 
 	assert_int_equal(broker.counters.sessions_cut, 1);
 	/* already cut: it can still be had in hand, and nothing is counted twice */
 	expect_evicted(&owner, victim, child.pid);
-	turn_some();
+	run_passes();
 	expect_evicted(&owner, victim, child.pid);
 	assert_int_equal(broker.counters.sessions_cut, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
@@ -299,7 +299,7 @@ static void invariant_9_what_an_evicted_session_maps_is_kept_until_it_died(void 
 	part(&owner);
 }
 
-static void test_an_evicted_session_hears_and_waits_no_more(void **state)
+static void test_an_evicted_session_receives_and_waits_no_more(void **state)
 {
 	struct peer peer = join(), victim = join();
 	struct wire_message waiting = named(WIRE_ACQUIRE, 1, "later");
@@ -418,7 +418,7 @@ int main(void)
 		ON(test_a_stopping_broker_answers_drains),
 		ON(test_a_broker_may_end_while_one_drains),
 		ON(invariant_9_what_an_evicted_session_maps_is_kept_until_it_died),
-		ON(test_an_evicted_session_hears_and_waits_no_more),
+		ON(test_an_evicted_session_receives_and_waits_no_more),
 		ON(test_a_session_that_drains_is_evicted),
 		ON(test_a_lost_session_is_evicted),
 		ON(test_who_is_not_there_is_not_evicted),

@@ -191,7 +191,7 @@ static void test_chown_is_all_or_nothing(void **state)
 }
 
 /* The memory is another's from now on, and whoever maps it of before is another user to it. */
-static void invariant_2_who_gave_it_away_is_not_believed(void **state)
+static void invariant_2_the_previous_owner_is_not_trusted(void **state)
 {
 	struct peer owner = join_as(OWNER), heir = join_as(HEIR), root = join_as(0);
 	struct wire_grant before, after;
@@ -206,7 +206,7 @@ static void invariant_2_who_gave_it_away_is_not_believed(void **state)
 	say_closed(owner.sock, before.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	expect_done(&heir, WIRE_UNLINK, "a");
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	part_dying(&owner);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
@@ -233,7 +233,7 @@ static struct wire_message ticket_for(uid_t uid)
 }
 
 /* Who may map it would map what is beside it: so nobody else may, while something is or was not cleaned. */
-static void invariant_6_what_lies_beside_others_is_not_for_others(void **state)
+static void invariant_6_shared_memory_is_not_opened_to_other_users(void **state)
 {
 	struct peer owner = join_as(OWNER), root = join_as(0), heir = join_as(HEIR);
 	struct wire_message message = ticket_for(HEIR), redeeming;
@@ -290,8 +290,8 @@ int main(void)
 		ON(test_a_change_makes_sense_or_is_refused),
 		ON(test_an_owner_gives_to_its_own_groups_and_to_no_user),
 		ON(test_chown_is_all_or_nothing),
-		ON(invariant_2_who_gave_it_away_is_not_believed),
-		ON(invariant_6_what_lies_beside_others_is_not_for_others),
+		ON(invariant_2_the_previous_owner_is_not_trusted),
+		ON(invariant_6_shared_memory_is_not_opened_to_other_users),
 		ON(invariant_6_nobody_joins_what_a_ticket_opens_for_others),
 	};
 

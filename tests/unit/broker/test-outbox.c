@@ -80,7 +80,7 @@ static void test_a_message_never_goes_without_its_descriptor(void **state)
 	(void)state;
 	message.create.flags = GPUB_TIMELINE;
 	say(peer.sock, &message);
-	assert_int_equal(hear(peer.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(peer.sock).type, WIRE_DONE);
 	fill_queue(&peer, 3);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = limit;
@@ -90,7 +90,7 @@ static void test_a_message_never_goes_without_its_descriptor(void **state)
 	say(peer.sock, &message);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	turn_some();
+	run_passes();
 	assert_null(session_find(&broker, peer.session)->outbox.first);
 	bury(&peer);
 }
@@ -105,7 +105,7 @@ static bool flood(int sock)
 
 	for (int i = 0; i < 64 && !error; i++)
 		error = socket_send(sock, &message, -1, MSG_DONTWAIT);
-	turn();
+	run_pass();
 	return !broker.counters.sessions_cut;
 }
 
@@ -148,7 +148,7 @@ static void invariant_5_what_waits_is_charged_to_its_user_and_refunded_once(void
 	/* another user has its own quota, and what is read is refunded */
 	fill_queue(&other, 40);
 	while (session_of(&peers[0])->outbox.count)
-		hear(peers[0].sock);
+		receive_message(peers[0].sock);
 	assert_true(used(USER, RESOURCE_QUEUED) == 40 * each);
 	fill_queue(&peers[2], 10);
 	message = named(WIRE_STAT, 1, "no-such");

@@ -90,7 +90,7 @@ static int teardown(void **state)
 	return harness_teardown(state) || allocated != released ? -1 : 0;
 }
 
-/* ---- short words ---- */
+/* ---- shorthands ---- */
 
 static struct wire_message creating(const char *name, uint64_t size)
 {
@@ -161,7 +161,7 @@ static void invariant_6_freed_memory_serves_its_owner_and_nobody_else(void **sta
 	create(&owner, "a", SIZE);
 	ptr = memory_of("a")->ptr;
 	unlink_and_wait(&owner, "a");
-	/* as far as the books know it is freed */
+	/* for the registry it is freed */
 	expect_pooled(1, SIZE);
 	assert_true(registry_empty(broker.registry));
 	assert_int_equal(used(OWNER, RESOURCE_BYTES), 0);
@@ -213,7 +213,7 @@ static void test_only_memory_of_exactly_that_size_is_taken(void **state)
 	part(&peer);
 }
 
-static void invariant_6_what_is_kept_is_zeroed_before(void **state)
+static void invariant_6_pooled_memory_is_zeroed_first(void **state)
 {
 	struct peer peer = join();
 	const void *ptr;
@@ -476,11 +476,11 @@ static void test_nobody_is_refused_for_what_is_about_to_be_kept(void **state)
 	say(other.sock, &third);
 	EXPECT_SOON(registry_find(broker.registry, "third"));
 	gate_set(false, false);
-	message = hear(other.sock);
+	message = receive_message(other.sock);
 	assert_int_equal(message.refused.error, 0);
 	assert_int_equal(message.type, WIRE_DONE);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	part(&owner);
 	part(&other);
 }
@@ -507,7 +507,7 @@ static struct allocation fall_short(const struct peer *peer)
 }
 
 /* There is always some: a create waits for what is on its way when it is refused, twice, and no longer. */
-static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
+static void invariant_5_endless_frees_do_not_keep_a_create_trying(void **state)
 {
 	struct peer peer = join();
 	struct allocation first, second, third;
@@ -522,7 +522,7 @@ static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
 	EXPECT_SOON(refused == 2 && broker.pool->device[0].shortages);
 	third = release_begun();
 	pool_returned(&broker, &second, 0);
-	assert_int_equal(hear(peer.sock).refused.error, -ENOMEM);
+	assert_int_equal(receive_message(peer.sock).refused.error, -ENOMEM);
 	assert_int_equal(refused, 3);
 	pool_returned(&broker, &third, 0);
 	assert_null(broker.pool->device[0].shortages);
@@ -531,7 +531,7 @@ static void invariant_5_who_frees_for_ever_keeps_no_create_trying(void **state)
 }
 
 /* What came later may be there sooner; only what it found on its way counts. And the device is not asked meanwhile. */
-static void test_a_create_waits_for_the_very_memory_that_it_found_on_its_way(void **state)
+static void test_a_create_waits_for_memory_that_is_being_freed(void **state)
 {
 	struct peer peer = join();
 	struct allocation first, later;
@@ -543,11 +543,11 @@ static void test_a_create_waits_for_the_very_memory_that_it_found_on_its_way(voi
 	pool_returned(&broker, &later, 0);
 	manage_unlink(&broker, registry_find(broker.registry, "a"));
 	EXPECT_SOON(released == 1 && broker.counters.allocations_freed == 1);
-	turn_some();
+	run_passes();
 	assert_int_equal(refused, 1);
 	/* now it is there */
 	pool_returned(&broker, &first, 0);
-	assert_int_equal(hear(peer.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(peer.sock).type, WIRE_DONE);
 	part(&peer);
 }
 
@@ -587,7 +587,7 @@ static void test_what_was_about_to_be_kept_is_given_back_by_a_stopping_broker(vo
 	EXPECT_SOON(at_gate == 1);
 	part(&peer);
 	broker_stop(&broker, note_idle, &is_idle);
-	turn_some();
+	run_passes();
 	assert_false(is_idle);
 	gate_set(false, false);
 	EXPECT_SOON(is_idle);
@@ -595,8 +595,8 @@ static void test_what_was_about_to_be_kept_is_given_back_by_a_stopping_broker(vo
 	assert_int_equal(released, 1);
 }
 
-/* Any order of creates and unlinks of few sizes: within the limit, and the device has what books and pool have. */
-static void invariant_10_books_and_pool_have_what_the_device_gave(void **state)
+/* Any order of creates and unlinks of few sizes: within the limit, and the device has what registry and pool have. */
+static void invariant_10_registry_and_pool_have_what_the_device_gave(void **state)
 {
 	struct peer peer = join();
 	unsigned seed = 5;
@@ -630,7 +630,7 @@ int main(void)
 		HERE(invariant_6_freed_memory_serves_its_owner_and_nobody_else),
 		HERE(test_what_serves_again_can_be_opened),
 		HERE(test_only_memory_of_exactly_that_size_is_taken),
-		HERE(invariant_6_what_is_kept_is_zeroed_before),
+		HERE(invariant_6_pooled_memory_is_zeroed_first),
 		HERE(invariant_6_what_could_not_be_zeroed_is_freed),
 		HERE(invariant_6_a_range_is_zeroed_before_it_serves_again),
 		HERE(invariant_6_a_range_that_could_not_be_zeroed_is_never_reused),
@@ -642,11 +642,11 @@ int main(void)
 		HERE(test_a_device_without_memory_gets_back_as_much_as_is_needed),
 		HERE(test_nobody_is_refused_for_what_is_about_to_be_freed),
 		HERE(test_nobody_is_refused_for_what_is_about_to_be_kept),
-		HERE(invariant_5_who_frees_for_ever_keeps_no_create_trying),
-		HERE(test_a_create_waits_for_the_very_memory_that_it_found_on_its_way),
+		HERE(invariant_5_endless_frees_do_not_keep_a_create_trying),
+		HERE(test_a_create_waits_for_memory_that_is_being_freed),
 		HERE(test_a_stopping_broker_gives_all_back),
 		HERE(test_what_was_about_to_be_kept_is_given_back_by_a_stopping_broker),
-		HERE(invariant_10_books_and_pool_have_what_the_device_gave),
+		HERE(invariant_10_registry_and_pool_have_what_the_device_gave),
 	};
 
 	return cmocka_run_group_tests_name("pool", tests, harness_group_setup, harness_group_teardown);

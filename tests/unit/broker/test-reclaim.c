@@ -61,7 +61,7 @@ static void test_the_broker_may_end_meanwhile(void **state)
 	assert_int_equal(answer_to(&peer, &stays).type, WIRE_DONE);
 	assert_int_equal(answer_to(&peer, &create).type, WIRE_DONE);
 	say(peer.sock, &drain);
-	turn();
+	run_pass();
 	broker_end_now();
 	part(&peer);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-registry-idle.c - memory that is mapped and in which nothing is: it serves the next buffer of its kind, or is
- * given up. grants-harness.h is the world.
+ * evicted. grants-harness.h is the world.
  */
 
 #include "grants-harness.h"
@@ -57,7 +57,7 @@ static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
 	registry_unlink(&registry, a);
 }
 
-static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **state)
+static void test_the_oldest_idle_memory_is_evicted_beyond_the_limit(void **state)
 {
 	static const char *const names[] = { "a", "b", "c" };
 	struct allocation *idle[3];
@@ -80,7 +80,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 	}
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 1);
-	expect_given_up(idle[0], grant_on(0, idle[0]));
+	expect_evicted(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
 	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == 2 * SPAN);
 	for (int i = 0; i < 3; i++)
@@ -88,7 +88,7 @@ static void test_the_oldest_idle_memory_is_given_up_beyond_the_limit(void **stat
 }
 
 /* As with a limit of 0. */
-static void test_memory_larger_than_the_limit_is_given_up_at_once(void **state)
+static void test_memory_larger_than_the_limit_is_evicted_at_once(void **state)
 {
 	struct buffer *a;
 	struct use *use;
@@ -101,7 +101,7 @@ static void test_memory_larger_than_the_limit_is_given_up_at_once(void **state)
 	expect_kept_until_closed(a, use);
 }
 
-static void test_memory_of_one_alone_is_given_up_at_once(void **state)
+static void test_private_memory_is_evicted_at_once(void **state)
 {
 	struct buffer_spec spec = spec_of("a");
 	struct buffer *a;
@@ -115,8 +115,8 @@ static void test_memory_of_one_alone_is_given_up_at_once(void **state)
 	expect_kept_until_closed(a, use);
 }
 
-/* Its uses ended while it had its name; who maps it yet is asked by the unlink. */
-static void test_what_nobody_uses_is_given_up_by_its_unlink(void **state)
+/* Its uses ended while it had its name; sessions that still map it are asked by the unlink. */
+static void test_an_unlink_evicts_memory_that_nobody_uses(void **state)
 {
 	struct buffer *a;
 	struct allocation *allocation;
@@ -128,12 +128,12 @@ static void test_what_nobody_uses_is_given_up_by_its_unlink(void **state)
 	assert_true(grant_idle(&registry, use_first(0, a)));
 	assert_int_equal(notice_count, 0);
 	registry_unlink(&registry, a);
-	assert_int_equal(over_count + clean_count, 0);
-	expect_given_up(allocation, grants[0].by_id);
+	assert_int_equal(ended_count + clean_count, 0);
+	expect_evicted(allocation, grants[0].by_id);
 	grant_over(&registry, grants[0].by_id);
 }
 
-/* Others are in it, so that its range may serve again, whatever the limit is. */
+/* Other buffers are in it, so its range is reused, whatever the limit is. */
 static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_memory(void **state)
 {
 	struct buffer *a, *b;
@@ -146,19 +146,19 @@ static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_mem
 	use = use_first(0, a);
 	registry_unlink(&registry, a);
 	assert_true(grant_idle(&registry, use));
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	assert_int_equal(clean_count, 1);
 	assert_int_equal(notice_count, 1); /* that of the unlink */
 	clean_one(0);
 	registry_unlink(&registry, b);
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	expect_notice(1, grants[0].by_id, 0);
 	grant_over(&registry, grants[0].by_id);
 	assert_int_equal(release_count, 1);
 }
 
-/* The device finishes a range of it when nobody is to have that any more. */
-static void test_a_range_of_given_up_memory_serves_nobody(void **state)
+/* The device finishes a range of it when the memory is no longer to be reused. */
+static void test_a_range_of_evicted_memory_is_not_reused(void **state)
 {
 	struct allocation *allocation;
 	struct buffer *a, *b;
@@ -175,13 +175,13 @@ static void test_a_range_of_given_up_memory_serves_nobody(void **state)
 	assert_true(grant_idle(&registry, use));
 	assert_int_equal(clean_count, 1);
 	clean_one(0);
-	expect_given_up(allocation, grants[0].by_id);
+	expect_evicted(allocation, grants[0].by_id);
 	grant_over(&registry, grants[0].by_id);
 	assert_int_equal(release_count, 2); /* the one that was next, and this */
 }
 
-/* Memory of which no range could be cleaned is good for nobody. */
-static void test_memory_without_a_clean_range_is_given_up(void **state)
+/* Memory of which no range could be cleaned cannot be reused. */
+static void test_memory_without_a_clean_range_is_evicted(void **state)
 {
 	struct buffer *buffers[RANGES];
 	struct allocation *allocation;
@@ -195,11 +195,11 @@ static void test_memory_without_a_clean_range_is_given_up(void **state)
 	assert_true(grant_idle(&registry, grants[0].by_id->uses));
 	unlink_all(buffers + 1, RANGES - 1);
 	can_clean = true;
-	expect_given_up(allocation, grants[0].by_id);
+	expect_evicted(allocation, grants[0].by_id);
 	grant_over(&registry, grants[0].by_id);
 }
 
-static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
+static void test_idle_memory_is_evicted_when_it_is_reclaimed(void **state)
 {
 	struct buffer_spec strangers = spec_of("b"), there = spec_of("c");
 	struct allocation *idle[3];
@@ -215,7 +215,7 @@ static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
 	assert_int_equal(notice_count, 0);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 1);
-	expect_given_up(idle[0], grant_on(0, idle[0]));
+	expect_evicted(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
 	usages_reclaim(&device_memory.usages, 0, OWNER, SPARE_IDLE, SPAN);
 	assert_false(registry_notify(&registry));
@@ -232,7 +232,7 @@ static void test_idle_memory_is_given_up_when_it_is_wanted_back(void **state)
 	grant_over(&registry, grants[THEIRS].by_id);
 }
 
-/* Its strangers may have it mapped for ever. */
+/* Other users may keep it mapped for ever. */
 static void invariant_6_what_others_mapped_serves_nobody_else(void **state)
 {
 	struct buffer *a = live("a");
@@ -249,14 +249,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_idle_memory_serves_the_same_kind_again),
 		ON(invariant_2_idle_memory_is_freed_with_its_last_grant),
-		ON(test_the_oldest_idle_memory_is_given_up_beyond_the_limit),
-		ON(test_memory_larger_than_the_limit_is_given_up_at_once),
-		ON(test_memory_of_one_alone_is_given_up_at_once),
-		ON(test_what_nobody_uses_is_given_up_by_its_unlink),
+		ON(test_the_oldest_idle_memory_is_evicted_beyond_the_limit),
+		ON(test_memory_larger_than_the_limit_is_evicted_at_once),
+		ON(test_private_memory_is_evicted_at_once),
+		ON(test_an_unlink_evicts_memory_that_nobody_uses),
 		ON(test_beside_others_a_range_serves_again_without_a_limit_for_idle_memory),
-		ON(test_a_range_of_given_up_memory_serves_nobody),
-		ON(test_memory_without_a_clean_range_is_given_up),
-		ON(test_idle_memory_is_given_up_when_it_is_wanted_back),
+		ON(test_a_range_of_evicted_memory_is_not_reused),
+		ON(test_memory_without_a_clean_range_is_evicted),
+		ON(test_idle_memory_is_evicted_when_it_is_reclaimed),
 		ON(invariant_6_what_others_mapped_serves_nobody_else),
 	};
 

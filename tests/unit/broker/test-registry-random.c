@@ -16,7 +16,7 @@ struct fact {
 	uint64_t       serial;
 	bool           is_ready, unlinked;
 	unsigned       open;
-	struct grant  *held; /* the other session's, which closed it and is not believed */
+	struct grant  *held; /* the other session's, which closed it and is not trusted */
 };
 
 struct held {
@@ -83,7 +83,7 @@ static void do_unlink(struct fact *fact)
 	notices = 0;
 	fact->unlinked = true;
 	registry_unlink(&registry, fact->buffer);
-	assert_int_equal(notices, fact->open); /* one each, and none for what is held */
+	assert_int_equal(notices, fact->open); /* one each, and none for orphaned grants */
 }
 
 static void do_grant(struct fact *fact)
@@ -123,7 +123,7 @@ static void do_close(struct held *held)
 	assert_null(grant_find(table, held->id));
 }
 
-/* The other session's process: all that it has, open or held, is over. */
+/* The other session's process: all its grants, open or orphaned, end. */
 static void do_die(void)
 {
 	for (unsigned i = 0; i < TICKETS; i++) {
@@ -178,7 +178,7 @@ static void expect_fact(const struct fact *fact)
 	assert_int_equal(is_releasing(fact->buffer->allocation), fact->unlinked && !fact->open && !fact->held);
 }
 
-static void expect_books(void)
+static void expect_registry(void)
 {
 	unsigned buffers = 0, open = 0;
 
@@ -234,7 +234,7 @@ static void invariant_2_random_operations_match_an_oracle(void **state)
 	memset(helds, 0, sizeof helds);
 	for (int i = 0; i < 100000; i++) {
 		do_something();
-		expect_books();
+		expect_registry();
 	}
 	for (unsigned i = 0; i < BUFFERS; i++) {
 		do_ready_or_abandon(&facts[i]);
@@ -245,7 +245,7 @@ static void invariant_2_random_operations_match_an_oracle(void **state)
 	do_die();
 	while (releases)
 		do_released();
-	expect_books();
+	expect_registry();
 }
 
 int main(void)

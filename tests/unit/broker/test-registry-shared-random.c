@@ -77,7 +77,7 @@ static struct fact *fact_in(const struct piece *memory, uint32_t range)
 	return NULL;
 }
 
-/* Who uses one of these buffers, held or not. */
+/* The sessions that use one of these buffers, orphaned grants included. */
 static struct right *right_to(uint32_t bits)
 {
 	for (unsigned i = 0; i < RIGHTS; i++)
@@ -98,7 +98,7 @@ static struct right *right_of(unsigned session, const struct piece *memory, bool
 	return NULL;
 }
 
-static void fact_over(const struct buffer *buffer)
+static void fact_ended(const struct buffer *buffer)
 {
 	struct fact *fact = facts;
 
@@ -179,7 +179,7 @@ static void do_ready_or_abandon(struct fact *fact)
 	registry_abandon(&registry, buffer);
 }
 
-/* One notice for each use that is not held, and besides them only such as give memory up. */
+/* One notice for each use of a grant that is not orphaned; other notices only evict memory. */
 static void do_unlink(struct fact *fact)
 {
 	uint64_t serial = fact->serial;
@@ -226,7 +226,7 @@ static void do_use(struct fact *fact)
 	right->uses |= bit_of(fact);
 }
 
-static bool is_believed(const struct right *right)
+static bool is_trusted(const struct right *right)
 {
 	return uid_of(right->session) == kinds[right->memory->kind].owner;
 }
@@ -248,9 +248,9 @@ static void do_idle(struct right *right, struct fact *fact)
 	assert_int_equal(use != NULL, (right->uses & bit_of(fact)) != 0);
 	if (!use)
 		return;
-	if (is_believed(right) && !right->is_own && (!fact->is_unlinked || is_kept(fact)))
+	if (is_trusted(right) && !right->is_own && (!fact->is_unlinked || is_kept(fact)))
 		right->uses &= ~bit_of(fact);
-	assert_int_equal(grant_idle(&registry, use), is_believed(right));
+	assert_int_equal(grant_idle(&registry, use), is_trusted(right));
 }
 
 static void do_close(struct right *right)
@@ -262,8 +262,8 @@ static void do_close(struct right *right)
 
 	if (!grant || right->is_held)
 		return;
-	held = is_believed(right) ? NULL : right_of(session, right->memory, true);
-	is_over = held || is_believed(right);
+	held = is_trusted(right) ? NULL : right_of(session, right->memory, true);
+	is_over = held || is_trusted(right);
 	if (held)
 		held->uses |= right->uses;
 	if (is_over)
@@ -328,7 +328,7 @@ static void do_part(struct fact *fact)
 
 /* ---- what must hold ---- */
 
-/* Who is asked to close something has it. */
+/* A session that is asked to close something has it open. */
 static void take_notices(void)
 {
 	for (unsigned i = 0; i < notice_count; i++)
@@ -368,7 +368,7 @@ static void expect_fact(const struct fact *fact, const struct allocation *alloca
 	assert_int_equal(fact->buffer->used, used);
 	assert_int_equal(fact->buffer->held, held);
 	assert_int_equal(words[fact->buffer->place] & 3, state);
-	/* over as soon as nobody uses it; but what goes with all its memory goes then */
+	/* it ends as soon as nobody uses it; a buffer that ends with its whole allocation ends with that */
 	if (fact->is_unlinked && !used)
 		assert_true(!allocation->named && (!allocation->open || (allocation->state == ALLOCATION_EVICTED)));
 }
@@ -461,7 +461,7 @@ static void expect_grants(unsigned session)
 	assert_true(grants[session].bytes == (uint64_t)count * SPAN);
 }
 
-static void expect_books(void)
+static void expect_registry(void)
 {
 	take_notices();
 	for (unsigned i = 0; i < MEMORIES; i++)
@@ -529,7 +529,7 @@ static void invariant_2_and_6_random_operations_match_an_oracle(void **state)
 	memset(rights, 0, sizeof rights);
 	for (int i = 0; i < 100000; i++) {
 		do_something();
-		expect_books();
+		expect_registry();
 	}
 	can_clean = true;
 	for (unsigned i = 0; i < BUFFERS; i++) {
@@ -542,7 +542,7 @@ static void invariant_2_and_6_random_operations_match_an_oracle(void **state)
 		do_cleaned();
 	while (release_count)
 		do_released();
-	expect_books();
+	expect_registry();
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry-shared.c - the books of memory that several buffers share: who may share, and that a range serves the
+ * test-registry-shared.c - the registry of memory that several buffers share: who may share, and that a range serves the
  * next buffer after it was cleaned and never before. grants-harness.h is the world.
  */
 #include <errno.h>
@@ -55,8 +55,8 @@ static void invariant_6_others_never_share(void **state)
 	registry_unlink(&registry, first);
 }
 
-/* Neither does it join, nor does anybody join it. */
-static void invariant_6_who_is_alone_stays_alone(void **state)
+/* It joins no allocation, and no buffer joins its own. */
+static void invariant_6_private_memory_stays_private(void **state)
 {
 	struct buffer_spec spec = spec_of("alone");
 	struct buffer *buffers[4];
@@ -76,7 +76,7 @@ static void invariant_6_who_is_alone_stays_alone(void **state)
 	unlink_all(buffers, 3);
 }
 
-/* What is not made yet, may never be. */
+/* Memory that is being made may fail to be made. */
 static void test_nobody_joins_what_is_not_made(void **state)
 {
 	struct buffer_spec spec = spec_of("a");
@@ -121,7 +121,7 @@ static void test_bytes_are_charged_once_an_allocation(void **state)
 	assert_true(used(RESOURCE_BYTES) == SPAN && used(RESOURCE_BUFFERS) == RANGES);
 	assert_int_equal(registry_reserve(&registry, &spec, &more), -EDQUOT);
 	assert_true(used(RESOURCE_BYTES) == SPAN && used(RESOURCE_BUFFERS) == RANGES);
-	/* a buffer that is over costs nothing, and its place in the memory that is paid for is free */
+	/* a buffer that ended costs nothing, and its range in the charged allocation is free */
 	registry_unlink(&registry, buffers[0]);
 	assert_true(used(RESOURCE_BYTES) == SPAN && used(RESOURCE_BUFFERS) == RANGES - 1);
 	assert_int_equal(registry_reserve(&registry, &spec, &more), -EDQUOT);
@@ -156,11 +156,11 @@ static void invariant_6_a_range_is_cleaned_before_it_serves_again(void **state)
 	place = buffers[2]->place;
 	use = use_first(0, buffers[2]);
 	registry_unlink(&registry, buffers[2]);
-	assert_int_equal(over_count, 0);
+	assert_int_equal(ended_count, 0);
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_DRAINING));
 	assert_true(grant_idle(&registry, use));
-	assert_int_equal(over_count, 1);
-	assert_true(overs[0] == serial);
+	assert_int_equal(ended_count, 1);
+	assert_true(ended_serials[0] == serial);
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_FREE));
 	assert_int_equal(registry.buffer_count, 3);
 	assert_int_equal(clean_count, 1);
@@ -175,7 +175,7 @@ static void invariant_6_a_range_is_cleaned_before_it_serves_again(void **state)
 	assert_ptr_equal(after->allocation, allocation);
 	assert_true(after->offset == offset);
 	assert_true(after->serial > serial);
-	/* the one who used the old has nothing of the new */
+	/* the session that used the old buffer has no use of the new one */
 	assert_null(grant_find_use(grants[0].by_id, after->serial));
 	registry_unlink(&registry, buffers[0]);
 	registry_unlink(&registry, buffers[1]);
@@ -215,7 +215,7 @@ static void invariant_6_what_nobody_could_be_asked_to_clean_is_never_reused(void
 	allocation = buffers[3]->allocation;
 	can_clean = false;
 	registry_unlink(&registry, buffers[3]);
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	expect_never_reused(buffers, allocation);
 }
 
@@ -227,9 +227,9 @@ static void invariant_6_another_sessions_use_keeps_the_range(void **state)
 	(void)state;
 	registry_unlink(&registry, a);
 	assert_true(grant_idle(&registry, mine));
-	assert_int_equal(over_count + clean_count, 0);
+	assert_int_equal(ended_count + clean_count, 0);
 	assert_true(grant_idle(&registry, others));
-	assert_int_equal(over_count, 1);
+	assert_int_equal(ended_count, 1);
 	assert_int_equal(clean_count, 1);
 	registry_unlink(&registry, b);
 	grant_over(&registry, grants[0].by_id);
@@ -265,7 +265,7 @@ static void invariant_2_memory_is_not_freed_while_the_device_cleans_it(void **st
 	assert_int_equal(release_count, 1);
 }
 
-/* It waits for the device alone to be freed; were a newcomer let in, the last buffer's end would wait for that. */
+/* It waits only for the device before it is freed. If a new buffer joined it, the end of the last one would wait for that buffer. */
 static void test_nobody_joins_memory_that_is_about_to_be_freed(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b"), *c;
@@ -358,7 +358,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_buffers_of_one_kind_share_an_allocation),
 		ON(invariant_6_others_never_share),
-		ON(invariant_6_who_is_alone_stays_alone),
+		ON(invariant_6_private_memory_stays_private),
 		ON(test_nobody_joins_what_is_not_made),
 		ON(test_an_abandoned_buffers_range_is_vacant_again),
 		ON(test_bytes_are_charged_once_an_allocation),

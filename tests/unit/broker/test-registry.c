@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry.c - the books: memory is freed when its name is gone and every grant over, exactly once, in whatever
+ * test-registry.c - the registry: memory is freed when its name is gone and every grant has ended, exactly once, in whatever
  * order these come. registry-harness.h is the world: what many buffers share, and what a session's acquires do, is
  * test-registry-shared.c's and test-grants.c's.
  */
@@ -49,7 +49,7 @@ static void invariant_2_unlink_without_grants_frees(void **state)
 	assert_int_equal(notices, 0);
 }
 
-static void invariant_2_grants_over_without_unlink_do_not_free(void **state)
+static void invariant_2_ended_grants_without_unlink_do_not_free(void **state)
 {
 	struct buffer *buffer = live("a");
 
@@ -61,7 +61,7 @@ static void invariant_2_grants_over_without_unlink_do_not_free(void **state)
 	assert_int_equal(releases, 1);
 }
 
-/* Unlinked after none, one, two, three of three grants are over, which end in each of the six orders. */
+/* Unlinked after none, one, two or three of three grants have ended, in each of the six orders. */
 static void end_in_order(const int order[3], int unlink_after)
 {
 	struct buffer *buffer = live("a");
@@ -382,9 +382,9 @@ static void test_an_owner_who_cannot_pay_gets_nothing(void **state)
 	registry_unlink(&registry, buffer);
 }
 
-/* ---- grants that are held ---- */
+/* ---- orphaned grants ---- */
 
-static void invariant_2_closed_by_another_user_it_is_held(void **state)
+static void invariant_2_a_grant_closed_by_another_user_is_orphaned(void **state)
 {
 	struct buffer *buffer = live("a");
 	struct grant *mine = grant_to(&grants, buffer), *held = grant_of_other(buffer);
@@ -393,7 +393,7 @@ static void invariant_2_closed_by_another_user_it_is_held(void **state)
 	(void)state;
 	assert_false(grant_closed(&registry, held));
 	assert_true(held->held);
-	/* it can be closed no more, and has given back what it cost but the memory */
+	/* it cannot be closed any more, and has refunded its charges except for the memory */
 	assert_null(grant_find(&other_grants, id));
 	assert_int_equal(registry.tickets.free, TICKETS - 1);
 	assert_int_equal(registry.grant_count, 1);
@@ -410,8 +410,8 @@ static void invariant_2_closed_by_another_user_it_is_held(void **state)
 	assert_int_equal(releases, 1);
 }
 
-/* It opens and closes again and again, and keeps one hold of one allocation: what it knows, it knows. */
-static void invariant_5_holds_do_not_pile_up(void **state)
+/* It opens and closes again and again, and keeps one orphaned grant on the allocation: it has seen the handle. */
+static void invariant_5_orphaned_grants_do_not_accumulate(void **state)
 {
 	struct buffer *buffer = live("a"), *other = live("b");
 	struct grant *held = grant_of_other(buffer), *second;
@@ -433,7 +433,7 @@ static void invariant_5_holds_do_not_pile_up(void **state)
 	assert_int_equal(releases, 2);
 }
 
-static void invariant_2_another_sessions_hold_is_no_hold_of_this_one(void **state)
+static void invariant_2_an_orphaned_grant_belongs_to_one_session(void **state)
 {
 	struct buffer *buffer = live("a");
 	struct grant *first = grant_of_other(buffer), *second = NULL;
@@ -449,7 +449,7 @@ static void invariant_2_another_sessions_hold_is_no_hold_of_this_one(void **stat
 	assert_int_equal(releases, 1);
 }
 
-static void invariant_2_where_nobody_is_believed_the_owner_is_not(void **state)
+static void invariant_2_trust_nobody_applies_to_the_owner(void **state)
 {
 	struct buffer *buffer = live("a");
 	struct grant *grant = grant_to(&grants, buffer);
@@ -463,8 +463,8 @@ static void invariant_2_where_nobody_is_believed_the_owner_is_not(void **state)
 	assert_int_equal(releases, 1);
 }
 
-/* Who owns it now is believed, and who owned it before is not. */
-static void invariant_2_belief_goes_with_the_memory(void **state)
+/* The present owner is trusted, and the previous one is not. */
+static void invariant_2_trust_follows_the_owner_of_the_memory(void **state)
 {
 	struct buffer *buffer = live("a");
 	struct grant *mine = grant_to(&grants, buffer), *heirs = grant_of_other(buffer);
@@ -501,7 +501,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_words_follow_a_buffers_life),
 		ON(invariant_2_unlink_without_grants_frees),
-		ON(invariant_2_grants_over_without_unlink_do_not_free),
+		ON(invariant_2_ended_grants_without_unlink_do_not_free),
 		ON(invariant_2_freed_once_in_every_order),
 		ON(invariant_8_a_new_generation_beside_a_draining_one),
 		ON(test_unlink_notices_each_open_grant),
@@ -516,11 +516,11 @@ int main(void)
 		ON(test_only_live_buffers_are_found_by_serial),
 		ON(test_another_owner_pays_from_now_on),
 		ON(test_an_owner_who_cannot_pay_gets_nothing),
-		ON(invariant_2_closed_by_another_user_it_is_held),
-		ON(invariant_5_holds_do_not_pile_up),
-		ON(invariant_2_another_sessions_hold_is_no_hold_of_this_one),
-		ON(invariant_2_where_nobody_is_believed_the_owner_is_not),
-		ON(invariant_2_belief_goes_with_the_memory),
+		ON(invariant_2_a_grant_closed_by_another_user_is_orphaned),
+		ON(invariant_5_orphaned_grants_do_not_accumulate),
+		ON(invariant_2_an_orphaned_grant_belongs_to_one_session),
+		ON(invariant_2_trust_nobody_applies_to_the_owner),
+		ON(invariant_2_trust_follows_the_owner_of_the_memory),
 		ON(test_mode_bits_give_rights),
 		ON(test_deinit_frees_nothing_that_is_granted),
 	};

@@ -59,7 +59,7 @@ static void close_all(const uint64_t grants[MANY])
 {
 	for (unsigned i = 0; i < MANY; i++)
 		say_closed(other.sock, grants[i]);
-	turn_some();
+	run_passes();
 }
 
 static unsigned notices_read(uint64_t serial)
@@ -67,7 +67,7 @@ static unsigned notices_read(uint64_t serial)
 	struct wire_message message;
 	unsigned count = 0;
 
-	while (heard_already(other.sock, &message)) {
+	while (received_already(other.sock, &message)) {
 		assert_int_equal(message.type, WIRE_NOTICE);
 		assert_true(!serial || message.grant_id.serial == serial);
 		count++;
@@ -105,7 +105,7 @@ static void invariant_5_an_unlink_notifies_some_in_a_pass(void **state)
 		assert_int_equal(broker.counters.notices_sent - before, sent);
 		broker_pass(&broker, false);
 	}
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.notices_sent - before, MANY);
 	assert_int_equal(notices_read(serial), MANY);
 	close_all(grants);
@@ -150,7 +150,7 @@ static void test_what_ends_meanwhile_is_not_notified(void **state)
 	for (unsigned i = STEP; i < 2 * STEP; i++)
 		grant_closed(broker.registry, grant_find(&session->grants, grants[i]));
 	grant_closed(broker.registry, grant_find(&session->grants, grants[MANY - 1]));
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.notices_sent - before, MANY - STEP - 1);
 	notices_read(0);
 	for (unsigned i = 0; i < MANY; i++)
@@ -196,7 +196,7 @@ static unsigned grants_read(unsigned from)
 	struct wire_message message;
 	unsigned count = 0;
 
-	while (heard_already(other.sock, &message)) {
+	while (received_already(other.sock, &message)) {
 		if (message.type == WIRE_NOTICE)
 			continue;
 		assert_int_equal(message.type, WIRE_GRANT);
@@ -224,7 +224,7 @@ static void invariant_5_a_name_wakes_some_in_a_pass(void **state)
 }
 
 /* Who was not reached yet waits for the next buffer of that name, as if it had come a moment later. */
-static void test_who_is_not_woken_before_the_name_goes_waits_on(void **state)
+static void test_an_acquire_not_woken_before_the_unlink_waits_on(void **state)
 {
 	struct buffer *buffer;
 	unsigned woken;
@@ -236,7 +236,7 @@ static void test_who_is_not_woken_before_the_name_goes_waits_on(void **state)
 	manage_unlink(&broker, buffer);
 	woken = MANY - broker.waiting->count;
 	assert_in_range(woken, STEP, MANY - 1);
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.waiting->count, MANY - woken);
 	assert_null(broker.waiting->waking);
 	assert_int_equal(grants_read(0), woken);
@@ -245,7 +245,7 @@ static void test_who_is_not_woken_before_the_name_goes_waits_on(void **state)
 	assert_int_equal(grants_read(woken), MANY - woken);
 }
 
-static void test_who_waits_may_be_gone_before_its_turn(void **state)
+static void test_a_waiting_session_may_end_before_it_is_served(void **state)
 {
 	(void)state;
 	wait_for("a", MANY);
@@ -266,8 +266,8 @@ int main(void)
 		ON_BOTH(test_what_ends_meanwhile_is_not_notified),
 		ON_BOTH(test_all_may_end_meanwhile),
 		ON_BOTH(invariant_5_a_name_wakes_some_in_a_pass),
-		ON_BOTH(test_who_is_not_woken_before_the_name_goes_waits_on),
-		ON_BOTH(test_who_waits_may_be_gone_before_its_turn),
+		ON_BOTH(test_an_acquire_not_woken_before_the_unlink_waits_on),
+		ON_BOTH(test_a_waiting_session_may_end_before_it_is_served),
 	};
 
 	return cmocka_run_group_tests_name("fanout", tests, harness_group_setup, harness_group_teardown);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-request-users.c - several users at one broker: who may do what with whose buffers, and whose word is believed.
+ * test-request-users.c - several users at one broker: who may do what with whose buffers, and which CLOSED is trusted.
  *
  * session-harness.h is the world; its peers take other users' names. What managers ask for is test-manage.c's.
  */
@@ -41,7 +41,7 @@ static void test_who_may_only_read_writes_no_timeline(void **state)
 	create.create.flags = GPUB_TIMELINE;
 	create.create.mode = 0604;
 	say(owner.sock, &create);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	acquiring.acquire.rights = GPUB_WRITE;
 	expect_refused(&reader, &acquiring, -EACCES);
 	grant = acquire(&reader, "a");
@@ -207,9 +207,9 @@ static void test_a_gift_over_the_quota_changes_nothing(void **state)
 	part(&root);
 }
 
-/* ---- whose word counts ---- */
+/* ---- the trust policy ---- */
 
-static void invariant_2_another_users_closed_is_not_believed(void **state)
+static void invariant_2_closed_of_another_user_is_not_trusted(void **state)
 {
 	struct peer owner = join_as(4001), other = join_as(4002);
 	struct wire_grant first, second;
@@ -228,7 +228,7 @@ static void invariant_2_another_users_closed_is_not_believed(void **state)
 	EXPECT_SOON(broker.counters.closed_foreign == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	part(&owner);
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(used(4001, RESOURCE_BYTES), SIZE);
 	part_dying(&other);
@@ -249,12 +249,12 @@ static void invariant_2_another_users_leaving_frees_nothing(void **state)
 	grant = acquire(&other, "a");
 	wire_init(&leave, WIRE_LEAVE, 5);
 	say(other.sock, &leave);
-	assert_int_equal(hear(other.sock).type, WIRE_LEFT);
+	assert_int_equal(receive_message(other.sock).type, WIRE_LEFT);
 	say_closed(other.sock, grant.grant);
 	part(&other);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	part(&owner);
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	left = session_find(&broker, other.session);
 	assert_non_null(left);
@@ -265,7 +265,7 @@ static void invariant_2_another_users_leaving_frees_nothing(void **state)
 }
 
 /* Where processes are not trusted to close, not even the owner's are. */
-static void invariant_2_nobody_is_believed_where_that_is_the_rule(void **state)
+static void invariant_2_trust_nobody_applies_to_every_user(void **state)
 {
 	struct peer owner = join();
 	struct wire_grant grant;
@@ -281,14 +281,14 @@ static void invariant_2_nobody_is_believed_where_that_is_the_rule(void **state)
 	assert_int_equal(info.info.grants, 0);
 	assert_int_equal(info.info.held, 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	part_dying(&owner);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 
 /* It can open the memory no more through the broker, so it may not write its timeline either. */
-static void invariant_2_a_held_grant_gives_nothing(void **state)
+static void invariant_2_an_orphaned_grant_gives_no_rights(void **state)
 {
 	struct peer owner = join_as(4001), other = join_as(4002);
 	struct wire_message create = named(WIRE_CREATE, 1, "a"), acquiring = named(WIRE_ACQUIRE, 2, "a"), writer;
@@ -306,7 +306,7 @@ static void invariant_2_a_held_grant_gives_nothing(void **state)
 	writer.grant_id.grant = grant.grant;
 	writer.grant_id.serial = grant.serial;
 	expect_refused(&other, &writer, -EINVAL);
-	/* and it hears of no unlink: it has nothing to close */
+	/* and it receives no notice of the unlink: it has nothing to close */
 	expect_done(&owner, WIRE_UNLINK, "a");
 	expect_served(&other);
 	assert_int_equal(broker.counters.notices_sent, 0);
@@ -326,10 +326,10 @@ int main(void)
 		ON(test_a_refusal_says_what_was_refused),
 		ON(invariant_5_a_grant_over_the_quota_is_refused),
 		ON(test_a_gift_over_the_quota_changes_nothing),
-		ON(invariant_2_another_users_closed_is_not_believed),
+		ON(invariant_2_closed_of_another_user_is_not_trusted),
 		ON(invariant_2_another_users_leaving_frees_nothing),
-		ON(invariant_2_nobody_is_believed_where_that_is_the_rule),
-		ON(invariant_2_a_held_grant_gives_nothing),
+		ON(invariant_2_trust_nobody_applies_to_every_user),
+		ON(invariant_2_an_orphaned_grant_gives_no_rights),
 	};
 
 	return cmocka_run_group_tests_name("users", tests, harness_group_setup, harness_group_teardown);

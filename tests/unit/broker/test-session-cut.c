@@ -76,11 +76,11 @@ static void invariant_5_a_notice_that_disconnects_does_not_change_the_registry(v
 	/* a request that can never succeed is refused before one that may wait */
 	message = large("of others", 0, 0);
 	say(other.sock, &message);
-	assert_int_equal(hear(other.sock).refused.error, -EINVAL);
+	assert_int_equal(receive_message(other.sock).refused.error, -EINVAL);
 	message = large("huge", 0, 0);
 	message.create.size = 1ull << 40;
 	say(other.sock, &message);
-	assert_non_null(strstr(hear(other.sock).refused.text, "larger than the whole device"));
+	assert_non_null(strstr(receive_message(other.sock).refused.text, "larger than the whole device"));
 	message = large("late", 0, 0);
 	say(other.sock, &message);
 	assert_non_null(strstr(hear(other.sock).refused.text, "wait for memory"));
@@ -106,7 +106,7 @@ static void invariant_5_answers_that_disconnect_are_the_last(void **state)
 	for (int i = 0; i < 3; i++)
 		say(peer.sock, &message);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
-	turn_some();
+	run_passes();
 	assert_int_equal(session_find(&broker, peer.session)->outbox.count, 0);
 	expect_served(&other);
 	part(&peer);
@@ -143,7 +143,7 @@ static void invariant_5_nothing_is_sent_after_a_disconnection(void **state)
 	packet[0] = named(WIRE_CREATE, 1, "page");
 	packet[0].create.flags = GPUB_TIMELINE;
 	say(other.sock, packet);
-	assert_int_equal(hear(other.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(other.sock).type, WIRE_DONE);
 	fill_queue(&peer, 1024);
 	for (int i = 0; i < 3; i++)
 		packet[i] = named(WIRE_STAT, 2, "no-such"); /* one more than the notices that are due for the grant */

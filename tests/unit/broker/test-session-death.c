@@ -19,7 +19,7 @@
 static void expect_kept(struct peer *owner)
 {
 	expect_done(owner, WIRE_UNLINK, "a");
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.registry->grant_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 }
@@ -44,7 +44,7 @@ static void expect_kept_until_death(child_main *run, bool is_cut)
 	if (is_cut)
 		EXPECT_SOON(broker.counters.sessions_cut == 1);
 	else
-		turn_some();
+		run_passes();
 	expect_kept(&owner);
 	child_kill(&child);
 	expect_freed_by_death();
@@ -159,7 +159,7 @@ static void invariant_9_a_death_alone_frees_nothing(void **state)
 
 static void greet_for_another(int sock)
 {
-	struct wire_message message = hear(sock);
+	struct wire_message message = receive_message(sock);
 
 	message = hello_to(&message);
 	say(sock, &message);
@@ -189,7 +189,7 @@ _Noreturn static void connect_from_another_namespace(void)
 		_exit(77);
 	inner = fork();
 	if (!inner)
-		_exit(hear(dial()).type != WIRE_REFUSED);
+		_exit(receive_message(dial()).type != WIRE_REFUSED);
 	if (inner > 0)
 		waitpid(inner, &status, 0);
 	_exit(WEXITSTATUS(status));
@@ -239,7 +239,7 @@ static void work_until_killed(int sock)
 	}
 }
 
-static void invariant_10_books_balance_after_any_kill(void **state)
+static void invariant_10_accounting_balances_after_any_kill(void **state)
 {
 	unsigned seed = 3;
 
@@ -249,7 +249,7 @@ static void invariant_10_books_balance_after_any_kill(void **state)
 
 		EXPECT_SOON(told(&child));
 		for (int turns = rand_r(&seed) % 30; turns; turns--)
-			turn();
+			run_pass();
 		child_kill(&child);
 		child_forget(&child);
 		EXPECT_SOON(!broker.sessions->by_id);
@@ -270,7 +270,7 @@ int main(void)
 		ON(invariant_9_a_death_alone_frees_nothing),
 		ON(test_greeting_of_another_process_is_turned_away),
 		ON(test_another_pid_namespace_is_turned_away),
-		ON(invariant_10_books_balance_after_any_kill),
+		ON(invariant_10_accounting_balances_after_any_kill),
 	};
 
 	return cmocka_run_group_tests_name("sessions and processes", tests, harness_group_setup, harness_group_teardown);

@@ -68,7 +68,7 @@ static void invariant_5_final_messages_have_their_users_share(void **state)
 	unsigned sent;
 
 	(void)state;
-	turn_some();
+	run_passes();
 	sent = send_flood(&flooder);
 	assert_true(sent > SHARE);
 	die(&flooder);
@@ -120,10 +120,10 @@ static void invariant_5_final_messages_of_many_sessions_have_one_share(void **st
 	(void)state;
 	for (int i = 0; i < DEAD; i++)
 		dead[i] = join_as(FLOODER);
-	turn_some();
+	run_passes();
 	set_rate(0);
 	say(late.sock, &question);
-	turn_some();
+	run_passes();
 	for (int i = 0; i < DEAD; i++) {
 		all += send_flood(&dead[i]);
 		event_active(session_of(&dead[i])->death, EV_READ, 0);
@@ -181,10 +181,10 @@ static void invariant_9_a_death_behind_a_kept_socket_ends_what_the_process_waite
 	(void)state;
 	large.create.size = 100u << 20;
 	say(owner.sock, &large);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	child = child_start(fork_a_keeper, -1);
 	EXPECT_SOON(broker.waiting->count == 2);
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.sessions_cut, 0);
 	child_kill(&child);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
@@ -193,7 +193,7 @@ static void invariant_9_a_death_behind_a_kept_socket_ends_what_the_process_waite
 	EXPECT_SOON(told(&child));
 	/* and nothing else: the keeper may touch the memory */
 	expect_done(&owner, WIRE_UNLINK, "a");
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.registry->grant_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	child_forget(&child);

@@ -20,13 +20,13 @@ static void fill_packet(struct wire_message *packet, unsigned count)
 }
 
 /* Returns how many messages it held, each of which answers the next request. */
-static unsigned hear_packet(int sock, uint64_t next)
+static unsigned receive_packet(int sock, uint64_t next)
 {
 	struct wire_message packet[PACKET + 1];
 	ssize_t length = -1;
 
 	for (int tries = 0; tries < PATIENCE_MS && length < 0; tries++) {
-		turn();
+		run_pass();
 		length = recv(sock, packet, sizeof packet, MSG_DONTWAIT);
 	}
 	assert_true(length > 0 && length % WIRE_SIZE == 0);
@@ -48,11 +48,11 @@ static void test_a_packet_of_several_is_read_and_answered(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		say(peer.sock, &packet[i]);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(hear_packet(peer.sock, 100 + i), 1);
+		assert_int_equal(receive_packet(peer.sock, 100 + i), 1);
 	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
-	assert_int_equal(hear_packet(peer.sock, 100), PACKET);
+	assert_int_equal(receive_packet(peer.sock, 100), PACKET);
 	assert_int_equal(send(peer.sock, packet, 2 * WIRE_SIZE, 0), 2 * WIRE_SIZE);
-	assert_int_equal(hear_packet(peer.sock, 100), 2);
+	assert_int_equal(receive_packet(peer.sock, 100), 2);
 	expect_served(&peer);
 	part(&peer);
 }
@@ -109,11 +109,11 @@ static void invariant_5_a_greeting_comes_alone(void **state)
 	int sock = dial();
 
 	(void)state;
-	packet[0] = hear(sock);
+	packet[0] = receive_message(sock);
 	packet[0] = hello_to(&packet[0]);
 	packet[1] = named(WIRE_CREATE, 1, "ignored");
 	assert_int_equal(send(sock, packet, sizeof packet, 0), sizeof packet);
-	assert_int_equal(hear(sock).refused.error, -EPROTO);
+	assert_int_equal(receive_message(sock).refused.error, -EPROTO);
 	expect_end(sock);
 	close(sock);
 	EXPECT_SOON(!broker.sessions->by_id);

@@ -36,7 +36,7 @@ static struct session *die_holding(struct peer *victim)
 
 static void expect_kept(void)
 {
-	turn_some();
+	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(broker.counters.grants_died, 0);
 	assert_int_equal(broker.registry->grant_count, 1);
@@ -80,7 +80,7 @@ static void invariant_9_memory_waits_until_the_device_is_done(void **state)
 }
 
 /* It is asked again and again, and its last answer counts. */
-static void invariant_9_each_not_yet_is_asked_again(void **state)
+static void invariant_9_a_device_that_is_not_done_is_asked_again(void **state)
 {
 	struct peer victim = join();
 
@@ -165,7 +165,7 @@ static void ask_now(struct session *session, double *at_least, double *at_most)
 	struct timeval due;
 
 	event_active(session->proof.again, EV_TIMEOUT, 0);
-	turn();
+	run_pass();
 	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, &due));
 	*at_least = seconds(&due) - now();
 	*at_most = seconds(&due) - asked;
@@ -226,7 +226,7 @@ static void invariant_9_orphaned_grants_wait_for_the_device_too(void **state)
 	expect_done(&owner, WIRE_UNLINK, "a");
 	host_fail_next(HOST_GONE, EVER, EBUSY);
 	part_dying(&victim);
-	turn_some();
+	run_passes();
 	assert_int_equal(session_of(&victim)->proof.state, PROOF_ASKING);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	host_fail_next(HOST_GONE, 0, 0);
@@ -321,7 +321,7 @@ static void invariant_9_a_device_that_hangs_keeps_no_death_from_being_proven(voi
 	assert_true(hung);
 	assert_int_equal(used(4002, RESOURCE_BYTES), 0);
 	set_hung(false);
-	assert_int_equal(hear(owner.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	part(&owner);
 }
 
@@ -407,8 +407,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(invariant_9_memory_waits_until_the_device_is_done),
-		ON(invariant_9_each_not_yet_is_asked_again),
-		ON(invariant_9_what_nobody_can_tell_is_kept_for_good),
+		ON(invariant_9_a_device_that_is_not_done_is_asked_again),
+		ON(invariant_9_memory_is_kept_when_no_device_can_tell),
 		ON(test_a_question_is_asked_once_at_a_time),
 		ON(invariant_5_questions_become_rare),
 		ON(test_a_process_without_grants_is_not_asked_about),

@@ -35,7 +35,7 @@ static void test_greeting(void **state)
 static void test_wrong_nonce_is_turned_away(void **state)
 {
 	int sock = dial(), other = dial();
-	struct wire_message hello = hear(sock), others = hear(other);
+	struct wire_message hello = receive_message(sock), others = receive_message(other);
 
 	(void)state;
 	assert_memory_not_equal(hello.hello.nonce, others.hello.nonce, WIRE_NONCE_SIZE);
@@ -46,7 +46,7 @@ static void test_wrong_nonce_is_turned_away(void **state)
 	say(sock, &hello);
 	expect_turned_away(sock);
 	sock = dial();
-	hello = hear(sock);
+	hello = receive_message(sock);
 	hello = hello_to(&hello);
 	hello.hello.nonce[WIRE_NONCE_SIZE - 1] ^= 1;
 	say(sock, &hello);
@@ -56,7 +56,7 @@ static void test_wrong_nonce_is_turned_away(void **state)
 static void test_wrong_version_is_turned_away(void **state)
 {
 	int sock = dial();
-	struct wire_message hello = hear(sock);
+	struct wire_message hello = receive_message(sock);
 
 	(void)state;
 	hello = hello_to(&hello);
@@ -71,7 +71,7 @@ static void test_requests_before_the_greeting_are_turned_away(void **state)
 	int sock = dial();
 
 	(void)state;
-	hear(sock);
+	receive_message(sock);
 	say(sock, &message);
 	expect_turned_away(sock);
 	assert_null(registry_find(broker.registry, "early"));
@@ -87,7 +87,7 @@ static void invariant_5_garbage_instead_of_a_greeting_keeps_nothing(void **state
 	for (size_t length = 0; length <= sizeof garbage; length += 64) {
 		int sock = dial();
 
-		hear(sock);
+		receive_message(sock);
 		assert_int_equal(send(sock, garbage, length, 0), length);
 		expect_turned_away(sock);
 	}
@@ -98,7 +98,7 @@ static void test_half_closed_before_the_greeting(void **state)
 	int sock = dial();
 
 	(void)state;
-	hear(sock);
+	receive_message(sock);
 	assert_int_equal(shutdown(sock, SHUT_WR), 0);
 	expect_turned_away(sock);
 }
@@ -114,11 +114,11 @@ static void invariant_5_greetings_are_bounded(void **state)
 	broker.accounting->quotas.fallback.limit[RESOURCE_GREETINGS] = MANY;
 	for (int i = 0; i < MANY; i++) {
 		sock[i] = dial();
-		turn();
+		run_pass();
 	}
 	EXPECT_SOON(greeting() == MANY);
 	one = dial();
-	message = hear(one);
+	message = receive_message(one);
 	assert_int_equal(message.type, WIRE_REFUSED);
 	assert_int_equal(message.refused.error, -EDQUOT);
 	close(one);
@@ -137,10 +137,10 @@ static void test_sessions_over_the_quota_are_refused(void **state)
 	broker.accounting->quotas.fallback.limit[RESOURCE_SESSIONS] = 1;
 	first = join();
 	sock = dial();
-	message = hear(sock);
+	message = receive_message(sock);
 	message = hello_to(&message);
 	say(sock, &message);
-	message = hear(sock);
+	message = receive_message(sock);
 	assert_int_equal(message.type, WIRE_REFUSED);
 	assert_int_equal(message.refused.error, -EDQUOT);
 	expect_end(sock);
@@ -169,7 +169,7 @@ static void test_a_buffers_whole_life(void **state)
 	assert_true(atomic_load(&user.board.words[grant.buffer]) == BOARD_WORD(grant.serial, BOARD_LIVE));
 	expect_done(&owner, WIRE_UNLINK, "a");
 	assert_true(atomic_load(&user.board.words[grant.buffer]) == BOARD_WORD(grant.serial, BOARD_DRAINING));
-	message = hear(user.sock);
+	message = receive_message(user.sock);
 	assert_int_equal(message.type, WIRE_NOTICE);
 	assert_true(message.grant_id.grant == grant.grant);
 	assert_int_equal(broker.counters.allocations_freed, 0);
@@ -231,21 +231,21 @@ static void say_idle(struct peer *peer, uint64_t grant, uint64_t serial)
 /* From others, of what is not used, or twice: counted, and no more. */
 static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
 {
-	struct peer holder = join(), liar = join();
+	struct peer holder = join(), attacker = join();
 	struct wire_grant grant, beside;
 
 	(void)state;
 	create_small(&holder, "a");
 	create_small(&holder, "b");
 	grant = acquire(&holder, "a");
-	beside = acquire(&liar, "b");
+	beside = acquire(&attacker, "b");
 	expect_done(&holder, WIRE_UNLINK, "a");
-	say_idle(&liar, grant.grant, grant.serial);
-	say_idle(&liar, beside.grant, grant.serial);
-	say_idle(&liar, UINT64_MAX, UINT64_MAX);
-	say_idle(&liar, 0, 0);
+	say_idle(&attacker, grant.grant, grant.serial);
+	say_idle(&attacker, beside.grant, grant.serial);
+	say_idle(&attacker, UINT64_MAX, UINT64_MAX);
+	say_idle(&attacker, 0, 0);
 	say_idle(&holder, grant.grant, beside.serial);
-	expect_served(&liar);
+	expect_served(&attacker);
 	EXPECT_SOON(broker.counters.idle_foreign == 5);
 	assert_int_equal(broker.counters.uses_idle, 0);
 	assert_int_equal(broker.counters.ranges_cleaned, 0);
@@ -256,9 +256,9 @@ static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
 	assert_int_equal(broker.counters.uses_idle, 1);
 	assert_int_equal(broker.registry->grant_count, 2);
 	say_closed(holder.sock, grant.grant);
-	say_closed(liar.sock, beside.grant);
+	say_closed(attacker.sock, beside.grant);
 	part(&holder);
-	part(&liar);
+	part(&attacker);
 }
 
 static int open_ticket(const struct peer *peer, const struct wire_grant *grant, struct device_handle *handle)
@@ -303,17 +303,17 @@ static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
 
 static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
 {
-	struct peer holder = join(), liar = join();
+	struct peer holder = join(), attacker = join();
 	struct wire_grant grant;
 
 	(void)state;
 	expect_done(&holder, WIRE_CREATE, "a");
 	grant = acquire(&holder, "a");
-	expect_done(&liar, WIRE_UNLINK, "a");
+	expect_done(&attacker, WIRE_UNLINK, "a");
 	for (uint64_t id = 0; id < 100; id++)
-		say_closed(liar.sock, id);
-	say_closed(liar.sock, UINT64_MAX);
-	expect_served(&liar);
+		say_closed(attacker.sock, id);
+	say_closed(attacker.sock, UINT64_MAX);
+	expect_served(&attacker);
 	assert_int_equal(broker.counters.closed_foreign, 101);
 	assert_int_equal(broker.registry->grant_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
@@ -323,7 +323,7 @@ static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
 	say_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.closed_foreign == 102);
 	part(&holder);
-	part(&liar);
+	part(&attacker);
 }
 
 static void test_leaving(void **state)
@@ -337,7 +337,7 @@ static void test_leaving(void **state)
 	grant = acquire(&peer, "a");
 	wire_init(&leave, WIRE_LEAVE, 5);
 	say(peer.sock, &leave);
-	assert_int_equal(hear(peer.sock).type, WIRE_LEFT);
+	assert_int_equal(receive_message(peer.sock).type, WIRE_LEFT);
 	/* only the last CLOSED may follow */
 	say_closed(peer.sock, grant.grant);
 	EXPECT_SOON(!broker.registry->grant_count);
@@ -355,7 +355,7 @@ static void test_ephemeral_buffers_go_with_their_creator(void **state)
 	(void)state;
 	create.create.flags = GPUB_EPHEMERAL;
 	say(peer.sock, &create);
-	assert_int_equal(hear(peer.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(peer.sock).type, WIRE_DONE);
 	expect_done(&peer, WIRE_CREATE, "lasting");
 	part(&peer);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
@@ -373,31 +373,31 @@ static void invariant_5_absurd_requests_are_refused(void **state)
 	(void)state;
 	message.create.size = UINT64_MAX;
 	say(peer.sock, &message);
-	assert_int_equal(hear(peer.sock).refused.error, -ENOMEM);
+	assert_int_equal(receive_message(peer.sock).refused.error, -ENOMEM);
 	message.create.size = 0;
 	say(peer.sock, &message);
-	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
+	assert_int_equal(receive_message(peer.sock).refused.error, -EINVAL);
 	message = named(WIRE_CREATE, 77, "a");
 	message.create.device = UINT32_MAX;
 	say(peer.sock, &message);
-	assert_int_equal(hear(peer.sock).refused.error, -ENODEV);
+	assert_int_equal(receive_message(peer.sock).refused.error, -ENODEV);
 	message = named(WIRE_CREATE, 77, "a");
 	message.create.flags = UINT32_MAX;
 	say(peer.sock, &message);
-	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
+	assert_int_equal(receive_message(peer.sock).refused.error, -EINVAL);
 	message = named(WIRE_ACQUIRE, 77, "a");
 	message.acquire.rights = 1u << 31;
 	say(peer.sock, &message);
-	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
+	assert_int_equal(receive_message(peer.sock).refused.error, -EINVAL);
 	message = named(WIRE_ACQUIRE, 77, "a");
 	message.acquire.device = UINT32_MAX;
 	say(peer.sock, &message);
-	assert_int_equal(hear(peer.sock).refused.error, -ENODEV);
+	assert_int_equal(receive_message(peer.sock).refused.error, -ENODEV);
 	assert_int_equal(ask(&peer, WIRE_UNLINK, "/no name").refused.error, -EINVAL);
 	wire_init(&message, WIRE_WRITER, 77);
 	message.grant_id.grant = 12345;
 	say(peer.sock, &message);
-	assert_int_equal(hear(peer.sock).refused.error, -EINVAL);
+	assert_int_equal(receive_message(peer.sock).refused.error, -EINVAL);
 	expect_served(&peer);
 	assert_true(registry_empty(broker.registry));
 	part(&peer);

@@ -2,7 +2,7 @@
 /*
  * test-slab.c - the ranges of an allocation: each is taken once, and only where one of its kind has room.
  *
- * No books: allocations are bare structures, and whoever may share what is test-registry-shared.c's.
+ * No registry: allocations are bare structures, and whoever may share what is test-registry-shared.c's.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -255,7 +255,7 @@ static void test_the_last_text_stands_until_the_next_is_whole(void **state)
 			assert_int_equal(shown.header.sequence, sequence);
 			assert_int_equal(json_array_size(buffers_of(&shown)), MANY);
 			shown_free(&shown);
-			turn();
+			run_pass();
 		}
 		assert_int_equal(broker.status->header.sequence, sequence + 1);
 	}
@@ -277,7 +277,7 @@ static void test_changes_between_pieces(void **state)
 		unlink_one(MANY - 1 - gone++);
 		create_range(come, come + 1);
 		come++;
-		turn();
+		run_pass();
 	}
 	assert_true(gone > 2);
 	shown = shown_now();
@@ -393,7 +393,7 @@ static void test_what_cannot_be_written(void **state)
 	begin_a_text();
 	sequence = broker.status->header.sequence;
 	dup2(closed, broker.status->fd);
-	turn();
+	run_pass();
 	assert_false(broker.status->writing);
 	dup2(file, broker.status->fd);
 	shown = shown_now();
@@ -436,7 +436,7 @@ static void test_the_reason_is_that_of_what_failed(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	dup2(log, STDERR_FILENO);
 	errno = ECHILD;
-	turn();
+	run_pass();
 	dup2(errors, STDERR_FILENO);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	assert_false(broker.status->writing);

@@ -70,7 +70,7 @@ static int setup(void **state)
 	return error;
 }
 
-/* ---- short words ---- */
+/* ---- shorthands ---- */
 
 static uint64_t spare(enum spare_kind kind)
 {
@@ -196,7 +196,7 @@ static void invariant_5_one_user_cannot_fill_the_pool_for_others(void **state)
 }
 
 /* Memory that is mapped yet counts as what is in the pool does, and goes before it where it is older. */
-static void invariant_5_nor_with_memory_that_it_maps(void **state)
+static void invariant_5_one_user_cannot_fill_the_pool_with_mapped_memory(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
 	uint64_t grants[2];
@@ -296,7 +296,7 @@ static void invariant_5_what_is_pooled_costs_few_descriptors(void **state)
 }
 
 /* As many as will do are asked to close, and not more when it is asked again before they have. */
-static void test_idle_memory_is_asked_back_as_far_as_is_needed(void **state)
+static void test_idle_memory_is_reclaimed_as_far_as_is_needed(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
 	uint64_t oldest, newer;
@@ -410,7 +410,7 @@ static void invariant_5_a_full_board_takes_nothing_back(void **state)
 /* ---- who waits ---- */
 
 /* It waits for ever, and everybody's creates come from the pool, its own user's too. */
-static void invariant_5_a_create_that_waits_in_vain_turns_off_nothing(void **state)
+static void invariant_5_a_create_that_never_succeeds_does_not_disable_the_pool(void **state)
 {
 	struct peer alice = join_as(ALICE), greedy = join_as(ALICE), bob = join_as(BOB);
 	uint64_t made;
@@ -449,7 +449,7 @@ static void test_a_create_that_waits_takes_what_it_can_use(void **state)
 	create_waiting(&waiting, "large", 254 * MIB);
 	assert_int_equal(released, 0);
 	drop(&alice, "a");
-	assert_int_equal(hear(waiting.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(waiting.sock).type, WIRE_DONE);
 	assert_int_equal(released, 1 + 2);
 	assert_true(kept_by(BOB, SPARE_POOLED) == 2ull * SIZE);
 	part(&alice);
@@ -469,7 +469,7 @@ static void test_memory_that_another_program_frees_is_noticed(void **state)
 	assert_int_equal(refused, 1); /* a look is not a try */
 	assert_int_equal(registry_find(broker.registry, "large")->state, BUFFER_CREATING);
 	elsewhere = 0;
-	assert_int_equal(hear(alice.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(alice.sock).type, WIRE_DONE);
 	assert_int_equal(refused, 1);
 	part(&alice);
 }
@@ -486,12 +486,12 @@ static void test_small_creates_pass_one_that_waits_for_another_program(void **st
 	create(&alice, "another", 50 * MIB);
 	assert_int_equal(try_create(&alice, "too-large", 3 * MIB), -ENOMEM);
 	elsewhere = 0;
-	/* it has its turn, and what its own user took meanwhile is what it lacks */
-	EXPECT_SOON(create_must_wait(&broker, 0, ALICE) || heard_already(waiting.sock, &(struct wire_message){ 0 }));
+	/* it is served, and what its own user took meanwhile is missing */
+	EXPECT_SOON(create_must_wait(&broker, 0, ALICE) || received_already(waiting.sock, &(struct wire_message){ 0 }));
 	assert_true(broker.waiting->count);
 	assert_int_equal(try_create(&alice, "third", MIB), -ENOMEM);
 	drop(&alice, "another");
-	assert_int_equal(hear(waiting.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(waiting.sock).type, WIRE_DONE);
 	part(&alice);
 	part(&waiting);
 }
@@ -514,7 +514,7 @@ static void test_memory_on_its_way_is_promised_once(void **state)
 		say(peers[i].sock, &message);
 	}
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(hear(peers[i].sock).type, WIRE_DONE);
+		assert_int_equal(receive_message(peers[i].sock).type, WIRE_DONE);
 	assert_int_equal(released, 8);
 	for (int i = 0; i < 4; i++)
 		part(&peers[i]);
@@ -527,17 +527,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HERE(invariant_5_one_user_cannot_fill_the_pool_for_others),
-		HERE(invariant_5_nor_with_memory_that_it_maps),
+		HERE(invariant_5_one_user_cannot_fill_the_pool_with_mapped_memory),
 		HERE(test_the_oldest_of_a_user_goes_first),
 		HERE(test_a_create_takes_its_own_users_memory_first_and_as_much_as_it_needs),
-		HERE(test_idle_memory_is_asked_back_as_far_as_is_needed),
+		HERE(test_idle_memory_is_reclaimed_as_far_as_is_needed),
 		HERE(invariant_5_memory_that_is_never_closed_keeps_nobody_from_others),
 		HERE(invariant_5_what_is_pooled_costs_few_descriptors),
 		HERE(invariant_5_a_create_that_cannot_succeed_evicts_nothing),
 		HERE(test_a_quota_takes_back_as_much_idle_memory_as_is_missing),
 		HERE(invariant_5_a_quota_that_cannot_be_met_takes_nothing_back),
 		HERE(invariant_5_a_full_board_takes_nothing_back),
-		HERE(invariant_5_a_create_that_waits_in_vain_turns_off_nothing),
+		HERE(invariant_5_a_create_that_never_succeeds_does_not_disable_the_pool),
 		HERE(test_a_create_that_waits_takes_what_it_can_use),
 		HERE(test_memory_that_another_program_frees_is_noticed),
 		HERE(test_small_creates_pass_one_that_waits_for_another_program),

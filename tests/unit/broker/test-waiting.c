@@ -2,7 +2,7 @@
 /*
  * test-waiting.c - who waits for a name or for a drain is served in order, in time, or told that it is too late.
  *
- * A broker with real books and a real loop, but neither listener nor device threads. Its sessions are made by hand on
+ * A broker with a real registry and a real loop, but neither listener nor device threads. Its sessions are made by hand on
  * one end of a socket pair; the other end is where the test reads what they are answered.
  */
 #include <errno.h>
@@ -125,7 +125,7 @@ static int teardown(void **state)
 	return left != 0;
 }
 
-/* ---- short words ---- */
+/* ---- shorthands ---- */
 
 static void loop_for(int ms)
 {
@@ -261,7 +261,7 @@ static void test_forgotten_acquires_get_nothing(void **state)
 	assert_int_equal(broker.waiting->count, 0);
 }
 
-/* A session that is gone when its turn comes is passed over. */
+/* A session that is gone when its acquire is served is skipped. */
 static void test_gone_session_is_passed_over(void **state)
 {
 	struct wire_acquire acquire = { .name = "a", .rights = GPUB_READ, .timeout_ms = -1 };
@@ -280,7 +280,7 @@ static void test_gone_session_is_passed_over(void **state)
 	assert_int_equal(broker.waiting->count, 0);
 }
 
-/* Nobody hears the grant, so none is made. */
+/* Nobody would receive the grant, so none is made. */
 static void test_session_cut_off_is_passed_over(void **state)
 {
 	(void)state;
@@ -294,7 +294,7 @@ static void test_session_cut_off_is_passed_over(void **state)
 	assert_int_equal(broker.registry->grant_count, 1);
 }
 
-/* One session's flood ends at its limit, is forgotten with it, and leaves the others their places. */
+/* One session's flood ends at its limit, is dropped with it, and leaves the others their places in the queue. */
 static void invariant_5_waits_are_bounded(void **state)
 {
 	struct wire_acquire acquire = { .rights = GPUB_READ, .timeout_ms = 60000 };

@@ -157,7 +157,7 @@ static void expect_at_gate(void)
 		;
 }
 
-/* From now on until open_gate() all that is submitted stands in line. */
+/* From now on until open_gate() all that is submitted is queued. */
 static void close_gate(uid_t uid)
 {
 	create(uid, GATE);
@@ -237,7 +237,7 @@ static void test_users_are_served_in_turn(void **state)
 }
 
 /* Invariant 5: no client slows another user's; it waits for one job of the flooder, not for all. */
-static void invariant_5_who_floods_delays_another_by_one_job(void **state)
+static void invariant_5_a_flood_delays_another_user_by_one_job(void **state)
 {
 	(void)state;
 	close_gate(ALICE);

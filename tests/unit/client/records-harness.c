@@ -133,7 +133,7 @@ int teardown(void **state)
 	return 0;
 }
 
-/* ---- short words ---- */
+/* ---- shorthands ---- */
 
 uint64_t hold(void)
 {

@@ -4,7 +4,7 @@
  * due is closed, and nothing else. An error message is that of the error that is returned.
  *
  * As in records-harness.c mappings are made by hand, without a broker. The device is a table whose close does what the
- * test wants in the midst of it, when the lock is given up: so the order in which threads come is the test's.
+ * test wants in the midst of it, when the lock is released: so the test decides the order of the threads.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -156,7 +156,7 @@ static int close_both_at_once(unsigned which)
 	return 0;
 }
 
-static void test_a_trim_passes_none_over_that_the_closer_came_to(void **state)
+static void test_a_trim_skips_no_mapping_that_the_closer_visits(void **state)
 {
 	(void)state;
 	hold(0);
@@ -276,7 +276,7 @@ static void test_the_message_is_of_the_error_that_is_returned(void **state)
 }
 
 /* The broker may be gone by then: whoever undoes something does not say so. */
-static void test_what_is_said_on_the_way_leaves_the_message(void **state)
+static void test_a_cleanup_leaves_the_error_message(void **state)
 {
 	(void)state;
 	error_set(-EDQUOT, "the answer's");
@@ -294,7 +294,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_is_wanted_goes_before_the_oldest, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_pass_closes_what_is_awaited, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_message_is_of_the_error_that_is_returned, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_said_on_the_way_leaves_the_message, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_cleanup_leaves_the_error_message, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("closing", tests, NULL, NULL);

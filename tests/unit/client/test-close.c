@@ -80,7 +80,7 @@ static struct record *bind_and_release(enum record_state state)
 	return other;
 }
 
-/* It rests first, and then the one that was given back first is the next; but before all those that never were open. */
+/* It is kept free for a while. Then the record that was released first is the next one, before all that were never open. */
 static void invariant_8_a_record_serves_again_behind_others(void **state)
 {
 	enum { REST = 3 };
@@ -103,7 +103,7 @@ static void invariant_8_a_record_serves_again_behind_others(void **state)
 }
 
 /* Slots stay with their record: generation after generation of a buffer with many leases must not take new ones each. */
-static void test_where_many_slots_are_taken_no_record_rests(void **state)
+static void test_with_many_slots_taken_no_record_is_kept_free(void **state)
 {
 	uint32_t used = atomic_load(&client->slots.used);
 
@@ -258,7 +258,7 @@ static void invariant_2_stress_record_close_against_holds(void **state)
 	acquirers_stop();
 }
 
-/* ---- a close beside somebody who never rests ---- */
+/* ---- a close beside constant use ---- */
 
 static _Atomic unsigned looks;
 
@@ -275,7 +275,7 @@ static int busy_check(int ordinal)
 	return looks > 3 ? -EIO : 0;
 }
 
-static void invariant_7_a_close_does_not_wait_for_who_never_rests(void **state)
+static void invariant_7_a_close_does_not_wait_for_constant_use(void **state)
 {
 	struct device busy = fake;
 	int error;
@@ -300,10 +300,10 @@ int main(void)
 		ON(invariant_2_a_held_record_is_not_closed),
 		ON(invariant_2_a_close_waits_for_what_has_not_landed),
 		ON(invariant_2_a_failed_close_stays_closing),
-		ON(invariant_7_a_close_does_not_wait_for_who_never_rests),
+		ON(invariant_7_a_close_does_not_wait_for_constant_use),
 		ON(invariant_8_a_rebound_record_refuses_older_leases),
 		ON(invariant_8_a_record_serves_again_behind_others),
-		ON(test_where_many_slots_are_taken_no_record_rests),
+		ON(test_with_many_slots_taken_no_record_is_kept_free),
 		ON(test_without_a_broker_nothing_is_renewed),
 		ON(invariant_2_stress_record_close_against_holds),
 	};

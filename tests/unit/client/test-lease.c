@@ -9,7 +9,7 @@
 
 /* ---- returns in stream order ---- */
 
-static void invariant_2_a_return_on_is_over_when_it_lands(void **state)
+static void invariant_2_a_return_on_ends_when_its_write_lands(void **state)
 {
 	uint64_t token = hold();
 	bool held = true;
@@ -24,7 +24,7 @@ static void invariant_2_a_return_on_is_over_when_it_lands(void **state)
 }
 
 /* A late write of an earlier sequence does not land a later return of the same slot. */
-static void invariant_2_an_older_write_lands_nothing(void **state)
+static void invariant_2_an_older_write_ends_no_return(void **state)
 {
 	uint64_t first = hold(), second;
 
@@ -66,9 +66,9 @@ static void test_return_on_that_fails_leaves_the_lease(void **state)
 	assert_int_equal(give_back(token), 0);
 }
 
-/* ---- what was returned plainly ---- */
+/* ---- unordered returns ---- */
 
-static void test_a_plain_return_is_remembered(void **state)
+static void test_an_unordered_return_is_recorded(void **state)
 {
 	uint64_t token = hold();
 
@@ -94,7 +94,7 @@ static void test_a_plain_return_is_remembered(void **state)
 }
 
 /* A hold that no lease came of is no return. */
-static void test_an_undone_hold_is_no_plain_return(void **state)
+static void test_a_cancelled_hold_is_no_unordered_return(void **state)
 {
 	uint64_t token;
 
@@ -108,12 +108,12 @@ static void test_an_undone_hold_is_no_plain_return(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(invariant_2_a_return_on_is_over_when_it_lands),
-		ON(invariant_2_an_older_write_lands_nothing),
+		ON(invariant_2_a_return_on_ends_when_its_write_lands),
+		ON(invariant_2_an_older_write_ends_no_return),
 		ON(test_slot_that_has_not_landed_is_not_taken),
 		ON(test_return_on_that_fails_leaves_the_lease),
-		ON(test_a_plain_return_is_remembered),
-		ON(test_an_undone_hold_is_no_plain_return),
+		ON(test_an_unordered_return_is_recorded),
+		ON(test_a_cancelled_hold_is_no_unordered_return),
 	};
 
 	return cmocka_run_group_tests_name("leases", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-reader.c - what a reader learns from looking for an answer: in vain it looks ever more rarely, and for that question
+ * test-reader.c - what a reader learns from looking for an answer: in vain it looks ever less and less often, and for that question
  * alone. The broker is the other end of a socket pair, which says what the test has it say.
  */
 #include <errno.h>
@@ -90,7 +90,7 @@ static void expect(enum wire_type asked, unsigned in_vain, unsigned pause)
 	assert_int_equal(client.spin[asked].pause, pause);
 }
 
-static void test_looking_in_vain_makes_it_rarer(void **state)
+static void test_fruitless_polls_become_rarer(void **state)
 {
 	(void)state;
 	expect(WIRE_DRAIN, 0, 0);
@@ -115,7 +115,7 @@ static void test_it_is_learned_for_each_question(void **state)
 	expect(WIRE_DRAIN, 2, 4);
 }
 
-static void test_an_answer_that_is_there_says_nothing(void **state)
+static void test_an_answer_that_is_there_at_once_changes_no_interval(void **state)
 {
 	(void)state;
 	read_answer(WIRE_STAT);
@@ -133,9 +133,9 @@ static void test_an_answer_that_is_there_says_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(test_looking_in_vain_makes_it_rarer),
+		ON(test_fruitless_polls_become_rarer),
 		ON(test_it_is_learned_for_each_question),
-		ON(test_an_answer_that_is_there_says_nothing),
+		ON(test_an_answer_that_is_there_at_once_changes_no_interval),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -479,7 +479,7 @@ static void invariant_8_what_opens_beside_a_reset_is_opened_again(void **state)
 }
 
 /* In the first use of a device, too, which has no epoch until then. */
-static void invariant_8_also_in_the_first_use(void **state)
+static void invariant_8_a_reset_in_the_first_use_of_a_device(void **state)
 {
 	struct mapping *mapping;
 
@@ -567,7 +567,7 @@ static void invariant_8_a_close_beside_a_reset_closes_nothing_new(void **state)
 	free(others);
 }
 
-static void invariant_8_nor_does_a_synchronisation(void **state)
+static void invariant_8_a_synchronisation_beside_a_reset(void **state)
 {
 	struct mapping *mapping = handle_opens(GRANT);
 
@@ -622,11 +622,11 @@ int main(void)
 		TEST(invariant_2_a_return_is_waited_for_after_any_number_of_leases),
 		TEST(test_the_timeline_of_an_ended_lease),
 		TEST(invariant_8_what_opens_beside_a_reset_is_opened_again),
-		TEST(invariant_8_also_in_the_first_use),
+		TEST(invariant_8_a_reset_in_the_first_use_of_a_device),
 		TEST(test_an_open_that_fails_is_not_repeated),
 		TEST(invariant_8_a_lost_mapping_closes_nothing),
 		TEST(invariant_8_a_close_beside_a_reset_closes_nothing_new),
-		TEST(invariant_8_nor_does_a_synchronisation),
+		TEST(invariant_8_a_synchronisation_beside_a_reset),
 		TEST(test_modules_of_both_kinds),
 	};
 

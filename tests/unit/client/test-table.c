@@ -50,7 +50,7 @@ static struct record *find(const char *name, unsigned index)
 	return record;
 }
 
-/* Names of every length, so that every number of words in a key has its turn. */
+/* Names of every length, so that every number of words in a key is tried. */
 static const char *name_of(int i)
 {
 	static char name[NAME_SIZE + 16];
@@ -194,7 +194,7 @@ static void test_a_change_is_noticed(void **state)
 	assert_true(table_unchanged(&table, version));
 	table_remove(&table, &records[0]);
 	assert_false(table_unchanged(&table, version));
-	/* in the middle of a change: never believed */
+	/* in the middle of a change: never used */
 	atomic_fetch_add(&table.version, 1);
 	table_find(&table, &key, &version);
 	assert_false(table_unchanged(&table, version));
@@ -204,7 +204,7 @@ static void test_a_change_is_noticed(void **state)
 /* ---- readers beside a writer ---- */
 
 #define NAMES     200
-#define SPARES    100 /* records for them: one serves many names in turn */
+#define SPARES    100 /* records for them: one serves many names, one after another */
 #define STRESS_MS 1000
 #define READERS   2
 
@@ -304,7 +304,7 @@ static void test_stress_readers_never_get_a_wrong_record(void **state)
 	for (int i = 0; i < READERS; i++)
 		pthread_join(reader[i], NULL);
 	assert_int_equal(wrong, 0);
-	/* both sides had their turns, or nothing was tried */
+	/* both sides acted, or nothing was tried */
 	assert_true(changes > 1000 && found > 1000);
 }
 

@@ -130,7 +130,7 @@ static void test_a_disconnect_ends_the_waiting_for_signals(void **state)
 }
 
 /* Behind a LEFT it is the broker's, whose mark says that the writer left. */
-static void test_who_left_ends_nothing(void **state)
+static void test_a_writer_that_left_ends_no_timeline(void **state)
 {
 	(void)state;
 	page[0].word = TIMELINE_LEFT;
@@ -150,7 +150,7 @@ int main(void)
 		ON(test_an_end_mark_says_nothing_of_signals),
 		ON(test_an_orphaned_timeline_ends_when_its_signals_landed),
 		ON(test_a_disconnect_ends_the_waiting_for_signals),
-		ON(test_who_left_ends_nothing),
+		ON(test_a_writer_that_left_ends_no_timeline),
 	};
 
 	return cmocka_run_group_tests_name("timeline-end", tests, NULL, NULL);

@@ -379,7 +379,7 @@ static void test_all_go_at_disconnect(void **state)
 }
 
 /* To unregister would wait for that stream, which no close waits for: one of another context. */
-static void test_but_not_while_a_stream_is_not_done(void **state)
+static void test_no_page_is_unregistered_while_a_stream_works(void **state)
 {
 	struct timeline_map *written = get_written(0);
 	void *page = (void *)written->page, *writable = written->writable;
@@ -421,7 +421,7 @@ int main(void)
 		ON(test_an_acquire_gives_them_back_where_there_are_many),
 		ON(test_a_page_that_is_not_unregistered_stays_mapped),
 		ON(test_all_go_at_disconnect),
-		ON(test_but_not_while_a_stream_is_not_done),
+		ON(test_no_page_is_unregistered_while_a_stream_works),
 	};
 
 	return cmocka_run_group_tests_name("timeline-maps", tests, NULL, NULL);

@@ -67,7 +67,7 @@ static void test_what_is_reached_is_not_waited_for(void **state)
 	assert_int_equal(timeline_waits_over(&watch), 1);
 }
 
-static void test_what_comes_ends_the_wait(void **state)
+static void test_a_signal_ends_the_wait(void **state)
 {
 	(void)state;
 	timeline_wait_note(&map[0], 5);
@@ -94,7 +94,7 @@ static void test_the_largest_value_counts(void **state)
 	assert_int_equal(timeline_waits_over(&watch), 1);
 }
 
-static void test_with_its_broker_a_wait_is_never_given_up(void **state)
+static void test_with_its_broker_a_wait_is_never_cancelled(void **state)
 {
 	(void)state;
 	timeline_wait_note(&map[0], 5);
@@ -102,7 +102,7 @@ static void test_with_its_broker_a_wait_is_never_given_up(void **state)
 		assert_int_equal(timeline_waits_over(&watch), 0);
 }
 
-static void test_a_wait_without_a_broker_is_given_up(void **state)
+static void test_a_wait_without_a_broker_is_cancelled(void **state)
 {
 	(void)state;
 	timeline_wait_note(&map[0], 5);
@@ -140,7 +140,7 @@ static void test_progress_begins_patience_anew(void **state)
 }
 
 /* Its mark is written over. */
-static void test_a_wait_on_an_ended_timeline_is_given_up(void **state)
+static void test_a_wait_on_an_ended_timeline_is_cancelled(void **state)
 {
 	(void)state;
 	timeline_wait_note(&map[0], 5);
@@ -158,13 +158,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(test_what_is_reached_is_not_waited_for),
-		ON(test_what_comes_ends_the_wait),
+		ON(test_a_signal_ends_the_wait),
 		ON(test_the_largest_value_counts),
-		ON(test_with_its_broker_a_wait_is_never_given_up),
-		ON(test_a_wait_without_a_broker_is_given_up),
+		ON(test_with_its_broker_a_wait_is_never_cancelled),
+		ON(test_a_wait_without_a_broker_is_cancelled),
 		ON(test_patience),
 		ON(test_progress_begins_patience_anew),
-		ON(test_a_wait_on_an_ended_timeline_is_given_up),
+		ON(test_a_wait_on_an_ended_timeline_is_cancelled),
 	};
 
 	return cmocka_run_group_tests_name("timeline-wait", tests, NULL, NULL);

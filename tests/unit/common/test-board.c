@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-board.c - the board: its layout, that nobody but its maker can write or resize it, and that a client believes
+ * test-board.c - the board: its layout, that nobody but its maker can write or resize it, and that a client accepts
  * no header that a hostile server made up.
  *
  * The devices in it come from a table of functions made here: no real one is started.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-error.c - the sentence of a failure: each thread has its own, and none overruns. */
+/* test-error.c - the error message of a failure: each thread has its own, and none overruns. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static void test_begins_without_error(void **state)
 	assert_string_equal(error_text(), "no error");
 }
 
-static void test_keeps_code_and_sentence(void **state)
+static void test_keeps_code_and_message(void **state)
 {
 	(void)state;
 	assert_int_equal(error_set(-ENOENT, "no '%s' among %d", "heat/0", 3), -ENOENT);
@@ -54,7 +54,7 @@ static void test_prints_errno(void **state)
 	assert_string_equal(error_text(), "it failed: Permission denied");
 }
 
-/* 0: this thread began without a sentence, and kept its own. */
+/* 0: this thread began without an error message, and kept its own. */
 static void *fail_alone(void *argument)
 {
 	pthread_barrier_t *barrier = argument;
@@ -90,7 +90,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_begins_without_error),
-		cmocka_unit_test(test_keeps_code_and_sentence),
+		cmocka_unit_test(test_keeps_code_and_message),
 		cmocka_unit_test(test_is_always_a_failure),
 		cmocka_unit_test(test_cuts_what_is_too_long),
 		cmocka_unit_test(test_prints_errno),

@@ -97,7 +97,7 @@ void tell(int fd, const void *data, size_t size)
 	CHECK(write(fd, data, size) == (ssize_t)size);
 }
 
-void hear(int fd, void *data, size_t size)
+void receive(int fd, void *data, size_t size)
 {
 	CHECK(read(fd, data, size) == (ssize_t)size);
 }
@@ -107,11 +107,11 @@ void tell_token(int fd)
 	tell(fd, "x", 1);
 }
 
-void hear_token(int fd)
+void receive_token(int fd)
 {
 	char token;
 
-	hear(fd, &token, 1);
+	receive(fd, &token, 1);
 }
 
 /* Call it before this process starts the device. */
@@ -176,7 +176,7 @@ uint8_t *import_from(int in, int ordinal)
 	struct device_handle handle;
 	void *ptr;
 
-	hear(in, &handle, sizeof handle);
+	receive(in, &handle, sizeof handle);
 	CHECK(!device->open(ordinal, &handle, BLOCK, &ptr));
 	return ptr;
 }

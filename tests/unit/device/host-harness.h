@@ -66,9 +66,9 @@ struct peer peer_start(peer_main *run);
 void        peer_end(const struct peer *peer); /* it ends with status 0 */
 
 void tell(int fd, const void *data, size_t size);
-void hear(int fd, void *data, size_t size);
+void receive(int fd, void *data, size_t size);
 void tell_token(int fd);
-void hear_token(int fd);
+void receive_token(int fd);
 
 void     export_to(const struct peer *peer, void *ptr);
 uint8_t *import_from(int in, int ordinal); /* BLOCK bytes */

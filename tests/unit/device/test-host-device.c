@@ -127,7 +127,7 @@ static void import_and_hammer(int in, int out)
 
 	start(false, 2);
 	page = host_page(true);
-	hear(in, &shared_handle, sizeof shared_handle);
+	receive(in, &shared_handle, sizeof shared_handle);
 	for (int i = 0; i < 6; i++)
 		CHECK(!pthread_create(&thread[i], NULL, hammer, &page[8 * i]));
 	for (int i = 0; i < 6; i++)
@@ -141,7 +141,7 @@ static void scenario_threads(void)
 	uint8_t *ptr = owner_memory(BLOCK);
 
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	CHECK(!device->release(0, ptr));
 	peer_end(&peer);
 }

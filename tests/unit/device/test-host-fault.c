@@ -70,7 +70,7 @@ static void scenario_sticky(void)
 	uint8_t *ptr = owner_memory(BLOCK);
 
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	peer_end(&peer);
 	CHECK(!device->release(0, ptr));
 }

@@ -185,7 +185,7 @@ static void import_and_write(int in, int out)
 	void *once, *again, *elsewhere;
 
 	start(false, 2);
-	hear(in, &handle, sizeof handle);
+	receive(in, &handle, sizeof handle);
 	CHECK(device->open(0, &handle, BLOCK + 1, &once) == -EINVAL);
 	CHECK(!device->open(0, &handle, BLOCK, &once) && !device->open(0, &handle, 100, &again) && once == again);
 	CHECK(!device->open(1, &handle, BLOCK, &elsewhere) && elsewhere != once);
@@ -195,7 +195,7 @@ static void import_and_write(int in, int out)
 	CHECK(!device->close(0, once) && !strcmp(once, "hello") && !device->close(0, once));
 	CHECK(device->close(0, once) == -EINVAL && !device->close(1, elsewhere));
 	tell_token(out);
-	hear_token(in); /* released meanwhile */
+	receive_token(in); /* released meanwhile */
 	CHECK(device->open(0, &handle, BLOCK, &once) == -ENOENT);
 	handle.bytes[0] = 'x';
 	CHECK(device->open(0, &handle, BLOCK, &once) == -EINVAL);
@@ -210,11 +210,11 @@ static void scenario_import(void)
 	uint8_t *ptr = owner_memory(BLOCK);
 
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	CHECK(!strcmp((char *)ptr, "hello"));
 	CHECK(!device->release(0, ptr));
 	tell_token(peer.out);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	peer_end(&peer);
 }
 
@@ -306,7 +306,7 @@ static void violate_release_mapped(void)
 	uint8_t *ptr = owner_memory(BLOCK);
 
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	device->release(0, ptr);
 }
 
@@ -331,7 +331,7 @@ static void violate_release_held_by_child(void)
 	uint8_t *ptr = owner_memory(BLOCK);
 
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	kill(peer.pid, SIGKILL);
 	waitpid(peer.pid, NULL, 0);
 	device->release(0, ptr);
@@ -360,7 +360,7 @@ static void scenario_child_lets_go(void)
 	uint8_t *ptr = owner_memory(BLOCK);
 
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	kill(peer.pid, SIGKILL);
 	waitpid(peer.pid, NULL, 0);
 	CHECK(!device->release(0, ptr));

@@ -115,13 +115,13 @@ static void import_and_write_late(int in, int out)
 	start(false, 2);
 	ptr = import_from(in, 0);
 	tell_token(out);
-	hear_token(in); /* released under us */
+	receive_token(in); /* released under us */
 	memset(ptr, 1, BLOCK);
 	tell_token(out);
 	pause();
 }
 
-/* A broker where liars are expected goes on, and the report still stands. */
+/* A broker where malicious clients are expected goes on, and the report still stands. */
 static void violate_but_go_on(void)
 {
 	struct peer peer;
@@ -131,10 +131,10 @@ static void violate_but_go_on(void)
 	peer = peer_start(import_and_write_late);
 	ptr = owner_memory(BLOCK);
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	CHECK(!device->release(0, ptr));
 	tell_token(peer.out);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	other = owner_memory(BLOCK);
 	CHECK(!device->release(0, other));
 	other[9] = 1;
@@ -193,7 +193,7 @@ static void violate_truncate(void)
 	start(true, 2);
 	CHECK(!device->allocate(0, BLOCK, &ptr) && !device->zero(0, ptr, BLOCK));
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	peer_end(&peer);
 	CHECK(!device->export_handle(0, ptr, &handle));
 	CHECK(!device->release(0, ptr));

@@ -92,7 +92,7 @@ static void scenario_capture_close(void)
 	uint8_t *ptr = owner_memory(BLOCK);
 
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	CHECK(!strcmp((char *)ptr, "captured") && !device->release(0, ptr));
 	peer_end(&peer);
 }

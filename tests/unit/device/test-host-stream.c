@@ -227,7 +227,7 @@ static void import_and_close_slowly(int in, int out)
 	void *stream, *elsewhere, *ptr;
 
 	start(false, 2);
-	hear(in, &handle, sizeof handle);
+	receive(in, &handle, sizeof handle);
 	for (unsigned i = 0; i <= opens_left; i++)
 		CHECK(!device->open(0, &handle, BLOCK, &ptr));
 	page = host_page(true);
@@ -256,7 +256,7 @@ static void scenario_close_waits(void)
 	uint8_t *ptr = owner_memory(BLOCK);
 
 	export_to(&peer, ptr);
-	hear_token(peer.in);
+	receive_token(peer.in);
 	CHECK(!device->release(0, ptr));
 	peer_end(&peer);
 }

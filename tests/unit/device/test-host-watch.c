@@ -34,7 +34,7 @@ static uint8_t *opened(int in)
 	void *ptr;
 
 	start(false, 2);
-	hear(in, &handle, sizeof handle);
+	receive(in, &handle, sizeof handle);
 	CHECK(!device->open(0, &handle, BLOCK, &ptr));
 	return ptr;
 }
@@ -307,7 +307,7 @@ static void rooms_are_bounded(int in, int out)
 	CHECK(!device->close(0, base));
 }
 
-static void test_watches_bear_with_each_other(void **state)
+static void test_watches_do_not_disturb_each_other(void **state)
 {
 	(void)state;
 	EXPECT(two_watch_one_buffer, 0, NULL);
@@ -348,7 +348,7 @@ static void truncated_is_no_overrun(int in, int out)
 	CHECK(!device->close(0, base));
 }
 
-static void invariant_5_others_do_not_end_who_looks(void **state)
+static void invariant_5_a_truncating_process_does_not_end_the_checking_one(void **state)
 {
 	(void)state;
 	EXPECT(lenient_goes_on, 0, "found after a kernel that was given it\nwent on\nand on\n");
@@ -374,8 +374,8 @@ int main(void)
 		cmocka_unit_test(test_a_kernel_that_runs_over_is_found_behind_it),
 		cmocka_unit_test(test_a_kernel_that_leaves_the_mapping_faults),
 		cmocka_unit_test(test_stores_are_found_at_the_end),
-		cmocka_unit_test(test_watches_bear_with_each_other),
-		cmocka_unit_test(invariant_5_others_do_not_end_who_looks),
+		cmocka_unit_test(test_watches_do_not_disturb_each_other),
+		cmocka_unit_test(invariant_5_a_truncating_process_does_not_end_the_checking_one),
 	};
 
 	return cmocka_run_group_tests_name("host bounds", tests, begin, end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lies.c - attacks on the protocol: lengths, versions, types, ids, names, values, greetings, and the order of messages.
+ * malformed.c - attacks on the protocol: lengths, versions, types, ids, names, values, greetings, and the order of messages.
  *
  * Whoever breaks the protocol is cut off; whoever asks for what makes no sense, or is not his, is refused.
  */
@@ -196,7 +196,7 @@ static uint64_t random_bits(unsigned *seed)
 	return (uint64_t)rand_r(seed) << 42 ^ (uint64_t)rand_r(seed) << 21 ^ (uint64_t)rand_r(seed);
 }
 
-/* A header that is believed, and anything behind it. Names are often good ones. */
+/* A header that is accepted, and anything behind it. Names are often good ones. */
 static struct wire_message noise(unsigned *seed)
 {
 	struct wire_message message;
@@ -502,7 +502,7 @@ static void leave_and_go_on(void)
 	want_cut(&s);
 }
 
-const struct attack lies[] = {
+const struct attack malformed[] = {
 	{ "lengths", "a message of any other length ends the session", .run = lengths },
 	{ "versions", "so do another version and another magic", .run = versions },
 	{ "types", "so do types that there are not, or that brokers send", .run = types },
@@ -512,14 +512,14 @@ const struct attack lies[] = {
 	{ "noise", "nor do six thousand random requests", .run = say_noise },
 	{ "greetings", "no other nonce, process or message than the right one is welcomed", .run = greetings },
 	{ "half-closed", "sockets shut down on one side keep nothing", .run = halves },
-	{ "closes another's grants", "invariant 3: none is over for it, each is counted", .run = close_others,
+	{ "closes another's grants", "invariant 3: none ends by it, each is counted", .run = close_others,
 	  .after = others_are_counted },
-	{ "closes twice", "invariant 3: a grant is over once", .run = close_twice, .after = twice_is_counted },
+	{ "closes twice", "invariant 3: a grant ends once", .run = close_twice, .after = twice_is_counted },
 	{ "claims timelines", "who may only read, or has no grant, gets no page to write", .run = writers,
 	  .flags = NEEDS_USERS },
 	{ "evicts others", "only one's own sessions can be evicted", .run = evict_others, .flags = NEEDS_USERS },
 	{ "takes over buffers", "mode bits and ownership hold for every request", .run = others_buffers,
 	  .flags = NEEDS_USERS },
-	{ "leaves and goes on", "after LEAVE nothing but CLOSED is heard", .run = leave_and_go_on },
+	{ "leaves and goes on", "after LEAVE nothing but CLOSED is read", .run = leave_and_go_on },
 	{ 0 },
 };
