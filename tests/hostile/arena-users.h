@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arena-users.h - the users of the arena and their processes: as root each user is one of its own, otherwise all are one.
+ * arena-users.h - the users of the arena and their processes: as root each user is one of its own, otherwise all are
+ * one.
  */
 #ifndef GPUB_TESTS_HOSTILE_ARENA_USERS_H
 #define GPUB_TESTS_HOSTILE_ARENA_USERS_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * malformed.c - attacks on the protocol: lengths, versions, types, ids, names, values, greetings, and the order of messages.
+ * malformed.c - attacks on the protocol: lengths, versions, types, ids, names, values, greetings, and the order of
+ * messages.
  *
  * Whoever breaks the protocol is cut off; whoever asks for what makes no sense, or is not his, is refused.
  */

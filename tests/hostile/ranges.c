@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranges.c - attacks on memory that several buffers share, and that serves one after the other: IDLE for what one has not,
- * for what one goes on using, for what is another user's; and everything that crosses.
+ * ranges.c - attacks on memory that several buffers share, and that serves one after the other: IDLE for what one has
+ * not, for what one goes on using, for what is another user's; and everything that crosses.
  *
- * A false IDLE of one's own memory harms oneself: the range goes to that user again. IDLE of another user's memory is not trusted.
+ * A false IDLE of one's own memory harms oneself: the range goes to that user again. IDLE of another user's memory is
+ * not trusted.
  */
 #include <signal.h>
 #include <stdio.h>

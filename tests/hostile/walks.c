@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walks.c - attacks by what lies in the broker's tables: as much as one user may have, and then requests that look something
- * up in there.
+ * walks.c - attacks by what lies in the broker's tables: as much as one user may have, and then requests that look
+ * something up in there.
  *
- * Judged by factors: how long the victim waits, and how long the broker works for a request, beside eight senders when the
- * tables are full, against the same senders with the same requests when they are empty, alternating in one run. So nothing depends
- * on how fast the machine is; and on one so busy that the senders rarely run, the second still tells.
+ * Judged by factors: how long the victim waits, and how long the broker works for a request, beside eight senders when
+ * the tables are full, against the same senders with the same requests when they are empty, alternating in one run. So
+ * nothing depends on how fast the machine is; and on one so busy that the senders rarely run, the second still tells.
  */
 #include <stdio.h>
 #include <sys/wait.h>

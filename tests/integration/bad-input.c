@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bad-input.c - null and absurd arguments to every public function, and raw clients that say what is wrong: each a negative
- * errno and an error message, outputs untouched, nothing leaked, and the broker goes on.
+ * bad-input.c - null and absurd arguments to every public function, and raw clients that say what is wrong: each a
+ * negative errno and an error message, outputs untouched, nothing leaked, and the broker goes on.
  */
 #include <errno.h>
 #include <limits.h>

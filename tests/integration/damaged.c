@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * damaged.c - leases that something wrote over, given to each function that takes one: a negative errno and one error message,
- * never a crash, and the lease itself stays what it was.
+ * damaged.c - leases that something wrote over, given to each function that takes one: a negative errno and one error
+ * message, never a crash, and the lease itself stays what it was.
  *
- * A bounded fuzz with a fixed seed, in a client of a real broker. tests/fuzz/fuzz-client.c does the same with libFuzzer's
- * inputs.
+ * A bounded fuzz with a fixed seed, in a client of a real broker. tests/fuzz/fuzz-client.c does the same with
+ * libFuzzer's inputs.
  */
 #include <errno.h>
 #include <stdio.h>

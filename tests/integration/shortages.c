@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shortages.c - too few descriptors, too little memory, and devices that fail: each a negative errno and an error message, nothing
- * leaked, and the broker goes on.
+ * shortages.c - too few descriptors, too little memory, and devices that fail: each a negative errno and an error
+ * message, nothing leaked, and the broker goes on.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * users.c - two users of one brokerd, on either device: what one may have of the other's, and that the word of another user
- * frees nothing. Root alone can be several users.
+ * users.c - two users of one brokerd, on either device: what one may have of the other's, and that the word of another
+ * user frees nothing. Root alone can be several users.
  *
- * The malicious client sends CLOSED for what it goes on using, as no library would. Until it is dead the memory stays, is charged to its
- * owner, and nobody gets it next.
+ * The malicious client sends CLOSED for what it goes on using, as no library would. Until it is dead the memory stays,
+ * is charged to its owner, and nobody gets it next.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grants-harness.h - a registry of memory that several buffers share, for unit tests. An allocation has four ranges here.
+ * grants-harness.h - a registry of memory that several buffers share, for unit tests. An allocation has four ranges
+ * here.
  *
  * The hooks are the world, and note what they are told; the device that cleans and frees is the test.
  */

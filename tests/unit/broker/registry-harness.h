@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry-harness.h - a registry in which each buffer has an allocation of one range, and each grant is of its own, as a
- * redeemed ticket gives it; for unit tests.
+ * registry-harness.h - a registry in which each buffer has an allocation of one range, and each grant is of its own, as
+ * a redeemed ticket gives it; for unit tests.
  *
  * The registry does no I/O, so its hooks are enough of a world. They note what they are told; the release hook also
  * proves at that moment that nothing can touch the memory.

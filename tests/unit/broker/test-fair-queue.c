@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-fair-queue.c - the fair queue: each user has the same share of a pass, no user more requests a second than its quota, and
- * whatever comes later comes whole and in order.
+ * test-fair-queue.c - the fair queue: each user has the same share of a pass, no user more requests a second than its
+ * quota, and whatever comes later comes whole and in order.
  *
  * Counted in passes and messages: only the rate is a matter of time. session-harness.h is the world.
  */

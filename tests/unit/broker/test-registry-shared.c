@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry-shared.c - the registry of memory that several buffers share: who may share, and that a range serves the
- * next buffer after it was cleaned and never before. grants-harness.h is the world.
+ * test-registry-shared.c - the registry of memory that several buffers share: who may share, and that a range serves
+ * the next buffer after it was cleaned and never before. grants-harness.h is the world.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry.c - the registry: memory is freed when its name is gone and every grant has ended, exactly once, in whatever
- * order these come. registry-harness.h is the world: what many buffers share, and what a session's acquires do, is
- * test-registry-shared.c's and test-grants.c's.
+ * test-registry.c - the registry: memory is freed when its name is gone and every grant has ended, exactly once, in
+ * whatever order these come. registry-harness.h is the world: what many buffers share, and what a session's acquires
+ * do, is test-registry-shared.c's and test-grants.c's.
  */
 #include <errno.h>
 #include <stdio.h>

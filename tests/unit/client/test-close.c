@@ -80,7 +80,7 @@ static struct record *bind_and_release(enum record_state state)
 	return other;
 }
 
-/* It is kept free for a while. Then the record that was released first is the next one, before all that were never open. */
+/* It is kept free for a while. Then the record released first is the next one, before all that were never open. */
 static void invariant_8_a_record_serves_again_behind_others(void **state)
 {
 	enum { REST = 3 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-reader.c - what a reader learns from looking for an answer: in vain it looks ever less and less often, and for that question
- * alone. The broker is the other end of a socket pair, which says what the test has it say.
+ * test-reader.c - what a reader learns from looking for an answer: without one it looks less and less often, and for
+ * that question alone. The broker is the other end of a socket pair, which says what the test has it say.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -3,8 +3,8 @@
  * test-trust.c - which server a client trusts: its own user's or root's, or one that root appointed by its directory;
  * and none whose directory others may write.
  *
- * The server is a forked child that accepts and hangs up: a client that trusts it gets -ECONNRESET, one that does not gets -EPERM
- * before a word is spoken. Another user's server, and directories that are given away, need root.
+ * The server is a forked child that accepts and hangs up: a client that trusts it gets -ECONNRESET, one that does not
+ * gets -EPERM before a word is spoken. Another user's server, and directories that are given away, need root.
  */
 #include <errno.h>
 #include <fcntl.h>
