@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash.c - a client that dies, stops or ends anywhere: the accounting balances, and who comes next gets zeroed memory.
+ * crash.c - a client that dies, stops or ends anywhere: the accounting balances, and the next client gets zeroed memory.
  *
  * Each scenario is played once undisturbed, which shows what crash points (crash-point.h) it passes, in the library and
  * in the broker. Then it is played once for each of these points and each of kill, stop and exit, the first passing doing
@@ -245,7 +245,7 @@ static bool crash_somehow(int scenario, int point, enum action action)
 
 	for (int try = 0; good && !caught && try < tries_for[points[point].side]; try++)
 		good = crash(scenario, point, 1, action, &caught);
-	caught_at[point] |= caught || points[point].side != LIBRARY; /* whom the broker is busy with may be gone */
+	caught_at[point] |= caught || points[point].side != LIBRARY; /* the client that the broker serves may be gone */
 	return good;
 }
 

@@ -253,7 +253,7 @@ static bool log_has_violation(void)
 	return found;
 }
 
-/* ---- those who come after an attack ---- */
+/* ---- clients after an attack ---- */
 
 bool newcomer_works(enum user user)
 {
@@ -287,7 +287,7 @@ static void settle(struct speaker *s)
 	WANT(SOON(status_sequence() > sequence));
 }
 
-/* As one who may: what the attack has left behind under a name. */
+/* As a user that may: unlinks what the attack has left behind. */
 static void sweep(void)
 {
 	struct speaker broom;

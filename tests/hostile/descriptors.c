@@ -207,7 +207,7 @@ static bool broker_goes_on(void)
 const struct attack descriptors[] = {
 	{ "writes the board", "neither by calls, nor by a mapping, nor through /proc; nor is it resized",
 	  .run = attack_board },
-	{ "writes another's timeline", "who may read it has a page that can be read", .run = attack_timeline,
+	{ "writes another's timeline", "a session that may read it gets a page that can be read", .run = attack_timeline,
 	  .flags = NEEDS_USERS },
 	{ "resizes its timeline", "its writer may write it, and nobody resize it", .run = resize_own_timeline },
 	{ "sends descriptors", "the broker keeps none of them", .run = send_descriptors },

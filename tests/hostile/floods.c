@@ -107,7 +107,7 @@ static void leave_a_flood(void)
 	close(over[1]);
 	WANT(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 	hold();
-	/* the end of those who flood */
+	/* the end of the flooding processes */
 	WANT(!read(over[0], &status, 1));
 	attack_done();
 }

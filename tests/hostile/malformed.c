@@ -3,7 +3,8 @@
  * malformed.c - attacks on the protocol: lengths, versions, types, ids, names, values, greetings, and the order of
  * messages.
  *
- * Whoever breaks the protocol is cut off; whoever asks for what makes no sense, or is not his, is refused.
+ * A session that breaks the protocol is cut off. A request that makes no sense, or is for what the session does not
+ * own, is refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -516,7 +517,7 @@ const struct attack malformed[] = {
 	{ "closes another's grants", "invariant 3: none ends by it, each is counted", .run = close_others,
 	  .after = others_are_counted },
 	{ "closes twice", "invariant 3: a grant ends once", .run = close_twice, .after = twice_is_counted },
-	{ "claims timelines", "who may only read, or has no grant, gets no page to write", .run = writers,
+	{ "claims timelines", "a session that may only read, or has no grant, gets no page to write", .run = writers,
 	  .flags = NEEDS_USERS },
 	{ "evicts others", "only one's own sessions can be evicted", .run = evict_others, .flags = NEEDS_USERS },
 	{ "takes over buffers", "mode bits and ownership hold for every request", .run = others_buffers,

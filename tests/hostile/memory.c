@@ -64,7 +64,7 @@ static void say_idle_and_keep(void)
 	write_for_ever(bytes);
 }
 
-/* Whoever says nothing at all when the name goes. */
+/* A session that answers nothing to the notice. */
 static void keep(void)
 {
 	struct wire_grant grant;
@@ -201,7 +201,7 @@ static void write_own_after_free(void)
 	speaker_end(&s);
 }
 
-/* The host device's memory is a file to whoever was told its name. */
+/* The host device's memory is a file for every process that knows its name. */
 static void resize_own(void)
 {
 	static const off_t sizes[] = { 0, 1, OWN_SIZE / 2, 4 * OWN_SIZE };

@@ -194,7 +194,7 @@ static void lend_shared(void)
 	speaker_end(&owner);
 }
 
-/* Whoever had it open would have the other one with it. */
+/* A session that had it open would see the other one, too. */
 static void redeem_shared(void)
 {
 	struct wire_grant grant;

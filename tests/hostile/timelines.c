@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timelines.c - attacks on a timeline's end: who waits for a writer must learn that it ended, whatever the writer did to
- * the page, and must be released on the device where the page can be written over at most so many times.
+ * timelines.c - attacks on a timeline's end: a process that waits for a writer must learn that it ended, whatever the
+ * writer did to the page, and must be released on the device where the page can be written over at most so many times.
  *
- * The reader is a session of the attacker's own: it looks at the page as a GPU would, and at the board as the library does.
+ * The reader is a session of the attacker's own: it looks at the page as a GPU would, and at the board as the library
+ * does.
  */
 #include <fcntl.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.c - from unlink to free: who is waited for, who is not, and what goes on meanwhile.
+ * drain.c - from unlink to free: which sessions are waited for, which are not, and what goes on meanwhile.
  *
  * Also what waits for memory: creates are queued, and get what a drain, a trim or a death gives back.
  */
@@ -32,7 +32,7 @@ static bool gone(const char *name)
 	return !status_buffers(&broker, name, NULL);
 }
 
-/* ---- a drain waits for who holds ---- */
+/* ---- a drain waits for sessions with leases ---- */
 
 /* Where nothing is kept the memory's end is seen, too. */
 static void test_unlink_while_held(const char *pool)
@@ -47,7 +47,7 @@ static void test_unlink_while_held(const char *pool)
 	POINT(ask(&b, do_stat, .name = "x") == -ENOENT, "the name is gone at once");
 	POINT(ask(&b, do_acquire, .name = "x", .slot = 1) == -ENOENT,
 	      "invariant 8: a holder cannot acquire the old generation again");
-	POINT(!ask(&a, do_read) && a.last.value == 11, "who holds it reads what the other wrote");
+	POINT(!ask(&a, do_read) && a.last.value == 11, "the holder reads what the other wrote");
 	ask(&a, do_return);
 	ask(&a, do_trim);
 	POINT(SOON(status_holders(&broker, "x", 0) == 1), "invariant 2: the one that returned and trimmed is done");
@@ -263,7 +263,7 @@ static void test_memory_own_cache(void)
 static void test_memory(void)
 {
 	if (on_cuda()) {
-		point_skip("creates that wait for memory, and who gives it to them: a device with 1 MiB");
+		point_skip("creates that wait for memory, and where it comes from: a device with 1 MiB");
 		return;
 	}
 	test_memory_line();

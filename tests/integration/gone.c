@@ -196,7 +196,7 @@ static int join_elsewhere(const struct order *order)
 	return pthread_join(elsewhere, NULL);
 }
 
-/* A broker that is stopped, and not gone: whoever said that it does not wait is let go after a while. */
+/* A broker that is stopped, and not gone: a caller with a time limit returns after a while. */
 static void test_stopped(void)
 {
 	struct puppet puppet, maker;

@@ -61,7 +61,7 @@ static int do_look(const struct order *order)
 	return error;
 }
 
-/* ---- who runs where ---- */
+/* ---- where each one runs ---- */
 
 static void start_outside(struct puppet *puppet)
 {
@@ -100,7 +100,7 @@ static bool victim_busy(void)
 	       !ask(&victim, do_late_write, .value = LATE, .timeout = LATE_MS);
 }
 
-/* Whoever comes next to memory of that size finds zeros, now and when the late write would have come. */
+/* The next client that gets memory of that size finds zeros, now and when the late write would have come. */
 static void check_heir(const char *what)
 {
 	POINT(!ask(&heir, do_create, .name = "next", .size = SIZE) &&

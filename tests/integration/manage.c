@@ -136,7 +136,7 @@ static void test_drain(void)
 	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a drain takes the name away at once");
 	POINT(SOON(status_number(&broker, "waiting") == 1), "and people see that somebody waits");
 	status_settled(&broker, &b);
-	POINT(!puppet_answered(&a) && !gone("x"), "it waits for who holds the buffer");
+	POINT(!puppet_answered(&a) && !gone("x"), "it waits for the session that has the buffer");
 	POINT(ask(&b, do_drain, .name = "x", .timeout = -1) == -ENOENT, "nobody else can drain it");
 	ask(&b, do_return);
 	POINT(!puppet_answered(&a) && !gone("x"), "also when that has returned it, and not closed it");
@@ -189,7 +189,7 @@ static void test_drain_ends_by_death(void)
 	tell(&a, do_drain, .name = "x", .timeout = -1);
 	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a drain waits");
 	puppet_kill(&b);
-	POINT(!receive(&a) && SOON(gone("x")), "invariant 10: the death of who held it ends it");
+	POINT(!receive(&a) && SOON(gone("x")), "invariant 10: the death of the session that had it ends it");
 	puppet_end(&a);
 	broker_end(&broker);
 }
@@ -201,7 +201,7 @@ static void test_drainer_dies(void)
 	tell(&a, do_drain, .name = "x", .timeout = -1);
 	POINT(SOON(status_number(&broker, "waiting") == 1), "a drain waits");
 	puppet_kill(&a);
-	POINT(SOON(!status_session(&broker, a.pid, NULL)) && !ask(&b, do_read), "who drains may die first");
+	POINT(SOON(!status_session(&broker, a.pid, NULL)) && !ask(&b, do_read), "the session that drains may die first");
 	status_settled(&broker, &b);
 	POINT(status_buffers(&broker, "x", "draining") == 1, "invariant 2: nothing is freed for that");
 	ask(&b, do_return);

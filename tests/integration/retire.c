@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * retire.c - a drain of a small buffer whose memory is mapped for another one beside it: whoever waits for it reads the
- * socket itself, and so is the one who has to let go of it.
+ * retire.c - a drain of a small buffer whose memory is mapped for another one beside it: a call that waits for it reads
+ * the socket itself, and so is the one who has to let go of it.
  */
 #include <errno.h>
 

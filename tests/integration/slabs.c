@@ -303,11 +303,11 @@ static void test_sharing(void)
 	with(&a, do_return, 3, 0);
 	POINT(!with(&a, do_unlink, 3, 0) && with(&a, do_stat, 3, 0) == -ENOENT && !with(&b, do_look, 3, 0x77) &&
 		      !with(&a, do_return, 2, 0) && !with(&a, do_acquire, 2, 0) && !with(&a, do_look, 2, 0x12),
-	      "one that is unlinked stays with who holds it, and the others are as they were");
+	      "one that is unlinked stays with its holder, and the others are as they were");
 	POINT(objects() == 1, "nothing is freed as long as others are in there");
 	all(&a, do_unlink);
 	POINT(all(&b, do_return) && !ask(&b, do_trim) && status_holders(&broker, "s0", a.pid) == 1,
-	      "invariant 2: without names it is kept for who holds one of them");
+	      "invariant 2: without names it is kept for a holder of one of them");
 	all(&a, do_return);
 	POINT(!ask(&a, do_trim) && SOON(!memory_objects(&broker) && gone(NULL)), "when all is closed it is freed");
 	end();
@@ -488,7 +488,7 @@ static void test_no_pool(void)
 	end();
 }
 
-/* What is kept is there for whoever needs it more. */
+/* Memory that is kept goes to a session that needs it more. */
 static void test_short(void)
 {
 	if (on_cuda()) {

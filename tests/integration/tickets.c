@@ -290,7 +290,7 @@ static void test_renew_and_trim(void)
 	POINT(ask(&b, do_renew) == -ESTALE, "and then it cannot be renewed: the ticket would have to be asked again");
 	POINT(ask(&b, do_redeem, .slot = 1) == -EKEYREJECTED, "which was good once");
 	POINT(!ask(&b, do_acquire, .name = "x") && !ask(&b, do_read) && b.last.value == 4711,
-	      "by its name the same buffer is there for whom its mode lets");
+	      "by its name the same buffer is there for users that its mode admits");
 	end();
 }
 
@@ -349,7 +349,7 @@ static void test_drain(void)
 	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a buffer is drained");
 	status_settled(&broker, &b);
 	POINT(!puppet_answered(&a) && status_holders(&broker, "x", b.pid) == 1,
-	      "invariant 2: who redeemed a ticket is waited for");
+	      "invariant 2: a session that redeemed a ticket is waited for");
 	POINT(!ask(&b, do_read) && b.last.value == 4711, "and goes on reading");
 	ask(&b, do_return);
 	ask(&b, do_trim);
@@ -365,7 +365,7 @@ static void test_redeemer_dies(void)
 	tell(&a, do_drain, .name = "x", .timeout = -1);
 	SOON(status_buffers(&broker, "x", "draining") == 1);
 	puppet_kill(&b);
-	POINT(!receive(&a) && SOON(gone("x")), "invariant 10: or when who redeemed it died");
+	POINT(!receive(&a) && SOON(gone("x")), "invariant 10: or when the session that redeemed it died");
 	puppet_end(&a);
 	broker_end(&broker);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-ends.c - a writer's signals that are late: queued before it disconnects, on a stream that no close of its mappings
- * waits for, and landing when another process lets them; and who waits when the broker is gone.
+ * timeline-ends.c - a writer's signals that are late: queued before it disconnects, on a stream that no close of its
+ * mappings waits for, and landing when another process lets them; and what waits when the broker is gone.
  *
  * The gate is a second timeline: the writer's stream waits there, so that its signal lands when the test wants it to.
  */
@@ -14,7 +14,7 @@
 #include "harness.h"
 
 static struct broker_process broker;
-static struct puppet writer, reader, keeper; /* who signals the gate */
+static struct puppet writer, reader, keeper; /* the one that signals the gate */
 
 #define T    0 /* leases */
 #define GATE 1
@@ -116,11 +116,11 @@ static void test_leaving_waits_for_signals(void)
 	ask(&reader, do_wait, .slot = T, .value = 6);
 	tell(&reader, do_sync);
 	tell(&writer, do_disconnect);
-	POINT(still_waits(&writer), "who disconnects waits for the signals that it queued, on whatever stream");
+	POINT(still_waits(&writer), "a disconnect waits for the signals that its process queued, on whatever stream");
 	POINT(!ask(&keeper, do_timeline, .slot = T) && keeper.last.value == 4, "its timeline has not ended meanwhile");
 	open_gate(1);
 	POINT(!receive(&writer), "and is done when they have landed");
-	POINT(!receive(&reader), "who waits for more than the writer gave is released");
+	POINT(!receive(&reader), "a wait for more than the writer signalled is released");
 	POINT(!ask(&reader, do_timeline, .slot = T) && reader.last.value == 5, "the timeline keeps the last value");
 	POINT(!status_counter(&broker, "timelines_died") && !status_counter(&broker, "timelines_marked"),
 	      "nobody died, and no mark was written over");
@@ -135,7 +135,7 @@ static void test_a_signal_that_never_lands(void)
 	ask(&reader, do_wait, .slot = GATE, .value = 2);
 	ask(&reader, do_wait, .slot = T, .value = 6);
 	tell(&reader, do_sync);
-	POINT(!ask(&writer, do_disconnect), "who disconnects waits ten seconds for a signal, and no longer");
+	POINT(!ask(&writer, do_disconnect), "a disconnect waits ten seconds for a signal, and no longer");
 	POINT(SOON(status_counter(&broker, "timelines_died") == 1), "its timelines count as a dead writer's");
 	POINT(ask(&keeper, do_timeline, .slot = T) == -EOWNERDEAD, "which the readers are told: EOWNERDEAD");
 	open_gate(1);
@@ -159,7 +159,7 @@ static void test_broker_killed(void)
 	ask(&reader, do_wait, .slot = T, .value = 6);
 	tell(&reader, do_sync);
 	kill_broker();
-	POINT(!receive(&reader), "the broker is killed: who waits is released by the writer's own library");
+	POINT(!receive(&reader), "the broker is killed: waits are released by the writer's own library");
 	/* the mark may be there before this process's own library has noticed */
 	ask(&reader, do_timeline, .slot = T);
 	POINT(reader.last.result == -ECONNRESET || reader.last.result == -EOWNERDEAD, "and told that nothing more will come");
@@ -178,14 +178,14 @@ static void test_broker_and_writer_killed(void)
 	kill(writer.pid, SIGSTOP); /* its library does nothing in between */
 	kill_broker();
 	puppet_kill(&writer);
-	POINT(receive(&reader) == -ECONNRESET, "broker and writer are killed: who synchronises does not hang: ECONNRESET");
+	POINT(receive(&reader) == -ECONNRESET, "broker and writer are killed: a synchronisation does not hang: ECONNRESET");
 	POINT(strstr(reader.last.text, "end this process"), "and is told what to do");
 	POINT(ask(&reader, do_sync) == -ECONNRESET, "each time");
 	puppet_kill(&reader);
 	puppet_end(&keeper);
 }
 
-/* Its session lives on, and none of its device work hangs: only who waits for a timeline is watched. */
+/* Its session lives on, and none of its device work hangs: only waits for a timeline are watched. */
 static void test_broker_killed_with_work(void)
 {
 	begin_quietly();
@@ -211,7 +211,7 @@ static void test_broker_ends_in_order(void)
 	kill(broker.pid, SIGTERM);
 	SOON(status_buffers(&broker, "unclaimed", "draining"));
 	kill(broker.pid, SIGTERM);
-	POINT(!receive(&reader), "a broker that ends in order releases who waits for a first signal");
+	POINT(!receive(&reader), "a broker that ends in order releases waits for a first signal");
 	broker_wait(&broker, 0);
 	puppet_end(&reader);
 	puppet_end(&writer);

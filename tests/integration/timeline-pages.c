@@ -18,7 +18,7 @@
 #define SLACK  64u /* maps that the allocator, a sanitizer and the driver may add */
 
 static struct broker_process broker;
-static struct puppet a, b; /* who signals, who waits */
+static struct puppet a, b; /* the writer, the reader */
 
 /* ---- what is mapped ---- */
 
@@ -222,7 +222,7 @@ static void test_without_closing(void)
 	begin();
 	ask(&b, do_cache, .value = 160);
 	good = turns(TURNS / 4, 0, most);
-	POINT(good && most[1] <= FEW, "who never closes gives them back where there are more than a part of its cache");
+	POINT(good && most[1] <= FEW, "a process that never closes gives them back where there are more than a part of its cache");
 	printf("# at most %u\n", most[1]);
 	ask(&b, do_trim);
 	POINT(pages(&b) == 0, "a trim gives back the last ones");

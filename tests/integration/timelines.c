@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timelines.c - order between the streams of processes: one writer, and what its end means for who waits. */
+/* timelines.c - order between the streams of processes: one writer, and what its end means for those that wait. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -82,7 +82,7 @@ static void test_writer_killed(void)
 	ask(&b, do_wait, .value = 1000);
 	tell(&b, do_sync);
 	puppet_kill(&a);
-	POINT(!receive(&b), "who waits for a writer that is killed is released");
+	POINT(!receive(&b), "a wait for a writer that is killed is released");
 	POINT(ask(&b, do_timeline) == -EOWNERDEAD, "and told: EOWNERDEAD");
 	POINT(!ask(&b, do_wait, .value = GPUB_TIMELINE_MAX) && !ask(&b, do_sync), "later waits do not hang either");
 	POINT(ask(&b, do_signal, .value = 2000) == -EOWNERDEAD, "nobody takes the writer's place");
@@ -98,7 +98,7 @@ static void test_creator_killed(void)
 	ask(&b, do_wait, .value = 1);
 	tell(&b, do_sync);
 	puppet_kill(&a);
-	POINT(!receive(&b), "who waits for a first signal is released when the creator is killed");
+	POINT(!receive(&b), "a wait for a first signal is released when the creator is killed");
 	POINT(ask(&b, do_timeline) == -EOWNERDEAD, "and told: EOWNERDEAD");
 	puppet_end(&b);
 	broker_end(&broker);
@@ -112,7 +112,7 @@ static void test_writer_leaves(void)
 	ask(&b, do_wait, .value = 1000);
 	tell(&b, do_sync);
 	puppet_end(&a);
-	POINT(!receive(&b), "who waits for more than the writer gave is released when it disconnects");
+	POINT(!receive(&b), "a wait for more than the writer signalled is released when it disconnects");
 	POINT(!ask(&b, do_timeline) && b.last.value == 7, "the timeline keeps its last value");
 	puppet_end(&b);
 	broker_end(&broker);

@@ -363,7 +363,7 @@ static void test_none(void)
 	end();
 }
 
-/* ---- a program that has more rights than who started it ---- */
+/* ---- a program that has more rights than the user that started it ---- */
 
 static const char connects[] = "connects";
 
@@ -408,7 +408,7 @@ static int run_as(const char *program, uid_t user, pid_t *pid)
 
 static void test_secure(void)
 {
-	static const char text[] = "a program with the rights of another than who started it loads no tool";
+	static const char text[] = "a program with the rights of another user than the one that started it loads no tool";
 	char program[4096], reached[4096];
 	pid_t secure, plain;
 	int status;

@@ -114,7 +114,7 @@ static int do_give(const struct order *order)
 	return gpub_chown(client, order->name, (uint32_t)order->value, GPUB_KEEP);
 }
 
-/* ---- who is who ---- */
+/* ---- the users ---- */
 
 static _Noreturn void brokerd_exec(const char *config)
 {
@@ -200,7 +200,7 @@ static void test_rights(void)
 	ask(&owner, do_create, .name = "own", .size = SIZE);
 	POINT(ask(&other, do_acquire, .name = "own", .rights = GPUB_READ) == -EACCES, "another user's buffer is closed");
 	POINT(ask(&other, do_share, .name = "own", .value = 0666) == -EACCES && ask(&other, do_unlink, .name = "own") == -EACCES,
-	      "and neither opened nor unlinked by who does not own it");
+	      "and neither opened nor unlinked by a user that does not own it");
 	POINT(!ask(&owner, do_share, .name = "own", .value = 0604) &&
 		      !ask(&other, do_acquire, .name = "own", .rights = GPUB_READ) && !ask(&other, do_return) &&
 		      ask(&other, do_acquire, .name = "own", .rights = GPUB_WRITE) == -EACCES,
@@ -277,7 +277,7 @@ static void test_ticket(void)
 	puppet_kill(&other);
 }
 
-/* ---- who made this name? ---- */
+/* ---- the owner of a name ---- */
 
 #define MINE (GPUB_READ | GPUB_MINE)
 
@@ -308,28 +308,28 @@ static void test_name_of_another(void)
 	user_start(&other, OTHER);
 	make(&other, "bait");
 	ask(&owner, do_acquire, .name = "bait", .rights = MINE);
-	POINT(refused(&owner, "uid 4002"), "a name that another user made is refused to whoever demands its own, with the owner");
+	POINT(refused(&owner, "uid 4002"), "a name that another user made is refused to a session that demands its own, with the owner");
 	ask(&owner, do_acquire_as, .name = "bait", .value = OWNER);
-	POINT(refused(&owner, "uid 4002"), "and to whoever expects another owner");
+	POINT(refused(&owner, "uid 4002"), "and to a session that expects another owner");
 	status_settled(&broker, &owner);
 	POINT(!status_holders(&broker, "bait", owner.pid), "and nothing of it is granted");
 	tell(&owner, do_acquire, .name = "awaited", .rights = MINE, .timeout = -1);
 	make(&other, "awaited");
 	receive(&owner);
-	POINT(refused(&owner, "uid 4002"), "whoever waits for the name is refused when another makes it, not left waiting");
+	POINT(refused(&owner, "uid 4002"), "a session that waits for the name is refused when another user makes it, not left waiting");
 	tell(&owner, do_acquire_as, .name = "awaited-2", .value = OWNER, .timeout = -1);
 	make(&other, "awaited-2");
 	receive(&owner);
-	POINT(refused(&owner, "uid 4002"), "so is whoever expects an owner");
+	POINT(refused(&owner, "uid 4002"), "so is a session that expects an owner");
 	POINT(!ask(&owner, do_acquire_as, .name = "bait", .value = OTHER) && !ask(&owner, do_return),
-	      "whoever expects the one that it is gets it");
+	      "a session that expects the right owner gets it");
 }
 
 /* Of what this process has mapped the library knows the owner. */
 static void test_mapped_name_of_another(void)
 {
 	POINT(!ask(&owner, do_acquire, .name = "bait", .rights = GPUB_READ) && !ask(&owner, do_return),
-	      "whoever demands nothing gets it, by its mode bits");
+	      "a session that demands nothing gets it, by its mode bits");
 	ask(&owner, do_acquire, .name = "bait", .rights = MINE);
 	POINT(refused(&owner, "uid 4002"), "also of what is mapped, a demand is refused");
 	ask(&owner, do_acquire_as, .name = "bait", .value = 7);
@@ -357,7 +357,7 @@ static void test_names_of_its_own(void)
 	ask(&owner, do_return, .slot = 3);
 	ask(&root, do_give, .name = "mine", .value = OTHER);
 	POINT(!ask(&owner, do_renew, .slot = 3) && !ask(&owner, do_return, .slot = 3),
-	      "who owned it when it was mapped counts as long as it is");
+	      "the owner at the time of the mapping counts as long as it is mapped");
 	ask(&owner, do_trim);
 	ask(&owner, do_renew, .slot = 3);
 	POINT(refused(&owner, "uid 4002"), "then the demand of a lease stands for its renewal, too");

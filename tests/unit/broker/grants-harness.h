@@ -26,7 +26,7 @@
 #define SPAN     (RANGES * RANGE)
 #define OWNER    1000
 #define STRANGER 1001
-#define SESSIONS 3u /* two of the owner's, one of a stranger's */
+#define SESSIONS 3u /* two of the owner's, one of another user's */
 #define THEIRS   2u
 
 #define MANY 64u

@@ -129,7 +129,7 @@ void expect_served(struct peer *peer);
 
 /* ---- clients that are disconnected ---- */
 
-/* A refusal, the end, and nothing kept: not even a place among those who wait for their greeting. */
+/* A refusal and the end of the connection. Nothing of it is kept, also no place among those that have not greeted yet. */
 void expect_turned_away(int sock);
 
 /* A new session that sends this is disconnected and not read any more. Others are served as before. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-accounting-shares.c - what all users have together: whoever takes as much as it gets leaves room for a newcomer,
- * what is charged is refunded, and what is refused says what would help.
+ * test-accounting-shares.c - what all users have together: a user that takes as much as it gets leaves room for a new
+ * one, what is charged is refunded, and what is refused says what would help.
  *
  * The rule itself is test-accounting.c's. session-harness.h is the world; its peers take other users' names.
  */
@@ -149,7 +149,7 @@ static void test_timelines_are_charged_to_whose_buffer_it_is(void **state)
 	assert_int_equal(used(FIRST, RESOURCE_DESCRIPTORS), 0);
 	assert_int_equal(used(SECOND, RESOURCE_DESCRIPTORS), TIMELINE_DESCRIPTORS + OF_MEMORY);
 	assert_int_equal(answer_to(&owner, &message).type, WIRE_DONE);
-	/* who could not pay for it does not get it, and nothing of it */
+	/* a user over its quota gets nothing of it */
 	assert_int_equal(registry_change_owner(broker.registry, registry_find(broker.registry, "b"), SECOND), -EDQUOT);
 	assert_int_equal(used(SECOND, RESOURCE_BUFFERS), 1);
 	assert_int_equal(used(FIRST, RESOURCE_DESCRIPTORS), TIMELINE_DESCRIPTORS + OF_MEMORY);

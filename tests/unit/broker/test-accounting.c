@@ -21,7 +21,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Nobody has an account who is charged with nothing. */
+/* A user that is charged with nothing has no account. */
 static int teardown(void **state)
 {
 	int left = accounting.accounts != NULL;
@@ -149,7 +149,7 @@ static void test_a_named_user_has_its_own_quota(void **state)
 	charge_release(&charge, &accounting);
 }
 
-/* Who holds more than the new quota keeps it and gets no more, until it is below. */
+/* A user that holds more than the new quota keeps it, and gets no more until it is below. */
 static void test_a_smaller_quota_takes_nothing_away(void **state)
 {
 	struct quotas quotas = { 0 };
@@ -246,7 +246,7 @@ static void test_more_than_one_at_a_time_is_bounded_as_well(void **state)
 	assert_int_equal(take(&charge, 1001, RESOURCE_DESCRIPTORS, 50), 0);
 	assert_int_equal(take(&more, 1001, RESOURCE_DESCRIPTORS, 0), 0);
 	charge_release(&more, &accounting);
-	/* who held more before there was a capacity keeps it, and nobody gets what is not there */
+	/* a user that held more before there was a capacity keeps it; nobody gets more than the capacity */
 	accounting_set_capacity(&accounting, RESOURCE_DESCRIPTORS, 20);
 	assert_int_equal(take(&more, 1002, RESOURCE_DESCRIPTORS, 1), -EDQUOT);
 	charge_release(&charge, &accounting);

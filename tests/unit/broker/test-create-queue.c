@@ -152,7 +152,7 @@ static void invariant_5_each_user_has_its_own_queue(void **state)
 	create_wait_over(behind);
 }
 
-/* Whoever stood behind the one that expired may need less: it tries at once. */
+/* The create behind the one that expired may need less memory: it is tried at once. */
 static void test_expired_create_lets_the_next_try(void **state)
 {
 	struct create_wait *second;

@@ -421,7 +421,7 @@ static void test_another_users(void **state)
 	token = issue_as(&owner, &message);
 	NO_GOOD(&owner, &token, -EKEYREJECTED, foreign);
 	NO_GOOD(&root, &token, -EKEYREJECTED, foreign);
-	/* it was not spent by those whom it is not for */
+	/* a user that it is not for did not spend it */
 	redeem(&guest, &token);
 	part(&owner);
 	part(&root);
@@ -468,7 +468,7 @@ static void invariant_8_a_ticket_ends_with_its_buffers_name(void **state)
 	part_dying(&owner);
 }
 
-/* Whoever gave it away gave away what was given out for it. */
+/* A previous owner's tickets end with its ownership. */
 static void test_with_another_owner_it_is_good_no_more(void **state)
 {
 	struct peer owner = join_as(OWNER), heir = join_as(GUEST), root = join_as(0);
@@ -494,7 +494,7 @@ static void test_with_another_owner_it_is_good_no_more(void **state)
 	assert_int_equal(answer_to(&root, &giving).type, WIRE_DONE);
 	redeem(&heir, &token);
 	redeem(&heir, &once);
-	/* nor when it comes back to who gave it away */
+	/* nor when the buffer comes back to that owner */
 	giving.change.what = WIRE_CHANGE_OWNER;
 	giving.change.owner = OWNER;
 	assert_int_equal(answer_to(&root, &giving).type, WIRE_DONE);
@@ -636,7 +636,7 @@ static void invariant_6_redeemed_memory_gets_no_neighbours(void **state)
 	guest_leaves(&guest);
 }
 
-/* Who redeemed it is as good as dead, and it is used all the same. */
+/* The session that redeemed it is about to die, and the ticket is used all the same. */
 static void test_a_redeemer_that_dies_has_spent_it(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);

@@ -38,7 +38,7 @@ static void set_rate(uint64_t requests)
 	broker_configure(&broker, &quotas, &broker.config->creators);
 }
 
-/* What was sent so far is read: whoever sends first from now on is read first. */
+/* What was sent so far is read: the first message from now on is read first. */
 static void settle(void)
 {
 	one_pass();
@@ -129,7 +129,7 @@ static void invariant_5_a_session_that_joins_during_a_flood_is_read(void **state
 	part(&other);
 }
 
-/* Several who flood have each the same. */
+/* Several users that flood have the same share each. */
 static void invariant_5_each_user_has_the_same_share(void **state)
 {
 	struct peer peers[4];
@@ -350,7 +350,7 @@ static void invariant_5_packets_have_no_other_rate(void **state)
 	part(&packer);
 }
 
-/* Nor is it forgiven who leaves and comes back. */
+/* A user that leaves and comes back still has its debt. */
 static void invariant_5_a_debt_outlives_the_sessions_of_its_user(void **state)
 {
 	struct peer packer;

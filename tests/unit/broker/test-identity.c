@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-identity.c - who a peer is: what the kernel says of the process that connected, and of nobody else.
+ * test-identity.c - the identity of a peer: what the kernel says of the process that connected, and of no other.
  *
  * A forked child connects; as root it first becomes another user with groups of its own.
  */

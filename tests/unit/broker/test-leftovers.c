@@ -102,7 +102,7 @@ static int begin_elsewhere(void)
 	return !lstat(status, &after) && after.st_ino == before.st_ino && access(own, F_OK) ? 0 : 4;
 }
 
-/* 0: it did not begin, since a broker has the name whose user may. */
+/* 0: it did not begin, since a broker whose user may have the name has it. */
 static int be_told_of_a_broker(void)
 {
 	struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-log.c - what is logged neither keeps the broker waiting nor drowns those who read it.
+ * test-log.c - logging neither blocks the broker nor floods the log.
  *
  * stderr is a pipe here, of which the other end is in this process.
  */

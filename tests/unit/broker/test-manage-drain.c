@@ -127,7 +127,7 @@ static void test_only_its_owner_or_root_drains(void **state)
 	part(&root);
 }
 
-/* The drain goes on without the one who asked for it, and leaves nothing behind. */
+/* The drain goes on without the session that asked for it, and leaves nothing behind. */
 static void test_who_drains_may_be_gone_before_the_end(void **state)
 {
 	struct peer owner = join(), holder = join();
@@ -237,7 +237,7 @@ static int pid_of(int pidfd)
 	return pid;
 }
 
-/* It is done, and who asked has the process in hand. */
+/* It is done, and the answer has a pidfd of the process. */
 static void expect_evicted(struct peer *peer, uint64_t session, pid_t pid)
 {
 	struct wire_message message = evict(session);

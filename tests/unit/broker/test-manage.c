@@ -182,7 +182,7 @@ static void test_chown_is_all_or_nothing(void **state)
 	assert_int_equal(ask(&owner, WIRE_STAT, "a").info.mode, 0644);
 	expect_charges(OWNER, 0);
 	expect_charges(HEIR, 1);
-	/* to whom has it already: no charge twice, no quota in the way */
+	/* to the user that owns it already: it is not charged twice, and no quota refuses it */
 	broker.accounting->quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
 	expect_changed(&root, all);
 	expect_charges(HEIR, 1);
@@ -190,7 +190,7 @@ static void test_chown_is_all_or_nothing(void **state)
 	part(&root);
 }
 
-/* The memory is another's from now on, and whoever maps it of before is another user to it. */
+/* The memory belongs to another user from now on. Sessions that map it already are other users' to it. */
 static void invariant_2_the_previous_owner_is_not_trusted(void **state)
 {
 	struct peer owner = join_as(OWNER), heir = join_as(HEIR), root = join_as(0);
@@ -232,7 +232,7 @@ static struct wire_message ticket_for(uid_t uid)
 	return message;
 }
 
-/* Who may map it would map what is beside it: so nobody else may, while something is or was not cleaned. */
+/* A user that maps it would map its neighbours, too. So no other user may, while there is a neighbour or a range that was not cleaned. */
 static void invariant_6_shared_memory_is_not_opened_to_other_users(void **state)
 {
 	struct peer owner = join_as(OWNER), root = join_as(0), heir = join_as(HEIR);

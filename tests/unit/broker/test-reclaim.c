@@ -23,7 +23,7 @@ static struct wire_message small(const char *name)
 	return message;
 }
 
-/* Whoever was told that its neighbour is drained finds the buffer alone in its memory: its mode may change then. */
+/* When the drain of its neighbour is answered, the buffer has its memory for itself: its mode may change then. */
 static void test_a_drain_of_a_small_buffer_is_answered_when_its_range_is_clean(void **state)
 {
 	struct wire_message drain = drain_of("drained"), create = small("drained"), stays = small("stays");

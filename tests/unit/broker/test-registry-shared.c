@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "grants-harness.h"
 
-/* ---- who shares ---- */
+/* ---- which buffers share an allocation ---- */
 
 static void test_buffers_of_one_kind_share_an_allocation(void **state)
 {

@@ -401,7 +401,7 @@ static void invariant_2_a_grant_closed_by_another_user_is_orphaned(void **state)
 	assert_int_equal(buffer->allocation->open, 2);
 	assert_int_equal(buffer->allocation->held, 1);
 	registry_unlink(&registry, buffer);
-	/* a notice is for whom it finds open */
+	/* a notice goes to open grants alone */
 	assert_int_equal(notices, 1);
 	assert_true(noticed[0] == mine->id);
 	assert_true(grant_closed(&registry, mine));

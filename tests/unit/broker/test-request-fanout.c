@@ -223,7 +223,7 @@ static void invariant_5_a_name_wakes_some_in_a_pass(void **state)
 	assert_null(broker.waiting->names);
 }
 
-/* Who was not reached yet waits for the next buffer of that name, as if it had come a moment later. */
+/* An acquire that was not woken yet waits for the next buffer of that name, as if it had come later. */
 static void test_an_acquire_not_woken_before_the_unlink_waits_on(void **state)
 {
 	struct buffer *buffer;

@@ -134,7 +134,7 @@ static void test_each_user_has_its_quota(void **state)
 	part(&favoured);
 }
 
-/* What its quota is short of is asked back from who maps it and cannot be told: the answer is about the quota still. */
+/* The quota lacks memory that a session maps which cannot be notified: the answer is still about the quota. */
 static void test_a_refusal_says_what_was_refused(void **state)
 {
 	struct peer deaf = join_as(4001), peer = join_as(4001);
@@ -162,7 +162,7 @@ static void test_a_refusal_says_what_was_refused(void **state)
 	part_dying(&deaf);
 }
 
-/* What a user could not pay for it does not get, and those who have it keep it. */
+/* A user does not get what exceeds its quota, and the present owner keeps it. */
 static void invariant_5_a_grant_over_the_quota_is_refused(void **state)
 {
 	struct peer peer = join_as(4001);

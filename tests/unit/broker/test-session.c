@@ -103,7 +103,7 @@ static void test_half_closed_before_the_greeting(void **state)
 	expect_turned_away(sock);
 }
 
-/* Who says nothing takes no more than the places there are, and gives them back by going. */
+/* Connections that send nothing take no more than the places there are, and give them back when they end. */
 static void invariant_5_greetings_are_bounded(void **state)
 {
 	enum { MANY = 256 };

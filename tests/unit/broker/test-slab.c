@@ -216,7 +216,7 @@ static void test_what_is_full_is_not_found_until_a_range_is_vacant(void **state)
 	drop(&allocation);
 }
 
-/* Whoever may map it is more than its kind says: no vacant range of it is for a newcomer. */
+/* More users than those of its kind may map it: no new buffer gets a vacant range of it. */
 static void invariant_6_what_is_closed_is_never_found(void **state)
 {
 	struct allocation allocation;

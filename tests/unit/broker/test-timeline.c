@@ -255,7 +255,7 @@ static void test_an_end_is_one_buffers(void **state)
 	assert_int_equal(board_end_of(&end, SERIAL + 1), BOARD_RUNS);
 }
 
-/* What is written over the mark, by a late signal or by whom the page was passed on to, changes nothing of the end. */
+/* What overwrites the mark, a late signal or a process that got the page from the writer, does not change the end. */
 static void test_a_mark_is_written_anew(void **state)
 {
 	(void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-usage.c - what of the memory that is kept goes first: each user has a part of it that others cannot take; a
- * create that cannot succeed evicts nothing, and one that can no more than it needs; who waits for memory that never
- * comes keeps the pool from nobody, and who waits for memory that another program frees gets it.
+ * create that cannot succeed evicts nothing, and one that can no more than it needs; a create that waits for memory
+ * that never comes does not disable the pool, and one that waits for memory that another program frees gets it.
  *
  * session-harness.h is the world. Its host device is called through a table of this test's, which counts what is
  * released and refused, and has another program hold some of the device's memory.
@@ -173,7 +173,7 @@ static void expect_recycled(struct peer *peer, const char *name, uint64_t size)
 
 /* ---- each user's part ---- */
 
-/* It was there first, and filled it; who keeps less gets in all the same, up to the half. */
+/* The first user filled the pool; one that keeps less gets up to half of it all the same. */
 static void invariant_5_one_user_cannot_fill_the_pool_for_others(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
@@ -206,7 +206,7 @@ static void invariant_5_one_user_cannot_fill_the_pool_with_mapped_memory(void **
 	grants[1] = leave_idle(&alice, "b", LIMIT / 2 - SIZE);
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT - SIZE);
 	create_and_drop(&bob, 2, SIZE);
-	/* the oldest of who keeps the most */
+	/* the oldest of the user that keeps the most */
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT / 2 - SIZE && kept_by(BOB, SPARE_POOLED) == 2ull * SIZE);
 	say_closed(alice.sock, grants[0]);
 	EXPECT_SOON(released == 1); /* it is not kept in another way */
@@ -246,7 +246,7 @@ static void test_a_create_takes_its_own_users_memory_first_and_as_much_as_it_nee
 	create(&alice, "more", 2 * MIB);
 	assert_int_equal(released, 2);
 	assert_true(kept_by(ALICE, SPARE_POOLED) == SIZE && kept_by(BOB, SPARE_POOLED) == 5ull * SIZE);
-	/* then that of the user who keeps the most */
+	/* then that of the user that keeps the most */
 	create(&alice, "yet-more", 3 * MIB);
 	assert_int_equal(released, 5);
 	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && kept_by(BOB, SPARE_POOLED) == 3ull * SIZE);
@@ -255,7 +255,7 @@ static void test_a_create_takes_its_own_users_memory_first_and_as_much_as_it_nee
 	part(&bob);
 }
 
-/* Who is asked to close may never do so: after a while others' memory is asked back instead. */
+/* A session that is asked to close may never do so: after a while other users' memory is reclaimed instead. */
 static void invariant_5_memory_that_is_never_closed_keeps_nobody_from_others(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
@@ -407,7 +407,7 @@ static void invariant_5_a_full_board_takes_nothing_back(void **state)
 	part_closing(&alice, grant);
 }
 
-/* ---- who waits ---- */
+/* ---- creates that wait ---- */
 
 /* It waits for ever, and everybody's creates come from the pool, its own user's too. */
 static void invariant_5_a_create_that_never_succeeds_does_not_disable_the_pool(void **state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-waiting.c - who waits for a name or for a drain is served in order, in time, or told that it is too late.
+ * test-waiting.c - requests that wait for a name or a drain are answered in order and in time, or refused when it is
+ * too late.
  *
  * A broker with a real registry and a real loop, but neither listener nor device threads. Its sessions are made by hand
  * on one end of a socket pair; the other end is where the test reads what they are answered.

@@ -275,7 +275,7 @@ static void test_the_message_is_of_the_error_that_is_returned(void **state)
 	assert_int_equal(closed[4], 1);
 }
 
-/* The broker may be gone by then: whoever undoes something does not say so. */
+/* The broker may be gone by then: a cleanup writes no error message. */
 static void test_a_cleanup_leaves_the_error_message(void **state)
 {
 	(void)state;

@@ -199,7 +199,7 @@ static void test_a_page_that_the_device_does_not_know_goes_at_once(void **state)
 	put(NULL);
 }
 
-/* Not by whoever lets go of it, who may not wait; and not under the lock. */
+/* Not by the thread that releases it, which may not wait; and not under the lock. */
 static void test_a_registered_page_goes_where_waiting_is_allowed(void **state)
 {
 	struct timeline_map *map = get_used(0);
@@ -296,7 +296,7 @@ static void test_a_page_with_a_signal_on_its_way_stays(void **state)
 	assert_int_equal(registered, 0);
 }
 
-/* So that who lets go of one after the other does not look at all that others wait for each time. */
+/* So that releasing many, one after the other, does not scan all that others wait for each time. */
 static void test_the_work_is_in_proportion_to_what_is_new(void **state)
 {
 	struct timeline_map *oldest;

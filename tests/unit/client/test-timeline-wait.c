@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-timeline-wait.c - when who synchronises is told that nobody is left to end what a stream waits for. */
+/* test-timeline-wait.c - when a synchronisation is told that nobody is left to end what a stream waits for. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +110,7 @@ static void test_a_wait_without_a_broker_is_cancelled(void **state)
 	assert_int_equal(timeline_waits_over(&watch), 0);
 	assert_int_equal(timeline_waits_over(&watch), -ECONNRESET);
 	assert_non_null(strstr(error_text(), "end this process"));
-	/* who asks again waits again */
+	/* a second call waits again */
 	watch = (struct timeline_watch){ 0 };
 	assert_int_equal(timeline_waits_over(&watch), 0);
 	/* and it may come all the same */

@@ -288,7 +288,7 @@ static void test_no_other_directory_that_root_gave_away(void **state)
 	expect(place(elsewhere, "/d", 0, 0755), 0, TRUSTED);
 }
 
-/* Where it lies is not known to whoever was told so. */
+/* A process that was told so does not know where it lies. */
 static void test_no_relative_address_of_another_user(void **state)
 {
 	int here = open(".", O_PATH | O_CLOEXEC);
@@ -304,20 +304,20 @@ static void test_no_relative_address_of_another_user(void **state)
 	close(here);
 }
 
-/* Who trusts root trusts it wherever it serves, but not where others may write. */
+/* A client that trusts root trusts it wherever it serves, but not where others may write. */
 static void test_roots_own_server(void **state)
 {
 	(void)state;
 	if (!can_appoint())
 		return;
 	expect(place(root, "/d", 0, 0755), 0, TRUSTED);
-	/* whoever owns the directory could put another socket there */
+	/* the directory's owner could put another socket there */
 	expect(place(root, "/d", STRANGER, 0755), 0, UNTRUSTED);
 }
 
 /* ---- which part of the path is in the way ---- */
 
-/* What another user is told, who may not come so far. */
+/* The error message of another user, which may not come so far. */
 static void expect_told(const char *directory, int error, const char *told)
 {
 	char address[PATH_MAX + 16];

@@ -151,7 +151,7 @@ static void scenario_kept(void)
 	CHECK(!rmdir(directory));
 }
 
-/* Who did not ask for that leaves none behind. */
+/* A device that was not told to keep it leaves none behind. */
 static void scenario_not_kept(void)
 {
 	void *ptr;
