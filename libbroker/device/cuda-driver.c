@@ -35,7 +35,6 @@ static const struct cuda_row {
 	{ CUDA_ERROR_DEINITIALIZED, -EIO, "the process is exiting" },
 	{ CUDA_ERROR_STUB_LIBRARY, -EIO, "the stub libcuda was found: take its directory off LD_LIBRARY_PATH" },
 	{ CUDA_ERROR_DEVICE_UNAVAILABLE, -EIO, "the device is busy or in exclusive mode: see nvidia-smi -c" },
-	{ CUDA_ERROR_NO_DEVICE, -ENODEV, "see nvidia-smi and CUDA_VISIBLE_DEVICES" },
 	{ CUDA_ERROR_INVALID_DEVICE, -ENODEV, "the driver shows no such device: see nvidia-smi and CUDA_VISIBLE_DEVICES" },
 	{ CUDA_ERROR_DEVICE_NOT_LICENSED, -EIO, "the device has no licence: see nvidia-smi -q" },
 	{ CUDA_ERROR_INVALID_IMAGE, -ENOEXEC, "the file is not a fatbin, cubin or PTX" },
@@ -75,7 +74,6 @@ static const struct cuda_row {
 	{ CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, -EBUSY, "the stream's capture was invalidated: end it first" },
 	{ CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, -EBUSY,
 	  "a blocking stream is being captured, and the legacy stream cannot be used meanwhile" },
-	{ CUDA_ERROR_UNKNOWN, -EIO, "the driver does not know why: see nvidia-smi and the kernel's log, and restart" },
 };
 
 static const struct cuda_row *error_find(CUresult result)
