@@ -205,7 +205,7 @@ start_again() {
 	stops TERM 0
 	start
 }
-check "SIGTERM: the service manager hears it" eval 'stops TERM 0 && heard "^STOPPING=1 EXTEND_TIMEOUT_USEC=19000000 "'
+check "SIGTERM: the service manager is told" eval 'stops TERM 0 && received "^STOPPING=1 EXTEND_TIMEOUT_USEC=19000000 "'
 check "the account is balanced" said 'buffers 2 created, 2 freed; memory 2 MiB allocated, 2 MiB freed; grants 3 given, .* balanced$'
 check "nothing is left" nothing_left
 listens "@$name"
@@ -219,7 +219,7 @@ check "the service manager is told both" eval 'received "^RELOADING=1 MONOTONIC_
 check "the new quota holds, and is named" complained 'may hold 1 buffer, holds 1 and asks for 1 more' create more 1
 configure 'drain_timeout = 9s' 'quota "default" { buffers = lots }'
 check "a broken file is said to be" eval 'reloads && said "brokerd.conf:5: .lots. is no limit.*; the configuration stays as it was$"'
-check "so hears the service manager" heard "^READY=1 STATUS=serving, with the old configuration: brokerd.conf:5: "
+check "the service manager is told so" received "^READY=1 STATUS=serving, with the old configuration: brokerd.conf:5: "
 check "the quota of before holds" complained 'may hold 1 buffer, holds 1 and asks for 1 more' create more 1
 rm brokerd.conf
 check "a file that is gone is said to be" eval 'reloads && said "brokerd.conf cannot be read"'

@@ -278,8 +278,8 @@ static void test_broker_end_drains(void)
 	ask(&b, do_acquire, .name = "x");
 	puppet_end(&a);
 	close(broker.in);
-	POINT(SOON(books_buffers(&broker, "x", "draining") == 1), "a broker whose workers ended takes the names away");
-	POINT(SOON(broker_said(&broker, "waiting for it")), "and says whom it waits for");
+	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a broker whose workers ended takes the names away");
+	POINT(SOON(broker_said(&broker, "waiting for it")), "and says which sessions it waits for");
 	POINT(ask(&b, do_create, .name = "y") == -ECONNREFUSED, "nothing is made any more");
 	broker.in = -1;
 	puppet_end(&b);

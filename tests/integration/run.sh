@@ -139,7 +139,7 @@ check "a closing brace too many: file:line" spec "^broker-run: spec:2: .*'}' wit
 check "a buffer without a name: file:line" spec '^broker-run: spec:1: .*has no name: write buffer "NAME"' 'buffer { size = "1" }\n'
 check "an end in the middle: file:line" spec '^broker-run: spec:1: .*ends in the middle' 'buffer "x"'
 check "a value without =: file:line" spec "^broker-run: spec:1: 'size' has no value: write a '='" 'buffer "x" { size "1" }\n'
-check "a device that is no number says the mend" spec "^broker-run: spec:1: the value of 'device' is no number: give one" 'buffer "x" { size = "1"  device = one }\n'
+check "a device that is no number says how to fix it" spec "^broker-run: spec:1: the value of 'device' is no number: give one" 'buffer "x" { size = "1"  device = one }\n'
 check "an unknown key says which are known" spec "'sise' is unknown: write buffer .* size, device, mode, timeline, dedicated" 'buffer "x" { sise = "1" }\n'
 check "a boolean that is none: file:line" spec "^broker-run: spec:1: .*neither true nor false" 'buffer "x" { size = "1"  timeline = maybe }\n'
 cat >spec <<'END'

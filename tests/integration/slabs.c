@@ -336,7 +336,7 @@ static void test_chmod(void)
 	ask(&a, do_make, .name = "x");
 	ask(&a, do_make, .name = "y");
 	POINT(ask(&a, do_chmod, .name = "x", .value = 0640) == -EBUSY && strstr(a.last.text, "GPUB_DEDICATED"),
-	      "a buffer that shares its memory keeps its mode: EBUSY names the mend");
+	      "a buffer that shares its memory keeps its mode: EBUSY says how to fix it");
 	POINT(!ask(&a, do_chmod, .name = "x", .value = 0600), "the mode that it has it can be given");
 	ask(&a, do_make, .name = "alone", .flags = GPUB_DEDICATED);
 	POINT(!ask(&a, do_chmod, .name = "alone", .value = 0640), "one that was made with GPUB_DEDICATED can be changed");
@@ -462,7 +462,7 @@ static void test_alone(void)
 	return_behind_work(&a, 1);
 	prepare_look(&a);
 	opened = counter("grants_opened");
-	POINT(over_and_clean("x") && !ask(&a, do_make, .name = "y", .size = LARGE, .flags = GPUB_DEDICATED) &&
+	POINT(ended_and_clean("x") && !ask(&a, do_make, .name = "y", .size = LARGE, .flags = GPUB_DEDICATED) &&
 		      !ask(&a, do_acquire, .name = "y") && counter("grants_opened") == opened + 1,
 	      "GPUB_DEDICATED takes no memory that is mapped");
 	ask(&a, do_unlink, .name = "alone");

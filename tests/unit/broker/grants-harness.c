@@ -48,7 +48,7 @@ static bool on_clean(void *context, struct allocation *allocation, uint32_t rang
 	assert_ptr_equal(context, &device_memory);
 	HASH_FIND(by_serial, registry.serials, &serial, sizeof serial, buffer);
 	assert_ptr_equal(buffer->allocation, allocation);
-	expect_over(buffer);
+	expect_ended(buffer);
 	assert_true(range < RANGES && clean_count < MANY);
 	for (unsigned i = 0; i < clean_count; i++)
 		assert_false(cleanings[i].allocation == allocation && cleanings[i].range == range);

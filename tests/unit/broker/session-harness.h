@@ -85,12 +85,12 @@ struct peer {
 int dial(void);
 
 /* Receives what the broker sends next; the loop runs meanwhile. 0, or -ECONNRESET at the end of file. */
-int hear_with(int sock, struct wire_message *message, struct socket_extra *extra);
-struct wire_message hear(int sock);
+int receive_with(int sock, struct wire_message *message, struct socket_extra *extra);
+struct wire_message receive_message(int sock);
 void expect_end(int sock);
 
 /* Receives what has arrived already, without a pass. Returns its type, or 0. */
-unsigned heard_already(int sock, struct wire_message *message);
+unsigned received_already(int sock, struct wire_message *message);
 
 void say(int sock, const struct wire_message *message);
 struct wire_message hello_to(const struct wire_message *challenge);

@@ -290,7 +290,7 @@ static void test_a_greeting_that_waits_for_its_users_rate_is_not_late(void **sta
 }
 
 /* Others may wait for the memory of a dead process: its user goes into debt for its end, and pays later. */
-static void invariant_10_the_end_of_the_dead_waits_for_no_rate(void **state)
+static void invariant_10_the_end_of_a_dead_process_waits_for_no_rate(void **state)
 {
 	enum { DEAD = 12 };
 	struct peer peers[DEAD], living = join_as(FLOODER);

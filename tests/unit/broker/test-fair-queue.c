@@ -375,7 +375,7 @@ static void invariant_5_a_debt_outlives_the_sessions_of_its_user(void **state)
 	EXPECT_SOON(!broker.queue->users);
 }
 
-/* The loop sleeps meanwhile and is woken, by itself, when the next may be heard. */
+/* The loop sleeps meanwhile, and a timer wakes it when the next message may be read. */
 static void test_a_late_one_is_woken(void **state)
 {
 	struct peer slow;
@@ -549,11 +549,11 @@ static void test_a_session_that_is_cut_off_leaves_the_queue(void **state)
 	before = answered();
 	evict(&root, &victim);
 	set_rate(QUOTA_NONE);
-	turn_some();
+	run_passes();
 	assert_false(session_of(&victim)->place.waits);
 	assert_null(session_of(&victim)->place.user->queue.items);
 	assert_null(broker.queue->waiting.users);
-	/* what it had still to say is not heard any more */
+	/* its other messages are not read */
 	assert_int_equal(answered(), before);
 	expect_served(&root);
 	part(&victim);

@@ -156,7 +156,7 @@ static void invariant_5_what_waits_is_charged_to_its_user_and_refunded_once(void
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	assert_true(used(USER, RESOURCE_QUEUED) == 40 * each);
 	/* its sessions that read are served as before */
-	while (heard_already(peers[0].sock, &message))
+	while (received_already(peers[0].sock, &message))
 		;
 	expect_served(&peers[0]);
 	for (int i = 0; i < 3; i++)

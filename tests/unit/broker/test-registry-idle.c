@@ -25,7 +25,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 	assert_ptr_equal(again->allocation, allocation);
 	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
 	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == 0);
-	/* and whoever maps it need not open it again */
+	/* and a session that maps it need not open it again */
 	use_again(0, again);
 	registry_unlink(&registry, other);
 	registry_unlink(&registry, again);
@@ -211,7 +211,7 @@ static void test_idle_memory_is_evicted_when_it_is_reclaimed(void **state)
 	idle[1] = idle_of(THEIRS, strangers);
 	idle[2] = idle_of(0, there);
 	usages_reclaim(&device_memory.usages, 0, OWNER, SPARE_IDLE, 1);
-	/* they may be many: who maps them is asked in the passes behind this */
+	/* they may be many: sessions that map them are asked in later passes */
 	assert_int_equal(notice_count, 0);
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 1);

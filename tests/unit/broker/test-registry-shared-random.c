@@ -408,7 +408,7 @@ static void expect_allocation(const struct piece *memory)
 	assert_int_equal(allocation->cleaning, cleaning);
 	/* invariant 2, both ways: freed as soon as it may be, and never before */
 	assert_int_equal(is_releasing(allocation), !named && !allocation->open && !cleaning);
-	/* mapped and empty it is kept for the next of its kind, or given up; and that is for good */
+	/* mapped and empty it is kept for the next buffer of its kind, or evicted; an eviction is final */
 	assert_true(!is_empty || !allocation->open || allocation->state == ALLOCATION_IDLE || (allocation->state == ALLOCATION_EVICTED));
 	assert_true(allocation->state != ALLOCATION_IDLE || (is_empty && allocation->open && allocation->state != ALLOCATION_EVICTED && !memory->is_closed));
 	assert_true(allocation->state != ALLOCATION_EVICTED || !named);
@@ -522,7 +522,7 @@ static void invariant_2_and_6_random_operations_match_an_oracle(void **state)
 {
 	(void)state;
 	seed = 20261121;
-	and_over = fact_over;
+	and_ended = fact_ended;
 	device_memory.usages.limit = 3 * SPAN;
 	memset(memories, 0, sizeof memories);
 	memset(facts, 0, sizeof facts);

@@ -173,7 +173,7 @@ static void test_all_may_end_meanwhile(void **state)
 	part_dying(&other);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_null(broker.registry->notices);
-	turn_some();
+	run_passes();
 	other = join();
 }
 

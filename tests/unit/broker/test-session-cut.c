@@ -68,7 +68,7 @@ static void invariant_5_a_notice_that_disconnects_does_not_change_the_registry(v
 
 	(void)state;
 	say(creator.sock, &message);
-	assert_int_equal(hear(creator.sock).type, WIRE_DONE);
+	assert_int_equal(receive_message(creator.sock).type, WIRE_DONE);
 	acquire(&reader, "used");
 	message = large("wanted", 0, -1);
 	say(reader.sock, &message);
@@ -83,7 +83,7 @@ static void invariant_5_a_notice_that_disconnects_does_not_change_the_registry(v
 	assert_non_null(strstr(receive_message(other.sock).refused.text, "larger than the whole device"));
 	message = large("late", 0, 0);
 	say(other.sock, &message);
-	assert_non_null(strstr(hear(other.sock).refused.text, "wait for memory"));
+	assert_non_null(strstr(receive_message(other.sock).refused.text, "wait for memory"));
 	fill_queue(&reader, 1024 + 2); /* two notices are due to it: one for its use, one for its grant */
 	part(&creator);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
@@ -128,7 +128,7 @@ static void invariant_5_answers_that_disconnect_leave_nobody_in_the_queue(void *
 	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	EXPECT_SOON(!session_find(&broker, peer.session)->place.waits);
-	turn_some();
+	run_passes();
 	assert_false(session_find(&broker, peer.session)->place.waits);
 	part(&peer);
 }

@@ -57,7 +57,7 @@ static uint64_t pass_with(const struct peer *other)
 
 	say(other->sock, &question);
 	broker_pass(&broker, false);
-	assert_int_equal(heard_already(other->sock, &message), WIRE_REFUSED);
+	assert_int_equal(received_already(other->sock, &message), WIRE_REFUSED);
 	return messages_read() - before;
 }
 

@@ -100,7 +100,7 @@ static void ask_again(struct session *session)
 	session_prove(session);
 }
 
-static void invariant_9_what_nobody_can_tell_is_kept_for_good(void **state)
+static void invariant_9_memory_is_kept_when_no_device_can_tell(void **state)
 {
 	struct peer victim = join(), other = join();
 	struct session *session;

@@ -254,7 +254,7 @@ static void invariant_5_a_flood_delays_another_user_by_one_job(void **state)
 		assert_int_equal(called[i], i - 1);
 }
 
-/* Questions are their user's: who has many processes die asks much, too. */
+/* A question is charged to the user of the dead process: many deaths ask many questions. */
 static void test_questions_are_served_in_turn_too(void **state)
 {
 	(void)state;
@@ -401,7 +401,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_one_users_jobs_come_in_their_order),
 		ON(test_users_are_served_in_turn),
-		ON(invariant_5_who_floods_delays_another_by_one_job),
+		ON(invariant_5_a_flood_delays_another_user_by_one_job),
 		ON(test_questions_are_served_in_turn_too),
 		ON(invariant_5_devices_and_questions_do_not_wait_for_each_other),
 		ON(test_releases_and_others_alternate),

@@ -288,7 +288,7 @@ static void test_a_cleanup_leaves_the_error_message(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_trim_passes_none_over_that_the_closer_came_to, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_trim_skips_no_mapping_that_the_closer_visits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_pass_comes_to_each_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_cache_closes_the_oldest_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_wanted_goes_before_the_oldest, setup, teardown),
