@@ -62,7 +62,7 @@ struct broker {
 	bool                 received; /* a session sent something */
 };
 
-/* The registry, the accounting or the sessions changed: the status file is updated, and a stopping broker checks whether it is done. */
+/* The registry, the accounting or the sessions changed: the status file follows, and a stopping broker checks if it is done. */
 static inline void broker_changed(struct broker *broker)
 {
 	broker->changed = true;
