@@ -122,10 +122,11 @@ double field_error(const struct options *options, const float *field)
 }
 
 /*
- * The bound, with e = 2^-24 (float rounding) and m the largest |u| of a step. Sums of two neighbours are off by
- * 2me each, their sum by 4me more, four times u by nothing, the difference by 8me: 16me at most, which r makes
- * 3.2me; the product rounds by 1.6me, the last sum by me, and r itself was rounded, 0.4me: below 7me. The step is a mean with weights 1-4r, r, r, r, r: it never
- * enlarges an error it is given, so errors at most add up. Hence, with one e for the rounded initial field,
+ * The bound, with e = 2^-24 (float rounding) and m the largest |u| of a step. Sums of two neighbours are off by 2me
+ * each, their sum by 4me more, four times u by nothing, the difference by 8me: 16me at most, which r makes 3.2me; the
+ * product rounds by 1.6me, the last sum by me, and r itself was rounded, 0.4me: below 7me. The step is a mean with
+ * weights 1-4r, r, r, r, r: it never enlarges an error it is given, so errors at most add up. Hence, with one e for the
+ * rounded initial field,
  *     error <= e (1 + 7 (1 + |lambda| + |lambda|^2 + ... )) exp(7 e steps)
  * where the last factor covers the roundings of the error's own part of u. Below 1e-40 floats are subnormal
  * and round by an absolute amount: hence the last term. True errors are usually some ten times smaller.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * heat.c - a worker of the heat simulation: the order in which things happen, and the closing report.
+ * heat.c - a worker of the heat simulation: the order of its steps, and the closing report.
  *
- * A forked simulation in the small: each worker holds its rows of the grid in two buffers that the broker owns,
- * and reads its neighbours' edge rows directly out of theirs. Worker i uses device i modulo their number,
- * or the next one that the broker serves.
+ * A small simulation of several processes: each worker holds its rows of the grid in two buffers that the broker owns,
+ * and reads its neighbours' edge rows directly from theirs. Worker i uses device i modulo their number, or the next one
+ * that the broker serves.
  *
- * A worker that fails says why and ends at once, without gpub_disconnect(): to the broker, and through it to the
- * other workers, it has died, which is what lets them stop instead of waiting for its rows.
+ * A worker that fails prints why and ends at once, without gpub_disconnect(). The broker takes it for dead and ends its
+ * timelines, so the other workers stop instead of waiting for its rows.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static int start_check(const struct options *options)
 	return -1;
 }
 
-/* Ordinals have gaps where this process sees devices that the broker does not serve; so many there are above any rank. */
+/* Ordinals may have gaps: devices that this process sees and the broker does not serve. */
 static int choose_device(struct heat *heat)
 {
 	int device = (int)(heat->options.rank % (unsigned)heat->devices), error;
@@ -80,8 +80,8 @@ static int start_kernels(struct heat *heat)
 }
 
 /*
- * Meets the others before it does what may fail on this rank alone: from then on all hold their leases, and timelines tell
- * of any end. (A worker that ends before leaves no name behind, and the others wait for --timeout.)
+ * Meets the others before any step that may fail on this rank alone: from then on all hold their leases, and timelines
+ * show the end of any worker. (A worker that ends before leaves no name behind, and the others wait for --timeout.)
  */
 static int start(struct heat *heat, float *image, struct output *output)
 {
@@ -146,7 +146,7 @@ static int report_error(const struct options *options, const float *field)
 	return 0;
 }
 
-/* Rank 0, after the other workers were let go: nobody waits while files are written. */
+/* Rank 0, after the other workers may end: none waits while files are written. */
 static int report(const struct heat *heat, bool host, const float *field, struct output *output)
 {
 	const struct options *options = &heat->options;

@@ -2,7 +2,7 @@
 /*
  * heat.h - what the files of the heat example share.
  *
- * heat is one worker of a simulation: rank RANK of SIZE, as broker-run(1) says in GPUBROKER_RANK and
+ * heat is one worker of a simulation: rank RANK of SIZE, which broker-run(1) sets in GPUBROKER_RANK and
  * GPUBROKER_SIZE. The files, in the order in which a run passes through them:
  *
  *   options.c   the command line and the environment
@@ -13,7 +13,7 @@
  *   output.c    the result as raw floats and as a picture
  *   progress.c  everything that goes to stderr
  *
- * Functions that return int give 0, or -1 after they have said on stderr, in one sentence, what went wrong.
+ * Functions that return int return 0, or -1 after they have printed an error message on stderr.
  */
 #ifndef HEAT_H
 #define HEAT_H
@@ -83,19 +83,19 @@ struct share field_share(uint32_t rows, unsigned rank, unsigned size);
 float *field_initial(const struct options *options, struct share share, const float *image);
 
 /*
- * The largest difference to the exact solution after options->steps, over the whole field; NAN if it has one. Negative
- * where there is no memory to compare them, behind a message.
+ * The largest difference to the exact solution after options->steps, over the whole field; NAN if the field has one.
+ * Negative, after a message: no memory for the comparison.
  */
 double field_error(const struct options *options, const float *field);
 
-/* What rounding to float can add up to in that many steps. */
+/* An upper bound of the rounding errors of so many steps in float. */
 double field_bound(const struct options *options);
 
 /* ---- peers.c ---- */
 
 /*
- * The values that timelines take. Buffer 0 of a worker: published, with its initial field; then, once the worker
- * has met all it needs, the number of steps done. Buffer 1 of rank 0: published; all have met; it has the result.
+ * The values of timelines. Buffer 0 of a worker: published, with its initial field; then, once the worker has met all
+ * that it needs, the number of steps done. Buffer 1 of rank 0: published; all have met; rank 0 has the result.
  */
 #define PEER_PUBLISHED  1u
 #define PEER_STEP(done) ((uint64_t)(done) + 2)
@@ -116,7 +116,7 @@ void peers_leave(struct heat *heat);
 /* ---- solver.c ---- */
 int solver_run(struct heat *heat);
 
-/* After solver_run(): the whole field on rank 0, NULL elsewhere, once nobody needs this worker's buffers. */
+/* After solver_run(): the whole field on rank 0, NULL elsewhere, once no worker needs this worker's buffers. */
 int solver_gather(struct heat *heat, float **field);
 
 /* ---- output.c ---- */

@@ -162,7 +162,7 @@ static void options_defaults(struct options *options)
 	*options = (struct options){ .steps = 1000, .m = 1, .n = 1, .kernels = "kernels", .timeout_s = 20 };
 }
 
-/* What only all options together can tell. */
+/* Checks of several options together. */
 static int options_check(struct options *options)
 {
 	if (options->input && options->has_mode) {

@@ -20,7 +20,10 @@
 #error "--dump promises little-endian floats"
 #endif
 
-/* Eleven colours of the map "inferno" (CC0), evenly apart: lightness rises steadily, also in grey and for the colour-blind. */
+/*
+ * Eleven colours of the map "inferno" (CC0), evenly apart: lightness rises steadily, also in grey and for the
+ * colour-blind.
+ */
 static const uint8_t inferno[][3] = {
 	{ 0x00, 0x00, 0x04 }, { 0x16, 0x0b, 0x39 }, { 0x42, 0x0a, 0x68 }, { 0x6a, 0x17, 0x6e },
 	{ 0x93, 0x26, 0x67 }, { 0xbc, 0x37, 0x54 }, { 0xdd, 0x51, 0x3a }, { 0xf3, 0x78, 0x19 },

@@ -5,11 +5,10 @@
  * Owns the leases in heat->peers, all held from peers_meet() to peers_leave(): a rank holds its own buffers
  * (to read and write), those of the ranks above and below it, and rank 0's buffer 1; rank 0 holds everybody's.
  *
- * The buffers are ephemeral: the broker takes their names away when their worker's session ends. That is safe
- * because every lease is taken before anybody goes on (peers_meet()), and useful because a name that
- * is gone tells of a worker that ended before its first signal, when its timeline had no writer to die yet.
- * For the same reason nothing waits on the device for a timeline before its first value was seen from here.
- * Never unlinks, never frees.
+ * The buffers are ephemeral: the broker removes their names when their worker's session ends. That is safe, because
+ * each worker acquires all its leases before any goes on (peers_meet()). It is useful, because a missing name means
+ * that a worker ended before its first signal, when its timeline had no writer yet. For the same reason no stream waits
+ * for a timeline before the CPU has seen its first value. Never unlinks, never frees.
  */
 #include <errno.h>
 #include <string.h>
@@ -115,8 +114,8 @@ static int peers_tell(struct heat *heat, unsigned which, uint64_t value)
 }
 
 /*
- * A barrier: each tells that it holds all the leases it needs, rank 0 tells that all have done so. From there on no name
- * is needed any more, and everybody's end, whenever it comes, is seen on a timeline. Rank 0's clock starts fair, too.
+ * A barrier: each worker signals that it holds all the leases that it needs, and rank 0 signals when all have. After
+ * that no name is needed, and a timeline shows the end of each worker. Rank 0's clock starts at a common point, too.
  */
 int peers_meet(struct heat *heat)
 {
@@ -127,7 +126,7 @@ int peers_meet(struct heat *heat)
 	return peers_everybody(heat, PEER_STEP(0)) ? -1 : peers_tell(heat, 1, PEER_BEGIN);
 }
 
-/* ---- timelines, looked at from the CPU ---- */
+/* ---- timelines, read by the CPU ---- */
 
 int peer_reached(const struct heat *heat, unsigned rank, unsigned which, uint64_t value, uint64_t *reached)
 {
@@ -158,14 +157,14 @@ static void peer_nap(unsigned looks)
 	heat_nap(looks < 32 ? 20e-6 : looks < 128 ? 500e-6 : 5e-3);
 }
 
-/* timeout_s 0: for as long as that worker lives. */
+/* timeout_s 0: as long as that worker lives. */
 int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value, unsigned timeout_s)
 {
 	double   deadline = heat_now() + timeout_s;
 	uint64_t at;
 
 	for (unsigned looks = 0;; looks++) {
-		int gone = looks % 64 == 63 ? peer_gone(heat, rank, which) : 0; /* before the look at its value */
+		int gone = looks % 64 == 63 ? peer_gone(heat, rank, which) : 0; /* before its value is read */
 		int reached = gone < 0 ? -1 : peer_reached(heat, rank, which, value, &at);
 
 		if (reached)

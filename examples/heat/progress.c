@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * progress.c - everything that heat says on stderr, and its clock.
+ * progress.c - all output of heat on stderr, and its clock.
  *
- * Owns the progress line: one line that rewrites itself, of rank 0, on a terminal only. A sentence about a
- * failure first ends that line. Never ends the process.
+ * Owns the progress line of rank 0, which is rewritten in place, on a terminal only. An error message first ends that
+ * line. Never ends the process.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -46,7 +46,7 @@ int heat_fail(const char *format, ...)
 	return -1;
 }
 
-/* For what strikes every worker alike, since all were given the same options: one of them says it. */
+/* For errors that all workers have, because all have the same options: one of them prints it. */
 void heat_refuse(const char *format, ...)
 {
 	va_list list;

@@ -12,11 +12,11 @@
  *   - what step k overwrites: buffer k % 2 holds step k-2, which the neighbours read in their step k-1: done too.
  * So two neighbours are never more than one step apart, and nothing but the device waits.
  *
- * The CPU runs ahead of the device by QUEUE_DEPTH steps at most. When it is that far it does not block in a
- * synchronisation but naps and looks: at its own timeline for the progress, and at its neighbours' for death.
- * A dead neighbour's waits are released by the broker, so the steps behind them compute nonsense; whoever sees
- * -EOWNERDEAD therefore stops, without disconnecting, and so carries the news on to its own neighbours. If
- * the broker dies as well there is nobody to release a wait, but every look says so and ends this worker.
+ * The CPU runs ahead of the device by QUEUE_DEPTH steps at most. Then it does not block in a synchronisation but sleeps
+ * and polls: its own timeline for the progress, and its neighbours' for their death. The broker releases the waits for a
+ * dead neighbour, so the steps after them compute nonsense. So a worker that gets -EOWNERDEAD stops, without
+ * disconnecting, and its own neighbours learn of it in the same way. If the broker dies as well, nobody releases a wait,
+ * but every poll returns an error and ends this worker.
  *
  * Owns nothing; holds no lease itself.
  */
@@ -109,7 +109,7 @@ static int step_queue(struct solver *solver, uint64_t k)
 
 /* ---- watching ---- */
 
-/* A device that failed advances nothing and says nothing; it answers any call with its error. */
+/* A failed device advances nothing and reports nothing by itself; any call returns its error. */
 static int solver_probe(struct solver *solver)
 {
 	static float       cell; /* outlives the copy */
@@ -170,7 +170,7 @@ static int solver_drain(struct solver *solver, uint64_t target)
 /* A neighbour that ended in good order, but too early, released our waits as well. */
 static int solver_confirm(const struct heat *heat, unsigned rank)
 {
-	uint64_t at; /* one less than this worker reached: what its last wait was for */
+	uint64_t at; /* one less than this worker has reached: the value of its last wait */
 	int      reached = peer_reached(heat, rank, 0, PEER_STEP(heat->options.steps) - 1, &at);
 
 	if (reached < 0)
@@ -231,10 +231,10 @@ static int gather_copy(struct heat *heat, float *field)
 }
 
 /*
- * Rank 0, which holds leases on all buffers and has seen all ranks finish, copies them out and then says so on
- * its second timeline; the others stay until they see that. Nobody waits for a rank that waits for it, so the
- * end cannot deadlock; and when rank 0 has the result every rank is through with its neighbours' timelines or
- * finds them complete, so that whoever leaves first cannot be taken for dead.
+ * Rank 0 holds leases on all buffers. When it has seen all ranks finish, it copies the buffers out and signals that on
+ * its second timeline; the others stay until they see that. No rank waits for one that waits for it, so the end cannot
+ * deadlock. When rank 0 has the result, every rank is done with its neighbours' timelines or finds them complete, so a
+ * rank that leaves first is not taken for dead.
  */
 int solver_gather(struct heat *heat, float **field)
 {

@@ -97,7 +97,7 @@ static void launch_everywhere(struct run *run)
 		      i ? "first used after they were found" : "this worker's own");
 }
 
-/* The variable is looked at from each device, and read here: every device added its own bit. */
+/* Each device has added its own bit to the variable, which is read here. */
 static void look_at_managed(struct run *run)
 {
 	uint64_t *counter = NULL, all = run->devices < 64 ? (1ull << run->devices) - 1 : UINT64_MAX;

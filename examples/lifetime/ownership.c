@@ -3,14 +3,14 @@
  * ownership.c - who may free?
  *
  * A small heat solver whose parent, the broker, declares the domain; the children each step their rows of it, through
- * leases. Half-way every child tries what it must not: to return twice, to return what it does not hold, a pointer off
- * by one, a lease of a buffer that is gone, a lease inherited by fork, on CUDA even the driver's own free. A child of
- * worker 0 is killed while it holds the domain. Then the solver goes on, its result has to be right, and the broker's
- * count has to be right at every point. Run it as
+ * leases. Half-way every child tries what is forbidden: to return twice, to return what it does not hold, a pointer off
+ * by one, a lease of a buffer that is gone, a lease inherited by fork, and on CUDA the driver's own free. A child of
+ * worker 0 is killed while it holds the domain. Then the solver goes on. Its result must be right, and the broker's
+ * count must be right at every point. Run it as
  *
  *     broker-run -n 4 -b domain/0=64K -b domain/1=64K -- ownership
  *
- * The domain is the broker's: it alone frees it, once, when nobody can touch it any more. Its closing account says
+ * The broker owns the domain and frees it, once, when no process can touch it. Its closing account says
  * "balanced". Each worker owns a timeline, "step/RANK", that counts its steps; the order of the steps is that of
  * examples/heat/solver.c.
  */
@@ -32,7 +32,7 @@
 #define TOLERANCE   1e-5
 #define LONG_MS     2000u
 
-/* What a worker's timeline says. */
+/* The value of a worker's timeline. */
 enum { AT_START = 1, AT_END = AT_START + 2 * HALF, AT_RETURNED, AT_CLOSED };
 
 static const char *const domain_name[2] = { "domain/0", "domain/1" };
@@ -193,7 +193,7 @@ static void stale_lease(struct run *run)
 	must(gpub_return(&new), "return the new one");
 }
 
-/* What was allocated in one process cannot be given back in another: not even in a child of it. */
+/* A lease of one process cannot be returned in another, not even in a child of it. */
 static void return_in_child(struct run *run)
 {
 	int   status = -1;
@@ -206,7 +206,10 @@ static void return_in_child(struct run *run)
 	check(status == 0, "a forked child returns and unlinks what its parent holds: refused, ECHILD");
 }
 
-/* On CUDA a pointer can be handed to the driver, whatever this library offers. It refuses what it did not allocate. */
+/*
+ * On CUDA a program can pass the pointer to the driver's free. The driver refuses memory that it did not allocate in
+ * this process.
+ */
 static void free_by_driver(struct run *run)
 {
 	void *driver = run->domain[0].device == GPUB_HOST ? NULL : dlopen("libcuda.so.1", RTLD_NOW);
@@ -223,7 +226,7 @@ static void free_by_driver(struct run *run)
 
 /* ---- the victim ---- */
 
-/* Holds the domain and has a kernel under way when it is killed, by itself, so that nobody has to wait for it. */
+/* Kills itself while it holds the domain and a kernel runs. */
 static _Noreturn void victim_main(int go)
 {
 	struct run         run = { .worker = { .rank = WORKERS_MAX } };

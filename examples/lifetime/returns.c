@@ -2,14 +2,15 @@
 /*
  * returns.c - does releasing device memory depend on synchronisation?
  *
- * Not for whoever returns it: the broker orders the free behind the work. Worker 0 has a kernel that takes a while and
- * then writes to the very end of a large buffer, and gives the buffer back in four ways:
+ * Not for the caller of the return: the broker orders the free after the work. Worker 0 has a kernel that runs for a
+ * while and then writes to the end of a large buffer. It returns the buffer in four ways:
  *     1  after a synchronisation
  *     2  after an event (the buffer's timeline, advanced by the stream)
  *     3  in stream order, without waiting
  *     4  the "wrong" way: a plain return while the kernel runs
- * In each it takes the name away at once. Worker 1 asks for as much memory on a device that has no room left. It gets
- * it, zeroed, once the kernel is complete and not before, and nothing is written into it afterwards. Run it as
+ * In each it removes the name at once. Worker 1 creates a buffer of the same size on a device without free memory. It
+ * gets the memory, zeroed, when the kernel is complete and not before, and nothing is written into it afterwards. Run
+ * it as
  *
  *     GPUB_HOST_MEMORY=16M broker-run -n 2 --device host -- returns
  *     broker-run -n 2 --device cuda -- returns
@@ -39,8 +40,8 @@ static const char *const way_text[] = {
 };
 
 /*
- * The workers tell each other where they are through timelines: worker 0's says when the kernel that was launched last
- * can end at the earliest (nanoseconds of the machine's clock), worker 1's which way it has seen through.
+ * The workers report their progress through timelines: worker 0's value is the earliest end of the last kernel
+ * (nanoseconds of the machine's clock), worker 1's is the last way that it has checked.
  */
 struct run {
 	struct worker worker;
@@ -55,7 +56,7 @@ static uint64_t now_ns(void)
 
 /* ---- a device without room ---- */
 
-/* A large buffer does not fit into what is left, but whatever else a GPU needs at times does. */
+/* A large buffer does not fit into the rest, but a GPU's own small needs do. */
 static uint64_t large_size(const gpub_lease *any)
 {
 	return any->device == GPUB_HOST ? 4ull << 20 : 1ull << 30;

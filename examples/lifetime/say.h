@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * say.h - what the lifetime examples share: how a worker begins and ends, and how it says what happened.
+ * say.h - what the lifetime examples share: the begin and end of a worker, and its output.
  *
- * Each example prints a line for everything that it tries, "[RANK] what was tried: what happened", and ends with its
- * verdict. What must work for the example to go on is wrapped in must(); what is to be shown, in expect() and
- * check(). A worker whose must() fails ends at once, without gpub_disconnect(): the others see it die.
+ * Each example prints a line for each step that it tries, "[RANK] what was tried: what happened", and ends with its
+ * verdict. must() wraps steps that the example needs to go on; expect() and check() wrap what it shows. A worker whose
+ * must() fails ends at once, without gpub_disconnect(): the others see that it died.
  *
  * Owns the worker's connection, stream and module. May be used from several threads; never calls CUDA.
  */
@@ -39,19 +39,19 @@ __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 /* A part of the example that the others rest on: ends the program unless result is 0. */
 void must(int result, const char *what);
 
-/* Something tried: it has to end with wanted, 0 or a negative errno. Says what happened and counts it. */
+/* A step that must return wanted, 0 or a negative errno. Prints the result and counts it. */
 void expect(int result, int wanted, const char *what);
 
-/* Something seen: it has to be so. Says it and counts it. */
+/* A condition that must hold. Prints it and counts it. */
 __attribute__((format(printf, 2, 3))) void check(bool good, const char *format, ...);
 
 /* A buffer of that name, on the current device, held for reading and writing. The buffer ends with this process. */
 gpub_lease make_buffer(struct worker *worker, const char *name, uint64_t size, unsigned flags);
 
-/* Looks at a timeline until it has come to value. Ends the program when its writer died, or patience is over. */
+/* Polls a timeline until it has reached value. Ends the program if its writer died, or after a timeout. */
 void await_value(const gpub_lease *lease, uint64_t value, const char *whose);
 
-/* Looks at a buffer until that many sessions map it. False when patience is over. */
+/* Polls a buffer until so many sessions map it. False after a timeout. */
 bool await_grants(gpub_client *client, const char *name, unsigned grants);
 
 /* The 8-byte word at ptr in a leased buffer, fetched in stream order. */

@@ -2,9 +2,8 @@
 /*
  * acquire.h - the slow path of an acquire: asks the broker, or waits for another thread that does.
  *
- * One thread requests a buffer (REQUESTED); the others wait for its record to change. The thread that reads the socket
- * opens the handle. A record whose buffer was unlinked leaves the table to be retired, and the name gets a new record.
- * Owns nothing.
+ * One thread requests a buffer (REQUESTED); the others wait for its record to change. The thread that reads the socket opens
+ * the handle. A record whose buffer was unlinked leaves the table to be retired, and the name gets a new record. Owns nothing.
  */
 #ifndef GPUB_ACQUIRE_H
 #define GPUB_ACQUIRE_H

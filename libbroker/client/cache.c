@@ -195,8 +195,7 @@ bool cache_retire(struct gpub_client *client, bool sync)
 	while ((record = due_next(client, sync, pass))) {
 		error = record_retire(client, record, sync);
 		/*
-		 * no close of this driver proves anything: the record goes with its mapping, once no lease holds
-		 * anything there
+		 * no close of this driver proves anything: the record goes with its mapping, once no lease holds anything there
 		 */
 		if (error == -ENOTSUP && record->mapping && !is_awaited(record->mapping))
 			error = mapping_close(client, record->mapping, false);

@@ -2,8 +2,7 @@
 /*
  * cache.h - which mappings stay open that no lease holds: the one rule, and the three places that apply it.
  *
- * An open costs about 50 us, so a mapping stays open after its last lease was returned. A pass closes those that are
- * due:
+ * An open costs about 50 us, so a mapping stays open after its last lease was returned. A pass closes those that are due:
  *   - CACHE_DUE: what the broker wants back; and beyond the bound of gpub_set_cache(), what was used least recently. The closer
  *     thread (GPUB_BACKGROUND_CLOSE) makes such a pass when something is due. Without that thread, an acquire that opens
  *     something makes one when more is open than the bound allows.
@@ -36,17 +35,11 @@ struct cache_pass {
 	bool             bounded; /* more was open than the bound allows when it began */
 };
 
-/*
- * Begins a pass; then its next mapping, least recently used first where the bound counts. NULL: it has come to all.
- * Locked.
- */
+/* Begins a pass; then its next mapping, least recently used first where the bound counts. NULL: it has come to all. Locked. */
 void cache_pass_begin(struct gpub_client *client, enum cache_scope scope, struct cache_pass *pass);
 struct mapping *cache_pass_next(struct gpub_client *client, const struct cache_pass *pass);
 
-/*
- * A CACHE_ALL pass, which also retires unlinked buffers in mappings that are held. The first real error, else 0. Not
- * locked.
- */
+/* A CACHE_ALL pass, which also retires unlinked buffers in mappings that are held. The first real error, else 0. Not locked. */
 int cache_close_all(struct gpub_client *client);
 
 /*
@@ -56,9 +49,8 @@ int cache_close_all(struct gpub_client *client);
 bool cache_make_room(struct gpub_client *client);
 
 /*
- * Retires unlinked buffers, as far as the device is known to be done with them. sync: asks the device about those that
- * were returned plainly. True: more of them can be retired later, without anybody's doing. Locked; gives the lock up
- * meanwhile.
+ * Retires unlinked buffers, as far as the device is known to be done with them. sync: asks the device about those that were
+ * returned unordered. True: more of them can be retired later, without anybody's doing. Locked; gives the lock up meanwhile.
  */
 bool cache_retire(struct gpub_client *client, bool sync);
 

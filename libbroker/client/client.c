@@ -2,11 +2,10 @@
 /*
  * client.c - the memory of client structures, and the check whether one may be used.
  *
- * Structures are recycled and never freed, because a stale lease must find one. Each keeps its guard, the page that a
- * fork wipes. A lease lies in its user's memory and may be damaged, so its client pointer is compared with the existing
- * structures before it is followed. The first structure is a static variable, which the fast path recognises by its
- * address; the others are in a list that only grows. Owns the structures that are not in use; knows nothing of a
- * connection.
+ * Structures are recycled and never freed, because a stale lease must find one. Each keeps its guard, the page that a fork
+ * wipes. A lease lies in its user's memory and may be damaged, so its client pointer is compared with the existing structures
+ * before it is followed. The first structure is a static variable, which the fast path recognises by its address; the others
+ * are in a list that only grows. Owns the structures that are not in use; knows nothing of a connection.
  */
 #include <errno.h>
 #include <sodium.h>

@@ -5,9 +5,8 @@
  * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> send.c -> socket
  *                      socket -> reader.c (one thread at a time) -> messages.c -> records.c -> waiting callers
  *
- * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock is never
- * held across a send. Of device calls, only those that register memory, watch buffers and look for resets are made
- * under it.
+ * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock is never held
+ * across a send. Of device calls, only those that register memory, watch buffers and look for resets are made under it.
  */
 #ifndef GPUB_CLIENT_H
 #define GPUB_CLIENT_H

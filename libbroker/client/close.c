@@ -81,10 +81,7 @@ static bool close_begin(struct mapping *mapping, bool *held)
 {
 	records_mark(mapping, RECORD_CLOSING);
 	CRASH_POINT(close_marked);
-	/*
-	 * an acquirer stores its hold, then loads the state; here it is the other way round: one of the two sees the
-	 * other
-	 */
+	/* an acquirer stores its hold, then loads the state; here it is the other way round: one of the two sees the other */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (mapping->lost ? records_drop(mapping) : records_idle(mapping, held))
 		return true;
@@ -112,8 +109,7 @@ static uint64_t mapping_acquire_count(const struct mapping *mapping)
 	uint64_t count = 0;
 
 	/*
-	 * live buffers only: a thread that acquires one again and again must not delay the close without end; unlinked
-	 * ones end
+	 * live buffers only: a thread that acquires one again and again must not delay the close without end; unlinked ones end
 	 */
 	DL_FOREACH2(mapping->records, record, mapping_next)
 		if (atomic_load(record->generation) == record->live)

@@ -14,18 +14,13 @@
 
 #include "client.h"
 
-/*
- * Starts the kind of device that the broker serves, and matches its devices by their UUIDs. -ENODEV: none is seen here.
- */
+/* Starts the kind of device that the broker serves, and matches its devices by their UUIDs. -ENODEV: none is seen here. */
 int devices_begin(struct gpub_client *client);
 
 /* For a client that only sends requests: no ordinal here is one of the broker's devices. Returns 0. */
 int devices_none(struct gpub_client *client);
 
-/*
- * The kind of device of streams that are passed without a client: that of the last client that connected. NULL: none
- * did.
- */
+/* The kind of device of streams that are passed without a client: that of the last client that connected. NULL: none did. */
 void devices_use(const struct device *device);
 const struct device *devices_used(void);
 

@@ -29,12 +29,11 @@ static inline bool record_live(const struct record *record)
 }
 
 /*
- * Publishes a hold in a slot of the record, which was idle with the given hold, and checks that the record may be held.
- * 0 and the token; -EAGAIN: another thread has the slot; -ESTALE: the record is not mapped, or its buffer is not live.
- * Any thread.
+ * Publishes a hold in a slot of the record, which was idle with the given hold, and checks that the record may be held. 0 and
+ * the token; -EAGAIN: another thread has the slot; -ESTALE: the record is not mapped, or its buffer is not live. Any thread.
  *
- * A close stores CLOSING, then loads every hold. This function stores a hold, then loads the state. All four accesses
- * are sequentially consistent, so one of the two sees the other, without a fence beside the exchange.
+ * A close stores CLOSING, then loads every hold. This function stores a hold, then loads the state. All four accesses are
+ * sequentially consistent, so one of the two sees the other, without a fence beside the exchange.
  */
 static inline int record_hold_in(struct record *record, struct slot *slot, uint64_t hold, uint64_t *token)
 {

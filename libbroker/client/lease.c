@@ -45,10 +45,7 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 	return 0;
 }
 
-/*
- * The slot of a lease of the process's first client. NULL: another client's, or a damaged lease whose token names no
- * slot.
- */
+/* The slot of a lease of the process's first client. NULL: another client's, or a damaged lease whose token names no slot. */
 static inline struct slot *slot_of(const gpub_lease *lease)
 {
 	return LIKELY(lease && lease->client == &client_first) ? slot_at(&client_first.slots, token_index(lease->token)) :
@@ -88,7 +85,7 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both, with or without "
 					  "GPUB_MINE");
 	if (timeout_ms < -1)
-		return error_set(-EINVAL, "a timeout is milliseconds, 0, or -1 for ever");
+		return error_set(-EINVAL, "a timeout is milliseconds, 0, or -1 for no limit");
 	return name ? 0 : error_set(-EINVAL, "there is no name: pass one");
 }
 
@@ -189,9 +186,7 @@ static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t seq
 	return (last - sequence) << SLOT_INDEX_BITS < (last - base) << SLOT_INDEX_BITS;
 }
 
-/*
- * A redeemed buffer has no name to request: a closed mapping stays closed, but the record may get more slots. Locked.
- */
+/* A redeemed buffer has no name to request: a closed mapping stays closed, but the record may get more slots. Locked. */
 static int renew_redeemed(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
 	uint64_t token;
@@ -302,9 +297,8 @@ static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
 }
 
 /*
- * An exchange waits for all loads before it. So the exchange comes first, without a load of the slot (most often it is
- * as gpub_return() left it), and the client's state is checked after it. Leases of a process's second client go to
- * renew_slow().
+ * An exchange waits for all loads before it. So the exchange comes first, without a load of the slot (most often it is as
+ * gpub_return() left it), and the client's state is checked after it. Leases of a process's second client go to renew_slow().
  */
 int gpub_renew(gpub_lease *lease)
 {

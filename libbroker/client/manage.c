@@ -61,7 +61,7 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms)
 	HOLD_CANCELLATION();
 
 	if (!error && timeout_ms < -1)
-		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for ever");
+		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for no limit");
 	/* the drain would wait for this process's own unused mappings, too */
 	if (!error)
 		error = cache_close_all(client);

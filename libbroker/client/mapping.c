@@ -60,10 +60,7 @@ static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_
 	return now && now != epoch;
 }
 
-/*
- * False: that epoch has ended. Else no call of another epoch runs until device_call_end(). Waits for those of an
- * earlier one.
- */
+/* False: that epoch has ended. Else no call of another epoch runs until device_call_end(). Waits for those of an earlier one. */
 static bool device_call_begin(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	struct calls *of = &calls[client->device->kind][ordinal];

@@ -39,9 +39,7 @@ struct mapping {
 	UT_hash_handle    hh;          /* by grant */
 };
 
-/*
- * Opens what the broker granted. 0 and *mapping, which is yet to be added; or the errno. Not locked: it may take long.
- */
+/* Opens what the broker granted. 0 and *mapping, which is yet to be added; or the errno. Not locked: it may take long. */
 int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **mapping);
 
 /* The device was reset after the open, which closed the handle. Locked or not. */
@@ -56,10 +54,7 @@ int mapping_add(struct gpub_client *client, struct mapping *mapping);
 /* Its handle is closed: removes and frees it. It has no records. */
 void mapping_remove(struct gpub_client *client, struct mapping *mapping);
 
-/*
- * Its handle does not close. It leaves client->mappings, but mapping_find() finds it: the broker may still name its
- * grant.
- */
+/* Its handle does not close. It leaves client->mappings, but mapping_find() finds it: the broker may still name its grant. */
 void mapping_leak(struct gpub_client *client, struct mapping *mapping);
 
 /* At disconnect: frees those that leaked. */
@@ -74,9 +69,7 @@ void mapping_detach(struct record *record);
 /* The record of the buffer with that serial in it, or NULL. */
 struct record *mapping_record(const struct mapping *mapping, uint64_t serial);
 
-/*
- * Waits until the device has done what this process has queued on it. Gives the lock up meanwhile; the mapping stays.
- */
+/* Waits until the device has done what this process has queued on it. Gives the lock up meanwhile; the mapping stays. */
 int mapping_sync(struct gpub_client *client, struct mapping *mapping);
 
 #endif

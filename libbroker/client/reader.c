@@ -31,8 +31,7 @@ static int watch(struct gpub_client *client, int operation, uint32_t events)
 }
 
 /*
- * It must succeed, or no thread would read. The kernel may be short of memory for a moment; after that the socket is
- * shut down.
+ * It must succeed, or no thread would read. The kernel may be short of memory for a moment; after that the socket is shut down.
  */
 static void watch_on(struct gpub_client *client, uint32_t events)
 {

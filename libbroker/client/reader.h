@@ -2,13 +2,12 @@
 /*
  * reader.h - the reader: the one thread that reads the socket at a time.
  *
- * The protocol relies on it that messages are handled in the order in which they were sent (tests/model). So there is
- * one reader, usually the service thread. A caller with a request becomes the reader until it has its answer, if no
- * other thread is: a hand-over between threads costs a wake-up, more than the rest of a round trip. Before it sleeps it
- * polls for a moment, and it learns for each type of request how often that pays. Measured on two busy processors:
- * without polling a first acquire takes 6 to 12 % longer (bench/first); polling always, without learning, costs other
- * programs 7 % (bench/crowd). Owns the role, and the watch on which the service thread sleeps; handles no message
- * itself.
+ * The protocol relies on it that messages are handled in the order in which they were sent (tests/model). So there is one
+ * reader, usually the service thread. A caller with a request becomes the reader until it has its answer, if no other thread
+ * is: a hand-over between threads costs a wake-up, more than the rest of a round trip. Before it sleeps it polls for a moment,
+ * and it learns for each type of request how often that pays. Measured on two busy processors: without polling a first acquire
+ * takes 6 to 12 % longer (bench/first); polling always, without learning, costs other programs 7 % (bench/crowd). Owns the
+ * role, and the watch on which the service thread sleeps; handles no message itself.
  */
 #ifndef GPUB_READER_H
 #define GPUB_READER_H
@@ -23,16 +22,11 @@ struct gpub_client;
 /* Makes the watch on client->sock. Negative errno, error message set. */
 int reader_init(struct gpub_client *client);
 
-/*
- * This thread becomes the reader, and messages do not wake the service thread, until reader_end(). False: another
- * thread is.
- */
+/* This thread becomes the reader, and messages do not wake the service thread, until reader_end(). False: another thread is. */
 bool reader_begin(struct gpub_client *client);
 void reader_end(struct gpub_client *client);
 
-/*
- * As the reader: handles messages until answered() says so, the deadline is past (NULL: never), or the broker is gone.
- */
+/* As the reader: handles messages until answered() says so, the deadline is past (NULL: never), or the broker is gone. */
 void reader_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
 		       void *context, const struct timespec *deadline);
 

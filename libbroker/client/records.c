@@ -58,9 +58,8 @@ static struct record *record_reuse(struct record_pool *pool, struct record *reco
 }
 
 /*
- * The record that was freed first, when enough others are free. A record keeps its slots. So when many slots are in use
- * it is the record that was freed last: a buffer that is created again and again then gets the slots of its
- * predecessor.
+ * The record that was freed first, when enough others are free. A record keeps its slots. So when many slots are in use it is
+ * the record that was freed last: a buffer that is created again and again then gets the slots of its predecessor.
  */
 static struct record *record_take(struct gpub_client *client)
 {

@@ -54,10 +54,7 @@ void record_leak(struct gpub_client *client, struct record *record, int error, c
 /* Notes that its buffer is unlinked: the record is due to be retired. Locked. */
 void record_unlinked(struct gpub_client *client, struct record *record);
 
-/*
- * State REQUESTED. Fills in the number of the message, which the caller must send; the waiter waits for the answer.
- * Locked.
- */
+/* State REQUESTED. Fills in the number of the message, which the caller must send; the waiter waits for the answer. Locked. */
 void record_request_begin(struct gpub_client *client, struct record *record, struct waiter *waiter,
 			  struct wire_message *message);
 

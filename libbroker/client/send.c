@@ -14,9 +14,8 @@
 #define SEND_PAUSE_US 1000
 
 /*
- * The kernel may be short of memory for a moment. If it stays so, the connection is shut down: somebody would wait
- * without end for a request or a CLOSED that was never sent, whereas the service thread sees the shutdown and wakes all
- * waiters.
+ * The kernel may be short of memory for a moment. If it stays so, the connection is shut down: somebody would wait without end
+ * for a request or a CLOSED that was never sent, whereas the service thread sees the shutdown and wakes all waiters.
  */
 int call_send(struct gpub_client *client, const struct wire_message *message)
 {

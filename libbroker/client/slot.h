@@ -82,8 +82,7 @@ static inline bool slot_idle(const struct slot *slot, uint64_t hold)
 }
 
 /*
- * Before the release of the hold, so that its reader sees it. Stored unconditionally: the next store is to the same
- * cache line.
+ * Before the release of the hold, so that its reader sees it. Stored unconditionally: the next store is to the same cache line.
  */
 static inline void slot_mark_unordered(struct slot *slot)
 {

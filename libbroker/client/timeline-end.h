@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-end.h - the end of a writer: its signals land before it leaves, and without a broker it releases its
- * waiters.
+ * timeline-end.h - the end of a writer: its signals land before it leaves, and without a broker it releases its waiters.
  *
- * A close waits for the device's work in the context that maps the memory, and in no other (facts.md), but a signal may
- * be queued on a stream of any context. A signal that lands after the broker's end mark overwrites the mark. So a
- * disconnect reads the words until the signals have landed. When the broker is gone, the writer itself writes the mark.
- * Owns nothing; never queues a signal.
+ * A close waits for the device's work in the context that maps the memory, and in no other (facts.md), but a signal may be
+ * queued on a stream of any context. A signal that lands after the broker's end mark overwrites the mark. So a disconnect reads
+ * the words until the signals have landed. When the broker is gone, the writer itself writes the mark. Owns nothing; never
+ * queues a signal.
  */
 #ifndef GPUB_TIMELINE_END_H
 #define GPUB_TIMELINE_END_H

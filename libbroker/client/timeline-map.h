@@ -2,10 +2,9 @@
 /*
  * timeline-map.h - this process's mappings of a timeline's page: read-only, and writable for its writer.
  *
- * Records refer to a map; timeline-maps.h finds it by its buffer's serial. A thread that signals holds signalling from
- * the comparison with signalled until the stream operation is queued, so that two threads cannot queue their values in
- * the wrong order. It is taken before the client's lock, never after it. All else is under the client's lock, unless
- * said otherwise.
+ * Records refer to a map; timeline-maps.h finds it by its buffer's serial. A thread that signals holds signalling from the
+ * comparison with signalled until the stream operation is queued, so that two threads cannot queue their values in the wrong
+ * order. It is taken before the client's lock, never after it. All else is under the client's lock, unless said otherwise.
  */
 #ifndef GPUB_TIMELINE_MAP_H
 #define GPUB_TIMELINE_MAP_H
@@ -66,9 +65,7 @@ static inline struct timeline_map *timeline_map_share(struct timeline_map *map)
 	return map;
 }
 
-/*
- * The last signal is in the page. An end mark does not prove that: a late signal may come after it. Under signalling.
- */
+/* The last signal is in the page. An end mark does not prove that: a late signal may come after it. Under signalling. */
 static inline bool timeline_map_landed(struct timeline_map *map)
 {
 	uint64_t word = __atomic_load_n(&map->writable->word, __ATOMIC_ACQUIRE);

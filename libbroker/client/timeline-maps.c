@@ -240,10 +240,7 @@ static bool any_in_flight(const struct gpub_client *client)
 	return false;
 }
 
-/*
- * All mappings are closed, so a stream that is not done is one that closes do not wait for. To unregister might wait
- * for it.
- */
+/* All mappings are closed, so a stream that is not done is one that closes do not wait for. To unregister might wait for it. */
 void timeline_maps_forget(struct gpub_client *client)
 {
 	bool busy = timeline_waits_parked() || any_in_flight(client);

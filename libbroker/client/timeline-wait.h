@@ -17,9 +17,7 @@
 
 struct timeline_map;
 
-/*
- * How long an abandoned wait may make no progress: longer than the broker's check of its marks takes. Tests change it.
- */
+/* How long an abandoned wait may make no progress: longer than the broker's check of its marks takes. Tests change it. */
 extern unsigned timeline_patience_ms;
 
 /* A stream waits for that value: noted unless the value is reached. */

@@ -2,9 +2,8 @@
 /*
  * timeline.c - gpub_signal_on, gpub_wait_on, gpub_timeline: order between the streams of processes.
  *
- * The writer's GPU writes the word, and the GPUs of all readers read it. This file registers the page with the device
- * on first use, and queues the operation. It reads how a timeline ended in the board, which only the broker can write.
- * Owns nothing.
+ * The writer's GPU writes the word, and the GPUs of all readers read it. This file registers the page with the device on first
+ * use, and queues the operation. It reads how a timeline ended in the board, which only the broker can write. Owns nothing.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -142,9 +141,8 @@ static int wait_queue(struct gpub_client *client, struct timeline_map *map, uint
 }
 
 /*
- * The timeline has ended, so every wait is done, and the page's word does not count, which a late signal may have
- * overwritten. The stream waits for the value that the lease's own word has. So a stream that is being captured is
- * refused as in any wait.
+ * The timeline has ended, so every wait is done, and the page's word does not count, which a late signal may have overwritten.
+ * The stream waits for the value that the lease's own word has. So a stream that is being captured is refused as in any wait.
  */
 static int wait_ended(const gpub_lease *lease, void *stream)
 {

@@ -38,7 +38,7 @@ void board_place(struct board *board, void *base, size_t size)
 	board_point(board, base, base, size);
 }
 
-/* The layout follows from the counts, so only the counts need believing, and these are bounded. */
+/* The layout follows from the counts, which are bounded. */
 static int header_check(const struct board_header *header, uint64_t size)
 {
 	struct board_header expected;
@@ -64,7 +64,7 @@ static int header_read(struct board_header *header, int fd)
 	/* the kernel may have added a seal against execution */
 	if (seals < 0 || (seals & BOARD_SEALS) != BOARD_SEALS || fstat(fd, &st) ||
 	    pread(fd, header, sizeof *header, 0) != sizeof *header)
-		return error_set(-EPROTO, "the broker's board is not a sealed one: the server is no gpubroker");
+		return error_set(-EPROTO, "the broker's board is not sealed: the server is no gpubroker");
 	if (header_check(header, (uint64_t)st.st_size))
 		return error_set(-EPROTO, "the broker's board has another layout than this library knows: "
 					  "use broker and library of one release");

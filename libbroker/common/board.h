@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * board.h - the broker's notice board: one memfd that only the broker can write and every client reads.
+ * board.h - the broker's board: one memfd that only the broker can write and every client reads.
  *
  *     struct board_header | words: W[buffers] | ends: E[buffers] | tickets: T[tickets]
  *
- * A word W is serial << 2 | state of the buffer in that place; serials are never reused, so a word that
- * matches says that the very same buffer is still live. An end E says how the timeline of the buffer in that place
- * ended: the timeline's own page can be written by its writer, and by whoever that passed it on to. A ticket is
- * sealed to one session (ticket.h).
- * Owns the layout and its checks. The broker makes it (broker/registry/board-owner.c), a client maps it here.
+ * A generation word W is serial << 2 | state of the buffer in that place. Serials are never reused, so an equal word means that
+ * the same buffer is still live. An end E says how the timeline of the buffer in that place ended; the timeline's own page does
+ * not prove it, because its writer can write there. A ticket is sealed to one session (ticket.h). Owns the layout and its
+ * checks. The broker makes it (broker/registry/board-owner.c), a client maps it here.
  */
 #ifndef GPUB_BOARD_H
 #define GPUB_BOARD_H
@@ -32,7 +31,7 @@ enum board_state { BOARD_FREE = 0, BOARD_LIVE = 1, BOARD_DRAINING = 2 };
 
 enum board_ended { BOARD_RUNS = 0, BOARD_LEFT = 1, BOARD_DIED = 2 };
 
-/* All zeros, or of an earlier buffer of the place: the timeline has not ended. */
+/* Zeros, or of an earlier buffer of the place: the timeline has not ended. */
 struct board_end {
 	_Atomic uint64_t how;  /* BOARD_WORD(serial, enum board_ended); stored last */
 	_Atomic uint64_t last; /* BOARD_LEFT: the last value that the writer set */
@@ -50,14 +49,14 @@ struct board_header {
 	uint8_t  instance_id[16];      /* random: another run of the same instance differs */
 	char     instance[24];         /* its name */
 	uint32_t devices, buffers, tickets;
-	uint32_t host_total; /* host devices there are, also those that the broker does not see; 0 on cuda */
+	uint32_t host_total; /* all host devices, also those that the broker does not see; 0 on cuda */
 	uint64_t words_offset, ends_offset, tickets_offset, size; /* bytes */
 	struct board_device device[DEVICE_MAX];
 };
 
 /*
- * A mapped board: the same for broker (writable) and client (read-only). A client's header is a copy: whoever made the
- * board may change it after it was checked.
+ * A mapped board, writable in the broker and read-only in a client. A client's header is a copy, because the server may
+ * change the board after the check.
  */
 struct board {
 	const struct board_header *header;
@@ -68,7 +67,7 @@ struct board {
 	size_t                     size;
 };
 
-/* Offsets and size of a board with so many places. */
+/* Computes offsets and size from the counts. */
 void board_layout(struct board_header *header, uint32_t buffers, uint32_t tickets);
 
 /* Points *board into size bytes at base, whose header the caller trusts or has checked. */
@@ -79,7 +78,7 @@ int board_map(struct board *board, int fd);
 
 void board_unmap(struct board *board);
 
-/* How the timeline of the buffer with that serial, whose end this is, has ended. */
+/* How the timeline of the buffer with that serial has ended. */
 static inline enum board_ended board_end_of(const struct board_end *end, uint64_t serial)
 {
 	uint64_t how = atomic_load_explicit(&end->how, memory_order_acquire);

@@ -14,11 +14,11 @@
 #include "environment.h"
 
 #define SPEC_MAX  128
-#define PATIENCE  20000 /* looks at a peer that is to die or stop, 100 us apart */
+#define PATIENCE  20000 /* checks, 100 us apart, whether a peer is dead or stopped */
 
 struct order {
 	char name[40], action[8];
-	int  nth, pid; /* pid: 0, or whom a point of the broker is to harm */
+	int  nth, pid; /* pid: 0, or the process that a point of the broker acts on */
 };
 
 static const char *const names[CRASH_POINT_COUNT] = {
@@ -55,7 +55,7 @@ static void file_read(const char *path, char spec[SPEC_MAX])
 	spec[got > 0 ? got : 0] = 0;
 }
 
-/* A file's order is counted from when it was first seen; only the broker's loop, one thread, reads one. */
+/* The count of a file's order starts when it is first read. Only one thread reads files: the broker's loop. */
 static void counts_begin_anew(const char *spec)
 {
 	static char last[SPEC_MAX];

@@ -2,17 +2,17 @@
 /*
  * crash-point.h - named places in library and broker at which a test has a client die, stop or end.
  *
- * CRASH_POINT(grant_received) marks one. Without --enable-crash-points it is nothing at all but a check that the name is
- * in the table below. With it, the environment says what happens where (tests/crash/crash.c sets it):
+ * CRASH_POINT(grant_received) marks one. Without --enable-crash-points it only checks that the name is in the table
+ * below. With it, the environment says what happens where (tests/crash/crash.c sets it):
  *
  *   GPUB_CRASH=NAME:NTH:ACTION[:PID]   the NTH passing of that point (1 is the first) does it
  *   GPUB_CRASH=@FILE                   the same, read from that file at each point: for a broker that runs on
  *   GPUB_CRASH_VISITED=FILE            each passing appends "PID NAME" to it
  *
- * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A point of the library does it to its own process,
- * in the thread that passes. A point of the broker never harms the broker: it does it to process PID, exit being kill
- * there, and waits until that is dead or stopped, so that the broker's next step finds it so. A BROKER point counts when
- * the broker is busy with PID (CRASH_POINT_PEER), a LOOP point, where it is busy with nobody, always. Owns the counts.
+ * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A point of the library acts on its own process,
+ * in the thread that passes it. A point of the broker acts on process PID (exit is kill there), and waits until that
+ * process is dead or stopped, so that the broker's next step finds it so. A BROKER point counts if the broker is
+ * serving PID (CRASH_POINT_PEER). A LOOP point, where the broker serves nobody, always counts. Owns the counts.
  */
 #ifndef GPUB_CRASH_POINT_H
 #define GPUB_CRASH_POINT_H
@@ -21,7 +21,7 @@
 
 #define CRASH_EXIT 66
 
-/* side, name, what has been done there. In the order in which a client passes them, more or less. */
+/* side, name, what has been done there. Roughly in the order in which a client passes them. */
 #define CRASH_POINTS(X)                                                                    \
 	X(LIBRARY, connect_begin, "gpub_connect has a client structure and no socket")     \
 	X(LIBRARY, connected, "the socket is connected")                                   \
@@ -138,8 +138,8 @@
 	X(LOOP, clean_submitted, "the device thread has a range to zero")                  \
 	X(LOOP, clean_done, "it is zeroed, and not yet to be had")                         \
 	X(LOOP, release_submitted, "the device thread has memory to free")                 \
-	X(LOOP, release_done, "memory is freed, the books have it yet")                    \
-	X(LOOP, released, "the books have it no more")                                     \
+	X(LOOP, release_done, "memory is freed, and still in the registry")                    \
+	X(LOOP, released, "it is not in the registry")                                     \
 	X(LOOP, timeline_ends, "a timeline is about to be ended")                          \
 	X(LOOP, timeline_ended, "its end is published")                                    \
 	X(LOOP, status_begin, "the status file is about to be written")                    \
@@ -166,7 +166,7 @@ enum crash_point {
 
 void crash_point_pass(enum crash_point point);
 
-/* In the broker, by CRASH_POINT_PEER(): which process its points are about, from here on; 0: one that is gone. */
+/* In the broker, by CRASH_POINT_PEER(): the process that its points are about from here on; 0: one that is gone. */
 void crash_point_peer(pid_t pid);
 
 #endif

@@ -8,7 +8,7 @@
 
 static _Thread_local char text[ERROR_TEXT_MAX] = "no error";
 
-/* What people wrote, or a server sent, may stand in a sentence; a terminal shall not obey it. */
+/* A message may contain text from users or from a server: no control character may reach a terminal. */
 static void text_clean(void)
 {
 	for (char *c = text; *c; c++)

@@ -18,9 +18,9 @@ bool mps_is_here(char path[MPS_PATH_MAX])
 	snprintf(control, sizeof control, "%s/control", directory ? directory : "/tmp/nvidia-mps");
 	if (path)
 		strcpy(path, control);
-	/* CUDA itself may go where this says */
+	/* CUDA itself may use that directory */
 	if (environment_ignores("CUDA_MPS_PIPE_DIRECTORY"))
 		return true;
-	/* anybody can make something of that name in /tmp */
+	/* any user can create that name in /tmp */
 	return !stat(control, &st) && (!st.st_uid || st.st_uid == geteuid());
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mps.h - whether CUDA programs that start here run under NVIDIA's Multi-Process Service. Looks for the daemon's pipe alone, and
- * asks nobody. Owns nothing.
+ * mps.h - whether CUDA programs that start here run under NVIDIA's Multi-Process Service. Checks only for the daemon's
+ * pipe. Owns nothing.
  */
 #ifndef GPUB_MPS_H
 #define GPUB_MPS_H
@@ -11,8 +11,8 @@
 #define MPS_PATH_MAX 200
 
 /*
- * Where the environment has CUDA look for the daemon, there is a pipe of root or of this user. path: where, also if there is
- * none; may be NULL. True as well where the environment names a place and cannot be trusted.
+ * Whether the directory where CUDA looks for the daemon has a pipe of root or of this user. *path (path may be NULL):
+ * the pipe's path, also if there is none. True also if the environment names a directory and is not trusted.
  */
 bool mps_is_here(char path[MPS_PATH_MAX]);
 

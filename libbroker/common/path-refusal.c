@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define GROUPS_MAX 8 /* that are named: a sentence has an end */
+#define GROUPS_MAX 8 /* that a message names */
 
 /* "uid 1000, groups 1000 27" */
 static void name_asker(char *text, size_t size)
@@ -32,7 +32,7 @@ static bool part_refusal(const char *part, bool is_last, char *text, size_t size
 	struct stat st;
 
 	if (stat(part, &st)) {
-		snprintf(text, size, errno == ENOENT ? "there is no %s" : "%s cannot be looked at", part);
+		snprintf(text, size, errno == ENOENT ? "there is no %s" : "%s cannot be searched", part);
 		return true;
 	}
 	if (is_last ? !S_ISSOCK(st.st_mode) : !S_ISDIR(st.st_mode)) {

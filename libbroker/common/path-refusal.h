@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * path-refusal.h - which part of a socket's path keeps this process out: connect(2) says only that one does.
+ * path-refusal.h - finds the part of a socket's path that refuses this process: connect(2) does not say which.
  *
- * Owns nothing; asks for the effective ids, as connect(2) does. Never opens what it looks at.
+ * Owns nothing; checks the effective ids, as connect(2) does. Never opens anything.
  */
 #ifndef GPUB_PATH_REFUSAL_H
 #define GPUB_PATH_REFUSAL_H
@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 /*
- * The first part of the path that is missing, is no socket or directory where one must be, or is closed to this process, with its
- * owner and mode and with who asked. False: none is.
+ * Describes the first part of the path that is missing, is not the socket or directory that it must be, or refuses this
+ * process, with its owner and mode and this process's ids. False: there is none.
  */
 bool path_refusal(const char *path, char *text, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* size.h - sizes and counts as people write and read them. Owns nothing. */
+/* size.h - sizes and counts as text. Owns nothing. */
 #ifndef GPUB_SIZE_H
 #define GPUB_SIZE_H
 
@@ -17,7 +17,7 @@ int size_parse_or_0(const char *text, uint64_t *bytes);
 /* Writes "64 MiB", "1.5 GiB", "100 B" into text and returns text. */
 const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX]);
 
-/* What follows the noun behind a count: "1 grant", "2 grants". */
+/* The ending of a noun after a count: "1 grant", "2 grants". */
 #define PLURAL(count) ((count) == 1 ? "" : "s")
 
 /* bytes rounded up to whole granules (a power of two); 0 when that does not fit 64 bits. */

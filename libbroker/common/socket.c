@@ -45,7 +45,7 @@ int socket_listen(const char *path, mode_t mode)
 	sock = new_socket();
 	if (sock < 0)
 		return sock;
-	/* both before anybody can connect: accepted sockets inherit what stood at their connect(2) */
+	/* both before any client can connect: an accepted socket inherits the options at the time of its connect(2) */
 	socket_refuse_descriptors(sock);
 	if (socket_stamp_senders(sock) ||
 	    bind(sock, (struct sockaddr *)&sun, sizeof sun) || chmod(path, mode) || listen(sock, SOMAXCONN)) {
@@ -77,7 +77,7 @@ static int connect_refused(const char *path, int error)
 	if (!path_refusal(path, text, sizeof text))
 		snprintf(text, sizeof text, "%s", strerror(-error));
 	if (error == -EACCES)
-		return error_set(error, "unix:%s may not be used: %s; whoever runs the broker says who may", path, text);
+		return error_set(error, "unix:%s may not be used: %s; ask the user who runs the broker for access", path, text);
 	return error_set(error, "no broker answers at unix:%s: %s; start one, or correct the address", path, text);
 }
 
@@ -124,7 +124,7 @@ int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 	return -ECONNRESET;
 }
 
-/* How many messages so many packets had. */
+/* The number of messages in so many packets. */
 static unsigned packets_hold(unsigned packets, unsigned count, unsigned packed)
 {
 	return packets * packed < count ? packets * packed : count;
@@ -160,7 +160,7 @@ static void take_descriptor(int fd, struct socket_extra *extra, bool want_fd)
 		close(fd);
 }
 
-/* Room is rounded up, so more than were wanted may get in. */
+/* The kernel rounds the room up, so more descriptors than wanted may come. */
 static void take_descriptors(const struct cmsghdr *c, struct socket_extra *extra, bool want_fd)
 {
 	size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -195,14 +195,14 @@ static void extra_init(struct socket_extra *extra)
 	extra->unwanted_count = 0;
 }
 
-/* What there is no room for the kernel closes, in the caller's name and time: so there is room, or trust. */
+/* The kernel closes descriptors without room, in the caller's context: so there is room for all, or the peer is trusted. */
 static size_t control_size(bool want_fd)
 {
 	return want_fd ? CMSG_SPACE(sizeof(int)) :
 			 CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int));
 }
 
-/* A peer that closed with messages unread resets the connection, once; what it sent before is still here. */
+/* A peer that closes with unread messages resets the connection, once; its own messages can still be read. */
 static int receive(int sock, struct msghdr *msg, int flags, size_t *length)
 {
 	ssize_t got;

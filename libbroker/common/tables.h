@@ -2,9 +2,9 @@
 /*
  * tables.h - uthash as broker and library use it: keyed, and surviving a lack of memory.
  *
- * Names and ids are chosen by clients, so they are hashed with SipHash under a key of this process: nobody can
- * choose names that all fall into one bucket. A table without memory for one more entry refuses it instead of
- * ending the process: each HASH_ADD is followed by table_added(). Owns the key.
+ * Clients choose names and ids, so they are hashed with SipHash under a key of this process: no client can choose names
+ * that all fall into one bucket. A table without memory for another entry refuses it instead of ending the process:
+ * table_added() follows each HASH_ADD. Owns the key.
  */
 #ifndef GPUB_TABLES_H
 #define GPUB_TABLES_H
@@ -20,7 +20,7 @@ void tables_init(void);
 
 unsigned table_hash(const void *key, size_t length);
 
-/* Whether the entry, with that handle, was taken by the HASH_ADD before. */
+/* Whether the HASH_ADD before added the entry, with that handle. */
 #define table_added_by(handle, entry) ((entry)->handle.tbl != NULL)
 #define table_added(entry)            table_added_by(hh, entry)
 

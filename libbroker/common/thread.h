@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * thread.h - how broker and library start a thread, and keep a program's thread from being cancelled in the midst of a call:
- * signals and cancellation are the program's business, never its threads'. Owns nothing.
+ * thread.h - how broker and library start a thread without signals, and keep a program's thread from being cancelled
+ * during a call. Owns nothing.
  */
 #ifndef GPUB_THREAD_H
 #define GPUB_THREAD_H
 
 #include <pthread.h>
 
-/* With all signals blocked. -EAGAIN: there can be no more threads; the sentence is set. */
+/* Starts a thread with all signals blocked. -EAGAIN: no more threads are possible; the error message is set. */
 int thread_start(pthread_t *thread, void *(*function)(void *), void *argument);
 
 static inline int thread_hold_cancellation(void)
@@ -25,8 +25,8 @@ static inline void thread_restore_cancellation(const int *before)
 }
 
 /*
- * From here to the end of the block the calling thread is not cancelled: whoever is would leave locks taken, and waiters on a
- * stack that is gone. In each public function that may reach a cancellation point, its own or the driver's.
+ * From here to the end of the block the calling thread is not cancelled: a cancelled thread would leave locks taken, and
+ * waiters on a stack that is gone. In each public function that may reach a cancellation point, also one in the driver.
  */
 #define HOLD_CANCELLATION()                                                  \
 	__attribute__((cleanup(thread_restore_cancellation), unused)) const int \

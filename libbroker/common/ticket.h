@@ -2,9 +2,9 @@
 /*
  * ticket.h - the sealed form in which a grant's device handle travels through the board.
  *
- * XChaCha20-Poly1305 under the session's key (libsodium), a random nonce each time; the terms of the grant
- * are the associated data, so a ticket opens for one session, one grant and exactly these terms. Anybody
- * may read a sealed ticket. Owns nothing; keeps no key. sodium_init() must have run.
+ * XChaCha20-Poly1305 under the session's key (libsodium), with a random nonce. The terms of the grant are the
+ * associated data, so a ticket opens for one session, one grant and exactly these terms. All clients may read a sealed
+ * ticket. Owns nothing; keeps no key. sodium_init() must have run.
  */
 #ifndef GPUB_TICKET_H
 #define GPUB_TICKET_H
@@ -17,7 +17,7 @@
 #define TICKET_NONCE_SIZE 24
 #define TICKET_TAG_SIZE   16
 
-/* What a ticket is bound to. Every byte counts: no padding, unused bytes zero. */
+/* The associated data of a ticket. Every byte counts: no padding, unused bytes zero. */
 struct ticket_terms {
 	uint8_t  instance[16];
 	uint8_t  device_uuid[16]; /* of the device that the memory is on */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-page.h - what stands in a timeline's page.
+ * timeline-page.h - the contents of a timeline's page.
  *
- * The word only grows; its writer's GPU writes it, waiters compare signed and cyclically (facts.md: the
- * comparison of stream waits), so the end marks are the two largest signed values: every wait is over then.
- * A mark releases streams and says nothing more: how a timeline ended stands in the board (board.h).
+ * The word only grows. Its writer's GPU writes it. Stream waits compare signed and cyclically (facts.md), so the end
+ * marks are the two largest signed values, which end every wait. A mark only releases streams; how a timeline ended is
+ * in the board (board.h).
  */
 #ifndef GPUB_TIMELINE_PAGE_H
 #define GPUB_TIMELINE_PAGE_H

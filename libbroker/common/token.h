@@ -2,9 +2,9 @@
 /*
  * token.h - a delegable ticket: a right to one buffer that one process hands to another as text.
  *
- * The broker stamps it with a keyed hash (BLAKE2b, libsodium), so that whoever has it can read what it allows and
- * change nothing. As text it is "gpub1." and base64url. It is a secret like a password: who has it may use it. Owns
- * the form and its stamp; what a token allows is decided in broker/request/delegation.c. sodium_init() must have run.
+ * The broker stamps it with a keyed hash (BLAKE2b, libsodium), so its holder can read what it allows but change
+ * nothing. As text it is "gpub1." and base64url. It is a secret like a password: any holder may use it. Owns the form
+ * and its stamp; the broker decides what a token allows (broker/request/delegation.c). sodium_init() must have run.
  */
 #ifndef GPUB_TOKEN_H
 #define GPUB_TOKEN_H
@@ -23,7 +23,7 @@ struct token {
 	uint8_t  id[16];       /* random */
 	uint64_t serial;       /* of the buffer */
 	uint64_t expires_ms;   /* CLOCK_BOOTTIME; 0: with its buffer */
-	uint32_t uid;          /* who may redeem it; TOKEN_ANY_USER: whoever has it */
+	uint32_t uid;          /* who may redeem it; TOKEN_ANY_USER: any holder */
 	uint32_t tenure;       /* how often the buffer had changed its owner: a ticket is one owner's */
 	uint8_t  rights, once, reserved[6];
 	uint8_t  stamp[TOKEN_STAMP_SIZE];
@@ -38,7 +38,7 @@ bool token_is_genuine(const struct token *token, const uint8_t key[TOKEN_KEY_SIZ
 
 void token_encode(const struct token *token, char text[TOKEN_TEXT_MAX]);
 
-/* -EKEYREJECTED: the text is no ticket, whoever issued it. */
+/* -EKEYREJECTED: the text is not a ticket of any broker. */
 int token_decode(const char *text, struct token *token);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h - what broker and client say to each other over the SOCK_SEQPACKET socket.
+ * wire.h - the messages between broker and client over the SOCK_SEQPACKET socket.
  *
- * Every message is one struct wire_message of WIRE_SIZE bytes, both ways: the kernel copies it whole, so
- * what was validated is what is used. A packet of the socket holds one of them or several, of which each is as if it had come
- * alone; the broker sends several only to who did so before. Integers are in the machine's order (the socket is local). A reply
- * carries the request's number; NOTICE is the broker's own. Never carries a device handle: those stand
- * sealed in the board (ticket.h). Descriptors come from the broker alone: a client that sends one is cut off.
+ * Every message is one struct wire_message of WIRE_SIZE bytes, in both directions. The kernel copies it whole, so what was
+ * validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had come alone.
+ * The broker sends several only to a client that did so before. Integers are in the machine's order (the socket is local). A
+ * reply has its request's number; NOTICE is the only message without a request. No message carries a device handle: handles are
+ * sealed in the board (ticket.h). Only the broker sends descriptors: a client that sends one is cut off.
  *
  *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
  *   client   HELLO                         proves by its kernel-made credentials that it is that process
@@ -75,7 +75,7 @@ struct wire_hello { /* CHALLENGE: nonce only */
 struct wire_welcome {
 	uint64_t session;
 	uint8_t  key[WIRE_KEY_SIZE];
-	uint32_t user, broker; /* uids: whom the broker takes this client for, and its own */
+	uint32_t user, broker; /* uids: of this client as the broker sees it, and of the broker */
 };
 
 struct wire_create {
@@ -101,7 +101,7 @@ struct wire_acquire {
 struct wire_info {
 	uint64_t size, generation;
 	uint32_t device, mode, owner, group, state, grants, flags;
-	uint32_t held; /* closed by their session, which is not believed: they wait for its process's death */
+	uint32_t held; /* orphaned grants: closed by a session that is not trusted, they wait for its process's death */
 };
 
 #define WIRE_NO_TICKET UINT32_MAX
@@ -121,7 +121,7 @@ struct wire_grant {
 
 struct wire_grant_id { /* CLOSED, IDLE, NOTICE, WRITER */
 	uint64_t grant;
-	uint64_t serial; /* of the buffer that is meant; CLOSED: none; NOTICE: 0: all that is mapped should be closed */
+	uint64_t serial; /* of the buffer; CLOSED: unused; NOTICE: 0: the whole mapping should be closed */
 };
 
 struct wire_refused {
@@ -133,13 +133,13 @@ enum wire_changes { WIRE_CHANGE_MODE = 1, WIRE_CHANGE_OWNER = 2, WIRE_CHANGE_GRO
 
 struct wire_change {
 	char     name[NAME_SIZE];
-	uint32_t what; /* enum wire_changes: those of the following that count */
+	uint32_t what; /* enum wire_changes: which of the following are set */
 	uint32_t mode, owner, group;
 };
 
 struct wire_drain {
 	char    name[NAME_SIZE];
-	int32_t timeout_ms; /* -1: for ever; past it the answer is a refusal, and the name is gone all the same */
+	int32_t timeout_ms; /* -1: no limit; after it the answer is a refusal, but the name is removed */
 };
 
 struct wire_evict {
@@ -187,16 +187,16 @@ _Static_assert(sizeof(struct wire_message) == WIRE_SIZE, "a message is one fixed
 /* An empty message of that type. */
 void wire_init(struct wire_message *message, enum wire_type type, uint64_t request);
 
-/* Fills a REFUSED with the errno and the sentence (cut where it is too long). */
+/* Fills a REFUSED with the errno and the error message, which is cut if it is too long. */
 void wire_refuse(struct wire_message *message, uint64_t request, int error, const char *text);
 
 /*
- * Checks what arrived: length, magic, version, type, and that every text in it ends inside its array.
- * -EPROTO with the sentence set.
+ * Checks a received message: length, magic, version, type, and that every text in it ends inside its array. -EPROTO
+ * with the error message set.
  */
 int wire_check(const struct wire_message *message, size_t length);
 
-/* "ACQUIRE" and so on; "?" for no type. */
+/* The type's name, such as "ACQUIRE"; "?": there is no such type. */
 const char *wire_type_name(unsigned type);
 
 #endif

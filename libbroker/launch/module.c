@@ -20,7 +20,7 @@
 #define MODULES_MAX 256
 #define PLACE_BITS  8
 
-/* The kernels of a module lie in blocks, each twice as large as the one before it: they never move, so a launch takes no lock. */
+/* A module's kernels are in blocks, each twice as large as the one before: they never move, so a launch takes no lock. */
 #define BLOCK_FIRST 4u
 #define BLOCKS      14u
 #define KERNEL_BITS 16
@@ -30,25 +30,25 @@ _Static_assert(KERNELS_MAX < 1u << KERNEL_BITS, "a kernel's number fits into its
 
 enum place_state { PLACE_FREE = 0, PLACE_OPEN, PLACE_CLOSING };
 
-/* One word tells a caller that the module is still the one it means. */
+/* One word, so that a caller can check that the module is still the same. */
 #define PLACE_STATE(generation, state) ((uint64_t)(generation) << 2 | (uint64_t)(state))
 
 struct place {
 	_Atomic uint64_t     state;
-	_Atomic uint32_t     users; /* threads between the look at state and the end of what they do with it */
+	_Atomic uint32_t     users; /* threads between place_enter() and place_leave() */
 	/* fixed while OPEN or CLOSING */
 	const struct device *device;
 	struct gpub_client  *client;
 	void                *loaded;
-	/* Grow under places_lock; gone with the module. */
-	_Atomic uint32_t     kernels; /* how many there are: those before it are there to stay */
+	/* grow under places_lock; freed with the module */
+	_Atomic uint32_t     kernels; /* their number; existing ones never change */
 	void               **block[BLOCKS];
 };
 
 static struct place places[MODULES_MAX];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Modules that were opened so far; and how many of them are loaded on a device of a kind, in which epoch of it (ready_with). */
+/* The number of modules opened so far; and for each device of a kind, how many of them are loaded in which epoch (ready_with). */
 static _Atomic uint64_t opened, ready[DEVICE_CUDA + 1][DEVICE_MAX];
 
 /* ---- finding the file ---- */
@@ -90,7 +90,7 @@ static uint64_t state_of(uint64_t token, enum place_state state)
 	return PLACE_STATE(token >> PLACE_BITS, state);
 }
 
-/* The free place that is to hold it, and its token. */
+/* A free place, and the token of a module there. */
 static struct place *place_free(uint64_t *token)
 {
 	for (uint64_t i = 0; i < MODULES_MAX; i++) {
@@ -121,7 +121,7 @@ static int place_take(struct gpub_client *client, void *loaded, uint64_t *token)
 	return place ? 0 : error_set(-EMFILE, "%d modules are open: close some", MODULES_MAX);
 }
 
-/* Announces itself, then looks: the closer changes the state, then waits for those announced. NULL: closed. */
+/* Counts itself as a user, then checks the state; a close changes the state, then waits for the users. NULL: closed. */
 static struct place *place_enter(uint64_t token)
 {
 	struct place *place = place_of(token);
@@ -151,7 +151,7 @@ static int module_enter(const gpub_module *module, struct place **place)
 
 /* ---- kernels ---- */
 
-/* Where kernel i is, which has a block already or is the first of one. */
+/* The address of kernel i; NULL: it is the first one of a block that does not exist yet. */
 static void **kernel_at(struct place *place, uint32_t i, unsigned *block)
 {
 	*block = 31u - (unsigned)__builtin_clz(i / BLOCK_FIRST + 1);
@@ -166,13 +166,13 @@ static void *kernel_get(struct place *place, uint32_t i)
 	return at ? *at : NULL;
 }
 
-/* A kernel's handle: what its module's token ends with, and its number there, from 1 on. */
+/* A kernel's handle: the low bits of its module's token, and its number there, from 1 on. */
 static uintptr_t handle_of(uint64_t token, uint32_t i)
 {
 	return (uintptr_t)token << KERNEL_BITS | (i + 1);
 }
 
-/* The device's kernel, or NULL: the handle is none of this module's. */
+/* The device's kernel; NULL: the handle is not of this module. */
 static void *kernel_find(struct place *place, gpub_kernel kernel)
 {
 	uint32_t i = ((uint32_t)(uintptr_t)kernel.handle & ((1u << KERNEL_BITS) - 1)) - 1;
@@ -190,7 +190,7 @@ static int kernel_append(struct place *place, void *kernel)
 	void   **at;
 
 	if (count == KERNELS_MAX)
-		return error_set(-EMFILE, "%u kernels of this module were looked up: more cannot be", KERNELS_MAX);
+		return error_set(-EMFILE, "%u kernels of this module were looked up: that is the limit", KERNELS_MAX);
 	at = kernel_at(place, count, &block);
 	if (!at)
 		at = place->block[block] = calloc(BLOCK_FIRST << block, sizeof *at);
@@ -201,7 +201,7 @@ static int kernel_append(struct place *place, void *kernel)
 	return 0;
 }
 
-/* The same number each time. */
+/* The same kernel gets the same number each time. */
 static int kernel_add(struct place *place, void *kernel, uint32_t *number)
 {
 	uint32_t count, i = 0;
@@ -229,13 +229,13 @@ static void kernels_free(struct place *place)
 
 /* ---- devices ---- */
 
-/* One word, so that the two change together. A reset of the device unloads all modules there, and makes another epoch. */
+/* One word, so that both change together. A reset of the device unloads all modules there and starts another epoch. */
 static uint64_t ready_with(uint64_t modules, const struct device *device, int ordinal)
 {
 	return modules << 32 | (device->epoch ? (uint32_t)device->epoch(ordinal) : 0);
 }
 
-/* What cannot be loaded there is none of the caller's business: a launch there would say so. */
+/* An error is not the caller's: a launch of the module there reports it. */
 void modules_ready(const struct gpub_client *client, int ordinal)
 {
 	KEEP_ERROR();
@@ -266,7 +266,7 @@ static int file_load(const struct device *device, const char *path, void **loade
 
 	if (!error)
 		return device->module_load(file, loaded);
-	error_set(error, "no module '%s%s' is to be found: give its path, or add its directory to GPUBROKER_MODULE_PATH", path,
+	error_set(error, "no module '%s%s' was found: give its path, or add its directory to GPUBROKER_MODULE_PATH", path,
 		  device->module_suffix);
 	environment_note(error, "GPUBROKER_MODULE_PATH");
 	return error;
@@ -349,8 +349,7 @@ static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launc
 	if (error)
 		return error;
 	if (!found)
-		return error_set(-EINVAL, "this is no kernel of its module: take it from gpub_module_kernel(), and change nothing in "
-					  "it");
+		return error_set(-EINVAL, "this kernel is not of its module: take it from gpub_module_kernel() and do not change it");
 	index = client_device_index(place->client, config->device);
 	if (index < 0)
 		return index;
@@ -374,7 +373,7 @@ int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **arg
 	return error;
 }
 
-/* Of several threads that close it, one changes the state. The place is free when nothing of it is left. */
+/* Of several threads that close it, one changes the state. The place is free at the end. */
 int gpub_module_close(gpub_module *module)
 {
 	uint64_t token = module_token(module), state = state_of(token, PLACE_OPEN);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream.c - gpub_set_device, gpub_stream_* and gpub_copy_on: on which device and stream a program works, on either kind.
+ * stream.c - gpub_set_device, gpub_stream_* and gpub_copy_on: a program's device and streams, on both kinds of device.
  *
- * On CUDA a stream is a plain cudaStream_t and these calls are thin; on the host device they are the only
- * way to make one. Owns nothing. Never waits for a timeline that nobody is left to signal.
+ * On CUDA a stream is a plain cudaStream_t and these calls are thin; on the host device they are the only way to create
+ * one. Owns nothing. Never waits without end for a timeline that no process can signal.
  */
 #include <errno.h>
 
