@@ -46,7 +46,7 @@ static void connection_take(struct broker *broker, int fd)
 	discard_socket(broker->discard, fd);
 }
 
-/* With one user, no other user's connection waits behind these in the socket. They can stay there and need not be refused. */
+/* With one user, nobody else's connection waits behind these in the socket: they can stay there. */
 static bool has_enough(const struct broker *broker)
 {
 	return !broker->several_users && broker->sessions->arrived >= AHEAD;

@@ -2,10 +2,10 @@
 /*
  * connections.h - accepts connections from the listening socket, and refuses those that cannot become sessions.
  *
- * All users share the listening socket, and the kernel hands out its connections in their order. So only a few are accepted
- * in each pass, which costs little. The costly part of a connection is done in its user's share (greeting.h). Owns the timer
- * that accepts again after the descriptors ran out. core/broker.c makes and frees the event of the listening socket. Never
- * waits.
+ * All users share the listening socket, and the kernel hands out its connections in their order. So only a few are
+ * accepted in each pass, which costs little. The costly part of a connection is done in its user's share (greeting.h).
+ * Owns the timer that accepts again after the descriptors ran out. core/broker.c makes and frees the event of the
+ * listening socket. Never waits.
  */
 #ifndef GPUB_CONNECTIONS_H
 #define GPUB_CONNECTIONS_H

@@ -60,8 +60,10 @@ int discard_start_always(struct discard *discard)
 
 	if (pipe2(ends, O_CLOEXEC))
 		return error_set(-errno, "no pipe could be made: %m");
-	error = fcntl(ends[1], F_SETFL, O_NONBLOCK) ? error_set(-errno, "the pipe cannot be made non-blocking: %m") :
-						      thread_start(&discard->thread, discard_main, (void *)(intptr_t)ends[0]);
+	if (fcntl(ends[1], F_SETFL, O_NONBLOCK))
+		error = error_set(-errno, "the pipe cannot be made non-blocking: %m");
+	else
+		error = thread_start(&discard->thread, discard_main, (void *)(intptr_t)ends[0]);
 	if (error) {
 		close(ends[0]);
 		close(ends[1]);
@@ -104,7 +106,9 @@ static bool takes_more(const struct discard *discard)
 {
 	int bytes = 0;
 
-	return !discard->needed || ioctl(discard->pipe, FIONREAD, &bytes) || (unsigned)bytes < discard->enough * sizeof(int);
+	if (!discard->needed || ioctl(discard->pipe, FIONREAD, &bytes))
+		return true;
+	return (unsigned)bytes < discard->enough * sizeof(int);
 }
 
 bool discard_message(struct discard *discard, int sock)

@@ -2,11 +2,12 @@
 /*
  * discard.h - closes descriptors that clients sent, on a thread of its own.
  *
- * The sender decides how long a close takes: a TCP socket can linger, a file can belong to a file system that the sender
- * serves. The control loop must not wait for it (invariant 5). Linux 6.16 and later refuse such messages at the sender
- * (socket_refuse_descriptors()); there the thread is not started. Debian 12 and Ubuntu 24.04 have older kernels, and a
- * close on the loop's thread would stop every client for as long as one client likes (tests/hostile/descriptors.c).
- * Owns the thread, and the pipe through which descriptors reach it. Never waits for a close.
+ * The sender decides how long a close takes: a TCP socket can linger, a file can belong to a file system that the
+ * sender serves. The control loop must not wait for it (invariant 5). Linux 6.16 and later refuse such messages at the
+ * sender (socket_refuse_descriptors()); there the thread is not started. Debian 12 and Ubuntu 24.04 have older kernels,
+ * and a close on the loop's thread would stop every client for as long as one client likes
+ * (tests/hostile/descriptors.c). Owns the thread, and the pipe through which descriptors reach it. Never waits for a
+ * close.
  */
 #ifndef GPUB_DISCARD_H
 #define GPUB_DISCARD_H
@@ -22,8 +23,8 @@ struct discard {
 };
 
 /*
- * listener: descriptors are refused on it, and on what is accepted from it, if the kernel can. -EAGAIN, -EMFILE: the thread
- * cannot be started.
+ * listener: descriptors are refused on it, and on what is accepted from it, if the kernel can. -EAGAIN, -EMFILE: the
+ * thread cannot be started.
  */
 int discard_start(struct discard *discard, int listener);
 
@@ -40,8 +41,8 @@ unsigned discard_most(const struct discard *discard);
 void discard_close(struct discard *discard, const int *fds, unsigned count);
 
 /*
- * Reads a message from the socket and discards it with its descriptors. Returns false when no message is left, or when too
- * many descriptors wait to be closed. The end of file is not a message.
+ * Reads a message from the socket and discards it with its descriptors. Returns false when no message is left, or when
+ * too many descriptors wait to be closed. The end of file is not a message.
  */
 bool discard_message(struct discard *discard, int sock);
 

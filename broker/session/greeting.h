@@ -2,9 +2,9 @@
 /*
  * greeting.h - turns a connection into a session: who connected, the challenge, and the answer to it.
  *
- * Identity comes from the kernel: SO_PEERCRED and a pidfd, and a HELLO whose kernel-made credentials name the same process,
- * which still lives. Looking at the process costs time, so it is done in its user's share of a pass. Owns the session until
- * it is welcomed or rejected. Refuses what does not become a session. Never reads the socket.
+ * Identity comes from the kernel: SO_PEERCRED and a pidfd, and a HELLO whose kernel-made credentials name the same
+ * process, which still lives. Looking at the process costs time, so it is done in its user's share of a pass. Owns the
+ * session until it is welcomed or rejected. Refuses what does not become a session. Never reads the socket.
  */
 #ifndef GPUB_GREETING_H
 #define GPUB_GREETING_H
@@ -17,14 +17,14 @@ struct socket_extra;
 struct wire_message;
 
 /*
- * Makes a session that knows only its user, and charges that user for it. NULL with *error set to -EDQUOT or -ENOMEM: the
- * descriptor is still the caller's.
+ * Makes a session that knows only its user, and charges that user for it. NULL with *error set to -EDQUOT or -ENOMEM:
+ * the descriptor is still the caller's.
  */
 struct session *greeting_arrive(struct broker *broker, int fd, int *error);
 
 /*
- * Identifies the process and sends the challenge, or puts the session into the queue. ready: called when the socket can be
- * read or the time for the greeting is over. May free the session.
+ * Identifies the process and sends the challenge, or puts the session into the queue. ready: called when the socket can
+ * be read or the time for the greeting is over. May free the session.
  */
 void greeting_begin(struct session *session, event_callback_fn ready);
 
@@ -41,8 +41,8 @@ void greeting_late(struct session *session);
 void greeting_reject(struct session *session, int error);
 
 /*
- * Sends the client the error with error_text(). The log gets at most one line a second, with a count: a refused client may
- * come back as often as it likes. The descriptor stays the caller's.
+ * Sends the client the error with error_text(). The log gets at most one line a second, with a count: a refused client
+ * may come back as often as it likes. The descriptor stays the caller's.
  */
 void connection_refuse(struct broker *broker, int fd, int error);
 

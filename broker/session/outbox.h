@@ -3,11 +3,11 @@
  * outbox.h - sends messages to one session: at once what its socket takes, and the rest, in order, when there is room.
  *
  * Owns the messages that wait and copies of their descriptors, both charged to the session's user, and the event that
- * watches for room. Does not own the socket. Calls failed() when a message cannot be sent completely or when the peer does
- * not read. It may do so in the middle of a send; the owner then stops the outbox. Never blocks.
+ * watches for room. Does not own the socket. Calls failed() when a message cannot be sent completely or when the peer
+ * does not read. It may do so in the middle of a send; the owner then stops the outbox. Never blocks.
  *
- * Answers to a packet of several messages leave as one packet. That is worth its lines: with a system call for each answer,
- * bench/batch has 28 % fewer first acquires a second (105,000 and 76,000 on two cores).
+ * Answers to a packet of several messages leave as one packet. That is worth its lines: with a system call for each
+ * answer, bench/batch has 28 % fewer first acquires a second (105,000 and 76,000 on two cores).
  */
 #ifndef GPUB_OUTBOX_H
 #define GPUB_OUTBOX_H
@@ -27,7 +27,7 @@ struct staged {
 };
 
 struct outbox_owner {
-	unsigned (*due)(void *context); /* how many messages may wait beyond the number that is allowed to every session */
+	unsigned (*due)(void *context); /* messages that may wait beyond those that every session may have waiting */
 	void (*failed)(void *context, const char *reason);
 	void *context;
 	struct accounting *accounting;

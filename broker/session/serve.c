@@ -63,8 +63,8 @@ static int check_sender(const struct session *session, const struct socket_extra
 }
 
 /*
- * A client that packs its messages understands packets, so the answers leave together, behind the last message. That too can
- * disconnect the session.
+ * A client that packs its messages understands packets, so the answers leave together, behind the last message. That
+ * too can disconnect the session.
  */
 static enum read_result take_messages(struct session *session, const struct socket_packet *packet)
 {
@@ -126,8 +126,8 @@ static void session_read(struct session *session)
 /* ---- discarding ---- */
 
 /*
- * The client shall see an end of file. But if both directions are shut down, the socket reports a hang-up though the client
- * still has it open: so not where the client shut down its own.
+ * The client shall see an end of file. But if both directions are shut down, the socket reports a hang-up though the
+ * client still has it open: so not where the client shut down its own.
  */
 static void begin_discarding(struct session *session)
 {
@@ -141,8 +141,9 @@ static void begin_discarding(struct session *session)
 }
 
 /*
- * Only the hang-up of a disconnected client matters. What it sends is received and discarded nevertheless: it may contain a
- * descriptor of the other end of this very socket, which would not hang up as long as that descriptor waits here.
+ * Only the hang-up of a disconnected client matters. What it sends is received and discarded nevertheless: it may
+ * contain a descriptor of the other end of this very socket, which would not hang up as long as that descriptor waits
+ * here.
  */
 static void discard(struct session *session)
 {

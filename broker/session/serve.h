@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve.h - does the broker's work for sessions: begins them, reads their messages, discards what disconnected ones send.
+ * serve.h - does the broker's work for sessions: begins them, reads their messages, discards what disconnected ones
+ * send.
  *
- * Each user gets the same share of a pass (fair-queue.h). A session that has more to do when the share is used up waits in
- * its user's queue, with its messages unread in the socket, so only the sender is slowed down. Owns no state. Never
+ * Each user gets the same share of a pass (fair-queue.h). A session that has more to do when the share is used up waits
+ * in its user's queue, with its messages unread in the socket, so only the sender is slowed down. Owns no state. Never
  * interprets a message: session_hooks do.
  */
 #ifndef GPUB_SERVE_H

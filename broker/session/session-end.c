@@ -124,10 +124,10 @@ static void session_end(struct session *session)
 /* ---- proof of death ---- */
 
 /*
- * Pidfd and hang-up can both come early: a client that forked a child and closed its socket in both leaves the child the
- * GPU's descriptors, and with them its running kernels; under MPS a server may run them. If the driver lists processes, it
- * lists this one until its work is torn down (facts.md), which takes 50 to 200 ms. If a child keeps the work, the pauses
- * between two questions grow: such sessions must not keep the thread that asks from the others.
+ * Pidfd and hang-up can both come early: a client that forked a child and closed its socket in both leaves the child
+ * the GPU's descriptors, and with them its running kernels; under MPS a server may run them. If the driver lists
+ * processes, it lists this one until its work is torn down (facts.md), which takes 50 to 200 ms. If a child keeps the
+ * work, the pauses between two questions grow: such sessions must not keep the thread that asks from the others.
  */
 #define PAUSE_US     10000
 #define PAUSE_MAX_US 5000000
@@ -209,7 +209,10 @@ void session_prove(struct session *session)
 
 /* ---- hang-up and death ---- */
 
-/* A hang-up alone does not end a session with grants, not even with orphaned ones: the process may live on with its mapping. */
+/*
+ * A hang-up alone does not end a session with grants, not even with orphaned ones: the process may live on with its
+ * mapping.
+ */
 static void end_if_over(struct session *session)
 {
 	struct broker *broker = session->broker;
@@ -234,9 +237,9 @@ void session_hang_up(struct session *session)
 }
 
 /*
- * A forked child may still have the socket. The kernel takes nothing more from it, so what waits in the socket now are the
- * process's final messages. They are read before other work of its user, since the hang-up comes behind them. If both
- * directions were shut down, the socket would report a hang-up: so not where the broker shut its own down.
+ * A forked child may still have the socket. The kernel takes nothing more from it, so what waits in the socket now are
+ * the process's final messages. They are read before other work of its user, since the hang-up comes behind them. If
+ * both directions were shut down, the socket would report a hang-up: so not where the broker shut its own down.
  */
 void session_on_death(evutil_socket_t fd, short what, void *argument)
 {

@@ -2,9 +2,9 @@
 /*
  * session-end.h - ends sessions: hang-up, death, the proof of death, and the end of their grants.
  *
- * A session without grants ends when its socket hung up. With grants it ends when the process died: **pidfd readable and
- * socket hung up, both** (invariant 9), and then no device lists the process any more. Its grants end in its
- * user's share of a pass. Owns the questions to the devices. Never waits for a client or a device: a thread that serves no
+ * A session without grants ends when its socket hung up. With grants it ends when the process died: **pidfd readable
+ * and socket hung up, both** (invariant 9), and then no device lists the process any more. Its grants end in its user's
+ * share of a pass. Owns the questions to the devices. Never waits for a client or a device: a thread that serves no
  * device asks (workers.h).
  */
 #ifndef GPUB_SESSION_END_H
@@ -21,7 +21,10 @@ void session_hang_up(struct session *session);
 /* The event callback of the session's pidfd: the process is dead. */
 void session_on_death(evutil_socket_t fd, short what, void *session);
 
-/* The process is dead and the socket hung up: asks the devices whether they are done with it, once. Then the session ends. */
+/*
+ * The process is dead and the socket hung up: asks the devices whether they are done with it, once. Then the session
+ * ends.
+ */
 void session_prove(struct session *session);
 
 /* Ends grants as long as the user's share allows it, and the session with the last of them. */

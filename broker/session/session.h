@@ -79,7 +79,10 @@ struct session_hooks {
 	int (*message)(struct session *session, const struct wire_message *message);
 	/* The session gets no more answers: drops the requests that wait. */
 	void (*silent)(struct session *session);
-	/* The session ended: does everything that follows for others, except for its grants. died: it did not leave in order. */
+	/*
+	 * The session ended: does everything that follows for others, except for its grants. died: it did not leave in
+	 * order.
+	 */
 	void (*end)(struct session *session, bool died);
 };
 
@@ -113,8 +116,8 @@ int session_open_outbox(struct session *session);
 
 /*
  * Sends a message, with a descriptor that stays the caller's (-1: none). What the socket does not take now waits in the
- * outbox. If the outbox is full, or the message cannot be sent whole, the session is disconnected; that is no error here.
- * Never changes the registry.
+ * outbox. If the outbox is full, or the message cannot be sent whole, the session is disconnected; that is no error
+ * here. Never changes the registry.
  */
 void session_send(struct session *session, const struct wire_message *message, int fd);
 
@@ -125,8 +128,8 @@ void session_done(struct session *session, uint64_t request, int fd);
 void session_refuse(struct session *session, uint64_t request, int error, const char *text);
 
 /*
- * Disconnects the client and logs the reason. Changes only the session itself, so it may be called in the middle of a change
- * of the registry. The loop's next step drops the requests that wait; until then they may find the session.
+ * Disconnects the client and logs the reason. Changes only the session itself, so it may be called in the middle of a
+ * change of the registry. The loop's next step drops the requests that wait; until then they may find the session.
  */
 void session_cut(struct session *session, const char *reason);
 

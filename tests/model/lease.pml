@@ -1276,7 +1276,7 @@ inline session_reset(c) {
 #else
 #define HOLDS(c) (grants[c] || HELDS(c))
 #endif
-/* called by session_settle */
+/* called by end_if_over */
 inline session_end(c) {
 	atomic { !gone[c] && (hup[c] && empty(c2b[c]) && !HOLDS(c) || DEAD(c)) -> gone[c]=1;
 		g=1; do :: g<=MG -> if :: GRANTED(c,g) -> grant_over(c,g) :: else fi; g++ :: else -> break od; g=0;

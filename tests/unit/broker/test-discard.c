@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-discard.c - invariant 5: descriptors that clients send are closed and delay nobody, whether the broker has read their
- * message or discards it unread.
+ * test-discard.c - invariant 5: descriptors that clients send are closed and delay nobody, whether the broker has read
+ * their message or discards it unread.
  *
- * The tests send TCP sockets whose last close waits. The listener lets them in, as on a kernel before Linux 6.16, or as from
- * a client that connected before the broker could refuse them. session-harness.h makes the broker and its clients.
+ * The tests send TCP sockets whose last close waits. The listener lets them in, as on a kernel before Linux 6.16, or as
+ * from a client that connected before the broker could refuse them. session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
 
@@ -189,7 +189,10 @@ static void invariant_5_descriptors_sent_before_the_connection_is_refused(void *
 
 /* ---- descriptors that were read ---- */
 
-/* An empty message, which looks like the end of file. No honest client sends one. fd: -1, or a descriptor to send with it. */
+/*
+ * An empty message, which looks like the end of file. No honest client sends one. fd: -1, or a descriptor to send with
+ * it.
+ */
 static void send_empty(int sock, int fd)
 {
 	union {

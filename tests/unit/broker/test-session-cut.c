@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-cut.c - the broker disconnects a client while it reads from it, sends to it or has collected answers to it: that
- * takes effect at once, and on nobody else.
+ * test-session-cut.c - the broker disconnects a client while it reads from it, sends to it or has collected answers to it:
+ * that takes effect at once, and on nobody else.
  *
  * How much a client may leave unread is test-outbox.c's. session-harness.h makes the broker and its clients.
  */
@@ -60,7 +60,9 @@ static struct wire_message large(const char *name, unsigned flags, int timeout_m
 	return message;
 }
 
-/* The notice of an unlink disconnects its reader, whose own request for memory ends with that: all during that unlink. */
+/*
+ * The notice of an unlink disconnects its reader, whose own request for memory ends with that: all during that unlink.
+ */
 static void invariant_5_a_notice_that_disconnects_does_not_change_the_registry(void **state)
 {
 	struct peer creator = join(), reader = join(), other = join();
@@ -95,7 +97,10 @@ static void invariant_5_a_notice_that_disconnects_does_not_change_the_registry(v
 	bury(&reader);
 }
 
-/* The answers fill its queue. From then on its socket is not read; libevent's debug mode (session-harness.c) finds stale events. */
+/*
+ * The answers fill its queue. From then on its socket is not read; libevent's debug mode (session-harness.c) finds
+ * stale events.
+ */
 static void invariant_5_answers_that_disconnect_are_the_last(void **state)
 {
 	struct peer peer = join(), other = join();
@@ -133,7 +138,10 @@ static void invariant_5_answers_that_disconnect_leave_nobody_in_the_queue(void *
 	part(&peer);
 }
 
-/* Before an answer with a descriptor, the collected answers are sent. They disconnect the client, so that answer is not sent. */
+/*
+ * Before an answer with a descriptor, the collected answers are sent. They disconnect the client, so that answer is not
+ * sent.
+ */
 static void invariant_5_nothing_is_sent_after_a_disconnection(void **state)
 {
 	struct peer peer = join(), other = join();

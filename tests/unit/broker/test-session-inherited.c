@@ -2,8 +2,8 @@
 /*
  * test-session-inherited.c - a process died with messages unread, and another process still has its socket.
  *
- * What the process sent is read, in its user's share. Nobody can send more: a message bears the pid of its sender, and a
- * living process may have got the dead one's pid. Here the dead process is this one, so it is such a process.
+ * What the process sent is read, in its user's share. Nobody can send more: a message bears the pid of its sender, and
+ * a living process may have got the dead one's pid. Here the dead process is this one, so it is such a process.
  * session-harness.h makes the broker and its clients.
  */
 #include "session-harness.h"
@@ -24,7 +24,10 @@ static uint64_t messages_read(void)
 	return broker.counters.closed_foreign;
 }
 
-/* Nothing is answered to these, so nobody has to read. Returns how many there are: fewer where net.core.wmem_max is small. */
+/*
+ * Nothing is answered to these, so nobody has to read. Returns how many there are: fewer where net.core.wmem_max is
+ * small.
+ */
 static unsigned send_flood(const struct peer *peer)
 {
 	struct wire_message message;
@@ -108,7 +111,10 @@ static void invariant_5_final_messages_are_a_debt_of_their_user(void **state)
 	part(&living);
 }
 
-/* A process may have many sessions, which then die at once. A living session of its user waits as long as the rate says. */
+/*
+ * A process may have many sessions, which then die at once. A living session of its user waits as long as the rate
+ * says.
+ */
 static void invariant_5_final_messages_of_many_sessions_have_one_share(void **state)
 {
 	enum { DEAD = 4 };
