@@ -14,7 +14,7 @@
 #include "usage.h"
 #include "workers.h"
 
-#define PATIENCE_MS 2000 /* evicted memory that somebody maps is counted on for so long: it may never be closed */
+#define PATIENCE_MS 2000 /* evicted memory that is still mapped is counted on for so long: it may never be closed */
 
 static struct pool_device *device_of(struct broker *broker, const struct allocation *allocation)
 {
@@ -32,7 +32,7 @@ static void returning(struct broker *broker, struct allocation *allocation)
 	device->returning += allocation->span;
 }
 
-/* What came is the first's that is short of it. Returns what is left for the others. */
+/* Memory that came back goes to the first create that is short of it. Returns what is left for the others. */
 static uint64_t shortage_fill(struct shortage *shortage, uint64_t bytes)
 {
 	uint64_t some = shortage->missing < bytes ? shortage->missing : bytes;
@@ -234,7 +234,7 @@ void pool_made(struct broker *broker, unsigned device, uint64_t span)
 	*room -= span < *room ? span : *room;
 }
 
-/* Never less than was known: what is coming back may not be in it, and a create that is refused says what is true. */
+/* Never less than was known: memory that is coming back may not be in it. A refused create corrects the figure. */
 void pool_told(struct broker *broker, unsigned device, uint64_t room)
 {
 	uint64_t *known = &broker->pool->device[device].room;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.h - device memory that nobody has, kept zeroed and exported for its last owner's next buffer of that size; and what
- * is known of the memory of each device beside that, from which creates learn what may still be had.
+ * pool.h - device memory that nobody uses, kept zeroed and exported for its last owner's next buffer of that size; and what
+ * is known of the memory of each device, from which creates learn whether to try.
  *
- * Below the registry: for it this memory is freed, and nobody is charged for it. Owns allocations from the moment when the
- * registry has done with them. Keeps it within the bound of usage.h, gives the device as much back
- * as a create needs that the device has no memory for, and all when the broker stops. Never gives back anything for a create
- * that could not succeed with it.
+ * Nobody is charged for pooled memory. Owns allocations from memory_released() to the free. Keeps them within the bound of
+ * usage.h. Gives memory back to the device for a create that finds too little, and all of it when the broker stops; nothing for a
+ * create that could not succeed with it.
  */
 #ifndef GPUB_POOL_H
 #define GPUB_POOL_H
@@ -24,8 +23,8 @@ struct allocation;
 struct broker;
 
 /*
- * A create that found the device without memory. It waits for what was on its way back to the device then, and for
- * nothing later: others may free for ever.
+ * A create that found too little memory on the device. It waits for what was on its way back to the device then, and for
+ * nothing later: others may free memory all the time.
  */
 struct shortage {
 	uint64_t before;  /* the number of the first release that came later */
@@ -53,7 +52,7 @@ struct pool {
 	uint64_t           next;    /* release's number */
 	unsigned           count;   /* allocations that are kept */
 	unsigned           objects; /* so many of those at most; 0: any number */
-	struct usages     *usages;  /* the registry's */
+	struct usages     *usages;  /* memory.h's */
 	void (*came)(struct broker *broker, unsigned device); /* set by whoever waits for memory; may be NULL */
 };
 
@@ -69,9 +68,9 @@ void pool_init(struct broker *broker, const struct pool_limits *limits, struct u
 void pool_forget(struct broker *broker);
 
 /*
- * The registry released the allocation. True: it is kept, and counted, from now on; it shall be zeroed, and put in where
- * pool_keeps() it still. Else it is on its way to the device: pool_returned() when it is there. may_keep: it is good for
- * its owner.
+ * Nothing and nobody can touch the allocation any more. True: it is kept and counted from now on; the caller has it zeroed, and calls
+ * pool_put() if pool_keeps() still says so. False: it goes to the device: pool_returned() when it is there. may_keep: it may
+ * serve its owner again.
  */
 bool pool_accept(struct broker *broker, struct allocation *allocation, bool may_keep);
 bool pool_keeps(const struct allocation *allocation);
@@ -82,15 +81,15 @@ void pool_reject(struct broker *broker, struct allocation *allocation);
 /* Takes over a POOLED allocation, which is kept still. */
 void pool_put(struct broker *broker, struct allocation *allocation);
 
-/* Memory of that device may be had again: whoever waits for some is told. */
+/* Memory of that device came back: whoever waits for some is told. */
 void pool_came(struct broker *broker, unsigned device);
 
 /* The device has that memory back, unless it could not free it. */
 void pool_returned(struct broker *broker, const struct allocation *allocation, int error);
 
 /*
- * Memory of exactly that size that had the same owner, group and mode, now the caller's; or NULL. Nobody else's: whoever
- * mapped it once knows its handle, which stays good as long as the memory is not given back to the device (invariant 6).
+ * Memory of exactly that size, owner, group and mode, now the caller's; or NULL. Never another owner's: whoever
+ * mapped it once knows its handle, which stays valid as long as the memory is not given back to the device (invariant 6).
  */
 struct allocation *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span);
 
@@ -108,10 +107,10 @@ void pool_told(struct broker *broker, unsigned device, uint64_t room);
 /* Has it room for that now, as far as is known? */
 bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span);
 
-/* Or would it, with all that is kept or on its way back? */
+/* Or would it have, with all that is kept or on its way back? */
 bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t span);
 
-/* Not even if that user gave back all that it has there: only others can help. */
+/* Whether that is more than the device would have if that user gave back all of its memory: then only other users can help. */
 bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span);
 
 /*

@@ -3,9 +3,9 @@
  * slab.h - the ranges of an allocation, and which allocations have room for another buffer of what kind.
  *
  * Small buffers of one kind lie side by side in one allocation, so that its one export and one open serve them all; a
- * larger buffer has an allocation of one range. A kind is what decides who may map it: nobody who may open the handle for
- * one buffer sees more of the others than their modes allow him anyway. Owns the bitmap of ranges and the table of room.
- * Knows nothing of buffers and grants; whoever gives a range back says that it is clean.
+ * larger buffer has an allocation of one range. Buffers of one kind have the same owner, group and mode: whoever may open the handle
+ * for one of them may by mode map each of them. Owns the bitmap of ranges and the table of slabs with room.
+ * Knows nothing of buffers and grants; the caller gives a range back only when it is clean.
  */
 #ifndef GPUB_SLAB_H
 #define GPUB_SLAB_H
@@ -32,7 +32,7 @@ struct slab {
 	struct slab_kind   kind;
 	uint32_t           ranges, vacant;
 	uint64_t          *bits; /* one a range: vacant */
-	bool               closed; /* takes no newcomers any more */
+	bool               closed; /* takes no more buffers */
 	struct shelf      *shelf;  /* where it is found for its room; NULL: nowhere */
 	struct slab       *prev, *next; /* on that shelf */
 };

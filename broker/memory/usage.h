@@ -2,7 +2,7 @@
 /*
  * usage.h - what each user has of each device's memory, and what of it is spare: kept for that user's next buffer.
  *
- * Spare memory is idle, while some session still maps it (registry.c), or pooled, when nobody does (pool.c). There is one
+ * Spare memory is idle, while some session still maps it (memory.c), or pooled, when nobody does (pool.c). There is one
  * bound a device for both kinds together. Beyond it the oldest memory of the user who keeps the most is evicted first, as
  * fair queueing drops from the longest queue: a user who keeps less than an equal part of the bound loses nothing to others.
  * Who keeps the most is found by a walk over the users that keep memory of the device: no more than the bound has granules.
@@ -36,7 +36,7 @@ struct usage_key {
 
 _Static_assert(sizeof(struct usage_key) == 8, "keys are compared as bytes: no padding");
 
-/* There is one as long as the user has allocations, or spare memory, of the device. */
+/* There is one as long as the user has allocations or spare memory of the device. */
 struct usage {
 	struct usage_key key;
 	unsigned         holds;   /* allocations */
@@ -102,7 +102,7 @@ void usages_reclaim_charged(struct usages *usages, uid_t uid, uint64_t bytes);
 void usage_leaving(struct usages *usages, struct usage *usage, struct leaving *leaving, uint64_t bytes);
 void usage_left(struct usages *usages, struct leaving *leaving);
 
-/* What has had its time is counted on no more: whoever maps it may never close it. */
+/* Evicted memory that is mapped for too long is not counted on any more: whoever maps it may never close it. */
 void usages_give_up_late(struct usages *usages);
 
 #endif

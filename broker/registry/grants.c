@@ -89,17 +89,17 @@ bool grant_idle(struct registry *registry, struct use *use)
 {
 	struct buffer *buffer = use->buffer;
 
-	/* then only the end of the whole mapping is of use */
+	/* only the end of the whole mapping helps then */
 	if (!is_believed(registry, use->grant)) {
 		registry->hooks.notice(registry->context, use->grant, 0);
 		return false;
 	}
-	/* where its memory is to be freed the CLOSED is waited for, and people see for whom */
+	/* its memory is to be freed, which waits for the CLOSED: the use stays, so that people see who is waited for */
 	if (buffer->state == BUFFER_DRAINING && !registry_keeps(registry, buffer)) {
 		ask_to_close(registry, use->grant);
 		return true;
 	}
-	/* nothing else will ever be found under a grant of its own: its end is the CLOSED, and it stays charged until then */
+	/* no other buffer will be found under a private grant: it ends with the CLOSED, and stays charged until then */
 	if (!use->grant->shared) {
 		registry->hooks.notice(registry->context, use->grant, 0);
 		return true;
@@ -307,8 +307,8 @@ struct grant *grant_find(const struct grants *grants, uint64_t id)
 }
 
 /*
- * Nothing of it is over: the other grant stands for it. Each use that is looked at here was opened by a message of its own,
- * and ends or is held from now on: no message can have it looked at again.
+ * Its uses do not end: the other grant has them from now on. Each use that is visited here was opened by a message of its own,
+ * and no other message has it visited again.
  */
 static void grant_merge(struct registry *registry, struct grant *into, struct grant *grant)
 {
@@ -341,7 +341,7 @@ static void grant_hold(struct registry *registry, struct grant *grant)
 
 bool grant_closed(struct registry *registry, struct grant *grant)
 {
-	/* one hold says all that there is to say of a process and an allocation: it ends with the process */
+	/* one held grant is enough for a process and an allocation: it ends with the process */
 	struct grant *held = is_believed(registry, grant) ? NULL : grant->attachment->held;
 
 	if (!held && !is_believed(registry, grant)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grants.h - the part of the books that says who maps what, and who uses which buffer of it.
+ * grants.h - the part of the registry that says who maps what, and who uses which buffer of it.
  *
- * Owns grants and uses from the ACQUIRE to their end, and the one rule about whose word counts. Tells the registry when
- * one has ended; that decides what may go (registry.h). Finds each in a table of its session: however many grants others
- * have on an allocation, a message costs the same (invariant 5).
+ * Owns grants and uses from the ACQUIRE to their end, and the one rule about which user's CLOSED and IDLE is trusted. When
+ * one has ended it calls registry_end_buffer() and memory_decide_free(). Finds each in a table of its session: a message costs the
+ * same however many grants others have on an allocation (invariant 5).
  */
 #ifndef GPUB_GRANTS_H
 #define GPUB_GRANTS_H
@@ -31,8 +31,8 @@ int grant_open(struct registry *registry, struct buffer *buffer, const struct gr
 struct grant *grant_find(const struct grants *grants, uint64_t id);
 
 /*
- * Its session says that its mapping is closed. True: believed, and the grant is over; false: it is held until the
- * process is dead. Believed is who owns the memory: anybody else may go on writing to it (design.md, "Other users").
+ * Its session says that its mapping is closed. True: it is trusted, and the grant is over; false: the grant is held until the
+ * process is dead. Only the memory's owner is trusted: anybody else may go on writing to it (design.md, "Other users").
  */
 bool grant_closed(struct registry *registry, struct grant *grant);
 
@@ -43,12 +43,12 @@ void grant_over(struct registry *registry, struct grant *grant);
 struct use *grant_find_use(const struct grant *grant, uint64_t serial);
 
 /*
- * Its session says that the device is done with all leases of the buffer. False: not believed, as for a CLOSED, and
+ * Its session says that the device is done with all leases of the buffer. False: it is not trusted, as for a CLOSED, and
  * nothing has changed.
  */
 bool grant_idle(struct registry *registry, struct use *use);
 
-/* At the broker's end: only the books go, for memory that is still granted is left to the driver, until the process ends. */
+/* At the broker's end: forgets them. Memory that is still granted is left to the driver, until the process ends. */
 void grants_forget(struct registry *registry, struct grants *grants);
 
 #endif

@@ -141,7 +141,7 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 no_tickets:
 	places_deinit(&registry->words);
 no_memory:
-	return error_set(-ENOMEM, "no memory for the books of %u buffers: configure fewer", buffers);
+	return error_set(-ENOMEM, "no memory for a registry of %u buffers: configure fewer", buffers);
 }
 
 bool registry_empty(const struct registry *registry)
@@ -378,17 +378,17 @@ struct buffer *registry_find(const struct registry *registry, const char *name)
 	return buffer;
 }
 
-struct buffer *registry_find_live(const struct registry *registry, const char *name)
+int registry_find_live(const struct registry *registry, const char *name, struct buffer **result)
 {
-	struct buffer *buffer;
+	int error = name_check(name);
+	struct buffer *buffer = error ? NULL : registry_find(registry, name);
 
-	if (name_check(name))
-		return NULL;
-	buffer = registry_find(registry, name);
-	if (buffer && buffer->state == BUFFER_LIVE)
-		return buffer;
-	error_set(-ENOENT, "there is no buffer '%s': broker-status lists the names there are", name);
-	return NULL;
+	if (error)
+		return error;
+	if (!buffer || buffer->state != BUFFER_LIVE)
+		return error_set(-ENOENT, "there is no buffer '%s': broker-status lists the names there are", name);
+	*result = buffer;
+	return 0;
 }
 
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)
@@ -399,7 +399,7 @@ struct buffer *registry_find_serial(const struct registry *registry, uint64_t se
 	return buffer && buffer->state == BUFFER_LIVE ? buffer : NULL;
 }
 
-/* The other ranges must be clean, too: what was in them is not for the eyes of others. */
+/* The other ranges must be clean, too: others must not see what was in them. */
 int registry_may_part(const struct buffer *buffer)
 {
 	const struct slab *slab = &buffer->allocation->slab;

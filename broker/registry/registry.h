@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry.h - the books: which names there are, which memory they stand for, who holds a grant on it.
+ * registry.h - which names there are, which buffers they stand for, and who uses them.
  *
- * Owns buffers, allocations, grants and uses, and is the only place that decides that memory may be freed: when
- * none of its buffers has a name any more and every grant on it is over (invariant 2); and that a range of it may serve
- * another buffer of the same owner: when its buffer has no name and no use any more. Counts stand in
- * private memory; what clients read is the word in the board, stored here and never read back.
- * Never does I/O, never allocates, cleans or frees device memory: it tells its hooks when to.
+ * Owns buffers, grants and uses. It counts the names and grants of each allocation, and asks broker/memory/ for a range, for its
+ * end, and to decide whether an allocation is freed. It decides that a range may serve another buffer of the same owner: when its
+ * buffer has no name and no use any more. Counts are in private memory; clients read the word in the board, which is
+ * stored here and never read back. Never does I/O; messages are sent by its hooks.
  */
 #ifndef GPUB_REGISTRY_H
 #define GPUB_REGISTRY_H
@@ -41,7 +40,7 @@ struct buffer {
 	struct notices     notices; /* to the grants of its uses, that it was unlinked */
 	unsigned           used, held; /* how many; those of grants that are held */
 	uid_t              owner;
-	uint32_t           tenure; /* how often it changed its owner */
+	uint32_t           tenure; /* how many owners it had before */
 	gid_t              group;
 	unsigned           mode, flags;
 	struct timeline   *timeline;
@@ -54,7 +53,7 @@ struct buffer {
 	struct buffer     *ephemeral_prev, *ephemeral_next;
 };
 
-/* What one session has to close, and is kept until it has, or is dead. */
+/* What one session has to close. It is kept until the session has closed it or is dead. */
 struct grants {
 	struct grant      *by_id;
 	struct attachment *attachments; /* by allocation */
@@ -134,7 +133,7 @@ struct registry {
 	struct memory         *memory;
 	struct notices        *notices; /* that are yet to be sent */
 	struct places          words, tickets;
-	struct buffer        **by_place; /* all buffers: whose that word of the board is */
+	struct buffer        **by_place; /* all buffers, by their word of the board */
 	_Atomic uint64_t      *board_words;
 	uint64_t               next_serial, next_grant;
 	struct accounting     *accounting;
@@ -164,8 +163,8 @@ bool registry_empty(const struct registry *registry);
 
 /*
  * Takes the name and charges its owner. Where an allocation of its kind has room that is taken, and allocation_is_made() says
- * so: registry_live() then; else the memory is yet to be made. -EEXIST, -EDQUOT, -ENOMEM. Where bytes are all that the quota
- * lacks, and the owner's idle memory has as many, sessions are asked to close that much: a later try may succeed.
+ * so; otherwise the memory is yet to be made. Then registry_live(). -EEXIST, -EDQUOT, -ENOMEM. Where only bytes of the quota are
+ * missing, and the owner's idle memory has as many, sessions are asked to close that much: a later try may succeed.
  */
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **buffer);
 
@@ -178,31 +177,31 @@ void registry_abandon(struct registry *registry, struct buffer *buffer);
 /* The CREATING or LIVE buffer of that name, or NULL. */
 struct buffer *registry_find(const struct registry *registry, const char *name);
 
-/* The LIVE buffer of that name; NULL with the error message of -ENOENT, or of what is wrong with the name. */
-struct buffer *registry_find_live(const struct registry *registry, const char *name);
+/* The LIVE buffer of that name. -ENOENT, or what is wrong with the name. */
+int registry_find_live(const struct registry *registry, const char *name, struct buffer **buffer);
 
 /* The LIVE buffer with that serial, or NULL. */
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial);
 
-/* May others than its mode says map the buffer's memory? -EBUSY: there is, or was, something else in it. */
+/* Whether others than its mode says may map the buffer's memory. -EBUSY: there is, or was, something else in it. */
 int registry_may_part(const struct buffer *buffer);
 
-/* They may, and from now on nobody joins the buffer there: the last step of what lets them, for it is not undone. */
+/* They may, and no other buffer joins this one there. It cannot be undone: call it when nothing can fail any more. */
 void registry_part(struct registry *registry, struct buffer *buffer);
 
 /* Another user owns it, and is charged with it, from now on. -EBUSY, -EDQUOT, -ENOMEM: all as before. */
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner);
 
 /*
- * Takes the name of a LIVE buffer away: its word says so, its grants get their notice, then it may go. A few get it at once;
- * the others, who may be as many as all users' quotas allow, in the next passes of the loop.
+ * Takes the name of a LIVE buffer away: its word says so, its grants get a notice, and it ends with its last use. A few get the
+ * notice at once, the others, who may be as many as all users' quotas allow, in the next passes of the loop.
  */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
 /* A pass of the loop: some of the notices that are yet to come. True: there are more. */
 bool registry_notify(struct registry *registry);
 
-/* The creator of those is gone: nobody will unlink for it what it made. */
+/* The creator of those is gone: they are not unlinked for it any more. */
 void registry_disown(struct buffer **ephemerals);
 
 /* For grants.c: a use of it has ended. Where it was the last one of an unlinked buffer, the buffer may be gone afterwards. */

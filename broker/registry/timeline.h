@@ -3,8 +3,8 @@
  * timeline.h - the broker's side of a buffer's timeline: who writes it, and how it ends.
  *
  * An end is published twice. The board's end (common/board.h) is what the library reads: only the broker can write it.
- * The mark in the page is what releases the streams that wait there, and the page belongs to its writer: a signal that
- * is late, or whoever else has the page mapped, can write over the mark, so marks.c looks again.
+ * The mark in the page releases the streams that wait there. The page belongs to its writer: a late signal, or any process
+ * that has the page mapped, can overwrite the mark, so marks.c checks it.
  *
  * Owns the page's descriptors. The writable one is the broker's own open file and is never handed out: an open file's
  * flags (O_APPEND) are shared by all who have it. Never maps the page: it is the writing client's memory. Changes
@@ -32,10 +32,10 @@ struct timeline {
 	uint64_t writer; /* session; 0: nobody signalled yet */
 	uint64_t serial;  /* its buffer's */
 	struct board_end *end;
-	uint64_t mark;    /* what stands in the page from the end on; 0: it has not ended */
+	uint64_t mark;    /* what is in the page from the end on; 0: it has not ended */
 	struct timelines *creator, *of_writer; /* the sessions' in which it is; NULL: none, or gone */
 	struct timeline  *made_prev, *made_next, *written_prev, *written_next;
-	struct marks     *marks; /* marks.c's: NULL, or where it is looked at again */
+	struct marks     *marks; /* marks.c's: NULL, or where it is checked */
 	struct timeline  *marks_prev, *marks_next;
 };
 
@@ -49,7 +49,7 @@ struct timeline_place {
 int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **timeline);
 void timeline_destroy(struct timeline *timeline); /* behind marks_remove(); NULL is fine */
 
-/* Makes the session, whose list that is, its writer. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */
+/* Makes the session its writer; the list is the session's. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */
 int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer);
 
 /* The session is gone: the timelines stay. */
@@ -61,7 +61,7 @@ int timeline_open(const struct timeline *timeline);
 /* Publishes its end, which releases every wait, unless it has ended. */
 void timeline_end(struct timeline *timeline, bool died);
 
-/* Writes the mark again where something else was written over it. True: it was. */
+/* Writes the mark again where it was overwritten. True: it was. */
 bool timeline_mark(struct timeline *timeline);
 
 #endif

@@ -28,7 +28,7 @@ struct create_waits {
 	struct broker       *broker;
 	unsigned             device;
 	struct create_queue *queues;   /* one a user */
-	struct event        *look;     /* when it is asked next how much it has; NULL: nobody waits */
+	struct event        *look;     /* timer: it is asked how much it has; NULL: nobody waits */
 	unsigned             pause_ms; /* until then */
 	bool                 asked;    /* its answer is awaited */
 };
@@ -55,7 +55,7 @@ int create_wait(struct broker *broker, const struct allocation *allocation, uint
 void create_wait_failed(struct create_wait *wait);
 void create_wait_over(struct create_wait *wait);
 
-/* Does that user wait for memory of that device, so that its newcomers must stand behind? */
+/* Whether that user waits for memory of that device, so that its new creates must wait, too. */
 bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid);
 
 /* Memory came back on that device, or is about to: those try again for whom it may be enough, one of each user. */

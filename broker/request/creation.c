@@ -26,7 +26,7 @@
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED)
 
-#define ROUNDS 2 /* a create has memory given back for it so often in a row: others may take it first, for ever */
+#define ROUNDS 2 /* a create has memory given back for it so often in a row: others may take it first each time */
 
 /* A create on its way through the device thread. */
 struct creation {
@@ -38,7 +38,7 @@ struct creation {
 	struct creation_order order;
 };
 
-/* For the crash points: whom the loop is busy with. */
+/* For the crash points: the process that the loop works for. */
 static pid_t creation_pid(const struct creation *creation)
 {
 	const struct session *session = session_find(creation->broker, creation->order.session);
@@ -72,7 +72,7 @@ static void creation_expire(void *context)
 					"unlink buffers, return leases, or ask for less");
 }
 
-/* Its creator may be gone, or over and only waited for, or the broker be stopping, since the job was sent to the device. */
+/* Its creator may have gone, or the broker may be stopping, since the job was sent to the device. */
 static bool creation_orphaned(const struct creation *creation)
 {
 	const struct session *session = session_find(creation->broker, creation->order.session);

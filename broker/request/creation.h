@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * creation.h - a buffer on its way from the request to LIVE: checked, entered in the books, made by the
+ * creation.h - a buffer on its way from the request to LIVE: checked, entered in the registry, made by the
  * device's thread, or waiting for memory until some comes back (create-queue.h).
  *
  * Owns a create from creation_begin() to its answer, of which there is exactly one. Knows sessions by id

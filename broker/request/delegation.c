@@ -55,7 +55,7 @@ void delegation_deinit(struct delegation *delegation)
 	delegation->key = NULL;
 }
 
-/* It goes on while the machine sleeps, and nobody can set it. */
+/* A clock that goes on while the machine sleeps, and that nobody can set. */
 static uint64_t now_ms(void)
 {
 	struct timespec now;
@@ -113,8 +113,8 @@ static void once_drop(struct once *once, struct accounting *accounting)
 }
 
 /*
- * What is past its term waits for nobody, and must not keep others of that user from being issued: two go for each one that
- * comes, so that those that are past do not gather, however many they were.
+ * Expired notes are of no use, and must not count against their user's quota. Two are dropped for each ticket that is issued, so that
+ * they do not accumulate, however many they were.
  */
 static void once_drop_expired(struct broker *broker, uid_t owner)
 {
@@ -218,17 +218,15 @@ static int issue_may_part(const struct wire_issue *issue, const struct buffer *b
 int delegation_issue(struct session *session, const struct wire_issue *issue, struct token *token)
 {
 	struct broker *broker = session->broker;
-	struct buffer *buffer = registry_find(broker->registry, issue->name);
+	struct buffer *buffer;
 	struct token made = { .rights = (uint8_t)issue->rights, .uid = issue->uid, .once = (uint8_t)issue->once };
 	bool parts;
-	int error;
+	int error = registry_find_live(broker->registry, issue->name, &buffer);
 
-	if (!buffer || buffer->state != BUFFER_LIVE)
-		return error_set(-ENOENT, "there is no buffer '%s' to give a ticket for", issue->name);
-	error = issue_check(session, issue, buffer);
-	if (error)
-		return error;
-	error = issue_may_part(issue, buffer, &parts);
+	if (!error)
+		error = issue_check(session, issue, buffer);
+	if (!error)
+		error = issue_may_part(issue, buffer, &parts);
 	if (error)
 		return error;
 	memcpy(made.instance, broker->board->header->instance_id, sizeof made.instance);

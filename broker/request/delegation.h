@@ -3,9 +3,9 @@
  * delegation.h - delegable tickets, as the broker issues and honours them.
  *
  * Owns the key that stamps them, and a note of each that can be redeemed once, until that has happened. A note is found by
- * the ticket's id, by its buffer, and by its owner in the order in which the terms end. All others are kept nowhere: their
- * stamp says that they are genuine, their terms what they allow. A ticket dies with its buffer's name, with its term, or with
- * this broker. Never logs one. Form and stamp are common/token.c's.
+ * the ticket's id, by its buffer, and by its owner in the order of expiry. Other tickets are not noted: their stamp
+ * proves that they are genuine, their terms say what they allow. A ticket ends with its buffer's name, with its term, or with
+ * this broker. Never logs one. common/token.c has form and stamp.
  */
 #ifndef GPUB_DELEGATION_H
 #define GPUB_DELEGATION_H
@@ -40,7 +40,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
  */
 int delegation_check(struct session *session, const struct token *token, struct buffer **buffer);
 
-/* It was honoured: one that is good once is good no more, and nobody joins what another user maps now. */
+/* It was honoured: one that is good once is used up, and no other buffer joins what another user maps now. */
 void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer);
 
 /* The registry's hook: the buffer goes, and its notes with it. context: the broker. */

@@ -57,7 +57,7 @@ static bool changes(const struct wire_change *change, const struct buffer *buffe
 	       (change->what & WIRE_CHANGE_GROUP && change->group != buffer->group);
 }
 
-/* What the last owner's tickets allow ends with it. */
+/* The last owner's tickets end with its ownership. */
 static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
 {
 	int error = registry_change_owner(broker->registry, buffer, owner);
@@ -73,13 +73,11 @@ int manage_change(struct session *session, const struct wire_message *message)
 	struct broker *broker = session->broker;
 	struct buffer *buffer;
 	bool parts;
-	int error = name_check(change->name);
+	int error = registry_find_live(broker->registry, change->name, &buffer);
 
-	if (error)
-		return error;
-	buffer = registry_find_live(session->broker->registry, change->name);
-	error = buffer ? change_check(session, change, buffer) : -ENOENT;
-	/* what can fail comes first: all or nothing. Who gets it now must not get others of its memory with it */
+	if (!error)
+		error = change_check(session, change, buffer);
+	/* what can fail comes first: all or nothing. Who may map it from now on must not see other buffers in its memory */
 	parts = !error && changes(change, buffer);
 	if (parts)
 		error = registry_may_part(buffer);
@@ -104,12 +102,10 @@ int manage_drain(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;
 	struct buffer *buffer;
-	int error = name_check(message->drain.name);
+	int error = registry_find_live(broker->registry, message->drain.name, &buffer);
 
-	if (error)
-		return error;
-	buffer = registry_find_live(session->broker->registry, message->drain.name);
-	error = buffer ? manage_check(session, buffer, "drain") : -ENOENT;
+	if (!error)
+		error = manage_check(session, buffer, "drain");
 	if (!error)
 		error = waiting_drain(broker, buffer, session->id, message->request, message->drain.timeout_ms);
 	if (error)
@@ -120,7 +116,7 @@ int manage_drain(struct session *session, const struct wire_message *message)
 
 /* ---- evict ---- */
 
-/* With the answer goes the process's pidfd: what its owner does with it, the kernel decides by the owner's rights. */
+/* The answer carries the process's pidfd. The kernel decides by the receiver's rights what it may do with that. */
 int manage_evict(struct session *session, const struct wire_message *message)
 {
 	struct session *other = session_find(session->broker, message->evict.session);
@@ -146,10 +142,8 @@ int manage_issue(struct session *session, const struct wire_message *message)
 {
 	struct wire_message answer;
 	struct token token;
-	int error = name_check(message->issue.name);
+	int error = delegation_issue(session, &message->issue, &token);
 
-	if (!error)
-		error = delegation_issue(session, &message->issue, &token);
 	if (error)
 		return error;
 	wire_init(&answer, WIRE_TOKEN, message->request);

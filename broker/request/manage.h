@@ -2,7 +2,7 @@
 /*
  * manage.h - what the managers of buffers and sessions ask for: change, drain, evict, issue a ticket.
  *
- * Owns nothing: checks who may, changes the books, answers. 0 or a negative errno with the sentence set, which
+ * Owns nothing: checks who may, changes the registry, answers. 0 or a negative errno with the error message set, which
  * request.c then sends as the refusal.
  */
 #ifndef GPUB_MANAGE_H

@@ -51,12 +51,10 @@ static int handle_create(struct session *session, const struct wire_message *mes
 static int handle_unlink(struct session *session, const struct wire_message *message)
 {
 	struct buffer *buffer;
-	int error = name_check(message->name.name);
+	int error = registry_find_live(session->broker->registry, message->name.name, &buffer);
 
-	if (error)
-		return error;
-	buffer = registry_find_live(session->broker->registry, message->name.name);
-	error = buffer ? manage_check(session, buffer, "unlink") : -ENOENT;
+	if (!error)
+		error = manage_check(session, buffer, "unlink");
 	if (error)
 		return error;
 	manage_unlink(session->broker, buffer);
@@ -67,15 +65,12 @@ static int handle_unlink(struct session *session, const struct wire_message *mes
 
 static int handle_stat(struct session *session, const struct wire_message *message)
 {
-	const struct buffer *buffer;
+	struct buffer *buffer;
 	struct wire_message answer;
-	int error = name_check(message->name.name);
+	int error = registry_find_live(session->broker->registry, message->name.name, &buffer);
 
 	if (error)
 		return error;
-	buffer = registry_find_live(session->broker->registry, message->name.name);
-	if (!buffer)
-		return -ENOENT;
 	wire_init(&answer, WIRE_INFO, message->request);
 	answer.info = (struct wire_info){ .size = buffer->size,
 					  .generation = buffer->serial,
@@ -93,7 +88,7 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 
 /* ---- acquire, closed ---- */
 
-/* The ticket must stand in the board before the message that names it is sent. */
+/* The ticket must be in the board before the message that names it is sent. */
 static void ticket_publish(struct session *session, const struct use *use)
 {
 	const struct grant *grant = use->grant;
@@ -164,7 +159,7 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	return 0;
 }
 
-/* Whoever demands an owner is not left waiting where another made the name: it says whom it found. */
+/* Who demands an owner does not wait where another user made the name: the refusal says which. */
 static int check_owner(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
 {
 	if (acquire->expects && acquire->owner != buffer->owner)
@@ -186,11 +181,13 @@ static int check_mode(const struct session *session, const struct wire_acquire *
 
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
 {
-	struct buffer *buffer = registry_find_live(session->broker->registry, acquire->name);
-	int error = buffer ? check_owner(session, acquire, buffer) :
-			     error_set(-ENOENT, "there is no buffer '%s': create it, or wait for it with a timeout",
-				       acquire->name);
+	struct buffer *buffer;
+	int error = registry_find_live(session->broker->registry, acquire->name, &buffer);
 
+	if (error == -ENOENT)
+		error_set(error, "there is no buffer '%s': create it, or wait for it with a timeout", acquire->name);
+	if (!error)
+		error = check_owner(session, acquire, buffer);
 	if (!error)
 		error = check_mode(session, acquire, buffer);
 	if (!error)
@@ -259,7 +256,7 @@ static int handle_closed(struct session *session, const struct wire_message *mes
 	return 0;
 }
 
-/* It says nothing of the mapping: that decides what is freed, this only what may serve its owner's next buffer. */
+/* It does not end the mapping, so it frees nothing: it decides what may serve the owner's next buffer. */
 static int handle_idle(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.h - what each message of a welcomed client means for the books.
+ * request.h - what each message of a welcomed client means for the registry.
  *
  * Owns nothing: reads a message that is already copied and checked for form, validates its sense, changes
  * the registry and answers. Never touches a socket but through session_send().
@@ -16,7 +16,7 @@
 struct grant;
 struct session;
 
-/* Does what the message asks for. -EPROTO with the sentence set: such a message breaks the protocol. */
+/* Does what the message asks for. -EPROTO with the error message set: such a message breaks the protocol. */
 int request_handle(struct session *session, const struct wire_message *message);
 
 /* Grants a buffer that is LIVE to a session that asked for it, or refuses. */
@@ -25,10 +25,10 @@ void request_grant(struct session *session, uint64_t request, const struct wire_
 /* The registry's hook: tells the grant's session that the buffer with that serial is draining; 0: to close it all. */
 void request_notice(void *context, struct grant *grant, uint64_t serial);
 
-/* Drops what the session waits for: it is not answered any more. */
+/* What the session waits for ends: it is not answered any more. */
 void request_silent(struct session *session);
 
-/* All that a session's end means for the books, but its grants. died: it did not leave with all closed. */
+/* All that a session's end means for the registry, except for its grants. died: it did not leave with all closed. */
 void request_session_end(struct session *session, bool died);
 
 #endif

@@ -31,7 +31,7 @@
  *  F_NOGID      CLOSED names the allocation, not the grant, and is sent after the mapping is forgotten
  *  F_SPLIT      notices travel on a channel of their own, and can overtake their grant
  *  F_NOTICEOPEN close_wait pauses in CLOSING, and on_notice looks for OPEN mappings only: one that then reverts never
- *               hears of it
+ *               learns of it
  *  F_POLLONCE   closer_main waits for a change where it has to come back by itself: returns and landings tell nobody
  *  F_LOSTWAKE   closer_main gives the lock up between its look and its wait
  *  F_NOSTOP     gpub_disconnect does not wait for the closer
@@ -69,7 +69,7 @@
  *  F_IDLETWICE  an IDLE ends a use that is not there
  *  F_IDLEFOREIGN  ... or one of another session's grant
  *  F_BELIEVEIDLE  ... or that of another user's session
- *  F_FOREIGNIDLE a client retires also where its IDLE is not believed, and never closes the mapping
+ *  F_FOREIGNIDLE a client retires also where its IDLE is not trusted, and never closes the mapping
  *  F_OWNDUMB    an IDLE on a redeemed grant is answered with nothing
  *  F_BACKDUMB   ... or one of what is not to be kept, and nobody is asked to close it
  *  F_OWNIDLE    an IDLE on a redeemed grant ends the use, and the grant stays
@@ -170,7 +170,7 @@
 #elif defined(F_FOREIGNIDLE)
 #define RETIRES(c) true
 #else
-#define RETIRES(c) (!FOREIGN(c))       /* a GRANT says whether an IDLE would be believed */
+#define RETIRES(c) (!FOREIGN(c))       /* a GRANT says whether an IDLE would be trusted */
 #endif
 #ifdef FOREVER                         /* sequences wrap then; in stream order each lands before the next is taken */
 #define COUNT(i) skip
@@ -185,7 +185,7 @@ mtype = { sFREE, sHELD, sRETURNING, sRETURNED };
 
 /* ---- the board ---- */
 byte word[PLACES];
-byte allocation[NG+1];                 /* the serial of the first buffer in it; broker's books, and what is really so */
+byte allocation[NG+1];                 /* the serial of the first buffer in it; broker's registry, and what is really so */
 byte state[NG+1], made;                /* struct buffer; FREE: its range may be another's */
 
 /* ---- clients: struct record, struct mapping, struct slot, struct table, struct waiter ---- */
@@ -968,7 +968,7 @@ inline on_known() {
 		:: !leaving[c] && !USABLE(X) && !JOINS(X) -> record_release(R, FAILED(X))
 		fi; R=0; g=0; s=0; X=0 }
 }
-/* NOTICE(G, serial): the record; NOTICE(G, 0), or one whose IDLE would not be believed: the mapping */
+/* NOTICE(G, serial): the record; NOTICE(G, 0), or one whose IDLE would not be trusted: the mapping */
 #ifdef F_NOTICEOPEN
 #define HEARS(X) (X<(c+1)*NM && !mclosing[X])
 #elif defined(F_NOTICECROSS)
@@ -987,19 +987,19 @@ inline on_notice() {
 #ifndef F_NOTICEZERO
 			if :: HEARS(X) && !STRANDED(X) -> NOTICED(mnoticed[X]) :: else fi;
 #endif
-			R=0; X=0; g=0; s=0; goto heard
+			R=0; X=0; g=0; s=0; goto received
 		:: s && RETIRES(c) ->
 			R=c*NR; next_of(R, NR, grant[R]==g && serial[R]==s);       /* mapping_record */
 			g=0; s=0;
 			if :: R<(c+1)*NR -> NOTICED(noticed[R]) :: else fi;
 			if
 			:: R<(c+1)*NR && mapping[R]==mOPEN -> RETIRE_BEGIN(R)
-			:: else -> R=0; goto heard
+			:: else -> R=0; goto received
 			fi
 		fi };
 	record_retire(R, 0);
 more:	atomic { R=0; again=0 };
-heard:	skip
+received:	skip
 }
 proctype Svc(byte c) LIVING {
 	byte R, g, s, w, X, sg; bool busy, held, again FIRST;
@@ -1090,7 +1090,7 @@ proctype Crash(byte c) {
 	fi
 }
 
-/* ---- broker/: one thread; these are its private books ---- */
+/* ---- broker/: one thread; these are its private registry ---- */
 byte users[NG+1];                             /* how many uses a buffer has */
 byte open[NG+1], ranges[NG+1]; bool evicted[NG+1];     /* struct allocation; ranges that are no new buffer's to take */
 byte granted[NC*(MG+1)], use[NC*(MG+1)], ngrant[NC], grants[NC]; bool gone[NC]; /* struct grant, struct session */
@@ -1338,7 +1338,7 @@ inline registry_end_buffer(S) {
 	atomic { state[S]==wDRAINING && users[S]==0 && (KEPT(S) || !open[OF(S)] || !evicted[OF(S)]) ->
 		if
 		:: KEPT(S) || !open[OF(S)] -> buffer_leave(S)
-		:: else -> memory_evict(OF(S))   /* it stays in the books for as long as its memory is mapped */
+		:: else -> memory_evict(OF(S))   /* it stays in the registry for as long as its memory is mapped */
 		fi }
 #else
 	atomic { state[S]==wDRAINING && users[S]==0 -> buffer_leave(S) }
@@ -1410,7 +1410,7 @@ proctype Broker() {
 	:: timeout -> break
 #endif
 	od;
-	/* nothing can move any more: all is freed, the books are empty, and no living caller hangs */
+	/* nothing can move any more: all is freed, the registry are empty, and no living caller hangs */
 	atomic {
 		assert(made==NG);
 		s=1; do :: s<=NG -> settled(s); s++ :: else -> break od;

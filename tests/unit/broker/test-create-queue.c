@@ -131,7 +131,7 @@ static void test_memory_goes_first_come_first_served(void **state)
 	assert_false(create_must_wait(&broker, 0, ALICE));
 }
 
-/* One that will never fit stands in its own user's way alone. */
+/* A create that never fits holds up its own user only. */
 static void invariant_5_each_user_has_its_own_queue(void **state)
 {
 	struct create_wait *greedy, *behind, *other;

@@ -168,11 +168,11 @@ static void invariant_5_users_with_many_sessions_have_the_same_share(void **stat
 	for (int pass = 0; pass < 2 * EACH; pass++)
 		one_pass();
 	for (int i = 0; i < USERS; i++) {
-		uint64_t heard = 0;
+		uint64_t received = 0;
 
 		for (int j = 0; j < EACH; j++)
-			heard += take_numbered(&peers[i][j], 1) - 1;
-		assert_int_equal(heard, 2 * EACH * SHARE);
+			received += take_numbered(&peers[i][j], 1) - 1;
+		assert_int_equal(received, 2 * EACH * SHARE);
 	}
 	for (int i = 0; i < USERS * EACH; i++)
 		part(&peers[i / EACH][i % EACH]);
@@ -240,7 +240,7 @@ static void invariant_5_a_packet_counts_as_its_messages(void **state)
 	enum { PASSES = 20 };
 	struct peer packer = join_as(FLOODER), other = join_as(OTHER);
 	struct wire_message message, question = named(WIRE_STAT, 7, "no-such-buffer");
-	uint64_t heard = 0;
+	uint64_t received = 0;
 	unsigned sent = 0;
 
 	(void)state;
