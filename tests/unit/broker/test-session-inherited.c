@@ -46,9 +46,11 @@ static unsigned send_flood(const struct peer *peer)
 static void die(const struct peer *peer)
 {
 	struct wire_message message = named(WIRE_UNLINK, 1, "a");
+	uint64_t before = messages_read();
 
 	event_active(session_of(peer)->death, EV_READ, 0);
 	broker_pass(&broker, false);
+	assert_in_range(messages_read() - before, 0, SHARE);
 	assert_int_equal(socket_send(peer->sock, &message, -1, MSG_DONTWAIT), -ECONNRESET);
 }
 
