@@ -34,6 +34,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/session/proof.c broker/session/proof.h \
 	broker/registry/reclaim.c broker/registry/reclaim.h \
 	broker/registry/registry.c broker/registry/registry.h \
+	broker/base/tracked.c broker/base/tracked.h \
 	broker/base/reopen.c broker/base/reopen.h \
 	broker/request/request.c broker/request/request.h \
 	broker/session/refusal.c broker/session/refusal.h \
@@ -41,10 +42,12 @@ broker_libbrokercore_la_SOURCES = \
 	broker/memory/usage.c broker/memory/usage.h \
 	broker/show/json.c broker/show/json.h \
 	broker/show/read.c broker/show/read.h \
+	broker/show/records.c broker/show/records.h \
 	broker/show/table.c broker/show/table.h \
 	broker/memory/slab.c broker/memory/slab.h \
+	broker/status/format.c broker/status/format.h \
 	broker/status/status.c broker/status/status.h \
-	broker/status/status-text.c broker/status/status-text.h \
+	broker/status/status-write.c \
 	broker/base/streams.c broker/base/streams.h \
 	broker/registry/timeline.c broker/registry/timeline.h \
 	broker/session/fair-queue.c broker/session/fair-queue.h \

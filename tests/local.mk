@@ -47,7 +47,7 @@ unit_tests = \
 	tests/unit/broker/test-shares \
 	tests/unit/broker/test-slab \
 	tests/unit/broker/test-status-read \
-	tests/unit/broker/test-status-slices \
+	tests/unit/broker/test-status-write \
 	tests/unit/broker/test-status-table \
 	tests/unit/broker/test-timeline \
 	tests/unit/broker/test-trust \
@@ -135,7 +135,7 @@ test_scripts = \
 	tests/integration/lifetime.sh \
 	tests/integration/need-cuda.sh \
 	tests/integration/startup.sh \
-	tests/integration/status.sh \
+	tests/integration/status.sh tests/integration/status-now.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh \
 	tests/speed/instructions.sh \
@@ -203,7 +203,7 @@ tests_unit_broker_test_pool_users_SOURCES = tests/unit/broker/test-pool-users.c 
 tests_unit_broker_test_proof_SOURCES = tests/unit/broker/test-proof.c $(session_harness)
 tests_unit_broker_test_session_SOURCES = tests/unit/broker/test-session.c $(session_harness)
 tests_unit_broker_test_shares_SOURCES = tests/unit/broker/test-shares.c $(session_harness)
-tests_unit_broker_test_status_slices_SOURCES = tests/unit/broker/test-status-slices.c $(session_harness)
+tests_unit_broker_test_status_write_SOURCES = tests/unit/broker/test-status-write.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
 tests_unit_broker_test_users_SOURCES = tests/unit/broker/test-users.c $(session_harness)
 

@@ -70,7 +70,7 @@ static int listener_start(struct broker *broker, int listener)
 	error = connections_init(broker);
 	if (!error)
 		error = fair_queue_init(broker->queue, broker->base, broker->accounting);
-	return error ? error : status_start(broker);
+	return error;
 }
 
 static int device_start(struct broker *broker)
@@ -157,7 +157,8 @@ void broker_join(struct broker *broker, struct core *core)
 				   .delegation = &core->delegation,
 				   .waiting = &core->waiting,
 				   .creates = &core->creates,
-				   .status = &core->status };
+				   .status = &core->status,
+				   .tracking = &core->status.tracking };
 }
 
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
@@ -174,6 +175,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	core->config = *config;
 	broker->several_users = config->several_users;
 	broker->base = base;
+	broker->publish = status_write;
 	broker->sessions->hooks = &session_hooks;
 	broker->waiting->grant = request_grant;
 	raise_descriptor_limit();
@@ -186,6 +188,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	error = status_open(broker->status, broker->config->instance);
 	if (error)
 		goto deinit_delegation;
+	broker->accounting->tracking = broker->tracking;
 	error = device_start(broker);
 	if (error)
 		goto close_status;
@@ -197,6 +200,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 			      broker->accounting, &hooks, broker);
 	if (error)
 		goto destroy_board;
+	broker->registry->tracking = broker->tracking;
 	broker->registry->believe = config->believe;
 	broker->registry->descriptors = broker->device == &device_host; /* an object in memory */
 	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->registry->usages);
@@ -211,6 +215,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	if (error)
 		goto deinit_marks;
 	shares_begin(broker);
+	status_start(broker);
 	return 0;
 deinit_marks:
 	fair_queue_deinit(broker->queue);
@@ -265,10 +270,10 @@ static void look_whether_idle(struct broker *broker)
 /* What the parts left to be done once, however often something changed since. */
 static void follow_changes(struct broker *broker)
 {
+	broker_publish(broker);
 	if (!broker->changed)
 		return;
 	broker->changed = false;
-	status_changed(broker);
 	look_whether_idle(broker);
 }
 
@@ -318,6 +323,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 	broker->config->creators = *creators;
 	accounting_set_quotas(broker->accounting, quotas);
 	broker_changed(broker);
+	broker_publish(broker);
 }
 
 /* Who maps what was idle is asked to close it, which takes as long as it takes. */
@@ -325,6 +331,7 @@ void broker_keep(struct broker *broker, uint64_t bytes)
 {
 	usages_limit(&broker->registry->usages, bytes);
 	broker_changed(broker);
+	broker_publish(broker);
 }
 
 uint64_t broker_buffers_over(const struct broker *broker)

@@ -29,13 +29,37 @@ void drain_end(struct drain *drain)
 		drain->done(drain);
 }
 
+/* Those who wait for the end of the buffers in it: they are answered when nothing of these is left. */
+static struct drain *drains_take(const struct allocation *allocation)
+{
+	struct drain *drains = NULL, *drain;
+	struct buffer *buffer;
+
+	DL_FOREACH(allocation->buffers, buffer) {
+		drain = buffer->drain;
+		if (!drain)
+			continue;
+		drain_move(&buffer->drain, &drain->self);
+		LL_PREPEND(drains, drain);
+	}
+	return drains;
+}
+
+static void drains_end(struct drain *drains)
+{
+	struct drain *drain, *next;
+
+	LL_FOREACH_SAFE(drains, drain, next)
+		drain_end(drain);
+}
+
 /* What could be zeroed is kept for the next create of its size, what could not is freed after all. */
 static void release_done(struct job *job)
 {
 	struct broker *broker = job->context;
 	struct allocation *allocation = job->subject;
 	unsigned device = job->device;
-	struct buffer *buffer;
+	struct drain *drains;
 
 	CRASH_POINT(release_done);
 	if (job->kind == JOB_ZERO && (job->error || !pool_keeps(allocation))) {
@@ -52,8 +76,7 @@ static void release_done(struct job *job)
 	broker->counters.allocations_freed++;
 	broker->counters.bytes_freed += job->span;
 	allocation->job = job;
-	DL_FOREACH(allocation->buffers, buffer)
-		drain_end(buffer->drain);
+	drains = drains_take(allocation);
 	registry_released(broker->registry, allocation);
 	CRASH_POINT(released);
 	if (job->kind == JOB_ZERO) {
@@ -63,6 +86,7 @@ static void release_done(struct job *job)
 		pool_returned(broker, allocation, job->error);
 		allocation_free(allocation);
 	}
+	drains_end(drains);
 	pool_came(broker, device);
 	broker_changed(broker);
 }

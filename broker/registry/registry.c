@@ -231,6 +231,7 @@ static int allocation_new(struct registry *registry, const struct buffer_spec *s
 		error = error_set(-ENOMEM, "the broker is out of memory");
 		goto refund;
 	}
+	allocation->serial = registry->next_allocation++;
 	allocation->slab.closed = spec->flags & GPUB_ALONE;
 	allocation->device = spec->device;
 	allocation->span = spec->span;
@@ -299,6 +300,7 @@ static void buffer_join(struct registry *registry, struct buffer *buffer, struct
 	if (buffer->ephemerals)
 		DL_APPEND2(*buffer->ephemerals, buffer, ephemeral_prev, ephemeral_next);
 	allocation->named++;
+	tracked_begin(registry->tracking, &buffer->tracked, TRACKED_BUFFER);
 }
 
 /* All that a buffer has but its memory. */
@@ -365,6 +367,7 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 void registry_live(struct registry *registry, struct buffer *buffer)
 {
 	buffer->state = BUFFER_LIVE;
+	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
 }
 
@@ -400,6 +403,7 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	if (registry->hooks.forget)
 		registry->hooks.forget(registry->context, buffer);
 	registry->buffer_count--;
+	tracked_end(registry->tracking, &buffer->tracked);
 	free(buffer);
 }
 
@@ -420,11 +424,15 @@ static void allocation_leave(struct registry *registry, struct allocation *alloc
 /* The one place that decides on a free. */
 static void allocation_release(struct registry *registry, struct allocation *allocation)
 {
+	struct buffer *buffer;
+
 	idle_leave(registry, allocation);
 	slab_hide(&registry->slabs, &allocation->slab); /* also while it waits: a newcomer would keep what is over in it */
 	if (allocation->cleaning || allocation->state == ALLOCATION_FREEING)
 		return;
 	allocation->state = ALLOCATION_FREEING;
+	DL_FOREACH(allocation->buffers, buffer)
+		tracked_changed(registry->tracking, &buffer->tracked);
 	usage_left(&registry->usages, &allocation->leaving);
 	registry->hooks.release(registry->context, allocation);
 }
@@ -630,6 +638,7 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 	}
 	allocation->slab.kind.owner = buffer->owner = owner;
 	buffer->tenure++;
+	tracked_changed(registry->tracking, &buffer->tracked);
 	return 0;
 refund:
 	for (size_t i = 0; i < sizeof old / sizeof *old; i++)
@@ -642,6 +651,7 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 	assert(buffer->state == BUFFER_LIVE);
 	name_remove(registry, buffer);
 	buffer->state = BUFFER_DRAINING;
+	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_DRAINING);
 	buffer->unnoticed = buffer->uses;
 	buffer_notify(registry, buffer, NOTICES);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "broker/base/tracked.h"
 #include "broker/users/accounting.h"
 #include "common/name.h"
 #include "device/device.h"
@@ -31,6 +32,7 @@ struct session;
 struct drain {
 	struct drain **place;
 	void (*done)(struct drain *drain); /* the memory is freed, or clean for its owner's next buffer */
+	struct drain  *self, *next;        /* reclaim.c's: where it is pointed to when the buffer is gone */
 };
 
 enum buffer_state { BUFFER_CREATING, BUFFER_LIVE, BUFFER_DRAINING };
@@ -40,12 +42,13 @@ struct buffer {
 	char               name[NAME_SIZE];
 	uint64_t           serial; /* never reused */
 	uint32_t           place;  /* its word in the board */
-	enum buffer_state  state;
+	enum buffer_state  state : 8;
+	bool               noticing; /* it is among the registry's whose uses' grants have the notice yet to come */
 	uint64_t           size, offset;
 	struct allocation *allocation;
 	struct use        *uses;
 	struct use        *unnoticed; /* from here on its uses' grants have the notice of its end yet to come */
-	bool               noticing;  /* it is among the registry's for that */
+	struct tracked     tracked;
 	unsigned           used, held; /* how many; those of grants that are held */
 	uid_t              owner;
 	uint32_t           tenure; /* how often it changed its owner */
@@ -100,6 +103,7 @@ struct grant {
 	bool               held;
 	struct use        *uses;
 	unsigned           used; /* how many */
+	struct tracked     tracked;
 	UT_hash_handle     hh;          /* by id, in its session */
 	struct grant      *prev, *next; /* in its allocation */
 	struct grant      *shared_prev, *shared_next; /* in its attachment, as long as it is shared and not held */
@@ -117,6 +121,7 @@ struct use {
 	struct grant  *grant;
 	struct buffer *buffer;
 	unsigned       rights;
+	struct tracked tracked;
 	struct charge  charge;
 	struct use    *prev, *next;             /* of its buffer */
 	struct use    *grant_prev, *grant_next; /* of its grant */
@@ -153,7 +158,8 @@ struct registry {
 	struct places          words, tickets;
 	struct buffer        **by_place; /* all buffers: whose that word of the board is */
 	_Atomic uint64_t      *board_words;
-	uint64_t               next_serial, next_grant;
+	uint64_t               next_serial, next_grant, next_allocation;
+	struct tracking        *tracking; /* where buffers, grants and uses are shown; NULL: nowhere */
 	struct accounting     *accounting;
 	unsigned               descriptors; /* that the device keeps open for an allocation */
 	struct registry_hooks  hooks;

@@ -117,6 +117,12 @@ static void enqueue(struct outbox *box, const struct wire_message *message, int 
 	event_add(box->writing, NULL);
 }
 
+static void answering(const struct outbox *box)
+{
+	if (box->owner.answering)
+		box->owner.answering(box->owner.context);
+}
+
 /* What the socket does not take now waits. A box that fails on the way has nothing staged any more. */
 static void staged_send(struct staged *staged)
 {
@@ -124,6 +130,7 @@ static void staged_send(struct staged *staged)
 	unsigned sent = 0, packed = box->packed ? box->packed : 1;
 	int got = 1;
 
+	answering(box);
 	while (got > 0 && sent < staged->count && !box->first) {
 		got = socket_send_many(box->sock, &staged->message[sent], staged->count - sent, packed, MSG_DONTWAIT);
 		sent += got > 0 ? (unsigned)got : 0;
@@ -145,6 +152,8 @@ static void send_now(struct outbox *box, const struct wire_message *message, int
 {
 	int error = -EAGAIN;
 
+	if (message->type != WIRE_NOTICE)
+		answering(box);
 	if (!box->first)
 		error = socket_send(box->sock, message, descriptor, MSG_DONTWAIT);
 	/* a peer that is gone shows up as a hang-up; nothing needs doing here */

@@ -27,6 +27,7 @@ struct staged {
 struct outbox_owner {
 	unsigned (*due)(void *context); /* so many may wait beside what any session may leave unread */
 	void (*failed)(void *context, const char *reason);
+	void (*answering)(void *context); /* an answer is about to be sent; NULL: nobody wants to know */
 	void *context;
 	struct accounting *accounting;
 	uid_t              uid; /* who is charged with what waits */

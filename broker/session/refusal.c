@@ -32,8 +32,9 @@ void connection_refuse(struct broker *broker, int fd, int error)
 	struct wire_message message;
 
 	broker->counters.sessions_refused++;
+	broker_changed(broker);
+	broker_publish(broker);
 	wire_refuse(&message, 0, error, error_text());
 	socket_send(fd, &message, -1, MSG_DONTWAIT);
 	tell_refused(broker->refusals);
-	broker_changed(broker);
 }

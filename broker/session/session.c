@@ -69,6 +69,13 @@ static unsigned notices_due(void *context)
 	return HASH_COUNT(session->grants.by_id) + session->grants.used;
 }
 
+static void on_answering(void *context)
+{
+	const struct session *session = context;
+
+	broker_publish(session->broker);
+}
+
 static void on_unsent(void *context, const char *reason)
 {
 	session_cut(context, reason);
@@ -124,10 +131,10 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
 	struct wire_message message;
 
 	count_refusal(&session->broker->counters, error);
+	broker_changed(session->broker);
 	wire_refuse(&message, request, error, text);
 	session_send(session, &message, -1);
 	CRASH_POINT(refused);
-	broker_changed(session->broker);
 }
 
 /* ---- the end ---- */
@@ -143,6 +150,7 @@ static void session_close_socket(struct session *session)
 	outbox_close(&session->outbox);
 	discard_socket(session->broker->discard, session->fd);
 	session->fd = -1;
+	tracked_changed(session->broker->tracking, &session->tracked);
 }
 
 static void session_free(struct session *session)
@@ -162,6 +170,7 @@ static void session_free(struct session *session)
 	broker->sessions->arrived -= session->state == SESSION_ARRIVED;
 	fair_leave(&session->place);
 	HASH_DEL(broker->sessions->by_id, session);
+	tracked_end(session->broker->tracking, &session->tracked);
 	grants_forget(broker->registry, &session->grants);
 	timelines_forget(&session->timelines);
 	registry_disown(&session->ephemerals);
@@ -247,6 +256,7 @@ static void on_unproven(struct proof *proof, const char *text)
 
 	log_line("pid %d (%s) died and what it mapped stays allocated: %s", session->pid, session->command, text);
 	session_over(session);
+	tracked_changed(session->broker->tracking, &session->tracked);
 	broker_changed(session->broker);
 }
 
@@ -260,6 +270,7 @@ void session_prove(struct session *session)
 	proof->id = session->id;
 	proof->uid = session->who.uid;
 	proof->pid = session->pid;
+	tracked_changed(session->broker->tracking, &session->tracked);
 	proof_begin(proof);
 }
 
@@ -290,6 +301,7 @@ static void on_death(evutil_socket_t fd, short what, void *argument)
 	CRASH_POINT_PEER(session->pid);
 	CRASH_POINT(died);
 	session->place.dead = true;
+	tracked_changed(session->broker->tracking, &session->tracked);
 	event_del(session->death); /* it stays readable */
 	/* its final messages are few, and behind them is the hang-up: they are read first of what its user waits for */
 	if (session->place.waits || (session->fd >= 0 && (session->state == SESSION_OPEN ||
@@ -383,7 +395,10 @@ void session_cut(struct session *session, const char *reason)
 	log_line("session %llu (pid %d, %s) is cut off: %s", (unsigned long long)session->id, session->pid,
 		 session->command, reason);
 	session->broker->counters.sessions_cut++;
+	if (!session_is_welcome(session))
+		tracked_begin(session->broker->tracking, &session->tracked, TRACKED_SESSION);
 	session->state = SESSION_CUT;
+	tracked_changed(session->broker->tracking, &session->tracked);
 	fair_drop(&session->place);
 	outbox_stop(&session->outbox);
 	event_del(session->reading);
@@ -420,6 +435,7 @@ static void session_welcome(struct session *session)
 	message.welcome.user = session->who.uid;
 	message.welcome.broker = geteuid();
 	session->state = SESSION_OPEN;
+	tracked_begin(broker->tracking, &session->tracked, TRACKED_SESSION);
 	charge_release(&session->greeting, broker->accounting);
 	broker->counters.sessions_opened++;
 	log_detail("session %llu is open: pid %d (%s), uid %u", (unsigned long long)session->id, session->pid,
@@ -611,6 +627,7 @@ static int session_watch(struct session *session)
 {
 	const struct outbox_owner owner = { .due = notices_due,
 					    .failed = on_unsent,
+					    .answering = on_answering,
 					    .context = session,
 					    .accounting = session->broker->accounting,
 					    .uid = session->who.uid };

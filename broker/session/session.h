@@ -50,6 +50,7 @@ struct session {
 	struct buffer     *ephemerals; /* that end with it */
 	struct outbox      outbox;
 	struct charge      charge, greeting, descriptors;
+	struct tracked      tracked;
 	struct fair_entry  place;   /* in the queue; ending: its grants end, some in a pass; then it is gone */
 	UT_hash_handle     hh; /* by id */
 };
