@@ -62,7 +62,7 @@ each() {
 }
 
 creates() {
-	"$ctl" create "x$i" 1K && look && within buffers "\"name\": \"x$i\"" && [ "$(counter buffers_created)" = $((i + 1)) ]
+	"$ctl" create --alone "x$i" 1K && look && within buffers "\"name\": \"x$i\"" && [ "$(counter buffers_created)" = $((i + 1)) ]
 }
 changes() {
 	"$ctl" chmod 0640 "x$i" && look && [ "$(grep -c '"mode": 416' now)" = $((i + 1)) ]
@@ -101,7 +101,7 @@ reloads() {
 }
 quotas() {
 	configure "quota \"default\" { buffers = $((2000 + i)) }"
-	reloads && look && within users "\"buffers\": $((2000 + i))$"
+	reloads && look && within users "\"buffers\": $((2000 + i)),"
 }
 check "a quota that a reload brought is shown when the reload is done" each quotas
 
