@@ -336,7 +336,7 @@ int waiting_drain(struct broker *broker, struct buffer *buffer, uint64_t session
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*wait = (struct drain_wait){ .drain = { &buffer->drain, drain_done }, .broker = broker, .request = request };
+	*wait = (struct drain_wait){ .drain = { .place = &buffer->drain, .done = drain_done }, .broker = broker, .request = request };
 	strcpy(wait->name, buffer->name);
 	wait->waiter = waiter_get(broker->waiting, session);
 	if (!wait->waiter) {

@@ -21,7 +21,7 @@
 #define STATUS_MAGIC  0x7574617473627067ull
 #define STATUS_FORMAT 2
 
-#define STATUS_HEADER_SIZE 1024 /* bytes in front of the records */
+#define STATUS_HEADER_SIZE 512 /* bytes in front of the records */
 #define STATUS_RECORD_SIZE 256
 #define STATUS_RECORDS_MAX (TRACKED_MAX + 64)
 
@@ -121,6 +121,10 @@ union status_record {
 
 _Static_assert(sizeof(struct status_header) <= STATUS_HEADER_SIZE, "the header has its place");
 _Static_assert(sizeof(union status_record) == STATUS_RECORD_SIZE, "every record has the same size");
+_Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_user) % 8 == 0 &&
+		       sizeof(struct status_session) % 8 == 0 && sizeof(struct status_buffer) % 8 == 0 &&
+		       sizeof(struct status_grant) % 8 == 0 && sizeof(struct status_use) % 8 == 0 &&
+		       sizeof(struct status_device) % 8 == 0, "a checksum is of whole words");
 _Static_assert(4096 % STATUS_HEADER_SIZE == 0 && STATUS_HEADER_SIZE % STATUS_RECORD_SIZE == 0, "none crosses a page");
 
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))

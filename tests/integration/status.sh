@@ -211,7 +211,7 @@ sed 's/declared/deklared/g' "/dev/shm/gpubroker.$name" >"$bad"
 check "a record that was changed is not shown, and said to be unreadable" eval \
 	'shows "^plain" "$name-bad" && ! has klared && has "damaged: 1 of its records" && narrow'
 check "JSON counts it" shows '"unreadable": 1' --json "$name-bad"
-head -c 1500 "/dev/shm/gpubroker.$name" >"$bad"
+head -c 1000 "/dev/shm/gpubroker.$name" >"$bad"
 check "so are those behind a file's early end" eval 'shows "damaged: [0-9]* of its records" "$name-bad" && narrow'
 rm -f "$bad"
 
