@@ -35,61 +35,32 @@ bool record_is_good(const union status_record *record)
 
 struct view {
 	const union status_record **at;
-	size_t                      count;
-	uint64_t (*key)(const union status_record *record);
+	size_t                      count, key; /* key: where it stands in the record */
 };
-
-static uint64_t device_index(const union status_record *record)
-{
-	return record->device.index;
-}
-
-static uint64_t user_uid(const union status_record *record)
-{
-	return record->user.uid;
-}
-
-static uint64_t session_id(const union status_record *record)
-{
-	return record->session.id;
-}
-
-static uint64_t buffer_generation(const union status_record *record)
-{
-	return record->buffer.generation;
-}
-
-static uint64_t grant_id(const union status_record *record)
-{
-	return record->grant.id;
-}
-
-static uint64_t grant_session(const union status_record *record)
-{
-	return record->grant.session;
-}
-
-static uint64_t grant_allocation(const union status_record *record)
-{
-	return record->grant.allocation;
-}
-
-static uint64_t use_generation(const union status_record *record)
-{
-	return record->use.generation;
-}
 
 enum { DEVICES, USERS, SESSIONS, BUFFERS, GRANTS, OF_SESSION, OF_ALLOCATION, USES, VIEWS };
 
 static const struct {
 	enum tracked_type type;
-	uint64_t (*key)(const union status_record *record);
+	size_t            key;
 } views_known[VIEWS] = {
-	[DEVICES] = { TRACKED_DEVICE, device_index },       [USERS] = { TRACKED_USER, user_uid },
-	[SESSIONS] = { TRACKED_SESSION, session_id },       [BUFFERS] = { TRACKED_BUFFER, buffer_generation },
-	[GRANTS] = { TRACKED_GRANT, grant_id },             [OF_SESSION] = { TRACKED_GRANT, grant_session },
-	[OF_ALLOCATION] = { TRACKED_GRANT, grant_allocation }, [USES] = { TRACKED_USE, use_generation },
+	[DEVICES] = { TRACKED_DEVICE, offsetof(struct status_device, index) },
+	[USERS] = { TRACKED_USER, offsetof(struct status_user, uid) },
+	[SESSIONS] = { TRACKED_SESSION, offsetof(struct status_session, id) },
+	[BUFFERS] = { TRACKED_BUFFER, offsetof(struct status_buffer, generation) },
+	[GRANTS] = { TRACKED_GRANT, offsetof(struct status_grant, id) },
+	[OF_SESSION] = { TRACKED_GRANT, offsetof(struct status_grant, session) },
+	[OF_ALLOCATION] = { TRACKED_GRANT, offsetof(struct status_grant, allocation) },
+	[USES] = { TRACKED_USE, offsetof(struct status_use, generation) },
 };
+
+static uint64_t key_of(const struct view *view, const union status_record *record)
+{
+	uint64_t key;
+
+	memcpy(&key, record->bytes + view->key, sizeof key);
+	return key;
+}
 
 /* Among those with one key: in the order of their grants. */
 static uint64_t second_key(const union status_record *record)
@@ -102,7 +73,7 @@ static int compare(const void *a, const void *b, void *context)
 	const struct view *view = context;
 	const union status_record *one = *(const union status_record *const *)a;
 	const union status_record *other = *(const union status_record *const *)b;
-	uint64_t key = view->key(one), key_other = view->key(other);
+	uint64_t key = key_of(view, one), key_other = key_of(view, other);
 
 	if (key == key_other) {
 		key = second_key(one);
@@ -131,7 +102,7 @@ static size_t view_find(const struct view *view, uint64_t key)
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (view->key(view->at[middle]) < key)
+		if (key_of(view, view->at[middle]) < key)
 			low = middle + 1;
 		else
 			high = middle;
@@ -141,7 +112,7 @@ static size_t view_find(const struct view *view, uint64_t key)
 
 static bool view_has(const struct view *view, size_t i, uint64_t key)
 {
-	return i < view->count && view->key(view->at[i]) == key;
+	return i < view->count && key_of(view, view->at[i]) == key;
 }
 
 /* The one with that key, or NULL. */

@@ -60,16 +60,16 @@ struct status_header {
 
 struct status_device {
 	struct status_seal seal;
-	uint32_t type, index;
-	uint64_t bytes, idle, pooled;
+	uint32_t type, reserved;
+	uint64_t index, bytes, idle, pooled;
 	uint8_t  uuid[16];
 	char     name[64];
 };
 
 struct status_user {
 	struct status_seal seal;
-	uint32_t type, uid;
-	uint64_t used[RESOURCES], limit[RESOURCES], requests; /* QUOTA_NONE: no quota */
+	uint32_t type, reserved;
+	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests; /* QUOTA_NONE: no quota */
 };
 
 struct status_session {
