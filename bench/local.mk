@@ -11,6 +11,7 @@ bench_programs = \
 	bench/batch \
 	bench/reclaim \
 	bench/size \
+	bench/status \
 	bench/idle \
 	bench/crowd \
 	bench/peer-mutex \
@@ -54,6 +55,8 @@ bench_renew_SOURCES = bench/renew.c $(bench_harness)
 bench_renew_LDADD = $(public_libs)
 bench_size_SOURCES = bench/size.c $(bench_clients)
 bench_size_LDADD = $(public_libs) -lpthread
+bench_status_SOURCES = bench/status.c $(bench_clients)
+bench_status_LDADD = $(public_libs) -lpthread
 bench_slab_SOURCES = bench/slab.c $(bench_clients) $(bench_floor)
 bench_slab_LDADD = $(public_libs) $(SODIUM_LIBS) -lpthread
 

@@ -14,7 +14,7 @@
 #define BUFFERS  100000
 #define SESSIONS 64
 #define SAMPLES  3000
-#define QUIET_US 1200000 /* longer than the broker waits between two texts of its status file */
+#define QUIET_US 200000
 
 struct size {
 	pid_t    broker;
@@ -51,7 +51,7 @@ static double worked(pid_t pid)
 	return ns;
 }
 
-/* Once the broker's loop is idle: its status file follows a change by some seconds, and what that takes counts. */
+/* Once the broker's loop is idle. */
 static double settled(pid_t pid)
 {
 	double now = worked(pid), before;

@@ -35,6 +35,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/memory/pool.c broker/memory/pool.h \
 	broker/memory/reclaim.c broker/memory/reclaim.h \
 	broker/registry/registry.c broker/registry/registry.h \
+	broker/base/tracked.c broker/base/tracked.h \
 	broker/base/reopen.c broker/base/reopen.h \
 	broker/request/request.c broker/request/request.h \
 	broker/session/greeting.c broker/session/greeting.h \
@@ -44,10 +45,12 @@ broker_libbrokercore_la_SOURCES = \
 	broker/memory/usage.c broker/memory/usage.h \
 	broker/show/json.c broker/show/json.h \
 	broker/show/read.c broker/show/read.h \
+	broker/show/records.c broker/show/records.h \
 	broker/show/table.c broker/show/table.h \
 	broker/memory/slab.c broker/memory/slab.h \
+	broker/status/format.c broker/status/format.h \
 	broker/status/status.c broker/status/status.h \
-	broker/status/status-text.c broker/status/status-text.h \
+	broker/status/status-write.c \
 	broker/base/round-robin.c broker/base/round-robin.h \
 	broker/base/streams.c broker/base/streams.h \
 	broker/registry/timeline.c broker/registry/timeline.h \

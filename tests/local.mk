@@ -53,7 +53,7 @@ unit_tests = \
 	tests/unit/broker/test-session-packets \
 	tests/unit/broker/test-slab \
 	tests/unit/broker/test-status-read \
-	tests/unit/broker/test-status-slices \
+	tests/unit/broker/test-status-write \
 	tests/unit/broker/test-status-table \
 	tests/unit/broker/test-timeline \
 	tests/unit/broker/test-usage \
@@ -155,7 +155,7 @@ test_scripts = \
 	tests/integration/lifetime.sh \
 	tests/integration/need-cuda.sh \
 	tests/integration/startup.sh \
-	tests/integration/status.sh \
+	tests/integration/status.sh tests/integration/status-now.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh \
 	tests/speed/instructions.sh \
@@ -226,7 +226,7 @@ tests_unit_broker_test_session_death_SOURCES = tests/unit/broker/test-session-de
 tests_unit_broker_test_session_inherited_SOURCES = tests/unit/broker/test-session-inherited.c $(session_harness)
 tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-keys.c $(session_harness)
 tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
-tests_unit_broker_test_status_slices_SOURCES = tests/unit/broker/test-status-slices.c $(session_harness)
+tests_unit_broker_test_status_write_SOURCES = tests/unit/broker/test-status-write.c $(session_harness)
 tests_unit_broker_test_usage_SOURCES = tests/unit/broker/test-usage.c $(session_harness)
 
 # Unit tests of a registry whose buffers share nothing.

@@ -28,6 +28,7 @@ struct event_base;
 struct marks;
 struct memory;
 struct pool;
+struct tracking;
 struct registry;
 struct sessions;
 struct status;
@@ -52,6 +53,7 @@ struct broker {
 	struct waiting      *waiting;
 	struct create_queues *creates; /* that wait for memory */
 	struct status       *status;
+	struct tracking      *tracking; /* which objects the status file has yet to follow */
 	struct broker_config *config;   /* core/broker.h */
 	struct core         *core;
 	const struct access_list *creators;
@@ -59,13 +61,22 @@ struct broker {
 	bool                 several_users; /* others than the broker's own are served */
 	bool                 stopping;
 	bool                 changed;  /* something that people see: core/broker.c acts on it once a pass */
+	bool                 unpublished; /* what changed may not be in the status file yet */
 	bool                 received; /* a session sent something */
+	void (*publish)(struct broker *broker); /* status/: NULL, or writes what changed to the status file */
 };
 
-/* The registry, the accounting or the sessions changed: the status file follows, and a stopping broker checks if it is done. */
+/* A counter or a part changed: the status file's header follows, and a stopping broker checks if it is done. */
 static inline void broker_changed(struct broker *broker)
 {
-	broker->changed = true;
+	broker->changed = broker->unpublished = true;
+}
+
+/* An answer is about to be sent, or the loop about to sleep: people see from now on what was done. */
+static inline void broker_publish(struct broker *broker)
+{
+	if (broker->publish)
+		broker->publish(broker);
 }
 
 #endif

@@ -73,7 +73,7 @@ static int listener_start(struct broker *broker, int listener)
 	error = connections_init(broker);
 	if (!error)
 		error = fair_queue_init(broker->queue, broker->base, broker->accounting);
-	return error ? error : status_start(broker);
+	return error;
 }
 
 static int device_start(struct broker *broker)
@@ -160,7 +160,8 @@ void broker_join(struct broker *broker, struct core *core)
 				   .delegation = &core->delegation,
 				   .waiting = &core->waiting,
 				   .creates = &core->creates,
-				   .status = &core->status };
+				   .status = &core->status,
+				   .tracking = &core->status.tracking };
 }
 
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
@@ -178,6 +179,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	core->config = *config;
 	broker->several_users = config->several_users;
 	broker->base = base;
+	broker->publish = status_write;
 	broker->sessions->hooks = &session_hooks;
 	broker->waiting->grant = request_grant;
 	raise_descriptor_limit();
@@ -190,6 +192,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	error = status_open(broker->status, broker->config->instance);
 	if (error)
 		goto deinit_delegation;
+	broker->accounting->tracking = broker->tracking;
 	error = device_start(broker);
 	if (error)
 		goto close_status;
@@ -202,6 +205,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 			      config->tickets, &hooks, broker);
 	if (error)
 		goto destroy_board;
+	broker->registry->tracking = broker->tracking;
 	broker->registry->believe = config->trust;
 	broker->memory->descriptors = broker->device == &device_host; /* each allocation is an open file */
 	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->memory->usages);
@@ -216,6 +220,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	if (error)
 		goto deinit_marks;
 	shares_begin(broker);
+	status_start(broker);
 	return 0;
 deinit_marks:
 	fair_queue_deinit(broker->queue);
@@ -271,10 +276,10 @@ static void look_whether_idle(struct broker *broker)
 /* The work that is done once a pass, however often something changed. */
 static void follow_changes(struct broker *broker)
 {
+	broker_publish(broker);
 	if (!broker->changed)
 		return;
 	broker->changed = false;
-	status_changed(broker);
 	look_whether_idle(broker);
 }
 
@@ -326,6 +331,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 	broker->config->creators = *creators;
 	accounting_set_quotas(broker->accounting, quotas);
 	broker_changed(broker);
+	broker_publish(broker);
 }
 
 /* Sessions that map idle memory are asked to close it; that takes its time. */
@@ -333,6 +339,7 @@ void broker_keep(struct broker *broker, uint64_t bytes)
 {
 	usages_limit(&broker->memory->usages, bytes);
 	broker_changed(broker);
+	broker_publish(broker);
 }
 
 uint64_t broker_buffers_over(const struct broker *broker)

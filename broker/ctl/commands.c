@@ -135,12 +135,10 @@ static pid_t broker_pid(const gpub_client *client)
 	return getsockopt(client->sock, SOL_SOCKET, SO_PEERCRED, &server, &size) ? 0 : server.pid;
 }
 
-/* True when a draining buffer had that name. */
-static bool say_holders_in(const json_t *buffers, const char *name)
+static void say_holders_in(const json_t *buffers, const char *name)
 {
 	char text[TABLE_HOLDER_MAX];
 	json_t *buffer, *holder;
-	bool found = false;
 	size_t i, j;
 
 	json_array_foreach(buffers, i, buffer) {
@@ -149,30 +147,21 @@ static bool say_holders_in(const json_t *buffers, const char *name)
 
 		if (!state || !called || strcmp(state, "draining") || strcmp(called, name))
 			continue;
-		found = true;
 		json_array_foreach(json_object_get(buffer, "holders"), j, holder)
 			log_say("'%s': %s", name, table_holder(holder, text));
 	}
-	return found;
 }
 
-/* Whom it waits for, as far as the status file is for this user and is the broker's own; the file may be 50 ms late. */
+/* Whom it waits for, as far as the status file is for this user and is the broker's own. */
 static void say_holders(const gpub_client *client, const char *name)
 {
-	static const struct timespec nap = { .tv_nsec = 20000000 };
-	bool said = false;
+	struct shown shown;
 
-	for (int tries = 0; !said && tries < 5; tries++) {
-		struct shown shown;
-
-		if (tries)
-			nanosleep(&nap, NULL);
-		if (shown_read(&shown, client->board.header->instance))
-			return;
-		if (shown.trusted && shown.header.pid == (uint64_t)broker_pid(client))
-			said = say_holders_in(json_object_get(shown.text, "buffers"), name);
-		shown_free(&shown);
-	}
+	if (shown_read(&shown, client->board.header->instance))
+		return;
+	if (shown.trusted && shown.header.pid == (uint64_t)broker_pid(client))
+		say_holders_in(json_object_get(shown.text, "buffers"), name);
+	shown_free(&shown);
 }
 
 static void drain_start(struct drain *drain, gpub_client *client, const struct ctl_options *options, const char *name)

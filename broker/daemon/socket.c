@@ -31,7 +31,7 @@ static int directory_check(const char *directory)
 	if (!S_ISDIR(st.st_mode))
 		return error_set(-ENOTDIR, "%s is no directory: choose another place for the socket", directory);
 	if ((st.st_uid && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
-		return error_set(-EPERM, "others than the broker's user may write the socket's directory %s: keep the "
+		return error_set(-EPERM, "users other than the broker's may write the socket's directory %s: keep the "
 					 "socket in one that only that user can write", directory);
 	return 0;
 }

@@ -44,6 +44,7 @@ struct notices {
 /* One export of whole granules on one device: of one large buffer, or of many small ones of one kind. */
 struct allocation {
 	enum allocation_state state;
+	uint64_t             serial; /* never reused */
 	unsigned             device; /* the broker's index */
 	uint64_t             span;   /* bytes, whole granules */
 	void                *ptr;

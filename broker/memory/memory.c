@@ -49,6 +49,7 @@ void memory_decide_free(struct memory *memory, struct allocation *allocation)
 	if (allocation->cleaning) /* the device still writes to it: this is decided again when it has */
 		return;
 	allocation->state = ALLOCATION_FREEING;
+	memory->hooks.freeing(memory->hooks.context, allocation);
 	usage_left(&memory->usages, &allocation->leaving);
 	memory->orders.release(memory->orders.context, allocation);
 }
@@ -108,6 +109,7 @@ static int allocation_new(struct memory *memory, const struct slab_kind *kind, u
 		error = error_set(-ENOMEM, "the broker is out of memory");
 		goto refund;
 	}
+	allocation->serial = memory->next++;
 	allocation->device = kind->device;
 	allocation->span = span;
 	DL_APPEND(memory->allocations, allocation);
@@ -210,11 +212,20 @@ void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32
 	memory->hooks.cleaned(memory->hooks.context, serial);
 }
 
-void memory_released(struct memory *memory, struct allocation *allocation)
+struct buffer *memory_released(struct memory *memory, struct allocation *allocation)
 {
+	struct buffer *buffers = allocation->buffers;
+
 	assert(allocation->state == ALLOCATION_FREEING);
 	memory->hooks.released(memory->hooks.context, allocation);
+	allocation->buffers = NULL;
 	allocation_drop(memory, allocation);
+	return buffers;
+}
+
+void memory_forget(struct memory *memory, struct buffer *buffers)
+{
+	memory->hooks.forget(memory->hooks.context, buffers);
 }
 
 /* ---- another owner ---- */

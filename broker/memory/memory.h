@@ -20,8 +20,12 @@
 struct memory_hooks {
 	/* The allocation was evicted: everybody who maps it is to be asked to close it. */
 	void (*evicted)(void *context, struct allocation *allocation);
-	/* Its memory is freed, or zeroed and kept in the pool: the buffers in it are to be forgotten. */
+	/* It is about to be freed, or zeroed for the pool. */
+	void (*freeing)(void *context, struct allocation *allocation);
+	/* That is done. */
 	void (*released)(void *context, struct allocation *allocation);
+	/* The buffers that were in it are to be forgotten, and drains of them answered. */
+	void (*forget)(void *context, struct buffer *buffers);
 	/* The range of the buffer with that serial is clean, or will never be used again. */
 	void (*cleaned)(void *context, uint64_t serial);
 	void *context;
@@ -41,6 +45,7 @@ struct memory {
 	struct usages        usages; /* what each user has of each device, the pool included */
 	struct allocation   *allocations; /* all but the pool's */
 	uint64_t             bytes;       /* in all of these */
+	uint64_t             next;        /* allocation's serial */
 	struct accounting   *accounting;
 	unsigned             descriptors; /* that the device keeps open for an allocation */
 	struct memory_hooks  hooks;
@@ -89,7 +94,11 @@ int memory_change_owner(struct memory *memory, struct allocation *allocation, ui
 /* The range of the buffer with that serial is zeroed, or could not be. */
 void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial, int error);
 
-/* It is freed, or zeroed for the pool: the allocation is the caller's. */
-void memory_released(struct memory *memory, struct allocation *allocation);
+/*
+ * It is freed, or zeroed for the pool: the allocation is the caller's. Returns the buffers that were in it, for
+ * memory_forget(), which answers drains of them.
+ */
+struct buffer *memory_released(struct memory *memory, struct allocation *allocation);
+void memory_forget(struct memory *memory, struct buffer *buffers);
 
 #endif

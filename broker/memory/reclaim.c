@@ -32,6 +32,7 @@ static void release_done(struct job *job)
 	struct broker *broker = job->context;
 	struct allocation *allocation = job->subject;
 	unsigned device = job->device;
+	struct buffer *buffers;
 
 	CRASH_POINT(release_done);
 	if (must_be_freed(broker, job))
@@ -43,7 +44,7 @@ static void release_done(struct job *job)
 	broker->counters.allocations_freed++;
 	broker->counters.bytes_freed += job->span;
 	allocation->job = job;
-	memory_released(broker->memory, allocation);
+	buffers = memory_released(broker->memory, allocation);
 	CRASH_POINT(released);
 	if (job->kind == JOB_ZERO) {
 		allocation->state = ALLOCATION_POOLED;
@@ -52,8 +53,9 @@ static void release_done(struct job *job)
 		pool_returned(broker, allocation, job->error);
 		allocation_free(allocation);
 	}
-	pool_came(broker, device);
 	broker_changed(broker);
+	memory_forget(broker->memory, buffers); /* answers the drains: last, so that the status file shows all of it before */
+	pool_came(broker, device);
 }
 
 void reclaim_release(void *context, struct allocation *allocation)
@@ -88,9 +90,9 @@ static void clean_done(struct job *job)
 			 (unsigned long long)job->span, job->text);
 	else
 		broker->counters.ranges_cleaned++;
+	broker_changed(broker);
 	memory_cleaned(broker->memory, job->subject, job->range, job->serial, job->error);
 	pool_came(broker, job->device); /* where it is idle now, it may be evicted */
-	broker_changed(broker);
 	free(job);
 }
 

@@ -31,7 +31,7 @@ static int use_enter(struct use *use, const struct grant *grant, const struct bu
 	return table_added(use) ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 
-static void use_add(struct use *use, struct grant *grant, struct buffer *buffer)
+static void use_add(struct registry *registry, struct use *use, struct grant *grant, struct buffer *buffer)
 {
 	use->grant = grant;
 	use->buffer = buffer;
@@ -42,9 +42,10 @@ static void use_add(struct use *use, struct grant *grant, struct buffer *buffer)
 	buffer->used++;
 	buffer->held += grant->held;
 	buffer->allocation->used++;
+	tracked_begin(registry->tracking, &use->tracked, TRACKED_USE);
 }
 
-static void use_take_off(struct use *use)
+static void use_take_off(struct registry *registry, struct use *use)
 {
 	if (use->buffer->notices.use == use)
 		use->buffer->notices.use = use->next;
@@ -57,11 +58,12 @@ static void use_take_off(struct use *use)
 	use->buffer->used--;
 	use->buffer->held -= use->grant->held;
 	use->buffer->allocation->used--;
+	tracked_end(registry->tracking, &use->tracked);
 }
 
 static void use_end(struct registry *registry, struct use *use)
 {
-	use_take_off(use);
+	use_take_off(registry, use);
 	charge_release(&use->charge, registry->accounting);
 	free(use);
 }
@@ -174,6 +176,7 @@ static void grant_add(struct registry *registry, struct grant *grant)
 	DL_APPEND(grant->allocation->grants, grant);
 	grant->allocation->open++;
 	registry->grant_count++;
+	tracked_begin(registry->tracking, &grant->tracked, TRACKED_GRANT);
 }
 
 static int grant_new(struct registry *registry, struct allocation *allocation, const struct grant_order *order,
@@ -237,7 +240,7 @@ static void grant_refund(struct registry *registry, struct grant *grant)
 	registry->grant_count--;
 }
 
-static void grant_take_off(struct grant *grant)
+static void grant_take_off(struct registry *registry, struct grant *grant)
 {
 	struct attachment *attachment = grant->attachment;
 
@@ -255,6 +258,7 @@ static void grant_take_off(struct grant *grant)
 		attachment->held = NULL;
 	attachment->grants--;
 	attachment_put(grant->among, attachment);
+	tracked_end(registry->tracking, &grant->tracked);
 }
 
 int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **result,
@@ -279,7 +283,7 @@ int grant_open(struct registry *registry, struct buffer *buffer, const struct gr
 	error = use_enter(use, grant, buffer);
 	if (error)
 		goto undo_grant;
-	use_add(use, grant, buffer);
+	use_add(registry, use, grant, buffer);
 done:
 	use->rights = order->rights;
 	*result = use;
@@ -287,7 +291,7 @@ done:
 	return 0;
 undo_grant:
 	if (is_fresh) {
-		grant_take_off(grant);
+		grant_take_off(registry, grant);
 		grant_refund(registry, grant);
 		free(grant);
 	}
@@ -317,10 +321,10 @@ static void grant_merge(struct registry *registry, struct grant *into, struct gr
 	DL_FOREACH_SAFE2(grant->uses, use, next, grant_next) {
 		if (grant_find_use(into, use->buffer->serial))
 			continue;
-		use_take_off(use);
+		use_take_off(registry, use);
 		charge_release(&use->charge, registry->accounting);
 		use_enter(use, into, use->buffer); /* without memory for that it counts all the same */
-		use_add(use, into, use->buffer);
+		use_add(registry, use, into, use->buffer);
 	}
 }
 
@@ -333,6 +337,7 @@ static void grant_hold(struct registry *registry, struct grant *grant)
 		DL_DELETE2(grant->attachment->shared, grant, shared_prev, shared_next);
 	grant->attachment->held = grant;
 	grant->held = true;
+	tracked_changed(registry->tracking, &grant->tracked);
 	grant->among->held++;
 	grant->allocation->held++;
 	DL_FOREACH2(grant->uses, use, grant_next)
@@ -359,7 +364,7 @@ void grant_over(struct registry *registry, struct grant *grant)
 	struct allocation *allocation = grant->allocation;
 	struct buffer *buffer;
 
-	grant_take_off(grant);
+	grant_take_off(registry, grant);
 	if (!grant->held)
 		grant_refund(registry, grant);
 	if (!allocation->open && !allocation->named)
@@ -378,7 +383,7 @@ void grants_forget(struct registry *registry, struct grants *grants)
 	struct grant *grant, *next;
 
 	HASH_ITER(hh, grants->by_id, grant, next) {
-		grant_take_off(grant);
+		grant_take_off(registry, grant);
 		grant_forget_uses(registry, grant);
 		charge_release(&grant->charge, registry->accounting);
 		free(grant);

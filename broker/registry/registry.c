@@ -105,18 +105,31 @@ static void on_cleaned(void *context, uint64_t serial)
 
 static void buffer_destroy(struct registry *registry, struct buffer *buffer);
 
-/* All buffers that are in it have ended with it. */
+static void on_freeing(void *context, struct allocation *allocation)
+{
+	struct registry *registry = context;
+	struct buffer *buffer;
+
+	DL_FOREACH(allocation->buffers, buffer)
+		tracked_changed(registry->tracking, &buffer->tracked);
+}
+
 static void on_released(void *context, struct allocation *allocation)
+{
+	notices_cancel(context, &allocation->notices);
+}
+
+static void on_forget(void *context, struct buffer *buffers)
 {
 	struct registry *registry = context;
 	struct buffer *buffer, *next;
+	uint64_t serial;
 
-	notices_cancel(registry, &allocation->notices);
-	DL_FOREACH_SAFE(allocation->buffers, buffer, next) {
-		on_cleaned(registry, buffer->serial);
+	DL_FOREACH_SAFE(buffers, buffer, next) {
+		serial = buffer->serial;
 		buffer_destroy(registry, buffer);
+		on_cleaned(registry, serial);
 	}
-	allocation->buffers = NULL;
 }
 
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
@@ -129,7 +142,7 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 				       .context = context,
 				       .next_serial = 1,
 				       .next_grant = 1 };
-	memory->hooks = (struct memory_hooks){ on_evicted, on_released, on_cleaned, registry };
+	memory->hooks = (struct memory_hooks){ on_evicted, on_freeing, on_released, on_forget, on_cleaned, registry };
 	if (places_init(&registry->words, buffers))
 		goto no_memory;
 	if (places_init(&registry->tickets, tickets))
@@ -186,7 +199,7 @@ static int buffer_enter(struct registry *registry, struct buffer *buffer)
 }
 
 /* Nothing fails from here on. */
-static void buffer_join(struct buffer *buffer, struct allocation *allocation, uint32_t range)
+static void buffer_join(struct registry *registry, struct buffer *buffer, struct allocation *allocation, uint32_t range)
 {
 	buffer->allocation = allocation;
 	buffer->offset = range * allocation->slab.kind.range;
@@ -194,6 +207,7 @@ static void buffer_join(struct buffer *buffer, struct allocation *allocation, ui
 	if (buffer->ephemerals)
 		DL_APPEND2(*buffer->ephemerals, buffer, ephemeral_prev, ephemeral_next);
 	allocation->named++;
+	tracked_begin(registry->tracking, &buffer->tracked, TRACKED_BUFFER);
 }
 
 /* All that a buffer has but its memory. */
@@ -253,7 +267,7 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 		buffer_destroy(registry, buffer);
 		return error;
 	}
-	buffer_join(buffer, allocation, range);
+	buffer_join(registry, buffer, allocation, range);
 	*result = buffer;
 	return 0;
 }
@@ -263,6 +277,7 @@ void registry_live(struct registry *registry, struct buffer *buffer)
 	if (!allocation_is_made(buffer->allocation))
 		memory_ready(registry->memory, buffer->allocation);
 	buffer->state = BUFFER_LIVE;
+	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
 }
 
@@ -287,6 +302,7 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	if (registry->hooks.forget)
 		registry->hooks.forget(registry->context, buffer);
 	registry->buffer_count--;
+	tracked_end(registry->tracking, &buffer->tracked);
 	free(buffer);
 }
 
@@ -427,6 +443,7 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 		return error;
 	buffer->owner = owner;
 	buffer->tenure++;
+	tracked_changed(registry->tracking, &buffer->tracked);
 	return 0;
 }
 
@@ -435,6 +452,7 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 	assert(buffer->state == BUFFER_LIVE);
 	name_remove(registry, buffer);
 	buffer->state = BUFFER_DRAINING;
+	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_DRAINING);
 	buffer->notices.use = buffer->uses;
 	buffer->notices.serial = buffer->serial;

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "broker/base/tracked.h"
 #include "broker/users/accounting.h"
 #include "common/name.h"
 #include "device/device.h"
@@ -33,11 +34,13 @@ struct buffer {
 	char               name[NAME_SIZE];
 	uint64_t           serial; /* never reused */
 	uint32_t           place;  /* its word in the board */
-	enum buffer_state  state;
+	enum buffer_state  state : 8;
+	bool               noticing; /* it is among the registry's whose uses' grants have the notice yet to come */
 	uint64_t           size, offset;
 	struct allocation *allocation;
 	struct use        *uses;
 	struct notices     notices; /* to the grants of its uses, that it was unlinked */
+	struct tracked     tracked;
 	unsigned           used, held; /* how many; those of grants that are held */
 	uid_t              owner;
 	uint32_t           tenure; /* how many owners it had before */
@@ -90,6 +93,7 @@ struct grant {
 	bool               held;
 	struct use        *uses;
 	unsigned           used; /* how many */
+	struct tracked     tracked;
 	UT_hash_handle     hh;          /* by id, in its session */
 	struct grant      *prev, *next; /* in its allocation */
 	struct grant      *shared_prev, *shared_next; /* in its attachment, as long as it is shared and not held */
@@ -107,6 +111,7 @@ struct use {
 	struct grant  *grant;
 	struct buffer *buffer;
 	unsigned       rights;
+	struct tracked tracked;
 	struct charge  charge;
 	struct use    *prev, *next;             /* of its buffer */
 	struct use    *grant_prev, *grant_next; /* of its grant */
@@ -136,6 +141,7 @@ struct registry {
 	struct buffer        **by_place; /* all buffers, by their word of the board */
 	_Atomic uint64_t      *board_words;
 	uint64_t               next_serial, next_grant;
+	struct tracking        *tracking; /* where buffers, grants and uses are shown; NULL: nowhere */
 	struct accounting     *accounting;
 	struct registry_hooks  hooks;
 	void                  *context;

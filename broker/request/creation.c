@@ -50,6 +50,7 @@ static void creation_answer(struct creation *creation, int error, const char *te
 {
 	struct session *session = session_find(creation->broker, creation->order.session);
 
+	broker_publish(creation->broker);
 	if (creation->order.done)
 		creation->order.done(creation->order.context, error, text);
 	else if (session && error)

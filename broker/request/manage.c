@@ -91,6 +91,7 @@ int manage_change(struct session *session, const struct wire_message *message)
 		buffer->mode = change->mode;
 	if (change->what & WIRE_CHANGE_GROUP)
 		buffer->group = change->group;
+	tracked_changed(broker->tracking, &buffer->tracked);
 	session_done(session, message->request, -1);
 	broker_changed(broker);
 	return 0;
@@ -130,9 +131,9 @@ int manage_evict(struct session *session, const struct wire_message *message)
 	if (who->uid != other->who.uid && !identity_is_admin(who))
 		return error_set(-EACCES, "session %llu is another user's (uid %u): only that user or root may evict it",
 				 (unsigned long long)other->id, other->who.uid);
-	session_done(session, message->request, other->pidfd);
 	if (other->fd >= 0)
 		session_cut(other, "it was evicted");
+	session_done(session, message->request, other->pidfd);
 	return 0;
 }
 

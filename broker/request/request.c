@@ -153,9 +153,9 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	if (fresh)
 		ticket_publish(session, use);
 	CRASH_POINT(ticket_sealed);
+	broker_changed(broker);
 	use_send(session, request, use, fresh);
 	CRASH_POINT(grant_sent);
-	broker_changed(broker);
 	return 0;
 }
 
@@ -346,6 +346,7 @@ static int handle_leave(struct session *session, const struct wire_message *mess
 		end_timelines(session, false);
 	request_silent(session);
 	session->state = SESSION_LEAVING;
+	tracked_changed(session->broker->tracking, &session->tracked);
 	wire_init(&answer, WIRE_LEFT, message->request);
 	session_send(session, &answer, -1);
 	CRASH_POINT(leave_sent);

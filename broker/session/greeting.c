@@ -49,10 +49,11 @@ void connection_refuse(struct broker *broker, int fd, int error)
 	struct wire_message message;
 
 	broker->counters.sessions_refused++;
+	broker_changed(broker);
+	broker_publish(broker);
 	wire_refuse(&message, 0, error, error_text());
 	socket_send(fd, &message, -1, MSG_DONTWAIT);
 	log_refused(broker->sessions);
-	broker_changed(broker);
 }
 
 void greeting_reject(struct session *session, int error)
@@ -221,6 +222,7 @@ static void welcome(struct session *session)
 	message.welcome.user = session->who.uid;
 	message.welcome.broker = geteuid();
 	session->state = SESSION_OPEN;
+	tracked_begin(broker->tracking, &session->tracked, TRACKED_SESSION);
 	charge_release(&session->greeting, broker->accounting);
 	event_remove_timer(session->reading);
 	broker->counters.sessions_opened++;

@@ -117,6 +117,12 @@ static void enqueue(struct outbox *box, const struct wire_message *message, int 
 	event_add(box->writing, NULL);
 }
 
+static void answering(const struct outbox *box)
+{
+	if (box->owner.answering)
+		box->owner.answering(box->owner.context);
+}
+
 /* A box that fails on the way is stopped, and the rest of the packet is dropped with what waited. */
 static void staged_send(struct outbox *box)
 {
@@ -124,6 +130,7 @@ static void staged_send(struct outbox *box)
 	unsigned count = staged->count;
 
 	staged->count = 0;
+	answering(box);
 	if (!count || (!box->first && socket_send_many(box->sock, staged->message, count, count, MSG_DONTWAIT) > 0))
 		return;
 	for (unsigned i = 0; i < count && !box->stopped; i++)
@@ -142,6 +149,8 @@ static void send_now(struct outbox *box, const struct wire_message *message, int
 {
 	int error = -EAGAIN;
 
+	if (message->type != WIRE_NOTICE)
+		answering(box);
 	if (!box->first)
 		error = socket_send(box->sock, message, descriptor, MSG_DONTWAIT);
 	/* a peer that is gone is noticed as a hang-up */

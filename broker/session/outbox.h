@@ -29,6 +29,7 @@ struct staged {
 struct outbox_owner {
 	unsigned (*due)(void *context); /* messages that may wait beyond those that every session may have waiting */
 	void (*failed)(void *context, const char *reason);
+	void (*answering)(void *context); /* an answer is about to be sent; NULL: nobody wants to know */
 	void *context;
 	struct accounting *accounting;
 	uid_t              uid; /* is charged for what waits */

@@ -33,6 +33,7 @@ static void close_socket(struct session *session)
 	outbox_close(&session->outbox);
 	discard_socket(session->broker->discard, session->fd);
 	session->fd = -1;
+	tracked_changed(session->broker->tracking, &session->tracked);
 }
 
 void session_free(struct session *session)
@@ -51,6 +52,7 @@ void session_free(struct session *session)
 	broker->sessions->arrived -= session->state == SESSION_ARRIVED;
 	fair_leave(&session->place);
 	HASH_DEL(broker->sessions->by_id, session);
+	tracked_end(broker->tracking, &session->tracked);
 	grants_forget(broker->registry, &session->grants);
 	timelines_forget(&session->timelines);
 	registry_disown(&session->ephemerals);
@@ -158,6 +160,7 @@ static void session_unproven(struct session *session, const char *text)
 	session->proof.state = PROOF_IMPOSSIBLE;
 	log_line("pid %d (%s) died and what it mapped stays allocated: %s", session->pid, session->command, text);
 	tell_end(session);
+	tracked_changed(session->broker->tracking, &session->tracked);
 	broker_changed(session->broker);
 }
 
@@ -200,6 +203,7 @@ void session_prove(struct session *session)
 		return;
 	proof->state = PROOF_ASKING;
 	proof->pause_us = PAUSE_US;
+	tracked_changed(session->broker->tracking, &session->tracked);
 	proof->again = evtimer_new(session->broker->base, on_again, session);
 	if (proof->again)
 		ask(session);
@@ -250,6 +254,7 @@ void session_on_death(evutil_socket_t fd, short what, void *argument)
 	CRASH_POINT_PEER(session->pid);
 	CRASH_POINT(died);
 	session->place.dead = true;
+	tracked_changed(session->broker->tracking, &session->tracked);
 	event_del(session->death); /* it stays readable */
 	if (session->fd >= 0 && session->state != SESSION_CUT)
 		shutdown(session->fd, SHUT_RD);

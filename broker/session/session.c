@@ -52,6 +52,13 @@ static unsigned notices_due(void *context)
 	return HASH_COUNT(session->grants.by_id) + session->grants.used;
 }
 
+static void on_answering(void *context)
+{
+	const struct session *session = context;
+
+	broker_publish(session->broker);
+}
+
 static void on_unsent(void *context, const char *reason)
 {
 	session_cut(context, reason);
@@ -61,6 +68,7 @@ int session_open_outbox(struct session *session)
 {
 	const struct outbox_owner owner = { .due = notices_due,
 					    .failed = on_unsent,
+					    .answering = on_answering,
 					    .context = session,
 					    .accounting = session->broker->accounting,
 					    .uid = session->who.uid };
@@ -111,10 +119,10 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
 	struct wire_message message;
 
 	++*refusals_of(&session->broker->counters, error);
+	broker_changed(session->broker);
 	wire_refuse(&message, request, error, text);
 	session_send(session, &message, -1);
 	CRASH_POINT(refused);
-	broker_changed(session->broker);
 }
 
 /* ---- disconnecting ---- */
@@ -127,7 +135,10 @@ void session_cut(struct session *session, const char *reason)
 	log_line("session %llu (pid %d, %s) is disconnected: %s", (unsigned long long)session->id, session->pid,
 		 session->command, reason);
 	session->broker->counters.sessions_cut++;
+	if (!session_is_welcome(session))
+		tracked_begin(session->broker->tracking, &session->tracked, TRACKED_SESSION);
 	session->state = SESSION_CUT;
+	tracked_changed(session->broker->tracking, &session->tracked);
 	fair_drop(&session->place);
 	outbox_stop(&session->outbox);
 	event_remove_timer(session->reading);

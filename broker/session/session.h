@@ -69,6 +69,7 @@ struct session {
 	struct buffer     *ephemerals; /* buffers that end with the session */
 	struct outbox      outbox;
 	struct charge      charge, greeting, descriptors;
+	struct tracked     tracked;
 	struct fair_entry  place; /* in the fair queue */
 	UT_hash_handle     hh;    /* by id */
 };

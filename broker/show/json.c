@@ -13,6 +13,7 @@ static json_t *broker_json(const struct shown *shown)
 	json_object_set_new(object, "owner", json_integer(shown->owner));
 	json_object_set_new(object, "start_time", json_integer((json_int_t)shown->header.start_time));
 	json_object_set_new(object, "trusted", json_boolean(shown->trusted));
+	json_object_set_new(object, "unreadable", json_integer((json_int_t)shown->unreadable));
 	return object;
 }
 

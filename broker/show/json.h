@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.h - broker-status --json: the status text, with what the reader found out beside it.
+ * json.h - broker-status --json: what the records say, with what the reader found out beside it.
  *
- * The keys are those of broker/status/status-text.c and the ones added here; broker-status(1) documents them all, and
+ * The keys are those of records.c and the ones added here; broker-status(1) documents them all, and
  * a key's meaning never changes. Prints ASCII alone, so that no file can send control sequences to a terminal.
  */
 #ifndef GPUB_SHOW_JSON_H

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,87 +15,67 @@
 #include "broker/status/leftovers.h"
 #include "broker/status/status.h"
 #include "common/size.h"
+#include "records.h"
 
-#define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
-#define TRIES   20         /* for a whole text: its broker may write the next ones meanwhile */
+#define TRIES     20  /* for the header, and for records: their broker may be writing them */
+#define TORN_MAX  128 /* records that are read again: a broker writes fewer than that at a time */
+#define CHUNK     256 /* records that are read together */
 
-/* Memory that a text's values may take: a broker's take about 9 bytes for each of its own, "[{},{},..." 90. */
-#define VALUES_FACTOR 16
-#define VALUES_MIN    (1u << 20)
+static void nap(void)
+{
+	static const struct timespec pause = { .tv_nsec = 5000000 };
 
-/* ---- one whole text ---- */
+	nanosleep(&pause, NULL);
+}
 
 static int refuse(const char *instance, const char *why)
 {
 	return error_set(-EBADMSG, SHM_DIR STATUS_PREFIX "%s is no status file of a broker: %s", instance, why);
 }
 
+/* ---- the header ---- */
+
 /* The header is the word of the file's owner, who may want its reader to run out of memory. */
 static int length_check(const char *instance, const struct status_header *header, uid_t owner)
 {
 	char length[SIZE_TEXT_MAX];
 
-	if (header->length > SHOW_TEXT_MAX)
-		return refuse(instance, "its text is longer than any broker's");
-	if (header->length <= SHOW_OTHERS_MAX || !owner || owner == geteuid())
+	if (header->records > STATUS_RECORDS_MAX)
+		return refuse(instance, "it has more records than any broker's");
+	if (header->records * STATUS_RECORD_SIZE <= SHOW_OTHERS_MAX || !owner || owner == geteuid())
 		return 0;
-	return error_set(-EFBIG, SHM_DIR STATUS_PREFIX "%s has a text of %s, and of another user's %u MiB are read at most: "
+	return error_set(-EFBIG, SHM_DIR STATUS_PREFIX "%s has %s of records, and of another user's %u MiB are read at most: "
 						       "ask as user %u",
-			 instance, size_format(header->length, length), SHOW_OTHERS_MAX >> 20, owner);
+			 instance, size_format(header->records * STATUS_RECORD_SIZE, length), SHOW_OTHERS_MAX >> 20, owner);
 }
 
+/* -EAGAIN, without an error message: it is not whole, now. */
 static int header_check(const char *instance, const struct status_header *header, uid_t owner)
 {
 	if (header->magic != STATUS_MAGIC)
 		return refuse(instance, "its first bytes are not a status file's");
-	if (header->format != STATUS_FORMAT)
-		return error_set(-EBADMSG, "the broker '%s' writes status format %u, and this broker-status reads %d: "
+	if (header->format != STATUS_FORMAT || header->counters_count != sizeof header->counters / sizeof(uint64_t))
+		return error_set(-EBADMSG, "the broker '%s' writes status format %u.%u, and this broker-status reads %d.%zu: "
 					   "use the one that came with the broker",
-				 instance, header->format, STATUS_FORMAT);
-	if (header->offset > INT64_MAX - SHOW_TEXT_MAX)
-		return refuse(instance, "its text lies beyond every file's end");
+				 instance, header->format, header->counters_count, STATUS_FORMAT,
+				 sizeof header->counters / sizeof(uint64_t));
+	if (!status_is_whole(&header->seal, STATUS_HEADER_SEALED))
+		return -EAGAIN;
 	return length_check(instance, header, owner);
 }
 
-static bool text_whole(const struct status_header *header, const char *text)
-{
-	uint8_t checksum[sizeof header->checksum];
-
-	crypto_generichash(checksum, sizeof checksum, (const uint8_t *)text, header->length, NULL, 0);
-	return !memcmp(checksum, header->checksum, sizeof checksum);
-}
-
-/* -EAGAIN, without a sentence: header and text do not belong together, now. */
-static int read_once(struct shown *shown, int fd, char **text)
+static int read_header(struct shown *shown, int fd)
 {
 	struct status_header *header = &shown->header;
-	int error;
-
-	if (pread(fd, header, sizeof *header, 0) != sizeof *header)
-		return -EAGAIN;
-	error = header_check(shown->instance, header, shown->owner);
-	if (error)
-		return error;
-	*text = malloc(header->length + 1);
-	if (!*text)
-		return error_set(-ENOMEM, "out of memory");
-	if (header->length && pread(fd, *text, header->length, (off_t)header->offset) == (ssize_t)header->length &&
-	    text_whole(header, *text))
-		return 0;
-	free(*text);
-	return -EAGAIN;
-}
-
-static int read_whole(struct shown *shown, int fd, char **text)
-{
-	static const struct timespec nap = { .tv_nsec = 5000000 };
 	int error = -EAGAIN;
 
 	for (int tries = 0; error == -EAGAIN && tries < TRIES; tries++) {
 		if (tries)
-			nanosleep(&nap, NULL);
-		error = read_once(shown, fd, text);
+			nap();
+		if (pread(fd, header, sizeof *header, 0) == sizeof *header)
+			error = header_check(shown->instance, header, shown->owner);
 	}
+	header->instance[sizeof header->instance - 1] = header->device_kind[sizeof header->device_kind - 1] = 0;
 	if (error == -EAGAIN)
 		return error_set(error, SHM_DIR STATUS_PREFIX "%s holds no whole status: its broker is only starting, "
 							      "or the file is damaged",
@@ -104,43 +83,91 @@ static int read_whole(struct shown *shown, int fd, char **text)
 	return error;
 }
 
-/* What jansson may still allocate on this thread. What it frees is not given back: a text's values grow. */
-static _Thread_local size_t values_left = SIZE_MAX;
+/* ---- the records ---- */
 
-static void *values_allocate(size_t size)
+struct reading {
+	int                  fd;
+	union status_record *records; /* those that are whole */
+	size_t               count, room;
+	size_t               torn; /* those that are not */
+	uint32_t             slots[TORN_MAX]; /* where the first of these are */
+};
+
+static int reading_add(struct reading *reading, const union status_record *record)
 {
-	if (size > values_left)
-		return NULL;
-	values_left -= size;
-	return malloc(size);
+	size_t room = reading->room ? 2 * reading->room : 64;
+	union status_record *records;
+
+	if (reading->count == reading->room) {
+		records = reallocarray(reading->records, room, sizeof *records);
+		if (!records)
+			return error_set(-ENOMEM, "out of memory");
+		reading->records = records;
+		reading->room = room;
+	}
+	reading->records[reading->count++] = *record;
+	return 0;
 }
 
-/* NULL: it is not JSON, or takes more memory than a broker's text does. */
-static json_t *values_of(const char *text, size_t length)
+static int reading_take(struct reading *reading, const union status_record *record, uint64_t slot)
 {
-	json_error_t where;
-	json_t *values;
-
-	json_set_alloc_funcs(values_allocate, free);
-	values_left = VALUES_MIN + VALUES_FACTOR * length;
-	values = json_loadb(text, length, 0, &where);
-	values_left = SIZE_MAX;
-	return values;
-}
-
-static int read_text(struct shown *shown, int fd)
-{
-	char *text = NULL;
-	int error = read_whole(shown, fd, &text);
-
-	if (error)
-		return error;
-	shown->text = values_of(text, shown->header.length);
-	free(text);
-	if (json_is_object(shown->text))
+	if (!record->seal.checksum)
 		return 0;
-	json_decref(shown->text);
-	return refuse(shown->instance, "its text is not a JSON object such as a broker's");
+	if (record_is_good(record))
+		return reading_add(reading, record);
+	if (reading->torn < TORN_MAX)
+		reading->slots[reading->torn] = (uint32_t)slot;
+	reading->torn++;
+	return 0;
+}
+
+/* Where the file ends before its records do, the rest is not whole. */
+static int read_chunk(struct reading *reading, uint64_t first, uint64_t count)
+{
+	static const union status_record missing = { .seal.checksum = 1 };
+	union status_record records[CHUNK];
+	ssize_t got = pread(reading->fd, records, count * sizeof *records, (off_t)STATUS_OFFSET(first));
+	size_t whole = got > 0 ? (size_t)got / sizeof *records : 0;
+	int error = 0;
+
+	for (uint64_t i = 0; i < count && !error; i++)
+		error = reading_take(reading, i < whole ? &records[i] : &missing, first + i);
+	return error;
+}
+
+/* What the broker was writing is whole a moment later. */
+static int read_torn(struct reading *reading)
+{
+	int error = 0;
+
+	for (int tries = 1; reading->torn && reading->torn <= TORN_MAX && tries < TRIES && !error; tries++) {
+		size_t torn = reading->torn;
+
+		nap();
+		reading->torn = 0;
+		for (size_t i = 0; i < torn && !error; i++)
+			error = read_chunk(reading, reading->slots[i], 1);
+	}
+	return error;
+}
+
+static int read_records(struct shown *shown, int fd)
+{
+	struct reading reading = { .fd = fd };
+	int error = 0;
+
+	for (uint64_t slot = 0; slot < shown->header.records && !error; slot += CHUNK)
+		error = read_chunk(&reading, slot, shown->header.records - slot < CHUNK ? shown->header.records - slot : CHUNK);
+	if (!error)
+		error = read_torn(&reading);
+	if (!error) {
+		shown->text = records_json(&shown->header, reading.records, reading.count);
+		shown->unreadable = reading.torn;
+		if (!shown->text)
+			error = error_set(-ENOMEM, "out of memory");
+	}
+	free(reading.records);
+	return error;
 }
 
 /* ---- whose it is, and how its broker does ---- */
@@ -174,7 +201,9 @@ int shown_read_fd(struct shown *shown, const char *instance, int fd)
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return refuse(instance, "it is not a plain file");
 	made.owner = st.st_uid;
-	error = read_text(&made, fd);
+	error = read_header(&made, fd);
+	if (!error)
+		error = read_records(&made, fd);
 	if (error)
 		return error;
 	made.state = state_of(&made.header, fd);

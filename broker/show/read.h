@@ -2,10 +2,10 @@
 /*
  * read.h - brokers' status files, as broker-status finds and reads them.
  *
- * /dev/shm is open to everybody, so a status file is a claim of whoever owns it: its size, its header and its text
- * are checked before use, and who owns it is kept to be shown. What it costs is bounded: of a file that is neither root's
- * nor the caller's own SHOW_OTHERS_MAX bytes are read at most, and no text takes more memory than a broker's does. Owns
- * what it read, until shown_free(). Never maps a file (its owner could cut it short), never waits for its broker, never
+ * /dev/shm is open to everybody, so a status file is a claim of whoever owns it: its header and each record are copied once
+ * and checked before use, and who owns the file is kept to be shown. What it costs is bounded: of a file that is neither root's
+ * nor the caller's own SHOW_OTHERS_MAX bytes are read at most. Each record is as the broker wrote it, at some moment of the
+ * reading; together they are no snapshot of a broker that goes on (records.h). Owns what it read, until shown_free(). Never maps a file (its owner could cut it short), never waits for its broker, never
  * writes or removes anything.
  */
 #ifndef GPUB_SHOW_READ_H
@@ -21,8 +21,7 @@
 #include "common/name.h"
 #include "broker/status/status.h"
 
-#define SHOW_TEXT_MAX   STATUS_TEXT_MAX
-#define SHOW_OTHERS_MAX (8u << 20) /* bytes of another user's text: some 30,000 buffers */
+#define SHOW_OTHERS_MAX (8u << 20) /* bytes of another user's records: some 30,000 buffers */
 
 enum shown_state { SHOWN_RUNNING, SHOWN_STOPPED, SHOWN_DEAD, SHOWN_UNREADABLE };
 
@@ -32,7 +31,8 @@ struct shown {
 	uid_t                owner;   /* of the file */
 	bool                 trusted; /* nobody but root, the broker's own user and the caller could have written it */
 	struct status_header header;
-	json_t              *text; /* an object; what stands in it is the file's word and may be anything */
+	json_t              *text; /* what the records say: records.h */
+	size_t               unreadable; /* records that are not whole */
 	char                 why[ERROR_TEXT_MAX]; /* UNREADABLE: the sentence; only instance and state are set then */
 };
 
@@ -40,8 +40,8 @@ struct shown {
 const char *shown_state_name(enum shown_state state);
 
 /*
- * Reads the status of that instance, a valid name. -ENOENT: there is no such broker; -EACCES; -EFBIG: another user's text
- * is too long; -EBADMSG: what stands there is not a status file; -EAGAIN: none whole could be read. The sentence is set.
+ * Reads the status of that instance, a valid name. -ENOENT: there is no such broker; -EACCES; -EFBIG: another user's has
+ * too many records; -EBADMSG: what stands there is not a status file; -EAGAIN: its header is not whole. The sentence is set.
  * *shown untouched on failure.
  */
 int shown_read(struct shown *shown, const char *instance);

@@ -145,6 +145,8 @@ static void print_doubt(const struct shown *shown)
 	if (!shown->trusted)
 		print_line("The status file of '%s' may be anybody's word: its owner is %s.", shown->instance,
 			   user_name(shown->owner, owner));
+	if (shown->unreadable)
+		print_line("The file is damaged: %zu of its records cannot be read.", shown->unreadable);
 }
 
 static void print_head(const struct shown *shown)

@@ -1,58 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status.h - the status file: the books as people may see them, in POSIX shared memory.
+ * status.h - the status file: what people may see of a broker, in POSIX shared memory.
  *
- * "/gpubroker.<instance>", 0640 under any umask: a header and a JSON text (docs: broker-status(1)). Owns the file and the
- * lock that says that its broker lives. Written with pwrite on change, at most 20 times a second, and of a large broker
- * in about a twentieth of the loop's time: piece by piece, one a pass of the loop, so that clients are served between
- * (invariant 5) and nothing here grows with the books. Each text is beside the last one and the header last, so a
- * reader always finds one whole text, also when the broker was stopped in the middle. Never mapped and never read back:
- * nobody can hurt the broker through it. Never holds a key, a handle or a ticket.
+ * "/gpubroker.<instance>", 0640 under any umask: a header and records (format.h). Owns the file and the lock that says that its
+ * broker lives. A record is written with pwrite when its object has changed, before the answer to the request that changed it
+ * is sent: work is in proportion to the change, whatever else the broker holds (invariant 5). Where the file cannot be written
+ * the records stay marked and are tried again. Never mapped and never read back: nobody can hurt the broker through it.
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include <event2/event.h>
-#include <sodium.h>
+#include <sys/types.h>
 
 #include "common/name.h"
+#include "device/device.h"
+#include "format.h"
 #include "leftovers.h"
-#include "status-text.h"
-
-#define STATUS_MAGIC  0x7574617473627067ull
-#define STATUS_FORMAT 1
-
-#define STATUS_TEXT_MAX (512u << 20) /* bytes; the largest board, full, makes about half of that */
-
-struct status_header {
-	uint64_t magic;
-	uint32_t format, reserved;
-	uint64_t sequence;
-	uint64_t offset, length; /* of the text; length without a zero */
-	uint64_t pid, start_time; /* of the broker; start_time in clock ticks since boot, as /proc/PID/stat */
-	uint8_t  checksum[8];    /* of the text: BLAKE2b, to notice a torn one */
-};
 
 struct broker;
 
+#define STATUS_BATCH 64 /* records that are written together */
+
 struct status {
-	int                  fd;
-	char                 name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
+	int             fd;
+	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
+	struct tracking  tracking;
+	struct tracked   device[DEVICE_MAX];
+	uint64_t        spare[DEVICE_MAX][2]; /* bytes of each that are idle, and pooled, as they stand in its record */
+	uint64_t        sequence; /* of the write under way */
+	bool            started;
+	bool            complained;
 	struct status_header header; /* as it stands in the file */
-	struct event        *turn; /* the loop's next */
-	struct event        *rest; /* the end of the pause between two texts: a timerfd, for with a timeout of the loop's own each
-				      of its sleeps would set a timer, and a client wait for that */
-	bool                 resting;
-	bool                 pending; /* the books are not as in the last text, or may not be as in the one in the making */
-	bool                 complained;
-	bool                 writing; /* a text is in the making: */
-	struct status_header next;    /* its header, so far */
-	struct status_text   text;
-	crypto_generichash_state checksum;
-	int64_t              took_us; /* to make and write it, all pieces together */
+	struct status_run {
+		uint64_t offset;
+		size_t   length;
+		uint8_t  bytes[STATUS_HEADER_SIZE + STATUS_BATCH * STATUS_RECORD_SIZE];
+	} run; /* what is gathered for one pwrite */
 };
 
 /*
@@ -62,11 +47,11 @@ struct status {
  */
 int status_open(struct status *status, char instance[INSTANCE_SIZE]);
 
-/* From here on the file follows the broker's books. */
-int status_start(struct broker *broker);
+/* From here on the file follows the broker, which has its parts. */
+void status_start(struct broker *broker);
 
-/* The books changed: the file follows soon. */
-void status_changed(struct broker *broker);
+/* Writes the header and the records that have changed. */
+void status_write(struct broker *broker);
 
 /* Removes the file. */
 void status_close(struct status *status);

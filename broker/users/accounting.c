@@ -11,14 +11,6 @@
 
 #include "common/error.h"
 #include "common/size.h"
-#include "common/tables.h"
-
-struct account {
-	uid_t          uid;
-	unsigned       charges; /* an account goes with its last charge */
-	uint64_t       used[RESOURCES];
-	UT_hash_handle hh;
-};
 
 /* The key; the singular and plural for messages; what makes the capacity larger; whether it is counted in bytes. */
 static const struct {
@@ -67,6 +59,8 @@ void accounting_init(struct accounting *accounting)
 void accounting_set_quotas(struct accounting *accounting, const struct quotas *quotas)
 {
 	accounting->quotas = *quotas;
+	for (struct account *account = accounting->accounts; account; account = account->hh.next)
+		tracked_changed(accounting->tracking, &account->tracked);
 }
 
 void accounting_set_capacity(struct accounting *accounting, enum resource resource, uint64_t all)
@@ -114,10 +108,12 @@ static struct account *account_get(struct accounting *accounting, uid_t uid)
 		return NULL;
 	account->uid = uid;
 	HASH_ADD(hh, accounting->accounts, uid, sizeof account->uid, account);
-	if (table_added(account))
-		return account;
-	free(account);
-	return NULL;
+	if (!table_added(account)) {
+		free(account);
+		return NULL;
+	}
+	tracked_begin(accounting->tracking, &account->tracked, TRACKED_USER);
+	return account;
 }
 
 static void account_put(struct accounting *accounting, struct account *account)
@@ -125,6 +121,7 @@ static void account_put(struct accounting *accounting, struct account *account)
 	if (account->charges)
 		return;
 	HASH_DEL(accounting->accounts, account);
+	tracked_end(accounting->tracking, &account->tracked);
 	free(account);
 }
 
@@ -212,6 +209,7 @@ int charge_try(struct charge *charge, struct accounting *accounting, uid_t uid, 
 	account->used[resource] += amount;
 	accounting->capacity[resource].used += amount;
 	account->charges++;
+	tracked_changed(accounting->tracking, &account->tracked);
 	*charge = (struct charge){ account, resource, amount };
 	return 0;
 }
@@ -240,6 +238,7 @@ void charge_release(struct charge *charge, struct accounting *accounting)
 	charge->account->used[charge->resource] -= charge->amount;
 	accounting->capacity[charge->resource].used -= charge->amount;
 	charge->account->charges--;
+	tracked_changed(accounting->tracking, &charge->account->tracked);
 	account_put(accounting, charge->account);
 	memset(charge, 0, sizeof *charge);
 }

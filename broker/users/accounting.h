@@ -16,6 +16,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "broker/base/tracked.h"
+#include "common/tables.h"
+
 enum resource {
 	RESOURCE_BYTES,
 	RESOURCE_BUFFERS,
@@ -49,7 +52,14 @@ struct quotas {
 	unsigned                 count;
 };
 
-struct account;
+/* What one user is charged with. */
+struct account {
+	uid_t          uid;
+	unsigned       charges; /* an account goes with its last charge */
+	uint64_t       used[RESOURCES];
+	struct tracked  tracked;
+	UT_hash_handle hh;
+};
 
 /* What there is for all users together, and what they have of it. */
 struct capacity {
@@ -62,6 +72,7 @@ struct accounting {
 	struct quotas   quotas;
 	struct capacity capacity[RESOURCES];
 	uid_t           own; /* the broker's */
+	struct tracking *tracking; /* where accounts are shown; NULL: nowhere */
 };
 
 /* Zeroed, it is empty. Holds a reference on its account. */

@@ -29,7 +29,7 @@ static int directory_check(const char *path, uid_t server)
 	if (stat(directory, &st))
 		return error_set(-errno, "the socket's directory %s cannot be read: %m", directory);
 	if ((st.st_uid && st.st_uid != server) || st.st_mode & (S_IWGRP | S_IWOTH))
-		return error_set(-EPERM, "others than the broker's user may write the socket's directory %s: keep the "
+		return error_set(-EPERM, "users other than the broker's may write the socket's directory %s: keep the "
 					 "socket in one that only that user can write",
 				 directory);
 	return 0;

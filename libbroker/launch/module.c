@@ -349,7 +349,7 @@ static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launc
 	if (error)
 		return error;
 	if (!found)
-		return error_set(-EINVAL, "this kernel is not of its module: take it from gpub_module_kernel() and do not change it");
+		return error_set(-EINVAL, "this is no kernel of its module: take it from gpub_module_kernel() and do not change it");
 	index = client_device_index(place->client, config->device);
 	if (index < 0)
 		return index;

@@ -122,20 +122,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* Most of the time the text is found, whole, and its checksum right: behind that lies what reads it. */
+/* Most of the time header and records are whole, and of known types: behind that lies what reads them. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned number)
 {
 	struct status_header header;
+	union status_record record;
 
 	size = LLVMFuzzerMutate(data, size, room);
-	if (number % 8 == 0 || size <= sizeof header || sodium_init() < 0)
+	if (number % 8 == 0 || size < STATUS_HEADER_SIZE || sodium_init() < 0)
 		return size;
 	memcpy(&header, data, sizeof header);
 	header.magic = STATUS_MAGIC;
 	header.format = STATUS_FORMAT;
-	header.offset = sizeof header;
-	header.length = size - sizeof header;
-	crypto_generichash(header.checksum, sizeof header.checksum, data + sizeof header, header.length, NULL, 0);
+	header.counters_count = sizeof(struct counters) / sizeof(uint64_t);
+	header.records = (size - STATUS_HEADER_SIZE) / sizeof record;
+	status_seal(&header.seal, STATUS_HEADER_SEALED, 1);
 	memcpy(data, &header, sizeof header);
+	for (uint64_t slot = 0; slot < header.records; slot++) {
+		memcpy(&record, data + STATUS_OFFSET(slot), sizeof record);
+		if (!status_size(record.type))
+			record.type = record.type % TRACKED_USE + 1;
+		if (record.seal.checksum)
+			status_seal(&record.seal, status_size(record.type), 1);
+		memcpy(data + STATUS_OFFSET(slot), &record, sizeof record);
+	}
 	return size;
 }

@@ -8,7 +8,6 @@
  */
 #include <fcntl.h>
 #include <grp.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,9 +81,8 @@ const struct attack status_file_of_its_own = {
 
 /* ---- files that pretend ---- */
 
-#define LIARS       4
-#define TEXT_OFFSET 4096
-/* What reading them may take, as a multiple of the longest text that is read of another user's. */
+#define LIARS 4
+/* What reading them may take, as a multiple of the most that is read of another user's. */
 #define READER_FACTOR 24
 
 static void forged_path(char path[64], int i)
@@ -92,37 +90,47 @@ static void forged_path(char path[64], int i)
 	snprintf(path, 64, "/dev/shm/gpubroker.forged-%d-%d", (int)getuid(), i);
 }
 
-/* "{"a":[{},{},...]}": each {} takes 90 times its own length in whoever reads it. */
-static void fill_bloated(char *text, size_t size)
+/* Buffers that all wait for the same processes: each row lists these anew. */
+static void fill_bloated(union status_record *records, size_t count)
 {
-	memcpy(text, "{\"a\":[{}", 8);
-	for (size_t at = 8; at < size - 2; at += 3)
-		memcpy(text + at, at + 3 <= size - 2 ? ",{}" : "   ", at + 3 <= size - 2 ? 3 : size - 2 - at);
-	memcpy(text + size - 2, "]}", 2);
+	for (size_t i = 0; i < count; i++) {
+		union status_record *record = &records[i];
+
+		if (i == 0)
+			record->type = TRACKED_SESSION;
+		else if (i < 65)
+			record->type = TRACKED_GRANT;
+		else
+			record->buffer = (struct status_buffer){
+				.type = TRACKED_BUFFER, .state = STATUS_DRAINING, .generation = i, .name = "x"
+			};
+		status_seal(&record->seal, status_size(record->type), 1);
+	}
 }
 
-/* Locked by a living process that it names, so that all but its text is as a broker's. */
-static void plant(int i, size_t size)
+/* Locked by a living process that it names, so that all but its records is as a broker's. */
+static void plant(int i, size_t count)
 {
 	struct status_header header = { .magic = STATUS_MAGIC,
 					.format = STATUS_FORMAT,
-					.offset = TEXT_OFFSET,
-					.length = size,
+					.counters_count = sizeof(struct counters) / sizeof(uint64_t),
+					.records = count,
 					.pid = (uint64_t)getpid(),
 					.start_time = status_process_start((uint64_t)getpid(), NULL) };
-	char path[64], *text;
+	size_t size = STATUS_OFFSET(count);
+	char path[64], *bytes;
 	int fd;
 
 	forged_path(path, i);
 	unlink(path);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	WANT(fd >= 0 && !ftruncate(fd, (off_t)(TEXT_OFFSET + size)) && !leftovers_lock(fd));
-	text = mmap(NULL, TEXT_OFFSET + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	WANT(text != MAP_FAILED);
-	fill_bloated(text + TEXT_OFFSET, size);
-	crypto_generichash(header.checksum, sizeof header.checksum, (uint8_t *)text + TEXT_OFFSET, size, NULL, 0);
-	memcpy(text, &header, sizeof header);
-	munmap(text, TEXT_OFFSET + size);
+	WANT(fd >= 0 && !ftruncate(fd, (off_t)size) && !leftovers_lock(fd));
+	bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	WANT(bytes != MAP_FAILED);
+	fill_bloated((union status_record *)(bytes + STATUS_HEADER_SIZE), count);
+	status_seal(&header.seal, STATUS_HEADER_SEALED, 1);
+	memcpy(bytes, &header, sizeof header);
+	munmap(bytes, size);
 }
 
 static void plant_bloated(void)
@@ -130,7 +138,7 @@ static void plant_bloated(void)
 	char path[64];
 
 	for (int i = 0; i < LIARS; i++)
-		plant(i, i ? SHOW_OTHERS_MAX - 2 : 8u * SHOW_OTHERS_MAX);
+		plant(i, (i ? 1u : 8u) * SHOW_OTHERS_MAX / STATUS_RECORD_SIZE);
 	hold();
 	for (int i = 0; i < LIARS; i++) {
 		forged_path(path, i);

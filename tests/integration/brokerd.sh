@@ -355,9 +355,9 @@ check "somebody else's living socket is not replaced" eval 'refused 1 "another p
 kill -KILL "$foreign"
 wait "$foreign" 2>/dev/null
 chmod 777 run
-check "a directory that others may write is refused" refused 1 "others than the broker's user may write" -c brokerd.conf
+check "a directory that others may write is refused" refused 1 "users other than the broker's may write" -c brokerd.conf
 chmod 770 run
-check "so is one that its group may write" refused 1 "others than the broker's user may write" -c brokerd.conf
+check "so is one that its group may write" refused 1 "users other than the broker's may write" -c brokerd.conf
 rm -rf run
 check "one whose parent is not there cannot be made" refused 1 'cannot be made' -c brokerd.conf --socket "$work/no/such/socket"
 

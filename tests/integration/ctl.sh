@@ -330,7 +330,7 @@ check "an address that is none: exit 1" finds 1 '^FAIL: .* is no broker address'
 mkdir open
 ln "${address#unix:}" open/socket
 chmod 777 open
-check "a directory that anybody may write: exit 1" finds 1 "^FAIL: others than the broker's user may write" --address "unix:$work/open/socket"
+check "a directory that anybody may write: exit 1" finds 1 "^FAIL: users other than the broker's may write" --address "unix:$work/open/socket"
 if unshare -pf --mount-proc true 2>/dev/null; then
 	check "another pid namespace: exit 1" eval \
 		'unshare -pf --mount-proc timeout -s KILL 30 "$ctl" doctor >out 2>err; [ $? = 1 ] && has "^FAIL: .*pid namespace"'

@@ -192,8 +192,8 @@ plant() {
 	empty) : >"$bad" ;;
 	random) head -c 20000 /dev/urandom >"$bad" ;;
 	zeros) truncate -s 20000 "$bad" ;;
-	truncated) head -c 4200 "/dev/shm/gpubroker.$name" >"$bad" ;;
-	changed) sed 's/declared/deklared/g' "/dev/shm/gpubroker.$name" >"$bad" ;;
+	truncated) head -c 300 "/dev/shm/gpubroker.$name" >"$bad" ;;
+	changed) sed 's/host/hast/' "/dev/shm/gpubroker.$name" >"$bad" ;;
 	link) ln -s "/dev/shm/gpubroker.$name" "$bad" ;;
 	pipe) mkfifo "$bad" ;;
 	esac
@@ -205,6 +205,14 @@ done
 check "the list shows what can be read beside what cannot" eval \
 	'status 0 --list && has "^$name-bad .* unreadable" && has "^$name .* running" && [ -s err ] && narrow'
 check "so does JSON" eval 'status 0 --list --json && has "\"state\": \"unreadable\"" && has "\"error\": "'
+rm -f "$bad"
+
+sed 's/declared/deklared/g' "/dev/shm/gpubroker.$name" >"$bad"
+check "a record that was changed is not shown, and said to be unreadable" eval \
+	'shows "^plain" "$name-bad" && ! has klared && has "damaged: 1 of its records" && narrow'
+check "JSON counts it" shows '"unreadable": 1' --json "$name-bad"
+head -c 1000 "/dev/shm/gpubroker.$name" >"$bad"
+check "so are those behind a file's early end" eval 'shows "damaged: [0-9]* of its records" "$name-bad" && narrow'
 rm -f "$bad"
 
 cp "/dev/shm/gpubroker.$name" "$bad"

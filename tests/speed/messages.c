@@ -6,7 +6,7 @@
  *     messages TIMES   each so many times: calls measured(), in which the broker does all that the message brings about, and
  *                      says before each call which message it is and how full the tables are
  *
- * For messages.sh to count. The status file stands still meanwhile: it follows in its own time (test-status-slices).
+ * For messages.sh to count. What is written to the status file is part of each message.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -336,15 +336,6 @@ static void measure_all(const char *how_full, unsigned long times)
 			all[i]();
 }
 
-/* From here on only messages have the broker work. */
-static void stop_the_status_file(void)
-{
-	settle();
-	broker.status->pending = true;
-	event_del(broker.status->rest);
-	event_del(broker.status->turn);
-}
-
 static void begin(void)
 {
 	struct wire_message private = create_of("private", 1, 0600, 0), claim;
@@ -357,7 +348,6 @@ static void begin(void)
 	assert_int_equal(harness_group_setup(&state), 0);
 	assert_int_equal(harness_setup(&state), 0);
 	broker_keep(&broker, BROKER_POOL);
-	stop_the_status_file();
 	owner = join_as(OWNER);
 	stranger = join_as(STRANGER);
 	make(&owner, CROWDED, LARGE, GPUB_ALONE | GPUB_TIMELINE);

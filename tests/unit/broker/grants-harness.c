@@ -100,7 +100,7 @@ void clean_one(int error)
 
 void released(struct allocation *allocation)
 {
-	memory_released(&device_memory, allocation);
+	memory_forget(&device_memory, memory_released(&device_memory, allocation));
 	allocation_free(allocation);
 }
 

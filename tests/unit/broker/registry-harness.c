@@ -61,7 +61,7 @@ int setup(void **state)
 
 void released(struct allocation *allocation)
 {
-	memory_released(&memory, allocation);
+	memory_forget(&memory, memory_released(&memory, allocation));
 	allocation_free(allocation);
 }
 

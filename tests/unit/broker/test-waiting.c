@@ -75,7 +75,7 @@ static bool clean_none(void *context, struct allocation *allocation, uint32_t ra
 
 static void ignore_release(void *context, struct allocation *allocation)
 {
-	memory_released(((struct broker *)context)->memory, allocation);
+	memory_forget(((struct broker *)context)->memory, memory_released(((struct broker *)context)->memory, allocation));
 	allocation_free(allocation);
 }
 

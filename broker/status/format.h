@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * format.h - what stands in a status file: a header, then records of one size. The broker writes it, broker-status reads it.
+ *
+ * Each record is whole by itself: it names what it refers to by number, and a seal shows whether all of it was written. A slot
+ * that begins with a zero is free. No record crosses a page, so a broker that is killed in the middle of a write leaves each
+ * record as it was before or as it is after. Never holds a key, a handle, a ticket or an address.
+ */
+#ifndef GPUB_STATUS_FORMAT_H
+#define GPUB_STATUS_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/base/counters.h"
+#include "broker/base/tracked.h"
+#include "broker/users/accounting.h"
+#include "common/name.h"
+
+#define STATUS_MAGIC  0x7574617473627067ull
+#define STATUS_FORMAT 2
+
+#define STATUS_HEADER_SIZE 512 /* bytes in front of the records */
+#define STATUS_RECORD_SIZE 256
+#define STATUS_RECORDS_MAX (TRACKED_MAX + 64)
+
+#define STATUS_OFFSET(slot) (STATUS_HEADER_SIZE + (uint64_t)(slot) * STATUS_RECORD_SIZE)
+
+enum status_session_state {
+	STATUS_OPEN,
+	STATUS_LEAVING,
+	STATUS_CUT,
+	STATUS_LOST,     /* its socket is gone, so it is waited for until the process is */
+	STATUS_ORPHANED, /* its process is dead, and another one has its socket */
+	STATUS_DYING,    /* and the driver has not torn down its work */
+	STATUS_UNPROVEN, /* and nobody can tell whether it has */
+	STATUS_SESSION_STATES
+};
+
+enum status_buffer_state { STATUS_CREATING, STATUS_LIVE, STATUS_DRAINING, STATUS_FREEING, STATUS_BUFFER_STATES };
+
+/* In the header, and at the beginning of each record. */
+struct status_seal {
+	uint64_t checksum; /* of all that follows it; never 0 */
+	uint64_t sequence; /* of the broker's writes: the one that wrote this */
+};
+
+struct status_header {
+	uint64_t magic;
+	uint32_t format, counters_count; /* as many as this version of the broker has */
+	struct status_seal seal; /* of the rest */
+	uint64_t pid, start_time; /* of the broker; start_time in clock ticks since boot, as /proc/PID/stat */
+	char     instance[24], device_kind[16];
+	uint64_t updated; /* seconds since 1970 */
+	uint32_t stopping, waiting;
+	uint64_t records; /* slots behind the header that may not be free */
+	struct counters counters;
+};
+
+struct status_device {
+	struct status_seal seal;
+	uint32_t type, reserved;
+	uint64_t index, bytes, idle, pooled;
+	uint8_t  uuid[16];
+	char     name[64];
+};
+
+struct status_user {
+	struct status_seal seal;
+	uint32_t type, reserved;
+	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests; /* QUOTA_NONE: no quota */
+};
+
+struct status_session {
+	struct status_seal seal;
+	uint32_t type, state;
+	uint64_t id, pid;
+	uint32_t uid, reserved;
+	char     command[16];
+};
+
+struct status_buffer {
+	struct status_seal seal;
+	uint32_t type, state;
+	uint64_t generation, allocation; /* allocation: the number of the one that it is in */
+	uint64_t bytes, allocated;
+	uint32_t device, owner, group, mode;
+	uint32_t ephemeral, timeline, alone, reserved;
+	char     name[NAME_SIZE];
+};
+
+/* A session maps an allocation. */
+struct status_grant {
+	struct status_seal seal;
+	uint32_t type, held; /* held: it is closed, and waits for its process's death */
+	uint64_t id, session, allocation, bytes; /* bytes: of the allocation */
+	uint64_t device;
+};
+
+/* A session may have leases of a buffer. */
+struct status_use {
+	struct status_seal seal;
+	uint32_t type, reserved;
+	uint64_t grant, generation;
+};
+
+union status_record {
+	struct {
+		struct status_seal seal;
+		uint32_t           type; /* enum tracked_type */
+	};
+	struct status_device  device;
+	struct status_user    user;
+	struct status_session session;
+	struct status_buffer  buffer;
+	struct status_grant   grant;
+	struct status_use     use;
+	uint8_t               bytes[STATUS_RECORD_SIZE];
+};
+
+_Static_assert(sizeof(struct status_header) <= STATUS_HEADER_SIZE, "the header has its place");
+_Static_assert(sizeof(union status_record) == STATUS_RECORD_SIZE, "every record has the same size");
+_Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_user) % 8 == 0 &&
+		       sizeof(struct status_session) % 8 == 0 && sizeof(struct status_buffer) % 8 == 0 &&
+		       sizeof(struct status_grant) % 8 == 0 && sizeof(struct status_use) % 8 == 0 &&
+		       sizeof(struct status_device) % 8 == 0, "a checksum is of whole words");
+_Static_assert(4096 % STATUS_HEADER_SIZE == 0 && STATUS_HEADER_SIZE % STATUS_RECORD_SIZE == 0, "none crosses a page");
+
+#define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))
+
+/* Seals what begins at seal and has so many bytes; and tells whether it is as it was sealed. */
+void status_seal(struct status_seal *seal, size_t size, uint64_t sequence);
+bool status_is_whole(const struct status_seal *seal, size_t size);
+
+/* Bytes of a record of that type that its seal covers; 0: there is no such type. */
+size_t status_size(uint32_t type);
+
+#endif

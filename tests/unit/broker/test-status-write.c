@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-status-write.c - the status file follows the broker: each change is in it when the answer is sent, and nothing else is
+ * written.
+ *
+ * Files are read as broker-status reads them. session-harness.h is the world, with a board large enough for many buffers; what
+ * the broker writes is counted by a pwrite of this program.
+ */
+#include "broker/request/creation.h"
+#include "broker/request/manage.h"
+#include "session-harness.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "broker/show/read.h"
+
+#define PLACES 20000
+#define MANY   2000 /* buffers */
+#define SMALL  64   /* bytes of each */
+
+/* ---- what the broker writes ---- */
+
+static unsigned writes;
+static uint64_t written; /* bytes */
+static bool fails;       /* there is no room */
+
+ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
+{
+	static ssize_t (*real)(int, const void *, size_t, off_t);
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "pwrite");
+	if (!broker.status || fd != broker.status->fd)
+		return real(fd, data, size, offset);
+	writes++;
+	written += size;
+	if (!fails)
+		return real(fd, data, size, offset);
+	errno = ENOSPC;
+	return -1;
+}
+
+static void count_from_here(void)
+{
+	run_passes();
+	writes = 0;
+	written = 0;
+}
+
+/* ---- what there is ---- */
+
+static const char *name_of(char name[NAME_SIZE], unsigned i)
+{
+	snprintf(name, NAME_SIZE, "many/%u", i);
+	return name;
+}
+
+static void on_created(void *context, int error, const char *text)
+{
+	(void)text;
+	assert_int_equal(error, 0);
+	++*(unsigned *)context;
+}
+
+static void create_range(unsigned from, unsigned to)
+{
+	static unsigned created;
+	char name[NAME_SIZE];
+
+	created = 0;
+	for (unsigned i = from; i < to; i++)
+		assert_int_equal(broker_create(&broker, name_of(name, i), SMALL, 0, 0, 0600, on_created, &created), 0);
+	EXPECT_SOON(created == to - from);
+}
+
+static void unlink_one(unsigned i)
+{
+	char name[NAME_SIZE];
+
+	manage_unlink(&broker, registry_find(broker.registry, name_of(name, i)));
+}
+
+/* As it is now, no pass is made. */
+static struct shown shown_now(void)
+{
+	struct shown shown;
+
+	assert_int_equal(shown_read_fd(&shown, broker.config->instance, broker.status->fd), 0);
+	assert_int_equal(shown.unreadable, 0);
+	return shown;
+}
+
+static json_t *buffers_of(const struct shown *shown)
+{
+	return json_object_get(shown->text, "buffers");
+}
+
+static size_t count_now(const char *key)
+{
+	struct shown shown = shown_now();
+	size_t count = json_array_size(json_object_get(shown.text, key));
+
+	shown_free(&shown);
+	return count;
+}
+
+static json_int_t number(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+/* A number of the first element of that array. */
+static json_int_t first_now(const char *array, const char *key)
+{
+	struct shown shown = shown_now();
+	json_int_t value = number(json_array_get(json_object_get(shown.text, array), 0), key);
+
+	shown_free(&shown);
+	return value;
+}
+
+static json_int_t counter_now(const char *key)
+{
+	struct shown shown = shown_now();
+	json_int_t value = number(json_object_get(shown.text, "counters"), key);
+
+	shown_free(&shown);
+	return value;
+}
+
+static bool state_is(const char *array, const char *state)
+{
+	struct shown shown = shown_now();
+	const json_t *first = json_array_get(json_object_get(shown.text, array), 0);
+	const char *word = json_string_value(json_object_get(first, "state"));
+	bool is = word && !strcmp(word, state);
+
+	shown_free(&shown);
+	return is;
+}
+
+static void drain(struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_DRAIN, 1, name);
+
+	message.drain.timeout_ms = -1;
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+}
+
+/* ---- what is shown ---- */
+
+static void test_a_broker_that_starts_is_shown(void **state)
+{
+	struct shown shown = shown_now();
+
+	(void)state;
+	assert_int_equal(json_array_size(buffers_of(&shown)), 0);
+	assert_int_equal(json_array_size(json_object_get(shown.text, "devices")), 1);
+	assert_string_equal(json_string_value(json_object_get(shown.text, "instance")), broker.config->instance);
+	assert_string_equal(json_string_value(json_object_get(shown.text, "device_kind")), "host");
+	shown_free(&shown);
+}
+
+/* Each once, in the order in which they were made. */
+static void test_all_buffers_are_shown(void **state)
+{
+	char name[NAME_SIZE];
+	struct shown shown;
+	json_t *buffer;
+	size_t i;
+
+	(void)state;
+	create_range(0, MANY);
+	shown = shown_now();
+	assert_int_equal(json_array_size(buffers_of(&shown)), MANY);
+	json_array_foreach (buffers_of(&shown), i, buffer)
+		assert_string_equal(json_string_value(json_object_get(buffer, "name")), name_of(name, (unsigned)i));
+	shown_free(&shown);
+	for (unsigned j = 0; j < MANY; j++)
+		unlink_one(j);
+	EXPECT_SOON(!broker.registry->buffer_count);
+	run_pass();
+	assert_int_equal(count_now("buffers"), 0);
+	create_range(MANY, MANY + 3);
+	assert_int_equal(count_now("buffers"), 3);
+}
+
+/* The keys that readers know, in the order of the manual, and each buffer's values. */
+static void test_what_is_said_of_a_buffer(void **state)
+{
+	struct peer peer = join();
+	struct shown shown;
+	char *buffer, *keys = NULL;
+	const char *key;
+	json_t *value;
+	size_t length;
+	FILE *out = open_memstream(&keys, &length);
+
+	(void)state;
+	strcpy(session_of(&peer)->command, "a \"\\\n\x01 b");
+	tracked_changed(broker.tracking, &session_of(&peer)->tracked);
+	create_range(0, 1);
+	acquire(&peer, "many/0");
+	shown = shown_now();
+	buffer = json_dumps(json_array_get(buffers_of(&shown), 0), JSON_COMPACT);
+	json_object_foreach (shown.text, key, value)
+		fprintf(out, "%s ", key);
+	fclose(out);
+	assert_string_equal(keys,
+			    "instance pid device_kind updated stopping waiting devices buffers sessions users counters ");
+	assert_non_null(strstr(buffer, "{\"name\":\"many/0\",\"generation\":1,\"bytes\":64,\"allocated\":"));
+	assert_non_null(strstr(buffer, "\"state\":\"live\""));
+	assert_non_null(strstr(buffer, "\"mode\":384,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"grants\":1,"
+				       "\"held\":0,\"holders\":[{\"session\":1,"));
+	assert_non_null(strstr(buffer, "\"command\":\"a \\\"\\\\\\n\\u0001 b\",\"device\":0,\"held\":false}]}"));
+	free(buffer);
+	free(keys);
+	shown_free(&shown);
+	part_dying(&peer);
+}
+
+/* A process calls itself what it likes: the rest is not the worse for it. */
+static void test_a_command_that_is_not_text_is_left_out(void **state)
+{
+	struct peer peer = join();
+	struct shown shown;
+
+	(void)state;
+	strcpy(session_of(&peer)->command, "\xff\xfe");
+	tracked_changed(broker.tracking, &session_of(&peer)->tracked);
+	run_pass();
+	shown = shown_now();
+	assert_int_equal(json_array_size(json_object_get(shown.text, "sessions")), 1);
+	assert_null(json_object_get(json_array_get(json_object_get(shown.text, "sessions"), 0), "command"));
+	shown_free(&shown);
+	part(&peer);
+}
+
+/* ---- when it is shown: no pass is made between the answer and the look ---- */
+
+static void test_what_was_answered_is_shown(void **state)
+{
+	struct wire_message change = named(WIRE_CHANGE, 1, "x");
+	struct wire_grant grant;
+	struct peer peer;
+	json_int_t refused;
+
+	(void)state;
+	for (int i = 1; i <= 20; i++) {
+		peer = join();
+		assert_true(state_is("sessions", "open"));
+		expect_done(&peer, WIRE_CREATE, "x");
+		assert_int_equal(count_now("buffers"), 1);
+		assert_true(state_is("buffers", "live"));
+		grant = acquire(&peer, "x");
+		assert_int_equal(first_now("buffers", "grants"), 1);
+		assert_int_equal(first_now("sessions", "grants"), 1);
+		assert_int_equal(first_now("sessions", "bytes"), grant.span);
+		assert_int_equal(counter_now("grants_opened"), i);
+		say_closed(peer.sock, grant.grant);
+		expect_served(&peer);
+		assert_int_equal(first_now("buffers", "grants"), 0);
+		assert_int_equal(first_now("sessions", "bytes"), 0);
+		change.change.what = WIRE_CHANGE_MODE;
+		change.change.mode = i % 2 ? 0640 : 0600;
+		assert_int_equal(answer_to(&peer, &change).type, WIRE_DONE);
+		assert_int_equal(first_now("buffers", "mode"), change.change.mode);
+		drain(&peer, "x");
+		assert_int_equal(count_now("buffers"), 0);
+		assert_int_equal(counter_now("buffers_unlinked"), i);
+		refused = counter_now("refused_no_name");
+		ask(&peer, WIRE_STAT, "x");
+		assert_int_equal(counter_now("refused_no_name"), refused + 1);
+		ask(&peer, WIRE_LEAVE, "");
+		assert_true(state_is("sessions", "leaving"));
+		part(&peer);
+		EXPECT_SOON(!broker.sessions->by_id);
+		run_pass();
+		assert_int_equal(count_now("sessions"), 0);
+	}
+}
+
+/* Quotas too: brokerd's reload is done when they hold, and are shown. */
+static void test_new_quotas_are_shown(void **state)
+{
+	struct quotas quotas = broker.config->quotas;
+	struct peer peer = join();
+	struct shown shown;
+
+	(void)state;
+	quotas.fallback.limit[RESOURCE_GRANTS] = 77;
+	broker_configure(&broker, &quotas, broker.creators);
+	shown = shown_now();
+	assert_int_equal(number(json_object_get(json_array_get(json_object_get(shown.text, "users"), 0), "quota"), "grants"), 77);
+	shown_free(&shown);
+	part(&peer);
+}
+
+/* invariant 5: what a change costs does not grow with what others have. */
+static void invariant_5_a_change_writes_itself_alone(void **state)
+{
+	unsigned writes_before[3];
+	uint64_t written_before[3];
+	struct peer peer = join();
+
+	(void)state;
+	create_range(0, 10);
+	for (int many = 0; many < 2; many++) {
+		if (many)
+			create_range(10, MANY);
+		for (int step = 0; step < 3; step++) {
+			count_from_here();
+			if (step == 0)
+				expect_done(&peer, WIRE_CREATE, "x");
+			else if (step == 1)
+				say_closed(peer.sock, acquire(&peer, "x").grant);
+			else
+				drain(&peer, "x");
+			run_passes();
+			assert_in_range(writes, 1, 12);
+			if (many)
+				assert_int_equal(writes, writes_before[step]);
+			if (many)
+				assert_in_range(written, written_before[step] / 2, 2 * written_before[step]);
+			writes_before[step] = writes;
+			written_before[step] = written;
+		}
+	}
+	count_from_here();
+	run_passes();
+	assert_int_equal(writes, 0); /* an idle broker writes nothing */
+	part(&peer);
+}
+
+/* ---- when it cannot be written ---- */
+
+/* The log's next line, while log_line() goes to a file. */
+static void expect_logged(int log, const char *reason)
+{
+	char line[512] = "";
+
+	assert_true(pread(log, line, sizeof line - 1, 0) > 0);
+	assert_non_null(strstr(line, "the status file is not up to date"));
+	assert_non_null(strstr(line, reason));
+	assert_null(strchr(strchr(line, '\n') + 1, '\n')); /* once */
+}
+
+/* Where there is no room the broker goes on, says so once, and all that changed meanwhile is shown when there is room again. */
+static void test_what_cannot_be_written_is_written_later(void **state)
+{
+	int log = memfd_create("log", MFD_CLOEXEC), errors = dup(STDERR_FILENO);
+	struct peer peer = join();
+
+	(void)state;
+	create_range(0, MANY);
+	dup2(log, STDERR_FILENO);
+	fails = true;
+	for (unsigned i = 0; i < MANY / 2; i++)
+		unlink_one(i);
+	EXPECT_SOON(broker.registry->buffer_count == MANY / 2);
+	create_range(MANY, MANY + 100);
+	expect_done(&peer, WIRE_CREATE, "x");
+	acquire(&peer, "x");
+	run_passes();
+	dup2(errors, STDERR_FILENO);
+	expect_logged(log, strerror(ENOSPC));
+	assert_int_equal(count_now("buffers"), MANY);
+	count_from_here();
+	expect_served(&peer);
+	assert_in_range(writes, 1, 3);
+	fails = false;
+	ask(&peer, WIRE_STAT, "none");
+	assert_int_equal(count_now("buffers"), MANY / 2 + 100 + 1);
+	assert_int_equal(first_now("sessions", "grants"), 1);
+	close(log);
+	close(errors);
+	part_dying(&peer);
+}
+
+/* A file that may not grow takes part of it first: the reason is the call's that says it, whatever errno was. */
+static void test_the_reason_is_that_of_what_failed(void **state)
+{
+	int log = memfd_create("log", MFD_CLOEXEC), errors = dup(STDERR_FILENO);
+	struct rlimit before, small;
+	struct stat st;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	create_range(0, 10);
+	assert_int_equal(fstat(broker.status->fd, &st), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small = (struct rlimit){ .rlim_cur = (rlim_t)st.st_size + 100, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	dup2(log, STDERR_FILENO);
+	errno = ECHILD;
+	create_range(10, 12);
+	dup2(errors, STDERR_FILENO);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	expect_logged(log, strerror(EFBIG));
+	create_range(12, 13);
+	assert_int_equal(count_now("buffers"), 13);
+	close(log);
+	close(errors);
+}
+
+/* The broker's own user may spoil the file: the broker never reads it, and what changes next is there again. */
+static void test_a_file_that_was_cut_is_readable_again(void **state)
+{
+	struct shown shown;
+
+	(void)state;
+	create_range(0, 100);
+	assert_int_equal(ftruncate(broker.status->fd, 0), 0);
+	create_range(100, 101);
+	assert_int_equal(shown_read_fd(&shown, "x", broker.status->fd), 0);
+	assert_non_null(json_object_get(shown.text, "counters"));
+	shown_free(&shown);
+}
+
+static int group_setup(void **state)
+{
+	harness_buffers = PLACES;
+	return harness_group_setup(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_a_broker_that_starts_is_shown),
+		ON(test_all_buffers_are_shown),
+		ON(test_what_is_said_of_a_buffer),
+		ON(test_a_command_that_is_not_text_is_left_out),
+		ON(test_what_was_answered_is_shown),
+		ON(test_new_quotas_are_shown),
+		ON(invariant_5_a_change_writes_itself_alone),
+		ON(test_what_cannot_be_written_is_written_later),
+		ON(test_the_reason_is_that_of_what_failed),
+		ON(test_a_file_that_was_cut_is_readable_again),
+	};
+
+	return cmocka_run_group_tests_name("status-write", tests, group_setup, harness_group_teardown);
+}
