@@ -9,7 +9,7 @@
  *
  * p50, p90, p99 are of OURS; peer is the median of PEER (null: it has no peer), ratio p50 / peer. Samples lie in memory
  * that forked processes share with who began, so that any thread or process of the run may take them. Whatever fails
- * here ends the program with a sentence: a benchmark that goes on has measured something else.
+ * here ends the program with an error message: a benchmark that goes on has measured something else.
  */
 #ifndef GPUB_BENCH_H
 #define GPUB_BENCH_H

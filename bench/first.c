@@ -39,7 +39,7 @@ static void run(const char *name, const char *whole_name, const char *open_name,
 		double bare, opened, acquired;
 		uint64_t began;
 
-		/* answered: the broker has heard of the last round's close, and is not at it while the floor is timed */
+		/* answered: the broker has received of the last round's close, and is not at it while the floor is timed */
 		bench_must(gpub_stat(client, "first", &info));
 		opened = floor_open_ns(SIZE) / 1e3;
 		began = bench_now_ns();

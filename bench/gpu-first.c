@@ -48,7 +48,7 @@ static double timed_acquire(gpub_client *client)
 	gpub_lease lease;
 	double took;
 
-	/* answered: the broker has heard of the last round's close, and is not at it now */
+	/* answered: the broker has received of the last round's close, and is not at it now */
 	bench_must(gpub_stat(client, "first", &info));
 	began = bench_now_ns();
 	bench_must(gpub_acquire(client, "first", GPUB_READ | GPUB_WRITE, 0, &lease));

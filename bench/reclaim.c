@@ -21,7 +21,7 @@
 #include "clients.h"
 
 #define LEASES        1000
-#define BOOKS_ROUNDS  20
+#define STATUS_ROUNDS 20
 #define MEMORY_ROUNDS 9
 #define LARGE         250
 #define SIZE          (2u << 20)
@@ -94,7 +94,7 @@ static uint64_t victim_kill(struct victim *victim)
 	return when;
 }
 
-/* ---- the books ---- */
+/* ---- the registry ---- */
 
 static uint32_t grants_of(gpub_client *client, unsigned i)
 {
@@ -106,20 +106,20 @@ static uint32_t grants_of(gpub_client *client, unsigned i)
 	return info.grants;
 }
 
-static void books(struct victim *victims)
+static void shown_status(struct victim *victims)
 {
 	struct bench_broker broker;
 	struct bench bench;
 	gpub_client *client;
 
 	bench_broker_start(&broker, "host");
-	for (int i = 0; i < BOOKS_ROUNDS; i++)
+	for (int i = 0; i < STATUS_ROUNDS; i++)
 		victim_make(&victims[i], LEASES);
 	bench_must(gpub_connect(&client, NULL));
 	if (clients_create(client, LEASES, 4096) < LEASES)
 		bench_fail("reclaim: the broker has no room");
 	bench_begin(&bench, "reclaim-books", "us");
-	for (int i = 0; i < BOOKS_ROUNDS; i++) {
+	for (int i = 0; i < STATUS_ROUNDS; i++) {
 		uint64_t dead;
 
 		victim_acquire(&victims[i]);
@@ -226,15 +226,15 @@ static void memory(struct victim *victims)
 	bench_broker_stop(&broker);
 }
 
-/* The books in a process of its own: one that connected must not fork the next victims. */
+/* The registry in a process of its own: one that connected must not fork the next victims. */
 int main(void)
 {
-	static struct victim victims[BOOKS_ROUNDS];
+	static struct victim victims[STATUS_ROUNDS];
 	pid_t first = fork();
 	int status;
 
 	if (!first) {
-		books(victims);
+		shown_status(victims);
 		return 0;
 	}
 	if (waitpid(first, &status, 0) != first || status)

@@ -52,7 +52,7 @@ static double worked(pid_t pid)
 }
 
 /* Once the broker's loop is idle. */
-static double settled(pid_t pid)
+static double stable(pid_t pid)
 {
 	double now = worked(pid), before;
 
@@ -91,16 +91,16 @@ static void client_main(unsigned number, void *context)
 
 	(void)number;
 	bench_must(gpub_connect(&client, NULL));
-	before = settled(size->broker);
+	before = stable(size->broker);
 	size->count = clients_create(client, size->count, 4096);
-	behind = settled(size->broker);
+	behind = stable(size->broker);
 	one("size-buffers", "buffers", size->count);
 	one("size-broker-bytes-a-buffer", "B", (behind - before) / size->count);
 	for (int i = 0; i < SESSIONS; i++)
 		bench_must(gpub_connect(&more[i], NULL));
-	one("size-broker-bytes-a-session", "B", (settled(size->broker) - behind) / SESSIONS);
+	one("size-broker-bytes-a-session", "B", (stable(size->broker) - behind) / SESSIONS);
 	clients_map(client, size->count);
-	one("size-broker-bytes-a-mapped-buffer", "B", (settled(size->broker) - before) / size->count);
+	one("size-broker-bytes-a-mapped-buffer", "B", (stable(size->broker) - before) / size->count);
 	acquire(client, size->count);
 	for (int i = 0; i < SESSIONS; i++)
 		gpub_disconnect(more[i]);

@@ -15,9 +15,9 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/tables.c libbroker/common/tables.h \
 	libbroker/common/socket.c libbroker/common/socket.h \
 	libbroker/common/thread.c libbroker/common/thread.h \
-	libbroker/common/ticket.c libbroker/common/ticket.h \
+	libbroker/common/sealed.c libbroker/common/sealed.h \
 	libbroker/common/timeline-page.h \
-	libbroker/common/token.c libbroker/common/token.h \
+	libbroker/common/ticket.c libbroker/common/ticket.h \
 	libbroker/common/wiped.c libbroker/common/wiped.h \
 	libbroker/common/wire.c libbroker/common/wire.h \
 	libbroker/device/cuda-fork.c libbroker/device/cuda-fork.h \
@@ -94,8 +94,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/mapping.h \
 	libbroker/client/messages.c \
 	libbroker/client/messages.h \
-	libbroker/client/reader.c \
-	libbroker/client/reader.h \
+	libbroker/client/receiver.c \
+	libbroker/client/receiver.h \
 	libbroker/client/record.h \
 	libbroker/client/records.c \
 	libbroker/client/records.h \

@@ -62,10 +62,10 @@ unit_tests = \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
 	tests/unit/client/test-lease \
-	tests/unit/client/test-reader \
+	tests/unit/client/test-receiver \
 	tests/unit/client/test-records-reset \
 	tests/unit/client/test-slot \
-	tests/unit/client/test-slot-pool \
+	tests/unit/client/test-slot-arena \
 	tests/unit/client/test-table \
 	tests/unit/client/test-timeline-end \
 	tests/unit/client/test-timeline-maps \
@@ -75,8 +75,8 @@ unit_tests = \
 	tests/unit/common/test-error \
 	tests/unit/common/test-name \
 	tests/unit/common/test-size \
+	tests/unit/common/test-sealed \
 	tests/unit/common/test-ticket \
-	tests/unit/common/test-token \
 	tests/unit/common/test-wire \
 	tests/unit/device/test-cuda-fork \
 	tests/unit/device/test-host-device \

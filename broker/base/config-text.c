@@ -60,48 +60,48 @@ int config_text_refuse(cfg_t *cfg)
 
 #define TEXT_MAX (1u << 20) /* bytes of a file */
 
-enum token { TOKEN_OTHER, TOKEN_COMMENT, TOKEN_STRING, TOKEN_OPEN /* its end is missing */ };
+enum piece { PIECE_OTHER, PIECE_COMMENT, PIECE_STRING, PIECE_OPEN /* its end is missing */ };
 
-static enum token comment_measure(const char *text, size_t *length)
+static enum piece comment_measure(const char *text, size_t *length)
 {
 	const char *end;
 
 	*length = strcspn(text, "\n");
 	if (*text != '/' || text[1] != '*')
-		return TOKEN_COMMENT;
+		return PIECE_COMMENT;
 	end = strstr(text + 2, "*/");
 	*length = end ? (size_t)(end + 2 - text) : strlen(text);
-	return end ? TOKEN_COMMENT : TOKEN_OPEN;
+	return end ? PIECE_COMMENT : PIECE_OPEN;
 }
 
-static enum token string_measure(const char *text, size_t *length)
+static enum piece string_measure(const char *text, size_t *length)
 {
 	const char *end = text + 1;
 
 	while (*end && *end != *text)
 		end += *end == '\\' && end[1] ? 2 : 1;
 	*length = (size_t)(end - text) + (*end != 0);
-	return *end ? TOKEN_STRING : TOKEN_OPEN;
+	return *end ? PIECE_STRING : PIECE_OPEN;
 }
 
 /* The token at *text: a comment, a quoted string, or one character of anything else. */
-static enum token token_measure(const char *text, size_t *length)
+static enum piece piece_measure(const char *text, size_t *length)
 {
 	if (*text == '#' || !strncmp(text, "//", 2) || !strncmp(text, "/*", 2))
 		return comment_measure(text, length);
 	if (*text == '"' || *text == '\'')
 		return string_measure(text, length);
 	*length = 1;
-	return TOKEN_OTHER;
+	return PIECE_OTHER;
 }
 
 /* Refuses what libconfuse would accept, or read differently from how it is written. */
-static int token_check(enum token token, const char *text, size_t length, const char *path, unsigned line)
+static int piece_check(enum piece piece, const char *text, size_t length, const char *path, unsigned line)
 {
-	if (token == TOKEN_OPEN)
+	if (piece == PIECE_OPEN)
 		return error_set(-EINVAL, "%s:%u: the %s that begins in this line is never closed: add '%.2s'", path, line,
 				 *text == '/' ? "comment" : "text", *text == '/' ? "*/" : *text == '"' ? "\"" : "'");
-	if (token != TOKEN_COMMENT && memchr(text, '$', length))
+	if (piece != PIECE_COMMENT && memchr(text, '$', length))
 		return error_set(-EINVAL, "%s:%u: there is a '$', but variables are not expanded here: write the value",
 				 path, line);
 	return 0;
@@ -131,8 +131,8 @@ static int text_prepare(char *text, const char *path)
 	size_t length;
 
 	for (; *text; text += length) {
-		enum token token = token_measure(text, &length);
-		int error = token_check(token, text, length, path, line);
+		enum piece piece = piece_measure(text, &length);
+		int error = piece_check(piece, text, length, path, line);
 
 		if (error)
 			return error;
@@ -140,7 +140,7 @@ static int text_prepare(char *text, const char *path)
 			opened = line;
 		if (*text == '}' && depth)
 			depth--;
-		line += lines_count(text, length, token == TOKEN_COMMENT);
+		line += lines_count(text, length, piece == PIECE_COMMENT);
 	}
 	return depth ? error_set(-EINVAL, "%s:%u: the '{' of this line is never closed: add '}'", path, opened) : 0;
 }

@@ -96,7 +96,7 @@ void broker_config_init(struct broker_config *config)
 	memset(config, 0, sizeof *config);
 	strcpy(config->device, "auto");
 	config->buffers = BROKER_BUFFERS;
-	config->tickets = BROKER_TICKETS;
+	config->handles = BROKER_TICKETS;
 	quota_init(&config->quotas.fallback);
 }
 
@@ -137,7 +137,7 @@ static void shares_begin(struct broker *broker)
 	if (!broker->config->several_users)
 		return;
 	accounting_set_capacity(broker->accounting, RESOURCE_BUFFERS, broker->config->buffers);
-	accounting_set_capacity(broker->accounting, RESOURCE_MAPPINGS, broker->config->tickets);
+	accounting_set_capacity(broker->accounting, RESOURCE_MAPPINGS, broker->config->handles);
 	accounting_set_capacity(broker->accounting, RESOURCE_DESCRIPTORS, descriptors_for_users(broker));
 }
 
@@ -169,7 +169,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 {
 	static const struct registry_hooks hooks = { request_notice, delegation_forget, waiting_drained };
 	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
-	static const struct session_hooks session_hooks = { request_handle, request_silent, request_session_end };
+	static const struct session_hooks session_hooks = { request_handle, request_drop_waiting, request_session_end };
 	int error;
 
 	if (sodium_init() < 0)
@@ -197,16 +197,16 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	if (error)
 		goto close_status;
 	error = board_create(broker->board, broker->config->instance, broker->device, config->buffers,
-			     config->tickets);
+			     config->handles);
 	if (error)
 		goto close_status;
 	memory_init(broker->memory, broker->accounting, &orders);
 	error = registry_init(broker->registry, broker->memory, broker->board->board.words, config->buffers,
-			      config->tickets, &hooks, broker);
+			      config->handles, &hooks, broker);
 	if (error)
 		goto destroy_board;
 	broker->registry->tracking = broker->tracking;
-	broker->registry->believe = config->trust;
+	broker->registry->trust = config->trust;
 	broker->memory->descriptors = broker->device == &device_host; /* each allocation is an open file */
 	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->memory->usages);
 	broker->pool->came = create_wake;
@@ -269,8 +269,8 @@ static void look_whether_idle(struct broker *broker)
 {
 	const struct core *core = broker->core;
 
-	if (broker->stopping && core->idle && registry_empty(broker->registry) && !broker->workers->pending)
-		core->idle(core->idle_context);
+	if (broker->stopping && core->drained && registry_empty(broker->registry) && !broker->workers->pending)
+		core->drained(core->drained_context);
 }
 
 /* The work that is done once a pass, however often something changed. */
@@ -342,7 +342,7 @@ void broker_keep(struct broker *broker, uint64_t bytes)
 	broker_publish(broker);
 }
 
-uint64_t broker_buffers_over(const struct broker *broker)
+uint64_t broker_buffers_ended(const struct broker *broker)
 {
 	const struct buffer *buffer;
 	uint64_t there = 0;
@@ -360,13 +360,13 @@ bool broker_balanced(const struct broker *broker)
 	       c->bytes_made == c->bytes_freed && c->grants_opened == c->grants_closed + c->grants_died;
 }
 
-void broker_stop(struct broker *broker, void (*idle)(void *context), void *context)
+void broker_stop(struct broker *broker, void (*drained)(void *context), void *context)
 {
 	struct buffer *buffer, *next;
 
 	broker->stopping = true;
-	broker->core->idle = idle;
-	broker->core->idle_context = context;
+	broker->core->drained = drained;
+	broker->core->drained_context = context;
 	waiting_forget_all(broker);
 	HASH_ITER(hh, broker->registry->names, buffer, next)
 		if (buffer->state == BUFFER_LIVE)

@@ -39,9 +39,9 @@
 struct broker_config {
 	char     instance[INSTANCE_SIZE];
 	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
-	uint32_t buffers, tickets; /* places in the board */
+	uint32_t buffers, handles; /* places in the board */
 	bool     several_users;    /* users other than the broker's own are served */
-	enum believe trust;
+	enum trust trust;
 	uint64_t     pool; /* bytes of freed memory of each device that are kept for later buffers */
 	unsigned     poll_us; /* after a message the loop polls for the next one this long before it sleeps */
 	struct access_list creators;
@@ -54,7 +54,7 @@ void broker_config_init(struct broker_config *config);
 #define BROKER_POLL_MAX 1000000 /* us */
 #define VALUE_POLL      NUMBER("number of microseconds", 0, BROKER_POLL_MAX)
 #define VALUE_BUFFERS   NUMBER("count of buffers", 1, BOARD_BUFFERS_MAX)
-#define VALUE_MAPPINGS  NUMBER("count of mappings", 1, BOARD_TICKETS_MAX)
+#define VALUE_MAPPINGS  NUMBER("count of mappings", 1, BOARD_SEALED_MAX)
 
 #define BROKER_BUFFERS 4096
 #define BROKER_TICKETS 16384
@@ -80,8 +80,8 @@ struct core {
 	struct status        status;
 	uint64_t             received_us; /* when a session last sent something; only where the loop polls */
 	bool                 over; /* broker_loop() returns; event_base_loopexit() would need memory for that */
-	void (*idle)(void *context); /* called when stopping and the registry is empty */
-	void                *idle_context;
+	void (*drained)(void *context); /* called when stopping and the registry is empty */
+	void                *drained_context;
 };
 
 /* Points the broker to the parts, which are zeroed or made already. broker_init() does it. */
@@ -114,10 +114,10 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 void broker_keep(struct broker *broker, uint64_t bytes);
 
 /* Unlinks every buffer; idle(), such as broker_quit(), follows when all memory is freed. No new buffers from then on. */
-void broker_stop(struct broker *broker, void (*idle)(void *context), void *context);
+void broker_stop(struct broker *broker, void (*drained)(void *context), void *context);
 
 /* How many buffers that became live have ended: their memory is freed, or serves other buffers. */
-uint64_t broker_buffers_over(const struct broker *broker);
+uint64_t broker_buffers_ended(const struct broker *broker);
 
 /* True when all allocations are freed and all grants have ended. */
 bool broker_balanced(const struct broker *broker);

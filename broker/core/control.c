@@ -102,7 +102,7 @@ const char *control_account(const struct broker *broker, char text[CONTROL_ACCOU
 	snprintf(text, CONTROL_ACCOUNT_MAX,
 		 "buffers %llu created, %llu freed; memory %s allocated, %s freed; grants %llu given, %llu returned, %llu "
 		 "ended by death; %s",
-		 (unsigned long long)c->buffers_created, (unsigned long long)broker_buffers_over(broker),
+		 (unsigned long long)c->buffers_created, (unsigned long long)broker_buffers_ended(broker),
 		 size_format(c->bytes_made, bytes), size_format(c->bytes_freed, freed),
 		 (unsigned long long)c->grants_opened, (unsigned long long)c->grants_closed,
 		 (unsigned long long)c->grants_died, broker_balanced(broker) ? "balanced" : "NOT BALANCED");

@@ -101,7 +101,7 @@ struct key {
 };
 
 static const char *const log_levels[] = { "quiet", "normal", "verbose", NULL }; /* as enum log_level */
-static const char *const trusted[] = { "owner", "nobody", NULL };               /* as enum believe */
+static const char *const trusted[] = { "owner", "nobody", NULL };               /* as enum trust */
 
 #define FIELD(field) .offset = offsetof(struct brokerd_config, field), .size = sizeof(((struct brokerd_config *)0)->field)
 #define LIMIT(field) .offset = offsetof(struct quota, field), .size = sizeof(uint64_t)
@@ -118,7 +118,7 @@ static const struct key keys[] = {
 	{ NULL, "log", WORD(log_levels, "quiet, normal or verbose"), FIELD(log), RELOADED },
 	{ NULL, "drain_timeout", VALUE(take_seconds), FIELD(drain_seconds), RELOADED },
 	{ "board", "buffers", VALUE_BUFFERS, FIELD(broker.buffers), RESTART },
-	{ "board", "tickets", VALUE_MAPPINGS, FIELD(broker.tickets), RESTART },
+	{ "board", "tickets", VALUE_MAPPINGS, FIELD(broker.handles), RESTART },
 	{ "creators", "users", VALUE(take_user), FIELD(users), LIST },
 	{ "creators", "groups", VALUE(take_group), FIELD(groups), LIST },
 	{ "quota", "bytes", VALUE(take_bytes), LIMIT(limit[RESOURCE_BYTES]), RELOADED },
@@ -357,7 +357,7 @@ static void quota_of_board(struct quota *quota, const struct broker_config *brok
 {
 	quota_init(quota);
 	quota->limit[RESOURCE_BUFFERS] = (broker->buffers + 1) / 2;
-	quota->limit[RESOURCE_GRANTS] = (broker->tickets + 1) / 2;
+	quota->limit[RESOURCE_GRANTS] = (broker->handles + 1) / 2;
 	quota->limit[RESOURCE_SESSIONS] = SESSIONS;
 	quota->limit[RESOURCE_TICKETS] = TICKETS;
 	quota->limit[RESOURCE_QUEUED] = QUEUED;

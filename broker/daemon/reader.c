@@ -44,7 +44,7 @@ static void on_finished(evutil_socket_t fd, short what, void *argument)
 }
 
 int reader_open(struct reader *reader, struct event_base *base, const struct brokerd_options *options,
-		reader_hook *hook, void *context)
+		receiver_hook *hook, void *context)
 {
 	*reader = (struct reader){ .options = options, .hook = hook, .context = context };
 	reader->finished = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

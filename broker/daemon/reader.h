@@ -18,11 +18,11 @@
 #include "common/error.h"
 
 /* Called in the loop. config: now the hook's; NULL: it cannot be used, and the text says why. */
-typedef void reader_hook(void *context, struct brokerd_config *config, const char *text);
+typedef void receiver_hook(void *context, struct brokerd_config *config, const char *text);
 
 struct reader {
 	const struct brokerd_options *options;
-	reader_hook           *hook;
+	receiver_hook         *hook;
 	void                  *context;
 	bool                   reading;
 	pthread_t              thread;
@@ -34,7 +34,7 @@ struct reader {
 
 /* options: with which the configuration is read; they must stay. 0 or negative errno with the error message. */
 int reader_open(struct reader *reader, struct event_base *base, const struct brokerd_options *options,
-		reader_hook *hook, void *context);
+		receiver_hook *hook, void *context);
 
 /* Starts to read; the hook is called at the end. Not while it is reading. -EAGAIN: no thread; with the error message. */
 int reader_start(struct reader *reader);

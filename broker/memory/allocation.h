@@ -57,7 +57,7 @@ struct allocation {
 	unsigned             named; /* buffers in it that still have their name */
 	unsigned             used;  /* uses of them, all together */
 	unsigned             open;  /* grants on it that are not over, those that are held among them */
-	unsigned             held;
+	unsigned             orphaned;
 	struct buffer       *buffers;
 	struct grant        *grants;
 	struct notices       notices; /* to those grants, that it is evicted */

@@ -299,7 +299,7 @@ bool pool_make_room(struct broker *broker, unsigned index, uid_t uid, uint64_t s
 	uint64_t room = room_of(device), pooled = usages->bytes[index][SPARE_POOLED], leaving;
 	uint64_t missing = span > room ? span - room : 0;
 
-	usages_give_up_late(usages);
+	usages_write_off_late(usages);
 	leaving = usages->leaving[index];
 
 	if (missing <= pooled) {

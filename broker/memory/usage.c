@@ -99,7 +99,7 @@ void usage_left(struct usages *usages, struct leaving *leaving)
 	leaving->usage = NULL;
 }
 
-void usages_give_up_late(struct usages *usages)
+void usages_write_off_late(struct usages *usages)
 {
 	uint64_t now = usages->leavings ? now_ms() : 0;
 
@@ -227,7 +227,7 @@ void usages_reclaim_charged(struct usages *usages, uid_t uid, uint64_t bytes)
 	uint64_t idle, leaving;
 	unsigned device = 0;
 
-	usages_give_up_late(usages);
+	usages_write_off_late(usages);
 	charged(usages, uid, &idle, &leaving);
 	if (bytes <= leaving || bytes - leaving > idle)
 		return;

@@ -103,6 +103,6 @@ void usage_leaving(struct usages *usages, struct usage *usage, struct leaving *l
 void usage_left(struct usages *usages, struct leaving *leaving);
 
 /* Evicted memory that is mapped for too long is not counted on any more: whoever maps it may never close it. */
-void usages_give_up_late(struct usages *usages);
+void usages_write_off_late(struct usages *usages);
 
 #endif

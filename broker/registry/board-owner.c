@@ -39,14 +39,14 @@ static int header_fill_devices(struct board_header *header, const struct device 
 }
 
 static int header_fill(struct board_header *header, const char *instance, const struct device *device,
-		       uint32_t buffers, uint32_t tickets)
+		       uint32_t buffers, uint32_t handles)
 {
 	memset(header, 0, sizeof *header);
 	header->magic = BOARD_MAGIC;
 	header->version = WIRE_VERSION;
 	randombytes_buf(header->instance_id, sizeof header->instance_id);
 	snprintf(header->instance, sizeof header->instance, "%s", instance);
-	board_layout(header, buffers, tickets);
+	board_layout(header, buffers, handles);
 	return header_fill_devices(header, device);
 }
 
@@ -82,11 +82,11 @@ close_fd:
 }
 
 int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,
-		 uint32_t tickets)
+		 uint32_t handles)
 {
 	char size[SIZE_TEXT_MAX];
 	struct board_header header;
-	int error = header_fill(&header, instance, device, buffers, tickets);
+	int error = header_fill(&header, instance, device, buffers, handles);
 
 	if (error)
 		return error;

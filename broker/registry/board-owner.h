@@ -23,7 +23,7 @@ struct board_owner {
  * -ENOSPC, -ENOMEM, -EMFILE.
  */
 int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,
-		 uint32_t tickets);
+		 uint32_t handles);
 void board_destroy(struct board_owner *owner);
 
 #endif

@@ -40,7 +40,7 @@ static void use_add(struct registry *registry, struct use *use, struct grant *gr
 	grant->used++;
 	grant->among->used++;
 	buffer->used++;
-	buffer->held += grant->held;
+	buffer->orphaned += grant->orphaned;
 	buffer->allocation->used++;
 	tracked_begin(registry->tracking, &use->tracked, TRACKED_USE);
 }
@@ -56,7 +56,7 @@ static void use_take_off(struct registry *registry, struct use *use)
 	use->grant->used--;
 	use->grant->among->used--;
 	use->buffer->used--;
-	use->buffer->held -= use->grant->held;
+	use->buffer->orphaned -= use->grant->orphaned;
 	use->buffer->allocation->used--;
 	tracked_end(registry->tracking, &use->tracked);
 }
@@ -74,9 +74,9 @@ static void grant_forget_uses(struct registry *registry, struct grant *grant)
 		use_end(registry, grant->uses);
 }
 
-static bool is_believed(const struct registry *registry, const struct grant *grant)
+static bool is_trusted(const struct registry *registry, const struct grant *grant)
 {
-	return registry->believe == BELIEVE_OWNER && grant->uid == grant->allocation->slab.kind.owner;
+	return registry->trust == TRUST_OWNER && grant->uid == grant->allocation->slab.kind.owner;
 }
 
 static void ask_to_close(struct registry *registry, struct grant *grant)
@@ -87,12 +87,12 @@ static void ask_to_close(struct registry *registry, struct grant *grant)
 		memory_evict(registry->memory, grant->allocation);
 }
 
-bool grant_idle(struct registry *registry, struct use *use)
+bool use_quiesced(struct registry *registry, struct use *use)
 {
 	struct buffer *buffer = use->buffer;
 
 	/* only the end of the whole mapping helps then */
-	if (!is_believed(registry, use->grant)) {
+	if (!is_trusted(registry, use->grant)) {
 		registry->hooks.notice(registry->context, use->grant, 0);
 		return false;
 	}
@@ -161,7 +161,7 @@ static struct grant *grant_shared(const struct allocation *allocation, const str
 
 static bool is_shared(const struct grant *grant)
 {
-	return grant->shared && !grant->held;
+	return grant->shared && !grant->orphaned;
 }
 
 /* Nothing fails from here on. */
@@ -191,11 +191,11 @@ static int grant_new(struct registry *registry, struct allocation *allocation, c
 	error = charge_take(&grant->charge, registry->accounting, order->uid, RESOURCE_MAPPINGS, 1);
 	if (error)
 		goto free_grant;
-	place = places_take(&registry->tickets);
+	place = places_take(&registry->handles);
 	if (place < 0) {
 		error = error_set(-ENOSPC, "the board's %u tickets are all in use: close mappings (gpub_trim), or "
 					   "start the broker with a larger board",
-				  registry->tickets.count);
+				  registry->handles.count);
 		goto refund;
 	}
 	*grant = (struct grant){ .id = registry->next_grant++,
@@ -205,7 +205,7 @@ static int grant_new(struct registry *registry, struct allocation *allocation, c
 				 .uid = order->uid,
 				 .allocation = allocation,
 				 .device = order->device,
-				 .ticket = (uint32_t)place,
+				 .place = (uint32_t)place,
 				 .charge = grant->charge,
 				 .shared = !order->own };
 	if (!grant->attachment)
@@ -220,7 +220,7 @@ put_attachment:
 	attachment_put(order->grants, grant->attachment);
 give_place:
 	error = error_set(-ENOMEM, "the broker is out of memory");
-	places_give(&registry->tickets, (uint32_t)place);
+	places_give(&registry->handles, (uint32_t)place);
 refund:
 	charge_release(&grant->charge, registry->accounting);
 free_grant:
@@ -236,7 +236,7 @@ static void grant_refund(struct registry *registry, struct grant *grant)
 	DL_FOREACH2(grant->uses, use, grant_next)
 		charge_release(&use->charge, registry->accounting);
 	charge_release(&grant->charge, registry->accounting);
-	places_give(&registry->tickets, grant->ticket);
+	places_give(&registry->handles, grant->place);
 	registry->grant_count--;
 }
 
@@ -245,17 +245,17 @@ static void grant_take_off(struct registry *registry, struct grant *grant)
 	struct attachment *attachment = grant->attachment;
 
 	HASH_DEL(grant->among->by_id, grant);
-	grant->among->held -= grant->held;
+	grant->among->orphaned -= grant->orphaned;
 	grant->among->bytes -= grant->allocation->span;
 	if (grant->allocation->notices.grant == grant)
 		grant->allocation->notices.grant = grant->next;
 	DL_DELETE(grant->allocation->grants, grant);
-	grant->allocation->held -= grant->held;
+	grant->allocation->orphaned -= grant->orphaned;
 	grant->allocation->open--;
 	if (is_shared(grant))
 		DL_DELETE2(attachment->shared, grant, shared_prev, shared_next);
-	if (grant->held)
-		attachment->held = NULL;
+	if (grant->orphaned)
+		attachment->orphaned = NULL;
 	attachment->grants--;
 	attachment_put(grant->among, attachment);
 	tracked_end(registry->tracking, &grant->tracked);
@@ -307,7 +307,7 @@ struct grant *grant_find(const struct grants *grants, uint64_t id)
 	struct grant *grant;
 
 	HASH_FIND(hh, grants->by_id, &id, sizeof id, grant);
-	return grant && !grant->held ? grant : NULL;
+	return grant && !grant->orphaned ? grant : NULL;
 }
 
 /*
@@ -335,37 +335,37 @@ static void grant_hold(struct registry *registry, struct grant *grant)
 	grant_refund(registry, grant);
 	if (is_shared(grant))
 		DL_DELETE2(grant->attachment->shared, grant, shared_prev, shared_next);
-	grant->attachment->held = grant;
-	grant->held = true;
+	grant->attachment->orphaned = grant;
+	grant->orphaned = true;
 	tracked_changed(registry->tracking, &grant->tracked);
-	grant->among->held++;
-	grant->allocation->held++;
+	grant->among->orphaned++;
+	grant->allocation->orphaned++;
 	DL_FOREACH2(grant->uses, use, grant_next)
-		use->buffer->held++;
+		use->buffer->orphaned++;
 }
 
 bool grant_closed(struct registry *registry, struct grant *grant)
 {
-	/* one held grant is enough for a process and an allocation: it ends with the process */
-	struct grant *held = is_believed(registry, grant) ? NULL : grant->attachment->held;
+	/* one orphaned grant is enough for a process and an allocation: it ends with the process */
+	struct grant *orphaned = is_trusted(registry, grant) ? NULL : grant->attachment->orphaned;
 
-	if (!held && !is_believed(registry, grant)) {
+	if (!orphaned && !is_trusted(registry, grant)) {
 		grant_hold(registry, grant);
 		return false;
 	}
-	if (held)
-		grant_merge(registry, held, grant);
-	grant_over(registry, grant);
+	if (orphaned)
+		grant_merge(registry, orphaned, grant);
+	grant_end(registry, grant);
 	return true;
 }
 
-void grant_over(struct registry *registry, struct grant *grant)
+void grant_end(struct registry *registry, struct grant *grant)
 {
 	struct allocation *allocation = grant->allocation;
 	struct buffer *buffer;
 
 	grant_take_off(registry, grant);
-	if (!grant->held)
+	if (!grant->orphaned)
 		grant_refund(registry, grant);
 	if (!allocation->open && !allocation->named)
 		grant_forget_uses(registry, grant); /* all that is in it goes with it */

@@ -2,7 +2,7 @@
 /*
  * grants.h - the part of the registry that says who maps what, and who uses which buffer of it.
  *
- * Owns grants and uses from the ACQUIRE to their end, and the one rule about which user's CLOSED and IDLE is trusted. When
+ * Owns grants and uses from the ACQUIRE to their end, and the one rule about which user's CLOSED and QUIESCED is trusted. When
  * one has ended it calls registry_end_buffer() and memory_decide_free(). Finds each in a table of its session: a message costs the
  * same however many grants others have on an allocation (invariant 5).
  */
@@ -37,7 +37,7 @@ struct grant *grant_find(const struct grants *grants, uint64_t id);
 bool grant_closed(struct registry *registry, struct grant *grant);
 
 /* The grant is over, by CLOSED or by death; frees it, and its memory when it was the last. */
-void grant_over(struct registry *registry, struct grant *grant);
+void grant_end(struct registry *registry, struct grant *grant);
 
 /* Its use of that buffer under that grant; NULL: it has none. */
 struct use *grant_find_use(const struct grant *grant, uint64_t serial);
@@ -46,7 +46,7 @@ struct use *grant_find_use(const struct grant *grant, uint64_t serial);
  * Its session says that the device is done with all leases of the buffer. False: it is not trusted, as for a CLOSED, and
  * nothing has changed.
  */
-bool grant_idle(struct registry *registry, struct use *use);
+bool use_quiesced(struct registry *registry, struct use *use);
 
 /* At the broker's end: forgets them. Memory that is still granted is left to the driver, until the process ends. */
 void grants_forget(struct registry *registry, struct grants *grants);

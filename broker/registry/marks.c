@@ -38,7 +38,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	for (int i = 0; i < MARKS_LOOKS && marks->left; i++, marks->left--)
+	for (int i = 0; i < MARKS_SCANS && marks->left; i++, marks->left--)
 		look(broker);
 	if (marks->left) {
 		look_later(marks, MARKS_FIRST_MS);

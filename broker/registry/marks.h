@@ -17,7 +17,7 @@
 
 struct timeline;
 
-#define MARKS_LOOKS    64    /* checks in a pass */
+#define MARKS_SCANS    64    /* checks in a pass */
 #define MARKS_FIRST_MS 4     /* pause behind a new end, and between the passes of a round over all of them */
 #define MARKS_LAST_MS  16384 /* the longest pause between two rounds */
 

@@ -62,7 +62,7 @@ static unsigned send_some(struct registry *registry, struct notices *notices, un
 	for (; most && (notices->use || notices->grant); most--) {
 		struct grant *grant = next_grant(notices);
 
-		if (!grant->held)
+		if (!grant->orphaned)
 			registry->hooks.notice(registry->context, grant, notices->serial);
 	}
 	notices_send_later(registry, notices);
@@ -133,7 +133,7 @@ static void on_forget(void *context, struct buffer *buffers)
 }
 
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
-		  uint32_t tickets, const struct registry_hooks *hooks, void *context)
+		  uint32_t handles, const struct registry_hooks *hooks, void *context)
 {
 	*registry = (struct registry){ .memory = memory,
 				       .board_words = words,
@@ -145,12 +145,12 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 	memory->hooks = (struct memory_hooks){ on_evicted, on_freeing, on_released, on_forget, on_cleaned, registry };
 	if (places_init(&registry->words, buffers))
 		goto no_memory;
-	if (places_init(&registry->tickets, tickets))
+	if (places_init(&registry->handles, handles))
 		goto no_tickets;
 	registry->by_place = calloc(buffers, sizeof *registry->by_place);
 	if (registry->by_place)
 		return 0;
-	places_deinit(&registry->tickets);
+	places_deinit(&registry->handles);
 no_tickets:
 	places_deinit(&registry->words);
 no_memory:
@@ -370,7 +370,7 @@ void registry_deinit(struct registry *registry)
 		buffer_destroy(registry, buffer);
 	}
 	free(registry->by_place);
-	places_deinit(&registry->tickets);
+	places_deinit(&registry->handles);
 	places_deinit(&registry->words);
 }
 

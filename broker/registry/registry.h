@@ -41,7 +41,7 @@ struct buffer {
 	struct use        *uses;
 	struct notices     notices; /* to the grants of its uses, that it was unlinked */
 	struct tracked     tracked;
-	unsigned           used, held; /* how many; those of grants that are held */
+	unsigned           used, orphaned; /* how many; those of grants that are held */
 	uid_t              owner;
 	uint32_t           tenure; /* how many owners it had before */
 	gid_t              group;
@@ -61,7 +61,7 @@ struct grants {
 	struct grant      *by_id;
 	struct attachment *attachments; /* by allocation */
 	struct use        *uses;        /* by grant and buffer */
-	unsigned           held; /* grants of them */
+	unsigned           orphaned; /* grants of them */
 	unsigned           used; /* buffers, under all of them */
 	uint64_t           bytes;
 };
@@ -71,13 +71,13 @@ struct attachment {
 	struct allocation *allocation;
 	unsigned           grants; /* how many */
 	struct grant      *shared; /* those that later acquires share: one a device */
-	struct grant      *held;   /* the one that is */
+	struct grant      *orphaned;   /* the one that is */
 	UT_hash_handle     hh;     /* by allocation, in its session */
 };
 
 /*
  * One session's right to one allocation on one device: what it has to close. It is held once the session said that it is
- * closed and is not believed: it then waits for the process's death, without a ticket, and counts against the free as before.
+ * closed and is not trusted: it then waits for the process's death, without a ticket, and counts against the free as before.
  */
 struct grant {
 	uint64_t           id; /* never reused */
@@ -87,10 +87,10 @@ struct grant {
 	uid_t              uid; /* the session's */
 	struct allocation *allocation;
 	unsigned           device;
-	uint32_t           ticket; /* its place in the board */
+	uint32_t           place; /* its place in the board */
 	struct charge      charge; /* for that place; empty once it is held */
 	bool               shared; /* serves later acquires of the session, too */
-	bool               held;
+	bool               orphaned;
 	struct use        *uses;
 	unsigned           used; /* how many */
 	struct tracked     tracked;
@@ -128,16 +128,16 @@ struct registry_hooks {
 	void (*ended)(void *context, uint64_t serial);
 };
 
-/* Whose word that a mapping is closed, or a buffer idle, counts. Everybody's death does. */
-enum believe { BELIEVE_OWNER, BELIEVE_NOBODY };
+/* Who is trusted to report that a mapping is closed, or a buffer quiesced. Everybody's death does. */
+enum trust { TRUST_OWNER, TRUST_NOBODY };
 
 struct registry {
 	struct buffer         *names;   /* CREATING and LIVE buffers */
 	struct buffer         *serials; /* all buffers, by serial */
-	enum believe           believe;
+	enum trust             trust;
 	struct memory         *memory;
 	struct notices        *notices; /* that are yet to be sent */
-	struct places          words, tickets;
+	struct places          words, handles;
 	struct buffer        **by_place; /* all buffers, by their word of the board */
 	_Atomic uint64_t      *board_words;
 	uint64_t               next_serial, next_grant;
@@ -162,7 +162,7 @@ struct buffer_spec {
 
 /* It takes the memory's hooks. */
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
-		  uint32_t tickets, const struct registry_hooks *hooks, void *context);
+		  uint32_t handles, const struct registry_hooks *hooks, void *context);
 /* Forgets all buffers, also those whose memory is not freed yet; grants_forget() comes first, memory_deinit() behind it. */
 void registry_deinit(struct registry *registry);
 bool registry_empty(const struct registry *registry);

@@ -202,7 +202,7 @@ void create_wake(struct broker *broker, unsigned device)
 	struct create_queue *queue = broker->creates->device[device].queues;
 	struct create_wait *wait;
 
-	usages_give_up_late(&broker->memory->usages);
+	usages_write_off_late(&broker->memory->usages);
 	while (queue) {
 		wait = queue->trying || queue->woken >= wake ? NULL : queue_next(queue);
 		if (queue->woken < wake)

@@ -42,10 +42,10 @@ struct once {
 
 int delegation_init(struct delegation *delegation)
 {
-	*delegation = (struct delegation){ .key = sodium_malloc(TOKEN_KEY_SIZE) };
+	*delegation = (struct delegation){ .key = sodium_malloc(TICKET_KEY_SIZE) };
 	if (!delegation->key)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	randombytes_buf(delegation->key, TOKEN_KEY_SIZE);
+	randombytes_buf(delegation->key, TICKET_KEY_SIZE);
 	return 0;
 }
 
@@ -158,26 +158,26 @@ refund:
 	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
-static int once_note(struct broker *broker, struct buffer *buffer, const struct token *token)
+static int once_note(struct broker *broker, struct buffer *buffer, const struct ticket *ticket)
 {
 	struct once *once = calloc(1, sizeof *once);
 	int error;
 
 	if (!once)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	*once = (struct once){ .among = broker->delegation, .buffer = buffer, .expires.ms = token->expires_ms };
-	memcpy(once->id, token->id, sizeof once->id);
+	*once = (struct once){ .among = broker->delegation, .buffer = buffer, .expires.ms = ticket->expires_ms };
+	memcpy(once->id, ticket->id, sizeof once->id);
 	error = once_enter(once, broker->accounting);
 	if (error)
 		free(once);
 	return error;
 }
 
-static struct once *once_find(const struct delegation *delegation, const struct token *token)
+static struct once *once_find(const struct delegation *delegation, const struct ticket *ticket)
 {
 	struct once *once;
 
-	HASH_FIND(hh, delegation->once, token->id, sizeof token->id, once);
+	HASH_FIND(hh, delegation->once, ticket->id, sizeof ticket->id, once);
 	return once;
 }
 
@@ -212,14 +212,14 @@ static int issue_may_part(const struct wire_issue *issue, const struct buffer *b
 	int error = issue->uid == buffer->owner ? 0 : registry_may_part(buffer);
 
 	*parts = issue->uid != buffer->owner && !error;
-	return issue->uid == TOKEN_ANY_USER ? 0 : error;
+	return issue->uid == TICKET_ANY_USER ? 0 : error;
 }
 
-int delegation_issue(struct session *session, const struct wire_issue *issue, struct token *token)
+int delegation_issue(struct session *session, const struct wire_issue *issue, struct ticket *ticket)
 {
 	struct broker *broker = session->broker;
 	struct buffer *buffer;
-	struct token made = { .rights = (uint8_t)issue->rights, .uid = issue->uid, .once = (uint8_t)issue->once };
+	struct ticket made = { .rights = (uint8_t)issue->rights, .uid = issue->uid, .once = (uint8_t)issue->once };
 	bool parts;
 	int error = registry_find_live(broker->registry, issue->name, &buffer);
 
@@ -241,8 +241,8 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 		return error;
 	if (parts)
 		registry_part(broker->registry, buffer);
-	token_stamp(&made, broker->delegation->key);
-	*token = made;
+	ticket_stamp(&made, broker->delegation->key);
+	*ticket = made;
 	broker->counters.tickets_issued++;
 	return 0;
 }
@@ -256,48 +256,48 @@ static int refuse(uint64_t *counter, int error, const char *text)
 }
 
 /* The stamp comes first: nothing else in a ticket is worth reading before it. */
-static int check_stamp(struct broker *broker, const struct token *token)
+static int check_stamp(struct broker *broker, const struct ticket *ticket)
 {
-	if (token_is_genuine(token, broker->delegation->key))
+	if (ticket_is_genuine(ticket, broker->delegation->key))
 		return 0;
-	if (memcmp(token->instance, broker->board->header->instance_id, sizeof token->instance))
+	if (memcmp(ticket->instance, broker->board->header->instance_id, sizeof ticket->instance))
 		return refuse(&broker->counters.tickets_foreign, -EKEYREJECTED,
 			      "another broker issued this ticket, or an earlier run of this one: ask for a new one");
 	return refuse(&broker->counters.tickets_forged, -EKEYREJECTED,
 		      "the ticket is not what this broker issued: copy it whole, or ask for a new one");
 }
 
-int delegation_check(struct session *session, const struct token *token, struct buffer **result)
+int delegation_check(struct session *session, const struct ticket *ticket, struct buffer **result)
 {
 	struct broker *broker = session->broker;
 	struct counters *counters = &broker->counters;
 	struct buffer *buffer;
-	int error = check_stamp(broker, token);
+	int error = check_stamp(broker, ticket);
 
 	if (error)
 		return error;
-	if (token->uid != TOKEN_ANY_USER && token->uid != session->who.uid)
+	if (ticket->uid != TICKET_ANY_USER && ticket->uid != session->who.uid)
 		return refuse(&counters->tickets_foreign, -EKEYREJECTED,
 			      "the ticket is for another user: ask for one of your own");
-	if (is_past(token->expires_ms))
+	if (is_past(ticket->expires_ms))
 		return refuse(&counters->tickets_expired, -EKEYEXPIRED, "the ticket has expired: ask for a new one");
-	buffer = registry_find_serial(broker->registry, token->serial);
+	buffer = registry_find_serial(broker->registry, ticket->serial);
 	if (!buffer)
 		return refuse(&counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer was unlinked: ask for one for the new buffer");
-	if (token->tenure != buffer->tenure)
+	if (ticket->tenure != buffer->tenure)
 		return refuse(&counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer has another owner now: ask that one for a new ticket");
-	if (token->once && !once_find(broker->delegation, token))
+	if (ticket->once && !once_find(broker->delegation, ticket))
 		return refuse(&counters->tickets_used, -EKEYREJECTED,
 			      "the ticket was good once and has been redeemed: ask for a new one");
 	*result = buffer;
 	return session->who.uid == buffer->owner ? 0 : registry_may_part(buffer);
 }
 
-void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer)
+void delegation_spend(struct session *session, const struct ticket *ticket, struct buffer *buffer)
 {
-	struct once *once = token->once ? once_find(session->broker->delegation, token) : NULL;
+	struct once *once = ticket->once ? once_find(session->broker->delegation, ticket) : NULL;
 
 	session->broker->counters.tickets_redeemed++;
 	if (session->who.uid != buffer->owner)

@@ -5,7 +5,7 @@
  * Owns the key that stamps them, and a note of each that can be redeemed once, until that has happened. A note is found by
  * the ticket's id, by its buffer, and by its owner in the order of expiry. Other tickets are not noted: their stamp
  * proves that they are genuine, their terms say what they allow. A ticket ends with its buffer's name, with its term, or with
- * this broker. Never logs one. common/token.c has form and stamp.
+ * this broker. Never logs one. common/ticket.c has form and stamp.
  */
 #ifndef GPUB_DELEGATION_H
 #define GPUB_DELEGATION_H
@@ -31,17 +31,17 @@ void delegation_deinit(struct delegation *delegation);
  * Makes one for a LIVE buffer of the session's user. -EACCES: neither the owner nor an admin asks; -EINVAL; -EDQUOT: too
  * many one-time tickets of this user wait; -ENOENT, -ENOMEM. *token is untouched then.
  */
-int delegation_issue(struct session *session, const struct wire_issue *issue, struct token *token);
+int delegation_issue(struct session *session, const struct wire_issue *issue, struct ticket *ticket);
 
 /*
  * The buffer that a ticket opens for this session, or why it opens none, which is counted by its reason: -EKEYREJECTED
  * forged, from another broker, for another user, or used up; -EKEYEXPIRED; -ESTALE its buffer is gone, or has another owner;
  * -EBUSY, not counted, something else of its owner's is in its memory.
  */
-int delegation_check(struct session *session, const struct token *token, struct buffer **buffer);
+int delegation_check(struct session *session, const struct ticket *ticket, struct buffer **buffer);
 
 /* It was honoured: one that is good once is used up, and no other buffer joins what another user maps now. */
-void delegation_spend(struct session *session, const struct token *token, struct buffer *buffer);
+void delegation_spend(struct session *session, const struct ticket *ticket, struct buffer *buffer);
 
 /* The registry's hook: the buffer goes, and its notes with it. context: the broker. */
 void delegation_forget(void *context, struct buffer *buffer);

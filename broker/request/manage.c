@@ -132,7 +132,7 @@ int manage_evict(struct session *session, const struct wire_message *message)
 		return error_set(-EACCES, "session %llu is another user's (uid %u): only that user or root may evict it",
 				 (unsigned long long)other->id, other->who.uid);
 	if (other->fd >= 0)
-		session_cut(other, "it was evicted");
+		session_disconnect(other, "it was evicted");
 	session_done(session, message->request, other->pidfd);
 	return 0;
 }
@@ -142,16 +142,16 @@ int manage_evict(struct session *session, const struct wire_message *message)
 int manage_issue(struct session *session, const struct wire_message *message)
 {
 	struct wire_message answer;
-	struct token token;
-	int error = delegation_issue(session, &message->issue, &token);
+	struct ticket ticket;
+	int error = delegation_issue(session, &message->issue, &ticket);
 
 	if (error)
 		return error;
-	wire_init(&answer, WIRE_TOKEN, message->request);
-	answer.token = token;
+	wire_init(&answer, WIRE_TICKET, message->request);
+	answer.ticket = ticket;
 	session_send(session, &answer, -1);
 	sodium_memzero(&answer, sizeof answer);
-	sodium_memzero(&token, sizeof token);
+	sodium_memzero(&ticket, sizeof ticket);
 	broker_changed(session->broker);
 	return 0;
 }

@@ -79,8 +79,8 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 					  .owner = buffer->owner,
 					  .group = buffer->group,
 					  .state = GPUB_LIVE,
-					  .grants = buffer->used - buffer->held,
-					  .held = buffer->held,
+					  .grants = buffer->used - buffer->orphaned,
+					  .orphaned = buffer->orphaned,
 					  .flags = buffer->flags };
 	session_send(session, &answer, -1);
 	return 0;
@@ -89,13 +89,13 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 /* ---- acquire, closed ---- */
 
 /* The ticket must be in the board before the message that names it is sent. */
-static void ticket_publish(struct session *session, const struct use *use)
+static void sealed_publish(struct session *session, const struct use *use)
 {
 	const struct grant *grant = use->grant;
 	const struct buffer *buffer = use->buffer;
 	struct board *board = &session->broker->board->board;
 	const struct board_device *device = &board->header->device[buffer->allocation->device];
-	struct ticket_terms terms = { .session = session->id,
+	struct seal_terms terms = { .session = session->id,
 				      .grant = grant->id,
 				      .serial = buffer->serial,
 				      .size = buffer->size,
@@ -105,7 +105,7 @@ static void ticket_publish(struct session *session, const struct use *use)
 
 	memcpy(terms.instance, board->header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, device->uuid, sizeof terms.device_uuid);
-	ticket_seal(&board->tickets[grant->ticket], &terms, &buffer->allocation->handle, session->key);
+	handle_seal(&board->handles[grant->place], &terms, &buffer->allocation->handle, session->key);
 	atomic_thread_fence(memory_order_release);
 }
 
@@ -121,7 +121,7 @@ static void use_send(struct session *session, uint64_t request, const struct use
 					     .offset = buffer->offset,
 					     .span = buffer->allocation->span,
 					     .buffer = buffer->place,
-					     .ticket = fresh ? use->grant->ticket : WIRE_NO_TICKET,
+					     .place = fresh ? use->grant->place : WIRE_NO_HANDLE,
 					     .rights = use->rights,
 					     .flags = buffer->flags,
 					     .owner_device = buffer->allocation->device,
@@ -149,10 +149,10 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 		return error;
 	broker->counters.uses_opened++;
 	broker->counters.grants_opened += fresh;
-	CRASH_POINT(grant_booked);
+	CRASH_POINT(grant_accounted);
 	if (fresh)
-		ticket_publish(session, use);
-	CRASH_POINT(ticket_sealed);
+		sealed_publish(session, use);
+	CRASH_POINT(handle_sealed);
 	broker_changed(broker);
 	use_send(session, request, use, fresh);
 	CRASH_POINT(grant_sent);
@@ -209,12 +209,12 @@ static int handle_redeem(struct session *session, const struct wire_message *mes
 	int error = check_device(session, redeem->device);
 
 	if (!error)
-		error = delegation_check(session, &redeem->token, &buffer);
+		error = delegation_check(session, &redeem->ticket, &buffer);
 	if (!error)
 		/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
-		error = grant_give(session, message->request, buffer, redeem->device, redeem->token.rights, true);
+		error = grant_give(session, message->request, buffer, redeem->device, redeem->ticket.rights, true);
 	if (!error)
-		delegation_spend(session, &redeem->token, buffer);
+		delegation_spend(session, &redeem->ticket, buffer);
 	return error;
 }
 
@@ -244,14 +244,14 @@ static int handle_closed(struct session *session, const struct wire_message *mes
 	struct broker *broker = session->broker;
 	struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
 
-	CRASH_POINT(closed_heard);
+	CRASH_POINT(closed_received);
 	if (!grant)
 		broker->counters.closed_foreign++;
 	else if (grant_closed(broker->registry, grant))
 		broker->counters.grants_closed++;
 	else
 		broker->counters.grants_held++;
-	CRASH_POINT(closed_booked);
+	CRASH_POINT(closed_accounted);
 	broker_changed(broker);
 	return 0;
 }
@@ -264,12 +264,12 @@ static int handle_idle(struct session *session, const struct wire_message *messa
 	const struct grant *grant = grant_find(&session->grants, id->grant);
 	struct use *use = grant ? grant_find_use(grant, id->serial) : NULL;
 
-	CRASH_POINT(idle_heard);
-	if (use && grant_idle(broker->registry, use))
+	CRASH_POINT(quiesced_received);
+	if (use && use_quiesced(broker->registry, use))
 		broker->counters.uses_idle++;
 	else
 		broker->counters.idle_foreign++;
-	CRASH_POINT(idle_booked);
+	CRASH_POINT(idle_accounted);
 	broker_changed(broker);
 	return 0;
 }
@@ -327,7 +327,7 @@ static void end_timelines(struct session *session, bool died)
 			end_timeline(session->broker, timeline, died);
 }
 
-void request_silent(struct session *session)
+void request_drop_waiting(struct session *session)
 {
 	waiting_forget(session->broker, session->id);
 	create_wake_forgotten(session->broker);
@@ -341,10 +341,10 @@ static int handle_leave(struct session *session, const struct wire_message *mess
 {
 	struct wire_message answer;
 
-	CRASH_POINT(leave_heard);
+	CRASH_POINT(leave_received);
 	if (!session_maps(session))
 		end_timelines(session, false);
-	request_silent(session);
+	request_drop_waiting(session);
 	session->state = SESSION_LEAVING;
 	tracked_changed(session->broker->tracking, &session->tracked);
 	wire_init(&answer, WIRE_LEFT, message->request);
@@ -365,7 +365,7 @@ static void unlink_ephemeral(struct session *session)
 
 void request_session_end(struct session *session, bool died)
 {
-	request_silent(session);
+	request_drop_waiting(session);
 	end_timelines(session, died);
 	unlink_ephemeral(session);
 }
@@ -398,12 +398,12 @@ int request_handle(struct session *session, const struct wire_message *message)
 		[WIRE_ACQUIRE] = handle_acquire, [WIRE_CLOSED] = handle_closed, [WIRE_WRITER] = handle_writer,
 		[WIRE_LEAVE] = handle_leave,     [WIRE_CHANGE] = manage_change, [WIRE_DRAIN] = manage_drain,
 		[WIRE_EVICT] = manage_evict,     [WIRE_ISSUE] = manage_issue,   [WIRE_REDEEM] = handle_redeem,
-		[WIRE_IDLE] = handle_idle,
+		[WIRE_QUIESCED] = handle_idle,
 	};
 	handler *handle = handlers[message->type];
 	int error;
 
-	if (!handle || (session->state == SESSION_LEAVING && message->type != WIRE_CLOSED && message->type != WIRE_IDLE))
+	if (!handle || (session->state == SESSION_LEAVING && message->type != WIRE_CLOSED && message->type != WIRE_QUIESCED))
 		return error_set(-EPROTO, "it sent %s out of place", wire_type_name(message->type));
 	error = handle(session, message);
 	if (error)

@@ -26,7 +26,7 @@ void request_grant(struct session *session, uint64_t request, const struct wire_
 void request_notice(void *context, struct grant *grant, uint64_t serial);
 
 /* What the session waits for ends: it is not answered any more. */
-void request_silent(struct session *session);
+void request_drop_waiting(struct session *session);
 
 /* All that a session's end means for the registry, except for its grants. died: it did not leave with all closed. */
 void request_session_end(struct session *session, bool died);

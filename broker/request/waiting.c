@@ -150,7 +150,7 @@ static struct session *session_of(const struct wait *wait)
 {
 	struct session *session = session_find(wait->broker, wait->waiter->session);
 
-	return session && session->state != SESSION_CUT ? session : NULL;
+	return session && session->state != SESSION_DISCONNECTED ? session : NULL;
 }
 
 /* ---- acquires ---- */

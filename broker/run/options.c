@@ -65,7 +65,7 @@ static const struct option_row rows[] = {
 	  VALUE(take_size_or_0), FIELD(broker.pool) },
 	{ 0, "buffers", "N", "how many buffers there may be, 1 to 1048576 (4096)", VALUE_BUFFERS, FIELD(broker.buffers) },
 	{ 0, "mappings", "N", "how many mappings of all workers together, 1 to 4194304 (16384)", VALUE_MAPPINGS,
-	  FIELD(broker.tickets) },
+	  FIELD(broker.handles) },
 	{ 0, "connections", "N",
 	  "CUDA_DEVICE_MAX_CONNECTIONS of the workers, 1 to 32, or inherit (16 unless it is set)",
 	  VALUE(take_connections), FIELD(connections) },

@@ -12,7 +12,7 @@
 #include "common/error.h"
 
 #define SHARE          16   /* messages of a user in a pass, on the average */
-#define LOOKS          2    /* at users in debt, whenever an entry joins or leaves: more than one, so that they get fewer */
+#define SCANS          2    /* at users in debt, whenever an entry joins or leaves: more than one, so that they get fewer */
 
 static double now_seconds(void)
 {
@@ -99,7 +99,7 @@ static void user_put(struct fair_queue *queue, struct fair_user *user)
 /* Forgets who is in debt no more: never all at once, for there may be as many as there are users. */
 static void debt_sweep(struct fair_queue *queue)
 {
-	for (unsigned looks = 0; looks < LOOKS && queue->in_debt; looks++)
+	for (unsigned scans = 0; scans < SCANS && queue->in_debt; scans++)
 		user_put(queue, queue->in_debt);
 }
 

@@ -239,7 +239,7 @@ int greeting_take(struct session *session, const struct wire_message *message, c
 	int error = check(session, message, extra);
 
 	CRASH_POINT_PEER(session->pid);
-	CRASH_POINT(greeting_heard);
+	CRASH_POINT(greeting_received);
 	if (error)
 		return error;
 	session->proof.mps = message->hello.flags & WIRE_HELLO_MPS;

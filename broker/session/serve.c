@@ -34,9 +34,9 @@ static enum read_result read_failed(struct session *session, int error)
 	else if (session->state == SESSION_GREETING)
 		greeting_reject(session, -EPROTO);
 	else if (error == -ECONNRESET && session->place.dead)
-		session_cut(session, "its process is dead, and another one has its socket");
+		session_disconnect(session, "its process is dead, and another one has its socket");
 	else
-		session_cut(session, error_text());
+		session_disconnect(session, error_text());
 	return READ_LAST;
 }
 
@@ -51,7 +51,7 @@ static enum read_result take_greeting(struct session *session, const struct sock
 		error = greeting_take(session, packet->message, &packet->extra);
 	if (error)
 		greeting_reject(session, error);
-	return error || session->state == SESSION_CUT ? READ_LAST : READ_PACKET;
+	return error || session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
 }
 
 /* A session is one process: messages of a forked child over the inherited socket are not its parent's. */
@@ -73,22 +73,22 @@ static enum read_result take_messages(struct session *session, const struct sock
 
 	if (packet->count > 1)
 		outbox_begin(&session->outbox, &session->broker->sessions->staged);
-	for (unsigned i = 0; i < packet->count && session->state != SESSION_CUT && !error; i++) {
+	for (unsigned i = 0; i < packet->count && session->state != SESSION_DISCONNECTED && !error; i++) {
 		error = socket_packet_check(packet, i);
 		if (error)
 			break;
 		fair_count(&session->place, COST_MESSAGE);
 		CRASH_POINT_PEER(session->pid); /* the last handler may have worked for another session */
-		CRASH_POINT(request_heard);
+		CRASH_POINT(request_received);
 		error = check_sender(session, &packet->extra);
 		if (!error)
 			error = hooks->message(session, &packet->message[i]);
 	}
 	if (error)
-		session_cut(session, error_text());
+		session_disconnect(session, error_text());
 	if (packet->count > 1)
 		outbox_end(&session->outbox);
-	return session->state == SESSION_CUT ? READ_LAST : READ_PACKET;
+	return session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
 }
 
 static enum read_result receive(struct session *session, struct socket_packet *packet)
@@ -174,7 +174,7 @@ static void session_serve(evutil_socket_t fd, short what, void *argument)
 		session_end_grants(session);
 	else if (session->state == SESSION_ARRIVED)
 		greeting_begin(session, session_serve);
-	else if (session->state == SESSION_CUT)
+	else if (session->state == SESSION_DISCONNECTED)
 		discard(session);
 	else if (what & EV_TIMEOUT && session->state == SESSION_GREETING && !session->place.waits)
 		greeting_late(session);

@@ -92,7 +92,7 @@ void session_end_grants(struct session *session)
 
 		fair_count(&session->place, COST_GRANT_END * (1 + grant->used / USES_PER_COST));
 		broker->counters.grants_died++;
-		grant_over(broker->registry, grant);
+		grant_end(broker->registry, grant);
 	}
 	if (session->grants.by_id) {
 		session_wait(session);
@@ -256,7 +256,7 @@ void session_on_death(evutil_socket_t fd, short what, void *argument)
 	session->place.dead = true;
 	tracked_changed(session->broker->tracking, &session->tracked);
 	event_del(session->death); /* it stays readable */
-	if (session->fd >= 0 && session->state != SESSION_CUT)
+	if (session->fd >= 0 && session->state != SESSION_DISCONNECTED)
 		shutdown(session->fd, SHUT_RD);
 	if (session->place.waits || (session->fd >= 0 && (session->state == SESSION_OPEN ||
 						      session->state == SESSION_LEAVING))) {

@@ -24,7 +24,7 @@ bool session_is_welcome(const struct session *session)
 
 bool session_maps(const struct session *session)
 {
-	return HASH_COUNT(session->grants.by_id) > session->grants.held;
+	return HASH_COUNT(session->grants.by_id) > session->grants.orphaned;
 }
 
 bool session_socket_is_closed(const struct session *session)
@@ -61,7 +61,7 @@ static void on_answering(void *context)
 
 static void on_unsent(void *context, const char *reason)
 {
-	session_cut(context, reason);
+	session_disconnect(context, reason);
 }
 
 int session_open_outbox(struct session *session)
@@ -78,7 +78,7 @@ int session_open_outbox(struct session *session)
 
 void session_send(struct session *session, const struct wire_message *message, int fd)
 {
-	if (session->fd >= 0 && session->state != SESSION_CUT)
+	if (session->fd >= 0 && session->state != SESSION_DISCONNECTED)
 		outbox_send(&session->outbox, message, fd);
 }
 
@@ -128,16 +128,16 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
 /* ---- disconnecting ---- */
 
 /* serve.c does what follows for others when the loop runs the event. */
-void session_cut(struct session *session, const char *reason)
+void session_disconnect(struct session *session, const char *reason)
 {
-	if (session->state == SESSION_CUT)
+	if (session->state == SESSION_DISCONNECTED)
 		return;
 	log_line("session %llu (pid %d, %s) is disconnected: %s", (unsigned long long)session->id, session->pid,
 		 session->command, reason);
 	session->broker->counters.sessions_cut++;
 	if (!session_is_welcome(session))
 		tracked_begin(session->broker->tracking, &session->tracked, TRACKED_SESSION);
-	session->state = SESSION_CUT;
+	session->state = SESSION_DISCONNECTED;
 	tracked_changed(session->broker->tracking, &session->tracked);
 	fair_drop(&session->place);
 	outbox_stop(&session->outbox);

@@ -32,7 +32,7 @@ enum session_state {
 	SESSION_GREETING, /* the challenge is sent */
 	SESSION_OPEN,
 	SESSION_LEAVING,  /* the client sent LEAVE */
-	SESSION_CUT       /* disconnected by the broker */
+	SESSION_DISCONNECTED /* disconnected by the broker */
 };
 
 enum proof_state {
@@ -132,6 +132,6 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
  * Disconnects the client and logs the reason. Changes only the session itself, so it may be called in the middle of a
  * change of the registry. The loop's next step drops the requests that wait; until then they may find the session.
  */
-void session_cut(struct session *session, const char *reason);
+void session_disconnect(struct session *session, const char *reason);
 
 #endif

@@ -33,7 +33,7 @@ struct shown {
 	struct status_header header;
 	json_t              *text; /* what the records say: records.h */
 	size_t               unreadable; /* records that are not whole */
-	char                 why[ERROR_TEXT_MAX]; /* UNREADABLE: the sentence; only instance and state are set then */
+	char                 why[ERROR_TEXT_MAX]; /* UNREADABLE: the error message; only instance and state are set then */
 };
 
 /* "running", "stopped", "dead", "unreadable". */
@@ -41,7 +41,7 @@ const char *shown_state_name(enum shown_state state);
 
 /*
  * Reads the status of that instance, a valid name. -ENOENT: there is no such broker; -EACCES; -EFBIG: another user's has
- * too many records; -EBADMSG: what stands there is not a status file; -EAGAIN: its header is not whole. The sentence is set.
+ * too many records; -EBADMSG: what stands there is not a status file; -EAGAIN: its header is not whole. The error message is set.
  * *shown untouched on failure.
  */
 int shown_read(struct shown *shown, const char *instance);
@@ -49,7 +49,7 @@ int shown_read(struct shown *shown, const char *instance);
 /* The same from a descriptor. */
 int shown_read_fd(struct shown *shown, const char *instance, int fd);
 
-/* One that could not be read, for a list: takes the sentence that stands. */
+/* One that could not be read, for a list: takes the error message that stands. */
 void shown_refused(struct shown *shown, const char *instance);
 
 void shown_free(struct shown *shown);

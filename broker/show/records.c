@@ -147,12 +147,12 @@ static json_t *holder_json(const union status_record *session, const struct stat
 {
 	return json_pack("{s:I,s:I,s:o*,s:I,s:b}", "session", NUMBER(grant->session), "pid", NUMBER(session->session.pid),
 			 "command", json_string(session->session.command), "device", NUMBER(grant->device), "held",
-			 grant->held != 0);
+			 grant->orphaned != 0);
 }
 
 struct holders {
 	json_t  *list;
-	uint64_t open, held;
+	uint64_t open, orphaned;
 };
 
 static void holders_add(struct joined *joined, struct holders *holders, const union status_record *grant)
@@ -161,9 +161,9 @@ static void holders_add(struct joined *joined, struct holders *holders, const un
 
 	if (!session)
 		return;
-	holders->held += grant->grant.held != 0;
-	holders->open += !grant->grant.held;
-	if (holders->open + holders->held > HOLDERS_MAX || !joined->holders_left)
+	holders->orphaned += grant->grant.orphaned != 0;
+	holders->open += !grant->grant.orphaned;
+	if (holders->open + holders->orphaned > HOLDERS_MAX || !joined->holders_left)
 		return;
 	joined->holders_left--;
 	json_array_append_new(holders->list, holder_json(session, &grant->grant));
@@ -196,7 +196,7 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 			 "device", NUMBER(buffer->device), "state", states[buffer->state], "owner", NUMBER(buffer->owner),
 			 "group", NUMBER(buffer->group), "mode", NUMBER(buffer->mode), "ephemeral", buffer->ephemeral != 0,
 			 "timeline", buffer->timeline != 0, "alone", buffer->alone != 0, "grants", NUMBER(holders.open), "held",
-			 NUMBER(holders.held), "holders", holders.list);
+			 NUMBER(holders.orphaned), "holders", holders.list);
 }
 
 static json_t *session_json(struct joined *joined, const union status_record *record)
@@ -204,16 +204,16 @@ static json_t *session_json(struct joined *joined, const union status_record *re
 	static const char *const states[] = { "open", "leaving", "cut off", "lost", "orphaned", "dying", "unproven" };
 	const struct status_session *session = &record->session;
 	const struct view *grants = &joined->view[OF_SESSION];
-	uint64_t held = 0, open = 0, bytes = 0;
+	uint64_t orphaned = 0, open = 0, bytes = 0;
 
 	for (size_t i = view_find(grants, session->id); view_has(grants, i, session->id); i++) {
-		held += grants->at[i]->grant.held != 0;
-		open += !grants->at[i]->grant.held;
+		orphaned += grants->at[i]->grant.orphaned != 0;
+		open += !grants->at[i]->grant.orphaned;
 		bytes += grants->at[i]->grant.bytes;
 	}
 	return json_pack("{s:I,s:I,s:I,s:o*,s:s,s:I,s:I,s:I}", "session", NUMBER(session->id), "pid", NUMBER(session->pid), "uid",
 			 NUMBER(session->uid), "command", json_string(session->command), "state", states[session->state],
-			 "grants", NUMBER(open), "held", NUMBER(held), "bytes", NUMBER(bytes));
+			 "grants", NUMBER(open), "held", NUMBER(orphaned), "bytes", NUMBER(bytes));
 }
 
 static json_t *amounts_json(const uint64_t amounts[RESOURCES])

@@ -230,10 +230,10 @@ static const struct column buffer_columns[] = { { "BUFFER", 22, false },  { "SIZ
 /* "1", or "1+2" where so many more were closed and are held until a process dies. */
 static const char *grants_of(const json_t *buffer, char text[2 * NUMBER_MAX])
 {
-	unsigned long long open = number_of(buffer, "grants"), held = number_of(buffer, "held");
+	unsigned long long open = number_of(buffer, "grants"), orphaned = number_of(buffer, "held");
 
-	if (held)
-		snprintf(text, 2 * NUMBER_MAX, "%llu+%llu", open, held);
+	if (orphaned)
+		snprintf(text, 2 * NUMBER_MAX, "%llu+%llu", open, orphaned);
 	else
 		snprintf(text, 2 * NUMBER_MAX, "%llu", open);
 	return text;
@@ -445,7 +445,7 @@ static void print_listed(const struct shown *shown)
 	print_doubt(shown);
 }
 
-/* The sentence of why goes to stderr: broker-status.c. */
+/* The error message of why goes to stderr: broker-status.c. */
 static void print_unreadable(const struct shown *shown)
 {
 	const char *cells[] = { shown->instance, "?", "?", "?", "?", shown_state_name(shown->state), "?" };

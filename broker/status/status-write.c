@@ -116,7 +116,7 @@ static void fill_grant(const struct broker *broker, const struct tracked *tracke
 	const struct grant *grant = OBJECT(tracked, struct grant);
 
 	(void)broker;
-	to->grant = (struct status_grant){ .held = grant->held,
+	to->grant = (struct status_grant){ .orphaned = grant->orphaned,
 					   .id = grant->id,
 					   .session = grant->session->id,
 					   .allocation = grant->allocation->serial,

@@ -152,9 +152,9 @@ static int peer_gone(const struct heat *heat, unsigned rank, unsigned which)
 }
 
 /* Quick at first, since that is how a step ends, then gentle: 64 workers may share two processors. */
-static void peer_nap(unsigned looks)
+static void peer_nap(unsigned scans)
 {
-	heat_nap(looks < 32 ? 20e-6 : looks < 128 ? 500e-6 : 5e-3);
+	heat_nap(scans < 32 ? 20e-6 : scans < 128 ? 500e-6 : 5e-3);
 }
 
 /* timeout_s 0: as long as that worker lives. */
@@ -163,8 +163,8 @@ int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value,
 	double   deadline = heat_now() + timeout_s;
 	uint64_t at;
 
-	for (unsigned looks = 0;; looks++) {
-		int gone = looks % 64 == 63 ? peer_gone(heat, rank, which) : 0; /* before its value is read */
+	for (unsigned scans = 0;; scans++) {
+		int gone = scans % 64 == 63 ? peer_gone(heat, rank, which) : 0; /* before its value is read */
 		int reached = gone < 0 ? -1 : peer_reached(heat, rank, which, value, &at);
 
 		if (reached)
@@ -173,7 +173,7 @@ int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value,
 			return heat_fail("worker %u ended before its part was done", rank);
 		if (timeout_s && heat_now() > deadline)
 			return heat_fail("worker %u did not begin within %u s", rank, timeout_s);
-		peer_nap(looks);
+		peer_nap(scans);
 	}
 }
 

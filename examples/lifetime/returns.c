@@ -7,7 +7,7 @@
  *     1  after a synchronisation
  *     2  after an event (the buffer's timeline, advanced by the stream)
  *     3  in stream order, without waiting
- *     4  the "wrong" way: a plain return while the kernel runs
+ *     4  the "wrong" way: a unordered return while the kernel runs
  * In each it removes the name at once. Worker 1 creates a buffer of the same size on a device without free memory. It
  * gets the memory, zeroed, when the kernel is complete and not before, and nothing is written into it afterwards. Run
  * it as
@@ -25,7 +25,7 @@
 #include "say.h"
 
 #define KERNEL_MS   300u /* how long the kernel runs before it writes */
-#define SETTLE_MS   100u /* how long worker 1 lies in wait for a late write */
+#define WATCH_MS    100u /* how long worker 1 lies in wait for a late write */
 #define LATE        0x1a7e1a7e1a7e1a7eull
 #define FILLERS_MAX 64
 #define RUNNING     1u /* worker 0 has not launched yet */
@@ -212,7 +212,7 @@ static void take_over(struct run *run, enum way way, uint64_t end_ns, uint64_t z
 
 	check(got_ns >= end_ns, "  way %d: asked for that memory, got it after %.0f ms, with the kernel complete", way,
 	      1e3 * (now_seconds() - began));
-	nap_ms(SETTLE_MS);
+	nap_ms(WATCH_MS);
 	check(checksum_of(run, &lease) == zeros, "  way %d: it holds zeros, and nothing was written into it since", way);
 	must(gpub_return(&lease), "return a buffer");
 	must(gpub_unlink(run->worker.client, "returns/next"), "unlink a buffer");

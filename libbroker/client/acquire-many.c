@@ -68,7 +68,7 @@ static bool few_are_pending(struct gpub_client *client, void *context)
 
 /*
  * Sends what is ready, and waits until no more than that many are without an answer. A timeout is no error: take_all()
- * says which name is missing. Locked; gives the lock up meanwhile.
+ * says which name is missing. Locked; releases the lock meanwhile.
  */
 static int send_and_wait(struct gpub_client *client, struct many *many, unsigned ahead)
 {
@@ -117,7 +117,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	}
 	/* also after an error: the requests of the records that are REQUESTED must be sent */
 	if (error) {
-		KEEP_ERROR();
+		SAVE_ERROR();
 
 		send_and_wait(client, many, 0);
 	} else {

@@ -19,7 +19,7 @@ struct wire_message;
 
 /*
  * Requests the buffer of a record in state NONE with that message, fills in its number, and waits until the record
- * changes. Returns what record_wait() returns. Locked; gives the lock up meanwhile.
+ * changes. Returns what record_wait() returns. Locked; releases the lock meanwhile.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline);

@@ -132,13 +132,13 @@ static int close_one(struct gpub_client *client, struct mapping *mapping, const 
 }
 
 /*
- * Closes what is due. The first real error, and its message; *busy: something due stays open. Locked; gives the lock up
+ * Closes what is due. The first real error, and its message; *busy: something due stays open. Locked; releases the lock
  * meanwhile.
  */
 static int close_pass(struct gpub_client *client, enum cache_scope scope, bool *busy)
 {
 	struct cache_pass pass;
-	struct error_kept text;
+	struct saved_error text;
 	struct mapping *mapping;
 	int first = 0, error;
 
@@ -149,7 +149,7 @@ static int close_pass(struct gpub_client *client, enum cache_scope scope, bool *
 		if (!error || error == -EBUSY || first)
 			continue;
 		first = error;
-		text = error_keep();
+		text = error_save();
 	}
 	if (first)
 		error_restore(&text);
@@ -215,7 +215,7 @@ int cache_close_all(struct gpub_client *client)
 	pthread_mutex_lock(&client->lock);
 	error = close_pass(client, CACHE_ALL, &busy);
 	{
-		KEEP_ERROR();
+		SAVE_ERROR();
 
 		cache_retire(client, true);
 	}
@@ -252,14 +252,14 @@ static bool close_due(struct gpub_client *client)
 {
 	bool again;
 
-	CRASH_POINT(closer_looks);
+	CRASH_POINT(closer_begins);
 	for (int ordinal = 0; ordinal < client->devices; ordinal++)
 		client_notice_reset(client, ordinal);
 	again = cache_retire(client, true);
 	close_pass(client, CACHE_DUE, &again);
 	timeline_maps_give_back(client, false);
 	again |= is_full(client);
-	CRASH_POINT(closer_looked);
+	CRASH_POINT(closer_done);
 	return again;
 }
 

@@ -26,8 +26,8 @@
 struct gpub_client;
 
 /*
- * One pass comes to each mapping that exists when it begins, once, also when other passes go on while the lock is given
- * up. Two passes of one scope close the same, so one may skip what the other has come to.
+ * One pass comes to each mapping that exists when it begins, once, also when other passes go on while the lock is
+ * released. Two passes of one scope close the same, so one may skip what the other has come to.
  */
 struct cache_pass {
 	enum cache_scope scope;
@@ -50,7 +50,7 @@ bool cache_make_room(struct gpub_client *client);
 
 /*
  * Retires unlinked buffers, as far as the device is known to be done with them. sync: asks the device about those that were
- * returned unordered. True: more of them can be retired later, without anybody's doing. Locked; gives the lock up meanwhile.
+ * returned unordered. True: more of them can be retired later, without anybody's doing. Locked; releases the lock meanwhile.
  */
 bool cache_retire(struct gpub_client *client, bool sync);
 

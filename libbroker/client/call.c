@@ -10,7 +10,7 @@
 #include "client.h"
 #include "common/crash-point.h"
 #include "common/error.h"
-#include "reader.h"
+#include "receiver.h"
 #include "send.h"
 #include "trace.h"
 
@@ -37,13 +37,13 @@ int call_exchange(struct gpub_client *client, const struct wire_message *message
 
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(request_begin);
-	reads = reader_begin(client);
+	reads = receiver_begin(client);
 	error = count == 1 ? call_send(client, messages) : call_send_many(client, messages, count);
 	CRASH_POINT(request_sent);
 	if (reads && !error && !is_answered(client, answered, context))
-		reader_read_until(client, messages->type, answered, context, deadline);
+		receiver_read_until(client, messages->type, answered, context, deadline);
 	if (reads)
-		reader_end(client);
+		receiver_end(client);
 	pthread_mutex_lock(&client->lock);
 	while (!error && !late && !answered(client, context) && !client_lost(client))
 		late = deadline ? pthread_cond_timedwait(&client->changed, &client->lock, deadline) :

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.h - round trips: the caller's thread sends a request, and the reader (reader.h), which may be the caller, gets
+ * call.h - round trips: the caller's thread sends a request, and the reader (receiver.h), which may be the caller, gets
  * the reply.
  *
  * Owns the list of calls in progress. Reads the socket only as the reader.
@@ -19,7 +19,7 @@ struct gpub_client;
 
 /*
  * Sends the messages and waits until answered(), which is called under the lock, is true. Meanwhile the caller is the
- * reader, if no other thread is. Locked; gives the lock up meanwhile. 0; -ETIMEDOUT: the deadline (NULL: none) has
+ * reader, if no other thread is. Locked; releases the lock meanwhile. 0; -ETIMEDOUT: the deadline (NULL: none) has
  * passed; -ECONNRESET: the broker is gone.
  */
 int call_exchange(struct gpub_client *client, const struct wire_message *messages, unsigned count,

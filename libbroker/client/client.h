@@ -3,7 +3,7 @@
  * client.h - the members of a gpub_client, and the rules for their use.
  *
  * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> send.c -> socket
- *                      socket -> reader.c (one thread at a time) -> messages.c -> records.c -> waiting callers
+ *                      socket -> receiver.c (one thread at a time) -> messages.c -> records.c -> waiting callers
  *
  * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock is never held
  * across a send. Of device calls, only those that register memory, watch buffers and look for resets are made under it.
@@ -49,7 +49,7 @@ struct cache {
 
 #define CACHE_MAPPINGS 16384
 
-/* How often reader.c polls for the answer to one type of request before it sleeps. */
+/* How often receiver.c polls for the answer to one type of request before it sleeps. */
 struct spin {
 	unsigned pause;  /* so many answers are slept for before it polls again */
 	unsigned misses; /* in a row */
@@ -58,7 +58,7 @@ struct spin {
 struct gpub_client {
 	struct client_guard *guard;
 	const struct device *device;
-	int                  sock, watch; /* watch: reader.c's */
+	int                  sock, watch; /* watch: receiver.c's */
 	pthread_mutex_t      reading;     /* held by the reader */
 	bool                 over;        /* the reader's: no more messages will come */
 	struct spin          spin[WIRE_TYPES]; /* the reader's, by type of request */
@@ -83,7 +83,7 @@ struct gpub_client {
 	struct call         *calls;
 
 	struct table         table; /* (name, device) -> record */
-	struct record_pool   records;
+	struct record_arena  records;
 	struct record       *due;      /* unlinked buffers that are still mapped */
 	bool                 newly_due;
 	struct mapping      *mappings, *mappings_by_grant;
@@ -91,7 +91,7 @@ struct gpub_client {
 	uint64_t             mapping_bytes;
 	uint64_t             passes; /* of cache.c through mappings and due, that have begun so far */
 	struct cache         cache;
-	struct slot_pool     slots;
+	struct slot_arena    slots;
 	struct timeline_maps timelines;
 	struct gpub_client  *next;      /* in fork.c's list of open clients, or client.c's of recycled ones */
 	struct gpub_client  *next_made; /* in client.c's list of all; fixed */

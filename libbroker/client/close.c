@@ -59,7 +59,7 @@ static bool records_idle(const struct mapping *mapping, bool *held)
 
 	*held = false;
 	DL_FOREACH2(mapping->records, record, mapping_next) {
-		idle &= record_idle(record, &one);
+		idle &= record_unused(record, &one);
 		*held |= one;
 	}
 	return idle;
@@ -233,7 +233,7 @@ static int retire_sync(struct gpub_client *client, struct record *record, uint64
 	int error;
 
 	*acquires = record_acquire_count(record);
-	if (!record_idle(record, &held))
+	if (!record_unused(record, &held))
 		return -EBUSY;
 	error = mapping_sync(client, record->mapping);
 	CRASH_POINT(retire_synced);
@@ -253,15 +253,15 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 	atomic_store(&record->state, RECORD_WORD(RECORD_GRANT(state), RECORD_CLOSING));
 	/* as in close_begin() */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!record_idle(record, &held) || !(quiesced ? record_quiesced(record) : record_acquire_count(record) == acquires)) {
+	if (!record_unused(record, &held) || !(quiesced ? record_quiesced(record) : record_acquire_count(record) == acquires)) {
 		atomic_store(&record->state, state);
 		return -EBUSY;
 	}
 	record_unwatch(client, record);
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(retire_decided);
-	call_idle(client, RECORD_GRANT(state), atomic_load(&record->serial));
-	CRASH_POINT(idle_sent);
+	call_quiesced(client, RECORD_GRANT(state), atomic_load(&record->serial));
+	CRASH_POINT(quiesced_sent);
 	pthread_mutex_lock(&client->lock);
 	record_release(client, record, 0, NULL);
 	CRASH_POINT(record_released);

@@ -5,7 +5,7 @@
  * A mapping is closed after the device work of every lease of every record in it (invariant 2). CLOSED is sent after
  * that, and before a record of it is reused. Closing waits for the process's kernels (gpubroker(7), "Close"). A record
  * whose buffer was unlinked can be retired alone, without closing anything, when the device is known to be done with
- * it: IDLE. A mapping that fails to close is kept until the process ends, and its grant with it. Owns nothing.
+ * it: QUIESCED. A mapping that fails to close is kept until the process ends, and its grant with it. Owns nothing.
  */
 #ifndef GPUB_CLOSE_H
 #define GPUB_CLOSE_H
@@ -18,7 +18,7 @@ struct record;
 
 /*
  * Closes one mapping unless a lease holds a record of it (-EBUSY, nothing has changed). wait: for returns in stream
- * order that have not landed. Locked; gives the lock up meanwhile: the mapping may be gone afterwards. -EIO: its
+ * order that have not landed. Locked; releases the lock meanwhile: the mapping may be gone afterwards. -EIO: its
  * records stay CLOSING for good.
  */
 int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait);
@@ -26,13 +26,13 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait
 /*
  * Retires one OPEN record, whose mapping stays, if the device is done with its leases: 0, or -EBUSY (nothing has
  * changed). sync: waits for the device if leases were returned unordered; else only returns in stream order count.
- * Locked; gives the lock up meanwhile.
+ * Locked; releases the lock meanwhile.
  */
 int record_retire(struct gpub_client *client, struct record *record, bool sync);
 
 /*
  * Ends the mappings of a device that was reset since the last check, and their leases. 0: it was not reset; 1: it was,
- * and the lock was given up; -EIO: it was, and cannot be used again. Locked.
+ * and the lock was released; -EIO: it was, and cannot be used again. Locked.
  */
 int client_notice_reset(struct gpub_client *client, int ordinal);
 

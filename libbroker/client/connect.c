@@ -32,7 +32,7 @@
 #include "devices.h"
 #include "fork.h"
 #include "hold.h"
-#include "reader.h"
+#include "receiver.h"
 #include "service.h"
 #include "timeline-end.h"
 #include "trace.h"
@@ -152,7 +152,7 @@ static int greet(struct gpub_client *client)
 	sodium_memzero(&message, sizeof message);
 	if (board >= 0)
 		close(board);
-	return error ? error : reader_init(client);
+	return error ? error : receiver_init(client);
 }
 
 /* ---- connecting ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * delegate.c - gpub_ticket_issue, gpub_redeem: a right to one buffer, handed on as text (common/token.h).
+ * delegate.c - gpub_ticket_issue, gpub_redeem: a right to one buffer, handed on as text (common/ticket.h).
  *
  * A redeemed buffer has a record of its own, whose key is no valid name: the ticket's rights differ from the name's,
  * and the broker checks every redemption. Never keeps a ticket, never puts one into a message.
@@ -17,7 +17,7 @@
 #include "common/error.h"
 #include "common/name.h"
 #include "common/thread.h"
-#include "common/token.h"
+#include "common/ticket.h"
 #include "devices.h"
 #include "hold.h"
 #include "records.h"
@@ -60,7 +60,7 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 	error = call_broker(client, &request, &reply, NULL, NULL);
 	if (error)
 		return error;
-	token_encode(&reply.token, text);
+	ticket_encode(&reply.ticket, text);
 	sodium_memzero(&reply, sizeof reply);
 	return 0;
 }
@@ -117,7 +117,7 @@ int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease)
 		error = error_set(-EINVAL, "there is no ticket, or no place for the lease");
 	wire_init(&message, WIRE_REDEEM, 0);
 	if (!error)
-		error = token_decode(text, &message.redeem.token);
+		error = ticket_decode(text, &message.redeem.ticket);
 	if (error)
 		return error;
 	TRACE("redeem");

@@ -62,7 +62,7 @@ static void after_fork_child(void)
 		if (client->sock >= 0)
 			close(client->sock);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
-		slot_pool_wipe(&client->slots);
+		slot_arena_wipe(&client->slots);
 		wiped_by_hand(client->guard, sizeof *client->guard);
 	}
 	if (guard)

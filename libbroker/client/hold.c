@@ -14,7 +14,7 @@ int record_grow(struct gpub_client *client, struct record *record)
 	if (blocks == SLOT_BLOCKS)
 		return error_set(-ENOMEM, "%u leases of one buffer are held or being returned: wait for some",
 				 (SLOTS_FIRST << SLOT_BLOCKS) - SLOTS_FIRST);
-	error = slot_pool_take(&client->slots, client->device, record, SLOTS_FIRST << blocks, &slots);
+	error = slot_arena_take(&client->slots, client->device, record, SLOTS_FIRST << blocks, &slots);
 	if (error)
 		return error;
 	record->block[blocks] = slots;
@@ -44,7 +44,7 @@ int record_hold_any(struct record *record, uint64_t *token)
 	for (uint32_t tries = 0; tries < count; tries++, at++) {
 		struct slot *slot = slot_number(record, at >= count ? at %= count : at);
 		uint64_t hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
-		int error = slot_idle(slot, hold) ? record_hold_in(record, slot, hold, token) : -EAGAIN;
+		int error = slot_unused(slot, hold) ? record_hold_in(record, slot, hold, token) : -EAGAIN;
 
 		if (error == -EAGAIN)
 			continue;
@@ -80,7 +80,7 @@ static bool slot_outlives(const struct slot *slot, uint64_t hold)
 	return SLOT_STATE(hold) == SLOT_RETURNED && SLOT_SEQUENCE(hold) == atomic_load(&slot->base);
 }
 
-bool record_idle(const struct record *record, bool *held)
+bool record_unused(const struct record *record, bool *held)
 {
 	bool idle = true;
 
@@ -88,7 +88,7 @@ bool record_idle(const struct record *record, bool *held)
 	EACH_SLOT(record, slot) {
 		uint64_t hold = atomic_load(&slot->hold);
 
-		if (slot_idle(slot, hold) || slot_outlives(slot, hold))
+		if (slot_unused(slot, hold) || slot_outlives(slot, hold))
 			continue;
 		idle = false;
 		*held |= SLOT_STATE(hold) != SLOT_RETURNED;

@@ -83,7 +83,7 @@ static inline int record_hold_at(struct record *record, struct slot *slot, uint6
 	if (!slot)
 		return -ESTALE;
 	hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
-	if (slot_idle(slot, hold))
+	if (slot_unused(slot, hold))
 		error = record_hold_in(record, slot, hold, token);
 	return error == -EAGAIN ? record_hold_any(record, token) : error;
 }
@@ -94,10 +94,10 @@ static inline int record_hold(struct record *record, uint64_t *token)
 }
 
 /* True if every slot is idle. *held: a lease holds one of those that are not. */
-bool record_idle(const struct record *record, bool *held);
+bool record_unused(const struct record *record, bool *held);
 
 /*
- * True if each returned lease of its present buffer was returned in stream order. After record_idle() was true, that
+ * True if each returned lease of its present buffer was returned in stream order. After record_unused() was true, that
  * means that all of the buffer's device work is done. An unordered return says nothing about the device.
  */
 bool record_quiesced(const struct record *record);

@@ -252,7 +252,7 @@ static inline bool hold_stands(const struct slot *slot, uint64_t token)
 static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 {
 	uint64_t hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
-	int error = slot_idle(slot, hold) ? record_hold_in(record, slot, hold, token) : -EAGAIN;
+	int error = slot_unused(slot, hold) ? record_hold_in(record, slot, hold, token) : -EAGAIN;
 
 	return error == -EAGAIN ? record_hold_any(record, token) : error;
 }

@@ -12,7 +12,7 @@
 #include "client.h"
 #include "common/crash-point.h"
 #include "common/error.h"
-#include "common/ticket.h"
+#include "common/sealed.h"
 #include "devices.h"
 #include "trace.h"
 
@@ -21,8 +21,8 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 			struct device_handle *handle)
 {
 	const struct board_header *board = client->board.header;
-	struct ticket ticket = client->board.tickets[grant->ticket]; /* a copy: what is checked is what is used */
-	struct ticket_terms terms = { .session = client->session,
+	struct sealed_handle sealed = client->board.handles[grant->place]; /* a copy: what is checked is what is used */
+	struct seal_terms terms = { .session = client->session,
 				      .grant = grant->grant,
 				      .serial = grant->serial,
 				      .size = grant->size,
@@ -32,7 +32,7 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 
 	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board->device[grant->owner_device].uuid, sizeof terms.device_uuid);
-	return ticket_open(handle, &terms, &ticket, client->key);
+	return handle_unseal(handle, &terms, &sealed, client->key);
 }
 
 /* ---- calls of one epoch ---- */
@@ -141,7 +141,7 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 	mapping->opened = *grant;
 	mapping->ordinal = ordinal;
 	error = grant_unseal(client, grant, &handle);
-	CRASH_POINT(ticket_opened);
+	CRASH_POINT(handle_unsealed);
 	if (!error) {
 		TRACE("open");
 		error = handle_open(client, &handle, mapping);

@@ -4,7 +4,7 @@
  *
  * Several small buffers of an owner lie in one allocation, and the broker gives one grant for all of them: it is opened
  * once and closed once. Owns the handle from the open to the close, and the list of its records. Never sends CLOSED or
- * IDLE (close.c does). All of it is under the client's lock, except opening.
+ * QUIESCED (close.c does). All of it is under the client's lock, except opening.
  */
 #ifndef GPUB_MAPPING_H
 #define GPUB_MAPPING_H
@@ -69,7 +69,7 @@ void mapping_detach(struct record *record);
 /* The record of the buffer with that serial in it, or NULL. */
 struct record *mapping_record(const struct mapping *mapping, uint64_t serial);
 
-/* Waits until the device has done what this process has queued on it. Gives the lock up meanwhile; the mapping stays. */
+/* Waits until the device has done what this process has queued on it. Releases the lock meanwhile; the mapping stays. */
 int mapping_sync(struct gpub_client *client, struct mapping *mapping);
 
 #endif

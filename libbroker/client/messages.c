@@ -24,7 +24,7 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 {
 	const struct board_header *board = client->board.header;
 
-	if (grant->buffer >= board->buffers || (grant->ticket >= board->tickets && grant->ticket != WIRE_NO_TICKET) ||
+	if (grant->buffer >= board->buffers || (grant->place >= board->handles && grant->place != WIRE_NO_HANDLE) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
 	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
 	    grant->grant >> 62)
@@ -105,7 +105,7 @@ static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 
 static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 {
-	KEEP_ERROR();
+	SAVE_ERROR();
 
 	if (mapping_unmap(client, mapping)) {
 		mapping_keep(client, mapping);
@@ -231,7 +231,7 @@ static void on_shared_grant(struct gpub_client *client, const struct wire_grant 
 	}
 	if (!error)
 		return;
-	call_idle(client, grant->grant, grant->serial);
+	call_quiesced(client, grant->grant, grant->serial);
 	record_refuse(client, record, error);
 }
 
@@ -240,7 +240,7 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 	const struct wire_grant *grant = &message->grant;
 	struct record *record = grant_record(client, message->request);
 	struct timeline_map *timeline = NULL;
-	bool shared = grant->ticket == WIRE_NO_TICKET;
+	bool shared = grant->place == WIRE_NO_HANDLE;
 	int error;
 
 	CRASH_POINT(grant_received);

@@ -92,7 +92,7 @@ struct waiter {
  * The free list is first in, first out, and keeps at least free_min records: until a record is reused, the last leases
  * of its buffer can be renewed. One that was never open has no leases, and goes to the front.
  */
-struct record_pool {
+struct record_arena {
 	struct record  *all;
 	struct record  *free;
 	uint32_t        free_count, free_min;

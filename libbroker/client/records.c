@@ -19,7 +19,7 @@
 
 /* ---- the pool ---- */
 
-static int pool_grow(struct record_pool *pool)
+static int pool_grow(struct record_arena *pool)
 {
 	uint32_t room = pool->room ? pool->room * 2 : 64;
 	struct record **numbered;
@@ -36,7 +36,7 @@ static int pool_grow(struct record_pool *pool)
 	return 0;
 }
 
-static struct record *record_new(struct record_pool *pool)
+static struct record *record_new(struct record_arena *pool)
 {
 	struct record *record = pool_grow(pool) ? NULL : aligned_alloc(_Alignof(struct record), sizeof *record);
 
@@ -50,7 +50,7 @@ static struct record *record_new(struct record_pool *pool)
 	return record;
 }
 
-static struct record *record_reuse(struct record_pool *pool, struct record *record)
+static struct record *record_reuse(struct record_arena *pool, struct record *record)
 {
 	DL_DELETE2(pool->free, record, free_prev, free_next);
 	pool->free_count--;
@@ -63,7 +63,7 @@ static struct record *record_reuse(struct record_pool *pool, struct record *reco
  */
 static struct record *record_take(struct gpub_client *client)
 {
-	struct record_pool *pool = &client->records;
+	struct record_arena *pool = &client->records;
 	struct record *record;
 
 	if (pool->free && atomic_load(&client->slots.used) > SLOTS_CROWDED)
@@ -74,7 +74,7 @@ static struct record *record_take(struct gpub_client *client)
 	return record || !pool->free ? record : record_reuse(pool, pool->free);
 }
 
-static void record_free(struct record_pool *pool, struct record *record, bool was_open)
+static void record_free(struct record_arena *pool, struct record *record, bool was_open)
 {
 	if (was_open)
 		DL_APPEND2(pool->free, record, free_prev, free_next);

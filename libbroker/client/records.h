@@ -28,7 +28,7 @@ void record_detach(struct gpub_client *client, struct record *record);
  */
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text);
 
-/* Lists a waiter for the record to leave its present state. From then on the lock may be given up. Locked. */
+/* Lists a waiter for the record to leave its present state. From then on the lock may be abandoned. Locked. */
 void record_wait_begin(struct record *record, struct waiter *waiter);
 
 /* Takes the waiter off the list. Locked. */
@@ -36,7 +36,7 @@ void record_wait_end(struct record *record, struct waiter *waiter);
 
 /*
  * Waits for that until the deadline (NULL: none), and takes the waiter off the list. -ETIMEDOUT, the error that the
- * record was released with, or 0: look at the record again. Locked; gives the lock up meanwhile.
+ * record was released with, or 0: look at the record again. Locked; releases the lock meanwhile.
  */
 int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
 		const struct timespec *deadline);

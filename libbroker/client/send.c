@@ -51,19 +51,19 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 void call_closed(struct gpub_client *client, uint64_t grant)
 {
 	struct wire_message message;
-	KEEP_ERROR();
+	SAVE_ERROR();
 
 	wire_init(&message, WIRE_CLOSED, 0);
 	message.grant_id.grant = grant;
 	call_send(client, &message); /* a failure means that the broker is gone */
 }
 
-void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial)
+void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
 {
 	struct wire_message message;
-	KEEP_ERROR();
+	SAVE_ERROR();
 
-	wire_init(&message, WIRE_IDLE, 0);
+	wire_init(&message, WIRE_QUIESCED, 0);
 	message.grant_id.grant = grant;
 	message.grant_id.serial = serial;
 	call_send(client, &message);

@@ -24,6 +24,6 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 void call_closed(struct gpub_client *client, uint64_t grant);
 
 /* Tells the broker that the device is done with the buffer of that serial, whose mapping stays. */
-void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial);
+void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial);
 
 #endif

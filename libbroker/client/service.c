@@ -7,7 +7,7 @@
 #include "cache.h"
 #include "client.h"
 #include "common/thread.h"
-#include "reader.h"
+#include "receiver.h"
 #include "timeline-end.h"
 
 #define RETIRE_FIRST_MS 1
@@ -38,7 +38,7 @@ static void *service_main(void *argument)
 	int pause = -1;
 	HOLD_CANCELLATION();
 
-	while (reader_serve(client, pause))
+	while (receiver_serve(client, pause))
 		pause = retire_pause(client, pause);
 	timelines_end_orphaned(client);
 	return NULL;

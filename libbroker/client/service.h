@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.h - the service thread: it is the reader (reader.h) while no caller is.
+ * service.h - the service thread: it is the reader (receiver.h) while no caller is.
  *
  * The thread also retires unlinked buffers whose leases were all returned in stream order. All signals are blocked in
  * it. When the broker is gone, it ends the timelines that this process writes, and exits. In a disconnect it exits when

@@ -15,7 +15,7 @@
 #define SPACE_SIZE (SLOTS_MAX * sizeof(struct slot))
 
 /* Address space alone. A forked child finds zeros in it, so it can neither renew nor return a lease. */
-static int pool_reserve(struct slot_pool *pool)
+static int pool_reserve(struct slot_arena *pool)
 {
 	void *space = wiped_map(SPACE_SIZE, PROT_NONE);
 
@@ -25,14 +25,14 @@ static int pool_reserve(struct slot_pool *pool)
 	return 0;
 }
 
-void slot_pool_wipe(struct slot_pool *pool)
+void slot_arena_wipe(struct slot_arena *pool)
 {
 	if (pool->slot)
 		wiped_by_hand(pool->slot, SPACE_SIZE);
 }
 
 /* Makes the next chunk usable, and maps its words. The kernel adds pages as slots are used. */
-static int chunk_make(struct slot_pool *pool, const struct device *device)
+static int chunk_make(struct slot_arena *pool, const struct device *device)
 {
 	struct slot *chunk;
 	void *words;
@@ -49,7 +49,7 @@ static int chunk_make(struct slot_pool *pool, const struct device *device)
 	return error;
 }
 
-int slot_pool_take(struct slot_pool *pool, const struct device *device, struct record *record, uint32_t count,
+int slot_arena_take(struct slot_arena *pool, const struct device *device, struct record *record, uint32_t count,
 		   struct slot **slots)
 {
 	uint32_t first = atomic_load_explicit(&pool->used, memory_order_relaxed);

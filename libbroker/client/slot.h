@@ -69,7 +69,7 @@ static inline bool slot_later(uint64_t a, uint64_t b)
 }
 
 /* No lease holds it, and no return is on its way. */
-static inline bool slot_idle(const struct slot *slot, uint64_t hold)
+static inline bool slot_unused(const struct slot *slot, uint64_t hold)
 {
 	switch (SLOT_STATE(hold)) {
 	case SLOT_FREE:
@@ -102,7 +102,7 @@ static inline void slot_end(struct slot *slot, uint64_t hold)
 #define SLOT_CHUNK  8192 /* slots: 512 KiB, and 64 KiB of words, registered with the device at once */
 #define SLOT_CHUNKS (SLOTS_MAX / SLOT_CHUNK)
 
-struct slot_pool {
+struct slot_arena {
 	struct slot     *slot; /* SLOTS_MAX of them; fixed once used is not 0 */
 	_Atomic uint32_t used;
 	/* under the client's lock */
@@ -114,14 +114,14 @@ struct slot_pool {
  * count adjacent new slots for the record; *slots is the first. -ENOMEM: all SLOTS_MAX are used; or the error of
  * registering memory with the device. Called under the client's lock.
  */
-int slot_pool_take(struct slot_pool *pool, const struct device *device, struct record *record, uint32_t count,
+int slot_arena_take(struct slot_arena *pool, const struct device *device, struct record *record, uint32_t count,
 		   struct slot **slots);
 
 /* For an atfork handler, in the child: it must find no lease (wiped.h). */
-void slot_pool_wipe(struct slot_pool *pool);
+void slot_arena_wipe(struct slot_arena *pool);
 
 /* The slot of an index from a lease, or NULL: there is none. Any thread. */
-static inline struct slot *slot_at(struct slot_pool *pool, uint32_t index)
+static inline struct slot *slot_at(struct slot_arena *pool, uint32_t index)
 {
 	return index < atomic_load_explicit(&pool->used, memory_order_acquire) ? &pool->slot[index] : NULL;
 }

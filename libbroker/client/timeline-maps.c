@@ -133,7 +133,7 @@ static void page_destroy(const struct gpub_client *client, void *page, bool regi
 
 static void map_destroy(const struct gpub_client *client, struct timeline_map *map, bool busy)
 {
-	KEEP_ERROR();
+	SAVE_ERROR();
 
 	page_destroy(client, (void *)map->page, map->registered, busy);
 	if (map->writable)

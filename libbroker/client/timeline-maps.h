@@ -38,7 +38,7 @@ bool timeline_maps_full(const struct gpub_client *client);
 
 /*
  * Gives back unused maps. all: checks each; else two for each map that became unused since the last time, so that the
- * work does not grow with the maps that cannot be given back yet. Gives the lock up meanwhile. Does nothing in a
+ * work does not grow with the maps that cannot be given back yet. Releases the lock meanwhile. Does nothing in a
  * disconnect, which first waits for signals to land.
  */
 void timeline_maps_give_back(struct gpub_client *client, bool all);

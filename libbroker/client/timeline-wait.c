@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "timeline-map.h"
 
-unsigned timeline_patience_ms = 30000;
+unsigned timeline_abandon_ms = 30000;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken after every other lock */
 static struct timeline_map *awaited;
@@ -118,13 +118,13 @@ static int look(struct timeline_watch *watch)
 	if (!abandoned || !watch->counting || watch->progress != progress) {
 		watch->counting = abandoned != NULL;
 		watch->progress = progress;
-		watch->until = client_deadline(timeline_patience_ms);
+		watch->until = client_deadline(timeline_abandon_ms);
 		return !awaited;
 	}
 	return client_past(&watch->until) ? refuse(abandoned) : 0;
 }
 
-int timeline_waits_over(void *watch)
+int timeline_waits_ended(void *watch)
 {
 	int verdict;
 

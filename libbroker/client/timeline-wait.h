@@ -18,7 +18,7 @@
 struct timeline_map;
 
 /* How long an abandoned wait may make no progress: longer than the broker's check of its marks takes. Tests change it. */
-extern unsigned timeline_patience_ms;
+extern unsigned timeline_abandon_ms;
 
 /* A stream waits for that value: noted unless the value is reached. */
 void timeline_wait_note(struct timeline_map *map, uint64_t value);
@@ -42,9 +42,9 @@ struct timeline_watch {
 
 /*
  * For device->stream_sync_until(), with a struct timeline_watch. 0: a timeline is awaited; 1: none is. -ECONNRESET,
- * -EOWNERDEAD: an awaited timeline is abandoned, and none has moved for timeline_patience_ms.
+ * -EOWNERDEAD: an awaited timeline is abandoned, and none has moved for timeline_abandon_ms.
  */
-int timeline_waits_over(void *watch);
+int timeline_waits_ended(void *watch);
 
 /* Around a fork. forget: in the child, where all waits are the parent's. */
 void timeline_waits_lock(void);

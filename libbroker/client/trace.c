@@ -22,7 +22,7 @@ void trace_start(void)
 {
 	static atomic_flag begun = ATOMIC_FLAG_INIT;
 
-	if (atomic_flag_test_and_set(&begun) || environment_is_foreign())
+	if (atomic_flag_test_and_set(&begun) || environment_is_untrusted())
 		return;
 	domain = nvtxDomainCreateA("gpubroker");
 	if (domain)

@@ -84,7 +84,7 @@ static bool server_is_appointed(const char *path, uid_t server)
 /* The caller of a privileged program is not the program's user, though the uids may be equal, as with set-group-ID. */
 static bool is_own_user(uid_t server)
 {
-	return server == geteuid() && !(environment_is_foreign() && server == getuid());
+	return server == geteuid() && !(environment_is_untrusted() && server == getuid());
 }
 
 int trust_check(int sock, const char *path)
@@ -97,6 +97,6 @@ int trust_check(int sock, const char *path)
 	if (server.uid && !is_own_user(server.uid) && !server_is_appointed(path, server.uid))
 		return error_set(-EPERM, "the server at %s is not trusted: it runs as uid %u, neither %s nor root, and its directory is "
 					 "not one that root made for it in " SOCKET_DIRECTORIES,
-				 path, server.uid, environment_is_foreign() ? "this program's user" : "this user");
+				 path, server.uid, environment_is_untrusted() ? "this program's user" : "this user");
 	return directory_check(path, server.uid);
 }

@@ -6,7 +6,7 @@
  *
  * A generation word W is serial << 2 | state of the buffer in that place. Serials are never reused, so an equal word means that
  * the same buffer is still live. An end E says how the timeline of the buffer in that place ended; the timeline's own page does
- * not prove it, because its writer can write there. A ticket is sealed to one session (ticket.h). Owns the layout and its
+ * not prove it, because its writer can write there. A ticket is sealed to one session (sealed.h). Owns the layout and its
  * checks. The broker makes it (broker/registry/board-owner.c), a client maps it here.
  */
 #ifndef GPUB_BOARD_H
@@ -18,11 +18,11 @@
 
 #include "handle.h"
 #include "name.h"
-#include "ticket.h"
+#include "sealed.h"
 
 #define BOARD_MAGIC       0x6472616f62757067ull
 #define BOARD_SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
-#define BOARD_TICKETS_MAX (1u << 22)
+#define BOARD_SEALED_MAX (1u << 22)
 #define BOARD_BUFFERS_MAX (1u << 20)
 
 enum board_state { BOARD_FREE = 0, BOARD_LIVE = 1, BOARD_DRAINING = 2 };
@@ -48,9 +48,9 @@ struct board_header {
 	uint32_t version, device_kind; /* WIRE_VERSION; enum device_kind */
 	uint8_t  instance_id[16];      /* random: another run of the same instance differs */
 	char     instance[24];         /* its name */
-	uint32_t devices, buffers, tickets;
+	uint32_t devices, buffers, handles;
 	uint32_t host_total; /* all host devices, also those that the broker does not see; 0 on cuda */
-	uint64_t words_offset, ends_offset, tickets_offset, size; /* bytes */
+	uint64_t words_offset, ends_offset, sealed_offset, size; /* bytes */
 	struct board_device device[DEVICE_MAX];
 };
 
@@ -63,12 +63,12 @@ struct board {
 	void                      *base;
 	_Atomic uint64_t          *words;
 	struct board_end          *ends;
-	struct ticket             *tickets;
+	struct sealed_handle             *handles;
 	size_t                     size;
 };
 
 /* Computes offsets and size from the counts. */
-void board_layout(struct board_header *header, uint32_t buffers, uint32_t tickets);
+void board_layout(struct board_header *header, uint32_t buffers, uint32_t handles);
 
 /* Points *board into size bytes at base, whose header the caller trusts or has checked. */
 void board_place(struct board *board, void *base, size_t size);

@@ -47,7 +47,7 @@
 	X(LIBRARY, acquire_answered, "the thread that sent ACQUIRE goes on")               \
 	X(LIBRARY, grant_received, "the service thread has a GRANT")                       \
 	X(LIBRARY, grant_prepared, "its record has slots, and its timeline's page")        \
-	X(LIBRARY, ticket_opened, "its ticket is unsealed, the handle not opened")         \
+	X(LIBRARY, handle_unsealed, "its ticket is unsealed, the handle not opened")       \
 	X(LIBRARY, mapping_opened, "the handle is opened, no record says so")              \
 	X(LIBRARY, mapping_shared, "the allocation is mapped already, no record says so")  \
 	X(LIBRARY, mapping_recorded, "the record is OPEN")                                 \
@@ -72,12 +72,12 @@
 	X(LIBRARY, closed_sent, "CLOSED is sent, the record still CLOSING")                \
 	X(LIBRARY, retire_synced, "the device is done with all that came before a retire") \
 	X(LIBRARY, retire_decided, "the record is CLOSING, idle and proven")               \
-	X(LIBRARY, idle_sent, "IDLE is sent, the record still CLOSING")                    \
+	X(LIBRARY, quiesced_sent, "QUIESCED is sent, the record still CLOSING")            \
 	X(LIBRARY, close_failed, "the mapping does not close")                             \
 	X(LIBRARY, record_released, "the record is free")                                  \
 	X(LIBRARY, closer_started, "the closer thread runs")                               \
-	X(LIBRARY, closer_looks, "the closer is about to close what is due")               \
-	X(LIBRARY, closer_looked, "the closer has closed what it could")                   \
+	X(LIBRARY, closer_begins, "the closer is about to close what is due")              \
+	X(LIBRARY, closer_done, "the closer has closed what it could")                     \
 	X(LIBRARY, timeline_mapped, "a timeline's page is mapped for reading")             \
 	X(LIBRARY, timeline_registered, "that page is registered with the device")         \
 	X(LIBRARY, timeline_unregistered, "the device knows a timeline's page no more")    \
@@ -105,9 +105,9 @@
 	X(LIBRARY, object_closing, "host device: out of the table, still mapped")          \
 	X(BROKER, accepted, "a connection is taken, its peer identified")                  \
 	X(BROKER, challenge_sent, "the challenge is sent")                                 \
-	X(BROKER, greeting_heard, "the greeting is read, and not checked")                 \
+	X(BROKER, greeting_received, "the greeting is read, and not checked")              \
 	X(BROKER, welcome_sent, "the welcome is sent, the session open")                   \
-	X(BROKER, request_heard, "a message is read, and not handled")                     \
+	X(BROKER, request_received, "a message is read, and not handled")                  \
 	X(BROKER, refused, "a refusal is sent")                                            \
 	X(BROKER, create_reserved, "name and quota are taken for a create")                \
 	X(BROKER, create_submitted, "the device thread has the allocation to make")        \
@@ -119,17 +119,17 @@
 	X(BROKER, unlinked, "a name is taken away, the caller not told")                   \
 	X(BROKER, acquire_waits, "an acquire waits for its name")                          \
 	X(BROKER, acquire_woken, "its name has come, nothing is granted")                  \
-	X(BROKER, grant_booked, "a grant is booked, its ticket not sealed")                \
-	X(BROKER, ticket_sealed, "its ticket stands in the board")                         \
+	X(BROKER, grant_accounted, "a grant is booked, its ticket not sealed")             \
+	X(BROKER, handle_sealed, "its ticket stands in the board")                         \
 	X(BROKER, grant_sent, "GRANT is sent")                                             \
 	X(BROKER, notice_sent, "a NOTICE is sent")                                         \
-	X(BROKER, closed_heard, "CLOSED is read, the grant stands")                        \
-	X(BROKER, closed_booked, "its grant is over")                                      \
-	X(BROKER, idle_heard, "IDLE is read, the use stands")                              \
-	X(BROKER, idle_booked, "its use is over")                                          \
+	X(BROKER, closed_received, "CLOSED is read, the grant stands")                     \
+	X(BROKER, closed_accounted, "its grant is over")                                   \
+	X(BROKER, quiesced_received, "QUIESCED is read, the use stands")                   \
+	X(BROKER, idle_accounted, "its use is over")                                       \
 	X(BROKER, writer_claimed, "a session may write a timeline, and has no page yet")   \
 	X(BROKER, writer_sent, "it has the page")                                          \
-	X(BROKER, leave_heard, "LEAVE is read")                                            \
+	X(BROKER, leave_received, "LEAVE is read")                                         \
 	X(BROKER, leave_sent, "LEFT is sent")                                              \
 	X(BROKER, hung_up, "a socket hung up, the session stands")                         \
 	X(BROKER, died, "a pidfd is readable, the session stands")                         \

@@ -12,13 +12,13 @@
 #include <stdbool.h>
 
 /* Whether this program has more rights than the user who started it. */
-bool environment_is_foreign(void);
+bool environment_is_untrusted(void);
 
 /* The variable's value; NULL: it is not set, or not trusted. */
 const char *environment_get(const char *name);
 
 /* Whether it is set and not trusted. */
-bool environment_ignores(const char *name);
+bool environment_ignored(const char *name);
 
 /* If the variable was ignored, adds that to the thread's error message. Returns error. */
 int environment_note(int error, const char *name);

@@ -32,15 +32,15 @@ const char *error_text(void)
 	return text;
 }
 
-struct error_kept error_keep(void)
+struct saved_error error_save(void)
 {
-	struct error_kept kept;
+	struct saved_error kept;
 
 	memcpy(kept.text, text, sizeof text);
 	return kept;
 }
 
-void error_restore(const struct error_kept *kept)
+void error_restore(const struct saved_error *kept)
 {
 	memcpy(text, kept->text, sizeof text);
 }

@@ -29,17 +29,17 @@ int error_store(int code, const char *format, ...) __attribute__((format(printf,
 const char *error_text(void);
 
 /* A message that is kept while something else may fail. */
-struct error_kept {
+struct saved_error {
 	char text[ERROR_TEXT_MAX];
 };
 
-struct error_kept error_keep(void);
-void error_restore(const struct error_kept *kept);
+struct saved_error error_save(void);
+void error_restore(const struct saved_error *kept);
 
 /*
  * Restores the thread's message at the end of the block: for steps that undo something after a failure, or that are
  * done besides something else, and whose own errors are not reported.
  */
-#define KEEP_ERROR() __attribute__((cleanup(error_restore), unused)) const struct error_kept error_kept = error_keep()
+#define SAVE_ERROR() __attribute__((cleanup(error_restore), unused)) const struct saved_error saved_error = error_save()
 
 #endif

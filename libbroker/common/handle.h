@@ -8,7 +8,7 @@
 #define DEVICE_MAX         64 /* devices of one broker */
 #define DEVICE_HANDLE_SIZE 64 /* CUDA_IPC_HANDLE_SIZE; the host device keeps to it */
 
-/* With it another process can open an allocation. A secret: it is sent only sealed (ticket.h). */
+/* With it another process can open an allocation. A secret: it is sent only sealed (sealed.h). */
 struct device_handle {
 	uint8_t bytes[DEVICE_HANDLE_SIZE];
 };

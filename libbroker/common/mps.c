@@ -19,7 +19,7 @@ bool mps_is_here(char path[MPS_PATH_MAX])
 	if (path)
 		strcpy(path, control);
 	/* CUDA itself may use that directory */
-	if (environment_ignores("CUDA_MPS_PIPE_DIRECTORY"))
+	if (environment_ignored("CUDA_MPS_PIPE_DIRECTORY"))
 		return true;
 	/* any user can create that name in /tmp */
 	return !stat(control, &st) && (!st.st_uid || st.st_uid == geteuid());

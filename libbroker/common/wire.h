@@ -6,19 +6,19 @@
  * validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had come alone.
  * The broker sends several only to a client that did so before. Integers are in the machine's order (the socket is local). A
  * reply has its request's number; NOTICE is the only message without a request. No message carries a device handle: handles are
- * sealed in the board (ticket.h). Only the broker sends descriptors: a client that sends one is cut off.
+ * sealed in the board (sealed.h). Only the broker sends descriptors: a client that sends one is cut off.
  *
  *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
  *   client   HELLO                         proves by its kernel-made credentials that it is that process
  *   broker   WELCOME + the board           or REFUSED, and the end
  *   client   CREATE UNLINK STAT ACQUIRE    -> DONE, INFO, GRANT, or REFUSED
  *   client   CLOSED                        the grant's mapping is gone; no reply
- *   client   IDLE                          the device is done with all leases of a buffer under a grant that stays; no reply
+ *   client   QUIESCED                      the device is done with all leases of a buffer under a grant that stays; no reply
  *   client   WRITER                        -> DONE + the timeline's page, writable
  *   client   CHANGE                        mode, owner, group of a buffer -> DONE
  *   client   DRAIN                         an UNLINK that is answered when the memory is freed -> DONE
  *   client   EVICT                         cuts another session off -> DONE + a pidfd of its process
- *   client   ISSUE                         a delegable ticket (token.h) -> TOKEN
+ *   client   ISSUE                         a delegable ticket (ticket.h) -> TOKEN
  *   client   REDEEM                        such a ticket -> GRANT
  *   client   LEAVE                         -> LEFT, after every reply that was due
  */
@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #include "name.h"
-#include "token.h"
+#include "ticket.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
 #define WIRE_VERSION 5
@@ -55,9 +55,9 @@ enum wire_type {
 	WIRE_DRAIN,
 	WIRE_EVICT,
 	WIRE_ISSUE,
-	WIRE_TOKEN,
+	WIRE_TICKET,
 	WIRE_REDEEM,
-	WIRE_IDLE,
+	WIRE_QUIESCED,
 	WIRE_TYPES
 };
 
@@ -101,17 +101,17 @@ struct wire_acquire {
 struct wire_info {
 	uint64_t size, generation;
 	uint32_t device, mode, owner, group, state, grants, flags;
-	uint32_t held; /* orphaned grants: closed by a session that is not trusted, they wait for its process's death */
+	uint32_t orphaned; /* orphaned grants: closed by a session that is not trusted, they wait for its process's death */
 };
 
-#define WIRE_NO_TICKET UINT32_MAX
+#define WIRE_NO_HANDLE UINT32_MAX
 
 struct wire_grant {
 	uint64_t grant, serial; /* serial of the buffer */
 	uint64_t size, offset;  /* bytes of the buffer, and where it begins in its allocation */
 	uint64_t span;          /* bytes of the allocation */
 	uint32_t buffer;        /* its word in the board */
-	uint32_t ticket;        /* its ticket in the board; WIRE_NO_TICKET: the session has that grant, and its mapping */
+	uint32_t place;        /* its ticket in the board; WIRE_NO_HANDLE: the session has that grant, and its mapping */
 	uint32_t rights;        /* all that this session may have */
 	uint32_t flags;         /* as gpub_info.flags */
 	uint32_t owner_device;  /* where the memory is; the broker's index */
@@ -119,7 +119,7 @@ struct wire_grant {
 	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: not said */
 };
 
-struct wire_grant_id { /* CLOSED, IDLE, NOTICE, WRITER */
+struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */
 	uint64_t grant;
 	uint64_t serial; /* of the buffer; CLOSED: unused; NOTICE: 0: the whole mapping should be closed */
 };
@@ -149,12 +149,12 @@ struct wire_evict {
 struct wire_issue {
 	char     name[NAME_SIZE];
 	uint64_t lifetime_ms; /* 0: as long as the buffer */
-	uint32_t rights, uid; /* uid: TOKEN_ANY_USER, or who may redeem it */
+	uint32_t rights, uid; /* uid: TICKET_ANY_USER, or who may redeem it */
 	uint32_t once;        /* 1: it can be redeemed once */
 };
 
 struct wire_redeem {
-	struct token token;
+	struct ticket ticket;
 	uint32_t     device; /* where it will be opened; the broker's index */
 };
 
@@ -176,7 +176,7 @@ struct wire_message {
 		struct wire_drain    drain;
 		struct wire_evict    evict;
 		struct wire_issue    issue;
-		struct token         token;
+		struct ticket         ticket;
 		struct wire_redeem   redeem;
 		uint8_t              bytes[WIRE_SIZE - 16];
 	};

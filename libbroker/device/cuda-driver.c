@@ -210,12 +210,12 @@ static int primary_get(int ordinal, CUcontext *primary)
 
 static __attribute__((noinline)) uint64_t epoch_after_reset(int ordinal)
 {
-	struct error_kept why;
+	struct saved_error why;
 	CUDA_SCOPE(scope);
 
 	if (!cuda_enter_relaxed(&scope) && !primary_retain(ordinal))
 		return atomic_load(&epochs[ordinal]);
-	why = error_keep();
+	why = error_save();
 	error_set(-EIO, "device %d was reset, and cannot be used again: %s", ordinal, why.text);
 	return 0;
 }

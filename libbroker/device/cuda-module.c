@@ -182,7 +182,7 @@ int cuda_module_load(const char *path, void **module)
 	return 0;
 
 unload_library: {
-	KEEP_ERROR();
+	SAVE_ERROR();
 
 	(void)library_unload(made);
 }
@@ -199,7 +199,7 @@ int cuda_module_unload(void *pointer)
 
 	if (!rc)
 		rc = library_unload(module);
-	KEEP_ERROR();
+	SAVE_ERROR();
 	module_free(module);
 	return rc;
 }

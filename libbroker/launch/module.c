@@ -238,7 +238,7 @@ static uint64_t ready_with(uint64_t modules, const struct device *device, int or
 /* An error is not the caller's: a launch of the module there reports it. */
 void modules_ready(const struct gpub_client *client, int ordinal)
 {
-	KEEP_ERROR();
+	SAVE_ERROR();
 	_Atomic uint64_t *loaded = &ready[client->device->kind][ordinal];
 	uint64_t all = ready_with(atomic_load(&opened), client->device, ordinal);
 
@@ -288,7 +288,7 @@ int gpub_module_open(gpub_module **result, gpub_client *client, const char *path
 		return error;
 	error = place_take(client, loaded, &token);
 	if (error) {
-		KEEP_ERROR();
+		SAVE_ERROR();
 
 		client->device->module_unload(loaded);
 	} else {

@@ -62,7 +62,7 @@ int gpub_stream_sync(void *stream)
 		return error_set(-EINVAL, "this process is not connected to a broker: gpub_connect() first");
 	if (timeline_waits_none())
 		return device->stream_sync(stream);
-	return device->stream_sync_until(stream, timeline_waits_over, &watch);
+	return device->stream_sync_until(stream, timeline_waits_ended, &watch);
 }
 
 void gpub_stream_destroy(void *stream)

@@ -103,7 +103,7 @@ const char *balance_wrong(const struct broker_process *broker, struct puppet *su
 	const char *wrong = NULL;
 	char *text;
 
-	status_settled(broker, survivor); /* the file may be older than the others */
+	status_stable(broker, survivor); /* the file may be older than the others */
 	if (SOON(is_balanced(broker, survivor, &wrong)))
 		return NULL;
 	text = json_dumps(status_json(broker), JSON_COMPACT);

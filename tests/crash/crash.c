@@ -161,7 +161,7 @@ static bool child_holds(const char *point)
 	bool socket_open = strcmp(point, "fork_child_done") != 0;
 
 	victim_kill(false);
-	status_settled(&broker, &other);
+	status_stable(&broker, &other);
 	if (!socket_open || status_session(&broker, pid, NULL))
 		return true;
 	printf("# %s: the session ended while a child had its socket\n", play_name);

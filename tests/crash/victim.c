@@ -105,7 +105,7 @@ void victim_start(const struct broker_process *broker, const char *crash, const 
 	victim_child = 0;
 }
 
-static void give_up(const char *what)
+static void fail_with(const char *what)
 {
 	victim_kill(true);
 	bail_out("the victim %s", what);
@@ -124,7 +124,7 @@ static void await(bool (*done)(void), struct pollfd *p)
 			p->fd = -1;
 	}
 	if (!ready)
-		give_up("hangs");
+		fail_with("hangs");
 }
 
 static bool received_or_gone(void)
@@ -143,7 +143,7 @@ bool victim_begins(struct order order)
 	busy = true;
 	/* one that was killed has closed its socket before its death can be seen, which is waited for next */
 	if (send(victim.sock, &order, sizeof order, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
-		give_up("cannot be told what to do");
+		fail_with("cannot be told what to do");
 	return true;
 }
 
@@ -152,7 +152,7 @@ static void check_result(int expected)
 	if (victim.last.result == expected)
 		return;
 	printf("# a step of the victim gave %d instead of %d: %s\n", victim.last.result, expected, victim.last.text);
-	give_up("does not get what it asks for");
+	fail_with("does not get what it asks for");
 }
 
 bool victim_finishes(int expected)

@@ -53,7 +53,7 @@ void victim_end(void);
 /* Kills what is left of it: the victim, and, where kill_child says so, its stopped child. */
 void victim_kill(bool kill_child);
 
-/* Gives up the dead victim's pid, which until then names nobody else. */
+/* Stops the dead victim's pid, which until then names nobody else. */
 void victim_bury(void);
 
 /* A step: forks a child that ends at once, and waits for it. Its result is what became of the child. */

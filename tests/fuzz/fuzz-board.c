@@ -47,11 +47,11 @@ static void board_read(const struct board *board)
 
 	FUZZ_HOLDS((const uint8_t *)&board->words[header->buffers] <= end, "the words leave the board");
 	FUZZ_HOLDS((const uint8_t *)&board->ends[header->buffers] <= end, "the ends leave the board");
-	FUZZ_HOLDS((const uint8_t *)&board->tickets[header->tickets] <= end, "the tickets leave the board");
+	FUZZ_HOLDS((const uint8_t *)&board->handles[header->handles] <= end, "the tickets leave the board");
 	for (uint32_t i = 0; i < header->buffers; i++)
 		sum += atomic_load(&board->words[i]) + (uint64_t)board_end_of(&board->ends[i], i);
-	for (uint32_t i = 0; i < header->tickets; i++)
-		sum += board->tickets[i].nonce[0] + board->tickets[i].reserved[23];
+	for (uint32_t i = 0; i < header->handles; i++)
+		sum += board->handles[i].nonce[0] + board->handles[i].reserved[23];
 	FUZZ_HOLDS(board_find_device(board, uuid) < (int)header->devices, "a device that is not there (%llu)",
 		   (unsigned long long)sum);
 }
@@ -62,7 +62,7 @@ static void board_try(int fd)
 
 	if (board_map(&board, fd)) {
 		FUZZ_HOLDS(!board.header, "a board that is refused is mapped");
-		fuzz_check_sentence();
+		fuzz_check_message();
 		return;
 	}
 	FUZZ_HOLDS((fcntl(fd, F_GET_SEALS) & BOARD_SEALS) == BOARD_SEALS, "a board without its seals is taken");
@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* Half of the time the sizes are mended, so that the checks behind them are reached, and the file has its length. */
+/* Half of the time the sizes are repaired, so that the checks behind them are reached, and the file has its length. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned number)
 {
 	struct board_header header;
@@ -93,7 +93,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 		return size;
 	how = data[size - 1];
 	memcpy(&header, data, sizeof header);
-	board_layout(&header, header.buffers % 512, header.tickets % 256);
+	board_layout(&header, header.buffers % 512, header.handles % 256);
 	memcpy(data, &header, sizeof header);
 	if (header.size >= room || header.size > FILE_MAX)
 		return size;

@@ -5,7 +5,7 @@
  * Each input has a whole broker on the host device in this process, whose loop turns between the input's steps, and up
  * to four peers, which connect, greet, say anything, read or not, and go. Beside them an honest client holds a grant
  * that nobody else may end, and must be served to the last (invariants 2, 3 and 5). After each input everybody is gone,
- * every name is taken away, and the books must be empty.
+ * every name is taken away, and the accounts must be empty.
  *
  * What the kernel would say, that a process died or that ten seconds are over, is said by the input: the events are
  * the session's own. The device can be held up, and fail, so that jobs are under way when something happens.
@@ -96,7 +96,7 @@ static void run_pass(void)
 }
 
 /* Until there is nothing more to do: jobs are waited for, unless the device is held up. */
-static void settle(void)
+static void finish(void)
 {
 	for (int i = 0; i < 4; i++)
 		run_pass();
@@ -114,7 +114,7 @@ static void honest_ask(const struct wire_message *message, struct wire_message *
 
 	FUZZ_HOLDS(!socket_send(honest.sock, message, -1, MSG_DONTWAIT), "the honest client cannot send");
 	for (int i = 0; i < TURNS_MAX && error == -EAGAIN; i++) {
-		settle();
+		finish();
 		error = socket_receive(honest.sock, answer, &extra, true, MSG_DONTWAIT);
 		if (!error && extra.fd >= 0)
 			close(extra.fd);
@@ -130,12 +130,12 @@ static void honest_join(void)
 	struct wire_message message, answer;
 
 	peer_dial(&honest, socket_path);
-	settle();
+	finish();
 	peer_read(&honest, &broker, 1);
 	wire_init(&message, WIRE_HELLO, 0);
 	message.hello = honest.challenge;
 	peer_say(&honest, &message, WIRE_SIZE);
-	settle();
+	finish();
 	peer_read(&honest, &broker, 1);
 	FUZZ_HOLDS(honest.welcome, "the honest client is not welcomed");
 	peer_become(&honest, &broker, HONEST);
@@ -184,7 +184,7 @@ static void honest_close(void)
 	wire_init(&message, WIRE_CLOSED, 0);
 	message.grant_id.grant = held.grant;
 	peer_say(&honest, &message, WIRE_SIZE);
-	settle();
+	finish();
 	FUZZ_HOLDS(!session->grants.by_id, "the honest client's own CLOSED does not end its grant");
 }
 
@@ -197,12 +197,12 @@ static void join(struct peer *peer, uint8_t who)
 
 	peer_hang_up(peer);
 	peer_dial(peer, socket_path);
-	settle();
+	finish();
 	peer_read(peer, &broker, 1);
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = peer->challenge;
 	peer_say(peer, &hello, WIRE_SIZE);
-	settle();
+	finish();
 	peer_read(peer, &broker, 1);
 	peer_become(peer, &broker, users[who % 4]);
 	ruled |= who % 4 >= 2;
@@ -211,7 +211,7 @@ static void join(struct peer *peer, uint8_t who)
 /* Who greets on its own is nobody special either: in truth it is this process's user, who rules the broker. */
 static void join_on_its_own(struct peer *peer)
 {
-	settle();
+	finish();
 	peer_read(peer, &broker, 2);
 	peer_become(peer, &broker, 5000);
 }
@@ -225,7 +225,7 @@ static void step_dial(struct peer *peer, struct input *input)
 {
 	peer_hang_up(peer);
 	peer_dial(peer, socket_path);
-	settle();
+	finish();
 	peer_read(peer, &broker, input_byte(input) & 1);
 }
 
@@ -349,7 +349,7 @@ static void step_fail_device(struct peer *peer, struct input *input)
 static void created(void *context, int error, const char *text)
 {
 	(void)context;
-	FUZZ_HOLDS(!error || (text && *text), "a create fails without a sentence");
+	FUZZ_HOLDS(!error || (text && *text), "a create fails without an error message");
 }
 
 static void step_own_create(struct peer *peer, struct input *input)
@@ -392,7 +392,7 @@ static void step_flood(struct peer *peer, struct input *input)
 		return;
 	for (unsigned i = 0; i < count; i++)
 		peer_dial(&crowd[i], socket_path);
-	settle();
+	finish();
 	while (count)
 		peer_hang_up(&crowd[--count]);
 }
@@ -422,7 +422,7 @@ static void steps_take(struct input *input)
 		if (byte & 0x40)
 			run_pass();
 		else
-			settle();
+			finish();
 	}
 }
 
@@ -435,7 +435,7 @@ static void begin(void)
 	broker_config_init(&config);
 	strcpy(config.device, "host:2");
 	config.buffers = 8;
-	config.tickets = 12;
+	config.handles = 12;
 	config.several_users = true;
 	config.quotas.fallback.limit[RESOURCE_BUFFERS] = 6;
 	config.quotas.fallback.limit[RESOURCE_GRANTS] = 9;
@@ -465,7 +465,7 @@ static void all_gone(void)
 	for (int i = 0; i < TURNS_MAX && broker.sessions->by_id; i++) {
 		for (session = broker.sessions->by_id; session; session = session->hh.next)
 			die(session);
-		settle();
+		finish();
 	}
 	session = broker.sessions->by_id;
 	FUZZ_HOLDS(!session, "session %llu outlives its client: state %d, dead %d, hung up %d",
@@ -488,15 +488,15 @@ static void accounting_check(void)
 
 static void end(void)
 {
-	settle();
+	finish();
 	honest_check(); /* also while the device is held up */
 	gate_set(false);
-	settle();
+	finish();
 	honest_close();
 	all_gone();
 	broker_stop(&broker, idle, &is_idle);
 	for (int i = 0; i < TURNS_MAX && !is_idle; i++)
-		settle();
+		finish();
 	accounting_check();
 	broker_deinit(&broker);
 	event_base_free(base);

@@ -35,7 +35,7 @@ static bool failed(int error)
 	if (!error)
 		return false;
 	for (; *text; text++)
-		FUZZ_HOLDS((unsigned char)*text >= ' ' && *text != 0x7f, "byte 0x%02x stands in a sentence",
+		FUZZ_HOLDS((unsigned char)*text >= ' ' && *text != 0x7f, "byte 0x%02x stands in an error message",
 			   (unsigned char)*text);
 	return true;
 }
@@ -211,7 +211,7 @@ static void client_run(struct input *input)
 		FUZZ_HOLDS(gpub_return(&leases[i]), "a lease outlives its client");
 }
 
-/* A broker that lies about a buffer's room, which the fuzzer is, has others' bytes taken for overruns. */
+/* A broker that misreports a buffer's room, which the fuzzer is, has others' bytes taken for overruns. */
 static void set_up(void)
 {
 	setenv("GPUB_HOST_STRICT", "0", 1);

@@ -3,7 +3,7 @@
  * fuzz-config.c - brokerd's configuration. The input is the file.
  *
  * What is taken must be a configuration that the broker can run with, and survive a reload beside the defaults; what is
- * refused, a sentence that begins with FILE:LINE.
+ * refused, an error message that begins with FILE:LINE.
  */
 #include "fuzz.h"
 
@@ -21,9 +21,9 @@ static void config_check(const struct brokerd_config *config)
 
 	FUZZ_HOLDS(!instance_check(broker->instance), "an instance '%s' is taken", broker->instance);
 	FUZZ_HOLDS(!device_check(broker->device), "a device '%s' is taken", broker->device);
-	FUZZ_HOLDS(broker->buffers && broker->buffers <= BOARD_BUFFERS_MAX && broker->tickets &&
-			   broker->tickets <= BOARD_TICKETS_MAX,
-		   "a board of %u buffers and %u tickets is taken", broker->buffers, broker->tickets);
+	FUZZ_HOLDS(broker->buffers && broker->buffers <= BOARD_BUFFERS_MAX && broker->handles &&
+			   broker->handles <= BOARD_SEALED_MAX,
+		   "a board of %u buffers and %u tickets is taken", broker->buffers, broker->handles);
 	FUZZ_HOLDS(config->mode <= 0777 && config->socket[0] == '/', "a socket '%s' of mode %o is taken", config->socket,
 		   config->mode);
 	FUZZ_HOLDS(broker->quotas.users == config->quotas, "quotas are not those that the object owns");
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	error = brokerd_config_read(&config, fuzz_path(fd, path));
 	close(fd);
 	if (error) {
-		fuzz_check_file_sentence(path, data, size);
+		fuzz_check_file_message(path, data, size);
 		return 0;
 	}
 	config_check(config);

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	said = 0;
 	result = image_read(fuzz_path(fd, path), &rows, &columns, &pixels);
 	close(fd);
-	FUZZ_HOLDS(result ? said == 1 && !pixels : !said, "%d is returned and %u sentences are said", result, said);
+	FUZZ_HOLDS(result ? said == 1 && !pixels : !said, "%d is returned and %u error messages are said", result, said);
 	if (!result)
 		pixels_check(pixels, rows, columns);
 	free(pixels);
@@ -64,7 +64,7 @@ static uint32_t big_endian(const uint8_t *bytes)
 }
 
 /* Length, type, data, checksum of the last two; the first eight bytes of a PNG are its mark. */
-static void chunks_mend(uint8_t *data, size_t size)
+static void chunks_repair(uint8_t *data, size_t size)
 {
 	size_t at = 8;
 
@@ -82,6 +82,6 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 {
 	size = LLVMFuzzerMutate(data, size, room);
 	if (number % 8 && size >= 8 && data[0] == 0x89)
-		chunks_mend(data, size);
+		chunks_repair(data, size);
 	return size;
 }

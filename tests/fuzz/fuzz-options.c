@@ -71,7 +71,7 @@ static void heat_try(int argc, char **argv)
 	said = 0;
 	getopt_forget();
 	result = options_parse(&options, argc, argv);
-	FUZZ_HOLDS((result == OPTIONS_REFUSED) == (said == 1), "heat says %u sentences and gives %d", said, result);
+	FUZZ_HOLDS((result == OPTIONS_REFUSED) == (said == 1), "heat says %u error messages and gives %d", said, result);
 	if (result != OPTIONS_RUN)
 		return;
 	FUZZ_HOLDS(options.rank < options.size && options.size <= HEAT_RANKS && speaker == options.rank,
@@ -95,7 +95,7 @@ static void run_try(int argc, char **argv)
 	getopt_forget();
 	result = run_options_parse(&options, argc, argv);
 	if (result < 0)
-		fuzz_check_sentence();
+		fuzz_check_message();
 	FUZZ_HOLDS(result <= 1 && (result || *options.command), "broker-run gives %d", result);
 	if (result)
 		return;
@@ -117,7 +117,7 @@ static void size_try(const char *text)
 	uint64_t size = 0;
 
 	if (size_parse(text, &size))
-		fuzz_check_sentence();
+		fuzz_check_message();
 	else
 		FUZZ_HOLDS(size && size <= 1ull << 62, "the size '%s' is taken", text);
 	FUZZ_HOLDS(strlen(size_format(size, shown)) < sizeof shown - 1, "the size %s is cut", shown);
@@ -143,7 +143,7 @@ static void address_try(const char *text)
 	struct sockaddr_un sun;
 
 	if (socket_address(text, &sun))
-		fuzz_check_sentence();
+		fuzz_check_message();
 	else
 		FUZZ_HOLDS(!strcmp(text + 5, sun.sun_path), "the address '%s' becomes %s", text, sun.sun_path);
 }
@@ -184,7 +184,7 @@ static void words_try(uint8_t which, int count, char **words)
 			name_try(words[i]);
 			address_try(words[i]);
 			if (device_check(words[i]))
-				fuzz_check_sentence();
+				fuzz_check_message();
 		}
 	}
 }

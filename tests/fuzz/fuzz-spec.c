@@ -2,7 +2,7 @@
 /*
  * fuzz-spec.c - broker-run's spec file. The input is the file.
  *
- * What is taken must be a buffer that broker-run can make; what is refused, a sentence that begins with FILE:LINE.
+ * What is taken must be a buffer that broker-run can make; what is refused, an error message that begins with FILE:LINE.
  */
 #include "fuzz.h"
 
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	error = run_spec_read(&buffers, fuzz_path(fd, path));
 	close(fd);
 	if (error)
-		fuzz_check_file_sentence(path, data, size);
+		fuzz_check_file_message(path, data, size);
 	for (unsigned i = 0; i < buffers.count; i++)
 		buffer_check(&buffers.list[i]);
 	declared_free(&buffers);

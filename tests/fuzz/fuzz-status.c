@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	close(fd);
 	if (error) {
-		fuzz_check_sentence();
+		fuzz_check_message();
 		FUZZ_HOLDS(!shown[0].text && !shown[0].instance[0], "a refusal leaves something behind");
 		shown_refused(&shown[0], "fuzz");
 	} else {

@@ -13,27 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/sealed.h"
 #include "common/ticket.h"
-#include "common/token.h"
 
 struct sealed {
-	struct ticket_terms  terms;
+	struct seal_terms    terms;
 	uint8_t              key[WIRE_KEY_SIZE];
 	struct device_handle handle;
-	struct ticket        ticket;
+	struct sealed_handle        ticket;
 };
 
 /* True: opened. */
 static bool try(const struct sealed *sealed, struct device_handle *handle)
 {
 	struct device_handle before = *handle;
-	int error = ticket_open(handle, &sealed->terms, &sealed->ticket, sealed->key);
+	int error = handle_unseal(handle, &sealed->terms, &sealed->ticket, sealed->key);
 
 	if (!error)
 		return true;
 	FUZZ_HOLDS(error == -EKEYREJECTED, "a ticket is refused with %d", error);
 	FUZZ_HOLDS(!memcmp(handle, &before, sizeof before), "a ticket that is refused leaves something behind");
-	fuzz_check_sentence();
+	fuzz_check_message();
 	return false;
 }
 
@@ -43,7 +43,7 @@ static void change(struct sealed *sealed, struct input *input)
 	static const struct {
 		size_t offset, size;
 	} parts[] = {
-		{ offsetof(struct sealed, ticket), offsetof(struct ticket, reserved) },
+		{ offsetof(struct sealed, ticket), offsetof(struct sealed_handle, reserved) },
 		{ offsetof(struct sealed, terms), sizeof sealed->terms },
 		{ offsetof(struct sealed, key), sizeof sealed->key },
 	};
@@ -61,7 +61,7 @@ static void sealed_and_changed(struct input *input)
 	input_take(input, &sealed.terms, sizeof sealed.terms);
 	input_take(input, sealed.key, sizeof sealed.key);
 	input_take(input, &sealed.handle, sizeof sealed.handle);
-	ticket_seal(&sealed.ticket, &sealed.terms, &sealed.handle, sealed.key);
+	handle_seal(&sealed.ticket, &sealed.terms, &sealed.handle, sealed.key);
 	FUZZ_HOLDS(try(&sealed, &handle), "a ticket does not open for whom it was sealed");
 	FUZZ_HOLDS(!memcmp(&handle, &sealed.handle, sizeof handle), "a ticket gives another handle than went in");
 	other = sealed;
@@ -83,54 +83,54 @@ static void raw(struct input *input)
 
 /* ---- text ---- */
 
-static const uint8_t stamping_key[TOKEN_KEY_SIZE] = { 's', 't', 'a', 'm', 'p' };
+static const uint8_t stamping_key[TICKET_KEY_SIZE] = { 's', 't', 'a', 'm', 'p' };
 
 /* True: it is read. It need not be genuine. */
-static bool text_try(const char *text, struct token *token)
+static bool text_try(const char *text, struct ticket *ticket)
 {
-	struct token before = *token;
-	char again[TOKEN_TEXT_MAX];
-	int error = token_decode(text, token);
+	struct ticket before = *ticket;
+	char again[TICKET_TEXT_MAX];
+	int error = ticket_decode(text, ticket);
 
 	if (error) {
 		FUZZ_HOLDS(error == -EKEYREJECTED, "a text is refused with %d", error);
-		FUZZ_HOLDS(!memcmp(token, &before, sizeof before), "a text that is refused leaves something behind");
-		fuzz_check_sentence();
+		FUZZ_HOLDS(!memcmp(ticket, &before, sizeof before), "a text that is refused leaves something behind");
+		fuzz_check_message();
 		return false;
 	}
-	token_encode(token, again);
+	ticket_encode(ticket, again);
 	FUZZ_HOLDS(!strcmp(text, again), "two texts are one ticket: %s and %s", text, again);
 	return true;
 }
 
 static void text_stamped(struct input *input)
 {
-	char text[TOKEN_TEXT_MAX], changed[TOKEN_TEXT_MAX];
-	struct token token, other = { 0 };
+	char text[TICKET_TEXT_MAX], changed[TICKET_TEXT_MAX];
+	struct ticket ticket, other = { 0 };
 
-	input_take(input, &token, offsetof(struct token, stamp));
-	token_stamp(&token, stamping_key);
-	token_encode(&token, text);
-	FUZZ_HOLDS(text_try(text, &other) && !memcmp(&token, &other, sizeof token) &&
-			   token_is_genuine(&other, stamping_key),
+	input_take(input, &ticket, offsetof(struct ticket, stamp));
+	ticket_stamp(&ticket, stamping_key);
+	ticket_encode(&ticket, text);
+	FUZZ_HOLDS(text_try(text, &other) && !memcmp(&ticket, &other, sizeof ticket) &&
+			   ticket_is_genuine(&other, stamping_key),
 		   "a ticket does not come back from its text");
 	memcpy(changed, text, sizeof text);
 	input_flip(input, changed, strlen(changed));
 	if (strcmp(changed, text) && text_try(changed, &other))
-		FUZZ_HOLDS(!token_is_genuine(&other, stamping_key), "a text that was changed is a genuine ticket: %s",
+		FUZZ_HOLDS(!ticket_is_genuine(&other, stamping_key), "a text that was changed is a genuine ticket: %s",
 			   changed);
 }
 
 static void text_raw(struct input *input)
 {
-	char text[TOKEN_TEXT_MAX + 32];
-	struct token token = { 0 };
+	char text[TICKET_TEXT_MAX + 32];
+	struct ticket ticket = { 0 };
 	size_t size = input->left < sizeof text - 1 ? input->left : sizeof text - 1;
 
 	input_take(input, text, size);
 	text[size] = 0;
-	if (text_try(text, &token))
-		FUZZ_HOLDS(!token_is_genuine(&token, stamping_key), "a text that nobody stamped is a genuine ticket");
+	if (text_try(text, &ticket))
+		FUZZ_HOLDS(!ticket_is_genuine(&ticket, stamping_key), "a text that nobody stamped is a genuine ticket");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

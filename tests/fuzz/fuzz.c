@@ -43,16 +43,16 @@ void fuzz_fail(const char *format, ...)
 	abort();
 }
 
-void fuzz_check_sentence(void)
+void fuzz_check_message(void)
 {
 	const char *text = error_text();
 
-	FUZZ_HOLDS(strlen(text) >= 10, "a refusal without a sentence: '%s'", text);
+	FUZZ_HOLDS(strlen(text) >= 10, "a refusal without an error message: '%s'", text);
 	FUZZ_HOLDS(!strchr(text, '\n'), "a refusal of more than one line: '%s'", text);
 	error_set(0, "");
 }
 
-void fuzz_check_file_sentence(const char *path, const uint8_t *data, size_t size)
+void fuzz_check_file_message(const char *path, const uint8_t *data, size_t size)
 {
 	const char *text = error_text();
 	unsigned long lines = 2;
@@ -63,7 +63,7 @@ void fuzz_check_file_sentence(const char *path, const uint8_t *data, size_t size
 	FUZZ_HOLDS(!strncmp(text, path, strlen(path)) && text[strlen(path)] == ':', "a refusal names no file: %s", text);
 	FUZZ_HOLDS(strtoul(text + strlen(path) + 1, &end, 10) - 1 < lines && *end == ':', "a refusal names no line: %s",
 		   text);
-	fuzz_check_sentence();
+	fuzz_check_message();
 }
 
 int fuzz_file(const void *bytes, size_t size)

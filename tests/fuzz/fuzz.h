@@ -72,11 +72,11 @@ _Noreturn void fuzz_fail(const char *format, ...) __attribute__((format(printf, 
 			fuzz_fail(__VA_ARGS__); \
 	} while (0)
 
-/* The last sentence of error_set() is one line that says something. It is then forgotten, lest it pass for another. */
-void fuzz_check_sentence(void);
+/* The last error message of error_set() is one line that says something. It is then forgotten, lest it pass for another. */
+void fuzz_check_message(void);
 
 /* The same, and it begins with FILE:LINE: of a line that the file, which is those bytes, has. */
-void fuzz_check_file_sentence(const char *path, const uint8_t *data, size_t size);
+void fuzz_check_file_message(const char *path, const uint8_t *data, size_t size);
 
 /* ---- files and descriptors ---- */
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-struct token peers_token;
+struct ticket peers_ticket;
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
 /* As long as the grant is open its ticket stands in the board: it opens for this peer, and for exactly these terms. */
 static void grant_check(const struct peer *peer, struct broker *broker, const struct wire_grant *grant)
@@ -16,7 +16,7 @@ static void grant_check(const struct peer *peer, struct broker *broker, const st
 	const struct session *session = peer_session(peer, broker);
 	const struct board_header *header = peer->board.header;
 	struct device_handle handle;
-	struct ticket_terms terms = { .session = peer->welcomed.session,
+	struct seal_terms terms = { .session = peer->welcomed.session,
 				      .grant = grant->grant,
 				      .serial = grant->serial,
 				      .size = grant->size,
@@ -24,16 +24,16 @@ static void grant_check(const struct peer *peer, struct broker *broker, const st
 				      .rights = grant->rights,
 				      .version = WIRE_VERSION };
 
-	bool shared = grant->ticket == WIRE_NO_TICKET; /* the session has the grant, and its ticket came before */
+	bool shared = grant->place == WIRE_NO_HANDLE; /* the session has the grant, and its ticket came before */
 
-	FUZZ_HOLDS((shared || grant->ticket < header->tickets) && grant->buffer < header->buffers &&
+	FUZZ_HOLDS((shared || grant->place < header->handles) && grant->buffer < header->buffers &&
 			   grant->owner_device < header->devices && grant->offset + grant->size <= grant->span,
 		   "a grant leaves the board or its memory");
 	if (shared || !session || !grant_find(&session->grants, grant->grant))
 		return;
 	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
-	FUZZ_HOLDS(!ticket_open(&handle, &terms, &peer->board.tickets[grant->ticket], peer->welcomed.key),
+	FUZZ_HOLDS(!handle_unseal(&handle, &terms, &peer->board.handles[grant->place], peer->welcomed.key),
 		   "the ticket of an open grant does not open");
 }
 
@@ -58,8 +58,8 @@ static void on_message(struct peer *peer, struct broker *broker, const struct wi
 		grant_check(peer, broker, &message->grant);
 		peer->grants[peer->granted++ % PEER_GRANTS] = message->grant;
 	}
-	if (message->type == WIRE_TOKEN)
-		peers_token = message->token;
+	if (message->type == WIRE_TICKET)
+		peers_ticket = message->ticket;
 	if (fd >= 0)
 		close(fd);
 }
@@ -78,11 +78,11 @@ static unsigned on_packet(struct peer *peer, struct broker *broker, const struct
 unsigned peer_read(struct peer *peer, struct broker *broker, unsigned count)
 {
 	static struct socket_packet packet;
-	unsigned heard = 0;
+	unsigned received = 0;
 
-	while (peer->sock >= 0 && heard < count && !socket_receive_packet(peer->sock, &packet, true, MSG_DONTWAIT))
-		heard += on_packet(peer, broker, &packet);
-	return heard;
+	while (peer->sock >= 0 && received < count && !socket_receive_packet(peer->sock, &packet, true, MSG_DONTWAIT))
+		received += on_packet(peer, broker, &packet);
+	return received;
 }
 
 /* ---- composing ---- */
@@ -167,11 +167,11 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 		compose_name(input, message->issue.name);
 		message->issue.lifetime_ms = CHOOSE(input, 0, 1, 60000, UINT64_MAX);
 		message->issue.rights = (uint32_t)CHOOSE(input, 1, 2, 3, 0, 4);
-		message->issue.uid = (uint32_t)CHOOSE(input, TOKEN_ANY_USER, 5000, 5001, 4000);
+		message->issue.uid = (uint32_t)CHOOSE(input, TICKET_ANY_USER, 5000, 5001, 4000);
 		message->issue.once = (uint32_t)CHOOSE(input, 0, 1, 2);
 		break;
 	case WIRE_REDEEM:
-		message->redeem.token = peers_token;
+		message->redeem.ticket = peers_ticket;
 		message->redeem.device = (uint32_t)CHOOSE(input, 0, 0, 1, 2);
 		break;
 	case WIRE_HELLO:

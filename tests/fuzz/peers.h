@@ -27,7 +27,7 @@ struct peer {
 	struct wire_message last; /* that it said */
 };
 
-extern struct token peers_token; /* the last one that any of them was given: who has it may use it */
+extern struct ticket peers_ticket; /* the last one that any of them was given: who has it may use it */
 
 void peer_dial(struct peer *peer, const char *path);
 

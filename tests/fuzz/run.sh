@@ -31,7 +31,7 @@ fuzz() {
 	return $status
 }
 
-# The sanitizer's or the target's own sentence, and where it was; nothing but text, whatever the input was.
+# The sanitizer's or the target's own error message, and where it was; nothing but text, whatever the input was.
 show() {
 	{
 		grep -aE -m 4 'ERROR:|VIOLATION|runtime error|^fuzz: ' "$work/$1.log"

@@ -100,13 +100,13 @@ static void grant_fill(struct wire_grant *grant)
 				      .size = 4096,
 				      .span = SPAN,
 				      .buffer = (uint32_t)now.next_serial % BUFFERS,
-				      .ticket = (uint32_t)now.next_grant % TICKETS,
+				      .place = (uint32_t)now.next_grant % TICKETS,
 				      .rights = GPUB_READ | GPUB_WRITE };
 }
 
 static void grant_seal(const struct wire_grant *grant)
 {
-	struct ticket_terms terms = { .session = SESSION,
+	struct seal_terms terms = { .session = SESSION,
 				      .grant = grant->grant,
 				      .serial = grant->serial,
 				      .size = grant->size,
@@ -117,7 +117,7 @@ static void grant_seal(const struct wire_grant *grant)
 	memcpy(terms.instance, board.header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board.header->device[grant->owner_device % DEVICE_MAX].uuid,
 	       sizeof terms.device_uuid);
-	ticket_seal(&board.board.tickets[grant->ticket % TICKETS], &terms, &memory, key);
+	handle_seal(&board.board.handles[grant->place % TICKETS], &terms, &memory, key);
 	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
 }
 
@@ -136,7 +136,7 @@ static void send_grant(unsigned how, bool with_page)
 	if (how & 4)
 		spoil(&message.grant, sizeof message.grant);
 	if (how & 8)
-		spoil(&board.board.tickets[message.grant.ticket % TICKETS], sizeof(struct ticket));
+		spoil(&board.board.handles[message.grant.place % TICKETS], sizeof(struct sealed_handle));
 	if (how & 16)
 		memory.bytes[0] ^= 1, grant_seal(&message.grant), memory.bytes[0] ^= 1;
 	if (with_page)
@@ -169,8 +169,8 @@ static void send_token(void)
 {
 	struct wire_message message;
 
-	wire_init(&message, WIRE_TOKEN, now.asked.request);
-	spoil(&message.token, sizeof message.token);
+	wire_init(&message, WIRE_TICKET, now.asked.request);
+	spoil(&message.ticket, sizeof message.ticket);
 	send_message(&message, -1);
 }
 
@@ -237,7 +237,7 @@ static void change_word(void)
 static void change_header(void)
 {
 	if (input_byte(&now.script) & 1)
-		board.header->devices = board.header->buffers = board.header->tickets = UINT32_MAX;
+		board.header->devices = board.header->buffers = board.header->handles = UINT32_MAX;
 	spoil(board.header, sizeof *board.header);
 }
 
@@ -373,10 +373,10 @@ static void *serve(void *unused)
 	now.sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	greet();
 	for (int i = 0; i < MESSAGES_MAX; i++) {
-		bool heard = receive_all();
+		bool received = receive_all();
 		uint8_t how = 0x80;
 
-		if (!heard && !now.script.left)
+		if (!received && !now.script.left)
 			break;
 		while (how & 0x80) {
 			how = input_byte(&now.script);

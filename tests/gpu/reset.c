@@ -274,7 +274,7 @@ static void test_beside_a_close(uint64_t *page)
 	void     *stream, *ptr;
 	uint64_t  epoch;
 	double    began, took;
-	int       looks = 100000, same = 0;
+	int       scans = 100000, same = 0;
 	bool      closed;
 
 	NEED(device_cuda->open(0, &handle, SIZE, &ptr) || device_cuda->open(0, &handle, SIZE, &again));
@@ -288,14 +288,14 @@ static void test_beside_a_close(uint64_t *page)
 		sched_yield();
 	usleep(50000); /* into the call, as a rule; else this shows nothing, and fails nothing */
 	began = now_ms();
-	for (int i = 0; i < looks; i++)
+	for (int i = 0; i < scans; i++)
 		same += device_cuda->epoch(0) == epoch;
 	took = now_ms() - began;
 	closed = atomic_load(&closing) == 2;
 	pthread_join(closer, NULL);
 	pthread_join(releaser, NULL);
-	point(same == looks && !closed, "invariant 7: to look at the epoch waits for no close in another thread: %.1f ns a look",
-	      took * 1e6 / looks);
+	point(same == scans && !closed, "invariant 7: to look at the epoch waits for no close in another thread: %.1f ns a look",
+	      took * 1e6 / scans);
 	NEED(device_cuda->stream_sync(stream));
 	device_cuda->stream_destroy(stream);
 	NEED(device_cuda->close(0, ptr));

@@ -265,7 +265,7 @@ bool newcomer_works(enum user user)
 }
 
 /* What was sent before is done when this is answered, and the status file says so. */
-static void settle(struct speaker *s)
+static void finish(struct speaker *s)
 {
 	speaker_named(s, WIRE_STAT, "no/such/buffer");
 }
@@ -278,7 +278,7 @@ static void sweep(void)
 	size_t i;
 
 	WANT(!speaker_greet(&broom));
-	settle(&broom);
+	finish(&broom);
 	text = status_json(&arena_broker);
 	json_array_foreach(json_object_get(text, "buffers"), i, buffer) {
 		const char *name = json_string_value(json_object_get(buffer, "name"));
@@ -517,15 +517,15 @@ static bool has_passrights(void)
 
 static bool is_left_out(const struct attack *attack)
 {
-	const char *lacking = NULL;
+	const char *missing = NULL;
 
 	if (attack->flags & NEEDS_USERS && !arena_has_users())
-		lacking = "root: several users";
+		missing = "root: several users";
 	else if (attack->flags & NEEDS_PASSRIGHTS && !has_passrights())
-		lacking = "Linux 6.16: SO_PASSRIGHTS";
-	if (lacking)
-		POINT(true, "%s # SKIP needs %s", attack->name, lacking);
-	return lacking != NULL;
+		missing = "Linux 6.16: SO_PASSRIGHTS";
+	if (missing)
+		POINT(true, "%s # SKIP needs %s", attack->name, missing);
+	return missing != NULL;
 }
 
 void arena_attack(const struct attack *attack)

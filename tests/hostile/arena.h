@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-#include "common/token.h"
+#include "common/ticket.h"
 #include "speaker.h"
 #include "tests/integration/harness.h"
 
@@ -40,7 +40,7 @@
 
 enum user { BROKER_USER, VICTIM, ATTACKER, BYSTANDER, ACCOMPLICE, USERS };
 
-#define STAGE_TOKENS 16
+#define STAGE_TICKETS 16
 #define SAMPLES      (1u << 17)
 #define CANARY_SIZE  16
 
@@ -60,7 +60,7 @@ struct stage {
 	/* the attack that runs now */
 	_Atomic bool ready, go_on, done, failed;
 	char         failure[256];
-	struct token token[STAGE_TOKENS];
+	struct ticket ticket[STAGE_TICKETS];
 	_Atomic uint64_t number[4];
 	pid_t        pid[4];
 };

@@ -17,7 +17,7 @@
 
 static struct speaker s[SESSIONS_MAX];
 static uint64_t said[SESSIONS_MAX];
-static _Atomic uint64_t *heard; /* of each session, shared with the reader */
+static _Atomic uint64_t *received; /* of each session, shared with the reader */
 
 /* One of the sockets is ready, or a while is over. */
 static void wait_until(short ready, unsigned sessions)
@@ -35,7 +35,7 @@ static void read_one(unsigned i)
 	ssize_t got;
 
 	while ((got = recv(s[i].sock, packet, sizeof packet, MSG_DONTWAIT)) > 0)
-		atomic_fetch_add(&heard[i], (uint64_t)got / WIRE_SIZE);
+		atomic_fetch_add(&received[i], (uint64_t)got / WIRE_SIZE);
 	if (!got)
 		_exit(1);
 }
@@ -53,7 +53,7 @@ _Noreturn static void read_for_ever(unsigned sessions)
 /* As much as the socket takes. */
 static void send_to(unsigned i, const struct wire_message *packet, unsigned packed)
 {
-	while (said[i] - atomic_load(&heard[i]) < UNANSWERED &&
+	while (said[i] - atomic_load(&received[i]) < UNANSWERED &&
 	       !speaker_send(&s[i], packet, packed * sizeof *packet, MSG_DONTWAIT))
 		said[i] += packed;
 }
@@ -75,8 +75,8 @@ uint64_t flood_with(unsigned sessions, const struct wire_message *packet, unsign
 	pid_t reader;
 	int status = 0;
 
-	heard = mmap(NULL, SESSIONS_MAX * sizeof *heard, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	WANT(heard != MAP_FAILED && sessions <= SESSIONS_MAX && packed <= SOCKET_PACKET_MAX);
+	received = mmap(NULL, SESSIONS_MAX * sizeof *received, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	WANT(received != MAP_FAILED && sessions <= SESSIONS_MAX && packed <= SOCKET_PACKET_MAX);
 	for (unsigned i = 0; i < sessions; i++) {
 		join(&s[i]);
 		said[i] = 0;
@@ -89,10 +89,10 @@ uint64_t flood_with(unsigned sessions, const struct wire_message *packet, unsign
 	kill(reader, SIGKILL);
 	WANT(waitpid(reader, &status, 0) == reader && WIFSIGNALED(status));
 	for (unsigned i = 0; i < sessions; i++) {
-		answered += atomic_load(&heard[i]);
+		answered += atomic_load(&received[i]);
 		speaker_end(&s[i]);
 	}
-	munmap(heard, SESSIONS_MAX * sizeof *heard);
+	munmap(received, SESSIONS_MAX * sizeof *received);
 	return answered;
 }
 

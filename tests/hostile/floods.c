@@ -234,14 +234,14 @@ static void wake_a_million(void)
 /* Of its own buffer, by a ticket: each time it is redeemed that is another grant. */
 static int take_grants(struct speaker *s, const char *name, int wanted)
 {
-	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER };
+	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TICKET_ANY_USER };
 	struct wire_grant grant;
-	struct token token;
+	struct ticket ticket;
 	int count = 0, error = 0;
 
-	WANT(!speaker_issue(s, name, &terms, &token));
+	WANT(!speaker_issue(s, name, &terms, &ticket));
 	for (; count < wanted && !error; count += !error)
-		error = speaker_redeem(s, &token, &grant);
+		error = speaker_redeem(s, &ticket, &grant);
 	WANT(!error || error == -EDQUOT);
 	return count;
 }
@@ -346,19 +346,19 @@ static void fill_names(void)
 
 static void issue_tickets(void)
 {
-	static const struct wire_issue once = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER, .once = 1 },
-				       many = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER };
-	struct token token;
+	static const struct wire_issue once = { .rights = GPUB_READ, .uid = TICKET_ANY_USER, .once = 1 },
+				       many = { .rights = GPUB_READ, .uid = TICKET_ANY_USER };
+	struct ticket ticket;
 	struct speaker s;
 	int made = 0;
 
 	join(&s);
 	WANT(!speaker_create(&s, "attacker/issued", 4096, 0600, 0));
-	while (!speaker_issue(&s, "attacker/issued", &once, &token))
+	while (!speaker_issue(&s, "attacker/issued", &once, &ticket))
 		made++;
 	WANT(made == ARENA_TICKETS);
 	for (int i = 0; i < 2000; i++)
-		WANT(!speaker_issue(&s, "attacker/issued", &many, &token));
+		WANT(!speaker_issue(&s, "attacker/issued", &many, &ticket));
 	speaker_end(&s);
 }
 

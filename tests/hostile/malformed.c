@@ -74,7 +74,7 @@ static bool is_a_clients(unsigned type)
 	case WIRE_EVICT:
 	case WIRE_ISSUE:
 	case WIRE_REDEEM:
-	case WIRE_IDLE:
+	case WIRE_QUIESCED:
 		return true;
 	default:
 		return false;
@@ -213,7 +213,7 @@ static struct wire_message noise(unsigned *seed)
 
 		memcpy(message.bytes + i, &bits, 8);
 	}
-	if (type != WIRE_CLOSED && type != WIRE_IDLE && type != WIRE_WRITER && type != WIRE_EVICT && type != WIRE_REDEEM && rand_r(seed) % 8)
+	if (type != WIRE_CLOSED && type != WIRE_QUIESCED && type != WIRE_WRITER && type != WIRE_EVICT && type != WIRE_REDEEM && rand_r(seed) % 8)
 		snprintf(message.name.name, NAME_SIZE, "noise/%d", rand_r(seed) % 8);
 	/* in the broker's own user's name it would evict for good */
 	if (type == WIRE_EVICT)
@@ -370,11 +370,11 @@ static void close_twice(void)
 	WANT(!speaker_create(&s, "attacker/twice", 4096, 0600, 0));
 	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &first));
 	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &second));
-	WANT(first.grant == second.grant && second.ticket == WIRE_NO_TICKET);
+	WANT(first.grant == second.grant && second.place == WIRE_NO_HANDLE);
 	for (int i = 0; i < 3; i++)
 		WANT(!speaker_closed(&s, first.grant));
 	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &second));
-	WANT(first.grant != second.grant && second.ticket != WIRE_NO_TICKET);
+	WANT(first.grant != second.grant && second.place != WIRE_NO_HANDLE);
 	WANT(!speaker_closed(&other, second.grant));
 	want_served(&other);
 	WANT(!speaker_closed(&s, second.grant));
@@ -448,14 +448,14 @@ static int change(struct speaker *s, const char *name, unsigned what, unsigned v
 
 static void take_over(struct speaker *s, const char *name)
 {
-	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER };
+	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TICKET_ANY_USER };
 	struct wire_message message = speaker_message(WIRE_DRAIN, name), answer;
-	struct token token;
+	struct ticket ticket;
 
 	message.drain.timeout_ms = 0;
 	WANT(speaker_ask(s, &message, &answer, NULL) == -EACCES);
 	WANT(speaker_named(s, WIRE_UNLINK, name) == -EACCES);
-	WANT(speaker_issue(s, name, &terms, &token) == -EACCES);
+	WANT(speaker_issue(s, name, &terms, &ticket) == -EACCES);
 	WANT(change(s, name, WIRE_CHANGE_MODE, 0666) == -EACCES);
 	WANT(change(s, name, WIRE_CHANGE_OWNER, arena_uid(ATTACKER)) == -EACCES);
 	WANT(change(s, name, WIRE_CHANGE_GROUP, arena_uid(ATTACKER)) == -EACCES);

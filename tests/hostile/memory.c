@@ -52,14 +52,14 @@ static void say_closed_and_keep(void)
 	write_for_ever(bytes);
 }
 
-static void say_idle_and_keep(void)
+static void say_quiesced_and_keep(void)
 {
 	struct wire_grant grant;
 	struct speaker s;
 	uint8_t *bytes = map_given(&s, &grant);
 
 	for (int i = 0; i < 3; i++)
-		WANT(!speaker_idle(&s, grant.grant, grant.serial));
+		WANT(!speaker_quiesced(&s, grant.grant, grant.serial));
 	want_served(&s);
 	write_for_ever(bytes);
 }
@@ -245,7 +245,7 @@ static void pry_into_directory(void)
 const struct attack memory[] = {
 	MAPPED("says closed and keeps the mapping", "invariant 2: another user's CLOSED frees nothing before its death",
 	       say_closed_and_keep),
-	MAPPED("says idle and keeps the mapping", "invariant 2: nor does its IDLE", say_idle_and_keep),
+	MAPPED("says idle and keeps the mapping", "invariant 2: nor does its QUIESCED", say_quiesced_and_keep),
 	MAPPED("ignores the notice", "invariant 2: nor its silence", keep),
 	MAPPED("leaves and keeps the mapping", "invariant 2: nor does its leaving", leave_and_keep),
 	MAPPED("hangs up and keeps the mapping", "invariant 9: nor its hanging up", hang_up_and_keep),

@@ -31,7 +31,7 @@ struct life {
 	struct speaker      s;
 	struct wire_message hello, answer;
 	struct wire_grant   grant;
-	struct token        token;
+	struct ticket        ticket;
 };
 
 static void say(struct life *life, enum wire_type type)
@@ -42,12 +42,12 @@ static void say(struct life *life, enum wire_type type)
 		message.acquire.rights = BOTH;
 	if (type == WIRE_CREATE)
 		message.create.flags = GPUB_TIMELINE;
-	if (type == WIRE_WRITER || type == WIRE_CLOSED || type == WIRE_IDLE) {
+	if (type == WIRE_WRITER || type == WIRE_CLOSED || type == WIRE_QUIESCED) {
 		message.grant_id.grant = life->grant.grant;
 		message.grant_id.serial = life->grant.serial;
 	}
 	if (type == WIRE_REDEEM)
-		message.redeem = (struct wire_redeem){ .token = life->token };
+		message.redeem = (struct wire_redeem){ .ticket = life->ticket };
 	WANT(!speaker_say(&life->s, &message));
 }
 
@@ -56,8 +56,8 @@ static void told(struct life *life)
 	WANT(!speaker_receive(&life->s, &life->answer, NULL));
 	if (life->answer.type == WIRE_GRANT)
 		life->grant = life->answer.grant;
-	if (life->answer.type == WIRE_TOKEN)
-		life->token = life->answer.token;
+	if (life->answer.type == WIRE_TICKET)
+		life->ticket = life->answer.ticket;
 }
 
 static void life_dial(struct life *life)
@@ -93,7 +93,7 @@ TELLS(WRITER)
 TELLS(ISSUE)
 TELLS(REDEEM)
 TELLS(CLOSED)
-TELLS(IDLE)
+TELLS(QUIESCED)
 TELLS(DRAIN)
 TELLS(LEAVE)
 
@@ -103,7 +103,7 @@ static life_step *const steps[] = { life_dial,        life_challenged,  life_gre
 				    life_says_CREATE, told,          life_says_ACQUIRE, told,
 				    life_maps,        life_says_WRITER, told,          life_says_ISSUE,
 				    told,          life_says_REDEEM, told,          life_says_CLOSED,
-				    life_says_ACQUIRE, told,         life_says_IDLE,   life_says_CLOSED,
+				    life_says_ACQUIRE, told,         life_says_QUIESCED,   life_says_CLOSED,
 				    life_says_DRAIN,   life_says_LEAVE };
 
 #define STEPS (sizeof steps / sizeof steps[0])

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranges.c - attacks on memory that several buffers share, and that serves one after the other: IDLE for what one has
+ * ranges.c - attacks on memory that several buffers share, and that serves one after the other: QUIESCED for what one has
  * not, for what one goes on using, for what is another user's; and everything that crosses.
  *
- * A false IDLE of one's own memory harms oneself: the range goes to that user again. IDLE of another user's memory is
+ * A false QUIESCED of one's own memory harms oneself: the range goes to that user again. QUIESCED of another user's memory is
  * not trusted.
  */
 #include <signal.h>
@@ -28,8 +28,8 @@ static void idle_of_others(void)
 
 	join(&s);
 	for (uint64_t id = 0; id < IDS; id++)
-		WANT(!speaker_idle(&s, id, id % 64));
-	WANT(!speaker_idle(&s, UINT64_MAX, UINT64_MAX));
+		WANT(!speaker_quiesced(&s, id, id % 64));
+	WANT(!speaker_quiesced(&s, UINT64_MAX, UINT64_MAX));
 	want_served(&s);
 	speaker_end(&s);
 }
@@ -51,15 +51,15 @@ static void idle_of_the_wrong(void)
 	WANT(!speaker_acquire(&s, OWN, BOTH, &own));
 	WANT(!speaker_named(&s, WIRE_STAT, NEIGHBOUR));
 	for (uint64_t serial = 0; serial < 10; serial++)
-		WANT(!speaker_idle(&s, own.grant, own.serial + 1 + serial));
-	WANT(!speaker_idle(&other, own.grant, own.serial));
+		WANT(!speaker_quiesced(&s, own.grant, own.serial + 1 + serial));
+	WANT(!speaker_quiesced(&other, own.grant, own.serial));
 	want_served(&other);
 	WANT(!speaker_acquire(&s, NEIGHBOUR, BOTH, &neighbour) && neighbour.grant == own.grant);
 	WANT(!speaker_named(&s, WIRE_UNLINK, OWN));
 	for (int i = 0; i < 3; i++)
-		WANT(!speaker_idle(&s, own.grant, own.serial)); /* the first is good */
+		WANT(!speaker_quiesced(&s, own.grant, own.serial)); /* the first is good */
 	WANT(!speaker_closed(&s, own.grant));
-	WANT(!speaker_idle(&s, neighbour.grant, neighbour.serial));
+	WANT(!speaker_quiesced(&s, neighbour.grant, neighbour.serial));
 	want_served(&s);
 	speaker_end(&s);
 	speaker_end(&other);
@@ -72,7 +72,7 @@ static bool wrong_are_counted(void)
 
 /* ---- its own, which it goes on using ---- */
 
-static void write_own_after_idle(void)
+static void write_own_after_quiesced(void)
 {
 	struct wire_grant own, next;
 	struct speaker s;
@@ -83,7 +83,7 @@ static void write_own_after_idle(void)
 	WANT(!speaker_acquire(&s, OWN, BOTH, &own));
 	bytes = speaker_map(&s, &own);
 	WANT(bytes && own.offset + RANGE <= own.span);
-	WANT(!speaker_idle(&s, own.grant, own.serial)); /* also while the buffer has its name */
+	WANT(!speaker_quiesced(&s, own.grant, own.serial)); /* also while the buffer has its name */
 	WANT(!speaker_named(&s, WIRE_UNLINK, OWN));
 	for (int i = 0; i < 20; i++) {
 		char name[40];
@@ -131,7 +131,7 @@ static void idle_of_anothers_and_keep(void)
 	join(&s);
 	WANT(!speaker_acquire(&s, SHARED, BOTH, &shared));
 	bytes = speaker_map(&s, &shared);
-	WANT(bytes && !speaker_idle(&s, shared.grant, shared.serial));
+	WANT(bytes && !speaker_quiesced(&s, shared.grant, shared.serial));
 	want_served(&s);
 	attack_done();
 	atomic_store(&stage->ready, true);
@@ -141,7 +141,7 @@ static void idle_of_anothers_and_keep(void)
 	}
 }
 
-/* As the victim: unlinks it, says IDLE of its own use, and makes more of its kind: the first range that is free is taken. */
+/* As the victim: unlinks it, says QUIESCED of its own use, and makes more of its kind: the first range that is free is taken. */
 static void refill(void)
 {
 	struct wire_grant own, next;
@@ -150,7 +150,7 @@ static void refill(void)
 	join(&owner);
 	WANT(!speaker_acquire(&owner, SHARED, BOTH, &own));
 	WANT(!speaker_named(&owner, WIRE_UNLINK, SHARED));
-	WANT(!speaker_idle(&owner, own.grant, own.serial));
+	WANT(!speaker_quiesced(&owner, own.grant, own.serial));
 	want_served(&owner);
 	for (int i = 0; i < NEXT; i++) {
 		char name[40];
@@ -181,16 +181,16 @@ static bool range_is_not_reused(void)
 
 static void lend_shared(void)
 {
-	static const struct wire_issue any = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER };
+	static const struct wire_issue any = { .rights = GPUB_READ, .uid = TICKET_ANY_USER };
 	struct wire_issue his = any;
 	struct speaker owner;
-	struct token token;
+	struct ticket ticket;
 
 	join(&owner);
 	WANT(!speaker_create(&owner, SHARED, SMALL, 0600, 0) && !speaker_create(&owner, SHARED_1, SMALL, 0600, 0));
 	his.uid = arena_uid(ATTACKER);
-	WANT(speaker_issue(&owner, SHARED, &his, &token) == -EBUSY);
-	WANT(!speaker_issue(&owner, SHARED, &any, &stage->token[0])); /* the owner's own processes may */
+	WANT(speaker_issue(&owner, SHARED, &his, &ticket) == -EBUSY);
+	WANT(!speaker_issue(&owner, SHARED, &any, &stage->ticket[0])); /* the owner's own processes may */
 	speaker_end(&owner);
 }
 
@@ -201,7 +201,7 @@ static void redeem_shared(void)
 	struct speaker s;
 
 	join(&s);
-	WANT(speaker_redeem(&s, &stage->token[0], &grant) == -EBUSY);
+	WANT(speaker_redeem(&s, &stage->ticket[0], &grant) == -EBUSY);
 	WANT(speaker_acquire(&s, SHARED, GPUB_READ, &grant) == -EACCES);
 	speaker_end(&s);
 }
@@ -237,7 +237,7 @@ static void cross_everything(void)
 		if (i % 5 == 0)
 			WANT(!speaker_say(&s, &unlink) && !speaker_say(&s, &create));
 		WANT(!speaker_say(&s, &acquire));
-		WANT(!speaker_idle(&s, last.grant, last.serial));
+		WANT(!speaker_quiesced(&s, last.grant, last.serial));
 		WANT(!speaker_say(&s, &acquire));
 		if (i % 3)
 			WANT(!speaker_closed(&s, last.grant));
@@ -250,9 +250,9 @@ static void cross_everything(void)
 const struct attack ranges[] = {
 	{ "says idle for others", "invariant 3: no use of another session ends by it, each is counted", .run = idle_of_others,
 	  .after = others_are_counted },
-	{ "says idle for the wrong", "invariant 3: a use ends once, by its own session's IDLE",
+	{ "says idle for the wrong", "invariant 3: a use ends once, by its own session's QUIESCED",
 	  .run = idle_of_the_wrong, .after = wrong_are_counted },
-	{ "writes its memory after IDLE", "invariant 6: that is its own harm alone", .run = write_own_after_idle,
+	{ "writes its memory after QUIESCED", "invariant 6: that is its own harm alone", .run = write_own_after_quiesced,
 	  .during = others_see_nothing_of_it },
 	{ "says idle of another user's range", "invariant 6: it is not trusted: nobody gets that range while it lives",
 	  .prepare = make_shared, .run = idle_of_anothers_and_keep, .during = range_is_not_reused, .flags = NEEDS_USERS },

@@ -97,10 +97,10 @@ static bool words_are_left(void)
 /* Each time that a ticket is redeemed is another grant, and another place. */
 static unsigned take_tickets(void)
 {
-	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER };
+	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TICKET_ANY_USER };
 	static struct speaker s;
 	struct wire_grant grant;
-	struct token token;
+	struct ticket ticket;
 	unsigned got = 0;
 	char name[NAME_SIZE];
 	int error = 0;
@@ -108,9 +108,9 @@ static unsigned take_tickets(void)
 	join(&s);
 	snprintf(name, sizeof name, "taken/%d", getpid());
 	WANT(!speaker_create(&s, name, 4096, 0600, 0));
-	WANT(!speaker_issue(&s, name, &terms, &token));
+	WANT(!speaker_issue(&s, name, &terms, &ticket));
 	for (; !error; got += !error)
-		error = speaker_redeem(&s, &token, &grant);
+		error = speaker_redeem(&s, &ticket, &grant);
 	WANT(error == -EDQUOT && got <= TICKETS / 2);
 	return got;
 }

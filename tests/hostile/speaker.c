@@ -125,7 +125,7 @@ struct wire_message speaker_message(enum wire_type type, const char *name)
 		message.acquire.rights = GPUB_READ;
 	} else if (type == WIRE_ISSUE) {
 		message.issue.rights = GPUB_READ;
-		message.issue.uid = TOKEN_ANY_USER;
+		message.issue.uid = TICKET_ANY_USER;
 	}
 	return message;
 }
@@ -253,12 +253,12 @@ int speaker_acquire(struct speaker *speaker, const char *name, unsigned rights, 
 	return ask_for_grant(speaker, &message, grant);
 }
 
-int speaker_redeem(struct speaker *speaker, const struct token *token, struct wire_grant *grant)
+int speaker_redeem(struct speaker *speaker, const struct ticket *ticket, struct wire_grant *grant)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_REDEEM, 0);
-	message.redeem.token = *token;
+	message.redeem.ticket = *ticket;
 	return ask_for_grant(speaker, &message, grant);
 }
 
@@ -271,17 +271,17 @@ int speaker_closed(const struct speaker *speaker, uint64_t grant)
 	return speaker_say(speaker, &message);
 }
 
-int speaker_idle(const struct speaker *speaker, uint64_t grant, uint64_t serial)
+int speaker_quiesced(const struct speaker *speaker, uint64_t grant, uint64_t serial)
 {
 	struct wire_message message;
 
-	wire_init(&message, WIRE_IDLE, 0);
+	wire_init(&message, WIRE_QUIESCED, 0);
 	message.grant_id.grant = grant;
 	message.grant_id.serial = serial;
 	return speaker_say(speaker, &message);
 }
 
-int speaker_issue(struct speaker *speaker, const char *name, const struct wire_issue *terms, struct token *token)
+int speaker_issue(struct speaker *speaker, const char *name, const struct wire_issue *terms, struct ticket *ticket)
 {
 	struct wire_message message = speaker_message(WIRE_ISSUE, name), answer;
 	int error;
@@ -292,14 +292,14 @@ int speaker_issue(struct speaker *speaker, const char *name, const struct wire_i
 	message.issue.lifetime_ms = terms->lifetime_ms;
 	error = speaker_ask(speaker, &message, &answer, NULL);
 	if (!error)
-		*token = answer.token;
+		*ticket = answer.ticket;
 	return error;
 }
 
 int speaker_ticket(const struct speaker *speaker, const struct wire_grant *grant, struct device_handle *handle)
 {
 	const struct board_header *header = speaker->board.header;
-	struct ticket_terms terms = { .session = speaker->session,
+	struct seal_terms terms = { .session = speaker->session,
 				      .grant = grant->grant,
 				      .serial = grant->serial,
 				      .size = grant->size,
@@ -309,7 +309,7 @@ int speaker_ticket(const struct speaker *speaker, const struct wire_grant *grant
 
 	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
-	return ticket_open(handle, &terms, &speaker->board.tickets[grant->ticket], speaker->key);
+	return handle_unseal(handle, &terms, &speaker->board.handles[grant->place], speaker->key);
 }
 
 void *speaker_map(const struct speaker *speaker, const struct wire_grant *grant)

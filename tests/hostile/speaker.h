@@ -62,10 +62,10 @@ int speaker_ask(struct speaker *speaker, const struct wire_message *message, str
 int speaker_create(struct speaker *speaker, const char *name, uint64_t size, unsigned mode, unsigned flags);
 int speaker_named(struct speaker *speaker, enum wire_type type, const char *name); /* UNLINK, STAT */
 int speaker_acquire(struct speaker *speaker, const char *name, unsigned rights, struct wire_grant *grant);
-int speaker_redeem(struct speaker *speaker, const struct token *token, struct wire_grant *grant);
+int speaker_redeem(struct speaker *speaker, const struct ticket *ticket, struct wire_grant *grant);
 int speaker_closed(const struct speaker *speaker, uint64_t grant); /* no answer comes */
-int speaker_idle(const struct speaker *speaker, uint64_t grant, uint64_t serial);
-int speaker_issue(struct speaker *speaker, const char *name, const struct wire_issue *terms, struct token *token);
+int speaker_quiesced(const struct speaker *speaker, uint64_t grant, uint64_t serial);
+int speaker_issue(struct speaker *speaker, const char *name, const struct wire_issue *terms, struct ticket *ticket);
 
 /* Opens the grant's ticket. -EKEYREJECTED: it is not this session's. */
 int speaker_ticket(const struct speaker *speaker, const struct wire_grant *grant, struct device_handle *handle);

@@ -81,7 +81,7 @@ const struct attack status_file_of_its_own = {
 
 /* ---- files that pretend ---- */
 
-#define LIARS 4
+#define FAKES 4
 /* What reading them may take, as a multiple of the most that is read of another user's. */
 #define READER_FACTOR 24
 
@@ -137,10 +137,10 @@ static void plant_bloated(void)
 {
 	char path[64];
 
-	for (int i = 0; i < LIARS; i++)
+	for (int i = 0; i < FAKES; i++)
 		plant(i, (i ? 1u : 8u) * SHOW_OTHERS_MAX / STATUS_RECORD_SIZE);
 	hold();
-	for (int i = 0; i < LIARS; i++) {
+	for (int i = 0; i < FAKES; i++) {
 		forged_path(path, i);
 		unlink(path);
 	}

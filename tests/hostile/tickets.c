@@ -18,16 +18,16 @@
 #define RACERS     8
 #define RACE_TRIES 4
 
-enum given_token { OF_ANYBODY, OF_A_BYSTANDER, OF_THE_ATTACKER, SHORT_LIVED, OUTLIVED, ONCE };
+enum given_ticket { OF_ANYBODY, OF_A_BYSTANDER, OF_THE_ATTACKER, SHORT_LIVED, OUTLIVED, ONCE };
 
-static void issue(struct speaker *owner, enum given_token which, const char *name, const struct wire_issue *terms)
+static void issue(struct speaker *owner, enum given_ticket which, const char *name, const struct wire_issue *terms)
 {
-	WANT(!speaker_issue(owner, name, terms, &stage->token[which]));
+	WANT(!speaker_issue(owner, name, terms, &stage->ticket[which]));
 }
 
 static void lend(void)
 {
-	struct wire_issue any = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER }, terms = any;
+	struct wire_issue any = { .rights = GPUB_READ, .uid = TICKET_ANY_USER }, terms = any;
 	struct speaker owner;
 
 	join(&owner);
@@ -40,7 +40,7 @@ static void lend(void)
 	terms.uid = arena_uid(ATTACKER);
 	terms.once = 1;
 	issue(&owner, OF_THE_ATTACKER, LENT, &terms);
-	terms.uid = TOKEN_ANY_USER;
+	terms.uid = TICKET_ANY_USER;
 	issue(&owner, ONCE, LENT, &terms);
 	terms = any;
 	terms.lifetime_ms = TERM_MS;
@@ -49,10 +49,10 @@ static void lend(void)
 	speaker_end(&owner);
 }
 
-static int redeem(struct speaker *s, const struct token *token)
+static int redeem(struct speaker *s, const struct ticket *ticket)
 {
 	struct wire_grant grant;
-	int error = speaker_redeem(s, token, &grant);
+	int error = speaker_redeem(s, ticket, &grant);
 
 	if (!error)
 		WANT(grant.rights == GPUB_READ && !speaker_closed(s, grant.grant));
@@ -61,19 +61,19 @@ static int redeem(struct speaker *s, const struct token *token)
 
 /* ---- delegable tickets ---- */
 
-#define BITS (8 * (int)sizeof(struct token))
+#define BITS (8 * (int)sizeof(struct ticket))
 
 static void turn_bits(void)
 {
-	struct token token = stage->token[OF_ANYBODY];
+	struct ticket ticket = stage->ticket[OF_ANYBODY];
 	struct speaker s;
 
 	join(&s);
-	WANT(!redeem(&s, &token));
+	WANT(!redeem(&s, &ticket));
 	for (int bit = 0; bit < BITS; bit++) {
-		token = stage->token[OF_ANYBODY];
-		((uint8_t *)&token)[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		WANT(redeem(&s, &token) == -EKEYREJECTED);
+		ticket = stage->ticket[OF_ANYBODY];
+		((uint8_t *)&ticket)[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		WANT(redeem(&s, &ticket) == -EKEYREJECTED);
 	}
 	speaker_end(&s);
 }
@@ -88,21 +88,21 @@ static bool bits_are_counted(void)
 /* All that is read in a genuine one, and more rights; the stamp alone is guessed. */
 static void forge(void)
 {
-	struct token token = stage->token[OF_ANYBODY];
+	struct ticket ticket = stage->ticket[OF_ANYBODY];
 	struct speaker s;
 
 	join(&s);
-	token.rights = BOTH;
+	ticket.rights = BOTH;
 	for (int i = 0; i < FORGERIES; i++) {
-		randombytes_buf(token.stamp, sizeof token.stamp);
-		WANT(redeem(&s, &token) == -EKEYREJECTED);
+		randombytes_buf(ticket.stamp, sizeof ticket.stamp);
+		WANT(redeem(&s, &ticket) == -EKEYREJECTED);
 	}
 	/* one stamp for another ticket's terms */
-	token = stage->token[OF_A_BYSTANDER];
-	memcpy(token.stamp, stage->token[OF_ANYBODY].stamp, sizeof token.stamp);
-	WANT(redeem(&s, &token) == -EKEYREJECTED);
-	memset(&token, 0, sizeof token);
-	WANT(redeem(&s, &token) == -EKEYREJECTED);
+	ticket = stage->ticket[OF_A_BYSTANDER];
+	memcpy(ticket.stamp, stage->ticket[OF_ANYBODY].stamp, sizeof ticket.stamp);
+	WANT(redeem(&s, &ticket) == -EKEYREJECTED);
+	memset(&ticket, 0, sizeof ticket);
+	WANT(redeem(&s, &ticket) == -EKEYREJECTED);
 	speaker_end(&s);
 }
 
@@ -114,38 +114,38 @@ static bool forgeries_are_counted(void)
 /* The text, shorter by any number of characters, longer, or with another character anywhere. */
 static void cut_text(void)
 {
-	char text[TOKEN_TEXT_MAX], changed[TOKEN_TEXT_MAX];
-	struct token token;
+	char text[TICKET_TEXT_MAX], changed[TICKET_TEXT_MAX];
+	struct ticket ticket;
 	size_t length;
 	struct speaker s;
 
 	join(&s);
-	token_encode(&stage->token[OF_ANYBODY], text);
+	ticket_encode(&stage->ticket[OF_ANYBODY], text);
 	length = strlen(text);
 	for (size_t cut = 0; cut < length; cut++) {
 		memcpy(changed, text, cut);
 		changed[cut] = 0;
-		WANT(token_decode(changed, &token) == -EKEYREJECTED);
+		WANT(ticket_decode(changed, &ticket) == -EKEYREJECTED);
 	}
 	for (size_t at = 0; at < length; at++) {
 		strcpy(changed, text);
 		changed[at] = changed[at] == 'A' ? 'B' : 'A';
-		WANT(token_decode(changed, &token) || redeem(&s, &token) == -EKEYREJECTED);
+		WANT(ticket_decode(changed, &ticket) || redeem(&s, &ticket) == -EKEYREJECTED);
 	}
 	strcpy(changed, text);
 	strcat(changed, "A");
-	WANT(token_decode(changed, &token) == -EKEYREJECTED);
+	WANT(ticket_decode(changed, &ticket) == -EKEYREJECTED);
 	speaker_end(&s);
 }
 
 /* The same through the library, whose error message has nothing of the ticket in it. */
 static void cut_in_the_library(void)
 {
-	char text[TOKEN_TEXT_MAX];
+	char text[TICKET_TEXT_MAX];
 	gpub_lease lease_of_it;
 
 	WANT(!gpub_connect(&client, arena_broker.address));
-	token_encode(&stage->token[OF_ANYBODY], text);
+	ticket_encode(&stage->ticket[OF_ANYBODY], text);
 	WANT(!gpub_redeem(client, text, &lease_of_it) && !gpub_return(&lease_of_it));
 	text[strlen(text) - 1] ^= 4;
 	WANT(gpub_redeem(client, text, &lease_of_it) == -EKEYREJECTED && !strstr(gpub_strerror_last(), text + 6));
@@ -165,8 +165,8 @@ static void redeem_anothers(void)
 	struct speaker s;
 
 	join(&s);
-	WANT(redeem(&s, &stage->token[OF_A_BYSTANDER]) == -EKEYREJECTED);
-	WANT(!redeem(&s, &stage->token[OF_THE_ATTACKER]));
+	WANT(redeem(&s, &stage->ticket[OF_A_BYSTANDER]) == -EKEYREJECTED);
+	WANT(!redeem(&s, &stage->ticket[OF_THE_ATTACKER]));
 	speaker_end(&s);
 }
 
@@ -181,12 +181,12 @@ static void redeem_twice(void)
 
 	join(&s);
 	join(&other);
-	WANT(!redeem(&s, &stage->token[OF_THE_ATTACKER]));
-	WANT(redeem(&s, &stage->token[OF_THE_ATTACKER]) == -EKEYREJECTED);
-	WANT(redeem(&other, &stage->token[OF_THE_ATTACKER]) == -EKEYREJECTED);
+	WANT(!redeem(&s, &stage->ticket[OF_THE_ATTACKER]));
+	WANT(redeem(&s, &stage->ticket[OF_THE_ATTACKER]) == -EKEYREJECTED);
+	WANT(redeem(&other, &stage->ticket[OF_THE_ATTACKER]) == -EKEYREJECTED);
 	speaker_end(&s);
 	join(&s);
-	WANT(redeem(&s, &stage->token[OF_THE_ATTACKER]) == -EKEYREJECTED);
+	WANT(redeem(&s, &stage->ticket[OF_THE_ATTACKER]) == -EKEYREJECTED);
 	speaker_end(&s);
 	speaker_end(&other);
 }
@@ -202,7 +202,7 @@ static void racer(void)
 
 	join(&s);
 	for (int i = 0; i < RACE_TRIES; i++)
-		if (!redeem(&s, &stage->token[ONCE]))
+		if (!redeem(&s, &stage->ticket[ONCE]))
 			atomic_fetch_add(&stage->number[0], 1);
 	speaker_end(&s);
 }
@@ -228,9 +228,9 @@ static void redeem_late(void)
 	int error;
 
 	join(&s);
-	WANT(SOON((error = redeem(&s, &stage->token[SHORT_LIVED]))));
+	WANT(SOON((error = redeem(&s, &stage->ticket[SHORT_LIVED]))));
 	WANT(error == -EKEYEXPIRED);
-	WANT(redeem(&s, &stage->token[OUTLIVED]) == -ESTALE);
+	WANT(redeem(&s, &stage->ticket[OUTLIVED]) == -ESTALE);
 	speaker_end(&s);
 }
 
@@ -248,16 +248,16 @@ static void open_all(const struct speaker *s, const struct wire_grant *own)
 	struct wire_grant grant = *own;
 	struct speaker other = *s;
 
-	for (uint32_t place = 0; place < s->board.header->tickets; place++) {
-		grant.ticket = place;
-		WANT((speaker_ticket(s, &grant, &handle) == 0) == (place == own->ticket));
+	for (uint32_t place = 0; place < s->board.header->handles; place++) {
+		grant.place = place;
+		WANT((speaker_ticket(s, &grant, &handle) == 0) == (place == own->place));
 	}
 	grant = *own;
 	for (other.session = 1; other.session < s->session; other.session++)
 		WANT(speaker_ticket(&other, own, &handle) == -EKEYREJECTED);
 	for (grant.grant = 0; grant.grant < own->grant; grant.grant++)
 		for (uint32_t place = 0; place < 16; place++) {
-			grant.ticket = place;
+			grant.place = place;
 			WANT(speaker_ticket(s, &grant, &handle) == -EKEYREJECTED);
 		}
 }

@@ -34,20 +34,20 @@ enum phase { NOTHING, EMPTY, FULL, SENT, LOOKED, END };
 
 static struct speaker maker, holders[HOLDERS], waiters[HOLDERS];
 
-static struct wire_message redeem_of(const struct token *token)
+static struct wire_message redeem_of(const struct ticket *ticket)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_REDEEM, 0);
-	message.redeem.token = *token;
+	message.redeem.ticket = *ticket;
 	return message;
 }
 
-static void issue(bool once, uint64_t lifetime_ms, struct token *token)
+static void issue(bool once, uint64_t lifetime_ms, struct ticket *ticket)
 {
-	struct wire_issue terms = { .rights = GPUB_READ, .uid = TOKEN_ANY_USER, .once = once, .lifetime_ms = lifetime_ms };
+	struct wire_issue terms = { .rights = GPUB_READ, .uid = TICKET_ANY_USER, .once = once, .lifetime_ms = lifetime_ms };
 
-	WANT(!speaker_issue(&maker, CROWD, &terms, token));
+	WANT(!speaker_issue(&maker, CROWD, &terms, ticket));
 }
 
 /* Grants, uses of one buffer, tickets that are good once, names, waits. */
@@ -55,17 +55,17 @@ static void fill(void)
 {
 	struct wire_message wait = speaker_message(WIRE_ACQUIRE, "attacker/never-made");
 	struct wire_grant grant;
-	struct token token;
+	struct ticket ticket;
 	char name[32];
 
-	issue(false, 0, &token);
+	issue(false, 0, &ticket);
 	for (unsigned i = 0; i < HOLDERS; i++) {
 		join(&holders[i]);
 		for (unsigned j = 0; j < (ARENA_GRANTS - 100) / HOLDERS; j++)
-			WANT(!speaker_redeem(&holders[i], &token, &grant));
+			WANT(!speaker_redeem(&holders[i], &ticket, &grant));
 	}
 	for (unsigned i = 0; i < ARENA_TICKETS - 10; i++)
-		issue(true, i % 2 ? 600000 + i : 0, &token);
+		issue(true, i % 2 ? 600000 + i : 0, &ticket);
 	for (unsigned i = 0; i < ARENA_BUFFERS - 100; i++) {
 		snprintf(name, sizeof name, "attacker/%u", i);
 		WANT(!speaker_create(&maker, name, 1, 0600, GPUB_EPHEMERAL));
@@ -84,11 +84,11 @@ static void send_requests(void)
 {
 	struct wire_message packet[SOCKET_PACKET_MAX], redeem;
 	struct wire_grant grant;
-	struct token token;
+	struct ticket ticket;
 
-	issue(true, 0, &token);
-	redeem = redeem_of(&token);
-	WANT(!speaker_redeem(&maker, &token, &grant));
+	issue(true, 0, &ticket);
+	redeem = redeem_of(&ticket);
+	WANT(!speaker_redeem(&maker, &ticket, &grant));
 	for (unsigned i = 0; i < SOCKET_PACKET_MAX; i++)
 		packet[i] = i % 4 == 1 ? speaker_message(WIRE_ISSUE, CROWD) : i % 4 == 3 ? redeem :
 			    speaker_message(WIRE_ACQUIRE, CROWD);

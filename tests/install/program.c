@@ -14,12 +14,12 @@ int main(void)
 	gpub_client *client = NULL;
 	gpub_spec    spec = GPUB_SPEC_INIT;
 	int          status = gpub_connect(&client, "unix:/nonexistent/gpubroker.socket");
-	const char  *sentence = gpub_strerror_last();
+	const char  *message = gpub_strerror_last();
 
-	printf("gpub_connect: %d, %s\n", status, sentence);
+	printf("gpub_connect: %d, %s\n", status, message);
 	if (status != -ENOENT || client != NULL)
 		return 1;
-	if (strstr(sentence, "/nonexistent/gpubroker.socket") == NULL)
+	if (strstr(message, "/nonexistent/gpubroker.socket") == NULL)
 		return 2;
 	if (gpub_create(NULL, "name", &spec) != -EINVAL)
 		return 3;

@@ -79,7 +79,7 @@ check "again, by an absolute path" configured "$long/elsewhere" "$long/release/c
 check "a compiler's own level of fortify is not lowered" eval '! grep "^HARDENING_CPPFLAGS.*FORTIFY" one/release/build/Makefile'
 
 # A module, and objects of a library, of a program, and of nvcc.
-built=(kernels/kernels.la libbroker/common/ticket.lo broker/show/broker-status.o)
+built=(kernels/kernels.la libbroker/common/sealed.lo broker/show/broker-status.o)
 files=(kernels/.libs/kernels.so libbroker/common/.libs/ticket.o broker/show/broker-status.o)
 if [ -e "$top_builddir/kernels/kernels.fatbin" ]; then
 	built+=(examples/acquire.lo kernels/kernels.fatbin)

@@ -84,13 +84,13 @@ static void end(void)
 
 static int64_t mapped(void)
 {
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	return status_holders(&broker, NULL, a.pid);
 }
 
 static bool maps(const char *name)
 {
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	return status_holders(&broker, name, a.pid) == 1;
 }
 

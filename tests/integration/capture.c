@@ -61,7 +61,7 @@ static void test_refused(void)
 	      "a signal and a wait on it: EBUSY");
 	ask(&a, do_late_write, .value = 42);
 	POINT(!ask(&a, end_capture), "the capture is not spoiled by it");
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	POINT(status_holders(&broker, "x", a.pid) == 1 && !ask(&a, do_trim) && !ask(&a, do_read) && !a.last.value,
 	      "the lease is held, and nothing has run yet");
 	POINT(!ask(&a, launch_graph) && !ask(&a, do_return_on) && !ask(&a, do_sync) && !ask(&a, do_renew) &&

@@ -53,7 +53,7 @@ static void end(void)
 
 static bool drains(void)
 {
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	return status_buffers(&broker, "x", "draining") == 1 && status_holders(&broker, "x", a.pid) == 1;
 }
 

@@ -51,11 +51,11 @@ static void test_unlink_while_held(const char *pool)
 	ask(&a, do_return);
 	ask(&a, do_trim);
 	POINT(SOON(status_holders(&broker, "x", 0) == 1), "invariant 2: the one that returned and trimmed is done");
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	POINT(status_buffers(&broker, "x", "draining") == 1 && memory_objects(&broker) == 1,
 	      "invariant 2: not freed while the other holds it");
 	ask(&b, do_return);
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(status_holders(&broker, "x", b.pid) == 1, "invariant 2: a return alone is not the end of the mapping");
 	ask(&b, do_trim);
 	POINT(SOON(gone("x") && (!pool || !memory_objects(&broker))), "freed after the last trim");
@@ -74,7 +74,7 @@ static void test_stopped_holder(void)
 		      !ask(&a, do_create, .name = "y") && !ask(&a, do_unlink, .name = "y") && !ask(&a, do_trim),
 	      "invariant 5: others create, acquire, unlink and trim meanwhile");
 	POINT(SOON(gone("y")), "invariant 5: other buffers are freed meanwhile");
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	POINT(status_buffers(&broker, "x", "draining") == 1 && status_holders(&broker, "x", b.pid) == 1,
 	      "invariant 2: what the stopped one holds is not freed");
 	kill(b.pid, SIGCONT);
@@ -100,7 +100,7 @@ static void test_device_work(void)
 	POINT(!ask(&a, do_return_on), "invariant 7: a return behind unfinished device work does not wait for it");
 	ask(&a, do_unlink, .name = "x");
 	tell(&a, do_trim);
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(!puppet_answered(&a) && status_holders(&broker, "x", a.pid) == 1,
 	      "invariant 7: the work delays trim and free");
 	ask(&b, do_signal, .value = 1);
@@ -212,7 +212,7 @@ static void test_memory_line(void)
 	ask(&a, do_acquire, .name = "full");
 	POINT(ask(&b, do_create, .name = "b", .size = MIB) == -ENOMEM, "a full device refuses at once without a timeout");
 	POINT(ask(&b, do_create, .name = "b", .size = MIB, .timeout = 30) == -ENOMEM, "and after the timeout with one");
-	status_settled(&broker, &a); /* nobody waits any more, and the status file knows */
+	status_stable(&broker, &a); /* nobody waits any more, and the status file knows */
 	tell(&b, do_create, .name = "b", .size = MIB, .timeout = -1);
 	POINT(SOON(waiting(1)), "one is queued");
 	tell(&c, do_create, .name = "c", .size = 4096, .timeout = -1);

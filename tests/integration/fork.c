@@ -344,7 +344,7 @@ static void test_child_without_handlers(unsigned way)
 	puppet_kill(&a); /* reaped, so that nothing hangs on a zombie */
 	POINT(SOON(status_session(&broker, parent, "orphaned")), "%s: the broker sees that the parent is dead",
 	      forker_names[way]);
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(status_holders(&broker, "x", parent) == 1 && memory_objects(&broker) == 1,
 	      "invariant 9: %s: nothing is freed as long as the child has socket and descriptors", forker_names[way]);
 	kill(child, SIGKILL);
@@ -388,7 +388,7 @@ static void test_hung_up_alive(void)
 	/* the library's thread sits in a receive, which keeps the socket: a notice gets it out */
 	ask(&b, do_unlink, .name = "x");
 	POINT(SOON(status_session(&broker, pid, "lost")), "the broker sees that a client's socket is gone");
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(status_holders(&broker, "x", pid) == 1, "invariant 9: a hang-up alone frees nothing");
 	puppet_kill(&a);
 	POINT(SOON(gone()), "death does");

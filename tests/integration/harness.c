@@ -322,7 +322,7 @@ bool status_session(const struct broker_process *broker, pid_t pid, const char *
 }
 
 /* What the puppet sent before is done when this is answered, and the status file says so. */
-void status_settled(const struct broker_process *broker, struct puppet *puppet)
+void status_stable(const struct broker_process *broker, struct puppet *puppet)
 {
 	(void)broker;
 	ask(puppet, do_stat, .name = "no/such/buffer");

@@ -5,7 +5,7 @@
  * The program itself is no client and starts no device. It starts broker-run (broker_start) and forks puppets: client
  * processes that do one step at a time, each a function of this same program, and say what came of it (ask; tell and
  * receive for a step that blocks). So a test reads in the order in which things happen, and stops, kills and leaves
- * processes as it likes. What the broker holds is read from its status file (books_*), and waited for with SOON(): no
+ * processes as it likes. What the broker holds is read from its status file (shown_*), and waited for with SOON(): no
  * check depends on a sleep.
  *
  * The broker's host device is strict: memory freed too early aborts the broker, which broker_end() reports. No step and no
@@ -53,8 +53,8 @@ int test_slower(void);
 #define SOON(condition)                                                     \
 	({                                                                  \
 		bool soon_ = false;                                         \
-		int looks_ = test_slower() * (on_cuda() ? 15000 : 5000);    \
-		for (int look_ = 0; look_ < looks_ && !soon_; look_++) {    \
+		int scans_ = test_slower() * (on_cuda() ? 15000 : 5000);    \
+		for (int look_ = 0; look_ < scans_ && !soon_; look_++) {    \
 			soon_ = (condition);                                \
 			if (!soon_)                                         \
 				usleep(2000);                               \
@@ -96,7 +96,7 @@ bool    status_session(const struct broker_process *broker, pid_t pid, const cha
 
 /* Until the status has all that was answered so far, and what this client has said: for what must not have happened. */
 struct puppet;
-void status_settled(const struct broker_process *broker, struct puppet *puppet);
+void status_stable(const struct broker_process *broker, struct puppet *puppet);
 
 /* Objects in /dev/shm that hold this broker's device memory; on CUDA, allocations that the broker has not given back. */
 int64_t memory_objects(const struct broker_process *broker);

@@ -143,7 +143,7 @@ static void killed_with_a_child(void)
 	POINT(SOON(status_session(&broker, victim.pid, "dying")),
 	      "invariant 9: pidfd and hang-up came, and the driver still has the process");
 	usleep(500000);
-	status_settled(&broker, &owner);
+	status_stable(&broker, &owner);
 	POINT(!freed() && status_session(&broker, victim.pid, "dying"), "invariant 9: so nothing is freed");
 	kill(child, SIGKILL);
 	POINT(SOON(freed()), "invariant 10: when the child is gone the memory comes back");

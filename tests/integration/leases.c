@@ -85,7 +85,7 @@ static void test_stale_spares_others(void)
 	POINT(ask(&a, tokens_differ, .slot = 0, .value = 1), "a later lease has another token");
 	POINT(!ask(&a, not_stale), "the earlier one is stale");
 	ask(&a, do_trim);
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	POINT(status_holders(&broker, "x", a.pid) == 1, "and the later one still holds the buffer");
 	POINT(!ask(&a, do_return, .slot = 1), "until it is returned itself");
 	end();

@@ -135,7 +135,7 @@ static void test_drain(void)
 	tell(&a, do_drain, .name = "x", .timeout = -1);
 	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a drain takes the name away at once");
 	POINT(SOON(status_number(&broker, "waiting") == 1), "and people see that somebody waits");
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(!puppet_answered(&a) && !gone("x"), "it waits for the session that has the buffer");
 	POINT(ask(&b, do_drain, .name = "x", .timeout = -1) == -ENOENT, "nobody else can drain it");
 	ask(&b, do_return);
@@ -202,7 +202,7 @@ static void test_drainer_dies(void)
 	POINT(SOON(status_number(&broker, "waiting") == 1), "a drain waits");
 	puppet_kill(&a);
 	POINT(SOON(!status_session(&broker, a.pid, NULL)) && !ask(&b, do_read), "the session that drains may die first");
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(status_buffers(&broker, "x", "draining") == 1, "invariant 2: nothing is freed for that");
 	ask(&b, do_return);
 	ask(&b, do_trim);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * many.c - gpub_acquire_many: all of the names or none, whatever is in the way; and many threads that ask the broker at
- * once, each of which may be the one that reads its answers for all (libbroker/client/reader.h).
+ * once, each of which may be the one that reads its answers for all (libbroker/client/receiver.h).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -157,7 +157,7 @@ static void end(void)
 }
 
 /* Nothing is held: a trim closes all. */
-static bool nothing_is_held(void)
+static bool nothing_is_leased(void)
 {
 	return !ask(&a, do_trim) && SOON(!status_holders(&broker, NULL, a.pid));
 }
@@ -174,7 +174,7 @@ static void test_all(void)
 	POINT(!ask(&a, do_return_many, .size = 8) && !ask(&a, do_many, .name = "x", .size = 8) &&
 		      !ask(&a, do_peek_many, .size = 8, .value = 100),
 	      "also those that are mapped already");
-	POINT(!ask(&a, do_return_many, .size = 8) && nothing_is_held(), "each is given back on its own");
+	POINT(!ask(&a, do_return_many, .size = 8) && nothing_is_leased(), "each is given back on its own");
 	POINT(!ask(&a, do_acquire, .name = "x3") && !ask(&a, do_many, .name = "x", .size = 8) &&
 		      !ask(&a, do_peek_many, .size = 8, .value = 100),
 	      "and those of which some are mapped and held");
@@ -188,7 +188,7 @@ static void test_twice(void)
 	ask(&b, do_create_many, .name = "x", .size = 3);
 	POINT(!ask(&a, do_many, .name = "x", .size = 9, .flags = 3) && !ask(&a, do_compare, .size = 9, .flags = 3),
 	      "a name that is there three times is three leases of one buffer");
-	POINT(!ask(&a, do_return_many, .size = 9) && nothing_is_held(), "each of which is given back");
+	POINT(!ask(&a, do_return_many, .size = 9) && nothing_is_leased(), "each of which is given back");
 	end();
 }
 
@@ -198,8 +198,8 @@ static void test_none(void)
 	ask(&b, do_create_many, .name = "x", .size = 300);
 	POINT(ask(&a, do_many, .name = "x", .size = 300, .value = 299) == -ENOENT && strstr(a.last.text, "missing"),
 	      "one name that is missing, and none is acquired: ENOENT names it");
-	POINT(nothing_is_held(), "and none is held");
-	POINT(ask(&a, do_many, .name = "x", .size = 300, .value = 150, .timeout = 30) == -ETIMEDOUT && nothing_is_held(),
+	POINT(nothing_is_leased(), "and none is held");
+	POINT(ask(&a, do_many, .name = "x", .size = 300, .value = 150, .timeout = 30) == -ETIMEDOUT && nothing_is_leased(),
 	      "nor when it did not come in time");
 	POINT(ask(&a, do_many, .name = "none", .size = 500, .timeout = 1000) == -ETIMEDOUT && a.last.value >= 1000 &&
 		      a.last.value < 3000,
@@ -208,9 +208,9 @@ static void test_none(void)
 	ask(&a, do_acquire, .name = "x7");
 	POINT(ask(&a, do_many, .name = "x", .size = 300, .value = 299) == -ENOENT && !ask(&a, do_return),
 	      "what was held before stays held");
-	POINT(ask(&a, do_many, .name = "x", .size = LEASES, .flags = 1) == -ENOMEM && nothing_is_held(),
+	POINT(ask(&a, do_many, .name = "x", .size = LEASES, .flags = 1) == -ENOMEM && nothing_is_leased(),
 	      "more leases of one buffer than there are: ENOMEM, and none");
-	POINT(!ask(&a, do_many, .name = "x", .size = 300) && !ask(&a, do_return_many, .size = 300) && nothing_is_held(),
+	POINT(!ask(&a, do_many, .name = "x", .size = 300) && !ask(&a, do_return_many, .size = 300) && nothing_is_leased(),
 	      "without the one that was in the way it is all of them");
 	end();
 }
@@ -221,10 +221,10 @@ static void test_rights(void)
 	ask(&b, do_create_many, .name = "x", .size = 5);
 	POINT(!ask(&a, do_many, .name = "x", .size = 5, .rights = GPUB_READ) && !ask(&a, do_return_many, .size = 5),
 	      "all are acquired with the rights that are asked for");
-	POINT(ask(&a, do_many, .name = "x", .size = 5, .rights = 4) == -EINVAL && nothing_is_held(), "those that there are");
+	POINT(ask(&a, do_many, .name = "x", .size = 5, .rights = 4) == -EINVAL && nothing_is_leased(), "those that there are");
 	ask(&b, do_create_many, .name = "r", .size = 1, .value = 0400);
 	/* root may do everything */
-	POINT(geteuid() ? ask(&a, do_many, .name = "r", .size = 5, .flags = 1) == -EACCES && nothing_is_held() :
+	POINT(geteuid() ? ask(&a, do_many, .name = "r", .size = 5, .flags = 1) == -EACCES && nothing_is_leased() :
 			  !ask(&a, do_many, .name = "r", .size = 5, .flags = 1),
 	      "and none with rights that the mode refuses");
 	end();
@@ -257,10 +257,10 @@ static void test_to_come(void)
 		puppet_tell(&b, order);
 		receive(&b);
 	}
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(!puppet_answered(&a) && status_number(&broker, "waiting") == 1, "to the last one");
 	ask(&b, do_create, .name = "x3");
-	POINT(!receive(&a) && !ask(&a, do_return_many, .size = 10) && nothing_is_held(), "with that it has all of them");
+	POINT(!receive(&a) && !ask(&a, do_return_many, .size = 10) && nothing_is_leased(), "with that it has all of them");
 	end();
 }
 
@@ -362,7 +362,7 @@ static void test_threads(void)
 	tell(&b, do_threads, .value = (uint64_t)ROUNDS);
 	POINT(!receive(&a) && a.last.value >= wanted && !receive(&b) && b.last.value >= wanted,
 	      "%d threads of each of two processes acquire and trim many at once", THREADS);
-	POINT(nothing_is_held(), "invariant 10: nothing is held when all have returned");
+	POINT(nothing_is_leased(), "invariant 10: nothing is held when all have returned");
 	end();
 }
 

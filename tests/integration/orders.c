@@ -158,14 +158,14 @@ static int check_round(void *words, uint64_t round, void *stream)
 /* Waits until the timeline has that round. -ETIME: it does not move any more; answer.value is where it stands. */
 static int reach(const gpub_lease *timeline, uint64_t round)
 {
-	unsigned looks = 0, most = on_cuda() ? 200000 : 60000;
+	unsigned scans = 0, most = on_cuda() ? 200000 : 60000;
 	uint64_t now = 0, before = 0;
 	int error = gpub_timeline(timeline, &now);
 
-	while (!error && now < round && looks++ < most) {
+	while (!error && now < round && scans++ < most) {
 		usleep(50);
 		error = gpub_timeline(timeline, &now);
-		looks = now == before ? looks : 0;
+		scans = now == before ? scans : 0;
 		before = now;
 	}
 	step_value = now;

@@ -95,7 +95,7 @@ static void test_client_faults(void)
 	POINT(!ask(&a, do_return), "and the lease is still held: it can be returned otherwise");
 	ask(&a, do_unlink, .name = "x");
 	POINT(ask(&a, do_trim) == -EIO, "a close that fails: EIO");
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	POINT(status_holders(&broker, "x", a.pid) == 1, "invariant 2: what failed to close is not freed");
 	puppet_kill(&a);
 	POINT(SOON(!status_buffers(&broker, "x", NULL)), "until its process is dead");

@@ -141,13 +141,13 @@ static bool gone(const char *name)
 /* A counter, with all that was answered so far in it. */
 static int64_t counter(const char *key)
 {
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	return status_counter(&broker, key);
 }
 
 static int64_t objects(void)
 {
-	status_settled(&broker, &a);
+	status_stable(&broker, &a);
 	return memory_objects(&broker);
 }
 
@@ -191,20 +191,20 @@ static bool ended_and_clean(const char *name)
  * When this is back the puppet's service thread has looked at each unlinked buffer of which it knows: two more of them, made
  * before by prepare_look(), go one after the other, and the second only in a pass that begins behind the first's.
  */
-static const char *const looks[] = { "look/1", "look/2" };
+static const char *const scans[] = { "look/1", "look/2" };
 
 static void prepare_look(struct puppet *puppet)
 {
 	for (int i = 0; i < 2; i++) {
 		struct order order = { .run = do_make, .slot = SLOTS - 1 };
 
-		snprintf(order.name, sizeof order.name, "%s", looks[i]);
+		snprintf(order.name, sizeof order.name, "%s", scans[i]);
 		puppet_tell(puppet, order);
 		receive(puppet);
 		order.run = do_acquire;
 		puppet_tell(puppet, order);
 		if (receive(puppet))
-			bail_out("%s: %s", looks[i], puppet->last.text);
+			bail_out("%s: %s", scans[i], puppet->last.text);
 		return_behind_work(puppet, SLOTS - 1);
 	}
 }
@@ -214,12 +214,12 @@ static void look_at_all(struct puppet *puppet)
 	for (int i = 0; i < 2; i++) {
 		struct order order = { .run = do_unlink };
 
-		snprintf(order.name, sizeof order.name, "%s", looks[i]);
+		snprintf(order.name, sizeof order.name, "%s", scans[i]);
 		puppet_tell(puppet, order);
-		if (receive(puppet) || !SOON(gone(looks[i])))
-			bail_out("'%s' does not go", looks[i]);
+		if (receive(puppet) || !SOON(gone(scans[i])))
+			bail_out("'%s' does not go", scans[i]);
 	}
-	status_settled(&broker, puppet);
+	status_stable(&broker, puppet);
 }
 
 /* A's stream waits for the gate from now on, which is open when b says so. */
@@ -511,8 +511,8 @@ static void test_short(void)
 
 /* ---- what must not be reused ---- */
 
-/* Unfinished work, and a plain return: nothing says when it is done but the device. */
-static void test_plain_return(void)
+/* Unfinished work, and a unordered return: nothing says when it is done but the device. */
+static void test_unordered_return(void)
 {
 	begin(POOL);
 	ask(&a, do_make, .name = "x");
@@ -525,11 +525,11 @@ static void test_plain_return(void)
 	ask(&b, do_unlink, .name = "x");
 	look_at_all(&a);
 	POINT(status_holders(&broker, "x", a.pid) == 1 && status_holders(&broker, "x", b.pid) == 0,
-	      "a plain return says nothing of the device: the memory is not let go of");
+	      "a unordered return says nothing of the device: the memory is not let go of");
 	ask(&b, do_make, .name = "y");
 	ask(&b, do_acquire, .name = "y");
 	tell(&a, do_trim);
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(!puppet_answered(&a) && status_holders(&broker, "x", a.pid) == 1, "a trim asks the device, and waits for it");
 	unpark();
 	POINT(!receive(&a) && SOON(gone("x")), "then it is");
@@ -537,7 +537,7 @@ static void test_plain_return(void)
 	end();
 }
 
-static void test_plain_return_closer(void)
+static void test_unordered_return_closer(void)
 {
 	uint64_t at;
 
@@ -550,7 +550,7 @@ static void test_plain_return_closer(void)
 	at = place(&a, 0);
 	ask(&a, do_return);
 	ask(&a, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
-	POINT(ended_and_clean("x"), "the closer asks the device, and lets go of what was returned plainly");
+	POINT(ended_and_clean("x"), "the closer asks the device, and lets go of what was returned unordered");
 	POINT(counter("grants_closed") == 0, "and leaves the memory mapped for the one that is held");
 	POINT(!ask(&b, do_make, .name = "y") && !ask(&a, do_acquire, .name = "y") && place(&a, 0) == at && !ask(&a, do_look),
 	      "invariant 6: the next one is there, of zeros");
@@ -644,8 +644,8 @@ int main(void)
 	test_alone();
 	test_no_pool();
 	test_short();
-	test_plain_return();
-	test_plain_return_closer();
+	test_unordered_return();
+	test_unordered_return_closer();
 	test_return_in_flight();
 	test_held_elsewhere(false);
 	test_held_elsewhere(true);

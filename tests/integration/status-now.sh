@@ -76,7 +76,7 @@ refuses() {
 
 check "a buffer is shown when its create has returned" each creates
 check "so is its mode when it has changed" each changes
-check "a refusal is counted when it is heard" each refuses
+check "a refusal is counted when it is read" each refuses
 check "a buffer is not shown any more when its drain has returned" each drains
 
 # Clients that stay: each says through a file how far it is, which it makes once its calls have returned.

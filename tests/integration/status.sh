@@ -59,7 +59,7 @@ has() {
 	grep -qe "$1" out
 }
 
-# A refusal is one sentence on stderr, and nothing else.
+# A refusal is one error message on stderr, and nothing else.
 refused() {
 	status "$@" && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -q '^broker-status: ' err
 }
@@ -76,9 +76,9 @@ narrow() {
 
 # ---- no broker, wrong usage ----
 
-check_alone "no broker: one sentence and exit 1" refused 1
+check_alone "no broker: one error message and exit 1" refused 1
 check_alone "no broker: JSON is an empty array" eval 'status 1 --list --json && [ "$(cat out)" = "[]" ]'
-check "a broker that does not run: one sentence and exit 1" refused 1 "$name-none"
+check "a broker that does not run: one error message and exit 1" refused 1 "$name-none"
 check "an unknown option: exit 2" refused 2 --nonsense
 check "an unknown letter: exit 2" refused 2 -z
 check "two instances: exit 2" refused 2 one two

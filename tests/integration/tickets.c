@@ -347,7 +347,7 @@ static void test_drain(void)
 	ask(&b, do_redeem);
 	tell(&a, do_drain, .name = "x", .timeout = -1);
 	POINT(SOON(status_buffers(&broker, "x", "draining") == 1), "a buffer is drained");
-	status_settled(&broker, &b);
+	status_stable(&broker, &b);
 	POINT(!puppet_answered(&a) && status_holders(&broker, "x", b.pid) == 1,
 	      "invariant 2: a session that redeemed a ticket is waited for");
 	POINT(!ask(&b, do_read) && b.last.value == 4711, "and goes on reading");

@@ -55,7 +55,7 @@ static int do_far_stream(const struct order *order)
 /* The library of this process waits for less long. */
 static int do_patience(const struct order *order)
 {
-	timeline_patience_ms = (unsigned)order->timeout;
+	timeline_abandon_ms = (unsigned)order->timeout;
 	return 0;
 }
 

@@ -217,7 +217,7 @@ static int do_find_tool(const struct order *order)
 
 /* ---- the world ---- */
 
-static void listen_to(bool listens)
+static void set_listening(bool listens)
 {
 	if (listens)
 		setenv("NVTX_INJECTION64_PATH", tool, 1);
@@ -351,13 +351,13 @@ static void test_forks(void)
 
 static void test_none(void)
 {
-	listen_to(false);
+	set_listening(false);
 	begin();
 	POINT(!ask(&a, do_create, .name = "x") && !ask(&a, do_acquire, .name = "x") && !ask(&a, do_find_tool) &&
 		      !a.last.value && !all_ranges(),
 	      "without the variable nothing is loaded");
 	end();
-	listen_to(true);
+	set_listening(true);
 	begin();
 	POINT(!ask(&a, do_find_tool) && a.last.value, "with it the tool is");
 	end();
@@ -431,7 +431,7 @@ static void test_secure(void)
 		POINT(status == 11 && !look(secure, "").domains && !look(secure, "").all, "%s", text);
 	POINT(run_as(program, NOBODY, &plain) == 10 && look(plain, "connect").matching == 1 && all_ended(plain),
 	      "the same program with its own rights does");
-	listen_to(true);
+	set_listening(true);
 }
 
 /* ---- */
@@ -463,7 +463,7 @@ static void tool_begin(void)
 		bail_out("no book: %s", strerror(errno));
 	close(file);
 	setenv("NVTX_TOOL_BOOK", book, 1);
-	listen_to(true);
+	set_listening(true);
 }
 
 int main(int argc, char **argv)

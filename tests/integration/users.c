@@ -216,7 +216,7 @@ static void test_malicious(void)
 	      "another user maps a buffer, says that it closed it, and did not");
 	ask(&owner, do_unlink, .name = "u");
 	ask(&owner, do_trim);
-	status_settled(&broker, &owner);
+	status_stable(&broker, &owner);
 	POINT(status_buffers(&broker, "u", "draining") == 1 && charged(OWNER, "bytes") >= SIZE,
 	      "invariant 2: another user's CLOSED frees nothing, and the owner is charged on");
 	POINT(!ask(&other, do_write, .slot = 1, .value = 0xbad) && !ask(&owner, do_create, .name = "next", .size = SIZE) &&
@@ -241,7 +241,7 @@ static void test_leaver(void)
 	ask(&other, do_return);
 	ask(&other, do_disconnect);
 	ask(&owner, do_unlink, .name = "v");
-	status_settled(&broker, &owner);
+	status_stable(&broker, &owner);
 	POINT(status_buffers(&broker, "v", "draining") == 1, "invariant 2: nor does its disconnect");
 	puppet_kill(&other);
 	POINT(SOON(!status_buffers(&broker, "v", NULL)), "invariant 10: its end does");
@@ -311,7 +311,7 @@ static void test_name_of_another(void)
 	POINT(refused(&owner, "uid 4002"), "a name that another user made is refused to a session that demands its own, with the owner");
 	ask(&owner, do_acquire_as, .name = "bait", .value = OWNER);
 	POINT(refused(&owner, "uid 4002"), "and to a session that expects another owner");
-	status_settled(&broker, &owner);
+	status_stable(&broker, &owner);
 	POINT(!status_holders(&broker, "bait", owner.pid), "and nothing of it is granted");
 	tell(&owner, do_acquire, .name = "awaited", .rights = MINE, .timeout = -1);
 	make(&other, "awaited");

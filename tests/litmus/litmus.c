@@ -203,7 +203,7 @@ static void touch(unsigned i)
 	bool held;
 
 	sink = atomic_load(&cell->record->state) + atomic_load(cell->record->generation);
-	sink = record_idle(cell->record, &held);
+	sink = record_unused(cell->record, &held);
 	sink = atomic_load(&cell->closed) + atomic_load(&cell->used);
 	sink = atomic_load(&shared->cell[i].told) + atomic_load(&shared->cell[i].made);
 	(void)sink;

@@ -10,7 +10,7 @@
 #include "client/devices.h"
 #include "client/send.h"
 #include "client/timeline-maps.h"
-#include "common/ticket.h"
+#include "common/sealed.h"
 
 int call_send(struct gpub_client *client, const struct wire_message *message)
 {
@@ -25,7 +25,7 @@ void call_closed(struct gpub_client *client, uint64_t grant)
 	(void)grant;
 }
 
-void call_idle(struct gpub_client *client, uint64_t grant, uint64_t serial)
+void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
 {
 	(void)client;
 	(void)grant;
@@ -77,7 +77,7 @@ void timeline_maps_forget(struct gpub_client *client)
 	(void)client;
 }
 
-int ticket_open(struct device_handle *handle, const struct ticket_terms *terms, const struct ticket *ticket,
+int handle_unseal(struct device_handle *handle, const struct seal_terms *terms, const struct sealed_handle *ticket,
 		const uint8_t key[WIRE_KEY_SIZE])
 {
 	(void)handle;

@@ -49,7 +49,7 @@ static uint64_t milliseconds(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void give_up(const char *what)
+static void fail_with(const char *what)
 {
 	if (second_pid > 0)
 		kill(second_pid, SIGKILL);
@@ -126,7 +126,7 @@ static void meet_slowly(int side, uint64_t number)
 	while (!other_is_there(side, number)) {
 		nanosleep(&nap, NULL);
 		if (milliseconds() > last)
-			give_up("the other side of a race has died or hangs");
+			fail_with("the other side of a race has died or hangs");
 	}
 }
 
@@ -135,7 +135,7 @@ static void meet(int side)
 	uint64_t number = ++meeting;
 
 	atomic_store_explicit(&track->side[side].at, number, memory_order_release);
-	for (int looks = cpus < 2 ? SPINS : 0; looks < SPINS; looks++)
+	for (int scans = cpus < 2 ? SPINS : 0; scans < SPINS; scans++)
 		if (other_is_there(side, number))
 			return;
 	meet_slowly(side, number);
@@ -238,13 +238,13 @@ static void second_start(const struct race *race, pthread_t *thread)
 	second_pid = 0;
 	if (!race->process) {
 		if (pthread_create(thread, NULL, second_side, (void *)(uintptr_t)race))
-			give_up("no thread can be started");
+			fail_with("no thread can be started");
 		return;
 	}
 	fflush(stdout);
 	second_pid = fork();
 	if (second_pid < 0)
-		give_up("no process can be forked");
+		fail_with("no process can be forked");
 	if (!second_pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		second_side((void *)(uintptr_t)race);
@@ -289,7 +289,7 @@ void *race_shared(size_t size)
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
-		give_up("no memory");
+		fail_with("no memory");
 	return memory;
 }
 

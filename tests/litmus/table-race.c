@@ -12,7 +12,7 @@
  * In a table of their own, so small that every eighteenth change rebuilds it in place: some names go to and fro, and
  * others, which stay, are looked for.
  */
-#define LOOKS 32
+#define SCANS 32
 #define MOVES 4
 #define STAY  15u
 #define MOVE  15u
@@ -61,7 +61,7 @@ static enum outcome look_for(unsigned number)
 void find_first(unsigned i)
 {
 	found[i] = OUTCOME_ONE;
-	for (unsigned n = 0; n < LOOKS; n++) {
+	for (unsigned n = 0; n < SCANS; n++) {
 		enum outcome outcome = look_for((i + n) % STAY);
 
 		if (outcome != OUTCOME_ONE && found[i] != OUTCOME_FORBIDDEN)

@@ -14,8 +14,8 @@
  * Without a flag it is the right protocol. Each flag makes one mistake, and must give a counterexample:
  *  F_CATONLY    record_live looks at the board's word alone, not at the record's mapping word
  *  F_NOCAT      record_live looks at the mapping word alone: an acquire after the unlink finds the old buffer
- *  F_REUSE      slot_idle takes a slot for idle whose return has not landed
- *  F_BOOL       slot_idle takes the release word for a flag: any value of it is a landing
+ *  F_REUSE      slot_unused takes a slot for idle whose return has not landed
+ *  F_BOOL       slot_unused takes the release word for a flag: any value of it is a landing
  *  F_REORD_A    record_hold_in looks before its hold is visible (no fence)
  *  F_REORD_S    mapping_close looks at the slots before its CLOSING is visible (no fence)
  *  F_NOVERSION  acquire_fast does not compare the table's version after the hold
@@ -33,28 +33,28 @@
  *  F_NOTICEOPEN close_wait pauses in CLOSING, and on_notice looks for OPEN mappings only: one that then reverts never
  *               learns of it
  *  F_POLLONCE   closer_main waits for a change where it has to come back by itself: returns and landings tell nobody
- *  F_LOSTWAKE   closer_main gives the lock up between its look and its wait
+ *  F_LOSTWAKE   closer_main releases the lock between its look and its wait
  *  F_NOSTOP     gpub_disconnect does not wait for the closer
- *  F_STRANDED   a mapping that is stranded stays noticed: the closer looks at it for ever
+ *  F_LEAKED     a mapping that is leaked stays noticed: the closer looks at it for ever
  *  F_NOLEFT     on_grant does not look at leaving at all
  *  F_LEAVEOPEN  on_grant looks at leaving before the open (grant_record), not after it (mapping_publish)
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
  *  F_PIDFDLIES  death is the pidfd alone (a forked child holds the GPU's descriptors past it)
  *  F_HUPLIES    death is the hang-up alone (the GPU's work ends after it)
- *  F_BELIEVE    the CLOSED of another user's session ends its grant
- *  F_HANGUPENDS the hang-up of a session that has only held grants ends it
- *  F_ONEHELD    one held grant stands for all allocations of its session
- *  F_HELDLOST   session_end gives the session's grants back, and forgets its held ones
- *  F_HELDTWICE  a held grant is still one of its session's: a second CLOSED ends it
+ *  F_TRUST      the CLOSED of another user's session ends its grant
+ *  F_HANGUPENDS the hang-up of a session that has only orphaned grants ends it
+ *  F_ONEORPHAN  one orphaned grant stands for all allocations of its session
+ *  F_ORPHANLOST session_end gives the session's grants back, and forgets its held ones
+ *  F_ORPHANTWICE a orphaned grant is still one of its session's: a second CLOSED ends it
  *  F_MERGELOST  a CLOSED that merges into the hold that is there ends the uses of its grant
  *  F_FIRSTNAME  an allocation is freed when the first of its buffers is over
  *  F_ONERECORD  mapping_close looks at the slots of one record of the mapping only
- *  F_UNPROVEN   a record is retired though a lease of it was returned without a stream, and nobody waited for the device
+ *  F_UNQUIESCED a record is retired though a lease of it was returned without a stream, and nobody waited for the device
  *  F_PROOFFIRST retire looks whether that was so before it looks at the slots, not after
- *  F_PLAINLATE  gpub_return says so after it gave the slot back, not before
- *  F_DROPPROVEN gpub_disconnect, which drops what is held, does not say so
- *  F_IDLEFIRST  retire sends IDLE before it looks at the slots
- *  F_RETIRESTAY a record stays on its mapping until its IDLE is sent: a disconnect finds the mapping busy, and leaves it
+ *  F_UNORDEREDLATE gpub_return says so after it gave the slot back, not before
+ *  F_DROPQUIESCED gpub_disconnect, which drops what is held, does not say so
+ *  F_QUIESCEDFIRST retire sends QUIESCED before it looks at the slots
+ *  F_RETIRESTAY a record stays on its mapping until its QUIESCED is sent: a disconnect finds the mapping busy, and leaves it
  *  F_CLOSERACE  ... and a close takes such a record for its own
  *  F_SILENT     a record is retired without a word to the broker, also one whose buffer is live
  *  F_STALEMAP   on_known does not look whether the mapping is still there and not being closed
@@ -65,14 +65,14 @@
  *  F_NOTICECROSS NOTICE(G, 0) is ignored while a record is still on the mapping: it crosses that one's retire
  *  F_USELEAK    the end of a grant does not end its uses
  *  F_RECYCLELIVE a range serves a new buffer as soon as the old one is unlinked
- *  F_RECYCLEUSED  ... at the first IDLE, though another session has a use
- *  F_IDLETWICE  an IDLE ends a use that is not there
- *  F_IDLEFOREIGN  ... or one of another session's grant
- *  F_BELIEVEIDLE  ... or that of another user's session
- *  F_FOREIGNIDLE a client retires also where its IDLE is not trusted, and never closes the mapping
- *  F_OWNDUMB    an IDLE on a redeemed grant is answered with nothing
+ *  F_RECYCLEUSED  ... at the first QUIESCED, though another session has a use
+ *  F_QUIESCEDTWICE an QUIESCED ends a use that is not there
+ *  F_QUIESCEDFOREIGN ... or one of another session's grant
+ *  F_TRUSTQUIESCED ... or that of another user's session
+ *  F_FOREIGNQUIESCED a client retires also where its QUIESCED is not trusted, and never closes the mapping
+ *  F_OWNDUMB    an QUIESCED on a redeemed grant is answered with nothing
  *  F_BACKDUMB   ... or one of what is not to be kept, and nobody is asked to close it
- *  F_OWNIDLE    an IDLE on a redeemed grant ends the use, and the grant stays
+ *  F_OWNQUIESCED an QUIESCED on a redeemed grant ends the use, and the grant stays
  *  F_REDEEMKNOWN a REDEEM is answered with the grant that the session has
  *  F_TRIMAWAITED a pass closes a mapping though who waited for its record has yet to take it
  * and these in a search for what never ends (LIVE):
@@ -131,18 +131,18 @@
 #ifndef MG
 #define MG (NG + 2*TRIMS + 2*NAPP) /* grants of a client */
 #endif
-/* BG: GPUB_BACKGROUND_CLOSE.  NOLEAVE: nobody disconnects.  TIMEOUTS: acquires give up while the request is under way.
+/* BG: GPUB_BACKGROUND_CLOSE.  NOLEAVE: nobody disconnects.  TIMEOUTS: acquires stop while the request is under way.
  * FAILOPEN=n: n opens of a client may fail.  CLOSEFAIL=n: n closes of a
  * client may fail, and its process ends some time (give it a CRASH bit).
  * COPIES: copies of a lease that was returned are returned again.  NORENEW, NOUNORD: without gpub_renew, gpub_return.
  * LIES: clients of another user say CLOSED of what they keep mapped.  DIES: who may crash does.
  * LIVE: for the formula at the end: waits are ended by a wake-up alone, polls find nothing new any number of times.
  * FOREVER: threads acquire for ever (with LIVE, NOLEAVE, NORENEW, NOUNORD).  PARKS: they may keep a lease for ever
- * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE).  NORETIRE: clients close what is noticed, and never send IDLE.
+ * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE).  NORETIRE: clients close what is noticed, and never send QUIESCED.
  * REDEEMS: an acquire may be a gpub_redeem of a ticket for the buffer that was made last (with NORENEW).
- * TIGHT: the memory of a buffer that is alone in it is not kept: its IDLE leaves the use, and asks for the CLOSED.
- * LATER: notices go at any later moment.  POOL: an idle allocation may wait for a new buffer; else it is given up at once.  KEEPS: leases are held, with kernels under
- * way, when the client disconnects.  TWICE: an IDLE may be sent twice.  FORGES: one that names another session's grant. */
+ * TIGHT: the memory of a buffer that is alone in it is not kept: its QUIESCED leaves the use, and asks for the CLOSED.
+ * LATER: notices go at any later moment.  POOL: an idle allocation may wait for a new buffer; else it is abandoned at once.  KEEPS: leases are held, with kernels under
+ * way, when the client disconnects.  TWICE: an QUIESCED may be sent twice.  FORGES: one that names another session's grant. */
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
 #endif
@@ -167,10 +167,10 @@
 #define OF(s) allocation[s]
 #if defined(NORETIRE)
 #define RETIRES(c) false
-#elif defined(F_FOREIGNIDLE)
+#elif defined(F_FOREIGNQUIESCED)
 #define RETIRES(c) true
 #else
-#define RETIRES(c) (!FOREIGN(c))       /* a GRANT says whether an IDLE would be trusted */
+#define RETIRES(c) (!FOREIGN(c))       /* a GRANT says whether an QUIESCED would be trusted */
 #endif
 #ifdef FOREVER                         /* sequences wrap then; in stream order each lands before the next is taken */
 #define COUNT(i) skip
@@ -179,7 +179,7 @@
 #define COUNT(i) i++
 #define NEXT(q) q++
 #endif
-mtype = { ACQUIRE, REDEEM, CLOSED, IDLE, LEAVE, GRANT, KNOWN, REFUSED, NOTICE, LEFT };
+mtype = { ACQUIRE, REDEEM, CLOSED, QUIESCED, LEAVE, GRANT, KNOWN, REFUSED, NOTICE, LEFT };
 mtype = { mNONE, mREQUESTED, mOPEN, mCLOSING };
 mtype = { sFREE, sHELD, sRETURNING, sRETURNED };
 
@@ -193,7 +193,7 @@ mtype mapping[NC*NR] = mNONE;          /* with grant: ONE atomic word; the grant
 byte grant[NC*NR], serial[NC*NR], rname[NC*NR];
 byte on[NC*NR];                        /* the mapping's place: where record->ptr points */
 bool noticed[NC*NR];                   /* its buffer is unlinked */
-bool plain[NC*NR];                     /* a lease of it was returned without a stream */
+bool nostream[NC*NR];                     /* a lease of it was returned without a stream */
 byte mgrant[NC*NM];                    /* 0: none, or being opened */
 bool mclosing[NC*NM], mnoticed[NC*NM]; /* the device closes it, or failed to; close it when you can */
 byte seq[NC*NR*NSL]; mtype hold[NC*NR*NSL] = sFREE;   /* ONE atomic word */
@@ -219,10 +219,10 @@ bool dead[NC], pidfd[NC], hup[NC];
 byte fails[NC];
 #endif
 #ifdef CLOSEFAIL
-bool stranded[NC*NM];
-#define STRANDED(X) stranded[X]
+bool leaked[NC*NM];
+#define LEAKED(X) leaked[X]
 #else
-#define STRANDED(X) false
+#define LEAKED(X) false
 #endif
 
 chan c2b[NC] = [3] of { mtype, byte, byte };
@@ -243,14 +243,14 @@ chan gq[NC*2] = [NAPP+1] of { byte, byte, byte, byte }; /* a stream: mapping and
 #ifdef F_REUSE
 #define TAKEABLE(S) (hold[S]==sFREE || hold[S]==sRETURNED)
 #else
-#define TAKEABLE(S) slot_idle(S)
+#define TAKEABLE(S) slot_unused(S)
 #endif
-#define slot_idle(S) (hold[S]==sFREE || (hold[S]==sRETURNED && LANDED(S)))
+#define slot_unused(S) (hold[S]==sFREE || (hold[S]==sRETURNED && LANDED(S)))
 #if NSL>1
-#define ALLIDLE(R) (slot_idle((R)*NSL) && slot_idle((R)*NSL+1))
+#define ALLUNUSED(R) (slot_unused((R)*NSL) && slot_unused((R)*NSL+1))
 #define ANYHELD(R) (hold[(R)*NSL]==sHELD || hold[(R)*NSL]==sRETURNING || hold[(R)*NSL+1]==sHELD || hold[(R)*NSL+1]==sRETURNING)
 #else
-#define ALLIDLE(R) slot_idle(R)
+#define ALLUNUSED(R) slot_unused(R)
 #define ANYHELD(R) (hold[R]==sHELD || hold[R]==sRETURNING)
 #endif
 
@@ -303,7 +303,7 @@ inline waiters_tell(R, error) {
 	w=c*NAPP; do :: w<(c+1)*NAPP -> if :: waits[w]==R+1 -> waits[w]=0; told[w]=error :: else fi; w++ :: else -> break od; w=0
 }
 inline record_release(R, error) {
-	record_detach(R); waiters_tell(R, error); mapping[R]=mNONE; grant[R]=0; noticed[R]=0; plain[R]=0; on[R]=0;
+	record_detach(R); waiters_tell(R, error); mapping[R]=mNONE; grant[R]=0; noticed[R]=0; nostream[R]=0; on[R]=0;
 #ifndef F_NOWAKE
 	broadcast(c);
 #endif
@@ -316,7 +316,7 @@ inline record_leak(R) {
 }
 /* All records of the mapping whose grant is sg */
 #define RECORDS(label) R=c*NR; do :: R<(c+1)*NR -> if :: sg && grant[R]==sg -> label :: else fi; R++ :: else -> break od; R=0
-inline mapping_over(X) { mgrant[X]=0; mclosing[X]=0; mnoticed[X]=0 }
+inline mapping_end(X) { mgrant[X]=0; mclosing[X]=0; mnoticed[X]=0 }
 /* record_take, record_invalidate; then record_request_begin's REQUESTED and record_wait_begin */
 inline record_new(R, n) {
 	R=c*NR; do :: R<(c+1)*NR && mapping[R]!=mNONE -> R++ :: else -> break od;
@@ -332,18 +332,18 @@ inline record_new(R, n) {
 
 /* ---- close.c: retire and close ---- */
 inline record_idle_look(S) {
-	if :: slot_idle(S) :: else -> busy=1; if :: hold[S]!=sRETURNED -> held=1 :: else fi fi
+	if :: slot_unused(S) :: else -> busy=1; if :: hold[S]!=sRETURNED -> held=1 :: else fi fi
 }
 /*
- * Its buffer is unlinked: the record is given up, and the mapping stays. Begun by its caller: lock taken, CLOSING, its
+ * Its buffer is unlinked: the record is abandoned, and the mapping stays. Begun by its caller: lock taken, CLOSING, its
  * grant in sg. The record leaves its mapping under the lock, before anything is sent. may_sync: the device may be waited for
  */
-#if defined(F_UNPROVEN)
-#define UNPROVEN(R) false
+#if defined(F_UNQUIESCED)
+#define UNQUIESCED(R) false
 #elif defined(F_PROOFFIRST)
-#define UNPROVEN(R) first
+#define UNQUIESCED(R) first
 #else
-#define UNPROVEN(R) plain[R]           /* read after the slots */
+#define UNQUIESCED(R) nostream[R]           /* read after the slots */
 #endif
 #ifdef F_RETIRESTAY
 #define record_leave(R) record_detach(R)
@@ -353,14 +353,14 @@ inline record_idle_look(S) {
 inline retire_decide(R, may_sync) {
 	lock[c]=0;
 	if
-	:: busy || (UNPROVEN(R) && !may_sync) -> mapping[R]=mOPEN; busy=1
-	:: !busy && UNPROVEN(R) && may_sync -> record_detach(R); held=1 /* to be proven */
-	:: !busy && !UNPROVEN(R) -> record_leave(R)
+	:: busy || (UNQUIESCED(R) && !may_sync) -> mapping[R]=mOPEN; busy=1
+	:: !busy && UNQUIESCED(R) && may_sync -> record_detach(R); held=1 /* to be proven */
+	:: !busy && !UNQUIESCED(R) -> record_leave(R)
 	fi
 }
 inline record_retire(R, may_sync) {
-#ifdef F_IDLEFIRST
-	c2b[c]!IDLE,sg,serial[R];
+#ifdef F_QUIESCEDFIRST
+	c2b[c]!QUIESCED,sg,serial[R];
 #endif
 #if NSL>1
 	atomic { busy=0; held=0; record_idle_look(R*NSL) };
@@ -375,18 +375,18 @@ inline record_retire(R, may_sync) {
 			atomic { unordered[c]==0 && !lock[c] -> held=0; record_leave(R) }
 		:: else
 		fi;
-#if !defined(F_SILENT) && !defined(F_IDLEFIRST)
-		c2b[c]!IDLE,sg,serial[R];
+#if !defined(F_SILENT) && !defined(F_QUIESCEDFIRST)
+		c2b[c]!QUIESCED,sg,serial[R];
 #endif
 #ifdef TWICE
-		if :: c2b[c]!IDLE,sg,serial[R] :: skip fi;
+		if :: c2b[c]!QUIESCED,sg,serial[R] :: skip fi;
 #endif
 		atomic { !lock[c] -> assert(mapping[R]==mCLOSING && serial[R]); record_release(R, 0); sg=0 }
 	:: atomic { busy -> busy=0; held=0; sg=0; again=1 }
 	fi
 }
 #ifdef F_PROOFFIRST
-#define RETIRE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]; first=plain[R]
+#define RETIRE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]; first=nostream[R]
 #else
 #define RETIRE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]
 #endif
@@ -431,7 +431,7 @@ inline close_decide(X, wait) {
 #else
 #define look_on R++; next_record
 #endif
-inline mapping_idle(X, wait) {
+inline mapping_unused(X, wait) {
 	do
 #if NSL>1
 	:: atomic { busy=busy; next_record; if :: R<(c+1)*NR -> record_idle_look(R*NSL) :: else fi };
@@ -454,7 +454,7 @@ inline mapping_idle(X, wait) {
 #define begin_look(X) busy=0; sg=mgrant[X]; RECORDS(if :: mapping[R]==mCLOSING -> busy=1 :: else fi); R=c*NR
 #endif
 /* Every record of it, or nothing of it */
-#define CALM(R,X) (grant[R]!=mgrant[X] || ALLIDLE(R))
+#define CALM(R,X) (grant[R]!=mgrant[X] || ALLUNUSED(R))
 #define TAKEN(R,X) (grant[R]==mgrant[X] && (ANYHELD(R) || mapping[R]==mCLOSING))
 #if NR==2
 #define EACH_CALM(X,r) (CALM(r,X) && CALM((r)+1,X))
@@ -468,14 +468,14 @@ inline mapping_idle(X, wait) {
 #endif
 #define close_next_one ok=0; busy=0; held=0; sg=0; R=0; X++
 #define mapping_closed record_release(R, 0)
-/* Begun by its caller: lock taken, its records CLOSING, its grant in sg. ok: closed, or stranded; else as before */
+/* Begun by its caller: lock taken, its records CLOSING, its grant in sg. ok: closed, or leaked; else as before */
 inline mapping_close(X, wait) {
 	ok=1;
 #ifdef F_REORD_S
 	atomic { mclosing[X]=1; RECORDS(mapping[R]=mCLOSING); lock[c]=0 };
 #else
 	do                                                              /* close_wait */
-	:: mapping_idle(X, wait);
+	:: mapping_unused(X, wait);
 		if
 		:: !busy || !ok -> break
 		:: busy && ok -> /* close_pause, until a look tells something new */
@@ -503,8 +503,8 @@ inline mapping_close(X, wait) {
 #ifdef F_ACKFAIL
 			c2b[c]!CLOSED,sg,0;
 #endif
-			atomic { !lock[c] -> RECORDS(record_leak(R)); stranded[X]=1;
-#ifndef F_STRANDED
+			atomic { !lock[c] -> RECORDS(record_leak(R)); leaked[X]=1;
+#ifndef F_LEAKED
 				mnoticed[X]=0;
 #endif
 				close_next_one }
@@ -513,7 +513,7 @@ inline mapping_close(X, wait) {
 		:: FOREIGN(c) && unordered[c]==0 ->      /* it does not close, and says that it did */
 			atomic { RECORDS(secret[c]=secret[c]|(1<<serial[R])); mapped[X]=0 };
 			c2b[c]!CLOSED,sg,0;
-			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_over(X); close_next_one }
+			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_end(X); close_next_one }
 #endif
 #ifdef F_NOSYNC
 		:: true ->
@@ -521,7 +521,7 @@ inline mapping_close(X, wait) {
 		:: unordered[c]==0 ->  /* device->close: behind the kernels of the process */
 #endif
 #ifdef F_NOGID
-			atomic { !lock[c] -> assert(mapped[X] && mgrant[X]==sg); RECORDS(mapping_closed); mapping_over(X);
+			atomic { !lock[c] -> assert(mapped[X] && mgrant[X]==sg); RECORDS(mapping_closed); mapping_end(X);
 				sg=mapped[X]; mapped[X]=0 };
 			c2b[c]!CLOSED,0,sg; atomic { close_next_one }
 #else
@@ -529,7 +529,7 @@ inline mapping_close(X, wait) {
 #ifndef F_EARLY
 			c2b[c]!CLOSED,sg,0;                        /* call_closed */
 #endif
-			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_over(X); close_next_one }
+			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_end(X); close_next_one }
 #endif
 		fi
 	:: atomic { !ok -> again=again || !(wait); close_next_one }
@@ -661,7 +661,7 @@ slow:		/* step, again and again */
 				fi
 			fi };
 grow:		/* record_grow: another slot. Here: this one, once it is idle */
-		atomic { slot_idle(S) || mapping[R]!=mOPEN -> goto slow };
+		atomic { slot_unused(S) || mapping[R]!=mOPEN -> goto slow };
 ask:		c2b[c]!ACQUIRE,R,n;            /* request: call_send */
 asked:		/* record_wait */
 		if
@@ -729,10 +729,10 @@ got:		atomic {
 			hold[S]=sRETURNED
 #ifndef NOUNORD
 		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[on[R]]==OF(serial[R])); gq[c*2+Q]!on[R],serial[R],0,0; unordered[c]++ };
-#ifdef F_PLAINLATE
-			atomic { assert(hold[S]==sHELD && seq[S]==q); hold[S]=sFREE }; plain[R]=1
+#ifdef F_UNORDEREDLATE
+			atomic { assert(hold[S]==sHELD && seq[S]==q); hold[S]=sFREE }; nostream[R]=1
 #else
-			atomic { assert(hold[S]==sHELD && seq[S]==q); plain[R]=1; hold[S]=sFREE }     /* gpub_return */
+			atomic { assert(hold[S]==sHELD && seq[S]==q); nostream[R]=1; hold[S]=sFREE }     /* gpub_return */
 #endif
 #endif
 #ifdef KEEPS
@@ -787,12 +787,12 @@ inline forget_all() {
 			fi; R++
 		:: else -> R=0; break
 		od;
-		X=c*NM; do :: X<(c+1)*NM -> assert(!mapped[X] || STRANDED(X)); X++ :: else -> X=0; break od }
+		X=c*NM; do :: X<(c+1)*NM -> assert(!mapped[X] || LEAKED(X)); X++ :: else -> X=0; break od }
 }
 #ifdef KEEPS
 inline drop(S) { if :: hold[S]==sHELD -> hold[S]=sFREE;
-#ifndef F_DROPPROVEN
-	plain[R]=1
+#ifndef F_DROPQUIESCED
+	nostream[R]=1
 #endif
 	:: else fi }
 inline drop_all_holds() { R=c*NR; do :: R<(c+1)*NR -> drop(R); R++ :: else -> R=0; break od }
@@ -842,7 +842,7 @@ more:			do
 #endif
 		X=c*NM;                                            /* cache_close_all */
 next:		do
-		:: atomic { !lock[c] -> next_of(X, NM, mgrant[X] && !mclosing[X] && !STRANDED(X) && !AWAITED(X));
+		:: atomic { !lock[c] -> next_of(X, NM, mgrant[X] && !mclosing[X] && !LEAKED(X) && !AWAITED(X));
 			if :: X<(c+1)*NM -> CLOSE_BEGIN(X) :: else -> X=0; again=0; break fi };
 			mapping_close(X, 1)
 		od;
@@ -857,7 +857,7 @@ next:		do
 #ifdef BG
 #define DUE(R) (noticed[R] && mapping[R]!=mNONE)
 #define DUEX(X) (mnoticed[X] && mgrant[X])
-#define READYAT(R) (noticed[R] && mapping[R]==mOPEN && ALLIDLE(R))
+#define READYAT(R) (noticed[R] && mapping[R]==mOPEN && ALLUNUSED(R))
 #define READYATX(c,X) (DUEX(X) && !mclosing[X] && !AWAITED(X) && EACH_CALM(X,(c)*NR))
 #if NR==2
 #define ANY_DUER(r) (DUE(r) || DUE((r)+1))
@@ -913,7 +913,7 @@ next:	do                                                                        
 		if
 		:: X==(c+1)*NM -> X=0; if :: again -> asleep[c]=1; goto sleep :: else -> goto main fi
 		:: X<(c+1)*NM && !mclosing[X] && !AWAITED(X) -> CLOSE_BEGIN(X)
-		:: X<(c+1)*NM && (mclosing[X] || AWAITED(X)) -> assert(!STRANDED(X)); again=1; X++; goto next
+		:: X<(c+1)*NM && (mclosing[X] || AWAITED(X)) -> assert(!LEAKED(X)); again=1; X++; goto next
 		fi };
 		mapping_close(X, 0)
 	od;
@@ -943,16 +943,16 @@ inline record_open(R, g, s, st) {
 #define USABLE(X) true
 #define JOINS(X) false
 #elif defined(F_KNOWNSPIN)
-#define USABLE(X) (X<(c+1)*NM && !mclosing[X] && !STRANDED(X))
+#define USABLE(X) (X<(c+1)*NM && !mclosing[X] && !LEAKED(X))
 #define JOINS(X) false
 #else
-#define USABLE(X) (X<(c+1)*NM && !mclosing[X] && !STRANDED(X))
-#define JOINS(X) (X<(c+1)*NM && mclosing[X] && !STRANDED(X))
+#define USABLE(X) (X<(c+1)*NM && !mclosing[X] && !LEAKED(X))
+#define JOINS(X) (X<(c+1)*NM && mclosing[X] && !LEAKED(X))
 #endif
 #ifdef F_KNOWNSPIN
 #define FAILED(X) false
 #else
-#define FAILED(X) (X<(c+1)*NM && STRANDED(X))
+#define FAILED(X) (X<(c+1)*NM && LEAKED(X))
 #endif
 /* GRANT(G, known). On a mapping that is being closed the record is closed with it, and its acquirer asks again after that */
 inline on_known() {
@@ -968,13 +968,13 @@ inline on_known() {
 		:: !leaving[c] && !USABLE(X) && !JOINS(X) -> record_release(R, FAILED(X))
 		fi; R=0; g=0; s=0; X=0 }
 }
-/* NOTICE(G, serial): the record; NOTICE(G, 0), or one whose IDLE would not be trusted: the mapping */
+/* NOTICE(G, serial): the record; NOTICE(G, 0), or one whose QUIESCED would not be trusted: the mapping */
 #ifdef F_NOTICEOPEN
-#define HEARS(X) (X<(c+1)*NM && !mclosing[X])
+#define NOTIFIES(X) (X<(c+1)*NM && !mclosing[X])
 #elif defined(F_NOTICECROSS)
-#define HEARS(X) (X<(c+1)*NM && R==(c+1)*NR)
+#define NOTIFIES(X) (X<(c+1)*NM && R==(c+1)*NR)
 #else
-#define HEARS(X) (X<(c+1)*NM)
+#define NOTIFIES(X) (X<(c+1)*NM)
 #endif
 inline on_notice() {
 	atomic { !lock[c] ->
@@ -985,7 +985,7 @@ inline on_notice() {
 			R=c*NR; next_of(R, NR, grant[R]==g);
 #endif
 #ifndef F_NOTICEZERO
-			if :: HEARS(X) && !STRANDED(X) -> NOTICED(mnoticed[X]) :: else fi;
+			if :: NOTIFIES(X) && !LEAKED(X) -> NOTICED(mnoticed[X]) :: else fi;
 #endif
 			R=0; X=0; g=0; s=0; goto received
 		:: s && RETIRES(c) ->
@@ -1044,7 +1044,7 @@ taken:				skip
 #if defined(F_REFUSEKNOWN)
 			c2b[c]!CLOSED,g,s;
 #elif !defined(F_REFUSEDUMB)
-			c2b[c]!IDLE,g,s;                                       /* the grant is its mapping's; the use is over */
+			c2b[c]!QUIESCED,g,s;                                       /* the grant is its mapping's; the use is over */
 #endif
 			atomic { !lock[c] -> record_release(R, 1); R=0; g=0; s=0 }
 #endif
@@ -1056,16 +1056,16 @@ taken:				skip
 	left[c]=1
 }
 
-/* ---- a client that lies: a CLOSED or IDLE of what it has open and goes on using; mapping_close has the other lie ---- */
+/* ---- a client that lies: a CLOSED or QUIESCED of what it has open and goes on using; mapping_close has the other lie ---- */
 #ifdef LIES
-proctype Liar(byte c) LIVING {
+proctype Malicious(byte c) LIVING {
 	byte R;
 	atomic { if :: mapping[c*NR]==mOPEN -> R=c*NR :: mapping[c*NR+1]==mOPEN -> R=c*NR+1 fi };
-	atomic { nfull(c2b[c]) && grant[R] -> if :: c2b[c]!CLOSED,grant[R],0 :: c2b[c]!IDLE,grant[R],serial[R] fi }
+	atomic { nfull(c2b[c]) && grant[R] -> if :: c2b[c]!CLOSED,grant[R],0 :: c2b[c]!QUIESCED,grant[R],serial[R] fi }
 }
-#define start_liar(c) if :: FOREIGN(c) -> run Liar(c) :: else fi
+#define start_malicious(c) if :: FOREIGN(c) -> run Malicious(c) :: else fi
 #else
-#define start_liar(c) skip
+#define start_malicious(c) skip
 #endif
 
 /* ---- a process ends: its threads at once, its GPU's work and its descriptors later ---- */
@@ -1095,12 +1095,12 @@ byte users[NG+1];                             /* how many uses a buffer has */
 byte open[NG+1], ranges[NG+1]; bool evicted[NG+1];     /* struct allocation; ranges that are no new buffer's to take */
 byte granted[NC*(MG+1)], use[NC*(MG+1)], ngrant[NC], grants[NC]; bool gone[NC]; /* struct grant, struct session */
 #if OTHER
-bool held_on[NC*(NG+1)]; byte held_use[NC], helds[NC];   /* the session's held grants: one an allocation; their uses; how many */
-#define HELDS(c) helds[c]
-#define HELD_USE(c,s) ((held_use[c]>>(s))&1)
+bool orphan_on[NC*(NG+1)]; byte orphan_use[NC], orphans[NC];   /* the session's orphaned grants: one an allocation; their uses; how many */
+#define ORPHANS(c) orphans[c]
+#define ORPHAN_USE(c,s) ((orphan_use[c]>>(s))&1)
 #else
-#define HELDS(c) 0
-#define HELD_USE(c,s) 0
+#define ORPHANS(c) 0
+#define ORPHAN_USE(c,s) 0
 #endif
 #if defined(F_PIDFDLIES)
 #define DEAD(c) pidfd[c]
@@ -1113,46 +1113,46 @@ bool held_on[NC*(NG+1)]; byte held_use[NC], helds[NC];   /* the session's held g
 #define GRANTED(c,g) granted[(c)*(MG+1)+(g)]
 #define USE(c,g) use[(c)*(MG+1)+(g)]
 #define USES(c,g,s) ((USE(c,g)>>(s))&1)
-#define HELD_ON(c,A) held_on[(c)*(NG+1)+(A)]
+#define ORPHAN_ON(c,A) orphan_on[(c)*(NG+1)+(A)]
 #ifdef F_RECYCLEUSED
 #define use_end(s) if :: users[s] -> users[s]-- :: else fi
-#define use_idle(s) users[s]=0
+#define use_quiesced(s) users[s]=0
 #else
 #define use_end(s) users[s]--
-#define use_idle(s) users[s]--
+#define use_quiesced(s) users[s]--
 #endif
 #ifdef F_USELEAK
 #define uses_end(c,g) USE(c,g)=0
 #else
 #define uses_end(c,g) u=1; do :: u<=NG -> if :: USES(c,g,u) -> use_end(u) :: else fi; u++ :: else -> break od; u=0; USE(c,g)=0
 #endif
-inline grant_over(c,g) { uses_end(c,g); open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
+inline grant_end(c,g) { uses_end(c,g); open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
 
 /* CLOSED(g). Of another user's session: held, with its uses, until that process is dead. One a session and allocation: others merge */
-#if !OTHER || defined(F_BELIEVE)
-#define grant_closed(c,g) grant_over(c,g)
+#if !OTHER || defined(F_TRUST)
+#define grant_closed(c,g) grant_end(c,g)
 #else
-#ifdef F_ONEHELD
-#define MERGES(c,A) helds[c]
+#ifdef F_ONEORPHAN
+#define MERGES(c,A) orphans[c]
 #else
-#define MERGES(c,A) HELD_ON(c,A)
+#define MERGES(c,A) ORPHAN_ON(c,A)
 #endif
 inline grant_closed(c,g) {
 	if
 	:: FOREIGN(c) ->
-#if defined(F_ONEHELD) || defined(F_MERGELOST)
+#if defined(F_ONEORPHAN) || defined(F_MERGELOST)
 		if :: MERGES(c,GRANTED(c,g)) -> uses_end(c,g) :: else fi;
 #endif
-		u=1; do :: u<=NG -> if :: USES(c,g,u) && HELD_USE(c,u) -> users[u]-- :: else fi; u++ :: else -> break od; u=0;
-		held_use[c]=held_use[c]|USE(c,g);
+		u=1; do :: u<=NG -> if :: USES(c,g,u) && ORPHAN_USE(c,u) -> users[u]-- :: else fi; u++ :: else -> break od; u=0;
+		orphan_use[c]=orphan_use[c]|USE(c,g);
 		if
 		:: MERGES(c,GRANTED(c,g)) -> open[GRANTED(c,g)]--; USE(c,g)=0; GRANTED(c,g)=0; grants[c]--
-		:: else -> HELD_ON(c,GRANTED(c,g))=1; helds[c]++;
-#ifndef F_HELDTWICE
+		:: else -> ORPHAN_ON(c,GRANTED(c,g))=1; orphans[c]++;
+#ifndef F_ORPHANTWICE
 			USE(c,g)=0; GRANTED(c,g)=0; grants[c]--
 #endif
 		fi
-	:: else -> grant_over(c,g)
+	:: else -> grant_end(c,g)
 	fi
 }
 #endif
@@ -1203,18 +1203,18 @@ inline handle_redeem(c) {
 inline handle_closed(c) {
 	atomic { !gone[c] && c2b[c]?[CLOSED,_,_] -> c2b[c]?CLOSED(g,s);
 #ifdef F_NOGID
-		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==s -> grant_over(c,g) :: else fi; g++ :: else -> break od;
+		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==s -> grant_end(c,g) :: else fi; g++ :: else -> break od;
 #else
 		if :: GRANTED(c,g) -> grant_closed(c,g) :: else fi;
 #endif
 		g=0; s=0 }
 }
-#ifdef F_BELIEVEIDLE
-#define BELIEVED(c) true
+#ifdef F_TRUSTQUIESCED
+#define TRUSTED(c) true
 #else
-#define BELIEVED(c) (!FOREIGN(c))
+#define TRUSTED(c) (!FOREIGN(c))
 #endif
-#if defined(REDEEMS) && !defined(F_OWNIDLE)
+#if defined(REDEEMS) && !defined(F_OWNQUIESCED)
 #define USE_STAYS(c,g) OWN(c,g)        /* nothing else will ever be found under it */
 #else
 #define USE_STAYS(c,g) false
@@ -1226,9 +1226,9 @@ inline handle_closed(c) {
 #endif
 inline notice_close(c, g) { if :: hup[c] :: else -> assert(nfull(notices[c])); notices[c]!NOTICE,g,0,0 fi }
 inline handle_idle(c) {
-	atomic { !gone[c] && c2b[c]?[IDLE,_,_] -> c2b[c]?IDLE(g,s);
+	atomic { !gone[c] && c2b[c]?[QUIESCED,_,_] -> c2b[c]?QUIESCED(g,s);
 		if
-		:: GRANTED(c,g) && USES(c,g,s) && BELIEVED(c) ->
+		:: GRANTED(c,g) && USES(c,g,s) && TRUSTED(c) ->
 			if
 			:: state[s]==wDRAINING && !KEPT(s) ->                  /* ask_to_close */
 #ifndef F_BACKDUMB
@@ -1242,21 +1242,21 @@ inline handle_idle(c) {
 #else
 				skip
 #endif
-			:: (state[s]!=wDRAINING || KEPT(s)) && !USE_STAYS(c,g) -> USE(c,g)=USE(c,g)&~(1<<s); use_idle(s)
+			:: (state[s]!=wDRAINING || KEPT(s)) && !USE_STAYS(c,g) -> USE(c,g)=USE(c,g)&~(1<<s); use_quiesced(s)
 			fi
-#ifdef F_IDLETWICE
+#ifdef F_QUIESCEDTWICE
 		:: GRANTED(c,g) && !USES(c,g,s) -> users[s]--
 #endif
 		:: else
 		fi; g=0; s=0 }
 }
-/* An IDLE that names another session's grant */
+/* An QUIESCED that names another session's grant */
 #ifdef FORGES
 chan forged = [1] of { byte, byte };
 proctype Forger() { byte s; if :: s=1 :: s=2 fi; forged!1,s; s=0 }
 inline handle_forged() {
 	atomic { forged?g,s;
-#ifdef F_IDLEFOREIGN
+#ifdef F_QUIESCEDFOREIGN
 		if :: USES(0,g,s) -> USE(0,g)=USE(0,g)&~(1<<s); users[s]-- :: else fi;
 #endif
 		g=0; s=0 }
@@ -1274,16 +1274,16 @@ inline session_reset(c) {
 #ifdef F_HANGUPENDS
 #define HOLDS(c) (grants[c])
 #else
-#define HOLDS(c) (grants[c] || HELDS(c))
+#define HOLDS(c) (grants[c] || ORPHANS(c))
 #endif
 /* called by end_if_over */
 inline session_end(c) {
 	atomic { !gone[c] && (hup[c] && empty(c2b[c]) && !HOLDS(c) || DEAD(c)) -> gone[c]=1;
-		g=1; do :: g<=MG -> if :: GRANTED(c,g) -> grant_over(c,g) :: else fi; g++ :: else -> break od; g=0;
-#if OTHER && !defined(F_HELDLOST)
-		s=1; do :: s<=NG -> if :: HELD_ON(c,s) -> open[s]--; HELD_ON(c,s)=0; helds[c]-- :: else fi;
-				if :: HELD_USE(c,s) -> users[s]-- :: else fi; s++
-			:: else -> break od; s=0; held_use[c]=0
+		g=1; do :: g<=MG -> if :: GRANTED(c,g) -> grant_end(c,g) :: else fi; g++ :: else -> break od; g=0;
+#if OTHER && !defined(F_ORPHANLOST)
+		s=1; do :: s<=NG -> if :: ORPHAN_ON(c,s) -> open[s]--; ORPHAN_ON(c,s)=0; orphans[c]-- :: else fi;
+				if :: ORPHAN_USE(c,s) -> users[s]-- :: else fi; s++
+			:: else -> break od; s=0; orphan_use[c]=0
 #endif
 	}
 }
@@ -1374,14 +1374,14 @@ inline registry_live() {
 		ranges[OF(made)]++; s=0 }
 }
 #if OTHER
-inline settled(s) {            /* but for what living processes of other users may still use, or map */
-	n=0; c=0; do :: c<NC -> if :: !dead[c] && HELD_USE(c,s) -> n++ :: else fi; c++ :: else -> break od;
+inline resolved(s) {            /* but for what living processes of other users may still use, or map */
+	n=0; c=0; do :: c<NC -> if :: !dead[c] && ORPHAN_USE(c,s) -> n++ :: else fi; c++ :: else -> break od;
 	assert((state[s]==wFREE)==(n==0) && users[s]==n);
-	n=0; c=0; do :: c<NC -> if :: !dead[c] && HELD_ON(c,OF(s)) -> n++ :: else fi; c++ :: else -> break od;
+	n=0; c=0; do :: c<NC -> if :: !dead[c] && ORPHAN_ON(c,OF(s)) -> n++ :: else fi; c++ :: else -> break od;
 	assert(freed[OF(s)]==(n==0) && open[OF(s)]==n); n=0
 }
 #else
-#define settled(s) assert(freed[OF(s)] && open[OF(s)]==0); assert(state[s]==wFREE && users[s]==0)
+#define resolved(s) assert(freed[OF(s)] && open[OF(s)]==0); assert(state[s]==wFREE && users[s]==0)
 #endif
 proctype Broker() {
 	byte c, g, s, n, R, u, X;
@@ -1413,9 +1413,9 @@ proctype Broker() {
 	/* nothing can move any more: all is freed, the registry are empty, and no living caller hangs */
 	atomic {
 		assert(made==NG);
-		s=1; do :: s<=NG -> settled(s); s++ :: else -> break od;
+		s=1; do :: s<=NG -> resolved(s); s++ :: else -> break od;
 		c=0; do :: c<NA -> assert(dead[c/NAPP] || fin[c]); c++ :: else -> break od;
-		c=0; do :: c<NC -> assert(grants[c]==0 && (HELDS(c)==0 || !dead[c]));
+		c=0; do :: c<NC -> assert(grants[c]==0 && (ORPHANS(c)==0 || !dead[c]));
 #ifndef NOLEAVE
 			assert(dead[c] || hup[c]);
 #endif
@@ -1448,17 +1448,17 @@ proctype Worker() {
 	od
 }
 #define start_names() run Names(); run Worker()
-#define OVER(s) (s<=made && state[s]==wFREE)
+#define ENDED(s) (s<=made && state[s]==wFREE)
 #if defined(CLOSEFAIL) && !CRASH
 #define ALLFREED true                  /* what failed to close is mapped for ever */
 #elif defined(STAYS) && PER>1
-#define ALLFREED (NG==1 || OVER(1))
+#define ALLFREED (NG==1 || ENDED(1))
 #elif defined(STAYS)
 #define ALLFREED (NG==1 || freed[1])
 #elif NG>1
-#define ALLFREED (OVER(1) && OVER(2) && freed[OF(1)] && freed[OF(2)])
+#define ALLFREED (ENDED(1) && ENDED(2) && freed[OF(1)] && freed[OF(2)])
 #else
-#define ALLFREED (OVER(1) && freed[1])
+#define ALLFREED (ENDED(1) && freed[1])
 #endif
 #define OUTSIDE(a) (!inside[a] || dead[(a)/NAPP])
 #if NA>1
@@ -1484,7 +1484,7 @@ ltl ends { (<> ALLFREED) && ALLOUTSIDE_AGAIN }
 #endif
 init { atomic { byte i;
 	do :: i<NC*NN -> table[i]=NIL; i++ :: else -> break od; i=0;
-	do :: i<NC -> run Gpu(i); run Svc(i); run Owner(i); start_closer(i); start_liar(i);
+	do :: i<NC -> run Gpu(i); run Svc(i); run Owner(i); start_closer(i); start_malicious(i);
 		if :: (CRASH>>i)&1 -> run Crash(i) :: else fi; i++ :: else -> break od; i=0;
 	do :: i<NA -> run App(i,i/NAPP); i++ :: else -> break od; i=0;
 	start_names(); start_forger(); run Broker() } }

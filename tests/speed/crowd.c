@@ -16,7 +16,7 @@
 #define WAITS     1000u /* of each of some of the sessions */
 #define DRAINS    200u
 #define TIMELINES 200u
-#define IDLE      200u  /* allocations that are mapped and without buffers */
+#define QUIESCED  200u  /* allocations that are mapped and without buffers */
 #define LARGE     (64u << 10)
 
 static struct peer holders[HOLDERS], siblings[SIBLINGS], users[USERS];
@@ -57,7 +57,7 @@ struct wire_message want(const struct peer *peer, const struct wire_message *mes
 	return answer;
 }
 
-void settle(void)
+void finish(void)
 {
 	do
 		broker_pass(&broker, false);
@@ -96,18 +96,18 @@ struct wire_message issue_of(const char *name, bool once, uint64_t lifetime_ms)
 	struct wire_message message = named(WIRE_ISSUE, 1, name);
 
 	message.issue.rights = GPUB_READ;
-	message.issue.uid = TOKEN_ANY_USER;
+	message.issue.uid = TICKET_ANY_USER;
 	message.issue.once = once;
 	message.issue.lifetime_ms = lifetime_ms;
 	return message;
 }
 
-struct wire_message redeem_of(const struct token *token)
+struct wire_message redeem_of(const struct ticket *ticket)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_REDEEM, 1);
-	message.redeem.token = *token;
+	message.redeem.ticket = *ticket;
 	return message;
 }
 
@@ -168,7 +168,7 @@ static void redeemed(const struct peer *issuer, const char *name, const struct p
 	struct wire_message message = issue_of(name, false, 0);
 
 	message = want(issuer, &message);
-	message = redeem_of(&message.token);
+	message = redeem_of(&message.ticket);
 	for (unsigned i = 0; i < REDEEMED; i++)
 		want(peer, &message);
 }
@@ -232,14 +232,14 @@ static void timelines(const struct peer *maker, const char *prefix, const struct
 /* All together: the next create of the kind would take the idle one. */
 static void idle(const struct peer *peer, const char *prefix)
 {
-	struct wire_grant grants[IDLE];
+	struct wire_grant grants[QUIESCED];
 
-	for (unsigned i = 0; i < IDLE; i++) {
+	for (unsigned i = 0; i < QUIESCED; i++) {
 		make(peer, numbered(prefix, i), LARGE, 0);
 		grants[i] = hold(peer, numbered(prefix, i));
 	}
-	for (unsigned i = 0; i < IDLE; i++) {
-		struct wire_message message = grant_of(WIRE_IDLE, grants[i].grant, grants[i].serial);
+	for (unsigned i = 0; i < QUIESCED; i++) {
+		struct wire_message message = grant_of(WIRE_QUIESCED, grants[i].grant, grants[i].serial);
 
 		take_away(peer, numbered(prefix, i));
 		tell_broker(peer, &message);
@@ -263,7 +263,7 @@ static void expect_full(void)
 		assert_int_equal(used(uid, RESOURCE_WAITS), 5 * WAITS);
 		assert_in_range(used(uid, RESOURCE_BUFFERS), SMALL + DRAINS + TIMELINES, 2048);
 	}
-	assert_int_equal(broker.memory->usages.bytes[0][SPARE_IDLE], 2 * IDLE * LARGE);
+	assert_int_equal(broker.memory->usages.bytes[0][SPARE_IDLE], 2 * QUIESCED * LARGE);
 	assert_in_range(broker.registry->grant_count, 2 * REDEEMED, 4 * REDEEMED);
 }
 
@@ -292,7 +292,7 @@ void crowd_gather(const struct peer *owner, const struct peer *stranger, const c
 		waits(&siblings[i], "wait");
 		waits(&holders[i], "their-wait");
 	}
-	settle();
+	finish();
 	empty_socket(owner);
 	empty_socket(stranger);
 	expect_full();

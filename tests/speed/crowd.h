@@ -20,13 +20,13 @@ struct wire_message answer_of(const struct peer *peer, const struct wire_message
 struct wire_message want(const struct peer *peer, const struct wire_message *message);
 
 /* Has the broker work until nothing is left to do. */
-void settle(void);
+void finish(void);
 
 /* Messages. */
 struct wire_message create_of(const char *name, uint64_t size, unsigned mode, unsigned flags);
 struct wire_message acquire_of(const char *name, int timeout_ms);
 struct wire_message issue_of(const char *name, bool once, uint64_t lifetime_ms);
-struct wire_message redeem_of(const struct token *token);
+struct wire_message redeem_of(const struct ticket *ticket);
 struct wire_message grant_of(enum wire_type type, uint64_t grant, uint64_t serial);
 
 /*

@@ -95,7 +95,7 @@ static void take_away(const struct peer *peer, const char *name)
 	struct wire_message message = named(WIRE_UNLINK, 1, name);
 
 	want(peer, &message);
-	settle();
+	finish();
 }
 
 static struct wire_grant hold(const struct peer *peer, const char *name)
@@ -110,7 +110,7 @@ static void let_go(const struct peer *peer, enum wire_type type, const struct wi
 	struct wire_message message = grant_of(type, grant->grant, grant->serial);
 
 	say(peer->sock, &message);
-	settle();
+	finish();
 }
 
 /* ---- names ---- */
@@ -198,7 +198,7 @@ static void acquires(void)
 	other = measure_done("ACQUIRE of a shared allocation's first", &newcomer, &shared).grant;
 	strcpy(shared.acquire.name, "shared-too");
 	grant = measure_done("ACQUIRE in a known allocation", &newcomer, &shared).grant;
-	assert_int_equal(grant.ticket, WIRE_NO_TICKET);
+	assert_int_equal(grant.place, WIRE_NO_HANDLE);
 	measure_refused("ACQUIRE of no name", &newcomer, &none);
 	strcpy(none.acquire.name, "private");
 	measure_refused("ACQUIRE that the mode refuses", &stranger, &none);
@@ -206,19 +206,19 @@ static void acquires(void)
 	message = create_of("later", 1, 0600, 0);
 	measure_done("CREATE that one waits for", &owner, &message);
 	take_away(&owner, "later");
-	message = grant_of(WIRE_IDLE, grant.grant, grant.serial);
-	measure_message("IDLE", &newcomer, &message);
+	message = grant_of(WIRE_QUIESCED, grant.grant, grant.serial);
+	measure_message("QUIESCED", &newcomer, &message);
 	message = grant_of(WIRE_WRITER, first.grant, first.serial);
 	measure_refused("WRITER that another one is", &newcomer, &message);
-	message = grant_of(WIRE_IDLE, first.grant, first.serial);
-	measure_message("IDLE of a buffer that many use", &newcomer, &message);
-	measure_message("IDLE of what it does not use", &newcomer, &message);
+	message = grant_of(WIRE_QUIESCED, first.grant, first.serial);
+	measure_message("QUIESCED of a buffer that many use", &newcomer, &message);
+	measure_message("QUIESCED of what it does not use", &newcomer, &message);
 	message = grant_of(WIRE_CLOSED, first.grant, 0);
 	measure_message("CLOSED", &newcomer, &message);
 	measure_message("CLOSED of no grant of its own", &newcomer, &message);
 	(void)other;
 	part(&newcomer);
-	settle();
+	finish();
 }
 
 /* Nothing uses the memory any more: it is kept for the next buffer of its kind. */
@@ -230,8 +230,8 @@ static void idles(void)
 	make(&owner, "kept", LARGE, 0);
 	grant = hold(&owner, "kept");
 	want(&owner, &message);
-	message = grant_of(WIRE_IDLE, grant.grant, grant.serial);
-	measure_message("IDLE that leaves memory idle", &owner, &message);
+	message = grant_of(WIRE_QUIESCED, grant.grant, grant.serial);
+	measure_message("QUIESCED that leaves memory idle", &owner, &message);
 	let_go(&owner, WIRE_CLOSED, &grant);
 }
 
@@ -240,15 +240,15 @@ static void untrusted(void)
 {
 	struct peer newcomer = join_as(STRANGER);
 	struct wire_grant grant = hold(&newcomer, CROWDED);
-	struct wire_message idle = grant_of(WIRE_IDLE, grant.grant, grant.serial),
+	struct wire_message idle = grant_of(WIRE_QUIESCED, grant.grant, grant.serial),
 			    closed = grant_of(WIRE_CLOSED, grant.grant, 0);
 
-	measure_message("IDLE that is not trusted", &newcomer, &idle);
+	measure_message("QUIESCED that is not trusted", &newcomer, &idle);
 	measure_message("CLOSED that is not trusted", &newcomer, &closed);
 	closed.grant_id.grant = hold(&newcomer, CROWDED).grant;
 	measure_message("CLOSED that is not trusted, again", &newcomer, &closed);
 	bury(&newcomer);
-	settle();
+	finish();
 }
 
 static void writes(void)
@@ -271,11 +271,11 @@ static void tickets(void)
 	struct wire_grant grant;
 
 	answer = measure_done("ISSUE", &owner, &issue);
-	redeem = redeem_of(&answer.token);
+	redeem = redeem_of(&answer.ticket);
 	grant = measure_done("REDEEM", &owner, &redeem).grant;
 	let_go(&owner, WIRE_CLOSED, &grant);
 	answer = measure_done("ISSUE of one that is good once", &owner, &once);
-	redeem = redeem_of(&answer.token);
+	redeem = redeem_of(&answer.ticket);
 	grant = measure_done("REDEEM of one that is good once", &owner, &redeem).grant;
 	measure_refused("REDEEM of a used one", &owner, &redeem);
 	let_go(&owner, WIRE_CLOSED, &grant);
@@ -317,10 +317,10 @@ static void sessions(void)
 	evict.evict.session = b.session;
 	measure_done("EVICT", &owner, &evict);
 	part(&b);
-	settle();
+	finish();
 	hold(&c, CROWDED);
 	hold(&c, SHARED);
-	part_dying(&c);
+	hang_up_dying(&c);
 	measure("dying with two grants");
 }
 
@@ -330,7 +330,7 @@ static void (*const all[])(void) = { creates,   stats,  changes, unlink_used, dr
 static void measure_all(const char *how_full, unsigned long times)
 {
 	fullness = how_full;
-	settle();
+	finish();
 	while (times--)
 		for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 			all[i]();

@@ -45,7 +45,7 @@ static uint64_t fake_epoch(int ordinal)
 static const struct device fake = {
 	.kind = DEVICE_HOST, .page_register = fake_register, .stream_write = fake_write, .epoch = fake_epoch
 };
-static _Atomic uint64_t board_word = BOARD_WORD(5, BOARD_LIVE);
+static _Atomic uint64_t board_generation = BOARD_WORD(5, BOARD_LIVE);
 static struct gpub_client *client;
 static gpub_lease lease;
 
@@ -95,7 +95,7 @@ static int record_make(const char *text)
 
 	if (!record || record_grow(client, record))
 		return -1;
-	record->generation = &board_word;
+	record->generation = &board_generation;
 	record->live = BOARD_WORD(5, BOARD_LIVE);
 	record->rights = GPUB_READ;
 	atomic_store(&record->state, RECORD_WORD(9, RECORD_OPEN));

@@ -25,7 +25,7 @@ void (*and_ended)(const struct buffer *buffer);
 static void on_notice(void *context, struct grant *grant, uint64_t serial)
 {
 	assert_ptr_equal(context, &registry);
-	assert_false(grant->held);
+	assert_false(grant->orphaned);
 	assert_true(notice_count < MANY);
 	notices[notice_count++] = (struct notice){ grant->id, serial };
 }
@@ -121,7 +121,7 @@ int teardown(void **state)
 	device_works();
 	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || device_memory.bytes ||
 		registry.names || registry.serials || device_memory.usages.by_key || device_memory.usages.bytes[0][SPARE_IDLE] || device_memory.slabs.shelves ||
-		registry.words.free != BUFFERS || registry.tickets.free != TICKETS || accounting.accounts;
+		registry.words.free != BUFFERS || registry.handles.free != TICKETS || accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;
 	for (unsigned i = 0; i < SESSIONS; i++)
@@ -251,7 +251,7 @@ struct allocation *idle_of(unsigned session, struct buffer_spec spec)
 	struct use *use = use_first(session, buffer);
 
 	registry_unlink(&registry, buffer);
-	assert_true(grant_idle(&registry, use));
+	assert_true(use_quiesced(&registry, use));
 	while (clean_count)
 		clean_one(0);
 	notice_count = ended_count = 0;
@@ -291,7 +291,7 @@ void expect_kept_until_closed(struct buffer *buffer, struct use *use)
 
 	for (unsigned i = 0; i < 2; i++) {
 		notice_count = 0;
-		assert_true(grant_idle(&registry, use));
+		assert_true(use_quiesced(&registry, use));
 		assert_int_equal(ended_count + clean_count, 0);
 		assert_int_equal(buffer->used, 1);
 		assert_true(words[place] == BOARD_WORD(serial, BOARD_DRAINING));

@@ -80,7 +80,7 @@ int teardown(void **state)
 	(void)state;
 	release_all();
 	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || memory.bytes ||
-		registry.names || registry.words.free != BUFFERS || registry.tickets.free != TICKETS ||
+		registry.names || registry.words.free != BUFFERS || registry.handles.free != TICKETS ||
 		accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;

@@ -77,7 +77,7 @@ int harness_setup(void **state)
 	broker_config_init(&config);
 	strcpy(config.device, harness_device);
 	config.buffers = harness_buffers;
-	config.tickets = harness_tickets;
+	config.handles = harness_tickets;
 	descriptors_before = descriptors();
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
 	base = event_base_new();
@@ -262,7 +262,7 @@ void part(struct peer *peer)
 	close(peer->sock);
 }
 
-void part_dying(struct peer *peer)
+void hang_up_dying(struct peer *peer)
 {
 	session_of(peer)->place.dead = true;
 	part(peer);
@@ -333,7 +333,7 @@ void create_with_mode(struct peer *peer, const char *name, unsigned mode)
 	assert_int_equal(answer_to(peer, &create).type, WIRE_DONE);
 }
 
-void say_closed(int sock, uint64_t grant)
+void send_closed(int sock, uint64_t grant)
 {
 	struct wire_message message;
 
@@ -362,7 +362,7 @@ void expect_turned_away(int sock)
 	close(sock);
 }
 
-void expect_bytes_cut(const void *bytes, size_t length)
+void expect_bytes_disconnect(const void *bytes, size_t length)
 {
 	struct wire_message message = named(WIRE_CREATE, 3, "ignored");
 	struct peer peer = join(), other;
@@ -402,7 +402,7 @@ void bury(struct peer *peer)
 
 	while (session->grants.by_id) {
 		broker.counters.grants_died++;
-		grant_over(broker.registry, session->grants.by_id);
+		grant_end(broker.registry, session->grants.by_id);
 	}
 	part(peer);
 }
@@ -451,18 +451,18 @@ void tell(void)
 
 void linger(void)
 {
-	char token;
+	char ticket;
 
-	while (read(STDIN_FILENO, &token, 1) > 0)
+	while (read(STDIN_FILENO, &ticket, 1) > 0)
 		;
 }
 
 bool told(const struct child *child)
 {
 	struct pollfd p = { .fd = child->in, .events = POLLIN };
-	char token = 0;
+	char ticket = 0;
 
-	return poll(&p, 1, 0) == 1 && read(child->in, &token, 1) == 1 && token == '!';
+	return poll(&p, 1, 0) == 1 && read(child->in, &ticket, 1) == 1 && ticket == '!';
 }
 
 void child_kill(const struct child *child)

@@ -108,7 +108,7 @@ struct session *session_of(const struct peer *peer);
 void part(struct peer *peer);
 
 /* Hangs up as the process dies. */
-void part_dying(struct peer *peer);
+void hang_up_dying(struct peer *peer);
 
 /* ---- what clients send ---- */
 
@@ -122,7 +122,7 @@ void expect_done(struct peer *peer, enum wire_type type, const char *name);
 void expect_refused(struct peer *peer, const struct wire_message *message, int error);
 struct wire_grant acquire(struct peer *peer, const char *name);
 void create_with_mode(struct peer *peer, const char *name, unsigned mode);
-void say_closed(int sock, uint64_t grant);
+void send_closed(int sock, uint64_t grant);
 
 /* A STAT that is answered shows that the broker has read all before it, and still serves. */
 void expect_served(struct peer *peer);
@@ -133,7 +133,7 @@ void expect_served(struct peer *peer);
 void expect_turned_away(int sock);
 
 /* A new session that sends this is disconnected and not read any more. Others are served as before. */
-void expect_bytes_cut(const void *bytes, size_t length);
+void expect_bytes_disconnect(const void *bytes, size_t length);
 
 /* Lets that many messages wait for the peer, which reads none. */
 void fill_queue(const struct peer *peer, unsigned count);

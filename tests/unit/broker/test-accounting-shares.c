@@ -101,10 +101,10 @@ static void invariant_5_two_users_leave_tickets_of_the_board_for_a_third(void **
 	expect_done(&third, WIRE_CREATE, "third");
 	grant = acquire(&third, "third");
 	assert_int_equal(used(THIRD, RESOURCE_MAPPINGS), 1);
-	say_closed(third.sock, grant.grant);
+	send_closed(third.sock, grant.grant);
 	EXPECT_SOON(!used(THIRD, RESOURCE_MAPPINGS));
-	part_dying(&first);
-	part_dying(&second);
+	hang_up_dying(&first);
+	hang_up_dying(&second);
 	EXPECT_SOON(!used(FIRST, RESOURCE_MAPPINGS) && !used(SECOND, RESOURCE_MAPPINGS));
 	part(&third);
 }
@@ -119,11 +119,11 @@ static void test_a_grant_that_waits_for_its_process_has_no_place(void **state)
 	create_with_mode(&owner, "a", 0604);
 	grant = acquire(&reader, "a");
 	assert_int_equal(used(SECOND, RESOURCE_MAPPINGS), 1);
-	say_closed(reader.sock, grant.grant);
+	send_closed(reader.sock, grant.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	assert_int_equal(used(SECOND, RESOURCE_MAPPINGS), 0);
 	part(&owner);
-	part_dying(&reader);
+	hang_up_dying(&reader);
 }
 
 /* ---- descriptors ---- */

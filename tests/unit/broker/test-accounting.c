@@ -58,15 +58,15 @@ static void test_limit_and_one_past_it(void **state)
 
 static void test_refusal_names_quota_limit_and_use(void **state)
 {
-	struct charge held, more;
+	struct charge orphaned, more;
 
 	(void)state;
 	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 3;
-	assert_int_equal(take(&held, 1234, RESOURCE_BUFFERS, 2), 0);
+	assert_int_equal(take(&orphaned, 1234, RESOURCE_BUFFERS, 2), 0);
 	assert_int_equal(take(&more, 1234, RESOURCE_BUFFERS, 2), -EDQUOT);
 	assert_string_equal(error_text(), "user 1234 may hold 3 buffers, holds 2 and asks for 2 more: return some, or "
 					  "have its quota raised (brokerd.conf(5))");
-	charge_release(&held, &accounting);
+	charge_release(&orphaned, &accounting);
 	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
 	assert_int_equal(take(&more, 1234, RESOURCE_BUFFERS, 2), -EDQUOT);
 	assert_non_null(strstr(error_text(), "may hold 1 buffer, holds 0 "));
@@ -216,23 +216,23 @@ static void test_one_user_alone_gets_half_and_the_next_what_its_share_is(void **
 static void test_users_who_want_all_converge_to_the_same_and_a_newcomer_finds_room(void **state)
 {
 	static struct charge charges[TAKERS + 1][CAPACITY];
-	unsigned held[TAKERS + 1] = { 0 };
+	unsigned orphaned[TAKERS + 1] = { 0 };
 
 	(void)state;
 	accounting_set_capacity(&accounting, RESOURCE_BUFFERS, CAPACITY);
 	for (unsigned round = 0; round < 40 * CAPACITY; round++) {
 		unsigned who = round % TAKERS;
 
-		if (held[who])
-			charge_release(&charges[who][--held[who]], &accounting);
-		held[who] += take_all(charges[who] + held[who], 1000 + who, RESOURCE_BUFFERS);
+		if (orphaned[who])
+			charge_release(&charges[who][--orphaned[who]], &accounting);
+		orphaned[who] += take_all(charges[who] + orphaned[who], 1000 + who, RESOURCE_BUFFERS);
 	}
 	for (unsigned who = 0; who < TAKERS; who++)
-		assert_in_range(held[who], CAPACITY / (TAKERS + 1) - 1, CAPACITY / (TAKERS + 1) + 1);
-	held[TAKERS] = take_all(charges[TAKERS], 1000 + TAKERS, RESOURCE_BUFFERS);
-	assert_in_range(held[TAKERS], CAPACITY / (TAKERS + 1) / 2 - 1, CAPACITY);
+		assert_in_range(orphaned[who], CAPACITY / (TAKERS + 1) - 1, CAPACITY / (TAKERS + 1) + 1);
+	orphaned[TAKERS] = take_all(charges[TAKERS], 1000 + TAKERS, RESOURCE_BUFFERS);
+	assert_in_range(orphaned[TAKERS], CAPACITY / (TAKERS + 1) / 2 - 1, CAPACITY);
 	for (unsigned who = 0; who <= TAKERS; who++)
-		release_all(charges[who], held[who]);
+		release_all(charges[who], orphaned[who]);
 }
 
 static void test_more_than_one_at_a_time_is_bounded_as_well(void **state)

@@ -78,11 +78,11 @@ static void check_defaults(void)
 	assert_int_equal(config->drain_seconds, 30);
 	assert_int_equal(config->log, LOG_NORMAL);
 	assert_true(config->broker.several_users);
-	assert_int_equal(config->broker.trust, BELIEVE_OWNER);
+	assert_int_equal(config->broker.trust, TRUST_OWNER);
 	assert_int_equal(config->broker.pool, 64 << 20);
 	assert_false(config->broker.creators.restricted);
 	assert_int_equal(config->broker.buffers, BROKER_BUFFERS);
-	assert_int_equal(config->broker.tickets, BROKER_TICKETS);
+	assert_int_equal(config->broker.handles, BROKER_TICKETS);
 	assert_true(all->limit[RESOURCE_BYTES] == QUOTA_NONE);
 	assert_int_equal(all->limit[RESOURCE_BUFFERS], BROKER_BUFFERS / 2);
 	assert_int_equal(all->limit[RESOURCE_GRANTS], BROKER_TICKETS / 2);
@@ -126,10 +126,10 @@ static void test_every_key(void **state)
 	assert_string_equal(config->broker.instance, "other");
 	assert_string_equal(config->broker.device, "host:2");
 	assert_int_equal(config->broker.buffers, 100);
-	assert_int_equal(config->broker.tickets, 51);
+	assert_int_equal(config->broker.handles, 51);
 	assert_int_equal(config->broker.pool, 3 << 20);
 	assert_int_equal(config->broker.poll_us, 50);
-	assert_int_equal(config->broker.trust, BELIEVE_NOBODY);
+	assert_int_equal(config->broker.trust, TRUST_NOBODY);
 	assert_int_equal(config->log, LOG_VERBOSE);
 	assert_int_equal(config->drain_seconds, 300);
 	assert_true(limit_of(3, RESOURCE_BYTES) == 1u << 30);
@@ -146,11 +146,11 @@ static void test_an_old_name_is_still_the_key(void **state)
 
 	(void)state;
 	reads("believe = nobody");
-	assert_int_equal(config->broker.trust, BELIEVE_NOBODY);
+	assert_int_equal(config->broker.trust, TRUST_NOBODY);
 	assert_int_equal(read_text("believe = owner", &next), 0);
 	brokerd_config_keep(next, config, text);
 	assert_string_equal(text, "trust");
-	assert_int_equal(next->broker.trust, BELIEVE_NOBODY);
+	assert_int_equal(next->broker.trust, TRUST_NOBODY);
 	brokerd_config_free(next);
 }
 
@@ -257,7 +257,7 @@ static void test_times(void **state)
 /* Each with the line that is at fault, and a part of the error message. */
 static const struct {
 	unsigned    line;
-	const char *text, *sentence;
+	const char *text, *message;
 } mistakes[] = {
 	{ 2, "\nsockets = \"/x\"\n", "'sockets' is no key here" },
 	{ 1, "quotas { }", "'quotas' is no key here" },
@@ -334,7 +334,7 @@ static void test_mistakes_are_refused_with_their_line(void **state)
 		snprintf(beginning, sizeof beginning, "%s:%u: ", path, mistakes[i].line);
 		if (read_text(mistakes[i].text, &result) != -EINVAL || result != untouched)
 			fail_msg("not refused: %s", mistakes[i].text);
-		if (strncmp(error_text(), beginning, strlen(beginning)) || !strstr(error_text(), mistakes[i].sentence))
+		if (strncmp(error_text(), beginning, strlen(beginning)) || !strstr(error_text(), mistakes[i].message))
 			fail_msg("%s\n\tis refused by: %s", mistakes[i].text, error_text());
 	}
 	/* what went before leaves nothing behind */
@@ -364,7 +364,7 @@ static void test_a_reload_keeps_what_needs_a_restart(void **state)
 	config = next;
 	assert_string_equal(text, "instance, board.buffers, board.tickets");
 	assert_string_equal(config->broker.instance, "first");
-	assert_int_equal(config->broker.tickets, 10);
+	assert_int_equal(config->broker.handles, 10);
 	assert_int_equal(config->broker.buffers, BROKER_BUFFERS);
 	assert_int_equal(config->log, LOG_VERBOSE);
 	assert_int_equal(config->drain_seconds, 2);

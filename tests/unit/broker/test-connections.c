@@ -64,7 +64,7 @@ static void pass_with(const struct peer *other)
 }
 
 /* After two passes all sockets that can be read wait in the queues: epoll reports a bounded number of them at once. */
-static void settle(void)
+static void finish(void)
 {
 	one_pass();
 	one_pass();
@@ -112,7 +112,7 @@ static void invariant_5_greetings_take_their_users_share(void **state)
 	for (int i = 0; i < MANY; i++)
 		say(socks[i], &hello[i]);
 	opened = broker.counters.sessions_opened;
-	settle();
+	finish();
 	assert_true(broker.counters.sessions_opened - opened <= 2 * SHARE / COST_GREETING);
 	for (unsigned passes = 3; broker.counters.sessions_opened < opened + MANY; passes++) {
 		pass_with(&other);
@@ -156,7 +156,7 @@ static void invariant_5_ends_of_sessions_take_their_users_share(void **state)
 	run_passes();
 	for (int i = 0; i < MANY; i++)
 		part(&peers[i]);
-	settle();
+	finish();
 	assert_true(broker.counters.sessions_left <= 1 + 2 * SHARE / COST_SESSION_END);
 	for (unsigned passes = 3; broker.counters.sessions_left < MANY; passes++) {
 		pass_with(&other);
@@ -186,7 +186,7 @@ static void invariant_5_grants_that_end_with_their_process_take_its_users_share(
 		strcpy(name, create.create.name);
 		acquire(&peer, name);
 	}
-	part_dying(&peer);
+	hang_up_dying(&peer);
 	do {
 		before = broker.counters.grants_died;
 		pass_with(&other);
@@ -205,7 +205,7 @@ static void invariant_5_what_a_disconnected_client_sends_takes_its_users_share(v
 
 	(void)state;
 	assert_int_equal(send(peer.sock, "garbage", 7, 0), 7);
-	EXPECT_SOON(session_of(&peer)->state == SESSION_CUT);
+	EXPECT_SOON(session_of(&peer)->state == SESSION_DISCONNECTED);
 	run_passes();
 	for (int i = 0; i < 5 * SHARE; i++)
 		assert_int_equal(socket_send(peer.sock, &message, -1, MSG_DONTWAIT), 0);
@@ -306,7 +306,7 @@ static void invariant_10_the_end_of_a_dead_process_waits_for_no_rate(void **stat
 	set_rate_of(FLOODER, 1);
 	run_passes();
 	for (int i = 0; i < DEAD; i++)
-		part_dying(&peers[i]);
+		hang_up_dying(&peers[i]);
 	EXPECT_SOON(broker.counters.grants_died == DEAD);
 	assert_int_equal(broker.counters.sessions_died, DEAD);
 	assert_true(session_of(&living)->place.user->tokens < -DEAD);
@@ -388,7 +388,7 @@ static void invariant_5_debts_of_users_that_left_are_dropped_a_few_at_a_time(voi
 	for (uid_t uid = 5000; uid < 5000 + MANY; uid++) {
 		peer = join_as(uid);
 		session_of(&peer)->place.user->tokens = -1e9;
-		part_dying(&peer);
+		hang_up_dying(&peer);
 		EXPECT_SOON(!broker.sessions->by_id);
 	}
 	left = HASH_COUNT(broker.queue->users);

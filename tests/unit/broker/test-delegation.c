@@ -3,7 +3,7 @@
  * test-delegation.c - delegable tickets at the broker: who may issue which, what each is refused for and as what it
  * counts, and that one which is good once is spent by what it bought and by nothing else.
  *
- * session-harness.h is the world; its peers take other users' names. The text form is test-token.c's.
+ * session-harness.h is the world; its peers take other users' names. The text form is test-ticket.c's.
  */
 #include "session-harness.h"
 
@@ -25,38 +25,38 @@ static struct wire_message order(const char *name, unsigned rights, unsigned onc
 	struct wire_message message = named(WIRE_ISSUE, 66, name);
 
 	message.issue.rights = rights;
-	message.issue.uid = TOKEN_ANY_USER;
+	message.issue.uid = TICKET_ANY_USER;
 	message.issue.once = once;
 	return message;
 }
 
-static struct token issue_as(struct peer *peer, const struct wire_message *message)
+static struct ticket issue_as(struct peer *peer, const struct wire_message *message)
 {
 	struct wire_message answer = answer_to(peer, message);
 
-	assert_int_equal(answer.type, WIRE_TOKEN);
-	return answer.token;
+	assert_int_equal(answer.type, WIRE_TICKET);
+	return answer.ticket;
 }
 
-static struct token issue(struct peer *peer, const char *name, unsigned once)
+static struct ticket issue(struct peer *peer, const char *name, unsigned once)
 {
 	struct wire_message message = order(name, GPUB_READ, once);
 
 	return issue_as(peer, &message);
 }
 
-static struct wire_message redeeming(const struct token *token)
+static struct wire_message redeeming(const struct ticket *ticket)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_REDEEM, 55);
-	message.redeem.token = *token;
+	message.redeem.ticket = *ticket;
 	return message;
 }
 
-static struct wire_grant redeem(struct peer *peer, const struct token *token)
+static struct wire_grant redeem(struct peer *peer, const struct ticket *ticket)
 {
-	struct wire_message message = redeeming(token);
+	struct wire_message message = redeeming(ticket);
 
 	message = answer_to(peer, &message);
 	assert_int_equal(message.type, WIRE_GRANT);
@@ -64,9 +64,9 @@ static struct wire_grant redeem(struct peer *peer, const struct token *token)
 }
 
 /* Refused for that reason, counted once under it, and under the one head that tickets have. */
-static void expect_no_good(struct peer *peer, const struct token *token, int error, const uint64_t *counter)
+static void expect_no_good(struct peer *peer, const struct ticket *ticket, int error, const uint64_t *counter)
 {
-	struct wire_message message = redeeming(token);
+	struct wire_message message = redeeming(ticket);
 	uint64_t before = *counter, all = broker.counters.refused_ticket, redeemed = broker.counters.tickets_redeemed;
 
 	expect_refused(peer, &message, error);
@@ -75,7 +75,7 @@ static void expect_no_good(struct peer *peer, const struct token *token, int err
 	assert_int_equal(broker.counters.tickets_redeemed, redeemed);
 }
 
-#define NO_GOOD(peer, token, error, reason) expect_no_good(peer, token, error, &broker.counters.tickets_##reason)
+#define NO_GOOD(peer, ticket, error, reason) expect_no_good(peer, ticket, error, &broker.counters.tickets_##reason)
 
 static void wait_past(uint64_t boottime_ms)
 {
@@ -90,7 +90,7 @@ static void wait_past(uint64_t boottime_ms)
 /* Another user's: what it had mapped is waited for until it died. */
 static void guest_leaves(struct peer *guest)
 {
-	part_dying(guest);
+	hang_up_dying(guest);
 	EXPECT_SOON(!session_find(&broker, guest->session));
 }
 
@@ -100,20 +100,20 @@ static void test_a_ticket_opens_what_the_mode_does_not(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
 	struct wire_message acquiring = named(WIRE_ACQUIRE, 1, "a"), writing = order("a", GPUB_WRITE, 0);
-	struct token token;
+	struct ticket ticket;
 	struct wire_grant grant;
 
 	(void)state;
 	create_with_mode(&owner, "a", 0600);
 	expect_refused(&guest, &acquiring, -EACCES);
-	token = issue(&owner, "a", 0);
-	grant = redeem(&guest, &token);
+	ticket = issue(&owner, "a", 0);
+	grant = redeem(&guest, &ticket);
 	assert_int_equal(grant.rights, GPUB_READ);
-	assert_int_equal(grant.serial, token.serial);
-	token = issue_as(&owner, &writing);
-	assert_int_equal(redeem(&guest, &token).rights, GPUB_WRITE);
+	assert_int_equal(grant.serial, ticket.serial);
+	ticket = issue_as(&owner, &writing);
+	assert_int_equal(redeem(&guest, &ticket).rights, GPUB_WRITE);
 	/* as often as one likes, and still not by name */
-	assert_int_equal(redeem(&guest, &token).rights, GPUB_WRITE);
+	assert_int_equal(redeem(&guest, &ticket).rights, GPUB_WRITE);
 	expect_refused(&guest, &acquiring, -EACCES);
 	assert_int_equal(broker.counters.tickets_issued, 2);
 	assert_int_equal(broker.counters.tickets_redeemed, 3);
@@ -125,14 +125,14 @@ static void test_a_ticket_opens_what_the_mode_does_not(void **state)
 static void invariant_2_a_redeemers_closed_is_another_users(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
-	struct token token;
+	struct ticket ticket;
 	struct wire_grant grant;
 
 	(void)state;
 	create_with_mode(&owner, "a", 0600);
-	token = issue(&owner, "a", ONCE);
-	grant = redeem(&guest, &token);
-	say_closed(guest.sock, grant.grant);
+	ticket = issue(&owner, "a", ONCE);
+	grant = redeem(&guest, &ticket);
+	send_closed(guest.sock, grant.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	run_passes();
@@ -200,41 +200,41 @@ static void test_none_for_what_is_not_live(void **state)
 	struct wire_message create = named(WIRE_CREATE, 1, "a"), message = order("a", GPUB_READ, 0);
 	struct wire_issue wanted = message.issue;
 	struct session *session = session_of(&owner);
-	struct token token, before;
+	struct ticket ticket, before;
 
 	(void)state;
 	say(owner.sock, &create);
 	while (!registry_find(broker.registry, "a"))
 		broker_pass(&broker, false);
 	if (registry_find(broker.registry, "a")->state == BUFFER_CREATING) {
-		memset(&token, 0x5a, sizeof token);
-		before = token;
-		assert_int_equal(delegation_issue(session, &wanted, &token), -ENOENT);
-		assert_memory_equal(&token, &before, sizeof token);
+		memset(&ticket, 0x5a, sizeof ticket);
+		before = ticket;
+		assert_int_equal(delegation_issue(session, &wanted, &ticket), -ENOENT);
+		assert_memory_equal(&ticket, &before, sizeof ticket);
 	}
 	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	acquire(&owner, "a");
 	expect_done(&owner, WIRE_UNLINK, "a");
 	expect_refused(&owner, &message, -ENOENT);
-	part_dying(&owner);
+	hang_up_dying(&owner);
 }
 
 static void test_one_time_tickets_have_a_quota(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
 	struct wire_message message = order("a", GPUB_READ, ONCE);
-	struct token token;
+	struct ticket ticket;
 
 	(void)state;
 	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 2;
 	expect_done(&owner, WIRE_CREATE, "a");
-	token = issue(&owner, "a", ONCE);
+	ticket = issue(&owner, "a", ONCE);
 	issue(&owner, "a", ONCE);
 	expect_refused(&owner, &message, -EDQUOT);
 	assert_int_equal(broker.counters.tickets_issued, 2);
 	/* others cost nothing, for they are kept nowhere */
 	issue(&owner, "a", 0);
-	redeem(&guest, &token);
+	redeem(&guest, &ticket);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 1);
 	issue(&owner, "a", ONCE);
 	expect_refused(&owner, &message, -EDQUOT);
@@ -246,7 +246,7 @@ static void test_one_time_tickets_have_a_quota(void **state)
 	part(&owner);
 }
 
-static struct token issue_for(struct peer *peer, const char *name, uint64_t lifetime_ms)
+static struct ticket issue_for(struct peer *peer, const char *name, uint64_t lifetime_ms)
 {
 	struct wire_message message = order(name, GPUB_READ, ONCE);
 
@@ -257,20 +257,20 @@ static struct token issue_for(struct peer *peer, const char *name, uint64_t life
 static void test_expired_one_time_tickets_make_room(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token;
+	struct ticket ticket;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	token = issue_for(&owner, "a", 1);
-	wait_past(token.expires_ms);
+	ticket = issue_for(&owner, "a", 1);
+	wait_past(ticket.expires_ms);
 	/* they go with the next, so that nothing piles up where there is no quota */
-	token = issue_for(&owner, "a", 1);
+	ticket = issue_for(&owner, "a", 1);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 1);
-	wait_past(token.expires_ms);
+	wait_past(ticket.expires_ms);
 	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 2;
 	issue_for(&owner, "a", 1);
-	token = issue_for(&owner, "a", 1);
-	wait_past(token.expires_ms);
+	ticket = issue_for(&owner, "a", 1);
+	wait_past(ticket.expires_ms);
 	issue_for(&owner, "a", 60000);
 	issue_for(&owner, "a", 60000);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 2);
@@ -282,14 +282,14 @@ static void test_expired_one_time_tickets_make_room(void **state)
 static void test_expired_one_time_tickets_make_room_for_other_buffers(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token;
+	struct ticket ticket;
 
 	(void)state;
 	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 1;
 	expect_done(&owner, WIRE_CREATE, "a");
 	expect_done(&owner, WIRE_CREATE, "b");
-	token = issue_for(&owner, "a", 1);
-	wait_past(token.expires_ms);
+	ticket = issue_for(&owner, "a", 1);
+	wait_past(ticket.expires_ms);
 	issue_for(&owner, "b", 60000);
 	part(&owner);
 }
@@ -298,14 +298,14 @@ static void test_expired_one_time_tickets_make_room_for_other_buffers(void **sta
 static void invariant_5_an_issue_drops_two_expired_ones(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token;
+	struct ticket ticket;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	expect_done(&owner, WIRE_CREATE, "b");
 	for (unsigned i = 0; i < 8; i++)
-		token = issue_for(&owner, i % 2 ? "a" : "b", i == 2 ? 60000 : i == 4 ? 0 : 100);
-	wait_past(token.expires_ms);
+		ticket = issue_for(&owner, i % 2 ? "a" : "b", i == 2 ? 60000 : i == 4 ? 0 : 100);
+	wait_past(ticket.expires_ms);
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t before = used(OWNER, RESOURCE_TICKETS);
 
@@ -321,23 +321,23 @@ static void invariant_5_an_issue_drops_two_expired_ones(void **state)
 static void test_forged(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token, forged;
+	struct ticket ticket, forged;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	token = forged = issue(&owner, "a", 0);
+	ticket = forged = issue(&owner, "a", 0);
 	forged.rights |= GPUB_WRITE;
 	NO_GOOD(&owner, &forged, -EKEYREJECTED, forged);
-	forged = token;
+	forged = ticket;
 	forged.serial++;
 	NO_GOOD(&owner, &forged, -EKEYREJECTED, forged);
-	forged = token;
+	forged = ticket;
 	forged.reserved[1] = 1;
 	NO_GOOD(&owner, &forged, -EKEYREJECTED, forged);
 	memset(&forged.stamp, 0, sizeof forged.stamp);
 	NO_GOOD(&owner, &forged, -EKEYREJECTED, forged);
-	redeem(&owner, &token);
-	part_dying(&owner);
+	redeem(&owner, &ticket);
+	hang_up_dying(&owner);
 }
 
 static uint64_t rejected(void)
@@ -348,16 +348,16 @@ static uint64_t rejected(void)
 static void invariant_5_bits_flipped_at_random_are_all_refused(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token, forged;
+	struct ticket ticket, forged;
 	struct wire_message message;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	token = issue(&owner, "a", 0);
+	ticket = issue(&owner, "a", 0);
 	for (int i = 0; i < 100; i++) {
-		uint32_t bit = randombytes_uniform(sizeof token * 8);
+		uint32_t bit = randombytes_uniform(sizeof ticket * 8);
 
-		forged = token;
+		forged = ticket;
 		((uint8_t *)&forged)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		message = redeeming(&forged);
 		expect_refused(&owner, &message, -EKEYREJECTED);
@@ -372,19 +372,19 @@ static void invariant_8_each_bit_of_a_ticket_counts(void **state)
 {
 	struct peer owner = join_as(OWNER);
 	struct buffer *buffer = NULL;
-	struct token token;
+	struct ticket ticket;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	token = issue(&owner, "a", 0);
-	for (size_t bit = 0; bit < sizeof token * 8; bit++) {
-		((uint8_t *)&token)[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_int_equal(delegation_check(session_of(&owner), &token, &buffer), -EKEYREJECTED);
+	ticket = issue(&owner, "a", 0);
+	for (size_t bit = 0; bit < sizeof ticket * 8; bit++) {
+		((uint8_t *)&ticket)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_int_equal(delegation_check(session_of(&owner), &ticket, &buffer), -EKEYREJECTED);
 		assert_null(buffer);
-		((uint8_t *)&token)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		((uint8_t *)&ticket)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	assert_int_equal(rejected(), sizeof token * 8);
-	assert_int_equal(delegation_check(session_of(&owner), &token, &buffer), 0);
+	assert_int_equal(rejected(), sizeof ticket * 8);
+	assert_int_equal(delegation_check(session_of(&owner), &ticket, &buffer), 0);
 	assert_ptr_equal(buffer, registry_find(broker.registry, "a"));
 	part(&owner);
 }
@@ -393,19 +393,19 @@ static void invariant_8_each_bit_of_a_ticket_counts(void **state)
 static void invariant_8_another_brokers_ticket_is_refused(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token;
-	uint8_t key[TOKEN_KEY_SIZE] = { 1 };
+	struct ticket ticket;
+	uint8_t key[TICKET_KEY_SIZE] = { 1 };
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	token = issue(&owner, "a", 0);
-	token.instance[0]++;
-	token_stamp(&token, key);
-	NO_GOOD(&owner, &token, -EKEYREJECTED, foreign);
+	ticket = issue(&owner, "a", 0);
+	ticket.instance[0]++;
+	ticket_stamp(&ticket, key);
+	NO_GOOD(&owner, &ticket, -EKEYREJECTED, foreign);
 	/* one that claims to be from here is a forgery */
-	token.instance[0]--;
-	token_stamp(&token, key);
-	NO_GOOD(&owner, &token, -EKEYREJECTED, forged);
+	ticket.instance[0]--;
+	ticket_stamp(&ticket, key);
+	NO_GOOD(&owner, &ticket, -EKEYREJECTED, forged);
 	part(&owner);
 }
 
@@ -413,16 +413,16 @@ static void test_another_users(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST), root = join_as(0);
 	struct wire_message message = order("a", GPUB_READ, ONCE);
-	struct token token;
+	struct ticket ticket;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	message.issue.uid = GUEST;
-	token = issue_as(&owner, &message);
-	NO_GOOD(&owner, &token, -EKEYREJECTED, foreign);
-	NO_GOOD(&root, &token, -EKEYREJECTED, foreign);
+	ticket = issue_as(&owner, &message);
+	NO_GOOD(&owner, &ticket, -EKEYREJECTED, foreign);
+	NO_GOOD(&root, &ticket, -EKEYREJECTED, foreign);
 	/* a user that it is not for did not spend it */
-	redeem(&guest, &token);
+	redeem(&guest, &ticket);
 	part(&owner);
 	part(&root);
 	guest_leaves(&guest);
@@ -431,41 +431,41 @@ static void test_another_users(void **state)
 static void test_expired(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token, lasting;
+	struct ticket ticket, lasting;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	lasting = issue_for(&owner, "a", UINT64_MAX / 2);
 	assert_true(lasting.expires_ms > UINT64_MAX / 2);
-	token = issue_for(&owner, "a", 1);
-	assert_true(token.expires_ms > 0);
-	wait_past(token.expires_ms);
-	NO_GOOD(&owner, &token, -EKEYEXPIRED, expired);
+	ticket = issue_for(&owner, "a", 1);
+	assert_true(ticket.expires_ms > 0);
+	wait_past(ticket.expires_ms);
+	NO_GOOD(&owner, &ticket, -EKEYEXPIRED, expired);
 	redeem(&owner, &lasting);
 	/* it is refused as expired, not as used, whatever became of its note */
 	issue(&owner, "a", ONCE);
-	NO_GOOD(&owner, &token, -EKEYEXPIRED, expired);
-	part_dying(&owner);
+	NO_GOOD(&owner, &ticket, -EKEYEXPIRED, expired);
+	hang_up_dying(&owner);
 }
 
 static void invariant_8_a_ticket_ends_with_its_buffers_name(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token, once;
+	struct ticket ticket, once;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	token = issue(&owner, "a", 0);
+	ticket = issue(&owner, "a", 0);
 	once = issue(&owner, "a", ONCE);
-	redeem(&owner, &token);
+	redeem(&owner, &ticket);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	/* while it drains, and when the name has a new one */
-	NO_GOOD(&owner, &token, -ESTALE, stale);
+	NO_GOOD(&owner, &ticket, -ESTALE, stale);
 	NO_GOOD(&owner, &once, -ESTALE, stale);
 	expect_done(&owner, WIRE_CREATE, "a");
-	NO_GOOD(&owner, &token, -ESTALE, stale);
+	NO_GOOD(&owner, &ticket, -ESTALE, stale);
 	NO_GOOD(&owner, &once, -ESTALE, stale);
-	part_dying(&owner);
+	hang_up_dying(&owner);
 }
 
 /* A previous owner's tickets end with its ownership. */
@@ -473,26 +473,26 @@ static void test_with_another_owner_it_is_good_no_more(void **state)
 {
 	struct peer owner = join_as(OWNER), heir = join_as(GUEST), root = join_as(0);
 	struct wire_message giving = named(WIRE_CHANGE, 1, "a");
-	struct token token, once, token_of_old;
+	struct ticket ticket, once, token_of_old;
 
 	(void)state;
 	create_with_mode(&owner, "a", 0600);
-	token = token_of_old = issue(&owner, "a", 0);
+	ticket = token_of_old = issue(&owner, "a", 0);
 	once = issue(&owner, "a", ONCE);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 1);
 	giving.change.what = WIRE_CHANGE_OWNER;
 	giving.change.owner = GUEST;
 	assert_int_equal(answer_to(&root, &giving).type, WIRE_DONE);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 0);
-	NO_GOOD(&owner, &token, -ESTALE, stale);
+	NO_GOOD(&owner, &ticket, -ESTALE, stale);
 	NO_GOOD(&heir, &once, -ESTALE, stale);
 	/* what is changed beside the owner changes nothing of it */
-	token = issue(&heir, "a", 0);
+	ticket = issue(&heir, "a", 0);
 	once = issue(&heir, "a", ONCE);
 	giving.change.what = WIRE_CHANGE_OWNER | WIRE_CHANGE_MODE;
 	giving.change.mode = 0640;
 	assert_int_equal(answer_to(&root, &giving).type, WIRE_DONE);
-	redeem(&heir, &token);
+	redeem(&heir, &ticket);
 	redeem(&heir, &once);
 	/* nor when the buffer comes back to that owner */
 	giving.change.what = WIRE_CHANGE_OWNER;
@@ -501,13 +501,13 @@ static void test_with_another_owner_it_is_good_no_more(void **state)
 	NO_GOOD(&owner, &token_of_old, -ESTALE, stale);
 	part(&owner);
 	part(&root);
-	part_dying(&heir);
+	hang_up_dying(&heir);
 }
 
 static void test_used(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
-	struct token first, second;
+	struct ticket first, second;
 
 	(void)state;
 	create_with_mode(&owner, "a", 0600);
@@ -520,7 +520,7 @@ static void test_used(void **state)
 	redeem(&owner, &second);
 	NO_GOOD(&guest, &second, -EKEYREJECTED, used);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 0);
-	part_dying(&owner);
+	hang_up_dying(&owner);
 	guest_leaves(&guest);
 }
 
@@ -529,13 +529,13 @@ static void test_used(void **state)
 static void test_a_refused_grant_does_not_spend_it(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
-	struct token token;
+	struct ticket ticket;
 	struct wire_message message;
 
 	(void)state;
 	create_with_mode(&owner, "a", 0600);
-	token = issue(&owner, "a", ONCE);
-	message = redeeming(&token);
+	ticket = issue(&owner, "a", ONCE);
+	message = redeeming(&ticket);
 	broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS] = 0;
 	expect_refused(&guest, &message, -EDQUOT);
 	expect_refused(&guest, &message, -EDQUOT);
@@ -545,7 +545,7 @@ static void test_a_refused_grant_does_not_spend_it(void **state)
 	assert_int_equal(broker.counters.refused_ticket, 0);
 	assert_int_equal(used(OWNER, RESOURCE_TICKETS), 1);
 	broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS] = 1;
-	redeem(&guest, &token);
+	redeem(&guest, &ticket);
 	assert_int_equal(broker.counters.tickets_redeemed, 1);
 	part(&owner);
 	guest_leaves(&guest);
@@ -555,21 +555,21 @@ static void test_a_refused_grant_does_not_spend_it(void **state)
 static void test_a_full_board_does_not_spend_it(void **state)
 {
 	struct peer owner = join_as(OWNER);
-	struct token token, often;
+	struct ticket ticket, often;
 	struct wire_message message;
 	struct wire_grant grant = { 0 };
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	token = issue(&owner, "a", ONCE);
+	ticket = issue(&owner, "a", ONCE);
 	often = issue(&owner, "a", 0);
-	message = redeeming(&token);
-	while (broker.registry->tickets.free)
+	message = redeeming(&ticket);
+	while (broker.registry->handles.free)
 		grant = redeem(&owner, &often);
 	expect_refused(&owner, &message, -ENOSPC);
-	say_closed(owner.sock, grant.grant);
-	redeem(&owner, &token);
-	part_dying(&owner);
+	send_closed(owner.sock, grant.grant);
+	redeem(&owner, &ticket);
+	hang_up_dying(&owner);
 }
 
 static struct allocation *small_of(struct peer *peer, const char *name)
@@ -616,12 +616,12 @@ static void invariant_6_redeemed_memory_gets_no_neighbours(void **state)
 	uint64_t *limit = &broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS], before = *limit;
 	const struct allocation *allocation = small_of(&owner, "a");
 	struct wire_message message;
-	struct token token;
+	struct ticket ticket;
 
 	(void)state;
 	small_of(&owner, "b");
-	token = issue(&owner, "a", 0);
-	message = redeeming(&token);
+	ticket = issue(&owner, "a", 0);
+	message = redeeming(&ticket);
 	expect_refused(&guest, &message, -EBUSY);
 	unlink_clean(&owner, "b");
 	*limit = 0;
@@ -630,7 +630,7 @@ static void invariant_6_redeemed_memory_gets_no_neighbours(void **state)
 	assert_ptr_equal(small_of(&owner, "c"), allocation);
 	unlink_clean(&owner, "c");
 	*limit = before;
-	redeem(&guest, &token);
+	redeem(&guest, &ticket);
 	assert_ptr_not_equal(small_of(&owner, "d"), allocation);
 	part(&owner);
 	guest_leaves(&guest);
@@ -640,14 +640,14 @@ static void invariant_6_redeemed_memory_gets_no_neighbours(void **state)
 static void test_a_redeemer_that_dies_has_spent_it(void **state)
 {
 	struct peer owner = join_as(OWNER), guest = join_as(GUEST);
-	struct token token;
+	struct ticket ticket;
 
 	(void)state;
 	create_with_mode(&owner, "a", 0600);
-	token = issue(&owner, "a", ONCE);
-	redeem(&guest, &token);
+	ticket = issue(&owner, "a", ONCE);
+	redeem(&guest, &ticket);
 	guest_leaves(&guest);
-	NO_GOOD(&owner, &token, -EKEYREJECTED, used);
+	NO_GOOD(&owner, &ticket, -EKEYREJECTED, used);
 	part(&owner);
 }
 

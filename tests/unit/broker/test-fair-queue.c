@@ -39,7 +39,7 @@ static void set_rate(uint64_t requests)
 }
 
 /* What was sent so far is read: the first message from now on is read first. */
-static void settle(void)
+static void finish(void)
 {
 	one_pass();
 	one_pass();
@@ -80,7 +80,7 @@ static void flood_begin(void)
 {
 	for (int i = 0; i < MANY; i++)
 		flooders[i] = join_as(FLOODER);
-	settle();
+	finish();
 	for (int i = 0; i < MANY; i++)
 		assert_true(send_numbered(&flooders[i], 1, 200) > 5 * SHARE);
 }
@@ -162,7 +162,7 @@ static void invariant_5_users_with_many_sessions_have_the_same_share(void **stat
 	(void)state;
 	for (int i = 0; i < USERS * EACH; i++)
 		peers[i / EACH][i % EACH] = join_as(FLOODER + (uid_t)i / EACH);
-	settle();
+	finish();
 	for (int i = 0; i < USERS * EACH; i++)
 		assert_int_equal(send_numbered(&peers[i / EACH][i % EACH], 1, 100), 100);
 	for (int pass = 0; pass < 2 * EACH; pass++)
@@ -244,7 +244,7 @@ static void invariant_5_a_packet_counts_as_its_messages(void **state)
 	unsigned sent = 0;
 
 	(void)state;
-	settle();
+	finish();
 	for (unsigned pass = 1; pass <= PASSES; pass++) {
 		uint64_t before = answered();
 
@@ -510,7 +510,7 @@ static void test_a_session_leaves_in_the_middle_of_the_queue(void **state)
 	struct peer first = join_as(FLOODER), second = join_as(FLOODER);
 
 	(void)state;
-	settle();
+	finish();
 	send_numbered(&first, 1, SHARE + 2);
 	send_numbered(&second, 1, SHARE);
 	part(&first);

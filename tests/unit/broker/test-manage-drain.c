@@ -60,7 +60,7 @@ static void test_a_drain_is_answered_when_all_is_freed(void **state)
 	expect_done(&holder, WIRE_UNLINK, "a");
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	expect_silence(&owner);
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	message = receive_message(owner.sock);
 	assert_int_equal(message.type, WIRE_DONE);
 	assert_int_equal(message.request, 88);
@@ -103,7 +103,7 @@ static void test_a_drain_may_come_too_late(void **state)
 	assert_int_equal(broker.counters.refused_timeout, 1);
 	assert_null(registry_find(broker.registry, "a"));
 	assert_int_equal(broker.counters.allocations_freed, 0);
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	expect_silence(&owner);
 	part(&owner);
@@ -139,7 +139,7 @@ static void test_who_drains_may_be_gone_before_the_end(void **state)
 	part(&owner);
 	EXPECT_SOON(broker.counters.sessions_left == 1);
 	assert_null(registry_find(broker.registry, "a"));
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_int_equal(broker.waiting->count, 0);
 	part(&holder);
@@ -158,7 +158,7 @@ static void test_who_drains_may_be_gone_before_its_time_is_over(void **state)
 	EXPECT_SOON(broker.waiting->count == 0);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(broker.counters.refused_timeout, 0);
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	part(&holder);
 }
 
@@ -172,7 +172,7 @@ static void invariant_10_who_drains_what_it_holds_may_die(void **state)
 	(void)grant;
 	say_drain(&owner, -1);
 	EXPECT_SOON(broker.waiting->count == 1);
-	part_dying(&owner);
+	hang_up_dying(&owner);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_int_equal(broker.counters.grants_died, 1);
 	assert_int_equal(broker.waiting->count, 0);
@@ -190,7 +190,7 @@ static void test_a_stopping_broker_answers_drains(void **state)
 	EXPECT_SOON(broker.waiting->count == 1);
 	broker_stop(&broker, NULL, NULL);
 	expect_silence(&owner);
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	part(&owner);
 	part(&holder);
@@ -326,7 +326,7 @@ static void test_a_session_that_drains_is_evicted(void **state)
 	say_drain(&victim, -1);
 	EXPECT_SOON(broker.waiting->count == 1);
 	expect_evicted(&peer, victim.session, getpid());
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_int_equal(broker.waiting->count, 0);
 	expect_end(victim.sock);

@@ -83,7 +83,7 @@ static void test_a_mode_holds_from_now_on(void **state)
 	expect_refused(&owner, &acquiring, -EACCES);
 	expect_changed(&owner, mode_change(0777));
 	part(&owner);
-	part_dying(&other);
+	hang_up_dying(&other);
 }
 
 static void test_only_its_owner_or_root_changes_a_buffer(void **state)
@@ -201,14 +201,14 @@ static void invariant_2_the_previous_owner_is_not_trusted(void **state)
 	before = acquire(&owner, "a");
 	expect_changed(&root, owner_change(HEIR));
 	after = acquire(&heir, "a");
-	say_closed(heir.sock, after.grant);
+	send_closed(heir.sock, after.grant);
 	EXPECT_SOON(broker.counters.grants_closed == 1);
-	say_closed(owner.sock, before.grant);
+	send_closed(owner.sock, before.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	expect_done(&heir, WIRE_UNLINK, "a");
 	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
-	part_dying(&owner);
+	hang_up_dying(&owner);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	part(&heir);
 	part(&root);
@@ -248,12 +248,12 @@ static void invariant_6_shared_memory_is_not_opened_to_other_users(void **state)
 	/* as it is already; for its owner; and for anybody, who has to be the owner then */
 	expect_changed(&owner, mode_change(0600));
 	message = ticket_for(OWNER);
-	assert_int_equal(answer_to(&owner, &message).type, WIRE_TOKEN);
-	message = ticket_for(TOKEN_ANY_USER);
+	assert_int_equal(answer_to(&owner, &message).type, WIRE_TICKET);
+	message = ticket_for(TICKET_ANY_USER);
 	message = answer_to(&owner, &message);
-	assert_int_equal(message.type, WIRE_TOKEN);
+	assert_int_equal(message.type, WIRE_TICKET);
 	wire_init(&redeeming, WIRE_REDEEM, 77);
-	redeeming.redeem.token = message.token;
+	redeeming.redeem.ticket = message.ticket;
 	expect_refused(&heir, &redeeming, -EBUSY);
 	assert_int_equal(registry_find(broker.registry, "a")->used, 0);
 	/* alone again, and for good */
@@ -275,7 +275,7 @@ static void invariant_6_nobody_joins_what_a_ticket_opens_for_others(void **state
 
 	(void)state;
 	create_small(&owner, "a");
-	assert_int_equal(answer_to(&owner, &message).type, WIRE_TOKEN);
+	assert_int_equal(answer_to(&owner, &message).type, WIRE_TICKET);
 	create_small(&owner, "b");
 	assert_ptr_not_equal(registry_find(broker.registry, "b")->allocation,
 			     registry_find(broker.registry, "a")->allocation);

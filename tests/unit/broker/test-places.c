@@ -62,7 +62,7 @@ static void test_without_places(void **state)
 static void test_random_sequence(void **state)
 {
 	struct places places;
-	bool held[COUNT] = { false };
+	bool orphaned[COUNT] = { false };
 	unsigned seed = 1, out = 0;
 
 	(void)state;
@@ -76,12 +76,12 @@ static void test_random_sequence(void **state)
 			assert_int_equal(place >= 0, out < COUNT);
 			if (place < 0)
 				continue;
-			assert_true(place < COUNT && !held[place]);
-			held[place] = true;
+			assert_true(place < COUNT && !orphaned[place]);
+			orphaned[place] = true;
 			out++;
-		} else if (held[which]) {
+		} else if (orphaned[which]) {
 			places_give(&places, which);
-			held[which] = false;
+			orphaned[which] = false;
 			out--;
 		}
 	}

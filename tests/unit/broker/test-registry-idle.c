@@ -29,7 +29,7 @@ static void test_idle_memory_serves_the_same_kind_again(void **state)
 	use_again(0, again);
 	registry_unlink(&registry, other);
 	registry_unlink(&registry, again);
-	grant_over(&registry, grant_on(0, allocation));
+	grant_end(&registry, grant_on(0, allocation));
 }
 
 static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
@@ -40,8 +40,8 @@ static void invariant_2_idle_memory_is_freed_with_its_last_grant(void **state)
 
 	(void)state;
 	registry_unlink(&registry, a);
-	grant_idle(&registry, mine);
-	grant_idle(&registry, others);
+	use_quiesced(&registry, mine);
+	use_quiesced(&registry, others);
 	clean_one(0);
 	assert_int_equal(allocation->state, ALLOCATION_IDLE);
 	assert_true(grant_closed(&registry, grants[0].by_id));
@@ -75,7 +75,7 @@ static void test_the_oldest_idle_memory_is_evicted_beyond_the_limit(void **state
 		idle[i] = buffer->allocation;
 		registry_unlink(&registry, buffer);
 		notice_count = 0;
-		assert_true(grant_idle(&registry, use));
+		assert_true(use_quiesced(&registry, use));
 		clean_one(0);
 	}
 	assert_false(registry_notify(&registry));
@@ -84,7 +84,7 @@ static void test_the_oldest_idle_memory_is_evicted_beyond_the_limit(void **state
 	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
 	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == 2 * SPAN);
 	for (int i = 0; i < 3; i++)
-		grant_over(&registry, grant_on(0, idle[i]));
+		grant_end(&registry, grant_on(0, idle[i]));
 }
 
 /* As with a limit of 0. */
@@ -125,12 +125,12 @@ static void test_an_unlink_evicts_memory_that_nobody_uses(void **state)
 	device_memory.usages.limit = 0;
 	a = live("a");
 	allocation = a->allocation;
-	assert_true(grant_idle(&registry, use_first(0, a)));
+	assert_true(use_quiesced(&registry, use_first(0, a)));
 	assert_int_equal(notice_count, 0);
 	registry_unlink(&registry, a);
 	assert_int_equal(ended_count + clean_count, 0);
 	expect_evicted(allocation, grants[0].by_id);
-	grant_over(&registry, grants[0].by_id);
+	grant_end(&registry, grants[0].by_id);
 }
 
 /* Other buffers are in it, so its range is reused, whatever the limit is. */
@@ -145,7 +145,7 @@ static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_mem
 	b = live("b");
 	use = use_first(0, a);
 	registry_unlink(&registry, a);
-	assert_true(grant_idle(&registry, use));
+	assert_true(use_quiesced(&registry, use));
 	assert_int_equal(ended_count, 1);
 	assert_int_equal(clean_count, 1);
 	assert_int_equal(notice_count, 1); /* that of the unlink */
@@ -153,7 +153,7 @@ static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_mem
 	registry_unlink(&registry, b);
 	assert_int_equal(ended_count, 1);
 	expect_notice(1, grants[0].by_id, 0);
-	grant_over(&registry, grants[0].by_id);
+	grant_end(&registry, grants[0].by_id);
 	assert_int_equal(release_count, 1);
 }
 
@@ -172,11 +172,11 @@ static void test_a_range_of_evicted_memory_is_not_reused(void **state)
 	use = use_first(0, b);
 	registry_unlink(&registry, a);
 	registry_unlink(&registry, b);
-	assert_true(grant_idle(&registry, use));
+	assert_true(use_quiesced(&registry, use));
 	assert_int_equal(clean_count, 1);
 	clean_one(0);
 	expect_evicted(allocation, grants[0].by_id);
-	grant_over(&registry, grants[0].by_id);
+	grant_end(&registry, grants[0].by_id);
 	assert_int_equal(release_count, 2); /* the one that was next, and this */
 }
 
@@ -192,11 +192,11 @@ static void test_memory_without_a_clean_range_is_evicted(void **state)
 	can_clean = false;
 	use_first(0, buffers[0]);
 	registry_unlink(&registry, buffers[0]);
-	assert_true(grant_idle(&registry, grants[0].by_id->uses));
+	assert_true(use_quiesced(&registry, grants[0].by_id->uses));
 	unlink_all(buffers + 1, RANGES - 1);
 	can_clean = true;
 	expect_evicted(allocation, grants[0].by_id);
-	grant_over(&registry, grants[0].by_id);
+	grant_end(&registry, grants[0].by_id);
 }
 
 static void test_idle_memory_is_evicted_when_it_is_reclaimed(void **state)
@@ -227,9 +227,9 @@ static void test_idle_memory_is_evicted_when_it_is_reclaimed(void **state)
 	assert_false(registry_notify(&registry));
 	assert_int_equal(notice_count, 2);
 	usages_reclaim(&device_memory.usages, 1, OWNER, SPARE_IDLE, SPAN);
-	grant_over(&registry, grant_on(0, idle[0]));
-	grant_over(&registry, grant_on(0, idle[2]));
-	grant_over(&registry, grants[THEIRS].by_id);
+	grant_end(&registry, grant_on(0, idle[0]));
+	grant_end(&registry, grant_on(0, idle[2]));
+	grant_end(&registry, grants[THEIRS].by_id);
 }
 
 /* Other users may keep it mapped for ever. */

@@ -16,10 +16,10 @@ struct fact {
 	uint64_t       serial;
 	bool           is_ready, unlinked;
 	unsigned       open;
-	struct grant  *held; /* the other session's, which closed it and is not trusted */
+	struct grant  *orphaned; /* the other session's, which closed it and is not trusted */
 };
 
-struct held {
+struct orphaned {
 	struct grant *grant;
 	struct fact  *fact;
 	uint64_t      id;
@@ -27,7 +27,7 @@ struct held {
 };
 
 static struct fact facts[BUFFERS];
-static struct held helds[TICKETS];
+static struct orphaned orphans[TICKETS];
 static unsigned seed;
 
 static unsigned pick(unsigned count)
@@ -95,50 +95,50 @@ static void do_grant(struct fact *fact)
 
 	if (!fact->buffer || !fact->is_ready || fact->unlinked)
 		return;
-	while (at < TICKETS && helds[at].grant)
+	while (at < TICKETS && orphans[at].grant)
 		at++;
 	error = is_others ? grant_try(OTHER_SESSION, HEIR, &other_grants, fact->buffer, &grant) :
 			    grant_try(SESSION, OWNER, &grants, fact->buffer, &grant);
 	assert_int_equal(error, at < TICKETS ? 0 : -ENOSPC);
 	if (error)
 		return;
-	helds[at] = (struct held){ grant, fact, grant->id, is_others };
+	orphans[at] = (struct orphaned){ grant, fact, grant->id, is_others };
 	fact->open++;
 }
 
-static void do_close(struct held *held)
+static void do_close(struct orphaned *orphaned)
 {
-	struct grants *table = held->is_others ? &other_grants : &grants;
+	struct grants *table = orphaned->is_others ? &other_grants : &grants;
 	bool is_over;
 
-	if (!held->grant)
+	if (!orphaned->grant)
 		return;
-	is_over = !held->is_others || held->fact->held;
-	assert_ptr_equal(grant_find(table, held->id), held->grant);
-	held->fact->open--;
+	is_over = !orphaned->is_others || orphaned->fact->orphaned;
+	assert_ptr_equal(grant_find(table, orphaned->id), orphaned->grant);
+	orphaned->fact->open--;
 	if (!is_over)
-		held->fact->held = held->grant;
-	assert_int_equal(grant_closed(&registry, held->grant), is_over);
-	held->grant = NULL;
-	assert_null(grant_find(table, held->id));
+		orphaned->fact->orphaned = orphaned->grant;
+	assert_int_equal(grant_closed(&registry, orphaned->grant), is_over);
+	orphaned->grant = NULL;
+	assert_null(grant_find(table, orphaned->id));
 }
 
 /* The other session's process: all its grants, open or orphaned, end. */
 static void do_die(void)
 {
 	for (unsigned i = 0; i < TICKETS; i++) {
-		if (!helds[i].grant || !helds[i].is_others)
+		if (!orphans[i].grant || !orphans[i].is_others)
 			continue;
-		helds[i].fact->open--;
-		grant_over(&registry, helds[i].grant);
-		helds[i].grant = NULL;
+		orphans[i].fact->open--;
+		grant_end(&registry, orphans[i].grant);
+		orphans[i].grant = NULL;
 	}
 	for (unsigned i = 0; i < BUFFERS; i++) {
-		struct grant *held = facts[i].held;
+		struct grant *orphaned = facts[i].orphaned;
 
-		facts[i].held = NULL;
-		if (held)
-			grant_over(&registry, held);
+		facts[i].orphaned = NULL;
+		if (orphaned)
+			grant_end(&registry, orphaned);
 	}
 	assert_null(other_grants.by_id);
 }
@@ -169,13 +169,13 @@ static void expect_fact(const struct fact *fact)
 	enum board_state state = !fact->is_ready ? BOARD_FREE : fact->unlinked ? BOARD_DRAINING : BOARD_LIVE;
 
 	assert_true(fact->buffer->serial == fact->serial);
-	assert_int_equal(fact->buffer->allocation->open, fact->open + (fact->held != NULL));
-	assert_int_equal(fact->buffer->allocation->held, fact->held != NULL);
+	assert_int_equal(fact->buffer->allocation->open, fact->open + (fact->orphaned != NULL));
+	assert_int_equal(fact->buffer->allocation->orphaned, fact->orphaned != NULL);
 	assert_int_equal(words[fact->buffer->place] & 3, state);
 	if (fact->is_ready)
 		expect_word(fact->buffer, state);
 	/* invariant 2, both ways: freed as soon as it may be, and never before */
-	assert_int_equal(is_releasing(fact->buffer->allocation), fact->unlinked && !fact->open && !fact->held);
+	assert_int_equal(is_releasing(fact->buffer->allocation), fact->unlinked && !fact->open && !fact->orphaned);
 }
 
 static void expect_registry(void)
@@ -195,7 +195,7 @@ static void expect_registry(void)
 	assert_true(used(RESOURCE_BYTES) == memory.bytes);
 	assert_true(used(RESOURCE_BUFFERS) == buffers);
 	assert_true(used(RESOURCE_GRANTS) + used_by(HEIR, RESOURCE_GRANTS) == open);
-	assert_int_equal(registry.tickets.free, TICKETS - open);
+	assert_int_equal(registry.handles.free, TICKETS - open);
 	assert_int_equal(registry.words.free, BUFFERS - buffers);
 }
 
@@ -216,7 +216,7 @@ static void do_something(void)
 		do_grant(&facts[pick(BUFFERS)]);
 		break;
 	case 5:
-		do_close(&helds[pick(TICKETS)]);
+		do_close(&orphans[pick(TICKETS)]);
 		break;
 	case 7:
 		do_die();
@@ -231,7 +231,7 @@ static void invariant_2_random_operations_match_an_oracle(void **state)
 	(void)state;
 	seed = 20240501;
 	memset(facts, 0, sizeof facts);
-	memset(helds, 0, sizeof helds);
+	memset(orphans, 0, sizeof orphans);
 	for (int i = 0; i < 100000; i++) {
 		do_something();
 		expect_registry();
@@ -241,7 +241,7 @@ static void invariant_2_random_operations_match_an_oracle(void **state)
 		do_unlink(&facts[i]);
 	}
 	for (unsigned i = 0; i < TICKETS; i++)
-		do_close(&helds[i]);
+		do_close(&orphans[i]);
 	do_die();
 	while (releases)
 		do_released();

@@ -36,7 +36,7 @@ struct right {
 	uint64_t       id;
 	unsigned       session;
 	struct piece *memory;
-	bool           is_own, is_held;
+	bool           is_own, is_orphaned;
 	bool           is_asked; /* to close */
 	uint32_t       uses;
 };
@@ -86,13 +86,13 @@ static struct right *right_to(uint32_t bits)
 	return NULL;
 }
 
-static struct right *right_of(unsigned session, const struct piece *memory, bool is_held)
+static struct right *right_of(unsigned session, const struct piece *memory, bool is_orphaned)
 {
 	for (unsigned i = 0; i < RIGHTS; i++) {
 		struct right *right = &rights[i];
 
-		if (right->grant && right->session == session && right->memory == memory && right->is_held == is_held &&
-		    (is_held || !right->is_own))
+		if (right->grant && right->session == session && right->memory == memory && right->is_orphaned == is_orphaned &&
+		    (is_orphaned || !right->is_own))
 			return right;
 	}
 	return NULL;
@@ -189,7 +189,7 @@ static void do_unlink(struct fact *fact)
 		return;
 	fact->is_unlinked = true;
 	for (unsigned i = 0; i < RIGHTS; i++)
-		expected += rights[i].grant && !rights[i].is_held && rights[i].uses & bit_of(fact);
+		expected += rights[i].grant && !rights[i].is_orphaned && rights[i].uses & bit_of(fact);
 	registry_unlink(&registry, fact->buffer);
 	for (unsigned i = 0; i < notice_count; i++)
 		told += notices[i].serial == serial;
@@ -211,7 +211,7 @@ static void do_use(struct fact *fact)
 	if (!fact->buffer || !fact->is_ready || fact->is_unlinked || room == rights + RIGHTS)
 		return;
 	right = order.own ? NULL : right_of(session, fact->memory, false);
-	error = registry.tickets.free || right ? 0 : -ENOSPC;
+	error = registry.handles.free || right ? 0 : -ENOSPC;
 	assert_int_equal(grant_open(&registry, fact->buffer, &order, &use, &fresh), error);
 	if (error)
 		return;
@@ -241,7 +241,7 @@ static void do_idle(struct right *right, struct fact *fact)
 {
 	struct use *use;
 
-	if (!right->grant || right->is_held || !fact->buffer)
+	if (!right->grant || right->is_orphaned || !fact->buffer)
 		return;
 	assert_ptr_equal(grant_find(&grants[right->session], right->id), right->grant);
 	use = grant_find_use(right->grant, fact->serial);
@@ -250,26 +250,26 @@ static void do_idle(struct right *right, struct fact *fact)
 		return;
 	if (is_trusted(right) && !right->is_own && (!fact->is_unlinked || is_kept(fact)))
 		right->uses &= ~bit_of(fact);
-	assert_int_equal(grant_idle(&registry, use), is_trusted(right));
+	assert_int_equal(use_quiesced(&registry, use), is_trusted(right));
 }
 
 static void do_close(struct right *right)
 {
 	struct grant *grant = right->grant;
 	unsigned session = right->session;
-	struct right *held;
+	struct right *orphaned;
 	bool is_over;
 
-	if (!grant || right->is_held)
+	if (!grant || right->is_orphaned)
 		return;
-	held = is_trusted(right) ? NULL : right_of(session, right->memory, true);
-	is_over = held || is_trusted(right);
-	if (held)
-		held->uses |= right->uses;
+	orphaned = is_trusted(right) ? NULL : right_of(session, right->memory, true);
+	is_over = orphaned || is_trusted(right);
+	if (orphaned)
+		orphaned->uses |= right->uses;
 	if (is_over)
 		*right = (struct right){ 0 };
 	else
-		right->is_held = true;
+		right->is_orphaned = true;
 	assert_int_equal(grant_closed(&registry, grant), is_over);
 }
 
@@ -281,7 +281,7 @@ static void do_die(unsigned session)
 		if (!grant || rights[i].session != session)
 			continue;
 		rights[i] = (struct right){ 0 };
-		grant_over(&registry, grant);
+		grant_end(&registry, grant);
 	}
 	assert_null(grants[session].by_id);
 }
@@ -357,16 +357,16 @@ static bool is_releasing(const struct allocation *allocation)
 static void expect_fact(const struct fact *fact, const struct allocation *allocation)
 {
 	enum board_state state = !fact->is_ready ? BOARD_FREE : fact->is_unlinked ? BOARD_DRAINING : BOARD_LIVE;
-	unsigned used = 0, held = 0;
+	unsigned used = 0, orphaned = 0;
 
 	for (unsigned i = 0; i < RIGHTS; i++)
 		if (rights[i].grant && rights[i].uses & bit_of(fact)) {
 			used++;
-			held += rights[i].is_held;
+			orphaned += rights[i].is_orphaned;
 		}
 	assert_true(fact->buffer->serial == fact->serial && fact->buffer->allocation == allocation);
 	assert_int_equal(fact->buffer->used, used);
-	assert_int_equal(fact->buffer->held, held);
+	assert_int_equal(fact->buffer->orphaned, orphaned);
 	assert_int_equal(words[fact->buffer->place] & 3, state);
 	/* it ends as soon as nobody uses it; a buffer that ends with its whole allocation ends with that */
 	if (fact->is_unlinked && !used)
@@ -375,7 +375,7 @@ static void expect_fact(const struct fact *fact, const struct allocation *alloca
 
 static void expect_rights(const struct piece *memory, const struct allocation *allocation)
 {
-	unsigned open = 0, held = 0, uses = 0;
+	unsigned open = 0, orphaned = 0, uses = 0;
 
 	for (unsigned i = 0; i < RIGHTS; i++) {
 		const struct right *right = &rights[i];
@@ -383,12 +383,12 @@ static void expect_rights(const struct piece *memory, const struct allocation *a
 		if (!right->grant || right->memory != memory)
 			continue;
 		open++;
-		held += right->is_held;
+		orphaned += right->is_orphaned;
 		uses += (unsigned)__builtin_popcount(right->uses);
-		assert_true(right->is_held || right->is_asked || allocation->state != ALLOCATION_EVICTED || allocation->notices.queued);
+		assert_true(right->is_orphaned || right->is_asked || allocation->state != ALLOCATION_EVICTED || allocation->notices.queued);
 	}
 	assert_int_equal(allocation->open, open);
-	assert_int_equal(allocation->held, held);
+	assert_int_equal(allocation->orphaned, orphaned);
 	assert_int_equal(allocation->used, uses);
 }
 
@@ -428,7 +428,7 @@ static void expect_sums(void)
 		if (facts[i].buffer)
 			buffers[kinds[facts[i].memory->kind].owner == STRANGER]++;
 	for (unsigned i = 0; i < RIGHTS; i++)
-		if (rights[i].grant && !rights[i].is_held) {
+		if (rights[i].grant && !rights[i].is_orphaned) {
 			open++;
 			uses[rights[i].session == THEIRS] += (unsigned)__builtin_popcount(rights[i].uses);
 		}
@@ -441,22 +441,22 @@ static void expect_sums(void)
 	assert_true(registry.buffer_count == buffers[0] + buffers[1]);
 	assert_int_equal(registry.words.free, BUFFERS - registry.buffer_count);
 	assert_int_equal(registry.grant_count, open);
-	assert_int_equal(registry.tickets.free, TICKETS - open);
+	assert_int_equal(registry.handles.free, TICKETS - open);
 	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == idle && idle <= device_memory.usages.limit);
 }
 
 static void expect_grants(unsigned session)
 {
-	unsigned count = 0, held = 0, used = 0;
+	unsigned count = 0, orphaned = 0, used = 0;
 
 	for (unsigned i = 0; i < RIGHTS; i++)
 		if (rights[i].grant && rights[i].session == session) {
 			count++;
-			held += rights[i].is_held;
+			orphaned += rights[i].is_orphaned;
 			used += (unsigned)__builtin_popcount(rights[i].uses);
 		}
 	assert_int_equal(HASH_COUNT(grants[session].by_id), count);
-	assert_int_equal(grants[session].held, held);
+	assert_int_equal(grants[session].orphaned, orphaned);
 	assert_int_equal(grants[session].used, used);
 	assert_true(grants[session].bytes == (uint64_t)count * SPAN);
 }

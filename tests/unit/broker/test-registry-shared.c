@@ -158,7 +158,7 @@ static void invariant_6_a_range_is_cleaned_before_it_serves_again(void **state)
 	registry_unlink(&registry, buffers[2]);
 	assert_int_equal(ended_count, 0);
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_DRAINING));
-	assert_true(grant_idle(&registry, use));
+	assert_true(use_quiesced(&registry, use));
 	assert_int_equal(ended_count, 1);
 	assert_true(ended_serials[0] == serial);
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_FREE));
@@ -181,7 +181,7 @@ static void invariant_6_a_range_is_cleaned_before_it_serves_again(void **state)
 	registry_unlink(&registry, buffers[1]);
 	registry_unlink(&registry, buffers[3]);
 	registry_unlink(&registry, after);
-	grant_over(&registry, grants[0].by_id);
+	grant_end(&registry, grants[0].by_id);
 }
 
 static void expect_never_reused(struct buffer **buffers, const struct allocation *allocation)
@@ -226,14 +226,14 @@ static void invariant_6_another_sessions_use_keeps_the_range(void **state)
 
 	(void)state;
 	registry_unlink(&registry, a);
-	assert_true(grant_idle(&registry, mine));
+	assert_true(use_quiesced(&registry, mine));
 	assert_int_equal(ended_count + clean_count, 0);
-	assert_true(grant_idle(&registry, others));
+	assert_true(use_quiesced(&registry, others));
 	assert_int_equal(ended_count, 1);
 	assert_int_equal(clean_count, 1);
 	registry_unlink(&registry, b);
-	grant_over(&registry, grants[0].by_id);
-	grant_over(&registry, grants[1].by_id);
+	grant_end(&registry, grants[0].by_id);
+	grant_end(&registry, grants[1].by_id);
 }
 
 /* ---- the end of shared memory ---- */

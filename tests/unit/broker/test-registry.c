@@ -32,7 +32,7 @@ static void test_words_follow_a_buffers_life(void **state)
 	grant = grant_to(&grants, buffer);
 	registry_unlink(&registry, buffer);
 	expect_word(buffer, BOARD_DRAINING);
-	grant_over(&registry, grant);
+	grant_end(&registry, grant);
 	expect_word(buffer, BOARD_DRAINING);
 	release_all();
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_FREE));
@@ -55,7 +55,7 @@ static void invariant_2_ended_grants_without_unlink_do_not_free(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		grant_over(&registry, grant_to(&grants, buffer));
+		grant_end(&registry, grant_to(&grants, buffer));
 	assert_int_equal(releases, 0);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 1);
@@ -75,7 +75,7 @@ static void end_in_order(const int order[3], int unlink_after)
 			registry_unlink(&registry, buffer);
 		assert_int_equal(releases, i == 3);
 		if (i < 3)
-			grant_over(&registry, grant[order[i]]);
+			grant_end(&registry, grant[order[i]]);
 	}
 	release_all();
 	assert_true(registry_empty(&registry));
@@ -95,7 +95,7 @@ static void invariant_2_freed_once_in_every_order(void **state)
 static void invariant_8_a_new_generation_beside_a_draining_one(void **state)
 {
 	struct buffer *old = live("a"), *fresh;
-	struct grant *held = grant_to(&grants, old);
+	struct grant *orphaned = grant_to(&grants, old);
 	uint64_t serial = old->serial;
 	struct grant *newer;
 
@@ -106,11 +106,11 @@ static void invariant_8_a_new_generation_beside_a_draining_one(void **state)
 	assert_true(fresh->serial > serial);
 	assert_int_not_equal(fresh->place, old->place);
 	newer = grant_to(&grants, fresh);
-	grant_over(&registry, newer);
+	grant_end(&registry, newer);
 	assert_int_equal(releases, 0);
 	expect_word(old, BOARD_DRAINING);
 	expect_word(fresh, BOARD_LIVE);
-	grant_over(&registry, held);
+	grant_end(&registry, orphaned);
 	assert_int_equal(releases, 1);
 	registry_unlink(&registry, fresh);
 	assert_int_equal(releases, 2);
@@ -125,13 +125,13 @@ static void test_unlink_notices_each_open_grant(void **state)
 	for (int i = 0; i < 3; i++)
 		grant[i] = grant_to(&grants, buffer);
 	grant[3] = grant_to(&grants, other);
-	grant_over(&registry, grant[1]);
+	grant_end(&registry, grant[1]);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(notices, 2);
 	assert_true(noticed[0] == grant[0]->id && noticed[1] == grant[2]->id);
-	grant_over(&registry, grant[0]);
-	grant_over(&registry, grant[2]);
-	grant_over(&registry, grant[3]);
+	grant_end(&registry, grant[0]);
+	grant_end(&registry, grant[2]);
+	grant_end(&registry, grant[3]);
 	registry_unlink(&registry, other);
 	assert_int_equal(notices, 2);
 }
@@ -204,10 +204,10 @@ static void test_board_full_of_tickets(void **state)
 	assert_null(more);
 	assert_true(used(RESOURCE_GRANTS) == TICKETS);
 	assert_int_equal(buffer->allocation->open, TICKETS);
-	grant_over(&registry, grant[5]);
+	grant_end(&registry, grant[5]);
 	grant[5] = grant_to(&grants, buffer);
 	for (unsigned i = 0; i < TICKETS; i++)
-		grant_over(&registry, grant[i]);
+		grant_end(&registry, grant[i]);
 	registry_unlink(&registry, buffer);
 }
 
@@ -253,9 +253,9 @@ static void invariant_3_another_sessions_grant_is_not_found(void **state)
 	assert_null(grant_find(&grants, 0));
 	assert_null(grant_find(&grants, UINT64_MAX));
 	assert_null(grant_find(&(struct grants){ 0 }, mine->id));
-	grant_over(&registry, mine);
+	grant_end(&registry, mine);
 	assert_null(grant_find(&grants, id));
-	grant_over(&registry, other);
+	grant_end(&registry, other);
 	registry_unlink(&registry, buffer);
 }
 
@@ -271,7 +271,7 @@ static void invariant_8_serials_and_grants_are_never_reused(void **state)
 		assert_true(buffer->serial > serial && grant->id > id);
 		serial = buffer->serial;
 		id = grant->id;
-		grant_over(&registry, grant);
+		grant_end(&registry, grant);
 		registry_unlink(&registry, buffer);
 		release_all();
 	}
@@ -293,8 +293,8 @@ static void test_uses_are_found_by_grant_and_serial(void **state)
 	registry_unlink(&registry, other);
 	/* its name is gone, its use is not */
 	assert_ptr_equal(grant_find_use(grant, serial), grant->uses);
-	grant_over(&registry, grant);
-	grant_over(&registry, second);
+	grant_end(&registry, grant);
+	grant_end(&registry, second);
 }
 
 static unsigned rights(const struct buffer *buffer, uid_t uid, gid_t gid)
@@ -345,7 +345,7 @@ static void test_only_live_buffers_are_found_by_serial(void **state)
 	assert_null(registry_find_serial(&registry, serial));
 	assert_ptr_equal(registry_find_serial(&registry, buffer->serial), buffer);
 	registry_unlink(&registry, buffer);
-	grant_over(&registry, grant);
+	grant_end(&registry, grant);
 }
 
 /* ---- another owner ---- */
@@ -387,26 +387,26 @@ static void test_an_owner_who_cannot_pay_gets_nothing(void **state)
 static void invariant_2_a_grant_closed_by_another_user_is_orphaned(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *mine = grant_to(&grants, buffer), *held = grant_of_other(buffer);
-	uint64_t id = held->id;
+	struct grant *mine = grant_to(&grants, buffer), *orphaned = grant_of_other(buffer);
+	uint64_t id = orphaned->id;
 
 	(void)state;
-	assert_false(grant_closed(&registry, held));
-	assert_true(held->held);
+	assert_false(grant_closed(&registry, orphaned));
+	assert_true(orphaned->orphaned);
 	/* it cannot be closed any more, and has refunded its charges except for the memory */
 	assert_null(grant_find(&other_grants, id));
-	assert_int_equal(registry.tickets.free, TICKETS - 1);
+	assert_int_equal(registry.handles.free, TICKETS - 1);
 	assert_int_equal(registry.grant_count, 1);
 	assert_true(!used_by(HEIR, RESOURCE_GRANTS));
 	assert_int_equal(buffer->allocation->open, 2);
-	assert_int_equal(buffer->allocation->held, 1);
+	assert_int_equal(buffer->allocation->orphaned, 1);
 	registry_unlink(&registry, buffer);
 	/* a notice goes to open grants alone */
 	assert_int_equal(notices, 1);
 	assert_true(noticed[0] == mine->id);
 	assert_true(grant_closed(&registry, mine));
 	assert_int_equal(releases, 0);
-	grant_over(&registry, held);
+	grant_end(&registry, orphaned);
 	assert_int_equal(releases, 1);
 }
 
@@ -414,13 +414,13 @@ static void invariant_2_a_grant_closed_by_another_user_is_orphaned(void **state)
 static void invariant_5_orphaned_grants_do_not_accumulate(void **state)
 {
 	struct buffer *buffer = live("a"), *other = live("b");
-	struct grant *held = grant_of_other(buffer), *second;
+	struct grant *orphaned = grant_of_other(buffer), *second;
 
 	(void)state;
-	assert_false(grant_closed(&registry, held));
+	assert_false(grant_closed(&registry, orphaned));
 	for (int i = 0; i < 1000; i++)
 		assert_true(grant_closed(&registry, grant_of_other(buffer)));
-	assert_int_equal(buffer->allocation->held, 1);
+	assert_int_equal(buffer->allocation->orphaned, 1);
 	assert_int_equal(HASH_COUNT(other_grants.by_id), 1);
 	/* of each allocation, and each session */
 	second = grant_of_other(other);
@@ -428,8 +428,8 @@ static void invariant_5_orphaned_grants_do_not_accumulate(void **state)
 	registry_unlink(&registry, buffer);
 	registry_unlink(&registry, other);
 	assert_int_equal(releases, 0);
-	grant_over(&registry, held);
-	grant_over(&registry, second);
+	grant_end(&registry, orphaned);
+	grant_end(&registry, second);
 	assert_int_equal(releases, 2);
 }
 
@@ -443,9 +443,9 @@ static void invariant_2_an_orphaned_grant_belongs_to_one_session(void **state)
 	assert_false(grant_closed(&registry, first));
 	assert_false(grant_closed(&registry, second));
 	registry_unlink(&registry, buffer);
-	grant_over(&registry, first);
+	grant_end(&registry, first);
 	assert_int_equal(releases, 0);
-	grant_over(&registry, second);
+	grant_end(&registry, second);
 	assert_int_equal(releases, 1);
 }
 
@@ -455,11 +455,11 @@ static void invariant_2_trust_nobody_applies_to_the_owner(void **state)
 	struct grant *grant = grant_to(&grants, buffer);
 
 	(void)state;
-	registry.believe = BELIEVE_NOBODY;
+	registry.trust = TRUST_NOBODY;
 	assert_false(grant_closed(&registry, grant));
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	grant_over(&registry, grant);
+	grant_end(&registry, grant);
 	assert_int_equal(releases, 1);
 }
 
@@ -475,7 +475,7 @@ static void invariant_2_trust_follows_the_owner_of_the_memory(void **state)
 	assert_false(grant_closed(&registry, mine));
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	grant_over(&registry, mine);
+	grant_end(&registry, mine);
 }
 
 /* A broker that goes while grants are open forgets them, and tells nobody to free. */

@@ -31,7 +31,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	part(&owner);
-	part_dying(&other);
+	hang_up_dying(&other);
 	return harness_teardown(state);
 }
 
@@ -41,14 +41,14 @@ static void redeem_many(const char *name, uint64_t grants[MANY])
 	struct wire_message message = named(WIRE_ISSUE, 5, name);
 
 	message.issue.rights = GPUB_READ;
-	message.issue.uid = TOKEN_ANY_USER;
+	message.issue.uid = TICKET_ANY_USER;
 	message = answer_to(&owner, &message);
-	assert_int_equal(message.type, WIRE_TOKEN);
+	assert_int_equal(message.type, WIRE_TICKET);
 	for (unsigned i = 0; i < MANY; i++) {
 		struct wire_message redeem, answer;
 
 		wire_init(&redeem, WIRE_REDEEM, 6);
-		redeem.redeem.token = message.token;
+		redeem.redeem.ticket = message.ticket;
 		answer = answer_to(&other, &redeem);
 		assert_int_equal(answer.type, WIRE_GRANT);
 		grants[i] = answer.grant.grant;
@@ -58,7 +58,7 @@ static void redeem_many(const char *name, uint64_t grants[MANY])
 static void close_all(const uint64_t grants[MANY])
 {
 	for (unsigned i = 0; i < MANY; i++)
-		say_closed(other.sock, grants[i]);
+		send_closed(other.sock, grants[i]);
 	run_passes();
 }
 
@@ -155,7 +155,7 @@ static void test_what_ends_meanwhile_is_not_notified(void **state)
 	notices_read(0);
 	for (unsigned i = 0; i < MANY; i++)
 		if (grant_find(&session->grants, grants[i]))
-			say_closed(other.sock, grants[i]);
+			send_closed(other.sock, grants[i]);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_null(broker.registry->notices);
 	broker.counters.grants_closed += STEP + 1; /* those that did not come by message */
@@ -170,7 +170,7 @@ static void test_all_may_end_meanwhile(void **state)
 	redeem_many("a", grants);
 	say_unlink("a");
 	assert_non_null(broker.registry->notices);
-	part_dying(&other);
+	hang_up_dying(&other);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_null(broker.registry->notices);
 	run_passes();
@@ -251,7 +251,7 @@ static void test_a_waiting_session_may_end_before_it_is_served(void **state)
 	wait_for("a", MANY);
 	expect_done(&owner, WIRE_CREATE, "a");
 	assert_non_null(broker.waiting->waking);
-	part_dying(&other);
+	hang_up_dying(&other);
 	EXPECT_SOON(!broker.waiting->count && !broker.waiting->waking);
 	other = join();
 }

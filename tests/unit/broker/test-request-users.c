@@ -52,7 +52,7 @@ static void test_who_may_only_read_writes_no_timeline(void **state)
 	expect_refused(&reader, &writer, -EACCES);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	part(&owner);
-	part_dying(&reader);
+	hang_up_dying(&reader);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 
@@ -78,7 +78,7 @@ static void test_a_group_has_its_bits(void **state)
 	expect_done(&owner, WIRE_UNLINK, "a");
 	part(&owner);
 	part(&other);
-	part_dying(&member);
+	hang_up_dying(&member);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 
@@ -146,7 +146,7 @@ static void test_a_refusal_says_what_was_refused(void **state)
 	expect_done(&deaf, WIRE_CREATE, "a");
 	grant = acquire(&deaf, "a");
 	expect_done(&peer, WIRE_UNLINK, "a");
-	wire_init(&idle, WIRE_IDLE, 0);
+	wire_init(&idle, WIRE_QUIESCED, 0);
 	idle.grant_id.grant = grant.grant;
 	idle.grant_id.serial = grant.serial;
 	say(deaf.sock, &idle);
@@ -157,9 +157,9 @@ static void test_a_refusal_says_what_was_refused(void **state)
 	answer = answer_to(&peer, &create);
 	assert_int_equal(answer.refused.error, -EDQUOT);
 	assert_non_null(strstr(answer.refused.text, "quota"));
-	say_closed(deaf.sock, grant.grant);
+	send_closed(deaf.sock, grant.grant);
 	part(&peer);
-	part_dying(&deaf);
+	hang_up_dying(&deaf);
 }
 
 /* A user does not get what exceeds its quota, and the present owner keeps it. */
@@ -176,9 +176,9 @@ static void invariant_5_a_grant_over_the_quota_is_refused(void **state)
 	grant = acquire(&peer, "a");
 	expect_refused(&peer, &acquiring, -EDQUOT);
 	assert_int_equal(broker.counters.refused_quota, 1);
-	say_closed(peer.sock, grant.grant);
+	send_closed(peer.sock, grant.grant);
 	grant = acquire(&peer, "a");
-	say_closed(peer.sock, grant.grant);
+	send_closed(peer.sock, grant.grant);
 	part(&peer);
 }
 
@@ -217,21 +217,21 @@ static void invariant_2_closed_of_another_user_is_not_trusted(void **state)
 	(void)state;
 	create_with_mode(&owner, "a", 0606);
 	first = acquire(&other, "a");
-	say_closed(other.sock, first.grant);
+	send_closed(other.sock, first.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	second = acquire(&other, "a");
 	/* one hold says it all; and neither costs that user a grant any more */
-	say_closed(other.sock, second.grant);
+	send_closed(other.sock, second.grant);
 	EXPECT_SOON(broker.counters.grants_closed == 1);
 	assert_int_equal(used(4002, RESOURCE_GRANTS), 0);
-	say_closed(other.sock, first.grant);
+	send_closed(other.sock, first.grant);
 	EXPECT_SOON(broker.counters.closed_foreign == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	part(&owner);
 	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(used(4001, RESOURCE_BYTES), SIZE);
-	part_dying(&other);
+	hang_up_dying(&other);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_int_equal(broker.counters.grants_died, 1);
 }
@@ -250,7 +250,7 @@ static void invariant_2_another_users_leaving_frees_nothing(void **state)
 	wire_init(&leave, WIRE_LEAVE, 5);
 	say(other.sock, &leave);
 	assert_int_equal(receive_message(other.sock).type, WIRE_LEFT);
-	say_closed(other.sock, grant.grant);
+	send_closed(other.sock, grant.grant);
 	part(&other);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	part(&owner);
@@ -272,18 +272,18 @@ static void invariant_2_trust_nobody_applies_to_every_user(void **state)
 	struct wire_message info;
 
 	(void)state;
-	broker.registry->believe = BELIEVE_NOBODY;
+	broker.registry->trust = TRUST_NOBODY;
 	expect_done(&owner, WIRE_CREATE, "a");
 	grant = acquire(&owner, "a");
-	say_closed(owner.sock, grant.grant);
+	send_closed(owner.sock, grant.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	info = ask(&owner, WIRE_STAT, "a");
 	assert_int_equal(info.info.grants, 0);
-	assert_int_equal(info.info.held, 1);
+	assert_int_equal(info.info.orphaned, 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
-	part_dying(&owner);
+	hang_up_dying(&owner);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 
@@ -300,7 +300,7 @@ static void invariant_2_an_orphaned_grant_gives_no_rights(void **state)
 	assert_int_equal(answer_to(&owner, &create).type, WIRE_DONE);
 	acquiring.acquire.rights = GPUB_WRITE;
 	grant = answer_to(&other, &acquiring).grant;
-	say_closed(other.sock, grant.grant);
+	send_closed(other.sock, grant.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	wire_init(&writer, WIRE_WRITER, 3);
 	writer.grant_id.grant = grant.grant;
@@ -311,7 +311,7 @@ static void invariant_2_an_orphaned_grant_gives_no_rights(void **state)
 	expect_served(&other);
 	assert_int_equal(broker.counters.notices_sent, 0);
 	part(&owner);
-	part_dying(&other);
+	hang_up_dying(&other);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 

@@ -20,16 +20,16 @@ static void invariant_5_garbage_disconnects(void **state)
 
 	(void)state;
 	memset(garbage, 0xee, sizeof garbage);
-	expect_bytes_cut(garbage, WIRE_SIZE);
-	expect_bytes_cut(garbage, sizeof garbage);
-	expect_bytes_cut(&good, WIRE_SIZE - 1);
-	expect_bytes_cut(&good, 0);
+	expect_bytes_disconnect(garbage, WIRE_SIZE);
+	expect_bytes_disconnect(garbage, sizeof garbage);
+	expect_bytes_disconnect(&good, WIRE_SIZE - 1);
+	expect_bytes_disconnect(&good, 0);
 	bad = good;
 	bad.version++;
-	expect_bytes_cut(&bad, sizeof bad);
+	expect_bytes_disconnect(&bad, sizeof bad);
 	bad = good;
 	memset(bad.name.name, 'x', sizeof bad.name.name);
-	expect_bytes_cut(&bad, sizeof bad);
+	expect_bytes_disconnect(&bad, sizeof bad);
 }
 
 /* Well-formed, but no message of a client, or not at this time. */
@@ -42,10 +42,10 @@ static void invariant_5_messages_out_of_place_disconnect(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
 		wire_init(&message, types[i], 1);
-		expect_bytes_cut(&message, sizeof message);
+		expect_bytes_disconnect(&message, sizeof message);
 	}
 	wire_refuse(&message, 1, -EIO, "a client refuses");
-	expect_bytes_cut(&message, sizeof message);
+	expect_bytes_disconnect(&message, sizeof message);
 }
 
 /* ---- sending ---- */

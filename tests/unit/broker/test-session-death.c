@@ -112,7 +112,7 @@ static void let_another_say_closed(int sock)
 
 	(void)sock;
 	if (!pid) {
-		say_closed(peer.sock, grant.grant);
+		send_closed(peer.sock, grant.grant);
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
@@ -231,7 +231,7 @@ static void work_until_killed(int sock)
 		ask(&peer, WIRE_CREATE, name);
 		grant = acquire(&peer, name);
 		if (i % 2)
-			say_closed(peer.sock, grant.grant);
+			send_closed(peer.sock, grant.grant);
 		if (i % 3)
 			ask(&peer, WIRE_UNLINK, name);
 		if (i % 2)
@@ -254,7 +254,7 @@ static void invariant_10_accounting_balances_after_any_kill(void **state)
 		child_forget(&child);
 		EXPECT_SOON(!broker.sessions->by_id);
 		assert_int_equal(broker.registry->grant_count, 0);
-		assert_int_equal(broker.registry->tickets.free, broker.registry->tickets.count);
+		assert_int_equal(broker.registry->handles.free, broker.registry->handles.count);
 		assert_true(broker.counters.grants_opened == broker.counters.grants_closed + broker.counters.grants_died);
 	}
 	assert_true(broker.counters.grants_died > 0);

@@ -65,9 +65,9 @@ static void invariant_5_a_packet_of_no_whole_messages_disconnects(void **state)
 	(void)state;
 	for (unsigned i = 0; i < PACKET + 1; i++)
 		packet[i] = named(WIRE_CREATE, i, "ignored");
-	expect_bytes_cut(packet, sizeof packet);
-	expect_bytes_cut(packet, 2 * WIRE_SIZE + 1);
-	expect_bytes_cut(packet, PACKET * WIRE_SIZE - 1);
+	expect_bytes_disconnect(packet, sizeof packet);
+	expect_bytes_disconnect(packet, 2 * WIRE_SIZE + 1);
+	expect_bytes_disconnect(packet, PACKET * WIRE_SIZE - 1);
 }
 
 /* The messages before it in the packet are handled. */

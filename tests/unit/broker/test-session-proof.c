@@ -29,7 +29,7 @@ static struct session *die_holding(struct peer *victim)
 	expect_done(victim, WIRE_CREATE, "a");
 	acquire(victim, "a");
 	expect_done(victim, WIRE_UNLINK, "a");
-	part_dying(victim);
+	hang_up_dying(victim);
 	EXPECT_SOON(session->proof.state != PROOF_NONE);
 	return session;
 }
@@ -135,7 +135,7 @@ static void test_a_question_is_asked_once_at_a_time(void **state)
 	expect_done(&victim, WIRE_CREATE, "a");
 	acquire(&victim, "a");
 	host_fail_next(HOST_GONE, EVER, EBUSY);
-	part_dying(&victim);
+	hang_up_dying(&victim);
 	EXPECT_SOON(session->proof.state == PROOF_ASKING);
 	for (int i = 0; i < 100; i++) {
 		session_prove(session);
@@ -209,7 +209,7 @@ static void test_a_process_without_grants_is_not_asked_about(void **state)
 
 	(void)state;
 	host_fail_next(HOST_GONE, 1, ENOTSUP);
-	part_dying(&victim);
+	hang_up_dying(&victim);
 	EXPECT_SOON(!broker.sessions->by_id);
 	assert_int_equal(broker.counters.sessions_left, 1);
 	host_fail_next(HOST_GONE, 0, 0);
@@ -224,11 +224,11 @@ static void invariant_9_orphaned_grants_wait_for_the_device_too(void **state)
 	(void)state;
 	create_with_mode(&owner, "a", 0666);
 	grant = acquire(&victim, "a");
-	say_closed(victim.sock, grant.grant);
+	send_closed(victim.sock, grant.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	host_fail_next(HOST_GONE, EVER, EBUSY);
-	part_dying(&victim);
+	hang_up_dying(&victim);
 	run_passes();
 	assert_int_equal(session_of(&victim)->proof.state, PROOF_ASKING);
 	assert_int_equal(broker.counters.allocations_freed, 0);
@@ -319,7 +319,7 @@ static void invariant_9_a_device_that_hangs_keeps_no_death_from_being_proven(voi
 	say(owner.sock, &stuck);
 	EXPECT_SOON(hung);
 	expect_done(&victim, WIRE_UNLINK, "there");
-	part_dying(&victim);
+	hang_up_dying(&victim);
 	expect_freed();
 	assert_true(hung);
 	assert_int_equal(used(4002, RESOURCE_BYTES), 0);

@@ -174,7 +174,7 @@ static void test_a_buffers_whole_life(void **state)
 	assert_true(message.grant_id.grant == grant.grant);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(ask(&user, WIRE_ACQUIRE, "a").refused.error, -ENOENT);
-	say_closed(user.sock, grant.grant);
+	send_closed(user.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	part(&owner);
 	part(&user);
@@ -201,28 +201,28 @@ static void test_a_second_acquire_gets_the_same_grant_and_no_ticket(void **state
 	again = acquire(&peer, "a");
 	beside = acquire(&peer, "b");
 	others = acquire(&other, "a");
-	assert_true(first.ticket != WIRE_NO_TICKET && others.ticket != WIRE_NO_TICKET);
-	assert_true(again.ticket == WIRE_NO_TICKET && beside.ticket == WIRE_NO_TICKET);
+	assert_true(first.place != WIRE_NO_HANDLE && others.place != WIRE_NO_HANDLE);
+	assert_true(again.place == WIRE_NO_HANDLE && beside.place == WIRE_NO_HANDLE);
 	assert_true(again.grant == first.grant && beside.grant == first.grant && others.grant != first.grant);
 	assert_true(again.serial == first.serial && beside.serial != first.serial);
 	assert_true(beside.offset != first.offset && beside.span == first.span);
 	assert_int_equal(broker.counters.grants_opened, 2);
 	assert_int_equal(broker.counters.uses_opened, 4);
 	assert_int_equal(ask(&peer, WIRE_STAT, "a").info.grants, 2);
-	say_closed(peer.sock, first.grant);
+	send_closed(peer.sock, first.grant);
 	EXPECT_SOON(broker.counters.grants_closed == 1);
 	assert_int_equal(ask(&other, WIRE_STAT, "a").info.grants, 1);
 	assert_int_equal(ask(&other, WIRE_STAT, "b").info.grants, 0);
-	say_closed(other.sock, others.grant);
+	send_closed(other.sock, others.grant);
 	part(&peer);
 	part(&other);
 }
 
-static void say_idle(struct peer *peer, uint64_t grant, uint64_t serial)
+static void say_quiesced(struct peer *peer, uint64_t grant, uint64_t serial)
 {
 	struct wire_message message;
 
-	wire_init(&message, WIRE_IDLE, 0);
+	wire_init(&message, WIRE_QUIESCED, 0);
 	message.grant_id.grant = grant;
 	message.grant_id.serial = serial;
 	say(peer->sock, &message);
@@ -240,23 +240,23 @@ static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
 	grant = acquire(&holder, "a");
 	beside = acquire(&attacker, "b");
 	expect_done(&holder, WIRE_UNLINK, "a");
-	say_idle(&attacker, grant.grant, grant.serial);
-	say_idle(&attacker, beside.grant, grant.serial);
-	say_idle(&attacker, UINT64_MAX, UINT64_MAX);
-	say_idle(&attacker, 0, 0);
-	say_idle(&holder, grant.grant, beside.serial);
+	say_quiesced(&attacker, grant.grant, grant.serial);
+	say_quiesced(&attacker, beside.grant, grant.serial);
+	say_quiesced(&attacker, UINT64_MAX, UINT64_MAX);
+	say_quiesced(&attacker, 0, 0);
+	say_quiesced(&holder, grant.grant, beside.serial);
 	expect_served(&attacker);
 	EXPECT_SOON(broker.counters.idle_foreign == 5);
 	assert_int_equal(broker.counters.uses_idle, 0);
 	assert_int_equal(broker.counters.ranges_cleaned, 0);
-	say_idle(&holder, grant.grant, grant.serial);
+	say_quiesced(&holder, grant.grant, grant.serial);
 	EXPECT_SOON(broker.counters.ranges_cleaned == 1);
-	say_idle(&holder, grant.grant, grant.serial);
+	say_quiesced(&holder, grant.grant, grant.serial);
 	EXPECT_SOON(broker.counters.idle_foreign == 6);
 	assert_int_equal(broker.counters.uses_idle, 1);
 	assert_int_equal(broker.registry->grant_count, 2);
-	say_closed(holder.sock, grant.grant);
-	say_closed(attacker.sock, beside.grant);
+	send_closed(holder.sock, grant.grant);
+	send_closed(attacker.sock, beside.grant);
 	part(&holder);
 	part(&attacker);
 }
@@ -264,7 +264,7 @@ static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
 static int open_ticket(const struct peer *peer, const struct wire_grant *grant, struct device_handle *handle)
 {
 	const struct board_header *header = peer->board.header;
-	struct ticket_terms terms = { .session = peer->session,
+	struct seal_terms terms = { .session = peer->session,
 				      .grant = grant->grant,
 				      .serial = grant->serial,
 				      .size = grant->size,
@@ -274,7 +274,7 @@ static int open_ticket(const struct peer *peer, const struct wire_grant *grant, 
 
 	memcpy(terms.instance, header->instance_id, 16);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, 16);
-	return ticket_open(handle, &terms, &peer->board.tickets[grant->ticket], peer->welcome.key);
+	return handle_unseal(handle, &terms, &peer->board.handles[grant->place], peer->welcome.key);
 }
 
 static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
@@ -296,7 +296,7 @@ static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
 	assert_int_equal(open_ticket(&thief, &grant, &stolen), -EKEYREJECTED);
 	/* and the handle stands nowhere in what every client can read */
 	assert_null(memmem(holder.board.base, holder.board.size, handle.bytes, 16));
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	part(&holder);
 	part(&thief);
 }
@@ -311,16 +311,16 @@ static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
 	grant = acquire(&holder, "a");
 	expect_done(&attacker, WIRE_UNLINK, "a");
 	for (uint64_t id = 0; id < 100; id++)
-		say_closed(attacker.sock, id);
-	say_closed(attacker.sock, UINT64_MAX);
+		send_closed(attacker.sock, id);
+	send_closed(attacker.sock, UINT64_MAX);
 	expect_served(&attacker);
 	assert_int_equal(broker.counters.closed_foreign, 101);
 	assert_int_equal(broker.registry->grant_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	/* said twice: counted, and no more */
-	say_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.closed_foreign == 102);
 	part(&holder);
 	part(&attacker);
@@ -339,7 +339,7 @@ static void test_leaving(void **state)
 	say(peer.sock, &leave);
 	assert_int_equal(receive_message(peer.sock).type, WIRE_LEFT);
 	/* only the last CLOSED may follow */
-	say_closed(peer.sock, grant.grant);
+	send_closed(peer.sock, grant.grant);
 	EXPECT_SOON(!broker.registry->grant_count);
 	say(peer.sock, &leave);
 	expect_end(peer.sock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-status-read.c - broker-status reads what brokers write, and refuses everything else in one sentence.
+ * test-status-read.c - broker-status reads what brokers write, and refuses everything else in one error message.
  *
  * Most files are memfds, which are files of tmpfs as /dev/shm's are; what is about names lies in /dev/shm under
  * instances of this process. Leaves nothing there.
@@ -131,7 +131,7 @@ static int reopen(int fd)
 	return again;
 }
 
-/* Also: a refusal has a sentence and leaves the output alone. Closes fd. */
+/* Also: a refusal has an error message and leaves the output alone. Closes fd. */
 static void assert_refused(int fd, int error)
 {
 	struct shown shown, before;
@@ -258,19 +258,19 @@ static void test_what_names_nothing_is_left_out(void **unused)
 	}
 }
 
-struct mend {
+struct repair {
 	int         fd;
 	atomic_bool is_done;
 };
 
-static void *mend_later(void *argument)
+static void *repair_later(void *argument)
 {
-	struct mend *mend = argument;
+	struct repair *repair = argument;
 
 	usleep(20000);
-	put_header(mend->fd, header_of(RECORDS));
-	put_record(mend->fd, LIVE, record_of(LIVE));
-	atomic_store(&mend->is_done, true);
+	put_header(repair->fd, header_of(RECORDS));
+	put_record(repair->fd, LIVE, record_of(LIVE));
+	atomic_store(&repair->is_done, true);
 	return NULL;
 }
 
@@ -281,19 +281,19 @@ static void *mend_later(void *argument)
  */
 static void test_torn(void **unused)
 {
-	struct mend mend = { .fd = good_file() };
+	struct repair repair = { .fd = good_file() };
 	struct shown shown;
 	pthread_t thread;
 	bool was_done, good = false;
 	int error;
 
 	(void)unused;
-	put(mend.fd, "X", 1, offsetof(struct status_header, waiting));
-	put(mend.fd, "X", 1, (off_t)STATUS_OFFSET(LIVE) + 40);
-	assert_int_equal(pthread_create(&thread, NULL, mend_later, &mend), 0);
+	put(repair.fd, "X", 1, offsetof(struct status_header, waiting));
+	put(repair.fd, "X", 1, (off_t)STATUS_OFFSET(LIVE) + 40);
+	assert_int_equal(pthread_create(&thread, NULL, repair_later, &repair), 0);
 	do {
-		was_done = atomic_load(&mend.is_done);
-		error = shown_read_fd(&shown, "x", mend.fd);
+		was_done = atomic_load(&repair.is_done);
+		error = shown_read_fd(&shown, "x", repair.fd);
 		if (error)
 			continue;
 		good = !shown.unreadable && size_of(&shown, "buffers") == 2;
@@ -301,7 +301,7 @@ static void test_torn(void **unused)
 	} while (!good && !was_done);
 	pthread_join(thread, NULL);
 	assert_true(good);
-	close(mend.fd);
+	close(repair.fd);
 }
 
 /* It stays torn, as where a machine went down: the rest is shown, and that one is counted. */
@@ -411,7 +411,7 @@ static void test_stopped(void **unused)
 	close(fd);
 }
 
-/* ---- whose word it is ---- */
+/* ---- who is trusted ---- */
 
 static void test_owner(void **unused)
 {

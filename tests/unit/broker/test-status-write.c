@@ -228,7 +228,7 @@ static void test_what_is_said_of_a_buffer(void **state)
 	free(buffer);
 	free(keys);
 	shown_free(&shown);
-	part_dying(&peer);
+	hang_up_dying(&peer);
 }
 
 /* A process calls itself what it likes: the rest is not the worse for it. */
@@ -269,7 +269,7 @@ static void test_what_was_answered_is_shown(void **state)
 		assert_int_equal(first_now("sessions", "grants"), 1);
 		assert_int_equal(first_now("sessions", "bytes"), grant.span);
 		assert_int_equal(counter_now("grants_opened"), i);
-		say_closed(peer.sock, grant.grant);
+		send_closed(peer.sock, grant.grant);
 		expect_served(&peer);
 		assert_int_equal(first_now("buffers", "grants"), 0);
 		assert_int_equal(first_now("sessions", "bytes"), 0);
@@ -325,7 +325,7 @@ static void invariant_5_a_change_writes_itself_alone(void **state)
 			if (step == 0)
 				expect_done(&peer, WIRE_CREATE, "x");
 			else if (step == 1)
-				say_closed(peer.sock, acquire(&peer, "x").grant);
+				send_closed(peer.sock, acquire(&peer, "x").grant);
 			else
 				drain(&peer, "x");
 			run_passes();
@@ -386,7 +386,7 @@ static void test_what_cannot_be_written_is_written_later(void **state)
 	assert_int_equal(first_now("sessions", "grants"), 1);
 	close(log);
 	close(errors);
-	part_dying(&peer);
+	hang_up_dying(&peer);
 }
 
 /* A file that may not grow takes part of it first: the reason is the call's that says it, whatever errno was. */

@@ -24,14 +24,14 @@
 /* ---- the device ---- */
 
 static struct device shared;
-static _Atomic unsigned refused, released, looks;
+static _Atomic unsigned refused, released, scans;
 static _Atomic uint64_t elsewhere; /* bytes that another program has */
 
 static int room_beside_others(int ordinal, uint64_t *bytes)
 {
 	int error = device_host.room(ordinal, bytes);
 
-	looks++;
+	scans++;
 	if (!error)
 		*bytes -= elsewhere < *bytes ? elsewhere : *bytes;
 	return error;
@@ -59,7 +59,7 @@ static int setup(void **state)
 {
 	int error = harness_setup(state);
 
-	refused = released = looks = 0;
+	refused = released = scans = 0;
 	elsewhere = 0;
 	shared = device_host;
 	shared.allocate = allocate_beside_others;
@@ -139,7 +139,7 @@ static void create_and_drop(struct peer *peer, unsigned count, uint64_t size)
 }
 
 /* Memory that the peer maps yet, and in which no buffer is. Gives its grant. */
-static uint64_t leave_idle(struct peer *peer, const char *name, uint64_t size)
+static uint64_t leave_quiesced(struct peer *peer, const char *name, uint64_t size)
 {
 	struct wire_message idle;
 	struct wire_grant grant;
@@ -148,7 +148,7 @@ static uint64_t leave_idle(struct peer *peer, const char *name, uint64_t size)
 	create(peer, name, size);
 	grant = acquire(peer, name);
 	expect_done(peer, WIRE_UNLINK, name);
-	wire_init(&idle, WIRE_IDLE, 0);
+	wire_init(&idle, WIRE_QUIESCED, 0);
 	idle.grant_id.grant = grant.grant;
 	idle.grant_id.serial = grant.serial;
 	say(peer->sock, &idle);
@@ -158,7 +158,7 @@ static uint64_t leave_idle(struct peer *peer, const char *name, uint64_t size)
 
 static void part_closing(struct peer *peer, uint64_t grant)
 {
-	say_closed(peer->sock, grant);
+	send_closed(peer->sock, grant);
 	EXPECT_SOON(!session_of(peer)->grants.by_id);
 	part(peer);
 }
@@ -202,16 +202,16 @@ static void invariant_5_one_user_cannot_fill_the_pool_with_mapped_memory(void **
 	uint64_t grants[2];
 
 	(void)state;
-	grants[0] = leave_idle(&alice, "a", LIMIT / 2);
-	grants[1] = leave_idle(&alice, "b", LIMIT / 2 - SIZE);
+	grants[0] = leave_quiesced(&alice, "a", LIMIT / 2);
+	grants[1] = leave_quiesced(&alice, "b", LIMIT / 2 - SIZE);
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT - SIZE);
 	create_and_drop(&bob, 2, SIZE);
 	/* the oldest of the user that keeps the most */
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT / 2 - SIZE && kept_by(BOB, SPARE_POOLED) == 2ull * SIZE);
-	say_closed(alice.sock, grants[0]);
+	send_closed(alice.sock, grants[0]);
 	EXPECT_SOON(released == 1); /* it is not kept in another way */
 	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && !broker.memory->usages.leaving[0]);
-	say_closed(alice.sock, grants[1]);
+	send_closed(alice.sock, grants[1]);
 	EXPECT_SOON(kept_by(ALICE, SPARE_POOLED) == LIMIT / 2 - SIZE);
 	part(&alice);
 	part(&bob);
@@ -262,15 +262,15 @@ static void invariant_5_memory_that_is_never_closed_keeps_nobody_from_others(voi
 	uint64_t oldest, newer;
 
 	(void)state;
-	oldest = leave_idle(&bob, "i1", 2 * MIB);
-	newer = leave_idle(&bob, "i2", 3 * MIB);
+	oldest = leave_quiesced(&bob, "i1", 2 * MIB);
+	newer = leave_quiesced(&bob, "i2", 3 * MIB);
 	elsewhere = 251 * MIB;
 	broker.memory->usages.patience_ms = 0;
 	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
 	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 0);
-	say_closed(bob.sock, newer);
+	send_closed(bob.sock, newer);
 	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers->pending);
 	create(&alice, "a", 2 * MIB);
 	part(&alice);
@@ -302,14 +302,14 @@ static void test_idle_memory_is_reclaimed_as_far_as_is_needed(void **state)
 	uint64_t oldest, newer;
 
 	(void)state;
-	oldest = leave_idle(&bob, "i1", 2 * MIB);
-	newer = leave_idle(&bob, "i2", 3 * MIB);
+	oldest = leave_quiesced(&bob, "i1", 2 * MIB);
+	newer = leave_quiesced(&bob, "i2", 3 * MIB);
 	elsewhere = 251 * MIB;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
 		assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
 	}
-	say_closed(bob.sock, oldest);
+	send_closed(bob.sock, oldest);
 	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers->pending);
 	create(&alice, "a", 2 * MIB);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
@@ -324,7 +324,7 @@ static void invariant_5_a_create_that_cannot_succeed_evicts_nothing(void **state
 
 	(void)state;
 	create_and_drop(&bob, 2, SIZE);
-	grant = leave_idle(&bob, "idle", 2ull * SIZE);
+	grant = leave_quiesced(&bob, "idle", 2ull * SIZE);
 	create_and_drop(&alice, 2, SIZE);
 	kept = spare(SPARE_IDLE) + spare(SPARE_POOLED);
 	/* more than the device has; more than it has beside what is in use */
@@ -348,23 +348,23 @@ static void set_quota(enum resource resource, uint64_t limit)
 	broker_configure(&broker, &quotas, &broker.config->creators);
 }
 
-static void test_a_quota_takes_back_as_much_idle_memory_as_is_missing(void **state)
+static void test_a_quota_evicts_as_much_idle_memory_as_is_missing(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
 	uint64_t bobs, older, newer;
 
 	(void)state;
 	set_quota(RESOURCE_BYTES, 6 * MIB);
-	bobs = leave_idle(&bob, "b", MIB);
-	older = leave_idle(&alice, "i1", MIB);
-	newer = leave_idle(&alice, "i2", 2 * MIB);
+	bobs = leave_quiesced(&bob, "b", MIB);
+	older = leave_quiesced(&alice, "i1", MIB);
+	newer = leave_quiesced(&alice, "i2", 2 * MIB);
 	create(&alice, "a", 3 * MIB);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(try_create(&alice, "more", MIB / 2), -EDQUOT);
 		assert_true(kept_by(ALICE, SPARE_IDLE) == 2 * MIB);
 	}
 	assert_true(kept_by(BOB, SPARE_IDLE) == MIB);
-	say_closed(alice.sock, older);
+	send_closed(alice.sock, older);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	create(&alice, "more", MIB / 2);
 	part_closing(&alice, newer);
@@ -379,7 +379,7 @@ static void invariant_5_a_quota_that_cannot_be_met_takes_nothing_back(void **sta
 
 	(void)state;
 	set_quota(RESOURCE_BYTES, 6 * MIB);
-	grant = leave_idle(&alice, "i", 2 * MIB);
+	grant = leave_quiesced(&alice, "i", 2 * MIB);
 	create(&alice, "a", MIB);
 	assert_int_equal(try_create(&alice, "more", 7 * MIB), -EDQUOT);
 	assert_int_equal(try_create(&alice, "more", 5 * MIB + SIZE / 2), -EDQUOT);
@@ -396,7 +396,7 @@ static void invariant_5_a_full_board_takes_nothing_back(void **state)
 	char name[16];
 
 	(void)state;
-	grant = leave_idle(&alice, "i", 2 * MIB);
+	grant = leave_quiesced(&alice, "i", 2 * MIB);
 	for (unsigned i = 0; i < harness_buffers; i++) {
 		snprintf(name, sizeof name, "b%u", i);
 		create(&alice, name, 1);
@@ -465,7 +465,7 @@ static void test_memory_that_another_program_frees_is_noticed(void **state)
 	(void)state;
 	elsewhere = 200 * MIB;
 	create_waiting(&alice, "large", 100 * MIB);
-	EXPECT_SOON(looks >= 3);
+	EXPECT_SOON(scans >= 3);
 	assert_int_equal(refused, 1); /* a look is not a try */
 	assert_int_equal(registry_find(broker.registry, "large")->state, BUFFER_CREATING);
 	elsewhere = 0;
@@ -534,7 +534,7 @@ int main(void)
 		HERE(invariant_5_memory_that_is_never_closed_keeps_nobody_from_others),
 		HERE(invariant_5_what_is_pooled_costs_few_descriptors),
 		HERE(invariant_5_a_create_that_cannot_succeed_evicts_nothing),
-		HERE(test_a_quota_takes_back_as_much_idle_memory_as_is_missing),
+		HERE(test_a_quota_evicts_as_much_idle_memory_as_is_missing),
 		HERE(invariant_5_a_quota_that_cannot_be_met_takes_nothing_back),
 		HERE(invariant_5_a_full_board_takes_nothing_back),
 		HERE(invariant_5_a_create_that_never_succeeds_does_not_disable_the_pool),

@@ -199,7 +199,7 @@ static void test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_o
 	assert_true(second.grant.grant == first.grant.grant + 1);
 	assert_int_equal(answer(0, &again), WIRE_GRANT);
 	assert_int_equal(again.request, 13);
-	assert_true(again.grant.grant == first.grant.grant && again.grant.ticket == WIRE_NO_TICKET);
+	assert_true(again.grant.grant == first.grant.grant && again.grant.place == WIRE_NO_HANDLE);
 	expect_silence(1);
 	assert_int_equal(broker.waiting->count, 1);
 	assert_int_equal(broker.registry->grant_count, 2);
@@ -287,7 +287,7 @@ static void test_session_cut_off_is_passed_over(void **state)
 	(void)state;
 	wait_for_name(0, 10, "a", -1);
 	wait_for_name(1, 11, "a", -1);
-	sessions[0].state = SESSION_CUT;
+	sessions[0].state = SESSION_DISCONNECTED;
 	make_live("a");
 	waiting_wake_name(&broker, "a");
 	expect_silence(0);
@@ -390,7 +390,7 @@ static void test_drains_of_the_gone_and_the_cut_are_passed_over(void **state)
 	assert_int_equal(waiting_drain(&broker, buffer, 99, 10, -1), 0);
 	assert_int_equal(waiting_drain(&broker, late, 99, 11, 10), 0);
 	assert_int_equal(waiting_drain(&broker, cut, sessions[0].id, 12, 10), 0);
-	sessions[0].state = SESSION_CUT;
+	sessions[0].state = SESSION_DISCONNECTED;
 	waiting_drained(&broker, buffer->serial);
 	loop_for(30);
 	expect_silence(0);

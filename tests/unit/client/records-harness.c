@@ -58,7 +58,7 @@ const struct device fake = { .kind = DEVICE_HOST,
 				    .check = fake_check,
 				    .stream_write = fake_stream_write };
 
-_Atomic uint64_t board_word;
+_Atomic uint64_t board_generation;
 struct gpub_client *client;
 struct record *record;
 char memory[64];
@@ -78,7 +78,7 @@ static struct mapping *mapping_made(uint64_t grant)
 /* As messages.c's record_open() leaves it. */
 void open_record(struct record *which, uint64_t grant)
 {
-	which->generation = &board_word;
+	which->generation = &board_generation;
 	which->live = LIVE;
 	which->ptr = memory;
 	which->size = sizeof memory;
@@ -95,7 +95,7 @@ int setup(void **state)
 		return -1;
 	fake_register_error = fake_close_error = fake_write_error = 0;
 	fake_registered = fake_closed = 0;
-	atomic_store(&board_word, LIVE);
+	atomic_store(&board_generation, LIVE);
 	client = client_alloc();
 	if (!client)
 		return -1;
@@ -166,7 +166,7 @@ bool idle(void)
 {
 	bool held;
 
-	return record_idle(record, &held);
+	return record_unused(record, &held);
 }
 
 int close_now(bool wait)

@@ -33,7 +33,7 @@ extern int fake_close_error;
 extern unsigned fake_closed;
 extern uint64_t *landing_word, landing_value;
 extern int fake_write_error;
-extern _Atomic uint64_t board_word;
+extern _Atomic uint64_t board_generation;
 extern struct gpub_client *client;
 extern struct record *record;
 extern char memory[64];

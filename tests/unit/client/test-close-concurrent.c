@@ -32,7 +32,7 @@
 #define LIVE     BOARD_WORD(5, BOARD_LIVE)
 
 static struct gpub_client *client;
-static _Atomic uint64_t board_word = LIVE;
+static _Atomic uint64_t board_generation = LIVE;
 static struct mapping *mappings[MAPPINGS];
 static struct record *records[MAPPINGS];
 static char memory[MAPPINGS][64];
@@ -82,7 +82,7 @@ static int open_one(unsigned i)
 	mapping->base = memory[i];
 	if (mapping_add(client, mapping))
 		return -1;
-	record->generation = &board_word;
+	record->generation = &board_generation;
 	record->live = LIVE;
 	record->rights = GPUB_READ;
 	mapping_attach(mapping, record);
@@ -281,7 +281,7 @@ static void test_a_cleanup_leaves_the_error_message(void **state)
 	(void)state;
 	error_set(-EDQUOT, "the answer's");
 	call_closed(client, 7);
-	call_idle(client, 7, 8);
+	call_quiesced(client, 7, 8);
 	assert_string_equal(error_text(), "the answer's");
 }
 

@@ -260,7 +260,7 @@ static void invariant_2_stress_record_close_against_holds(void **state)
 
 /* ---- a close beside constant use ---- */
 
-static _Atomic unsigned looks;
+static _Atomic unsigned scans;
 
 /* Each look of the close asks the device, once in a while: meanwhile the buffer was taken and returned again. */
 static int busy_check(int ordinal)
@@ -268,11 +268,11 @@ static int busy_check(int ordinal)
 	uint64_t token;
 
 	(void)ordinal;
-	looks++;
+	scans++;
 	if (record_hold(record, &token))
 		return -EIO;
 	assert_int_equal(give_back_on(token), 0);
-	return looks > 3 ? -EIO : 0;
+	return scans > 3 ? -EIO : 0;
 }
 
 static void invariant_7_a_close_does_not_wait_for_constant_use(void **state)
@@ -283,13 +283,13 @@ static void invariant_7_a_close_does_not_wait_for_constant_use(void **state)
 	(void)state;
 	busy.check = busy_check;
 	client->device = &busy;
-	looks = 0;
+	scans = 0;
 	assert_int_equal(give_back_on(hold()), 0);
 	pthread_mutex_lock(&client->lock);
 	error = mapping_close(client, record->mapping, true);
 	pthread_mutex_unlock(&client->lock);
 	assert_int_equal(error, -EBUSY);
-	assert_int_equal(looks, 1);
+	assert_int_equal(scans, 1);
 	assert_int_equal(RECORD_STATE(atomic_load(&record->state)), RECORD_OPEN);
 	client->device = &fake;
 }

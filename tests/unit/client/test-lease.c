@@ -16,7 +16,7 @@ static void invariant_2_a_return_on_ends_when_its_write_lands(void **state)
 
 	(void)state;
 	assert_int_equal(give_back_on(token), 0);
-	assert_false(record_idle(record, &held));
+	assert_false(record_unused(record, &held));
 	assert_false(held);
 	assert_int_equal(give_back(token), -ESTALE);
 	land();
@@ -61,7 +61,7 @@ static void test_return_on_that_fails_leaves_the_lease(void **state)
 	(void)state;
 	fake_write_error = -EBUSY;
 	assert_int_equal(give_back_on(token), -EBUSY);
-	assert_false(record_idle(record, &held));
+	assert_false(record_unused(record, &held));
 	assert_true(held);
 	assert_int_equal(give_back(token), 0);
 }
@@ -100,7 +100,7 @@ static void test_a_cancelled_hold_is_no_unordered_return(void **state)
 
 	(void)state;
 	lease_undo(client, hold());
-	atomic_store(&board_word, BOARD_WORD(5, BOARD_DRAINING));
+	atomic_store(&board_generation, BOARD_WORD(5, BOARD_DRAINING));
 	assert_int_equal(record_hold(record, &token), -ESTALE);
 	assert_true(record_quiesced(record));
 }

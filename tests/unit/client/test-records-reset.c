@@ -197,7 +197,7 @@ static const struct device other_kind = { .kind = DEVICE_CUDA, .module_ready = c
 
 static struct gpub_client *client;
 static struct record *record;
-static _Atomic uint64_t board_word = LIVE;
+static _Atomic uint64_t board_generation = LIVE;
 
 static void record_opens(uint64_t grant)
 {
@@ -210,7 +210,7 @@ static void record_opens(uint64_t grant)
 	now_open++;
 	opened_in = mapping->epoch;
 	assert_int_equal(mapping_add(client, mapping), 0);
-	record->generation = &board_word;
+	record->generation = &board_generation;
 	record->live = LIVE;
 	record->rights = GPUB_READ | GPUB_WRITE;
 	mapping_attach(mapping, record);
@@ -368,9 +368,9 @@ static void invariant_2_a_return_is_waited_for_after_any_number_of_leases(void *
 	assert_non_null(slot);
 	assert_int_equal(atomic_load(&slot->base), 0);
 	atomic_store(&slot->hold, SLOT_HOLD(sequence, SLOT_RETURNED));
-	assert_false(record_idle(record, &held));
+	assert_false(record_unused(record, &held));
 	atomic_store(slot->word, sequence);
-	assert_true(record_idle(record, &held));
+	assert_true(record_unused(record, &held));
 	trim();
 	assert_null(client->mappings);
 }
@@ -431,24 +431,24 @@ static void test_the_timeline_of_an_ended_lease(void **state)
 
 static uint8_t key[WIRE_KEY_SIZE];
 static struct board_header header;
-static struct ticket tickets[2];
+static struct sealed_handle tickets[2];
 
 /* A grant whose ticket is good. */
 static struct wire_grant grant_made(uint64_t grant)
 {
 	struct wire_grant made = { .grant = grant, .serial = 5, .size = sizeof memory, .span = sizeof memory,
-				   .ticket = grant % 2 };
-	struct ticket_terms terms = { .grant = grant, .serial = 5, .size = sizeof memory, .version = WIRE_VERSION };
+				   .place = grant % 2 };
+	struct seal_terms terms = { .grant = grant, .serial = 5, .size = sizeof memory, .version = WIRE_VERSION };
 	struct device_handle handle = { 0 };
 
 	client->board.header = &header;
-	client->board.tickets = tickets;
+	client->board.handles = tickets;
 	sodium_free(client->key);
 	client->key = sodium_malloc(sizeof key);
 	assert_non_null(client->key);
 	memcpy(client->key, key, sizeof key);
 	client->session = 0;
-	ticket_seal(&tickets[made.ticket], &terms, &handle, key);
+	handle_seal(&tickets[made.place], &terms, &handle, key);
 	return made;
 }
 
@@ -527,7 +527,7 @@ static void invariant_8_a_lost_mapping_closes_nothing(void **state)
 	free(fresh);
 }
 
-#define LOOKS 5000
+#define SCANS 5000
 
 static pthread_t       other;
 static struct mapping *others;
@@ -547,7 +547,7 @@ static void reset_and_open(void)
 
 	reset();
 	assert_int_equal(pthread_create(&other, NULL, open_elsewhere, NULL), 0);
-	for (int i = 0; i < LOOKS && atomic_load(&opens) == before; i++)
+	for (int i = 0; i < SCANS && atomic_load(&opens) == before; i++)
 		sched_yield();
 	atomic_store(&early, atomic_load(&opens) != before);
 }

@@ -222,9 +222,9 @@ static void invariant_8_no_hold_on_what_is_not_live_and_open(void **state)
 		assert_true(idle());
 	}
 	atomic_store(&record->state, RECORD_WORD(GRANT, RECORD_OPEN));
-	atomic_store(&board_word, BOARD_WORD(5, BOARD_DRAINING));
+	atomic_store(&board_generation, BOARD_WORD(5, BOARD_DRAINING));
 	assert_int_equal(record_hold(record, &token), -ESTALE);
-	atomic_store(&board_word, BOARD_WORD(6, BOARD_LIVE));
+	atomic_store(&board_generation, BOARD_WORD(6, BOARD_LIVE));
 	assert_int_equal(record_hold(record, &token), -ESTALE);
 	assert_true(idle());
 	assert_true(token == 42);

@@ -37,7 +37,7 @@ static int setup(void **state)
 		map[i].page = &page[i];
 		map[i].end = &end[i];
 	}
-	timeline_patience_ms = 0;
+	timeline_abandon_ms = 0;
 	return 0;
 }
 
@@ -64,7 +64,7 @@ static void test_what_is_reached_is_not_waited_for(void **state)
 	page[0].word = TIMELINE_DIED;
 	timeline_wait_note(&map[0], GPUB_TIMELINE_MAX);
 	assert_true(timeline_waits_none());
-	assert_int_equal(timeline_waits_over(&watch), 1);
+	assert_int_equal(timeline_waits_ended(&watch), 1);
 }
 
 static void test_a_signal_ends_the_wait(void **state)
@@ -73,12 +73,12 @@ static void test_a_signal_ends_the_wait(void **state)
 	timeline_wait_note(&map[0], 5);
 	timeline_wait_note(&map[1], 2);
 	assert_false(timeline_waits_none());
-	assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), 0);
 	page[0].word = 5;
 	page[1].word = 1;
-	assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), 0);
 	page[1].word = 2;
-	assert_int_equal(timeline_waits_over(&watch), 1);
+	assert_int_equal(timeline_waits_ended(&watch), 1);
 	assert_true(timeline_waits_none());
 }
 
@@ -89,9 +89,9 @@ static void test_the_largest_value_counts(void **state)
 	timeline_wait_note(&map[0], 9);
 	timeline_wait_note(&map[0], 3);
 	page[0].word = 3;
-	assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), 0);
 	page[0].word = TIMELINE_LEFT;
-	assert_int_equal(timeline_waits_over(&watch), 1);
+	assert_int_equal(timeline_waits_ended(&watch), 1);
 }
 
 static void test_with_its_broker_a_wait_is_never_cancelled(void **state)
@@ -99,7 +99,7 @@ static void test_with_its_broker_a_wait_is_never_cancelled(void **state)
 	(void)state;
 	timeline_wait_note(&map[0], 5);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(timeline_waits_over(&watch), 0);
+		assert_int_equal(timeline_waits_ended(&watch), 0);
 }
 
 static void test_a_wait_without_a_broker_is_cancelled(void **state)
@@ -107,25 +107,25 @@ static void test_a_wait_without_a_broker_is_cancelled(void **state)
 	(void)state;
 	timeline_wait_note(&map[0], 5);
 	lose_broker();
-	assert_int_equal(timeline_waits_over(&watch), 0);
-	assert_int_equal(timeline_waits_over(&watch), -ECONNRESET);
+	assert_int_equal(timeline_waits_ended(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), -ECONNRESET);
 	assert_non_null(strstr(error_text(), "end this process"));
 	/* a second call waits again */
 	watch = (struct timeline_watch){ 0 };
-	assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), 0);
 	/* and it may come all the same */
 	page[0].word = 5;
-	assert_int_equal(timeline_waits_over(&watch), 1);
+	assert_int_equal(timeline_waits_ended(&watch), 1);
 }
 
 static void test_patience(void **state)
 {
 	(void)state;
-	timeline_patience_ms = 1000000;
+	timeline_abandon_ms = 1000000;
 	timeline_wait_note(&map[0], 5);
 	lose_broker();
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(timeline_waits_over(&watch), 0);
+		assert_int_equal(timeline_waits_ended(&watch), 0);
 }
 
 /* A writer that goes on signalling without a broker is at work. */
@@ -135,8 +135,8 @@ static void test_progress_begins_patience_anew(void **state)
 	timeline_wait_note(&map[0], 5);
 	lose_broker();
 	for (page[0].word = 1; page[0].word < 5; page[0].word++)
-		assert_int_equal(timeline_waits_over(&watch), 0);
-	assert_int_equal(timeline_waits_over(&watch), 1);
+		assert_int_equal(timeline_waits_ended(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), 1);
 }
 
 /* Its mark is written over. */
@@ -145,11 +145,11 @@ static void test_a_wait_on_an_ended_timeline_is_cancelled(void **state)
 	(void)state;
 	timeline_wait_note(&map[0], 5);
 	atomic_store(&end[0].how, BOARD_WORD(SERIAL - 1, BOARD_DIED));
-	assert_int_equal(timeline_waits_over(&watch), 0);
-	assert_int_equal(timeline_waits_over(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), 0);
 	atomic_store(&end[0].how, BOARD_WORD(SERIAL, BOARD_DIED));
-	assert_int_equal(timeline_waits_over(&watch), 0);
-	assert_int_equal(timeline_waits_over(&watch), -EOWNERDEAD);
+	assert_int_equal(timeline_waits_ended(&watch), 0);
+	assert_int_equal(timeline_waits_ended(&watch), -EOWNERDEAD);
 }
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

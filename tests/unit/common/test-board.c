@@ -71,11 +71,11 @@ static void expect_layout(uint32_t buffers, uint32_t tickets)
 	assert_true(h.words_offset >= sizeof h && h.words_offset % 4096 == 0);
 	assert_true(h.ends_offset >= h.words_offset + buffers * sizeof(uint64_t));
 	assert_true(h.ends_offset % 4096 == 0);
-	assert_true(h.tickets_offset >= h.ends_offset + buffers * sizeof(struct board_end));
-	assert_true(h.tickets_offset % 4096 == 0);
-	assert_true(h.size >= h.tickets_offset + (uint64_t)tickets * sizeof(struct ticket) && h.size % 4096 == 0);
+	assert_true(h.sealed_offset >= h.ends_offset + buffers * sizeof(struct board_end));
+	assert_true(h.sealed_offset % 4096 == 0);
+	assert_true(h.size >= h.sealed_offset + (uint64_t)tickets * sizeof(struct sealed_handle) && h.size % 4096 == 0);
 	assert_true(h.size < sizeof h + buffers * (sizeof(uint64_t) + sizeof(struct board_end)) +
-				     (uint64_t)tickets * sizeof(struct ticket) + 4 * 4096);
+				     (uint64_t)tickets * sizeof(struct sealed_handle) + 4 * 4096);
 }
 
 static void test_layout_keeps_places_apart(void **state)
@@ -84,7 +84,7 @@ static void test_layout_keeps_places_apart(void **state)
 	expect_layout(1, 1);
 	expect_layout(512, 32);
 	expect_layout(513, 33);
-	expect_layout(BOARD_BUFFERS_MAX, BOARD_TICKETS_MAX);
+	expect_layout(BOARD_BUFFERS_MAX, BOARD_SEALED_MAX);
 }
 
 static void test_header_says_what_it_holds(void **state)
@@ -99,7 +99,7 @@ static void test_header_says_what_it_holds(void **state)
 	assert_string_equal(h->instance, "job");
 	assert_memory_not_equal(h->instance_id, zeros, 16);
 	assert_int_equal(h->buffers, BUFFERS);
-	assert_int_equal(h->tickets, TICKETS);
+	assert_int_equal(h->handles, TICKETS);
 	assert_int_equal(h->devices, 2);
 	assert_string_equal(h->device[1].name, "fake 1");
 	assert_int_equal(h->device[1].granule, 2u << 20);
@@ -162,11 +162,11 @@ static void test_client_sees_words_and_tickets_change(void **state)
 	assert_true(board.size == owner.board.size);
 	atomic_store(&owner.board.words[0], BOARD_WORD(5, BOARD_LIVE));
 	atomic_store(&owner.board.words[BUFFERS - 1], BOARD_WORD(6, BOARD_DRAINING));
-	memset(&owner.board.tickets[TICKETS - 1], 0x77, sizeof(struct ticket));
+	memset(&owner.board.handles[TICKETS - 1], 0x77, sizeof(struct sealed_handle));
 	assert_true(atomic_load(&board.words[0]) == (5 << 2 | 1));
 	assert_true(atomic_load(&board.words[BUFFERS - 1]) == (6 << 2 | 2));
-	assert_memory_equal(&board.tickets[TICKETS - 1], &owner.board.tickets[TICKETS - 1], sizeof(struct ticket));
-	assert_true((char *)&board.tickets[TICKETS] <= (char *)board.base + board.size);
+	assert_memory_equal(&board.handles[TICKETS - 1], &owner.board.handles[TICKETS - 1], sizeof(struct sealed_handle));
+	assert_true((char *)&board.handles[TICKETS] <= (char *)board.base + board.size);
 	board_unmap(&board);
 	assert_null(board.header);
 	board_unmap(&board);
@@ -335,8 +335,8 @@ static void test_hostile_headers_are_refused(void **state)
 	EXPECT_REFUSED_WITH(version, WIRE_VERSION + 1);
 	EXPECT_REFUSED_WITH(buffers, right->buffers + 1024);
 	EXPECT_REFUSED_WITH(buffers, UINT32_MAX);
-	EXPECT_REFUSED_WITH(tickets, right->tickets + 1024);
-	EXPECT_REFUSED_WITH(tickets, UINT32_MAX);
+	EXPECT_REFUSED_WITH(handles, right->handles + 1024);
+	EXPECT_REFUSED_WITH(handles, UINT32_MAX);
 	EXPECT_REFUSED_WITH(devices, 0);
 	EXPECT_REFUSED_WITH(devices, DEVICE_MAX + 1);
 	EXPECT_REFUSED_WITH(words_offset, 0);
@@ -344,8 +344,8 @@ static void test_hostile_headers_are_refused(void **state)
 	EXPECT_REFUSED_WITH(words_offset, UINT64_MAX - 7);
 	EXPECT_REFUSED_WITH(ends_offset, right->words_offset);
 	EXPECT_REFUSED_WITH(ends_offset, UINT64_MAX - 4095);
-	EXPECT_REFUSED_WITH(tickets_offset, right->words_offset);
-	EXPECT_REFUSED_WITH(tickets_offset, UINT64_MAX - 4095);
+	EXPECT_REFUSED_WITH(sealed_offset, right->words_offset);
+	EXPECT_REFUSED_WITH(sealed_offset, UINT64_MAX - 4095);
 	EXPECT_REFUSED_WITH(size, right->size + 4096);
 	EXPECT_REFUSED_WITH(size, 0);
 	EXPECT_REFUSED_WITH(instance[23], 'x');
@@ -370,11 +370,11 @@ static void test_consistent_but_absurd_counts_are_refused(void **state)
 	(void)state;
 	board_layout(&h, BOARD_BUFFERS_MAX + 1, 1);
 	h.buffers = BOARD_BUFFERS_MAX + 1;
-	h.tickets = 1;
+	h.handles = 1;
 	assert_int_equal(map_forged(&h, (off_t)h.size, BOARD_SEALS), -EPROTO);
-	board_layout(&h, 1, BOARD_TICKETS_MAX + 1);
+	board_layout(&h, 1, BOARD_SEALED_MAX + 1);
 	h.buffers = 1;
-	h.tickets = BOARD_TICKETS_MAX + 1;
+	h.handles = BOARD_SEALED_MAX + 1;
 	assert_int_equal(map_forged(&h, (off_t)h.size, BOARD_SEALS), -EPROTO);
 }
 

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-ticket.c - a sealed ticket opens for one session, one grant and exactly its terms, and hides the handle.
+ * test-ticket.c - a delegable ticket's text and stamp: the same token out as in, and nothing else but that is genuine.
  *
- * Flips every single bit of the ticket, the terms and the key: none may open.
+ * Flips every single bit of text, token and key: none may pass as genuine.
  */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 #include <sodium.h>
 
+#include "common/error.h"
 #include "common/ticket.h"
 #include "gpubroker.h"
 
-static struct ticket_terms terms;
-static struct device_handle handle;
-static uint8_t key[WIRE_KEY_SIZE];
 static struct ticket ticket;
+static uint8_t key[TICKET_KEY_SIZE];
+static char text[TICKET_TEXT_MAX];
 
 static int setup(void **state)
 {
 	(void)state;
 	if (sodium_init() < 0)
 		return -1;
-	randombytes_buf(&terms, sizeof terms);
-	randombytes_buf(&handle, sizeof handle);
+	randombytes_buf(&ticket, sizeof ticket);
 	randombytes_buf(key, sizeof key);
-	ticket_seal(&ticket, &terms, &handle, key);
+	ticket_stamp(&ticket, key);
+	memset(text, '?', sizeof text);
+	ticket_encode(&ticket, text);
 	return 0;
 }
 
@@ -40,158 +40,145 @@ static void flip(void *bytes, size_t bit)
 	((uint8_t *)bytes)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 }
 
-/* It must not open, and must leave the caller's handle alone. */
-static void expect_refused(void)
+/* No token, or none that the key stamped; one that is refused is not written. */
+static void expect_refused(const char *forged)
 {
-	struct device_handle opened, before;
+	struct ticket decoded, before;
 
-	memset(&opened, 0x5a, sizeof opened);
-	before = opened;
-	assert_int_equal(ticket_open(&opened, &terms, &ticket, key), -EKEYREJECTED);
-	assert_memory_equal(&opened, &before, sizeof opened);
-}
-
-static void expect_each_flip_refused(void *bytes, size_t size)
-{
-	for (size_t bit = 0; bit < size * 8; bit++) {
-		flip(bytes, bit);
-		expect_refused();
-		flip(bytes, bit);
+	memset(&decoded, 0x5a, sizeof decoded);
+	before = decoded;
+	if (ticket_decode(forged, &decoded)) {
+		assert_memory_equal(&decoded, &before, sizeof decoded);
+		assert_non_null(strstr(error_text(), "no ticket"));
+	} else {
+		assert_false(ticket_is_genuine(&decoded, key));
 	}
 }
 
-static void test_opens_for_its_session(void **state)
+static void test_the_same_comes_out_as_went_in(void **state)
 {
-	struct device_handle opened = { { 0 } };
+	struct ticket decoded;
 
 	(void)state;
-	assert_int_equal(ticket_open(&opened, &terms, &ticket, key), 0);
-	assert_memory_equal(&opened, &handle, sizeof handle);
+	assert_int_equal(ticket_decode(text, &decoded), 0);
+	assert_memory_equal(&decoded, &ticket, sizeof ticket);
+	assert_true(ticket_is_genuine(&decoded, key));
+	assert_true(strlen(text) < GPUB_TICKET_MAX);
+	assert_int_equal(GPUB_TICKET_MAX, TICKET_TEXT_MAX);
 }
 
-static void invariant_4_each_bit_of_the_ticket_counts(void **state)
+/* It goes through shells, files, URLs and JSON as it is. */
+static void test_the_text_is_plain(void **state)
 {
 	(void)state;
-	expect_each_flip_refused(ticket.nonce, sizeof ticket.nonce);
-	expect_each_flip_refused(ticket.box, sizeof ticket.box);
+	assert_memory_equal(text, "gpub1.", 6);
+	assert_int_equal(strspn(text + 6, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"),
+			 strlen(text) - 6);
 }
 
-static void invariant_4_each_bit_of_the_terms_counts(void **state)
+static void invariant_8_each_bit_of_the_text_counts(void **state)
 {
 	(void)state;
-	expect_each_flip_refused(&terms, sizeof terms);
+	for (size_t bit = 0; bit < strlen(text) * 8; bit++) {
+		flip(text, bit);
+		expect_refused(text);
+		flip(text, bit);
+	}
 }
 
-static void invariant_4_each_bit_of_the_key_counts(void **state)
+static void invariant_8_each_bit_of_the_token_counts(void **state)
 {
 	(void)state;
-	expect_each_flip_refused(key, sizeof key);
+	for (size_t bit = 0; bit < sizeof ticket * 8; bit++) {
+		flip(&ticket, bit);
+		assert_false(ticket_is_genuine(&ticket, key));
+		flip(&ticket, bit);
+	}
+	assert_true(ticket_is_genuine(&ticket, key));
 }
 
-/* Named ones too, so that a term that leaves the structure is missed here. */
-static void invariant_8_an_old_generation_or_another_broker_is_refused(void **state)
+static void invariant_8_each_bit_of_the_key_counts(void **state)
 {
-	struct ticket_terms right = terms;
+	(void)state;
+	for (size_t bit = 0; bit < sizeof key * 8; bit++) {
+		flip(key, bit);
+		assert_false(ticket_is_genuine(&ticket, key));
+		flip(key, bit);
+	}
+}
+
+static void test_cut_off_anywhere_it_is_no_ticket(void **state)
+{
+	struct ticket decoded;
+	char part[TICKET_TEXT_MAX];
 
 	(void)state;
-	terms.serial++;
-	expect_refused();
-	terms = right;
-	terms.grant++;
-	expect_refused();
-	terms = right;
-	terms.session++;
-	expect_refused();
-	terms = right;
-	terms.instance[0]++;
-	expect_refused();
-	terms = right;
-	terms.rights ^= GPUB_WRITE;
-	expect_refused();
-	terms = right;
-	terms.size++;
-	expect_refused();
-	terms = right;
-	terms.offset++;
-	expect_refused();
-	terms = right;
-	terms.version++;
-	expect_refused();
-	terms = right;
-	terms.device_uuid[15]++;
-	expect_refused();
-	terms = right;
+	for (size_t length = 0; length < strlen(text); length++) {
+		memcpy(part, text, length);
+		part[length] = 0;
+		assert_int_equal(ticket_decode(part, &decoded), -EKEYREJECTED);
+	}
 }
 
-static bool contains(const void *text, size_t size, const void *part, size_t length)
+static void test_what_is_added_makes_it_no_ticket(void **state)
 {
-	for (size_t i = 0; i + length <= size; i++)
-		if (!memcmp((const char *)text + i, part, length))
-			return true;
-	return false;
-}
-
-/* No 8 bytes of it, wherever they begin; also where the key and the handle are the weakest there are. */
-static void expect_hidden(const struct device_handle *secret, const uint8_t *under)
-{
-	struct ticket sealed;
-
-	ticket_seal(&sealed, &terms, secret, under);
-	for (size_t i = 0; i + 8 <= sizeof secret->bytes; i++)
-		assert_false(contains(&sealed, offsetof(struct ticket, reserved), secret->bytes + i, 8));
-}
-
-static void invariant_4_a_sealed_ticket_hides_the_handle(void **state)
-{
-	static const uint8_t zero_key[WIRE_KEY_SIZE];
-	static const struct device_handle zero_handle;
+	static const char *const added[] = { "=", "A", "AAAA", "\n", " ", ".", "\x80" };
+	struct ticket decoded;
+	char longer[TICKET_TEXT_MAX + 16];
 
 	(void)state;
-	expect_hidden(&handle, key);
-	expect_hidden(&handle, zero_key);
-	expect_hidden(&zero_handle, zero_key);
-	assert_false(contains(&ticket, sizeof ticket, key, 8));
+	for (size_t i = 0; i < sizeof added / sizeof added[0]; i++) {
+		snprintf(longer, sizeof longer, "%s%s", text, added[i]);
+		assert_int_equal(ticket_decode(longer, &decoded), -EKEYREJECTED);
+		snprintf(longer, sizeof longer, "%s%s", added[i], text);
+		assert_int_equal(ticket_decode(longer, &decoded), -EKEYREJECTED);
+	}
+	assert_int_equal(ticket_decode("", &decoded), -EKEYREJECTED);
+	assert_int_equal(ticket_decode("GPUB1.", &decoded), -EKEYREJECTED);
 }
 
-static void test_two_seals_differ(void **state)
+/* What it is given may be anything, also without an end. */
+static void test_no_byte_past_the_longest_text_is_read(void **state)
 {
-	struct ticket other;
-	struct device_handle opened;
+	struct ticket decoded;
+	char *endless = malloc(TICKET_TEXT_MAX);
 
 	(void)state;
-	ticket_seal(&other, &terms, &handle, key);
-	assert_memory_not_equal(other.nonce, ticket.nonce, sizeof other.nonce);
-	assert_memory_not_equal(other.box, ticket.box, sizeof other.box);
-	assert_int_equal(ticket_open(&opened, &terms, &other, key), 0);
-	/* the nonce of one does not open the other */
-	memcpy(other.nonce, ticket.nonce, sizeof other.nonce);
-	assert_int_equal(ticket_open(&opened, &terms, &other, key), -EKEYREJECTED);
+	assert_non_null(endless);
+	memset(endless, 'A', TICKET_TEXT_MAX);
+	memcpy(endless, "gpub1.", 6);
+	assert_int_equal(ticket_decode(endless, &decoded), -EKEYREJECTED);
+	free(endless);
 }
 
-/* What stood in that place of the board before must not show through. */
-static void test_seal_fills_the_whole_place(void **state)
+/* The stamp that a token had before says nothing of the one it gets. */
+static void test_the_stamp_follows_the_terms(void **state)
 {
-	struct ticket other;
+	struct ticket other = ticket;
 
 	(void)state;
-	memset(&other, 0xff, sizeof other);
-	ticket_seal(&other, &terms, &handle, key);
-	for (size_t i = 0; i < sizeof other.reserved; i++)
-		assert_int_equal(other.reserved[i], 0);
+	memset(other.stamp, 0, sizeof other.stamp);
+	ticket_stamp(&other, key);
+	assert_memory_equal(&other, &ticket, sizeof ticket);
+	other.rights ^= 1;
+	ticket_stamp(&other, key);
+	assert_true(ticket_is_genuine(&other, key));
+	assert_memory_not_equal(other.stamp, ticket.stamp, sizeof other.stamp);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_opens_for_its_session),
-		cmocka_unit_test(invariant_4_each_bit_of_the_ticket_counts),
-		cmocka_unit_test(invariant_4_each_bit_of_the_terms_counts),
-		cmocka_unit_test(invariant_4_each_bit_of_the_key_counts),
-		cmocka_unit_test(invariant_8_an_old_generation_or_another_broker_is_refused),
-		cmocka_unit_test(invariant_4_a_sealed_ticket_hides_the_handle),
-		cmocka_unit_test(test_two_seals_differ),
-		cmocka_unit_test(test_seal_fills_the_whole_place),
+		cmocka_unit_test(test_the_same_comes_out_as_went_in),
+		cmocka_unit_test(test_the_text_is_plain),
+		cmocka_unit_test(invariant_8_each_bit_of_the_text_counts),
+		cmocka_unit_test(invariant_8_each_bit_of_the_token_counts),
+		cmocka_unit_test(invariant_8_each_bit_of_the_key_counts),
+		cmocka_unit_test(test_cut_off_anywhere_it_is_no_ticket),
+		cmocka_unit_test(test_what_is_added_makes_it_no_ticket),
+		cmocka_unit_test(test_no_byte_past_the_longest_text_is_read),
+		cmocka_unit_test(test_the_stamp_follows_the_terms),
 	};
 
-	return cmocka_run_group_tests_name("ticket", tests, setup, NULL);
+	return cmocka_run_group_tests_name("token", tests, setup, NULL);
 }

@@ -26,7 +26,7 @@ char prefix[32], twins[64];
 
 /* ---- scenarios in processes of their own ---- */
 
-void give_up(int line, const char *what)
+void fail_with(int line, const char *what)
 {
 	fprintf(stderr, "line %d: %s: %s (errno %d)\n", line, what, error_text(), errno);
 	_exit(99);
@@ -102,7 +102,7 @@ void receive(int fd, void *data, size_t size)
 	CHECK(read(fd, data, size) == (ssize_t)size);
 }
 
-void tell_token(int fd)
+void tell_step(int fd)
 {
 	tell(fd, "x", 1);
 }

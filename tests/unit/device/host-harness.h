@@ -43,12 +43,12 @@ void expect_violation(scenario *run, const char *part); /* it aborts, and its re
 
 /* ---- in a scenario ---- */
 
-_Noreturn void give_up(int line, const char *what);
+_Noreturn void fail_with(int line, const char *what);
 
 #define CHECK(condition)                                  \
 	do {                                              \
 		if (!(condition))                         \
-			give_up(__LINE__, #condition);    \
+			fail_with(__LINE__, #condition);  \
 	} while (0)
 
 void     start(bool owner, unsigned count);
@@ -67,7 +67,7 @@ void        peer_end(const struct peer *peer); /* it ends with status 0 */
 
 void tell(int fd, const void *data, size_t size);
 void receive(int fd, void *data, size_t size);
-void tell_token(int fd);
+void tell_step(int fd);
 void receive_token(int fd);
 
 void     export_to(const struct peer *peer, void *ptr);

@@ -105,7 +105,7 @@ static void test_not_loadable(void **state)
 
 /* ---- two threads that load ---- */
 
-#define LOOKS 2000
+#define SCANS 2000
 
 static atomic_bool loading, begun, answered, answered_early;
 
@@ -116,7 +116,7 @@ static CUresult load_slowly(CUmodule *module, CUlibrary library)
 	atomic_store(&loading, true);
 	while (!atomic_load(&begun))
 		sched_yield();
-	for (int i = 0; i < LOOKS && !atomic_load(&answered); i++)
+	for (int i = 0; i < SCANS && !atomic_load(&answered); i++)
 		sched_yield();
 	atomic_store(&answered_early, atomic_load(&answered));
 	return CUDA_SUCCESS;

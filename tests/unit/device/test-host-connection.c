@@ -26,7 +26,7 @@ static const char source[] =
 	"GPUB_HOST_KERNEL(spin, spin, sizeof(unsigned long *));\\n";
 
 #define STREAMS 40
-#define LOOKS   50
+#define SCANS   50
 
 static void *stream[STREAMS], *elsewhere; /* of device 0; of device 1, which has connections of its own */
 static uint64_t *gate, *word; /* what streams wait for; what each writes */
@@ -62,7 +62,7 @@ static bool is_written(unsigned i)
 
 static bool is_held(unsigned i)
 {
-	for (unsigned look = 0; look < LOOKS; look++) {
+	for (unsigned look = 0; look < SCANS; look++) {
 		CHECK(!device->stream_write(elsewhere, &word[STREAMS], 1) && !device->stream_sync(elsewhere));
 		if (is_written(i))
 			return false;
@@ -92,7 +92,7 @@ static void expect_held(unsigned parked, unsigned connections)
 	for (unsigned i = 0; i < parked; i++)
 		park(i);
 	write_all(parked);
-	for (unsigned look = 0; look < LOOKS; look++)
+	for (unsigned look = 0; look < SCANS; look++)
 		for (unsigned i = parked; i < STREAMS; i++) {
 			bool held = i % connections < parked;
 

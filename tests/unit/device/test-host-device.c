@@ -132,7 +132,7 @@ static void import_and_hammer(int in, int out)
 		CHECK(!pthread_create(&thread[i], NULL, hammer, &page[8 * i]));
 	for (int i = 0; i < 6; i++)
 		pthread_join(thread[i], NULL);
-	tell_token(out);
+	tell_step(out);
 }
 
 static void scenario_threads(void)

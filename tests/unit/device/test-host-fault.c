@@ -61,7 +61,7 @@ static void import_fail_close(int in, int out)
 	CHECK(device->close(0, ptr) == -EIO && device->stream_sync(NULL) == -EIO && device->count() == -EIO);
 	nap_ms(20);
 	CHECK(!word_load(&page[1])); /* no work after the error, so nothing that waits for it may free */
-	tell_token(out);
+	tell_step(out);
 }
 
 static void scenario_sticky(void)

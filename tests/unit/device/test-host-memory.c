@@ -194,14 +194,14 @@ static void import_and_write(int in, int out)
 	CHECK(device->close(1, once) == -EINVAL && device->close(0, (char *)once + 1) == -EINVAL);
 	CHECK(!device->close(0, once) && !strcmp(once, "hello") && !device->close(0, once));
 	CHECK(device->close(0, once) == -EINVAL && !device->close(1, elsewhere));
-	tell_token(out);
+	tell_step(out);
 	receive_token(in); /* released meanwhile */
 	CHECK(device->open(0, &handle, BLOCK, &once) == -ENOENT);
 	handle.bytes[0] = 'x';
 	CHECK(device->open(0, &handle, BLOCK, &once) == -EINVAL);
 	memset(&handle, '/', sizeof handle);
 	CHECK(device->open(0, &handle, BLOCK, &once) == -EINVAL);
-	tell_token(out);
+	tell_step(out);
 }
 
 static void scenario_import(void)
@@ -213,7 +213,7 @@ static void scenario_import(void)
 	receive_token(peer.in);
 	CHECK(!strcmp((char *)ptr, "hello"));
 	CHECK(!device->release(0, ptr));
-	tell_token(peer.out);
+	tell_step(peer.out);
 	receive_token(peer.in);
 	peer_end(&peer);
 }
@@ -296,7 +296,7 @@ static void import_and_wait(int in, int out)
 {
 	start(false, 2);
 	import_from(in, 0);
-	tell_token(out);
+	tell_step(out);
 	pause();
 }
 
@@ -319,7 +319,7 @@ static void import_and_fork(int in, int out)
 		close(STDOUT_FILENO); /* nobody waits for it */
 		close(STDERR_FILENO);
 		alarm(10);
-		tell_token(out);
+		tell_step(out);
 		pause();
 	}
 	pause();
@@ -347,7 +347,7 @@ static void import_and_fork_well(int in, int out)
 
 		device->child_after_fork();
 		CHECK(device->start(&setup) == -ENOTSUP);
-		tell_token(out);
+		tell_step(out);
 		nap_ms(300);
 		exit(0);
 	}

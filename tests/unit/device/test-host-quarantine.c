@@ -77,7 +77,7 @@ static void violate_late_write_evicted(void)
 
 		CHECK(!device->allocate(0, PAGE, &other) && !device->release(0, other));
 	}
-	give_up(__LINE__, "the evicted object was not checked");
+	fail_with(__LINE__, "the evicted object was not checked");
 }
 
 static void scenario_quarantine(void)
@@ -114,10 +114,10 @@ static void import_and_write_late(int in, int out)
 
 	start(false, 2);
 	ptr = import_from(in, 0);
-	tell_token(out);
+	tell_step(out);
 	receive_token(in); /* released under us */
 	memset(ptr, 1, BLOCK);
-	tell_token(out);
+	tell_step(out);
 	pause();
 }
 
@@ -133,7 +133,7 @@ static void violate_but_go_on(void)
 	export_to(&peer, ptr);
 	receive_token(peer.in);
 	CHECK(!device->release(0, ptr));
-	tell_token(peer.out);
+	tell_step(peer.out);
 	receive_token(peer.in);
 	other = owner_memory(BLOCK);
 	CHECK(!device->release(0, other));
@@ -177,7 +177,7 @@ static void import_and_truncate(int in, int out)
 	ptr = import_from(in, 0);
 	objects_resize("0");
 	CHECK(!device->close(0, ptr));
-	tell_token(out);
+	tell_step(out);
 }
 
 /* Released after an importer cut it: survived and said, and the memory is accounted as free. */

@@ -83,7 +83,7 @@ static void import_capture_close(int in, int out)
 	host_graph_destroy(graph);
 	CHECK(!host_capture_end(stream, &graph) && !host_graph_launch(graph, stream));
 	host_graph_destroy(graph);
-	tell_token(out);
+	tell_step(out);
 }
 
 static void scenario_capture_close(void)

@@ -247,7 +247,7 @@ static void import_and_close_slowly(int in, int out)
 	for (unsigned i = 0; i < opens_left; i++)
 		CHECK(!device->close(0, ptr));
 	CHECK(device->close(0, ptr) == -EINVAL);
-	tell_token(out);
+	tell_step(out);
 }
 
 static void scenario_close_waits(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reader.c - see reader.h */
-#include "reader.h"
+/* receiver.c - see receiver.h */
+#include "receiver.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void watch_on(struct gpub_client *client, uint32_t events)
 	}
 }
 
-int reader_init(struct gpub_client *client)
+int receiver_init(struct gpub_client *client)
 {
 	struct timeval patience = { .tv_usec = LOOK_US };
 
@@ -60,7 +60,7 @@ int reader_init(struct gpub_client *client)
 	return 0;
 }
 
-bool reader_begin(struct gpub_client *client)
+bool receiver_begin(struct gpub_client *client)
 {
 	if (pthread_mutex_trylock(&client->reading))
 		return false;
@@ -71,7 +71,7 @@ bool reader_begin(struct gpub_client *client)
 }
 
 /* If notices came meanwhile, the service thread must retire what they name: EPOLLOUT wakes it at once. */
-void reader_end(struct gpub_client *client)
+void receiver_end(struct gpub_client *client)
 {
 	uint32_t events = EPOLLIN;
 
@@ -168,7 +168,7 @@ static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct 
 	return done;
 }
 
-void reader_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
+void receiver_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
 		       void *context, const struct timespec *deadline)
 {
 	int error;
@@ -178,7 +178,7 @@ void reader_read_until(struct gpub_client *client, enum wire_type asked, bool (*
 	while (!retire_and_look(client, answered, context) && error != -ECONNRESET && !(error && client_past(deadline)));
 }
 
-bool reader_serve(struct gpub_client *client, int timeout_ms)
+bool receiver_serve(struct gpub_client *client, int timeout_ms)
 {
 	struct epoll_event event = { 0 };
 	bool over;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-reader.c - what a reader learns from looking for an answer: without one it looks less and less often, and for
+ * test-receiver.c - what a reader learns from looking for an answer: without one it looks less and less often, and for
  * that question alone. The broker is the other end of a socket pair, which says what the test has it say.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "client/client.h"
-#include "client/reader.h"
+#include "client/receiver.h"
 #include "common/socket.h"
 
 static struct gpub_client client;
@@ -39,7 +39,7 @@ static int setup(void **state)
 	client.sock = pair[0];
 	broker = pair[1];
 	/* the tests' deadlines are all past: no read need be as patient as the library's */
-	return reader_init(&client) || setsockopt(client.sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	return receiver_init(&client) || setsockopt(client.sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 }
 
 static int teardown(void **state)
@@ -71,7 +71,7 @@ static void read_in_vain(enum wire_type asked)
 {
 	struct timespec past = { 0 };
 
-	reader_read_until(&client, asked, never, NULL, &past);
+	receiver_read_until(&client, asked, never, NULL, &past);
 }
 
 /* One read of an answer that is there, to nobody's question. */
@@ -81,7 +81,7 @@ static void read_answer(enum wire_type asked)
 
 	wire_init(&message, WIRE_DONE, 1);
 	assert_int_equal(socket_send(broker, &message, -1, 0), 0);
-	reader_read_until(&client, asked, always, NULL, NULL);
+	receiver_read_until(&client, asked, always, NULL, NULL);
 }
 
 static void expect(enum wire_type asked, unsigned in_vain, unsigned pause)
