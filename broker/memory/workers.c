@@ -67,14 +67,14 @@ static struct job *job_of(struct rr_item *item)
 	return (struct job *)((char *)item - offsetof(struct job, item));
 }
 
-static struct job **bucket_of(struct worker *worker, uid_t uid)
+static struct job **bucket_of(struct job_queue *queue, uid_t uid)
 {
-	return &worker->first[uid % USER_BUCKETS];
+	return &queue->first[uid % USER_BUCKETS];
 }
 
-static void job_add(struct worker *worker, struct job *job)
+static void job_add(struct job_queue *queue, struct job *job)
 {
-	struct job **bucket = bucket_of(worker, job->uid), *first;
+	struct job **bucket = bucket_of(queue, job->uid), *first;
 
 	DL_FOREACH2(*bucket, first, same_next)
 		if (first->uid == job->uid)
@@ -84,20 +84,20 @@ static void job_add(struct worker *worker, struct job *job)
 		first->queue.items = NULL;
 		DL_APPEND2(*bucket, first, same_prev, same_next);
 	}
-	rr_append(&worker->others, &first->queue, &job->item);
+	rr_append(&queue->users, &first->queue, &job->item);
 }
 
 /* The first of the user who is served next; the one behind it becomes the first. */
-static struct job *job_take_fair(struct worker *worker)
+static struct job *job_take_fair(struct job_queue *queue)
 {
-	struct rr_user *user = worker->others.users;
-	struct job *job = job_of(user->items), *next, **bucket = bucket_of(worker, job->uid);
+	struct rr_user *user = queue->users.users;
+	struct job *job = job_of(user->items), *next, **bucket = bucket_of(queue, job->uid);
 
-	rr_remove(&worker->others, user, &job->item);
+	rr_remove(&queue->users, user, &job->item);
 	DL_DELETE2(*bucket, job, same_prev, same_next);
 	if (user->items) {
 		next = job_of(user->items);
-		rr_served(&worker->others, user, &next->queue);
+		rr_served(&queue->users, user, &next->queue);
 		DL_APPEND2(*bucket, next, same_prev, same_next);
 	}
 	return job;
@@ -111,15 +111,26 @@ static struct job *item_take(struct rr_item **items)
 	return job_of(item);
 }
 
-/* NULL: there is none. */
+static struct job *queue_take_from(struct worker *worker, unsigned queue)
+{
+	if (queue == QUEUE_RELEASES)
+		return worker->releases ? item_take(&worker->releases) : NULL;
+	return worker->queue[queue].users.users ? job_take_fair(&worker->queue[queue]) : NULL;
+}
+
+/* One job of each queue in turn. NULL: there is none. */
 static struct job *queue_take(struct worker *worker)
 {
-	bool release = worker->releases && !(worker->after_release && worker->others.users);
+	for (unsigned i = 0; i < QUEUES; i++) {
+		unsigned queue = (worker->next + i) % QUEUES;
+		struct job *job = queue_take_from(worker, queue);
 
-	worker->after_release = release;
-	if (release)
-		return item_take(&worker->releases);
-	return worker->others.users ? job_take_fair(worker) : NULL;
+		if (!job)
+			continue;
+		worker->next = queue + 1;
+		return job;
+	}
+	return NULL;
 }
 
 /* ---- the threads ---- */
@@ -249,7 +260,7 @@ void workers_submit(struct workers *workers, struct job *job)
 	if (job->kind == JOB_RELEASE)
 		DL_APPEND(worker->releases, &job->item);
 	else
-		job_add(worker, job);
+		job_add(&worker->queue[job->kind == JOB_ZERO ? QUEUE_ZEROES : QUEUE_REQUESTS], job);
 	pthread_cond_signal(&worker->work);
 	pthread_mutex_unlock(&workers->lock);
 }

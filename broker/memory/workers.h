@@ -9,10 +9,11 @@
  * Owns the threads, their queues, and a job from submission until done is called.
  *
  * Which job is next:
- *   Releases and other jobs alternate. Releases run in the order in which they came, whoever owned the memory. So
- *   memory that is given back is with the device soon, and a create that waits for it waits for few other jobs.
- *   The other jobs are in a fair queue: one of each user in turn, a user's own in the order in which they came. A question
- *   about a dead process counts as its user's. So a user waits for one job of each other user, however many jobs those have.
+ *   Releases, zeroing and requests (all other jobs) alternate. So memory that is given back is with the device soon, and a
+ *   create does not wait for the zeroing of all the memory that its user has just given back.
+ *   Releases run in the order in which they came, whoever owned the memory. Zeroing and requests have a fair queue each:
+ *   one job of each user in turn, a user's own in the order in which they came. A question about a dead process counts as
+ *   its user's. So a user waits for one job of each other user and queue, however many jobs those have.
  */
 #ifndef GPUB_WORKERS_H
 #define GPUB_WORKERS_H
@@ -54,13 +55,20 @@ struct job {
 
 #define USER_BUCKETS 64
 
+enum { QUEUE_RELEASES, QUEUE_REQUESTS, QUEUE_ZEROES, QUEUES };
+
+/* A fair queue of jobs. */
+struct job_queue {
+	struct round_robin users;
+	struct job        *first[USER_BUCKETS]; /* in each of those users' queues, by uid */
+};
+
 struct worker {
 	struct workers    *workers;
 	pthread_t          thread;
 	struct rr_item    *releases; /* in the order in which they came */
-	struct round_robin others;   /* all other jobs, by user */
-	struct job        *first[USER_BUCKETS]; /* in each of those users' queues, by uid */
-	bool               after_release; /* the job before was one: others come first */
+	struct job_queue   queue[QUEUES]; /* all other jobs; of QUEUE_RELEASES: unused */
+	unsigned           next;          /* from which queue the next job comes, if it has one */
 	pthread_cond_t     work;
 };
 

@@ -80,7 +80,7 @@ check "a compiler's own level of fortify is not lowered" eval '! grep "^HARDENIN
 
 # A module, and objects of a library, of a program, and of nvcc.
 built=(kernels/kernels.la libbroker/common/sealed.lo broker/show/broker-status.o)
-files=(kernels/.libs/kernels.so libbroker/common/.libs/ticket.o broker/show/broker-status.o)
+files=(kernels/.libs/kernels.so libbroker/common/.libs/sealed.o broker/show/broker-status.o)
 if [ -e "$top_builddir/kernels/kernels.fatbin" ]; then
 	built+=(examples/acquire.lo kernels/kernels.fatbin)
 	files+=(examples/.libs/acquire.o kernels/kernels.fatbin)
