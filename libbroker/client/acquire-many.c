@@ -68,7 +68,7 @@ static bool few_are_pending(struct gpub_client *client, void *context)
 
 /*
  * Sends what is ready, and waits until no more than that many are without an answer. A timeout is no error: take_all()
- * says which name is missing. Locked; releases the lock meanwhile.
+ * says which name is missing. Locked; releases the lock meanwhile, unless there is nothing to send or to wait for.
  */
 static int send_and_wait(struct gpub_client *client, struct many *many, unsigned ahead)
 {
@@ -77,6 +77,8 @@ static int send_and_wait(struct gpub_client *client, struct many *many, unsigned
 
 	many->pending = ahead;
 	many->out_count = 0;
+	if (!count && few_are_pending(client, many)) /* all are mapped: no system call (invariant 7) */
+		return 0;
 	error = call_exchange(client, many->out, count, few_are_pending, many, many->timeout_ms < 0 ? NULL : &many->last);
 	return error == -ETIMEDOUT ? 0 : error;
 }
