@@ -156,7 +156,7 @@ static void open_all(struct floor *floor, unsigned client, unsigned requests)
 
 		if (crypto_aead_xchacha20poly1305_ietf_decrypt(handle, NULL, NULL, ticket.box, sizeof ticket.box, terms, TERMS,
 							       ticket.nonce, floor->key))
-			bench_fail("floor: a ticket does not open");
+			bench_fail("floor: a sealed handle does not open");
 	}
 }
 

@@ -3,8 +3,8 @@
  * floor.h - what a first acquire is compared with: the same messages and the same sealing, and nothing else.
  *
  * A server process of one thread waits in epoll_wait, receives requests of 256 bytes on SOCK_SEQPACKET sockets, seals one
- * ticket for each (XChaCha20-Poly1305, 64 bytes under 80 of associated data, as a device handle is sealed) into memory that
- * it shares with that client, and answers with one message behind the last of a round. The client opens each ticket. It
+ * handle for each (XChaCha20-Poly1305, 64 bytes under 80 of associated data, as a device handle is sealed) into memory that
+ * it shares with that client, and answers with one message behind the last of a round. The client opens each. It
  * looks nothing up, counts nothing and hands out nothing. Owns that process and its memory; never touches the product.
  */
 #ifndef GPUB_BENCH_FLOOR_H
@@ -20,7 +20,7 @@ struct floor;
 /* Forks the server, kept on that processor (bench_pin()), for so many clients. */
 struct floor *floor_start(unsigned clients, int cpu);
 
-/* One round of that client: so many requests out, one answer back, each ticket opened. One thread a client. */
+/* One round of that client: so many requests out, one answer back, each sealed handle opened. One thread a client. */
 void floor_round(struct floor *floor, unsigned client, unsigned requests);
 
 void floor_stop(struct floor *floor);

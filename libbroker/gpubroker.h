@@ -225,7 +225,7 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
  * that does not exist: 0 does not wait (-ENOENT), -1 waits without limit, else -ETIMEDOUT. If another thread is closing
  * the buffer's mapping (gpub_trim()), the call waits for that whatever the timeout is.
  *   -EACCES  the buffer's mode bits refuse these rights     -EINVAL  rights none or unknown, a bad name
- *   -ENAMETOOLONG     -ESTALE  the buffer was unlinked meanwhile     -EKEYREJECTED  a ticket did not open
+ *   -ENAMETOOLONG     -ESTALE  the buffer was unlinked meanwhile     -EKEYREJECTED  a sealed handle did not open
  *   -ENODEV  the device cannot reach the buffer's device     -ENOMEM  too many leases or no memory here
  *   -EPERM   with GPUB_MINE: the buffer belongs to another user
  */

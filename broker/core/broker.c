@@ -96,7 +96,7 @@ void broker_config_init(struct broker_config *config)
 	memset(config, 0, sizeof *config);
 	strcpy(config->device, "auto");
 	config->buffers = BROKER_BUFFERS;
-	config->handles = BROKER_TICKETS;
+	config->handles = BROKER_HANDLES;
 	quota_init(&config->quotas.fallback);
 }
 

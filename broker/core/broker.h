@@ -57,7 +57,7 @@ void broker_config_init(struct broker_config *config);
 #define VALUE_MAPPINGS  NUMBER("count of mappings", 1, BOARD_SEALED_MAX)
 
 #define BROKER_BUFFERS 4096
-#define BROKER_TICKETS 16384
+#define BROKER_HANDLES 16384
 #define BROKER_POOL    (64ull << 20) /* the programs' default */
 
 /* All parts of one broker, and what the loop itself keeps. */

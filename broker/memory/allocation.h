@@ -56,7 +56,7 @@ struct allocation {
 	/* what keeps it: counts of the registry's */
 	unsigned             named; /* buffers in it that still have their name */
 	unsigned             used;  /* uses of them, all together */
-	unsigned             open;  /* grants on it that are not over, those that are held among them */
+	unsigned             open;  /* grants on it that are not over, those that are orphaned among them */
 	unsigned             orphaned;
 	struct buffer       *buffers;
 	struct grant        *grants;

@@ -193,7 +193,7 @@ static int grant_new(struct registry *registry, struct allocation *allocation, c
 		goto free_grant;
 	place = places_take(&registry->handles);
 	if (place < 0) {
-		error = error_set(-ENOSPC, "the board's %u tickets are all in use: close mappings (gpub_trim), or "
+		error = error_set(-ENOSPC, "the board's %u places for sealed handles are all in use: close mappings (gpub_trim), or "
 					   "start the broker with a larger board",
 				  registry->handles.count);
 		goto refund;

@@ -22,16 +22,16 @@ struct grant_order {
 
 /*
  * A use of a LIVE buffer, under the grant that the session has on its allocation, or under a new one: *fresh.
- * -EDQUOT, -ENOSPC all tickets of the board are taken, -ENOMEM.
+ * -EDQUOT, -ENOSPC all places for sealed handles are taken, -ENOMEM.
  */
 int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **use,
-		   bool *fresh);
+	       bool *fresh);
 
-/* The session's grant with that id, unless it is held; or NULL. */
+/* The session's grant with that id, unless it is orphaned; or NULL. */
 struct grant *grant_find(const struct grants *grants, uint64_t id);
 
 /*
- * Its session says that its mapping is closed. True: it is trusted, and the grant is over; false: the grant is held until the
+ * Its session says that its mapping is closed. True: it is trusted, and the grant is over; false: the grant is orphaned until the
  * process is dead. Only the memory's owner is trusted: anybody else may go on writing to it (design.md, "Other users").
  */
 bool grant_closed(struct registry *registry, struct grant *grant);

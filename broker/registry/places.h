@@ -2,7 +2,7 @@
 /*
  * places.h - hands out the numbers 0 to count-1, each to one holder at a time.
  *
- * Owns a ring of the free ones. The board's words and tickets are such places. A place that came back is
+ * Owns a ring of the free ones. The board's words and sealed handles have such places. A place that came back is
  * handed out last, so that a place changes hands as rarely as it can.
  */
 #ifndef GPUB_PLACES_H

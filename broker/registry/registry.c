@@ -146,12 +146,12 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 	if (places_init(&registry->words, buffers))
 		goto no_memory;
 	if (places_init(&registry->handles, handles))
-		goto no_tickets;
+		goto no_handles;
 	registry->by_place = calloc(buffers, sizeof *registry->by_place);
 	if (registry->by_place)
 		return 0;
 	places_deinit(&registry->handles);
-no_tickets:
+no_handles:
 	places_deinit(&registry->words);
 no_memory:
 	return error_set(-ENOMEM, "no memory for a registry of %u buffers: configure fewer", buffers);

@@ -41,7 +41,7 @@ struct buffer {
 	struct use        *uses;
 	struct notices     notices; /* to the grants of its uses, that it was unlinked */
 	struct tracked     tracked;
-	unsigned           used, orphaned; /* how many; those of grants that are held */
+	unsigned           used, orphaned; /* how many; those of orphaned grants */
 	uid_t              owner;
 	uint32_t           tenure; /* how many owners it had before */
 	gid_t              group;
@@ -69,15 +69,15 @@ struct grants {
 /* All grants that one session has on one allocation. There is one as long as there are such grants. */
 struct attachment {
 	struct allocation *allocation;
-	unsigned           grants; /* how many */
-	struct grant      *shared; /* those that later acquires share: one a device */
-	struct grant      *orphaned;   /* the one that is */
-	UT_hash_handle     hh;     /* by allocation, in its session */
+	unsigned           grants;   /* how many */
+	struct grant      *shared;   /* those that later acquires share: one a device */
+	struct grant      *orphaned; /* the one that is */
+	UT_hash_handle     hh;       /* by allocation, in its session */
 };
 
 /*
- * One session's right to one allocation on one device: what it has to close. It is held once the session said that it is
- * closed and is not trusted: it then waits for the process's death, without a ticket, and counts against the free as before.
+ * One session's right to one allocation on one device: what it has to close. It is orphaned once the session said that it is
+ * closed and is not trusted: it then waits for the process's death, without a sealed handle, and counts against the free as before.
  */
 struct grant {
 	uint64_t           id; /* never reused */
@@ -88,7 +88,7 @@ struct grant {
 	struct allocation *allocation;
 	unsigned           device;
 	uint32_t           place; /* its place in the board */
-	struct charge      charge; /* for that place; empty once it is held */
+	struct charge      charge; /* for that place; empty once it is orphaned */
 	bool               shared; /* serves later acquires of the session, too */
 	bool               orphaned;
 	struct use        *uses;
@@ -96,7 +96,7 @@ struct grant {
 	struct tracked     tracked;
 	UT_hash_handle     hh;          /* by id, in its session */
 	struct grant      *prev, *next; /* in its allocation */
-	struct grant      *shared_prev, *shared_next; /* in its attachment, as long as it is shared and not held */
+	struct grant      *shared_prev, *shared_next; /* in its attachment, as long as it is shared and not orphaned */
 };
 
 /* What a use is found by. Hashed as bytes: no padding. */
@@ -145,7 +145,7 @@ struct registry {
 	struct accounting     *accounting;
 	struct registry_hooks  hooks;
 	void                  *context;
-	unsigned               buffer_count, grant_count; /* all buffers, and grants that are not held: for people and tests */
+	unsigned               buffer_count, grant_count; /* all buffers, and grants that are not orphaned: for people and tests */
 };
 
 /* What a buffer shall be. */

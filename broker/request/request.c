@@ -88,7 +88,7 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 
 /* ---- acquire, closed ---- */
 
-/* The ticket must be in the board before the message that names it is sent. */
+/* The sealed handle must be in the board before the message that names it is sent. */
 static void sealed_publish(struct session *session, const struct use *use)
 {
 	const struct grant *grant = use->grant;

@@ -259,7 +259,7 @@ void session_on_death(evutil_socket_t fd, short what, void *argument)
 	if (session->fd >= 0 && session->state != SESSION_DISCONNECTED)
 		shutdown(session->fd, SHUT_RD);
 	if (session->place.waits || (session->fd >= 0 && (session->state == SESSION_OPEN ||
-						      session->state == SESSION_LEAVING))) {
+							  session->state == SESSION_LEAVING))) {
 		fair_drop(&session->place);
 		session_wait(session);
 	}

@@ -227,7 +227,7 @@ static const struct column buffer_columns[] = { { "BUFFER", 22, false },  { "SIZ
 						{ "OWNER", 9, false },	  { "GRANTS", 6, true },
 						{ "GENERATION", 10, true } };
 
-/* "1", or "1+2" where so many more were closed and are held until a process dies. */
+/* "1", or "1+2" where so many more were closed and are orphaned until a process dies. */
 static const char *grants_of(const json_t *buffer, char text[2 * NUMBER_MAX])
 {
 	unsigned long long open = number_of(buffer, "grants"), orphaned = number_of(buffer, "held");

@@ -93,7 +93,7 @@ struct status_buffer {
 /* A session maps an allocation. */
 struct status_grant {
 	struct status_seal seal;
-	uint32_t type, orphaned; /* held: it is closed, and waits for its process's death */
+	uint32_t type, orphaned; /* it is closed, and waits for its process's death */
 	uint64_t id, session, allocation, bytes; /* bytes: of the allocation */
 	uint64_t device;
 };

@@ -27,7 +27,7 @@ enum resource {
 	RESOURCE_TICKETS,   /* one-time tickets that wait to be redeemed */
 	RESOURCE_GREETINGS, /* connections that have not sent HELLO */
 	RESOURCE_WAITS,     /* acquires that wait for their name */
-	RESOURCE_MAPPINGS,  /* places for tickets in the board: one a grant */
+	RESOURCE_MAPPINGS,  /* places for sealed handles in the board: one a grant */
 	RESOURCE_DESCRIPTORS, /* of the broker's process */
 	RESOURCE_QUEUED,    /* bytes of messages that wait to be read */
 	RESOURCES

@@ -7,7 +7,7 @@
  *     1  after a synchronisation
  *     2  after an event (the buffer's timeline, advanced by the stream)
  *     3  in stream order, without waiting
- *     4  the "wrong" way: a unordered return while the kernel runs
+ *     4  the "wrong" way: an unordered return while the kernel runs
  * In each it removes the name at once. Worker 1 creates a buffer of the same size on a device without free memory. It
  * gets the memory, zeroed, when the kernel is complete and not before, and nothing is written into it afterwards. Run
  * it as

@@ -23,12 +23,12 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 	const struct board_header *board = client->board.header;
 	struct sealed_handle sealed = client->board.handles[grant->place]; /* a copy: what is checked is what is used */
 	struct seal_terms terms = { .session = client->session,
-				      .grant = grant->grant,
-				      .serial = grant->serial,
-				      .size = grant->size,
-				      .offset = grant->offset,
-				      .rights = grant->rights,
-				      .version = WIRE_VERSION };
+				    .grant = grant->grant,
+				    .serial = grant->serial,
+				    .size = grant->size,
+				    .offset = grant->offset,
+				    .rights = grant->rights,
+				    .version = WIRE_VERSION };
 
 	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board->device[grant->owner_device].uuid, sizeof terms.device_uuid);

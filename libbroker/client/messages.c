@@ -139,7 +139,7 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
  * the handle.
  */
 static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
-			  struct mapping *mapping, struct timeline_map *timeline)
+			   struct mapping *mapping, struct timeline_map *timeline)
 {
 	int error;
 

@@ -15,11 +15,10 @@
 #include "common/socket.h"
 #include "messages.h"
 
-#define SPIN_US     25  /* longer than a broker on another processor needs, shorter than a sleep costs */
-#define SPIN_PAUSES 10  /* the pause doubles so often with misses in a row */
-
-#define LOOK_US 200000 /* how late a reader may notice that its deadline has passed */
-#define WATCH_TRIES    100 /* a tenth of a second */
+#define SPIN_US        25     /* longer than a broker on another processor needs, shorter than a sleep costs */
+#define SPIN_PAUSES    10     /* the pause doubles so often with misses in a row */
+#define LOOK_US        200000 /* how late a reader may notice that its deadline has passed */
+#define WATCH_TRIES    100    /* a tenth of a second */
 #define WATCH_PAUSE_US 1000
 
 /* Level-triggered: messages that arrived without events wake the service thread as soon as events are set again. */
@@ -169,7 +168,7 @@ static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct 
 }
 
 void receiver_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
-		       void *context, const struct timespec *deadline)
+			 void *context, const struct timespec *deadline)
 {
 	int error;
 

@@ -28,7 +28,7 @@ void receiver_end(struct gpub_client *client);
 
 /* As the reader: handles messages until answered() says so, the deadline is past (NULL: never), or the broker is gone. */
 void receiver_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
-		       void *context, const struct timespec *deadline);
+			 void *context, const struct timespec *deadline);
 
 /* For the service thread: waits for messages (-1: without limit), and handles them. False: no more will come. */
 bool receiver_serve(struct gpub_client *client, int timeout_ms);

@@ -28,7 +28,7 @@ void record_detach(struct gpub_client *client, struct record *record);
  */
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text);
 
-/* Lists a waiter for the record to leave its present state. From then on the lock may be abandoned. Locked. */
+/* Lists a waiter for the record to leave its present state. From then on the lock may be released. Locked. */
 void record_wait_begin(struct record *record, struct waiter *waiter);
 
 /* Takes the waiter off the list. Locked. */

@@ -50,7 +50,7 @@ static int chunk_make(struct slot_arena *pool, const struct device *device)
 }
 
 int slot_arena_take(struct slot_arena *pool, const struct device *device, struct record *record, uint32_t count,
-		   struct slot **slots)
+		    struct slot **slots)
 {
 	uint32_t first = atomic_load_explicit(&pool->used, memory_order_relaxed);
 	int error;

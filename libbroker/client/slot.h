@@ -30,8 +30,8 @@ struct slot {
 	_Atomic bool      unordered; /* a lease of the record's present buffer was returned, and not in stream order */
 };
 
-#define SLOT_STATE(hold)         ((enum slot_state)((hold) & 3))
-#define SLOT_SEQUENCE(hold)      ((hold) >> 2)
+#define SLOT_STATE(hold)           ((enum slot_state)((hold) & 3))
+#define SLOT_SEQUENCE(hold)        ((hold) >> 2)
 #define SLOT_HOLD(sequence, state) ((uint64_t)(sequence) << 2 | (uint64_t)(state))
 
 /* A lease's token: the slot's index, and the sequence. */
@@ -115,7 +115,7 @@ struct slot_arena {
  * registering memory with the device. Called under the client's lock.
  */
 int slot_arena_take(struct slot_arena *pool, const struct device *device, struct record *record, uint32_t count,
-		   struct slot **slots);
+		    struct slot **slots);
 
 /* For an atfork handler, in the child: it must find no lease (wiped.h). */
 void slot_arena_wipe(struct slot_arena *pool);

@@ -2,11 +2,11 @@
 /*
  * board.h - the broker's board: one memfd that only the broker can write and every client reads.
  *
- *     struct board_header | words: W[buffers] | ends: E[buffers] | tickets: T[tickets]
+ *     struct board_header | words: W[buffers] | ends: E[buffers] | sealed handles: H[handles]
  *
  * A generation word W is serial << 2 | state of the buffer in that place. Serials are never reused, so an equal word means that
  * the same buffer is still live. An end E says how the timeline of the buffer in that place ended; the timeline's own page does
- * not prove it, because its writer can write there. A ticket is sealed to one session (sealed.h). Owns the layout and its
+ * not prove it, because its writer can write there. A handle is sealed to one session (sealed.h). Owns the layout and its
  * checks. The broker makes it (broker/registry/board-owner.c), a client maps it here.
  */
 #ifndef GPUB_BOARD_H
@@ -22,7 +22,7 @@
 
 #define BOARD_MAGIC       0x6472616f62757067ull
 #define BOARD_SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
-#define BOARD_SEALED_MAX (1u << 22)
+#define BOARD_SEALED_MAX  (1u << 22)
 #define BOARD_BUFFERS_MAX (1u << 20)
 
 enum board_state { BOARD_FREE = 0, BOARD_LIVE = 1, BOARD_DRAINING = 2 };

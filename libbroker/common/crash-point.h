@@ -47,7 +47,7 @@
 	X(LIBRARY, acquire_answered, "the thread that sent ACQUIRE goes on")               \
 	X(LIBRARY, grant_received, "the service thread has a GRANT")                       \
 	X(LIBRARY, grant_prepared, "its record has slots, and its timeline's page")        \
-	X(LIBRARY, handle_unsealed, "its ticket is unsealed, the handle not opened")       \
+	X(LIBRARY, handle_unsealed, "its handle is unsealed, and not opened")              \
 	X(LIBRARY, mapping_opened, "the handle is opened, no record says so")              \
 	X(LIBRARY, mapping_shared, "the allocation is mapped already, no record says so")  \
 	X(LIBRARY, mapping_recorded, "the record is OPEN")                                 \
@@ -119,8 +119,8 @@
 	X(BROKER, unlinked, "a name is taken away, the caller not told")                   \
 	X(BROKER, acquire_waits, "an acquire waits for its name")                          \
 	X(BROKER, acquire_woken, "its name has come, nothing is granted")                  \
-	X(BROKER, grant_accounted, "a grant is booked, its ticket not sealed")             \
-	X(BROKER, handle_sealed, "its ticket stands in the board")                         \
+	X(BROKER, grant_accounted, "a grant is booked, its handle not sealed")             \
+	X(BROKER, handle_sealed, "its sealed handle stands in the board")                  \
 	X(BROKER, grant_sent, "GRANT is sent")                                             \
 	X(BROKER, notice_sent, "a NOTICE is sent")                                         \
 	X(BROKER, closed_received, "CLOSED is read, the grant stands")                     \

@@ -23,14 +23,14 @@ void handle_seal(struct sealed_handle *sealed, const struct seal_terms *terms, c
 }
 
 int handle_unseal(struct device_handle *handle, const struct seal_terms *terms, const struct sealed_handle *sealed,
-		const uint8_t key[WIRE_KEY_SIZE])
+		  const uint8_t key[WIRE_KEY_SIZE])
 {
 	struct device_handle opened;
 
 	if (crypto_aead_xchacha20poly1305_ietf_decrypt(opened.bytes, NULL, NULL, sealed->box,
 						       sizeof sealed->box, (const uint8_t *)terms,
 						       sizeof *terms, sealed->nonce, key))
-		return error_set(-EKEYREJECTED, "the ticket does not open: it is forged, stale or another "
+		return error_set(-EKEYREJECTED, "the sealed handle does not open: it is forged, stale or another "
 						"session's");
 	*handle = opened;
 	sodium_memzero(&opened, sizeof opened);

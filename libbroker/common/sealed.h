@@ -3,8 +3,8 @@
  * sealed.h - the sealed form in which a grant's device handle travels through the board.
  *
  * XChaCha20-Poly1305 under the session's key (libsodium), with a random nonce. The terms of the grant are the
- * associated data, so a ticket opens for one session, one grant and exactly these terms. All clients may read a sealed
- * ticket. Owns nothing; keeps no key. sodium_init() must have run.
+ * associated data, so it opens for one session, one grant and exactly these terms. All clients may read a sealed
+ * handle. Owns nothing; keeps no key. sodium_init() must have run.
  */
 #ifndef GPUB_SEALED_H
 #define GPUB_SEALED_H
@@ -15,9 +15,9 @@
 #include "wire.h"
 
 #define SEAL_NONCE_SIZE 24
-#define SEAL_TAG_SIZE     16
+#define SEAL_TAG_SIZE   16
 
-/* The associated data of a ticket. Every byte counts: no padding, unused bytes zero. */
+/* The associated data of a sealed handle. Every byte counts: no padding, unused bytes zero. */
 struct seal_terms {
 	uint8_t  instance[16];
 	uint8_t  device_uuid[16]; /* of the device that the memory is on */
@@ -34,13 +34,13 @@ struct sealed_handle {
 	uint8_t reserved[24];
 };
 
-_Static_assert(sizeof(struct sealed_handle) == 128, "a ticket fills two cache lines");
+_Static_assert(sizeof(struct sealed_handle) == 128, "a sealed handle fills two cache lines");
 
 void handle_seal(struct sealed_handle *sealed, const struct seal_terms *terms, const struct device_handle *handle,
 		 const uint8_t key[WIRE_KEY_SIZE]);
 
 /* -EKEYREJECTED: it is not this session's, or a bit of it or of the terms differs. *handle untouched then. */
 int handle_unseal(struct device_handle *handle, const struct seal_terms *terms, const struct sealed_handle *sealed,
-		const uint8_t key[WIRE_KEY_SIZE]);
+		  const uint8_t key[WIRE_KEY_SIZE]);
 
 #endif

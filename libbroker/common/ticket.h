@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TICKET_TEXT_MAX  256 /* with its terminating zero */
+#define TICKET_TEXT_MAX   256 /* with its terminating zero */
 #define TICKET_STAMP_SIZE 32
-#define TICKET_KEY_SIZE  32
-#define TICKET_ANY_USER  UINT32_MAX
+#define TICKET_KEY_SIZE   32
+#define TICKET_ANY_USER   UINT32_MAX
 
 /* Every byte is stamped: no padding, unused bytes zero. Integers are in the machine's order. */
 struct ticket {

@@ -72,7 +72,7 @@ const char *wire_type_name(unsigned type)
 		[WIRE_LEAVE] = "LEAVE",         [WIRE_DONE] = "DONE",       [WIRE_INFO] = "INFO",
 		[WIRE_GRANT] = "GRANT",         [WIRE_NOTICE] = "NOTICE",   [WIRE_REFUSED] = "REFUSED",
 		[WIRE_LEFT] = "LEFT",           [WIRE_CHANGE] = "CHANGE",   [WIRE_DRAIN] = "DRAIN",
-		[WIRE_EVICT] = "EVICT",         [WIRE_ISSUE] = "ISSUE",     [WIRE_TICKET] = "TOKEN",
+		[WIRE_EVICT] = "EVICT",         [WIRE_ISSUE] = "ISSUE",     [WIRE_TICKET] = "TICKET",
 		[WIRE_REDEEM] = "REDEEM",       [WIRE_QUIESCED] = "QUIESCED",
 	};
 

@@ -18,8 +18,8 @@
  *   client   CHANGE                        mode, owner, group of a buffer -> DONE
  *   client   DRAIN                         an UNLINK that is answered when the memory is freed -> DONE
  *   client   EVICT                         cuts another session off -> DONE + a pidfd of its process
- *   client   ISSUE                         a delegable ticket (ticket.h) -> TOKEN
- *   client   REDEEM                        such a ticket -> GRANT
+ *   client   ISSUE                         a ticket (ticket.h) -> TICKET
+ *   client   REDEEM                        a ticket -> GRANT
  *   client   LEAVE                         -> LEFT, after every reply that was due
  */
 #ifndef GPUB_WIRE_H
@@ -111,7 +111,7 @@ struct wire_grant {
 	uint64_t size, offset;  /* bytes of the buffer, and where it begins in its allocation */
 	uint64_t span;          /* bytes of the allocation */
 	uint32_t buffer;        /* its word in the board */
-	uint32_t place;        /* its ticket in the board; WIRE_NO_HANDLE: the session has that grant, and its mapping */
+	uint32_t place;         /* of its sealed handle in the board; WIRE_NO_HANDLE: the session has that grant, and its mapping */
 	uint32_t rights;        /* all that this session may have */
 	uint32_t flags;         /* as gpub_info.flags */
 	uint32_t owner_device;  /* where the memory is; the broker's index */

@@ -55,7 +55,7 @@ static inline CUresult operate(const struct operation *operation, CUstream strea
  * CUDA_ERROR_INVALID_VALUE).
  */
 static __attribute__((noinline)) int operate_again(CUresult result, const struct operation *operation, CUstream stream,
-						    CUdeviceptr word, uint64_t value)
+						   CUdeviceptr word, uint64_t value)
 {
 	bool reset = result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_VALUE;
 	int  rc;

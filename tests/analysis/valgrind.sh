@@ -16,7 +16,7 @@ work=$(mktemp -d) || exit 1
 failed=()
 units=(broker/test-{accounting,log,places,registry,registry-random}
 	broker/test-{session,session-death,status-read,status-table,timeline,waiting}
-	common/test-{board,error,name,size,ticket})
+	common/test-{board,error,name,sealed,size,ticket})
 programs=(broker/broker-run broker/broker-status broker/broker-ctl libbroker/libgpubroker.la
 	tests/integration/status-client kernels/kernels.so examples/heat/heat "${units[@]/#/tests/unit/}")
 

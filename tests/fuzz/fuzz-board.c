@@ -4,7 +4,7 @@
  *
  * The input is the file, but for its last byte: which seals it lacks (0xff: all), and whether its version is this
  * one's (bit 3: as it stands in the file), so that the corpus outlives versions. A board that is taken is then read
- * all over, as a client would: every word, end and ticket must lie in it.
+ * all over, as a client would: every word, end and sealed handle must lie in it.
  */
 #include "fuzz.h"
 
@@ -47,7 +47,7 @@ static void board_read(const struct board *board)
 
 	FUZZ_HOLDS((const uint8_t *)&board->words[header->buffers] <= end, "the words leave the board");
 	FUZZ_HOLDS((const uint8_t *)&board->ends[header->buffers] <= end, "the ends leave the board");
-	FUZZ_HOLDS((const uint8_t *)&board->handles[header->handles] <= end, "the tickets leave the board");
+	FUZZ_HOLDS((const uint8_t *)&board->handles[header->handles] <= end, "the sealed handles leave the board");
 	for (uint32_t i = 0; i < header->buffers; i++)
 		sum += atomic_load(&board->words[i]) + (uint64_t)board_end_of(&board->ends[i], i);
 	for (uint32_t i = 0; i < header->handles; i++)

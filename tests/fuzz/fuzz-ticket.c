@@ -31,8 +31,8 @@ static bool try(const struct sealed *sealed, struct device_handle *handle)
 
 	if (!error)
 		return true;
-	FUZZ_HOLDS(error == -EKEYREJECTED, "a ticket is refused with %d", error);
-	FUZZ_HOLDS(!memcmp(handle, &before, sizeof before), "a ticket that is refused leaves something behind");
+	FUZZ_HOLDS(error == -EKEYREJECTED, "a sealed handle is refused with %d", error);
+	FUZZ_HOLDS(!memcmp(handle, &before, sizeof before), "a sealed handle that is refused leaves something behind");
 	fuzz_check_message();
 	return false;
 }
@@ -62,12 +62,12 @@ static void sealed_and_changed(struct input *input)
 	input_take(input, sealed.key, sizeof sealed.key);
 	input_take(input, &sealed.handle, sizeof sealed.handle);
 	handle_seal(&sealed.ticket, &sealed.terms, &sealed.handle, sealed.key);
-	FUZZ_HOLDS(try(&sealed, &handle), "a ticket does not open for whom it was sealed");
-	FUZZ_HOLDS(!memcmp(&handle, &sealed.handle, sizeof handle), "a ticket gives another handle than went in");
+	FUZZ_HOLDS(try(&sealed, &handle), "a sealed handle does not open for whom it was sealed");
+	FUZZ_HOLDS(!memcmp(&handle, &sealed.handle, sizeof handle), "it gives another handle than went in");
 	other = sealed;
 	change(&other, input);
 	if (memcmp(&other, &sealed, sizeof sealed))
-		FUZZ_HOLDS(!try(&other, &handle), "a ticket opens though it, its terms or its key were changed");
+		FUZZ_HOLDS(!try(&other, &handle), "a sealed handle opens though it, its terms or its key were changed");
 }
 
 static void raw(struct input *input)
@@ -78,7 +78,7 @@ static void raw(struct input *input)
 	input_take(input, &sealed.ticket, sizeof sealed.ticket);
 	input_take(input, sealed.key, sizeof sealed.key);
 	input_take(input, &sealed.terms, sizeof sealed.terms);
-	FUZZ_HOLDS(!try(&sealed, &handle), "a ticket opens that nobody sealed");
+	FUZZ_HOLDS(!try(&sealed, &handle), "a sealed handle opens that nobody sealed");
 }
 
 /* ---- text ---- */

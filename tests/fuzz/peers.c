@@ -10,7 +10,7 @@ struct ticket peers_ticket;
 
 /* ---- receiving ---- */
 
-/* As long as the grant is open its ticket stands in the board: it opens for this peer, and for exactly these terms. */
+/* As long as the grant is open its sealed handle stands in the board: it opens for this peer, and for exactly these terms. */
 static void grant_check(const struct peer *peer, struct broker *broker, const struct wire_grant *grant)
 {
 	const struct session *session = peer_session(peer, broker);
@@ -24,7 +24,7 @@ static void grant_check(const struct peer *peer, struct broker *broker, const st
 				      .rights = grant->rights,
 				      .version = WIRE_VERSION };
 
-	bool shared = grant->place == WIRE_NO_HANDLE; /* the session has the grant, and its ticket came before */
+	bool shared = grant->place == WIRE_NO_HANDLE; /* the session has the grant, and its sealed handle came before */
 
 	FUZZ_HOLDS((shared || grant->place < header->handles) && grant->buffer < header->buffers &&
 			   grant->owner_device < header->devices && grant->offset + grant->size <= grant->span,
@@ -34,7 +34,7 @@ static void grant_check(const struct peer *peer, struct broker *broker, const st
 	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
 	FUZZ_HOLDS(!handle_unseal(&handle, &terms, &peer->board.handles[grant->place], peer->welcomed.key),
-		   "the ticket of an open grant does not open");
+		   "the sealed handle of an open grant does not open");
 }
 
 static void on_welcome(struct peer *peer, const struct wire_message *message, int fd)

@@ -3,7 +3,7 @@
  * peers.h - clients of fuzz-broker: raw sockets that say whatever an input makes them say.
  *
  * A peer remembers what it was sent, so that an input can name a grant that exists. What it is sent is checked: each
- * message is well formed, and a ticket opens with the peer's own key (invariant 4). Owns its socket and its board.
+ * message is well formed, and a sealed handle opens with the peer's own key (invariant 4). Owns its socket and its board.
  */
 #ifndef GPUB_FUZZ_PEERS_H
 #define GPUB_FUZZ_PEERS_H

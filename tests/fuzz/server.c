@@ -121,7 +121,7 @@ static void grant_seal(const struct wire_grant *grant)
 	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
 }
 
-/* sealed: its ticket is made for the terms as they are sent, so that only what the client checks itself is left. */
+/* sealed: its handle is sealed for the terms as they are sent, so that only what the client checks itself is left. */
 static void send_grant(unsigned how, bool with_page)
 {
 	struct wire_message message;

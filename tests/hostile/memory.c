@@ -213,7 +213,7 @@ static void resize_own(void)
 		struct speaker s;
 		uint8_t *bytes = map_own(&s, &grant);
 
-		WANT(!speaker_ticket(&s, &grant, &handle) && host_object_name(&handle, name));
+		WANT(!speaker_unseal(&s, &grant, &handle) && host_object_name(&handle, name));
 		WANT(!truncate(name, sizes[i]));
 		munmap(bytes, OWN_SIZE);
 		WANT(!speaker_closed(&s, grant.grant));

@@ -95,7 +95,7 @@ static bool words_are_left(void)
 }
 
 /* Each time that a ticket is redeemed is another grant, and another place. */
-static unsigned take_tickets(void)
+static unsigned take_places(void)
 {
 	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TICKET_ANY_USER };
 	static struct speaker s;
@@ -115,15 +115,15 @@ static unsigned take_tickets(void)
 	return got;
 }
 
-static void fill_tickets(void)
+static void fill_places(void)
 {
-	take = take_tickets;
+	take = take_places;
 	take_as_first();
 }
 
 static bool tickets_are_left(void)
 {
-	take = take_tickets;
+	take = take_places;
 	return a_third_works();
 }
 
@@ -211,8 +211,8 @@ static bool what_waits_is_bounded(void)
 static const struct attack shares[] = {
 	{ "fills the board's words with another user", "invariant 5: a third user works", .prepare = nothing_taken,
 	  .run = fill_words, .during = words_are_left, .flags = NEEDS_USERS },
-	{ "fills the board's tickets with another user", "invariant 5: a third user works", .prepare = nothing_taken,
-	  .run = fill_tickets, .during = tickets_are_left, .flags = NEEDS_USERS },
+	{ "fills the board's places with another user", "invariant 5: a third user works", .prepare = nothing_taken,
+	  .run = fill_places, .during = tickets_are_left, .flags = NEEDS_USERS },
 	{ "takes all descriptors with another user", "invariant 5: a third user works", .prepare = nothing_taken,
 	  .run = fill_descriptors, .during = descriptors_are_left, .flags = NEEDS_USERS },
 	{ "never reads, with many sessions", "invariant 5: all of them together may leave so much unread",

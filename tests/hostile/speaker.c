@@ -296,7 +296,7 @@ int speaker_issue(struct speaker *speaker, const char *name, const struct wire_i
 	return error;
 }
 
-int speaker_ticket(const struct speaker *speaker, const struct wire_grant *grant, struct device_handle *handle)
+int speaker_unseal(const struct speaker *speaker, const struct wire_grant *grant, struct device_handle *handle)
 {
 	const struct board_header *header = speaker->board.header;
 	struct seal_terms terms = { .session = speaker->session,
@@ -319,7 +319,7 @@ void *speaker_map(const struct speaker *speaker, const struct wire_grant *grant)
 	void *base;
 	int fd;
 
-	if (speaker_ticket(speaker, grant, &handle) || !host_object_name(&handle, name))
+	if (speaker_unseal(speaker, grant, &handle) || !host_object_name(&handle, name))
 		return NULL;
 	fd = open(name, O_RDWR | O_CLOEXEC);
 	if (fd < 0)

@@ -67,8 +67,8 @@ int speaker_closed(const struct speaker *speaker, uint64_t grant); /* no answer 
 int speaker_quiesced(const struct speaker *speaker, uint64_t grant, uint64_t serial);
 int speaker_issue(struct speaker *speaker, const char *name, const struct wire_issue *terms, struct ticket *ticket);
 
-/* Opens the grant's ticket. -EKEYREJECTED: it is not this session's. */
-int speaker_ticket(const struct speaker *speaker, const struct wire_grant *grant, struct device_handle *handle);
+/* Opens the grant's sealed handle. -EKEYREJECTED: it is not this session's. */
+int speaker_unseal(const struct speaker *speaker, const struct wire_grant *grant, struct device_handle *handle);
 
 /* Maps what was granted, as the host device does it but without the lock that tells its owner. NULL: it cannot be. */
 void *speaker_map(const struct speaker *speaker, const struct wire_grant *grant);

@@ -250,15 +250,15 @@ static void open_all(const struct speaker *s, const struct wire_grant *own)
 
 	for (uint32_t place = 0; place < s->board.header->handles; place++) {
 		grant.place = place;
-		WANT((speaker_ticket(s, &grant, &handle) == 0) == (place == own->place));
+		WANT((speaker_unseal(s, &grant, &handle) == 0) == (place == own->place));
 	}
 	grant = *own;
 	for (other.session = 1; other.session < s->session; other.session++)
-		WANT(speaker_ticket(&other, own, &handle) == -EKEYREJECTED);
+		WANT(speaker_unseal(&other, own, &handle) == -EKEYREJECTED);
 	for (grant.grant = 0; grant.grant < own->grant; grant.grant++)
 		for (uint32_t place = 0; place < 16; place++) {
 			grant.place = place;
-			WANT(speaker_ticket(s, &grant, &handle) == -EKEYREJECTED);
+			WANT(speaker_unseal(s, &grant, &handle) == -EKEYREJECTED);
 		}
 }
 
@@ -269,16 +269,16 @@ static void open_with_other_terms(const struct speaker *s, const struct wire_gra
 	struct wire_grant grant = *own;
 
 	grant.rights = BOTH;
-	WANT(speaker_ticket(s, &grant, &handle) == -EKEYREJECTED);
+	WANT(speaker_unseal(s, &grant, &handle) == -EKEYREJECTED);
 	grant = *own;
 	grant.size++;
-	WANT(speaker_ticket(s, &grant, &handle) == -EKEYREJECTED);
+	WANT(speaker_unseal(s, &grant, &handle) == -EKEYREJECTED);
 	grant = *own;
 	grant.offset = 4096;
-	WANT(speaker_ticket(s, &grant, &handle) == -EKEYREJECTED);
+	WANT(speaker_unseal(s, &grant, &handle) == -EKEYREJECTED);
 	grant = *own;
 	grant.serial--;
-	WANT(speaker_ticket(s, &grant, &handle) == -EKEYREJECTED);
+	WANT(speaker_unseal(s, &grant, &handle) == -EKEYREJECTED);
 }
 
 /* What a handle of the host device begins with stands nowhere in clear, nor does a canary. */
@@ -306,12 +306,12 @@ static void read_board(void)
 	open_with_other_terms(&s, &grant);
 	/* nor with another session's key, though it be the same process's */
 	memcpy(second.key, s.key, 8);
-	WANT(speaker_ticket(&second, &grant, &handle) == -EKEYREJECTED);
+	WANT(speaker_unseal(&second, &grant, &handle) == -EKEYREJECTED);
 	/* the grant has ended, and its ticket is replayed for a new one */
 	WANT(!speaker_closed(&s, grant.grant));
 	WANT(!speaker_acquire(&s, SHOWN, GPUB_READ, &again));
 	grant.grant = again.grant;
-	WANT(speaker_ticket(&s, &grant, &handle) == -EKEYREJECTED);
+	WANT(speaker_unseal(&s, &grant, &handle) == -EKEYREJECTED);
 	speaker_end(&s);
 	speaker_end(&second);
 }

@@ -109,7 +109,7 @@ static int wild_clients(const struct order *order)
 	return 0;
 }
 
-static uint64_t any_ticket(const gpub_lease *good)
+static uint64_t any_token(const gpub_lease *good)
 {
 	switch (next_random() % 4) {
 	case 0:
@@ -129,7 +129,7 @@ static uint64_t wild_token(const gpub_lease *good)
 	uint64_t token;
 
 	do
-		token = any_ticket(good);
+		token = any_token(good);
 	while (token == lease[0].token || token == lease[1].token);
 	return token;
 }

@@ -511,7 +511,7 @@ static void test_short(void)
 
 /* ---- what must not be reused ---- */
 
-/* Unfinished work, and a unordered return: nothing says when it is done but the device. */
+/* Unfinished work, and an unordered return: nothing says when it is done but the device. */
 static void test_unordered_return(void)
 {
 	begin(POOL);
@@ -525,7 +525,7 @@ static void test_unordered_return(void)
 	ask(&b, do_unlink, .name = "x");
 	look_at_all(&a);
 	POINT(status_holders(&broker, "x", a.pid) == 1 && status_holders(&broker, "x", b.pid) == 0,
-	      "a unordered return says nothing of the device: the memory is not let go of");
+	      "an unordered return says nothing of the device: the memory is not let go of");
 	ask(&b, do_make, .name = "y");
 	ask(&b, do_acquire, .name = "y");
 	tell(&a, do_trim);

@@ -45,7 +45,7 @@
  *  F_HANGUPENDS the hang-up of a session that has only orphaned grants ends it
  *  F_ONEORPHAN  one orphaned grant stands for all allocations of its session
  *  F_ORPHANLOST session_end gives the session's grants back, and forgets its held ones
- *  F_ORPHANTWICE a orphaned grant is still one of its session's: a second CLOSED ends it
+ *  F_ORPHANTWICE an orphaned grant is still one of its session's: a second CLOSED ends it
  *  F_MERGELOST  a CLOSED that merges into the hold that is there ends the uses of its grant
  *  F_FIRSTNAME  an allocation is freed when the first of its buffers is over
  *  F_ONERECORD  mapping_close looks at the slots of one record of the mapping only
@@ -66,13 +66,13 @@
  *  F_USELEAK    the end of a grant does not end its uses
  *  F_RECYCLELIVE a range serves a new buffer as soon as the old one is unlinked
  *  F_RECYCLEUSED  ... at the first QUIESCED, though another session has a use
- *  F_QUIESCEDTWICE an QUIESCED ends a use that is not there
+ *  F_QUIESCEDTWICE a QUIESCED ends a use that is not there
  *  F_QUIESCEDFOREIGN ... or one of another session's grant
  *  F_TRUSTQUIESCED ... or that of another user's session
  *  F_FOREIGNQUIESCED a client retires also where its QUIESCED is not trusted, and never closes the mapping
- *  F_OWNDUMB    an QUIESCED on a redeemed grant is answered with nothing
+ *  F_OWNDUMB    a QUIESCED on a redeemed grant is answered with nothing
  *  F_BACKDUMB   ... or one of what is not to be kept, and nobody is asked to close it
- *  F_OWNQUIESCED an QUIESCED on a redeemed grant ends the use, and the grant stays
+ *  F_OWNQUIESCED a QUIESCED on a redeemed grant ends the use, and the grant stays
  *  F_REDEEMKNOWN a REDEEM is answered with the grant that the session has
  *  F_TRIMAWAITED a pass closes a mapping though who waited for its record has yet to take it
  * and these in a search for what never ends (LIVE):
@@ -141,8 +141,8 @@
  * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE).  NORETIRE: clients close what is noticed, and never send QUIESCED.
  * REDEEMS: an acquire may be a gpub_redeem of a ticket for the buffer that was made last (with NORENEW).
  * TIGHT: the memory of a buffer that is alone in it is not kept: its QUIESCED leaves the use, and asks for the CLOSED.
- * LATER: notices go at any later moment.  POOL: an idle allocation may wait for a new buffer; else it is abandoned at once.  KEEPS: leases are held, with kernels under
- * way, when the client disconnects.  TWICE: an QUIESCED may be sent twice.  FORGES: one that names another session's grant. */
+ * LATER: notices go at any later moment.  POOL: an idle allocation may wait for a new buffer; else it is evicted at once.  KEEPS: leases are held, with kernels under
+ * way, when the client disconnects.  TWICE: a QUIESCED may be sent twice.  FORGES: one that names another session's grant. */
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
 #endif
@@ -170,7 +170,7 @@
 #elif defined(F_FOREIGNQUIESCED)
 #define RETIRES(c) true
 #else
-#define RETIRES(c) (!FOREIGN(c))       /* a GRANT says whether an QUIESCED would be trusted */
+#define RETIRES(c) (!FOREIGN(c))       /* a GRANT says whether a QUIESCED would be trusted */
 #endif
 #ifdef FOREVER                         /* sequences wrap then; in stream order each lands before the next is taken */
 #define COUNT(i) skip
@@ -335,7 +335,7 @@ inline record_idle_look(S) {
 	if :: slot_unused(S) :: else -> busy=1; if :: hold[S]!=sRETURNED -> held=1 :: else fi fi
 }
 /*
- * Its buffer is unlinked: the record is abandoned, and the mapping stays. Begun by its caller: lock taken, CLOSING, its
+ * Its buffer is unlinked: the record is released, and the mapping stays. Begun by its caller: lock taken, CLOSING, its
  * grant in sg. The record leaves its mapping under the lock, before anything is sent. may_sync: the device may be waited for
  */
 #if defined(F_UNQUIESCED)
@@ -1250,7 +1250,7 @@ inline handle_idle(c) {
 		:: else
 		fi; g=0; s=0 }
 }
-/* An QUIESCED that names another session's grant */
+/* A QUIESCED that names another session's grant */
 #ifdef FORGES
 chan forged = [1] of { byte, byte };
 proctype Forger() { byte s; if :: s=1 :: s=2 fi; forged!1,s; s=0 }

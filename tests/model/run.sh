@@ -126,7 +126,7 @@ renewed='(serial[R]==lserial)'              # a renew finds another buffer
 taken='hold[((R*1)+k)]=='                   # a lease lost its hold
 forgotten='!(mapped[X])||'                  # a disconnect leaves a mapping behind
 closed='(mapped[X]&&(mgrant[X]==sg))'       # a mapping is closed twice
-retired='&&serial[R])'                      # a record is abandoned twice
+retired='&&serial[R])'                      # a record is released twice
 stale='(serial[R]&&(mapped[on[R]]=='        # an acquire finds what is not mapped
 kept='!(leaked[X])'                       # the closer looks for ever at what cannot be closed
 lied='!(((secret[c]>>'                      # a range or memory is over while a process uses it that said otherwise

@@ -451,18 +451,18 @@ void tell(void)
 
 void linger(void)
 {
-	char ticket;
+	char byte;
 
-	while (read(STDIN_FILENO, &ticket, 1) > 0)
+	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
 }
 
 bool told(const struct child *child)
 {
 	struct pollfd p = { .fd = child->in, .events = POLLIN };
-	char ticket = 0;
+	char byte = 0;
 
-	return poll(&p, 1, 0) == 1 && read(child->in, &ticket, 1) == 1 && ticket == '!';
+	return poll(&p, 1, 0) == 1 && read(child->in, &byte, 1) == 1 && byte == '!';
 }
 
 void child_kill(const struct child *child)

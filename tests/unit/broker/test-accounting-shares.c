@@ -89,7 +89,7 @@ static unsigned map_all(struct peer *peer)
 	return count;
 }
 
-static void invariant_5_two_users_leave_tickets_of_the_board_for_a_third(void **state)
+static void invariant_5_two_users_leave_places_of_the_board_for_a_third(void **state)
 {
 	struct peer first = join_as(FIRST), second = join_as(SECOND), third = join_as(THIRD);
 	struct wire_grant grant;
@@ -196,7 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(invariant_5_two_users_leave_words_of_the_board_for_a_third),
-		ON(invariant_5_two_users_leave_tickets_of_the_board_for_a_third),
+		ON(invariant_5_two_users_leave_places_of_the_board_for_a_third),
 		ON(test_a_grant_that_waits_for_its_process_has_no_place),
 		ON(test_timelines_are_charged_to_whose_buffer_it_is),
 		ON(invariant_5_a_connection_without_descriptors_for_it_is_refused),

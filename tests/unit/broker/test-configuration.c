@@ -82,10 +82,10 @@ static void check_defaults(void)
 	assert_int_equal(config->broker.pool, 64 << 20);
 	assert_false(config->broker.creators.restricted);
 	assert_int_equal(config->broker.buffers, BROKER_BUFFERS);
-	assert_int_equal(config->broker.handles, BROKER_TICKETS);
+	assert_int_equal(config->broker.handles, BROKER_HANDLES);
 	assert_true(all->limit[RESOURCE_BYTES] == QUOTA_NONE);
 	assert_int_equal(all->limit[RESOURCE_BUFFERS], BROKER_BUFFERS / 2);
-	assert_int_equal(all->limit[RESOURCE_GRANTS], BROKER_TICKETS / 2);
+	assert_int_equal(all->limit[RESOURCE_GRANTS], BROKER_HANDLES / 2);
 	assert_int_equal(all->limit[RESOURCE_SESSIONS], 1024);
 	assert_int_equal(all->limit[RESOURCE_TICKETS], 1024);
 	assert_in_range(all->limit[RESOURCE_GREETINGS], 1, 4096);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-grants.c - the grants of memory that several buffers share: one for each session and allocation, the uses under
- * it, and what an QUIESCED, a CLOSED or a death ends. grants-harness.h is the world.
+ * it, and what a QUIESCED, a CLOSED or a death ends. grants-harness.h is the world.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -44,8 +44,8 @@ _Noreturn static void peer_run(int channel, bool as_other)
 		struct cmsghdr header;
 		char           bytes[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
-	char ticket = '!';
-	struct iovec  io = { .iov_base = &ticket, .iov_len = 1 };
+	char byte = '!';
+	struct iovec  io = { .iov_base = &byte, .iov_len = 1 };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1,
 			      .msg_control = &control, .msg_controllen = sizeof control };
 	int pair[2];
@@ -73,8 +73,8 @@ static struct peer peer_start(bool as_other)
 		struct cmsghdr header;
 		char           bytes[CMSG_SPACE(sizeof(int))];
 	} control;
-	char ticket;
-	struct iovec  io = { .iov_base = &ticket, .iov_len = 1 };
+	char byte;
+	struct iovec  io = { .iov_base = &byte, .iov_len = 1 };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1,
 			      .msg_control = &control, .msg_controllen = sizeof control };
 	struct peer peer;
@@ -103,9 +103,9 @@ static void peer_end(struct peer *peer)
 _Noreturn static void leave_a_peer(int told, int leave)
 {
 	struct peer peer = peer_start(!geteuid());
-	char ticket;
+	char byte;
 
-	_exit(write(told, &peer.pid, sizeof peer.pid) != sizeof peer.pid || read(leave, &ticket, 1) < 0);
+	_exit(write(told, &peer.pid, sizeof peer.pid) != sizeof peer.pid || read(leave, &byte, 1) < 0);
 }
 
 static void test_a_peer_ends_with_its_test(void **state)

@@ -192,7 +192,7 @@ static void test_board_full_of_buffers(void **state)
 			registry_unlink(&registry, buffer[i]);
 }
 
-static void test_board_full_of_tickets(void **state)
+static void test_board_full_of_sealed_handles(void **state)
 {
 	struct buffer *buffer = live("a");
 	struct grant *grant[TICKETS], *more = NULL;
@@ -508,7 +508,7 @@ int main(void)
 		ON(test_abandoned_buffer_leaves_nothing),
 		ON(test_a_name_is_taken_once),
 		ON(test_board_full_of_buffers),
-		ON(test_board_full_of_tickets),
+		ON(test_board_full_of_sealed_handles),
 		ON(test_quotas_are_charged_and_refunded),
 		ON(invariant_3_another_sessions_grant_is_not_found),
 		ON(invariant_8_serials_and_grants_are_never_reused),

@@ -152,9 +152,9 @@ static void invariant_5_final_messages_of_many_sessions_have_one_share(void **st
 static void keep(int sock)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
-	char ticket;
+	char byte;
 
-	if (read(STDIN_FILENO, &ticket, 1) == 1 && socket_send(sock, &message, -1, MSG_DONTWAIT) == -ECONNRESET)
+	if (read(STDIN_FILENO, &byte, 1) == 1 && socket_send(sock, &message, -1, MSG_DONTWAIT) == -ECONNRESET)
 		tell();
 	linger();
 	_exit(0);

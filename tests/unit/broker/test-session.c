@@ -188,8 +188,8 @@ static void create_small(struct peer *peer, const char *name)
 	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
 }
 
-/* What is mapped already needs no ticket, also not for the small buffer beside it. */
-static void test_a_second_acquire_gets_the_same_grant_and_no_ticket(void **state)
+/* What is mapped already needs no sealed handle, also not for the small buffer beside it. */
+static void test_a_second_acquire_gets_the_same_grant_and_no_handle(void **state)
 {
 	struct peer peer = join(), other = join();
 	struct wire_grant first, again, beside, others;
@@ -261,7 +261,7 @@ static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
 	part(&attacker);
 }
 
-static int open_ticket(const struct peer *peer, const struct wire_grant *grant, struct device_handle *handle)
+static int unseal(const struct peer *peer, const struct wire_grant *grant, struct device_handle *handle)
 {
 	const struct board_header *header = peer->board.header;
 	struct seal_terms terms = { .session = peer->session,
@@ -277,7 +277,7 @@ static int open_ticket(const struct peer *peer, const struct wire_grant *grant, 
 	return handle_unseal(handle, &terms, &peer->board.handles[grant->place], peer->welcome.key);
 }
 
-static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
+static void invariant_4_a_sealed_handle_opens_for_its_session_alone(void **state)
 {
 	struct peer holder = join(), thief = join();
 	struct device_handle handle, stolen;
@@ -288,12 +288,12 @@ static void invariant_4_a_ticket_opens_for_its_session_alone(void **state)
 	expect_done(&holder, WIRE_CREATE, "a");
 	grant = acquire(&holder, "a");
 	buffer = registry_find(broker.registry, "a");
-	assert_int_equal(open_ticket(&holder, &grant, &handle), 0);
+	assert_int_equal(unseal(&holder, &grant, &handle), 0);
 	assert_memory_equal(&handle, &buffer->allocation->handle, sizeof handle);
-	assert_int_equal(open_ticket(&thief, &grant, &stolen), -EKEYREJECTED);
+	assert_int_equal(unseal(&thief, &grant, &stolen), -EKEYREJECTED);
 	/* nor with the thief's key under the holder's name */
 	thief.session = holder.session;
-	assert_int_equal(open_ticket(&thief, &grant, &stolen), -EKEYREJECTED);
+	assert_int_equal(unseal(&thief, &grant, &stolen), -EKEYREJECTED);
 	/* and the handle stands nowhere in what every client can read */
 	assert_null(memmem(holder.board.base, holder.board.size, handle.bytes, 16));
 	send_closed(holder.sock, grant.grant);
@@ -431,9 +431,9 @@ int main(void)
 		ON(invariant_5_greetings_are_bounded),
 		ON(test_sessions_over_the_quota_are_refused),
 		ON(test_a_buffers_whole_life),
-		ON(test_a_second_acquire_gets_the_same_grant_and_no_ticket),
+		ON(test_a_second_acquire_gets_the_same_grant_and_no_handle),
 		ON(invariant_3_an_idle_ends_its_senders_use_alone),
-		ON(invariant_4_a_ticket_opens_for_its_session_alone),
+		ON(invariant_4_a_sealed_handle_opens_for_its_session_alone),
 		ON(invariant_3_another_sessions_grant_cannot_be_closed),
 		ON(test_leaving),
 		ON(test_ephemeral_buffers_go_with_their_creator),

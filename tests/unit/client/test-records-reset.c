@@ -431,9 +431,9 @@ static void test_the_timeline_of_an_ended_lease(void **state)
 
 static uint8_t key[WIRE_KEY_SIZE];
 static struct board_header header;
-static struct sealed_handle tickets[2];
+static struct sealed_handle handles[2];
 
-/* A grant whose ticket is good. */
+/* A grant whose sealed handle is good. */
 static struct wire_grant grant_made(uint64_t grant)
 {
 	struct wire_grant made = { .grant = grant, .serial = 5, .size = sizeof memory, .span = sizeof memory,
@@ -442,13 +442,13 @@ static struct wire_grant grant_made(uint64_t grant)
 	struct device_handle handle = { 0 };
 
 	client->board.header = &header;
-	client->board.handles = tickets;
+	client->board.handles = handles;
 	sodium_free(client->key);
 	client->key = sodium_malloc(sizeof key);
 	assert_non_null(client->key);
 	memcpy(client->key, key, sizeof key);
 	client->session = 0;
-	handle_seal(&tickets[made.place], &terms, &handle, key);
+	handle_seal(&handles[made.place], &terms, &handle, key);
 	return made;
 }
 

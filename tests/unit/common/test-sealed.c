@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-sealed.c - a sealed ticket opens for one session, one grant and exactly its terms, and hides the handle.
+ * test-sealed.c - a sealed handle opens for one session, one grant and exactly its terms, and hides the handle.
  *
- * Flips every single bit of the ticket, the terms and the key: none may open.
+ * Flips every single bit of the sealed handle, the terms and the key: none may open.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -69,7 +69,7 @@ static void test_opens_for_its_session(void **state)
 	assert_memory_equal(&opened, &handle, sizeof handle);
 }
 
-static void invariant_4_each_bit_of_the_ticket_counts(void **state)
+static void invariant_4_each_bit_of_the_sealed_handle_counts(void **state)
 {
 	(void)state;
 	expect_each_flip_refused(box.nonce, sizeof box.nonce);
@@ -141,7 +141,7 @@ static void expect_hidden(const struct device_handle *secret, const uint8_t *und
 		assert_false(contains(&sealed, offsetof(struct sealed_handle, reserved), secret->bytes + i, 8));
 }
 
-static void invariant_4_a_sealed_ticket_hides_the_handle(void **state)
+static void invariant_4_what_is_sealed_hides_the_handle(void **state)
 {
 	static const uint8_t zero_key[WIRE_KEY_SIZE];
 	static const struct device_handle zero_handle;
@@ -184,14 +184,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_opens_for_its_session),
-		cmocka_unit_test(invariant_4_each_bit_of_the_ticket_counts),
+		cmocka_unit_test(invariant_4_each_bit_of_the_sealed_handle_counts),
 		cmocka_unit_test(invariant_4_each_bit_of_the_terms_counts),
 		cmocka_unit_test(invariant_4_each_bit_of_the_key_counts),
 		cmocka_unit_test(invariant_8_an_old_generation_or_another_broker_is_refused),
-		cmocka_unit_test(invariant_4_a_sealed_ticket_hides_the_handle),
+		cmocka_unit_test(invariant_4_what_is_sealed_hides_the_handle),
 		cmocka_unit_test(test_two_seals_differ),
 		cmocka_unit_test(test_seal_fills_the_whole_place),
 	};
 
-	return cmocka_run_group_tests_name("ticket", tests, setup, NULL);
+	return cmocka_run_group_tests_name("sealed", tests, setup, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-ticket.c - a delegable ticket's text and stamp: the same token out as in, and nothing else but that is genuine.
+ * test-ticket.c - a ticket's text and stamp: the same ticket out as in, and nothing else but that is genuine.
  *
- * Flips every single bit of text, token and key: none may pass as genuine.
+ * Flips every single bit of text, ticket and key: none may pass as genuine.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static void flip(void *bytes, size_t bit)
 	((uint8_t *)bytes)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 }
 
-/* No token, or none that the key stamped; one that is refused is not written. */
+/* No ticket, or none that the key stamped; one that is refused is not written. */
 static void expect_refused(const char *forged)
 {
 	struct ticket decoded, before;
@@ -86,7 +86,7 @@ static void invariant_8_each_bit_of_the_text_counts(void **state)
 	}
 }
 
-static void invariant_8_each_bit_of_the_token_counts(void **state)
+static void invariant_8_each_bit_of_the_ticket_counts(void **state)
 {
 	(void)state;
 	for (size_t bit = 0; bit < sizeof ticket * 8; bit++) {
@@ -151,7 +151,7 @@ static void test_no_byte_past_the_longest_text_is_read(void **state)
 	free(endless);
 }
 
-/* The stamp that a token had before says nothing of the one it gets. */
+/* The stamp that a ticket had before says nothing of the one it gets. */
 static void test_the_stamp_follows_the_terms(void **state)
 {
 	struct ticket other = ticket;
@@ -172,7 +172,7 @@ int main(void)
 		cmocka_unit_test(test_the_same_comes_out_as_went_in),
 		cmocka_unit_test(test_the_text_is_plain),
 		cmocka_unit_test(invariant_8_each_bit_of_the_text_counts),
-		cmocka_unit_test(invariant_8_each_bit_of_the_token_counts),
+		cmocka_unit_test(invariant_8_each_bit_of_the_ticket_counts),
 		cmocka_unit_test(invariant_8_each_bit_of_the_key_counts),
 		cmocka_unit_test(test_cut_off_anywhere_it_is_no_ticket),
 		cmocka_unit_test(test_what_is_added_makes_it_no_ticket),
@@ -180,5 +180,5 @@ int main(void)
 		cmocka_unit_test(test_the_stamp_follows_the_terms),
 	};
 
-	return cmocka_run_group_tests_name("token", tests, setup, NULL);
+	return cmocka_run_group_tests_name("ticket", tests, setup, NULL);
 }
