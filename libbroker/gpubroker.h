@@ -276,7 +276,7 @@ int gpub_return(gpub_lease *lease);
 
 /*
  * Gives the hold back in stream order: the GPU releases it after everything queued on that stream so far. If all leases
- * of an unlinked buffer were returned so, the library reports it idle without a synchronisation. Needed for work in
+ * of an unlinked buffer were returned so, the library reports it quiesced without a synchronisation. Needed for work in
  * another context, and for graphs after their last launch.
  *   -ESTALE  returned before     -EBUSY  the stream is being captured: return after the launch instead
  */

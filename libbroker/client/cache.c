@@ -121,7 +121,7 @@ static bool is_awaited(const struct mapping *mapping)
 	return false;
 }
 
-/* -EBUSY: it stays. Only a CACHE_ALL pass waits for another thread that is at work on it. */
+/* -EBUSY: it stays, or another thread closes it. Only a CACHE_ALL pass waits for a thread that is in mapping_sync(). */
 static int close_one(struct gpub_client *client, struct mapping *mapping, const struct cache_pass *pass)
 {
 	bool all = pass->scope == CACHE_ALL;

@@ -5,7 +5,7 @@
  * An open costs about 50 us, so a mapping stays open after its last lease was returned. A pass closes those that are due:
  *   - CACHE_DUE: what the broker wants back; and beyond the bound of gpub_set_cache(), what was used least recently. The closer
  *     thread (GPUB_BACKGROUND_CLOSE) makes such a pass when something is due. Without that thread, an acquire that opens
- *     something makes one when more is open than the bound allows.
+ *     something makes one when more is open than the bound allows, or too many unused timelines are mapped.
  *   - CACHE_ALL: all. gpub_trim(), gpub_drain(), gpub_disconnect(), and gpub_create() when memory is short. It waits for returns
  *     in stream order that have not landed.
  * A pass never closes what a lease holds, nor a mapping that an acquirer waits for. Closing waits for the process's
@@ -43,8 +43,8 @@ struct mapping *cache_pass_next(struct gpub_client *client, const struct cache_p
 int cache_close_all(struct gpub_client *client);
 
 /*
- * Before an acquire opens something: a CACHE_DUE pass, where more is open than the bound allows and no closer thread
- * sees to it. True: it gave the lock up meanwhile. Locked.
+ * Before an acquire opens something: a CACHE_DUE pass, where more is open than the bound allows, or too many unused
+ * timelines are mapped, and no closer thread sees to it. True: it gave the lock up meanwhile. Locked.
  */
 bool cache_make_room(struct gpub_client *client);
 

@@ -67,11 +67,11 @@
 	X(LIBRARY, return_marked, "RETURNED: it lands with the stream")                    \
 	X(LIBRARY, close_marked, "the record is CLOSING, its slots not looked at")         \
 	X(LIBRARY, close_withdrawn, "a slot is busy: the record is OPEN again")            \
-	X(LIBRARY, close_decided, "all slots are idle, the mapping stands")                \
+	X(LIBRARY, close_decided, "all slots are unused, the mapping stands")              \
 	X(LIBRARY, mapping_closed, "the mapping is closed, CLOSED is not sent")            \
 	X(LIBRARY, closed_sent, "CLOSED is sent, the record still CLOSING")                \
 	X(LIBRARY, retire_synced, "the device is done with all that came before a retire") \
-	X(LIBRARY, retire_decided, "the record is CLOSING, idle and proven")               \
+	X(LIBRARY, retire_decided, "the record is CLOSING, unused and quiesced")           \
 	X(LIBRARY, quiesced_sent, "QUIESCED is sent, the record still CLOSING")            \
 	X(LIBRARY, close_failed, "the mapping does not close")                             \
 	X(LIBRARY, record_released, "the record is free")                                  \

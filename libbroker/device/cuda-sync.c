@@ -3,11 +3,11 @@
  * cuda-sync.c - closes of memory, and waits for what a context has queued; neither disturbs a graph capture.
  *
  * To synchronise a context would end any capture in it, even in relaxed mode (facts.md). To open a handle that is already
- * open, and to close it again, waits for the same work and disturbs nobody. CUDA does not document that, and the broker
- * frees memory because of it. So this file tries it once on each device before it relies on it: it blocks a private stream
- * by a wait, and a close that returns before that stream is released does not wait for work. On such a device cuda_sync()
- * gives -ENOTSUP from then on, and each last close is tried in the same way. If the program resets the device during a
- * trial, the trial has no verdict.
+ * open, and to close it again, waits for the same work and disturbs nobody. CUDA does not document that, and a buffer's
+ * memory serves another buffer because of it. So this file tries it once on each device before it relies on it: it blocks a
+ * private stream by a wait, and a close that returns before that stream is released does not wait for work. On such a device
+ * cuda_sync() gives -ENOTSUP from then on, and each last close is tried in the same way. If the program resets the device
+ * during a trial, the trial has no verdict.
  *
  * Owns the verdicts, and a page with the words on which streams wait. Blocks no stream for longer than PARKED_US, and none
  * in a program that returns all its leases in stream order. Never reports a close as done that the driver did not report as
