@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * say.h - what the lifetime examples share: the begin and end of a worker, and its output.
+ * say.h - what the lifetime examples share: how a worker begins and ends, and its output.
  *
  * Each example prints a line for each step that it tries, "[RANK] what was tried: what happened", and ends with its
  * verdict. must() wraps steps that the example needs to go on; expect() and check() wrap what it shows. A worker whose

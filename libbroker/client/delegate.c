@@ -3,7 +3,7 @@
  * delegate.c - gpub_ticket_issue, gpub_redeem: a right to one buffer, handed on as text (common/ticket.h).
  *
  * A redeemed buffer has a record of its own, whose key is no valid name: the ticket's rights differ from the name's,
- * and the broker checks every redemption. Never keeps a ticket, never puts one into a message.
+ * and the broker checks every redemption. Never keeps a ticket, never puts one into an error message.
  */
 #include <errno.h>
 #include <sodium.h>

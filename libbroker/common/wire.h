@@ -5,8 +5,9 @@
  * Every message is one struct wire_message of WIRE_SIZE bytes, in both directions. The kernel copies it whole, so what was
  * validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had come alone.
  * The broker sends several only to a client that did so before. Integers are in the machine's order (the socket is local). A
- * reply has its request's number; NOTICE is the only message without a request. No message carries a device handle: handles are
- * sealed in the board (sealed.h). Only the broker sends descriptors: a client that sends one is cut off.
+ * reply has its request's number; once a session has begun, NOTICE is all that the broker sends without a request. No message
+ * carries a device handle: handles are sealed in the board (sealed.h). Only the broker sends descriptors: a client that sends
+ * one is cut off.
  *
  *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
  *   client   HELLO                         proves by its kernel-made credentials that it is that process
@@ -176,7 +177,7 @@ struct wire_message {
 		struct wire_drain    drain;
 		struct wire_evict    evict;
 		struct wire_issue    issue;
-		struct ticket         ticket;
+		struct ticket        ticket;
 		struct wire_redeem   redeem;
 		uint8_t              bytes[WIRE_SIZE - 16];
 	};

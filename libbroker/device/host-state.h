@@ -2,8 +2,8 @@
 /*
  * host-state.h - what the files of the host device share: settings, visible devices, one lock.
  *
- * Locks, in the order in which they may be taken: the gate (host-gate.h), host_state.lock, a stream's own lock, the lock of
- * the gate's counts or of the connections.
+ * Locks, in the order in which they may be taken: the gate (host-gate.h), host_state.lock, a stream's own lock; last the
+ * lock of the gate's counts, of the connections or of the objects' directory.
  */
 #ifndef GPUB_HOST_STATE_H
 #define GPUB_HOST_STATE_H
