@@ -114,9 +114,17 @@ static void on_freeing(void *context, struct allocation *allocation)
 		tracked_changed(registry->tracking, &buffer->tracked);
 }
 
+/* The buffers outlive it until they are forgotten. The status file may be written in between, without them. */
 static void on_released(void *context, struct allocation *allocation)
 {
-	notices_cancel(context, &allocation->notices);
+	struct registry *registry = context;
+	struct buffer *buffer;
+
+	notices_cancel(registry, &allocation->notices);
+	DL_FOREACH(allocation->buffers, buffer) {
+		tracked_end(registry->tracking, &buffer->tracked);
+		buffer->allocation = NULL;
+	}
 }
 
 static void on_forget(void *context, struct buffer *buffers)

@@ -35,6 +35,7 @@
 static unsigned writes;
 static uint64_t written; /* bytes */
 static bool fails;       /* there is no room */
+static off_t full;       /* there is none behind this; 0: there is */
 
 ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
 {
@@ -46,7 +47,7 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
 		return real(fd, data, size, offset);
 	writes++;
 	written += size;
-	if (!fails)
+	if (!fails && !(full && offset + (off_t)size > full))
 		return real(fd, data, size, offset);
 	errno = ENOSPC;
 	return -1;
@@ -389,6 +390,42 @@ static void test_what_cannot_be_written_is_written_later(void **state)
 	hang_up_dying(&peer);
 }
 
+/*
+ * Two buffers are freed together with the memory that they share, and a drain waits for each. Their records wait for
+ * room, so they are filled anew before the first answer. The second one must not be looked for in memory that is gone.
+ */
+static void test_buffers_that_are_freed_together(void **state)
+{
+	static const char *const names[] = { "one", "two" };
+	struct wire_message message;
+	struct peer peer = join();
+	struct stat st;
+	uint64_t grant = 0;
+
+	(void)state;
+	assert_int_equal(fstat(broker.status->fd, &st), 0);
+	full = st.st_size;
+	for (int i = 0; i < 2; i++) {
+		message = named(WIRE_CREATE, 1, names[i]);
+		message.create.size = SMALL;
+		assert_int_equal(answer_to(&peer, &message).type, WIRE_DONE);
+		grant = acquire(&peer, names[i]).grant;
+	}
+	for (int i = 0; i < 2; i++) {
+		message = named(WIRE_DRAIN, 2, names[i]);
+		message.drain.timeout_ms = -1;
+		say(peer.sock, &message);
+	}
+	EXPECT_SOON(broker.waiting->count == 2);
+	send_closed(peer.sock, grant);
+	for (int answers = 0; answers < 2; answers += message.type == WIRE_DONE)
+		message = receive_message(peer.sock);
+	full = 0;
+	expect_served(&peer);
+	assert_int_equal(count_now("buffers"), 0);
+	part(&peer);
+}
+
 /* A file that may not grow takes part of it first: the reason is the call's that says it, whatever errno was. */
 static void test_the_reason_is_that_of_what_failed(void **state)
 {
@@ -446,6 +483,7 @@ int main(void)
 		ON(test_new_quotas_are_shown),
 		ON(invariant_5_a_change_writes_itself_alone),
 		ON(test_what_cannot_be_written_is_written_later),
+		ON(test_buffers_that_are_freed_together),
 		ON(test_the_reason_is_that_of_what_failed),
 		ON(test_a_file_that_was_cut_is_readable_again),
 	};
