@@ -130,9 +130,9 @@ static void use_send(struct session *session, uint64_t request, const struct use
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
 
-/* own: with a grant of its own, which nothing else of the session can end. */
+/* ticket: what it is redeemed for, with a grant of its own, which nothing else of the session can end; NULL: none. */
 static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
-		      unsigned rights, bool own)
+		      unsigned rights, const struct ticket *ticket)
 {
 	struct broker *broker = session->broker;
 	struct grant_order order = { .session = session,
@@ -140,7 +140,7 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 				     .grants = &session->grants,
 				     .device = device,
 				     .rights = rights,
-				     .own = own };
+				     .own = ticket != NULL };
 	struct use *use;
 	bool fresh;
 	int error = grant_open(broker->registry, buffer, &order, &use, &fresh);
@@ -149,6 +149,8 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 		return error;
 	broker->counters.uses_opened++;
 	broker->counters.grants_opened += fresh;
+	if (ticket)
+		delegation_spend(session, ticket, buffer);
 	CRASH_POINT(grant_accounted);
 	if (fresh)
 		sealed_publish(session, use);
@@ -191,7 +193,7 @@ void request_grant(struct session *session, uint64_t request, const struct wire_
 	if (!error)
 		error = check_mode(session, acquire, buffer);
 	if (!error)
-		error = grant_give(session, request, buffer, acquire->device, buffer_rights(buffer, &session->who), false);
+		error = grant_give(session, request, buffer, acquire->device, buffer_rights(buffer, &session->who), NULL);
 	if (error)
 		session_refuse(session, request, error, error_text());
 }
@@ -212,9 +214,7 @@ static int handle_redeem(struct session *session, const struct wire_message *mes
 		error = delegation_check(session, &redeem->ticket, &buffer);
 	if (!error)
 		/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
-		error = grant_give(session, message->request, buffer, redeem->device, redeem->ticket.rights, true);
-	if (!error)
-		delegation_spend(session, &redeem->ticket, buffer);
+		error = grant_give(session, message->request, buffer, redeem->device, redeem->ticket.rights, &redeem->ticket);
 	return error;
 }
 

@@ -141,6 +141,16 @@ static json_int_t counter_now(const char *key)
 	return value;
 }
 
+static json_int_t tickets_now(void)
+{
+	struct shown shown = shown_now();
+	const json_t *user = json_array_get(json_object_get(shown.text, "users"), 0);
+	json_int_t value = number(json_object_get(user, "used"), "tickets");
+
+	shown_free(&shown);
+	return value;
+}
+
 static bool state_is(const char *array, const char *state)
 {
 	struct shown shown = shown_now();
@@ -291,6 +301,27 @@ static void test_what_was_answered_is_shown(void **state)
 		run_pass();
 		assert_int_equal(count_now("sessions"), 0);
 	}
+}
+
+/* A ticket that is good once is charged to its owner until it is redeemed. */
+static void test_a_redeemed_ticket_is_shown(void **state)
+{
+	struct wire_message issue = named(WIRE_ISSUE, 1, "x"), redeem;
+	struct peer peer = join();
+
+	(void)state;
+	expect_done(&peer, WIRE_CREATE, "x");
+	issue.issue.rights = GPUB_READ;
+	issue.issue.uid = TICKET_ANY_USER;
+	issue.issue.once = 1;
+	wire_init(&redeem, WIRE_REDEEM, 2);
+	redeem.redeem.ticket = answer_to(&peer, &issue).ticket;
+	assert_int_equal(counter_now("tickets_issued"), 1);
+	assert_int_equal(tickets_now(), 1);
+	assert_int_equal(answer_to(&peer, &redeem).type, WIRE_GRANT);
+	assert_int_equal(counter_now("tickets_redeemed"), 1);
+	assert_int_equal(tickets_now(), 0);
+	hang_up_dying(&peer);
 }
 
 /* Quotas too: brokerd's reload is done when they hold, and are shown. */
@@ -480,6 +511,7 @@ int main(void)
 		ON(test_what_is_said_of_a_buffer),
 		ON(test_a_command_that_is_not_text_is_left_out),
 		ON(test_what_was_answered_is_shown),
+		ON(test_a_redeemed_ticket_is_shown),
 		ON(test_new_quotas_are_shown),
 		ON(invariant_5_a_change_writes_itself_alone),
 		ON(test_what_cannot_be_written_is_written_later),
