@@ -102,13 +102,13 @@ void discard_close(struct discard *discard, const int *fds, unsigned count)
 		return; /* a full pipe leaves them open: better than a loop that hangs */
 }
 
-static bool takes_more(const struct discard *discard)
+bool discard_is_full(const struct discard *discard)
 {
 	int bytes = 0;
 
 	if (!discard->needed || ioctl(discard->pipe, FIONREAD, &bytes))
-		return true;
-	return (unsigned)bytes < discard->enough * sizeof(int);
+		return false;
+	return (unsigned)bytes >= discard->enough * sizeof(int);
 }
 
 bool discard_message(struct discard *discard, int sock)
@@ -117,7 +117,7 @@ bool discard_message(struct discard *discard, int sock)
 	struct socket_extra extra;
 	int error;
 
-	if (!takes_more(discard))
+	if (discard_is_full(discard))
 		return false;
 	error = socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
 	discard_close(discard, extra.unwanted, extra.unwanted_count);

@@ -37,12 +37,15 @@ void discard_stop(struct discard *discard);
 /* About how many descriptors may wait to be closed. The process's limit must leave room for them. */
 unsigned discard_most(const struct discard *discard);
 
+/* So many descriptors wait to be closed that no more are fetched. */
+bool discard_is_full(const struct discard *discard);
+
 /* Takes the descriptors over. */
 void discard_close(struct discard *discard, const int *fds, unsigned count);
 
 /*
- * Reads a message from the socket and discards it with its descriptors. Returns false when no message is left, or when
- * too many descriptors wait to be closed. The end of file is not a message.
+ * Reads a message from the socket and discards it with its descriptors. Returns false when no message is left, or
+ * where discard_is_full(). The end of file is not a message.
  */
 bool discard_message(struct discard *discard, int sock);
 

@@ -140,6 +140,14 @@ static void begin_discarding(struct session *session)
 	broker_changed(session->broker);
 }
 
+/* The thread that closes descriptors reports nothing, and what waits in the socket is no edge any more. */
+static void discard_later(struct session *session)
+{
+	static const struct timeval pause = { .tv_usec = 100000 };
+
+	event_add(session->reading, &pause);
+}
+
 /*
  * Only the hang-up of a disconnected client matters. What it sends is received and discarded nevertheless: it may
  * contain a descriptor of the other end of this very socket, which would not hang up as long as that descriptor waits
@@ -151,6 +159,7 @@ static void discard(struct session *session)
 
 	if (!session->discarding)
 		begin_discarding(session);
+	event_remove_timer(session->reading);
 	while (more && fair_allows(&session->place)) {
 		more = discard_message(session->broker->discard, session->fd);
 		if (more)
@@ -160,6 +169,8 @@ static void discard(struct session *session)
 		session_hang_up(session);
 	else if (more)
 		session_wait(session);
+	else if (discard_is_full(session->broker->discard))
+		discard_later(session);
 }
 
 /* ---- what a session needs next ---- */

@@ -279,6 +279,34 @@ static void invariant_5_a_close_that_hangs_delays_nobody(void **state)
 	part(&sender);
 }
 
+/*
+ * What waits in a disconnected client's socket may be the other end of that socket, which hangs up only when it is
+ * received. So it is received also when too many descriptors waited to be closed at first. Nothing more comes then that
+ * would wake the loop.
+ */
+static void invariant_5_descriptors_that_had_to_wait(void **state)
+{
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+	struct peer sender;
+	unsigned enough;
+
+	(void)state;
+	if (!let_descriptors_in())
+		return;
+	enough = broker.discard->enough;
+	broker.discard->enough = 0;
+	sender = join();
+	send_garbage(sender.sock);
+	assert_int_equal(socket_send(sender.sock, &message, sender.sock, 0), 0);
+	part(&sender);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	run_passes();
+	assert_int_equal(HASH_COUNT(broker.sessions->by_id), 2);
+	broker.discard->enough = enough;
+	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 1);
+	EXPECT_SOON(descriptors() == before);
+}
+
 /* ---- clients that connected before the broker started ---- */
 
 static struct sockaddr_un name;
@@ -411,6 +439,7 @@ int main(void)
 		WITH_ANOTHER(invariant_5_descriptors_beside_an_empty_message),
 		WITH_ANOTHER(invariant_5_descriptors_behind_an_empty_message),
 		WITH_ANOTHER(invariant_5_unwanted_descriptors_are_refused_or_closed),
+		WITH_ANOTHER(invariant_5_descriptors_that_had_to_wait),
 		WITH_ANOTHER(invariant_5_a_close_that_hangs_delays_nobody),
 		cmocka_unit_test(invariant_5_descriptors_sent_before_the_broker_started),
 		cmocka_unit_test(test_a_thread_only_if_descriptors_can_come),
