@@ -419,9 +419,12 @@ static void check_latency(const struct attack *attack)
 
 static void attack_begin(const struct attack *attack)
 {
+	json_t *text = status_json(&arena_broker);
+
 	wrong[0] = 0;
 	json_decref(before);
-	before = json_incref(json_object_get(status_json(&arena_broker), "counters"));
+	before = json_incref(json_object_get(text, "counters"));
+	json_decref(text);
 	atomic_store(&stage->ready, false);
 	atomic_store(&stage->go_on, false);
 	atomic_store(&stage->done, false);
