@@ -60,7 +60,8 @@ static bool drains(void)
 static void test_waits(void)
 {
 	begin();
-	POINT(!ask(&a, do_trim) && SOON(!status_buffers(&broker, "x", NULL)),
+	/* the notice of the unlink may come behind a trim */
+	POINT(SOON(!ask(&a, do_trim) && !status_buffers(&broker, "x", NULL)),
 	      "where closes wait, a trim lets go of what was returned without a stream");
 	puppet_end(&a);
 	end();

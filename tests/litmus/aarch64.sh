@@ -53,7 +53,7 @@ compile() {
 		$cc $flags "$@" -c -o "$name-${file##*/}.o" "$source/libbroker/$file.c" || return 1
 	done
 	# shellcheck disable=SC2086
-	for file in litmus race outside; do
+	for file in litmus race table-race outside; do
 		$cc $flags "$@" -c -o "$name-$file.o" "$here/$file.c" || return 1
 	done
 	# close.c is compiled into litmus.c; its own object is there to be looked at
