@@ -112,7 +112,7 @@ has inline-hold.o record_hold_any " stlxr$acquire$acquire " \
 has lse-hold.o record_hold_any " casal$acquire$acquire " "the same with casal"
 has inline-lease.o gpub_renew " stlxr$acquire$acquire$acquire " "gpub_renew: the same, and slot->base behind M"
 has lse-lease.o gpub_renew " casal$acquire$acquire$acquire " "the same with casal"
-has inline-aside/close.o close_wait " stlr( [^ ]+)* dmb:ish( [^ ]+)* bl:record_unused " \
+has inline-aside/close.o mapping_close " stlr( [^ ]+)* dmb:ish( [^ ]+)* bl:record_unused " \
 	"close_begin: CLOSING, a barrier, the look at the slots behind it"
 has inline-hold.o record_unused " ldap?r$acquire( [^ ]+)* ldap?r " \
 	"record_unused: holds are read in that order, blocks and words with acquire"
