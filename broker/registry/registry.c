@@ -259,7 +259,7 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 {
 	struct slab_kind kind = kind_of(spec);
 	struct allocation *allocation;
-	struct buffer *buffer;
+	struct buffer *buffer = NULL;
 	uint32_t range;
 	int error;
 

@@ -86,12 +86,14 @@ static bool view_make(struct view *view, int which, const union status_record *r
 {
 	view->key = views_known[which].key;
 	view->at = malloc((count + 1) * sizeof *view->at);
-	for (size_t i = 0; i < count && view->at; i++)
+	if (!view->at)
+		return false;
+	for (size_t i = 0; i < count; i++)
 		if (records[i].type == (uint32_t)views_known[which].type)
 			view->at[view->count++] = &records[i];
 	if (view->count)
 		qsort_r(view->at, view->count, sizeof *view->at, compare, view);
-	return view->at;
+	return true;
 }
 
 /* Where those with that key begin. */

@@ -29,6 +29,7 @@ chmod 711 .
 socket=$work/run/socket
 export GPUBROKER=unix:$socket
 configure 'quota "default" { buffers = 1000 }'
+# shellcheck disable=SC2119 # a start without a command in front
 if ! start; then
 	echo "Bail out! the broker does not start: $(cat err)"
 	exit 1
