@@ -152,6 +152,20 @@ uint64_t bench_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+double bench_worked_ns(pid_t pid)
+{
+	char path[64];
+	double ns = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/schedstat", pid);
+	file = fopen(path, "r");
+	if (!file || fscanf(file, "%lf", &ns) != 1)
+		bench_fail("process %d is gone", pid);
+	fclose(file);
+	return ns;
+}
+
 /* Of the set that the process began with: a thread inherits what its creator was narrowed to. */
 void bench_pin(int cpu)
 {

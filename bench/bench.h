@@ -43,6 +43,9 @@ void bench_end(struct bench *bench);
 /* CLOCK_MONOTONIC. */
 uint64_t bench_now_ns(void);
 
+/* Processor time of another process, in ns. The kernel counts it when the process stops running. */
+double bench_worked_ns(pid_t pid);
+
 /* Keeps the calling thread on one of the processors that this process may use, counted from 0 and around. */
 void bench_pin(int cpu);
 

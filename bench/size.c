@@ -37,29 +37,15 @@ static double resident(pid_t pid)
 	return bytes;
 }
 
-static double worked(pid_t pid)
-{
-	char path[64];
-	double ns = 0;
-	FILE *file;
-
-	snprintf(path, sizeof path, "/proc/%d/schedstat", pid);
-	file = fopen(path, "r");
-	if (!file || fscanf(file, "%lf", &ns) != 1)
-		bench_fail("size: the broker is gone");
-	fclose(file);
-	return ns;
-}
-
 /* Once the broker's loop is idle. */
 static double stable(pid_t pid)
 {
-	double now = worked(pid), before;
+	double now = bench_worked_ns(pid), before;
 
 	do {
 		before = now;
 		usleep(QUIET_US);
-		now = worked(pid);
+		now = bench_worked_ns(pid);
 	} while (now != before);
 	return resident(pid);
 }

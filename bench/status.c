@@ -24,28 +24,14 @@ struct side {
 	gpub_client        *client;
 };
 
-static double worked(pid_t pid)
-{
-	char path[64];
-	double ns = 0;
-	FILE *file;
-
-	snprintf(path, sizeof path, "/proc/%d/schedstat", pid);
-	file = fopen(path, "r");
-	if (!file || fscanf(file, "%lf", &ns) != 1)
-		bench_fail("status: the broker is gone");
-	fclose(file);
-	return ns;
-}
-
-/* The kernel counts a process's time when it stops running: here it waits for the next message. */
+/* Counted when the broker waits for the next message: it has stopped running then. */
 static double change_us(const struct side *side)
 {
-	double before = worked(side->broker.pid);
+	double before = bench_worked_ns(side->broker.pid);
 
 	for (unsigned i = 0; i < CHANGES; i++)
 		bench_must(gpub_chmod(side->client, "changed", i % 2 ? 0600 : 0640));
-	return (worked(side->broker.pid) - before) / CHANGES / 1e3;
+	return (bench_worked_ns(side->broker.pid) - before) / CHANGES / 1e3;
 }
 
 static void fill(struct side *side, unsigned buffers)

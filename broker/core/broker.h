@@ -113,7 +113,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 /* Keeps that much freed memory of each device from now on; frees the rest. */
 void broker_keep(struct broker *broker, uint64_t bytes);
 
-/* Unlinks every buffer; idle(), such as broker_quit(), follows when all memory is freed. No new buffers from then on. */
+/* Unlinks every buffer; drained(), such as broker_quit(), is called when all memory is freed. No new buffers from then on. */
 void broker_stop(struct broker *broker, void (*drained)(void *context), void *context);
 
 /* How many buffers that became live have ended: their memory is freed, or serves other buffers. */

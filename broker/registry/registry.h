@@ -34,8 +34,7 @@ struct buffer {
 	char               name[NAME_SIZE];
 	uint64_t           serial; /* never reused */
 	uint32_t           place;  /* its word in the board */
-	enum buffer_state  state : 8;
-	bool               noticing; /* it is among the registry's whose uses' grants have the notice yet to come */
+	enum buffer_state  state;
 	uint64_t           size, offset;
 	struct allocation *allocation;
 	struct use        *uses;
