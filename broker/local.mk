@@ -50,6 +50,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/memory/slab.c broker/memory/slab.h \
 	broker/status/format.c broker/status/format.h \
 	broker/status/status.c broker/status/status.h \
+	broker/status/mapped-file.c broker/status/mapped-file.h \
 	broker/status/status-write.c \
 	broker/base/round-robin.c broker/base/round-robin.h \
 	broker/base/streams.c broker/base/streams.h \

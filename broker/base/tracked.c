@@ -60,13 +60,23 @@ uint32_t tracking_take(struct tracking *tracking)
 	return slot;
 }
 
+/* The last one that was freed, if it is not behind the slots that there are now. */
+static bool slot_find(struct tracking *tracking, uint32_t *slot)
+{
+	do {
+		if (!tracking->freed_count && !slot_new(tracking))
+			return false;
+		*slot = tracking->freed[--tracking->freed_count];
+	} while (*slot >= tracking->slots);
+	return true;
+}
+
 void tracked_begin(struct tracking *tracking, struct tracked *tracked, enum tracked_type type)
 {
 	uint32_t slot;
 
-	if (!tracking || (!tracking->freed_count && !slot_new(tracking)))
+	if (!tracking || !slot_find(tracking, &slot))
 		return;
-	slot = tracking->freed[--tracking->freed_count];
 	tracking->at[slot] = tracked;
 	tracked->number = (slot + 1) & 0xffffff;
 	tracked->type = (uint8_t)type;
@@ -87,4 +97,6 @@ void tracked_end(struct tracking *tracking, struct tracked *tracked)
 	tracking->freed[tracking->freed_count++] = tracked->number - 1;
 	tracking_put(tracking, tracked->number - 1);
 	memset(tracked, 0, sizeof *tracked);
+	while (tracking->slots && !tracking->at[tracking->slots - 1])
+		tracking->slots--;
 }

@@ -30,13 +30,14 @@ struct tracked {
 	uint32_t type : 8;    /* enum tracked_type */
 };
 
-/* All zeroes to begin with. The arrays have room for each slot that was ever taken. */
+/* All zeroes to begin with. The arrays have room for as many slots as ever were taken at once. */
 struct tracking {
 	struct tracked **at;      /* the object in each slot; NULL: it is free */
 	uint64_t        *pending; /* a bit a slot: it is among the changed */
 	uint32_t        *changed; /* slots that are to be written */
-	uint32_t        *freed;   /* slots that are free; the last one is taken next */
-	uint32_t         changed_count, freed_count, slots, room;
+	uint32_t        *freed;   /* slots that are free, or behind the last one; the last of these is taken next */
+	uint32_t         changed_count, freed_count, room;
+	uint32_t         slots; /* up to the last that has an object, or that was just taken */
 };
 
 void tracking_deinit(struct tracking *tracking);

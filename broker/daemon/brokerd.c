@@ -195,7 +195,7 @@ static int status_share(const struct service *service)
 {
 	gid_t group = service->config->group;
 
-	if (group != BROKERD_NO_GROUP && fchown(service->broker.status->fd, (uid_t)-1, group))
+	if (group != BROKERD_NO_GROUP && fchown(service->broker.status->file.fd, (uid_t)-1, group))
 		return error_set(-errno, "the status file cannot be given to group %u: %m", group);
 	return 0;
 }

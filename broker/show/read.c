@@ -64,6 +64,30 @@ static int header_check(const char *instance, const struct status_header *header
 	return length_check(instance, header, owner);
 }
 
+/* What the broker was writing there when it was killed, or is writing now. False: it was writing something else. */
+static bool read_copy(int fd, uint64_t offset, void *bytes, size_t size)
+{
+	struct status_copy copy;
+
+	if (pread(fd, &copy, sizeof copy, STATUS_COPY) != sizeof copy || copy.offset != offset)
+		return false;
+	memcpy(bytes, copy.bytes, size);
+	return true;
+}
+
+/* As whole as it can be had. False: there is none. */
+static bool read_whole_header(int fd, struct status_header *header)
+{
+	struct status_header copy;
+
+	if (pread(fd, header, sizeof *header, 0) != sizeof *header)
+		return false;
+	if (!status_is_whole(&header->seal, STATUS_HEADER_SEALED) && read_copy(fd, 0, &copy, sizeof copy) &&
+	    status_is_whole(&copy.seal, STATUS_HEADER_SEALED))
+		*header = copy;
+	return true;
+}
+
 static int read_header(struct shown *shown, int fd)
 {
 	struct status_header *header = &shown->header;
@@ -72,7 +96,7 @@ static int read_header(struct shown *shown, int fd)
 	for (int tries = 0; error == -EAGAIN && tries < TRIES; tries++) {
 		if (tries)
 			nap();
-		if (pread(fd, header, sizeof *header, 0) == sizeof *header)
+		if (read_whole_header(fd, header))
 			error = header_check(shown->instance, header, shown->owner);
 	}
 	header->instance[sizeof header->instance - 1] = header->device_kind[sizeof header->device_kind - 1] = 0;
@@ -109,8 +133,10 @@ static int reading_add(struct reading *reading, const union status_record *recor
 	return 0;
 }
 
-static int reading_take(struct reading *reading, const union status_record *record, uint64_t slot)
+static int reading_take(struct reading *reading, union status_record *record, uint64_t slot)
 {
+	if (record->seal.checksum && !record_is_good(record) && reading->torn < TORN_MAX)
+		read_copy(reading->fd, STATUS_OFFSET(slot), record, sizeof *record);
 	if (!record->seal.checksum)
 		return 0;
 	if (record_is_good(record))
@@ -124,14 +150,16 @@ static int reading_take(struct reading *reading, const union status_record *reco
 /* Where the file ends before its records do, the rest is not whole. */
 static int read_chunk(struct reading *reading, uint64_t first, uint64_t count)
 {
-	static const union status_record missing = { .seal.checksum = 1 };
 	union status_record records[CHUNK];
 	ssize_t got = pread(reading->fd, records, count * sizeof *records, (off_t)STATUS_OFFSET(first));
 	size_t whole = got > 0 ? (size_t)got / sizeof *records : 0;
 	int error = 0;
 
-	for (uint64_t i = 0; i < count && !error; i++)
-		error = reading_take(reading, i < whole ? &records[i] : &missing, first + i);
+	for (uint64_t i = 0; i < count && !error; i++) {
+		if (i >= whole)
+			records[i] = (union status_record){ .seal.checksum = 1 };
+		error = reading_take(reading, &records[i], first + i);
+	}
 	return error;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format.h - what stands in a status file: a header, then records of one size. The broker writes it, broker-status reads it.
+ * format.h - what stands in a status file: a header, a copy, then records of one size. The broker writes it, broker-status
+ * reads it.
  *
  * Each record is whole by itself: it names what it refers to by number, and a seal shows whether all of it was written. A slot
- * that begins with a zero is free. No record crosses a page, so a broker that is killed in the middle of a write leaves each
- * record as it was before or as it is after. Never holds a key, a handle, a ticket or an address.
+ * that begins with a zero is free. What the broker writes next is in the copy first: where it is killed in the middle of a
+ * write, either the copy is not whole and the record is as before, or the copy is what the record would be. Never holds a key,
+ * a handle, a ticket or an address.
  */
 #ifndef GPUB_STATUS_FORMAT_H
 #define GPUB_STATUS_FORMAT_H
@@ -19,9 +21,10 @@
 #include "common/name.h"
 
 #define STATUS_MAGIC  0x7574617473627067ull
-#define STATUS_FORMAT 2
+#define STATUS_FORMAT 3
 
-#define STATUS_HEADER_SIZE 512 /* bytes in front of the records */
+#define STATUS_COPY        512  /* where the copy is, behind the header */
+#define STATUS_HEADER_SIZE 1024 /* bytes in front of the records */
 #define STATUS_RECORD_SIZE 256
 #define STATUS_RECORDS_MAX (TRACKED_MAX + 64)
 
@@ -56,6 +59,12 @@ struct status_header {
 	uint32_t stopping, waiting;
 	uint64_t records; /* slots behind the header that may not be free */
 	struct counters counters;
+};
+
+/* Of the header, or of a record. */
+struct status_copy {
+	uint64_t offset; /* in the file, of what it is a copy of; STATUS_COPY: of nothing */
+	uint8_t  bytes[STATUS_HEADER_SIZE - STATUS_COPY - sizeof(uint64_t)];
 };
 
 struct status_device {
@@ -119,14 +128,12 @@ union status_record {
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
 
-_Static_assert(sizeof(struct status_header) <= STATUS_HEADER_SIZE, "the header has its place");
+_Static_assert(sizeof(struct status_header) <= sizeof(struct status_copy) - sizeof(uint64_t), "the header has its place");
 _Static_assert(sizeof(union status_record) == STATUS_RECORD_SIZE, "every record has the same size");
 _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_user) % 8 == 0 &&
 		       sizeof(struct status_session) % 8 == 0 && sizeof(struct status_buffer) % 8 == 0 &&
 		       sizeof(struct status_grant) % 8 == 0 && sizeof(struct status_use) % 8 == 0 &&
 		       sizeof(struct status_device) % 8 == 0, "a checksum is of whole words");
-_Static_assert(4096 % STATUS_HEADER_SIZE == 0 && STATUS_HEADER_SIZE % STATUS_RECORD_SIZE == 0, "none crosses a page");
-
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))
 
 /* Seals what begins at seal and has so many bytes; and tells whether it is as it was sealed. */

@@ -2,18 +2,15 @@
 /*
  * status-write.c - writes the header and the records of what has changed (status.h).
  *
- * Fills a record from its object when it is written, so that an object that changes ten times is written once. Records whose
- * slots lie side by side, and the header in front of the first ones, go into one pwrite.
+ * Fills a record from its object when it is written, so that an object that changes ten times is written once.
  */
 #include "status.h"
 
-#include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "broker/base/context.h"
 #include "broker/base/log.h"
@@ -132,136 +129,95 @@ static void fill_use(const struct broker *broker, const struct tracked *tracked,
 	to->use = (struct status_use){ .grant = use->grant->id, .generation = use->buffer->serial };
 }
 
-static void fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+/* Its size. */
+static size_t fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	static void (*const fills[])(const struct broker *, const struct tracked *, union status_record *) = {
 		[TRACKED_DEVICE] = fill_device, [TRACKED_USER] = fill_user,   [TRACKED_SESSION] = fill_session,
 		[TRACKED_BUFFER] = fill_buffer, [TRACKED_GRANT] = fill_grant, [TRACKED_USE] = fill_use,
 	};
+	size_t size = status_size(tracked->type);
 
 	fills[tracked->type](broker, tracked, to);
 	to->type = tracked->type;
-	status_seal(&to->seal, status_size(tracked->type), broker->status->sequence);
+	status_seal(&to->seal, size, broker->status->sequence);
+	return size;
 }
 
 /* ---- writing ---- */
 
-/* All of it: where a file or the machine is full, part of it may be written, and only the next call says why. */
-static int run_write(struct status *status)
+/* Each step is done before the next one begins, as a process that is killed between two of them leaves it. */
+static void put(struct status *status, uint64_t offset, const void *bytes, size_t size)
 {
-	struct status_run *run = &status->run;
-	size_t done = 0;
+	struct status_copy *copy = (struct status_copy *)(status->file.bytes + STATUS_COPY);
 
-	while (done < run->length) {
-		ssize_t wrote = pwrite(status->fd, run->bytes + done, run->length - done, (off_t)(run->offset + done));
-
-		if (wrote <= 0)
-			return wrote ? -errno : -ENOSPC;
-		done += (size_t)wrote;
-	}
-	run->length = 0;
-	return 0;
+	__atomic_store_n(&copy->offset, STATUS_COPY, __ATOMIC_RELAXED);
+	atomic_thread_fence(memory_order_release);
+	memcpy(copy->bytes, bytes, size);
+	__atomic_store_n(&copy->offset, offset, __ATOMIC_RELEASE);
+	atomic_thread_fence(memory_order_release);
+	memcpy(status->file.bytes + offset, bytes, size);
 }
 
-/* Room for so much at that offset, behind what is gathered, which is written first where it ends elsewhere. */
-static int run_extend(struct status *status, uint64_t offset, size_t size, void **room)
+static void write_record(struct broker *broker, uint32_t slot)
 {
-	struct status_run *run = &status->run;
-	int error = 0;
+	static const union status_record free_slot = { 0 };
+	const struct tracked *tracked = broker->status->tracking.at[slot];
+	union status_record record;
 
-	if (run->length && run->offset + run->length != offset)
-		error = run_write(status);
-	if (!run->length)
-		run->offset = offset;
-	*room = run->bytes + run->length;
-	run->length += size;
-	return error;
+	if (tracked)
+		put(broker->status, STATUS_OFFSET(slot), &record, fill(broker, tracked, &record));
+	else
+		put(broker->status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
 }
 
-static int compare_slots(const void *a, const void *b)
-{
-	const uint32_t *one = a, *other = b;
-
-	return (*one > *other) - (*one < *other);
-}
-
-/* In their order in the file. */
-static unsigned slots_take(struct tracking *tracking, uint32_t slots[STATUS_BATCH])
-{
-	unsigned count = 0;
-
-	while (count < STATUS_BATCH && tracking->changed_count)
-		slots[count++] = tracking_take(tracking);
-	if (count > 1)
-		qsort(slots, count, sizeof *slots, compare_slots);
-	return count;
-}
-
-static int slots_gather(struct broker *broker, const uint32_t *slots, unsigned count)
+/* Nobody reads what is behind the last slot. */
+static int write_records(struct broker *broker)
 {
 	struct status *status = broker->status;
-	const struct tracked *tracked;
-	void *room;
-	int error = 0;
+	int error = mapped_file_reserve(&status->file, STATUS_OFFSET(status->tracking.slots));
+	uint32_t slot;
 
-	for (unsigned i = 0; i < count && !error; i++) {
-		error = run_extend(status, STATUS_OFFSET(slots[i]), STATUS_RECORD_SIZE, &room);
-		memset(room, 0, STATUS_RECORD_SIZE);
-		tracked = status->tracking.at[slots[i]];
-		if (tracked)
-			fill(broker, tracked, room);
+	while (!error && status->tracking.changed_count) {
+		slot = tracking_take(&status->tracking);
+		if (slot < status->tracking.slots)
+			write_record(broker, slot);
 	}
 	return error;
 }
 
-static bool header_make(const struct broker *broker, struct status_header *header)
+static void write_header(struct broker *broker)
 {
-	const struct status_header *last = &broker->status->header;
+	struct status_header *last = &broker->status->header, header = *last;
 
-	*header = *last;
-	header->stopping = broker->stopping;
-	header->waiting = broker->waiting->count;
-	header->records = broker->status->tracking.slots;
-	header->counters = broker->counters;
-	if (last->seal.checksum && !memcmp(header, last, sizeof *header))
-		return false;
-	header->updated = (uint64_t)time(NULL);
-	status_seal(&header->seal, STATUS_HEADER_SEALED, broker->status->sequence);
-	return true;
+	header.stopping = broker->stopping;
+	header.waiting = broker->waiting->count;
+	header.records = broker->status->tracking.slots;
+	header.counters = broker->counters;
+	if (last->seal.checksum && !memcmp(&header, last, sizeof header))
+		return;
+	header.updated = (uint64_t)time(NULL);
+	status_seal(&header.seal, STATUS_HEADER_SEALED, broker->status->sequence);
+	put(broker->status, 0, &header, sizeof header);
+	*last = header;
 }
 
-static int header_gather(struct status *status, const struct status_header *header)
+static int write_changed(struct broker *broker)
 {
-	void *room;
-	int error = run_extend(status, 0, STATUS_HEADER_SIZE, &room);
+	int error = write_records(broker);
 
-	memcpy(room, header, sizeof *header);
-	memset((char *)room + sizeof *header, 0, STATUS_HEADER_SIZE - sizeof *header);
+	if (!error)
+		write_header(broker);
 	return error;
 }
 
-/* The header is in front of the first records: it goes with the first batch. */
-static int write_batch(struct broker *broker, bool with_header)
+/* What was written may be in no file any more: all of it is to be written. */
+static void forget_written(struct status *status)
 {
-	struct status *status = broker->status;
-	uint32_t slots[STATUS_BATCH];
-	struct status_header header;
-	unsigned count = slots_take(&status->tracking, slots);
-	int error = 0;
-
-	status->run.length = 0;
-	with_header = with_header && header_make(broker, &header);
-	if (with_header)
-		error = header_gather(status, &header);
-	if (!error)
-		error = slots_gather(broker, slots, count);
-	if (!error)
-		error = run_write(status);
-	if (!error && with_header)
-		status->header = header;
-	while (error && count)
-		tracking_put(&status->tracking, slots[--count]);
-	return error;
+	mapped_file_reset(&status->file);
+	status->header.seal.checksum = 0;
+	for (uint32_t slot = 0; slot < status->tracking.slots; slot++)
+		tracking_put(&status->tracking, slot);
 }
 
 /* What is kept on each device changes with memory that is in no record: there are few devices. */
@@ -296,13 +252,15 @@ void status_write(struct broker *broker)
 	if (!status->started || is_current(broker))
 		return;
 	CRASH_POINT(status_begin);
-	broker->unpublished = false;
 	status->sequence++;
 	mark_devices(broker);
-	error = write_batch(broker, true);
-	while (!error && status->tracking.changed_count)
-		error = write_batch(broker, false);
+	error = write_changed(broker);
+	if (mapped_file_is_lost(&status->file)) {
+		forget_written(status);
+		error = write_changed(broker);
+	}
 	CRASH_POINT(status_written);
+	broker->unpublished = error != 0;
 	if (error && !status->complained)
 		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
 	status->complained = error != 0;
@@ -312,15 +270,11 @@ void status_start(struct broker *broker)
 {
 	struct status *status = broker->status;
 	struct status_header *header = &status->header;
-	struct tracked first = { 0 };
 
 	snprintf(header->instance, sizeof header->instance, "%s", broker->board->header->instance);
 	snprintf(header->device_kind, sizeof header->device_kind, "%s", broker->device->name);
-	/* the slot behind the header is for the first user, whose record changes with the header: one pwrite has both */
-	tracked_begin(&status->tracking, &first, TRACKED_USER);
 	for (uint32_t i = 0; i < broker->board->header->devices; i++)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
-	tracked_end(&status->tracking, &first);
 	status->started = true;
 	status_write(broker);
 }

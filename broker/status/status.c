@@ -66,27 +66,27 @@ static int file_create_locked(struct status *status)
 	char own[40], path[64];
 	int error;
 
-	status->fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
-	if (status->fd < 0)
+	status->file.fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
+	if (status->file.fd < 0)
 		return -EOPNOTSUPP;
-	snprintf(own, sizeof own, "/proc/self/fd/%d", status->fd);
+	snprintf(own, sizeof own, "/proc/self/fd/%d", status->file.fd);
 	snprintf(path, sizeof path, SHM_DIR "%s", status->name);
-	error = leftovers_lock(status->fd);
+	error = leftovers_lock(status->file.fd);
 	if (!error && linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW))
 		error = errno == EEXIST ? -EEXIST : -EOPNOTSUPP;
 	if (error)
-		close(status->fd);
+		close(status->file.fd);
 	return error;
 }
 
 static int file_create_named(struct status *status)
 {
-	status->fd = shm_open(status->name, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
-	if (status->fd < 0)
+	status->file.fd = shm_open(status->name, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
+	if (status->file.fd < 0)
 		return -errno;
 	/* a cleaner may have seen the file before its lock, and removed it */
-	if (leftovers_lock(status->fd) || !leftovers_still_named(status->fd, status->name)) {
-		close(status->fd);
+	if (leftovers_lock(status->file.fd) || !leftovers_still_named(status->file.fd, status->name)) {
+		close(status->file.fd);
 		return -EAGAIN;
 	}
 	return 0;
@@ -186,13 +186,14 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 						 .counters_count = sizeof(struct counters) / sizeof(uint64_t),
 						 .pid = (uint64_t)getpid(),
 						 .start_time = status_process_start((uint64_t)getpid(), NULL) };
-	/* the umask may have taken bits away. The header is not sealed: the broker is only starting */
-	if (fchmod(status->fd, FILE_MODE) ||
-	    pwrite(status->fd, &status->header, sizeof status->header, 0) != sizeof status->header) {
-		error = -errno;
+	/* the umask may have taken bits away */
+	error = fchmod(status->file.fd, FILE_MODE) ? -errno : mapped_file_reserve(&status->file, STATUS_HEADER_SIZE);
+	if (error) {
 		status_close(status);
 		return error_set(error, "the status file cannot be written: %s", strerror(-error));
 	}
+	/* it is not sealed: the broker is only starting */
+	memcpy(status->file.bytes, &status->header, sizeof status->header);
 	return 0;
 }
 
@@ -200,6 +201,7 @@ void status_close(struct status *status)
 {
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
 	shm_unlink(status->name);
-	close(status->fd);
+	mapped_file_reset(&status->file);
+	close(status->file.fd);
 	tracking_deinit(&status->tracking);
 }

@@ -3,9 +3,9 @@
  * status.h - the status file: what people may see of a broker, in POSIX shared memory.
  *
  * "/gpubroker.<instance>", 0640 under any umask: a header and records (format.h). Owns the file and the lock that says that its
- * broker lives. A record is written with pwrite when its object has changed, before the answer to the request that changed it
- * is sent: work is in proportion to the change, whatever else the broker holds (invariant 5). Where the file cannot be written
- * the records stay marked and are tried again. Never mapped and never read back: nobody can hurt the broker through it.
+ * broker lives. A record is written when its object has changed, before the answer to the request that changed it is sent: work
+ * is in proportion to the change, whatever else the broker holds (invariant 5), and is no system call. Where the file cannot
+ * grow, the records stay marked and are tried again. Never read back: nobody can hurt the broker through it (mapped-file.h).
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -18,26 +18,20 @@
 #include "device/device.h"
 #include "format.h"
 #include "leftovers.h"
+#include "mapped-file.h"
 
 struct broker;
 
-#define STATUS_BATCH 64 /* records that are written together */
-
 struct status {
-	int             fd;
+	struct mapped_file file;
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
-	struct tracking  tracking;
-	struct tracked   device[DEVICE_MAX];
+	struct tracking tracking;
+	struct tracked  device[DEVICE_MAX];
 	uint64_t        spare[DEVICE_MAX][2]; /* bytes of each that are idle, and pooled, as they stand in its record */
 	uint64_t        sequence; /* of the write under way */
 	bool            started;
 	bool            complained;
 	struct status_header header; /* as it stands in the file */
-	struct status_run {
-		uint64_t offset;
-		size_t   length;
-		uint8_t  bytes[STATUS_HEADER_SIZE + STATUS_BATCH * STATUS_RECORD_SIZE];
-	} run; /* what is gathered for one pwrite */
 };
 
 /*

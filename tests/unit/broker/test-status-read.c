@@ -203,6 +203,17 @@ static void test_whole(void **unused)
 	close(fd);
 }
 
+/* Nothing is unreadable, and this is that buffer's name. */
+static void expect_name(int fd, size_t i, const char *name)
+{
+	struct shown shown = read_file(fd);
+	const json_t *buffer = json_array_get(json_object_get(shown.text, "buffers"), i);
+
+	assert_int_equal(shown.unreadable, 0);
+	assert_string_equal(json_string_value(json_object_get(buffer, "name")), name);
+	shown_free(&shown);
+}
+
 #define HOLDER "{\"session\":5,\"pid\":1,\"command\":\"solver\",\"device\":0,\"held\":false}"
 
 /* Rows are joined: uses and grants are counted where they belong, and whoever maps what nobody uses is waited for. */
@@ -302,6 +313,81 @@ static void test_torn(void **unused)
 	pthread_join(thread, NULL);
 	assert_true(good);
 	close(repair.fd);
+}
+
+static void put_copy(int fd, uint64_t offset, const void *bytes, size_t size)
+{
+	struct status_copy copy = { .offset = offset };
+
+	memcpy(copy.bytes, bytes, size);
+	put(fd, &copy, sizeof copy, STATUS_COPY);
+}
+
+/* The broker was killed while it wrote a record, which was there or was not, or while it freed it: what it wrote is shown. */
+static void test_killed_in_a_record(void **unused)
+{
+	union status_record record = record_of(LIVE), free_one = { 0 };
+
+	(void)unused;
+	strcpy(record.buffer.name, "longer");
+	status_seal(&record.seal, status_size(record.type), 2);
+	for (size_t done = 8; done < sizeof record; done += 8)
+		for (int was_there = 0; was_there < 2; was_there++) {
+			int fd = good_file();
+			struct shown shown;
+
+			put_record(fd, LIVE, record_of(was_there ? LIVE : FREE));
+			put_copy(fd, STATUS_OFFSET(LIVE), &record, sizeof record);
+			put(fd, &record, done, (off_t)STATUS_OFFSET(LIVE));
+			expect_name(fd, 1, "longer");
+			put_record(fd, LIVE, record_of(LIVE));
+			put_copy(fd, STATUS_OFFSET(LIVE), &free_one, sizeof free_one);
+			put(fd, (char *)&free_one + sizeof free_one - done, done,
+			    (off_t)(STATUS_OFFSET(LIVE) + sizeof free_one - done));
+			shown = read_file(fd);
+			assert_int_equal(shown.unreadable, 0);
+			shown_free(&shown);
+			close(fd);
+		}
+}
+
+/* It was killed while it wrote the copy, or wrote something else: the record is as it was. */
+static void test_a_copy_of_something_else(void **unused)
+{
+	union status_record record = record_of(LIVE);
+	int fd = good_file();
+
+	(void)unused;
+	strcpy(record.buffer.name, "other");
+	status_seal(&record.seal, status_size(record.type), 2);
+	put_copy(fd, STATUS_COPY, &record, sizeof record);
+	expect_name(fd, 1, "live");
+	put_copy(fd, STATUS_OFFSET(FREE), &record, sizeof record);
+	expect_name(fd, 1, "live");
+	put_copy(fd, 0, &record, sizeof record);
+	expect_name(fd, 1, "live");
+	close(fd);
+}
+
+static void test_killed_in_the_header(void **unused)
+{
+	struct status_header header = header_of(RECORDS);
+
+	(void)unused;
+	header.waiting = 4;
+	header.counters.buffers_created = 77;
+	status_seal(&header.seal, STATUS_HEADER_SEALED, 2);
+	for (size_t done = 8; done < sizeof header; done += 8) {
+		int fd = good_file();
+		struct shown shown;
+
+		put_copy(fd, 0, &header, sizeof header);
+		put(fd, &header, done, 0);
+		shown = read_file(fd);
+		assert_true(shown.header.waiting == (done > offsetof(struct status_header, seal) ? 4 : 3));
+		shown_free(&shown);
+		close(fd);
+	}
 }
 
 /* It stays torn, as where a machine went down: the rest is shown, and that one is counted. */
@@ -637,6 +723,9 @@ int main(void)
 		cmocka_unit_test(test_joined),
 		cmocka_unit_test(test_what_names_nothing_is_left_out),
 		cmocka_unit_test(test_torn),
+		cmocka_unit_test(test_killed_in_a_record),
+		cmocka_unit_test(test_killed_in_the_header),
+		cmocka_unit_test(test_a_copy_of_something_else),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_dead),
