@@ -52,6 +52,7 @@ unit_tests = \
 	tests/unit/broker/test-session-keys \
 	tests/unit/broker/test-session-packets \
 	tests/unit/broker/test-slab \
+	tests/unit/broker/test-status-damaged \
 	tests/unit/broker/test-status-read \
 	tests/unit/broker/test-status-write \
 	tests/unit/broker/test-status-table \
@@ -226,6 +227,9 @@ tests_unit_broker_test_session_death_SOURCES = tests/unit/broker/test-session-de
 tests_unit_broker_test_session_inherited_SOURCES = tests/unit/broker/test-session-inherited.c $(session_harness)
 tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-keys.c $(session_harness)
 tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
+status_file = tests/unit/broker/status-file.c tests/unit/broker/status-file.h
+tests_unit_broker_test_status_damaged_SOURCES = tests/unit/broker/test-status-damaged.c $(status_file)
+tests_unit_broker_test_status_read_SOURCES = tests/unit/broker/test-status-read.c $(status_file)
 tests_unit_broker_test_status_write_SOURCES = tests/unit/broker/test-status-write.c $(session_harness)
 tests_unit_broker_test_usage_SOURCES = tests/unit/broker/test-usage.c $(session_harness)
 

@@ -63,7 +63,7 @@ struct status_header {
 
 /* Of the header, or of a record. */
 struct status_copy {
-	uint64_t offset; /* in the file, of what it is a copy of; STATUS_COPY: of nothing */
+	uint64_t offset; /* in the file, of what it is a copy of */
 	uint8_t  bytes[STATUS_HEADER_SIZE - STATUS_COPY - sizeof(uint64_t)];
 };
 

@@ -146,13 +146,11 @@ static size_t fill(const struct broker *broker, const struct tracked *tracked, u
 
 /* ---- writing ---- */
 
-/* Each step is done before the next one begins, as a process that is killed between two of them leaves it. */
+/* Whatever the copy is of is whole in its own place until the last step. */
 static void put(struct status *status, uint64_t offset, const void *bytes, size_t size)
 {
 	struct status_copy *copy = (struct status_copy *)(status->file.bytes + STATUS_COPY);
 
-	__atomic_store_n(&copy->offset, STATUS_COPY, __ATOMIC_RELAXED);
-	atomic_thread_fence(memory_order_release);
 	memcpy(copy->bytes, bytes, size);
 	__atomic_store_n(&copy->offset, offset, __ATOMIC_RELEASE);
 	atomic_thread_fence(memory_order_release);

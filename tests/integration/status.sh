@@ -193,7 +193,7 @@ plant() {
 	random) head -c 20000 /dev/urandom >"$bad" ;;
 	zeros) truncate -s 20000 "$bad" ;;
 	truncated) head -c 300 "/dev/shm/gpubroker.$name" >"$bad" ;;
-	changed) sed 's/host/hast/' "/dev/shm/gpubroker.$name" >"$bad" ;;
+	changed) sed 's/host/hast/g' "/dev/shm/gpubroker.$name" >"$bad" ;;
 	link) ln -s "/dev/shm/gpubroker.$name" "$bad" ;;
 	pipe) mkfifo "$bad" ;;
 	esac

@@ -7,12 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,101 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "broker/status/leftovers.h"
-#include "broker/show/read.h"
-
-/* ---- files ---- */
-
-/* One that a broker could have written: a session that maps the memory of one of two buffers, and uses it. */
-enum { DEVICE, USER, SESSION, LIVE, DRAINING, GRANT, USE, FREE, RECORDS };
-
-static struct status_header header_of(uint64_t records)
-{
-	return (struct status_header){ .magic = STATUS_MAGIC,
-				       .format = STATUS_FORMAT,
-				       .counters_count = sizeof(struct counters) / sizeof(uint64_t),
-				       .pid = (uint64_t)getpid(),
-				       .start_time = status_process_start((uint64_t)getpid(), NULL),
-				       .instance = "other",
-				       .device_kind = "host",
-				       .waiting = 3,
-				       .records = records,
-				       .counters = { .buffers_created = 2 } };
-}
-
-static union status_record record_of(int which)
-{
-	union status_record record = { 0 };
-
-	switch (which) {
-	case DEVICE:
-		record.device = (struct status_device){ .bytes = 1000, .idle = 10, .pooled = 20, .name = "a device" };
-		record.type = TRACKED_DEVICE;
-		break;
-	case USER:
-		record.user = (struct status_user){ .uid = 7, .used = { 4096, 2, 1 }, .requests = QUOTA_NONE };
-		memset(record.user.limit, 0xff, sizeof record.user.limit);
-		record.type = TRACKED_USER;
-		break;
-	case SESSION:
-		record.session = (struct status_session){ .id = 5, .pid = 1, .uid = 7, .command = "solver" };
-		record.type = TRACKED_SESSION;
-		break;
-	case LIVE:
-		record.buffer = (struct status_buffer){ .state = STATUS_LIVE, .generation = 9, .allocation = 2, .name = "live" };
-		record.type = TRACKED_BUFFER;
-		break;
-	case DRAINING:
-		record.buffer = (struct status_buffer){
-			.state = STATUS_DRAINING, .generation = 8, .allocation = 2, .name = "draining"
-		};
-		record.type = TRACKED_BUFFER;
-		break;
-	case GRANT:
-		record.grant = (struct status_grant){ .id = 3, .session = 5, .allocation = 2, .bytes = 4096 };
-		record.type = TRACKED_GRANT;
-		break;
-	case USE:
-		record.use = (struct status_use){ .grant = 3, .generation = 9 };
-		record.type = TRACKED_USE;
-		break;
-	default:
-		break;
-	}
-	return record;
-}
-
-static void put(int fd, const void *data, size_t size, off_t offset)
-{
-	assert_int_equal(pwrite(fd, data, size, offset), size);
-}
-
-static void put_header(int fd, struct status_header header)
-{
-	status_seal(&header.seal, STATUS_HEADER_SEALED, 1);
-	put(fd, &header, sizeof header, 0);
-}
-
-static void put_record(int fd, int slot, union status_record record)
-{
-	if (record.type)
-		status_seal(&record.seal, status_size(record.type), 1);
-	put(fd, &record, sizeof record, (off_t)STATUS_OFFSET(slot));
-}
-
-static int good_file(void)
-{
-	int fd = memfd_create("status", MFD_CLOEXEC);
-
-	assert_true(fd >= 0);
-	assert_int_equal(fchmod(fd, 0640), 0);
-	put_header(fd, header_of(RECORDS));
-	for (int i = 0; i < RECORDS; i++)
-		put_record(fd, i, record_of(i));
-	return fd;
-}
+#include "status-file.h"
 
 /* The same file, opened as another process would. */
 static int reopen(int fd)
@@ -165,14 +67,6 @@ static bool file_trusted(int fd)
 
 /* ---- whole files ---- */
 
-static struct shown read_file(int fd)
-{
-	struct shown shown;
-
-	assert_int_equal(shown_read_fd(&shown, "x", fd), 0);
-	return shown;
-}
-
 /* The element of that array, as text. Closes fd. */
 static void expect_element(int fd, const char *array, size_t i, const char *wanted)
 {
@@ -203,17 +97,6 @@ static void test_whole(void **unused)
 	close(fd);
 }
 
-/* Nothing is unreadable, and this is that buffer's name. */
-static void expect_name(int fd, size_t i, const char *name)
-{
-	struct shown shown = read_file(fd);
-	const json_t *buffer = json_array_get(json_object_get(shown.text, "buffers"), i);
-
-	assert_int_equal(shown.unreadable, 0);
-	assert_string_equal(json_string_value(json_object_get(buffer, "name")), name);
-	shown_free(&shown);
-}
-
 #define HOLDER "{\"session\":5,\"pid\":1,\"command\":\"solver\",\"device\":0,\"held\":false}"
 
 /* Rows are joined: uses and grants are counted where they belong, and whoever maps what nobody uses is waited for. */
@@ -239,11 +122,6 @@ static void test_joined(void **unused)
 		       "\"waits\":0,\"mappings\":0,\"descriptors\":0,\"queued\":0},\"quota\":{}}");
 }
 
-static size_t size_of(const struct shown *shown, const char *array)
-{
-	return json_array_size(json_object_get(shown->text, array));
-}
-
 /* The broker ended one of those that name each other before the reader came to it. */
 static void test_what_names_nothing_is_left_out(void **unused)
 {
@@ -264,173 +142,6 @@ static void test_what_names_nothing_is_left_out(void **unused)
 			assert_int_equal(json_array_size(json_object_get(buffer, "holders")), 0);
 		}
 		assert_int_equal(shown.unreadable, 0);
-		shown_free(&shown);
-		close(fd);
-	}
-}
-
-struct repair {
-	int         fd;
-	atomic_bool is_done;
-};
-
-static void *repair_later(void *argument)
-{
-	struct repair *repair = argument;
-
-	usleep(20000);
-	put_header(repair->fd, header_of(RECORDS));
-	put_record(repair->fd, LIVE, record_of(LIVE));
-	atomic_store(&repair->is_done, true);
-	return NULL;
-}
-
-/*
- * The broker was in the middle of writing header and record: they are read again until they are whole. On a busy machine the
- * other thread may come later than the reader's patience ends: that is no failure, but a reader that begins behind it must
- * succeed.
- */
-static void test_torn(void **unused)
-{
-	struct repair repair = { .fd = good_file() };
-	struct shown shown;
-	pthread_t thread;
-	bool was_done, good = false;
-	int error;
-
-	(void)unused;
-	put(repair.fd, "X", 1, offsetof(struct status_header, waiting));
-	put(repair.fd, "X", 1, (off_t)STATUS_OFFSET(LIVE) + 40);
-	assert_int_equal(pthread_create(&thread, NULL, repair_later, &repair), 0);
-	do {
-		was_done = atomic_load(&repair.is_done);
-		error = shown_read_fd(&shown, "x", repair.fd);
-		if (error)
-			continue;
-		good = !shown.unreadable && size_of(&shown, "buffers") == 2;
-		shown_free(&shown);
-	} while (!good && !was_done);
-	pthread_join(thread, NULL);
-	assert_true(good);
-	close(repair.fd);
-}
-
-static void put_copy(int fd, uint64_t offset, const void *bytes, size_t size)
-{
-	struct status_copy copy = { .offset = offset };
-
-	memcpy(copy.bytes, bytes, size);
-	put(fd, &copy, sizeof copy, STATUS_COPY);
-}
-
-/* The broker was killed while it wrote a record, which was there or was not, or while it freed it: what it wrote is shown. */
-static void test_killed_in_a_record(void **unused)
-{
-	union status_record record = record_of(LIVE), free_one = { 0 };
-
-	(void)unused;
-	strcpy(record.buffer.name, "longer");
-	status_seal(&record.seal, status_size(record.type), 2);
-	for (size_t done = 8; done < sizeof record; done += 8)
-		for (int was_there = 0; was_there < 2; was_there++) {
-			int fd = good_file();
-			struct shown shown;
-
-			put_record(fd, LIVE, record_of(was_there ? LIVE : FREE));
-			put_copy(fd, STATUS_OFFSET(LIVE), &record, sizeof record);
-			put(fd, &record, done, (off_t)STATUS_OFFSET(LIVE));
-			expect_name(fd, 1, "longer");
-			put_record(fd, LIVE, record_of(LIVE));
-			put_copy(fd, STATUS_OFFSET(LIVE), &free_one, sizeof free_one);
-			put(fd, (char *)&free_one + sizeof free_one - done, done,
-			    (off_t)(STATUS_OFFSET(LIVE) + sizeof free_one - done));
-			shown = read_file(fd);
-			assert_int_equal(shown.unreadable, 0);
-			shown_free(&shown);
-			close(fd);
-		}
-}
-
-/* It was killed while it wrote the copy, or wrote something else: the record is as it was. */
-static void test_a_copy_of_something_else(void **unused)
-{
-	union status_record record = record_of(LIVE);
-	int fd = good_file();
-
-	(void)unused;
-	strcpy(record.buffer.name, "other");
-	status_seal(&record.seal, status_size(record.type), 2);
-	put_copy(fd, STATUS_COPY, &record, sizeof record);
-	expect_name(fd, 1, "live");
-	put_copy(fd, STATUS_OFFSET(FREE), &record, sizeof record);
-	expect_name(fd, 1, "live");
-	put_copy(fd, 0, &record, sizeof record);
-	expect_name(fd, 1, "live");
-	close(fd);
-}
-
-static void test_killed_in_the_header(void **unused)
-{
-	struct status_header header = header_of(RECORDS);
-
-	(void)unused;
-	header.waiting = 4;
-	header.counters.buffers_created = 77;
-	status_seal(&header.seal, STATUS_HEADER_SEALED, 2);
-	for (size_t done = 8; done < sizeof header; done += 8) {
-		int fd = good_file();
-		struct shown shown;
-
-		put_copy(fd, 0, &header, sizeof header);
-		put(fd, &header, done, 0);
-		shown = read_file(fd);
-		assert_true(shown.header.waiting == (done > offsetof(struct status_header, seal) ? 4 : 3));
-		shown_free(&shown);
-		close(fd);
-	}
-}
-
-/* It stays torn, as where a machine went down: the rest is shown, and that one is counted. */
-static void test_damaged(void **unused)
-{
-	(void)unused;
-	for (int which = 0; which < FREE; which++) {
-		int fd = good_file();
-		struct shown shown;
-
-		put(fd, "X", 1, (off_t)STATUS_OFFSET(which) + (off_t)sizeof(struct status_seal) + 9);
-		shown = read_file(fd);
-		assert_int_equal(shown.unreadable, 1);
-		assert_int_equal(size_of(&shown, "buffers"), which == LIVE || which == DRAINING ? 1 : 2);
-		shown_free(&shown);
-		close(fd);
-	}
-}
-
-/* What is sealed may be nonsense all the same. */
-static void test_nonsense(void **unused)
-{
-	union status_record bad[6];
-
-	(void)unused;
-	for (int i = 0; i < 6; i++)
-		bad[i] = record_of(i < 3 ? LIVE : SESSION);
-	bad[0].buffer.state = STATUS_BUFFER_STATES;
-	memset(bad[1].buffer.name, 'x', sizeof bad[1].buffer.name);
-	strcpy(bad[2].buffer.name, "\033[2J");
-	bad[3].session.state = STATUS_SESSION_STATES;
-	memset(bad[4].session.command, 'x', sizeof bad[4].session.command);
-	bad[5].type = TRACKED_USE + 1;
-	for (int i = 0; i < 6; i++) {
-		int fd = good_file();
-		struct shown shown;
-
-		status_seal(&bad[i].seal, i < 5 ? status_size(bad[i].type) : sizeof bad[i], 1);
-		put(fd, &bad[i], sizeof bad[i], (off_t)STATUS_OFFSET(FREE));
-		shown = read_file(fd);
-		assert_int_equal(shown.unreadable, 1);
-		assert_int_equal(size_of(&shown, "buffers"), 2);
-		assert_int_equal(size_of(&shown, "sessions"), 1);
 		shown_free(&shown);
 		close(fd);
 	}
@@ -722,12 +433,6 @@ int main(void)
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_joined),
 		cmocka_unit_test(test_what_names_nothing_is_left_out),
-		cmocka_unit_test(test_torn),
-		cmocka_unit_test(test_killed_in_a_record),
-		cmocka_unit_test(test_killed_in_the_header),
-		cmocka_unit_test(test_a_copy_of_something_else),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_running),
 		cmocka_unit_test(test_stopped),

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,9 @@
 #define PLACES 20000
 #define MANY   2000 /* buffers */
 #define SMALL  64   /* bytes of each */
+
+#define STEPS_MAX     20000 /* instructions of a write */
+#define TRACE_REFUSED 3     /* exit status */
 
 /* ---- what the broker writes ---- */
 
@@ -525,6 +529,52 @@ static void test_a_file_that_was_truncated_is_written_anew(void **state)
 	assert_int_equal(count_now("buffers"), next + 1000);
 }
 
+/* Changes all that there is, and writes it, one instruction at a time. */
+static _Noreturn void write_traced(void)
+{
+	struct buffer *buffer;
+
+	for (buffer = broker.registry->serials; buffer; buffer = buffer->by_serial.next) {
+		buffer->mode = buffer->mode == 0600 ? 0640 : 0600;
+		tracked_changed(broker.tracking, &buffer->tracked);
+	}
+	broker.counters.buffers_created += 1000;
+	broker.counters.timelines_marked += 1000;
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+		_exit(TRACE_REFUSED);
+	raise(SIGSTOP);
+	status_write(&broker);
+	_exit(0);
+}
+
+/*
+ * The broker may be killed behind any instruction: after each one of a write, the header and each record are whole, as they
+ * were or as they are to be.
+ */
+static void test_a_killed_broker_leaves_whole_records(void **state)
+{
+	unsigned steps = 0;
+	int status;
+	pid_t child;
+
+	(void)state;
+	create_range(0, 3);
+	child = fork();
+	if (!child)
+		write_traced();
+	while (waitpid(child, &status, 0) == child && WIFSTOPPED(status) && steps < STEPS_MAX) {
+		assert_int_equal(count_now("buffers"), 3);
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
+		steps++;
+	}
+	if (steps == STEPS_MAX) /* a simulator runs it */
+		kill(child, SIGKILL);
+	if (steps == STEPS_MAX || WEXITSTATUS(status) == TRACE_REFUSED)
+		skip();
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status) && steps > 100);
+	assert_true(counter_now("timelines_marked") >= 1000);
+}
+
 /* A fault that is not the file's has the effect that it had: here it ends a process. */
 static void test_a_bus_error_elsewhere_is_one(void **state)
 {
@@ -571,6 +621,7 @@ int main(void)
 		ON(test_buffers_that_are_freed_together),
 		ON(test_the_reason_is_that_of_what_failed),
 		ON(test_a_file_that_was_truncated_is_written_anew),
+		ON(test_a_killed_broker_leaves_whole_records),
 		ON(test_a_bus_error_elsewhere_is_one),
 	};
 
