@@ -155,6 +155,7 @@ static void put(struct status *status, uint64_t offset, const void *bytes, size_
 	__atomic_store_n(&copy->offset, offset, __ATOMIC_RELEASE);
 	atomic_thread_fence(memory_order_release);
 	memcpy(status->file.bytes + offset, bytes, size);
+	atomic_thread_fence(memory_order_release);
 }
 
 static void write_record(struct broker *broker, uint32_t slot)
