@@ -89,7 +89,18 @@ page_counters() {
 	sed -n '/^\.It Cm counters/,/^\.Sh/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z]*_/{s/^\.It Cm //;N;s/\n/ /;p}'
 }
 
-echo "1..9"
+# The functions of the C++ classes, and the inline ones for C: of their header, and of their page.
+header_inline() {
+	sed '/^private:/,/^};/d' "$top_srcdir/libbroker/gpubroker-cuda.h" |
+		sed -n '/^static inline int/p; /^template .* inline/p; /^\t[A-Za-z~][^=]*(.*[^;]$/p' |
+		sed 's/(.*//; s/operator\[\]//; s/operator=//' | grep -oE '(operator bool|[a-z_]{2,})$' | grep -vE '^(lease|span|if|static_assert|assert)$' | sort -u
+}
+page_inline() {
+	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$man/gpub_lease.3" |
+		grep -oE '(operator bool|[a-z_]{2,})\(' | grep -vE '^(lease|span)\(' | tr -d '(' | sort -u
+}
+
+echo "1..10"
 for command in broker-run broker-status broker-ctl brokerd; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
@@ -97,6 +108,7 @@ done
 [ -n "$(table_counters)" ] || echo "Bail out! the table of counters shows none"
 [ -n "$(exported)" ] || echo "Bail out! the version script shows no function"
 check "each function's prototype is the header's" "$(diff <(header_prototypes) <(page_prototypes))"
+check "the functions for C++ are the header's" "$(diff <(header_inline) <(page_inline))"
 check "the counters are the table's" "$(diff <(table_counters) <(page_counters))"
 check "each function has a page" "$(pageless)"
 check "each alias leads to its page" "$(misled)"
