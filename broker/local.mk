@@ -66,6 +66,7 @@ bin_PROGRAMS += broker/broker-run
 broker_broker_run_SOURCES = \
 	broker/run/broker-run.c \
 	broker/run/children.c broker/run/children.h \
+	broker/run/drain.c broker/run/drain.h \
 	broker/run/options.c broker/run/options.h \
 	broker/run/declared.c broker/run/declared.h \
 	broker/run/spec.c broker/run/spec.h

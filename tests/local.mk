@@ -151,7 +151,7 @@ test_scripts = \
 	tests/integration/kernels.sh \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \
-	tests/integration/run.sh \
+	tests/integration/run.sh tests/integration/run-ends.sh \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
 	tests/integration/need-cuda.sh \

@@ -24,6 +24,7 @@
 #include "common/mps.h"
 #include "common/size.h"
 #include "common/socket.h"
+#include "drain.h"
 #include "options.h"
 
 #define EXIT_BROKER 125 /* as env(1) and timeout(1): workers rarely exit with it */
@@ -34,11 +35,14 @@ struct run {
 	struct broker      broker;
 	struct core        core; /* its parts */
 	struct control     control;
+	struct drain_report drain;
 	char               directory[LEFTOVERS_PATH_SIZE], path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
 	int                lock, listener;
 	unsigned           creating; /* declared buffers that do not exist yet */
 	bool               failed;   /* the broker itself; it is logged already */
-	bool               ended, told;
+	bool               mps;      /* the workers run under MPS */
+	bool               stopped;  /* a signal asked for the end of all workers */
+	bool               ended;
 };
 
 /* ---- the private socket ---- */
@@ -47,19 +51,22 @@ struct run {
  * CUDA_DEVICE_MAX_CONNECTIONS for the workers; 0: as it is. There is no default under MPS, where all clients share one
  * pool of connections: a worker that takes more may leave none for another.
  */
-static unsigned worker_connections(const struct run_options *options)
+static unsigned worker_connections(const struct run_options *options, bool mps)
 {
 	if (options->connections)
 		return options->connections == RUN_CONNECTIONS_INHERITED ? 0 : (unsigned)options->connections;
-	return getenv("CUDA_DEVICE_MAX_CONNECTIONS") || mps_is_here(NULL) ? 0 : RUN_CONNECTIONS;
+	return getenv("CUDA_DEVICE_MAX_CONNECTIONS") || mps ? 0 : RUN_CONNECTIONS;
 }
 
 static int socket_make(struct run *run)
 {
-	struct worker_environment environment = { .connections = worker_connections(&run->options) };
+	struct worker_environment environment = { 0 };
 	char address[SOCKET_ADDRESS_SIZE];
 	int error;
 
+	/* before the device is started: the broker itself hides from MPS then */
+	run->mps = mps_is_here(NULL);
+	environment.connections = worker_connections(&run->options, run->mps);
 	leftovers_remove();
 	run->lock = leftovers_directory_make(run->options.broker.instance, run->directory);
 	if (run->lock < 0)
@@ -88,12 +95,13 @@ static void socket_remove(struct run *run)
 
 /* ---- the end ---- */
 
-/* A drain has no deadline: log once who holds memory, and go on waiting. */
+/* A drain has no deadline: say who holds memory, and go on waiting. */
 static void on_patience(void *context)
 {
 	struct run *run = context;
 
-	control_log_holders(&run->broker, "waiting for it; interrupt to leave it");
+	drain_report(&run->drain, &run->broker, run->drain.seconds ? 1 : DRAIN_FIRST);
+	control_expect(&run->control, 1);
 }
 
 static void begin_end(struct run *run)
@@ -101,7 +109,7 @@ static void begin_end(struct run *run)
 	if (run->ended)
 		return;
 	run->ended = true;
-	control_expect(&run->control, 2);
+	control_expect(&run->control, DRAIN_FIRST);
 	broker_stop(&run->broker, broker_quit, &run->broker);
 }
 
@@ -119,18 +127,19 @@ static void fail(struct run *run, const char *text)
 
 static void on_child(struct run *run)
 {
-	if (children_reap(&run->children) && run->options.kill_on_failure && !run->told) {
-		log_say("a worker failed: ending the others (--kill-on-failure)");
-		run->told = true;
-		children_signal(&run->children, SIGTERM);
-	}
-	if (!run->children.running)
-		begin_end(run);
+	if (children_reap(&run->children) && run->options.kill_on_failure)
+		children_end_others(&run->children);
+	if (run->children.running || run->ended)
+		return;
+	if (!run->stopped)
+		children_say_first(&run->children);
+	begin_end(run);
 }
 
 /* A signal from the terminal goes to the whole foreground group: the workers have it already. */
 static void on_stop(struct run *run, const struct signalfd_siginfo *info)
 {
+	run->stopped = true;
 	if (run->ended)
 		broker_quit(&run->broker);
 	else if (info->ssi_code != SI_KERNEL)
@@ -184,6 +193,22 @@ static void say_device(const struct run *run)
 			board->devices, run->broker.device->name, PLURAL(board->devices), board->device[0].name);
 }
 
+/*
+ * With more workers than GPUs, two of them share one. Without MPS the GPU runs one process at a time, and each hand-over
+ * between processes waits for a time slice (facts.md).
+ */
+static void hint_mps(const struct run *run)
+{
+	unsigned devices = run->broker.board->header->devices, workers = run->options.workers;
+
+	if (run->options.quiet || run->options.no_hints || run->mps || run->broker.device->kind != DEVICE_CUDA ||
+	    workers <= devices)
+		return;
+	log_say("hint: %u workers share %u GPU%s without MPS, so they take turns in time slices: see MPS in gpubroker(7) "
+		"(--no-hints leaves this out)",
+		workers, devices, PLURAL(devices));
+}
+
 static void print_account(const struct run *run)
 {
 	char text[CONTROL_ACCOUNT_MAX];
@@ -200,6 +225,7 @@ static int run_broker(struct run *run)
 		return EXIT_BROKER;
 	}
 	say_device(run);
+	hint_mps(run);
 	if (declare_buffers(run))
 		fail(run, error_text());
 	/* workers may have ended before their signal was received */

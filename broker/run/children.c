@@ -94,6 +94,7 @@ int children_fork(struct children *children, unsigned count, char **command, con
 		children->running++;
 	}
 	close(gate[0]);
+	clock_gettime(CLOCK_MONOTONIC, &children->released);
 	return 0;
 }
 
@@ -107,6 +108,7 @@ static void close_gate(struct children *children)
 /* A pipe takes far more bytes than there may be workers, so this cannot block. */
 void children_release(struct children *children)
 {
+	clock_gettime(CLOCK_MONOTONIC, &children->released);
 	for (unsigned i = 0; i < children->count; i++)
 		if (write(children->gate, "", 1) != 1)
 			break;
@@ -118,33 +120,113 @@ static int exit_code_of(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void say_failed(unsigned rank, const struct child *child)
+/* ---- what is said of those that fail ---- */
+
+/* "3.1 s", "12 min 5 s", "3 h 12 min": since they were released. */
+static const char *age_text(const struct children *children, char text[32])
 {
-	if (WIFSIGNALED(child->status))
-		log_say("worker %u (pid %d) was killed by signal %d (%s)", rank, child->pid, WTERMSIG(child->status),
-			strsignal(WTERMSIG(child->status)));
+	struct timespec now;
+	unsigned long tenths, seconds;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	tenths = (unsigned long)((now.tv_sec - children->released.tv_sec) * 10 +
+				 (now.tv_nsec - children->released.tv_nsec) / 100000000);
+	seconds = tenths / 10;
+	if (seconds < 60)
+		snprintf(text, 32, "%lu.%lu s", seconds, tenths % 10);
+	else if (seconds < 3600)
+		snprintf(text, 32, "%lu min %lu s", seconds / 60, seconds % 60);
 	else
-		log_say("worker %u (pid %d) exited with status %d", rank, child->pid, WEXITSTATUS(child->status));
+		snprintf(text, 32, "%lu h %lu min", seconds / 3600, seconds / 60 % 60);
+	return text;
 }
+
+/* "SIGSEGV"; those of real time have no name. */
+static const char *signal_name(int number, char text[32])
+{
+	const char *name = sigabbrev_np(number);
+
+	if (name)
+		snprintf(text, 32, "SIG%s", name);
+	else
+		snprintf(text, 32, "signal %d", number);
+	return text;
+}
+
+/* By the SIGTERM of children_end_others(), as far as anybody can tell. */
+static bool ended_by_us(const struct children *children, int status)
+{
+	return children->ending && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+}
+
+static void describe_end(const struct children *children, unsigned rank, char text[CHILDREN_TEXT_MAX])
+{
+	const struct child *child = &children->child[rank];
+	char age[32], name[32];
+	int status = child->status;
+
+	age_text(children, age);
+	if (!WIFSIGNALED(status))
+		snprintf(text, CHILDREN_TEXT_MAX, "worker %u (pid %d) ended with status %d after %s", rank, child->pid,
+			 WEXITSTATUS(status), age);
+	else if (ended_by_us(children, status))
+		snprintf(text, CHILDREN_TEXT_MAX, "worker %u (pid %d) was ended by broker-run after %s", rank, child->pid, age);
+	else
+		snprintf(text, CHILDREN_TEXT_MAX, "worker %u (pid %d) was killed by %s%s after %s", rank, child->pid,
+			 signal_name(WTERMSIG(status), name), WCOREDUMP(status) ? " (core dumped)" : "", age);
+}
+
+/* It has failed. True: as the first one. */
+static bool failed(struct children *children, unsigned rank)
+{
+	char text[CHILDREN_TEXT_MAX];
+	int status = children->child[rank].status;
+
+	describe_end(children, rank, text);
+	log_say("%s%s", text,
+		WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ?
+			"; if nobody sent that, the machine or its cgroup was out of memory: see dmesg(1)" : "");
+	if (ended_by_us(children, status) || children->failed++)
+		return false;
+	children->exit_code = exit_code_of(status);
+	children->first = rank;
+	strcpy(children->first_text, text);
+	return true;
+}
+
+void children_end_others(struct children *children)
+{
+	if (!children->running)
+		return;
+	log_say("worker %u failed first: ending the other %u (--kill-on-failure)", children->first, children->running);
+	children->ending = true;
+	children_signal(children, SIGTERM);
+}
+
+void children_say_first(const struct children *children)
+{
+	if (children->failed > 1)
+		log_say("%u of %u workers failed, the first of them: %s", children->failed, children->count,
+			children->first_text);
+}
+
+/* ---- reaping, signals, the end ---- */
 
 bool children_reap(struct children *children)
 {
-	bool failed = false;
+	bool first = false;
 
-	for (unsigned i = 0; i < children->count; i++) {
-		struct child *child = &children->child[i];
+	for (unsigned rank = 0; rank < children->count; rank++) {
+		struct child *child = &children->child[rank];
 
 		if (!child->pid || waitpid(child->pid, &child->status, WNOHANG) != child->pid)
 			continue;
-		if (exit_code_of(child->status))
-			say_failed(i, child);
-		child->pid = 0;
 		children->running--;
-		failed |= exit_code_of(child->status) != 0;
-		if (!children->exit_code)
-			children->exit_code = exit_code_of(child->status);
+		if (exit_code_of(child->status))
+			first |= failed(children, rank);
+		child->pid = 0;
 	}
-	return failed;
+	return first;
 }
 
 void children_signal(const struct children *children, int signal)

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
+#include <time.h>
 
 struct child {
 	pid_t pid; /* 0: reaped */
@@ -23,11 +24,18 @@ struct given_signals {
 	struct sigaction pipe, child;
 };
 
+#define CHILDREN_TEXT_MAX 160
+
 struct children {
-	struct child *child;
-	unsigned      count, running;
-	int           gate;      /* closed: the children exit; a byte each: they run the command */
-	int           exit_code; /* of the first that failed; 0: none has failed */
+	struct child   *child;
+	unsigned        count, running;
+	int             gate;      /* closed: the children exit; a byte each: they run the command */
+	int             exit_code; /* of the first that failed; 0: none has failed */
+	unsigned        failed;    /* how many, without those that children_end_others() ended */
+	unsigned        first;     /* the rank of the first of them */
+	bool            ending;    /* children_end_others() was called */
+	struct timespec released;  /* CLOCK_MONOTONIC */
+	char            first_text[CHILDREN_TEXT_MAX]; /* "worker 2 (pid 812) ended with status 2 after 3.1 s" */
 	struct given_signals given;
 };
 
@@ -46,8 +54,17 @@ int children_fork(struct children *children, unsigned count, char **command, con
 /* They run the command. */
 void children_release(struct children *children);
 
-/* Reaps those that ended. True if one of them failed: a line on stderr names each that did. */
+/*
+ * Reaps those that ended, and logs a line for each that failed. Of those that it finds together the one with the lowest rank
+ * counts as the first: the kernel keeps no order. True: the first one has failed.
+ */
 bool children_reap(struct children *children);
+
+/* The first has failed: ends the others, and logs why. The lines of those that end by it say so. */
+void children_end_others(struct children *children);
+
+/* All have ended. Where several failed, a last line repeats which was the first: what followed may have come of it. */
+void children_say_first(const struct children *children);
 
 /* Sends a signal to those that still run. */
 void children_signal(const struct children *children, int signal);

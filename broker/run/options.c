@@ -10,9 +10,47 @@
 
 #include "broker/base/option-table.h"
 #include "common/error.h"
+#include "gpubroker.h"
 #include "spec.h"
 
-/* NAME=SIZE[@DEVICE] */
+#define PLACE_MAX 64 /* of SIZE[@DEVICE] and of each word behind it */
+
+/* One of the words behind SIZE[@DEVICE], which are those of the spec file. */
+static int take_word(struct declared_buffer *buffer, const char *word)
+{
+	if (!strcmp(word, "timeline"))
+		buffer->flags |= GPUB_TIMELINE;
+	else if (!strcmp(word, "dedicated"))
+		buffer->flags |= GPUB_DEDICATED;
+	else if (!strncmp(word, "mode=", 5))
+		return take_mode(&buffer->mode, word + 5);
+	else
+		return error_set(-EINVAL, "'%.40s' cannot stand behind a buffer's size: write timeline, dedicated or mode=0640",
+				 word);
+	return 0;
+}
+
+/* SIZE[@DEVICE][,WORD...] */
+static int take_properties(struct declared_buffer *buffer, const char *text)
+{
+	char part[PLACE_MAX];
+	int error;
+
+	for (bool first = true;; first = false) {
+		size_t length = strcspn(text, ",");
+
+		if (length >= sizeof part)
+			return error_set(-EINVAL, "'%.40s...' is too long: write NAME=SIZE[@DEVICE][,timeline][,dedicated][,mode=0640]",
+					 text);
+		snprintf(part, sizeof part, "%.*s", (int)length, text);
+		error = first ? size_on_device_parse(part, &buffer->size, &buffer->device) : take_word(buffer, part);
+		if (error || !text[length])
+			return error;
+		text += length + 1;
+	}
+}
+
+/* NAME=SIZE[@DEVICE][,WORD...] */
 static int take_buffer(void *buffers, const char *value)
 {
 	struct declared_buffer buffer = { .mode = 0600 };
@@ -24,7 +62,7 @@ static int take_buffer(void *buffers, const char *value)
 	if (length >= sizeof buffer.name)
 		return error_set(-ENAMETOOLONG, "a buffer's name is longer than %d bytes: shorten it", NAME_SIZE - 1);
 	memcpy(buffer.name, value, length);
-	error = size_on_device_parse(value + length + 1, &buffer.size, &buffer.device);
+	error = take_properties(&buffer, value + length + 1);
 	return error ? error : declared_add(buffers, &buffer);
 }
 
@@ -50,9 +88,10 @@ static int take_connections(void *field, const char *value)
 static const struct option_row rows[] = {
 	{ 'n', "workers", "WORKERS", "how many workers to fork, 1 to 1024 (1)",
 	  NUMBER("count of workers", 1, RUN_WORKERS_MAX), FIELD(workers) },
-	{ 'b', "buffer", "NAME=SIZE[@DEVICE]",
-	  "a buffer that exists before the workers start; bytes, or with K, M, G; may be repeated", VALUE(take_buffer),
-	  FIELD(buffers) },
+	{ 'b', "buffer", "NAME=SIZE[@DEVICE][,WORD]",
+	  "a buffer that exists before the workers start; bytes, or with K, M, G; WORD: timeline, dedicated, mode=0640; "
+	  "may be repeated",
+	  VALUE(take_buffer), FIELD(buffers) },
 	{ 0, "spec", "FILE", "more such buffers, from a file (see broker-run(1)); may be repeated", VALUE(take_spec),
 	  FIELD(buffers) },
 	{ 0, "device", "KIND", "auto, cuda, host, or host:N for N host devices (auto: cuda where there is one)",
@@ -71,7 +110,10 @@ static const struct option_row rows[] = {
 	  VALUE(take_connections), FIELD(connections) },
 	{ 0, "kill-on-failure", NULL, "end the other workers when one fails or is killed", VALUE(take_flag),
 	  FIELD(kill_on_failure) },
-	{ 'q', "quiet", NULL, "print neither the first line nor the closing account", VALUE(take_flag), FIELD(quiet) },
+	{ 0, "no-hints", NULL, "print no hints, such as the one about workers that share a GPU without MPS", VALUE(take_flag),
+	  FIELD(no_hints) },
+	{ 'q', "quiet", NULL, "print neither the first line nor the closing account, and no hints", VALUE(take_flag),
+	  FIELD(quiet) },
 	OPTION_HELP_AND_VERSION,
 };
 
@@ -82,7 +124,7 @@ static const struct option_table table = {
 	.ending = "\nEach worker gets GPUBROKER, GPUBROKER_RANK and GPUBROKER_SIZE in its environment.\n"
 		  "The exit status is that of the first worker that failed (128 + signal when killed),\n"
 		  "125 for wrong usage and when the broker itself failed, else 0.",
-	.width = 34,
+	.width = 39,
 	.words = WORDS_COMMAND,
 	.rows = rows,
 	.count = sizeof rows / sizeof *rows,

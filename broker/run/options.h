@@ -21,7 +21,7 @@
 struct run_options {
 	unsigned                workers;
 	struct broker_config    broker;
-	bool                    quiet, kill_on_failure;
+	bool                    quiet, no_hints, kill_on_failure;
 	int                     connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the workers; 0: not given */
 	struct declared_buffers buffers;     /* declared_free() frees it; it is empty after a failure */
 	char                  **command;     /* NULL-terminated */

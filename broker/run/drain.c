@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drain.c - see drain.h */
+#include "drain.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "broker/base/context.h"
+#include "broker/base/log.h"
+#include "broker/memory/allocation.h"
+#include "broker/memory/workers.h"
+#include "broker/registry/registry.h"
+#include "broker/session/session.h"
+#include "broker/status/status.h"
+#include "common/size.h"
+
+#define LINES_MAX 16
+#define WHAT_MAX  256
+
+/* ---- one process ---- */
+
+enum cause {
+	CAUSE_MAPS,     /* it lives, and maps memory */
+	CAUSE_STOPPED,  /* the same, and a signal has stopped it */
+	CAUSE_FORKED,   /* it is dead, and another process has its socket */
+	CAUSE_DEVICE,   /* it is dead, and the driver has not torn down its work */
+	CAUSE_UNPROVEN  /* and nobody can tell whether it has */
+};
+
+static enum cause cause_of(const struct session *session)
+{
+	char letter;
+
+	if (session->proof.state == PROOF_IMPOSSIBLE)
+		return CAUSE_UNPROVEN;
+	if (session->proof.state == PROOF_ASKING)
+		return CAUSE_DEVICE;
+	if (session->place.dead)
+		return CAUSE_FORKED;
+	if (status_process_start((uint64_t)session->pid, &letter) && (letter == 'T' || letter == 't'))
+		return CAUSE_STOPPED;
+	return CAUSE_MAPS;
+}
+
+/* One of the buffers that it maps, by the first grant; "" where none has leases. */
+static const char *a_buffer(const struct session *session)
+{
+	const struct grant *grant;
+
+	for (grant = session->grants.by_id; grant; grant = grant->hh.next)
+		if (grant->uses)
+			return grant->uses->buffer->name;
+	return "";
+}
+
+/* "2 buffers, 'heat/u/0' among them, 64 MiB": what it maps. */
+static void describe_memory(const struct session *session, char text[WHAT_MAX])
+{
+	const char *name = a_buffer(session);
+	unsigned used = session->grants.used;
+	char bytes[SIZE_TEXT_MAX];
+
+	size_format(session->grants.bytes, bytes);
+	if (used == 1 && *name)
+		snprintf(text, WHAT_MAX, "'%s' (%s)", name, bytes);
+	else if (used && *name)
+		snprintf(text, WHAT_MAX, "%u buffers, '%s' among them (%s)", used, name, bytes);
+	else
+		snprintf(text, WHAT_MAX, "%s", bytes);
+}
+
+static void say_session(const struct session *session, enum cause cause, unsigned seconds)
+{
+	char what[WHAT_MAX];
+
+	describe_memory(session, what);
+	switch (cause) {
+	case CAUSE_MAPS:
+		log_say("waiting for %u s: pid %d (%s, uid %u) still maps %s: end it (kill %d), or interrupt broker-run to leave "
+			"its memory to the driver",
+			seconds, session->pid, session->command, session->who.uid, what, session->pid);
+		break;
+	case CAUSE_STOPPED:
+		log_say("waiting for %u s: pid %d (%s, uid %u) still maps %s, and is stopped by a signal: let it go on (kill -CONT %d), "
+			"or end it (kill -KILL %d)",
+			seconds, session->pid, session->command, session->who.uid, what, session->pid, session->pid);
+		break;
+	case CAUSE_FORKED:
+		log_say("waiting for %u s: pid %d (%s) has ended, and a process that it forked still has its connection, and may map %s: "
+			"end that one, or interrupt broker-run",
+			seconds, session->pid, session->command, what);
+		break;
+	case CAUSE_DEVICE:
+		log_say("waiting for %u s: pid %d (%s) has ended, and the driver still tears down its work on %s: there is nothing to do; "
+			"nvidia-smi lists it until then",
+			seconds, session->pid, session->command, what);
+		break;
+	case CAUSE_UNPROVEN:
+		log_say("waiting for %u s: pid %d (%s) ended under MPS, and without NVML nobody can tell whether its work on %s has ended: "
+			"interrupt broker-run to leave that memory to the driver",
+			seconds, session->pid, session->command, what);
+		break;
+	}
+}
+
+/* ---- all of them ---- */
+
+/* Of whom it waits for, why and for how much: another number, as good as always, when one of these changes. */
+static uint64_t number_of_all(const struct broker *broker)
+{
+	const struct session *session;
+	uint64_t number = 1;
+
+	for (session = broker->sessions->by_id; session; session = session->hh.next)
+		if (session->grants.by_id)
+			number = (((number * 31 + session->id) * 31 + cause_of(session)) * 31 + session->grants.used) * 31 +
+				 session->grants.bytes;
+	return number;
+}
+
+static void say_all(const struct broker *broker, unsigned seconds)
+{
+	const struct session *session;
+	unsigned holders = 0;
+
+	for (session = broker->sessions->by_id; session; session = session->hh.next)
+		if (session->grants.by_id && holders++ < LINES_MAX)
+			say_session(session, cause_of(session), seconds);
+	if (holders > LINES_MAX)
+		log_say("and for %u more processes: see broker-status", holders - LINES_MAX);
+	if (!holders)
+		log_say("waiting for %u s: the device frees memory, which waits for kernels that still run", seconds);
+}
+
+void drain_report(struct drain_report *report, const struct broker *broker, unsigned seconds)
+{
+	uint64_t number = number_of_all(broker);
+
+	report->seconds += seconds;
+	if (number == report->said && report->seconds < report->next)
+		return;
+	say_all(broker, report->seconds);
+	report->said = number;
+	report->next = 2 * report->seconds;
+}
