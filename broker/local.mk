@@ -86,9 +86,16 @@ broker_broker_status_LDADD = $(broker_libs)
 
 bin_PROGRAMS += broker/broker-ctl
 broker_broker_ctl_SOURCES = \
+	broker/ctl/access.c broker/ctl/access.h \
 	broker/ctl/broker-ctl.c \
+	broker/ctl/cgroup.c broker/ctl/cgroup.h \
+	broker/ctl/check-broker.c \
+	broker/ctl/check-devices.c \
+	broker/ctl/check-process.c \
+	broker/ctl/checks.h \
 	broker/ctl/commands.c broker/ctl/commands.h \
 	broker/ctl/doctor.c broker/ctl/doctor.h \
 	broker/ctl/options.c broker/ctl/options.h \
+	broker/ctl/report.c broker/ctl/report.h \
 	broker/ctl/values.c broker/ctl/values.h
 broker_broker_ctl_LDADD = libbroker/libclient.la $(broker_libs)

@@ -20,6 +20,7 @@ unit_tests = \
 	tests/unit/broker/test-access \
 	tests/unit/broker/test-accounting \
 	tests/unit/broker/test-accounting-shares \
+	tests/unit/broker/test-cgroup \
 	tests/unit/broker/test-configuration \
 	tests/unit/broker/test-connections \
 	tests/unit/broker/test-create-queue \
@@ -158,7 +159,7 @@ test_scripts = \
 	tests/integration/startup.sh \
 	tests/integration/status.sh tests/integration/status-now.sh \
 	tests/integration/supervisor.sh \
-	tests/integration/ctl.sh \
+	tests/integration/ctl.sh tests/integration/doctor.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
 	tests/gpu/driver.sh \
@@ -209,6 +210,7 @@ privileged = tests/privileged.c tests/privileged.h
 session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-harness.h
 tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
+tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/ctl/cgroup.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)

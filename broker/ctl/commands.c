@@ -272,7 +272,7 @@ enum ctl_exit ctl_command_run(const struct ctl_options *options)
 	int error;
 
 	if (command->local)
-		return command->local(options->address) ? CTL_EXIT_REFUSED : CTL_EXIT_DONE;
+		return command->local(options->address, options->json) ? CTL_EXIT_REFUSED : CTL_EXIT_DONE;
 	error = client_connect_bare(&client, options->address);
 	if (error)
 		return complain(error, error_text());

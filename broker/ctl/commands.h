@@ -36,6 +36,8 @@ struct ctl_options {
 	uint64_t           lifetime_ms; /* 0: as long as the buffer has its name */
 	bool               many;
 
+	bool               json;    /* doctor */
+
 	uint64_t           session; /* evict */
 	bool               kill;
 };
@@ -47,7 +49,7 @@ struct ctl_command {
 	taker      *take;                    /* NULL: there is none */
 	size_t      offset;
 	/* one of them: without a connection; over one; over one for each name */
-	int           (*local)(const char *address);
+	int           (*local)(const char *address, bool json);
 	enum ctl_exit (*run)(gpub_client *client, const struct ctl_options *options);
 	int           (*each)(gpub_client *client, const struct ctl_options *options, const char *name);
 };

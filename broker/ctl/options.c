@@ -36,6 +36,7 @@ static const struct option_row rows[] = {
 	{ 0, "lifetime", "TIME", "for how long; forever: as long as the buffer (1h)", VALUE(take_lifetime),
 	  FIELD(lifetime_ms), "ticket" },
 	{ 0, "many", NULL, "it can be redeemed any number of times, not once", VALUE(take_flag), FIELD(many), "ticket" },
+	{ 0, "json", NULL, "print what it finds as JSON", VALUE(take_flag), FIELD(json), "doctor" },
 	{ 0, "kill", NULL, "and kill its process", VALUE(take_flag), FIELD(kill), "evict" },
 	OPTION_HELP_AND_VERSION,
 };

@@ -55,7 +55,7 @@ static bool is_closed(const char *path)
 }
 
 /* The environment, then a brokerd of this user, then the system's. */
-static int address_find(const char *given, char address[SOCKET_ADDRESS_SIZE])
+int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE])
 {
 	const char *runtime = environment_get("XDG_RUNTIME_DIR");
 
@@ -84,7 +84,7 @@ static int socket_open(struct gpub_client *client, const char *given)
 {
 	char address[SOCKET_ADDRESS_SIZE];
 	struct sockaddr_un sun;
-	int error = address_find(given, address);
+	int error = client_address(given, address);
 
 	if (!error)
 		error = socket_address(address, &sun);

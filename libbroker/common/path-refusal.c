@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define GROUPS_MAX 8 /* that a message names */
@@ -26,41 +24,57 @@ static void name_asker(char *text, size_t size)
 		snprintf(text + used, size - used, " and more");
 }
 
-static bool part_refusal(const char *part, bool is_last, char *text, size_t size)
+static enum path_fault part_fault(struct path_part *part)
 {
-	char asker[128];
-	struct stat st;
+	if (stat(part->path, &part->st))
+		return errno == ENOENT ? PATH_MISSING : PATH_UNREADABLE;
+	if (part->is_last ? !S_ISSOCK(part->st.st_mode) : !S_ISDIR(part->st.st_mode))
+		return PATH_WRONG_KIND;
+	return faccessat(AT_FDCWD, part->path, part->is_last ? W_OK : X_OK, AT_EACCESS) ? PATH_CLOSED : PATH_FINE;
+}
 
-	if (stat(part, &st)) {
-		snprintf(text, size, errno == ENOENT ? "there is no %s" : "%s cannot be searched", part);
-		return true;
+enum path_fault path_part_find(const char *path, struct path_part *part)
+{
+	struct path_part found = { .fault = PATH_FINE };
+	char *slash = found.path;
+
+	snprintf(found.path, sizeof found.path, "%s", path);
+	while (slash && !found.fault) {
+		slash = strchr(slash + 1, '/');
+		if (slash)
+			*slash = 0;
+		found.is_last = !slash;
+		found.fault = part_fault(&found);
+		if (slash && !found.fault)
+			*slash = '/';
 	}
-	if (is_last ? !S_ISSOCK(st.st_mode) : !S_ISDIR(st.st_mode)) {
-		snprintf(text, size, "%s is no %s", part, is_last ? "socket" : "directory");
-		return true;
-	}
-	if (!faccessat(AT_FDCWD, part, is_last ? W_OK : X_OK, AT_EACCESS))
-		return false;
-	name_asker(asker, sizeof asker);
-	snprintf(text, size, "%s is closed to this process (%s): it is uid %u's and group %u's, with mode %04o", part, asker,
-		 st.st_uid, st.st_gid, (unsigned)st.st_mode & 07777);
-	return true;
+	if (found.fault)
+		*part = found;
+	return found.fault;
 }
 
 bool path_refusal(const char *path, char *text, size_t size)
 {
-	char part[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	char *slash = part;
-	bool refused = false;
+	struct path_part part;
+	char asker[128];
 
-	snprintf(part, sizeof part, "%s", path);
-	while (slash && !refused) {
-		slash = strchr(slash + 1, '/');
-		if (slash)
-			*slash = 0;
-		refused = part_refusal(part, !slash, text, size);
-		if (slash)
-			*slash = '/';
+	switch (path_part_find(path, &part)) {
+	case PATH_FINE:
+		return false;
+	case PATH_MISSING:
+		snprintf(text, size, "there is no %s", part.path);
+		break;
+	case PATH_UNREADABLE:
+		snprintf(text, size, "%s cannot be searched", part.path);
+		break;
+	case PATH_WRONG_KIND:
+		snprintf(text, size, "%s is no %s", part.path, part.is_last ? "socket" : "directory");
+		break;
+	case PATH_CLOSED:
+		name_asker(asker, sizeof asker);
+		snprintf(text, size, "%s is closed to this process (%s): it is uid %u's and group %u's, with mode %04o", part.path,
+			 asker, part.st.st_uid, part.st.st_gid, (unsigned)part.st.st_mode & 07777);
+		break;
 	}
-	return refused;
+	return true;
 }

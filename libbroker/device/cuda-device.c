@@ -59,6 +59,18 @@ static int cuda_start(const struct device_setup *setup)
 	return rc;
 }
 
+/* A driver that does not tell has no such mode. */
+static enum device_use cuda_use(int ordinal)
+{
+	int mode;
+
+	if (cuda.DeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, ordinal) != CUDA_SUCCESS)
+		return DEVICE_SHARED;
+	if (mode == CU_COMPUTEMODE_PROHIBITED)
+		return DEVICE_PROHIBITED;
+	return mode == CU_COMPUTEMODE_EXCLUSIVE_PROCESS ? DEVICE_EXCLUSIVE : DEVICE_SHARED;
+}
+
 /* The newer form of the UUID: it tells the slices of a divided GPU (MIG) apart. */
 static int cuda_info(int ordinal, struct device_info *info)
 {
@@ -78,6 +90,7 @@ static int cuda_info(int ordinal, struct device_info *info)
 		return cuda_error(result, "asking about device %d", ordinal);
 	memcpy(filled.uuid, uuid.bytes, sizeof(filled.uuid));
 	filled.memory = memory;
+	filled.use = cuda_use(ordinal);
 	*info = filled;
 	return 0;
 }

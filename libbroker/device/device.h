@@ -20,11 +20,15 @@
 #include "common/handle.h"
 #include "gpubroker.h"
 
+/* Which processes may have a context on a device. */
+enum device_use { DEVICE_SHARED, DEVICE_EXCLUSIVE /* one at a time */, DEVICE_PROHIBITED };
+
 struct device_info {
 	uint8_t  uuid[16];
 	char     name[64];
 	uint64_t memory;  /* bytes in all */
 	uint64_t granule; /* an importer can reach whole granules of this size */
+	enum device_use use;
 };
 
 /*

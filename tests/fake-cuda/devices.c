@@ -73,7 +73,7 @@ static CUresult fake_DeviceGetName(char *name, int size, CUdevice device)
 	FAKE_CALL();
 	if (!is_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	snprintf(name, (size_t)size, "Fake GPU %d", device);
+	snprintf(name, (size_t)size, fake_setup.mig ? "Fake GPU %d MIG 1g.10gb" : "Fake GPU %d", device);
 	return CUDA_SUCCESS;
 }
 
@@ -96,14 +96,13 @@ static CUresult fake_DeviceTotalMem(size_t *bytes, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* Every attribute is supported. */
+/* Every attribute is supported, and the compute mode is as ordered. */
 static CUresult fake_DeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	FAKE_CALL();
-	(void)attribute;
 	if (!is_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*value = 1;
+	*value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE ? fake_setup.compute_mode : 1;
 	return CUDA_SUCCESS;
 }
 

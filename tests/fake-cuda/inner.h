@@ -35,7 +35,8 @@ extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[]
 
 /* The devices, by the orders. */
 struct fake_setup {
-	int      version, devices;
+	int      version, devices, compute_mode;
+	bool     mig; /* its devices are slices of divided GPUs */
 	uint64_t memory; /* bytes of each device */
 };
 

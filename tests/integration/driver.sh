@@ -153,4 +153,25 @@ check "alone, a broken GPU is not called the host device" eval 'alone cuInit=999
 check "alone, no device is, with the reason" alone devices=0 '^ok: a broker that is started here serves the host device: CUDA shows no device'
 check "alone, a device is served" alone devices=2 '^ok: a broker that is started here serves CUDA devices: 2'
 
+# ---- modes of a GPU, and MPS, which the doctor finds ----
+
+mode() {
+	alone "$1" "^FAIL: device 0 (Fake GPU 0) is in compute mode $2; nvidia-smi -i GPU-00fafafa-fafa-fafa-fafa-fafafafafafa -c DEFAULT$"
+}
+check "exclusive: a broker and a worker are two" mode compute_mode=3 \
+	'EXCLUSIVE_PROCESS: the broker and a worker are two processes, and the second finds it unavailable'
+check "prohibited" mode compute_mode=2 'PROHIBITED: no process can use it'
+check "neither" alone devices=2 '^ok: no device is in an exclusive compute mode: several processes may use each$'
+check "slices of a GPU" alone 'devices=2 mig=1' '^warn: 2 of 2 devices is a slice of a divided GPU (MIG): a process sees one slice, and CUDA IPC does not reach another, so broker and programs must see the same one; choose one for both: nvidia-smi -L, and CUDA_VISIBLE_DEVICES=MIG-...$'
+check "none" alone devices=2 '^ok: no device is a slice of a divided GPU (MIG)$'
+mkdir -p mps other && : >mps/control
+# A worker that has a session and another MPS directory than the doctor.
+differ() {
+	CUDA_MPS_PIPE_DIRECTORY=$work/other inside devices=1 sh -c '"$0" create u 1 acquire u mark held wait end & holder=$!
+		echo $holder >holder; for i in $(seq 500); do [ -e held ] && break; sleep 0.02; done
+		CUDA_MPS_PIPE_DIRECTORY=$PWD/mps "$1" doctor; touch end; wait $holder' "$client" "$ctl"
+	grep -qxF "warn: the session of pid $(cat holder) was started with CUDA_MPS_PIPE_DIRECTORY='$work/other', and programs here look for MPS in $work/mps: they take turns on a GPU; start both with the same one: export CUDA_MPS_PIPE_DIRECTORY=$work/other" out
+}
+check "sessions and this process under different daemons" differ
+
 plan

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* access.c - see access.h */
+#include "access.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MEMBERSHIPS_MAX 1024
+
+/* By the machine's lists; the process may have been started before. */
+static bool is_listed(const struct passwd *user, gid_t group)
+{
+	gid_t groups[MEMBERSHIPS_MAX];
+	int count = MEMBERSHIPS_MAX;
+
+	if (getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (groups[i] == group)
+			return true;
+	return false;
+}
+
+/* "x" for a directory, "rw" for a device. */
+static const char *letters(unsigned bits)
+{
+	static const char *const names[] = { "", "x", "w", "wx", "r", "rx", "rw", "rwx" };
+
+	return names[bits & 7];
+}
+
+/* Its group may use it. */
+static const char *by_group(const struct stat *st, char text[ACCESS_TEXT_MAX])
+{
+	const struct passwd *user = getpwuid(geteuid());
+	const struct group *group;
+	char name[40] = "USER", group_name[40];
+	bool listed = user && is_listed(user, st->st_gid);
+
+	if (user)
+		snprintf(name, sizeof name, "%.32s", user->pw_name);
+	group = getgrgid(st->st_gid);
+	if (group)
+		snprintf(group_name, sizeof group_name, "%.32s", group->gr_name);
+	else
+		snprintf(group_name, sizeof group_name, "%u", st->st_gid);
+	if (listed)
+		snprintf(text, ACCESS_TEXT_MAX, "%s is in the group %s, which may use it, but was put there after this process's "
+						"session began: log in anew, or try newgrp %s",
+			 name, group_name, group_name);
+	else
+		snprintf(text, ACCESS_TEXT_MAX, "the group %s may use it: usermod -aG %s %s, and log in anew", group_name, group_name,
+			 name);
+	return text;
+}
+
+const char *access_remedy(const char *path, const struct stat *st, unsigned bits, char text[ACCESS_TEXT_MAX])
+{
+	const struct passwd *owner;
+
+	if (st->st_uid == geteuid()) {
+		snprintf(text, ACCESS_TEXT_MAX, "it is this user's own: chmod u+%s %s", letters(bits), path);
+		return text;
+	}
+	/* nobody becomes a member of root's group for a socket */
+	if (st->st_gid && (st->st_mode >> 3 & bits) == bits)
+		return by_group(st, text);
+	owner = getpwuid(st->st_uid);
+	snprintf(text, ACCESS_TEXT_MAX, "no group may use it: run as %.32s, or have that user open it to a group: chgrp GROUP %s; "
+					"chmod g+%s %s",
+		 owner ? owner->pw_name : "its owner", path, letters(bits), path);
+	return text;
+}

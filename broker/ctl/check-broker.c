@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check-broker.c - see checks.h: the way to the broker, whether it runs and serves, and what dead brokers left. */
+#include <errno.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "access.h"
+#include "checks.h"
+#include "client/connect.h"
+#include "common/environment.h"
+#include "common/error.h"
+#include "common/path-refusal.h"
+#include "common/size.h"
+#include "report.h"
+
+#define ANSWER_MS          5000 /* a broker that serves sends its challenge at once */
+#define BROKER_DESCRIPTORS 1024 /* for a broker with some hundred sessions */
+#define LEFTOVERS_TOLD     8
+#define HOLDERS_TOLD       4
+
+const char *user_name(uid_t uid)
+{
+	static char text[40];
+	const struct passwd *user = getpwuid(uid);
+
+	if (user)
+		snprintf(text, sizeof text, "%.32s", user->pw_name);
+	else
+		snprintf(text, sizeof text, "uid %u", uid);
+	return text;
+}
+
+/* ---- other brokers ---- */
+
+static void each_broker(void (*act)(const struct shown *shown, unsigned *count))
+{
+	struct instances instances;
+	struct shown shown;
+	unsigned count = 0;
+
+	if (instances_find(&instances))
+		return;
+	for (size_t i = 0; i < instances.count; i++) {
+		if (shown_read(&shown, instances.names[i]))
+			continue;
+		act(&shown, &count);
+		shown_free(&shown);
+	}
+	instances_free(&instances);
+}
+
+static void say_living(const struct shown *shown, unsigned *count)
+{
+	(void)count;
+	if (shown->state == SHOWN_DEAD)
+		return;
+	report_remedy("if it is: export GPUBROKER=unix:PATH of its socket");
+	warn("there is a broker '%s' of %s, pid %llu, with another address: is that the one that is meant?", shown->instance,
+	     user_name(shown->owner), (unsigned long long)shown->header.pid);
+}
+
+static void say_dead(const struct shown *shown, unsigned *count)
+{
+	if (shown->state == SHOWN_DEAD && (*count)++ < LEFTOVERS_TOLD)
+		warn("the broker '%s' of %s, pid %llu, is dead, and what it left is still in /dev/shm, with the memory of its host devices",
+		     shown->instance, user_name(shown->owner), (unsigned long long)shown->header.pid);
+}
+
+/* One that nobody can write in another's name. */
+static void say_stopped(const struct shown *shown, unsigned *count)
+{
+	if (shown->state != SHOWN_STOPPED || !shown->trusted)
+		return;
+	(*count)++;
+	report_remedy("kill -CONT %llu", (unsigned long long)shown->header.pid);
+	fail("the broker '%s' (pid %llu of %s) is stopped by a signal: it answers nobody until it goes on", shown->instance,
+	     (unsigned long long)shown->header.pid, user_name(shown->owner));
+}
+
+void check_leftovers(struct exam *exam)
+{
+	(void)exam;
+	each_broker(say_dead);
+}
+
+/* ---- the address, and who listens there ---- */
+
+void check_address(struct exam *exam)
+{
+	const char *variable = environment_get("GPUBROKER");
+
+	if (exam->given)
+		ok("the broker's address was given: %s", exam->given);
+	else if (variable)
+		ok("the broker's address stands in GPUBROKER: %s", variable);
+	else
+		ok("GPUBROKER is not set: the default sockets are tried");
+	if (!client_address(exam->given, exam->address))
+		return;
+	*exam->address = 0;
+	fail("%s", error_text());
+	each_broker(say_living);
+}
+
+/* A part of the path is closed to this process. */
+static bool path_is_closed(const char *path)
+{
+	char text[ERROR_TEXT_MAX], remedy[ACCESS_TEXT_MAX];
+	struct path_part part;
+
+	if (path_part_find(path, &part) != PATH_CLOSED)
+		return false;
+	path_refusal(path, text, sizeof text);
+	report_remedy("%s", access_remedy(part.path, &part.st, part.is_last ? 2 : 1, remedy));
+	fail("unix:%s may not be used: %s", path, text);
+	return true;
+}
+
+/* The kernel tells no more than that; what connect(2) refuses for is in the error message of the library's own connect. */
+static void say_refused(const struct sockaddr_un *sun, int error)
+{
+	int sock = socket_connect(sun);
+
+	if (sock >= 0) {
+		close(sock);
+		return;
+	}
+	if (error == ECONNREFUSED)
+		report_remedy("a dead broker left that socket, and the next one there removes it: systemctl restart gpubroker, or brokerd");
+	fail("%s", error_text());
+	each_broker(say_living);
+}
+
+/* By /proc, which tells it at once. */
+static bool is_stopped(const struct exam *exam, uid_t uid)
+{
+	char letter;
+
+	if (!status_process_start((uint64_t)exam->broker, &letter) || (letter != 'T' && letter != 't'))
+		return false;
+	report_remedy("kill -CONT %d", exam->broker);
+	fail("the broker (pid %d of %s) is stopped by a %s: it answers nobody until it goes on", exam->broker, user_name(uid),
+	     letter == 'T' ? "signal" : "debugger");
+	return true;
+}
+
+/* It is there, and says nothing. */
+static void say_silent(const struct exam *exam, uid_t uid)
+{
+	report_remedy("see what it does: broker-status, journalctl -u gpubroker");
+	fail("%s is served by pid %d of %s, which does not answer within %d seconds: it hangs, or is no broker", exam->address,
+	     exam->broker, user_name(uid), ANSWER_MS / 1000);
+	/* systemd listens for a broker that it starts */
+	if (exam->broker == 1)
+		each_broker(say_stopped);
+}
+
+/* Never waits to be accepted: the queue of a stopped broker may be full. */
+static int try_connect(const struct sockaddr_un *sun)
+{
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+
+	if (sock < 0)
+		return -errno;
+	if (!connect(sock, (const struct sockaddr *)sun, sizeof *sun))
+		return sock;
+	error = -errno;
+	close(sock);
+	return error;
+}
+
+/* Who listens, and whether that process answers. */
+static void probe(struct exam *exam, int sock)
+{
+	struct pollfd answer = { .fd = sock, .events = POLLIN };
+	struct ucred server = { 0 };
+	socklen_t size = sizeof server;
+
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size)) {
+		exam->broker = server.pid;
+		exam->outside = !server.pid;
+	}
+	if (is_stopped(exam, server.uid))
+		return;
+	exam->serves = poll(&answer, 1, ANSWER_MS) > 0;
+	if (!exam->serves)
+		say_silent(exam, server.uid);
+}
+
+void check_listener(struct exam *exam)
+{
+	struct sockaddr_un sun;
+	int sock;
+
+	if (!*exam->address)
+		return;
+	if (socket_address(exam->address, &sun)) {
+		fail("%s", error_text());
+		return;
+	}
+	if (path_is_closed(sun.sun_path))
+		return;
+	sock = try_connect(&sun);
+	if (sock == -EAGAIN) {
+		report_remedy("find who serves it: ss -xlp, and if it is stopped: kill -CONT PID");
+		fail("unix:%s takes no more connections: its server has not accepted those that wait, and may be stopped", sun.sun_path);
+	} else if (sock < 0) {
+		say_refused(&sun, -sock);
+	} else {
+		probe(exam, sock);
+		close(sock);
+	}
+}
+
+/* Connects as any program does, but without its devices. */
+void check_connection(struct exam *exam)
+{
+	if (!exam->serves)
+		return;
+	if (client_connect_bare(&exam->client, exam->given)) {
+		exam->client = NULL;
+		fail("%s", error_text());
+		return;
+	}
+	exam->host = exam->client->board.header->device_kind == DEVICE_HOST;
+}
+
+/* ---- a broker that answers ---- */
+
+void check_server(struct exam *exam)
+{
+	struct ucred server = { 0 };
+	socklen_t size = sizeof server;
+
+	if (getsockopt(exam->client->sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
+		return;
+	ok("the broker '%s' answers at %s: pid %d of %s, whom this user may trust; nobody else can put a socket there",
+	   exam->client->board.header->instance, exam->address + strlen("unix:"), server.pid, user_name(server.uid));
+}
+
+/* A broker on host devices shares memory through /dev/shm: it must be the same one. */
+void check_status_file(struct exam *exam)
+{
+	struct shown shown;
+	int error = shown_read(&shown, exam->client->board.header->instance);
+
+	if (error == -ENOENT && exam->host) {
+		report_remedy("share it (a container: --ipc=host)");
+		fail("the broker's /dev/shm is not this process's, and host devices' memory is there");
+	} else if (error) {
+		warn("%s; broker-status cannot be used, all else can", error_text());
+	} else if (!shown.trusted || shown.header.pid != (uint64_t)exam->broker) {
+		warn("the status file of that name may be anybody's: its owner is %s; do not rely on broker-status",
+		     user_name(shown.owner));
+		shown_free(&shown);
+	} else {
+		ok("the status file is there for broker-status, and up to date: %s", shown_state_name(shown.state));
+		exam->status = shown;
+		exam->has_status = true;
+	}
+}
+
+/* The first of the processes that it waits for: "pid 412 (heat), pid 413 (heat)". */
+static unsigned holders_text(const struct shown *shown, char *text, size_t size)
+{
+	const json_t *session;
+	unsigned count = 0;
+	size_t i, used = 0;
+
+	*text = 0;
+	json_array_foreach(json_object_get(shown->text, "sessions"), i, session) {
+		const char *command = json_string_value(json_object_get(session, "command"));
+
+		if (!json_integer_value(json_object_get(session, "grants")))
+			continue;
+		if (count++ < HOLDERS_TOLD && used < size)
+			used += (size_t)snprintf(text + used, size - used, "%spid %lld (%s)", count > 1 ? ", " : "",
+						 (long long)json_integer_value(json_object_get(session, "pid")),
+						 command ? command : "?");
+	}
+	return count;
+}
+
+void check_stopping(struct exam *exam)
+{
+	char text[256];
+	unsigned count;
+
+	if (!exam->has_status || !exam->status.header.stopping)
+		return;
+	count = holders_text(&exam->status, text, sizeof text);
+	report_remedy("broker-status %s shows what they map; a service is started anew by: systemctl restart gpubroker",
+		      exam->status.instance);
+	warn("the broker is stopping: it makes no more buffers, and ends when %u process%s returned what is mapped%s%s", count,
+	     count == 1 ? " has" : "es have", count ? ": " : "", text);
+}
+
+/* A session takes two descriptors, a timeline two more. */
+void check_broker_descriptors(struct exam *exam)
+{
+	char process[16];
+	uint64_t files;
+
+	snprintf(process, sizeof process, "%d", exam->broker);
+	if (!limit_of(process, "Max open files", &files))
+		return;
+	if (files >= BROKER_DESCRIPTORS)
+		ok("the broker may have %llu descriptors", (unsigned long long)files);
+	else
+		warn("the broker may have only %llu descriptors, of which a session takes two and a timeline two more",
+		     (unsigned long long)files);
+}
