@@ -15,6 +15,11 @@ examples_heat_heat_SOURCES = \
 	examples/heat/solver.c
 examples_heat_heat_LDADD = $(public_libs) $(PNG_LIBS) -lm
 
+# A producer, its consumers, three buffers and back-pressure: the first program to read.
+example_PROGRAMS += examples/pipeline/pipeline
+examples_pipeline_pipeline_SOURCES = examples/pipeline/pipeline.c
+examples_pipeline_pipeline_LDADD = $(public_libs)
+
 # One program for each question about lifetimes in gpubroker(7).
 example_PROGRAMS += \
 	examples/lifetime/copies \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# examples.sh - the whole programs in the man pages compile without a warning, run under broker-run on the host device, and print
-# what their page shows.
+# examples.sh - the whole programs in the man pages, and examples/pipeline, compile without a warning as a newcomer compiles them, run
+# under broker-run on the host device, and print what their page shows.
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
@@ -40,8 +40,38 @@ prints() {
 		[ "$(grep -cx "$line" out)" = "$times" ]
 }
 
+# pipeline_is COUNT ITEMS [OPTION...]: so many workers pass so many items, in order, at streams that overtake each other
+pipeline_is() {
+	local workers=$1 items=$2 seed
+	shift 2
+	for seed in 1 2 3 4; do
+		GPUB_HOST_SEED=$seed timeout -k 5 60 "$top_builddir/broker/broker-run" --device host -n "$workers" "$@" -- ./program "$items" \
+			>out 2>err </dev/null || return 1
+		grep -qx "producer: $items items through 3 buffers to $((workers - 1)) consumers" out &&
+			[ "$(grep -cx "consumer [0-9]*: $items items, 0 of them wrong" out)" = $((workers - 1)) ] &&
+			grep -q "balanced$" err || return 1
+	done
+}
+
 check "gpubroker(7)'s program compiles" compiles gpubroker.7
 check "two workers print what the page shows" prints 42 2 -n 2 -b u=64K
 check "gpubroker(3)'s program compiles" compiles gpubroker.3
 check "and it prints what its kernel wrote" prints 42 1 -n 1 -b u=64M
+cp "$top_srcdir/examples/pipeline/pipeline.c" program.c
+# shellcheck disable=SC2086 # CC may be a compiler and its flags
+check "examples/pipeline compiles" $CC -o program program.c "${flags[@]}"
+check "a producer and three consumers pass items" pipeline_is 4 200
+check "also fewer than there are buffers" pipeline_is 4 2
+check "and to one consumer" pipeline_is 2 200
+# shellcheck disable=SC2016 # what a check evaluates expands then, not before
+check "without a consumer it says how it is started" eval \
+	'! "$top_builddir/broker/broker-run" --device host -- ./program >out 2>err && grep -q "^usage: broker-run -n 2 to 64 -- pipeline" err'
+# Its timeline ends with it, so the producer's stream is done, and the producer looks why.
+leaves() {
+	# shellcheck disable=SC2016 # the worker's shell expands
+	! timeout -k 5 60 "$top_builddir/broker/broker-run" --device host -n 3 -- sh -c \
+		'items=100; [ "$GPUBROKER_RANK" != 2 ] || items=5; exec ./program $items' >out 2>err </dev/null &&
+		grep -qx "pipeline: worker 0: a consumer ended at item 5 of 100" err
+}
+check "a consumer that leaves early is noticed" leaves
 plan
