@@ -33,21 +33,28 @@ static const char *letters(unsigned bits)
 	return names[bits & 7];
 }
 
+/* Its number, if it has no name, or more members than there is room for. */
+static void name_group(gid_t gid, char name[40])
+{
+	struct group entry, *group = NULL;
+	char room[16384];
+
+	if (!getgrgid_r(gid, &entry, room, sizeof room, &group) && group)
+		snprintf(name, 40, "%.32s", group->gr_name);
+	else
+		snprintf(name, 40, "%u", gid);
+}
+
 /* Its group may use it. */
 static const char *by_group(const struct stat *st, char text[ACCESS_TEXT_MAX])
 {
 	const struct passwd *user = getpwuid(geteuid());
-	const struct group *group;
 	char name[40] = "USER", group_name[40];
 	bool listed = user && is_listed(user, st->st_gid);
 
 	if (user)
 		snprintf(name, sizeof name, "%.32s", user->pw_name);
-	group = getgrgid(st->st_gid);
-	if (group)
-		snprintf(group_name, sizeof group_name, "%.32s", group->gr_name);
-	else
-		snprintf(group_name, sizeof group_name, "%u", st->st_gid);
+	name_group(st->st_gid, group_name);
 	if (listed)
 		snprintf(text, ACCESS_TEXT_MAX, "%s is in the group %s, which may use it, but was put there after this process's "
 						"session began: log in anew, or try newgrp %s",

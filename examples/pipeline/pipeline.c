@@ -25,7 +25,7 @@
 
 #include "gpubroker.h"
 
-#define BUFFERS     3
+#define BUFFERS     3u
 #define WORDS       (256u << 10) /* of 4 bytes in an item: 1 MiB */
 #define WORKERS_MAX 64
 #define ITEMS_MAX   1000000
