@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The files of each resource, in version 1 and version 2. */
 static const struct {
@@ -80,7 +79,10 @@ static void look_at(const char *group, enum cgroup_resource resource, bool secon
 	*least = here;
 }
 
-/* From the group up to the top of its hierarchy: a limit binds all below it. In a namespace the upper ones cannot be seen. */
+/*
+ * From the group up to the top of its hierarchy: a limit binds all below it. Groups that are not there are passed over: a
+ * container may have its own group at the top, under a path of the machine's.
+ */
 static void look_upward(const char *top, const char *group, enum cgroup_resource resource, bool second,
 			struct cgroup_limit *least)
 {
@@ -89,9 +91,6 @@ static void look_upward(const char *top, const char *group, enum cgroup_resource
 	char *slash;
 
 	snprintf(path, sizeof path, "%s%s", top, strcmp(group, "/") ? group : "");
-	/* mounted in a container, the hierarchy may begin with its own group */
-	if (access(path, F_OK))
-		path[shortest] = 0;
 	for (;;) {
 		look_at(path, resource, second, least);
 		slash = strrchr(path, '/');
