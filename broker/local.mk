@@ -43,7 +43,10 @@ broker_libbrokercore_la_SOURCES = \
 	broker/session/session-end.c broker/session/session-end.h \
 	broker/session/session.c broker/session/session.h \
 	broker/memory/usage.c broker/memory/usage.h \
+	broker/show/columns.c broker/show/columns.h \
+	broker/show/grid.c broker/show/grid.h \
 	broker/show/json.c broker/show/json.h \
+	broker/show/process.c broker/show/process.h \
 	broker/show/read.c broker/show/read.h \
 	broker/show/records.c broker/show/records.h \
 	broker/show/table.c broker/show/table.h \

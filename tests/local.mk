@@ -29,6 +29,7 @@ unit_tests = \
 	tests/unit/broker/test-discard \
 	tests/unit/broker/test-fair-queue \
 	tests/unit/broker/test-grants \
+	tests/unit/broker/test-grid \
 	tests/unit/broker/test-identity \
 	tests/unit/broker/test-leftovers \
 	tests/unit/broker/test-log \
@@ -37,6 +38,7 @@ unit_tests = \
 	tests/unit/broker/test-outbox \
 	tests/unit/broker/test-places \
 	tests/unit/broker/test-pool \
+	tests/unit/broker/test-process \
 	tests/unit/broker/test-session-proof \
 	tests/unit/broker/test-reclaim \
 	tests/unit/broker/test-registry \
@@ -157,7 +159,8 @@ test_scripts = \
 	tests/integration/lifetime.sh \
 	tests/integration/need-cuda.sh \
 	tests/integration/startup.sh \
-	tests/integration/status.sh tests/integration/status-now.sh \
+	tests/integration/status.sh tests/integration/status-json.sh tests/integration/status-many.sh \
+	tests/integration/status-now.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh \
 	tests/speed/instructions.sh \

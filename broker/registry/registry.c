@@ -190,6 +190,7 @@ static void buffer_fill(struct registry *registry, struct buffer *buffer, const 
 	buffer->group = spec->group;
 	buffer->mode = spec->mode;
 	buffer->flags = spec->flags;
+	buffer->created = time(NULL);
 	buffer->ephemerals = spec->flags & GPUB_EPHEMERAL ? spec->ephemerals : NULL;
 }
 

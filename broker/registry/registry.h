@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "broker/base/tracked.h"
 #include "broker/users/accounting.h"
@@ -45,6 +46,7 @@ struct buffer {
 	uint32_t           tenure; /* how many owners it had before */
 	gid_t              group;
 	unsigned           mode, flags;
+	time_t             created; /* shown to people */
 	struct timeline   *timeline;
 	struct once       *tickets; /* delegable ones that may be redeemed once */
 	struct charge      charge, descriptors; /* its timeline's */

@@ -81,6 +81,7 @@ static int session_enter(struct session *session)
 	if (error)
 		return error;
 	session->id = ++broker->sessions->next_id;
+	session->since = time(NULL);
 	HASH_ADD(hh, broker->sessions->by_id, id, sizeof session->id, session);
 	if (table_added(session))
 		return 0;

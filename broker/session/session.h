@@ -61,6 +61,7 @@ struct session {
 	struct identity    who;
 	pid_t              pid;
 	char               command[16]; /* from /proc/PID/comm, shown to people */
+	time_t             since;       /* it connected; shown to people */
 	struct proof       proof;
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* from sodium_malloc() */

@@ -9,13 +9,17 @@
 #include <sodium.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "broker/base/log.h"
 #include "broker/base/option-table.h"
 #include "broker/base/streams.h"
 #include "common/error.h"
+#include "device/device.h"
 #include "json.h"
+#include "process.h"
 #include "read.h"
 #include "table.h"
 
@@ -25,16 +29,24 @@
 /* ---- the command line ---- */
 
 static struct options {
-	bool        list, json, counters;
-	const char *instance; /* NULL: the only one there is, or all */
+	bool                 list, json, counters;
+	const char          *sort, *columns, *user, *device, *holder;
+	const char          *instance; /* NULL: the only one there is, or all */
+	struct table_options table;
 } options;
 
 #define FLAG(field) VALUE(take_flag), .offset = offsetof(struct options, field)
+#define TEXT(field) VALUE(take_text), .offset = offsetof(struct options, field)
 
 static const struct option_row rows[] = {
 	{ 'l', "list", NULL, "one line a broker, also when there is only one", FLAG(list) },
 	{ 'j', "json", NULL, "JSON: an object, or with --list and for several brokers an array", FLAG(json) },
 	{ 'c', "counters", NULL, "all counters, not only those that counted something, and all users", FLAG(counters) },
+	{ 's', "sort", "COLUMN", "sort each table that has the column; -COLUMN: the other way round", TEXT(sort) },
+	{ 'o', "columns", "LIST", "these columns alone, with commas between them; help: list all there are", TEXT(columns) },
+	{ 'u', "user", "USER", "only what is of this user, by name or number", TEXT(user) },
+	{ 0, "device", "N", "only what is on this device", TEXT(device) },
+	{ 0, "holder", "PID|SESSION", "only what this process or session holds", TEXT(holder) },
 	OPTION_HELP_AND_VERSION,
 };
 
@@ -44,42 +56,132 @@ static const struct option_table option_table = {
 		 "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
 		 "Without INSTANCE: the only broker there is, or a list of them.\n",
 	.ending = "\nThe exit status is 0 when a broker was shown, 1 when there is none, 2 for wrong usage.",
-	.width = 16,
+	.width = 24,
 	.words = WORDS_BOUNDED,
 	.words_max = 1,
 	.rows = rows,
 	.count = sizeof rows / sizeof *rows,
 };
 
-/* 0; 1: --help or --version was printed; negative errno with the error message. */
+/* ---- what is selected ---- */
+
+static int take_sort(struct selection *selection)
+{
+	selection->reversed = *options.sort == '-';
+	selection->sort = options.sort + selection->reversed;
+	return column_find(selection->sort, options.list) ? 0 : -EINVAL;
+}
+
+static int take_columns(struct selection *selection)
+{
+	char name[64];
+
+	for (const char *at = options.columns;; at += strcspn(at, ",") + 1) {
+		const struct column *column;
+
+		if (selection->columns_count == GRID_COLUMNS_MAX)
+			return error_set(-EINVAL, "--columns takes at most %d columns", GRID_COLUMNS_MAX);
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+		column = column_find(name, options.list);
+		if (!column)
+			return -EINVAL;
+		selection->columns[selection->columns_count++] = column;
+		if (!at[strcspn(at, ",")])
+			return 0;
+	}
+}
+
+static int take_user_number(struct selection *selection)
+{
+	uint32_t user;
+	int error = take_user(&user, options.user);
+
+	selection->of_user = !error;
+	selection->user = error ? 0 : user;
+	return error;
+}
+
+static int take_selection(struct selection *selection)
+{
+	int error = options.sort ? take_sort(selection) : 0;
+
+	if (!error && options.columns)
+		error = take_columns(selection);
+	if (!error && options.user)
+		error = take_user_number(selection);
+	if (!error && options.device)
+		error = number_parse(options.device, "device", 0, DEVICE_MAX - 1, &selection->device);
+	if (!error && options.holder)
+		error = number_parse(options.holder, "process or session", 1, INT64_MAX, &selection->holder);
+	selection->of_device = options.device;
+	selection->of_holder = options.holder;
+	return error;
+}
+
+static bool is_filtered(void)
+{
+	return options.user || options.device || options.holder;
+}
+
+static int check_together(void)
+{
+	if (options.instance && options.list)
+		return error_set(-EINVAL, "'%.40s' and --list exclude each other: see broker-status --help", options.instance);
+	if (options.json && (is_filtered() || options.sort || options.columns))
+		return error_set(-EINVAL, "--json shows all of it, as it is: leave out --sort, --columns, --user, --device and "
+					  "--holder, and select with jq");
+	if (options.list && is_filtered())
+		return error_set(-EINVAL, "--user, --device and --holder look into brokers, and --list shows none from inside: "
+					  "leave it out");
+	return options.instance ? instance_check(options.instance) : 0;
+}
+
+/* 0; 1: --help, --version or the columns were printed; negative errno with the error message. */
 static int parse(int argc, char **argv)
 {
 	int result = option_table_read(&option_table, &options, NULL, argc, argv);
 
 	if (result)
 		return result;
+	if (options.columns && !strcmp(options.columns, "help")) {
+		columns_help();
+		return 1;
+	}
 	options.instance = argv[optind];
-	if (options.instance && options.list)
-		return error_set(-EINVAL, "'%.40s' and --list exclude each other: see broker-status --help", options.instance);
-	return options.instance ? instance_check(options.instance) : 0;
+	result = check_together();
+	if (!result)
+		result = take_selection(&options.table.selection);
+	options.table.paper = table_paper();
+	options.table.all = options.counters;
+	return result;
 }
 
 /* ---- showing ---- */
+
+static int complain(void)
+{
+	log_say("%s", error_text());
+	return EXIT_NONE;
+}
+
+static int show_shown(struct shown *shown)
+{
+	int error = 0;
+
+	processes_add(shown);
+	if (options.json)
+		json_show(shown);
+	else
+		error = table_show(shown, &options.table);
+	shown_free(shown);
+	return error ? complain() : 0;
+}
 
 static int show_one(const char *instance)
 {
 	struct shown shown;
 
-	if (shown_read(&shown, instance)) {
-		log_say("%s", error_text());
-		return EXIT_NONE;
-	}
-	if (options.json)
-		json_show(&shown);
-	else
-		table_show(&shown, options.counters);
-	shown_free(&shown);
-	return 0;
+	return shown_read(&shown, instance) ? complain() : show_shown(&shown);
 }
 
 /* False: it ended meanwhile. What cannot be read has its row too. */
@@ -96,29 +198,68 @@ static bool list_read(struct shown *shown, const char *instance)
 	return true;
 }
 
-static void list_end(size_t count)
+static int list_end(const json_t *list, size_t count)
 {
 	if (!count)
 		log_say("no broker runs on this machine, and none left anything: broker-run starts one");
 	if (options.json)
 		json_list_end(count);
+	return options.json ? 0 : table_list_show(list, &options.table);
 }
 
 /* One after the other: together, what many users wrote could take all memory. */
 static int show_list(const struct instances *instances)
 {
 	size_t count = 0, readable = 0;
+	json_t *list = json_array();
 	struct shown shown;
 
 	for (size_t i = 0; i < instances->count; i++) {
 		if (!list_read(&shown, instances->names[i]))
 			continue;
-		(options.json ? json_list : table_list)(&shown, count++);
+		if (options.json) {
+			processes_add(&shown);
+			json_list(&shown, count);
+		} else {
+			table_list_add(list, &shown);
+		}
+		count++;
 		readable += shown.state != SHOWN_UNREADABLE;
 		shown_free(&shown);
 	}
-	list_end(count);
+	if (list_end(list, count))
+		readable = !complain();
+	json_decref(list);
 	return readable ? 0 : EXIT_NONE;
+}
+
+/* Where something is looked for, or columns are chosen, a list would not show it: each broker's tables, one after the other. */
+static int show_each(const struct instances *instances)
+{
+	struct shown shown;
+	size_t readable = 0;
+
+	options.table.head = true;
+	for (size_t i = 0; i < instances->count; i++) {
+		if (!list_read(&shown, instances->names[i]))
+			continue;
+		if (shown.state == SHOWN_UNREADABLE)
+			continue;
+		if (readable++)
+			putchar('\n');
+		if (show_shown(&shown))
+			return EXIT_NONE;
+	}
+	return readable ? 0 : EXIT_NONE;
+}
+
+static int show_instances(const struct instances *instances)
+{
+	if (instances->count == 1 && !options.list)
+		return show_one(instances->names[0]);
+	if (instances->count && !options.list && (is_filtered() || options.columns || options.sort))
+		return show_each(instances);
+	return show_list(instances);
 }
 
 static int show_found(void)
@@ -126,11 +267,9 @@ static int show_found(void)
 	struct instances instances;
 	int code;
 
-	if (instances_find(&instances)) {
-		log_say("%s", error_text());
-		return EXIT_NONE;
-	}
-	code = instances.count == 1 && !options.list ? show_one(instances.names[0]) : show_list(&instances);
+	if (instances_find(&instances))
+		return complain();
+	code = show_instances(&instances);
 	instances_free(&instances);
 	return code;
 }

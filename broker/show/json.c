@@ -20,8 +20,10 @@ static json_t *broker_json(const struct shown *shown)
 /* What the reader knows replaces what the file says of it. */
 static json_t *shown_json(const struct shown *shown)
 {
-	json_t *object = shown->text ? json_copy(shown->text) : json_object();
+	json_t *object = json_pack("{s:i}", "version", JSON_VERSION);
 
+	if (shown->text)
+		json_object_update(object, shown->text);
 	json_object_set_new(object, "instance", json_string(shown->instance));
 	json_object_set_new(object, "state", json_string(shown_state_name(shown->state)));
 	if (shown->state == SHOWN_UNREADABLE) {

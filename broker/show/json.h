@@ -10,6 +10,8 @@
 
 #include "read.h"
 
+#define JSON_VERSION 1 /* of the keys and what they mean: a higher one changes what is there; new keys do not count */
+
 /* One object on stdout. */
 void json_show(const struct shown *shown);
 

@@ -2,22 +2,34 @@
 /*
  * table.h - a broker's status as tables for people, on stdout.
  *
- * No line is longer than 80 columns, and nothing but printable ASCII leaves it, whatever the status file says. Owns
- * nothing.
+ * On a terminal no line is wider than it; in a pipe or a file nothing is cut. Nothing but printable ASCII leaves it, and on a
+ * terminal colors, whatever the status file says. Columns and rows are grid.h's. Owns nothing.
  */
 #ifndef GPUB_SHOW_TABLE_H
 #define GPUB_SHOW_TABLE_H
 
+#include "grid.h"
 #include "read.h"
 
-/*
- * One broker: how it does, devices, buffers, sessions; users where a quota binds one, or there are several; the counters
- * that are not zero. all: users and counters whatever they hold.
- */
-void table_show(const struct shown *shown, bool all);
+struct table_options {
+	struct selection selection;
+	struct paper     paper;
+	bool             all;  /* counters that are 0, and users in any case */
+	bool             head; /* also where columns are chosen: which broker it is */
+};
 
-/* One line a broker, one at a time; the first, with none before it, comes under the titles. */
-void table_list(const struct shown *shown, size_t before);
+/* What stdout is: its width, whether it shows colors (NO_COLOR and TERM are obeyed); and the time. */
+struct paper table_paper(void);
+
+/*
+ * One broker: how it does, devices, users where a quota binds one or there are several, sessions, buffers, what drains wait for,
+ * and counters. -ENOMEM
+ */
+int table_show(const struct shown *shown, const struct table_options *options);
+
+/* A list of brokers: the row of one is appended to rows, an array; and the table of all, under which stands what is doubtful. */
+void table_list_add(json_t *rows, const struct shown *shown);
+int table_list_show(const json_t *rows, const struct table_options *options);
 
 #define TABLE_HOLDER_MAX 81
 

@@ -87,6 +87,7 @@ struct status_session {
 	uint64_t id, pid;
 	uint32_t uid, reserved;
 	char     command[16];
+	uint64_t since; /* it is connected; seconds since 1970 */
 };
 
 struct status_buffer {
@@ -97,6 +98,7 @@ struct status_buffer {
 	uint32_t device, owner, group, mode;
 	uint32_t ephemeral, timeline, alone, reserved;
 	char     name[NAME_SIZE];
+	uint64_t created; /* seconds since 1970 */
 };
 
 /* A session maps an allocation. */

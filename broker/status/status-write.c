@@ -71,7 +71,8 @@ static void fill_session(const struct broker *broker, const struct tracked *trac
 	to->session = (struct status_session){ .state = session_state(session),
 					       .id = session->id,
 					       .pid = (uint64_t)session->pid,
-					       .uid = session->who.uid };
+					       .uid = session->who.uid,
+					       .since = (uint64_t)session->since };
 	memcpy(to->session.command, session->command, sizeof to->session.command);
 }
 
@@ -104,7 +105,8 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 					     .mode = buffer->mode,
 					     .ephemeral = !!(buffer->flags & GPUB_EPHEMERAL),
 					     .timeline = buffer->timeline != NULL,
-					     .alone = !!(buffer->flags & GPUB_ALONE) };
+					     .alone = !!(buffer->flags & GPUB_ALONE),
+					     .created = (uint64_t)buffer->created };
 	memcpy(to->buffer.name, buffer->name, sizeof to->buffer.name);
 }
 

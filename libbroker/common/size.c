@@ -72,3 +72,12 @@ const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX])
 		snprintf(text, SIZE_TEXT_MAX, "%.1f %s", (double)bytes / (double)scale, units[unit]);
 	return text;
 }
+
+const char *size_short(uint64_t bytes, char text[SIZE_TEXT_MAX])
+{
+	char *blank = strchr(size_format(bytes, text), ' ');
+
+	blank[0] = blank[1];
+	blank[1] = 0;
+	return text;
+}

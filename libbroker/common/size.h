@@ -17,6 +17,9 @@ int size_parse_or_0(const char *text, uint64_t *bytes);
 /* Writes "64 MiB", "1.5 GiB", "100 B" into text and returns text. */
 const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX]);
 
+/* The same as people write it in options and columns of a table have room for it: "64M", "1.5G", "100B". */
+const char *size_short(uint64_t bytes, char text[SIZE_TEXT_MAX]);
+
 /* The ending of a noun after a count: "1 grant", "2 grants". */
 #define PLURAL(count) ((count) == 1 ? "" : "s")
 

@@ -100,7 +100,16 @@ page_inline() {
 		grep -oE '(operator bool|[a-z_]{2,})\(' | grep -vE '^(lease|span)\(' | tr -d '(' | sort -u
 }
 
-echo "1..10"
+# "buffers HOLDERS": of the table of columns, and of the page's lists.
+table_columns() {
+	"$broker/broker-status" --columns=help | awk 'NR > 1 { print $1, toupper($2) }'
+}
+page_list_columns() {
+	sed -n '/^\.Ss The tables/,/^\.Ss/p' "$man/broker-status.1" |
+		awk '/^\.It (Devices|Users|Sessions|Buffers|Brokers)$/ { table = tolower($2) } /^\.It [A-Z][A-Z]+$/ { print table, $2 }'
+}
+
+echo "1..11"
 for command in broker-run broker-status broker-ctl brokerd; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
@@ -110,6 +119,10 @@ done
 check "each function's prototype is the header's" "$(diff <(header_prototypes) <(page_prototypes))"
 check "the functions for C++ are the header's" "$(diff <(header_inline) <(page_inline))"
 check "the counters are the table's" "$(diff <(table_counters) <(page_counters))"
+[ -n "$(table_columns)" ] || echo "Bail out! broker-status lists no column"
+check "the columns of broker-status are the page's, in their order" "$(for table in devices users sessions buffers brokers; do
+	diff <(table_columns | grep "^$table ") <(page_list_columns | grep "^$table ")
+done)"
 check "each function has a page" "$(pageless)"
 check "each alias leads to its page" "$(misled)"
 if command -v mandoc >/dev/null; then

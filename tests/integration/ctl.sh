@@ -144,7 +144,7 @@ client() {
 }
 
 check "create makes a buffer" done_ create u 64K
-check "of that size, on that device" eval 'done_ create v 1536K@1 && status "^v +1.5 MiB +1 +live"'
+check "of that size, on that device" eval 'done_ create v 1536K@1 && status "^v +1.5M +1 +live"'
 check "with mode 0600 unless told" soon_is u mode $((0600))
 check "with the mode that it is told" eval 'done_ create w 1 --mode 0640 && soon_is w mode $((0640))'
 check "with a timeline" eval 'done_ create t 4K --timeline && soon is t timeline 1'
@@ -165,7 +165,7 @@ waiter=$!
 status '1 waiting request' || echo "# nobody waits"
 done_ unlink big
 check "memory that comes within the time" wait "$waiter"
-check "is the buffer's" status '^more +5 MiB'
+check "is the buffer's" status '^more +5M'
 done_ unlink more
 
 check "chmod sets a mode" eval 'done_ chmod 0644 u && soon_is u mode $((0644))'
@@ -202,7 +202,7 @@ check "a drain of what is held takes too long: exit 3" ctl 3 drain a b --timeout
 check "it says so" said "'a' is not freed yet"
 check "and whom it waits for" said "'a': waits for pid $holder (status-client), which maps it on device 0"
 check "the names are gone, the held one's too" eval 'refused 1 . unlink a && refused 1 . unlink b'
-check "what nobody held is freed" eval 'status "^a +64 KiB +0 +draining" && ! "$show" "$name" | grep "^b "'
+check "what nobody held is freed" eval 'status "^a +64K +0 +draining" && ! "$show" "$name" | grep "^b "'
 rm -f held
 done_ create c 64K
 done_ create d 64K

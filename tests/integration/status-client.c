@@ -3,6 +3,8 @@
  * status-client.c - a client that does what its command line says, so that status.sh has something to look at.
  *
  *     create NAME MIB   acquire NAME   unlink NAME   churn NAME COUNT (creates and unlinks it)
+ *     call NAME (itself; the first, if at all)
+ *     several NAME COUNT (creates NAME0, NAME1 ... of 4 KiB)
  *     redeem FILE (the ticket in it; prints the lease's rights)
  *     mark FILE (makes it)   wait FILE (until it is there)
  *     complain NAME (calls that are refused, on a name that is there: prints what each says)
@@ -38,6 +40,18 @@ static int churn(const char *name, int count)
 		error = create(name, 4096);
 		if (!error)
 			error = gpub_unlink(client, name);
+	}
+	return error;
+}
+
+static int several(const char *name, int count)
+{
+	char full[96];
+	int error = 0;
+
+	for (int i = 0; !error && i < count; i++) {
+		snprintf(full, sizeof full, "%s%d", name, i);
+		error = create(full, 4096);
 	}
 	return error;
 }
@@ -118,6 +132,8 @@ static int step(char ***words)
 		return create(what, (uint64_t)atoi(*++*words) << 20);
 	if (!strcmp(verb, "churn"))
 		return churn(what, atoi(*++*words));
+	if (!strcmp(verb, "several"))
+		return several(what, atoi(*++*words));
 	if (!strcmp(verb, "acquire"))
 		return acquire(what);
 	if (!strcmp(verb, "redeem"))
@@ -133,9 +149,12 @@ int main(int argc, char **argv)
 {
 	int error;
 
-	(void)argc;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(900); /* SCRIPT_SECONDS */
+	if (argc > 2 && !strcmp(argv[1], "call")) {
+		prctl(PR_SET_NAME, argv[2]);
+		argv += 2;
+	}
 	error = gpub_connect(&client, NULL);
 	for (char **word = argv + 1; !error && *word; word++)
 		error = step(&word);

@@ -70,8 +70,17 @@ shows() {
 	status 0 "$@" && has "$pattern"
 }
 
+# terminal COLUMNS ARGS...: runs broker-status on a terminal of that width, leaves out
+terminal() {
+	local columns=$1
+	shift
+	script -qec "stty cols $columns rows 24; exec $show $* 2>/dev/null" /dev/null </dev/null | tr -d '\r' >out
+}
+
+# narrow ARGS...: on a terminal of 80 columns no line is longer
 narrow() {
-	[ -s out ] && awk 'length > 80 { exit 1 }' out
+	terminal 80 "$@"
+	[ -s out ] && sed 's/\x1b\[[0-9]*m//g' out | awk 'length > 80 { exit 1 }'
 }
 
 # ---- no broker, wrong usage ----
@@ -105,18 +114,23 @@ soon eval 'status 0 "$name" && has draining'
 check "others than the owner's group may not read the file" eval \
 	'stat -c %a "/dev/shm/gpubroker.$name" | grep -qx "6[04]0"'
 check "the first line says who and how" has "^broker $name: running, pid $broker, status of 20"
-check "a buffer has its size, device, state, owner and grants" eval \
-	'grep -qE "^simulation[.]{3}/velocity +64 MiB +0 +live +$(id -un) +1 +[0-9]+$" out'
-check "a declared buffer is there, on its device" eval 'grep -qE "^declared +1 MiB +1 +live +$(id -un) +0 " out'
-check "a drain names whom it waits for" eval \
-	'grep -A1 -E "^plain +3 MiB +0 +draining" out | grep -qE "waits for pid [0-9]+ \(status-client\), .* device 0$"'
-check "what is kept for later stands beneath its device" eval 'grep -A1 "host device 1" out | grep -q "0 B idle and still mapped, 3 MiB in the pool"'
-check "the session has its process, command, grants and bytes" eval \
-	'grep -qE "^ +[0-9]+ +[0-9]+ +$(id -un) +status-client +open +2 +67 MiB$" out'
+check "a buffer has its whole name, size, device, state, owner, age, grants and who holds it" eval \
+	'grep -qE "^$long +64M +0 +live +$(id -un) +[0-9]+[smh] +1 +[0-9]+$" out'
+check "a declared buffer is there, on its device, and nobody holds it" eval \
+	'grep -qE "^declared +1M +1 +live +$(id -un) +[0-9]+[smh] +0$" out'
+check "a drain names whom it waits for" eval 'grep -qE "^plain +3M +0 +draining" out &&
+	grep -qE "^plain: waits for pid [0-9]+ \(status-client\), which maps it on device 0$" out'
+check "a device has what is used of it and kept for later, and what is free" eval \
+	'grep -qE "^ +1  host device 1 +[0-9.]+[MG] +1M +3M +[0-9.]+[MG]  [0-9a-f-]{36}$" out'
+check "what is kept is told apart on request" eval \
+	'status 0 --columns=devices.dev,idle,pooled "$name" && grep -qE "^ +1 +0B +3M$" out && status 0 "$name"'
+check "the session has its process, command, rank, state, age, grants, bytes and buffers" eval \
+	'grep -qE "^ +[0-9]+ +[0-9]+ +$(id -un) +status-client +0 +running +[0-9]+[smh] +2 +67M  plain,$long$" out'
 check "only counters that counted are shown" eval 'has "2  grants given" && ! has "grants ended by"'
-check "the table fits 80 columns" narrow
-check "all counters are shown on request" eval 'shows "^ *0  grants ended by" --counters "$name" && narrow'
-check "the list has it" eval 'shows "^$name  *$broker  host  *3  *1  running  *$(id -un)$" --list && narrow'
+check "the table fits 80 columns" narrow "$name"
+check "a name that is too long there is cut in its middle" has "^simulation[^ ]*[.][.][.][^ ]*velocity  *64M"
+check "all counters are shown on request" eval 'shows "^ *0  grants ended by" --counters "$name" && narrow --counters "$name"'
+check "the list has it" eval 'shows "^$name  *$broker  host  *68M  *3  *1  running  *$(id -un)$" --list && narrow --list'
 check_alone "the only broker needs no name" shows "^broker $name: running"
 check_alone "the only broker's JSON is an object" eval \
 	'shows "\"instance\": \"$name\"" --json && [ "$(head -c 1 out)" = "{" ]'
@@ -203,21 +217,21 @@ for kind in empty random zeros truncated changed link pipe; do
 	check "a status file that is $kind is refused" refused 1 "$name-bad"
 done
 check "the list shows what can be read beside what cannot" eval \
-	'status 0 --list && has "^$name-bad .* unreadable" && has "^$name .* running" && [ -s err ] && narrow'
+	'status 0 --list && has "^$name-bad .* unreadable" && has "^$name .* running" && [ -s err ] && narrow --list'
 check "so does JSON" eval 'status 0 --list --json && has "\"state\": \"unreadable\"" && has "\"error\": "'
 rm -f "$bad"
 
 sed 's/declared/deklared/g' "/dev/shm/gpubroker.$name" >"$bad"
 check "a record that was changed is not shown, and said to be unreadable" eval \
-	'shows "^plain" "$name-bad" && ! has klared && has "damaged: 1 of its records" && narrow'
+	'shows "^plain" "$name-bad" && ! has klared && has "damaged: 1 of its records" && narrow "$name-bad"'
 check "JSON counts it" shows '"unreadable": 1' --json "$name-bad"
 head -c 1000 "/dev/shm/gpubroker.$name" >"$bad"
-check "so are those behind a file's early end" eval 'shows "damaged: [0-9]* of its records" "$name-bad" && narrow'
+check "so are those behind a file's early end" eval 'shows "damaged: [0-9]* of its records" "$name-bad" && narrow "$name-bad"'
 rm -f "$bad"
 
 cp "/dev/shm/gpubroker.$name" "$bad"
 chmod 666 "$bad"
-check "a file that everybody may write is shown with a doubt" eval 'shows "anybody.s word" "$name-bad" && narrow'
+check "a file that everybody may write is shown with a doubt" eval 'shows "anybody.s word" "$name-bad" && narrow "$name-bad"'
 check "so it is in the list" shows "anybody.s word" --list
 rm -f "$bad"
 
@@ -229,7 +243,7 @@ stopped() {
 	shows "^broker $name: stopped, pid $pid, status of 20" "$name"
 }
 check "a stopped broker is shown, and said to be stopped" soon stopped
-check "its buffers are still shown" eval 'has "^declared" && has "waits for pid" && has "kill -CONT $pid" && narrow'
+check "its buffers are still shown" eval 'has "^declared" && has "waits for pid" && has "kill -CONT $pid" && narrow "$name"'
 check "the list says stopped" shows "^$name .* stopped" --list
 check "JSON says stopped" shows '^  "state": "stopped"' --json "$name"
 kill -CONT "$pid"
@@ -242,7 +256,7 @@ dead() {
 	shows "^broker $name: dead, pid [0-9]*, status of 20" "$name"
 }
 check "a killed broker is shown, and said to be dead" soon dead
-check "what it held is still shown" eval 'has "^declared" && has "waits for pid" && narrow'
+check "what it held is still shown" eval 'has "^declared" && has "waits for pid" && narrow "$name"'
 check "the list says dead" shows "^$name .* dead" --list
 check "JSON says dead" shows '^  "state": "dead"' --json "$name"
 touch go

@@ -36,17 +36,25 @@ union status_record record_of(int which)
 		record.type = TRACKED_USER;
 		break;
 	case SESSION:
-		record.session = (struct status_session){ .id = 5, .pid = 1, .uid = 7, .command = "solver" };
+		record.session = (struct status_session){ .id = 5, .pid = 1, .uid = 7, .command = "solver", .since = 1600000000 };
 		record.type = TRACKED_SESSION;
 		break;
 	case LIVE:
-		record.buffer = (struct status_buffer){ .state = STATUS_LIVE, .generation = 9, .allocation = 2, .name = "live" };
+		record.buffer = (struct status_buffer){ .state = STATUS_LIVE,
+							.generation = 9,
+							.allocation = 2,
+							.allocated = 400,
+							.name = "live",
+							.created = 1500000000 };
 		record.type = TRACKED_BUFFER;
 		break;
 	case DRAINING:
-		record.buffer = (struct status_buffer){
-			.state = STATUS_DRAINING, .generation = 8, .allocation = 2, .name = "draining"
-		};
+		record.buffer = (struct status_buffer){ .state = STATUS_DRAINING,
+							.generation = 8,
+							.allocation = 2,
+							.allocated = 300,
+							.name = "draining",
+							.created = 1500000000 };
 		record.type = TRACKED_BUFFER;
 		break;
 	case GRANT:

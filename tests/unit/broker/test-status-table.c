@@ -2,8 +2,9 @@
 /*
  * test-status-table.c - what broker-status prints of a file that somebody wrote to hurt its reader.
  *
- * Each text goes through table, list and --json: no line of a table is longer than 80 columns, nothing but printable
- * ASCII comes out, and the JSON parses. Output is taken from stdout, which is a file meanwhile.
+ * Each text goes through table, list and --json: no line of a table is wider than its paper, nothing but printable
+ * ASCII comes out, and the JSON parses. Output is taken from stdout, which is a file meanwhile. What people choose and sort is
+ * test-grid's.
  */
 #include <ctype.h>
 #include <setjmp.h>
@@ -41,19 +42,27 @@ static void stdout_give(int saved)
 	close(saved);
 }
 
+static struct table_options options;
+
 static void print_table(const struct shown *shown)
 {
-	table_show(shown, false);
+	assert_int_equal(table_show(shown, &options), 0);
 }
 
 static void print_whole_table(const struct shown *shown)
 {
-	table_show(shown, true);
+	options.all = true;
+	print_table(shown);
+	options.all = false;
 }
 
 static void print_list(const struct shown *shown)
 {
-	table_list(shown, 0);
+	json_t *rows = json_array();
+
+	table_list_add(rows, shown);
+	assert_int_equal(table_list_show(rows, &options), 0);
+	json_decref(rows);
 }
 
 static void capture(void (*print)(const struct shown *), const struct shown *shown)
@@ -90,19 +99,23 @@ static void assert_no_control(void)
 static void assert_narrow(void)
 {
 	for (const char *line = output; *line; line += strcspn(line, "\n") + 1)
-		assert_in_range(strcspn(line, "\n"), 0, 80);
+		if (options.paper.width)
+			assert_in_range(strcspn(line, "\n"), 0, options.paper.width);
 }
 
 static void check_tables(const struct shown *shown)
 {
 	static void (*const prints[])(const struct shown *) = { print_table, print_whole_table, print_list };
+	static const size_t widths[] = { 80, 0, 1, 7, 40, 200 };
 
-	for (size_t i = 0; i < 3; i++) {
-		capture(prints[i], shown);
+	for (size_t i = 0; i < 18; i++) {
+		options.paper.width = widths[i / 3];
+		capture(prints[i % 3], shown);
 		assert_true(*output);
 		assert_printable();
 		assert_narrow();
 	}
+	options.paper.width = 80;
 }
 
 static json_t *check_json(const struct shown *shown)
@@ -183,8 +196,8 @@ static void test_drain(void **unused)
 
 	(void)unused;
 	capture(print_table, &shown);
-	assert_non_null(strstr(output, "64 MiB"));
-	assert_non_null(strstr(output, "waits for pid 12345 (solver), which maps it on device 1"));
+	assert_non_null(strstr(output, " 64M "));
+	assert_non_null(strstr(output, "\nu: waits for pid 12345 (solver), which maps it on device 1\n"));
 	shown_free(&shown);
 }
 
@@ -198,10 +211,10 @@ static void test_held(void **unused)
 
 	(void)unused;
 	capture(print_table, &shown);
-	assert_non_null(strstr(output, "     1+1           0\n"));
-	assert_non_null(strstr(output, "\n    waits for pid 7 (a), which maps it on device 1\n"));
-	assert_non_null(strstr(output, "\n    closed, waits for pid 8 (b) to die\n"));
-	assert_non_null(strstr(output, "       3           5\n"));
+	assert_non_null(strstr(output, "    1+1  7,8\n"));
+	assert_non_null(strstr(output, "\nu: waits for pid 7 (a), which maps it on device 1\n"));
+	assert_non_null(strstr(output, "\nu: closed, waits for pid 8 (b) to die\n"));
+	assert_non_null(strstr(output, "      3   +3\n"));
 	assert_null(strstr(output, "more\n"));
 	shown_free(&shown);
 }
@@ -214,7 +227,7 @@ static void test_many_holders(void **unused)
 
 	(void)unused;
 	capture(print_table, &shown);
-	assert_non_null(strstr(output, "\n    and for 73 more\n"));
+	assert_non_null(strstr(output, "\nu: and for 73 more\n"));
 	shown_free(&shown);
 }
 
@@ -229,7 +242,7 @@ static void test_one_user(void **unused)
 	capture(print_table, &shown);
 	assert_null(strstr(output, "4294967"));
 	capture(print_whole_table, &shown);
-	assert_non_null(strstr(output, "4294967                  3M          2         1            5        0         -\n"));
+	assert_non_null(strstr(output, "4294967      3M        2         1       5        0         -\n"));
 	shown_free(&shown);
 }
 
@@ -239,8 +252,8 @@ static void test_quota(void **unused)
 
 	(void)unused;
 	capture(print_table, &shown);
-	assert_non_null(strstr(output, "\nUSER                 MEMORY    BUFFERS  SESSIONS       GRANTS  TICKETS  REQUESTS\n"));
-	assert_non_null(strstr(output, "4294967               3M/1G          2         1        5/100        0      50/s\n"));
+	assert_non_null(strstr(output, "\nUSER     MEMORY  BUFFERS  SESSIONS  GRANTS  TICKETS  REQUESTS\n"));
+	assert_non_null(strstr(output, "4294967   3M/1G        2         1   5/100        0      50/s\n"));
 	shown_free(&shown);
 }
 
@@ -251,19 +264,27 @@ static void test_two_users(void **unused)
 	(void)unused;
 	capture(print_table, &shown);
 	assert_non_null(strstr(output, "4294967 "));
-	assert_non_null(strstr(output, "4294966                  1B          -         -            -        -         -\n"));
+	assert_non_null(strstr(output, "4294966      1B        -         -       -        -         -\n"));
 	shown_free(&shown);
 }
 
-/* A name is cut where it matters least, and both its ends are seen. */
+/* On narrow paper a name is cut where it matters least, and both its ends are seen; elsewhere it is whole. */
 static void test_long_name(void **unused)
 {
 	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"simulation/" LONG "/north\"}]}");
 
 	(void)unused;
 	capture(print_table, &shown);
-	assert_non_null(strstr(output, "\nsimulation..."));
+	assert_non_null(strstr(output, "\nsimulation/0123"));
+	assert_non_null(strstr(output, "..."));
 	assert_non_null(strstr(output, "/north "));
+	options.paper.width = 0;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "\nsimulation/" LONG "/north "));
+	options.paper.width = 200;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "\nsimulation/" LONG "/north "));
+	options.paper.width = 80;
 	shown_free(&shown);
 }
 
@@ -295,6 +316,25 @@ static void test_first_line(void **unused)
 	shown_free(&shown);
 }
 
+/* On a terminal, and for what needs attention. */
+static void test_colors(void **unused)
+{
+	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\"},{\"name\":\"v\",\"state\":\"live\"}],"
+				      "\"sessions\":[{\"session\":7,\"state\":\"open\",\"process\":\"stopped\"}]}");
+
+	(void)unused;
+	options.paper.color = true;
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "\n\033[33mu "));
+	assert_non_null(strstr(output, "\nv "));
+	assert_non_null(strstr(output, "\n\033[1mBUFFER "));
+	assert_non_null(strstr(output, "\n\033[31m      7 "));
+	options.paper.color = false;
+	capture(print_table, &shown);
+	assert_null(strchr(output, '\033'));
+	shown_free(&shown);
+}
+
 static const char *string_of(const json_t *json, const char *key)
 {
 	return json_string_value(json_object_get(json, key));
@@ -310,6 +350,7 @@ static void test_json_keys(void **unused)
 	shown.owner = 1000;
 	json = check_json(&shown);
 	broker = json_object_get(json, "broker");
+	assert_int_equal(json_integer_value(json_object_get(json, "version")), JSON_VERSION);
 	assert_string_equal(string_of(json, "instance"), "twenty-bytes-long-xx");
 	assert_string_equal(string_of(json, "state"), "running");
 	assert_int_equal(json_integer_value(json_object_get(json, "pid")), 4194304);
@@ -343,8 +384,9 @@ int main(void)
 		cmocka_unit_test(test_drain),	  cmocka_unit_test(test_long_name),  cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_held),	  cmocka_unit_test(test_many_holders), cmocka_unit_test(test_one_user),
 		cmocka_unit_test(test_quota),	  cmocka_unit_test(test_two_users),
-		cmocka_unit_test(test_first_line), cmocka_unit_test(test_json_keys), cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_first_line), cmocka_unit_test(test_colors), cmocka_unit_test(test_json_keys), cmocka_unit_test(test_unreadable),
 	};
 
+	options.paper.width = 80;
 	return cmocka_run_group_tests_name("status-table", tests, NULL, NULL);
 }

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# status-json.sh - the JSON of broker-status and the schema in its man page say the same, both ways: each key that is put out is
+# there with its type, and each key that is there is put out by a broker that has something of everything.
+# shellcheck disable=SC2016 # what a check evaluates expands then, not before
+set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
+# shellcheck source=tests/own-brokerd.sh
+. "$top_srcdir/tests/own-brokerd.sh"
+
+show=${top_builddir:?}/broker/broker-status
+client=$top_builddir/tests/integration/status-client
+page=$top_srcdir/man/broker-status.1
+
+work=$(mktemp -d) || exit 1
+name=json-$$
+clients=()
+cleanup() {
+	[ -n "$broker" ] && kill -KILL "$broker"
+	[ ${#clients[@]} -gt 0 ] && kill -KILL "${clients[@]}"
+	wait
+	rm -rf "$work" /dev/shm/gpubroker."$name"*
+} 2>/dev/null
+trap cleanup EXIT
+cd "$work" || exit 1
+chmod 711 .
+socket=$work/run/socket
+export GPUBROKER=unix:$socket
+configure 'quota "default" { bytes = 1G buffers = 100 sessions = 100 grants = 100 mappings = 100 tickets = 10 greetings = 100
+	descriptors = 500 queued = 1M requests = 10000 }'
+# shellcheck disable=SC2119 # a start without a command in front
+if ! start; then
+	echo "Bail out! the broker does not start: $(cat err)"
+	exit 1
+fi
+
+# flat FILE: "PATH TYPE" for each value that is neither array nor object, "PATH object" for each object, in the file's order
+flat() {
+	awk '
+		{
+			line = $0
+			sub(/^ */, "", line)
+			depth = (length($0) - length(line)) / 2
+			sub(/,$/, "", line)
+			if (line ~ /^[]}]/ || (!depth && line == "["))
+				next
+			path = depth ? at[depth - 1] : "."
+			if (match(line, /^"[^"]*": /)) {
+				path = path (path == "." ? "" : ".") substr(line, 2, RLENGTH - 4)
+				line = substr(line, RLENGTH + 1)
+			} else if (depth) {
+				path = path "[]"
+			}
+			at[depth] = path
+			type = "unknown"
+			if (line ~ /^"/) type = "string"
+			if (line ~ /^(true|false)$/) type = "boolean"
+			if (line ~ /^-?[0-9]+$/) type = "integer"
+			if (line ~ /^[{]/) type = "object"
+			if (line ~ /^\[/) type = "array"
+			if (type != "array")
+				print path, type
+		}' "$1" | sed 's/^\.\([^ ]\)/\1/'
+}
+
+# schema: "PATH TYPE" or "PATH? TYPE" of the page
+schema() {
+	sed -n '/^The schema of version/,/^\.Ed/p' "$page" | awk 'NF == 2 && !/^\./'
+}
+
+# put_out: what all files together have
+put_out() {
+	flat whole
+	flat listed
+}
+undocumented() {
+	put_out | grep -v ' object$' | sort -u | comm -23 - <(schema | sed 's/? / /' | awk '{ print $1, $2 }' | sort -u) >out
+	[ -s whole ] && [ -s listed ] && [ ! -s out ]
+}
+not_put_out() {
+	schema | sed 's/? / /' | awk '{ print $1, $2 }' | sort -u | comm -23 - <(put_out | sort -u) >out
+	[ -n "$(schema)" ] && [ ! -s out ]
+}
+# what may not be missing is in each object that could have it
+complete() {
+	flat whole | awk '
+		NR == FNR { if ($1 !~ /\?$/) wanted[$1] = 1; next }
+		{ count[$1]++ }
+		END {
+			for (path in wanted) {
+				parent = path
+				if (!sub(/\.[^.]*$/, "", parent))
+					parent = "."
+				if (path !~ /\[\]$/ && count[path] != count[parent])
+					print path ": " count[path] + 0 " of " count[parent] + 0
+			}
+		}' <(schema) - >out
+	[ ! -s out ]
+}
+
+GPUBROKER_RANK=3 "$client" create held 1 create gone 1 acquire held acquire gone unlink gone mark ready wait go 2>client.err &
+clients+=($!)
+"$client" mark second wait go 2>client.err &
+clients+=($!)
+if ! soon test -e ready || ! soon test -e second; then
+	echo "Bail out! the clients do not get ready: $(cat client.err)"
+	exit 1
+fi
+: >"/dev/shm/gpubroker.$name-bad"
+"$show" --json "$name" >whole
+"$show" --json --list >listed 2>err
+
+check "each key is in the schema, with its type" undocumented
+check "each key of the schema is put out" not_put_out
+check "what is not said to be missing at times is never missing" complete
+check "the version is the first key" eval '[ "$(sed -n 2p whole)" = "  \"version\": 1," ]'
+check "a session without a rank has none" eval '[ "$(grep -c "\"rank\": 3$" whole)" = 1 ] && [ "$(grep -c "\"rank\"" whole)" = 1 ]'
+check "a session says what it holds" eval 'grep -A2 "\"holds\"" whole | grep -q "\"held\""'
+
+kill -STOP "${clients[1]}"
+stopped() {
+	"$show" "$name" >out && grep -qE " ${clients[1]}  [^ ]+  +status-client .* stopped " out
+}
+check "a session whose process is stopped says so" soon stopped
+check "so does its JSON" eval '"$show" --json "$name" | grep -q "\"process\": \"stopped\""'
+kill -CONT "${clients[1]}"
+touch go
+for pid in "${clients[@]}"; do
+	wait "$pid"
+done
+clients=()
+check "the broker ends balanced" eval 'stops TERM 0 && grep -q "balanced$" err'
+plan
