@@ -47,6 +47,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/grid.c broker/show/grid.h \
 	broker/show/json.c broker/show/json.h \
 	broker/show/process.c broker/show/process.h \
+	broker/show/rates.c broker/show/rates.h \
 	broker/show/read.c broker/show/read.h \
 	broker/show/records.c broker/show/records.h \
 	broker/show/table.c broker/show/table.h \
@@ -84,8 +85,8 @@ broker_brokerd_SOURCES = \
 broker_brokerd_LDADD = $(broker_libs)
 
 bin_PROGRAMS += broker/broker-status
-broker_broker_status_SOURCES = broker/show/broker-status.c
-broker_broker_status_LDADD = $(broker_libs)
+broker_broker_status_SOURCES = broker/show/broker-status.c broker/show/watch.c broker/show/watch.h
+broker_broker_status_LDADD = $(broker_libs) $(CURSES_LIBS)
 
 bin_PROGRAMS += broker/broker-ctl
 broker_broker_ctl_SOURCES = \

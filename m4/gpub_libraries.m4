@@ -32,6 +32,27 @@ AC_DEFUN([GPUB_LIBRARY],
 [GPUB_FIND([$1], [$2], [$3], [$4], [],
   [AC_MSG_ERROR([$2 is missing: ./bootstrap installs it, or prints how; under a prefix, set PKG_CONFIG_PATH])])])
 
+# For broker-status --watch alone: without it that option says so. Only the wide one draws more than ASCII.
+AC_DEFUN([GPUB_CURSES],
+[gpub_have_curses=0
+gpub_have_wide_curses=0
+GPUB_FIND([NCURSESW], [ncursesw >= 6.0], [curses.h], [return newterm(0, stdout, stdin) == 0;],
+  [gpub_have_curses=1
+  gpub_have_wide_curses=1
+  gpub_curses_summary=yes
+  CURSES_CFLAGS=$NCURSESW_CFLAGS
+  CURSES_LIBS=$NCURSESW_LIBS],
+  [GPUB_FIND([NCURSES], [ncurses >= 6.0], [curses.h], [return newterm(0, stdout, stdin) == 0;],
+    [gpub_have_curses=1
+    gpub_curses_summary="yes, in ASCII: ncurses is not the wide one"
+    CURSES_CFLAGS=$NCURSES_CFLAGS
+    CURSES_LIBS=$NCURSES_LIBS],
+    [gpub_curses_summary="no: broker-status --watch needs ncurses (libncurses-dev)"])])
+AC_SUBST([CURSES_CFLAGS])
+AC_SUBST([CURSES_LIBS])
+AC_DEFINE_UNQUOTED([HAVE_CURSES], [$gpub_have_curses], [1 if broker-status has --watch, 0 if not: for #if])
+AC_DEFINE_UNQUOTED([HAVE_WIDE_CURSES], [$gpub_have_wide_curses], [1 if curses can draw more than ASCII, 0 if not])])
+
 # uthash is headers alone and has no pkg-config file. Under a prefix it lies beside the other libraries' headers.
 AC_DEFUN([GPUB_UTHASH],
 [gpub_saved_cppflags=$CPPFLAGS

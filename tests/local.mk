@@ -39,6 +39,7 @@ unit_tests = \
 	tests/unit/broker/test-places \
 	tests/unit/broker/test-pool \
 	tests/unit/broker/test-process \
+	tests/unit/broker/test-rates \
 	tests/unit/broker/test-session-proof \
 	tests/unit/broker/test-reclaim \
 	tests/unit/broker/test-registry \
@@ -160,7 +161,7 @@ test_scripts = \
 	tests/integration/need-cuda.sh \
 	tests/integration/startup.sh \
 	tests/integration/status.sh tests/integration/status-json.sh tests/integration/status-many.sh \
-	tests/integration/status-now.sh \
+	tests/integration/status-now.sh tests/integration/status-watch.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh \
 	tests/speed/instructions.sh \

@@ -22,6 +22,7 @@
 #include "process.h"
 #include "read.h"
 #include "table.h"
+#include "watch.h"
 
 #define EXIT_NONE  1
 #define EXIT_USAGE 2
@@ -29,11 +30,12 @@
 /* ---- the command line ---- */
 
 static struct options {
-	bool                 list, json, counters;
+	bool                 list, json, counters, watch;
+	unsigned             delay;
 	const char          *sort, *columns, *user, *device, *holder;
 	const char          *instance; /* NULL: the only one there is, or all */
 	struct table_options table;
-} options;
+} options = { .delay = 1 };
 
 #define FLAG(field) VALUE(take_flag), .offset = offsetof(struct options, field)
 #define TEXT(field) VALUE(take_text), .offset = offsetof(struct options, field)
@@ -47,6 +49,9 @@ static const struct option_row rows[] = {
 	{ 'u', "user", "USER", "only what is of this user, by name or number", TEXT(user) },
 	{ 0, "device", "N", "only what is on this device", TEXT(device) },
 	{ 0, "holder", "PID|SESSION", "only what this process or session holds", TEXT(holder) },
+	{ 'w', "watch", NULL, "on the whole terminal, again and again, with rates; the keys are shown there", FLAG(watch) },
+	{ 0, "delay", "SECONDS", "--watch: from one look to the next, 1 to 3600 (1)", NUMBER("number of seconds", 1, 3600),
+	  .offset = offsetof(struct options, delay) },
 	OPTION_HELP_AND_VERSION,
 };
 
@@ -133,6 +138,8 @@ static int check_together(void)
 	if (options.list && is_filtered())
 		return error_set(-EINVAL, "--user, --device and --holder look into brokers, and --list shows none from inside: "
 					  "leave it out");
+	if (options.watch && (options.json || options.list || options.counters))
+		return error_set(-EINVAL, "--watch shows tables of one broker: leave out --json, --list and --counters");
 	return options.instance ? instance_check(options.instance) : 0;
 }
 
@@ -181,6 +188,8 @@ static int show_one(const char *instance)
 {
 	struct shown shown;
 
+	if (options.watch)
+		return watch_show(instance, &options.table, options.delay) ? complain() : 0;
 	return shown_read(&shown, instance) ? complain() : show_shown(&shown);
 }
 
@@ -257,6 +266,11 @@ static int show_instances(const struct instances *instances)
 {
 	if (instances->count == 1 && !options.list)
 		return show_one(instances->names[0]);
+	if (instances->count && options.watch) {
+		log_say("there are %zu brokers: say which to watch, as in broker-status --watch %s", instances->count,
+			instances->names[0]);
+		return EXIT_USAGE;
+	}
 	if (instances->count && !options.list && (is_filtered() || options.columns || options.sort))
 		return show_each(instances);
 	return show_list(instances);

@@ -117,6 +117,13 @@ static void make_flag(struct cell *cell)
 		strcpy(cell->text, "yes");
 }
 
+static void make_history(struct cell *cell)
+{
+	const char *levels = json_string_value(json_object_get(cell->row, "history"));
+
+	snprintf(cell->text, CELL_MAX, "%s", levels ? levels : "");
+}
+
 static void make_mode(struct cell *cell)
 {
 	snprintf(cell->text, CELL_MAX, "%04llo", (unsigned long long)json_number(cell->row, "mode"));
@@ -321,9 +328,11 @@ const struct column columns[] = {
 	{ TABLE_SESSIONS, "container", "whether its process is in a container", "container", make_flag,
 	  .shown = SHOWN_IF_ANY, .drop = 2 },
 	{ TABLE_SESSIONS, "age", "how long it is connected", "since", make_age, ORDINAL },
-	{ TABLE_SESSIONS, "grants", "how many grants it has", "grants", make_grants, FIGURE, .drop = 1 },
+	{ TABLE_SESSIONS, "grants", "how many grants it has", "grants", make_grants, FIGURE, .drop = 3 },
 	{ TABLE_SESSIONS, "size", "the memory that those keep, in whole granules", "bytes", make_size, FIGURE },
-	{ TABLE_SESSIONS, "holds", "the buffers that it may use", "uses", make_holds, .least = 14,
+	{ TABLE_SESSIONS, "history", "with --watch: how SIZE went lately", "history", make_history, .shown = SHOWN_IF_ANY,
+	  .drop = 1 },
+	{ TABLE_SESSIONS, "holds", "the buffers that it may use", "uses", make_holds, .least = 12,
 	  .list = true },
 
 	{ TABLE_BUFFERS, "buffer", "its name", "name", make_text, .least = 16 },
@@ -342,6 +351,8 @@ const struct column columns[] = {
 	{ TABLE_BUFFERS, "generation", "its serial number; no other buffer of this broker ever has it", "generation",
 	  make_number, ORDINAL, ASKED },
 	{ TABLE_BUFFERS, "grants", "how many sessions may use it", "grants", make_grants, FIGURE },
+	{ TABLE_BUFFERS, "history", "with --watch: how GRANTS went lately", "history", make_history, .shown = SHOWN_IF_ANY,
+	  .drop = 1 },
 	{ TABLE_BUFFERS, "holders", "the processes of those sessions", "grants", make_holders, .least = 10,
 	  .list = true },
 };

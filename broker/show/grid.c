@@ -10,8 +10,6 @@
 
 #include "common/error.h"
 
-#define GAP 2 /* blanks between two columns */
-
 /* ---- which rows ---- */
 
 static bool is_held_by(const json_t *buffer, uint64_t holder)
@@ -169,7 +167,7 @@ static size_t width_of(const struct grid *grid)
 	size_t width = 0;
 
 	for (size_t i = 0; i < grid->count; i++)
-		width += grid->widths[i] + (i ? GAP : 0);
+		width += grid->widths[i] + (i ? GRID_GAP : 0);
 	return width;
 }
 
@@ -224,7 +222,7 @@ static bool could_fit(const struct grid *grid)
 	for (size_t i = 0; i < grid->count; i++) {
 		size_t least = grid->columns[i]->least;
 
-		width += (least && least < grid->widths[i] ? least : grid->widths[i]) + (i ? GAP : 0);
+		width += (least && least < grid->widths[i] ? least : grid->widths[i]) + (i ? GRID_GAP : 0);
 	}
 	return width <= grid->paper.width;
 }

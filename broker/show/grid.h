@@ -18,6 +18,7 @@
 #include "columns.h"
 
 #define GRID_COLUMNS_MAX 24
+#define GRID_GAP         2  /* blanks between two columns */
 #define GRID_LINE_MAX    16384 /* of a line on paper without an edge */
 
 /* What people want to see; zeroed: all rows, the usual columns, in their usual order. */

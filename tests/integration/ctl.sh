@@ -212,14 +212,14 @@ check "of several a refusal counts more than the time: exit 1" eval \
 	'ctl 1 drain c nothing --timeout 0.1 && said "no buffer .nothing." && said "waits for pid"'
 "$ctl" drain d 2>/dev/null &
 drainer=$!
-status '^d +64 KiB +0 +draining' && status ' 1 waiting request$'
+status '^d +64K +0 +draining' && status ' 1 waiting request$'
 kill -KILL $drainer
 check "who asked for a drain and is gone does not wait any more" status ' 0 waiting requests$'
 wait $drainer 2>/dev/null
 done_ create x 1
 timeout -s KILL 30 "$ctl" drain u x >drain.out 2>drain.err &
 drainer=$!
-status '^u +64 KiB +0 +draining'
+status '^u +64K +0 +draining'
 gone() {
 	! in_table "^$1 "
 }
