@@ -40,6 +40,7 @@ unit_tests = \
 	tests/unit/broker/test-pool \
 	tests/unit/broker/test-process \
 	tests/unit/broker/test-rates \
+	tests/unit/broker/test-records \
 	tests/unit/broker/test-session-proof \
 	tests/unit/broker/test-reclaim \
 	tests/unit/broker/test-registry \

@@ -67,9 +67,11 @@ static uint64_t key_of(const struct view *view, const union status_record *recor
 	return key;
 }
 
-static uint64_t second_key(const union status_record *record)
+static uint64_t second_key(const struct view *view, const union status_record *record)
 {
-	return record->type == TRACKED_USE ? record->use.grant : record->type == TRACKED_GRANT ? record->grant.id : 0;
+	if (record->type == TRACKED_USE)
+		return view->key == offsetof(struct status_use, grant) ? record->use.generation : record->use.grant;
+	return record->type == TRACKED_GRANT ? record->grant.id : 0;
 }
 
 static int compare(const void *a, const void *b, void *context)
@@ -80,8 +82,8 @@ static int compare(const void *a, const void *b, void *context)
 	uint64_t key = key_of(view, one), key_other = key_of(view, other);
 
 	if (key == key_other) {
-		key = second_key(one);
-		key_other = second_key(other);
+		key = second_key(view, one);
+		key_other = second_key(view, other);
 	}
 	return (key > key_other) - (key < key_other);
 }
@@ -157,7 +159,7 @@ static struct sums sums_of(const struct joined *joined, const union status_recor
 
 	if (record->type != TRACKED_USE && record->type != TRACKED_GRANT)
 		return (struct sums){ 0 };
-	range = uses->at ? view_range(uses, grant->grant.id) : (struct range){ 0 };
+	range = view_range(uses, grant->grant.id);
 	return (struct sums){ grant->grant.orphaned != 0, grant->grant.bytes, range.end - range.begin };
 }
 
@@ -178,31 +180,45 @@ static const struct {
 	[OF_ALLOCATION] = { TRACKED_GRANT, offsetof(struct status_grant, allocation), grant_has_session },
 };
 
-static bool view_make(struct joined *joined, int which, const union status_record *records, size_t count)
+static size_t count_of(int which, const union status_record *records, size_t count)
 {
-	struct view view = { .key = views_known[which].key };
-	struct sums sums = { 0 };
+	size_t found = 0;
 
 	for (size_t i = 0; i < count; i++)
-		view.count += records[i].type == (uint32_t)views_known[which].type;
-	view.at = malloc((view.count + 1) * sizeof *view.at);
-	view.before = malloc((view.count + 1) * sizeof *view.before);
+		found += records[i].type == (uint32_t)views_known[which].type;
+	return found;
+}
+
+static void view_add_up(const struct joined *joined, struct view *view)
+{
+	struct sums sums = { 0 };
+
+	for (size_t i = 0; i < view->count; i++) {
+		struct sums one = sums_of(joined, view->at[i]);
+
+		view->before[i] = sums;
+		sums = (struct sums){ sums.orphaned + one.orphaned, sums.bytes + one.bytes, sums.uses + one.uses };
+	}
+	view->before[view->count] = sums;
+}
+
+/* The view has no records for others until it is whole. */
+static bool view_make(struct joined *joined, int which, const union status_record *records, size_t count)
+{
+	size_t most = count_of(which, records, count);
+	struct view view = { .at = malloc((most + 1) * sizeof *view.at),
+			     .before = malloc((most + 1) * sizeof *view.before),
+			     .key = views_known[which].key };
+
 	joined->view[which] = view;
 	if (!view.at || !view.before)
 		return false;
-	view.count = 0;
 	for (size_t i = 0; i < count; i++)
 		if (records[i].type == (uint32_t)views_known[which].type && views_known[which].takes(joined, &records[i]))
 			view.at[view.count++] = &records[i];
 	if (view.count)
 		qsort_r(view.at, view.count, sizeof *view.at, compare, &view);
-	for (size_t i = 0; i < view.count; i++) {
-		struct sums one = sums_of(joined, view.at[i]);
-
-		view.before[i] = sums;
-		sums = (struct sums){ sums.orphaned + one.orphaned, sums.bytes + one.bytes, sums.uses + one.uses };
-	}
-	view.before[view.count] = sums;
+	view_add_up(joined, &view);
 	joined->view[which] = view;
 	return true;
 }

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath -m "${BUILD_DIR:-build}")
 work=$(mktemp -d) || exit 1
 failed=()
-units=(broker/test-{accounting,log,places,registry,registry-random}
+units=(broker/test-{accounting,grid,log,places,process,rates,records,registry,registry-random}
 	broker/test-{session,session-death,status-read,status-table,timeline,waiting}
 	common/test-{board,error,name,sealed,size,ticket})
 programs=(broker/broker-run broker/broker-status broker/broker-ctl libbroker/libgpubroker.la
@@ -86,6 +86,7 @@ tools() {
 		failed+=("the client does not get ready")
 	else
 		passes status 0 "$build/broker/broker-status" --counters "$name"
+		passes status-sorted 0 "$build/broker/broker-status" --sort -buffer --user "$(id -u)" "$name"
 		passes status-json 0 "$build/broker/broker-status" --json "$name"
 		passes ctl-create 0 "$build/broker/broker-ctl" --address "$(cat address)" create made 1M
 		passes ctl-ticket 0 "$build/broker/broker-ctl" --address "$(cat address)" ticket made

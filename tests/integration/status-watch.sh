@@ -95,7 +95,7 @@ watch() {
 	local columns=$1 rows=$2 locale=$3
 	shift 3
 	tmux -S "$work/tmux" -f /dev/null -u new-session -d -x "$columns" -y "$rows" -s "watch$((++pane))" \
-		"trap : INT; stty -a >before; LC_ALL=$locale '$show' --watch $*; echo \$? >code; stty -a >after; exec sleep 600"
+		"trap : INT; stty -a >before; LC_ALL=$locale '$show' --watch $*; code=\$?; stty -a >after; echo \$code >code; exec sleep 600"
 	rm -f code
 }
 keys() {

@@ -16,7 +16,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "broker/status/leftovers.h"
@@ -307,38 +306,6 @@ static void test_bloated(void **unused)
 	close(fd);
 }
 
-/* Processor time of reading records of which all are of one session, one allocation and one buffer; the least of three. */
-static double time_to_read(int count)
-{
-	static const int kinds[] = { GRANT, USE, SESSION, LIVE, DRAINING, DEVICE };
-	int fd = good_file();
-	double least = 1e9;
-
-	put_header(fd, header_of((uint64_t)count));
-	for (int slot = RECORDS; slot < count; slot++)
-		put_record(fd, slot, record_of(kinds[slot % 6]));
-	for (int i = 0; i < 3; i++) {
-		clock_t began = clock();
-		struct shown shown = read_file(fd);
-		double took = (double)(clock() - began);
-
-		shown_free(&shown);
-		least = took < least ? took : least;
-	}
-	close(fd);
-	return least;
-}
-
-/* Eight times the records may take eight times as long, and a little more for sorting; if each looked at each, 64 times. */
-static void test_malicious_records_take_linear_time(void **unused)
-{
-	double few = time_to_read(4000), many = time_to_read(32000);
-
-	(void)unused;
-	print_message("# %.1f and %.1f ms\n", few * 1000 / CLOCKS_PER_SEC, many * 1000 / CLOCKS_PER_SEC);
-	assert_true(many < 24 * few);
-}
-
 /* As many as a large broker's: a file of one's own is read whole. */
 static void test_large(void **unused)
 {
@@ -473,7 +440,6 @@ int main(void)
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_header),
 		cmocka_unit_test(test_bloated),
-		cmocka_unit_test(test_malicious_records_take_linear_time),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_length_of_others),
 		cmocka_unit_test(test_not_a_file),
