@@ -379,7 +379,7 @@ const struct column *column_find(const char *name, bool brokers)
 	const char *point = strchr(name, '.');
 	const struct column *found = NULL;
 
-	for (int table = TABLES; !found && table-- > TABLE_BROKERS;) {
+	for (int table = TABLES - 1; !found && table >= TABLE_BROKERS; table--) {
 		const char *of = table_name((enum table_kind)table);
 
 		if ((table == TABLE_BROKERS) != brokers)

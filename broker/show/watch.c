@@ -346,6 +346,8 @@ static void sort_by(struct watch *watch, int step)
 			at = count;
 		of[count++] = &columns[i];
 	}
+	if (!count)
+		return;
 	at = at < 0 && step < 0 ? count - 1 : (at + step + count) % count;
 	watch->selection.sort = of[at]->name;
 	watch->selection.reversed = false;
