@@ -114,6 +114,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/timeline-maps.h \
 	libbroker/client/timeline-wait.c \
 	libbroker/client/timeline-wait.h \
+	libbroker/client/ticks.h \
 	libbroker/client/timeline.c \
 	libbroker/client/trace.c \
 	libbroker/client/trace.h \

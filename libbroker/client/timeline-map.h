@@ -21,6 +21,14 @@
 
 struct gpub_client;
 
+#define PARKED_MAX 4 /* a stream comes to its waits one after the other: the oldest ones say where it is */
+
+/* A wait that was queued before its value was reached. */
+struct parked_wait {
+	uint64_t value, ticks; /* ticks: when, ticks.h */
+	int32_t  ordinal;      /* the device that the lease is of */
+};
+
 struct timeline_map {
 	uint64_t                    serial;
 	unsigned                    references; /* of records, and of a grant that is being handled; 0: unused */
@@ -36,6 +44,8 @@ struct timeline_map {
 	int                         ordinal;    /* the writer's device */
 	bool                        marked;     /* this writer ended it itself, because the broker is gone */
 	uint64_t                    awaited;    /* timeline-wait.c's: the largest value that a stream waits for; 0: none */
+	struct parked_wait          parked[PARKED_MAX]; /* also timeline-wait.c's: the oldest waits */
+	unsigned                    parked_count;
 	struct timeline_map        *awaited_prev, *awaited_next;
 	struct timeline_map        *written_prev, *written_next;
 	struct timeline_map        *unused_prev, *unused_next;

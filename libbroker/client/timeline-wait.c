@@ -9,7 +9,7 @@
 #include "client.h"
 #include "clock.h"
 #include "common/error.h"
-#include "timeline-map.h"
+#include "ticks.h"
 
 unsigned timeline_abandon_ms = 30000;
 
@@ -17,35 +17,54 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken after every ot
 static struct timeline_map *awaited;
 static _Atomic bool         any; /* hint: there are some */
 
-static uint64_t word_of(const struct timeline_map *map)
-{
-	return __atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE);
-}
-
-/* As a stream compares. */
-static bool is_reached(uint64_t word, uint64_t value)
-{
-	return (int64_t)(word - value) >= 0;
-}
-
 static void list_remove(struct timeline_map *map)
 {
 	DL_DELETE2(awaited, map, awaited_prev, awaited_next);
-	map->awaited = 0;
+	map->awaited = map->parked_count = 0;
 	atomic_store(&any, awaited != NULL);
 }
 
-void timeline_wait_note(struct timeline_map *map, uint64_t value)
+static void list_add(struct timeline_map *map)
 {
-	if (is_reached(word_of(map), value))
-		return;
+	DL_APPEND2(awaited, map, awaited_prev, awaited_next);
+	atomic_store(&any, true);
+}
+
+/* Those that are reached leave. True: there is room. */
+static bool parked_clear(struct timeline_map *map)
+{
+	uint64_t word = timeline_word(map);
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < map->parked_count; i++)
+		if (!timeline_reached(word, map->parked[i].value))
+			map->parked[kept++] = map->parked[i];
+	map->parked_count = kept;
+	return kept < PARKED_MAX;
+}
+
+void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
+{
 	pthread_mutex_lock(&lock);
 	if (!map->awaited)
-		DL_APPEND2(awaited, map, awaited_prev, awaited_next);
+		list_add(map);
 	if (value > map->awaited)
 		map->awaited = value;
-	atomic_store(&any, true);
+	if (map->parked_count < PARKED_MAX || (timeline_reached(word, map->parked[0].value) && parked_clear(map)))
+		map->parked[map->parked_count++] = (struct parked_wait){ value, ticks_now(), ordinal };
 	pthread_mutex_unlock(&lock);
+}
+
+unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX])
+{
+	unsigned count = 0;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < map->parked_count; i++)
+		if (map->parked[i].ordinal == ordinal && !timeline_reached(timeline_word(map), map->parked[i].value))
+			waits[count++] = map->parked[i];
+	pthread_mutex_unlock(&lock);
+	return count;
 }
 
 void timeline_wait_forget(struct timeline_map *map)
@@ -61,7 +80,7 @@ bool timeline_wait_parked(const struct timeline_map *map)
 	bool parked;
 
 	pthread_mutex_lock(&lock);
-	parked = map->awaited && !is_reached(word_of(map), map->awaited);
+	parked = map->awaited && !timeline_reached(timeline_word(map), map->awaited);
 	pthread_mutex_unlock(&lock);
 	return parked;
 }
@@ -73,7 +92,7 @@ bool timeline_waits_parked(void)
 
 	pthread_mutex_lock(&lock);
 	DL_FOREACH2(awaited, map, awaited_next)
-		parked |= !is_reached(word_of(map), map->awaited);
+		parked |= !timeline_reached(timeline_word(map), map->awaited);
 	pthread_mutex_unlock(&lock);
 	return parked;
 }
@@ -94,7 +113,7 @@ static int refuse(const struct timeline_map *map)
 		return error_set(-ECONNRESET, "the broker is gone, and a stream waits for a timeline: %llu is reached, %llu awaited. "
 					      "Nobody reports its writer's end. If the writer or this stream is still at work, "
 					      "synchronise again; else end this process",
-				 (unsigned long long)word_of(map), (unsigned long long)map->awaited);
+				 (unsigned long long)timeline_word(map), (unsigned long long)map->awaited);
 	return error_set(-EOWNERDEAD, "a timeline has ended, but a process that its writer shares it with overwrites the word that "
 				      "a stream waits for: end this process");
 }
@@ -106,9 +125,9 @@ static int look(struct timeline_watch *watch)
 	uint64_t progress = 0;
 
 	DL_FOREACH_SAFE2(awaited, map, next, awaited_next) {
-		uint64_t word = word_of(map);
+		uint64_t word = timeline_word(map);
 
-		if (is_reached(word, map->awaited)) {
+		if (timeline_reached(word, map->awaited)) {
 			list_remove(map);
 		} else if (is_lost(map) || timeline_map_ended(map)) {
 			abandoned = map;

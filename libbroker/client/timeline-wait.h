@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-wait.h - the timelines that streams of this process wait for, so that gpub_stream_sync() ends although a
- * wait does not.
+ * timeline-wait.h - the timelines that streams of this process wait for: for gpub_stream_sync(), which ends although a wait
+ * does not, and for the broker, which asks when somebody wants to know why a job hangs.
  *
  * This process cannot release a stream that waits: only the writer can write the word, and the page is mapped
  * read-only. But it can keep the CPU from hanging. A wait is abandoned if the broker is gone, because then nobody
@@ -15,13 +15,39 @@
 #include <stdint.h>
 #include <time.h>
 
-struct timeline_map;
+#include "timeline-map.h"
 
 /* How long an abandoned wait may make no progress: longer than the broker's check of its marks takes. Tests change it. */
 extern unsigned timeline_abandon_ms;
 
-/* A stream waits for that value: noted unless the value is reached. */
-void timeline_wait_note(struct timeline_map *map, uint64_t value);
+static inline uint64_t timeline_word(const struct timeline_map *map)
+{
+	return __atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE);
+}
+
+/* As a stream compares. */
+static inline bool timeline_reached(uint64_t word, uint64_t value)
+{
+	return (int64_t)(word - value) >= 0;
+}
+
+/* For timeline_wait_note(), where the value is not reached: the page has that word. */
+void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal);
+
+/*
+ * A stream waits for that value, by a lease on that device: noted unless the value is reached. Nothing is removed when it
+ * is: that is seen when somebody looks.
+ */
+static inline void timeline_wait_note(struct timeline_map *map, uint64_t value, int32_t ordinal)
+{
+	uint64_t word = timeline_word(map);
+
+	if (!timeline_reached(word, value))
+		timeline_wait_park(map, word, value, ordinal);
+}
+
+/* Of the oldest waits of the map on that device, those that are not reached, and how many they are. */
+unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX]);
 
 /* The map is about to be freed. */
 void timeline_wait_forget(struct timeline_map *map);

@@ -23,7 +23,8 @@
  * notice a reset of the device at any moment, which ends the lease, and the record may be reused for another buffer. So
  * the hold is checked again after the timeline was read; the timeline itself stays.
  */
-static int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record, struct timeline_map **map)
+static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record,
+							     struct timeline_map **map)
 {
 	int error = lease_record(lease, record);
 
@@ -129,14 +130,15 @@ static int page_prepare(struct gpub_client *client, struct timeline_map *map)
 	return error;
 }
 
-static int wait_queue(struct gpub_client *client, struct timeline_map *map, uint64_t value, void *stream)
+static int wait_queue(struct gpub_client *client, const struct record *record, struct timeline_map *map, uint64_t value,
+		      void *stream)
 {
 	int error = map->registered ? 0 : page_prepare(client, map);
 
 	if (!error)
 		error = client->device->stream_wait(stream, &map->page->word, value);
 	if (!error)
-		timeline_wait_note(map, value);
+		timeline_wait_note(map, value, record->ordinal);
 	return error;
 }
 
@@ -168,7 +170,7 @@ int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 	if (timeline_map_ended(map))
 		error = wait_ended(lease, stream);
 	else
-		error = wait_queue(lease->client, map, value, stream);
+		error = wait_queue(lease->client, record, map, value, stream);
 	CRASH_POINT(wait_queued);
 	return error;
 }

@@ -16,6 +16,7 @@
 #include "client/hold.h"
 #include "client/records.h"
 #include "common/error.h"
+#include "common/timeline-page.h"
 
 #define NAME  "layer/00001/weights" /* 19 bytes */
 #define OTHER "layer/%05u/weights"
@@ -36,6 +37,14 @@ static int fake_write(void *stream, uint64_t *word, uint64_t value)
 	return 0;
 }
 
+static int fake_wait(void *stream, const uint64_t *word, uint64_t value)
+{
+	(void)stream;
+	(void)word;
+	(void)value;
+	return 0;
+}
+
 /* What a kind of device does in it is not counted, but that it is asked. */
 static uint64_t fake_epoch(int ordinal)
 {
@@ -43,11 +52,16 @@ static uint64_t fake_epoch(int ordinal)
 }
 
 static const struct device fake = {
-	.kind = DEVICE_HOST, .page_register = fake_register, .stream_write = fake_write, .epoch = fake_epoch
+	.kind = DEVICE_HOST, .page_register = fake_register, .stream_write = fake_write, .stream_wait = fake_wait,
+	.epoch = fake_epoch
 };
 static _Atomic uint64_t board_generation = BOARD_WORD(5, BOARD_LIVE);
+static struct board_end board_end;
 static struct gpub_client *client;
-static gpub_lease lease;
+static gpub_lease lease, held;
+static struct timeline_page page = { .word = 1 };
+static struct timeline_map timeline = { .page = &page, .registered = true, .writable = &page };
+static uint64_t next = 1;
 
 static int renew(void)
 {
@@ -64,10 +78,33 @@ static int name(void)
 	return gpub_acquire(client, NAME, GPUB_READ, 0, &lease) || gpub_return(&lease);
 }
 
+/* The value is there. */
+static int wait_reached(void)
+{
+	return gpub_wait_on(&held, 1, NULL);
+}
+
+/* Each round for another value, and none is there: the stream is parked. */
+static int wait_parked(void)
+{
+	return gpub_wait_on(&held, ++next, NULL);
+}
+
+static int signal_on(void)
+{
+	return gpub_signal_on(&held, ++next, NULL);
+}
+
 static const struct path {
 	const char *name;
 	int (*round)(void);
-} paths[] = { { "renew", renew }, { "renew-on", renew_on }, { "name", name } };
+	bool holds; /* the buffer is held meanwhile */
+} paths[] = { { "renew", renew, false },
+	      { "renew-on", renew_on, false },
+	      { "name", name, false },
+	      { "wait", wait_reached, true },
+	      { "wait-parked", wait_parked, true },
+	      { "signal", signal_on, true } };
 
 static const char *built_for(void)
 {
@@ -97,7 +134,8 @@ static int record_make(const char *text)
 		return -1;
 	record->generation = &board_generation;
 	record->live = BOARD_WORD(5, BOARD_LIVE);
-	record->rights = GPUB_READ;
+	record->rights = GPUB_READ | GPUB_WRITE;
+	record->timeline = &timeline;
 	atomic_store(&record->state, RECORD_WORD(9, RECORD_OPEN));
 	return 0;
 }
@@ -122,6 +160,9 @@ static int setup(void)
 		snprintf(text, sizeof text, OTHER, i);
 		error = record_make(text);
 	}
+	timeline.word = &board_generation;
+	timeline.end = &board_end;
+	pthread_mutex_init(&timeline.signalling, NULL);
 	return error ? error : name();
 }
 
@@ -143,6 +184,8 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
 		if (!strcmp(argv[1], paths[i].name)) {
+			if (paths[i].holds && gpub_acquire(client, NAME, GPUB_WRITE, 0, &held))
+				return 1;
 			/* what a thread does once, and the loader */
 			measured(&paths[i], 1);
 			measured(&paths[i], strtoul(argv[2], NULL, 10));

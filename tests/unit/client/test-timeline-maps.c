@@ -241,7 +241,7 @@ static void test_what_a_stream_is_parked_on_stays(void **state)
 	map->page = timeline_page_map(fd, PROT_READ);
 	close(fd);
 	buffer_ends(0);
-	timeline_wait_note(map, 3);
+	timeline_wait_note(map, 3, 0);
 	put(map);
 	give_back(true);
 	assert_int_equal(registered, 2);
@@ -396,7 +396,7 @@ static void test_no_page_is_unregistered_while_a_stream_works(void **state)
 
 	written = get_used(0);
 	page = (void *)written->page;
-	timeline_wait_note(written, 1);
+	timeline_wait_note(written, 1, 0);
 	timeline_maps_forget(&client);
 	assert_true(is_mapped(page) && registered == 1);
 	assert_true(timeline_waits_none());

@@ -59,10 +59,10 @@ static void test_what_is_reached_is_not_waited_for(void **state)
 	(void)state;
 	assert_true(timeline_waits_none());
 	page[0].word = 5;
-	timeline_wait_note(&map[0], 5);
+	timeline_wait_note(&map[0], 5, 0);
 	assert_true(timeline_waits_none());
 	page[0].word = TIMELINE_DIED;
-	timeline_wait_note(&map[0], GPUB_TIMELINE_MAX);
+	timeline_wait_note(&map[0], GPUB_TIMELINE_MAX, 0);
 	assert_true(timeline_waits_none());
 	assert_int_equal(timeline_waits_ended(&watch), 1);
 }
@@ -70,8 +70,8 @@ static void test_what_is_reached_is_not_waited_for(void **state)
 static void test_a_signal_ends_the_wait(void **state)
 {
 	(void)state;
-	timeline_wait_note(&map[0], 5);
-	timeline_wait_note(&map[1], 2);
+	timeline_wait_note(&map[0], 5, 0);
+	timeline_wait_note(&map[1], 2, 0);
 	assert_false(timeline_waits_none());
 	assert_int_equal(timeline_waits_ended(&watch), 0);
 	page[0].word = 5;
@@ -86,8 +86,8 @@ static void test_a_signal_ends_the_wait(void **state)
 static void test_the_largest_value_counts(void **state)
 {
 	(void)state;
-	timeline_wait_note(&map[0], 9);
-	timeline_wait_note(&map[0], 3);
+	timeline_wait_note(&map[0], 9, 0);
+	timeline_wait_note(&map[0], 3, 0);
 	page[0].word = 3;
 	assert_int_equal(timeline_waits_ended(&watch), 0);
 	page[0].word = TIMELINE_LEFT;
@@ -97,7 +97,7 @@ static void test_the_largest_value_counts(void **state)
 static void test_with_its_broker_a_wait_is_never_cancelled(void **state)
 {
 	(void)state;
-	timeline_wait_note(&map[0], 5);
+	timeline_wait_note(&map[0], 5, 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(timeline_waits_ended(&watch), 0);
 }
@@ -105,7 +105,7 @@ static void test_with_its_broker_a_wait_is_never_cancelled(void **state)
 static void test_a_wait_without_a_broker_is_cancelled(void **state)
 {
 	(void)state;
-	timeline_wait_note(&map[0], 5);
+	timeline_wait_note(&map[0], 5, 0);
 	lose_broker();
 	assert_int_equal(timeline_waits_ended(&watch), 0);
 	assert_int_equal(timeline_waits_ended(&watch), -ECONNRESET);
@@ -122,7 +122,7 @@ static void test_patience(void **state)
 {
 	(void)state;
 	timeline_abandon_ms = 1000000;
-	timeline_wait_note(&map[0], 5);
+	timeline_wait_note(&map[0], 5, 0);
 	lose_broker();
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(timeline_waits_ended(&watch), 0);
@@ -132,7 +132,7 @@ static void test_patience(void **state)
 static void test_progress_begins_patience_anew(void **state)
 {
 	(void)state;
-	timeline_wait_note(&map[0], 5);
+	timeline_wait_note(&map[0], 5, 0);
 	lose_broker();
 	for (page[0].word = 1; page[0].word < 5; page[0].word++)
 		assert_int_equal(timeline_waits_ended(&watch), 0);
@@ -143,7 +143,7 @@ static void test_progress_begins_patience_anew(void **state)
 static void test_a_wait_on_an_ended_timeline_is_cancelled(void **state)
 {
 	(void)state;
-	timeline_wait_note(&map[0], 5);
+	timeline_wait_note(&map[0], 5, 0);
 	atomic_store(&end[0].how, BOARD_WORD(SERIAL - 1, BOARD_DIED));
 	assert_int_equal(timeline_waits_ended(&watch), 0);
 	assert_int_equal(timeline_waits_ended(&watch), 0);

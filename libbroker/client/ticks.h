@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ticks.h - when something happened, noted in one instruction and told in milliseconds only when somebody asks.
+ *
+ * A call of clock_gettime(2) costs more than all else that a wait notes. The processor's counter has no known rate, so two
+ * readings of counter and clock tell it: one of the connect, one of the question. Owns nothing.
+ */
+#ifndef GPUB_TICKS_H
+#define GPUB_TICKS_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t ticks_clock_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static inline uint64_t ticks_now(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t ticks;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+	return ticks;
+#else
+	return ticks_clock_ms();
+#endif
+}
+
+/* One moment, by both. */
+struct ticks_moment {
+	uint64_t ticks, ms;
+};
+
+static inline struct ticks_moment ticks_moment(void)
+{
+	return (struct ticks_moment){ .ticks = ticks_now(), .ms = ticks_clock_ms() };
+}
+
+/* How many milliseconds before now that was; not longer ago than first. */
+static inline uint64_t ticks_age_ms(uint64_t ticks, const struct ticks_moment *first, const struct ticks_moment *now)
+{
+	double part;
+
+	if (ticks >= now->ticks || now->ticks <= first->ticks)
+		return 0;
+	part = (double)(now->ticks - ticks) / (double)(now->ticks - first->ticks);
+	return (uint64_t)((part < 1 ? part : 1) * (double)(now->ms - first->ms));
+}
+
+#endif
