@@ -18,6 +18,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/request/creation.c broker/request/creation.h \
 	broker/base/deadlines.c broker/base/deadlines.h \
 	broker/request/delegation.c broker/request/delegation.h \
+	broker/request/inquiry.c broker/request/inquiry.h \
 	broker/session/discard.c broker/session/discard.h \
 	broker/base/event-failure.c broker/base/event-failure.h \
 	broker/registry/grants.c broker/registry/grants.h \
@@ -51,6 +52,9 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/read.c broker/show/read.h \
 	broker/show/records.c broker/show/records.h \
 	broker/show/table.c broker/show/table.h \
+	broker/show/views.c broker/show/views.h \
+	broker/show/why.c broker/show/why.h \
+	broker/show/why-graph.c broker/show/why-graph.h \
 	broker/memory/slab.c broker/memory/slab.h \
 	broker/status/format.c broker/status/format.h \
 	broker/status/status.c broker/status/status.h \
@@ -85,8 +89,12 @@ broker_brokerd_SOURCES = \
 broker_brokerd_LDADD = $(broker_libs)
 
 bin_PROGRAMS += broker/broker-status
-broker_broker_status_SOURCES = broker/show/broker-status.c broker/show/watch.c broker/show/watch.h
-broker_broker_status_LDADD = $(broker_libs) $(CURSES_LIBS)
+broker_broker_status_SOURCES = \
+	broker/show/broker-status.c \
+	broker/show/explain.c broker/show/explain.h \
+	broker/show/refresh.c broker/show/refresh.h \
+	broker/show/watch.c broker/show/watch.h
+broker_broker_status_LDADD = libbroker/libclient.la $(broker_libs) $(CURSES_LIBS)
 
 bin_PROGRAMS += broker/broker-ctl
 broker_broker_ctl_SOURCES = \

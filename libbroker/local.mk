@@ -115,6 +115,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/timeline-wait.c \
 	libbroker/client/timeline-wait.h \
 	libbroker/client/ticks.h \
+	libbroker/client/waits.c \
+	libbroker/client/waits.h \
 	libbroker/client/timeline.c \
 	libbroker/client/trace.c \
 	libbroker/client/trace.h \

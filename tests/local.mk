@@ -131,7 +131,7 @@ test_programs = \
 	tests/integration/tickets \
 	tests/integration/timeline-ends \
 	tests/integration/timeline-pages \
-	tests/integration/timelines \
+	tests/integration/timelines tests/integration/why \
 	tests/integration/trace \
 	tests/integration/truncate \
 	tests/integration/users \
@@ -310,6 +310,7 @@ tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
 tests_integration_timeline_ends_SOURCES = tests/integration/timeline-ends.c $(harness)
 tests_integration_timeline_pages_SOURCES = tests/integration/timeline-pages.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
+tests_integration_why_SOURCES = tests/integration/why.c $(harness)
 tests_integration_trace_SOURCES = tests/integration/trace.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
 tests_integration_users_SOURCES = tests/integration/users.c $(harness)

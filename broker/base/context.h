@@ -25,6 +25,7 @@ struct device;
 struct discard;
 struct fair_queue;
 struct event_base;
+struct inquiry;
 struct marks;
 struct memory;
 struct pool;
@@ -51,6 +52,7 @@ struct broker {
 	struct sessions     *sessions;
 	struct delegation   *delegation;
 	struct waiting      *waiting;
+	struct inquiry      *inquiry;
 	struct create_queues *creates; /* that wait for memory */
 	struct status       *status;
 	struct tracking      *tracking; /* which objects the status file has yet to follow */

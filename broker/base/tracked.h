@@ -21,7 +21,12 @@ enum tracked_type {
 	TRACKED_SESSION,
 	TRACKED_BUFFER,
 	TRACKED_GRANT,
-	TRACKED_USE
+	TRACKED_USE,
+	TRACKED_TIMELINE,
+	TRACKED_WAIT,    /* of a stream, as its process says */
+	TRACKED_REQUEST, /* that waits in the broker */
+	TRACKED_ADDRESS,
+	TRACKED_TYPES
 };
 
 /* Part of the object. All zeroes: it has no slot, and to change or end it does nothing. */

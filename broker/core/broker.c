@@ -24,6 +24,7 @@
 #include "broker/registry/registry.h"
 #include "broker/request/create-queue.h"
 #include "broker/request/delegation.h"
+#include "broker/request/inquiry.h"
 #include "broker/request/manage.h"
 #include "broker/request/request.h"
 #include "broker/request/waiting.h"
@@ -160,6 +161,7 @@ void broker_join(struct broker *broker, struct core *core)
 				   .delegation = &core->delegation,
 				   .waiting = &core->waiting,
 				   .creates = &core->creates,
+				   .inquiry = &core->inquiry,
 				   .status = &core->status,
 				   .tracking = &core->status.tracking };
 }
@@ -216,7 +218,9 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	error = marks_init(broker);
 	if (error)
 		goto stop_workers;
-	error = listener_start(broker, listener);
+	error = inquiry_init(broker);
+	if (!error)
+		error = listener_start(broker, listener);
 	if (error)
 		goto deinit_marks;
 	shares_begin(broker);
@@ -226,6 +230,7 @@ deinit_marks:
 	fair_queue_deinit(broker->queue);
 	discard_stop(broker->discard);
 	connections_deinit(broker);
+	inquiry_deinit(broker);
 	if (broker->connections->listener)
 		event_free(broker->connections->listener);
 	marks_deinit(broker->marks);
@@ -249,6 +254,7 @@ void broker_deinit(struct broker *broker)
 {
 	event_free(broker->connections->listener);
 	waiting_deinit(broker);
+	inquiry_deinit(broker);
 	connections_deinit(broker);
 	sessions_deinit(broker);
 	fair_queue_deinit(broker->queue);
@@ -297,6 +303,7 @@ void broker_pass(struct broker *broker, bool wait)
 
 	more |= registry_notify(broker->registry);
 	more |= waiting_wake_more(broker);
+	more |= inquiry_more(broker);
 	follow_changes(broker);
 	if (broker->core->over) /* without this, a pending event would start more work */
 		return;

@@ -23,6 +23,7 @@
 #include "broker/session/connections.h"
 #include "broker/base/counters.h"
 #include "broker/request/create-queue.h"
+#include "broker/request/inquiry.h"
 #include "broker/request/delegation.h"
 #include "broker/session/discard.h"
 #include "broker/registry/marks.h"
@@ -77,6 +78,7 @@ struct core {
 	struct delegation    delegation;
 	struct waiting       waiting;
 	struct create_queues creates;
+	struct inquiry       inquiry;
 	struct status        status;
 	uint64_t             received_us; /* when a session last sent something; only where the loop polls */
 	bool                 over; /* broker_loop() returns; event_base_loopexit() would need memory for that */

@@ -306,6 +306,8 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	places_give(&registry->words, buffer->place);
 	charge_release(&buffer->charge, registry->accounting);
 	marks_remove(buffer->timeline);
+	if (buffer->timeline)
+		tracked_end(registry->tracking, &buffer->timeline->shown.tracked);
 	timeline_destroy(buffer->timeline);
 	charge_release(&buffer->descriptors, registry->accounting);
 	if (registry->hooks.forget)

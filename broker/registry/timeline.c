@@ -93,6 +93,8 @@ void timeline_destroy(struct timeline *timeline)
 		timeline_end(timeline, true);
 	creator_leave(timeline);
 	writer_leave(timeline);
+	if (timeline->shown.among)
+		DL_DELETE2(*timeline->shown.among, timeline, shown.prev, shown.next);
 	close(timeline->readable);
 	close(timeline->writable);
 	free(timeline);
@@ -129,6 +131,13 @@ bool timeline_mark(struct timeline *timeline)
 {
 	return word_read(timeline) != timeline->mark &&
 	       pwrite(timeline->writable, &timeline->mark, sizeof timeline->mark, TIMELINE_WORD) == sizeof timeline->mark;
+}
+
+uint64_t timeline_value(const struct timeline *timeline)
+{
+	if (timeline->mark)
+		return atomic_load_explicit(&timeline->end->last, memory_order_relaxed);
+	return timeline->writer ? word_read(timeline) : 0;
 }
 
 /* The board first: who finds the mark, or is released by it, then finds there what it means. */

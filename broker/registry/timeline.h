@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/base/tracked.h"
+
 struct board_end;
 struct marks;
 
@@ -37,6 +39,14 @@ struct timeline {
 	struct timeline  *made_prev, *made_next, *written_prev, *written_next;
 	struct marks     *marks; /* marks.c's: NULL, or where it is checked */
 	struct timeline  *marks_prev, *marks_next;
+	struct timeline_shown {
+		struct tracked    tracked;
+		uint64_t          ended_ms; /* since 1970 */
+		uint32_t          pid, rank; /* of the writer, which may be gone */
+		uint64_t          round;    /* request/inquiry.c's: in which its value was read last */
+		struct timeline **among;    /* the list that it is in; NULL: none */
+		struct timeline  *prev, *next;
+	} shown; /* to people */
 };
 
 /* A buffer's place in the board, and what tells it from others of that place. */
@@ -57,6 +67,9 @@ void timelines_forget(struct timelines *timelines);
 
 /* A writable open file of its page that shares nothing with the broker's, for the writer: now the caller's. -EMFILE, -ENFILE */
 int timeline_open(const struct timeline *timeline);
+
+/* The value, whoever wrote it: of one that has ended the last one, as its writer left it. */
+uint64_t timeline_value(const struct timeline *timeline);
 
 /* Publishes its end, which releases every wait, unless it has ended. */
 void timeline_end(struct timeline *timeline, bool died);

@@ -12,6 +12,7 @@
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
 #include "broker/memory/workers.h"
+#include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 #include "common/error.h"
@@ -275,10 +276,22 @@ static void create_end(struct wait *wait, bool expired)
 		waits->broker->creates->forgotten |= 1ull << waits->device;
 }
 
+static void create_show(const struct wait *wait, struct wait_shown *shown)
+{
+	const struct create_wait *create = (const struct create_wait *)wait;
+	const struct buffer *buffer = create->hooks->buffer ? create->hooks->buffer(create->context) : NULL;
+
+	*shown = (struct wait_shown){ .what = WAIT_CREATE,
+				      .name = buffer ? buffer->name : "",
+				      .generation = buffer ? buffer->serial : 0,
+				      .bytes = create->span,
+				      .device = create->queue->key.device };
+}
+
 int create_wait(struct broker *broker, const struct allocation *allocation, uint64_t session, int timeout_ms,
 		const struct create_hooks *hooks, void *context, struct create_wait **result)
 {
-	static const struct wait_kind kind = { .end = create_end };
+	static const struct wait_kind kind = { .end = create_end, .show = create_show };
 	uid_t uid = allocation->slab.kind.owner;
 	struct create_wait *wait = calloc(1, sizeof *wait);
 	int error;

@@ -19,6 +19,7 @@
 
 struct allocation;
 struct broker;
+struct buffer;
 struct create_queue;
 struct create_wait;
 struct event;
@@ -49,6 +50,7 @@ struct create_queues {
 struct create_hooks {
 	void (*retry)(void *context);
 	void (*expire)(void *context);
+	const struct buffer *(*buffer)(const void *context); /* that is to be made; NULL: it is not shown */
 };
 int create_wait(struct broker *broker, const struct allocation *allocation, uint64_t session, int timeout_ms,
 		const struct create_hooks *hooks, void *context, struct create_wait **wait);

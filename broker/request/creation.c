@@ -21,6 +21,7 @@
 #include "common/error.h"
 #include "common/size.h"
 #include "create-queue.h"
+#include "inquiry.h"
 #include "manage.h"
 #include "waiting.h"
 
@@ -117,10 +118,15 @@ static void creation_made(struct creation *creation)
 static void creation_submit(struct creation *creation);
 static void creation_retry(void *context);
 
+static const struct buffer *creation_buffer(const void *context)
+{
+	return ((const struct creation *)context)->buffer;
+}
+
 /* True: it is in the queue, which decides how it goes on. */
 static bool creation_waits(struct creation *creation)
 {
-	static const struct create_hooks hooks = { creation_retry, creation_expire };
+	static const struct create_hooks hooks = { creation_retry, creation_expire, creation_buffer };
 
 	creation->rounds = 0;
 	if (creation->wait) {
@@ -270,7 +276,11 @@ static int creation_timeline(struct broker *broker, const struct buffer_spec *sp
 	int error = charge_take(&buffer->descriptors, broker->accounting, spec->owner, RESOURCE_DESCRIPTORS,
 				TIMELINE_DESCRIPTORS);
 
-	return error ? error : timeline_create(creator ? &creator->timelines : NULL, &place, &buffer->timeline);
+	if (!error)
+		error = timeline_create(creator ? &creator->timelines : NULL, &place, &buffer->timeline);
+	if (!error)
+		inquiry_watch(broker, buffer->timeline);
+	return error;
 }
 
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order)

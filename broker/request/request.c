@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <utlist.h>
@@ -21,6 +22,7 @@
 #include "create-queue.h"
 #include "creation.h"
 #include "delegation.h"
+#include "inquiry.h"
 #include "manage.h"
 #include "waiting.h"
 
@@ -152,6 +154,8 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	if (ticket)
 		delegation_spend(session, ticket, buffer);
 	CRASH_POINT(grant_accounted);
+	if (buffer->timeline)
+		inquiry_join(session);
 	if (fresh)
 		sealed_publish(session, use);
 	CRASH_POINT(handle_sealed);
@@ -276,6 +280,13 @@ static int handle_idle(struct session *session, const struct wire_message *messa
 
 /* ---- timelines, leaving ---- */
 
+static void writer_show(const struct session *session, struct timeline *timeline)
+{
+	timeline->shown.pid = (uint32_t)session->pid;
+	timeline->shown.rank = session->rank;
+	tracked_changed(session->broker->tracking, &timeline->shown.tracked);
+}
+
 static int handle_writer(struct session *session, const struct wire_message *message)
 {
 	const struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
@@ -293,6 +304,8 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 	error = timeline_claim(buffer->timeline, session->id, &session->timelines);
 	CRASH_POINT(writer_claimed);
 	if (!error)
+		writer_show(session, buffer->timeline);
+	if (!error)
 		session_done(session, message->request, page);
 	CRASH_POINT(writer_sent);
 	close(page);
@@ -305,6 +318,8 @@ static void end_timeline(struct broker *broker, struct timeline *timeline, bool 
 		return;
 	CRASH_POINT(timeline_ends);
 	timeline_end(timeline, died);
+	timeline->shown.ended_ms = (uint64_t)time(NULL) * 1000;
+	tracked_changed(broker->tracking, &timeline->shown.tracked);
 	marks_add(broker->marks, timeline);
 	CRASH_POINT(timeline_ended);
 	broker->counters.timelines_died += died;
@@ -329,6 +344,7 @@ static void end_timelines(struct session *session, bool died)
 
 void request_drop_waiting(struct session *session)
 {
+	inquiry_forget(session);
 	waiting_forget(session->broker, session->id);
 	create_wake_forgotten(session->broker);
 }
@@ -391,6 +407,12 @@ void request_notice(void *context, struct grant *grant, uint64_t serial)
 
 typedef int handler(struct session *session, const struct wire_message *message);
 
+/* What crosses its LEFT, and what the broker asked for before it read the LEAVE. */
+static bool may_follow_leave(unsigned type)
+{
+	return type == WIRE_CLOSED || type == WIRE_QUIESCED || type == WIRE_WAITS;
+}
+
 int request_handle(struct session *session, const struct wire_message *message)
 {
 	static handler *const handlers[WIRE_TYPES] = {
@@ -398,12 +420,14 @@ int request_handle(struct session *session, const struct wire_message *message)
 		[WIRE_ACQUIRE] = handle_acquire, [WIRE_CLOSED] = handle_closed, [WIRE_WRITER] = handle_writer,
 		[WIRE_LEAVE] = handle_leave,     [WIRE_CHANGE] = manage_change, [WIRE_DRAIN] = manage_drain,
 		[WIRE_EVICT] = manage_evict,     [WIRE_ISSUE] = manage_issue,   [WIRE_REDEEM] = handle_redeem,
-		[WIRE_QUIESCED] = handle_idle,
+		[WIRE_QUIESCED] = handle_idle,   [WIRE_REFRESH] = inquiry_refresh,
+		[WIRE_WAITS] = inquiry_take,
 	};
 	handler *handle = handlers[message->type];
 	int error;
 
-	if (!handle || (session->state == SESSION_LEAVING && message->type != WIRE_CLOSED && message->type != WIRE_QUIESCED))
+	if (!handle || (session->state == SESSION_LEAVING && !may_follow_leave(message->type)) ||
+	    (message->type == WIRE_WAITS && !inquiry_expects(session)))
 		return error_set(-EPROTO, "it sent %s out of place", wire_type_name(message->type));
 	error = handle(session, message);
 	if (error)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <utlist.h>
@@ -112,11 +113,19 @@ static int timer_start(struct wait *wait, int timeout_ms)
 	return -1;
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms)
 {
 	struct waiter *waiter = waiter_get(broker->waiting, session);
 
-	*wait = (struct wait){ .kind = kind, .broker = broker, .waiter = waiter };
+	*wait = (struct wait){ .kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms() };
 	if (!waiter)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	if (timer_start(wait, timeout_ms)) {
@@ -128,6 +137,7 @@ int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *b
 	else
 		DL_PREPEND(waiter->waits, wait);
 	broker->waiting->count++;
+	tracked_begin(broker->tracking, &wait->tracked, TRACKED_REQUEST);
 	broker_changed(broker); /* people see in the status file how many wait */
 	return 0;
 }
@@ -139,6 +149,7 @@ void wait_leave(struct wait *wait)
 	DL_DELETE(wait->waiter->waits, wait);
 	waiter_put(wait->broker->waiting, wait->waiter);
 	wait->waiter = NULL;
+	tracked_end(wait->broker->tracking, &wait->tracked);
 	if (wait->timer)
 		event_free(wait->timer);
 	wait->broker->waiting->count--;
@@ -151,6 +162,11 @@ static struct session *session_of(const struct wait *wait)
 	struct session *session = session_find(wait->broker, wait->waiter->session);
 
 	return session && session->state != SESSION_DISCONNECTED ? session : NULL;
+}
+
+uint64_t wait_session(const struct wait *wait)
+{
+	return wait->waiter->session;
 }
 
 /* ---- acquires ---- */
@@ -220,10 +236,15 @@ static void acquire_end(struct wait *wait, bool expired)
 	session_refuse(session, acquire.request, -ETIMEDOUT, error_text());
 }
 
+static void acquire_show(const struct wait *wait, struct wait_shown *shown)
+{
+	*shown = (struct wait_shown){ .what = WAIT_ACQUIRE, .name = ((const struct acquire_wait *)wait)->acquire.name };
+}
+
 /* Enters it in its session and in its name's queue, or in neither. */
 static int acquire_enter(struct acquire_wait *wait, struct broker *broker, uint64_t session)
 {
-	static const struct wait_kind kind = { .end = acquire_end };
+	static const struct wait_kind kind = { .end = acquire_end, .show = acquire_show };
 	int error = wait_begin(&wait->wait, &kind, broker, session, wait->acquire.timeout_ms);
 
 	if (error)
@@ -353,9 +374,16 @@ void waiting_drained(void *context, uint64_t serial)
 		session_done(session, request, -1);
 }
 
+static void drain_show(const struct wait *wait, struct wait_shown *shown)
+{
+	const struct drain_wait *drain = (const struct drain_wait *)wait;
+
+	*shown = (struct wait_shown){ .what = WAIT_DRAIN, .name = drain->name, .generation = drain->serial };
+}
+
 int waiting_drain(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
 {
-	static const struct wait_kind kind = { .end = drain_end, .outlasts_stop = true };
+	static const struct wait_kind kind = { .end = drain_end, .show = drain_show, .outlasts_stop = true };
 	struct drain_wait *wait = calloc(1, sizeof *wait);
 	int error;
 

@@ -15,6 +15,7 @@
 
 #include <event2/event.h>
 
+#include "broker/base/tracked.h"
 #include "common/wire.h"
 
 struct broker;
@@ -35,9 +36,19 @@ struct waiting {
 	unsigned           count;   /* of all waits */
 };
 
+/* What a wait is, for people. */
+struct wait_shown {
+	enum wait_what { WAIT_ACQUIRE, WAIT_DRAIN, WAIT_CREATE } what;
+	const char *name;
+	uint64_t    generation; /* of the buffer that is drained, or to be made */
+	uint64_t    bytes;      /* that a create needs, */
+	unsigned    device;     /* and of which device */
+};
+
 struct wait_kind {
 	/* Its time is over, or its session or the broker ends: it is to leave, and to refuse its request where it expired. */
 	void (*end)(struct wait *wait, bool expired);
+	void (*show)(const struct wait *wait, struct wait_shown *shown);
 	bool outlasts_stop; /* it is answered by a broker that stops, too */
 };
 
@@ -47,11 +58,16 @@ struct wait {
 	struct broker          *broker;
 	struct waiter          *waiter; /* its session's; NULL: it has left */
 	struct event           *timer;  /* NULL: it waits for ever */
+	uint64_t                since_ms; /* since 1970 */
+	struct tracked          tracked;
 	struct wait            *prev, *next; /* of its session */
 };
 
 /* -ENOMEM. timeout_ms: below 0 for ever. */
 int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms);
+
+/* Whose it is; 0: the broker's own. */
+uint64_t wait_session(const struct wait *wait);
 
 /* It does not wait any more, whether it did or not. */
 void wait_leave(struct wait *wait);

@@ -100,6 +100,7 @@ struct session *greeting_arrive(struct broker *broker, int fd, int *error)
 	session->broker = broker;
 	session->fd = fd;
 	session->pidfd = -1;
+	session->rank = RANK_NONE;
 	*error = session_enter(session);
 	if (*error) {
 		charge_release(&session->descriptors, broker->accounting);
@@ -244,6 +245,8 @@ int greeting_take(struct session *session, const struct wire_message *message, c
 	if (error)
 		return error;
 	session->proof.mps = message->hello.flags & WIRE_HELLO_MPS;
+	session->answers = message->hello.flags & WIRE_HELLO_WAITS;
+	session->rank = message->hello.flags & WIRE_HELLO_RANK ? message->hello.rank : RANK_NONE;
 	welcome(session);
 	return 0;
 }

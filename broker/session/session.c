@@ -44,12 +44,16 @@ void session_wait(struct session *session)
 
 /* ---- sending ---- */
 
-/* A notice for each used buffer and for each grant may come at any time, and they are not the client's fault. */
+/*
+ * A notice for each used buffer and for each grant may come at any time, and so may the question what it waits for, of which
+ * one is open at most. They are not the client's fault.
+ */
 static unsigned notices_due(void *context)
 {
 	const struct session *session = context;
 
-	return HASH_COUNT(session->grants.by_id) + session->grants.used;
+	return HASH_COUNT(session->grants.by_id) + session->grants.used +
+	       (session->inquired.answer == ANSWER_OWED);
 }
 
 static void on_answering(void *context)

@@ -49,6 +49,31 @@ struct proof {
 	struct event    *again; /* when the devices are asked next */
 };
 
+/* How a session answers the question what it waits for (request/inquiry.h). */
+enum answer_state {
+	ANSWER_NONE,  /* it was never asked */
+	ANSWER_GIVEN,
+	ANSWER_OWED,  /* it was asked, and has not answered */
+	ANSWER_UNKNOWN /* its library does not know the question */
+};
+
+/* request/inquiry.c's: what the client was asked and said. Zeros to begin with. */
+struct inquired {
+	enum answer_state     answer;
+	uint64_t              answered_ms; /* since 1970; 0: never */
+	uint64_t              round;    /* in which it was asked last */
+	bool                  listed;   /* it has mapped a buffer with a timeline: it is asked */
+	bool                  counted;  /* the round waits for its answer */
+	unsigned              messages; /* of the answer that is being received */
+	struct reported_wait *waits;    /* what it reported */
+	struct session      **asking;   /* it sent a REFRESH itself: the list of those that it is in; NULL: it did not */
+	uint64_t              request;  /* that one */
+	struct session       *prev, *next;               /* among those that are asked */
+	struct session       *asking_prev, *asking_next; /* among those that sent a REFRESH */
+};
+
+#define RANK_NONE UINT32_MAX
+
 struct session {
 	struct broker     *broker;
 	uint64_t           id;
@@ -62,6 +87,9 @@ struct session {
 	pid_t              pid;
 	char               command[16]; /* from /proc/PID/comm, shown to people */
 	time_t             since;       /* it connected; shown to people */
+	uint32_t           rank;        /* as the process says; RANK_NONE */
+	bool               answers;     /* it understands INQUIRE */
+	struct inquired    inquired;
 	struct proof       proof;
 	uint8_t            nonce[WIRE_NONCE_SIZE];
 	uint8_t           *key; /* from sodium_malloc() */

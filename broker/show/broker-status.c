@@ -2,8 +2,8 @@
 /*
  * broker-status.c - what brokers on this machine hold, who maps it, what waits for whom.
  *
- * Owns the command line and the choice of what is shown. Reads status files alone: it never speaks to a broker, so it
- * works as well when one is stopped or dead, and changes nothing.
+ * Owns the command line and the choice of what is shown. Reads status files: it works as well when a broker is stopped or
+ * dead, and changes nothing. With --why alone it speaks to a broker that runs (explain.h).
  */
 #include <errno.h>
 #include <sodium.h>
@@ -18,21 +18,23 @@
 #include "broker/base/streams.h"
 #include "common/error.h"
 #include "device/device.h"
+#include "explain.h"
 #include "json.h"
 #include "process.h"
 #include "read.h"
 #include "table.h"
 #include "watch.h"
 
-#define EXIT_NONE  1
+#define EXIT_NONE  1 /* EXPLAIN_NONE, too */
 #define EXIT_USAGE 2
 
 /* ---- the command line ---- */
 
 static struct options {
-	bool                 list, json, counters, watch;
+	bool                 list, json, counters, watch, why;
 	unsigned             delay;
 	const char          *sort, *columns, *user, *device, *holder;
+	const char          *about;    /* with why: a buffer or a process; NULL: everything */
 	const char          *instance; /* NULL: the only one there is, or all */
 	struct table_options table;
 } options = { .delay = 1 };
@@ -52,18 +54,21 @@ static const struct option_row rows[] = {
 	{ 'w', "watch", NULL, "on the whole terminal, again and again, with rates; the keys are shown there", FLAG(watch) },
 	{ 0, "delay", "SECONDS", "--watch: from one look to the next, 1 to 3600 (1)", NUMBER("number of seconds", 1, 3600),
 	  .offset = offsetof(struct options, delay) },
+	{ 0, "why", NULL, "what waits, for whom, and what to do: of a BUFFER, a PID, or all", FLAG(why) },
 	OPTION_HELP_AND_VERSION,
 };
 
 static const struct option_table option_table = {
 	.program = "broker-status",
 	.usage = "usage: broker-status [OPTION ...] [INSTANCE]\n"
+		 "       broker-status --why [BUFFER|PID] [INSTANCE]\n"
 		 "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
 		 "Without INSTANCE: the only broker there is, or a list of them.\n",
-	.ending = "\nThe exit status is 0 when a broker was shown, 1 when there is none, 2 for wrong usage.",
+	.ending = "\nThe exit status is 0 when a broker was shown, 1 when there is none, 2 for wrong usage, 3 when --why found a\n"
+		  "deadlock.",
 	.width = 24,
 	.words = WORDS_BOUNDED,
-	.words_max = 1,
+	.words_max = 2,
 	.rows = rows,
 	.count = sizeof rows / sizeof *rows,
 };
@@ -138,9 +143,23 @@ static int check_together(void)
 	if (options.list && is_filtered())
 		return error_set(-EINVAL, "--user, --device and --holder look into brokers, and --list shows none from inside: "
 					  "leave it out");
+	if (options.why && (options.list || options.json || options.counters || options.watch || is_filtered() || options.sort ||
+			    options.columns))
+		return error_set(-EINVAL, "--why goes with no other option: see broker-status --help");
 	if (options.watch && (options.json || options.list || options.counters))
 		return error_set(-EINVAL, "--watch shows tables of one broker: leave out --json, --list and --counters");
 	return options.instance ? instance_check(options.instance) : 0;
+}
+
+/* With --why the first word is what is asked about, unless it is the only one and a broker's name. */
+static int words_take(int count, char **words)
+{
+	if (count > 1 && !options.why)
+		return error_set(-EINVAL, "'%.40s' is one word too many: see broker-status --help", words[1]);
+	if (options.why && count && (count > 1 || !instance_is_there(words[0])))
+		options.about = *words++;
+	options.instance = *words;
+	return 0;
 }
 
 /* 0; 1: --help, --version or the columns were printed; negative errno with the error message. */
@@ -154,8 +173,9 @@ static int parse(int argc, char **argv)
 		columns_help();
 		return 1;
 	}
-	options.instance = argv[optind];
-	result = check_together();
+	result = words_take(argc - optind, argv + optind);
+	if (!result)
+		result = check_together();
 	if (!result)
 		result = take_selection(&options.table.selection);
 	options.table.paper = table_paper();
@@ -186,6 +206,7 @@ static int show_shown(struct shown *shown)
 
 static int show_one(const char *instance)
 {
+
 	struct shown shown;
 
 	if (options.watch)
@@ -283,7 +304,7 @@ static int show_found(void)
 
 	if (instances_find(&instances))
 		return complain();
-	code = show_instances(&instances);
+	code = options.why ? (int)explain_all(&instances, options.about) : show_instances(&instances);
 	instances_free(&instances);
 	return code;
 }
@@ -302,7 +323,9 @@ static int run(int argc, char **argv)
 		log_say("libsodium cannot be started");
 		return EXIT_NONE;
 	}
-	return options.instance ? show_one(options.instance) : show_found();
+	if (!options.instance)
+		return show_found();
+	return options.why ? (int)explain_one(options.instance, options.about) : show_one(options.instance);
 }
 
 int main(int argc, char **argv)

@@ -124,7 +124,7 @@ static void process_add(json_t *session, char text[TEXT_MAX])
 	}
 	json_object_set_new(session, "process", json_string(state_name(letter)));
 	json_object_set_new(session, "container", json_boolean(is_contained(pid, text)));
-	rank = rank_of(pid, text);
+	rank = json_object_get(session, "rank") ? -1 : rank_of(pid, text);
 	if (rank >= 0)
 		json_object_set_new(session, "rank", json_integer(rank));
 }

@@ -194,8 +194,13 @@ static int read_records(struct shown *shown, int fd)
 		if (!shown->text)
 			error = error_set(-ENOMEM, "out of memory");
 	}
-	free(reading.records);
-	return error;
+	if (error) {
+		free(reading.records);
+		return error;
+	}
+	shown->records = reading.records;
+	shown->count = reading.count;
+	return 0;
 }
 
 /* ---- whose it is, and how its broker does ---- */
@@ -288,7 +293,9 @@ const char *shown_state_name(enum shown_state state)
 void shown_free(struct shown *shown)
 {
 	json_decref(shown->text);
+	free(shown->records);
 	shown->text = NULL;
+	shown->records = NULL;
 }
 
 /* ---- which there are ---- */
@@ -317,6 +324,17 @@ static int instances_add(struct instances *instances, const char *instance)
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(a, b);
+}
+
+bool instance_is_there(const char *text)
+{
+	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE];
+	struct stat st;
+
+	if (instance_check(text))
+		return false;
+	snprintf(path, sizeof path, SHM_DIR STATUS_PREFIX "%s", text);
+	return !lstat(path, &st);
 }
 
 int instances_find(struct instances *instances)

@@ -32,6 +32,8 @@ struct shown {
 	bool                 trusted; /* nobody but root, the broker's own user and the caller could have written it */
 	struct status_header header;
 	json_t              *text; /* what the records say: records.h */
+	union status_record *records; /* those that are whole */
+	size_t               count;
 	size_t               unreadable; /* records that are not whole */
 	char                 why[ERROR_TEXT_MAX]; /* UNREADABLE: the error message; only instance and state are set then */
 };
@@ -58,6 +60,9 @@ struct instances {
 	char (*names)[INSTANCE_SIZE];
 	size_t count;
 };
+
+/* Whether that text is the name of a broker that has a status file, readable or not. */
+bool instance_is_there(const char *text);
 
 /* Finds the instances that have a status file, in the order of their names. -ENOMEM or why /dev/shm cannot be read. */
 int instances_find(struct instances *instances);

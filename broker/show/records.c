@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "device/device.h"
+#include "views.h"
 
 #define LISTED_MAX  1024 /* holders of a buffer, and buffers of a session; all are counted */
 #define WAITED_FOR_MAX 64 /* holders of memory that nobody uses: many buffers in it wait for the same ones */
@@ -25,210 +26,35 @@ bool record_is_good(const union status_record *record)
 	case TRACKED_DEVICE:
 		return ENDS(record->device.name);
 	case TRACKED_SESSION:
-		return ENDS(record->session.command) && record->session.state < STATUS_SESSION_STATES;
+		return ENDS(record->session.command) && record->session.state < STATUS_SESSION_STATES &&
+		       record->session.answer < STATUS_ANSWERS;
 	case TRACKED_BUFFER:
 		return ENDS(record->buffer.name) && !name_check(record->buffer.name) &&
 		       record->buffer.state < STATUS_BUFFER_STATES;
+	case TRACKED_TIMELINE:
+		return record->timeline.ended < STATUS_ENDS;
+	case TRACKED_REQUEST:
+		return ENDS(record->request.name) && record->request.kind < STATUS_REQUESTS &&
+		       (!record->request.name[0] || !name_check(record->request.name));
+	case TRACKED_ADDRESS:
+		return ENDS(record->address.address);
 	default:
 		return true;
 	}
 }
 
-/*
- * ---- views: the records of one type, in the order of a key ----
- *
- * Among those with one key, in the order of a second one. A view has sums, too: what the records in front of each one add up to.
- * So whatever the records of a key come to, and however many have it, takes two searches.
- */
-
-struct sums {
-	uint64_t orphaned, bytes, uses;
-};
-
-struct view {
-	const union status_record **at;
-	struct sums                *before; /* one more than there are records */
-	size_t                      count, key; /* key: where it stands in the record */
-};
-
-enum { DEVICES, USERS, SESSIONS, BUFFERS, GRANTS, USES, OF_GRANT, OF_SESSION, OF_ALLOCATION, VIEWS };
+/* ---- what stands in the object ---- */
 
 struct joined {
-	struct view view[VIEWS];
-	uint64_t    used[DEVICE_MAX]; /* bytes of each device in buffers */
-	size_t      left; /* steps that lists may take: a broker's records need few each, and others' files are no larger */
+	struct views views;
+	uint64_t     used[DEVICE_MAX]; /* bytes of each device in buffers */
+	size_t       left; /* steps that lists may take: a broker's records need few each, and others' files are no larger */
 };
-
-static uint64_t key_of(const struct view *view, const union status_record *record)
-{
-	uint64_t key;
-
-	memcpy(&key, record->bytes + view->key, sizeof key);
-	return key;
-}
-
-static uint64_t second_key(const struct view *view, const union status_record *record)
-{
-	if (record->type == TRACKED_USE)
-		return view->key == offsetof(struct status_use, grant) ? record->use.generation : record->use.grant;
-	return record->type == TRACKED_GRANT ? record->grant.id : 0;
-}
-
-static int compare(const void *a, const void *b, void *context)
-{
-	const struct view *view = context;
-	const union status_record *one = *(const union status_record *const *)a;
-	const union status_record *other = *(const union status_record *const *)b;
-	uint64_t key = key_of(view, one), key_other = key_of(view, other);
-
-	if (key == key_other) {
-		key = second_key(view, one);
-		key_other = second_key(view, other);
-	}
-	return (key > key_other) - (key < key_other);
-}
-
-/* Where those with that key begin, or with a greater one. */
-static size_t view_find(const struct view *view, uint64_t key)
-{
-	size_t low = 0, high = view->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (key_of(view, view->at[middle]) < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/* Those with one key. */
-struct range {
-	size_t begin, end;
-};
-
-static struct range view_range(const struct view *view, uint64_t key)
-{
-	return (struct range){ view_find(view, key), key == UINT64_MAX ? view->count : view_find(view, key + 1) };
-}
-
-static struct sums range_sums(const struct view *view, struct range range)
-{
-	const struct sums *from = &view->before[range.begin], *to = &view->before[range.end];
-
-	return (struct sums){ to->orphaned - from->orphaned, to->bytes - from->bytes, to->uses - from->uses };
-}
-
-/* The first one with that key, or NULL. */
-static const union status_record *view_one(const struct view *view, uint64_t key)
-{
-	size_t i = view_find(view, key);
-
-	return i < view->count && key_of(view, view->at[i]) == key ? view->at[i] : NULL;
-}
-
-static const union status_record *grant_of(const struct joined *joined, const union status_record *use)
-{
-	return view_one(&joined->view[GRANTS], use->use.grant);
-}
-
-static bool any(const struct joined *joined, const union status_record *record)
-{
-	(void)joined;
-	(void)record;
-	return true;
-}
-
-static bool grant_has_session(const struct joined *joined, const union status_record *grant)
-{
-	return view_one(&joined->view[SESSIONS], grant->grant.session);
-}
-
-static bool use_has_grant(const struct joined *joined, const union status_record *use)
-{
-	return grant_of(joined, use);
-}
-
-static struct sums sums_of(const struct joined *joined, const union status_record *record)
-{
-	const union status_record *grant = record->type == TRACKED_USE ? grant_of(joined, record) : record;
-	const struct view *uses = &joined->view[OF_GRANT];
-	struct range range;
-
-	if (record->type != TRACKED_USE && record->type != TRACKED_GRANT)
-		return (struct sums){ 0 };
-	range = view_range(uses, grant->grant.id);
-	return (struct sums){ grant->grant.orphaned != 0, grant->grant.bytes, range.end - range.begin };
-}
-
-/* In this order: each looks at those above it. A record that names what is not there is in no view. */
-static const struct {
-	enum tracked_type type;
-	size_t            key;
-	bool            (*takes)(const struct joined *joined, const union status_record *record);
-} views_known[VIEWS] = {
-	[DEVICES] = { TRACKED_DEVICE, offsetof(struct status_device, index), any },
-	[USERS] = { TRACKED_USER, offsetof(struct status_user, uid), any },
-	[SESSIONS] = { TRACKED_SESSION, offsetof(struct status_session, id), any },
-	[BUFFERS] = { TRACKED_BUFFER, offsetof(struct status_buffer, generation), any },
-	[GRANTS] = { TRACKED_GRANT, offsetof(struct status_grant, id), grant_has_session },
-	[USES] = { TRACKED_USE, offsetof(struct status_use, generation), use_has_grant },
-	[OF_GRANT] = { TRACKED_USE, offsetof(struct status_use, grant), use_has_grant },
-	[OF_SESSION] = { TRACKED_GRANT, offsetof(struct status_grant, session), grant_has_session },
-	[OF_ALLOCATION] = { TRACKED_GRANT, offsetof(struct status_grant, allocation), grant_has_session },
-};
-
-static size_t count_of(int which, const union status_record *records, size_t count)
-{
-	size_t found = 0;
-
-	for (size_t i = 0; i < count; i++)
-		found += records[i].type == (uint32_t)views_known[which].type;
-	return found;
-}
-
-static void view_add_up(const struct joined *joined, struct view *view)
-{
-	struct sums sums = { 0 };
-
-	for (size_t i = 0; i < view->count; i++) {
-		struct sums one = sums_of(joined, view->at[i]);
-
-		view->before[i] = sums;
-		sums = (struct sums){ sums.orphaned + one.orphaned, sums.bytes + one.bytes, sums.uses + one.uses };
-	}
-	view->before[view->count] = sums;
-}
-
-/* The view has no records for others until it is whole. */
-static bool view_make(struct joined *joined, int which, const union status_record *records, size_t count)
-{
-	size_t most = count_of(which, records, count);
-	struct view view = { .at = malloc((most + 1) * sizeof *view.at),
-			     .before = malloc((most + 1) * sizeof *view.before),
-			     .key = views_known[which].key };
-
-	joined->view[which] = view;
-	if (!view.at || !view.before)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		if (records[i].type == (uint32_t)views_known[which].type && views_known[which].takes(joined, &records[i]))
-			view.at[view.count++] = &records[i];
-	if (view.count)
-		qsort_r(view.at, view.count, sizeof *view.at, compare, &view);
-	view_add_up(joined, &view);
-	joined->view[which] = view;
-	return true;
-}
-
-/* ---- what stands in the object ---- */
 
 /* Each buffer takes its own granules, or its range of shared ones. */
 static void count_used(struct joined *joined)
 {
-	const struct view *buffers = &joined->view[BUFFERS];
+	const struct view *buffers = &joined->views.view[BUFFERS];
 
 	for (size_t i = 0; i < buffers->count; i++)
 		if (buffers->at[i]->buffer.device < DEVICE_MAX)
@@ -251,7 +77,7 @@ static json_t *device_json(struct joined *joined, const union status_record *rec
 
 static json_t *holder_json(const struct joined *joined, const struct status_grant *grant)
 {
-	const struct status_session *session = &view_one(&joined->view[SESSIONS], grant->session)->session;
+	const struct status_session *session = &view_one(&joined->views.view[SESSIONS], grant->session)->session;
 
 	return json_pack("{s:I,s:I,s:o*,s:I,s:b}", "session", NUMBER(grant->session), "pid", NUMBER(session->pid), "command",
 			 json_string(session->command), "device", NUMBER(grant->device), "held", grant->orphaned != 0);
@@ -269,14 +95,14 @@ static bool list_goes_on(struct joined *joined, const json_t *list, size_t most)
 /* Who holds it, and so whom a drain waits for. One that nobody uses any more waits until nobody maps its memory. */
 static json_t *holders_json(struct joined *joined, const struct view *view, struct range range)
 {
-	size_t most = view == &joined->view[USES] ? LISTED_MAX : WAITED_FOR_MAX;
+	size_t most = view == &joined->views.view[USES] ? LISTED_MAX : WAITED_FOR_MAX;
 	json_t *list = json_array();
 
 	for (size_t i = range.begin; i < range.end && list_goes_on(joined, list, most); i++) {
 		const union status_record *record = view->at[i];
 
 		if (record->type == TRACKED_USE)
-			record = grant_of(joined, record);
+			record = views_grant_of(&joined->views, record);
 		json_array_append_new(list, holder_json(joined, &record->grant));
 	}
 	return list;
@@ -286,15 +112,15 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 {
 	static const char *const states[] = { "creating", "live", "draining", "freeing" };
 	const struct status_buffer *buffer = &record->buffer;
-	const struct view *view = &joined->view[USES];
+	const struct view *view = &joined->views.view[USES];
 	struct range range = view_range(view, buffer->generation);
 	struct sums sums;
 
 	if (range.begin == range.end && buffer->state >= STATUS_DRAINING) {
-		view = &joined->view[OF_ALLOCATION];
+		view = &joined->views.view[OF_ALLOCATION];
 		range = view_range(view, buffer->allocation);
 	}
-	sums = range_sums(view, range);
+	sums = view_sums(view, range);
 	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:I,s:I,s:o}", "name", buffer->name, "generation",
 			 NUMBER(buffer->generation), "bytes", NUMBER(buffer->bytes), "allocated", NUMBER(buffer->allocated),
 			 "created", NUMBER(buffer->created), "device", NUMBER(buffer->device), "state", states[buffer->state],
@@ -311,7 +137,7 @@ static json_t *devices_json(struct joined *joined, struct range grants)
 	json_t *list = json_array();
 
 	for (size_t i = grants.begin; i < grants.end && joined->left; i++, joined->left--) {
-		uint64_t device = joined->view[OF_SESSION].at[i]->grant.device;
+		uint64_t device = joined->views.view[OF_SESSION].at[i]->grant.device;
 
 		if (device < DEVICE_MAX)
 			seen[device] = true;
@@ -325,14 +151,14 @@ static json_t *devices_json(struct joined *joined, struct range grants)
 /* The names of the buffers that it may have leases of. */
 static json_t *holds_json(struct joined *joined, struct range grants)
 {
-	const struct view *uses = &joined->view[OF_GRANT];
+	const struct view *uses = &joined->views.view[OF_GRANT];
 	json_t *list = json_array();
 
 	for (size_t i = grants.begin; i < grants.end && list_goes_on(joined, list, LISTED_MAX); i++) {
-		struct range range = view_range(uses, joined->view[OF_SESSION].at[i]->grant.id);
+		struct range range = view_range(uses, joined->views.view[OF_SESSION].at[i]->grant.id);
 
 		for (size_t use = range.begin; use < range.end && list_goes_on(joined, list, LISTED_MAX); use++) {
-			const union status_record *buffer = view_one(&joined->view[BUFFERS], uses->at[use]->use.generation);
+			const union status_record *buffer = view_one(&joined->views.view[BUFFERS], uses->at[use]->use.generation);
 
 			if (buffer)
 				json_array_append_new(list, json_string(buffer->buffer.name));
@@ -341,19 +167,93 @@ static json_t *holds_json(struct joined *joined, struct range grants)
 	return list;
 }
 
+/* NULL where the process says none. */
+static json_t *rank_json(uint32_t rank)
+{
+	return rank ? json_integer((json_int_t)rank - 1) : NULL;
+}
+
 static json_t *session_json(struct joined *joined, const union status_record *record)
 {
+	static const char *const answers[] = { "not asked", "given", "owed", "unable" };
 	static const char *const states[] = { "open", "leaving", "cut off", "lost", "orphaned", "dying", "unproven" };
 	const struct status_session *session = &record->session;
-	struct range grants = view_range(&joined->view[OF_SESSION], session->id);
-	struct sums sums = range_sums(&joined->view[OF_SESSION], grants);
+	struct range grants = view_range(&joined->views.view[OF_SESSION], session->id);
+	struct sums sums = view_sums(&joined->views.view[OF_SESSION], grants);
 	json_t *devices = devices_json(joined, grants);
 
-	return json_pack("{s:I,s:I,s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:o,s:I,s:o}", "session", NUMBER(session->id), "pid",
+	return json_pack("{s:I,s:I,s:I,s:o*,s:s,s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:o,s:I,s:o}", "session", NUMBER(session->id), "pid",
 			 NUMBER(session->pid), "uid", NUMBER(session->uid), "command", json_string(session->command), "state",
-			 states[session->state], "since", NUMBER(session->since), "grants",
+			 states[session->state], "since", NUMBER(session->since), "rank", rank_json(session->rank), "answer",
+			 answers[session->answer], "answered", NUMBER(session->answered / 1000), "grants",
 			 NUMBER(grants.end - grants.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "bytes",
 			 NUMBER(sums.bytes), "devices", devices, "uses", NUMBER(sums.uses), "holds", holds_json(joined, grants));
+}
+
+static const union status_record *buffer_of(const struct joined *joined, uint64_t generation)
+{
+	return view_one(&joined->views.view[BUFFERS], generation);
+}
+
+static json_t *timeline_json(struct joined *joined, const union status_record *record)
+{
+	static const char *const endings[] = { "no", "left", "died" };
+	const struct status_timeline *timeline = &record->timeline;
+	const union status_record *buffer = buffer_of(joined, timeline->generation);
+	json_t *object = json_pack("{s:o*,s:I,s:I,s:I,s:s}", "name", buffer ? json_string(buffer->buffer.name) : NULL,
+				   "generation", NUMBER(timeline->generation), "value", NUMBER(timeline->value), "read",
+				   NUMBER(timeline->read / 1000), "ended", endings[timeline->ended]);
+
+	if (timeline->writer) {
+		json_object_set_new(object, "writer", json_integer(NUMBER(timeline->writer)));
+		json_object_set_new(object, "pid", json_integer(NUMBER(timeline->pid)));
+		json_object_set_new(object, "rank", rank_json(timeline->rank));
+	}
+	if (timeline->ended)
+		json_object_set_new(object, "ended_at", json_integer(NUMBER(timeline->ended_at / 1000)));
+	return object;
+}
+
+/* The session that waits, where it is one, and is there. */
+static void waiter_set(const struct joined *joined, json_t *object, uint64_t id)
+{
+	const union status_record *session = view_one(&joined->views.view[SESSIONS], id);
+
+	json_object_set_new(object, "session", json_integer(NUMBER(id)));
+	if (!session)
+		return;
+	json_object_set_new(object, "pid", json_integer(NUMBER(session->session.pid)));
+	json_object_set_new(object, "rank", rank_json(session->session.rank));
+}
+
+static json_t *wait_json(struct joined *joined, const union status_record *record)
+{
+	const struct status_wait *wait = &record->wait;
+	const union status_record *buffer = buffer_of(joined, wait->generation);
+	json_t *object = json_pack("{s:s,s:o*,s:I,s:I,s:I,s:I}", "kind", "stream", "name",
+				   buffer ? json_string(buffer->buffer.name) : NULL, "generation", NUMBER(wait->generation),
+				   "value", NUMBER(wait->value), "device", NUMBER(wait->device), "since",
+				   NUMBER(wait->since / 1000));
+
+	waiter_set(joined, object, wait->session);
+	return object;
+}
+
+static json_t *request_json(struct joined *joined, const union status_record *record)
+{
+	static const char *const kinds[] = { "acquire", "drain", "create" };
+	const struct status_request *request = &record->request;
+	json_t *object = json_pack("{s:s,s:s,s:I}", "kind", kinds[request->kind], "name", request->name, "since",
+				   NUMBER(request->since / 1000));
+
+	if (request->kind != STATUS_ACQUIRE)
+		json_object_set_new(object, "generation", json_integer(NUMBER(request->generation)));
+	if (request->kind == STATUS_CREATE) {
+		json_object_set_new(object, "bytes", json_integer(NUMBER(request->bytes)));
+		json_object_set_new(object, "device", json_integer(NUMBER(request->device)));
+	}
+	waiter_set(joined, object, request->session);
+	return object;
 }
 
 static json_t *amounts_json(const uint64_t amounts[RESOURCES])
@@ -389,12 +289,21 @@ static json_t *counters_json(const struct counters *counters)
 
 static json_t *list(struct joined *joined, int which, json_t *(*element)(struct joined *, const union status_record *))
 {
-	const struct view *view = &joined->view[which];
+	const struct view *view = &joined->views.view[which];
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < view->count; i++)
 		json_array_append_new(array, element(joined, view->at[i]));
 	return array;
+}
+
+static json_t *waits_json(struct joined *joined)
+{
+	json_t *waits = list(joined, WAITS, wait_json), *requests = list(joined, REQUESTS, request_json);
+
+	json_array_extend(waits, requests);
+	json_decref(requests);
+	return waits;
 }
 
 static json_t *joined_json(struct joined *joined, const struct status_header *header, size_t count)
@@ -406,10 +315,11 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 	buffers = list(joined, BUFFERS, buffer_json);
 	joined->left = 4 * count + LISTED_MAX;
 	sessions = list(joined, SESSIONS, session_json);
-	return json_pack("{s:o*,s:I,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o}", "instance", json_string(header->instance), "pid",
+	return json_pack("{s:o*,s:I,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance", json_string(header->instance), "pid",
 			 NUMBER(header->pid), "device_kind", json_string(header->device_kind), "updated",
 			 NUMBER(header->updated), "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
-			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions, "users",
+			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions,
+			 "timelines", list(joined, TIMELINES, timeline_json), "waits", waits_json(joined), "users",
 			 list(joined, USERS, user_json), "counters", counters_json(&header->counters));
 }
 
@@ -417,15 +327,9 @@ json_t *records_json(const struct status_header *header, const union status_reco
 {
 	struct joined joined = { 0 };
 	json_t *object = NULL;
-	bool made = true;
 
-	for (int i = 0; i < VIEWS; i++)
-		made = made && view_make(&joined, i, records, count);
-	if (made)
+	if (views_make(&joined.views, records, count))
 		object = joined_json(&joined, header, count);
-	for (int i = 0; i < VIEWS; i++) {
-		free(joined.view[i].at);
-		free(joined.view[i].before);
-	}
+	views_free(&joined.views);
 	return object;
 }

@@ -39,7 +39,11 @@ size_t status_size(uint32_t type)
 					[TRACKED_SESSION] = sizeof(struct status_session),
 					[TRACKED_BUFFER] = sizeof(struct status_buffer),
 					[TRACKED_GRANT] = sizeof(struct status_grant),
-					[TRACKED_USE] = sizeof(struct status_use) };
+					[TRACKED_USE] = sizeof(struct status_use),
+					[TRACKED_TIMELINE] = sizeof(struct status_timeline),
+					[TRACKED_WAIT] = sizeof(struct status_wait),
+					[TRACKED_REQUEST] = sizeof(struct status_request),
+					[TRACKED_ADDRESS] = sizeof(struct status_address) };
 
 	return type < sizeof sizes / sizeof *sizes ? sizes[type] : 0;
 }

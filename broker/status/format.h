@@ -6,7 +6,7 @@
  * Each record is whole by itself: it names what it refers to by number, and a seal shows whether all of it was written. A slot
  * that begins with a zero is free. What the broker writes next is in the copy first: where it is killed in the middle of a
  * write, either the copy is not whole and the record is as before, or the copy is what the record would be. Never holds a key,
- * a handle, a ticket or an address.
+ * a handle, a ticket or an address of memory.
  */
 #ifndef GPUB_STATUS_FORMAT_H
 #define GPUB_STATUS_FORMAT_H
@@ -81,13 +81,18 @@ struct status_user {
 	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests; /* QUOTA_NONE: no quota */
 };
 
+/* How it answers the question what it waits for, as session.h has it. */
+enum status_answer { STATUS_NOT_ASKED, STATUS_ANSWERED, STATUS_OWES_ANSWER, STATUS_CANNOT_ANSWER, STATUS_ANSWERS };
+
 struct status_session {
 	struct status_seal seal;
 	uint32_t type, state;
 	uint64_t id, pid;
-	uint32_t uid, reserved;
+	uint32_t uid, rank; /* rank: one more than what its process says; 0: it says none */
 	char     command[16];
 	uint64_t since; /* it is connected; seconds since 1970 */
+	uint64_t answered; /* milliseconds since 1970, when it last said what it waits for; 0: never */
+	uint32_t answer, reserved;
 };
 
 struct status_buffer {
@@ -116,6 +121,45 @@ struct status_use {
 	uint64_t grant, generation;
 };
 
+enum status_ended { STATUS_RUNS, STATUS_LEFT, STATUS_DIED, STATUS_ENDS };
+
+/* Of a buffer: its value is of the moment read. */
+struct status_timeline {
+	struct status_seal seal;
+	uint32_t type, ended;
+	uint64_t generation, value, writer; /* writer: session; 0: nobody has signalled */
+	uint64_t read, ended_at;            /* milliseconds since 1970 */
+	uint32_t pid, rank;                 /* of the writer, as a session's */
+};
+
+/* A stream of that session waits for a timeline, as its process says. */
+struct status_wait {
+	struct status_seal seal;
+	uint32_t type, reserved;
+	uint64_t session, generation, value, device;
+	uint64_t since; /* milliseconds since 1970 */
+};
+
+enum status_request_kind { STATUS_ACQUIRE, STATUS_DRAIN, STATUS_CREATE, STATUS_REQUESTS };
+
+/* It waits in the broker: an acquire for a name, a drain for those who use a buffer, a create for memory. */
+struct status_request {
+	struct status_seal seal;
+	uint32_t type, kind;
+	uint64_t session;    /* 0: the broker's own */
+	uint64_t generation; /* of the buffer that is drained or created; 0: none */
+	uint64_t bytes, device; /* that a create needs */
+	uint64_t since; /* milliseconds since 1970 */
+	char     name[NAME_SIZE];
+};
+
+/* Where the broker listens. */
+struct status_address {
+	struct status_seal seal;
+	uint32_t type, reserved;
+	char     address[120]; /* "unix:PATH"; empty: nowhere that has a path */
+};
+
 union status_record {
 	struct {
 		struct status_seal seal;
@@ -127,6 +171,10 @@ union status_record {
 	struct status_buffer  buffer;
 	struct status_grant   grant;
 	struct status_use     use;
+	struct status_timeline timeline;
+	struct status_wait     wait;
+	struct status_request  request;
+	struct status_address  address;
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
 
@@ -135,7 +183,9 @@ _Static_assert(sizeof(union status_record) == STATUS_RECORD_SIZE, "every record 
 _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_user) % 8 == 0 &&
 		       sizeof(struct status_session) % 8 == 0 && sizeof(struct status_buffer) % 8 == 0 &&
 		       sizeof(struct status_grant) % 8 == 0 && sizeof(struct status_use) % 8 == 0 &&
-		       sizeof(struct status_device) % 8 == 0, "a checksum is of whole words");
+		       sizeof(struct status_device) % 8 == 0 && sizeof(struct status_timeline) % 8 == 0 &&
+		       sizeof(struct status_wait) % 8 == 0 && sizeof(struct status_request) % 8 == 0 &&
+		       sizeof(struct status_address) % 8 == 0, "a checksum is of whole words");
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))
 
 /* Seals what begins at seal and has so many bytes; and tells whether it is as it was sealed. */

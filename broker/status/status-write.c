@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 
 #include "broker/base/context.h"
@@ -19,9 +21,13 @@
 #include "broker/memory/usage.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/registry.h"
+#include "broker/registry/timeline.h"
+#include "broker/request/inquiry.h"
 #include "broker/request/waiting.h"
+#include "broker/session/connections.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
+#include "common/timeline-page.h"
 
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
@@ -68,11 +74,15 @@ static void fill_session(const struct broker *broker, const struct tracked *trac
 	const struct session *session = OBJECT(tracked, struct session);
 
 	(void)broker;
+	_Static_assert((int)STATUS_CANNOT_ANSWER == (int)ANSWER_UNKNOWN, "answers are numbered alike");
 	to->session = (struct status_session){ .state = session_state(session),
 					       .id = session->id,
 					       .pid = (uint64_t)session->pid,
 					       .uid = session->who.uid,
-					       .since = (uint64_t)session->since };
+					       .since = (uint64_t)session->since,
+					       .rank = session->rank + 1,
+					       .answered = session->inquired.answered_ms,
+					       .answer = session->inquired.answer };
 	memcpy(to->session.command, session->command, sizeof to->session.command);
 }
 
@@ -131,12 +141,81 @@ static void fill_use(const struct broker *broker, const struct tracked *tracked,
 	to->use = (struct status_use){ .grant = use->grant->id, .generation = use->buffer->serial };
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void fill_timeline(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+{
+	const struct timeline *timeline = (const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked));
+
+	(void)broker;
+	to->timeline = (struct status_timeline){ .ended = !timeline->mark		     ? STATUS_RUNS :
+							  timeline->mark == TIMELINE_LEFT ? STATUS_LEFT :
+											    STATUS_DIED,
+						 .generation = timeline->serial,
+						 .value = timeline_value(timeline),
+						 .writer = timeline->writer,
+						 .read = now_ms(),
+						 .ended_at = timeline->shown.ended_ms,
+						 .pid = timeline->shown.pid,
+						 .rank = timeline->writer ? timeline->shown.rank + 1 : 0 };
+}
+
+static void fill_wait(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+{
+	const struct reported_wait *wait = OBJECT(tracked, struct reported_wait);
+
+	(void)broker;
+	to->wait = (struct status_wait){ .session = wait->session,
+					 .generation = wait->serial,
+					 .value = wait->value,
+					 .device = wait->device,
+					 .since = wait->since_ms };
+}
+
+static void fill_request(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+{
+	static const enum status_request_kind kinds[] = { [WAIT_ACQUIRE] = STATUS_ACQUIRE,
+							  [WAIT_DRAIN] = STATUS_DRAIN,
+							  [WAIT_CREATE] = STATUS_CREATE };
+	const struct wait *wait = OBJECT(tracked, struct wait);
+	struct wait_shown shown;
+
+	(void)broker;
+	wait->kind->show(wait, &shown);
+	to->request = (struct status_request){ .kind = kinds[shown.what],
+					       .session = wait_session(wait),
+					       .generation = shown.generation,
+					       .bytes = shown.bytes,
+					       .device = shown.device,
+					       .since = wait->since_ms };
+	snprintf(to->request.name, sizeof to->request.name, "%s", shown.name);
+}
+
+static void fill_address(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+{
+	struct sockaddr_un name = { 0 };
+	socklen_t size = sizeof name - 1;
+
+	(void)tracked;
+	to->address = (struct status_address){ .address = "" };
+	if (!getsockname(event_get_fd(broker->connections->listener), (struct sockaddr *)&name, &size) && name.sun_path[0])
+		snprintf(to->address.address, sizeof to->address.address, "unix:%s", name.sun_path);
+}
+
 /* Its size. */
 static size_t fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	static void (*const fills[])(const struct broker *, const struct tracked *, union status_record *) = {
 		[TRACKED_DEVICE] = fill_device, [TRACKED_USER] = fill_user,   [TRACKED_SESSION] = fill_session,
 		[TRACKED_BUFFER] = fill_buffer, [TRACKED_GRANT] = fill_grant, [TRACKED_USE] = fill_use,
+		[TRACKED_TIMELINE] = fill_timeline, [TRACKED_WAIT] = fill_wait, [TRACKED_REQUEST] = fill_request,
+		[TRACKED_ADDRESS] = fill_address,
 	};
 	size_t size = status_size(tracked->type);
 
@@ -276,6 +355,7 @@ void status_start(struct broker *broker)
 	snprintf(header->device_kind, sizeof header->device_kind, "%s", broker->device->name);
 	for (uint32_t i = 0; i < broker->board->header->devices; i++)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
+	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS);
 	status->started = true;
 	status_write(broker);
 }

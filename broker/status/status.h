@@ -27,6 +27,7 @@ struct status {
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
+	struct tracked  address;
 	uint64_t        spare[DEVICE_MAX][2]; /* bytes of each that are idle, and pooled, as they stand in its record */
 	uint64_t        sequence; /* of the write under way */
 	bool            started;

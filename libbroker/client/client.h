@@ -23,6 +23,7 @@
 #include "record.h"
 #include "slot.h"
 #include "table.h"
+#include "ticks.h"
 #include "timeline-map.h"
 
 /* In a page that a fork wipes: a child finds CLIENT_FORKED without a system call (madvise(2), WIPEONFORK). */
@@ -65,6 +66,7 @@ struct gpub_client {
 	struct socket_packet *packet;         /* the reader's; kept when the structure is recycled */
 	uint8_t             *key; /* sodium_malloc'd; the reader's */
 	uint64_t             session;
+	struct ticks_moment  connected;
 	uint32_t             user, broker; /* uids of this client and of the broker, as the broker sent them */
 	struct board         board;
 	int                  index_of[DEVICE_MAX];   /* ordinal here -> the broker's index, or -1 */

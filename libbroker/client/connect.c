@@ -118,6 +118,18 @@ static int expect(int sock, enum wire_type type, struct wire_message *message, i
 	return 0;
 }
 
+/* Its number among the workers of a broker-run, for people who look at the broker. */
+static bool rank_find(uint32_t *rank)
+{
+	const char *text = environment_get("GPUBROKER_RANK");
+	size_t digits = text ? strspn(text, "0123456789") : 0;
+
+	if (!digits || digits > 9 || text[digits])
+		return false;
+	*rank = (uint32_t)strtoul(text, NULL, 10);
+	return true;
+}
+
 static int greet(struct gpub_client *client)
 {
 	struct timeval patience = { .tv_sec = GREETING_SECONDS };
@@ -132,7 +144,8 @@ static int greet(struct gpub_client *client)
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = message.hello;
 	/* the flag has no effect where the driver lists processes */
-	hello.hello.flags = mps_is_here(NULL) ? WIRE_HELLO_MPS : 0;
+	hello.hello.flags = WIRE_HELLO_WAITS | (mps_is_here(NULL) ? WIRE_HELLO_MPS : 0) |
+			    (rank_find(&hello.hello.rank) ? WIRE_HELLO_RANK : 0);
 	error = socket_send(client->sock, &hello, -1, 0);
 	if (error)
 		error_set(error, "the broker went away before it was greeted: connect anew");
@@ -142,6 +155,7 @@ static int greet(struct gpub_client *client)
 	if (!error) {
 		CRASH_POINT(welcomed);
 		client->session = message.welcome.session;
+		client->connected = ticks_moment();
 		client->user = message.welcome.user;
 		client->broker = message.welcome.broker;
 		memcpy(client->key, message.welcome.key, WIRE_KEY_SIZE);

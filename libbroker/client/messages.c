@@ -16,6 +16,7 @@
 #include "records.h"
 #include "send.h"
 #include "timeline-maps.h"
+#include "waits.h"
 
 /* ---- a grant ---- */
 
@@ -321,6 +322,9 @@ bool messages_handle(struct gpub_client *client, const struct wire_message *mess
 		break;
 	case WIRE_NOTICE:
 		on_notice(client, &message->grant_id);
+		break;
+	case WIRE_INQUIRE:
+		waits_report(client);
 		break;
 	default:
 		on_reply(client, message, &fd);

@@ -30,7 +30,8 @@ static bool ends(const char *text, size_t size)
 	return memchr(text, 0, size) != NULL;
 }
 
-static bool texts_end(const struct wire_message *message)
+/* Every text ends, and every count is of what is there. */
+static bool is_well_formed(const struct wire_message *message)
 {
 	switch (message->type) {
 	case WIRE_CREATE:
@@ -43,6 +44,8 @@ static bool texts_end(const struct wire_message *message)
 		return ends(message->name.name, NAME_SIZE); /* each begins with its name */
 	case WIRE_REFUSED:
 		return message->refused.error < 0 && ends(message->refused.text, WIRE_TEXT_SIZE);
+	case WIRE_WAITS:
+		return message->waits.count <= WIRE_WAITS_MAX && message->waits.more <= 1;
 	default:
 		return true;
 	}
@@ -58,7 +61,7 @@ int wire_check(const struct wire_message *message, size_t length)
 		return error_set(-EPROTO, "the peer speaks protocol version %u and this side version %u: "
 					  "use broker and library of one release",
 				 message->version, WIRE_VERSION);
-	if (message->type < WIRE_CHALLENGE || message->type >= WIRE_TYPES || !texts_end(message))
+	if (message->type < WIRE_CHALLENGE || message->type >= WIRE_TYPES || !is_well_formed(message))
 		return error_set(-EPROTO, "a malformed message arrived (type %u)", message->type);
 	return 0;
 }
@@ -74,6 +77,7 @@ const char *wire_type_name(unsigned type)
 		[WIRE_LEFT] = "LEFT",           [WIRE_CHANGE] = "CHANGE",   [WIRE_DRAIN] = "DRAIN",
 		[WIRE_EVICT] = "EVICT",         [WIRE_ISSUE] = "ISSUE",     [WIRE_TICKET] = "TICKET",
 		[WIRE_REDEEM] = "REDEEM",       [WIRE_QUIESCED] = "QUIESCED",
+		[WIRE_REFRESH] = "REFRESH",     [WIRE_INQUIRE] = "INQUIRE", [WIRE_WAITS] = "WAITS",
 	};
 
 	return type < WIRE_TYPES && names[type] ? names[type] : "?";

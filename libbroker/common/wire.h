@@ -5,7 +5,7 @@
  * Every message is one struct wire_message of WIRE_SIZE bytes, in both directions. The kernel copies it whole, so what was
  * validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had come alone.
  * The broker sends several only to a client that did so before. Integers are in the machine's order (the socket is local). A
- * reply has its request's number; once a session has begun, NOTICE is all that the broker sends without a request. No message
+ * reply has its request's number; once a session has begun, NOTICE and INQUIRE are all that the broker sends without a request. No message
  * carries a device handle: handles are sealed in the board (sealed.h). Only the broker sends descriptors: a client that sends
  * one is cut off.
  *
@@ -21,6 +21,9 @@
  *   client   EVICT                         cuts another session off -> DONE + a pidfd of its process
  *   client   ISSUE                         a ticket (ticket.h) -> TICKET
  *   client   REDEEM                        a ticket -> GRANT
+ *   client   REFRESH                       has the broker ask all clients what they wait for -> DONE when the status file says it
+ *   broker   INQUIRE                       what does your process wait for? To clients alone that said WIRE_HELLO_WAITS
+ *   client   WAITS                         one or more, the answer to an INQUIRE; no reply
  *   client   LEAVE                         -> LEFT, after every reply that was due
  */
 #ifndef GPUB_WIRE_H
@@ -59,6 +62,9 @@ enum wire_type {
 	WIRE_TICKET,
 	WIRE_REDEEM,
 	WIRE_QUIESCED,
+	WIRE_REFRESH,
+	WIRE_INQUIRE,
+	WIRE_WAITS,
 	WIRE_TYPES
 };
 
@@ -66,11 +72,16 @@ enum wire_type {
 #define WIRE_KEY_SIZE   32
 #define WIRE_TEXT_SIZE  224
 
-#define WIRE_HELLO_MPS 1u /* hello.flags: this process runs under MPS */
+enum wire_hello_flags {
+	WIRE_HELLO_MPS = 1,   /* this process runs under MPS */
+	WIRE_HELLO_WAITS = 2, /* it answers INQUIRE */
+	WIRE_HELLO_RANK = 4   /* rank is set */
+};
 
 struct wire_hello { /* CHALLENGE: nonce only */
 	uint8_t  nonce[WIRE_NONCE_SIZE];
 	uint32_t flags;
+	uint32_t rank; /* among the processes of its job, as it was told ($GPUBROKER_RANK): for people alone */
 };
 
 struct wire_welcome {
@@ -159,6 +170,21 @@ struct wire_redeem {
 	uint32_t     device; /* where it will be opened; the broker's index */
 };
 
+/* A stream of this process waits until the timeline of a buffer that it holds has reached a value. */
+struct wire_wait {
+	uint64_t grant, serial; /* of the buffer */
+	uint64_t value;
+	uint64_t age_ms; /* for how long */
+};
+
+#define WIRE_WAITS_MAX    7 /* in a message */
+#define WIRE_WAITS_ANSWER 4 /* messages of one answer */
+
+struct wire_waits {
+	uint32_t         count, more; /* more 1: the answer goes on in the next message */
+	struct wire_wait wait[WIRE_WAITS_MAX];
+};
+
 struct wire_message {
 	uint32_t magic;
 	uint16_t version, type; /* enum wire_type */
@@ -179,6 +205,7 @@ struct wire_message {
 		struct wire_issue    issue;
 		struct ticket        ticket;
 		struct wire_redeem   redeem;
+		struct wire_waits    waits;
 		uint8_t              bytes[WIRE_SIZE - 16];
 	};
 };
@@ -192,7 +219,8 @@ void wire_init(struct wire_message *message, enum wire_type type, uint64_t reque
 void wire_refuse(struct wire_message *message, uint64_t request, int error, const char *text);
 
 /*
- * Checks a received message: length, magic, version, type, and that every text in it ends inside its array. -EPROTO
+ * Checks a received message: length, magic, version, type, that every text in it ends inside its array, and that its counts
+ * are of what it has room for. -EPROTO
  * with the error message set.
  */
 int wire_check(const struct wire_message *message, size_t length);

@@ -158,7 +158,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 	for (uint64_t slot = 0; slot < header.records; slot++) {
 		memcpy(&record, data + STATUS_OFFSET(slot), sizeof record);
 		if (!status_size(record.type))
-			record.type = record.type % TRACKED_USE + 1;
+			record.type = record.type % (TRACKED_TYPES - 1) + 1;
 		if (record.seal.checksum)
 			status_seal(&record.seal, status_size(record.type), 1);
 		memcpy(data + STATUS_OFFSET(slot), &record, sizeof record);

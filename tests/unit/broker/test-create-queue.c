@@ -84,7 +84,7 @@ static void on_expire(void *context)
 	snprintf(story + strlen(story), sizeof story - strlen(story), "e%s ", (const char *)context);
 }
 
-static const struct create_hooks hooks = { on_retry, on_expire };
+static const struct create_hooks hooks = { on_retry, on_expire, NULL };
 
 static struct create_wait *await(uid_t uid, uint64_t span, int timeout_ms, const char *who)
 {

@@ -174,7 +174,7 @@ static void test_nonsense(void **unused)
 	strcpy(bad[2].buffer.name, "\033[2J");
 	bad[3].session.state = STATUS_SESSION_STATES;
 	memset(bad[4].session.command, 'x', sizeof bad[4].session.command);
-	bad[5].type = TRACKED_USE + 1;
+	bad[5].type = TRACKED_TYPES;
 	for (int i = 0; i < 6; i++) {
 		int fd = good_file();
 		struct shown shown;

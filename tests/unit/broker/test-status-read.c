@@ -108,6 +108,7 @@ static void test_joined(void **unused)
 		       "\"used\":700,\"idle\":10,\"pooled\":20,\"free\":270}");
 	expect_element(good_file(), "sessions", 0,
 		       "{\"session\":5,\"pid\":1,\"uid\":7,\"command\":\"solver\",\"state\":\"open\",\"since\":1600000000,"
+		       "\"answer\":\"not asked\",\"answered\":0,"
 		       "\"grants\":1,\"held\":0,\"bytes\":4096,\"devices\":[0],\"uses\":1,\"holds\":[\"live\"]}");
 	expect_element(good_file(), "buffers", 0,
 		       "{\"name\":\"draining\",\"generation\":8,\"bytes\":0,\"allocated\":300,\"created\":1500000000,\"device\":0,\"state\":\"draining\","

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* refresh.c - see refresh.h */
+#include "refresh.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/call.h"
+#include "client/client.h"
+#include "client/clock.h"
+#include "client/connect.h"
+
+#define REFRESH_MS 5000 /* a broker asks for 200 ms, and another round may be under way */
+
+static const char *address_of(const struct shown *shown)
+{
+	for (size_t i = 0; i < shown->count; i++)
+		if (shown->records[i].type == TRACKED_ADDRESS && shown->records[i].address.address[0])
+			return shown->records[i].address.address;
+	return NULL;
+}
+
+static int ask(struct gpub_client *client, const struct shown *shown)
+{
+	struct timespec deadline = client_deadline(REFRESH_MS);
+	struct wire_message request, reply;
+
+	if (strcmp(client->board.header->instance, shown->instance))
+		return error_set(-ESTALE, "another broker listens where '%s' did", shown->instance);
+	wire_init(&request, WIRE_REFRESH, 0);
+	return call_broker(client, &request, &reply, NULL, &deadline);
+}
+
+int refresh(const struct shown *shown)
+{
+	const char *address = address_of(shown);
+	struct gpub_client *client;
+	int error;
+
+	if (!shown->trusted || !address)
+		return error_set(-ENOENT, "the status file does not say where its broker listens");
+	error = client_connect_bare(&client, address);
+	if (error)
+		return error;
+	error = ask(client, shown);
+	gpub_disconnect(client);
+	return error;
+}

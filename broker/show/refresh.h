@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * refresh.h - has a broker that runs ask its clients what they wait for, so that its status file says it.
+ *
+ * One session of a moment, as any client's: the broker decides who may connect. It connects where the status file says that
+ * its broker listens, and believes that file no further: the broker there must be one that this user trusts (client/trust.h), and
+ * of that instance. Owns the connection while it lasts.
+ */
+#ifndef GPUB_SHOW_REFRESH_H
+#define GPUB_SHOW_REFRESH_H
+
+#include "read.h"
+
+/* Returns when the status file is up to date. The error message is set otherwise. */
+int refresh(const struct shown *shown);
+
+#endif

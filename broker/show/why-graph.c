@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* why-graph.c - see why-graph.h */
+#include "why-graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what a wait is for ---- */
+
+bool why_node(const struct views *views, uint64_t session, uint32_t *node)
+{
+	size_t i = view_find(&views->view[SESSIONS], session);
+
+	*node = (uint32_t)i;
+	return view_has(&views->view[SESSIONS], i, session);
+}
+
+const struct status_timeline *why_awaited(const struct views *views, const struct status_wait *wait)
+{
+	const union status_record *timeline = view_one(&views->view[TIMELINES], wait->generation);
+
+	if (!timeline || !view_one(&views->view[BUFFERS], wait->generation) || timeline->timeline.ended != STATUS_RUNS ||
+	    timeline->timeline.value >= wait->value)
+		return NULL;
+	return &timeline->timeline;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp((*(const union status_record *const *)a)->request.name,
+		      (*(const union status_record *const *)b)->request.name);
+}
+
+const union status_record *why_creator(const struct why_graph *graph, const char *name)
+{
+	union status_record key = { .request.kind = STATUS_CREATE };
+	const union status_record *wanted = &key, **found = NULL;
+
+	strncpy(key.request.name, name, sizeof key.request.name - 1);
+	if (graph->creates_count)
+		found = bsearch(&wanted, graph->creates, graph->creates_count, sizeof *graph->creates, compare_names);
+	return found ? *found : NULL;
+}
+
+static bool hold_one(const struct views *views, const union status_record *grant, why_hold *hold, void *context)
+{
+	const union status_record *session = grant ? view_one(&views->view[SESSIONS], grant->grant.session) : NULL;
+
+	return !session || hold(context, &session->session, &grant->grant);
+}
+
+/* One that nobody uses any more waits until nobody maps its memory. */
+void why_holders(const struct views *views, const struct status_buffer *buffer, why_hold *hold, void *context)
+{
+	const struct view *uses = &views->view[USES], *grants = &views->view[OF_ALLOCATION];
+	size_t i = view_find(uses, buffer->generation);
+	bool more = true;
+
+	if (view_has(uses, i, buffer->generation)) {
+		for (; more && view_has(uses, i, buffer->generation); i++)
+			more = hold_one(views, view_one(&views->view[GRANTS], uses->at[i]->use.grant), hold, context);
+		return;
+	}
+	for (i = view_find(grants, buffer->allocation); more && view_has(grants, i, buffer->allocation); i++)
+		more = hold_one(views, grants->at[i], hold, context);
+}
+
+/* ---- edges ---- */
+
+struct adding {
+	struct why_graph          *graph;
+	uint32_t                   from;
+	const union status_record *wait;
+	bool                       failed; /* no memory */
+};
+
+static void edge_add(struct adding *adding, uint64_t session)
+{
+	struct why_graph *graph = adding->graph;
+	size_t room = graph->room ? 2 * graph->room : 64;
+	struct why_edge *edges;
+	uint32_t to;
+
+	if (!why_node(graph->views, session, &to) || to == adding->from)
+		return;
+	if (graph->count == graph->room) {
+		edges = reallocarray(graph->edges, room, sizeof *edges);
+		if (!edges) {
+			adding->failed = true;
+			return;
+		}
+		graph->edges = edges;
+		graph->room = room;
+	}
+	graph->edges[graph->count++] = (struct why_edge){ adding->from, to, adding->wait };
+}
+
+static bool budget_take(struct adding *adding)
+{
+	if (!adding->graph->budget || adding->failed)
+		return false;
+	adding->graph->budget--;
+	return true;
+}
+
+static bool edge_to_holder(void *context, const struct status_session *session, const struct status_grant *grant)
+{
+	struct adding *adding = context;
+
+	(void)grant;
+	edge_add(adding, session->id);
+	return budget_take(adding);
+}
+
+static void edges_of_drain(struct adding *adding, uint64_t generation)
+{
+	const union status_record *buffer = view_one(&adding->graph->views->view[BUFFERS], generation);
+
+	if (buffer && buffer->buffer.state >= STATUS_DRAINING)
+		why_holders(adding->graph->views, &buffer->buffer, edge_to_holder, adding);
+}
+
+/* Memory on its way back: whoever keeps it keeps the create. */
+static void edges_of_create(struct adding *adding, const struct status_request *create)
+{
+	const struct view *buffers = &adding->graph->views->view[BUFFERS];
+
+	for (size_t i = 0; i < buffers->count && budget_take(adding); i++)
+		if (buffers->at[i]->buffer.device == create->device)
+			edges_of_drain(adding, buffers->at[i]->buffer.generation);
+}
+
+static void edges_of_acquire(struct adding *adding, const struct status_request *acquire)
+{
+	const union status_record *create = why_creator(adding->graph, acquire->name);
+
+	if (create)
+		edge_add(adding, create->request.session);
+}
+
+static void edges_of_request(struct adding *adding, const struct status_request *request)
+{
+	if (request->kind == STATUS_DRAIN)
+		edges_of_drain(adding, request->generation);
+	else if (request->kind == STATUS_CREATE)
+		edges_of_create(adding, request);
+	else
+		edges_of_acquire(adding, request);
+}
+
+static bool edges_of_session(struct why_graph *graph, uint32_t node, uint64_t session)
+{
+	const struct view *waits = &graph->views->view[WAITS], *requests = &graph->views->view[REQUESTS];
+	struct adding adding = { .graph = graph, .from = node };
+	const struct status_timeline *timeline;
+
+	for (size_t i = view_find(waits, session); view_has(waits, i, session); i++) {
+		adding.wait = waits->at[i];
+		timeline = why_awaited(graph->views, &waits->at[i]->wait);
+		if (timeline && timeline->writer)
+			edge_add(&adding, timeline->writer);
+	}
+	for (size_t i = view_find(requests, session); view_has(requests, i, session); i++) {
+		adding.wait = requests->at[i];
+		edges_of_request(&adding, &requests->at[i]->request);
+	}
+	return !adding.failed;
+}
+
+static bool edges_make(struct why_graph *graph)
+{
+	const struct view *sessions = &graph->views->view[SESSIONS];
+	bool made = true;
+
+	for (size_t i = 0; i < sessions->count && made; i++) {
+		graph->first[i] = graph->count;
+		made = edges_of_session(graph, (uint32_t)i, sessions->at[i]->session.id);
+	}
+	graph->first[sessions->count] = graph->count;
+	return made;
+}
+
+/* ---- circles ---- */
+
+/* Nodes that neither lead to a circle nor come from one are taken out; what is left has circles between each two of them. */
+struct peeling {
+	struct why_graph *graph;
+	size_t            nodes;
+	bool             *alive;
+	uint32_t         *out, *in; /* edges from and to nodes that are alive */
+	size_t           *back, *back_first; /* edges by their to */
+	uint32_t         *queue;
+	size_t            queued;
+	uint32_t         *seen; /* in which walk a node was passed last */
+};
+
+static void node_drop(struct peeling *peeling, uint32_t node)
+{
+	if (!peeling->alive[node])
+		return;
+	peeling->alive[node] = false;
+	peeling->queue[peeling->queued++] = node;
+}
+
+static void node_check(struct peeling *peeling, uint32_t node)
+{
+	if (!peeling->out[node] || !peeling->in[node])
+		node_drop(peeling, node);
+}
+
+static void peel(struct peeling *peeling)
+{
+	const struct why_graph *graph = peeling->graph;
+
+	while (peeling->queued) {
+		uint32_t node = peeling->queue[--peeling->queued];
+
+		for (size_t i = graph->first[node]; i < graph->first[node + 1]; i++) {
+			peeling->in[graph->edges[i].to]--;
+			node_check(peeling, graph->edges[i].to);
+		}
+		for (size_t i = peeling->back_first[node]; i < peeling->back_first[node + 1]; i++) {
+			peeling->out[graph->edges[peeling->back[i]].from]--;
+			node_check(peeling, graph->edges[peeling->back[i]].from);
+		}
+	}
+}
+
+/* The first edge of a node that leads on. One that is alive has one. */
+static size_t edge_on(const struct peeling *peeling, uint32_t node)
+{
+	size_t i = peeling->graph->first[node];
+
+	while (!peeling->alive[peeling->graph->edges[i].to])
+		i++;
+	return i;
+}
+
+/* A node of the circle to which the first edges lead from there. */
+static uint32_t circle_find(struct peeling *peeling, uint32_t node, uint32_t walk)
+{
+	while (peeling->seen[node] != walk) {
+		peeling->seen[node] = walk;
+		node = peeling->graph->edges[edge_on(peeling, node)].to;
+	}
+	return node;
+}
+
+/* The lowest of the circle. */
+static uint32_t circle_lowest(const struct peeling *peeling, uint32_t start)
+{
+	uint32_t node = start, lowest = start;
+
+	do {
+		node = peeling->graph->edges[edge_on(peeling, node)].to;
+		if (node < lowest)
+			lowest = node;
+	} while (node != start);
+	return lowest;
+}
+
+static void circle_take(struct peeling *peeling, uint32_t start)
+{
+	struct why_graph *graph = peeling->graph;
+	uint32_t node = start;
+	size_t from = graph->circle_edges;
+
+	graph->circles++;
+	do {
+		size_t edge = edge_on(peeling, node);
+
+		graph->circle[graph->circle_edges++] = edge;
+		graph->circle_of[node] = graph->circles;
+		node = graph->edges[edge].to;
+	} while (node != start);
+	for (size_t i = from; i < graph->circle_edges; i++)
+		node_drop(peeling, graph->edges[graph->circle[i]].from);
+	peel(peeling);
+}
+
+static void circles_take(struct peeling *peeling)
+{
+	uint32_t walk = 0;
+
+	for (uint32_t node = 0; node < peeling->nodes; node++)
+		while (peeling->alive[node])
+			circle_take(peeling, circle_lowest(peeling, circle_find(peeling, node, ++walk)));
+}
+
+static void degrees_count(struct peeling *peeling)
+{
+	const struct why_graph *graph = peeling->graph;
+
+	for (size_t i = 0; i < graph->count; i++) {
+		peeling->out[graph->edges[i].from]++;
+		peeling->in[graph->edges[i].to]++;
+	}
+	for (size_t i = 0; i < peeling->nodes; i++)
+		peeling->alive[i] = true;
+}
+
+/* Each node's part of back is filled from its end, so that first then has where it begins. */
+static void back_fill(struct peeling *peeling)
+{
+	const struct why_graph *graph = peeling->graph;
+	size_t *first = peeling->back_first, end = 0;
+
+	for (size_t i = 0; i < peeling->nodes; i++)
+		first[i] = end += peeling->in[i];
+	first[peeling->nodes] = end;
+	for (size_t i = graph->count; i--;)
+		peeling->back[--first[graph->edges[i].to]] = i;
+}
+
+static void circles_find(struct peeling *peeling)
+{
+	degrees_count(peeling);
+	back_fill(peeling);
+	for (uint32_t node = 0; node < peeling->nodes; node++)
+		node_check(peeling, node);
+	peel(peeling);
+	circles_take(peeling);
+}
+
+static bool circles_make(struct why_graph *graph, size_t nodes)
+{
+	struct peeling peeling = { .graph = graph,
+				   .nodes = nodes,
+				   .alive = calloc(nodes + 1, sizeof *peeling.alive),
+				   .out = calloc(nodes + 1, sizeof *peeling.out),
+				   .in = calloc(nodes + 1, sizeof *peeling.in),
+				   .back = calloc(graph->count + 1, sizeof *peeling.back),
+				   .back_first = calloc(nodes + 1, sizeof *peeling.back_first),
+				   .queue = calloc(nodes + 1, sizeof *peeling.queue),
+				   .seen = calloc(nodes + 1, sizeof *peeling.seen) };
+	bool made = peeling.alive && peeling.out && peeling.in && peeling.back && peeling.back_first && peeling.queue &&
+		    peeling.seen;
+
+	if (made)
+		circles_find(&peeling);
+	free(peeling.alive);
+	free(peeling.out);
+	free(peeling.in);
+	free(peeling.back);
+	free(peeling.back_first);
+	free(peeling.queue);
+	free(peeling.seen);
+	return made;
+}
+
+/* ---- all of it ---- */
+
+static bool creates_make(struct why_graph *graph)
+{
+	const struct view *requests = &graph->views->view[REQUESTS];
+
+	graph->creates = malloc((requests->count + 1) * sizeof *graph->creates);
+	if (!graph->creates)
+		return false;
+	for (size_t i = 0; i < requests->count; i++)
+		if (requests->at[i]->request.kind == STATUS_CREATE)
+			graph->creates[graph->creates_count++] = requests->at[i];
+	if (graph->creates_count)
+		qsort(graph->creates, graph->creates_count, sizeof *graph->creates, compare_names);
+	return true;
+}
+
+bool why_graph_make(struct why_graph *graph, const struct views *views, size_t records)
+{
+	size_t nodes = views->view[SESSIONS].count;
+
+	*graph = (struct why_graph){ .views = views, .budget = 16 * records + 4096 };
+	graph->first = calloc(nodes + 1, sizeof *graph->first);
+	graph->circle = calloc(nodes + 1, sizeof *graph->circle);
+	graph->circle_of = calloc(nodes + 1, sizeof *graph->circle_of);
+	return graph->first && graph->circle && graph->circle_of && creates_make(graph) && edges_make(graph) &&
+	       circles_make(graph, nodes);
+}
+
+void why_graph_free(struct why_graph *graph)
+{
+	free(graph->edges);
+	free(graph->first);
+	free(graph->circle);
+	free(graph->circle_of);
+	free(graph->creates);
+}

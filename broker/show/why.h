@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * why.h - what keeps drains, creates, acquires and streams from going on, in plain words, from the records of a status file.
+ *
+ * Each wait is followed from process to process to the one that could end it, and the sentence ends with what to do. Processes that
+ * wait for each other in a circle are a deadlock, told once. The same records and processes give the same sentences in the same
+ * order. What stands in a record is a claim, as everything in a status file. Owns nothing; changes nothing; asks no broker.
+ */
+#ifndef GPUB_SHOW_WHY_H
+#define GPUB_SHOW_WHY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/status/format.h"
+
+/* What the system says of a process. */
+struct why_process {
+	char     state; /* the letter in /proc/PID/stat; 0: there is no such process, or nobody can tell */
+	uint64_t inner; /* its number in a pid namespace of its own, as in a container; 0: it has none */
+};
+
+struct why {
+	const union status_record *records;
+	size_t                     count;
+	const char                *about; /* a buffer's name, or the number of a process; NULL: everything that waits */
+	bool                       live;  /* the broker goes on; else what it knew last is told, and no process is looked at */
+	uint64_t                   now_ms; /* since 1970 */
+	void (*look)(uint64_t pid, struct why_process *process);
+	void (*say)(void *context, const char *line); /* printable ASCII, without a newline */
+	void *context;
+};
+
+struct why_found {
+	size_t   lines;
+	unsigned deadlocks;
+};
+
+/*
+ * Says a line for each deadlock, then for each wait that is none, then for each process that has not said what it waits for; or one
+ * line that nothing waits. -ENOENT: about names neither a buffer nor a process of a session; -ENOMEM. The error message is set.
+ */
+int why_explain(const struct why *why, struct why_found *found);
+
+/* look() of this system, as far as this process may see: /proc. */
+void why_look(uint64_t pid, struct why_process *process);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* waits.c - see waits.h */
+#include "waits.h"
+
+#include "client.h"
+#include "common/error.h"
+#include "send.h"
+#include "timeline-wait.h"
+
+struct answer {
+	struct ticks_moment now;
+	unsigned            messages; /* the last one is being filled */
+	struct wire_message message[WIRE_WAITS_ANSWER];
+};
+
+/* False: it is full. */
+static bool answer_grow(struct answer *answer)
+{
+	if (answer->messages == WIRE_WAITS_ANSWER)
+		return false;
+	if (answer->messages)
+		answer->message[answer->messages - 1].waits.more = 1;
+	wire_init(&answer->message[answer->messages++], WIRE_WAITS, 0);
+	return true;
+}
+
+static bool answer_add(struct answer *answer, const struct wire_wait *wait)
+{
+	struct wire_waits *waits = &answer->message[answer->messages - 1].waits;
+
+	if (waits->count == WIRE_WAITS_MAX) {
+		if (!answer_grow(answer))
+			return false;
+		waits = &answer->message[answer->messages - 1].waits;
+	}
+	waits->wait[waits->count++] = *wait;
+	return true;
+}
+
+/* The waits by leases of that record. False: there is no room for more. Locked. */
+static bool record_report(const struct gpub_client *client, const struct record *record, struct answer *answer)
+{
+	uint64_t state = atomic_load(&record->state);
+	const struct timeline_map *map = record->timeline;
+	struct parked_wait parked[PARKED_MAX];
+	unsigned count;
+	bool room = true;
+
+	if (!map || (RECORD_STATE(state) != RECORD_OPEN && RECORD_STATE(state) != RECORD_CLOSING))
+		return true;
+	count = timeline_wait_list(map, record->ordinal, parked);
+	for (unsigned i = 0; i < count && room; i++)
+		room = answer_add(answer, &(struct wire_wait){ .grant = RECORD_GRANT(state),
+							       .serial = map->serial,
+							       .value = parked[i].value,
+							       .age_ms = ticks_age_ms(parked[i].ticks, &client->connected,
+										      &answer->now) });
+	return room;
+}
+
+void waits_report(struct gpub_client *client)
+{
+	struct answer answer = { .now = ticks_moment() };
+	const struct record *record;
+	SAVE_ERROR();
+
+	answer_grow(&answer);
+	pthread_mutex_lock(&client->lock);
+	for (record = timeline_waits_none() ? NULL : client->records.all; record; record = record->next)
+		if (!record_report(client, record, &answer))
+			break;
+	pthread_mutex_unlock(&client->lock);
+	call_send_many(client, answer.message, answer.messages);
+}
