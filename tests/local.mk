@@ -30,7 +30,7 @@ unit_tests = \
 	tests/unit/broker/test-fair-queue \
 	tests/unit/broker/test-grants \
 	tests/unit/broker/test-grid \
-	tests/unit/broker/test-identity \
+	tests/unit/broker/test-identity tests/unit/broker/test-inquiry \
 	tests/unit/broker/test-leftovers \
 	tests/unit/broker/test-log \
 	tests/unit/broker/test-manage \
@@ -219,6 +219,7 @@ tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)
+tests_unit_broker_test_inquiry_SOURCES = tests/unit/broker/test-inquiry.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
 tests_unit_broker_test_manage_SOURCES = tests/unit/broker/test-manage.c $(session_harness)
 tests_unit_broker_test_manage_drain_SOURCES = tests/unit/broker/test-manage-drain.c $(session_harness)

@@ -17,6 +17,12 @@ static void print_line(void *context, const char *line)
 	puts(line);
 }
 
+/* The numbers of its processes are others here. */
+static bool is_elsewhere(const struct shown *shown)
+{
+	return shown->state == SHOWN_RUNNING && status_process_start(shown->header.pid, NULL) != shown->header.start_time;
+}
+
 /* Why what follows may not be true any more. reason: why a broker that runs was not asked; empty: it was. */
 static void print_doubt(const struct shown *shown, const char *reason)
 {
@@ -29,7 +35,11 @@ static void print_doubt(const struct shown *shown, const char *reason)
 	else if (shown->state == SHOWN_STOPPED)
 		printf("The broker '%s' is stopped by a signal: kill -CONT %llu. This is what it knew %llu s ago:\n",
 		       shown->instance, pid, age);
-	else if (*reason)
+	else if (is_elsewhere(shown))
+		printf("The broker '%s' runs in another pid namespace, as in a container: the numbers of processes are those "
+		       "there, and who is stopped cannot be seen from here.\n",
+		       shown->instance);
+	if (*reason)
 		printf("The broker '%s' was not asked: %s. This is what it knew %llu s ago:\n", shown->instance, reason, age);
 }
 
@@ -55,7 +65,7 @@ static int explain(const struct shown *shown, const char *about, struct why_foun
 			   .count = shown->count,
 			   .about = about,
 			   .live = shown->state != SHOWN_DEAD,
-			   .look = why_look,
+			   .look = is_elsewhere(shown) ? NULL : why_look,
 			   .say = print_line };
 	struct timespec now;
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "broker/status/status.h"
 #include "common/error.h"
@@ -83,7 +84,7 @@ static struct why_process look(const struct telling *telling, const struct statu
 {
 	struct why_process process = { 0 };
 
-	if (telling->why->live)
+	if (telling->why->live && telling->why->look)
 		telling->why->look(session->pid, &process);
 	return process;
 }
@@ -97,10 +98,7 @@ static void add_process(struct telling *telling, const struct status_session *se
 		add(telling, "rank %u", session->rank - 1);
 	else
 		add(telling, "%s", session->command[0] ? session->command : "a process");
-	add(telling, " (pid %llu", NUMBER(session->pid));
-	if (process.inner)
-		add(telling, ", pid %llu in its container", NUMBER(process.inner));
-	add(telling, ")");
+	add(telling, " (pid %llu%s)", NUMBER(session->pid), process.contained ? ", in a container" : "");
 	if (why_node(&telling->views, session->id, &node))
 		telling->named[node] = true;
 }
@@ -623,6 +621,49 @@ static void say_silent(struct telling *telling)
 	}
 }
 
+/* A create over its quota does not wait, so nothing of it is left to be seen but the quota. */
+static bool quota_is_full(const struct status_user *user, int resource)
+{
+	uint64_t used = user->used[resource], limit = user->limit[resource];
+	uint64_t least = resource == RESOURCE_BYTES ? limit / 16 + 1 : 1;
+
+	return limit != QUOTA_NONE && used && (used > limit || limit - used < least);
+}
+
+static void say_quota(struct telling *telling, const struct status_user *user, int resource)
+{
+	char used[SIZE_TEXT_MAX], limit[SIZE_TEXT_MAX];
+
+	if (resource == RESOURCE_BYTES)
+		add(telling, "user %llu holds %s of the %s of its quota", NUMBER(user->uid),
+		    size_format(user->used[resource], used), size_format(user->limit[resource], limit));
+	else
+		add(telling, "user %llu holds %llu of the %llu %s of its quota", NUMBER(user->uid),
+		    NUMBER(user->used[resource]), NUMBER(user->limit[resource]), resource_key((enum resource)resource));
+	add(telling, ": what needs more is refused at once; end some, or raise the quota in brokerd.conf");
+	say(telling);
+}
+
+static void say_quotas(struct telling *telling)
+{
+	const struct view *users = &telling->views.view[USERS];
+
+	for (size_t i = 0; i < users->count && !telling->why->about; i++)
+		for (int resource = 0; resource < RESOURCES; resource++)
+			if (quota_is_full(&users->at[i]->user, resource))
+				say_quota(telling, &users->at[i]->user, resource);
+}
+
+static void say_nothing(struct telling *telling)
+{
+	if (telling->why->about)
+		add(telling, "Nothing waits for %s.", telling->why->about);
+	else
+		add(telling, "Nothing waits.");
+	say(telling);
+	telling->found.lines = 0;
+}
+
 static void tell(struct telling *telling)
 {
 	say_circles(telling);
@@ -632,14 +673,9 @@ static void tell(struct telling *telling)
 	if (!telling->found.lines)
 		say_process(telling);
 	say_silent(telling);
-	if (telling->found.lines)
-		return;
-	if (telling->why->about)
-		add(telling, "Nothing waits for %s.", telling->why->about);
-	else
-		add(telling, "Nothing waits.");
-	say(telling);
-	telling->found.lines = 0;
+	if (!telling->found.lines)
+		say_nothing(telling);
+	say_quotas(telling);
 }
 
 int why_explain(const struct why *why, struct why_found *found)
@@ -669,26 +705,14 @@ int why_explain(const struct why *why, struct why_found *found)
 
 /* ---- the system ---- */
 
-/* "NSpid:" has its number in each pid namespace, from the reader's own to the innermost. */
-static uint64_t inner_pid(uint64_t pid)
+/* A namespace that may not be looked at counts as the own one. */
+static bool is_contained(uint64_t pid)
 {
-	unsigned long long outer, inner = 0;
-	char path[40], line[256];
-	FILE *file;
+	char path[40], own[64] = "", its[64] = "";
 
-	snprintf(path, sizeof path, "/proc/%llu/status", NUMBER(pid));
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof line, file))
-		if (!strncmp(line, "NSpid:", 6)) {
-			const char *last = strrchr(line, '\t');
-
-			if (sscanf(line + 6, "%llu", &outer) == 1 && last && last > line + 6)
-				inner = strtoull(last, NULL, 10);
-			break;
-		}
-	if (file)
-		fclose(file);
-	return inner;
+	snprintf(path, sizeof path, "/proc/%llu/ns/mnt", NUMBER(pid));
+	return readlink(path, its, sizeof its - 1) > 0 && readlink("/proc/self/ns/mnt", own, sizeof own - 1) > 0 &&
+	       strcmp(own, its) != 0;
 }
 
 void why_look(uint64_t pid, struct why_process *process)
@@ -696,5 +720,5 @@ void why_look(uint64_t pid, struct why_process *process)
 	*process = (struct why_process){ 0 };
 	if (!status_process_start(pid, &process->state))
 		return;
-	process->inner = inner_pid(pid);
+	process->contained = is_contained(pid);
 }

@@ -17,17 +17,17 @@
 
 /* What the system says of a process. */
 struct why_process {
-	char     state; /* the letter in /proc/PID/stat; 0: there is no such process, or nobody can tell */
-	uint64_t inner; /* its number in a pid namespace of its own, as in a container; 0: it has none */
+	char state;     /* the letter in /proc/PID/stat; 0: there is no such process, or nobody can tell */
+	bool contained; /* it has another mount namespace than this process */
 };
 
 struct why {
 	const union status_record *records;
 	size_t                     count;
 	const char                *about; /* a buffer's name, or the number of a process; NULL: everything that waits */
-	bool                       live;  /* the broker goes on; else what it knew last is told, and no process is looked at */
+	bool                       live;  /* the broker goes on; else what it knew last is told */
 	uint64_t                   now_ms; /* since 1970 */
-	void (*look)(uint64_t pid, struct why_process *process);
+	void (*look)(uint64_t pid, struct why_process *process); /* NULL: the numbers mean nothing here */
 	void (*say)(void *context, const char *line); /* printable ASCII, without a newline */
 	void *context;
 };

@@ -6,6 +6,8 @@
  * How long something has lasted differs from run to run and is cut off; all else is compared.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,9 +99,6 @@ static void begin(void)
 	broker_start(&broker, "host");
 	for (unsigned i = 0; i < 3; i++)
 		start(puppets[i], i);
-	for (unsigned i = 0; i < 3; i++)
-		if (ask(&a, do_create, .name = "", .flags = 0) == 0)
-			bail_out("a buffer without a name");
 	for (int i = 0; i < 3; i++) {
 		struct order create = { .run = do_create, .flags = GPUB_TIMELINE };
 
@@ -200,24 +199,173 @@ static void test_circle(void)
 	broker_end(&broker);
 }
 
+/* ---- what waits in the broker ---- */
+
+static int do_drain(const struct order *order)
+{
+	return gpub_drain(client, order->name, order->timeout);
+}
+
+/* The session's number, which evict takes. */
+static int session_of(const struct puppet *puppet)
+{
+	json_t *text = status_json(&broker), *session;
+	int id = -1;
+	size_t i;
+
+	json_array_foreach(json_object_get(text, "sessions"), i, session)
+		if (json_integer_value(json_object_get(session, "pid")) == puppet->pid)
+			id = (int)json_integer_value(json_object_get(session, "session"));
+	json_decref(text);
+	return id;
+}
+
+static bool waits_are(int64_t count)
+{
+	return SOON(status_number(&broker, "waiting") == count);
+}
+
 static void test_drain(void)
 {
-	gpub_client *manager;
-
 	broker_start(&broker, "host");
 	start(&a, 0);
 	start(&b, 1);
+	start(&c, 2);
 	ask(&a, do_create, .name = "u");
 	ask(&b, do_acquire, .name = "u");
-	(void)manager;
+	tell(&a, do_drain, .name = "u", .timeout = -1);
+	waits_are(1);
+	POINT(says(0, "",
+		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which runs and has not closed it: "
+		   "broker-ctl evict %d --kill ends it\n",
+		   a.pid, b.pid, session_of(&b)),
+	      "a drain, and who uses the buffer");
+	kill(b.pid, SIGSTOP);
+	POINT(says(0, "u",
+		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which is stopped by a signal: kill "
+		   "-CONT %d\n",
+		   a.pid, b.pid, b.pid),
+	      "one that is stopped");
+	kill(b.pid, SIGCONT);
+	tell(&b, do_acquire, .name = "v", .slot = 1, .timeout = -1);
+	waits_are(2);
+	POINT(says(0, "u",
+		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which waits for a buffer v; nobody "
+		   "has created it: start the process that is to, or broker-ctl create v SIZE\n",
+		   a.pid, b.pid),
+	      "one that waits itself, for a name that nobody has created");
+	ask(&c, do_create, .name = "v");
+	receive(&b);
+	ask(&b, do_return);
+	ask(&b, do_trim);
+	POINT(!receive(&a) && says(0, "", "Nothing waits.\n"), "when it has closed the buffer, nothing waits");
 	end();
+}
+
+static int do_contain(const struct order *order)
+{
+	(void)order;
+	return unshare(CLONE_NEWNS) ? -errno : 0;
+}
+
+/* A client shares the broker's pid namespace, wherever else it is contained. */
+static void test_drain_behind_a_container(void)
+{
+	broker_start(&broker, "host");
+	start(&a, 0);
+	start(&b, 1);
+	start(&c, 2);
+	ask(&a, do_create, .name = "u");
+	ask(&b, do_acquire, .name = "u");
+	tell(&a, do_drain, .name = "u", .timeout = -1);
+	waits_are(1);
+	if (ask(&b, do_contain)) {
+		point_skip("a drain behind a process in a container: this user may not make a mount namespace");
+	} else {
+		kill(b.pid, SIGSTOP);
+		POINT(says(0, "",
+			   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d, in a container), which is "
+			   "stopped by a signal: kill -CONT %d\n",
+			   a.pid, b.pid, b.pid),
+		      "a drain behind a process in a container");
+		kill(b.pid, SIGCONT);
+	}
+	ask(&b, do_return);
+	ask(&b, do_trim);
+	receive(&a);
+	end();
+}
+
+static void test_full_device(void)
+{
+	setenv("GPUB_HOST_MEMORY", "16M", 1);
+	broker_pool = "0";
+	broker_start(&broker, "host");
+	start(&a, 0);
+	start(&b, 1);
+	start(&c, 2);
+	ask(&a, do_create, .name = "big", .size = 12 * MIB);
+	ask(&a, do_create, .name = "small", .size = 2 * MIB);
+	ask(&b, do_acquire, .name = "big");
+	tell(&c, do_create, .name = "more", .size = 8 * MIB, .timeout = -1);
+	waits_are(1);
+	POINT(says(0, "",
+		   "rank 2 (pid %d) waits for 8 MiB of device 0 to create more; 2 buffers take 14 MiB of its 16 MiB, the largest "
+		   "is big (12 MiB): broker-ctl drain big\n",
+		   c.pid),
+	      "a create on a full device, and what takes most of it");
+	tell(&a, do_acquire, .name = "more", .timeout = -1);
+	waits_are(2);
+	POINT(why("more") == 0 && strstr(answer, "waits for a buffer more; its creator, rank 2 (pid "),
+	      "an acquire that waits for that create is followed to it");
+	ask(&b, do_unlink, .name = "big");
+	kill(b.pid, SIGSTOP);
+	POINT(says(0, "more",
+		   "rank 0 (pid %d) waits for a buffer more; its creator, rank 2 (pid %d), waits for 8 MiB of device 0 to create "
+		   "more; 12 MiB of it is unlinked as big and used by rank 1 (pid %d), which is stopped by a signal: kill -CONT "
+		   "%d\n"
+		   "rank 2 (pid %d) waits for 8 MiB of device 0 to create more; 12 MiB of it is unlinked as big and used by rank "
+		   "1 (pid %d), which is stopped by a signal: kill -CONT %d\n",
+		   a.pid, c.pid, b.pid, b.pid, c.pid, b.pid, b.pid),
+	      "memory that is unlinked and still used comes first");
+	kill(b.pid, SIGCONT);
+	ask(&b, do_return);
+	ask(&b, do_trim);
+	POINT(!receive(&c) && !receive(&a), "when it is freed, both go on");
+	unsetenv("GPUB_HOST_MEMORY");
+	broker_pool = NULL;
+	end();
+}
+
+/* ---- a broker that does not answer ---- */
+
+static void test_stopped_and_dead_broker(void)
+{
+	begin();
+	ask(&c, do_wait, .slot = 1, .value = 4);
+	POINT(!why("heat/1"), "a broker that runs is asked");
+	kill(broker.pid, SIGSTOP);
+	POINT(why("heat/1") == 0 && strstr(answer, "' is stopped by a signal: kill -CONT ") &&
+		      strstr(answer, "waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid "),
+	      "one that is stopped is explained by what its file holds");
+	kill(broker.pid, SIGCONT);
+	broker_wait(&broker, SIGKILL);
+	POINT(SOON(why("heat/1") == 0 && strstr(answer, "' is dead. This is what it knew ")) &&
+		      strstr(answer, "), waited for nothing that the broker knew of\n"),
+	      "so is one that is dead, and no process is looked at");
+	puppet_kill(&a);
+	puppet_kill(&b);
+	puppet_kill(&c);
 }
 
 int main(void)
 {
-	harness_begin("why", 120);
+	harness_begin("why", 240);
 	test_stopped_writer();
 	test_circle();
-	return harness_end();
 	test_drain();
+	test_drain_behind_a_container();
+	test_full_device();
+	test_stopped_and_dead_broker();
+	return harness_end();
 }

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-inquiry.c - who is asked what it waits for, what of the answers is believed, and when a REFRESH is answered.
+ *
+ * session-harness.h is the world; its peers are asked by hand, and answer what no library would.
+ */
+#include "session-harness.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "broker/request/inquiry.h"
+#include "broker/session/session.h"
+
+#define REFRESH 77
+
+static void create(struct peer *peer, const char *name, unsigned flags)
+{
+	struct wire_message message = named(WIRE_CREATE, 1, name);
+
+	message.create.flags = flags;
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+}
+
+static struct wire_grant hold(struct peer *peer, const char *name)
+{
+	struct wire_grant grant = acquire(peer, name);
+
+	session_of(peer)->answers = true; /* harness peers greet as an older library */
+	return grant;
+}
+
+static void say_refresh(struct peer *peer)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_REFRESH, REFRESH);
+	say(peer->sock, &message);
+}
+
+static void expect_asked(struct peer *peer)
+{
+	assert_int_equal(receive_message(peer->sock).type, WIRE_INQUIRE);
+}
+
+static void expect_silence(struct peer *peer)
+{
+	struct wire_message message;
+
+	run_passes();
+	assert_int_equal(received_already(peer->sock, &message), 0);
+}
+
+static void expect_refreshed(struct peer *peer)
+{
+	struct wire_message message = receive_message(peer->sock);
+
+	assert_int_equal(message.type, WIRE_DONE);
+	assert_int_equal(message.request, REFRESH);
+}
+
+static struct wire_message waits(unsigned count, const struct wire_grant *grant, uint64_t value)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_WAITS, 0);
+	message.waits.count = count;
+	for (unsigned i = 0; i < count && i < WIRE_WAITS_MAX; i++)
+		message.waits.wait[i] = (struct wire_wait){
+			.grant = grant->grant, .serial = grant->serial, .value = value + i, .age_ms = 5000
+		};
+	return message;
+}
+
+static unsigned reported(const struct peer *peer)
+{
+	const struct reported_wait *wait;
+	unsigned count = 0;
+
+	for (wait = session_of(peer)->inquired.waits; wait; wait = wait->next)
+		count++;
+	return count;
+}
+
+static void test_only_who_has_mapped_a_timeline_is_asked(void **state)
+{
+	struct peer asker = join(), other = join(), holder = join();
+	struct wire_grant grant;
+	struct wire_message answer;
+
+	(void)state;
+	create(&asker, "plain", 0);
+	create(&asker, "t", GPUB_TIMELINE);
+	hold(&other, "plain");
+	say_refresh(&asker);
+	expect_refreshed(&asker);
+	grant = hold(&holder, "t");
+	say_refresh(&asker);
+	expect_asked(&holder);
+	expect_silence(&other);
+	expect_silence(&asker);
+	answer = waits(1, &grant, 4);
+	say(holder.sock, &answer);
+	expect_refreshed(&asker);
+	assert_int_equal(reported(&holder), 1);
+	assert_int_equal(session_of(&holder)->inquired.waits->value, 4);
+	assert_int_equal(session_of(&holder)->inquired.answer, ANSWER_GIVEN);
+	hang_up_dying(&holder);
+	hang_up_dying(&other);
+	part(&asker);
+}
+
+/* A library that does not know the question is not sent a message that it does not know. */
+static void test_an_older_library_is_not_asked(void **state)
+{
+	struct peer asker = join(), old = join();
+
+	(void)state;
+	create(&asker, "t", GPUB_TIMELINE);
+	acquire(&old, "t");
+	say_refresh(&asker);
+	expect_refreshed(&asker);
+	expect_silence(&old);
+	assert_int_equal(session_of(&old)->inquired.answer, ANSWER_UNKNOWN);
+	hang_up_dying(&old);
+	part(&asker);
+}
+
+static void invariant_5_a_process_that_never_answers_is_not_waited_for(void **state)
+{
+	struct peer asker = join(), holder = join();
+	struct wire_grant grant;
+	struct wire_message answer;
+
+	(void)state;
+	create(&asker, "t", GPUB_TIMELINE);
+	grant = hold(&holder, "t");
+	for (int round = 0; round < 3; round++) {
+		say_refresh(&asker);
+		expect_refreshed(&asker);
+	}
+	assert_int_equal(session_of(&holder)->inquired.answer, ANSWER_OWED);
+	expect_asked(&holder);
+	expect_silence(&holder); /* it was asked once: its socket does not fill */
+	answer = waits(1, &grant, 9);
+	say(holder.sock, &answer);
+	EXPECT_SOON(session_of(&holder)->inquired.answer == ANSWER_GIVEN);
+	assert_int_equal(reported(&holder), 1);
+	hang_up_dying(&holder);
+	part(&asker);
+}
+
+static void test_claims_are_checked(void **state)
+{
+	struct peer asker = join(), holder = join(), liar = join();
+	struct wire_grant grant, plain, own;
+	struct wire_message answer;
+
+	(void)state;
+	create(&asker, "t", GPUB_TIMELINE);
+	create(&asker, "u", GPUB_TIMELINE);
+	create(&asker, "plain", 0);
+	grant = hold(&holder, "t");
+	own = hold(&liar, "u");
+	plain = hold(&liar, "plain");
+	say_refresh(&asker);
+	expect_asked(&holder);
+	expect_asked(&liar);
+	/* another session's grant; none; no timeline; another buffer's number; and one that is true */
+	answer = waits(5, &grant, 1);
+	answer.waits.wait[1].grant = 12345;
+	answer.waits.wait[2].grant = plain.grant;
+	answer.waits.wait[2].serial = plain.serial;
+	answer.waits.wait[3].grant = own.grant;
+	answer.waits.wait[3].serial = grant.serial;
+	answer.waits.wait[4].grant = own.grant;
+	answer.waits.wait[4].serial = own.serial;
+	answer.waits.wait[4].age_ms = UINT64_MAX;
+	say(liar.sock, &answer);
+	answer = waits(0, &grant, 0);
+	say(holder.sock, &answer);
+	expect_refreshed(&asker);
+	assert_int_equal(reported(&liar), 1);
+	assert_true(session_of(&liar)->inquired.waits->serial == own.serial);
+	assert_true(session_of(&liar)->inquired.waits->since_ms > 1600000000000ull);
+	hang_up_dying(&liar);
+	hang_up_dying(&holder);
+	part(&asker);
+}
+
+/* A session that breaks off in the middle of its answer is as one that has not answered. */
+static void test_an_answer_is_bounded(void **state)
+{
+	struct peer asker = join(), holder = join();
+	struct wire_grant grant;
+	struct wire_message answer;
+
+	(void)state;
+	create(&asker, "t", GPUB_TIMELINE);
+	grant = hold(&holder, "t");
+	say_refresh(&asker);
+	expect_asked(&holder);
+	answer = waits(WIRE_WAITS_MAX, &grant, 1);
+	answer.waits.more = 1;
+	for (int i = 0; i < WIRE_WAITS_ANSWER; i++)
+		say(holder.sock, &answer);
+	expect_refreshed(&asker);
+	assert_int_equal(reported(&holder), WIRE_WAITS_MAX * WIRE_WAITS_ANSWER);
+	say(holder.sock, &answer);
+	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	bury(&holder);
+	part(&asker);
+}
+
+static void expect_cut_by(struct wire_message message)
+{
+	unsigned cut = (unsigned)broker.counters.sessions_cut;
+	struct peer liar = join();
+
+	say(liar.sock, &message);
+	EXPECT_SOON(broker.counters.sessions_cut == cut + 1);
+	bury(&liar);
+}
+
+static void invariant_5_what_nobody_asked_for_ends_its_session(void **state)
+{
+	struct wire_grant none = { 0 };
+	struct peer peer = join();
+	struct wire_message message;
+
+	(void)state;
+	expect_cut_by(waits(1, &none, 1));
+	message = waits(0, &none, 1);
+	message.waits.count = WIRE_WAITS_MAX + 1;
+	expect_cut_by(message);
+	message.waits.count = 0;
+	message.waits.more = 2;
+	expect_cut_by(message);
+	wire_init(&message, WIRE_INQUIRE, 0);
+	expect_cut_by(message);
+	expect_served(&peer);
+	part(&peer);
+}
+
+static void test_one_refresh_at_a_time(void **state)
+{
+	struct peer asker = join(), holder = join(), other = join();
+	struct wire_message message;
+
+	(void)state;
+	create(&asker, "t", GPUB_TIMELINE);
+	hold(&holder, "t");
+	say_refresh(&asker);
+	expect_asked(&holder);
+	say_refresh(&asker);
+	message = receive_message(asker.sock);
+	assert_int_equal(message.type, WIRE_REFUSED);
+	assert_int_equal(message.refused.error, -EBUSY);
+	/* whoever asks during a round is answered by the next one, and who goes is forgotten */
+	say_refresh(&other);
+	run_pass();
+	part(&other);
+	expect_refreshed(&asker);
+	part(&asker);
+	hang_up_dying(&holder);
+}
+
+/* What a session reported goes with it, also in the middle of a round. */
+static void test_sessions_end_while_they_are_asked(void **state)
+{
+	struct peer asker = join(), first = join(), second = join();
+	struct wire_message message;
+
+	(void)state;
+	create(&asker, "t", GPUB_TIMELINE);
+	hold(&first, "t");
+	hold(&second, "t");
+	say_refresh(&asker);
+	expect_asked(&first);
+	expect_asked(&second);
+	/* its LEAVE crosses the question */
+	wire_init(&message, WIRE_LEAVE, 5);
+	say(first.sock, &message);
+	assert_int_equal(receive_message(first.sock).type, WIRE_LEFT);
+	message = waits(0, &(struct wire_grant){ 0 }, 0);
+	say(first.sock, &message);
+	hang_up_dying(&second);
+	expect_refreshed(&asker);
+	assert_int_equal(broker.counters.sessions_cut, 0);
+	hang_up_dying(&first);
+	part(&asker);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_only_who_has_mapped_a_timeline_is_asked),
+		ON(test_an_older_library_is_not_asked),
+		ON(invariant_5_a_process_that_never_answers_is_not_waited_for),
+		ON(test_claims_are_checked),
+		ON(test_an_answer_is_bounded),
+		ON(invariant_5_what_nobody_asked_for_ends_its_session),
+		ON(test_one_refresh_at_a_time),
+		ON(test_sessions_end_while_they_are_asked),
+	};
+
+	return cmocka_run_group_tests_name("inquiry", tests, harness_group_setup, harness_group_teardown);
+}
