@@ -30,7 +30,8 @@ unit_tests = \
 	tests/unit/broker/test-fair-queue \
 	tests/unit/broker/test-grants \
 	tests/unit/broker/test-grid \
-	tests/unit/broker/test-identity tests/unit/broker/test-inquiry \
+	tests/unit/broker/test-identity \
+	tests/unit/broker/test-inquiry \
 	tests/unit/broker/test-leftovers \
 	tests/unit/broker/test-log \
 	tests/unit/broker/test-manage \
@@ -64,6 +65,7 @@ unit_tests = \
 	tests/unit/broker/test-timeline \
 	tests/unit/broker/test-usage \
 	tests/unit/broker/test-waiting \
+	tests/unit/broker/test-why \
 	tests/unit/broker/test-workers \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
