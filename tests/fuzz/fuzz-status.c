@@ -3,7 +3,7 @@
  * fuzz-status.c - a status file that anybody may have written, read and shown as broker-status does.
  *
  * The input is the file. What is shown is caught and checked: no line of a table on narrow paper is longer than 80 columns, nothing but
- * printable ASCII leaves any, and --json gives JSON.
+ * printable ASCII leaves any, --json gives JSON, and --why says the same twice.
  */
 #include "fuzz.h"
 
@@ -17,6 +17,7 @@
 #include "broker/show/json.h"
 #include "broker/show/read.h"
 #include "broker/show/table.h"
+#include "broker/show/why.h"
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 
@@ -88,6 +89,44 @@ static void show_on(const struct shown *shown, size_t width)
 	table_check(width);
 }
 
+/* ---- what is explained ---- */
+
+static char why_text[2][1 << 20];
+static char *why_end;
+
+static void why_say(void *context, const char *line)
+{
+	const char *all = context;
+	size_t length = strlen(line);
+
+	for (size_t i = 0; i < length; i++)
+		FUZZ_HOLDS(line[i] >= ' ' && line[i] <= '~', "byte 0x%02x leaves --why", (unsigned char)line[i]);
+	if ((size_t)(why_end - all) + length < sizeof why_text[0])
+		why_end = stpcpy(why_end, line);
+}
+
+static void explain(const struct shown *shown, const char *about)
+{
+	struct why_found found[2];
+	int error[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct why why = { .records = shown->records,
+				   .count = shown->count,
+				   .about = about,
+				   .live = true,
+				   .now_ms = 1000000,
+				   .say = why_say,
+				   .context = why_text[i] };
+
+		*(why_end = why_text[i]) = 0;
+		error[i] = why_explain(&why, &found[i]);
+	}
+	FUZZ_HOLDS(error[0] == error[1] && found[0].deadlocks == found[1].deadlocks && !strcmp(why_text[0], why_text[1]),
+		   "--why says something else the second time");
+	FUZZ_HOLDS(error[0] != -ENOMEM && (error[0] || why_text[0][0] || found[0].lines), "--why says nothing");
+}
+
 static void show(const struct shown *shown)
 {
 	show_on(shown, 80);
@@ -96,6 +135,9 @@ static void show(const struct shown *shown)
 	json_show(shown);
 	caught();
 	json_check();
+	explain(shown, NULL);
+	explain(shown, "a");
+	explain(shown, "1");
 }
 
 static void list(const struct shown *shown, size_t count)

@@ -192,7 +192,7 @@ void peer_compose(struct peer *peer, struct input *input, struct wire_message *m
 {
 	static const uint8_t types[] = { WIRE_CREATE, WIRE_ACQUIRE, WIRE_CREATE, WIRE_ACQUIRE, WIRE_UNLINK, WIRE_STAT,
 					 WIRE_CLOSED, WIRE_WRITER, WIRE_LEAVE, WIRE_HELLO,   WIRE_CHANGE, WIRE_DRAIN,
-					 WIRE_ISSUE,  WIRE_REDEEM, WIRE_EVICT };
+					 WIRE_ISSUE,  WIRE_REDEEM, WIRE_EVICT,  WIRE_REFRESH, WIRE_WAITS };
 	uint8_t type = input_byte(input), changes;
 
 	wire_init(message, type < 0xc0 ? types[type % sizeof types] : type % (WIRE_TYPES + 2), input_byte(input));

@@ -12,7 +12,7 @@
 #include "arena.h"
 #include "gpubroker.h"
 
-extern const struct attack malformed[], tickets[], descriptors[], timelines[], memory[], ranges[], pool[], processes[],
+extern const struct attack malformed[], tickets[], descriptors[], timelines[], inquiries[], memory[], ranges[], pool[], processes[],
 	privileged[], cancellation[], floods[], status_files[], walks[];
 extern const struct attack status_file_of_others, status_file_of_its_own;
 

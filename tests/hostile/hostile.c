@@ -39,6 +39,7 @@ int main(int argc, char **argv)
 	attack_all(tickets);
 	attack_all(descriptors);
 	attack_all(timelines);
+	attack_all(inquiries);
 	attack_all(memory);
 	attack_all(ranges);
 	attack_all(pool);

@@ -75,6 +75,7 @@ static bool is_a_clients(unsigned type)
 	case WIRE_ISSUE:
 	case WIRE_REDEEM:
 	case WIRE_QUIESCED:
+	case WIRE_REFRESH:
 		return true;
 	default:
 		return false;
