@@ -164,7 +164,7 @@ test_scripts = \
 	tests/integration/need-cuda.sh \
 	tests/integration/startup.sh \
 	tests/integration/status.sh tests/integration/status-json.sh tests/integration/status-many.sh \
-	tests/integration/status-now.sh tests/integration/status-watch.sh \
+	tests/integration/status-now.sh tests/integration/status-watch.sh tests/integration/why-brokers.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh \
 	tests/speed/instructions.sh \

@@ -17,7 +17,7 @@ static void print_line(void *context, const char *line)
 	puts(line);
 }
 
-/* The numbers of its processes are others here. */
+/* The numbers of its processes are others here, and it serves none of this namespace. */
 static bool is_elsewhere(const struct shown *shown)
 {
 	return shown->state == SHOWN_RUNNING && status_process_start(shown->header.pid, NULL) != shown->header.start_time;
@@ -36,10 +36,10 @@ static void print_doubt(const struct shown *shown, const char *reason)
 		printf("The broker '%s' is stopped by a signal: kill -CONT %llu. This is what it knew %llu s ago:\n",
 		       shown->instance, pid, age);
 	else if (is_elsewhere(shown))
-		printf("The broker '%s' runs in another pid namespace, as in a container: the numbers of processes are those "
-		       "there, and who is stopped cannot be seen from here.\n",
-		       shown->instance);
-	if (*reason)
+		printf("The broker '%s' runs in another pid namespace, as in a container: it cannot be asked from here, and the "
+		       "numbers of processes are those there. This is what it knew %llu s ago:\n",
+		       shown->instance, age);
+	else if (*reason)
 		printf("The broker '%s' was not asked: %s. This is what it knew %llu s ago:\n", shown->instance, reason, age);
 }
 
@@ -49,7 +49,7 @@ static int read_fresh(struct shown *shown, const char *instance, char reason[ERR
 	int error = shown_read(shown, instance);
 
 	reason[0] = 0;
-	if (error || shown->state != SHOWN_RUNNING)
+	if (error || shown->state != SHOWN_RUNNING || is_elsewhere(shown))
 		return error;
 	if (refresh(shown)) {
 		snprintf(reason, ERROR_TEXT_MAX, "%s", error_text());
