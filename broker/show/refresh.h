@@ -3,7 +3,7 @@
  * refresh.h - has a broker that runs ask its clients what they wait for, so that its status file says it.
  *
  * One session of a moment, as any client's: the broker decides who may connect. It connects where the status file says that
- * its broker listens, and believes that file no further: the broker there must be one that this user trusts (client/trust.h), and
+ * its broker listens, and trusts that file no further: the broker there must be one that this user trusts (client/trust.h), and
  * of that instance. Owns the connection while it lasts.
  */
 #ifndef GPUB_SHOW_REFRESH_H

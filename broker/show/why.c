@@ -14,14 +14,14 @@
 #include "common/size.h"
 #include "why-graph.h"
 
-#define SENTENCE_MAX 4096 /* what does not fit is left out */
-#define HOPS_MAX     32   /* from process to process in one sentence */
-#define HOLDERS_SAID 4    /* of one buffer in one sentence */
+#define TEXT_MAX 4096 /* what does not fit is left out */
+#define HOPS_MAX     32   /* from process to process in one line */
+#define HOLDERS_SAID 4    /* of one buffer in one line */
 
 #define NUMBER(value) ((unsigned long long)(value))
 
-struct sentence {
-	char   text[SENTENCE_MAX];
+struct line {
+	char   text[TEXT_MAX];
 	size_t length;
 };
 
@@ -29,8 +29,8 @@ struct telling {
 	const struct why *why;
 	struct views      views;
 	struct why_graph  graph;
-	bool             *named; /* of each session: some sentence names it */
-	struct sentence   sentence;
+	bool             *named; /* of each session: some line names it */
+	struct line       line;
 	struct why_found  found;
 	unsigned          hops;
 };
@@ -41,26 +41,26 @@ static void add(struct telling *telling, const char *format, ...) __attribute__(
 
 static void add(struct telling *telling, const char *format, ...)
 {
-	struct sentence *sentence = &telling->sentence;
-	size_t room = sizeof sentence->text - sentence->length;
+	struct line *line = &telling->line;
+	size_t room = sizeof line->text - line->length;
 	va_list args;
 	int wrote;
 
 	va_start(args, format);
-	wrote = vsnprintf(sentence->text + sentence->length, room, format, args);
+	wrote = vsnprintf(line->text + line->length, room, format, args);
 	va_end(args);
 	if (wrote > 0)
-		sentence->length += (size_t)wrote < room ? (size_t)wrote : room - 1;
+		line->length += (size_t)wrote < room ? (size_t)wrote : room - 1;
 }
 
 static void say(struct telling *telling)
 {
-	for (char *at = telling->sentence.text; *at; at++)
+	for (char *at = telling->line.text; *at; at++)
 		if (*at < ' ' || *at > '~')
 			*at = '?';
-	telling->why->say(telling->why->context, telling->sentence.text);
+	telling->why->say(telling->why->context, telling->line.text);
 	telling->found.lines++;
-	telling->sentence.length = 0;
+	telling->line.length = 0;
 	telling->hops = 0;
 }
 
@@ -295,12 +295,12 @@ static bool add_holder(void *context, const struct status_session *session, cons
 static void add_holders(struct telling *telling, const struct status_buffer *buffer)
 {
 	struct holding holding = { .telling = telling };
-	size_t before = telling->sentence.length;
+	size_t before = telling->line.length;
 
 	why_holders(&telling->views, buffer, add_holder, &holding);
 	if (holding.more)
 		add(telling, ", and by %u more", holding.more);
-	if (telling->sentence.length == before)
+	if (telling->line.length == before)
 		add(telling, "used by nobody: its memory is about to be freed");
 }
 

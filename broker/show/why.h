@@ -2,8 +2,8 @@
 /*
  * why.h - what keeps drains, creates, acquires and streams from going on, in plain words, from the records of a status file.
  *
- * Each wait is followed from process to process to the one that could end it, and the sentence ends with what to do. Processes that
- * wait for each other in a circle are a deadlock, told once. The same records and processes give the same sentences in the same
+ * Each wait is followed from process to process to the one that could end it, and the line ends with what to do. Processes that
+ * wait for each other in a circle are a deadlock, told once. The same records and processes give the same lines in the same
  * order. What stands in a record is a claim, as everything in a status file. Owns nothing; changes nothing; asks no broker.
  */
 #ifndef GPUB_SHOW_WHY_H

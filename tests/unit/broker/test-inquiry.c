@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-inquiry.c - who is asked what it waits for, what of the answers is believed, and when a REFRESH is answered.
+ * test-inquiry.c - who is asked what it waits for, which of the answers are trusted, and when a REFRESH is answered.
  *
  * session-harness.h is the world; its peers are asked by hand, and answer what no library would.
  */
@@ -152,7 +152,7 @@ static void invariant_5_a_process_that_never_answers_is_not_waited_for(void **st
 
 static void test_claims_are_checked(void **state)
 {
-	struct peer asker = join(), holder = join(), liar = join();
+	struct peer asker = join(), holder = join(), malicious = join();
 	struct wire_grant grant, plain, own;
 	struct wire_message answer;
 
@@ -161,11 +161,11 @@ static void test_claims_are_checked(void **state)
 	create(&asker, "u", GPUB_TIMELINE);
 	create(&asker, "plain", 0);
 	grant = hold(&holder, "t");
-	own = hold(&liar, "u");
-	plain = hold(&liar, "plain");
+	own = hold(&malicious, "u");
+	plain = hold(&malicious, "plain");
 	say_refresh(&asker);
 	expect_asked(&holder);
-	expect_asked(&liar);
+	expect_asked(&malicious);
 	/* another session's grant; none; no timeline; another buffer's number; and one that is true */
 	answer = waits(5, &grant, 1);
 	answer.waits.wait[1].grant = 12345;
@@ -176,14 +176,14 @@ static void test_claims_are_checked(void **state)
 	answer.waits.wait[4].grant = own.grant;
 	answer.waits.wait[4].serial = own.serial;
 	answer.waits.wait[4].age_ms = UINT64_MAX;
-	say(liar.sock, &answer);
+	say(malicious.sock, &answer);
 	answer = waits(0, &grant, 0);
 	say(holder.sock, &answer);
 	expect_refreshed(&asker);
-	assert_int_equal(reported(&liar), 1);
-	assert_true(session_of(&liar)->inquired.waits->serial == own.serial);
-	assert_true(session_of(&liar)->inquired.waits->since_ms > 1600000000000ull);
-	hang_up_dying(&liar);
+	assert_int_equal(reported(&malicious), 1);
+	assert_true(session_of(&malicious)->inquired.waits->serial == own.serial);
+	assert_true(session_of(&malicious)->inquired.waits->since_ms > 1600000000000ull);
+	hang_up_dying(&malicious);
 	hang_up_dying(&holder);
 	part(&asker);
 }
@@ -215,11 +215,11 @@ static void test_an_answer_is_bounded(void **state)
 static void expect_cut_by(struct wire_message message)
 {
 	unsigned cut = (unsigned)broker.counters.sessions_cut;
-	struct peer liar = join();
+	struct peer malicious = join();
 
-	say(liar.sock, &message);
+	say(malicious.sock, &message);
 	EXPECT_SOON(broker.counters.sessions_cut == cut + 1);
-	bury(&liar);
+	bury(&malicious);
 }
 
 static void invariant_5_what_nobody_asked_for_ends_its_session(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-why.c - what is said of waits, from records that are made by hand: chains, circles, processes in every state, and records
- * that say what no broker would. Whatever the order of the records, the sentences are the same.
+ * that say what no broker would. Whatever the order of the records, the answers are the same.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -407,7 +407,7 @@ static void test_a_circle_through_the_broker(void **state)
 
 /* ---- records of nobody's ---- */
 
-/* Whatever they refer to: it ends, the sentences are bounded, and the order of the records does not matter. */
+/* Whatever they refer to: it ends, the lines are bounded, and the order of the records does not matter. */
 static void test_random_records(void **state)
 {
 	static char before[sizeof said];
