@@ -151,6 +151,33 @@ static void test_a_wait_on_an_ended_timeline_is_cancelled(void **state)
 	assert_int_equal(timeline_waits_ended(&watch), 0);
 	assert_int_equal(timeline_waits_ended(&watch), -EOWNERDEAD);
 }
+static void expect_listed(int32_t ordinal, unsigned count, const uint64_t *values)
+{
+	struct parked_wait waits[PARKED_MAX];
+
+	assert_int_equal(timeline_wait_list(&map[0], ordinal, waits), count);
+	for (unsigned i = 0; i < count; i++)
+		assert_true(waits[i].value == values[i]);
+}
+
+/* Those that are reached make room for later ones; of a device only its own are listed. */
+static void test_the_oldest_waits_are_listed(void **state)
+{
+	(void)state;
+	for (uint64_t value = 1; value <= PARKED_MAX + 2; value++)
+		timeline_wait_note(&map[0], value, 0);
+	expect_listed(0, PARKED_MAX, (uint64_t[]){ 1, 2, 3, 4 });
+	page[0].word = 2;
+	expect_listed(0, 2, (uint64_t[]){ 3, 4 });
+	timeline_wait_note(&map[0], 8, 1);
+	timeline_wait_note(&map[0], 9, 0);
+	expect_listed(0, 3, (uint64_t[]){ 3, 4, 9 });
+	expect_listed(1, 1, (uint64_t[]){ 8 });
+	page[0].word = TIMELINE_DIED;
+	expect_listed(0, 0, NULL);
+	timeline_wait_forget(&map[0]);
+	expect_listed(1, 0, NULL);
+}
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
@@ -158,6 +185,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(test_what_is_reached_is_not_waited_for),
+		ON(test_the_oldest_waits_are_listed),
 		ON(test_a_signal_ends_the_wait),
 		ON(test_the_largest_value_counts),
 		ON(test_with_its_broker_a_wait_is_never_cancelled),
