@@ -24,6 +24,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/grants.c broker/registry/grants.h \
 	broker/users/identity.c broker/users/identity.h \
 	broker/status/leftovers.c broker/status/leftovers.h \
+	broker/base/histograms.c broker/base/histograms.h \
 	broker/base/log.c broker/base/log.h \
 	broker/request/manage.c broker/request/manage.h \
 	broker/registry/marks.c broker/registry/marks.h \

@@ -30,6 +30,7 @@ unit_tests = \
 	tests/unit/broker/test-fair-queue \
 	tests/unit/broker/test-grants \
 	tests/unit/broker/test-grid \
+	tests/unit/broker/test-histograms \
 	tests/unit/broker/test-identity \
 	tests/unit/broker/test-inquiry \
 	tests/unit/broker/test-leftovers \
@@ -131,6 +132,7 @@ test_programs = \
 	tests/integration/slabs \
 	tests/integration/threads \
 	tests/integration/tickets \
+	tests/integration/times \
 	tests/integration/timeline-ends \
 	tests/integration/timeline-pages \
 	tests/integration/timelines tests/integration/why \
@@ -310,6 +312,7 @@ tests_integration_shortages_SOURCES = tests/integration/shortages.c $(refusals)
 tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
+tests_integration_times_SOURCES = tests/integration/times.c $(harness)
 tests_integration_timeline_ends_SOURCES = tests/integration/timeline-ends.c $(harness)
 tests_integration_timeline_pages_SOURCES = tests/integration/timeline-pages.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)

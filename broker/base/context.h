@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "counters.h"
+#include "histograms.h"
 
 struct access_list;
 struct accounting;
@@ -60,11 +61,12 @@ struct broker {
 	struct core         *core;
 	const struct access_list *creators;
 	struct counters      counters;
+	struct histograms    histograms;
 	bool                 several_users; /* others than the broker's own are served */
 	bool                 stopping;
 	bool                 changed;  /* something that people see: core/broker.c acts on it once a pass */
 	bool                 unpublished; /* what changed may not be in the status file yet */
-	bool                 received; /* a session sent something */
+	uint64_t             received; /* when a session last sent something: histograms_now() */
 	void (*publish)(struct broker *broker); /* status/: NULL, or writes what changed to the status file */
 };
 

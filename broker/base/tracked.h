@@ -26,6 +26,7 @@ enum tracked_type {
 	TRACKED_WAIT,    /* of a stream, as its process says */
 	TRACKED_REQUEST, /* that waits in the broker */
 	TRACKED_ADDRESS,
+	TRACKED_HISTOGRAM,
 	TRACKED_TYPES
 };
 

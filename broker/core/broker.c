@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "broker/base/context.h"
@@ -225,7 +224,10 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 		goto deinit_marks;
 	shares_begin(broker);
 	status_start(broker);
-	return 0;
+	error = histograms_begin(&broker->histograms, broker->tracking, base);
+	if (!error)
+		return 0;
+	error_set(error, "the broker is out of memory");
 deinit_marks:
 	fair_queue_deinit(broker->queue);
 	discard_stop(broker->discard);
@@ -253,6 +255,7 @@ deinit_accounting:
 void broker_deinit(struct broker *broker)
 {
 	event_free(broker->connections->listener);
+	histograms_deinit(&broker->histograms);
 	waiting_deinit(broker);
 	inquiry_deinit(broker);
 	connections_deinit(broker);
@@ -289,14 +292,6 @@ static void follow_changes(struct broker *broker)
 	look_whether_idle(broker);
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 void broker_pass(struct broker *broker, bool wait)
 {
 	bool more = sessions_serve(broker);
@@ -308,15 +303,12 @@ void broker_pass(struct broker *broker, bool wait)
 	if (broker->core->over) /* without this, a pending event would start more work */
 		return;
 	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
-	if (broker->received && broker->config->poll_us)
-		broker->core->received_us = now_us();
-	broker->received = false;
 }
 
 /* A session that sent a message is likely to send another, and a wake-up costs several times the work itself. */
 static bool is_busy(const struct broker *broker)
 {
-	return broker->config->poll_us && now_us() - broker->core->received_us < broker->config->poll_us;
+	return broker->config->poll_us && histograms_now() - broker->received < broker->config->poll_us * UINT64_C(1000);
 }
 
 void broker_quit(void *broker)

@@ -80,7 +80,6 @@ struct core {
 	struct create_queues creates;
 	struct inquiry       inquiry;
 	struct status        status;
-	uint64_t             received_us; /* when a session last sent something; only where the loop polls */
 	bool                 over; /* broker_loop() returns; event_base_loopexit() would need memory for that */
 	void (*drained)(void *context); /* called when stopping and the registry is empty */
 	void                *drained_context;

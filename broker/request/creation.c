@@ -36,6 +36,7 @@ struct creation {
 	struct create_wait *wait; /* its place in the queue for memory; NULL: it has none */
 	struct shortage shortage; /* while it waits for what is on its way back */
 	unsigned rounds;          /* how often it did, since it was refused first */
+	uint64_t began;           /* its request was received then; 0: it is the broker's own */
 	struct creation_order order;
 };
 
@@ -92,6 +93,7 @@ static void creation_succeed(struct creation *creation)
 	bool orphaned = creation_orphaned(creation);
 
 	broker->counters.buffers_created++;
+	histograms_count(&broker->histograms, HISTOGRAM_CREATE, creation->began);
 	CRASH_POINT(create_live);
 	creation_answer(creation, 0, NULL);
 	CRASH_POINT(create_done);
@@ -311,7 +313,10 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		goto abandon;
 	}
 	CRASH_POINT(create_reserved);
-	*creation = (struct creation){ .broker = broker, .buffer = buffer, .order = *order };
+	*creation = (struct creation){ .broker = broker,
+					.buffer = buffer,
+					.began = order->session ? broker->received : 0,
+					.order = *order };
 	if (allocation_is_made(buffer->allocation)) {
 		broker->counters.buffers_recycled++;
 		registry_live(broker->registry, buffer);

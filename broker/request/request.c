@@ -134,7 +134,7 @@ static void use_send(struct session *session, uint64_t request, const struct use
 
 /* ticket: what it is redeemed for, with a grant of its own, which nothing else of the session can end; NULL: none. */
 static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
-		      unsigned rights, const struct ticket *ticket)
+		      unsigned rights, const struct ticket *ticket, uint64_t waited_since)
 {
 	struct broker *broker = session->broker;
 	struct grant_order order = { .session = session,
@@ -159,6 +159,8 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	if (fresh)
 		sealed_publish(session, use);
 	CRASH_POINT(handle_sealed);
+	histograms_count(&broker->histograms, waited_since ? HISTOGRAM_ACQUIRE_WAIT : HISTOGRAM_ACQUIRE,
+			 waited_since ? waited_since : broker->received);
 	broker_changed(broker);
 	use_send(session, request, use, fresh);
 	CRASH_POINT(grant_sent);
@@ -185,7 +187,7 @@ static int check_mode(const struct session *session, const struct wire_acquire *
 			 buffer->name, buffer->owner, session->who.uid);
 }
 
-void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire)
+void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t waited_since)
 {
 	struct buffer *buffer;
 	int error = registry_find_live(session->broker->registry, acquire->name, &buffer);
@@ -197,7 +199,8 @@ void request_grant(struct session *session, uint64_t request, const struct wire_
 	if (!error)
 		error = check_mode(session, acquire, buffer);
 	if (!error)
-		error = grant_give(session, request, buffer, acquire->device, buffer_rights(buffer, &session->who), NULL);
+		error = grant_give(session, request, buffer, acquire->device, buffer_rights(buffer, &session->who), NULL,
+				   waited_since);
 	if (error)
 		session_refuse(session, request, error, error_text());
 }
@@ -218,7 +221,7 @@ static int handle_redeem(struct session *session, const struct wire_message *mes
 		error = delegation_check(session, &redeem->ticket, &buffer);
 	if (!error)
 		/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
-		error = grant_give(session, message->request, buffer, redeem->device, redeem->ticket.rights, &redeem->ticket);
+		error = grant_give(session, message->request, buffer, redeem->device, redeem->ticket.rights, &redeem->ticket, 0);
 	return error;
 }
 
@@ -238,7 +241,7 @@ static int handle_acquire(struct session *session, const struct wire_message *me
 	buffer = registry_find(session->broker->registry, acquire->name);
 	if (acquire->timeout_ms && (!buffer || buffer->state != BUFFER_LIVE) && !session->broker->stopping)
 		return waiting_acquire(session->broker, session->id, message->request, acquire);
-	request_grant(session, message->request, acquire);
+	request_grant(session, message->request, acquire, 0);
 	return 0;
 }
 

@@ -125,7 +125,9 @@ int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *b
 {
 	struct waiter *waiter = waiter_get(broker->waiting, session);
 
-	*wait = (struct wait){ .kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms() };
+	*wait = (struct wait){
+		.kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms(), .began = broker->received
+	};
 	if (!waiter)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	if (timer_start(wait, timeout_ms)) {
@@ -304,7 +306,7 @@ static void acquire_wake(struct acquire_wait *wait)
 	CRASH_POINT(acquire_woken);
 	acquire_drop(wait);
 	if (session)
-		session->broker->waiting->grant(session, acquire.request, &acquire.acquire);
+		session->broker->waiting->grant(session, acquire.request, &acquire.acquire, acquire.wait.began);
 }
 
 void waiting_wake_name(struct broker *broker, const char *name)
@@ -362,16 +364,19 @@ void waiting_drained(void *context, uint64_t serial)
 	struct broker *broker = context;
 	struct drain_wait *wait;
 	struct session *session;
-	uint64_t request;
+	uint64_t request, began;
 
 	HASH_FIND(hh, broker->waiting->drains, &serial, sizeof serial, wait);
 	if (!wait)
 		return;
 	session = session_of(&wait->wait);
 	request = wait->request;
+	began = wait->wait.began;
 	drain_drop(wait);
-	if (session)
-		session_done(session, request, -1);
+	if (!session)
+		return;
+	histograms_count(&broker->histograms, HISTOGRAM_DRAIN, began);
+	session_done(session, request, -1);
 }
 
 static void drain_show(const struct wait *wait, struct wait_shown *shown)

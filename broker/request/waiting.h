@@ -28,7 +28,7 @@ struct waiter;
 
 struct waiting {
 	/* The name is LIVE: grants it to the session that waited for it, or refuses. */
-	void (*grant)(struct session *session, uint64_t request, const struct wire_acquire *acquire);
+	void (*grant)(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t waited_since);
 	struct name_queue *names;   /* acquires, by name */
 	struct name_queue *waking;  /* those whose name came, and some of whose acquires are yet to be granted */
 	struct drain_wait *drains;  /* by the serial of what is drained */
@@ -60,6 +60,7 @@ struct wait {
 	struct event           *timer;  /* NULL: it waits for ever */
 	uint64_t                since_ms; /* since 1970 */
 	struct tracked          tracked;
+	uint64_t                began;  /* its request was received then: histograms_now() */
 	struct wait            *prev, *next; /* of its session */
 };
 

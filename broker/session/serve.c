@@ -102,7 +102,7 @@ static enum read_result receive(struct session *session, struct socket_packet *p
 		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
 	if (error)
 		return read_failed(session, error);
-	session->broker->received = true;
+	session->broker->received = histograms_now();
 	return READ_PACKET;
 }
 

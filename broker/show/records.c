@@ -38,6 +38,8 @@ bool record_is_good(const union status_record *record)
 		       (!record->request.name[0] || !name_check(record->request.name));
 	case TRACKED_ADDRESS:
 		return ENDS(record->address.address);
+	case TRACKED_HISTOGRAM:
+		return record->histogram.id < HISTOGRAMS;
 	default:
 		return true;
 	}
@@ -287,6 +289,39 @@ static json_t *counters_json(const struct counters *counters)
 	return object;
 }
 
+/* Only buckets that counted something, each under its bound. */
+static json_t *buckets_json(const struct status_histogram *histogram)
+{
+	json_t *object = json_object();
+	char bound[24];
+
+	for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		uint64_t us = histogram_bound((enum histogram_id)histogram->id, i);
+
+		snprintf(bound, sizeof bound, "%llu", (unsigned long long)us);
+		if (histogram->buckets[i])
+			json_object_set_new(object, us ? bound : "more", json_integer(NUMBER(histogram->buckets[i])));
+	}
+	return object;
+}
+
+static json_t *histograms_json(const struct view *view)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < view->count; i++) {
+		const struct status_histogram *histogram = &view->at[i]->histogram;
+		uint64_t count = 0;
+
+		for (unsigned j = 0; j < HISTOGRAM_BUCKETS; j++)
+			count += histogram->buckets[j];
+		json_object_set_new(object, histogram_key((enum histogram_id)histogram->id),
+				    json_pack("{s:I,s:I,s:o}", "count", NUMBER(count), "nanoseconds",
+					      NUMBER(histogram->nanoseconds), "microseconds", buckets_json(histogram)));
+	}
+	return object;
+}
+
 static json_t *list(struct joined *joined, int which, json_t *(*element)(struct joined *, const union status_record *))
 {
 	const struct view *view = &joined->views.view[which];
@@ -315,12 +350,13 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 	buffers = list(joined, BUFFERS, buffer_json);
 	joined->left = 4 * count + LISTED_MAX;
 	sessions = list(joined, SESSIONS, session_json);
-	return json_pack("{s:o*,s:I,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance", json_string(header->instance), "pid",
+	return json_pack("{s:o*,s:I,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance", json_string(header->instance), "pid",
 			 NUMBER(header->pid), "device_kind", json_string(header->device_kind), "updated",
 			 NUMBER(header->updated), "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
 			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions,
 			 "timelines", list(joined, TIMELINES, timeline_json), "waits", waits_json(joined), "users",
-			 list(joined, USERS, user_json), "counters", counters_json(&header->counters));
+			 list(joined, USERS, user_json), "counters", counters_json(&header->counters), "times",
+			 histograms_json(&joined->views.view[TIMES]));
 }
 
 json_t *records_json(const struct status_header *header, const union status_record *records, size_t count)

@@ -43,6 +43,7 @@ enum {
 	WAITS,         /* of streams, by session */
 	REQUESTS,      /* by session */
 	ADDRESSES,
+	TIMES,         /* by what is timed */
 	VIEWS
 };
 

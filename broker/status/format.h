@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "broker/base/counters.h"
+#include "broker/base/histograms.h"
 #include "broker/base/tracked.h"
 #include "broker/users/accounting.h"
 #include "common/name.h"
@@ -160,6 +161,14 @@ struct status_address {
 	char     address[120]; /* "unix:PATH"; empty: nowhere that has a path */
 };
 
+/* How long answers took. */
+struct status_histogram {
+	struct status_seal seal;
+	uint32_t type, reserved;
+	uint64_t id; /* enum histogram_id */
+	uint64_t nanoseconds, buckets[HISTOGRAM_BUCKETS];
+};
+
 union status_record {
 	struct {
 		struct status_seal seal;
@@ -175,6 +184,7 @@ union status_record {
 	struct status_wait     wait;
 	struct status_request  request;
 	struct status_address  address;
+	struct status_histogram histogram;
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
 
@@ -185,7 +195,9 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 		       sizeof(struct status_grant) % 8 == 0 && sizeof(struct status_use) % 8 == 0 &&
 		       sizeof(struct status_device) % 8 == 0 && sizeof(struct status_timeline) % 8 == 0 &&
 		       sizeof(struct status_wait) % 8 == 0 && sizeof(struct status_request) % 8 == 0 &&
-		       sizeof(struct status_address) % 8 == 0, "a checksum is of whole words");
+		       sizeof(struct status_address) % 8 == 0 && sizeof(struct status_histogram) % 8 == 0,
+	       "a checksum is of whole words");
+
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))
 
 /* Seals what begins at seal and has so many bytes; and tells whether it is as it was sealed. */

@@ -208,6 +208,15 @@ static void fill_address(const struct broker *broker, const struct tracked *trac
 		snprintf(to->address.address, sizeof to->address.address, "unix:%s", name.sun_path);
 }
 
+static void fill_histogram(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+{
+	const struct histogram *histogram = OBJECT(tracked, struct histogram);
+
+	to->histogram = (struct status_histogram){ .id = (uint64_t)(histogram - broker->histograms.of),
+						   .nanoseconds = histogram->nanoseconds };
+	memcpy(to->histogram.buckets, histogram->buckets, sizeof to->histogram.buckets);
+}
+
 /* Its size. */
 static size_t fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
@@ -216,6 +225,7 @@ static size_t fill(const struct broker *broker, const struct tracked *tracked, u
 		[TRACKED_BUFFER] = fill_buffer, [TRACKED_GRANT] = fill_grant, [TRACKED_USE] = fill_use,
 		[TRACKED_TIMELINE] = fill_timeline, [TRACKED_WAIT] = fill_wait, [TRACKED_REQUEST] = fill_request,
 		[TRACKED_ADDRESS] = fill_address,
+		[TRACKED_HISTOGRAM] = fill_histogram,
 	};
 	size_t size = status_size(tracked->type);
 

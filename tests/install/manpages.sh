@@ -86,7 +86,7 @@ table_counters() {
 	sed -n 's/^\tX(\([a-z_]*\), "\(.*\)").*/\1 \2/p' "$top_srcdir/broker/base/counters.h"
 }
 page_counters() {
-	sed -n '/^\.It Cm counters/,/^\.Sh/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z]*_/{s/^\.It Cm //;N;s/\n/ /;p}'
+	sed -n '/^\.It Cm counters/,/^\.El/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z]*_/{s/^\.It Cm //;N;s/\n/ /;p}'
 }
 
 # The functions of the C++ classes, and the inline ones for C: of their header, and of their page.
@@ -109,7 +109,15 @@ page_list_columns() {
 		awk '/^\.It (Devices|Users|Sessions|Buffers|Brokers)$/ { table = tolower($2) } /^\.It [A-Z][A-Z]+$/ { print table, $2 }'
 }
 
-echo "1..11"
+# "create creates, with the wait ...": of the table of histograms, and of the page's list.
+table_times() {
+	sed -n 's/^\tX([A-Z_]*, \([a-z_]*\), [0-9]*, "\(.*\)").*/\1 \2/p' "$top_srcdir/broker/base/histograms.h"
+}
+page_times() {
+	sed -n '/^\.It Cm times/,/^\.El/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z_]*$/{s/^\.It Cm //;N;s/\n/ /;p}' | sed 1d
+}
+
+echo "1..12"
 for command in broker-run broker-status broker-ctl brokerd; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
@@ -123,6 +131,8 @@ check "the counters are the table's" "$(diff <(table_counters) <(page_counters))
 check "the columns of broker-status are the page's, in their order" "$(for table in devices users sessions buffers brokers; do
 	diff <(table_columns | grep "^$table ") <(page_list_columns | grep "^$table ")
 done)"
+[ -n "$(table_times)" ] || echo "Bail out! the table of histograms shows none"
+check "what is timed is the table's" "$(diff <(table_times) <(page_times))"
 check "each function has a page" "$(pageless)"
 check "each alias leads to its page" "$(misled)"
 if command -v mandoc >/dev/null; then
