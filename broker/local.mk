@@ -48,6 +48,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/columns.c broker/show/columns.h \
 	broker/show/grid.c broker/show/grid.h \
 	broker/show/json.c broker/show/json.h \
+	broker/show/openmetrics.c broker/show/openmetrics.h \
 	broker/show/process.c broker/show/process.h \
 	broker/show/rates.c broker/show/rates.h \
 	broker/show/read.c broker/show/read.h \
@@ -96,6 +97,15 @@ broker_broker_status_SOURCES = \
 	broker/show/refresh.c broker/show/refresh.h \
 	broker/show/watch.c broker/show/watch.h
 broker_broker_status_LDADD = libbroker/libclient.la $(broker_libs) $(CURSES_LIBS)
+
+if EXPORTER
+sbin_PROGRAMS += broker/broker-exporter
+broker_broker_exporter_SOURCES = \
+	broker/exporter/broker-exporter.c \
+	broker/exporter/options.c broker/exporter/options.h \
+	broker/exporter/server.c broker/exporter/server.h
+broker_broker_exporter_LDADD = $(broker_libs) $(MICROHTTPD_LIBS)
+endif
 
 bin_PROGRAMS += broker/broker-ctl
 broker_broker_ctl_SOURCES = \

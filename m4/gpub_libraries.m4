@@ -66,3 +66,17 @@ AC_DEFUN([GPUB_CMOCKA],
   [gpub_cmocka_summary=yes],
   [gpub_cmocka_summary="no: make check needs cmocka"])
 AM_CONDITIONAL([HAVE_CMOCKA], [test "$gpub_cmocka_summary" = yes])])
+
+# broker-exporter is built where libmicrohttpd is. An explicit yes without it is an error.
+AC_DEFUN([GPUB_EXPORTER],
+[AC_ARG_ENABLE([exporter], [AS_HELP_STRING([--enable-exporter],
+    [build broker-exporter, which needs libmicrohttpd: guess, yes or no (guess)])],
+  [], [enable_exporter=guess])
+gpub_exporter_summary="no: not wanted"
+AS_IF([test "$enable_exporter" != no],
+  [GPUB_FIND([MICROHTTPD], [libmicrohttpd >= 0.9.71], [microhttpd.h], [return MHD_get_version() == 0;],
+    [gpub_exporter_summary=yes],
+    [gpub_exporter_summary="no: it needs libmicrohttpd (Debian: libmicrohttpd-dev)"
+    AS_IF([test "$enable_exporter" = yes],
+      [AC_MSG_ERROR([libmicrohttpd >= 0.9.71 is missing: install libmicrohttpd-dev, or leave --enable-exporter out])])])])
+AM_CONDITIONAL([EXPORTER], [test "$gpub_exporter_summary" = yes])])

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 dist_man_MANS += man/broker-ctl.1 man/gpub_chmod.3 man/gpub_ticket_issue.3
 dist_man_MANS += man/broker-status.1
+if EXPORTER
+dist_man_MANS += man/broker-exporter.8
+else
+EXTRA_DIST += man/broker-exporter.8
+endif
 dist_man_MANS += man/brokerd.8 man/brokerd.conf.5
 dist_man_MANS += man/gpubroker.7
 dist_man_MANS += man/broker-run.1 man/gpubroker.3 man/gpub_acquire.3 man/gpub_connect.3 man/gpub_create.3 \

@@ -37,6 +37,7 @@ unit_tests = \
 	tests/unit/broker/test-log \
 	tests/unit/broker/test-manage \
 	tests/unit/broker/test-manage-drain \
+	tests/unit/broker/test-openmetrics \
 	tests/unit/broker/test-outbox \
 	tests/unit/broker/test-places \
 	tests/unit/broker/test-pool \
@@ -169,6 +170,7 @@ test_scripts = \
 	tests/integration/status-now.sh tests/integration/status-watch.sh tests/integration/why-brokers.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh \
+	tests/integration/exporter.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
 	tests/gpu/driver.sh \

@@ -21,6 +21,7 @@
 #include "explain.h"
 #include "json.h"
 #include "process.h"
+#include "openmetrics.h"
 #include "read.h"
 #include "table.h"
 #include "watch.h"
@@ -31,7 +32,7 @@
 /* ---- the command line ---- */
 
 static struct options {
-	bool                 list, json, counters, watch, why;
+	bool                 list, json, counters, watch, why, openmetrics, prometheus;
 	unsigned             delay;
 	const char          *sort, *columns, *user, *device, *holder;
 	const char          *about;    /* with why: a buffer or a process; NULL: everything */
@@ -55,6 +56,8 @@ static const struct option_row rows[] = {
 	{ 0, "delay", "SECONDS", "--watch: from one look to the next, 1 to 3600 (1)", NUMBER("number of seconds", 1, 3600),
 	  .offset = offsetof(struct options, delay) },
 	{ 0, "why", NULL, "what waits, for whom, and what to do: of a BUFFER, a PID, or all", FLAG(why) },
+	{ 0, "openmetrics", NULL, "metrics as OpenMetrics text, of all brokers or of INSTANCE", FLAG(openmetrics) },
+	{ 0, "prometheus", NULL, "the same as Prometheus text, for node_exporter's textfile collector", FLAG(prometheus) },
 	OPTION_HELP_AND_VERSION,
 };
 
@@ -64,7 +67,7 @@ static const struct option_table option_table = {
 		 "       broker-status --why [BUFFER|PID] [INSTANCE]\n"
 		 "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
 		 "Without INSTANCE: the only broker there is, or a list of them.\n",
-	.ending = "\nThe exit status is 0 when a broker was shown, 1 when there is none, 2 for wrong usage, 3 when --why found a\n"
+	.ending = "\nThe exit status is 0 when a broker or metrics were shown, 1 when there is none, 2 for wrong usage, 3 when --why found a\n"
 		  "deadlock.",
 	.width = 24,
 	.words = WORDS_BOUNDED,
@@ -146,6 +149,8 @@ static int check_together(void)
 	if (options.why && (options.list || options.json || options.counters || options.watch || is_filtered() || options.sort ||
 			    options.columns))
 		return error_set(-EINVAL, "--why goes with no other option: see broker-status --help");
+	if ((options.openmetrics || options.prometheus) && (options.list || options.json || options.watch || options.why || is_filtered()))
+		return error_set(-EINVAL, "metrics go with no other option: see broker-status --help");
 	if (options.watch && (options.json || options.list || options.counters))
 		return error_set(-EINVAL, "--watch shows tables of one broker: leave out --json, --list and --counters");
 	return options.instance ? instance_check(options.instance) : 0;
@@ -309,6 +314,19 @@ static int show_found(void)
 	return code;
 }
 
+/* Also of none: who collects the text would otherwise keep the last one. */
+static int show_metrics(void)
+{
+	char name[1][INSTANCE_SIZE];
+	struct instances named = { name, options.instance != NULL };
+
+	snprintf(name[0], sizeof name[0], "%s", options.instance ? options.instance : "");
+	if (!metrics_write(stdout, options.openmetrics ? METRICS_OPENMETRICS : METRICS_PROMETHEUS, &named))
+		return 0;
+	log_say("%s", error_text());
+	return EXIT_NONE;
+}
+
 static int run(int argc, char **argv)
 {
 	int result = parse(argc, argv);
@@ -323,6 +341,8 @@ static int run(int argc, char **argv)
 		log_say("libsodium cannot be started");
 		return EXIT_NONE;
 	}
+	if (options.openmetrics || options.prometheus)
+		return show_metrics();
 	if (!options.instance)
 		return show_found();
 	return options.why ? (int)explain_one(options.instance, options.about) : show_one(options.instance);

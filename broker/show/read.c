@@ -310,7 +310,7 @@ static const char *instance_of(const char *file)
 	return instance;
 }
 
-static int instances_add(struct instances *instances, const char *instance)
+int instances_add(struct instances *instances, const char *instance)
 {
 	char(*grown)[INSTANCE_SIZE] = reallocarray(instances->names, instances->count + 1, sizeof *grown);
 

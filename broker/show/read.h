@@ -66,6 +66,7 @@ bool instance_is_there(const char *text);
 
 /* Finds the instances that have a status file, in the order of their names. -ENOMEM or why /dev/shm cannot be read. */
 int instances_find(struct instances *instances);
+int instances_add(struct instances *instances, const char *instance); /* a valid name. -ENOMEM with the error message */
 void instances_free(struct instances *instances);
 
 #endif

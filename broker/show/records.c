@@ -175,10 +175,16 @@ static json_t *rank_json(uint32_t rank)
 	return rank ? json_integer((json_int_t)rank - 1) : NULL;
 }
 
+const char *session_state_name(enum status_session_state state)
+{
+	static const char *const names[] = { "open", "leaving", "cut off", "lost", "orphaned", "dying", "unproven" };
+
+	return names[state];
+}
+
 static json_t *session_json(struct joined *joined, const union status_record *record)
 {
 	static const char *const answers[] = { "not asked", "given", "owed", "unable" };
-	static const char *const states[] = { "open", "leaving", "cut off", "lost", "orphaned", "dying", "unproven" };
 	const struct status_session *session = &record->session;
 	struct range grants = view_range(&joined->views.view[OF_SESSION], session->id);
 	struct sums sums = view_sums(&joined->views.view[OF_SESSION], grants);
@@ -186,7 +192,7 @@ static json_t *session_json(struct joined *joined, const union status_record *re
 
 	return json_pack("{s:I,s:I,s:I,s:o*,s:s,s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:o,s:I,s:o}", "session", NUMBER(session->id), "pid",
 			 NUMBER(session->pid), "uid", NUMBER(session->uid), "command", json_string(session->command), "state",
-			 states[session->state], "since", NUMBER(session->since), "rank", rank_json(session->rank), "answer",
+			 session_state_name((enum status_session_state)session->state), "since", NUMBER(session->since), "rank", rank_json(session->rank), "answer",
 			 answers[session->answer], "answered", NUMBER(session->answered / 1000), "grants",
 			 NUMBER(grants.end - grants.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "bytes",
 			 NUMBER(sums.bytes), "devices", devices, "uses", NUMBER(sums.uses), "holds", holds_json(joined, grants));

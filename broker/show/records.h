@@ -20,6 +20,9 @@
 /* All of it was written, it is of a known type, its text ends and its states are known. */
 bool record_is_good(const union status_record *record);
 
+/* "open", "leaving" and so on. */
+const char *session_state_name(enum status_session_state state);
+
 /* NULL: no memory. */
 json_t *records_json(const struct status_header *header, const union status_record *records, size_t count);
 

@@ -117,11 +117,27 @@ page_times() {
 	sed -n '/^\.It Cm times/,/^\.El/p' "$man/broker-status.1" | sed -n '/^\.It Cm [a-z_]*$/{s/^\.It Cm //;N;s/\n/ /;p}' | sed 1d
 }
 
-echo "1..12"
+# The families of metrics: of the table, and of the page's list.
+table_metrics() {
+	sed -n 's/^\tX(\(gpubroker_[a-z_]*\), .*/\1/p' "$top_srcdir/broker/show/openmetrics.c"
+}
+page_metrics() {
+	sed -n 's/^\.It Li \(gpubroker_.*\)/\1/p' "$man/broker-exporter.8"
+}
+
+echo "1..14"
 for command in broker-run broker-status broker-ctl brokerd; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
 done
+if [ -x "$broker/broker-exporter" ]; then
+	check "the options of broker-exporter" "$(diff <(help_options broker-exporter | sort) <(page_options broker-exporter | sort))"
+else
+	count=$((count + 1))
+	echo "ok $count - the options of broker-exporter # SKIP it is not built: there is no libmicrohttpd"
+fi
+[ -n "$(table_metrics)" ] || echo "Bail out! the table of metrics shows none"
+check "the metrics are the table's" "$(diff <(table_metrics) <(page_metrics))"
 [ -n "$(table_counters)" ] || echo "Bail out! the table of counters shows none"
 [ -n "$(exported)" ] || echo "Bail out! the version script shows no function"
 check "each function's prototype is the header's" "$(diff <(header_prototypes) <(page_prototypes))"
