@@ -113,6 +113,7 @@ test_programs = \
 	tests/integration/death \
 	tests/integration/disconnect \
 	tests/integration/drain \
+	tests/integration/exporter-http \
 	tests/integration/false-brokers \
 	tests/integration/fork \
 	tests/integration/gone \
@@ -314,6 +315,7 @@ tests_integration_shortages_SOURCES = tests/integration/shortages.c $(refusals)
 tests_integration_slabs_SOURCES = tests/integration/slabs.c $(harness)
 tests_integration_threads_SOURCES = tests/integration/threads.c $(harness)
 tests_integration_tickets_SOURCES = tests/integration/tickets.c $(harness)
+tests_integration_exporter_http_SOURCES = tests/integration/exporter-http.c $(harness)
 tests_integration_times_SOURCES = tests/integration/times.c $(harness)
 tests_integration_timeline_ends_SOURCES = tests/integration/timeline-ends.c $(harness)
 tests_integration_timeline_pages_SOURCES = tests/integration/timeline-pages.c $(harness)

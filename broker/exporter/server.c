@@ -134,6 +134,9 @@ static void visit_begin(struct server *server, struct MHD_Connection *connection
 	visit->fd = info->connect_fd;
 	visit->began = seconds_now();
 	DL_APPEND(server->visits, visit);
+	/* a scrape takes milliseconds: the oldest is likely to be of those who keep others out */
+	if (++server->visits_count == SERVER_CONNECTIONS)
+		shutdown(server->visits->fd, SHUT_RDWR);
 }
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **place,
@@ -146,6 +149,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 		visit_begin(server, connection, (struct visit **)place);
 	} else if (visit) {
 		DL_DELETE(server->visits, visit);
+		server->visits_count--;
 		free(visit);
 	}
 }
