@@ -172,6 +172,7 @@ test_scripts = \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh \
 	tests/integration/exporter.sh \
+	tests/install/dashboard.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
 	tests/gpu/driver.sh \

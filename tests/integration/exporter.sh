@@ -164,12 +164,21 @@ check "no counter and no bucket fell" monotonic
 
 # ---- a real Prometheus ----
 
-# query TEXT: the value of its first result, from the running Prometheus
-query() {
+# ask TEXT: what the running Prometheus answers
+ask() {
 	exec 4<>"/dev/tcp/127.0.0.1/$prometheus_port" || return
-	printf 'GET /api/v1/query?query=%s HTTP/1.0\r\n\r\n' "$(printf %s "$1" | od -An -tx1 | tr -d '\n' | tr ' ' %)" >&4
-	sed -n 's/.*"value":\[[0-9.]*,"\([^"]*\)"\].*/\1/p' <&4
+	printf 'GET /api/v1/query?query=%s HTTP/1.0\r\n\r\n' "$(printf %s "$1" | od -An -v -tx1 | tr -d '\n' | tr ' ' %)" >&4
+	cat <&4
 	exec 4>&-
+}
+
+# query TEXT: the value of its first result
+query() {
+	ask "$1" | sed -n 's/.*"value":\[[0-9.]*,"\([^"]*\)"\].*/\1/p'
+}
+
+understood() {
+	ask "$1" | grep -q '"status":"success"'
 }
 
 answers() {
@@ -178,6 +187,20 @@ answers() {
 
 # The query of the section about DCGM.
 joined=$(sed -n '/^\.Ss Together/,/^\.Sh/p' "${top_srcdir:?}/man/broker-exporter.8" | sed -n '/^\.Bd/,/^\.Ed/p' | grep -v '^\.')
+
+# The dashboard's queries, one a line, for all brokers and five minutes.
+dashboard() {
+	sed -n 's/^ *"expr": "\(.*\)",$/\1/p' "$top_srcdir/contrib/grafana/gpubroker.json" |
+		sed 's/\\"/"/g; s/\$broker/.*/g; s/\$__rate_interval/5m/g'
+}
+
+dashboard_is_read() {
+	local text bad=0
+	while read -r text; do
+		understood "$text" || { echo "# $text" && bad=1; }
+	done < <(dashboard)
+	[ "$(dashboard | wc -l)" -ge 30 ] && [ $bad = 0 ]
+}
 
 # Who takes the port meanwhile costs another try: Prometheus cannot choose one by itself.
 launch_prometheus() {
@@ -209,6 +232,7 @@ prometheus_points() {
 	check "it computes a quantile" eval \
 		'[ -n "$(query "histogram_quantile(0.5, gpubroker_create_seconds_bucket)")" ]'
 	check "the man page's query joins it with what DCGM says: the broker has 8 of 16 MiB" soon answers "$joined" 0.5
+	check "each query of the dashboard has an answer" dashboard_is_read
 	kill -TERM "$prometheus"
 	check "it ends" wait "$prometheus"
 }
