@@ -16,9 +16,15 @@ work=$(mktemp -d) || exit 1
 failed=()
 units=(broker/test-{accounting,grid,log,places,process,rates,records,registry,registry-random}
 	broker/test-{session,session-death,status-read,status-table,timeline,waiting}
+	broker/test-{histograms,openmetrics}
 	common/test-{board,error,name,sealed,size,ticket})
 programs=(broker/broker-run broker/broker-status broker/broker-ctl libbroker/libgpubroker.la
 	tests/integration/status-client kernels/kernels.so examples/heat/heat "${units[@]/#/tests/unit/}")
+
+# This build has libmicrohttpd.
+has_exporter() {
+	grep -q '^EXPORTER_TRUE = *$' "$build/Makefile"
+}
 
 if ! command -v valgrind >/dev/null; then
 	echo "valgrind.sh: valgrind is missing (Debian: valgrind)" >&2
@@ -28,6 +34,7 @@ if ! [ -e "$build/Makefile" ] || grep -q '^SANITIZER_FLAGS = .*-fsanitize' "$bui
 	echo "valgrind.sh: $build is no build without sanitizers: run ./bootstrap, or name another BUILD_DIR" >&2
 	exit 1
 fi
+! has_exporter || programs+=(broker/broker-exporter)
 make -s -C "$build" --no-print-directory -j "$(nproc)" "${programs[@]}" || exit 1
 
 # The programs themselves and not libtool's scripts, so that valgrind follows into no shell.
@@ -74,6 +81,25 @@ soon() {
 	return 1
 }
 
+# An exporter that is asked for all it has, and by who is gone before the answer.
+exporter() {
+	local port request pid child
+	grinds "$build/broker/broker-exporter" --listen 127.0.0.1:0 --instance "$name" --instance absent >exporter.out 2>&1 &
+	pid=$!
+	soon grep -q 'serves http' exporter.out
+	port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics|\1|p' exporter.out)
+	for request in 'GET /metrics' 'GET /metrics' 'GET /' 'POST /metrics' 'nonsense'; do
+		{ exec 5<>"/dev/tcp/127.0.0.1/$port" && printf '%s HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\n\r\n' "$request" >&5; } ||
+			failed+=("the exporter takes no connection")
+		[ "$request" = nonsense ] || cat <&5 >>exporter.answers
+		exec 5>&-
+	done
+	grep -q '^# EOF' exporter.answers || failed+=("the exporter has no metrics")
+	# timeout(1), which passes it on
+	read -r child <"/proc/$pid/task/$pid/children" && kill -TERM "$child"
+	wait "$pid" || { failed+=("broker-exporter") && tail -n 20 exporter.out; }
+}
+
 # A client that holds, is refused and waits; meanwhile broker-status and broker-ctl look and change.
 tools() {
 	# The shell is watched too, and becomes the client.
@@ -88,6 +114,8 @@ tools() {
 		passes status 0 "$build/broker/broker-status" --counters "$name"
 		passes status-sorted 0 "$build/broker/broker-status" --sort -buffer --user "$(id -u)" "$name"
 		passes status-json 0 "$build/broker/broker-status" --json "$name"
+		passes status-metrics 0 "$build/broker/broker-status" --openmetrics "$name"
+		! has_exporter || exporter
 		passes ctl-create 0 "$build/broker/broker-ctl" --address "$(cat address)" create made 1M
 		passes ctl-ticket 0 "$build/broker/broker-ctl" --address "$(cat address)" ticket made
 		passes ctl-drain 0 "$build/broker/broker-ctl" --address "$(cat address)" drain made
