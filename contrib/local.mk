@@ -24,3 +24,5 @@ dist_doc_DATA = contrib/brokerd.conf
 # For Grafana, to be imported there.
 grafanadir = $(docdir)/grafana
 dist_grafana_DATA = contrib/grafana/gpubroker.json
+# Draws it for the README.
+EXTRA_DIST += contrib/grafana/draw.py
