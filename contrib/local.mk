@@ -13,7 +13,7 @@ CLEANFILES += $(nodist_systemdunit_DATA)
 # sbindir is known only now: it may be said at make install.
 $(nodist_systemdunit_DATA): %: %.in Makefile
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)sed 's|@sbindir[@]|$(sbindir)|' $< >$@
+	$(AM_V_GEN)sed 's|@sbindir[@]|$(sbindir)|g' $< >$@
 
 sysusersdir = $(prefix)/lib/sysusers.d
 dist_sysusers_DATA = contrib/sysusers.d/gpubroker.conf

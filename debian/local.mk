@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# The packages are made from the release (./bootstrap deb).
+EXTRA_DIST += \
+	debian/README.source debian/changelog debian/clean debian/control debian/copyright \
+	debian/gpubroker-tools.install debian/gpubroker.install debian/gpubroker.README.Debian \
+	debian/libgpubroker-dev.examples debian/libgpubroker-dev.install \
+	debian/libgpubroker0.install debian/libgpubroker0.symbols \
+	debian/not-installed debian/rules debian/source/format \
+	debian/tests/compile debian/tests/control debian/tests/demo debian/tests/service
