@@ -145,6 +145,7 @@ test_programs = \
 test_scripts = \
 	tests/install/bootstrap.sh \
 	tests/install/caller.sh \
+	tests/install/completions.sh \
 	tests/install/examples.sh \
 	tests/install/exports.sh \
 	tests/install/headers.sh \

@@ -1,0 +1,210 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# packages.sh - this commit's Debian packages: made in a bare Debian, installed in another, and run there and under its systemd.
+#
+# usage: tests/packages.sh SUITE [MIRROR]      SUITE: bookworm, trixie, ...
+#
+# ./bootstrap deb makes them, lintian judges them. In a Debian that has nothing else: they install by the README's commands, and
+# the package tests (debian/tests) run, so demo and a program that is compiled. In a Debian that systemd-nspawn boots: they install,
+# debian/tests/service passes, an upgrade leaves the broker running, remove and purge leave nothing.
+#
+# Prints the commit and each step's closing line; exit 0 only when everything passed. Needs root, debootstrap, systemd-nspawn, a
+# network and 3 GiB in BARE_DIR (/var/tmp), where it leaves the logs. Without systemd-nspawn, or where it may not boot anything, the
+# steps under systemd are skipped by name. What it mounts is seen by it alone and ends with it.
+# shellcheck disable=SC2317 # functions are reached through trap and step
+set -euo pipefail
+
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+	sed -n 's/^# usage: /usage: /p' "$0" >&2
+	exit 2
+fi
+if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+	echo "packages.sh: it needs root and debootstrap" >&2
+	exit 2
+fi
+if [ -z "${BARE_ALONE-}" ]; then
+	BARE_ALONE=yes exec unshare --mount --pid --fork --kill-child --mount-proc bash "$0" "$@"
+fi
+
+suite=$1 mirror=${2:-http://deb.debian.org/debian}
+top=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d "${BARE_DIR:-/var/tmp}/packages-$suite-XXXXXX")
+status=0
+finish() {
+	local root
+	for root in "$work"/root-*; do
+		umount "$root/dev/shm" "$root/proc" 2>/dev/null || true
+		# nothing of this machine may be reached below it when it is removed
+		if ! grep -q " $root/" /proc/self/mounts; then
+			rm -rf --one-file-system "$root"
+		fi
+	done
+	echo "logs: $work"
+}
+trap finish EXIT
+
+# step NAME COMMAND...: its output is in the log of that name, its last line is shown
+step() {
+	local name=$1 began=$SECONDS code=0
+	shift
+	# not behind ||, where the function would go on after a failure
+	set +e
+	(set -e; "$@") >"$work/$name.log" 2>&1 </dev/null
+	code=$?
+	set -e
+	echo "$name: $(tail -n 1 "$work/$name.log") (exit status $code, $((SECONDS - began)) s)"
+	[ $code = 0 ] || status=1
+}
+
+# inside ROOT COMMAND...: as its root, with an environment of its own
+inside() {
+	local root=$work/root-$1
+	shift
+	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+		AUTOPKGTEST_TMP=/tmp "$@"
+}
+
+# copied NAME: another root, as debootstrap made it
+copied() {
+	cp -a --reflink=auto "$work/root-bare" "$work/root-$1"
+	prepared "$1"
+}
+prepared() {
+	local root=$work/root-$1
+	mount -t proc proc "$root/proc"
+	mkdir -p "$root/dev/shm"
+	mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+	cp /etc/resolv.conf "$root/etc/resolv.conf"
+}
+
+# ---- make ----
+
+built() {
+	copied build
+	inside build apt-get update
+	inside build apt-get install -y --no-install-recommends git ca-certificates lintian
+	git clone -q "$top" "$work/root-build/root/gpubroker"
+	# shellcheck disable=SC2016 # the shell within expands
+	inside build bash -c 'cd /root/gpubroker && ./bootstrap deb && [ -z "$(git status --porcelain)" ] && ls build/deb/*.dsc'
+	cp "$work"/root-build/root/gpubroker/build/deb/*.deb "$work/"
+	rm -f "$work"/*-dbgsym_*.deb
+}
+# Each tag of these levels is a failure.
+judged() {
+	inside build bash -c 'lintian --allow-root --fail-on error,warning /root/gpubroker/build/deb/*.changes && echo "lintian: nothing"'
+}
+
+# ---- a bare Debian ----
+
+# The README's command, for the packages that it names
+installed() {
+	copied install
+	mkdir "$work/root-install/root/deb"
+	cp "$work"/*.deb "$work/root-install/root/deb/"
+	cp -r "$top/debian/tests" "$work/root-install/root/"
+	inside install apt-get update
+	inside install bash -c 'cd /root/deb && apt-get install -y --no-install-recommends ./gpubroker_*.deb ./gpubroker-tools_*.deb ./libgpubroker0_*.deb'
+	inside install broker-status --version
+}
+compiled() {
+	inside install apt-get install -y --no-install-recommends build-essential pkgconf
+	inside install bash -c 'apt-get install -y --no-install-recommends /root/deb/libgpubroker-dev_*.deb'
+	inside install bash -c 'cd /tmp && /root/tests/compile'
+}
+
+# ---- under its systemd ----
+
+# What the booted Debian does: no network is there, so apt takes what was downloaded.
+write_session() {
+	cat >"$work/root-systemd/root/session" <<'SESSION'
+#!/bin/bash
+# A line for each check, and at the end "session: passed"
+set -u
+cd /root/deb
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+check() {
+	local text=$1
+	shift
+	"$@" >/tmp/check.log 2>&1 || { cat /tmp/check.log; echo "not ok - $text"; echo "session: failed"; exit 1; }
+	echo "ok - $text"
+}
+broker() { systemctl show -P MainPID gpubroker.service; }
+nothing_left() {
+	! systemctl -q is-active gpubroker.service && ! systemctl -q is-active gpubroker.socket && [ ! -e /run/gpubroker/socket ] &&
+		! compgen -G '/dev/shm/gpubroker*'
+}
+purged() {
+	[ ! -e /etc/gpubroker ] && ! find /etc/systemd /lib/systemd/system /var/lib/systemd -name 'gpubroker*' | grep . &&
+		! dpkg -l | grep gpubroker
+}
+check "kill is not installed as a program" eval '! type -P kill || { rm -f /bin/kill /usr/bin/kill; ! type -P kill; }'
+check "the packages install" apt-get install -y --no-install-recommends ./gpubroker_*.deb ./gpubroker-tools_*.deb ./libgpubroker0_*.deb
+/root/tests/service || { echo "session: failed"; exit 1; }
+check "systemd finds no fault in the units" systemd-analyze verify gpubroker.service gpubroker.socket
+systemd-analyze security gpubroker.service --no-pager | tail -n 1
+pid=$(broker)
+check "an upgrade" apt-get install -y --reinstall ./gpubroker_*.deb ./gpubroker-tools_*.deb ./libgpubroker0_*.deb
+check "leaves the broker running" test "$(broker)" = "$pid"
+check "it serves the new tools" broker-ctl create upgraded 1M
+check "the package is removed" apt-get remove -y gpubroker
+check "with its service, its socket and what it shared" nothing_left
+check "its configuration stays" test -e /etc/gpubroker/brokerd.conf
+check "it is installed again" apt-get install -y --no-install-recommends ./gpubroker_*.deb
+check "and serves" broker-ctl create again 1M
+check "all packages are purged" apt-get purge -y gpubroker gpubroker-tools libgpubroker0
+check "nothing is left" eval 'nothing_left && purged'
+check "no unit failed" eval '! systemctl --failed --no-legend | grep gpubroker'
+echo "session: passed"
+SESSION
+	chmod +x "$work/root-systemd/root/session"
+	cat >"$work/root-systemd/etc/systemd/system/session.service" <<'UNIT'
+[Unit]
+After=dbus.service
+[Service]
+Type=oneshot
+TimeoutStartSec=600
+ExecStart=/bin/bash -c '/root/session >/root/session.log 2>&1'
+ExecStopPost=/bin/systemctl --no-block poweroff
+[Install]
+WantedBy=multi-user.target
+UNIT
+	inside systemd systemctl enable session.service
+}
+prepared_systemd() {
+	copied systemd
+	mkdir "$work/root-systemd/root/deb"
+	cp "$work"/*.deb "$work/root-systemd/root/deb/"
+	cp -r "$top/debian/tests" "$work/root-systemd/root/"
+	inside systemd apt-get update
+	inside systemd apt-get install -y --no-install-recommends systemd systemd-sysv dbus
+	inside systemd bash -c 'cd /root/deb && apt-get install -y --download-only --no-install-recommends ./gpubroker*.deb ./libgpubroker0_*.deb'
+	write_session
+	umount "$work/root-systemd/dev/shm" "$work/root-systemd/proc"
+}
+booted() {
+	local log=$work/root-systemd/root/session.log
+	timeout 900 systemd-nspawn --register=no --keep-unit -D "$work/root-systemd" -b --private-network || true
+	cat "$log"
+	[ "$(tail -n 1 "$log")" = "session: passed" ]
+}
+
+step debootstrap debootstrap --variant=minbase "$suite" "$work/root-bare" "$mirror"
+[ $status = 0 ] || exit 1
+echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$work/root-bare/etc/os-release")"
+step packages built
+[ $status = 0 ] || exit 1
+step lintian judged
+step install installed
+[ $status = 0 ] || exit 1
+step demo inside install /root/tests/demo
+step compile compiled
+if command -v systemd-nspawn >/dev/null; then
+	step systemd-root prepared_systemd
+	[ $status = 0 ] || exit 1
+	step systemd booted
+else
+	echo "systemd: skipped, there is no systemd-nspawn (Debian: systemd-container)"
+fi
+# What failed, of all
+grep -hE '^(not ok|E:|W: .*gpubroker)' "$work"/*.log | sort -u || true
+exit $status
