@@ -71,7 +71,7 @@ bench: $(bench_programs) $(bench_cuda) broker/broker-run
 EXTRA_DIST += bench/README.md bench/report bench/run.sh bench/results
 
 # What figures are compared with: the same work without the broker.
-if HAVE_CUDA
+if HAVE_CUDA_TOOLKIT
 noinst_LTLIBRARIES += bench/libheat-alone.la
 bench_libheat_alone_la_SOURCES = bench/heat-alone.cu
 noinst_PROGRAMS += bench/heat-alone

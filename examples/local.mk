@@ -37,7 +37,7 @@ examples_lifetime_returns_SOURCES = examples/lifetime/returns.c $(lifetime_commo
 examples_lifetime_returns_LDADD = $(public_libs)
 
 # For CUDA alone: a kernel launched with <<<>>> on a lease. The README shows it as it is.
-if HAVE_CUDA
+if HAVE_CUDA_TOOLKIT
 noinst_LTLIBRARIES += examples/libacquire.la
 examples_libacquire_la_SOURCES = examples/acquire.cu
 example_PROGRAMS += examples/acquire

@@ -18,7 +18,7 @@ kernels/kernels.so: kernels/kernels.la
 	$(AM_V_at)$(LN_S) -f .libs/kernels.so $@
 CLEANFILES += kernels/kernels.so
 
-if HAVE_CUDA
+if HAVE_CUDA_TOOLKIT
 module_DATA = kernels/kernels.fatbin
 CLEANFILES += kernels/kernels.fatbin kernels/kernels.cu
 

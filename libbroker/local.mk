@@ -57,7 +57,7 @@ libbroker_libcommon_la_SOURCES += \
 	libbroker/device/cuda-processes.c \
 	libbroker/device/cuda-stream.c \
 	libbroker/device/cuda-sync.c \
-	libbroker/device/cuda.h
+	libbroker/device/cuda.h libbroker/device/cuda-abi.h
 endif
 
 # The client, before it becomes the library: unit tests reach its inner functions here.

@@ -52,7 +52,7 @@ AC_MSG_RESULT([${gpub_cuda_why:+no, missing: }${gpub_cuda_why:-yes}])])
 # Headers alone, which some packages of the toolkit are without.
 AC_DEFUN([GPUB_NVTX],
 [gpub_have_nvtx=0
-AS_IF([test $gpub_have_cuda = 1],
+AS_IF([test $gpub_have_toolkit = 1],
   [gpub_saved_cppflags=$CPPFLAGS
   CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
   AC_CHECK_HEADER([nvtx3/nvToolsExt.h], [gpub_have_nvtx=1])
@@ -63,14 +63,15 @@ AM_CONDITIONAL([HAVE_NVTX], [test $gpub_have_nvtx = 1])])
 
 AC_DEFUN([GPUB_CUDA],
 [AC_ARG_WITH([cuda],
-  [AS_HELP_STRING([--with-cuda=guess|yes|no|DIR],
-    [build the cuda device, with DIR/bin/nvcc; guess: where a toolkit is found @<:@guess@:>@])],
+  [AS_HELP_STRING([--with-cuda=guess|yes|no|driver|DIR],
+    [build the cuda device, and kernels with DIR/bin/nvcc; guess: where a toolkit is found; driver: without a toolkit,
+    so the device alone @<:@guess@:>@])],
   [], [with_cuda=guess])
 AC_ARG_VAR([NVCC], [CUDA compiler, whose toolkit is used])
 AC_ARG_VAR([NVCCFLAGS], [flags for it])
 
-gpub_have_cuda=0
-AS_IF([test "$with_cuda" != no],
+gpub_have_toolkit=0
+AS_CASE([$with_cuda], [no|driver], [],
   [AS_CASE([$with_cuda],
     [yes|guess], [gpub_nvcc_places="${CUDA_HOME:+$CUDA_HOME/bin/nvcc }`command -v nvcc || echo nvcc` /usr/local/cuda/bin/nvcc"],
     [gpub_nvcc_places=$with_cuda/bin/nvcc])
@@ -80,16 +81,17 @@ AS_IF([test "$with_cuda" != no],
   for gpub_nvcc in "$NVCC" $gpub_nvcc_places; do
     AS_IF([$gpub_nvcc --version >/dev/null 2>&1],
       [GPUB_TRY_NVCC([$gpub_nvcc])
-      AS_IF([test -z "$gpub_cuda_why"], [gpub_have_cuda=1; break])])
+      AS_IF([test -z "$gpub_cuda_why"], [gpub_have_toolkit=1; break])])
   done
-  AS_IF([test $gpub_have_cuda = 0],
+  AS_IF([test $gpub_have_toolkit = 0],
     [AS_IF([test "$with_cuda" = guess],
       [AC_MSG_WARN([building without the cuda device; missing: $gpub_cuda_why])],
       [AC_MSG_ERROR([--with-cuda=$with_cuda was given, but this is missing: $gpub_cuda_why])])])])
 
-AS_IF([test $gpub_have_cuda = 1],
-  [gpub_driver=`sed -n 's/^#define CUDA_NEEDED_DRIVER "\(.*\)"/\1/p' "$srcdir/libbroker/device/device.h"`
-  gpub_cuda_summary="$NVCC; to run: NVIDIA driver $gpub_driver or newer"
+gpub_have_cuda=$gpub_have_toolkit
+gpub_driver=`sed -n 's/^#define CUDA_NEEDED_DRIVER "\(.*\)"/\1/p' "$srcdir/libbroker/device/device.h"`
+AS_IF([test $gpub_have_toolkit = 1],
+  [gpub_cuda_summary="$NVCC; to run: NVIDIA driver $gpub_driver or newer"
   # Native code for these, where this nvcc knows them. All others from Turing on, and those yet to come, compile the
   # one PTX when it is loaded.
   NVCC_TARGETS="-gencode arch=compute_75,code=compute_75"
@@ -100,6 +102,11 @@ AS_IF([test $gpub_have_cuda = 1],
   [gpub_cuda_summary="no, the host device alone"
   CUDA_CPPFLAGS=
   CUDA_LIBS=])
+AS_IF([test "$with_cuda" = driver],
+  [gpub_have_cuda=1
+  gpub_cuda_summary="the device without kernels; to run: NVIDIA driver $gpub_driver or newer"])
+AC_DEFINE_UNQUOTED([HAVE_CUDA_TOOLKIT], [$gpub_have_toolkit], [1 if the toolkit's headers are used, 0 if cuda-abi.h: for #if])
+AM_CONDITIONAL([HAVE_CUDA_TOOLKIT], [test $gpub_have_toolkit = 1])
 AC_DEFINE_UNQUOTED([HAVE_CUDA], [$gpub_have_cuda], [1 if the cuda device is built, 0 if not: for #if])
 AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LIBS])

@@ -12,6 +12,6 @@ AS_IF([test -n "$PREFIX_MAP"],
   [PREFIX_MAP='-ffile-prefix-map=$(top_srcdir)/= -ffile-prefix-map=$(abs_top_srcdir)/= -ffile-prefix-map=$(abs_top_builddir)=.'])
 AC_SUBST([PREFIX_MAP])
 NVCC_TEMPORARIES=
-AS_IF([test "$gpub_have_cuda" = 1 && $NVCC --help | grep -q -e --objdir-as-tempdir],
+AS_IF([test "$gpub_have_toolkit" = 1 && $NVCC --help | grep -q -e --objdir-as-tempdir],
   [NVCC_TEMPORARIES=--objdir-as-tempdir])
 AC_SUBST([NVCC_TEMPORARIES])])

@@ -146,6 +146,7 @@ test_scripts = \
 	tests/install/bootstrap.sh \
 	tests/install/caller.sh \
 	tests/install/completions.sh \
+	tests/install/cuda-abi.sh \
 	tests/install/examples.sh \
 	tests/install/exports.sh \
 	tests/install/headers.sh \
@@ -366,7 +367,7 @@ endif
 # A libcuda.so.1 for tests, in tests/fake-cuda/.libs: fake-cuda.h says how a test uses it. A program links with it by
 # $(fake_cuda), which comes before what needs the driver.
 fake_cuda = tests/fake-cuda/libcuda.la
-if HAVE_CUDA
+if HAVE_CUDA_TOOLKIT
 check_LTLIBRARIES += $(fake_cuda)
 unit_tests += tests/unit/device/test-cuda-driver tests/unit/device/test-cuda-module
 endif
@@ -383,7 +384,7 @@ tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nowhere
 tests_fake_cuda_libcuda_la_LIBADD = -lpthread
 
 # What facts.sh, launching.sh, loading-facts.sh and reset.sh in tests/gpu run; and what needs CUDA's headers alone.
-if HAVE_CUDA
+if HAVE_CUDA_TOOLKIT
 unit_tests += tests/unit/device/test-cuda-sync
 test_tools += tests/gpu/test-driver-facts \
 	tests/gpu/launching tests/gpu/reset tests/gpu/test-loading-facts tests/gpu/test-page-facts

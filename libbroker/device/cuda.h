@@ -12,8 +12,12 @@
 #ifndef GPUB_CUDA_H
 #define GPUB_CUDA_H
 
+#if HAVE_CUDA_TOOLKIT
 #include <cuda.h>
 #include <cudaTypedefs.h>
+#else
+#include "device/cuda-abi.h"
+#endif
 
 #include "device/device.h"
 

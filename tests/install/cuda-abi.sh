@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# cuda-abi.sh - what libbroker/device/cuda-abi.h says of the CUDA driver is what the toolkit's headers say. Builds nothing of CUDA.
+set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
+
+header=$(cd "$top_srcdir/libbroker" && pwd)/device/cuda-abi.h || exit 1
+read -ra toolkit < <(sed -n 's/^CUDA_CPPFLAGS = //p' "${top_builddir:?}/Makefile")
+if ! grep -q '^#define HAVE_CUDA_TOOLKIT 1' "$top_builddir/config.h"; then
+	echo "1..0 # SKIP there is no CUDA toolkit"
+	exit 0
+fi
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# compiled ARGUMENT...: CC may be a compiler and its flags
+compiled() {
+	# shellcheck disable=SC2086
+	$CC -std=gnu11 -Wall -Wextra -Werror -Wno-unused-local-typedefs "${toolkit[@]}" "$@" >out 2>err
+}
+grep -oE '\<(CU_[A-Z0-9_]+|CUDA_ERROR_[A-Z0-9_]+|CUDA_SUCCESS)\>' "$header" | sort -u >numbers
+{
+	grep -oE '(CU|cu)[A-Za-z0-9_]+;$' "$header"
+	sed -n 's/^} \(CU.*;\)$/\1/p' "$header"
+} | tr -d ';' | sort -u >types
+# values HEADER NAME
+values() {
+	{
+		echo "#include <stdio.h>"
+		echo "#include $1"
+		echo "int main(void) {"
+		sed 's/.*/printf("& %lld\\n", (long long)&);/' numbers
+		# not the kinds of options of which none is given
+		grep -vxE 'CUjit_option|CUlibraryOption' types | sed 's/.*/printf("size of &: %zu\\n", sizeof(&));/'
+		echo "return 0; }"
+	} >"$2.c"
+	compiled -o "$2" "$2.c" && "./$2" >"$2.values"
+}
+same_values() {
+	values "\"$header\"" ours && values "<cuda.h>" theirs && [ "$(wc -l <ours.values)" -gt 80 ] && diff ours.values theirs.values >out
+}
+check "numbers and the sizes of types are the toolkit's" same_values
+
+# Ours under other names, behind theirs; a line may go on in the next one
+same_functions() {
+	{
+		echo "#include <cuda.h>"
+		echo "#include <cudaTypedefs.h>"
+		sed -n '/^typedef CUresult(/,/;$/p' "$header" | sed 's/PFN_cu/our_cu/'
+		grep -oE 'PFN_cu[A-Za-z0-9_]+' "$header" |
+			sed 's/PFN_\(.*\)/_Static_assert(__builtin_types_compatible_p(our_\1, PFN_\1), "\1");/'
+	} >functions.c
+	[ "$(grep -c _Static_assert functions.c)" -gt 40 ] && compiled -fsyntax-only functions.c
+}
+check "so are the types of its functions" same_functions
+plan
