@@ -147,6 +147,7 @@ test_scripts = \
 	tests/install/caller.sh \
 	tests/install/completions.sh \
 	tests/install/cuda-abi.sh \
+	tests/install/debian.sh \
 	tests/install/examples.sh \
 	tests/install/exports.sh \
 	tests/install/headers.sh \

@@ -96,19 +96,24 @@ judged() {
 
 # ---- a bare Debian ----
 
-# The README's command, for the packages that it names
+# The README's command
+command=$(sed -n 's/^    \$ sudo \(apt-get install .*\)$/\1 -y --no-install-recommends/p' "$top/README.md")
+# given ROOT: the packages where that command finds them, and their tests
+given() {
+	mkdir -p "$work/root-$1/root/build/deb"
+	cp "$work"/*.deb "$work/root-$1/root/build/deb/"
+	cp -r "$top/debian/tests" "$work/root-$1/root/"
+}
 installed() {
 	copied install
-	mkdir "$work/root-install/root/deb"
-	cp "$work"/*.deb "$work/root-install/root/deb/"
-	cp -r "$top/debian/tests" "$work/root-install/root/"
+	given install
 	inside install apt-get update
-	inside install bash -c 'cd /root/deb && apt-get install -y --no-install-recommends ./gpubroker_*.deb ./gpubroker-tools_*.deb ./libgpubroker0_*.deb'
+	inside install bash -c "cd /root && $command"
 	inside install broker-status --version
 }
 compiled() {
 	inside install apt-get install -y --no-install-recommends build-essential pkgconf
-	inside install bash -c 'apt-get install -y --no-install-recommends /root/deb/libgpubroker-dev_*.deb'
+	inside install bash -c 'apt-get install -y --no-install-recommends /root/build/deb/libgpubroker-dev_*.deb'
 	inside install bash -c 'cd /tmp && /root/tests/compile'
 }
 
@@ -116,11 +121,12 @@ compiled() {
 
 # What the booted Debian does: no network is there, so apt takes what was downloaded.
 write_session() {
+	echo "$command \"\$@\"" >"$work/root-systemd/root/install"
 	cat >"$work/root-systemd/root/session" <<'SESSION'
 #!/bin/bash
 # A line for each check, and at the end "session: passed"
 set -u
-cd /root/deb
+cd /root
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 check() {
 	local text=$1
@@ -138,18 +144,18 @@ purged() {
 		! dpkg -l | grep gpubroker
 }
 check "kill is not installed as a program" eval '! type -P kill || { rm -f /bin/kill /usr/bin/kill; ! type -P kill; }'
-check "the packages install" apt-get install -y --no-install-recommends ./gpubroker_*.deb ./gpubroker-tools_*.deb ./libgpubroker0_*.deb
+check "the packages install" bash install
 /root/tests/service || { echo "session: failed"; exit 1; }
 check "systemd finds no fault in the units" systemd-analyze verify gpubroker.service gpubroker.socket
 systemd-analyze security gpubroker.service --no-pager | tail -n 1
 pid=$(broker)
-check "an upgrade" apt-get install -y --reinstall ./gpubroker_*.deb ./gpubroker-tools_*.deb ./libgpubroker0_*.deb
+check "an upgrade" bash install --reinstall
 check "leaves the broker running" test "$(broker)" = "$pid"
 check "it serves the new tools" broker-ctl create upgraded 1M
 check "the package is removed" apt-get remove -y gpubroker
 check "with its service, its socket and what it shared" nothing_left
 check "its configuration stays" test -e /etc/gpubroker/brokerd.conf
-check "it is installed again" apt-get install -y --no-install-recommends ./gpubroker_*.deb
+check "it is installed again" bash install
 check "and serves" broker-ctl create again 1M
 check "all packages are purged" apt-get purge -y gpubroker gpubroker-tools libgpubroker0
 check "nothing is left" eval 'nothing_left && purged'
@@ -172,12 +178,10 @@ UNIT
 }
 prepared_systemd() {
 	copied systemd
-	mkdir "$work/root-systemd/root/deb"
-	cp "$work"/*.deb "$work/root-systemd/root/deb/"
-	cp -r "$top/debian/tests" "$work/root-systemd/root/"
+	given systemd
 	inside systemd apt-get update
 	inside systemd apt-get install -y --no-install-recommends systemd systemd-sysv dbus
-	inside systemd bash -c 'cd /root/deb && apt-get install -y --download-only --no-install-recommends ./gpubroker*.deb ./libgpubroker0_*.deb'
+	inside systemd bash -c "cd /root && $command --download-only"
 	write_session
 	umount "$work/root-systemd/dev/shm" "$work/root-systemd/proc"
 }
