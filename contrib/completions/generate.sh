@@ -254,7 +254,7 @@ zsh_file() {
 		printf '\t)\n'
 		specs+=("'1:command:{_describe command commands}'" "'*:argument:->argument'")
 	fi
-	printf '\t_arguments -s'
+	printf '\t_arguments -s -S'
 	printf ' \\\n\t\t%s' "${specs[@]}"
 	echo
 	if [ ${#commands[@]} -gt 0 ]; then

@@ -78,8 +78,27 @@ else
 	skip "fish" "there is no fish"
 fi
 
-if command -v zsh >/dev/null; then
-	check "zsh reads the files" eval 'for file in "$files"/zsh/_*; do zsh -n "$file" || exit 1; done >out 2>err'
+# zsh completes in a terminal alone: a line is typed, and a key that completes it and prints what became of it
+if command -v zsh >/dev/null && zsh -fc 'zmodload zsh/zpty' 2>/dev/null; then
+	cat >drive.zsh <<'END'
+zmodload zsh/zpty
+zpty z env -i PATH=$PATH HOME=/nonexistent TERM=dumb zsh -f -i
+zpty -w z "fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D"
+zpty -w z "shown() { zle complete-word; print -r -- '<''<'\"\$BUFFER\"'>''>' }; zle -N shown; bindkey '^T' shown; print ready-\$((6 * 7))"
+zpty -r z out '*ready-42*'
+zpty -w -n z "$2"$'\x14'
+zpty -r z out '*<<*>>*'
+out=${out##*<<}
+print -r -- ${out%%>>*}
+zpty -d z
+END
+	in_zsh() {
+		local line
+		line=$(timeout 60 zsh -f drive.zsh "$files/zsh" "$1") || return
+		line=${line% }
+		[ "$line" = "$1" ] || echo "${line##* }"
+	}
+	scene in_zsh
 else
 	skip "zsh" "there is no zsh"
 fi
