@@ -8,6 +8,8 @@
 # the package tests (debian/tests) run, so demo and a program that is compiled. In a Debian that systemd-nspawn boots: they install,
 # debian/tests/service passes, an upgrade leaves the broker running, remove and purge leave nothing.
 #
+# PACKAGES_FROM=FOLDER takes packages that were made before, from there, and makes none.
+#
 # Prints the commit and each step's closing line; exit 0 only when everything passed. Needs root, debootstrap, systemd-nspawn, a
 # network and 3 GiB in BARE_DIR (/var/tmp), where it leaves the logs. Without systemd-nspawn, or where it may not boot anything, the
 # steps under systemd are skipped by name. What it mounts is seen by it alone and ends with it.
@@ -146,7 +148,7 @@ purged() {
 check "kill is not installed as a program" eval '! type -P kill || { rm -f /bin/kill /usr/bin/kill; ! type -P kill; }'
 check "the packages install" bash install
 /root/tests/service || { echo "session: failed"; exit 1; }
-check "systemd finds no fault in the units" systemd-analyze verify gpubroker.service gpubroker.socket
+check "systemd finds no fault in the units" systemd-analyze verify --man=no gpubroker.service gpubroker.socket
 systemd-analyze security gpubroker.service --no-pager | tail -n 1
 pid=$(broker)
 check "an upgrade" bash install --reinstall
@@ -195,9 +197,13 @@ booted() {
 step debootstrap debootstrap --variant=minbase "$suite" "$work/root-bare" "$mirror"
 [ $status = 0 ] || exit 1
 echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$work/root-bare/etc/os-release")"
-step packages built
-[ $status = 0 ] || exit 1
-step lintian judged
+if [ -n "${PACKAGES_FROM-}" ]; then
+	cp "$PACKAGES_FROM"/*.deb "$work/"
+else
+	step packages built
+	[ $status = 0 ] || exit 1
+	step lintian judged
+fi
 step install installed
 [ $status = 0 ] || exit 1
 step demo inside install /root/tests/demo
@@ -210,5 +216,5 @@ else
 	echo "systemd: skipped, there is no systemd-nspawn (Debian: systemd-container)"
 fi
 # What failed, of all
-grep -hE '^(not ok|E:|W: .*gpubroker)' "$work"/*.log | sort -u || true
+grep -hE '^(not ok|[EW]: [a-z-]*gpubroker)' "$work"/*.log | sort -u || true
 exit $status
