@@ -189,7 +189,8 @@ prepared_systemd() {
 }
 booted() {
 	local log=$work/root-systemd/root/session.log
-	timeout 900 systemd-nspawn --register=no --keep-unit -D "$work/root-systemd" -b --private-network || true
+	# one at a time: with --keep-unit all that are booted have the same control group, and take each other's away
+	flock "${TMPDIR:-/tmp}/gpubroker-packages.lock" timeout 900 systemd-nspawn --register=no --keep-unit -D "$work/root-systemd" -b --private-network || true
 	cat "$log"
 	[ "$(tail -n 1 "$log")" = "session: passed" ]
 }
