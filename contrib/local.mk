@@ -27,18 +27,18 @@ dist_grafana_DATA = contrib/grafana/gpubroker.json
 # Draws it for the README.
 EXTRA_DIST += contrib/grafana/draw.py
 # What shells complete. Kept in the sources, as a build for another machine cannot run its programs to learn their options.
-completed_programs = broker/broker-ctl broker/broker-run broker/broker-status broker/brokerd
+completed_programs = broker/broker-ctl broker/broker-exporter broker/broker-run broker/broker-status broker/brokerd
 bashcompletiondir = $(datadir)/bash-completion/completions
 zshcompletiondir = $(datadir)/zsh/site-functions
 fishcompletiondir = $(datadir)/fish/vendor_completions.d
 dist_bashcompletion_DATA = \
-	contrib/completions/bash/broker-ctl contrib/completions/bash/broker-run \
+	contrib/completions/bash/broker-ctl contrib/completions/bash/broker-exporter contrib/completions/bash/broker-run \
 	contrib/completions/bash/broker-status contrib/completions/bash/brokerd
 dist_zshcompletion_DATA = \
-	contrib/completions/zsh/_broker-ctl contrib/completions/zsh/_broker-run \
+	contrib/completions/zsh/_broker-ctl contrib/completions/zsh/_broker-exporter contrib/completions/zsh/_broker-run \
 	contrib/completions/zsh/_broker-status contrib/completions/zsh/_brokerd
 dist_fishcompletion_DATA = \
-	contrib/completions/fish/broker-ctl.fish contrib/completions/fish/broker-run.fish \
+	contrib/completions/fish/broker-ctl.fish contrib/completions/fish/broker-exporter.fish contrib/completions/fish/broker-run.fish \
 	contrib/completions/fish/broker-status.fish contrib/completions/fish/brokerd.fish
 EXTRA_DIST += contrib/completions/generate.sh
 .PHONY: completions

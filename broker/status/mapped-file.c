@@ -24,11 +24,12 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 {
 	uintptr_t at = (uintptr_t)info->si_addr, begin = atomic_load(&guard.begin), end = atomic_load(&guard.end);
 	int saved = errno;
+	void *instead = MAP_FAILED;
 
 	(void)context;
-	if (at < begin || at >= end ||
-	    mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-		    MAP_FAILED)
+	if (at >= begin && at < end)
+		instead = mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (instead == MAP_FAILED)
 		sigaction(signal, &guard.before, NULL);
 	else
 		atomic_store(&guard.is_lost, true);

@@ -193,7 +193,7 @@ static void nobody_can_tell(void)
 	puppet_kill(&victim);
 	puppet_end(&owner);
 	kill(broker.pid, SIGTERM);
-	POINT(SOON(broker_said(&broker, "waiting for it")), "and the broker's end waits, and says for which process");
+	POINT(SOON(broker_said(&broker, "nobody can tell")), "and the broker's end waits, and says for which process");
 	broker_wait(&broker, SIGTERM);
 }
 

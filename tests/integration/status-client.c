@@ -5,6 +5,7 @@
  *     create NAME MIB   acquire NAME   unlink NAME   churn NAME COUNT (creates and unlinks it)
  *     call NAME (itself; the first, if at all)
  *     several NAME COUNT (creates NAME0, NAME1 ... of 4 KiB)
+ *     signal NAME VALUE (creates NAME with a timeline, and signals that)   await NAME VALUE (a stream does, from here on)
  *     redeem FILE (the ticket in it; prints the lease's rights)
  *     mark FILE (makes it)   wait FILE (until it is there)
  *     complain NAME (calls that are refused, on a name that is there: prints what each says)
@@ -61,6 +62,32 @@ static int acquire(const char *name)
 	gpub_lease lease;
 
 	return gpub_acquire(client, name, GPUB_READ, 0, &lease);
+}
+
+static int signal_one(const char *name, uint64_t value)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	gpub_lease lease;
+	int error;
+
+	spec.size = 4096;
+	spec.flags = GPUB_TIMELINE;
+	error = gpub_create(client, name, &spec);
+	if (!error)
+		error = gpub_acquire(client, name, GPUB_READ | GPUB_WRITE, 0, &lease);
+	return error ? error : gpub_signal_on(&lease, value, NULL);
+}
+
+/* Is not waited for: who awaits what never comes is to be killed. */
+static int await(const char *name, uint64_t value)
+{
+	gpub_lease lease;
+	void *stream;
+	int error = gpub_stream_create(client, GPUB_CURRENT, &stream);
+
+	if (!error)
+		error = gpub_acquire(client, name, GPUB_READ, 10000, &lease);
+	return error ? error : gpub_wait_on(&lease, value, stream);
 }
 
 static int redeem(const char *path)
@@ -134,6 +161,10 @@ static int step(char ***words)
 		return churn(what, atoi(*++*words));
 	if (!strcmp(verb, "several"))
 		return several(what, atoi(*++*words));
+	if (!strcmp(verb, "signal"))
+		return signal_one(what, (uint64_t)atoi(*++*words));
+	if (!strcmp(verb, "await"))
+		return await(what, (uint64_t)atoi(*++*words));
 	if (!strcmp(verb, "acquire"))
 		return acquire(what);
 	if (!strcmp(verb, "redeem"))

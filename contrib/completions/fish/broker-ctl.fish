@@ -34,6 +34,7 @@ complete -c broker-ctl -l rights -x -a 'r w rw' -n '__fish_seen_subcommand_from 
 complete -c broker-ctl -l user -x -a '(__fish_complete_users)' -n '__fish_seen_subcommand_from ticket' -d 'who may redeem it (whoever has it)'
 complete -c broker-ctl -l lifetime -x -n '__fish_seen_subcommand_from ticket' -d 'for how long; forever: as long as the buffer (1h)'
 complete -c broker-ctl -l many -n '__fish_seen_subcommand_from ticket' -d 'it can be redeemed any number of times, not once'
+complete -c broker-ctl -l json -n '__fish_seen_subcommand_from doctor' -d 'print what it finds as JSON'
 complete -c broker-ctl -l kill -n '__fish_seen_subcommand_from evict' -d 'and kill its process'
 complete -c broker-ctl -s h -l help -d 'print this and exit'
 complete -c broker-ctl -s V -l version -d 'print the version and exit'
