@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "broker/base/log.h"
 #include "refresh.h"
+#include "views.h"
 #include "why.h"
 
 static void print_line(void *context, const char *line)
@@ -59,19 +61,70 @@ static int read_fresh(struct shown *shown, const char *instance, char reason[ERR
 	return shown_read(shown, instance);
 }
 
-static int explain(const struct shown *shown, const char *about, struct why_found *found)
+static void print_nothing(void *context, const char *line)
+{
+	(void)context;
+	(void)line;
+}
+
+static int explain(const struct shown *shown, const char *about, void (*say)(void *, const char *), struct why_found *found)
 {
 	struct why why = { .records = shown->records,
 			   .count = shown->count,
 			   .about = about,
 			   .live = shown->state != SHOWN_DEAD,
 			   .look = is_elsewhere(shown) ? NULL : why_look,
-			   .say = print_line };
+			   .say = say };
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	why.now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	return why_explain(&why, found);
+}
+
+/* ---- a second look: programs that queue work far ahead look like a deadlock in every single one ---- */
+
+#define SECOND_LOOK_S 1
+
+/* Waits for timelines that went on since the first look are no records any more: nothing keeps these. */
+static int leave_out_what_moves(struct shown *shown, const struct shown *before)
+{
+	const union status_record *now, *then;
+	struct views views, earlier;
+	bool made = views_make(&views, shown->records, shown->count);
+
+	made = views_make(&earlier, before->records, before->count) && made;
+	for (size_t i = 0; made && i < shown->count; i++) {
+		if (shown->records[i].type != TRACKED_WAIT)
+			continue;
+		now = view_one(&views.view[TIMELINES], shown->records[i].wait.generation);
+		then = view_one(&earlier.view[TIMELINES], shown->records[i].wait.generation);
+		if (now && then && now->timeline.value != then->timeline.value)
+			shown->records[i].type = TRACKED_NONE;
+	}
+	views_free(&views);
+	views_free(&earlier);
+	return made ? 0 : error_set(-ENOMEM, "out of memory");
+}
+
+/* Where the first look shows a deadlock, and the broker can be asked again. */
+static int look_again(struct shown *shown, const char *instance, const char *about, char reason[ERROR_TEXT_MAX])
+{
+	struct why_found found = { 0 };
+	struct shown before = *shown;
+	int error = explain(shown, about, print_nothing, &found);
+
+	if (error || !found.deadlocks || shown->state != SHOWN_RUNNING || *reason)
+		return error;
+	sleep(SECOND_LOOK_S);
+	error = read_fresh(shown, instance, reason);
+	if (error) {
+		*shown = before;
+		return error;
+	}
+	error = leave_out_what_moves(shown, &before);
+	shown_free(&before);
+	return error;
 }
 
 enum explain_exit explain_one(const char *instance, const char *about)
@@ -82,8 +135,11 @@ enum explain_exit explain_one(const char *instance, const char *about)
 	int error = read_fresh(&shown, instance, reason);
 
 	if (!error) {
-		print_doubt(&shown, reason);
-		error = explain(&shown, about, &found);
+		error = look_again(&shown, instance, about, reason);
+		if (!error)
+			print_doubt(&shown, reason);
+		if (!error)
+			error = explain(&shown, about, print_line, &found);
 		shown_free(&shown);
 	}
 	if (error) {

@@ -25,6 +25,14 @@ const struct status_timeline *why_awaited(const struct views *views, const struc
 	return &timeline->timeline;
 }
 
+bool why_repeats(const struct views *views, size_t wait)
+{
+	const union status_record *const *at = views->view[WAITS].at;
+
+	return wait && at[wait - 1]->wait.session == at[wait]->wait.session &&
+	       at[wait - 1]->wait.generation == at[wait]->wait.generation && why_awaited(views, &at[wait - 1]->wait);
+}
+
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp((*(const union status_record *const *)a)->request.name,
@@ -157,7 +165,7 @@ static bool edges_of_session(struct why_graph *graph, uint32_t node, uint64_t se
 	for (size_t i = view_find(waits, session); view_has(waits, i, session); i++) {
 		adding.wait = waits->at[i];
 		timeline = why_awaited(graph->views, &waits->at[i]->wait);
-		if (timeline && timeline->writer)
+		if (timeline && timeline->writer && !why_repeats(graph->views, i))
 			edge_add(&adding, timeline->writer);
 	}
 	for (size_t i = view_find(requests, session); view_has(requests, i, session); i++) {
@@ -312,10 +320,29 @@ static void back_fill(struct peeling *peeling)
 		peeling->back[--first[graph->edges[i].to]] = i;
 }
 
+/*
+ * Nobody knows which wait of a process its streams have come to. So a deadlock is only among those of which each wait leads to one
+ * of them: who has another wait, or leads to such a one, may go on.
+ */
+static void drop_who_may_go_on(struct peeling *peeling)
+{
+	for (uint32_t node = 0; node < peeling->nodes; node++)
+		if (!peeling->out[node])
+			node_drop(peeling, node);
+	for (size_t at = 0; at < peeling->queued; at++) {
+		uint32_t node = peeling->queue[at];
+
+		for (size_t i = peeling->back_first[node]; i < peeling->back_first[node + 1]; i++)
+			node_drop(peeling, peeling->graph->edges[peeling->back[i]].from);
+	}
+	peel(peeling);
+}
+
 static void circles_find(struct peeling *peeling)
 {
 	degrees_count(peeling);
 	back_fill(peeling);
+	drop_who_may_go_on(peeling);
 	for (uint32_t node = 0; node < peeling->nodes; node++)
 		node_check(peeling, node);
 	peel(peeling);

@@ -39,6 +39,9 @@ void why_graph_free(struct why_graph *graph);
 /* The timeline that a stream's wait is for, where it is there and has neither reached the value nor ended. NULL: nothing waits. */
 const struct status_timeline *why_awaited(const struct views *views, const struct status_wait *wait);
 
+/* Whether the one before it waits for the same timeline, and so for less: that one is told. */
+bool why_repeats(const struct views *views, size_t wait);
+
 /* The create of that name that waits itself, or NULL. */
 const union status_record *why_creator(const struct why_graph *graph, const char *name);
 

@@ -33,6 +33,7 @@ struct telling {
 	struct line       line;
 	struct why_found  found;
 	unsigned          hops;
+	uint64_t          followed[HOPS_MAX]; /* sessions */
 };
 
 /* ---- words ---- */
@@ -192,17 +193,31 @@ static bool add_end(struct telling *telling, const struct status_session *sessio
 }
 #pragma GCC diagnostic pop
 
-/* The first thing that it waits for; NULL: nothing that is known. */
+/* It is in this line already. */
+static bool is_followed(const struct telling *telling, uint64_t session)
+{
+	for (unsigned i = 0; i < telling->hops; i++)
+		if (telling->followed[i] == session)
+			return true;
+	return false;
+}
+
+/* The first thing that it waits for, of another process than those in this line if there is one; NULL: nothing that is known. */
 static const union status_record *first_wait(const struct telling *telling, uint64_t session)
 {
 	const struct view *waits = &telling->views.view[WAITS], *requests = &telling->views.view[REQUESTS];
+	const union status_record *first = NULL;
+	const struct status_timeline *timeline;
 	size_t i;
 
-	for (i = view_find(waits, session); view_has(waits, i, session); i++)
-		if (why_awaited(&telling->views, &waits->at[i]->wait))
+	for (i = view_find(waits, session); view_has(waits, i, session); i++) {
+		timeline = why_awaited(&telling->views, &waits->at[i]->wait);
+		if (timeline && !is_followed(telling, timeline->writer))
 			return waits->at[i];
+		first = timeline && !first ? waits->at[i] : first;
+	}
 	i = view_find(requests, session);
-	return view_has(requests, i, session) ? requests->at[i] : NULL;
+	return !first && view_has(requests, i, session) ? requests->at[i] : first;
 }
 
 static void add_idle(struct telling *telling, const struct status_session *session)
@@ -231,9 +246,14 @@ static void add_state(struct telling *telling, const struct status_session *sess
 		return;
 	if (why_node(&telling->views, session->id, &node) && telling->graph.circle_of[node]) {
 		add(telling, "is in deadlock %u", telling->graph.circle_of[node]);
-	} else if (wait && telling->hops++ < HOPS_MAX) {
+	} else if (wait && is_followed(telling, session->id)) {
+		add(telling, "waits in turn, behind work of its own that may go on");
+	} else if (wait && telling->hops < HOPS_MAX) {
+		telling->followed[telling->hops++] = session->id;
 		add_wait(telling, wait);
 		add_reason(telling, wait);
+	} else if (wait) {
+		add(telling, "waits, too: broker-status --why %llu says for what", NUMBER(session->pid));
 	} else {
 		add_idle(telling, session);
 	}
@@ -553,6 +573,7 @@ static void say_wait(struct telling *telling, const union status_record *wait)
 	add_age(telling, since_of(wait));
 	add_waiter(telling, wait_session_of(wait));
 	add(telling, " ");
+	telling->followed[telling->hops++] = wait_session_of(wait);
 	add_wait(telling, wait);
 	add_reason(telling, wait);
 	say(telling);
@@ -564,12 +585,16 @@ static void say_waits(struct telling *telling)
 	const struct view *waits = &telling->views.view[WAITS], *requests = &telling->views.view[REQUESTS];
 	size_t i = 0, j = 0;
 
-	while (i < waits->count || j < requests->count)
-		if (j == requests->count ||
-		    (i < waits->count && waits->at[i]->wait.session <= requests->at[j]->request.session))
-			say_wait(telling, waits->at[i++]);
-		else
+	while (i < waits->count || j < requests->count) {
+		if (j < requests->count &&
+		    (i == waits->count || waits->at[i]->wait.session > requests->at[j]->request.session)) {
 			say_wait(telling, requests->at[j++]);
+			continue;
+		}
+		if (!why_repeats(&telling->views, i))
+			say_wait(telling, waits->at[i]);
+		i++;
+	}
 }
 
 /* An unlinked buffer that is asked about, for which nobody waits. */

@@ -46,6 +46,7 @@ struct timeline_map {
 	uint64_t                    awaited;    /* timeline-wait.c's: the largest value that a stream waits for; 0: none */
 	struct parked_wait          parked[PARKED_MAX]; /* also timeline-wait.c's: the oldest waits */
 	unsigned                    parked_count;
+	struct parked_wait          dropped; /* behind these, for which there was no room: the largest value, and the first one's time; 0: none */
 	struct timeline_map        *awaited_prev, *awaited_next;
 	struct timeline_map        *written_prev, *written_next;
 	struct timeline_map        *unused_prev, *unused_next;

@@ -21,6 +21,7 @@ static void list_remove(struct timeline_map *map)
 {
 	DL_DELETE2(awaited, map, awaited_prev, awaited_next);
 	map->awaited = map->parked_count = 0;
+	map->dropped.value = 0;
 	atomic_store(&any, awaited != NULL);
 }
 
@@ -43,6 +44,20 @@ static bool parked_clear(struct timeline_map *map)
 	return kept < PARKED_MAX;
 }
 
+/* Until the last one that was dropped is reached, a later one is not among the oldest. */
+static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
+{
+	if (map->dropped.value && !timeline_reached(word, map->dropped.value)) {
+		map->dropped.value = value > map->dropped.value ? value : map->dropped.value;
+		return;
+	}
+	map->dropped.value = 0;
+	if (map->parked_count < PARKED_MAX || (timeline_reached(word, map->parked[0].value) && parked_clear(map)))
+		map->parked[map->parked_count++] = (struct parked_wait){ value, ticks_now(), ordinal };
+	else
+		map->dropped = (struct parked_wait){ value, ticks_now(), ordinal };
+}
+
 void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
 {
 	pthread_mutex_lock(&lock);
@@ -50,19 +65,22 @@ void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value,
 		list_add(map);
 	if (value > map->awaited)
 		map->awaited = value;
-	if (map->parked_count < PARKED_MAX || (timeline_reached(word, map->parked[0].value) && parked_clear(map)))
-		map->parked[map->parked_count++] = (struct parked_wait){ value, ticks_now(), ordinal };
+	parked_add(map, word, value, ordinal);
 	pthread_mutex_unlock(&lock);
 }
 
 unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX])
 {
+	uint64_t word = timeline_word(map);
 	unsigned count = 0;
 
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < map->parked_count; i++)
-		if (map->parked[i].ordinal == ordinal && !timeline_reached(timeline_word(map), map->parked[i].value))
+		if (map->parked[i].ordinal == ordinal && !timeline_reached(word, map->parked[i].value))
 			waits[count++] = map->parked[i];
+	/* one of the dropped is next: a stream awaits some value up to theirs, and this one first of all */
+	if (!count && map->dropped.ordinal == ordinal && map->dropped.value && !timeline_reached(word, map->dropped.value))
+		waits[count++] = (struct parked_wait){ word + 1, map->dropped.ticks, ordinal };
 	pthread_mutex_unlock(&lock);
 	return count;
 }

@@ -16,9 +16,10 @@ work=$(mktemp -d) || exit 1
 socket=$work/socket
 # shellcheck source=tests/own-brokerd.sh
 . "${top_srcdir:?}/tests/own-brokerd.sh"
-contained=''
+contained='' pipeline=''
 cleanup() {
 	touch "$work/go"
+	[ -z "$pipeline" ] || kill -KILL "$pipeline"
 	[ -z "$broker" ] || stops KILL 137
 	[ -z "$contained" ] || wait "$contained"
 	rm -rf "$work" /dev/shm/gpubroker."$name"*
@@ -59,6 +60,32 @@ check "two words without --why: exit 2" eval '"$show" one "$name" 2>refusal; [ $
 check "three words: exit 2" eval '"$show" --why one two three 2>refusal; [ $? = 2 ]'
 check "a broker that does not run: exit 1" eval '"$show" --why one no-such-broker 2>refusal; [ $? = 1 ]'
 stops TERM 0
+
+# ---- a program that queues its work far ahead: circles of waits at every moment, and no deadlock ----
+
+GPUBROKER_MODULE_PATH=$(cd "$top_builddir/kernels" && pwd) "$run" --quiet --name "$name-p" --device host -n 3 -- \
+	"$top_builddir/examples/pipeline/pipeline" 1000000 >pipeline.out 2>&1 &
+pipeline=$!
+# pid_of RANK
+pid_of() {
+	"$show" --json "$name-p" >json && awk -v rank="$1" '/^      "pid":/ { pid = $2 + 0 } $0 ~ "^      \"rank\": " rank ",?$" { print pid; exit }' json
+}
+flows() {
+	"$show" --json "$name-p" >json 2>err && grep -q '"uses_opened": 13' json
+}
+check "the pipeline runs" soon flows
+check "while it goes on, nothing is called a deadlock" eval '"$show" --why "$name-p" >out && ! grep deadlock out'
+stopped=$(pid_of 1)
+kill -STOP "$stopped"
+told() {
+	"$show" --why "$name-p" >out && ! grep deadlock out &&
+		grep -qE "^[0-9]+ s: rank 2 .*; its writer, rank 0 \(pid [0-9]+\), waits for pipeline/read/1 .*; its writer, rank 1 \(pid $stopped\), is stopped by a signal: kill -CONT $stopped$" out
+}
+check "a stopped consumer is named, behind the producer that waits for it" soon told
+kill -CONT "$stopped"
+kill -TERM "$pipeline"
+wait "$pipeline"
+pipeline=''
 
 # ---- a broker in a container ----
 

@@ -366,6 +366,29 @@ static void test_a_circle_is_told_once(void **state)
 	expect_about("14", "12 s: rank 4 (pid 14) waits for b to reach 9; it is at 3; its writer, rank 2 (pid 12), is in deadlock 1\n");
 }
 
+/* One of its waits leads elsewhere, and nobody knows which one its stream has come to. Of one timeline the lowest value is told. */
+static void test_who_waits_elsewhere_too_is_in_no_deadlock(void **state)
+{
+	(void)state;
+	for (unsigned n = 1; n <= 3; n++)
+		session(n);
+	line("a", 5, 1);
+	line("b", 6, 2);
+	line("c", 7, 3);
+	letters[13] = 'T';
+	stream_waits(1, 6, 4);
+	stream_waits(1, 6, 5);
+	stream_waits(1, 7, 4);
+	stream_waits(2, 5, 4);
+	expect("12 s: rank 1 (pid 11) waits for b to reach 4; it is at 3; its writer, rank 2 (pid 12), waits for a to reach 4; it is at "
+	       "3; its writer, rank 1 (pid 11), waits in turn, behind work of its own that may go on\n"
+	       "12 s: rank 1 (pid 11) waits for c to reach 4; it is at 3; its writer, rank 3 (pid 13), is stopped by a signal: "
+	       "kill -CONT 13\n"
+	       "12 s: rank 2 (pid 12) waits for a to reach 4; it is at 3; its writer, rank 1 (pid 11), waits for c to reach 4; it is at "
+	       "3; its writer, rank 3 (pid 13), is stopped by a signal: kill -CONT 13\n");
+	assert_int_equal(found.deadlocks, 0);
+}
+
 /* A process that may go on is in no deadlock, and each of two is told, the one of the lower session first. */
 static void test_two_circles(void **state)
 {
@@ -457,6 +480,7 @@ int main(void)
 		ON(test_creates),
 		ON(test_quotas),
 		ON(test_a_circle_is_told_once),
+		ON(test_who_waits_elsewhere_too_is_in_no_deadlock),
 		ON(test_two_circles),
 		ON(test_a_circle_through_the_broker),
 		ON(test_random_records),
