@@ -61,6 +61,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/status/format.c broker/status/format.h \
 	broker/status/status.c broker/status/status.h \
 	broker/status/mapped-file.c broker/status/mapped-file.h \
+	broker/status/snapshot.c broker/status/snapshot.h \
 	broker/status/status-write.c \
 	broker/base/round-robin.c broker/base/round-robin.h \
 	broker/base/streams.c broker/base/streams.h \
@@ -90,12 +91,16 @@ broker_brokerd_SOURCES = \
 	broker/daemon/socket.c broker/daemon/socket.h
 broker_brokerd_LDADD = $(broker_libs)
 
+# For programs that are clients, too.
+show_ask = broker/show/ask.c broker/show/ask.h
+
 bin_PROGRAMS += broker/broker-status
 broker_broker_status_SOURCES = \
 	broker/show/broker-status.c \
 	broker/show/explain.c broker/show/explain.h \
 	broker/show/refresh.c broker/show/refresh.h \
-	broker/show/watch.c broker/show/watch.h
+	broker/show/watch.c broker/show/watch.h \
+	$(show_ask)
 broker_broker_status_LDADD = libbroker/libclient.la $(broker_libs) $(CURSES_LIBS)
 
 if EXPORTER
@@ -120,5 +125,7 @@ broker_broker_ctl_SOURCES = \
 	broker/ctl/doctor.c broker/ctl/doctor.h \
 	broker/ctl/options.c broker/ctl/options.h \
 	broker/ctl/report.c broker/ctl/report.h \
-	broker/ctl/values.c broker/ctl/values.h
+	broker/ctl/values.c broker/ctl/values.h \
+	broker/ctl/view.c broker/ctl/view.h \
+	$(show_ask)
 broker_broker_ctl_LDADD = libbroker/libclient.la $(broker_libs)

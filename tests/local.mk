@@ -61,6 +61,7 @@ unit_tests = \
 	tests/unit/broker/test-session-packets \
 	tests/unit/broker/test-slab \
 	tests/unit/broker/test-status-damaged \
+	tests/unit/broker/test-snapshot \
 	tests/unit/broker/test-status-read \
 	tests/unit/broker/test-status-write \
 	tests/unit/broker/test-status-table \
@@ -176,6 +177,8 @@ test_scripts = \
 	tests/integration/ctl.sh tests/integration/doctor.sh \
 	tests/integration/exporter.sh \
 	tests/install/dashboard.sh \
+	tests/integration/ctl.sh \
+	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
 	tests/gpu/driver.sh \
@@ -208,6 +211,7 @@ hostile_scripts =
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
 test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
+	tests/integration/view-client \
 	tests/integration/activate tests/integration/notify-listen tests/speed/rounds \
 	tests/speed/messages tests/supervisor
 tests_supervisor_LDADD =
@@ -225,6 +229,7 @@ privileged = tests/privileged.c tests/privileged.h
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-harness.h
 tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
+tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
 tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/ctl/cgroup.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)

@@ -10,6 +10,7 @@
 #define GPUB_CONTEXT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "counters.h"
 #include "histograms.h"
@@ -32,6 +33,7 @@ struct memory;
 struct pool;
 struct tracking;
 struct registry;
+struct session;
 struct sessions;
 struct status;
 struct waiting;
@@ -68,6 +70,7 @@ struct broker {
 	bool                 unpublished; /* what changed may not be in the status file yet */
 	uint64_t             received; /* when a session last sent something: histograms_now() */
 	void (*publish)(struct broker *broker); /* status/: NULL, or writes what changed to the status file */
+	int (*snapshot)(struct session *session, uint64_t request); /* status/: begins to send a client what its user may see */
 };
 
 /* A counter or a part changed: the status file's header follows, and a stopping broker checks if it is done. */

@@ -34,6 +34,7 @@
 #include "broker/session/session-end.h"
 #include "broker/session/session.h"
 #include "broker/status/leftovers.h"
+#include "broker/status/snapshot.h"
 #include "broker/status/status.h"
 #include "broker/users/accounting.h"
 #include "common/error.h"
@@ -181,6 +182,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->several_users = config->several_users;
 	broker->base = base;
 	broker->publish = status_write;
+	broker->snapshot = snapshot_begin;
 	broker->sessions->hooks = &session_hooks;
 	broker->waiting->grant = request_grant;
 	raise_descriptor_limit();

@@ -11,13 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "broker/base/log.h"
-#include "broker/show/read.h"
+#include "broker/show/ask.h"
 #include "broker/show/table.h"
 #include "client/call.h"
 #include "client/client.h"
@@ -25,6 +24,7 @@
 #include "client/connect.h"
 #include "client/manage.h"
 #include "doctor.h"
+#include "view.h"
 
 /* Logs what was refused. Returns the exit status for it. */
 static enum ctl_exit complain(int error, const char *text)
@@ -126,15 +126,6 @@ static void *drain_main(void *argument)
 	return NULL;
 }
 
-/* The broker's process, or 0. */
-static pid_t broker_pid(const gpub_client *client)
-{
-	struct ucred server = { 0 };
-	socklen_t size = sizeof server;
-
-	return getsockopt(client->sock, SOL_SOCKET, SO_PEERCRED, &server, &size) ? 0 : server.pid;
-}
-
 static void say_holders_in(const json_t *buffers, const char *name)
 {
 	char text[TABLE_HOLDER_MAX];
@@ -152,15 +143,14 @@ static void say_holders_in(const json_t *buffers, const char *name)
 	}
 }
 
-/* Whom it waits for, as far as the status file is for this user and is the broker's own. */
-static void say_holders(const gpub_client *client, const char *name)
+/* Whom it waits for. */
+static void say_holders(gpub_client *client, const char *name)
 {
 	struct shown shown;
 
-	if (shown_read(&shown, client->board.header->instance))
+	if (shown_ask(&shown, client))
 		return;
-	if (shown.trusted && shown.header.pid == (uint64_t)broker_pid(client))
-		say_holders_in(json_object_get(shown.text, "buffers"), name);
+	say_holders_in(json_object_get(shown.text, "buffers"), name);
 	shown_free(&shown);
 }
 
@@ -203,6 +193,28 @@ static enum ctl_exit run_drain(gpub_client *client, const struct ctl_options *op
 		worst = worse_of(worst, drain_end(&drains[i]));
 	free(drains);
 	return worst;
+}
+
+/* ---- what this user may see ---- */
+
+static enum ctl_exit run_list(gpub_client *client, const struct ctl_options *options)
+{
+	return complain(view_list(client, options->pattern, options->json), error_text());
+}
+
+static enum ctl_exit run_stat(gpub_client *client, const struct ctl_options *options)
+{
+	return complain(view_stat(client, options->names[0], options->json), error_text());
+}
+
+static enum ctl_exit run_sessions(gpub_client *client, const struct ctl_options *options)
+{
+	return complain(view_sessions(client, options->json), error_text());
+}
+
+static enum ctl_exit run_quota(gpub_client *client, const struct ctl_options *options)
+{
+	return complain(view_quota(client, options->json), error_text());
 }
 
 /* ---- ticket, evict ---- */
@@ -258,7 +270,12 @@ const struct ctl_command ctl_commands[] = {
 	  VALUE_AT(0, take_owner, owner), .each = chown_one },
 	{ "drain", "NAME ...", "unlink them, and wait until their memory is freed", 1, INT_MAX, .run = run_drain },
 	{ "ticket", "NAME", "print a ticket for it: a secret, for gpub_redeem(3)", 1, 1, .run = run_ticket },
-	{ "evict", "SESSION", "cut a session off; broker-status numbers them", 1, 1,
+	{ "list", "[PATTERN]", "show the buffers that are yours or that you use", 0, 1, VALUE_AT(0, take_text, pattern),
+	  .run = run_list },
+	{ "stat", "NAME", "show all of one, and who holds it", 1, 1, .run = run_stat },
+	{ "sessions", "", "show your sessions, and those that hold your buffers", 0, 0, .run = run_sessions },
+	{ "quota", "", "show what you have, and how much you may have", 0, 0, .run = run_quota },
+	{ "evict", "SESSION", "cut a session off; sessions numbers them", 1, 1,
 	  VALUE_AT(0, take_session, session), .run = run_evict },
 	{ "doctor", "", "look for what keeps a program here from using the broker", 0, 0, .local = ctl_doctor },
 	{ 0 },

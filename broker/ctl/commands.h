@@ -36,7 +36,8 @@ struct ctl_options {
 	uint64_t           lifetime_ms; /* 0: as long as the buffer has its name */
 	bool               many;
 
-	bool               json;    /* doctor */
+	const char        *pattern; /* list; NULL: all */
+	bool               json; /* doctor, too */
 
 	uint64_t           session; /* evict */
 	bool               kill;

@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static const struct option_row rows[] = {
 	{ 0, "lifetime", "TIME", "for how long; forever: as long as the buffer (1h)", VALUE(take_lifetime),
 	  FIELD(lifetime_ms), "ticket" },
 	{ 0, "many", NULL, "it can be redeemed any number of times, not once", VALUE(take_flag), FIELD(many), "ticket" },
-	{ 0, "json", NULL, "print what it finds as JSON", VALUE(take_flag), FIELD(json), "doctor" },
+	{ 0, "json", NULL, "print what it finds as JSON", VALUE(take_flag), FIELD(json),
+	  "doctor, list, stat, sessions, quota" },
 	{ 0, "kill", NULL, "and kill its process", VALUE(take_flag), FIELD(kill), "evict" },
 	OPTION_HELP_AND_VERSION,
 };
@@ -74,13 +76,26 @@ static int command_find(struct ctl_options *options, const char *name)
 	return error_set(-EINVAL, "'%.40s' is no command: see broker-ctl --help", name);
 }
 
+/* commands: a name, or several with commas and blanks between them. */
+static bool is_among(const char *command, const char *commands)
+{
+	size_t length = strlen(command);
+
+	while (strncmp(commands, command, length) || (commands[length] && commands[length] != ',')) {
+		commands = strchr(commands, ' ');
+		if (!commands++)
+			return false;
+	}
+	return true;
+}
+
 /* An option that the command does not take would silently have no effect. */
 static int check_taken(const struct ctl_options *options, uint32_t given)
 {
 	const char *command = options->command->name;
 
 	for (size_t i = 0; i < table.count; i++)
-		if (given >> i & 1 && rows[i].command && strcmp(rows[i].command, command))
+		if (given >> i & 1 && rows[i].command && !is_among(command, rows[i].command))
 			return error_set(-EINVAL, "%s takes no --%s, which is for %s: see broker-ctl --help", command,
 					 rows[i].name, rows[i].command);
 	return 0;

@@ -418,11 +418,18 @@ int registry_find_live(const struct registry *registry, const char *name, struct
 	return 0;
 }
 
-struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)
+struct buffer *registry_find_any(const struct registry *registry, uint64_t serial)
 {
 	struct buffer *buffer;
 
 	HASH_FIND(by_serial, registry->serials, &serial, sizeof serial, buffer);
+	return buffer;
+}
+
+struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial)
+{
+	struct buffer *buffer = registry_find_any(registry, serial);
+
 	return buffer && buffer->state == BUFFER_LIVE ? buffer : NULL;
 }
 

@@ -187,7 +187,8 @@ struct buffer *registry_find(const struct registry *registry, const char *name);
 /* The LIVE buffer of that name. -ENOENT, or what is wrong with the name. */
 int registry_find_live(const struct registry *registry, const char *name, struct buffer **buffer);
 
-/* The LIVE buffer with that serial, or NULL. */
+/* The buffer with that serial, whatever its state, or NULL; and the LIVE one. */
+struct buffer *registry_find_any(const struct registry *registry, uint64_t serial);
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial);
 
 /* Whether others than its mode says may map the buffer's memory. -EBUSY: there is, or was, something else in it. */

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "broker/base/tracked.h"
 
@@ -42,7 +43,8 @@ struct timeline {
 	struct timeline_shown {
 		struct tracked    tracked;
 		uint64_t          ended_ms; /* since 1970 */
-		uint32_t          pid, rank; /* of the writer, which may be gone */
+		uint32_t          pid, rank; /* of the writer, which may be gone, */
+		uid_t             uid;      /* and its user */
 		uint64_t          round;    /* request/inquiry.c's: in which its value was read last */
 		struct timeline **among;    /* the list that it is in; NULL: none */
 		struct timeline  *prev, *next;

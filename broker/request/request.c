@@ -287,6 +287,7 @@ static void writer_show(const struct session *session, struct timeline *timeline
 {
 	timeline->shown.pid = (uint32_t)session->pid;
 	timeline->shown.rank = session->rank;
+	timeline->shown.uid = session->who.uid;
 	tracked_changed(session->broker->tracking, &timeline->shown.tracked);
 }
 
@@ -364,6 +365,7 @@ static int handle_leave(struct session *session, const struct wire_message *mess
 	if (!session_maps(session))
 		end_timelines(session, false);
 	request_drop_waiting(session);
+	session_drop_task(session);
 	session->state = SESSION_LEAVING;
 	tracked_changed(session->broker->tracking, &session->tracked);
 	wire_init(&answer, WIRE_LEFT, message->request);
@@ -387,6 +389,15 @@ void request_session_end(struct session *session, bool died)
 	request_drop_waiting(session);
 	end_timelines(session, died);
 	unlink_ephemeral(session);
+}
+
+/* ---- what a user may see ---- */
+
+static int handle_snapshot(struct session *session, const struct wire_message *message)
+{
+	if (session->task)
+		return error_set(-EBUSY, "this session is being sent a snapshot already: wait for its end");
+	return session->broker->snapshot(session, message->request);
 }
 
 /* ---- the registry's hooks ---- */
@@ -424,7 +435,7 @@ int request_handle(struct session *session, const struct wire_message *message)
 		[WIRE_LEAVE] = handle_leave,     [WIRE_CHANGE] = manage_change, [WIRE_DRAIN] = manage_drain,
 		[WIRE_EVICT] = manage_evict,     [WIRE_ISSUE] = manage_issue,   [WIRE_REDEEM] = handle_redeem,
 		[WIRE_QUIESCED] = handle_idle,   [WIRE_REFRESH] = inquiry_refresh,
-		[WIRE_WAITS] = inquiry_take,
+		[WIRE_WAITS] = inquiry_take,     [WIRE_SNAPSHOT] = handle_snapshot,
 	};
 	handler *handle = handlers[message->type];
 	int error;

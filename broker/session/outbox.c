@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -62,6 +63,22 @@ static void on_writable(evutil_socket_t sock, short what, void *argument)
 		outgoing_done(box, box->first);
 	}
 	event_del(box->writing);
+	if (!box->wanted)
+		return;
+	box->wanted = false;
+	box->owner.room(box->owner.context);
+}
+
+/* The kernel calls a socket writable when a quarter of its buffer is used at most. */
+bool outbox_has_room(struct outbox *box)
+{
+	struct pollfd p = { .fd = box->sock, .events = POLLOUT };
+
+	if (!box->first && poll(&p, 1, 0) == 1)
+		return true;
+	box->wanted = true;
+	event_add(box->writing, NULL);
+	return false;
 }
 
 static bool is_full(struct outbox *box, int descriptor)

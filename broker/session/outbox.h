@@ -30,6 +30,7 @@ struct outbox_owner {
 	unsigned (*due)(void *context); /* messages that may wait beyond those that every session may have waiting */
 	void (*failed)(void *context, const char *reason);
 	void (*answering)(void *context); /* an answer is about to be sent; NULL: nobody wants to know */
+	void (*room)(void *context); /* outbox_has_room() said no, and the socket takes more now; may be NULL */
 	void *context;
 	struct accounting *accounting;
 	uid_t              uid; /* is charged for what waits */
@@ -43,6 +44,7 @@ struct outbox {
 	unsigned            count, descriptors; /* messages that wait; messages with a descriptor among them */
 	struct staged      *staged;             /* NULL: each message leaves at once */
 	bool                stopped;
+	bool                wanted; /* room is waited for */
 };
 
 /* -ENOMEM. An outbox of zeros may be closed. */
@@ -52,6 +54,12 @@ int outbox_open(struct outbox *box, struct event_base *base, int sock, const str
 void outbox_stop(struct outbox *box);
 
 void outbox_close(struct outbox *box);
+
+/*
+ * Nothing waits, and the socket takes several packets at once. Where it does not, room() is called when it does: for who has much
+ * to send, and wants to fill neither the outbox nor the user's quota of unread messages.
+ */
+bool outbox_has_room(struct outbox *box);
 
 /* descriptor: -1, or one that stays the caller's. */
 void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor);

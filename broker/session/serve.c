@@ -106,17 +106,39 @@ static enum read_result receive(struct session *session, struct socket_packet *p
 	return READ_PACKET;
 }
 
+/* A step of the task. Nobody waits for the rest where the process is dead, or gone from the socket. */
+static enum read_result proceed(struct session *session)
+{
+	bool done = session->place.dead || session_socket_is_closed(session);
+
+	if (!done && !outbox_has_room(&session->outbox))
+		return READ_NONE;
+	if (!done) {
+		outbox_begin(&session->outbox, &session->broker->sessions->staged);
+		done = session->task->step(session);
+		outbox_end(&session->outbox);
+	}
+	if (done)
+		session_drop_task(session);
+	return session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
+}
+
+static enum read_result read_next(struct session *session, struct socket_packet *packet)
+{
+	enum read_result result = receive(session, packet);
+
+	if (result != READ_PACKET)
+		return result;
+	return session->state == SESSION_GREETING ? take_greeting(session, packet) : take_messages(session, packet);
+}
+
 static void session_read(struct session *session)
 {
 	struct socket_packet *packet = &session->broker->sessions->packet;
 	enum read_result result = READ_PACKET;
 
-	while (result == READ_PACKET && fair_allows(&session->place)) {
-		result = receive(session, packet);
-		if (result == READ_PACKET)
-			result = session->state == SESSION_GREETING ? take_greeting(session, packet) :
-								      take_messages(session, packet);
-	}
+	while (result == READ_PACKET && fair_allows(&session->place))
+		result = session->task ? proceed(session) : read_next(session, packet);
 	if (result == READ_PACKET)
 		session_wait(session);
 	else if (result == READ_NONE && session->state == SESSION_GREETING)
@@ -134,6 +156,7 @@ static void begin_discarding(struct session *session)
 	struct pollfd p = { .fd = session->fd, .events = POLLRDHUP };
 
 	session->discarding = true;
+	session_drop_task(session);
 	if (poll(&p, 1, 0) == 0)
 		shutdown(session->fd, SHUT_WR);
 	session->broker->sessions->hooks->silent(session);

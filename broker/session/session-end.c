@@ -27,6 +27,7 @@ static void close_socket(struct session *session)
 	if (session->fd < 0)
 		return;
 	fair_drop(&session->place);
+	session_drop_task(session);
 	if (session->reading)
 		event_free(session->reading);
 	session->reading = NULL;

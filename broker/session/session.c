@@ -63,6 +63,11 @@ static void on_answering(void *context)
 	broker_publish(session->broker);
 }
 
+static void on_room(void *context)
+{
+	session_wait(context);
+}
+
 static void on_unsent(void *context, const char *reason)
 {
 	session_disconnect(context, reason);
@@ -73,6 +78,7 @@ int session_open_outbox(struct session *session)
 	const struct outbox_owner owner = { .due = notices_due,
 					    .failed = on_unsent,
 					    .answering = on_answering,
+					    .room = on_room,
 					    .context = session,
 					    .accounting = session->broker->accounting,
 					    .uid = session->who.uid };
@@ -92,6 +98,15 @@ void session_done(struct session *session, uint64_t request, int fd)
 
 	wire_init(&message, WIRE_DONE, request);
 	session_send(session, &message, fd);
+}
+
+void session_drop_task(struct session *session)
+{
+	struct session_task *task = session->task;
+
+	session->task = NULL;
+	if (task)
+		task->drop(task);
 }
 
 static uint64_t *refusals_of(struct counters *counters, int error)

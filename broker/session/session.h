@@ -74,6 +74,16 @@ struct inquired {
 
 #define RANK_NONE UINT32_MAX
 
+/*
+ * What a message began and is done in several passes, a step whenever the session's user has a share left and the socket takes more.
+ * Meanwhile the session's socket is not read: a session has one at most.
+ */
+struct session_task {
+	/* Does and counts some of it (fair_count). True: it is done, and the session has it no more. */
+	bool (*step)(struct session *session);
+	void (*drop)(struct session_task *task); /* frees it, done or not */
+};
+
 struct session {
 	struct broker     *broker;
 	uint64_t           id;
@@ -97,6 +107,7 @@ struct session {
 	struct timelines   timelines;
 	struct buffer     *ephemerals; /* buffers that end with the session */
 	struct outbox      outbox;
+	struct session_task *task; /* NULL: none */
 	struct charge      charge, greeting, descriptors;
 	struct tracked     tracked;
 	struct fair_entry  place; /* in the fair queue */
@@ -150,6 +161,9 @@ int session_open_outbox(struct session *session);
  * here. Never changes the registry.
  */
 void session_send(struct session *session, const struct wire_message *message, int fd);
+
+/* It is done, or its session gets no answer to it any more. */
+void session_drop_task(struct session *session);
 
 /* Answers that a request is done, with a descriptor that stays the caller's (-1: none). */
 void session_done(struct session *session, uint64_t request, int fd);

@@ -3,7 +3,8 @@
  * broker-status.c - what brokers on this machine hold, who maps it, what waits for whom.
  *
  * Owns the command line and the choice of what is shown. Reads status files: it works as well when a broker is stopped or
- * dead, and changes nothing. With --why alone it speaks to a broker that runs (explain.h).
+ * dead, and changes nothing. It speaks to a broker that runs with --why (explain.h), and for a user who may not read its file, or
+ * does not see it from where it runs (ask.h).
  */
 #include <errno.h>
 #include <sodium.h>
@@ -16,6 +17,7 @@
 #include "broker/base/log.h"
 #include "broker/base/option-table.h"
 #include "broker/base/streams.h"
+#include "ask.h"
 #include "common/error.h"
 #include "device/device.h"
 #include "explain.h"
@@ -211,18 +213,17 @@ static int show_shown(struct shown *shown)
 
 static int show_one(const char *instance)
 {
-
 	struct shown shown;
 
 	if (options.watch)
 		return watch_show(instance, &options.table, options.delay) ? complain() : 0;
-	return shown_read(&shown, instance) ? complain() : show_shown(&shown);
+	return shown_read_or_ask(&shown, instance) ? complain() : show_shown(&shown);
 }
 
 /* False: it ended meanwhile. What cannot be read has its row too. */
 static bool list_read(struct shown *shown, const char *instance)
 {
-	int error = shown_read(shown, instance);
+	int error = shown_read_or_ask(shown, instance);
 
 	if (!error)
 		return true;
@@ -302,6 +303,22 @@ static int show_instances(const struct instances *instances)
 	return show_list(instances);
 }
 
+/* A broker's file may be in another mount namespace than this process. False: none answers at the default address. */
+static bool show_unseen(int *code)
+{
+	struct shown shown;
+
+	if (options.list || options.watch || shown_ask_default(&shown, NULL))
+		return false;
+	if (options.why) {
+		*code = (int)explain_one(shown.instance, options.about);
+		shown_free(&shown);
+	} else {
+		*code = show_shown(&shown);
+	}
+	return true;
+}
+
 static int show_found(void)
 {
 	struct instances instances;
@@ -309,6 +326,8 @@ static int show_found(void)
 
 	if (instances_find(&instances))
 		return complain();
+	if (!instances.count && show_unseen(&code))
+		return code;
 	code = options.why ? (int)explain_all(&instances, options.about) : show_instances(&instances);
 	instances_free(&instances);
 	return code;

@@ -94,6 +94,14 @@ static void make_number(struct cell *cell)
 		snprintf(cell->text, CELL_MAX, "%llu", (unsigned long long)number);
 }
 
+/* The broker does not tell another user's. */
+static void make_command(struct cell *cell)
+{
+	make_text(cell);
+	if (!*cell->text)
+		strcpy(cell->text, "-");
+}
+
 static void make_size(struct cell *cell)
 {
 	uint64_t bytes;
@@ -320,7 +328,7 @@ const struct column columns[] = {
 	{ TABLE_SESSIONS, "session", "the session's number", "session", make_number, ORDINAL },
 	{ TABLE_SESSIONS, "pid", "its process", "pid", make_number, ORDINAL },
 	{ TABLE_SESSIONS, "user", "that process's user", "uid", make_user, .least = 6 },
-	{ TABLE_SESSIONS, "command", "that process's name", "command", make_text, .least = 7 },
+	{ TABLE_SESSIONS, "command", "that process's name", "command", make_command, .least = 7 },
 	{ TABLE_SESSIONS, "rank", "its rank in its job, where it can be read", "rank", make_number, ORDINAL,
 	  .shown = SHOWN_IF_ANY },
 	{ TABLE_SESSIONS, "state", "the session's state; of an open one, its process's", "state", make_session_state,

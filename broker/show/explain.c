@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "broker/base/log.h"
 #include "refresh.h"
 #include "views.h"
@@ -30,6 +31,9 @@ static void print_doubt(const struct shown *shown, const char *reason)
 {
 	unsigned long long pid = shown->header.pid, age = (unsigned long long)time(NULL) - shown->header.updated;
 
+	if (shown->partial)
+		printf("The broker '%s' shows this user its own objects, and who holds them: others' waits are not among these.\n",
+		       shown->instance);
 	if (!shown->trusted)
 		printf("The status file of '%s' may be anybody's word: its owner is uid %u.\n", shown->instance, shown->owner);
 	if (shown->state == SHOWN_DEAD)
@@ -48,7 +52,7 @@ static void print_doubt(const struct shown *shown, const char *reason)
 /* The status of a broker that has just asked its clients. reason: see print_doubt(). */
 static int read_fresh(struct shown *shown, const char *instance, char reason[ERROR_TEXT_MAX])
 {
-	int error = shown_read(shown, instance);
+	int error = shown_read_or_ask(shown, instance);
 
 	reason[0] = 0;
 	if (error || shown->state != SHOWN_RUNNING || is_elsewhere(shown))
@@ -58,7 +62,7 @@ static int read_fresh(struct shown *shown, const char *instance, char reason[ERR
 		return 0;
 	}
 	shown_free(shown);
-	return shown_read(shown, instance);
+	return shown_read_or_ask(shown, instance);
 }
 
 static void print_nothing(void *context, const char *line)

@@ -2,8 +2,8 @@
 /*
  * explain.h - broker-status --why: asks a broker that runs, reads its status file, and prints what why.h finds in it.
  *
- * A broker that is stopped or dead, or that cannot be asked, is explained by what its file holds; the first line says how old that
- * is. Owns nothing.
+ * Where the file is not for this user, what the broker shows this user takes its place (ask.h). A broker that is stopped or dead, or
+ * that cannot be asked, is explained by what its file holds; the first line says how old that is. Owns nothing.
  */
 #ifndef GPUB_SHOW_EXPLAIN_H
 #define GPUB_SHOW_EXPLAIN_H

@@ -13,6 +13,7 @@ static json_t *broker_json(const struct shown *shown)
 	json_object_set_new(object, "owner", json_integer(shown->owner));
 	json_object_set_new(object, "start_time", json_integer((json_int_t)shown->header.start_time));
 	json_object_set_new(object, "trusted", json_boolean(shown->trusted));
+	json_object_set_new(object, "partial", json_boolean(shown->partial));
 	json_object_set_new(object, "unreadable", json_integer((json_int_t)shown->unreadable));
 	return object;
 }
@@ -32,6 +33,11 @@ static json_t *shown_json(const struct shown *shown)
 	}
 	json_object_set_new(object, "pid", json_integer((json_int_t)shown->header.pid));
 	json_object_set_new(object, "broker", broker_json(shown));
+	if (shown->partial) {
+		json_object_del(object, "counters");
+		json_object_del(object, "waiting");
+		json_object_del(object, "times");
+	}
 	return object;
 }
 
@@ -41,10 +47,18 @@ static void print(json_t *json)
 	json_decref(json);
 }
 
+void json_print(const json_t *json)
+{
+	json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+	putchar('\n');
+}
+
 void json_show(const struct shown *shown)
 {
-	print(shown_json(shown));
-	putchar('\n');
+	json_t *json = shown_json(shown);
+
+	json_print(json);
+	json_decref(json);
 }
 
 void json_list(const struct shown *shown, size_t before)

@@ -11,6 +11,8 @@
 #include "read.h"
 
 #define JSON_VERSION 1 /* of the keys and what they mean: a higher one changes what is there; new keys do not count */
+/* Any part of it, on stdout. */
+void json_print(const json_t *json);
 
 /* One object on stdout. */
 void json_show(const struct shown *shown);

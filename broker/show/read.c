@@ -224,25 +224,41 @@ static bool owner_trusted(const struct stat *st, const struct status_header *hea
 	return st->st_uid == 0 || st->st_uid == geteuid() || st->st_uid == status_process_owner(header);
 }
 
+static int read_all(struct shown *shown, const char *instance, int fd, struct stat *st)
+{
+	int error;
+
+	snprintf(shown->instance, sizeof shown->instance, "%s", instance);
+	if (fstat(fd, st) || !S_ISREG(st->st_mode))
+		return refuse(instance, "it is not a plain file");
+	shown->owner = st->st_uid;
+	error = read_header(shown, fd);
+	return error ? error : read_records(shown, fd);
+}
+
 int shown_read_fd(struct shown *shown, const char *instance, int fd)
 {
 	struct shown made = { .state = SHOWN_DEAD };
 	struct stat st;
-	int error;
+	int error = read_all(&made, instance, fd, &st);
 
-	snprintf(made.instance, sizeof made.instance, "%s", instance);
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		return refuse(instance, "it is not a plain file");
-	made.owner = st.st_uid;
-	error = read_header(&made, fd);
-	if (!error)
-		error = read_records(&made, fd);
 	if (error)
 		return error;
 	made.state = state_of(&made.header, fd);
 	made.trusted = owner_trusted(&st, &made.header);
 	*shown = made;
 	return 0;
+}
+
+int shown_read_answer(struct shown *shown, const char *instance, int fd)
+{
+	struct shown made = { .state = SHOWN_RUNNING, .trusted = true };
+	struct stat st;
+	int error = read_all(&made, instance, fd, &st);
+
+	if (!error)
+		*shown = made;
+	return error;
 }
 
 static int open_error(const char *instance, int error)

@@ -30,6 +30,7 @@ struct shown {
 	enum shown_state     state;
 	uid_t                owner;   /* of the file */
 	bool                 trusted; /* nobody but root, the broker's own user and the caller could have written it */
+	bool                 partial; /* the broker showed what this user may see: no counters, no number of requests that wait */
 	struct status_header header;
 	json_t              *text; /* what the records say: records.h */
 	union status_record *records; /* those that are whole */
@@ -48,7 +49,8 @@ const char *shown_state_name(enum shown_state state);
  */
 int shown_read(struct shown *shown, const char *instance);
 
-/* The same from a descriptor. */
+/* The same from a descriptor; and from one of the caller's own, with what the broker answered just now. */
+int shown_read_answer(struct shown *shown, const char *instance, int fd);
 int shown_read_fd(struct shown *shown, const char *instance, int fd);
 
 /* One that could not be read, for a list: takes the error message that stands. */

@@ -81,8 +81,9 @@ static json_t *holder_json(const struct joined *joined, const struct status_gran
 {
 	const struct status_session *session = &view_one(&joined->views.view[SESSIONS], grant->session)->session;
 
-	return json_pack("{s:I,s:I,s:o*,s:I,s:b}", "session", NUMBER(grant->session), "pid", NUMBER(session->pid), "command",
-			 json_string(session->command), "device", NUMBER(grant->device), "held", grant->orphaned != 0);
+	return json_pack("{s:I,s:I,s:I,s:o*,s:I,s:b}", "session", NUMBER(grant->session), "pid", NUMBER(session->pid), "uid",
+			 NUMBER(session->uid), "command", json_string(session->command), "device", NUMBER(grant->device),
+			 "held", grant->orphaned != 0);
 }
 
 /* Takes one step: false where the list has as many as it may have. */

@@ -2,6 +2,7 @@
 /* table.c - see table.h */
 #include "table.h"
 
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,25 +118,45 @@ static void print_doubt(const struct paper *paper, const char *instance, bool tr
 static void print_head(const struct shown *shown, const struct paper *paper)
 {
 	unsigned long long waiting = json_number(shown->text, "waiting");
-	char owner[USER_TEXT_MAX];
+	char owner[USER_TEXT_MAX], requests[48] = "";
 
+	if (shown->partial)
+		print_line(paper, TONE_WARNING, "Your own objects: the status file, with everybody's, is not for this user.");
+	else
+		snprintf(requests, sizeof requests, ", %llu waiting request%s", waiting, PLURAL(waiting));
 	print_state(shown, paper);
 	print_doubt(paper, shown->instance, shown->trusted, shown->owner, shown->unreadable);
-	print_line(paper, TONE_PLAIN, "user %s, device kind %s, %llu waiting request%s%s", user_text(shown->owner, owner),
-		   json_text(shown->text, "device_kind"), waiting, PLURAL(waiting),
+	print_line(paper, TONE_PLAIN, "user %s, device kind %s%s%s", user_text(shown->owner, owner),
+		   json_text(shown->text, "device_kind"), requests,
 		   json_is_true(json_object_get(shown->text, "stopping")) ? ", stopping: no new buffers" : "");
+}
+
+#define PROCESS_MAX 64
+
+/* "812 (worker)", or "812 of bob" where the broker does not tell another user's command. */
+static const char *process_text(const json_t *holder, char text[PROCESS_MAX])
+{
+	unsigned long long pid = json_number(holder, "pid");
+	const char *command = json_text(holder, "command");
+	char user[USER_TEXT_MAX];
+
+	if (*command)
+		snprintf(text, PROCESS_MAX, "%llu (%s)", pid, command);
+	else
+		snprintf(text, PROCESS_MAX, "%llu of %s", pid, user_text(json_number(holder, "uid"), user));
+	return text;
 }
 
 const char *table_holder(const json_t *holder, char text[TABLE_HOLDER_MAX])
 {
-	unsigned long long pid = json_number(holder, "pid"), device = json_number(holder, "device");
-	const char *command = json_text(holder, "command");
-	char whole[512];
+	unsigned long long device = json_number(holder, "device");
+	char whole[512], process[PROCESS_MAX];
 
+	process_text(holder, process);
 	if (json_is_true(json_object_get(holder, "held")))
-		snprintf(whole, sizeof whole, "closed, waits for pid %llu (%s) to die", pid, command);
+		snprintf(whole, sizeof whole, "closed, waits for pid %s to die", process);
 	else
-		snprintf(whole, sizeof whole, "waits for pid %llu (%s), which maps it on device %llu", pid, command, device);
+		snprintf(whole, sizeof whole, "waits for pid %s, which maps it on device %llu", process, device);
 	text_fit(text, TABLE_HOLDER_MAX, whole, TABLE_HOLDER_MAX - 1);
 	return text;
 }
@@ -266,9 +287,112 @@ int table_show(const struct shown *shown, const struct table_options *options)
 		return error;
 	if (!rows && is_filtered(selection))
 		print_line(&options->paper, TONE_PLAIN, "It has nothing of that user, device or holder.");
-	if (!selection->columns_count && (options->all || !is_filtered(selection)))
+	if (!shown->partial && !selection->columns_count && (options->all || !is_filtered(selection)))
 		print_counters(json_object_get(shown->text, "counters"), options);
 	return 0;
+}
+
+/* ---- parts of one broker ---- */
+
+int table_rows_show(enum table_kind table, const json_t *rows, const struct table_options *options)
+{
+	struct grid grid;
+	int error = grid_make(&grid, table, rows, &options->selection, &options->paper);
+
+	if (error)
+		return error;
+	print_grid(&grid);
+	if (table == TABLE_BUFFERS)
+		print_drains(&grid);
+	grid_free(&grid);
+	return 0;
+}
+
+static const char *group_text(uint64_t gid, char text[USER_TEXT_MAX])
+{
+	const struct group *group = gid < (gid_t)-1 ? getgrgid((gid_t)gid) : NULL;
+
+	if (group)
+		snprintf(text, USER_TEXT_MAX, "%s", group->gr_name);
+	else
+		snprintf(text, USER_TEXT_MAX, "%llu", (unsigned long long)gid);
+	return text;
+}
+
+static void print_property(const struct paper *paper, const char *title, const char *text)
+{
+	print_line(paper, TONE_PLAIN, "  %-11s %s", title, text);
+}
+
+static void print_number(const struct paper *paper, const json_t *buffer, const char *key)
+{
+	print_line(paper, TONE_PLAIN, "  %-11s %llu", key, (unsigned long long)json_number(buffer, key));
+}
+
+static void print_size(const struct paper *paper, const json_t *buffer, const char *title, const char *key)
+{
+	char bytes[SIZE_TEXT_MAX];
+
+	print_property(paper, title, size_format(json_number(buffer, key), bytes));
+}
+
+static void print_flags(const struct paper *paper, const json_t *buffer)
+{
+	static const char *const flags[] = { "ephemeral", "timeline", "alone" };
+
+	for (size_t i = 0; i < COUNT(flags); i++)
+		if (json_is_true(json_object_get(buffer, flags[i])))
+			print_property(paper, flags[i], "yes");
+}
+
+static void print_grants(const struct paper *paper, const json_t *buffer)
+{
+	unsigned long long open = json_number(buffer, "grants"), orphaned = json_number(buffer, "held");
+	char text[2 * NUMBER_MAX];
+
+	snprintf(text, sizeof text, orphaned ? "%llu+%llu" : "%llu", open, orphaned);
+	print_property(paper, "grants", text);
+}
+
+static void print_holders(const struct paper *paper, const json_t *buffer)
+{
+	uint64_t count = json_number(buffer, "grants") + json_number(buffer, "held"), listed = 0;
+	char process[PROCESS_MAX];
+	json_t *holder;
+	size_t i;
+
+	json_array_foreach (json_object_get(buffer, "holders"), i, holder) {
+		if (listed == HOLDERS_MAX)
+			break;
+		listed++;
+		print_line(paper, TONE_PLAIN, "  %-11s pid %s, session %llu, on device %llu%s", "held by",
+			   process_text(holder, process), (unsigned long long)json_number(holder, "session"),
+			   (unsigned long long)json_number(holder, "device"),
+			   json_is_true(json_object_get(holder, "held")) ? ", closed: until it dies" : "");
+	}
+	if (count > listed)
+		print_line(paper, TONE_PLAIN, "  %-11s %llu more", "and by", (unsigned long long)(count - listed));
+}
+
+/* A name is longer than a line may be: it is not cut here. */
+void table_whole_buffer(const json_t *buffer, const struct paper *paper)
+{
+	char text[CELL_MAX];
+
+	text_fit(text, sizeof text, json_text(buffer, "name"), 0);
+	puts(text);
+	print_property(paper, "state", json_text(buffer, "state"));
+	print_size(paper, buffer, "size", "bytes");
+	print_size(paper, buffer, "allocated", "allocated");
+	print_number(paper, buffer, "device");
+	print_property(paper, "owner", user_text(json_number(buffer, "owner"), text));
+	print_property(paper, "group", group_text(json_number(buffer, "group"), text));
+	snprintf(text, sizeof text, "%04o", (unsigned)json_number(buffer, "mode"));
+	print_property(paper, "mode", text);
+	print_flags(paper, buffer);
+	print_number(paper, buffer, "generation");
+	print_grants(paper, buffer);
+	print_holders(paper, buffer);
 }
 
 /* ---- the list ---- */

@@ -217,8 +217,7 @@ static void fill_histogram(const struct broker *broker, const struct tracked *tr
 	memcpy(to->histogram.buckets, histogram->buckets, sizeof to->histogram.buckets);
 }
 
-/* Its size. */
-static size_t fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	static void (*const fills[])(const struct broker *, const struct tracked *, union status_record *) = {
 		[TRACKED_DEVICE] = fill_device, [TRACKED_USER] = fill_user,   [TRACKED_SESSION] = fill_session,
@@ -256,7 +255,7 @@ static void write_record(struct broker *broker, uint32_t slot)
 	union status_record record;
 
 	if (tracked)
-		put(broker->status, STATUS_OFFSET(slot), &record, fill(broker, tracked, &record));
+		put(broker->status, STATUS_OFFSET(slot), &record, status_fill(broker, tracked, &record));
 	else
 		put(broker->status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
 }
@@ -276,14 +275,20 @@ static int write_records(struct broker *broker)
 	return error;
 }
 
+void status_fill_header(const struct broker *broker, struct status_header *header)
+{
+	*header = broker->status->header;
+	header->stopping = broker->stopping;
+	header->waiting = broker->waiting->count;
+	header->records = broker->status->tracking.slots;
+	header->counters = broker->counters;
+}
+
 static void write_header(struct broker *broker)
 {
-	struct status_header *last = &broker->status->header, header = *last;
+	struct status_header *last = &broker->status->header, header;
 
-	header.stopping = broker->stopping;
-	header.waiting = broker->waiting->count;
-	header.records = broker->status->tracking.slots;
-	header.counters = broker->counters;
+	status_fill_header(broker, &header);
 	if (last->seal.checksum && !memcmp(&header, last, sizeof header))
 		return;
 	header.updated = (uint64_t)time(NULL);

@@ -45,6 +45,10 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE]);
 /* From here on the file follows the broker, which has its parts. */
 void status_start(struct broker *broker);
 
+/* For snapshot.c: the record of an object as it is now, sealed, and its size; and the header, not sealed. */
+size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to);
+void status_fill_header(const struct broker *broker, struct status_header *header);
+
 /* Writes the header and the records that have changed. */
 void status_write(struct broker *broker);
 

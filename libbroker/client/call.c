@@ -3,6 +3,7 @@
 #include "call.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <utlist.h>
@@ -63,28 +64,52 @@ static bool has_reply(struct gpub_client *client, void *context)
 	return call->done;
 }
 
-int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
-		const struct timespec *deadline)
+static int call_make(struct gpub_client *client, struct wire_message *request, struct call *call,
+		     const struct timespec *deadline)
 {
-	struct call call = { .fd = -1 };
 	int error;
 	TRACE("%s", wire_type_name(request->type));
 
 	pthread_mutex_lock(&client->lock);
-	call.number = request->request = ++client->next_number << RECORD_NUMBER_BITS;
-	LL_PREPEND(client->calls, &call);
-	error = call_exchange(client, request, 1, has_reply, &call, deadline);
-	LL_DELETE(client->calls, &call);
+	call->number = request->request = ++client->next_number << RECORD_NUMBER_BITS;
+	LL_PREPEND(client->calls, call);
+	error = call_exchange(client, request, 1, has_reply, call, deadline);
+	LL_DELETE(client->calls, call);
 	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+static int call_result(const struct call *call, struct wire_message *reply)
+{
+	CRASH_POINT(reply_taken);
+	if (call->reply.type == WIRE_REFUSED)
+		return error_set(call->reply.refused.error, "%s", call->reply.refused.text);
+	*reply = call->reply;
+	return 0;
+}
+
+int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
+		const struct timespec *deadline)
+{
+	struct call call = { .fd = -1, .file = -1 };
+	int error = call_make(client, request, &call, deadline);
+
 	if (fd)
 		*fd = call.fd;
 	else if (call.fd >= 0)
 		close(call.fd);
-	if (error)
-		return error;
-	CRASH_POINT(reply_taken);
-	if (call.reply.type == WIRE_REFUSED)
-		return error_set(call.reply.refused.error, "%s", call.reply.refused.text);
-	*reply = call.reply;
-	return 0;
+	return error ? error : call_result(&call, reply);
+}
+
+int call_for_file(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int file,
+		  const struct timespec *deadline)
+{
+	struct call call = { .fd = -1, .file = file };
+	int error = call_make(client, request, &call, deadline);
+
+	if (call.fd >= 0)
+		close(call.fd);
+	if (!error && call.error)
+		error = error_set(call.error, "the broker's answer cannot be kept: %s", strerror(-call.error));
+	return error ? error : call_result(&call, reply);
 }

@@ -33,4 +33,8 @@ int call_exchange(struct gpub_client *client, const struct wire_message *message
 int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
 		const struct timespec *deadline);
 
+/* The same for an answer in parts, which are written to that file; and why that failed. */
+int call_for_file(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int file,
+		  const struct timespec *deadline);
+
 #endif

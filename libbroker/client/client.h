@@ -39,6 +39,8 @@ struct call {
 	bool                done;
 	struct wire_message reply;
 	int                 fd; /* came with the reply, now the caller's; -1: none; -EMFILE: no descriptor is left */
+	int                 file; /* where the parts of the answer are written; -1: nowhere */
+	int                 error; /* why one could not be */
 	struct call        *next;
 };
 

@@ -282,13 +282,37 @@ static void on_notice(struct gpub_client *client, const struct wire_grant_id *id
 	pthread_mutex_unlock(&client->lock);
 }
 
-static bool answer_call(struct gpub_client *client, const struct wire_message *message, int *fd)
+/* The one that waits for an answer with that number, or NULL. */
+static struct call *call_find(const struct gpub_client *client, uint64_t request)
 {
 	struct call *call;
 
 	for (call = client->calls; call; call = call->next)
-		if (call->number == message->request && !call->done)
+		if (call->number == request && !call->done)
 			break;
+	return call;
+}
+
+/* Of an answer that nobody waits for, or nobody asked for in parts, it is dropped. */
+static void on_part(struct gpub_client *client, const struct wire_message *message)
+{
+	const struct wire_part *part = &message->part;
+	struct call *call;
+	ssize_t wrote;
+
+	pthread_mutex_lock(&client->lock);
+	call = call_find(client, message->request);
+	if (call && call->file >= 0 && !call->error) {
+		wrote = pwrite(call->file, part->bytes, part->length, part->offset);
+		call->error = wrote < 0 ? -errno : wrote < (ssize_t)part->length ? -ENOSPC : 0;
+	}
+	pthread_mutex_unlock(&client->lock);
+}
+
+static bool answer_call(struct gpub_client *client, const struct wire_message *message, int *fd)
+{
+	struct call *call = call_find(client, message->request);
+
 	if (!call)
 		return false;
 	call->reply = *message;
@@ -325,6 +349,9 @@ bool messages_handle(struct gpub_client *client, const struct wire_message *mess
 		break;
 	case WIRE_INQUIRE:
 		waits_report(client);
+		break;
+	case WIRE_PART:
+		on_part(client, message);
 		break;
 	default:
 		on_reply(client, message, &fd);

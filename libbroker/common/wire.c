@@ -46,6 +46,8 @@ static bool is_well_formed(const struct wire_message *message)
 		return message->refused.error < 0 && ends(message->refused.text, WIRE_TEXT_SIZE);
 	case WIRE_WAITS:
 		return message->waits.count <= WIRE_WAITS_MAX && message->waits.more <= 1;
+	case WIRE_PART:
+		return message->part.length <= WIRE_PART_SIZE;
 	default:
 		return true;
 	}
@@ -78,6 +80,7 @@ const char *wire_type_name(unsigned type)
 		[WIRE_EVICT] = "EVICT",         [WIRE_ISSUE] = "ISSUE",     [WIRE_TICKET] = "TICKET",
 		[WIRE_REDEEM] = "REDEEM",       [WIRE_QUIESCED] = "QUIESCED",
 		[WIRE_REFRESH] = "REFRESH",     [WIRE_INQUIRE] = "INQUIRE", [WIRE_WAITS] = "WAITS",
+		[WIRE_SNAPSHOT] = "SNAPSHOT",   [WIRE_PART] = "PART",     [WIRE_VIEW] = "VIEW",
 	};
 
 	return type < WIRE_TYPES && names[type] ? names[type] : "?";

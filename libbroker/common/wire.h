@@ -4,9 +4,9 @@
  *
  * Every message is one struct wire_message of WIRE_SIZE bytes, in both directions. The kernel copies it whole, so what was
  * validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had come alone.
- * The broker sends several only to a client that did so before. Integers are in the machine's order (the socket is local). A
- * reply has its request's number; once a session has begun, NOTICE and INQUIRE are all that the broker sends without a request. No message
- * carries a device handle: handles are sealed in the board (sealed.h). Only the broker sends descriptors: a client that sends
+ * The broker sends several only to a client that did so before, and PARTs. Integers are in the machine's order (the socket is
+ * local). A reply has its request's number; once a session has begun, NOTICE and INQUIRE are all that the broker sends without a
+ * request. No message carries a device handle: handles are sealed in the board (sealed.h). Only the broker sends descriptors: a client that sends
  * one is cut off.
  *
  *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
@@ -24,6 +24,7 @@
  *   client   REFRESH                       has the broker ask all clients what they wait for -> DONE when the status file says it
  *   broker   INQUIRE                       what does your process wait for? To clients alone that said WIRE_HELLO_WAITS
  *   client   WAITS                         one or more, the answer to an INQUIRE; no reply
+ *   client   SNAPSHOT                      -> PART, as many as it takes, and VIEW: a status file of what this user may see
  *   client   LEAVE                         -> LEFT, after every reply that was due
  */
 #ifndef GPUB_WIRE_H
@@ -65,6 +66,9 @@ enum wire_type {
 	WIRE_REFRESH,
 	WIRE_INQUIRE,
 	WIRE_WAITS,
+	WIRE_SNAPSHOT,
+	WIRE_PART,
+	WIRE_VIEW,
 	WIRE_TYPES
 };
 
@@ -185,6 +189,18 @@ struct wire_waits {
 	struct wire_wait wait[WIRE_WAITS_MAX];
 };
 
+#define WIRE_PART_SIZE 232
+
+struct wire_part {
+	uint32_t offset, length; /* where its bytes stand in the status file, and how many there are */
+	uint8_t  bytes[WIRE_PART_SIZE];
+};
+
+struct wire_view { /* all parts are sent */
+	uint64_t size; /* of the status file */
+	uint32_t all;  /* 1: everybody's objects; 0: what this user may see */
+};
+
 struct wire_message {
 	uint32_t magic;
 	uint16_t version, type; /* enum wire_type */
@@ -206,6 +222,8 @@ struct wire_message {
 		struct ticket        ticket;
 		struct wire_redeem   redeem;
 		struct wire_waits    waits;
+		struct wire_part     part;
+		struct wire_view     view;
 		uint8_t              bytes[WIRE_SIZE - 16];
 	};
 };

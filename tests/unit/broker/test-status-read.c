@@ -97,7 +97,7 @@ static void test_whole(void **unused)
 	close(fd);
 }
 
-#define HOLDER "{\"session\":5,\"pid\":1,\"command\":\"solver\",\"device\":0,\"held\":false}"
+#define HOLDER "{\"session\":5,\"pid\":1,\"uid\":7,\"command\":\"solver\",\"device\":0,\"held\":false}"
 
 /* Rows are joined: uses and grants are counted where they belong, and whoever maps what nobody uses is waited for. */
 static void test_joined(void **unused)

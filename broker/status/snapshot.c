@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* snapshot.c - see snapshot.h */
+#include "snapshot.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "broker/base/context.h"
+#include "broker/memory/allocation.h"
+#include "broker/registry/registry.h"
+#include "broker/registry/timeline.h"
+#include "broker/request/inquiry.h"
+#include "broker/request/waiting.h"
+#include "broker/session/session.h"
+#include "broker/users/accounting.h"
+#include "broker/users/identity.h"
+#include "common/error.h"
+#include "status.h"
+
+/* What a step takes, in slots that are looked at: two steps are a user's share of a pass. */
+#define STEP          256
+#define SLOTS_OF_COST 32 /* as much processor time as a message */
+#define SLOTS_OF_SEND 8  /* as much as a record takes that is sent */
+
+#define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
+
+/* An object of another user that is sent because something that the user may see names it. */
+struct also {
+	uint64_t       key; /* what and which: also_key() */
+	UT_hash_handle hh;
+};
+
+struct snapshot {
+	struct session_task task; /* the first member: see drop() */
+	struct broker      *broker;
+	uint64_t            request;
+	uid_t               uid;
+	bool                all;   /* it may read the status file */
+	uint32_t            slot;  /* to look at next */
+	uint32_t            count; /* records sent */
+	struct also        *sent;  /* others' objects */
+};
+
+/* ---- what is behind a slot ---- */
+
+static const struct timeline *timeline_at(const struct tracked *tracked)
+{
+	return (const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked));
+}
+
+/* Who waits; NULL: the broker itself, or it is gone. */
+static const struct session *waiter_at(const struct snapshot *snapshot, const struct tracked *tracked)
+{
+	return session_find(snapshot->broker, tracked->type == TRACKED_WAIT ?
+						      OBJECT(tracked, struct reported_wait)->session :
+						      wait_session(OBJECT(tracked, struct wait)));
+}
+
+/* What a wait is for, where that is a buffer which is there; NULL: it is none. */
+static const struct buffer *awaited_at(const struct snapshot *snapshot, const struct tracked *tracked)
+{
+	const struct wait *wait = OBJECT(tracked, struct wait);
+	struct wait_shown shown = { .generation = 0 };
+
+	if (tracked->type == TRACKED_WAIT)
+		shown.generation = OBJECT(tracked, struct reported_wait)->serial;
+	else
+		wait->kind->show(wait, &shown);
+	return registry_find_any(snapshot->broker->registry, shown.generation);
+}
+
+/* ---- who may see what ---- */
+
+static bool is_of(const struct session *session, uid_t uid)
+{
+	return session && session->who.uid == uid;
+}
+
+static bool owns(uid_t uid, const struct buffer *buffer)
+{
+	return buffer && buffer->owner == uid;
+}
+
+/* Of the user itself. */
+static bool may_see(const struct snapshot *snapshot, const struct tracked *tracked)
+{
+	uid_t uid = snapshot->uid;
+
+	switch ((enum tracked_type)tracked->type) {
+	case TRACKED_NONE:
+		return false;
+	case TRACKED_DEVICE:
+	case TRACKED_ADDRESS:
+		return true;
+	case TRACKED_HISTOGRAM: /* as the counters, it tells of others */
+	case TRACKED_TYPES:
+		return false;
+	case TRACKED_USER:
+		return OBJECT(tracked, struct account)->uid == uid;
+	case TRACKED_SESSION:
+		return OBJECT(tracked, struct session)->who.uid == uid;
+	case TRACKED_BUFFER:
+		return OBJECT(tracked, struct buffer)->owner == uid;
+	case TRACKED_GRANT: {
+		const struct grant *grant = OBJECT(tracked, struct grant);
+
+		return grant->uid == uid || grant->allocation->slab.kind.owner == uid;
+	}
+	case TRACKED_USE: {
+		const struct use *use = OBJECT(tracked, struct use);
+
+		return use->grant->uid == uid || use->buffer->owner == uid;
+	}
+	case TRACKED_TIMELINE: /* that of a buffer which its session uses: named_by() */
+		return owns(uid, registry_find_any(snapshot->broker->registry, timeline_at(tracked)->serial));
+	case TRACKED_WAIT:
+	case TRACKED_REQUEST:
+		return is_of(waiter_at(snapshot, tracked), uid) || owns(uid, awaited_at(snapshot, tracked));
+	}
+	return false;
+}
+
+/* What one object names. NULL: nothing. */
+struct named {
+	const struct tracked *at[2];
+};
+
+static struct named named_session(const struct session *session)
+{
+	return (struct named){ { session ? &session->tracked : NULL } };
+}
+
+/*
+ * What a record that the user may see says nothing without: the session that has a grant, waits or writes; the buffer that is
+ * used, with its timeline. Of another user's it is sent as well, without what is nobody else's business: hide().
+ */
+static struct named named_by(const struct snapshot *snapshot, const struct tracked *tracked)
+{
+	const struct buffer *buffer;
+
+	switch ((enum tracked_type)tracked->type) {
+	case TRACKED_GRANT:
+		return named_session(OBJECT(tracked, struct grant)->session);
+	case TRACKED_USE:
+		buffer = OBJECT(tracked, struct use)->buffer;
+		return (struct named){ { &buffer->tracked, buffer->timeline ? &buffer->timeline->shown.tracked : NULL } };
+	case TRACKED_TIMELINE:
+		return named_session(session_find(snapshot->broker, timeline_at(tracked)->writer));
+	case TRACKED_WAIT:
+	case TRACKED_REQUEST:
+		return named_session(waiter_at(snapshot, tracked));
+	default:
+		return (struct named){ { NULL } };
+	}
+}
+
+/*
+ * A user knows the buffers that its sessions use by their names. Of who uses its own buffers, or writes a timeline that it sees, it
+ * is shown the process, and not what that says of itself.
+ */
+static void hide(const struct snapshot *snapshot, const struct tracked *tracked, union status_record *record)
+{
+	if (tracked->type == TRACKED_SESSION && !is_of(OBJECT(tracked, struct session), snapshot->uid)) {
+		memset(record->session.command, 0, sizeof record->session.command);
+		record->session.rank = 0;
+	} else if (tracked->type == TRACKED_TIMELINE && timeline_at(tracked)->shown.uid != snapshot->uid) {
+		record->timeline.rank = 0;
+	}
+	status_seal(&record->seal, status_size(record->type), record->seal.sequence);
+}
+
+/* As the kernel would decide it for the status file. */
+static bool may_see_all(const struct session *session)
+{
+	const struct identity *who = &session->who;
+	struct stat file;
+
+	if (identity_is_admin(who))
+		return true;
+	return !fstat(session->broker->status->file.fd, &file) &&
+	       (file.st_mode & S_IROTH || (file.st_mode & S_IRGRP && identity_in_group(who, file.st_gid)));
+}
+
+/* ---- sending ---- */
+
+static void bytes_send(struct session *session, uint64_t offset, const void *bytes, size_t size)
+{
+	const struct snapshot *snapshot = (const struct snapshot *)session->task;
+	struct wire_message message;
+
+	for (size_t at = 0; at < size; at += message.part.length) {
+		wire_init(&message, WIRE_PART, snapshot->request);
+		message.part.offset = (uint32_t)(offset + at);
+		message.part.length = size - at < WIRE_PART_SIZE ? (uint32_t)(size - at) : WIRE_PART_SIZE;
+		memcpy(message.part.bytes, (const char *)bytes + at, message.part.length);
+		session_send(session, &message, -1);
+	}
+}
+
+static void record_send(struct session *session, const struct tracked *tracked)
+{
+	struct snapshot *snapshot = (struct snapshot *)session->task;
+	union status_record record = { 0 };
+
+	status_fill(session->broker, tracked, &record);
+	if (!snapshot->all)
+		hide(snapshot, tracked, &record);
+	bytes_send(session, STATUS_OFFSET(snapshot->count), &record, status_size(record.type));
+	snapshot->count++;
+}
+
+static uint64_t also_key(const struct tracked *tracked)
+{
+	uint64_t number = tracked->type == TRACKED_SESSION ? OBJECT(tracked, struct session)->id :
+			  tracked->type == TRACKED_BUFFER  ? OBJECT(tracked, struct buffer)->serial :
+							     timeline_at(tracked)->serial;
+
+	return number << 4 | tracked->type;
+}
+
+/* True: for the first time. Without memory for that, it is left out. */
+static bool also_add(struct snapshot *snapshot, uint64_t key)
+{
+	struct also *also;
+
+	HASH_FIND(hh, snapshot->sent, &key, sizeof key, also);
+	also = also ? NULL : calloc(1, sizeof *also);
+	if (!also)
+		return false;
+	also->key = key;
+	HASH_ADD(hh, snapshot->sent, key, sizeof also->key, also);
+	if (table_added(also))
+		return true;
+	free(also);
+	return false;
+}
+
+static bool is_first(struct snapshot *snapshot, const struct tracked *named)
+{
+	return named && named->number && !may_see(snapshot, named) && also_add(snapshot, also_key(named));
+}
+
+/* An object and what it names: a use names a timeline, which names a session, which names nothing. Returns how many were sent. */
+static unsigned object_send(struct session *session, const struct tracked *tracked)
+{
+	struct snapshot *snapshot = (struct snapshot *)session->task;
+	struct named named = named_by(snapshot, tracked);
+	unsigned sent = 1;
+
+	for (size_t i = 0; i < sizeof named.at / sizeof *named.at; i++)
+		if (is_first(snapshot, named.at[i]))
+			sent += object_send(session, named.at[i]);
+	record_send(session, tracked);
+	return sent;
+}
+
+/* Returns how many records were sent. */
+static unsigned slot_send(struct session *session, const struct tracked *tracked)
+{
+	const struct snapshot *snapshot = (const struct snapshot *)session->task;
+
+	if (snapshot->all) {
+		record_send(session, tracked);
+		return 1;
+	}
+	return may_see(snapshot, tracked) ? object_send(session, tracked) : 0;
+}
+
+/* The counters and the number of requests that wait tell of others. */
+static void header_send(struct session *session)
+{
+	const struct snapshot *snapshot = (const struct snapshot *)session->task;
+	struct status_header header;
+
+	status_fill_header(session->broker, &header);
+	header.updated = (uint64_t)time(NULL);
+	header.records = snapshot->count;
+	if (!snapshot->all) {
+		header.waiting = 0;
+		memset(&header.counters, 0, sizeof header.counters);
+	}
+	status_seal(&header.seal, STATUS_HEADER_SEALED, session->broker->status->sequence);
+	bytes_send(session, 0, &header, sizeof header);
+}
+
+/* The header last: without it there is no status. */
+static void snapshot_end(struct session *session)
+{
+	const struct snapshot *snapshot = (const struct snapshot *)session->task;
+	struct wire_message message;
+
+	header_send(session);
+	wire_init(&message, WIRE_VIEW, snapshot->request);
+	message.view = (struct wire_view){ .size = STATUS_OFFSET(snapshot->count), .all = snapshot->all };
+	session_send(session, &message, -1);
+}
+
+/* ---- the task ---- */
+
+static bool step(struct session *session)
+{
+	struct snapshot *snapshot = (struct snapshot *)session->task;
+	const struct tracking *tracking = session->broker->tracking;
+	unsigned work = 0;
+
+	for (; work < STEP && snapshot->slot < tracking->slots; snapshot->slot++) {
+		const struct tracked *tracked = tracking->at[snapshot->slot];
+
+		work += 1 + (tracked ? SLOTS_OF_SEND * slot_send(session, tracked) : 0);
+	}
+	fair_count(&session->place, (work + SLOTS_OF_COST - 1) / SLOTS_OF_COST);
+	if (snapshot->slot < tracking->slots)
+		return false;
+	snapshot_end(session);
+	return true;
+}
+
+static void drop(struct session_task *task)
+{
+	struct snapshot *snapshot = (struct snapshot *)task;
+	struct also *also, *next;
+
+	HASH_ITER(hh, snapshot->sent, also, next) {
+		HASH_DEL(snapshot->sent, also);
+		free(also);
+	}
+	free(snapshot);
+}
+
+int snapshot_begin(struct session *session, uint64_t request)
+{
+	struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+
+	if (!snapshot)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	snapshot->task = (struct session_task){ .step = step, .drop = drop };
+	snapshot->broker = session->broker;
+	snapshot->request = request;
+	snapshot->uid = session->who.uid;
+	snapshot->all = may_see_all(session);
+	session->task = &snapshot->task;
+	return 0;
+}
