@@ -280,7 +280,8 @@ static void look_whether_idle(struct broker *broker)
 {
 	const struct core *core = broker->core;
 
-	if (broker->stopping && core->drained && registry_empty(broker->registry) && !broker->workers->pending)
+	if (broker->stopping && core->drained && registry_empty(broker->registry) && !broker->workers->pending &&
+	    !broker->waiting->ended)
 		core->drained(core->drained_context);
 }
 

@@ -9,6 +9,7 @@
 #include "broker/base/log.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
+#include "broker/users/accounting.h"
 #include "broker/users/identity.h"
 #include "common/error.h"
 #include "delegation.h"
@@ -99,12 +100,44 @@ int manage_change(struct session *session, const struct wire_message *message)
 
 /* ---- drain ---- */
 
+/* As registry_find_draining(): of the asking user; where that has none and may drain everybody's, of the one whose was the last. */
+static const struct buffer *find_draining(const struct session *session, const char *name, uint64_t *last)
+{
+	const struct broker *broker = session->broker;
+	const struct buffer *own = registry_find_draining(broker->registry, name, session->who.uid, last), *found = own;
+	const struct account *account = identity_is_admin(&session->who) && !own ? broker->accounting->accounts : NULL;
+	uint64_t serial;
+
+	for (*last = own ? *last : 0; account; account = account->hh.next) {
+		const struct buffer *its = registry_find_draining(broker->registry, name, account->uid, &serial);
+
+		if (!its || serial < *last)
+			continue;
+		*last = serial;
+		found = its;
+	}
+	return found;
+}
+
+/* The name is nobody's, or an earlier drain's time was over: the error message that stands is for where it never was a buffer's. */
+static int drain_join(struct session *session, const struct wire_message *message)
+{
+	uint64_t last;
+	const struct buffer *first = find_draining(session, message->drain.name, &last);
+
+	if (!first)
+		return -ENOENT;
+	return waiting_join_drain(session->broker, first, last, session->id, message->request, message->drain.timeout_ms);
+}
+
 int manage_drain(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;
 	struct buffer *buffer;
 	int error = registry_find_live(broker->registry, message->drain.name, &buffer);
 
+	if (error == -ENOENT)
+		return drain_join(session, message);
 	if (!error)
 		error = manage_check(session, buffer, "drain");
 	if (!error)

@@ -46,12 +46,24 @@ struct acquire_wait {
 	struct acquire_wait *prev, *next; /* in its queue */
 };
 
+/* Drains that wait for one buffer. There is one as long as any does. */
+struct drain_queue {
+	uint64_t            serial; /* the buffer's */
+	struct drain_wait  *waits;
+	bool                ended;  /* the buffer is no more, and it is in that list: */
+	struct drain_queue *ended_prev, *ended_next;
+	UT_hash_handle      hh; /* by serial */
+};
+
 struct drain_wait {
-	struct wait    wait;   /* the first member: see drain_end() */
-	uint64_t       serial; /* the buffer's */
-	char           name[NAME_SIZE];
-	uint64_t       request;
-	UT_hash_handle hh; /* by serial */
+	struct wait         wait;   /* the first member: see drain_end() */
+	struct drain_queue *queue;
+	uint64_t            last;   /* the serial of the last buffer that it waits for */
+	uid_t               owner;  /* of all of them */
+	char                name[NAME_SIZE];
+	uint64_t            request;
+	struct charge       charge; /* of one that joined */
+	struct drain_wait  *prev, *next; /* in its queue */
 };
 
 /* ---- a wait of any kind ---- */
@@ -266,11 +278,11 @@ static int acquire_enter(struct acquire_wait *wait, struct broker *broker, uint6
 }
 
 /* To its session's user; one that is gone is passed over when it wakes. */
-static int acquire_charge(struct acquire_wait *wait, struct broker *broker, uint64_t id)
+static int charge_waits(struct charge *charge, struct broker *broker, uint64_t id)
 {
 	const struct session *session = session_find(broker, id);
 
-	return session ? charge_take(&wait->charge, broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
+	return session ? charge_take(charge, broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
 }
 
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
@@ -282,7 +294,7 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
 		return error_set(-ENOMEM, "the broker is out of memory");
 	wait->request = request;
 	wait->acquire = *acquire;
-	error = acquire_charge(wait, broker, session);
+	error = charge_waits(&wait->charge, broker, session);
 	if (error)
 		goto free_wait;
 	error = acquire_enter(wait, broker, session);
@@ -323,27 +335,82 @@ void waiting_wake_name(struct broker *broker, const char *name)
 	DL_APPEND2(waiting->waking, queue, waking_prev, waking_next);
 }
 
-bool waiting_wake_more(struct broker *broker)
+static void wake_some(struct broker *broker)
 {
 	struct name_queue *queue = broker->waiting->waking;
 	const struct buffer *buffer;
 
 	if (!queue)
-		return false;
+		return;
 	wake_no_more(broker->waiting, queue);
 	buffer = registry_find(broker->registry, queue->name);
 	if (buffer && buffer->state == BUFFER_LIVE)
 		waiting_wake_name(broker, buffer->name);
-	return broker->waiting->waking;
 }
 
 /* ---- drains ---- */
 
-static void drain_drop(struct drain_wait *wait)
+static struct drain_queue *drains_find(const struct waiting *waiting, uint64_t serial)
 {
-	HASH_DEL(wait->wait.broker->waiting->drains, wait);
-	wait_leave(&wait->wait);
-	free(wait);
+	struct drain_queue *queue;
+
+	HASH_FIND(hh, waiting->drains, &serial, sizeof serial, queue);
+	return queue;
+}
+
+static struct drain_queue *drains_get(struct waiting *waiting, uint64_t serial)
+{
+	struct drain_queue *queue = drains_find(waiting, serial);
+
+	if (queue)
+		return queue;
+	queue = calloc(1, sizeof *queue);
+	if (!queue)
+		return NULL;
+	queue->serial = serial;
+	HASH_ADD(hh, waiting->drains, serial, sizeof queue->serial, queue);
+	if (table_added(queue))
+		return queue;
+	free(queue);
+	return NULL;
+}
+
+static void drains_put(struct waiting *waiting, struct drain_queue *queue)
+{
+	if (queue->waits)
+		return;
+	if (queue->ended)
+		DL_DELETE2(waiting->ended, queue, ended_prev, ended_next);
+	HASH_DEL(waiting->drains, queue);
+	free(queue);
+}
+
+/* Waits for that buffer from now on. -ENOMEM: for none. */
+static int drain_wait_for(struct drain_wait *drain, uint64_t serial)
+{
+	drain->queue = drains_get(drain->wait.broker->waiting, serial);
+	if (!drain->queue)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	DL_APPEND(drain->queue->waits, drain);
+	return 0;
+}
+
+static void drain_wait_no_more(struct drain_wait *drain)
+{
+	DL_DELETE(drain->queue->waits, drain);
+	drains_put(drain->wait.broker->waiting, drain->queue);
+}
+
+static void drain_free(struct drain_wait *drain, struct broker *broker)
+{
+	charge_release(&drain->charge, broker->accounting);
+	free(drain);
+}
+
+static void drain_leave(struct drain_wait *drain)
+{
+	wait_leave(&drain->wait);
+	drain_free(drain, drain->wait.broker);
 }
 
 /* The name is gone and stays so, also where nobody waits any more. */
@@ -352,61 +419,143 @@ static void drain_end(struct wait *wait, bool expired)
 	struct drain_wait drain = *(struct drain_wait *)wait;
 	struct session *session = expired ? session_of(wait) : NULL;
 
-	drain_drop((struct drain_wait *)wait);
+	drain_wait_no_more((struct drain_wait *)wait);
+	drain_leave((struct drain_wait *)wait);
 	if (!session)
 		return;
-	error_set(-ETIMEDOUT, "'%s' is not freed yet: its name is gone, and broker-status says who holds it", drain.name);
+	error_set(-ETIMEDOUT, "'%s' is not freed yet: its name is gone, and broker-ctl stat says who holds it", drain.name);
 	session_refuse(session, drain.request, -ETIMEDOUT, error_text());
-}
-
-void waiting_drained(void *context, uint64_t serial)
-{
-	struct broker *broker = context;
-	struct drain_wait *wait;
-	struct session *session;
-	uint64_t request, began;
-
-	HASH_FIND(hh, broker->waiting->drains, &serial, sizeof serial, wait);
-	if (!wait)
-		return;
-	session = session_of(&wait->wait);
-	request = wait->request;
-	began = wait->wait.began;
-	drain_drop(wait);
-	if (!session)
-		return;
-	histograms_count(&broker->histograms, HISTOGRAM_DRAIN, began);
-	session_done(session, request, -1);
 }
 
 static void drain_show(const struct wait *wait, struct wait_shown *shown)
 {
 	const struct drain_wait *drain = (const struct drain_wait *)wait;
 
-	*shown = (struct wait_shown){ .what = WAIT_DRAIN, .name = drain->name, .generation = drain->serial };
+	*shown = (struct wait_shown){ .what = WAIT_DRAIN, .name = drain->name, .generation = drain->queue->serial };
+}
+
+/* error: with the error message set; 0: its memory is freed. It waits for no buffer any more. */
+static void drain_answer(struct drain_wait *wait, int error)
+{
+	struct drain_wait drain = *wait;
+	struct broker *broker = wait->wait.broker;
+	struct session *session = session_of(&wait->wait);
+
+	drain_leave(wait);
+	if (!session)
+		return;
+	if (error) {
+		session_refuse(session, drain.request, error, error_text());
+		return;
+	}
+	histograms_count(&broker->histograms, HISTOGRAM_DRAIN, drain.wait.began);
+	session_done(session, drain.request, -1);
+}
+
+/* The next of the buffers that it joined, or the answer. */
+static void drain_go_on(struct drain_wait *drain)
+{
+	struct broker *broker = drain->wait.broker;
+	uint64_t ended = drain->queue->serial, last;
+	const struct buffer *next = registry_find_draining(broker->registry, drain->name, drain->owner, &last);
+	int error = 0;
+
+	drain_wait_no_more(drain);
+	if (next && next->serial > ended && next->serial <= drain->last && session_of(&drain->wait)) {
+		error = drain_wait_for(drain, next->serial);
+		if (!error) {
+			tracked_changed(broker->tracking, &drain->wait.tracked);
+			return;
+		}
+	}
+	drain_answer(drain, error);
+}
+
+/* Those of one buffer, so many at most. Returns how many are left of the number. */
+static unsigned drains_answer(struct waiting *waiting, uint64_t serial, unsigned most)
+{
+	struct drain_queue *queue;
+
+	for (; most && (queue = drains_find(waiting, serial)); most--)
+		drain_go_on(queue->waits);
+	return most;
+}
+
+void waiting_drained(void *context, uint64_t serial)
+{
+	struct broker *broker = context;
+	struct waiting *waiting = broker->waiting;
+	struct drain_queue *queue;
+
+	drains_answer(waiting, serial, WAKES);
+	queue = drains_find(waiting, serial);
+	if (!queue || queue->ended)
+		return;
+	queue->ended = true;
+	DL_APPEND2(waiting->ended, queue, ended_prev, ended_next);
+}
+
+bool waiting_wake_more(struct broker *broker)
+{
+	struct waiting *waiting = broker->waiting;
+
+	wake_some(broker);
+	if (waiting->ended)
+		drains_answer(waiting, waiting->ended->serial, WAKES);
+	return waiting->waking || waiting->ended;
+}
+
+static struct drain_wait *drain_new(const struct buffer *first, uint64_t last, uint64_t request)
+{
+	struct drain_wait *drain = calloc(1, sizeof *drain);
+
+	if (!drain) {
+		error_set(-ENOMEM, "the broker is out of memory");
+		return NULL;
+	}
+	drain->request = request;
+	drain->last = last;
+	drain->owner = first->owner;
+	strcpy(drain->name, first->name);
+	return drain;
+}
+
+/* It waits for first, or is freed. */
+static int drain_begin(struct drain_wait *drain, struct broker *broker, const struct buffer *first, uint64_t session,
+		       int timeout_ms)
+{
+	static const struct wait_kind kind = { .end = drain_end, .show = drain_show, .outlasts_stop = true };
+	int error = wait_begin(&drain->wait, &kind, broker, session, timeout_ms);
+
+	if (error) {
+		drain_free(drain, broker);
+		return error;
+	}
+	error = drain_wait_for(drain, first->serial);
+	if (error)
+		drain_leave(drain);
+	return error;
 }
 
 int waiting_drain(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
 {
-	static const struct wait_kind kind = { .end = drain_end, .show = drain_show, .outlasts_stop = true };
-	struct drain_wait *wait = calloc(1, sizeof *wait);
+	struct drain_wait *drain = drain_new(buffer, buffer->serial, request);
+
+	return drain ? drain_begin(drain, broker, buffer, session, timeout_ms) : -ENOMEM;
+}
+
+int waiting_join_drain(struct broker *broker, const struct buffer *first, uint64_t last, uint64_t session, uint64_t request,
+		       int timeout_ms)
+{
+	struct drain_wait *drain = drain_new(first, last, request);
 	int error;
 
-	if (!wait)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	wait->serial = buffer->serial;
-	wait->request = request;
-	strcpy(wait->name, buffer->name);
-	error = wait_begin(&wait->wait, &kind, broker, session, timeout_ms);
-	if (error)
-		goto free_wait;
-	HASH_ADD(hh, broker->waiting->drains, serial, sizeof wait->serial, wait);
-	if (table_added(wait))
-		return 0;
-	error = error_set(-ENOMEM, "the broker is out of memory");
-	wait_leave(&wait->wait);
-free_wait:
-	free(wait);
+	if (!drain)
+		return -ENOMEM;
+	error = charge_waits(&drain->charge, broker, session);
+	if (!error)
+		return drain_begin(drain, broker, first, session, timeout_ms);
+	free(drain);
 	return error;
 }
 

@@ -20,7 +20,7 @@
 
 struct broker;
 struct buffer;
-struct drain_wait;
+struct drain_queue;
 struct name_queue;
 struct session;
 struct wait;
@@ -31,7 +31,8 @@ struct waiting {
 	void (*grant)(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t waited_since);
 	struct name_queue *names;   /* acquires, by name */
 	struct name_queue *waking;  /* those whose name came, and some of whose acquires are yet to be granted */
-	struct drain_wait *drains;  /* by the serial of what is drained */
+	struct drain_queue *drains; /* by the serial of what is drained */
+	struct drain_queue *ended;  /* those that are drained, and some of whose waits are yet to be answered */
 	struct waiter     *waiters; /* sessions */
 	unsigned           count;   /* of all waits */
 };
@@ -85,7 +86,7 @@ int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, c
  */
 void waiting_wake_name(struct broker *broker, const char *name);
 
-/* A pass of the loop: grants some of those that are yet to be. True: there are more. */
+/* A pass of the loop: grants, and answers drains, some of those that are yet to be. True: there are more. */
 bool waiting_wake_more(struct broker *broker);
 
 /*
@@ -94,7 +95,17 @@ bool waiting_wake_more(struct broker *broker);
  */
 int waiting_drain(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
 
-/* The registry's hook: the memory of the buffer with that serial is freed, or clean. context: the broker. */
+/*
+ * The same for buffers that drain already, any number of times: when first is freed, and those behind it that its owner had under
+ * that name, up to the one with the serial last. Charged as an acquire that waits. -EDQUOT, -ENOMEM.
+ */
+int waiting_join_drain(struct broker *broker, const struct buffer *first, uint64_t last, uint64_t session, uint64_t request,
+		       int timeout_ms);
+
+/*
+ * The registry's hook: the memory of the buffer with that serial is freed, or clean. A few of those that wait for it are answered at
+ * once, the others in the next passes. context: the broker.
+ */
 void waiting_drained(void *context, uint64_t serial);
 
 /* The session is gone: what it waits for ends. create_wake_forgotten() is called behind it. */

@@ -26,7 +26,7 @@ enum resource {
 	RESOURCE_GRANTS,
 	RESOURCE_TICKETS,   /* one-time tickets that wait to be redeemed */
 	RESOURCE_GREETINGS, /* connections that have not sent HELLO */
-	RESOURCE_WAITS,     /* acquires that wait for their name */
+	RESOURCE_WAITS,     /* acquires that wait for their name, and drains that joined one */
 	RESOURCE_MAPPINGS,  /* places for sealed handles in the board: one a grant */
 	RESOURCE_DESCRIPTORS, /* of the broker's process */
 	RESOURCE_QUEUED,    /* bytes of messages that wait to be read */

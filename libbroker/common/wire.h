@@ -17,7 +17,8 @@
  *   client   QUIESCED                      the device is done with all leases of a buffer under a grant that stays; no reply
  *   client   WRITER                        -> DONE + the timeline's page, writable
  *   client   CHANGE                        mode, owner, group of a buffer -> DONE
- *   client   DRAIN                         an UNLINK that is answered when the memory is freed -> DONE
+ *   client   DRAIN                         an UNLINK that is answered when the memory is freed -> DONE; of a name that nothing has, it is
+ *                                          answered when those that had it are freed
  *   client   EVICT                         cuts another session off -> DONE + a pidfd of its process
  *   client   ISSUE                         a ticket (ticket.h) -> TICKET
  *   client   REDEEM                        a ticket -> GRANT

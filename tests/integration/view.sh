@@ -162,6 +162,11 @@ check "a drain that does not end names who holds it: the process, not its comman
 	'shown $alice drain alice/lent --timeout 0.1; [ $? = 3 ] && grep -q "waits for pid $borrower of 4002," err && ! grep -q bobs-tool err'
 check "so does stat" eval 'shown $alice stat alice/lent && has "^  state  *draining$" && has "held by  *pid $borrower of 4002"'
 
+check "a second drain goes on waiting, beside others" eval \
+	'shown $alice drain alice/lent --timeout 0.1; [ $? = 3 ] && { as $alice "$ctl" drain alice/lent >drain.out 2>&1 & } &&
+	 soon eval "! shown $alice drain alice/lent --timeout 0.1"'
+check "until who holds it has ended" eval 'kill -KILL "$borrower" && wait $! && [ ! -s drain.out ] && ! shown $alice stat alice/lent'
+
 # ---- often, and much ----
 
 many() {
@@ -174,6 +179,6 @@ check "what does not fit into one packet, or one pass" eval \
 	 shown $bob list "bulk/*" && lines 301'
 check "and again and again" as $alice "shared/alices-tool" again 500
 
-kill -KILL "$bobs" "$borrower"
+kill -KILL "$bobs"
 check "the broker goes on, and ends balanced" eval 'touch shared/end; stops TERM 0 && grep -q "balanced$" err && ! grep -q "is disconnected: it does not read" err'
 plan
