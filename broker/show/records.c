@@ -353,7 +353,7 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 	json_t *buffers, *sessions;
 
 	count_used(joined);
-	joined->left = 4 * count + LISTED_MAX;
+	joined->left = 3 * count + LISTED_MAX;
 	buffers = list(joined, BUFFERS, buffer_json);
 	joined->left = 4 * count + LISTED_MAX;
 	sessions = list(joined, SESSIONS, session_json);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/manage.h"
 #include "gpubroker.h"
 
 #define LEASES    4
@@ -87,12 +88,23 @@ static void do_unlink(gpub_lease *lease, uint8_t how)
 	failed(gpub_unlink(client, names[how >> 2 & 3]));
 }
 
+static void do_snapshot(void)
+{
+	bool all;
+	int file, error = client_snapshot(client, &file, &all);
+
+	if (!failed(error))
+		close(file);
+}
+
 static void do_manage(gpub_lease *lease, uint8_t how)
 {
 	const char *name = names[how >> 2 & 3];
 
 	(void)lease;
-	if (how & 0x10)
+	if (how & 0x40)
+		do_snapshot();
+	else if (how & 0x10)
 		failed(gpub_drain(client, name, how & 0x20 ? 5 : 0));
 	else
 		failed(how & 0x20 ? gpub_chmod(client, name, 0640) : gpub_chown(client, name, 5000, GPUB_KEEP));

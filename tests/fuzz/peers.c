@@ -179,6 +179,7 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 		message->hello.flags = input_byte(input);
 		break;
 	case WIRE_LEAVE:
+	case WIRE_SNAPSHOT:
 		break;
 	default:
 		/* a name, or a number, and some bytes: what those of later versions begin with */

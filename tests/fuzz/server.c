@@ -182,6 +182,30 @@ static void send_done(int fd)
 	send_message(&message, fd);
 }
 
+static void send_part(uint32_t offset, uint32_t length)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_PART, now.asked.request);
+	message.part.offset = offset;
+	message.part.length = length;
+	spoil(&message.part, sizeof message.part);
+	send_message(&message, -1);
+}
+
+/* Of which the client bounds nothing but the length of each: the bytes are its own file's. */
+static void send_view(void)
+{
+	struct wire_message message;
+
+	for (uint32_t at = 0; at < 2048; at += WIRE_PART_SIZE)
+		send_part(at, WIRE_PART_SIZE);
+	wire_init(&message, WIRE_VIEW, now.asked.request);
+	message.view.size = 2048;
+	spoil(&message.view, sizeof message.view);
+	send_message(&message, -1);
+}
+
 /* More than any message has. */
 static void send_descriptors(unsigned count)
 {
@@ -271,6 +295,8 @@ static void answer_well(void)
 		return send_done(now.page);
 	case WIRE_LEAVE:
 		return send_left();
+	case WIRE_SNAPSHOT:
+		return send_view();
 	default:
 		return;
 	}

@@ -50,6 +50,7 @@ int main(int argc, char **argv)
 		point_skip("%s: set-user-ID programs do not work here", privileged[0].name);
 	attack_all(cancellation);
 	attack_all(floods);
+	attack_all(snapshots);
 	attack_all(status_files);
 	attack_all(walks);
 	attack_one(&status_file_of_others);
