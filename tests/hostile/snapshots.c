@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * snapshots.c - attacks with SNAPSHOT, whose answer is long and for which the broker looks at everything: asked for without end,
- * not read, given up in the middle; and what it must never tell of others.
+ * not read, hung up on in the middle; and what it must never tell of others.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static bool none_is_cut(void)
 	return newcomer_works(BYSTANDER) && !counted("sessions_cut") && !charged(ATTACKER, "queued");
 }
 
-static void give_up_in_the_middle(void)
+static void hang_up_in_the_middle(void)
 {
 	uint64_t end;
 
@@ -130,7 +130,7 @@ static void give_up_in_the_middle(void)
 static void die_in_the_middle(void)
 {
 	attack_done();
-	give_up_in_the_middle();
+	hang_up_in_the_middle();
 }
 
 const struct attack snapshots[] = {
