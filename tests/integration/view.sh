@@ -138,6 +138,8 @@ check "broker-status asks the broker for who may not read the file, and says so 
 	'status "$name" && head -n 1 out | grep -q "^Your own objects" && has "^alice/own " && ! has bob/secret && [ ! -s err ]'
 check "in JSON, too" eval 'status --json "$name" && has "\"partial\": true" && has "\"state\": \"running\"" && ! has bob/secret'
 check "in the list of brokers, too" eval 'status --list && has "^$name .* running "'
+check "why says what it knows without others' waits" eval \
+	'status --why "$name" && head -n 1 out | grep -q "shows this user its own objects" && ! has bob/secret && [ ! -s err ]'
 check "but no broker by the name of another" eval '! GPUBROKER=unix:$work/none status "$name" && grep -q "is not for you" err'
 check "who may read the file reads it" eval '"$show" --json "$name" >out && has "\"partial\": false" && has bob/secret'
 in_own_namespace() {

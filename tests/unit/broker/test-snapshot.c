@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "broker/base/tracked.h"
+#include "broker/session/session.h"
 #include "broker/show/records.h"
 #include "broker/status/format.h"
 
@@ -219,6 +220,128 @@ static void test_a_change_of_the_owner_is_one_of_the_view(void **state)
 	part(&root);
 }
 
+/* ---- timelines, and what waits ---- */
+
+static const union status_record *record_of(enum tracked_type type)
+{
+	for (uint64_t i = 0; i < image.header.records; i++)
+		if (record_at(i)->type == (uint32_t)type)
+			return record_at(i);
+	return NULL;
+}
+
+static void create_timeline(struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_CREATE, 1, name);
+
+	message.create.mode = 0666;
+	message.create.flags = GPUB_TIMELINE;
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+}
+
+static struct wire_grant hold(struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_ACQUIRE, 2, name);
+
+	session_of(peer)->answers = true; /* harness peers greet as an older library */
+	message.acquire.rights = GPUB_READ | GPUB_WRITE;
+	return answer_to(peer, &message).grant;
+}
+
+static void write_timeline(struct peer *peer, const struct wire_grant *grant, unsigned rank)
+{
+	struct wire_message message;
+
+	session_of(peer)->rank = rank;
+	wire_init(&message, WIRE_WRITER, 3);
+	message.grant_id = (struct wire_grant_id){ .grant = grant->grant, .serial = grant->serial };
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+}
+
+static void test_timelines_are_shown_with_their_buffers(void **state)
+{
+	struct peer alice = join_as(ALICE), bob = join_as(BOB), third = join_as(4003), stranger = join_as(4004);
+	struct wire_grant grant;
+
+	(void)state;
+	create_timeline(&alice, "t");
+	grant = hold(&bob, "t");
+	write_timeline(&bob, &grant, 6);
+	hold(&third, "t");
+	view(&bob);
+	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.rank, 7);
+	view(&alice);
+	assert_int_equal(count(TRACKED_TIMELINE), 1);
+	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.writer, bob.session);
+	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.pid, getpid());
+	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.rank, 0);
+	assert_int_equal(session_in(&bob)->rank, 0);
+	view(&third); /* whose buffer is another's, too, as is its writer */
+	assert_int_equal(count(TRACKED_TIMELINE), 1);
+	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.rank, 0);
+	assert_int_equal(session_in(&bob)->uid, BOB);
+	assert_true(!session_in(&bob)->command[0] && !session_in(&bob)->rank && !session_in(&alice));
+	view(&stranger);
+	assert_int_equal(count(TRACKED_TIMELINE), 0);
+	assert_int_equal(count(TRACKED_SESSION), 1);
+	assert_int_equal(count(TRACKED_HISTOGRAM), 0); /* they tell of others */
+	part(&alice);
+	part(&stranger);
+	hang_up_dying(&bob);
+	hang_up_dying(&third);
+}
+
+/* Its process says that it waits, when it is asked. */
+static void say_waits(struct peer *asker, struct peer *peer, const struct wire_grant *grant)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_REFRESH, 4);
+	say(asker->sock, &message);
+	assert_int_equal(receive_message(peer->sock).type, WIRE_INQUIRE);
+	wire_init(&message, WIRE_WAITS, 0);
+	message.waits.count = 1;
+	message.waits.wait[0] = (struct wire_wait){ .grant = grant->grant, .serial = grant->serial, .value = 9 };
+	say(peer->sock, &message);
+	assert_int_equal(receive_message(asker->sock).type, WIRE_DONE);
+}
+
+static void test_waits_are_shown_to_who_waits_and_whose_buffer_it_is(void **state)
+{
+	struct peer alice = join_as(ALICE), bob = join_as(BOB), third = join_as(4003);
+	struct wire_message nowhere = named(WIRE_ACQUIRE, 5, "nowhere"), drain = named(WIRE_DRAIN, 6, "t");
+	struct wire_grant grant;
+
+	(void)state;
+	create_timeline(&alice, "t");
+	grant = hold(&bob, "t");
+	hold(&third, "t");
+	session_of(&third)->answers = false;
+	say_waits(&alice, &bob, &grant);
+	nowhere.acquire.timeout_ms = -1;
+	say(third.sock, &nowhere);
+	drain.drain.timeout_ms = -1;
+	say(alice.sock, &drain);
+	assert_int_equal(receive_message(bob.sock).type, WIRE_NOTICE);
+	assert_int_equal(receive_message(third.sock).type, WIRE_NOTICE);
+	view(&alice);
+	assert_int_equal(count(TRACKED_WAIT), 1);
+	assert_int_equal(record_of(TRACKED_WAIT)->wait.session, bob.session);
+	assert_int_equal(count(TRACKED_REQUEST), 1);
+	assert_string_equal(record_of(TRACKED_REQUEST)->request.name, "t");
+	view(&bob);
+	assert_int_equal(count(TRACKED_WAIT), 1);
+	assert_int_equal(count(TRACKED_REQUEST), 0);
+	view(&third);
+	assert_int_equal(count(TRACKED_WAIT), 0);
+	assert_int_equal(count(TRACKED_REQUEST), 1);
+	assert_string_equal(record_of(TRACKED_REQUEST)->request.name, "nowhere");
+	hang_up_dying(&bob);
+	hang_up_dying(&third);
+	assert_int_equal(receive_message(alice.sock).type, WIRE_DONE);
+	part(&alice);
+}
+
 /* ---- in slices ---- */
 
 static void create_many(struct peer *peer)
@@ -405,6 +528,8 @@ int main(void)
 		ON(test_what_another_user_holds_comes_once),
 		ON(test_counters_tell_of_others_and_are_left_out),
 		ON(test_a_change_of_the_owner_is_one_of_the_view),
+		ON(test_timelines_are_shown_with_their_buffers),
+		ON(test_waits_are_shown_to_who_waits_and_whose_buffer_it_is),
 		ON(invariant_5_a_view_takes_its_share_of_a_pass),
 		ON(invariant_5_who_does_not_read_its_view_costs_nothing),
 		ON(test_objects_may_go_in_the_middle),
