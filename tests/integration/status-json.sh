@@ -70,9 +70,10 @@ schema() {
 	sed -n '/^The schema of version/,/^\.Ed/p' "$page" | awk 'NF == 2 && !/^\./'
 }
 
-# put_out: what all files together have; but not the buckets of times, whose keys are their bounds
+# put_out: what all files together have
 put_out() {
-	{ flat whole; flat listed; } | grep -v '^times\.[a-z_]*\.microseconds\.'
+	flat whole
+	flat listed
 }
 undocumented() {
 	put_out | grep -v ' object$' | sort -u | comm -23 - <(schema | sed 's/? / /' | awk '{ print $1, $2 }' | sort -u) >out
