@@ -169,10 +169,18 @@ static void test_the_oldest_waits_are_listed(void **state)
 	expect_listed(0, PARKED_MAX, (uint64_t[]){ 1, 2, 3, 4 });
 	page[0].word = 2;
 	expect_listed(0, 2, (uint64_t[]){ 3, 4 });
-	timeline_wait_note(&map[0], 8, 1);
-	timeline_wait_note(&map[0], 9, 0);
-	expect_listed(0, 3, (uint64_t[]){ 3, 4, 9 });
-	expect_listed(1, 1, (uint64_t[]){ 8 });
+	timeline_wait_note(&map[0], 8, 0);
+	expect_listed(0, 2, (uint64_t[]){ 3, 4 }); /* it is behind two that had no room */
+	page[0].word = 4;
+	expect_listed(0, 1, (uint64_t[]){ 5 });
+	page[0].word = 5;
+	expect_listed(0, 1, (uint64_t[]){ 6 });
+	page[0].word = 8;
+	expect_listed(0, 0, NULL);
+	timeline_wait_note(&map[0], 10, 1);
+	timeline_wait_note(&map[0], 11, 0);
+	expect_listed(0, 1, (uint64_t[]){ 11 });
+	expect_listed(1, 1, (uint64_t[]){ 10 });
 	page[0].word = TIMELINE_DIED;
 	expect_listed(0, 0, NULL);
 	timeline_wait_forget(&map[0]);
