@@ -81,8 +81,10 @@ check "bob has buffers, one of which alice may read" holds $bob bobs-tool create
 bobs=${held[-1]}
 check "alice has buffers, one of which bob may read, and acquires his" holds $alice alices-tool create alice/own 600 create alice/lent 604 \
 	acquire alice/own acquire bob/lent
+# shellcheck disable=SC2034 # what a check evaluates uses it
 alices=${held[-1]}
 check "bob acquires hers" holds $bob bobs-tool acquire alice/lent
+# shellcheck disable=SC2034
 borrower=${held[-1]}
 
 check "a user is shown its own buffers, and those that its sessions use" eval \
