@@ -165,15 +165,19 @@ static void sample_add(struct metrics *metrics, int family, const char *text, ui
 /* As the formats want it, and printable: a name may be of any bytes. */
 static char *label_escape(char *at, const char *value)
 {
-	for (int i = 0; value[i] && i < LABEL_MAX; i++) {
+	for (int i = 0; i < LABEL_MAX && value[i]; i++) {
 		if (value[i] == '\\' || value[i] == '"')
 			*at++ = '\\';
-		*at++ = value[i] >= ' ' && value[i] <= '~' ? value[i] : '?';
+		*at++ = '?';
+		if (value[i] >= ' ' && value[i] <= '~')
+			at[-1] = value[i];
 	}
 	return at;
 }
 
-/* Pairs of a label's name and value, until a NULL; a NULL for a value leaves the label out. */
+#define LABELS_END ((const char *)NULL)
+
+/* Pairs of a label's name and value, until LABELS_END; a NULL for a value leaves the label out. */
 static void labels_write(char text[LABELS_MAX], const char *suffix, va_list labels)
 {
 	char *at = stpcpy(text, suffix), *begin = at;
@@ -238,10 +242,12 @@ static const char *user_new(struct metrics *metrics, uint64_t uid)
 {
 	const struct passwd *known = uid < (uid_t)-1 ? getpwuid((uid_t)uid) : NULL;
 	char digits[24];
-	const char *text = known ? known->pw_name : digits;
+	const char *text = digits;
 	struct user_label *user;
 
 	snprintf(digits, sizeof digits, "%" PRIu64, uid);
+	if (known)
+		text = known->pw_name;
 	user = malloc(sizeof *user + strlen(text) + 1);
 	if (!user) {
 		metrics->no_memory = true;
@@ -274,11 +280,11 @@ static void add_broker(const struct adding *adding)
 	const json_t *status = shown->text;
 
 	add(adding->metrics, gpubroker_broker, 1, "broker", adding->broker, "device_kind", text_of(status, "device_kind"), "owner",
-	    user_of(adding->metrics, shown->owner), "trusted", shown->trusted ? "true" : "false", NULL);
-	add(adding->metrics, gpubroker_stopping, json_is_true(json_object_get(status, "stopping")), "broker", adding->broker, NULL);
-	add(adding->metrics, gpubroker_changed_timestamp_seconds, number_of(status, "updated"), "broker", adding->broker, NULL);
-	add(adding->metrics, gpubroker_waiting_requests, number_of(status, "waiting"), "broker", adding->broker, NULL);
-	add(adding->metrics, gpubroker_damaged_records, shown->unreadable, "broker", adding->broker, NULL);
+	    user_of(adding->metrics, shown->owner), "trusted", shown->trusted ? "true" : "false", LABELS_END);
+	add(adding->metrics, gpubroker_stopping, json_is_true(json_object_get(status, "stopping")), "broker", adding->broker, LABELS_END);
+	add(adding->metrics, gpubroker_changed_timestamp_seconds, number_of(status, "updated"), "broker", adding->broker, LABELS_END);
+	add(adding->metrics, gpubroker_waiting_requests, number_of(status, "waiting"), "broker", adding->broker, LABELS_END);
+	add(adding->metrics, gpubroker_damaged_records, shown->unreadable, "broker", adding->broker, LABELS_END);
 }
 
 /* As nvidia-smi and DCGM write it, so that their metrics can be joined; a host device is no GPU. */
@@ -304,11 +310,11 @@ static void add_devices(struct adding *adding)
 		device_label(adding->uuid[index], adding->shown, device);
 		snprintf(digits, sizeof digits, "%" PRIu64, index);
 		add(metrics, gpubroker_device_memory_bytes, number_of(device, "bytes"), "broker", adding->broker, "device", digits,
-		    "device_uuid", adding->uuid[index], "model", text_of(device, "name"), NULL);
+		    "device_uuid", adding->uuid[index], "model", text_of(device, "name"), LABELS_END);
 		add(metrics, gpubroker_memory_bytes, number_of(device, "idle"), "broker", adding->broker, "device_uuid",
-		    adding->uuid[index], "state", "idle", NULL);
+		    adding->uuid[index], "state", "idle", LABELS_END);
 		add(metrics, gpubroker_memory_bytes, number_of(device, "pooled"), "broker", adding->broker, "device_uuid",
-		    adding->uuid[index], "state", "pooled", NULL);
+		    adding->uuid[index], "state", "pooled", LABELS_END);
 	}
 }
 
@@ -323,9 +329,9 @@ static void add_buffers(const struct adding *adding)
 		const char *user = user_of(adding->metrics, number_of(buffer, "owner")), *state = text_of(buffer, "state");
 
 		add(adding->metrics, gpubroker_memory_bytes, number_of(buffer, "allocated"), "broker", adding->broker, "user", user,
-		    "device_uuid", uuid, "state", state, NULL);
+		    "device_uuid", uuid, "state", state, LABELS_END);
 		add(adding->metrics, gpubroker_buffers, 1, "broker", adding->broker, "user", user, "device_uuid", uuid, "state",
-		    state, NULL);
+		    state, LABELS_END);
 	}
 }
 
@@ -336,9 +342,9 @@ static void add_sessions(const struct adding *adding)
 
 	for (int state = 0; state < STATUS_SESSION_STATES; state++)
 		add(adding->metrics, gpubroker_sessions, 0, "broker", adding->broker, "state",
-		    session_state_name((enum status_session_state)state), NULL);
+		    session_state_name((enum status_session_state)state), LABELS_END);
 	json_array_foreach(json_object_get(adding->shown->text, "sessions"), i, session)
-		add(adding->metrics, gpubroker_sessions, 1, "broker", adding->broker, "state", text_of(session, "state"), NULL);
+		add(adding->metrics, gpubroker_sessions, 1, "broker", adding->broker, "state", text_of(session, "state"), LABELS_END);
 }
 
 static bool is_in_bytes(const char *resource)
@@ -353,7 +359,7 @@ static void add_amounts(const struct adding *adding, const char *user, json_t *a
 
 	json_object_foreach(amounts, resource, amount)
 		add(adding->metrics, is_in_bytes(resource) ? bytes : pieces, (uint64_t)json_integer_value(amount), "broker",
-		    adding->broker, "user", user, "resource", resource, NULL);
+		    adding->broker, "user", user, "resource", resource, LABELS_END);
 }
 
 static void add_users(const struct adding *adding)
@@ -373,7 +379,7 @@ static void add_counters(const struct adding *adding)
 {
 	const struct counters *counters = &adding->shown->header.counters;
 
-#define COUNTER_ADD(name, text) add(adding->metrics, gpubroker_##name, counters->name, "broker", adding->broker, NULL);
+#define COUNTER_ADD(name, text) add(adding->metrics, gpubroker_##name, counters->name, "broker", adding->broker, LABELS_END);
 	COUNTERS(COUNTER_ADD)
 #undef COUNTER_ADD
 }
@@ -395,10 +401,10 @@ static void add_histogram(const struct adding *adding, enum histogram_id id, int
 		snprintf(seconds, sizeof seconds, "%.12g", (double)us / 1e6);
 		count += number_of(buckets, us ? bound : "more");
 		add_of_histogram(adding->metrics, family, "_bucket", count, "broker", adding->broker, "le",
-				 us ? seconds : "+Inf", NULL);
+				 us ? seconds : "+Inf", LABELS_END);
 	}
-	add_of_histogram(adding->metrics, family, "_count", count, "broker", adding->broker, NULL);
-	add_of_histogram(adding->metrics, family, "_sum", number_of(times, "nanoseconds"), "broker", adding->broker, NULL);
+	add_of_histogram(adding->metrics, family, "_count", count, "broker", adding->broker, LABELS_END);
+	add_of_histogram(adding->metrics, family, "_sum", number_of(times, "nanoseconds"), "broker", adding->broker, LABELS_END);
 }
 
 static void add_histograms(const struct adding *adding)
@@ -414,7 +420,7 @@ static void add_shown(struct metrics *metrics, const struct shown *shown)
 	struct adding adding = { .metrics = metrics, .shown = shown, .broker = shown->instance };
 
 	add(metrics, gpubroker_up, shown->state == SHOWN_RUNNING, "broker", shown->instance, "state",
-	    shown_state_name(shown->state), NULL);
+	    shown_state_name(shown->state), LABELS_END);
 	if (!shown->text || shown->state == SHOWN_DEAD)
 		return;
 	add_broker(&adding);
@@ -435,7 +441,7 @@ static void add_instance(struct metrics *metrics, const char *instance, bool nam
 	metrics->added = 0;
 	metrics->omitted = 0;
 	if (error == -ENOENT && named)
-		add(metrics, gpubroker_up, 0, "broker", instance, "state", "absent", NULL);
+		add(metrics, gpubroker_up, 0, "broker", instance, "state", "absent", LABELS_END);
 	if (error == -ENOENT)
 		return;
 	if (error)
@@ -444,7 +450,7 @@ static void add_instance(struct metrics *metrics, const char *instance, bool nam
 	shown_free(&shown);
 	users_forget(metrics);
 	metrics->added = 0;
-	add(metrics, gpubroker_omitted_samples, metrics->omitted, "broker", instance, NULL);
+	add(metrics, gpubroker_omitted_samples, metrics->omitted, "broker", instance, LABELS_END);
 }
 
 /* ---- the text ---- */
@@ -490,7 +496,7 @@ int metrics_write(FILE *to, enum metrics_format format, const struct instances *
 	if (error)
 		return error;
 	tables_init();
-	add(&metrics, gpubroker_build, 1, "version", PACKAGE_VERSION, NULL);
+	add(&metrics, gpubroker_build, 1, "version", PACKAGE_VERSION, LABELS_END);
 	add_instances(&metrics, named->count ? named : &found, named->count > 0);
 	if (metrics.no_memory)
 		error = error_set(-ENOMEM, "out of memory");
