@@ -125,7 +125,20 @@ page_metrics() {
 	sed -n 's/^\.It Li \(gpubroker_.*\)/\1/p' "$man/broker-exporter.8"
 }
 
-echo "1..14"
+# Options of the commands that the tutorial shows, which their program does not have.
+tutorial_strange() {
+	local program words word
+	sed -n 's/^\$ \(broker-[a-z]*\|brokerd\) \(.*\)/\1 \2/p' "$man/gpubroker-tutorial.7" | sed 's/ -- .*//; s/   .*//' |
+		while read -r program words; do
+			for word in $words; do
+				case $word in
+				--*) help_options "$program" | grep -qx -- "${word%%=*}" || echo "$program $word" ;;
+				esac
+			done
+		done
+}
+
+echo "1..15"
 for command in broker-run broker-status broker-ctl brokerd; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
@@ -149,6 +162,7 @@ check "the columns of broker-status are the page's, in their order" "$(for table
 done)"
 [ -n "$(table_times)" ] || echo "Bail out! the table of histograms shows none"
 check "what is timed is the table's" "$(diff <(table_times) <(page_times))"
+check "the tutorial's commands have their options" "$(grep -q '^\$ broker-' "$man/gpubroker-tutorial.7" || echo 'it shows none'; tutorial_strange)"
 check "each function has a page" "$(pageless)"
 check "each alias leads to its page" "$(misled)"
 if command -v mandoc >/dev/null; then
