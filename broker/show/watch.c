@@ -115,12 +115,12 @@ static attr_t tone_attributes(const struct watch *watch, enum tone tone)
 /* Draws levels over what stands there: eight of them, in what the terminal can show. */
 static void put_history(const struct watch *watch, int line, int column, const char *levels)
 {
-	static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
-	static const char *const signs[] = { "_", ".", ":", "-", "=", "+", "*", "#" };
+	static const char *const marks[2][8] = { { "_", ".", ":", "-", "=", "+", "*", "#" },
+						 { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" } };
 
 	for (; *levels && line < LINES && column < COLS; levels++, column++)
 		if (*levels >= '0' && *levels <= '7')
-			mvaddstr(line, column, (watch->utf8 ? blocks : signs)[*levels - '0']);
+			mvaddstr(line, column, marks[watch->utf8][*levels - '0']);
 }
 
 /* ---- the head ---- */

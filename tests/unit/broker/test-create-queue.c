@@ -47,6 +47,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	workers_stop(broker.workers);
+	tracking_deinit(broker.tracking);
 	event_base_free(broker.base);
 	return broker.waiting->count || broker.creates->by_key || broker.waiting->waiters || broker.creates->device[0].look || broker.creates->device[1].look;
 }

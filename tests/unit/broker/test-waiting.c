@@ -122,6 +122,7 @@ static int teardown(void **state)
 	memory_deinit(broker.memory);
 	board_destroy(broker.board);
 	accounting_deinit(broker.accounting);
+	tracking_deinit(broker.tracking);
 	event_base_free(broker.base);
 	return left != 0;
 }
