@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh - this commit's Debian packages: made in a bare Debian, installed in another, and run there and under its systemd.
+# packages.sh - this commit's Debian packages: made in a bare Debian or Ubuntu, installed in another, and run there and under its systemd.
 #
-# usage: tests/packages.sh SUITE [MIRROR]      SUITE: bookworm, trixie, ...
+# usage: tests/packages.sh SUITE [MIRROR]      SUITE: bookworm, trixie, ..., or of Ubuntu: jammy, noble
 #
 # ./bootstrap deb makes them, lintian judges them. In a Debian that has nothing else: they install by the README's commands, and
 # the package tests (debian/tests) run, so demo and a program that is compiled. In a Debian that systemd-nspawn boots: they install,
@@ -29,6 +29,16 @@ if [ -z "${BARE_ALONE-}" ]; then
 fi
 
 suite=$1 mirror=${2:-http://deb.debian.org/debian}
+# what debootstrap is told before the suite, and behind the mirror
+flags=() script=()
+case $suite in
+jammy | noble)
+	mirror=${2:-http://archive.ubuntu.com/ubuntu}
+	flags=(--components=main,universe)
+	# all suites of Ubuntu have this one, and debootstrap of Debian 12 does not know the newest by name
+	script=(/usr/share/debootstrap/scripts/gutsy)
+	;;
+esac
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d "${BARE_DIR:-/var/tmp}/packages-$suite-XXXXXX")
 status=0
@@ -195,7 +205,7 @@ booted() {
 	[ "$(tail -n 1 "$log")" = "session: passed" ]
 }
 
-step debootstrap debootstrap --variant=minbase "$suite" "$work/root-bare" "$mirror"
+step debootstrap debootstrap --variant=minbase "${flags[@]}" "$suite" "$work/root-bare" "$mirror" "${script[@]}"
 [ $status = 0 ] || exit 1
 echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$work/root-bare/etc/os-release")"
 if [ -n "${PACKAGES_FROM-}" ]; then
