@@ -130,7 +130,7 @@ tested() {
 	inside install apt-get install -y --no-install-recommends autopkgtest
 	inside install bash -c 'cd /root && autopkgtest --no-built-binaries --summary-file=summary build/deb/*.deb source/ -- null' || code=$?
 	cat "$work/root-install/root/summary"
-	[ $code = 0 ] || [ $code = 2 ]
+	[ "$code" = 0 ] || [ "$code" = 2 ]
 	grep -q '^demo *PASS' "$work/root-install/root/summary"
 	grep '^compile *PASS' "$work/root-install/root/summary"
 }
