@@ -151,7 +151,7 @@ static void put_rates(struct watch *watch)
 		mvaddnstr(line, i * room, text, room);
 		if (width > 0)
 			put_history(watch, line, i * room + length,
-				    history_levels(&watch->rates.history[shown[i].rate], levels, (size_t)width));
+				    history_levels(&watch->rates.history[shown[i].rate], 0, levels, (size_t)width));
 	}
 }
 
