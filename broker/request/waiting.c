@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <utlist.h>
@@ -16,6 +15,7 @@
 #include "broker/users/accounting.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/now.h"
 
 #define WAITS_MAX 1024 /* acquires that a session may have wait */
 #define WAKES     16   /* of one name in one step: more could hold up others (invariant 5) */
@@ -125,20 +125,12 @@ static int timer_start(struct wait *wait, int timeout_ms)
 	return -1;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms)
 {
 	struct waiter *waiter = waiter_get(broker->waiting, session);
 
 	*wait = (struct wait){
-		.kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms(), .began = broker->received
+		.kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms(CLOCK_REALTIME), .began = broker->received
 	};
 	if (!waiter)
 		return error_set(-ENOMEM, "the broker is out of memory");

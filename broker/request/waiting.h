@@ -61,7 +61,7 @@ struct wait {
 	struct event           *timer;  /* NULL: it waits for ever */
 	uint64_t                since_ms; /* since 1970 */
 	struct tracked          tracked;
-	uint64_t                began;  /* its request was received then: histograms_now() */
+	uint64_t                began;  /* its request was received then: now_ns(CLOCK_MONOTONIC) */
 	struct wait            *prev, *next; /* of its session */
 };
 

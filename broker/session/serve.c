@@ -10,6 +10,7 @@
 #include "broker/base/context.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/now.h"
 #include "common/socket.h"
 #include "discard.h"
 #include "fair-queue.h"
@@ -102,7 +103,7 @@ static enum read_result receive(struct session *session, struct socket_packet *p
 		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
 	if (error)
 		return read_failed(session, error);
-	session->broker->received = histograms_now();
+	session->broker->received = now_ns(CLOCK_MONOTONIC);
 	return READ_PACKET;
 }
 

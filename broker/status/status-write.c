@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "broker/base/context.h"
 #include "broker/base/log.h"
@@ -27,6 +26,7 @@
 #include "broker/session/connections.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
+#include "common/now.h"
 #include "common/timeline-page.h"
 
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
@@ -141,14 +141,6 @@ static void fill_use(const struct broker *broker, const struct tracked *tracked,
 	to->use = (struct status_use){ .grant = use->grant->id, .generation = use->buffer->serial };
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void fill_timeline(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	const struct timeline *timeline = (const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked));
@@ -160,7 +152,7 @@ static void fill_timeline(const struct broker *broker, const struct tracked *tra
 						 .generation = timeline->serial,
 						 .value = timeline_value(timeline),
 						 .writer = timeline->writer,
-						 .read = now_ms(),
+						 .read = now_ms(CLOCK_REALTIME),
 						 .ended_at = timeline->shown.ended_ms,
 						 .pid = timeline->shown.pid,
 						 .rank = timeline->writer ? timeline->shown.rank + 1 : 0 };
