@@ -32,6 +32,7 @@ struct status {
 	uint64_t        sequence; /* of the write under way */
 	bool            started;
 	bool            complained;
+	struct event   *retry; /* pending: the file could not grow, and is not tried until then; NULL where there is no memory */
 	struct status_header header; /* as it stands in the file */
 };
 
