@@ -159,8 +159,8 @@ static struct named named_by(const struct snapshot *snapshot, const struct track
 }
 
 /*
- * A user knows the buffers that its sessions use by their names. Of who uses its own buffers, or writes a timeline that it sees, it
- * is shown the process, and not what that says of itself.
+ * A user knows the names of the buffers that its sessions use, but for one that a ticket gave it. Of who uses its own buffers, or
+ * writes a timeline that it sees, it is shown the process, and not what that says of itself.
  */
 static void hide(const struct session *session, const struct snapshot *snapshot, const struct tracked *tracked,
 		 union status_record *record)
@@ -172,7 +172,7 @@ static void hide(const struct session *session, const struct snapshot *snapshot,
 		record->session.answer = STATUS_NOT_ASKED;
 	} else if (tracked->type == TRACKED_BUFFER && OBJECT(tracked, struct buffer)->owner != snapshot->uid &&
 		   !buffer_rights(OBJECT(tracked, struct buffer), &session->who)) {
-		/* it redeemed a ticket, which has no name */
+		/* it redeemed a ticket, or the owner has changed the mode since */
 		memset(record->buffer.name, 0, sizeof record->buffer.name);
 		record->buffer.name[0] = '-';
 	} else if (tracked->type == TRACKED_TIMELINE && timeline_at(tracked)->shown.uid != snapshot->uid) {
