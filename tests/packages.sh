@@ -173,6 +173,14 @@ check "it is installed again" bash install
 check "and serves" broker-ctl create again 1M
 check "all packages are purged" apt-get purge -y gpubroker gpubroker-tools libgpubroker0
 check "nothing is left" eval 'nothing_left && purged'
+exporter_serves() {
+	systemctl -q is-active gpubroker-exporter.service && exec 3<>/dev/tcp/127.0.0.1/14782 &&
+		printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && grep -q '^gpubroker_up{broker="system",state="absent"} 0' <&3
+}
+check "the exporter installs alone" apt-get install -y --no-install-recommends ./build/deb/gpubroker-exporter_*.deb
+for _ in {1..50}; do exporter_serves 2>/dev/null && break; sleep 0.1; done
+check "and serves" exporter_serves
+check "it is purged" apt-get purge -y gpubroker-exporter
 check "no unit failed" eval '! systemctl --failed --no-legend | grep gpubroker'
 echo "session: passed"
 SESSION
@@ -196,6 +204,7 @@ prepared_systemd() {
 	inside systemd apt-get update
 	inside systemd apt-get install -y --no-install-recommends systemd systemd-sysv dbus
 	inside systemd bash -c "cd /root && $command --download-only"
+	inside systemd bash -c "cd /root && apt-get install -y --no-install-recommends --download-only ./build/deb/gpubroker-exporter_*.deb"
 	write_session
 	umount "$work/root-systemd/dev/shm" "$work/root-systemd/proc"
 }
