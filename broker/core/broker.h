@@ -28,6 +28,7 @@
 #include "broker/session/discard.h"
 #include "broker/registry/marks.h"
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
@@ -80,6 +81,7 @@ struct core {
 	struct create_queues creates;
 	struct inquiry       inquiry;
 	struct status        status;
+	struct events        events;
 	bool                 over; /* broker_loop() returns; event_base_loopexit() would need memory for that */
 	void (*drained)(void *context); /* called when stopping and the registry is empty */
 	void                *drained_context;

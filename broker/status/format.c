@@ -48,3 +48,23 @@ size_t status_size(uint32_t type)
 
 	return type < sizeof sizes / sizeof *sizes ? sizes[type] : 0;
 }
+
+struct status_part status_part(enum event_part part)
+{
+	static const struct status_part parts[EVENT_PARTS] = { [EVENT_OF_BROKER] = { 0, 256 },
+							       [EVENT_OF_USERS] = { 256, 2816 },
+							       [EVENT_REFUSED] = { 3072, STATUS_EVENTS - 3072 } };
+
+	return parts[part];
+}
+
+bool status_event_is_good(const struct status_event *event, uint32_t place)
+{
+	struct status_part part;
+
+	if (!event->seal.sequence || !status_is_whole(&event->seal, sizeof *event) || event->kind >= EVENT_KINDS ||
+	    !memchr(event->text, 0, sizeof event->text))
+		return false;
+	part = status_part(event_part(event->kind));
+	return place - part.first < part.count;
+}

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/memory/allocation.h"
 #include "broker/memory/memory.h"
@@ -353,6 +354,7 @@ void status_write(struct broker *broker)
 	if (mapped_file_is_lost(&status->file)) {
 		forget_written(status);
 		error = write_changed(broker);
+		event_happened(broker, &(struct broker_event){ .kind = EVENT_STATUS_CUT });
 	}
 	CRASH_POINT(status_written);
 	broker->unpublished = error != 0;

@@ -5,7 +5,7 @@
  * "/gpubroker.<instance>", 0640 under any umask: a header and records (format.h). Owns the file and the lock that says that its
  * broker lives. A record is written when its object has changed, before the answer to the request that changed it is sent: work
  * is in proportion to the change, whatever else the broker holds (invariant 5), and is no system call. Where the file cannot
- * grow, the records stay marked and are tried again. Never read back: nobody can hurt the broker through it (mapped-file.h).
+ * grow, the records stay marked and are tried again. The ring of events is ring.c's. Never read back: nobody can hurt the broker through it (mapped-file.h).
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -32,6 +32,10 @@ struct status {
 	uint64_t        sequence; /* of the write under way */
 	bool            started;
 	bool            complained;
+	bool            has_inherited; /* the events of a dead broker */
+	uint64_t        predecessor; /* the pid of that broker, which was killed; 0: of none */
+	uint64_t        events; /* the number of the last one */
+	uint32_t        next_event[EVENT_PARTS]; /* where the next one goes, in its part of the ring: ring.c */
 	struct status_header header; /* as it stands in the file */
 };
 
@@ -52,7 +56,7 @@ void status_fill_header(const struct broker *broker, struct status_header *heade
 /* Writes the header and the records that have changed. */
 void status_write(struct broker *broker);
 
-/* Removes the file. */
+/* Removes the file; but one with a dead broker's events stays where its broker could not begin: the next one takes them over. */
 void status_close(struct status *status);
 
 /* The user of the process that the header names; of none, or another one than it means, (uid_t)-1. */

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring.c - see ring.h */
+#include "ring.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker/base/context.h"
+#include "broker/base/events.h"
+#include "leftovers.h"
+
+#define CHUNK 64 /* events that are read together */
+
+static void put(struct status *status, uint32_t place, const struct status_event *event)
+{
+	memcpy(status->file.bytes + STATUS_RING + (size_t)place * sizeof *event, event, sizeof *event);
+}
+
+static void fill(struct status_event *to, const struct broker_event *event)
+{
+	const char *text = event_subject(event->kind) == SUBJECT_CAUSE ? event->text : event->name;
+
+	*to = (struct status_event){ .when = event_clock(),
+				     .kind = event->kind,
+				     .error = event->error,
+				     .session = event->actor.session,
+				     .pid = event->actor.pid,
+				     .uid = event->actor.uid,
+				     .other_session = event->other.session,
+				     .other_pid = event->other.pid,
+				     .other_uid = event->other.uid,
+				     .bytes = event->bytes,
+				     .detail = event->detail,
+				     .left_out = event->left_out };
+	if (text)
+		memcpy(to->text, text, strnlen(text, sizeof to->text - 1));
+}
+
+void ring_record(struct broker *broker, const struct broker_event *event)
+{
+	struct status *status = broker->status;
+	enum event_part which = event_part(event->kind);
+	struct status_part part = status_part(which);
+	struct status_event entry;
+
+	if (!status->file.bytes) /* it was cut short, and there is no room for it any more */
+		return;
+	fill(&entry, event);
+	status_seal(&entry.seal, sizeof entry, ++status->events);
+	put(status, part.first + status->next_event[which], &entry);
+	status->next_event[which] = (status->next_event[which] + 1) % part.count;
+}
+
+/* ---- what a dead broker left ---- */
+
+int ring_predecessor_open(const struct status *status)
+{
+	char path[sizeof SHM_DIR + sizeof status->name];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof path, SHM_DIR "%s", status->name);
+	fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && leftovers_is_heirloom(&st) && !leftovers_lock(fd) && leftovers_still_named(fd, status->name)) {
+		shm_unlink(status->name);
+		return fd;
+	}
+	close(fd);
+	return -1;
+}
+
+static void take(struct status *status, uint32_t place, const struct status_event *event, uint64_t newest[EVENT_PARTS])
+{
+	enum event_part which;
+	struct status_part part;
+
+	if (!status_event_is_good(event, place))
+		return;
+	put(status, place, event);
+	which = event_part(event->kind);
+	part = status_part(which);
+	if (event->seal.sequence > newest[which]) {
+		newest[which] = event->seal.sequence;
+		status->next_event[which] = (place - part.first + 1) % part.count;
+	}
+	if (event->seal.sequence > status->events)
+		status->events = event->seal.sequence;
+}
+
+static void take_all(struct status *status, int fd)
+{
+	struct status_event events[CHUNK];
+	uint64_t newest[EVENT_PARTS] = { 0 };
+
+	for (uint32_t first = 0; first < STATUS_EVENTS; first += CHUNK) {
+		ssize_t got = pread(fd, events, sizeof events, (off_t)(STATUS_RING + first * sizeof *events));
+
+		for (uint32_t i = 0; got > 0 && i < (size_t)got / sizeof *events; i++)
+			take(status, first + i, &events[i], newest);
+	}
+}
+
+/* Of a broker that was killed while it served; one that ended while it began has no whole header. */
+static uint64_t pid_of(int fd, struct status_header *header)
+{
+	struct status_copy copy;
+
+	if (status_is_whole(&header->seal, STATUS_HEADER_SEALED))
+		return header->pid;
+	if (pread(fd, &copy, sizeof copy, STATUS_COPY) != sizeof copy || copy.offset)
+		return 0;
+	memcpy(header, copy.bytes, sizeof *header);
+	return status_is_whole(&header->seal, STATUS_HEADER_SEALED) ? header->pid : 0;
+}
+
+void ring_inherit(struct status *status, int fd)
+{
+	struct status_header header;
+
+	if (pread(fd, &header, sizeof header, 0) == sizeof header && header.magic == STATUS_MAGIC &&
+	    header.format == STATUS_FORMAT) {
+		take_all(status, fd);
+		status->predecessor = pid_of(fd, &header);
+		status->has_inherited = true;
+	}
+	close(fd);
+}
