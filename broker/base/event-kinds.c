@@ -9,14 +9,7 @@
 
 #include "common/size.h"
 
-static const struct {
-	const char        *name;
-	enum event_part    part;
-	enum log_level     level;
-	unsigned           lines;
-	enum event_subject subject;
-	const char        *text;
-} kinds[EVENT_KINDS] = {
+const struct event_row event_rows[EVENT_KINDS] = {
 #define EVENT_ROW(id, name, part, level, lines, subject, text) { name, part, level, lines, subject, text },
 	EVENTS_KNOWN(EVENT_ROW)
 #undef EVENT_ROW
@@ -66,37 +59,12 @@ bool event_is_ordinary(int error)
 	return reasons[event_reason_number(error)].ordinary;
 }
 
-const char *event_name(enum event_kind kind)
-{
-	return kinds[kind].name;
-}
-
 int event_find(const char *name)
 {
 	for (int i = 0; i < EVENT_KINDS; i++)
-		if (!strcmp(kinds[i].name, name))
+		if (!strcmp(event_rows[i].name, name))
 			return i;
 	return -1;
-}
-
-enum event_part event_part(enum event_kind kind)
-{
-	return kinds[kind].part;
-}
-
-enum event_subject event_subject(enum event_kind kind)
-{
-	return kinds[kind].subject;
-}
-
-enum log_level event_level(enum event_kind kind)
-{
-	return kinds[kind].level;
-}
-
-unsigned event_lines(enum event_kind kind)
-{
-	return kinds[kind].lines;
 }
 
 /* ---- how it reads ---- */
@@ -188,11 +156,11 @@ const char *event_text(const struct broker_event *event, char text[EVENT_TEXT_MA
 
 	*text = 0;
 	if (event->left_out) {
-		add(&writer, "%s%s%s%s: %u more like this %s left out within a minute", kinds[event->kind].name,
+		add(&writer, "%s%s%s%s: %u more like this %s left out within a minute", event_rows[event->kind].name,
 		    event->error ? " (" : "", event_reason(event->error), event->error ? ")" : "", event->left_out,
 		    event->left_out == 1 ? "was" : "were");
 	} else {
-		for (const char *c = kinds[event->kind].text; *c; c++) {
+		for (const char *c = event_rows[event->kind].text; *c; c++) {
 			if (*c == '%')
 				add_part(&writer, event, *++c);
 			else

@@ -118,10 +118,19 @@ struct broker_event {
 /* How it reads. Returns text. */
 const char *event_text(const struct broker_event *event, char text[EVENT_TEXT_MAX]);
 
-const char *event_name(enum event_kind kind);
+/* A row of the table, as above. */
+struct event_row {
+	const char        *name;
+	enum event_part    part;
+	enum log_level     level;
+	unsigned           lines;
+	enum event_subject subject;
+	const char        *text;
+};
+
+extern const struct event_row event_rows[EVENT_KINDS];
+
 int event_find(const char *name); /* the kind of that name; -1: there is none */
-enum event_part event_part(enum event_kind kind);
-enum event_subject event_subject(enum event_kind kind);
 
 /* In a word: "quota", "memory", "permission"; "" where there was no error. */
 const char *event_reason(int error);
@@ -131,8 +140,5 @@ const char *event_reason(int error);
 unsigned event_reason_number(int error);
 int event_reason_error(unsigned number); /* an error of that reason */
 bool event_is_ordinary(int error);
-
-enum log_level event_level(enum event_kind kind);
-unsigned event_lines(enum event_kind kind);
 
 #endif

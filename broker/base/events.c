@@ -23,9 +23,9 @@ uint64_t event_clock(void)
 /* What programs meet every day, such as a name that is taken, is for those who look for it. */
 static enum log_level level_of(const struct broker_event *event)
 {
-	bool ordinary = event_part(event->kind) == EVENT_REFUSED && event_is_ordinary(event->error);
+	bool ordinary = event_rows[event->kind].part == EVENT_REFUSED && event_is_ordinary(event->error);
 
-	return ordinary ? LOG_VERBOSE : event_level(event->kind);
+	return ordinary ? LOG_VERBOSE : event_rows[event->kind].level;
 }
 
 static void say(const struct broker_event *event, enum log_level level, bool of_client)
@@ -33,7 +33,7 @@ static void say(const struct broker_event *event, enum log_level level, bool of_
 	char text[EVENT_TEXT_MAX];
 	bool refused = event->error < 0;
 	const struct journal_field fields[] = {
-		{ "GPUBROKER_EVENT", event_name(event->kind), 0, true },
+		{ "GPUBROKER_EVENT", event_rows[event->kind].name, 0, true },
 		{ "GPUBROKER_REASON", refused ? event_reason(event->error) : NULL, 0, refused },
 		{ "GPUBROKER_SESSION", NULL, event->actor.session, event->actor.session },
 		{ "GPUBROKER_CLIENT_PID", NULL, event->actor.pid, event->actor.pid },
@@ -113,11 +113,11 @@ static void happened_again(struct broker *broker, const struct broker_event *eve
 	struct events *events = broker->events;
 	struct event_class *class = &events->classes[event->kind][event_reason_number(event->error)];
 	enum log_level level = level_of(event);
-	unsigned lines = event_lines(event->kind);
+	unsigned lines = event_rows[event->kind].lines;
 
 	window_follow(events);
 	if (events->record &&
-	    (event_part(event->kind) != EVENT_REFUSED || allows(events, &class->entries, EVENT_ENTRIES, &class->entries_left)))
+	    (event_rows[event->kind].part != EVENT_REFUSED || allows(events, &class->entries, EVENT_ENTRIES, &class->entries_left)))
 		events->record(broker, event);
 	if (log_shows(level) && (!lines || allows(events, &class->lines, lines, &class->lines_left)))
 		say(event, level, true);
@@ -129,14 +129,14 @@ void event_happened(struct broker *broker, const struct broker_event *event)
 
 	if (!events)
 		return;
-	if (event_lines(event->kind)) {
+	if (event_rows[event->kind].lines) {
 		happened_again(broker, event);
 		return;
 	}
 	if (events->record)
 		events->record(broker, event);
-	if (log_shows(event_level(event->kind)))
-		say(event, event_level(event->kind), event_part(event->kind) != EVENT_OF_BROKER);
+	if (log_shows(event_rows[event->kind].level))
+		say(event, event_rows[event->kind].level, event_rows[event->kind].part != EVENT_OF_BROKER);
 }
 
 /* ---- the time ---- */

@@ -49,22 +49,18 @@ size_t status_size(uint32_t type)
 	return type < sizeof sizes / sizeof *sizes ? sizes[type] : 0;
 }
 
-struct status_part status_part(enum event_part part)
-{
-	static const struct status_part parts[EVENT_PARTS] = { [EVENT_OF_BROKER] = { 0, 256 },
-							       [EVENT_OF_USERS] = { 256, 2816 },
-							       [EVENT_REFUSED] = { 3072, STATUS_EVENTS - 3072 } };
-
-	return parts[part];
-}
+const struct status_part status_parts[EVENT_PARTS] = { [EVENT_OF_BROKER] = { 0, 256 },
+						       [EVENT_OF_USERS] = { 256, 2816 },
+						       [EVENT_REFUSED] = { 3072, STATUS_EVENTS - 3072 } };
 
 bool status_event_is_good(const struct status_event *event, uint32_t place)
 {
+	size_t length = strnlen(event->text, sizeof event->text);
 	struct status_part part;
 
-	if (!event->seal.sequence || !status_is_whole(&event->seal, sizeof *event) || event->kind >= EVENT_KINDS ||
-	    !memchr(event->text, 0, sizeof event->text))
+	if (!event->seal.sequence || length == sizeof event->text ||
+	    !status_is_whole(&event->seal, status_event_size(length)) || event->kind >= EVENT_KINDS)
 		return false;
-	part = status_part(event_part(event->kind));
+	part = status_parts[event_rows[event->kind].part];
 	return place - part.first < part.count;
 }

@@ -175,7 +175,7 @@ struct status_histogram {
 
 /*
  * Something that happened. Its seal's sequence is the number of the event, from 1 on, also over a broker's death: it gives their
- * order. Each part of the ring is overwritten by its own events alone: status_part() says where it is.
+ * order. Each part of the ring is overwritten by its own events alone: status_parts[] says where it is.
  */
 struct status_event {
 	struct status_seal seal;
@@ -231,7 +231,13 @@ bool status_is_whole(const struct status_seal *seal, size_t size);
 struct status_part {
 	uint32_t first, count;
 };
-struct status_part status_part(enum event_part part);
+extern const struct status_part status_parts[EVENT_PARTS];
+
+/* Bytes of an event that its seal covers: behind the end of its text stands what an older one left. length: of the text. */
+static inline size_t status_event_size(size_t length)
+{
+	return offsetof(struct status_event, text) + (length / sizeof(uint64_t) + 1) * sizeof(uint64_t);
+}
 
 /* Whether it is whole, of a kind that is known, and in its part. */
 bool status_event_is_good(const struct status_event *event, uint32_t place);

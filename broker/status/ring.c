@@ -15,44 +15,50 @@
 
 #define CHUNK 64 /* events that are read together */
 
-static void put(struct status *status, uint32_t place, const struct status_event *event)
+static void put(struct status *status, uint32_t place, const struct status_event *event, size_t size)
 {
-	memcpy(status->file.bytes + STATUS_RING + (size_t)place * sizeof *event, event, sizeof *event);
+	memcpy(status->file.bytes + STATUS_RING + (size_t)place * sizeof *event, event, size);
 }
 
-static void fill(struct status_event *to, const struct broker_event *event)
+/* Returns how much of it is filled. */
+static size_t fill(struct status_event *to, const struct broker_event *event)
 {
-	const char *text = event_subject(event->kind) == SUBJECT_CAUSE ? event->text : event->name;
+	const char *text = event_rows[event->kind].subject == SUBJECT_CAUSE ? event->text : event->name;
+	size_t length = text ? strnlen(text, sizeof to->text - 1) : 0;
 
-	*to = (struct status_event){ .when = event_clock(),
-				     .kind = event->kind,
-				     .error = event->error,
-				     .session = event->actor.session,
-				     .pid = event->actor.pid,
-				     .uid = event->actor.uid,
-				     .other_session = event->other.session,
-				     .other_pid = event->other.pid,
-				     .other_uid = event->other.uid,
-				     .bytes = event->bytes,
-				     .detail = event->detail,
-				     .left_out = event->left_out };
-	if (text)
-		memcpy(to->text, text, strnlen(text, sizeof to->text - 1));
+	to->when = event_clock();
+	to->kind = event->kind;
+	to->error = event->error;
+	to->session = event->actor.session;
+	to->pid = event->actor.pid;
+	to->uid = event->actor.uid;
+	to->other_session = event->other.session;
+	to->other_pid = event->other.pid;
+	to->other_uid = event->other.uid;
+	to->bytes = event->bytes;
+	to->detail = event->detail;
+	to->left_out = event->left_out;
+	memset(to->text + length / 8 * 8, 0, 8);
+	if (length)
+		memcpy(to->text, text, length);
+	return status_event_size(length);
 }
 
 void ring_record(struct broker *broker, const struct broker_event *event)
 {
 	struct status *status = broker->status;
-	enum event_part which = event_part(event->kind);
-	struct status_part part = status_part(which);
+	enum event_part which = event_rows[event->kind].part;
+	struct status_part part = status_parts[which];
 	struct status_event entry;
+	size_t size;
 
 	if (!status->file.bytes) /* it was cut short, and there is no room for it any more */
 		return;
-	fill(&entry, event);
-	status_seal(&entry.seal, sizeof entry, ++status->events);
-	put(status, part.first + status->next_event[which], &entry);
-	status->next_event[which] = (status->next_event[which] + 1) % part.count;
+	size = fill(&entry, event);
+	status_seal(&entry.seal, size, ++status->events);
+	put(status, part.first + status->next_event[which], &entry, size);
+	if (++status->next_event[which] == part.count)
+		status->next_event[which] = 0;
 }
 
 /* ---- what a dead broker left ---- */
@@ -82,9 +88,9 @@ static void take(struct status *status, uint32_t place, const struct status_even
 
 	if (!status_event_is_good(event, place))
 		return;
-	put(status, place, event);
-	which = event_part(event->kind);
-	part = status_part(which);
+	put(status, place, event, sizeof *event);
+	which = event_rows[event->kind].part;
+	part = status_parts[which];
 	if (event->seal.sequence > newest[which]) {
 		newest[which] = event->seal.sequence;
 		status->next_event[which] = (place - part.first + 1) % part.count;

@@ -340,27 +340,40 @@ static bool is_current(const struct broker *broker)
 	       !memcmp(&status->header.counters, &broker->counters, sizeof broker->counters);
 }
 
-void status_write(struct broker *broker)
+/* What is written from here on is in a file again; the ring begins anew. */
+static int write_anew(struct broker *broker)
+{
+	int error;
+
+	forget_written(broker->status);
+	error = write_changed(broker);
+	event_happened(broker, &(struct broker_event){ .kind = EVENT_STATUS_CUT });
+	return error;
+}
+
+/* Not part of status_write(), most calls of which find nothing to write. */
+__attribute__((noinline)) static void write_now(struct broker *broker)
 {
 	struct status *status = broker->status;
 	int error;
 
-	if (!status->started || is_current(broker))
-		return;
 	CRASH_POINT(status_begin);
 	status->sequence++;
 	mark_devices(broker);
 	error = write_changed(broker);
-	if (mapped_file_is_lost(&status->file)) {
-		forget_written(status);
-		error = write_changed(broker);
-		event_happened(broker, &(struct broker_event){ .kind = EVENT_STATUS_CUT });
-	}
+	if (mapped_file_is_lost(&status->file))
+		error = write_anew(broker);
 	CRASH_POINT(status_written);
 	broker->unpublished = error != 0;
 	if (error && !status->complained)
 		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
 	status->complained = error != 0;
+}
+
+void status_write(struct broker *broker)
+{
+	if (broker->status->started && !is_current(broker))
+		write_now(broker);
 }
 
 void status_start(struct broker *broker)
