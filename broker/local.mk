@@ -58,6 +58,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/read.c broker/show/read.h \
 	broker/show/records.c broker/show/records.h \
 	broker/show/table.c broker/show/table.h \
+	broker/show/trail.c broker/show/trail.h \
 	broker/show/views.c broker/show/views.h \
 	broker/show/why.c broker/show/why.h \
 	broker/show/why-graph.c broker/show/why-graph.h \
@@ -128,6 +129,7 @@ broker_broker_ctl_SOURCES = \
 	broker/ctl/checks.h \
 	broker/ctl/commands.c broker/ctl/commands.h \
 	broker/ctl/doctor.c broker/ctl/doctor.h \
+	broker/ctl/events.c broker/ctl/events.h \
 	broker/ctl/options.c broker/ctl/options.h \
 	broker/ctl/report.c broker/ctl/report.h \
 	broker/ctl/values.c broker/ctl/values.h \

@@ -142,6 +142,20 @@ static void add_part(struct writer *writer, const struct broker_event *event, ch
 	}
 }
 
+static void add_all(struct writer *writer, const struct broker_event *event, const char *text)
+{
+	while (*text) {
+		int plain = (int)strcspn(text, "%");
+
+		add(writer, "%.*s", plain, text);
+		text += plain;
+		if (*text) {
+			add_part(writer, event, text[1]);
+			text += 2;
+		}
+	}
+}
+
 /* Clients chose some of it: it goes to terminals and logs as a line. */
 static void make_printable(char *text)
 {
@@ -160,12 +174,7 @@ const char *event_text(const struct broker_event *event, char text[EVENT_TEXT_MA
 		    event->error ? " (" : "", event_reason(event->error), event->error ? ")" : "", event->left_out,
 		    event->left_out == 1 ? "was" : "were");
 	} else {
-		for (const char *c = event_rows[event->kind].text; *c; c++) {
-			if (*c == '%')
-				add_part(&writer, event, *++c);
-			else
-				add(&writer, "%c", *c);
-		}
+		add_all(&writer, event, event_rows[event->kind].text);
 	}
 	make_printable(text);
 	return text;
