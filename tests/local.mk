@@ -182,6 +182,7 @@ test_scripts = \
 	tests/integration/exporter.sh \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
+	tests/integration/events.sh \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
