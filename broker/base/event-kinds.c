@@ -176,6 +176,8 @@ const char *event_text(const struct broker_event *event, char text[EVENT_TEXT_MA
 	} else {
 		add_all(&writer, event, event_rows[event->kind].text);
 	}
+	if (!*text)
+		add(&writer, "%s", event_rows[event->kind].name);
 	make_printable(text);
 	return text;
 }

@@ -34,7 +34,6 @@
 #include "broker/session/session-end.h"
 #include "broker/session/session.h"
 #include "broker/status/leftovers.h"
-#include "broker/status/ring.h"
 #include "broker/status/snapshot.h"
 #include "broker/status/status.h"
 #include "broker/users/accounting.h"
@@ -170,7 +169,7 @@ void broker_join(struct broker *broker, struct core *core)
 
 static void tell_of_predecessor(struct broker *broker)
 {
-	uint64_t pid = broker->status->predecessor;
+	uint64_t pid = broker->status->ring.predecessor;
 
 	if (pid)
 		event_happened(broker, &(struct broker_event){ .kind = EVENT_PREDECESSOR, .other.pid = (uint32_t)pid });
@@ -205,8 +204,10 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	error = status_open(broker->status, broker->config->instance);
 	if (error)
 		goto deinit_delegation;
+	if (config->keeps_events)
+		status_keep_events(broker->status);
 	broker->accounting->tracking = broker->tracking;
-	broker->events->record = ring_record;
+	broker->events->record = status_record;
 	broker->events->broker = broker;
 	error = device_start(broker);
 	if (error)

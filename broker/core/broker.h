@@ -43,6 +43,7 @@ struct broker_config {
 	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
 	uint32_t buffers, handles; /* places in the board */
 	bool     several_users;    /* users other than the broker's own are served */
+	bool     keeps_events;     /* a broker of that name may come again, after this one was killed */
 	enum trust trust;
 	uint64_t     pool; /* bytes of freed memory of each device that are kept for later buffers */
 	unsigned     poll_us; /* after a message the loop polls for the next one this long before it sleeps */

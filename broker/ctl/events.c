@@ -38,7 +38,7 @@ static bool has_user(const struct status_event *event, uint32_t user)
 
 static bool is_wanted(const struct ctl_options *options, const struct status_event *event)
 {
-	if (options->since_ms && event->when + options->since_ms < now_ms())
+	if (options->since_ms && event->time_ms + options->since_ms < now_ms())
 		return false;
 	if (options->buffer &&
 	    (event_rows[event->kind].subject != SUBJECT_NAME || fnmatch(options->buffer, event->text, 0)))
@@ -54,13 +54,13 @@ static bool is_wanted(const struct ctl_options *options, const struct status_eve
 
 static void print_line(const struct status_event *event)
 {
-	time_t seconds = (time_t)(event->when / 1000);
+	time_t seconds = (time_t)(event->time_ms / 1000);
 	char when[40] = "?", text[EVENT_TEXT_MAX];
 	struct tm local;
 
 	if (localtime_r(&seconds, &local))
 		strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-	printf("%s.%03u %-18s %s\n", when, (unsigned)(event->when % 1000), event_rows[event->kind].name, trail_text(event, text));
+	printf("%s.%03u %-18s %s\n", when, (unsigned)(event->time_ms % 1000), event_rows[event->kind].name, trail_text(event, text));
 }
 
 static int print_json(const struct status_event *event)

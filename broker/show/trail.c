@@ -126,7 +126,7 @@ json_t *trail_json(const struct status_event *event)
 
 	add_number(object, "version", TRAIL_VERSION);
 	add_number(object, "number", event->seal.sequence);
-	add_number(object, "time_ms", event->when);
+	add_number(object, "time_ms", event->time_ms);
 	add_text(object, "kind", event_rows[event->kind].name);
 	if (event->error) {
 		json_object_set_new(object, "error", json_integer(event->error));

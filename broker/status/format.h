@@ -61,6 +61,7 @@ struct status_header {
 	uint64_t pid, start_time; /* of the broker; start_time in clock ticks since boot, as /proc/PID/stat */
 	char     instance[24], device_kind[16];
 	uint64_t updated; /* seconds since 1970 */
+	uint64_t keeps_events; /* 1: a broker of this name may come again, and go on with the ring */
 	uint32_t stopping, waiting;
 	uint64_t records; /* slots behind the header that may not be free */
 	struct counters counters;
@@ -179,7 +180,7 @@ struct status_histogram {
  */
 struct status_event {
 	struct status_seal seal;
-	uint64_t when; /* milliseconds since 1970 */
+	uint64_t time_ms; /* since 1970 */
 	uint32_t kind; /* enum event_kind */
 	int32_t  error; /* negative errno */
 	uint64_t session; /* whose deed it was, with the next two; 0: none */
@@ -188,7 +189,7 @@ struct status_event {
 	uint32_t other_pid, other_uid;
 	uint64_t bytes;
 	uint32_t detail, left_out;
-	char     text[NAME_SIZE]; /* the name of the buffer, or the cause: event_subject() */
+	char     text[NAME_SIZE]; /* the name of the buffer, or the cause: struct event_row */
 };
 
 union status_record {

@@ -11,12 +11,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker/base/log.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/name.h"
+#include "format.h"
 
 #define TRIES         10  /* for a directory that no cleaner saw before its lock */
 #define SHM_NAME_SIZE 300 /* of any name in SHM_DIR, with its / and its zero */
@@ -208,6 +210,17 @@ bool leftovers_is_heirloom(const struct stat *st)
 	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
+/* A broker that is started again has the time that this takes. */
+static bool may_come_again(int fd)
+{
+	uint64_t now = (uint64_t)time(NULL);
+	struct status_header header;
+
+	return pread(fd, &header, sizeof header, 0) == sizeof header && header.magic == STATUS_MAGIC &&
+	       header.format == STATUS_FORMAT && header.keeps_events && header.updated <= now &&
+	       now - header.updated < LEFTOVERS_KEPT;
+}
+
 /* The status file goes last: as long as it stands, the rest is recognised as its broker's. */
 static void remove_if_dead(const char *name, const char *heir)
 {
@@ -227,7 +240,7 @@ static void remove_if_dead(const char *name, const char *heir)
 		return;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
 		leftovers_remove_instance(instance);
-		if (!heir || strcmp(instance, heir) || !leftovers_is_heirloom(&st)) {
+		if (!may_come_again(fd) && (!heir || strcmp(instance, heir) || !leftovers_is_heirloom(&st))) {
 			shm_unlink(shm_name);
 			log_say("removed what the dead broker '%s' left behind", instance);
 		}

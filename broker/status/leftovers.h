@@ -31,9 +31,12 @@ bool leftovers_is_heirloom(const struct stat *st);
 
 /*
  * Removes what dead brokers left, as far as this user may. For a program's start, before it makes anything
- * of its own that bears its instance's name. The status file of a dead broker of the name heir stays, if a broker of that name
- * may take over its events: status_open() does both. heir: NULL: none stays.
+ * of its own that bears its instance's name. The status file of a dead broker of the name heir (NULL: of none) stays, if a broker of
+ * that name may take over its events: status_open() does. So does that of another one that may come again (keeps_events), as long as
+ * nothing but its lock has changed for LEFTOVERS_KEPT.
  */
+#define LEFTOVERS_KEPT 600 /* seconds since the file was last updated */
+
 void leftovers_remove(const char *heir);
 
 #define LEFTOVERS_PATH_SIZE 92

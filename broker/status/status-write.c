@@ -298,6 +298,11 @@ static void write_header(struct broker *broker)
 	*last = header;
 }
 
+void status_record(struct broker *broker, const struct broker_event *event)
+{
+	ring_put(&broker->status->ring, &broker->status->file, event);
+}
+
 static int write_changed(struct broker *broker)
 {
 	int error = write_records(broker);

@@ -175,7 +175,7 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 
 	memset(status, 0, sizeof *status);
 	snprintf(status->name, sizeof status->name, STATUS_PREFIX "%s", instance);
-	before = ring_predecessor_open(status);
+	before = ring_predecessor_open(status->name);
 	error = name_take(status, instance);
 	if (error == -EEXIST)
 		error = name_taken(status, instance);
@@ -202,14 +202,20 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 	/* it is not sealed: the broker is only starting */
 	memcpy(status->file.bytes, &status->header, sizeof status->header);
 	if (before >= 0)
-		ring_inherit(status, before);
+		ring_inherit(&status->ring, &status->file, before);
 	return 0;
+}
+
+void status_keep_events(struct status *status)
+{
+	status->header.keeps_events = 1;
+	memcpy(status->file.bytes, &status->header, sizeof status->header);
 }
 
 void status_close(struct status *status)
 {
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
-	if (status->started || !status->has_inherited)
+	if (status->started || !status->ring.has_inherited)
 		shm_unlink(status->name);
 	mapped_file_reset(&status->file);
 	close(status->file.fd);

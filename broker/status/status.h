@@ -19,6 +19,7 @@
 #include "format.h"
 #include "leftovers.h"
 #include "mapped-file.h"
+#include "ring.h"
 
 struct broker;
 
@@ -32,10 +33,7 @@ struct status {
 	uint64_t        sequence; /* of the write under way */
 	bool            started;
 	bool            complained;
-	bool            has_inherited; /* the events of a dead broker */
-	uint64_t        predecessor; /* the pid of that broker, which was killed; 0: of none */
-	uint64_t        events; /* the number of the last one */
-	uint32_t        next_event[EVENT_PARTS]; /* where the next one goes, in its part of the ring: ring.c */
+	struct ring     ring;
 	struct status_header header; /* as it stands in the file */
 };
 
@@ -55,6 +53,12 @@ void status_fill_header(const struct broker *broker, struct status_header *heade
 
 /* Writes the header and the records that have changed. */
 void status_write(struct broker *broker);
+
+/* For struct events. */
+void status_record(struct broker *broker, const struct broker_event *event);
+
+/* Once the broker is dead, the file stays for some minutes for the next one of its name (leftovers.h). */
+void status_keep_events(struct status *status);
 
 /* Removes the file; but one with a dead broker's events stays where its broker could not begin: the next one takes them over. */
 void status_close(struct status *status);

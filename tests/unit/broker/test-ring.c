@@ -17,7 +17,6 @@
 
 #include <cmocka.h>
 
-#include "broker/base/context.h"
 #include "broker/base/events.h"
 #include "broker/show/read.h"
 #include "broker/show/trail.h"
@@ -25,7 +24,6 @@
 #include "broker/status/status.h"
 
 static struct status status;
-static struct broker broker = { .status = &status };
 static char instance[INSTANCE_SIZE], path[64];
 static struct trail trail;
 
@@ -71,7 +69,7 @@ static void happens(enum event_kind kind, unsigned number)
 	char name[40];
 
 	snprintf(name, sizeof name, "buffer/%u", number);
-	ring_record(&broker, &(struct broker_event){ .kind = kind,
+	ring_put(&status.ring, &status.file, &(struct broker_event){ .kind = kind,
 						     .error = -EDQUOT,
 						     .actor = { number, 2, 3, NULL },
 						     .other = { 4, 5, 6, NULL },
@@ -109,7 +107,7 @@ static void test_an_event_is_read_as_it_was_told(void **state)
 	happens(EVENT_CUT, 10);
 	assert_int_equal(read_now(), 2);
 	assert_int_equal(event->seal.sequence, 1);
-	assert_in_range(event->when, now - 1000, now + 60000);
+	assert_in_range(event->time_ms, now - 1000, now + 60000);
 	assert_int_equal(event->kind, EVENT_CREATE);
 	assert_int_equal(event->error, -EDQUOT);
 	assert_true(event->session == 9 && event->pid == 2 && event->uid == 3);
@@ -126,7 +124,7 @@ static void test_the_longest_name_has_room(void **state)
 	(void)state;
 	memset(name, 'n', sizeof name - 1);
 	name[sizeof name - 1] = 0;
-	ring_record(&broker, &(struct broker_event){ .kind = EVENT_CREATE, .name = name });
+	ring_put(&status.ring, &status.file, &(struct broker_event){ .kind = EVENT_CREATE, .name = name });
 	name[NAME_SIZE - 1] = 0;
 	happens(EVENT_UNLINK, 1);
 	assert_int_equal(read_now(), 2);
@@ -192,8 +190,8 @@ static void test_the_next_broker_takes_over(void **state)
 	at(status_parts[EVENT_OF_USERS].first + 3)->bytes++; /* it was being written */
 	dies();
 	begins();
-	assert_int_equal(status.predecessor, (uint64_t)getpid());
-	assert_int_equal(status.events, 11);
+	assert_int_equal(status.ring.predecessor, (uint64_t)getpid());
+	assert_int_equal(status.ring.events, 11);
 	happens(EVENT_UNLINK, 77);
 	happens(EVENT_STOP, 78);
 	assert_int_equal(read_now(), 12);
@@ -216,10 +214,10 @@ static void test_a_broker_that_cannot_begin_keeps_them(void **state)
 	status_close(&status);
 	assert_int_equal(access(path, F_OK), 0);
 	begins();
-	assert_int_equal(status.predecessor, 0);
+	assert_int_equal(status.ring.predecessor, 0);
 	assert_int_equal(read_now(), 1);
 	/* one that had none to keep leaves nothing */
-	status.has_inherited = false;
+	status.ring.has_inherited = false;
 	status_close(&status);
 	assert_int_equal(access(path, F_OK), -1);
 	begins();
@@ -246,7 +244,7 @@ static void test_others_may_have_written_it(void **state)
 	begins();
 	dies_with(0640, STATUS_FORMAT - 1);
 	begins();
-	assert_int_equal(status.predecessor, 0);
+	assert_int_equal(status.ring.predecessor, 0);
 	assert_int_equal(read_now(), 0);
 }
 
