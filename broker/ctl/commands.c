@@ -261,7 +261,16 @@ static enum ctl_exit run_evict(gpub_client *client, const struct ctl_options *op
 
 static enum ctl_exit run_events(const struct ctl_options *options)
 {
-	return complain(ctl_events(options), error_text());
+	const struct events_wanted wanted = { .instance = options->instance,
+					      .since_ms = options->since_ms,
+					      .buffer = options->buffer,
+					      .kind = options->kind,
+					      .pid = options->pid,
+					      .user = options->user,
+					      .json = options->json,
+					      .follow = options->follow };
+
+	return complain(ctl_events(&wanted), error_text());
 }
 
 static enum ctl_exit run_doctor(const struct ctl_options *options)

@@ -17,6 +17,7 @@
 #include "broker/show/trail.h"
 #include "broker/status/leftovers.h"
 #include "common/error.h"
+#include "gpubroker.h"
 
 #define FOLLOW_MS 250 /* between two looks */
 
@@ -36,18 +37,18 @@ static bool has_user(const struct status_event *event, uint32_t user)
 	       ((event->other_session || event->kind == EVENT_CHOWN) && event->other_uid == user);
 }
 
-static bool is_wanted(const struct ctl_options *options, const struct status_event *event)
+static bool is_wanted(const struct events_wanted *wanted, const struct status_event *event)
 {
-	if (options->since_ms && event->time_ms + options->since_ms < now_ms())
+	if (wanted->since_ms && event->time_ms + wanted->since_ms < now_ms())
 		return false;
-	if (options->buffer &&
-	    (event_rows[event->kind].subject != SUBJECT_NAME || fnmatch(options->buffer, event->text, 0)))
+	if (wanted->buffer &&
+	    (event_rows[event->kind].subject != SUBJECT_NAME || fnmatch(wanted->buffer, event->text, 0)))
 		return false;
-	if (options->pid && event->pid != options->pid && event->other_pid != options->pid)
+	if (wanted->pid && event->pid != wanted->pid && event->other_pid != wanted->pid)
 		return false;
-	if (options->user != GPUB_ANY_USER && !has_user(event, options->user))
+	if (wanted->user != GPUB_ANY_USER && !has_user(event, wanted->user))
 		return false;
-	return !options->kind || !strcmp(options->kind, event_rows[event->kind].name);
+	return !wanted->kind || !strcmp(wanted->kind, event_rows[event->kind].name);
 }
 
 /* ---- printing ---- */
@@ -74,16 +75,16 @@ static int print_json(const struct status_event *event)
 }
 
 /* Those that are newer than *last, which is the newest one's number then. */
-static int print_new(const struct ctl_options *options, const struct trail *trail, uint64_t *last)
+static int print_new(const struct events_wanted *wanted, const struct trail *trail, uint64_t *last)
 {
 	int error = 0;
 
 	for (size_t i = 0; i < trail->count && !error; i++) {
 		const struct status_event *event = &trail->events[i];
 
-		if (event->seal.sequence <= *last || !is_wanted(options, event))
+		if (event->seal.sequence <= *last || !is_wanted(wanted, event))
 			continue;
-		if (options->json)
+		if (wanted->json)
 			error = print_json(event);
 		else
 			print_line(event);
@@ -97,14 +98,14 @@ static int print_new(const struct ctl_options *options, const struct trail *trai
 /* ---- whose ---- */
 
 /* The one that was named, or the only one that there is. */
-static int choose(const struct ctl_options *options, char instance[INSTANCE_SIZE])
+static int choose(const struct events_wanted *wanted, char instance[INSTANCE_SIZE])
 {
 	struct instances instances;
 	int error;
 
-	if (options->instance) {
-		snprintf(instance, INSTANCE_SIZE, "%s", options->instance);
-		return instance_check(options->instance);
+	if (wanted->instance) {
+		snprintf(instance, INSTANCE_SIZE, "%s", wanted->instance);
+		return instance_check(wanted->instance);
 	}
 	error = instances_find(&instances);
 	if (error)
@@ -132,7 +133,7 @@ static int explain(int error, const char *instance)
 			 access_remedy(path, &st, 4, text));
 }
 
-static int look(const struct ctl_options *options, const char *instance, struct trail *trail, uint64_t *last)
+static int look(const struct events_wanted *wanted, const char *instance, struct trail *trail, uint64_t *last)
 {
 	int error, fd = shown_open(instance);
 	static bool warned;
@@ -149,40 +150,40 @@ static int look(const struct ctl_options *options, const char *instance, struct 
 	/* a broker that ended in order took its events along: the next one of its name begins with 1 */
 	if (trail->count && trail->events[trail->count - 1].seal.sequence < *last)
 		*last = 0;
-	return print_new(options, trail, last);
+	return print_new(wanted, trail, last);
 }
 
 /* A broker that is gone may come again. */
-static int follow(const struct ctl_options *options, const char *instance, struct trail *trail, uint64_t *last)
+static int follow(const struct events_wanted *wanted, const char *instance, struct trail *trail, uint64_t *last)
 {
 	static const struct timespec pause = { .tv_nsec = FOLLOW_MS * 1000000 };
 	int error = 0;
 
 	while (!error || error == -ENOENT) {
 		nanosleep(&pause, NULL);
-		error = look(options, instance, trail, last);
+		error = look(wanted, instance, trail, last);
 	}
 	return error;
 }
 
-int ctl_events(const struct ctl_options *options)
+int ctl_events(const struct events_wanted *wanted)
 {
 	char instance[INSTANCE_SIZE];
 	struct trail *trail;
 	uint64_t last = 0;
 	int error;
 
-	if (options->kind && event_find(options->kind) < 0)
-		return error_set(-EINVAL, "'%.40s' is no kind of event: see broker-ctl(1)", options->kind);
-	error = choose(options, instance);
+	if (wanted->kind && event_find(wanted->kind) < 0)
+		return error_set(-EINVAL, "'%.40s' is no kind of event: see broker-ctl(1)", wanted->kind);
+	error = choose(wanted, instance);
 	if (error)
 		return error;
 	trail = malloc(sizeof *trail);
 	if (!trail)
 		return error_set(-ENOMEM, "out of memory");
-	error = look(options, instance, trail, &last);
-	if (!error && options->follow)
-		error = follow(options, instance, trail, &last);
+	error = look(wanted, instance, trail, &last);
+	if (!error && wanted->follow)
+		error = follow(wanted, instance, trail, &last);
 	free(trail);
 	return error;
 }

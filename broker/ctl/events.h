@@ -8,9 +8,20 @@
 #ifndef GPUB_CTL_EVENTS_H
 #define GPUB_CTL_EVENTS_H
 
-#include "commands.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whose, which and how. */
+struct events_wanted {
+	const char *instance; /* NULL: the only one */
+	uint64_t    since_ms; /* 0: all */
+	const char *buffer, *kind; /* NULL: any */
+	unsigned    pid; /* 0: any */
+	uint32_t    user; /* GPUB_ANY_USER: any */
+	bool        json, follow;
+};
 
 /* Negative errno, with the error message set. */
-int ctl_events(const struct ctl_options *options);
+int ctl_events(const struct events_wanted *wanted);
 
 #endif
