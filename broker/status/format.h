@@ -61,8 +61,8 @@ struct status_header {
 	uint64_t pid, start_time; /* of the broker; start_time in clock ticks since boot, as /proc/PID/stat */
 	char     instance[24], device_kind[16];
 	uint64_t updated; /* seconds since 1970 */
-	uint64_t keeps_events; /* 1: a broker of this name may come again, and go on with the ring */
-	uint32_t stopping, waiting;
+	uint16_t stopping, keeps_events; /* keeps_events 1: a broker of this name may come again, and go on with the ring */
+	uint32_t waiting;
 	uint64_t records; /* slots behind the header that may not be free */
 	struct counters counters;
 };
