@@ -240,7 +240,7 @@ static inline size_t status_event_size(size_t length)
 	return offsetof(struct status_event, text) + (length / sizeof(uint64_t) + 1) * sizeof(uint64_t);
 }
 
-/* Whether it is whole, of a kind that is known, and in its part. */
+/* Whether it is whole, of a kind that is known, in its part, and its error is one. */
 bool status_event_is_good(const struct status_event *event, uint32_t place);
 
 /* Bytes of a record of that type that its seal covers; 0: there is no such type. */

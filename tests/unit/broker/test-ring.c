@@ -167,7 +167,7 @@ static void test_what_is_damaged_is_passed_over(void **state)
 	uint32_t first = status_parts[EVENT_OF_USERS].first;
 
 	(void)state;
-	for (unsigned i = 0; i < 6; i++)
+	for (unsigned i = 0; i < 7; i++)
 		happens(EVENT_CREATE, i);
 	at(first)->bytes++;                   /* torn */
 	memset(at(first + 1)->text, 'x', NAME_SIZE); /* no end */
@@ -176,8 +176,10 @@ static void test_what_is_damaged_is_passed_over(void **state)
 	at(first + 3)->kind = EVENT_CUT; /* of another part */
 	status_seal(&at(first + 3)->seal, status_event_size(strlen(at(first + 3)->text)), 4);
 	status_seal(&at(first + 4)->seal, status_event_size(strlen(at(first + 4)->text)), 0);
+	at(first + 5)->error = INT32_MIN;
+	status_seal(&at(first + 5)->seal, status_event_size(strlen(at(first + 5)->text)), 6);
 	assert_int_equal(read_now(), 1);
-	assert_int_equal(trail.events[0].session, 5);
+	assert_int_equal(trail.events[0].session, 6);
 }
 
 static void test_the_next_broker_takes_over(void **state)
