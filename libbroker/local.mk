@@ -10,6 +10,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/handle.h \
 	libbroker/common/mps.c libbroker/common/mps.h \
 	libbroker/common/name.c libbroker/common/name.h \
+	libbroker/common/now.h \
 	libbroker/common/path-refusal.c libbroker/common/path-refusal.h \
 	libbroker/common/size.c libbroker/common/size.h \
 	libbroker/common/tables.c libbroker/common/tables.h \

@@ -70,7 +70,7 @@ struct broker {
 	bool                 stopping;
 	bool                 changed;  /* something that people see: core/broker.c acts on it once a pass */
 	bool                 unpublished; /* what changed may not be in the status file yet */
-	uint64_t             received; /* when a session last sent something: histograms_now() */
+	uint64_t             received; /* when a session last sent something: now_ns(CLOCK_MONOTONIC) */
 	void (*publish)(struct broker *broker); /* status/: NULL, or writes what changed to the status file */
 	int (*snapshot)(struct session *session, uint64_t request); /* status/: begins to send a client what its user may see */
 };

@@ -3,19 +3,16 @@
 #include "events.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include <event2/event.h>
 
 #include "context.h"
+#include "common/now.h"
 #include "log.h"
 
 uint64_t event_clock(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return now_ms(CLOCK_REALTIME_COARSE);
 }
 
 /* ---- logging ---- */

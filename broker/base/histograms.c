@@ -4,7 +4,8 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <time.h>
+
+#include "common/now.h"
 
 static const struct {
 	const char *key, *text;
@@ -45,14 +46,6 @@ void histograms_deinit(struct histograms *histograms)
 	histograms->later = NULL;
 }
 
-uint64_t histograms_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* The first one whose bound is not below that. */
 static unsigned bucket_of(unsigned first, uint64_t nanoseconds)
 {
@@ -79,7 +72,7 @@ void histograms_count(struct histograms *histograms, enum histogram_id id, uint6
 
 	if (!began)
 		return;
-	took = histograms_now() - began;
+	took = now_ns(CLOCK_MONOTONIC) - began;
 	histogram->nanoseconds += took;
 	histogram->buckets[bucket_of(known[id].first, took)]++;
 	changed(histograms, id);

@@ -53,10 +53,7 @@ struct histograms {
 int histograms_begin(struct histograms *histograms, struct tracking *tracking, struct event_base *base);
 void histograms_deinit(struct histograms *histograms);
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
-uint64_t histograms_now(void);
-
-/* Counts what began then and ends now. began 0: nobody asked for it, and it is not counted. */
+/* Counts what began then (nanoseconds of CLOCK_MONOTONIC) and ends now. began 0: nobody asked for it, and it is not counted. */
 void histograms_count(struct histograms *histograms, enum histogram_id id, uint64_t began);
 
 /* A bucket's bound in microseconds; of the last one 0: it has none. */

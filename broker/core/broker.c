@@ -38,6 +38,7 @@
 #include "broker/status/status.h"
 #include "broker/users/accounting.h"
 #include "common/error.h"
+#include "common/now.h"
 #include "device/host.h"
 #include "device/select.h"
 
@@ -330,7 +331,7 @@ void broker_pass(struct broker *broker, bool wait)
 /* A session that sent a message is likely to send another, and a wake-up costs several times the work itself. */
 static bool is_busy(const struct broker *broker)
 {
-	return broker->config->poll_us && histograms_now() - broker->received < broker->config->poll_us * UINT64_C(1000);
+	return broker->config->poll_us && now_ns(CLOCK_MONOTONIC) - broker->received < broker->config->poll_us * UINT64_C(1000);
 }
 
 void broker_quit(void *broker)

@@ -17,19 +17,12 @@
 #include "broker/show/trail.h"
 #include "broker/status/leftovers.h"
 #include "common/error.h"
+#include "common/now.h"
 #include "gpubroker.h"
 
 #define FOLLOW_MS 250 /* between two looks */
 
 /* ---- which are wanted ---- */
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static bool has_user(const struct status_event *event, uint32_t user)
 {
@@ -39,7 +32,7 @@ static bool has_user(const struct status_event *event, uint32_t user)
 
 static bool is_wanted(const struct events_wanted *wanted, const struct status_event *event)
 {
-	if (wanted->since_ms && event->time_ms + wanted->since_ms < now_ms())
+	if (wanted->since_ms && event->time_ms + wanted->since_ms < now_ms(CLOCK_REALTIME))
 		return false;
 	if (wanted->buffer &&
 	    (event_rows[event->kind].subject != SUBJECT_NAME || fnmatch(wanted->buffer, event->text, 0)))

@@ -17,6 +17,7 @@
 #include "broker/base/log.h"
 #include "broker/show/openmetrics.h"
 #include "common/error.h"
+#include "common/now.h"
 
 #define OPENMETRICS_TYPE "application/openmetrics-text"
 #define PLAIN            "text/plain; charset=utf-8"
@@ -59,7 +60,7 @@ static enum MHD_Result answer_failure(struct MHD_Connection *connection)
 static int metrics_make(const struct server *server, enum metrics_format format, char **text, size_t *size)
 {
 	FILE *to = open_memstream(text, size);
-	int error = to ? metrics_write(to, format, server->instances) : error_set(-ENOMEM, "out of memory");
+	int error = to ? metrics_write(to, format, server->wanted) : error_set(-ENOMEM, "out of memory");
 
 	if (to && fclose(to) && !error)
 		error = error_set(-ENOMEM, "out of memory");
@@ -112,14 +113,6 @@ struct visit {
 	struct visit *prev, *next;
 };
 
-static time_t seconds_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
-}
-
 static void visit_begin(struct server *server, struct MHD_Connection *connection, struct visit **place)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -132,7 +125,7 @@ static void visit_begin(struct server *server, struct MHD_Connection *connection
 		return;
 	}
 	visit->fd = info->connect_fd;
-	visit->began = seconds_now();
+	visit->began = (time_t)(now_ms(CLOCK_MONOTONIC) / 1000);
 	DL_APPEND(server->visits, visit);
 	/* a scrape takes milliseconds: the oldest is likely to be of those who keep others out */
 	if (++server->visits_count == SERVER_CONNECTIONS)
@@ -157,7 +150,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 /* libmicrohttpd's own limit begins anew with each byte, so that a slow client would stay for ever. */
 static void end_late_visits(struct server *server)
 {
-	time_t now = seconds_now();
+	time_t now = (time_t)(now_ms(CLOCK_MONOTONIC) / 1000);
 
 	for (struct visit *visit = server->visits; visit && now - visit->began >= SERVER_SECONDS; visit = visit->next)
 		shutdown(visit->fd, SHUT_RDWR);
@@ -219,11 +212,11 @@ static int listener_open(struct listen_address *at)
 }
 
 int server_open(struct server *server, struct event_base *base, const struct listen_address *listen,
-		const struct instances *instances)
+		const struct metrics_wanted *wanted)
 {
 	int fd, error;
 
-	*server = (struct server){ .instances = instances, .listen = *listen };
+	*server = (struct server){ .wanted = wanted, .listen = *listen };
 	fd = listener_open(&server->listen);
 	if (fd < 0)
 		return fd;

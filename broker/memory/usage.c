@@ -3,9 +3,10 @@
 #include "usage.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include <utlist.h>
+
+#include "common/now.h"
 
 struct usage *usage_find(const struct usages *usages, unsigned device, uid_t uid)
 {
@@ -71,17 +72,9 @@ void usage_drop(struct usages *usages, struct usage *usage)
 	usage_put(usages, usage);
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void usage_leaving(struct usages *usages, struct usage *usage, struct leaving *leaving, uint64_t bytes)
 {
-	*leaving = (struct leaving){ .usage = usage, .bytes = bytes, .until_ms = now_ms() + usages->patience_ms };
+	*leaving = (struct leaving){ .usage = usage, .bytes = bytes, .until_ms = now_ms(CLOCK_MONOTONIC) + usages->patience_ms };
 	DL_APPEND(usages->leavings, leaving);
 	usage->leaving += bytes;
 	usages->leaving[usage->key.device] += bytes;
@@ -101,7 +94,7 @@ void usage_left(struct usages *usages, struct leaving *leaving)
 
 void usages_write_off_late(struct usages *usages)
 {
-	uint64_t now = usages->leavings ? now_ms() : 0;
+	uint64_t now = usages->leavings ? now_ms(CLOCK_MONOTONIC) : 0;
 
 	while (usages->leavings && usages->leavings->until_ms <= now)
 		usage_left(usages, usages->leavings);

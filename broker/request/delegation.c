@@ -6,7 +6,6 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <utlist.h>
 
@@ -19,6 +18,7 @@
 #include "broker/users/accounting.h"
 #include "broker/users/identity.h"
 #include "common/error.h"
+#include "common/now.h"
 #include "common/tables.h"
 
 /* A user who has such tickets out. */
@@ -56,18 +56,12 @@ void delegation_deinit(struct delegation *delegation)
 	delegation->key = NULL;
 }
 
-/* A clock that goes on while the machine sleeps, and that nobody can set. */
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
+/* By a clock that goes on while the machine sleeps, and that nobody can set. */
+#define CLOCK_OF_TICKETS CLOCK_BOOTTIME
 
 static bool is_past(uint64_t expires_ms)
 {
-	return expires_ms && now_ms() >= expires_ms;
+	return expires_ms && now_ms(CLOCK_OF_TICKETS) >= expires_ms;
 }
 
 /* ---- those that are good once ---- */
@@ -237,7 +231,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	randombytes_buf(made.id, sizeof made.id);
 	made.serial = buffer->serial;
 	made.tenure = buffer->tenure;
-	made.expires_ms = issue->lifetime_ms ? now_ms() + issue->lifetime_ms : 0;
+	made.expires_ms = issue->lifetime_ms ? now_ms(CLOCK_OF_TICKETS) + issue->lifetime_ms : 0;
 	once_drop_expired(broker, buffer->owner);
 	if (made.once)
 		error = once_note(broker, buffer, &made);

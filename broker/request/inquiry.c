@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <event2/event.h>
 #include <utlist.h>
@@ -14,16 +13,9 @@
 #include "broker/registry/timeline.h"
 #include "broker/session/session.h"
 #include "common/error.h"
+#include "common/now.h"
 
 #define ASKED_MAX 16 /* in a pass: sessions, timelines, answers to a REFRESH */
-
-static uint64_t clock_ms(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- rounds ---- */
 
@@ -42,7 +34,7 @@ static void round_begin(struct inquiry *inquiry)
 	inquiry->state = INQUIRY_ASKING;
 	inquiry->round++;
 	inquiry->awaited = 0;
-	inquiry->began_ms = clock_ms(CLOCK_MONOTONIC);
+	inquiry->began_ms = now_ms(CLOCK_MONOTONIC);
 	inquiry->served = inquiry->next;
 	inquiry->next = NULL;
 	DL_FOREACH2(inquiry->served, session, inquired.asking_next)
@@ -58,12 +50,14 @@ static void round_begin_if_wanted(struct inquiry *inquiry)
 
 static void round_end(struct inquiry *inquiry)
 {
-	uint64_t took = clock_ms(CLOCK_MONOTONIC) - inquiry->began_ms;
+	uint64_t took = now_ms(CLOCK_MONOTONIC) - inquiry->began_ms;
 
 	evtimer_del(inquiry->timer);
 	inquiry->state = took < INQUIRY_PAUSE_MS ? INQUIRY_PAUSED : INQUIRY_IDLE;
 	if (inquiry->state == INQUIRY_PAUSED)
 		timer_start(inquiry, INQUIRY_PAUSE_MS - took);
+	if (!evtimer_pending(inquiry->timer, NULL)) /* no memory for it: nothing would end the pause */
+		inquiry->state = INQUIRY_IDLE;
 	round_begin_if_wanted(inquiry);
 }
 
@@ -156,7 +150,8 @@ bool inquiry_more(struct broker *broker)
 		asked = ask_some(inquiry);
 		read = read_some(broker);
 		if (asked && read)
-			inquiry->state = inquiry->awaited ? INQUIRY_AWAITING : INQUIRY_ANSWERING;
+			inquiry->state = inquiry->awaited && evtimer_pending(inquiry->timer, NULL) ? INQUIRY_AWAITING :
+												     INQUIRY_ANSWERING;
 	} else if (inquiry->state == INQUIRY_ANSWERING) {
 		answer_some(inquiry);
 		if (!inquiry->served)
@@ -195,7 +190,7 @@ static void waits_drop(struct session *session)
 /* What the process says of the future, or of a time before all clocks, began now. */
 static uint64_t since_of(uint64_t age_ms)
 {
-	uint64_t now = clock_ms(CLOCK_REALTIME);
+	uint64_t now = now_ms(CLOCK_REALTIME);
 
 	return age_ms < now ? now - age_ms : now;
 }
@@ -250,7 +245,7 @@ int inquiry_take(struct session *session, const struct wire_message *message)
 		return 0;
 	inquired->messages = 0;
 	inquired->answer = ANSWER_GIVEN;
-	inquired->answered_ms = clock_ms(CLOCK_REALTIME);
+	inquired->answered_ms = now_ms(CLOCK_REALTIME);
 	tracked_changed(session->broker->tracking, &session->tracked);
 	uncount(session);
 	return 0;

@@ -19,7 +19,7 @@ struct session;
 /* Does what the message asks for. -EPROTO with the error message set: such a message breaks the protocol. */
 int request_handle(struct session *session, const struct wire_message *message);
 
-/* Grants a buffer that is LIVE to a session that asked for it, or refuses. waited_since: histograms_now() then; 0: it did not wait. */
+/* Grants a buffer that is LIVE to a session that asked for it, or refuses. waited_since: now_ns(CLOCK_MONOTONIC) then; 0: it did not wait. */
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t waited_since);
 
 /* The registry's hook: tells the grant's session that the buffer with that serial is draining; 0: to close it all. */

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <utlist.h>
@@ -17,6 +16,7 @@
 #include "broker/users/accounting.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/now.h"
 
 #define WAITS_MAX 1024 /* acquires that a session may have wait */
 #define WAKES     16   /* of one name in one step: more could hold up others (invariant 5) */
@@ -126,20 +126,12 @@ static int timer_start(struct wait *wait, int timeout_ms)
 	return -1;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms)
 {
 	struct waiter *waiter = waiter_get(broker->waiting, session);
 
 	*wait = (struct wait){
-		.kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms(), .began = broker->received
+		.kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms(CLOCK_REALTIME), .began = broker->received
 	};
 	if (!waiter)
 		return error_set(-ENOMEM, "the broker is out of memory");
@@ -242,13 +234,20 @@ static void acquire_drop(struct acquire_wait *wait)
 static void acquire_end(struct wait *wait, bool expired)
 {
 	struct acquire_wait acquire = *(struct acquire_wait *)wait;
-	struct session *session = expired ? session_of(wait) : NULL;
+	bool stopping = wait->broker->waiting->stopping;
+	struct session *session = expired || stopping ? session_of(wait) : NULL;
+	int error;
 
 	acquire_drop((struct acquire_wait *)wait);
 	if (!session)
 		return;
-	error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", acquire.acquire.name, acquire.acquire.timeout_ms);
-	session_refuse(session, acquire.request, -ETIMEDOUT, error_text());
+	if (stopping)
+		error = error_set(-ENOENT, "there is no buffer '%s', and the broker is stopping: none is made any more",
+				  acquire.acquire.name);
+	else
+		error = error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", acquire.acquire.name,
+				  acquire.acquire.timeout_ms);
+	session_refuse(session, acquire.request, error, error_text());
 }
 
 static void acquire_show(const struct wait *wait, struct wait_shown *shown)
@@ -591,8 +590,10 @@ void waiting_forget_all(struct broker *broker)
 {
 	struct wait *wait;
 
+	broker->waiting->stopping = true;
 	while ((wait = first_to_forget(broker->waiting)))
 		wait->kind->end(wait, false);
+	broker->waiting->stopping = false;
 }
 
 void waiting_deinit(struct broker *broker)

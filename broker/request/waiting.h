@@ -35,6 +35,7 @@ struct waiting {
 	struct drain_queue *ended;  /* those that are drained, and some of whose waits are yet to be answered */
 	struct waiter     *waiters; /* sessions */
 	unsigned           count;   /* of all waits */
+	bool               stopping; /* waiting_forget_all() ends them, and whoever waits is told */
 };
 
 /* What a wait is, for people. */
@@ -61,7 +62,7 @@ struct wait {
 	struct event           *timer;  /* NULL: it waits for ever */
 	uint64_t                since_ms; /* since 1970 */
 	struct tracked          tracked;
-	uint64_t                began;  /* its request was received then: histograms_now() */
+	uint64_t                began;  /* its request was received then: now_ns(CLOCK_MONOTONIC) */
 	struct wait            *prev, *next; /* of its session */
 };
 

@@ -4,22 +4,19 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <utlist.h>
 
 #include "broker/users/accounting.h"
 #include "common/error.h"
+#include "common/now.h"
 
 #define SHARE          16   /* messages of a user in a pass, on the average */
 #define SCANS          2    /* at users in debt, whenever an entry joins or leaves: more than one, so that they get fewer */
 
 static double now_seconds(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	return (double)now_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
 /* ---- users ---- */
@@ -159,6 +156,11 @@ bool fair_allows(struct fair_entry *entry)
 	tokens_fill(entry->queue, user);
 	user->late = user->has_quota && user->tokens < 1;
 	return user->work < SHARE && (!user->late || is_urgent(entry));
+}
+
+void fair_count_work(struct fair_entry *entry, unsigned cost)
+{
+	entry->user->work += cost;
 }
 
 void fair_count(struct fair_entry *entry, unsigned cost)

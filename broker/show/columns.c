@@ -329,7 +329,7 @@ const struct column columns[] = {
 	{ TABLE_SESSIONS, "pid", "its process", "pid", make_number, ORDINAL },
 	{ TABLE_SESSIONS, "user", "that process's user", "uid", make_user, .least = 6 },
 	{ TABLE_SESSIONS, "command", "that process's name", "command", make_command, .least = 7 },
-	{ TABLE_SESSIONS, "rank", "its rank in its job, where it can be read", "rank", make_number, ORDINAL,
+	{ TABLE_SESSIONS, "rank", "its rank in its job, as the process says", "rank", make_number, ORDINAL,
 	  .shown = SHOWN_IF_ANY },
 	{ TABLE_SESSIONS, "state", "the session's state; of an open one, its process's", "state", make_session_state,
 	  WORDS },

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ask.h"
 #include "broker/base/log.h"
+#include "common/now.h"
 #include "refresh.h"
 #include "views.h"
 #include "why.h"
@@ -78,11 +78,9 @@ static int explain(const struct shown *shown, const char *about, void (*say)(voi
 			   .about = about,
 			   .live = shown->state != SHOWN_DEAD,
 			   .look = is_elsewhere(shown) ? NULL : why_look,
-			   .say = say };
-	struct timespec now;
+			   .say = say,
+			   .now_ms = now_ms(CLOCK_REALTIME) };
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	why.now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	return why_explain(&why, found);
 }
 

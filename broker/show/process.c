@@ -2,7 +2,6 @@
 /* process.c - see process.h */
 #include "process.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +13,7 @@
 
 #include "broker/status/status.h"
 
-#define TEXT_MAX 131072 /* of a file: an environment may have more, and its rank is then not found */
+#define TEXT_MAX 16384 /* of a file: of what is longer the beginning is enough */
 
 /* ---- files of a process ---- */
 
@@ -65,31 +64,6 @@ static bool is_contained(uint64_t pid, char text[TEXT_MAX])
 	return false;
 }
 
-/* What started it says which of the job's processes it is. -1: nothing did, or this user may not read it. */
-static int rank_of(uint64_t pid, char text[TEXT_MAX])
-{
-	static const char *const variables[] = { "GPUBROKER_RANK=", "OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK=",
-						 "SLURM_PROCID=" };
-	size_t length = file_read(pid, "environ", text), best = sizeof variables / sizeof *variables;
-	int rank = -1;
-
-	for (const char *at = text; at < text + length; at += strlen(at) + 1)
-		for (size_t i = 0; i < best; i++) {
-			size_t name = strlen(variables[i]);
-			char *end;
-			unsigned long number;
-
-			if (strncmp(at, variables[i], name) || !isdigit((unsigned char)at[name]))
-				continue;
-			number = strtoul(at + name, &end, 10);
-			if (!*end && number <= 1000000) {
-				rank = (int)number;
-				best = i;
-			}
-		}
-	return rank;
-}
-
 /* ---- sessions ---- */
 
 static const char *state_name(char letter)
@@ -112,7 +86,6 @@ static void process_add(json_t *session, char text[TEXT_MAX])
 	double since = (double)json_integer_value(json_object_get(session, "since"));
 	char letter;
 	uint64_t start = status_process_start(pid, &letter);
-	int rank;
 
 	if (!pid || pid > INT32_MAX)
 		return;
@@ -124,9 +97,6 @@ static void process_add(json_t *session, char text[TEXT_MAX])
 	}
 	json_object_set_new(session, "process", json_string(state_name(letter)));
 	json_object_set_new(session, "container", json_boolean(is_contained(pid, text)));
-	rank = json_object_get(session, "rank") ? -1 : rank_of(pid, text);
-	if (rank >= 0)
-		json_object_set_new(session, "rank", json_integer(rank));
 }
 
 /* Whether its pids mean here what they mean to it. Nobody knows of a dead one; then the start times alone must agree. */

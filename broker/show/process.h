@@ -2,7 +2,7 @@
 /*
  * process.h - what /proc tells of the processes behind a broker's sessions.
  *
- * Adds to each session of a status, where it can be found out: "process" (its state), "container" and "rank". A pid in a status file is
+ * Adds to each session of a status, where it can be found out: "process" (its state) and "container". A pid in a status file is
  * the word of the file's owner, and may be another process's by now: one that started after the session is not taken for it. Where
  * broker and reader have different pid namespaces, nothing is added. Owns nothing; reads /proc alone.
  */

@@ -34,10 +34,9 @@ static double history_at(const struct history *history, unsigned back)
 	return history->values[(history->count - 1 - back) % HISTORY_MAX];
 }
 
-char *history_levels(const struct history *history, char *text, size_t width)
+char *history_levels(const struct history *history, double most, char *text, size_t width)
 {
 	unsigned count = history->count < HISTORY_MAX ? history->count : HISTORY_MAX;
-	double most = 0;
 
 	count = count < width ? count : (unsigned)width;
 	for (unsigned i = 0; i < count; i++)
@@ -73,7 +72,7 @@ static struct followed *follow(struct rates *rates, enum table_kind table, uint6
 }
 
 static void rows_follow(struct rates *rates, enum table_kind table, const json_t *rows, const char *id, const char *value,
-			size_t width)
+			const char *most, size_t width)
 {
 	char text[HISTORY_MAX + 1];
 	json_t *row;
@@ -87,7 +86,7 @@ static void rows_follow(struct rates *rates, enum table_kind table, const json_t
 		if (!followed->seen)
 			history_add(&followed->history, (double)json_number(row, value));
 		followed->seen = true;
-		history_levels(&followed->history, text, width);
+		history_levels(&followed->history, most ? (double)json_number(row, most) : 0, text, width);
 		json_object_set_new(row, "history", json_string(text));
 	}
 }
@@ -143,9 +142,9 @@ void rates_look(struct rates *rates, struct shown *shown, double second, size_t 
 		rates->start_time = shown->header.start_time;
 	}
 	rates_count(rates, &shown->header.counters, second);
-	rows_follow(rates, TABLE_DEVICES, json_object_get(shown->text, "devices"), "index", "used", width);
-	rows_follow(rates, TABLE_SESSIONS, json_object_get(shown->text, "sessions"), "session", "bytes", width);
-	rows_follow(rates, TABLE_BUFFERS, json_object_get(shown->text, "buffers"), "generation", "grants", width);
+	rows_follow(rates, TABLE_DEVICES, json_object_get(shown->text, "devices"), "index", "used", "bytes", width);
+	rows_follow(rates, TABLE_SESSIONS, json_object_get(shown->text, "sessions"), "session", "bytes", NULL, width);
+	rows_follow(rates, TABLE_BUFFERS, json_object_get(shown->text, "buffers"), "generation", "grants", NULL, width);
 	forget(rates, false);
 }
 

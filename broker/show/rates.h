@@ -39,7 +39,8 @@ struct rates {
 
 /*
  * Takes a look, at that second of a clock that only goes on; and gives each device, session and buffer of the status a "history" of the
- * memory that it has in use, that it keeps, and of how many hold it: a string of levels, "0" to "7", width of them at most.
+ * memory that it has in use, that it keeps, and of how many hold it: a string of levels, "0" to "7", width of them at most. A
+ * device's 7 is all of its memory, any other's its own largest value.
  */
 void rates_look(struct rates *rates, struct shown *shown, double second, size_t width);
 
@@ -48,7 +49,10 @@ void rates_free(struct rates *rates);
 /* The last one by the second; 0 where nothing is known. */
 double rates_now(const struct rates *rates, enum rate rate);
 
-/* Levels as above, the oldest first, the largest of them 7; returns text, which has room for width and a zero. */
-char *history_levels(const struct history *history, char *text, size_t width);
+/*
+ * Levels as above, the oldest first; 7 is the largest value of them, or most where that is larger. Returns text, which has room
+ * for width and a zero.
+ */
+char *history_levels(const struct history *history, double most, char *text, size_t width);
 
 #endif

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/now.h"
 #include "common/size.h"
 #include "common/tables.h"
 #include "process.h"
@@ -150,7 +151,7 @@ static void put_rates(struct watch *watch)
 		mvaddnstr(line, i * room, text, room);
 		if (width > 0)
 			put_history(watch, line, i * room + length,
-				    history_levels(&watch->rates.history[shown[i].rate], levels, (size_t)width));
+				    history_levels(&watch->rates.history[shown[i].rate], 0, levels, (size_t)width));
 	}
 }
 
@@ -307,10 +308,7 @@ static int draw(struct watch *watch)
 
 static double seconds_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	return (double)now_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
 /* What cannot be read now stays as it was. */

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
+
+#include <event2/event.h>
 
 #include "broker/base/context.h"
 #include "broker/base/events.h"
@@ -28,7 +29,10 @@
 #include "broker/session/connections.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
+#include "common/now.h"
 #include "common/timeline-page.h"
+
+#define RETRY_MS 100
 
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
@@ -142,14 +146,6 @@ static void fill_use(const struct broker *broker, const struct tracked *tracked,
 	to->use = (struct status_use){ .grant = use->grant->id, .generation = use->buffer->serial };
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void fill_timeline(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	const struct timeline *timeline = (const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked));
@@ -161,7 +157,7 @@ static void fill_timeline(const struct broker *broker, const struct tracked *tra
 						 .generation = timeline->serial,
 						 .value = timeline_value(timeline),
 						 .writer = timeline->writer,
-						 .read = now_ms(),
+						 .read = now_ms(CLOCK_REALTIME),
 						 .ended_at = timeline->shown.ended_ms,
 						 .pid = timeline->shown.pid,
 						 .rank = timeline->writer ? timeline->shown.rank + 1 : 0 };
@@ -242,6 +238,8 @@ static void put(struct status *status, uint64_t offset, const void *bytes, size_
 {
 	struct status_copy *copy = (struct status_copy *)(status->file.bytes + STATUS_COPY);
 
+	__atomic_store_n(&copy->offset, STATUS_COPY, __ATOMIC_RELAXED); /* of nothing: its bytes change */
+	atomic_thread_fence(memory_order_release);
 	memcpy(copy->bytes, bytes, size);
 	__atomic_store_n(&copy->offset, offset, __ATOMIC_RELEASE);
 	atomic_thread_fence(memory_order_release);
@@ -356,9 +354,28 @@ static int write_anew(struct broker *broker)
 	return error;
 }
 
+static bool must_grow(const struct status *status)
+{
+	return STATUS_OFFSET(status->tracking.slots) > status->file.size;
+}
+
+/* A try takes as many pages as are left, and gives them back: not each answer to anybody is to wait for that. */
+static bool is_pausing(const struct status *status)
+{
+	return status->retry && evtimer_pending(status->retry, NULL);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *broker)
+{
+	(void)fd;
+	(void)what;
+	status_write(broker);
+}
+
 /* Not part of status_write(), most calls of which find nothing to write. */
 __attribute__((noinline)) static void write_now(struct broker *broker)
 {
+	static const struct timeval pause = { .tv_usec = RETRY_MS * 1000 };
 	struct status *status = broker->status;
 	int error;
 
@@ -370,6 +387,8 @@ __attribute__((noinline)) static void write_now(struct broker *broker)
 		error = write_anew(broker);
 	CRASH_POINT(status_written);
 	broker->unpublished = error != 0;
+	if (error && status->retry)
+		evtimer_add(status->retry, &pause);
 	if (error && !status->complained)
 		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
 	status->complained = error != 0;
@@ -377,7 +396,9 @@ __attribute__((noinline)) static void write_now(struct broker *broker)
 
 void status_write(struct broker *broker)
 {
-	if (broker->status->started && !is_current(broker))
+	const struct status *status = broker->status;
+
+	if (status->started && !is_current(broker) && !(must_grow(status) && is_pausing(status)))
 		write_now(broker);
 }
 
@@ -391,6 +412,7 @@ void status_start(struct broker *broker)
 	for (uint32_t i = 0; i < broker->board->header->devices; i++)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
 	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS);
+	status->retry = evtimer_new(broker->base, on_retry, broker);
 	status->started = true;
 	status_write(broker);
 }

@@ -118,16 +118,22 @@ static int expect(int sock, enum wire_type type, struct wire_message *message, i
 	return 0;
 }
 
-/* Its number among the workers of a broker-run, for people who look at the broker. */
+/* Its number among the processes of its job, for people who look at the broker. What started the job has set one of these. */
 static bool rank_find(uint32_t *rank)
 {
-	const char *text = environment_get("GPUBROKER_RANK");
-	size_t digits = text ? strspn(text, "0123456789") : 0;
+	static const char *const variables[] = { "GPUBROKER_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+						 "SLURM_PROCID" };
 
-	if (!digits || digits > 9 || text[digits])
-		return false;
-	*rank = (uint32_t)strtoul(text, NULL, 10);
-	return true;
+	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+		const char *text = environment_get(variables[i]);
+		size_t digits = text ? strspn(text, "0123456789") : 0;
+
+		if (digits && digits <= 9 && !text[digits]) {
+			*rank = (uint32_t)strtoul(text, NULL, 10);
+			return true;
+		}
+	}
+	return false;
 }
 
 static int greet(struct gpub_client *client)

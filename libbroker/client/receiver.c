@@ -12,6 +12,7 @@
 #include "client.h"
 #include "clock.h"
 #include "common/error.h"
+#include "common/now.h"
 #include "common/socket.h"
 #include "messages.h"
 
@@ -115,14 +116,6 @@ static int read_some(struct gpub_client *client, int flags)
 	return -ECONNRESET;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /*
  * Most answers come soon, and to sleep costs more than to poll for a few microseconds. After a miss (the broker has no
  * processor to itself, sleeps, or waits for others) the next answers are slept for, twice as many with each miss. Each
@@ -141,10 +134,10 @@ static int read_soon(struct gpub_client *client, struct spin *spin)
 	error = read_some(client, MSG_DONTWAIT);
 	if (error != -EAGAIN)
 		return error;
-	until = now_ns() + SPIN_US * 1000;
+	until = now_ns(CLOCK_MONOTONIC) + SPIN_US * 1000;
 	do
 		error = read_some(client, MSG_DONTWAIT);
-	while (error == -EAGAIN && now_ns() < until);
+	while (error == -EAGAIN && now_ns(CLOCK_MONOTONIC) < until);
 	if (error != -EAGAIN) {
 		spin->misses = 0;
 		return error;

@@ -9,15 +9,8 @@
 #define GPUB_TICKS_H
 
 #include <stdint.h>
-#include <time.h>
 
-static inline uint64_t ticks_clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
+#include "common/now.h"
 
 static inline uint64_t ticks_now(void)
 {
@@ -29,7 +22,7 @@ static inline uint64_t ticks_now(void)
 	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
 	return ticks;
 #else
-	return ticks_clock_ms();
+	return now_ms(CLOCK_MONOTONIC);
 #endif
 }
 
@@ -40,7 +33,7 @@ struct ticks_moment {
 
 static inline struct ticks_moment ticks_moment(void)
 {
-	return (struct ticks_moment){ .ticks = ticks_now(), .ms = ticks_clock_ms() };
+	return (struct ticks_moment){ .ticks = ticks_now(), .ms = now_ms(CLOCK_MONOTONIC) };
 }
 
 /* How many milliseconds before now that was; not longer ago than first. */

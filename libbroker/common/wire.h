@@ -86,7 +86,7 @@ enum wire_hello_flags {
 struct wire_hello { /* CHALLENGE: nonce only */
 	uint8_t  nonce[WIRE_NONCE_SIZE];
 	uint32_t flags;
-	uint32_t rank; /* among the processes of its job, as it was told ($GPUBROKER_RANK): for people alone */
+	uint32_t rank; /* among the processes of its job, as what started it says ($GPUBROKER_RANK, or MPI's): for people alone */
 };
 
 struct wire_welcome {

@@ -17,10 +17,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/now.h"
 #include "common/thread.h"
 #include "device/cuda.h"
 #include "device/page.h"
@@ -51,14 +51,6 @@ struct trial {
 	int64_t        begun_ns;     /* just before the close */
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 static void *release_later(void *argument)
 {
 	struct trial *trial = argument;
@@ -66,7 +58,7 @@ static void *release_later(void *argument)
 	while (!atomic_load(&trial->begun))
 		sched_yield();
 	usleep(PARKED_US);
-	atomic_store(&trial->released_ns, now_ns());
+	atomic_store(&trial->released_ns, (int64_t)now_ns(CLOCK_MONOTONIC));
 	atomic_store(&trial->released, true);
 	__atomic_store_n(trial->word, trial->value, __ATOMIC_RELEASE);
 	return NULL;
@@ -144,7 +136,7 @@ static int close_in_trial(int ordinal, const void *ptr, unsigned long long conte
 		return rc;
 	}
 	atomic_store(&trial.begun, true);
-	trial.begun_ns = now_ns();
+	trial.begun_ns = (int64_t)now_ns(CLOCK_MONOTONIC);
 	result = cuda.IpcCloseMemHandle(cuda_address(ptr));
 	released = atomic_load(&trial.released);
 	trial_end(&trial);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * exporter-http.c - clients of broker-exporter that mean harm: slow, silent, huge, pipelined, many, gone before the answer. The
- * exporter serves others meanwhile, ends them in the end, and takes no more memory for it. It looks at one instance alone, which is
- * not there: what other brokers of this machine have is not measured.
+ * exporter serves others meanwhile, ends them in the end, and takes no more memory for it. It looks at a broker of the test's own
+ * alone: what other brokers of this machine have is not measured.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -23,12 +23,13 @@
 #define HEALTHY "GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n"
 #define CROWD   200 /* connections: more than the exporter takes at a time */
 #define ROUNDS  300
+#define BUFFERS 50
 
 static pid_t exporter;
 static in_port_t port;
 
 /* Its log's first line names the port. */
-static void exporter_start(const char *program)
+static void exporter_start(const char *program, const char *instance)
 {
 	char line[200] = "", *colon;
 	int log[2];
@@ -38,7 +39,7 @@ static void exporter_start(const char *program)
 	exporter = fork();
 	if (!exporter) {
 		dup2(log[1], STDERR_FILENO);
-		execl(program, program, "--listen", "127.0.0.1:0", "--instance", "exporter-http-none", (char *)NULL);
+		execl(program, program, "--listen", "127.0.0.1:0", "--instance", instance, (char *)NULL);
 		_exit(127);
 	}
 	close(log[1]);
@@ -269,8 +270,33 @@ static void test_memory_stays(void)
 #endif
 }
 
+static int create_all(const struct order *order)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	char name[16];
+	int error = 0;
+
+	(void)order;
+	spec.size = 4096;
+	for (int i = 0; i < BUFFERS && !error; i++) {
+		snprintf(name, sizeof name, "b/%d", i);
+		error = gpub_create(client, name, &spec);
+	}
+	return error;
+}
+
+static void broker_with_buffers(struct broker_process *broker, struct puppet *user)
+{
+	broker_start(broker, "host");
+	puppet_start(user, broker);
+	if (ask(user, create_all))
+		bail_out("no buffers: %s", user->last.text);
+}
+
 int main(void)
 {
+	struct broker_process broker;
+	struct puppet user;
 	const char *build = getenv("top_builddir");
 	char program[500];
 	int descriptors, status;
@@ -281,7 +307,8 @@ int main(void)
 		return 0;
 	}
 	harness_begin("exporter-http", 240);
-	exporter_start(program);
+	broker_with_buffers(&broker, &user);
+	exporter_start(program, broker.instance);
 	POINT(is_healthy(), "it serves");
 	descriptors = descriptors_of_exporter();
 	test_nonsense();
@@ -294,5 +321,7 @@ int main(void)
 	test_memory_stays();
 	kill(exporter, SIGTERM);
 	POINT(waitpid(exporter, &status, 0) == exporter && !status, "SIGTERM ends it with status 0");
+	puppet_end(&user);
+	broker_end(&broker);
 	return harness_end();
 }

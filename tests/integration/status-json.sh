@@ -114,7 +114,7 @@ if ! soon test -e third; then
 	echo "Bail out! the third client does not get ready: $(cat client.err)"
 	exit 1
 fi
-GPUBROKER_RANK=5 "$client" await line 9 mark fourth wait never 2>client.err &
+GPUBROKER_RANK=no PMIX_RANK=5 SLURM_PROCID=6 "$client" await line 9 mark fourth wait never 2>client.err &
 waiter=$!
 "$ctl" create --wait 600 late 40M 2>ctl.err &
 creator=$!
@@ -143,6 +143,8 @@ check "each key of the schema is put out" not_put_out
 check "what is not said to be missing at times is never missing" complete
 check "the version is the first key" eval '[ "$(sed -n 2p whole)" = "  \"version\": 1," ]'
 check "a session without a rank has none" eval '[ "$(flat whole | grep -c "^sessions\[\].rank ")" = 3 ] && [ "$(flat whole | grep -c "^sessions\[\].pid ")" -gt 3 ]'
+check "a rank is that of broker-run, or else of what started the job" \
+	eval '"$show" -o rank "$name" | sort >out; [ "$(grep -cx " *[345]" out)" = 3 ] && ! grep -qx " *6" out'
 check "a session says what it holds" eval 'grep -A2 "\"holds\"" whole | grep -q "\"held\""'
 
 kill -STOP "${clients[1]}"

@@ -94,14 +94,16 @@ static void test_levels(void **state)
 	char text[HISTORY_MAX + 1];
 
 	(void)state;
-	assert_string_equal(history_levels(&history, text, 8), "");
+	assert_string_equal(history_levels(&history, 0, text, 8), "");
 	for (int i = 0; i <= 7; i++)
 		history.values[history.count++] = i;
-	assert_string_equal(history_levels(&history, text, 8), "01234567");
-	assert_string_equal(history_levels(&history, text, 3), "567");
-	assert_string_equal(history_levels(&history, text, 0), "");
+	assert_string_equal(history_levels(&history, 0, text, 8), "01234567");
+	assert_string_equal(history_levels(&history, 0, text, 3), "567");
+	assert_string_equal(history_levels(&history, 14, text, 3), "334");
+	assert_string_equal(history_levels(&history, 2, text, 3), "567");
+	assert_string_equal(history_levels(&history, 0, text, 0), "");
 	history.values[history.count++] = 0.001;
-	assert_string_equal(history_levels(&history, text, 2), "71");
+	assert_string_equal(history_levels(&history, 0, text, 2), "71");
 }
 
 /* The oldest are forgotten. */
