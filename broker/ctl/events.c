@@ -21,6 +21,7 @@
 #include "gpubroker.h"
 
 #define FOLLOW_MS 250 /* between two looks */
+#define TRIES     50  /* for a file that is being made */
 
 /* ---- which are wanted ---- */
 
@@ -126,18 +127,32 @@ static int explain(int error, const char *instance)
 			 access_remedy(path, &st, 4, text));
 }
 
-static int look(const struct events_wanted *wanted, const char *instance, struct trail *trail, uint64_t *last)
+static int read_once(const char *instance, struct trail *trail)
 {
 	int error, fd = shown_open(instance);
 	static bool warned;
 
 	if (fd < 0)
 		return explain(fd, instance);
-	if (!warned && !shown_file_is_trusted(fd))
-		log_say("the status file of '%s' may be another user's forgery: what follows is that user's claim", instance);
-	warned = true;
 	error = trail_read(trail, instance, fd);
+	if (!error && !warned && !shown_file_is_trusted(fd)) {
+		log_say("the status file of '%s' may be another user's forgery: what follows is that user's claim", instance);
+		warned = true;
+	}
 	close(fd);
+	return error;
+}
+
+/* A broker that starts has its file before that has a header. */
+static int look(const struct events_wanted *wanted, const char *instance, struct trail *trail, uint64_t *last)
+{
+	static const struct timespec nap = { .tv_nsec = 20000000 };
+	int error = read_once(instance, trail);
+
+	for (int tries = 1; error == -EAGAIN && tries < TRIES; tries++) {
+		nanosleep(&nap, NULL);
+		error = read_once(instance, trail);
+	}
 	if (error)
 		return error;
 	/* a broker that ended in order took its events along: the next one of its name begins with 1 */

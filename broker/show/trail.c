@@ -20,7 +20,8 @@ static int header_check(const char *instance, int fd)
 
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || pread(fd, &header, sizeof header, 0) != sizeof header ||
 	    header.magic != STATUS_MAGIC)
-		return error_set(-EBADMSG, SHM_DIR STATUS_PREFIX "%s is no status file of a broker", instance);
+		return error_set(-EAGAIN, SHM_DIR STATUS_PREFIX "%s is no status file of a broker, or its broker is only starting",
+				 instance);
 	if (header.format != STATUS_FORMAT)
 		return error_set(-EBADMSG, "the broker '%s' writes status format %u, and this broker-ctl reads %d: use the one that "
 					   "came with the broker",

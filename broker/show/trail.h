@@ -21,7 +21,7 @@ struct trail {
 	size_t              count;
 };
 
-/* Reads the ring of that file; instance: for the error message. -EBADMSG: it is no status file, or of another version. */
+/* Reads the ring of that file; instance: for the error message. -EAGAIN: it is no status file, or not yet; -EBADMSG: of another version. */
 int trail_read(struct trail *trail, const char *instance, int fd);
 
 /* As the log would say it. text: as event_text() has it. */
