@@ -73,12 +73,12 @@ void events_tell(struct events *events)
 	log_tell_left_out();
 }
 
-/* Also where somebody set the clock back. */
+/* Where somebody set the clock back, the difference is a large one. */
 static void window_follow(struct events *events)
 {
 	uint64_t now = event_clock();
 
-	if (events->window && now >= events->window && now - events->window < EVENT_WINDOW_MS)
+	if (events->window && now - events->window < EVENT_WINDOW_MS)
 		return;
 	if (events->window)
 		events_tell(events);
