@@ -178,6 +178,7 @@ static void test_what_is_damaged_is_passed_over(void **state)
 	status_seal(&at(first + 4)->seal, status_event_size(strlen(at(first + 4)->text)), 0);
 	at(first + 5)->error = INT32_MIN;
 	status_seal(&at(first + 5)->seal, status_event_size(strlen(at(first + 5)->text)), 6);
+	status_seal(&at(first + 1)->seal, status_event_size(NAME_SIZE), 2); /* what is behind it is as it stays */
 	assert_int_equal(read_now(), 1);
 	assert_int_equal(trail.events[0].session, 6);
 }
