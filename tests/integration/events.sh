@@ -199,6 +199,13 @@ else
 	skip "another user is told why not, and what to do" "needs root, and a build that everybody can read"
 fi
 check "no such broker" eval '! timeout 30 "$ctl" events nobody >shown 2>complaint && grep -q "there is no broker .nobody" complaint'
+"$ctl" events "$name" --kind create --follow >followed 2>/dev/null </dev/null &
+follower=$!
+soon test -s followed
 check "what is left out is said at the end at the latest" eval 'stops TERM 0 && grep -qE "create-refused \(name\): [0-9]+ more like this were left out within a minute" err'
 check "a broker that ended takes its events along" eval '! events && grep -q "there is no broker" complaint'
+# shellcheck disable=SC2119
+start
+do_ctl create again 4K
+check "and --follow waits for the next one of that name" soon grep -q "created 'again'" followed
 plan
