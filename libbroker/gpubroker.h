@@ -75,6 +75,27 @@ typedef struct gpub_lease {
 	gpub_client *client;
 } gpub_lease;
 
+#define GPUB_DIMS_MAX   8
+#define GPUB_ANY_EXTENT UINT64_MAX /* gpub_expectation.layout.shape: whatever there is */
+
+/* gpub_layout.code, as DLDataTypeCode of DLPack: what an element is; gpub_layout.bits says of how many bits */
+#define GPUB_INT     0u
+#define GPUB_UINT    1u
+#define GPUB_FLOAT   2u
+#define GPUB_BFLOAT  4u
+#define GPUB_COMPLEX 5u /* bits: of both parts together */
+#define GPUB_BOOL    6u
+
+/* What the bytes of a buffer are: an array in row-major order. All zeroes: nothing is said of them. */
+typedef struct gpub_layout {
+	uint8_t  code, bits;
+	uint16_t lanes; /* 1, or the elements of a vector type */
+	uint32_t ndim;
+	uint64_t shape[GPUB_DIMS_MAX]; /* extents, the slowest first; 0 behind the last */
+} gpub_layout;
+
+#define GPUB_LAYOUT_TEXT_MAX 200 /* bytes of a layout's text, with the terminating zero */
+
 /* What gpub_create() makes. Start from GPUB_SPEC_INIT; struct_size lets the struct grow in later versions. */
 typedef struct gpub_spec {
 	uint32_t struct_size;

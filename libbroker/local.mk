@@ -8,6 +8,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/environment.c libbroker/common/environment.h \
 	libbroker/common/error.c libbroker/common/error.h \
 	libbroker/common/handle.h \
+	libbroker/common/layout.c libbroker/common/layout.h \
 	libbroker/common/mps.c libbroker/common/mps.h \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/now.h \

@@ -87,6 +87,7 @@ unit_tests = \
 	tests/unit/common/test-error \
 	tests/unit/common/test-name \
 	tests/unit/common/test-size \
+	tests/unit/common/test-layout \
 	tests/unit/common/test-sealed \
 	tests/unit/common/test-ticket \
 	tests/unit/common/test-wire \

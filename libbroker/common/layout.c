@@ -64,10 +64,10 @@ static bool bytes_of(const gpub_layout *layout, uint64_t *bytes)
 			return false;
 		elements *= extent ? extent : 1;
 	}
-	if (elements > BYTES_MAX / bits)
+	if (elements / 8 > BYTES_MAX / bits)
 		return false;
-	*bytes = empty ? 0 : (elements * bits + 7) / 8;
-	return true;
+	*bytes = empty ? 0 : elements / 8 * bits + (elements % 8 * bits + 7) / 8;
+	return *bytes < BYTES_MAX;
 }
 
 uint64_t layout_bytes(const gpub_layout *layout)
