@@ -88,8 +88,10 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/devices.h \
 	libbroker/client/fork.c \
 	libbroker/client/fork.h \
+	libbroker/client/grown.c libbroker/client/grown.h \
 	libbroker/client/hold.c \
 	libbroker/client/hold.h \
+	libbroker/client/layouts.c \
 	libbroker/client/lease.c \
 	libbroker/client/lease.h \
 	libbroker/client/mapping.c \
