@@ -107,6 +107,7 @@ unit_tests = \
 	tests/unit/device/test-select
 test_programs = \
 	tests/integration/bad-input \
+	tests/integration/layouts \
 	tests/integration/bounds \
 	tests/integration/cache \
 	tests/integration/cancel \
@@ -297,6 +298,7 @@ tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_h
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h
 refusals = tests/integration/refusals.c tests/integration/refusals.h $(harness)
+tests_integration_layouts_SOURCES = tests/integration/layouts.c $(refusals)
 tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(refusals)
 tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)

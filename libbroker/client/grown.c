@@ -13,8 +13,8 @@ int grown_take(void *to, size_t size, size_t first, const void *from, const char
 	uint32_t given;
 
 	memcpy(&given, from, sizeof given);
-	if (given < first || given > size)
-		return error_set(-EINVAL, "the %s's struct_size is %u where this library knows %zu to %zu: start from %s", what, given,
+	if (given != first && given != size)
+		return error_set(-EINVAL, "the %s's struct_size is %u where this library knows %zu and %zu: start from %s", what, given,
 				 first, size, init);
 	memset(to, 0, size);
 	memcpy(to, from, given);

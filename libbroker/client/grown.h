@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /*
- * Copies what the program passed, and zeroes behind it. first: the size in the first version. what: the struct's name in the error
+ * Copies what the program passed, and zeroes behind it. first: the size in the first version, size: that of this one. what: the struct's name in the error
  * message, init: what it begins with. -EINVAL: the size is of no version that this library knows.
  */
 int grown_take(void *to, size_t size, size_t first, const void *from, const char *what, const char *init);
