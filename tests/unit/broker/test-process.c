@@ -22,8 +22,8 @@
 
 static int held_open;
 
-/* Waits until it has executed another program, which has the environment. */
-static pid_t child_with(const char *variable, const char *value)
+/* Waits until it has executed another program. */
+static pid_t child_new(void)
 {
 	int ends[2], in[2];
 	pid_t child;
@@ -33,8 +33,6 @@ static pid_t child_with(const char *variable, const char *value)
 	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
 	child = fork();
 	if (!child) {
-		unsetenv("GPUBROKER_RANK");
-		setenv(variable, value, 1);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(in[0], STDIN_FILENO);
 		dup2(ends[1], STDOUT_FILENO);
@@ -83,7 +81,7 @@ static void assert_process(json_t *session, const char *process)
 
 static void test_states(void **state)
 {
-	pid_t child = child_with("x", "y");
+	pid_t child = child_new();
 	siginfo_t info;
 
 	(void)state;
@@ -103,34 +101,11 @@ static void test_states(void **state)
 /* It has the number of a process that was there before it. */
 static void test_another_process(void **state)
 {
-	pid_t child = child_with("x", "y");
+	pid_t child = child_new();
 
 	(void)state;
 	assert_process(session_of(child, time(NULL) - 60), "gone");
 	end(child);
-}
-
-static json_int_t rank_with(const char *variable, const char *value)
-{
-	pid_t child = child_with(variable, value);
-	json_t *session = session_of(child, time(NULL)), *rank = json_object_get(session, "rank");
-	json_int_t number = rank ? json_integer_value(rank) : -1;
-
-	end(child);
-	json_decref(session);
-	return number;
-}
-
-static void test_rank(void **state)
-{
-	(void)state;
-	assert_int_equal(rank_with("GPUBROKER_RANK", "17"), 17);
-	assert_int_equal(rank_with("OMPI_COMM_WORLD_RANK", "0"), 0);
-	assert_int_equal(rank_with("MY_GPUBROKER_RANK", "17"), -1);
-	assert_int_equal(rank_with("GPUBROKER_RANK", ""), -1);
-	assert_int_equal(rank_with("GPUBROKER_RANK", "-1"), -1);
-	assert_int_equal(rank_with("GPUBROKER_RANK", "1x"), -1);
-	assert_int_equal(rank_with("GPUBROKER_RANK", "99999999999999999999"), -1);
 }
 
 /* In another pid namespace the numbers mean other processes. */
@@ -163,8 +138,8 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states), cmocka_unit_test(test_another_process), cmocka_unit_test(test_rank),
-		cmocka_unit_test(test_far_broker), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_states), cmocka_unit_test(test_another_process), cmocka_unit_test(test_far_broker),
+		cmocka_unit_test(test_many),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
