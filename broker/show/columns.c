@@ -129,7 +129,7 @@ static void make_layout(struct cell *cell)
 {
 	const char *layout = json_string_value(json_object_get(cell->row, "layout"));
 
-	snprintf(cell->text, CELL_MAX, "%s", layout ? layout : "-");
+	snprintf(cell->text, CELL_MAX, "%s", layout ? layout : "");
 }
 
 static void make_history(struct cell *cell)
