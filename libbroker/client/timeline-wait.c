@@ -70,7 +70,7 @@ static struct parked_wait *highest_of(struct timeline_map *map)
 /* Behind some that had no room, which is what a program that queues its work far ahead does with each. */
 static bool drop_behind(struct dropped_waits *dropped, uint64_t word, uint64_t value, int32_t ordinal)
 {
-	if (value < dropped->highest || !dropped->highest || timeline_reached(word, dropped->highest))
+	if (value < dropped->highest || timeline_reached(word, dropped->highest)) /* as 0 is */
 		return false;
 	dropped->highest = value;
 	dropped->devices |= DEVICE_BIT(ordinal);
@@ -78,13 +78,12 @@ static bool drop_behind(struct dropped_waits *dropped, uint64_t word, uint64_t v
 }
 
 /* The lowest are kept: one stream may wait for the end of all while another one goes on step by step. */
-static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
+__attribute__((noinline)) static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
 {
-	struct parked_wait wait, *highest;
+	struct parked_wait wait = { value, ticks_now(), ordinal }, *highest;
 
-	if (drop_behind(&map->dropped, word, value, ordinal))
-		return;
-	wait = (struct parked_wait){ value, ticks_now(), ordinal };
+	if (!map->awaited)
+		list_add(map);
 	if (map->parked_count < PARKED_MAX || parked_clear(map)) {
 		map->parked[map->parked_count++] = wait;
 		return;
@@ -101,11 +100,10 @@ static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value, 
 void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
 {
 	pthread_mutex_lock(&lock);
-	if (!map->awaited)
-		list_add(map);
+	if (!drop_behind(&map->dropped, word, value, ordinal))
+		parked_add(map, word, value, ordinal);
 	if (value > map->awaited)
 		map->awaited = value;
-	parked_add(map, word, value, ordinal);
 	pthread_mutex_unlock(&lock);
 }
 
