@@ -96,7 +96,9 @@ static const struct option_row rows[] = {
 	{ 0, "listen", "ADDRESS:PORT", "where to serve /metrics (" EXPORTER_LISTEN ")", VALUE(take_listen),
 	  .offset = offsetof(struct exporter_options, listen) },
 	{ 0, "instance", "NAME", "a broker to show, also where it is absent; may be repeated (all that are found)",
-	  VALUE(take_one_more), .offset = offsetof(struct exporter_options, instances) },
+	  VALUE(take_one_more), .offset = offsetof(struct exporter_options, wanted.instances) },
+	{ 0, "owner", "USER", "whose brokers are shown: another user's counts as absent (everybody's)", VALUE(take_user),
+	  .offset = offsetof(struct exporter_options, wanted.owner) },
 	OPTION_HELP_AND_VERSION,
 };
 
@@ -115,12 +117,12 @@ int exporter_options_parse(struct exporter_options *options, int argc, char **ar
 {
 	int error;
 
-	*options = (struct exporter_options){ 0 };
+	*options = (struct exporter_options){ .wanted.owner = METRICS_ANY_OWNER };
 	error = listen_parse(EXPORTER_LISTEN, &options->listen);
 	return error ? error : option_table_read(&table, options, NULL, argc, argv);
 }
 
 void exporter_options_free(struct exporter_options *options)
 {
-	instances_free(&options->instances);
+	instances_free(&options->wanted.instances);
 }

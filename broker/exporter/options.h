@@ -9,7 +9,7 @@
 
 #include <sys/socket.h>
 
-#include "broker/show/read.h"
+#include "broker/show/openmetrics.h"
 
 #define EXPORTER_PORT   14782
 #define EXPORTER_LISTEN "127.0.0.1:14782"
@@ -21,7 +21,7 @@ struct listen_address {
 
 struct exporter_options {
 	struct listen_address listen;
-	struct instances      instances; /* none: all that there are */
+	struct metrics_wanted wanted;
 };
 
 /* 0; 1: --help or --version was printed; negative errno with the error message. */

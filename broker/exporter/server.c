@@ -60,7 +60,7 @@ static enum MHD_Result answer_failure(struct MHD_Connection *connection)
 static int metrics_make(const struct server *server, enum metrics_format format, char **text, size_t *size)
 {
 	FILE *to = open_memstream(text, size);
-	int error = to ? metrics_write(to, format, server->instances) : error_set(-ENOMEM, "out of memory");
+	int error = to ? metrics_write(to, format, server->wanted) : error_set(-ENOMEM, "out of memory");
 
 	if (to && fclose(to) && !error)
 		error = error_set(-ENOMEM, "out of memory");
@@ -212,11 +212,11 @@ static int listener_open(struct listen_address *at)
 }
 
 int server_open(struct server *server, struct event_base *base, const struct listen_address *listen,
-		const struct instances *instances)
+		const struct metrics_wanted *wanted)
 {
 	int fd, error;
 
-	*server = (struct server){ .instances = instances, .listen = *listen };
+	*server = (struct server){ .wanted = wanted, .listen = *listen };
 	fd = listener_open(&server->listen);
 	if (fd < 0)
 		return fd;

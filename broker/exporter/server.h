@@ -22,7 +22,7 @@ struct visit;
 
 struct server {
 	struct MHD_Daemon      *daemon;
-	const struct instances *instances; /* the caller's */
+	const struct metrics_wanted *wanted; /* the caller's */
 	struct event           *ready, *later;
 	struct visit           *visits; /* connections, oldest first */
 	unsigned                visits_count;
@@ -31,7 +31,7 @@ struct server {
 
 /* Negative errno with the error message. */
 int server_open(struct server *server, struct event_base *base, const struct listen_address *listen,
-		const struct instances *instances);
+		const struct metrics_wanted *wanted);
 void server_close(struct server *server);
 
 #endif

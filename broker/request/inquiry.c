@@ -56,6 +56,8 @@ static void round_end(struct inquiry *inquiry)
 	inquiry->state = took < INQUIRY_PAUSE_MS ? INQUIRY_PAUSED : INQUIRY_IDLE;
 	if (inquiry->state == INQUIRY_PAUSED)
 		timer_start(inquiry, INQUIRY_PAUSE_MS - took);
+	if (!evtimer_pending(inquiry->timer, NULL)) /* no memory for it: nothing would end the pause */
+		inquiry->state = INQUIRY_IDLE;
 	round_begin_if_wanted(inquiry);
 }
 
@@ -148,7 +150,8 @@ bool inquiry_more(struct broker *broker)
 		asked = ask_some(inquiry);
 		read = read_some(broker);
 		if (asked && read)
-			inquiry->state = inquiry->awaited ? INQUIRY_AWAITING : INQUIRY_ANSWERING;
+			inquiry->state = inquiry->awaited && evtimer_pending(inquiry->timer, NULL) ? INQUIRY_AWAITING :
+												     INQUIRY_ANSWERING;
 	} else if (inquiry->state == INQUIRY_ANSWERING) {
 		answer_some(inquiry);
 		if (!inquiry->served)

@@ -233,13 +233,20 @@ static void acquire_drop(struct acquire_wait *wait)
 static void acquire_end(struct wait *wait, bool expired)
 {
 	struct acquire_wait acquire = *(struct acquire_wait *)wait;
-	struct session *session = expired ? session_of(wait) : NULL;
+	bool stopping = wait->broker->waiting->stopping;
+	struct session *session = expired || stopping ? session_of(wait) : NULL;
+	int error;
 
 	acquire_drop((struct acquire_wait *)wait);
 	if (!session)
 		return;
-	error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", acquire.acquire.name, acquire.acquire.timeout_ms);
-	session_refuse(session, acquire.request, -ETIMEDOUT, error_text());
+	if (stopping)
+		error = error_set(-ENOENT, "there is no buffer '%s', and the broker is stopping: none is made any more",
+				  acquire.acquire.name);
+	else
+		error = error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", acquire.acquire.name,
+				  acquire.acquire.timeout_ms);
+	session_refuse(session, acquire.request, error, error_text());
 }
 
 static void acquire_show(const struct wait *wait, struct wait_shown *shown)
@@ -574,8 +581,10 @@ void waiting_forget_all(struct broker *broker)
 {
 	struct wait *wait;
 
+	broker->waiting->stopping = true;
 	while ((wait = first_to_forget(broker->waiting)))
 		wait->kind->end(wait, false);
+	broker->waiting->stopping = false;
 }
 
 void waiting_deinit(struct broker *broker)

@@ -35,6 +35,7 @@ struct waiting {
 	struct drain_queue *ended;  /* those that are drained, and some of whose waits are yet to be answered */
 	struct waiter     *waiters; /* sessions */
 	unsigned           count;   /* of all waits */
+	bool               stopping; /* waiting_forget_all() ends them, and whoever waits is told */
 };
 
 /* What a wait is, for people. */

@@ -17,14 +17,14 @@
 #define ACCEPTS 4  /* in a pass: a flood of connections costs the others so many accepts and closes */
 #define AHEAD   64 /* sessions that wait for their user's share if there is only one user; more wait in the socket */
 
+static const struct timeval pause_time = { .tv_usec = 100000 };
+
 /* Without descriptors, a connection that waits would keep the loop spinning: stop watching the socket for a moment. */
 static void accepting_pause(struct broker *broker)
 {
-	static const struct timeval pause = { .tv_usec = 100000 };
-
 	log_line("connections wait: no descriptors are left (raise the limit, ulimit -n)");
-	event_del(broker->connections->listener);
-	event_add(broker->connections->retry, &pause);
+	if (!event_add(broker->connections->retry, &pause_time)) /* else it spins, and is not deaf */
+		event_del(broker->connections->listener);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *argument)
@@ -33,7 +33,8 @@ static void on_retry(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	event_add(broker->connections->listener, NULL);
+	if (event_add(broker->connections->listener, NULL))
+		event_add(broker->connections->retry, &pause_time);
 }
 
 static void connection_take(struct broker *broker, int fd)

@@ -158,6 +158,11 @@ bool fair_allows(struct fair_entry *entry)
 	return user->work < SHARE && (!user->late || is_urgent(entry));
 }
 
+void fair_count_work(struct fair_entry *entry, unsigned cost)
+{
+	entry->user->work += cost;
+}
+
 void fair_count(struct fair_entry *entry, unsigned cost)
 {
 	struct fair_user *user = entry->user;

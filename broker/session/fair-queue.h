@@ -94,6 +94,9 @@ void fair_leave(struct fair_entry *entry); /* one that never joined is fine */
 bool fair_allows(struct fair_entry *entry);
 void fair_count(struct fair_entry *entry, unsigned cost);
 
+/* The same for what is no request of the user: it takes of the share, and of no quota. */
+void fair_count_work(struct fair_entry *entry, unsigned cost);
+
 /* It may not: it waits in its user's queue. */
 void fair_wait(struct fair_entry *entry);
 

@@ -78,7 +78,11 @@ static enum read_result take_messages(struct session *session, const struct sock
 		error = socket_packet_check(packet, i);
 		if (error)
 			break;
-		fair_count(&session->place, COST_MESSAGE);
+		/* what others had it asked is no request of its user */
+		if (packet->message[i].type == WIRE_WAITS && session->inquired.answer == ANSWER_OWED)
+			fair_count_work(&session->place, COST_MESSAGE);
+		else
+			fair_count(&session->place, COST_MESSAGE);
 		CRASH_POINT_PEER(session->pid); /* the last handler may have worked for another session */
 		CRASH_POINT(request_received);
 		error = check_sender(session, &packet->extra);

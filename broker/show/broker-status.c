@@ -337,10 +337,10 @@ static int show_found(void)
 static int show_metrics(void)
 {
 	char name[1][INSTANCE_SIZE];
-	struct instances named = { name, options.instance != NULL };
+	const struct metrics_wanted wanted = { { name, options.instance != NULL }, METRICS_ANY_OWNER };
 
 	snprintf(name[0], sizeof name[0], "%s", options.instance ? options.instance : "");
-	if (!metrics_write(stdout, options.openmetrics ? METRICS_OPENMETRICS : METRICS_PROMETHEUS, &named))
+	if (!metrics_write(stdout, options.openmetrics ? METRICS_OPENMETRICS : METRICS_PROMETHEUS, &wanted))
 		return 0;
 	log_say("%s", error_text());
 	return EXIT_NONE;

@@ -433,11 +433,15 @@ static void add_shown(struct metrics *metrics, const struct shown *shown)
 }
 
 /* named: it was asked for, so that it is told if there is none. */
-static void add_instance(struct metrics *metrics, const char *instance, bool named)
+static void add_instance(struct metrics *metrics, const char *instance, uint32_t owner, bool named)
 {
 	struct shown shown;
 	int error = shown_read(&shown, instance);
 
+	if (!error && owner != METRICS_ANY_OWNER && shown.owner != owner) {
+		shown_free(&shown);
+		error = -ENOENT;
+	}
 	metrics->added = 0;
 	metrics->omitted = 0;
 	if (error == -ENOENT && named)
@@ -456,54 +460,60 @@ static void add_instance(struct metrics *metrics, const char *instance, bool nam
 /* ---- the text ---- */
 
 /* OpenMetrics calls a family without its samples' suffix, Prometheus with it. */
-static void head_write(FILE *to, enum metrics_format format, const struct family *family)
+static bool head_write(FILE *to, enum metrics_format format, const struct family *family)
 {
 	static const char *const types[] = { [GAUGE] = "gauge", [COUNTER] = "counter", [HISTOGRAM] = "histogram", [INFO] = "info" };
 	static const char *const suffixes[] = { [GAUGE] = "", [COUNTER] = "_total", [HISTOGRAM] = "", [INFO] = "_info" };
 	bool old = format == METRICS_PROMETHEUS;
 	const char *suffix = old ? suffixes[family->type] : "", *type = types[old && family->type == INFO ? GAUGE : family->type];
 
-	fprintf(to, "# HELP %s%s %s\n# TYPE %s%s %s\n", family->name, suffix, family->help, family->name, suffix, type);
-	if (!old && *family->unit)
-		fprintf(to, "# UNIT %s %s\n", family->name, family->unit);
+	return fprintf(to, "# HELP %s%s %s\n# TYPE %s%s %s\n", family->name, suffix, family->help, family->name, suffix, type) > 0 &&
+	       (old || !*family->unit || fprintf(to, "# UNIT %s %s\n", family->name, family->unit) > 0);
 }
 
-static void family_write(FILE *to, enum metrics_format format, const struct family *family, const struct sample *sample)
+static bool sample_write(FILE *to, const struct family *family, const struct sample *sample)
 {
-	if (!sample)
-		return;
-	head_write(to, format, family);
-	for (; sample; sample = sample->hh.next)
-		if (sample->nanoseconds)
-			fprintf(to, "%s%s %" PRIu64 ".%09" PRIu64 "\n", family->name, sample->text,
-				sample->value / 1000000000, sample->value % 1000000000);
-		else
-			fprintf(to, "%s%s %" PRIu64 "\n", family->name, sample->text, sample->value);
+	if (sample->nanoseconds)
+		return fprintf(to, "%s%s %" PRIu64 ".%09" PRIu64 "\n", family->name, sample->text, sample->value / 1000000000,
+			       sample->value % 1000000000) > 0;
+	return fprintf(to, "%s%s %" PRIu64 "\n", family->name, sample->text, sample->value) > 0;
 }
 
-static void add_instances(struct metrics *metrics, const struct instances *instances, bool named)
+/* False: not all of it could be written. A stream into memory says so nowhere else. */
+static bool family_write(FILE *to, enum metrics_format format, const struct family *family, const struct sample *sample)
+{
+	bool written = !sample || head_write(to, format, family);
+
+	for (; sample && written; sample = sample->hh.next)
+		written = sample_write(to, family, sample);
+	return written;
+}
+
+static void add_instances(struct metrics *metrics, const struct instances *instances, uint32_t owner, bool named)
 {
 	for (size_t i = 0; i < instances->count && i < METRICS_BROKERS_MAX; i++)
-		add_instance(metrics, instances->names[i], named);
+		add_instance(metrics, instances->names[i], owner, named);
 }
 
-int metrics_write(FILE *to, enum metrics_format format, const struct instances *named)
+int metrics_write(FILE *to, enum metrics_format format, const struct metrics_wanted *wanted)
 {
+	const struct instances *named = wanted->instances.count ? &wanted->instances : NULL;
 	struct metrics metrics = { 0 };
 	struct instances found = { 0 };
-	int error = named->count ? 0 : instances_find(&found);
+	int error = named ? 0 : instances_find(&found);
 
 	if (error)
 		return error;
 	tables_init();
 	add(&metrics, gpubroker_build, 1, "version", PACKAGE_VERSION, LABELS_END);
-	add_instances(&metrics, named->count ? named : &found, named->count > 0);
+	add_instances(&metrics, named ? named : &found, wanted->owner, named);
 	if (metrics.no_memory)
 		error = error_set(-ENOMEM, "out of memory");
 	for (int i = 0; i < FAMILIES && !error; i++)
-		family_write(to, format, &families[i], metrics.samples[i]);
-	if (!error && format == METRICS_OPENMETRICS)
-		fputs("# EOF\n", to);
+		if (!family_write(to, format, &families[i], metrics.samples[i]))
+			error = error_set(-ENOSPC, "the metrics cannot be written: no memory, or no room for them");
+	if (!error && format == METRICS_OPENMETRICS && fputs("# EOF\n", to) < 0)
+		error = error_set(-ENOSPC, "the metrics cannot be written: no memory, or no room for them");
 	instances_free(&found);
 	metrics_deinit(&metrics);
 	return error;

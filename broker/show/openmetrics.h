@@ -11,9 +11,10 @@
 #ifndef GPUB_SHOW_OPENMETRICS_H
 #define GPUB_SHOW_OPENMETRICS_H
 
+#include <stdint.h>
 #include <stdio.h>
 
-struct instances;
+#include "read.h"
 
 #define METRICS_BROKERS_MAX 64
 #define METRICS_USERS_MAX   1000  /* of one broker; what others have is added up as the user "(others)" */
@@ -24,11 +25,19 @@ enum metrics_format {
 	METRICS_PROMETHEUS /* version 0.0.4, as promtool and node_exporter's textfile collector read it */
 };
 
+#define METRICS_ANY_OWNER UINT32_MAX
+
+/* Which brokers. */
+struct metrics_wanted {
+	struct instances instances; /* none: all that are found */
+	uint32_t         owner;     /* a uid: another user's file counts as absent */
+};
+
 /*
- * Writes the metrics of these instances, or, where there are none, of all that are found. One that is not there, or cannot be
- * read, is told by its state. -ENOMEM, or why /dev/shm cannot be read, with the error message; nothing was written then.
- * sodium_init() comes first.
+ * Writes the metrics of these brokers. One that was named and is not there, or that cannot be read, is told by its state.
+ * -ENOMEM, or why /dev/shm cannot be read, with the error message: what was written is then worth nothing. sodium_init() comes
+ * first.
  */
-int metrics_write(FILE *to, enum metrics_format format, const struct instances *named);
+int metrics_write(FILE *to, enum metrics_format format, const struct metrics_wanted *wanted);
 
 #endif

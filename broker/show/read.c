@@ -68,8 +68,10 @@ static int header_check(const char *instance, const struct status_header *header
 static bool read_copy(int fd, uint64_t offset, void *bytes, size_t size)
 {
 	struct status_copy copy;
+	uint64_t again;
 
-	if (pread(fd, &copy, sizeof copy, STATUS_COPY) != sizeof copy || copy.offset != offset)
+	if (pread(fd, &copy, sizeof copy, STATUS_COPY) != sizeof copy || copy.offset != offset ||
+	    pread(fd, &again, sizeof again, STATUS_COPY) != sizeof again || again != offset)
 		return false;
 	memcpy(bytes, copy.bytes, size);
 	return true;

@@ -39,12 +39,16 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 static int guard_install(void)
 {
 	struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_RESTART }, before;
+	sigset_t bus;
 
 	if (sigaction(SIGBUS, &action, &before))
 		return -errno;
 	if (before.sa_sigaction != on_bus_error)
 		guard.before = before;
-	return 0;
+	/* a parent may have had it blocked: the kernel then ends the process instead */
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	return -pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
 }
 
 /* A file that was truncated gets its size again: what is missing in it then raises no signal any more. */

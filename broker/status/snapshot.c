@@ -159,18 +159,26 @@ static struct named named_by(const struct snapshot *snapshot, const struct track
 }
 
 /*
- * A user knows the buffers that its sessions use by their names. Of who uses its own buffers, or writes a timeline that it sees, it
- * is shown the process, and not what that says of itself.
+ * A user knows the names of the buffers that its sessions use, but for one that a ticket gave it. Of who uses its own buffers, or
+ * writes a timeline that it sees, it is shown the process, and not what that says of itself.
  */
-static void hide(const struct snapshot *snapshot, const struct tracked *tracked, union status_record *record)
+static void hide(const struct session *session, const struct snapshot *snapshot, const struct tracked *tracked,
+		 union status_record *record)
 {
 	if (tracked->type == TRACKED_SESSION && !is_of(OBJECT(tracked, struct session), snapshot->uid)) {
 		memset(record->session.command, 0, sizeof record->session.command);
 		record->session.rank = 0;
+		record->session.since = record->session.answered = 0;
+		record->session.answer = STATUS_NOT_ASKED;
+	} else if (tracked->type == TRACKED_BUFFER && OBJECT(tracked, struct buffer)->owner != snapshot->uid &&
+		   !buffer_rights(OBJECT(tracked, struct buffer), &session->who)) {
+		/* it redeemed a ticket, or the owner has changed the mode since */
+		memset(record->buffer.name, 0, sizeof record->buffer.name);
+		record->buffer.name[0] = '-';
 	} else if (tracked->type == TRACKED_TIMELINE && timeline_at(tracked)->shown.uid != snapshot->uid) {
 		record->timeline.rank = 0;
 	}
-	status_seal(&record->seal, status_size(record->type), record->seal.sequence);
+	status_seal(&record->seal, status_size(record->type), 0); /* how often the broker wrote tells of others, too */
 }
 
 /* As the kernel would decide it for the status file. */
@@ -208,7 +216,7 @@ static void record_send(struct session *session, const struct tracked *tracked)
 
 	status_fill(session->broker, tracked, &record);
 	if (!snapshot->all)
-		hide(snapshot, tracked, &record);
+		hide(session, snapshot, tracked, &record);
 	bytes_send(session, STATUS_OFFSET(snapshot->count), &record, status_size(record.type));
 	snapshot->count++;
 }
@@ -283,7 +291,7 @@ static void header_send(struct session *session)
 		header.waiting = 0;
 		memset(&header.counters, 0, sizeof header.counters);
 	}
-	status_seal(&header.seal, STATUS_HEADER_SEALED, session->broker->status->sequence);
+	status_seal(&header.seal, STATUS_HEADER_SEALED, snapshot->all ? session->broker->status->sequence : 0);
 	bytes_send(session, 0, &header, sizeof header);
 }
 

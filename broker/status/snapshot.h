@@ -4,10 +4,11 @@
  *
  * Who may read the status file sees everything; any other user sees
  *   - the devices, and where the broker listens;
- *   - its own account, sessions and buffers, and what its sessions hold and wait for, also of others' buffers;
+ *   - its own account, sessions and buffers, and what its sessions hold and wait for, also of others' buffers: these without their
+ *     names where it redeemed a ticket, which has none;
  *   - the timelines of its own buffers and of those that its sessions use, with their writers' sessions;
  *   - of others' sessions what they hold of its own buffers and that they wait for one, with their pid and uid, and without their
- *     command and rank.
+ *     command, rank and times.
  * Never anything else of others: no name, no command, no number of theirs, no counter, no histogram. One function decides that, object by
  * object, when the object is sent: what is filed under a new type has to be decided there.
  *

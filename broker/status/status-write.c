@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <event2/event.h>
+
 #include "broker/base/context.h"
 #include "broker/base/log.h"
 #include "broker/memory/allocation.h"
@@ -28,6 +30,8 @@
 #include "common/crash-point.h"
 #include "common/now.h"
 #include "common/timeline-page.h"
+
+#define RETRY_MS 100
 
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
@@ -233,6 +237,8 @@ static void put(struct status *status, uint64_t offset, const void *bytes, size_
 {
 	struct status_copy *copy = (struct status_copy *)(status->file.bytes + STATUS_COPY);
 
+	__atomic_store_n(&copy->offset, STATUS_COPY, __ATOMIC_RELAXED); /* of nothing: its bytes change */
+	atomic_thread_fence(memory_order_release);
 	memcpy(copy->bytes, bytes, size);
 	__atomic_store_n(&copy->offset, offset, __ATOMIC_RELEASE);
 	atomic_thread_fence(memory_order_release);
@@ -331,12 +337,31 @@ static bool is_current(const struct broker *broker)
 	       !memcmp(&status->header.counters, &broker->counters, sizeof broker->counters);
 }
 
+static bool must_grow(const struct status *status)
+{
+	return STATUS_OFFSET(status->tracking.slots) > status->file.size;
+}
+
+/* A try takes as many pages as are left, and gives them back: not each answer to anybody is to wait for that. */
+static bool is_pausing(const struct status *status)
+{
+	return status->retry && evtimer_pending(status->retry, NULL);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *broker)
+{
+	(void)fd;
+	(void)what;
+	status_write(broker);
+}
+
 void status_write(struct broker *broker)
 {
+	static const struct timeval pause = { .tv_usec = RETRY_MS * 1000 };
 	struct status *status = broker->status;
 	int error;
 
-	if (!status->started || is_current(broker))
+	if (!status->started || is_current(broker) || (must_grow(status) && is_pausing(status)))
 		return;
 	CRASH_POINT(status_begin);
 	status->sequence++;
@@ -348,6 +373,8 @@ void status_write(struct broker *broker)
 	}
 	CRASH_POINT(status_written);
 	broker->unpublished = error != 0;
+	if (error && status->retry)
+		evtimer_add(status->retry, &pause);
 	if (error && !status->complained)
 		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
 	status->complained = error != 0;
@@ -363,6 +390,7 @@ void status_start(struct broker *broker)
 	for (uint32_t i = 0; i < broker->board->header->devices; i++)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
 	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS);
+	status->retry = evtimer_new(broker->base, on_retry, broker);
 	status->started = true;
 	status_write(broker);
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <event2/event.h>
 #include <sodium.h>
 
 #include "broker/base/log.h"
@@ -201,6 +202,8 @@ void status_close(struct status *status)
 {
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
 	shm_unlink(status->name);
+	if (status->retry)
+		event_free(status->retry);
 	mapped_file_reset(&status->file);
 	close(status->file.fd);
 	tracking_deinit(&status->tracking);

@@ -5,7 +5,8 @@
  * "/gpubroker.<instance>", 0640 under any umask: a header and records (format.h). Owns the file and the lock that says that its
  * broker lives. A record is written when its object has changed, before the answer to the request that changed it is sent: work
  * is in proportion to the change, whatever else the broker holds (invariant 5), and only a timeline's record needs a system
- * call, which reads its page. Where the file cannot grow, the records stay marked and are tried again. Never read back: nobody can hurt the broker through it (mapped-file.h).
+ * call, which reads its page. Where the file cannot grow, the records stay marked, and the broker tries again ten times a second.
+ * Never read back: nobody can hurt the broker through it (mapped-file.h).
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -32,6 +33,7 @@ struct status {
 	uint64_t        sequence; /* of the write under way */
 	bool            started;
 	bool            complained;
+	struct event   *retry; /* pending: the file could not grow, and is not tried until then; NULL where there is no memory */
 	struct status_header header; /* as it stands in the file */
 };
 

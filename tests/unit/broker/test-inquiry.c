@@ -7,12 +7,15 @@
 #include "session-harness.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/request/inquiry.h"
 #include "broker/session/session.h"
 
 #define REFRESH 77
+#define ASKED   4002 /* a user */
+#define TIMERS  64   /* more than libevent's first heap has room for */
 
 static void create(struct peer *peer, const char *name, unsigned flags)
 {
@@ -291,6 +294,82 @@ static void test_sessions_end_while_they_are_asked(void **state)
 	part(&asker);
 }
 
+/* What others had a user asked is no request of its own. */
+static void invariant_5_a_refresh_takes_nothing_of_the_quotas_of_those_asked(void **state)
+{
+	static struct user_quota user = { .uid = ASKED };
+	struct quotas quotas = { .users = &user, .count = 1 };
+	struct peer asker = join(), holder = join_as(ASKED);
+	struct wire_message message;
+	struct wire_grant grant;
+
+	(void)state;
+	create(&holder, "t", GPUB_TIMELINE);
+	grant = hold(&holder, "t");
+	quota_init(&quotas.fallback);
+	quota_init(&user.quota);
+	user.quota.requests = 2;
+	broker_configure(&broker, &quotas, &broker.config->creators);
+	say_refresh(&asker);
+	expect_asked(&holder);
+	for (int i = 0; i < WIRE_WAITS_ANSWER; i++) {
+		message = waits(WIRE_WAITS_MAX, &grant, 1);
+		message.waits.more = i < WIRE_WAITS_ANSWER - 1;
+		say(holder.sock, &message);
+	}
+	expect_refreshed(&asker);
+	message = named(WIRE_STAT, 5, "t");
+	say(holder.sock, &message);
+	run_passes();
+	assert_true(received_already(holder.sock, &message));
+	quota_init(&user.quota);
+	broker_configure(&broker, &quotas, &broker.config->creators);
+	hang_up_dying(&holder);
+	part(&asker);
+}
+
+/* libevent's allocations, which a test makes fail. */
+static bool no_memory;
+
+static void *allocate(void *bytes, size_t size)
+{
+	return no_memory ? NULL : realloc(bytes, size);
+}
+
+static void ignore(evutil_socket_t fd, short what, void *argument)
+{
+	(void)fd;
+	(void)what;
+	(void)argument;
+}
+
+/* Where there is no memory for the timer, nobody who owes an answer is waited for, and no pause is made. */
+static void test_a_round_without_a_timer_ends(void **state)
+{
+	static const struct timeval day = { .tv_sec = 86400 };
+	struct peer asker = join(), holder = join();
+	struct event *timers[TIMERS];
+	unsigned count = 0;
+
+	(void)state;
+	create(&asker, "t", GPUB_TIMELINE);
+	hold(&holder, "t");
+	no_memory = true;
+	for (int error = 0; !error && count < TIMERS; count++) {
+		timers[count] = evtimer_new(broker.base, ignore, NULL);
+		error = event_add(timers[count], &day);
+	}
+	assert_true(count < TIMERS);
+	say_refresh(&asker);
+	expect_refreshed(&asker);
+	assert_int_equal(broker.inquiry->state, INQUIRY_IDLE);
+	no_memory = false;
+	while (count)
+		event_free(timers[--count]);
+	hang_up_dying(&holder);
+	part(&asker);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,7 +381,10 @@ int main(void)
 		ON(invariant_5_what_nobody_asked_for_ends_its_session),
 		ON(test_one_refresh_at_a_time),
 		ON(test_sessions_end_while_they_are_asked),
+		ON(invariant_5_a_refresh_takes_nothing_of_the_quotas_of_those_asked),
+		ON(test_a_round_without_a_timer_ends),
 	};
 
+	event_set_mem_functions(malloc, allocate, free);
 	return cmocka_run_group_tests_name("inquiry", tests, harness_group_setup, harness_group_teardown);
 }

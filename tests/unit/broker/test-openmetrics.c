@@ -27,7 +27,7 @@
 #define NO_USER 3000000000u /* and those behind it: nobody has a name for them */
 
 static char names[1][INSTANCE_SIZE];
-static struct instances named = { names, 1 };
+static struct metrics_wanted wanted = { { names, 1 }, METRICS_ANY_OWNER };
 static char path[64];
 static char *text;
 static size_t text_size;
@@ -126,7 +126,7 @@ static void make(enum metrics_format format)
 
 	free(text);
 	to = open_memstream(&text, &text_size);
-	assert_int_equal(metrics_write(to, format, &named), 0);
+	assert_int_equal(metrics_write(to, format, &wanted), 0);
 	fclose(to);
 }
 
@@ -397,6 +397,38 @@ static void test_users_and_samples_are_bounded(void **state)
 	check_series();
 }
 
+/* Anybody may have the name of a broker that is not there. */
+static void test_another_users_file_is_not_the_brokers(void **state)
+{
+	char line[200];
+
+	(void)state;
+	put_user(NO_USER);
+	put_header();
+	wanted.owner = geteuid();
+	make(METRICS_OPENMETRICS);
+	assert_int_equal(lines_with("gpubroker_broker_info"), 1);
+	wanted.owner = NO_USER;
+	make(METRICS_OPENMETRICS);
+	wanted.owner = METRICS_ANY_OWNER;
+	snprintf(line, sizeof line, "gpubroker_up{broker=\"%s\",state=\"absent\"} 0", names[0]);
+	assert_true(has(line));
+	assert_int_equal(lines_with("gpubroker_broker_info"), 0);
+}
+
+/* A text that was cut would end in the middle of a number. */
+static void test_what_cannot_be_written_is_an_error(void **state)
+{
+	char small[700];
+	FILE *to = fmemopen(small, sizeof small, "w");
+
+	(void)state;
+	put_header();
+	setvbuf(to, NULL, _IONBF, 0);
+	assert_int_equal(metrics_write(to, METRICS_PROMETHEUS, &wanted), -ENOSPC);
+	fclose(to);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -413,6 +445,8 @@ int main(void)
 		TEST(test_texts_are_escaped),
 		TEST(test_no_series_is_there_twice),
 		TEST(test_users_and_samples_are_bounded),
+		TEST(test_another_users_file_is_not_the_brokers),
+		TEST(test_what_cannot_be_written_is_an_error),
 	};
 
 	return sodium_init() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

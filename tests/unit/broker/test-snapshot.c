@@ -151,9 +151,34 @@ static void test_a_user_is_shown_its_own_and_what_it_uses(void **state)
 	assert_int_equal(session_in(&bob)->uid, BOB);
 	assert_int_equal(session_in(&bob)->pid, getpid());
 	assert_int_equal(session_in(&bob)->command[0], 0);
+	assert_true(session_in(&alice)->since && !session_in(&bob)->since);
 	assert_null(session_in(&third));
 	part(&third);
 	hang_up_dying(&alice);
+	hang_up_dying(&bob);
+}
+
+/* A ticket has no name; who may not acquire the buffer by its name is not shown it. */
+static void test_a_ticket_shows_no_name(void **state)
+{
+	struct peer alice = join_as(ALICE), bob = join_as(BOB);
+	struct wire_message message = named(WIRE_ISSUE, 3, "alice/secret"), answer;
+
+	(void)state;
+	create_with_mode(&alice, "alice/secret", 0600);
+	message.issue.rights = GPUB_READ;
+	message.issue.uid = TICKET_ANY_USER;
+	answer = answer_to(&alice, &message);
+	assert_int_equal(answer.type, WIRE_TICKET);
+	wire_init(&message, WIRE_REDEEM, 4);
+	message.redeem.ticket = answer.ticket;
+	assert_int_equal(answer_to(&bob, &message).type, WIRE_GRANT);
+	view(&bob);
+	assert_true(has_buffer("-"));
+	assert_int_equal(count(TRACKED_BUFFER), 1);
+	view(&alice);
+	assert_true(has_buffer("alice/secret"));
+	part(&alice);
 	hang_up_dying(&bob);
 }
 
@@ -192,6 +217,9 @@ static void test_counters_tell_of_others_and_are_left_out(void **state)
 	view(&alice);
 	assert_memory_equal(&image.header.counters, &none, sizeof none);
 	assert_int_equal(image.header.waiting, 0);
+	assert_int_equal(image.header.seal.sequence, 0);
+	for (uint64_t i = 0; i < image.header.records; i++)
+		assert_int_equal(record_at(i)->seal.sequence, 0);
 	view(&root);
 	assert_true(image.view.all);
 	assert_int_equal(image.header.counters.sessions_opened, broker.counters.sessions_opened);
@@ -525,6 +553,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		ON(test_a_user_is_shown_its_own_and_what_it_uses),
+		ON(test_a_ticket_shows_no_name),
 		ON(test_what_another_user_holds_comes_once),
 		ON(test_counters_tell_of_others_and_are_left_out),
 		ON(test_a_change_of_the_owner_is_one_of_the_view),

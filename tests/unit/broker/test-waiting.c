@@ -165,12 +165,13 @@ static unsigned answer(unsigned i, struct wire_message *message)
 	return error ? 0 : message->type;
 }
 
-static void expect_answer(unsigned i, enum wire_type type, uint64_t request)
+static struct wire_message expect_answer(unsigned i, enum wire_type type, uint64_t request)
 {
-	struct wire_message message;
+	struct wire_message message = { 0 };
 
 	assert_int_equal(answer(i, &message), type);
 	assert_int_equal(message.request, request);
+	return message;
 }
 
 static void expect_silence(unsigned i)
@@ -459,7 +460,7 @@ static void test_a_free_answers_the_drain(void **state)
 	assert_null(broker.waiting->drains);
 }
 
-/* A stop ends every wait but the drains, in whatever order a session asked for them. */
+/* A stop ends every wait but the drains, in whatever order a session asked for them; who waits for a name is told. */
 static void test_a_stop_ends_all_waits_but_drains(void **state)
 {
 	struct buffer *first = drain(0, 10, -1), *second = make_live("b");
@@ -472,6 +473,8 @@ static void test_a_stop_ends_all_waits_but_drains(void **state)
 	waiting_forget_all(&broker);
 	assert_int_equal(broker.waiting->count, 2);
 	assert_null(broker.waiting->names);
+	assert_int_equal(expect_answer(0, WIRE_REFUSED, 11).refused.error, -ENOENT);
+	assert_int_equal(expect_answer(1, WIRE_REFUSED, 12).refused.error, -ENOENT);
 	waiting_drained(&broker, first->serial);
 	waiting_drained(&broker, second->serial);
 	expect_answer(0, WIRE_DONE, 10);
