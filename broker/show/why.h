@@ -14,12 +14,9 @@
 #include <stdint.h>
 
 #include "broker/status/format.h"
+#include "look.h"
 
-/* What the system says of a process. */
-struct why_process {
-	char state;     /* the letter in /proc/PID/stat; 0: there is no such process, or nobody can tell */
-	bool contained; /* it has another mount namespace than this process */
-};
+#define WHY_STILL_S 1 /* for so long nothing of a deadlock has moved: whoever asks looks twice, and marks the sessions that go on as partial */
 
 struct why {
 	const union status_record *records;
@@ -27,7 +24,7 @@ struct why {
 	const char                *about; /* a buffer's name, or the number of a process; NULL: everything that waits */
 	bool                       live;  /* the broker goes on; else what it knew last is told */
 	uint64_t                   now_ms; /* since 1970 */
-	void (*look)(uint64_t pid, struct why_process *process); /* NULL: the numbers mean nothing here */
+	void (*look)(uint64_t pid, struct process_seen *seen); /* process_look(); NULL: the numbers mean nothing here */
 	void (*say)(void *context, const char *line); /* printable ASCII, without a newline */
 	void *context;
 };
@@ -42,8 +39,5 @@ struct why_found {
  * line that nothing waits. -ENOENT: about names neither a buffer nor a process of a session; -ENOMEM. The error message is set.
  */
 int why_explain(const struct why *why, struct why_found *found);
-
-/* look() of this system, as far as this process may see: /proc. */
-void why_look(uint64_t pid, struct why_process *process);
 
 #endif

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "broker/base/process-start.h"
 #include "broker/show/process.h"
 
 static int held_open;
@@ -60,7 +61,7 @@ static json_t *session_of(pid_t pid, time_t since)
 {
 	struct shown shown = { .state = SHOWN_RUNNING,
 			       .header = { .pid = (uint64_t)getpid(),
-					   .start_time = status_process_start((uint64_t)getpid(), NULL) } };
+					   .start_time = process_start((uint64_t)getpid(), NULL) } };
 	json_t *session = json_pack("{s:i,s:I}", "pid", (int)pid, "since", (json_int_t)since);
 
 	shown.text = json_pack("{s:[O]}", "sessions", session);

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "broker/base/process-start.h"
 #include "broker/status/leftovers.h"
 #include "status-file.h"
 
@@ -197,7 +198,7 @@ static void test_stopped(void **unused)
 	(void)unused;
 	assert_int_equal(leftovers_lock(brokers), 0);
 	header.pid = (uint64_t)child;
-	header.start_time = status_process_start(header.pid, NULL);
+	header.start_time = process_start(header.pid, NULL);
 	put_header(fd, header);
 	assert_int_equal(state_of_file(fd), SHOWN_STOPPED);
 	header.start_time++;
