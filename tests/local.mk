@@ -70,6 +70,7 @@ unit_tests = \
 	tests/unit/broker/test-usage \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-why \
+	tests/unit/broker/test-why-circles \
 	tests/unit/broker/test-workers \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
@@ -255,6 +256,9 @@ tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-key
 tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
 status_file = tests/unit/broker/status-file.c tests/unit/broker/status-file.h
 tests_unit_broker_test_status_damaged_SOURCES = tests/unit/broker/test-status-damaged.c $(status_file)
+why_records = tests/unit/broker/why-records.c tests/unit/broker/why-records.h
+tests_unit_broker_test_why_SOURCES = tests/unit/broker/test-why.c $(why_records)
+tests_unit_broker_test_why_circles_SOURCES = tests/unit/broker/test-why-circles.c $(why_records)
 tests_unit_broker_test_status_read_SOURCES = tests/unit/broker/test-status-read.c $(status_file)
 tests_unit_broker_test_status_write_SOURCES = tests/unit/broker/test-status-write.c $(session_harness)
 tests_unit_broker_test_usage_SOURCES = tests/unit/broker/test-usage.c $(session_harness)

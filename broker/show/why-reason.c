@@ -113,7 +113,7 @@ void tell_state(struct telling *telling, const struct status_session *session)
 	if (why_node(&telling->views, session->id, &node) && telling->graph.circle_of[node]) {
 		tell(telling, "is in deadlock %u", telling->graph.circle_of[node]);
 	} else if (wait && is_followed(telling, session->id)) {
-		tell(telling, "waits in turn, behind work of its own that may go on");
+		tell(telling, "waits in turn, and may go on");
 	} else if (wait && telling->hops < TELL_HOPS_MAX && telling->steps) {
 		telling->steps--;
 		telling->followed[telling->hops++] = session->id;
