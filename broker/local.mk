@@ -55,6 +55,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/rates.c broker/show/rates.h \
 	broker/show/read.c broker/show/read.h \
 	broker/show/records.c broker/show/records.h \
+	broker/show/second-look.c broker/show/second-look.h \
 	broker/show/table.c broker/show/table.h \
 	broker/show/telling.c broker/show/telling.h \
 	broker/show/views.c broker/show/views.h \

@@ -13,7 +13,7 @@
 #include "common/now.h"
 #include "look.h"
 #include "refresh.h"
-#include "views.h"
+#include "second-look.h"
 #include "why.h"
 
 static void print_line(void *context, const char *line)
@@ -87,115 +87,11 @@ static int explain(const struct shown *shown, const char *about, void (*say)(voi
 	return why_explain(&why, found);
 }
 
-/* ---- a second look: programs that queue work far ahead look like a deadlock in every single one ---- */
-
-static uint64_t waiter_of(const union status_record *record)
-{
-	return record->type == TRACKED_WAIT ? record->wait.session : record->request.session;
-}
-
-static bool same_request(const struct status_request *one, const struct status_request *other)
-{
-	return one->kind == other->kind && one->since == other->since && one->generation == other->generation;
-}
-
-/* Nothing of it has moved: the same session has the same wait in both, and the timeline has the same value. */
-static bool is_in_both(const struct views *views, const struct views *others, const union status_record *wait)
-{
-	bool stream = wait->type == TRACKED_WAIT;
-	const struct view *view = &others->view[stream ? WAITS : REQUESTS];
-	const union status_record *one, *other;
-
-	if (stream) {
-		one = view_one(&views->view[TIMELINES], wait->wait.generation);
-		other = view_one(&others->view[TIMELINES], wait->wait.generation);
-		if (!one || !other || one->timeline.value != other->timeline.value)
-			return false;
-	}
-	for (size_t i = view_find(view, waiter_of(wait)); view_has(view, i, waiter_of(wait)); i++)
-		if (stream ? view->at[i]->wait.generation == wait->wait.generation && view->at[i]->wait.value == wait->wait.value :
-			     same_request(&view->at[i]->request, &wait->request))
-			return true;
-	return false;
-}
-
-/* Nothing says what it waits for. */
-static void doubt(const struct views *views, uint64_t session)
-{
-	union status_record *record = (union status_record *)view_one(&views->view[SESSIONS], session);
-
-	if (record)
-		record->session.partial = 1;
-}
-
-static void doubt_who_moved(const struct views *views, const struct views *others, const struct views *now, size_t which)
-{
-	const struct view *view = &views->view[which];
-
-	for (size_t i = 0; i < view->count; i++)
-		if (!is_in_both(views, others, view->at[i]))
-			doubt(now, waiter_of(view->at[i]));
-}
-
-/* Who has signalled. */
-static void doubt_writers(const struct views *now, const struct views *before)
-{
-	const struct view *timelines = &now->view[TIMELINES];
-	const union status_record *then;
-
-	for (size_t i = 0; i < timelines->count; i++) {
-		then = view_one(&before->view[TIMELINES], timelines->at[i]->timeline.generation);
-		if (timelines->at[i]->timeline.value != (then ? then->timeline.value : 0))
-			doubt(now, timelines->at[i]->timeline.writer);
-	}
-}
-
-static void doubt_all(const struct views *views)
-{
-	for (size_t i = 0; i < views->view[SESSIONS].count; i++)
-		doubt(views, views->view[SESSIONS].at[i]->session.id);
-}
-
-/* Nothing keeps these: they are no records any more. */
-static void leave_out_what_moves(struct shown *shown, const struct views *now, const struct views *before)
-{
-	const union status_record *one, *other;
-
-	for (size_t i = 0; i < shown->count; i++) {
-		if (shown->records[i].type != TRACKED_WAIT)
-			continue;
-		one = view_one(&now->view[TIMELINES], shown->records[i].wait.generation);
-		other = view_one(&before->view[TIMELINES], shown->records[i].wait.generation);
-		if (one && other && one->timeline.value != other->timeline.value)
-			shown->records[i].type = TRACKED_NONE;
-	}
-}
+/* ---- looking twice ---- */
 
 static bool was_asked(const struct shown *shown, const char *reason)
 {
 	return shown->state == SHOWN_RUNNING && !is_elsewhere(shown) && !*reason;
-}
-
-/* Where one of them was not asked, nothing shows that a circle stands. */
-static int compare_looks(struct shown *shown, const struct shown *before, bool both_asked)
-{
-	struct views now, then;
-	bool made = views_make(&now, shown->records, shown->count);
-
-	made = views_make(&then, before->records, before->count) && made;
-	if (made && both_asked && shown->header.start_time == before->header.start_time) {
-		for (size_t which = WAITS; which <= REQUESTS; which++) {
-			doubt_who_moved(&now, &then, &now, which);
-			doubt_who_moved(&then, &now, &now, which);
-		}
-		doubt_writers(&now, &then);
-		leave_out_what_moves(shown, &now, &then);
-	} else if (made) {
-		doubt_all(&now);
-	}
-	views_free(&now);
-	views_free(&then);
-	return made ? 0 : error_set(-ENOMEM, "out of memory");
 }
 
 /* What a user is shown leaves out what other users' processes wait for beside that. */
@@ -218,7 +114,7 @@ static int look_again(struct shown *shown, const char *instance, const char *abo
 	if (error || !found.deadlocks)
 		return error;
 	if (!was_asked(shown, reason))
-		return compare_looks(shown, shown, false);
+		return looks_compare(shown->records, shown->count, NULL, 0);
 	sleep(WHY_STILL_S);
 	error = read_fresh(shown, instance, reason);
 	if (error) {
@@ -226,7 +122,10 @@ static int look_again(struct shown *shown, const char *instance, const char *abo
 		return error;
 	}
 	doubt_others(shown);
-	error = compare_looks(shown, &before, was_asked(shown, reason));
+	if (!was_asked(shown, reason) || shown->header.start_time != before.header.start_time)
+		error = looks_compare(shown->records, shown->count, NULL, 0);
+	else
+		error = looks_compare(shown->records, shown->count, before.records, before.count);
 	shown_free(&before);
 	return error;
 }
