@@ -47,6 +47,7 @@ unit_tests = \
 	tests/unit/broker/test-records \
 	tests/unit/broker/test-session-proof \
 	tests/unit/broker/test-reclaim \
+	tests/unit/broker/test-refresh \
 	tests/unit/broker/test-registry \
 	tests/unit/broker/test-registry-idle \
 	tests/unit/broker/test-registry-random \
@@ -54,6 +55,7 @@ unit_tests = \
 	tests/unit/broker/test-registry-shared-random \
 	tests/unit/broker/test-request-fanout \
 	tests/unit/broker/test-request-users \
+	tests/unit/broker/test-second-look \
 	tests/unit/broker/test-session \
 	tests/unit/broker/test-session-cut \
 	tests/unit/broker/test-session-death \
@@ -257,6 +259,8 @@ tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-
 status_file = tests/unit/broker/status-file.c tests/unit/broker/status-file.h
 tests_unit_broker_test_status_damaged_SOURCES = tests/unit/broker/test-status-damaged.c $(status_file)
 why_records = tests/unit/broker/why-records.c tests/unit/broker/why-records.h
+tests_unit_broker_test_refresh_SOURCES = tests/unit/broker/test-refresh.c broker/show/refresh.c
+tests_unit_broker_test_second_look_SOURCES = tests/unit/broker/test-second-look.c $(why_records)
 tests_unit_broker_test_why_SOURCES = tests/unit/broker/test-why.c $(why_records)
 tests_unit_broker_test_why_circles_SOURCES = tests/unit/broker/test-why-circles.c $(why_records)
 tests_unit_broker_test_status_read_SOURCES = tests/unit/broker/test-status-read.c $(status_file)
