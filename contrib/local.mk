@@ -17,6 +17,9 @@ $(nodist_systemdunit_DATA): %: %.in Makefile
 
 sysusersdir = $(prefix)/lib/sysusers.d
 dist_sysusers_DATA = contrib/sysusers.d/gpubroker.conf
+if EXPORTER
+dist_sysusers_DATA += contrib/sysusers.d/gpubroker-exporter.conf
+endif
 
 # The sample, to be copied to sysconfdir/gpubroker by whoever wants one.
 dist_doc_DATA = contrib/brokerd.conf

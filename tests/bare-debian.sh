@@ -37,7 +37,7 @@ work=$(mktemp -d "${BARE_DIR:-/var/tmp}/bare-$suite${cuda:+-cuda}-XXXXXX")
 root=$work/root
 status=0
 finish() {
-	umount "$root/dev/shm" "$root/proc" 2>/dev/null || true
+	umount "$root/dev/pts" "$root/dev/shm" "$root/proc" 2>/dev/null || true
 	# nothing of this machine may be reached below it when it is removed
 	if ! grep -q " $root/" /proc/self/mounts; then
 		rm -rf --one-file-system "$root"
@@ -95,6 +95,8 @@ make_locale
 mount -t proc proc "$root/proc"
 mkdir -p "$root/dev/shm"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+# tests read what programs show on a terminal
+mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$root/dev/pts"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 chroot "$root" useradd --create-home user
 (umask "$mask" && git clone -q "$top" "$root/root/gpubroker")

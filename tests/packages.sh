@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh - this commit's Debian packages: made in a bare Debian, installed in another, and run there and under its systemd.
+# packages.sh - this commit's Debian packages: made in a bare Debian or Ubuntu, installed in another, and run there and under its systemd.
 #
-# usage: tests/packages.sh SUITE [MIRROR]      SUITE: bookworm, trixie, ...
+# usage: tests/packages.sh SUITE [MIRROR]      SUITE: bookworm, trixie, ..., or of Ubuntu: jammy, noble
 #
 # ./bootstrap deb makes them, lintian judges them. In a Debian that has nothing else: they install by the README's commands, and
-# the package tests (debian/tests) run, so demo and a program that is compiled. In a Debian that systemd-nspawn boots: they install,
-# debian/tests/service passes, an upgrade leaves the broker running, remove and purge leave nothing.
+# the demo runs; then autopkgtest runs the package tests (debian/tests) that need no systemd. In a Debian that systemd-nspawn
+# boots: they install, debian/tests/service passes, an upgrade leaves the broker running, remove and purge leave nothing.
 #
 # PACKAGES_FROM=FOLDER takes packages that were made before, from there, and makes none.
 #
@@ -29,6 +29,16 @@ if [ -z "${BARE_ALONE-}" ]; then
 fi
 
 suite=$1 mirror=${2:-http://deb.debian.org/debian}
+# what debootstrap is told before the suite, and behind the mirror
+flags=() script=()
+case $suite in
+jammy | noble)
+	mirror=${2:-http://archive.ubuntu.com/ubuntu}
+	flags=('--components=main,universe')
+	# all suites of Ubuntu have this one, and debootstrap of Debian 12 does not know the newest by name
+	script=(/usr/share/debootstrap/scripts/gutsy)
+	;;
+esac
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d "${BARE_DIR:-/var/tmp}/packages-$suite-XXXXXX")
 status=0
@@ -93,7 +103,7 @@ built() {
 }
 # Each tag of these levels is a failure.
 judged() {
-	inside build bash -c 'lintian --allow-root --fail-on error,warning /root/gpubroker/build/deb/*.changes && echo "lintian: nothing"'
+	inside build bash -c 'lintian --allow-root --profile debian --fail-on error,warning /root/gpubroker/build/deb/*.changes && echo "lintian: nothing"'
 }
 
 # ---- a bare Debian ----
@@ -113,10 +123,12 @@ installed() {
 	inside install bash -c "cd /root && $command"
 	inside install broker-status --version
 }
-compiled() {
-	inside install apt-get install -y --no-install-recommends build-essential pkgconf
-	inside install bash -c 'apt-get install -y --no-install-recommends /root/build/deb/libgpubroker-dev_*.deb'
-	inside install bash -c 'cd /tmp && /root/tests/compile'
+# autopkgtest reads debian/tests/control, and installs what each test needs. The third test, service, needs systemd.
+tested() {
+	git clone -q "$top" "$work/root-install/root/source"
+	inside install apt-get install -y --no-install-recommends autopkgtest
+	inside install bash -c 'cd /root && autopkgtest --no-built-binaries --summary-file=summary --test-name=demo --test-name=compile build/deb/*.deb source/ -- null'
+	grep -E '^(demo|compile) *PASS' "$work/root-install/root/summary" | tr -s ' \n' ' '
 }
 
 # ---- under its systemd ----
@@ -161,6 +173,14 @@ check "it is installed again" bash install
 check "and serves" broker-ctl create again 1M
 check "all packages are purged" apt-get purge -y gpubroker gpubroker-tools libgpubroker0
 check "nothing is left" eval 'nothing_left && purged'
+exporter_serves() {
+	systemctl -q is-active gpubroker-exporter.service && exec 3<>/dev/tcp/127.0.0.1/14782 &&
+		printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && grep -q '^gpubroker_up{broker="system",state="absent"} 0' <&3
+}
+check "the exporter installs alone" apt-get install -y --no-install-recommends ./build/deb/gpubroker-exporter_*.deb
+for _ in {1..50}; do exporter_serves 2>/dev/null && break; sleep 0.1; done
+check "and serves" exporter_serves
+check "it is purged" apt-get purge -y gpubroker-exporter
 check "no unit failed" eval '! systemctl --failed --no-legend | grep gpubroker'
 echo "session: passed"
 SESSION
@@ -184,6 +204,7 @@ prepared_systemd() {
 	inside systemd apt-get update
 	inside systemd apt-get install -y --no-install-recommends systemd systemd-sysv dbus
 	inside systemd bash -c "cd /root && $command --download-only"
+	inside systemd bash -c "cd /root && apt-get install -y --no-install-recommends --download-only ./build/deb/gpubroker-exporter_*.deb"
 	write_session
 	umount "$work/root-systemd/dev/shm" "$work/root-systemd/proc"
 }
@@ -195,7 +216,7 @@ booted() {
 	[ "$(tail -n 1 "$log")" = "session: passed" ]
 }
 
-step debootstrap debootstrap --variant=minbase "$suite" "$work/root-bare" "$mirror"
+step debootstrap debootstrap --variant=minbase "${flags[@]}" "$suite" "$work/root-bare" "$mirror" "${script[@]}"
 [ $status = 0 ] || exit 1
 echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$work/root-bare/etc/os-release")"
 if [ -n "${PACKAGES_FROM-}" ]; then
@@ -208,7 +229,7 @@ fi
 step install installed
 [ $status = 0 ] || exit 1
 step demo inside install /root/tests/demo
-step compile compiled
+step autopkgtest tested
 if command -v systemd-nspawn >/dev/null; then
 	step systemd-root prepared_systemd
 	[ $status = 0 ] || exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # manpages.sh - the man pages and the programs tell the same: each command's options, each function of the library with
-# its prototype, each counter; a page to find each function by; and mandoc has nothing to warn of.
+# its prototype, each counter; a page to find each function by; name and version at each page's foot; and mandoc has nothing to warn of.
 set -u
 
 man=${top_srcdir:?}/man
@@ -138,7 +138,16 @@ tutorial_strange() {
 		done
 }
 
-echo "1..15"
+# What a page says at its foot, where that is not the name and the version of configure.ac. The source says it, so "man ./page" does too.
+strange_footers() {
+	local page wanted
+	wanted="gpubroker $(sed -n 's/^AC_INIT(\[gpubroker\],\[\(.*\)\])$/\1/p' "$top_srcdir/configure.ac")"
+	for page in "$man"/*.[1-9]; do
+		grep -qxF ".Os $wanted" "$page" || echo "$page: not .Os $wanted"
+	done
+}
+
+echo "1..16"
 for command in broker-run broker-status broker-ctl brokerd; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
@@ -165,6 +174,7 @@ check "what is timed is the table's" "$(diff <(table_times) <(page_times))"
 check "the tutorial's commands have their options" "$(grep -q '^\$ broker-' "$man/gpubroker-tutorial.7" || echo 'it shows none'; tutorial_strange)"
 check "each function has a page" "$(pageless)"
 check "each alias leads to its page" "$(misled)"
+check "each page's foot has name and version" "$(strange_footers)"
 if command -v mandoc >/dev/null; then
 	check "mandoc warns of nothing" "$(mandoc -T lint -W warning "$man"/*.[1-9] 2>&1)"
 else
