@@ -142,7 +142,7 @@ test_programs = \
 	tests/integration/times \
 	tests/integration/timeline-ends \
 	tests/integration/timeline-pages \
-	tests/integration/timelines tests/integration/why \
+	tests/integration/timelines tests/integration/why tests/integration/deadlocks \
 	tests/integration/trace \
 	tests/integration/truncate \
 	tests/integration/users \
@@ -339,7 +339,9 @@ tests_integration_times_SOURCES = tests/integration/times.c $(harness)
 tests_integration_timeline_ends_SOURCES = tests/integration/timeline-ends.c $(harness)
 tests_integration_timeline_pages_SOURCES = tests/integration/timeline-pages.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
-tests_integration_why_SOURCES = tests/integration/why.c $(harness)
+why_scene = tests/integration/why-scene.c tests/integration/why-scene.h $(harness)
+tests_integration_why_SOURCES = tests/integration/why.c $(why_scene)
+tests_integration_deadlocks_SOURCES = tests/integration/deadlocks.c $(why_scene)
 tests_integration_trace_SOURCES = tests/integration/trace.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
 tests_integration_users_SOURCES = tests/integration/users.c $(harness)

@@ -1,133 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why.c - what broker-status --why says of programs that hang, word by word: circles of timelines, stopped writers, drains, full
+ * why.c - what broker-status --why says of programs that hang, word by word: stopped writers, drains, full
  * devices, names that nobody makes, a broker that is stopped or dead.
  *
- * How long something has lasted differs from run to run and is cut off; all else is compared.
+ * deadlocks.c has the circles.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "harness.h"
+#include "why-scene.h"
 
 #define MIB (1u << 20)
-
-static struct broker_process broker;
-static struct puppet a, b, c;
-
-/* ---- asking ---- */
-
-static char answer[8192];
-
-/* "12 s: rank 0 ..." without the time. */
-static const char *without_age(const char *line)
-{
-	size_t digits = strspn(line, "0123456789");
-	const char *colon = strstr(line, ": ");
-
-	return digits && line[digits] == ' ' && colon && colon - line < 12 ? colon + 2 : line;
-}
-
-/* The exit status; what was said is in answer. */
-static int why(const char *about)
-{
-	char command[512], line[4096];
-	FILE *pipe;
-	int status;
-
-	snprintf(command, sizeof command, "exec timeout 30 %s/broker/broker-status --why %s %s 2>&1", getenv("top_builddir"), about,
-		 broker.instance);
-	pipe = popen(command, "r");
-	if (!pipe)
-		bail_out("no pipe: %m");
-	answer[0] = 0;
-	while (fgets(line, sizeof line, pipe))
-		strncat(answer, without_age(line), sizeof answer - strlen(answer) - 1);
-	status = pclose(pipe);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static bool says(int code, const char *about, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static bool says(int code, const char *about, const char *format, ...)
-{
-	char wanted[sizeof answer];
-	va_list args;
-	int got = why(about);
-
-	va_start(args, format);
-	vsnprintf(wanted, sizeof wanted, format, args);
-	va_end(args);
-	if (got == code && !strcmp(answer, wanted))
-		return true;
-	printf("# wanted %d:\n# %s# got %d:\n# %s", code, wanted, got, answer);
-	return false;
-}
-
-/* ---- clients that have ranks ---- */
-
-/* As broker-run tells it to its workers. */
-static int do_rank(const struct order *order)
-{
-	char text[24];
-
-	snprintf(text, sizeof text, "%llu", (unsigned long long)order->value);
-	return setenv("GPUBROKER_RANK", text, 1);
-}
-
-static void start(struct puppet *puppet, unsigned rank)
-{
-	puppet_start_unconnected(puppet, &broker);
-	ask(puppet, do_rank, .value = rank);
-	if (ask(puppet, do_connect) || ask(puppet, do_stream))
-		bail_out("no client: %s", puppet->last.text);
-}
-
-/* Three clients, each with a lease of each of three buffers with timelines; each has signalled once on its own. */
-static void begin(void)
-{
-	static const char *const names[] = { "heat/0", "heat/1", "heat/2" };
-	struct puppet *const puppets[] = { &a, &b, &c };
-
-	broker_start(&broker, "host");
-	for (unsigned i = 0; i < 3; i++)
-		start(puppets[i], i);
-	for (int i = 0; i < 3; i++) {
-		struct order create = { .run = do_create, .flags = GPUB_TIMELINE };
-
-		strcpy(create.name, names[i]);
-		puppet_tell(puppets[i], create);
-		receive(puppets[i]);
-	}
-	for (int i = 0; i < 3; i++)
-		for (int j = 0; j < 3; j++) {
-			struct order acquire = { .run = do_acquire, .slot = j, .rights = GPUB_READ | GPUB_WRITE };
-
-			strcpy(acquire.name, names[j]);
-			puppet_tell(puppets[i], acquire);
-			if (receive(puppets[i]))
-				bail_out("no lease: %s", puppets[i]->last.text);
-		}
-	for (int i = 0; i < 3; i++)
-		ask(puppets[i], do_signal, .slot = i, .value = 3);
-	for (int i = 0; i < 3; i++)
-		ask(puppets[i], do_sync);
-}
-
-static void end(void)
-{
-	puppet_end(&a);
-	puppet_end(&b);
-	puppet_end(&c);
-	broker_end(&broker);
-}
 
 static void test_stopped_writer(void)
 {
@@ -167,11 +56,6 @@ static void test_stopped_writer(void)
 
 /* ---- what waits in the broker ---- */
 
-static int do_drain(const struct order *order)
-{
-	return gpub_drain(client, order->name, order->timeout);
-}
-
 /* The session's number, which evict takes. */
 static int session_of(const struct puppet *puppet)
 {
@@ -184,11 +68,6 @@ static int session_of(const struct puppet *puppet)
 			id = (int)json_integer_value(json_object_get(session, "session"));
 	json_decref(text);
 	return id;
-}
-
-static bool waits_are(int64_t count)
-{
-	return SOON(status_number(&broker, "waiting") == count);
 }
 
 static void test_drain(void)
