@@ -61,6 +61,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/views.c broker/show/views.h \
 	broker/show/why.c broker/show/why.h \
 	broker/show/why-graph.c broker/show/why-graph.h \
+	broker/show/why-question.h \
 	broker/show/why-reason.c broker/show/why-reason.h \
 	broker/memory/slab.c broker/memory/slab.h \
 	broker/status/format.c broker/status/format.h \

@@ -12,7 +12,7 @@
 #include "libbroker/device/device.h"
 #include "look.h"
 #include "why-graph.h"
-#include "why.h"
+#include "why-question.h"
 
 #define TELL_TEXT_MAX 4096
 #define TELL_HOPS_MAX 32 /* from process to process in one line */
