@@ -31,8 +31,7 @@ static bool is_elsewhere(const struct shown *shown)
 /* Why what follows may not be true any more. reason: why a broker that runs was not asked; empty: it was. */
 static void print_doubt(const struct shown *shown, const char *reason)
 {
-	unsigned long long pid = shown->header.pid, now = (unsigned long long)time(NULL);
-	unsigned long long age = now > shown->header.updated ? now - shown->header.updated : 0; /* the clock may have gone back */
+	unsigned long long pid = shown->header.pid, age = shown_age(shown);
 
 	if (shown->partial)
 		printf("The broker '%s' shows this user its own objects, and who holds them: others' waits are not among these.\n",

@@ -309,6 +309,13 @@ const char *shown_state_name(enum shown_state state)
 	return names[state];
 }
 
+uint64_t shown_age(const struct shown *shown)
+{
+	uint64_t now = (uint64_t)time(NULL);
+
+	return now > shown->header.updated ? now - shown->header.updated : 0;
+}
+
 void shown_free(struct shown *shown)
 {
 	json_decref(shown->text);

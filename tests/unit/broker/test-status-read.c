@@ -210,6 +210,16 @@ static void test_stopped(void **unused)
 	close(fd);
 }
 
+static void test_age(void **unused)
+{
+	struct shown shown = { .header.updated = (uint64_t)time(NULL) - 100 };
+
+	(void)unused;
+	assert_in_range(shown_age(&shown), 100, 110);
+	shown.header.updated += 1000; /* the clock went back */
+	assert_int_equal(shown_age(&shown), 0);
+}
+
 /* ---- who is trusted ---- */
 
 static void test_owner(void **unused)
@@ -438,6 +448,7 @@ int main(void)
 		cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_running),
 		cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_age),
 		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_header),
