@@ -154,8 +154,8 @@ static bool is_deadlock(unsigned timelines, unsigned values, bool free_one)
 
 static void test_more_waits_than_fit(void)
 {
-	POINT(is_deadlock(7, 4, false), "seven timelines of one process, four values of each: all that fits is known");
-	POINT(!is_deadlock(7, 4, true), "an eighth one of another process is among what is known");
+	POINT(is_deadlock(8, 4, false), "eight timelines of one process, four values of each: of each the lowest is known");
+	POINT(!is_deadlock(8, 4, true), "also of one that is another process's");
 	POINT(is_deadlock(28, 1, false), "so many timelines as there is room for");
 	POINT(!is_deadlock(28, 1, true), "and one more, for which there is no room: it may be the one on which it goes on");
 }

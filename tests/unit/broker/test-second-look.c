@@ -110,6 +110,14 @@ static void test_a_wait_that_has_ended(void **state)
 	expect_deadlocks(1);
 }
 
+static void test_a_wait_that_is_new(void **state)
+{
+	(void)state;
+	first_look();
+	stream_waits(1, 7, 9);
+	expect_deadlocks(1);
+}
+
 static void test_who_has_signalled(void **state)
 {
 	(void)state;
@@ -133,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_what_stands_still_is_a_deadlock), ON(test_one_look_shows_none), ON(test_a_timeline_that_goes_on),
 		ON(test_who_has_a_wait_that_goes_on),	  ON(test_a_wait_for_another_buffer), ON(test_a_wait_that_has_ended),
+		ON(test_a_wait_that_is_new),
 		ON(test_who_has_signalled),		  ON(test_another_request),
 	};
 
