@@ -21,6 +21,9 @@ broker_libbrokercore_la_SOURCES = \
 	broker/request/inquiry.c broker/request/inquiry.h \
 	broker/session/discard.c broker/session/discard.h \
 	broker/base/event-failure.c broker/base/event-failure.h \
+	broker/base/event-kinds.c broker/base/event-kinds.h \
+	broker/base/events.c broker/base/events.h \
+	broker/base/journal.c broker/base/journal.h \
 	broker/registry/grants.c broker/registry/grants.h \
 	broker/users/identity.c broker/users/identity.h \
 	broker/status/leftovers.c broker/status/leftovers.h \
@@ -40,6 +43,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/registry.c broker/registry/registry.h \
 	broker/base/tracked.c broker/base/tracked.h \
 	broker/base/reopen.c broker/base/reopen.h \
+	broker/request/refusal.c broker/request/refusal.h \
 	broker/request/request.c broker/request/request.h \
 	broker/session/greeting.c broker/session/greeting.h \
 	broker/session/serve.c broker/session/serve.h \
@@ -58,6 +62,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/second-look.c broker/show/second-look.h \
 	broker/show/table.c broker/show/table.h \
 	broker/show/telling.c broker/show/telling.h \
+	broker/show/trail.c broker/show/trail.h \
 	broker/show/views.c broker/show/views.h \
 	broker/show/why.c broker/show/why.h \
 	broker/show/why-graph.c broker/show/why-graph.h \
@@ -66,6 +71,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/memory/slab.c broker/memory/slab.h \
 	broker/status/format.c broker/status/format.h \
 	broker/status/status.c broker/status/status.h \
+	broker/status/ring.c broker/status/ring.h \
 	broker/status/mapped-file.c broker/status/mapped-file.h \
 	broker/status/snapshot.c broker/status/snapshot.h \
 	broker/status/status-write.c \
@@ -129,6 +135,7 @@ broker_broker_ctl_SOURCES = \
 	broker/ctl/checks.h \
 	broker/ctl/commands.c broker/ctl/commands.h \
 	broker/ctl/doctor.c broker/ctl/doctor.h \
+	broker/ctl/events.c broker/ctl/events.h \
 	broker/ctl/options.c broker/ctl/options.h \
 	broker/ctl/report.c broker/ctl/report.h \
 	broker/ctl/values.c broker/ctl/values.h \

@@ -30,11 +30,14 @@ unit_tests = \
 	tests/unit/broker/test-fair-queue \
 	tests/unit/broker/test-grants \
 	tests/unit/broker/test-grid \
+	tests/unit/broker/test-events \
 	tests/unit/broker/test-histograms \
 	tests/unit/broker/test-identity \
 	tests/unit/broker/test-inquiry \
 	tests/unit/broker/test-leftovers \
+	tests/unit/broker/test-journal \
 	tests/unit/broker/test-log \
+	tests/unit/broker/test-ring \
 	tests/unit/broker/test-manage \
 	tests/unit/broker/test-manage-drain \
 	tests/unit/broker/test-manage-drain-join \
@@ -182,6 +185,7 @@ test_scripts = \
 	tests/integration/exporter.sh \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
+	tests/integration/events.sh \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \

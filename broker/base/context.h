@@ -25,6 +25,7 @@ struct create_queues;
 struct delegation;
 struct device;
 struct discard;
+struct events;
 struct fair_queue;
 struct event_base;
 struct inquiry;
@@ -58,6 +59,7 @@ struct broker {
 	struct inquiry      *inquiry;
 	struct create_queues *creates; /* that wait for memory */
 	struct status       *status;
+	struct events       *events;  /* events.h; NULL: nobody asks what happened */
 	struct tracking      *tracking; /* which objects the status file has yet to follow */
 	struct broker_config *config;   /* core/broker.h */
 	struct core         *core;

@@ -15,6 +15,10 @@
 static int patience_ms = 1000;
 static unsigned long long left_out;
 static enum log_level level = LOG_NORMAL;
+static struct {
+	void (*told)(void *context);
+	void *context;
+} left_out_hook;
 
 void log_serving(bool serving)
 {
@@ -24,6 +28,28 @@ void log_serving(bool serving)
 void log_level_set(enum log_level wanted)
 {
 	level = wanted;
+}
+
+void log_journal(void)
+{
+	journal_open(JOURNAL_SOCKET);
+}
+
+bool log_shows(enum log_level least)
+{
+	return level >= least;
+}
+
+void log_when_left_out(void (*told)(void *context), void *context)
+{
+	left_out_hook.told = told;
+	left_out_hook.context = context;
+}
+
+static void leave_out(void)
+{
+	if (!left_out++ && left_out_hook.told)
+		left_out_hook.told(left_out_hook.context);
 }
 
 /*
@@ -64,10 +90,44 @@ static bool rate_allows(void)
 	return true;
 }
 
-void log_write(enum log_level least, bool of_client, const char *format, ...)
+static const int priorities[] = { [LOG_QUIET] = 4, [LOG_NORMAL] = 5, [LOG_VERBOSE] = 6 }; /* warning, notice, info */
+
+static bool tell_left_out(int wait_ms)
+{
+	char note[64];
+
+	snprintf(note, sizeof note, "%llu line%s left out", left_out, left_out == 1 ? " was" : "s were");
+	if (!journal_send(priorities[LOG_QUIET], NULL, 0, note) && !write_line(note, wait_ms))
+		return false;
+	left_out = 0;
+	return true;
+}
+
+void log_tell_left_out(void)
+{
+	if (left_out)
+		tell_left_out(0);
+}
+
+void log_fields(enum log_level least, bool of_client, const struct journal_field *fields, unsigned count, const char *text)
 {
 	int wait_ms = of_client ? 0 : patience_ms;
-	char text[512], note[64];
+
+	if (level < least)
+		return;
+	if (of_client && !rate_allows()) {
+		leave_out();
+		return;
+	}
+	if (left_out)
+		tell_left_out(wait_ms);
+	if (!journal_send(priorities[least], fields, count, text) && !write_line(text, wait_ms))
+		leave_out();
+}
+
+void log_write(enum log_level least, bool of_client, const char *format, ...)
+{
+	char text[512];
 	va_list args;
 
 	if (level < least)
@@ -76,15 +136,5 @@ void log_write(enum log_level least, bool of_client, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	if (of_client && !rate_allows()) {
-		left_out++;
-		return;
-	}
-	if (left_out) {
-		snprintf(note, sizeof note, "%llu line%s left out", left_out, left_out == 1 ? " was" : "s were");
-		if (write_line(note, wait_ms))
-			left_out = 0;
-	}
-	if (!write_line(text, wait_ms))
-		left_out++;
+	log_fields(least, of_client, NULL, 0, text);
 }

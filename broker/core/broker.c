@@ -164,7 +164,16 @@ void broker_join(struct broker *broker, struct core *core)
 				   .creates = &core->creates,
 				   .inquiry = &core->inquiry,
 				   .status = &core->status,
+				   .events = &core->events,
 				   .tracking = &core->status.tracking };
+}
+
+static void tell_of_predecessor(struct broker *broker)
+{
+	uint64_t pid = broker->status->ring.predecessor;
+
+	if (pid)
+		event_happened(broker, &(struct broker_event){ .kind = EVENT_PREDECESSOR, .other.pid = (uint32_t)pid });
 }
 
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
@@ -196,7 +205,11 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	error = status_open(broker->status, broker->config->instance);
 	if (error)
 		goto deinit_delegation;
+	if (config->keeps_events)
+		status_keep_events(broker->status);
 	broker->accounting->tracking = broker->tracking;
+	broker->events->record = status_record;
+	broker->events->broker = broker;
 	error = device_start(broker);
 	if (error)
 		goto close_status;
@@ -227,9 +240,13 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 		goto deinit_marks;
 	shares_begin(broker);
 	status_start(broker);
-	error = histograms_begin(&broker->histograms, broker->tracking, base);
+	error = events_begin(broker->events, broker, base);
 	if (!error)
+		error = histograms_begin(&broker->histograms, broker->tracking, base);
+	if (!error) {
+		tell_of_predecessor(broker);
 		return 0;
+	}
 	error_set(error, "the broker is out of memory");
 deinit_marks:
 	fair_queue_deinit(broker->queue);
@@ -247,6 +264,7 @@ deinit_registry:
 destroy_board:
 	board_destroy(broker->board);
 close_status:
+	events_end(broker->events);
 	status_close(broker->status);
 deinit_delegation:
 	delegation_deinit(broker->delegation);
@@ -272,6 +290,7 @@ void broker_deinit(struct broker *broker)
 	registry_deinit(broker->registry);
 	memory_deinit(broker->memory);
 	board_destroy(broker->board);
+	events_end(broker->events);
 	status_close(broker->status);
 	accounting_deinit(broker->accounting);
 	delegation_deinit(broker->delegation);

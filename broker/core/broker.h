@@ -28,6 +28,7 @@
 #include "broker/session/discard.h"
 #include "broker/registry/marks.h"
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
@@ -42,6 +43,7 @@ struct broker_config {
 	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
 	uint32_t buffers, handles; /* places in the board */
 	bool     several_users;    /* users other than the broker's own are served */
+	bool     keeps_events;     /* a broker of that name may come again, after this one was killed */
 	enum trust trust;
 	uint64_t     pool; /* bytes of freed memory of each device that are kept for later buffers */
 	unsigned     poll_us; /* after a message the loop polls for the next one this long before it sleeps */
@@ -80,6 +82,7 @@ struct core {
 	struct create_queues creates;
 	struct inquiry       inquiry;
 	struct status        status;
+	struct events        events;
 	bool                 over; /* broker_loop() returns; event_base_loopexit() would need memory for that */
 	void (*drained)(void *context); /* called when stopping and the registry is empty */
 	void                *drained_context;

@@ -66,9 +66,12 @@ static void say_living(const struct shown *shown, unsigned *count)
 
 static void say_dead(const struct shown *shown, unsigned *count)
 {
-	if (shown->state == SHOWN_DEAD && (*count)++ < LEFTOVERS_TOLD)
-		warn("the broker '%s' of %s, pid %llu, is dead, and what it left is still in /dev/shm, with the memory of its host devices",
-		     shown->instance, user_name(shown->owner), (unsigned long long)shown->header.pid);
+	if (shown->state != SHOWN_DEAD || (*count)++ >= LEFTOVERS_TOLD)
+		return;
+	if (shown->header.keeps_events)
+		report_remedy("start it again, and it goes on with its events; others remove it ten minutes after its last change");
+	warn("the broker '%s' of %s, pid %llu, is dead, and what it left is still in /dev/shm, with the memory of its host devices",
+	     shown->instance, user_name(shown->owner), (unsigned long long)shown->header.pid);
 }
 
 /* One that nobody can write in another's name. */

@@ -24,6 +24,7 @@
 #include "client/connect.h"
 #include "client/manage.h"
 #include "doctor.h"
+#include "events.h"
 #include "view.h"
 
 /* Logs what was refused. Returns the exit status for it. */
@@ -256,6 +257,27 @@ static enum ctl_exit run_evict(gpub_client *client, const struct ctl_options *op
 	return complain(error, error_text());
 }
 
+/* ---- without a connection ---- */
+
+static enum ctl_exit run_events(const struct ctl_options *options)
+{
+	const struct events_wanted wanted = { .instance = options->instance,
+					      .since_ms = options->since_ms,
+					      .buffer = options->buffer,
+					      .kind = options->kind,
+					      .pid = options->pid,
+					      .user = options->user,
+					      .json = options->json,
+					      .follow = options->follow };
+
+	return complain(ctl_events(&wanted), error_text());
+}
+
+static enum ctl_exit run_doctor(const struct ctl_options *options)
+{
+	return ctl_doctor(options->address, options->json) ? CTL_EXIT_REFUSED : CTL_EXIT_DONE;
+}
+
 /* ---- all of them ---- */
 
 #define VALUE_AT(argument, take, field) argument, take, offsetof(struct ctl_options, field)
@@ -277,7 +299,9 @@ const struct ctl_command ctl_commands[] = {
 	{ "quota", "", "show what you have, and how much you may have", 0, 0, .run = run_quota },
 	{ "evict", "SESSION", "cut a session off; sessions numbers them", 1, 1,
 	  VALUE_AT(0, take_session, session), .run = run_evict },
-	{ "doctor", "", "look for what keeps a program here from using the broker", 0, 0, .local = ctl_doctor },
+	{ "events", "[BROKER]", "show what happened in it, oldest first", 0, 1, VALUE_AT(0, take_text, instance),
+	  .local = run_events },
+	{ "doctor", "", "look for what keeps a program here from using the broker", 0, 0, .local = run_doctor },
 	{ 0 },
 };
 
@@ -289,7 +313,7 @@ enum ctl_exit ctl_command_run(const struct ctl_options *options)
 	int error;
 
 	if (command->local)
-		return command->local(options->address, options->json) ? CTL_EXIT_REFUSED : CTL_EXIT_DONE;
+		return command->local(options);
 	error = client_connect_bare(&client, options->address);
 	if (error)
 		return complain(error, error_text());

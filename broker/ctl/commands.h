@@ -37,7 +37,13 @@ struct ctl_options {
 	bool               many;
 
 	const char        *pattern; /* list; NULL: all */
-	bool               json; /* doctor, too */
+	bool               json; /* doctor and events, too */
+
+	const char        *instance; /* events; NULL: the only one */
+	uint64_t           since_ms; /* 0: all; user, too */
+	const char        *buffer, *kind; /* NULL: any */
+	unsigned           pid; /* 0: any */
+	bool               follow;
 
 	uint64_t           session; /* evict */
 	bool               kill;
@@ -50,7 +56,7 @@ struct ctl_command {
 	taker      *take;                    /* NULL: there is none */
 	size_t      offset;
 	/* one of them: without a connection; over one; over one for each name */
-	int           (*local)(const char *address, bool json);
+	enum ctl_exit (*local)(const struct ctl_options *options);
 	enum ctl_exit (*run)(gpub_client *client, const struct ctl_options *options);
 	int           (*each)(gpub_client *client, const struct ctl_options *options, const char *name);
 };

@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
 #include "values.h"
 
 #define LIFETIME_MS 3600000u /* a ticket's default, as in GPUB_TICKET_TERMS_INIT */
+
+#define NUMBER_OF_PROCESS NUMBER("process", 1, INT_MAX)
 
 #define FIELD(field) .offset = offsetof(struct ctl_options, field)
 
@@ -33,12 +36,18 @@ static const struct option_row rows[] = {
 	{ 0, "timeout", "TIME", "how long to wait (without limit)", VALUE(take_milliseconds), FIELD(timeout_ms),
 	  "drain" },
 	{ 0, "rights", "RIGHTS", "r, w or rw (r)", VALUE(take_rights), FIELD(rights), "ticket" },
-	{ 0, "user", "USER", "who may redeem it (whoever has it)", VALUE(take_user), FIELD(user), "ticket" },
+	{ 0, "user", "USER", "who may redeem it (whoever has it); whose events (all)", VALUE(take_user), FIELD(user),
+	  "ticket, events" },
 	{ 0, "lifetime", "TIME", "for how long; forever: as long as the buffer (1h)", VALUE(take_lifetime),
 	  FIELD(lifetime_ms), "ticket" },
 	{ 0, "many", NULL, "it can be redeemed any number of times, not once", VALUE(take_flag), FIELD(many), "ticket" },
 	{ 0, "json", NULL, "print what it finds as JSON", VALUE(take_flag), FIELD(json),
-	  "doctor, list, stat, sessions, quota" },
+	  "doctor, list, stat, sessions, quota, events" },
+	{ 0, "since", "TIME", "events of that last time alone", VALUE(take_since), FIELD(since_ms), "events" },
+	{ 0, "buffer", "NAME", "of that buffer alone; NAME may be a pattern", VALUE(take_text), FIELD(buffer), "events" },
+	{ 0, "pid", "PID", "of that process alone", NUMBER_OF_PROCESS, FIELD(pid), "events" },
+	{ 0, "kind", "KIND", "of that kind alone, such as create", VALUE(take_text), FIELD(kind), "events" },
+	{ 0, "follow", NULL, "go on with those that come", VALUE(take_flag), FIELD(follow), "events" },
 	{ 0, "kill", NULL, "and kill its process", VALUE(take_flag), FIELD(kill), "evict" },
 	OPTION_HELP_AND_VERSION,
 };

@@ -155,6 +155,11 @@ int take_milliseconds(void *field, const char *text)
 	return error;
 }
 
+int take_since(void *field, const char *text)
+{
+	return time_parse(text, LIFETIME_MAX_MS, field);
+}
+
 /* To the broker 0 means the buffer's life, which nobody means who writes 0 seconds. */
 int take_lifetime(void *field, const char *text)
 {

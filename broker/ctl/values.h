@@ -27,6 +27,7 @@ taker take_place;        /* struct place: "64M" or "64M@1" */
 taker take_mode_change;  /* struct mode_change: "0640", or "g+r,o-w,u=rw" */
 taker take_owner;        /* struct owner: "USER", "USER:GROUP", ":GROUP" */
 taker take_milliseconds; /* int: "5", "1.5", "30s", "5m", "2h", "1d" */
+taker take_since;        /* uint64_t, in milliseconds: the same */
 taker take_lifetime;     /* uint64_t, in milliseconds: the same, or "forever", which is 0 */
 taker take_rights;       /* unsigned: "r", "w", "rw": GPUB_READ, GPUB_WRITE */
 taker take_session;      /* uint64_t: its number */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/base/streams.h"
 #include "broker/core/broker.h"
@@ -66,6 +67,7 @@ static void on_patience(void *context)
 static void on_stop(struct service *service)
 {
 	unsigned seconds = service->config->drain_seconds;
+	char text[EVENT_TEXT_MAX];
 
 	if (service->stopping) {
 		log_say("a second signal to stop: leaving what is still in use to the driver");
@@ -74,7 +76,9 @@ static void on_stop(struct service *service)
 	}
 	service->stopping = true;
 	notify_send(&service->notify, NOTIFY_STOPPING, seconds + 10, "waiting until all memory is returned");
-	log_note("stopping: all buffers are unlinked; what is in use has %u second%s to be returned", seconds, PLURAL(seconds));
+	snprintf(text, sizeof text, "stopping: all buffers are unlinked; what is in use has %u second%s to be returned", seconds,
+		 PLURAL(seconds));
+	event_happened(&service->broker, &(struct broker_event){ .kind = EVENT_STOP, .text = text });
 	control_expect(&service->control, seconds);
 	broker_stop(&service->broker, broker_quit, &service->broker);
 }
@@ -99,7 +103,7 @@ static void config_swap(struct service *service, struct brokerd_config *config)
 
 static void reload_refused(struct service *service, const char *text)
 {
-	log_say("%s; the configuration stays as it was", text);
+	event_happened(&service->broker, &(struct broker_event){ .kind = EVENT_RELOAD_REFUSED, .text = text });
 	notify_send(&service->notify, NOTIFY_READY, 0, "serving, with the old configuration: %s", text);
 }
 
@@ -117,6 +121,7 @@ static void reload(struct service *service)
 static void on_read(void *context, struct brokerd_config *config, const char *text)
 {
 	struct service *service = context;
+	char line[EVENT_TEXT_MAX];
 
 	if (service->stopping) {
 		brokerd_config_free(config);
@@ -124,7 +129,8 @@ static void on_read(void *context, struct brokerd_config *config, const char *te
 	}
 	if (config) {
 		config_swap(service, config);
-		log_note("%s is read again: its quotas apply from now on", service->options.file);
+		snprintf(line, sizeof line, "%s is read again: its quotas apply from now on", service->options.file);
+		event_happened(&service->broker, &(struct broker_event){ .kind = EVENT_RELOAD, .text = line });
 		notify_send(&service->notify, NOTIFY_READY, 0, "serving at %s", service->socket.path);
 	} else {
 		reload_refused(service, text);
@@ -171,7 +177,7 @@ static void on_event_failure(void *context)
 	brokerd_socket_close(&service->socket);
 }
 
-static int events_begin(struct service *service, const sigset_t *signals)
+static int loop_begin(struct service *service, const sigset_t *signals)
 {
 	int error = control_begin(&service->control, signals, EXIT_BROKER);
 
@@ -180,7 +186,7 @@ static int events_begin(struct service *service, const sigset_t *signals)
 	return error ? error : watchdog_begin(service);
 }
 
-static void events_end(struct service *service)
+static void loop_end(struct service *service)
 {
 	reader_close(&service->reader);
 	if (service->watchdog)
@@ -212,13 +218,15 @@ static int broker_begin(struct service *service)
 	return error;
 }
 
-static void say_ready(const struct service *service)
+static void say_ready(struct service *service)
 {
 	const struct board_header *board = service->broker.board->header;
+	char text[EVENT_TEXT_MAX];
 
-	log_note("'%s' serves %u %s device%s (%s) at %s%s", service->broker.config->instance, board->devices,
+	snprintf(text, sizeof text, "'%s' serves %u %s device%s (%s) at %s%s", service->broker.config->instance, board->devices,
 		 service->broker.device->name, PLURAL(board->devices), board->device[0].name,
 		 service->socket.path, service->socket.lock < 0 ? ", which was passed on" : "");
+	event_happened(&service->broker, &(struct broker_event){ .kind = EVENT_START, .text = text });
 	notify_send(&service->notify, NOTIFY_READY, 0, "serving at %s", service->socket.path);
 }
 
@@ -245,14 +253,14 @@ static int service_run(struct service *service, const sigset_t *signals)
 {
 	int error;
 
-	leftovers_remove();
+	leftovers_remove(service->config->broker.instance);
 	error = brokerd_socket_open(&service->socket, service->config);
 	if (error)
 		return error;
-	error = events_begin(service, signals);
+	error = loop_begin(service, signals);
 	if (!error)
 		error = serve(service);
-	events_end(service);
+	loop_end(service);
 	brokerd_socket_close(&service->socket);
 	return error;
 }
@@ -269,6 +277,7 @@ static int service_main(struct service *service)
 	sigaction(SIGHUP, &defaults, NULL);
 	control_block(&signals);
 	log_level_set(service->config->log);
+	log_journal();
 	notify_open(&service->notify);
 	error = service_run(service, &signals);
 	if (error)

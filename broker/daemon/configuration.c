@@ -184,6 +184,7 @@ static struct brokerd_config *config_alloc(void)
 		return NULL;
 	broker_config_init(&config->broker);
 	config->broker.several_users = true;
+	config->broker.keeps_events = true;
 	config->broker.pool = BROKER_POOL;
 	strcpy(config->broker.instance, "system");
 	strcpy(config->socket, "/run/gpubroker/socket");

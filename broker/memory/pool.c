@@ -4,12 +4,13 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <utlist.h>
 
 #include "allocation.h"
 #include "broker/base/context.h"
-#include "broker/base/log.h"
+#include "broker/base/events.h"
 #include "slab.h"
 #include "usage.h"
 #include "workers.h"
@@ -73,14 +74,22 @@ void pool_came(struct broker *broker, unsigned device)
 		broker->pool->came(broker, device);
 }
 
+void pool_device_failed(struct broker *broker, const struct job *job, const char *what, const char *so)
+{
+	char text[EVENT_TEXT_MAX];
+
+	snprintf(text, sizeof text, "could not %s %llu bytes%s: %s", what, (unsigned long long)job->span, so, job->text);
+	event_happened(broker, &(struct broker_event){
+				       .kind = EVENT_DEVICE_FAILED, .error = job->error, .detail = job->device, .text = text });
+}
+
 static void freed(struct job *job)
 {
 	struct broker *broker = job->context;
 	struct allocation *allocation = job->subject;
 
 	if (job->error)
-		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
-			 job->text);
+		pool_device_failed(broker, job, "free", "");
 	DL_DELETE(broker->pool->leaving, allocation);
 	allocation->job = job;
 	pool_returned(broker, allocation, job->error);

@@ -21,6 +21,7 @@
 
 struct allocation;
 struct broker;
+struct job;
 
 /*
  * A create that found too little memory on the device. It waits for what was on its way back to the device then, and for
@@ -119,5 +120,8 @@ bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, 
  * over() and context set, is on the list then.
  */
 bool pool_make_room(struct broker *broker, unsigned device, uid_t uid, uint64_t span, struct shortage *shortage);
+
+/* A device failed at what the loop needs no answer to. what: "free", "zero"; so: what follows from that, or "". */
+void pool_device_failed(struct broker *broker, const struct job *job, const char *what, const char *so);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "broker/base/context.h"
-#include "broker/base/log.h"
 #include "common/crash-point.h"
 #include "memory.h"
 #include "pool.h"
@@ -39,8 +38,7 @@ static void release_done(struct job *job)
 		return;
 	/* a device that fails to free keeps its memory for the broker's life; the broker goes on without it */
 	if (job->error)
-		log_line("device %u could not free %llu bytes: %s", job->device, (unsigned long long)job->span,
-			 job->text);
+		pool_device_failed(broker, job, "free", "");
 	broker->counters.allocations_freed++;
 	broker->counters.bytes_freed += job->span;
 	allocation->job = job;
@@ -86,8 +84,7 @@ static void clean_done(struct job *job)
 
 	CRASH_POINT(clean_done);
 	if (job->error)
-		log_line("device %u could not zero %llu bytes, which are used no more: %s", job->device,
-			 (unsigned long long)job->span, job->text);
+		pool_device_failed(broker, job, "zero", ", which are used no more");
 	else
 		broker->counters.ranges_cleaned++;
 	broker_changed(broker);

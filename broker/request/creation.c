@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/memory/allocation.h"
 #include "broker/memory/pool.h"
 #include "broker/memory/slab.h"
@@ -48,10 +49,26 @@ static pid_t creation_pid(const struct creation *creation)
 	return session ? session->pid : 0;
 }
 
-static void creation_answer(struct creation *creation, int error, const char *text)
+/* Of a session that is gone by now, its number is known, and whose the buffer would be. */
+static void creation_tell(const struct creation *creation, const struct session *session, int error, const char *text)
 {
-	struct session *session = session_find(creation->broker, creation->order.session);
+	const struct buffer *buffer = creation->buffer;
+	struct broker_event event = { .kind = error ? EVENT_CREATE_REFUSED : EVENT_CREATE,
+				      .error = error,
+				      .bytes = buffer->size,
+				      .detail = buffer->mode,
+				      .name = buffer->name,
+				      .text = text };
 
+	if (session)
+		event.actor = SESSION_PARTY(session);
+	else if (creation->order.session)
+		event.actor = (struct event_party){ .session = creation->order.session, .uid = buffer->owner };
+	event_happened(creation->broker, &event);
+}
+
+static void creation_answer(struct creation *creation, struct session *session, int error, const char *text)
+{
 	broker_publish(creation->broker);
 	if (creation->order.done)
 		creation->order.done(creation->order.context, error, text);
@@ -64,9 +81,12 @@ static void creation_answer(struct creation *creation, int error, const char *te
 
 static void creation_fail(struct creation *creation, int error, const char *text)
 {
+	struct session *session = session_find(creation->broker, creation->order.session);
+
+	creation_tell(creation, session, error, text);
 	registry_abandon(creation->broker->registry, creation->buffer);
 	broker_changed(creation->broker);
-	creation_answer(creation, error, text);
+	creation_answer(creation, session, error, text);
 }
 
 static void creation_expire(void *context)
@@ -76,10 +96,8 @@ static void creation_expire(void *context)
 }
 
 /* Its creator may have gone, or the broker may be stopping, since the job was sent to the device. */
-static bool creation_orphaned(const struct creation *creation)
+static bool creation_orphaned(const struct creation *creation, const struct session *session)
 {
-	const struct session *session = session_find(creation->broker, creation->order.session);
-
 	if (creation->broker->stopping)
 		return true;
 	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->ended);
@@ -90,12 +108,14 @@ static void creation_succeed(struct creation *creation)
 {
 	struct broker *broker = creation->broker;
 	struct buffer *buffer = creation->buffer;
-	bool orphaned = creation_orphaned(creation);
+	struct session *session = session_find(broker, creation->order.session);
+	bool orphaned = creation_orphaned(creation, session);
 
 	broker->counters.buffers_created++;
 	histograms_count(&broker->histograms, HISTOGRAM_CREATE, creation->began);
 	CRASH_POINT(create_live);
-	creation_answer(creation, 0, NULL);
+	creation_tell(creation, session, 0, NULL);
+	creation_answer(creation, session, 0, NULL);
 	CRASH_POINT(create_done);
 	if (orphaned)
 		manage_unlink(broker, buffer);
@@ -177,6 +197,8 @@ static void creation_done(struct job *job)
 	}
 	if (!job->error)
 		pool_made(broker, job->device, job->span);
+	else if (job->error != -ENOMEM)
+		pool_device_failed(broker, job, "make", "");
 	creation_leave_queue(creation);
 	if (!job->error) {
 		allocation_made(creation->buffer->allocation, job);

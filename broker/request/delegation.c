@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/base/deadlines.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/registry.h"
@@ -178,9 +179,12 @@ static struct once *once_find(const struct delegation *delegation, const struct 
 void delegation_forget(void *context, struct buffer *buffer)
 {
 	struct broker *broker = context;
+	struct broker_event event = { .kind = EVENT_TICKETS_REVOKED, .name = buffer->name };
 
-	while (buffer->tickets)
+	for (; buffer->tickets; event.detail++)
 		once_drop(buffer->tickets, broker->accounting);
+	if (event.detail)
+		event_happened(broker, &event);
 }
 
 /* ---- issuing ---- */
@@ -243,21 +247,31 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 
 /* ---- redeeming ---- */
 
-static int refuse(uint64_t *counter, int error, const char *text)
+static int refuse(struct session *session, uint64_t *counter, int error, const char *text)
 {
+	const struct counters *counters = &session->broker->counters;
+
 	(*counter)++;
+	event_happened(session->broker, &(struct broker_event){ .kind = counter == &counters->tickets_forged ? EVENT_TICKET_FORGED :
+									error == -EKEYEXPIRED ? EVENT_TICKET_EXPIRED :
+											       EVENT_TICKET_VOID,
+								.error = error,
+								.actor = SESSION_PARTY(session),
+								.text = text });
 	return error_set(error, "%s", text);
 }
 
 /* The stamp comes first: nothing else in a ticket is worth reading before it. */
-static int check_stamp(struct broker *broker, const struct ticket *ticket)
+static int check_stamp(struct session *session, const struct ticket *ticket)
 {
+	struct broker *broker = session->broker;
+
 	if (ticket_is_genuine(ticket, broker->delegation->key))
 		return 0;
 	if (memcmp(ticket->instance, broker->board->header->instance_id, sizeof ticket->instance))
-		return refuse(&broker->counters.tickets_foreign, -EKEYREJECTED,
+		return refuse(session, &broker->counters.tickets_foreign, -EKEYREJECTED,
 			      "another broker issued this ticket, or an earlier run of this one: ask for a new one");
-	return refuse(&broker->counters.tickets_forged, -EKEYREJECTED,
+	return refuse(session, &broker->counters.tickets_forged, -EKEYREJECTED,
 		      "the ticket is not what this broker issued: copy it whole, or ask for a new one");
 }
 
@@ -266,24 +280,24 @@ int delegation_check(struct session *session, const struct ticket *ticket, struc
 	struct broker *broker = session->broker;
 	struct counters *counters = &broker->counters;
 	struct buffer *buffer;
-	int error = check_stamp(broker, ticket);
+	int error = check_stamp(session, ticket);
 
 	if (error)
 		return error;
 	if (ticket->uid != TICKET_ANY_USER && ticket->uid != session->who.uid)
-		return refuse(&counters->tickets_foreign, -EKEYREJECTED,
+		return refuse(session, &counters->tickets_foreign, -EKEYREJECTED,
 			      "the ticket is for another user: ask for one of your own");
 	if (is_past(ticket->expires_ms))
-		return refuse(&counters->tickets_expired, -EKEYEXPIRED, "the ticket has expired: ask for a new one");
+		return refuse(session, &counters->tickets_expired, -EKEYEXPIRED, "the ticket has expired: ask for a new one");
 	buffer = registry_find_serial(broker->registry, ticket->serial);
 	if (!buffer)
-		return refuse(&counters->tickets_stale, -ESTALE,
+		return refuse(session, &counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer was unlinked: ask for one for the new buffer");
 	if (ticket->tenure != buffer->tenure)
-		return refuse(&counters->tickets_stale, -ESTALE,
+		return refuse(session, &counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer has another owner now: ask that one for a new ticket");
 	if (ticket->once && !once_find(broker->delegation, ticket))
-		return refuse(&counters->tickets_used, -EKEYREJECTED,
+		return refuse(session, &counters->tickets_used, -EKEYREJECTED,
 			      "the ticket was good once and has been redeemed: ask for a new one");
 	*result = buffer;
 	return session->who.uid == buffer->owner ? 0 : registry_may_part(buffer);
@@ -294,6 +308,9 @@ void delegation_spend(struct session *session, const struct ticket *ticket, stru
 	struct once *once = ticket->once ? once_find(session->broker->delegation, ticket) : NULL;
 
 	session->broker->counters.tickets_redeemed++;
+	event_happened(session->broker, &(struct broker_event){ .kind = EVENT_TICKET_REDEEMED,
+								.actor = SESSION_PARTY(session),
+								.name = buffer->name });
 	if (session->who.uid != buffer->owner)
 		registry_part(session->broker->registry, buffer);
 	if (once)

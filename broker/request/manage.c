@@ -6,7 +6,7 @@
 #include <sodium.h>
 
 #include "broker/base/context.h"
-#include "broker/base/log.h"
+#include "broker/base/events.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "broker/users/accounting.h"
@@ -68,6 +68,23 @@ static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
 	return error;
 }
 
+static void tell_of_change(struct session *session, uint32_t what, const struct buffer *buffer)
+{
+	struct broker_event event = { .kind = EVENT_CHMOD,
+				      .actor = SESSION_PARTY(session),
+				      .name = buffer->name,
+				      .detail = buffer->mode };
+
+	if (what & WIRE_CHANGE_MODE)
+		event_happened(session->broker, &event);
+	if (!(what & (WIRE_CHANGE_OWNER | WIRE_CHANGE_GROUP)))
+		return;
+	event.kind = EVENT_CHOWN;
+	event.other.uid = buffer->owner;
+	event.detail = buffer->group;
+	event_happened(session->broker, &event);
+}
+
 int manage_change(struct session *session, const struct wire_message *message)
 {
 	const struct wire_change *change = &message->change;
@@ -92,6 +109,7 @@ int manage_change(struct session *session, const struct wire_message *message)
 		buffer->mode = change->mode;
 	if (change->what & WIRE_CHANGE_GROUP)
 		buffer->group = change->group;
+	tell_of_change(session, change->what, buffer);
 	tracked_changed(broker->tracking, &buffer->tracked);
 	session_done(session, message->request, -1);
 	broker_changed(broker);
@@ -144,6 +162,8 @@ int manage_drain(struct session *session, const struct wire_message *message)
 		error = waiting_drain(broker, buffer, session->id, message->request, message->drain.timeout_ms);
 	if (error)
 		return error;
+	event_happened(broker, &(struct broker_event){
+				       .kind = EVENT_DRAIN, .actor = SESSION_PARTY(session), .name = buffer->name });
 	manage_unlink(broker, buffer);
 	return 0;
 }
@@ -165,7 +185,7 @@ int manage_evict(struct session *session, const struct wire_message *message)
 		return error_set(-EACCES, "session %llu is another user's (uid %u): only that user or root may evict it",
 				 (unsigned long long)other->id, other->who.uid);
 	if (other->fd >= 0)
-		session_disconnect(other, "it was evicted");
+		session_evict(other, session);
 	session_done(session, message->request, other->pidfd);
 	return 0;
 }
@@ -180,6 +200,9 @@ int manage_issue(struct session *session, const struct wire_message *message)
 
 	if (error)
 		return error;
+	event_happened(session->broker, &(struct broker_event){ .kind = EVENT_TICKET,
+								.actor = SESSION_PARTY(session),
+								.name = message->issue.name });
 	wire_init(&answer, WIRE_TICKET, message->request);
 	answer.ticket = ticket;
 	session_send(session, &answer, -1);

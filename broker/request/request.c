@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/grants.h"
 #include "broker/registry/marks.h"
@@ -24,6 +25,7 @@
 #include "delegation.h"
 #include "inquiry.h"
 #include "manage.h"
+#include "refusal.h"
 #include "waiting.h"
 
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
@@ -50,6 +52,12 @@ static int handle_create(struct session *session, const struct wire_message *mes
 	return creation_begin(session->broker, &spec, &order);
 }
 
+static void tell_of_unlink(struct session *session, enum event_kind kind, const struct buffer *buffer)
+{
+	event_happened(session->broker,
+		       &(struct broker_event){ .kind = kind, .actor = SESSION_PARTY(session), .name = buffer->name });
+}
+
 static int handle_unlink(struct session *session, const struct wire_message *message)
 {
 	struct buffer *buffer;
@@ -59,6 +67,7 @@ static int handle_unlink(struct session *session, const struct wire_message *mes
 		error = manage_check(session, buffer, "unlink");
 	if (error)
 		return error;
+	tell_of_unlink(session, EVENT_UNLINK, buffer);
 	manage_unlink(session->broker, buffer);
 	CRASH_POINT(unlinked);
 	session_done(session, message->request, -1);
@@ -201,8 +210,10 @@ void request_grant(struct session *session, uint64_t request, const struct wire_
 	if (!error)
 		error = grant_give(session, request, buffer, acquire->device, buffer_rights(buffer, &session->who), NULL,
 				   waited_since);
-	if (error)
+	if (error) {
+		refusal_of_acquire(session, acquire, error, error_text());
 		session_refuse(session, request, error, error_text());
+	}
 }
 
 static int check_device(const struct session *session, unsigned device)
@@ -380,8 +391,10 @@ static void unlink_ephemeral(struct session *session)
 
 	/* those that are not made yet go when they are: creation.c looks whether their creator is there */
 	DL_FOREACH_SAFE2(session->ephemerals, buffer, next, ephemeral_next)
-		if (buffer->state == BUFFER_LIVE)
+		if (buffer->state == BUFFER_LIVE) {
+			tell_of_unlink(session, EVENT_UNLINK_ENDED, buffer);
 			manage_unlink(session->broker, buffer);
+		}
 }
 
 void request_session_end(struct session *session, bool died)
@@ -444,7 +457,9 @@ int request_handle(struct session *session, const struct wire_message *message)
 	    (message->type == WIRE_WAITS && !inquiry_expects(session)))
 		return error_set(-EPROTO, "it sent %s out of place", wire_type_name(message->type));
 	error = handle(session, message);
-	if (error)
+	if (error) {
+		refusal_happened(session, message, error, error_text());
 		session_refuse(session, message->request, error, error_text());
+	}
 	return 0;
 }

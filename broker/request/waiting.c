@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "broker/users/accounting.h"
@@ -412,6 +413,12 @@ static void drain_leave(struct drain_wait *drain)
 	drain_free(drain, drain->wait.broker);
 }
 
+static void tell_of_drain(struct session *session, enum event_kind kind, const char *name)
+{
+	event_happened(session->broker,
+		       &(struct broker_event){ .kind = kind, .actor = SESSION_PARTY(session), .name = name });
+}
+
 /* The name is gone and stays so, also where nobody waits any more. */
 static void drain_end(struct wait *wait, bool expired)
 {
@@ -422,6 +429,7 @@ static void drain_end(struct wait *wait, bool expired)
 	drain_leave((struct drain_wait *)wait);
 	if (!session)
 		return;
+	tell_of_drain(session, EVENT_DRAIN_LATE, drain.name);
 	error_set(-ETIMEDOUT, "'%s' is not freed yet: its name is gone, and broker-ctl stat says who holds it", drain.name);
 	session_refuse(session, drain.request, -ETIMEDOUT, error_text());
 }
@@ -448,6 +456,7 @@ static void drain_answer(struct drain_wait *wait, int error)
 		return;
 	}
 	histograms_count(&broker->histograms, HISTOGRAM_DRAIN, drain.wait.began);
+	tell_of_drain(session, EVENT_DRAINED, drain.name);
 	session_done(session, drain.request, -1);
 }
 

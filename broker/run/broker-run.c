@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/base/streams.h"
 #include "broker/core/broker.h"
@@ -67,7 +68,7 @@ static int socket_make(struct run *run)
 	/* before the device is started: the broker itself hides from MPS then */
 	run->mps = mps_is_here(NULL);
 	environment.connections = worker_connections(&run->options, run->mps);
-	leftovers_remove();
+	leftovers_remove(NULL);
 	run->lock = leftovers_directory_make(run->options.broker.instance, run->directory);
 	if (run->lock < 0)
 		return run->lock;
@@ -184,13 +185,17 @@ static int declare_buffers(struct run *run)
 	return 0;
 }
 
-static void say_device(const struct run *run)
+static void say_device(struct run *run)
 {
 	const struct board_header *board = run->broker.board->header;
 
+	char text[EVENT_TEXT_MAX];
+
+	snprintf(text, sizeof text, "%u worker%s, %u %s device%s (%s)", run->options.workers, PLURAL(run->options.workers),
+		 board->devices, run->broker.device->name, PLURAL(board->devices), board->device[0].name);
+	event_happened(&run->broker, &(struct broker_event){ .kind = EVENT_START, .text = text });
 	if (!run->options.quiet)
-		log_say("%u worker%s, %u %s device%s (%s)", run->options.workers, PLURAL(run->options.workers),
-			board->devices, run->broker.device->name, PLURAL(board->devices), board->device[0].name);
+		log_say("%s", text);
 }
 
 /*
@@ -289,6 +294,7 @@ int main(int argc, char **argv)
 				    .control = { on_signal, on_patience, on_event_failure, &state, NULL, NULL, NULL, -1 } };
 	int code = streams_fill();
 
+	log_level_set(LOG_QUIET); /* its users see its own lines, and failures; broker-ctl events shows the rest */
 	if (!code)
 		code = run_program(&state, argc, argv);
 	if (code >= 0 && !streams_flush())

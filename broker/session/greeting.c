@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/base/process-start.h"
 #include "broker/registry/board-owner.h"
@@ -28,24 +29,8 @@
 
 /* ---- refusing ---- */
 
-static void log_refused(struct sessions *sessions)
-{
-	struct timespec now;
-
-	sessions->refused++;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (now.tv_sec == sessions->refusal_logged)
-		return;
-	if (sessions->refused == 1)
-		log_line("a connection is refused: %s", error_text());
-	else
-		log_line("%u connections were refused since the last such line; the last one: %s", sessions->refused,
-			 error_text());
-	sessions->refused = 0;
-	sessions->refusal_logged = now.tv_sec;
-}
-
-void connection_refuse(struct broker *broker, int fd, int error)
+/* Of a connection that was not looked at yet, nobody is known. */
+static void refuse(struct broker *broker, int fd, int error, const struct event_party *who)
 {
 	struct wire_message message;
 
@@ -54,12 +39,22 @@ void connection_refuse(struct broker *broker, int fd, int error)
 	broker_publish(broker);
 	wire_refuse(&message, 0, error, error_text());
 	socket_send(fd, &message, -1, MSG_DONTWAIT);
-	log_refused(broker->sessions);
+	event_happened(broker, &(struct broker_event){
+				       .kind = EVENT_CONNECTION_REFUSED, .error = error, .actor = *who, .text = error_text() });
+}
+
+void connection_refuse(struct broker *broker, int fd, int error)
+{
+	static const struct event_party nobody;
+
+	refuse(broker, fd, error, &nobody);
 }
 
 void greeting_reject(struct session *session, int error)
 {
-	connection_refuse(session->broker, session->fd, error);
+	const struct event_party who = SESSION_PARTY(session);
+
+	refuse(session->broker, session->fd, error, &who);
 	session_free(session);
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/memory/workers.h"
 #include "broker/registry/grants.h"
@@ -73,6 +74,8 @@ void sessions_deinit(struct broker *broker)
 		session_free(session);
 }
 
+#define SOON 100 /* questions after a death before the pauses between them grow: a second's */
+
 /* ---- the end ---- */
 
 /* Called once, when the session has no mapping left that the broker trusts to be open. */
@@ -104,6 +107,23 @@ void session_end_grants(struct session *session)
 	broker_changed(broker);
 }
 
+static void tell_of_end(struct session *session, bool maps)
+{
+	struct broker_event event = { .kind = EVENT_DEATH, .actor = SESSION_PARTY(session) };
+
+	if (!maps) {
+		log_detail("session %llu (pid %d, %s) left", (unsigned long long)session->id, session->pid, session->command);
+		return;
+	}
+	event.detail = HASH_COUNT(session->grants.by_id);
+	event_happened(session->broker, &event);
+	if (session->proof.asked <= SOON)
+		return;
+	event.kind = EVENT_RECLAIMED;
+	event.detail = (uint32_t)(event_clock() - session->proof.since_ms);
+	event_happened(session->broker, &event);
+}
+
 static void session_end(struct session *session)
 {
 	struct broker *broker = session->broker;
@@ -113,8 +133,7 @@ static void session_end(struct session *session)
 	CRASH_POINT(session_ends);
 	session->place.ending = true;
 	if (session_is_welcome(session)) {
-		log_detail("session %llu (pid %d, %s) %s", (unsigned long long)session->id, session->pid,
-			   session->command, maps ? "died" : "left");
+		tell_of_end(session, maps);
 		tell_end(session);
 		if (maps)
 			broker->counters.sessions_died++;
@@ -134,7 +153,6 @@ static void session_end(struct session *session)
  */
 #define PAUSE_US     10000
 #define PAUSE_MAX_US 5000000
-#define SOON         100 /* questions before the pauses grow: a second's */
 
 static void ask(struct session *session);
 
@@ -150,7 +168,10 @@ static void ask_later(struct session *session)
 	struct proof *proof = &session->proof;
 	struct timeval pause = { .tv_sec = proof->pause_us / 1000000, .tv_usec = proof->pause_us % 1000000 };
 
-	if (++proof->asked > SOON)
+	if (++proof->asked == SOON + 1)
+		event_happened(session->broker,
+			       &(struct broker_event){ .kind = EVENT_TEARDOWN, .actor = SESSION_PARTY(session) });
+	if (proof->asked > SOON)
 		proof->pause_us = 2 * proof->pause_us < PAUSE_MAX_US ? 2 * proof->pause_us : PAUSE_MAX_US;
 	evtimer_add(proof->again, &pause);
 }
@@ -159,7 +180,8 @@ static void ask_later(struct session *session)
 static void session_unproven(struct session *session, const char *text)
 {
 	session->proof.state = PROOF_IMPOSSIBLE;
-	log_line("pid %d (%s) died and what it mapped stays allocated: %s", session->pid, session->command, text);
+	event_happened(session->broker,
+		       &(struct broker_event){ .kind = EVENT_UNPROVEN, .actor = SESSION_PARTY(session), .text = text });
 	tell_end(session);
 	tracked_changed(session->broker->tracking, &session->tracked);
 	broker_changed(session->broker);
@@ -204,6 +226,7 @@ void session_prove(struct session *session)
 		return;
 	proof->state = PROOF_ASKING;
 	proof->pause_us = PAUSE_US;
+	proof->since_ms = event_clock();
 	tracked_changed(session->broker->tracking, &session->tracked);
 	proof->again = evtimer_new(session->broker->base, on_again, session);
 	if (proof->again)

@@ -6,7 +6,7 @@
 #include <poll.h>
 
 #include "broker/base/context.h"
-#include "broker/base/log.h"
+#include "broker/base/events.h"
 #include "common/crash-point.h"
 
 struct session *session_find(struct broker *broker, uint64_t id)
@@ -147,12 +147,8 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
 /* ---- disconnecting ---- */
 
 /* serve.c does what follows for others when the loop runs the event. */
-void session_disconnect(struct session *session, const char *reason)
+static void disconnect(struct session *session)
 {
-	if (session->state == SESSION_DISCONNECTED)
-		return;
-	log_line("session %llu (pid %d, %s) is disconnected: %s", (unsigned long long)session->id, session->pid,
-		 session->command, reason);
 	session->broker->counters.sessions_cut++;
 	if (!session_is_welcome(session))
 		tracked_begin(session->broker->tracking, &session->tracked, TRACKED_SESSION);
@@ -162,4 +158,23 @@ void session_disconnect(struct session *session, const char *reason)
 	outbox_stop(&session->outbox);
 	event_remove_timer(session->reading);
 	event_active(session->reading, EV_READ, 0);
+}
+
+void session_disconnect(struct session *session, const char *reason)
+{
+	if (session->state == SESSION_DISCONNECTED)
+		return;
+	event_happened(session->broker,
+		       &(struct broker_event){ .kind = EVENT_CUT, .actor = SESSION_PARTY(session), .text = reason });
+	disconnect(session);
+}
+
+void session_evict(struct session *session, const struct session *by)
+{
+	if (session->state == SESSION_DISCONNECTED)
+		return;
+	event_happened(session->broker, &(struct broker_event){ .kind = EVENT_EVICT,
+								.actor = SESSION_PARTY(by),
+								.other = SESSION_PARTY(session) });
+	disconnect(session);
 }

@@ -16,6 +16,7 @@
 
 #include <event2/event.h>
 
+#include "broker/base/event-kinds.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
 #include "broker/users/accounting.h"
@@ -46,6 +47,7 @@ struct proof {
 	bool             mps; /* the client said that it runs under MPS */
 	enum proof_state state;
 	unsigned         asked, pause_us;
+	uint64_t         since_ms; /* milliseconds since 1970, of the death */
 	struct event    *again; /* when the devices are asked next */
 };
 
@@ -134,11 +136,13 @@ struct sessions {
 	struct session      *by_id;
 	uint64_t             next_id;
 	unsigned             arrived; /* sessions in that state */
-	unsigned             refused;        /* connections, since the log was told */
-	time_t               refusal_logged; /* seconds, CLOCK_MONOTONIC */
 	struct socket_packet packet;  /* the one that is being read */
 	struct staged        staged;  /* answers to the messages of that packet */
 };
+
+/* As an event names it. */
+#define SESSION_PARTY(which) \
+	((struct event_party){ (which)->id, (uint32_t)(which)->pid, (which)->who.uid, (which)->command })
 
 struct session *session_find(struct broker *broker, uint64_t id);
 
@@ -178,5 +182,8 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
  * change of the registry. The loop's next step drops the requests that wait; until then they may find the session.
  */
 void session_disconnect(struct session *session, const char *reason);
+
+/* The same, because by, another session, wants it. */
+void session_evict(struct session *session, const struct session *by);
 
 #endif

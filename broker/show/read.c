@@ -280,16 +280,31 @@ static int open_error(const char *instance, int error)
 	}
 }
 
-int shown_read(struct shown *shown, const char *instance)
+int shown_open(const char *instance)
 {
 	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE];
-	int fd, error;
+	int fd;
 
 	snprintf(path, sizeof path, SHM_DIR STATUS_PREFIX "%s", instance);
 	/* anybody may have put a link or a pipe there: neither is followed or waited for */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return fd < 0 ? open_error(instance, -errno) : fd;
+}
+
+bool shown_file_is_trusted(int fd)
+{
+	struct status_header header;
+	struct stat st;
+
+	return !fstat(fd, &st) && pread(fd, &header, sizeof header, 0) == sizeof header && owner_trusted(&st, &header);
+}
+
+int shown_read(struct shown *shown, const char *instance)
+{
+	int error, fd = shown_open(instance);
+
 	if (fd < 0)
-		return open_error(instance, -errno);
+		return fd;
 	error = shown_read_fd(shown, instance, fd);
 	close(fd);
 	return error;

@@ -53,6 +53,12 @@ int shown_read(struct shown *shown, const char *instance);
 int shown_read_answer(struct shown *shown, const char *instance, int fd);
 int shown_read_fd(struct shown *shown, const char *instance, int fd);
 
+/* The status file of that instance, to be read; or negative errno with the error message. */
+int shown_open(const char *instance);
+
+/* Whether nobody but root, the broker's own user and the caller could have written that file. */
+bool shown_file_is_trusted(int fd);
+
 /* One that could not be read, for a list: takes the error message that stands. */
 void shown_refused(struct shown *shown, const char *instance);
 

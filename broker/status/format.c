@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define ERROR_MAX 4095 /* as the kernel has it */
+
 /*
  * Shows what was written only in part, and proves nothing about who wrote it. Any one word that differs gives another sum. It
  * takes half the time of SipHash.
@@ -47,4 +49,21 @@ size_t status_size(uint32_t type)
 					[TRACKED_HISTOGRAM] = sizeof(struct status_histogram) };
 
 	return type < sizeof sizes / sizeof *sizes ? sizes[type] : 0;
+}
+
+const struct status_part status_parts[EVENT_PARTS] = { [EVENT_OF_BROKER] = { 0, 256 },
+						       [EVENT_OF_USERS] = { 256, 2816 },
+						       [EVENT_REFUSED] = { 3072, STATUS_EVENTS - 3072 } };
+
+bool status_event_is_good(const struct status_event *event, uint32_t place)
+{
+	size_t length = strnlen(event->text, sizeof event->text);
+	struct status_part part;
+
+	if (!event->seal.sequence || length == sizeof event->text ||
+	    !status_is_whole(&event->seal, status_event_size(length)) || event->kind >= EVENT_KINDS || event->error > 0 ||
+	    event->error < -ERROR_MAX)
+		return false;
+	part = status_parts[event_rows[event->kind].part];
+	return place - part.first < part.count;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format.h - what stands in a status file: a header, a copy, then records of one size. The broker writes it, broker-status
- * reads it.
+ * format.h - what stands in a status file: a header, a copy, a ring of events, then records of one size. The broker writes it,
+ * broker-status reads it, and broker-ctl events the ring.
  *
  * Each record is whole by itself: it names what it refers to by number, and a seal shows whether all of it was written. A slot
  * that begins with a zero is free. What the broker writes next is in the copy first: where it is killed in the middle of a
- * write, either the copy is not whole and the record is as before, or the copy is what the record would be. Never holds a key,
- * a handle, a ticket or an address of memory.
+ * write, either the copy is not whole and the record is as before, or the copy is what the record would be. An event has no copy:
+ * one that is not whole is passed over. Never holds a key, a handle, a ticket or an address of memory.
  */
 #ifndef GPUB_STATUS_FORMAT_H
 #define GPUB_STATUS_FORMAT_H
@@ -16,16 +16,20 @@
 #include <stdint.h>
 
 #include "broker/base/counters.h"
+#include "broker/base/event-kinds.h"
 #include "broker/base/histograms.h"
 #include "broker/base/tracked.h"
 #include "broker/users/accounting.h"
 #include "common/name.h"
 
 #define STATUS_MAGIC  0x7574617473627067ull
-#define STATUS_FORMAT 3
+#define STATUS_FORMAT 4
 
 #define STATUS_COPY        512  /* where the copy is, behind the header */
-#define STATUS_HEADER_SIZE 1024 /* bytes in front of the records */
+#define STATUS_RING        1024 /* where the events are, behind the copy */
+#define STATUS_EVENTS      4096
+#define STATUS_EVENT_SIZE  176
+#define STATUS_HEADER_SIZE (STATUS_RING + STATUS_EVENTS * STATUS_EVENT_SIZE) /* bytes in front of the records */
 #define STATUS_RECORD_SIZE 256
 #define STATUS_RECORDS_MAX (TRACKED_MAX + 64)
 
@@ -57,7 +61,8 @@ struct status_header {
 	uint64_t pid, start_time; /* of the broker; start_time in clock ticks since boot, as /proc/PID/stat */
 	char     instance[24], device_kind[16];
 	uint64_t updated; /* seconds since 1970 */
-	uint32_t stopping, waiting;
+	uint16_t stopping, keeps_events; /* keeps_events 1: a broker of this name may come again, and go on with the ring */
+	uint32_t waiting;
 	uint64_t records; /* slots behind the header that may not be free */
 	struct counters counters;
 };
@@ -65,7 +70,7 @@ struct status_header {
 /* Of the header, or of a record. */
 struct status_copy {
 	uint64_t offset; /* in the file, of what it is a copy of */
-	uint8_t  bytes[STATUS_HEADER_SIZE - STATUS_COPY - sizeof(uint64_t)];
+	uint8_t  bytes[STATUS_RING - STATUS_COPY - sizeof(uint64_t)];
 };
 
 struct status_device {
@@ -171,6 +176,24 @@ struct status_histogram {
 	uint64_t nanoseconds, buckets[HISTOGRAM_BUCKETS];
 };
 
+/*
+ * Something that happened. Its seal's sequence is the number of the event, from 1 on, also over a broker's death: it gives their
+ * order. Each part of the ring is overwritten by its own events alone: status_parts[] says where it is.
+ */
+struct status_event {
+	struct status_seal seal;
+	uint64_t time_ms; /* since 1970 */
+	uint32_t kind; /* enum event_kind */
+	int32_t  error; /* negative errno */
+	uint64_t session; /* whose deed it was, with the next two; 0: none */
+	uint32_t pid, uid;
+	uint64_t other_session; /* to whom it was done, with the next two */
+	uint32_t other_pid, other_uid;
+	uint64_t bytes;
+	uint32_t detail, left_out;
+	char     text[NAME_SIZE]; /* the name of the buffer, or the cause: struct event_row */
+};
+
 union status_record {
 	struct {
 		struct status_seal seal;
@@ -192,6 +215,7 @@ union status_record {
 
 _Static_assert(sizeof(struct status_header) <= sizeof(struct status_copy) - sizeof(uint64_t), "the header has its place");
 _Static_assert(sizeof(union status_record) == STATUS_RECORD_SIZE, "every record has the same size");
+_Static_assert(sizeof(struct status_event) == STATUS_EVENT_SIZE, "every event has the same size, of whole words");
 _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_user) % 8 == 0 &&
 		       sizeof(struct status_session) % 8 == 0 && sizeof(struct status_buffer) % 8 == 0 &&
 		       sizeof(struct status_grant) % 8 == 0 && sizeof(struct status_use) % 8 == 0 &&
@@ -205,6 +229,21 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 /* Seals what begins at seal and has so many bytes; and tells whether it is as it was sealed. */
 void status_seal(struct status_seal *seal, size_t size, uint64_t sequence);
 bool status_is_whole(const struct status_seal *seal, size_t size);
+
+/* Where that part of the ring begins, and how many events it has. */
+struct status_part {
+	uint32_t first, count;
+};
+extern const struct status_part status_parts[EVENT_PARTS];
+
+/* Bytes of an event that its seal covers: behind the end of its text stands what an older one left. length: of the text. */
+static inline size_t status_event_size(size_t length)
+{
+	return offsetof(struct status_event, text) + (length / sizeof(uint64_t) + 1) * sizeof(uint64_t);
+}
+
+/* Whether it is whole, of a kind that is known, in its part, and its error is one. */
+bool status_event_is_good(const struct status_event *event, uint32_t place);
 
 /* Bytes of a record of that type that its seal covers; 0: there is no such type. */
 size_t status_size(uint32_t type);

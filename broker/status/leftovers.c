@@ -11,12 +11,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker/base/log.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/name.h"
+#include "format.h"
 
 #define TRIES         10  /* for a directory that no cleaner saw before its lock */
 #define SHM_NAME_SIZE 300 /* of any name in SHM_DIR, with its / and its zero */
@@ -45,7 +47,7 @@ bool leftovers_still_named(int fd, const char *shm_name)
 	return !fstat(fd, &own) && !stat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
-static void each_entry(const char *directory, const char *prefix, void (*act)(const char *name))
+static void each_entry(const char *directory, const char *prefix, void (*act)(const char *name, const char *heir), const char *heir)
 {
 	DIR *dir = opendir(directory);
 	struct dirent *entry;
@@ -54,7 +56,7 @@ static void each_entry(const char *directory, const char *prefix, void (*act)(co
 		return;
 	while ((entry = readdir(dir)))
 		if (!strncmp(entry->d_name, prefix, strlen(prefix)))
-			act(entry->d_name);
+			act(entry->d_name, heir);
 	closedir(dir);
 }
 
@@ -82,10 +84,11 @@ static void remove_directory(const char *path)
 }
 
 /* An object, or a directory of them. */
-static void remove_object(const char *name)
+static void remove_object(const char *name, const char *heir)
 {
 	char path[600];
 
+	(void)heir;
 	snprintf(path, sizeof path, SHM_DIR "/%s", name);
 	if (unlink(path))
 		remove_directory(path);
@@ -96,7 +99,7 @@ void leftovers_remove_instance(const char *instance)
 	char prefix[64], memory[96];
 
 	snprintf(prefix, sizeof prefix, "%s%s.", &STATUS_PREFIX[1], instance);
-	each_entry(SHM_DIR, prefix, remove_object);
+	each_entry(SHM_DIR, prefix, remove_object, NULL);
 	/* the one that is there as a rule, and empty: to look into it would want memory, which there may be none of */
 	snprintf(memory, sizeof memory, SHM_DIR "/%smem", prefix);
 	rmdir(memory);
@@ -184,11 +187,12 @@ static void remove_if_unlocked(int fd, const char *path)
 	close(lock);
 }
 
-static void remove_socket(const char *name)
+static void remove_socket(const char *name, const char *heir)
 {
 	char path[LEFTOVERS_PATH_SIZE];
 	int fd;
 
+	(void)heir;
 	if (fnmatch("gpubroker-*.??????", name, 0) ||
 	    snprintf(path, sizeof path, "%s/%s", socket_parent(), name) >= (int)sizeof path)
 		return;
@@ -201,8 +205,24 @@ static void remove_socket(const char *name)
 
 /* ---- what dead brokers left ---- */
 
+bool leftovers_is_heirloom(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* A broker that is started again has the time that this takes. */
+static bool may_come_again(int fd)
+{
+	uint64_t now = (uint64_t)time(NULL);
+	struct status_header header;
+
+	return pread(fd, &header, sizeof header, 0) == sizeof header && header.magic == STATUS_MAGIC &&
+	       header.format == STATUS_FORMAT && header.keeps_events && header.updated <= now &&
+	       now - header.updated < LEFTOVERS_KEPT;
+}
+
 /* The status file goes last: as long as it stands, the rest is recognised as its broker's. */
-static void remove_if_dead(const char *name)
+static void remove_if_dead(const char *name, const char *heir)
 {
 	const char *instance = name + strlen(STATUS_PREFIX) - 1;
 	char shm_name[SHM_NAME_SIZE], path[SHM_NAME_SIZE + sizeof SHM_DIR];
@@ -220,14 +240,16 @@ static void remove_if_dead(const char *name)
 		return;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
 		leftovers_remove_instance(instance);
-		shm_unlink(shm_name);
-		log_say("removed what the dead broker '%s' left behind", instance);
+		if (!may_come_again(fd) && (!heir || strcmp(instance, heir) || !leftovers_is_heirloom(&st))) {
+			shm_unlink(shm_name);
+			log_say("removed what the dead broker '%s' left behind", instance);
+		}
 	}
 	close(fd);
 }
 
-void leftovers_remove(void)
+void leftovers_remove(const char *heir)
 {
-	each_entry(SHM_DIR, &STATUS_PREFIX[1], remove_if_dead);
-	each_entry(socket_parent(), "gpubroker-", remove_socket);
+	each_entry(SHM_DIR, &STATUS_PREFIX[1], remove_if_dead, heir);
+	each_entry(socket_parent(), "gpubroker-", remove_socket, NULL);
 }

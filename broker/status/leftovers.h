@@ -11,6 +11,7 @@
 #define GPUB_LEFTOVERS_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
 
@@ -25,11 +26,18 @@ bool leftovers_locked(int fd);
 /* Does the shared-memory name still lead to this very file? */
 bool leftovers_still_named(int fd, const char *shm_name);
 
+/* Whether a broker may take over the events of that file: nobody but its own user could have written it. */
+bool leftovers_is_heirloom(const struct stat *st);
+
 /*
  * Removes what dead brokers left, as far as this user may. For a program's start, before it makes anything
- * of its own that bears its instance's name.
+ * of its own that bears its instance's name. The status file of a dead broker of the name heir (NULL: of none) stays, if a broker of
+ * that name may take over its events: status_open() does. So does that of another one that may come again (keeps_events), as long as
+ * nothing but its lock has changed for LEFTOVERS_KEPT.
  */
-void leftovers_remove(void);
+#define LEFTOVERS_KEPT 600 /* seconds since the file was last updated */
+
+void leftovers_remove(const char *heir);
 
 #define LEFTOVERS_PATH_SIZE 92
 

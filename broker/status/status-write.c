@@ -16,6 +16,7 @@
 #include <event2/event.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/memory/allocation.h"
 #include "broker/memory/memory.h"
@@ -298,6 +299,11 @@ static void write_header(struct broker *broker)
 	*last = header;
 }
 
+void status_record(struct broker *broker, const struct broker_event *event)
+{
+	ring_put(&broker->status->ring, &broker->status->file, event);
+}
+
 static int write_changed(struct broker *broker)
 {
 	int error = write_records(broker);
@@ -340,6 +346,17 @@ static bool is_current(const struct broker *broker)
 	       !memcmp(&status->header.counters, &broker->counters, sizeof broker->counters);
 }
 
+/* What is written from here on is in a file again; the ring begins anew. */
+static int write_anew(struct broker *broker)
+{
+	int error;
+
+	forget_written(broker->status);
+	error = write_changed(broker);
+	event_happened(broker, &(struct broker_event){ .kind = EVENT_STATUS_CUT });
+	return error;
+}
+
 static bool must_grow(const struct status *status)
 {
 	return STATUS_OFFSET(status->tracking.slots) > status->file.size;
@@ -358,22 +375,19 @@ static void on_retry(evutil_socket_t fd, short what, void *broker)
 	status_write(broker);
 }
 
-void status_write(struct broker *broker)
+/* Not part of status_write(), most calls of which find nothing to write. */
+__attribute__((noinline)) static void write_now(struct broker *broker)
 {
 	static const struct timeval pause = { .tv_usec = RETRY_MS * 1000 };
 	struct status *status = broker->status;
 	int error;
 
-	if (!status->started || is_current(broker) || (must_grow(status) && is_pausing(status)))
-		return;
 	CRASH_POINT(status_begin);
 	status->sequence++;
 	mark_devices(broker);
 	error = write_changed(broker);
-	if (mapped_file_is_lost(&status->file)) {
-		forget_written(status);
-		error = write_changed(broker);
-	}
+	if (mapped_file_is_lost(&status->file))
+		error = write_anew(broker);
 	CRASH_POINT(status_written);
 	broker->unpublished = error != 0;
 	if (error && status->retry)
@@ -381,6 +395,14 @@ void status_write(struct broker *broker)
 	if (error && !status->complained)
 		log_line("the status file is not up to date: %s; make room in /dev/shm", strerror(-error));
 	status->complained = error != 0;
+}
+
+void status_write(struct broker *broker)
+{
+	const struct status *status = broker->status;
+
+	if (status->started && !is_current(broker) && !(must_grow(status) && is_pausing(status)))
+		write_now(broker);
 }
 
 void status_start(struct broker *broker)

@@ -18,6 +18,7 @@
 #include "broker/base/process-start.h"
 #include "common/error.h"
 #include "leftovers.h"
+#include "ring.h"
 
 #define FILE_MODE 0640 /* its owner, and the group that brokerd.conf gives */
 
@@ -147,12 +148,16 @@ static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
 
 int status_open(struct status *status, char instance[INSTANCE_SIZE])
 {
-	int error;
+	int error, before;
 
 	memset(status, 0, sizeof *status);
+	snprintf(status->name, sizeof status->name, STATUS_PREFIX "%s", instance);
+	before = ring_predecessor_open(status->name);
 	error = name_take(status, instance);
 	if (error == -EEXIST)
 		error = name_taken(status, instance);
+	if (error && before >= 0)
+		close(before);
 	if (error == -EEXIST)
 		return error;
 	if (error)
@@ -166,18 +171,29 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 	/* the umask may have taken bits away */
 	error = fchmod(status->file.fd, FILE_MODE) ? -errno : mapped_file_reserve(&status->file, STATUS_HEADER_SIZE);
 	if (error) {
+		if (before >= 0)
+			close(before);
 		status_close(status);
 		return error_set(error, "the status file cannot be written: %s", strerror(-error));
 	}
 	/* it is not sealed: the broker is only starting */
 	memcpy(status->file.bytes, &status->header, sizeof status->header);
+	if (before >= 0)
+		ring_inherit(&status->ring, &status->file, before);
 	return 0;
+}
+
+void status_keep_events(struct status *status)
+{
+	status->header.keeps_events = 1;
+	memcpy(status->file.bytes, &status->header, sizeof status->header);
 }
 
 void status_close(struct status *status)
 {
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
-	shm_unlink(status->name);
+	if (status->started || !status->ring.has_inherited)
+		shm_unlink(status->name);
 	if (status->retry)
 		event_free(status->retry);
 	mapped_file_reset(&status->file);

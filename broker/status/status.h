@@ -6,7 +6,7 @@
  * broker lives. A record is written when its object has changed, before the answer to the request that changed it is sent: work
  * is in proportion to the change, whatever else the broker holds (invariant 5), and only a timeline's record needs a system
  * call, which reads its page. Where the file cannot grow, the records stay marked, and the broker tries again ten times a second.
- * Never read back: nobody can hurt the broker through it (mapped-file.h).
+ * The ring of events is ring.c's. Never read back: nobody can hurt the broker through it (mapped-file.h).
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -20,6 +20,7 @@
 #include "format.h"
 #include "leftovers.h"
 #include "mapped-file.h"
+#include "ring.h"
 
 struct broker;
 
@@ -33,6 +34,7 @@ struct status {
 	uint64_t        sequence; /* of the write under way */
 	bool            started;
 	bool            complained;
+	struct ring     ring;
 	struct event   *retry; /* pending: the file could not grow, and is not tried until then; NULL where there is no memory */
 	struct status_header header; /* as it stands in the file */
 };
@@ -54,7 +56,13 @@ void status_fill_header(const struct broker *broker, struct status_header *heade
 /* Writes the header and the records that have changed. */
 void status_write(struct broker *broker);
 
-/* Removes the file. */
+/* For struct events. */
+void status_record(struct broker *broker, const struct broker_event *event);
+
+/* Once the broker is dead, the file stays for some minutes for the next one of its name (leftovers.h). */
+void status_keep_events(struct status *status);
+
+/* Removes the file; but one with a dead broker's events stays where its broker could not begin: the next one takes them over. */
 void status_close(struct status *status);
 
 /* The user of the process that the header names; of none, or another one than it means, (uid_t)-1. */

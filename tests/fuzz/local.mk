@@ -8,13 +8,14 @@
 FUZZ_SECONDS = 60
 FUZZ_TARGETS = $(fuzz_targets)
 
-fuzz_targets = board broker client config image options spec status ticket
+fuzz_targets = board broker client config events image options spec status ticket
 fuzz_common = tests/fuzz/fuzz.c tests/fuzz/fuzz.h
 
 tests_fuzz_fuzz_board_SOURCES = tests/fuzz/fuzz-board.c $(fuzz_common)
 tests_fuzz_fuzz_broker_SOURCES = tests/fuzz/fuzz-broker.c tests/fuzz/peers.c tests/fuzz/peers.h $(fuzz_common)
 tests_fuzz_fuzz_client_SOURCES = tests/fuzz/fuzz-client.c tests/fuzz/server.c tests/fuzz/server.h $(fuzz_common)
 tests_fuzz_fuzz_config_SOURCES = tests/fuzz/fuzz-config.c $(fuzz_common)
+tests_fuzz_fuzz_events_SOURCES = tests/fuzz/fuzz-events.c $(fuzz_common)
 tests_fuzz_fuzz_image_SOURCES = tests/fuzz/fuzz-image.c examples/heat/image.c $(fuzz_common)
 tests_fuzz_fuzz_image_LDADD = $(LDADD) $(PNG_LIBS) -lz
 tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz-options.c examples/heat/options.c broker/run/options.c broker/run/declared.c $(fuzz_common)
@@ -27,6 +28,7 @@ tests_fuzz_fuzz_board_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_broker_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_client_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_config_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_events_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_image_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_options_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_spec_LDFLAGS = $(fuzz_ldflags)
@@ -39,6 +41,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz-broker \
 	tests/fuzz/fuzz-client \
 	tests/fuzz/fuzz-config \
+	tests/fuzz/fuzz-events \
 	tests/fuzz/fuzz-image \
 	tests/fuzz/fuzz-options \
 	tests/fuzz/fuzz-spec \

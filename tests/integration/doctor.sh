@@ -77,15 +77,12 @@ rm -f end held
 start || echo "# $(cat err)"
 dead=$broker
 stops KILL 137
-left="warn: the broker '$name' of $user, pid $dead, is dead, and what it left is still in /dev/shm, with the memory of its host devices; the next broker of that user, or of root, removes it: broker-run --device host -- true"
-# another test's broker may remove what the dead one left
-left_or_gone() {
-	has "$left" || [ ! -e "/dev/shm/gpubroker.$name" ]
-}
+left="warn: the broker '$name' of $user, pid $dead, is dead, and what it left is still in /dev/shm, with the memory of its host devices; start it again, and it goes on with its events; others remove it ten minutes after its last change"
 check "a broker that is dead: its socket" eval 'doctor 1 && has "FAIL: no broker answers at unix:$socket: Connection refused; start one, or correct the address; a dead broker left that socket, and the next one there removes it: systemctl restart gpubroker, or brokerd"'
-check "and its leftovers" left_or_gone
+check "and its leftovers" has "$left"
 "$top_builddir/broker/broker-run" --device host -- true 2>/dev/null
-check "which that command removes" eval '! doctor 0; ! has "$left"'
+check "which stay when another broker begins" test -e "/dev/shm/gpubroker.$name"
+check "and go with the next one of that name" eval 'start && stops TERM 0 && ! doctor 0; ! has "$left"'
 
 rm -f "$socket"
 "$activate" packets="$socket" -- "$(command -v sleep)" 60 &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# secrets.sh - no handle, key or ticket is in what anybody says: the broker's log, the workers' errors, broker-status.
+# secrets.sh - no handle, key or ticket is in what anybody says: the broker's log, the workers' errors, broker-status and broker-ctl events.
 # The workers fail in every way that has to do with a handle, and all that was written meanwhile is searched.
 # shellcheck disable=SC2016 # expanded by the worker's shell
 set -u
@@ -9,6 +9,7 @@ set -u
 
 run=${top_builddir:?}/broker/broker-run
 show=$top_builddir/broker/broker-status
+ctl=$top_builddir/broker/broker-ctl
 client=$top_builddir/tests/integration/status-client
 name=secrets-$$
 work=$(mktemp -d) || exit 1
@@ -58,6 +59,8 @@ for arguments in "$name" "--counters $name" "--json $name"; do
 	# shellcheck disable=SC2086 # several words
 	"$show" $arguments >>shown 2>&1
 done
+"$ctl" events "$name" >>shown 2>&1
+"$ctl" events "$name" --json >>shown 2>&1
 cp "/dev/shm/gpubroker.$name" status
 touch go
 wait "$broker"
@@ -71,6 +74,7 @@ check "a handle that cannot be opened: so does it" grep -q '^status-client: .*in
 check "a handle whose memory is cut off: so does it" grep -q "^status-client: .*memory has" said
 check "the broker's log is there" grep -q '^broker-run: worker 3 .*was killed' said
 check "what broker-status shows is there" grep -q '"name": "b"' shown
+check "what broker-ctl events shows is there" grep -q "created 'b' of 3 MiB" shown
 
 # As text, in hexadecimal and in base64; its bytes as well.
 forms_of() {

@@ -122,7 +122,7 @@ static void test_broker_faults(void)
 static bool small_shm(void)
 {
 	return !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
-	       !mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=512k");
+	       !mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1280k");
 }
 
 /* The last one: this process cannot go back. */

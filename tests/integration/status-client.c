@@ -3,6 +3,7 @@
  * status-client.c - a client that does what its command line says, so that status.sh has something to look at.
  *
  *     create NAME MIB   acquire NAME   unlink NAME   churn NAME COUNT (creates and unlinks it)
+ *     flood NAME COUNT (creates it where it is there: each is refused)
  *     call NAME (itself; the first, if at all)
  *     several NAME COUNT (creates NAME0, NAME1 ... of 4 KiB)
  *     signal NAME VALUE (creates NAME with a timeline, and signals that)   await NAME VALUE (a stream does, from here on)
@@ -13,6 +14,7 @@
  * Says nothing else unless something fails. Holds what it acquired until its end. Ends with its broker-run, and at the
  * latest when a script has no time left: a killed run of the tests leaves none that waits for ever.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,6 +45,14 @@ static int churn(const char *name, int count)
 			error = gpub_unlink(client, name);
 	}
 	return error;
+}
+
+/* Of what is there: each is refused. */
+static int flood(const char *name, int count)
+{
+	while (count-- && create(name, 4096) == -EEXIST)
+		;
+	return count == -1 ? 0 : -1;
 }
 
 static int several(const char *name, int count)
@@ -159,6 +169,8 @@ static int step(char ***words)
 		return create(what, (uint64_t)atoi(*++*words) << 20);
 	if (!strcmp(verb, "churn"))
 		return churn(what, atoi(*++*words));
+	if (!strcmp(verb, "flood"))
+		return flood(what, atoi(*++*words));
 	if (!strcmp(verb, "several"))
 		return several(what, atoi(*++*words));
 	if (!strcmp(verb, "signal"))

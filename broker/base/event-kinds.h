@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * event-kinds.h - the kinds of events, and how one reads: one table, for the log, the journal and broker-ctl events.
+ *
+ * A row is a kind: its name, which part of the ring keeps it, from which level on it is logged, and its words. Rows are only
+ * added; the name of a kind never changes. Owns nothing.
+ */
+#ifndef GPUB_EVENT_KINDS_H
+#define GPUB_EVENT_KINDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "log.h"
+
+/* Which part of the ring: what one part holds is never pushed out by another part's. */
+enum event_part {
+	EVENT_OF_BROKER, /* no client causes it at will */
+	EVENT_OF_USERS,  /* a client was allowed to */
+	EVENT_REFUSED,   /* a client was not, and may try as often as it likes */
+	EVENT_PARTS
+};
+
+/* What its text is. */
+enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
+
+/*
+ * Its identifier; its name for people; its part of the ring; the level of its line; lines of a class in EVENT_WINDOW_MS, 0: no
+ * limit of its own; what its text is; how it reads: %a the actor, %o the other process, %u the other user, %n the buffer,
+ * %b bytes, %d the detail, %m the detail as a mode, %e why.
+ */
+#define EVENTS_KNOWN(X)                                                                                              \
+	X(START, "start", EVENT_OF_BROKER, LOG_NORMAL, 0, SUBJECT_CAUSE, "%e")                                       \
+	X(PREDECESSOR, "predecessor-killed", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_NONE,                            \
+	  "removed what the dead broker (%o) left behind, and kept its events")                                      \
+	X(RELOAD, "reload", EVENT_OF_BROKER, LOG_NORMAL, 0, SUBJECT_CAUSE, "%e")                                     \
+	X(RELOAD_REFUSED, "reload-refused", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_CAUSE,                            \
+	  "%e; the configuration stays as it was")                                                                   \
+	X(STOP, "stop", EVENT_OF_BROKER, LOG_NORMAL, 0, SUBJECT_CAUSE, "%e")                                         \
+	X(DEVICE_FAILED, "device-failed", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE, "device %d %e")             \
+	X(STATUS_CUT, "status-cut", EVENT_OF_BROKER, LOG_QUIET, 5, SUBJECT_NONE,                                     \
+	  "the status file was cut short: it is written anew, and its earlier events are lost")                      \
+	X(CREATE, "create", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a created %n of %b with mode %m")        \
+	X(CREATE_REFUSED, "create-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                              \
+	  "%a was refused the create of %n of %b: %e")                                                               \
+	X(CHMOD, "chmod", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a changed the mode of %n to %m")           \
+	X(CHOWN, "chown", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a gave %n to user %u and group %d")        \
+	X(CHANGE_REFUSED, "change-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                              \
+	  "%a was refused a change of %n: %e")                                                                       \
+	X(UNLINK, "unlink", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a unlinked %n")                          \
+	X(UNLINK_ENDED, "unlink-ephemeral", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME,                            \
+	  "%n was unlinked because its creator, %a, has ended")                                                      \
+	X(UNLINK_REFUSED, "unlink-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                              \
+	  "%a was refused the unlink of %n: %e")                                                                     \
+	X(DRAIN, "drain", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a unlinked %n and drains it")              \
+	X(DRAINED, "drained", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%n is drained for %a")                  \
+	X(DRAIN_LATE, "drain-late", EVENT_OF_USERS, LOG_NORMAL, 5, SUBJECT_NAME,                                     \
+	  "%n was not drained in the time that %a gave it")                                                          \
+	X(DRAIN_REFUSED, "drain-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                                \
+	  "%a was refused the drain of %n: %e")                                                                      \
+	X(TICKET, "ticket", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a issued a ticket for %n")               \
+	X(TICKET_REDEEMED, "ticket-redeemed", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME,                          \
+	  "%a redeemed a ticket for %n")                                                                             \
+	X(TICKETS_REVOKED, "tickets-revoked", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME,                          \
+	  "tickets for %n are void, %d of which nobody had redeemed")                                                \
+	X(ISSUE_REFUSED, "issue-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                                \
+	  "%a was refused a ticket for %n: %e")                                                                      \
+	X(TICKET_FORGED, "ticket-forged", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NONE,                                \
+	  "%a wanted to redeem a ticket that is forged or damaged")                                                  \
+	X(TICKET_EXPIRED, "ticket-expired", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NONE,                              \
+	  "%a wanted to redeem a ticket that has expired")                                                           \
+	X(TICKET_VOID, "ticket-void", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_CAUSE, "%a was refused a redeem: %e")    \
+	X(ACQUIRE_REFUSED, "acquire-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                            \
+	  "%a was refused the acquire of %n: %e")                                                                    \
+	X(EVICT, "evict", EVENT_OF_USERS, LOG_QUIET, 20, SUBJECT_NONE,                                               \
+	  "%o is disconnected: it was evicted by %a")                                                                \
+	X(EVICT_REFUSED, "evict-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NONE,                                \
+	  "%a was refused the eviction of %o: %e")                                                                   \
+	X(CONNECTION_REFUSED, "connection-refused", EVENT_REFUSED, LOG_QUIET, 5, SUBJECT_CAUSE,                      \
+	  "a connection is refused: %e")                                                                             \
+	X(CUT, "cut", EVENT_REFUSED, LOG_QUIET, 20, SUBJECT_CAUSE, "%a is disconnected: %e")                         \
+	X(DEATH, "death", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NONE,                                              \
+	  "%a died, and the grants that it held have ended: %d")                                                     \
+	X(TEARDOWN, "teardown", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NONE,                                        \
+	  "%a died, and the driver still tears down its work: what it holds waits for that")                         \
+	X(RECLAIMED, "reclaimed", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NONE,                                      \
+	  "the work of %a is torn down, %d ms after its death")                                                      \
+	X(UNPROVEN, "unproven", EVENT_OF_USERS, LOG_QUIET, 20, SUBJECT_CAUSE,                                        \
+	  "%a died and what it mapped stays allocated: %e")
+
+enum event_kind {
+#define EVENT_ID(id, name, part, level, lines, subject, text) EVENT_##id,
+	EVENTS_KNOWN(EVENT_ID)
+#undef EVENT_ID
+	EVENT_KINDS
+};
+
+/* Who did it, or to whom it was done. All zeroes: the broker. */
+struct event_party {
+	uint64_t    session; /* 0: none */
+	uint32_t    pid, uid;
+	const char *command; /* for the log alone; NULL: none */
+};
+
+struct broker_event {
+	enum event_kind    kind;
+	int                error; /* negative errno: why it was refused */
+	struct event_party actor, other;
+	uint64_t           bytes;
+	uint32_t           detail;
+	const char        *name; /* of the buffer; NULL: none */
+	const char        *text; /* why, as it was said to who asked; NULL: what error stands for */
+	uint32_t           left_out; /* so many of this kind and reason are left out instead of it */
+};
+
+#define EVENT_TEXT_MAX 512
+
+/* How it reads. Returns text. */
+const char *event_text(const struct broker_event *event, char text[EVENT_TEXT_MAX]);
+
+/* A row of the table, as above. */
+struct event_row {
+	const char        *name;
+	enum event_part    part;
+	enum log_level     level;
+	unsigned           lines;
+	enum event_subject subject;
+	const char        *text;
+};
+
+extern const struct event_row event_rows[EVENT_KINDS];
+
+int event_find(const char *name); /* the kind of that name; -1: there is none */
+
+/* In a word: "quota", "memory", "permission"; "" where there was no error. */
+const char *event_reason(int error);
+
+/* One of EVENT_REASONS, by an error; and whether it is one that programs meet every day. */
+#define EVENT_REASONS 13
+unsigned event_reason_number(int error);
+int event_reason_error(unsigned number); /* an error of that reason */
+bool event_is_ordinary(int error);
+
+#endif
