@@ -33,6 +33,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/marks.c broker/registry/marks.h \
 	broker/daemon/notify.c broker/daemon/notify.h \
 	broker/base/option-table.c broker/base/option-table.h \
+	broker/base/process-start.c broker/base/process-start.h \
 	broker/session/outbox.c broker/session/outbox.h \
 	broker/registry/places.c broker/registry/places.h \
 	broker/memory/allocation.c broker/memory/allocation.h \
@@ -52,16 +53,21 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/columns.c broker/show/columns.h \
 	broker/show/grid.c broker/show/grid.h \
 	broker/show/json.c broker/show/json.h \
+	broker/show/look.c broker/show/look.h \
 	broker/show/openmetrics.c broker/show/openmetrics.h \
 	broker/show/process.c broker/show/process.h \
 	broker/show/rates.c broker/show/rates.h \
 	broker/show/read.c broker/show/read.h \
 	broker/show/records.c broker/show/records.h \
+	broker/show/second-look.c broker/show/second-look.h \
 	broker/show/table.c broker/show/table.h \
+	broker/show/telling.c broker/show/telling.h \
 	broker/show/trail.c broker/show/trail.h \
 	broker/show/views.c broker/show/views.h \
 	broker/show/why.c broker/show/why.h \
 	broker/show/why-graph.c broker/show/why-graph.h \
+	broker/show/why-question.h \
+	broker/show/why-reason.c broker/show/why-reason.h \
 	broker/memory/slab.c broker/memory/slab.h \
 	broker/status/format.c broker/status/format.h \
 	broker/status/status.c broker/status/status.h \

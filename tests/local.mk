@@ -50,6 +50,7 @@ unit_tests = \
 	tests/unit/broker/test-records \
 	tests/unit/broker/test-session-proof \
 	tests/unit/broker/test-reclaim \
+	tests/unit/broker/test-refresh \
 	tests/unit/broker/test-registry \
 	tests/unit/broker/test-registry-idle \
 	tests/unit/broker/test-registry-random \
@@ -57,6 +58,7 @@ unit_tests = \
 	tests/unit/broker/test-registry-shared-random \
 	tests/unit/broker/test-request-fanout \
 	tests/unit/broker/test-request-users \
+	tests/unit/broker/test-second-look \
 	tests/unit/broker/test-session \
 	tests/unit/broker/test-session-cut \
 	tests/unit/broker/test-session-death \
@@ -73,6 +75,7 @@ unit_tests = \
 	tests/unit/broker/test-usage \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-why \
+	tests/unit/broker/test-why-circles \
 	tests/unit/broker/test-workers \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
@@ -144,7 +147,7 @@ test_programs = \
 	tests/integration/times \
 	tests/integration/timeline-ends \
 	tests/integration/timeline-pages \
-	tests/integration/timelines tests/integration/why \
+	tests/integration/timelines tests/integration/why tests/integration/deadlocks \
 	tests/integration/trace \
 	tests/integration/truncate \
 	tests/integration/users \
@@ -261,6 +264,11 @@ tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-key
 tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
 status_file = tests/unit/broker/status-file.c tests/unit/broker/status-file.h
 tests_unit_broker_test_status_damaged_SOURCES = tests/unit/broker/test-status-damaged.c $(status_file)
+why_records = tests/unit/broker/why-records.c tests/unit/broker/why-records.h
+tests_unit_broker_test_refresh_SOURCES = tests/unit/broker/test-refresh.c broker/show/refresh.c
+tests_unit_broker_test_second_look_SOURCES = tests/unit/broker/test-second-look.c $(why_records)
+tests_unit_broker_test_why_SOURCES = tests/unit/broker/test-why.c $(why_records)
+tests_unit_broker_test_why_circles_SOURCES = tests/unit/broker/test-why-circles.c $(why_records)
 tests_unit_broker_test_status_read_SOURCES = tests/unit/broker/test-status-read.c $(status_file)
 tests_unit_broker_test_status_write_SOURCES = tests/unit/broker/test-status-write.c $(session_harness)
 tests_unit_broker_test_usage_SOURCES = tests/unit/broker/test-usage.c $(session_harness)
@@ -338,7 +346,9 @@ tests_integration_times_SOURCES = tests/integration/times.c $(harness)
 tests_integration_timeline_ends_SOURCES = tests/integration/timeline-ends.c $(harness)
 tests_integration_timeline_pages_SOURCES = tests/integration/timeline-pages.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
-tests_integration_why_SOURCES = tests/integration/why.c $(harness)
+why_scene = tests/integration/why-scene.c tests/integration/why-scene.h $(harness)
+tests_integration_why_SOURCES = tests/integration/why.c $(why_scene)
+tests_integration_deadlocks_SOURCES = tests/integration/deadlocks.c $(why_scene)
 tests_integration_trace_SOURCES = tests/integration/trace.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
 tests_integration_users_SOURCES = tests/integration/users.c $(harness)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "access.h"
+#include "broker/base/process-start.h"
 #include "checks.h"
 #include "client/connect.h"
 #include "common/environment.h"
@@ -143,7 +144,7 @@ static bool is_stopped(const struct exam *exam, uid_t uid)
 {
 	char letter;
 
-	if (!status_process_start((uint64_t)exam->broker, &letter) || (letter != 'T' && letter != 't'))
+	if (!process_start((uint64_t)exam->broker, &letter) || (letter != 'T' && letter != 't'))
 		return false;
 	report_remedy("kill -CONT %d", exam->broker);
 	fail("the broker (pid %d of %s) is stopped by a %s: it answers nobody until it goes on", exam->broker, user_name(uid),

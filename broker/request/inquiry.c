@@ -195,15 +195,18 @@ static uint64_t since_of(uint64_t age_ms)
 	return age_ms < now ? now - age_ms : now;
 }
 
-/* Nobody waits for a buffer that it does not use: such a claim is passed over, and so is one for which there is no memory. */
-static void wait_take(struct session *session, const struct wire_wait *claim)
+/* Nobody waits for a buffer that it does not use: such a claim is passed over. False: there is no memory. */
+static bool wait_take(struct session *session, const struct wire_wait *claim)
 {
 	const struct grant *grant = grant_find(&session->grants, claim->grant);
 	const struct use *use = grant ? grant_find_use(grant, claim->serial) : NULL;
-	struct reported_wait *wait = use && use->buffer->timeline ? calloc(1, sizeof *wait) : NULL;
+	struct reported_wait *wait;
 
+	if (!use || !use->buffer->timeline)
+		return true;
+	wait = calloc(1, sizeof *wait);
 	if (!wait)
-		return;
+		return false;
 	*wait = (struct reported_wait){ .session = session->id,
 					.serial = claim->serial,
 					.value = claim->value,
@@ -211,6 +214,7 @@ static void wait_take(struct session *session, const struct wire_wait *claim)
 					.device = grant->device };
 	DL_APPEND(session->inquired.waits, wait);
 	tracked_begin(session->broker->tracking, &wait->tracked, TRACKED_WAIT);
+	return true;
 }
 
 static void uncount(struct session *session)
@@ -237,12 +241,15 @@ int inquiry_take(struct session *session, const struct wire_message *message)
 	struct inquired *inquired = &session->inquired;
 	const struct wire_waits *waits = &message->waits;
 
-	if (!inquired->messages++)
+	if (!inquired->messages++) {
 		waits_drop(session);
+		inquired->partial = false;
+	}
 	for (unsigned i = 0; i < waits->count && inquired->listed; i++)
-		wait_take(session, &waits->wait[i]);
+		inquired->partial |= !wait_take(session, &waits->wait[i]);
 	if (waits->more && inquired->messages < WIRE_WAITS_ANSWER)
 		return 0;
+	inquired->partial |= waits->more;
 	inquired->messages = 0;
 	inquired->answer = ANSWER_GIVEN;
 	inquired->answered_ms = now_ms(CLOCK_REALTIME);

@@ -7,6 +7,7 @@
 
 #include "broker/base/context.h"
 #include "broker/base/log.h"
+#include "broker/base/process-start.h"
 #include "broker/memory/allocation.h"
 #include "broker/memory/workers.h"
 #include "broker/registry/registry.h"
@@ -37,7 +38,7 @@ static enum cause cause_of(const struct session *session)
 		return CAUSE_DEVICE;
 	if (session->place.dead)
 		return CAUSE_FORKED;
-	if (status_process_start((uint64_t)session->pid, &letter) && (letter == 'T' || letter == 't'))
+	if (process_start((uint64_t)session->pid, &letter) && (letter == 'T' || letter == 't'))
 		return CAUSE_STOPPED;
 	return CAUSE_MAPS;
 }

@@ -13,6 +13,7 @@
 #include "broker/base/context.h"
 #include "broker/base/events.h"
 #include "broker/base/log.h"
+#include "broker/base/process-start.h"
 #include "broker/registry/board-owner.h"
 #include "broker/users/accounting.h"
 #include "broker/users/identity.h"
@@ -128,6 +129,7 @@ static int identify(struct session *session)
 	if (session->pidfd < 0)
 		return session->pidfd;
 	identity_command(session->pid, session->command);
+	session->start = process_start((uint64_t)session->pid, NULL);
 	return 0;
 }
 

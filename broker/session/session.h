@@ -67,6 +67,7 @@ struct inquired {
 	bool                  listed;   /* it has mapped a buffer with a timeline: it is asked */
 	bool                  counted;  /* the round waits for its answer */
 	unsigned              messages; /* of the answer that is being received */
+	bool                  partial;  /* its process waits for more than what it reported */
 	struct reported_wait *waits;    /* what it reported */
 	struct session      **asking;   /* it sent a REFRESH itself: the list of those that it is in; NULL: it did not */
 	uint64_t              request;  /* that one */
@@ -97,7 +98,8 @@ struct session {
 	bool               ended;      /* hooks->end() was called */
 	struct identity    who;
 	pid_t              pid;
-	char               command[16]; /* from /proc/PID/comm, shown to people */
+	char               command[16]; /* from /proc/PID/comm, shown to people, */
+	uint64_t           start;       /* and from /proc/PID/stat (process-start.h) */
 	time_t             since;       /* it connected; shown to people */
 	uint32_t           rank;        /* as the process says; RANK_NONE */
 	bool               answers;     /* it understands INQUIRE */

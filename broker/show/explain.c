@@ -9,9 +9,11 @@
 
 #include "ask.h"
 #include "broker/base/log.h"
+#include "broker/base/process-start.h"
 #include "common/now.h"
+#include "look.h"
 #include "refresh.h"
-#include "views.h"
+#include "second-look.h"
 #include "why.h"
 
 static void print_line(void *context, const char *line)
@@ -23,13 +25,13 @@ static void print_line(void *context, const char *line)
 /* The numbers of its processes are others here, and it serves none of this namespace. */
 static bool is_elsewhere(const struct shown *shown)
 {
-	return shown->state == SHOWN_RUNNING && status_process_start(shown->header.pid, NULL) != shown->header.start_time;
+	return shown->state == SHOWN_RUNNING && process_start(shown->header.pid, NULL) != shown->header.start_time;
 }
 
 /* Why what follows may not be true any more. reason: why a broker that runs was not asked; empty: it was. */
 static void print_doubt(const struct shown *shown, const char *reason)
 {
-	unsigned long long pid = shown->header.pid, age = (unsigned long long)time(NULL) - shown->header.updated;
+	unsigned long long pid = shown->header.pid, age = shown_age(shown);
 
 	if (shown->partial)
 		printf("The broker '%s' shows this user its own objects, and who holds them: others' waits are not among these.\n",
@@ -77,54 +79,52 @@ static int explain(const struct shown *shown, const char *about, void (*say)(voi
 			   .count = shown->count,
 			   .about = about,
 			   .live = shown->state != SHOWN_DEAD,
-			   .look = is_elsewhere(shown) ? NULL : why_look,
+			   .look = is_elsewhere(shown) ? NULL : process_look,
 			   .say = say,
 			   .now_ms = now_ms(CLOCK_REALTIME) };
 
 	return why_explain(&why, found);
 }
 
-/* ---- a second look: programs that queue work far ahead look like a deadlock in every single one ---- */
+/* ---- looking twice ---- */
 
-#define SECOND_LOOK_S 1
-
-/* Waits for timelines that went on since the first look are no records any more: nothing keeps these. */
-static int leave_out_what_moves(struct shown *shown, const struct shown *before)
+static bool was_asked(const struct shown *shown, const char *reason)
 {
-	const union status_record *now, *then;
-	struct views views, earlier;
-	bool made = views_make(&views, shown->records, shown->count);
-
-	made = views_make(&earlier, before->records, before->count) && made;
-	for (size_t i = 0; made && i < shown->count; i++) {
-		if (shown->records[i].type != TRACKED_WAIT)
-			continue;
-		now = view_one(&views.view[TIMELINES], shown->records[i].wait.generation);
-		then = view_one(&earlier.view[TIMELINES], shown->records[i].wait.generation);
-		if (now && then && now->timeline.value != then->timeline.value)
-			shown->records[i].type = TRACKED_NONE;
-	}
-	views_free(&views);
-	views_free(&earlier);
-	return made ? 0 : error_set(-ENOMEM, "out of memory");
+	return shown->state == SHOWN_RUNNING && !is_elsewhere(shown) && !*reason;
 }
 
-/* Where the first look shows a deadlock, and the broker can be asked again. */
+/* What a user is shown leaves out what other users' processes wait for beside that. */
+static void doubt_others(const struct shown *shown)
+{
+	for (size_t i = 0; i < shown->count && shown->partial; i++)
+		if (shown->records[i].type == TRACKED_SESSION && shown->records[i].session.uid != geteuid())
+			shown->records[i].session.partial = 1;
+}
+
+/* Where the first look shows what may be a deadlock. */
 static int look_again(struct shown *shown, const char *instance, const char *about, char reason[ERROR_TEXT_MAX])
 {
 	struct why_found found = { 0 };
 	struct shown before = *shown;
-	int error = explain(shown, about, print_nothing, &found);
+	int error;
 
-	if (error || !found.deadlocks || shown->state != SHOWN_RUNNING || *reason)
+	doubt_others(shown);
+	error = explain(shown, about, print_nothing, &found);
+	if (error || !found.deadlocks)
 		return error;
-	sleep(SECOND_LOOK_S);
+	if (!was_asked(shown, reason))
+		return looks_compare(shown->records, shown->count, NULL, 0);
+	sleep(WHY_STILL_S);
 	error = read_fresh(shown, instance, reason);
 	if (error) {
 		*shown = before;
 		return error;
 	}
-	error = leave_out_what_moves(shown, &before);
+	doubt_others(shown);
+	if (!was_asked(shown, reason) || shown->header.start_time != before.header.start_time)
+		error = looks_compare(shown->records, shown->count, NULL, 0);
+	else
+		error = looks_compare(shown->records, shown->count, before.records, before.count);
 	shown_free(&before);
 	return error;
 }

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "broker/base/process-start.h"
 #include "broker/status/leftovers.h"
 #include "broker/status/status.h"
 #include "common/size.h"
@@ -214,7 +215,7 @@ static enum shown_state state_of(const struct status_header *header, int fd)
 
 	if (!leftovers_locked(fd))
 		return SHOWN_DEAD;
-	if (status_process_start(header->pid, &letter) != header->start_time)
+	if (process_start(header->pid, &letter) != header->start_time)
 		return SHOWN_RUNNING;
 	return letter == 'T' || letter == 't' ? SHOWN_STOPPED : SHOWN_RUNNING;
 }
@@ -321,6 +322,13 @@ const char *shown_state_name(enum shown_state state)
 	static const char *const names[] = { "running", "stopped", "dead", "unreadable" };
 
 	return names[state];
+}
+
+uint64_t shown_age(const struct shown *shown)
+{
+	uint64_t now = (uint64_t)time(NULL);
+
+	return now > shown->header.updated ? now - shown->header.updated : 0;
 }
 
 void shown_free(struct shown *shown)

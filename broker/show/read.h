@@ -62,6 +62,9 @@ bool shown_file_is_trusted(int fd);
 /* One that could not be read, for a list: takes the error message that stands. */
 void shown_refused(struct shown *shown, const char *instance);
 
+/* For how many seconds the status is what it is; 0 where the clock went back since. */
+uint64_t shown_age(const struct shown *shown);
+
 void shown_free(struct shown *shown);
 
 struct instances {

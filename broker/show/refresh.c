@@ -9,8 +9,10 @@
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/connect.h"
+#include "client/trust.h"
+#include "common/socket.h"
 
-#define REFRESH_MS 5000 /* a broker asks for 200 ms, and another round may be under way */
+unsigned refresh_seconds = 5; /* a broker asks for 200 ms, and another round may be under way */
 
 static const char *address_of(const struct shown *shown)
 {
@@ -22,7 +24,7 @@ static const char *address_of(const struct shown *shown)
 
 static int ask(struct gpub_client *client, const struct shown *shown)
 {
-	struct timespec deadline = client_deadline(REFRESH_MS);
+	struct timespec deadline = client_deadline((int)refresh_seconds * 1000);
 	struct wire_message request, reply;
 
 	if (strcmp(client->board.header->instance, shown->instance))
@@ -35,11 +37,16 @@ int refresh(const struct shown *shown)
 {
 	const char *address = address_of(shown);
 	struct gpub_client *client;
+	struct sockaddr_un sun;
 	int error;
 
 	if (!shown->trusted || !address)
 		return error_set(-ENOENT, "the status file does not say where its broker listens");
-	error = client_connect_bare(&client, address);
+	error = socket_address(address, &sun);
+	if (!error)
+		error = trust_check_place(sun.sun_path);
+	if (!error)
+		error = client_connect_within(&client, address, refresh_seconds);
 	if (error)
 		return error;
 	error = ask(client, shown);

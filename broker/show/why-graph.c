@@ -50,27 +50,27 @@ const union status_record *why_creator(const struct why_graph *graph, const char
 	return found ? *found : NULL;
 }
 
-static bool hold_one(const struct views *views, const union status_record *grant, why_hold *hold, void *context)
+/* Of both views each grant's session is there. */
+struct holders why_holders(const struct views *views, const struct status_buffer *buffer)
 {
-	const union status_record *session = grant ? view_one(&views->view[SESSIONS], grant->grant.session) : NULL;
+	struct holders holders = { .views = views, .view = &views->view[USES] };
 
-	return !session || hold(context, &session->session, &grant->grant);
+	holders.range = view_range(holders.view, buffer->generation);
+	if (holders.range.begin == holders.range.end) {
+		holders.view = &views->view[OF_ALLOCATION];
+		holders.range = view_range(holders.view, buffer->allocation);
+	}
+	return holders;
 }
 
-/* One that nobody uses any more waits until nobody maps its memory. */
-void why_holders(const struct views *views, const struct status_buffer *buffer, why_hold *hold, void *context)
+const struct status_grant *why_holder(const struct holders *holders, size_t i, const struct status_session **session)
 {
-	const struct view *uses = &views->view[USES], *grants = &views->view[OF_ALLOCATION];
-	size_t i = view_find(uses, buffer->generation);
-	bool more = true;
+	const union status_record *record = holders->view->at[i];
 
-	if (view_has(uses, i, buffer->generation)) {
-		for (; more && view_has(uses, i, buffer->generation); i++)
-			more = hold_one(views, view_one(&views->view[GRANTS], uses->at[i]->use.grant), hold, context);
-		return;
-	}
-	for (i = view_find(grants, buffer->allocation); more && view_has(grants, i, buffer->allocation); i++)
-		more = hold_one(views, grants->at[i], hold, context);
+	if (record->type == TRACKED_USE)
+		record = views_grant_of(holders->views, record);
+	*session = &view_one(&holders->views->view[SESSIONS], record->grant.session)->session;
+	return &record->grant;
 }
 
 /* ---- edges ---- */
@@ -111,66 +111,70 @@ static bool budget_take(struct adding *adding)
 	return true;
 }
 
-static bool edge_to_holder(void *context, const struct status_session *session, const struct status_grant *grant)
-{
-	struct adding *adding = context;
-
-	(void)grant;
-	edge_add(adding, session->id);
-	return budget_take(adding);
-}
-
 static void edges_of_drain(struct adding *adding, uint64_t generation)
 {
 	const union status_record *buffer = view_one(&adding->graph->views->view[BUFFERS], generation);
+	const struct status_session *session;
+	struct holders holders;
 
-	if (buffer && buffer->buffer.state >= STATUS_DRAINING)
-		why_holders(adding->graph->views, &buffer->buffer, edge_to_holder, adding);
+	if (!buffer || buffer->buffer.state < STATUS_DRAINING)
+		return;
+	holders = why_holders(adding->graph->views, &buffer->buffer);
+	for (size_t i = holders.range.begin; i < holders.range.end && budget_take(adding); i++) {
+		why_holder(&holders, i, &session);
+		edge_add(adding, session->id);
+	}
 }
 
-/* Memory on its way back: whoever keeps it keeps the create. */
-static void edges_of_create(struct adding *adding, const struct status_request *create)
+/*
+ * What it waits for may be more than is known: it goes on, it has not said what it waits for now, or not all of it. Who was never
+ * asked has mapped no timeline.
+ */
+static bool says_too_little(const struct status_session *session)
 {
-	const struct view *buffers = &adding->graph->views->view[BUFFERS];
-
-	for (size_t i = 0; i < buffers->count && budget_take(adding); i++)
-		if (buffers->at[i]->buffer.device == create->device)
-			edges_of_drain(adding, buffers->at[i]->buffer.generation);
+	return session->partial || session->answer == STATUS_OWES_ANSWER || session->answer == STATUS_CANNOT_ANSWER ||
+	       session->state != STATUS_OPEN;
 }
 
-static void edges_of_acquire(struct adding *adding, const struct status_request *acquire)
+/* False: it ends without one of the processes in a circle. Its own writer may be another stream of the same one. */
+static bool edge_of_wait(struct adding *adding, const struct status_wait *wait)
 {
-	const union status_record *create = why_creator(adding->graph, acquire->name);
+	const struct status_timeline *timeline = why_awaited(adding->graph->views, wait);
+	size_t before = adding->graph->count;
 
-	if (create)
-		edge_add(adding, create->request.session);
+	if (timeline)
+		edge_add(adding, timeline->writer);
+	return timeline && (adding->graph->count > before || timeline->writer == wait->session);
 }
 
-static void edges_of_request(struct adding *adding, const struct status_request *request)
+/*
+ * The same of what waits in the broker. An acquire ends when anybody creates the name, and a create when anybody unlinks a buffer, or
+ * another program frees memory; what has a time limit ends by itself.
+ */
+static bool edges_of_request(struct adding *adding, const struct status_request *request)
 {
-	if (request->kind == STATUS_DRAIN)
-		edges_of_drain(adding, request->generation);
-	else if (request->kind == STATUS_CREATE)
-		edges_of_create(adding, request);
-	else
-		edges_of_acquire(adding, request);
+	size_t before = adding->graph->count;
+
+	if (request->kind != STATUS_DRAIN || request->timed)
+		return false;
+	edges_of_drain(adding, request->generation);
+	return adding->graph->count > before && adding->graph->budget;
 }
 
 static bool edges_of_session(struct why_graph *graph, uint32_t node, uint64_t session)
 {
 	const struct view *waits = &graph->views->view[WAITS], *requests = &graph->views->view[REQUESTS];
 	struct adding adding = { .graph = graph, .from = node };
-	const struct status_timeline *timeline;
 
+	graph->open[node] = says_too_little(&graph->views->view[SESSIONS].at[node]->session);
 	for (size_t i = view_find(waits, session); view_has(waits, i, session); i++) {
 		adding.wait = waits->at[i];
-		timeline = why_awaited(graph->views, &waits->at[i]->wait);
-		if (timeline && timeline->writer && !why_repeats(graph->views, i))
-			edge_add(&adding, timeline->writer);
+		if (!why_repeats(graph->views, i))
+			graph->open[node] |= !edge_of_wait(&adding, &waits->at[i]->wait);
 	}
 	for (size_t i = view_find(requests, session); view_has(requests, i, session); i++) {
 		adding.wait = requests->at[i];
-		edges_of_request(&adding, &requests->at[i]->request);
+		graph->open[node] |= !edges_of_request(&adding, &requests->at[i]->request);
 	}
 	return !adding.failed;
 }
@@ -234,14 +238,14 @@ static void peel(struct peeling *peeling)
 	}
 }
 
-/* The first edge of a node that leads on. One that is alive has one. */
-static size_t edge_on(const struct peeling *peeling, uint32_t node)
+/* The first edge of a node that leads on. One that is alive has one, and it is never one before that which was it once. */
+static size_t edge_on(struct peeling *peeling, uint32_t node)
 {
-	size_t i = peeling->graph->first[node];
+	size_t *i = &peeling->graph->on[node];
 
-	while (!peeling->alive[peeling->graph->edges[i].to])
-		i++;
-	return i;
+	while (!peeling->alive[peeling->graph->edges[*i].to])
+		++*i;
+	return *i;
 }
 
 /* A node of the circle to which the first edges lead from there. */
@@ -255,7 +259,7 @@ static uint32_t circle_find(struct peeling *peeling, uint32_t node, uint32_t wal
 }
 
 /* The lowest of the circle. */
-static uint32_t circle_lowest(const struct peeling *peeling, uint32_t start)
+static uint32_t circle_lowest(struct peeling *peeling, uint32_t start)
 {
 	uint32_t node = start, lowest = start;
 
@@ -327,7 +331,7 @@ static void back_fill(struct peeling *peeling)
 static void drop_who_may_go_on(struct peeling *peeling)
 {
 	for (uint32_t node = 0; node < peeling->nodes; node++)
-		if (!peeling->out[node])
+		if (!peeling->out[node] || peeling->graph->open[node])
 			node_drop(peeling, node);
 	for (size_t at = 0; at < peeling->queued; at++) {
 		uint32_t node = peeling->queue[at];
@@ -343,6 +347,7 @@ static void circles_find(struct peeling *peeling)
 	degrees_count(peeling);
 	back_fill(peeling);
 	drop_who_may_go_on(peeling);
+	memcpy(peeling->graph->on, peeling->graph->first, peeling->nodes * sizeof *peeling->graph->on);
 	for (uint32_t node = 0; node < peeling->nodes; node++)
 		node_check(peeling, node);
 	peel(peeling);
@@ -400,7 +405,9 @@ bool why_graph_make(struct why_graph *graph, const struct views *views, size_t r
 	graph->first = calloc(nodes + 1, sizeof *graph->first);
 	graph->circle = calloc(nodes + 1, sizeof *graph->circle);
 	graph->circle_of = calloc(nodes + 1, sizeof *graph->circle_of);
-	return graph->first && graph->circle && graph->circle_of && creates_make(graph) && edges_make(graph) &&
+	graph->open = calloc(nodes + 1, sizeof *graph->open);
+	graph->on = calloc(nodes + 1, sizeof *graph->on);
+	return graph->first && graph->open && graph->on && graph->circle && graph->circle_of && creates_make(graph) && edges_make(graph) &&
 	       circles_make(graph, nodes);
 }
 
@@ -408,6 +415,8 @@ void why_graph_free(struct why_graph *graph)
 {
 	free(graph->edges);
 	free(graph->first);
+	free(graph->open);
+	free(graph->on);
 	free(graph->circle);
 	free(graph->circle_of);
 	free(graph->creates);

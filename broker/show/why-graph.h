@@ -3,7 +3,7 @@
  * why-graph.h - which session waits for which other, from the records of a status file, and the circles in that.
  *
  * A node is a session, by its place among the sessions in the order of their numbers. An edge says that a wait of one cannot end
- * before another one does something: signals, closes, creates. Everything is in a fixed order, so the same records give the same
+ * before another one does something: signals or closes. Everything is in a fixed order, so the same records give the same
  * answer. Bounded by the number of the records, whatever they say. Owns its arrays; knows no processes and says nothing.
  */
 #ifndef GPUB_SHOW_WHY_GRAPH_H
@@ -23,6 +23,8 @@ struct why_graph {
 	size_t                    *first;  /* of each node; and of one behind the last */
 	size_t                    *circle; /* edges of all circles, one circle after the other, each from its lowest node */
 	size_t                     circle_edges;
+	bool                      *open;   /* of each node: it may go on, by what it waits for or by what is not known of it */
+	size_t                    *on;     /* of each node in a circle: the edge by which that goes on */
 	uint32_t                  *circle_of; /* of each node: the number of its circle, from 1; 0: it is in none */
 	uint32_t                   circles;
 	const union status_record **creates; /* that wait, by name */
@@ -45,12 +47,16 @@ bool why_repeats(const struct views *views, size_t wait);
 /* The create of that name that waits itself, or NULL. */
 const union status_record *why_creator(const struct why_graph *graph, const char *name);
 
-/*
- * Calls hold() for each grant that keeps a draining buffer's memory, in the order of their numbers, until it returns false. The
- * session is there.
- */
-typedef bool why_hold(void *context, const struct status_session *session, const struct status_grant *grant);
-void why_holders(const struct views *views, const struct status_buffer *buffer, why_hold *hold, void *context);
+/* The grants that keep a buffer's memory, in the order of their numbers: of those who use it, or if nobody does, who map the memory. */
+struct holders {
+	const struct views *views;
+	const struct view  *view;
+	struct range        range;
+};
+struct holders why_holders(const struct views *views, const struct status_buffer *buffer);
+
+/* The one at that place of the range, and its session. */
+const struct status_grant *why_holder(const struct holders *holders, size_t i, const struct status_session **session);
 
 /* The place of that session; false: there is none. */
 bool why_node(const struct views *views, uint64_t session, uint32_t *node);

@@ -9,41 +9,12 @@
 #ifndef GPUB_SHOW_WHY_H
 #define GPUB_SHOW_WHY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "broker/status/format.h"
-
-/* What the system says of a process. */
-struct why_process {
-	char state;     /* the letter in /proc/PID/stat; 0: there is no such process, or nobody can tell */
-	bool contained; /* it has another mount namespace than this process */
-};
-
-struct why {
-	const union status_record *records;
-	size_t                     count;
-	const char                *about; /* a buffer's name, or the number of a process; NULL: everything that waits */
-	bool                       live;  /* the broker goes on; else what it knew last is told */
-	uint64_t                   now_ms; /* since 1970 */
-	void (*look)(uint64_t pid, struct why_process *process); /* NULL: the numbers mean nothing here */
-	void (*say)(void *context, const char *line); /* printable ASCII, without a newline */
-	void *context;
-};
-
-struct why_found {
-	size_t   lines;
-	unsigned deadlocks;
-};
+#include "why-question.h"
 
 /*
  * Says a line for each deadlock, then for each wait that is none, then for each process that has not said what it waits for; or one
  * line that nothing waits. -ENOENT: about names neither a buffer nor a process of a session; -ENOMEM. The error message is set.
  */
 int why_explain(const struct why *why, struct why_found *found);
-
-/* look() of this system, as far as this process may see: /proc. */
-void why_look(uint64_t pid, struct why_process *process);
 
 #endif

@@ -99,7 +99,8 @@ struct status_session {
 	char     command[16];
 	uint64_t since; /* it is connected; seconds since 1970 */
 	uint64_t answered; /* milliseconds since 1970, when it last said what it waits for; 0: never */
-	uint32_t answer, reserved;
+	uint32_t answer, partial; /* partial: its process waits for more than what its records say */
+	uint64_t start; /* of its process, in clock ticks since boot, as /proc/PID/stat; 0: nobody could read it */
 };
 
 struct status_buffer {
@@ -158,6 +159,7 @@ struct status_request {
 	uint64_t generation; /* of the buffer that is drained or created; 0: none */
 	uint64_t bytes, device; /* that a create needs */
 	uint64_t since; /* milliseconds since 1970 */
+	uint32_t timed, reserved; /* timed: it ends by itself when its time is over */
 	char     name[NAME_SIZE];
 };
 

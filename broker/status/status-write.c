@@ -87,7 +87,9 @@ static void fill_session(const struct broker *broker, const struct tracked *trac
 					       .since = (uint64_t)session->since,
 					       .rank = session->rank + 1,
 					       .answered = session->inquired.answered_ms,
-					       .answer = session->inquired.answer };
+					       .answer = session->inquired.answer,
+					       .partial = session->inquired.partial,
+					       .start = session->start };
 	memcpy(to->session.command, session->command, sizeof to->session.command);
 }
 
@@ -189,7 +191,8 @@ static void fill_request(const struct broker *broker, const struct tracked *trac
 					       .generation = shown.generation,
 					       .bytes = shown.bytes,
 					       .device = shown.device,
-					       .since = wait->since_ms };
+					       .since = wait->since_ms,
+					       .timed = wait->timer != NULL };
 	snprintf(to->request.name, sizeof to->request.name, "%s", shown.name);
 }
 

@@ -15,6 +15,7 @@
 #include <sodium.h>
 
 #include "broker/base/log.h"
+#include "broker/base/process-start.h"
 #include "common/error.h"
 #include "leftovers.h"
 #include "ring.h"
@@ -24,38 +25,13 @@
 #define TRIES          10 /* for a name */
 #define OWNER_TEXT_MAX 32
 
-uint64_t status_process_start(uint64_t pid, char *state)
-{
-	char path[40], text[1024], *field;
-	unsigned long long start;
-	ssize_t got = 0;
-	int fd;
-
-	snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		got = read(fd, text, sizeof text - 1);
-		close(fd);
-	}
-	text[got > 0 ? got : 0] = 0;
-	/* the command in parentheses may hold anything; the fields that follow it cannot hold a ')' */
-	field = strrchr(text, ')');
-	if (!field || sscanf(field + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
-					"%*d %llu",
-			     &start) != 1)
-		return 0;
-	if (state)
-		*state = field[2];
-	return start;
-}
-
 uid_t status_process_owner(const struct status_header *header)
 {
 	char path[40];
 	struct stat st;
 
 	snprintf(path, sizeof path, "/proc/%llu", (unsigned long long)header->pid);
-	if (status_process_start(header->pid, NULL) != header->start_time || stat(path, &st))
+	if (process_start(header->pid, NULL) != header->start_time || stat(path, &st))
 		return (uid_t)-1;
 	return st.st_uid;
 }
@@ -191,7 +167,7 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 						 .format = STATUS_FORMAT,
 						 .counters_count = sizeof(struct counters) / sizeof(uint64_t),
 						 .pid = (uint64_t)getpid(),
-						 .start_time = status_process_start((uint64_t)getpid(), NULL) };
+						 .start_time = process_start((uint64_t)getpid(), NULL) };
 	/* the umask may have taken bits away */
 	error = fchmod(status->file.fd, FILE_MODE) ? -errno : mapped_file_reserve(&status->file, STATUS_HEADER_SIZE);
 	if (error) {

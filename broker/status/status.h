@@ -68,7 +68,4 @@ void status_close(struct status *status);
 /* The user of the process that the header names; of none, or another one than it means, (uid_t)-1. */
 uid_t status_process_owner(const struct status_header *header);
 
-/* /proc/PID/stat's start time, 0 when there is no such process; *state gets its letter if not NULL. */
-uint64_t status_process_start(uint64_t pid, char *state);
-
 #endif

@@ -80,7 +80,13 @@ int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE])
 	return 0;
 }
 
-static int socket_open(struct gpub_client *client, const char *given)
+/* How a connect differs from gpub_connect(). */
+struct manner {
+	bool     with_device;
+	unsigned seconds; /* for the server to accept it, and for each of its messages; 0: the first may take for ever */
+};
+
+static int socket_open(struct gpub_client *client, const char *given, unsigned seconds)
 {
 	char address[SOCKET_ADDRESS_SIZE];
 	struct sockaddr_un sun;
@@ -89,7 +95,7 @@ static int socket_open(struct gpub_client *client, const char *given)
 	if (!error)
 		error = socket_address(address, &sun);
 	if (!error) {
-		client->sock = socket_connect(&sun);
+		client->sock = socket_connect_within(&sun, seconds);
 		error = client->sock < 0 ? client->sock : 0;
 	}
 	if (error)
@@ -106,7 +112,7 @@ static int expect(int sock, enum wire_type type, struct wire_message *message, i
 	int error = socket_receive(sock, message, &extra, fd != NULL, 0);
 
 	if (error == -EAGAIN)
-		return error_set(-ETIMEDOUT, "the broker does not answer within %d seconds", GREETING_SECONDS);
+		return error_set(-ETIMEDOUT, "the broker does not answer in time: it is busy, or hangs");
 	if (error)
 		return error;
 	if (fd)
@@ -136,9 +142,9 @@ static bool rank_find(uint32_t *rank)
 	return false;
 }
 
-static int greet(struct gpub_client *client)
+static int greet(struct gpub_client *client, unsigned seconds)
 {
-	struct timeval patience = { .tv_sec = GREETING_SECONDS };
+	struct timeval patience = { .tv_sec = (time_t)(seconds ? seconds : GREETING_SECONDS) };
 	struct wire_message message, hello;
 	int board = -1, error;
 
@@ -177,17 +183,17 @@ static int greet(struct gpub_client *client)
 
 /* ---- connecting ---- */
 
-static int client_begin(struct gpub_client *client, const char *address, bool with_device)
+static int client_begin(struct gpub_client *client, const char *address, const struct manner *manner)
 {
 	int error;
 
 	fork_guard(client);
 	CRASH_POINT(connect_begin);
-	error = socket_open(client, address);
+	error = socket_open(client, address, manner->seconds);
 	if (!error)
-		error = greet(client);
+		error = greet(client, manner->seconds);
 	if (!error)
-		error = with_device ? devices_begin(client) : devices_none(client);
+		error = manner->with_device ? devices_begin(client) : devices_none(client);
 	if (error)
 		goto unguard;
 	CRASH_POINT(device_started);
@@ -196,7 +202,7 @@ static int client_begin(struct gpub_client *client, const char *address, bool wi
 	if (error)
 		goto end;
 	CRASH_POINT(service_started);
-	if (with_device)
+	if (manner->with_device)
 		devices_use(client->device);
 	return 0;
 end:
@@ -207,7 +213,7 @@ unguard:
 	return error;
 }
 
-static int client_connect(struct gpub_client **result, const char *address, bool with_device)
+static int client_connect(struct gpub_client **result, const char *address, struct manner manner)
 {
 	struct gpub_client *client;
 	int error;
@@ -221,7 +227,7 @@ static int client_connect(struct gpub_client **result, const char *address, bool
 	client = client_alloc();
 	if (!client)
 		return error_set(-ENOMEM, "out of memory for a client");
-	error = client_begin(client, address, with_device);
+	error = client_begin(client, address, &manner);
 	if (error) {
 		sodium_free(client->key);
 		client->key = NULL;
@@ -236,12 +242,17 @@ int gpub_connect(gpub_client **result, const char *address)
 {
 	if (!result)
 		return error_set(-EINVAL, "there is no place for the client: pass the address of a pointer");
-	return client_connect(result, address, true);
+	return client_connect(result, address, (struct manner){ .with_device = true });
 }
 
 int client_connect_bare(struct gpub_client **result, const char *address)
 {
-	return client_connect(result, address, false);
+	return client_connect(result, address, (struct manner){ .with_device = false });
+}
+
+int client_connect_within(struct gpub_client **result, const char *address, unsigned seconds)
+{
+	return client_connect(result, address, (struct manner){ .seconds = seconds });
 }
 
 /* ---- disconnecting ---- */

@@ -13,4 +13,7 @@ int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE]);
 /* gpub_connect() that starts no device: for a program that only sends requests. It must not acquire anything. */
 int client_connect_bare(struct gpub_client **client, const char *address);
 
+/* The same; -ETIMEDOUT, with the error message set, where the broker takes longer than that for a step of it. */
+int client_connect_within(struct gpub_client **client, const char *address, unsigned seconds);
+
 #endif

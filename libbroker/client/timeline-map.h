@@ -21,12 +21,19 @@
 
 struct gpub_client;
 
-#define PARKED_MAX 4 /* a stream comes to its waits one after the other: the oldest ones say where it is */
+#define PARKED_MAX 4 /* a stream comes to its waits one after the other: the lowest ones say where it is */
 
 /* A wait that was queued before its value was reached. */
 struct parked_wait {
 	uint64_t value, ticks; /* ticks: when, ticks.h */
 	int32_t  ordinal;      /* the device that the lease is of */
+};
+
+/* Those for which there was no room: higher than all that had a place then. */
+struct dropped_waits {
+	uint64_t lowest, highest; /* highest 0: there are none */
+	uint64_t ticks;           /* the first one's */
+	uint64_t devices;         /* bits, by ordinal: theirs */
 };
 
 struct timeline_map {
@@ -44,9 +51,9 @@ struct timeline_map {
 	int                         ordinal;    /* the writer's device */
 	bool                        marked;     /* this writer ended it itself, because the broker is gone */
 	uint64_t                    awaited;    /* timeline-wait.c's: the largest value that a stream waits for; 0: none */
-	struct parked_wait          parked[PARKED_MAX]; /* also timeline-wait.c's: the oldest waits */
+	struct parked_wait          parked[PARKED_MAX]; /* also timeline-wait.c's: the lowest waits, in no order */
 	unsigned                    parked_count;
-	struct parked_wait          dropped; /* behind these, for which there was no room: the largest value, and the first one's time; 0: none */
+	struct dropped_waits        dropped;
 	struct timeline_map        *awaited_prev, *awaited_next;
 	struct timeline_map        *written_prev, *written_next;
 	struct timeline_map        *unused_prev, *unused_next;

@@ -21,7 +21,7 @@ static void list_remove(struct timeline_map *map)
 {
 	DL_DELETE2(awaited, map, awaited_prev, awaited_next);
 	map->awaited = map->parked_count = 0;
-	map->dropped.value = 0;
+	map->dropped.highest = 0;
 	atomic_store(&any, awaited != NULL);
 }
 
@@ -44,29 +44,93 @@ static bool parked_clear(struct timeline_map *map)
 	return kept < PARKED_MAX;
 }
 
-/* Until the last one that was dropped is reached, a later one is not among the oldest. */
-static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
+#define DEVICE_BIT(ordinal) (UINT64_C(1) << ((ordinal) & 63))
+
+static void drop(struct timeline_map *map, uint64_t word, const struct parked_wait *wait)
 {
-	if (map->dropped.value && !timeline_reached(word, map->dropped.value)) {
-		map->dropped.value = value > map->dropped.value ? value : map->dropped.value;
+	struct dropped_waits *dropped = &map->dropped;
+
+	if (!dropped->highest || timeline_reached(word, dropped->highest))
+		*dropped = (struct dropped_waits){ .lowest = wait->value, .ticks = wait->ticks };
+	dropped->lowest = wait->value < dropped->lowest ? wait->value : dropped->lowest;
+	dropped->highest = wait->value > dropped->highest ? wait->value : dropped->highest;
+	dropped->devices |= DEVICE_BIT(wait->ordinal);
+}
+
+static struct parked_wait *highest_of(struct timeline_map *map)
+{
+	struct parked_wait *highest = &map->parked[0];
+
+	for (unsigned i = 1; i < map->parked_count; i++)
+		if (map->parked[i].value > highest->value)
+			highest = &map->parked[i];
+	return highest;
+}
+
+/* Behind some that had no room, which is what a program that queues its work far ahead does with each. */
+static bool drop_behind(struct dropped_waits *dropped, uint64_t word, uint64_t value, int32_t ordinal)
+{
+	if (value < dropped->highest || timeline_reached(word, dropped->highest)) /* as 0 is */
+		return false;
+	dropped->highest = value;
+	dropped->devices |= DEVICE_BIT(ordinal);
+	return true;
+}
+
+/* The lowest are kept: one stream may wait for the end of all while another one goes on step by step. */
+__attribute__((noinline)) static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
+{
+	struct parked_wait wait = { value, ticks_now(), ordinal }, *highest;
+
+	if (!map->awaited)
+		list_add(map);
+	if (map->parked_count < PARKED_MAX || parked_clear(map)) {
+		map->parked[map->parked_count++] = wait;
 		return;
 	}
-	map->dropped.value = 0;
-	if (map->parked_count < PARKED_MAX || (timeline_reached(word, map->parked[0].value) && parked_clear(map)))
-		map->parked[map->parked_count++] = (struct parked_wait){ value, ticks_now(), ordinal };
-	else
-		map->dropped = (struct parked_wait){ value, ticks_now(), ordinal };
+	highest = highest_of(map);
+	if (highest->value <= value) {
+		drop(map, word, &wait);
+		return;
+	}
+	drop(map, word, highest);
+	*highest = wait;
 }
 
 void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
 {
 	pthread_mutex_lock(&lock);
-	if (!map->awaited)
-		list_add(map);
+	if (!drop_behind(&map->dropped, word, value, ordinal))
+		parked_add(map, word, value, ordinal);
 	if (value > map->awaited)
 		map->awaited = value;
-	parked_add(map, word, value, ordinal);
 	pthread_mutex_unlock(&lock);
+}
+
+/* Behind those that are not higher. Where all have a place, the last one loses it. */
+static unsigned list_put(struct parked_wait waits[PARKED_MAX], unsigned count, struct parked_wait wait)
+{
+	unsigned at = count < PARKED_MAX ? count : PARKED_MAX - 1;
+
+	for (; at && waits[at - 1].value > wait.value; at--)
+		waits[at] = waits[at - 1];
+	waits[at] = wait;
+	return count < PARKED_MAX ? count + 1 : count;
+}
+
+/* Of those between the lowest and the highest nothing is known but that some stream awaits one of them, the next value first of all. */
+static unsigned list_put_dropped(const struct timeline_map *map, uint64_t word, int32_t ordinal,
+				 struct parked_wait waits[PARKED_MAX], unsigned count)
+{
+	const struct dropped_waits *dropped = &map->dropped;
+	struct parked_wait wait = { dropped->lowest, dropped->ticks, ordinal };
+
+	if (!dropped->highest || !(dropped->devices & DEVICE_BIT(ordinal)) || timeline_reached(word, dropped->highest))
+		return count;
+	if (!timeline_reached(word, dropped->lowest))
+		return count && waits[0].value <= wait.value ? count : list_put(waits, count, wait);
+	wait.value = word + 1;
+	return count ? count : list_put(waits, count, wait);
 }
 
 unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX])
@@ -77,10 +141,8 @@ unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, str
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < map->parked_count; i++)
 		if (map->parked[i].ordinal == ordinal && !timeline_reached(word, map->parked[i].value))
-			waits[count++] = map->parked[i];
-	/* one of the dropped is next: a stream awaits some value up to theirs, and this one first of all */
-	if (!count && map->dropped.ordinal == ordinal && map->dropped.value && !timeline_reached(word, map->dropped.value))
-		waits[count++] = (struct parked_wait){ word + 1, map->dropped.ticks, ordinal };
+			count = list_put(waits, count, map->parked[i]);
+	count = list_put_dropped(map, word, ordinal, waits, count);
 	pthread_mutex_unlock(&lock);
 	return count;
 }

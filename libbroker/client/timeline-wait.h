@@ -46,7 +46,7 @@ static inline void timeline_wait_note(struct timeline_map *map, uint64_t value, 
 		timeline_wait_park(map, word, value, ordinal);
 }
 
-/* Of the oldest waits of the map on that device, those that are not reached, and how many they are. */
+/* Of the lowest waits of the map on that device, those that are not reached, the lowest first, and how many they are. */
 unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX]);
 
 /* The map is about to be freed. */

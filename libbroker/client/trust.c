@@ -13,12 +13,11 @@
 #include "common/environment.h"
 #include "common/error.h"
 
-/* A user who may write the directory could put a socket there. */
-static int directory_check(const char *path, uid_t server)
+#define PATH_SIZE sizeof(((struct sockaddr_un *)0)->sun_path)
+
+static int directory_stat(const char *path, char directory[PATH_SIZE], struct stat *st)
 {
-	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	char *slash;
-	struct stat st;
 
 	strcpy(directory, path);
 	slash = strrchr(directory, '/');
@@ -26,8 +25,18 @@ static int directory_check(const char *path, uid_t server)
 		strcpy(directory, ".");
 	else
 		slash[slash == directory] = 0;
-	if (stat(directory, &st))
-		return error_set(-errno, "the socket's directory %s cannot be read: %m", directory);
+	return stat(directory, st) ? error_set(-errno, "the socket's directory %s cannot be read: %m", directory) : 0;
+}
+
+/* A user who may write the directory could put a socket there. */
+static int directory_check(const char *path, uid_t server)
+{
+	char directory[PATH_SIZE];
+	struct stat st;
+	int error = directory_stat(path, directory, &st);
+
+	if (error)
+		return error;
 	if ((st.st_uid && st.st_uid != server) || st.st_mode & (S_IWGRP | S_IWOTH))
 		return error_set(-EPERM, "users other than the broker's may write the socket's directory %s: keep the "
 					 "socket in one that only that user can write",
@@ -60,7 +69,7 @@ static bool place_is_named(const char *path)
  */
 static bool server_is_appointed(const char *path, uid_t server)
 {
-	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char directory[PATH_SIZE];
 	struct stat st;
 	char *slash;
 
@@ -99,4 +108,19 @@ int trust_check(int sock, const char *path)
 					 "not one that root made for it in " SOCKET_DIRECTORIES,
 				 path, server.uid, environment_is_untrusted() ? "this program's user" : "this user");
 	return directory_check(path, server.uid);
+}
+
+int trust_check_place(const char *path)
+{
+	char directory[PATH_SIZE];
+	struct stat st;
+	int error = directory_stat(path, directory, &st);
+
+	if (error)
+		return error;
+	if (st.st_uid && !is_own_user(st.st_uid) && !server_is_appointed(path, st.st_uid))
+		return error_set(-EPERM, "no broker at %s would be trusted: its directory belongs to uid %u, neither this user nor root, and "
+					 "is not one that root made in " SOCKET_DIRECTORIES,
+				 path, st.st_uid);
+	return directory_check(path, st.st_uid);
 }

@@ -14,4 +14,10 @@
  */
 int trust_check(int sock, const char *path);
 
+/*
+ * The same of whoever may listen at path, by its directory alone: for a path that somebody else named, which is not even
+ * connected to where no server there would be trusted.
+ */
+int trust_check_place(const char *path);
+
 #endif

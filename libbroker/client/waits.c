@@ -37,8 +37,8 @@ static bool answer_add(struct answer *answer, const struct wire_wait *wait)
 	return true;
 }
 
-/* The waits by leases of that record. False: there is no room for more. Locked. */
-static bool record_report(const struct gpub_client *client, const struct record *record, struct answer *answer)
+/* The first wait by leases of that record, or the others. False: there is no room for more. Locked. */
+static bool record_report(const struct gpub_client *client, const struct record *record, bool first, struct answer *answer)
 {
 	uint64_t state = atomic_load(&record->state);
 	const struct timeline_map *map = record->timeline;
@@ -49,7 +49,7 @@ static bool record_report(const struct gpub_client *client, const struct record 
 	if (!map || (RECORD_STATE(state) != RECORD_OPEN && RECORD_STATE(state) != RECORD_CLOSING))
 		return true;
 	count = timeline_wait_list(map, record->ordinal, parked);
-	for (unsigned i = 0; i < count && room; i++)
+	for (unsigned i = !first; i < (first && count ? 1 : count) && room; i++)
 		room = answer_add(answer, &(struct wire_wait){ .grant = RECORD_GRANT(state),
 							       .serial = map->serial,
 							       .value = parked[i].value,
@@ -58,17 +58,29 @@ static bool record_report(const struct gpub_client *client, const struct record 
 	return room;
 }
 
+/* The same of all records. Locked. */
+static bool records_report(const struct gpub_client *client, bool first, struct answer *answer)
+{
+	const struct record *record;
+
+	for (record = timeline_waits_none() ? NULL : client->records.all; record; record = record->next)
+		if (!record_report(client, record, first, answer))
+			return false;
+	return true;
+}
+
+/* A timeline that is left out may be the one on which this process goes on: then it says so. */
 void waits_report(struct gpub_client *client)
 {
 	struct answer answer = { .now = ticks_moment() };
-	const struct record *record;
 	SAVE_ERROR();
 
 	answer_grow(&answer);
 	pthread_mutex_lock(&client->lock);
-	for (record = timeline_waits_none() ? NULL : client->records.all; record; record = record->next)
-		if (!record_report(client, record, &answer))
-			break;
+	if (!records_report(client, true, &answer))
+		answer.message[WIRE_WAITS_ANSWER - 1].waits.more = 1;
+	else
+		records_report(client, false, &answer);
 	pthread_mutex_unlock(&client->lock);
 	call_send_many(client, answer.message, answer.messages);
 }

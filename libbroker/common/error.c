@@ -8,11 +8,11 @@
 
 static _Thread_local char text[ERROR_TEXT_MAX] = "no error";
 
-/* A message may contain text from users or from a server: no control character may reach a terminal. */
+/* A message may contain text from users or from a server: no control character may reach a terminal. There are some above 0x7f, too. */
 static void text_clean(void)
 {
 	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
+		if (*c < ' ' || *c > '~')
 			*c = '?';
 }
 

@@ -81,17 +81,29 @@ static int connect_refused(const char *path, int error)
 	return error_set(error, "no broker answers at unix:%s: %s; start one, or correct the address", path, text);
 }
 
-int socket_connect(const struct sockaddr_un *sun)
+int socket_connect_within(const struct sockaddr_un *sun, unsigned seconds)
 {
+	const struct timeval patience = { .tv_sec = (time_t)seconds }, none = { 0 };
 	int sock = new_socket(), error;
 
 	if (sock < 0)
 		return sock;
-	if (!connect(sock, (const struct sockaddr *)sun, sizeof *sun))
+	setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	error = connect(sock, (const struct sockaddr *)sun, sizeof *sun) ? -errno : 0;
+	setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
+	if (!error)
 		return sock;
-	error = -errno;
 	close(sock);
+	if (error == -EAGAIN)
+		return error_set(-ETIMEDOUT, "unix:%s takes no more connections: its server has not accepted those that wait, and may be "
+					     "stopped",
+				 sun->sun_path);
 	return connect_refused(sun->sun_path, error);
+}
+
+int socket_connect(const struct sockaddr_un *sun)
+{
+	return socket_connect_within(sun, 0);
 }
 
 int socket_send(int sock, const struct wire_message *message, int fd, int flags)

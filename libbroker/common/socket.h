@@ -38,6 +38,9 @@ int socket_stamp_senders(int sock);
 /* Connects. Returns the descriptor. -ENOENT, -ECONNREFUSED, -EACCES with the error message set. */
 int socket_connect(const struct sockaddr_un *sun);
 
+/* The same. -ETIMEDOUT: so many seconds long the server's queue was full; 0: it may be for ever. */
+int socket_connect_within(const struct sockaddr_un *sun, unsigned seconds);
+
 /*
  * Sends one message, with a descriptor unless fd is -1. -EAGAIN: MSG_DONTWAIT was in flags and the queue is full;
  * -ECONNRESET: the peer is gone; -ETOOMANYREFS, -ENOBUFS, -ENOMEM: the system has no memory for it. Sets no error

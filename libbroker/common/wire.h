@@ -190,7 +190,8 @@ struct wire_wait {
 #define WIRE_WAITS_ANSWER 4 /* messages of one answer */
 
 struct wire_waits {
-	uint32_t         count, more; /* more 1: the answer goes on in the next message */
+	uint32_t         count, more; /* more 1: the answer goes on in the next message; in the last one of an answer: there are
+					 timelines for which it has no room. Of each the lowest value comes before all others */
 	struct wire_wait wait[WIRE_WAITS_MAX];
 };
 

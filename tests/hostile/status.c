@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "attacks.h"
+#include "broker/base/process-start.h"
 #include "broker/status/leftovers.h"
 #include "broker/show/read.h"
 
@@ -116,7 +117,7 @@ static void plant(int i, size_t count)
 					.counters_count = sizeof(struct counters) / sizeof(uint64_t),
 					.records = count,
 					.pid = (uint64_t)getpid(),
-					.start_time = status_process_start((uint64_t)getpid(), NULL) };
+					.start_time = process_start((uint64_t)getpid(), NULL) };
 	size_t size = STATUS_OFFSET(count);
 	char path[64], *bytes;
 	int fd;

@@ -2,6 +2,7 @@
 /* status-file.c - see status-file.h */
 #include "status-file.h"
 
+#include "broker/base/process-start.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,7 +14,7 @@ struct status_header header_of(uint64_t records)
 				       .format = STATUS_FORMAT,
 				       .counters_count = sizeof(struct counters) / sizeof(uint64_t),
 				       .pid = (uint64_t)getpid(),
-				       .start_time = status_process_start((uint64_t)getpid(), NULL),
+				       .start_time = process_start((uint64_t)getpid(), NULL),
 				       .instance = "other",
 				       .device_kind = "host",
 				       .waiting = 3,

@@ -108,6 +108,7 @@ static void test_only_who_has_mapped_a_timeline_is_asked(void **state)
 	assert_int_equal(reported(&holder), 1);
 	assert_int_equal(session_of(&holder)->inquired.waits->value, 4);
 	assert_int_equal(session_of(&holder)->inquired.answer, ANSWER_GIVEN);
+	assert_false(session_of(&holder)->inquired.partial);
 	hang_up_dying(&holder);
 	hang_up_dying(&other);
 	part(&asker);
@@ -209,6 +210,7 @@ static void test_an_answer_is_bounded(void **state)
 		say(holder.sock, &answer);
 	expect_refreshed(&asker);
 	assert_int_equal(reported(&holder), WIRE_WAITS_MAX * WIRE_WAITS_ANSWER);
+	assert_true(session_of(&holder)->inquired.partial); /* its last message says that there are others */
 	say(holder.sock, &answer);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	bury(&holder);

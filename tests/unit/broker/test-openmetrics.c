@@ -21,6 +21,7 @@
 #include <cmocka.h>
 #include <sodium.h>
 
+#include "broker/base/process-start.h"
 #include "broker/show/openmetrics.h"
 #include "broker/show/read.h"
 
@@ -42,7 +43,7 @@ static struct status_header header(void)
 				       .format = STATUS_FORMAT,
 				       .counters_count = sizeof(struct counters) / sizeof(uint64_t),
 				       .pid = (uint64_t)getpid(),
-				       .start_time = status_process_start((uint64_t)getpid(), NULL),
+				       .start_time = process_start((uint64_t)getpid(), NULL),
 				       .device_kind = "cuda",
 				       .waiting = 3,
 				       .counters = { .buffers_created = 7, .bytes_made = UINT64_MAX } };

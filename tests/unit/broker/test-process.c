@@ -4,6 +4,7 @@
  * of a process that came later by the same number.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "broker/base/process-start.h"
 #include "broker/show/process.h"
 
 static int held_open;
@@ -53,14 +55,18 @@ static void end(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* The session of that process, with what was added. */
-static json_t *session_of(pid_t pid, time_t since)
+/* The session of that process, with what was added. start: of the process that the broker saw. */
+static json_t *session_of(pid_t pid, uint64_t start)
 {
+	union status_record *record = calloc(1, sizeof *record);
 	struct shown shown = { .state = SHOWN_RUNNING,
-			       .header = { .pid = (uint64_t)getpid(),
-					   .start_time = status_process_start((uint64_t)getpid(), NULL) } };
-	json_t *session = json_pack("{s:i,s:I}", "pid", (int)pid, "since", (json_int_t)since);
+			       .header = { .pid = (uint64_t)getpid(), .start_time = process_start((uint64_t)getpid(), NULL) },
+			       .records = record,
+			       .count = 1 };
+	json_t *session = json_pack("{s:i,s:i}", "session", 7, "pid", (int)pid);
 
+	assert_non_null(record);
+	record->session = (struct status_session){ .type = TRACKED_SESSION, .id = 7, .start = start };
 	shown.text = json_pack("{s:[O]}", "sessions", session);
 	assert_non_null(shown.text);
 	processes_add(&shown);
@@ -82,30 +88,68 @@ static void assert_process(json_t *session, const char *process)
 static void test_states(void **state)
 {
 	pid_t child = child_new();
+	uint64_t start = process_start((uint64_t)child, NULL);
 	siginfo_t info;
 
 	(void)state;
-	assert_process(session_of(child, time(NULL)), "running");
+	assert_process(session_of(child, start), "running");
 	kill(child, SIGSTOP);
 	assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
-	assert_process(session_of(child, time(NULL)), "stopped");
+	assert_process(session_of(child, start), "stopped");
 	kill(child, SIGKILL);
 	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
-	assert_process(session_of(child, time(NULL)), "zombie");
+	assert_process(session_of(child, start), "zombie");
 	waitpid(child, NULL, 0);
-	assert_process(session_of(child, time(NULL)), "gone");
-	assert_process(session_of(0, time(NULL)), NULL);
-	assert_process(session_of(-1, time(NULL)), NULL);
+	assert_process(session_of(child, start), "gone");
+	assert_process(session_of(0, start), NULL);
+	assert_process(session_of(-1, start), NULL);
 }
 
-/* It has the number of a process that was there before it. */
+/* It has the number of a process that was there before it. Where the broker could not tell when that started, nobody can. */
 static void test_another_process(void **state)
 {
 	pid_t child = child_new();
 
 	(void)state;
-	assert_process(session_of(child, time(NULL) - 60), "gone");
+	assert_process(session_of(child, process_start((uint64_t)child, NULL) - 1), "gone");
+	assert_process(session_of(child, 0), NULL);
 	end(child);
+}
+
+static void *go_on(void *end)
+{
+	char byte;
+
+	if (read(*(int *)end, &byte, 1) < 0)
+		_exit(1);
+	return NULL;
+}
+
+/* Its main thread is a zombie while another one runs. */
+static void test_a_main_thread_that_has_ended(void **state)
+{
+	int ends[2];
+	pthread_t thread;
+	char letter = 0;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (pthread_create(&thread, NULL, go_on, &ends[0]))
+			_exit(1);
+		pthread_exit(NULL);
+	}
+	for (int tries = 0; letter != 'Z' && tries < 5000; tries++) {
+		process_start((uint64_t)child, &letter);
+		usleep(1000);
+	}
+	assert_process(session_of(child, process_start((uint64_t)child, NULL)), "no main thread");
+	end(child);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* In another pid namespace the numbers mean other processes. */
@@ -138,8 +182,9 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states), cmocka_unit_test(test_another_process), cmocka_unit_test(test_far_broker),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_states), cmocka_unit_test(test_another_process),
+		cmocka_unit_test(test_a_main_thread_that_has_ended),
+		cmocka_unit_test(test_far_broker), cmocka_unit_test(test_many),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "broker/base/process-start.h"
 #include "broker/status/leftovers.h"
 #include "status-file.h"
 
@@ -197,7 +198,7 @@ static void test_stopped(void **unused)
 	(void)unused;
 	assert_int_equal(leftovers_lock(brokers), 0);
 	header.pid = (uint64_t)child;
-	header.start_time = status_process_start(header.pid, NULL);
+	header.start_time = process_start(header.pid, NULL);
 	put_header(fd, header);
 	assert_int_equal(state_of_file(fd), SHOWN_STOPPED);
 	header.start_time++;
@@ -207,6 +208,16 @@ static void test_stopped(void **unused)
 	waitpid(child, NULL, 0);
 	close(brokers);
 	close(fd);
+}
+
+static void test_age(void **unused)
+{
+	struct shown shown = { .header.updated = (uint64_t)time(NULL) - 100 };
+
+	(void)unused;
+	assert_in_range(shown_age(&shown), 100, 110);
+	shown.header.updated += 1000; /* the clock went back */
+	assert_int_equal(shown_age(&shown), 0);
 }
 
 /* ---- who is trusted ---- */
@@ -437,6 +448,7 @@ int main(void)
 		cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_running),
 		cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_age),
 		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_header),

@@ -151,6 +151,7 @@ static void test_a_wait_on_an_ended_timeline_is_cancelled(void **state)
 	assert_int_equal(timeline_waits_ended(&watch), 0);
 	assert_int_equal(timeline_waits_ended(&watch), -EOWNERDEAD);
 }
+
 static void expect_listed(int32_t ordinal, unsigned count, const uint64_t *values)
 {
 	struct parked_wait waits[PARKED_MAX];
@@ -161,7 +162,7 @@ static void expect_listed(int32_t ordinal, unsigned count, const uint64_t *value
 }
 
 /* Those that are reached make room for later ones; of a device only its own are listed. */
-static void test_the_oldest_waits_are_listed(void **state)
+static void test_the_lowest_waits_are_listed(void **state)
 {
 	(void)state;
 	for (uint64_t value = 1; value <= PARKED_MAX + 2; value++)
@@ -169,13 +170,11 @@ static void test_the_oldest_waits_are_listed(void **state)
 	expect_listed(0, PARKED_MAX, (uint64_t[]){ 1, 2, 3, 4 });
 	page[0].word = 2;
 	expect_listed(0, 2, (uint64_t[]){ 3, 4 });
-	timeline_wait_note(&map[0], 8, 0);
-	expect_listed(0, 2, (uint64_t[]){ 3, 4 }); /* it is behind two that had no room */
 	page[0].word = 4;
-	expect_listed(0, 1, (uint64_t[]){ 5 });
+	expect_listed(0, 1, (uint64_t[]){ 5 }); /* it is behind those that had no room */
 	page[0].word = 5;
 	expect_listed(0, 1, (uint64_t[]){ 6 });
-	page[0].word = 8;
+	page[0].word = 6;
 	expect_listed(0, 0, NULL);
 	timeline_wait_note(&map[0], 10, 1);
 	timeline_wait_note(&map[0], 11, 0);
@@ -187,13 +186,50 @@ static void test_the_oldest_waits_are_listed(void **state)
 	expect_listed(1, 0, NULL);
 }
 
+/* One stream waits for the end of all, and another one goes on step by step. */
+static void test_a_high_wait_hides_no_lower_one(void **state)
+{
+	(void)state;
+	timeline_wait_note(&map[0], 100, 0);
+	for (uint64_t value = 5; value <= 9; value++)
+		timeline_wait_note(&map[0], value, 0);
+	expect_listed(0, PARKED_MAX, (uint64_t[]){ 5, 6, 7, 8 });
+	page[0].word = 7;
+	timeline_wait_note(&map[0], 50, 0);
+	expect_listed(0, 2, (uint64_t[]){ 8, 50 });
+	page[0].word = 8;
+	expect_listed(0, 2, (uint64_t[]){ 9, 50 }); /* one that had no room, in front of one that has it */
+	page[0].word = 50;
+	expect_listed(0, 1, (uint64_t[]){ 51 }); /* up to 100 */
+	timeline_wait_note(&map[0], 60, 0);
+	expect_listed(0, 1, (uint64_t[]){ 60 });
+}
+
+/* Each is told of its own device, also where it had no room. */
+static void test_waits_without_room_of_two_devices(void **state)
+{
+	(void)state;
+	for (uint64_t value = 1; value <= PARKED_MAX; value++)
+		timeline_wait_note(&map[0], value, 0);
+	timeline_wait_note(&map[0], 5, 0);
+	expect_listed(1, 0, NULL);
+	timeline_wait_note(&map[0], 6, 1);
+	expect_listed(0, PARKED_MAX, (uint64_t[]){ 1, 2, 3, 4 });
+	expect_listed(1, 1, (uint64_t[]){ 5 }); /* the first one of both */
+	page[0].word = 5;
+	expect_listed(1, 1, (uint64_t[]){ 6 });
+	expect_listed(2, 0, NULL);
+}
+
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(test_what_is_reached_is_not_waited_for),
-		ON(test_the_oldest_waits_are_listed),
+		ON(test_the_lowest_waits_are_listed),
+		ON(test_a_high_wait_hides_no_lower_one),
+		ON(test_waits_without_room_of_two_devices),
 		ON(test_a_signal_ends_the_wait),
 		ON(test_the_largest_value_counts),
 		ON(test_with_its_broker_a_wait_is_never_cancelled),

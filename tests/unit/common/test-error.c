@@ -54,6 +54,14 @@ static void test_prints_errno(void **state)
 	assert_string_equal(error_text(), "it failed: Permission denied");
 }
 
+/* Also of the escapes of 8 bits, alone and as UTF-8. */
+static void test_no_escape_reaches_a_terminal(void **state)
+{
+	(void)state;
+	error_set(-EINVAL, "%s", "a\033[2J\x9b" "b\xc2\x9b" "c\177~");
+	assert_string_equal(error_text(), "a?[2J?b??c?~");
+}
+
 /* 0: this thread began without an error message, and kept its own. */
 static void *fail_alone(void *argument)
 {
@@ -94,6 +102,7 @@ int main(void)
 		cmocka_unit_test(test_is_always_a_failure),
 		cmocka_unit_test(test_cuts_what_is_too_long),
 		cmocka_unit_test(test_prints_errno),
+		cmocka_unit_test(test_no_escape_reaches_a_terminal),
 		cmocka_unit_test(test_threads_do_not_share),
 	};
 

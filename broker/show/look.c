@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* look.c - see look.h */
+#include "look.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/base/process-start.h"
+
+#define TEXT_MAX 16384 /* of a file: of what is longer the beginning is enough */
+#define PATH_SIZE 64
+
+static const char *path_of(uint64_t pid, const char *name, char path[PATH_SIZE])
+{
+	snprintf(path, PATH_SIZE, "/proc/%llu/%s", (unsigned long long)pid, name);
+	return path;
+}
+
+/* What of it can be read, with a zero behind it; "" where nothing can. */
+static void file_read(uint64_t pid, const char *name, char text[TEXT_MAX])
+{
+	char path[PATH_SIZE];
+	size_t length = 0;
+	ssize_t got;
+	int fd = open(path_of(pid, name, path), O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		while (length < TEXT_MAX - 1 && (got = read(fd, text + length, TEXT_MAX - 1 - length)) > 0)
+			length += (size_t)got;
+		close(fd);
+	}
+	text[length] = 0;
+}
+
+static bool is_contained(uint64_t pid)
+{
+	static const char *const makers[] = { "docker", "libpod", "kubepods", "containerd", "crio", "lxc", "garden", "apptainer" };
+	char text[TEXT_MAX];
+	const char *numbers;
+
+	file_read(pid, "status", text);
+	numbers = strstr(text, "\nNSpid:\t");
+	if (numbers && strcspn(numbers + 8, "\t") < strcspn(numbers + 8, "\n"))
+		return true;
+	file_read(pid, "cgroup", text);
+	for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+		if (strstr(text, makers[i]))
+			return true;
+	return false;
+}
+
+/* The main thread stays among the threads of a process until all have ended. */
+static bool has_other_threads(uint64_t pid)
+{
+	char path[PATH_SIZE];
+	DIR *dir = opendir(path_of(pid, "task", path));
+	unsigned threads = 0;
+	struct dirent *entry;
+
+	while (dir && threads < 2 && (entry = readdir(dir)))
+		threads += entry->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return threads > 1;
+}
+
+void process_look(uint64_t pid, struct process_seen *seen)
+{
+	*seen = (struct process_seen){ 0 };
+	seen->start = process_start(pid, &seen->state);
+	if (!seen->start)
+		return;
+	seen->headless = seen->state == 'Z' && has_other_threads(pid);
+	seen->contained = is_contained(pid);
+}
