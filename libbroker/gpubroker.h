@@ -75,6 +75,27 @@ typedef struct gpub_lease {
 	gpub_client *client;
 } gpub_lease;
 
+#define GPUB_DIMS_MAX   8
+#define GPUB_ANY_EXTENT UINT64_MAX /* gpub_expectation.layout.shape: whatever there is */
+
+/* gpub_layout.code, as DLDataTypeCode of DLPack: what an element is; gpub_layout.bits says of how many bits */
+#define GPUB_INT     0u
+#define GPUB_UINT    1u
+#define GPUB_FLOAT   2u
+#define GPUB_BFLOAT  4u
+#define GPUB_COMPLEX 5u /* bits: of both parts together */
+#define GPUB_BOOL    6u
+
+/* What the bytes of a buffer are: an array in row-major order. All zeroes: nothing is said of them. */
+typedef struct gpub_layout {
+	uint8_t  code, bits;
+	uint16_t lanes; /* 1, or the elements of a vector type */
+	uint32_t ndim;
+	uint64_t shape[GPUB_DIMS_MAX]; /* extents, the slowest first; 0 behind the last */
+} gpub_layout;
+
+#define GPUB_LAYOUT_TEXT_MAX 200 /* bytes of a layout's text, with the terminating zero */
+
 /* What gpub_create() makes. Start from GPUB_SPEC_INIT; struct_size lets the struct grow in later versions. */
 typedef struct gpub_spec {
 	uint32_t struct_size;
@@ -84,9 +105,11 @@ typedef struct gpub_spec {
 	uint32_t mode;       /* permission bits as of chmod(2): who may acquire it with which rights */
 	int32_t  timeout_ms; /* how long to wait for memory when the device is full: 0 not at all, -1 without limit */
 	int32_t  reserved;   /* 0 */
+	gpub_layout layout;  /* what the bytes are; with it, size may be 0: as many as the layout needs, at least 1 */
 } gpub_spec;
 
-#define GPUB_SPEC_INIT { (uint32_t)sizeof(gpub_spec), 0, 0, 0, 0600, 0, 0 }
+#define GPUB_LAYOUT_NONE { 0, 0, 0, 0, { 0, 0, 0, 0, 0, 0, 0, 0 } }
+#define GPUB_SPEC_INIT   { (uint32_t)sizeof(gpub_spec), 0, 0, 0, 0600, 0, 0, GPUB_LAYOUT_NONE }
 
 /* What gpub_stat() fills in. Set struct_size = sizeof(gpub_info) before the call. */
 typedef struct gpub_info {
@@ -101,6 +124,7 @@ typedef struct gpub_info {
 	uint32_t grants;     /* its users: one for each session and device that may hold it now */
 	uint32_t group;      /* gid whose members the middle three mode bits are for */
 	uint8_t  device_uuid[16];
+	gpub_layout layout;  /* as created; all zeroes: nothing is said of the bytes */
 } gpub_info;
 
 /* ---- connection: gpub_connect(3) ---- */
@@ -237,16 +261,19 @@ int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int tim
  * versions.
  */
 typedef struct gpub_expectation {
-	uint32_t struct_size;
-	uint32_t owner; /* uid of its owner, or GPUB_ANY_USER */
+	uint32_t    struct_size;
+	uint32_t    owner;  /* uid of its owner, or GPUB_ANY_USER */
+	gpub_layout layout; /* all zeroes: any; extents may be GPUB_ANY_EXTENT */
 } gpub_expectation;
 
 #define GPUB_ANY_USER UINT32_MAX
-#define GPUB_EXPECTATION_INIT { (uint32_t)sizeof(gpub_expectation), GPUB_ANY_USER }
+#define GPUB_EXPECTATION_INIT { (uint32_t)sizeof(gpub_expectation), GPUB_ANY_USER, GPUB_LAYOUT_NONE }
 
 /*
- * gpub_acquire() of a buffer that is as expected. Else -EPERM, and the message names the owner. The owner at the time
- * when this process mapped the buffer counts. expectation NULL: gpub_acquire().
+ * gpub_acquire() of a buffer that is as expected. Else the message names what it is:
+ *   -EPERM        it has another owner; the owner at the time when this process mapped the buffer counts
+ *   -EMEDIUMTYPE  it has another layout
+ * expectation NULL: gpub_acquire().
  */
 int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectation *expectation, unsigned rights,
 		    int timeout_ms, gpub_lease *lease);
@@ -282,6 +309,26 @@ int gpub_return(gpub_lease *lease);
  *   -ESTALE  returned before     -EBUSY  the stream is being captured: return after the launch instead
  */
 int gpub_return_on(gpub_lease *lease, void *stream);
+
+/* ---- layouts: gpub_layout_parse(3) ---- */
+
+/*
+ * The layout of the buffer that a lease holds, as it was created; all zeroes: nothing is said of its bytes. Asks nobody.
+ * -ESTALE: the lease was returned.
+ */
+int gpub_lease_layout(const gpub_lease *lease, gpub_layout *layout);
+
+/*
+ * Reads "float32[1024,1024]", or with the short name of the type "f32[1024,1024]"; "f32x4[100]" is of vectors.
+ * -EINVAL: the message lists the types.
+ */
+int gpub_layout_parse(const char *text, gpub_layout *layout);
+
+/*
+ * Writes the layout as text, at most GPUB_LAYOUT_TEXT_MAX bytes with the zero: "float32[1024,1024]", or "bytes" where
+ * nothing is said. -EINVAL: it is none.
+ */
+int gpub_layout_text(const gpub_layout *layout, char *text);
 
 /* ---- tickets: gpub_ticket_issue(3) ---- */
 

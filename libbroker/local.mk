@@ -8,6 +8,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/environment.c libbroker/common/environment.h \
 	libbroker/common/error.c libbroker/common/error.h \
 	libbroker/common/handle.h \
+	libbroker/common/layout.c libbroker/common/layout.h \
 	libbroker/common/mps.c libbroker/common/mps.h \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/now.h \
@@ -87,8 +88,10 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/devices.h \
 	libbroker/client/fork.c \
 	libbroker/client/fork.h \
+	libbroker/client/grown.c libbroker/client/grown.h \
 	libbroker/client/hold.c \
 	libbroker/client/hold.h \
+	libbroker/client/layouts.c \
 	libbroker/client/lease.c \
 	libbroker/client/lease.h \
 	libbroker/client/mapping.c \

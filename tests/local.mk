@@ -93,6 +93,7 @@ unit_tests = \
 	tests/unit/common/test-error \
 	tests/unit/common/test-name \
 	tests/unit/common/test-size \
+	tests/unit/common/test-layout \
 	tests/unit/common/test-sealed \
 	tests/unit/common/test-ticket \
 	tests/unit/common/test-wire \
@@ -112,6 +113,7 @@ unit_tests = \
 	tests/unit/device/test-select
 test_programs = \
 	tests/integration/bad-input \
+	tests/integration/layouts \
 	tests/integration/bounds \
 	tests/integration/cache \
 	tests/integration/cancel \
@@ -308,6 +310,7 @@ tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_h
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h
 refusals = tests/integration/refusals.c tests/integration/refusals.h $(harness)
+tests_integration_layouts_SOURCES = tests/integration/layouts.c $(refusals)
 tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(refusals)
 tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/layout.h"
 #include "common/name.h"
 #include "common/size.h"
 #include "device/device.h"
@@ -131,22 +132,34 @@ int take_group(void *field, const char *text)
 	return take_id(field, text, "group", entry, entry ? entry->gr_gid : 0);
 }
 
-int size_on_device_parse(const char *text, uint64_t *size, unsigned *device)
+int take_layout(void *field, const char *text)
 {
+	struct amount *amount = field;
+	int error = layout_parse(text, &amount->layout);
+
+	if (!error)
+		amount->size = layout_bytes(&amount->layout) ? layout_bytes(&amount->layout) : 1;
+	return error;
+}
+
+int take_amount(void *field, const char *text)
+{
+	struct amount made = { 0 };
 	size_t length = strcspn(text, "@");
-	uint64_t bytes, index = 0;
-	char number[32];
+	char what[AMOUNT_TEXT_MAX];
+	uint64_t index = 0;
 	int error;
 
-	if (length >= sizeof number)
-		return error_set(-EINVAL, "'%.40s' is not a size: write SIZE or SIZE@DEVICE", text);
-	snprintf(number, sizeof number, "%.*s", (int)length, text);
-	error = size_parse(number, &bytes);
+	if (length >= sizeof what)
+		return error_set(-EINVAL, "'%.40s...' is too long: write SIZE, a layout such as f32[1024,1024], or one of them and "
+					  "@DEVICE", text);
+	snprintf(what, sizeof what, "%.*s", (int)length, text);
+	error = strchr(what, '[') ? take_layout(&made, what) : size_parse(what, &made.size);
 	if (!error && text[length])
 		error = number_parse(text + length + 1, "device", 0, DEVICE_MAX - 1, &index);
 	if (error)
 		return error;
-	*size = bytes;
-	*device = (unsigned)index;
+	made.device = (unsigned)index;
+	*(struct amount *)field = made;
 	return 0;
 }

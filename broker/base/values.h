@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "gpubroker.h"
+
 typedef int taker(void *field, const char *text);
 
 struct value_type {
@@ -38,7 +40,18 @@ taker take_group;     /* the same of a group */
 /* A whole number. what: what it is, for the error message. */
 int number_parse(const char *text, const char *what, uint64_t low, uint64_t high, uint64_t *number);
 
-/* "64M" or "64M@1", for a device below DEVICE_MAX. */
-int size_on_device_parse(const char *text, uint64_t *size, unsigned *device);
+/* How much memory, for what, on which device. */
+struct amount {
+	uint64_t    size; /* bytes, at least 1 */
+	gpub_layout layout;
+	unsigned    device; /* below DEVICE_MAX */
+};
+
+#define AMOUNT_TEXT_MAX (GPUB_LAYOUT_TEXT_MAX + 8)
+
+taker take_layout; /* struct amount, its size and layout: "f32[1024,1024]" */
+
+/* Into a struct amount: a size or a layout, "64M" or "f32[1024,1024]", and a device behind it, "64M@1". */
+taker take_amount;
 
 #endif

@@ -59,8 +59,9 @@ static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *o
 
 	wire_init(&request, WIRE_CREATE, 0);
 	strcpy(request.create.name, options->names[0]);
-	request.create.size = options->place.size;
-	request.create.device = options->place.device;
+	request.create.size = options->amount.size;
+	request.create.layout = options->amount.layout;
+	request.create.device = options->amount.device;
 	request.create.mode = options->mode;
 	request.create.flags = (options->timeline ? GPUB_TIMELINE : 0) | (options->dedicated ? GPUB_DEDICATED : 0);
 	request.create.timeout_ms = options->wait_ms;
@@ -284,7 +285,7 @@ static enum ctl_exit run_doctor(const struct ctl_options *options)
 
 const struct ctl_command ctl_commands[] = {
 	{ "create", "NAME SIZE[@DEVICE]", "make a buffer of zeros; SIZE in bytes, or with K, M, G", 2, 2,
-	  VALUE_AT(1, take_place, place), .run = run_create },
+	  VALUE_AT(1, take_amount, amount), .run = run_create },
 	{ "unlink", "NAME ...", "take names away; memory is freed when nobody can touch it", 1, INT_MAX, .each = unlink_one },
 	{ "chmod", "MODE NAME ...", "change who may acquire them: 0640, or g+r,o-w", 2, INT_MAX,
 	  VALUE_AT(0, take_mode_change, change), .each = chmod_one },

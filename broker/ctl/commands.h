@@ -22,7 +22,7 @@ struct ctl_options {
 	const struct ctl_command *command;
 	char                    **names; /* of buffers; NULL-terminated */
 
-	struct place       place; /* create */
+	struct amount      amount; /* create */
 	unsigned           mode;
 	bool               timeline, dedicated;
 	int                wait_ms;

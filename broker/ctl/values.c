@@ -13,13 +13,6 @@
 
 #define LIFETIME_MAX_MS 3153600000000u /* a hundred years */
 
-int take_place(void *field, const char *text)
-{
-	struct place *place = field;
-
-	return size_on_device_parse(text, &place->size, &place->device);
-}
-
 int take_session(void *field, const char *text)
 {
 	return number_parse(text, "session", 0, UINT64_MAX, field);

@@ -9,11 +9,6 @@
 
 #include "broker/base/values.h"
 
-struct place {
-	uint64_t size;
-	unsigned device; /* the broker's index */
-};
-
 /* As for chmod(1): a new mode, or how to make it from the old one. */
 struct mode_change {
 	unsigned keep, set; /* the new mode is the old one's bits in keep, and set */
@@ -23,7 +18,6 @@ struct owner {
 	uint32_t user, group; /* GPUB_KEEP where not given */
 };
 
-taker take_place;        /* struct place: "64M" or "64M@1" */
 taker take_mode_change;  /* struct mode_change: "0640", or "g+r,o-w,u=rw" */
 taker take_owner;        /* struct owner: "USER", "USER:GROUP", ":GROUP" */
 taker take_milliseconds; /* int: "5", "1.5", "30s", "5m", "2h", "1d" */

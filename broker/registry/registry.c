@@ -15,6 +15,7 @@
 #include "broker/users/identity.h"
 #include "common/board.h"
 #include "common/error.h"
+#include "common/layout.h"
 #include "marks.h"
 #include "places.h"
 #include "timeline.h"
@@ -194,6 +195,22 @@ static void buffer_fill(struct registry *registry, struct buffer *buffer, const 
 	buffer->ephemerals = spec->flags & GPUB_EPHEMERAL ? spec->ephemerals : NULL;
 }
 
+static int buffer_keep_layout(struct buffer *buffer, const gpub_layout *layout)
+{
+	if (layout_is_none(layout))
+		return 0;
+	buffer->layout = malloc(sizeof *layout);
+	if (!buffer->layout)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	*buffer->layout = *layout;
+	return 0;
+}
+
+gpub_layout buffer_layout(const struct buffer *buffer)
+{
+	return buffer->layout ? *buffer->layout : (gpub_layout){ 0 };
+}
+
 /* By name and by serial, or not at all. */
 static int buffer_enter(struct registry *registry, struct buffer *buffer)
 {
@@ -240,7 +257,9 @@ static int buffer_new(struct registry *registry, const struct buffer_spec *spec,
 	}
 	buffer->place = (uint32_t)place;
 	buffer_fill(registry, buffer, spec);
-	error = buffer_enter(registry, buffer);
+	error = buffer_keep_layout(buffer, &spec->layout);
+	if (!error)
+		error = buffer_enter(registry, buffer);
 	if (error)
 		goto give_place;
 	registry->by_place[place] = buffer;
@@ -248,6 +267,7 @@ static int buffer_new(struct registry *registry, const struct buffer_spec *spec,
 	*result = buffer;
 	return 0;
 give_place:
+	free(buffer->layout);
 	places_give(&registry->words, buffer->place);
 refund:
 	charge_release(&buffer->charge, registry->accounting);
@@ -385,6 +405,7 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 		registry->hooks.forget(registry->context, buffer);
 	registry->buffer_count--;
 	tracked_end(registry->tracking, &buffer->tracked);
+	free(buffer->layout);
 	free(buffer);
 }
 

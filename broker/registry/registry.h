@@ -20,6 +20,7 @@
 #include "broker/users/accounting.h"
 #include "common/name.h"
 #include "device/device.h"
+#include "gpubroker.h"
 #include "places.h"
 #include "broker/memory/memory.h"
 #include "common/tables.h"
@@ -47,6 +48,7 @@ struct buffer {
 	uint32_t           tenure; /* how many owners it had before */
 	gid_t              group;
 	unsigned           mode, flags;
+	gpub_layout       *layout;  /* NULL: nothing is said of its bytes */
 	time_t             created; /* shown to people */
 	struct timeline   *timeline;
 	struct once       *tickets; /* delegable ones that may be redeemed once */
@@ -162,8 +164,12 @@ struct buffer_spec {
 	uid_t       owner;
 	gid_t       group;
 	unsigned    mode, flags;
+	gpub_layout layout;
 	struct buffer **ephemerals; /* the creator's list of those that end with it; NULL: the broker is the creator */
 };
+
+/* What is said of its bytes: all zeroes where that is nothing. */
+gpub_layout buffer_layout(const struct buffer *buffer);
 
 /* It takes the memory's hooks. */
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,

@@ -9,6 +9,7 @@
 
 #include "broker/base/context.h"
 #include "broker/base/events.h"
+#include "broker/base/values.h"
 #include "broker/memory/allocation.h"
 #include "broker/memory/pool.h"
 #include "broker/memory/slab.h"
@@ -20,6 +21,7 @@
 #include "broker/users/accounting.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/layout.h"
 #include "common/size.h"
 #include "create-queue.h"
 #include "inquiry.h"
@@ -282,8 +284,13 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 	if (!spec->size)
 		return error_set(-EINVAL, "a buffer has at least 1 byte");
 	error = name_check(spec->name);
+	if (!error)
+		error = layout_check(&spec->layout);
 	if (error)
 		return error;
+	if (layout_bytes(&spec->layout) > spec->size)
+		return error_set(-EINVAL, "the layout needs %llu bytes, and the buffer has %llu",
+				 (unsigned long long)layout_bytes(&spec->layout), (unsigned long long)spec->size);
 	slab_shape(spec->size, broker->device->margin, board->device[spec->device].granule, &spec->range, &spec->span);
 	if (spec->flags & GPUB_DEDICATED)
 		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
@@ -354,17 +361,18 @@ free_creation:
 	return error;
 }
 
-int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,
-		  unsigned mode, void (*done)(void *context, int error, const char *text), void *context)
+int broker_create(struct broker *broker, const char *name, const struct amount *amount, unsigned flags, unsigned mode,
+		  void (*done)(void *context, int error, const char *text), void *context)
 {
 	struct creation_order order = { .done = done, .context = context };
 	struct buffer_spec spec = { .name = name,
-				    .size = size,
-				    .device = device,
+				    .size = amount->size,
+				    .device = amount->device,
 				    .owner = geteuid(),
 				    .group = getegid(),
 				    .mode = mode,
-				    .flags = flags };
+				    .flags = flags,
+				    .layout = amount->layout };
 
 	return creation_begin(broker, &spec, &order);
 }

@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+struct amount;
 struct broker;
 struct buffer_spec;
 
@@ -29,7 +30,7 @@ struct creation_order {
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order);
 
 /* Makes a buffer that belongs to the broker's own user. Completes in the loop; done gets 0 or the errno. */
-int broker_create(struct broker *broker, const char *name, uint64_t size, unsigned device, unsigned flags,
-		  unsigned mode, void (*done)(void *context, int error, const char *text), void *context);
+int broker_create(struct broker *broker, const char *name, const struct amount *amount, unsigned flags, unsigned mode,
+		  void (*done)(void *context, int error, const char *text), void *context);
 
 #endif

@@ -44,7 +44,8 @@ static int handle_create(struct session *session, const struct wire_message *mes
 				    .owner = session->who.uid,
 				    .group = session->who.gid,
 				    .mode = create->mode,
-				    .flags = create->flags };
+				    .flags = create->flags,
+				    .layout = create->layout };
 
 	if (!access_may_create(session->broker->creators, &session->who))
 		return error_set(-EACCES, "uid %u may not create buffers here: the broker's configuration names who may",
@@ -92,7 +93,8 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 					  .state = GPUB_LIVE,
 					  .grants = buffer->used - buffer->orphaned,
 					  .orphaned = buffer->orphaned,
-					  .flags = buffer->flags };
+					  .flags = buffer->flags,
+					  .layout = buffer_layout(buffer) };
 	session_send(session, &answer, -1);
 	return 0;
 }
@@ -137,7 +139,8 @@ static void use_send(struct session *session, uint64_t request, const struct use
 					     .flags = buffer->flags,
 					     .owner_device = buffer->allocation->device,
 					     .owner = buffer->owner,
-					     .room = buffer->allocation->slab.kind.range };
+					     .room = buffer->allocation->slab.kind.range,
+					     .layout = buffer_layout(buffer) };
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
 

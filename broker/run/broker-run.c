@@ -174,8 +174,7 @@ static int declare_buffers(struct run *run)
 	run->creating = 1;
 	for (unsigned i = 0; i < run->options.buffers.count; i++) {
 		const struct declared_buffer *b = &run->options.buffers.list[i];
-		int error = broker_create(&run->broker, b->name, b->size, b->device, b->flags, b->mode, on_created,
-					  run);
+		int error = broker_create(&run->broker, b->name, &b->amount, b->flags, b->mode, on_created, run);
 
 		if (error)
 			return error;

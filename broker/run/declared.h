@@ -9,12 +9,13 @@
 
 #include <stdint.h>
 
+#include "broker/base/values.h"
 #include "common/name.h"
 
 struct declared_buffer {
 	char     name[NAME_SIZE];
-	uint64_t size;
-	unsigned device, flags, mode;
+	struct amount amount;
+	unsigned flags, mode;
 	const char *file; /* the spec file that declares it; NULL: the command line */
 	unsigned line;
 };

@@ -13,7 +13,15 @@
 #include "gpubroker.h"
 #include "spec.h"
 
-#define PLACE_MAX 64 /* of SIZE[@DEVICE] and of each word behind it */
+/* Where a part ends: a comma that does not stand in a layout's brackets. */
+static size_t part_length(const char *text)
+{
+	size_t length = strcspn(text, ",[");
+
+	if (text[length] == '[')
+		length += strcspn(text + length, "]");
+	return length + strcspn(text + length, ",");
+}
 
 /* One of the words behind SIZE[@DEVICE], which are those of the spec file. */
 static int take_word(struct declared_buffer *buffer, const char *word)
@@ -30,20 +38,20 @@ static int take_word(struct declared_buffer *buffer, const char *word)
 	return 0;
 }
 
-/* SIZE[@DEVICE][,WORD...] */
+/* SIZE[@DEVICE][,WORD...], or a layout for the size */
 static int take_properties(struct declared_buffer *buffer, const char *text)
 {
-	char part[PLACE_MAX];
+	char part[AMOUNT_TEXT_MAX];
 	int error;
 
 	for (bool first = true;; first = false) {
-		size_t length = strcspn(text, ",");
+		size_t length = part_length(text);
 
 		if (length >= sizeof part)
 			return error_set(-EINVAL, "'%.40s...' is too long: write NAME=SIZE[@DEVICE][,timeline][,dedicated][,mode=0640]",
 					 text);
 		snprintf(part, sizeof part, "%.*s", (int)length, text);
-		error = first ? size_on_device_parse(part, &buffer->size, &buffer->device) : take_word(buffer, part);
+		error = first ? take_amount(&buffer->amount, part) : take_word(buffer, part);
 		if (error || !text[length])
 			return error;
 		text += length + 1;
@@ -58,7 +66,7 @@ static int take_buffer(void *buffers, const char *value)
 	int error;
 
 	if (!value[length])
-		return error_set(-EINVAL, "'%.60s' declares no buffer: write NAME=SIZE or NAME=SIZE@DEVICE", value);
+		return error_set(-EINVAL, "'%.60s' declares no buffer: write NAME=SIZE or NAME=SIZE@DEVICE, where SIZE may be a layout such as f32[1024,1024]", value);
 	if (length >= sizeof buffer.name)
 		return error_set(-ENAMETOOLONG, "a buffer's name is longer than %d bytes: shorten it", NAME_SIZE - 1);
 	memcpy(buffer.name, value, length);
@@ -89,7 +97,7 @@ static const struct option_row rows[] = {
 	{ 'n', "workers", "WORKERS", "how many workers to fork, 1 to 1024 (1)",
 	  NUMBER("count of workers", 1, RUN_WORKERS_MAX), FIELD(workers) },
 	{ 'b', "buffer", "NAME=SIZE[@DEVICE][,WORD]",
-	  "a buffer that exists before the workers start; bytes, or with K, M, G; WORD: timeline, dedicated, mode=0640; "
+	  "a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, dedicated, mode=0640; "
 	  "may be repeated",
 	  VALUE(take_buffer), FIELD(buffers) },
 	{ 0, "spec", "FILE", "more such buffers, from a file (see broker-run(1)); may be repeated", VALUE(take_spec),

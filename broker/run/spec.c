@@ -20,7 +20,7 @@ static _Thread_local struct declared_buffers *filling;
 #define MANUAL "see broker-run(1), Spec files"
 
 static const struct config_message messages[] = {
-	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size, device, mode, timeline, dedicated" },
+	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size or layout, device, mode, timeline, dedicated" },
 	{ "found duplicate title '%s'", "the buffer '%s' is declared twice: keep one" },
 	{ "missing title for section '%s'", "this %s has no name: write buffer \"NAME\" { ... }" },
 	{ "missing opening brace for section '%s'", "this %s has no '{' behind its name: add it" },
@@ -31,21 +31,22 @@ static const struct config_message messages[] = {
 
 static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 {
-	const char *name = cfg_title(section), *size = cfg_getstr(section, "size");
+	const char *name = cfg_title(section), *size = cfg_getstr(section, "size"), *layout = cfg_getstr(section, "layout");
 	long device = cfg_getint(section, "device");
 	int error = name_check(name);
 
 	if (error)
 		return error;
 	snprintf(buffer->name, sizeof buffer->name, "%s", name);
-	if (!size)
-		return error_set(-EINVAL, "the buffer '%s' has no size: add size = \"64M\"", name);
+	if (!size == !layout)
+		return error_set(-EINVAL, "the buffer '%s' needs a size or a layout: add size = \"64M\" or layout = \"f32[1024,1024]\"",
+				 name);
 	if (device < 0 || device >= DEVICE_MAX)
 		return error_set(-EINVAL, "device = %ld: give a number from 0 to %d", device, DEVICE_MAX - 1);
-	buffer->device = (unsigned)device;
 	buffer->flags = (cfg_getbool(section, "timeline") ? GPUB_TIMELINE : 0) |
 			(cfg_getbool(section, "dedicated") || cfg_getbool(section, "alone") ? GPUB_DEDICATED : 0);
-	error = size_parse(size, &buffer->size);
+	error = size ? size_parse(size, &buffer->amount.size) : take_layout(&buffer->amount, layout);
+	buffer->amount.device = (unsigned)device;
 	return error ? error : take_mode(&buffer->mode, cfg_getstr(section, "mode"));
 }
 
@@ -65,7 +66,7 @@ static int on_buffer(cfg_t *cfg, cfg_opt_t *opt)
 
 int run_spec_read(struct declared_buffers *buffers, const char *path)
 {
-	cfg_opt_t buffer_options[] = { CFG_STR("size", NULL, CFGF_NODEFAULT), CFG_INT("device", 0, CFGF_NONE),
+	cfg_opt_t buffer_options[] = { CFG_STR("size", NULL, CFGF_NODEFAULT), CFG_STR("layout", NULL, CFGF_NODEFAULT), CFG_INT("device", 0, CFGF_NONE),
 				       CFG_STR("mode", "0600", CFGF_NONE),
 				       CFG_BOOL("timeline", cfg_false, CFGF_NONE),
 				       CFG_BOOL("dedicated", cfg_false, CFGF_NONE),

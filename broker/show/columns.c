@@ -125,6 +125,13 @@ static void make_flag(struct cell *cell)
 		strcpy(cell->text, "yes");
 }
 
+static void make_layout(struct cell *cell)
+{
+	const char *layout = json_string_value(json_object_get(cell->row, "layout"));
+
+	snprintf(cell->text, CELL_MAX, "%s", layout ? layout : "");
+}
+
 static void make_history(struct cell *cell)
 {
 	const char *levels = json_string_value(json_object_get(cell->row, "history"));
@@ -345,6 +352,8 @@ const struct column columns[] = {
 
 	{ TABLE_BUFFERS, "buffer", "its name", "name", make_text, .least = 16 },
 	{ TABLE_BUFFERS, "size", "its size, as it was created", "bytes", make_size, FIGURE },
+	{ TABLE_BUFFERS, "layout", "the type and the extents of its elements, where it was created with them", "layout", make_layout,
+	  .shown = SHOWN_IF_ANY, .least = 10 },
 	{ TABLE_BUFFERS, "allocated", "what it takes on the device", "allocated", make_size, FIGURE, ASKED },
 	{ TABLE_BUFFERS, "dev", "the device that it is on", "device", make_number, ORDINAL },
 	{ TABLE_BUFFERS, "state", "creating, live, draining or freeing", "state", make_text, WORDS },

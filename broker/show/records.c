@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/layout.h"
 #include "device/device.h"
 #include "views.h"
 
@@ -117,6 +118,7 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 	const struct status_buffer *buffer = &record->buffer;
 	const struct view *view = &joined->views.view[USES];
 	struct range range = view_range(view, buffer->generation);
+	char layout[GPUB_LAYOUT_TEXT_MAX];
 	struct sums sums;
 
 	if (range.begin == range.end && buffer->state >= STATUS_DRAINING) {
@@ -124,12 +126,14 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 		range = view_range(view, buffer->allocation);
 	}
 	sums = view_sums(view, range);
-	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:I,s:I,s:o}", "name", buffer->name, "generation",
+	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:s*,s:I,s:I,s:o}", "name", buffer->name, "generation",
 			 NUMBER(buffer->generation), "bytes", NUMBER(buffer->bytes), "allocated", NUMBER(buffer->allocated),
 			 "created", NUMBER(buffer->created), "device", NUMBER(buffer->device), "state", states[buffer->state],
 			 "owner", NUMBER(buffer->owner), "group", NUMBER(buffer->group), "mode", NUMBER(buffer->mode),
-			 "ephemeral", buffer->ephemeral != 0, "timeline", buffer->timeline != 0, "alone", buffer->alone != 0,
-			 "grants", NUMBER(range.end - range.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "holders",
+			 "ephemeral", (buffer->flags & GPUB_EPHEMERAL) != 0, "timeline", (buffer->flags & GPUB_TIMELINE) != 0, "alone",
+			 (buffer->flags & GPUB_DEDICATED) != 0,
+			 "layout", layout_is_none(&buffer->layout) ? NULL : layout_text(&buffer->layout, layout), "grants",
+			 NUMBER(range.end - range.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "holders",
 			 holders_json(joined, view, range));
 }
 

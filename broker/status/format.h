@@ -21,6 +21,7 @@
 #include "broker/base/tracked.h"
 #include "broker/users/accounting.h"
 #include "common/name.h"
+#include "gpubroker.h"
 
 #define STATUS_MAGIC  0x7574617473627067ull
 #define STATUS_FORMAT 4
@@ -108,9 +109,10 @@ struct status_buffer {
 	uint64_t generation, allocation; /* allocation: the number of the one that it is in */
 	uint64_t bytes, allocated;
 	uint32_t device, owner, group, mode;
-	uint32_t ephemeral, timeline, alone, reserved;
+	uint32_t flags, reserved; /* GPUB_EPHEMERAL ... */
 	char     name[NAME_SIZE];
 	uint64_t created; /* seconds since 1970 */
+	gpub_layout layout;
 };
 
 /* A session maps an allocation. */

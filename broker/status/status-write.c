@@ -120,10 +120,9 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 					     .owner = buffer->owner,
 					     .group = buffer->group,
 					     .mode = buffer->mode,
-					     .ephemeral = !!(buffer->flags & GPUB_EPHEMERAL),
-					     .timeline = buffer->timeline != NULL,
-					     .alone = !!(buffer->flags & GPUB_ALONE),
-					     .created = (uint64_t)buffer->created };
+					     .flags = buffer->flags,
+					     .created = (uint64_t)buffer->created,
+					     .layout = buffer_layout(buffer) };
 	memcpy(to->buffer.name, buffer->name, sizeof to->buffer.name);
 }
 

@@ -20,7 +20,7 @@
 struct wanted {
 	const char     *name;
 	struct table_key key;
-	uint32_t        owner;
+	const gpub_expectation *expected; /* NULL: any */
 	unsigned        rights;
 	int             timeout_ms;
 	bool            trimmed; /* the cache was, for this acquire */
@@ -85,8 +85,8 @@ static int request(struct gpub_client *client, struct record *record, const stru
 	int error;
 
 	acquire_fill(&message, &wanted->key, wanted->rights, remaining_ms(wanted));
-	message.acquire.expects = wanted->owner != GPUB_ANY_USER;
-	message.acquire.owner = wanted->owner;
+	message.acquire.owner = wanted->expected ? wanted->expected->owner : GPUB_ANY_USER;
+	message.acquire.expects = message.acquire.owner != GPUB_ANY_USER;
 	error = record_ask(client, record, &message, wanted->timeout_ms < 0 ? NULL : &wanted->last);
 	return error == -ETIMEDOUT ? refuse_late(wanted) : error;
 }
@@ -156,7 +156,7 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 		record_detach(client, record);
 		return -EAGAIN;
 	}
-	error = lease_expect(record, wanted->owner, wanted->rights);
+	error = lease_expect(record, wanted->expected, wanted->rights);
 	if (error) {
 		lease_undo(client, token);
 		return error;
@@ -199,10 +199,10 @@ static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *l
 	}
 }
 
-static int acquire_from(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights,
-			int timeout_ms, gpub_lease *lease)
+static int acquire_from(struct gpub_client *client, const char *name, unsigned index, const gpub_expectation *expected,
+			unsigned rights, int timeout_ms, gpub_lease *lease)
 {
-	struct wanted wanted = { .name = name, .owner = owner, .rights = rights, .timeout_ms = timeout_ms };
+	struct wanted wanted = { .name = name, .expected = expected, .rights = rights, .timeout_ms = timeout_ms };
 	int error = table_key_make(&client->table, &wanted.key, name, index);
 
 	if (error)
@@ -220,13 +220,13 @@ static int acquire_from(struct gpub_client *client, const char *name, unsigned i
 int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
 		     gpub_lease *lease)
 {
-	return acquire_from(client, name, index, GPUB_ANY_USER, rights, timeout_ms, lease);
+	return acquire_from(client, name, index, NULL, rights, timeout_ms, lease);
 }
 
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights,
-		 int timeout_ms, gpub_lease *lease)
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, const gpub_expectation *expected,
+		 unsigned rights, int timeout_ms, gpub_lease *lease)
 {
 	HOLD_CANCELLATION();
 	TRACE("acquire %s", name);
-	return acquire_from(client, name, index, owner, rights, timeout_ms, lease);
+	return acquire_from(client, name, index, expected, rights, timeout_ms, lease);
 }

@@ -28,9 +28,9 @@ int record_ask(struct gpub_client *client, struct record *record, struct wire_me
 struct wire_message *acquire_fill(struct wire_message *message, const struct table_key *key, unsigned rights,
 				  int timeout_ms);
 
-/* Holds the buffer of that name for a device, and asks the broker if needed. owner: its uid, or GPUB_ANY_USER. */
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights,
-		 int timeout_ms, gpub_lease *lease);
+/* Holds the buffer of that name for a device, if it is as expected (NULL: whatever it is), and asks the broker if needed. */
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, const gpub_expectation *expected,
+		 unsigned rights, int timeout_ms, gpub_lease *lease);
 
 /* The same without a trace range of its own (trace.h). */
 int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,

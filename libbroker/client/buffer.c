@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.c - gpub_create, gpub_unlink, gpub_stat: requests to the broker. Owns nothing. */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "cache.h"
@@ -8,18 +9,36 @@
 #include "client.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/layout.h"
 #include "common/name.h"
 #include "common/thread.h"
 #include "devices.h"
+#include "grown.h"
+
+/* Fills in the size that follows from the layout. */
+static int spec_take(gpub_spec *spec, const gpub_spec *given)
+{
+	uint64_t bytes;
+	int error;
+
+	if (!given)
+		return error_set(-EINVAL, "there is no spec: start from GPUB_SPEC_INIT");
+	error = grown_take(spec, sizeof *spec, offsetof(gpub_spec, layout), given, "spec", "GPUB_SPEC_INIT");
+	if (!error)
+		error = layout_check(&spec->layout);
+	if (error)
+		return error;
+	bytes = layout_bytes(&spec->layout);
+	if (!spec->size && !layout_is_none(&spec->layout))
+		spec->size = bytes ? bytes : 1;
+	if (spec->size && spec->size < bytes)
+		return error_set(-EINVAL, "the layout needs %llu bytes, and the spec's size is %llu: leave it 0",
+				 (unsigned long long)bytes, (unsigned long long)spec->size);
+	return 0;
+}
 
 static int spec_check(const gpub_spec *spec)
 {
-	if (!spec)
-		return error_set(-EINVAL, "there is no spec: start from GPUB_SPEC_INIT");
-	if (spec->struct_size != sizeof *spec)
-		return error_set(-EINVAL, "the spec's struct_size is %u where this library knows %zu: start from "
-					  "GPUB_SPEC_INIT",
-				 spec->struct_size, sizeof *spec);
 	if (spec->reserved || spec->timeout_ms < -1)
 		return error_set(-EINVAL, "the spec has reserved bits set, or a timeout below -1");
 	if (spec->flags & ~(GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED) || spec->mode & ~0777u)
@@ -42,14 +61,18 @@ static int create_once(struct gpub_client *client, const char *name, const gpub_
 	request.create.mode = spec->mode;
 	request.create.flags = spec->flags;
 	request.create.timeout_ms = timeout_ms;
+	request.create.layout = spec->layout;
 	return call_broker(client, &request, &reply, NULL, NULL);
 }
 
-int gpub_create(gpub_client *client, const char *name, const gpub_spec *spec)
+int gpub_create(gpub_client *client, const char *name, const gpub_spec *given)
 {
 	int error = client_check(client), index;
+	gpub_spec wanted, *spec = &wanted;
 	HOLD_CANCELLATION();
 
+	if (!error)
+		error = spec_take(spec, given);
 	if (!error)
 		error = spec_check(spec);
 	if (!error)
@@ -102,17 +125,19 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
 {
 	struct wire_message reply;
 	const struct wire_info *answer = &reply.info;
+	gpub_info made;
 	int error;
 
-	if (!info || info->struct_size != sizeof *info)
-		return error_set(-EINVAL, "there is no gpub_info, or its struct_size is not set to its size");
-	error = name_request(client, WIRE_STAT, name, &reply);
+	if (!info)
+		return error_set(-EINVAL, "there is no gpub_info: pass the address of one");
+	error = grown_take(&made, sizeof made, offsetof(gpub_info, layout), info, "gpub_info", "zeroes and its size");
+	if (!error)
+		error = name_request(client, WIRE_STAT, name, &reply);
 	if (error)
 		return error;
-	if (answer->device >= client->board.header->devices)
+	if (answer->device >= client->board.header->devices || layout_check(&answer->layout))
 		return error_set(-EPROTO, "the broker's answer is invalid");
-	*info = (gpub_info){ .struct_size = sizeof *info,
-			     .flags = answer->flags,
+	made = (gpub_info){ .flags = answer->flags,
 			     .size = answer->size,
 			     .generation = answer->generation,
 			     .device = client->ordinal_of[answer->device],
@@ -120,8 +145,10 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
 			     .owner = answer->owner,
 			     .state = answer->state,
 			     .grants = answer->grants,
-			     .group = answer->group };
-	strcpy(info->name, name);
-	memcpy(info->device_uuid, client->board.header->device[answer->device].uuid, sizeof info->device_uuid);
+			     .group = answer->group,
+			     .layout = answer->layout };
+	strcpy(made.name, name);
+	memcpy(made.device_uuid, client->board.header->device[answer->device].uuid, sizeof made.device_uuid);
+	grown_give(info, &made);
 	return 0;
 }

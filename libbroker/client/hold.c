@@ -4,6 +4,7 @@
 
 #include "client.h"
 #include "common/error.h"
+#include "common/layout.h"
 
 int record_grow(struct gpub_client *client, struct record *record)
 {
@@ -150,9 +151,10 @@ void record_invalidate(struct record *record)
 
 /* ---- a hold as a lease ---- */
 
-int lease_expect(const struct record *record, uint32_t owner, unsigned rights)
+int lease_expect(const struct record *record, const gpub_expectation *expected, unsigned rights)
 {
 	const char *name = (const char *)record->name;
+	uint32_t owner = expected ? expected->owner : GPUB_ANY_USER;
 
 	if (owner != GPUB_ANY_USER && owner != record->owner)
 		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant", name,
@@ -162,7 +164,7 @@ int lease_expect(const struct record *record, uint32_t owner, unsigned rights)
 				 name, record->owner);
 	if (rights & ~record->rights)
 		return error_set(-EACCES, "the mode of '%s' refuses these rights to this user", name);
-	return 0;
+	return expected ? layout_expect(name, &record->layout, &expected->layout) : 0;
 }
 
 void lease_undo(struct gpub_client *client, uint64_t token)

@@ -131,8 +131,8 @@ static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, con
 	CRASH_POINT(acquired);
 }
 
-/* Whether the record's buffer gives those rights and has that owner (or any, for GPUB_ANY_USER). -EACCES, -EPERM. */
-int lease_expect(const struct record *record, uint32_t owner, unsigned rights);
+/* Whether the record's buffer gives those rights and is as expected (NULL: whatever it is). -EACCES, -EPERM, -EMEDIUMTYPE. */
+int lease_expect(const struct record *record, const gpub_expectation *expected, unsigned rights);
 
 /* Gives back a hold that was taken and does not become a lease. */
 void lease_undo(struct gpub_client *client, uint64_t token);

@@ -9,14 +9,17 @@
 #include "lease.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 #include "acquire.h"
 #include "client.h"
 #include "close.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/layout.h"
 #include "common/thread.h"
 #include "devices.h"
+#include "grown.h"
 #include "hold.h"
 #include "table.h"
 
@@ -92,7 +95,7 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 /* The hold keeps the record as it is. */
 static NOINLINE int acquire_refused(struct gpub_client *client, const struct record *record, uint64_t token, unsigned rights)
 {
-	int error = lease_expect(record, GPUB_ANY_USER, rights);
+	int error = lease_expect(record, NULL, rights);
 
 	lease_undo(client, token);
 	return error;
@@ -142,16 +145,22 @@ int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int tim
 	if (index < 0)
 		return index;
 	error = acquire_fast(client, name, (unsigned)index, rights, lease);
-	return error == -EAGAIN ? acquire_slow(client, name, (unsigned)index, GPUB_ANY_USER, rights, timeout_ms, lease) : error;
+	return error == -EAGAIN ? acquire_slow(client, name, (unsigned)index, NULL, rights, timeout_ms, lease) : error;
 }
 
-static int expectation_check(const gpub_expectation *expectation)
+static int expectation_take(gpub_expectation *expectation, const gpub_expectation *given)
 {
-	if (expectation->struct_size != sizeof *expectation)
-		return error_set(-EINVAL, "the expectation's struct_size is %u where this library knows %zu: start from "
-					  "GPUB_EXPECTATION_INIT",
-				 expectation->struct_size, sizeof *expectation);
-	return 0;
+	gpub_layout layout;
+	int error = grown_take(expectation, sizeof *expectation, offsetof(gpub_expectation, layout), given, "expectation",
+			       "GPUB_EXPECTATION_INIT");
+
+	if (error)
+		return error;
+	layout = expectation->layout;
+	for (unsigned i = 0; i < GPUB_DIMS_MAX; i++)
+		if (layout.shape[i] == GPUB_ANY_EXTENT && i < layout.ndim)
+			layout.shape[i] = 0;
+	return layout_check(&layout);
 }
 
 /* On the slow path, also for mapped buffers: it is under the lock, which keeps the record's owner as it is. */
@@ -159,17 +168,18 @@ int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectatio
 		    int timeout_ms, gpub_lease *lease)
 {
 	int error = client_check(client), index;
+	gpub_expectation expected;
 
 	if (!expectation)
 		return gpub_acquire(client, name, rights, timeout_ms, lease);
 	if (!error)
 		error = lease_acquire_check(name, rights, timeout_ms, lease);
 	if (!error)
-		error = expectation_check(expectation);
+		error = expectation_take(&expected, expectation);
 	if (error)
 		return error;
 	index = client_device_index(client, GPUB_CURRENT);
-	return index < 0 ? index : acquire_slow(client, name, (unsigned)index, expectation->owner, rights, timeout_ms, lease);
+	return index < 0 ? index : acquire_slow(client, name, (unsigned)index, &expected, rights, timeout_ms, lease);
 }
 
 /* The token is of the record's present buffer, not of an earlier one. */
@@ -229,7 +239,7 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	if (redeemed)
 		return error;
 	if (!error)
-		error = acquire_slow(client, (const char *)name, index, GPUB_ANY_USER, lease->rights, 0, &fresh);
+		error = acquire_slow(client, (const char *)name, index, NULL, lease->rights, 0, &fresh);
 	if (error == -ENOENT)
 		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name again");
 	if (error)

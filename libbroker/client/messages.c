@@ -11,6 +11,7 @@
 #include "client.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/layout.h"
 #include "hold.h"
 #include "mapping.h"
 #include "records.h"
@@ -28,7 +29,7 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	if (grant->buffer >= board->buffers || (grant->place >= board->handles && grant->place != WIRE_NO_HANDLE) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
 	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
-	    grant->grant >> 62)
+	    grant->grant >> 62 || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
 		return error_set(-EPROTO, "the broker sent an invalid grant");
 	return 0;
 }
@@ -51,6 +52,7 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	atomic_store(&record->serial, grant->serial);
 	record->rights = grant->rights | (is_mine(client, grant->owner) ? GPUB_MINE : 0);
 	record->owner = grant->owner;
+	record->layout = grant->layout;
 	record->flags = grant->flags;
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
 	record->timeline = timeline_map_share(timeline);

@@ -53,6 +53,7 @@ struct record {
 	struct mapping      *mapping;
 	_Atomic uint64_t     serial;
 	uint32_t             flags, owner; /* owner: uid, when it was mapped */
+	gpub_layout          layout;
 	int32_t              ordinal;
 	struct timeline_map *_Atomic timeline;
 	struct device_watch  watch; /* for overruns */

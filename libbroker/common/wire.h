@@ -33,11 +33,12 @@
 
 #include <stdint.h>
 
+#include "gpubroker.h"
 #include "name.h"
 #include "ticket.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
-#define WIRE_VERSION 5
+#define WIRE_VERSION 6
 #define WIRE_SIZE    256
 
 enum wire_type {
@@ -101,6 +102,7 @@ struct wire_create {
 	uint32_t device; /* the broker's index: place in the board's table */
 	uint32_t mode, flags;
 	int32_t  timeout_ms;
+	gpub_layout layout;
 };
 
 struct wire_name { /* UNLINK, STAT */
@@ -119,6 +121,7 @@ struct wire_info {
 	uint64_t size, generation;
 	uint32_t device, mode, owner, group, state, grants, flags;
 	uint32_t orphaned; /* orphaned grants: closed by a session that is not trusted, they wait for its process's death */
+	gpub_layout layout;
 };
 
 #define WIRE_NO_HANDLE UINT32_MAX
@@ -134,6 +137,7 @@ struct wire_grant {
 	uint32_t owner_device;  /* where the memory is; the broker's index */
 	uint32_t owner;         /* uid, as it is now */
 	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: not said */
+	gpub_layout layout;
 };
 
 struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */

@@ -355,7 +355,8 @@ static void created(void *context, int error, const char *text)
 static void step_own_create(struct peer *peer, struct input *input)
 {
 	(void)peer;
-	broker_create(&broker, input_byte(input) & 1 ? "a" : "b", 4096, 0, input_below(input, 4), 0666, created, NULL);
+	broker_create(&broker, input_byte(input) & 1 ? "a" : "b", &(struct amount){ .size = 4096 }, input_below(input, 4), 0666, created,
+		      NULL);
 }
 
 static void idle(void *context)

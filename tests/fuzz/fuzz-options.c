@@ -103,8 +103,8 @@ static void run_try(int argc, char **argv)
 			   !device_check(options.broker.device),
 		   "broker-run takes %u workers, '%s', '%s'", options.workers, options.broker.instance, options.broker.device);
 	for (unsigned i = 0; i < options.buffers.count; i++)
-		FUZZ_HOLDS(!name_check(options.buffers.list[i].name) && options.buffers.list[i].size &&
-				   options.buffers.list[i].device < DEVICE_MAX,
+		FUZZ_HOLDS(!name_check(options.buffers.list[i].name) && options.buffers.list[i].amount.size &&
+				   options.buffers.list[i].amount.device < DEVICE_MAX,
 			   "broker-run takes the buffer '%s'", options.buffers.list[i].name);
 	declared_free(&options.buffers);
 }

@@ -19,9 +19,9 @@
 static void buffer_check(const struct declared_buffer *buffer)
 {
 	FUZZ_HOLDS(!name_check(buffer->name), "a buffer of the name '%s' is taken", buffer->name);
-	FUZZ_HOLDS(buffer->size && buffer->size <= 1ull << 62, "a buffer of %llu bytes is taken",
-		   (unsigned long long)buffer->size);
-	FUZZ_HOLDS(buffer->device < DEVICE_MAX && buffer->mode <= 0777, "device %u or mode %o is taken", buffer->device,
+	FUZZ_HOLDS(buffer->amount.size && buffer->amount.size <= 1ull << 62, "a buffer of %llu bytes is taken",
+		   (unsigned long long)buffer->amount.size);
+	FUZZ_HOLDS(buffer->amount.device < DEVICE_MAX && buffer->mode <= 0777, "device %u or mode %o is taken", buffer->amount.device,
 		   buffer->mode);
 }
 

@@ -134,6 +134,35 @@ static void absurd_creates(struct speaker *s)
 	WANT(create_with(s, 4096, 0, 0600, UINT32_MAX) == -EINVAL);
 }
 
+static int create_with_layout(struct speaker *s, gpub_layout layout)
+{
+	struct wire_message message = speaker_message(WIRE_CREATE, "attacker/layout"), answer;
+
+	message.create.size = 4096;
+	message.create.mode = 0600;
+	message.create.layout = layout;
+	return speaker_ask(s, &message, &answer, NULL);
+}
+
+/* What no library would send; and one that needs more bytes than there are. */
+static void absurd_layouts(struct speaker *s)
+{
+	const gpub_layout good = { .code = GPUB_FLOAT, .bits = 32, .lanes = 1, .ndim = 1, .shape = { 1024 } };
+	gpub_layout bad[8] = { good, good, good, good, good, good, good, good };
+
+	bad[0].shape[0] = 1025;
+	bad[1].shape[0] = UINT64_MAX;
+	bad[2].ndim = 9;
+	bad[3].ndim = UINT32_MAX;
+	bad[4].code = 255;
+	bad[5].lanes = 0;
+	bad[6].lanes = UINT16_MAX;
+	bad[7].shape[7] = 1;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		WANT(create_with_layout(s, bad[i]) == -EINVAL);
+	WANT(!create_with_layout(s, good));
+}
+
 static void absurd_names(struct speaker *s)
 {
 	static const char *const names[] = { "", "/", "../x", "a b", "a\nb", "\x7f", "caf\xc3\xa9", "%s%n", "#1" };
@@ -157,6 +186,7 @@ static void absurd(void)
 
 	join(&s);
 	absurd_creates(&s);
+	absurd_layouts(&s);
 	absurd_names(&s);
 	message.acquire.device = UINT32_MAX;
 	WANT(speaker_ask(&s, &message, &answer, NULL) == -ENODEV);

@@ -101,6 +101,7 @@ complete() {
 	[ ! -s out ]
 }
 
+"$ctl" create typed "i32[3]"
 GPUBROKER_RANK=3 "$client" create held 1 create gone 1 acquire held acquire gone unlink gone mark ready wait go 2>client.err &
 clients+=($!)
 "$client" mark second wait go 2>client.err &

@@ -46,13 +46,13 @@ void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
 	(void)serial;
 }
 
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, uint32_t owner, unsigned rights, int timeout_ms,
-		 gpub_lease *lease)
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, const gpub_expectation *expected, unsigned rights,
+		 int timeout_ms, gpub_lease *lease)
 {
 	(void)client;
 	(void)name;
 	(void)index;
-	(void)owner;
+	(void)expected;
 	(void)rights;
 	(void)timeout_ms;
 	(void)lease;

@@ -100,7 +100,7 @@ static void create_range(unsigned from, unsigned to)
 
 	created = 0;
 	for (unsigned i = from; i < to; i++)
-		assert_int_equal(broker_create(&broker, name_of(name, i), SMALL, 0, 0, 0600, on_created, &created), 0);
+		assert_int_equal(broker_create(&broker, name_of(name, i), &(struct amount){ .size = SMALL }, 0, 0600, on_created, &created), 0);
 	EXPECT_SOON(created == to - from);
 }
 
