@@ -9,6 +9,7 @@ set -u
 source=$(cd "$top_srcdir" && pwd) || exit 1
 build=$(cd "${top_builddir:?}" && pwd) || exit 1
 header=$source/libbroker/device/cuda-abi.h
+read -ra others < <(sed -n 's/^\(CPPFLAGS\|[A-Z]*_CFLAGS\) = //p' "$build/Makefile" | grep -- '^-[ID]' | tr '\n' ' ')
 read -ra toolkit < <(sed -n 's/^CUDA_CPPFLAGS = //p' "$build/Makefile")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -21,7 +22,7 @@ alone() {
 	printf '#define HAVE_CUDA 1\n#define HAVE_CUDA_TOOLKIT 0\n' >>config.h
 	for file in "$source"/libbroker/device/cuda-*.c; do
 		# shellcheck disable=SC2086
-		$CC -std=gnu11 -include ./config.h -I"$source" -I"$source/libbroker" -Wall -Wextra -Werror -fsyntax-only "$file" >out 2>err || return
+		$CC -std=gnu11 -include ./config.h -I"$source" -I"$source/libbroker" "${others[@]}" -Wall -Wextra -Werror -fsyntax-only "$file" >out 2>err || return
 	done
 }
 check "the cuda device needs no other header of CUDA" alone
