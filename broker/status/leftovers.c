@@ -47,7 +47,7 @@ bool leftovers_still_named(int fd, const char *shm_name)
 	return !fstat(fd, &own) && !stat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
-static void each_entry(const char *directory, const char *prefix, void (*act)(const char *name, const char *heir), const char *heir)
+static void each_entry(const char *directory, const char *prefix, void (*act)(const char *name, const char *starting), const char *starting)
 {
 	DIR *dir = opendir(directory);
 	struct dirent *entry;
@@ -56,7 +56,7 @@ static void each_entry(const char *directory, const char *prefix, void (*act)(co
 		return;
 	while ((entry = readdir(dir)))
 		if (!strncmp(entry->d_name, prefix, strlen(prefix)))
-			act(entry->d_name, heir);
+			act(entry->d_name, starting);
 	closedir(dir);
 }
 
@@ -84,11 +84,11 @@ static void remove_directory(const char *path)
 }
 
 /* An object, or a directory of them. */
-static void remove_object(const char *name, const char *heir)
+static void remove_object(const char *name, const char *starting)
 {
 	char path[600];
 
-	(void)heir;
+	(void)starting;
 	snprintf(path, sizeof path, SHM_DIR "/%s", name);
 	if (unlink(path))
 		remove_directory(path);
@@ -187,12 +187,12 @@ static void remove_if_unlocked(int fd, const char *path)
 	close(lock);
 }
 
-static void remove_socket(const char *name, const char *heir)
+static void remove_socket(const char *name, const char *starting)
 {
 	char path[LEFTOVERS_PATH_SIZE];
 	int fd;
 
-	(void)heir;
+	(void)starting;
 	if (fnmatch("gpubroker-*.??????", name, 0) ||
 	    snprintf(path, sizeof path, "%s/%s", socket_parent(), name) >= (int)sizeof path)
 		return;
@@ -205,7 +205,7 @@ static void remove_socket(const char *name, const char *heir)
 
 /* ---- what dead brokers left ---- */
 
-bool leftovers_is_heirloom(const struct stat *st)
+bool leftovers_is_own(const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
@@ -222,7 +222,7 @@ static bool may_come_again(int fd)
 }
 
 /* The status file goes last: as long as it stands, the rest is recognised as its broker's. */
-static void remove_if_dead(const char *name, const char *heir)
+static void remove_if_dead(const char *name, const char *starting)
 {
 	const char *instance = name + strlen(STATUS_PREFIX) - 1;
 	char shm_name[SHM_NAME_SIZE], path[SHM_NAME_SIZE + sizeof SHM_DIR];
@@ -240,7 +240,7 @@ static void remove_if_dead(const char *name, const char *heir)
 		return;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
 		leftovers_remove_instance(instance);
-		if (!may_come_again(fd) && (!heir || strcmp(instance, heir) || !leftovers_is_heirloom(&st))) {
+		if (!may_come_again(fd) && (!starting || strcmp(instance, starting) || !leftovers_is_own(&st))) {
 			shm_unlink(shm_name);
 			log_say("removed what the dead broker '%s' left behind", instance);
 		}
@@ -248,8 +248,8 @@ static void remove_if_dead(const char *name, const char *heir)
 	close(fd);
 }
 
-void leftovers_remove(const char *heir)
+void leftovers_remove(const char *starting)
 {
-	each_entry(SHM_DIR, &STATUS_PREFIX[1], remove_if_dead, heir);
+	each_entry(SHM_DIR, &STATUS_PREFIX[1], remove_if_dead, starting);
 	each_entry(socket_parent(), "gpubroker-", remove_socket, NULL);
 }

@@ -27,17 +27,17 @@ bool leftovers_locked(int fd);
 bool leftovers_still_named(int fd, const char *shm_name);
 
 /* Whether a broker may take over the events of that file: nobody but its own user could have written it. */
-bool leftovers_is_heirloom(const struct stat *st);
+bool leftovers_is_own(const struct stat *st);
 
 /*
  * Removes what dead brokers left, as far as this user may. For a program's start, before it makes anything
- * of its own that bears its instance's name. The status file of a dead broker of the name heir (NULL: of none) stays, if a broker of
+ * of its own that bears its instance's name. The status file of a dead broker of the name starting (NULL: of none) stays, if a broker of
  * that name may take over its events: status_open() does. So does that of another one that may come again (keeps_events), as long as
  * nothing but its lock has changed for LEFTOVERS_KEPT.
  */
 #define LEFTOVERS_KEPT 600 /* seconds since the file was last updated */
 
-void leftovers_remove(const char *heir);
+void leftovers_remove(const char *starting);
 
 #define LEFTOVERS_PATH_SIZE 92
 
