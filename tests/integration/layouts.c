@@ -150,7 +150,7 @@ int main(void)
 	ask(&a, do_refuse);
 	POINT(!a.last.result, "a layout that is none, or does not fit into the buffer, is refused (line %d)", a.last.result);
 	ask(&a, do_expect);
-	POINT(!a.last.result, "an acquire of another layout than expected is refused in one sentence (line %d)", a.last.result);
+	POINT(!a.last.result, "an acquire of another layout than expected is refused, and both are named (line %d)", a.last.result);
 	ask(&a, do_old);
 	POINT(!a.last.result, "programs that were built before there were layouts go on (line %d)", a.last.result);
 	puppet_end(&a);
