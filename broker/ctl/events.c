@@ -161,13 +161,13 @@ static int look(const struct events_wanted *wanted, const char *instance, struct
 	return print_new(wanted, trail, last);
 }
 
-/* A broker that is gone may come again. */
+/* A broker that is gone may come again, and take its time to start. */
 static int follow(const struct events_wanted *wanted, const char *instance, struct trail *trail, uint64_t *last)
 {
 	static const struct timespec pause = { .tv_nsec = FOLLOW_MS * 1000000 };
 	int error = 0;
 
-	while (!error || error == -ENOENT) {
+	while (!error || error == -ENOENT || error == -EAGAIN) {
 		nanosleep(&pause, NULL);
 		error = look(wanted, instance, trail, last);
 	}
