@@ -162,6 +162,8 @@ old=$broker
 kill -KILL "$broker"
 ended 137
 check "the events of a killed broker are there" eval 'events && cmp shown before'
+check "a broker of another name leaves them there" eval \
+	'"${ctl%-ctl}-run" --quiet --name "$name-other" --device host -- true && events && cmp shown before'
 "$ctl" events "$name" --follow >followed 2>/dev/null </dev/null &
 follower=$!
 # shellcheck disable=SC2119

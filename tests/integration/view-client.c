@@ -5,6 +5,7 @@
  *
  *     create NAME MODE   acquire NAME   unlink NAME   mark FILE (makes it)   wait FILE (until it is there)
  *     raw FILE (all bytes of what the broker shows; makes FILE.all if that is everybody's)
+ *     signal NAME VALUE   await NAME VALUE (a stream does, from here on)
  *     again COUNT (has it shown so often)
  *
  * Holds what it acquired until its end.
@@ -88,6 +89,27 @@ static int again(int count)
 	return error;
 }
 
+/* On a timeline that is there. */
+static int signal_one(const char *name, uint64_t value)
+{
+	gpub_lease lease;
+	int error = gpub_acquire(client, name, GPUB_READ | GPUB_WRITE, 0, &lease);
+
+	return error ? error : gpub_signal_on(&lease, value, NULL);
+}
+
+/* Is not waited for: who awaits what never comes is to be killed. */
+static int await(const char *name, uint64_t value)
+{
+	gpub_lease lease;
+	void *stream;
+	int error = gpub_stream_create(client, GPUB_CURRENT, &stream);
+
+	if (!error)
+		error = gpub_acquire(client, name, GPUB_READ, 10000, &lease);
+	return error ? error : gpub_wait_on(&lease, value, stream);
+}
+
 /* Does one command; *words is moved to its last word. */
 static int step(char ***words)
 {
@@ -98,6 +120,10 @@ static int step(char ***words)
 		return create(what, *++*words);
 	if (!strcmp(verb, "acquire"))
 		return gpub_acquire(client, what, GPUB_READ, 0, &lease);
+	if (!strcmp(verb, "signal"))
+		return signal_one(what, (uint64_t)atoi(*++*words));
+	if (!strcmp(verb, "await"))
+		return await(what, (uint64_t)atoi(*++*words));
 	if (!strcmp(verb, "unlink"))
 		return gpub_unlink(client, what);
 	if (!strcmp(verb, "raw"))

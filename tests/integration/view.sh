@@ -142,6 +142,21 @@ check "in JSON, too" eval 'status --json "$name" && has "\"partial\": true" && h
 check "in the list of brokers, too" eval 'status --list && has "^$name .* running "'
 check "why says what it knows without others' waits" eval \
 	'status --why "$name" && head -n 1 out | grep -q "shows this user its own objects" && ! has bob/secret && [ ! -s err ]'
+# Bob waits for Alice, and for a third user: so he may go on. Alice is not shown the latter.
+carol=4003
+stand_still() {
+	local user
+	for user in $alice $bob $carol; do
+		as $user "$ctl" create "turn/$user" 4K --timeline --dedicated --mode 644 || return
+	done
+	holds $carol alices-tool signal turn/$carol 1 && holds $alice alices-tool signal turn/$alice 1 await turn/$bob 9 &&
+		holds $bob bobs-tool signal turn/$bob 1 await turn/$alice 9 await turn/$carol 9
+}
+check "three users' processes stand still" stand_still
+check "what another user waits for beside is not known: that is no deadlock" eval \
+	'status --why "$name" && has "waits for turn/4002 to reach 9" && ! has deadlock'
+check "nor is it one for root, who sees it" eval '"$show" --why "$name" >out 2>err && has "waits for turn/4003 to reach 9" && ! has deadlock'
+kill -KILL "${held[@]: -3}"
 check "but no broker by the name of another" eval '! GPUBROKER=unix:$work/none status "$name" && grep -q "is not for you" err'
 check "who may read the file reads it" eval '"$show" --json "$name" >out && has "\"partial\": false" && has bob/secret'
 in_own_namespace() {
