@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "broker/base/context.h"
 #include "broker/base/events.h"
@@ -13,11 +14,10 @@
 /* It may be no valid name, and goes to logs and terminals. */
 static const char *printable(const char *name, char copy[NAME_SIZE])
 {
-	size_t i = 0;
-
-	for (; name[i] && i < NAME_SIZE - 1; i++)
-		copy[i] = '!' <= name[i] && name[i] <= '~' ? name[i] : '?';
-	copy[i] = 0;
+	snprintf(copy, NAME_SIZE, "%s", name);
+	for (char *c = copy; *c; c++)
+		if (*c < '!' || *c > '~')
+			*c = '?';
 	return copy;
 }
 

@@ -157,8 +157,8 @@ static int expectation_take(gpub_expectation *expectation, const gpub_expectatio
 	if (error)
 		return error;
 	layout = expectation->layout;
-	for (unsigned i = 0; i < GPUB_DIMS_MAX; i++)
-		if (layout.shape[i] == GPUB_ANY_EXTENT && i < layout.ndim)
+	for (unsigned i = 0; i < layout.ndim && i < GPUB_DIMS_MAX; i++)
+		if (layout.shape[i] == GPUB_ANY_EXTENT)
 			layout.shape[i] = 0;
 	return layout_check(&layout);
 }
