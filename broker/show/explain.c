@@ -59,7 +59,7 @@ static int read_fresh(struct shown *shown, const char *instance, char reason[ERR
 	reason[0] = 0;
 	if (error || shown->state != SHOWN_RUNNING || is_elsewhere(shown))
 		return error;
-	if (refresh(shown)) {
+	if (shown_refresh(shown)) {
 		snprintf(reason, ERROR_TEXT_MAX, "%s", error_text());
 		return 0;
 	}

@@ -33,7 +33,7 @@ static int ask(struct gpub_client *client, const struct shown *shown)
 	return call_broker(client, &request, &reply, NULL, &deadline);
 }
 
-int refresh(const struct shown *shown)
+int shown_refresh(const struct shown *shown)
 {
 	const char *address = address_of(shown);
 	struct gpub_client *client;

@@ -13,7 +13,7 @@
 #include "read.h"
 
 /* Returns when the status file is up to date. The error message is set otherwise. */
-int refresh(const struct shown *shown);
+int shown_refresh(const struct shown *shown);
 
 extern unsigned refresh_seconds; /* for each step of it. Tests change it */
 

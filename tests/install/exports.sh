@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # exports.sh - the library exports the functions that its header declares, and nothing else: none of its own inner
-# functions, none of an archived libsodium. Nothing of the CUDA runtime is in it or in the broker's programs.
+# functions, none of an archived libsodium. No program has a function of a library's name. Nothing of the CUDA runtime is in it or in the broker's programs.
 set -u
 
 library=${top_builddir:?}/libbroker/.libs/libgpubroker.so
@@ -11,7 +11,7 @@ header=${top_srcdir:?}/libbroker/gpubroker.h
 declared=$(grep -oE '^(int|void|const char \*) *gpub_[a-z_]+\(' "$header" | grep -oE 'gpub_[a-z_]+' | sort)
 exported=$($NM -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort)
 
-echo 1..3
+echo 1..4
 if [ -n "$exported" ] && [ "$declared" = "$exported" ]; then
 	echo "ok 1 - exports are the declared functions"
 else
@@ -35,4 +35,18 @@ if [ -z "$runtime" ] && $NM "$library" | grep -q ' device_host$'; then
 else
 	echo "not ok 3 - no CUDA runtime, and no driver that must be there to start"
 	printf '# %s\n' "${runtime//$'\n'/$'\n# '}"
+fi
+
+# A program that is linked with a library dynamically would take the place of the library's function in the library itself.
+taken=$(for program in "$top_builddir"/broker/{broker-run,brokerd,broker-status,broker-ctl,broker-exporter}; do
+	[ -x "$program" ] || continue
+	comm -12 <($NM --defined-only "$program" | awk '$2 == "T" && $3 !~ /^_/ { print $3 }' | sort -u) \
+		<(ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | xargs -r "$NM" -D --defined-only |
+			awk 'NF == 3 && $2 ~ /[TWi]/ { sub(/@.*/, "", $3); print $3 }' | sort -u)
+done)
+if [ -z "$taken" ]; then
+	echo "ok 4 - no function of a program has the name of a library's"
+else
+	echo "not ok 4 - no function of a program has the name of a library's"
+	printf '# %s\n' "${taken//$'\n'/$'\n# '}"
 fi

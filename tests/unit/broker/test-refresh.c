@@ -61,7 +61,7 @@ static void test_a_queue_that_is_full(void **state)
 			break;
 	}
 	assert_int_equal(errno, EAGAIN);
-	assert_int_equal(refresh(&shown), -ETIMEDOUT);
+	assert_int_equal(shown_refresh(&shown), -ETIMEDOUT);
 	assert_non_null(strstr(error_text(), "takes no more connections"));
 	while (count)
 		close(waiting[--count]);
@@ -71,7 +71,7 @@ static void test_a_queue_that_is_full(void **state)
 static void test_a_server_that_says_nothing(void **state)
 {
 	(void)state;
-	assert_int_equal(refresh(&shown), -ETIMEDOUT);
+	assert_int_equal(shown_refresh(&shown), -ETIMEDOUT);
 	assert_non_null(strstr(error_text(), "does not answer in time"));
 }
 
@@ -79,7 +79,7 @@ static void expect_not_connected(void)
 {
 	struct pollfd came = { .fd = listener, .events = POLLIN };
 
-	assert_int_equal(refresh(&shown), -EPERM);
+	assert_int_equal(shown_refresh(&shown), -EPERM);
 	assert_int_equal(poll(&came, 1, 0), 0);
 }
 
