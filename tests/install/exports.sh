@@ -38,10 +38,11 @@ else
 fi
 
 # A program that is linked with a library dynamically would take the place of the library's function in the library itself.
+# shellcheck disable=SC2086 # NM may be a program and its flags
 taken=$(for program in "$top_builddir"/broker/{broker-run,brokerd,broker-status,broker-ctl,broker-exporter}; do
 	[ -x "$program" ] || continue
 	comm -12 <($NM --defined-only "$program" | awk '$2 == "T" && $3 !~ /^_/ { print $3 }' | sort -u) \
-		<(ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | xargs -r "$NM" -D --defined-only |
+		<(ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | xargs -r $NM -D --defined-only |
 			awk 'NF == 3 && $2 ~ /[TWi]/ { sub(/@.*/, "", $3); print $3 }' | sort -u)
 done)
 if [ -z "$taken" ]; then

@@ -201,6 +201,7 @@ else
 	skip "another user is told why not, and what to do" "needs root, and a build that everybody can read"
 fi
 check "no such broker" eval '! timeout 30 "$ctl" events nobody >shown 2>complaint && grep -q "there is no broker .nobody" complaint'
+rm followed # what it had is not this one's
 "$ctl" events "$name" --kind create --follow >followed 2>/dev/null </dev/null &
 follower=$!
 soon test -s followed
