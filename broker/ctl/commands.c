@@ -263,6 +263,7 @@ static enum ctl_exit run_evict(gpub_client *client, const struct ctl_options *op
 static enum ctl_exit run_events(const struct ctl_options *options)
 {
 	const struct events_wanted wanted = { .instance = options->instance,
+					      .address = options->address,
 					      .since_ms = options->since_ms,
 					      .buffer = options->buffer,
 					      .kind = options->kind,

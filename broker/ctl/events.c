@@ -16,8 +16,10 @@
 #include "broker/show/read.h"
 #include "broker/show/trail.h"
 #include "broker/status/leftovers.h"
+#include "client/connect.h"
 #include "common/error.h"
 #include "common/now.h"
+#include "common/socket.h"
 #include "gpubroker.h"
 
 #define FOLLOW_MS 250 /* between two looks */
@@ -91,7 +93,34 @@ static int print_new(const struct events_wanted *wanted, const struct trail *tra
 
 /* ---- whose ---- */
 
-/* The one that was named, or the only one that there is. */
+static bool listens_at(const char *instance, const char *address)
+{
+	const char *listens;
+	struct shown shown;
+	bool found;
+
+	if (shown_read(&shown, instance))
+		return false;
+	listens = shown_address(&shown);
+	found = listens && !strcmp(listens, address);
+	shown_free(&shown);
+	return found;
+}
+
+/* Of several, the one that other commands would ask. Anybody's file may claim an address: so not one of two. */
+static int choose_by_address(const struct events_wanted *wanted, const struct instances *instances, char chosen[INSTANCE_SIZE])
+{
+	char address[SOCKET_ADDRESS_SIZE];
+	unsigned found = 0;
+
+	for (size_t i = 0; i < instances->count && !client_address(wanted->address, address); i++)
+		if (listens_at(instances->names[i], address) && !found++)
+			strcpy(chosen, instances->names[i]);
+	return found == 1 ? 0 : error_set(-EINVAL, "there are %zu brokers: say whose events, as in broker-ctl events %s",
+					  instances->count, instances->names[0]);
+}
+
+/* The one that was named, the one at the address, or the only one that there is. */
 static int choose(const struct events_wanted *wanted, char instance[INSTANCE_SIZE])
 {
 	struct instances instances;
@@ -107,8 +136,7 @@ static int choose(const struct events_wanted *wanted, char instance[INSTANCE_SIZ
 	if (!instances.count)
 		error = error_set(-ENOENT, "no broker runs on this machine, and none left anything");
 	else if (instances.count > 1)
-		error = error_set(-EINVAL, "there are %zu brokers: say whose events, as in broker-ctl events %s",
-				  instances.count, instances.names[0]);
+		error = choose_by_address(wanted, &instances, instance);
 	else
 		strcpy(instance, instances.names[0]);
 	instances_free(&instances);

@@ -13,7 +13,8 @@
 
 /* Whose, which and how. */
 struct events_wanted {
-	const char *instance; /* NULL: the only one */
+	const char *instance; /* NULL: the one at the address, or the only one */
+	const char *address;  /* NULL: wherever gpub_connect() looks */
 	uint64_t    since_ms; /* 0: all */
 	const char *buffer, *kind; /* NULL: any */
 	unsigned    pid; /* 0: any */

@@ -280,6 +280,14 @@ static int open_error(const char *instance, int error)
 	}
 }
 
+const char *shown_address(const struct shown *shown)
+{
+	for (size_t i = 0; i < shown->count; i++)
+		if (shown->records[i].type == TRACKED_ADDRESS && shown->records[i].address.address[0])
+			return shown->records[i].address.address;
+	return NULL;
+}
+
 int shown_open(const char *instance)
 {
 	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE];

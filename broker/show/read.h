@@ -67,6 +67,9 @@ uint64_t shown_age(const struct shown *shown);
 
 void shown_free(struct shown *shown);
 
+/* Where the broker says that it listens, "unix:PATH"; NULL: nowhere. */
+const char *shown_address(const struct shown *shown);
+
 struct instances {
 	char (*names)[INSTANCE_SIZE];
 	size_t count;

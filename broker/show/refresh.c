@@ -14,14 +14,6 @@
 
 unsigned refresh_seconds = 5; /* a broker asks for 200 ms, and another round may be under way */
 
-static const char *address_of(const struct shown *shown)
-{
-	for (size_t i = 0; i < shown->count; i++)
-		if (shown->records[i].type == TRACKED_ADDRESS && shown->records[i].address.address[0])
-			return shown->records[i].address.address;
-	return NULL;
-}
-
 static int ask(struct gpub_client *client, const struct shown *shown)
 {
 	struct timespec deadline = client_deadline((int)refresh_seconds * 1000);
@@ -35,7 +27,7 @@ static int ask(struct gpub_client *client, const struct shown *shown)
 
 int shown_refresh(const struct shown *shown)
 {
-	const char *address = address_of(shown);
+	const char *address = shown_address(shown);
 	struct gpub_client *client;
 	struct sockaddr_un sun;
 	int error;

@@ -164,6 +164,8 @@ ended 137
 check "the events of a killed broker are there" eval 'events && cmp shown before'
 check "a broker of another name leaves them there" eval \
 	'"${ctl%-ctl}-run" --quiet --name "$name-other" --device host -- true && events && cmp shown before'
+check "beside other brokers, the one at the address needs no name" eval \
+	'"${ctl%-ctl}-run" --quiet --name "$name-other" --device host -- sh -c "exec \"\$0\" events >shown" "$ctl" && grep -q " start .* 1 worker" shown && ! grep -q " wheel" shown'
 "$ctl" events "$name" --follow >followed 2>/dev/null </dev/null &
 follower=$!
 # shellcheck disable=SC2119
