@@ -147,7 +147,7 @@ carol=4003
 stand_still() {
 	local user
 	for user in $alice $bob $carol; do
-		as $user "$ctl" create "turn/$user" 4K --timeline --dedicated --mode 644 || return
+		as "$user" "$ctl" create "turn/$user" 4K --timeline --dedicated --mode 644 || return
 	done
 	holds $carol alices-tool signal turn/$carol 1 && holds $alice alices-tool signal turn/$alice 1 await turn/$bob 9 &&
 		holds $bob bobs-tool signal turn/$bob 1 await turn/$alice 9 await turn/$carol 9
