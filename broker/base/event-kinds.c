@@ -32,7 +32,7 @@ static const struct {
 	{ ETIMEDOUT, "time", "its time was over", true },
 	{ EBUSY, "busy", "others use the same memory", true },
 	{ ECONNREFUSED, "stopping", "the broker is stopping", true },
-	{ EIO, "other", "of another reason", false },
+	{ EIO, "other", "for another reason", false },
 };
 
 unsigned event_reason_number(int error)

@@ -116,11 +116,12 @@ static void test_another_process(void **state)
 	end(child);
 }
 
+/* The end by value: the main thread's stack ends with it. */
 static void *go_on(void *end)
 {
 	char byte;
 
-	if (read(*(int *)end, &byte, 1) < 0)
+	if (read((int)(intptr_t)end, &byte, 1) < 0)
 		_exit(1);
 	return NULL;
 }
@@ -138,7 +139,7 @@ static void test_a_main_thread_that_has_ended(void **state)
 	child = fork();
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (pthread_create(&thread, NULL, go_on, &ends[0]))
+		if (pthread_create(&thread, NULL, go_on, (void *)(intptr_t)ends[0]))
 			_exit(1);
 		pthread_exit(NULL);
 	}
