@@ -44,6 +44,10 @@ extern "C" {
 #define GPUB_TIMELINE  2u /* has a timeline: a 64-bit word that its one writer's GPU advances */
 #define GPUB_DEDICATED 4u /* has an allocation of its own: mode and owner may change, other users may redeem tickets */
 #define GPUB_ALONE     GPUB_DEDICATED /* its old name */
+#define GPUB_SEALED    8u /* gpub_info alone: gpub_seal() was called for it */
+
+/* gpub_rename() */
+#define GPUB_REPLACE 1u /* a buffer that has the new name is unlinked */
 
 /* gpub_set_flags() */
 #define GPUB_BACKGROUND_CLOSE 1u /* close unlinked buffers as soon as no lease holds them, on a thread of its own */
@@ -231,6 +235,27 @@ int gpub_chmod(gpub_client *client, const char *name, uint32_t mode);
 int gpub_chown(gpub_client *client, const char *name, uint32_t owner, uint32_t group);
 
 /*
+ * From now on no lease of the buffer gets GPUB_WRITE: an acquire or a renewal with it is refused with -EROFS. It cannot be undone. To
+ * seal a sealed buffer does nothing. The buffer's owner, root and the broker's user may. First return this client's own write leases and
+ * let their device work end: the call waits for neither. It prevents mistakes and stops no attacker: CUDA IPC maps all memory
+ * writable.
+ *   -EBUSY  another session has acquired it with GPUB_WRITE and not closed it (gpub_trim() there does), or this session
+ *           has by a ticket or under an earlier name; the message says which
+ *   -EACCES     -ENOENT
+ */
+int gpub_seal(gpub_client *client, const char *name);
+
+/*
+ * Gives a buffer another name, in one step. With GPUB_REPLACE (else flags is 0) it takes the name from a buffer that has it: whoever
+ * acquires that name gets the old buffer or the new one at any time. The buffer gets a new generation. Leases of it and of
+ * the buffer that it replaces stay valid until they are returned, and cannot be renewed (-ESTALE). Tickets for it end. The owner, root and the
+ * broker's user may, of both buffers. To rename a buffer to its own name does nothing.
+ *   -EEXIST  the name is taken and flags is 0     -EBUSY  a buffer of that name is being created
+ *   -EACCES     -ENOENT     -EINVAL  unknown flags, a bad name     -ENAMETOOLONG
+ */
+int gpub_rename(gpub_client *client, const char *name, const char *to, unsigned flags);
+
+/*
  * gpub_unlink(), and waits until the memory is freed or can serve another buffer of its owner: all processes have
  * stopped using it, and those of other users that did are dead. Closes this client's own unused mappings first, as
  * gpub_trim() does. It waits for leases of this process as for any others. timeout_ms as in gpub_acquire(): after
@@ -242,6 +267,13 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms);
 /* Fills *info (info->struct_size must be set). Asks the broker: one round trip. -ENOENT no such name. */
 int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
 
+/*
+ * Waits until the buffer of that name has a generation above the given one (0: any), by a create or a gpub_rename(). Then fills *info as
+ * gpub_stat() does. timeout_ms: 0 does not wait, -1 waits without limit. -ETIMEDOUT. -ENOENT: timeout_ms is 0 and there is no such
+ * name. -EINVAL: the broker has not given out that generation yet. -EDQUOT: too many requests of this session wait.
+ */
+int gpub_wait_newer(gpub_client *client, const char *name, uint64_t generation, int timeout_ms, gpub_info *info);
+
 /* ---- leases: gpub_acquire(3) ---- */
 
 /*
@@ -250,6 +282,7 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
  * that does not exist: 0 does not wait (-ENOENT), -1 waits without limit, else -ETIMEDOUT. If another thread is closing
  * the buffer's mapping (gpub_trim()), the call waits for that whatever the timeout is.
  *   -EACCES  the buffer's mode bits refuse these rights     -EINVAL  rights none or unknown, a bad name
+ *   -EROFS   the buffer is sealed and the rights have GPUB_WRITE
  *   -ENAMETOOLONG     -ESTALE  the buffer was unlinked meanwhile     -EKEYREJECTED  a sealed handle did not open
  *   -ENODEV  the device cannot reach the buffer's device     -ENOMEM  too many leases or no memory here
  *   -EPERM   with GPUB_MINE: the buffer belongs to another user
@@ -317,6 +350,9 @@ int gpub_return_on(gpub_lease *lease, void *stream);
  * -ESTALE: the lease was returned.
  */
 int gpub_lease_layout(const gpub_lease *lease, gpub_layout *layout);
+
+/* The generation of that buffer, as gpub_stat() said it when the lease was acquired. Asks nobody. -ESTALE: the lease was returned. */
+int gpub_lease_generation(const gpub_lease *lease, uint64_t *generation);
 
 /*
  * Reads "float32[1024,1024]", or with the short name of the type "f32[1024,1024]"; "f32x4[100]" is of vectors.

@@ -70,6 +70,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/acquire-many.c \
 	libbroker/client/delegate.c \
 	libbroker/client/manage.c \
+	libbroker/client/publish.c \
 	libbroker/client/manage.h \
 	libbroker/client/buffer.c \
 	libbroker/client/cache.c \
@@ -92,6 +93,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/hold.c \
 	libbroker/client/hold.h \
 	libbroker/client/layouts.c \
+	libbroker/client/lease-info.c \
 	libbroker/client/lease.c \
 	libbroker/client/lease.h \
 	libbroker/client/mapping.c \

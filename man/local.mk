@@ -9,7 +9,7 @@ endif
 dist_man_MANS += man/brokerd.8 man/brokerd.conf.5
 dist_man_MANS += man/gpubroker.7 man/gpubroker-tutorial.7
 dist_man_MANS += man/broker-run.1 man/gpubroker.3 man/gpub_acquire.3 man/gpub_connect.3 man/gpub_create.3 \
-	man/gpub_layout_parse.3 man/gpub_lease.3 man/gpub_module_open.3 man/gpub_signal_on.3 man/gpub_stream_create.3
+	man/gpub_layout_parse.3 man/gpub_lease.3 man/gpub_module_open.3 man/gpub_seal.3 man/gpub_signal_on.3 man/gpub_stream_create.3
 
 # A page for each function that stands on another's, so that man finds it by its name. Its page is the one that names it
 # in its NAME section.
@@ -19,6 +19,7 @@ man_aliases = \
 	man/gpub_chown.3 man/gpub_drain.3 man/gpub_redeem.3 \
 	man/gpub_acquire_as.3 man/gpub_acquire_many.3 man/gpub_renew.3 man/gpub_return.3 man/gpub_return_on.3 \
 	man/gpub_layout_text.3 man/gpub_lease_layout.3 \
+	man/gpub_rename.3 man/gpub_wait_newer.3 man/gpub_lease_generation.3 \
 	man/gpub_wait_on.3 man/gpub_timeline.3 \
 	man/gpub_stream_sync.3 man/gpub_stream_destroy.3 man/gpub_copy_on.3 \
 	man/gpub_module_kernel.3 man/gpub_module_managed.3 man/gpub_launch.3 man/gpub_module_close.3 \

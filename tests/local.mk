@@ -114,6 +114,7 @@ unit_tests = \
 test_programs = \
 	tests/integration/bad-input \
 	tests/integration/layouts \
+	tests/integration/publish \
 	tests/integration/bounds \
 	tests/integration/cache \
 	tests/integration/cancel \
@@ -310,6 +311,7 @@ tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_h
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h
 refusals = tests/integration/refusals.c tests/integration/refusals.h $(harness)
+tests_integration_publish_SOURCES = tests/integration/publish.c $(refusals)
 tests_integration_layouts_SOURCES = tests/integration/layouts.c $(refusals)
 tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(refusals)
 tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)

@@ -86,7 +86,16 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	X(RECLAIMED, "reclaimed", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NONE,                                      \
 	  "the work of %a is torn down, %d ms after its death")                                                      \
 	X(UNPROVEN, "unproven", EVENT_OF_USERS, LOG_QUIET, 20, SUBJECT_CAUSE,                                        \
-	  "%a died and what it mapped stays allocated: %e")
+	  "%a died and what it mapped stays allocated: %e")                                                          \
+	X(SEAL, "seal", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a sealed %n")                                \
+	X(SEAL_REFUSED, "seal-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                                  \
+	  "%a was refused the seal of %n: %e")                                                                       \
+	X(UNLINK_REPLACED, "unlink-replaced", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME,                          \
+	  "%n was unlinked because %a renamed another buffer to its name")                                           \
+	X(RENAME, "rename", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a renamed %n")                           \
+	X(RENAMED, "renamed", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%n has its name by a rename of %a")     \
+	X(RENAME_REFUSED, "rename-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                              \
+	  "%a was refused the rename of %n: %e")
 
 enum event_kind {
 #define EVENT_ID(id, name, part, level, lines, subject, text) EVENT_##id,

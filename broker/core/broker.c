@@ -195,6 +195,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->snapshot = snapshot_begin;
 	broker->sessions->hooks = &session_hooks;
 	broker->waiting->grant = request_grant;
+	broker->waiting->tell = request_tell_newer;
 	raise_descriptor_limit();
 	tables_init();
 	accounting_init(broker->accounting);

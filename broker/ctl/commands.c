@@ -95,6 +95,18 @@ static int chown_one(gpub_client *client, const struct ctl_options *options, con
 	return gpub_chown(client, name, options->owner.user, options->owner.group);
 }
 
+static int seal_one(gpub_client *client, const struct ctl_options *options, const char *name)
+{
+	(void)options;
+	return gpub_seal(client, name);
+}
+
+static enum ctl_exit run_rename(gpub_client *client, const struct ctl_options *options)
+{
+	return complain(gpub_rename(client, options->names[0], options->names[1], options->replace ? GPUB_REPLACE : 0),
+			error_text());
+}
+
 static enum ctl_exit run_each(gpub_client *client, const struct ctl_options *options)
 {
 	enum ctl_exit worst = CTL_EXIT_DONE;
@@ -292,6 +304,8 @@ const struct ctl_command ctl_commands[] = {
 	  VALUE_AT(0, take_mode_change, change), .each = chmod_one },
 	{ "chown", "USER[:GROUP] NAME ...", "give them to another user, group (:GROUP) or both", 2, INT_MAX,
 	  VALUE_AT(0, take_owner, owner), .each = chown_one },
+	{ "seal", "NAME ...", "refuse leases that write from now on", 1, INT_MAX, .each = seal_one },
+	{ "rename", "NAME NEW", "give it another name in one step; see --replace", 2, 2, .run = run_rename },
 	{ "drain", "NAME ...", "unlink them, and wait until their memory is freed", 1, INT_MAX, .run = run_drain },
 	{ "ticket", "NAME", "print a ticket for it: a secret, for gpub_redeem(3)", 1, 1, .run = run_ticket },
 	{ "list", "[PATTERN]", "show the buffers that are yours or that you use", 0, 1, VALUE_AT(0, take_text, pattern),

@@ -24,7 +24,7 @@ struct ctl_options {
 
 	struct amount      amount; /* create */
 	unsigned           mode;
-	bool               timeline, dedicated;
+	bool               timeline, dedicated, replace;
 	int                wait_ms;
 
 	struct mode_change change; /* chmod */

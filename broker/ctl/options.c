@@ -33,6 +33,7 @@ static const struct option_row rows[] = {
 	{ 0, "alone", NULL, "the old name of --dedicated", VALUE(take_flag), FIELD(dedicated), "create" },
 	{ 0, "wait", "TIME", "how long to wait for memory; 30, 30s, 5m, 2h (0)", VALUE(take_milliseconds),
 	  FIELD(wait_ms), "create" },
+	{ 0, "replace", NULL, "a buffer that has the new name is unlinked", VALUE(take_flag), FIELD(replace), "rename" },
 	{ 0, "timeout", "TIME", "how long to wait (without limit)", VALUE(take_milliseconds), FIELD(timeout_ms),
 	  "drain" },
 	{ 0, "rights", "RIGHTS", "r, w or rw (r)", VALUE(take_rights), FIELD(rights), "ticket" },

@@ -34,9 +34,8 @@ enum allocation_state {
 
 /* The registry's: notices of an unlink or an eviction that are yet to be sent. */
 struct notices {
-	struct use     *use;    /* next: of a buffer that was unlinked */
-	struct grant   *grant;  /* next: of an allocation that was evicted */
-	uint64_t        serial; /* of that buffer; 0: the allocation's */
+	struct use     *use;   /* next: of a buffer that lost its name */
+	struct grant   *grant; /* next: of an allocation that was evicted */
 	bool            queued;
 	struct notices *prev, *next;
 };

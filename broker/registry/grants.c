@@ -23,10 +23,27 @@ struct use *grant_find_use(const struct grant *grant, uint64_t serial)
 	return use;
 }
 
-/* It may be found from now on. -ENOMEM */
-static int use_enter(struct use *use, const struct grant *grant, const struct buffer *buffer)
+static unsigned writes(const struct use *use)
 {
-	use->key = (struct use_key){ grant->id, buffer->serial };
+	return use->rights & GPUB_WRITE ? 1 : 0;
+}
+
+static void use_set_rights(struct use *use, unsigned rights)
+{
+	use->buffer->writers -= writes(use);
+	use->rights = rights;
+	use->buffer->writers += writes(use);
+}
+
+void use_add_rights(struct use *use, unsigned rights)
+{
+	use_set_rights(use, use->rights | rights);
+}
+
+/* It may be found from now on. -ENOMEM */
+static int use_enter(struct use *use, const struct grant *grant, uint64_t serial)
+{
+	use->key = (struct use_key){ grant->id, serial };
 	HASH_ADD(hh, grant->among->uses, key, sizeof use->key, use);
 	return table_added(use) ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
@@ -40,6 +57,7 @@ static void use_add(struct registry *registry, struct use *use, struct grant *gr
 	grant->used++;
 	grant->among->used++;
 	buffer->used++;
+	buffer->writers += writes(use);
 	buffer->orphaned += grant->orphaned;
 	buffer->allocation->used++;
 	tracked_begin(registry->tracking, &use->tracked, TRACKED_USE);
@@ -56,6 +74,7 @@ static void use_take_off(struct registry *registry, struct use *use)
 	use->grant->used--;
 	use->grant->among->used--;
 	use->buffer->used--;
+	use->buffer->writers -= writes(use);
 	use->buffer->orphaned -= use->grant->orphaned;
 	use->buffer->allocation->used--;
 	tracked_end(registry->tracking, &use->tracked);
@@ -280,12 +299,12 @@ int grant_open(struct registry *registry, struct buffer *buffer, const struct gr
 	error = is_fresh ? grant_new(registry, buffer->allocation, order, &grant) : 0;
 	if (error)
 		goto refund;
-	error = use_enter(use, grant, buffer);
+	error = use_enter(use, grant, buffer->serial);
 	if (error)
 		goto undo_grant;
 	use_add(registry, use, grant, buffer);
 done:
-	use->rights = order->rights;
+	use_add_rights(use, order->rights);
 	*result = use;
 	*fresh = is_fresh;
 	return 0;
@@ -302,6 +321,47 @@ free_use:
 	return error;
 }
 
+/* ---- who writes ---- */
+
+/* The session's uses that its acquires by the buffer's name share: one a device. */
+#define EACH_SHARED_USE(grants, buffer, use)                                                                   \
+	for (struct attachment *attachment_ = attachment_find(grants, (buffer)->allocation); attachment_;      \
+	     attachment_ = NULL)                                                                               \
+		for (struct grant *grant_ = attachment_->shared; grant_; grant_ = grant_->shared_next)         \
+			for (struct use *use = grant_find_use(grant_, (buffer)->serial); use; use = NULL)
+
+bool grants_others_write(const struct grants *grants, const struct buffer *buffer)
+{
+	unsigned own = 0;
+
+	EACH_SHARED_USE(grants, buffer, use)
+		own += writes(use);
+	return buffer->writers > own;
+}
+
+#define SCANS 64 /* one message must not walk what others hold (invariant 5) */
+
+const struct use *grants_find_writer(const struct grants *grants, const struct buffer *buffer)
+{
+	const struct use *use = buffer->uses, *own = NULL;
+
+	for (int i = 0; use && i < SCANS; i++, use = use->next) {
+		if (!writes(use))
+			continue;
+		if (use->grant->among != grants)
+			return use;
+		if (!is_shared(use->grant) || use->key.serial != buffer->serial)
+			own = use;
+	}
+	return own;
+}
+
+void grants_stop_writing(struct grants *grants, struct buffer *buffer)
+{
+	EACH_SHARED_USE(grants, buffer, use)
+		use_set_rights(use, use->rights & ~GPUB_WRITE);
+}
+
 struct grant *grant_find(const struct grants *grants, uint64_t id)
 {
 	struct grant *grant;
@@ -316,14 +376,17 @@ struct grant *grant_find(const struct grants *grants, uint64_t id)
  */
 static void grant_merge(struct registry *registry, struct grant *into, struct grant *grant)
 {
-	struct use *use, *next;
+	struct use *use, *next, *same;
 
 	DL_FOREACH_SAFE2(grant->uses, use, next, grant_next) {
-		if (grant_find_use(into, use->buffer->serial))
+		same = grant_find_use(into, use->key.serial);
+		if (same) {
+			use_add_rights(same, use->rights);
 			continue;
+		}
 		use_take_off(registry, use);
 		charge_release(&use->charge, registry->accounting);
-		use_enter(use, into, use->buffer); /* without memory for that it counts all the same */
+		use_enter(use, into, use->key.serial); /* without memory for that it counts all the same */
 		use_add(registry, use, into, use->buffer);
 	}
 }

@@ -27,6 +27,18 @@ struct grant_order {
 int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **use,
 	       bool *fresh);
 
+/* Whether another session than that one, or this one under a ticket or an earlier name, has asked to write the buffer. */
+bool grants_others_write(const struct grants *grants, const struct buffer *buffer);
+
+/* One of them, for an error message; NULL: it stands too far behind in the list of uses. */
+const struct use *grants_find_writer(const struct grants *grants, const struct buffer *buffer);
+
+/* The session asks for no more writes of the buffer. */
+void grants_stop_writing(struct grants *grants, struct buffer *buffer);
+
+/* The use has those rights, too. */
+void use_add_rights(struct use *use, unsigned rights);
+
 /* The session's grant with that id, unless it is orphaned; or NULL. */
 struct grant *grant_find(const struct grants *grants, uint64_t id);
 

@@ -45,27 +45,37 @@ static void notices_cancel(struct registry *registry, struct notices *notices)
 	notices->queued = false;
 }
 
-static struct grant *next_grant(struct notices *notices)
+/* What the use was told of, or began behind, it is not told again: its session may not read, and must not be flooded. */
+static void use_tell(struct registry *registry, struct use *use)
 {
-	struct grant *grant = notices->use ? notices->use->grant : notices->grant;
+	if (use->told || (use->buffer->state == BUFFER_LIVE && use->key.serial == use->buffer->serial))
+		return;
+	use->told = true;
+	if (!use->grant->orphaned)
+		registry->hooks.notice(registry->context, use->grant, use->key.serial);
+}
 
-	if (notices->use)
-		notices->use = notices->use->next;
-	else
-		notices->grant = grant->next;
-	return grant;
+static void notice_next(struct registry *registry, struct notices *notices)
+{
+	struct use *use = notices->use;
+	struct grant *grant = notices->grant;
+
+	if (use) {
+		notices->use = use->next;
+		use_tell(registry, use);
+		return;
+	}
+	notices->grant = grant->next;
+	if (!grant->orphaned)
+		registry->hooks.notice(registry->context, grant, 0);
 }
 
 /* Returns how many are left of the number. */
 static unsigned send_some(struct registry *registry, struct notices *notices, unsigned most)
 {
 	notices_cancel(registry, notices);
-	for (; most && (notices->use || notices->grant); most--) {
-		struct grant *grant = next_grant(notices);
-
-		if (!grant->orphaned)
-			registry->hooks.notice(registry->context, grant, notices->serial);
-	}
+	for (; most && (notices->use || notices->grant); most--)
+		notice_next(registry, notices);
 	notices_send_later(registry, notices);
 	return most;
 }
@@ -566,18 +576,36 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_DRAINING);
 	buffer->notices.use = buffer->uses;
-	buffer->notices.serial = buffer->serial;
 	notices_send(registry, &buffer->notices);
 	registry_end_buffer(registry, buffer);
 }
 
+/* The word in the board is stored last: who reads it finds all else changed. */
+void registry_rename(struct registry *registry, struct buffer *buffer, const char *to)
+{
+	struct buffer anchor = { 0 };
+
+	assert(buffer->state == BUFFER_LIVE);
+	TABLE_REKEY(hh, registry->names, name, strlen(to), buffer, &anchor, strcpy(buffer->name, to));
+	TABLE_REKEY(by_serial, registry->serials, serial, sizeof buffer->serial, buffer, &anchor,
+		    buffer->serial = registry->next_serial++);
+	if (buffer->timeline) {
+		timeline_renew(buffer->timeline, buffer->serial);
+		tracked_changed(registry->tracking, &buffer->timeline->shown.tracked);
+	}
+	tracked_changed(registry->tracking, &buffer->tracked);
+	word_store(registry, buffer, BOARD_LIVE);
+	buffer->notices.use = buffer->uses;
+	notices_send(registry, &buffer->notices);
+}
+
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)
 {
-	unsigned bits;
+	unsigned bits, all = GPUB_READ | (buffer->flags & GPUB_SEALED ? 0 : GPUB_WRITE);
 
 	if (!identity->uid)
-		return GPUB_READ | GPUB_WRITE;
+		return all;
 	bits = identity->uid == buffer->owner ? buffer->mode >> 6 :
 	       identity_in_group(identity, buffer->group) ? buffer->mode >> 3 : buffer->mode;
-	return (bits & 4 ? GPUB_READ : 0) | (bits & 2 ? GPUB_WRITE : 0);
+	return ((bits & 4 ? GPUB_READ : 0) | (bits & 2 ? GPUB_WRITE : 0)) & all;
 }

@@ -35,15 +35,15 @@ enum buffer_state { BUFFER_CREATING, BUFFER_LIVE, BUFFER_DRAINING };
 /* A name's memory in one generation. */
 struct buffer {
 	char               name[NAME_SIZE];
-	uint64_t           serial; /* never reused */
+	uint64_t           serial; /* never reused; another one since it was renamed */
 	uint32_t           place;  /* its word in the board */
 	enum buffer_state  state;
 	uint64_t           size, offset;
 	struct allocation *allocation;
 	struct use        *uses;
-	struct notices     notices; /* to the grants of its uses, that it was unlinked */
+	struct notices     notices; /* to the grants of its uses, that it lost the name that they know */
 	struct tracked     tracked;
-	unsigned           used, orphaned; /* how many; those of orphaned grants */
+	unsigned           used, orphaned, writers; /* how many; those of orphaned grants; those with GPUB_WRITE */
 	uid_t              owner;
 	uint32_t           tenure; /* how many owners it had before */
 	gid_t              group;
@@ -112,11 +112,15 @@ struct use_key {
 
 _Static_assert(sizeof(struct use_key) == 16, "keys are compared as bytes: no padding");
 
-/* A session may have leases of the buffer, under that grant. Over when it says that none can touch the buffer any more. */
+/*
+ * A session may have leases of the buffer, under that grant. Over when it says that none can touch the buffer any more. It keeps the
+ * serial that the buffer had then: a session that uses a buffer from before and after a rename has two uses of it.
+ */
 struct use {
 	struct grant  *grant;
 	struct buffer *buffer;
-	unsigned       rights;
+	unsigned       rights; /* what the session asked for so far */
+	bool           told;   /* the session was sent the notice */
 	struct tracked tracked;
 	struct charge  charge;
 	struct use    *prev, *next;             /* of its buffer */
@@ -222,6 +226,12 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
  */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
+/*
+ * Gives a LIVE buffer a name that no buffer has, and a serial of its own: who knows it by the name that it had asks again. The rest is as for
+ * registry_unlink(), but its uses go on. It cannot fail.
+ */
+void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
+
 /* A pass of the loop: some of the notices that are yet to come. True: there are more. */
 bool registry_notify(struct registry *registry);
 
@@ -234,7 +244,7 @@ void registry_end_buffer(struct registry *registry, struct buffer *buffer);
 /* For grants.c: its memory, or its range of it, is of use to others when the buffer has ended. */
 bool registry_keeps(const struct registry *registry, const struct buffer *buffer);
 
-/* The rights that the buffer's mode bits give to that user: the first of owner, group and others that applies. */
+/* The rights that the buffer's mode bits give to that user: the first of owner, group and others that applies. A sealed one: no GPUB_WRITE. */
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity);
 
 #endif

@@ -150,3 +150,11 @@ void timeline_end(struct timeline *timeline, bool died)
 	atomic_store(&timeline->end->how, BOARD_WORD(timeline->serial, died ? BOARD_DIED : BOARD_LEFT));
 	timeline_mark(timeline);
 }
+
+void timeline_renew(struct timeline *timeline, uint64_t serial)
+{
+	timeline->serial = serial;
+	if (timeline->mark)
+		atomic_store(&timeline->end->how,
+			     BOARD_WORD(serial, timeline->mark == TIMELINE_DIED ? BOARD_DIED : BOARD_LEFT));
+}

@@ -76,6 +76,9 @@ uint64_t timeline_value(const struct timeline *timeline);
 /* Publishes its end, which releases every wait, unless it has ended. */
 void timeline_end(struct timeline *timeline, bool died);
 
+/* Its buffer has that serial from now on: whoever knows an earlier one finds its end all the same. */
+void timeline_renew(struct timeline *timeline, uint64_t serial);
+
 /* Writes the mark again where it was overwritten. True: it was. */
 bool timeline_mark(struct timeline *timeline);
 

@@ -196,6 +196,8 @@ static int issue_check(const struct session *session, const struct wire_issue *i
 				 buffer->name);
 	if (!issue->rights || issue->rights & ~(GPUB_READ | GPUB_WRITE) || issue->once > 1)
 		return error_set(-EINVAL, "the ticket's rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
+	if (issue->rights & GPUB_WRITE && buffer->flags & GPUB_SEALED)
+		return error_set(-EROFS, "'%s' is sealed: issue a ticket to read it", buffer->name);
 	if (issue->lifetime_ms > UINT64_MAX / 2)
 		return error_set(-EINVAL, "the ticket's lifetime is out of range: 0 is as long as the buffer's");
 	return 0;

@@ -208,7 +208,7 @@ static bool wait_take(struct session *session, const struct wire_wait *claim)
 	if (!wait)
 		return false;
 	*wait = (struct reported_wait){ .session = session->id,
-					.serial = claim->serial,
+					.serial = use->buffer->serial,
 					.value = claim->value,
 					.since_ms = since_of(claim->age_ms),
 					.device = grant->device };

@@ -7,11 +7,14 @@
 
 #include "broker/base/context.h"
 #include "broker/base/events.h"
+#include "broker/registry/grants.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "broker/users/accounting.h"
 #include "broker/users/identity.h"
+#include "common/crash-point.h"
 #include "common/error.h"
+#include "common/name.h"
 #include "delegation.h"
 #include "waiting.h"
 
@@ -112,6 +115,110 @@ int manage_change(struct session *session, const struct wire_message *message)
 	tell_of_change(session, change->what, buffer);
 	tracked_changed(broker->tracking, &buffer->tracked);
 	session_done(session, message->request, -1);
+	broker_changed(broker);
+	return 0;
+}
+
+/* ---- publish: seal, rename ---- */
+
+static int refuse_writer(const struct session *session, const struct buffer *buffer)
+{
+	const struct use *use = grants_find_writer(&session->grants, buffer);
+
+	if (!use)
+		return error_set(-EBUSY, "%u others may write '%s': broker-status --holder '%s' shows them", buffer->writers,
+				 buffer->name, buffer->name);
+	if (use->grant->session == session)
+		return error_set(-EBUSY, "this session may write '%s' under a ticket or an earlier name: close that first (gpub_trim)",
+				 buffer->name);
+	return error_set(-EBUSY, "session %llu (pid %d, uid %u) may write '%s' until it closes it: let it call gpub_trim, or end",
+			 (unsigned long long)use->grant->session->id, (int)use->grant->session->pid, use->grant->uid,
+			 buffer->name);
+}
+
+int manage_seal(struct session *session, const struct wire_message *message)
+{
+	struct broker *broker = session->broker;
+	struct buffer *buffer;
+	int error = registry_find_live(broker->registry, message->name.name, &buffer);
+
+	if (!error)
+		error = manage_check(session, buffer, "seal");
+	if (!error && grants_others_write(&session->grants, buffer))
+		error = refuse_writer(session, buffer);
+	if (error)
+		return error;
+	if (!(buffer->flags & GPUB_SEALED))
+		event_happened(broker, &(struct broker_event){
+					       .kind = EVENT_SEAL, .actor = SESSION_PARTY(session), .name = buffer->name });
+	grants_stop_writing(&session->grants, buffer);
+	buffer->flags |= GPUB_SEALED;
+	tracked_changed(broker->tracking, &buffer->tracked);
+	CRASH_POINT(sealed);
+	session_done(session, message->request, -1);
+	broker_changed(broker);
+	return 0;
+}
+
+/* Of the buffer that has the new name; NULL: none has. */
+static int rename_check(const struct session *session, const struct wire_rename *rename, const struct buffer *replaced)
+{
+	if (rename->flags & ~GPUB_REPLACE)
+		return error_set(-EINVAL, "a rename has unknown flags: GPUB_REPLACE is the only one");
+	if (!replaced)
+		return 0;
+	if (!(rename->flags & GPUB_REPLACE))
+		return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or replace it (GPUB_REPLACE, --replace)",
+				 rename->to);
+	if (replaced->state != BUFFER_LIVE)
+		return error_set(-EBUSY, "'%s' is being created: try again when it is there", rename->to);
+	return manage_check(session, replaced, "replace");
+}
+
+static void tell_of_rename(struct session *session, const struct wire_rename *rename, bool replaces)
+{
+	struct broker_event event = { .kind = EVENT_RENAME, .actor = SESSION_PARTY(session), .name = rename->name };
+
+	if (replaces)
+		event_happened(session->broker, &(struct broker_event){ .kind = EVENT_UNLINK_REPLACED,
+									.actor = SESSION_PARTY(session),
+									.name = rename->to });
+	event_happened(session->broker, &event);
+	event.kind = EVENT_RENAMED;
+	event.name = rename->to;
+	event_happened(session->broker, &event);
+}
+
+/* Nothing fails once the replaced buffer has lost its name; and nobody is answered in between. */
+int manage_rename(struct session *session, const struct wire_message *message)
+{
+	const struct wire_rename *rename = &message->rename;
+	struct broker *broker = session->broker;
+	struct buffer *buffer, *replaced;
+	int error = name_check(rename->to);
+
+	if (!error)
+		error = registry_find_live(broker->registry, rename->name, &buffer);
+	if (!error)
+		error = manage_check(session, buffer, "rename");
+	if (error)
+		return error;
+	replaced = registry_find(broker->registry, rename->to);
+	if (replaced != buffer) {
+		error = rename_check(session, rename, replaced);
+		if (error)
+			return error;
+		tell_of_rename(session, rename, replaced != NULL);
+		if (replaced)
+			manage_unlink(broker, replaced);
+		CRASH_POINT(rename_replaced);
+		delegation_forget(broker, buffer);
+		registry_rename(broker->registry, buffer, rename->to);
+		CRASH_POINT(renamed);
+	}
+	session_done(session, message->request, -1);
+	if (replaced != buffer)
+		waiting_wake_name(broker, buffer->name);
 	broker_changed(broker);
 	return 0;
 }

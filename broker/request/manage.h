@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manage.h - what the managers of buffers and sessions ask for: change, drain, evict, issue a ticket.
+ * manage.h - what the managers of buffers and sessions ask for: change, seal, rename, drain, evict, issue a ticket.
  *
  * Owns nothing: checks who may, changes the registry, answers. 0 or a negative errno with the error message set, which
  * request.c then sends as the refusal.
@@ -21,6 +21,8 @@ int manage_check(const struct session *session, const struct buffer *buffer, con
 void manage_unlink(struct broker *broker, struct buffer *buffer);
 
 int manage_change(struct session *session, const struct wire_message *message);
+int manage_seal(struct session *session, const struct wire_message *message);
+int manage_rename(struct session *session, const struct wire_message *message);
 int manage_drain(struct session *session, const struct wire_message *message);
 int manage_evict(struct session *session, const struct wire_message *message);
 int manage_issue(struct session *session, const struct wire_message *message);

@@ -73,6 +73,12 @@ void refusal_happened(struct session *session, const struct wire_message *messag
 	case WIRE_CHANGE:
 		happened(session, EVENT_CHANGE_REFUSED, message->change.name, 0, error, text);
 		break;
+	case WIRE_SEAL:
+		happened(session, EVENT_SEAL_REFUSED, message->name.name, 0, error, text);
+		break;
+	case WIRE_RENAME:
+		happened(session, EVENT_RENAME_REFUSED, message->rename.name, 0, error, text);
+		break;
 	case WIRE_DRAIN:
 		happened(session, EVENT_DRAIN_REFUSED, message->drain.name, 0, error, text);
 		break;

@@ -75,15 +75,11 @@ static int handle_unlink(struct session *session, const struct wire_message *mes
 	return 0;
 }
 
-static int handle_stat(struct session *session, const struct wire_message *message)
+static void info_send(struct session *session, uint64_t request, const struct buffer *buffer)
 {
-	struct buffer *buffer;
 	struct wire_message answer;
-	int error = registry_find_live(session->broker->registry, message->name.name, &buffer);
 
-	if (error)
-		return error;
-	wire_init(&answer, WIRE_INFO, message->request);
+	wire_init(&answer, WIRE_INFO, request);
 	answer.info = (struct wire_info){ .size = buffer->size,
 					  .generation = buffer->serial,
 					  .device = buffer->allocation->device,
@@ -96,7 +92,51 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 					  .flags = buffer->flags,
 					  .layout = buffer_layout(buffer) };
 	session_send(session, &answer, -1);
-	return 0;
+}
+
+static int handle_stat(struct session *session, const struct wire_message *message)
+{
+	struct buffer *buffer;
+	int error = registry_find_live(session->broker->registry, message->name.name, &buffer);
+
+	if (!error)
+		info_send(session, message->request, buffer);
+	return error;
+}
+
+/* A generation that is still to come would never be waited for rightly: a buffer that is being made may have a lower one. */
+static int handle_newer(struct session *session, const struct wire_message *message)
+{
+	const struct wire_newer *newer = &message->newer;
+	struct buffer *buffer;
+	int error = name_check(newer->name);
+
+	if (error)
+		return error;
+	if (newer->generation >= session->broker->registry->next_serial)
+		return error_set(-EINVAL, "no buffer of this broker has had generation %llu: take one that gpub_stat or a lease said",
+				 (unsigned long long)newer->generation);
+	error = registry_find_live(session->broker->registry, newer->name, &buffer);
+	if (!error && buffer->serial > newer->generation) {
+		info_send(session, message->request, buffer);
+		return 0;
+	}
+	if (!newer->timeout_ms)
+		return error ? error :
+			       error_set(-ETIMEDOUT, "'%s' has generation %llu and no newer one", buffer->name,
+					 (unsigned long long)buffer->serial);
+	return waiting_newer(session->broker, session->id, message->request, newer);
+}
+
+void request_tell_newer(struct session *session, uint64_t request, const struct wire_newer *newer)
+{
+	struct buffer *buffer;
+	int error = registry_find_live(session->broker->registry, newer->name, &buffer);
+
+	if (error)
+		session_refuse(session, request, error, error_text());
+	else
+		info_send(session, request, buffer);
 }
 
 /* ---- acquire, closed ---- */
@@ -191,10 +231,12 @@ static int check_owner(const struct session *session, const struct wire_acquire 
 	return 0;
 }
 
-static int check_mode(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
+static int check_rights(const struct session *session, unsigned rights, const struct buffer *buffer)
 {
-	if (!(acquire->rights & KNOWN_RIGHTS & ~buffer_rights(buffer, &session->who)))
+	if (!(rights & ~buffer_rights(buffer, &session->who)))
 		return 0;
+	if (rights & GPUB_WRITE && buffer->flags & GPUB_SEALED)
+		return error_set(-EROFS, "'%s' is sealed: nobody may write it any more. Create another buffer", buffer->name);
 	return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u", buffer->mode,
 			 buffer->name, buffer->owner, session->who.uid);
 }
@@ -209,10 +251,9 @@ void request_grant(struct session *session, uint64_t request, const struct wire_
 	if (!error)
 		error = check_owner(session, acquire, buffer);
 	if (!error)
-		error = check_mode(session, acquire, buffer);
+		error = check_rights(session, acquire->rights & KNOWN_RIGHTS, buffer);
 	if (!error)
-		error = grant_give(session, request, buffer, acquire->device, buffer_rights(buffer, &session->who), NULL,
-				   waited_since);
+		error = grant_give(session, request, buffer, acquire->device, acquire->rights & KNOWN_RIGHTS, NULL, waited_since);
 	if (error) {
 		refusal_of_acquire(session, acquire, error, error_text());
 		session_refuse(session, request, error, error_text());
@@ -228,15 +269,41 @@ static int check_device(const struct session *session, unsigned device)
 static int handle_redeem(struct session *session, const struct wire_message *message)
 {
 	const struct wire_redeem *redeem = &message->redeem;
+	unsigned rights = redeem->ticket.rights;
 	struct buffer *buffer;
 	int error = check_device(session, redeem->device);
 
 	if (!error)
 		error = delegation_check(session, &redeem->ticket, &buffer);
-	if (!error)
-		/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
-		error = grant_give(session, message->request, buffer, redeem->device, redeem->ticket.rights, &redeem->ticket, 0);
-	return error;
+	if (error)
+		return error;
+	if (buffer->flags & GPUB_SEALED)
+		rights &= ~GPUB_WRITE;
+	if (!rights)
+		return error_set(-EROFS, "the ticket is for writing, and '%s' is sealed: ask for one to read", buffer->name);
+	/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
+	return grant_give(session, message->request, buffer, redeem->device, rights, &redeem->ticket, 0);
+}
+
+/* A process that maps a buffer to read it wants to write it, too, or the reverse. */
+static int handle_rights(struct session *session, const struct wire_message *message)
+{
+	const struct wire_rights *rights = &message->rights;
+	const struct grant *grant = grant_find(&session->grants, rights->grant);
+	struct use *use = grant ? grant_find_use(grant, rights->serial) : NULL;
+	int error;
+
+	if (!rights->rights || rights->rights & ~KNOWN_RIGHTS)
+		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
+	if (!use || use->buffer->state != BUFFER_LIVE || use->key.serial != use->buffer->serial)
+		return error_set(-ESTALE, "the buffer was unlinked or renamed: acquire its name again");
+	error = check_rights(session, rights->rights, use->buffer);
+	if (error)
+		return error;
+	use_add_rights(use, rights->rights);
+	CRASH_POINT(rights_added);
+	session_done(session, message->request, -1);
+	return 0;
 }
 
 static int handle_acquire(struct session *session, const struct wire_message *message)
@@ -452,6 +519,8 @@ int request_handle(struct session *session, const struct wire_message *message)
 		[WIRE_EVICT] = manage_evict,     [WIRE_ISSUE] = manage_issue,   [WIRE_REDEEM] = handle_redeem,
 		[WIRE_QUIESCED] = handle_idle,   [WIRE_REFRESH] = inquiry_refresh,
 		[WIRE_WAITS] = inquiry_take,     [WIRE_SNAPSHOT] = handle_snapshot,
+		[WIRE_RIGHTS] = handle_rights,   [WIRE_SEAL] = manage_seal,     [WIRE_RENAME] = manage_rename,
+		[WIRE_NEWER] = handle_newer,
 	};
 	handler *handle = handlers[message->type];
 	int error;

@@ -22,7 +22,10 @@ int request_handle(struct session *session, const struct wire_message *message);
 /* Grants a buffer that is LIVE to a session that asked for it, or refuses. waited_since: now_ns(CLOCK_MONOTONIC) then; 0: it did not wait. */
 void request_grant(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t waited_since);
 
-/* The registry's hook: tells the grant's session that the buffer with that serial is draining; 0: to close it all. */
+/* Tells who waited for a newer buffer of a name what it is. */
+void request_tell_newer(struct session *session, uint64_t request, const struct wire_newer *newer);
+
+/* The registry's hook: tells the grant's session that the buffer with that serial has no name any more, or another; 0: to close it all. */
 void request_notice(void *context, struct grant *grant, uint64_t serial);
 
 /* What the session waits for ends: it is not answered any more. */

@@ -18,13 +18,13 @@
 #include "common/error.h"
 #include "common/now.h"
 
-#define WAITS_MAX 1024 /* acquires that a session may have wait */
+#define WAITS_MAX 1024 /* for names, that a session may have */
 #define WAKES     16   /* of one name in one step: more could hold up others (invariant 5) */
 
-/* Acquires that wait for one name, oldest first. There is one as long as any does. */
+/* Requests that wait for one name, oldest first. There is one as long as any does. */
 struct name_queue {
 	char                 name[NAME_SIZE];
-	struct acquire_wait *waits;
+	struct name_wait    *waits;
 	bool                 waking; /* it is in that list: */
 	struct name_queue   *waking_prev, *waking_next;
 	UT_hash_handle       hh;
@@ -33,18 +33,24 @@ struct name_queue {
 /* What one session waits for; session 0 is the broker itself. There is one as long as it waits for anything. */
 struct waiter {
 	uint64_t       session;
-	unsigned       acquires; /* how many */
-	struct wait   *waits;    /* those that outlast a stop last */
+	unsigned       names; /* how many wait for one */
+	struct wait   *waits; /* those that outlast a stop last */
 	UT_hash_handle hh;
 };
 
-struct acquire_wait {
-	struct wait          wait; /* the first member: see acquire_end() */
+/* An acquire until the name is there, or the question for a newer buffer of it. */
+struct name_wait {
+	struct wait          wait; /* the first member: see name_end() */
 	struct name_queue   *queue;
 	uint64_t             request;
-	struct wire_acquire  acquire;
+	union {
+		char                name[NAME_SIZE]; /* both begin with it */
+		struct wire_acquire acquire;
+		struct wire_newer   newer;
+	};
+	int32_t              timeout_ms;
 	struct charge        charge;
-	struct acquire_wait *prev, *next; /* in its queue */
+	struct name_wait    *prev, *next; /* in its queue */
 };
 
 /* Drains that wait for one buffer. There is one as long as any does. */
@@ -176,7 +182,7 @@ uint64_t wait_session(const struct wait *wait)
 	return wait->waiter->session;
 }
 
-/* ---- acquires ---- */
+/* ---- names ---- */
 
 static void wake_no_more(struct waiting *waiting, struct name_queue *queue)
 {
@@ -219,61 +225,75 @@ static struct name_queue *queue_get(struct waiting *waiting, const char *name)
 	return NULL;
 }
 
-static void acquire_drop(struct acquire_wait *wait)
+static void name_drop(struct name_wait *wait)
 {
 	struct broker *broker = wait->wait.broker;
 
 	DL_DELETE(wait->queue->waits, wait);
 	queue_put(broker->waiting, wait->queue);
-	wait->wait.waiter->acquires--;
+	wait->wait.waiter->names--;
 	wait_leave(&wait->wait);
 	charge_release(&wait->charge, broker->accounting);
 	free(wait);
 }
 
-static void acquire_end(struct wait *wait, bool expired)
+static const struct wait_kind newer_kind;
+
+static int name_refusal(const struct name_wait *wait, bool stopping)
 {
-	struct acquire_wait acquire = *(struct acquire_wait *)wait;
+	const char *newer = wait->wait.kind == &newer_kind ? "newer " : "";
+
+	if (stopping)
+		return error_set(-ENOENT, "there is no %sbuffer '%s', and the broker is stopping: none is made any more", newer,
+				 wait->name);
+	return error_set(-ETIMEDOUT, "no %sbuffer '%s' appeared within %d ms", newer, wait->name, wait->timeout_ms);
+}
+
+static void name_end(struct wait *wait, bool expired)
+{
+	struct name_wait ended = *(struct name_wait *)wait;
 	bool stopping = wait->broker->waiting->stopping;
 	struct session *session = expired || stopping ? session_of(wait) : NULL;
 	int error;
 
-	acquire_drop((struct acquire_wait *)wait);
+	name_drop((struct name_wait *)wait);
 	if (!session)
 		return;
-	if (stopping)
-		error = error_set(-ENOENT, "there is no buffer '%s', and the broker is stopping: none is made any more",
-				  acquire.acquire.name);
-	else
-		error = error_set(-ETIMEDOUT, "no buffer '%s' appeared within %d ms", acquire.acquire.name,
-				  acquire.acquire.timeout_ms);
-	session_refuse(session, acquire.request, error, error_text());
+	error = name_refusal(&ended, stopping);
+	session_refuse(session, ended.request, error, error_text());
 }
 
 static void acquire_show(const struct wait *wait, struct wait_shown *shown)
 {
-	*shown = (struct wait_shown){ .what = WAIT_ACQUIRE, .name = ((const struct acquire_wait *)wait)->acquire.name };
+	*shown = (struct wait_shown){ .what = WAIT_ACQUIRE, .name = ((const struct name_wait *)wait)->name };
 }
 
-/* Enters it in its session and in its name's queue, or in neither. */
-static int acquire_enter(struct acquire_wait *wait, struct broker *broker, uint64_t session)
+static void newer_show(const struct wait *wait, struct wait_shown *shown)
 {
-	static const struct wait_kind kind = { .end = acquire_end, .show = acquire_show };
-	int error = wait_begin(&wait->wait, &kind, broker, session, wait->acquire.timeout_ms);
+	*shown = (struct wait_shown){ .what = WAIT_NEWER, .name = ((const struct name_wait *)wait)->name };
+}
+
+static const struct wait_kind acquire_kind = { .end = name_end, .show = acquire_show };
+static const struct wait_kind newer_kind = { .end = name_end, .show = newer_show };
+
+/* Enters it in its session and in its name's queue, or in neither. */
+static int name_enter(struct name_wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session)
+{
+	int error = wait_begin(&wait->wait, kind, broker, session, wait->timeout_ms);
 
 	if (error)
 		return error;
-	if (wait->wait.waiter->acquires >= WAITS_MAX)
+	if (wait->wait.waiter->names >= WAITS_MAX)
 		error = error_set(-EDQUOT, "a session may have %d acquires wait and this one has %u: let some end first",
-				  WAITS_MAX, wait->wait.waiter->acquires);
-	else if (!(wait->queue = queue_get(broker->waiting, wait->acquire.name)))
+				  WAITS_MAX, wait->wait.waiter->names);
+	else if (!(wait->queue = queue_get(broker->waiting, wait->name)))
 		error = error_set(-ENOMEM, "the broker is out of memory");
 	if (error) {
 		wait_leave(&wait->wait);
 		return error;
 	}
 	DL_APPEND(wait->queue->waits, wait);
-	wait->wait.waiter->acquires++;
+	wait->wait.waiter->names++;
 	return 0;
 }
 
@@ -285,19 +305,19 @@ static int charge_waits(struct charge *charge, struct broker *broker, uint64_t i
 	return session ? charge_take(charge, broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
 }
 
-int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
+/* A copy of that, as a wait for its name. */
+static int name_wait(const struct name_wait *like, const struct wait_kind *kind, struct broker *broker, uint64_t session)
 {
-	struct acquire_wait *wait = calloc(1, sizeof *wait);
+	struct name_wait *wait = malloc(sizeof *wait);
 	int error;
 
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	wait->request = request;
-	wait->acquire = *acquire;
+	*wait = *like;
 	error = charge_waits(&wait->charge, broker, session);
 	if (error)
 		goto free_wait;
-	error = acquire_enter(wait, broker, session);
+	error = name_enter(wait, kind, broker, session);
 	if (error)
 		goto refund;
 	CRASH_POINT(acquire_waits);
@@ -309,16 +329,34 @@ free_wait:
 	return error;
 }
 
-static void acquire_wake(struct acquire_wait *wait)
+int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
 {
-	struct acquire_wait acquire = *wait;
+	const struct name_wait wait = { .request = request, .acquire = *acquire, .timeout_ms = acquire->timeout_ms };
+
+	return name_wait(&wait, &acquire_kind, broker, session);
+}
+
+int waiting_newer(struct broker *broker, uint64_t session, uint64_t request, const struct wire_newer *newer)
+{
+	const struct name_wait wait = { .request = request, .newer = *newer, .timeout_ms = newer->timeout_ms };
+
+	return name_wait(&wait, &newer_kind, broker, session);
+}
+
+static void name_wake(struct name_wait *wait)
+{
+	struct name_wait woken = *wait;
 	struct session *session = session_of(&wait->wait);
 
 	CRASH_POINT_PEER(session ? session->pid : 0);
 	CRASH_POINT(acquire_woken);
-	acquire_drop(wait);
-	if (session)
-		session->broker->waiting->grant(session, acquire.request, &acquire.acquire, acquire.wait.began);
+	name_drop(wait);
+	if (!session)
+		return;
+	if (woken.wait.kind == &newer_kind)
+		session->broker->waiting->tell(session, woken.request, &woken.newer);
+	else
+		session->broker->waiting->grant(session, woken.request, &woken.acquire, woken.wait.began);
 }
 
 void waiting_wake_name(struct broker *broker, const char *name)
@@ -327,7 +365,7 @@ void waiting_wake_name(struct broker *broker, const char *name)
 	struct name_queue *queue;
 
 	for (int i = 0; i < WAKES && (queue = queue_find(waiting, name)); i++)
-		acquire_wake(queue->waits);
+		name_wake(queue->waits);
 	queue = queue_find(waiting, name);
 	if (!queue || queue->waking)
 		return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * waiting.h - requests that cannot be answered yet: acquires of a name that is not there, drains of a buffer that is not
+ * waiting.h - requests that cannot be answered yet: acquires of a name that is not there, questions for a newer buffer of a name, drains of a buffer that is not
  * freed, and creates for which a device has no memory (create-queue.h, which decides when those go on).
  *
  * A wait has a timer and belongs to a session. It ends when what it waits for comes, when its time is over, or with its session.
- * Owns all waits by session, acquires by name, drains by the buffer's serial. Knows sessions by id only: one that is gone or cut
+ * Owns all waits by session, acquires and questions by name, drains by the buffer's serial. Knows sessions by id only: one that is gone or cut
  * off is passed over.
  */
 #ifndef GPUB_WAITING_H
@@ -29,8 +29,10 @@ struct waiter;
 struct waiting {
 	/* The name is LIVE: grants it to the session that waited for it, or refuses. */
 	void (*grant)(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t waited_since);
-	struct name_queue *names;   /* acquires, by name */
-	struct name_queue *waking;  /* those whose name came, and some of whose acquires are yet to be granted */
+	/* The same for who waited for a newer buffer of the name. */
+	void (*tell)(struct session *session, uint64_t request, const struct wire_newer *newer);
+	struct name_queue *names;   /* what waits for a name, by that */
+	struct name_queue *waking;  /* those whose name came, and some of whose waits are yet to be answered */
 	struct drain_queue *drains; /* by the serial of what is drained */
 	struct drain_queue *ended;  /* those that are drained, and some of whose waits are yet to be answered */
 	struct waiter     *waiters; /* sessions */
@@ -40,7 +42,7 @@ struct waiting {
 
 /* What a wait is, for people. */
 struct wait_shown {
-	enum wait_what { WAIT_ACQUIRE, WAIT_DRAIN, WAIT_CREATE } what;
+	enum wait_what { WAIT_ACQUIRE, WAIT_DRAIN, WAIT_CREATE, WAIT_NEWER } what;
 	const char *name;
 	uint64_t    generation; /* of the buffer that is drained, or to be made */
 	uint64_t    bytes;      /* that a create needs, */
@@ -81,8 +83,11 @@ void wait_leave(struct wait *wait);
  */
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire);
 
+/* Keeps the question until another buffer has the name, by a create or a rename; else the same. */
+int waiting_newer(struct broker *broker, uint64_t session, uint64_t request, const struct wire_newer *newer);
+
 /*
- * The name is LIVE now: grants it to all who wait for it. To a few at once, to the others, who may be as many as all users'
+ * Another buffer is LIVE under the name now: grants it to all who wait for it. To a few at once, to the others, who may be as many as all users'
  * quotas allow, in the next passes of the loop, unless the name is gone by then: then they wait for the next.
  */
 void waiting_wake_name(struct broker *broker, const char *name);

@@ -126,12 +126,12 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 		range = view_range(view, buffer->allocation);
 	}
 	sums = view_sums(view, range);
-	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:s*,s:I,s:I,s:o}", "name", buffer->name, "generation",
+	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:s*,s:I,s:I,s:o}", "name", buffer->name, "generation",
 			 NUMBER(buffer->generation), "bytes", NUMBER(buffer->bytes), "allocated", NUMBER(buffer->allocated),
 			 "created", NUMBER(buffer->created), "device", NUMBER(buffer->device), "state", states[buffer->state],
 			 "owner", NUMBER(buffer->owner), "group", NUMBER(buffer->group), "mode", NUMBER(buffer->mode),
 			 "ephemeral", (buffer->flags & GPUB_EPHEMERAL) != 0, "timeline", (buffer->flags & GPUB_TIMELINE) != 0, "alone",
-			 (buffer->flags & GPUB_DEDICATED) != 0,
+			 (buffer->flags & GPUB_DEDICATED) != 0, "sealed", (buffer->flags & GPUB_SEALED) != 0,
 			 "layout", layout_is_none(&buffer->layout) ? NULL : layout_text(&buffer->layout, layout), "grants",
 			 NUMBER(range.end - range.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "holders",
 			 holders_json(joined, view, range));
@@ -254,12 +254,12 @@ static json_t *wait_json(struct joined *joined, const union status_record *recor
 
 static json_t *request_json(struct joined *joined, const union status_record *record)
 {
-	static const char *const kinds[] = { "acquire", "drain", "create" };
+	static const char *const kinds[] = { "acquire", "drain", "create", "newer" };
 	const struct status_request *request = &record->request;
 	json_t *object = json_pack("{s:s,s:s,s:I}", "kind", kinds[request->kind], "name", request->name, "since",
 				   NUMBER(request->since / 1000));
 
-	if (request->kind != STATUS_ACQUIRE)
+	if (request->kind == STATUS_DRAIN || request->kind == STATUS_CREATE)
 		json_object_set_new(object, "generation", json_integer(NUMBER(request->generation)));
 	if (request->kind == STATUS_CREATE) {
 		json_object_set_new(object, "bytes", json_integer(NUMBER(request->bytes)));

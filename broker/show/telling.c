@@ -151,6 +151,8 @@ void tell_wait(struct telling *telling, const union status_record *wait)
 		tell(telling, "waits for %s to be freed", request->name);
 	else if (request->kind == STATUS_ACQUIRE)
 		tell(telling, "waits for a buffer %s", request->name);
+	else if (request->kind == STATUS_NEWER)
+		tell(telling, "waits for a newer buffer %s", request->name);
 	else
 		tell(telling, "waits for %s of device %llu to create %s", size_format(request->bytes, size),
 		     NUMBER(request->device), request->name);

@@ -109,7 +109,7 @@ struct status_buffer {
 	uint64_t generation, allocation; /* allocation: the number of the one that it is in */
 	uint64_t bytes, allocated;
 	uint32_t device, owner, group, mode;
-	uint32_t flags, reserved; /* GPUB_EPHEMERAL ... */
+	uint32_t flags, reserved; /* GPUB_EPHEMERAL, GPUB_SEALED ... */
 	char     name[NAME_SIZE];
 	uint64_t created; /* seconds since 1970 */
 	gpub_layout layout;
@@ -149,9 +149,9 @@ struct status_wait {
 	uint64_t since; /* milliseconds since 1970 */
 };
 
-enum status_request_kind { STATUS_ACQUIRE, STATUS_DRAIN, STATUS_CREATE, STATUS_REQUESTS };
+enum status_request_kind { STATUS_ACQUIRE, STATUS_DRAIN, STATUS_CREATE, STATUS_NEWER, STATUS_REQUESTS };
 
-/* It waits in the broker: an acquire for a name, a drain for those who use a buffer, a create for memory. */
+/* It waits in the broker: an acquire for a name, or a question for a newer buffer of it, a drain for those who use a buffer, a create for memory. */
 struct status_request {
 	struct status_seal seal;
 	uint32_t type, kind;

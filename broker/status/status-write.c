@@ -180,7 +180,8 @@ static void fill_request(const struct broker *broker, const struct tracked *trac
 {
 	static const enum status_request_kind kinds[] = { [WAIT_ACQUIRE] = STATUS_ACQUIRE,
 							  [WAIT_DRAIN] = STATUS_DRAIN,
-							  [WAIT_CREATE] = STATUS_CREATE };
+							  [WAIT_CREATE] = STATUS_CREATE,
+							  [WAIT_NEWER] = STATUS_NEWER };
 	const struct wait *wait = OBJECT(tracked, struct wait);
 	struct wait_shown shown;
 

@@ -141,6 +141,34 @@ static int wait_closing(struct gpub_client *client, struct record *record)
 	return record_wait(client, record, &waiter, NULL);
 }
 
+/*
+ * The broker is asked for what leases of the record do not have yet: until a session asks to write a buffer, the broker knows that it does not.
+ * -EAGAIN: meanwhile the buffer lost its name, or a reset ended the hold. Locked; releases the lock meanwhile.
+ */
+static int rights_ask(struct gpub_client *client, struct record *record, const struct wanted *wanted, uint64_t token)
+{
+	unsigned missing = record_lacks(record, wanted->rights);
+	struct wire_message request, reply;
+	int error;
+
+	if (!missing)
+		return 0;
+	CRASH_POINT(rights_begin);
+	wire_init(&request, WIRE_RIGHTS, 0);
+	request.rights.grant = RECORD_GRANT(atomic_load(&record->state));
+	request.rights.serial = atomic_load(&record->serial);
+	request.rights.rights = missing;
+	pthread_mutex_unlock(&client->lock);
+	error = call_broker(client, &request, &reply, NULL, wanted->timeout_ms < 0 ? NULL : &wanted->last);
+	pthread_mutex_lock(&client->lock);
+	CRASH_POINT(rights_answered);
+	if (!hold_stands(slot_at(&client->slots, token_index(token)), token))
+		return -EAGAIN;
+	if (!error)
+		record_add_rights(record, missing);
+	return error == -ESTALE ? -EAGAIN : error;
+}
+
 /* Done: 0 and the lease. -EAGAIN: look again. */
 static int take_open(struct gpub_client *client, struct record *record, const struct wanted *wanted,
 		     gpub_lease *lease)
@@ -157,6 +185,8 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 		return -EAGAIN;
 	}
 	error = lease_expect(record, wanted->expected, wanted->rights);
+	if (!error)
+		error = rights_ask(client, record, wanted, token);
 	if (error) {
 		lease_undo(client, token);
 		return error;

@@ -159,11 +159,9 @@ int lease_expect(const struct record *record, const gpub_expectation *expected, 
 	if (owner != GPUB_ANY_USER && owner != record->owner)
 		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant", name,
 				 record->owner, owner);
-	if (rights & ~record->rights & GPUB_MINE)
+	if (record_lacks(record, rights) & GPUB_MINE)
 		return error_set(-EPERM, "'%s' belongs to uid %u, neither this user nor root nor the broker's: GPUB_MINE refuses it",
 				 name, record->owner);
-	if (rights & ~record->rights)
-		return error_set(-EACCES, "the mode of '%s' refuses these rights to this user", name);
 	return expected ? layout_expect(name, &record->layout, &expected->layout) : 0;
 }
 

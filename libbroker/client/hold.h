@@ -131,7 +131,19 @@ static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, con
 	CRASH_POINT(acquired);
 }
 
-/* Whether the record's buffer gives those rights and is as expected (NULL: whatever it is). -EACCES, -EPERM, -EMEDIUMTYPE. */
+/* The rights of those that leases of the record may not have. */
+static inline unsigned record_lacks(const struct record *record, unsigned rights)
+{
+	return rights & ~atomic_load_explicit(&record->rights, memory_order_relaxed);
+}
+
+/* client_notice_reset() ends all holds, then stores the epoch: so this check comes after client_was_reset(). */
+static inline bool hold_stands(const struct slot *slot, uint64_t token)
+{
+	return atomic_load_explicit(&slot->hold, memory_order_relaxed) == SLOT_HOLD(token_sequence(token), SLOT_HELD);
+}
+
+/* Whether the record's buffer is as expected (NULL: whatever it is), and the owner's that rights demand. -EPERM, -EMEDIUMTYPE. */
 int lease_expect(const struct record *record, const gpub_expectation *expected, unsigned rights);
 
 /* Gives back a hold that was taken and does not become a lease. */

@@ -92,17 +92,8 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 	return name ? 0 : error_set(-EINVAL, "there is no name: pass one");
 }
 
-/* The hold keeps the record as it is. */
-static NOINLINE int acquire_refused(struct gpub_client *client, const struct record *record, uint64_t token, unsigned rights)
-{
-	int error = lease_expect(record, NULL, rights);
-
-	lease_undo(client, token);
-	return error;
-}
-
 /*
- * -EAGAIN: not mapped, or changing, or out of slots: the slow path sorts it out. The version is compared
+ * -EAGAIN: not mapped, or changing, or out of slots, or without these rights: the slow path sorts it out. The version is compared
  * after the hold is published: until then the record may have been given to another name.
  */
 static inline int acquire_fast(struct gpub_client *client, const char *name, unsigned index, unsigned rights,
@@ -123,12 +114,11 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 	if (!table_is(record, &key) || version & 1 || record_hold_at(record, slot, &token))
 		return -EAGAIN;
 	/* in this order: client_notice_reset() takes the record out of the table, then stores the epoch */
-	if (UNLIKELY(client_was_reset(client, index)) || !table_unchanged(&client->table, version)) {
+	if (UNLIKELY(client_was_reset(client, index)) || !table_unchanged(&client->table, version) ||
+	    UNLIKELY(record_lacks(record, rights))) {
 		lease_undo(client, token);
 		return -EAGAIN;
 	}
-	if (UNLIKELY(rights & ~record->rights))
-		return acquire_refused(client, record, token, rights);
 	lease_fill(lease, client, record, rights, token);
 	return 0;
 }
@@ -252,12 +242,6 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	return 0;
 }
 
-/* client_notice_reset() ends all holds, then stores the epoch: so this check comes after client_was_reset(). */
-static inline bool hold_stands(const struct slot *slot, uint64_t token)
-{
-	return atomic_load_explicit(&slot->hold, memory_order_relaxed) == SLOT_HOLD(token_sequence(token), SLOT_HELD);
-}
-
 /* In the slot that the lease had, if that is idle, else in any. */
 static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 {
@@ -289,7 +273,7 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 		lease_undo(lease->client, token);
 		return error_set(-ESTALE, "%s", stale);
 	}
-	if (client_was_reset(lease->client, atomic_load(&slot->record->index)) ||
+	if (client_was_reset(lease->client, atomic_load(&slot->record->index)) || record_lacks(slot->record, lease->rights) ||
 	    !hold_stands(slot_at(&lease->client->slots, token_index(token)), token)) {
 		lease_undo(lease->client, token);
 		return renew_by_name(lease, slot->record, slot);
@@ -320,7 +304,7 @@ int gpub_renew(gpub_lease *lease)
 		return renew_slow(lease);
 	if (UNLIKELY(!token_current(slot, lease->token) || !client_open(lease->client) ||
 		     client_was_reset(lease->client, atomic_load_explicit(&record->index, memory_order_relaxed)) ||
-		     !hold_stands(slot, token)))
+		     !hold_stands(slot, token) || record_lacks(record, lease->rights)))
 		return renew_undo(lease, token);
 	lease_fill(lease, lease->client, record, lease->rights, token);
 	CRASH_POINT(renewed);

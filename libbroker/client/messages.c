@@ -50,7 +50,9 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->ptr = (char *)mapping->base + grant->offset;
 	record->size = grant->size;
 	atomic_store(&record->serial, grant->serial);
-	record->rights = grant->rights | (is_mine(client, grant->owner) ? GPUB_MINE : 0);
+	atomic_store_explicit(&record->rights, grant->rights | (is_mine(client, grant->owner) ? GPUB_MINE : 0),
+			      memory_order_relaxed);
+	record->sealed = grant->flags & GPUB_SEALED;
 	record->owner = grant->owner;
 	record->layout = grant->layout;
 	record->flags = grant->flags;

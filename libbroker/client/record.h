@@ -39,7 +39,7 @@ struct record {
 	uint64_t                live;   /* the generation word while the buffer is live */
 	void                   *ptr;    /* the buffer in its mapping */
 	uint64_t                size;
-	uint32_t                rights; /* with GPUB_MINE where the owner allows it */
+	_Atomic uint32_t        rights; /* with GPUB_MINE where the owner allows it; acquires add to them, a seal takes GPUB_WRITE */
 	int32_t                 lease_device;
 	struct slot *_Atomic    last;   /* the last block of slots: two more slots than in all blocks before it */
 	_Atomic uint32_t        blocks; /* their number; changed after last */
@@ -68,6 +68,7 @@ struct record {
 	bool           attached; /* in the table */
 	bool           forced;   /* a reset ended a lease of it: a call that was given that lease may be under way */
 	bool           unlinked; /* its buffer is: in client->due */
+	bool           sealed;   /* its buffer is, as gpub_seal() learned: GPUB_WRITE is not added any more */
 	uint64_t       passed[2]; /* the last pass of cache_retire() that came to it, without and with synchronising */
 	struct record *due_prev, *due_next;
 	struct record *mapping_prev, *mapping_next; /* in the mapping's list */

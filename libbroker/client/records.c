@@ -139,6 +139,19 @@ static void unlinked_clear(struct gpub_client *client, struct record *record)
 	record->unlinked = false;
 }
 
+void record_add_rights(struct record *record, unsigned rights)
+{
+	if (record->sealed)
+		rights &= ~GPUB_WRITE;
+	atomic_fetch_or_explicit(&record->rights, rights, memory_order_relaxed);
+}
+
+void record_seal(struct record *record)
+{
+	record->sealed = true;
+	atomic_fetch_and_explicit(&record->rights, ~GPUB_WRITE, memory_order_relaxed);
+}
+
 void record_watch(struct gpub_client *client, struct record *record, uint64_t room)
 {
 	if (!client->device->watch)

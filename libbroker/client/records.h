@@ -58,6 +58,12 @@ void record_unlinked(struct gpub_client *client, struct record *record);
 void record_request_begin(struct gpub_client *client, struct record *record, struct waiter *waiter,
 			  struct wire_message *message);
 
+/* The broker gave its use those rights, too: unless a seal came in between, leases may have them. Locked. */
+void record_add_rights(struct record *record, unsigned rights);
+
+/* Its buffer is sealed: no lease gets GPUB_WRITE any more. Locked. */
+void record_seal(struct record *record);
+
 /* The record that waits for the answer to this request, or NULL. Locked. */
 struct record *record_of_request(struct gpub_client *client, uint64_t request);
 

@@ -78,12 +78,15 @@ int board_map(struct board *board, int fd);
 
 void board_unmap(struct board *board);
 
-/* How the timeline of the buffer with that serial has ended. */
+/*
+ * How the timeline of the buffer with that serial has ended. The buffer may have a later serial since it was renamed. While somebody uses
+ * it, its place serves no other buffer.
+ */
 static inline enum board_ended board_end_of(const struct board_end *end, uint64_t serial)
 {
 	uint64_t how = atomic_load_explicit(&end->how, memory_order_acquire);
 
-	return how >> 2 == serial ? (enum board_ended)(how & 3) : BOARD_RUNS;
+	return how >> 2 >= serial ? (enum board_ended)(how & 3) : BOARD_RUNS;
 }
 
 /* The board's index of the device with that UUID, or -ENODEV. */

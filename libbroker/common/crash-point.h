@@ -42,6 +42,12 @@
 	X(LIBRARY, create_answered, "a create is answered")                                \
 	X(LIBRARY, unlink_begin, "an unlink is about to be asked for")                     \
 	X(LIBRARY, unlink_answered, "an unlink is answered")                               \
+	X(LIBRARY, seal_begin, "a seal is about to be asked for")                          \
+	X(LIBRARY, seal_answered, "a seal is answered, the records do not say so")         \
+	X(LIBRARY, rename_begin, "a rename is about to be asked for")                      \
+	X(LIBRARY, rename_answered, "a rename is answered")                                \
+	X(LIBRARY, rights_begin, "more rights are about to be asked for")                  \
+	X(LIBRARY, rights_answered, "more rights are answered, the record does not say so") \
 	X(LIBRARY, acquire_requested, "the record is REQUESTED, nothing is sent")          \
 	X(LIBRARY, acquire_joined, "a thread waits for another's request")                 \
 	X(LIBRARY, acquire_answered, "the thread that sent ACQUIRE goes on")               \
@@ -117,6 +123,10 @@
 	X(BROKER, create_live, "the buffer is live, nobody is told")                       \
 	X(BROKER, create_done, "the creator is told")                                      \
 	X(BROKER, unlinked, "a name is taken away, the caller not told")                   \
+	X(BROKER, rights_added, "a use has more rights, the caller not told")              \
+	X(BROKER, sealed, "a buffer is sealed, the caller not told")                       \
+	X(BROKER, rename_replaced, "the replaced buffer has no name, the new one its old") \
+	X(BROKER, renamed, "a buffer has its new name, the caller not told")               \
 	X(BROKER, acquire_waits, "an acquire waits for its name")                          \
 	X(BROKER, acquire_woken, "its name has come, nothing is granted")                  \
 	X(BROKER, grant_accounted, "a grant is booked, its handle not sealed")             \

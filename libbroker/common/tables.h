@@ -24,4 +24,20 @@ unsigned table_hash(const void *key, size_t length);
 #define table_added_by(handle, entry) ((entry)->handle.tbl != NULL)
 #define table_added(entry)            table_added_by(hh, entry)
 
+/*
+ * Gives an entry of a table another key, which the statement change stores. It cannot fail: anchor, a second entry with any key, keeps
+ * the table while the entry is out of it, and the table does not grow.
+ */
+#define TABLE_REKEY(handle, head, field, length, entry, anchor, change)                         \
+	do {                                                                                    \
+		unsigned noexpand_ = (head)->handle.tbl->noexpand;                              \
+		(head)->handle.tbl->noexpand = 1;                                               \
+		HASH_ADD_KEYPTR(handle, head, &(anchor)->field, sizeof(anchor)->field, anchor); \
+		HASH_DELETE(handle, head, entry);                                               \
+		change;                                                                         \
+		HASH_ADD_KEYPTR(handle, head, &(entry)->field, length, entry);                  \
+		HASH_DELETE(handle, head, anchor);                                              \
+		(head)->handle.tbl->noexpand = noexpand_;                                       \
+	} while (0)
+
 #endif

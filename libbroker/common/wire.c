@@ -41,7 +41,11 @@ static bool is_well_formed(const struct wire_message *message)
 	case WIRE_CHANGE:
 	case WIRE_DRAIN:
 	case WIRE_ISSUE:
+	case WIRE_SEAL:
+	case WIRE_NEWER:
 		return ends(message->name.name, NAME_SIZE); /* each begins with its name */
+	case WIRE_RENAME:
+		return ends(message->rename.name, NAME_SIZE) && ends(message->rename.to, NAME_SIZE);
 	case WIRE_REFUSED:
 		return message->refused.error < 0 && ends(message->refused.text, WIRE_TEXT_SIZE);
 	case WIRE_WAITS:
@@ -80,7 +84,9 @@ const char *wire_type_name(unsigned type)
 		[WIRE_EVICT] = "EVICT",         [WIRE_ISSUE] = "ISSUE",     [WIRE_TICKET] = "TICKET",
 		[WIRE_REDEEM] = "REDEEM",       [WIRE_QUIESCED] = "QUIESCED",
 		[WIRE_REFRESH] = "REFRESH",     [WIRE_INQUIRE] = "INQUIRE", [WIRE_WAITS] = "WAITS",
-		[WIRE_SNAPSHOT] = "SNAPSHOT",   [WIRE_PART] = "PART",     [WIRE_VIEW] = "VIEW",
+		[WIRE_SNAPSHOT] = "SNAPSHOT",   [WIRE_PART] = "PART",       [WIRE_VIEW] = "VIEW",
+		[WIRE_RIGHTS] = "RIGHTS",       [WIRE_SEAL] = "SEAL",       [WIRE_RENAME] = "RENAME",
+		[WIRE_NEWER] = "NEWER",
 	};
 
 	return type < WIRE_TYPES && names[type] ? names[type] : "?";

@@ -19,6 +19,10 @@
  *   client   CHANGE                        mode, owner, group of a buffer -> DONE
  *   client   DRAIN                         an UNLINK that is answered when the memory is freed -> DONE; of a name that nothing has, it is
  *                                          answered when those that had it are freed
+ *   client   RIGHTS                        adds rights to a use that the session has -> DONE
+ *   client   SEAL                          no more write leases of a buffer -> DONE
+ *   client   RENAME                        -> DONE
+ *   client   NEWER                         -> INFO, once a buffer of that name has a greater generation
  *   client   EVICT                         cuts another session off -> DONE + a pidfd of its process
  *   client   ISSUE                         a ticket (ticket.h) -> TICKET
  *   client   REDEEM                        a ticket -> GRANT
@@ -71,6 +75,10 @@ enum wire_type {
 	WIRE_SNAPSHOT,
 	WIRE_PART,
 	WIRE_VIEW,
+	WIRE_RIGHTS,
+	WIRE_SEAL,
+	WIRE_RENAME,
+	WIRE_NEWER,
 	WIRE_TYPES
 };
 
@@ -105,7 +113,7 @@ struct wire_create {
 	gpub_layout layout;
 };
 
-struct wire_name { /* UNLINK, STAT */
+struct wire_name { /* UNLINK, STAT, SEAL */
 	char name[NAME_SIZE];
 };
 
@@ -132,7 +140,7 @@ struct wire_grant {
 	uint64_t span;          /* bytes of the allocation */
 	uint32_t buffer;        /* its word in the board */
 	uint32_t place;         /* of its sealed handle in the board; WIRE_NO_HANDLE: the session has that grant, and its mapping */
-	uint32_t rights;        /* all that this session may have */
+	uint32_t rights;        /* those that this session has asked for; RIGHTS adds to them */
 	uint32_t flags;         /* as gpub_info.flags */
 	uint32_t owner_device;  /* where the memory is; the broker's index */
 	uint32_t owner;         /* uid, as it is now */
@@ -143,6 +151,22 @@ struct wire_grant {
 struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */
 	uint64_t grant;
 	uint64_t serial; /* of the buffer; CLOSED: unused; NOTICE: 0: the whole mapping should be closed */
+};
+
+struct wire_rights {
+	uint64_t grant, serial; /* of the use */
+	uint32_t rights;        /* that it shall have, too */
+};
+
+struct wire_rename {
+	char     name[NAME_SIZE], to[NAME_SIZE];
+	uint32_t flags; /* GPUB_REPLACE */
+};
+
+struct wire_newer {
+	char     name[NAME_SIZE];
+	uint64_t generation;
+	int32_t  timeout_ms; /* -1: no limit */
 };
 
 struct wire_refused {
@@ -220,6 +244,9 @@ struct wire_message {
 		struct wire_info     info;
 		struct wire_grant    grant;
 		struct wire_grant_id grant_id;
+		struct wire_rights   rights;
+		struct wire_rename   rename;
+		struct wire_newer    newer;
 		struct wire_refused  refused;
 		struct wire_change   change;
 		struct wire_drain    drain;

@@ -90,6 +90,7 @@ static int setup(void **state)
 	memset(&parts, 0, sizeof parts);
 	broker_join(&broker, &parts);
 	parts.waiting.grant = request_grant;
+	parts.waiting.tell = request_tell_newer;
 	broker.base = event_base_new();
 	accounting_init(broker.accounting);
 	memory_init(broker.memory, broker.accounting, &orders);

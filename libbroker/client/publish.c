@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * publish.c - gpub_seal, gpub_rename: from a buffer that one process writes to a version that all may read.
+ *
+ * The broker decides both. Here a seal also takes GPUB_WRITE from this client's records of the buffer, so that neither an acquire of a
+ * mapped buffer nor a renewal gets it. Owns nothing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "call.h"
+#include "client.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/name.h"
+#include "common/thread.h"
+#include "records.h"
+#include "table.h"
+
+/* On every device. A GRANT that came before the seal's answer is in the records already: messages are handled in order. */
+static void records_seal(struct gpub_client *client, const char *name)
+{
+	struct record *record;
+	struct table_key key;
+	uint64_t version;
+
+	pthread_mutex_lock(&client->lock);
+	for (unsigned i = 0; i < client->board.header->devices; i++)
+		if (!table_key_make(&client->table, &key, name, i) && (record = table_find(&client->table, &key, &version)))
+			record_seal(record);
+	pthread_mutex_unlock(&client->lock);
+}
+
+int gpub_seal(gpub_client *client, const char *name)
+{
+	struct wire_message request, reply;
+	int error = client_check(client);
+	HOLD_CANCELLATION();
+
+	if (!error)
+		error = name_check(name);
+	if (error)
+		return error;
+	CRASH_POINT(seal_begin);
+	wire_init(&request, WIRE_SEAL, 0);
+	strcpy(request.name.name, name);
+	error = call_broker(client, &request, &reply, NULL, NULL);
+	CRASH_POINT(seal_answered);
+	if (!error)
+		records_seal(client, name);
+	return error;
+}
+
+int gpub_rename(gpub_client *client, const char *name, const char *to, unsigned flags)
+{
+	struct wire_message request, reply;
+	int error = client_check(client);
+	HOLD_CANCELLATION();
+
+	if (!error)
+		error = name_check(name);
+	if (!error)
+		error = name_check(to);
+	if (!error && flags & ~GPUB_REPLACE)
+		error = error_set(-EINVAL, "unknown flags: GPUB_REPLACE is the only one");
+	if (error)
+		return error;
+	CRASH_POINT(rename_begin);
+	wire_init(&request, WIRE_RENAME, 0);
+	strcpy(request.rename.name, name);
+	strcpy(request.rename.to, to);
+	request.rename.flags = flags;
+	error = call_broker(client, &request, &reply, NULL, NULL);
+	CRASH_POINT(rename_answered);
+	return error;
+}
