@@ -75,6 +75,15 @@
  *  F_OWNQUIESCED a QUIESCED on a redeemed grant ends the use, and the grant stays
  *  F_REDEEMKNOWN a REDEEM is answered with the grant that the session has
  *  F_TRIMAWAITED a pass closes a mapping though who waited for its record has yet to take it
+ *  F_SEALALL    a reader's use counts as one that reads, and its session may write all the same
+ *  F_SEALBLIND  a seal does not look at the other sessions' uses
+ *  F_SEALRIGHTS RIGHTS is answered as if the buffer were not sealed
+ *  F_SEALRECORD the seal's answer takes no right from the client's own records
+ *  F_SEALLATE   a record gets GPUB_WRITE by an answer that came before the seal's, and is used after it
+ *  F_RENAMEWORD a rename leaves the word of the earlier serial LIVE
+ *  F_RENAMEDUMB a rename sends no notice
+ *  F_RENAMEUSED a range is free when the uses of its last serial have ended
+ *  F_RENAMEKEY  a QUIESCED ends the use of the buffer's last serial, whichever it names
  * and these in a search for what never ends (LIVE):
  *  F_NOWAKE     record_release does not wake who waits for the record
  *  F_NOTICEDUMB on_notice does not wake the closer
@@ -142,7 +151,8 @@
  * REDEEMS: an acquire may be a gpub_redeem of a ticket for the buffer that was made last (with NORENEW).
  * TIGHT: the memory of a buffer that is alone in it is not kept: its QUIESCED leaves the use, and asks for the CLOSED.
  * LATER: notices go at any later moment.  POOL: an idle allocation may wait for a new buffer; else it is evicted at once.  KEEPS: leases are held, with kernels under
- * way, when the client disconnects.  TWICE: a QUIESCED may be sent twice.  FORGES: one that names another session's grant. */
+ * way, when the client disconnects.  RENAMES: the buffer that was made last may get the next serial, and name, instead of a new one (NG=2).
+ * SEALS: leases read or write, and a thread of client 0 seals the buffer (NG=1, with NORENEW).  TWICE: a QUIESCED may be sent twice.  FORGES: one that names another session's grant. */
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
 #endif
@@ -163,6 +173,30 @@
 #define wFREE 0
 #define wLIVE 1
 #define wDRAINING 2
+#ifdef RENAMES
+byte was[NG+1], renamed[NG+1];         /* the serial that the buffer had before; the one that it has since. 0: none */
+#define RENAMED(s) renamed[s]
+#ifdef F_RENAMEUSED
+#define USED(s) users[s]
+#else
+#define USED(s) (users[s] || (was[s] && users[was[s]]))
+#endif
+#else
+#define RENAMED(s) false
+#define USED(s) users[s]
+#endif
+#ifdef SEALS
+#define asks_to_write(wr) if :: wr=0 :: wr=1 fi
+#define LACKS(R) (wr && !may[R])
+#define ASKS(n) (n+4*wr)
+#define ASKED_TO_WRITE n/4
+#define ASKED_NAME n%4
+#else
+#define asks_to_write(wr) skip
+#define LACKS(R) false
+#define ASKS(n) n
+#define ASKED_NAME n
+#endif
 #define FOREIGN(c) ((OTHER>>(c))&1)
 #define OF(s) allocation[s]
 #if defined(NORETIRE)
@@ -179,7 +213,7 @@
 #define COUNT(i) i++
 #define NEXT(q) q++
 #endif
-mtype = { ACQUIRE, REDEEM, CLOSED, QUIESCED, LEAVE, GRANT, KNOWN, REFUSED, NOTICE, LEFT };
+mtype = { ACQUIRE, REDEEM, CLOSED, QUIESCED, RIGHTS, SEAL, LEAVE, GRANT, KNOWN, REFUSED, NOTICE, DONE, LEFT };
 mtype = { mNONE, mREQUESTED, mOPEN, mCLOSING };
 mtype = { sFREE, sHELD, sRETURNING, sRETURNED };
 
@@ -206,7 +240,17 @@ bool lock[NC], leaving[NC], left[NC];
 bool asleep[NC], ended[NC];            /* the closer waits for client->changed; it has ended */
 #endif
 
+#ifdef SEALS
+bool may[NC*NR], closed_off[NC*NR];    /* record->rights has GPUB_WRITE; record->sealed */
+byte answer[NA+1];                     /* a thread's to RIGHTS, the sealer's to SEAL: 1 done, 2 refused, 3 the use is not there */
+bool seal_over;                        /* the sealer has had its answer */
+#endif
+
 /* ---- what is really so ---- */
+#ifdef SEALS
+bool sealed, late;                     /* the buffer is; gpub_seal has returned, and was not refused */
+byte writing[NC];                      /* leases that write */
+#endif
 byte mapped[NC*NM];                    /* the allocation that the process has mapped there; 0: none */
 bool freed[NG+1];                      /* allocations */
 #ifdef LIES
@@ -588,6 +632,9 @@ proctype App(byte a; byte c) LIVING {
 #ifndef NORENEW
 	byte lslot, lseq, lserial;     /* the lease that is kept: slot + 1 */
 #endif
+#ifdef SEALS
+	bool wr, after;                /* it asks to write; gpub_seal had returned when it began */
+#endif
 	byte want;                     /* renew: the serial of its record; 0: an acquire */
 	bool ok;
 	do
@@ -598,6 +645,10 @@ proctype App(byte a; byte c) LIVING {
 			if :: n=0 :: n=1 fi;
 #endif
 			floor=unlinked[n]; R=table[c*NN+n]; changed[a]=0; INSIDE(1);       /* gpub_acquire, acquire_fast: table_find */
+			asks_to_write(wr);
+#ifdef SEALS
+			after=late;
+#endif
 			if :: R==NIL -> goto slow0 :: else fi };
 #ifndef NORENEW
 		:: atomic { lslot -> COUNT(i); INSIDE(1);                              /* gpub_renew */
@@ -627,6 +678,7 @@ proctype App(byte a; byte c) LIVING {
 #elif !defined(F_NOVERSION)
 			if :: changed[a] -> goto undo :: else fi;
 #endif
+			if :: LACKS(R) -> goto undo :: else fi;
 			goto got };
 undo_over:	atomic { hold[S]=sFREE; goto over };
 undo:		hold[S]=sFREE;                 /* also lease_undo */
@@ -662,7 +714,7 @@ slow:		/* step, again and again */
 			fi };
 grow:		/* record_grow: another slot. Here: this one, once it is idle */
 		atomic { slot_unused(S) || mapping[R]!=mOPEN -> goto slow };
-ask:		c2b[c]!ACQUIRE,R,n;            /* request: call_send */
+ask:		c2b[c]!ACQUIRE,R,ASKS(n);            /* request: call_send */
 asked:		/* record_wait */
 		if
 		:: atomic { !lock[c] && AWAKE(a) && waits[a]==0 -> ok=told[a]; told[a]=0;
@@ -710,9 +762,32 @@ held_slow:	atomic { if
 		:: want && serial[R]!=want -> goto undo_over                 /* renew_slow: another generation */
 		:: else
 		fi };
+#ifdef SEALS
+		if
+		:: atomic { !LACKS(R) -> skip }
+		:: atomic { LACKS(R) -> skip }; c2b[c]!RIGHTS,grant[R],serial[R];          /* rights_ask: the hold keeps the record */
+			atomic { !lock[c] && answer[a] -> ok=(answer[a]==1); q=answer[a]; answer[a]=0;
+				if
+				:: q==1 ->
+#ifdef F_SEALLATE
+					may[R]=1
+#else
+					may[R]=!closed_off[R]                      /* record_add_rights */
+#endif
+				:: else
+				fi;
+				if :: q==2 -> q=0; ok=0; hold[S]=sFREE; goto over
+				   :: q==3 -> q=0; ok=0; hold[S]=sFREE; goto slow
+				   :: q==1 -> ok=0; q=seq[S]
+				fi }
+		fi;
+#endif
 got:		atomic {
 		assert(serial[R] && mapped[on[R]]==OF(serial[R]));
 		if :: want -> assert(serial[R]==want) :: else -> assert(NAME(serial[R])==n && serial[R]>floor) fi;
+#ifdef SEALS
+		if :: wr -> assert(!after && (c==0 || !sealed)); writing[c]++ :: else fi;
+#endif
 #ifndef NORENEW
 		if :: lslot=S+1; lseq=q; lserial=serial[R]
 		   :: lslot && lserial!=serial[R] -> skip        /* or it goes on with the older one */
@@ -725,6 +800,9 @@ got:		atomic {
 		/* a kernel is launched, and: */
 		if
 		:: atomic { nfull(gq[c*2+Q]) -> assert(mapped[on[R]]==OF(serial[R])); assert(hold[S]==sHELD && seq[S]==q);
+#ifdef SEALS
+				writing[c]=writing[c]-wr;
+#endif
 				hold[S]=sRETURNING; gq[c*2+Q]!on[R],serial[R],S+1,q };         /* gpub_return_on: lease_take_back, stream_write */
 			hold[S]=sRETURNED
 #ifndef NOUNORD
@@ -742,7 +820,11 @@ got:		atomic {
 		:: true -> false                                               /* kept for ever */
 #endif
 		fi;
-over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0; INSIDE(0) }
+over:		atomic {
+#ifdef SEALS
+			wr=0; after=0;
+#endif
+			n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0; INSIDE(0) }
 #ifdef COPIES
 	:: atomic { lslot && HELDBY(lslot-1,lseq) -> hold[lslot-1]=sFREE }    /* gpub_return, through a copy */
 #endif
@@ -759,7 +841,11 @@ over:		atomic { n=0; R=0; k=0; q=0; Q=0; ok=0; floor=0; want=0; changed[a]=0; IN
 #if NAPP>1
 #define FINISHED(c) (fin[(c)*NAPP] && fin[(c)*NAPP+1])
 #else
+#ifdef SEALS
+#define FINISHED(c) (fin[c] && ((c) || seal_over))
+#else
 #define FINISHED(c) fin[c]
+#endif
 #endif
 
 #ifdef F_REORD_S
@@ -923,6 +1009,26 @@ over:
 }
 #endif
 
+/* ---- publish.c: gpub_seal, on a thread of client 0 ---- */
+#ifdef SEALS
+proctype Sealer(byte c) {
+	byte R;
+	c2b[c]!SEAL,1,0;
+	atomic { answer[NA] && !lock[c] ->
+		if
+		:: answer[NA]==1 ->                                        /* records_seal */
+#ifndef F_SEALRECORD
+			R=c*NR; do :: R<(c+1)*NR -> if :: serial[R]==1 -> may[R]=0; closed_off[R]=1 :: else fi; R++ :: else -> break od; R=0;
+#endif
+			late=1
+		:: else
+		fi; seal_over=1 }
+}
+#define start_sealer() run Sealer(0)
+#else
+#define start_sealer() skip
+#endif
+
 /* ---- messages.c: the one reader of the socket ---- */
 #ifdef F_NOTICEDUMB
 #define NOTICED(what) what=1
@@ -935,6 +1041,9 @@ over:
 #define mapping_find(g) X=c*NM; do :: X<(c+1)*NM && mgrant[X]!=g -> X++ :: else -> break od
 inline record_open(R, g, s, st) {
 	serial[R]=s; grant[R]=g; on[R]=X; mapping[R]=st;
+#ifdef SEALS
+	may[R]=m; closed_off[R]=0; m=0;
+#endif
 #ifndef F_OPENDUMB
 	broadcast(c)
 #endif
@@ -1001,10 +1110,18 @@ inline on_notice() {
 more:	atomic { R=0; again=0 };
 received:	skip
 }
+#ifdef SEALS
+#define take_rights() m=s/4; s=s%4
+#else
+#define take_rights() skip
+#endif
 proctype Svc(byte c) LIVING {
 	byte R, g, s, w, X, sg; bool busy, held, again FIRST;
+#ifdef SEALS
+	bool m;
+#endif
 end:	do
-	:: atomic { b2c[c]?GRANT(R,g,s); lock[c]==0 -> skip };         /* on_grant: grant_record */
+	:: atomic { b2c[c]?GRANT(R,g,s); take_rights(); lock[c]==0 -> skip };         /* on_grant: grant_record */
 		if
 #ifndef F_NOLEFT
 		:: leaving[c] -> c2b[c]!CLOSED,g,s
@@ -1033,7 +1150,10 @@ taken:				skip
 			fi
 		fi;
 		atomic { R=0; g=0; s=0; X=0 }
-	:: b2c[c]?KNOWN(R,g,s) ->
+#ifdef SEALS
+	:: atomic { b2c[c]?DONE(R,g,_); answer[R]=g; R=0; g=0 }
+#endif
+	:: atomic { b2c[c]?KNOWN(R,g,s); take_rights() };
 #ifdef F_LEAVEKNOWN
 		if :: leaving[c] -> c2b[c]!CLOSED,g,s :: else fi;
 #endif
@@ -1168,28 +1288,91 @@ bool own[NC*(MG+1)];                   /* that of a redeemed ticket: no ACQUIRE 
 #else
 #define KNOWN_AS(c,g,s) (GRANTED(c,g)==OF(s))
 #endif
+#ifdef SEALS
+byte writes[NC*(MG+1)];                /* as USE: those with GPUB_WRITE */
+#define WRITES(c,g,s) (USES(c,g,s) && ((writes[(c)*(MG+1)+(g)]>>(s))&1))
+#define use_begins(c,g,s) writes[(c)*(MG+1)+(g)]=writes[(c)*(MG+1)+(g)]&~(1<<(s))
+#define use_add_rights(c,g,s) if :: u -> writes[(c)*(MG+1)+(g)]=writes[(c)*(MG+1)+(g)]|(1<<(s)) :: else fi
+#ifdef F_SEALALL
+#define GIVEN(c,g,s) (s+4)
+#else
+#define GIVEN(c,g,s) (s+4*WRITES(c,g,s))
+#endif
+#else
+#define use_begins(c,g,s) skip
+#define use_add_rights(c,g,s) skip
+#define GIVEN(c,g,s) s
+#endif
 inline grant_give(c, redeemed) {
 	if
 	:: s -> g=1; do :: g<=MG && !KNOWN_AS(c,g,s) -> g++ :: else -> break od;
 		if
 		:: g<=MG -> /* known: one more use */
-			if :: USES(c,g,s) :: else -> USE(c,g)=USE(c,g)|(1<<s); users[s]++ fi;
-			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!KNOWN,R,g,s fi
+			if :: USES(c,g,s) :: else -> USE(c,g)=USE(c,g)|(1<<s); users[s]++; use_begins(c,g,s) fi;
+			use_add_rights(c,g,s);
+			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!KNOWN,R,g,GIVEN(c,g,s) fi
 		:: else -> ngrant[c]++; g=ngrant[c]; assert(g<=MG); GRANTED(c,g)=OF(s); open[OF(s)]++; grants[c]++;
-			USE(c,g)=1<<s; users[s]++;
+			USE(c,g)=1<<s; users[s]++; use_begins(c,g,s); use_add_rights(c,g,s);
 #ifdef REDEEMS
 			OWN(c,g)=redeemed;
 #endif
-			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,g,s fi
+			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!GRANT,R,g,GIVEN(c,g,s) fi
 		fi
 	:: else -> if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!REFUSED,R,0,0 fi
 	fi; R=0; g=0; n=0; s=0
 }
 inline request_grant(c) {
 	atomic { !gone[c] && c2b[c]?[ACQUIRE,_,_] -> c2b[c]?ACQUIRE(R,n);
+#ifdef SEALS
+		u=ASKED_TO_WRITE;
+#endif
+		n=ASKED_NAME;
 		s=made; do :: s>0 && !(NAME(s)==n && state[s]==wLIVE) -> s-- :: else -> break od;
-		grant_give(c, 0) }
+#ifdef SEALS
+		if :: u && sealed -> s=0 :: else fi;                           /* check_rights */
+#endif
+		grant_give(c, 0)
+#ifdef SEALS
+		; u=0
+#endif
+		}
 }
+#ifdef SEALS
+inline handle_rights(c) {
+	atomic { !gone[c] && c2b[c]?[RIGHTS,_,_] -> c2b[c]?RIGHTS(g,s);
+		if
+		:: !(GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE) -> n=3
+#ifndef F_SEALRIGHTS
+		:: GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE && sealed -> n=2
+		:: GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE && !sealed ->
+#else
+		:: GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE ->
+#endif
+			n=1; u=1; use_add_rights(c,g,s); u=0
+		fi;
+		if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!DONE,c,n,0 fi; n=0; g=0; s=0 }
+}
+/* The other sessions' uses that write; then the own ones stop */
+inline manage_seal() {
+	atomic { !gone[0] && c2b[0]?[SEAL,_,_] -> c2b[0]?SEAL(s,_);
+		n=1; if :: s>made || state[s]!=wLIVE -> n=2 :: else fi;
+#if NC>1 && !defined(F_SEALBLIND)
+		g=1; do :: g<=MG -> if :: WRITES(1,g,s) -> n=2 :: else fi; g++ :: else -> break od;
+#endif
+		if
+		:: n==1 -> sealed=1;
+#if NC>1
+			assert(!writing[1]);
+#endif
+			g=1; do :: g<=MG -> use_begins(0,g,s); g++ :: else -> break od
+		:: else
+		fi;
+		if :: hup[0] :: else -> assert(nfull(b2c[0])); b2c[0]!DONE,NA,n,0 fi; n=0; g=0; s=0 }
+}
+#else
+#define handle_rights(c) false
+#define manage_seal() false
+#endif
 #ifdef REDEEMS
 inline handle_redeem(c) {
 	atomic { !gone[c] && c2b[c]?[REDEEM,_,_] -> c2b[c]?REDEEM(R,s);
@@ -1227,6 +1410,9 @@ inline handle_closed(c) {
 inline notice_close(c, g) { if :: hup[c] :: else -> assert(nfull(notices[c])); notices[c]!NOTICE,g,0,0 fi }
 inline handle_idle(c) {
 	atomic { !gone[c] && c2b[c]?[QUIESCED,_,_] -> c2b[c]?QUIESCED(g,s);
+#ifdef F_RENAMEKEY
+		if :: RENAMED(s) -> s=renamed[s] :: else fi;
+#endif
 		if
 		:: GRANTED(c,g) && USES(c,g,s) && TRUSTED(c) ->
 			if
@@ -1327,6 +1513,9 @@ inline buffer_leave(S) {
 	c=0; do :: c<NC -> assert(!((secret[c]>>S)&1)); c++ :: else -> break od; c=0;
 #endif
 	state[S]=wFREE; word[PLACE(S)]=W(S,wFREE); ranges[OF(S)]--;
+#ifdef RENAMES
+	if :: was[S] -> state[was[S]]=wFREE; word[PLACE(was[S])]=W(was[S],wFREE) :: else fi;
+#endif
 #ifndef POOL
 	if :: ranges[OF(S)]==0 -> memory_evict(OF(S)) :: else fi
 #endif
@@ -1335,13 +1524,13 @@ inline registry_end_buffer(S) {
 #ifdef F_RECYCLELIVE
 	atomic { state[S]==wDRAINING -> buffer_leave(S) }
 #elif defined(TIGHT)
-	atomic { state[S]==wDRAINING && users[S]==0 && (KEPT(S) || !open[OF(S)] || !evicted[OF(S)]) ->
+	atomic { state[S]==wDRAINING && !RENAMED(S) && !USED(S) && (KEPT(S) || !open[OF(S)] || !evicted[OF(S)]) ->
 		if
 		:: KEPT(S) || !open[OF(S)] -> buffer_leave(S)
 		:: else -> memory_evict(OF(S))   /* it stays in the registry for as long as its memory is mapped */
 		fi }
 #else
-	atomic { state[S]==wDRAINING && users[S]==0 -> buffer_leave(S) }
+	atomic { state[S]==wDRAINING && !RENAMED(S) && !USED(S) -> buffer_leave(S) }
 #endif
 }
 inline memory_evict(A) {
@@ -1366,6 +1555,24 @@ inline memory_decide_free(A) {
 		X=0; do :: X<NC*NM -> assert(mapped[X]!=A); X++ :: else -> break od; X=0;
 		freed[A]=1 }                                                   /* memory_released */
 }
+/* The same buffer, in the same range, under the next serial and its name; what is said and done of the earlier one is as for an unlink */
+#ifdef RENAMES
+inline registry_rename() {
+	atomic { made && made<NG && state[made]==wLIVE && (made<NN || state[made+1-NN]!=wLIVE) &&
+		 (made<PLACES || state[made+1-PLACES]==wFREE) ->
+		s=made; made++; was[made]=s; renamed[s]=made; OF(made)=OF(s); state[made]=wLIVE; word[PLACE(made)]=W(made,wLIVE);
+		state[s]=wDRAINING; unlinked[NAME(s)]=s;
+#ifndef F_RENAMEWORD
+		word[PLACE(s)]=W(s,wDRAINING);
+#endif
+#ifndef F_RENAMEDUMB
+		notices_send(USES(c,g,s), s);
+#endif
+		s=0 }
+}
+#else
+#define registry_rename() false        /* never */
+#endif
 inline registry_live() {
 	atomic { made<NG && (made<NN || state[made+1-NN]!=wLIVE) && (made<PLACES || state[made+1-PLACES]==wFREE) ->
 		s=made; do :: s>0 && !(OF(s)==s && !freed[s] && !evicted[s] && ranges[s]<PER) -> s-- :: else -> break od;
@@ -1374,9 +1581,17 @@ inline registry_live() {
 		ranges[OF(made)]++; s=0 }
 }
 #if OTHER
+#ifdef RENAMES
+#define OTHER_SERIAL(s) (was[s]+renamed[s])    /* of the same buffer; one of the two is 0 */
+#define OTHER_USE(c,s) (OTHER_SERIAL(s) && ORPHAN_USE(c,OTHER_SERIAL(s)))
+#else
+#define OTHER_USE(c,s) false
+#endif
 inline resolved(s) {            /* but for what living processes of other users may still use, or map */
 	n=0; c=0; do :: c<NC -> if :: !dead[c] && ORPHAN_USE(c,s) -> n++ :: else fi; c++ :: else -> break od;
-	assert((state[s]==wFREE)==(n==0) && users[s]==n);
+	assert(users[s]==n);
+	c=0; do :: c<NC -> if :: !dead[c] && OTHER_USE(c,s) -> n++ :: else fi; c++ :: else -> break od;
+	assert((state[s]==wFREE)==(n==0));
 	n=0; c=0; do :: c<NC -> if :: !dead[c] && ORPHAN_ON(c,OF(s)) -> n++ :: else fi; c++ :: else -> break od;
 	assert(freed[OF(s)]==(n==0) && open[OF(s)]==n); n=0
 }
@@ -1387,10 +1602,10 @@ proctype Broker() {
 	byte c, g, s, n, R, u, X;
 	do
 	:: request_grant(0) :: handle_redeem(0) :: handle_closed(0) :: handle_idle(0) :: handle_leave(0) :: session_end(0)
-	:: registry_notify(0)
+	:: registry_notify(0) :: handle_rights(0) :: manage_seal()
 #if NC>1
 	:: request_grant(1) :: handle_redeem(1) :: handle_closed(1) :: handle_idle(1) :: handle_leave(1) :: session_end(1)
-	:: registry_notify(1)
+	:: registry_notify(1) :: handle_rights(1)
 #endif
 #ifdef FORGES
 	:: handle_forged()
@@ -1399,7 +1614,7 @@ proctype Broker() {
 	:: session_reset(0)
 #endif
 #ifndef LIVE
-	:: registry_live()
+	:: registry_live() :: registry_rename()
 	:: registry_unlink(1) :: registry_end_buffer(1) :: evict_idle(1) :: memory_decide_free(1)
 #if NG>1
 	:: registry_unlink(2) :: registry_end_buffer(2) :: evict_idle(2) :: memory_decide_free(2)
@@ -1487,4 +1702,4 @@ init { atomic { byte i;
 	do :: i<NC -> run Gpu(i); run Svc(i); run Owner(i); start_closer(i); start_malicious(i);
 		if :: (CRASH>>i)&1 -> run Crash(i) :: else fi; i++ :: else -> break od; i=0;
 	do :: i<NA -> run App(i,i/NAPP); i++ :: else -> break od; i=0;
-	start_names(); start_forger(); run Broker() } }
+	start_names(); start_forger(); start_sealer(); run Broker() } }

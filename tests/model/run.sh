@@ -130,18 +130,21 @@ retired='&&serial[R])'                      # a record is released twice
 stale='(serial[R]&&(mapped[on[R]]=='        # an acquire finds what is not mapped
 kept='!(leaked[X])'                       # the closer looks for ever at what cannot be closed
 lied='!(((secret[c]>>'                      # a range or memory is over while a process uses it that said otherwise
-held='((state[s]==0)==(n==0))'              # a buffer is not over though nobody holds it
+held='(users[s]==n)'                       # a buffer has other uses than living processes hold
 lost='(unlinked[n]>=want)'                  # a ticket is spent, and its buffer not had
 charged='||use['                            # a redeemed grant without a use: mapped, and not charged
+
+written='!(after)&&((c==0)||'                # a lease writes a sealed buffer
 
 other='-DOTHER=1 -DLIES -DNORENEW -DNOUNORD -DNG=1'
 slab='-DPER=2 -DNN=2 -DNG=2 -DTRIMS=0 -DNORENEW'
 pair='-DNC=2 -DNG=1 -DITERS=1 -DTRIMS=0 -DNORENEW -DNOUNORD'
 ticket='-DREDEEMS -DNORENEW -DNOUNORD -DNR=3 -DNM=3'
 ends='-DLIVE -DBG -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DTRIMS=0'
+seal='-DSEALS -DNG=1 -DTRIMS=0 -DNORENEW -DNOUNORD'
 stuck='-DLIVE -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DITERS=2 -DCLOSEFAIL=1 -DSTAYS'
 
-echo 1..104
+echo 1..118
 right '-DNG=1 -DITERS=2'
 right '-DNG=1 -DITERS=2 -DTIMEOUTS -DFAILOPEN=1 -DMG=8 -DNORETIRE'
 right '-DNG=1 -DITERS=1 -DBG'
@@ -164,6 +167,11 @@ right '-DLATER -DNG=1 -DITERS=2'
 right "-DLATER $slab -DNOUNORD -DITERS=2"
 right "-DLATER $ticket -DNG=1 -DITERS=2"
 right "-DLATER $ends -DITERS=1"
+right "-DRENAMES $slab -DNOUNORD -DITERS=2"
+right "-DRENAMES $slab -DITERS=1 -DBG -DNOLEAVE"
+right "-DRENAMES $slab -DNOUNORD -DITERS=1 -DOTHER=1 -DLIES"
+right "$seal -DITERS=2"
+right "$seal -DNC=2 -DITERS=1 -DNORETIRE"
 right "$pair"
 right "$pair -DOTHER=2 -DLIES"
 right "$ticket -DNG=1 -DITERS=2"
@@ -241,6 +249,16 @@ wrong "-DF_TRIMAWAITED $ticket -DNG=1 -DITERS=1" "$lost"
 wrong "-DF_OWNDUMB $ticket -DNG=1 -DITERS=1 -DTRIMS=0 -DBG -DNOLEAVE" "$drained"
 wrong "-DF_OWNQUIESCED $ticket -DPER=2 -DNG=2 -DITERS=2 -DTRIMS=0" "$charged"
 wrong '-DF_BACKDUMB -DTIGHT -DNG=1 -DITERS=1 -DTRIMS=0 -DNORENEW -DNOUNORD -DBG -DNOLEAVE' "$drained"
+
+wrong "-DF_SEALRIGHTS $seal -DITERS=2" "$written"
+wrong "-DF_SEALRECORD $seal -DITERS=2" "$written"
+wrong "-DF_SEALLATE $seal -DITERS=3" "$written"
+wrong "-DF_SEALALL $seal -DNC=2 -DITERS=2 -DNORETIRE" "$written"
+wrong "-DF_SEALBLIND $seal -DNC=2 -DITERS=1 -DNORETIRE" "$written"
+wrong "-DF_RENAMEWORD -DRENAMES $slab -DNOUNORD -DITERS=2" "$named"
+wrong "-DF_RENAMEDUMB -DRENAMES $slab -DNOUNORD -DITERS=1 -DBG -DNOLEAVE" "$drained"
+wrong "-DF_RENAMEUSED -DRENAMES $slab -DNOUNORD -DITERS=1" "$reused"
+wrong "-DF_RENAMEKEY -DRENAMES $slab -DNOUNORD -DITERS=1 -DBG -DNOLEAVE" "$drained"
 
 endless "-DF_NOWAKE $ends -DITERS=1"
 endless "-DF_NOTICEDUMB $ends -DITERS=1"
