@@ -416,6 +416,34 @@ static void play_many(void)
 		VICTIM(0, do_return, .slot = slot);
 }
 
+/* ---- versions under one name ---- */
+
+static void play_published(void)
+{
+	OTHER(0, do_create, .name = "version", .size = NEARLY_ALL / 4);
+	OTHER(0, do_create, .name = "version.unused");
+	OTHER(0, do_acquire, .name = "version", .rights = GPUB_READ);
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "version.next", .size = NEARLY_ALL / 4);
+	VICTIM(0, do_acquire, .name = "version.next", .rights = GPUB_READ);
+	VICTIM(0, do_acquire, .name = "version.next", .rights = GPUB_WRITE, .slot = 1); /* asks for more rights */
+	VICTIM(0, do_write, .slot = 1, .value = 6);
+	VICTIM(0, do_return, .slot = 1);
+	VICTIM(0, do_seal, .name = "version.next");
+	VICTIM(-EROFS, do_acquire, .name = "version.next", .rights = GPUB_WRITE, .slot = 1);
+	VICTIM(0, do_rename, .name = "version.next version.unused", .flags = GPUB_REPLACE); /* whom nobody is told of */
+	VICTIM(0, do_rename, .name = "version.unused version", .flags = GPUB_REPLACE);
+	OTHER(0, do_acquire, .name = "version", .rights = GPUB_READ, .slot = 1);
+	OTHER(0, do_read, .slot = 1);
+	if (other.last.value != 6)
+		bail_out("the new version is not what was written");
+	VICTIM(0, do_return);
+	victim_begins((struct order){ .run = do_newer, .name = "version.later", .timeout = LONG_MS });
+	VICTIM_UNTIL(status_number(&broker, "waiting") == 1);
+	OTHER(0, do_rename, .name = "version version.later");
+	victim_finishes(0);
+}
+
 /* ---- a device that fails ---- */
 
 static void play_failing(void)
@@ -444,5 +472,6 @@ const struct scenario scenarios[SCENARIOS] = {
 	{ "joins", NULL, play_joins, NULL, { .run = do_create, .name = "both" } },
 	{ "slab", NULL, play_slab, NULL, { 0 } },
 	{ "many", NULL, play_many, NULL, { .run = do_create, .name = "many-3" } },
+	{ "published", NULL, play_published, NULL, { .run = do_create, .name = "version.later" } },
 	{ "failing", "open:1:EMFILE,close:1:EIO", play_failing, NULL, { 0 } },
 };

@@ -43,6 +43,7 @@ int main(int argc, char **argv)
 	attack_all(memory);
 	attack_all(ranges);
 	attack_all(pool);
+	attack_all(publishing);
 	attack_all(processes);
 	if (can_attack_privileged)
 		attack_all(privileged);

@@ -77,6 +77,10 @@ static bool is_a_clients(unsigned type)
 	case WIRE_QUIESCED:
 	case WIRE_REFRESH:
 	case WIRE_SNAPSHOT:
+	case WIRE_RIGHTS:
+	case WIRE_SEAL:
+	case WIRE_RENAME:
+	case WIRE_NEWER:
 		return true;
 	default:
 		return false;
@@ -97,7 +101,8 @@ static void types(void)
 static void endless_names(void)
 {
 	static const enum wire_type named[] = { WIRE_CREATE, WIRE_UNLINK, WIRE_STAT, WIRE_ACQUIRE,
-						WIRE_CHANGE, WIRE_DRAIN,  WIRE_ISSUE };
+						WIRE_CHANGE, WIRE_DRAIN,  WIRE_ISSUE, WIRE_SEAL,
+						WIRE_RENAME, WIRE_NEWER };
 	struct wire_message message;
 
 	for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
@@ -105,6 +110,9 @@ static void endless_names(void)
 		memset(message.bytes, 'a', sizeof message.bytes);
 		say_and_be_cut(&message);
 	}
+	message = speaker_message(WIRE_RENAME, "a");
+	memset(message.rename.to, 'a', sizeof message.rename.to); /* the second one alone */
+	say_and_be_cut(&message);
 }
 
 /* ---- sense ---- */
@@ -245,7 +253,7 @@ static struct wire_message noise(unsigned *seed)
 
 		memcpy(message.bytes + i, &bits, 8);
 	}
-	if (type != WIRE_CLOSED && type != WIRE_QUIESCED && type != WIRE_WRITER && type != WIRE_EVICT && type != WIRE_REDEEM && rand_r(seed) % 8)
+	if (type != WIRE_CLOSED && type != WIRE_QUIESCED && type != WIRE_WRITER && type != WIRE_EVICT && type != WIRE_REDEEM && type != WIRE_RIGHTS && rand_r(seed) % 8)
 		snprintf(message.name.name, NAME_SIZE, "noise/%d", rand_r(seed) % 8);
 	/* in the broker's own user's name it would evict for good */
 	if (type == WIRE_EVICT)

@@ -506,6 +506,29 @@ int do_stat(const struct order *order)
 	return error;
 }
 
+int do_seal(const struct order *order)
+{
+	return gpub_seal(client, order->name);
+}
+
+int do_rename(const struct order *order)
+{
+	const char *to = strchr(order->name, ' ');
+	char name[sizeof order->name];
+
+	snprintf(name, sizeof name, "%.*s", (int)(to - order->name), order->name);
+	return gpub_rename(client, name, to + 1, order->flags);
+}
+
+int do_newer(const struct order *order)
+{
+	gpub_info info = { .struct_size = sizeof info };
+	int error = gpub_wait_newer(client, order->name, order->value, order->timeout, &info);
+
+	step_value = info.generation;
+	return error;
+}
+
 int do_acquire(const struct order *order)
 {
 	unsigned rights = order->rights ? order->rights : GPUB_READ | GPUB_WRITE;

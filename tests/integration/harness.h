@@ -159,6 +159,9 @@ extern int          order_sock; /* readable when the next order has come */
 
 step do_connect, do_disconnect, do_create, do_unlink, do_acquire, do_renew, do_return, do_return_on, do_trim, do_flags;
 step do_stat;       /* value: generation */
+step do_seal;
+step do_rename;     /* name: "NAME NEW" */
+step do_newer;      /* than order.value; value: generation */
 step do_stream, do_sync; /* with the stream the kernels are loaded: no later step waits for one that is parked */
 step do_signal, do_wait, do_timeline; /* order.value; of do_timeline answer.value */
 step do_read;       /* the first 8 bytes of the lease */

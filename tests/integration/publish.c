@@ -18,31 +18,6 @@ static uint64_t generation(const char *name)
 	return gpub_stat(client, name, &info) ? 0 : info.generation;
 }
 
-static int do_seal(const struct order *order)
-{
-	return gpub_seal(client, order->name);
-}
-
-/* order->name: "NAME NEW" */
-static int do_rename(const struct order *order)
-{
-	char name[160], *to;
-
-	strcpy(name, order->name);
-	to = strchr(name, ' ');
-	*to++ = 0;
-	return gpub_rename(client, name, to, order->flags);
-}
-
-static int do_newer(const struct order *order)
-{
-	gpub_info info = { .struct_size = sizeof info };
-	int error = gpub_wait_newer(client, order->name, order->value, order->timeout, &info);
-
-	step_value = info.generation;
-	return error;
-}
-
 /* Whether a lease that is held has the generation that a stat of that name says. */
 static int do_is_newest(const struct order *order)
 {

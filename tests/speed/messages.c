@@ -288,6 +288,68 @@ static void tickets(void)
 	broker.accounting->quotas.fallback.limit[RESOURCE_TICKETS] = 4096;
 }
 
+/* ---- versions under one name ---- */
+
+static struct wire_message rename_of(const char *name, const char *to)
+{
+	struct wire_message message = named(WIRE_RENAME, 1, name);
+
+	strcpy(message.rename.to, to);
+	message.rename.flags = GPUB_REPLACE;
+	return message;
+}
+
+static void seals(void)
+{
+	struct wire_message message = acquire_of("sealed", 0), others = named(WIRE_SEAL, 1, CROWDED);
+	struct wire_grant grant;
+
+	make(&owner, "sealed", LARGE, GPUB_ALONE);
+	message.acquire.rights = GPUB_READ;
+	grant = want(&owner, &message).grant;
+	wire_init(&message, WIRE_RIGHTS, 1);
+	message.rights = (struct wire_rights){ .grant = grant.grant, .serial = grant.serial, .rights = GPUB_WRITE };
+	measure_done("RIGHTS", &owner, &message);
+	message = named(WIRE_SEAL, 1, "sealed");
+	measure_done("SEAL", &owner, &message);
+	measure_refused("SEAL of what others may write", &owner, &others);
+	take_away(&owner, "sealed");
+	let_go(&owner, WIRE_CLOSED, &grant);
+}
+
+/* The notices to all who use it, most of which are the owner's and the stranger's. */
+static void read_notices(void)
+{
+	struct wire_message notice;
+	bool more;
+
+	do {
+		finish();
+		more = broker.registry->notices;
+		while (received_already(owner.sock, &notice) || received_already(stranger.sock, &notice))
+			more = true;
+	} while (more);
+}
+
+static void renames(void)
+{
+	struct wire_message replaces = rename_of("next", "now"), crowd = rename_of(CROWDED, "moved"),
+			    back = rename_of("moved", CROWDED), newer = named(WIRE_NEWER, 1, "now"), told;
+
+	make(&owner, "now", 1, 0);
+	make(&owner, "next", 1, 0);
+	newer.newer.generation = measure_done("NEWER that is there", &owner, &newer).info.generation;
+	newer.newer.timeout_ms = FOREVER;
+	assert_int_equal(measure_message("NEWER that waits", &stranger, &newer).type, 0);
+	measure_done("RENAME that replaces, and ends a wait", &owner, &replaces);
+	assert_int_equal(received_already(stranger.sock, &told), WIRE_INFO);
+	measure_done("RENAME of what many use", &owner, &crowd);
+	read_notices();
+	want(&owner, &back);
+	read_notices();
+	take_away(&owner, "now");
+}
+
 /* ---- sessions ---- */
 
 static struct peer measured_join(uid_t uid)
@@ -329,7 +391,7 @@ static void sessions(void)
 }
 
 static void (*const all[])(void) = { creates,   stats,  changes, unlink_used, drains,
-				     acquires, idles, untrusted, writes,  tickets,     sessions };
+				     acquires, idles, untrusted, writes,  tickets,     sessions, seals, renames };
 
 static void measure_all(const char *how_full, unsigned long times)
 {
