@@ -53,6 +53,7 @@ unit_tests = \
 	tests/unit/broker/test-refresh \
 	tests/unit/broker/test-registry \
 	tests/unit/broker/test-registry-idle \
+	tests/unit/broker/test-registry-rename \
 	tests/unit/broker/test-registry-random \
 	tests/unit/broker/test-registry-shared \
 	tests/unit/broker/test-registry-shared-random \
@@ -277,6 +278,7 @@ tests_unit_broker_test_usage_SOURCES = tests/unit/broker/test-usage.c $(session_
 # Unit tests of a registry whose buffers share nothing.
 registry_harness = tests/unit/broker/registry-harness.c tests/unit/broker/registry-harness.h
 tests_unit_broker_test_registry_SOURCES = tests/unit/broker/test-registry.c $(registry_harness)
+tests_unit_broker_test_registry_rename_SOURCES = tests/unit/broker/test-registry-rename.c $(registry_harness)
 tests_unit_broker_test_registry_random_SOURCES = tests/unit/broker/test-registry-random.c $(registry_harness)
 
 # Unit tests of a registry whose buffers share memory.

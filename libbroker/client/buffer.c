@@ -180,8 +180,10 @@ static int newer_ask(struct gpub_client *client, const char *name, uint64_t gene
 		error = call_broker(client, &request, reply, NULL, timeout_ms < 0 ? NULL : &last);
 		if (timeout_ms > 0)
 			request.newer.timeout_ms = client_remaining_ms(&deadline);
-	} while (!error && reply->type == WIRE_INFO && reply->info.generation <= generation);
-	return error;
+		if (error || reply->type != WIRE_INFO || reply->info.generation > generation)
+			return error;
+	} while (!client_past(timeout_ms < 0 ? NULL : &deadline));
+	return error_set(-ETIMEDOUT, "no newer buffer '%s' appeared within %d ms", name, timeout_ms);
 }
 
 int gpub_wait_newer(gpub_client *client, const char *name, uint64_t generation, int timeout_ms, gpub_info *info)

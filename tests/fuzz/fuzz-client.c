@@ -84,8 +84,18 @@ static void do_stat(gpub_lease *lease, uint8_t how)
 
 static void do_unlink(gpub_lease *lease, uint8_t how)
 {
+	const char *name = names[how >> 2 & 3];
+	gpub_info info = { .struct_size = sizeof info };
+
 	(void)lease;
-	failed(gpub_unlink(client, names[how >> 2 & 3]));
+	if (how & 0x10)
+		failed(gpub_seal(client, name));
+	else if (how & 0x20)
+		failed(gpub_rename(client, name, names[how >> 6 & 3], how & 1 ? GPUB_REPLACE : 0));
+	else if (how & 0x40)
+		failed(gpub_wait_newer(client, name, how & 0x80, 5, &info));
+	else
+		failed(gpub_unlink(client, name));
 }
 
 static void do_snapshot(void)

@@ -143,6 +143,7 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 		break;
 	case WIRE_UNLINK:
 	case WIRE_STAT:
+	case WIRE_SEAL:
 		compose_name(input, message->name.name);
 		break;
 	case WIRE_CLOSED:
@@ -155,6 +156,20 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 		message->change.mode = (uint32_t)CHOOSE(input, 0600, 0666, 0, 01000);
 		message->change.owner = (uint32_t)CHOOSE(input, 5000, 5001, 4000, 0);
 		message->change.group = (uint32_t)CHOOSE(input, 5000, 5001, 4000, 0);
+		break;
+	case WIRE_RIGHTS:
+		compose_grant(peer, input, &message->grant_id); /* both begin with grant and serial */
+		message->rights.rights = (uint32_t)CHOOSE(input, 1, 2, 3, 0, 4);
+		break;
+	case WIRE_RENAME:
+		compose_name(input, message->rename.name);
+		compose_name(input, message->rename.to);
+		message->rename.flags = (uint32_t)CHOOSE(input, 0, 1, 2);
+		break;
+	case WIRE_NEWER:
+		compose_name(input, message->newer.name);
+		message->newer.generation = CHOOSE(input, 0, 1, 2, 3, 4, UINT64_MAX);
+		message->newer.timeout_ms = (int32_t)CHOOSE(input, 0, UINT64_MAX, 1, 60000);
 		break;
 	case WIRE_DRAIN:
 		compose_name(input, message->drain.name);
@@ -193,7 +208,8 @@ void peer_compose(struct peer *peer, struct input *input, struct wire_message *m
 {
 	static const uint8_t types[] = { WIRE_CREATE, WIRE_ACQUIRE, WIRE_CREATE, WIRE_ACQUIRE, WIRE_UNLINK, WIRE_STAT,
 					 WIRE_CLOSED, WIRE_WRITER, WIRE_LEAVE, WIRE_HELLO,   WIRE_CHANGE, WIRE_DRAIN,
-					 WIRE_ISSUE,  WIRE_REDEEM, WIRE_EVICT,  WIRE_REFRESH, WIRE_WAITS };
+					 WIRE_ISSUE,  WIRE_REDEEM, WIRE_EVICT,  WIRE_REFRESH, WIRE_WAITS,
+					 WIRE_RIGHTS, WIRE_SEAL,  WIRE_RENAME, WIRE_NEWER };
 	uint8_t type = input_byte(input), changes;
 
 	wire_init(message, type < 0xc0 ? types[type % sizeof types] : type % (WIRE_TYPES + 2), input_byte(input));

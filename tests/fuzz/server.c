@@ -282,11 +282,15 @@ static void answer_well(void)
 	case WIRE_UNLINK:
 	case WIRE_CHANGE:
 	case WIRE_DRAIN:
+	case WIRE_RIGHTS:
+	case WIRE_SEAL:
+	case WIRE_RENAME:
 		return send_done(-1);
 	case WIRE_ISSUE:
 		return send_token();
 	case WIRE_REDEEM:
 	case WIRE_STAT:
+	case WIRE_NEWER:
 		return send_info();
 	case WIRE_ACQUIRE:
 		return send_grant(0, false);

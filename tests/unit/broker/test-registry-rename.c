@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-registry-rename.c - a buffer under another name: who finds it, who is told, and when its memory is free; and who may write a buffer.
+ */
+#include "registry-harness.h"
+
+#include "broker/users/identity.h"
+
+static struct use *use_of(const struct grant_order *order, struct buffer *buffer)
+{
+	struct use *use = NULL;
+	bool fresh;
+
+	assert_int_equal(grant_open(&registry, buffer, order, &use, &fresh), 0);
+	return use;
+}
+
+static struct use *shared_use(struct session *session, struct grants *table, struct buffer *buffer, unsigned rights)
+{
+	const struct grant_order order = { .session = session, .uid = OWNER, .grants = table, .rights = rights };
+
+	return use_of(&order, buffer);
+}
+
+/* Also where it is the only entry of its tables, which would go with it. */
+static void rename_among(unsigned others)
+{
+	static const char *const names[] = { "x", "y", "z" };
+	struct buffer *buffer = live("a"), *other[3];
+	uint64_t serial = buffer->serial;
+
+	for (unsigned i = 0; i < others; i++)
+		other[i] = live(names[i]);
+	registry_rename(&registry, buffer, "b");
+	assert_null(registry_find(&registry, "a"));
+	assert_ptr_equal(registry_find(&registry, "b"), buffer);
+	assert_null(registry_find_any(&registry, serial));
+	assert_true(buffer->serial > serial);
+	assert_ptr_equal(registry_find_serial(&registry, buffer->serial), buffer);
+	expect_word(buffer, BOARD_LIVE);
+	for (unsigned i = 0; i < others; i++) {
+		assert_ptr_equal(registry_find(&registry, names[i]), other[i]);
+		assert_ptr_equal(registry_find_serial(&registry, other[i]->serial), other[i]);
+		registry_unlink(&registry, other[i]);
+	}
+	live("a");
+	registry_unlink(&registry, buffer);
+	registry_unlink(&registry, registry_find(&registry, "a"));
+	release_all();
+	assert_true(registry_empty(&registry));
+}
+
+static void invariant_8_a_renamed_buffer_is_found_by_its_new_name_and_serial(void **state)
+{
+	(void)state;
+	for (unsigned others = 0; others <= 3; others++)
+		rename_among(others);
+}
+
+static void invariant_5_a_use_is_told_of_a_rename_once(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct use *before = shared_use(SESSION, &grants, buffer, GPUB_READ), *after;
+
+	(void)state;
+	registry_rename(&registry, buffer, "b");
+	assert_int_equal(notices, 1);
+	assert_int_equal(noticed[0], before->grant->id);
+	after = shared_use(OTHER_SESSION, &other_grants, buffer, GPUB_READ);
+	assert_int_equal(after->key.serial, buffer->serial);
+	registry_rename(&registry, buffer, "c");
+	assert_int_equal(notices, 2);
+	assert_int_equal(noticed[1], after->grant->id);
+	registry_unlink(&registry, buffer);
+	assert_int_equal(notices, 2);
+	grant_end(&registry, before->grant);
+	assert_int_equal(releases, 0);
+	grant_end(&registry, after->grant);
+	assert_int_equal(releases, 1);
+}
+
+/* One session, one grant, two uses: each ends by the serial that it began with. */
+static void invariant_2_memory_waits_for_the_uses_of_both_serials(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct use *before = shared_use(SESSION, &grants, buffer, GPUB_READ), *after;
+	struct grant *grant = before->grant;
+	uint64_t serial = buffer->serial;
+
+	(void)state;
+	registry_rename(&registry, buffer, "b");
+	after = shared_use(SESSION, &grants, buffer, GPUB_READ);
+	assert_ptr_not_equal(before, after);
+	assert_ptr_equal(after->grant, grant);
+	assert_int_equal(buffer->used, 2);
+	assert_ptr_equal(grant_find_use(grant, serial), before);
+	assert_ptr_equal(grant_find_use(grant, buffer->serial), after);
+	assert_true(use_quiesced(&registry, before));
+	assert_null(grant_find_use(grant, serial));
+	assert_ptr_equal(grant_find_use(grant, buffer->serial), after);
+	registry_unlink(&registry, buffer);
+	assert_int_equal(releases, 0);
+	grant_end(&registry, grant);
+	assert_int_equal(releases, 1);
+}
+
+/* ---- who writes ---- */
+
+static void test_a_session_writes_what_it_asked_to_write(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct use *own = shared_use(SESSION, &grants, buffer, GPUB_READ | GPUB_WRITE);
+	struct use *other = shared_use(OTHER_SESSION, &other_grants, buffer, GPUB_READ);
+
+	(void)state;
+	assert_int_equal(buffer->writers, 1);
+	assert_false(grants_others_write(&grants, buffer));
+	assert_true(grants_others_write(&other_grants, buffer));
+	assert_ptr_equal(grants_find_writer(&other_grants, buffer), own);
+	use_add_rights(other, GPUB_WRITE);
+	assert_true(grants_others_write(&grants, buffer));
+	assert_ptr_equal(grants_find_writer(&grants, buffer), other);
+	grant_end(&registry, other->grant);
+	assert_false(grants_others_write(&grants, buffer));
+	assert_ptr_equal(grants_find_writer(&grants, buffer), NULL);
+	grants_stop_writing(&grants, buffer);
+	assert_int_equal(buffer->writers, 0);
+	assert_int_equal(own->rights, GPUB_READ);
+	grant_end(&registry, own->grant);
+	registry_unlink(&registry, buffer);
+}
+
+/* What a session has by a ticket, or from before a rename, is not given up with what it has by the name. */
+static void test_a_session_may_write_beside_the_name(void **state)
+{
+	const struct grant_order redeemed = {
+		.session = SESSION, .uid = OWNER, .grants = &grants, .rights = GPUB_WRITE, .own = true
+	};
+	struct buffer *buffer = live("a");
+	struct use *named = shared_use(SESSION, &grants, buffer, GPUB_WRITE), *ticket = use_of(&redeemed, buffer);
+
+	(void)state;
+	assert_true(grants_others_write(&grants, buffer));
+	assert_ptr_equal(grants_find_writer(&grants, buffer), ticket);
+	grant_end(&registry, ticket->grant);
+	assert_false(grants_others_write(&grants, buffer));
+	registry_rename(&registry, buffer, "b");
+	assert_true(grants_others_write(&grants, buffer));
+	assert_ptr_equal(grants_find_writer(&grants, buffer), named);
+	grant_end(&registry, named->grant);
+	registry_unlink(&registry, buffer);
+}
+
+static void test_an_orphaned_grant_may_still_write(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct grant *grant = grant_of_other(buffer);
+
+	(void)state;
+	use_add_rights(grant->uses, GPUB_WRITE);
+	assert_false(grant_closed(&registry, grant));
+	assert_true(grants_others_write(&grants, buffer));
+	grant_end(&registry, grant);
+	assert_false(grants_others_write(&grants, buffer));
+	registry_unlink(&registry, buffer);
+}
+
+static void test_nobody_may_write_a_sealed_buffer(void **state)
+{
+	struct identity root = { .uid = 0 }, owner = { .uid = OWNER };
+	struct buffer *buffer = live("a");
+
+	(void)state;
+	buffer->mode = 0600;
+	assert_int_equal(buffer_rights(buffer, &owner), GPUB_READ | GPUB_WRITE);
+	buffer->flags |= GPUB_SEALED;
+	assert_int_equal(buffer_rights(buffer, &owner), GPUB_READ);
+	assert_int_equal(buffer_rights(buffer, &root), GPUB_READ);
+	registry_unlink(&registry, buffer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(invariant_8_a_renamed_buffer_is_found_by_its_new_name_and_serial),
+		ON(invariant_5_a_use_is_told_of_a_rename_once),
+		ON(invariant_2_memory_waits_for_the_uses_of_both_serials),
+		ON(test_a_session_writes_what_it_asked_to_write),
+		ON(test_a_session_may_write_beside_the_name),
+		ON(test_an_orphaned_grant_may_still_write),
+		ON(test_nobody_may_write_a_sealed_buffer),
+	};
+
+	return cmocka_run_group_tests_name("registry, renames", tests, NULL, NULL);
+}
