@@ -165,6 +165,25 @@ static void test_an_orphaned_grant_may_still_write(void **state)
 	registry_unlink(&registry, buffer);
 }
 
+/* At most one use a serial, however many grants of before and after a rename are merged into the orphaned one. */
+static void invariant_5_orphaned_uses_of_both_serials_do_not_accumulate(void **state)
+{
+	struct buffer *buffer = live("a");
+	struct grant *before[] = { grant_of_other(buffer), grant_of_other(buffer) }, *after;
+
+	(void)state;
+	registry_rename(&registry, buffer, "b");
+	after = grant_of_other(buffer);
+	assert_false(grant_closed(&registry, after));
+	assert_true(grant_closed(&registry, before[0]));
+	assert_int_equal(buffer->used, 2);
+	assert_true(grant_closed(&registry, before[1]));
+	assert_int_equal(buffer->used, 2);
+	grant_end(&registry, after);
+	assert_int_equal(buffer->used, 0);
+	registry_unlink(&registry, buffer);
+}
+
 static void test_nobody_may_write_a_sealed_buffer(void **state)
 {
 	struct identity root = { .uid = 0 }, owner = { .uid = OWNER };
@@ -188,6 +207,7 @@ int main(void)
 		ON(test_a_session_writes_what_it_asked_to_write),
 		ON(test_a_session_may_write_beside_the_name),
 		ON(test_an_orphaned_grant_may_still_write),
+		ON(invariant_5_orphaned_uses_of_both_serials_do_not_accumulate),
 		ON(test_nobody_may_write_a_sealed_buffer),
 	};
 

@@ -255,6 +255,20 @@ static void test_an_end_is_one_buffers(void **state)
 	assert_int_equal(board_end_of(&end, SERIAL + 1), BOARD_RUNS);
 }
 
+/* Its buffer has another serial since it was renamed: the end is found by both, whenever it came. */
+static void test_an_end_is_found_by_an_earlier_serial(void **state)
+{
+	(void)state;
+	timeline_renew(timeline, SERIAL + 3);
+	assert_int_equal(board_end_of(&end, SERIAL + 3), BOARD_RUNS);
+	timeline_end(timeline, true);
+	assert_int_equal(board_end_of(&end, SERIAL), BOARD_DIED);
+	timeline_renew(timeline, SERIAL + 5);
+	assert_int_equal(board_end_of(&end, SERIAL), BOARD_DIED);
+	assert_int_equal(board_end_of(&end, SERIAL + 5), BOARD_DIED);
+	assert_int_equal(board_end_of(&end, SERIAL + 6), BOARD_RUNS);
+}
+
 /* What overwrites the mark, a late signal or a process that got the page from the writer, does not change the end. */
 static void test_a_mark_is_written_anew(void **state)
 {
@@ -332,6 +346,7 @@ int main(void)
 		ON(test_leaving_releases_every_wait),
 		ON(test_ends_once),
 		ON(test_an_end_is_one_buffers),
+		ON(test_an_end_is_found_by_an_earlier_serial),
 		ON(test_a_mark_is_written_anew),
 		ON(test_the_writers_flags_are_not_the_brokers),
 		ON(test_no_lease_is_to_be_had),
