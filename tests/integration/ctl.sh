@@ -179,6 +179,12 @@ check "chown to oneself and one's group" eval 'done_ chown "$(id -un):$(id -g)" 
 check "chown to a group alone" eval 'done_ chown ":$(id -gn)" u && soon_is u owner "$(id -u)"'
 check "chown by number" done_ chown "$(id -u)" u
 
+check "seal refuses leases that write from then on" eval 'done_ create p1 1 && done_ create p2 1 && done_ seal p1 && soon_is p1 sealed 1 && soon_is p2 sealed 0'
+check "rename takes no name from another" \
+	eval 'refused 1 "the name .p2. is taken: .*--replace" rename p1 p2 && refused 2 "drain takes no --replace" drain p1 --replace'
+check "unless it is told to" eval 'done_ rename --replace p1 p2 && ! ctl 0 unlink p1 && soon_is p2 sealed 1'
+check "rename of one that is not there" refused 1 "no buffer .p1." rename p1 p3
+done_ unlink p2
 check "unlink takes names away" eval 'done_ create a 1 && done_ create b 1 && done_ unlink a b && ! ctl 0 chmod 0600 a'
 # Nothing to advise there: only an acquire can wait for a name.
 no_such() {
