@@ -93,7 +93,7 @@ static void rights_of_the_wrong(void)
 	speaker_end(&other);
 }
 
-/* Of one's own session: only that which the name's acquires share is given up with the seal. */
+/* Of one's own session: only that which the name's acquires share ends with the seal. */
 static void seal_around_a_ticket(void)
 {
 	static const struct wire_issue terms = { .rights = BOTH, .uid = TICKET_ANY_USER };

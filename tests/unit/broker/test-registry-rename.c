@@ -130,7 +130,7 @@ static void test_a_session_writes_what_it_asked_to_write(void **state)
 	registry_unlink(&registry, buffer);
 }
 
-/* What a session has by a ticket, or from before a rename, is not given up with what it has by the name. */
+/* What a session has by a ticket, or from before a rename, does not end with what it has by the name. */
 static void test_a_session_may_write_beside_the_name(void **state)
 {
 	const struct grant_order redeemed = {
