@@ -48,6 +48,8 @@ static void notices_cancel(struct registry *registry, struct notices *notices)
 /* What the use was told of, or began behind, it is not told again: its session may not read, and must not be flooded. */
 static void use_tell(struct registry *registry, struct use *use)
 {
+	if (use->key.serial != use->buffer->serial) /* people find it by the serial that its buffer has now */
+		tracked_changed(registry->tracking, &use->tracked);
 	if (use->told || (use->buffer->state == BUFFER_LIVE && use->key.serial == use->buffer->serial))
 		return;
 	use->told = true;
