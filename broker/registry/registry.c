@@ -597,8 +597,9 @@ void registry_rename(struct registry *registry, struct buffer *buffer, const cha
 	}
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
+	notices_cancel(registry, &buffer->notices);
 	buffer->notices.use = buffer->uses;
-	notices_send(registry, &buffer->notices);
+	notices_send_later(registry, &buffer->notices);
 }
 
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)
