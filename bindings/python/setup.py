@@ -49,7 +49,8 @@ class WithPrograms(build_py):
     def run(self) -> None:
         super().run()
         if "GPUBROKER_PROGRAMS" in os.environ:
-            shutil.copytree(os.environ["GPUBROKER_PROGRAMS"], pathlib.Path(self.build_lib) / "gpubroker" / "bin", dirs_exist_ok=True)
+            programs = pathlib.Path(self.build_lib) / "gpubroker" / "bin"
+            shutil.copytree(os.environ["GPUBROKER_PROGRAMS"], programs, dirs_exist_ok=True)
 
 
 core = Extension(

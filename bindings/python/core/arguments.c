@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -80,6 +81,20 @@ static int part_of(int timeout_ms, int64_t end, int64_t *left)
 	return *left > PART_MS ? PART_MS : *left > 1 ? (int)*left : 1;
 }
 
+/* The library's message says how long the last part was. */
+static void raise_timeout(int timeout_ms)
+{
+	const char *message = gpub_strerror_last(), *within = strstr(message, " within ");
+	char text[512];
+
+	if (!within) {
+		raise_os(-ETIMEDOUT);
+		return;
+	}
+	snprintf(text, sizeof text, "%.*s within %g s", (int)(within - message), message, timeout_ms / 1000.0);
+	raise_os_text(-ETIMEDOUT, "%s", text);
+}
+
 int call_patiently(int (*attempt)(void *context, int timeout_ms), void *context, int timeout_ms)
 {
 	int64_t end = now_ms() + timeout_ms, left = 0;
@@ -92,7 +107,9 @@ int call_patiently(int (*attempt)(void *context, int timeout_ms), void *context,
 		error = attempt(context, part);
 		Py_END_ALLOW_THREADS
 	} while (error == -ETIMEDOUT && left > PART_MS && !PyErr_CheckSignals());
-	if (error && !PyErr_Occurred())
+	if (error == -ETIMEDOUT && !PyErr_Occurred())
+		raise_timeout(timeout_ms);
+	else if (error && !PyErr_Occurred())
 		raise_os(error);
 	return error ? -1 : 0;
 }

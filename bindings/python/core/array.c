@@ -46,7 +46,7 @@ int buffer_get(PyObject *object, struct hold *hold, Py_buffer *view, int flags)
 		return -1;
 	problem = why_no_buffer(hold, flags);
 	if (problem)
-		PyErr_Format(PyExc_BufferError, "'%s' %s", hold->name, problem);
+		PyErr_Format(PyExc_BufferError, "%s %s", hold->label, problem);
 	if (!problem && hold_export(hold)) {
 		view_fill(hold, view, flags);
 		view->obj = Py_NewRef(object);

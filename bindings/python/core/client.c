@@ -366,7 +366,7 @@ static int check_part(const struct wish *wish, const struct hold *hold)
 		return 0;
 	gpub_layout_text(&hold->layout, is);
 	gpub_layout_text(&expected, was);
-	raise_os_text(-EMEDIUMTYPE, "'%s' is %s, %s was expected", hold->name, is, was);
+	raise_os_text(-EMEDIUMTYPE, "%s is %s, %s was expected", hold->label, is, was);
 	return -1;
 }
 
@@ -492,36 +492,36 @@ static PyObject *client_redeem(struct client *self, PyObject *args, PyObject *ke
 
 static PyMethodDef methods[] = {
 	{ "close", (PyCFunction)client_close, METH_NOARGS,
-	  "close()\n--\n\nReturns what is still held and disconnects. Waits for the device work of this process.\n\n"
+	  "close($self, /)\n--\n\nReturns what is still held and disconnects. Waits for the device work of this process.\n\n"
 	  "BufferError: exported arrays live, and how many." },
 	{ "create", NAMED(client_make),
-	  "create(name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, device=None, mode=0o600, timeout=0)\n--\n\n"
+	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, device=None, mode=0o600, timeout=0)\n--\n\n"
 	  "Creates a buffer of zeros, an array in row-major order; the name lives until unlink().\n\n"
 	  "shape: an int or a tuple of up to 8. dtype: 'float32' or 'f32', numpy.float32, torch.float32 ...; 'float32x4' is of vectors.\n"
 	  "timeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation of its own. timeout: how\n"
 	  "many seconds to wait for memory, None without limit.\n\n"
 	  "FileExistsError: the name is taken. OSError ENOMEM, EDQUOT: no memory, or a quota. ValueError: no such dtype or shape." },
 	{ "unlink", (PyCFunction)client_unlink, METH_VARARGS,
-	  "unlink(name)\n--\n\nRemoves the name. The memory is freed when nobody uses it.\n\nFileNotFoundError, PermissionError." },
+	  "unlink($self, name, /)\n--\n\nRemoves the name. The memory is freed when nobody uses it.\n\nFileNotFoundError, PermissionError." },
 	{ "drain", NAMED(client_drain),
-	  "drain(name, timeout=None)\n--\n\nunlink(), and waits until nobody uses the memory. TimeoutError: somebody still does; the name is removed." },
+	  "drain($self, /, name, timeout=None)\n--\n\nunlink(), and waits until nobody uses the memory. TimeoutError: somebody still does; the name is removed." },
 	{ "chmod", NAMED(client_chmod),
-	  "chmod(name, mode)\n--\n\nChanges who may acquire it. OSError EBUSY: create it with dedicated=True." },
+	  "chmod($self, /, name, mode)\n--\n\nChanges who may acquire it. OSError EBUSY: create it with dedicated=True." },
 	{ "chown", NAMED(client_chown),
-	  "chown(name, owner=-1, group=-1)\n--\n\nGives it to another user or group, by number; -1 leaves it as it is." },
+	  "chown($self, /, name, owner=-1, group=-1)\n--\n\nGives it to another user or group, by number; -1 leaves it as it is." },
 	{ "stat", (PyCFunction)client_stat, METH_VARARGS,
-	  "stat(name)\n--\n\nWhat the broker knows of it: an Info. FileNotFoundError: no such name." },
+	  "stat($self, name, /)\n--\n\nWhat the broker knows of it: an Info. FileNotFoundError: no such name." },
 	{ "seal", (PyCFunction)client_seal, METH_VARARGS,
-	  "seal(name)\n--\n\nNo lease can write it from now on: they are refused with EROFS. It cannot be undone.\n\n"
+	  "seal($self, name, /)\n--\n\nNo lease can write it from now on: they are refused with EROFS. It cannot be undone.\n\n"
 	  "OSError EBUSY: another session can write it." },
 	{ "rename", NAMED(client_rename),
-	  "rename(name, to, *, replace=False)\n--\n\nGives it another name and a new generation, in one step. replace: a buffer of that name is unlinked.\n\n"
+	  "rename($self, /, name, to, *, replace=False)\n--\n\nGives it another name and a new generation, in one step. replace: a buffer of that name is unlinked.\n\n"
 	  "FileExistsError: the name is taken. Leases go on." },
 	{ "wait_newer", NAMED(client_wait_newer),
-	  "wait_newer(name, generation=0, timeout=None)\n--\n\nWaits for a buffer of that name of a later generation: its Info.\n\n"
+	  "wait_newer($self, /, name, generation=0, timeout=None)\n--\n\nWaits for a buffer of that name of a later generation: its Info.\n\n"
 	  "TimeoutError; FileNotFoundError: timeout is 0 and there is no such name." },
 	{ "acquire", NAMED(client_acquire),
-	  "acquire(name, rights='r', *, at=None, signal=None, timeout=0, shape=None, dtype=None, owner=None)\n--\n\n"
+	  "acquire($self, /, name, rights='r', *, at=None, signal=None, timeout=0, shape=None, dtype=None, owner=None)\n--\n\n"
 	  "Holds the buffer: a Lease, for a with statement.\n\n"
 	  "rights: 'r', 'w' or 'rw'. at: its work waits until the buffer's timeline has that value; signal: its end sets the\n"
 	  "timeline to that value. Both happen on the device, in the order of the stream that the framework uses which takes the array; on\n"
@@ -530,14 +530,14 @@ static PyMethodDef methods[] = {
 	  "FileNotFoundError, TimeoutError, PermissionError; OSError EMEDIUMTYPE: it has another shape or dtype. OSError EROFS: it is\n"
 	  "sealed. OSError EOWNERDEAD: the timeline's writer died before 'at'." },
 	{ "ticket", NAMED(client_ticket),
-	  "ticket(name, rights='r', *, once=True, user=None, lifetime=3600)\n--\n\nA Ticket for it, which another process redeems.\n\n"
+	  "ticket($self, /, name, rights='r', *, once=True, user=None, lifetime=3600)\n--\n\nA Ticket for it, which another process redeems.\n\n"
 	  "once: it can be redeemed once. user: the uid that may, None: anybody. lifetime: seconds, None: as long as the name." },
 	{ "redeem", NAMED(client_redeem),
-	  "redeem(ticket, *, at=None, signal=None)\n--\n\nHolds the buffer of a Ticket: a Lease with the ticket's rights.\n\nOSError EKEYREJECTED, EKEYEXPIRED, ESTALE." },
+	  "redeem($self, /, ticket, *, at=None, signal=None)\n--\n\nHolds the buffer of a Ticket: a Lease with the ticket's rights.\n\nOSError EKEYREJECTED, EKEYEXPIRED, ESTALE." },
 	{ "trim", (PyCFunction)client_trim, METH_NOARGS,
-	  "trim()\n--\n\nCloses every mapping that no lease holds. Waits for the device work of this process." },
+	  "trim($self, /)\n--\n\nCloses every mapping that no lease holds. Waits for the device work of this process." },
 	{ "set_device", (PyCFunction)client_set_device, METH_VARARGS,
-	  "set_device(device)\n--\n\nMakes that device current for the calling thread. acquire() and create() use the current one." },
+	  "set_device($self, device, /)\n--\n\nMakes that device current for the calling thread. acquire() and create() use the current one." },
 	{ "__enter__", (PyCFunction)client_enter, METH_NOARGS, NULL },
 	{ "__exit__", (PyCFunction)client_exit, METH_VARARGS, NULL },
 	{ 0 },

@@ -158,7 +158,7 @@ static int check_device(const struct hold *hold, PyObject *wished)
 	int same = wished == Py_None || (has && PyObject_RichCompareBool(has, wished, Py_EQ) == 1);
 
 	if (!same && !PyErr_Occurred())
-		PyErr_Format(PyExc_BufferError, "'%s' is on the device %R, not %R: nothing is copied between devices", hold->name, has, wished);
+		PyErr_Format(PyExc_BufferError, "%s is on the device %R, not %R: nothing is copied between devices", hold->label, has, wished);
 	Py_XDECREF(has);
 	return same ? 0 : -1;
 }
@@ -233,8 +233,8 @@ static int check(struct hold *hold, const struct wish *wish, bool trusting, bool
 	if (trusting)
 		*versioned = *versioned && hold->lease.rights & GPUB_WRITE;
 	else if (!*versioned && !(hold->lease.rights & GPUB_WRITE)) {
-		PyErr_Format(PyExc_BufferError, "'%s' is leased for reading, and the consumer knows no read-only arrays (DLPack before 1.0): "
-						"acquire it with 'rw', or use the lease's method for that framework", hold->name);
+		PyErr_Format(PyExc_BufferError, "%s is leased for reading, and the consumer knows no read-only arrays (DLPack before 1.0): "
+						"acquire it with 'rw', or use the lease's method for that framework", hold->label);
 		return -1;
 	}
 	return 0;

@@ -3,6 +3,7 @@
 #include "hold.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ struct hold *hold_new(struct connection *connection, const char *name, struct ma
 	hold->state = HOLD_ENDED; /* until it is acquired */
 	hold->at = at;
 	hold->signal = signal;
-	strncpy(hold->name, name, GPUB_NAME_MAX);
+	snprintf(hold->name, sizeof hold->name, "%s", name);
+	snprintf(hold->label, sizeof hold->label, *name ? "'%s'" : "a redeemed buffer", hold->name);
 	return hold;
 }
 
@@ -85,7 +87,7 @@ static int reached(const struct hold *hold)
 		return raise_os(error), -1;
 	if (value >= hold->at.value)
 		return 0;
-	raise_os_text(-EOWNERDEAD, "the process that writes the timeline of '%s' ended at %llu, before %llu", hold->name,
+	raise_os_text(-EOWNERDEAD, "the process that writes the timeline of %s ended at %llu, before %llu", hold->label,
 		      (unsigned long long)value, (unsigned long long)hold->at.value);
 	return -1;
 }
@@ -179,7 +181,7 @@ static int refuse_exports(const struct hold *hold)
 
 	if (!exports)
 		return 0;
-	PyErr_Format(PyExc_BufferError, "'%s' has %u exported %s: delete %s before you release the lease", hold->name, exports,
+	PyErr_Format(PyExc_BufferError, "%s has %u exported %s: delete %s before you release the lease", hold->label, exports,
 		     exports == 1 ? "array" : "arrays", exports == 1 ? "it" : "them");
 	return -1;
 }
@@ -201,8 +203,8 @@ static int choose_stream(const struct hold *hold, const struct maybe *given, voi
 		problem = "nothing says on which stream its memory was used";
 	if (!problem)
 		return 0;
-	PyErr_Format(PyExc_ValueError, "'%s' cannot be released: %s. Call release(stream=...) with the stream that is behind all work on it",
-		     hold->name, problem);
+	PyErr_Format(PyExc_ValueError, "%s cannot be released: %s. Call release(stream=...) with the stream that is behind all work on it",
+		     hold->label, problem);
 	return -1;
 }
 

@@ -3,7 +3,7 @@
  * hold.h - a lease with what Python's objects share of it: a Lease, and each array that was made of it.
  *
  * Owns the gpub_lease and a reference to its connection. It is no Python object: an array may end on a thread without the
- * interpreter lock. The last reference returns the lease, if release did not. All but hold_export_end and hold_put needs the
+ * interpreter lock. The last reference returns the lease, if release did not. All but hold_export_end and hold_put need the
  * interpreter lock.
  */
 #ifndef GPUB_PYTHON_HOLD_H
@@ -32,7 +32,8 @@ struct hold {
 	struct maybe at, signal;
 	Py_ssize_t shape[LAYOUT_DIMS], strides[LAYOUT_DIMS]; /* what Py_buffer points to */
 	int ndim;
-	char name[GPUB_NAME_MAX + 1]; /* empty: redeemed */
+	char name[GPUB_NAME_MAX + 1];  /* empty: redeemed */
+	char label[GPUB_NAME_MAX + 3]; /* what messages call it */
 };
 
 /* For a lease that is to be acquired. NULL: an exception is set. */

@@ -34,7 +34,7 @@ static void lease_finalize(PyObject *self)
 	if (hold->state != HOLD_HELD || hold->forsaken)
 		return;
 	PyErr_Fetch(&type, &value, &traceback);
-	if (PyErr_ResourceWarning(self, 1, "a lease on '%s' was not released: use it in a with statement, or call release()", hold->name))
+	if (PyErr_ResourceWarning(self, 1, "a lease on %s was not released: use it in a with statement, or call release()", hold->label))
 		PyErr_WriteUnraisable(self);
 	PyErr_Restore(type, value, traceback);
 }
@@ -54,12 +54,12 @@ static PyObject *lease_repr(struct lease *self)
 {
 	const struct hold *hold = self->hold;
 	char text[GPUB_LAYOUT_TEXT_MAX] = "?";
-	PyObject *name = PyUnicode_DecodeFSDefault(hold->name), *repr;
+	PyObject *name = PyUnicode_DecodeFSDefault(hold->label), *repr;
 
 	if (!name)
 		return NULL;
 	gpub_layout_text(&hold->layout, text);
-	repr = PyUnicode_FromFormat("<gpubroker.Lease %R %s %s%s>", name, text, rights_text(hold->lease.rights),
+	repr = PyUnicode_FromFormat("<gpubroker.Lease %U %s %s%s>", name, text, rights_text(hold->lease.rights),
 				    hold->state == HOLD_HELD ? "" : ", released");
 	Py_DECREF(name);
 	return repr;
@@ -236,10 +236,10 @@ static PyObject *copy(struct lease *self, Py_buffer *view, unsigned long long of
 	int result = -1;
 
 	if (offset > nbytes || size > nbytes - offset)
-		PyErr_Format(PyExc_ValueError, "%llu bytes at %llu are beyond the end of '%s', which has %llu", (unsigned long long)size, offset,
-			     hold->name, (unsigned long long)nbytes);
+		PyErr_Format(PyExc_ValueError, "%llu bytes at %llu are beyond the end of %s, which has %llu", (unsigned long long)size, offset,
+			     hold->label, (unsigned long long)nbytes);
 	else if (write && !(hold->lease.rights & GPUB_WRITE))
-		PyErr_Format(PyExc_BufferError, "'%s' is leased for reading: acquire it with 'w' or 'rw' to write", hold->name);
+		PyErr_Format(PyExc_BufferError, "%s is leased for reading: acquire it with 'w' or 'rw' to write", hold->label);
 	else if (hold_export(hold)) { /* so that no other thread releases it meanwhile */
 		result = hold_copy(hold, offset, view->buf, size, write);
 		hold_export_end(hold);
@@ -322,9 +322,9 @@ static PyObject *lease_enter(struct lease *self, PyObject *Py_UNUSED(none))
 static PyObject *lease_exit(struct lease *self, PyObject *args)
 {
 	const struct maybe none = { 0 };
-	PyObject *type = Py_None;
+	PyObject *type = Py_None, *ignored;
 
-	if (!PyArg_UnpackTuple(args, "__exit__", 0, 3, &type, &(PyObject *){ NULL }, &(PyObject *){ NULL }))
+	if (!PyArg_UnpackTuple(args, "__exit__", 0, 3, &type, &ignored, &ignored))
 		return NULL;
 	if (type != Py_None)
 		hold_abandon(self->hold);
@@ -344,35 +344,35 @@ static PyObject *lease_reduce(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
 	{ "numpy", lease_numpy, METH_NOARGS,
-	  "numpy()\n--\n\nThe buffer as a numpy.ndarray, on the host device. Read-only without the right to write.\n\n"
+	  "numpy($self, /)\n--\n\nThe buffer as a numpy.ndarray, on the host device. Read-only without the right to write.\n\n"
 	  "BufferError: the buffer is on a CUDA device." },
 	{ "torch", lease_torch, METH_NOARGS,
-	  "torch()\n--\n\nThe buffer as a torch.Tensor, in the order of torch.cuda.current_stream().\n\nPyTorch has no read-only tensors: do not write one of a lease for reading." },
+	  "torch($self, /)\n--\n\nThe buffer as a torch.Tensor, in the order of torch.cuda.current_stream().\n\nPyTorch has no read-only tensors: do not write one of a lease for reading." },
 	{ "cupy", lease_cupy, METH_NOARGS,
-	  "cupy()\n--\n\nThe buffer as a cupy.ndarray, in the order of CuPy's current stream.\n\nCuPy has no read-only arrays: do not write one of a lease for reading." },
+	  "cupy($self, /)\n--\n\nThe buffer as a cupy.ndarray, in the order of CuPy's current stream.\n\nCuPy has no read-only arrays: do not write one of a lease for reading." },
 	{ "numba", lease_numba, METH_NOARGS,
-	  "numba()\n--\n\nThe buffer as a numba.cuda device array, in the order of numba's default stream. On the host device a numpy.ndarray." },
+	  "numba($self, /)\n--\n\nThe buffer as a numba.cuda device array, in the order of numba's default stream. On the host device a numpy.ndarray." },
 	{ "jax", lease_jax, METH_NOARGS,
-	  "jax()\n--\n\nThe buffer as a jax.Array. JAX works on streams of its own: call block_until_ready() on its results, and\n"
+	  "jax($self, /)\n--\n\nThe buffer as a jax.Array. JAX works on streams of its own: call block_until_ready() on its results, and\n"
 	  "release(stream=...) with the stream that the next user is to stand behind." },
-	{ "warp", lease_warp, METH_NOARGS, "warp()\n--\n\nThe buffer as a warp.array, in the order of Warp's current stream of the device." },
+	{ "warp", lease_warp, METH_NOARGS, "warp($self, /)\n--\n\nThe buffer as a warp.array, in the order of Warp's current stream of the device." },
 	{ "wait", (PyCFunction)lease_wait, METH_O,
-	  "wait(stream, /)\n--\n\nHas that stream wait for 'at', on the device, and makes it the stream that release() signals and returns on.\n\n"
+	  "wait($self, stream, /)\n--\n\nHas that stream wait for 'at', on the device, and makes it the stream that release() signals and returns on.\n\n"
 	  "For kernels that take ptr. stream: a number, or a stream of torch, CuPy, numba, Warp or cuda.core. On the host\ndevice the thread waited in acquire()." },
 	{ "release", KEYWORDS(lease_release), METH_VARARGS | METH_KEYWORDS,
-	  "release(*, stream=None)\n--\n\nSignals and returns the lease, behind the work of the stream that its arrays were taken on. Twice is nothing.\n\n"
+	  "release($self, /, *, stream=None)\n--\n\nSignals and returns the lease, behind the work of the stream that its arrays were taken on. Twice is nothing.\n\n"
 	  "BufferError: exported arrays live, and how many. ValueError: its arrays are on several streams, or ptr was used on one\n"
 	  "that nobody named: give the stream that is behind all of them. OSError: as gpub_signal_on(3) and gpub_return_on(3)." },
 	{ "read_into", KEYWORDS(lease_read_into), METH_VARARGS | METH_KEYWORDS,
-	  "read_into(memory, offset=0)\n--\n\nCopies bytes of the buffer, from offset on, into writable host memory (bytearray, numpy.ndarray), and waits for that.\n\n"
+	  "read_into($self, /, memory, offset=0)\n--\n\nCopies bytes of the buffer, from offset on, into writable host memory (bytearray, numpy.ndarray), and waits for that.\n\n"
 	  "It comes behind 'at' and behind the stream that the lease is used on. ValueError: beyond the end of the buffer." },
 	{ "write", KEYWORDS(lease_write), METH_VARARGS | METH_KEYWORDS,
-	  "write(data, offset=0)\n--\n\nCopies host memory (bytes, numpy.ndarray) into the buffer, from offset on, and waits for that.\n\n"
+	  "write($self, /, data, offset=0)\n--\n\nCopies host memory (bytes, numpy.ndarray) into the buffer, from offset on, and waits for that.\n\n"
 	  "BufferError: no right to write. ValueError: beyond the end of the buffer." },
 	{ "__dlpack__", KEYWORDS(lease_dlpack), METH_VARARGS | METH_KEYWORDS,
-	  "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nThe buffer as a DLPack capsule, for from_dlpack() of any framework.\n\n"
+	  "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nThe buffer as a DLPack capsule, for from_dlpack() of any framework.\n\n"
 	  "BufferError: a lease for reading and a consumer that knows no read-only arrays; another device; copy=True." },
-	{ "__dlpack_device__", (PyCFunction)lease_dlpack_device, METH_NOARGS, "__dlpack_device__()\n--\n\n(1, 0) on the host device, (2, ordinal) on CUDA." },
+	{ "__dlpack_device__", (PyCFunction)lease_dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\n(1, 0) on the host device, (2, ordinal) on CUDA." },
 	{ "_array", (PyCFunction)lease_array, METH_NOARGS, NULL },
 	{ "__enter__", (PyCFunction)lease_enter, METH_NOARGS, NULL },
 	{ "__exit__", (PyCFunction)lease_exit, METH_VARARGS, NULL },

@@ -55,7 +55,8 @@ def _numpy_of_ml_type(lease: Lease) -> Any:
         except ImportError as error:
             raise BufferError(f"NumPy has no {name}: install ml_dtypes, or take torch() of the lease") from error
         dtype = np.dtype(getattr(ml_dtypes, name))
-    return np.frombuffer(lease._array(), dtype).reshape(shape)
+    array: Any = lease._array()
+    return np.frombuffer(array, dtype).reshape(shape)
 
 
 def torch(lease: Lease) -> Any:
