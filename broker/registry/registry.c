@@ -467,6 +467,13 @@ void registry_disown(struct buffer **ephemerals)
 		creator_leave(*ephemerals);
 }
 
+void registry_persist(struct registry *registry, struct buffer *buffer)
+{
+	creator_leave(buffer);
+	buffer->flags &= ~GPUB_EPHEMERAL;
+	tracked_changed(registry->tracking, &buffer->tracked);
+}
+
 static void name_remove(struct registry *registry, struct buffer *buffer)
 {
 	HASH_DEL(registry->names, buffer);

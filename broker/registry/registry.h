@@ -232,6 +232,9 @@ void registry_unlink(struct registry *registry, struct buffer *buffer);
  */
 void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
 
+/* It does not end with its creator any more. */
+void registry_persist(struct registry *registry, struct buffer *buffer);
+
 /* A pass of the loop: some of the notices that are yet to come. True: there are more. */
 bool registry_notify(struct registry *registry);
 

@@ -179,7 +179,7 @@ static void absurd_renames(void)
 
 	join(&s);
 	WANT(!speaker_create(&s, OWN, 4096, 0600, 0));
-	WANT(rename_to(&s, OWN, NEXT, UINT32_MAX) == -EINVAL && rename_to(&s, OWN, NEXT, 2) == -EINVAL);
+	WANT(rename_to(&s, OWN, NEXT, UINT32_MAX) == -EINVAL && rename_to(&s, OWN, NEXT, 4) == -EINVAL && rename_to(&s, OWN, OWN, 4) == -EINVAL);
 	WANT(rename_to(&s, OWN, "", 0) == -EINVAL && rename_to(&s, OWN, "/etc", 0) == -EINVAL);
 	WANT(rename_to(&s, "", OWN, 0) == -EINVAL && rename_to(&s, NEXT, OWN, GPUB_REPLACE) == -ENOENT);
 	WANT(speaker_named(&s, WIRE_SEAL, "") == -EINVAL);
