@@ -134,11 +134,22 @@ broker_broker_ctl_SOURCES = \
 	broker/ctl/check-process.c \
 	broker/ctl/checks.h \
 	broker/ctl/commands.c broker/ctl/commands.h \
+	broker/ctl/content.c broker/ctl/content.h \
+	broker/ctl/create.c broker/ctl/create.h \
 	broker/ctl/doctor.c broker/ctl/doctor.h \
 	broker/ctl/events.c broker/ctl/events.h \
+	broker/ctl/interrupt.c broker/ctl/interrupt.h \
+	broker/ctl/load.c broker/ctl/load.h \
+	broker/ctl/npy.c broker/ctl/npy.h \
 	broker/ctl/options.c broker/ctl/options.h \
+	broker/ctl/output.c broker/ctl/output.h \
+	broker/ctl/progress.c broker/ctl/progress.h \
 	broker/ctl/report.c broker/ctl/report.h \
+	broker/ctl/safetensors.c broker/ctl/safetensors.h \
+	broker/ctl/save.c broker/ctl/save.h \
+	broker/ctl/transfer.c broker/ctl/transfer.h \
 	broker/ctl/values.c broker/ctl/values.h \
 	broker/ctl/view.c broker/ctl/view.h \
+	broker/ctl/whole.c broker/ctl/whole.h \
 	$(show_ask)
 broker_broker_ctl_LDADD = libbroker/libclient.la $(broker_libs)

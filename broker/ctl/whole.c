@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* whole.c - see whole.h */
+#include "whole.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "interrupt.h"
+
+int whole_read(int fd, void *bytes, size_t size, uint64_t from)
+{
+	for (size_t at = 0; at < size;) {
+		ssize_t got = pread(fd, (char *)bytes + at, size - at, (off_t)(from + at));
+
+		if (got < 0 && errno == EINTR && !interrupt_check())
+			continue;
+		if (got < 0 && errno == EINTR)
+			return -EINTR;
+		if (got < 0)
+			return error_set(-errno, "it cannot be read: %m");
+		if (!got)
+			return error_set(-EIO, "it became shorter while it was read: %llu bytes are left",
+					 (unsigned long long)(from + at));
+		at += (size_t)got;
+	}
+	return 0;
+}
+
+int whole_write(int fd, const void *bytes, size_t size)
+{
+	for (size_t at = 0; at < size;) {
+		ssize_t put = write(fd, (const char *)bytes + at, size - at);
+
+		if (put < 0 && errno == EINTR && !interrupt_check())
+			continue;
+		if (put < 0 && errno == EINTR)
+			return -EINTR;
+		if (put < 0)
+			return error_set(-errno, "it cannot be written: %m");
+		at += (size_t)put;
+	}
+	return 0;
+}
