@@ -13,16 +13,14 @@ int whole_read(int fd, void *bytes, size_t size, uint64_t from)
 	for (size_t at = 0; at < size;) {
 		ssize_t got = pread(fd, (char *)bytes + at, size - at, (off_t)(from + at));
 
-		if (got < 0 && errno == EINTR && !interrupt_check())
-			continue;
-		if (got < 0 && errno == EINTR)
-			return -EINTR;
-		if (got < 0)
+		if (got < 0 && errno != EINTR)
 			return error_set(-errno, "it cannot be read: %m");
+		if (interrupt_check())
+			return -EINTR;
 		if (!got)
 			return error_set(-EIO, "it became shorter while it was read: %llu bytes are left",
 					 (unsigned long long)(from + at));
-		at += (size_t)got;
+		at += got > 0 ? (size_t)got : 0;
 	}
 	return 0;
 }
@@ -32,13 +30,11 @@ int whole_write(int fd, const void *bytes, size_t size)
 	for (size_t at = 0; at < size;) {
 		ssize_t put = write(fd, (const char *)bytes + at, size - at);
 
-		if (put < 0 && errno == EINTR && !interrupt_check())
-			continue;
-		if (put < 0 && errno == EINTR)
-			return -EINTR;
-		if (put < 0)
+		if (put < 0 && errno != EINTR)
 			return error_set(-errno, "it cannot be written: %m");
-		at += (size_t)put;
+		if (interrupt_check()) /* also where a part was written before it came */
+			return -EINTR;
+		at += put > 0 ? (size_t)put : 0;
 	}
 	return 0;
 }
