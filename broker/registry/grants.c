@@ -371,6 +371,12 @@ struct grant *grant_find(const struct grants *grants, uint64_t id)
 }
 
 /*
+ * No message names a use of an orphaned grant. It is found by its buffer's place: one is enough, whatever serials the buffer had, or they would
+ * accumulate with the renames, charged to nobody.
+ */
+#define ORPHAN_KEY(buffer) (1ull << 63 | (buffer)->place)
+
+/*
  * Its uses do not end: the other grant has them from now on. Each use that is visited here was opened by a message of its own,
  * and no other message has it visited again.
  */
@@ -379,23 +385,39 @@ static void grant_merge(struct registry *registry, struct grant *into, struct gr
 	struct use *use, *next, *same;
 
 	DL_FOREACH_SAFE2(grant->uses, use, next, grant_next) {
-		same = grant_find_use(into, use->key.serial);
+		same = grant_find_use(into, ORPHAN_KEY(use->buffer));
 		if (same) {
 			use_add_rights(same, use->rights);
 			continue;
 		}
 		use_take_off(registry, use);
 		charge_release(&use->charge, registry->accounting);
-		use_enter(use, into, use->key.serial); /* without memory for that it counts all the same */
+		use_enter(use, into, ORPHAN_KEY(use->buffer)); /* without memory for that it counts all the same */
 		use_add(registry, use, into, use->buffer);
 	}
 }
 
+static void use_orphan(struct registry *registry, struct use *use)
+{
+	struct use *same = grant_find_use(use->grant, ORPHAN_KEY(use->buffer));
+
+	if (same) {
+		use_add_rights(same, use->rights);
+		use_end(registry, use);
+		return;
+	}
+	if (table_added(use))
+		HASH_DEL(use->grant->among->uses, use);
+	use_enter(use, use->grant, ORPHAN_KEY(use->buffer));
+}
+
 static void grant_hold(struct registry *registry, struct grant *grant)
 {
-	struct use *use;
+	struct use *use, *next;
 
 	grant_refund(registry, grant);
+	DL_FOREACH_SAFE2(grant->uses, use, next, grant_next)
+		use_orphan(registry, use);
 	if (is_shared(grant))
 		DL_DELETE2(grant->attachment->shared, grant, shared_prev, shared_next);
 	grant->attachment->orphaned = grant;

@@ -48,6 +48,8 @@ static void notices_cancel(struct registry *registry, struct notices *notices)
 /* What the use was told of, or began behind, it is not told again: its session may not read, and must not be flooded. */
 static void use_tell(struct registry *registry, struct use *use)
 {
+	if (use->key.serial != use->buffer->serial) /* people find it by the serial that its buffer has now */
+		tracked_changed(registry->tracking, &use->tracked);
 	if (use->told || (use->buffer->state == BUFFER_LIVE && use->key.serial == use->buffer->serial))
 		return;
 	use->told = true;
@@ -595,8 +597,9 @@ void registry_rename(struct registry *registry, struct buffer *buffer, const cha
 	}
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
+	notices_cancel(registry, &buffer->notices);
 	buffer->notices.use = buffer->uses;
-	notices_send(registry, &buffer->notices);
+	notices_send_later(registry, &buffer->notices);
 }
 
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)

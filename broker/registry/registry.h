@@ -227,8 +227,8 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
 /*
- * Gives a LIVE buffer a name that no buffer has, and a serial of its own: who knows it by the name that it had asks again. The rest is as for
- * registry_unlink(), but its uses go on. It cannot fail.
+ * Gives a LIVE buffer a name that no buffer has, and a serial of its own: who knows it by the name that it had asks again. Its uses go on,
+ * and get their notices in the next passes of the loop. It cannot fail.
  */
 void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
 

@@ -139,6 +139,7 @@ static void renames(void)
 	POINT(SOON(status_number(&broker, "waiting") == 1), "who has the newest version waits for the next");
 	POINT(!ask(&a, do_rename, .name = "v.new v", .flags = GPUB_REPLACE), "a buffer takes the name of another in one step");
 	POINT(!receive(&b) && b.last.value > first, "who waited is told: the generation goes up");
+	POINT(SOON(status_holders(&broker, "v", b.pid) == 2), "who holds it under the earlier name, and who the replaced one, is shown");
 	ask(&b, do_read);
 	POINT(b.last.value == 1, "a lease of the replaced buffer stays what it was");
 	ask(&b, do_read, .slot = 1);

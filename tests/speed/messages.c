@@ -331,10 +331,22 @@ static void read_notices(void)
 	} while (more);
 }
 
+/* As many grants on it as get a notice in one pass, also where nobody else has any. */
+static struct peer use_crowded(void)
+{
+	struct peer newcomer = join_as(STRANGER + 1);
+	struct wire_message issue = issue_of(CROWDED, false, 0), answer = want(&owner, &issue), redeem = redeem_of(&answer.ticket);
+
+	for (int i = 0; i < 20; i++)
+		want(&newcomer, &redeem);
+	return newcomer;
+}
+
 static void renames(void)
 {
 	struct wire_message replaces = rename_of("next", "now"), crowd = rename_of(CROWDED, "moved"),
 			    back = rename_of("moved", CROWDED), newer = named(WIRE_NEWER, 1, "now"), told;
+	struct peer user;
 
 	make(&owner, "now", 1, 0);
 	make(&owner, "next", 1, 0);
@@ -343,10 +355,13 @@ static void renames(void)
 	assert_int_equal(measure_message("NEWER that waits", &stranger, &newer).type, 0);
 	measure_done("RENAME that replaces, and ends a wait", &owner, &replaces);
 	assert_int_equal(received_already(stranger.sock, &told), WIRE_INFO);
+	user = use_crowded();
 	measure_done("RENAME of what many use", &owner, &crowd);
 	read_notices();
 	want(&owner, &back);
 	read_notices();
+	bury(&user);
+	finish();
 	take_away(&owner, "now");
 }
 
