@@ -41,6 +41,7 @@ unit_tests = \
 	tests/unit/broker/test-manage \
 	tests/unit/broker/test-manage-drain \
 	tests/unit/broker/test-manage-drain-join \
+	tests/unit/broker/test-manage-publish \
 	tests/unit/broker/test-openmetrics \
 	tests/unit/broker/test-npy \
 	tests/unit/broker/test-outbox \
@@ -257,6 +258,7 @@ tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(ling
 tests_unit_broker_test_inquiry_SOURCES = tests/unit/broker/test-inquiry.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
 tests_unit_broker_test_manage_SOURCES = tests/unit/broker/test-manage.c $(session_harness)
+tests_unit_broker_test_manage_publish_SOURCES = tests/unit/broker/test-manage-publish.c $(session_harness)
 tests_unit_broker_test_manage_drain_SOURCES = tests/unit/broker/test-manage-drain.c $(session_harness)
 tests_unit_broker_test_outbox_SOURCES = tests/unit/broker/test-outbox.c $(session_harness)
 tests_unit_broker_test_pool_SOURCES = tests/unit/broker/test-pool.c $(session_harness)
