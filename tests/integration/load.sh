@@ -213,7 +213,7 @@ check "a file that was there is replaced" eval 'echo old >old.bin && done_ save 
 check "with the mode of a new file" eval '(umask 027; "$ctl" save d masked.bin) && [ "$(stat -c %a masked.bin)" = 640 ]'
 check "behind a symbolic link" eval 'ln -s old.bin link && done_ save complex link && [ -L link ] && [ "$(stat -c %s old.bin)" = 32 ]'
 check "what is no file is not" eval 'refused "no regular file" save d /dev/null && [ -c /dev/null ]'
-check "a folder that is not there" refused 'No such file' save d none/d.bin
+check "a folder that is not there" refused 'No such file' save d nowhere/d.bin
 check "a disk that is full" eval '! "$ctl" save d - >/dev/full 2>err && grep -q "cannot be written" err'
 
 # ---- what ends in the middle ----

@@ -23,7 +23,7 @@ static void test_lines(void **state)
 	expect(256 << 20, 1 << 30, 500000000, "u: 256 MiB of 1 GiB, 25%, 512 MiB/s");
 	expect(0, 1 << 30, 0, "u: 0 B of 1 GiB, 0%, 0 B/s");
 	expect(1 << 30, 1 << 30, 1000000000, "u: 1 GiB of 1 GiB, 100%, 1 GiB/s");
-	expect((1 << 30) - 1, 1 << 30, 1000000000, "u: 1.0 GiB of 1 GiB, 99%, 1.0 GiB/s");
+	expect((1 << 30) - 1, 1 << 30, 1000000000, "u: 1023 MiB of 1 GiB, 99%, 1023 MiB/s");
 	expect(0, 0, 1, "u: 0 B of 0 B, 100%, 0 B/s");
 }
 
