@@ -204,6 +204,7 @@ test_scripts = \
 	tests/gpu/kernels.sh \
 	tests/gpu/launching.sh \
 	tests/gpu/lifetime.sh \
+	tests/gpu/load.sh \
 	tests/gpu/loading-facts.sh \
 	tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
