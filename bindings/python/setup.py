@@ -59,7 +59,8 @@ core = Extension(
     depends=sorted(str(path) for path in pathlib.Path("core").glob("*.h")),
     libraries=["gpubroker"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
-    extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-cast-function-type"],
+    # Python's tables have functions of several types, and strings that are not const.
+    extra_compile_args=[*"-std=gnu11 -fvisibility=hidden -Wall -Wextra -Wno-cast-function-type -Wno-write-strings".split()],
     py_limited_api=True,
     **options(),
 )

@@ -121,7 +121,7 @@ PyObject *array_new(const struct module_types *types, struct hold *hold)
 
 static void array_dealloc(struct array *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
+	PyTypeObject *type = Py_TYPE((PyObject *)self);
 
 	hold_export_end(self->hold);
 	PyObject_Free(self);

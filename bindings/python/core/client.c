@@ -39,7 +39,7 @@ static PyObject *client_create(PyTypeObject *type, PyObject *args, PyObject *key
 
 static void client_dealloc(struct client *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
+	PyTypeObject *type = Py_TYPE((PyObject *)self);
 	PyObject *error, *value, *traceback;
 
 	PyErr_Fetch(&error, &value, &traceback);
@@ -151,13 +151,15 @@ static PyObject *client_seal(struct client *self, PyObject *args)
 
 static PyObject *client_rename(struct client *self, PyObject *args, PyObject *keywords)
 {
-	static char *names[] = { "name", "to", "replace", NULL };
+	static char *names[] = { "name", "to", "replace", "persist", NULL };
 	const char *name, *to;
-	int replace = 0, error;
+	int replace = 0, persist = 0, error;
+	unsigned flags;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "ss|$p:rename", names, &name, &to, &replace))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "ss|$pp:rename", names, &name, &to, &replace, &persist))
 		return NULL;
-	CALL(self, error, gpub_rename(self->connection->client, name, to, replace ? GPUB_REPLACE : 0))
+	flags = (replace ? GPUB_REPLACE : 0) | (persist ? GPUB_PERSIST : 0);
+	CALL(self, error, gpub_rename(self->connection->client, name, to, flags))
 	return done(self, error);
 }
 
@@ -515,7 +517,8 @@ static PyMethodDef methods[] = {
 	  "seal($self, name, /)\n--\n\nNo lease can write it from now on: they are refused with EROFS. It cannot be undone.\n\n"
 	  "OSError EBUSY: another session can write it." },
 	{ "rename", NAMED(client_rename),
-	  "rename($self, /, name, to, *, replace=False)\n--\n\nGives it another name and a new generation, in one step. replace: a buffer of that name is unlinked.\n\n"
+	  "rename($self, /, name, to, *, replace=False, persist=False)\n--\n\nGives it another name and a new generation, in one step.\n\n"
+	  "replace: a buffer of that name is unlinked. persist: it is not ephemeral any more.\n\n"
 	  "FileExistsError: the name is taken. Leases go on." },
 	{ "wait_newer", NAMED(client_wait_newer),
 	  "wait_newer($self, /, name, generation=0, timeout=None)\n--\n\nWaits for a buffer of that name of a later generation: its Info.\n\n"

@@ -25,26 +25,24 @@ PyObject *lease_new(const struct module_types *types, struct hold *hold)
 	return (PyObject *)made;
 }
 
-/* What is not released and is collected was forgotten. */
-static void lease_finalize(PyObject *self)
+/* What is not released and is collected was forgotten. The warning names no source: that would keep an object that ends. */
+static void warn_forgotten(const struct hold *hold)
 {
-	const struct hold *hold = ((struct lease *)self)->hold;
 	PyObject *type, *value, *traceback;
 
 	if (hold->state != HOLD_HELD || hold->forsaken)
 		return;
 	PyErr_Fetch(&type, &value, &traceback);
-	if (PyErr_ResourceWarning(self, 1, "a lease on %s was not released: use it in a with statement, or call release()", hold->label))
-		PyErr_WriteUnraisable(self);
+	if (PyErr_ResourceWarning(NULL, 1, "a lease on %s was not released: use it in a with statement, or call release()", hold->label))
+		PyErr_WriteUnraisable(NULL);
 	PyErr_Restore(type, value, traceback);
 }
 
 static void lease_dealloc(struct lease *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
+	PyTypeObject *type = Py_TYPE((PyObject *)self);
 
-	if (PyObject_CallFinalizerFromDealloc((PyObject *)self) < 0)
-		return;
+	warn_forgotten(self->hold);
 	hold_put(self->hold);
 	PyObject_Free(self);
 	Py_DECREF(type);
@@ -403,7 +401,6 @@ static PyType_Slot slots[] = {
 		     "Its arrays show the buffer itself: nothing is copied. Delete them before the end of the with statement, as those of a\n"
 		     "memoryview: else that is a BufferError. An exception in the block returns the lease without the signal." },
 	{ Py_tp_dealloc, (void *)lease_dealloc },
-	{ Py_tp_finalize, (void *)lease_finalize },
 	{ Py_tp_repr, (void *)lease_repr },
 	{ Py_tp_methods, methods },
 	{ Py_tp_getset, getset },

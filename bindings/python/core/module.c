@@ -79,6 +79,7 @@ static PyModuleDef module_def = {
 	.m_clear = module_clear,
 };
 
+PyMODINIT_FUNC PyInit__core(void); /* found by its name alone */
 PyMODINIT_FUNC PyInit__core(void)
 {
 	return PyModuleDef_Init(&module_def);

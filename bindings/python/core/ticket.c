@@ -49,7 +49,7 @@ const char *ticket_text(const struct module_types *types, PyObject *ticket)
 
 static void ticket_dealloc(struct ticket *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
+	PyTypeObject *type = Py_TYPE((PyObject *)self);
 
 	Py_CLEAR(self->text);
 	PyObject_Free(self);
@@ -63,7 +63,7 @@ static PyObject *ticket_repr(PyObject *Py_UNUSED(self))
 
 static PyObject *ticket_reduce(struct ticket *self, PyObject *Py_UNUSED(none))
 {
-	return Py_BuildValue("(O(O))", Py_TYPE(self), self->text);
+	return Py_BuildValue("(O(O))", Py_TYPE((PyObject *)self), self->text);
 }
 
 static PyMethodDef methods[] = {
