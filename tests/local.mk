@@ -181,6 +181,7 @@ test_scripts = \
 	tests/integration/kernels.sh \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \
+	tests/integration/python.sh \
 	tests/integration/run.sh tests/integration/run-ends.sh \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \

@@ -30,7 +30,15 @@ python_sources = \
 	bindings/python/src/gpubroker/sharing.py
 EXTRA_DIST += $(python_sources) $(python_tests)
 python_tests = \
-	bindings/python/tests/requirements.txt
+	bindings/python/tests/requirements.txt \
+	bindings/python/tests/conftest.py \
+	bindings/python/tests/tap.py \
+	bindings/python/tests/test_arrays.py \
+	bindings/python/tests/test_client.py \
+	bindings/python/tests/test_interface.py \
+	bindings/python/tests/test_lease.py \
+	bindings/python/tests/test_model.py \
+	bindings/python/tests/test_processes.py
 
 venv_python = $(abs_builddir)/venv/bin/python
 .PHONY: python

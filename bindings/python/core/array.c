@@ -37,7 +37,8 @@ static void view_fill(struct hold *hold, Py_buffer *view, int flags)
 	view->internal = hold;
 }
 
-int buffer_get(PyObject *object, struct hold *hold, Py_buffer *view, int flags)
+/* An array's view: the array, which the view keeps, counts. */
+static int view_of(PyObject *object, struct hold *hold, Py_buffer *view, int flags)
 {
 	const char *problem;
 
@@ -45,14 +46,25 @@ int buffer_get(PyObject *object, struct hold *hold, Py_buffer *view, int flags)
 	if (!hold_enter(hold))
 		return -1;
 	problem = why_no_buffer(hold, flags);
-	if (problem)
+	if (problem) {
 		PyErr_Format(PyExc_BufferError, "%s %s", hold->label, problem);
-	if (!problem && hold_export(hold)) {
+	} else {
 		view_fill(hold, view, flags);
 		view->obj = Py_NewRef(object);
 	}
 	connection_leave(hold->connection);
-	return view->obj ? 0 : -1;
+	return problem ? -1 : 0;
+}
+
+int buffer_get(PyObject *object, struct hold *hold, Py_buffer *view, int flags)
+{
+	view->obj = NULL;
+	if (!hold_export(hold))
+		return -1;
+	if (!view_of(object, hold, view, flags))
+		return 0;
+	hold_export_end(hold);
+	return -1;
 }
 
 void buffer_release(Py_buffer *view)
@@ -148,12 +160,7 @@ static PyObject *array_dlpack_device(struct array *self, PyObject *Py_UNUSED(non
 
 static int array_buffer(struct array *self, Py_buffer *view, int flags)
 {
-	return buffer_get((PyObject *)self, self->hold, view, flags);
-}
-
-static void array_buffer_release(PyObject *Py_UNUSED(self), Py_buffer *view)
-{
-	buffer_release(view);
+	return view_of((PyObject *)self, self->hold, view, flags);
 }
 
 static PyMethodDef methods[] = {
@@ -174,7 +181,6 @@ static PyType_Slot slots[] = {
 	{ Py_tp_methods, methods },
 	{ Py_tp_getset, getset },
 	{ Py_bf_getbuffer, (void *)array_buffer },
-	{ Py_bf_releasebuffer, (void *)array_buffer_release },
 	{ 0, NULL },
 };
 

@@ -75,6 +75,7 @@ static PyObject *client_exit(struct client *self, PyObject *args)
 	if (type == Py_None)
 		return NULL;
 	PyErr_Clear();
+	connection_abandon(self->connection);
 	return Py_NewRef(Py_None);
 }
 

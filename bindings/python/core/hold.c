@@ -217,40 +217,32 @@ static int signal_on(struct hold *hold, void *stream)
 	return error;
 }
 
-/* On a stream that carried no work, so the signal stands behind the wait alone. */
-static int signal_own(struct hold *hold)
+/*
+ * On a stream that carried no work: what was done is done, so nobody has to synchronise before an unlinked buffer is freed. The
+ * signal stands behind the wait, which may be parked: nobody else is to stand behind that.
+ */
+static int return_own(struct hold *hold)
 {
-	void *stream;
-	int error = 0;
+	bool waits = hold->signal.given && hold->at.given && !hold_is_host(hold);
+	void *stream = connection_stream(hold->connection, hold->lease.device);
+	int error;
 
-	if (!hold->signal.given)
-		return 0;
-	stream = connection_stream(hold->connection, hold->lease.device);
 	if (!stream)
 		return -1;
 	Py_BEGIN_ALLOW_THREADS
-	if (hold->at.given && !hold_is_host(hold))
-		error = gpub_wait_on(&hold->lease, hold->at.value, stream);
+	error = waits ? gpub_wait_on(&hold->lease, hold->at.value, stream) : 0;
 	if (!error)
 		error = signal_on(hold, stream);
+	if (!error)
+		error = gpub_return_on(&hold->lease, stream);
 	Py_END_ALLOW_THREADS
 	if (error)
 		raise_os(error);
-	if (hold_is_host(hold)) /* on CUDA it may be parked: nobody else is to stand behind it */
-		connection_stream_idle(hold->connection, hold->lease.device, stream);
-	else
+	if (waits)
 		gpub_stream_destroy(stream);
+	else
+		connection_stream_idle(hold->connection, hold->lease.device, stream);
 	return error ? -1 : 0;
-}
-
-static int return_own(struct hold *hold)
-{
-	int error;
-
-	if (signal_own(hold))
-		return -1;
-	error = gpub_return(&hold->lease);
-	return error ? raise_os(error), -1 : 0;
 }
 
 /* Without an order only if nothing is known of one: the library then frees nothing before the device has done all. */
@@ -267,33 +259,45 @@ static int return_behind(struct hold *hold, const struct maybe *given, void *str
 	return error ? raise_os(error), -1 : 0;
 }
 
-int hold_release(struct hold *hold, const struct maybe *given)
+/* The caller is in a use. The arrays have ended. */
+static int finish(struct hold *hold, const struct maybe *given)
 {
 	void *stream;
 	bool own;
+	int result;
+
+	if (choose_stream(hold, given, &stream, &own))
+		return -1;
+	hold->state = HOLD_BUSY;
+	result = own ? return_own(hold) : return_behind(hold, given, stream);
+	hold->state = result ? HOLD_HELD : HOLD_ENDED;
+	return result;
+}
+
+int hold_release(struct hold *hold, const struct maybe *given)
+{
 	int result;
 
 	if (hold->state == HOLD_ENDED)
 		return 0;
 	if (!hold_enter(hold))
 		return -1;
-	result = refuse_exports(hold) || choose_stream(hold, given, &stream, &own) ? -1 : 0;
-	if (!result) {
-		hold->state = HOLD_BUSY;
-		result = own ? return_own(hold) : return_behind(hold, given, stream);
-		hold->state = result ? HOLD_HELD : HOLD_ENDED;
-	}
+	result = refuse_exports(hold) ? -1 : finish(hold, given);
 	connection_leave(hold->connection);
 	return result;
 }
 
+/* What cannot be returned in order is left to hold_put. */
 void hold_abandon(struct hold *hold)
 {
+	const struct maybe none = { 0 };
+
 	hold->forsaken = true;
+	hold->signal.given = 0;
 	if (hold->state != HOLD_HELD || atomic_load(&hold->exports) || !connection_enter(hold->connection))
 		return;
-	gpub_return(&hold->lease);
-	hold->state = HOLD_ENDED;
+	if (finish(hold, &none))
+		PyErr_Clear();
 	connection_leave(hold->connection);
 }
 

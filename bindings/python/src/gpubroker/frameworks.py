@@ -37,7 +37,7 @@ def numpy(lease: Lease) -> Any:
     except TypeError:
         dtype = None
     if dtype is not None and dtype.kind != "V":
-        return np.asarray(lease)
+        return np.asarray(lease._array())
     return _numpy_of_ml_type(lease)
 
 
