@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$top_srcdir" || exit 1
 
 files() {
-	find broker libbroker kernels examples tests bench man contrib docs -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.in' \
+	find bindings broker libbroker kernels examples tests bench man contrib docs -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.in' \
 		-o -name '*.sh' -o -name '*.mk' -o -name '*.pml' -o -name '*.map' -o -name '*.md' -o -name '*.[1-8]' \)
 	ls ./*.md m4/gpub_*.m4 configure.ac Makefile.am bootstrap
 }
