@@ -173,7 +173,7 @@ test_scripts = \
 	tests/integration/brokerd.sh \
 	tests/integration/driver.sh \
 	tests/integration/fake-cuda.sh \
-	tests/integration/heat.sh \
+	tests/integration/heat.sh tests/integration/heat-fortran.sh \
 	tests/integration/kernels.sh \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \
