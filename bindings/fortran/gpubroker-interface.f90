@@ -105,7 +105,8 @@ module gpubroker_interface
     type, bind(C), public :: gpub_launch_config
         integer(c_int32_t) :: struct_size = 48
         integer(c_int32_t) :: device = GPUB_CURRENT
-        integer(c_int32_t) :: grid(3) = 1, block(3) = 1
+        ! written out: gfortran 12 makes [1, 0, 0] of a single 1 where it converts GPUB_LAUNCH_INIT to bytes
+        integer(c_int32_t) :: grid(3) = [1, 1, 1], block(3) = [1, 1, 1]
         integer(c_int32_t) :: shared_bytes = 0
         integer(c_int32_t) :: reserved = 0
         type(c_ptr)        :: stream = c_null_ptr
