@@ -519,8 +519,8 @@ AM_TESTS_ENVIRONMENT = $(test_caller) \
 	ASAN_OPTIONS=protect_shadow_gap=0:$$ASAN_OPTIONS; export ASAN_OPTIONS; \
 	UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS; export UBSAN_OPTIONS;
 
-EXTRA_DIST += tests/install/installed.sh tests/install/program.c
+EXTRA_DIST += tests/install/installed.sh tests/install/program.c tests/install/program.f90
 installcheck-local:
-	$(test_caller) CC='$(CC)' CXX='$(CXX)' PKG_CONFIG='$(PKG_CONFIG)' DESTDIR='$(DESTDIR)' srcdir='$(srcdir)' \
+	$(test_caller) CC='$(CC)' CXX='$(CXX)' FC='$(FC)' PKG_CONFIG='$(PKG_CONFIG)' DESTDIR='$(DESTDIR)' srcdir='$(srcdir)' \
 	    pkgconfigdir='$(pkgconfigdir)' libdir='$(libdir)' bindir='$(bindir)' CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)' \
 	    CUDA_LIBS='$(CUDA_LIBS)' bash $(srcdir)/tests/install/installed.sh
