@@ -48,6 +48,7 @@ extern "C" {
 
 /* gpub_rename() */
 #define GPUB_REPLACE 1u /* a buffer that has the new name is unlinked */
+#define GPUB_PERSIST 2u /* the buffer does not end with its creator any more (GPUB_EPHEMERAL) */
 
 /* gpub_set_flags() */
 #define GPUB_BACKGROUND_CLOSE 1u /* close unlinked buffers as soon as no lease holds them, on a thread of its own */
@@ -246,11 +247,12 @@ int gpub_chown(gpub_client *client, const char *name, uint32_t owner, uint32_t g
 int gpub_seal(gpub_client *client, const char *name);
 
 /*
- * Gives a buffer another name, in one step. With GPUB_REPLACE (else flags is 0) it takes the name from a buffer that has it: whoever
- * acquires that name gets the old buffer or the new one at any time. The buffer gets a new generation. Leases of it and of
+ * Gives a buffer another name, in one step. With GPUB_REPLACE it takes the name from a buffer that has it: whoever acquires that name
+ * gets the old buffer or the new one at any time. With GPUB_PERSIST the buffer is not GPUB_EPHEMERAL from then on: so a creator that dies
+ * before it has written all of a buffer leaves nothing behind. The buffer gets a new generation. Leases of it and of
  * the buffer that it replaces stay valid until they are returned, and cannot be renewed (-ESTALE). Tickets for it end. The owner, root and the
- * broker's user may, of both buffers. To rename a buffer to its own name does nothing.
- *   -EEXIST  the name is taken and flags is 0     -EBUSY  a buffer of that name is being created
+ * broker's user may, of both buffers. To rename a buffer to its own name changes no generation.
+ *   -EEXIST  the name is taken, without GPUB_REPLACE     -EBUSY  a buffer of that name is being created
  *   -EACCES     -ENOENT     -EINVAL  unknown flags, a bad name     -ENAMETOOLONG
  */
 int gpub_rename(gpub_client *client, const char *name, const char *to, unsigned flags);

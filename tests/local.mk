@@ -41,11 +41,14 @@ unit_tests = \
 	tests/unit/broker/test-manage \
 	tests/unit/broker/test-manage-drain \
 	tests/unit/broker/test-manage-drain-join \
+	tests/unit/broker/test-manage-publish \
 	tests/unit/broker/test-openmetrics \
+	tests/unit/broker/test-npy \
 	tests/unit/broker/test-outbox \
 	tests/unit/broker/test-places \
 	tests/unit/broker/test-pool \
 	tests/unit/broker/test-process \
+	tests/unit/broker/test-progress \
 	tests/unit/broker/test-rates \
 	tests/unit/broker/test-records \
 	tests/unit/broker/test-session-proof \
@@ -59,6 +62,7 @@ unit_tests = \
 	tests/unit/broker/test-registry-shared-random \
 	tests/unit/broker/test-request-fanout \
 	tests/unit/broker/test-request-users \
+	tests/unit/broker/test-safetensors \
 	tests/unit/broker/test-second-look \
 	tests/unit/broker/test-session \
 	tests/unit/broker/test-session-cut \
@@ -185,7 +189,7 @@ test_scripts = \
 	tests/integration/status.sh tests/integration/status-json.sh tests/integration/status-many.sh \
 	tests/integration/status-now.sh tests/integration/status-watch.sh tests/integration/why-brokers.sh \
 	tests/integration/supervisor.sh \
-	tests/integration/ctl.sh tests/integration/doctor.sh \
+	tests/integration/ctl.sh tests/integration/doctor.sh tests/integration/load.sh \
 	tests/integration/exporter.sh \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
@@ -200,6 +204,7 @@ test_scripts = \
 	tests/gpu/kernels.sh \
 	tests/gpu/launching.sh \
 	tests/gpu/lifetime.sh \
+	tests/gpu/load.sh \
 	tests/gpu/loading-facts.sh \
 	tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
@@ -256,12 +261,16 @@ tests_unit_broker_test_manage_drain_join_SOURCES = tests/unit/broker/test-manage
 tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
 tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/ctl/cgroup.c
+tests_unit_broker_test_npy_SOURCES = tests/unit/broker/test-npy.c broker/ctl/npy.c
+tests_unit_broker_test_progress_SOURCES = tests/unit/broker/test-progress.c broker/ctl/progress.c
+tests_unit_broker_test_safetensors_SOURCES = tests/unit/broker/test-safetensors.c broker/ctl/safetensors.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)
 tests_unit_broker_test_inquiry_SOURCES = tests/unit/broker/test-inquiry.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
 tests_unit_broker_test_manage_SOURCES = tests/unit/broker/test-manage.c $(session_harness)
+tests_unit_broker_test_manage_publish_SOURCES = tests/unit/broker/test-manage-publish.c $(session_harness)
 tests_unit_broker_test_manage_drain_SOURCES = tests/unit/broker/test-manage-drain.c $(session_harness)
 tests_unit_broker_test_outbox_SOURCES = tests/unit/broker/test-outbox.c $(session_harness)
 tests_unit_broker_test_pool_SOURCES = tests/unit/broker/test-pool.c $(session_harness)

@@ -18,13 +18,14 @@
 #include "broker/base/log.h"
 #include "broker/show/ask.h"
 #include "broker/show/table.h"
-#include "client/call.h"
 #include "client/client.h"
-#include "client/clock.h"
 #include "client/connect.h"
 #include "client/manage.h"
+#include "create.h"
 #include "doctor.h"
 #include "events.h"
+#include "load.h"
+#include "save.h"
 #include "view.h"
 
 /* Logs what was refused. Returns the exit status for it. */
@@ -46,31 +47,16 @@ static enum ctl_exit worse_of(enum ctl_exit a, enum ctl_exit b)
 
 /* ---- create ---- */
 
-/*
- * Not gpub_create(), which counts devices as the calling process sees them and has to start CUDA for it. Here devices
- * have the broker's own numbers, as in broker-status.
- */
 static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *options)
 {
-	/* a timeout has the errno of memory that cannot come, but that is answered at once */
-	struct timespec late = client_deadline(options->wait_ms / 2), now;
-	struct wire_message request, reply;
-	int error;
+	const struct create_order order = { .name = options->names[0],
+					    .amount = options->amount,
+					    .mode = options->mode,
+					    .flags = (options->timeline ? GPUB_TIMELINE : 0) |
+						     (options->dedicated ? GPUB_DEDICATED : 0),
+					    .wait_ms = options->wait_ms };
 
-	wire_init(&request, WIRE_CREATE, 0);
-	strcpy(request.create.name, options->names[0]);
-	request.create.size = options->amount.size;
-	request.create.layout = options->amount.layout;
-	request.create.device = options->amount.device;
-	request.create.mode = options->mode;
-	request.create.flags = (options->timeline ? GPUB_TIMELINE : 0) | (options->dedicated ? GPUB_DEDICATED : 0);
-	request.create.timeout_ms = options->wait_ms;
-	error = call_broker(client, &request, &reply, NULL, NULL);
-	now = client_deadline(0);
-	if (error == -ENOMEM && options->wait_ms &&
-	    (now.tv_sec > late.tv_sec || (now.tv_sec == late.tv_sec && now.tv_nsec >= late.tv_nsec)))
-		error = -ETIMEDOUT;
-	return complain(error, error_text());
+	return complain(ctl_create(client, &order), error_text());
 }
 
 /* ---- unlink, chmod, chown: one name after the other ---- */
@@ -270,7 +256,32 @@ static enum ctl_exit run_evict(gpub_client *client, const struct ctl_options *op
 	return complain(error, error_text());
 }
 
-/* ---- without a connection ---- */
+/* ---- with a connection of their own, or none ---- */
+
+static enum ctl_exit run_load(const struct ctl_options *options)
+{
+	const struct load_order order = { .address = options->address,
+					  .name = options->names[0],
+					  .file = options->file,
+					  .device = options->amount.device,
+					  .mode = options->mode,
+					  .flags = options->dedicated ? GPUB_DEDICATED : 0,
+					  .wait_ms = options->wait_ms,
+					  .replace = options->replace,
+					  .seal = options->seal,
+					  .quiet = options->quiet };
+
+	return complain(ctl_load(&order), error_text());
+}
+
+static enum ctl_exit run_save(const struct ctl_options *options)
+{
+	const struct save_order order = {
+		.address = options->address, .name = options->names[0], .file = options->file, .quiet = options->quiet,
+	};
+
+	return complain(ctl_save(&order), error_text());
+}
 
 static enum ctl_exit run_events(const struct ctl_options *options)
 {
@@ -299,6 +310,10 @@ static enum ctl_exit run_doctor(const struct ctl_options *options)
 const struct ctl_command ctl_commands[] = {
 	{ "create", "NAME SIZE[@DEVICE]", "make a buffer of zeros; SIZE in bytes, or with K, M, G", 2, 2,
 	  VALUE_AT(1, take_amount, amount), .run = run_create },
+	{ "load", "NAME FILE", "make a buffer of a file: .npy, .safetensors, or bytes; - is stdin", 2, 2,
+	  VALUE_AT(1, take_text, file), .local = run_load },
+	{ "save", "NAME FILE", "write a buffer to a file: .npy, .safetensors, or bytes; - is stdout", 2, 2,
+	  VALUE_AT(1, take_text, file), .local = run_save },
 	{ "unlink", "NAME ...", "take names away; memory is freed when nobody can touch it", 1, INT_MAX, .each = unlink_one },
 	{ "chmod", "MODE NAME ...", "change who may acquire them: 0640, or g+r,o-w", 2, INT_MAX,
 	  VALUE_AT(0, take_mode_change, change), .each = chmod_one },

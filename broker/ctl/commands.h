@@ -22,10 +22,13 @@ struct ctl_options {
 	const struct ctl_command *command;
 	char                    **names; /* of buffers; NULL-terminated */
 
-	struct amount      amount; /* create */
-	unsigned           mode;
+	struct amount      amount; /* create; of load the device alone */
+	unsigned           mode;   /* create, load */
 	bool               timeline, dedicated, replace;
 	int                wait_ms;
+
+	const char        *file; /* load, save */
+	bool               seal, quiet;
 
 	struct mode_change change; /* chmod */
 	struct owner       owner;  /* chown */
@@ -55,7 +58,7 @@ struct ctl_command {
 	int         value;                   /* the argument that is no buffer's name: take puts it at offset */
 	taker      *take;                    /* NULL: there is none */
 	size_t      offset;
-	/* one of them: without a connection; over one; over one for each name */
+	/* one of them: without a connection, or with one of its own; over one; over one for each name */
 	enum ctl_exit (*local)(const struct ctl_options *options);
 	enum ctl_exit (*run)(gpub_client *client, const struct ctl_options *options);
 	int           (*each)(gpub_client *client, const struct ctl_options *options, const char *name);

@@ -12,6 +12,7 @@
 
 #include "broker/base/option-table.h"
 #include "common/error.h"
+#include "common/handle.h"
 #include "common/name.h"
 #include "common/size.h"
 #include "gpubroker.h"
@@ -26,14 +27,18 @@
 static const struct option_row rows[] = {
 	{ 0, "address", "ADDRESS", "the broker: unix:PATH ($GPUBROKER, else the default sockets)", VALUE(take_text),
 	  FIELD(address), NULL },
-	{ 0, "mode", "MODE", "who may acquire it, in octal (0600)", VALUE(take_mode), FIELD(mode), "create" },
+	{ 0, "mode", "MODE", "who may acquire it, in octal (0600)", VALUE(take_mode), FIELD(mode), "create, load" },
 	{ 0, "timeline", NULL, "with a timeline", VALUE(take_flag), FIELD(timeline), "create" },
 	{ 0, "dedicated", NULL, "with an allocation of its own, so that it can be given to others", VALUE(take_flag),
-	  FIELD(dedicated), "create" },
+	  FIELD(dedicated), "create, load" },
 	{ 0, "alone", NULL, "the old name of --dedicated", VALUE(take_flag), FIELD(dedicated), "create" },
 	{ 0, "wait", "TIME", "how long to wait for memory; 30, 30s, 5m, 2h (0)", VALUE(take_milliseconds),
-	  FIELD(wait_ms), "create" },
-	{ 0, "replace", NULL, "a buffer that has the new name is unlinked", VALUE(take_flag), FIELD(replace), "rename" },
+	  FIELD(wait_ms), "create, load" },
+	{ 0, "device", "NUMBER", "the broker's number of the device (0)", NUMBER("device", 0, DEVICE_MAX - 1),
+	  FIELD(amount.device), "load" },
+	{ 0, "seal", NULL, "refuse leases that write it, from the beginning", VALUE(take_flag), FIELD(seal), "load" },
+	{ 'q', "quiet", NULL, "show no progress, also on a terminal", VALUE(take_flag), FIELD(quiet), "load, save" },
+	{ 0, "replace", NULL, "a buffer that has the new name is unlinked", VALUE(take_flag), FIELD(replace), "rename, load" },
 	{ 0, "timeout", "TIME", "how long to wait (without limit)", VALUE(take_milliseconds), FIELD(timeout_ms),
 	  "drain" },
 	{ 0, "rights", "RIGHTS", "r, w or rw (r)", VALUE(take_rights), FIELD(rights), "ticket" },

@@ -36,7 +36,7 @@ enum allocation_state {
 struct notices {
 	struct use     *use;   /* next: of a buffer that lost its name */
 	struct grant   *grant; /* next: of an allocation that was evicted */
-	bool            queued;
+	bool            queued, again; /* again: all uses from the first on, behind the last */
 	struct notices *prev, *next;
 };
 

@@ -65,11 +65,11 @@ static void use_add(struct registry *registry, struct use *use, struct grant *gr
 
 static void use_take_off(struct registry *registry, struct use *use)
 {
-	if (use->buffer->notices.use == use)
-		use->buffer->notices.use = use->next;
 	if (table_added(use))
 		HASH_DEL(use->grant->among->uses, use);
 	DL_DELETE(use->buffer->uses, use);
+	if (use->buffer->notices.use == use)
+		notices_pass(use);
 	DL_DELETE2(use->grant->uses, use, grant_prev, grant_next);
 	use->grant->used--;
 	use->grant->among->used--;

@@ -57,13 +57,24 @@ static void use_tell(struct registry *registry, struct use *use)
 		registry->hooks.notice(registry->context, use->grant, use->key.serial);
 }
 
+void notices_pass(const struct use *use)
+{
+	struct notices *notices = &use->buffer->notices;
+
+	notices->use = use->next;
+	if (notices->use || !notices->again)
+		return;
+	notices->again = false;
+	notices->use = use->buffer->uses;
+}
+
 static void notice_next(struct registry *registry, struct notices *notices)
 {
 	struct use *use = notices->use;
 	struct grant *grant = notices->grant;
 
 	if (use) {
-		notices->use = use->next;
+		notices_pass(use);
 		use_tell(registry, use);
 		return;
 	}
@@ -467,6 +478,13 @@ void registry_disown(struct buffer **ephemerals)
 		creator_leave(*ephemerals);
 }
 
+void registry_persist(struct registry *registry, struct buffer *buffer)
+{
+	creator_leave(buffer);
+	buffer->flags &= ~GPUB_EPHEMERAL;
+	tracked_changed(registry->tracking, &buffer->tracked);
+}
+
 static void name_remove(struct registry *registry, struct buffer *buffer)
 {
 	HASH_DEL(registry->names, buffer);
@@ -597,6 +615,9 @@ void registry_rename(struct registry *registry, struct buffer *buffer, const cha
 	}
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
+	buffer->notices.again = buffer->notices.use != NULL; /* renames without end must not keep those behind from theirs */
+	if (buffer->notices.again)
+		return;
 	notices_cancel(registry, &buffer->notices);
 	buffer->notices.use = buffer->uses;
 	notices_send_later(registry, &buffer->notices);

@@ -232,6 +232,9 @@ void registry_unlink(struct registry *registry, struct buffer *buffer);
  */
 void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
 
+/* It does not end with its creator any more. */
+void registry_persist(struct registry *registry, struct buffer *buffer);
+
 /* A pass of the loop: some of the notices that are yet to come. True: there are more. */
 bool registry_notify(struct registry *registry);
 
@@ -240,6 +243,9 @@ void registry_disown(struct buffer **ephemerals);
 
 /* For grants.c: a use of it has ended. Where it was the last one of an unlinked buffer, the buffer may be gone afterwards. */
 void registry_end_buffer(struct registry *registry, struct buffer *buffer);
+
+/* For grants.c: the notices of its buffer go on behind it; it is told, or is not in the list any more. */
+void notices_pass(const struct use *use);
 
 /* For grants.c: its memory, or its range of it, is of use to others when the buffer has ended. */
 bool registry_keeps(const struct registry *registry, const struct buffer *buffer);

@@ -163,8 +163,6 @@ int manage_seal(struct session *session, const struct wire_message *message)
 /* Of the buffer that has the new name; NULL: none has. */
 static int rename_check(const struct session *session, const struct wire_rename *rename, const struct buffer *replaced)
 {
-	if (rename->flags & ~GPUB_REPLACE)
-		return error_set(-EINVAL, "a rename has unknown flags: GPUB_REPLACE is the only one");
 	if (!replaced)
 		return 0;
 	if (!(rename->flags & GPUB_REPLACE))
@@ -197,6 +195,8 @@ int manage_rename(struct session *session, const struct wire_message *message)
 	struct buffer *buffer, *replaced;
 	int error = name_check(rename->to);
 
+	if (!error && rename->flags & ~(GPUB_REPLACE | GPUB_PERSIST))
+		error = error_set(-EINVAL, "a rename has unknown flags: use GPUB_REPLACE, GPUB_PERSIST, or 0");
 	if (!error)
 		error = registry_find_live(broker->registry, rename->name, &buffer);
 	if (!error)
@@ -216,6 +216,8 @@ int manage_rename(struct session *session, const struct wire_message *message)
 		registry_rename(broker->registry, buffer, rename->to);
 		CRASH_POINT(renamed);
 	}
+	if (rename->flags & GPUB_PERSIST)
+		registry_persist(broker->registry, buffer);
 	session_done(session, message->request, -1);
 	if (replaced != buffer)
 		waiting_wake_name(broker, buffer->name);

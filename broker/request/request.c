@@ -121,7 +121,7 @@ static int handle_newer(struct session *session, const struct wire_message *mess
 		info_send(session, message->request, buffer);
 		return 0;
 	}
-	if (!newer->timeout_ms)
+	if (!newer->timeout_ms || session->broker->stopping)
 		return error ? error :
 			       error_set(-ETIMEDOUT, "'%s' has generation %llu and no newer one", buffer->name,
 					 (unsigned long long)buffer->serial);

@@ -25,7 +25,7 @@
 struct name_queue {
 	char                 name[NAME_SIZE];
 	struct name_wait    *waits;
-	bool                 waking; /* it is in that list: */
+	struct name_wait    *last;   /* that is to be answered: those behind it came later. NULL: none; else it is in that list: */
 	struct name_queue   *waking_prev, *waking_next;
 	UT_hash_handle       hh;
 };
@@ -184,18 +184,24 @@ uint64_t wait_session(const struct wait *wait)
 
 /* ---- names ---- */
 
-static void wake_no_more(struct waiting *waiting, struct name_queue *queue)
+static void wake_until(struct waiting *waiting, struct name_queue *queue, struct name_wait *last)
 {
-	if (queue->waking)
+	if (last && !queue->last)
+		DL_APPEND2(waiting->waking, queue, waking_prev, waking_next);
+	else if (!last && queue->last)
 		DL_DELETE2(waiting->waking, queue, waking_prev, waking_next);
-	queue->waking = false;
+	queue->last = last;
 }
 
-static void queue_put(struct waiting *waiting, struct name_queue *queue)
+static void queue_leave(struct waiting *waiting, struct name_wait *wait)
 {
+	struct name_queue *queue = wait->queue;
+
+	if (queue->last == wait)
+		wake_until(waiting, queue, wait == queue->waits ? NULL : wait->prev);
+	DL_DELETE(queue->waits, wait);
 	if (queue->waits)
 		return;
-	wake_no_more(waiting, queue);
 	HASH_DEL(waiting->names, queue);
 	free(queue);
 }
@@ -229,8 +235,7 @@ static void name_drop(struct name_wait *wait)
 {
 	struct broker *broker = wait->wait.broker;
 
-	DL_DELETE(wait->queue->waits, wait);
-	queue_put(broker->waiting, wait->queue);
+	queue_leave(broker->waiting, wait);
 	wait->wait.waiter->names--;
 	wait_leave(&wait->wait);
 	charge_release(&wait->charge, broker->accounting);
@@ -359,31 +364,40 @@ static void name_wake(struct name_wait *wait)
 		session->broker->waiting->grant(session, woken.request, &woken.acquire, woken.wait.began);
 }
 
-void waiting_wake_name(struct broker *broker, const char *name)
+static void wake_first(struct broker *broker, const char *name)
 {
-	struct waiting *waiting = broker->waiting;
-	struct name_queue *queue;
+	const struct name_queue *queue;
 
-	for (int i = 0; i < WAKES && (queue = queue_find(waiting, name)); i++)
+	for (int i = 0; i < WAKES && (queue = queue_find(broker->waiting, name)) && queue->last; i++)
 		name_wake(queue->waits);
-	queue = queue_find(waiting, name);
-	if (!queue || queue->waking)
-		return;
-	queue->waking = true;
-	DL_APPEND2(waiting->waking, queue, waking_prev, waking_next);
 }
 
+void waiting_wake_name(struct broker *broker, const char *name)
+{
+	struct name_queue *queue = queue_find(broker->waiting, name);
+
+	if (!queue)
+		return;
+	wake_until(broker->waiting, queue, queue->waits->prev); /* the last of all */
+	wake_first(broker, name);
+}
+
+/* Of one name, which is the last to be looked at again. */
 static void wake_some(struct broker *broker)
 {
-	struct name_queue *queue = broker->waiting->waking;
+	struct waiting *waiting = broker->waiting;
+	struct name_queue *queue = waiting->waking;
+	struct name_wait *last = queue ? queue->last : NULL;
 	const struct buffer *buffer;
 
 	if (!queue)
 		return;
-	wake_no_more(broker->waiting, queue);
+	wake_until(waiting, queue, NULL);
 	buffer = registry_find(broker->registry, queue->name);
-	if (buffer && buffer->state == BUFFER_LIVE)
-		waiting_wake_name(broker, buffer->name);
+	if (!buffer || buffer->state != BUFFER_LIVE)
+		return;
+	wake_until(waiting, queue, last);
+	wake_first(broker, buffer->name);
 }
 
 /* ---- drains ---- */

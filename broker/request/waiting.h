@@ -88,7 +88,8 @@ int waiting_newer(struct broker *broker, uint64_t session, uint64_t request, con
 
 /*
  * Another buffer is LIVE under the name now: grants it to all who wait for it. To a few at once, to the others, who may be as many as all users'
- * quotas allow, in the next passes of the loop, unless the name is gone by then: then they wait for the next.
+ * quotas allow, in the next passes of the loop, unless the name is gone by then: then they wait for the next. So does who asks for a newer one
+ * meanwhile.
  */
 void waiting_wake_name(struct broker *broker, const char *name);
 

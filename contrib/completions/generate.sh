@@ -11,7 +11,7 @@ set -euo pipefail
 folder=$1
 shift
 
-# parsed: --help as lines of fields with tabs between: option LETTER NAME VALUE COMMAND TEXT; command NAME ARGUMENTS TEXT;
+# parsed: --help as lines of fields with tabs between: option LETTER NAME VALUE COMMAND,... TEXT; command NAME ARGUMENTS TEXT;
 # operands ARGUMENTS. An empty field is a dash.
 # shellcheck disable=SC2016 # awk's own
 parsed() {
@@ -34,7 +34,8 @@ parsed() {
 			if ($i ~ /^-.,$/) letter = substr($(i++), 2, 1)
 			name = substr($(i++), 3)
 			if ($i ~ /^[A-Z]/ && index($0, "--" name " " $i)) value = $(i++)
-			if ($i ~ /:$/ && substr($i, 1, length($i) - 1) in commands) command = substr($(i++), 1, length($(i - 1)) - 1)
+			while ($i ~ /[,:]$/ && substr($i, 1, length($i) - 1) in commands) command = command $(i++)
+			sub(/:$/, "", command)
 			text = $i
 			while (++i <= NF) text = text " " $i
 			sub(/\(\/.*\/brokerd\.conf/, "(brokerd.conf", text) # where it is differs from build to build
@@ -110,7 +111,7 @@ bash_file() {
 	cat <<END
 $f()
 {
-	# each option's kind of value, the command that it is for, and the kinds of each command's arguments
+	# each option's kind of value, the commands that it is for, and the kinds of each command's arguments
 	local -A takes=($takes)
 	local -A only=($only)
 	local -A arguments=($arguments)
@@ -146,7 +147,7 @@ END
 		kind=${takes[$before]}
 	elif [[ $current = -* ]]; then
 		for option in $options; do
-			[[ -n $command && -n ${only[$option]-} && ${only[$option]} != "$command" ]] || words+=" $option"
+			[[ -n $command && -n ${only[$option]-} && ",${only[$option]}," != *",$command,"* ]] || words+=" $option"
 		done
 	elif [ -n "$commands" ] && [ -z "$command" ]; then
 		words=$commands
@@ -217,7 +218,7 @@ zsh_file() {
 			[ "$letter" = - ] || names="'(-$letter --$name)'{-$letter,${names#\'}}'"
 			[ "$letter" = - ] || [ "$value" = - ] || names=${names/,/+,}
 			[[ $text != *"may be repeated"* ]] || names="'*'${names#*\'(*)\'}"
-			[ "$command" = - ] || text="$command: $text"
+			[ "$command" = - ] || text="${command//,/, }: $text"
 			names+="[$(zsh_text "$text")]"
 			[ "$value" = - ] || names+=":$(zsh_text "$value"):$(zsh_action "$(kind_of "$program" "$value")" "$f")"
 			specs+=("$names'")
@@ -293,7 +294,7 @@ fish_file() {
 			option="-l $name"
 			[ "$letter" = - ] || option="-s $letter $option"
 			[ "$value" = - ] || option+=" $(fish_action "$(kind_of "$program" "$value")" "$f")"
-			[ "$command" = - ] || option+=" -n '__fish_seen_subcommand_from $command'"
+			[ "$command" = - ] || option+=" -n '__fish_seen_subcommand_from ${command//,/ }'"
 			lines+=("$option -d $(fish_text "$text")")
 			;;
 		command)

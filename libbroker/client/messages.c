@@ -141,7 +141,7 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
 
 /*
  * -ESTALE: a disconnect has begun, and may have closed the listed mappings already. -EAGAIN: a reset may have closed
- * the handle.
+ * the handle. -EPROTO: of two mappings with one number one would never be closed.
  */
 static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			   struct mapping *mapping, struct timeline_map *timeline)
@@ -151,6 +151,8 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	pthread_mutex_lock(&client->lock);
 	if (mapping_is_lost(client, mapping))
 		error = -EAGAIN;
+	else if (mapping_find(client, grant->grant))
+		error = error_set(-EPROTO, "the broker sent a grant that this process has already");
 	else
 		error = client->leaving ? -ESTALE : mapping_add(client, mapping);
 	if (!error)

@@ -61,8 +61,8 @@ int gpub_rename(gpub_client *client, const char *name, const char *to, unsigned 
 		error = name_check(name);
 	if (!error)
 		error = name_check(to);
-	if (!error && flags & ~GPUB_REPLACE)
-		error = error_set(-EINVAL, "unknown flags: GPUB_REPLACE is the only one");
+	if (!error && flags & ~(GPUB_REPLACE | GPUB_PERSIST))
+		error = error_set(-EINVAL, "unknown flags: use GPUB_REPLACE, GPUB_PERSIST, or 0");
 	if (error)
 		return error;
 	CRASH_POINT(rename_begin);

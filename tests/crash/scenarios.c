@@ -424,7 +424,7 @@ static void play_published(void)
 	OTHER(0, do_create, .name = "version.unused");
 	OTHER(0, do_acquire, .name = "version", .rights = GPUB_READ);
 	VICTIM(0, do_connect);
-	VICTIM(0, do_create, .name = "version.next", .size = NEARLY_ALL / 4);
+	VICTIM(0, do_create, .name = "version.next", .flags = GPUB_EPHEMERAL, .size = NEARLY_ALL / 4);
 	VICTIM(0, do_acquire, .name = "version.next", .rights = GPUB_READ);
 	VICTIM(0, do_acquire, .name = "version.next", .rights = GPUB_WRITE, .slot = 1); /* asks for more rights */
 	VICTIM(0, do_write, .slot = 1, .value = 6);
@@ -432,7 +432,7 @@ static void play_published(void)
 	VICTIM(0, do_seal, .name = "version.next");
 	VICTIM(-EROFS, do_acquire, .name = "version.next", .rights = GPUB_WRITE, .slot = 1);
 	VICTIM(0, do_rename, .name = "version.next version.unused", .flags = GPUB_REPLACE); /* whom nobody is told of */
-	VICTIM(0, do_rename, .name = "version.unused version", .flags = GPUB_REPLACE);
+	VICTIM(0, do_rename, .name = "version.unused version", .flags = GPUB_REPLACE | GPUB_PERSIST);
 	OTHER(0, do_acquire, .name = "version", .rights = GPUB_READ, .slot = 1);
 	OTHER(0, do_read, .slot = 1);
 	if (other.last.value != 6)

@@ -91,7 +91,7 @@ static void do_unlink(gpub_lease *lease, uint8_t how)
 	if (how & 0x10)
 		failed(gpub_seal(client, name));
 	else if (how & 0x20)
-		failed(gpub_rename(client, name, names[how >> 6 & 3], how & 1 ? GPUB_REPLACE : 0));
+		failed(gpub_rename(client, name, names[how >> 6 & 3], how & (GPUB_REPLACE | GPUB_PERSIST)));
 	else if (how & 0x40)
 		failed(gpub_wait_newer(client, name, how & 0x80, 5, &info));
 	else

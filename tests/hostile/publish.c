@@ -5,13 +5,19 @@
  * Who may not unlink a buffer may not take its name either; a name that moves takes nothing from who holds the buffer; and whoever moves one as
  * often as it likes makes nobody read more than one notice.
  */
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "attacks.h"
+#include "arena-users.h"
 
 #define OWN     "attacker/publish"
 #define NEXT    "attacker/publish/next"
-#define RENAMES 5000
+#define RENAMES 20000
 #define WAITS   1024 /* that a session may have */
 
 static int rename_to(struct speaker *s, const char *name, const char *to, uint32_t flags)
@@ -129,21 +135,101 @@ static int notices_of(const struct speaker *s)
 	return count;
 }
 
+/* stage->number: */
+#define HOLDS   0 /* 1: the reader holds a buffer; 2: and is stopped */
+#define RENAMED 1 /* so often */
+#define MAY_END 2
+#define NOTICES 3 /* that the reader got, and 1 */
+
+static bool came_to(unsigned which, uint64_t number)
+{
+	return atomic_load(&stage->number[which]) >= number;
+}
+
+static void wait_until(unsigned which, uint64_t number)
+{
+	while (!came_to(which, number))
+		usleep(1000);
+}
+
 static void rename_on_and_on(void)
 {
-	struct wire_grant grant;
-	struct speaker s, reader;
+	struct speaker s;
+
+	wait_until(HOLDS, 2);
+	join(&s);
+	for (uint64_t i = 1; i <= RENAMES; i++) {
+		WANT(!rename_to(&s, i % 2 ? OWN : NEXT, i % 2 ? NEXT : OWN, GPUB_REPLACE));
+		atomic_store(&stage->number[RENAMED], i);
+	}
+	WANT(info_of(&s, OWN).grants == 1);
+	wait_until(MAY_END, 1);
+	WANT(!speaker_named(&s, WIRE_UNLINK, OWN));
+	speaker_end(&s);
+	_exit(0);
+}
+
+static void rename_under_a_reader(void)
+{
+	struct speaker s;
+	int status;
+	pid_t pid;
 
 	join(&s);
-	join(&reader);
-	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_ALONE) && !speaker_acquire(&reader, OWN, GPUB_READ, &grant));
-	for (int i = 0; i < RENAMES; i++)
-		WANT(!rename_to(&s, i % 2 ? NEXT : OWN, i % 2 ? OWN : NEXT, GPUB_REPLACE));
-	WANT(info_of(&s, OWN).generation >= grant.serial + RENAMES && info_of(&s, OWN).grants == 1);
-	WANT(notices_of(&reader) == 1);
-	WANT(!speaker_named(&s, WIRE_UNLINK, OWN) && !notices_of(&reader));
+	WANT(!speaker_create(&s, OWN, 4096, 0604, GPUB_ALONE));
+	for (int i = HOLDS; i <= NOTICES; i++)
+		atomic_store(&stage->number[i], 0);
+	pid = fork();
+	WANT(pid >= 0);
+	if (!pid)
+		rename_on_and_on();
+	hold();
+	WANT(waitpid(pid, &status, 0) == pid && !status);
+	want_served(&s);
 	speaker_end(&s);
-	speaker_end(&reader);
+}
+
+/* As another user, which reads nothing for as long as the renames last. */
+static void hold_and_count_notices(void)
+{
+	struct wire_grant grant;
+	struct speaker s;
+
+	join(&s);
+	WANT(!speaker_acquire(&s, OWN, GPUB_READ, &grant));
+	atomic_store(&stage->number[HOLDS], 1);
+	wait_until(RENAMED, RENAMES);
+	atomic_store(&stage->number[NOTICES], (uint64_t)notices_of(&s) + 1);
+	WANT(!speaker_closed(&s, grant.grant));
+	want_served(&s);
+	speaker_end(&s);
+}
+
+static bool others_enter(void)
+{
+	return newcomer_works(BYSTANDER) && newcomer_works(BYSTANDER);
+}
+
+static bool are_renamed(void)
+{
+	for (int i = 0; i < 6; i++)
+		if (SOON(came_to(RENAMED, RENAMES)))
+			return true;
+	return false;
+}
+
+static bool reader_is_told_once(void)
+{
+	pid_t reader = arena_fork(ACCOMPLICE, hold_and_count_notices);
+	bool served = SOON(came_to(HOLDS, 1)) && !kill(reader, SIGSTOP);
+	int status = 0;
+
+	atomic_store(&stage->number[HOLDS], 2);
+	served = served && SOON(came_to(RENAMED, 1)) && others_enter() && are_renamed();
+	kill(reader, SIGCONT);
+	served = arena_wait_for(reader, &status, 20) && !status && served && came_to(NOTICES, 2) && !came_to(NOTICES, 3);
+	atomic_store(&stage->number[MAY_END], 1);
+	return served;
 }
 
 /* A use ends under the serial that it began with, and no other. */
@@ -167,6 +253,74 @@ static void quiesce_by_the_wrong_serial(void)
 	speaker_end(&s);
 }
 
+#define CONTENT 0x77
+#define CONTENT_SIZE (1u << 20)
+
+static bool all_are(const uint8_t *bytes, size_t size, uint8_t byte)
+{
+	return bytes[0] == byte && !memcmp(bytes, bytes + 1, size - 1);
+}
+
+/* As much as there may be, each full of something else. */
+static void reuse_memory(struct speaker *s)
+{
+	struct wire_grant grant;
+	uint8_t *bytes;
+	char name[40];
+
+	for (int i = 0; i < 30; i++) {
+		snprintf(name, sizeof name, "attacker/publish/%d", i);
+		WANT(!speaker_create(s, name, CONTENT_SIZE, 0600, 0) && !speaker_acquire(s, name, BOTH, &grant));
+		bytes = speaker_map(s, &grant);
+		WANT(bytes && all_are(bytes, CONTENT_SIZE, 0));
+		memset(bytes, 0xee, CONTENT_SIZE);
+		munmap(bytes, CONTENT_SIZE);
+		WANT(!speaker_closed(s, grant.grant));
+	}
+}
+
+/* Whoever ends all that it has of a buffer, of before and after its rename, ends nothing of another's. */
+static void end_around_a_reader(void)
+{
+	struct wire_grant before, after, readers;
+	struct speaker s, reader;
+	uint8_t *bytes;
+
+	join(&s);
+	join(&reader);
+	WANT(!speaker_create(&s, OWN, CONTENT_SIZE, 0600, GPUB_ALONE) && !speaker_acquire(&s, OWN, BOTH, &before));
+	bytes = speaker_map(&s, &before);
+	WANT(bytes);
+	memset(bytes, CONTENT, CONTENT_SIZE);
+	munmap(bytes, CONTENT_SIZE);
+	WANT(!speaker_acquire(&reader, OWN, GPUB_READ, &readers));
+	bytes = speaker_map(&reader, &readers);
+	WANT(!rename_to(&s, OWN, NEXT, 0) && !speaker_acquire(&s, NEXT, BOTH, &after));
+	WANT(!speaker_quiesced(&s, before.grant, before.serial) && !speaker_quiesced(&s, after.grant, after.serial));
+	WANT(!speaker_quiesced(&s, readers.grant, readers.serial) && !speaker_closed(&s, readers.grant));
+	WANT(!speaker_closed(&s, before.grant) && !speaker_closed(&s, after.grant));
+	WANT(info_of(&s, NEXT).grants == 1);
+	WANT(!speaker_named(&s, WIRE_UNLINK, NEXT));
+	reuse_memory(&s);
+	WANT(bytes && all_are(bytes, CONTENT_SIZE, CONTENT));
+	hold();
+	munmap(bytes, CONTENT_SIZE);
+	WANT(!speaker_closed(&reader, readers.grant));
+	want_served(&reader);
+	speaker_end(&s);
+	speaker_end(&reader);
+}
+
+static bool renamed_is_draining(void)
+{
+	return status_buffers(&arena_broker, NEXT, "draining") == 1;
+}
+
+static bool reader_keeps_the_memory(void)
+{
+	return SOON(renamed_is_draining()) && status_holders(&arena_broker, NEXT, stage->pid[0]) == 1;
+}
+
 static bool wrong_serials_are_counted(void)
 {
 	return SOON(counted("idle_foreign") == 3) && counted("idle_foreign") == 3;
@@ -179,7 +333,7 @@ static void absurd_renames(void)
 
 	join(&s);
 	WANT(!speaker_create(&s, OWN, 4096, 0600, 0));
-	WANT(rename_to(&s, OWN, NEXT, UINT32_MAX) == -EINVAL && rename_to(&s, OWN, NEXT, 2) == -EINVAL);
+	WANT(rename_to(&s, OWN, NEXT, UINT32_MAX) == -EINVAL && rename_to(&s, OWN, NEXT, 4) == -EINVAL && rename_to(&s, OWN, OWN, 4) == -EINVAL);
 	WANT(rename_to(&s, OWN, "", 0) == -EINVAL && rename_to(&s, OWN, "/etc", 0) == -EINVAL);
 	WANT(rename_to(&s, "", OWN, 0) == -EINVAL && rename_to(&s, NEXT, OWN, GPUB_REPLACE) == -ENOENT);
 	WANT(speaker_named(&s, WIRE_SEAL, "") == -EINVAL);
@@ -216,6 +370,39 @@ static void wait_for_newer(void)
 	speaker_end(&s);
 }
 
+static void wait_for_newer_and_linger(void)
+{
+	struct wire_message message = speaker_message(WIRE_NEWER, OWN);
+	struct speaker s;
+
+	join(&s);
+	message.newer.timeout_ms = -1;
+	for (int i = 0; i < 100; i++)
+		WANT(!speaker_say(&s, &message));
+	want_served(&s);
+	atomic_store(&stage->number[HOLDS], 1);
+	pause();
+}
+
+static void die_waiting_for_newer(void)
+{
+	struct speaker s;
+	pid_t pid;
+
+	atomic_store(&stage->number[HOLDS], 0);
+	join(&s);
+	pid = fork();
+	WANT(pid >= 0);
+	if (!pid)
+		wait_for_newer_and_linger();
+	wait_until(HOLDS, 1);
+	WANT(!kill(pid, SIGKILL) && !speaker_create(&s, OWN, 4096, 0600, 0)); /* which may be before the broker knows */
+	WANT(waitpid(pid, NULL, 0) == pid);
+	WANT(!rename_to(&s, OWN, NEXT, 0) && !rename_to(&s, NEXT, OWN, 0));
+	want_served(&s);
+	speaker_end(&s);
+}
+
 static bool waits_are_charged(void)
 {
 	return SOON(status_number(&arena_broker, "waiting") >= WAITS) && newcomer_works(BYSTANDER);
@@ -225,11 +412,15 @@ const struct attack publishing[] = {
 	{ "seals, renames, replaces what is another's", "all are refused", .run = publish_of_others, .flags = NEEDS_USERS },
 	{ "asks for rights that are not its own", "they are refused", .run = rights_of_the_wrong },
 	{ "seals what it may write by a ticket", "it is refused, and the ticket gives less and ends", .run = seal_around_a_ticket },
-	{ "renames a buffer on and on", "a reader is told once", .run = rename_on_and_on },
+	{ "renames a buffer on and on", "invariant 5: a reader that is stopped is told once and stays, others enter",
+	  .run = rename_under_a_reader, .during = reader_is_told_once },
 	{ "quiesces by serials of before and after a rename", "each ends its own use alone", .run = quiesce_by_the_wrong_serial,
 	  .after = wrong_serials_are_counted },
+	{ "ends all that it has of before and after a rename", "invariant 2: another one's mapping stays",
+	  .run = end_around_a_reader, .during = reader_keeps_the_memory },
 	{ "renames to what is none, waits for what will never be", "it is refused", .run = absurd_renames },
 	{ "waits for newer buffers, as often as it may", "that is charged, and ends with it", .run = wait_for_newer,
 	  .during = waits_are_charged },
+	{ "dies while it waits for newer buffers", "its waits end", .run = die_waiting_for_newer },
 	{ 0 },
 };

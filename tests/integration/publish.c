@@ -66,7 +66,7 @@ static int do_refuse(const struct order *order)
 	REFUSE(gpub_seal(client, ""), -EINVAL);
 	REFUSE(gpub_rename(client, "none", "new", 0), -ENOENT);
 	REFUSE(gpub_rename(client, "own", "/", 0), -EINVAL);
-	REFUSE(gpub_rename(client, "own", "new", 2), -EINVAL);
+	REFUSE(gpub_rename(client, "own", "new", 4), -EINVAL);
 	REFUSE(gpub_rename(client, "own", "other", 0), -EEXIST);
 	REFUSE(gpub_wait_newer(client, "own", 1u << 20, 0, &info), -EINVAL);
 	REFUSE(gpub_wait_newer(client, "own", generation("own"), 0, &info), -ETIMEDOUT);
@@ -169,6 +169,26 @@ static void renames(void)
 	puppet_end(&b);
 }
 
+/* A process that dies before it publishes leaves nothing behind, and what it published stays. */
+static void unfinished(void)
+{
+	struct puppet a, b;
+
+	puppet_start(&a, &broker);
+	puppet_start(&b, &broker);
+	ask(&a, do_create, .name = "e", .size = 4096, .flags = GPUB_EPHEMERAL);
+	ask(&a, do_create, .name = "e.half", .size = 4096, .flags = GPUB_EPHEMERAL);
+	ask(&a, do_create, .name = "e.brief", .size = 4096, .flags = GPUB_EPHEMERAL);
+	POINT(!ask(&a, do_rename, .name = "e f", .flags = GPUB_PERSIST), "an ephemeral buffer is published to stay");
+	ask(&a, do_rename, .name = "e.brief g");
+	puppet_kill(&a);
+	POINT(SOON(ask(&b, do_stat, .name = "e.half") == -ENOENT), "its creator dies: what it had not published goes");
+	POINT(SOON(ask(&b, do_stat, .name = "g") == -ENOENT), "so does what it renamed without GPUB_PERSIST");
+	POINT(!ask(&b, do_stat, .name = "f"), "what it published stays");
+	ask(&b, do_unlink, .name = "f");
+	puppet_end(&b);
+}
+
 /* A timeline goes on under the new name, and its end is found by who knows the old one. */
 static void timelines(void)
 {
@@ -209,6 +229,7 @@ int main(void)
 	broker_start(&broker, "host");
 	seals();
 	renames();
+	unfinished();
 	timelines();
 	broker_end(&broker);
 	return harness_end();

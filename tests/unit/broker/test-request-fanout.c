@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-request-fanout.c - what one message brings about for many: the notices of an unlink, the acquires that wait for
+ * test-request-fanout.c - what one message brings about for many: the notices of an unlink or a rename, the acquires that wait for
  * a name. In one pass of the loop the broker does some of it, whoever and however many those are, and all of it in the
  * end (invariant 5).
  */
@@ -108,6 +108,98 @@ static void invariant_5_an_unlink_notifies_some_in_a_pass(void **state)
 	run_passes();
 	assert_int_equal(broker.counters.notices_sent - before, MANY);
 	assert_int_equal(notices_read(serial), MANY);
+	close_all(grants);
+}
+
+static void invariant_5_a_rename_notifies_some_in_a_pass(void **state)
+{
+	uint64_t grants[MANY], before = broker.counters.notices_sent, serial, last;
+	struct buffer *buffer;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	buffer = registry_find(broker.registry, "a");
+	serial = buffer->serial;
+	redeem_many("a", grants);
+	registry_rename(broker.registry, buffer, "b");
+	do {
+		last = broker.counters.notices_sent;
+		broker_pass(&broker, false);
+		assert_in_range(broker.counters.notices_sent - last, 0, STEP);
+	} while (broker.counters.notices_sent > last);
+	assert_int_equal(broker.counters.notices_sent - before, MANY);
+	assert_int_equal(notices_read(serial), MANY);
+	assert_null(broker.registry->notices);
+	close_all(grants);
+}
+
+/* Each pass has a rename, with which the notices of the one before are not done. Those that have been told are told nothing more. */
+static void invariant_5_everybody_is_told_also_between_renames_without_end(void **state)
+{
+	uint64_t grants[MANY], before = broker.counters.notices_sent, serial;
+	struct buffer *buffer;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	buffer = registry_find(broker.registry, "a");
+	serial = buffer->serial;
+	redeem_many("a", grants);
+	for (unsigned i = 0; i < MANY; i++) {
+		registry_rename(broker.registry, buffer, i % 2 ? "a" : "b");
+		broker_pass(&broker, false);
+	}
+	assert_int_equal(broker.counters.notices_sent - before, MANY);
+	assert_int_equal(notices_read(serial), MANY);
+	run_passes();
+	assert_null(broker.registry->notices);
+	close_all(grants);
+	assert_int_equal(notices_read(0), 0);
+}
+
+/* Between two passes. */
+static struct grant *grant_now(struct buffer *buffer)
+{
+	struct session *session = session_of(&other);
+	const struct grant_order order = { .session = session, .uid = getuid(), .grants = &session->grants, .rights = GPUB_READ, .own = true };
+	struct use *use;
+	bool fresh;
+
+	assert_int_equal(grant_open(broker.registry, buffer, &order, &use, &fresh), 0);
+	broker.counters.grants_opened++;
+	return use->grant;
+}
+
+/*
+ * Uses that began between two renames are told of the second, also where the notices of the first have passed them already, and the one that is to
+ * be told next ends.
+ */
+static void test_who_came_between_two_renames_is_told_of_the_second(void **state)
+{
+	uint64_t grants[MANY], late[4 * STEP - MANY], before = broker.counters.notices_sent;
+	struct buffer *buffer;
+	struct grant *last;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	buffer = registry_find(broker.registry, "a");
+	redeem_many("a", grants);
+	registry_rename(broker.registry, buffer, "b");
+	for (unsigned i = 0; i < 4 * STEP - MANY; i++)
+		late[i] = grant_now(buffer)->id;
+	last = grant_now(buffer);
+	for (unsigned i = 0; i < 4; i++)
+		broker_pass(&broker, false);
+	assert_int_equal(broker.counters.notices_sent - before, MANY);
+	assert_ptr_equal(buffer->notices.use, last->uses);
+	registry_rename(broker.registry, buffer, "a");
+	grant_closed(broker.registry, last);
+	broker.counters.grants_closed++;
+	run_passes();
+	assert_int_equal(broker.counters.notices_sent - before, 4 * STEP);
+	assert_null(broker.registry->notices);
+	notices_read(0);
+	for (unsigned i = 0; i < 4 * STEP - MANY; i++)
+		send_closed(other.sock, late[i]);
 	close_all(grants);
 }
 
@@ -262,6 +354,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_BOTH(invariant_5_an_unlink_notifies_some_in_a_pass),
+		ON_BOTH(invariant_5_a_rename_notifies_some_in_a_pass),
+		ON_BOTH(invariant_5_everybody_is_told_also_between_renames_without_end),
+		ON_BOTH(test_who_came_between_two_renames_is_told_of_the_second),
 		ON_BOTH(invariant_5_all_unlinks_of_a_pass_notify_some),
 		ON_BOTH(test_what_ends_meanwhile_is_not_notified),
 		ON_BOTH(test_all_may_end_meanwhile),

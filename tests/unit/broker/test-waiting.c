@@ -324,6 +324,147 @@ static void invariant_5_waits_are_bounded(void **state)
 	assert_null(broker.waiting->waiters);
 }
 
+/* ---- questions for a newer buffer ---- */
+
+static void wait_for_newer(unsigned i, uint64_t request, const char *name, uint64_t generation, int timeout_ms)
+{
+	struct wire_newer newer = { .generation = generation, .timeout_ms = timeout_ms };
+
+	strcpy(newer.name, name);
+	assert_int_equal(waiting_newer(&broker, sessions[i].id, request, &newer), 0);
+}
+
+static void test_a_question_is_answered_when_the_name_is_anothers(void **state)
+{
+	struct buffer *buffer = make_live("a"), *next = make_live("next");
+	uint64_t generation = buffer->serial;
+	struct wire_message told;
+
+	(void)state;
+	wait_for_newer(0, 10, "a", generation, -1);
+	wait_for_newer(1, 11, "b", 0, -1);
+	wait_for_name(2, 12, "b", -1);
+	registry_unlink(broker.registry, buffer);
+	registry_rename(broker.registry, next, "a");
+	waiting_wake_name(&broker, "a");
+	told = expect_answer(0, WIRE_INFO, 10);
+	assert_true(told.info.generation == next->serial && told.info.generation > generation);
+	expect_silence(1);
+	registry_rename(broker.registry, next, "b");
+	waiting_wake_name(&broker, "b");
+	expect_answer(1, WIRE_INFO, 11);
+	expect_answer(2, WIRE_GRANT, 12);
+	assert_null(broker.waiting->names);
+	assert_null(broker.waiting->waiters);
+}
+
+static void test_a_question_expires_once_and_in_time(void **state)
+{
+	uint64_t generation = make_live("a")->serial;
+	struct wire_refused refused;
+
+	(void)state;
+	wait_for_newer(0, 10, "a", generation, 100);
+	wait_for_newer(1, 11, "a", generation, 60000);
+	loop_for(5);
+	expect_silence(0);
+	loop_for(200);
+	refused = expect_answer(0, WIRE_REFUSED, 10).refused;
+	assert_int_equal(refused.error, -ETIMEDOUT);
+	assert_non_null(strstr(refused.text, "no newer buffer 'a' appeared within 100 ms"));
+	waiting_wake_name(&broker, "a");
+	expect_silence(0);
+	expect_answer(1, WIRE_INFO, 11);
+}
+
+#define ASKING 40 /* more than are answered in one step, twice */
+
+/*
+ * Whoever is told asks for the next at once, while others are still to be told: it waits for the next buffer, and is not told of this one
+ * again. Else a few dozen readers of one name would keep a broker busy for ever.
+ */
+static void invariant_5_who_asks_again_waits_for_the_next(void **state)
+{
+	uint64_t generation = make_live("a")->serial;
+	struct wire_message message;
+	unsigned told = 0, passes = 0;
+	bool more = true;
+
+	(void)state;
+	for (unsigned i = 0; i < ASKING; i++)
+		wait_for_newer(0, i, "a", 0, -1);
+	waiting_wake_name(&broker, "a");
+	for (; more && passes < ASKING; passes++) {
+		for (; answer(0, &message); told++)
+			wait_for_newer(0, message.request, "a", generation, -1);
+		more = waiting_wake_more(&broker);
+	}
+	while (answer(0, &message))
+		told++;
+	assert_false(more);
+	assert_int_equal(told, ASKING);
+	/* those that are left wait in the order in which they came, and the first is not passed over */
+	wait_for_newer(1, 11, "a", generation, -1);
+	waiting_forget(&broker, sessions[0].id);
+	waiting_wake_name(&broker, "a");
+	expect_answer(1, WIRE_INFO, 11);
+	assert_null(broker.waiting->names);
+}
+
+static unsigned count_answers(unsigned i)
+{
+	struct wire_message message;
+	unsigned count = 0;
+
+	while (answer(i, &message))
+		count++;
+	return count;
+}
+
+/* Some of each name in turn: a crowd that waits for one holds up nobody else's. */
+static void invariant_5_names_take_turns(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2 * ASKING; i++)
+		wait_for_newer(i % 2, i, i % 2 ? "b" : "a", 0, -1);
+	make_live("a");
+	make_live("b");
+	waiting_wake_name(&broker, "a");
+	waiting_wake_name(&broker, "b");
+	for (unsigned pass = 0; pass < 2; pass++) {
+		assert_int_equal(count_answers(0), 16);
+		assert_int_equal(count_answers(1), 16);
+		assert_true(waiting_wake_more(&broker));
+		assert_int_equal(waiting_wake_more(&broker), pass == 0);
+	}
+	assert_int_equal(count_answers(0) + count_answers(1), 2 * (ASKING - 32));
+	assert_null(broker.waiting->names);
+}
+
+/* A name that is gone before all were told is waited for, by those who were not. Who leaves, the last of them as well, takes nobody along. */
+static void test_who_is_left_waits_for_the_next_of_the_name(void **state)
+{
+	struct buffer *buffer = make_live("a");
+
+	(void)state;
+	for (unsigned i = 0; i < ASKING; i++)
+		wait_for_newer(i == ASKING - 1 ? 1 : 0, i, "a", 0, -1);
+	waiting_wake_name(&broker, "a");
+	wait_for_newer(2, 12, "a", 0, -1);
+	waiting_forget(&broker, sessions[1].id);
+	registry_unlink(broker.registry, buffer);
+	while (waiting_wake_more(&broker))
+		;
+	expect_silence(2);
+	make_live("a");
+	waiting_wake_name(&broker, "a");
+	while (waiting_wake_more(&broker))
+		;
+	expect_answer(2, WIRE_INFO, 12);
+	expect_silence(1);
+	assert_null(broker.waiting->names);
+}
+
 /* ---- drains ---- */
 
 /* A buffer that is about to be unlinked, and a session that waits for its end. */
@@ -494,6 +635,11 @@ int main(void)
 		ON(test_gone_session_is_passed_over),
 		ON(test_session_cut_off_is_passed_over),
 		ON(invariant_5_waits_are_bounded),
+		ON(test_a_question_is_answered_when_the_name_is_anothers),
+		ON(test_a_question_expires_once_and_in_time),
+		ON(invariant_5_who_asks_again_waits_for_the_next),
+		ON(invariant_5_names_take_turns),
+		ON(test_who_is_left_waits_for_the_next_of_the_name),
 		ON(test_a_drain_is_answered_once_by_the_free_alone),
 		ON(test_a_drain_expires_once_and_in_time),
 		ON(test_a_drain_that_ends_in_time_does_not_expire),

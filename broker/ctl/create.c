@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* create.c - see create.h */
+#include "create.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/call.h"
+#include "client/clock.h"
+#include "common/wire.h"
+
+/*
+ * Not gpub_create(), which counts devices as the calling process sees them and has to start CUDA for it. Here devices
+ * have the broker's own numbers, as in broker-status.
+ */
+int ctl_create(gpub_client *client, const struct create_order *order)
+{
+	/* a timeout has the errno of memory that cannot come, but that is answered at once */
+	struct timespec late = client_deadline(order->wait_ms / 2);
+	struct wire_message request, reply;
+	int error;
+
+	wire_init(&request, WIRE_CREATE, 0);
+	strcpy(request.create.name, order->name);
+	request.create.size = order->amount.size;
+	request.create.layout = order->amount.layout;
+	request.create.device = order->amount.device;
+	request.create.mode = order->mode;
+	request.create.flags = order->flags;
+	request.create.timeout_ms = order->wait_ms;
+	error = call_broker(client, &request, &reply, NULL, NULL);
+	return error == -ENOMEM && order->wait_ms && client_past(&late) ? -ETIMEDOUT : error;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transfer.c - see transfer.h */
+#include "transfer.h"
+
+#include "client/client.h"
+#include "common/error.h"
+#include "common/size.h"
+#include "device/page.h"
+#include "interrupt.h"
+
+#define BLOCK_MAX (8u << 20)
+#define BLOCK_MIN (64u << 10) /* whole pages everywhere */
+
+/* ---- blocks ---- */
+
+/* Pinned, so that a copy is the device's work alone. Such memory is never unmapped (device/page.h): the process ends soon. */
+static int block_open(struct transfer *transfer, struct transfer_block *block)
+{
+	const struct device *device = transfer->client->device;
+	int error = gpub_stream_create(transfer->client, GPUB_CURRENT, &block->stream);
+
+	return error ? error : page_map(device->page_register, transfer->block, -1, true, &block->bytes);
+}
+
+int transfer_open(struct transfer *transfer, gpub_client *client, uint64_t size, struct progress *progress)
+{
+	uint64_t block = !size ? BLOCK_MIN : size < BLOCK_MAX ? size_round_up(size, BLOCK_MIN) : BLOCK_MAX;
+	int error = 0;
+
+	*transfer = (struct transfer){ .client = client, .progress = progress, .block = block };
+	for (unsigned i = 0; !error && i < TRANSFER_BLOCKS; i++)
+		error = block_open(transfer, &transfer->blocks[i]);
+	if (error)
+		transfer_close(transfer);
+	return error;
+}
+
+void transfer_close(struct transfer *transfer)
+{
+	for (unsigned i = 0; i < TRANSFER_BLOCKS; i++)
+		gpub_stream_destroy(transfer->blocks[i].stream);
+}
+
+/* What came before in this block is done. */
+static int block_wait(struct transfer_block *block)
+{
+	return block->size ? gpub_stream_sync(block->stream) : 0;
+}
+
+/* All blocks are idle, whatever became of them. Returns the first failure. */
+static int transfer_end(struct transfer *transfer, int error)
+{
+	for (unsigned i = 0; i < TRANSFER_BLOCKS; i++) {
+		struct saved_error said = error_save();
+		int failed = block_wait(&transfer->blocks[i]);
+
+		transfer->blocks[i].size = 0;
+		if (error)
+			error_restore(&said);
+		else
+			error = failed;
+	}
+	return error;
+}
+
+/* ---- the two directions ---- */
+
+static size_t size_at(const struct transfer *transfer, uint64_t size, uint64_t at)
+{
+	return size - at < transfer->block ? size - at : transfer->block;
+}
+
+static int block_in(struct transfer *transfer, struct transfer_block *block, void *to)
+{
+	progress_add(transfer->progress, block->size);
+	return gpub_copy_on(transfer->client, to, block->bytes, block->size, block->stream);
+}
+
+int transfer_in(struct transfer *transfer, void *to, uint64_t size, transfer_fill *fill, void *context)
+{
+	int error = 0;
+
+	for (uint64_t at = 0; !error && at < size; at += transfer->block) {
+		struct transfer_block *block = &transfer->blocks[at / transfer->block % TRANSFER_BLOCKS];
+
+		error = interrupt_check();
+		if (!error)
+			error = block_wait(block);
+		block->size = size_at(transfer, size, at);
+		if (!error)
+			error = fill(context, block->bytes, block->size, at);
+		if (!error)
+			error = block_in(transfer, block, (char *)to + at);
+	}
+	return transfer_end(transfer, error);
+}
+
+/* Has the device copy the block at that place, where there is one. */
+static int block_out(struct transfer *transfer, const void *from, uint64_t size, uint64_t at)
+{
+	struct transfer_block *block = &transfer->blocks[at / transfer->block % TRANSFER_BLOCKS];
+
+	if (at >= size)
+		return 0;
+	block->size = size_at(transfer, size, at);
+	return gpub_copy_on(transfer->client, block->bytes, (const char *)from + at, block->size, block->stream);
+}
+
+static int block_take(struct transfer *transfer, struct transfer_block *block, uint64_t at, transfer_take *take, void *context)
+{
+	int error = interrupt_check();
+
+	if (!error)
+		error = block_wait(block);
+	if (!error)
+		error = take(context, block->bytes, block->size, at);
+	if (!error)
+		progress_add(transfer->progress, block->size);
+	return error;
+}
+
+int transfer_out(struct transfer *transfer, const void *from, uint64_t size, transfer_take *take, void *context)
+{
+	uint64_t block = transfer->block;
+	int error = block_out(transfer, from, size, 0);
+
+	for (uint64_t at = 0; !error && at < size; at += block) {
+		error = block_out(transfer, from, size, at + block);
+		if (!error)
+			error = block_take(transfer, &transfer->blocks[at / block % TRANSFER_BLOCKS], at, take, context);
+	}
+	return transfer_end(transfer, error);
+}
