@@ -174,7 +174,7 @@ test_scripts = \
 	tests/install/release.sh \
 	tests/install/rooms.sh \
 	tests/install/toolkits.sh \
-	tests/integration/brokerd.sh \
+	tests/integration/brokerd.sh tests/integration/cpp.sh \
 	tests/integration/driver.sh \
 	tests/integration/fake-cuda.sh \
 	tests/integration/fortran.sh tests/integration/heat.sh tests/integration/heat-fortran.sh \
@@ -212,6 +212,7 @@ test_scripts = \
 	tests/gpu/parked.sh \
 	tests/gpu/permuted.sh \
 	tests/gpu/reset.sh
+EXTRA_DIST += tests/integration/cpp/cpp.cc tests/integration/cpp/mdspan
 EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh tests/packages.sh \
 	tests/install/layers.txt tests/install/names.txt
 EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt

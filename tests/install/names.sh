@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$top_srcdir" || exit 1
 
 files() {
-	find broker libbroker bindings kernels examples tests bench man contrib docs -type f \( -name '*.[ch]' -o -name '*.f90' -o -name '*.inc' -o -name '*.cu' -o -name '*.in' \
+	find broker libbroker bindings kernels examples tests bench man contrib docs -type f \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' -o -name '*.f90' -o -name '*.inc' -o -name '*.cu' -o -name '*.in' \
 		-o -name '*.sh' -o -name '*.mk' -o -name '*.pml' -o -name '*.map' -o -name '*.md' -o -name '*.[1-8]' \)
 	ls ./*.md m4/gpub_*.m4 configure.ac Makefile.am bootstrap
 }
@@ -102,7 +102,7 @@ function fortran_line(line,   code, mark) {
 	identifiers(code line)
 }
 FNR == 1 { inside = 0 }
-FILENAME ~ /\.(c|h|cu|pml|map)$/ { c_line($0); next }
+FILENAME ~ /\.(c|h|hpp|cc|cu|pml|map)$/ { c_line($0); next }
 FILENAME ~ /\.(f90|inc)$/ { fortran_line($0); next }
 FILENAME ~ /\.md$/ { words($0); next }
 FILENAME ~ /\.[1-8]$/ {
