@@ -14,11 +14,11 @@ __global__ void add_one(gpub::span<float> u)
 
 int main()
 {
-	gpub_client *client;
+	gpub::client client;
 	gpub::lease  lease;
 	float        first = 0;
 
-	if (gpub_connect(&client, nullptr) || lease.acquire(client, "u", GPUB_READ | GPUB_WRITE))
+	if (client.connect() || lease.acquire(client.get(), "u", GPUB_READ | GPUB_WRITE))
 		return std::fprintf(stderr, "acquire: %s\n", gpub_strerror_last()), 1;
 	if (lease.get().device == GPUB_HOST)
 		return std::fprintf(stderr, "acquire: <<<>>> needs a GPU, this broker has none\n"), 1;
@@ -27,5 +27,4 @@ int main()
 	cudaMemcpyAsync(&first, u.data(), sizeof first, cudaMemcpyDefault);
 	lease.return_on(nullptr); // the GPU gives it back, behind all of the above
 	std::printf("%s; u[0] = %g\n", cudaGetErrorString(cudaDeviceSynchronize()), first);
-	gpub_disconnect(client);
 }

@@ -36,6 +36,17 @@ examples_lifetime_ownership_LDADD = $(public_libs) -lm -ldl
 examples_lifetime_returns_SOURCES = examples/lifetime/returns.c $(lifetime_common)
 examples_lifetime_returns_LDADD = $(public_libs)
 
+# The Fortran module, used by several workers.
+if FORTRAN
+example_PROGRAMS += examples/heat-fortran/heat-fortran
+examples_heat_fortran_heat_fortran_SOURCES = examples/heat-fortran/heat-fortran.f90
+examples_heat_fortran_heat_fortran_FCFLAGS = $(AM_FCFLAGS) $(fortran_module)
+examples_heat_fortran_heat_fortran_LDADD = $(fortran_libs)
+examples/heat-fortran/heat_fortran-heat-fortran.$(OBJEXT): $(fortran_library)
+else
+EXTRA_DIST += examples/heat-fortran/heat-fortran.f90
+endif
+
 # For CUDA alone: a kernel launched with <<<>>> on a lease. The README shows it as it is.
 if HAVE_CUDA_TOOLKIT
 noinst_LTLIBRARIES += examples/libacquire.la

@@ -148,5 +148,5 @@ endif
 EXTRA_libbroker_libgpubroker_la_DEPENDENCIES = libbroker/gpubroker.map
 EXTRA_DIST += libbroker/gpubroker.map
 
-include_HEADERS = libbroker/gpubroker.h libbroker/gpubroker-cuda.h libbroker/gpubroker-host.h
+include_HEADERS = libbroker/gpubroker.h libbroker/gpubroker.hpp libbroker/gpubroker-cuda.h libbroker/gpubroker-host.h
 pkgconfig_DATA = libbroker/gpubroker.pc

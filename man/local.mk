@@ -6,6 +6,11 @@ dist_man_MANS += man/broker-exporter.8
 else
 EXTRA_DIST += man/broker-exporter.8
 endif
+if FORTRAN
+dist_man_MANS += man/gpubroker_fortran.3
+else
+EXTRA_DIST += man/gpubroker_fortran.3
+endif
 dist_man_MANS += man/brokerd.8 man/brokerd.conf.5
 dist_man_MANS += man/gpubroker.7 man/gpubroker-tutorial.7
 dist_man_MANS += man/broker-run.1 man/gpubroker.3 man/gpub_acquire.3 man/gpub_connect.3 man/gpub_create.3 \

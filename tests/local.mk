@@ -165,7 +165,7 @@ test_scripts = \
 	tests/install/cuda-abi.sh \
 	tests/install/debian.sh \
 	tests/install/examples.sh \
-	tests/install/exports.sh \
+	tests/install/exports.sh tests/install/fortran.sh \
 	tests/install/headers.sh \
 	tests/install/layers.sh \
 	tests/install/manpages.sh \
@@ -174,10 +174,10 @@ test_scripts = \
 	tests/install/release.sh \
 	tests/install/rooms.sh \
 	tests/install/toolkits.sh \
-	tests/integration/brokerd.sh \
+	tests/integration/brokerd.sh tests/integration/cpp.sh \
 	tests/integration/driver.sh \
 	tests/integration/fake-cuda.sh \
-	tests/integration/heat.sh \
+	tests/integration/fortran.sh tests/integration/heat.sh tests/integration/heat-fortran.sh \
 	tests/integration/kernels.sh \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \
@@ -213,6 +213,7 @@ test_scripts = \
 	tests/gpu/parked.sh \
 	tests/gpu/permuted.sh \
 	tests/gpu/reset.sh
+EXTRA_DIST += tests/integration/cpp/cpp.cc tests/integration/cpp/mdspan
 EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh tests/packages.sh \
 	tests/install/layers.txt tests/install/names.txt
 EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt
@@ -237,6 +238,17 @@ tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_parked_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
+
+# What fortran.sh runs.
+if FORTRAN
+test_tools += tests/integration/fortran
+tests_integration_fortran_SOURCES = tests/integration/fortran.f90
+tests_integration_fortran_FCFLAGS = $(AM_FCFLAGS) $(fortran_module)
+tests_integration_fortran_LDADD = $(fortran_libs)
+tests/integration/fortran-fortran.$(OBJEXT): $(fortran_library)
+else
+EXTRA_DIST += tests/integration/fortran.f90
+endif
 
 # Sockets whose close waits, for unit tests and for attacks.
 lingering = tests/lingering.c tests/lingering.h
@@ -513,13 +525,13 @@ AM_TESTS_ENVIRONMENT = $(test_caller) \
 	GPUBROKER_MODULE_PATH='$(abs_top_builddir)/kernels'; export GPUBROKER_MODULE_PATH; \
 	GPUB_HOST_STRICT=1; export GPUB_HOST_STRICT; \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
-	CC='$(CC)'; CXX='$(CXX)'; NM='$(NM)'; export CC CXX NM; \
+	CC='$(CC)'; CXX='$(CXX)'; FC='$(FC)'; NM='$(NM)'; export CC CXX FC NM; \
 	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; CUDA_LIBS='$(CUDA_LIBS)'; export CUDA_CPPFLAGS CUDA_LIBS; \
 	ASAN_OPTIONS=protect_shadow_gap=0:$$ASAN_OPTIONS; export ASAN_OPTIONS; \
 	UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS; export UBSAN_OPTIONS;
 
-EXTRA_DIST += tests/install/installed.sh tests/install/program.c
+EXTRA_DIST += tests/install/installed.sh tests/install/program.c tests/install/program.f90
 installcheck-local:
-	$(test_caller) CC='$(CC)' CXX='$(CXX)' PKG_CONFIG='$(PKG_CONFIG)' DESTDIR='$(DESTDIR)' srcdir='$(srcdir)' \
+	$(test_caller) CC='$(CC)' CXX='$(CXX)' FC='$(FC)' PKG_CONFIG='$(PKG_CONFIG)' DESTDIR='$(DESTDIR)' srcdir='$(srcdir)' \
 	    pkgconfigdir='$(pkgconfigdir)' libdir='$(libdir)' bindir='$(bindir)' CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)' \
 	    CUDA_LIBS='$(CUDA_LIBS)' bash $(srcdir)/tests/install/installed.sh

@@ -108,7 +108,7 @@ static int place_of(const char *name, const json_t *offsets, uint64_t bytes, str
 
 static int tensor_check(const char *name, const json_t *tensor, uint64_t bytes, struct range *range)
 {
-	uint64_t bits, elements;
+	uint64_t bits = 0, elements = 0;
 	int error = bits_of(name, json_object_get(tensor, "dtype"), &bits);
 
 	if (!error)

@@ -78,11 +78,11 @@ static int block_in(struct transfer *transfer, struct transfer_block *block, voi
 
 int transfer_in(struct transfer *transfer, void *to, uint64_t size, transfer_fill *fill, void *context)
 {
-	struct transfer_block *block = transfer->blocks;
 	int error = 0;
 
-	for (uint64_t at = 0; !error && at < size; at += block->size) {
-		block = &transfer->blocks[at / transfer->block % TRANSFER_BLOCKS];
+	for (uint64_t at = 0; !error && at < size; at += transfer->block) {
+		struct transfer_block *block = &transfer->blocks[at / transfer->block % TRANSFER_BLOCKS];
+
 		error = interrupt_check();
 		if (!error)
 			error = block_wait(block);

@@ -18,11 +18,13 @@ listing() {
 
 # The library's sanitizers, which its programs need too.
 flags=(-Wall -Wextra -Werror -std=c11 -I "$top_srcdir/libbroker" -L "$library" "-Wl,-rpath,$library" -lgpubroker)
+sanitizers=()
 if grep -q __asan_init "$library/libgpubroker.so"; then
-	flags+=(-fsanitize=address -fsanitize=undefined)
+	sanitizers=(-fsanitize=address -fsanitize=undefined)
 elif grep -q __tsan_init "$library/libgpubroker.so"; then
-	flags+=(-fsanitize=thread)
+	sanitizers=(-fsanitize=thread)
 fi
+flags+=("${sanitizers[@]}")
 
 # compiles PAGE
 compiles() {
@@ -57,6 +59,21 @@ check "gpubroker(7)'s program compiles" compiles gpubroker.7
 check "two workers print what the page shows" prints 42 2 -n 2 -b u=64K
 check "gpubroker(3)'s program compiles" compiles gpubroker.3
 check "and it prints what its kernel wrote" prints 42 1 -n 1 -b u=64M
+# fortran_compiles: gpubroker_fortran(3)'s program, against the build tree
+fortran_compiles() {
+	sed -n '/^program double/,/^end program/p' "$top_srcdir/man/gpubroker_fortran.3" >program.f90
+	# FC may be a compiler and its flags.
+	# shellcheck disable=SC2086
+	$FC -o program program.f90 "-I$fortran" "-L$fortran/.libs" "-L$library" "-Wl,-rpath,$fortran/.libs:$library" \
+		"${sanitizers[@]}" -lgpubroker_fortran -lgpubroker >out 2>err
+}
+fortran=$top_builddir/bindings/fortran
+if [ -e "$fortran/libgpubroker_fortran.la" ]; then
+	check "gpubroker_fortran(3)'s program compiles" fortran_compiles
+	check "and it prints the shape and the sum" prints ' *8 *2 *16\.0* *' 1 -n 1 -b 'u=f32[2,8]'
+else
+	skip "gpubroker_fortran(3)'s program" "there is no Fortran compiler"
+fi
 cp "$top_srcdir/examples/pipeline/pipeline.c" program.c
 # shellcheck disable=SC2086 # CC may be a compiler and its flags
 check "examples/pipeline compiles" $CC -o program program.c "${flags[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# headers.sh [FOLDER] - each public header compiles alone, as C and as C++, with warnings as errors. FOLDER: where
+# headers.sh [FOLDER] - each public header compiles alone, as C and as C++ or as C++ alone, with warnings as errors. FOLDER: where
 # they are installed; without it the source tree's.
 set -u
 
@@ -26,7 +26,9 @@ header_alone() {
 	fi
 }
 
-echo "1..$((${#headers[@]} * 2))"
+echo "1..$((${#headers[@]} * 2 + 1))"
+# shellcheck disable=SC2086 # CXX may be a compiler and its flags
+header_alone C++11 gpubroker.hpp $CXX -std=c++11 -pedantic -x c++
 for header in "${headers[@]}"; do
 	# CC and CXX may be a compiler and its flags.
 	# shellcheck disable=SC2086

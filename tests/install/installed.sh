@@ -30,6 +30,14 @@ use_installed c $CC
 # shellcheck disable=SC2086
 use_installed c++ $CXX
 
+# The Fortran module, where it was built.
+if [ -n "$FC" ] && $PKG_CONFIG --exists gpubroker-fortran; then
+	# FC may be a compiler and its flags, and pkg-config prints lists of them.
+	# shellcheck disable=SC2086,SC2046
+	$FC -o "$work/program" "$source/program.f90" $($PKG_CONFIG --cflags --libs gpubroker-fortran)
+	echo "installed, as Fortran: $("$work/program")"
+fi
+
 # pkg-config puts the sysroot before paths in flags, but not before plain variables.
 bash "$source/headers.sh" "$DESTDIR$($PKG_CONFIG --variable=includedir gpubroker)" | tee "$work/headers"
 if grep -q '^not ok' "$work/headers"; then

@@ -91,7 +91,7 @@ page_counters() {
 
 # The functions of the C++ classes, and the inline ones for C: of their header, and of their page.
 header_inline() {
-	sed '/^private:/,/^};/d' "$top_srcdir/libbroker/gpubroker-cuda.h" |
+	sed '/^private:/,/^};/d' "$top_srcdir/libbroker/gpubroker-cuda.h" "$top_srcdir/libbroker/gpubroker.hpp" |
 		sed -n '/^static inline int/p; /^template .* inline/p; /^\t[A-Za-z~][^=]*(.*[^;]$/p' |
 		sed 's/(.*//; s/operator\[\]//; s/operator=//' | grep -oE '(operator bool|[a-z_]{2,})$' | grep -vE '^(lease|span|if|static_assert|assert)$' | sort -u
 }

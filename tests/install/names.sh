@@ -4,7 +4,7 @@
 # each word with an underscore is an identifier of it. Names from outside of this repository stand in names.txt, each with a
 # reason, and no longer than they are needed.
 #
-# Code are C, CUDA, Promela, shell and make without their comments, and names of environment variables in strings. Other
+# Code are C, CUDA, Fortran, Promela, shell and make without their comments, and names of environment variables in strings. Other
 # strings are neither code nor comment.
 set -u
 # shellcheck source=tests/tap.sh
@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$top_srcdir" || exit 1
 
 files() {
-	find bindings broker libbroker kernels examples tests bench man contrib docs -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.in' \
+	find broker libbroker bindings kernels examples tests bench man contrib docs -type f \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' -o -name '*.f90' -o -name '*.inc' -o -name '*.cu' -o -name '*.in' \
 		-o -name '*.sh' -o -name '*.mk' -o -name '*.pml' -o -name '*.map' -o -name '*.md' -o -name '*.[1-8]' \)
 	ls ./*.md m4/gpub_*.m4 configure.ac Makefile.am bootstrap
 }
@@ -84,8 +84,26 @@ function c_line(line,   prose, code, mark) {
 	identifiers(code)
 	words(prose)
 }
+# Fortran: a comment is from ! to the end of the line.
+function fortran_line(line,   code, mark) {
+	while (match(line, /[!"\047]/)) {
+		code = code substr(line, 1, RSTART - 1) " "
+		mark = substr(line, RSTART, 1)
+		line = substr(line, RSTART + 1)
+		if (mark == "!") {
+			words(line)
+			line = ""
+		} else {
+			match(line, mark)
+			variables(substr(line, 1, RLENGTH = RSTART ? RSTART : length(line)))
+			line = substr(line, RLENGTH + 1)
+		}
+	}
+	identifiers(code line)
+}
 FNR == 1 { inside = 0 }
-FILENAME ~ /\.(c|h|cu|pml|map)$/ { c_line($0); next }
+FILENAME ~ /\.(c|h|hpp|cc|cu|pml|map)$/ { c_line($0); next }
+FILENAME ~ /\.(f90|inc)$/ { fortran_line($0); next }
 FILENAME ~ /\.md$/ { words($0); next }
 FILENAME ~ /\.[1-8]$/ {
 	if (/^\.Fn / && $2 ~ /^[a-z_0-9]+$/) print "TEXT", FILENAME ":" FNR, $2 "()"
