@@ -174,6 +174,7 @@ test_scripts = \
 	tests/install/release.sh \
 	tests/install/rooms.sh \
 	tests/install/toolkits.sh \
+	tests/install/wheel.sh \
 	tests/integration/brokerd.sh tests/integration/cpp.sh \
 	tests/integration/driver.sh \
 	tests/integration/fake-cuda.sh \

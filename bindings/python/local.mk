@@ -2,6 +2,7 @@
 #
 # The Python package. It is not built by make alone, as it needs the virtual environment that ./bootstrap check makes:
 #   make python   builds it: PYTHONPATH=python/lib imports it
+#   make wheel    makes a wheel of it with the library and the programs, in wheel/
 
 python_sources = \
 	bindings/python/README.md \
@@ -9,6 +10,7 @@ python_sources = \
 	bindings/python/pyproject.toml \
 	bindings/python/setup.py \
 	bindings/python/venv.sh \
+	bindings/python/wheel.sh \
 	bindings/python/core/arguments.c bindings/python/core/arguments.h \
 	bindings/python/core/array.c bindings/python/core/array.h \
 	bindings/python/core/client.c \
@@ -41,7 +43,19 @@ python_tests = \
 	bindings/python/tests/test_processes.py
 
 venv_python = $(abs_builddir)/venv/bin/python
-.PHONY: python
+.PHONY: python wheel
 python: libbroker/libgpubroker.la
 	@CC='$(CC)' CFLAGS='$(CFLAGS) $(GPUB_CFLAGS) $(SANITIZER_FLAGS)' LDFLAGS='$(LDFLAGS) $(SANITIZER_FLAGS)' \
 	    bash $(srcdir)/bindings/python/build.sh '$(abs_builddir)' '$(venv_python)'
+
+# The programs as make install makes them, in a folder of their own.
+python_stage = $(abs_builddir)/python/stage
+wheel: all
+	@bash $(srcdir)/bindings/python/venv.sh '$(abs_builddir)'
+	@rm -rf '$(python_stage)' && $(MKDIR_P) '$(python_stage)'
+	@$(MAKE) $(AM_MAKEFLAGS) -s install-binPROGRAMS install-sbinPROGRAMS DESTDIR='$(python_stage)' >python/install.log 2>&1 || \
+	    { cat python/install.log >&2; exit 1; }
+	@CC='$(CC)' CFLAGS='$(CFLAGS) $(GPUB_CFLAGS) $(SANITIZER_FLAGS)' LDFLAGS='$(LDFLAGS) $(SANITIZER_FLAGS)' \
+	    bash $(srcdir)/bindings/python/wheel.sh '$(abs_builddir)' '$(venv_python)' \
+	    '$(python_stage)$(bindir)'/broker-run '$(python_stage)$(bindir)'/broker-status '$(python_stage)$(bindir)'/broker-ctl \
+	    '$(python_stage)$(sbindir)'/brokerd
