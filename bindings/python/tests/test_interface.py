@@ -59,8 +59,9 @@ def test_everything_public_is_documented(kind):
 
 def test_pydoc_shows_the_package():
     done = subprocess.run([sys.executable, "-m", "pydoc", "gpubroker"], capture_output=True, text=True, check=True)
-    for word in ("acquire(self, /, name, rights='r', *, at=None", "connect(address", "BufferError", "class Ticket"):
-        assert word in done.stdout
+    shown = "".join(done.stdout.split()).replace("|", "")  # 3.13 has a line for each argument
+    for word in ("acquire(self,/,name,rights='r',*,at=None", "connect(address", "BufferError", "classTicket"):
+        assert word in shown
 
 
 def test_all_is_what_it_says():
