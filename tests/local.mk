@@ -174,6 +174,7 @@ test_scripts = \
 	tests/install/release.sh \
 	tests/install/rooms.sh \
 	tests/install/toolkits.sh \
+	tests/install/wheel.sh \
 	tests/integration/brokerd.sh tests/integration/cpp.sh \
 	tests/integration/driver.sh \
 	tests/integration/fake-cuda.sh \
@@ -181,6 +182,7 @@ test_scripts = \
 	tests/integration/kernels.sh \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \
+	tests/integration/python.sh \
 	tests/integration/run.sh tests/integration/run-ends.sh \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \

@@ -40,7 +40,7 @@ check "the symbols file has what the version script exports" same exported symbo
 
 # Not what is for tests, or in no package without a build profile
 wanted() {
-	grep -v '^#' "$source/bootstrap" | grep -oE '[a-z0-9.+-]+-dev\>' | grep -v '^libcmocka-dev$'
+	grep -v '^#' "$source/bootstrap" | grep -oE '[a-z0-9.+-]+-dev\>' | grep -vxE 'libcmocka-dev|python3-dev'
 }
 build_depends() {
 	sed -n '/^Build-Depends:/,/^[A-Z]/s/^ \([a-z0-9.+-]*-dev\),$/\1/p' "$debian/control"

@@ -34,11 +34,20 @@ complete() {
 	done
 	return $missing
 }
+# whole FOLDER: each of its files is in it; what a program left there is not asked for, where git knows that
+whole() {
+	local path missing=0
+	while read -r path; do
+		[ -e "one/release/$path" ] || { echo "# $path is not in the release" && missing=1; }
+	done < <(cd "$sources" && { git ls-files "$1" 2>/dev/null | grep . || find "$1" -type f; })
+	return $missing
+}
 long=$work/two/a-folder-with-a-longer-name-that-no-binary-may-have
 mkdir -p one "$long"
 check "a release is laid out" eval \
 	'run_make "${top_builddir:?}" distdir distdir="$work/one/release" >out 2>err && [ -e one/release/configure ]'
 check "it has each file that its documents link to" eval '(complete)'
+check "it has each file of the bindings" whole bindings
 
 # ---- packed twice ----
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arguments.h - timeouts and rights as Python gives them, and calls that wait but can be interrupted. Owns nothing. */
+#ifndef GPUB_PYTHON_ARGUMENTS_H
+#define GPUB_PYTHON_ARGUMENTS_H
+
+#include "python.h"
+
+/* Seconds, None: without limit, as the library's milliseconds. -1: an exception is set. */
+int timeout_from_python(PyObject *seconds, int *timeout_ms);
+
+/* "r", "w" or "rw". -1: a ValueError is set. */
+int rights_from_text(const char *text, unsigned *rights);
+const char *rights_text(unsigned rights);
+
+/* None: absent. -1: an exception is set. */
+struct maybe {
+	uint64_t value;
+	int given;
+};
+int maybe_from_python(PyObject *object, struct maybe *maybe);
+
+/*
+ * Calls attempt without the interpreter lock, with parts of the timeout, until it returns something else than -ETIMEDOUT. Between the parts
+ * signals are handled, so that Ctrl-C ends the wait. -1: an exception is set.
+ */
+int call_patiently(int (*attempt)(void *context, int timeout_ms), void *context, int timeout_ms);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connection.c - see connection.h */
+#include "connection.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "errors.h"
+
+#define CLOSED (1u << 31) /* in uses */
+
+int connection_open(const char *address, struct connection **connection)
+{
+	struct connection *made = calloc(1, sizeof *made);
+	int error;
+
+	if (made && address)
+		made->address = strdup(address);
+	if (!made || (address && !made->address)) {
+		free(made);
+		PyErr_NoMemory();
+		return -1;
+	}
+	Py_BEGIN_ALLOW_THREADS
+	error = gpub_connect(&made->client, address);
+	Py_END_ALLOW_THREADS
+	if (error) {
+		raise_os(error);
+		free(made->address);
+		free(made);
+		return -1;
+	}
+	made->pid = getpid();
+	made->references = 1;
+	*connection = made;
+	return 0;
+}
+
+void connection_get(struct connection *connection)
+{
+	atomic_fetch_add(&connection->references, 1);
+}
+
+void connection_put(struct connection *connection)
+{
+	if (atomic_fetch_sub(&connection->references, 1) != 1)
+		return;
+	free(connection->address);
+	free(connection);
+}
+
+/* ---- uses ---- */
+
+bool connection_enter(struct connection *connection)
+{
+	if (getpid() != connection->pid)
+		return false;
+	if (!(atomic_fetch_add(&connection->uses, 1) & CLOSED))
+		return true;
+	atomic_fetch_sub(&connection->uses, 1);
+	return false;
+}
+
+bool connection_enter_or_raise(struct connection *connection)
+{
+	if (connection_enter(connection))
+		return true;
+	if (getpid() != connection->pid)
+		raise_os_text(-ECHILD, "this client belongs to the parent of this process: start the child with exec (multiprocessing: "
+				       "'spawn' or 'forkserver'), and connect there");
+	else
+		PyErr_SetString(PyExc_ValueError, "the client is closed");
+	return false;
+}
+
+static void disconnect(struct connection *connection)
+{
+	while (connection->idle_count)
+		gpub_stream_destroy(connection->idle[--connection->idle_count].stream);
+	gpub_disconnect(connection->client);
+}
+
+/* True for the one caller that disconnects. */
+static bool close_begin(struct connection *connection)
+{
+	unsigned none = 0;
+
+	return getpid() == connection->pid && atomic_compare_exchange_strong(&connection->uses, &none, CLOSED);
+}
+
+static void *disconnect_thread(void *connection)
+{
+	disconnect(connection);
+	connection_put(connection);
+	return NULL;
+}
+
+/*
+ * The last array of a collected Client has ended, on a thread that may hold the interpreter lock or any lock of a framework:
+ * another thread waits for the device. Without one, the process's end disconnects.
+ */
+static void disconnect_later(struct connection *connection)
+{
+	pthread_t thread;
+
+	if (!close_begin(connection))
+		return;
+	connection_get(connection);
+	if (pthread_create(&thread, NULL, disconnect_thread, connection))
+		connection_put(connection);
+	else
+		pthread_detach(thread);
+}
+
+void connection_leave(struct connection *connection)
+{
+	if (atomic_fetch_sub(&connection->uses, 1) == 1 && atomic_load(&connection->orphaned))
+		disconnect_later(connection);
+}
+
+/* ---- the end ---- */
+
+static int refuse_close(const struct connection *connection)
+{
+	unsigned exports = atomic_load(&connection->exports);
+
+	if (exports)
+		PyErr_Format(PyExc_BufferError, "the client has %u exported %s: delete %s before you close it", exports,
+			     exports == 1 ? "array" : "arrays", exports == 1 ? "it" : "them");
+	else
+		raise_os_text(-EBUSY, "another thread is in a call of this client: close it when that has returned");
+	return -1;
+}
+
+int connection_close(struct connection *connection)
+{
+	if (getpid() != connection->pid || atomic_load(&connection->uses) & CLOSED)
+		return 0;
+	if (!close_begin(connection))
+		return refuse_close(connection);
+	Py_BEGIN_ALLOW_THREADS
+	disconnect(connection);
+	Py_END_ALLOW_THREADS
+	return 0;
+}
+
+void connection_abandon(struct connection *connection)
+{
+	atomic_store(&connection->orphaned, true);
+	if (!close_begin(connection))
+		return;
+	Py_BEGIN_ALLOW_THREADS
+	disconnect(connection);
+	Py_END_ALLOW_THREADS
+}
+
+/* ---- streams ---- */
+
+void *connection_stream(struct connection *connection, int device)
+{
+	void *stream;
+	int error;
+
+	for (unsigned i = 0; i < connection->idle_count; i++)
+		if (connection->idle[i].device == device) {
+			stream = connection->idle[i].stream;
+			connection->idle[i] = connection->idle[--connection->idle_count];
+			return stream;
+		}
+	Py_BEGIN_ALLOW_THREADS
+	error = gpub_stream_create(connection->client, device == GPUB_HOST ? GPUB_CURRENT : device, &stream);
+	Py_END_ALLOW_THREADS
+	return error ? raise_os(error), NULL : stream;
+}
+
+void connection_stream_idle(struct connection *connection, int device, void *stream)
+{
+	if (connection->idle_count < STREAMS_IDLE_MAX)
+		connection->idle[connection->idle_count++] = (struct idle_stream){ .stream = stream, .device = device };
+	else
+		gpub_stream_destroy(stream);
+}

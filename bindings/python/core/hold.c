@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hold.c - see hold.h */
+#include "hold.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "errors.h"
+
+/* ---- references ---- */
+
+struct hold *hold_new(struct connection *connection, const char *name, struct maybe at, struct maybe signal)
+{
+	struct hold *hold = calloc(1, sizeof *hold);
+
+	if (!hold)
+		return (struct hold *)PyErr_NoMemory();
+	connection_get(connection);
+	hold->connection = connection;
+	hold->references = 1;
+	hold->state = HOLD_ENDED; /* until it is acquired */
+	hold->at = at;
+	hold->signal = signal;
+	snprintf(hold->name, sizeof hold->name, "%s", name);
+	snprintf(hold->label, sizeof hold->label, *name ? "'%s'" : "a redeemed buffer", hold->name);
+	return hold;
+}
+
+/* A return without an order is right here too: the library frees only what the device has done with. */
+void hold_put(struct hold *hold)
+{
+	if (atomic_fetch_sub(&hold->references, 1) != 1)
+		return;
+	if (hold->state == HOLD_HELD && connection_enter(hold->connection)) {
+		gpub_return(&hold->lease);
+		connection_leave(hold->connection);
+	}
+	connection_put(hold->connection);
+	free(hold);
+}
+
+bool hold_enter(struct hold *hold)
+{
+	if (hold->state == HOLD_HELD)
+		return connection_enter_or_raise(hold->connection);
+	PyErr_SetString(PyExc_ValueError, "the lease was released");
+	return false;
+}
+
+bool hold_export(struct hold *hold)
+{
+	if (!hold_enter(hold))
+		return false;
+	atomic_fetch_add(&hold->references, 1);
+	atomic_fetch_add(&hold->exports, 1);
+	atomic_fetch_add(&hold->connection->exports, 1);
+	return true;
+}
+
+/* The use ends last: until then the connection stays open for the return. */
+void hold_export_end(struct hold *hold)
+{
+	struct connection *connection = hold->connection;
+	bool here = getpid() == connection->pid;
+
+	connection_get(connection);
+	atomic_fetch_sub(&hold->exports, 1);
+	hold_put(hold);
+	atomic_fetch_sub(&connection->exports, 1);
+	if (here)
+		connection_leave(connection);
+	connection_put(connection);
+}
+
+/* ---- the timeline ---- */
+
+/* Did the timeline get there, or did its writer end before? */
+static int reached(const struct hold *hold)
+{
+	uint64_t value;
+	int error = gpub_timeline(&hold->lease, &value);
+
+	if (error)
+		return raise_os(error), -1;
+	if (value >= hold->at.value)
+		return 0;
+	raise_os_text(-EOWNERDEAD, "the process that writes the timeline of %s ended at %llu, before %llu", hold->label,
+		      (unsigned long long)value, (unsigned long long)hold->at.value);
+	return -1;
+}
+
+/* On a stream of its own, so that neither a signal nor another thread's wait stands behind it. */
+static int wait_here(struct hold *hold)
+{
+	void *stream = connection_stream(hold->connection, hold->lease.device);
+	int error;
+
+	if (!stream)
+		return -1;
+	Py_BEGIN_ALLOW_THREADS
+	error = gpub_wait_on(&hold->lease, hold->at.value, stream);
+	if (!error)
+		error = gpub_stream_sync(stream);
+	Py_END_ALLOW_THREADS
+	if (error)
+		raise_os(error);
+	connection_stream_idle(hold->connection, hold->lease.device, stream);
+	return error ? -1 : reached(hold);
+}
+
+/* Now, not at the end of the block, where it would be too late. */
+static int check_timeline(const struct hold *hold)
+{
+	uint64_t value;
+	int error;
+
+	if (!hold->at.given && !hold->signal.given)
+		return 0;
+	error = gpub_timeline(&hold->lease, &value);
+	if (error && error != -EOWNERDEAD)
+		return raise_os(error), -1;
+	if (!hold->signal.given || hold->lease.rights & GPUB_WRITE)
+		return 0;
+	PyErr_SetString(PyExc_ValueError, "a lease that signals needs the right to write: acquire it with 'w' or 'rw'");
+	return -1;
+}
+
+static int learn_layout(struct hold *hold)
+{
+	int64_t shape[LAYOUT_DIMS], strides[LAYOUT_DIMS];
+	int error = gpub_lease_layout(&hold->lease, &hold->layout);
+
+	if (!error)
+		error = gpub_lease_generation(&hold->lease, &hold->generation);
+	if (error)
+		return raise_os(error), -1;
+	if (!hold->layout.lanes)
+		hold->layout = layout_of_bytes(hold->lease.size);
+	hold->ndim = layout_dims(&hold->layout, shape, strides);
+	for (int i = 0; i < hold->ndim; i++) {
+		hold->shape[i] = (Py_ssize_t)shape[i];
+		hold->strides[i] = (Py_ssize_t)strides[i];
+	}
+	return 0;
+}
+
+int hold_begin(struct hold *hold)
+{
+	hold->state = HOLD_HELD;
+	if (learn_layout(hold) || check_timeline(hold))
+		return -1;
+	return hold_is_host(hold) && hold->at.given ? wait_here(hold) : 0;
+}
+
+int hold_order(struct hold *hold, void *stream)
+{
+	int error = 0;
+
+	if (hold->order != ORDER_NONE && hold->stream == stream)
+		return 0;
+	if (hold->at.given) {
+		Py_BEGIN_ALLOW_THREADS
+		error = gpub_wait_on(&hold->lease, hold->at.value, stream);
+		Py_END_ALLOW_THREADS
+	}
+	if (error)
+		return raise_os(error), -1;
+	hold->order = hold->order == ORDER_NONE ? ORDER_ONE : ORDER_SEVERAL;
+	hold->stream = stream;
+	return 0;
+}
+
+/* ---- release ---- */
+
+static int refuse_exports(const struct hold *hold)
+{
+	unsigned exports = atomic_load(&hold->exports);
+
+	if (!exports)
+		return 0;
+	PyErr_Format(PyExc_BufferError, "%s has %u exported %s: delete %s before you release the lease", hold->label, exports,
+		     exports == 1 ? "array" : "arrays", exports == 1 ? "it" : "them");
+	return -1;
+}
+
+/* The stream behind all work on the buffer; *own: none is known, and none was used. */
+static int choose_stream(const struct hold *hold, const struct maybe *given, void **stream, bool *own)
+{
+	const char *problem = NULL;
+
+	*own = false;
+	*stream = given->given ? (void *)(uintptr_t)given->value : hold->stream; /* NOLINT(performance-no-int-to-ptr) */
+	if (given->given)
+		return 0;
+	if (hold_is_host(hold) || (hold->order == ORDER_NONE && !hold->unordered))
+		*own = true;
+	else if (hold->order == ORDER_SEVERAL)
+		problem = "its arrays are used on several streams";
+	else if (hold->order == ORDER_NONE && hold->signal.given)
+		problem = "nothing says on which stream its memory was used";
+	if (!problem)
+		return 0;
+	PyErr_Format(PyExc_ValueError, "%s cannot be released: %s. Call release(stream=...) with the stream that is behind all work on it",
+		     hold->label, problem);
+	return -1;
+}
+
+static int signal_on(struct hold *hold, void *stream)
+{
+	int error = hold->signal.given ? gpub_signal_on(&hold->lease, hold->signal.value, stream) : 0;
+
+	if (!error)
+		hold->signal.given = 0; /* a second release, after a failed return, must not signal again */
+	return error;
+}
+
+/*
+ * On a stream that carried no work: what was done is done, so nobody has to synchronise before an unlinked buffer is freed. The
+ * signal stands behind the wait, which may be parked: nobody else is to stand behind that.
+ */
+static int return_own(struct hold *hold)
+{
+	bool waits = hold->signal.given && hold->at.given && !hold_is_host(hold);
+	void *stream = connection_stream(hold->connection, hold->lease.device);
+	int error;
+
+	if (!stream)
+		return -1;
+	Py_BEGIN_ALLOW_THREADS
+	error = waits ? gpub_wait_on(&hold->lease, hold->at.value, stream) : 0;
+	if (!error)
+		error = signal_on(hold, stream);
+	if (!error)
+		error = gpub_return_on(&hold->lease, stream);
+	Py_END_ALLOW_THREADS
+	if (error)
+		raise_os(error);
+	if (waits)
+		gpub_stream_destroy(stream);
+	else
+		connection_stream_idle(hold->connection, hold->lease.device, stream);
+	return error ? -1 : 0;
+}
+
+/* Without an order only if nothing is known of one: the library then frees nothing before the device has done all. */
+static int return_behind(struct hold *hold, const struct maybe *given, void *stream)
+{
+	bool ordered = given->given || hold->order != ORDER_NONE;
+	int error;
+
+	Py_BEGIN_ALLOW_THREADS
+	error = signal_on(hold, stream);
+	if (!error)
+		error = ordered ? gpub_return_on(&hold->lease, stream) : gpub_return(&hold->lease);
+	Py_END_ALLOW_THREADS
+	return error ? raise_os(error), -1 : 0;
+}
+
+/* The caller is in a use. The arrays have ended. */
+static int finish(struct hold *hold, const struct maybe *given)
+{
+	void *stream;
+	bool own;
+	int result;
+
+	if (choose_stream(hold, given, &stream, &own))
+		return -1;
+	hold->state = HOLD_BUSY;
+	result = own ? return_own(hold) : return_behind(hold, given, stream);
+	hold->state = result ? HOLD_HELD : HOLD_ENDED;
+	return result;
+}
+
+int hold_release(struct hold *hold, const struct maybe *given)
+{
+	int result;
+
+	if (hold->state == HOLD_ENDED)
+		return 0;
+	if (!hold_enter(hold))
+		return -1;
+	result = refuse_exports(hold) ? -1 : finish(hold, given);
+	connection_leave(hold->connection);
+	return result;
+}
+
+/* What cannot be returned in order is left to hold_put. */
+void hold_abandon(struct hold *hold)
+{
+	const struct maybe none = { 0 };
+
+	hold->forsaken = true;
+	hold->signal.given = 0;
+	if (hold->state != HOLD_HELD || atomic_load(&hold->exports) || !connection_enter(hold->connection))
+		return;
+	if (finish(hold, &none))
+		PyErr_Clear();
+	connection_leave(hold->connection);
+}
+
+/* ---- copies ---- */
+
+static int copy_on(struct hold *hold, uint64_t offset, void *memory, uint64_t size, bool write, void *stream)
+{
+	char *buffer = (char *)hold->lease.ptr + offset;
+	int error = hold->at.given && !hold_is_host(hold) ? gpub_wait_on(&hold->lease, hold->at.value, stream) : 0;
+
+	if (!error && write)
+		error = gpub_copy_on(hold->lease.client, buffer, memory, size, stream);
+	else if (!error)
+		error = gpub_copy_on(hold->lease.client, memory, buffer, size, stream);
+	return error ? error : gpub_stream_sync(stream);
+}
+
+int hold_copy(struct hold *hold, uint64_t offset, void *memory, uint64_t size, bool write)
+{
+	bool own = hold->order == ORDER_NONE;
+	void *stream = own ? connection_stream(hold->connection, hold->lease.device) : hold->stream;
+	int error;
+
+	if (own && !stream)
+		return -1;
+	Py_BEGIN_ALLOW_THREADS
+	error = copy_on(hold, offset, memory, size, write, stream);
+	Py_END_ALLOW_THREADS
+	if (error)
+		raise_os(error);
+	if (own)
+		connection_stream_idle(hold->connection, hold->lease.device, stream);
+	return error ? -1 : 0;
+}

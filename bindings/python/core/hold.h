@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hold.h - a lease with what Python's objects share of it: a Lease, and each array that was made of it.
+ *
+ * Owns the gpub_lease and a reference to its connection. It is no Python object: an array may end on a thread without the
+ * interpreter lock. The last reference returns the lease, if release did not. All but hold_export_end and hold_put need the
+ * interpreter lock.
+ */
+#ifndef GPUB_PYTHON_HOLD_H
+#define GPUB_PYTHON_HOLD_H
+
+#include "arguments.h"
+#include "connection.h"
+#include "layouts.h"
+
+enum hold_state { HOLD_HELD, HOLD_BUSY /* a thread is in a call that ends it */, HOLD_ENDED };
+
+/* On which streams its arrays are used. */
+enum hold_order { ORDER_NONE, ORDER_ONE, ORDER_SEVERAL };
+
+struct hold {
+	atomic_uint references, exports;
+	struct connection *connection;
+	gpub_lease lease;
+	gpub_layout layout; /* of bytes, where the buffer has none */
+	uint64_t generation;
+	enum hold_state state;
+	enum hold_order order;
+	void *stream;        /* the last one that the work was ordered on */
+	bool forsaken;       /* its block failed while arrays live: the last of them returns it, and nobody forgot it */
+	bool unordered;      /* somebody may use the memory on a stream that nobody named */
+	struct maybe at, signal;
+	Py_ssize_t shape[LAYOUT_DIMS], strides[LAYOUT_DIMS]; /* what Py_buffer points to */
+	int ndim;
+	char name[GPUB_NAME_MAX + 1];  /* empty: redeemed */
+	char label[GPUB_NAME_MAX + 3]; /* what messages call it */
+};
+
+/* For a lease that is to be acquired. NULL: an exception is set. */
+struct hold *hold_new(struct connection *connection, const char *name, struct maybe at, struct maybe signal);
+/* Its lease was acquired: learns its layout, and on the host device waits for the timeline. -1: the caller puts it. */
+int hold_begin(struct hold *hold);
+void hold_put(struct hold *hold);
+
+static inline bool hold_is_host(const struct hold *hold)
+{
+	return hold->lease.device == GPUB_HOST;
+}
+
+/* Refuses with an exception what is released, closed, or the parent's. The caller leaves the connection where it is true. */
+bool hold_enter(struct hold *hold);
+
+/* An array begins: false with an exception. Ends on any thread. */
+bool hold_export(struct hold *hold);
+void hold_export_end(struct hold *hold);
+
+/* Work of this stream comes behind the wait for the timeline from here on (CUDA). -1: an exception is set. */
+int hold_order(struct hold *hold, void *stream);
+
+/*
+ * Signals and returns, on the stream that is given, or on that of its arrays. Does nothing when that was done. -1: an
+ * exception is set, and it is held as before.
+ */
+int hold_release(struct hold *hold, const struct maybe *stream);
+/* Without the signal, because the work failed. While arrays live it is left to the last of them. */
+void hold_abandon(struct hold *hold);
+
+/* Copies between host memory and its bytes from offset on, behind the wait for the timeline, and waits for the copy. -1 */
+int hold_copy(struct hold *hold, uint64_t offset, void *memory, uint64_t size, bool write);
+
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease.c - see lease.h */
+#include "lease.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "array.h"
+#include "dlpack.h"
+#include "errors.h"
+
+struct lease {
+	PyObject_HEAD
+	struct hold *hold;
+};
+
+PyObject *lease_new(const struct module_types *types, struct hold *hold)
+{
+	struct lease *made = PyObject_New(struct lease, types->lease);
+
+	if (made)
+		made->hold = hold;
+	else
+		hold_put(hold);
+	return (PyObject *)made;
+}
+
+/* What is not released and is collected was forgotten. The warning names no source: that would keep an object that ends. */
+static void warn_forgotten(const struct hold *hold)
+{
+	PyObject *type, *value, *traceback;
+
+	if (hold->state != HOLD_HELD || hold->forsaken)
+		return;
+	PyErr_Fetch(&type, &value, &traceback);
+	if (PyErr_ResourceWarning(NULL, 1, "a lease on %s was not released: use it in a with statement, or call release()", hold->label))
+		PyErr_WriteUnraisable(NULL);
+	PyErr_Restore(type, value, traceback);
+}
+
+static void lease_dealloc(struct lease *self)
+{
+	PyTypeObject *type = Py_TYPE((PyObject *)self);
+
+	warn_forgotten(self->hold);
+	hold_put(self->hold);
+	PyObject_Free(self);
+	Py_DECREF(type);
+}
+
+static PyObject *lease_repr(struct lease *self)
+{
+	const struct hold *hold = self->hold;
+	char text[GPUB_LAYOUT_TEXT_MAX] = "?";
+	PyObject *name = PyUnicode_DecodeFSDefault(hold->label), *repr;
+
+	if (!name)
+		return NULL;
+	gpub_layout_text(&hold->layout, text);
+	repr = PyUnicode_FromFormat("<gpubroker.Lease %U %s %s%s>", name, text, rights_text(hold->lease.rights),
+				    hold->state == HOLD_HELD ? "" : ", released");
+	Py_DECREF(name);
+	return repr;
+}
+
+/* ---- what it is ---- */
+
+static PyObject *get_ptr(struct lease *self, void *Py_UNUSED(none))
+{
+	if (!hold_enter(self->hold))
+		return NULL;
+	self->hold->unordered = true;
+	connection_leave(self->hold->connection);
+	return PyLong_FromVoidPtr(self->hold->lease.ptr);
+}
+
+static PyObject *get_name(struct lease *self, void *Py_UNUSED(none))
+{
+	return self->hold->name[0] ? PyUnicode_DecodeFSDefault(self->hold->name) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_nbytes(struct lease *self, void *Py_UNUSED(none))
+{
+	return PyLong_FromLongLong(layout_nbytes(&self->hold->layout));
+}
+
+static PyObject *get_shape(struct lease *self, void *Py_UNUSED(none))
+{
+	return layout_shape(&self->hold->layout);
+}
+
+static PyObject *get_dtype(struct lease *self, void *Py_UNUSED(none))
+{
+	return layout_dtype(&self->hold->layout);
+}
+
+static PyObject *get_device(struct lease *self, void *Py_UNUSED(none))
+{
+	return PyLong_FromLong(self->hold->lease.device);
+}
+
+static PyObject *get_rights(struct lease *self, void *Py_UNUSED(none))
+{
+	return PyUnicode_FromString(rights_text(self->hold->lease.rights));
+}
+
+static PyObject *get_generation(struct lease *self, void *Py_UNUSED(none))
+{
+	return PyLong_FromUnsignedLongLong(self->hold->generation);
+}
+
+static PyObject *get_released(struct lease *self, void *Py_UNUSED(none))
+{
+	return PyBool_FromLong(self->hold->state != HOLD_HELD);
+}
+
+static PyObject *get_exports(struct lease *self, void *Py_UNUSED(none))
+{
+	return PyLong_FromUnsignedLong(atomic_load(&self->hold->exports));
+}
+
+static PyObject *get_timeline(struct lease *self, void *Py_UNUSED(none))
+{
+	uint64_t value = 0;
+	int error;
+
+	if (!hold_enter(self->hold))
+		return NULL;
+	error = gpub_timeline(&self->hold->lease, &value);
+	connection_leave(self->hold->connection);
+	return error ? raise_os(error) : PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject *get_address(struct lease *self, void *Py_UNUSED(none))
+{
+	const char *address = self->hold->connection->address;
+
+	return address ? PyUnicode_DecodeFSDefault(address) : Py_NewRef(Py_None);
+}
+
+/* ---- its memory ---- */
+
+static PyObject *get_array_interface(struct lease *self, void *Py_UNUSED(none))
+{
+	PyObject *made = NULL;
+
+	if (!hold_is_host(self->hold)) {
+		PyErr_SetString(PyExc_AttributeError, "__array_interface__: the lease is on a CUDA device");
+		return NULL;
+	}
+	if (hold_enter(self->hold)) {
+		made = interface_of(self->hold, Py_None);
+		connection_leave(self->hold->connection);
+	}
+	return made;
+}
+
+/* The consumer names no stream. So the order is that of wait(), and nobody knows the stream if there was none. */
+static PyObject *cuda_interface(struct hold *hold)
+{
+	PyObject *stream, *made;
+
+	if (hold->order == ORDER_NONE && hold->at.given) {
+		PyErr_SetString(PyExc_BufferError, "a lease with 'at' shows itself in the order of a stream: take cupy(), numba() or "
+						   "from_dlpack(), or call wait(stream) first");
+		return NULL;
+	}
+	hold->unordered |= hold->order == ORDER_NONE;
+	stream = hold->order == ORDER_NONE ? Py_NewRef(Py_None) : PyLong_FromVoidPtr(hold->stream ? hold->stream : (void *)1);
+	made = stream ? interface_of(hold, stream) : NULL;
+	Py_XDECREF(stream);
+	return made;
+}
+
+static PyObject *get_cuda_interface(struct lease *self, void *Py_UNUSED(none))
+{
+	PyObject *made = NULL;
+
+	if (hold_is_host(self->hold)) {
+		PyErr_SetString(PyExc_AttributeError, "__cuda_array_interface__: the lease is on the host device");
+		return NULL;
+	}
+	if (hold_enter(self->hold)) {
+		made = cuda_interface(self->hold);
+		connection_leave(self->hold->connection);
+	}
+	return made;
+}
+
+static PyObject *lease_dlpack(struct lease *self, PyObject *args, PyObject *keywords)
+{
+	return dlpack_export(self->hold, args, keywords, false);
+}
+
+static PyObject *lease_dlpack_device(struct lease *self, PyObject *Py_UNUSED(none))
+{
+	return dlpack_device(self->hold);
+}
+
+static int lease_buffer(struct lease *self, Py_buffer *view, int flags)
+{
+	return buffer_get((PyObject *)self, self->hold, view, flags);
+}
+
+static void lease_buffer_release(PyObject *Py_UNUSED(self), Py_buffer *view)
+{
+	buffer_release(view);
+}
+
+static PyObject *lease_array(struct lease *self, PyObject *Py_UNUSED(none))
+{
+	return array_new(types_of((PyObject *)self), self->hold);
+}
+
+#define FRAMEWORK(name)                                                              \
+	static PyObject *lease_##name(PyObject *self, PyObject *Py_UNUSED(none))     \
+	{                                                                            \
+		return call_python("gpubroker.frameworks", #name, self);            \
+	}
+FRAMEWORK(numpy)
+FRAMEWORK(torch)
+FRAMEWORK(cupy)
+FRAMEWORK(numba)
+FRAMEWORK(jax)
+FRAMEWORK(warp)
+
+/* ---- copies ---- */
+
+/* Copies between the view and the lease's bytes; whole: the part from offset on must be that long. Ends the view. */
+static PyObject *copy(struct lease *self, Py_buffer *view, unsigned long long offset, bool write)
+{
+	struct hold *hold = self->hold;
+	uint64_t nbytes = (uint64_t)layout_nbytes(&hold->layout), size = (uint64_t)view->len;
+	int result = -1;
+
+	if (offset > nbytes || size > nbytes - offset)
+		PyErr_Format(PyExc_ValueError, "%llu bytes at %llu are beyond the end of %s, which has %llu", (unsigned long long)size, offset,
+			     hold->label, (unsigned long long)nbytes);
+	else if (write && !(hold->lease.rights & GPUB_WRITE))
+		PyErr_Format(PyExc_BufferError, "%s is leased for reading: acquire it with 'w' or 'rw' to write", hold->label);
+	else if (hold_export(hold)) { /* so that no other thread releases it meanwhile */
+		result = hold_copy(hold, offset, view->buf, size, write);
+		hold_export_end(hold);
+	}
+	PyBuffer_Release(view);
+	return result ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *lease_read_into(struct lease *self, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "memory", "offset", NULL };
+	unsigned long long offset = 0;
+	Py_buffer view;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "w*|K:read_into", names, &view, &offset))
+		return NULL;
+	return copy(self, &view, offset, false);
+}
+
+static PyObject *lease_write(struct lease *self, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "data", "offset", NULL };
+	unsigned long long offset = 0;
+	Py_buffer view;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*|K:write", names, &view, &offset))
+		return NULL;
+	return copy(self, &view, offset, true);
+}
+
+/* ---- order and release ---- */
+
+/* A number as it is, 0 too, which is the legacy default stream; of a framework's stream, its handle. */
+static int stream_given(PyObject *object, struct maybe *stream)
+{
+	PyObject *handle = call_python("gpubroker.frameworks", "stream_handle", object);
+	unsigned long long value = handle ? PyLong_AsUnsignedLongLong(handle) : 0;
+
+	Py_XDECREF(handle);
+	*stream = (struct maybe){ .value = value == 1 ? 0 : value, .given = 1 };
+	return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *lease_wait(struct lease *self, PyObject *object)
+{
+	struct hold *hold = self->hold;
+	struct maybe stream;
+	int result;
+
+	if (hold_is_host(hold))
+		return Py_NewRef(Py_None); /* the thread waited when it acquired */
+	if (stream_given(object, &stream) || !hold_export(hold))
+		return NULL;
+	result = hold_order(hold, (void *)(uintptr_t)stream.value); /* NOLINT(performance-no-int-to-ptr) */
+	hold_export_end(hold);
+	return result ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *lease_release(struct lease *self, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "stream", NULL };
+	PyObject *object = Py_None;
+	struct maybe stream = { 0 };
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$O:release", names, &object) ||
+	    (object != Py_None && stream_given(object, &stream)) || hold_release(self->hold, &stream))
+		return NULL;
+	return Py_NewRef(Py_None);
+}
+
+static PyObject *lease_enter(struct lease *self, PyObject *Py_UNUSED(none))
+{
+	if (!hold_enter(self->hold))
+		return NULL;
+	connection_leave(self->hold->connection);
+	return Py_NewRef((PyObject *)self);
+}
+
+/* A block that failed has not done what the signal would say, and its exception goes on, also where its frames hold arrays. */
+static PyObject *lease_exit(struct lease *self, PyObject *args)
+{
+	const struct maybe none = { 0 };
+	PyObject *type = Py_None, *ignored;
+
+	if (!PyArg_UnpackTuple(args, "__exit__", 0, 3, &type, &ignored, &ignored))
+		return NULL;
+	if (type != Py_None)
+		hold_abandon(self->hold);
+	else if (hold_release(self->hold, &none))
+		return NULL;
+	return Py_NewRef(Py_None);
+}
+
+static PyObject *lease_reduce(PyObject *self, PyObject *Py_UNUSED(none))
+{
+	return call_python("gpubroker.sharing", "reduce_lease", self);
+}
+
+/* ---- the type ---- */
+
+#define KEYWORDS(function) (PyCFunction)(void (*)(void))(function)
+
+static PyMethodDef methods[] = {
+	{ "numpy", lease_numpy, METH_NOARGS,
+	  "numpy($self, /)\n--\n\nThe buffer as a numpy.ndarray, on the host device. Read-only without the right to write.\n\n"
+	  "BufferError: the buffer is on a CUDA device." },
+	{ "torch", lease_torch, METH_NOARGS,
+	  "torch($self, /)\n--\n\nThe buffer as a torch.Tensor, in the order of torch.cuda.current_stream().\n\nPyTorch has no read-only tensors: do not write one of a lease for reading." },
+	{ "cupy", lease_cupy, METH_NOARGS,
+	  "cupy($self, /)\n--\n\nThe buffer as a cupy.ndarray, in the order of CuPy's current stream.\n\nCuPy has no read-only arrays: do not write one of a lease for reading." },
+	{ "numba", lease_numba, METH_NOARGS,
+	  "numba($self, /)\n--\n\nThe buffer as a numba.cuda device array, in the order of numba's default stream. On the host device a numpy.ndarray." },
+	{ "jax", lease_jax, METH_NOARGS,
+	  "jax($self, /)\n--\n\nThe buffer as a jax.Array. JAX works on streams of its own: call block_until_ready() on its results, and\n"
+	  "release(stream=...) with the stream that the next user is to stand behind." },
+	{ "warp", lease_warp, METH_NOARGS, "warp($self, /)\n--\n\nThe buffer as a warp.array, in the order of Warp's current stream of the device." },
+	{ "wait", (PyCFunction)lease_wait, METH_O,
+	  "wait($self, stream, /)\n--\n\nHas that stream wait for 'at', on the device, and makes it the stream that release() signals and returns on.\n\n"
+	  "For kernels that take ptr. stream: a number, or a stream of torch, CuPy, numba, Warp or cuda.core. On the host\ndevice the thread waited in acquire()." },
+	{ "release", KEYWORDS(lease_release), METH_VARARGS | METH_KEYWORDS,
+	  "release($self, /, *, stream=None)\n--\n\nSignals and returns the lease, behind the work of the stream that its arrays were taken on. Twice is nothing.\n\n"
+	  "BufferError: exported arrays live, and how many. ValueError: its arrays are on several streams, or ptr was used on one\n"
+	  "that nobody named: give the stream that is behind all of them. OSError: as gpub_signal_on(3) and gpub_return_on(3)." },
+	{ "read_into", KEYWORDS(lease_read_into), METH_VARARGS | METH_KEYWORDS,
+	  "read_into($self, /, memory, offset=0)\n--\n\nCopies bytes of the buffer, from offset on, into writable host memory (bytearray, numpy.ndarray), and waits for that.\n\n"
+	  "It comes behind 'at' and behind the stream that the lease is used on. ValueError: beyond the end of the buffer." },
+	{ "write", KEYWORDS(lease_write), METH_VARARGS | METH_KEYWORDS,
+	  "write($self, /, data, offset=0)\n--\n\nCopies host memory (bytes, numpy.ndarray) into the buffer, from offset on, and waits for that.\n\n"
+	  "BufferError: no right to write. ValueError: beyond the end of the buffer." },
+	{ "__dlpack__", KEYWORDS(lease_dlpack), METH_VARARGS | METH_KEYWORDS,
+	  "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nThe buffer as a DLPack capsule, for from_dlpack() of any framework.\n\n"
+	  "BufferError: a lease for reading and a consumer that knows no read-only arrays; another device; copy=True." },
+	{ "__dlpack_device__", (PyCFunction)lease_dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\n(1, 0) on the host device, (2, ordinal) on CUDA." },
+	{ "_array", (PyCFunction)lease_array, METH_NOARGS, NULL },
+	{ "__enter__", (PyCFunction)lease_enter, METH_NOARGS, NULL },
+	{ "__exit__", (PyCFunction)lease_exit, METH_VARARGS, NULL },
+	{ "__reduce__", lease_reduce, METH_NOARGS, NULL },
+	{ 0 },
+};
+
+static PyGetSetDef getset[] = {
+	{ "ptr", (getter)get_ptr, NULL, "int: device pointer; a host pointer on the host device.", NULL },
+	{ "name", (getter)get_name, NULL, "str: the name it was acquired by; None: redeemed.", NULL },
+	{ "nbytes", (getter)get_nbytes, NULL, "int: bytes of the array.", NULL },
+	{ "shape", (getter)get_shape, NULL, "tuple of ints; (nbytes,) where the buffer has no layout.", NULL },
+	{ "dtype", (getter)get_dtype, NULL, "str, as 'float32'; 'uint8' where the buffer has no layout.", NULL },
+	{ "device", (getter)get_device, NULL, "int: CUDA ordinal in this process, -1 on the host device.", NULL },
+	{ "rights", (getter)get_rights, NULL, "str: 'r', 'w' or 'rw'.", NULL },
+	{ "generation", (getter)get_generation, NULL, "int: serial of the buffer, never used again.", NULL },
+	{ "released", (getter)get_released, NULL, "bool: it was released.", NULL },
+	{ "exports", (getter)get_exports, NULL, "int: how many exported arrays live.", NULL },
+	{ "timeline", (getter)get_timeline, NULL, "int: the value that the buffer's timeline has reached. OSError EOWNERDEAD: its writer died.", NULL },
+	{ "_address", (getter)get_address, NULL, NULL, NULL },
+	{ "__array_interface__", (getter)get_array_interface, NULL, NULL, NULL },
+	{ "__cuda_array_interface__", (getter)get_cuda_interface, NULL, NULL, NULL },
+	{ 0 },
+};
+
+static PyType_Slot slots[] = {
+	{ Py_tp_doc, "A hold on a buffer: Client.acquire() makes it. Use it in a with statement.\n\n"
+		     "Its arrays show the buffer itself: nothing is copied. Delete them before the end of the with statement, as those of a\n"
+		     "memoryview: else that is a BufferError. An exception in the block returns the lease without the signal." },
+	{ Py_tp_dealloc, (void *)lease_dealloc },
+	{ Py_tp_repr, (void *)lease_repr },
+	{ Py_tp_methods, methods },
+	{ Py_tp_getset, getset },
+	{ Py_bf_getbuffer, (void *)lease_buffer },
+	{ Py_bf_releasebuffer, (void *)lease_buffer_release },
+	{ 0, NULL },
+};
+
+PyType_Spec lease_spec = {
+	.name = "gpubroker.Lease",
+	.basicsize = sizeof(struct lease),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.slots = slots,
+};

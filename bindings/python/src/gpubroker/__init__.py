@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GPU memory shared by name between processes.
+
+A broker (broker-run, or a brokerd) owns all buffers. A process acquires one by its name, and sees it as an array
+of NumPy, PyTorch, CuPy, numba, JAX or Warp. Nothing is copied.
+
+    import gpubroker
+
+    with gpubroker.connect() as c:
+        c.create("u", (512, 512), "float32", timeline=True)
+        with c.acquire("u", "rw", at=0, signal=1) as u:
+            u.torch().add_(1)
+
+The lease waits for the buffer's timeline, and signals it, on the stream that the framework uses.
+"""
+
+from ._core import TIMELINE_MAX, Client, Info, Lease, Ticket
+
+__all__ = ["TIMELINE_MAX", "Client", "Info", "Lease", "Ticket", "connect"]
+
+
+def connect(address: str | None = None) -> Client:
+    """Connects to the broker at that address ("unix:PATH").
+
+    None: the environment variable GPUBROKER, which broker-run sets, then the socket of this machine's brokerd.
+
+    ConnectionRefusedError, FileNotFoundError: no broker is there. PermissionError: this user may not open the socket,
+    or does not trust it. ChildProcessError: this process was forked from one that was connected. OSError: as
+    gpub_connect(3).
+    """
+    return Client(address)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lease as an array of each framework, and the streams of all of them.
+
+Owns nothing. Each function imports its framework when it is called: none of them is needed to use the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._core import Lease
+
+
+def stream_handle(stream: Any) -> int:
+    """The cudaStream_t of a stream: of a number, of torch, Warp, CuPy, numba, or of anything with __cuda_stream__."""
+    if isinstance(stream, int):
+        handle = stream
+    elif hasattr(stream, "__cuda_stream__"):
+        protocol = stream.__cuda_stream__
+        handle = (protocol() if callable(protocol) else protocol)[1]
+    elif hasattr(stream, "cuda_stream"):
+        handle = stream.cuda_stream
+    elif hasattr(stream, "ptr"):
+        handle = stream.ptr
+    elif hasattr(stream, "handle"):
+        handle = getattr(stream.handle, "value", stream.handle)
+    else:
+        raise TypeError(f"{type(stream).__name__} is no CUDA stream that gpubroker knows: give its handle as a number")
+    return int(handle or 0)
+
+
+def numpy(lease: Lease) -> Any:
+    import numpy as np
+
+    try:
+        dtype = np.dtype(lease.dtype)
+    except TypeError:
+        dtype = None
+    if dtype is not None and dtype.kind != "V":
+        return np.asarray(lease._array())
+    return _numpy_of_ml_type(lease)
+
+
+def _numpy_of_ml_type(lease: Lease) -> Any:
+    """bfloat16 and the like: NumPy has these types from the package ml_dtypes. Vectors get a dimension more."""
+    import numpy as np
+
+    name, _, lanes = lease.dtype.partition("x")
+    shape = (*lease.shape, int(lanes)) if lanes else lease.shape
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise BufferError(f"NumPy has no {name}: install ml_dtypes, or take torch() of the lease") from error
+        dtype = np.dtype(getattr(ml_dtypes, name))
+    array: Any = lease._array()
+    return np.frombuffer(array, dtype).reshape(shape)
+
+
+def torch(lease: Lease) -> Any:
+    import torch as framework
+
+    return framework.from_dlpack(lease._array())
+
+
+def cupy(lease: Lease) -> Any:
+    import cupy as framework
+
+    with framework.cuda.Device(lease.device):
+        lease.wait(framework.cuda.get_current_stream().ptr)
+        return framework.asarray(lease._array())
+
+
+def numba(lease: Lease) -> Any:
+    if lease.device < 0:
+        return numpy(lease)
+    from numba import cuda
+
+    lease.wait(cuda.default_stream())
+    return cuda.as_cuda_array(lease._array())
+
+
+def jax(lease: Lease) -> Any:
+    import jax as framework
+
+    return framework.dlpack.from_dlpack(lease._array())
+
+
+def warp(lease: Lease) -> Any:
+    import warp as framework
+
+    if lease.device >= 0:
+        lease.wait(framework.get_stream(f"cuda:{lease.device}"))
+    return framework.from_dlpack(lease._array())

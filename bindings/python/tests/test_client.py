@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection and what it manages: names, modes, generations, tickets; and its end."""
+
+import copy
+import errno
+import os
+import pickle
+import stat
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpubroker
+
+
+def refused(number: int) -> pytest.RaisesExc[OSError]:
+    return pytest.raises(OSError, check=lambda error: error.errno == number)
+
+
+# ---- its life ----
+
+
+def test_no_broker_is_an_os_error_with_the_librarys_message(tmp_path: Path):
+    with pytest.raises(FileNotFoundError) as caught:
+        gpubroker.connect(f"unix:{tmp_path}/nobody")
+    assert caught.value.errno == errno.ENOENT
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_the_environment_names_the_broker(broker, monkeypatch):
+    monkeypatch.setenv("GPUBROKER", broker.address)
+    with gpubroker.connect() as c:
+        assert c.address is None
+        assert c.devices == 1
+
+
+def test_a_closed_client_refuses_everything(broker):
+    c = broker.connect()
+    c.close()
+    c.close()
+    with pytest.raises(ValueError, match="closed"):
+        c.stat("x")
+    with pytest.raises(ValueError, match="closed"), c:
+        pass
+
+
+def test_close_refuses_while_arrays_live(c, broker, name):
+    c.create(name, 4)
+    other = broker.connect()
+    u = other.acquire(name, "rw")
+    array = u.numpy()
+    with pytest.raises(BufferError, match="1 exported array"):
+        other.close()
+    array[:] = 7  # it is as open as before
+    del array
+    u.release()
+    other.close()
+
+
+def test_a_failing_block_closes_although_arrays_live(c, broker, name):
+    c.create(name, 4)
+    with pytest.raises(RuntimeError, match="the block's own"), broker.connect() as other:
+        array = other.acquire(name, "rw").numpy()
+        raise RuntimeError("the block's own")
+    array[:] = 1  # the array keeps lease and connection
+    del array
+    with pytest.raises(ValueError, match="closed"):
+        other.stat(name)
+
+
+def test_a_client_is_neither_copied_nor_pickled(c):
+    with pytest.raises(TypeError):
+        copy.copy(c)
+    with pytest.raises(TypeError):
+        pickle.dumps(c)
+
+
+# ---- names ----
+
+
+def test_stat_tells_what_create_was_told(c, name):
+    c.create(name, (3, 5), "int16", timeline=True, dedicated=True, mode=0o640)
+    info = c.stat(name)
+    assert (info.name, info.shape, info.dtype, info.nbytes, info.device) == (name, (3, 5), "int16", 30, 0)
+    assert (info.mode, info.owner, info.group) == (0o640, os.getuid(), os.getgid())
+    assert (info.timeline, info.dedicated, info.ephemeral, info.sealed) == (True, True, False, False)
+    assert info == tuple(info)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.dtype("float32"), "float32", "f32"])
+def test_a_dtype_is_written_in_several_ways(c, name, dtype):
+    c.create(name, [4], dtype)
+    assert c.stat(name).dtype == "float32"
+
+
+@pytest.mark.parametrize(("dtype", "is_"), [(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")])
+def test_pythons_own_types_are_those_of_numpy(c, name, dtype, is_):
+    c.create(name, (), dtype)
+    assert c.stat(name).dtype == is_ == np.dtype(dtype).name
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "error"),
+    [
+        ((2, -1), "uint8", ValueError),
+        ((1,) * 9, "uint8", ValueError),
+        ((2.5,), "uint8", TypeError),
+        ("xy", "uint8", TypeError),
+        ((2,), "float31", ValueError),
+        ((2,), np.dtype(">f4"), ValueError),
+        ((2,), object(), ValueError),
+        ((1 << 40, 1 << 40), "uint8", ValueError),
+        ((1 << 70,), "uint8", OverflowError),
+    ],
+)
+def test_what_is_no_layout_is_refused(c, name, shape, dtype, error):
+    with pytest.raises(error):
+        c.create(name, shape, dtype)
+    with pytest.raises(FileNotFoundError):
+        c.stat(name)
+
+
+def test_a_name_is_taken_once_and_unlinked_once(c, name):
+    c.create(name, 8)
+    with pytest.raises(FileExistsError, match=name):
+        c.create(name, 8)
+    c.unlink(name)
+    with pytest.raises(FileNotFoundError, match=name):
+        c.unlink(name)
+
+
+def test_chmod_and_chown(c, name):
+    c.create(name, 8, dedicated=True)
+    c.chmod(name, 0o644)
+    assert stat.S_IMODE(c.stat(name).mode) == 0o644
+    c.chown(name, group=os.getgid())
+    c.chown(name, os.getuid(), -1)
+    assert (c.stat(name).owner, c.stat(name).group) == (os.getuid(), os.getgid())
+    with pytest.raises(ValueError, match="uid"):
+        c.chown(name, -2)
+
+
+def test_an_ephemeral_buffer_ends_with_its_client_unless_it_persists(c, broker, name):
+    with broker.connect() as other:
+        other.create(f"{name}-a", 8, ephemeral=True)
+        other.create(f"{name}-b", 8, ephemeral=True)
+        other.rename(f"{name}-b", name, persist=True)
+    with pytest.raises(FileNotFoundError):
+        c.acquire(f"{name}-a")
+    assert not c.stat(name).ephemeral
+
+
+def test_no_memory_is_an_os_error(c, name):
+    with refused(errno.ENOMEM):
+        c.create(name, (1 << 50,))
+
+
+# ---- publishing ----
+
+
+def test_a_sealed_buffer_is_read_and_not_written(c, broker, name):
+    c.create(name, 8)
+    with broker.connect() as other:
+        writing = other.acquire(name, "w")
+        with refused(errno.EBUSY):
+            c.seal(name)
+        writing.release()
+        other.trim()
+        c.seal(name)
+        assert c.stat(name).sealed
+        with refused(errno.EROFS):
+            other.acquire(name, "rw")
+        with other.acquire(name) as u:
+            assert u.numpy().sum() == 0
+
+
+def test_rename_replaces_in_one_step(c, name):
+    c.create(name, 1)
+    c.create(f"{name}-new", 2)
+    with c.acquire(name) as kept:
+        with pytest.raises(FileExistsError):
+            c.rename(f"{name}-new", name)
+        c.rename(f"{name}-new", name, replace=True)
+        assert kept.shape == (1,)
+        with c.acquire(name) as u:
+            assert u.shape == (2,)
+            assert u.generation == c.stat(name).generation > kept.generation
+
+
+def test_wait_newer(c, broker, name):
+    with pytest.raises(FileNotFoundError):
+        c.wait_newer(name, timeout=0)
+    with pytest.raises(TimeoutError):
+        c.wait_newer(name, timeout=0.01)
+    c.create(name, 1)
+    first = c.wait_newer(name)
+    seen = []
+    with broker.connect() as other:
+        thread = threading.Thread(target=lambda: seen.append(other.wait_newer(name, first.generation, 60)))
+        thread.start()
+        c.create(f"{name}-new", 2)
+        c.rename(f"{name}-new", name, replace=True)
+        thread.join()
+    assert seen[0].shape == (2,)
+    assert seen[0].generation > first.generation
+
+
+def test_drain_says_who_still_holds_it(c, broker, name):
+    c.create(name, 8)
+    with broker.connect() as other:
+        u = other.acquire(name)
+        array = u.numpy()
+        with pytest.raises(TimeoutError):
+            c.drain(name, timeout=0.01)
+        with pytest.raises(FileNotFoundError):
+            c.stat(name)
+        del array
+        u.release()
+
+
+def test_drain_waits_for_the_last_lease(c, broker, name):
+    c.create(name, 8)
+    with broker.connect() as other:
+        u = other.acquire(name)
+        thread = threading.Thread(target=c.drain, args=(name, 60))
+        thread.start()
+        u.release()
+        thread.join()
+    with pytest.raises(FileNotFoundError):
+        c.stat(name)
+
+
+# ---- tickets ----
+
+
+def test_a_ticket_is_redeemed_once(c, broker, name):
+    c.create(name, (2, 3), "int32")
+    ticket = c.ticket(name, "r")
+    with broker.connect() as other:
+        with other.redeem(ticket) as u:
+            assert (u.name, u.rights, u.shape, u.dtype) == (None, "r", (2, 3), "int32")
+            assert "redeemed" in repr(u)
+        with refused(errno.EKEYREJECTED):
+            other.redeem(ticket)
+
+
+def test_a_ticket_may_be_used_often_and_travels_as_text_or_pickle(c, broker, name):
+    c.create(name, 4)
+    ticket = c.ticket(name, "rw", once=False)
+    again = pickle.loads(pickle.dumps(ticket))
+    assert type(again) is gpubroker.Ticket
+    assert ticket.text not in repr(ticket)
+    with broker.connect() as other:
+        for form in (ticket, again, ticket.text, gpubroker.Ticket(ticket.text)):
+            with other.redeem(form) as u:
+                u.numpy()[:] += 1
+    with c.acquire(name) as u:
+        assert u.numpy().tolist() == [4] * 4
+
+
+def test_what_is_no_ticket_is_refused(c, name):
+    c.create(name, 4)
+    with refused(errno.EKEYREJECTED):
+        c.redeem("x" * 40)
+    with pytest.raises(TypeError):
+        c.redeem(7)
+    ticket = c.ticket(name)
+    c.unlink(name)
+    with refused(errno.ESTALE):
+        c.redeem(ticket)
+
+
+# ---- arguments ----
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), -0.001])
+def test_a_timeout_is_no_negative_number(c, name, timeout):
+    with pytest.raises(ValueError, match="timeout"):
+        c.acquire(name, timeout=timeout)
+
+
+@pytest.mark.parametrize("rights", ["", "x", "rx", "R"])
+def test_rights_are_r_and_w(c, name, rights):
+    with pytest.raises(ValueError, match="rights"):
+        c.acquire(name, rights)
+
+
+def test_a_name_without_a_nul(c):
+    with pytest.raises(ValueError):
+        c.create("a\0b", 1)

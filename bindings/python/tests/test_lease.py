@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lease: what it is, how it waits and signals, and when it ends."""
+
+import errno
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import gpubroker
+
+
+def refused(number: int) -> pytest.RaisesExc[OSError]:
+    return pytest.raises(OSError, check=lambda error: error.errno == number)
+
+
+# ---- what it is ----
+
+
+def test_a_lease_tells_what_it_holds(c, name):
+    c.create(name, (2, 3), "float64")
+    with c.acquire(name, "rw") as u:
+        assert (u.name, u.shape, u.dtype, u.nbytes, u.device, u.rights) == (name, (2, 3), "float64", 48, -1, "rw")
+        assert u.generation == c.stat(name).generation
+        assert u.ptr == u.numpy().ctypes.data
+        assert not u.released
+        assert repr(u) == f"<gpubroker.Lease '{name}' float64[2,3] rw>"
+    assert u.released
+    assert "released" in repr(u)
+    assert u.shape == (2, 3)
+
+
+def test_leases_are_made_by_clients_alone():
+    for kind in (gpubroker.Lease, gpubroker._core.Array):
+        with pytest.raises(TypeError):
+            kind()
+
+
+@pytest.mark.parametrize(
+    ("expected", "fits"),
+    [
+        ({"shape": (2, 3), "dtype": "float32"}, True),
+        ({"shape": (2, None), "dtype": np.float32}, True),
+        ({"shape": (-1, 3)}, True),
+        ({"dtype": "float32"}, True),
+        ({"shape": (3, 2), "dtype": "float32"}, False),
+        ({"shape": (2, 3), "dtype": "float64"}, False),
+        ({"shape": (6,)}, False),
+        ({"shape": 2}, False),
+        ({"dtype": "int32"}, False),
+    ],
+)
+def test_another_layout_than_expected_is_refused_in_one_message(c, name, expected, fits):
+    c.create(name, (2, 3), "float32")
+    if fits:
+        c.acquire(name, **expected).release()
+        return
+    with refused(errno.EMEDIUMTYPE) as caught:
+        c.acquire(name, **expected)
+    assert f"'{name}' is float32[2,3]" in str(caught.value)
+    assert "was expected" in str(caught.value)
+
+
+def test_another_owner_than_expected_is_refused(c, name):
+    c.create(name, 1)
+    c.acquire(name, owner=os.getuid()).release()
+    with pytest.raises(PermissionError):
+        c.acquire(name, owner=os.getuid() + 1)
+
+
+# ---- waiting for a name ----
+
+
+def test_a_name_that_is_not_there(c, name):
+    with pytest.raises(FileNotFoundError, match=name):
+        c.acquire(name)
+    with pytest.raises(TimeoutError, match=r"within 0\.3 s"):
+        c.acquire(name, timeout=0.3)
+
+
+@pytest.mark.parametrize("timeout", [60, None])
+def test_acquire_waits_for_a_name_and_lets_other_threads_run(c, broker, name, timeout):
+    shapes = []
+
+    def wait() -> None:
+        with broker.connect() as other, other.acquire(name, timeout=timeout) as u:
+            shapes.append(u.shape)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    c.create(name, 3)
+    thread.join()
+    assert shapes == [(3,)]
+
+
+def test_control_c_ends_a_wait(broker):
+    program = f"""
+import gpubroker, os, signal, threading
+c = gpubroker.connect({broker.address!r})
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    c.acquire("nobody-creates-this", timeout=None)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program.strip()], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "interrupted\n"
+
+
+# ---- timelines ----
+
+
+def test_a_lease_waits_for_at_and_signals_at_its_end(c, broker, name):
+    rounds = 50
+    c.create(name, 1, "int64", timeline=True)
+    c.create(f"{name}-back", 1, "int64", timeline=True)
+
+    def double() -> None:
+        with broker.connect() as other:
+            for k in range(rounds):
+                with other.acquire(name, at=k + 1) as u, other.acquire(f"{name}-back", "w", signal=k + 1) as v:
+                    v.numpy()[0] = 2 * u.numpy()[0]
+
+    thread = threading.Thread(target=double)
+    thread.start()
+    seen = []
+    for k in range(rounds):
+        with c.acquire(name, "w", signal=k + 1) as u:
+            u.numpy()[0] = k
+        with c.acquire(f"{name}-back", at=k + 1) as v:
+            seen.append(int(v.numpy()[0]))
+    thread.join()
+    c.unlink(f"{name}-back")
+    assert seen == [2 * k for k in range(rounds)]
+
+
+def test_timeline_is_the_value_that_was_reached(c, name):
+    c.create(name, 1, timeline=True)
+    with c.acquire(name, "rw", at=0, signal=5) as u:
+        assert u.timeline == 0
+    with c.acquire(name, at=5) as u:
+        assert u.timeline == 5
+
+
+def test_a_failing_block_does_not_signal(c, name):
+    c.create(name, 4, timeline=True)
+    with pytest.raises(RuntimeError), c.acquire(name, "rw", signal=1) as u:
+        array = u.numpy()
+        raise RuntimeError("not done")
+    array[:] = 1  # it outlives the block, and keeps the lease
+    del array
+    with c.acquire(name) as u:
+        assert u.timeline == 0
+
+
+@pytest.mark.parametrize(
+    ("timeline", "rights", "times", "error"),
+    [
+        (False, "rw", {"at": 1}, OSError),
+        (False, "rw", {"signal": 1}, OSError),
+        (True, "r", {"signal": 1}, ValueError),
+        (True, "rw", {"at": -1}, OverflowError),
+        (True, "rw", {"at": 1.5}, TypeError),
+        (True, "rw", {"at": gpubroker.TIMELINE_MAX + 1}, OSError),
+    ],
+)
+def test_times_that_cannot_be_are_refused_when_it_is_acquired(c, name, timeline, rights, times, error):
+    c.create(name, 1, timeline=timeline)
+    with pytest.raises(error):
+        c.acquire(name, rights, **times)
+    assert c.stat(name).users <= 1
+    c.drain(name, timeout=60)  # and nothing is held
+
+
+def test_a_writer_that_was_killed_ends_the_wait(c, broker, name):
+    c.create(name, 1, timeline=True)
+    program = f"""
+import gpubroker, sys
+c = gpubroker.connect({broker.address!r})
+with c.acquire({name!r}, "rw", signal=3): pass
+u = c.acquire({name!r}, "rw", signal=4)
+print("held", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout
+        assert writer.stdout.readline() == "held\n"
+        writer.send_signal(signal.SIGKILL)
+    with refused(errno.EOWNERDEAD):
+        c.acquire(name, at=4)
+    with c.acquire(name) as u, refused(errno.EOWNERDEAD):
+        print(u.timeline)
+
+
+# ---- its end ----
+
+
+def test_release_refuses_while_arrays_live_and_says_how_many(c, name):
+    c.create(name, 4)
+    u = c.acquire(name, "rw")
+    arrays = [u.numpy(), memoryview(u), np.from_dlpack(u)]
+    assert u.exports == 3
+    with pytest.raises(BufferError, match=f"'{name}' has 3 exported arrays: delete them"):
+        u.release()
+    arrays.pop()
+    del arrays[0]
+    with pytest.raises(BufferError, match="has 1 exported array: delete it"):
+        u.release()
+    arrays.clear()
+    u.release()
+    u.release()
+
+
+def test_a_slice_keeps_the_lease_as_its_array_does(c, name):
+    c.create(name, (8, 8), "int32")
+    u = c.acquire(name, "rw")
+    part = u.numpy()[2:4, ::3].T
+    with pytest.raises(BufferError):
+        u.release()
+    del part
+    u.release()
+
+
+def test_the_with_statement_refuses_too_and_the_lease_goes_on(c, name):
+    c.create(name, 4, timeline=True)
+    with pytest.raises(BufferError), c.acquire(name, "rw", signal=1) as u:
+        array = u.numpy()
+    array[:] = 9
+    assert u.timeline == 0
+    del array
+    u.release()
+    assert c.acquire(name, at=1).release() is None
+
+
+def test_a_released_lease_gives_nothing(c, name):
+    c.create(name, 4)
+    u = c.acquire(name, "rw")
+    u.release()
+    for use in (u.numpy, lambda: u.ptr, lambda: memoryview(u), u.__dlpack__, lambda: u.write(b"x"), u.__enter__):
+        with pytest.raises(ValueError, match="released"):
+            use()
+
+
+def test_an_array_keeps_the_lease_that_nobody_else_has(c, name):
+    c.create(name, 4)
+    with pytest.warns(ResourceWarning, match=f"a lease on '{name}' was not released"):
+        array = c.acquire(name, "rw").numpy()
+        gc.collect()
+    array[:] = 3
+    c.unlink(name)
+    with pytest.raises(FileNotFoundError):
+        c.stat(name)
+    assert array.tolist() == [3] * 4
+
+
+def test_a_forgotten_lease_warns_and_is_returned(c, name):
+    c.create(name, 4)
+    u = c.acquire(name, "rw")
+    cycle: list[object] = [u]
+    cycle.append(cycle)
+    with pytest.warns(ResourceWarning, match=f"a lease on '{name}' was not released"):
+        del u, cycle
+        gc.collect()
+    c.trim()
+    c.drain(name, timeout=60)
+
+
+def test_a_released_lease_does_not_warn(c, name):
+    c.create(name, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with c.acquire(name):
+            pass
+        gc.collect()
+
+
+def test_a_warning_that_is_an_error_is_no_crash(c, name, monkeypatch):
+    caught = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: caught.append(what.exc_type))
+    c.create(name, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        c.acquire(name)
+        gc.collect()
+    assert caught == [ResourceWarning]
+
+
+def test_a_client_ends_before_its_arrays(broker, c, name):
+    c.create(name, 4)
+    with pytest.warns(ResourceWarning):
+        other = broker.connect()
+        array = other.acquire(name, "rw").numpy()
+        del other
+        gc.collect()
+    array[:] = 5
+    del array
+    c.drain(name, timeout=60)
+
+
+def test_stream_is_taken_on_the_host_device_too(c, name):
+    c.create(name, 4, timeline=True)
+    u = c.acquire(name, "rw", at=0, signal=1)
+    u.wait(0)
+    with pytest.raises(TypeError, match="no CUDA stream"):
+        u.release(stream="x")
+    u.release()
+
+
+# ---- bytes ----
+
+
+def test_bytes_are_read_and_written(c, name):
+    c.create(name, (4, 4), "uint8")
+    with c.acquire(name, "rw") as u:
+        u.write(bytes(range(16)))
+        u.write(np.array([255, 254], "uint8"), offset=14)
+        some = bytearray(4)
+        u.read_into(some, offset=12)
+        assert list(some) == [12, 13, 255, 254]
+        assert u.numpy()[0].tolist() == [0, 1, 2, 3]
+        for call in (lambda: u.write(b"xx", offset=15), lambda: u.read_into(bytearray(17)), lambda: u.write(b"", 1 << 63)):
+            with pytest.raises(ValueError, match="beyond the end"):
+                call()
+        with pytest.raises((TypeError, BufferError)):
+            u.read_into(b"read-only")
+    with c.acquire(name) as u, pytest.raises(BufferError, match="leased for reading"):
+        u.write(b"x")
