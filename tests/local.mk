@@ -213,6 +213,7 @@ test_scripts = \
 	tests/gpu/pages.sh \
 	tests/gpu/parked.sh \
 	tests/gpu/permuted.sh \
+	tests/gpu/python.sh \
 	tests/gpu/reset.sh
 EXTRA_DIST += tests/integration/cpp/cpp.cc tests/integration/cpp/mdspan
 EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh tests/packages.sh \

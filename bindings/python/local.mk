@@ -39,6 +39,8 @@ python_tests = \
 	bindings/python/tests/tap.py \
 	bindings/python/tests/test_arrays.py \
 	bindings/python/tests/test_client.py \
+	bindings/python/tests/test_frameworks.py \
+	bindings/python/tests/test_gpu.py \
 	bindings/python/tests/test_interface.py \
 	bindings/python/tests/test_lease.py \
 	bindings/python/tests/test_model.py \

@@ -13,12 +13,27 @@ python=$2
 shift 2
 work=$build/python
 
+# Prints the libraries that the wheel will bring, but ours.
+brought() {
+	ldd "$work"/programs/* | sed -n 's|.*=> \(/[^ ]*\) .*|\1|p' | sort -u | grep -vE '/lib(c|m|dl|rt|pthread|gpubroker)\.so'
+}
+# Their licences want to go with them: Debian has them by package. setuptools takes what is called NOTICE*.
+notices() {
+	local library package
+	command -v dpkg-query >/dev/null || return 0
+	brought | while read -r library; do
+		package=$(dpkg-query -S "*/$(basename "$(realpath "$library")")" 2>/dev/null | sed -n '1s/:.*//p')
+		[ -z "$package" ] || cp "/usr/share/doc/$package/copyright" "$work/source/NOTICE.$package"
+	done
+}
+
 rm -rf "$work/programs" "$work/source" "$work/raw" "$build/wheel"
 mkdir -p "$work/programs"
 cp "$@" "$work/programs"
 cp -Rp "$here" "$work/source"
 cp "$here/../../LICENSE" "$work/source"
 chmod -R u+w "$work/source"
+notices
 GPUBROKER_BUILD=$build GPUBROKER_SOURCE=$here/../.. GPUBROKER_PROGRAMS=$work/programs "$python" -m pip wheel -q \
 	--disable-pip-version-check --no-build-isolation --no-deps --wheel-dir "$work/raw" "$work/source"
 PATH=$(dirname "$python"):$PATH LD_LIBRARY_PATH=$build/libbroker/.libs "$python" -m auditwheel repair --strip \

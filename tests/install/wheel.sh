@@ -75,4 +75,16 @@ licensed() {
 	find bare/lib/python*/site-packages/gpubroker-*.dist-info -name LICENSE | grep -q .
 }
 check "it has the licence" licensed
+# noticed: one for each library that it brings, which Debian's packages have
+noticed() {
+	local brought
+	brought=$(find bare/lib/python*/site-packages/gpubroker.libs -name '*.so*' ! -name 'libgpubroker-*' | sed 's|.*/||; s|-.*||' | sort -u | wc -l)
+	find bare/lib/python*/site-packages/gpubroker-*.dist-info -name 'NOTICE.*' >out
+	[ "$brought" -gt 0 ] && [ "$(wc -l <out)" -ge $((brought - 1)) ] # libncursesw and libtinfo may be of one package
+}
+if command -v dpkg-query >/dev/null; then
+	check "and those of the libraries that it brings" noticed
+else
+	skip "and those of the libraries that it brings" "their licences are taken from Debian's packages"
+fi
 plan

@@ -138,6 +138,12 @@ static PyObject *get_address(struct lease *self, void *Py_UNUSED(none))
 	return address ? PyUnicode_DecodeFSDefault(address) : Py_NewRef(Py_None);
 }
 
+/* The handle of the stream that its work is ordered on, None before there is one. */
+static PyObject *get_stream(struct lease *self, void *Py_UNUSED(none))
+{
+	return self->hold->order == ORDER_NONE ? Py_NewRef(Py_None) : PyLong_FromVoidPtr(self->hold->stream);
+}
+
 /* ---- its memory ---- */
 
 static PyObject *get_array_interface(struct lease *self, void *Py_UNUSED(none))
@@ -356,7 +362,8 @@ static PyMethodDef methods[] = {
 	{ "cupy", lease_cupy, METH_NOARGS,
 	  "cupy($self, /)\n--\n\nThe buffer as a cupy.ndarray, in the order of CuPy's current stream.\n\nCuPy has no read-only arrays: do not write one of a lease for reading." },
 	{ "numba", lease_numba, METH_NOARGS,
-	  "numba($self, /)\n--\n\nThe buffer as a numba.cuda device array, in the order of numba's default stream. On the host device a numpy.ndarray." },
+	  "numba($self, /)\n--\n\nThe buffer as a numba.cuda device array, in the order of the stream that wait() was told, else of numba's default\n"
+	  "stream. On the host device a numpy.ndarray." },
 	{ "jax", lease_jax, METH_NOARGS,
 	  "jax($self, /)\n--\n\nThe buffer as a jax.Array. JAX works on streams of its own: call block_until_ready() on its results, and\n"
 	  "release(stream=...) with the stream that the next user is to stand behind." },
@@ -399,6 +406,7 @@ static PyGetSetDef getset[] = {
 	{ "exports", (getter)get_exports, NULL, "int: how many exported arrays live.", NULL },
 	{ "timeline", (getter)get_timeline, NULL, "int: the value that the buffer's timeline has reached. OSError EOWNERDEAD: its writer died.", NULL },
 	{ "_address", (getter)get_address, NULL, NULL, NULL },
+	{ "_stream", (getter)get_stream, NULL, NULL, NULL },
 	{ "__array_interface__", (getter)get_array_interface, NULL, NULL, NULL },
 	{ "__cuda_array_interface__", (getter)get_cuda_interface, NULL, NULL, NULL },
 	{ 0 },

@@ -78,7 +78,8 @@ def numba(lease: Lease) -> Any:
         return numpy(lease)
     from numba import cuda
 
-    lease.wait(cuda.default_stream())
+    if lease._stream is None:  # numba has no current stream
+        lease.wait(cuda.default_stream())
     return cuda.as_cuda_array(lease._array())
 
 
@@ -91,6 +92,7 @@ def jax(lease: Lease) -> Any:
 def warp(lease: Lease) -> Any:
     import warp as framework
 
+    framework.init()  # does nothing when that was done
     if lease.device >= 0:
         lease.wait(framework.get_stream(f"cuda:{lease.device}"))
     return framework.from_dlpack(lease._array())
