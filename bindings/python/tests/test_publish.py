@@ -229,7 +229,8 @@ VERSIONS = 60
 
 
 def state_of(version: int) -> dict[str, np.ndarray]:
-    return {f"t{i}": np.full(1000 + i, version, "int64") for i in range(8)}
+    """Large enough that a reader can come in between."""
+    return {f"t{i}": np.full(100_000 + i, version, "int64") for i in range(8)}
 
 
 def read_all(address: str, name: str, results) -> None:
@@ -238,7 +239,7 @@ def read_all(address: str, name: str, results) -> None:
         policy = gpubroker.load(name, client=c, framework="numpy", timeout=30)
         seen, torn = 1, 0
         while True:
-            values = {int(value) for tensor in policy.values() for value in np.unique(tensor)}
+            values = {int(value) for tensor in policy.values() for value in (tensor.min(), tensor[777], tensor.max())}
             torn += len(values) != 1
             if VERSIONS in values:
                 break
