@@ -28,7 +28,9 @@ python_sources = \
 	bindings/python/src/gpubroker/_core.pyi \
 	bindings/python/src/gpubroker/frameworks.py \
 	bindings/python/src/gpubroker/programs.py \
+	bindings/python/src/gpubroker/publish.py \
 	bindings/python/src/gpubroker/py.typed \
+	bindings/python/src/gpubroker/safetensors.py \
 	bindings/python/src/gpubroker/sharing.py
 EXTRA_DIST += $(python_sources) $(python_tests)
 python_tests = \
@@ -42,7 +44,8 @@ python_tests = \
 	bindings/python/tests/test_interface.py \
 	bindings/python/tests/test_lease.py \
 	bindings/python/tests/test_model.py \
-	bindings/python/tests/test_processes.py
+	bindings/python/tests/test_processes.py \
+	bindings/python/tests/test_publish.py
 
 venv_python = $(abs_builddir)/venv/bin/python
 .PHONY: python wheel

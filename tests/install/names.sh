@@ -4,7 +4,7 @@
 # each word with an underscore is an identifier of it. Names from outside of this repository stand in names.txt, each with a
 # reason, and no longer than they are needed.
 #
-# Code are C, CUDA, Fortran, Promela, shell and make without their comments, and names of environment variables in strings. Other
+# Code are C, CUDA, Fortran, Python, Promela, shell and make without their comments, and names of environment variables in strings. Other
 # strings are neither code nor comment.
 set -u
 # shellcheck source=tests/tap.sh
@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$top_srcdir" || exit 1
 
 files() {
-	find broker libbroker bindings kernels examples tests bench man contrib docs -type f \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' -o -name '*.f90' -o -name '*.inc' -o -name '*.cu' -o -name '*.in' \
+	find broker libbroker bindings kernels examples tests bench man contrib docs -type f \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' -o -name '*.py' -o -name '*.f90' -o -name '*.inc' -o -name '*.cu' -o -name '*.in' \
 		-o -name '*.sh' -o -name '*.mk' -o -name '*.pml' -o -name '*.map' -o -name '*.md' -o -name '*.[1-8]' \)
 	ls ./*.md m4/gpub_*.m4 configure.ac Makefile.am bootstrap
 }
@@ -104,6 +104,7 @@ function fortran_line(line,   code, mark) {
 FNR == 1 { inside = 0 }
 FILENAME ~ /\.(c|h|hpp|cc|cu|pml|map)$/ { c_line($0); next }
 FILENAME ~ /\.(f90|inc)$/ { fortran_line($0); next }
+FILENAME ~ /\.py$/ { sub(/#.*/, ""); identifiers($0); next } # with docstrings, whose names are not looked at
 FILENAME ~ /\.md$/ { words($0); next }
 FILENAME ~ /\.[1-8]$/ {
 	if (/^\.Fn / && $2 ~ /^[a-z_0-9]+$/) print "TEXT", FILENAME ":" FNR, $2 "()"

@@ -1,13 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# readme.sh - the README shows examples/acquire.cu as it is, and every file that README and CONTRIBUTING name is there.
+# readme.sh - the README shows examples/acquire.cu and acquire.py as they are, and every file that README and CONTRIBUTING name is there.
 # shellcheck disable=SC2016 # backquotes are what is looked for
 set -u
 cd "${top_srcdir:?}" || exit 1
 
-# Between the fence that says cuda and the next one.
+# listing LANGUAGE: between the fence that says so and the next one
 listing() {
-	sed -n '/^```cuda$/,/^```$/p' README.md | sed '1d;$d'
+	sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" README.md | sed '1d;$d'
+}
+
+# shown NUMBER LANGUAGE FILE
+shown() {
+	local difference
+	if [ -n "$(listing "$2")" ] && difference=$(diff "$3" <(listing "$2")); then
+		echo "ok $1 - the README's program is $3"
+	else
+		echo "not ok $1 - the README's program is $3"
+		printf '# %s\n' "${difference//$'\n'/$'\n# '}"
+	fi
 }
 
 # Links to files, and paths in backquotes whose first folder is one of ours.
@@ -27,17 +38,13 @@ absent() {
 	done
 }
 
-echo 1..2
-if [ -n "$(listing)" ] && difference=$(diff examples/acquire.cu <(listing)); then
-	echo "ok 1 - the README's program is examples/acquire.cu"
-else
-	echo "not ok 1 - the README's program is examples/acquire.cu"
-	printf '# %s\n' "${difference//$'\n'/$'\n# '}"
-fi
+echo 1..3
+shown 1 cuda examples/acquire.cu
+shown 2 python examples/acquire.py
 missing=$(absent)
 if [ -z "$missing" ]; then
-	echo "ok 2 - what README, CONTRIBUTING and SECURITY name is there"
+	echo "ok 3 - what README, CONTRIBUTING and SECURITY name is there"
 else
-	echo "not ok 2 - what README, CONTRIBUTING and SECURITY name is there"
+	echo "not ok 3 - what README, CONTRIBUTING and SECURITY name is there"
 	printf '# %s\n' "${missing//$'\n'/$'\n# '}"
 fi

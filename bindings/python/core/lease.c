@@ -337,6 +337,13 @@ static PyObject *lease_exit(struct lease *self, PyObject *args)
 	return Py_NewRef(Py_None);
 }
 
+/* To its arrays alone: the last of them returns it, or this call where there is none. */
+static PyObject *lease_leave(struct lease *self, PyObject *Py_UNUSED(none))
+{
+	hold_abandon(self->hold);
+	return Py_NewRef(Py_None);
+}
+
 static PyObject *lease_reduce(PyObject *self, PyObject *Py_UNUSED(none))
 {
 	return call_python("gpubroker.sharing", "reduce_lease", self);
@@ -379,6 +386,7 @@ static PyMethodDef methods[] = {
 	  "BufferError: a lease for reading and a consumer that knows no read-only arrays; another device; copy=True." },
 	{ "__dlpack_device__", (PyCFunction)lease_dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\n(1, 0) on the host device, (2, ordinal) on CUDA." },
 	{ "_array", (PyCFunction)lease_array, METH_NOARGS, NULL },
+	{ "_leave", (PyCFunction)lease_leave, METH_NOARGS, NULL },
 	{ "__enter__", (PyCFunction)lease_enter, METH_NOARGS, NULL },
 	{ "__exit__", (PyCFunction)lease_exit, METH_VARARGS, NULL },
 	{ "__reduce__", lease_reduce, METH_NOARGS, NULL },

@@ -67,3 +67,13 @@ def test_pydoc_shows_the_package():
 def test_all_is_what_it_says():
     assert {name for name in vars(gpubroker) if not name.startswith("_") and name[0].isupper()} <= set(gpubroker.__all__)
     assert all(hasattr(gpubroker, name) for name in gpubroker.__all__)
+
+
+def test_the_program_of_the_readme(own_broker):
+    broker = own_broker("-b", "u=f32[1024]")
+    program = HERE.parent.parent / "examples" / "acquire.py"
+    for value in (1.0, 2.0):
+        done = subprocess.run(
+            [sys.executable, str(program)], capture_output=True, text=True, env={**os.environ, "GPUBROKER": broker.address}
+        )
+        assert (done.stdout, done.stderr) == (f"u[0] = {value}\n", "")

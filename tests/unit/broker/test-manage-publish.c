@@ -102,7 +102,7 @@ static void test_a_rename_makes_sense_or_is_refused(void **state)
 	create_with_mode(&owner, "a", 0600);
 	create_with_mode(&owner, "b", 0600);
 	expect_not_renamed(&owner, "a", "b", 0, -EEXIST);
-	expect_not_renamed(&owner, "a", "b", 2, -EINVAL);
+	expect_not_renamed(&owner, "a", "b", 4, -EINVAL);
 	expect_not_renamed(&owner, "a", "b", UINT32_MAX, -EINVAL);
 	expect_not_renamed(&owner, "a", "", GPUB_REPLACE, -EINVAL);
 	expect_not_renamed(&owner, "a", "/b", GPUB_REPLACE, -EINVAL);

@@ -12,11 +12,19 @@ of NumPy, PyTorch, CuPy, numba, JAX or Warp. Nothing is copied.
             u.torch().add_(1)
 
 The lease waits for the buffer's timeline, and signals it, on the stream that the framework uses.
+
+Named tensors go as one buffer, of which a reader has one whole version at any time:
+
+    gpubroker.publish("policy", model.state_dict())  # in the trainer, each step
+
+    policy = gpubroker.load("policy", timeout=None)  # in an engine
+    policy = policy.wait_newer()
 """
 
 from ._core import TIMELINE_MAX, Client, Info, Lease, Ticket
+from .publish import Version, load, publish
 
-__all__ = ["TIMELINE_MAX", "Client", "Info", "Lease", "Ticket", "connect"]
+__all__ = ["TIMELINE_MAX", "Client", "Info", "Lease", "Ticket", "Version", "connect", "load", "publish"]
 
 
 def connect(address: str | None = None) -> Client:

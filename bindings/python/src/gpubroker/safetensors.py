@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The header of a buffer in the format of .safetensors files: which tensor lies where.
+
+A buffer is 8 bytes with the size of the header, the header, which is a JSON object, and the tensors' bytes without gaps. The
+header is padded with spaces so that the tensors begin at a multiple of 256 bytes. Whoever wrote the buffer may have written
+anything: what is read is checked before it is used. Owns nothing; reads and writes no buffer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+ALIGNMENT = 256
+HEADER_MAX = 100_000_000
+DIMS_MAX = 64  # as NumPy
+_PREFIX = 8
+
+# The names of the format, and those that frameworks have.
+_NAMES = {
+    "BOOL": ("bool", 8),
+    "U8": ("uint8", 8),
+    "I8": ("int8", 8),
+    "F8_E5M2": ("float8_e5m2", 8),
+    "F8_E4M3": ("float8_e4m3fn", 8),
+    "F8_E8M0": ("float8_e8m0fnu", 8),
+    "I16": ("int16", 16),
+    "U16": ("uint16", 16),
+    "F16": ("float16", 16),
+    "BF16": ("bfloat16", 16),
+    "I32": ("int32", 32),
+    "U32": ("uint32", 32),
+    "F32": ("float32", 32),
+    "I64": ("int64", 64),
+    "U64": ("uint64", 64),
+    "F64": ("float64", 64),
+    "C64": ("complex64", 64),
+}
+_CODES = {name: code for code, (name, _) in _NAMES.items()}
+
+
+class Place(NamedTuple):
+    """A tensor's element type, as frameworks call it, its shape, and its bytes in the buffer."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def _itemsize(dtype: str) -> int:
+    return _NAMES[_CODES[dtype]][1] // 8
+
+
+def _known(name: str, dtype: str) -> str:
+    if dtype not in _CODES:
+        raise TypeError(f"tensor {name!r} is of {dtype}, which the safetensors format does not have: convert it")
+    return dtype
+
+
+def plan(tensors: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str]) -> tuple[bytes, dict[str, Place]]:
+    """The buffer's first bytes, and where each tensor goes. Large elements come first, so each tensor is aligned to its own.
+
+    TypeError: a type that the format does not have.
+    """
+    order = sorted(tensors, key=lambda name: (-_itemsize(_known(name, tensors[name][0])), name))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    places, at = {}, 0
+    for name in order:
+        dtype, shape = tensors[name]
+        end = at + math.prod(shape) * _itemsize(dtype)
+        header[name] = {"dtype": _CODES[dtype], "shape": shape, "data_offsets": (at, end)}
+        places[name] = Place(dtype, shape, at, end)
+        at = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    size = -(_PREFIX + len(text)) % ALIGNMENT + len(text)
+    if size > HEADER_MAX:
+        raise ValueError(f"{len(tensors)} tensors need a header of {size} bytes, and {HEADER_MAX} are the limit")
+    begin = _PREFIX + size
+    moved = {name: place._replace(begin=begin + place.begin, end=begin + place.end) for name, place in places.items()}
+    return size.to_bytes(_PREFIX, "little") + text.ljust(size), moved
+
+
+# ---- to read one ----
+
+
+class Damaged(ValueError):
+    """Why a buffer does not hold tensors."""
+
+
+def header_size(prefix: bytes | bytearray, total: int) -> int:
+    """The size of the header, without the 8 bytes before it. ValueError: a buffer of that size does not hold it."""
+    size = int.from_bytes(prefix[:_PREFIX], "little")
+    if len(prefix) < _PREFIX or size > HEADER_MAX or size > total - _PREFIX:
+        raise Damaged("it does not begin with the size of a header")
+    return size
+
+
+def _place(name: str, tensor: Any, begin: int, total: int) -> Place:
+    try:
+        dtype, bits = _NAMES[tensor["dtype"]]
+        shape = tuple(tensor["shape"])
+        first, end = tensor["data_offsets"]
+    except (KeyError, TypeError, ValueError):
+        raise Damaged(f"tensor {name!r} has no dtype, shape and data_offsets that are known") from None
+    if len(shape) > DIMS_MAX or not all(type(number) is int and number >= 0 for number in (*shape, first, end)):
+        raise Damaged(f"tensor {name!r} has an extent or an offset that is no number, or too many")
+    if first > end or end > total - begin or math.prod(shape) * bits != (end - first) * 8:
+        raise Damaged(f"tensor {name!r} does not fill bytes {first} to {end} of the buffer")
+    return Place(dtype, shape, begin + first, begin + end)
+
+
+def parse(text: bytes, total: int) -> tuple[dict[str, Place], dict[str, str]]:
+    """The tensors and the metadata of a header, in a buffer of that many bytes. ValueError: it is damaged."""
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Damaged("its header is no JSON") from None
+    if not isinstance(header, dict):
+        raise Damaged("its header is no JSON object")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise Damaged("its metadata are no strings")
+    begin = _PREFIX + len(text)
+    return {name: _place(name, tensor, begin, total) for name, tensor in header.items()}, metadata
