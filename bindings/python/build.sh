@@ -11,8 +11,14 @@ build=$(cd "$1" && pwd)
 python=$2
 work=$build/python
 
-rm -rf "$work/source" "$work"/lib/gpubroker/*.py
+# Two tests may want it at the same time, and a third one use it.
 mkdir -p "$work"
+exec 9>"$work/lock"
+flock 9
+rm -rf "$work/source"
+for module in "$work"/lib/gpubroker/*.py; do
+	[ -e "$here/src/gpubroker/${module##*/}" ] || rm -f "$module"
+done
 cp -Rp "$here" "$work/source"
 chmod -R u+w "$work/source"
 cd "$work/source"

@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 python=$2
 shift 2
-work=$build/python
+work=$build/python/wheel
 
 # Prints the libraries that the wheel will bring, but ours.
 brought() {
@@ -27,7 +27,7 @@ notices() {
 	done
 }
 
-rm -rf "$work/programs" "$work/source" "$work/raw" "$build/wheel"
+rm -rf "$work" "$build/wheel"
 mkdir -p "$work/programs"
 cp "$@" "$work/programs"
 cp -Rp "$here" "$work/source"

@@ -8,6 +8,7 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 
+need_cuda
 package=${GPUBROKER_PACKAGE:-${top_builddir:?}/python/lib}
 if [ -x "$top_builddir/venv/bin/python" ] && [ -z "${GPUBROKER_PACKAGE-}" ]; then
 	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS "${MAKE:-make}" -s -C "$top_builddir" python >/dev/null || exit 1
@@ -16,6 +17,5 @@ if ! [ -e "$package/gpubroker/_core.abi3.so" ]; then
 	echo "1..0 # SKIP the Python package is not built: GPUBROKER_PACKAGE may name an unpacked wheel"
 	exit 0
 fi
-need_cuda
 GPUBROKER_RUN=$top_builddir/broker/broker-run PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 \
 	"${GPU_PYTHON:-python3}" "$top_srcdir/bindings/python/tests/test_gpu.py"
