@@ -30,8 +30,8 @@ fi
 
 # Python itself is not built with the sanitizers, which must be loaded first; it frees little at its end.
 if grep -q __asan_init "$top_builddir/libbroker/.libs/libgpubroker.so"; then
-	LD_PRELOAD="$($CC -print-file-name=libasan.so) $($CC -print-file-name=libubsan.so)"
-	ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS
+	LD_PRELOAD="$(${CC:-cc} -print-file-name=libasan.so) $(${CC:-cc} -print-file-name=libubsan.so)"
+	ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
 	export LD_PRELOAD ASAN_OPTIONS
 fi
 # The tests are in the sources, which may be read-only: nothing is written there.
