@@ -75,7 +75,6 @@ def attach(connection: Any, how: str, what: Any, count: int) -> float:
 
 def compare(model: str) -> None:
     import gpubroker
-    import torch
     from safetensors.torch import save_file
 
     tensors = models.weights(model)
