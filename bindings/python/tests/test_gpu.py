@@ -100,6 +100,8 @@ class Numba:
 
         self.cuda, self.spin, self.fill = cuda, spin, fill
         self.current = cuda.default_stream()
+        self.spin[1, 1](1)  # compiles: a numba that does not fit its NumPy says so here
+        cuda.synchronize()
 
     def stream(self) -> Any:
         return self.cuda.stream()
