@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attach.py - the weights of a model in a second process: from the request to the first tensor used, all tensors being there.
+"""attach.py - the weights of a model in a second process: from the request to the first tensor used, all being there.
 
-Beside torch.multiprocessing, which sends one handle a tensor, and safetensors from /dev/shm. The second process is warm: it has its CUDA
-context and its connections. Between rounds it drops the tensors and unmaps the memory, so each round maps it anew.
+Beside torch.multiprocessing, which sends one handle a tensor, and safetensors from /dev/shm. The second process is warm: it
+has its CUDA context and its connections, and has read such a header before. Between rounds it drops the tensors and unmaps
+the memory, so each round maps it anew.
 
-Then 100 processes map the weights, each makes a buffer of its own, and is killed: until the broker has the buffer's memory back, while
-another process goes on with the weights. And what torch.multiprocessing has not given back when such processes are killed.
+Then 100 processes map the weights, each makes a buffer of its own, and is killed: until the broker has the buffer's memory
+back, while another process goes on with the weights. And what torch.multiprocessing has not given back when such processes
+are killed.
 """
 
 from __future__ import annotations
@@ -73,7 +75,6 @@ def attach(connection: Any, how: str, what: Any, count: int) -> float:
 
 def compare(model: str) -> None:
     import gpubroker
-    import torch
     from safetensors.torch import save_file
 
     tensors = models.weights(model)
@@ -92,9 +93,7 @@ def compare(model: str) -> None:
         )
     workload.row(f"workload-attach-torch, {model}", samples["gpubroker"], "us", samples["torch"])
     workload.row(f"workload-attach-safetensors, {model}", samples["gpubroker"], "us", samples["safetensors"])
-    del tensors
-    gc.collect()
-    torch.cuda.empty_cache()
+    samples.clear()
 
 
 # ---- killed ----
@@ -182,6 +181,7 @@ def main() -> None:
     workload.require("torch", "transformers", "safetensors")
     for model in sys.argv[1:] or models.CONFIGS:
         compare(model)
+        gc.collect()
     killed("qwen3-1.7b")
     left_by_torch("qwen3-1.7b")
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""publish.py - a trainer publishes all weights of a model each step, and an engine takes the newest: until it has used the first one.
+"""publish.py - a trainer publishes all weights of a model each step, and an engine takes the newest: until one is used.
 
-Beside torch.multiprocessing with one handle a tensor, of copies that the trainer makes; and beside one flat bucket, two of which are mapped
-from the beginning and filled in turn, with a message that says which. The engine holds a version until it has the next. It compares
-elements of all tensors: a version with values of two steps is torn.
+Beside torch.multiprocessing with one handle a tensor, of copies that the trainer makes; and beside one flat bucket, two of
+which are mapped from the beginning and filled in turn, with a message that says which. The engine holds a version until it
+has the next. It compares elements of all tensors: a version with values of two steps is torn.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ def engine(connection: Any) -> None:
     torch.zeros(1, device="cuda")
     client = gpubroker.connect()
     policy: Any = None
-    tensors: Any = None
     connection.send("ready")
     buckets = connection.recv()
     while True:
@@ -60,20 +59,14 @@ def engine(connection: Any) -> None:
             return
         if how == "gpubroker":
             connection.send("waits")
-            newer = gpubroker.load(NAME, newer_than=what, timeout=60, framework="torch", client=client)
-            following: Any = dict(newer)
-            policy = newer
+            policy = gpubroker.load(NAME, newer_than=what, timeout=60, framework="torch", client=client)
+            following: Any = dict(policy)
         else:
             following = buckets[what] if how == "bucket" else what
         next(iter(following.values())).view(-1)[0].item()
         connection.send(policy.generation if how == "gpubroker" else 0)
-        tensors = following
-        connection.send(check(tensors))
-        del following, what, tensors
-        if how != "gpubroker":
-            continue
-        newer = None
-        gc.collect()
+        connection.send(check(following))
+        del following, what
 
 
 class Trainer:

@@ -67,8 +67,8 @@ def timed(work: Callable[[], Any]) -> float:
 def in_turn(rounds: dict[str, int], works: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
     """The samples of each work, taken in turn: all of them meet the same machine. A first round of each is not counted."""
     samples: dict[str, list[float]] = {name: [] for name in works}
-    for work in works.values():
-        work()
+    for name, work in works.items():
+        print(f"{name}: {work():.0f} us, the first round", file=sys.stderr, flush=True)
     for i in range(max(rounds.values())):
         for name, work in works.items():
             if i < rounds[name]:

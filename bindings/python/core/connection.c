@@ -26,6 +26,8 @@ int connection_open(const char *address, struct connection **connection)
 	}
 	Py_BEGIN_ALLOW_THREADS
 	error = gpub_connect(&made->client, address);
+	if (!error)
+		gpub_set_flags(made->client, GPUB_BACKGROUND_CLOSE); /* nobody trims when an array is collected */
 	Py_END_ALLOW_THREADS
 	if (error) {
 		raise_os(error);

@@ -34,31 +34,57 @@ def _dtype_of(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _view_torch(base: Any, place: Place) -> Any:
+def _runs(places: dict[str, Place]) -> Iterator[list[tuple[str, Place]]]:
+    """Tensors of one type without gaps between them: a framework splits such a run in one call."""
+    run: list[tuple[str, Place]] = []
+    for name, place in places.items():
+        if run and (place.dtype != run[-1][1].dtype or place.begin != run[-1][1].end):
+            yield run
+            run = []
+        run.append((name, place))
+    if run:
+        yield run
+
+
+def _views_torch(base: Any, places: dict[str, Place]) -> dict[str, Any]:
     import torch
 
-    return base[place.begin : place.end].view(getattr(torch, place.dtype)).view(place.shape)
+    views = {}
+    for run in _runs(places):
+        dtype = getattr(torch, run[0][1].dtype)
+        flat = base[run[0][1].begin : run[-1][1].end].view(dtype)
+        parts = flat.split([(place.end - place.begin) // dtype.itemsize for _, place in run])
+        views.update({name: part.view(place.shape) for (name, place), part in zip(run, parts, strict=True)})
+    return views
 
 
-def _view_cupy(base: Any, place: Place) -> Any:
-    return base[place.begin : place.end].view(place.dtype).reshape(place.shape)
+def _views_cupy(base: Any, places: dict[str, Place]) -> dict[str, Any]:
+    return {name: base[place.begin : place.end].view(place.dtype).reshape(place.shape) for name, place in places.items()}
 
 
-def _view_numpy(base: Any, place: Place) -> Any:
+def _dtype_numpy(name: str) -> Any:
     import numpy as np
 
     try:
-        dtype = np.dtype(place.dtype)
+        return np.dtype(name)
     except TypeError:
         try:
             import ml_dtypes
         except ImportError as error:
-            raise BufferError(f"NumPy has no {place.dtype}: install ml_dtypes, or load with framework='torch'") from error
-        dtype = np.dtype(getattr(ml_dtypes, place.dtype))
-    return base[place.begin : place.end].view(dtype).reshape(place.shape)
+            raise BufferError(f"NumPy has no {name}: install ml_dtypes, or load with framework='torch'") from error
+        return np.dtype(getattr(ml_dtypes, name))
 
 
-_VIEWS: dict[str, Callable[[Any, Place], Any]] = {"torch": _view_torch, "cupy": _view_cupy, "numpy": _view_numpy}
+def _views_numpy(base: Any, places: dict[str, Place]) -> dict[str, Any]:
+    types = {name: _dtype_numpy(name) for name in {place.dtype for place in places.values()}}
+    return {name: base[place.begin : place.end].view(types[place.dtype]).reshape(place.shape) for name, place in places.items()}
+
+
+_VIEWS: dict[str, Callable[[Any, dict[str, Place]], dict[str, Any]]] = {
+    "torch": _views_torch,
+    "cupy": _views_cupy,
+    "numpy": _views_numpy,
+}
 
 
 def _base(lease: Lease, framework: str) -> Any:
@@ -80,32 +106,42 @@ def _choose(framework: str | None, lease: Lease) -> str:
 # ---- publish ----
 
 
-def _write_host(lease: Lease, tensor: Any, place: Place) -> None:
+def _write_torch(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
+    import torch
+
+    views = _views_torch(_base(lease, "torch"), places)
+    torch._foreach_copy_([views[name] for name in tensors], [tensor.detach() for tensor in tensors.values()], non_blocking=True)
+
+
+def _write_cupy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
+    views = _views_cupy(_base(lease, "cupy"), places)
+    for name, tensor in tensors.items():
+        views[name][...] = tensor
+
+
+def _write_numpy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
     import numpy as np
 
     if lease.device < 0:
-        _view_numpy(lease.numpy(), place)[...] = tensor
-    else:
+        views = _views_numpy(_base(lease, "numpy"), places)
+        for name, tensor in tensors.items():
+            views[name][...] = tensor
+        return
+    for name, tensor in tensors.items():
         contiguous: Any = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
-        lease.write(contiguous, place.begin)
+        lease.write(contiguous, places[name].begin)
+
+
+_WRITES = {"torch": _write_torch, "cupy": _write_cupy, "numpy": _write_numpy}
 
 
 def _write(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
-    bases: dict[str, Any] = {}
+    by_framework: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
-        framework, place = _framework_of(tensor), places[name]
-        if place.begin == place.end:
-            continue
-        if framework == "numpy":
-            _write_host(lease, tensor, place)
-            continue
-        if framework not in bases:
-            bases[framework] = _base(lease, framework)
-        view = _VIEWS[framework](bases[framework], place)
-        if framework == "torch":
-            view.copy_(tensor.detach(), non_blocking=True)
-        else:
-            view[...] = tensor
+        by_framework.setdefault(_framework_of(tensor), {})[name] = tensor
+    for framework, its in by_framework.items():
+        ordered = {name: place for name, place in places.items() if name in its}
+        _WRITES[framework](lease, its, ordered)
 
 
 def publish(
@@ -115,13 +151,15 @@ def publish(
     client: Client | None = None,
     metadata: Mapping[str, str] | None = None,
     mode: int = 0o600,
+    timeout: float | None = 10,
 ) -> None:
     """Makes the tensors the next version of that name, which load() finds.
 
     tensors: a state_dict, or any mapping of names to arrays of PyTorch, CuPy or NumPy; others are converted by NumPy. They are
     copied into one buffer on the current device, in the layout of a .safetensors file: `broker-ctl save NAME
-    FILE.safetensors` writes it. metadata: strings that go along. mode: who may load it. client: None is this process's own
-    connection.
+    FILE.safetensors` writes it. metadata: strings that go along. mode: who may load it. timeout: how many seconds to wait for
+    memory, which earlier versions may have until their users let go of them; None without limit. client: None is this
+    process's own connection.
 
     A buffer of that name is replaced; whoever uses it goes on with it. If this process dies, or anything fails, nothing is
     left of the version, and the name has what it had.
@@ -135,7 +173,7 @@ def publish(
     header, places = safetensors.plan(types, metadata or {})
     size = max([len(header), *(place.end for place in places.values())])
     fresh = f"{name[:70]}.publishing-{os.urandom(4).hex()}"
-    client.create(fresh, size, ephemeral=True, mode=mode)
+    client.create(fresh, size, ephemeral=True, mode=mode, timeout=timeout)
     try:
         with client.acquire(fresh, "w") as lease:
             _write(lease, tensors, places)
@@ -175,21 +213,22 @@ class Version(Mapping[str, Any]):
 
     def __init__(self, client: Client, lease: Lease, framework: str | None) -> None:
         framework = _choose(framework, lease)
-        self._base = _base(lease, framework)
-        self._places, self.metadata = _read_header(lease)
-        self._view = _VIEWS[framework]
+        base = _base(lease, framework)
+        places, metadata = _read_header(lease)
+        self._tensors = _VIEWS[framework](base, places)
+        self.metadata = dict(metadata)
         self._client, self._name, self._framework = client, str(lease.name), framework
         self.generation = lease.generation
         lease._leave()
 
     def __getitem__(self, name: str) -> Any:
-        return self._view(self._base, self._places[name])
+        return self._tensors[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._tensors)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._tensors)
 
     def __repr__(self) -> str:
         return f"<gpubroker.Version {self.generation} of {self._name!r}: {len(self)} tensors>"

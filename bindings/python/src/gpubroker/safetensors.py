@@ -8,6 +8,7 @@ anything: what is read is checked before it is used. Owns nothing; reads and wri
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Mapping
@@ -63,8 +64,17 @@ def _known(name: str, dtype: str) -> str:
 def plan(tensors: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str]) -> tuple[bytes, dict[str, Place]]:
     """The buffer's first bytes, and where each tensor goes. Large elements come first, so each tensor is aligned to its own.
 
+    What it returns is shared by equal calls, since a version has the tensors of the one before: do not change it.
     TypeError: a type that the format does not have.
     """
+    return _plan(tuple(tensors.items()), tuple(metadata.items()))
+
+
+@functools.lru_cache(maxsize=8)
+def _plan(
+    items: tuple[tuple[str, tuple[str, tuple[int, ...]]], ...], metadata: tuple[tuple[str, str], ...]
+) -> tuple[bytes, dict[str, Place]]:
+    tensors = dict(items)
     order = sorted(tensors, key=lambda name: (-_itemsize(_known(name, tensors[name][0])), name))
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     places, at = {}, 0
@@ -112,8 +122,12 @@ def _place(name: str, tensor: Any, begin: int, total: int) -> Place:
     return Place(dtype, shape, begin + first, begin + end)
 
 
+@functools.lru_cache(maxsize=8)
 def parse(text: bytes, total: int) -> tuple[dict[str, Place], dict[str, str]]:
-    """The tensors and the metadata of a header, in a buffer of that many bytes. ValueError: it is damaged."""
+    """The tensors, in the order of their places, and the metadata of a header, in a buffer of that many bytes.
+
+    What it returns is shared by equal calls: do not change it. ValueError: it is damaged.
+    """
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):
@@ -124,4 +138,5 @@ def parse(text: bytes, total: int) -> tuple[dict[str, Place], dict[str, str]]:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise Damaged("its metadata are no strings")
     begin = _PREFIX + len(text)
-    return {name: _place(name, tensor, begin, total) for name, tensor in header.items()}, metadata
+    places = [(name, _place(name, tensor, begin, total)) for name, tensor in header.items()]
+    return dict(sorted(places, key=lambda item: item[1].begin)), metadata
