@@ -37,7 +37,7 @@ def test_mypy_strict(tmp_path_factory):
 def test_the_stubs_are_the_extension(tmp_path):
     (tmp_path / "differences").write_text("\n".join(NOT_IN_BOTH))
     run(
-        "mypy.stubtest", "gpubroker", "--ignore-unused-allowlist", "--allowlist", str(tmp_path / "differences"),
+        "mypy.stubtest", "gpubroker._core", "--ignore-unused-allowlist", "--allowlist", str(tmp_path / "differences"),
         "--mypy-config-file", str(HERE / "pyproject.toml"), folder=tmp_path,
     )  # fmt: skip
 

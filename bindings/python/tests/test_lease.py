@@ -148,6 +148,16 @@ def test_timeline_is_the_value_that_was_reached(c, name):
         assert u.timeline == 5
 
 
+def test_a_failing_block_without_arrays_does_not_signal(c, name):
+    c.create(name, 4, timeline=True)
+    with pytest.raises(RuntimeError), c.acquire(name, "rw", signal=1) as u:
+        raise RuntimeError("not done")
+    assert u.released
+    with c.acquire(name) as u:
+        assert u.timeline == 0
+    c.drain(name, timeout=60)
+
+
 def test_a_failing_block_does_not_signal(c, name):
     c.create(name, 4, timeline=True)
     with pytest.raises(RuntimeError), c.acquire(name, "rw", signal=1) as u:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import itertools
 import sys
@@ -257,6 +258,30 @@ def use_everything(broker, name: str) -> None:
             with contextlib.suppress(OSError, TypeError):
                 fails()
         c.unlink(name)
+
+
+class Heap(ctypes.Structure):
+    """What mallinfo2(3) tells, all zeroes under another allocator: the eighth is how many bytes are in use."""
+
+    _fields_ = [(f"field{i}", ctypes.c_size_t) for i in range(10)]
+
+
+def heap_bytes() -> int:
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Heap
+    return ask().field7
+
+
+def test_capsules_leave_nothing_on_the_heap(c, name):
+    rounds = 2000
+    c.create(name, 4)
+    with c.acquire(name, "rw") as u:
+        for version in ((0, 8), (1, 0)):
+            u.__dlpack__(max_version=version)
+            before = heap_bytes()
+            for _ in range(rounds):
+                u.__dlpack__(max_version=version)
+            assert heap_bytes() - before < 16 * rounds
 
 
 def test_nothing_leaks(broker):
