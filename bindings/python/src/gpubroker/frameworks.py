@@ -32,6 +32,9 @@ def stream_handle(stream: Any) -> int:
 def numpy(lease: Lease) -> Any:
     import numpy as np
 
+    if lease.device >= 0:  # NumPy would make a scalar of what it cannot read
+        name = "a redeemed buffer" if lease.name is None else repr(lease.name)
+        raise BufferError(f"{name} is in GPU memory, which NumPy cannot read: take torch(), cupy(), numba(), jax() or warp()")
     try:
         dtype = np.dtype(lease.dtype)
     except TypeError:
