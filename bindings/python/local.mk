@@ -28,7 +28,7 @@ python_sources = \
 	bindings/python/src/gpubroker/_core.pyi \
 	bindings/python/src/gpubroker/frameworks.py \
 	bindings/python/src/gpubroker/programs.py \
-	bindings/python/src/gpubroker/publish.py \
+	bindings/python/src/gpubroker/versions.py \
 	bindings/python/src/gpubroker/py.typed \
 	bindings/python/src/gpubroker/safetensors.py \
 	bindings/python/src/gpubroker/sharing.py

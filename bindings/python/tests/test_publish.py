@@ -230,6 +230,25 @@ def test_any_header_is_read_or_refused(text, total):
     assert all(0 <= place.begin <= place.end <= total for place in places.values())
 
 
+def test_a_state_dict_of_pytorch(c, name):
+    torch = pytest.importorskip("torch")
+    state = {
+        "weight": torch.randn(30, 40, dtype=torch.bfloat16),
+        "transposed": torch.randn(4, 6).t(),
+        "parameter": torch.nn.Parameter(torch.ones(3)),
+        "scalar": torch.tensor(3.5),
+        "none": torch.empty(0, 4),
+        "mask": torch.tensor([True, False]),
+        "eighth": torch.ones(3).to(torch.float8_e4m3fn),
+    }
+    gpubroker.publish(name, state, client=c)
+    policy = gpubroker.load(name, client=c, framework="torch")
+    for key, value in state.items():
+        assert (policy[key].dtype, policy[key].shape) == (value.dtype, value.shape), key
+        assert torch.equal(policy[key].float(), value.detach().float()), key
+    assert policy["weight"].untyped_storage().data_ptr() == policy["mask"].untyped_storage().data_ptr()
+
+
 def test_earlier_versions_give_their_memory_back(own_broker):
     broker = own_broker(GPUB_HOST_MEMORY="64M")
     with broker.connect() as c, broker.connect() as other:

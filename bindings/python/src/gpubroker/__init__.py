@@ -22,7 +22,7 @@ Named tensors go as one buffer, of which a reader has one whole version at any t
 """
 
 from ._core import TIMELINE_MAX, Client, Info, Lease, Ticket
-from .publish import Version, load, publish
+from .versions import Version, load, publish
 
 __all__ = ["TIMELINE_MAX", "Client", "Info", "Lease", "Ticket", "Version", "connect", "load", "publish"]
 

@@ -8,6 +8,7 @@ other, never parts of two. A version that was replaced is freed when no tensor o
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import time
@@ -34,32 +35,38 @@ def _dtype_of(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _runs(places: dict[str, Place]) -> Iterator[list[tuple[str, Place]]]:
-    """Tensors of one type without gaps between them: a framework splits such a run in one call."""
-    run: list[tuple[str, Place]] = []
-    for name, place in places.items():
-        if run and (place.dtype != run[-1][1].dtype or place.begin != run[-1][1].end):
-            yield run
-            run = []
-        run.append((name, place))
-    if run:
-        yield run
+@functools.lru_cache(maxsize=4096)
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """In elements, in row-major order."""
+    strides, stride = [], 1
+    for extent in reversed(shape):
+        strides.append(stride)
+        stride *= extent
+    return tuple(reversed(strides))
 
 
-def _views_torch(base: Any, places: dict[str, Place]) -> dict[str, Any]:
+def _viewer_torch(base: Any) -> Callable[[Place], Any]:
     import torch
 
-    views = {}
-    for run in _runs(places):
-        dtype = getattr(torch, run[0][1].dtype)
-        flat = base[run[0][1].begin : run[-1][1].end].view(dtype)
-        parts = flat.split([(place.end - place.begin) // dtype.itemsize for _, place in run])
-        views.update({name: part.view(place.shape) for (name, place), part in zip(run, parts, strict=True)})
-    return views
+    types: dict[str, Any] = {}
+
+    def view(place: Place) -> Any:
+        typed = types.get(place.dtype)
+        if typed is None:
+            dtype = getattr(torch, place.dtype)
+            typed = types[place.dtype] = base[: len(base) - len(base) % dtype.itemsize].view(dtype)
+        offset, rest = divmod(place.begin, typed.itemsize)
+        if rest:
+            raise BufferError(f"PyTorch has no tensor of {place.dtype} at byte {place.begin}: load with framework='numpy'")
+        return typed.as_strided(place.shape, _strides(place.shape), offset)
+
+    return view
 
 
-def _views_cupy(base: Any, places: dict[str, Place]) -> dict[str, Any]:
-    return {name: base[place.begin : place.end].view(place.dtype).reshape(place.shape) for name, place in places.items()}
+def _viewer_cupy(base: Any) -> Callable[[Place], Any]:
+    import cupy
+
+    return lambda place: cupy.ndarray(place.shape, place.dtype, base.data + place.begin)
 
 
 def _dtype_numpy(name: str) -> Any:
@@ -75,15 +82,17 @@ def _dtype_numpy(name: str) -> Any:
         return np.dtype(getattr(ml_dtypes, name))
 
 
-def _views_numpy(base: Any, places: dict[str, Place]) -> dict[str, Any]:
-    types = {name: _dtype_numpy(name) for name in {place.dtype for place in places.values()}}
-    return {name: base[place.begin : place.end].view(types[place.dtype]).reshape(place.shape) for name, place in places.items()}
+def _viewer_numpy(base: Any) -> Callable[[Place], Any]:
+    import numpy as np
+
+    return lambda place: np.ndarray(place.shape, _dtype_numpy(place.dtype), base, place.begin)
 
 
-_VIEWS: dict[str, Callable[[Any, dict[str, Place]], dict[str, Any]]] = {
-    "torch": _views_torch,
-    "cupy": _views_cupy,
-    "numpy": _views_numpy,
+# Each makes a tensor of a place in the buffer, with one call of its framework: models have hundreds of them.
+_VIEWERS: dict[str, Callable[[Any], Callable[[Place], Any]]] = {
+    "torch": _viewer_torch,
+    "cupy": _viewer_cupy,
+    "numpy": _viewer_numpy,
 }
 
 
@@ -98,7 +107,7 @@ def _choose(framework: str | None, lease: Lease) -> str:
     if framework is None:
         loaded = [name for name in ("torch", "cupy") if name in sys.modules and (name == "torch" or lease.device >= 0)]
         framework = loaded[0] if loaded else "numpy" if lease.device < 0 else "torch"
-    if framework not in _VIEWS:
+    if framework not in _VIEWERS:
         raise ValueError(f"framework is {framework!r}, and 'numpy', 'torch' and 'cupy' are known")
     return framework
 
@@ -109,23 +118,24 @@ def _choose(framework: str | None, lease: Lease) -> str:
 def _write_torch(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
     import torch
 
-    views = _views_torch(_base(lease, "torch"), places)
-    torch._foreach_copy_([views[name] for name in tensors], [tensor.detach() for tensor in tensors.values()], non_blocking=True)
+    view = _viewer_torch(_base(lease, "torch"))
+    here = [view(places[name]) for name in tensors]
+    torch._foreach_copy_(here, [tensor.detach() for tensor in tensors.values()], non_blocking=True)
 
 
 def _write_cupy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
-    views = _views_cupy(_base(lease, "cupy"), places)
+    view = _viewer_cupy(_base(lease, "cupy"))
     for name, tensor in tensors.items():
-        views[name][...] = tensor
+        view(places[name])[...] = tensor
 
 
 def _write_numpy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
     import numpy as np
 
     if lease.device < 0:
-        views = _views_numpy(_base(lease, "numpy"), places)
+        view = _viewer_numpy(_base(lease, "numpy"))
         for name, tensor in tensors.items():
-            views[name][...] = tensor
+            view(places[name])[...] = tensor
         return
     for name, tensor in tensors.items():
         contiguous: Any = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
@@ -140,8 +150,7 @@ def _write(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -
     for name, tensor in tensors.items():
         by_framework.setdefault(_framework_of(tensor), {})[name] = tensor
     for framework, its in by_framework.items():
-        ordered = {name: place for name, place in places.items() if name in its}
-        _WRITES[framework](lease, its, ordered)
+        _WRITES[framework](lease, its, places)
 
 
 def publish(
@@ -214,21 +223,24 @@ class Version(Mapping[str, Any]):
     def __init__(self, client: Client, lease: Lease, framework: str | None) -> None:
         framework = _choose(framework, lease)
         base = _base(lease, framework)
-        places, metadata = _read_header(lease)
-        self._tensors = _VIEWS[framework](base, places)
+        self._places, metadata = _read_header(lease)
+        self._view = _VIEWERS[framework](base)
+        self._made: dict[str, Any] = {}
         self.metadata = dict(metadata)
         self._client, self._name, self._framework = client, str(lease.name), framework
         self.generation = lease.generation
         lease._leave()
 
     def __getitem__(self, name: str) -> Any:
-        return self._tensors[name]
+        if name not in self._made:
+            self._made[name] = self._view(self._places[name])
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._tensors)
+        return len(self._places)
 
     def __repr__(self) -> str:
         return f"<gpubroker.Version {self.generation} of {self._name!r}: {len(self)} tensors>"
