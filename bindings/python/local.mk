@@ -25,8 +25,12 @@ python_sources = \
 	bindings/python/core/python.h \
 	bindings/python/core/ticket.c bindings/python/core/ticket.h \
 	bindings/python/src/gpubroker/__init__.py \
+	bindings/python/src/gpubroker/__main__.py \
 	bindings/python/src/gpubroker/_core.pyi \
+	bindings/python/src/gpubroker/dtypes.py \
+	bindings/python/src/gpubroker/fields.py \
 	bindings/python/src/gpubroker/frameworks.py \
+	bindings/python/src/gpubroker/picture.py \
 	bindings/python/src/gpubroker/programs.py \
 	bindings/python/src/gpubroker/versions.py \
 	bindings/python/src/gpubroker/py.typed \
@@ -45,7 +49,8 @@ python_tests = \
 	bindings/python/tests/test_lease.py \
 	bindings/python/tests/test_model.py \
 	bindings/python/tests/test_processes.py \
-	bindings/python/tests/test_publish.py
+	bindings/python/tests/test_publish.py \
+	bindings/python/tests/test_view.py
 
 venv_python = $(abs_builddir)/venv/bin/python
 .PHONY: python wheel

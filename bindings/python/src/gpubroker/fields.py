@@ -1,41 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A buffer of a running simulation, read by its name: its statistics, and a field of two dimensions out of it.
 
-Reads with a read lease, in pieces, and returns the lease before anything is computed: it waits for nobody, and nobody waits for it. What
-the simulation writes meanwhile may be seen in part.
+Reads with a read lease, in pieces, and returns the lease before anything is computed: it waits for nobody, and nobody waits
+for it. What the simulation writes meanwhile may be seen in part.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from . import dtypes
 from ._core import Client, Lease
 
 _PIECE = 32 << 20  # bytes
 
 
 class Statistics(NamedTuple):
-    """Of the elements that are numbers; NaN where there are none. infinite ones are counted, and are in none of the others."""
+    """Of the elements that are finite numbers; NaN where there are none."""
 
-    count: int
+    elements: int
     minimum: float
     maximum: float
     mean: float
     nans: int
     infinite: int
-
-
-def _dtype(name: str) -> Any:
-    import numpy as np
-
-    try:
-        return np.dtype(name)
-    except TypeError:
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise ValueError(f"NumPy has no {name}: install ml_dtypes") from error
-        return np.dtype(getattr(ml_dtypes, name))
 
 
 def _read(lease: Lease, array: Any, offset: int) -> None:
@@ -45,21 +33,16 @@ def _read(lease: Lease, array: Any, offset: int) -> None:
         lease.read_into(flat[at : at + _PIECE], offset + at)
 
 
-def _elements(name: str) -> tuple[Any, int]:
-    """The NumPy type of an element, and how many of these a vector type has."""
-    plain, _, lanes = name.partition("x")
-    return _dtype(plain), int(lanes or 1)
-
-
 def read(client: Client, name: str, first: int = 0, count: int | None = None) -> Any:
     """So many elements from one on, in one dimension; all without count. A vector has several."""
     import numpy as np
 
     with client.acquire(name) as lease:
-        dtype, lanes = _elements(lease.dtype)
+        plain, lanes = dtypes.split(lease.dtype)
+        dtype = dtypes.of_numpy(plain)
         total = lease.nbytes // dtype.itemsize
         count = total - first * lanes if count is None else count * lanes
-        array = np.empty(count, dtype="uint8" if dtype.kind == "V" else dtype) if dtype.kind != "V" else np.empty(count, dtype)
+        array = np.empty(count, dtype)
         if count:
             _read(lease, array.view("uint8"), first * lanes * dtype.itemsize)
     return array
@@ -110,8 +93,7 @@ def field(client: Client, name: str, which: str | None) -> Any:
 
     info = client.stat(name)
     shape = info.shape or (1,)
-    _, lanes = _elements(info.dtype)
-    if lanes > 1:
+    if dtypes.split(info.dtype)[1] > 1:
         raise ValueError(f"{name!r} has vectors ({info.dtype}): a picture shows numbers")
     indices = parse_slice(which, shape)
     lead = next(at for at, index in enumerate(indices) if index is None)

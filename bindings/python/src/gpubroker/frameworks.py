@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import dtypes
 from ._core import Lease
 
 
@@ -45,21 +46,12 @@ def numpy(lease: Lease) -> Any:
 
 
 def _numpy_of_ml_type(lease: Lease) -> Any:
-    """bfloat16 and the like: NumPy has these types from the package ml_dtypes. Vectors get a dimension more."""
+    """bfloat16 and the like, and vectors, which get a dimension more."""
     import numpy as np
 
-    name, _, lanes = lease.dtype.partition("x")
-    shape = (*lease.shape, int(lanes)) if lanes else lease.shape
-    try:
-        dtype = np.dtype(name)
-    except TypeError:
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise BufferError(f"NumPy has no {name}: install ml_dtypes, or take torch() of the lease") from error
-        dtype = np.dtype(getattr(ml_dtypes, name))
+    name, lanes = dtypes.split(lease.dtype)
     array: Any = lease._array()
-    return np.frombuffer(array, dtype).reshape(shape)
+    return np.frombuffer(array, dtypes.of_numpy(name)).reshape((*lease.shape, lanes) if lanes > 1 else lease.shape)
 
 
 def torch(lease: Lease) -> Any:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A field of numbers as a picture: colours, a terminal's characters, a PNG with its scale.
 
-The colours are those of viridis, in which equal steps look equal, and grey for what is no number. Owns nothing, and writes no file.
+The colours are those of viridis, in which equal steps look equal, and grey for what is no number. Owns nothing; writes no file.
 """
 
 from __future__ import annotations

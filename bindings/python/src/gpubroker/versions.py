@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import safetensors
+from . import dtypes, safetensors
 from ._core import Client, Lease
 from .safetensors import Place
 from .sharing import client as own_client
@@ -69,23 +69,10 @@ def _viewer_cupy(base: Any) -> Callable[[Place], Any]:
     return lambda place: cupy.ndarray(place.shape, place.dtype, base.data + place.begin)
 
 
-def _dtype_numpy(name: str) -> Any:
-    import numpy as np
-
-    try:
-        return np.dtype(name)
-    except TypeError:
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise BufferError(f"NumPy has no {name}: install ml_dtypes, or load with framework='torch'") from error
-        return np.dtype(getattr(ml_dtypes, name))
-
-
 def _viewer_numpy(base: Any) -> Callable[[Place], Any]:
     import numpy as np
 
-    return lambda place: np.ndarray(place.shape, _dtype_numpy(place.dtype), base, place.begin)
+    return lambda place: np.ndarray(place.shape, dtypes.of_numpy(place.dtype), base, place.begin)
 
 
 # Each makes a tensor of a place in the buffer, with one call of its framework: models have hundreds of them.

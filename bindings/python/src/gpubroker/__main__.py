@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m gpubroker: the buffers of a broker, and what is in them.
+
+python -m gpubroker ls [PATTERN]
+python -m gpubroker show NAME
+python -m gpubroker view NAME [--slice 0,:,:] [--every 1s] [--png FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from . import fields, picture
+from ._core import Client, Info
+
+_PNG_SIDE = 4096  # pixels: of larger fields a sample is drawn
+
+
+# ---- ls ----
+
+
+def _broker_ctl() -> str:
+    brought = Path(__file__).parent / "bin" / "broker-ctl"
+    found = str(brought) if brought.exists() else shutil.which("broker-ctl")
+    if not found:
+        raise FileNotFoundError("broker-ctl is not here: install the gpubroker wheel, or put the folder of broker-ctl into PATH")
+    return found
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    """The library has no list; broker-ctl asks the broker, as this user."""
+    address = ["--address", options.address] if options.address else []
+    done = subprocess.run(
+        [_broker_ctl(), *address, "list", "--json", *options.pattern], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise OSError(done.stderr.strip().removeprefix("broker-ctl: "))
+    return [entry["name"] for entry in json.loads(done.stdout) if entry["state"] == "live"]
+
+
+def _what(info: Info) -> str:
+    return f"{info.dtype}[{','.join(map(str, info.shape))}]"
+
+
+def _flags(info: Info) -> str:
+    return ",".join(flag for flag in ("timeline", "sealed", "ephemeral", "dedicated") if getattr(info, flag)) or "-"
+
+
+def ls(client: Client, options: argparse.Namespace) -> None:
+    lines = [("NAME", "TYPE", "BYTES", "DEV", "GENERATION", "FLAGS")]
+    for name in _names(options):
+        with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+            info = client.stat(name)
+            device = "host" if info.device < 0 else str(info.device)
+            lines.append((name, _what(info), f"{info.nbytes:,}", device, str(info.generation), _flags(info)))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    right = (2, 3, 4)
+    for line in lines:
+        cells = (
+            cell.rjust(width) if at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        print("  ".join(cells).rstrip())
+
+
+# ---- show ----
+
+
+def _statistics(found: fields.Statistics) -> str:
+    text = f"minimum {found.minimum:.6g}, maximum {found.maximum:.6g}, mean {found.mean:.6g}, {found.nans:,} NaN"
+    return text + (f", {found.infinite:,} infinite" if found.infinite else "")
+
+
+def show(client: Client, options: argparse.Namespace) -> None:
+    info = client.stat(options.name)
+    print(f"{info.name}: {_what(info)}, {info.nbytes:,} bytes, {'host device' if info.device < 0 else f'device {info.device}'}")
+    print(f"generation {info.generation}, mode {info.mode:04o}, uid {info.owner}, gid {info.group}, flags {_flags(info)}")
+    found = fields.statistics(fields.read(client, options.name))
+    print(f"{found.elements:,} elements: {_statistics(found)}")
+
+
+# ---- view ----
+
+
+def _depth() -> int:
+    """The colours that the terminal has, in bits; 0: none."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return 0
+    if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
+        return 24
+    return 8 if "256color" in os.environ.get("TERM", "") else 0
+
+
+def _range(options: argparse.Namespace, found: fields.Statistics) -> tuple[float, float]:
+    low, high = options.range or (found.minimum, found.maximum)
+    return (0.0, 1.0) if math.isnan(low) or math.isnan(high) else (low, high)
+
+
+def _frame(client: Client, options: argparse.Namespace) -> str:
+    """What the terminal shows, or the name of the file that was written."""
+    field = fields.field(client, options.name, options.slice)
+    found = fields.statistics(field.reshape(-1))
+    low, high = _range(options, found)
+    if options.png:
+        drawn = picture.colours(picture.sample(field, _PNG_SIDE, _PNG_SIDE), low, high)
+        _write(options.png, picture.png(picture.with_scale(drawn, low, high)))
+        return f"{options.png}: {field.shape[0]} x {field.shape[1]}, {_statistics(found)}"
+    size = shutil.get_terminal_size()
+    depth = _depth()
+    rows = max(1, size.lines - 3) * (2 if depth else 1)
+    # a character is about twice as high as it is wide
+    columns = size.columns
+    scale = max(field.shape[0] / rows, field.shape[1] / columns / (1 if depth else 2), 1e-9)
+    fits = picture.sample(field, min(rows, max(1, round(field.shape[0] / scale))), columns)
+    lines = picture.text(fits, low, high, depth)
+    ramp = picture.text([[low + (high - low) * step / 19 for step in range(20)]], low, high, depth)[0]
+    shown = f"{options.name} {field.shape[0]} x {field.shape[1]}  {low:.4g} {ramp} {high:.4g}"
+    return "\n".join([*lines, shown, _statistics(found)])
+
+
+def _write(path: str, content: bytes) -> None:
+    """A reader of the file sees one picture whole."""
+    fresh = f"{path}.{os.getpid()}.tmp"
+    try:
+        Path(fresh).write_bytes(content)
+        os.replace(fresh, path)
+    except BaseException:
+        Path(fresh).unlink(missing_ok=True)
+        raise
+
+
+def view(client: Client, options: argparse.Namespace) -> None:
+    if options.every is None:
+        print(_frame(client, options))
+        return
+    terminal = sys.stdout.isatty() and not options.png
+    due = time.monotonic()
+    while True:
+        frame = _frame(client, options)
+        # each line is overwritten up to its end, so that nothing flickers
+        print("\x1b[H" + frame.replace("\n", "\x1b[K\n") + "\x1b[J" if terminal else frame, flush=True)
+        due = max(due + options.every, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+# ---- the command line ----
+
+
+def seconds(text: str) -> float:
+    """'2', '2s', '500ms'."""
+    for ending, share in (("ms", 1e-3), ("s", 1.0), ("", 1.0)):
+        if text.endswith(ending):
+            with contextlib.suppress(ValueError):
+                value = float(text.removesuffix(ending)) * share
+                if 0 < value < 1e6:
+                    return value
+            break
+    raise argparse.ArgumentTypeError(f"{text!r} is no time: say 1s or 200ms")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("python -m gpubroker", description="Looks at the buffers of a broker while programs use them.")
+    made.add_argument("--address", help="the broker: unix:PATH ($GPUBROKER, else the default sockets)")
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[Client, argparse.Namespace], None], help_text: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=help_text, description=help_text)
+        one.set_defaults(run=run)
+        return one
+
+    command("ls", ls, "list the buffers that are yours or that you use").add_argument(
+        "pattern", nargs="*", metavar="PATTERN", help="names, as broker-ctl list has them"
+    )
+    command("show", show, "show a buffer's type, and minimum, maximum, mean and NaNs of its elements (needs NumPy)").add_argument(
+        "name"
+    )
+    pictured = command("view", view, "show a field of two dimensions as a picture (needs NumPy)")
+    pictured.add_argument("name")
+    pictured.add_argument("--slice", help="of more dimensions: an index or : for each, as 0,:,: (the last two, the others at 0)")
+    pictured.add_argument("--every", type=seconds, metavar="TIME", help="again and again, at these intervals: 1s, 200ms")
+    pictured.add_argument("--png", metavar="FILE", help="write a PNG with a scale instead")
+    pictured.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"), help="values of the first and the last colour")
+    return made
+
+
+def main() -> int:
+    options = parser().parse_args()
+    try:
+        with Client(options.address) as client:
+            options.run(client, options)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except ImportError as error:
+        sys.exit(f"gpubroker: {error}: pip install numpy")
+    except (OSError, ValueError, BufferError) as error:
+        sys.exit(f"gpubroker: {getattr(error, 'strerror', None) or error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
