@@ -70,6 +70,14 @@ bench: $(bench_programs) $(bench_cuda) broker/broker-run
 	    '$(bench_results)' $(bench_programs) optional $(bench_optional) cuda $(bench_cuda)
 EXTRA_DIST += bench/README.md bench/report bench/run.sh bench/results
 
+# What users do, beside what they use today: Python programs, for a machine with a GPU.
+.PHONY: bench-workloads
+bench-workloads: broker/broker-run
+	@$(test_caller) bash $(srcdir)/bench/workloads/run.sh '$(bench_results)/workloads'
+CLEANFILES += bench/workloads.jsonl
+EXTRA_DIST += bench/workloads/run.sh bench/workloads/workload.py bench/workloads/models.py bench/workloads/attach.py \
+	bench/workloads/publish.py bench/workloads/killed.py
+
 # What figures are compared with: the same work without the broker.
 if HAVE_CUDA_TOOLKIT
 noinst_LTLIBRARIES += bench/libheat-alone.la
