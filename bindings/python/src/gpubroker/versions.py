@@ -158,7 +158,8 @@ def publish(
     process's own connection.
 
     A buffer of that name is replaced; whoever uses it goes on with it. If this process dies, or anything fails, nothing is
-    left of the version, and the name has what it had.
+    left of the version, and the name has what it had. Memory of earlier versions is used again without a call of the driver
+    if the broker keeps that much (broker-run --pool SIZE).
 
     PermissionError: another user's buffer has the name. OSError ENOMEM, EDQUOT: there is no memory for both versions.
     TypeError: a tensor's type is none of the format's.
