@@ -89,17 +89,15 @@ contains
         end if
     end subroutine
 
-    ! Where status is not 0, the caller learns of it or the program ends.
-    subroutine report(status, text, stat, errmsg)
+    ! Where status is not 0, the caller learns of it or the program ends. errmsg is not passed on to here: gfortran 12 loses the
+    ! length of an optional text on its way through two procedures.
+    subroutine report(status, text, stat)
         integer(c_int), intent(in) :: status
         character(len=:), allocatable, intent(in) :: text
         integer(c_int), intent(out), optional :: stat
-        character(len=:), allocatable, intent(inout), optional :: errmsg
 
         if (present(stat)) stat = status
-        if (status == 0) return
-        if (.not. present(stat)) error stop text
-        if (present(errmsg)) errmsg = text
+        if (status /= 0 .and. .not. present(stat)) error stop text
     end subroutine
 
     ! ---- f32 ----

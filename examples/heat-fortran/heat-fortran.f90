@@ -285,5 +285,6 @@ contains
         end if
         call gpub_stream_destroy(stream)
         call gpub_disconnect(client) ! returns all leases
+        deallocate (peers)
     end subroutine
 end program
