@@ -89,8 +89,8 @@ contains
         end if
     end subroutine
 
-    ! Where status is not 0, the caller learns of it or the program ends. errmsg is not passed on to here: gfortran 12 loses the
-    ! length of an optional text on its way through two procedures.
+    ! Where status is not 0, the caller learns of it or the program ends. errmsg is not passed on to here: built by gfortran 12 with
+    ! the sanitizers, the caller's errmsg then had another length than its text.
     subroutine report(status, text, stat)
         integer(c_int), intent(in) :: status
         character(len=:), allocatable, intent(in) :: text

@@ -18,6 +18,7 @@ ALIGNMENT = 256
 HEADER_MAX = 100_000_000
 DIMS_MAX = 64  # as NumPy
 _PREFIX = 8
+_METADATA = "__metadata__"
 
 # The names of the format, and those that frameworks have.
 _NAMES = {
@@ -65,8 +66,13 @@ def plan(tensors: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[s
     """The buffer's first bytes, and where each tensor goes. Large elements come first, so each tensor is aligned to its own.
 
     What it returns is shared by equal calls, since a version has the tensors of the one before: do not change it.
-    TypeError: a type that the format does not have.
+    TypeError: a type that the format does not have; a name, or a piece of metadata, that is no text. ValueError: a tensor has
+    the name of the format's metadata.
     """
+    if not all(isinstance(text, str) for text in (*tensors, *metadata, *metadata.values())):
+        raise TypeError("names of tensors, and metadata, are strings: convert them with str()")
+    if _METADATA in tensors:
+        raise ValueError(f"no tensor can be called {_METADATA}, where the format has its metadata: give it another name")
     return _plan(tuple(tensors.items()), tuple(metadata.items()))
 
 
@@ -76,7 +82,7 @@ def _plan(
 ) -> tuple[bytes, dict[str, Place]]:
     tensors = dict(items)
     order = sorted(tensors, key=lambda name: (-_itemsize(_known(name, tensors[name][0])), name))
-    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    header: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
     places, at = {}, 0
     for name in order:
         dtype, shape = tensors[name]
@@ -134,7 +140,7 @@ def parse(text: bytes, total: int) -> tuple[dict[str, Place], dict[str, str]]:
         raise Damaged("its header is no JSON") from None
     if not isinstance(header, dict):
         raise Damaged("its header is no JSON object")
-    metadata = header.pop("__metadata__", {})
+    metadata = header.pop(_METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise Damaged("its metadata are no strings")
     begin = _PREFIX + len(text)

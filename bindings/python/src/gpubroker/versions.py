@@ -162,7 +162,8 @@ def publish(
     if the broker keeps that much (broker-run --pool SIZE).
 
     PermissionError: another user's buffer has the name. OSError ENOMEM, EDQUOT: there is no memory for both versions.
-    TypeError: a tensor's type is none of the format's.
+    TypeError: a tensor's type is none of the format's; a name, or a piece of metadata, is no string. ValueError: a tensor is
+    called __metadata__.
     """
     if client is None:
         client = own_client()
