@@ -3,7 +3,8 @@
 
 Beside torch.multiprocessing with one handle a tensor, of copies that the trainer makes; and beside one flat bucket, two of
 which are mapped from the beginning and filled in turn, with a message that says which. The engine holds a version until it
-has the next. It compares elements of all tensors: a version with values of two steps is torn.
+has the next. It compares elements of all tensors while the trainer waits: a version that is seen before its copies are done has
+values of two steps. Whether one can be replaced under a reader is not tried here.
 """
 
 from __future__ import annotations
