@@ -36,12 +36,12 @@ static void test_circle(void)
 		      "three that wait for each other are one deadlock, told the same each time: exit 3 (%d)", i);
 	snprintf(number, sizeof number, "%d", b.pid);
 	POINT(why(number) == 3, "also where one of them is asked about");
-	kill(b.pid, SIGSTOP);
+	stop_child(b.pid);
 	POINT(why("") == 0 && !strstr(answer, "deadlock") && strstr(answer, "is stopped by a signal: kill -CONT "),
 	      "where one is stopped, that is told: it does not say what it waits for now");
 	kill(b.pid, SIGCONT);
 	POINT(SOON(why("") == 3), "until it goes on");
-	kill(broker.pid, SIGSTOP);
+	stop_child(broker.pid);
 	POINT(why("") == 0 && strstr(answer, "' is stopped by a signal") && !strstr(answer, "deadlock"),
 	      "a broker that cannot be asked twice calls nothing a deadlock");
 	kill(broker.pid, SIGCONT);

@@ -68,7 +68,7 @@ static void test_stopped_holder(void)
 	begin("host");
 	ask(&a, do_create, .name = "x");
 	ask(&b, do_acquire, .name = "x");
-	kill(b.pid, SIGSTOP);
+	stop_child(b.pid);
 	POINT(!ask(&a, do_unlink, .name = "x"), "invariant 5: unlink does not wait for a stopped holder");
 	POINT(!ask(&a, do_create, .name = "x") && !ask(&a, do_acquire, .name = "x") && !ask(&a, do_return) &&
 		      !ask(&a, do_create, .name = "y") && !ask(&a, do_unlink, .name = "y") && !ask(&a, do_trim),

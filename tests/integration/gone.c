@@ -62,8 +62,7 @@ static void remove_socket(void)
 	*slash = '/';
 }
 
-/* Whether the process is in that state: T stopped, S asleep. */
-static bool process_is(pid_t pid, char state)
+static bool sleeps(pid_t pid)
 {
 	char path[40], line[300] = "";
 	const char *end;
@@ -76,7 +75,7 @@ static bool process_is(pid_t pid, char state)
 	if (file)
 		fclose(file);
 	end = strrchr(line, ')');
-	return end && end[1] && end[2] == state;
+	return end && end[1] && end[2] == 'S';
 }
 
 static void start_all(void)
@@ -87,9 +86,7 @@ static void start_all(void)
 		else
 			prepare(&caller[i]);
 	prepare(&leaver);
-	kill(broker.pid, SIGSTOP);
-	if (!SOON(process_is(broker.pid, 'T')))
-		bail_out("the broker does not stop");
+	stop_child(broker.pid);
 	for (size_t i = 0; i < CALLS; i++)
 		puppet_tell(&caller[i], calls[i].order);
 	tell(&leaver, do_disconnect);
@@ -117,7 +114,7 @@ static void test_calls(void)
 	broker_start(&broker, "host");
 	start_all();
 	for (size_t i = 0; i < CALLS; i++)
-		if (!SOON(process_is(caller[i].pid, 'S')))
+		if (!SOON(sleeps(caller[i].pid)))
 			bail_out("%s does not wait", calls[i].what);
 	for (size_t i = 0; i < CALLS; i++)
 		POINT(!puppet_answered(&caller[i]), "%s waits for a stopped broker", calls[i].what);
@@ -207,9 +204,7 @@ static void test_stopped(void)
 	ask(&puppet, acquire_elsewhere);
 	if (!SOON(status_number(&broker, "waiting") == 1))
 		bail_out("the other thread does not wait");
-	kill(broker.pid, SIGSTOP);
-	if (!SOON(process_is(broker.pid, 'T')))
-		bail_out("the broker does not stop");
+	stop_child(broker.pid);
 	POINT(ask(&puppet, do_acquire, .name = "never") == -ETIMEDOUT,
 	      "an acquire that does not wait, of a name that another thread waits for: %s", puppet.last.text);
 	kill(broker.pid, SIGCONT);

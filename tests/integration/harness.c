@@ -206,6 +206,14 @@ static bool reaped(pid_t pid, int *status)
 	return waitpid(pid, status, WNOHANG) == pid;
 }
 
+void stop_child(pid_t pid)
+{
+	siginfo_t stopped;
+
+	if (kill(pid, SIGSTOP) || waitid(P_PID, (id_t)pid, &stopped, WSTOPPED))
+		bail_out("process %d cannot be stopped: %s", (int)pid, strerror(errno));
+}
+
 int broker_wait(struct broker_process *broker, int signal)
 {
 	int status = 0;

@@ -62,6 +62,9 @@ int test_slower(void);
 		soon_;                                                      \
 	})
 
+/* Stops a child of the caller, and returns when it has stopped: a signal has an effect only some time after kill(). */
+void stop_child(pid_t pid);
+
 /* ---- the broker ---- */
 
 struct broker_process {

@@ -50,7 +50,7 @@ static void test_memory(void)
 	ask(&b, do_acquire, .name = "y");
 	ask(&a, do_unlink, .name = "x");
 	POINT(memory_objects(&broker) == 2, "two buffers have memory");
-	kill(broker.pid, SIGSTOP);
+	stop_child(broker.pid);
 	POINT(!ask(&a, do_return) && !ask(&a, do_trim), "the last holder of an unlinked buffer closes it");
 	tell(&a, do_create, .name = "z", .timeout = -1);
 	puppet_kill(&b);

@@ -275,7 +275,7 @@ static void test_gone(void)
 	tell(&a, do_many, .name = "x", .size = 350, .timeout = -1);
 	if (!SOON(status_number(&broker, "waiting") == 50))
 		bail_out("it does not wait");
-	kill(broker.pid, SIGSTOP);
+	stop_child(broker.pid);
 	tell(&b, do_many, .name = "x", .size = 300);
 	broker_wait(&broker, SIGKILL);
 	POINT(receive(&a) == -ECONNRESET, "the broker dies while names are waited for: ECONNRESET, and none");

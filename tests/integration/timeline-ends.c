@@ -175,7 +175,7 @@ static void test_broker_and_writer_killed(void)
 	ask(&reader, do_patience, .timeout = 200);
 	ask(&reader, do_wait, .slot = T, .value = 6);
 	tell(&reader, do_sync);
-	kill(writer.pid, SIGSTOP); /* its library does nothing in between */
+	stop_child(writer.pid); /* its library does nothing in between */
 	kill_broker();
 	puppet_kill(&writer);
 	POINT(receive(&reader) == -ECONNRESET, "broker and writer are killed: a synchronisation does not hang: ECONNRESET");

@@ -126,7 +126,7 @@ static void test_reader_killed(void)
 	begin();
 	reader = b.pid;
 	ask(&b, do_wait, .value = 1000);
-	kill(b.pid, SIGSTOP);
+	stop_child(b.pid);
 	POINT(!ask(&a, do_signal, .value = 1) && !ask(&a, do_sync), "a stopped reader does not stop the writer");
 	puppet_kill(&b);
 	POINT(SOON(!status_holders(&broker, "t", reader)) && !ask(&a, do_signal, .value = 2) && !ask(&a, do_sync) &&

@@ -31,7 +31,7 @@ static void test_stopped_writer(void)
 		   "nothing that the broker knows of: gdb -p %d shows what it does\n",
 		   c.pid, b.pid, b.pid),
 	      "a stream that waits, and a writer that is at work");
-	kill(b.pid, SIGSTOP);
+	stop_child(b.pid);
 	POINT(says(0, "",
 		   "rank 2 (pid %d) waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid %d), is stopped by a "
 		   "signal: kill -CONT %d\n",
@@ -86,7 +86,7 @@ static void test_drain(void)
 		   "broker-ctl evict %d --kill ends it\n",
 		   a.pid, b.pid, session_of(&b)),
 	      "a drain, and who uses the buffer");
-	kill(b.pid, SIGSTOP);
+	stop_child(b.pid);
 	POINT(says(0, "u",
 		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which is stopped by a signal: kill "
 		   "-CONT %d\n",
@@ -168,7 +168,7 @@ static void test_drain_behind_a_container(void)
 	if (!contain(b.pid)) {
 		point_skip("a drain behind a process in a container: this user may not make a control group");
 	} else {
-		kill(b.pid, SIGSTOP);
+		stop_child(b.pid);
 		POINT(says(0, "",
 			   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d, in a container), which is "
 			   "stopped by a signal: kill -CONT %d\n",
@@ -207,7 +207,7 @@ static void test_full_device(void)
 	POINT(why("more") == 0 && strstr(answer, "waits for a buffer more; its creator, rank 2 (pid "),
 	      "an acquire that waits for that create is followed to it");
 	ask(&b, do_unlink, .name = "big");
-	kill(b.pid, SIGSTOP);
+	stop_child(b.pid);
 	POINT(says(0, "more",
 		   "rank 0 (pid %d) waits for a buffer more; its creator, rank 2 (pid %d), waits for 8 MiB of device 0 to create "
 		   "more; 12 MiB of it is unlinked as big and used by rank 1 (pid %d), which is stopped by a signal: kill -CONT "
@@ -232,7 +232,7 @@ static void test_stopped_and_dead_broker(void)
 	begin();
 	ask(&c, do_wait, .slot = 1, .value = 4);
 	POINT(!why("heat/1"), "a broker that runs is asked");
-	kill(broker.pid, SIGSTOP);
+	stop_child(broker.pid);
 	POINT(why("heat/1") == 0 && strstr(answer, "' is stopped by a signal: kill -CONT ") &&
 		      strstr(answer, "waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid "),
 	      "one that is stopped is explained by what its file holds");
