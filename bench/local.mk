@@ -76,7 +76,7 @@ bench-workloads: broker/broker-run
 	@$(test_caller) bash $(srcdir)/bench/workloads/run.sh '$(bench_results)/workloads'
 CLEANFILES += bench/workloads.jsonl
 EXTRA_DIST += bench/workloads/run.sh bench/workloads/workload.py bench/workloads/models.py bench/workloads/attach.py \
-	bench/workloads/publish.py bench/workloads/killed.py
+	bench/workloads/publish.py bench/workloads/killed.py bench/workloads/solver.py bench/workloads/ring.py
 
 # What figures are compared with: the same work without the broker.
 if HAVE_CUDA_TOOLKIT

@@ -13,8 +13,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def require(*packages: str) -> None:
@@ -64,11 +66,11 @@ def timed(work: Callable[[], Any]) -> float:
     return (time.perf_counter_ns() - began) / 1e3
 
 
-def in_turn(rounds: dict[str, int], works: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """The samples of each work, taken in turn: all of them meet the same machine. A first round of each is not counted."""
-    samples: dict[str, list[float]] = {name: [] for name in works}
+def in_turn(rounds: dict[str, int], works: dict[str, Callable[[], T]]) -> dict[str, list[T]]:
+    """What each work returned, taken in turn: all of them meet the same machine. A first round of each is not counted."""
+    samples: dict[str, list[T]] = {name: [] for name in works}
     for name, work in works.items():
-        print(f"{name}: {work():.0f} us, the first round", file=sys.stderr, flush=True)
+        print(f"{name}: {work()}, the first round", file=sys.stderr, flush=True)
     for i in range(max(rounds.values())):
         for name, work in works.items():
             if i < rounds[name]:
@@ -76,19 +78,38 @@ def in_turn(rounds: dict[str, int], works: dict[str, Callable[[], float]]) -> di
     return samples
 
 
+def pipe() -> tuple[Any, Any]:
+    return multiprocessing.get_context("spawn").Pipe()
+
+
+def processes(stack: ExitStack, main: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:
+    """Spawned processes, main(connection, *arguments of its own), and our ends of their connections, when all are ready.
+
+    A process ends when its connection does, at the end of the stack.
+    """
+    context = multiprocessing.get_context("spawn")
+    connections = []
+    for its in arguments:
+        ours, theirs = context.Pipe()
+        child = context.Process(target=main, args=(theirs, *its))
+        child.start()
+        theirs.close()
+        stack.callback(end, child)
+        stack.callback(ours.close)
+        connections.append(ours)
+    for connection in connections:
+        assert connection.recv() == "ready"
+    return connections
+
+
+def end(child: Any) -> None:
+    child.join(30)
+    if child.is_alive():
+        child.kill()
+
+
 @contextmanager
 def process(main: Callable[..., None], *arguments: Any) -> Iterator[Any]:
-    """A spawned process, main(connection, *arguments), and our end of its connection, whose end is its end."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    child = context.Process(target=main, args=(theirs, *arguments))
-    child.start()
-    theirs.close()
-    try:
-        assert ours.recv() == "ready"
-        yield ours
-    finally:
-        ours.close()
-        child.join(30)
-        if child.is_alive():
-            child.kill()
+    """One such process."""
+    with ExitStack() as stack:
+        yield processes(stack, main, [arguments])[0]

@@ -7,6 +7,7 @@
 #define DLPACK_MAJOR 1u
 #define DLPACK_MINOR 1u /* whose types gpubroker's are */
 #define DLPACK_READ_ONLY 1u
+#define DLPACK_DIMS 64 /* of a part, as many as NumPy has */
 #define DEVICE_CPU 1
 #define DEVICE_CUDA 2
 
@@ -49,7 +50,7 @@ struct exported {
 		struct dl_versioned versioned;
 	};
 	struct hold *hold;
-	int64_t shape[LAYOUT_DIMS], strides[LAYOUT_DIMS];
+	int64_t extents[]; /* shape, then strides */
 };
 
 /* ---- the end: on any thread, with or without the interpreter lock ---- */
@@ -84,53 +85,63 @@ static void capsule_end(PyObject *capsule)
 
 /* ---- the tensor ---- */
 
-static void describe(struct exported *exported, struct dl_tensor *tensor)
-{
-	const struct hold *hold = exported->hold;
-	const gpub_layout *layout = &hold->layout;
-	bool host = hold_is_host(hold);
+/* What a tensor shows of the lease's memory; shape has ndim extents. */
+struct part {
+	uint64_t offset; /* bytes */
+	uint8_t code, bits;
+	uint16_t lanes;
+	int ndim;
+	const int64_t *shape;
+};
 
-	tensor->data = hold->lease.ptr;
-	tensor->device.type = host ? DEVICE_CPU : DEVICE_CUDA;
-	tensor->device.id = host ? 0 : hold->lease.device;
-	tensor->dtype.code = layout->code;
-	tensor->dtype.bits = layout->bits;
-	tensor->dtype.lanes = layout->lanes;
-	tensor->ndim = (int32_t)layout->ndim;
-	tensor->shape = exported->shape;
-	tensor->strides = exported->strides;
-}
-
-/* Strides count elements here, and the lanes are part of one. */
-static void strides_of(struct exported *exported)
+/* The hold's export goes over to it at the end. Strides count elements here, and the lanes are part of one. */
+static struct exported *exported_new(struct hold *hold, const struct part *part)
 {
-	const gpub_layout *layout = &exported->hold->layout;
+	struct exported *made = calloc(1, sizeof *made + 2 * (size_t)part->ndim * sizeof *made->extents);
 	int64_t stride = 1;
 
-	for (int i = (int)layout->ndim - 1; i >= 0; i--) {
-		exported->shape[i] = (int64_t)layout->shape[i];
-		exported->strides[i] = stride;
-		stride *= exported->shape[i];
+	if (!made)
+		return (struct exported *)PyErr_NoMemory();
+	made->hold = hold;
+	for (int i = part->ndim - 1; i >= 0; i--) {
+		made->extents[i] = part->shape[i];
+		made->extents[part->ndim + i] = stride;
+		stride *= part->shape[i];
 	}
+	return made;
+}
+
+static void describe(struct exported *exported, const struct part *part, struct dl_tensor *tensor)
+{
+	const struct hold *hold = exported->hold;
+	bool host = hold_is_host(hold);
+
+	tensor->data = (char *)hold->lease.ptr + part->offset;
+	tensor->device.type = host ? DEVICE_CPU : DEVICE_CUDA;
+	tensor->device.id = host ? 0 : hold->lease.device;
+	tensor->dtype.code = part->code;
+	tensor->dtype.bits = part->bits;
+	tensor->dtype.lanes = part->lanes;
+	tensor->ndim = part->ndim;
+	tensor->shape = exported->extents;
+	tensor->strides = exported->extents + part->ndim;
 }
 
 /* The hold's export goes over to it. */
-static PyObject *capsule_of(struct hold *hold, bool versioned)
+static PyObject *capsule_of(struct hold *hold, const struct part *part, bool versioned)
 {
-	struct exported *made = calloc(1, sizeof *made);
+	struct exported *made = exported_new(hold, part);
 	PyObject *capsule;
 
 	if (!made)
-		return PyErr_NoMemory();
-	made->hold = hold;
-	strides_of(made);
+		return NULL;
 	if (versioned) {
 		made->versioned = (struct dl_versioned){ .version = { DLPACK_MAJOR, DLPACK_MINOR }, .context = made, .deleter = versioned_end };
 		made->versioned.flags = hold->lease.rights & GPUB_WRITE ? 0 : DLPACK_READ_ONLY;
-		describe(made, &made->versioned.tensor);
+		describe(made, part, &made->versioned.tensor);
 	} else {
 		made->unversioned = (struct dl_unversioned){ .context = made, .deleter = unversioned_end };
-		describe(made, &made->unversioned.tensor);
+		describe(made, part, &made->unversioned.tensor);
 	}
 	capsule = PyCapsule_New(made, versioned ? "dltensor_versioned" : "dltensor", capsule_end);
 	if (!capsule || PyCapsule_SetContext(capsule, made)) {
@@ -139,6 +150,16 @@ static PyObject *capsule_of(struct hold *hold, bool versioned)
 		return NULL;
 	}
 	return capsule;
+}
+
+static PyObject *capsule_of_all(struct hold *hold, bool versioned)
+{
+	const gpub_layout *layout = &hold->layout;
+	int64_t shape[GPUB_DIMS_MAX];
+
+	for (uint32_t i = 0; i < layout->ndim; i++)
+		shape[i] = (int64_t)layout->shape[i];
+	return capsule_of(hold, &(struct part){ 0, layout->code, layout->bits, layout->lanes, (int)layout->ndim, shape }, versioned);
 }
 
 /* ---- what a consumer asks for ---- */
@@ -214,7 +235,7 @@ static int order_for(struct hold *hold, PyObject *number)
 	}
 	if (number != Py_None && stream_from_python(number, &stream))
 		return -1;
-	return hold_order(hold, stream);
+	return hold_order(hold, stream, (struct maybe){ 0 });
 }
 
 static int check_host_stream(const struct hold *hold, PyObject *number)
@@ -251,7 +272,63 @@ PyObject *dlpack_export(struct hold *hold, PyObject *args, PyObject *keywords, b
 	    check(hold, &wish, trusting, &versioned) || !hold_export(hold))
 		return NULL;
 	if (!order_for(hold, wish.stream))
-		capsule = capsule_of(hold, versioned);
+		capsule = capsule_of_all(hold, versioned);
+	if (!capsule)
+		hold_export_end(hold);
+	return capsule;
+}
+
+/* ---- a part ---- */
+
+static int part_shape(PyObject *tuple, struct part *part, int64_t shape[DLPACK_DIMS])
+{
+	part->shape = shape;
+	part->ndim = (int)PyTuple_Size(tuple);
+	if (part->ndim > DLPACK_DIMS) {
+		PyErr_Format(PyExc_ValueError, "%d dimensions: up to %d", part->ndim, DLPACK_DIMS);
+		return -1;
+	}
+	for (int i = 0; i < part->ndim; i++) {
+		shape[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+		if (shape[i] < 0 && !PyErr_Occurred())
+			PyErr_SetString(PyExc_ValueError, "a negative extent");
+		if (PyErr_Occurred())
+			return -1;
+	}
+	return 0;
+}
+
+static int part_check(const struct hold *hold, const struct part *part)
+{
+	uint64_t size = part->bits / 8u, nbytes = (uint64_t)layout_nbytes(&hold->layout);
+	bool fits = size && part->offset <= nbytes;
+
+	if (fits && ((uintptr_t)hold->lease.ptr + part->offset) % size) {
+		PyErr_Format(PyExc_BufferError, "a tensor at byte %llu of %s, whose elements have %llu bytes, is not aligned",
+			     (unsigned long long)part->offset, hold->label, (unsigned long long)size);
+		return -1;
+	}
+	for (int i = 0; i < part->ndim && fits; i++)
+		fits = !__builtin_mul_overflow(size, (uint64_t)part->shape[i], &size);
+	if (fits && size <= nbytes - part->offset)
+		return 0;
+	PyErr_Format(PyExc_ValueError, "a tensor at byte %llu is beyond the end of %s", (unsigned long long)part->offset, hold->label);
+	return -1;
+}
+
+PyObject *dlpack_part(struct hold *hold, PyObject *args)
+{
+	unsigned long long offset;
+	int64_t shape[DLPACK_DIMS];
+	struct part part = { .lanes = 1 };
+	PyObject *tuple, *capsule;
+
+	if (!PyArg_ParseTuple(args, "bbO!K:_part", &part.code, &part.bits, &PyTuple_Type, &tuple, &offset))
+		return NULL;
+	part.offset = offset;
+	if (part_shape(tuple, &part, shape) || part_check(hold, &part) || !hold_export(hold))
+		return NULL;
+	capsule = capsule_of(hold, &part, false);
 	if (!capsule)
 		hold_export_end(hold);
 	return capsule;

@@ -12,6 +12,12 @@
 PyObject *dlpack_export(struct hold *hold, PyObject *args, PyObject *keywords, bool trusting);
 PyObject *dlpack_device(const struct hold *hold);
 
+/*
+ * (code, bits, shape, offset): a capsule of a part of the memory, without stride between elements. For consumers whose stream
+ * is ordered, and that do not write what is leased for reading. BufferError: not aligned. ValueError: beyond the end.
+ */
+PyObject *dlpack_part(struct hold *hold, PyObject *args);
+
 /* As DLPack and the CUDA array interface number streams: 1 the legacy default stream, 2 that of each thread. -1: an exception is set. */
 int stream_from_python(PyObject *number, void **stream);
 

@@ -78,22 +78,22 @@ void hold_export_end(struct hold *hold)
 /* ---- the timeline ---- */
 
 /* Did the timeline get there, or did its writer end before? */
-static int reached(const struct hold *hold)
+static int reached(const struct hold *hold, uint64_t wanted)
 {
 	uint64_t value;
 	int error = gpub_timeline(&hold->lease, &value);
 
 	if (error)
 		return raise_os(error), -1;
-	if (value >= hold->at.value)
+	if (value >= wanted)
 		return 0;
 	raise_os_text(-EOWNERDEAD, "the process that writes the timeline of %s ended at %llu, before %llu", hold->label,
-		      (unsigned long long)value, (unsigned long long)hold->at.value);
+		      (unsigned long long)value, (unsigned long long)wanted);
 	return -1;
 }
 
 /* On a stream of its own, so that neither a signal nor another thread's wait stands behind it. */
-static int wait_here(struct hold *hold)
+static int wait_here(struct hold *hold, uint64_t value)
 {
 	void *stream = connection_stream(hold->connection, hold->lease.device);
 	int error;
@@ -101,14 +101,24 @@ static int wait_here(struct hold *hold)
 	if (!stream)
 		return -1;
 	Py_BEGIN_ALLOW_THREADS
-	error = gpub_wait_on(&hold->lease, hold->at.value, stream);
+	error = gpub_wait_on(&hold->lease, value, stream);
 	if (!error)
 		error = gpub_stream_sync(stream);
 	Py_END_ALLOW_THREADS
 	if (error)
 		raise_os(error);
 	connection_stream_idle(hold->connection, hold->lease.device, stream);
-	return error ? -1 : reached(hold);
+	return error ? -1 : reached(hold, value);
+}
+
+static int wait_on(const struct hold *hold, uint64_t value, void *stream)
+{
+	int error;
+
+	Py_BEGIN_ALLOW_THREADS
+	error = gpub_wait_on(&hold->lease, value, stream);
+	Py_END_ALLOW_THREADS
+	return error ? raise_os(error), -1 : 0;
 }
 
 /* Now, not at the end of the block, where it would be too late. */
@@ -152,23 +162,23 @@ int hold_begin(struct hold *hold)
 	hold->state = HOLD_HELD;
 	if (learn_layout(hold) || check_timeline(hold))
 		return -1;
-	return hold_is_host(hold) && hold->at.given ? wait_here(hold) : 0;
+	return hold_is_host(hold) && hold->at.given ? wait_here(hold, hold->at.value) : 0;
 }
 
-int hold_order(struct hold *hold, void *stream)
+int hold_order(struct hold *hold, void *stream, struct maybe at)
 {
-	int error = 0;
+	bool known = hold->order != ORDER_NONE && hold->stream == stream;
 
-	if (hold->order != ORDER_NONE && hold->stream == stream)
-		return 0;
-	if (hold->at.given) {
-		Py_BEGIN_ALLOW_THREADS
-		error = gpub_wait_on(&hold->lease, hold->at.value, stream);
-		Py_END_ALLOW_THREADS
-	}
-	if (error)
-		return raise_os(error), -1;
-	hold->order = hold->order == ORDER_NONE ? ORDER_ONE : ORDER_SEVERAL;
+	if (hold_is_host(hold))
+		return at.given ? wait_here(hold, at.value) : 0; /* for its own it waited when it was acquired */
+	if (!at.given)
+		at = known ? at : hold->at;
+	if (at.given && wait_on(hold, at.value, stream))
+		return -1;
+	if (at.given)
+		hold->at = at;
+	if (!known)
+		hold->order = hold->order == ORDER_NONE ? ORDER_ONE : ORDER_SEVERAL;
 	hold->stream = stream;
 	return 0;
 }
@@ -186,8 +196,8 @@ static int refuse_exports(const struct hold *hold)
 	return -1;
 }
 
-/* The stream behind all work on the buffer; *own: none is known, and none was used. */
-static int choose_stream(const struct hold *hold, const struct maybe *given, void **stream, bool *own)
+/* The stream behind all work on the buffer; *own: none is known, and none was used. signals: a signal is to stand behind that. */
+static int choose_stream(const struct hold *hold, const struct maybe *given, bool signals, void **stream, bool *own)
 {
 	const char *problem = NULL;
 
@@ -199,11 +209,11 @@ static int choose_stream(const struct hold *hold, const struct maybe *given, voi
 		*own = true;
 	else if (hold->order == ORDER_SEVERAL)
 		problem = "its arrays are used on several streams";
-	else if (hold->order == ORDER_NONE && hold->signal.given)
+	else if (hold->order == ORDER_NONE && signals)
 		problem = "nothing says on which stream its memory was used";
 	if (!problem)
 		return 0;
-	PyErr_Format(PyExc_ValueError, "%s cannot be released: %s. Call release(stream=...) with the stream that is behind all work on it",
+	PyErr_Format(PyExc_ValueError, "%s cannot be released or signalled: %s. Give stream=..., the one that is behind all work on it",
 		     hold->label, problem);
 	return -1;
 }
@@ -266,7 +276,7 @@ static int finish(struct hold *hold, const struct maybe *given)
 	bool own;
 	int result;
 
-	if (choose_stream(hold, given, &stream, &own))
+	if (choose_stream(hold, given, hold->signal.given, &stream, &own))
 		return -1;
 	hold->state = HOLD_BUSY;
 	result = own ? return_own(hold) : return_behind(hold, given, stream);
@@ -301,6 +311,36 @@ void hold_abandon(struct hold *hold)
 	connection_leave(hold->connection);
 }
 
+/* ---- a signal while it is held ---- */
+
+static int signal_once(struct hold *hold, uint64_t value, void *stream)
+{
+	int error;
+
+	Py_BEGIN_ALLOW_THREADS
+	error = gpub_signal_on(&hold->lease, value, stream);
+	Py_END_ALLOW_THREADS
+	return error ? raise_os(error), -1 : 0;
+}
+
+int hold_signal(struct hold *hold, uint64_t value, const struct maybe *given)
+{
+	void *stream;
+	bool own;
+	int result;
+
+	if (choose_stream(hold, given, true, &stream, &own))
+		return -1;
+	if (own)
+		stream = connection_stream(hold->connection, hold->lease.device);
+	if (own && !stream)
+		return -1;
+	result = signal_once(hold, value, stream);
+	if (own)
+		connection_stream_idle(hold->connection, hold->lease.device, stream);
+	return result;
+}
+
 /* ---- copies ---- */
 
 static int copy_on(struct hold *hold, uint64_t offset, void *memory, uint64_t size, bool write, void *stream)
@@ -326,6 +366,38 @@ int hold_copy(struct hold *hold, uint64_t offset, void *memory, uint64_t size, b
 	Py_BEGIN_ALLOW_THREADS
 	error = copy_on(hold, offset, memory, size, write, stream);
 	Py_END_ALLOW_THREADS
+	if (error)
+		raise_os(error);
+	if (own)
+		connection_stream_idle(hold->connection, hold->lease.device, stream);
+	return error ? -1 : 0;
+}
+
+static int gather_on(struct hold *hold, const struct copy *copies, size_t count, void *stream)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < count && !error; i++)
+		if (copies[i].size) /* nothing may have no address */
+			error = gpub_copy_on(hold->lease.client, (char *)hold->lease.ptr + copies[i].offset, copies[i].from,
+					     copies[i].size, stream);
+	return error;
+}
+
+int hold_gather(struct hold *hold, const struct copy *copies, size_t count)
+{
+	bool own = hold->order == ORDER_NONE;
+	void *stream = own ? connection_stream(hold->connection, hold->lease.device) : hold->stream;
+	int error, synced = 0;
+
+	if (own && !stream)
+		return -1;
+	Py_BEGIN_ALLOW_THREADS
+	error = gather_on(hold, copies, count, stream);
+	if (own)
+		synced = gpub_stream_sync(stream);
+	Py_END_ALLOW_THREADS
+	error = error ? error : synced;
 	if (error)
 		raise_os(error);
 	if (own)

@@ -54,8 +54,14 @@ bool hold_enter(struct hold *hold);
 bool hold_export(struct hold *hold);
 void hold_export_end(struct hold *hold);
 
-/* Work of this stream comes behind the wait for the timeline from here on (CUDA). -1: an exception is set. */
-int hold_order(struct hold *hold, void *stream);
+/*
+ * Work of this stream comes behind the wait for the timeline from here on; behind that for at, where it is given, from now on
+ * instead of the lease's own. On the host device the calling thread waits. -1: an exception is set.
+ */
+int hold_order(struct hold *hold, void *stream, struct maybe at);
+
+/* Signals behind the work of the stream, or of that of its arrays. -1: an exception is set. */
+int hold_signal(struct hold *hold, uint64_t value, const struct maybe *stream);
 
 /*
  * Signals and returns, on the stream that is given, or on that of its arrays. Does nothing when that was done. -1: an
@@ -67,5 +73,14 @@ void hold_abandon(struct hold *hold);
 
 /* Copies between host memory and its bytes from offset on, behind the wait for the timeline, and waits for the copy. -1 */
 int hold_copy(struct hold *hold, uint64_t offset, void *memory, uint64_t size, bool write);
+
+/* Memory of the lease's device that is copied into it: to offset bytes from its beginning. */
+struct copy {
+	uint64_t offset, size;
+	void *from;
+};
+
+/* On the stream of its arrays, without waiting for the copies; where there is none, they are done when it returns. -1 */
+int hold_gather(struct hold *hold, const struct copy *copies, size_t count);
 
 #endif

@@ -3,6 +3,7 @@
 #include "lease.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
@@ -274,31 +275,112 @@ static PyObject *lease_write(struct lease *self, PyObject *args, PyObject *keywo
 	return copy(self, &view, offset, true);
 }
 
+/* ---- many copies from device memory ---- */
+
+static int copy_parse(PyObject *item, uint64_t nbytes, struct copy *copy)
+{
+	unsigned long long offset, from, size;
+
+	if (!PyArg_ParseTuple(item, "KKK:_gather", &offset, &from, &size))
+		return -1;
+	if (offset > nbytes || size > nbytes - offset) {
+		PyErr_SetString(PyExc_ValueError, "a copy beyond the end of the buffer");
+		return -1;
+	}
+	*copy = (struct copy){ offset, size, (void *)(uintptr_t)from }; /* NOLINT(performance-no-int-to-ptr) */
+	return 0;
+}
+
+static int gather(struct hold *hold, PyObject *list, struct copy *copies, Py_ssize_t count)
+{
+	int result;
+
+	for (Py_ssize_t i = 0; i < count; i++)
+		if (copy_parse(PyList_GetItem(list, i), (uint64_t)layout_nbytes(&hold->layout), &copies[i]))
+			return -1;
+	if (!hold_export(hold))
+		return -1;
+	result = hold_gather(hold, copies, (size_t)count);
+	hold_export_end(hold);
+	return result;
+}
+
+/* A list of (offset, pointer, bytes). The caller sees to the memory behind the pointers until the copies are done. */
+static PyObject *lease_gather(struct lease *self, PyObject *list)
+{
+	Py_ssize_t count = PyList_Check(list) ? PyList_Size(list) : -1;
+	struct copy *copies;
+	int result;
+
+	if (count < 0 || !(self->hold->lease.rights & GPUB_WRITE)) {
+		PyErr_SetString(PyExc_TypeError, "_gather takes a list, of a lease for writing");
+		return NULL;
+	}
+	copies = calloc((size_t)count + 1, sizeof *copies);
+	if (!copies)
+		return PyErr_NoMemory();
+	result = gather(self->hold, list, copies, count);
+	free(copies);
+	return result ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *lease_part(struct lease *self, PyObject *args)
+{
+	return dlpack_part(self->hold, args);
+}
+
 /* ---- order and release ---- */
 
-/* A number as it is, 0 too, which is the legacy default stream; of a framework's stream, its handle. */
+/* A number as it is, 0 too, which is the legacy default stream; of a framework's stream, its handle; None is none. */
 static int stream_given(PyObject *object, struct maybe *stream)
 {
-	PyObject *handle = call_python("gpubroker.frameworks", "stream_handle", object);
-	unsigned long long value = handle ? PyLong_AsUnsignedLongLong(handle) : 0;
+	PyObject *handle;
+	unsigned long long value;
 
+	*stream = (struct maybe){ 0 };
+	if (object == Py_None)
+		return 0;
+	handle = PyLong_Check(object) ? Py_NewRef(object) : call_python("gpubroker.frameworks", "stream_handle", object);
+	value = handle ? PyLong_AsUnsignedLongLong(handle) : 0;
 	Py_XDECREF(handle);
 	*stream = (struct maybe){ .value = value == 1 ? 0 : value, .given = 1 };
 	return PyErr_Occurred() ? -1 : 0;
 }
 
-static PyObject *lease_wait(struct lease *self, PyObject *object)
+static PyObject *lease_wait(struct lease *self, PyObject *args, PyObject *keywords)
 {
+	static char *names[] = { "", "at", NULL };
 	struct hold *hold = self->hold;
-	struct maybe stream;
+	PyObject *object = Py_None, *value = Py_None;
+	struct maybe stream, at;
 	int result;
 
-	if (hold_is_host(hold))
-		return Py_NewRef(Py_None); /* the thread waited when it acquired */
-	if (stream_given(object, &stream) || !hold_export(hold))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O$O:wait", names, &object, &value) || stream_given(object, &stream) ||
+	    maybe_from_python(value, &at))
 		return NULL;
-	result = hold_order(hold, (void *)(uintptr_t)stream.value); /* NOLINT(performance-no-int-to-ptr) */
+	if (!stream.given && !hold_is_host(hold) && hold->order != ORDER_ONE) {
+		PyErr_Format(PyExc_ValueError, "nothing says on which stream the memory of %s is used: give the stream", hold->label);
+		return NULL;
+	}
+	if (!hold_export(hold))
+		return NULL;
+	result = hold_order(hold, stream.given ? (void *)(uintptr_t)stream.value : hold->stream, at); /* NOLINT(performance-no-int-to-ptr) */
 	hold_export_end(hold);
+	return result ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *lease_signal(struct lease *self, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "", "stream", NULL };
+	PyObject *object = Py_None, *number;
+	struct maybe stream, value;
+	int result;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|$O:signal", names, &PyLong_Type, &number, &object) ||
+	    maybe_from_python(number, &value) || stream_given(object, &stream) || !hold_export(self->hold))
+		return NULL;
+	result = hold_signal(self->hold, value.value, &stream);
+	hold_export_end(self->hold);
 	return result ? NULL : Py_NewRef(Py_None);
 }
 
@@ -309,7 +391,7 @@ static PyObject *lease_release(struct lease *self, PyObject *args, PyObject *key
 	struct maybe stream = { 0 };
 
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$O:release", names, &object) ||
-	    (object != Py_None && stream_given(object, &stream)) || hold_release(self->hold, &stream))
+	    stream_given(object, &stream) || hold_release(self->hold, &stream))
 		return NULL;
 	return Py_NewRef(Py_None);
 }
@@ -368,9 +450,16 @@ static PyMethodDef methods[] = {
 	  "jax($self, /)\n--\n\nThe buffer as a jax.Array. JAX works on streams of its own: call block_until_ready() on its results, and\n"
 	  "release(stream=...) with the stream that the next user is to stand behind." },
 	{ "warp", lease_warp, METH_NOARGS, "warp($self, /)\n--\n\nThe buffer as a warp.array, in the order of Warp's current stream of the device." },
-	{ "wait", (PyCFunction)lease_wait, METH_O,
-	  "wait($self, stream, /)\n--\n\nHas that stream wait for 'at', on the device, and makes it the stream that release() signals and returns on.\n\n"
-	  "For kernels that take ptr. stream: a number, or a stream of torch, CuPy, numba, Warp or cuda.core. On the host\ndevice the thread waited in acquire()." },
+	{ "wait", KEYWORDS(lease_wait), METH_VARARGS | METH_KEYWORDS,
+	  "wait($self, stream=None, /, *, at=None)\n--\n\nHas that stream wait for 'at', on the device, and makes it the stream that release() signals and returns on.\n\n"
+	  "For kernels that take ptr, and for a lease that is held over several steps. at: a value of the buffer's timeline;\n"
+	  "None is the one that acquire() was given. stream: a number, or a stream of torch, CuPy, numba, Warp or cuda.core; None\n"
+	  "is the one that the lease is used on. On the host device the thread waits.\n\n"
+	  "ValueError: no stream is known. OSError: as gpub_wait_on(3)." },
+	{ "signal", KEYWORDS(lease_signal), METH_VARARGS | METH_KEYWORDS,
+	  "signal($self, value, /, *, stream=None)\n--\n\nSets the buffer's timeline to value, behind the work of the stream, and holds the lease on.\n\n"
+	  "stream: as wait() takes it. On the host device the work is what the thread has done. ValueError: the lease is used on several streams,\n"
+	  "or nobody knows which. OSError: as gpub_signal_on(3), EACCES without the right to write." },
 	{ "release", KEYWORDS(lease_release), METH_VARARGS | METH_KEYWORDS,
 	  "release($self, /, *, stream=None)\n--\n\nSignals and returns the lease, behind the work of the stream that its arrays were taken on. Twice is nothing.\n\n"
 	  "BufferError: exported arrays live, and how many. ValueError: its arrays are on several streams, or ptr was used on one\n"
@@ -386,6 +475,8 @@ static PyMethodDef methods[] = {
 	  "BufferError: a lease for reading and a consumer that knows no read-only arrays; another device; copy=True." },
 	{ "__dlpack_device__", (PyCFunction)lease_dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\n(1, 0) on the host device, (2, ordinal) on CUDA." },
 	{ "_array", (PyCFunction)lease_array, METH_NOARGS, NULL },
+	{ "_part", (PyCFunction)lease_part, METH_VARARGS, NULL },
+	{ "_gather", (PyCFunction)lease_gather, METH_O, NULL },
 	{ "_leave", (PyCFunction)lease_leave, METH_NOARGS, NULL },
 	{ "__enter__", (PyCFunction)lease_enter, METH_NOARGS, NULL },
 	{ "__exit__", (PyCFunction)lease_exit, METH_VARARGS, NULL },

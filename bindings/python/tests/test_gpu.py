@@ -51,6 +51,11 @@ class Torch:
         self.torch.cuda._sleep(SPIN_MS * 1_500_000)
         array.fill_(value)
 
+    def new(self, value: float) -> Any:
+        made = self.torch.zeros(SIZE, device="cuda")
+        self.write(made, value)
+        return made
+
     def read(self, array: Any) -> set[float]:
         return set(self.torch.unique(array).cpu().tolist())
 
@@ -76,6 +81,11 @@ class CuPy:
     def write(self, array: Any, value: float) -> None:
         self.spin((1,), (1,), (self.cupy.int64(SPIN_MS * 1_500_000),))
         array.fill(value)
+
+    def new(self, value: float) -> Any:
+        made = self.cupy.zeros(SIZE, "float32")
+        self.write(made, value)
+        return made
 
     def read(self, array: Any) -> set[float]:
         return set(self.cupy.unique(array).get().tolist())
@@ -296,6 +306,49 @@ def wants_the_last_stream(c: gpubroker.Client, framework: Any) -> None:
             assert read_one(framework, u) == {1.0}
 
 
+def is_held_for_many_steps(c: gpubroker.Client, framework: Any) -> None:
+    """A writer and a reader, on streams of their own, take their arrays once."""
+    with buffers(c, 2) as (forth, back):
+        writing, reading = framework.stream(), framework.stream()
+        with framework.on(writing):
+            u, taken = c.acquire(forth, "rw"), c.acquire(back)
+            array = framework.take(u)
+            taken.wait(writing)
+        with framework.on(reading):
+            v, read = c.acquire(forth), c.acquire(back, "rw")
+            seen = framework.take(v)
+            read.wait(reading)
+        for k in range(1, ROUNDS + 1):
+            with framework.on(writing):
+                taken.wait(at=k - 1)
+                framework.write(array, float(k))
+                u.signal(k)
+            with framework.on(reading):
+                v.wait(at=k)
+                values = framework.read(seen)
+                read.signal(k)
+            assert values == {float(k)}, f"step {k}: {sorted(values)[:3]}"
+        del array, seen
+        for lease in (u, v, taken, read):
+            lease.release()
+
+
+def publishes(c: gpubroker.Client, frameworks: list[Any]) -> None:
+    """Arrays of several frameworks in one version, each written late on a stream of its own, and the next version."""
+    for value in (1.0, 2.0):
+        state = {}
+        with contextlib.ExitStack() as streams:
+            for framework in frameworks:
+                streams.enter_context(framework.on(framework.stream()))
+                state[type(framework).__name__] = framework.new(value)
+            gpubroker.publish("gpu-test/version", state, client=c)
+        policy = gpubroker.load("gpu-test/version", client=c, framework="torch")
+        assert len(policy) == len(frameworks)
+        for name, tensor in policy.items():
+            assert set(tensor.unique().tolist()) == {value}, name
+    c.unlink("gpu-test/version")
+
+
 def is_captured(c: gpubroker.Client, torch: Any) -> None:
     """A graph of torch's works on the lease: it is taken before the capture and released after the last replay."""
     with buffers(c) as (name,):
@@ -313,6 +366,24 @@ def is_captured(c: gpubroker.Client, torch: Any) -> None:
             del graph, array
         with torch.cuda.stream(stream), c.acquire(name, at=1) as u:
             assert read_one(FRAMEWORKS["torch"], u) == {3.0}
+
+
+def is_captured_by_cupy(c: gpubroker.Client, cupy: Any) -> None:
+    with buffers(c) as (name,):
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream, c.acquire(name, "rw", at=0, signal=1) as u:
+            array = u.cupy()
+            array.fill(0)
+            cupy.add(array, 0, out=array)  # compiles
+            stream.begin_capture()
+            cupy.add(array, 1, out=array)
+            graph = stream.end_capture()
+            for _ in range(3):
+                graph.launch(stream=stream)
+            assert set(cupy.unique(array).get().tolist()) == {3.0}
+            del graph, array
+        with stream, c.acquire(name, at=1) as u:
+            assert read_one(FRAMEWORKS["cupy"], u) == {3.0}
 
 
 def crosses_processes(c: gpubroker.Client, here: Any, there: str) -> None:
@@ -359,8 +430,14 @@ def checks(c: gpubroker.Client) -> Iterator[tuple[str, Callable[[], None]]]:
             one = FRAMEWORKS[name]
             yield f"{name}.from_dlpack() takes a lease", lambda one=one, name=name: takes_dlpack(c, one, getattr(one, name))
             yield f"{name}: of two streams one must be named", lambda one=one: wants_the_last_stream(c, one)
+            yield f"{name}: leases are held for many steps", lambda one=one: is_held_for_many_steps(c, one)
+    those = [FRAMEWORKS[name] for name in ("torch", "cupy") if name in FRAMEWORKS]
+    if "torch" in FRAMEWORKS:
+        yield "tensors of several frameworks are published", lambda: publishes(c, those)
     if "torch" in FRAMEWORKS:
         yield "a graph of torch works on a lease", lambda: is_captured(c, FRAMEWORKS["torch"].torch)
+    if "cupy" in FRAMEWORKS:
+        yield "a graph of CuPy works on a lease", lambda: is_captured_by_cupy(c, FRAMEWORKS["cupy"].cupy)
     names = list(writers)
     for here, there in zip(names, names[1:] + names[:1], strict=True):
         yield f"{there} in another process answers {here}", lambda h=here, t=there: crosses_processes(c, writers[h], t)

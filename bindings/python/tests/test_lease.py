@@ -140,6 +140,60 @@ def test_a_lease_waits_for_at_and_signals_at_its_end(c, broker, name):
     assert seen == [2 * k for k in range(rounds)]
 
 
+def test_a_held_lease_waits_and_signals_at_each_step(c, broker, name):
+    rounds = 50
+    c.create(name, 1, "int64", timeline=True)
+    c.create(f"{name}-back", 1, "int64", timeline=True)
+
+    def double() -> None:
+        with broker.connect() as other, other.acquire(name) as u, other.acquire(f"{name}-back", "w") as v:
+            given, answer = u.numpy(), v.numpy()
+            for k in range(1, rounds + 1):
+                u.wait(at=k)
+                answer[0] = 2 * given[0]
+                v.signal(k)
+            del given, answer
+
+    thread = threading.Thread(target=double)
+    thread.start()
+    with c.acquire(name, "w") as u, c.acquire(f"{name}-back") as v:
+        mine, answer = u.numpy(), v.numpy()
+        seen = []
+        for k in range(1, rounds + 1):
+            mine[0] = k
+            u.signal(k)
+            v.wait(at=k)
+            seen.append(int(answer[0]))
+        del mine, answer
+    thread.join()
+    c.unlink(f"{name}-back")
+    assert seen == [2 * k for k in range(1, rounds + 1)]
+
+
+def test_what_cannot_be_signalled_or_waited_for(c, name):
+    c.create(name, 1, timeline=True)
+    c.create(f"{name}-without", 1)
+    with c.acquire(name) as u, c.acquire(f"{name}-without", "rw") as v:
+        with pytest.raises(PermissionError):
+            u.signal(1)
+        for call in (lambda: v.signal(1), lambda: v.wait(at=1)):
+            with pytest.raises(OSError, match="timeline"):
+                call()
+        for value in (-1, 1 << 64):
+            with pytest.raises(OverflowError):
+                u.wait(at=value)
+        with pytest.raises(TypeError):
+            u.signal("1")
+    with pytest.raises(ValueError, match="released"):
+        u.signal(1)
+    with c.acquire(name, "rw") as u:
+        u.signal(2)
+        with pytest.raises(OSError, match="2"):
+            u.signal(1)
+        assert u.timeline == 2
+    c.unlink(f"{name}-without")
+
+
 def test_timeline_is_the_value_that_was_reached(c, name):
     c.create(name, 1, timeline=True)
     with c.acquire(name, "rw", at=0, signal=5) as u:

@@ -231,8 +231,8 @@ tensors = st.dictionaries(st.text(max_size=20), st.tuples(dtypes, shapes), max_s
 @given(tensors, st.dictionaries(st.text(), st.text(), max_size=2))
 def test_a_header_is_read_as_it_was_planned(tensors, metadata):
     tensors.pop("__metadata__", None)
-    header, places = safetensors.plan(tensors, metadata)
-    total = max([len(header), *(place.end for place in places.values())])
+    header, places, total = safetensors.plan(tuple((name, *tensor) for name, tensor in tensors.items()), metadata)
+    assert total == max([len(header), *(place.end for place in places.values())])
     assert len(header) % 256 == 0
     size = safetensors.header_size(header, total)
     assert safetensors.parse(header[8:], total) == (places, metadata)
@@ -264,7 +264,38 @@ def test_a_state_dict_of_pytorch(c, name):
     for key, value in state.items():
         assert (policy[key].dtype, policy[key].shape) == (value.dtype, value.shape), key
         assert torch.equal(policy[key].float(), value.detach().float()), key
-    assert policy["weight"].untyped_storage().data_ptr() == policy["mask"].untyped_storage().data_ptr()
+    for tensor in policy.values():  # so torch.save of one writes that one
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+    assert 0 < abs(policy["weight"].data_ptr() - policy["mask"].data_ptr()) < 8192  # of one mapping
+
+
+def test_a_state_dict_of_pytorch_and_arrays_of_numpy(c, name):
+    torch = pytest.importorskip("torch")
+    gpubroker.publish(name, {"t": torch.arange(6.0), "n": np.arange(4), "conj": torch.tensor([1 + 2j]).conj()}, client=c)
+    policy = gpubroker.load(name, client=c, framework="numpy")
+    assert policy["t"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert policy["n"].tolist() == [0, 1, 2, 3]
+    assert policy["conj"].tolist() == [1 - 2j]
+
+
+def test_no_part_is_beyond_its_buffer(c, name):
+    c.create(name, 64)
+    with c.acquire(name, "rw") as u:
+        for code, bits, shape, offset in (
+            (2, 32, (17,), 0),
+            (2, 32, (1,), 64),
+            (2, 64, (1 << 62, 8), 0),
+            (1, 8, (65,), 0),
+            (1, 8, (0,), 65),
+        ):
+            with pytest.raises(ValueError, match="beyond the end"):
+                u._part(code, bits, shape, offset)
+        with pytest.raises(BufferError, match="not aligned"):
+            u._part(2, 32, (1,), 2)
+        for copy in ((0, 0, 65), (64, 0, 1), (1 << 63, 0, 1 << 63)):
+            with pytest.raises(ValueError, match="beyond the end"):
+                u._gather([copy])
+        assert u.exports == 0
 
 
 def test_earlier_versions_give_their_memory_back(own_broker):

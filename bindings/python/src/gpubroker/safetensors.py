@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 ALIGNMENT = 256
@@ -62,41 +62,56 @@ def _known(name: str, dtype: str) -> str:
     return dtype
 
 
-def plan(tensors: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str]) -> tuple[bytes, dict[str, Place]]:
-    """The buffer's first bytes, and where each tensor goes. Large elements come first, so each tensor is aligned to its own.
+class Plan(NamedTuple):
+    """A buffer's first bytes, where each tensor goes, and the bytes that it needs."""
+
+    header: bytes
+    places: dict[str, Place]
+    size: int
+
+
+def _check_text(texts: Iterable[Any]) -> None:
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("names of tensors, and metadata, are strings: convert them with str()")
+
+
+def _places(tensors: tuple[tuple[str, str, tuple[int, ...]], ...]) -> dict[str, Place]:
+    """Without gaps from 0 on. Large elements come first, so each tensor is aligned to its own."""
+    places, at = {}, 0
+    for name, dtype, shape in sorted(tensors, key=lambda tensor: (-_itemsize(_known(tensor[0], tensor[1])), tensor[0])):
+        end = at + math.prod(shape) * _itemsize(dtype)
+        places[name] = Place(dtype, shape, at, end)
+        at = end
+    return places
+
+
+def plan(tensors: tuple[tuple[str, str, tuple[int, ...]], ...], metadata: Mapping[str, str]) -> Plan:
+    """Of tensors' names, types and shapes.
 
     What it returns is shared by equal calls, since a version has the tensors of the one before: do not change it.
     TypeError: a type that the format does not have; a name, or a piece of metadata, that is no text. ValueError: a tensor has
     the name of the format's metadata.
     """
-    if not all(isinstance(text, str) for text in (*tensors, *metadata, *metadata.values())):
-        raise TypeError("names of tensors, and metadata, are strings: convert them with str()")
-    if _METADATA in tensors:
-        raise ValueError(f"no tensor can be called {_METADATA}, where the format has its metadata: give it another name")
-    return _plan(tuple(tensors.items()), tuple(metadata.items()))
+    _check_text((*metadata, *metadata.values()))
+    return _plan(tensors, tuple(metadata.items()))
 
 
 @functools.lru_cache(maxsize=8)
-def _plan(
-    items: tuple[tuple[str, tuple[str, tuple[int, ...]]], ...], metadata: tuple[tuple[str, str], ...]
-) -> tuple[bytes, dict[str, Place]]:
-    tensors = dict(items)
-    order = sorted(tensors, key=lambda name: (-_itemsize(_known(name, tensors[name][0])), name))
+def _plan(tensors: tuple[tuple[str, str, tuple[int, ...]], ...], metadata: tuple[tuple[str, str], ...]) -> Plan:
+    _check_text(tensor[0] for tensor in tensors)
+    places = _places(tensors)
+    if _METADATA in places:
+        raise ValueError(f"no tensor can be called {_METADATA}, where the format has its metadata: give it another name")
     header: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
-    places, at = {}, 0
-    for name in order:
-        dtype, shape = tensors[name]
-        end = at + math.prod(shape) * _itemsize(dtype)
-        header[name] = {"dtype": _CODES[dtype], "shape": shape, "data_offsets": (at, end)}
-        places[name] = Place(dtype, shape, at, end)
-        at = end
+    for name, place in places.items():
+        header[name] = {"dtype": _CODES[place.dtype], "shape": place.shape, "data_offsets": (place.begin, place.end)}
     text = json.dumps(header, separators=(",", ":")).encode()
     size = -(_PREFIX + len(text)) % ALIGNMENT + len(text)
     if size > HEADER_MAX:
         raise ValueError(f"{len(tensors)} tensors need a header of {size} bytes, and {HEADER_MAX} are the limit")
     begin = _PREFIX + size
     moved = {name: place._replace(begin=begin + place.begin, end=begin + place.end) for name, place in places.items()}
-    return size.to_bytes(_PREFIX, "little") + text.ljust(size), moved
+    return Plan(size.to_bytes(_PREFIX, "little") + text.ljust(size), moved, begin + sum(p.end - p.begin for p in places.values()))
 
 
 # ---- to read one ----

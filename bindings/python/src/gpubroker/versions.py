@@ -21,73 +21,76 @@ from .safetensors import Place
 from .sharing import client as own_client
 
 _FIRST_READ = 65536  # bytes: most headers are read at once
+_COPIES = 32  # are queued together: the device copies while the next are gathered
 
 
 # ---- a tensor's bytes, by framework ----
 
 
-def _framework_of(tensor: Any) -> str:
-    name = type(tensor).__module__.partition(".")[0]
+@functools.lru_cache(maxsize=64)
+def _framework_of(module: str) -> str:
+    name = module.partition(".")[0]
     return name if name in ("torch", "cupy") else "numpy"
 
 
-def _dtype_of(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+@functools.lru_cache(maxsize=64)
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
-@functools.lru_cache(maxsize=4096)
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """In elements, in row-major order."""
-    strides, stride = [], 1
-    for extent in reversed(shape):
-        strides.append(stride)
-        stride *= extent
-    return tuple(reversed(strides))
+# What DLPack calls the types of the format. PyTorch takes those of 8 bits that are missing as numbers, and gives them their type.
+_DLPACK = {
+    "bool": (6, 8),
+    **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": (2, bits) for bits in (16, 32, 64)},
+    "bfloat16": (4, 16),
+    "complex64": (5, 64),
+}
 
 
-def _viewer_torch(base: Any) -> Callable[[Place], Any]:
+def _check_is_bytes(lease: Lease) -> None:
+    if (lease.dtype, len(lease.shape)) != ("uint8", 1):
+        raise safetensors.Damaged(f"it is an array of {lease.dtype} with {len(lease.shape)} dimensions")
+
+
+def _viewer_torch(lease: Lease) -> Callable[[Place], Any]:
     import torch
 
-    types: dict[str, Any] = {}
+    if lease.device >= 0:
+        lease.wait(torch.cuda.current_stream(lease.device))
+    from_dlpack, part, known = torch.from_dlpack, lease._part, _DLPACK.get
+    counted = lease._array()  # an export, which the function keeps with it
 
-    def view(place: Place) -> Any:
-        typed = types.get(place.dtype)
-        if typed is None:
-            dtype = getattr(torch, place.dtype)
-            typed = types[place.dtype] = base[: len(base) - len(base) % dtype.itemsize].view(dtype)
-        offset, rest = divmod(place.begin, typed.itemsize)
-        if rest:
-            raise BufferError(f"PyTorch has no tensor of {place.dtype} at byte {place.begin}: load with framework='numpy'")
-        return typed.as_strided(place.shape, _strides(place.shape), offset)
+    def view(place: Place, _kept: Any = counted) -> Any:
+        dlpack = known(place.dtype)
+        if dlpack:
+            return from_dlpack(part(*dlpack, place.shape, place.begin))
+        return from_dlpack(part(*_DLPACK["uint8"], place.shape, place.begin)).view(getattr(torch, place.dtype))
 
     return view
 
 
-def _viewer_cupy(base: Any) -> Callable[[Place], Any]:
+def _viewer_cupy(lease: Lease) -> Callable[[Place], Any]:
     import cupy
 
+    base = lease.cupy()
     return lambda place: cupy.ndarray(place.shape, place.dtype, base.data + place.begin)
 
 
-def _viewer_numpy(base: Any) -> Callable[[Place], Any]:
+def _viewer_numpy(lease: Lease) -> Callable[[Place], Any]:
     import numpy as np
 
+    base = lease.numpy()
     return lambda place: np.ndarray(place.shape, dtypes.of_numpy(place.dtype), base, place.begin)
 
 
-# Each makes a tensor of a place in the buffer, with one call of its framework: models have hundreds of them.
-_VIEWERS: dict[str, Callable[[Any], Callable[[Place], Any]]] = {
+# Each makes a tensor of a place in the buffer, with as few calls as its framework needs: models have hundreds of them.
+_VIEWERS: dict[str, Callable[[Lease], Callable[[Place], Any]]] = {
     "torch": _viewer_torch,
     "cupy": _viewer_cupy,
     "numpy": _viewer_numpy,
 }
-
-
-def _base(lease: Lease, framework: str) -> Any:
-    """All bytes of the buffer as an array of the framework."""
-    if (lease.dtype, len(lease.shape)) != ("uint8", 1):
-        raise safetensors.Damaged(f"it is an array of {lease.dtype} with {len(lease.shape)} dimensions")
-    return getattr(lease, framework)()
 
 
 def _choose(framework: str | None, lease: Lease) -> str:
@@ -102,16 +105,40 @@ def _choose(framework: str | None, lease: Lease) -> str:
 # ---- publish ----
 
 
+def _lies_there(tensor: Any, device: Any) -> bool:
+    """Whether its bytes are what a pointer and a size say."""
+    import torch
+
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.device == device
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg())
+    )
+
+
 def _write_torch(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
     import torch
 
-    view = _viewer_torch(_base(lease, "torch"))
-    here = [view(places[name]) for name in tensors]
-    torch._foreach_copy_(here, [tensor.detach() for tensor in tensors.values()], non_blocking=True)
+    view = _viewer_torch(lease)
+    device = torch.device("cuda", lease.device) if lease.device >= 0 else torch.device("cpu")
+    copies, others = [], []
+    for name, tensor in tensors.items():
+        if _lies_there(tensor, device):
+            copies.append((places[name].begin, tensor.data_ptr(), tensor.nbytes))
+        else:
+            others.append(name)
+        if len(copies) == _COPIES:
+            lease._gather(copies)
+            copies = []
+    lease._gather(copies)
+    for name in others:
+        view(places[name]).copy_(tensors[name].detach())
 
 
 def _write_cupy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
-    view = _viewer_cupy(_base(lease, "cupy"))
+    view = _viewer_cupy(lease)
     for name, tensor in tensors.items():
         view(places[name])[...] = tensor
 
@@ -120,7 +147,7 @@ def _write_numpy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Pla
     import numpy as np
 
     if lease.device < 0:
-        view = _viewer_numpy(_base(lease, "numpy"))
+        view = _viewer_numpy(lease)
         for name, tensor in tensors.items():
             view(places[name])[...] = tensor
         return
@@ -132,12 +159,11 @@ def _write_numpy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Pla
 _WRITES = {"torch": _write_torch, "cupy": _write_cupy, "numpy": _write_numpy}
 
 
-def _write(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
-    by_framework: dict[str, dict[str, Any]] = {}
+def _by_framework(tensors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    parts: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
-        by_framework.setdefault(_framework_of(tensor), {})[name] = tensor
-    for framework, its in by_framework.items():
-        _WRITES[framework](lease, its, places)
+        parts.setdefault(_framework_of(type(tensor).__module__), {})[name] = tensor
+    return parts
 
 
 def publish(
@@ -167,15 +193,15 @@ def publish(
     """
     if client is None:
         client = own_client()
-    types = {key: (_dtype_of(value), tuple(value.shape)) for key, value in tensors.items()}
-    header, places = safetensors.plan(types, metadata or {})
-    size = max([len(header), *(place.end for place in places.values())])
+    types = tuple((key, _dtype_name(value.dtype), value.shape) for key, value in tensors.items())
+    header, places, size = safetensors.plan(types, metadata or {})
     fresh = f"{name[:70]}.publishing-{os.urandom(4).hex()}"
     client.create(fresh, size, ephemeral=True, mode=mode, timeout=timeout)
     try:
-        with client.acquire(fresh, "w") as lease:
-            _write(lease, tensors, places)
-            lease.write(header)  # last: it comes behind the tensors on their stream, and waits for them
+        for framework, its in _by_framework(tensors).items() or [("numpy", {})]:
+            with client.acquire(fresh, "w") as lease:  # one for each: they are on different streams
+                _WRITES[framework](lease, its, places)
+                lease.write(header)  # last: it comes behind the tensors on their stream, and waits for them
         client.seal(fresh)
         client.rename(fresh, name, replace=True, persist=True)
     except BaseException:
@@ -211,9 +237,9 @@ class Version(Mapping[str, Any]):
 
     def __init__(self, client: Client, lease: Lease, framework: str | None) -> None:
         framework = _choose(framework, lease)
-        base = _base(lease, framework)
+        _check_is_bytes(lease)
+        self._view = _VIEWERS[framework](lease)
         self._places, metadata = _read_header(lease)
-        self._view = _VIEWERS[framework](base)
         self._made: dict[str, Any] = {}
         self.metadata = dict(metadata)
         self._client, self._name, self._framework = client, str(lease.name), framework
