@@ -44,8 +44,8 @@ def reference(rounds: int) -> list[Any]:
 class Ours:
     """The leases, and so the arrays, are held over all rounds; the stream is the one that was current when they were taken.
 
-    A kernel that is launched after the value was seen comes behind the signal. So nothing waits on the device, which takes
-    longer: each stream that waits is looked at in turn there.
+    A kernel that is launched after the value was seen comes behind the signal, so nothing has to wait on the device. With
+    wait(at=now) instead a round took longer, under MPS the more the more processes there were (bench/README.md).
     """
 
     def __init__(self, index: int, add: Any) -> None:
