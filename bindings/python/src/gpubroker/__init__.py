@@ -11,7 +11,14 @@ of NumPy, PyTorch, CuPy, numba, JAX or Warp. Nothing is copied.
         with c.acquire("u", "rw", at=0, signal=1) as u:
             u.torch().add_(1)
 
-The lease waits for the buffer's timeline, and signals it, on the stream that the framework uses.
+The lease waits for the buffer's timeline, and signals it, on the stream that the framework uses. A program that works in steps
+can hold its leases and arrays over all of them:
+
+    array = u.torch()
+    for k in range(1, 1000):
+        neighbour.wait(at=k)
+        array.add_(1)
+        u.signal(k)
 
 Named tensors go as one buffer, of which a reader has one whole version at any time:
 
