@@ -141,6 +141,8 @@ int connection_close(struct connection *connection)
 {
 	if (getpid() != connection->pid || atomic_load(&connection->uses) & CLOSED)
 		return 0;
+	if (atomic_load(&connection->exports))
+		PyGC_Collect(); /* as hold_release() does */
 	if (!close_begin(connection))
 		return refuse_close(connection);
 	Py_BEGIN_ALLOW_THREADS

@@ -304,8 +304,9 @@ static int part_check(const struct hold *hold, const struct part *part)
 	bool fits = size && part->offset <= nbytes;
 
 	if (fits && ((uintptr_t)hold->lease.ptr + part->offset) % size) {
-		PyErr_Format(PyExc_BufferError, "a tensor at byte %llu of %s, whose elements have %llu bytes, is not aligned",
-			     (unsigned long long)part->offset, hold->label, (unsigned long long)size);
+		PyErr_Format(PyExc_BufferError, "a tensor at byte %llu of %s is not aligned to its elements of %llu bytes: write it again with the "
+						"tensors of the largest elements first", (unsigned long long)part->offset, hold->label,
+			     (unsigned long long)size);
 		return -1;
 	}
 	for (int i = 0; i < part->ndim && fits; i++)

@@ -288,6 +288,9 @@ int hold_release(struct hold *hold, const struct maybe *given)
 {
 	int result;
 
+	/* An array that nobody can reach does not live: numba, for one, leaves cycles when it compiles. */
+	if (hold->state == HOLD_HELD && atomic_load(&hold->exports))
+		PyGC_Collect();
 	if (hold->state == HOLD_ENDED)
 		return 0;
 	if (!hold_enter(hold))

@@ -355,6 +355,22 @@ def test_a_warning_that_is_an_error_is_no_crash(c, name, monkeypatch):
     assert caught == [ResourceWarning]
 
 
+def cycle_of(array) -> None:
+    cycle = [array]
+    cycle.append(cycle)
+
+
+def test_an_array_that_nobody_can_reach_does_not_live(broker, c, name):
+    c.create(name, 4)
+    with broker.connect() as other:
+        u, v = (other.acquire(name) for _ in range(2))
+        cycle_of(u.numpy())
+        u.release()
+        cycle_of(v.numpy())
+        v._leave()  # its array is left to the client's end
+        assert v.exports == 1
+
+
 def test_a_client_ends_before_its_arrays(broker, c, name):
     c.create(name, 4)
     with pytest.warns(ResourceWarning):
