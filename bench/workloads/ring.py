@@ -78,7 +78,7 @@ class RawIpc:
         import cupy
         from cupy.cuda import runtime
 
-        self.add, self.round, self.neighbours = add, 0, (left, right)
+        self.add, self.round, self.neighbours, self.runtime = add, 0, (left, right), runtime
         self.stream = cupy.cuda.get_current_stream()
         own = self.array_of(runtime.malloc(2 * 4 * ELEMENTS))
         own[0] = cupy.asarray(first_values(index))
@@ -102,8 +102,7 @@ class RawIpc:
         return cupy.ndarray((2, ELEMENTS), "float32", cupy.cuda.MemoryPointer(memory, 0))
 
     def step(self) -> None:
-        from cupy.cuda import runtime
-
+        runtime = self.runtime
         now, half, stream = self.round, self.round % 2, self.stream.ptr
         if now:  # the first values are there
             for neighbour, event in zip(self.neighbours, self.their_events[half], strict=True):

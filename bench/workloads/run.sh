@@ -44,7 +44,12 @@ run_under_mps() {
 		return
 	fi
 	export CUDA_MPS_PIPE_DIRECTORY=$folder CUDA_MPS_LOG_DIRECTORY=$folder
-	nvidia-cuda-mps-control -d && run "$1"
+	if nvidia-cuda-mps-control -d; then
+		run "$1"
+	else
+		echo "bench-workloads: the MPS daemon does not start" >&2
+		failed=1
+	fi
 	echo quit | nvidia-cuda-mps-control
 	unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 	rm -rf "$folder"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "errors.h"
+#include "module.h"
 
 #define CLOSED (1u << 31) /* in uses */
 
@@ -142,7 +143,9 @@ int connection_close(struct connection *connection)
 	if (getpid() != connection->pid || atomic_load(&connection->uses) & CLOSED)
 		return 0;
 	if (atomic_load(&connection->exports))
-		PyGC_Collect(); /* as hold_release() does */
+		collect_garbage(); /* as hold_release() does */
+	if (atomic_load(&connection->uses) & CLOSED)
+		return 0;
 	if (!close_begin(connection))
 		return refuse_close(connection);
 	Py_BEGIN_ALLOW_THREADS

@@ -106,7 +106,7 @@ static struct exported *exported_new(struct hold *hold, const struct part *part)
 	for (int i = part->ndim - 1; i >= 0; i--) {
 		made->extents[i] = part->shape[i];
 		made->extents[part->ndim + i] = stride;
-		stride *= part->shape[i];
+		stride *= part->shape[i] ? part->shape[i] : 1;
 	}
 	return made;
 }
@@ -298,10 +298,11 @@ static int part_shape(PyObject *tuple, struct part *part, int64_t shape[DLPACK_D
 	return 0;
 }
 
+/* Where an extent is 0 there are no bytes, but strides, which must not overflow in the consumer either. */
 static int part_check(const struct hold *hold, const struct part *part)
 {
-	uint64_t size = part->bits / 8u, nbytes = (uint64_t)layout_nbytes(&hold->layout);
-	bool fits = size && part->offset <= nbytes;
+	uint64_t size = part->bits / 8u, strides = size, nbytes = (uint64_t)layout_nbytes(&hold->layout);
+	bool fits = size && part->offset <= nbytes, empty = false;
 
 	if (fits && ((uintptr_t)hold->lease.ptr + part->offset) % size) {
 		PyErr_Format(PyExc_BufferError, "a tensor at byte %llu of %s is not aligned to its elements of %llu bytes: write it again with the "
@@ -309,9 +310,13 @@ static int part_check(const struct hold *hold, const struct part *part)
 			     (unsigned long long)size);
 		return -1;
 	}
-	for (int i = 0; i < part->ndim && fits; i++)
-		fits = !__builtin_mul_overflow(size, (uint64_t)part->shape[i], &size);
-	if (fits && size <= nbytes - part->offset)
+	for (int i = 0; i < part->ndim && fits; i++) {
+		uint64_t extent = (uint64_t)part->shape[i];
+
+		fits = !__builtin_mul_overflow(strides, extent ? extent : 1, &strides) && strides <= INT64_MAX;
+		empty |= !extent;
+	}
+	if (fits && (empty || strides <= nbytes - part->offset))
 		return 0;
 	PyErr_Format(PyExc_ValueError, "a tensor at byte %llu is beyond the end of %s", (unsigned long long)part->offset, hold->label);
 	return -1;

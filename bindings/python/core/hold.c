@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "errors.h"
+#include "module.h"
 
 /* ---- references ---- */
 
@@ -165,19 +166,22 @@ int hold_begin(struct hold *hold)
 	return hold_is_host(hold) && hold->at.given ? wait_here(hold, hold->at.value) : 0;
 }
 
+static bool is_ordered_on(const struct hold *hold, void *stream)
+{
+	return hold->order != ORDER_NONE && hold->stream == stream;
+}
+
 int hold_order(struct hold *hold, void *stream, struct maybe at)
 {
-	bool known = hold->order != ORDER_NONE && hold->stream == stream;
-
 	if (hold_is_host(hold))
 		return at.given ? wait_here(hold, at.value) : 0; /* for its own it waited when it was acquired */
-	if (!at.given)
-		at = known ? at : hold->at;
+	if (!at.given && !is_ordered_on(hold, stream))
+		at = hold->at;
 	if (at.given && wait_on(hold, at.value, stream))
 		return -1;
-	if (at.given)
+	if (at.given && !(hold->at.given && hold->at.value > at.value))
 		hold->at = at;
-	if (!known)
+	if (!is_ordered_on(hold, stream)) /* also if another thread has done so meanwhile */
 		hold->order = hold->order == ORDER_NONE ? ORDER_ONE : ORDER_SEVERAL;
 	hold->stream = stream;
 	return 0;
@@ -218,33 +222,39 @@ static int choose_stream(const struct hold *hold, const struct maybe *given, boo
 	return -1;
 }
 
-static int signal_on(struct hold *hold, void *stream)
+static int signal_on(const struct hold *hold, const struct maybe *signal, void *stream)
 {
-	int error = hold->signal.given ? gpub_signal_on(&hold->lease, hold->signal.value, stream) : 0;
+	return signal->given ? gpub_signal_on(&hold->lease, signal->value, stream) : 0;
+}
 
-	if (!error)
-		hold->signal.given = 0; /* a second release, after a failed return, must not signal again */
-	return error;
+/* A second release, after a failed return, must not signal again. */
+static int signal_and_return(struct hold *hold, bool ordered, void *stream)
+{
+	int error = signal_on(hold, &hold->signal, stream);
+
+	if (error)
+		return error;
+	hold->signal.given = 0;
+	return ordered ? gpub_return_on(&hold->lease, stream) : gpub_return(&hold->lease);
 }
 
 /*
- * On a stream that carried no work: what was done is done, so nobody has to synchronise before an unlinked buffer is freed. The
- * signal stands behind the wait, which may be parked: nobody else is to stand behind that.
+ * On a stream that carried no work: what was done is done, so nobody has to synchronise before an unlinked buffer is freed. A
+ * signal stands behind the wait, which may be parked: nobody else is to stand behind that. returns: the signal is the lease's own.
  */
-static int return_own(struct hold *hold)
+static int signal_on_own(struct hold *hold, const struct maybe *signal, bool returns)
 {
-	bool waits = hold->signal.given && hold->at.given && !hold_is_host(hold);
+	bool waits = signal->given && hold->at.given && !hold_is_host(hold);
 	void *stream = connection_stream(hold->connection, hold->lease.device);
+	uint64_t at = hold->at.value;
 	int error;
 
 	if (!stream)
 		return -1;
 	Py_BEGIN_ALLOW_THREADS
-	error = waits ? gpub_wait_on(&hold->lease, hold->at.value, stream) : 0;
+	error = waits ? gpub_wait_on(&hold->lease, at, stream) : 0;
 	if (!error)
-		error = signal_on(hold, stream);
-	if (!error)
-		error = gpub_return_on(&hold->lease, stream);
+		error = returns ? signal_and_return(hold, true, stream) : signal_on(hold, signal, stream);
 	Py_END_ALLOW_THREADS
 	if (error)
 		raise_os(error);
@@ -262,9 +272,7 @@ static int return_behind(struct hold *hold, const struct maybe *given, void *str
 	int error;
 
 	Py_BEGIN_ALLOW_THREADS
-	error = signal_on(hold, stream);
-	if (!error)
-		error = ordered ? gpub_return_on(&hold->lease, stream) : gpub_return(&hold->lease);
+	error = signal_and_return(hold, ordered, stream);
 	Py_END_ALLOW_THREADS
 	return error ? raise_os(error), -1 : 0;
 }
@@ -279,7 +287,7 @@ static int finish(struct hold *hold, const struct maybe *given)
 	if (choose_stream(hold, given, hold->signal.given, &stream, &own))
 		return -1;
 	hold->state = HOLD_BUSY;
-	result = own ? return_own(hold) : return_behind(hold, given, stream);
+	result = own ? signal_on_own(hold, &hold->signal, true) : return_behind(hold, given, stream);
 	hold->state = result ? HOLD_HELD : HOLD_ENDED;
 	return result;
 }
@@ -290,7 +298,7 @@ int hold_release(struct hold *hold, const struct maybe *given)
 
 	/* An array that nobody can reach does not live: numba, for one, leaves cycles when it compiles. */
 	if (hold->state == HOLD_HELD && atomic_load(&hold->exports))
-		PyGC_Collect();
+		collect_garbage();
 	if (hold->state == HOLD_ENDED)
 		return 0;
 	if (!hold_enter(hold))
@@ -316,32 +324,25 @@ void hold_abandon(struct hold *hold)
 
 /* ---- a signal while it is held ---- */
 
-static int signal_once(struct hold *hold, uint64_t value, void *stream)
+static int signal_behind(const struct hold *hold, const struct maybe *signal, void *stream)
 {
 	int error;
 
 	Py_BEGIN_ALLOW_THREADS
-	error = gpub_signal_on(&hold->lease, value, stream);
+	error = signal_on(hold, signal, stream);
 	Py_END_ALLOW_THREADS
 	return error ? raise_os(error), -1 : 0;
 }
 
 int hold_signal(struct hold *hold, uint64_t value, const struct maybe *given)
 {
+	const struct maybe signal = { .value = value, .given = 1 };
 	void *stream;
 	bool own;
-	int result;
 
 	if (choose_stream(hold, given, true, &stream, &own))
 		return -1;
-	if (own)
-		stream = connection_stream(hold->connection, hold->lease.device);
-	if (own && !stream)
-		return -1;
-	result = signal_once(hold, value, stream);
-	if (own)
-		connection_stream_idle(hold->connection, hold->lease.device, stream);
-	return result;
+	return own ? signal_on_own(hold, &signal, false) : signal_behind(hold, &signal, stream);
 }
 
 /* ---- copies ---- */
@@ -396,7 +397,9 @@ int hold_gather(struct hold *hold, const struct copy *copies, size_t count)
 	if (own && !stream)
 		return -1;
 	Py_BEGIN_ALLOW_THREADS
-	error = gather_on(hold, copies, count, stream);
+	error = own && hold->at.given && !hold_is_host(hold) ? gpub_wait_on(&hold->lease, hold->at.value, stream) : 0;
+	if (!error)
+		error = gather_on(hold, copies, count, stream);
 	if (own)
 		synced = gpub_stream_sync(stream);
 	Py_END_ALLOW_THREADS

@@ -376,8 +376,12 @@ static PyObject *lease_signal(struct lease *self, PyObject *args, PyObject *keyw
 	struct maybe stream, value;
 	int result;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|$O:signal", names, &PyLong_Type, &number, &object) ||
-	    maybe_from_python(number, &value) || stream_given(object, &stream) || !hold_export(self->hold))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$O:signal", names, &number, &object) || maybe_from_python(number, &value) ||
+	    stream_given(object, &stream))
+		return NULL;
+	if (!value.given)
+		return PyErr_Format(PyExc_TypeError, "signal() needs a value of the timeline");
+	if (!hold_export(self->hold))
 		return NULL;
 	result = hold_signal(self->hold, value.value, &stream);
 	hold_export_end(self->hold);

@@ -22,6 +22,17 @@ PyObject *call_python(const char *module, const char *function, PyObject *argume
 	return result;
 }
 
+void collect_garbage(void)
+{
+	PyObject *module = PyImport_ImportModule("gc"), *result = NULL;
+
+	if (module)
+		result = PyObject_CallMethod(module, "collect", NULL);
+	Py_XDECREF(module);
+	Py_XDECREF(result);
+	PyErr_Clear();
+}
+
 static int type_add(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
 {
 	*type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);

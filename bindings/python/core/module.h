@@ -19,4 +19,7 @@ struct module_types *types_of(PyObject *object);
 /* Calls a function of a Python module of this package with that argument. */
 PyObject *call_python(const char *module, const char *function, PyObject *argument);
 
+/* A full collection, also where the program has switched the automatic one off. Leaves no exception. */
+void collect_garbage(void);
+
 #endif

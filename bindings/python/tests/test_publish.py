@@ -192,6 +192,8 @@ def test_a_buffer_that_holds_no_tensors_is_refused(c, name, load):
     assert "no number" in written(header(a=right | {"shape": [True, 4]}))
     assert "does not fill" in written(header(a=right | {"data_offsets": [8, 24]}))
     assert "does not fill" in written(header(a=right | {"shape": [1 << 62, 1 << 62]}))
+    for shape in ([0, 1 << 62, 3], [0, 1 << 70]):
+        assert "too large" in written(header(a={"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}))
     assert "no strings" in written(header(a=right, __metadata__={"a": 1}))
     c.create(name, 4, "float32")
     with pytest.raises(ValueError, match="an array of float32"):
@@ -269,6 +271,46 @@ def test_a_state_dict_of_pytorch(c, name):
     assert 0 < abs(policy["weight"].data_ptr() - policy["mask"].data_ptr()) < 8192  # of one mapping
 
 
+def test_tensors_of_pytorch_that_are_no_plain_memory(c, name):
+    torch = pytest.importorskip("torch")
+    short = torch.arange(4.0)
+    short.untyped_storage().resize_(8)
+    state = {"zero": torch._efficientzerotensor(4), "one": torch.ones(2)}
+    gpubroker.publish(name, state, client=c)
+    policy = gpubroker.load(name, client=c, framework="torch")
+    assert (policy["zero"].tolist(), policy["one"].tolist()) == ([0, 0, 0, 0], [1, 1])
+    with pytest.raises(ValueError, match="smaller"):
+        gpubroker.publish(name, {"short": short}, client=c)
+
+
+class Changing(dict):
+    """Tensors that get another type and other memory when they were looked at."""
+
+    def items(self):
+        for key, value in super().items():
+            yield key, value
+            value.data = value.detach().int()
+
+
+def test_what_is_published_is_what_was_there_first(c, name):
+    torch = pytest.importorskip("torch")
+    gpubroker.publish(name, Changing(a=torch.nn.Parameter(torch.ones(3), requires_grad=False), b=torch.ones(5)), client=c)
+    policy = gpubroker.load(name, client=c, framework="torch")
+    assert [policy[key].dtype for key in "ab"] == [torch.float32] * 2
+    assert (policy["a"].tolist(), policy["b"].tolist()) == ([1.0] * 3, [1.0] * 5)
+
+
+def test_a_shape_may_be_a_list(c, name):
+    class Listed:
+        dtype, shape = np.dtype("float32"), [2, 2]
+
+        def __array__(self, dtype=None, copy=None):
+            return np.ones((2, 2), "float32")
+
+    gpubroker.publish(name, {"a": Listed()}, client=c)
+    assert gpubroker.load(name, client=c, framework="numpy")["a"].tolist() == [[1, 1], [1, 1]]
+
+
 def test_a_state_dict_of_pytorch_and_arrays_of_numpy(c, name):
     torch = pytest.importorskip("torch")
     gpubroker.publish(name, {"t": torch.arange(6.0), "n": np.arange(4), "conj": torch.tensor([1 + 2j]).conj()}, client=c)
@@ -292,6 +334,9 @@ def test_no_part_is_beyond_its_buffer(c, name):
                 u._part(code, bits, shape, offset)
         with pytest.raises(BufferError, match="not aligned"):
             u._part(2, 32, (1,), 2)
+        for shape in ((0, 1 << 62, 3), (1 << 62, 0, 8)):  # no bytes, but strides that overflow
+            with pytest.raises(ValueError, match="beyond the end"):
+                u._part(2, 32, shape, 0)
         for copy in ((0, 0, 65), (64, 0, 1), (1 << 63, 0, 1 << 63)):
             with pytest.raises(ValueError, match="beyond the end"):
                 u._gather([copy])

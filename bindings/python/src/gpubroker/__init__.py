@@ -12,13 +12,14 @@ of NumPy, PyTorch, CuPy, numba, JAX or Warp. Nothing is copied.
             u.torch().add_(1)
 
 The lease waits for the buffer's timeline, and signals it, on the stream that the framework uses. A program that works in steps
-can hold its leases and arrays over all of them:
+can hold its leases and arrays over all of them. Here u is this process's buffer and v its neighbour's, which does the same with
+both; each has two halves, for even and odd steps:
 
-    array = u.torch()
-    for k in range(1, 1000):
-        neighbour.wait(at=k)
-        array.add_(1)
-        u.signal(k)
+    mine, theirs = u.torch(), v.torch()
+    for k in range(1000):
+        v.wait(at=k)
+        torch.add(mine[k % 2], theirs[k % 2], out=mine[(k + 1) % 2])
+        u.signal(k + 1)
 
 Named tensors go as one buffer, of which a reader has one whole version at any time:
 

@@ -140,6 +140,8 @@ def _place(name: str, tensor: Any, begin: int, total: int) -> Place:
         raise Damaged(f"tensor {name!r} has an extent or an offset that is no number, or too many")
     if first > end or end > total - begin or math.prod(shape) * bits != (end - first) * 8:
         raise Damaged(f"tensor {name!r} does not fill bytes {first} to {end} of the buffer")
+    if math.prod(max(extent, 1) for extent in shape) * bits >= 1 << 63:
+        raise Damaged(f"tensor {name!r} has a shape that is too large")
     return Place(dtype, shape, begin + first, begin + end)
 
 

@@ -110,12 +110,19 @@ def _lies_there(tensor: Any, device: Any) -> bool:
     import torch
 
     return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        type(tensor) is torch.Tensor
         and tensor.device == device
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
-        and not (tensor.is_conj() or tensor.is_neg())
+        and not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor())
     )
+
+
+def _source(name: str, tensor: Any, place: Place) -> tuple[int, int, int]:
+    """Where its bytes go, where they are, and how many."""
+    if tensor.untyped_storage().nbytes() < tensor.storage_offset() * tensor.itemsize + tensor.nbytes:
+        raise ValueError(f"the storage of tensor {name!r} is smaller than the tensor")
+    return place.begin, tensor.data_ptr(), place.end - place.begin
 
 
 def _write_torch(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
@@ -126,7 +133,7 @@ def _write_torch(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Pla
     copies, others = [], []
     for name, tensor in tensors.items():
         if _lies_there(tensor, device):
-            copies.append((places[name].begin, tensor.data_ptr(), tensor.nbytes))
+            copies.append(_source(name, tensor, places[name]))
         else:
             others.append(name)
         if len(copies) == _COPIES:
@@ -134,7 +141,7 @@ def _write_torch(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Pla
             copies = []
     lease._gather(copies)
     for name in others:
-        view(places[name]).copy_(tensors[name].detach())
+        view(places[name]).copy_(tensors[name])
 
 
 def _write_cupy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Place]) -> None:
@@ -160,10 +167,17 @@ _WRITES = {"torch": _write_torch, "cupy": _write_cupy, "numpy": _write_numpy}
 
 
 def _by_framework(tensors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The tensors as they are now, which another thread may give other types and memory: PyTorch's are detached for that."""
     parts: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
-        parts.setdefault(_framework_of(type(tensor).__module__), {})[name] = tensor
+        framework = _framework_of(type(tensor).__module__)
+        parts.setdefault(framework, {})[name] = tensor.detach() if framework == "torch" else tensor
     return parts
+
+
+def _types_of(parts: dict[str, dict[str, Any]]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    tensors = [item for its in parts.values() for item in its.items()]
+    return tuple((name, _dtype_name(t.dtype), t.shape if isinstance(t.shape, tuple) else tuple(t.shape)) for name, t in tensors)
 
 
 def publish(
@@ -189,16 +203,16 @@ def publish(
 
     PermissionError: another user's buffer has the name. OSError ENOMEM, EDQUOT: there is no memory for both versions.
     TypeError: a tensor's type is none of the format's; a name, or a piece of metadata, is no string. ValueError: a tensor is
-    called __metadata__.
+    called __metadata__, or has less memory than its shape says.
     """
     if client is None:
         client = own_client()
-    types = tuple((key, _dtype_name(value.dtype), value.shape) for key, value in tensors.items())
-    header, places, size = safetensors.plan(types, metadata or {})
+    parts = _by_framework(tensors)
+    header, places, size = safetensors.plan(_types_of(parts), metadata or {})
     fresh = f"{name[:70]}.publishing-{os.urandom(4).hex()}"
     client.create(fresh, size, ephemeral=True, mode=mode, timeout=timeout)
     try:
-        for framework, its in _by_framework(tensors).items() or [("numpy", {})]:
+        for framework, its in parts.items() or [("numpy", {})]:
             with client.acquire(fresh, "w") as lease:  # one for each: they are on different streams
                 _WRITES[framework](lease, its, places)
                 lease.write(header)  # last: it comes behind the tensors on their stream, and waits for them
