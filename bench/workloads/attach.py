@@ -34,11 +34,7 @@ def consumer(connection: Any) -> None:
     torch.zeros(1, device="cuda")
     client = gpubroker.connect()
     connection.send("ready")
-    while True:
-        try:
-            how, what = connection.recv()
-        except EOFError:
-            return
+    for how, what in workload.requests(connection):
         if how == "gpubroker":
             tensors: Any = gpubroker.load(what, client=client, framework="torch")
         elif how == "safetensors":

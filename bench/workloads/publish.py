@@ -77,11 +77,7 @@ def engine(connection: Any) -> None:
     policy: Any = None
     connection.send("ready")
     buckets = connection.recv()
-    while True:
-        try:
-            how, what = connection.recv()
-        except EOFError:
-            return
+    for how, what in workload.requests(connection):
         if how == "on":
             policy = None
             connection.send(read_on(client, what))

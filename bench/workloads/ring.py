@@ -127,11 +127,7 @@ def member(connection: Any, index: int, left: Any, right: Any) -> None:
     stream.use()
     ways: dict[str, Ours | RawIpc] = {"gpubroker": Ours(index, add), "raw": RawIpc(index, add, left, right)}
     connection.send("ready")
-    while True:
-        try:
-            how, rounds = connection.recv()
-        except EOFError:
-            return
+    for how, rounds in workload.requests(connection):
         for _ in range(rounds):
             ways[how].step()
         stream.synchronize()

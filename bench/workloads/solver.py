@@ -122,8 +122,8 @@ class PickledReader:
 class WarpIpc:
     """It waits for the copy before it sends the message.
 
-    With an event that the readers' streams wait for it would not have to; but the solver launches its steps so far ahead that
-    the event of a slot is recorded again before a reader waits for it, and readers get later frames.
+    With an event that the readers' streams wait for it would not have to; but then most frames were not those that a reader
+    asked for (bench/README.md).
     """
 
     def __init__(self, connections: list[Any]) -> None:
@@ -174,11 +174,7 @@ def reader(connection: Any, what: str, given: dict[str, Any]) -> None:
     kinds = {"gpubroker": OurReader, "numpy": PickledReader, "ipc": WarpIpcReader}
     with tempfile.TemporaryFile() as log:
         connection.send("ready")
-        while True:
-            try:
-                how, first = connection.recv()
-            except EOFError:
-                return
+        for how, first in workload.requests(connection):
             if how not in ways:
                 ways[how] = kinds[how](given[how])
                 connection.send("prepared")

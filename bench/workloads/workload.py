@@ -102,6 +102,15 @@ def processes(stack: ExitStack, main: Callable[..., None], arguments: list[tuple
     return connections
 
 
+def requests(connection: Any) -> Iterator[Any]:
+    """What is asked of a process, until its connection ends. Keeps none of it."""
+    while True:
+        try:
+            yield connection.recv()
+        except EOFError:
+            return
+
+
 def end(child: Any) -> None:
     child.join(30)
     if child.is_alive():

@@ -347,48 +347,21 @@ int hold_signal(struct hold *hold, uint64_t value, const struct maybe *given)
 
 /* ---- copies ---- */
 
-static int copy_on(struct hold *hold, uint64_t offset, void *memory, uint64_t size, bool write, void *stream)
+static int copy_on(struct hold *hold, const struct copy *copies, size_t count, bool write, void *stream)
 {
-	char *buffer = (char *)hold->lease.ptr + offset;
 	int error = hold->at.given && !hold_is_host(hold) ? gpub_wait_on(&hold->lease, hold->at.value, stream) : 0;
 
-	if (!error && write)
-		error = gpub_copy_on(hold->lease.client, buffer, memory, size, stream);
-	else if (!error)
-		error = gpub_copy_on(hold->lease.client, memory, buffer, size, stream);
-	return error ? error : gpub_stream_sync(stream);
-}
+	for (size_t i = 0; i < count && !error; i++) {
+		char *there = (char *)hold->lease.ptr + copies[i].offset;
 
-int hold_copy(struct hold *hold, uint64_t offset, void *memory, uint64_t size, bool write)
-{
-	bool own = hold->order == ORDER_NONE;
-	void *stream = own ? connection_stream(hold->connection, hold->lease.device) : hold->stream;
-	int error;
-
-	if (own && !stream)
-		return -1;
-	Py_BEGIN_ALLOW_THREADS
-	error = copy_on(hold, offset, memory, size, write, stream);
-	Py_END_ALLOW_THREADS
-	if (error)
-		raise_os(error);
-	if (own)
-		connection_stream_idle(hold->connection, hold->lease.device, stream);
-	return error ? -1 : 0;
-}
-
-static int gather_on(struct hold *hold, const struct copy *copies, size_t count, void *stream)
-{
-	int error = 0;
-
-	for (size_t i = 0; i < count && !error; i++)
 		if (copies[i].size) /* nothing may have no address */
-			error = gpub_copy_on(hold->lease.client, (char *)hold->lease.ptr + copies[i].offset, copies[i].from,
+			error = gpub_copy_on(hold->lease.client, write ? there : copies[i].memory, write ? copies[i].memory : there,
 					     copies[i].size, stream);
+	}
 	return error;
 }
 
-int hold_gather(struct hold *hold, const struct copy *copies, size_t count)
+int hold_copy(struct hold *hold, const struct copy *copies, size_t count, bool write, bool waits)
 {
 	bool own = hold->order == ORDER_NONE;
 	void *stream = own ? connection_stream(hold->connection, hold->lease.device) : hold->stream;
@@ -397,10 +370,8 @@ int hold_gather(struct hold *hold, const struct copy *copies, size_t count)
 	if (own && !stream)
 		return -1;
 	Py_BEGIN_ALLOW_THREADS
-	error = own && hold->at.given && !hold_is_host(hold) ? gpub_wait_on(&hold->lease, hold->at.value, stream) : 0;
-	if (!error)
-		error = gather_on(hold, copies, count, stream);
-	if (own)
+	error = copy_on(hold, copies, count, write, stream);
+	if (own || waits)
 		synced = gpub_stream_sync(stream);
 	Py_END_ALLOW_THREADS
 	error = error ? error : synced;

@@ -71,16 +71,16 @@ int hold_release(struct hold *hold, const struct maybe *stream);
 /* Without the signal, because the work failed. While arrays live it is left to the last of them. */
 void hold_abandon(struct hold *hold);
 
-/* Copies between host memory and its bytes from offset on, behind the wait for the timeline, and waits for the copy. -1 */
-int hold_copy(struct hold *hold, uint64_t offset, void *memory, uint64_t size, bool write);
-
-/* Memory of the lease's device that is copied into it: to offset bytes from its beginning. */
+/* Between memory of the host, or of the lease's device, and the lease's bytes from offset on. */
 struct copy {
 	uint64_t offset, size;
-	void *from;
+	void *memory;
 };
 
-/* On the stream of its arrays, without waiting for the copies; where there is none, they are done when it returns. -1 */
-int hold_gather(struct hold *hold, const struct copy *copies, size_t count);
+/*
+ * Into the lease, or out of it, behind the wait for the timeline, on the stream of its arrays. They are done when it returns
+ * where it waits, or where there is no such stream. -1: an exception is set.
+ */
+int hold_copy(struct hold *hold, const struct copy *copies, size_t count, bool write, bool waits);
 
 #endif

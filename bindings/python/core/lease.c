@@ -246,7 +246,7 @@ static PyObject *copy(struct lease *self, Py_buffer *view, unsigned long long of
 	else if (write && !(hold->lease.rights & GPUB_WRITE))
 		PyErr_Format(PyExc_BufferError, "%s is leased for reading: acquire it with 'w' or 'rw' to write", hold->label);
 	else if (hold_export(hold)) { /* so that no other thread releases it meanwhile */
-		result = hold_copy(hold, offset, view->buf, size, write);
+		result = hold_copy(hold, &(struct copy){ offset, size, view->buf }, 1, write, true);
 		hold_export_end(hold);
 	}
 	PyBuffer_Release(view);
@@ -300,7 +300,7 @@ static int gather(struct hold *hold, PyObject *list, struct copy *copies, Py_ssi
 			return -1;
 	if (!hold_export(hold))
 		return -1;
-	result = hold_gather(hold, copies, (size_t)count);
+	result = hold_copy(hold, copies, (size_t)count, true, false);
 	hold_export_end(hold);
 	return result;
 }

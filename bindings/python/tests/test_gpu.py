@@ -306,6 +306,17 @@ def wants_the_last_stream(c: gpubroker.Client, framework: Any) -> None:
             assert read_one(framework, u) == {1.0}
 
 
+def signals_behind_at(c: gpubroker.Client, framework: Any) -> None:
+    """A signal of a lease whose memory nobody used does not come before what the lease waits for."""
+    with buffers(c) as (name,):
+        with framework.on(framework.stream()), c.acquire(name, "rw", signal=1) as u:
+            write_one(framework, u, 1.0)
+        with c.acquire(name, "rw", at=1) as u:
+            u.signal(2)
+        with framework.on(framework.stream()), c.acquire(name, at=2) as u:
+            assert read_one(framework, u) == {1.0}
+
+
 def is_held_for_many_steps(c: gpubroker.Client, framework: Any) -> None:
     """A writer and a reader, on streams of their own, take their arrays once."""
     with buffers(c, 2) as (forth, back):
@@ -430,6 +441,7 @@ def checks(c: gpubroker.Client) -> Iterator[tuple[str, Callable[[], None]]]:
             one = FRAMEWORKS[name]
             yield f"{name}.from_dlpack() takes a lease", lambda one=one, name=name: takes_dlpack(c, one, getattr(one, name))
             yield f"{name}: of two streams one must be named", lambda one=one: wants_the_last_stream(c, one)
+            yield f"{name}: a signal stands behind what its lease waits for", lambda one=one: signals_behind_at(c, one)
             yield f"{name}: leases are held for many steps", lambda one=one: is_held_for_many_steps(c, one)
     those = [FRAMEWORKS[name] for name in ("torch", "cupy") if name in FRAMEWORKS]
     if "torch" in FRAMEWORKS:
