@@ -2,9 +2,10 @@
 """ring.py - eight processes in a ring, each with an array: in a round each adds its two neighbours' to its own, with one kernel.
 
 Each array has two halves, for even and odd rounds. Beside CuPy's raw CUDA IPC: arrays and events of the neighbours are opened
-once; in a round a process records its event, says so to its neighbours, and has its stream wait for theirs. Ours has no
-messages: a process reads the timelines of its neighbours' buffers until they have signalled the round. At the end the values
-are compared with NumPy's.
+once; in a round a process records its event, says so to its neighbours, and has its stream wait for theirs. It says so by
+messages, or, in rows of their own, by a word for each process in shared memory, which its neighbours read until it is there.
+Ours has neither: a process reads the timelines of its neighbours' buffers until they have signalled the round. At the end the
+values are compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -105,13 +106,20 @@ class RawIpc:
         runtime = self.runtime
         now, half, stream = self.round, self.round % 2, self.stream.ptr
         if now:  # the first values are there
-            for neighbour, event in zip(self.neighbours, self.their_events[half], strict=True):
-                neighbour.recv_bytes()
+            self.await_records()
+            for event in self.their_events[half]:
                 runtime.streamWaitEvent(stream, event)
         left, mine, right = self.halves[half]
         self.add(left, mine, right, THIRD, self.halves[1 - half][1])
         self.round += 1
         runtime.eventRecord(self.events[1 - half], stream)
+        self.tell_record()
+
+    def await_records(self) -> None:
+        for neighbour in self.neighbours:
+            neighbour.recv_bytes()
+
+    def tell_record(self) -> None:
         for neighbour in self.neighbours:
             neighbour.send_bytes(b"1")
 
@@ -119,13 +127,33 @@ class RawIpc:
         return self.halves[self.round % 2][1].get()
 
 
-def member(connection: Any, index: int, left: Any, right: Any) -> None:
+class RawIpcSpinning(RawIpc):
+    """An event is recorded anew two rounds later, and by then its readers have told that they wait behind the record before."""
+
+    def __init__(self, index: int, add: Any, left: Any, right: Any, words: Any) -> None:
+        super().__init__(index, add, left, right)
+        self.words = words
+        self.index, self.left, self.right = index, (index - 1) % PROCESSES, (index + 1) % PROCESSES
+
+    def await_records(self) -> None:
+        while self.words[self.left] < self.round or self.words[self.right] < self.round:
+            pass
+
+    def tell_record(self) -> None:
+        self.words[self.index] = self.round
+
+
+def member(connection: Any, index: int, left: Any, right: Any, words: Any) -> None:
     import cupy
 
     add = cupy.ElementwiseKernel("T left, T own, T right, T third", "T out", "out = (left + own + right) * third", "ring_add")
     stream = cupy.cuda.Stream(non_blocking=True)
     stream.use()
-    ways: dict[str, Ours | RawIpc] = {"gpubroker": Ours(index, add), "raw": RawIpc(index, add, left, right)}
+    ways: dict[str, Ours | RawIpc] = {
+        "gpubroker": Ours(index, add),
+        "raw": RawIpc(index, add, left, right),
+        "spinning": RawIpcSpinning(index, add, left, right, words),
+    }
     connection.send("ready")
     for how, rounds in workload.requests(connection):
         for _ in range(rounds):
@@ -155,16 +183,16 @@ def check(connections: list[Any], how: str, rounds: int) -> None:
 def main() -> None:
     workload.require("cupy", "numpy", "torch")
     with ExitStack() as stack:
+        words = workload.shared_words(PROCESSES)
         pipes = [workload.pipe() for _ in range(PROCESSES)]  # pipes[i]: from i to its right neighbour
-        connections = workload.processes(stack, member, [(i, pipes[i - 1][1], pipes[i][0]) for i in range(PROCESSES)])
-        samples = workload.in_turn(
-            {"gpubroker": BLOCKS, "raw": BLOCKS},
-            {how: partial(block, connections, how, BLOCK) for how in ("gpubroker", "raw")},
-        )
-        for how in samples:
+        connections = workload.processes(stack, member, [(i, pipes[i - 1][1], pipes[i][0], words) for i in range(PROCESSES)])
+        hows = ("gpubroker", "raw", "spinning")
+        samples = workload.in_turn(dict.fromkeys(hows, BLOCKS), {how: partial(block, connections, how, BLOCK) for how in hows})
+        for how in hows:
             check(connections, how, BLOCK * (BLOCKS + 1))
     mps = ", mps" if "CUDA_MPS_PIPE_DIRECTORY" in os.environ else ""
     workload.row(f"workload-ring{mps}", samples["gpubroker"], "us", samples["raw"])
+    workload.row(f"workload-ring-spinning{mps}", samples["gpubroker"], "us", samples["spinning"])
 
 
 if __name__ == "__main__":

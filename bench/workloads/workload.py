@@ -6,6 +6,7 @@ A workload runs as the only worker of a broker-run: bench/README.md. Exit status
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -80,6 +81,11 @@ def in_turn(rounds: dict[str, int], works: dict[str, Callable[[], T]]) -> dict[s
 
 def pipe() -> tuple[Any, Any]:
     return multiprocessing.get_context("spawn").Pipe()
+
+
+def shared_words(count: int) -> Any:
+    """Words of 64 bits, all 0, that processes share to which they are passed as an argument."""
+    return multiprocessing.get_context("spawn").RawArray(ctypes.c_uint64, count)
 
 
 def processes(stack: ExitStack, main: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:
