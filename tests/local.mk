@@ -190,6 +190,7 @@ test_scripts = \
 	tests/integration/startup.sh \
 	tests/integration/status.sh tests/integration/status-json.sh tests/integration/status-many.sh \
 	tests/integration/status-now.sh tests/integration/status-watch.sh tests/integration/why-brokers.sh \
+	tests/integration/containers.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh tests/integration/load.sh \
 	tests/integration/exporter.sh \

@@ -184,10 +184,8 @@ static void probe(struct exam *exam, int sock)
 	struct ucred server = { 0 };
 	socklen_t size = sizeof server;
 
-	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size)) {
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
 		exam->broker = server.pid;
-		exam->outside = !server.pid;
-	}
 	if (is_stopped(exam, server.uid))
 		return;
 	exam->serves = poll(&answer, 1, ANSWER_MS) > 0;
@@ -239,11 +237,14 @@ void check_server(struct exam *exam)
 {
 	struct ucred server = { 0 };
 	socklen_t size = sizeof server;
+	char process[64] = "a process outside of this container";
 
 	if (getsockopt(exam->client->sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
 		return;
-	ok("the broker '%s' answers at %s: pid %d of %s, whom this user may trust; nobody else can put a socket there",
-	   exam->client->board.header->instance, exam->address + strlen("unix:"), server.pid, user_name(server.uid));
+	if (server.pid)
+		snprintf(process, sizeof process, "pid %d", server.pid);
+	ok("the broker '%s' answers at %s: %s of %s, whom this user may trust; nobody else can put a socket there",
+	   exam->client->board.header->instance, exam->address + strlen("unix:"), process, user_name(server.uid));
 }
 
 /* A broker on host devices shares memory through /dev/shm: it must be the same one. */
@@ -257,7 +258,7 @@ void check_status_file(struct exam *exam)
 		fail("the broker's /dev/shm is not this process's, and host devices' memory is there");
 	} else if (error) {
 		warn("%s; broker-status cannot be used, all else can", error_text());
-	} else if (!shown.trusted || shown.header.pid != (uint64_t)exam->broker) {
+	} else if (!shown.trusted || (exam->broker && shown.header.pid != (uint64_t)exam->broker)) {
 		warn("the status file of that name may be anybody's: its owner is %s; do not rely on broker-status",
 		     user_name(shown.owner));
 		shown_free(&shown);

@@ -44,21 +44,21 @@ static ino_t pid_namespace(pid_t pid)
 	return stat(path, &st) ? 0 : st.st_ino;
 }
 
-/* The broker refuses processes of another one. Of another user's broker the namespace cannot be read. */
+/* A broker sees the processes of its own pid namespace, and of those inside it. Of another user's broker it cannot be read. */
 void check_container(struct exam *exam)
 {
 	ino_t own = pid_namespace(0), its = exam->broker ? pid_namespace(exam->broker) : 0;
 
-	if (exam->outside || (its && its != own))
-		fail("this process (pid %d to itself) is in another pid namespace than the broker, which refuses it: it could not see "
-		     "this process end, and CUDA IPC fails where both have the same pid of their own",
-		     getpid());
+	if (its && its != own)
+		fail("the broker (pid %d) is in a container, and this process is outside of it: the broker could not see it end, and "
+		     "refuses it",
+		     exam->broker);
 	else if (own == FIRST_PID_NAMESPACE)
 		ok("this process is in the machine's own pid namespace: in no container, or in one with --pid=host");
 	else if (exam->client)
-		ok("this process is in a pid namespace of its own (a container), and so is the broker");
+		ok("this process is in a pid namespace of its own (a container): the broker is %s", exam->broker ? "in there, too" : "outside of it");
 	else
-		ok("this process is in a pid namespace of its own (a container): it can use only a broker that is in there, too");
+		ok("this process is in a pid namespace of its own (a container): it can use a broker that is in there, too, or outside of it");
 }
 
 void check_cgroup_memory(struct exam *exam)

@@ -22,7 +22,6 @@ struct exam {
 	char        address[SOCKET_ADDRESS_SIZE]; /* that is tried; "": none is known */
 	bool        serves;                       /* a broker answered there */
 	pid_t       broker;                       /* the process that listens there; 0: not known, or in no namespace of this one's */
-	bool        outside;                      /* it is in no pid namespace that this process sees */
 	gpub_client *client;                      /* NULL: no connection */
 	bool        has_status;                   /* the broker's own file was read, and may be trusted */
 	struct shown status;

@@ -24,7 +24,7 @@ static const struct check {
 	{ "leftovers", ALWAYS, check_leftovers,
 	  "the next broker of that user, or of root, removes it: broker-run --device host -- true" },
 	{ "server", CONNECTED, check_server, NULL },
-	{ "container", ALWAYS, check_container, "start both in one (a container: --pid=host)" },
+	{ "container", ALWAYS, check_container, "start the broker outside of all containers" },
 	{ "status-file", CONNECTED, check_status_file, NULL },
 	{ "stopping", CONNECTED, check_stopping, NULL },
 	{ "sessions", WITH_STATUS, check_sessions, "start it with CUDA_DEVICE_MAX_CONNECTIONS=16" },

@@ -207,6 +207,10 @@ static int check(struct session *session, const struct wire_message *message, co
 	if (!extra->has_sender || extra->sender.pid != session->pid || !identity_alive(session->pidfd))
 		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
 					  "after a fork");
+	if (message->hello.pid == (uint32_t)getpid()) /* facts.md: such an open fails */
+		return error_set(-EPROTO, "the client is process %u in its container, as the broker is outside of it, and CUDA IPC takes the two "
+					 "for one: start the client anew, so that it gets another number (docker run --init)",
+				 message->hello.pid);
 	return charge_take(&session->charge, session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
 }
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,16 +20,6 @@
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
 #endif
-
-/* Where another user's /proc entry cannot be read, the pid that the kernel translated must be enough. */
-static bool same_pid_namespace(pid_t pid)
-{
-	char path[40];
-	struct stat own, peer;
-
-	snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
-	return stat("/proc/self/ns/pid", &own) || stat(path, &peer) || own.st_ino == peer.st_ino;
-}
 
 /* On a kernel that does not report them (before 4.13) the peer has only its primary group. */
 static int groups_of_peer(int sock, struct identity *identity)
@@ -78,9 +67,9 @@ int identity_of_peer(int sock, pid_t *pid, struct identity *identity)
 
 	if (error)
 		return error;
-	if (cred.pid <= 0 || !same_pid_namespace(cred.pid))
-		return error_set(-EPERM, "the client runs in another pid namespace than the broker, where CUDA IPC "
-					 "does not work: start both in one (a container: --pid=host)");
+	if (cred.pid <= 0)
+		return error_set(-EPERM, "the broker runs in a container, and cannot see the client's process, which is outside of it: start "
+					 "the broker outside of all its clients' containers, and give each its socket's directory");
 	peer.uid = cred.uid;
 	peer.gid = cred.gid;
 	error = groups_of_peer(sock, &peer);

@@ -23,9 +23,9 @@ struct identity {
 int identity_user(int sock, uid_t *uid);
 
 /*
- * The peer's pid and identity, whose groups identity_clear() frees; untouched on failure. -EPERM with the reason:
- * the peer is in another pid namespace, where CUDA IPC fails and its death could not be noticed (facts.md: silent
- * fallbacks of other systems). -ENOMEM.
+ * The peer's pid, as the broker's pid namespace has it, and its identity, whose groups identity_clear() frees; untouched on
+ * failure. -EPERM with the reason: the peer is in no pid namespace that the broker sees, so its death could not be noticed
+ * (facts.md: silent fallbacks of other systems). -ENOMEM.
  */
 int identity_of_peer(int sock, pid_t *pid, struct identity *identity);
 

@@ -158,6 +158,7 @@ static int greet(struct gpub_client *client, unsigned seconds)
 	/* the flag has no effect where the driver lists processes */
 	hello.hello.flags = WIRE_HELLO_WAITS | (mps_is_here(NULL) ? WIRE_HELLO_MPS : 0) |
 			    (rank_find(&hello.hello.rank) ? WIRE_HELLO_RANK : 0);
+	hello.hello.pid = (uint32_t)getpid();
 	error = socket_send(client->sock, &hello, -1, 0);
 	if (error)
 		error_set(error, "the broker went away before it was greeted: connect anew");

@@ -96,6 +96,7 @@ struct wire_hello { /* CHALLENGE: nonce only */
 	uint8_t  nonce[WIRE_NONCE_SIZE];
 	uint32_t flags;
 	uint32_t rank; /* among the processes of its job, as what started it says ($GPUBROKER_RANK, or MPI's): for people alone */
+	uint32_t pid;  /* the process's own number, in its own pid namespace; 0: not said */
 };
 
 struct wire_welcome {

@@ -101,7 +101,7 @@ static int open_failed(CUresult result, int ordinal)
 {
 	if (result == CUDA_ERROR_INVALID_CONTEXT) /* facts.md: what the driver says to the exporting pid */
 		return error_set(-EINVAL, "opening a buffer on device %d failed: it was exported by this process, or by "
-				 "one of another pid namespace; run broker and workers in one (docker: --pid)", ordinal);
+				 "one with the same number in another pid namespace: start this process anew (docker run --init)", ordinal);
 	if (result == CUDA_ERROR_MAP_FAILED)
 		return error_set(-ENODEV, "opening a buffer on device %d failed: the device cannot reach the buffer's "
 				 "device, or has no address space left", ordinal);

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# containers.sh - clients in containers, and their broker outside: namespaces of their own for processes, mounts, network, IPC and the
+# host's name. The directory of the socket is all that they share; with host devices /dev/shm, too.
+# shellcheck disable=SC2016 # what a check evaluates, or a shell inside, expands then, not before
+set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
+
+built=$(cd "${top_builddir:?}" && pwd)
+ctl=$built/broker/broker-ctl
+run=$built/broker/broker-run
+client=$built/tests/integration/status-client
+name=containers-$$
+work=$(mktemp -d) || exit 1
+socket=$work/socket
+# shellcheck source=tests/own-brokerd.sh
+. "$top_srcdir/tests/own-brokerd.sh"
+inside='' room=''
+cleanup() {
+	touch "$work/go"
+	[ -z "$broker" ] || stops KILL 137
+	[ -z "$inside" ] || wait "$inside"
+	[ -z "$room" ] || wait "$room"
+	rm -rf "$work" /dev/shm/gpubroker."$name"*
+} 2>/dev/null
+trap cleanup EXIT
+cd "$work" || exit 1
+
+user=()
+[ "$(id -u)" = 0 ] || user=(-r)
+in_container() {
+	unshare "${user[@]}" --pid --fork --kill-child --mount-proc --mount --net --ipc --uts "$@"
+}
+if ! in_container true 2>/dev/null; then
+	echo "1..0 # SKIP this user may not make namespaces"
+	exit 0
+fi
+
+check "two workers of a broker-run, each in a container of its own" eval \
+	'GPUBROKER_MODULE_PATH=$built/kernels "$run" --name "$name-r" --device host -n 2 -- \
+		unshare "${user[@]}" -pf --kill-child --mount-proc -m -n -i -u "$built/examples/heat/heat" --size 64 --steps 20 >out 2>err &&
+	grep -q "; balanced" err'
+
+configure ''
+# shellcheck disable=SC2119 # it may be given a command
+start || echo "Bail out! no broker: $(cat err)"
+export GPUBROKER=unix:$socket
+
+# ---- two containers share a buffer ----
+
+head -c 100000 /dev/urandom >written
+check "one container writes a buffer" in_container "$ctl" load u written
+check "another one reads it" eval 'in_container "$ctl" save u read >out 2>err && cmp written read'
+"$ctl" unlink u
+
+# ---- numbers of processes, and deaths ----
+
+in_container "$client" create v 1 acquire v mark ready wait go 2>client.err &
+inside=$!
+soon test -e ready || sed 's/^/# /' client.err
+"$built/broker/broker-status" --json "$name" >json
+pid=$(sed -n '/"sessions"/,$s/^ *"pid": \([0-9]*\),$/\1/p' json)
+check "the broker sees its process by the number that the machine has for it" grep -q "^NSpid:.$pid.1$" "/proc/$pid/status"
+check "doctor, inside: the broker is outside of the container" eval \
+	'in_container "$ctl" doctor >out 2>err && grep -q "^ok: .*(a container): the broker is outside of it" out'
+kill -KILL "$pid"
+is_forgotten() {
+	"$built/broker/broker-status" --json "$name" >json && ! grep -q "\"pid\": $pid," json
+}
+check "its death is noticed" soon is_forgotten
+wait "$inside" 2>/dev/null
+inside=''
+"$ctl" unlink v
+
+# ---- the number that the broker has itself ----
+
+# with_number NUMBER COMMAND...: in a container, where the next process gets that number
+with_number() {
+	in_container sh -c 'echo "$1" >/proc/sys/kernel/ns_last_pid; shift; "$@"; exit $?' - $(($1 - 1)) "${@:2}"
+}
+check "a process with the broker's own number is refused, and told why" eval \
+	'! with_number "$broker" "$client" create w 1 >out 2>err &&
+	grep -q "is process $broker in its container, .* CUDA IPC takes the two for one: start the client anew" err'
+check "the next number is served" with_number $((broker + 1)) "$client" create w 1
+
+# ---- what is not shared ----
+
+with_own_shm() {
+	in_container sh -c 'mount -t tmpfs none /dev/shm && "$@"' - "$@"
+}
+check "host devices need the broker's /dev/shm" eval \
+	'! with_own_shm "$ctl" doctor >out 2>err && grep -q "^FAIL: the broker.s /dev/shm is not this process.s" out'
+stops TERM 0
+
+mkdir room
+XDG_RUNTIME_DIR=$work/room in_container "$run" --quiet --name "$name-c" --device host -- "$client" mark up wait go 2>run.err &
+room=$!
+soon test -e up || sed 's/^/# /' run.err
+check "a broker in a container refuses a client outside, which it does not see" eval \
+	'! GPUBROKER=unix:$(echo room/*/socket) "$client" create w 1 >out 2>err && grep -q "the broker runs in a container, and cannot see the client" err'
+touch go
+wait "$room"
+check "its own clients it serves" [ $? = 0 ]
+room=''
+plan
