@@ -65,6 +65,7 @@ _Noreturn static void copy_exec(const char *path, const struct privileged_order 
 		_exit(125);
 	unsetenv("GPUBROKER");
 	unsetenv("XDG_RUNTIME_DIR");
+	unsetenv("NVIDIA_DRA_LOCAL_IPC_DIR");
 	if (order->variable)
 		setenv(order->variable, order->value, 1);
 	if (dup2(out, STDOUT_FILENO) < 0)

@@ -54,11 +54,29 @@ static bool is_closed(const char *path)
 	return !is_there(path) && errno == EACCES;
 }
 
-/* The environment, then a brokerd of this user, then the system's. */
+/* Their directories, in this order, then the system's brokerd. The second is one that the pods of a Kubernetes claim share. */
+static const char *const places[] = { "XDG_RUNTIME_DIR", "NVIDIA_DRA_LOCAL_IPC_DIR" };
+
+static bool place_address(size_t i, char address[SOCKET_ADDRESS_SIZE])
+{
+	const char *directory = environment_get(places[i]);
+
+	return directory && (size_t)snprintf(address, SOCKET_ADDRESS_SIZE, "unix:%s/gpubroker/socket", directory) < SOCKET_ADDRESS_SIZE;
+}
+
+/* The first place where passes(path) holds. */
+static bool place_find(bool (*passes)(const char *path), char address[SOCKET_ADDRESS_SIZE])
+{
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+		if (place_address(i, address) && passes(address + strlen("unix:")))
+			return true;
+	strcpy(address, DEFAULT_SOCKET);
+	return passes(address + strlen("unix:"));
+}
+
+/* A directory may be another user's, as after su(1): so a socket in a later place comes before a path that is closed. */
 int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE])
 {
-	const char *runtime = environment_get("XDG_RUNTIME_DIR");
-
 	if (!given)
 		given = environment_get("GPUBROKER");
 	if (given) {
@@ -67,17 +85,9 @@ int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE])
 		strcpy(address, given);
 		return 0;
 	}
-	if (runtime && strlen(runtime) < 80) {
-		sprintf(address, "unix:%s/gpubroker/socket", runtime);
-		/* the directory may be another user's, as after su(1): then the system's broker is tried first */
-		if (is_there(address + 5) || (is_closed(address + 5) && !is_there(&DEFAULT_SOCKET[5])))
-			return 0;
-	}
-	strcpy(address, DEFAULT_SOCKET);
-	if (!is_there(address + 5) && !is_closed(address + 5))
-		return error_set(-ENOENT, "no broker is known: start the program under broker-run, set GPUBROKER "
-					  "to unix:PATH, or start brokerd");
-	return 0;
+	if (place_find(is_there, address) || place_find(is_closed, address))
+		return 0;
+	return error_set(-ENOENT, "no broker is known: start the program under broker-run, set GPUBROKER to unix:PATH, or start brokerd");
 }
 
 /* How a connect differs from gpub_connect(). */

@@ -13,7 +13,7 @@ run=$built/broker/broker-run
 client=$built/tests/integration/status-client
 name=containers-$$
 work=$(mktemp -d) || exit 1
-socket=$work/socket
+socket=$work/gpubroker/socket
 # shellcheck source=tests/own-brokerd.sh
 . "$top_srcdir/tests/own-brokerd.sh"
 inside='' room=''
@@ -25,7 +25,7 @@ cleanup() {
 	rm -rf "$work" /dev/shm/gpubroker."$name"*
 } 2>/dev/null
 trap cleanup EXIT
-cd "$work" || exit 1
+cd "$work" && mkdir -m 0755 gpubroker || exit 1
 
 user=()
 [ "$(id -u)" = 0 ] || user=(-r)
@@ -53,6 +53,17 @@ head -c 100000 /dev/urandom >written
 check "one container writes a buffer" in_container "$ctl" load u written
 check "another one reads it" eval 'in_container "$ctl" save u read >out 2>err && cmp written read'
 "$ctl" unlink u
+
+# As the pods of a Kubernetes claim: its driver names the directory that they share.
+in_pod() {
+	(
+		unset GPUBROKER XDG_RUNTIME_DIR
+		NVIDIA_DRA_LOCAL_IPC_DIR=$1 in_container "${@:2}"
+	)
+}
+check "a container that is told of the directory by NVIDIA_DRA_LOCAL_IPC_DIR finds the broker there" in_pod "$work" "$client" create w 1 unlink w
+[ -e /run/gpubroker/socket ] || check "in another directory there is none" eval \
+	'! in_pod "$work/other" "$client" create w 1 2>err && grep -q "no broker is known" err'
 
 # ---- numbers of processes, and deaths ----
 

@@ -53,6 +53,8 @@ static void test_without_rights(void)
 	POINT(error == -ECONNRESET && lure_caught(caught) == 1, "without rights of its own it goes where GPUBROKER says");
 	error = RUN(plain, .variable = "XDG_RUNTIME_DIR", .value = directory);
 	POINT(error == -ECONNRESET && lure_caught(caught) == 1, "and to the user's own server");
+	error = RUN(plain, .variable = "NVIDIA_DRA_LOCAL_IPC_DIR", .value = directory);
+	POINT(error == -ECONNRESET && lure_caught(caught) == 1, "and to its server for the claim of a pod");
 }
 
 static void test_address(const char *program, const char *kind)
@@ -64,6 +66,8 @@ static void test_address(const char *program, const char *kind)
 		POINT(error == -ENOENT && said("GPUBROKER"), "and says that it ignores it");
 	RUN(program, .variable = "XDG_RUNTIME_DIR", .value = directory);
 	POINT(!lure_caught(caught), "nor to a socket below XDG_RUNTIME_DIR");
+	RUN(program, .variable = "NVIDIA_DRA_LOCAL_IPC_DIR", .value = directory);
+	POINT(!lure_caught(caught), "nor to one below NVIDIA_DRA_LOCAL_IPC_DIR");
 	error = RUN(program, .address = lure);
 	POINT(error == -EPERM, "and does not trust its caller's server where it is led to it otherwise");
 	/* a connection comes before the question who serves there; it is noted when it is accepted, maybe behind the program's end */
