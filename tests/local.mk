@@ -200,6 +200,7 @@ test_scripts = \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
+	tests/gpu/containers.sh \
 	tests/gpu/driver.sh \
 	tests/gpu/facts.sh \
 	tests/gpu/heat.sh \
@@ -446,7 +447,7 @@ check_DATA = tests/gpu/facts.fatbin
 CLEANFILES += tests/gpu/facts.fatbin
 endif
 tests_gpu_test_driver_facts_SOURCES = tests/gpu/test-driver-facts.c tests/gpu/facts.c tests/gpu/facts.h \
-	tests/gpu/facts-ipc.c tests/gpu/facts-order.c tests/gpu/facts-processes.c
+	tests/gpu/facts-ipc.c tests/gpu/facts-namespaces.c tests/gpu/facts-order.c tests/gpu/facts-processes.c
 tests_gpu_test_driver_facts_LDADD = $(LDADD) $(CUDA_LIBS)
 tests_gpu_test_page_facts_SOURCES = tests/gpu/test-page-facts.c
 tests_gpu_test_page_facts_LDADD = $(LDADD) $(CUDA_LIBS)

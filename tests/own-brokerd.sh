@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # own-brokerd.sh - a brokerd of a test script's own. The script sources it behind tap.sh, sets name (the broker's) and
 # socket (a path), and works in a folder of its own, where brokerd.conf, out and err are this broker's. It has one brokerd
-# at a time, whose pid is $broker.
+# at a time, whose pid is $broker. TEST_DEVICE: on those devices instead of the host device.
 
 brokerd=${top_builddir:?}/broker/brokerd
 broker=''
 
 # configure LINES...: the configuration of what follows
 configure() {
-	printf 'device = host\ninstance = "%s"\nsocket = "%s"\n' "$name" "$socket" >brokerd.conf
+	printf 'device = %s\ninstance = "%s"\nsocket = "%s"\n' "${TEST_DEVICE:-host}" "$name" "$socket" >brokerd.conf
 	[ $# -eq 0 ] || printf '%s\n' "$@" >>brokerd.conf
 }
 

@@ -106,6 +106,7 @@ bool capture_finish(struct capture *capture);
 /* ---- groups ---- */
 
 void ipc_group(void);
+void namespaces_group(void);
 void order_group(void);
 void death_group(void);
 void fork_group(void);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # containers.sh - clients in containers, and their broker outside: namespaces of their own for processes, mounts, network, IPC and the
-# host's name. The directory of the socket is all that they share; with host devices /dev/shm, too.
+# host's name. The directory of the socket is all that they share; with host devices /dev/shm, too. On a GPU: tests/gpu/containers.sh.
 # shellcheck disable=SC2016 # what a check evaluates, or a shell inside, expands then, not before
 set -u
 # shellcheck source=tests/tap.sh
@@ -12,6 +12,7 @@ ctl=$built/broker/broker-ctl
 run=$built/broker/broker-run
 client=$built/tests/integration/status-client
 name=containers-$$
+device=${TEST_DEVICE:-host}
 work=$(mktemp -d) || exit 1
 socket=$work/gpubroker/socket
 # shellcheck source=tests/own-brokerd.sh
@@ -38,7 +39,7 @@ if ! in_container true 2>/dev/null; then
 fi
 
 check "two workers of a broker-run, each in a container of its own" eval \
-	'GPUBROKER_MODULE_PATH=$built/kernels "$run" --name "$name-r" --device host -n 2 -- \
+	'GPUBROKER_MODULE_PATH=$built/kernels "$run" --name "$name-r" --device "$device" -n 2 -- \
 		unshare "${user[@]}" -pf --kill-child --mount-proc -m -n -i -u "$built/examples/heat/heat" --size 64 --steps 20 >out 2>err &&
 	grep -q "; balanced" err'
 
@@ -100,12 +101,17 @@ check "the next number is served" with_number $((broker + 1)) "$client" create w
 with_own_shm() {
 	in_container sh -c 'mount -t tmpfs none /dev/shm && "$@"' - "$@"
 }
-check "host devices need the broker's /dev/shm" eval \
-	'! with_own_shm "$ctl" doctor >out 2>err && grep -q "^FAIL: the broker.s /dev/shm is not this process.s" out'
+if [ "$device" = host ]; then
+	check "host devices need the broker's /dev/shm" eval \
+		'! with_own_shm "$ctl" doctor >out 2>err && grep -q "^FAIL: the broker.s /dev/shm is not this process.s" out'
+else
+	check "a container with its own /dev/shm reads the buffer, too" eval \
+		'"$ctl" load u written && with_own_shm "$ctl" save u read >out 2>err && cmp written read && "$ctl" unlink u'
+fi
 stops TERM 0
 
 mkdir room
-XDG_RUNTIME_DIR=$work/room in_container "$run" --quiet --name "$name-c" --device host -- "$client" mark up wait go 2>run.err &
+XDG_RUNTIME_DIR=$work/room in_container "$run" --quiet --name "$name-c" --device "$device" -- "$client" mark up wait go 2>run.err &
 room=$!
 soon test -e up || sed 's/^/# /' run.err
 check "a broker in a container refuses a client outside, which it does not see" eval \
