@@ -87,13 +87,14 @@ static cudaError_t import(int owner, int importer, uint32_t *value)
 	return opened.result;
 }
 
+/* The roles are forked before the first call of CUDA here, that for an error's name among them. */
 void namespaces_group(void)
 {
 	static const char *const titles[] = { "an importer in a container opens an export of outside, and reads it",
 					      "one whose own number is the owner's is taken for the owner",
 					      "an owner in a container, and an importer outside of it: the same works" };
+	int         owner, inside, namesake, inside_owner, outside;
 	pid_t       owner_pid, pid;
-	int         owner;
 	uint32_t    value;
 	cudaError_t result;
 
@@ -103,12 +104,17 @@ void namespaces_group(void)
 		return;
 	}
 	owner = role_start(exporter, &owner_pid);
-	result = import(owner, role_start(contained, &pid), &value);
-	point(!result && value == 0x66666666, titles[0], "%s, read %x", cudaGetErrorName(result), value);
+	inside = role_start(contained, &pid);
 	wanted_number = owner_pid;
-	result = import(owner, role_start(contained, &pid), &value);
-	point(result == cudaErrorDeviceUninitialized, titles[1], "%s", cudaGetErrorName(result));
+	namesake = role_start(contained, &pid);
 	wanted_number = 0;
-	result = import(role_start(contained, &pid), role_start(exporter, &pid), &value);
+	inside_owner = role_start(contained, &pid);
+	outside = role_start(exporter, &pid);
+
+	result = import(owner, inside, &value);
+	point(!result && value == 0x66666666, titles[0], "%s, read %x", cudaGetErrorName(result), value);
+	result = import(owner, namesake, &value);
+	point(result == cudaErrorDeviceUninitialized, titles[1], "%s", cudaGetErrorName(result));
+	result = import(inside_owner, outside, &value);
 	point(!result && value == 0x66666666, titles[2], "%s, read %x", cudaGetErrorName(result), value);
 }
