@@ -92,6 +92,10 @@ broker_broker_run_SOURCES = \
 	broker/run/drain.c broker/run/drain.h \
 	broker/run/options.c broker/run/options.h \
 	broker/run/declared.c broker/run/declared.h \
+	broker/run/mps-daemon.c broker/run/mps-daemon.h \
+	broker/run/mps-keeper.c broker/run/mps-keeper.h \
+	broker/run/mps-plan.c broker/run/mps-plan.h \
+	broker/run/workers-mps.c broker/run/workers-mps.h \
 	broker/run/spec.c broker/run/spec.h
 broker_broker_run_LDADD = $(broker_libs)
 

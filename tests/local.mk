@@ -176,7 +176,7 @@ test_scripts = \
 	tests/install/toolkits.sh \
 	tests/install/wheel.sh \
 	tests/integration/brokerd.sh tests/integration/cpp.sh \
-	tests/integration/driver.sh \
+	tests/integration/driver.sh tests/integration/mps.sh \
 	tests/integration/fake-cuda.sh \
 	tests/integration/fortran.sh tests/integration/heat.sh tests/integration/heat-fortran.sh \
 	tests/integration/kernels.sh \
@@ -210,7 +210,7 @@ test_scripts = \
 	tests/gpu/lifetime.sh \
 	tests/gpu/load.sh \
 	tests/gpu/loading-facts.sh \
-	tests/gpu/mps.sh \
+	tests/gpu/job-mps.sh tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
 	tests/gpu/pages.sh \
 	tests/gpu/parked.sh \
@@ -218,6 +218,7 @@ test_scripts = \
 	tests/gpu/python.sh \
 	tests/gpu/reset.sh
 EXTRA_DIST += tests/integration/cpp/cpp.cc tests/integration/cpp/mdspan
+EXTRA_DIST += tests/integration/fake-mps-control.sh
 EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh tests/bare-python.sh tests/packages.sh \
 	tests/install/layers.txt tests/install/names.txt
 EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt

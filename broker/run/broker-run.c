@@ -22,11 +22,11 @@
 #include "broker/status/leftovers.h"
 #include "children.h"
 #include "common/error.h"
-#include "common/mps.h"
 #include "common/size.h"
 #include "common/socket.h"
 #include "drain.h"
 #include "options.h"
+#include "workers-mps.h"
 
 #define EXIT_BROKER 125 /* as env(1) and timeout(1): workers rarely exit with it */
 
@@ -39,35 +39,20 @@ struct run {
 	struct drain_report drain;
 	char               directory[LEFTOVERS_PATH_SIZE], path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
 	int                lock, listener;
-	unsigned           creating; /* declared buffers that do not exist yet */
+	unsigned           awaited;  /* what must be there before the workers start: declared buffers, the MPS daemon */
 	bool               failed;   /* the broker itself; it is logged already */
-	bool               mps;      /* the workers run under MPS */
+	struct workers_mps mps;
 	bool               stopped;  /* a signal asked for the end of all workers */
 	bool               ended;
 };
 
 /* ---- the private socket ---- */
 
-/*
- * CUDA_DEVICE_MAX_CONNECTIONS for the workers; 0: as it is. There is no default under MPS, where all clients share one
- * pool of connections: a worker that takes more may leave none for another.
- */
-static unsigned worker_connections(const struct run_options *options, bool mps)
-{
-	if (options->connections)
-		return options->connections == RUN_CONNECTIONS_INHERITED ? 0 : (unsigned)options->connections;
-	return getenv("CUDA_DEVICE_MAX_CONNECTIONS") || mps ? 0 : RUN_CONNECTIONS;
-}
-
 static int socket_make(struct run *run)
 {
-	struct worker_environment environment = { 0 };
 	char address[SOCKET_ADDRESS_SIZE];
 	int error;
 
-	/* before the device is started: the broker itself hides from MPS then */
-	run->mps = mps_is_here(NULL);
-	environment.connections = worker_connections(&run->options, run->mps);
 	leftovers_remove(NULL);
 	run->lock = leftovers_directory_make(run->options.broker.instance, run->directory);
 	if (run->lock < 0)
@@ -78,8 +63,9 @@ static int socket_make(struct run *run)
 	if (error < 0)
 		goto remove_directory;
 	snprintf(address, sizeof address, "unix:%s", run->path);
-	environment.address = address;
-	error = children_fork(&run->children, run->options.workers, run->options.command, &environment);
+	error = children_fork(&run->children, run->options.workers, run->options.command);
+	if (!error)
+		error = children_set(&run->children, "GPUBROKER", address);
 	if (!error)
 		return 0;
 	close(run->listener);
@@ -128,7 +114,10 @@ static void fail(struct run *run, const char *text)
 
 static void on_child(struct run *run)
 {
-	if (children_reap(&run->children) && run->options.kill_on_failure)
+	bool first = children_reap(&run->children);
+
+	workers_mps_child(&run->mps, &run->children, first);
+	if (first && run->options.kill_on_failure)
 		children_end_others(&run->children);
 	if (run->children.running || run->ended)
 		return;
@@ -157,31 +146,68 @@ static void on_signal(void *context, const struct signalfd_siginfo *info)
 
 /* ---- the beginning ---- */
 
-static void on_created(void *context, int error, const char *text)
+/*
+ * CUDA_DEVICE_MAX_CONNECTIONS for the workers; 0: as it is. There is no default under MPS, where all clients share one
+ * pool of connections: a worker that takes more may leave none for another.
+ */
+static unsigned worker_connections(const struct run_options *options, bool mps)
+{
+	if (options->connections)
+		return options->connections == RUN_CONNECTIONS_INHERITED ? 0 : (unsigned)options->connections;
+	return getenv("CUDA_DEVICE_MAX_CONNECTIONS") || mps ? 0 : RUN_CONNECTIONS;
+}
+
+static int release_workers(struct run *run)
+{
+	unsigned connections = worker_connections(&run->options, workers_mps_under(&run->mps));
+	char number[16];
+	int error = workers_mps_tell(&run->mps, &run->children);
+
+	snprintf(number, sizeof number, "%u", connections);
+	if (!error && connections)
+		error = children_set(&run->children, "CUDA_DEVICE_MAX_CONNECTIONS", number);
+	if (!error)
+		children_release(&run->children);
+	return error;
+}
+
+/* One of the awaited things is there, or cannot be. */
+static void on_ready(void *context, int error, const char *text)
 {
 	struct run *run = context;
 
-	run->creating--;
+	run->awaited--;
 	if (error)
 		fail(run, text);
-	else if (!run->creating && !run->ended)
-		children_release(&run->children);
+	else if (!run->awaited && !run->ended && release_workers(run))
+		fail(run, error_text());
 }
 
 /* A declared buffer's failure ends the run before a worker starts. */
 static int declare_buffers(struct run *run)
 {
-	run->creating = 1;
 	for (unsigned i = 0; i < run->options.buffers.count; i++) {
 		const struct declared_buffer *b = &run->options.buffers.list[i];
-		int error = broker_create(&run->broker, b->name, &b->amount, b->flags, b->mode, on_created, run);
+		int error = broker_create(&run->broker, b->name, &b->amount, b->flags, b->mode, on_ready, run);
 
 		if (error)
 			return error;
-		run->creating++;
+		run->awaited++;
 	}
-	on_created(run, 0, NULL);
 	return 0;
+}
+
+static int prepare_workers(struct run *run)
+{
+	int error;
+
+	run->awaited = 2;
+	error = workers_mps_begin(&run->mps, run->control.base, run->broker.board->header, run->directory, on_ready, run);
+	if (!error)
+		error = declare_buffers(run);
+	if (!error)
+		on_ready(run, 0, NULL);
+	return error;
 }
 
 static void say_device(struct run *run)
@@ -195,22 +221,6 @@ static void say_device(struct run *run)
 	event_happened(&run->broker, &(struct broker_event){ .kind = EVENT_START, .text = text });
 	if (!run->options.quiet)
 		log_say("%s", text);
-}
-
-/*
- * With more workers than GPUs, two of them share one. Without MPS the GPU runs one process at a time, and each hand-over
- * between processes waits for a time slice (facts.md).
- */
-static void hint_mps(const struct run *run)
-{
-	unsigned devices = run->broker.board->header->devices, workers = run->options.workers;
-
-	if (run->options.quiet || run->options.no_hints || run->mps || run->broker.device->kind != DEVICE_CUDA ||
-	    workers <= devices)
-		return;
-	log_say("hint: %u workers share %u GPU%s without MPS, so they take turns in time slices: see MPS in gpubroker(7) "
-		"(--no-hints leaves this out)",
-		workers, devices, PLURAL(devices));
 }
 
 static void print_account(const struct run *run)
@@ -229,12 +239,12 @@ static int run_broker(struct run *run)
 		return EXIT_BROKER;
 	}
 	say_device(run);
-	hint_mps(run);
-	if (declare_buffers(run))
+	if (prepare_workers(run))
 		fail(run, error_text());
 	/* workers may have ended before their signal was received */
 	on_child(run);
 	broker_loop(&run->broker);
+	workers_mps_stop(&run->mps);
 	print_account(run);
 	run->failed |= !broker_balanced(&run->broker);
 	broker_deinit(&run->broker);
@@ -255,9 +265,10 @@ static int run_all(struct run *run)
 	int code = EXIT_BROKER;
 
 	children_take_signals(&run->children, &signals);
-	if (socket_make(run)) {
+	if (workers_mps_prepare(&run->mps, &run->options) || socket_make(run)) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
+		workers_mps_end(&run->mps);
 		return code;
 	}
 	if (control_begin(&run->control, &signals, EXIT_BROKER)) {
@@ -266,6 +277,7 @@ static int run_all(struct run *run)
 	} else {
 		code = run_broker(run);
 	}
+	workers_mps_end(&run->mps);
 	control_end(&run->control);
 	socket_remove(run);
 	return code;

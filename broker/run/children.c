@@ -8,12 +8,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "broker/base/log.h"
 #include "broker/core/control.h"
 #include "common/error.h"
+
+/* "NAME=VALUE" after "NAME=VALUE", each with its zero. */
+struct settings {
+	size_t used;
+	char   text[CHILDREN_SETTINGS_MAX];
+};
+
+int children_set(struct children *children, const char *name, const char *value)
+{
+	struct settings *settings = children->settings;
+	size_t room = sizeof settings->text - settings->used, size = strlen(name) + 1 + strlen(value) + 1;
+
+	if (size > room)
+		return error_set(-E2BIG, "the workers' environment is too large: %s does not fit; shorten its value", name);
+	snprintf(settings->text + settings->used, room, "%s=%s", name, value);
+	settings->used += size;
+	return 0;
+}
 
 static void set_number(const char *name, unsigned value)
 {
@@ -23,13 +42,12 @@ static void set_number(const char *name, unsigned value)
 	setenv(name, number, 1);
 }
 
-static void set_environment(unsigned rank, unsigned count, const struct worker_environment *environment)
+static void set_environment(struct settings *settings, unsigned rank, unsigned count)
 {
-	setenv("GPUBROKER", environment->address, 1);
 	set_number("GPUBROKER_RANK", rank);
 	set_number("GPUBROKER_SIZE", count);
-	if (environment->connections)
-		set_number("CUDA_DEVICE_MAX_CONNECTIONS", environment->connections);
+	for (size_t at = 0; at < settings->used; at += strlen(settings->text + at) + 1)
+		putenv(settings->text + at);
 }
 
 void children_take_signals(struct children *children, sigset_t *signals)
@@ -57,24 +75,27 @@ static void restore_signals(const struct given_signals *given)
 	sigprocmask(SIG_SETMASK, &given->mask, NULL);
 }
 
-static _Noreturn void child_main(const struct given_signals *given, int gate, char **command)
+static _Noreturn void child_main(const struct children *children, unsigned rank, unsigned count, int gate, char **command)
 {
 	char go;
 
-	restore_signals(given);
+	restore_signals(&children->given);
 	if (read(gate, &go, 1) != 1)
 		_exit(0); /* the broker could not start, and has logged why */
+	set_environment(children->settings, rank, count);
 	execvp(command[0], command);
 	log_say("cannot run %s: %m", command[0]);
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-int children_fork(struct children *children, unsigned count, char **command, const struct worker_environment *environment)
+int children_fork(struct children *children, unsigned count, char **command)
 {
+	void *settings = mmap(NULL, sizeof *children->settings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int gate[2];
 
+	children->settings = settings == MAP_FAILED ? NULL : settings;
 	children->child = calloc(count, sizeof *children->child);
-	if (!children->child || pipe2(gate, O_CLOEXEC))
+	if (!children->settings || !children->child || pipe2(gate, O_CLOEXEC))
 		return error_set(-ENOMEM, "the workers cannot be prepared: %m");
 	children->gate = gate[1];
 	for (unsigned rank = 0; rank < count; rank++) {
@@ -82,8 +103,7 @@ int children_fork(struct children *children, unsigned count, char **command, con
 
 		if (!pid) {
 			close(gate[1]);
-			set_environment(rank, count, environment);
-			child_main(&children->given, gate[0], command);
+			child_main(children, rank, count, gate[0], command);
 		}
 		if (pid < 0) {
 			close(gate[0]);
@@ -249,4 +269,6 @@ void children_free(struct children *children)
 {
 	close_gate(children);
 	free(children->child);
+	if (children->settings)
+		munmap(children->settings, sizeof *children->settings);
 }

@@ -26,8 +26,11 @@ struct given_signals {
 
 #define CHILDREN_TEXT_MAX 160
 
+#define CHILDREN_SETTINGS_MAX 8192 /* bytes of all settings together */
+
 struct children {
 	struct child   *child;
+	struct settings *settings; /* shared with the children, who read them when they are released */
 	unsigned        count, running;
 	int             gate;      /* closed: the children exit; a byte each: they run the command */
 	int             exit_code; /* of the first that failed; 0: none has failed */
@@ -42,14 +45,17 @@ struct children {
 /* Blocks the signals that end a run or report a worker, for signalfd(2), and keeps what was given for the command. */
 void children_take_signals(struct children *children, sigset_t *signals);
 
-/* What each worker finds in its environment, beside its rank. */
-struct worker_environment {
-	const char *address;
-	unsigned    connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: not set */
-};
+/*
+ * After children_take_signals(). Forks count children that will run command, with GPUBROKER_RANK and GPUBROKER_SIZE in their
+ * environment.
+ */
+int children_fork(struct children *children, unsigned count, char **command);
 
-/* After children_take_signals(). Forks count children that will run command. */
-int children_fork(struct children *children, unsigned count, char **command, const struct worker_environment *environment);
+/*
+ * Every worker's environment gets this, when it is released: until then what a worker needs may not be known. -E2BIG, with the
+ * error message: it does not fit.
+ */
+int children_set(struct children *children, const char *name, const char *value);
 
 /* They run the command. */
 void children_release(struct children *children);

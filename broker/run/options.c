@@ -116,6 +116,14 @@ static const struct option_row rows[] = {
 	{ 0, "connections", "N",
 	  "CUDA_DEVICE_MAX_CONNECTIONS of the workers, 1 to 32, or inherit (16 unless it is set)",
 	  VALUE(take_connections), FIELD(connections) },
+	{ 0, "mps", "MODE",
+	  "run the workers under an MPS daemon of their own: yes, no, or auto: where there are more workers than GPUs (no)",
+	  WORD(mps_modes, "no, auto or yes"), FIELD(mps.mode) },
+	{ 0, "mps-threads", "PERCENT", "each worker uses at most this part of a GPU's multiprocessors; implies --mps yes (100)",
+	  NUMBER("percentage", 1, 100), FIELD(mps.threads) },
+	{ 0, "mps-memory", "[DEVICE=]SIZE",
+	  "each worker allocates and maps at most this much of a GPU's memory; implies --mps yes; may be repeated", VALUE(take_mps_memory),
+	  FIELD(mps) },
 	{ 0, "kill-on-failure", NULL, "end the other workers when one fails or is killed", VALUE(take_flag),
 	  FIELD(kill_on_failure) },
 	{ 0, "no-hints", NULL, "print no hints, such as the one about workers that share a GPU without MPS", VALUE(take_flag),
@@ -138,6 +146,17 @@ static const struct option_table table = {
 	.count = sizeof rows / sizeof *rows,
 };
 
+/* MPS alone can limit what a worker uses. */
+static void imply_mps(struct mps_options *mps)
+{
+	bool limits = mps->threads || mps->memory_each;
+
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		limits |= mps->memory[i] > 0;
+	if (limits)
+		mps->mode = MPS_YES;
+}
+
 int run_options_parse(struct run_options *options, int argc, char **argv)
 {
 	int result;
@@ -150,6 +169,7 @@ int run_options_parse(struct run_options *options, int argc, char **argv)
 	options->command = argv + optind;
 	if (!result && !*options->command)
 		result = error_set(-EINVAL, "there is no command to run: broker-run [OPTION ...] -- COMMAND");
+	imply_mps(&options->mps);
 	if (result)
 		declared_free(&options->buffers);
 	return result;

@@ -66,10 +66,9 @@ static int directory_open(const char *path)
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Entries go by the directory's descriptor: its name may be another one's by the next call. */
-static void remove_directory(const char *path)
+/* By the directory's descriptor, which it closes: its name may be another one's by the next call. */
+static void remove_entries(int fd)
 {
-	int fd = directory_open(path);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
 
@@ -80,6 +79,11 @@ static void remove_directory(const char *path)
 	while ((entry = readdir(dir)))
 		unlinkat(fd, entry->d_name, 0);
 	closedir(dir);
+}
+
+static void remove_directory(const char *path)
+{
+	remove_entries(directory_open(path));
 	rmdir(path);
 }
 
@@ -139,6 +143,9 @@ static void own_directory_remove(const char *path)
 {
 	char name[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
 
+	snprintf(name, sizeof name, "%s/mps", path);
+	if (!access(name, F_OK))
+		remove_directory(name);
 	snprintf(name, sizeof name, "%s/socket", path);
 	unlink(name);
 	snprintf(name, sizeof name, "%s/lock", path);
@@ -180,6 +187,8 @@ static void remove_if_unlocked(int fd, const char *path)
 	if (lock < 0)
 		return;
 	if (!leftovers_lock(lock)) {
+		remove_entries(openat(fd, "mps", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+		unlinkat(fd, "mps", AT_REMOVEDIR);
 		unlinkat(fd, "socket", 0);
 		unlinkat(fd, "lock", 0);
 		rmdir(path);

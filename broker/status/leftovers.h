@@ -48,7 +48,7 @@ void leftovers_remove(const char *starting);
  */
 int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE]);
 
-/* Removes it, with the file "socket" in it if there is one, and closes lock. */
+/* Removes it, with the file "socket" and the directory "mps" (run/mps-keeper.h) in it if there are any, and closes lock. */
 void leftovers_directory_remove(const char *path, int lock);
 
 /* Removes the objects that belong to an instance, but for its status file. */

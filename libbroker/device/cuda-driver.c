@@ -30,7 +30,7 @@ static const struct cuda_row {
 	const char *hint;
 } errors[] = {
 	{ CUDA_ERROR_INVALID_VALUE, -EINVAL, "an argument is out of the device's range" },
-	{ CUDA_ERROR_OUT_OF_MEMORY, -ENOMEM, "the device is full: free or trim something first" },
+	{ CUDA_ERROR_OUT_OF_MEMORY, -ENOMEM, "the device is full, or this process's limit under MPS is reached: free or trim something first" },
 	{ CUDA_ERROR_NOT_INITIALIZED, -ENOTSUP, "CUDA was started before this process was forked: fork first" },
 	{ CUDA_ERROR_DEINITIALIZED, -EIO, "the process is exiting" },
 	{ CUDA_ERROR_STUB_LIBRARY, -EIO, "the stub libcuda was found: take its directory off LD_LIBRARY_PATH" },
@@ -54,6 +54,9 @@ static const struct cuda_row {
 	  "the kernel refused the driver: may this process open /dev/nvidia*, and what does the kernel's log say?" },
 	{ CUDA_ERROR_INVALID_HANDLE, -EINVAL, "the stream or handle does not belong to this device" },
 	{ CUDA_ERROR_NOT_FOUND, -ENOENT, "no such symbol; is it declared extern \"C\"?" },
+	{ CUDA_ERROR_ILLEGAL_ADDRESS, -EIO,
+	  "a kernel used memory that is not mapped here, or, under MPS, another client of the server died in a kernel: restart this "
+	  "process" },
 	{ CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, -EINVAL, "the block is too large for the kernel's registers or memory" },
 	{ CUDA_ERROR_TOO_MANY_PEERS, -ENODEV, "the device has no peer connection left" },
 	{ CUDA_ERROR_NOT_PERMITTED, -EPERM, "the driver does not permit it here" },
@@ -65,6 +68,7 @@ static const struct cuda_row {
 	{ CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, -EIO,
 	  "the device takes no forward-compatible libcuda: take its directory off LD_LIBRARY_PATH, or update the driver" },
 	{ CUDA_ERROR_MPS_CONNECTION_FAILED, -EIO, "the MPS daemon does not answer: see CUDA_MPS_PIPE_DIRECTORY" },
+	{ CUDA_ERROR_MPS_RPC_FAILURE, -EIO, "the MPS daemon or its server has ended: restart this process" },
 	{ CUDA_ERROR_MPS_SERVER_NOT_READY, -EAGAIN, "the MPS server is restarting: try again" },
 	{ CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, -EUSERS,
 	  "the MPS server takes no more clients: end some, or run this one without MPS" },

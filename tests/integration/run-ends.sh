@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # run-ends.sh - what broker-run says of workers that fail and of memory that is not returned, word by word; the words behind a
-# buffer's size; the hint about workers that share a GPU without MPS.
+# buffer's size.
 # shellcheck disable=SC2016,SC2034 # what a check evaluates, and the workers' shells, expand then, not before
 set -u
 # shellcheck source=tests/tap.sh
@@ -129,35 +129,6 @@ wait $broker
 check "a signal ends the wait: exit 125" [ $? = 125 ]
 touch end
 
-# ---- the hint ----
-
-fake=$top_builddir/tests/fake-cuda/.libs
-# hint DEVICES ARGS...: the line there is, on a fake driver with so many GPUs
-hint() {
-	env LD_LIBRARY_PATH="$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" FAKE_CUDA="devices=$1" \
-		timeout -k 5 30 "$run" --device cuda --name "$name" "${@:2}" -- true >out 2>err </dev/null || return 1
-	sed -n 's/^broker-run: hint: //p' err
-}
-silent() {
-	local line
-	line=$(hint "$@") && [ -z "$line" ]
-}
-sharing='share %s without MPS, so they take turns in time slices: see MPS in gpubroker(7) (--no-hints leaves this out)'
-mkdir mps && : >mps/control
-# hints
-hints() {
-	check "several workers on a GPU without MPS: a hint" eval '[ "$(hint 1 -n 2)" = "2 workers $(printf "$sharing" "1 GPU")" ]'
-	check "also with several GPUs" eval '[ "$(hint 2 -n 3)" = "3 workers $(printf "$sharing" "2 GPUs")" ]'
-	check "one worker for each GPU: none" silent 2 -n 2
-	CUDA_MPS_PIPE_DIRECTORY=$work/mps check "under MPS: none" silent 1 -n 2
-	check "--no-hints: none" silent 1 -n 2 --no-hints
-	check "--quiet: none" silent 1 -n 2 --quiet
-}
-if [ -e "$fake/libcuda.so.1" ]; then
-	hints
-else
-	skip "several workers on a GPU without MPS: a hint" "built without CUDA"
-fi
-check "on the host device: none" eval 'exits 0 -n 2 -- true && ! said hint'
+check "on the host device: no hint about MPS" eval 'exits 0 -n 2 -- true && ! said hint'
 check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"
 plan

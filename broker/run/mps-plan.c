@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mps-plan.c - see mps-plan.h */
+#include "mps-plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "device/device.h"
+
+#define MIB (1ull << 20)
+
+const char *const mps_modes[] = { [MPS_NO] = "no", [MPS_AUTO] = "auto", [MPS_YES] = "yes", NULL };
+
+int take_mps_memory(void *field, const char *text)
+{
+	struct mps_options *options = field;
+	const char *equals = strchr(text, '=');
+	uint64_t device = DEVICE_MAX, size = 0;
+	char number[8] = "";
+	int error = 0;
+
+	if (equals) {
+		snprintf(number, sizeof number, "%.*s", (int)(equals - text), text);
+		error = number_parse(number, "device's number", 0, DEVICE_MAX - 1, &device);
+	}
+	if (!error)
+		error = take_size_or_0(&size, equals ? equals + 1 : text);
+	if (error)
+		return error;
+	if (size < MIB)
+		return error_set(-EINVAL, "'%.40s' is too small: MPS counts in MiB, and a worker's context alone needs hundreds of them", text);
+	*(equals ? &options->memory[device] : &options->memory_each) = size;
+	return 0;
+}
+
+/* ---- the decision ---- */
+
+/* More of them than a server takes would not start at all. */
+static bool is_worth_it(const struct board_header *board, unsigned workers)
+{
+	return workers > board->devices && workers <= MPS_CLIENTS_MAX * board->devices;
+}
+
+int mps_plan_make(const struct mps_options *options, bool present, const struct board_header *board, unsigned workers,
+		     enum mps_plan *plan)
+{
+	bool cuda = board->device_kind == DEVICE_CUDA;
+
+	if (options->mode == MPS_YES && !cuda)
+		return error_set(-EINVAL, "--mps yes is for GPUs, and these are host devices: leave it out, or use --mps auto");
+	if (!cuda)
+		*plan = MPS_WITHOUT;
+	else if (present)
+		*plan = MPS_PRESENT;
+	else if (options->mode == MPS_YES || (options->mode == MPS_AUTO && is_worth_it(board, workers)))
+		*plan = MPS_OWN;
+	else
+		*plan = MPS_WITHOUT;
+	return 0;
+}
+
+/* ---- what the daemon and the workers are told ---- */
+
+static size_t uuid_format(const uint8_t uuid[16], char *text, size_t size)
+{
+	size_t at = (size_t)snprintf(text, size, "GPU-");
+
+	for (unsigned i = 0; i < 16; i++)
+		at += (size_t)snprintf(text + at, size - at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+	return at;
+}
+
+/*
+ * A daemon that is shown some GPUs numbers them anew for its clients. UUIDs mean the same for both. Slices of divided GPUs have
+ * UUIDs of another kind, and are named by them in the variable already.
+ */
+static void list_visible(const struct board_header *board, char text[MPS_UUIDS_MAX])
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	size_t at = 0;
+
+	*text = 0;
+	if (!visible)
+		return;
+	if (strstr(visible, "MIG") && strlen(visible) < MPS_UUIDS_MAX) {
+		strcpy(text, visible);
+		return;
+	}
+	for (unsigned i = 0; i < board->devices; i++) {
+		if (i)
+			text[at++] = ',';
+		at += uuid_format(board->device[i].uuid, text + at, MPS_UUIDS_MAX - at);
+	}
+}
+
+void mps_order_make(struct mps_order *order, const char *directory, const struct board_header *board)
+{
+	memset(order, 0, sizeof *order);
+	snprintf(order->directory, sizeof order->directory, "%s/mps", directory);
+	list_visible(board, order->visible);
+}
+
+/* "0=4096M,1=512M". Kibibytes would be ignored by CUDA, without a word (docs/facts.md). */
+static void format_memory(const struct mps_options *options, unsigned devices, char *text, size_t size)
+{
+	size_t at = 0;
+
+	*text = 0;
+	for (unsigned i = 0; i < devices; i++) {
+		uint64_t bytes = options->memory[i] ? options->memory[i] : options->memory_each;
+
+		if (bytes)
+			at += (size_t)snprintf(text + at, size - at, "%s%u=%lluM", at ? "," : "", i, (unsigned long long)(bytes / MIB));
+	}
+}
+
+static int tell_limits(struct children *children, const struct mps_options *options, unsigned devices)
+{
+	char text[DEVICE_MAX * 32], percent[16];
+	int error = 0;
+
+	snprintf(percent, sizeof percent, "%u", options->threads);
+	if (options->threads)
+		error = children_set(children, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percent);
+	format_memory(options, devices, text, sizeof text);
+	if (!error && *text)
+		error = children_set(children, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", text);
+	return error;
+}
+
+int mps_plan_tell(struct children *children, const struct mps_options *options, enum mps_plan plan, const struct mps_order *order,
+		     unsigned devices)
+{
+	int error = 0;
+
+	if (plan == MPS_WITHOUT)
+		return 0;
+	if (plan == MPS_OWN)
+		error = children_set(children, "CUDA_MPS_PIPE_DIRECTORY", order->directory);
+	if (!error && plan == MPS_OWN && *order->visible)
+		error = children_set(children, "CUDA_VISIBLE_DEVICES", order->visible);
+	return error ? error : tell_limits(children, options, devices);
+}

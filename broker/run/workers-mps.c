@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* workers-mps.c - see workers-mps.h */
+#include "workers-mps.h"
+
+#include <string.h>
+
+#include "broker/base/log.h"
+#include "common/error.h"
+#include "common/mps.h"
+#include "common/size.h"
+#include "device/device.h"
+
+/* ---- what people are told ---- */
+
+static bool hints(const struct workers_mps *mps)
+{
+	return !mps->options->quiet && !mps->options->no_hints;
+}
+
+static void say_own(const struct workers_mps *mps)
+{
+	if (hints(mps))
+		log_say("the workers run under an MPS daemon of their own: when one dies in a kernel, the CUDA calls of the others fail");
+}
+
+/*
+ * With more workers than GPUs, two of them share one. Without MPS the GPU runs one process at a time, and each hand-over
+ * between processes waits for a time slice (facts.md).
+ */
+static void say_without(const struct workers_mps *mps, const char *why)
+{
+	unsigned devices = mps->board->devices, workers = mps->options->workers;
+
+	if (hints(mps) && mps->board->device_kind == DEVICE_CUDA && workers > devices)
+		log_say("hint: %u workers share %u GPU%s without MPS%s%s, so they take turns in time slices: --mps auto may be ten times as "
+			"fast, see broker-run(1) (--no-hints leaves this out)",
+			workers, devices, PLURAL(devices), *why ? ": " : "", why);
+}
+
+/* One that only exited with a failure may have had a fault on the GPU, too. */
+static void say_shared_fate(const struct workers_mps *mps, const struct children *children)
+{
+	if (hints(mps) && children->running && mps->plan == MPS_OWN)
+		log_say("if worker %u died in a kernel, the CUDA calls of the others fail from now on, with CUDA_ERROR_ILLEGAL_ADDRESS as a "
+			"rule: they share an MPS server", children->first);
+}
+
+/* ---- the start ---- */
+
+int workers_mps_prepare(struct workers_mps *mps, const struct run_options *options)
+{
+	mps->options = options;
+	mps->present = mps_is_here(NULL);
+	if (mps->present || options->mps.mode == MPS_NO || !strncmp(options->broker.device, "host", strlen("host")))
+		return 0;
+	return mps_daemon_prepare(&mps->daemon);
+}
+
+static void on_done(void *context, int error, const char *text)
+{
+	struct workers_mps *mps = context;
+
+	if (!error) {
+		say_own(mps);
+	} else if (mps->options->mps.mode == MPS_AUTO) {
+		mps->plan = MPS_WITHOUT;
+		say_without(mps, text);
+		error = 0;
+	}
+	mps->ready(mps->context, error, text);
+}
+
+int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const struct board_header *board, const char *directory,
+		      mps_daemon_done *ready, void *context)
+{
+	int error;
+
+	mps->board = board;
+	mps->ready = ready;
+	mps->context = context;
+	error = mps_plan_make(&mps->options->mps, mps->present, board, mps->options->workers, &mps->plan);
+	if (error)
+		return error;
+	if (mps->plan == MPS_OWN) {
+		mps_order_make(&mps->order, directory, board);
+		return mps_daemon_start(&mps->daemon, base, &mps->order, on_done, mps);
+	}
+	mps_daemon_stop(&mps->daemon);
+	if (mps->plan == MPS_WITHOUT)
+		say_without(mps, "");
+	ready(context, 0, "");
+	return 0;
+}
+
+bool workers_mps_under(const struct workers_mps *mps)
+{
+	return mps->plan == MPS_OWN || mps->plan == MPS_PRESENT;
+}
+
+int workers_mps_tell(const struct workers_mps *mps, struct children *children)
+{
+	return mps_plan_tell(children, &mps->options->mps, mps->plan, &mps->order, mps->board->devices);
+}
+
+/* ---- the end ---- */
+
+void workers_mps_child(struct workers_mps *mps, const struct children *children, bool first_failure)
+{
+	if (mps_daemon_lost(&mps->daemon))
+		log_say("the MPS daemon of this job was ended: the CUDA calls of its workers fail, with CUDA_ERROR_MPS_RPC_FAILURE");
+	if (first_failure)
+		say_shared_fate(mps, children);
+}
+
+void workers_mps_stop(struct workers_mps *mps)
+{
+	mps_daemon_stop(&mps->daemon);
+}
+
+void workers_mps_end(struct workers_mps *mps)
+{
+	mps_daemon_stop(&mps->daemon);
+	mps_daemon_wait(&mps->daemon);
+}
