@@ -51,11 +51,9 @@ int mps_plan_make(const struct mps_options *options, bool present, const struct 
 
 	if (options->mode == MPS_YES && !cuda)
 		return error_set(-EINVAL, "--mps yes is for GPUs, and these are host devices: leave it out, or use --mps auto");
-	if (!cuda)
-		*plan = MPS_WITHOUT;
-	else if (present)
+	if (present)
 		*plan = MPS_PRESENT;
-	else if (options->mode == MPS_YES || (options->mode == MPS_AUTO && is_worth_it(board, workers)))
+	else if (options->mode == MPS_YES || (options->mode == MPS_AUTO && cuda && is_worth_it(board, workers)))
 		*plan = MPS_OWN;
 	else
 		*plan = MPS_WITHOUT;
