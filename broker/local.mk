@@ -91,13 +91,15 @@ broker_broker_run_SOURCES = \
 	broker/run/children.c broker/run/children.h \
 	broker/run/drain.c broker/run/drain.h \
 	broker/run/options.c broker/run/options.h \
+	broker/run/locality.c broker/run/locality.h \
+	broker/run/placement.c broker/run/placement.h \
 	broker/run/declared.c broker/run/declared.h \
 	broker/run/mps-daemon.c broker/run/mps-daemon.h \
 	broker/run/mps-keeper.c broker/run/mps-keeper.h \
 	broker/run/mps-plan.c broker/run/mps-plan.h \
 	broker/run/workers-mps.c broker/run/workers-mps.h \
 	broker/run/spec.c broker/run/spec.h
-broker_broker_run_LDADD = $(broker_libs)
+broker_broker_run_LDADD = $(broker_libs) $(HWLOC_LIBS)
 
 sbin_PROGRAMS += broker/brokerd
 broker_brokerd_SOURCES = \

@@ -80,3 +80,10 @@ AS_IF([test "$enable_exporter" != no],
     AS_IF([test "$enable_exporter" = yes],
       [AC_MSG_ERROR([libmicrohttpd >= 0.9.71 is missing: install libmicrohttpd-dev, or leave --enable-exporter out])])])])
 AM_CONDITIONAL([EXPORTER], [test "$gpub_exporter_summary" = yes])])
+
+# broker-run --bind needs hwloc.
+AC_DEFUN([GPUB_HWLOC],
+[GPUB_FIND([HWLOC], [hwloc >= 2.1], [hwloc.h], [return hwloc_get_api_version() == 0;],
+  [gpub_have_hwloc=1 gpub_hwloc_summary=yes],
+  [gpub_have_hwloc=0 gpub_hwloc_summary="no: it needs hwloc (Debian: libhwloc-dev)"])
+AC_DEFINE_UNQUOTED([HAVE_HWLOC], [$gpub_have_hwloc], [1 if broker-run has --bind device, 0 if not: for #if])])

@@ -176,7 +176,7 @@ test_scripts = \
 	tests/install/toolkits.sh \
 	tests/install/wheel.sh \
 	tests/integration/brokerd.sh tests/integration/cpp.sh \
-	tests/integration/driver.sh tests/integration/mps.sh \
+	tests/integration/driver.sh tests/integration/mps.sh tests/integration/placement.sh \
 	tests/integration/fake-cuda.sh \
 	tests/integration/fortran.sh tests/integration/heat.sh tests/integration/heat-fortran.sh \
 	tests/integration/kernels.sh \
@@ -218,7 +218,7 @@ test_scripts = \
 	tests/gpu/python.sh \
 	tests/gpu/reset.sh
 EXTRA_DIST += tests/integration/cpp/cpp.cc tests/integration/cpp/mdspan
-EXTRA_DIST += tests/integration/fake-mps-control.sh
+EXTRA_DIST += tests/integration/fake-mps-control.sh tests/integration/two-sockets.xml
 EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh tests/bare-python.sh tests/packages.sh \
 	tests/install/layers.txt tests/install/names.txt
 EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt

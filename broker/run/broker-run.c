@@ -157,6 +157,24 @@ static unsigned worker_connections(const struct run_options *options, bool mps)
 	return getenv("CUDA_DEVICE_MAX_CONNECTIONS") || mps ? 0 : RUN_CONNECTIONS;
 }
 
+static void on_unbound(void *context, const char *text)
+{
+	const struct run *run = context;
+
+	if (!run->options.quiet && !run->options.no_hints)
+		log_say("hint: %s", text);
+}
+
+static int place_workers(struct run *run)
+{
+	unsigned devices = run->broker.board->header->devices;
+
+	placement_tell(&run->children, run->options.map, devices);
+	if (run->options.bind == BIND_NONE)
+		return 0;
+	return placement_bind(&run->children, run->options.map, run->broker.device, devices, on_unbound, run);
+}
+
 static int release_workers(struct run *run)
 {
 	unsigned connections = worker_connections(&run->options, workers_mps_under(&run->mps));
@@ -166,6 +184,8 @@ static int release_workers(struct run *run)
 	snprintf(number, sizeof number, "%u", connections);
 	if (!error && connections)
 		error = children_set(&run->children, "CUDA_DEVICE_MAX_CONNECTIONS", number);
+	if (!error)
+		error = place_workers(run);
 	if (!error)
 		children_release(&run->children);
 	return error;

@@ -16,11 +16,16 @@
 #include "broker/core/control.h"
 #include "common/error.h"
 
-/* "NAME=VALUE" after "NAME=VALUE", each with its zero. */
 struct settings {
-	size_t used;
-	char   text[CHILDREN_SETTINGS_MAX];
+	size_t   used;
+	char     text[CHILDREN_SETTINGS_MAX]; /* "NAME=VALUE" after "NAME=VALUE", each with its zero */
+	unsigned device[];                    /* by rank */
 };
+
+static size_t settings_size(unsigned count)
+{
+	return sizeof(struct settings) + count * sizeof(unsigned);
+}
 
 int children_set(struct children *children, const char *name, const char *value)
 {
@@ -32,6 +37,11 @@ int children_set(struct children *children, const char *name, const char *value)
 	snprintf(settings->text + settings->used, room, "%s=%s", name, value);
 	settings->used += size;
 	return 0;
+}
+
+void children_set_device(struct children *children, unsigned rank, unsigned device)
+{
+	children->settings->device[rank] = device;
 }
 
 static void set_number(const char *name, unsigned value)
@@ -46,6 +56,7 @@ static void set_environment(struct settings *settings, unsigned rank, unsigned c
 {
 	set_number("GPUBROKER_RANK", rank);
 	set_number("GPUBROKER_SIZE", count);
+	set_number("GPUBROKER_DEVICE", settings->device[rank]);
 	for (size_t at = 0; at < settings->used; at += strlen(settings->text + at) + 1)
 		putenv(settings->text + at);
 }
@@ -90,7 +101,7 @@ static _Noreturn void child_main(const struct children *children, unsigned rank,
 
 int children_fork(struct children *children, unsigned count, char **command)
 {
-	void *settings = mmap(NULL, sizeof *children->settings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *settings = mmap(NULL, settings_size(count), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int gate[2];
 
 	children->settings = settings == MAP_FAILED ? NULL : settings;
@@ -270,5 +281,5 @@ void children_free(struct children *children)
 	close_gate(children);
 	free(children->child);
 	if (children->settings)
-		munmap(children->settings, sizeof *children->settings);
+		munmap(children->settings, settings_size(children->count));
 }

@@ -57,6 +57,9 @@ int children_fork(struct children *children, unsigned count, char **command);
  */
 int children_set(struct children *children, const char *name, const char *value);
 
+/* The worker's own device: GPUBROKER_DEVICE in its environment. */
+void children_set_device(struct children *children, unsigned rank, unsigned device);
+
 /* They run the command. */
 void children_release(struct children *children);
 

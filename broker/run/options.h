@@ -13,6 +13,7 @@
 #include "broker/core/broker.h"
 #include "declared.h"
 #include "mps-plan.h"
+#include "placement.h"
 
 #define RUN_WORKERS_MAX           1024
 #define RUN_CONNECTIONS           16 /* the default where the environment has none; facts.md has what more costs */
@@ -25,6 +26,7 @@ struct run_options {
 	bool                    quiet, no_hints, kill_on_failure;
 	int                     connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the workers; 0: not given */
 	struct mps_options      mps;
+	unsigned                map, bind; /* enum map_mode, enum bind_mode */
 	struct declared_buffers buffers;     /* declared_free() frees it; it is empty after a failure */
 	char                  **command;     /* NULL-terminated */
 };

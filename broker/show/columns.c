@@ -342,6 +342,8 @@ const struct column columns[] = {
 	  WORDS },
 	{ TABLE_SESSIONS, "container", "whether its process is in a container", "container", make_flag,
 	  .shown = SHOWN_IF_ANY, .drop = 2 },
+	{ TABLE_SESSIONS, "cpus", "the processors that its process may use, if not all", "cpus", make_text, .least = 4,
+	  .shown = SHOWN_IF_ANY, .drop = 2 },
 	{ TABLE_SESSIONS, "age", "how long it is connected", "since", make_age, ORDINAL },
 	{ TABLE_SESSIONS, "grants", "how many grants it has", "grants", make_grants, FIGURE, .drop = 3 },
 	{ TABLE_SESSIONS, "size", "the memory that those keep, in whole granules", "bytes", make_size, FIGURE },

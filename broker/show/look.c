@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,15 +36,34 @@ static void file_read(uint64_t pid, const char *name, char text[TEXT_MAX])
 	text[length] = 0;
 }
 
-static bool is_contained(uint64_t pid)
+/* What is behind the word in /proc/PID/status; NULL: nothing. */
+static const char *status_find(const char *status, const char *word)
+{
+	const char *line = strstr(status, word);
+
+	return line ? line + strlen(word) : NULL;
+}
+
+/* Where the process may run on all that are online, the list in status may name more, which are not there. */
+static void find_cpus(uint64_t pid, const char *status, char cpus[CPUS_TEXT_MAX])
+{
+	const char *list = status_find(status, "\nCpus_allowed_list:\t");
+	cpu_set_t allowed;
+
+	*cpus = 0;
+	if (!list || (!sched_getaffinity((pid_t)pid, sizeof allowed, &allowed) && CPU_COUNT(&allowed) >= sysconf(_SC_NPROCESSORS_ONLN)))
+		return;
+	snprintf(cpus, CPUS_TEXT_MAX, "%.*s", (int)strcspn(list, "\n"), list);
+}
+
+static bool is_contained(uint64_t pid, const char *status)
 {
 	static const char *const makers[] = { "docker", "libpod", "kubepods", "containerd", "crio", "lxc", "garden", "apptainer" };
 	char text[TEXT_MAX];
 	const char *numbers;
 
-	file_read(pid, "status", text);
-	numbers = strstr(text, "\nNSpid:\t");
-	if (numbers && strcspn(numbers + 8, "\t") < strcspn(numbers + 8, "\n"))
+	numbers = status_find(status, "\nNSpid:\t");
+	if (numbers && strcspn(numbers, "\t") < strcspn(numbers, "\n"))
 		return true;
 	file_read(pid, "cgroup", text);
 	for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
@@ -69,10 +89,14 @@ static bool has_other_threads(uint64_t pid)
 
 void process_look(uint64_t pid, struct process_seen *seen)
 {
+	char status[TEXT_MAX];
+
 	*seen = (struct process_seen){ 0 };
 	seen->start = process_start(pid, &seen->state);
 	if (!seen->start)
 		return;
 	seen->headless = seen->state == 'Z' && has_other_threads(pid);
-	seen->contained = is_contained(pid);
+	file_read(pid, "status", status);
+	seen->contained = is_contained(pid, status);
+	find_cpus(pid, status, seen->cpus);
 }

@@ -43,6 +43,8 @@ static void process_add(json_t *session, uint64_t start)
 	} else if (start && seen.start) {
 		json_object_set_new(session, "process", json_string(state_name(&seen)));
 		json_object_set_new(session, "container", json_boolean(seen.contained));
+		if (*seen.cpus)
+			json_object_set_new(session, "cpus", json_string(seen.cpus));
 	}
 }
 

@@ -3,7 +3,7 @@
  * heat.c - a worker of the heat simulation: the order of its steps, and the closing report.
  *
  * A small simulation of several processes: each worker holds its rows of the grid in two buffers that the broker owns,
- * and reads its neighbours' edge rows directly from theirs. Worker i uses device i modulo their number, or the next one
+ * and reads its neighbours' edge rows directly from theirs. Each uses the device that broker-run's --map gives it, or the next one
  * that the broker serves.
  *
  * A worker that fails prints why and ends at once, without gpub_disconnect(). The broker takes it for dead and ends its
@@ -15,7 +15,6 @@
 
 #include "heat.h"
 
-#define DEVICES_MAX 64 /* of one broker */
 
 /* Gives options the size of the image, or refuses a size that differs. */
 static int start_image(struct options *options, float **image)
@@ -49,11 +48,11 @@ static int start_check(const struct options *options)
 /* Ordinals may have gaps: devices that this process sees and the broker does not serve. */
 static int choose_device(struct heat *heat)
 {
-	int device = (int)(heat->options.rank % (unsigned)heat->devices), error;
+	int device = (int)(heat->options.device % (unsigned)heat->devices), error;
 
 	do
 		error = gpub_set_device(heat->client, device++);
-	while (error == -ENODEV && device < DEVICES_MAX);
+	while (error == -ENODEV && device < HEAT_DEVICES);
 	return error ? heat_fail("cannot use device %d: %s", device - 1, gpub_strerror_last()) : 0;
 }
 

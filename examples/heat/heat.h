@@ -28,6 +28,7 @@
 #define HEAT_R        0.2         /* of the explicit step: stable up to 0.25 */
 #define HEAT_SIDE_MAX (1u << 20)  /* rows or columns of a grid, at most */
 #define HEAT_RANKS    1024u       /* workers, at most */
+#define HEAT_DEVICES  64          /* of one broker, at most */
 
 enum { HEAT_FAILED = 1, HEAT_REFUSED = 2 }; /* exit statuses, beside 0 */
 
@@ -41,6 +42,7 @@ struct options {
 	const char *kernels;    /* the module, as gpub_module_open() takes it */
 	unsigned    timeout_s;  /* how long to wait for another worker to show up */
 	unsigned    rank, size;
+	unsigned    device; /* the ordinal to begin with */
 };
 
 /* The rows of one rank. */

@@ -119,14 +119,15 @@ static void options_help(void)
 		printf("  %-20s %s", left, table[i].help);
 		printf(table[i].initial ? " (default %s)\n" : "\n", table[i].initial);
 	}
-	puts("\nThe environment gives GPUBROKER (the broker's socket), GPUBROKER_RANK and GPUBROKER_SIZE; broker-run\n"
-	     "sets them. Without the last two this is the only worker. Exit status: 0 right, 1 failed or wrong, 2 refused.");
+	puts("\nThe environment gives GPUBROKER (the broker's socket), GPUBROKER_RANK and GPUBROKER_SIZE, and with\n"
+	     "GPUBROKER_DEVICE the device to begin with; broker-run sets them. Without rank and size this is the only\n"
+	     "worker. Exit status: 0 right, 1 failed or wrong, 2 refused.");
 }
 
 static int options_environment(struct options *options)
 {
-	const char *rank = getenv("GPUBROKER_RANK"), *size = getenv("GPUBROKER_SIZE"), *rest;
-	uint64_t    value = 0, count = 1;
+	const char *rank = getenv("GPUBROKER_RANK"), *size = getenv("GPUBROKER_SIZE"), *device = getenv("GPUBROKER_DEVICE"), *rest;
+	uint64_t    value = 0, count = 1, ordinal;
 
 	if (!rank != !size || (size && take_number(size, '\0', 1, HEAT_RANKS, &count, &rest)) ||
 	    (rank && take_number(rank, '\0', 0, count - 1, &value, &rest))) {
@@ -135,7 +136,13 @@ static int options_environment(struct options *options)
 			    HEAT_RANKS);
 		return -1;
 	}
+	ordinal = value;
+	if (device && take_number(device, '\0', 0, HEAT_DEVICES - 1, &ordinal, &rest)) {
+		heat_refuse("GPUBROKER_DEVICE is '%.40s', which is no device's number", device);
+		return -1;
+	}
 	options->rank = (unsigned)value;
+	options->device = (unsigned)ordinal;
 	options->size = (unsigned)count;
 	heat_name(options->rank);
 	return 0;

@@ -72,6 +72,15 @@ static enum device_use cuda_use(int ordinal)
 }
 
 /* The newer form of the UUID: it tells the slices of a divided GPU (MIG) apart. */
+/* Nothing depends on it but where workers run, so a failure is no error. */
+static void find_pci(int ordinal, struct device_info *info)
+{
+	if (cuda.DeviceGetAttribute(&info->pci.domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, ordinal) != CUDA_SUCCESS ||
+	    cuda.DeviceGetAttribute(&info->pci.slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, ordinal) != CUDA_SUCCESS ||
+	    cuda.DeviceGetAttribute(&info->pci.bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, ordinal) != CUDA_SUCCESS)
+		info->pci.bus = -1;
+}
+
 static int cuda_info(int ordinal, struct device_info *info)
 {
 	struct device_info filled = { .granule = GRANULE };
@@ -91,6 +100,7 @@ static int cuda_info(int ordinal, struct device_info *info)
 	memcpy(filled.uuid, uuid.bytes, sizeof(filled.uuid));
 	filled.memory = memory;
 	filled.use = cuda_use(ordinal);
+	find_pci(ordinal, &filled);
 	*info = filled;
 	return 0;
 }

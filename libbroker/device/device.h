@@ -29,6 +29,7 @@ struct device_info {
 	uint64_t memory;  /* bytes in all */
 	uint64_t granule; /* an importer can reach whole granules of this size */
 	enum device_use use;
+	struct { int domain, bus, slot; } pci; /* where it is; bus -1: not on PCI, or unknown */
 };
 
 /*

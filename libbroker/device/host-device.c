@@ -217,6 +217,7 @@ static int info(int ordinal, struct device_info *info)
 	memcpy(info->name, text, sizeof info->name);
 	info->memory = host_state.memory;
 	info->granule = HOST_GRANULE;
+	info->pci.bus = -1;
 	return 0;
 }
 

@@ -96,13 +96,26 @@ static CUresult fake_DeviceTotalMem(size_t *bytes, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* Every attribute is supported, and the compute mode is as ordered. */
+/* Device N is at 0000:0N+1:00.0. Every other attribute is supported, and the compute mode is as ordered. */
 static CUresult fake_DeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	FAKE_CALL();
 	if (!is_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE ? fake_setup.compute_mode : 1;
+	switch (attribute) {
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
+		*value = fake_setup.compute_mode;
+		break;
+	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+		*value = device + 1;
+		break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+		*value = 0;
+		break;
+	default:
+		*value = 1;
+	}
 	return CUDA_SUCCESS;
 }
 

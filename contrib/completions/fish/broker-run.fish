@@ -11,6 +11,8 @@ complete -c broker-run -l pool -x -d 'freed memory of each device that is kept f
 complete -c broker-run -l buffers -x -d 'how many buffers there may be, 1 to 1048576 (4096)'
 complete -c broker-run -l mappings -x -d 'how many mappings of all workers together, 1 to 4194304 (16384)'
 complete -c broker-run -l connections -x -d 'CUDA_DEVICE_MAX_CONNECTIONS of the workers, 1 to 32, or inherit (16 unless it is set)'
+complete -c broker-run -l map -x -d 'which device GPUBROKER_DEVICE names to each worker: round (0 1 0 1) or block (0 0 1 1) (round)'
+complete -c broker-run -l bind -x -d 'run each worker on the processors near its device: none or device (none)'
 complete -c broker-run -l mps -x -d 'run the workers under an MPS daemon of their own: yes, no, or auto: where there are more workers than GPUs (no)'
 complete -c broker-run -l mps-threads -x -d 'each worker uses at most this part of a GPU\'s multiprocessors; implies --mps yes (100)'
 complete -c broker-run -l mps-memory -d '[DEVICE=]SIZE each worker allocates and maps at most this much of a GPU\'s memory; implies --mps yes; may be repeated'
