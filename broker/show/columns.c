@@ -125,18 +125,12 @@ static void make_flag(struct cell *cell)
 		strcpy(cell->text, "yes");
 }
 
-static void make_layout(struct cell *cell)
+/* A text, or nothing. */
+static void make_text_if_any(struct cell *cell)
 {
-	const char *layout = json_string_value(json_object_get(cell->row, "layout"));
+	const char *text = json_string_value(json_object_get(cell->row, cell->column->key));
 
-	snprintf(cell->text, CELL_MAX, "%s", layout ? layout : "");
-}
-
-static void make_history(struct cell *cell)
-{
-	const char *levels = json_string_value(json_object_get(cell->row, "history"));
-
-	snprintf(cell->text, CELL_MAX, "%s", levels ? levels : "");
+	snprintf(cell->text, CELL_MAX, "%s", text ? text : "");
 }
 
 static void make_mode(struct cell *cell)
@@ -342,19 +336,19 @@ const struct column columns[] = {
 	  WORDS },
 	{ TABLE_SESSIONS, "container", "whether its process is in a container", "container", make_flag,
 	  .shown = SHOWN_IF_ANY, .drop = 2 },
-	{ TABLE_SESSIONS, "cpus", "the processors that its process may use, if not all", "cpus", make_text, .least = 4,
+	{ TABLE_SESSIONS, "cpus", "the processors that its process may use, if not all", "cpus", make_text_if_any, .least = 4,
 	  .shown = SHOWN_IF_ANY, .drop = 2 },
 	{ TABLE_SESSIONS, "age", "how long it is connected", "since", make_age, ORDINAL },
 	{ TABLE_SESSIONS, "grants", "how many grants it has", "grants", make_grants, FIGURE, .drop = 3 },
 	{ TABLE_SESSIONS, "size", "the memory that those keep, in whole granules", "bytes", make_size, FIGURE },
-	{ TABLE_SESSIONS, "history", "with --watch: how SIZE went lately", "history", make_history, .shown = SHOWN_IF_ANY,
+	{ TABLE_SESSIONS, "history", "with --watch: how SIZE went lately", "history", make_text_if_any, .shown = SHOWN_IF_ANY,
 	  .drop = 1 },
 	{ TABLE_SESSIONS, "holds", "the buffers that it may use", "uses", make_holds, .least = 12,
 	  .list = true },
 
 	{ TABLE_BUFFERS, "buffer", "its name", "name", make_text, .least = 16 },
 	{ TABLE_BUFFERS, "size", "its size, as it was created", "bytes", make_size, FIGURE },
-	{ TABLE_BUFFERS, "layout", "the type and the extents of its elements, where it was created with them", "layout", make_layout,
+	{ TABLE_BUFFERS, "layout", "the type and the extents of its elements, where it was created with them", "layout", make_text_if_any,
 	  .shown = SHOWN_IF_ANY, .least = 10 },
 	{ TABLE_BUFFERS, "allocated", "what it takes on the device", "allocated", make_size, FIGURE, ASKED },
 	{ TABLE_BUFFERS, "dev", "the device that it is on", "device", make_number, ORDINAL },
@@ -371,7 +365,7 @@ const struct column columns[] = {
 	{ TABLE_BUFFERS, "generation", "its serial number; no other buffer of this broker ever has it", "generation",
 	  make_number, ORDINAL, ASKED },
 	{ TABLE_BUFFERS, "grants", "how many sessions may use it", "grants", make_grants, FIGURE },
-	{ TABLE_BUFFERS, "history", "with --watch: how GRANTS went lately", "history", make_history, .shown = SHOWN_IF_ANY,
+	{ TABLE_BUFFERS, "history", "with --watch: how GRANTS went lately", "history", make_text_if_any, .shown = SHOWN_IF_ANY,
 	  .drop = 1 },
 	{ TABLE_BUFFERS, "holders", "the processes of those sessions", "grants", make_holders, .least = 10,
 	  .list = true },

@@ -51,7 +51,7 @@ static void find_cpus(uint64_t pid, const char *status, char cpus[CPUS_TEXT_MAX]
 	cpu_set_t allowed;
 
 	*cpus = 0;
-	if (!list || (!sched_getaffinity((pid_t)pid, sizeof allowed, &allowed) && CPU_COUNT(&allowed) >= sysconf(_SC_NPROCESSORS_ONLN)))
+	if (!list || sched_getaffinity((pid_t)pid, sizeof allowed, &allowed) || CPU_COUNT(&allowed) >= sysconf(_SC_NPROCESSORS_ONLN))
 		return;
 	snprintf(cpus, CPUS_TEXT_MAX, "%.*s", (int)strcspn(list, "\n"), list);
 }

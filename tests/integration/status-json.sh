@@ -104,7 +104,7 @@ complete() {
 "$ctl" create typed "i32[3]"
 GPUBROKER_RANK=3 "$client" create held 1 create gone 1 acquire held acquire gone unlink gone mark ready wait go 2>client.err &
 clients+=($!)
-"$client" mark second wait go 2>client.err &
+taskset -c "$(sed -n 's/^Cpus_allowed_list:.\([0-9]*\).*/\1/p' /proc/self/status)" "$client" mark second wait go 2>client.err &
 clients+=($!)
 # a timeline of each kind of end, and each kind of wait
 "$client" signal left 1 unlink left

@@ -164,9 +164,9 @@ documented() {
 	sed 's/^/# no such key on the page: /' undocumented
 	[ -s json ] && [ ! -s undocumented ]
 }
-# a layout is where a buffer was created with one: status-json.sh
+# a layout is where a buffer was created with one, cpus where a process may not run on all: status-json.sh
 kept() {
-	page_keys items | grep -vx 'buffers layout' | grep -E '^(devices|buffers|sessions|broker) ' | comm -23 - <(json_keys) >gone
+	page_keys items | grep -vx -e 'buffers layout' -e 'sessions cpus' | grep -E '^(devices|buffers|sessions|broker) ' | comm -23 - <(json_keys) >gone
 	sed 's/^/# no such key in the JSON: /' gone
 	[ ! -s gone ]
 }
