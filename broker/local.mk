@@ -91,6 +91,9 @@ broker_broker_run_SOURCES = \
 	broker/run/children.c broker/run/children.h \
 	broker/run/drain.c broker/run/drain.h \
 	broker/run/options.c broker/run/options.h \
+	broker/run/job.c broker/run/job.h \
+	broker/run/joined.c broker/run/joined.h \
+	broker/run/joiner.c broker/run/joiner.h \
 	broker/run/locality.c broker/run/locality.h \
 	broker/run/placement.c broker/run/placement.h \
 	broker/run/declared.c broker/run/declared.h \

@@ -25,7 +25,10 @@
 #include "common/size.h"
 #include "common/socket.h"
 #include "drain.h"
+#include "joined.h"
+#include "joiner.h"
 #include "options.h"
+#include "placement.h"
 #include "workers-mps.h"
 
 #define EXIT_BROKER 125 /* as env(1) and timeout(1): workers rarely exit with it */
@@ -42,6 +45,8 @@ struct run {
 	unsigned           awaited;  /* what must be there before the workers start: declared buffers, the MPS daemon */
 	bool               failed;   /* the broker itself; it is logged already */
 	struct workers_mps mps;
+	struct placement   placement;
+	struct joined      joined;   /* the workers that are no children of this process */
 	bool               stopped;  /* a signal asked for the end of all workers */
 	bool               ended;
 };
@@ -63,7 +68,8 @@ static int socket_make(struct run *run)
 	if (error < 0)
 		goto remove_directory;
 	snprintf(address, sizeof address, "unix:%s", run->path);
-	error = children_fork(&run->children, run->options.workers, run->options.command);
+	error = children_fork(&run->children, run->options.join ? 1 : run->options.workers, run->options.workers,
+			      run->options.command);
 	if (!error)
 		error = children_set(&run->children, "GPUBROKER", address);
 	if (!error)
@@ -112,6 +118,16 @@ static void fail(struct run *run, const char *text)
 
 /* ---- signals ---- */
 
+/* All workers have ended. */
+static void end_if_done(struct run *run)
+{
+	if (run->children.running || run->joined.running || run->ended)
+		return;
+	if (!run->stopped)
+		children_say_first(&run->children);
+	begin_end(run);
+}
+
 static void on_child(struct run *run)
 {
 	bool first = children_reap(&run->children);
@@ -119,11 +135,7 @@ static void on_child(struct run *run)
 	workers_mps_child(&run->mps, &run->children, first);
 	if (first && run->options.kill_on_failure)
 		children_end_others(&run->children);
-	if (run->children.running || run->ended)
-		return;
-	if (!run->stopped)
-		children_say_first(&run->children);
-	begin_end(run);
+	end_if_done(run);
 }
 
 /* A signal from the terminal goes to the whole foreground group: the workers have it already. */
@@ -165,14 +177,26 @@ static void on_unbound(void *context, const char *text)
 		log_say("hint: %s", text);
 }
 
+static int place_worker(void *context, unsigned rank, pid_t pid)
+{
+	struct run *run = context;
+
+	return run->options.bind == BIND_NONE ? 0 : placement_bind(&run->placement, rank, pid);
+}
+
 static int place_workers(struct run *run)
 {
 	unsigned devices = run->broker.board->header->devices;
+	int error = 0;
 
 	placement_tell(&run->children, run->options.map, devices);
-	if (run->options.bind == BIND_NONE)
-		return 0;
-	return placement_bind(&run->children, run->options.map, run->broker.device, devices, on_unbound, run);
+	run->placement = (struct placement){ .map = run->options.map, .workers = run->options.workers, .hint = on_unbound, .context = run };
+	if (run->options.bind == BIND_DEVICE)
+		error = placement_open(&run->placement, run->broker.device, devices);
+	for (unsigned rank = 0; rank < run->children.count && !error; rank++)
+		if (run->children.child[rank].pid) /* else it has ended already */
+			error = place_worker(run, rank, run->children.child[rank].pid);
+	return error;
 }
 
 static int release_workers(struct run *run)
@@ -186,9 +210,11 @@ static int release_workers(struct run *run)
 		error = children_set(&run->children, "CUDA_DEVICE_MAX_CONNECTIONS", number);
 	if (!error)
 		error = place_workers(run);
-	if (!error)
-		children_release(&run->children);
-	return error;
+	if (error)
+		return error;
+	children_release(&run->children);
+	joined_release(&run->joined);
+	return 0;
 }
 
 /* One of the awaited things is there, or cannot be. */
@@ -215,6 +241,11 @@ static int declare_buffers(struct run *run)
 		run->awaited++;
 	}
 	return 0;
+}
+
+static void on_joined_ended(void *context)
+{
+	end_if_done(context);
 }
 
 static int prepare_workers(struct run *run)
@@ -271,6 +302,25 @@ static int run_broker(struct run *run)
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 
+/* Those who join are told when the broker fails, and not only when they have waited in vain. */
+static int run_joined(struct run *run)
+{
+	int code = EXIT_BROKER;
+
+	if (!run->options.join || run->options.workers == 1)
+		return run_broker(run);
+	run->joined = (struct joined){ .place = place_worker, .ended = on_joined_ended, .context = run };
+	if (joined_begin(&run->joined, &run->options.job, &run->children, run->control.base)) {
+		log_say("%s", error_text());
+		children_abandon(&run->children);
+	} else {
+		code = run_broker(run);
+	}
+	if (run->failed || code == EXIT_BROKER)
+		joined_fail(&run->joined, "the broker of this machine's first process (local rank 0) failed: its broker-run says why");
+	return code;
+}
+
 static void on_event_failure(void *context)
 {
 	struct run *run = context;
@@ -295,12 +345,23 @@ static int run_all(struct run *run)
 		log_say("%s", error_text());
 		children_abandon(&run->children);
 	} else {
-		code = run_broker(run);
+		code = run_joined(run);
 	}
 	workers_mps_end(&run->mps);
+	joined_end(&run->joined);
+	placement_close(&run->placement);
 	control_end(&run->control);
 	socket_remove(run);
 	return code;
+}
+
+/* The exit status, if the command cannot begin. */
+static int join(const struct run *run)
+{
+	int result = joiner_run(&run->options.job, run->options.command);
+
+	log_say("%s", error_text());
+	return result < 0 ? EXIT_BROKER : result;
 }
 
 static int run_program(struct run *run, int argc, char **argv)
@@ -313,7 +374,7 @@ static int run_program(struct run *run, int argc, char **argv)
 		log_say("%s", error_text());
 		return EXIT_BROKER;
 	}
-	result = run_all(run);
+	result = run->options.join && run->options.job.rank ? join(run) : run_all(run);
 	children_free(&run->children);
 	declared_free(&run->options.buffers);
 	return result;

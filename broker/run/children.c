@@ -44,6 +44,17 @@ void children_set_device(struct children *children, unsigned rank, unsigned devi
 	children->settings->device[rank] = device;
 }
 
+size_t children_settings(const struct children *children, unsigned rank, char *text, size_t room)
+{
+	const struct settings *settings = children->settings;
+	size_t size = (size_t)snprintf(text, room, "GPUBROKER_DEVICE=%u", settings->device[rank]) + 1;
+
+	if (size + settings->used > room)
+		return 0;
+	memcpy(text + size, settings->text, settings->used);
+	return size + settings->used;
+}
+
 static void set_number(const char *name, unsigned value)
 {
 	char number[16];
@@ -86,25 +97,26 @@ static void restore_signals(const struct given_signals *given)
 	sigprocmask(SIG_SETMASK, &given->mask, NULL);
 }
 
-static _Noreturn void child_main(const struct children *children, unsigned rank, unsigned count, int gate, char **command)
+static _Noreturn void child_main(const struct children *children, unsigned rank, int gate, char **command)
 {
 	char go;
 
 	restore_signals(&children->given);
 	if (read(gate, &go, 1) != 1)
 		_exit(0); /* the broker could not start, and has logged why */
-	set_environment(children->settings, rank, count);
+	set_environment(children->settings, rank, children->size);
 	execvp(command[0], command);
 	log_say("cannot run %s: %m", command[0]);
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-int children_fork(struct children *children, unsigned count, char **command)
+int children_fork(struct children *children, unsigned count, unsigned size, char **command)
 {
-	void *settings = mmap(NULL, settings_size(count), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *settings = mmap(NULL, settings_size(size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int gate[2];
 
 	children->settings = settings == MAP_FAILED ? NULL : settings;
+	children->size = size;
 	children->child = calloc(count, sizeof *children->child);
 	if (!children->settings || !children->child || pipe2(gate, O_CLOEXEC))
 		return error_set(-ENOMEM, "the workers cannot be prepared: %m");
@@ -114,7 +126,7 @@ int children_fork(struct children *children, unsigned count, char **command)
 
 		if (!pid) {
 			close(gate[1]);
-			child_main(children, rank, count, gate[0], command);
+			child_main(children, rank, gate[0], command);
 		}
 		if (pid < 0) {
 			close(gate[0]);
@@ -281,5 +293,5 @@ void children_free(struct children *children)
 	close_gate(children);
 	free(children->child);
 	if (children->settings)
-		munmap(children->settings, settings_size(children->count));
+		munmap(children->settings, settings_size(children->size));
 }

@@ -26,12 +26,13 @@ struct given_signals {
 
 #define CHILDREN_TEXT_MAX 160
 
-#define CHILDREN_SETTINGS_MAX 8192 /* bytes of all settings together */
+#define CHILDREN_SETTINGS_MAX 8128 /* bytes of all settings together */
 
 struct children {
 	struct child   *child;
 	struct settings *settings; /* shared with the children, who read them when they are released */
-	unsigned        count, running;
+	unsigned        count, running; /* forked; of those, not ended */
+	unsigned        size;      /* all workers: with --join some are no children of this process */
 	int             gate;      /* closed: the children exit; a byte each: they run the command */
 	int             exit_code; /* of the first that failed; 0: none has failed */
 	unsigned        failed;    /* how many, without those that children_end_others() ended */
@@ -46,16 +47,22 @@ struct children {
 void children_take_signals(struct children *children, sigset_t *signals);
 
 /*
- * After children_take_signals(). Forks count children that will run command, with GPUBROKER_RANK and GPUBROKER_SIZE in their
- * environment.
+ * After children_take_signals(). Forks count children of size workers, which will run command, with GPUBROKER_RANK and
+ * GPUBROKER_SIZE in their environment.
  */
-int children_fork(struct children *children, unsigned count, char **command);
+int children_fork(struct children *children, unsigned count, unsigned size, char **command);
 
 /*
  * Every worker's environment gets this, when it is released: until then what a worker needs may not be known. -E2BIG, with the
  * error message: it does not fit.
  */
 int children_set(struct children *children, const char *name, const char *value);
+
+/*
+ * The settings of the worker of that rank, but for its rank, for one that is no child of this process: "NAME=VALUE" after "NAME=VALUE", each with
+ * its zero. Returns how many bytes they are; CHILDREN_SETTINGS_MAX + 32 are enough.
+ */
+size_t children_settings(const struct children *children, unsigned rank, char *text, size_t room);
 
 /* The worker's own device: GPUBROKER_DEVICE in its environment. */
 void children_set_device(struct children *children, unsigned rank, unsigned device);

@@ -96,6 +96,10 @@ static int take_connections(void *field, const char *value)
 static const struct option_row rows[] = {
 	{ 'n', "workers", "WORKERS", "how many workers to fork, 1 to 1024 (1)",
 	  NUMBER("count of workers", 1, RUN_WORKERS_MAX), FIELD(workers) },
+	{ 0, "join", NULL, "this is one process of a job that mpirun or srun started: those of a machine share one broker", VALUE(take_flag),
+	  FIELD(join) },
+	{ 0, "join-timeout", "SECONDS", "with --join, how long who starts early waits for the others (60)",
+	  NUMBER("number of seconds", 1, JOIN_PATIENCE_MAX), FIELD(job.patience) },
 	{ 'b', "buffer", "NAME=SIZE[@DEVICE][,WORD]",
 	  "a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, dedicated, mode=0640; "
 	  "may be repeated",
@@ -161,11 +165,27 @@ static void imply_mps(struct mps_options *mps)
 		mps->mode = MPS_YES;
 }
 
+/* With --join the launcher decides how many workers there are. */
+static int take_workers(struct run_options *options)
+{
+	int error;
+
+	if (!options->join) {
+		options->workers += !options->workers;
+		return 0;
+	}
+	if (options->workers)
+		return error_set(-EINVAL, "with --join the launcher decides how many workers there are: leave -n out");
+	error = job_find(&options->job);
+	options->workers = options->job.size;
+	return error;
+}
+
 int run_options_parse(struct run_options *options, int argc, char **argv)
 {
 	int result;
 
-	*options = (struct run_options){ .workers = 1 };
+	*options = (struct run_options){ .job.patience = JOIN_PATIENCE };
 	broker_config_init(&options->broker);
 	options->broker.pool = BROKER_POOL;
 	snprintf(options->broker.instance, sizeof options->broker.instance, "run-%d", getpid());
@@ -173,6 +193,8 @@ int run_options_parse(struct run_options *options, int argc, char **argv)
 	options->command = argv + optind;
 	if (!result && !*options->command)
 		result = error_set(-EINVAL, "there is no command to run: broker-run [OPTION ...] -- COMMAND");
+	if (!result)
+		result = take_workers(options);
 	imply_mps(&options->mps);
 	if (result)
 		declared_free(&options->buffers);

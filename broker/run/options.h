@@ -12,6 +12,7 @@
 
 #include "broker/core/broker.h"
 #include "declared.h"
+#include "job.h"
 #include "mps-plan.h"
 #include "placement.h"
 
@@ -26,6 +27,8 @@ struct run_options {
 	bool                    quiet, no_hints, kill_on_failure;
 	int                     connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the workers; 0: not given */
 	struct mps_options      mps;
+	bool                    join; /* job says which process of how many this is; workers is how many */
+	struct join_job              job;
 	unsigned                map, bind; /* enum map_mode, enum bind_mode */
 	struct declared_buffers buffers;     /* declared_free() frees it; it is empty after a failure */
 	char                  **command;     /* NULL-terminated */

@@ -2,10 +2,9 @@
 /* placement.c - see placement.h */
 #include "placement.h"
 
-#include <stdbool.h>
+#include <errno.h>
 #include <stdio.h>
 
-#include "common/handle.h"
 #include "locality.h"
 
 const char *const map_modes[] = { [MAP_ROUND] = "round", [MAP_BLOCK] = "block", NULL };
@@ -20,38 +19,37 @@ unsigned placement_device(enum map_mode map, unsigned rank, unsigned workers, un
 
 void placement_tell(struct children *children, enum map_mode map, unsigned devices)
 {
-	for (unsigned rank = 0; rank < children->count; rank++)
-		children_set_device(children, rank, placement_device(map, rank, children->count, devices));
+	for (unsigned rank = 0; rank < children->size; rank++)
+		children_set_device(children, rank, placement_device(map, rank, children->size, devices));
 }
 
-/* One that has ended already needs no place. */
-static int bind_worker(struct locality *locality, const struct device_info *info, const struct child *child,
-		       char why[LOCALITY_TEXT_MAX])
+int placement_open(struct placement *placement, const struct device *device, unsigned devices)
 {
-	return child->pid ? locality_bind(locality, info, child->pid, why) : 0;
+	placement->device = device;
+	placement->devices = devices;
+	placement->locality = locality_open();
+	return placement->locality ? 0 : -EIO;
 }
 
-int placement_bind(struct children *children, enum map_mode map, const struct device *device, unsigned devices,
-		   void (*hint)(void *context, const char *text), void *context)
+void placement_close(struct placement *placement)
 {
-	struct locality *locality = locality_open();
+	locality_close(placement->locality);
+	placement->locality = NULL;
+}
+
+int placement_bind(struct placement *placement, unsigned rank, pid_t pid)
+{
+	unsigned ordinal = placement_device(placement->map, rank, placement->workers, placement->devices);
 	char why[LOCALITY_TEXT_MAX], text[LOCALITY_TEXT_MAX + 64];
-	bool hinted[DEVICE_MAX] = { false };
-	int error = locality ? 0 : -1;
+	struct device_info info;
+	int error = placement->device->info((int)ordinal, &info);
 
-	for (unsigned rank = 0; rank < children->count && error >= 0; rank++) {
-		unsigned ordinal = placement_device(map, rank, children->count, devices);
-		struct device_info info;
-
-		error = device->info((int)ordinal, &info);
-		if (!error)
-			error = bind_worker(locality, &info, &children->child[rank], why);
-		if (error <= 0 || hinted[ordinal])
-			continue;
-		hinted[ordinal] = true;
-		snprintf(text, sizeof text, "the workers of device %u are not bound: %s", ordinal, why);
-		hint(context, text);
-	}
-	locality_close(locality);
-	return error < 0 ? error : 0;
+	if (!error)
+		error = locality_bind(placement->locality, &info, pid, why);
+	if (error <= 0 || placement->hinted & UINT64_C(1) << ordinal)
+		return error < 0 ? error : 0;
+	placement->hinted |= UINT64_C(1) << ordinal;
+	snprintf(text, sizeof text, "the workers of device %u are not bound: %s", ordinal, why);
+	placement->hint(placement->context, text);
+	return 0;
 }

@@ -8,6 +8,9 @@
 #ifndef GPUB_RUN_PLACEMENT_H
 #define GPUB_RUN_PLACEMENT_H
 
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "children.h"
 #include "device/device.h"
 
@@ -22,12 +25,29 @@ unsigned placement_device(enum map_mode map, unsigned rank, unsigned workers, un
 /* Tells every worker its device. Before they are released. */
 void placement_tell(struct children *children, enum map_mode map, unsigned devices);
 
+struct locality;
+
+/* The caller sets the first three. */
+struct placement {
+	enum map_mode        map;
+	unsigned             workers;
+	void               (*hint)(void *context, const char *text);
+	void                *context;
+	const struct device *device;
+	unsigned             devices;
+	struct locality     *locality;
+	uint64_t             hinted; /* bits, by device */
+};
+
+/* Returns 0 or negative errno with the error message; placement_close() follows in either case. */
+int placement_open(struct placement *placement, const struct device *device, unsigned devices);
+void placement_close(struct placement *placement);
+
 /*
- * Binds every worker to the processors near its device, as far as this process may use them. Before they are released. hint: where
- * that says nothing about a device (a virtual machine, often), or none of them may be used, its workers are not bound, and
- * hint() is called once for the device with the reason. Returns 0 or negative errno with the error message.
+ * Binds a worker that has not begun to the processors near its device, as far as this process may use them. Where it is not known which
+ * are near (in a virtual machine, often), or none of them may be used, it is not bound, and hint() is called once for the device, with
+ * the reason. Returns 0 or negative errno with the error message.
  */
-int placement_bind(struct children *children, enum map_mode map, const struct device *device, unsigned devices,
-		   void (*hint)(void *context, const char *text), void *context);
+int placement_bind(struct placement *placement, unsigned rank, pid_t pid);
 
 #endif

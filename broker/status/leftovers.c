@@ -111,7 +111,7 @@ void leftovers_remove_instance(const char *instance)
 
 /* ---- directories of private sockets ---- */
 
-static const char *socket_parent(void)
+const char *leftovers_parent(void)
 {
 	const char *parent = environment_get("XDG_RUNTIME_DIR");
 
@@ -148,6 +148,8 @@ static void own_directory_remove(const char *path)
 		remove_directory(name);
 	snprintf(name, sizeof name, "%s/socket", path);
 	unlink(name);
+	snprintf(name, sizeof name, "%s/join", path);
+	unlink(name);
 	snprintf(name, sizeof name, "%s/lock", path);
 	unlink(name);
 	rmdir(path);
@@ -155,7 +157,7 @@ static void own_directory_remove(const char *path)
 
 int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE])
 {
-	const char *parent = socket_parent();
+	const char *parent = leftovers_parent();
 	int lock = -EAGAIN;
 
 	for (int tries = 0; lock == -EAGAIN && tries < TRIES; tries++) {
@@ -167,6 +169,50 @@ int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE
 			own_directory_remove(path);
 	}
 	return lock >= 0 ? lock : error_set(lock, "the socket's directory in %s cannot be locked: %s", parent, strerror(-lock));
+}
+
+bool leftovers_directory_private(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IRWXG | S_IRWXO));
+}
+
+/* One that is there may be a dead process's: its lock can be taken. Or a cleaner is about to remove it: then it is made anew. */
+static int directory_take(const char *path)
+{
+	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
+	struct stat st;
+	int fd, error;
+
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -errno;
+	if (!leftovers_directory_private(path))
+		return -EPERM;
+	snprintf(name, sizeof name, "%s/lock", path);
+	fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == ENOENT ? -EAGAIN : -errno;
+	error = leftovers_lock(fd);
+	if (!error && (fstat(fd, &st) || !st.st_nlink))
+		error = -EAGAIN;
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
+}
+
+int leftovers_directory_take(const char *path)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	int lock = -EAGAIN;
+
+	for (int tries = 0; lock == -EAGAIN && tries < TRIES; tries++) {
+		if (tries)
+			nanosleep(&pause, NULL);
+		lock = directory_take(path);
+	}
+	return lock == -EACCES ? -EAGAIN : lock;
 }
 
 void leftovers_directory_remove(const char *path, int lock)
@@ -190,6 +236,7 @@ static void remove_if_unlocked(int fd, const char *path)
 		remove_entries(openat(fd, "mps", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 		unlinkat(fd, "mps", AT_REMOVEDIR);
 		unlinkat(fd, "socket", 0);
+		unlinkat(fd, "join", 0);
 		unlinkat(fd, "lock", 0);
 		rmdir(path);
 	}
@@ -203,7 +250,7 @@ static void remove_socket(const char *name, const char *starting)
 
 	(void)starting;
 	if (fnmatch("gpubroker-*.??????", name, 0) ||
-	    snprintf(path, sizeof path, "%s/%s", socket_parent(), name) >= (int)sizeof path)
+	    snprintf(path, sizeof path, "%s/%s", leftovers_parent(), name) >= (int)sizeof path)
 		return;
 	fd = directory_open(path);
 	if (fd < 0)
@@ -260,5 +307,5 @@ static void remove_if_dead(const char *name, const char *starting)
 void leftovers_remove(const char *starting)
 {
 	each_entry(SHM_DIR, &STATUS_PREFIX[1], remove_if_dead, starting);
-	each_entry(socket_parent(), "gpubroker-", remove_socket, NULL);
+	each_entry(leftovers_parent(), "gpubroker-", remove_socket, NULL);
 }

@@ -48,7 +48,19 @@ void leftovers_remove(const char *starting);
  */
 int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE]);
 
-/* Removes it, with the file "socket" and the directory "mps" (run/mps-keeper.h) in it if there are any, and closes lock. */
+/* Where such directories are. */
+const char *leftovers_parent(void);
+
+/*
+ * The same for a directory that several processes of a user find by its name; LEFTOVERS_PATH_SIZE is enough for it. One that a dead
+ * process left is taken over. Sets no message. -EAGAIN: a living process has it; -EPERM: others may write there.
+ */
+int leftovers_directory_take(const char *path);
+
+/* Nobody but this user can enter the directory. */
+bool leftovers_directory_private(const char *path);
+
+/* Removes it, with the sockets (socket, and join of run/joined.h) and the directory mps (run/mps-keeper.h) in it, and closes lock. */
 void leftovers_directory_remove(const char *path, int lock);
 
 /* Removes the objects that belong to an instance, but for its status file. */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.c - see job.h */
+#include "job.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "broker/base/process-start.h"
+#include "broker/base/values.h"
+#include "common/error.h"
+
+#define RANKS_MAX 1024
+#define KEY_BYTES 16
+
+/*
+ * Whoever starts a job's processes on a machine, by what it says to each of them. The names of a job are its own on the whole
+ * cluster; two machines may share a directory, so what names the machine goes with them.
+ */
+static const struct launcher {
+	const char *name, *rank, *size;
+	const char *job[3]; /* variables that name the job and the machine; NULL: none more */
+} launchers[] = {
+	{ "Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", { "PMIX_NAMESPACE", "PMIX_SERVER_URI2", NULL } },
+	{ "MPICH", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", { NULL } },
+	{ "Slurm", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", { "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID" } },
+};
+
+#define LAUNCHERS (sizeof launchers / sizeof *launchers)
+
+static const struct launcher *launcher_find(void)
+{
+	for (size_t i = 0; i < LAUNCHERS; i++)
+		if (getenv(launchers[i].rank) && getenv(launchers[i].size))
+			return &launchers[i];
+	return NULL;
+}
+
+/*
+ * Slurm's "4(x2),3": four on each of the first two machines, three on the third. Of the others a number. 0: it is not understood.
+ */
+static unsigned tasks_of(const char *text, unsigned long machine)
+{
+	bool same_everywhere = !text[strspn(text, "0123456789")];
+
+	for (;;) {
+		char *end;
+		unsigned long tasks = strtoul(text, &end, 10), machines = 1;
+
+		if (end == text || tasks > RANKS_MAX)
+			return 0;
+		if (!strncmp(end, "(x", 2))
+			machines = strtoul(end + 2, &end, 10);
+		if (machine < machines || same_everywhere)
+			return (unsigned)tasks;
+		end += *end == ')';
+		if (*end != ',')
+			return 0;
+		machine -= machines;
+		text = end + 1;
+	}
+}
+
+static unsigned size_of(const struct launcher *launcher)
+{
+	const char *machine = getenv("SLURM_NODEID");
+
+	return tasks_of(getenv(launcher->size), machine ? strtoul(machine, NULL, 10) : 0);
+}
+
+/* Where no variable names job and machine, all processes of a job have the same parent on a machine. */
+static void key_make(const struct launcher *launcher, char key[2 * KEY_BYTES + 1])
+{
+	unsigned char hash[KEY_BYTES];
+	char text[1024];
+	int at = snprintf(text, sizeof text, "%s", launcher->name);
+
+	for (unsigned i = 0; i < 3 && launcher->job[i] && at < (int)sizeof text; i++) {
+		const char *value = getenv(launcher->job[i]);
+
+		at += snprintf(text + at, sizeof text - (size_t)at, "\n%s", value ? value : "");
+	}
+	if (!launcher->job[0])
+		snprintf(text + at, sizeof text - (size_t)at, "\n%d %llu", getppid(),
+			 (unsigned long long)process_start((uint64_t)getppid(), NULL));
+	crypto_generichash(hash, sizeof hash, (const unsigned char *)text, strlen(text), NULL, 0);
+	sodium_bin2hex(key, 2 * KEY_BYTES + 1, hash, sizeof hash);
+}
+
+int job_find(struct join_job *job)
+{
+	const struct launcher *launcher = launcher_find();
+	char key[2 * KEY_BYTES + 1];
+	uint64_t rank;
+
+	if (!launcher)
+		return error_set(-ENOENT, "--join is for processes that mpirun or srun started, and no variable of Open MPI, MPICH or Slurm says which "
+					  "one of this machine this is: start it with one of them, or leave --join out");
+	job->size = size_of(launcher);
+	if (!job->size)
+		return error_set(-EINVAL, "%s is '%.60s', which does not say how many processes are on this machine", launcher->size,
+				 getenv(launcher->size));
+	if (number_parse(getenv(launcher->rank), "rank", 0, job->size - 1, &rank))
+		return error_set(-EINVAL, "%s is '%.40s', and there are %u processes on this machine", launcher->rank, getenv(launcher->rank),
+				 job->size);
+	job->rank = (unsigned)rank;
+	key_make(launcher, key);
+	snprintf(job->directory, sizeof job->directory, "%.50s/gpubroker-join-%.18s.%.6s", leftovers_parent(), key, key + 18);
+	snprintf(job->path, sizeof job->path, "%s/join", job->directory);
+	return 0;
+}

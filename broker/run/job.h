@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * job.h - the place of this process in a job that mpirun or srun started, and where the broker-runs of a job meet on a machine.
+ *
+ * Reads the environment that Open MPI, MPICH (and those made of it) or Slurm give a process. Owns nothing; starts nothing.
+ */
+#ifndef GPUB_RUN_JOB_H
+#define GPUB_RUN_JOB_H
+
+#include <stdint.h>
+#include <sys/un.h>
+
+#include "broker/status/leftovers.h"
+
+struct join_job {
+	unsigned patience;   /* seconds for which those who start early wait for the others; the caller sets it */
+	unsigned rank, size; /* on this machine: from 0, and how many processes there are */
+	char     directory[LEFTOVERS_PATH_SIZE]; /* where they meet, of this user and this job alone */
+	char     path[LEFTOVERS_PATH_SIZE + sizeof "/join"]; /* the leader's socket in it */
+};
+
+/* 0, or -ENOENT, -EINVAL with the error message: nobody says, or what they say makes no sense. */
+int job_find(struct join_job *job);
+
+/* ---- what leader and joiners send each other: one message each, over SOCK_SEQPACKET ---- */
+
+#define JOIN_MAGIC     0x6e696f6a62757067ull /* and in step with the version of both programs */
+#define JOIN_TEXT_MAX  8192
+#define JOIN_PATIENCE  60   /* seconds unless given: the launcher starts all processes of a machine at about the same time */
+#define JOIN_PATIENCE_MAX 86400
+
+struct join_request {
+	uint64_t magic;
+	char     version[32];
+	uint32_t rank, size;
+};
+
+struct join_answer {
+	uint64_t magic;
+	int32_t  error;               /* 0, or negative errno */
+	uint32_t used;                /* bytes of text */
+	char     text[JOIN_TEXT_MAX]; /* "NAME=VALUE" after "NAME=VALUE", each with its zero; or the error message */
+};
+
+#endif

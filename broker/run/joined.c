@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* joined.c - see joined.h */
+#include "joined.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/base/log.h"
+#include "broker/users/identity.h"
+#include "common/error.h"
+#include "common/socket.h"
+
+struct joined_worker {
+	struct joined *joined;
+	unsigned       rank;
+	int            sock;   /* waits for its answer; -1: does not */
+	int            pidfd;  /* runs; -1: has not joined, or has ended */
+	pid_t          pid;
+	bool           missed; /* is not waited for any more */
+	struct event  *death;
+};
+
+/* A connection that has not said who it is. */
+struct arrival {
+	struct joined *joined;
+	int            sock;
+	struct event  *event;
+};
+
+/* ---- answers ---- */
+
+static void answer_send(int sock, int error, const char *text, size_t used)
+{
+	static struct join_answer answer;
+
+	memset(&answer, 0, sizeof answer);
+	answer.magic = JOIN_MAGIC;
+	answer.error = error;
+	answer.used = (uint32_t)(used < JOIN_TEXT_MAX ? used : JOIN_TEXT_MAX);
+	memcpy(answer.text, text, answer.used);
+	if (answer.used)
+		answer.text[answer.used - 1] = 0;
+	send(sock, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(sock);
+}
+
+static void refuse(int sock, const char *text)
+{
+	answer_send(sock, -EPROTO, text, strlen(text) + 1);
+}
+
+static void worker_release(struct joined_worker *worker)
+{
+	struct joined *joined = worker->joined;
+	char text[JOIN_TEXT_MAX];
+	size_t used;
+	int sock = worker->sock;
+
+	worker->sock = -1;
+	if (joined->place(joined->context, worker->rank, worker->pid)) {
+		refuse(sock, error_text());
+		return;
+	}
+	used = children_settings(joined->children, worker->rank, text, sizeof text);
+	answer_send(sock, 0, text, used);
+}
+
+/* ---- their ends ---- */
+
+static void one_less(struct joined *joined)
+{
+	if (!--joined->running && !joined->failure)
+		joined->ended(joined->context);
+}
+
+static void on_death(evutil_socket_t fd, short what, void *argument)
+{
+	struct joined_worker *worker = argument;
+
+	(void)what;
+	event_free(worker->death);
+	worker->death = NULL;
+	close(fd);
+	worker->pidfd = -1;
+	if (worker->sock >= 0)
+		close(worker->sock);
+	worker->sock = -1;
+	worker->missed = true;
+	one_less(worker->joined);
+}
+
+/* The launcher starts all at about the same time: who is not here by now did not start broker-run --join. */
+static void on_patience(evutil_socket_t fd, short what, void *argument)
+{
+	struct joined *joined = argument;
+	unsigned missing = 0, first = 0;
+
+	(void)fd;
+	(void)what;
+	for (unsigned rank = joined->job->size - 1; rank; rank--)
+		if (!joined->workers[rank].missed && joined->workers[rank].pidfd < 0) {
+			joined->workers[rank].missed = true;
+			first = rank;
+			missing++;
+		}
+	if (!missing || joined->failure)
+		return;
+	log_say("%u of %u processes of this job on this machine did not join within %u s, local rank %u among them: does every process start "
+		"broker-run --join?", missing, joined->job->size, joined->job->patience, first);
+	joined->running -= missing - 1;
+	one_less(joined);
+}
+
+/* ---- arrivals ---- */
+
+static const char *request_check(const struct joined *joined, const struct join_request *request)
+{
+	if (request->magic != JOIN_MAGIC || strncmp(request->version, PACKAGE_VERSION, sizeof request->version))
+		return "the broker-run of this machine's first process is of another version: use the same one for all";
+	if (request->size != joined->job->size || !request->rank || request->rank >= request->size)
+		return "the processes of this job on this machine do not agree how many they are";
+	if (joined->workers[request->rank].pidfd >= 0 || joined->workers[request->rank].missed)
+		return "a process of this local rank has joined already, or came too late";
+	return NULL;
+}
+
+/* NULL, or why it cannot join. */
+static const char *worker_add(struct joined *joined, int sock, unsigned rank)
+{
+	struct joined_worker *worker = &joined->workers[rank];
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof peer;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid())
+		return "it is another user's job";
+	if (!peer.pid)
+		return "the processes of a job on a machine must be in one pid namespace";
+	worker->pidfd = identity_pidfd(sock, peer.pid);
+	if (worker->pidfd < 0)
+		return "the first process cannot watch this one: is it out of descriptors?";
+	worker->death = event_new(joined->base, worker->pidfd, EV_READ, on_death, worker);
+	if (!worker->death || event_add(worker->death, NULL)) {
+		close(worker->pidfd);
+		worker->pidfd = -1;
+		return "the first process is out of memory";
+	}
+	worker->pid = peer.pid;
+	worker->sock = sock;
+	return NULL;
+}
+
+static void on_request(evutil_socket_t fd, short what, void *argument)
+{
+	struct arrival *arrival = argument;
+	struct joined *joined = arrival->joined;
+	struct join_request request;
+	const char *refused = NULL;
+	ssize_t size = recv(fd, &request, sizeof request, MSG_DONTWAIT);
+
+	(void)what;
+	event_free(arrival->event);
+	free(arrival);
+	if (size != sizeof request) {
+		close(fd);
+		return;
+	}
+	refused = request_check(joined, &request);
+	if (!refused && joined->failure) {
+		joined->workers[request.rank].missed = true;
+		refused = joined->failure;
+	}
+	if (!refused)
+		refused = worker_add(joined, fd, request.rank);
+	if (refused)
+		refuse(fd, refused);
+	else if (joined->released)
+		worker_release(&joined->workers[request.rank]);
+}
+
+static void on_arrival(evutil_socket_t fd, short what, void *argument)
+{
+	struct joined *joined = argument;
+	const struct timeval patience = { .tv_sec = joined->job->patience };
+	struct arrival *arrival;
+	int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)what;
+	if (sock < 0)
+		return;
+	arrival = calloc(1, sizeof *arrival);
+	if (arrival) {
+		*arrival = (struct arrival){ joined, sock, NULL };
+		arrival->event = event_new(joined->base, sock, EV_READ, on_request, arrival);
+	}
+	if (arrival && arrival->event && !event_add(arrival->event, &patience))
+		return;
+	if (arrival && arrival->event)
+		event_free(arrival->event);
+	free(arrival);
+	close(sock);
+}
+
+/* ---- begin and end ---- */
+
+static int place_take(struct joined *joined)
+{
+	const struct join_job *job = joined->job;
+
+	joined->lock = leftovers_directory_take(job->directory);
+	if (joined->lock == -EAGAIN)
+		return error_set(-EADDRINUSE, "another broker-run --join is the first process (local rank 0) of this job on this machine: start it once "
+					      "for each process");
+	if (joined->lock == -EPERM)
+		return error_set(-EPERM, "%s belongs to another user, or others may write there: remove it", job->directory);
+	if (joined->lock < 0)
+		return error_set(joined->lock, "%s cannot be made, where the processes of this job are to meet: %s", job->directory,
+				 strerror(-joined->lock));
+	unlink(job->path);
+	return 0;
+}
+
+int joined_begin(struct joined *joined, const struct join_job *job, struct children *children, struct event_base *base)
+{
+	const struct timeval patience = { .tv_sec = job->patience };
+	int error;
+
+	joined->listener = -1;
+	joined->job = job;
+	joined->base = base;
+	joined->children = children;
+	joined->running = job->size - 1;
+	error = place_take(joined);
+	if (error)
+		return error;
+	joined->workers = calloc(job->size, sizeof *joined->workers);
+	if (!joined->workers)
+		return error_set(-ENOMEM, "out of memory");
+	for (unsigned rank = 0; rank < job->size; rank++)
+		joined->workers[rank] = (struct joined_worker){ .joined = joined, .rank = rank, .sock = -1, .pidfd = -1 };
+	joined->listener = socket_listen(job->path, 0600);
+	if (joined->listener < 0)
+		return joined->listener;
+	joined->arriving = event_new(base, joined->listener, EV_READ | EV_PERSIST, on_arrival, joined);
+	joined->patience = evtimer_new(base, on_patience, joined);
+	if (!joined->arriving || !joined->patience || event_add(joined->arriving, NULL) || evtimer_add(joined->patience, &patience))
+		return error_set(-ENOMEM, "out of memory");
+	return 0;
+}
+
+void joined_release(struct joined *joined)
+{
+	joined->released = true;
+	for (unsigned rank = 1; joined->workers && rank < joined->job->size; rank++)
+		if (joined->workers[rank].sock >= 0)
+			worker_release(&joined->workers[rank]);
+}
+
+static bool all_told(const struct joined *joined)
+{
+	for (unsigned rank = 1; rank < joined->job->size; rank++)
+		if (joined->workers[rank].pidfd < 0 && !joined->workers[rank].missed)
+			return false;
+	return true;
+}
+
+static void tell_waiting(struct joined *joined, const char *text)
+{
+	for (unsigned rank = 1; joined->workers && rank < joined->job->size; rank++)
+		if (joined->workers[rank].sock >= 0) {
+			refuse(joined->workers[rank].sock, text);
+			joined->workers[rank].sock = -1;
+		}
+}
+
+void joined_fail(struct joined *joined, const char *text)
+{
+	const struct timeval linger = { .tv_sec = JOIN_LINGER };
+
+	if (!joined->arriving)
+		return;
+	joined->failure = text;
+	tell_waiting(joined, text);
+	evtimer_add(joined->patience, &linger); /* which then gives up the missing */
+	while (!all_told(joined))
+		if (event_base_loop(joined->base, EVLOOP_ONCE) < 0)
+			break;
+}
+
+void joined_end(struct joined *joined)
+{
+	if (!joined->job)
+		return;
+	tell_waiting(joined, "the broker-run of this machine's first process (local rank 0) has ended");
+	for (unsigned rank = 1; joined->workers && rank < joined->job->size; rank++) {
+		if (joined->workers[rank].death)
+			event_free(joined->workers[rank].death);
+		if (joined->workers[rank].pidfd >= 0)
+			close(joined->workers[rank].pidfd);
+	}
+	free(joined->workers);
+	if (joined->arriving)
+		event_free(joined->arriving);
+	if (joined->patience)
+		event_free(joined->patience);
+	if (joined->listener >= 0)
+		close(joined->listener);
+	if (joined->lock >= 0)
+		leftovers_directory_remove(joined->job->directory, joined->lock);
+	joined->job = NULL;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* joiner.c - see joiner.h */
+#include "joiner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/socket.h"
+
+#define PAUSE_MS 20
+
+static int try_connect(const struct join_job *job)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int error, sock;
+
+	if (access(job->directory, F_OK))
+		return -ENOENT;
+	if (!leftovers_directory_private(job->directory))
+		return -EPERM;
+	strcpy(sun.sun_path, job->path);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -errno;
+	if (!connect(sock, (struct sockaddr *)&sun, sizeof sun))
+		return sock;
+	error = -errno;
+	close(sock);
+	return error;
+}
+
+/* The first one's broker-run may start later, or a socket may be there of a job that was killed. */
+static int leader_connect(const struct join_job *job)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
+
+	for (unsigned waited = 0; waited < job->patience * 1000; waited += PAUSE_MS) {
+		int sock = try_connect(job);
+
+		if (sock >= 0)
+			return sock;
+		if (sock == -EPERM)
+			return error_set(sock, "%s belongs to another user, or others may write there: remove it", job->directory);
+		if (sock != -ENOENT && sock != -ECONNREFUSED)
+			return error_set(sock, "the broker-run of this machine's first process cannot be reached at %s: %s", job->path,
+					 strerror(-sock));
+		nanosleep(&pause, NULL);
+	}
+	return error_set(-ETIMEDOUT, "the broker-run of this machine's first process (local rank 0) did not start within %u s: does every process "
+				     "of the job start broker-run --join?", job->patience);
+}
+
+static int leader_ask(int sock, const struct join_job *job, struct join_answer *answer)
+{
+	struct join_request request = { .magic = JOIN_MAGIC, .rank = job->rank, .size = job->size };
+	ssize_t size;
+
+	snprintf(request.version, sizeof request.version, "%s", PACKAGE_VERSION);
+	if (send(sock, &request, sizeof request, MSG_NOSIGNAL) != sizeof request)
+		size = 0;
+	else
+		size = recv(sock, answer, sizeof *answer, 0);
+	if (size != sizeof *answer || answer->magic != JOIN_MAGIC || answer->used > JOIN_TEXT_MAX ||
+	    (answer->used && answer->text[answer->used - 1]))
+		return error_set(-ECONNRESET, "the broker-run of this machine's first process (local rank 0) died, or failed: it says why");
+	if (answer->error)
+		return error_set(answer->error, "%.400s", answer->used ? answer->text : "refused");
+	return 0;
+}
+
+static void set_number(const char *name, unsigned value)
+{
+	char number[16];
+
+	snprintf(number, sizeof number, "%u", value);
+	setenv(name, number, 1);
+}
+
+int joiner_run(const struct join_job *job, char **command)
+{
+	static struct join_answer answer;
+	int error, sock = leader_connect(job);
+
+	if (sock < 0)
+		return sock;
+	error = leader_ask(sock, job, &answer);
+	close(sock);
+	if (error)
+		return error;
+	set_number("GPUBROKER_RANK", job->rank);
+	set_number("GPUBROKER_SIZE", job->size);
+	for (size_t at = 0; at < answer.used; at += strlen(answer.text + at) + 1)
+		putenv(answer.text + at);
+	execvp(*command, command);
+	error = errno == ENOENT ? 127 : 126;
+	error_set(-errno, "cannot run %.200s: %m", *command);
+	return error;
+}
