@@ -108,11 +108,11 @@ static void begin_end(struct run *run)
 
 static void fail(struct run *run, const char *text)
 {
-	if (!run->failed)
-		log_say("%s", text);
+	if (run->failed) /* the first cause is said */
+		return;
+	log_say("%s", text);
 	run->failed = true;
 	children_abandon(&run->children);
-	run->children.running = 0;
 	begin_end(run);
 }
 

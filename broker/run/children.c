@@ -284,8 +284,11 @@ void children_abandon(struct children *children)
 	close_gate(children);
 	children_signal(children, SIGTERM);
 	for (unsigned i = 0; i < children->count; i++)
-		if (children->child[i].pid)
+		if (children->child[i].pid) {
 			waitpid(children->child[i].pid, NULL, 0);
+			children->child[i].pid = 0;
+		}
+	children->running = 0;
 }
 
 void children_free(struct children *children)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,13 +22,13 @@ static void ends_close(const int ends[2])
 
 static pid_t keeper_fork(const int gate[2], const int answer[2])
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 
 	if (pid)
 		return pid;
 	close(gate[1]);
 	close(answer[0]);
-	mps_keeper_main(gate[0], answer[1]);
+	mps_keeper_main(parent, gate[0], answer[1]);
 }
 
 int mps_daemon_prepare(struct mps_daemon *daemon)
@@ -57,6 +58,24 @@ int mps_daemon_prepare(struct mps_daemon *daemon)
 	return 0;
 }
 
+static void daemon_free(struct mps_daemon *daemon)
+{
+	if (daemon->answered)
+		event_free(daemon->answered);
+	if (daemon->gate >= 0)
+		close(daemon->gate);
+	close(daemon->answer);
+	*daemon = (struct mps_daemon){ .done = daemon->done, .context = daemon->context };
+}
+
+static bool has_ended(struct mps_daemon *daemon)
+{
+	if (!daemon->keeper || waitpid(daemon->keeper, NULL, WNOHANG) != daemon->keeper)
+		return false;
+	daemon_free(daemon);
+	return true;
+}
+
 static void on_answer(evutil_socket_t fd, short what, void *argument)
 {
 	struct mps_daemon *daemon = argument;
@@ -67,7 +86,17 @@ static void on_answer(evutil_socket_t fd, short what, void *argument)
 	if (length > 0)
 		text[length] = 0;
 	daemon->serves = !*text;
+	if (daemon->serves && has_ended(daemon)) /* its SIGCHLD may have been read before */
+		snprintf(text, sizeof text, "the MPS daemon was ended");
 	daemon->done(daemon->context, *text ? -EIO : 0, text);
+}
+
+/* No answer is to follow. */
+static int lose(struct mps_daemon *daemon)
+{
+	event_free(daemon->answered);
+	daemon->answered = NULL;
+	return error_set(-EIO, "the keeper of the MPS daemon was killed");
 }
 
 int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order, mps_daemon_done *done,
@@ -79,28 +108,17 @@ int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const s
 	if (!daemon->answered || event_add(daemon->answered, NULL))
 		return error_set(-ENOMEM, "out of memory");
 	if (write(daemon->gate, order, sizeof *order) != sizeof *order)
-		return error_set(-EIO, "the keeper of the MPS daemon was killed");
+		return lose(daemon);
 	return 0;
 }
 
 /* ---- the end ---- */
 
-static void daemon_free(struct mps_daemon *daemon)
-{
-	if (daemon->answered)
-		event_free(daemon->answered);
-	if (daemon->gate >= 0)
-		close(daemon->gate);
-	close(daemon->answer);
-	*daemon = (struct mps_daemon){ 0 };
-}
-
 bool mps_daemon_lost(struct mps_daemon *daemon)
 {
-	if (!daemon->serves || waitpid(daemon->keeper, NULL, WNOHANG) != daemon->keeper)
-		return false;
-	daemon_free(daemon);
-	return true;
+	bool served = daemon->serves;
+
+	return served && has_ended(daemon);
 }
 
 void mps_daemon_stop(struct mps_daemon *daemon)

@@ -8,6 +8,8 @@
 #ifndef GPUB_RUN_MPS_KEEPER_H
 #define GPUB_RUN_MPS_KEEPER_H
 
+#include <sys/types.h>
+
 #include "broker/status/leftovers.h"
 #include "gpubroker.h"
 
@@ -22,12 +24,12 @@ struct mps_order {
 #define MPS_ANSWER_MAX 256
 
 /*
- * The keeper's life, in a forked child of broker-run with SIGCHLD and SIGTERM blocked. Starts the daemon when an order comes
+ * The keeper's life, in a forked child of broker-run (parent). Starts the daemon when an order comes
  * through the gate, and writes one answer: an empty string when the daemon serves, else an error message. Without an order
  * (end of file) it exits.
- * SIGTERM ends the daemon and its servers at once. If broker-run dies, they end when the last client of MPS has ended. The
+ * SIGTERM ends the daemon and its servers at once, and kills one that does not end by itself. If broker-run dies, they end when the last client of MPS has ended. The
  * keeper exits after them.
  */
-_Noreturn void mps_keeper_main(int gate, int answer);
+_Noreturn void mps_keeper_main(pid_t parent, int gate, int answer);
 
 #endif

@@ -19,9 +19,11 @@ int take_mps_memory(void *field, const char *text)
 	struct mps_options *options = field;
 	const char *equals = strchr(text, '=');
 	uint64_t device = DEVICE_MAX, size = 0;
-	char number[8] = "";
+	char number[32] = "";
 	int error = 0;
 
+	if (equals && equals - text >= (int)sizeof number)
+		return error_set(-EINVAL, "'%.40s' names no device", text);
 	if (equals) {
 		snprintf(number, sizeof number, "%.*s", (int)(equals - text), text);
 		error = number_parse(number, "device's number", 0, DEVICE_MAX - 1, &device);
@@ -38,10 +40,14 @@ int take_mps_memory(void *field, const char *text)
 
 /* ---- the decision ---- */
 
-/* More of them than a server takes would not start at all. */
+bool mps_plan_too_many(unsigned workers, unsigned devices)
+{
+	return workers > MPS_CLIENTS_MAX * devices;
+}
+
 static bool is_worth_it(const struct board_header *board, unsigned workers)
 {
-	return workers > board->devices && workers <= MPS_CLIENTS_MAX * board->devices;
+	return workers > board->devices && !mps_plan_too_many(workers, board->devices);
 }
 
 int mps_plan_make(const struct mps_options *options, bool present, const struct board_header *board, unsigned workers,
@@ -51,6 +57,9 @@ int mps_plan_make(const struct mps_options *options, bool present, const struct 
 
 	if (options->mode == MPS_YES && !cuda)
 		return error_set(-EINVAL, "--mps yes is for GPUs, and these are host devices: leave it out, or use --mps auto");
+	for (unsigned i = board->devices; i < DEVICE_MAX; i++)
+		if (options->memory[i])
+			return error_set(-ENODEV, "--mps-memory is given for device %u, and there are %u, from 0", i, board->devices);
 	if (present)
 		*plan = MPS_PRESENT;
 	else if (options->mode == MPS_YES || (options->mode == MPS_AUTO && cuda && is_worth_it(board, workers)))
@@ -83,7 +92,7 @@ static void list_visible(const struct board_header *board, char text[MPS_UUIDS_M
 	*text = 0;
 	if (!visible)
 		return;
-	if (strstr(visible, "MIG") && strlen(visible) < MPS_UUIDS_MAX) {
+	if ((strstr(visible, "MIG") || strstr(board->device[0].name, "MIG")) && strlen(visible) < MPS_UUIDS_MAX) {
 		strcpy(text, visible);
 		return;
 	}

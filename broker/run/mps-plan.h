@@ -41,8 +41,11 @@ enum mps_plan {
 int mps_plan_make(const struct mps_options *options, bool present, const struct board_header *board, unsigned workers,
 		     enum mps_plan *plan);
 
-/* More clients than this a server takes on no device. */
+/* So many clients of a server were seen to work on a device; more than it takes would not start at all. */
 #define MPS_CLIENTS_MAX 48
+
+/* Whether those are too many for servers on so many devices. */
+bool mps_plan_too_many(unsigned workers, unsigned devices);
 
 /* The order for a daemon of the job's own in the job's directory. */
 void mps_order_make(struct mps_order *order, const char *directory, const struct board_header *board);

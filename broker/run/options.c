@@ -127,10 +127,10 @@ static const struct option_row rows[] = {
 	{ 0, "mps", "MODE",
 	  "run the workers under an MPS daemon of their own: yes, no, or auto: where there are more workers than GPUs (no)",
 	  WORD(mps_modes, "no, auto or yes"), FIELD(mps.mode) },
-	{ 0, "mps-threads", "PERCENT", "each worker uses at most this part of a GPU's multiprocessors; implies --mps yes (100)",
+	{ 0, "mps-threads", "PERCENT", "under MPS, each worker uses at most this part of a GPU's multiprocessors (100)",
 	  NUMBER("percentage", 1, 100), FIELD(mps.threads) },
 	{ 0, "mps-memory", "[DEVICE=]SIZE",
-	  "each worker allocates and maps at most this much of a GPU's memory; implies --mps yes; may be repeated", VALUE(take_mps_memory),
+	  "under MPS, each worker allocates and maps at most this much of a GPU's memory; may be repeated", VALUE(take_mps_memory),
 	  FIELD(mps) },
 	{ 0, "kill-on-failure", NULL, "end the other workers when one fails or is killed", VALUE(take_flag),
 	  FIELD(kill_on_failure) },
@@ -155,14 +155,15 @@ static const struct option_table table = {
 };
 
 /* MPS alone can limit what a worker uses. */
-static void imply_mps(struct mps_options *mps)
+static int check_limits(const struct mps_options *mps)
 {
 	bool limits = mps->threads || mps->memory_each;
 
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		limits |= mps->memory[i] > 0;
-	if (limits)
-		mps->mode = MPS_YES;
+	if (limits && mps->mode == MPS_NO)
+		return error_set(-EINVAL, "--mps-threads and --mps-memory are for workers under MPS: add --mps yes, or --mps auto");
+	return 0;
 }
 
 /* With --join the launcher decides how many workers there are. */
@@ -195,7 +196,8 @@ int run_options_parse(struct run_options *options, int argc, char **argv)
 		result = error_set(-EINVAL, "there is no command to run: broker-run [OPTION ...] -- COMMAND");
 	if (!result)
 		result = take_workers(options);
-	imply_mps(&options->mps);
+	if (!result)
+		result = check_limits(&options->mps);
 	if (result)
 		declared_free(&options->buffers);
 	return result;

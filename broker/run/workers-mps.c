@@ -30,11 +30,16 @@ static void say_own(const struct workers_mps *mps)
 static void say_without(const struct workers_mps *mps, const char *why)
 {
 	unsigned devices = mps->board->devices, workers = mps->options->workers;
+	const char *advice = "--mps auto may be ten times as fast, see";
 
-	if (hints(mps) && mps->board->device_kind == DEVICE_CUDA && workers > devices)
-		log_say("hint: %u workers share %u GPU%s without MPS%s%s, so they take turns in time slices: --mps auto may be ten times as "
-			"fast, see broker-run(1) (--no-hints leaves this out)",
-			workers, devices, PLURAL(devices), *why ? ": " : "", why);
+	if (!hints(mps) || mps->board->device_kind != DEVICE_CUDA || workers <= devices)
+		return;
+	if (mps_plan_too_many(workers, devices))
+		advice = "they are too many for MPS, see";
+	else if (mps->options->mps.mode != MPS_NO)
+		advice = "see";
+	log_say("hint: %u workers share %u GPU%s without MPS%s%s, so they take turns in time slices: %s broker-run(1) (--no-hints leaves this "
+		"out)", workers, devices, PLURAL(devices), *why ? ": " : "", why, advice);
 }
 
 /* One that only exited with a failure may have had a fault on the GPU, too. */
@@ -51,6 +56,7 @@ int workers_mps_prepare(struct workers_mps *mps, const struct run_options *optio
 {
 	mps->options = options;
 	mps->present = mps_is_here(NULL);
+	mps->answers = mps->present && mps_answers();
 	if (mps->present || options->mps.mode == MPS_NO || !strncmp(options->broker.device, "host", strlen("host")))
 		return 0;
 	return mps_daemon_prepare(&mps->daemon);
@@ -83,8 +89,14 @@ int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const st
 		return error;
 	if (mps->plan == MPS_OWN) {
 		mps_order_make(&mps->order, directory, board);
-		return mps_daemon_start(&mps->daemon, base, &mps->order, on_done, mps);
+		error = mps_daemon_start(&mps->daemon, base, &mps->order, on_done, mps);
+		if (error)
+			on_done(mps, error, error_text());
+		return 0;
 	}
+	if (mps->plan == MPS_PRESENT && mps->options->mps.mode == MPS_YES && !mps->answers)
+		return error_set(-ECONNREFUSED, "CUDA_MPS_PIPE_DIRECTORY (/tmp/nvidia-mps unless set) leads to an MPS daemon that has ended: remove what "
+						"it left there, or start it again");
 	mps_daemon_stop(&mps->daemon);
 	if (mps->plan == MPS_WITHOUT)
 		say_without(mps, "");
@@ -99,6 +111,8 @@ bool workers_mps_under(const struct workers_mps *mps)
 
 int workers_mps_tell(const struct workers_mps *mps, struct children *children)
 {
+	if (mps->plan == MPS_OWN && !mps->daemon.serves)
+		return error_set(-EIO, "the MPS daemon of this job was ended before the workers began: see who ended it");
 	return mps_plan_tell(children, &mps->options->mps, mps->plan, &mps->order, mps->board->devices);
 }
 

@@ -15,6 +15,7 @@ struct workers_mps {
 	const struct run_options  *options;
 	const struct board_header *board;
 	bool                       present; /* programs that start here run under MPS: a daemon is there already */
+	bool                       answers; /* and it lives */
 	enum mps_plan              plan;
 	struct mps_order           order;
 	struct mps_daemon          daemon;

@@ -222,6 +222,16 @@ void leftovers_directory_remove(const char *path, int lock)
 }
 
 /* Only what nobody but its owner could have put there, and by the directory's descriptor: see remove_directory(). */
+static bool is_locked(int directory, const char *name)
+{
+	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	bool locked = fd >= 0 && leftovers_locked(fd);
+
+	if (fd >= 0)
+		close(fd);
+	return locked;
+}
+
 static void remove_if_unlocked(int fd, const char *path)
 {
 	struct stat st;
@@ -232,7 +242,8 @@ static void remove_if_unlocked(int fd, const char *path)
 	lock = openat(fd, "lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (lock < 0)
 		return;
-	if (!leftovers_lock(lock)) {
+	/* the MPS daemon of a job whose broker-run was killed serves until its last client has ended */
+	if (!is_locked(fd, "mps/lock") && !leftovers_lock(lock)) {
 		remove_entries(openat(fd, "mps", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 		unlinkat(fd, "mps", AT_REMOVEDIR);
 		unlinkat(fd, "socket", 0);

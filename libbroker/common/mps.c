@@ -2,9 +2,12 @@
 /* mps.c - see mps.h */
 #include "mps.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "environment.h"
@@ -23,4 +26,22 @@ bool mps_is_here(char path[MPS_PATH_MAX])
 		return true;
 	/* any user can create that name in /tmp */
 	return !stat(control, &st) && (!st.st_uid || st.st_uid == geteuid());
+}
+
+bool mps_answers(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	char path[MPS_PATH_MAX];
+	bool refused;
+	int sock;
+
+	mps_is_here(path);
+	if (strlen(path) >= sizeof sun.sun_path)
+		return false;
+	strcpy(sun.sun_path, path);
+	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	refused = sock >= 0 && connect(sock, (struct sockaddr *)&sun, sizeof sun) && (errno == ECONNREFUSED || errno == ENOENT);
+	if (sock >= 0)
+		close(sock);
+	return !refused;
 }

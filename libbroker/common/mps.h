@@ -16,4 +16,7 @@
  */
 bool mps_is_here(char path[MPS_PATH_MAX]);
 
+/* Somebody listens at that pipe. */
+bool mps_answers(void);
+
 #endif

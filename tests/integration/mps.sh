@@ -62,6 +62,7 @@ check "it says what its clients share" grep -q 'own: when one dies in a kernel, 
 check "the workers share its connections" [ -z "$(variable workers/0 CUDA_DEVICE_MAX_CONNECTIONS)" ]
 check "daemon and server have ended with the job" eval 'gone daemon && gone server'
 check "and left nothing" [ -z "$(ls run)" ]
+check "the daemon has no descriptor but its own" eval '! grep -vE "^total| 0 -> /dev/null$| -> .*/(mps/output|log/descriptors|bin/nvidia-cuda-mps-control)$" log/descriptors >err'
 check "they have the job's directory for what they write" \
 	eval '[ "$(variable log/environment CUDA_MPS_LOG_DIRECTORY)" = "$(variable workers/0 CUDA_MPS_PIPE_DIRECTORY)" ]'
 check "and all GPUs" eval '! grep -q CUDA_VISIBLE_DEVICES log/environment workers/0'
@@ -70,7 +71,7 @@ check "with -q nothing is said" eval 'under_own && [ ! -s err ]'
 runs -n 3 --no-hints
 check "nor with --no-hints, but for the first and the last line" eval 'under_own && ! grep -v ": 3 workers, 2\|: account: " err'
 runs -n 97
-check "auto, more workers than servers take: no MPS, and a hint" eval 'without && grep -q "hint: 97 workers share 2 GPUs without MPS" err'
+check "auto, more workers than servers take: no MPS, and a hint" eval 'without && grep -q "hint: 97 workers share 2 GPUs without MPS.*too many for MPS" err'
 runs -n 1 --mps yes
 check "yes: a daemon for one worker, too" under_own
 runs -n 3 --mps no
@@ -87,8 +88,7 @@ check "but for those of divided GPUs, which stay" [ "$(variable log/environment 
 
 # ---- limits ----
 
-runs --mps-threads 25 --mps-memory 4G --mps-memory 1=512M
-check "limits imply yes" under_own
+runs --mps yes --mps-threads 25 --mps-memory 4G --mps-memory 1=512M
 check "a part of the multiprocessors" [ "$(variable workers/0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE)" = 25 ]
 check "memory, a number for each device" [ "$(variable workers/0 CUDA_MPS_PINNED_DEVICE_MEM_LIMIT)" = 0=4096M,1=512M ]
 
@@ -96,6 +96,8 @@ refused() { # PATTERN OPTION...
 	runs "${@:2}"
 	[ "$status" = 125 ] && grep -q "^broker-run: .*$1" err && [ -z "$(find workers log run -type f)" ]
 }
+check "limits without MPS are refused" refused 'for workers under MPS: add --mps yes' --mps no --mps-threads 25
+check "also for a device that is not there" refused 'device 2, and there are 2' --mps-memory 2=4G
 check "a percentage of 0 is refused" refused 'percentage' --mps-threads 0
 check "memory below a MiB is refused" refused 'MPS counts in MiB' --mps-memory 4K
 check "a device that is no number is refused" refused "device's number" --mps-memory x=4G
@@ -107,6 +109,13 @@ check "auto does nothing there" without
 # ---- a daemon that is there, or cannot be ----
 
 : >present/control
+check "what a daemon left that has ended is not taken for one" eval 'CUDA_MPS_PIPE_DIRECTORY=$work/present refused "MPS daemon that has ended" -n 3 --mps yes'
+rm present/control
+# somebody listens
+"$run" -q --device host --name "mps-$$-2" -- sleep 1000 &
+listener=$!
+soon eval 'ls run/gpubroker-mps-$$-2.*/socket'
+ln -s "$work"/run/gpubroker-mps-$$-2.*/socket present/control
 CUDA_MPS_PIPE_DIRECTORY=$work/present runs -n 3 --mps yes --mps-threads 50
 check "a daemon that is there is used" \
 	eval '[ "$status" = 0 ] && [ ! -e log/daemon ] && [ "$(variable workers/0 CUDA_MPS_PIPE_DIRECTORY)" = "$work/present" ]'
@@ -114,6 +123,9 @@ check "with the limits" [ "$(variable workers/0 CUDA_MPS_ACTIVE_THREAD_PERCENTAG
 CUDA_MPS_PIPE_DIRECTORY=$work/present runs -n 3 --mps no
 check "also with no, as in any program that is started here: no hint then" \
 	eval '[ "$status" = 0 ] && [ "$(variable workers/0 CUDA_MPS_PIPE_DIRECTORY)" = "$work/present" ] && ! grep -q hint err'
+
+kill "$listener"
+wait "$listener"
 
 # cannot TEXT PATTERN: yes is refused, auto goes on
 cannot() {
@@ -123,6 +135,13 @@ cannot() {
 }
 FAKE_MPS=fail cannot "a daemon that ends" 'ended at its start: Cannot access CUDA_MPS_PIPE_DIRECTORY='
 FAKE_MPS=hang check "a daemon that does not answer is refused" refused 'did not answer for 5 s' -n 3 --mps yes
+FAKE_MPS=mute runs -n 3 --mps yes
+check "so is one that does not answer a command" \
+	eval '[ "$status" = 125 ] && grep -q "did not answer for 5 s" err && [ -z "$(find workers run -type f)" ] && gone daemon'
+sleeping() { # of the fake's, for a thousand seconds
+	pgrep -f '^sleep 1000$' >/dev/null
+}
+check "and nothing of it lives on" eval '! sleeping'
 mv bin/nvidia-cuda-mps-control bin/control
 cannot "no such program" 'no nvidia-cuda-mps-control is in PATH'
 mv bin/control bin/nvidia-cuda-mps-control
@@ -174,6 +193,33 @@ check "SIGKILL of the daemon is said" grep -q 'the MPS daemon of this job was en
 check "a job begins" starts '[ "$GPUBROKER_RANK" != 1 ] || kill -KILL $$; exec sleep 1'
 wait "$job"
 check "a worker that is killed: what the others see is said" grep -q 'if worker 1 died in a kernel, .* CUDA_ERROR_ILLEGAL_ADDRESS' err
+
+check "a job begins" starts 'exec sleep 1'
+kill -USR1 "$(keeper)"
+sleep 0.3
+check "SIGUSR1 of somebody does not end the daemon" eval '! gone daemon'
+wait "$job"
+trap '' TERM
+check "a job begins" starts 'exec sleep 1'
+wait "$job"
+check "where the script ignores SIGTERM, all ends as usual" eval 'gone daemon && gone server'
+trap - TERM
+FAKE_MPS=deaf
+check "a job begins" starts 'exec sleep 1'
+wait "$job"
+check "a daemon that ignores SIGTERM is killed" ended
+FAKE_MPS=
+
+check "a job begins" starts 'echo $$ >>log/workers; exec sleep 1000'
+touch log/client
+kill -KILL "$job"
+wait "$job" 2>/dev/null
+"$run" -q --device host -- true 2>/dev/null
+check "the next broker leaves the directory of a daemon that serves" eval 'ls run/*/mps/nvidia-cuda-mps-control.pid >/dev/null && ! gone daemon'
+rm log/client
+check "which ends with its last client" ended
+# shellcheck disable=SC2046 # pids
+kill $(cat log/workers)
 
 # the next broker removes what is left of a job that was killed
 check "a job begins" starts 'echo $$ >>log/workers; exec sleep 1000'

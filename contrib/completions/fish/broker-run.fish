@@ -2,6 +2,8 @@
 # What fish completes for broker-run. Made by contrib/completions/generate.sh: make completions renews it.
 complete -c broker-run -f
 complete -c broker-run -s n -l workers -x -d 'how many workers to fork, 1 to 1024 (1)'
+complete -c broker-run -l join -d 'this is one process of a job that mpirun or srun started: those of a machine share one broker'
+complete -c broker-run -l join-timeout -x -d 'with --join, how long who starts early waits for the others (60)'
 complete -c broker-run -s b -l buffer -x -d 'a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, dedicated, mode=0640; may be repeated'
 complete -c broker-run -l spec -r -F -d 'more such buffers, from a file (see broker-run(1)); may be repeated'
 complete -c broker-run -l device -x -a 'auto cuda host' -d 'auto, cuda, host, or host:N for N host devices (auto: cuda where there is one)'
@@ -14,8 +16,8 @@ complete -c broker-run -l connections -x -d 'CUDA_DEVICE_MAX_CONNECTIONS of the 
 complete -c broker-run -l map -x -d 'which device GPUBROKER_DEVICE names to each worker: round (0 1 0 1) or block (0 0 1 1) (round)'
 complete -c broker-run -l bind -x -d 'run each worker on the processors near its device: none or device (none)'
 complete -c broker-run -l mps -x -d 'run the workers under an MPS daemon of their own: yes, no, or auto: where there are more workers than GPUs (no)'
-complete -c broker-run -l mps-threads -x -d 'each worker uses at most this part of a GPU\'s multiprocessors; implies --mps yes (100)'
-complete -c broker-run -l mps-memory -d '[DEVICE=]SIZE each worker allocates and maps at most this much of a GPU\'s memory; implies --mps yes; may be repeated'
+complete -c broker-run -l mps-threads -x -d 'under MPS, each worker uses at most this part of a GPU\'s multiprocessors (100)'
+complete -c broker-run -l mps-memory -d '[DEVICE=]SIZE under MPS, each worker allocates and maps at most this much of a GPU\'s memory; may be repeated'
 complete -c broker-run -l kill-on-failure -d 'end the other workers when one fails or is killed'
 complete -c broker-run -l no-hints -d 'print no hints, such as the one about workers that share a GPU without MPS'
 complete -c broker-run -s q -l quiet -d 'print neither the first line nor the closing account, and no hints'
