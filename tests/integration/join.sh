@@ -14,7 +14,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/run"
 cd "$work" || exit 1
-for variable in "${!OMPI_@}" "${!PMIX_@}" "${!SLURM_@}" "${!MPI_@}"; do unset "$variable"; done
+# what a launcher would say; how mpirun is set up here stays
+unset "${!OMPI_COMM@}" "${!PMIX_SERVER@}" "${!SLURM_@}" "${!MPI_@}"
 export XDG_RUNTIME_DIR=$work/run client PMIX_NAMESPACE=job-$$
 device=host
 
