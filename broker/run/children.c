@@ -112,10 +112,11 @@ static _Noreturn void child_main(const struct children *children, unsigned rank,
 
 int children_fork(struct children *children, unsigned count, unsigned size, char **command)
 {
-	void *settings = mmap(NULL, settings_size(size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int gate[2];
 
-	children->settings = settings == MAP_FAILED ? NULL : settings;
+	children->settings = mmap(NULL, settings_size(size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (children->settings == MAP_FAILED)
+		children->settings = NULL;
 	children->size = size;
 	children->child = calloc(count, sizeof *children->child);
 	if (!children->settings || !children->child || pipe2(gate, O_CLOEXEC))

@@ -68,9 +68,9 @@ static unsigned tasks_of(const char *text, unsigned long machine)
 
 static unsigned size_of(const struct launcher *launcher)
 {
-	const char *machine = getenv("SLURM_NODEID");
+	const char *size = getenv(launcher->size), *machine = getenv("SLURM_NODEID");
 
-	return tasks_of(getenv(launcher->size), machine ? strtoul(machine, NULL, 10) : 0);
+	return tasks_of(size ? size : "", machine ? strtoul(machine, NULL, 10) : 0);
 }
 
 /* Where no variable names job and machine, all processes of a job have the same parent on a machine. */

@@ -192,13 +192,15 @@ static void on_arrival(evutil_socket_t fd, short what, void *argument)
 	if (sock < 0)
 		return;
 	arrival = calloc(1, sizeof *arrival);
-	if (arrival) {
-		*arrival = (struct arrival){ joined, sock, NULL };
-		arrival->event = event_new(joined->base, sock, EV_READ, on_request, arrival);
-	}
-	if (arrival && arrival->event && !event_add(arrival->event, &patience))
+	if (!arrival) {
+		close(sock);
 		return;
-	if (arrival && arrival->event)
+	}
+	*arrival = (struct arrival){ joined, sock, NULL };
+	arrival->event = event_new(joined->base, sock, EV_READ, on_request, arrival);
+	if (arrival->event && !event_add(arrival->event, &patience))
+		return;
+	if (arrival->event)
 		event_free(arrival->event);
 	free(arrival);
 	close(sock);
@@ -284,7 +286,7 @@ void joined_fail(struct joined *joined, const char *text)
 		return;
 	joined->failure = text;
 	tell_waiting(joined, text);
-	evtimer_add(joined->patience, &linger); /* which then gives up the missing */
+	evtimer_add(joined->patience, &linger); /* which then stops waiting for the missing */
 	while (!all_told(joined))
 		if (event_base_loop(joined->base, EVLOOP_ONCE) < 0)
 			break;

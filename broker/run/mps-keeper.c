@@ -64,7 +64,8 @@ static _Noreturn void program_run(const char *argument, const char *log, int inp
 	    dup2(output, STDERR_FILENO) >= 0)
 		execlp(PROGRAM, PROGRAM, argument, NULL);
 	error = errno;
-	_exit(write(failed, &error, sizeof error) != sizeof error);
+	(void)!write(failed, &error, sizeof error);
+	_exit(1);
 }
 
 /* Of a program that has begun: its pid. Else negative errno. dies: it ends with this process. */
