@@ -20,6 +20,7 @@ tests_fuzz_fuzz_events_SOURCES = tests/fuzz/fuzz-events.c $(fuzz_common)
 tests_fuzz_fuzz_image_SOURCES = tests/fuzz/fuzz-image.c examples/heat/image.c $(fuzz_common)
 tests_fuzz_fuzz_image_LDADD = $(LDADD) $(PNG_LIBS) -lz
 tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz-options.c examples/heat/options.c broker/run/options.c broker/run/declared.c broker/run/job.c broker/run/mps-plan.c broker/run/placement.c broker/run/locality.c broker/run/children.c $(fuzz_common)
+tests_fuzz_fuzz_options_LDADD = $(LDADD) $(HWLOC_LIBS)
 tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz-spec.c broker/run/declared.c broker/run/spec.c $(fuzz_common)
 tests_fuzz_fuzz_status_SOURCES = tests/fuzz/fuzz-status.c $(fuzz_common)
 tests_fuzz_fuzz_ticket_SOURCES = tests/fuzz/fuzz-ticket.c $(fuzz_common)
