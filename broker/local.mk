@@ -79,6 +79,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/streams.c broker/base/streams.h \
 	broker/registry/timeline.c broker/registry/timeline.h \
 	broker/session/fair-queue.c broker/session/fair-queue.h \
+	broker/base/uuid-text.c broker/base/uuid-text.h \
 	broker/base/values.c broker/base/values.h \
 	broker/request/waiting.c broker/request/waiting.h \
 	broker/memory/workers.c broker/memory/workers.h

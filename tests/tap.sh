@@ -48,6 +48,13 @@ broker_starts() {
 	timeout -k 5 120 "${top_builddir:?}/broker/broker-run" --device "$1" --name "need-cuda-$$" -- true 2>&1 </dev/null
 }
 
+# need_mps: skips the script where no MPS daemon can be started
+need_mps() {
+	command -v nvidia-cuda-mps-control >/dev/null && return
+	echo "1..0 # SKIP no nvidia-cuda-mps-control"
+	exit 0
+}
+
 # need_cuda: skips the script, with the broker's reason, where a broker finds no CUDA device. A driver or a GPU that does not
 # work fails instead: a skip would hide the fault. Otherwise the script has the devices for itself until it ends, since some
 # tests fill one; cuda_devices is how many there are.

@@ -173,7 +173,7 @@ static void on_unbound(void *context, const char *text)
 {
 	const struct run *run = context;
 
-	if (!run->options.quiet && !run->options.no_hints)
+	if (run_hints(&run->options))
 		log_say("hint: %s", text);
 }
 

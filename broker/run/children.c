@@ -44,32 +44,20 @@ void children_set_device(struct children *children, unsigned rank, unsigned devi
 	children->settings->device[rank] = device;
 }
 
-size_t children_settings(const struct children *children, unsigned rank, char *text, size_t room)
+size_t children_environment(const struct children *children, unsigned rank, char text[CHILDREN_ENVIRONMENT_MAX])
 {
 	const struct settings *settings = children->settings;
-	size_t size = (size_t)snprintf(text, room, "GPUBROKER_DEVICE=%u", settings->device[rank]) + 1;
+	size_t used = (size_t)snprintf(text, CHILDREN_ENVIRONMENT_MAX, "GPUBROKER_RANK=%u%cGPUBROKER_SIZE=%u%cGPUBROKER_DEVICE=%u", rank, 0,
+				       children->size, 0, settings->device[rank]) + 1;
 
-	if (size + settings->used > room)
-		return 0;
-	memcpy(text + size, settings->text, settings->used);
-	return size + settings->used;
+	memcpy(text + used, settings->text, settings->used);
+	return used + settings->used;
 }
 
-static void set_number(const char *name, unsigned value)
+void children_environment_put(char *text, size_t used)
 {
-	char number[16];
-
-	snprintf(number, sizeof number, "%u", value);
-	setenv(name, number, 1);
-}
-
-static void set_environment(struct settings *settings, unsigned rank, unsigned count)
-{
-	set_number("GPUBROKER_RANK", rank);
-	set_number("GPUBROKER_SIZE", count);
-	set_number("GPUBROKER_DEVICE", settings->device[rank]);
-	for (size_t at = 0; at < settings->used; at += strlen(settings->text + at) + 1)
-		putenv(settings->text + at);
+	for (size_t at = 0; at < used; at += strlen(text + at) + 1)
+		putenv(text + at);
 }
 
 void children_take_signals(struct children *children, sigset_t *signals)
@@ -99,12 +87,13 @@ static void restore_signals(const struct given_signals *given)
 
 static _Noreturn void child_main(const struct children *children, unsigned rank, int gate, char **command)
 {
+	static char environment[CHILDREN_ENVIRONMENT_MAX];
 	char go;
 
 	restore_signals(&children->given);
 	if (read(gate, &go, 1) != 1)
 		_exit(0); /* the broker could not start, and has logged why */
-	set_environment(children->settings, rank, children->size);
+	children_environment_put(environment, children_environment(children, rank, environment));
 	execvp(command[0], command);
 	log_say("cannot run %s: %m", command[0]);
 	_exit(errno == ENOENT ? 127 : 126);

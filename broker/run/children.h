@@ -26,7 +26,8 @@ struct given_signals {
 
 #define CHILDREN_TEXT_MAX 160
 
-#define CHILDREN_SETTINGS_MAX 8128 /* bytes of all settings together */
+#define CHILDREN_SETTINGS_MAX    8000 /* bytes of all settings together */
+#define CHILDREN_ENVIRONMENT_MAX 8192 /* with what each worker has for itself */
 
 struct children {
 	struct child   *child;
@@ -59,10 +60,13 @@ int children_fork(struct children *children, unsigned count, unsigned size, char
 int children_set(struct children *children, const char *name, const char *value);
 
 /*
- * The settings of the worker of that rank, but for its rank, for one that is no child of this process: "NAME=VALUE" after "NAME=VALUE", each with
- * its zero. Returns how many bytes they are; CHILDREN_SETTINGS_MAX + 32 are enough.
+ * What the worker of that rank finds in its environment: "NAME=VALUE" after "NAME=VALUE", each with its zero. Returns how many bytes they
+ * are.
  */
-size_t children_settings(const struct children *children, unsigned rank, char *text, size_t room);
+size_t children_environment(const struct children *children, unsigned rank, char text[CHILDREN_ENVIRONMENT_MAX]);
+
+/* Puts such a text, which must stay, into the environment of this process. */
+void children_environment_put(char *text, size_t used);
 
 /* The worker's own device: GPUBROKER_DEVICE in its environment. */
 void children_set_device(struct children *children, unsigned rank, unsigned device);

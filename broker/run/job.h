@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "broker/status/leftovers.h"
+#include "children.h"
 
 struct join_job {
 	unsigned patience;   /* seconds for which those who start early wait for the others; the caller sets it */
@@ -25,7 +26,7 @@ int job_find(struct join_job *job);
 /* ---- what leader and joiners send each other: one message each, over SOCK_SEQPACKET ---- */
 
 #define JOIN_MAGIC     0x6e696f6a62757067ull /* and in step with the version of both programs */
-#define JOIN_TEXT_MAX  8192
+#define JOIN_TEXT_MAX  CHILDREN_ENVIRONMENT_MAX
 #define JOIN_PATIENCE  60   /* seconds unless given: the launcher starts all processes of a machine at about the same time */
 #define JOIN_PATIENCE_MAX 86400
 
@@ -39,7 +40,7 @@ struct join_answer {
 	uint64_t magic;
 	int32_t  error;               /* 0, or negative errno */
 	uint32_t used;                /* bytes of text */
-	char     text[JOIN_TEXT_MAX]; /* "NAME=VALUE" after "NAME=VALUE", each with its zero; or the error message */
+	char     text[JOIN_TEXT_MAX]; /* children_environment()'s; or the error message */
 };
 
 #endif

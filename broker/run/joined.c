@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "broker/base/log.h"
 #include "broker/users/identity.h"
 #include "common/error.h"
@@ -29,6 +31,7 @@ struct arrival {
 	struct joined *joined;
 	int            sock;
 	struct event  *event;
+	struct arrival *prev, *next;
 };
 
 /* ---- answers ---- */
@@ -65,7 +68,7 @@ static void worker_release(struct joined_worker *worker)
 		refuse(sock, error_text());
 		return;
 	}
-	used = children_settings(joined->children, worker->rank, text, sizeof text);
+	used = children_environment(joined->children, worker->rank, text);
 	answer_send(sock, 0, text, used);
 }
 
@@ -153,6 +156,15 @@ static const char *worker_add(struct joined *joined, int sock, unsigned rank)
 	return NULL;
 }
 
+/* Its socket stays open. */
+static void arrival_free(struct arrival *arrival)
+{
+	DL_DELETE(arrival->joined->arrivals, arrival);
+	if (arrival->event)
+		event_free(arrival->event);
+	free(arrival);
+}
+
 static void on_request(evutil_socket_t fd, short what, void *argument)
 {
 	struct arrival *arrival = argument;
@@ -162,8 +174,7 @@ static void on_request(evutil_socket_t fd, short what, void *argument)
 	ssize_t size = recv(fd, &request, sizeof request, MSG_DONTWAIT);
 
 	(void)what;
-	event_free(arrival->event);
-	free(arrival);
+	arrival_free(arrival);
 	if (size != sizeof request) {
 		close(fd);
 		return;
@@ -196,13 +207,12 @@ static void on_arrival(evutil_socket_t fd, short what, void *argument)
 		close(sock);
 		return;
 	}
-	*arrival = (struct arrival){ joined, sock, NULL };
+	*arrival = (struct arrival){ .joined = joined, .sock = sock };
+	DL_APPEND(joined->arrivals, arrival);
 	arrival->event = event_new(joined->base, sock, EV_READ, on_request, arrival);
 	if (arrival->event && !event_add(arrival->event, &patience))
 		return;
-	if (arrival->event)
-		event_free(arrival->event);
-	free(arrival);
+	arrival_free(arrival);
 	close(sock);
 }
 
@@ -216,11 +226,8 @@ static int place_take(struct joined *joined)
 	if (joined->lock == -EAGAIN)
 		return error_set(-EADDRINUSE, "another broker-run --join is the first process (local rank 0) of this job on this machine: start it once "
 					      "for each process");
-	if (joined->lock == -EPERM)
-		return error_set(-EPERM, "%s belongs to another user, or others may write there: remove it", job->directory);
 	if (joined->lock < 0)
-		return error_set(joined->lock, "%s cannot be made, where the processes of this job are to meet: %s", job->directory,
-				 strerror(-joined->lock));
+		return joined->lock;
 	unlink(job->path);
 	return 0;
 }
@@ -282,7 +289,7 @@ void joined_fail(struct joined *joined, const char *text)
 {
 	const struct timeval linger = { .tv_sec = JOIN_LINGER };
 
-	if (!joined->arriving)
+	if (!joined->arriving || !joined->patience)
 		return;
 	joined->failure = text;
 	tell_waiting(joined, text);
@@ -304,6 +311,10 @@ void joined_end(struct joined *joined)
 			close(joined->workers[rank].pidfd);
 	}
 	free(joined->workers);
+	while (joined->arrivals) {
+		close(joined->arrivals->sock);
+		arrival_free(joined->arrivals);
+	}
 	if (joined->arriving)
 		event_free(joined->arriving);
 	if (joined->patience)

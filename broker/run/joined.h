@@ -16,15 +16,17 @@
 #include "children.h"
 #include "job.h"
 
+struct arrival;
 struct joined_worker;
 
 struct joined {
-	const struct join_job     *job;
+	const struct join_job *job;
 	struct event_base    *base;
 	struct event         *arriving, *patience;
 	int                   listener; /* -1: there is none */
 	int                   lock;     /* of the directory; negative: there is none */
 	struct joined_worker *workers;  /* by rank; that of rank 0 is not used */
+	struct arrival       *arrivals; /* have not said who they are */
 	struct children      *children; /* their settings are also those of who joins */
 	unsigned              running;  /* of the others: those that have not ended; those that may still come count */
 	bool                  released;

@@ -4,12 +4,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "children.h"
 #include "common/error.h"
 #include "common/socket.h"
 
@@ -18,21 +18,12 @@
 static int try_connect(const struct join_job *job)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int error, sock;
+	int error = leftovers_directory_check(job->directory);
 
-	if (access(job->directory, F_OK))
-		return -ENOENT;
-	if (!leftovers_directory_private(job->directory))
-		return -EPERM;
+	if (error)
+		return error;
 	strcpy(sun.sun_path, job->path);
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (sock < 0)
-		return -errno;
-	if (!connect(sock, (struct sockaddr *)&sun, sizeof sun))
-		return sock;
-	error = -errno;
-	close(sock);
-	return error;
+	return socket_connect(&sun);
 }
 
 /* The first one's broker-run may start later, or a socket may be there of a job that was killed. */
@@ -45,11 +36,8 @@ static int leader_connect(const struct join_job *job)
 
 		if (sock >= 0)
 			return sock;
-		if (sock == -EPERM)
-			return error_set(sock, "%s belongs to another user, or others may write there: remove it", job->directory);
 		if (sock != -ENOENT && sock != -ECONNREFUSED)
-			return error_set(sock, "the broker-run of this machine's first process cannot be reached at %s: %s", job->path,
-					 strerror(-sock));
+			return sock;
 		nanosleep(&pause, NULL);
 	}
 	return error_set(-ETIMEDOUT, "the broker-run of this machine's first process (local rank 0) did not start within %u s: does every process "
@@ -74,14 +62,6 @@ static int leader_ask(int sock, const struct join_job *job, struct join_answer *
 	return 0;
 }
 
-static void set_number(const char *name, unsigned value)
-{
-	char number[16];
-
-	snprintf(number, sizeof number, "%u", value);
-	setenv(name, number, 1);
-}
-
 int joiner_run(const struct join_job *job, char **command)
 {
 	static struct join_answer answer;
@@ -93,10 +73,7 @@ int joiner_run(const struct join_job *job, char **command)
 	close(sock);
 	if (error)
 		return error;
-	set_number("GPUBROKER_RANK", job->rank);
-	set_number("GPUBROKER_SIZE", job->size);
-	for (size_t at = 0; at < answer.used; at += strlen(answer.text + at) + 1)
-		putenv(answer.text + at);
+	children_environment_put(answer.text, answer.used);
 	execvp(*command, command);
 	error = errno == ENOENT ? 127 : 126;
 	error_set(-errno, "cannot run %.200s: %m", *command);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/uuid-text.h"
 #include "common/error.h"
 #include "device/device.h"
 
@@ -71,15 +72,6 @@ int mps_plan_make(const struct mps_options *options, bool present, const struct 
 
 /* ---- what the daemon and the workers are told ---- */
 
-static size_t uuid_format(const uint8_t uuid[16], char *text, size_t size)
-{
-	size_t at = (size_t)snprintf(text, size, "GPU-");
-
-	for (unsigned i = 0; i < 16; i++)
-		at += (size_t)snprintf(text + at, size - at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
-	return at;
-}
-
 /*
  * A daemon that is shown some GPUs numbers them anew for its clients. UUIDs mean the same for both. Slices of divided GPUs have
  * UUIDs of another kind, and are named by them in the variable already.
@@ -97,9 +89,9 @@ static void list_visible(const struct board_header *board, char text[MPS_UUIDS_M
 		return;
 	}
 	for (unsigned i = 0; i < board->devices; i++) {
-		if (i)
-			text[at++] = ',';
-		at += uuid_format(board->device[i].uuid, text + at, MPS_UUIDS_MAX - at);
+		char uuid[UUID_TEXT_SIZE];
+
+		at += (size_t)snprintf(text + at, MPS_UUIDS_MAX - at, "%sGPU-%s", i ? "," : "", uuid_format(board->device[i].uuid, uuid));
 	}
 }
 

@@ -28,11 +28,17 @@ struct run_options {
 	int                     connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the workers; 0: not given */
 	struct mps_options      mps;
 	bool                    join; /* job says which process of how many this is; workers is how many */
-	struct join_job              job;
+	struct join_job         job;
 	unsigned                map, bind; /* enum map_mode, enum bind_mode */
 	struct declared_buffers buffers;     /* declared_free() frees it; it is empty after a failure */
 	char                  **command;     /* NULL-terminated */
 };
+
+/* Whether lines are printed that only advise. */
+static inline bool run_hints(const struct run_options *options)
+{
+	return !options->quiet && !options->no_hints;
+}
 
 /* 0; 1: --help or --version was printed; negative errno with the error message. */
 int run_options_parse(struct run_options *options, int argc, char **argv);

@@ -12,14 +12,9 @@
 
 /* ---- what people are told ---- */
 
-static bool hints(const struct workers_mps *mps)
-{
-	return !mps->options->quiet && !mps->options->no_hints;
-}
-
 static void say_own(const struct workers_mps *mps)
 {
-	if (hints(mps))
+	if (run_hints(mps->options))
 		log_say("the workers run under an MPS daemon of their own: when one dies in a kernel, the CUDA calls of the others fail");
 }
 
@@ -32,7 +27,7 @@ static void say_without(const struct workers_mps *mps, const char *why)
 	unsigned devices = mps->board->devices, workers = mps->options->workers;
 	const char *advice = "--mps auto may be ten times as fast, see";
 
-	if (!hints(mps) || mps->board->device_kind != DEVICE_CUDA || workers <= devices)
+	if (!run_hints(mps->options) || mps->board->device_kind != DEVICE_CUDA || workers <= devices)
 		return;
 	if (mps_plan_too_many(workers, devices))
 		advice = "they are too many for MPS, see";
@@ -45,7 +40,7 @@ static void say_without(const struct workers_mps *mps, const char *why)
 /* One that only exited with a failure may have had a fault on the GPU, too. */
 static void say_shared_fate(const struct workers_mps *mps, const struct children *children)
 {
-	if (hints(mps) && children->running && mps->plan == MPS_OWN)
+	if (run_hints(mps->options) && children->running && mps->plan == MPS_OWN)
 		log_say("if worker %u died in a kernel, the CUDA calls of the others fail from now on, with CUDA_ERROR_ILLEGAL_ADDRESS as a "
 			"rule: they share an MPS server", children->first);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/uuid-text.h"
 #include "common/layout.h"
 #include "device/device.h"
 #include "views.h"
@@ -69,12 +70,10 @@ static json_t *device_json(struct joined *joined, const union status_record *rec
 	const struct status_device *device = &record->device;
 	uint64_t used = device->index < DEVICE_MAX ? joined->used[device->index] : 0;
 	uint64_t taken = used + device->idle + device->pooled;
-	char uuid[37], *at = uuid;
+	char uuid[UUID_TEXT_SIZE];
 
-	for (int i = 0; i < 16; i++)
-		at += sprintf(at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", device->uuid[i]);
 	return json_pack("{s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:I}", "index", NUMBER(device->index), "name", json_string(device->name),
-			 "uuid", uuid, "bytes", NUMBER(device->bytes), "used", NUMBER(used), "idle", NUMBER(device->idle), "pooled",
+			 "uuid", uuid_format(device->uuid, uuid), "bytes", NUMBER(device->bytes), "used", NUMBER(used), "idle", NUMBER(device->idle), "pooled",
 			 NUMBER(device->pooled), "free", NUMBER(device->bytes > taken ? device->bytes - taken : 0));
 }
 

@@ -171,11 +171,15 @@ int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE
 	return lock >= 0 ? lock : error_set(lock, "the socket's directory in %s cannot be locked: %s", parent, strerror(-lock));
 }
 
-bool leftovers_directory_private(const char *path)
+int leftovers_directory_check(const char *path)
 {
 	struct stat st;
 
-	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IRWXG | S_IRWXO));
+	if (lstat(path, &st))
+		return error_set(-errno, "%s: %m", path);
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & (S_IRWXG | S_IRWXO))
+		return error_set(-EPERM, "%s belongs to another user, or others may enter it: remove it", path);
+	return 0;
 }
 
 /* One that is there may be a dead process's: its lock can be taken. Or a cleaner is about to remove it: then it is made anew. */
@@ -186,13 +190,14 @@ static int directory_take(const char *path)
 	int fd, error;
 
 	if (mkdir(path, 0700) && errno != EEXIST)
-		return -errno;
-	if (!leftovers_directory_private(path))
-		return -EPERM;
+		return error_set(-errno, "%s cannot be made: %m", path);
+	error = leftovers_directory_check(path);
+	if (error)
+		return error == -ENOENT ? -EAGAIN : error;
 	snprintf(name, sizeof name, "%s/lock", path);
 	fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return errno == ENOENT ? -EAGAIN : -errno;
+		return errno == ENOENT ? -EAGAIN : error_set(-errno, "%s cannot be made: %m", name);
 	error = leftovers_lock(fd);
 	if (!error && (fstat(fd, &st) || !st.st_nlink))
 		error = -EAGAIN;
@@ -212,7 +217,7 @@ int leftovers_directory_take(const char *path)
 			nanosleep(&pause, NULL);
 		lock = directory_take(path);
 	}
-	return lock == -EACCES ? -EAGAIN : lock;
+	return lock;
 }
 
 void leftovers_directory_remove(const char *path, int lock)

@@ -53,12 +53,12 @@ const char *leftovers_parent(void);
 
 /*
  * The same for a directory that several processes of a user find by its name; LEFTOVERS_PATH_SIZE is enough for it. One that a dead
- * process left is taken over. Sets no message. -EAGAIN: a living process has it; -EPERM: others may write there.
+ * process left is taken over. Negative errno with the error message; -EAGAIN, without one: a living process has it.
  */
 int leftovers_directory_take(const char *path);
 
-/* Nobody but this user can enter the directory. */
-bool leftovers_directory_private(const char *path);
+/* 0: nobody but this user can enter the directory. Else with the error message: -EPERM, or it is not there. */
+int leftovers_directory_check(const char *path);
 
 /* Removes it, with the sockets (socket, and join of run/joined.h) and the directory mps (run/mps-keeper.h) in it, and closes lock. */
 void leftovers_directory_remove(const char *path, int lock);

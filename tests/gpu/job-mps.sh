@@ -7,10 +7,7 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 need_cuda
-if ! command -v nvidia-cuda-mps-control >/dev/null; then
-	echo "1..0 # SKIP no nvidia-cuda-mps-control"
-	exit 0
-fi
+need_mps
 
 build=$(cd "${top_builddir:?}" && pwd)
 run=$build/broker/broker-run

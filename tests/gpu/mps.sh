@@ -6,10 +6,7 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 need_cuda
-if ! command -v nvidia-cuda-mps-control >/dev/null; then
-	echo "1..0 # SKIP no nvidia-cuda-mps-control"
-	exit 0
-fi
+need_mps
 work=$(mktemp -d) || exit 1
 export CUDA_MPS_PIPE_DIRECTORY=$work/pipe CUDA_MPS_LOG_DIRECTORY=$work/log
 mkdir "$work/pipe" "$work/log"

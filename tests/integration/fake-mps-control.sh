@@ -12,6 +12,7 @@ if [ "${1-}" != -f ]; then # a user's commands
 	daemon=$(cat "$pipe/nvidia-cuda-mps-control.pid" 2>/dev/null) || exit 1
 	case $command in
 	get_server_list)
+		echo $$ >"$FAKE_MPS_LOG/command"
 		[ "$FAKE_MPS" != mute ] || exec sleep 1000
 		kill -0 "$daemon"
 		;;

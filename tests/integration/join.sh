@@ -96,6 +96,19 @@ check "SIGKILL of the broker: the others' calls fail" eval 'grep -q "status-clie
 "$run" -q --device host -- true
 check "and the next broker removes what it left" nothing_left
 
+fresh
+rank 0 3 -- "$client" mark here.0 wait go
+soon test -e here.0
+leader=$(pgrep -f -x -- "$run --join --device host --name together-$$ -- $client mark here.0 wait go")
+kill -STOP "$leader"
+rank 1 3 -- touch here.1
+sleep 0.5
+kill -KILL "$leader"
+soon test -e 1.status
+check "one that waits for an answer when the broker is killed says so" \
+	eval '[ "$(cat 1.status)" = 125 ] && [ ! -e here.1 ] && grep -q "first process (local rank 0) died, or failed" 1.err'
+touch go
+
 # ---- what cannot be ----
 
 fresh
@@ -131,7 +144,7 @@ mkdir "$place" && chmod 755 "$place"
 fresh
 rank 0 2 -- true
 rank 1 2 -- true
-check "a place where others may enter" eval 'all_end 125 125 && [ "$(grep -c "others may write there: remove it" err)" = 2 ]'
+check "a place where others may enter" eval 'all_end 125 125 && [ "$(grep -c "others may enter it: remove it" err)" = 2 ]'
 rmdir "$place"
 
 refused() { # PATTERN VARIABLE=VALUE... -- OPTION...

@@ -17,7 +17,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 name=place-$$
-unset "${!HWLOC@}"
+unset "${!HWLOC@}" "${!OMPI_COMM@}" "${!PMIX_SERVER@}"
 
 # ---- which device ----
 
@@ -45,12 +45,19 @@ check "a device that is none is refused by heat" eval \
 
 # ---- which processors ----
 
-# bound OPTION...: on the machine of two sockets; leaves a line for each worker, and err
-bound() {
+# placed OPTION... : on the machine of two sockets; each worker writes a line
+placed() {
 	env LD_LIBRARY_PATH="$built/tests/fake-cuda/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" FAKE_CUDA="devices=$gpus" \
 		HWLOC_XMLFILE="$sockets" HWLOC_THISSYSTEM=1 CUDA_MPS_PIPE_DIRECTORY="$work/none" \
 		timeout -k 5 30 "${before[@]}" "$run" --device cuda --name "$name" "$@" -- \
-		sh -c 'echo "$GPUBROKER_RANK $(sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status)" >>cpus' >out 2>err </dev/null
+		sh -c 'echo "$GPUBROKER_RANK $(sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status)" >>cpus' </dev/null
+}
+joins() {
+	OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=$name placed --join --bind device >>out 2>>err
+}
+# bound OPTION...: the same; leaves the lines, and err of two sockets; leaves a line for each worker, and err
+bound() {
+	placed "$@" >out 2>err
 	status=$?
 	processors=$(sort -n cpus | tr '\n' ' ')
 	rm -f cpus
@@ -63,6 +70,11 @@ points() {
 	check "and no hint says otherwise" eval '! grep -q "not bound" err'
 	bound -n 4 --bind device --map block
 	check "also in blocks" [ "$status:$processors" = "0:0 0 1 0 2 1 3 1 " ]
+	OMPI_COMM_WORLD_LOCAL_RANK=1 joins &
+	OMPI_COMM_WORLD_LOCAL_RANK=0 joins
+	wait $!
+	check "also processes that join" [ "$(sort -n cpus | tr '\n' ' ')" = "0 0 1 1 " ]
+	rm -f cpus
 	bound -n 2
 	check "none is the default" [ "$status:$processors" = "0:0 $all 1 $all " ]
 	before=(taskset -c 0)

@@ -292,7 +292,7 @@ def test_nothing_leaks(broker):
         gc.collect()
         return [sys.getallocatedblocks(), *(sys.getrefcount(kind) for kind in types)]
 
-    rounds = 60
+    rounds = 120  # 31 blocks more were seen once, under ASan, that no round had left
     for _ in range(20):
         use_everything(broker, "leak")
     before = counts()
