@@ -301,6 +301,8 @@ void joined_fail(struct joined *joined, const char *text)
 
 void joined_end(struct joined *joined)
 {
+	struct arrival *arrival, *next;
+
 	if (!joined->job)
 		return;
 	tell_waiting(joined, "the broker-run of this machine's first process (local rank 0) has ended");
@@ -311,9 +313,10 @@ void joined_end(struct joined *joined)
 			close(joined->workers[rank].pidfd);
 	}
 	free(joined->workers);
-	while (joined->arrivals) {
-		close(joined->arrivals->sock);
-		arrival_free(joined->arrivals);
+	DL_FOREACH_SAFE(joined->arrivals, arrival, next) {
+		close(arrival->sock);
+		event_free(arrival->event);
+		free(arrival);
 	}
 	if (joined->arriving)
 		event_free(joined->arriving);
