@@ -189,7 +189,8 @@ static void probe(struct exam *exam, int sock)
 	if (is_stopped(exam, server.uid))
 		return;
 	exam->serves = poll(&answer, 1, ANSWER_MS) > 0;
-	if (!exam->serves)
+	/* a signal that was sent just before takes effect when the broker is next scheduled */
+	if (!exam->serves && !is_stopped(exam, server.uid))
 		say_silent(exam, server.uid);
 }
 

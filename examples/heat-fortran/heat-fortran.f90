@@ -112,7 +112,7 @@ contains
         write (name, '("heat-fortran/", i0)') worker
     end function
 
-    ! This worker's buffer with the initial field.
+    ! This worker's buffer with the initial field, which the others may read once announce(1) says so.
     subroutine publish()
         type(gpub_spec) :: spec
         integer :: rows, i, j
@@ -132,7 +132,6 @@ contains
                 peers(rank)%field(j, i, 1) = mode(peers(rank)%first + i, j)
             end do
         end do
-        call announce(1)
     end subroutine
 
     ! The type and the rank are checked by the library; the extents here.
@@ -163,10 +162,8 @@ contains
         do worker = 0, workers - 1
             if (needed(worker)) call hold(worker, GPUB_READ)
         end do
-        ! only now may the others see a step of this worker, and so an end
-        do worker = 0, workers - 1
-            if (needed(worker)) call await(worker, 1)
-        end do
+        ! only now: who sees it may end, and its buffer with it
+        call announce(1)
     end subroutine
 
     ! ---- timelines ----
