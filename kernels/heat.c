@@ -54,24 +54,38 @@ static void heat_row(float *next, const float *now, const float *north, const fl
 	heat_edge(next, now, north, south, columns, columns - 1, r);
 }
 
-static void heat_step(const gpub_launch_config *config, void **args)
+/* Every stride-th row of a kernel's arguments, from the first one on. */
+static void heat_rows(void **args, size_t stride)
 {
 	float *next = *(float **)args[0];
 	const float *now = *(const float **)args[1];
-	const float *north = *(const float **)args[2], *below = *(const float **)args[3];
+	const float *above = *(const float **)args[2], *below = *(const float **)args[3];
 	size_t rows = *(uint32_t *)args[4], columns = *(uint32_t *)args[5];
 	float r = *(float *)args[6];
 
-	(void)config;
-	if (columns == 0)
-		return;
-	for (size_t i = 0; i < rows; i++) {
+	for (size_t i = 0; columns && i < rows; i += stride) {
 		const float *row = now + i * columns;
 
-		heat_row(next + i * columns, row, north, i + 1 < rows ? row + columns : below, columns, r);
-		north = row;
+		heat_row(next + i * columns, row, i ? row - columns : above, i + 1 < rows ? row + columns : below, columns, r);
 	}
 }
 
+static void heat_step(const gpub_launch_config *config, void **args)
+{
+	(void)config;
+	heat_rows(args, 1);
+}
+
+/* The first row and the last, which may be the same. */
+static void heat_edges(const gpub_launch_config *config, void **args)
+{
+	size_t rows = *(uint32_t *)args[4];
+
+	(void)config;
+	heat_rows(args, rows > 1 ? rows - 1 : 1);
+}
+
 GPUB_HOST_KERNEL(heat_step, heat_step, sizeof(float *), sizeof(float *), sizeof(float *), sizeof(float *),
+		 sizeof(uint32_t), sizeof(uint32_t), sizeof(float));
+GPUB_HOST_KERNEL(heat_edges, heat_edges, sizeof(float *), sizeof(float *), sizeof(float *), sizeof(float *),
 		 sizeof(uint32_t), sizeof(uint32_t), sizeof(float));

@@ -55,3 +55,19 @@ extern "C" __global__ void heat_step(float *__restrict__ next, const float *__re
 		}
 	}
 }
+
+extern "C" __global__ void heat_edges(float *__restrict__ next, const float *__restrict__ now,
+				      const float *__restrict__ above, const float *__restrict__ below, uint32_t rows,
+				      uint32_t columns, float r)
+{
+	uint64_t across = (uint64_t)gridDim.x * blockDim.x, edges = rows < 2 ? rows : 2;
+
+	for (uint64_t j = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; j < columns; j += across) {
+		for (uint64_t edge = blockIdx.y; edge < edges; edge += gridDim.y) {
+			uint64_t row = edge ? rows - 1 : 0;
+			float north = row > 0 ? now[(row - 1) * columns + j] : above ? above[j] : 0.0f;
+
+			heat_strip(next, now, north, below, row, row, rows, columns, j, r);
+		}
+	}
+}

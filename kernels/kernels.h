@@ -18,6 +18,10 @@
  *       first and below the last, columns cells each, or NULL where the domain ends and the outside is 0.
  *       next overlaps none of the others. Grid: heat_grid().
  *
+ *   heat_edges(float *next, const float *now, const float *north, const float *south,
+ *              uint32_t rows, uint32_t columns, float r)
+ *       The same step of the first row and the last alone. Grid: heat_grid(2, columns).
+ *
  *   pack_rows(uint32_t *packed, const uint32_t *strided, uint64_t rows, uint64_t columns, uint64_t stride)
  *   unpack_rows(uint32_t *strided, const uint32_t *packed, uint64_t rows, uint64_t columns, uint64_t stride)
  *       Copy rows that begin stride elements apart to or from rows without gaps. A row has columns elements of 4 bytes

@@ -63,6 +63,7 @@ extern "C" {
 
 #define GPUB_NAME_MAX     95                  /* bytes of a name, without the terminating zero */
 #define GPUB_TIMELINE_MAX ((1ull << 62) - 1)  /* the largest value gpub_signal_on() takes */
+#define GPUB_TIMELINES_MAX 256                 /* of one call of gpub_wait_many_on() or gpub_signal_many_on() */
 
 /* A connection of this process to one broker. gpub_connect() makes it, gpub_disconnect() ends it. */
 typedef struct gpub_client gpub_client;
@@ -428,6 +429,14 @@ int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream);
 int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream);
 
 /*
+ * The same for several timelines by one operation of the stream, which costs less than one for each: values[i] is of leases[i].
+ * count is 0 to GPUB_TIMELINES_MAX. All is queued or, after an error, nothing. gpub_signal_many_on() takes each timeline once
+ * (-EINVAL); after an error this session may be the writer of some that had none.
+ */
+int gpub_signal_many_on(const gpub_lease *const *leases, const uint64_t *values, unsigned count, void *stream);
+int gpub_wait_many_on(const gpub_lease *const *leases, const uint64_t *values, unsigned count, void *stream);
+
+/*
  * Reads the timeline without waiting. After its writer disconnected cleanly: the last value it set.
  * -EOWNERDEAD: the writer died, or its connection to the broker ended.
  */
@@ -442,12 +451,26 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value);
 int gpub_stream_create(gpub_client *client, int device, void **stream);
 
 /*
+ * The same with a priority, as CUDA has it: of streams with work to do, the device takes up that of the lower number first. 0 is
+ * that of gpub_stream_create(), negative numbers are sooner, and a number beyond the device's range is the nearest in it.
+ * Nothing that runs is interrupted. The host device has no priorities.
+ */
+int gpub_stream_create_priority(gpub_client *client, int device, int priority, void **stream);
+
+/*
  * Waits until everything queued on the stream is done. -EIO: that work failed. -ECONNRESET, -EOWNERDEAD: a stream waits
  * for a timeline that no process can advance or end, and that has not moved for 30 seconds (gpub_signal_on(3)). -EBUSY:
  * the stream is being captured, or it is the legacy default stream and a blocking stream of the device is being
  * captured.
  */
 int gpub_stream_sync(void *stream);
+
+/*
+ * Makes everything that is queued on stream from now on wait for all that is queued on other so far. Both are streams of this
+ * process, of any devices. A cudaStreamWaitEvent() of an event that is recorded on other does the same.
+ *   -EBUSY  one of them is being captured
+ */
+int gpub_stream_wait(void *stream, void *other);
 
 /* Destroys it once its work is done; the call itself does not wait on CUDA. */
 void gpub_stream_destroy(void *stream);

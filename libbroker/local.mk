@@ -123,7 +123,9 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/ticks.h \
 	libbroker/client/waits.c \
 	libbroker/client/waits.h \
+	libbroker/client/timeline-many.c \
 	libbroker/client/timeline.c \
+	libbroker/client/timeline.h \
 	libbroker/client/trace.c \
 	libbroker/client/trace.h \
 	libbroker/client/trust.c \

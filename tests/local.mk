@@ -153,7 +153,7 @@ test_programs = \
 	tests/integration/times \
 	tests/integration/timeline-ends \
 	tests/integration/timeline-pages \
-	tests/integration/timelines tests/integration/why tests/integration/deadlocks \
+	tests/integration/timelines tests/integration/timelines-many tests/integration/why tests/integration/deadlocks \
 	tests/integration/trace \
 	tests/integration/truncate \
 	tests/integration/users \
@@ -377,6 +377,7 @@ tests_integration_times_SOURCES = tests/integration/times.c $(harness)
 tests_integration_timeline_ends_SOURCES = tests/integration/timeline-ends.c $(harness)
 tests_integration_timeline_pages_SOURCES = tests/integration/timeline-pages.c $(harness)
 tests_integration_timelines_SOURCES = tests/integration/timelines.c $(harness)
+tests_integration_timelines_many_SOURCES = tests/integration/timelines-many.c $(harness)
 why_scene = tests/integration/why-scene.c tests/integration/why-scene.h $(harness)
 tests_integration_why_SOURCES = tests/integration/why.c $(why_scene)
 tests_integration_deadlocks_SOURCES = tests/integration/deadlocks.c $(why_scene)

@@ -33,6 +33,7 @@ module gpubroker_interface
 
     integer(c_int), parameter, public :: GPUB_NAME_MAX = 95, GPUB_DIMS_MAX = 8, GPUB_LAYOUT_TEXT_MAX = 200, GPUB_TICKET_MAX = 256
     integer(c_int64_t), parameter, public :: GPUB_TIMELINE_MAX = 4611686018427387903_c_int64_t, GPUB_ANY_EXTENT = -1
+    integer(c_int), parameter, public :: GPUB_TIMELINES_MAX = 256
     integer(c_int32_t), parameter, public :: GPUB_KEEP = -1, GPUB_ANY_USER = -1, GPUB_TICKET_ONCE = 1
 
     ! gpub_layout%code
@@ -121,8 +122,9 @@ module gpubroker_interface
     ! Functions without a text are the library's own.
     public :: gpub_disconnect, gpub_set_flags, gpub_trim, gpub_set_cache, gpub_device_count, gpub_set_device
     public :: gpub_renew, gpub_return, gpub_return_on, gpub_lease_layout, gpub_lease_generation
-    public :: gpub_signal_on, gpub_wait_on, gpub_timeline
-    public :: gpub_stream_create, gpub_stream_sync, gpub_stream_destroy, gpub_copy_on, gpub_launch, gpub_module_close
+    public :: gpub_signal_on, gpub_wait_on, gpub_signal_many_on, gpub_wait_many_on, gpub_timeline
+    public :: gpub_stream_create, gpub_stream_create_priority, gpub_stream_wait, gpub_stream_sync, gpub_stream_destroy
+    public :: gpub_copy_on, gpub_launch, gpub_module_close
     ! The others are below: they change Fortran's strings into C's, and back.
     public :: gpub_connect, gpub_create, gpub_unlink, gpub_chmod, gpub_chown, gpub_seal, gpub_rename, gpub_drain, gpub_stat, &
         gpub_wait_newer, gpub_acquire, gpub_acquire_as, gpub_acquire_many, gpub_layout_parse, gpub_layout_text, &
@@ -194,6 +196,21 @@ module gpubroker_interface
             integer(c_int64_t), value :: value
             type(c_ptr), value :: stream
         end function
+        ! leases: addresses of leases, by c_loc
+        integer(c_int) function gpub_signal_many_on(leases, values, count, stream) bind(C)
+            import
+            type(c_ptr), intent(in) :: leases(*)
+            integer(c_int64_t), intent(in) :: values(*)
+            integer(c_int32_t), value :: count
+            type(c_ptr), value :: stream
+        end function
+        integer(c_int) function gpub_wait_many_on(leases, values, count, stream) bind(C)
+            import
+            type(c_ptr), intent(in) :: leases(*)
+            integer(c_int64_t), intent(in) :: values(*)
+            integer(c_int32_t), value :: count
+            type(c_ptr), value :: stream
+        end function
         integer(c_int) function gpub_timeline(lease, value) bind(C)
             import
             type(gpub_lease), intent(in) :: lease
@@ -204,6 +221,16 @@ module gpubroker_interface
             type(c_ptr), value :: client
             integer(c_int), value :: device
             type(c_ptr), intent(inout) :: stream
+        end function
+        integer(c_int) function gpub_stream_create_priority(client, device, priority, stream) bind(C)
+            import
+            type(c_ptr), value :: client
+            integer(c_int), value :: device, priority
+            type(c_ptr), intent(inout) :: stream
+        end function
+        integer(c_int) function gpub_stream_wait(stream, other) bind(C)
+            import
+            type(c_ptr), value :: stream, other
         end function
         integer(c_int) function gpub_stream_sync(stream) bind(C)
             import

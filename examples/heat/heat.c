@@ -15,6 +15,7 @@
 
 #include "heat.h"
 
+#define EDGES_PRIORITY (-1) /* a neighbour waits for them: before the blocks of the inside that are not running yet */
 
 /* Gives options the size of the image, or refuses a size that differs. */
 static int start_image(struct options *options, float **image)
@@ -64,7 +65,8 @@ static int start_client(struct heat *heat)
 		return heat_fail("cannot count the devices: %s", gpub_strerror_last());
 	if (choose_device(heat))
 		return -1;
-	if (gpub_stream_create(heat->client, GPUB_CURRENT, &heat->stream) ||
+	if (gpub_stream_create_priority(heat->client, GPUB_CURRENT, EDGES_PRIORITY, &heat->edges) ||
+	    gpub_stream_create(heat->client, GPUB_CURRENT, &heat->inside) ||
 	    gpub_stream_create(heat->client, GPUB_CURRENT, &heat->probe))
 		return heat_fail("cannot make a stream: %s", gpub_strerror_last());
 	return 0;
@@ -73,7 +75,8 @@ static int start_client(struct heat *heat)
 static int start_kernels(struct heat *heat)
 {
 	if (gpub_module_open(&heat->module, heat->client, heat->options.kernels) ||
-	    gpub_module_kernel(heat->module, "heat_step", &heat->step))
+	    gpub_module_kernel(heat->module, "heat_step", &heat->kernel_step) ||
+	    gpub_module_kernel(heat->module, "heat_edges", &heat->kernel_edges))
 		return heat_fail("cannot load the kernels: %s", gpub_strerror_last());
 	return 0;
 }
@@ -103,7 +106,8 @@ static int start(struct heat *heat, float *image, struct output *output)
 static void finish(struct heat *heat)
 {
 	peers_leave(heat);
-	gpub_stream_destroy(heat->stream);
+	gpub_stream_destroy(heat->edges);
+	gpub_stream_destroy(heat->inside);
 	gpub_stream_destroy(heat->probe);
 	gpub_module_close(heat->module);
 	gpub_disconnect(heat->client);
@@ -164,7 +168,7 @@ static int report(const struct heat *heat, bool host, const float *field, struct
 	return result;
 }
 
-/* No exit handlers: the stream may be parked in a wait, and nothing is to run behind the failure. */
+/* No exit handlers: a stream may be parked in a wait, and nothing is to run behind the failure. */
 static _Noreturn void heat_die(void)
 {
 	fflush(NULL);

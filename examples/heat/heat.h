@@ -59,10 +59,10 @@ struct heat {
 	struct options options;
 	struct share   own;
 	gpub_client   *client;
-	void          *stream;
-	void          *probe;   /* a second stream, to ask the device whether it still works */
+	void          *edges, *inside; /* streams: the first and the last row of this worker, and all between them */
+	void          *probe;   /* another stream, to ask the device whether it still works */
 	gpub_module   *module;
-	gpub_kernel    step;
+	gpub_kernel    kernel_step, kernel_edges;
 	struct peer   *peers;   /* one a rank; which of them are held: peers.c */
 	int            devices; /* that this process can use */
 	double         seconds; /* that the steps took, on rank 0 */
@@ -97,7 +97,8 @@ double field_bound(const struct options *options);
 
 /*
  * The values of timelines. Buffer 0 of a worker: published, with its initial field; then, once the worker has met all
- * that it needs, the number of steps done. Buffer 1 of rank 0: published; all have met; rank 0 has the result.
+ * that it needs, the number of steps whose edges are done; at last one more, with the inside of the last step. Buffer 1 of
+ * rank 0: published; all have met; rank 0 has the result.
  */
 #define PEER_PUBLISHED  1u
 #define PEER_STEP(done) ((uint64_t)(done) + 2)

@@ -49,9 +49,9 @@ int peers_publish(struct heat *heat, const float *initial)
 
 	if (peer_create(heat, 0) || peer_create(heat, 1))
 		return -1;
-	if (gpub_copy_on(heat->client, own->buffer[0].ptr, initial, size, heat->stream) ||
-	    gpub_signal_on(&own->buffer[0], PEER_PUBLISHED, heat->stream) ||
-	    gpub_signal_on(&own->buffer[1], PEER_PUBLISHED, heat->stream) || gpub_stream_sync(heat->stream))
+	if (gpub_copy_on(heat->client, own->buffer[0].ptr, initial, size, heat->inside) ||
+	    gpub_signal_on(&own->buffer[0], PEER_PUBLISHED, heat->inside) ||
+	    gpub_signal_on(&own->buffer[1], PEER_PUBLISHED, heat->inside) || gpub_stream_sync(heat->inside))
 		return heat_fail("cannot fill the first buffer: %s", gpub_strerror_last());
 	return 0;
 }
@@ -107,8 +107,8 @@ static int peers_await(struct heat *heat)
 
 static int peers_tell(struct heat *heat, unsigned which, uint64_t value)
 {
-	if (gpub_signal_on(&heat->peers[heat->options.rank].buffer[which], value, heat->stream) ||
-	    gpub_stream_sync(heat->stream))
+	if (gpub_signal_on(&heat->peers[heat->options.rank].buffer[which], value, heat->inside) ||
+	    gpub_stream_sync(heat->inside))
 		return heat_fail("cannot tell the other workers to begin: %s", gpub_strerror_last());
 	return 0;
 }

@@ -3,14 +3,20 @@
  * solver.c - the time steps, ordered on the device, and the gathering of the result.
  *
  * Step k (1, 2, ...) reads the field of step k-1 from the buffers number (k-1) % 2, this worker's own and the
- * edge rows of the workers above and below, and writes buffer k % 2. The timeline of a worker's buffer 0
- * counts: PEER_STEP(0) is "the initial field is there", PEER_STEP(k) "step k is done". On its one stream a
- * worker queues, for each step,
- *     wait until the worker above, and the one below, are at PEER_STEP(k-1);  the kernel;  signal PEER_STEP(k)
- * and that orders both directions:
- *   - what step k reads: the neighbour's buffer (k-1) % 2 is complete, since its step k-1 is done;
- *   - what step k overwrites: buffer k % 2 holds step k-2, which the neighbours read in their step k-1: done too.
- * So two neighbours are never more than one step apart, and nothing but the device waits.
+ * edge rows of the workers above and below, and writes buffer k % 2. The edges, the worker's own first and last row, come
+ * first, so that they reach the neighbours while the rows between them are computed: each has a stream of its own. The timeline
+ * of a worker's buffer 0 counts: PEER_STEP(k) is "the edges of step k are there, and all of step k-1". For each step a worker
+ * queues
+ *     edges:   wait until the worker above, and the one below, are at PEER_STEP(k-1), and for the inside of step k-1;
+ *              the kernel of the edges; signal PEER_STEP(k)
+ *     inside:  wait for the edges of step k-1; the kernel of the rows between
+ * and that orders all directions:
+ *   - what step k reads: the neighbour's edge in buffer (k-1) % 2 is complete, since the edges of its step k-1 are done;
+ *   - what step k overwrites: buffer k % 2 holds step k-2, whose edges the neighbours read for those of their step k-1: done
+ *     too. What is inside nobody else reads.
+ * So two neighbours are never more than one step apart, and nothing but the device waits. All this would also work if both
+ * streams were one (gpub_signal_on(3), "Waiting streams block others"). A worker without neighbours has no edges: it computes
+ * all rows by one kernel.
  *
  * The CPU runs ahead of the device by QUEUE_DEPTH steps at most. Then it does not block in a synchronisation but sleeps
  * and polls: its own timeline for the progress, and its neighbours' for their death. The broker releases the waits for a
@@ -26,7 +32,7 @@
 #include "heat.h"
 #include "kernels/kernels.h"
 
-#define QUEUE_DEPTH 128u  /* steps; three commands each */
+#define QUEUE_DEPTH 128u  /* steps; four commands each on either stream */
 #define STALL       1.0   /* seconds without a step after which the device is asked whether it still works */
 #define NAP_LEAST   20e-6 /* seconds */
 #define NAP_MOST    20e-3
@@ -81,29 +87,83 @@ static struct stride solver_stride(const struct heat *heat, unsigned target)
 	};
 }
 
-static int step_wait(const struct heat *heat, unsigned rank, uint64_t k)
+/* Both streams: what they queue next comes behind the other's last step. */
+static int step_order(const struct heat *heat)
 {
-	return gpub_wait_on(&heat->peers[rank].buffer[0], PEER_STEP(k - 1), heat->stream);
+	return gpub_stream_wait(heat->inside, heat->edges) || gpub_stream_wait(heat->edges, heat->inside);
 }
 
-static int step_launch(const struct heat *heat, struct stride *stride)
+static int inside_launch(const struct heat *heat, const struct stride *stride)
 {
-	gpub_launch_config config = heat_grid(stride->rows, stride->columns, heat->stream);
+	gpub_launch_config config;
+	float             *next = stride->next + stride->columns;
+	const float       *above = stride->now, *now = above + stride->columns;
+	const float       *below = above + (size_t)(stride->rows - 1) * stride->columns;
+	uint32_t           rows = stride->rows - 2, columns = stride->columns;
+	float              r = stride->r;
+	void              *args[] = { &next, &now, &above, &below, &rows, &columns, &r };
+
+	if (stride->rows <= 2)
+		return 0;
+	config = heat_grid(rows, columns, heat->inside);
+	return gpub_launch(heat->kernel_step, &config, args);
+}
+
+static int edges_wait(const struct heat *heat, uint64_t k)
+{
+	const gpub_lease *leases[2];
+	uint64_t          values[2] = { PEER_STEP(k - 1), PEER_STEP(k - 1) };
+	unsigned          rank = heat->options.rank, count = 0;
+
+	if (rank > 0)
+		leases[count++] = &heat->peers[rank - 1].buffer[0];
+	if (rank + 1 < heat->options.size)
+		leases[count++] = &heat->peers[rank + 1].buffer[0];
+	return gpub_wait_many_on(leases, values, count, heat->edges);
+}
+
+/* A kernel of all arguments of the step, which computes so many rows. */
+static int stride_launch(const struct heat *heat, gpub_kernel kernel, struct stride *stride, uint32_t rows)
+{
+	gpub_launch_config config = heat_grid(rows, stride->columns, heat->edges);
 	void              *args[] = { &stride->next,  &stride->now,     &stride->above, &stride->below,
 				      &stride->rows,  &stride->columns, &stride->r };
 
-	return gpub_launch(heat->step, &config, args);
+	return gpub_launch(kernel, &config, args);
+}
+
+static int step_signal(const struct heat *heat, uint64_t k)
+{
+	return gpub_signal_on(&heat->peers[heat->options.rank].buffer[0], PEER_STEP(k), heat->edges);
+}
+
+/* A worker without neighbours has no edges that anybody waits for: all its rows are one kernel. */
+static int step_alone(const struct heat *heat, struct stride *stride, uint64_t k)
+{
+	return stride_launch(heat, heat->kernel_step, stride, stride->rows) || step_signal(heat, k);
+}
+
+static int step_overlapped(const struct heat *heat, struct stride *stride, uint64_t k)
+{
+	return step_order(heat) || edges_wait(heat, k) || stride_launch(heat, heat->kernel_edges, stride, 2) ||
+	       step_signal(heat, k) || inside_launch(heat, stride);
 }
 
 static int step_queue(struct solver *solver, uint64_t k)
 {
 	const struct heat *heat = solver->heat;
-	unsigned           rank = heat->options.rank;
+	struct stride     *stride = &solver->stride[k % 2];
 
-	if ((rank > 0 && step_wait(heat, rank - 1, k)) || (rank + 1 < heat->options.size && step_wait(heat, rank + 1, k)) ||
-	    step_launch(heat, &solver->stride[k % 2]) ||
-	    gpub_signal_on(&heat->peers[rank].buffer[0], PEER_STEP(k), heat->stream))
+	if (heat->options.size == 1 ? step_alone(heat, stride, k) : step_overlapped(heat, stride, k))
 		return heat_fail("cannot queue step %llu: %s", (unsigned long long)k, gpub_strerror_last());
+	return 0;
+}
+
+/* One more value, behind all of the last step. */
+static int last_queue(const struct heat *heat)
+{
+	if (gpub_stream_wait(heat->edges, heat->inside) || step_signal(heat, heat->options.steps + 1))
+		return heat_fail("cannot queue the end of the steps: %s", gpub_strerror_last());
 	return 0;
 }
 
@@ -137,7 +197,7 @@ static int solver_look(struct solver *solver)
 	if (done > solver->done)
 		solver->moved = heat_now();
 	solver->done = done;
-	progress_show(&heat->options, done, heat_now() - solver->began);
+	progress_show(&heat->options, done < heat->options.steps ? done : heat->options.steps, heat_now() - solver->began);
 	return 0;
 }
 
@@ -183,14 +243,14 @@ static int solver_finish(struct solver *solver)
 	struct heat *heat = solver->heat;
 	unsigned     rank = heat->options.rank;
 
-	if (solver_drain(solver, heat->options.steps))
+	if (last_queue(heat) || solver_drain(solver, heat->options.steps + 1))
 		return -1;
-	if (gpub_stream_sync(heat->stream))
+	if (gpub_stream_sync(heat->edges) || gpub_stream_sync(heat->inside))
 		return heat_fail("the device failed: %s", gpub_strerror_last());
 	if ((rank > 0 && solver_confirm(heat, rank - 1)) ||
 	    (rank + 1 < heat->options.size && solver_confirm(heat, rank + 1)))
 		return -1;
-	return rank == 0 ? peers_everybody(heat, PEER_STEP(heat->options.steps)) : 0;
+	return rank == 0 ? peers_everybody(heat, PEER_STEP(heat->options.steps + 1)) : 0;
 }
 
 int solver_run(struct heat *heat)
@@ -222,10 +282,10 @@ static int gather_copy(struct heat *heat, float *field)
 
 		if (gpub_copy_on(heat->client, field + (size_t)share.first * options->nx,
 				 heat->peers[rank].buffer[options->steps % 2].ptr,
-				 (uint64_t)share.rows * options->nx * sizeof(float), heat->stream))
+				 (uint64_t)share.rows * options->nx * sizeof(float), heat->inside))
 			return heat_fail("cannot fetch the rows of worker %u: %s", rank, gpub_strerror_last());
 	}
-	if (gpub_signal_on(&heat->peers[0].buffer[1], PEER_GATHERED, heat->stream) || gpub_stream_sync(heat->stream))
+	if (gpub_signal_on(&heat->peers[0].buffer[1], PEER_GATHERED, heat->inside) || gpub_stream_sync(heat->inside))
 		return heat_fail("cannot fetch the result: %s", gpub_strerror_last());
 	return 0;
 }

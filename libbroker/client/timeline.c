@@ -5,41 +5,15 @@
  * The writer's GPU writes the word, and the GPUs of all readers read it. This file registers the page with the device on first
  * use, and queues the operation. It reads how a timeline ended in the board, which only the broker can write. Owns nothing.
  */
-#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "call.h"
-#include "client.h"
 #include "common/crash-point.h"
-#include "common/error.h"
 #include "common/thread.h"
-#include "lease.h"
-#include "timeline-maps.h"
+#include "slot.h"
 #include "timeline-wait.h"
-
-/*
- * The record that a lease holds, and its timeline, if it has one and the lease has these rights. Another thread may
- * notice a reset of the device at any moment, which ends the lease, and the record may be reused for another buffer. So
- * the hold is checked again after the timeline was read; the timeline itself stays.
- */
-static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record,
-							     struct timeline_map **map)
-{
-	int error = lease_record(lease, record);
-
-	if (error)
-		return error;
-	*map = (*record)->timeline;
-	error = lease_record(lease, record);
-	if (error)
-		return error;
-	if (!*map)
-		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
-	if (rights & ~lease->rights)
-		return error_set(-EACCES, "the lease does not have GPUB_WRITE: acquire it with that right");
-	return 0;
-}
+#include "timeline.h"
 
 static int writer_ask(struct gpub_client *client, struct record *record, const struct timeline_map *map, int *fd)
 {
@@ -57,8 +31,7 @@ static int writer_ask(struct gpub_client *client, struct record *record, const s
 	return error;
 }
 
-/* Under map->signalling: one thread of the process asks; the others find the page mapped. */
-static int writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map)
+int timeline_writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map)
 {
 	struct timeline_page *page;
 	int fd = -1, error = writer_ask(client, record, map, &fd);
@@ -83,15 +56,8 @@ static int writer_become(struct gpub_client *client, struct record *record, stru
 static int signal_locked(struct gpub_client *client, struct record *record, struct timeline_map *map, uint64_t value,
 			 void *stream)
 {
-	int error = 0;
+	int error = timeline_signal_prepare(client, record, map, value);
 
-	if (value > GPUB_TIMELINE_MAX || value <= map->signalled)
-		return error_set(-EINVAL, "a timeline's values grow, from 1 to 2^62 - 1: this one has reached %llu",
-				 (unsigned long long)map->signalled);
-	if (map->marked)
-		return error_set(-ECONNRESET, "the broker is gone, and this timeline has ended");
-	if (!map->writable)
-		error = writer_become(client, record, map);
 	if (!error)
 		error = client->device->stream_write(stream, &map->writable->word, value);
 	if (!error)
@@ -116,7 +82,7 @@ int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 	return error;
 }
 
-static int page_prepare(struct gpub_client *client, struct timeline_map *map)
+int timeline_page_prepare(struct gpub_client *client, struct timeline_map *map)
 {
 	int error = 0;
 
@@ -130,30 +96,34 @@ static int page_prepare(struct gpub_client *client, struct timeline_map *map)
 	return error;
 }
 
+int timeline_wait_of_ended(const gpub_lease *lease, struct device_word *word)
+{
+	struct slot *slot;
+	int error = lease_slot(lease, &slot);
+
+	if (!error)
+		*word = (struct device_word){ .word = (uint64_t *)slot->word, .value = atomic_load(slot->word) };
+	return error;
+}
+
+static int wait_ended(const gpub_lease *lease, void *stream)
+{
+	struct device_word word;
+	int error = timeline_wait_of_ended(lease, &word);
+
+	return error ? error : lease->client->device->stream_wait(stream, word.word, word.value);
+}
+
 static int wait_queue(struct gpub_client *client, const struct record *record, struct timeline_map *map, uint64_t value,
 		      void *stream)
 {
-	int error = map->registered ? 0 : page_prepare(client, map);
+	int error = timeline_wait_prepare(client, map);
 
 	if (!error)
 		error = client->device->stream_wait(stream, &map->page->word, value);
 	if (!error)
 		timeline_wait_note(map, value, record->ordinal);
 	return error;
-}
-
-/*
- * The timeline has ended, so every wait is done, and the page's word does not count, which a late signal may have overwritten.
- * The stream waits for the value that the lease's own word has. So a stream that is being captured is refused as in any wait.
- */
-static int wait_ended(const gpub_lease *lease, void *stream)
-{
-	struct slot *slot;
-	int error = lease_slot(lease, &slot);
-
-	if (error)
-		return error;
-	return lease->client->device->stream_wait(stream, (const uint64_t *)slot->word, atomic_load(slot->word));
 }
 
 int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
@@ -163,10 +133,10 @@ int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 	int error = timeline_of(lease, 0, &record, &map);
 	HOLD_CANCELLATION();
 
+	if (!error)
+		error = timeline_wait_check(value);
 	if (error)
 		return error;
-	if (value > GPUB_TIMELINE_MAX)
-		return error_set(-EINVAL, "a timeline's values end at 2^62 - 1");
 	if (timeline_map_ended(map))
 		error = wait_ended(lease, stream);
 	else

@@ -121,6 +121,22 @@ typedef enum {
 	CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
 } CUstreamCaptureStatus;
 
+typedef enum {
+	CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4,
+	CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
+} CUstreamBatchMemOpType;
+
+typedef union {
+	struct {
+		CUstreamBatchMemOpType operation;
+		CUdeviceptr            address;
+		cuuint64_t             value64;
+		unsigned int           flags;
+		CUdeviceptr            alias; /* the driver's own */
+	} waitValue, writeValue;
+	cuuint64_t pad[6];
+} CUstreamBatchMemOpParams;
+
 /* Of which none is given: NULL and 0 alone. */
 typedef int CUjit_option;
 typedef int CUlibraryOption;
@@ -170,6 +186,7 @@ typedef CUresult(CUDAAPI *PFN_cuIpcGetMemHandle_v4010)(CUipcMemHandle *handle, C
 typedef CUresult(CUDAAPI *PFN_cuIpcOpenMemHandle_v11000)(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags);
 typedef CUresult(CUDAAPI *PFN_cuIpcCloseMemHandle_v4010)(CUdeviceptr ptr);
 typedef CUresult(CUDAAPI *PFN_cuStreamCreate_v2000)(CUstream *stream, unsigned int flags);
+typedef CUresult(CUDAAPI *PFN_cuStreamCreateWithPriority_v5050)(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult(CUDAAPI *PFN_cuStreamDestroy_v4000)(CUstream stream);
 typedef CUresult(CUDAAPI *PFN_cuStreamSynchronize_v2000)(CUstream stream);
 typedef CUresult(CUDAAPI *PFN_cuStreamIsCapturing_v10000)(CUstream stream, CUstreamCaptureStatus *status);
@@ -179,6 +196,9 @@ typedef CUresult(CUDAAPI *PFN_cuStreamWriteValue64_v11070)(CUstream stream, CUde
 	cuuint64_t value, unsigned int flags);
 typedef CUresult(CUDAAPI *PFN_cuStreamWaitValue64_v11070)(CUstream stream, CUdeviceptr address,
 	cuuint64_t value, unsigned int flags);
+typedef CUresult(CUDAAPI *PFN_cuStreamBatchMemOp_v11070)(CUstream stream, unsigned int count,
+	CUstreamBatchMemOpParams *operations, unsigned int flags);
+typedef CUresult(CUDAAPI *PFN_cuStreamWaitEvent_v3020)(CUstream stream, CUevent event, unsigned int flags);
 typedef CUresult(CUDAAPI *PFN_cuEventCreate_v2000)(CUevent *event, unsigned int flags);
 typedef CUresult(CUDAAPI *PFN_cuEventRecord_v2000)(CUevent event, CUstream stream);
 typedef CUresult(CUDAAPI *PFN_cuEventQuery_v2000)(CUevent event);

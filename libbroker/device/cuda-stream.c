@@ -20,14 +20,33 @@ struct operation {
 	const stream_function *function;
 	unsigned int           flags;
 	const char            *what;
+	void (*fill)(CUstreamBatchMemOpParams *params, const struct device_word *word); /* one of several */
 };
 
 /* The default flags put a memory barrier before the write: all earlier work of the stream is seen first. */
+static void fill_write(CUstreamBatchMemOpParams *params, const struct device_word *word)
+{
+	params->writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+	params->writeValue.address = cuda_address(word->word);
+	params->writeValue.value64 = word->value;
+	params->writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+	params->writeValue.alias = 0;
+}
+
+static void fill_wait(CUstreamBatchMemOpParams *params, const struct device_word *word)
+{
+	params->waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+	params->waitValue.address = cuda_address(word->word);
+	params->waitValue.value64 = word->value;
+	params->waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+	params->waitValue.alias = 0;
+}
+
 static const struct operation write_operation = {
-	&cuda.StreamWriteValue64, CU_STREAM_WRITE_VALUE_DEFAULT, "a write in stream order"
+	&cuda.StreamWriteValue64, CU_STREAM_WRITE_VALUE_DEFAULT, "a write in stream order", fill_write
 };
 static const struct operation wait_operation = {
-	&cuda.StreamWaitValue64, CU_STREAM_WAIT_VALUE_GEQ, "a wait in stream order"
+	&cuda.StreamWaitValue64, CU_STREAM_WAIT_VALUE_GEQ, "a wait in stream order", fill_wait
 };
 
 /*
@@ -35,37 +54,47 @@ static const struct operation wait_operation = {
  * on one stream while another is captured, both work; and cuda.h: asking leaves a capture valid), so there is no
  * guard. It has to ask first: a captured write would run at every replay instead of now.
  */
-static inline CUresult operate(const struct operation *operation, CUstream stream, CUdeviceptr word, uint64_t value)
+static inline CUresult ask(CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult              result = cuda.StreamIsCapturing(stream, &status);
 
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE)
 		return result;
-	if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	if (status != CU_STREAM_CAPTURE_STATUS_NONE)
-		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	return (*operation->function)(stream, word, value, operation->flags);
+	return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED :
+							   CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+static inline CUresult operate(const struct operation *operation, CUstream stream, CUdeviceptr word, uint64_t value)
+{
+	CUresult result = ask(stream);
+
+	return result == CUDA_SUCCESS ? (*operation->function)(stream, word, value, operation->flags) : result;
 }
 
 /*
  * Some failures of the hot path have a remedy: the stream's own context where the thread has none or another one, the
  * context that came after a reset, or the word's page, which the reset of another device took along (facts.md:
- * CUDA_ERROR_INVALID_VALUE).
+ * CUDA_ERROR_INVALID_VALUE). 0: the caller tries again, in that scope.
  */
-static __attribute__((noinline)) int operate_again(CUresult result, const struct operation *operation, CUstream stream,
-						   CUdeviceptr word, uint64_t value)
+static int remedy(struct cuda_scope *scope, CUresult result, const struct operation *operation, CUstream stream)
 {
 	bool reset = result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_VALUE;
-	int  rc;
-	CUDA_SCOPE(scope);
 
 	if (!reset && result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_INVALID_HANDLE)
 		return cuda_error(result, "%s", operation->what);
 	if (reset)
 		cuda_notice_resets();
-	rc = cuda_enter_stream(&scope, stream);
+	return cuda_enter_stream(scope, stream);
+}
+
+static __attribute__((noinline)) int operate_again(CUresult result, const struct operation *operation, CUstream stream,
+						   CUdeviceptr word, uint64_t value)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = remedy(&scope, result, operation, stream);
 	return rc ? rc : cuda_error(operate(operation, stream, word, value), "%s", operation->what);
 }
 
@@ -90,6 +119,43 @@ int cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value)
 	return operate_again(result, &wait_operation, stream, cuda_address(word), value);
 }
 
+/* ---- several words by one operation ---- */
+
+static CUresult operate_many(CUstream stream, CUstreamBatchMemOpParams *operations, unsigned count)
+{
+	CUresult result = ask(stream);
+
+	return result == CUDA_SUCCESS ? cuda.StreamBatchMemOp(stream, count, operations, 0) : result;
+}
+
+static int queue_many(const struct operation *operation, CUstream stream, const struct device_word *words, unsigned count)
+{
+	CUstreamBatchMemOpParams operations[DEVICE_WORDS_MAX];
+	CUresult                 result;
+	int                      rc;
+	CUDA_SCOPE(scope);
+
+	for (unsigned i = 0; i < count; i++)
+		operation->fill(&operations[i], &words[i]);
+	result = operate_many(stream, operations, count);
+	if (result == CUDA_SUCCESS)
+		return 0;
+	rc = remedy(&scope, result, operation, stream);
+	return rc ? rc : cuda_error(operate_many(stream, operations, count), "%s", operation->what);
+}
+
+int cuda_stream_write_many(void *stream, const struct device_word *words, unsigned count)
+{
+	return queue_many(&write_operation, stream, words, count);
+}
+
+int cuda_stream_wait_many(void *stream, const struct device_word *words, unsigned count)
+{
+	return queue_many(&wait_operation, stream, words, count);
+}
+
+/* ---- streams of this process ---- */
+
 int cuda_stream_captured(CUstream stream, bool *captured)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -99,7 +165,8 @@ int cuda_stream_captured(CUstream stream, bool *captured)
 	return cuda_error(result, "using the stream");
 }
 
-int cuda_stream_create(int ordinal, void **stream)
+/* The driver takes the nearest priority that it has. */
+int cuda_stream_create(int ordinal, int priority, void **stream)
 {
 	CUstream made;
 	int      rc;
@@ -107,9 +174,53 @@ int cuda_stream_create(int ordinal, void **stream)
 
 	rc = cuda_enter(&scope, ordinal);
 	if (!rc)
-		rc = cuda_error(cuda.StreamCreate(&made, CU_STREAM_NON_BLOCKING), "making a stream on device %d", ordinal);
+		rc = cuda_error(cuda.StreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, priority), "making a stream on device %d", ordinal);
 	if (!rc)
 		*stream = made;
+	return rc;
+}
+
+/* Records an event on that stream, in its context, which is left again: the other stream may be of another device. */
+static int event_mark(CUstream stream, CUevent *event)
+{
+	bool captured;
+	int  rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter_stream(&scope, stream);
+	if (!rc)
+		rc = cuda_stream_captured(stream, &captured);
+	if (!rc && captured)
+		rc = cuda_error(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "waiting for the stream");
+	if (!rc)
+		rc = cuda_error(cuda.EventCreate(event, CU_EVENT_DISABLE_TIMING), "making an event");
+	if (rc)
+		return rc;
+	rc = cuda_error(cuda.EventRecord(*event, stream), "marking the work on the stream");
+	if (rc)
+		(void)cuda.EventDestroy(*event);
+	return rc;
+}
+
+/* The driver keeps what it needs of an event that was destroyed until the streams are past it. */
+int cuda_stream_after(void *stream, void *other)
+{
+	CUevent event;
+	bool    captured;
+	int     rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter_stream(&scope, stream);
+	if (!rc)
+		rc = cuda_stream_captured(stream, &captured);
+	if (!rc && captured)
+		rc = cuda_error(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a wait of the stream");
+	if (!rc)
+		rc = event_mark(other, &event);
+	if (rc)
+		return rc;
+	rc = cuda_error(cuda.StreamWaitEvent(stream, event, 0), "a wait for another stream");
+	(void)cuda.EventDestroy(event);
 	return rc;
 }
 

@@ -53,6 +53,7 @@
 	X(IpcOpenMemHandle, 11000)               \
 	X(IpcCloseMemHandle, 4010)               \
 	X(StreamCreate, 2000)                    \
+	X(StreamCreateWithPriority, 5050)        \
 	X(StreamDestroy, 4000)                   \
 	X(StreamSynchronize, 2000)               \
 	X(StreamIsCapturing, 10000)              \
@@ -60,6 +61,8 @@
 	X(StreamGetId, 12000)                    \
 	X(StreamWriteValue64, 11070)             \
 	X(StreamWaitValue64, 11070)              \
+	X(StreamBatchMemOp, 11070)               \
+	X(StreamWaitEvent, 3020)                 \
 	X(EventCreate, 2000)                     \
 	X(EventRecord, 2000)                     \
 	X(EventQuery, 2000)                      \
@@ -209,7 +212,10 @@ int cuda_gone(pid_t pid, bool mps);
 /* cuda-stream.c */
 int  cuda_stream_write(void *stream, uint64_t *word, uint64_t value);
 int  cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value);
-int  cuda_stream_create(int ordinal, void **stream);
+int  cuda_stream_write_many(void *stream, const struct device_word *words, unsigned count);
+int  cuda_stream_wait_many(void *stream, const struct device_word *words, unsigned count);
+int  cuda_stream_after(void *stream, void *other);
+int  cuda_stream_create(int ordinal, int priority, void **stream);
 int  cuda_stream_sync(void *stream);
 int  cuda_stream_sync_until(void *stream, int (*over)(void *), void *context);
 void cuda_stream_destroy(void *stream);

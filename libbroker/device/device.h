@@ -32,6 +32,14 @@ struct device_info {
 	struct { int domain, bus, slot; } pci; /* where it is; bus -1: not on PCI, or unknown */
 };
 
+#define DEVICE_WORDS_MAX 256 /* of one operation: CUDA's limit (cuStreamBatchMemOp) */
+
+/* A word of a registered page, and the value that a stream writes to it or waits for. */
+struct device_word {
+	uint64_t *word; /* a wait only reads it */
+	uint64_t  value;
+};
+
 /*
  * One buffer in an open mapping. The caller owns it, zeroes it first, and keeps it in place while it is watched. The device
  * owns region and what follows.
@@ -128,7 +136,12 @@ struct device {
 	 */
 	int (*stream_write)(void *stream, uint64_t *word, uint64_t value);      /* -EBUSY: being captured */
 	int (*stream_wait)(void *stream, const uint64_t *word, uint64_t value); /* (int64_t)(*word - value) >= 0 */
-	int (*stream_create)(int ordinal, void **stream);
+	/* The same for 1 to DEVICE_WORDS_MAX words, as one operation: all of them or, after an error, none. */
+	int (*stream_write_many)(void *stream, const struct device_word *words, unsigned count);
+	int (*stream_wait_many)(void *stream, const struct device_word *words, unsigned count);
+	/* What is queued on stream from now on waits for what is queued on other, of any device. -EBUSY: being captured. */
+	int (*stream_after)(void *stream, void *other);
+	int (*stream_create)(int ordinal, int priority, void **stream); /* as CUDA: lower is sooner, 0 the usual */
 	int (*stream_sync)(void *stream);
 	/*
 	 * The same, but asks over() from time to time. over() returns 0 to go on; > 0 not to be asked again; a negative errno,

@@ -67,7 +67,7 @@ void host_connection_submit(struct host_connection *connection, struct host_task
 	pthread_mutex_lock(&lock);
 	for (; list; list = list->next) {
 		list->behind = connection->submitted;
-		connection->submitted += list->kind == HOST_TASK_WAIT;
+		connection->submitted += host_task_waits(list);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -82,7 +82,7 @@ void host_connection_enter(const struct host_connection *connection, const struc
 
 void host_connection_leave(struct host_connection *connection, const struct host_task *task)
 {
-	if (task->kind != HOST_TASK_WAIT)
+	if (!host_task_waits(task))
 		return;
 	pthread_mutex_lock(&lock);
 	connection->ended++;

@@ -191,11 +191,12 @@ struct host_stream *host_stream_get(void *handle, unsigned device)
 	return stream;
 }
 
-int host_stream_create(int ordinal, void **handle)
+int host_stream_create(int ordinal, int priority, void **handle)
 {
 	struct host_stream *stream;
 	int device = host_enter_device(HOST_STREAM, ordinal);
 
+	(void)priority;
 	if (device < 0)
 		return device;
 	atomic_store(&host_state.in_use[device], true);
@@ -390,29 +391,62 @@ int host_stream_submit(void *handle, unsigned device, struct host_task *list, en
 	return rc;
 }
 
-static int word_submit(void *handle, enum host_task_kind kind, uint64_t *word, uint64_t value)
+/* One task for each word: all are queued at once, or none. */
+static int words_submit(void *handle, enum host_task_kind kind, const struct device_word *words, unsigned count)
 {
-	struct host_task *task = host_task_new(kind, 0);
+	struct host_task *list = NULL, *task;
 
-	if (!task)
-		return -ENOMEM;
-	task->word.word = word;
-	task->word.value = value;
-	return host_stream_submit(handle, host_current_device(), task, HOST_REFUSED);
+	for (unsigned i = count; i-- > 0;) {
+		task = host_task_new(kind, 0);
+		if (!task) {
+			host_task_free(list);
+			return -ENOMEM;
+		}
+		task->word = words[i];
+		LL_PREPEND(list, task);
+	}
+	return host_stream_submit(handle, host_current_device(), list, HOST_REFUSED);
+}
+
+int host_stream_write_many(void *handle, const struct device_word *words, unsigned count)
+{
+	int rc = host_enter(HOST_WRITE);
+
+	return rc ? rc : words_submit(handle, HOST_TASK_WRITE, words, count);
+}
+
+int host_stream_wait_many(void *handle, const struct device_word *words, unsigned count)
+{
+	int rc = host_enter(HOST_WAIT);
+
+	return rc ? rc : words_submit(handle, HOST_TASK_WAIT, words, count);
 }
 
 int host_stream_write(void *handle, uint64_t *word, uint64_t value)
 {
-	int rc = host_enter(HOST_WRITE);
-
-	return rc ? rc : word_submit(handle, HOST_TASK_WRITE, word, value);
+	return host_stream_write_many(handle, &(struct device_word){ word, value }, 1);
 }
 
 int host_stream_wait(void *handle, const uint64_t *word, uint64_t value)
 {
+	return host_stream_wait_many(handle, &(struct device_word){ (uint64_t *)word, value }, 1);
+}
+
+/* Where the second stream refuses, the first one has a mark that nobody waits for. */
+int host_stream_after(void *handle, void *other)
+{
+	struct host_task *mark, *after;
 	int rc = host_enter(HOST_WAIT);
 
-	return rc ? rc : word_submit(handle, HOST_TASK_WAIT, (uint64_t *)word, value);
+	if (!rc)
+		rc = host_task_new_mark(&mark, &after);
+	if (rc)
+		return rc;
+	rc = host_stream_submit(other, host_current_device(), mark, HOST_REFUSED);
+	if (!rc)
+		return host_stream_submit(handle, host_current_device(), after, HOST_REFUSED);
+	host_task_free(after);
+	return rc;
 }
 
 int host_copy(void *handle, void *dst, const void *src, uint64_t size)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device.h"
 #include "host-task.h"
 
 struct host_stream {
@@ -30,10 +31,13 @@ struct host_stream {
 struct host_stream *host_stream_get(void *handle, unsigned device);
 void                host_stream_put(struct host_stream *stream);
 
-int  host_stream_create(int ordinal, void **stream);
+int  host_stream_create(int ordinal, int priority, void **stream); /* there are no priorities */
 void host_stream_destroy(void *stream);
 int  host_stream_write(void *stream, uint64_t *word, uint64_t value);
 int  host_stream_wait(void *stream, const uint64_t *word, uint64_t value);
+int  host_stream_write_many(void *stream, const struct device_word *words, unsigned count);
+int  host_stream_wait_many(void *stream, const struct device_word *words, unsigned count);
+int  host_stream_after(void *stream, void *other);
 int  host_stream_sync(void *stream);
 int  host_stream_sync_until(void *stream, int (*over)(void *), void *context);
 int  host_copy(void *stream, void *dst, const void *src, uint64_t size);

@@ -26,6 +26,12 @@
 #define WAIT_SPINS  200
 #define WAIT_NAP_NS 2000000 /* the broker may change a word with pwrite(), which wakes nobody */
 
+/* Behind what another stream has queued. Two tasks refer to it. */
+struct host_mark {
+	uint64_t    over; /* 0 or 1 */
+	atomic_uint references;
+};
+
 struct host_task *host_task_new(enum host_task_kind kind, size_t params)
 {
 	struct host_task *task = calloc(1, sizeof *task + params);
@@ -39,6 +45,45 @@ struct host_task *host_task_new(enum host_task_kind kind, size_t params)
 	return task;
 }
 
+int host_task_new_mark(struct host_task **mark, struct host_task **after)
+{
+	struct host_mark *made = calloc(1, sizeof *made);
+	struct host_task *first = host_task_new(HOST_TASK_MARK, 0), *second = host_task_new(HOST_TASK_AFTER, 0);
+
+	if (!made || !first || !second) {
+		free(second);
+		free(first);
+		free(made);
+		return error_set(-ENOMEM, "host device: no memory to queue on a stream");
+	}
+	atomic_init(&made->references, 2);
+	first->mark = second->mark = made;
+	*mark = first;
+	*after = second;
+	return 0;
+}
+
+/* On the low half: both supported machines are little-endian. Shared: the other side is another process. */
+static void futex(const uint64_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+	if (syscall(SYS_futex, (const uint32_t *)word, operation, value, timeout, NULL, 0) < 0 && errno == EFAULT)
+		sched_yield();
+}
+
+static void word_write(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	futex(word, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+static void mark_drop(struct host_mark *mark, bool over)
+{
+	if (over)
+		word_write(&mark->over, 1);
+	if (atomic_fetch_sub(&mark->references, 1) == 1)
+		free(mark);
+}
+
 void host_task_free(struct host_task *list)
 {
 	while (list) {
@@ -47,6 +92,8 @@ void host_task_free(struct host_task *list)
 		list = task->next;
 		if (task->kind == HOST_TASK_KERNEL)
 			host_kernel_drop(task->launch.kernel);
+		else if (task->kind == HOST_TASK_MARK || task->kind == HOST_TASK_AFTER)
+			mark_drop(task->mark, task->kind == HOST_TASK_MARK);
 		free(task);
 	}
 }
@@ -86,8 +133,11 @@ int host_task_check(const struct host_task *task, unsigned device)
 	case HOST_TASK_COPY:
 		rc = host_check_range(task->copy.dst, task->copy.size, device, "a copy");
 		return rc ? rc : host_check_range(task->copy.src, task->copy.size, device, "a copy");
-	default:
+	case HOST_TASK_WRITE:
+	case HOST_TASK_WAIT:
 		return host_check_word(task->word.word, task->kind == HOST_TASK_WRITE);
+	default:
+		return 0;
 	}
 }
 
@@ -110,36 +160,23 @@ static void run_kernel(const struct host_task *task)
 	pthread_mutex_unlock(&host_state.lock);
 }
 
-/* On the low half: both supported machines are little-endian. Shared: the other side is another process. */
-static void futex(const uint64_t *word, int operation, uint32_t value, const struct timespec *timeout)
-{
-	if (syscall(SYS_futex, (const uint32_t *)word, operation, value, timeout, NULL, 0) < 0 && errno == EFAULT)
-		sched_yield();
-}
-
-static void run_write(const struct host_task *task)
-{
-	__atomic_store_n(task->word.word, task->word.value, __ATOMIC_RELEASE);
-	futex(task->word.word, FUTEX_WAKE, INT32_MAX, NULL);
-}
-
 static bool is_dropped(unsigned device, uint64_t resets)
 {
 	return host_sticky() || atomic_load(&host_state.resets[device]) != resets;
 }
 
 /* Blocks the stream. Signed and cyclic, as CU_STREAM_WAIT_VALUE_GEQ. */
-static void run_wait(const struct host_task *task, unsigned device, uint64_t resets)
+static void run_wait(const uint64_t *word, uint64_t value, unsigned device, uint64_t resets)
 {
 	static const struct timespec nap = { .tv_nsec = WAIT_NAP_NS };
 
 	for (unsigned spins = 0; !is_dropped(device, resets); spins++) {
-		uint64_t seen = __atomic_load_n(task->word.word, __ATOMIC_ACQUIRE);
+		uint64_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 
-		if ((int64_t)(seen - task->word.value) >= 0)
+		if ((int64_t)(seen - value) >= 0)
 			return;
 		if (spins >= WAIT_SPINS)
-			futex(task->word.word, FUTEX_WAIT, (uint32_t)seen, &nap);
+			futex(word, FUTEX_WAIT, (uint32_t)seen, &nap);
 	}
 }
 
@@ -152,13 +189,18 @@ void host_task_run(const struct host_task *task, unsigned device, uint64_t reset
 		run_kernel(task);
 		break;
 	case HOST_TASK_WRITE:
-		run_write(task);
+		word_write(task->word.word, task->word.value);
 		break;
 	case HOST_TASK_WAIT:
-		run_wait(task, device, resets);
+		run_wait(task->word.word, task->word.value, device, resets);
 		break;
 	case HOST_TASK_COPY:
 		memmove(task->copy.dst, task->copy.src, task->copy.size);
+		break;
+	case HOST_TASK_MARK:
+		break;
+	case HOST_TASK_AFTER:
+		run_wait(&task->mark->over, 1, device, resets);
 		break;
 	}
 }

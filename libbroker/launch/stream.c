@@ -31,7 +31,7 @@ int gpub_set_device(gpub_client *client, int device)
 	return error;
 }
 
-int gpub_stream_create(gpub_client *client, int device, void **stream)
+int gpub_stream_create_priority(gpub_client *client, int device, int priority, void **stream)
 {
 	int error = client_check(client), index;
 	HOLD_CANCELLATION();
@@ -43,10 +43,15 @@ int gpub_stream_create(gpub_client *client, int device, void **stream)
 	index = client_device_index(client, device);
 	if (index < 0)
 		return index;
-	error = client->device->stream_create(client->ordinal_of[index], stream);
+	error = client->device->stream_create(client->ordinal_of[index], priority, stream);
 	if (!error)
 		modules_ready(client, client->ordinal_of[index]);
 	return error;
+}
+
+int gpub_stream_create(gpub_client *client, int device, void **stream)
+{
+	return gpub_stream_create_priority(client, device, 0, stream);
 }
 
 int gpub_stream_sync(void *stream)
@@ -63,6 +68,19 @@ int gpub_stream_sync(void *stream)
 	if (timeline_waits_none())
 		return device->stream_sync(stream);
 	return device->stream_sync_until(stream, timeline_waits_ended, &watch);
+}
+
+int gpub_stream_wait(void *stream, void *other)
+{
+	const struct device *device = devices_used();
+	int error = client_check_process();
+	HOLD_CANCELLATION();
+
+	if (error)
+		return error;
+	if (!device)
+		return error_set(-EINVAL, "this process is not connected to a broker: gpub_connect() first");
+	return device->stream_after(stream, other);
 }
 
 void gpub_stream_destroy(void *stream)

@@ -116,6 +116,12 @@ static CUresult fake_StreamCreate(CUstream *stream, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
+static CUresult fake_StreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+	(void)priority;
+	return fake_StreamCreate(stream, flags);
+}
+
 static CUresult fake_StreamDestroy(CUstream stream)
 {
 	FAKE_CALL();
@@ -155,24 +161,55 @@ static CUresult fake_StreamGetId(CUstream stream, unsigned long long *id)
 	return CUDA_SUCCESS;
 }
 
-static CUresult fake_StreamWriteValue64(CUstream stream, CUdeviceptr word, cuuint64_t value, unsigned int flags)
+static CUresult stream_write(CUstream stream, CUdeviceptr word, cuuint64_t value)
 {
-	FAKE_CALL();
-	(void)flags;
 	fake_stream_use(stream);
 	atomic_store((_Atomic uint64_t *)(uintptr_t)word, value);
 	return CUDA_SUCCESS;
 }
 
-static CUresult fake_StreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
+static CUresult stream_wait(CUstream stream, CUdeviceptr address, cuuint64_t value)
 {
 	_Atomic uint64_t *word = (_Atomic uint64_t *)(uintptr_t)address;
 
-	FAKE_CALL();
-	(void)flags;
 	if (!is_reached(word, value))
 		park(stream, word, value);
 	return CUDA_SUCCESS;
+}
+
+static CUresult fake_StreamWriteValue64(CUstream stream, CUdeviceptr word, cuuint64_t value, unsigned int flags)
+{
+	FAKE_CALL();
+	(void)flags;
+	return stream_write(stream, word, value);
+}
+
+static CUresult fake_StreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
+{
+	FAKE_CALL();
+	(void)flags;
+	return stream_wait(stream, address, value);
+}
+
+/* Each in turn. A wait that is not reached parks the stream, and what comes behind it aborts, unless it is a wait as well. */
+static CUresult fake_StreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *operations, unsigned int flags)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	FAKE_CALL();
+	if (count > 256 || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		const CUstreamBatchMemOpParams *one = &operations[i];
+
+		if (one->waitValue.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64)
+			result = stream_wait(stream, one->waitValue.address, one->waitValue.value64);
+		else if (one->writeValue.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64)
+			result = stream_write(stream, one->writeValue.address, one->writeValue.value64);
+		else
+			result = CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return result;
 }
 
 static CUresult fake_EventCreate(CUevent *event, unsigned int flags)
@@ -201,6 +238,15 @@ static CUresult fake_EventRecord(CUevent event, CUstream stream)
 	return is_special(stream) || stream->context == event->context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+static CUresult fake_StreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+	FAKE_CALL();
+	(void)flags;
+	(void)event;
+	fake_stream_use(stream);
+	return CUDA_SUCCESS;
+}
+
 static CUresult fake_EventQuery(CUevent event)
 {
 	FAKE_CALL();
@@ -227,6 +273,7 @@ static CUresult fake_EventDestroy(CUevent event)
 
 const struct fake_function fake_streams[] = {
 	FAKE_ROW(StreamCreate, 2000),
+	FAKE_ROW(StreamCreateWithPriority, 5050),
 	FAKE_ROW(StreamDestroy, 4000),
 	FAKE_ROW(StreamSynchronize, 2000),
 	FAKE_ROW(StreamIsCapturing, 10000),
@@ -234,6 +281,8 @@ const struct fake_function fake_streams[] = {
 	FAKE_ROW(StreamGetId, 12000),
 	FAKE_ROW(StreamWriteValue64, 11070),
 	FAKE_ROW(StreamWaitValue64, 11070),
+	FAKE_ROW(StreamBatchMemOp, 11070),
+	FAKE_ROW(StreamWaitEvent, 3020),
 	FAKE_ROW(EventCreate, 2000),
 	FAKE_ROW(EventRecord, 2000),
 	FAKE_ROW(EventQuery, 2000),

@@ -150,7 +150,7 @@ static int device_calls_stream(void)
 {
 	static uint32_t from, to;
 	void           *stream;
-	int             rc = device_cuda->stream_create(0, &stream);
+	int             rc = device_cuda->stream_create(0, 0, &stream);
 
 	if (rc)
 		return rc;

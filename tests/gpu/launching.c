@@ -83,7 +83,7 @@ static int launch_fill(void *stream)
 /* Each kernel is looked up, two are launched, a launch without parameters is refused, and streams are used. */
 static int plain(void)
 {
-	static const char *const names[] = { "heat_step", "pack_rows", "unpack_rows", "axpy", "fill", "checksum", "late_write" };
+	static const char *const names[] = { "heat_step", "heat_edges", "pack_rows", "unpack_rows", "axpy", "fill", "checksum", "late_write" };
 	gpub_kernel              kernel;
 	uint32_t                 words[16];
 	void                    *stream;

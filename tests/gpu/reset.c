@@ -211,12 +211,12 @@ static void test_reset(uint64_t *page)
 	after = device_cuda->epoch(0);
 	point(after && after != before, "and is another one after a reset: %llu (%.0f ms)", (unsigned long long)after, now_ms() - began);
 	point(device_cuda->epoch(0) == after, "once");
-	point(!device_cuda->stream_create(0, &stream) && lands(stream, page, 11), "a page registered before is registered again");
+	point(!device_cuda->stream_create(0, 0, &stream) && lands(stream, page, 11), "a page registered before is registered again");
 	point(!device_cuda->open(0, &handle, SIZE, &ptr) && !device_cuda->sync(0, &handle, SIZE) && !device_cuda->close(0, ptr),
 	      "a handle is opened, synchronised with and closed");
 	device_cuda->stream_destroy(stream);
 	NEED(reset(0));
-	point(!device_cuda->stream_create(0, &stream) && lands(stream, page, 12), "also where nobody asked for the epoch before");
+	point(!device_cuda->stream_create(0, 0, &stream) && lands(stream, page, 12), "also where nobody asked for the epoch before");
 	device_cuda->stream_destroy(stream);
 	NEED(reset(0));
 	point(!device_cuda->set_current(0) && lands(NULL, page, 13), "and on the legacy stream");
@@ -235,7 +235,7 @@ static void test_other_device(uint64_t *page)
 		printf("ok %d - another device # SKIP one GPU\n", ++points);
 		return;
 	}
-	NEED(device_cuda->stream_create(1, &stream));
+	NEED(device_cuda->stream_create(1, 0, &stream));
 	other = device_cuda->epoch(1);
 	point(lands(stream, page, 21), "a write on a stream of device 1");
 	NEED(reset(0));
@@ -278,7 +278,7 @@ static void test_beside_a_close(uint64_t *page)
 	bool      closed;
 
 	NEED(device_cuda->open(0, &handle, SIZE, &ptr) || device_cuda->open(0, &handle, SIZE, &again));
-	NEED(device_cuda->stream_create(0, &stream));
+	NEED(device_cuda->stream_create(0, 0, &stream));
 	epoch = device_cuda->epoch(0);
 	atomic_store(&closing, 0);
 	__atomic_store_n(page, 0, __ATOMIC_RELEASE);
@@ -312,7 +312,7 @@ int main(void)
 	NEED(device_cuda->start(&setup) || device_cuda->set_current(0));
 	NEED(device_cuda->open(0, &handle, SIZE, &ptr));
 	NEED(page_map(device_cuda->page_register, BYTES, -1, true, &page));
-	NEED(device_cuda->stream_create(0, &stream));
+	NEED(device_cuda->stream_create(0, 0, &stream));
 	test_closes_wait();
 	test_stale(stream);
 	device_cuda->stream_destroy(stream);

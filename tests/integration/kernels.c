@@ -145,6 +145,34 @@ static bool heat_agrees(uint32_t rows, uint32_t columns, bool has_above, bool ha
 	return same;
 }
 
+/* heat_edges writes the first row and the last, and nothing between them. */
+static bool edges_agree(uint32_t rows, uint32_t columns, bool has_neighbours)
+{
+	size_t             cells = (size_t)rows * columns, row = columns * sizeof(float);
+	float             *now = noise_floats(cells), *outside = noise_floats(2 * (size_t)columns), r = 0.2f;
+	float             *expected = malloc(cells * sizeof(float)), *found = noise_floats(cells);
+	float             *above = has_neighbours ? lease[2].ptr : NULL;
+	float             *below = has_neighbours ? (float *)lease[2].ptr + columns : NULL;
+	gpub_launch_config config = heat_grid(2, columns, stream);
+	void              *args[] = { &lease[0].ptr, &lease[1].ptr, &above, &below, &rows, &columns, &r };
+	bool               same;
+
+	heat_expect(expected, now, has_neighbours ? outside : NULL, has_neighbours ? outside + columns : NULL, rows, columns, r);
+	if (rows > 2)
+		memcpy(expected + columns, found + columns, (rows - 2) * row);
+	put(0, found, cells * sizeof(float));
+	put(1, now, cells * sizeof(float));
+	put(2, outside, 2 * row);
+	launch("heat_edges", &config, args);
+	get(found, 0, cells * sizeof(float));
+	same = !memcmp(expected, found, cells * sizeof(float));
+	free(now);
+	free(outside);
+	free(expected);
+	free(found);
+	return same;
+}
+
 static void test_heat(void)
 {
 	static const uint32_t sides[][2] = { { 1, 1 },   { 1, 7 },    { 7, 1 },    { 2, 2 },    { 8, 128 },
@@ -156,6 +184,11 @@ static void test_heat(void)
 			good = heat_agrees(sides[i][0], sides[i][1], edges & 1, edges & 2, false) && good;
 	point(good, "heat_step gives the bits of plain C, with and without neighbours");
 	point(heat_agrees(37, 53, true, true, true), "heat_step is right on a grid of one thread");
+	good = true;
+	for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++)
+		for (int neighbours = 0; neighbours < 2; neighbours++)
+			good = edges_agree(sides[i][0], sides[i][1], neighbours) && good;
+	point(good, "heat_edges gives the bits of heat_step in the first row and the last, and leaves the others alone");
 }
 
 /* ---- arrays ---- */

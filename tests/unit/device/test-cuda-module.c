@@ -75,7 +75,7 @@ static void test_loaded_when_opened(void **state)
 	calls("cuKernelGetFunction");
 	assert_false(device->module_kernel(module, "one", &one) || device->module_kernel(module, "none", &none));
 	assert_int_equal(device->module_kernel(module, "two", &none), -ENOENT);
-	assert_false(device->stream_create(0, &stream) || device->module_ready(module, 0));
+	assert_false(device->stream_create(0, 0, &stream) || device->module_ready(module, 0));
 	assert_false(launch(one, 0, stream, one_arg));
 	assert_int_equal(calls("cuLibraryGetModule") + calls("cuKernelGetFunction") + calls("cuKernelGetParamInfo"), 0);
 	assert_false(device->module_ready(module, 1));
@@ -92,7 +92,7 @@ static void test_not_loadable(void **state)
 	void *module = NULL, *stream;
 
 	(void)state;
-	assert_false(device->stream_create(1, &stream));
+	assert_false(device->stream_create(1, 0, &stream));
 	device->stream_destroy(stream);
 	calls("cuLibraryUnload");
 	fake_cuda_order("devices=2 version=13000 cuLibraryGetModule=209"); /* no binary for this GPU */
@@ -192,8 +192,8 @@ static void test_other_streams(void **state)
 	(void)state;
 	assert_false(device->module_load(path, &module));
 	assert_false(device->module_kernel(module, "one", &one));
-	assert_false(device->stream_create(0, &stream));
-	assert_false(device->stream_create(1, &further));
+	assert_false(device->stream_create(0, 0, &stream));
+	assert_false(device->stream_create(1, 0, &further));
 	assert_false(cuda.CtxPushCurrent(&own));
 	assert_false(cuda.StreamCreate(&theirs, 0));
 	calls("cuLaunchKernel");
@@ -211,6 +211,55 @@ static void test_other_streams(void **state)
 	device->stream_destroy(stream);
 	device->stream_destroy(further);
 	assert_false(device->module_unload(module));
+}
+
+static unsigned event_calls(void)
+{
+	return calls("cuEventCreate") << 12 | calls("cuEventRecord") << 8 | calls("cuStreamWaitEvent") << 4 | calls("cuEventDestroy");
+}
+
+/* Between devices, and no event is left behind, whichever call fails. */
+static void test_after_another(void **state)
+{
+	void *stream, *further;
+
+	(void)state;
+	assert_false(device->stream_create(0, 0, &stream) || device->stream_create(1, -1, &further));
+	event_calls();
+	assert_false(device->stream_after(stream, further) || device->stream_after(stream, NULL));
+	assert_int_equal(event_calls(), 0x2222);
+	fake_cuda_order("devices=2 version=13000 cuEventRecord=719*1");
+	assert_int_equal(device->stream_after(stream, further), -EIO);
+	assert_int_equal(event_calls(), 0x1101);
+	fake_cuda_order("devices=2 version=13000 cuStreamWaitEvent=719*1");
+	assert_int_equal(device->stream_after(further, stream), -EIO);
+	assert_int_equal(event_calls(), 0x1111);
+	fake_cuda_order("devices=2 version=13000");
+	assert_int_equal(device->current(), 0);
+	device->stream_destroy(stream);
+	device->stream_destroy(further);
+}
+
+/* One operation for many words, which has the remedies of an operation on one word. */
+static void test_many_words(void **state)
+{
+	uint64_t           word[2] = { 0 };
+	struct device_word words[2] = { { &word[0], 3 }, { &word[1], 4 } };
+	void              *stream;
+
+	(void)state;
+	assert_false(device->stream_create(0, 0, &stream));
+	calls("cuStreamBatchMemOp");
+	assert_false(device->stream_write_many(stream, words, 2) || device->stream_wait_many(stream, words, 2));
+	assert_true(word[0] == 3 && word[1] == 4 && calls("cuStreamBatchMemOp") == 2);
+	words[0].value = 5;
+	fake_cuda_order("devices=2 version=13000 cuStreamBatchMemOp=201*1"); /* CUDA_ERROR_INVALID_CONTEXT */
+	assert_false(device->stream_write_many(stream, words, 1));
+	assert_true(word[0] == 5 && calls("cuStreamBatchMemOp") == 2);
+	fake_cuda_order("devices=2 version=13000 cuStreamBatchMemOp=719");
+	assert_int_equal(device->stream_write_many(stream, words, 2), -EIO);
+	fake_cuda_order("devices=2 version=13000");
+	device->stream_destroy(stream);
 }
 
 /* A launch that cannot be marked still succeeds; its module stays loaded. */
@@ -235,7 +284,7 @@ static unsigned harmful(void)
 {
 	return calls("cuStreamGetCtx") + calls("cuStreamGetId") + calls("cuEventRecord") + calls("cuLaunchKernel") +
 	       calls("cuMemcpyAsync") + calls("cuStreamSynchronize") + calls("cuStreamWriteValue64") +
-	       calls("cuStreamWaitValue64") + calls("cuStreamDestroy");
+	       calls("cuStreamWaitValue64") + calls("cuStreamBatchMemOp") + calls("cuStreamWaitEvent") + calls("cuStreamDestroy");
 }
 
 static int never(void *unused)
@@ -261,6 +310,9 @@ static void test_legacy_stream(void **state)
 		assert_int_equal(device->copy(streams[i], &word, &word, sizeof word), -EBUSY);
 		assert_int_equal(device->stream_write(streams[i], &word, 1), -EBUSY);
 		assert_int_equal(device->stream_wait(streams[i], &word, 0), -EBUSY);
+		assert_int_equal(device->stream_write_many(streams[i], &(struct device_word){ &word, 1 }, 1), -EBUSY);
+		assert_int_equal(device->stream_wait_many(streams[i], &(struct device_word){ &word, 0 }, 1), -EBUSY);
+		assert_int_equal(device->stream_after(streams[i], streams[i]), -EBUSY);
 		assert_int_equal(launch(one, 0, streams[i], one_arg), -EBUSY);
 		device->stream_destroy(streams[i]);
 	}
@@ -342,7 +394,8 @@ int main(void)
 		cmocka_unit_test(test_ready_is_loaded),	   cmocka_unit_test(test_parameters),
 		cmocka_unit_test(test_other_streams),	   cmocka_unit_test(test_unmarked),
 		cmocka_unit_test(test_legacy_stream),	   cmocka_unit_test(test_shared_memory),
-		cmocka_unit_test(test_look_up_behind_a_reset),
+		cmocka_unit_test(test_look_up_behind_a_reset), cmocka_unit_test(test_after_another),
+		cmocka_unit_test(test_many_words),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

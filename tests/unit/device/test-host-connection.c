@@ -51,8 +51,8 @@ static void begin(const char *connections)
 	gate = page_make();
 	word = page_make();
 	for (unsigned i = 0; i < STREAMS; i++)
-		CHECK(!device->stream_create(0, &stream[i]));
-	CHECK(!device->stream_create(1, &elsewhere));
+		CHECK(!device->stream_create(0, 0, &stream[i]));
+	CHECK(!device->stream_create(1, 0, &elsewhere));
 }
 
 static bool is_written(unsigned i)

@@ -108,7 +108,7 @@ static void *hammer(void *argument)
 
 	for (uint64_t i = 1; i <= 200; i++) {
 		CHECK(!device->open(0, &shared_handle, BLOCK, &ptr));
-		CHECK(!device->stream_create(0, &stream));
+		CHECK(!device->stream_create(0, 0, &stream));
 		CHECK(!device->stream_write(stream, word, i));
 		if (i % 3) {
 			CHECK(!device->copy(stream, (char *)ptr + (uintptr_t)word % PAGE, "abcdefgh", 8));

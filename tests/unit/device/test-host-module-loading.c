@@ -113,7 +113,7 @@ static void scenario_loaded(void)
 
 	begin();
 	page = page_make();
-	CHECK(!device->stream_create(0, &parked) && !device->stream_create(0, &free));
+	CHECK(!device->stream_create(0, 0, &parked) && !device->stream_create(0, 0, &free));
 	load();
 	CHECK(!device->stream_wait(parked, page, 1));
 	CHECK(!device->module_kernel(loaded, "set", &kernel) && !device->module_ready(loaded, 0));
@@ -131,7 +131,7 @@ static void scenario_ready(void)
 	begin();
 	page = page_make();
 	load();
-	CHECK(!device->stream_create(1, &parked) && !device->stream_create(1, &free));
+	CHECK(!device->stream_create(1, 0, &parked) && !device->stream_create(1, 0, &free));
 	CHECK(!device->stream_wait(parked, page, 1));
 	waits(ready_1, page);
 	page[1] = 0;
@@ -182,7 +182,7 @@ static void scenario_default_refused(void)
 	begin();
 	page = page_make();
 	load();
-	CHECK(!device->stream_create(0, &stream) && !host_capture_begin_blocking(stream));
+	CHECK(!device->stream_create(0, 0, &stream) && !host_capture_begin_blocking(stream));
 	CHECK(device->stream_sync(NULL) == -EBUSY && launch(0, NULL) == -EBUSY);
 	CHECK(device->copy(NULL, page, page + 1, 8) == -EBUSY);
 	CHECK(device->stream_write(NULL, page, 1) == -EBUSY && device->stream_wait(NULL, page, 0) == -EBUSY);
@@ -200,7 +200,7 @@ static void scenario_default_invalidates(void)
 	void *stream;
 
 	begin();
-	CHECK(!device->stream_create(0, &stream) && !host_capture_begin_blocking(stream));
+	CHECK(!device->stream_create(0, 0, &stream) && !host_capture_begin_blocking(stream));
 	CHECK(host_capture_sync(NULL) == -EBUSY);
 	capture(stream, &graph, -ECANCELED);
 	load();

@@ -52,7 +52,7 @@ static void scenario_module(void)
 	CHECK(twin(module, "add") == twin(module, "add"));
 	CHECK(!device->module_managed(module, "counter", &managed, &size) && size == sizeof(long));
 	CHECK(device->module_managed(module, "missing", &managed, &size) == -ENOENT && *(long *)managed == 5);
-	CHECK(!device->stream_create(1, &stream));
+	CHECK(!device->stream_create(1, 0, &stream));
 	CHECK(!twin_launch(twin(module, "add"), stream, 1, &sum, 4) && !device->stream_sync(stream) && sum == 12);
 	CHECK(!twin_launch(twin(module, "add"), NULL, 0, &sum, 1) && !device->stream_sync(NULL) && sum == 15);
 	CHECK(twin_launch(twin(module, "add"), stream, 0, &sum, 4) == -EINVAL);

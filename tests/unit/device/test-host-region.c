@@ -76,7 +76,7 @@ static void scenario_parked(void)
 	for (int round = 0; round < 50; round++) {
 		pages[0] = page_make();
 		pages[1] = page_make();
-		CHECK(!device->stream_create(round % 2, &stream) && !device->stream_wait(stream, pages[1], 1));
+		CHECK(!device->stream_create(round % 2, 0, &stream) && !device->stream_wait(stream, pages[1], 1));
 		CHECK(!pthread_create(&thread, NULL, unregister, pages));
 		CHECK(!device->info(0, &(struct device_info){ 0 }));
 		__atomic_store_n(pages[1], 1, __ATOMIC_RELEASE);
@@ -116,7 +116,7 @@ static void violate_replay(void)
 
 	start(false, 1);
 	page = page_make();
-	CHECK(!device->stream_create(0, &stream) && !host_capture_begin(stream));
+	CHECK(!device->stream_create(0, 0, &stream) && !host_capture_begin(stream));
 	CHECK(!host_capture_write(stream, page, 1) && !host_capture_end(stream, &graph));
 	CHECK(!device->page_unregister(page));
 	host_graph_launch(graph, stream);

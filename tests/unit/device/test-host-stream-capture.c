@@ -37,6 +37,7 @@ static int twins_remove(void **state)
 
 static void scenario_capture(void)
 {
+	struct device_word two[2] = { { .value = 1 }, { .value = 2 } };
 	struct host_graph *graph;
 	uint64_t *page;
 	void *module, *stream, *other;
@@ -44,13 +45,16 @@ static void scenario_capture(void)
 
 	start(false, 1);
 	page = host_page(true);
-	CHECK(!device->module_load(twins, &module) && !device->stream_create(0, &stream));
-	CHECK(!device->stream_create(0, &other));
+	two[0].word = two[1].word = &page[2];
+	CHECK(!device->module_load(twins, &module) && !device->stream_create(0, 0, &stream));
+	CHECK(!device->stream_create(0, 0, &other));
 	CHECK(host_capture_begin(NULL) == -EINVAL && host_capture_end(stream, &graph) == -EINVAL);
 	CHECK(!host_capture_begin(stream) && host_capture_begin(stream) == -EBUSY);
 	CHECK(!twin_launch(twin(module, "add"), stream, 0, &sum, 1));
 	CHECK(!host_capture_write(stream, &page[0], 9));
 	CHECK(device->stream_write(stream, &page[0], 1) == -EBUSY && device->stream_wait(stream, page, 1) == -EBUSY);
+	CHECK(device->stream_write_many(stream, two, 2) == -EBUSY && device->stream_wait_many(stream, two, 2) == -EBUSY);
+	CHECK(device->stream_after(stream, other) == -EBUSY && device->stream_after(other, stream) == -EBUSY);
 	CHECK(!device->stream_write(other, &page[1], 1) && !device->stream_sync(other));
 	CHECK(!host_capture_end(stream, &graph) && !device->stream_sync(stream) && !sum && !page[0]);
 	for (int i = 1; i <= 3; i++) {
@@ -74,7 +78,7 @@ static void import_capture_close(int in, int out)
 	uint8_t *ptr;
 
 	start(false, 2);
-	CHECK(!device->stream_create(0, &stream) && !host_capture_begin(stream));
+	CHECK(!device->stream_create(0, 0, &stream) && !host_capture_begin(stream));
 	ptr = import_from(in, 0);
 	CHECK(!device->copy(stream, ptr, "captured", 9));
 	CHECK(!host_capture_end(stream, &graph) && !ptr[0]);

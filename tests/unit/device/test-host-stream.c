@@ -28,6 +28,34 @@ static int group_end(void **state)
 
 /* ---- streams ---- */
 
+/* Each stream of two devices waits for two words at once; the other one comes behind it. */
+static void scenario_order(void)
+{
+	struct device_word waits[2] = { { .value = 1 }, { .value = 1 } }, writes[2] = { { .value = 5 }, { .value = 6 } };
+	uint64_t *page;
+	void *one, *two;
+
+	start(false, 2);
+	page = host_page(true);
+	waits[0].word = &page[0], waits[1].word = &page[1], writes[0].word = &page[2], writes[1].word = &page[3];
+	CHECK(!device->stream_create(0, 0, &one) && !device->stream_create(1, -5, &two));
+	CHECK(!device->stream_wait_many(one, waits, 2) && !device->stream_after(two, one));
+	CHECK(!device->stream_write_many(two, writes, 2));
+	CHECK(!device->stream_write(NULL, &page[1], 1) && !device->stream_sync(NULL));
+	nap_ms(30);
+	CHECK(!word_load(&page[2]) && !word_load(&page[3]));
+	CHECK(!device->stream_write(NULL, &page[0], 1));
+	CHECK(!device->stream_sync(two) && word_load(&page[2]) == 5 && word_load(&page[3]) == 6);
+	/* a stream that is destroyed still does what another one waits for */
+	CHECK(!device->stream_wait(one, &page[4], 1) && !device->stream_after(two, one) && !device->stream_write(two, &page[5], 1));
+	device->stream_destroy(one);
+	CHECK(device->stream_after(two, one) == -EINVAL && device->stream_after(one, two) == -EINVAL);
+	nap_ms(30);
+	CHECK(!word_load(&page[5]));
+	CHECK(!device->stream_write(NULL, &page[4], 1) && !device->stream_sync(two) && word_load(&page[5]));
+	CHECK(!device->stream_after(two, two) && !device->stream_after(NULL, two) && !device->stream_sync(NULL));
+}
+
 static void scenario_streams(void)
 {
 	uint64_t *page, data = 41, seen = 0;
@@ -35,7 +63,7 @@ static void scenario_streams(void)
 
 	start(false, 2);
 	page = host_page(true);
-	CHECK(!device->stream_create(0, &one) && !device->stream_create(1, &two));
+	CHECK(!device->stream_create(0, 0, &one) && !device->stream_create(1, 0, &two));
 	CHECK(!device->stream_wait(one, &page[0], 7));
 	CHECK(!device->stream_write(one, &page[1], 1));
 	CHECK(!device->copy(one, &seen, &data, sizeof data));
@@ -106,7 +134,7 @@ static void scenario_seed(void)
 	start(false, 1);
 	page = host_page(true);
 	for (int i = 0; i < 8; i++)
-		CHECK(!device->stream_create(0, &stream[i]));
+		CHECK(!device->stream_create(0, 0, &stream[i]));
 	for (uint64_t round = 1; round <= 100; round++)
 		for (int i = 0; i < 8; i++)
 			CHECK(!device->stream_write(stream[i], &page[i], round));
@@ -122,6 +150,7 @@ static void test_streams(void **state)
 	expect_clean(scenario_streams);
 	expect_clean(scenario_wait_read_only);
 	expect_clean(scenario_seed);
+	expect_clean(scenario_order);
 }
 
 static void violate_write_unregistered(void)
@@ -231,9 +260,9 @@ static void import_and_close_slowly(int in, int out)
 	for (unsigned i = 0; i <= opens_left; i++)
 		CHECK(!device->open(0, &handle, BLOCK, &ptr));
 	page = host_page(true);
-	CHECK(!device->stream_create(0, &stream) && !device->stream_wait(stream, &page[0], 1));
+	CHECK(!device->stream_create(0, 0, &stream) && !device->stream_wait(stream, &page[0], 1));
 	/* another device is another context, which no close waits for: this ends behind it */
-	CHECK(!device->stream_create(1, &elsewhere) && !device->stream_wait(elsewhere, &page[2], 1));
+	CHECK(!device->stream_create(1, 0, &elsewhere) && !device->stream_wait(elsewhere, &page[2], 1));
 	CHECK(!pthread_create(&launcher, NULL, late_launcher, page));
 	before = now_ms();
 	CHECK(!pthread_create(&releaser, NULL, late_releaser, page));

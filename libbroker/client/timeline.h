@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * timeline.h - what a signal and a wait need before they are queued: the lease's timeline, its page, and the right to write it.
+ *
+ * For timeline.c and timeline-many.c. Owns nothing.
+ */
+#ifndef GPUB_TIMELINE_H
+#define GPUB_TIMELINE_H
+
+#include <errno.h>
+
+#include "client.h"
+#include "common/error.h"
+#include "lease.h"
+#include "timeline-maps.h"
+
+/*
+ * The record that a lease holds, and its timeline, if it has one and the lease has these rights. Another thread may
+ * notice a reset of the device at any moment, which ends the lease, and the record may be reused for another buffer. So
+ * the hold is checked again after the timeline was read; the timeline itself stays.
+ */
+static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record,
+							     struct timeline_map **map)
+{
+	int error = lease_record(lease, record);
+
+	if (error)
+		return error;
+	*map = (*record)->timeline;
+	error = lease_record(lease, record);
+	if (error)
+		return error;
+	if (!*map)
+		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
+	if (rights & ~lease->rights)
+		return error_set(-EACCES, "the lease does not have GPUB_WRITE: acquire it with that right");
+	return 0;
+}
+
+/* Asks the broker to make this session the writer. Under map->signalling: one thread asks, the others find the page mapped. */
+int timeline_writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map);
+
+/* Under map->signalling, from here until the signal is queued and noted in map->signalled. */
+static inline int timeline_signal_prepare(struct gpub_client *client, struct record *record, struct timeline_map *map,
+					  uint64_t value)
+{
+	if (value > GPUB_TIMELINE_MAX || value <= map->signalled)
+		return error_set(-EINVAL, "a timeline's values grow, from 1 to 2^62 - 1: this one has reached %llu",
+				 (unsigned long long)map->signalled);
+	if (map->marked)
+		return error_set(-ECONNRESET, "the broker is gone, and this timeline has ended");
+	return map->writable ? 0 : timeline_writer_become(client, record, map);
+}
+
+/* Registers the page with the device. */
+int timeline_page_prepare(struct gpub_client *client, struct timeline_map *map);
+
+static inline int timeline_wait_prepare(struct gpub_client *client, struct timeline_map *map)
+{
+	return map->registered ? 0 : timeline_page_prepare(client, map);
+}
+
+static inline int timeline_wait_check(uint64_t value)
+{
+	return value > GPUB_TIMELINE_MAX ? error_set(-EINVAL, "a timeline's values end at 2^62 - 1") : 0;
+}
+
+/*
+ * The timeline has ended, so every wait is done, and the page's word does not count, which a late signal may have overwritten.
+ * The stream waits for the value that the lease's own word has. So a stream that is being captured is refused as in any wait.
+ */
+int timeline_wait_of_ended(const gpub_lease *lease, struct device_word *word);
+
+#endif
