@@ -193,6 +193,16 @@ int gpub_set_cache(gpub_client *client, unsigned mappings, uint64_t bytes);
  */
 int gpub_device_count(gpub_client *client, int *count);
 
+#define GPUB_NODE_SIZE 33 /* bytes of gpub_node()'s text, with the terminating zero */
+
+/*
+ * Tells which broker this is, and so on which machine all buffers of this client are: 32 hexadecimal digits, which are another
+ * broker's at no time and on no machine. Names are a broker's own, so two processes of a job can acquire each other's buffers if,
+ * and only if, they have the same text; a program that runs on several machines exchanges the others' by MPI or NCCL. text is
+ * GPUB_NODE_SIZE bytes.
+ */
+int gpub_node(gpub_client *client, char *text);
+
 /*
  * Makes that device current for the calling thread: cudaSetDevice() on CUDA; on the host device the only way to choose
  * one of several. No other call changes the current device. Loads open modules there (gpub_module_open()). -ENODEV: no
@@ -481,6 +491,20 @@ void gpub_stream_destroy(void *stream);
  * host device refuses one that does not (-EINVAL).
  */
 int gpub_copy_on(gpub_client *client, void *dst, const void *src, uint64_t size, void *stream);
+
+/*
+ * Host memory for copies, zeroed, in whole pages. The device reads and writes it by itself ("pinned"), so gpub_copy_on() to or from it
+ * never waits; from other memory CUDA copies through a buffer of its own, and the call may wait for the stream. A child of fork()
+ * does not have it. Kernels on any device of this process can use the address, too. -ENOMEM: there is no such memory.
+ */
+int gpub_host_alloc(gpub_client *client, uint64_t size, void **ptr);
+
+/*
+ * Frees it, given the size that was asked for. Every copy and kernel that uses it must be done. Waits for all that runs on the
+ * devices, as gpub_trim() does. Memory that is not freed before gpub_disconnect() stays until the process ends.
+ * -EINVAL: it is not such memory; NULL is ignored.
+ */
+int gpub_host_free(gpub_client *client, void *ptr, uint64_t size);
 
 /* ---- kernels: gpub_module_open(3) ---- */
 

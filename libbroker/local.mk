@@ -132,6 +132,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/trust.h \
 	libbroker/launch/module.c \
 	libbroker/launch/module.h \
+	libbroker/launch/host-memory.c \
 	libbroker/launch/stream.c
 
 common_libs = libbroker/libcommon.la $(SODIUM_LIBS) -lpthread -ldl -lrt

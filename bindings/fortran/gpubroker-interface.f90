@@ -33,7 +33,7 @@ module gpubroker_interface
 
     integer(c_int), parameter, public :: GPUB_NAME_MAX = 95, GPUB_DIMS_MAX = 8, GPUB_LAYOUT_TEXT_MAX = 200, GPUB_TICKET_MAX = 256
     integer(c_int64_t), parameter, public :: GPUB_TIMELINE_MAX = 4611686018427387903_c_int64_t, GPUB_ANY_EXTENT = -1
-    integer(c_int), parameter, public :: GPUB_TIMELINES_MAX = 256
+    integer(c_int), parameter, public :: GPUB_TIMELINES_MAX = 256, GPUB_NODE_SIZE = 33
     integer(c_int32_t), parameter, public :: GPUB_KEEP = -1, GPUB_ANY_USER = -1, GPUB_TICKET_ONCE = 1
 
     ! gpub_layout%code
@@ -124,11 +124,12 @@ module gpubroker_interface
     public :: gpub_renew, gpub_return, gpub_return_on, gpub_lease_layout, gpub_lease_generation
     public :: gpub_signal_on, gpub_wait_on, gpub_signal_many_on, gpub_wait_many_on, gpub_timeline
     public :: gpub_stream_create, gpub_stream_create_priority, gpub_stream_wait, gpub_stream_sync, gpub_stream_destroy
-    public :: gpub_copy_on, gpub_launch, gpub_module_close
+    public :: gpub_copy_on, gpub_host_alloc, gpub_host_free, gpub_launch, gpub_module_close
     ! The others are below: they change Fortran's strings into C's, and back.
     public :: gpub_connect, gpub_create, gpub_unlink, gpub_chmod, gpub_chown, gpub_seal, gpub_rename, gpub_drain, gpub_stat, &
         gpub_wait_newer, gpub_acquire, gpub_acquire_as, gpub_acquire_many, gpub_layout_parse, gpub_layout_text, &
-        gpub_ticket_issue, gpub_redeem, gpub_module_open, gpub_module_kernel, gpub_module_managed, gpub_strerror_last
+        gpub_ticket_issue, gpub_redeem, gpub_module_open, gpub_module_kernel, gpub_module_managed, gpub_strerror_last, &
+        gpub_node
     public :: gpub_check, gpub_info_name
 
     interface
@@ -245,6 +246,17 @@ module gpubroker_interface
             type(c_ptr), value :: client, dst, src, stream
             integer(c_int64_t), value :: size
         end function
+        integer(c_int) function gpub_host_alloc(client, size, ptr) bind(C)
+            import
+            type(c_ptr), value :: client
+            integer(c_int64_t), value :: size
+            type(c_ptr), intent(inout) :: ptr
+        end function
+        integer(c_int) function gpub_host_free(client, ptr, size) bind(C)
+            import
+            type(c_ptr), value :: client, ptr
+            integer(c_int64_t), value :: size
+        end function
         integer(c_int) function gpub_launch(kernel, config, args) bind(C)
             import
             type(gpub_kernel), value :: kernel
@@ -359,6 +371,11 @@ module gpubroker_interface
             character(kind=c_char), intent(in) :: name(*)
             integer(c_int32_t), value :: rights
             type(gpub_ticket_terms), intent(in) :: terms
+            character(kind=c_char), intent(inout) :: text(*)
+        end function
+        integer(c_int) function c_node(client, text) bind(C, name='gpub_node')
+            import
+            type(c_ptr), value :: client
             character(kind=c_char), intent(inout) :: text(*)
         end function
         integer(c_int) function c_redeem(client, text, lease) bind(C, name='gpub_redeem')
@@ -587,6 +604,15 @@ contains
         character(kind=c_char) :: given(GPUB_TICKET_MAX)
 
         status = c_ticket_issue(client, c_text(name), rights, terms, given)
+        if (status == 0) text = fortran_text(given)
+    end function
+
+    integer(c_int) function gpub_node(client, text) result(status)
+        type(c_ptr), intent(in) :: client
+        character(len=:), allocatable, intent(inout) :: text
+        character(kind=c_char) :: given(GPUB_NODE_SIZE)
+
+        status = c_node(client, given)
         if (status == 0) text = fortran_text(given)
     end function
 

@@ -3,6 +3,7 @@
 #include "devices.h"
 
 #include <errno.h>
+#include <sodium.h>
 
 #include "common/error.h"
 #include "fork.h"
@@ -86,5 +87,17 @@ int gpub_device_count(gpub_client *client, int *count)
 	for (int i = 0; i < client->devices; i++)
 		usable += client->index_of[i] >= 0;
 	*count = usable;
+	return 0;
+}
+
+int gpub_node(gpub_client *client, char *text)
+{
+	int error = client_check(client);
+
+	if (error)
+		return error;
+	if (!text)
+		return error_set(-EINVAL, "there is no place for the text: pass GPUB_NODE_SIZE bytes");
+	sodium_bin2hex(text, GPUB_NODE_SIZE, client->board.header->instance_id, sizeof client->board.header->instance_id);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timelines-many.c - several timelines by one call, all or nothing; and the order of two streams of one process. */
+/* timelines-many.c - several timelines by one call, all or nothing; the order of two streams of one process, and what it copies. */
 #include <errno.h>
+#include <string.h>
 
 #include "harness.h"
 
@@ -218,6 +219,77 @@ static void test_streams(void)
 	end();
 }
 
+/* ---- host memory ---- */
+
+/* There and back through pinned memory, of one byte more than whole pages. */
+static int through_host_memory(const struct order *order)
+{
+	enum { SIZE = (64 << 10) + 1 };
+	uint64_t *host;
+	int error = gpub_host_alloc(client, SIZE, (void **)&host);
+
+	if (error)
+		return error;
+	step_value = host[(SIZE - 1) / 8]; /* zeroed */
+	host[0] = order->value;
+	error = gpub_copy_on(client, lease[OWN].ptr, host, 8, work);
+	host[1] = 0;
+	if (!error)
+		error = gpub_copy_on(client, &host[1], lease[OWN].ptr, 8, work);
+	if (!error)
+		error = gpub_stream_sync(work);
+	step_value += host[1];
+	return error ? error : gpub_host_free(client, host, SIZE);
+}
+
+static int host_memory_refused(const struct order *order)
+{
+	void *ptr = &ptr, *const before = ptr;
+
+	(void)order;
+	if (gpub_host_alloc(client, 0, &ptr) != -EINVAL || gpub_host_alloc(client, UINT64_MAX, &ptr) != -EINVAL ||
+	    gpub_host_alloc(client, 1, NULL) != -EINVAL || gpub_host_alloc(client, 1ull << 60, &ptr) != -ENOMEM || ptr != before)
+		return -EPROTO;
+	return gpub_host_free(client, &ptr, 1) == -EINVAL && !gpub_host_free(client, NULL, 1) ? 0 : -EPROTO;
+}
+
+static void test_host_memory(void)
+{
+	begin();
+	POINT(!ask(&b, through_host_memory, .value = 77) && b.last.value == 77, "host memory of the library is zeroed, and copied in stream order");
+	POINT(!ask(&b, host_memory_refused), "no memory, too much and what is none: refused, outputs untouched");
+	end();
+}
+
+/* ---- the broker's identity ---- */
+
+static char node[GPUB_NODE_SIZE];
+
+/* step_value: the first 8 bytes of the text. */
+static int read_node(const struct order *order)
+{
+	int error = gpub_node(client, node);
+
+	(void)order;
+	if (error || strlen(node) != GPUB_NODE_SIZE - 1 || node[strspn(node, "0123456789abcdef")])
+		return error ? error : -EPROTO;
+	memcpy(&step_value, node, sizeof step_value);
+	return gpub_node(client, NULL) == -EINVAL ? 0 : -EPROTO;
+}
+
+static void test_node(void)
+{
+	uint64_t first;
+
+	begin();
+	POINT(!ask(&a, read_node) && !ask(&b, read_node) && a.last.value == b.last.value, "clients of one broker are told the same node");
+	first = a.last.value;
+	end();
+	begin();
+	POINT(!ask(&a, read_node) && a.last.value != first, "those of another broker another one");
+	end();
+}
+
 int main(void)
 {
 	harness_begin("timelines-many", 60);
@@ -226,5 +298,7 @@ int main(void)
 	test_refused();
 	test_writer_killed();
 	test_streams();
+	test_host_memory();
+	test_node();
 	return harness_end();
 }
