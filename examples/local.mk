@@ -8,12 +8,30 @@ examples_heat_heat_SOURCES = \
 	examples/heat/field.c \
 	examples/heat/heat.c examples/heat/heat.h \
 	examples/heat/image.c \
+	examples/heat/links.c \
+	examples/heat/machines.c examples/heat/machines.h \
 	examples/heat/options.c \
 	examples/heat/output.c \
 	examples/heat/peers.c \
 	examples/heat/progress.c \
 	examples/heat/solver.c
+examples_heat_heat_CPPFLAGS = $(AM_CPPFLAGS)
 examples_heat_heat_LDADD = $(public_libs) $(PNG_LIBS) -lm
+# Several machines, where MPI is; NCCL between their GPUs, where that is, too.
+if MPI
+examples_heat_heat_SOURCES += examples/heat/machines-mpi.c
+examples_heat_heat_CPPFLAGS += -DHEAT_MPI $(MPI_CFLAGS)
+examples_heat_heat_LDADD += $(MPI_LIBS)
+else
+EXTRA_DIST += examples/heat/machines-mpi.c
+endif
+if NCCL
+examples_heat_heat_SOURCES += examples/heat/machines-nccl.c
+examples_heat_heat_CPPFLAGS += -DHEAT_NCCL $(NCCL_CFLAGS)
+examples_heat_heat_LDADD += -ldl
+else
+EXTRA_DIST += examples/heat/machines-nccl.c
+endif
 
 # A producer, its consumers, three buffers and back-pressure: the first program to read.
 example_PROGRAMS += examples/pipeline/pipeline

@@ -226,14 +226,17 @@ EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt
 #   make check-model    the protocol, model-checked, and the real slot code under races, also as AArch64 code
 #   make check-crash    a client that dies, stops or ends anywhere; every system call and allocation failing in turn
 #   make check-hostile  clients that lie, forge, flood and pry
+#   make check-scale    jobs on several machines: network namespaces of this one
 model_programs = tests/litmus/litmus
 model_scripts = tests/model/run.sh tests/litmus/aarch64.sh
 crash_programs = tests/crash/crash tests/crash/failing
 crash_scripts =
 hostile_programs = tests/hostile/hostile tests/hostile/shares tests/hostile/fairness
 hostile_scripts =
+scale_scripts = tests/scale/heat.sh
+EXTRA_DIST += tests/scale/machines.sh
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
-suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts)
+suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts) $(scale_scripts)
 test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
 	tests/integration/view-client \
 	tests/integration/activate tests/integration/notify-listen tests/speed/rounds \
@@ -493,13 +496,15 @@ soak: tests/integration/death tests/supervisor
 	$(AM_TESTS_ENVIRONMENT) tests/supervisor $$(($(SOAK_SECONDS) + $(SCRIPT_SECONDS))) \
 	    tests/integration/death $(SOAK_SECONDS) $(SOAK_CLIENTS)
 
-.PHONY: check-model check-crash check-hostile soak
+.PHONY: check-model check-crash check-hostile check-scale soak
 check-model:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(model_programs) $(model_scripts)'
 check-crash:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(crash_programs) $(crash_scripts)'
 check-hostile:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(hostile_programs) $(hostile_scripts)'
+check-scale:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(scale_scripts)'
 
 # Mutants of the core, sampled: tests/mutate/mutate.sh says what can be set. And a few that are known, which keeps it working.
 mutate:

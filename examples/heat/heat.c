@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "heat.h"
+#include "machines.h"
 
 #define EDGES_PRIORITY (-1) /* a neighbour waits for them: before the blocks of the inside that are not running yet */
 
@@ -81,6 +82,17 @@ static int start_kernels(struct heat *heat)
 	return 0;
 }
 
+/* Which rows are this worker's, and whose buffers can be acquired. */
+static int start_place(struct heat *heat)
+{
+	heat->machines = 1;
+	heat->machine = (struct machine){ 0, heat->options.size };
+	if (heat->options.mpi && machines_place(heat))
+		return -1;
+	heat->own = field_share(heat->options.ny, heat->options.rank, heat->options.size);
+	return 0;
+}
+
 /*
  * Meets the others before any step that may fail on this rank alone: from then on all hold their leases, and timelines
  * show the end of any worker. (A worker that ends before leaves no name behind, and the others wait for --timeout.)
@@ -90,13 +102,14 @@ static int start(struct heat *heat, float *image, struct output *output)
 	float *initial;
 	int    result;
 
-	heat->own = field_share(heat->options.ny, heat->options.rank, heat->options.size);
 	heat->peers = calloc(heat->options.size, sizeof(*heat->peers));
 	if (!heat->peers)
 		return heat_fail("no memory for %u workers", heat->options.size);
+	if (start_client(heat) || start_place(heat))
+		return -1;
 	initial = field_initial(&heat->options, heat->own, image);
 	free(image);
-	result = !initial || start_client(heat) || peers_publish(heat, initial) || peers_meet(heat);
+	result = !initial || peers_publish(heat, initial) || peers_meet(heat) || links_open(heat);
 	free(initial);
 	if (result || (heat->options.rank == 0 && output_open(output, &heat->options)))
 		return -1;
@@ -105,6 +118,7 @@ static int start(struct heat *heat, float *image, struct output *output)
 
 static void finish(struct heat *heat)
 {
+	links_close(heat);
 	peers_leave(heat);
 	gpub_stream_destroy(heat->edges);
 	gpub_stream_destroy(heat->inside);
@@ -112,18 +126,23 @@ static void finish(struct heat *heat)
 	gpub_module_close(heat->module);
 	gpub_disconnect(heat->client);
 	free(heat->peers);
+	if (heat->options.mpi)
+		machines_end();
 }
 
 static void report_run(const struct heat *heat, bool host)
 {
 	const struct options *options = &heat->options;
 	double                cells = (double)options->ny * options->nx, steps = (double)options->steps;
-	unsigned              used = options->size < (unsigned)heat->devices ? options->size : (unsigned)heat->devices;
+	unsigned              workers = heat->machine.count, devices = (unsigned)heat->devices;
 
 	printf("grid:          %u x %u\n", options->ny, options->nx);
 	printf("steps:         %llu\n", (unsigned long long)options->steps);
 	printf("workers:       %u\n", options->size);
-	printf("devices:       %u (%s)\n", used, host ? "host" : "cuda");
+	if (options->mpi)
+		printf("machines:      %u (%s)\n", heat->machines, options->nccl ? "NCCL" : "MPI");
+	printf("devices:       %u (%s)%s\n", workers < devices ? workers : devices, host ? "host" : "cuda",
+	       options->mpi ? " on the first machine" : "");
 	if (options->steps) {
 		printf("time per step: %.2f us\n", 1e6 * heat->seconds / steps);
 		printf("cell updates:  %.4g per second\n", cells * steps / heat->seconds);
@@ -169,9 +188,11 @@ static int report(const struct heat *heat, bool host, const float *field, struct
 }
 
 /* No exit handlers: a stream may be parked in a wait, and nothing is to run behind the failure. */
-static _Noreturn void heat_die(void)
+static _Noreturn void heat_die(bool mpi)
 {
 	fflush(NULL);
+	if (mpi)
+		machines_abort();
 	_exit(HEAT_FAILED);
 }
 
@@ -191,12 +212,12 @@ int main(int argc, char **argv)
 	case OPTIONS_RUN:
 		break;
 	}
-	if (start_image(&heat.options, &image) || start_check(&heat.options)) {
+	if (start_image(&heat.options, &image) || (heat.options.mpi && machines_start(&heat.options)) || start_check(&heat.options)) {
 		free(image);
 		return HEAT_REFUSED;
 	}
 	if (start(&heat, image, &output) || solver_run(&heat) || solver_gather(&heat, &field))
-		heat_die();
+		heat_die(heat.options.mpi);
 	host = heat.peers[heat.options.rank].buffer[0].device == GPUB_HOST;
 	finish(&heat);
 	result = field ? report(&heat, host, field, &output) : 0;

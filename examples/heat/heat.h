@@ -3,12 +3,14 @@
  * heat.h - what the files of the heat example share.
  *
  * heat is one worker of a simulation: rank RANK of SIZE, which broker-run(1) sets in GPUBROKER_RANK and
- * GPUBROKER_SIZE. The files, in the order in which a run passes through them:
+ * GPUBROKER_SIZE. With --mpi those are the workers of one machine of several, and MPI counts all. The files, in the order in which a run passes through them:
  *
  *   options.c   the command line and the environment
  *   image.c     the initial field from a PNG or PGM file
  *   field.c     the initial field from a formula, the exact solution, the error and its bound
- *   peers.c     the workers' buffers: made, found and awaited by name
+ *   peers.c     the buffers of the workers on this machine: made, found and awaited by name
+ *   machines*.c the workers on other machines, by MPI and NCCL: machines.h
+ *   links.c     edges to and from those
  *   solver.c    the steps, and the gathering of the result on rank 0
  *   output.c    the result as raw floats and as a picture
  *   progress.c  everything that goes to stderr
@@ -40,7 +42,8 @@ struct options {
 	const char *input;      /* image with the initial field, or NULL: the formula */
 	const char *dump, *png; /* where the result goes, or NULL */
 	const char *kernels;    /* the module, as gpub_module_open() takes it */
-	unsigned    timeout_s;  /* how long to wait for another worker to show up */
+	unsigned    timeout_s;  /* how long to wait for another worker to show up, or for another machine */
+	bool        mpi, nccl;  /* several machines; their edges by NCCL */
 	unsigned    rank, size;
 	unsigned    device; /* the ordinal to begin with */
 };
@@ -55,8 +58,24 @@ struct peer {
 	gpub_lease buffer[2];
 };
 
+/* The ranks on one machine, whose workers can acquire each other's buffers. */
+struct machine {
+	unsigned first, count;
+};
+
+/* A neighbour on another machine; ghost.client is NULL where there is none. */
+struct link {
+	unsigned   rank;
+	uint32_t   row;      /* of this worker, which that one reads */
+	gpub_lease ghost;    /* that one's row, for even steps and for odd */
+	float     *out, *in; /* pinned, two rows each; NULL with NCCL */
+	void      *nccl;     /* its communicator */
+};
+
 struct heat {
 	struct options options;
+	struct machine machine;
+	unsigned       machines; /* that the workers are on */
 	struct share   own;
 	gpub_client   *client;
 	void          *edges, *inside; /* streams: the first and the last row of this worker, and all between them */
@@ -64,9 +83,15 @@ struct heat {
 	gpub_module   *module;
 	gpub_kernel    kernel_step, kernel_edges;
 	struct peer   *peers;   /* one a rank; which of them are held: peers.c */
+	struct link    link[2]; /* above, below */
 	int            devices; /* that this process can use */
 	double         seconds; /* that the steps took, on rank 0 */
 };
+
+static inline bool heat_near(const struct heat *heat, unsigned rank)
+{
+	return rank >= heat->machine.first && rank - heat->machine.first < heat->machine.count;
+}
 
 /* ---- options.c ---- */
 enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_REFUSED };
@@ -98,7 +123,7 @@ double field_bound(const struct options *options);
 /*
  * The values of timelines. Buffer 0 of a worker: published, with its initial field; then, once the worker has met all
  * that it needs, the number of steps whose edges are done; at last one more, with the inside of the last step. Buffer 1 of
- * rank 0: published; all have met; rank 0 has the result.
+ * a machine's first rank: published; all have met; rank 0 has the result.
  */
 #define PEER_PUBLISHED  1u
 #define PEER_STEP(done) ((uint64_t)(done) + 2)
@@ -112,9 +137,21 @@ int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value,
 /* 1: that timeline is at least value; 0: not yet, its writer lives or ended well; -1: its writer is dead. */
 int peer_reached(const struct heat *heat, unsigned rank, unsigned which, uint64_t value, uint64_t *reached);
 
-/* Rank 0 only: until every worker's buffer 0 is at that value. */
+/* A machine's first rank only: until buffer 0 of each of its workers is at that value. */
 int peers_everybody(struct heat *heat, uint64_t value);
 void peers_leave(struct heat *heat);
+
+/* ---- links.c ---- */
+int          links_open(struct heat *heat);
+void         links_close(struct heat *heat);
+bool         links_any(const struct heat *heat);
+const float *links_row(const struct heat *heat, const struct link *link, unsigned which);
+
+/* Behind the kernel of the edges of step k: takes out what the other machines are to get. */
+int links_queue(struct heat *heat, uint64_t k);
+
+/* Exchanges it. By MPI the edges must be done, and the call returns when the neighbours' have come; by NCCL it queues. */
+int links_exchange(struct heat *heat, uint64_t k);
 
 /* ---- solver.c ---- */
 int solver_run(struct heat *heat);

@@ -16,6 +16,8 @@ static int take_size(struct options *options, const char *text);
 static int take_steps(struct options *options, const char *text);
 static int take_mode(struct options *options, const char *text);
 static int take_timeout(struct options *options, const char *text);
+static int take_mpi(struct options *options, const char *text);
+static int take_nccl(struct options *options, const char *text);
 
 /* How an option is taken: a string kept as it is (offset), or a function that reads it. */
 static const struct {
@@ -33,7 +35,9 @@ static const struct {
 	{ "png", "FILE", NULL, "write the result as a picture in colour", NULL, offsetof(struct options, png) },
 	{ "kernels", "MODULE", "kernels", "the module of kernels, without its ending", NULL,
 	  offsetof(struct options, kernels) },
-	{ "timeout", "SECONDS", "20", "wait that long for another worker to appear", take_timeout, 0 },
+	{ "timeout", "SECONDS", "20", "wait that long for another worker to appear, or another machine", take_timeout, 0 },
+	{ "mpi", NULL, NULL, "the workers are on several machines: mpirun broker-run --join -- heat --mpi", take_mpi, 0 },
+	{ "nccl", NULL, NULL, "the same, with the edges between machines by NCCL", take_nccl, 0 },
 	{ "help", NULL, NULL, "show this and exit", NULL, 0 },
 };
 
@@ -104,6 +108,19 @@ static int take_timeout(struct options *options, const char *text)
 		return -1;
 	options->timeout_s = (unsigned)seconds;
 	return 0;
+}
+
+static int take_mpi(struct options *options, const char *text)
+{
+	(void)text;
+	options->mpi = true;
+	return 0;
+}
+
+static int take_nccl(struct options *options, const char *text)
+{
+	options->nccl = true;
+	return take_mpi(options, text);
 }
 
 static void options_help(void)
@@ -210,7 +227,7 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 				    found == ':' ? "this option needs a value" : "no such option");
 			return OPTIONS_REFUSED;
 		}
-		if (!table[found - 256].value) {
+		if (!table[found - 256].value && !table[found - 256].take) {
 			if (options->rank == 0)
 				options_help();
 			return OPTIONS_DONE;

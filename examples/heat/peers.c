@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peers.c - the workers' buffers: each makes its own two, finds the others' by name, and watches their timelines.
+ * peers.c - the buffers of the workers on this machine: each makes its own two, finds the others' by name, and watches their
+ * timelines.
  *
- * Owns the leases in heat->peers, all held from peers_meet() to peers_leave(): a rank holds its own buffers
- * (to read and write), those of the ranks above and below it, and rank 0's buffer 1; rank 0 holds everybody's.
+ * Owns the leases in heat->peers, all held from peers_meet() to peers_leave(): a rank holds its own buffers (to read and
+ * write), those of the ranks above and below it, and buffer 1 of the machine's first rank, which holds everybody's.
  *
  * The buffers are ephemeral: the broker removes their names when their worker's session ends. That is safe, because
  * each worker acquires all its leases before any goes on (peers_meet()). It is useful, because a missing name means
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "heat.h"
+#include "machines.h"
 
 #define NAME_SIZE 32 /* "heat/RANK/0" */
 
@@ -60,11 +62,11 @@ int peers_publish(struct heat *heat, const float *initial)
 
 static bool peer_needed(const struct heat *heat, unsigned rank, unsigned which)
 {
-	unsigned own = heat->options.rank;
+	unsigned own = heat->options.rank, first = heat->machine.first;
 
 	if (rank == own)
 		return false;
-	return own == 0 || rank + 1 == own || rank == own + 1 || (rank == 0 && which == 1);
+	return own == first || rank + 1 == own || rank == own + 1 || (rank == first && which == 1);
 }
 
 static int peer_acquire(struct heat *heat, unsigned rank, unsigned which, double deadline)
@@ -88,7 +90,7 @@ static int peers_acquire(struct heat *heat)
 {
 	double deadline = heat_now() + heat->options.timeout_s;
 
-	for (unsigned rank = 0; rank < heat->options.size; rank++)
+	for (unsigned rank = heat->machine.first; heat_near(heat, rank); rank++)
 		for (unsigned which = 0; which < 2; which++)
 			if (peer_needed(heat, rank, which) && peer_acquire(heat, rank, which, deadline))
 				return -1;
@@ -97,7 +99,7 @@ static int peers_acquire(struct heat *heat)
 
 static int peers_await(struct heat *heat)
 {
-	for (unsigned rank = 0; rank < heat->options.size; rank++)
+	for (unsigned rank = heat->machine.first; heat_near(heat, rank); rank++)
 		for (unsigned which = 0; which < 2; which++)
 			if (peer_needed(heat, rank, which) &&
 			    peer_await(heat, rank, which, PEER_PUBLISHED, heat->options.timeout_s))
@@ -113,17 +115,22 @@ static int peers_tell(struct heat *heat, unsigned which, uint64_t value)
 	return 0;
 }
 
+static int machine_meet(struct heat *heat)
+{
+	if (heat->options.rank != heat->machine.first)
+		return peer_await(heat, heat->machine.first, 1, PEER_BEGIN, 0);
+	return peers_everybody(heat, PEER_STEP(0)) ? -1 : peers_tell(heat, 1, PEER_BEGIN);
+}
+
 /*
- * A barrier: each worker signals that it holds all the leases that it needs, and rank 0 signals when all have. After
- * that no name is needed, and a timeline shows the end of each worker. Rank 0's clock starts at a common point, too.
+ * A barrier: each worker signals that it holds all the leases that it needs, and the machine's first rank signals when all have.
+ * After that no name is needed, and a timeline shows the end of each worker. Rank 0's clock starts at a common point, too.
  */
 int peers_meet(struct heat *heat)
 {
-	if (peers_acquire(heat) || peers_await(heat) || peers_tell(heat, 0, PEER_STEP(0)))
+	if (peers_acquire(heat) || peers_await(heat) || peers_tell(heat, 0, PEER_STEP(0)) || machine_meet(heat))
 		return -1;
-	if (heat->options.rank != 0)
-		return peer_await(heat, 0, 1, PEER_BEGIN, 0);
-	return peers_everybody(heat, PEER_STEP(0)) ? -1 : peers_tell(heat, 1, PEER_BEGIN);
+	return heat->options.mpi ? machines_meet(heat) : 0;
 }
 
 /* ---- timelines, read by the CPU ---- */
@@ -179,7 +186,7 @@ int peer_await(struct heat *heat, unsigned rank, unsigned which, uint64_t value,
 
 int peers_everybody(struct heat *heat, uint64_t value)
 {
-	for (unsigned rank = 1; rank < heat->options.size; rank++)
+	for (unsigned rank = heat->machine.first + 1; heat_near(heat, rank); rank++)
 		if (peer_await(heat, rank, 0, value, 0))
 			return -1;
 	return 0;

@@ -27,12 +27,15 @@
  * Owns nothing; holds no lease itself.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "heat.h"
+#include "machines.h"
 #include "kernels/kernels.h"
 
 #define QUEUE_DEPTH 128u  /* steps; four commands each on either stream */
+#define SPINS       2000u /* scans of a timeline, before the CPU sleeps between them */
 #define STALL       1.0   /* seconds without a step after which the device is asked whether it still works */
 #define NAP_LEAST   20e-6 /* seconds */
 #define NAP_MOST    20e-3
@@ -61,6 +64,8 @@ static const float *row_above(const struct heat *heat, unsigned which)
 
 	if (rank == 0)
 		return NULL;
+	if (!heat_near(heat, rank - 1))
+		return links_row(heat, &heat->link[0], which);
 	share = field_share(heat->options.ny, rank - 1, heat->options.size);
 	return (const float *)heat->peers[rank - 1].buffer[which].ptr + (size_t)(share.rows - 1) * heat->options.nx;
 }
@@ -69,7 +74,9 @@ static const float *row_below(const struct heat *heat, unsigned which)
 {
 	unsigned rank = heat->options.rank;
 
-	return rank + 1 < heat->options.size ? heat->peers[rank + 1].buffer[which].ptr : NULL;
+	if (rank + 1 == heat->options.size)
+		return NULL;
+	return heat_near(heat, rank + 1) ? heat->peers[rank + 1].buffer[which].ptr : links_row(heat, &heat->link[1], which);
 }
 
 static struct stride solver_stride(const struct heat *heat, unsigned target)
@@ -85,6 +92,18 @@ static struct stride solver_stride(const struct heat *heat, unsigned target)
 		.columns = heat->options.nx,
 		.r = (float)HEAT_R,
 	};
+}
+
+/* The neighbours whose buffers and timelines this worker has: 0, 1 or 2. */
+static unsigned near_neighbours(const struct heat *heat, unsigned ranks[2])
+{
+	unsigned rank = heat->options.rank, count = 0;
+
+	if (rank > 0 && heat_near(heat, rank - 1))
+		ranks[count++] = rank - 1;
+	if (heat_near(heat, rank + 1))
+		ranks[count++] = rank + 1;
+	return count;
 }
 
 /* Both streams: what they queue next comes behind the other's last step. */
@@ -113,12 +132,10 @@ static int edges_wait(const struct heat *heat, uint64_t k)
 {
 	const gpub_lease *leases[2];
 	uint64_t          values[2] = { PEER_STEP(k - 1), PEER_STEP(k - 1) };
-	unsigned          rank = heat->options.rank, count = 0;
+	unsigned          ranks[2], count = near_neighbours(heat, ranks);
 
-	if (rank > 0)
-		leases[count++] = &heat->peers[rank - 1].buffer[0];
-	if (rank + 1 < heat->options.size)
-		leases[count++] = &heat->peers[rank + 1].buffer[0];
+	for (unsigned i = 0; i < count; i++)
+		leases[i] = &heat->peers[ranks[i]].buffer[0];
 	return gpub_wait_many_on(leases, values, count, heat->edges);
 }
 
@@ -143,16 +160,16 @@ static int step_alone(const struct heat *heat, struct stride *stride, uint64_t k
 	return stride_launch(heat, heat->kernel_step, stride, stride->rows) || step_signal(heat, k);
 }
 
-static int step_overlapped(const struct heat *heat, struct stride *stride, uint64_t k)
+static int step_overlapped(struct heat *heat, struct stride *stride, uint64_t k)
 {
 	return step_order(heat) || edges_wait(heat, k) || stride_launch(heat, heat->kernel_edges, stride, 2) ||
-	       step_signal(heat, k) || inside_launch(heat, stride);
+	       links_queue(heat, k) || step_signal(heat, k) || inside_launch(heat, stride);
 }
 
 static int step_queue(struct solver *solver, uint64_t k)
 {
-	const struct heat *heat = solver->heat;
-	struct stride     *stride = &solver->stride[k % 2];
+	struct heat   *heat = solver->heat;
+	struct stride *stride = &solver->stride[k % 2];
 
 	if (heat->options.size == 1 ? step_alone(heat, stride, k) : step_overlapped(heat, stride, k))
 		return heat_fail("cannot queue step %llu: %s", (unsigned long long)k, gpub_strerror_last());
@@ -185,15 +202,15 @@ static int solver_probe(struct solver *solver)
 static int solver_look(struct solver *solver)
 {
 	struct heat *heat = solver->heat;
-	unsigned     rank = heat->options.rank;
+	unsigned     ranks[2], count = near_neighbours(heat, ranks);
 	uint64_t     at, done, other;
 
-	if (peer_reached(heat, rank, 0, PEER_STEP(0), &at) < 0)
+	if (peer_reached(heat, heat->options.rank, 0, PEER_STEP(0), &at) < 0)
 		return -1;
 	done = at - PEER_STEP(0);
-	if ((rank > 0 && peer_reached(heat, rank - 1, 0, 0, &other) < 0) ||
-	    (rank + 1 < heat->options.size && peer_reached(heat, rank + 1, 0, 0, &other) < 0))
-		return -1;
+	for (unsigned i = 0; i < count; i++)
+		if (peer_reached(heat, ranks[i], 0, 0, &other) < 0)
+			return -1;
 	if (done > solver->done)
 		solver->moved = heat_now();
 	solver->done = done;
@@ -241,16 +258,55 @@ static int solver_confirm(const struct heat *heat, unsigned rank)
 static int solver_finish(struct solver *solver)
 {
 	struct heat *heat = solver->heat;
-	unsigned     rank = heat->options.rank;
+	unsigned     ranks[2], count = near_neighbours(heat, ranks);
 
 	if (last_queue(heat) || solver_drain(solver, heat->options.steps + 1))
 		return -1;
 	if (gpub_stream_sync(heat->edges) || gpub_stream_sync(heat->inside))
 		return heat_fail("the device failed: %s", gpub_strerror_last());
-	if ((rank > 0 && solver_confirm(heat, rank - 1)) ||
-	    (rank + 1 < heat->options.size && solver_confirm(heat, rank + 1)))
+	for (unsigned i = 0; i < count; i++)
+		if (solver_confirm(heat, ranks[i]))
+			return -1;
+	return heat->options.rank == 0 ? peers_everybody(heat, PEER_STEP(heat->options.steps + 1)) : 0;
+}
+
+/* ---- edges of other machines ---- */
+
+/* Until the edges of step k are done. The CPU spins: another machine waits for it. */
+static int solver_reach(struct solver *solver, uint64_t k)
+{
+	for (unsigned scans = 0; solver->done < k; scans++) {
+		if (scans > SPINS)
+			return solver_drain(solver, k);
+		if (solver_look(solver))
+			return -1;
+		sched_yield();
+	}
+	return 0;
+}
+
+/* What step k + 1 reads of other machines: queued before that step is. */
+static int solver_exchange(struct solver *solver, uint64_t k)
+{
+	struct heat *heat = solver->heat;
+
+	if (!links_any(heat) || k == heat->options.steps)
+		return 0;
+	if (!heat->options.nccl && solver_reach(solver, k))
 		return -1;
-	return rank == 0 ? peers_everybody(heat, PEER_STEP(heat->options.steps + 1)) : 0;
+	return links_exchange(heat, k);
+}
+
+/* The initial field's edges, which no step has put on the way. */
+static int solver_begin(struct solver *solver)
+{
+	struct heat *heat = solver->heat;
+
+	if (links_queue(heat, 0))
+		return -1;
+	if (gpub_stream_sync(heat->edges))
+		return heat_fail("the device failed: %s", gpub_strerror_last());
+	return solver_exchange(solver, 0);
 }
 
 int solver_run(struct heat *heat)
@@ -258,10 +314,12 @@ int solver_run(struct heat *heat)
 	struct solver solver = { .heat = heat, .stride = { solver_stride(heat, 0), solver_stride(heat, 1) } };
 
 	solver.began = solver.moved = heat_now();
+	if (solver_begin(&solver))
+		return -1;
 	for (uint64_t k = 1; k <= heat->options.steps; k++) {
 		if (k > solver.done + QUEUE_DEPTH && solver_drain(&solver, k - QUEUE_DEPTH / 2))
 			return -1;
-		if (step_queue(&solver, k))
+		if (step_queue(&solver, k) || solver_exchange(&solver, k))
 			return -1;
 	}
 	if (solver_finish(&solver))
@@ -277,7 +335,7 @@ static int gather_copy(struct heat *heat, float *field)
 {
 	const struct options *options = &heat->options;
 
-	for (unsigned rank = 0; rank < options->size; rank++) {
+	for (unsigned rank = 0; heat_near(heat, rank); rank++) {
 		struct share share = field_share(options->ny, rank, options->size);
 
 		if (gpub_copy_on(heat->client, field + (size_t)share.first * options->nx,
@@ -287,20 +345,40 @@ static int gather_copy(struct heat *heat, float *field)
 	}
 	if (gpub_signal_on(&heat->peers[0].buffer[1], PEER_GATHERED, heat->inside) || gpub_stream_sync(heat->inside))
 		return heat_fail("cannot fetch the result: %s", gpub_strerror_last());
-	return 0;
+	return heat->machines > 1 ? machines_collect(heat, field) : 0;
+}
+
+/* This worker's rows to another machine, where rank 0 is. */
+static int gather_deliver(struct heat *heat)
+{
+	size_t size = (size_t)heat->own.rows * heat->options.nx * sizeof(float);
+	float *rows = malloc(size);
+	int    result;
+
+	if (!rows)
+		return heat_fail("no memory for this worker's rows, %zu bytes", size);
+	if (gpub_copy_on(heat->client, rows, heat->peers[heat->options.rank].buffer[heat->options.steps % 2].ptr, size, heat->inside) ||
+	    gpub_stream_sync(heat->inside))
+		result = heat_fail("cannot fetch the result: %s", gpub_strerror_last());
+	else
+		result = machines_deliver(heat, rows);
+	free(rows);
+	return result;
 }
 
 /*
- * Rank 0 holds leases on all buffers. When it has seen all ranks finish, it copies the buffers out and signals that on
+ * Rank 0 holds leases on all buffers of its machine. When it has seen all ranks finish, it copies the buffers out and signals that on
  * its second timeline; the others stay until they see that. No rank waits for one that waits for it, so the end cannot
  * deadlock. When rank 0 has the result, every rank is done with its neighbours' timelines or finds them complete, so a
- * rank that leaves first is not taken for dead.
+ * rank that leaves first is not taken for dead. Workers on other machines send their rows, and may leave then.
  */
 int solver_gather(struct heat *heat, float **field)
 {
 	size_t cells = (size_t)heat->options.ny * heat->options.nx;
 
 	*field = NULL;
+	if (!heat_near(heat, 0))
+		return gather_deliver(heat);
 	if (heat->options.rank != 0)
 		return peer_await(heat, 0, 1, PEER_GATHERED, 0);
 	*field = malloc(cells * sizeof(**field));

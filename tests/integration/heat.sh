@@ -171,7 +171,7 @@ env -u GPUBROKER "$heat" >out 2>err
 status=$?
 check "no broker: one error message" refused 1 broker
 "$heat" --help >out 2>err
-check "--help needs no broker and names every option" [ "$?:$(grep -c '^  --' out)" = "0:9" ]
+check "--help needs no broker and names every option" [ "$?:$(grep -c '^  --' out)" = "0:11" ]
 
 # ---- a worker dies ----
 # 124 is timeout's: they hung
