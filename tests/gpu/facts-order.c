@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* facts-order.c - the facts of stream order: writes and waits, captures, and contexts, in one process. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -95,6 +96,91 @@ static void order_captured(cudaStream_t stream, uint64_t *word)
 	}
 	point(called == 0 && replayed[0] == 9 && replayed[1] == 9, "a captured stream write runs at every replay, not at the call",
 	      "call %d, replays %d, %d", (int)called, (int)replayed[0], (int)replayed[1]);
+}
+
+/* ---- a graph that waits and signals, replayed with greater values ---- */
+
+typedef CUresult node_params_get(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
+typedef CUresult node_params_set(CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
+
+static node_params_get *graph_get;
+static node_params_set *graph_set;
+
+static void graph_functions_find(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+
+	need(driver, "the driver");
+	graph_get = (node_params_get *)dlsym(driver, "cuGraphBatchMemOpNodeGetParams");
+	graph_set = (node_params_set *)dlsym(driver, "cuGraphExecBatchMemOpNodeSetParams");
+	need(graph_get && graph_set, "cuGraph*BatchMemOpNode*Params");
+}
+
+/* Waits for 1 in word[0], writes 1 into word[1]: two nodes. */
+static cudaGraphExec_t graph_of_both(cudaStream_t stream, uint64_t *word, cudaGraphNode_t nodes[2])
+{
+	cudaGraph_t     graph;
+	cudaGraphExec_t exec;
+	size_t          count = 2;
+
+	NEED(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+	NEED(cuda.StreamWaitValue64(stream, cuda_address(&word[0]), 1, CU_STREAM_WAIT_VALUE_GEQ));
+	NEED(cuda.StreamWriteValue64(stream, cuda_address(&word[1]), 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+	NEED(cudaStreamEndCapture(stream, &graph));
+	NEED(cudaGraphGetNodes(graph, nodes, &count));
+	need(count == 2, "a node for each operation");
+	NEED(cudaGraphInstantiate(&exec, graph, 0));
+	return exec;
+}
+
+/* The value of a node's operation at the next launch. */
+static void graph_value(cudaGraphExec_t exec, cudaGraphNode_t node, uint64_t value)
+{
+	CUDA_BATCH_MEM_OP_NODE_PARAMS params;
+	CUstreamBatchMemOpParams      operation;
+
+	NEED(graph_get(node, &params));
+	need(params.count == 1, "one operation a node");
+	operation = params.paramArray[0];
+	operation.waitValue.value64 = value; /* in the same place as writeValue's */
+	params.paramArray = &operation;
+	NEED(graph_set(exec, node, &params));
+}
+
+static void order_replayed(cudaStream_t stream, uint64_t *word)
+{
+	cudaGraphNode_t nodes[2];
+	cudaGraphExec_t exec = graph_of_both(stream, word, nodes);
+	bool            stale, waits;
+	double          start, each;
+
+	word_store(&word[0], 1);
+	word_store(&word[1], 0);
+	for (int i = 0; i < 2; i++) {
+		NEED(cudaGraphLaunch(exec, stream));
+		NEED(cudaStreamSynchronize(stream));
+	}
+	stale = word_load(&word[1]) == 1;
+	graph_value(exec, nodes[0], 2);
+	graph_value(exec, nodes[1], 2);
+	NEED(cudaGraphLaunch(exec, stream));
+	pause_ms(50);
+	waits = cudaStreamQuery(stream) == cudaErrorNotReady && word_load(&word[1]) == 1;
+	word_store(&word[0], 2);
+	NEED(cudaStreamSynchronize(stream));
+	waits = waits && word_load(&word[1]) == 2;
+	word_store(&word[0], 1000);
+	start = now();
+	for (int i = 0; i < 1000; i++) {
+		graph_value(exec, nodes[0], 1000);
+		graph_value(exec, nodes[1], 1000);
+		NEED(cudaGraphLaunch(exec, stream));
+	}
+	each = (now() - start) / 1000;
+	NEED(cudaStreamSynchronize(stream));
+	point(stale && waits, "a captured wait and write have the values of the capture, until they get others between two replays",
+	      "replayed %s; then %s; two new values and a launch %.1f us", stale ? "with the same" : "with others",
+	      waits ? "waits for the greater one and writes it" : "does not", each * 1e6);
 }
 
 static void order_refused(cudaStream_t stream, uint64_t *word)
@@ -228,6 +314,8 @@ void order_group(void)
 	order_signed(stream, word);
 	order_readonly(stream);
 	order_captured(stream, word);
+	graph_functions_find();
+	order_replayed(stream, word);
 	order_refused(stream, word);
 	order_device_calls();
 	order_context(stream, word);

@@ -30,7 +30,7 @@ static const struct group {
 } groups[] = {
 	{ "IPC", ipc_group, 10 },
 	{ "namespaces", namespaces_group, 3 },
-	{ "stream order", order_group, 7 },
+	{ "stream order", order_group, 8 },
 	{ "death", death_group, 1 },
 	{ "fork", fork_group, 3 },
 	{ "two devices", peer_group, 1 },
