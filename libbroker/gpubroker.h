@@ -63,7 +63,7 @@ extern "C" {
 
 #define GPUB_NAME_MAX     95                  /* bytes of a name, without the terminating zero */
 #define GPUB_TIMELINE_MAX ((1ull << 62) - 1)  /* the largest value gpub_signal_on() takes */
-#define GPUB_TIMELINES_MAX 256                 /* of one call of gpub_wait_many_on() or gpub_signal_many_on() */
+#define GPUB_TIMELINES_MAX 255                 /* of one call of gpub_wait_many_on() or gpub_signal_many_on() */
 
 /* A connection of this process to one broker. gpub_connect() makes it, gpub_disconnect() ends it. */
 typedef struct gpub_client gpub_client;

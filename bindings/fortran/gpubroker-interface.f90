@@ -33,7 +33,7 @@ module gpubroker_interface
 
     integer(c_int), parameter, public :: GPUB_NAME_MAX = 95, GPUB_DIMS_MAX = 8, GPUB_LAYOUT_TEXT_MAX = 200, GPUB_TICKET_MAX = 256
     integer(c_int64_t), parameter, public :: GPUB_TIMELINE_MAX = 4611686018427387903_c_int64_t, GPUB_ANY_EXTENT = -1
-    integer(c_int), parameter, public :: GPUB_TIMELINES_MAX = 256, GPUB_NODE_SIZE = 33
+    integer(c_int), parameter, public :: GPUB_TIMELINES_MAX = 255, GPUB_NODE_SIZE = 33
     integer(c_int32_t), parameter, public :: GPUB_KEEP = -1, GPUB_ANY_USER = -1, GPUB_TICKET_ONCE = 1
 
     ! gpub_layout%code

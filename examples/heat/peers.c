@@ -97,6 +97,38 @@ static int peers_acquire(struct heat *heat)
 	return 0;
 }
 
+/* While all are here: their names are gone with them. */
+static int peer_place(struct heat *heat, unsigned rank, uint8_t uuid[16])
+{
+	gpub_info info = { .struct_size = sizeof(info) };
+	char      name[NAME_SIZE];
+
+	if (gpub_stat(heat->client, peer_name(name, rank, 0), &info))
+		return heat_fail("cannot look at %s: %s", name, gpub_strerror_last());
+	memcpy(uuid, info.device_uuid, sizeof(info.device_uuid));
+	return 0;
+}
+
+/* Sets heat->overlap: a neighbour is on another device, or another machine. */
+static int peers_compare(struct heat *heat)
+{
+	uint8_t  own[16], other[16];
+	unsigned rank = heat->options.rank, first = rank ? rank - 1 : rank;
+
+	if (peer_place(heat, rank, own))
+		return -1;
+	for (unsigned neighbour = first; neighbour <= rank + 1 && neighbour < heat->options.size; neighbour++) {
+		if (!heat_near(heat, neighbour)) {
+			heat->overlap = true;
+			continue;
+		}
+		if (peer_place(heat, neighbour, other))
+			return -1;
+		heat->overlap = heat->overlap || memcmp(own, other, sizeof(own)) != 0;
+	}
+	return 0;
+}
+
 static int peers_await(struct heat *heat)
 {
 	for (unsigned rank = heat->machine.first; heat_near(heat, rank); rank++)
@@ -128,7 +160,7 @@ static int machine_meet(struct heat *heat)
  */
 int peers_meet(struct heat *heat)
 {
-	if (peers_acquire(heat) || peers_await(heat) || peers_tell(heat, 0, PEER_STEP(0)) || machine_meet(heat))
+	if (peers_acquire(heat) || peers_compare(heat) || peers_await(heat) || peers_tell(heat, 0, PEER_STEP(0)) || machine_meet(heat))
 		return -1;
 	return heat->options.mpi ? machines_meet(heat) : 0;
 }

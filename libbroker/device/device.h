@@ -32,7 +32,7 @@ struct device_info {
 	struct { int domain, bus, slot; } pci; /* where it is; bus -1: not on PCI, or unknown */
 };
 
-#define DEVICE_WORDS_MAX 256 /* of one operation: CUDA's limit (cuStreamBatchMemOp) */
+#define DEVICE_WORDS_MAX 255 /* of one operation: CUDA's limit (cuStreamBatchMemOp) */
 
 /* A word of a registered page, and the value that a stream writes to it or waits for. */
 struct device_word {

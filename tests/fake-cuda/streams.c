@@ -197,7 +197,7 @@ static CUresult fake_StreamBatchMemOp(CUstream stream, unsigned int count, CUstr
 	CUresult result = CUDA_SUCCESS;
 
 	FAKE_CALL();
-	if (count > 256 || flags)
+	if (count > 255 || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		const CUstreamBatchMemOpParams *one = &operations[i];

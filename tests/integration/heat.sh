@@ -74,6 +74,9 @@ for grid in ${HEAT_SHORT:-$grids}; do
 		solve "$device" "$workers" --size "$grid" --steps 101 --dump many
 		check "grid $grid: $workers workers give the bits of one" same_dump one many
 	done
+	rm -f many
+	solve "$devices" 8 --size "$grid" --steps 101 --dump many
+	check "grid $grid: 8 workers on several devices, whose edges go ahead, give the bits of one" same_dump one many
 done
 
 most=${HEAT_SHORT:+16}
