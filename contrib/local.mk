@@ -24,6 +24,10 @@ endif
 # The sample, to be copied to sysconfdir/gpubroker by whoever wants one.
 dist_doc_DATA = contrib/brokerd.conf
 
+# For Slurm: a batch script, and what slurm.conf may name as Prolog and Epilog.
+slurmdir = $(pkgdatadir)/slurm
+dist_slurm_SCRIPTS = contrib/slurm/epilog.sh contrib/slurm/gpubroker.sbatch contrib/slurm/prolog.sh
+
 # For Grafana, to be imported there.
 grafanadir = $(docdir)/grafana
 dist_grafana_DATA = contrib/grafana/gpubroker.json

@@ -176,7 +176,7 @@ test_scripts = \
 	tests/install/toolkits.sh \
 	tests/install/wheel.sh \
 	tests/integration/brokerd.sh tests/integration/cpp.sh \
-	tests/integration/driver.sh tests/integration/mps.sh tests/integration/placement.sh tests/integration/join.sh \
+	tests/integration/driver.sh tests/integration/mps.sh tests/integration/placement.sh tests/integration/join.sh tests/integration/slurm.sh \
 	tests/integration/fake-cuda.sh \
 	tests/integration/fortran.sh tests/integration/heat.sh tests/integration/heat-fortran.sh \
 	tests/integration/kernels.sh \

@@ -27,6 +27,7 @@ enum tracked_type {
 	TRACKED_REQUEST, /* that waits in the broker */
 	TRACKED_ADDRESS,
 	TRACKED_HISTOGRAM,
+	TRACKED_JOB, /* of a launcher */
 	TRACKED_TYPES
 };
 

@@ -208,6 +208,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 		goto deinit_delegation;
 	if (config->keeps_events)
 		status_keep_events(broker->status);
+	status_set_job(broker->status, config->launcher, config->job_id);
 	broker->accounting->tracking = broker->tracking;
 	broker->events->record = status_record;
 	broker->events->broker = broker;

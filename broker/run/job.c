@@ -92,6 +92,32 @@ static void key_make(const struct launcher *launcher, char key[2 * KEY_BYTES + 1
 	sodium_bin2hex(key, 2 * KEY_BYTES + 1, hash, sizeof hash);
 }
 
+/* Graphic ASCII alone: what it is shown in has blanks between words. */
+static bool is_name(const char *text)
+{
+	size_t length = 0;
+
+	while (text[length] > ' ' && text[length] <= '~')
+		length++;
+	return length && length < STATUS_JOB_SIZE && !text[length];
+}
+
+void job_name(char launcher[STATUS_LAUNCHER_SIZE], char id[STATUS_JOB_SIZE])
+{
+	/* a job of Slurm may have several of PMIx: mpirun in its script makes one each time */
+	static const char *const known[][2] = { { "Slurm", "SLURM_JOB_ID" }, { "PMIx", "PMIX_NAMESPACE" } };
+
+	launcher[0] = id[0] = 0;
+	for (size_t i = 0; i < sizeof known / sizeof *known && !id[0]; i++) {
+		const char *value = getenv(known[i][1]);
+
+		if (!value || !is_name(value))
+			continue;
+		strcpy(launcher, known[i][0]);
+		strcpy(id, value);
+	}
+}
+
 int job_find(struct join_job *job)
 {
 	const struct launcher *launcher = launcher_find();

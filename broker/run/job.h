@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/un.h>
 
+#include "broker/status/format.h"
 #include "broker/status/leftovers.h"
 #include "children.h"
 
@@ -22,6 +23,12 @@ struct join_job {
 
 /* 0, or -ENOENT, -EINVAL with the error message: nobody says, or what they say makes no sense. */
 int job_find(struct join_job *job);
+
+/*
+ * The job that this process is part of, as tools of its launcher name it: launcher is "Slurm" or "PMIx". Both are empty where there
+ * is none, or where its name is not one of STATUS_JOB_SIZE - 1 printable characters at most.
+ */
+void job_name(char launcher[STATUS_LAUNCHER_SIZE], char id[STATUS_JOB_SIZE]);
 
 /* ---- what leader and joiners send each other: one message each, over SOCK_SEQPACKET ---- */
 

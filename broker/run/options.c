@@ -189,6 +189,7 @@ int run_options_parse(struct run_options *options, int argc, char **argv)
 	*options = (struct run_options){ .job.patience = JOIN_PATIENCE };
 	broker_config_init(&options->broker);
 	options->broker.pool = BROKER_POOL;
+	job_name(options->broker.launcher, options->broker.job_id);
 	snprintf(options->broker.instance, sizeof options->broker.instance, "run-%d", getpid());
 	result = option_table_read(&table, options, NULL, argc, argv);
 	options->command = argv + optind;

@@ -303,6 +303,7 @@ const struct column columns[] = {
 	{ TABLE_BROKERS, "sessions", "how many sessions it has", "sessions", make_number, FIGURE },
 	{ TABLE_BROKERS, "state", "running, stopped, dead or unreadable", "state", make_text, WORDS },
 	{ TABLE_BROKERS, "owner", "the user whom its file belongs to", "owner", make_user, .least = 8 },
+	{ TABLE_BROKERS, "job", "the job that it is part of, as Slurm or PMIx names it", "job", make_text_if_any, .least = 8, .shown = SHOWN_IF_ANY },
 
 	{ TABLE_DEVICES, "dev", "the broker's number of the device", "index", make_number, ORDINAL },
 	{ TABLE_DEVICES, "name", "its name", "name", make_text, .least = 12 },

@@ -55,7 +55,7 @@ static int header_check(const char *instance, const struct status_header *header
 {
 	if (header->magic != STATUS_MAGIC)
 		return refuse(instance, "its first bytes are not a status file's");
-	if (header->format != STATUS_FORMAT || header->counters_count != sizeof header->counters / sizeof(uint64_t))
+	if (!status_format_is_known(header->format) || header->counters_count != sizeof header->counters / sizeof(uint64_t))
 		return error_set(-EBADMSG, "the broker '%s' writes status format %u.%u, and this broker-status reads %d.%zu: "
 					   "use the one that came with the broker",
 				 instance, header->format, header->counters_count, STATUS_FORMAT,

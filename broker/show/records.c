@@ -42,6 +42,8 @@ bool record_is_good(const union status_record *record)
 		return ENDS(record->address.address);
 	case TRACKED_HISTOGRAM:
 		return record->histogram.id < HISTOGRAMS;
+	case TRACKED_JOB:
+		return ENDS(record->job.launcher) && ENDS(record->job.id);
 	default:
 		return true;
 	}
@@ -351,6 +353,14 @@ static json_t *waits_json(struct joined *joined)
 	return waits;
 }
 
+/* NULL: none. */
+static json_t *job_json(const struct view *view)
+{
+	const struct status_job *job = view->count ? &view->at[0]->job : NULL;
+
+	return job ? json_pack("{s:s,s:s}", "launcher", job->launcher, "id", job->id) : NULL;
+}
+
 static json_t *joined_json(struct joined *joined, const struct status_header *header, size_t count)
 {
 	json_t *buffers, *sessions;
@@ -360,8 +370,8 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 	buffers = list(joined, BUFFERS, buffer_json);
 	joined->left = 4 * count + LISTED_MAX;
 	sessions = list(joined, SESSIONS, session_json);
-	return json_pack("{s:o*,s:I,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance", json_string(header->instance), "pid",
-			 NUMBER(header->pid), "device_kind", json_string(header->device_kind), "updated",
+	return json_pack("{s:o*,s:I,s:o*,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance", json_string(header->instance), "pid",
+			 NUMBER(header->pid), "device_kind", json_string(header->device_kind), "job", job_json(&joined->views.view[JOBS]), "updated",
 			 NUMBER(header->updated), "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
 			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions,
 			 "timelines", list(joined, TIMELINES, timeline_json), "waits", waits_json(joined), "users",

@@ -22,7 +22,7 @@ static int header_check(const char *instance, int fd)
 	    header.magic != STATUS_MAGIC)
 		return error_set(-EAGAIN, SHM_DIR STATUS_PREFIX "%s is no status file of a broker, or its broker is only starting",
 				 instance);
-	if (header.format != STATUS_FORMAT)
+	if (!status_format_is_known(header.format))
 		return error_set(-EBADMSG, "the broker '%s' writes status format %u, and this broker-ctl reads %d: use the one that "
 					   "came with the broker",
 				 instance, header.format, STATUS_FORMAT);

@@ -139,6 +139,7 @@ static const struct {
 	[WAITS] = { TRACKED_WAIT, offsetof(struct status_wait, session), any },
 	[REQUESTS] = { TRACKED_REQUEST, offsetof(struct status_request, session), any },
 	[ADDRESSES] = { TRACKED_ADDRESS, offsetof(struct status_address, address), any },
+	[JOBS] = { TRACKED_JOB, offsetof(struct status_job, id), any },
 	[TIMES] = { TRACKED_HISTOGRAM, offsetof(struct status_histogram, id), any },
 };
 

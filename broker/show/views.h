@@ -43,6 +43,7 @@ enum {
 	WAITS,         /* of streams, by session */
 	REQUESTS,      /* by session */
 	ADDRESSES,
+	JOBS,
 	TIMES,         /* by what is timed */
 	VIEWS
 };

@@ -24,7 +24,8 @@
 #include "gpubroker.h"
 
 #define STATUS_MAGIC  0x7574617473627067ull
-#define STATUS_FORMAT 4
+#define STATUS_FORMAT 5
+#define STATUS_FORMAT_OLDEST 4 /* that can be read: it has no record of a job */
 
 #define STATUS_COPY        512  /* where the copy is, behind the header */
 #define STATUS_RING        1024 /* where the events are, behind the copy */
@@ -170,6 +171,16 @@ struct status_address {
 	char     address[120]; /* "unix:PATH"; empty: nowhere that has a path */
 };
 
+#define STATUS_LAUNCHER_SIZE 16
+#define STATUS_JOB_SIZE      64
+
+/* What started the broker's program: a job of Slurm, for example. There is no such record where it was no launcher. */
+struct status_job {
+	struct status_seal seal;
+	uint32_t type, reserved;
+	char     launcher[STATUS_LAUNCHER_SIZE], id[STATUS_JOB_SIZE]; /* printable ASCII; id: as the launcher's own tools have it */
+};
+
 /* How long answers took. */
 struct status_histogram {
 	struct status_seal seal;
@@ -212,6 +223,7 @@ union status_record {
 	struct status_request  request;
 	struct status_address  address;
 	struct status_histogram histogram;
+	struct status_job     job;
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
 
@@ -223,10 +235,17 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 		       sizeof(struct status_grant) % 8 == 0 && sizeof(struct status_use) % 8 == 0 &&
 		       sizeof(struct status_device) % 8 == 0 && sizeof(struct status_timeline) % 8 == 0 &&
 		       sizeof(struct status_wait) % 8 == 0 && sizeof(struct status_request) % 8 == 0 &&
-		       sizeof(struct status_address) % 8 == 0 && sizeof(struct status_histogram) % 8 == 0,
+		       sizeof(struct status_address) % 8 == 0 && sizeof(struct status_histogram) % 8 == 0 &&
+		       sizeof(struct status_job) % 8 == 0,
 	       "a checksum is of whole words");
 
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))
+
+/* Whether a file of that format can be read: older ones have fewer types of records. */
+static inline bool status_format_is_known(uint32_t format)
+{
+	return format >= STATUS_FORMAT_OLDEST && format <= STATUS_FORMAT;
+}
 
 /* Seals what begins at seal and has so many bytes; and tells whether it is as it was sealed. */
 void status_seal(struct status_seal *seal, size_t size, uint64_t sequence);

@@ -289,7 +289,7 @@ static bool may_come_again(int fd)
 	struct status_header header;
 
 	return pread(fd, &header, sizeof header, 0) == sizeof header && header.magic == STATUS_MAGIC &&
-	       header.format == STATUS_FORMAT && header.keeps_events && header.updated <= now &&
+	       status_format_is_known(header.format) && header.keeps_events && header.updated <= now &&
 	       now - header.updated < LEFTOVERS_KEPT;
 }
 

@@ -129,7 +129,7 @@ void ring_inherit(struct ring *ring, const struct mapped_file *file, int fd)
 	struct status_header header;
 
 	if (pread(fd, &header, sizeof header, 0) == sizeof header && header.magic == STATUS_MAGIC &&
-	    header.format == STATUS_FORMAT) {
+	    status_format_is_known(header.format)) {
 		take_all(ring, file, fd);
 		ring->predecessor = pid_of(fd, &header);
 		ring->has_inherited = true;

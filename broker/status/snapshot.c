@@ -95,6 +95,7 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 		return false;
 	case TRACKED_DEVICE:
 	case TRACKED_ADDRESS:
+	case TRACKED_JOB:
 		return true;
 	case TRACKED_HISTOGRAM: /* as the counters, it tells of others */
 	case TRACKED_TYPES:

@@ -217,6 +217,14 @@ static void fill_histogram(const struct broker *broker, const struct tracked *tr
 	memcpy(to->histogram.buckets, histogram->buckets, sizeof to->histogram.buckets);
 }
 
+static void fill_job(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+{
+	(void)tracked;
+	to->job = (struct status_job){ .launcher = "" };
+	memcpy(to->job.launcher, broker->status->launcher, sizeof to->job.launcher);
+	memcpy(to->job.id, broker->status->job_id, sizeof to->job.id);
+}
+
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	static void (*const fills[])(const struct broker *, const struct tracked *, union status_record *) = {
@@ -225,6 +233,7 @@ size_t status_fill(const struct broker *broker, const struct tracked *tracked, u
 		[TRACKED_TIMELINE] = fill_timeline, [TRACKED_WAIT] = fill_wait, [TRACKED_REQUEST] = fill_request,
 		[TRACKED_ADDRESS] = fill_address,
 		[TRACKED_HISTOGRAM] = fill_histogram,
+		[TRACKED_JOB] = fill_job,
 	};
 	size_t size = status_size(tracked->type);
 
@@ -415,6 +424,8 @@ void status_start(struct broker *broker)
 	for (uint32_t i = 0; i < broker->board->header->devices; i++)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
 	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS);
+	if (status->job_id[0])
+		tracked_begin(&status->tracking, &status->job, TRACKED_JOB);
 	status->retry = evtimer_new(broker->base, on_retry, broker);
 	status->started = true;
 	status_write(broker);

@@ -189,6 +189,12 @@ void status_keep_events(struct status *status)
 	memcpy(status->file.bytes, &status->header, sizeof status->header);
 }
 
+void status_set_job(struct status *status, const char *launcher, const char *id)
+{
+	snprintf(status->launcher, sizeof status->launcher, "%s", launcher);
+	snprintf(status->job_id, sizeof status->job_id, "%s", id);
+}
+
 void status_close(struct status *status)
 {
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));

@@ -29,9 +29,10 @@ struct status {
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
-	struct tracked  address;
+	struct tracked  address, job;
 	uint64_t        spare[DEVICE_MAX][2]; /* bytes of each that are idle, and pooled, as they stand in its record */
 	uint64_t        sequence; /* of the write under way */
+	char            launcher[STATUS_LAUNCHER_SIZE], job_id[STATUS_JOB_SIZE]; /* of the record job; empty: there is none */
 	bool            started;
 	bool            complained;
 	struct ring     ring;
@@ -45,6 +46,9 @@ struct status {
  * instance, and a line of the log says whose that file is.
  */
 int status_open(struct status *status, char instance[INSTANCE_SIZE]);
+
+/* Before status_start(): the broker's program is part of that job, which the caller has checked: printable ASCII. */
+void status_set_job(struct status *status, const char *launcher, const char *id);
 
 /* From here on the file follows the broker, which has its parts. */
 void status_start(struct broker *broker);

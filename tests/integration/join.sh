@@ -174,6 +174,20 @@ check "Slurm: the first machine of 2(x3),4,1" [ "$(of '2(x3),4,1' 0)" = 2 ]
 check "Slurm: the third" [ "$(of '2(x3),4,1' 2)" = 2 ]
 check "Slurm: the fourth" [ "$(of '2(x3),4,1' 3)" = 4 ]
 check "Slurm: the last" [ "$(of '2(x3),4,1' 4)" = 1 ]
+# One machine may be several nodes of Slurm, and has two first processes of one job then.
+SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_NODEID=0 SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE='2(x2)' \
+	"$run" --join --join-timeout 1 -q --device host -- "$client" mark here.first wait go 2>first.err &
+soon test -e here.first
+check "Slurm: two nodes on one machine have a broker each" eval '[ "$(of "2(x2)" 1)" = 2 ] && touch go && wait $! && rm go'
+job_of() { # VARIABLE=VALUE...: what broker-status has in its third line
+	env -u SLURM_JOB_ID -u PMIX_NAMESPACE "$@" "$run" -q --device host --name "job-$$" -- "$built/broker/broker-status" "job-$$" 2>err | sed -n 3p
+}
+check "broker-status has the job of Slurm" [ "$(job_of SLURM_JOB_ID=42 PMIX_NAMESPACE=prterun-host-7@1)" = "job 42 of Slurm" ]
+check "where there is none of Slurm, it is that of PMIx" [ "$(job_of PMIX_NAMESPACE=prterun-host-7@1)" = "job prterun-host-7@1 of PMIx" ]
+check "without a launcher there is none" [ -z "$(job_of NONE=)" ]
+check "a name that is too long is none" [ -z "$(job_of SLURM_JOB_ID="$(printf '%064d' 1)")" ]
+check "nor is an empty one" [ -z "$(job_of SLURM_JOB_ID=)" ]
+check "nor one that is not printable" [ -z "$(job_of SLURM_JOB_ID=$'4\n2' PMIX_NAMESPACE=$'\e[31m')" ]
 check "Slurm: one that is not in the list" refused "does not say how many" SLURM_LOCALID=0 SLURM_NODEID=5 'SLURM_STEP_TASKS_PER_NODE=2(x3),4,1' -- --join
 mpich() {
 	local r

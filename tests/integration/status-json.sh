@@ -132,6 +132,11 @@ if ! soon test -e ready || ! soon test -e second || ! soon test -e fourth; then
 fi
 : >"/dev/shm/gpubroker.$name-bad"
 "$show" --json "$name" >whole
+# a job has a broker-run alone
+SLURM_JOB_ID=42 "$top_builddir/broker/broker-run" -q --device host --name "$name-job" -- "$client" mark fifth wait go 2>run.err &
+runner=$!
+clients+=("$runner")
+soon test -e fifth
 # another test's broker may remove it, as a dead one's
 listed() {
 	: >"/dev/shm/gpubroker.$name-bad"
@@ -142,6 +147,9 @@ soon listed
 check "each key is in the schema, with its type" undocumented
 check "each key of the schema is put out" not_put_out
 check "what is not said to be missing at times is never missing" complete
+check "a broker-run has its job" eval '"$show" --json "$name-job" >out && flat out | grep -qx "job.id string" && grep -q "\"launcher\": \"Slurm\"" out &&
+	"$show" "$name-job" | sed -n 3p | grep -qx "job 42 of Slurm"'
+check "a brokerd has none" eval '! flat whole | grep -q "^job"'
 check "the version is the first key" eval '[ "$(sed -n 2p whole)" = "  \"version\": 1," ]'
 check "a session without a rank has none" eval '[ "$(flat whole | grep -c "^sessions\[\].rank ")" = 3 ] && [ "$(flat whole | grep -c "^sessions\[\].pid ")" -gt 3 ]'
 check "a rank is that of broker-run, or else of what started the job" \

@@ -245,10 +245,19 @@ static void test_others_may_have_written_it(void **state)
 	assert_int_equal(status_open(&status, instance), -EEXIST);
 	unlink(path);
 	begins();
-	dies_with(0640, STATUS_FORMAT - 1);
+	dies_with(0640, STATUS_FORMAT_OLDEST - 1);
 	begins();
 	assert_int_equal(status.ring.predecessor, 0);
 	assert_int_equal(read_now(), 0);
+}
+
+static void test_an_older_one_wrote_it(void **state)
+{
+	(void)state;
+	dies_with(0640, STATUS_FORMAT_OLDEST);
+	begins();
+	assert_int_equal(status.ring.predecessor, getpid());
+	assert_int_equal(read_now(), 1);
 }
 
 static void test_a_living_one_keeps_its_own(void **state)
@@ -315,6 +324,7 @@ int main(void)
 		ON(test_the_next_broker_takes_over),
 		ON(test_a_broker_that_cannot_begin_keeps_them),
 		ON(test_others_may_have_written_it),
+		ON(test_an_older_one_wrote_it),
 		ON(test_a_living_one_keeps_its_own),
 		ON(test_not_a_status_file),
 		ON(test_json_has_what_is_known),

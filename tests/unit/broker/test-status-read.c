@@ -286,6 +286,8 @@ static void test_header(void **unused)
 	assert_refused(file_with(bad), -EBADMSG);
 	bad = good, bad.format++;
 	assert_refused(file_with(bad), -EBADMSG);
+	bad = good, bad.format = STATUS_FORMAT_OLDEST - 1;
+	assert_refused(file_with(bad), -EBADMSG);
 	bad = good, bad.counters_count++;
 	assert_refused(file_with(bad), -EBADMSG);
 	bad = good, bad.records = STATUS_RECORDS_MAX + 1ull;
@@ -294,6 +296,59 @@ static void test_header(void **unused)
 	assert_refused(file_with(bad), -EBADMSG);
 	put(fd, &good, sizeof good, 0); /* not sealed */
 	assert_refused(fd, -EAGAIN);
+}
+
+/* An older broker's file has no record of a job, and is else the same. */
+static void test_older_format(void **unused)
+{
+	struct status_header header = header_of(RECORDS);
+	struct shown shown;
+	int fd;
+
+	(void)unused;
+	header.format = STATUS_FORMAT_OLDEST;
+	fd = file_with(header);
+	shown = read_file(fd);
+	assert_int_equal(shown.count, FREE);
+	assert_int_equal(shown.unreadable, 0);
+	assert_null(json_object_get(shown.text, "job"));
+	shown_free(&shown);
+	close(fd);
+}
+
+static struct shown read_job(const char *id, size_t size)
+{
+	union status_record record = { .job = { .launcher = "Slurm" } };
+	int fd = good_file();
+	struct shown shown;
+
+	record.type = TRACKED_JOB;
+	memcpy(record.job.id, id, size);
+	put_record(fd, FREE, record);
+	shown = read_file(fd);
+	close(fd);
+	return shown;
+}
+
+static void test_job(void **unused)
+{
+	char endless[STATUS_JOB_SIZE];
+	struct shown shown = read_job("42", sizeof "42");
+	const json_t *job = json_object_get(shown.text, "job");
+
+	(void)unused;
+	assert_string_equal(json_string_value(json_object_get(job, "launcher")), "Slurm");
+	assert_string_equal(json_string_value(json_object_get(job, "id")), "42");
+	shown_free(&shown);
+	memset(endless, '4', sizeof endless);
+	shown = read_job(endless, sizeof endless);
+	assert_null(json_object_get(shown.text, "job"));
+	assert_int_equal(shown.unreadable, 1);
+	shown_free(&shown);
+	shown = read_job("\xff", sizeof "\xff"); /* no text */
+	assert_null(json_object_get(shown.text, "job"));
+	assert_int_equal(shown.unreadable, 0);
+	shown_free(&shown);
 }
 
 /* Records that a broker never has so: a few are listed again and again, as if many buffers waited for them. */
@@ -452,6 +507,8 @@ int main(void)
 		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_header),
+		cmocka_unit_test(test_older_format),
+		cmocka_unit_test(test_job),
 		cmocka_unit_test(test_bloated),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_length_of_others),
