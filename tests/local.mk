@@ -179,6 +179,7 @@ test_scripts = \
 	tests/integration/driver.sh tests/integration/mps.sh tests/integration/placement.sh tests/integration/join.sh tests/integration/slurm.sh \
 	tests/integration/fake-cuda.sh \
 	tests/integration/fortran.sh tests/integration/heat.sh tests/integration/heat-fortran.sh \
+	tests/integration/heat-py.sh \
 	tests/integration/kernels.sh \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \

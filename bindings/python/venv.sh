@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# venv.sh - makes the virtual environment that the package is built and tested in, BUILD/venv, with tests/requirements.txt.
+# venv.sh - makes the virtual environment that the package is built and tested in, BUILD/venv, with tests/requirements.txt, and with
+# mpi4py for examples/heat.py, if there is a wheel of it.
 #
 #   venv.sh BUILD
 #
@@ -25,4 +26,7 @@ headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
 python3 -m venv "$venv" || refuse "Python makes no virtual environment (Debian: python3-venv)"
 "$venv/bin/pip" install -q --disable-pip-version-check --timeout 10 --retries 1 -r "$requirements" ||
 	refuse "pip cannot install tests/requirements.txt: no package index can be reached, or see above"
+# heat-py.sh skips by name without it: to compile it here would need the headers of an MPI.
+"$venv/bin/pip" install -q --disable-pip-version-check --timeout 10 --retries 1 --only-binary :all: mpi4py ||
+	echo "pip finds no wheel of mpi4py"
 cp "$requirements" "$venv/requirements.txt"

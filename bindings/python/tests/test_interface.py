@@ -13,6 +13,7 @@ import pytest
 import gpubroker
 
 HERE = Path(__file__).resolve().parent.parent  # bindings/python
+EXAMPLES = HERE.parent.parent / "examples"
 PACKAGE = Path(gpubroker.__file__).resolve().parent
 CLASSES = [gpubroker.Client, gpubroker.Lease, gpubroker.Ticket, gpubroker.Info]
 # A view of the buffer protocol has these from Python 3.12 on; tuples' own; what the interpreter makes of each structure.
@@ -31,7 +32,7 @@ def run(tool: str, *arguments: str, folder: Path = HERE) -> None:
 
 def test_mypy_strict(tmp_path_factory):
     cache = os.environ.get("MYPY_CACHE_DIR", str(tmp_path_factory.mktemp("mypy")))
-    run("mypy", "--strict", "--cache-dir", cache, "src")
+    run("mypy", "--strict", "--cache-dir", cache, "src", *(str(file) for file in EXAMPLES.glob("*.py")))
 
 
 def test_the_stubs_are_the_extension(tmp_path):
@@ -43,8 +44,9 @@ def test_the_stubs_are_the_extension(tmp_path):
 
 
 def test_ruff():
-    run("ruff", "check", "--no-cache", ".")
-    run("ruff", "format", "--no-cache", "--check", ".")
+    configuration = ("--no-cache", "--config", "pyproject.toml")  # the examples have none of their own
+    run("ruff", "check", *configuration, ".", str(EXAMPLES))
+    run("ruff", "format", *configuration, "--check", ".", str(EXAMPLES))
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
@@ -71,7 +73,7 @@ def test_all_is_what_it_says():
 
 def test_the_program_of_the_readme(own_broker):
     broker = own_broker("-b", "u=f32[1024]")
-    program = HERE.parent.parent / "examples" / "acquire.py"
+    program = EXAMPLES / "acquire.py"
     for value in (1.0, 2.0):
         done = subprocess.run(
             [sys.executable, str(program)], capture_output=True, text=True, env={**os.environ, "GPUBROKER": broker.address}
