@@ -239,6 +239,16 @@ static PyObject *get_devices(struct client *self, void *Py_UNUSED(none))
 	return error ? raise_os(error) : PyLong_FromLong(count);
 }
 
+static PyObject *get_node(struct client *self, void *Py_UNUSED(none))
+{
+	char text[GPUB_NODE_SIZE];
+	int error;
+
+	CALL(self, error, gpub_node(self->connection->client, text))
+	connection_leave(self->connection);
+	return error ? raise_os(error) : PyUnicode_FromString(text);
+}
+
 static PyObject *get_address(struct client *self, void *Py_UNUSED(none))
 {
 	return self->connection->address ? PyUnicode_DecodeFSDefault(self->connection->address) : Py_NewRef(Py_None);
@@ -549,6 +559,7 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef getset[] = {
 	{ "devices", (getter)get_devices, NULL, "int: how many devices this client can use.", NULL },
+	{ "node", (getter)get_node, NULL, "str: which broker this is. Processes with the same one can acquire each other's buffers.", NULL },
 	{ "address", (getter)get_address, NULL, "str: the broker's address as it was given, or None.", NULL },
 	{ 0 },
 };

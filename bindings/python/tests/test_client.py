@@ -36,6 +36,13 @@ def test_the_environment_names_the_broker(broker, monkeypatch):
         assert c.devices == 1
 
 
+def test_clients_of_one_broker_have_the_same_node(broker, own_broker):
+    with broker.connect() as a, broker.connect() as b, own_broker().connect() as c:
+        assert a.node == b.node != c.node
+        assert len(a.node) == 32
+        assert int(a.node, 16)
+
+
 def test_a_closed_client_refuses_everything(broker):
     c = broker.connect()
     c.close()
