@@ -34,6 +34,7 @@
 #include "machines.h"
 #include "kernels/kernels.h"
 
+#define ALONE_EVERY 16u   /* steps between two signals that only this worker reads: each keeps the device for a moment */
 #define QUEUE_DEPTH 128u  /* steps; four commands each on either stream */
 #define SPINS       2000u /* scans of a timeline, before the CPU sleeps between them */
 #define STALL       1.0   /* seconds without a step after which the device is asked whether it still works */
@@ -154,10 +155,12 @@ static int step_signal(const struct heat *heat, uint64_t k)
 	return gpub_signal_on(&heat->peers[heat->options.rank].buffer[0], PEER_STEP(k), heat->edges);
 }
 
-/* All rows by one kernel: no neighbour is elsewhere, so to have an edge early would not help it. */
+/* All rows by one kernel: no neighbour is elsewhere, so to have an edge early would not help it. A lone worker signals for itself. */
 static int step_whole(struct heat *heat, struct stride *stride, uint64_t k)
 {
-	return edges_wait(heat, k) || stride_launch(heat, heat->kernel_step, stride, stride->rows) || step_signal(heat, k);
+	bool awaited = heat->options.size > 1 || k % ALONE_EVERY == 0;
+
+	return edges_wait(heat, k) || stride_launch(heat, heat->kernel_step, stride, stride->rows) || (awaited && step_signal(heat, k));
 }
 
 static int step_overlapped(struct heat *heat, struct stride *stride, uint64_t k)
