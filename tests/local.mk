@@ -211,7 +211,7 @@ test_scripts = \
 	tests/gpu/lifetime.sh \
 	tests/gpu/load.sh \
 	tests/gpu/loading-facts.sh \
-	tests/gpu/job-mps.sh tests/gpu/mps.sh \
+	tests/gpu/job-mps.sh tests/gpu/machines.sh tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
 	tests/gpu/pages.sh \
 	tests/gpu/parked.sh \
