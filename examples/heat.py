@@ -39,11 +39,15 @@ class Job:
             from mpi4py import MPI
         except (ImportError, RuntimeError):  # it is not installed, or finds no MPI
             return
-        node = MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED)
-        if node.size == self.size:  # otherwise broker-run started the workers, and to MPI each is alone
+        if MPI.COMM_WORLD.size >= self.size:  # otherwise broker-run started the workers, and to MPI each is alone
             self.world = MPI.COMM_WORLD
             self.rank, self.size = self.world.rank, self.world.size
-            self.here, self.machines = node.allgather(self.rank), self.world.allreduce(int(node.rank == 0))
+
+    def meet(self, c: gpubroker.Client) -> None:
+        """Finds out who is here: those with the same node have the same broker, and so the same names."""
+        if self.world:
+            nodes = self.world.allgather(c.node)
+            self.here, self.machines = [rank for rank, node in enumerate(nodes) if node == c.node], len(set(nodes))
 
 
 def wave(count: int) -> Any:
@@ -127,6 +131,7 @@ def solve(job: Job, leases: dict[int, gpubroker.Lease], initial: Any, steps: int
 
 def run(job: Job, c: gpubroker.Client, down: Any, across: Any, steps: int) -> Any:
     """Creates this rank's buffer and acquires those that it reads. The initial field is the product of the two waves."""
+    job.meet(c)
     first = [rank * len(down) // job.size for rank in range(job.size + 1)]  # row of each rank
     needed = {job.rank - 1, job.rank, job.rank + 1} & set(job.here)
     if not job.world:  # gather() reads them
