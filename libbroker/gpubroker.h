@@ -500,11 +500,10 @@ int gpub_copy_on(gpub_client *client, void *dst, const void *src, uint64_t size,
 int gpub_host_alloc(gpub_client *client, uint64_t size, void **ptr);
 
 /*
- * Frees it, given the size that was asked for. Every copy and kernel that uses it must be done. Waits for all that runs on the
- * devices, as gpub_trim() does. Memory that is not freed before gpub_disconnect() stays until the process ends.
- * -EINVAL: it is not such memory; NULL is ignored.
+ * Frees it. Every copy and kernel that uses it must be done. Waits for all that runs on the devices, as gpub_trim() does. Memory that
+ * is not freed before gpub_disconnect() stays until the process ends. -EINVAL: it is not such memory. NULL is ignored.
  */
-int gpub_host_free(gpub_client *client, void *ptr, uint64_t size);
+int gpub_host_free(gpub_client *client, void *ptr);
 
 /* ---- kernels: gpub_module_open(3) ---- */
 

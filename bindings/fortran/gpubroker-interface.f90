@@ -252,10 +252,9 @@ module gpubroker_interface
             integer(c_int64_t), value :: size
             type(c_ptr), intent(inout) :: ptr
         end function
-        integer(c_int) function gpub_host_free(client, ptr, size) bind(C)
+        integer(c_int) function gpub_host_free(client, ptr) bind(C)
             import
             type(c_ptr), value :: client, ptr
-            integer(c_int64_t), value :: size
         end function
         integer(c_int) function gpub_launch(kernel, config, args) bind(C)
             import

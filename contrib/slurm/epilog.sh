@@ -22,13 +22,12 @@ say() {
 	echo "${0##*/}: $*" >&2
 }
 
-# as_user COMMAND...: with nothing of Slurm's environment
+# as_user COMMAND...: with nothing of Slurm's environment, and none of its files open. Other processes of that user can stop it, but
+# not the timeout that ends it.
 as_user() {
-	if [ "$(id -u)" = 0 ]; then
-		setpriv --reuid "$uid" --regid "$gid" --clear-groups env -i PATH="$PATH" "$@"
-	else
-		env -i PATH="$PATH" "$@"
-	fi
+	local as=()
+	[ "$(id -u)" != 0 ] || as=(setpriv --reuid "$uid" --regid "$gid" --clear-groups)
+	timeout -s KILL 40 "${as[@]}" env -i PATH="$PATH" "$@" </dev/null >"$said" 2>&1
 }
 
 # has PID VARIABLE: a whole "NAME=VALUE", as a regular expression
@@ -59,17 +58,16 @@ signal() {
 	local pids
 	mapfile -t pids < <(ours)
 	# shellcheck disable=SC2016 # the inner shell's words
-	[ ${#pids[@]} = 0 ] || as_user bash -c 'kill -s "$@" 2>/dev/null' bash "$1" "${pids[@]}"
+	[ ${#pids[@]} = 0 ] || as_user bash -c 'kill -s "$@"' bash "$1" "${pids[@]}"
 }
 
 # gone SECONDS: soon there is none
 gone() {
-	local tries
-	for ((tries = 0; tries < 10 * $1; tries++)); do
-		[ -n "$(ours)" ] || return 0
+	local end=$((SECONDS + $1))
+	while [ -n "$(ours)" ]; do
+		[ $SECONDS -le $end ] || return
 		sleep 0.1
 	done
-	return 1
 }
 
 end_processes() {
@@ -91,8 +89,8 @@ remove_files() {
 	local directory
 	for directory in "/run/user/$uid" /tmp; do
 		[ -d "$directory" ] || continue
-		as_user timeout -k 5 30 env XDG_RUNTIME_DIR="$directory" broker-run --quiet --device host -- true ||
-			say "what dead brokers of user $uid left in $directory and /dev/shm stays: the line above says why"
+		as_user timeout 30 env XDG_RUNTIME_DIR="$directory" broker-run --quiet --device host -- true ||
+			say "what dead brokers of user $uid left in $directory and /dev/shm stays: $(head -c 500 "$said")"
 	done
 }
 
@@ -104,6 +102,8 @@ node=${node//./\\.}
 gid=${SLURM_JOB_GID-}
 [[ $gid =~ ^[0-9]+$ ]] || gid=$(id -g "$uid") || exit 1
 cd / || exit 1
+said=$(mktemp) || exit 1
+trap 'rm -f "$said"' EXIT
 end_processes
 status=$?
 remove_files

@@ -212,7 +212,8 @@ int main(int argc, char **argv)
 	case OPTIONS_RUN:
 		break;
 	}
-	if (start_image(&heat.options, &image) || (heat.options.mpi && machines_start(&heat.options)) || start_check(&heat.options)) {
+	if (start_image(&heat.options, &image) || (heat.options.nccl && nccl_check()) ||
+	    (heat.options.mpi && machines_start(&heat.options)) || start_check(&heat.options)) {
 		free(image);
 		return HEAT_REFUSED;
 	}

@@ -63,8 +63,8 @@ int links_open(struct heat *heat)
 static void link_close(struct heat *heat, struct link *link)
 {
 	nccl_close(link);
-	gpub_host_free(heat->client, link->in, 2 * row_bytes(heat));
-	gpub_host_free(heat->client, link->out, 2 * row_bytes(heat));
+	gpub_host_free(heat->client, link->in);
+	gpub_host_free(heat->client, link->out);
 	if (link->ghost.client)
 		gpub_return(&link->ghost);
 }

@@ -2,8 +2,9 @@
 /*
  * machines-mpi.c - the workers of all machines, by MPI. See machines.h.
  *
- * Owns the communicator. Each wait for another machine has a limit, options.timeout_s: a network that is cut is no error of MPI. Never
- * touches a device: what is sent lies in host memory.
+ * Owns the communicator. A network that is cut is no error of MPI. So from the meeting to the last row each wait for another machine has
+ * a limit: options.timeout_s in which nothing comes. What MPI does before, and its end, have none. Never touches a device: what is
+ * sent lies in host memory.
  */
 #include <mpi.h>
 #include <sched.h>
@@ -110,23 +111,28 @@ int machines_place(struct heat *heat)
 
 /* ---- waiting ---- */
 
-static int requests_await(const struct heat *heat, MPI_Request *requests, int count, const char *what)
+/* All of them. The limit begins anew whenever one is done. */
+static int requests_await(MPI_Request *requests, int count, unsigned limit_s, const char *what)
 {
-	double deadline = heat_now() + heat->options.timeout_s;
-	int    done = 0;
+	double moved = heat_now();
+	int    left = count, done;
 
-	for (;;) {
-		int error = MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
+	while (left > 0) {
+		int error = MPI_Testany(count, requests, &(int){ 0 }, &done, MPI_STATUS_IGNORE);
 
 		if (error != MPI_SUCCESS)
 			return mpi_fail(what, error);
-		if (done)
-			return 0;
-		if (heat_now() > deadline)
+		if (done) {
+			left--;
+			moved = heat_now();
+		} else if (heat_now() - moved > limit_s) {
 			return heat_fail("%s: nothing came from another machine for %u s; is the network cut, or a worker there stopped?", what,
-					 heat->options.timeout_s);
-		sched_yield();
+					 limit_s);
+		} else {
+			sched_yield();
+		}
 	}
+	return 0;
 }
 
 int machines_meet(const struct heat *heat)
@@ -134,7 +140,8 @@ int machines_meet(const struct heat *heat)
 	MPI_Request all;
 	int         error = MPI_Ibarrier(workers, &all);
 
-	return error == MPI_SUCCESS ? requests_await(heat, &all, 1, "meeting the workers of all machines") : mpi_fail("meeting", error);
+	return error == MPI_SUCCESS ? requests_await(&all, 1, heat->options.timeout_s, "meeting the workers of all machines") :
+				      mpi_fail("cannot meet the workers of all machines", error);
 }
 
 /* ---- edges ---- */
@@ -157,67 +164,90 @@ int machines_swap(const struct heat *heat, uint64_t k)
 	}
 	if (error != MPI_SUCCESS)
 		return mpi_fail("cannot exchange edges", error);
-	return requests_await(heat, requests, count, "exchanging edges");
+	return requests_await(requests, count, heat->options.timeout_s, "exchanging edges");
 }
 
-int machines_tell(unsigned rank, const void *data, size_t bytes)
+int machines_tell(const struct heat *heat, unsigned rank, const void *data, size_t bytes)
 {
-	int error = MPI_Send(data, (int)bytes, MPI_BYTE, (int)rank, TAG_TELL, workers);
+	MPI_Request request;
+	int         error = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)rank, TAG_TELL, workers, &request);
 
-	return error == MPI_SUCCESS ? 0 : mpi_fail("cannot send", error);
+	return error == MPI_SUCCESS ? requests_await(&request, 1, heat->options.timeout_s, "greeting a neighbour") :
+				      mpi_fail("cannot send", error);
 }
 
-int machines_take(unsigned rank, void *data, size_t bytes)
+int machines_take(const struct heat *heat, unsigned rank, void *data, size_t bytes)
 {
-	int error = MPI_Recv(data, (int)bytes, MPI_BYTE, (int)rank, TAG_TELL, workers, MPI_STATUS_IGNORE);
+	MPI_Request request;
+	int         error = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)rank, TAG_TELL, workers, &request);
 
-	return error == MPI_SUCCESS ? 0 : mpi_fail("cannot receive", error);
+	return error == MPI_SUCCESS ? requests_await(&request, 1, heat->options.timeout_s, "greeting a neighbour") :
+				      mpi_fail("cannot receive", error);
 }
 
 /* ---- the result ---- */
 
-/* One row as a type, since a count of cells may be too large for MPI's int. */
-static int row_type(const struct heat *heat, MPI_Datatype *row)
-{
-	int error = MPI_Type_contiguous((int)heat->options.nx, MPI_FLOAT, row);
+#define BLOCK_CELLS (1u << 20) /* of one message: so slow a network has some done within the limit */
 
-	if (error == MPI_SUCCESS)
-		error = MPI_Type_commit(row);
-	return error == MPI_SUCCESS ? 0 : mpi_fail("cannot describe a row", error);
+static size_t share_cells(const struct heat *heat, unsigned rank)
+{
+	return (size_t)field_share(heat->options.ny, rank, heat->options.size).rows * heat->options.nx;
 }
 
-int machines_collect(const struct heat *heat, float *field)
+static size_t share_blocks(const struct heat *heat, unsigned rank)
 {
-	const struct options *options = &heat->options;
-	MPI_Request          *requests = calloc(options->size, sizeof(*requests));
-	MPI_Datatype          row;
-	int                   count = 0, error = MPI_SUCCESS, result;
+	return (share_cells(heat, rank) + BLOCK_CELLS - 1) / BLOCK_CELLS;
+}
 
-	if (!requests)
-		return heat_fail("no memory for %u workers", options->size);
-	result = row_type(heat, &row);
-	for (unsigned rank = heat->machine.count; !result && rank < options->size && error == MPI_SUCCESS; rank++) {
-		struct share share = field_share(options->ny, rank, options->size);
+/* Sends a share in blocks, or with receive receives it, and adds as many requests. */
+static int share_start(const struct heat *heat, unsigned rank, float *cells, bool receive, MPI_Request *requests, int *count)
+{
+	size_t left = share_cells(heat, rank);
+	int    error = MPI_SUCCESS;
 
-		error = MPI_Irecv(field + (size_t)share.first * options->nx, (int)share.rows, row, (int)rank, TAG_ROWS, workers,
-				  &requests[count++]);
+	for (; left && error == MPI_SUCCESS; (*count)++) {
+		int block = left < BLOCK_CELLS ? (int)left : (int)BLOCK_CELLS;
+
+		error = receive ? MPI_Irecv(cells, block, MPI_FLOAT, (int)rank, TAG_ROWS, workers, &requests[*count]) :
+				  MPI_Isend(cells, block, MPI_FLOAT, 0, TAG_ROWS, workers, &requests[*count]);
+		cells += block;
+		left -= (size_t)block;
 	}
-	if (!result)
-		result = error == MPI_SUCCESS ? requests_await(heat, requests, count, "fetching the rows of other machines") :
-						mpi_fail("cannot fetch the rows of other machines", error);
+	return error;
+}
+
+/* The requests of the shares of ranks first to last - 1. */
+static int shares_move(const struct heat *heat, unsigned first, unsigned last, float *cells, bool receive, const char *what)
+{
+	MPI_Request *requests;
+	size_t       blocks = 0;
+	int          count = 0, error = MPI_SUCCESS, result;
+
+	for (unsigned rank = first; rank < last; rank++)
+		blocks += share_blocks(heat, rank);
+	requests = calloc(blocks, sizeof(*requests));
+	if (!requests)
+		return heat_fail("no memory for %zu messages", blocks);
+	for (unsigned rank = first; rank < last && error == MPI_SUCCESS; rank++) {
+		error = share_start(heat, rank, cells, receive, requests, &count);
+		cells += share_cells(heat, rank);
+	}
+	result = error == MPI_SUCCESS ? requests_await(requests, count, heat->options.timeout_s, what) : mpi_fail(what, error);
 	free(requests);
 	return result;
 }
 
-int machines_deliver(const struct heat *heat, const float *rows)
+/* Rank 0's machine has the first ranks. */
+int machines_collect(const struct heat *heat, float *field)
 {
-	MPI_Request  request;
-	MPI_Datatype row;
-	int          error;
+	unsigned     first = heat->machine.count;
+	struct share share = field_share(heat->options.ny, first, heat->options.size);
 
-	if (row_type(heat, &row))
-		return -1;
-	error = MPI_Isend(rows, (int)heat->own.rows, row, 0, TAG_ROWS, workers, &request);
-	return error == MPI_SUCCESS ? requests_await(heat, &request, 1, "sending the rows to worker 0") :
-				      mpi_fail("cannot send the rows to worker 0", error);
+	return shares_move(heat, first, heat->options.size, field + (size_t)share.first * heat->options.nx, true,
+			   "fetching the rows of other machines");
+}
+
+int machines_deliver(const struct heat *heat, float *rows)
+{
+	return shares_move(heat, heat->options.rank, heat->options.rank + 1, rows, false, "sending the rows to worker 0");
 }

@@ -38,7 +38,7 @@ int machines_collect(const struct heat *heat, float *field)
 	return -1;
 }
 
-int machines_deliver(const struct heat *heat, const float *rows)
+int machines_deliver(const struct heat *heat, float *rows)
 {
 	(void)heat;
 	(void)rows;
@@ -57,11 +57,18 @@ void machines_abort(void)
 
 #ifndef HEAT_NCCL
 
+int nccl_check(void)
+{
+	heat_refuse("--nccl: this heat was built without NCCL; build it with --with-nccl=DIR, or take --mpi");
+	return -1;
+}
+
+/* Nor are these called. */
 int nccl_open(const struct heat *heat, struct link *link)
 {
 	(void)heat;
 	(void)link;
-	return heat_fail("--nccl: this heat was built without NCCL; build it with --with-nccl=DIR, or take --mpi");
+	return -1;
 }
 
 int nccl_swap(const struct heat *heat, uint64_t k)

@@ -24,17 +24,20 @@ int machines_meet(const struct heat *heat);
 int machines_swap(const struct heat *heat, uint64_t k);
 
 /* Bytes for the worker of that rank, who takes as many. */
-int machines_tell(unsigned rank, const void *data, size_t bytes);
-int machines_take(unsigned rank, void *data, size_t bytes);
+int machines_tell(const struct heat *heat, unsigned rank, const void *data, size_t bytes);
+int machines_take(const struct heat *heat, unsigned rank, void *data, size_t bytes);
 
 /* Rank 0: the rows of all workers on other machines, each in its place of field. */
 int machines_collect(const struct heat *heat, float *field);
 
 /* Another machine than rank 0's: this worker's rows, for machines_collect(). */
-int machines_deliver(const struct heat *heat, const float *rows);
+int machines_deliver(const struct heat *heat, float *rows);
 
 void machines_end(void);
 void machines_abort(void); /* ends the job everywhere */
+
+/* Whether heat was built with NCCL. */
+int nccl_check(void);
 
 /* NCCL's side of a link: its communicator of two. */
 int  nccl_open(const struct heat *heat, struct link *link);

@@ -53,6 +53,7 @@ struct solver {
 	struct heat  *heat;
 	struct stride stride[2];
 	double        began, moved; /* when the steps began, when the last one was seen to end */
+	double        probed;       /* when the device was asked whether it still works */
 	uint64_t      done;
 };
 
@@ -231,6 +232,21 @@ static void solver_nap(const struct solver *solver, uint64_t target)
 	heat_nap(nap < NAP_LEAST ? NAP_LEAST : nap > NAP_MOST ? NAP_MOST : nap);
 }
 
+/* A step that takes long may be a device that has failed, or, by NCCL, another machine that is out of reach. */
+static int solver_stalls(struct solver *solver)
+{
+	struct heat *heat = solver->heat;
+	double       now = heat_now();
+
+	if (heat->options.nccl && links_any(heat) && now - solver->moved > heat->options.timeout_s)
+		return heat_fail("no step ended for %u s; is the network to another machine cut, or a worker there stopped?",
+				 heat->options.timeout_s);
+	if (now - solver->moved < STALL || now - solver->probed < STALL)
+		return 0;
+	solver->probed = now;
+	return solver_probe(solver);
+}
+
 static int solver_drain(struct solver *solver, uint64_t target)
 {
 	for (;;) {
@@ -238,11 +254,8 @@ static int solver_drain(struct solver *solver, uint64_t target)
 			return -1;
 		if (solver->done >= target)
 			return 0;
-		if (heat_now() - solver->moved > STALL) {
-			if (solver_probe(solver))
-				return -1;
-			solver->moved = heat_now();
-		}
+		if (solver_stalls(solver))
+			return -1;
 		solver_nap(solver, target);
 	}
 }

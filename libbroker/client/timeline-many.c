@@ -80,6 +80,21 @@ static int signal_locked(struct member *members, unsigned count, void *stream)
 	return error;
 }
 
+/* One at a time: while one broker is asked, the timelines of another one are not held up. */
+static int members_become_writers(struct member *members, unsigned count)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < count && !error; i++) {
+		struct member *m = &members[i];
+
+		pthread_mutex_lock(&m->map->signalling);
+		error = timeline_signal_prepare(m->lease->client, m->record, m->map, m->value);
+		pthread_mutex_unlock(&m->map->signalling);
+	}
+	return error;
+}
+
 int gpub_signal_many_on(const gpub_lease *const *leases, const uint64_t *values, unsigned count, void *stream)
 {
 	struct member members[GPUB_TIMELINES_MAX];
@@ -88,6 +103,8 @@ int gpub_signal_many_on(const gpub_lease *const *leases, const uint64_t *values,
 
 	if (!error && count)
 		error = members_sort(members, count);
+	if (!error)
+		error = members_become_writers(members, count);
 	if (error || !count)
 		return error;
 	for (unsigned i = 0; i < count; i++)

@@ -202,12 +202,10 @@ static int event_mark(CUstream stream, CUevent *event)
 	return rc;
 }
 
-/* The driver keeps what it needs of an event that was destroyed until the streams are past it. */
-int cuda_stream_after(void *stream, void *other)
+static int event_await(CUstream stream, CUevent event)
 {
-	CUevent event;
-	bool    captured;
-	int     rc;
+	bool captured;
+	int  rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter_stream(&scope, stream);
@@ -215,11 +213,21 @@ int cuda_stream_after(void *stream, void *other)
 		rc = cuda_stream_captured(stream, &captured);
 	if (!rc && captured)
 		rc = cuda_error(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a wait of the stream");
-	if (!rc)
-		rc = event_mark(other, &event);
+	return rc ? rc : cuda_error(cuda.StreamWaitEvent(stream, event, 0), "a wait for another stream");
+}
+
+/*
+ * One after the other, each in its own scope: a default stream is that of the caller's device. The driver keeps what it needs of an
+ * event that was destroyed until the streams are past it.
+ */
+int cuda_stream_after(void *stream, void *other)
+{
+	CUevent event;
+	int     rc = event_mark(other, &event);
+
 	if (rc)
 		return rc;
-	rc = cuda_error(cuda.StreamWaitEvent(stream, event, 0), "a wait for another stream");
+	rc = event_await(stream, event);
 	(void)cuda.EventDestroy(event);
 	return rc;
 }

@@ -7,6 +7,7 @@
  *     call NAME (itself; the first, if at all)
  *     several NAME COUNT (creates NAME0, NAME1 ... of 4 KiB)
  *     signal NAME VALUE (creates NAME with a timeline, and signals that)   await NAME VALUE (a stream does, from here on)
+ *     reach NAME VALUE (waits until NAME's timeline has that)
  *     redeem FILE (the ticket in it; prints the lease's rights)
  *     mark FILE (makes it)   wait FILE (until it is there)
  *     complain NAME (calls that are refused, on a name that is there: prints what each says)
@@ -100,6 +101,19 @@ static int await(const char *name, uint64_t value)
 	return error ? error : gpub_wait_on(&lease, value, stream);
 }
 
+static int reach(const char *name, uint64_t value)
+{
+	gpub_lease lease;
+	uint64_t at = 0;
+	int error = gpub_acquire(client, name, GPUB_READ, 30000, &lease);
+
+	while (!error && at < value) {
+		usleep(1000);
+		error = gpub_timeline(&lease, &at);
+	}
+	return error;
+}
+
 static int redeem(const char *path)
 {
 	char text[GPUB_TICKET_MAX] = "";
@@ -177,6 +191,8 @@ static int step(char ***words)
 		return signal_one(what, (uint64_t)atoi(*++*words));
 	if (!strcmp(verb, "await"))
 		return await(what, (uint64_t)atoi(*++*words));
+	if (!strcmp(verb, "reach"))
+		return reach(what, (uint64_t)atoi(*++*words));
 	if (!strcmp(verb, "acquire"))
 		return acquire(what);
 	if (!strcmp(verb, "redeem"))

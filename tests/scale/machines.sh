@@ -9,7 +9,9 @@ need_machines() {
 	local reason=
 	command -v ip >/dev/null || reason="no ip: install iproute2"
 	[ -n "$reason" ] || { command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; } || reason="no Open MPI"
-	[ -n "$reason" ] || { machine_prefix=gb$$; ip netns add "${machine_prefix}s" 2>/dev/null; } || reason="this user makes no network namespaces"
+	[ -n "$reason" ] || { unshare -n true 2>/dev/null; } || reason="this user makes no network namespaces"
+	machine_prefix=gb$$-$RANDOM-
+	[ -n "$reason" ] || ip netns add "${machine_prefix}s" || reason="ip makes no named namespaces"
 	[ -n "$reason" ] || ip -n "${machine_prefix}s" link add bridge type bridge 2>/dev/null || reason="no bridge in a network namespace"
 	[ -z "$reason" ] && return
 	ip netns del "${machine_prefix-}s" 2>/dev/null

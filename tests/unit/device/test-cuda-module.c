@@ -240,6 +240,32 @@ static void test_after_another(void **state)
 	device->stream_destroy(further);
 }
 
+static CUcontext recorded_in;
+
+static CUresult record_where(CUevent event, CUstream stream)
+{
+	(void)event;
+	(void)stream;
+	return cuda.CtxGetCurrent(&recorded_in);
+}
+
+/* The default stream is that of the caller's device, whichever the waiting stream's is. */
+static void test_after_the_default_stream(void **state)
+{
+	__typeof__(cuda.EventRecord) before = cuda.EventRecord;
+	CUcontext own;
+	void     *further;
+
+	(void)state;
+	assert_false(device->stream_create(1, 0, &further));
+	assert_false(cuda.CtxGetCurrent(&own));
+	cuda.EventRecord = record_where;
+	assert_false(device->stream_after(further, NULL));
+	cuda.EventRecord = before;
+	assert_ptr_equal(recorded_in, own);
+	device->stream_destroy(further);
+}
+
 /* One operation for many words, which has the remedies of an operation on one word. */
 static void test_many_words(void **state)
 {
@@ -395,6 +421,7 @@ int main(void)
 		cmocka_unit_test(test_other_streams),	   cmocka_unit_test(test_unmarked),
 		cmocka_unit_test(test_legacy_stream),	   cmocka_unit_test(test_shared_memory),
 		cmocka_unit_test(test_look_up_behind_a_reset), cmocka_unit_test(test_after_another),
+		cmocka_unit_test(test_after_the_default_stream),
 		cmocka_unit_test(test_many_words),
 	};
 
