@@ -115,10 +115,10 @@ int machines_place(struct heat *heat)
 static int requests_await(MPI_Request *requests, int count, unsigned limit_s, const char *what)
 {
 	double moved = heat_now();
-	int    left = count, done;
+	int    left = count, done = 0, which;
 
 	while (left > 0) {
-		int error = MPI_Testany(count, requests, &(int){ 0 }, &done, MPI_STATUS_IGNORE);
+		int error = MPI_Testany(count, requests, &which, &done, MPI_STATUS_IGNORE);
 
 		if (error != MPI_SUCCESS)
 			return mpi_fail(what, error);
@@ -225,7 +225,7 @@ static int shares_move(const struct heat *heat, unsigned first, unsigned last, f
 
 	for (unsigned rank = first; rank < last; rank++)
 		blocks += share_blocks(heat, rank);
-	requests = calloc(blocks, sizeof(*requests));
+	requests = calloc(blocks + 1, sizeof(*requests)); /* a share has rows, which calloc() does not know */
 	if (!requests)
 		return heat_fail("no memory for %zu messages", blocks);
 	for (unsigned rank = first; rank < last && error == MPI_SUCCESS; rank++) {

@@ -29,7 +29,7 @@ flags() {
 	# For make.
 	# shellcheck disable=SC2016
 	make -s -C "$build" --no-print-directory \
-		--eval='analysis-flags:;@echo $(DEFAULT_INCLUDES) $(DEFS) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS)' \
+		--eval='analysis-flags:;@echo $(DEFAULT_INCLUDES) $(DEFS) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(MPI_CFLAGS) $(NCCL_CFLAGS)' \
 		analysis-flags | tail -n 1
 }
 
@@ -38,13 +38,15 @@ read -ra flags < <(flags | sed -E 's/ -(W[^ ]*|fstack-clash-protection|fcf-prote
 [ ${#flags[@]} -gt 5 ] || exit 1
 flags=("${flags[@]/#-DPKGLIBDIR=*/-DPKGLIBDIR=\"/usr/lib/gpubroker\"}")
 
-# Those that need CUDA are none of a build without it.
+# Those that need CUDA, MPI or NCCL are none of a build without it.
 files() {
 	local file
 	for file in broker/*/*.c libbroker/*/*.c kernels/*.c examples/*.c examples/*/*.c; do
 		case $file in
 		libbroker/device/cuda-fork.c) ;;
 		libbroker/device/cuda*) grep -q '^#define HAVE_CUDA 1' "$build/config.h" || continue ;;
+		examples/heat/machines-mpi.c) grep -q '^S\["MPI_TRUE"\]=""' "$build/config.status" || continue ;;
+		examples/heat/machines-nccl.c) grep -q '^S\["NCCL_TRUE"\]=""' "$build/config.status" || continue ;;
 		*'*'*) continue ;;
 		esac
 		echo "$file"
