@@ -38,6 +38,8 @@ class Job:
         try:
             from mpi4py import MPI
         except (ImportError, RuntimeError):  # it is not installed, or finds no MPI
+            if int(os.environ.get("OMPI_COMM_WORLD_SIZE", "0")) > self.size:
+                sys.exit("heat.py: this job is on several machines, which needs mpi4py: pip install mpi4py")
             return
         if MPI.COMM_WORLD.size >= self.size:  # otherwise broker-run started the workers, and to MPI each is alone
             self.world = MPI.COMM_WORLD

@@ -48,6 +48,29 @@ broker_starts() {
 	timeout -k 5 120 "${top_builddir:?}/broker/broker-run" --device "$1" --name "need-cuda-$$" -- true 2>&1 </dev/null
 }
 
+# need_venv: skips the script where bootstrap made no virtual environment of Python; its interpreter is in python
+need_venv() {
+	local why
+	python=${top_builddir:?}/venv/bin/python
+	[ ! -x "$python" ] || return 0
+	why=$(tail -n 1 "$top_builddir/venv.log" 2>/dev/null)
+	echo "1..0 # SKIP no virtual environment: ${why:-./bootstrap check makes it}"
+	exit 0
+}
+
+# makes TARGET: of the build tree, with files out and err. A test is run by a make, whose options are its own.
+makes() {
+	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS "${MAKE:-make}" -s -C "${top_builddir:?}" "$1" >out 2>err
+}
+
+# need_package: the Python package is built, or the script fails
+need_package() {
+	makes python && return
+	check "the package builds" false
+	plan
+	exit 0
+}
+
 # need_mps: skips the script where no MPS daemon can be started
 need_mps() {
 	command -v nvidia-cuda-mps-control >/dev/null && return

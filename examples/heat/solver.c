@@ -318,6 +318,8 @@ static int solver_begin(struct solver *solver)
 {
 	struct heat *heat = solver->heat;
 
+	if (!links_any(heat))
+		return 0;
 	if (links_queue(heat, 0))
 		return -1;
 	if (gpub_stream_sync(heat->edges))

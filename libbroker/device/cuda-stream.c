@@ -202,6 +202,7 @@ static int event_mark(CUstream stream, CUevent *event)
 	return rc;
 }
 
+/* Destroys the event, in the scope: no call of the library is made in the caller's capture mode. */
 static int event_await(CUstream stream, CUevent event)
 {
 	bool captured;
@@ -213,7 +214,10 @@ static int event_await(CUstream stream, CUevent event)
 		rc = cuda_stream_captured(stream, &captured);
 	if (!rc && captured)
 		rc = cuda_error(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a wait of the stream");
-	return rc ? rc : cuda_error(cuda.StreamWaitEvent(stream, event, 0), "a wait for another stream");
+	if (!rc)
+		rc = cuda_error(cuda.StreamWaitEvent(stream, event, 0), "a wait for another stream");
+	(void)cuda.EventDestroy(event);
+	return rc;
 }
 
 /*
@@ -225,11 +229,7 @@ int cuda_stream_after(void *stream, void *other)
 	CUevent event;
 	int     rc = event_mark(other, &event);
 
-	if (rc)
-		return rc;
-	rc = event_await(stream, event);
-	(void)cuda.EventDestroy(event);
-	return rc;
+	return rc ? rc : event_await(stream, event);
 }
 
 /* To wait for a captured stream would invalidate its capture, in relaxed mode too: this refuses instead. */

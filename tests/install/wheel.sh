@@ -8,12 +8,8 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 
-venv=${top_builddir:?}/venv
-if ! [ -x "$venv/bin/python" ]; then
-	why=$(tail -n 1 "$top_builddir/venv.log" 2>/dev/null)
-	echo "1..0 # SKIP no virtual environment: ${why:-./bootstrap check makes it}"
-	exit 0
-fi
+need_venv
+venv=$top_builddir/venv
 if grep -q -e __asan_init -e __tsan_init "$top_builddir/libbroker/.libs/libgpubroker.so"; then
 	echo "1..0 # SKIP a wheel with the sanitizers would need an interpreter with them"
 	exit 0
@@ -22,9 +18,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-# This test is run by a make, whose options are its own.
 made() {
-	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS "${MAKE:-make}" -s -C "$top_builddir" wheel >out 2>err &&
+	makes wheel &&
 		[ "$(find "$top_builddir/wheel" -name 'gpubroker-*-abi3-manylinux_*.whl' | wc -l)" = 1 ]
 }
 check "the wheel is made, for each CPython from 3.11 on and each system with this libc or a later one" made

@@ -7,26 +7,12 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 
-python=${top_builddir:?}/venv/bin/python
-if ! [ -x "$python" ]; then
-	why=$(tail -n 1 "$top_builddir/venv.log" 2>/dev/null)
-	echo "1..0 # SKIP no virtual environment: ${why:-./bootstrap check makes it}"
-	exit 0
-fi
+need_venv
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 sources=$(cd "$top_srcdir" && pwd) || exit 1
 cd "$work" || exit 1
-
-# This test is run by a make, whose options are its own.
-builds() {
-	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS "${MAKE:-make}" -s -C "$top_builddir" python >out 2>err
-}
-if ! builds; then
-	check "the package builds" false
-	plan
-	exit 0
-fi
+need_package
 
 # Python itself is not built with the sanitizers, which must be loaded first; it frees little at its end.
 if grep -q __asan_init "$top_builddir/libbroker/.libs/libgpubroker.so"; then

@@ -45,6 +45,7 @@ check "workers of one row each" same 1:3:2 --size 6x11 --steps 30
 check "no step at all" same 2:2 --size 16x9 --steps 0
 check "one step" same 2:1 --size 16x9 --steps 1
 device=host:2
+check "shares of more than one message" same 1:1 --size 1100x2000 --steps 2
 check "several devices a machine" same 3:2 --size 32x40 --steps 50
 export GPUB_HOST_SEED=7 CUDA_DEVICE_MAX_CONNECTIONS=1
 check "streams that overtake each other, and share one connection" same 2:2:1 --size 32x40 --steps 50
