@@ -140,7 +140,15 @@ static void test_signals(void)
 	      "where another session is the writer, too: EBUSY");
 	POINT(!ask(&a, signal_both, .value = 7) && !ask(&a, do_sync) && !ask(&a, read_both) && a.last.value == 14,
 	      "a refused call leaves nothing locked");
-	end();
+	POINT(ask(&a, signal_both, .value = 7) == -EINVAL && ask(&a, do_signal, .slot = 0, .value = 7) == -EINVAL &&
+		      ask(&a, do_signal, .slot = 1, .value = 7) == -EINVAL,
+	      "what was signalled so is not signalled again");
+	ask(&a, do_late_write, .slot = 0, .value = 1, .timeout = 50);
+	ask(&a, signal_both, .value = 8);
+	puppet_end(&a);
+	POINT(!ask(&b, read_both) && b.last.value == 16, "a disconnect waits until both have landed");
+	puppet_end(&b);
+	broker_end(&broker);
 }
 
 /* A buffer without a timeline, and a lease that was returned. */
