@@ -148,13 +148,18 @@ static void *entry_point(const char *name, unsigned version)
 	return function;
 }
 
-void gpu_start(void)
+void gpu_start_on(int device)
 {
-	gpu_must(cudaSetDevice(0));
+	gpu_must(cudaSetDevice(device));
 	gpu_must(cudaFree(NULL));
 #define GPU_ROW(name, version) *(void **)&gpu.name = entry_point("cu" #name, version);
 	GPU_FUNCTIONS(GPU_ROW)
 #undef GPU_ROW
+}
+
+void gpu_start(void)
+{
+	gpu_start_on(0);
 }
 
 static void module_path(char *path, size_t size, const char *suffix)

@@ -75,7 +75,8 @@ struct gpu_driver {
 /* Filled by gpu_start(). */
 extern struct gpu_driver gpu;
 
-/* Starts CUDA on device 0, which is current from then on. */
+/* Starts CUDA on a device, by its ordinal, or on device 0. It is current from then on. */
+void gpu_start_on(int device);
 void gpu_start(void);
 
 /* A kernel of the module "kernels" as the driver knows it. */

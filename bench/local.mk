@@ -87,6 +87,13 @@ bench_heat_alone_SOURCES =
 # nvcc's objects are C++.
 nodist_EXTRA_bench_heat_alone_SOURCES = cuda-is-c++.cxx
 bench_heat_alone_LDADD = bench/libheat-alone.la $(CUDA_LIBS)
+if MPI
+noinst_PROGRAMS += bench/heat-mpi
+bench_heat_mpi_SOURCES = bench/heat-mpi.c $(bench_gpu)
+bench_heat_mpi_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+bench_heat_mpi_LDADD = $(bench_gpu_libs) $(MPI_LIBS)
+EXTRA_bench_heat_mpi_DEPENDENCIES = kernels/kernels.fatbin
+endif
 
 # As above, and the CUDA runtime. What runs beside a program is made with it.
 bench_cuda += \

@@ -204,7 +204,7 @@ test_scripts = \
 	tests/gpu/containers.sh \
 	tests/gpu/driver.sh \
 	tests/gpu/facts.sh \
-	tests/gpu/heat.sh \
+	tests/gpu/heat.sh tests/gpu/heat-py.sh \
 	tests/gpu/integration.sh \
 	tests/gpu/kernels.sh \
 	tests/gpu/launching.sh \

@@ -71,6 +71,19 @@ need_package() {
 	exit 0
 }
 
+# need_gpu_package: package is the folder of the Python package, and python a Python of this machine for its GPUs, GPU_PYTHON or python3.
+# GPUBROKER_PACKAGE names an unpacked wheel, for a machine that cannot build the package. Skips the script where there is none.
+need_gpu_package() {
+	package=${GPUBROKER_PACKAGE:-${top_builddir:?}/python/lib}
+	python=${GPU_PYTHON:-python3}
+	if [ -x "$top_builddir/venv/bin/python" ] && [ -z "${GPUBROKER_PACKAGE-}" ]; then
+		env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS "${MAKE:-make}" -s -C "$top_builddir" python >/dev/null || exit 1
+	fi
+	[ ! -e "$package/gpubroker/_core.abi3.so" ] || return 0
+	echo "1..0 # SKIP the Python package is not built: GPUBROKER_PACKAGE may name an unpacked wheel"
+	exit 0
+}
+
 # need_mps: skips the script where no MPS daemon can be started
 need_mps() {
 	command -v nvidia-cuda-mps-control >/dev/null && return
