@@ -16,8 +16,9 @@ bench_programs = \
 	bench/crowd \
 	bench/peer-mutex \
 	bench/curves
-# Built and run where their libraries are: run.sh says which header each needs.
+# Built and run where what they need is: run.sh says which header or command.
 bench_optional = \
+	bench/join \
 	bench/peer-boost \
 	bench/peer-lmdb \
 	bench/peer-redis
@@ -39,6 +40,8 @@ bench_first_SOURCES = bench/first.c $(bench_harness) $(bench_floor)
 bench_first_LDADD = $(public_libs) $(SODIUM_LIBS)
 bench_idle_SOURCES = bench/idle.c $(bench_clients)
 bench_idle_LDADD = $(public_libs) -lpthread
+bench_join_SOURCES = bench/join.c $(bench_harness)
+bench_join_LDADD = $(public_libs)
 bench_name_SOURCES = bench/name.c $(bench_harness)
 bench_name_LDADD = $(public_libs) $(SODIUM_LIBS)
 bench_peer_boost_SOURCES = bench/peer-boost.cc $(bench_peer)

@@ -4,7 +4,7 @@
 #
 # usage: run.sh RESULTS PROGRAM ... optional PROGRAM ... cuda PROGRAM ...
 #
-# An optional program is built and run where the header that it needs is there, a cuda program where the driver lists a
+# An optional program is built and run where its header and its command are there, a cuda program where the driver lists a
 # device; what is left out is said. A program that fails is said too, and fails the run when all have run. No program fails
 # for being slow, but cuda programs have a limit, each and all together, since a device may hang.
 # shellcheck disable=SC2317 # called by their names in $kind
@@ -24,6 +24,14 @@ header_of() {
 	bench/peer-boost) echo boost/interprocess/managed_shared_memory.hpp ;;
 	bench/peer-lmdb) echo lmdb.h ;;
 	bench/peer-redis) echo hiredis/hiredis.h ;;
+	*) echo stddef.h ;;
+	esac
+}
+
+command_of() {
+	case $1 in
+	bench/peer-redis) echo redis-server ;;
+	bench/join) echo mpirun ;;
 	esac
 }
 
@@ -43,8 +51,8 @@ run() {
 run_optional() {
 	if ! has_header "$(header_of "$1")"; then
 		left_out "$1" "no <$(header_of "$1")>"
-	elif [ "$1" = bench/peer-redis ] && ! command -v redis-server >/dev/null; then
-		left_out "$1" "no redis-server"
+	elif [ -n "$(command_of "$1")" ] && ! command -v "$(command_of "$1")" >/dev/null; then
+		left_out "$1" "no $(command_of "$1")"
 	else
 		$MAKE -s "$1" && run "$1" || failed=1
 	fi

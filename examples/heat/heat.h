@@ -84,7 +84,7 @@ struct heat {
 	gpub_kernel    kernel_step, kernel_edges;
 	struct peer   *peers;   /* one a rank; which of them are held: peers.c */
 	struct link    link[2]; /* above, below */
-	bool           overlap; /* a neighbour is on another device or machine: it gets the edges before the rest is computed */
+	bool           overlap; /* the neighbours get the edges before the rest is computed: peers_compare() */
 	int            devices; /* that this process can use */
 	double         seconds; /* that the steps took, on rank 0 */
 };

@@ -109,12 +109,13 @@ static int peer_place(struct heat *heat, unsigned rank, uint8_t uuid[16])
 	return 0;
 }
 
-/* Sets heat->overlap: a neighbour is on another device, or another machine. */
+/* Sets heat->overlap: a neighbour is on another device or machine; or there are two workers, which would wait both at a time. */
 static int peers_compare(struct heat *heat)
 {
 	uint8_t  own[16], other[16];
 	unsigned rank = heat->options.rank, first = rank ? rank - 1 : rank;
 
+	heat->overlap = heat->options.size == 2;
 	if (peer_place(heat, rank, own))
 		return -1;
 	for (unsigned neighbour = first; neighbour <= rank + 1 && neighbour < heat->options.size; neighbour++) {

@@ -3,9 +3,9 @@
  * solver.c - the time steps, ordered on the device, and the gathering of the result.
  *
  * Step k (1, 2, ...) reads the field of step k-1 from the buffers number (k-1) % 2, this worker's own and the
- * edge rows of the workers above and below, and writes buffer k % 2. Where a neighbour is on another device or machine, the edges,
- * the worker's own first and last row, come first, so that they reach it while the rows between them are computed: each has a
- * stream of its own. The timeline of a worker's buffer 0 counts: PEER_STEP(k) is "the edges of step k are there, and all of step
+ * edge rows of the workers above and below, and writes buffer k % 2. Where a neighbour is on another device or machine, or is the only
+ * other worker, the edges, the worker's own first and last row, come first. So they reach it while the rows between them are computed:
+ * each has a stream of its own. The timeline of a worker's buffer 0 counts: PEER_STEP(k) is "the edges of step k are there, and all of step
  * k-1". For each step such a worker queues
  *     edges:   wait until the worker above, and the one below, are at PEER_STEP(k-1), and for the inside of step k-1;
  *              the kernel of the edges; signal PEER_STEP(k)
@@ -15,8 +15,8 @@
  *   - what step k overwrites: buffer k % 2 holds step k-2, whose edges the neighbours read for those of their step k-1: done
  *     too. What is inside nobody else reads.
  * So two neighbours are never more than one step apart, and nothing but the device waits. All this would also work if both
- * streams were one (gpub_signal_on(3), "Waiting streams block others"). A worker whose neighbours share its device computes all
- * rows by one kernel, between the wait and the signal, for the device is busy with the neighbours' rows meanwhile.
+ * streams were one (gpub_signal_on(3), "Waiting streams block others"). Other workers compute all rows by one kernel, between the wait and
+ * the signal: their device has rows of more workers to compute meanwhile.
  *
  * The CPU runs ahead of the device by QUEUE_DEPTH steps at most. Then it does not block in a synchronisation but sleeps
  * and polls: its own timeline for the progress, and its neighbours' for their death. The broker releases the waits for a
@@ -156,7 +156,7 @@ static int step_signal(const struct heat *heat, uint64_t k)
 	return gpub_signal_on(&heat->peers[heat->options.rank].buffer[0], PEER_STEP(k), heat->edges);
 }
 
-/* All rows by one kernel: no neighbour is elsewhere, so to have an edge early would not help it. A lone worker signals for itself. */
+/* All rows by one kernel: while a neighbour waits for its edge, the device computes others' rows. A lone worker signals for itself. */
 static int step_whole(struct heat *heat, struct stride *stride, uint64_t k)
 {
 	bool awaited = heat->options.size > 1 || k % ALONE_EVERY == 0;
