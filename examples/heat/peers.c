@@ -12,6 +12,7 @@
  * for a timeline before the CPU has seen its first value. Never unlinks, never frees.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "heat.h"
@@ -109,13 +110,16 @@ static int peer_place(struct heat *heat, unsigned rank, uint8_t uuid[16])
 	return 0;
 }
 
-/* Sets heat->overlap: a neighbour is on another device or machine; or there are two workers, which would wait both at a time. */
+/*
+ * Sets heat->overlap: a neighbour is on another device or machine. Under MPS two workers of one device do so as well, since otherwise both
+ * wait at a time (bench/README.md). Without MPS the device is given to one process after the other, and a stream more makes that worse.
+ */
 static int peers_compare(struct heat *heat)
 {
 	uint8_t  own[16], other[16];
 	unsigned rank = heat->options.rank, first = rank ? rank - 1 : rank;
 
-	heat->overlap = heat->options.size == 2;
+	heat->overlap = heat->options.size == 2 && getenv("CUDA_MPS_PIPE_DIRECTORY");
 	if (peer_place(heat, rank, own))
 		return -1;
 	for (unsigned neighbour = first; neighbour <= rank + 1 && neighbour < heat->options.size; neighbour++) {

@@ -3,9 +3,9 @@
  * solver.c - the time steps, ordered on the device, and the gathering of the result.
  *
  * Step k (1, 2, ...) reads the field of step k-1 from the buffers number (k-1) % 2, this worker's own and the
- * edge rows of the workers above and below, and writes buffer k % 2. Where a neighbour is on another device or machine, or is the only
- * other worker, the edges, the worker's own first and last row, come first. So they reach it while the rows between them are computed:
- * each has a stream of its own. The timeline of a worker's buffer 0 counts: PEER_STEP(k) is "the edges of step k are there, and all of step
+ * edge rows of the workers above and below, and writes buffer k % 2. Where a neighbour is on another device or machine (heat->overlap),
+ * the edges, the worker's own first and last row, come first. So they reach it while the rows between them are computed: each has a
+ * stream of its own. The timeline of a worker's buffer 0 counts: PEER_STEP(k) is "the edges of step k are there, and all of step
  * k-1". For each step such a worker queues
  *     edges:   wait until the worker above, and the one below, are at PEER_STEP(k-1), and for the inside of step k-1;
  *              the kernel of the edges; signal PEER_STEP(k)
