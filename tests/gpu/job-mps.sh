@@ -45,8 +45,8 @@ for workers in "$several" $((4 * cuda_devices)) $((8 * cuda_devices)); do
 	check "$workers workers under a daemon of their own: heat is right" eval '[ "$status" = 0 ] && own && balanced'
 done
 check "daemon and server have ended with the job" nothing_left
-runs -n $((48 * cuda_devices)) -b u=4K -- "$client" acquire u
-check "48 workers for each GPU" eval '[ "$status" = 0 ] && own && balanced'
+runs -n 48 -b u=4K -- "$client" acquire u
+check "48 workers on one GPU" eval '[ "$status" = 0 ] && own && balanced'
 CUDA_VISIBLE_DEVICES=0 runs -n 4 -- "$heat" --size 512 --steps 200
 check "with some of the GPUs visible" eval '[ "$status" = 0 ] && own && balanced'
 
