@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu-first.c - the first acquire of a buffer on a CUDA device, against raw CUDA IPC: a request on a socket, and in the
- * process that owns the memory cudaIpcGetMemHandle(), the answer, cudaIpcOpenMemHandle(). The client is on one
+ * gpu-first.c - the first acquire of a buffer on a CUDA device, against the bare calls: a request on a socket, and in the
+ * process that owns the memory cudaIpcGetMemHandle(), the answer, cudaIpcOpenMemHandle(). With a broker of --export vmm: the answer
+ * is a descriptor, which is imported, mapped and made accessible. The client is on one
  * processor, the other side on another. Returning and closing are not timed; both sides take turns at going first.
  */
 #include <unistd.h>
@@ -26,7 +27,36 @@ static void owner(int sock)
 	}
 }
 
-static double timed_raw(int sock)
+static void vmm_owner(int sock)
+{
+	char request;
+	int descriptor;
+
+	gpu_start();
+	descriptor = gpu_vmm_make(GPU_GRANULE);
+	for (;;) {
+		gpu_receive(sock, &request, 1);
+		gpu_descriptor_send(sock, descriptor);
+	}
+}
+
+static double timed_vmm(int sock)
+{
+	uint64_t began = bench_now_ns();
+	struct gpu_mapped mapped;
+	int descriptor;
+	double took;
+
+	gpu_send(sock, "", 1);
+	descriptor = gpu_descriptor_receive(sock);
+	gpu_vmm_map(descriptor, GPU_GRANULE, &mapped);
+	close(descriptor);
+	took = (double)(bench_now_ns() - began) / 1e3;
+	gpu_vmm_unmap(&mapped);
+	return took;
+}
+
+static double timed_ipc(int sock)
 {
 	uint64_t began = bench_now_ns();
 	cudaIpcMemHandle_t handle;
@@ -58,8 +88,18 @@ static double timed_acquire(gpub_client *client)
 	return took;
 }
 
+static const struct kind {
+	const char *name, *word;
+	void (*owner)(int sock);
+	double (*raw)(int sock);
+} kinds[] = {
+	{ "gpu-first-acquire", "ipc", owner, timed_ipc },
+	{ "gpu-first-acquire-vmm", "vmm", vmm_owner, timed_vmm },
+}, *kind;
+
 static void first(void)
 {
+	const char *options[] = { "--export", kind->word, NULL };
 	gpub_spec spec = GPUB_SPEC_INIT;
 	struct bench_broker broker;
 	struct bench bench;
@@ -67,16 +107,16 @@ static void first(void)
 	int sock;
 
 	bench_pin(1);
-	bench_broker_start(&broker, GPU_KIND);
-	sock = gpu_helper(owner);
+	bench_broker_start_with(&broker, GPU_KIND, options);
+	sock = gpu_helper(kind->owner);
 	bench_pin(0);
 	bench_must(gpub_connect(&client, NULL));
 	gpu_start();
 	spec.size = GPU_GRANULE;
 	bench_must(gpub_create(client, "first", &spec));
-	bench_begin(&bench, "gpu-first-acquire", "us");
+	bench_begin(&bench, kind->name, "us");
 	for (int i = -WARM; i < ROUNDS; i++) {
-		double ours = i & 1 ? timed_acquire(client) : 0, raw = timed_raw(sock);
+		double ours = i & 1 ? timed_acquire(client) : 0, raw = kind->raw(sock);
 
 		if (!(i & 1))
 			ours = timed_acquire(client);
@@ -91,6 +131,7 @@ static void first(void)
 int main(void)
 {
 	gpu_count();
-	gpu_part("gpu-first-acquire", first, GPU_SECONDS);
+	for (kind = kinds; kind < kinds + 2; kind++)
+		gpu_part(kind->name, first, GPU_SECONDS);
 	return gpu_finish();
 }

@@ -193,6 +193,81 @@ gpub_kernel gpu_leased_kernel(gpub_client *client, const char *symbol)
 	return kernel;
 }
 
+/* ---- memory that is exported by a descriptor, bare ---- */
+
+#define DESCRIPTOR CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+int gpu_vmm_make(size_t size)
+{
+	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED };
+	CUmemGenericAllocationHandle handle;
+	int descriptor;
+
+	prop.requestedHandleTypes = DESCRIPTOR;
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	gpu_driver(gpu.MemCreate(&handle, size, &prop, 0));
+	gpu_driver(gpu.MemExportToShareableHandle(&descriptor, handle, DESCRIPTOR, 0));
+	return descriptor;
+}
+
+void gpu_vmm_map(int descriptor, size_t size, struct gpu_mapped *mapped)
+{
+	static const CUmemAccessDesc both = { .location.type = CU_MEM_LOCATION_TYPE_DEVICE,
+					      .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+
+	mapped->size = size;
+	gpu_driver(gpu.MemImportFromShareableHandle(&mapped->handle, (void *)(intptr_t)descriptor, DESCRIPTOR));
+	gpu_driver(gpu.MemAddressReserve(&mapped->address, size, 0, 0, 0));
+	gpu_driver(gpu.MemMap(mapped->address, size, 0, mapped->handle, 0));
+	gpu_driver(gpu.MemSetAccess(mapped->address, size, &both, 1));
+}
+
+void gpu_vmm_unmap(const struct gpu_mapped *mapped)
+{
+	gpu_driver(gpu.MemUnmap(mapped->address, mapped->size));
+	gpu_driver(gpu.MemRelease(mapped->handle));
+	gpu_driver(gpu.MemAddressFree(mapped->address, mapped->size));
+}
+
+union control {
+	struct cmsghdr header;
+	char           space[CMSG_SPACE(sizeof(int))];
+};
+
+void gpu_descriptor_send(int sock, int descriptor)
+{
+	union control control = { .space = { 0 } };
+	struct iovec byte = { .iov_base = &(char){ 1 }, .iov_len = 1 };
+	struct msghdr message = {
+		.msg_iov = &byte, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space
+	};
+
+	control.header.cmsg_len = CMSG_LEN(sizeof descriptor);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
+	if (sendmsg(sock, &message, MSG_NOSIGNAL) != 1)
+		bench_fail("%s: the other process is gone", current_part);
+}
+
+int gpu_descriptor_receive(int sock)
+{
+	union control control;
+	char byte;
+	struct iovec io = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr message = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space
+	};
+	int descriptor;
+
+	if (recvmsg(sock, &message, MSG_CMSG_CLOEXEC) != 1)
+		bench_fail("%s: the other process is gone", current_part);
+	if (!CMSG_FIRSTHDR(&message))
+		bench_fail("%s: no descriptor came", current_part);
+	memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
+	return descriptor;
+}
+
 CUdeviceptr gpu_registered_word(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), *word;

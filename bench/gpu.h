@@ -89,6 +89,25 @@ void gpu_fill(CUfunction fill, void *words, cudaStream_t stream);
 /* The same kernel as a client launches it. */
 gpub_kernel gpu_leased_kernel(gpub_client *client, const char *symbol);
 
+/* ---- memory that is exported by a descriptor, bare ---- */
+
+struct gpu_mapped {
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr                  address;
+	size_t                       size;
+};
+
+/* Makes memory on device 0; the descriptor that it is exported by. */
+int gpu_vmm_make(size_t size);
+
+/* Imports it, and maps it with access for device 0; and the other way round. The descriptor stays the caller's. */
+void gpu_vmm_map(int descriptor, size_t size, struct gpu_mapped *mapped);
+void gpu_vmm_unmap(const struct gpu_mapped *mapped);
+
+/* With a message of one byte. */
+void gpu_descriptor_send(int sock, int descriptor);
+int  gpu_descriptor_receive(int sock);
+
 /* A word of host memory that cuStreamWriteValue64() may write. */
 CUdeviceptr gpu_registered_word(void);
 

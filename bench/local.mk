@@ -105,6 +105,7 @@ bench_cuda += \
 	bench/gpu-return-on \
 	bench/gpu-round \
 	bench/gpu-create \
+	bench/gpu-drain \
 	bench/gpu-bandwidth \
 	bench/gpu-worker \
 	bench/gpu-opens \
@@ -120,6 +121,9 @@ bench_gpu_create_SOURCES = bench/gpu-create.c $(bench_gpu)
 bench_gpu_create_LDADD = $(bench_gpu_libs)
 bench_gpu_curves_SOURCES = bench/gpu-curves.c $(bench_gpu) bench/clients.c bench/clients.h
 bench_gpu_curves_LDADD = $(bench_gpu_libs)
+bench_gpu_drain_SOURCES = bench/gpu-drain.c $(bench_gpu)
+bench_gpu_drain_LDADD = $(bench_gpu_libs) -lpthread
+EXTRA_bench_gpu_drain_DEPENDENCIES = kernels/kernels.fatbin
 bench_gpu_first_SOURCES = bench/gpu-first.c $(bench_gpu)
 bench_gpu_first_LDADD = $(bench_gpu_libs)
 bench_gpu_opens_SOURCES = bench/gpu-opens.c $(bench_gpu)

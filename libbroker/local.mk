@@ -55,6 +55,7 @@ libbroker_libcommon_la_SOURCES += \
 	libbroker/device/cuda-fence.c libbroker/device/cuda-fence.h \
 	libbroker/device/cuda-launch.c libbroker/device/cuda-library.c \
 	libbroker/device/cuda-memory.c \
+	libbroker/device/cuda-vmm.c \
 	libbroker/device/cuda-module.c libbroker/device/cuda-module.h \
 	libbroker/device/cuda-processes.c \
 	libbroker/device/cuda-stream.c \

@@ -108,6 +108,7 @@ unit_tests = \
 	tests/unit/device/test-host-connection \
 	tests/unit/device/test-host-fault \
 	tests/unit/device/test-host-memory \
+	tests/unit/device/test-host-memory-vmm \
 	tests/unit/device/test-host-module \
 	tests/unit/device/test-host-module-loading \
 	tests/unit/device/test-host-quarantine \
@@ -157,7 +158,7 @@ test_programs = \
 	tests/integration/trace \
 	tests/integration/truncate \
 	tests/integration/users \
-	tests/integration/visible
+	tests/integration/vmm tests/integration/visible
 test_scripts = \
 	tests/install/bootstrap.sh \
 	tests/install/caller.sh \
@@ -191,7 +192,7 @@ test_scripts = \
 	tests/integration/startup.sh \
 	tests/integration/status.sh tests/integration/status-json.sh tests/integration/status-many.sh \
 	tests/integration/status-now.sh tests/integration/status-watch.sh tests/integration/why-brokers.sh \
-	tests/integration/containers.sh \
+	tests/integration/exported.sh tests/integration/containers.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh tests/integration/load.sh \
 	tests/integration/exporter.sh \
@@ -332,6 +333,7 @@ tests_unit_device_test_host_device_SOURCES = tests/unit/device/test-host-device.
 tests_unit_device_test_host_stream_capture_SOURCES = tests/unit/device/test-host-stream-capture.c $(host_harness)
 tests_unit_device_test_host_connection_SOURCES = tests/unit/device/test-host-connection.c $(host_harness)
 tests_unit_device_test_host_fault_SOURCES = tests/unit/device/test-host-fault.c $(host_harness)
+tests_unit_device_test_host_memory_vmm_SOURCES = tests/unit/device/test-host-memory-vmm.c $(host_harness)
 tests_unit_device_test_host_memory_SOURCES = tests/unit/device/test-host-memory.c $(host_harness)
 tests_unit_device_test_host_module_SOURCES = tests/unit/device/test-host-module.c $(host_harness)
 tests_unit_device_test_host_module_loading_SOURCES = tests/unit/device/test-host-module-loading.c $(host_harness)
@@ -342,7 +344,7 @@ tests_unit_device_test_host_watch_SOURCES = tests/unit/device/test-host-watch.c 
 tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_harness)
 
 # Programs that drive brokers and clients of their own.
-harness = tests/integration/harness.c tests/integration/harness.h
+harness = tests/integration/harness.c tests/integration/harness.h tests/integration/objects.c
 refusals = tests/integration/refusals.c tests/integration/refusals.h $(harness)
 tests_integration_publish_SOURCES = tests/integration/publish.c $(refusals)
 tests_integration_layouts_SOURCES = tests/integration/layouts.c $(refusals)
@@ -389,6 +391,7 @@ tests_integration_trace_SOURCES = tests/integration/trace.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
 tests_integration_users_SOURCES = tests/integration/users.c $(harness)
 tests_integration_visible_SOURCES = tests/integration/visible.c $(harness)
+tests_integration_vmm_SOURCES = tests/integration/vmm.c $(harness)
 
 tests_litmus_litmus_SOURCES = \
 	tests/litmus/litmus.c tests/litmus/outside.c \
@@ -453,7 +456,7 @@ check_DATA = tests/gpu/facts.fatbin
 CLEANFILES += tests/gpu/facts.fatbin
 endif
 tests_gpu_test_driver_facts_SOURCES = tests/gpu/test-driver-facts.c tests/gpu/facts.c tests/gpu/facts.h \
-	tests/gpu/facts-ipc.c tests/gpu/facts-namespaces.c tests/gpu/facts-order.c tests/gpu/facts-processes.c
+	tests/gpu/facts-ipc.c tests/gpu/facts-namespaces.c tests/gpu/facts-order.c tests/gpu/facts-processes.c tests/gpu/facts-vmm.c
 tests_gpu_test_driver_facts_LDADD = $(LDADD) $(CUDA_LIBS)
 tests_gpu_test_page_facts_SOURCES = tests/gpu/test-page-facts.c
 tests_gpu_test_page_facts_LDADD = $(LDADD) $(CUDA_LIBS)

@@ -7,14 +7,12 @@
  * peer.py's.
  */
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bench/gpu.h"
 
 #define SIZE       ((size_t)64 << 20)
 #define WARM       30
-#define DESCRIPTOR CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 static CUfunction fill;
 
@@ -63,60 +61,13 @@ static void ipc_round(int sock)
 
 static int vmm_descriptor;
 
-union control {
-	struct cmsghdr header;
-	char           space[CMSG_SPACE(sizeof(int))];
-};
-
-static void descriptor_send(int sock, int fd)
-{
-	union control control = { .space = { 0 } };
-	struct iovec byte = { .iov_base = &(char){ 1 }, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &byte, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space
-	};
-
-	control.header.cmsg_len = CMSG_LEN(sizeof fd);
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
-	if (sendmsg(sock, &message, MSG_NOSIGNAL) != 1)
-		bench_fail("raw: the worker is gone");
-}
-
-static int descriptor_receive(int sock)
-{
-	union control control;
-	char byte;
-	struct iovec io = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space
-	};
-	int fd;
-
-	if (recvmsg(sock, &message, MSG_CMSG_CLOEXEC) != 1)
-		bench_fail("raw: the owner is gone");
-	if (!CMSG_FIRSTHDR(&message))
-		bench_fail("raw: no descriptor came");
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-	return fd;
-}
-
 static void vmm_work(int fd)
 {
-	static const CUmemAccessDesc both = { .location.type = CU_MEM_LOCATION_TYPE_DEVICE,
-					      .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-	CUmemGenericAllocationHandle handle;
-	CUdeviceptr address;
+	struct gpu_mapped mapped;
 
-	gpu_driver(gpu.MemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, DESCRIPTOR));
-	gpu_driver(gpu.MemAddressReserve(&address, SIZE, 0, 0, 0));
-	gpu_driver(gpu.MemMap(address, SIZE, 0, handle, 0));
-	gpu_driver(gpu.MemSetAccess(address, SIZE, &both, 1));
-	work_on((void *)(uintptr_t)address);
-	gpu_driver(gpu.MemUnmap(address, SIZE));
-	gpu_driver(gpu.MemRelease(handle));
-	gpu_driver(gpu.MemAddressFree(address, SIZE));
+	gpu_vmm_map(fd, SIZE, &mapped);
+	work_on((void *)(uintptr_t)mapped.address);
+	gpu_vmm_unmap(&mapped);
 }
 
 static void vmm_worker(int sock)
@@ -124,7 +75,7 @@ static void vmm_worker(int sock)
 	gpu_start();
 	fill = gpu_kernel("fill");
 	for (;;) {
-		int fd = descriptor_receive(sock);
+		int fd = gpu_descriptor_receive(sock);
 
 		vmm_work(fd);
 		close(fd);
@@ -134,20 +85,14 @@ static void vmm_worker(int sock)
 
 static void vmm_make(void)
 {
-	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED };
-	CUmemGenericAllocationHandle handle;
-
-	prop.requestedHandleTypes = DESCRIPTOR;
-	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	gpu_driver(gpu.MemCreate(&handle, SIZE, &prop, 0));
-	gpu_driver(gpu.MemExportToShareableHandle(&vmm_descriptor, handle, DESCRIPTOR, 0));
+	vmm_descriptor = gpu_vmm_make(SIZE);
 }
 
 static void vmm_round(int sock)
 {
 	char answer;
 
-	descriptor_send(sock, vmm_descriptor);
+	gpu_descriptor_send(sock, vmm_descriptor);
 	gpu_receive(sock, &answer, 1);
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/environment.h"
 #include "common/error.h"
 #include "common/layout.h"
 #include "common/name.h"
@@ -59,6 +60,18 @@ int value_take(const struct value_type *type, void *field, const char *text)
 }
 
 /* ---- what several programs take ---- */
+
+const char *const export_kinds[] = { "ipc", "vmm", NULL };
+
+unsigned export_of_environment(void)
+{
+	const char *wish = environment_get("GPUBROKER_EXPORT");
+	unsigned kind = 0;
+
+	while (wish && export_kinds[kind] && strcmp(wish, export_kinds[kind]) != 0)
+		kind++;
+	return kind;
+}
 
 int take_flag(void *field, const char *text)
 {

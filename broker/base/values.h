@@ -37,6 +37,11 @@ taker take_mode;      /* unsigned: permission bits in octal */
 taker take_user;      /* uint32_t: of a user's name, or a number */
 taker take_group;     /* the same of a group */
 
+extern const char *const export_kinds[]; /* the words of enum export_kind */
+
+/* $GPUBROKER_EXPORT, an enum export_kind; EXPORT_IPC: it is not set; EXPORT_KINDS: it is no such word. */
+unsigned export_of_environment(void);
+
 /* A whole number. what: what it is, for the error message. */
 int number_parse(const char *text, const char *what, uint64_t low, uint64_t high, uint64_t *number);
 

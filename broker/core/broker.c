@@ -116,10 +116,16 @@ static unsigned descriptors_open(void)
 	return count;
 }
 
-/* The pool is charged to nobody; on the host device each allocation in it is an open object. */
+/* Which each allocation keeps open: its file or memfd on the host device, and what clients get of it where a descriptor is exported. */
+static unsigned allocation_descriptors(const struct broker *broker)
+{
+	return (broker->device == &device_host) + (broker->config->exported == EXPORT_VMM);
+}
+
+/* The pool is charged to nobody; each allocation in it may keep descriptors. */
 static unsigned pool_descriptors(const struct broker *broker)
 {
-	return broker->memory->descriptors ? POOL_OBJECTS : 0;
+	return broker->memory->descriptors * POOL_OBJECTS;
 }
 
 /* Those for all users together, once the broker has its own. Never 0: with a small limit half of all. */
@@ -186,6 +192,8 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
+	if (config->exported >= EXPORT_KINDS)
+		return error_set(-EINVAL, "GPUBROKER_EXPORT is neither ipc nor vmm: unset or correct it");
 	memset(core, 0, sizeof *core);
 	broker_join(broker, core);
 	core->config = *config;
@@ -226,8 +234,9 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 		goto destroy_board;
 	broker->registry->tracking = broker->tracking;
 	broker->registry->trust = config->trust;
-	broker->memory->descriptors = broker->device == &device_host; /* each allocation is an open file */
-	pool_init(broker, &(struct pool_limits){ config->pool, pool_descriptors(broker) }, &broker->memory->usages);
+	broker->memory->exported = config->exported;
+	broker->memory->descriptors = allocation_descriptors(broker);
+	pool_init(broker, &(struct pool_limits){ config->pool, broker->memory->descriptors ? POOL_OBJECTS : 0 }, &broker->memory->usages);
 	broker->pool->came = create_wake;
 	error = workers_start(broker->workers, base, broker->device, broker->board->header->devices);
 	if (error)

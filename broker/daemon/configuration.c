@@ -113,6 +113,7 @@ static const struct key keys[] = {
 	{ NULL, "instance", VALUE(take_instance), FIELD(broker.instance), RESTART },
 	{ NULL, "device", VALUE(take_device), FIELD(broker.device), RESTART },
 	{ NULL, "poll", VALUE_POLL, FIELD(broker.poll_us), RESTART },
+	{ NULL, "export", WORD(export_kinds, "ipc or vmm"), FIELD(broker.exported), RESTART },
 	{ NULL, "pool", VALUE(take_size_or_0), FIELD(broker.pool), RELOADED },
 	{ NULL, "trust", WORD(trusted, "owner or nobody"), FIELD(broker.trust), RESTART, "believe" },
 	{ NULL, "log", WORD(log_levels, "quiet, normal or verbose"), FIELD(log), RELOADED },
@@ -186,6 +187,7 @@ static struct brokerd_config *config_alloc(void)
 	config->broker.several_users = true;
 	config->broker.keeps_events = true;
 	config->broker.pool = BROKER_POOL;
+	config->broker.exported = export_of_environment();
 	strcpy(config->broker.instance, "system");
 	strcpy(config->socket, "/run/gpubroker/socket");
 	config->group = BROKERD_NO_GROUP;

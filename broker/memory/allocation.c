@@ -11,6 +11,7 @@ void allocation_made(struct allocation *allocation, struct job *job)
 {
 	allocation->ptr = job->ptr;
 	allocation->handle = job->handle;
+	allocation->descriptor = job->exported == EXPORT_VMM ? job->descriptor : -1;
 	explicit_bzero(&job->handle, sizeof job->handle);
 	allocation->job = job;
 }
@@ -19,6 +20,7 @@ void allocation_adopt(struct allocation *allocation, struct allocation *pooled)
 {
 	allocation->ptr = pooled->ptr;
 	allocation->handle = pooled->handle;
+	allocation->descriptor = pooled->descriptor;
 	allocation->job = pooled->job;
 	pooled->job = NULL;
 	allocation_free(pooled);

@@ -48,6 +48,7 @@ struct allocation {
 	uint64_t             span;   /* bytes, whole granules */
 	void                *ptr;
 	struct device_handle handle;
+	int                  descriptor; /* the device's, for importers of EXPORT_VMM memory; -1 */
 	struct slab          slab;
 	bool                 is_private; /* its mode or owner changed, or others may have it by a ticket */
 	bool                 reclaimed;  /* evicted while idle, for others: when it is closed it goes to the device */

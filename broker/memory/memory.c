@@ -109,6 +109,7 @@ static int allocation_new(struct memory *memory, const struct slab_kind *kind, u
 		error = error_set(-ENOMEM, "the broker is out of memory");
 		goto refund;
 	}
+	allocation->descriptor = -1;
 	allocation->serial = memory->next++;
 	allocation->device = kind->device;
 	allocation->span = span;

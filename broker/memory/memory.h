@@ -47,6 +47,7 @@ struct memory {
 	uint64_t             bytes;       /* in all of these */
 	uint64_t             next;        /* allocation's serial */
 	struct accounting   *accounting;
+	enum export_kind     exported;    /* how new allocations are exported */
 	unsigned             descriptors; /* that the device keeps open for an allocation */
 	struct memory_hooks  hooks;
 	struct memory_orders orders;

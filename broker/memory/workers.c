@@ -16,13 +16,13 @@
 /* Zeroed before anybody can be granted it (invariant 6); undone in reverse order. */
 static int job_allocate(const struct device *device, struct job *job)
 {
-	int error = device->allocate((int)job->device, job->span, &job->ptr);
+	int error = device->allocate((int)job->device, job->span, job->exported, &job->ptr);
 
 	if (error)
 		return error;
 	error = device->zero((int)job->device, job->ptr, job->span);
 	if (!error)
-		error = device->export_handle((int)job->device, job->ptr, &job->handle);
+		error = device->export_handle((int)job->device, job->ptr, &job->handle, &job->descriptor);
 	if (error)
 		device->release((int)job->device, job->ptr);
 	return error;

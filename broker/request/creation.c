@@ -245,6 +245,7 @@ static void creation_submit(struct creation *creation)
 	job->device = allocation->device;
 	job->uid = creation->buffer->owner;
 	job->span = allocation->span;
+	job->exported = creation->broker->memory->exported;
 	job->done = creation_done;
 	job->context = creation;
 	workers_submit(creation->broker->workers, job);

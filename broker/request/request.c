@@ -141,6 +141,11 @@ void request_tell_newer(struct session *session, uint64_t request, const struct 
 
 /* ---- acquire, closed ---- */
 
+static enum export_kind exported_as(const struct allocation *allocation)
+{
+	return allocation->descriptor >= 0 ? EXPORT_VMM : EXPORT_IPC;
+}
+
 /* The sealed handle must be in the board before the message that names it is sent. */
 static void sealed_publish(struct session *session, const struct use *use)
 {
@@ -154,12 +159,23 @@ static void sealed_publish(struct session *session, const struct use *use)
 				      .size = buffer->size,
 				      .offset = buffer->offset,
 				      .rights = use->rights,
-				      .version = WIRE_VERSION };
+				      .version = WIRE_VERSION,
+				      .exported = exported_as(buffer->allocation) };
 
 	memcpy(terms.instance, board->header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, device->uuid, sizeof terms.device_uuid);
 	handle_seal(&board->handles[grant->place], &terms, &buffer->allocation->handle, session->key);
 	atomic_thread_fence(memory_order_release);
+}
+
+/* A copy of the descriptor, which the client closes when it has mapped the memory. */
+static void memory_send(struct session *session, const struct use *use)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_MEMORY, 0);
+	message.grant_id.grant = use->grant->id;
+	session_send(session, &message, use->buffer->allocation->descriptor);
 }
 
 static void use_send(struct session *session, uint64_t request, const struct use *use, bool fresh)
@@ -180,7 +196,8 @@ static void use_send(struct session *session, uint64_t request, const struct use
 					     .owner_device = buffer->allocation->device,
 					     .owner = buffer->owner,
 					     .room = buffer->allocation->slab.kind.range,
-					     .layout = buffer_layout(buffer) };
+					     .layout = buffer_layout(buffer),
+					     .exported = exported_as(buffer->allocation) };
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
 
@@ -197,7 +214,12 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 				     .own = ticket != NULL };
 	struct use *use;
 	bool fresh;
-	int error = grant_open(broker->registry, buffer, &order, &use, &fresh);
+	int error;
+
+	if (buffer->allocation->descriptor >= 0 && !session->knows_memory)
+		return error_set(-ENOTSUP, "this broker exports memory by descriptors (--export vmm), which this process's libgpubroker does not "
+				 "know: update it");
+	error = grant_open(broker->registry, buffer, &order, &use, &fresh);
 
 	if (error)
 		return error;
@@ -214,6 +236,9 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	histograms_count(&broker->histograms, waited_since ? HISTOGRAM_ACQUIRE_WAIT : HISTOGRAM_ACQUIRE,
 			 waited_since ? waited_since : broker->received);
 	broker_changed(broker);
+	if (fresh && buffer->allocation->descriptor >= 0)
+		memory_send(session, use);
+	CRASH_POINT(memory_sent);
 	use_send(session, request, use, fresh);
 	CRASH_POINT(grant_sent);
 	return 0;

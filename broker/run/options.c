@@ -112,6 +112,8 @@ static const struct option_row rows[] = {
 	  FIELD(broker.instance) },
 	{ 0, "poll", "USEC", "after a request, poll for the next one this long before sleeping; uses a processor (0)",
 	  VALUE_POLL, FIELD(broker.poll_us) },
+	{ 0, "export", "HOW", "how workers get memory: ipc (handles of CUDA IPC) or vmm (descriptors of virtual memory management) (ipc)",
+	  WORD(export_kinds, "ipc or vmm"), FIELD(broker.exported) },
 	{ 0, "pool", "SIZE", "freed memory of each device that is kept for later buffers; 0: none (64M)",
 	  VALUE(take_size_or_0), FIELD(broker.pool) },
 	{ 0, "buffers", "N", "how many buffers there may be, 1 to 1048576 (4096)", VALUE_BUFFERS, FIELD(broker.buffers) },
@@ -189,6 +191,7 @@ int run_options_parse(struct run_options *options, int argc, char **argv)
 	*options = (struct run_options){ .job.patience = JOIN_PATIENCE };
 	broker_config_init(&options->broker);
 	options->broker.pool = BROKER_POOL;
+	options->broker.exported = export_of_environment();
 	job_name(options->broker.launcher, options->broker.job_id);
 	snprintf(options->broker.instance, sizeof options->broker.instance, "run-%d", getpid());
 	result = option_table_read(&table, options, NULL, argc, argv);

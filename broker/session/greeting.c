@@ -14,6 +14,7 @@
 #include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/base/process-start.h"
+#include "broker/memory/memory.h"
 #include "broker/registry/board-owner.h"
 #include "broker/users/accounting.h"
 #include "broker/users/identity.h"
@@ -207,9 +208,11 @@ static int check(struct session *session, const struct wire_message *message, co
 	if (!extra->has_sender || extra->sender.pid != session->pid || !identity_alive(session->pidfd))
 		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
 					  "after a fork");
-	if (message->hello.pid == (uint32_t)getpid()) /* facts.md: such an open fails */
+	/* facts.md: such an open of a handle fails */
+	if (message->hello.pid == (uint32_t)getpid() && session->broker->memory->exported == EXPORT_IPC)
 		return error_set(-EPROTO, "the client is process %u in its container, as the broker is outside of it, and CUDA IPC takes the two "
-					 "for one: start the client anew, so that it gets another number (docker run --init)",
+					 "for one: start the client anew, so that it gets another number (docker run --init), or the broker with "
+					 "--export vmm",
 				 message->hello.pid);
 	return charge_take(&session->charge, session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
 }
@@ -247,6 +250,7 @@ int greeting_take(struct session *session, const struct wire_message *message, c
 		return error;
 	session->proof.mps = message->hello.flags & WIRE_HELLO_MPS;
 	session->answers = message->hello.flags & WIRE_HELLO_WAITS;
+	session->knows_memory = message->hello.flags & WIRE_HELLO_MEMORY;
 	session->rank = message->hello.flags & WIRE_HELLO_RANK ? message->hello.rank : RANK_NONE;
 	welcome(session);
 	return 0;

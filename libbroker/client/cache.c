@@ -128,7 +128,7 @@ static int close_one(struct gpub_client *client, struct mapping *mapping, const 
 
 	if ((is_awaited(mapping) && !client->leaving) || (!all && (mapping->closing || mapping->syncing)))
 		return -EBUSY;
-	return mapping_close(client, mapping, all);
+	return mapping_close(client, mapping, all ? CLOSE_WHEN_LANDED : CLOSE_IF_UNUSED);
 }
 
 /*
@@ -185,6 +185,38 @@ static struct record *due_next(struct gpub_client *client, bool sync, uint64_t p
 	return record;
 }
 
+/* As cache_pass_next(), of those that the broker wants back. */
+static struct mapping *wanted_next(struct gpub_client *client, uint64_t pass)
+{
+	struct mapping *mapping;
+
+	DL_FOREACH2(client->wanted, mapping, wanted_next)
+		if (mapping->passed_wanted < pass)
+			break;
+	if (!mapping)
+		return NULL;
+	mapping->passed_wanted = pass;
+	DL_DELETE2(client->wanted, mapping, wanted_prev, wanted_next);
+	DL_APPEND2(client->wanted, mapping, wanted_prev, wanted_next);
+	return mapping;
+}
+
+/* What the broker wants back and a close need not wait for. True: a return of one of them has yet to land. */
+static bool close_wanted(struct gpub_client *client)
+{
+	uint64_t pass = ++client->passes;
+	struct mapping *mapping;
+	bool again = false, quiesced;
+
+	while ((mapping = wanted_next(client, pass))) {
+		if (mapping->closing || mapping->syncing || is_awaited(mapping))
+			continue;
+		quiesced = mapping_is_quiesced(mapping);
+		again |= mapping_close(client, mapping, CLOSE_IF_QUIESCED) == -EBUSY && quiesced;
+	}
+	return again;
+}
+
 bool cache_retire(struct gpub_client *client, bool sync)
 {
 	uint64_t pass = ++client->passes;
@@ -198,10 +230,11 @@ bool cache_retire(struct gpub_client *client, bool sync)
 		 * no close of this driver proves anything: the record goes with its mapping, once no lease holds anything there
 		 */
 		if (error == -ENOTSUP && record->mapping && !is_awaited(record->mapping))
-			error = mapping_close(client, record->mapping, false);
+			error = mapping_close(client, record->mapping, CLOSE_IF_UNUSED);
 		/* also after an error: the record is still due, and is tried again after a pause, not at once */
 		again |= error && (sync || record_quiesced(record));
 	}
+	again |= close_wanted(client);
 	return again;
 }
 

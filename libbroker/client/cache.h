@@ -49,7 +49,8 @@ int cache_close_all(struct gpub_client *client);
 bool cache_make_room(struct gpub_client *client);
 
 /*
- * Retires unlinked buffers, as far as the device is known to be done with them. sync: asks the device about those that were
+ * Retires unlinked buffers, as far as the device is known to be done with them, and closes what the broker wants back and whose close waits
+ * for nothing. sync: asks the device about those that were
  * returned unordered. True: more of them can be retired later, without anybody's doing. Locked; releases the lock meanwhile.
  */
 bool cache_retire(struct gpub_client *client, bool sync);

@@ -66,6 +66,7 @@ struct gpub_client {
 	bool                 over;        /* the reader's: no more messages will come */
 	struct spin          spin[WIRE_TYPES]; /* the reader's, by type of request */
 	struct socket_packet *packet;         /* the reader's; kept when the structure is recycled */
+	struct { uint64_t grant; int fd; } memory; /* the reader's: what came for the GRANT that is next; fd -1: nothing */
 	uint8_t             *key; /* sodium_malloc'd; the reader's */
 	uint64_t             session;
 	struct ticks_moment  connected;
@@ -91,6 +92,7 @@ struct gpub_client {
 	struct record       *due;      /* unlinked buffers that are still mapped */
 	bool                 newly_due;
 	struct mapping      *mappings, *mappings_by_grant;
+	struct mapping      *wanted; /* by the broker: those whose close may need no wait */
 	unsigned             mapping_count;
 	uint64_t             mapping_bytes;
 	uint64_t             passes; /* of cache.c through mappings and due, that have begun so far */

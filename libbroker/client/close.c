@@ -76,14 +76,35 @@ static bool records_drop(const struct mapping *mapping)
 	return all;
 }
 
-/* OPEN to CLOSING, unless a slot is busy. *held: a lease holds it; else a return has not landed. */
-static bool close_begin(struct mapping *mapping, bool *held)
+/* So where no slot is busy, the device is done with it. */
+bool mapping_is_quiesced(const struct mapping *mapping)
+{
+	struct record *record;
+
+	DL_FOREACH2(mapping->records, record, mapping_next)
+		if (!record_quiesced(record))
+			return false;
+	return true;
+}
+
+/* Nobody uses it, and it can be closed in that way. */
+static bool may_close(struct mapping *mapping, enum close_how how, bool *held)
+{
+	if (mapping->lost ? !records_drop(mapping) : !records_idle(mapping, held))
+		return false;
+	mapping->quiesced = mapping_is_quiesced(mapping);
+	*held = how == CLOSE_IF_QUIESCED && !mapping_closes_at_once(mapping);
+	return !*held;
+}
+
+/* OPEN to CLOSING, unless a slot is busy. *held: a lease holds it, or what it is to wait for; else a return has not landed. */
+static bool close_begin(struct mapping *mapping, enum close_how how, bool *held)
 {
 	records_mark(mapping, RECORD_CLOSING);
 	CRASH_POINT(close_marked);
 	/* an acquirer stores its hold, then loads the state; here it is the other way round: one of the two sees the other */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (mapping->lost ? records_drop(mapping) : records_idle(mapping, held))
+	if (may_close(mapping, how, held))
 		return true;
 	records_mark(mapping, RECORD_OPEN); /* no waiter saw CLOSING: the lock was held throughout */
 	CRASH_POINT(close_withdrawn);
@@ -121,7 +142,7 @@ static uint64_t mapping_acquire_count(const struct mapping *mapping)
  * It waits in state OPEN, so that no acquire has to wait for the device with it. A buffer that is unlinked or added
  * meanwhile changes the sum as an acquire does: then this close takes the mapping for used.
  */
-static int close_wait(struct gpub_client *client, struct mapping *mapping, bool wait)
+static int close_wait(struct gpub_client *client, struct mapping *mapping, enum close_how how)
 {
 	uint64_t grant = mapping->grant, acquires = mapping_acquire_count(mapping);
 	bool held = false;
@@ -131,9 +152,9 @@ static int close_wait(struct gpub_client *client, struct mapping *mapping, bool 
 		if (!close_may_begin(client, mapping, grant))
 			return -EBUSY;
 		mapping->lost = mapping_is_lost(client, mapping);
-		if (close_begin(mapping, &held))
+		if (close_begin(mapping, how, &held))
 			return 0;
-		if (!mapping->lost && (held || !wait || mapping_acquire_count(mapping) > acquires))
+		if (!mapping->lost && (held || how != CLOSE_WHEN_LANDED || mapping_acquire_count(mapping) > acquires))
 			return -EBUSY;
 		error = close_pause(client, mapping->ordinal, scans);
 	}
@@ -166,16 +187,16 @@ static void close_end(struct gpub_client *client, struct mapping *mapping, int e
 	pthread_cond_broadcast(&client->changed);
 }
 
-int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait)
+int mapping_close(struct gpub_client *client, struct mapping *mapping, enum close_how how)
 {
-	int error = close_wait(client, mapping, wait);
+	int error = close_wait(client, mapping, how);
 
 	if (error)
 		return error;
 	mapping->closing = true;
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(close_decided);
-	if (!mapping->lost)
+	if (!mapping->lost || mapping_is_vmm(mapping))
 		error = mapping_unmap(client, mapping);
 	CRASH_POINT(mapping_closed);
 	records_unwatch(client, mapping);
@@ -211,7 +232,7 @@ int client_notice_reset(struct gpub_client *client, int ordinal)
 		if (mapping->closing)
 			pthread_cond_wait(&client->changed, &client->lock);
 		else
-			error = mapping_close(client, mapping, false);
+			error = mapping_close(client, mapping, CLOSE_IF_UNUSED);
 		now = client_epoch(client, ordinal);
 	}
 	if (!now || (error && error != -EBUSY))

@@ -3,7 +3,8 @@
  * close.h - how one mapping is closed, and one unlinked buffer retired. cache.h decides which, and when.
  *
  * A mapping is closed after the device work of every lease of every record in it (invariant 2). CLOSED is sent after
- * that, and before a record of it is reused. Closing waits for the process's kernels (gpubroker(7), "Close"). A record
+ * that, and before a record of it is reused. Closing waits for the process's kernels (gpubroker(7), "Close"), unless it is of
+ * memory that was opened by a descriptor, and the returns prove that its work is done. A record
  * whose buffer was unlinked can be retired alone, without closing anything, when the device is known to be done with
  * it: QUIESCED. A mapping that fails to close is kept until the process ends, and its grant with it. Owns nothing.
  */
@@ -16,12 +17,20 @@ struct gpub_client;
 struct mapping;
 struct record;
 
+enum close_how {
+	CLOSE_IF_UNUSED,   /* -EBUSY also where a return in stream order has not landed */
+	CLOSE_WHEN_LANDED, /* waits for such returns */
+	CLOSE_IF_QUIESCED  /* -EBUSY also where the close would wait for the device */
+};
+
 /*
- * Closes one mapping unless a lease holds a record of it (-EBUSY, nothing has changed). wait: for returns in stream
- * order that have not landed. Locked; releases the lock meanwhile: the mapping may be gone afterwards. -EIO: its
- * records stay CLOSING for good.
+ * Closes one mapping unless a lease holds a record of it (-EBUSY, nothing has changed). Locked; releases the lock meanwhile: the
+ * mapping may be gone afterwards. -EIO: its records stay CLOSING for good.
  */
-int mapping_close(struct gpub_client *client, struct mapping *mapping, bool wait);
+int mapping_close(struct gpub_client *client, struct mapping *mapping, enum close_how how);
+
+/* All leases of its records that were returned so far were returned in stream order. Locked. */
+bool mapping_is_quiesced(const struct mapping *mapping);
 
 /*
  * Retires one OPEN record, whose mapping stays, if the device is done with its leases: 0, or -EBUSY (nothing has

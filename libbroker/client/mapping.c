@@ -28,7 +28,8 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 				    .size = grant->size,
 				    .offset = grant->offset,
 				    .rights = grant->rights,
-				    .version = WIRE_VERSION };
+				    .version = WIRE_VERSION,
+				    .exported = grant->exported };
 
 	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board->device[grant->owner_device].uuid, sizeof terms.device_uuid);
@@ -103,15 +104,15 @@ static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *
 }
 
 /* False: a reset came between, so the result is unknown; an open handle is closed. */
-static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping,
-			   int *error)
+static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, int descriptor,
+			   struct mapping *mapping, int *error)
 {
 	const struct device *device = client->device;
 	bool same;
 
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return false;
-	*error = device->open(mapping->ordinal, handle, mapping->opened.span, &mapping->base);
+	*error = device->open(mapping->ordinal, handle, descriptor, mapping->opened.span, &mapping->base);
 	same = client_epoch(client, mapping->ordinal) == mapping->epoch;
 	if (!same && !*error)
 		(void)device->close(mapping->ordinal, mapping->base);
@@ -119,17 +120,17 @@ static bool handle_open_in(const struct gpub_client *client, const struct device
 	return same;
 }
 
-static int handle_open(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
+static int handle_open(const struct gpub_client *client, const struct device_handle *handle, int descriptor, struct mapping *mapping)
 {
 	int error;
 
 	do
 		error = epoch_begin(client, mapping->ordinal, &mapping->epoch);
-	while (!error && !handle_open_in(client, handle, mapping, &error));
+	while (!error && !handle_open_in(client, handle, descriptor, mapping, &error));
 	return error;
 }
 
-int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **result)
+int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int descriptor, int ordinal, struct mapping **result)
 {
 	struct mapping *mapping = calloc(1, sizeof *mapping);
 	struct device_handle handle;
@@ -140,11 +141,12 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 	mapping->grant = grant->grant;
 	mapping->opened = *grant;
 	mapping->ordinal = ordinal;
+	mapping->quiesced = true; /* until somebody acquires it */
 	error = grant_unseal(client, grant, &handle);
 	CRASH_POINT(handle_unsealed);
 	if (!error) {
 		TRACE("open");
-		error = handle_open(client, &handle, mapping);
+		error = handle_open(client, &handle, descriptor, mapping);
 	}
 	sodium_memzero(&handle, sizeof handle);
 	if (error) {
@@ -160,10 +162,26 @@ bool mapping_is_lost(const struct gpub_client *client, const struct mapping *map
 	return epoch_is_over(client, mapping->ordinal, mapping->epoch);
 }
 
+/* A reset ends all work, and leaves such a mapping where it is (facts.md). */
+static int vmm_unmap(const struct gpub_client *client, const struct mapping *mapping)
+{
+	const struct device *device = client->device;
+	int error = -EBUSY;
+
+	TRACE("close");
+	if (!mapping->quiesced && !mapping_is_lost(client, mapping))
+		error = device->close(mapping->ordinal, mapping->base);
+	if (mapping->quiesced || (error && mapping_is_lost(client, mapping)))
+		error = device->close_quiesced(mapping->ordinal, mapping->base);
+	return error;
+}
+
 int mapping_unmap(struct gpub_client *client, const struct mapping *mapping)
 {
 	int error;
 
+	if (mapping_is_vmm(mapping))
+		return vmm_unmap(client, mapping);
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return 0;
 	TRACE("close");
@@ -186,8 +204,20 @@ int mapping_add(struct gpub_client *client, struct mapping *mapping)
 	return 0;
 }
 
+void mapping_want(struct gpub_client *client, struct mapping *mapping)
+{
+	if (!mapping->wanted && mapping_is_vmm(mapping) && !mapping->leaked) {
+		DL_APPEND2(client->wanted, mapping, wanted_prev, wanted_next);
+		mapping->passed_wanted = client->passes;
+		client->newly_due = true;
+	}
+	mapping->wanted = true;
+}
+
 static void mapping_unlist(struct gpub_client *client, struct mapping *mapping)
 {
+	if (mapping->wanted && mapping_is_vmm(mapping))
+		DL_DELETE2(client->wanted, mapping, wanted_prev, wanted_next);
 	DL_DELETE(client->mappings, mapping);
 	client->mapping_count--;
 	client->mapping_bytes -= mapping->opened.span;
@@ -263,7 +293,7 @@ int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 	/* else a reset has ended all queued work */
 	if (!error && device_call_begin(client, mapping->ordinal, mapping->epoch)) {
 		TRACE("sync");
-		error = client->device->sync(mapping->ordinal, &handle, mapping->opened.span);
+		error = client->device->sync(mapping->ordinal, mapping_is_vmm(mapping) ? NULL : &handle, mapping->opened.span);
 		device_call_end(client, mapping->ordinal);
 		if (error == -ENOTSUP)
 			say_unsupported();

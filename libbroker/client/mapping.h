@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/handle.h"
 #include "common/tables.h"
 #include "common/wire.h"
 
@@ -27,25 +28,46 @@ struct mapping {
 	int               ordinal;
 	uint64_t          epoch; /* of the device; in another epoch the handle is not open */
 	void             *base;
-	bool              wanted;  /* the broker wants it back */
+	bool              wanted;  /* the broker wants it back; one that is opened by a descriptor is in client->wanted, too */
+	bool              quiesced; /* its returns prove that the device is done with it, as the last close found */
 	bool              closing; /* a thread is closing it */
-	bool              lost;    /* the closing thread found that the device was reset: there is no handle to close */
+	bool              lost;    /* the closing thread found that the device was reset: no handle is open, and no work left */
 	unsigned          syncing; /* threads in mapping_sync(): none may close it meanwhile */
 	bool              leaked;  /* it failed to close: it is open, and granted, until this process ends */
 	struct record    *records; /* OPEN or CLOSING */
 	uint64_t          acquires, used; /* cache.c's: its acquire count at the last scan; the last scan that saw it used */
+	struct mapping   *wanted_prev, *wanted_next;
+	uint64_t          passed_wanted; /* the last pass that came to it in client->wanted */
 	uint64_t          passed[CACHE_SCOPES]; /* the last pass of each scope that came to it, or before which it was added */
 	struct mapping   *prev, *next; /* in client->mappings */
 	UT_hash_handle    hh;          /* by grant */
 };
 
-/* Opens what the broker granted. 0 and *mapping, which is yet to be added; or the errno. Not locked: it may take long. */
-int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **mapping);
+/*
+ * Opens what the broker granted, by the descriptor where there is one (or -1), which stays the caller's. 0 and *mapping, which is yet to be
+ * added; or the errno. Not locked: it may take long.
+ */
+int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int descriptor, int ordinal, struct mapping **mapping);
+
+/* It was opened by a descriptor: a close waits for nothing, where the device has no work left on it. */
+static inline bool mapping_is_vmm(const struct mapping *mapping)
+{
+	return mapping->opened.exported == EXPORT_VMM;
+}
+
+/* A close of it waits for nothing. */
+static inline bool mapping_closes_at_once(const struct mapping *mapping)
+{
+	return mapping_is_vmm(mapping) && mapping->quiesced;
+}
+
+/* The broker wants it back. */
+void mapping_want(struct gpub_client *client, struct mapping *mapping);
 
 /* The device was reset after the open, which closed the handle. Locked or not. */
 bool mapping_is_lost(const struct gpub_client *client, const struct mapping *mapping);
 
-/* Closes its handle only; 0 also if a reset has closed it meanwhile. Not locked. */
+/* Closes its handle, or unmaps it, only; 0 also if a reset has closed the handle meanwhile. Not locked. */
 int mapping_unmap(struct gpub_client *client, const struct mapping *mapping);
 
 /* Adds it to the client. -ENOMEM: it stays the caller's. */

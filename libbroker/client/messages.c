@@ -29,7 +29,7 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	if (grant->buffer >= board->buffers || (grant->place >= board->handles && grant->place != WIRE_NO_HANDLE) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
 	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
-	    grant->grant >> 62 || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
+	    grant->grant >> 62 || grant->exported >= EXPORT_KINDS || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
 		return error_set(-EPROTO, "the broker sent an invalid grant");
 	return 0;
 }
@@ -161,16 +161,32 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	return error;
 }
 
+/* The descriptor that came for the grant; -1: it needs none. */
+static int memory_descriptor(const struct gpub_client *client, const struct wire_grant *grant, int *descriptor)
+{
+	*descriptor = -1;
+	if (grant->exported != EXPORT_VMM)
+		return 0;
+	if (client->memory.grant != grant->grant || client->memory.fd == -1)
+		return error_set(-EPROTO, "the broker sent a grant without its descriptor");
+	if (client->memory.fd < 0)
+		return error_set(-EMFILE, "no descriptor is left in this process for memory: close some, or raise ulimit -n");
+	*descriptor = client->memory.fd;
+	return 0;
+}
+
 /* After an error *mapping is NULL, or open and not listed. */
 static int mapping_make(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			struct timeline_map *timeline, struct mapping **mapping)
 {
-	int error;
+	int descriptor, error = memory_descriptor(client, grant, &descriptor);
 
+	if (error)
+		return error;
 	do {
 		free(*mapping);
 		*mapping = NULL;
-		error = mapping_open(client, grant, record->ordinal, mapping);
+		error = mapping_open(client, grant, descriptor, record->ordinal, mapping);
 		CRASH_POINT(mapping_opened);
 		if (!error)
 			error = mapping_publish(client, grant, record, *mapping, timeline);
@@ -242,6 +258,22 @@ static void on_shared_grant(struct gpub_client *client, const struct wire_grant 
 	record_refuse(client, record, error);
 }
 
+static void memory_drop(struct gpub_client *client)
+{
+	if (client->memory.fd >= 0)
+		close(client->memory.fd);
+	client->memory.fd = -1;
+}
+
+/* Kept for the GRANT, which is the next message. */
+static void on_memory(struct gpub_client *client, uint64_t grant, int *fd)
+{
+	memory_drop(client);
+	client->memory.grant = grant;
+	client->memory.fd = *fd;
+	*fd = -1;
+}
+
 static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
 {
 	const struct wire_grant *grant = &message->grant;
@@ -282,7 +314,7 @@ static void on_notice(struct gpub_client *client, const struct wire_grant_id *id
 	if (record)
 		record_unlinked(client, record);
 	else if (mapping && !id->serial)
-		mapping->wanted = true;
+		mapping_want(client, mapping);
 	CRASH_POINT(notice_marked);
 	pthread_cond_broadcast(&client->changed);
 	pthread_mutex_unlock(&client->lock);
@@ -347,8 +379,12 @@ static void on_reply(struct gpub_client *client, const struct wire_message *mess
 bool messages_handle(struct gpub_client *client, const struct wire_message *message, int fd)
 {
 	switch (message->type) {
+	case WIRE_MEMORY:
+		on_memory(client, message->grant_id.grant, &fd);
+		break;
 	case WIRE_GRANT:
 		on_grant(client, message, fd);
+		memory_drop(client);
 		break;
 	case WIRE_NOTICE:
 		on_notice(client, &message->grant_id);
@@ -373,6 +409,7 @@ void messages_ended(struct gpub_client *client)
 {
 	struct record *record;
 
+	memory_drop(client);
 	pthread_mutex_lock(&client->lock);
 	atomic_store(&client->guard->state, CLIENT_LOST);
 	for (record = client->records.all; record; record = record->next)

@@ -49,6 +49,7 @@ int receiver_init(struct gpub_client *client)
 	struct timeval patience = { .tv_usec = LOOK_US };
 
 	client->over = false;
+	client->memory.fd = -1;
 	if (!client->packet)
 		client->packet = malloc(sizeof *client->packet);
 	if (!client->packet)
@@ -153,7 +154,7 @@ static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct 
 	bool done;
 
 	pthread_mutex_lock(&client->lock);
-	if (client->due)
+	if (client->due || client->wanted)
 		cache_retire(client, false);
 	done = answered(client, context);
 	pthread_mutex_unlock(&client->lock);

@@ -22,7 +22,7 @@ static int retire_pause(struct gpub_client *client, int pause)
 	bool again;
 
 	pthread_mutex_lock(&client->lock);
-	again = client->due && cache_retire(client, false);
+	again = (client->due || client->wanted) && cache_retire(client, false);
 	if (client->newly_due)
 		pause = -1;
 	client->newly_due = false;

@@ -131,6 +131,7 @@
 	X(BROKER, acquire_woken, "its name has come, nothing is granted")                  \
 	X(BROKER, grant_accounted, "a grant is booked, its handle not sealed")             \
 	X(BROKER, handle_sealed, "its sealed handle stands in the board")                  \
+	X(BROKER, memory_sent, "the descriptor of memory is sent, where it has one")       \
 	X(BROKER, grant_sent, "GRANT is sent")                                             \
 	X(BROKER, notice_sent, "a NOTICE is sent")                                         \
 	X(BROKER, closed_received, "CLOSED is read, the grant stands")                     \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handle.h - the handle of an allocation, and the number of devices that a broker can have. Owns nothing. */
+/* handle.h - how an allocation is exported, its handle, and the number of devices that a broker can have. Owns nothing. */
 #ifndef GPUB_HANDLE_H
 #define GPUB_HANDLE_H
 
@@ -7,6 +7,12 @@
 
 #define DEVICE_MAX         64 /* devices of one broker */
 #define DEVICE_HANDLE_SIZE 64 /* CUDA_IPC_HANDLE_SIZE; the host device keeps to it */
+
+enum export_kind {
+	EXPORT_IPC, /* CUDA IPC: the handle opens the memory */
+	EXPORT_VMM, /* CUDA's virtual memory management: a descriptor opens it, and the handle says which descriptor is meant */
+	EXPORT_KINDS
+};
 
 /* With it another process can open an allocation. A secret: it is sent only sealed (sealed.h). */
 struct device_handle {

@@ -24,9 +24,10 @@ struct seal_terms {
 	uint64_t session, grant, serial;
 	uint64_t size, offset;
 	uint32_t rights, version; /* version: WIRE_VERSION */
+	uint32_t exported, reserved; /* enum export_kind; 0 */
 };
 
-_Static_assert(sizeof(struct seal_terms) == 80, "the terms are hashed as bytes: no padding");
+_Static_assert(sizeof(struct seal_terms) == 88, "the terms are hashed as bytes: no padding");
 
 struct sealed_handle {
 	uint8_t nonce[SEAL_NONCE_SIZE];

@@ -86,7 +86,7 @@ const char *wire_type_name(unsigned type)
 		[WIRE_REFRESH] = "REFRESH",     [WIRE_INQUIRE] = "INQUIRE", [WIRE_WAITS] = "WAITS",
 		[WIRE_SNAPSHOT] = "SNAPSHOT",   [WIRE_PART] = "PART",       [WIRE_VIEW] = "VIEW",
 		[WIRE_RIGHTS] = "RIGHTS",       [WIRE_SEAL] = "SEAL",       [WIRE_RENAME] = "RENAME",
-		[WIRE_NEWER] = "NEWER",
+		[WIRE_NEWER] = "NEWER",         [WIRE_MEMORY] = "MEMORY",
 	};
 
 	return type < WIRE_TYPES && names[type] ? names[type] : "?";

@@ -6,13 +6,14 @@
  * validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had come alone.
  * The broker sends several only to a client that did so before, and PARTs. Integers are in the machine's order (the socket is
  * local). A reply has its request's number; once a session has begun, NOTICE and INQUIRE are all that the broker sends without a
- * request. No message carries a device handle: handles are sealed in the board (sealed.h). Only the broker sends descriptors: a client that sends
- * one is cut off.
+ * request. No message carries a device handle: handles are sealed in the board (sealed.h). Only the broker sends descriptors, one with a
+ * message at most: a client that sends one is cut off.
  *
  *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
  *   client   HELLO                         proves by its kernel-made credentials that it is that process
  *   broker   WELCOME + the board           or REFUSED, and the end
  *   client   CREATE UNLINK STAT ACQUIRE    -> DONE, INFO, GRANT, or REFUSED
+ *   broker   MEMORY + a descriptor         just before a GRANT with a sealed handle whose memory is exported by a descriptor
  *   client   CLOSED                        the grant's mapping is gone; no reply
  *   client   QUIESCED                      the device is done with all leases of a buffer under a grant that stays; no reply
  *   client   WRITER                        -> DONE + the timeline's page, writable
@@ -79,6 +80,7 @@ enum wire_type {
 	WIRE_SEAL,
 	WIRE_RENAME,
 	WIRE_NEWER,
+	WIRE_MEMORY,
 	WIRE_TYPES
 };
 
@@ -89,7 +91,8 @@ enum wire_type {
 enum wire_hello_flags {
 	WIRE_HELLO_MPS = 1,   /* this process runs under MPS */
 	WIRE_HELLO_WAITS = 2, /* it answers INQUIRE */
-	WIRE_HELLO_RANK = 4   /* rank is set */
+	WIRE_HELLO_RANK = 4,  /* rank is set */
+	WIRE_HELLO_MEMORY = 8 /* it knows MEMORY */
 };
 
 struct wire_hello { /* CHALLENGE: nonce only */
@@ -147,11 +150,13 @@ struct wire_grant {
 	uint32_t owner;         /* uid, as it is now */
 	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: not said */
 	gpub_layout layout;
+	uint32_t exported;      /* enum export_kind: EXPORT_VMM has a descriptor, too */
+	uint32_t reserved;      /* 0 */
 };
 
-struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */
+struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER, MEMORY */
 	uint64_t grant;
-	uint64_t serial; /* of the buffer; CLOSED: unused; NOTICE: 0: the whole mapping should be closed */
+	uint64_t serial; /* of the buffer; CLOSED, MEMORY: unused; NOTICE: 0: the whole mapping should be closed */
 };
 
 struct wire_rights {

@@ -121,6 +121,46 @@ typedef enum {
 	CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
 } CUstreamCaptureStatus;
 
+typedef unsigned long long CUmemGenericAllocationHandle;
+
+typedef enum {
+	CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+} CUmemAllocationType;
+
+typedef enum {
+	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
+} CUmemAllocationHandleType;
+
+typedef enum {
+	CU_MEM_LOCATION_TYPE_DEVICE = 1,
+} CUmemLocationType;
+
+typedef enum {
+	CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
+} CUmemAccess_flags;
+
+typedef struct {
+	CUmemLocationType type;
+	int               id;
+} CUmemLocation;
+
+typedef struct {
+	CUmemAllocationType       type;
+	CUmemAllocationHandleType requestedHandleTypes;
+	CUmemLocation             location;
+	void                     *win32HandleMetaData;
+	struct {
+		unsigned char  compressionType, gpuDirectRDMACapable;
+		unsigned short usage;
+		unsigned char  reserved[4];
+	} allocFlags;
+} CUmemAllocationProp;
+
+typedef struct {
+	CUmemLocation     location;
+	CUmemAccess_flags flags;
+} CUmemAccessDesc;
+
 typedef enum {
 	CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4,
 	CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
@@ -177,6 +217,20 @@ typedef CUresult(CUDAAPI *PFN_cuThreadExchangeStreamCaptureMode_v10010)(CUstream
 typedef CUresult(CUDAAPI *PFN_cuMemAlloc_v3020)(CUdeviceptr *ptr, size_t size);
 typedef CUresult(CUDAAPI *PFN_cuMemFree_v3020)(CUdeviceptr ptr);
 typedef CUresult(CUDAAPI *PFN_cuMemGetInfo_v3020)(size_t *available, size_t *total);
+typedef CUresult(CUDAAPI *PFN_cuMemCreate_v10020)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+						  unsigned long long flags);
+typedef CUresult(CUDAAPI *PFN_cuMemRelease_v10020)(CUmemGenericAllocationHandle handle);
+typedef CUresult(CUDAAPI *PFN_cuMemExportToShareableHandle_v10020)(void *shareable, CUmemGenericAllocationHandle handle,
+								   CUmemAllocationHandleType type, unsigned long long flags);
+typedef CUresult(CUDAAPI *PFN_cuMemImportFromShareableHandle_v10020)(CUmemGenericAllocationHandle *handle, void *shareable,
+								     CUmemAllocationHandleType type);
+typedef CUresult(CUDAAPI *PFN_cuMemAddressReserve_v10020)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr address,
+							  unsigned long long flags);
+typedef CUresult(CUDAAPI *PFN_cuMemAddressFree_v10020)(CUdeviceptr ptr, size_t size);
+typedef CUresult(CUDAAPI *PFN_cuMemMap_v10020)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+					       unsigned long long flags);
+typedef CUresult(CUDAAPI *PFN_cuMemUnmap_v10020)(CUdeviceptr ptr, size_t size);
+typedef CUresult(CUDAAPI *PFN_cuMemSetAccess_v10020)(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *access, size_t count);
 typedef CUresult(CUDAAPI *PFN_cuMemsetD8Async_v3020)(CUdeviceptr dst, unsigned char value, size_t count,
 	CUstream stream);
 typedef CUresult(CUDAAPI *PFN_cuMemcpyAsync_v4000)(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream);

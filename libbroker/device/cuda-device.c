@@ -145,6 +145,7 @@ static const struct device cuda_table = {
 	.gone = cuda_gone,
 	.open = cuda_open,
 	.close = cuda_close,
+	.close_quiesced = cuda_vmm_close,
 	.sync = cuda_sync,
 	.check = cuda_check,
 	.epoch = cuda_epoch,

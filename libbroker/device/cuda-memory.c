@@ -24,7 +24,7 @@ static pthread_mutex_t zero_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the owner's half ---- */
 
-int cuda_allocate(int ordinal, uint64_t size, void **ptr)
+static int ipc_allocate(int ordinal, uint64_t size, void **ptr)
 {
 	char        text[SIZE_TEXT_MAX];
 	CUdeviceptr address;
@@ -38,6 +38,11 @@ int cuda_allocate(int ordinal, uint64_t size, void **ptr)
 	if (!rc)
 		*ptr = (void *)(uintptr_t)address;
 	return rc;
+}
+
+int cuda_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
+{
+	return kind == EXPORT_VMM ? cuda_vmm_allocate(ordinal, size, ptr) : ipc_allocate(ordinal, size, ptr);
 }
 
 /* In the device's context. Non-blocking, so that it waits for nobody's work on the legacy stream. */
@@ -72,7 +77,7 @@ int cuda_zero(int ordinal, void *ptr, uint64_t size)
 }
 
 /* ptr is a base: a handle of anything else opens the base (facts.md). */
-int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle)
+static int ipc_export(int ordinal, void *ptr, struct device_handle *handle)
 {
 	CUipcMemHandle ipc;
 	int            rc;
@@ -86,11 +91,21 @@ int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle)
 	return rc;
 }
 
+int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle, int *descriptor)
+{
+	if (cuda_vmm_has(ptr))
+		return cuda_vmm_export(ptr, handle, descriptor);
+	*descriptor = -1;
+	return ipc_export(ordinal, ptr, handle);
+}
+
 int cuda_release(int ordinal, void *ptr)
 {
 	int rc;
 	CUDA_SCOPE(scope);
 
+	if (cuda_vmm_has(ptr))
+		return cuda_vmm_close(ordinal, ptr);
 	rc = cuda_enter(&scope, ordinal);
 	return rc ? rc : cuda_error(cuda.MemFree(cuda_address(ptr)), "freeing memory of device %d", ordinal);
 }
@@ -109,7 +124,7 @@ static int open_failed(CUresult result, int ordinal)
 }
 
 /* The flag is mandatory (facts.md), and the handle carries its own size. */
-int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+static int ipc_open(int ordinal, const struct device_handle *handle, void **ptr)
 {
 	CUipcMemHandle ipc;
 	CUdeviceptr    address;
@@ -117,7 +132,6 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 	int            rc;
 	CUDA_SCOPE(scope);
 
-	(void)size;
 	rc = cuda_enter(&scope, ordinal);
 	if (rc)
 		return rc;
@@ -128,6 +142,11 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 		return open_failed(result, ordinal);
 	*ptr = (void *)(uintptr_t)address;
 	return 0;
+}
+
+int cuda_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
+{
+	return descriptor >= 0 ? cuda_vmm_open(ordinal, descriptor, size, ptr) : ipc_open(ordinal, handle, ptr);
 }
 
 /* ---- pages that the device writes ---- */

@@ -45,6 +45,15 @@
 	X(MemAlloc, 3020)                        \
 	X(MemFree, 3020)                         \
 	X(MemGetInfo, 3020)                      \
+	X(MemCreate, 10020)                      \
+	X(MemRelease, 10020)                     \
+	X(MemExportToShareableHandle, 10020)     \
+	X(MemImportFromShareableHandle, 10020)   \
+	X(MemAddressReserve, 10020)              \
+	X(MemAddressFree, 10020)                 \
+	X(MemMap, 10020)                         \
+	X(MemUnmap, 10020)                       \
+	X(MemSetAccess, 10020)                   \
 	X(MemsetD8Async, 3020)                   \
 	X(MemcpyAsync, 4000)                     \
 	X(MemHostRegister, 6050)                 \
@@ -188,16 +197,23 @@ static inline CUdeviceptr cuda_address(const void *ptr)
 }
 
 /* cuda-memory.c */
-int cuda_allocate(int ordinal, uint64_t size, void **ptr);
+int cuda_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr);
 int cuda_zero(int ordinal, void *ptr, uint64_t size);
-int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle);
+int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 int cuda_release(int ordinal, void *ptr);
-int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
+int cuda_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr);
 int cuda_page_register(void *page, size_t size, bool writable);
 int cuda_page_unregister(void *page);
 
 /* After a reset of that device: registers its pages again, in its new context. Errors show when a page is used. */
 void cuda_pages_renew(int ordinal, CUcontext primary);
+
+/* cuda-vmm.c: the same for memory that is exported by a descriptor. size: whole granules. */
+int  cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr);
+int  cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor);
+int  cuda_vmm_open(int ordinal, int descriptor, uint64_t size, void **ptr);
+int  cuda_vmm_close(int ordinal, void *base); /* no work is left on it: close_quiesced(), and the owner's release() */
+bool cuda_vmm_has(const void *base);          /* the memory at base is of that kind */
 
 /* cuda-sync.c */
 int cuda_close(int ordinal, void *ptr);

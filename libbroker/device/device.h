@@ -85,10 +85,12 @@ struct device {
 	int (*info)(int ordinal, struct device_info *info);
 
 	/* the owner's half: called by the broker's device threads only */
-	int (*allocate)(int ordinal, uint64_t size, void **ptr); /* size: whole granules; -ENOMEM, -ENOSPC */
+	/* size: whole granules. -ENOMEM, -ENOSPC; -ENOTSUP: the device has no exports of that kind. */
+	int (*allocate)(int ordinal, uint64_t size, enum export_kind kind, void **ptr);
 	int (*room)(int ordinal, uint64_t *bytes);               /* not allocated by anybody: this process or others */
 	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* done when it returns */
-	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle);
+	/* *descriptor: the device's, open until release(); -1: the handle is enough. */
+	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 	int (*release)(int ordinal, void *ptr);
 	/*
 	 * Whether all devices have ended the work of a dead process: 0 yes; -EBUSY not yet; -ENOTSUP nobody can tell. mps: it
@@ -97,11 +99,17 @@ struct device {
 	int (*gone)(pid_t pid, bool mps);
 
 	/* the importer's half */
-	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
+	/* descriptor: what came with the handle, and stays the caller's; -1: none did. */
+	int (*open)(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr);
 	int (*close)(int ordinal, void *ptr); /* waits for all work of the process on that device */
 	/*
-	 * Waits for the same work. handle: of memory that is open on that device, and stays so. -ENOTSUP: only the last
-	 * close of a handle waits.
+	 * The same for memory that was opened by a descriptor, and on which the caller knows that no work is left: waits for
+	 * nothing, and holds no launch up.
+	 */
+	int (*close_quiesced)(int ordinal, void *ptr);
+	/*
+	 * Waits for the same work as close(). handle: of memory that is open on that device, and stays so; NULL: that was opened by a
+	 * descriptor. -ENOTSUP: only the last close of a handle waits.
 	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	/*

@@ -292,6 +292,7 @@ const struct device device_host = {
 	.gone = host_gone,
 	.open = host_open,
 	.close = host_close,
+	.close_quiesced = host_close_quiesced,
 	.sync = host_sync,
 	.watch = host_watch,
 	.unwatch = host_unwatch,

@@ -2,7 +2,7 @@
 /*
  * host-memory.c - see host-memory.h
  *
- * Owns a POSIX shm object (host-object.c) for each allocation, and the count of used bytes. The owner maps none of them:
+ * Owns a POSIX shm object or a memfd (host-object.c) for each allocation, and the count of used bytes. The owner maps none of them:
  * its pointer is a reserved address that names the allocation, and faults when touched. Owner and importers each open the
  * object for themselves and hold a flock on that open file: an importer shared, until it closes; release() must get it
  * exclusively. As with NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the memory in
@@ -31,6 +31,7 @@
 #include "host-watch.h"
 
 #define FRESH_BYTE 0xA5 /* new memory holds no zeros unless somebody zeroed it */
+#define UNMAPPED_MAX 64 /* mappings whose addresses stay taken after a close that did not wait */
 
 static uint64_t used[DEVICE_MAX];                      /* bytes, under host_state.lock */
 static atomic_bool closes_return, last_closes_return;  /* host_do_not_wait() */
@@ -112,7 +113,7 @@ static int allocation_make(struct host_region *region)
 	return rc;
 }
 
-int host_allocate(int ordinal, uint64_t size, void **ptr)
+int host_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
 {
 	struct host_region *region;
 	int rc, device = host_enter_device(HOST_ALLOCATE, ordinal);
@@ -127,6 +128,8 @@ int host_allocate(int ordinal, uint64_t size, void **ptr)
 	if (rc)
 		return rc;
 	region = host_region_new(HOST_ALLOCATION, (unsigned)device, size);
+	if (region)
+		region->exported = kind;
 	rc = region ? allocation_make(region) : -ENOMEM;
 	if (rc)
 		goto refund;
@@ -196,7 +199,7 @@ static void export_check(const void *ptr)
 			       "the base", ptr, (void *)region->base);
 }
 
-int host_export(int ordinal, void *ptr, struct device_handle *handle)
+int host_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor)
 {
 	struct host_region *region;
 	int rc, device = host_enter_device(HOST_EXPORT, ordinal);
@@ -206,8 +209,10 @@ int host_export(int ordinal, void *ptr, struct device_handle *handle)
 	pthread_mutex_lock(&host_state.lock);
 	export_check(ptr);
 	rc = allocation_at((unsigned)device, ptr, &region);
-	if (!rc)
+	if (!rc) {
 		*handle = region->handle;
+		*descriptor = region->descriptor;
+	}
 	pthread_mutex_unlock(&host_state.lock);
 	return rc;
 }
@@ -282,7 +287,7 @@ int host_gone(pid_t pid, bool mps)
 
 void host_unlink_all(void)
 {
-	const struct host_region *region;
+	struct host_region *region;
 
 	pthread_mutex_lock(&host_state.lock);
 	for (size_t i = 0; (region = host_region_at(i)); i++)
@@ -332,18 +337,16 @@ static int region_map(struct host_region *region)
 }
 
 /* Opens the object for this process alone and marks it as mapped. */
-static int object_open(struct host_region *region, const char *name)
+static int object_open(struct host_region *region, int descriptor)
 {
 	struct stat st;
 
-	region->fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (region->fd < 0 && errno == ENOENT)
-		return error_set(-ENOENT, "the handle's memory does not exist any more");
+	region->fd = host_object_open(&region->handle, descriptor);
 	if (region->fd < 0)
-		return error_set(-errno, "the handle's memory cannot be opened: %m");
+		return region->fd;
 	CRASH_POINT(object_opened);
-	/* A release that came between has the lock, or has unlinked the object. */
-	if (flock(region->fd, LOCK_SH | LOCK_NB) || fstat(region->fd, &st) || !st.st_nlink)
+	/* A release that came between has the lock, or has unlinked the object; a memfd has no links. */
+	if (flock(region->fd, LOCK_SH | LOCK_NB) || fstat(region->fd, &st) || (!st.st_nlink && descriptor < 0))
 		return error_set(-ENOENT, "the handle's memory was just released");
 	if ((uint64_t)st.st_size < region->size)
 		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size,
@@ -353,9 +356,9 @@ static int object_open(struct host_region *region, const char *name)
 	return region_map(region);
 }
 
-static int mapping_make(struct host_region *region, const char *name)
+static int mapping_make(struct host_region *region, int descriptor)
 {
-	int rc = object_open(region, name);
+	int rc = object_open(region, descriptor);
 
 	CRASH_POINT(object_mapped);
 	if (!rc)
@@ -365,15 +368,15 @@ static int mapping_make(struct host_region *region, const char *name)
 	return rc;
 }
 
-/* A handle that is open on that device is not mapped again: its opens are counted, as CUDA does. */
-static int open_locked(const struct device_handle *handle, unsigned device, uint64_t size, void **ptr)
+/*
+ * A handle that is open on that device is not mapped again: its opens are counted, as CUDA does. Memory that comes with a descriptor
+ * is mapped each time.
+ */
+static int open_locked(const struct device_handle *handle, int descriptor, unsigned device, uint64_t size, void **ptr)
 {
-	struct host_region *region = mapping_find(handle, device);
-	char name[HOST_NAME_SIZE];
+	struct host_region *region = descriptor < 0 ? mapping_find(handle, device) : NULL;
 	int rc = 0;
 
-	if (!host_object_name(handle, name))
-		return error_set(-EINVAL, "the handle is none of the host device");
 	if (!size || (region && size > region->size))
 		return error_set(-EINVAL, "%llu bytes are not what the handle's memory has", (unsigned long long)size);
 	if (!region) {
@@ -381,7 +384,8 @@ static int open_locked(const struct device_handle *handle, unsigned device, uint
 		if (!region)
 			return -ENOMEM;
 		region->handle = *handle;
-		rc = mapping_make(region, name);
+		region->exported = descriptor < 0 ? EXPORT_IPC : EXPORT_VMM;
+		rc = mapping_make(region, descriptor);
 	}
 	if (rc)
 		return rc;
@@ -390,7 +394,7 @@ static int open_locked(const struct device_handle *handle, unsigned device, uint
 	return 0;
 }
 
-int host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+int host_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
 {
 	int rc, device = host_enter_device(HOST_OPEN, ordinal);
 
@@ -398,7 +402,7 @@ int host_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 		return device;
 	atomic_store(&host_state.in_use[device], true);
 	pthread_mutex_lock(&host_state.lock);
-	rc = open_locked(handle, (unsigned)device, size, ptr);
+	rc = open_locked(handle, descriptor, (unsigned)device, size, ptr);
 	pthread_mutex_unlock(&host_state.lock);
 	return rc;
 }
@@ -414,14 +418,17 @@ static struct host_region *mapping_at(unsigned device, const void *ptr)
 	return NULL;
 }
 
-/* The addresses stay taken: who uses one later faults, and does not find what came there next. */
+/*
+ * The addresses stay taken: who uses one later faults, and does not find what came there next. Memory that came by a descriptor stays
+ * mapped (facts.md).
+ */
 void host_mappings_end(unsigned device)
 {
 	struct host_region *region;
 	size_t i = 0;
 
 	while ((region = host_region_at(i))) {
-		if (region->kind != HOST_MAPPING || region->device != device) {
+		if (region->kind != HOST_MAPPING || region->device != device || region->exported == EXPORT_VMM) {
 			i++;
 			continue;
 		}
@@ -483,6 +490,59 @@ int host_close(int ordinal, void *ptr)
 	return rc;
 }
 
+/* The oldest one's addresses may be used again when there are so many. Under the lock. */
+static void unmapped_bound(void)
+{
+	struct host_region *region, *first = NULL;
+	unsigned count = 0;
+
+	for (size_t i = 0; (region = host_region_at(i)); i++) {
+		if (region->kind != HOST_UNMAPPED)
+			continue;
+		count++;
+		if (!first || region->number < first->number)
+			first = region;
+	}
+	if (count <= UNMAPPED_MAX)
+		return;
+	host_region_remove(first);
+	host_region_destroy(first);
+}
+
+/* Nothing is at its addresses from now on: work that uses them meets a fault, or host_check_range(). Under the lock. */
+static int unmap(struct host_region *region)
+{
+	static uint64_t numbers;
+
+	if (mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return error_set(-ENOMEM, "host device: memory cannot be unmapped: %m");
+	host_watch_end(region);
+	CRASH_POINT(object_closing);
+	flock(region->fd, LOCK_UN);
+	close(region->fd);
+	region->fd = -1;
+	region->kind = HOST_UNMAPPED;
+	region->number = numbers++;
+	unmapped_bound();
+	return 0;
+}
+
+int host_close_quiesced(int ordinal, void *ptr)
+{
+	struct host_region *region;
+	int rc, device = host_enter_device(HOST_CLOSE, ordinal);
+
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	region = mapping_at((unsigned)device, ptr);
+	if (region && region->exported != EXPORT_VMM)
+		host_violation("a close of %p that does not wait: CUDA IPC has none", ptr);
+	rc = region ? unmap(region) : -EINVAL;
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
 void host_do_not_wait(bool last)
 {
 	atomic_store(&closes_return, true);
@@ -491,7 +551,7 @@ void host_do_not_wait(bool last)
 
 int host_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 {
-	bool is_open;
+	bool is_open = true;
 	int rc, device = host_enter_device(HOST_SYNC, ordinal);
 
 	(void)size;
@@ -500,7 +560,8 @@ int host_sync(int ordinal, const struct device_handle *handle, uint64_t size)
 	if (atomic_load(&closes_return))
 		return error_set(-ENOTSUP, "host device: closes do not wait for the work on device %d", ordinal);
 	pthread_mutex_lock(&host_state.lock);
-	is_open = mapping_find(handle, (unsigned)device);
+	if (handle)
+		is_open = mapping_find(handle, (unsigned)device);
 	pthread_mutex_unlock(&host_state.lock);
 	if (!is_open)
 		return error_set(-EINVAL, "the handle's memory is not open on device %d", ordinal);

@@ -9,14 +9,15 @@
 
 #include "common/handle.h"
 
-int host_allocate(int ordinal, uint64_t size, void **ptr);
+int host_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr);
 int host_room(int ordinal, uint64_t *bytes);
 int host_zero(int ordinal, void *ptr, uint64_t size);
-int host_export(int ordinal, void *ptr, struct device_handle *handle);
+int host_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 int host_release(int ordinal, void *ptr);
 int host_gone(pid_t pid, bool mps);
-int host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
+int host_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr);
 int host_close(int ordinal, void *ptr);
+int host_close_quiesced(int ordinal, void *ptr);
 int host_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
 /* At the owner's exit: no object outlives it. */

@@ -6,6 +6,9 @@
  * in, they may pass through the directory but not list it: who was told a name can open the object, as on CUDA who was told
  * a handle.
  *
+ * An object that is exported by a descriptor is a memfd that nobody can resize, with those random bytes in its name: so an importer
+ * notices a descriptor that is not its handle's.
+ *
  * The owner reads and writes an object with system calls, and never maps it: an importer may truncate the object, and whoever
  * then touches a mapping of it dies of SIGBUS. A changed size is reported as a violation of others.
  */
@@ -16,6 +19,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -77,10 +81,12 @@ bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SI
 	return true;
 }
 
-static int handle_make(struct device_handle *handle)
+/* Without a prefix it names no file. */
+static int handle_make(struct device_handle *handle, enum export_kind kind)
 {
 	memset(handle, 0, sizeof *handle);
-	strcpy((char *)handle->bytes, prefix);
+	if (kind == EXPORT_IPC)
+		strcpy((char *)handle->bytes, prefix);
 	if (getrandom(handle->bytes + HOST_PREFIX_MAX + 1, HOST_RANDOM_SIZE, 0) != HOST_RANDOM_SIZE)
 		return error_set(-EIO, "host device: no random bytes for a name: %m");
 	return 0;
@@ -102,17 +108,83 @@ static bool name_is_memory(const char *name, size_t length)
 	return true;
 }
 
+/* ---- memfds ---- */
+
+#define MEMFD      "gpubroker.mem/"
+#define MEMFD_NAME (sizeof MEMFD + 2 * HOST_RANDOM_SIZE)
+#define MEMFD_LINK "/memfd:" /* what /proc puts before the name */
+
+static void memfd_name(const struct device_handle *handle, char name[MEMFD_NAME])
+{
+	const uint8_t *random = handle->bytes + HOST_PREFIX_MAX + 1;
+	int length = sprintf(name, MEMFD);
+
+	for (int i = 0; i < HOST_RANDOM_SIZE; i++)
+		length += sprintf(name + length, "%02x", random[i]);
+}
+
+/* Another open file of it: with an offset, flags and locks of its own. */
+static int memfd_reopen(int fd)
+{
+	char path[sizeof "/proc/self/fd/" + 11];
+	int again;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR | O_CLOEXEC);
+	return again >= 0 ? again : error_set(-errno, "host device: memory cannot be opened by its descriptor: %m");
+}
+
+static int memfd_make(struct host_region *region)
+{
+	char name[MEMFD_NAME];
+
+	memfd_name(&region->handle, name);
+	region->fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (region->fd < 0)
+		return error_set(-errno, "host device: no memory object could be made: %m");
+	/* another user's process opens it again, as it does a file in /dev/shm */
+	if (shared && fchmod(region->fd, 0666))
+		return error_set(-errno, "host device: a memory object cannot be shared: %m");
+	region->descriptor = memfd_reopen(region->fd);
+	return region->descriptor < 0 ? region->descriptor : 0;
+}
+
+static int memfd_seal(const struct host_region *region)
+{
+	return fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ?
+		       error_set(-errno, "host device: a memory object cannot be sealed: %m") : 0;
+}
+
+static int memfd_open(const struct device_handle *handle, int descriptor)
+{
+	char name[MEMFD_NAME], path[sizeof "/proc/self/fd/" + 11], target[sizeof MEMFD_LINK + MEMFD_NAME + 16];
+	ssize_t length;
+
+	memfd_name(handle, name);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+	length = readlink(path, target, sizeof target - 1);
+	if (length < 0)
+		return error_set(-errno, "host device: descriptor %d cannot be looked at: %m", descriptor);
+	target[length] = 0;
+	if (strncmp(target, MEMFD_LINK, strlen(MEMFD_LINK)) || strncmp(target + strlen(MEMFD_LINK), name, strlen(name)))
+		return error_set(-EINVAL, "the descriptor that came is not that of the handle's memory");
+	return memfd_reopen(descriptor);
+}
+
 /* ---- objects ---- */
 
 /* Reserves the object's pages now: a missing page would be a SIGBUS in whoever touches it later. */
-static int object_reserve(int fd, uint64_t size)
+static int object_reserve(const struct host_region *region)
 {
 	char text[SIZE_TEXT_MAX];
+	uint64_t size = region->size;
 	int error;
 
 	do
-		error = posix_fallocate(fd, 0, (off_t)size);
+		error = posix_fallocate(region->fd, 0, (off_t)size);
 	while (error == EINTR);
+	if (error == ENOSPC && region->exported == EXPORT_VMM)
+		return error_set(-ENOSPC, "this machine has no memory left for %s: make GPUB_HOST_MEMORY smaller", size_format(size, text));
 	if (error == ENOSPC)
 		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %s: "
 					  "make it larger, or GPUB_HOST_MEMORY smaller", size_format(size, text));
@@ -188,18 +260,43 @@ static void object_remove(const char *name)
 	pthread_mutex_unlock(&directory_lock);
 }
 
+/* The region's destruction closes what was made. */
+static int memfd_create_whole(struct host_region *region)
+{
+	int rc = memfd_make(region);
+
+	if (!rc)
+		rc = object_reserve(region);
+	return rc ? rc : memfd_seal(region);
+}
+
+static void descriptors_drop(struct host_region *region)
+{
+	if (region->descriptor >= 0)
+		close(region->descriptor);
+	if (region->fd >= 0)
+		close(region->fd);
+	region->fd = region->descriptor = -1;
+}
+
 int host_object_create(struct host_region *region)
 {
 	char name[HOST_NAME_SIZE];
-	int rc = handle_make(&region->handle);
+	int rc = handle_make(&region->handle, region->exported);
 
 	if (rc)
 		return rc;
+	if (region->exported == EXPORT_VMM) {
+		rc = memfd_create_whole(region);
+		if (rc)
+			descriptors_drop(region);
+		return rc;
+	}
 	host_object_name(&region->handle, name);
 	region->fd = object_open(name);
 	if (region->fd < 0)
 		return region->fd;
-	rc = object_reserve(region->fd, region->size);
+	rc = object_reserve(region);
 	if (rc) {
 		object_remove(name);
 		close(region->fd);
@@ -208,10 +305,29 @@ int host_object_create(struct host_region *region)
 	return rc;
 }
 
-void host_object_unlink(const struct host_region *region)
+int host_object_open(const struct device_handle *handle, int descriptor)
+{
+	char name[HOST_NAME_SIZE];
+	int fd;
+
+	if (descriptor >= 0)
+		return memfd_open(handle, descriptor);
+	if (!host_object_name(handle, name))
+		return error_set(-EINVAL, "the handle is none of the host device");
+	fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return error_set(-ENOENT, "the handle's memory does not exist any more");
+	return fd >= 0 ? fd : error_set(-errno, "the handle's memory cannot be opened: %m");
+}
+
+void host_object_unlink(struct host_region *region)
 {
 	char name[HOST_NAME_SIZE];
 
+	if (region->descriptor >= 0) {
+		close(region->descriptor);
+		region->descriptor = -1;
+	}
 	if (host_object_name(&region->handle, name))
 		object_remove(name);
 }
@@ -288,7 +404,8 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 
 static bool close_if_memory(int descriptor, const char *target)
 {
-	if (!strncmp(target, SHM "/", sizeof SHM) && name_is_memory(target, strlen(target)))
+	if ((!strncmp(target, SHM "/", sizeof SHM) && name_is_memory(target, strlen(target))) ||
+	    !strncmp(target, MEMFD_LINK MEMFD, strlen(MEMFD_LINK MEMFD)))
 		close(descriptor);
 	return true;
 }

@@ -15,9 +15,15 @@
 /* False: the handle is none of the host device's. */
 bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE]);
 
-/* Makes the region's handle and descriptor, and reserves its pages. -ENOSPC: no room in /dev/shm. */
+/*
+ * Makes the region's handle and descriptors, and reserves its pages: a file in /dev/shm, or for EXPORT_VMM a memfd. -ENOSPC: no room
+ * there.
+ */
 int  host_object_create(struct host_region *region);
-void host_object_unlink(const struct host_region *region);
+void host_object_unlink(struct host_region *region); /* nobody can open it from now on who has not */
+
+/* An open file of its own for an importer: by the handle, or of that descriptor, which must be the handle's. Negative errno, error set. */
+int host_object_open(const struct device_handle *handle, int descriptor);
 
 /* False, and reported: somebody changed its size. */
 bool host_object_whole(const struct host_region *region);

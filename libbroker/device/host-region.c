@@ -110,7 +110,7 @@ uint64_t host_guard_size(void)
 
 void host_region_destroy(struct host_region *region)
 {
-	if (region->base && region->kind == HOST_MAPPING)
+	if (region->base && (region->kind == HOST_MAPPING || region->kind == HOST_UNMAPPED))
 		munmap(region->base - host_guard_size(), size_round_up(region->size, host_guard_size()) + 2 * host_guard_size());
 	else if (region->base)
 		munmap(region->base, region->size);
@@ -122,6 +122,8 @@ void host_region_destroy(struct host_region *region)
 		flock(region->fd, LOCK_UN);
 		close(region->fd);
 	}
+	if (region->descriptor >= 0)
+		close(region->descriptor);
 	free(region);
 }
 
@@ -136,7 +138,7 @@ struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64
 	region->kind = kind;
 	region->device = device;
 	region->size = size;
-	region->fd = -1;
+	region->fd = region->descriptor = -1;
 	return region;
 }
 

@@ -13,7 +13,13 @@
 
 #include "common/handle.h"
 
-enum host_kind { HOST_ALLOCATION, HOST_MAPPING, HOST_PAGE, HOST_FREED };
+enum host_kind {
+	HOST_ALLOCATION,
+	HOST_MAPPING,
+	HOST_PAGE,
+	HOST_FREED,
+	HOST_UNMAPPED /* a mapping that was closed without a wait: nothing is at its addresses, and no work may use them */
+};
 
 struct host_region {
 	struct host_region  *next; /* in the quarantine */
@@ -22,11 +28,14 @@ struct host_region {
 	enum host_kind       kind;
 	unsigned             device;   /* not of a page */
 	unsigned             opens;    /* of a mapping */
+	uint64_t             number;   /* HOST_UNMAPPED: of its close, as they came */
 	bool                 writable; /* of a page */
 	int                  fd;       /* of an allocation or a mapping: has the flock; -1 */
 	bool                 watched;  /* of a mapping: its buffers are watched, and nothing may lie outside of them */
 	struct device_watch *watches;
 	struct device_handle handle;
+	enum export_kind     exported;   /* of an allocation or a mapping */
+	int                  descriptor; /* EXPORT_VMM, of an allocation: what importers get; -1 */
 };
 
 struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64_t size);

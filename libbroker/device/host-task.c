@@ -184,6 +184,9 @@ void host_task_run(const struct host_task *task, unsigned device, uint64_t reset
 {
 	if (is_dropped(device, resets))
 		return;
+	/* again: memory may have been unmapped since the task was queued */
+	if (task->kind == HOST_TASK_KERNEL || task->kind == HOST_TASK_COPY)
+		(void)host_task_check(task, device);
 	switch (task->kind) {
 	case HOST_TASK_KERNEL:
 		run_kernel(task);

@@ -186,6 +186,8 @@ static int range_check_locked(const void *ptr, uint64_t size, unsigned device, c
 		return 0;
 	if (region->kind == HOST_FREED)
 		host_violation("%s on device %u uses %p, which was released", what, device, ptr);
+	if (region->kind == HOST_UNMAPPED)
+		host_violation("%s on device %u uses %p, which was unmapped: its work was not done", what, device, ptr);
 	if (region->device != device)
 		host_violation("%s on device %u uses %p, which is of device %u: open it once for each device", what,
 			       device, ptr, region->device);

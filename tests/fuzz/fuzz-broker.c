@@ -68,10 +68,10 @@ static void gate_pass(void)
 	pthread_mutex_unlock(&gate.lock);
 }
 
-static int gated_allocate(int ordinal, uint64_t size, void **ptr)
+static int gated_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
 {
 	gate_pass();
-	return device_host.allocate(ordinal, size, ptr);
+	return device_host.allocate(ordinal, size, kind, ptr);
 }
 
 static int gated_release(int ordinal, void *ptr)

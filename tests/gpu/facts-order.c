@@ -208,10 +208,10 @@ static int device_calls_memory(void)
 	struct device_handle handle;
 	uint64_t            *page = page_make(NULL);
 	void                *ptr;
-	int                  rc = device_cuda->allocate(0, GRANULE, &ptr);
+	int                  rc = device_cuda->allocate(0, GRANULE, EXPORT_IPC, &ptr);
 
 	rc = rc ? rc : device_cuda->zero(0, ptr, GRANULE);
-	rc = rc ? rc : device_cuda->export_handle(0, ptr, &handle);
+	rc = rc ? rc : device_cuda->export_handle(0, ptr, &handle, &(int){ 0 });
 	rc = rc ? rc : device_cuda->release(0, ptr);
 	rc = rc ? rc : device_cuda->page_register(page, PAGE, true);
 	return rc ? rc : device_cuda->page_unregister(page);
@@ -281,9 +281,9 @@ static void *bare_thread(void *pointer)
 	cuda.CtxGetCurrent(&before);
 	bare->rc = device_cuda->stream_write(bare->stream, bare->word, 3);
 	bare->rc = bare->rc ? bare->rc : device_cuda->stream_sync(bare->stream);
-	bare->rc = bare->rc ? bare->rc : device_cuda->allocate(last, GRANULE, &ptr);
+	bare->rc = bare->rc ? bare->rc : device_cuda->allocate(last, GRANULE, EXPORT_IPC, &ptr);
 	bare->rc = bare->rc ? bare->rc : device_cuda->release(last, ptr);
-	bare->refused = device_cuda->allocate(last, (uint64_t)1 << 42, &ptr); /* 4 TiB */
+	bare->refused = device_cuda->allocate(last, (uint64_t)1 << 42, EXPORT_IPC, &ptr); /* 4 TiB */
 	cuda.CtxGetCurrent(&after);
 	bare->clean = !before && !after;
 	bare->last = cudaPeekAtLastError();

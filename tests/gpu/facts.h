@@ -108,6 +108,7 @@ bool capture_finish(struct capture *capture);
 void ipc_group(void);
 void namespaces_group(void);
 void order_group(void);
+void vmm_group(void);
 void death_group(void);
 void fork_group(void);
 void peer_group(void);

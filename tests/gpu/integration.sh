@@ -27,7 +27,7 @@ points() {
 	done <"$work/out"
 }
 
-for program in ${INTEGRATION:-cache death drain fork gone killed leases many publish reset retire slabs timeline-ends timeline-pages timelines timelines-many threads trace users}; do
+for program in ${INTEGRATION:-cache death drain fork gone killed leases many publish reset retire slabs timeline-ends timeline-pages timelines timelines-many threads trace users vmm}; do
 	began=$SECONDS
 	TEST_DEVICE=cuda timeout -s KILL 130 "${top_builddir:?}/tests/integration/$program" \
 		</dev/null >"$work/out" 2>"$work/err"

@@ -9,7 +9,7 @@
  * The main process never touches CUDA. Each group of points runs in a process of its own, which forks the
  * second role before its first CUDA call and talks to it over a socketpair. A group that hangs is killed with
  * all that it started; the whole program takes less than a minute.
- * Its groups are in facts-ipc.c, facts-namespaces.c, facts-order.c and facts-processes.c, and what they share is in facts.h.
+ * Its groups are in facts-ipc.c, facts-namespaces.c, facts-order.c, facts-processes.c and facts-vmm.c, and what they share is in facts.h.
  */
 #include <poll.h>
 #include <signal.h>
@@ -31,6 +31,7 @@ static const struct group {
 	{ "IPC", ipc_group, 10 },
 	{ "namespaces", namespaces_group, 3 },
 	{ "stream order", order_group, 8 },
+	{ "descriptors", vmm_group, 6 },
 	{ "death", death_group, 1 },
 	{ "fork", fork_group, 3 },
 	{ "two devices", peer_group, 1 },

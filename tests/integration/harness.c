@@ -336,34 +336,6 @@ void status_stable(const struct broker_process *broker, struct puppet *puppet)
 	ask(puppet, do_stat, .name = "no/such/buffer");
 }
 
-static int64_t allocations(const struct broker_process *broker)
-{
-	json_t *text = status_json(broker);
-	const json_t *counters = json_object_get(text, "counters");
-	int64_t count = number_of(counters, "allocations_made") - number_of(counters, "allocations_freed");
-
-	json_decref(text);
-	return count;
-}
-
-int64_t memory_objects(const struct broker_process *broker)
-{
-	char path[80];
-	DIR *dir;
-	const struct dirent *entry;
-	int64_t count = 0;
-
-	if (on_cuda())
-		return allocations(broker);
-	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s.mem", broker->instance);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir)))
-		count += entry->d_name[0] != '.';
-	if (dir)
-		closedir(dir);
-	return count;
-}
-
 /* ---- puppets, from outside ---- */
 
 static bool transfer_ended(ssize_t got, size_t size)

@@ -43,6 +43,9 @@ _Noreturn void bail_out(const char *format, ...) __attribute__((format(printf, 1
 /* One point that only the host device's model can hold, left out by its name on another. */
 void point_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Whether GPUBROKER_EXPORT has brokers export memory by descriptors. */
+bool on_vmm(void);
+
 /* Whether TEST_DEVICE has the program run on a CUDA device instead of the host device that its tests name. */
 bool on_cuda(void);
 

@@ -115,9 +115,9 @@ static int do_reset_at_close(const struct order *order)
 	return 0;
 }
 
-static int open_before_reset(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+static int open_before_reset(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
 {
-	int error = device_host.open(ordinal, handle, size, ptr);
+	int error = device_host.open(ordinal, handle, descriptor, size, ptr);
 
 	if (!error && due())
 		host_reset(ordinal);
@@ -145,9 +145,9 @@ static uint64_t epoch_before_notice(int ordinal)
 	return epoch;
 }
 
-static int open_and_wait_for_epoch(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+static int open_and_wait_for_epoch(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
 {
-	int error = device_host.open(ordinal, handle, size, ptr);
+	int error = device_host.open(ordinal, handle, descriptor, size, ptr);
 
 	if (!error && due())
 		hooked.epoch = epoch_before_notice;

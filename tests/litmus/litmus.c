@@ -125,7 +125,7 @@ static bool cell_rebind(struct cell *cell, unsigned i, bool renamed)
 	bool done;
 
 	pthread_mutex_lock(&client->lock);
-	done = !mapping_close(client, cell->record->mapping, false);
+	done = !mapping_close(client, cell->record->mapping, CLOSE_IF_UNUSED);
 	if (done) {
 		if (record_bind(client, cell->name[renamed], 0) != cell->record)
 			abort();
@@ -146,7 +146,7 @@ static bool cell_close(struct cell *cell)
 {
 	bool held;
 
-	return close_begin(cell->record->mapping, &held);
+	return close_begin(cell->record->mapping, CLOSE_IF_UNUSED, &held);
 }
 
 static struct slot *cell_slot(const struct cell *cell)

@@ -9,6 +9,7 @@ complete -c broker-run -l spec -r -F -d 'more such buffers, from a file (see bro
 complete -c broker-run -l device -x -a 'auto cuda host' -d 'auto, cuda, host, or host:N for N host devices (auto: cuda where there is one)'
 complete -c broker-run -l name -x -d 'the broker\'s name for broker-status (run-PID)'
 complete -c broker-run -l poll -x -d 'after a request, poll for the next one this long before sleeping; uses a processor (0)'
+complete -c broker-run -l export -x -d 'how workers get memory: ipc (handles of CUDA IPC) or vmm (descriptors of virtual memory management) (ipc)'
 complete -c broker-run -l pool -x -d 'freed memory of each device that is kept for later buffers; 0: none (64M)'
 complete -c broker-run -l buffers -x -d 'how many buffers there may be, 1 to 1048576 (4096)'
 complete -c broker-run -l mappings -x -d 'how many mappings of all workers together, 1 to 4194304 (16384)'

@@ -37,14 +37,14 @@ static int room_beside_others(int ordinal, uint64_t *bytes)
 	return error;
 }
 
-static int allocate_beside_others(int ordinal, uint64_t size, void **ptr)
+static int allocate_beside_others(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
 {
 	uint64_t room = 0;
 	int error = device_host.room(ordinal, &room);
 
 	if (!error)
 		error = size + elsewhere > room ? error_set(-ENOMEM, "others have it") :
-						  device_host.allocate(ordinal, size, ptr);
+						  device_host.allocate(ordinal, size, kind, ptr);
 	refused += error == -ENOMEM;
 	return error;
 }

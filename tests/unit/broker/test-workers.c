@@ -65,9 +65,9 @@ static void wait_until_stop(void)
 	pthread_mutex_unlock(&workers.lock);
 }
 
-static int fake_allocate(int ordinal, uint64_t size, void **ptr)
+static int fake_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
 {
-	(void)ordinal;
+	(void)ordinal, (void)kind;
 	*ptr = NULL;
 	if (size == GATE)
 		wait_at_gate();
@@ -84,9 +84,10 @@ static int fake_zero(int ordinal, void *ptr, uint64_t size)
 	return ptr ? note((uint64_t)(uintptr_t)ptr) : 0; /* NULL: what was just allocated */
 }
 
-static int fake_export(int ordinal, void *ptr, struct device_handle *handle)
+static int fake_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor)
 {
 	(void)ordinal, (void)ptr, (void)handle;
+	*descriptor = -1;
 	return 0;
 }
 

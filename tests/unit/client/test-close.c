@@ -286,7 +286,7 @@ static void invariant_7_a_close_does_not_wait_for_constant_use(void **state)
 	scans = 0;
 	assert_int_equal(give_back_on(hold()), 0);
 	pthread_mutex_lock(&client->lock);
-	error = mapping_close(client, record->mapping, true);
+	error = mapping_close(client, record->mapping, CLOSE_WHEN_LANDED);
 	pthread_mutex_unlock(&client->lock);
 	assert_int_equal(error, -EBUSY);
 	assert_int_equal(scans, 1);

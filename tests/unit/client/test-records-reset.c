@@ -67,10 +67,10 @@ static uint64_t fake_epoch(int ordinal)
 	return atomic_load(&epoch);
 }
 
-static int fake_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+static int fake_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
 {
 	(void)ordinal;
-	(void)handle;
+	(void)handle, (void)descriptor;
 	(void)size;
 	if (!atomic_load(&epoch))
 		atomic_store(&epoch, 1);
@@ -457,7 +457,7 @@ static struct mapping *handle_opens(uint64_t grant)
 	struct wire_grant made = grant_made(grant);
 	struct mapping *mapping = NULL;
 
-	assert_int_equal(mapping_open(client, &made, 0, &mapping), 0);
+	assert_int_equal(mapping_open(client, &made, -1, 0, &mapping), 0);
 	return mapping;
 }
 
@@ -504,7 +504,7 @@ static void test_an_open_that_fails_is_not_repeated(void **state)
 
 	(void)state;
 	open_error = -EAGAIN;
-	assert_int_equal(mapping_open(client, &made, 0, &mapping), -EAGAIN);
+	assert_int_equal(mapping_open(client, &made, -1, 0, &mapping), -EAGAIN);
 	assert_true(!mapping && opens == 1);
 }
 

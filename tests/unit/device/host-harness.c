@@ -158,7 +158,7 @@ uint8_t *owner_memory(uint64_t size)
 	void *ptr;
 
 	start(true, 2);
-	CHECK(!device->allocate(0, size, &ptr));
+	CHECK(!device->allocate(0, size, EXPORT_IPC, &ptr));
 	CHECK(!device->zero(0, ptr, size) && !host_map_owned(ptr));
 	return ptr;
 }
@@ -167,7 +167,7 @@ void export_to(const struct peer *peer, void *ptr)
 {
 	struct device_handle handle;
 
-	CHECK(!device->export_handle(0, ptr, &handle));
+	CHECK(!device->export_handle(0, ptr, &handle, &(int){ 0 }));
 	tell(peer->out, &handle, sizeof handle);
 }
 
@@ -177,7 +177,7 @@ uint8_t *import_from(int in, int ordinal)
 	void *ptr;
 
 	receive(in, &handle, sizeof handle);
-	CHECK(!device->open(ordinal, &handle, BLOCK, &ptr));
+	CHECK(!device->open(ordinal, &handle, -1, BLOCK, &ptr));
 	return ptr;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-sync.c - cuda-sync.c finds out whether closes wait, with drivers that always do, never do, or sometimes do.
+ * test-cuda-sync.c - cuda-sync.c finds out whether closes, and ends of registrations, wait, with drivers whose always do, never do, or
+ * sometimes do.
  *
  * The driver is a table of functions in this file. As a real one, a close waits until the word has the value that the blocked
  * stream waits for.
@@ -24,6 +25,7 @@ static uint64_t        parked_for;
 static unsigned        parked, opened, closed, waits; /* how many closes wait */
 static CUresult        parking, closing;
 static int             fake_page, streams;
+static unsigned        unmapped;
 static unsigned        last_waits; /* only the last close of the handle waits */
 
 /* ---- a reset during a call ---- */
@@ -122,6 +124,20 @@ static CUresult close_handle(CUdeviceptr address)
 	return closing;
 }
 
+static CUresult host_register(void *page, size_t size, unsigned int flags)
+{
+	(void)page, (void)size, (void)flags;
+	opened++;
+	now_open++;
+	moment(IN_OPEN);
+	return CUDA_SUCCESS;
+}
+
+static CUresult host_unregister(void *page)
+{
+	return close_handle(cuda_address(page));
+}
+
 /* ---- what cuda-sync.c stands on ---- */
 
 int cuda_page_register(void *page, size_t size, bool writable)
@@ -155,10 +171,22 @@ int cuda_error(CUresult result, const char *format, ...)
 	return result == CUDA_SUCCESS ? 0 : error_set(-EIO, "it failed");
 }
 
-int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+bool cuda_vmm_has(const void *base)
+{
+	return base == &unmapped;
+}
+
+int cuda_vmm_close(int ordinal, void *base)
+{
+	(void)ordinal, (void)base;
+	unmapped++;
+	return 0;
+}
+
+int cuda_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
 {
 	(void)ordinal;
-	(void)handle;
+	(void)handle, (void)descriptor;
 	(void)size;
 	*ptr = &opened;
 	opened++;
@@ -177,8 +205,12 @@ static int setup(void **state)
 	cuda.StreamDestroy = stream_destroy;
 	cuda.StreamWaitValue64 = stream_wait;
 	cuda.IpcCloseMemHandle = close_handle;
+	cuda.MemHostRegister = host_register;
+	cuda.MemHostUnregister = host_unregister;
 	cuda.CtxGetId = context_get_id;
-	atomic_store(&verdicts[0], UNKNOWN);
+	atomic_store(&verdicts[EXPORT_IPC][0], UNKNOWN);
+	atomic_store(&verdicts[EXPORT_VMM][0], UNKNOWN);
+	unmapped = 0;
 	parked_on = NULL;
 	parked = opened = closed = 0;
 	parking = closing = CUDA_SUCCESS;
@@ -277,7 +309,7 @@ static void test_a_reset_in_a_trial(void **state)
 		assert_int_equal(sync_with(1000), -EIO);
 		assert_int_equal(reset_in, NOWHERE);
 		assert_int_equal(dead_streams, 0);
-		assert_int_equal(atomic_load(&verdicts[0]), UNKNOWN);
+		assert_int_equal(atomic_load(&verdicts[EXPORT_IPC][0]), UNKNOWN);
 		assert_int_equal(closed, opened);
 		assert_int_equal(now_open, 0);
 		assert_int_equal(sync_with(1000), 0);
@@ -285,7 +317,7 @@ static void test_a_reset_in_a_trial(void **state)
 		setup(NULL);
 		reset_in = where;
 		assert_int_equal(sync_with(0), -EIO);
-		assert_int_equal(atomic_load(&verdicts[0]), UNKNOWN);
+		assert_int_equal(atomic_load(&verdicts[EXPORT_IPC][0]), UNKNOWN);
 	}
 }
 
@@ -301,6 +333,56 @@ static void test_a_reset_in_a_last_close(void **state)
 		assert_int_equal(close_tried(0, &opened), -EIO);
 		assert_int_equal(dead_streams, 0);
 		assert_int_equal(closed, 1);
+	}
+}
+
+/* ---- memory that was opened by a descriptor ---- */
+
+static int close_with(unsigned waiting)
+{
+	waits = waiting;
+	return cuda_close(0, &unmapped);
+}
+
+/* Its close is an end of a registration that waits, then an unmap; the trial is of such ends. */
+static void test_a_close_by_descriptor(void **state)
+{
+	(void)state;
+	assert_int_equal(close_with(1000), 0);
+	assert_int_equal(parked, WAITS);
+	assert_int_equal(opened, WAITS + 1);
+	assert_int_equal(closed, opened);
+	assert_int_equal(unmapped, 1);
+	assert_int_equal(close_with(1000), 0); /* once is enough */
+	assert_int_equal(parked, WAITS);
+	assert_int_equal(unmapped, 2);
+	assert_int_equal(atomic_load(&verdicts[EXPORT_IPC][0]), UNKNOWN);
+}
+
+/* Invariant 2: what nothing can prove to be done is not unmapped. */
+static void test_no_close_by_descriptor_without_a_wait(void **state)
+{
+	(void)state;
+	assert_int_equal(close_with(0), -ENOTSUP);
+	assert_int_equal(close_with(1000), -ENOTSUP); /* the verdict stays */
+	assert_int_equal(unmapped, 0);
+	assert_int_equal(closed, opened);
+	assert_int_equal(streams, 0);
+	assert_int_equal(sync_with(1000), 0); /* handles have a verdict of their own */
+}
+
+static void test_a_reset_in_a_trial_by_descriptor(void **state)
+{
+	(void)state;
+	for (enum moment where = IN_CREATE; where < MOMENTS; where++) {
+		setup(NULL);
+		reset_in = where;
+		assert_int_equal(close_with(1000), -EIO);
+		assert_int_equal(dead_streams, 0);
+		assert_int_equal(unmapped, 0);
+		assert_int_equal(atomic_load(&verdicts[EXPORT_VMM][0]), UNKNOWN);
+		assert_int_equal(close_with(1000), 0);
+		assert_int_equal(unmapped, 1);
 	}
 }
 
@@ -334,6 +416,9 @@ int main(void)
 		cmocka_unit_test_setup(test_no_last_close_is_tried, setup),
 		cmocka_unit_test_setup(test_a_reset_in_a_trial, setup),
 		cmocka_unit_test_setup(test_a_reset_in_a_last_close, setup),
+		cmocka_unit_test_setup(test_a_close_by_descriptor, setup),
+		cmocka_unit_test_setup(test_no_close_by_descriptor_without_a_wait, setup),
+		cmocka_unit_test_setup(test_a_reset_in_a_trial_by_descriptor, setup),
 		cmocka_unit_test_setup(test_a_device_that_is_not_there, setup),
 	};
 

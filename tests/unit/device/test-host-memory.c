@@ -41,19 +41,19 @@ static void scenario_allocate(void)
 
 	setenv("GPUB_HOST_MEMORY", "8M", 1);
 	start(true, 2);
-	CHECK(device->allocate(0, 4095, &ptr) == -EINVAL && device->allocate(0, 0, &ptr) == -EINVAL && !ptr);
-	CHECK(device->allocate(0, (8u << 20) + 4096, &ptr) == -ENOMEM && !ptr);
-	CHECK(device->allocate(2, 4096, &ptr) == -ENODEV);
-	CHECK(!device->allocate(0, 8u << 20, &ptr));
-	CHECK(device->allocate(0, 4096, &other) == -ENOMEM);
-	CHECK(!device->allocate(1, 4096, &other) && !device->release(1, other));
+	CHECK(device->allocate(0, 4095, EXPORT_IPC, &ptr) == -EINVAL && device->allocate(0, 0, EXPORT_IPC, &ptr) == -EINVAL && !ptr);
+	CHECK(device->allocate(0, (8u << 20) + 4096, EXPORT_IPC, &ptr) == -ENOMEM && !ptr);
+	CHECK(device->allocate(2, 4096, EXPORT_IPC, &ptr) == -ENODEV);
+	CHECK(!device->allocate(0, 8u << 20, EXPORT_IPC, &ptr));
+	CHECK(device->allocate(0, 4096, EXPORT_IPC, &other) == -ENOMEM);
+	CHECK(!device->allocate(1, 4096, EXPORT_IPC, &other) && !device->release(1, other));
 	first = ptr;
 	CHECK(!host_map_owned(ptr));
 	CHECK(first[0] && first[(8u << 20) - 1]); /* fresh memory is not zeros */
 	CHECK(device->zero(0, ptr, (8u << 20) + 1) == -EINVAL && device->zero(1, ptr, 1) == -EINVAL);
 	CHECK(!device->zero(0, ptr, 8u << 20) && !first[0] && !first[(8u << 20) - 1]);
 	CHECK(device->release(1, ptr) == -EINVAL && !device->release(0, ptr));
-	CHECK(!device->allocate(0, 8u << 20, &ptr) && !device->release(0, ptr));
+	CHECK(!device->allocate(0, 8u << 20, EXPORT_IPC, &ptr) && !device->release(0, ptr));
 }
 
 static void scenario_full(void)
@@ -62,7 +62,7 @@ static void scenario_full(void)
 
 	setenv("GPUB_HOST_MEMORY", "1000000G", 1);
 	start(true, 1);
-	CHECK(device->allocate(0, 900000ull << 30, &ptr) == -ENOSPC && strstr(error_text(), "/dev/shm"));
+	CHECK(device->allocate(0, 900000ull << 30, EXPORT_IPC, &ptr) == -ENOSPC && strstr(error_text(), "/dev/shm"));
 }
 
 static void scenario_prefix(void)
@@ -75,7 +75,7 @@ static void scenario_prefix(void)
 	CHECK(host_set_prefix("/123456789012345678901234567890123456789012345.mem") == -EINVAL);
 	CHECK(!host_set_prefix("/gpubroker.12345678901234567890.mem"));
 	start(true, 1);
-	CHECK(!device->allocate(0, BLOCK, &ptr));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr));
 	snprintf(names, sizeof names, "ls -d /dev/shm%s/* | grep -cqE '%s/[0-9a-f]{32}$'", prefix, prefix);
 	CHECK(!system(names));
 	CHECK(!device->release(0, ptr) && system(names));
@@ -103,12 +103,12 @@ static void scenario_squatted(void)
 	/* its own user's, and open to others */
 	CHECK(!mkdir(directory, 0700) && !chmod(directory, 0777));
 	keep_is_refused();
-	CHECK(device->allocate(0, BLOCK, &ptr) == -EEXIST);
+	CHECK(device->allocate(0, BLOCK, EXPORT_IPC, &ptr) == -EEXIST);
 	CHECK(!stat(directory, &st) && (st.st_mode & 07777) == 0777 && !rmdir(directory));
 	/* a link to what would be good */
 	CHECK(!mkdir(elsewhere, 0700) && !symlink(elsewhere, directory));
 	keep_is_refused();
-	CHECK(device->allocate(0, BLOCK, &ptr) == -EEXIST);
+	CHECK(device->allocate(0, BLOCK, EXPORT_IPC, &ptr) == -EEXIST);
 	CHECK(!unlink(directory) && !rmdir(elsewhere));
 	CHECK(!mknod(directory, S_IFREG | 0700, 0));
 	keep_is_refused();
@@ -118,9 +118,9 @@ static void scenario_squatted(void)
 	if (!geteuid()) {
 		CHECK(!chown(directory, 4001, 4001));
 		keep_is_refused();
-		CHECK(device->allocate(0, BLOCK, &ptr) == -EEXIST && !chown(directory, 0, 0));
+		CHECK(device->allocate(0, BLOCK, EXPORT_IPC, &ptr) == -EEXIST && !chown(directory, 0, 0));
 	}
-	CHECK(!host_keep_directory() && !device->allocate(0, BLOCK, &ptr));
+	CHECK(!host_keep_directory() && !device->allocate(0, BLOCK, EXPORT_IPC, &ptr));
 	CHECK(!device->release(0, ptr) && !rmdir(directory));
 }
 
@@ -145,7 +145,7 @@ static void scenario_kept(void)
 	start(true, 1);
 	CHECK(!host_keep_directory() && !access(directory, F_OK));
 	for (int i = 0; i < 3; i++) {
-		CHECK(!device->allocate(0, BLOCK, &ptr) && !device->release(0, ptr));
+		CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr) && !device->release(0, ptr));
 		CHECK(mkdir(directory, 0700) && errno == EEXIST);
 	}
 	CHECK(!rmdir(directory));
@@ -157,7 +157,7 @@ static void scenario_not_kept(void)
 	void *ptr;
 
 	start(true, 1);
-	CHECK(!device->allocate(0, BLOCK, &ptr) && !access(directory, F_OK) && !device->release(0, ptr));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr) && !access(directory, F_OK) && !device->release(0, ptr));
 	CHECK(access(directory, F_OK) && errno == ENOENT);
 }
 
@@ -186,9 +186,9 @@ static void import_and_write(int in, int out)
 
 	start(false, 2);
 	receive(in, &handle, sizeof handle);
-	CHECK(device->open(0, &handle, BLOCK + 1, &once) == -EINVAL);
-	CHECK(!device->open(0, &handle, BLOCK, &once) && !device->open(0, &handle, 100, &again) && once == again);
-	CHECK(!device->open(1, &handle, BLOCK, &elsewhere) && elsewhere != once);
+	CHECK(device->open(0, &handle, -1, BLOCK + 1, &once) == -EINVAL);
+	CHECK(!device->open(0, &handle, -1, BLOCK, &once) && !device->open(0, &handle, -1, 100, &again) && once == again);
+	CHECK(!device->open(1, &handle, -1, BLOCK, &elsewhere) && elsewhere != once);
 	memcpy(once, "hello", 6);
 	CHECK(!strcmp(elsewhere, "hello"));
 	CHECK(device->close(1, once) == -EINVAL && device->close(0, (char *)once + 1) == -EINVAL);
@@ -196,11 +196,11 @@ static void import_and_write(int in, int out)
 	CHECK(device->close(0, once) == -EINVAL && !device->close(1, elsewhere));
 	tell_step(out);
 	receive_token(in); /* released meanwhile */
-	CHECK(device->open(0, &handle, BLOCK, &once) == -ENOENT);
+	CHECK(device->open(0, &handle, -1, BLOCK, &once) == -ENOENT);
 	handle.bytes[0] = 'x';
-	CHECK(device->open(0, &handle, BLOCK, &once) == -EINVAL);
+	CHECK(device->open(0, &handle, -1, BLOCK, &once) == -EINVAL);
 	memset(&handle, '/', sizeof handle);
-	CHECK(device->open(0, &handle, BLOCK, &once) == -EINVAL);
+	CHECK(device->open(0, &handle, -1, BLOCK, &once) == -EINVAL);
 	tell_step(out);
 }
 
@@ -229,15 +229,15 @@ static void violate_import_own(void)
 	struct device_handle handle;
 	void *ptr = owner_memory(BLOCK), *other;
 
-	CHECK(!device->export_handle(0, ptr, &handle));
-	device->open(0, &handle, BLOCK, &other);
+	CHECK(!device->export_handle(0, ptr, &handle, &(int){ 0 }));
+	device->open(0, &handle, -1, BLOCK, &other);
 }
 
 static void violate_export_inside(void)
 {
 	struct device_handle handle;
 
-	device->export_handle(0, owner_memory(BLOCK) + 256, &handle);
+	device->export_handle(0, owner_memory(BLOCK) + 256, &handle, &(int){ 0 });
 }
 
 static void violate_release_twice(void)
@@ -266,7 +266,7 @@ static void violate_client_allocates(void)
 	void *ptr;
 
 	start(false, 1);
-	device->allocate(0, BLOCK, &ptr);
+	device->allocate(0, BLOCK, EXPORT_IPC, &ptr);
 }
 
 static void violate_use_after_fork(void)
@@ -382,7 +382,7 @@ static void importer_exports(int in, int out)
 
 	start(false, 2);
 	(void)out;
-	device->export_handle(0, import_from(in, 0), &handle);
+	device->export_handle(0, import_from(in, 0), &handle, &(int){ 0 });
 }
 
 static void peer_violation(peer_main *run)

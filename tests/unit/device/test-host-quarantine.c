@@ -75,7 +75,7 @@ static void violate_late_write_evicted(void)
 	for (int i = 0; i < 16; i++) {
 		void *other;
 
-		CHECK(!device->allocate(0, PAGE, &other) && !device->release(0, other));
+		CHECK(!device->allocate(0, PAGE, EXPORT_IPC, &other) && !device->release(0, other));
 	}
 	fail_with(__LINE__, "the evicted object was not checked");
 }
@@ -86,7 +86,7 @@ static void scenario_quarantine(void)
 
 	start(true, 1);
 	for (int i = 0; i < 40; i++)
-		CHECK(!device->allocate(0, (uint64_t)(i % 4 + 1) * (5u << 20), &ptr[i]) && !host_map_owned(ptr[i]));
+		CHECK(!device->allocate(0, (uint64_t)(i % 4 + 1) * (5u << 20), EXPORT_IPC, &ptr[i]) && !host_map_owned(ptr[i]));
 	for (int i = 0; i < 40; i++) {
 		CHECK(!device->release(0, ptr[i]));
 		CHECK(*(uint8_t *)ptr[i] == 0xDB);
@@ -191,14 +191,14 @@ static void violate_truncate(void)
 	setenv("GPUB_HOST_MEMORY", "64K", 1);
 	peer = peer_start(import_and_truncate);
 	start(true, 2);
-	CHECK(!device->allocate(0, BLOCK, &ptr) && !device->zero(0, ptr, BLOCK));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr) && !device->zero(0, ptr, BLOCK));
 	export_to(&peer, ptr);
 	receive_token(peer.in);
 	peer_end(&peer);
-	CHECK(!device->export_handle(0, ptr, &handle));
+	CHECK(!device->export_handle(0, ptr, &handle, &(int){ 0 }));
 	CHECK(!device->release(0, ptr));
 	host_check_quarantine();
-	CHECK(!device->allocate(0, BLOCK, &ptr) && !device->zero(0, ptr, BLOCK) && !device->release(0, ptr));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr) && !device->zero(0, ptr, BLOCK) && !device->release(0, ptr));
 	fprintf(stderr, "went on\n");
 	abort();
 }
@@ -208,7 +208,7 @@ static void violate_truncate_strict(void)
 	void *ptr;
 
 	start(true, 1);
-	CHECK(!device->allocate(0, BLOCK, &ptr));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr));
 	objects_resize("4096");
 	device->release(0, ptr);
 }
@@ -220,13 +220,13 @@ static void violate_truncate_moments(void)
 
 	setenv("GPUB_HOST_STRICT", "0", 1);
 	start(true, 1);
-	CHECK(!device->allocate(0, BLOCK, &ptr));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr));
 	objects_resize("4096");
 	CHECK(device->zero(0, ptr, BLOCK) == -EIO && !device->release(0, ptr));
-	CHECK(!device->allocate(0, 32u << 20, &large));
+	CHECK(!device->allocate(0, 32u << 20, EXPORT_IPC, &large));
 	objects_resize("64M");
 	CHECK(!device->release(0, large));
-	CHECK(!device->allocate(0, BLOCK, &ptr) && !device->release(0, ptr));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr) && !device->release(0, ptr));
 	fprintf(stderr, "went on\n");
 	abort();
 }
@@ -238,7 +238,7 @@ static int object_open_unseen(void *ptr)
 	char name[HOST_NAME_SIZE];
 	int fd;
 
-	CHECK(!device->export_handle(0, ptr, &handle) && host_object_name(&handle, name));
+	CHECK(!device->export_handle(0, ptr, &handle, &(int){ 0 }) && host_object_name(&handle, name));
 	fd = open(name, O_RDWR | O_CLOEXEC);
 	CHECK(fd >= 0);
 	return fd;
@@ -251,7 +251,7 @@ static void quarantine_truncate(uint64_t size)
 
 	setenv("GPUB_HOST_STRICT", "0", 1);
 	start(true, 1);
-	CHECK(!device->allocate(0, size, &ptr));
+	CHECK(!device->allocate(0, size, EXPORT_IPC, &ptr));
 	fd = object_open_unseen(ptr);
 	CHECK(!device->release(0, ptr) && !ftruncate(fd, PAGE));
 	host_check_quarantine();
@@ -270,7 +270,7 @@ static void scenario_owner_touches(void)
 	if (!pid) {
 		sigaction(SIGSEGV, &back, NULL); /* a sanitizer's handler would exit */
 		start(true, 1);
-		CHECK(!device->allocate(0, BLOCK, &ptr));
+		CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr));
 		*(volatile uint8_t *)ptr = 1;
 		_exit(0);
 	}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* objects.c - the harness's count of a broker's memory objects: files, descriptors, or allocations of a GPU. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static int64_t allocations(const struct broker_process *broker)
+{
+	json_t *text = status_json(broker);
+	const json_t *counters = json_object_get(text, "counters");
+	int64_t count = json_integer_value(json_object_get(counters, "allocations_made")) -
+			json_integer_value(json_object_get(counters, "allocations_freed"));
+
+	json_decref(text);
+	return count;
+}
+
+bool on_vmm(void)
+{
+	const char *export = getenv("GPUBROKER_EXPORT");
+
+	return export && !strcmp(export, "vmm");
+}
+
+/* The broker has two descriptors of a memfd, and one of what it has released. */
+static int64_t memfds(const struct broker_process *broker)
+{
+	char path[64], target[512][96] = { 0 };
+	const struct dirent *entry;
+	unsigned found = 0, i;
+	int64_t twice = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", broker->pid);
+	dir = opendir(path);
+	while (dir && found < 512 && (entry = readdir(dir))) {
+		ssize_t length = readlinkat(dirfd(dir), entry->d_name, target[found], sizeof target[found] - 1);
+
+		target[found][length > 0 ? length : 0] = 0;
+		if (strncmp(target[found], "/memfd:gpubroker.mem/", 21) != 0)
+			continue;
+		for (i = 0; i < found && strcmp(target[i], target[found]); i++)
+			;
+		twice += i < found;
+		found += i == found;
+	}
+	if (dir)
+		closedir(dir);
+	return twice;
+}
+
+int64_t memory_objects(const struct broker_process *broker)
+{
+	char path[80];
+	DIR *dir;
+	const struct dirent *entry;
+	int64_t count = 0;
+
+	if (on_cuda())
+		return allocations(broker);
+	if (on_vmm())
+		return memfds(broker);
+	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s.mem", broker->instance);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		count += entry->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return count;
+}

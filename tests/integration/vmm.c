@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vmm.c - memory that is exported by descriptors (--export vmm): what the broker wants back is closed without a call of the
+ * program's, as soon as the returns prove that the device is done with it, and no sooner.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define MIB         (1u << 20)
+#define DESCRIPTORS 256
+
+static struct broker_process broker;
+static struct puppet a, b;
+
+static void begin(void)
+{
+	broker_pool = "0";
+	broker_start(&broker, "host");
+	puppet_start(&a, &broker);
+	puppet_start(&b, &broker);
+	if (ask(&b, do_stream))
+		bail_out("no stream: %s", b.last.text);
+}
+
+static void end(void)
+{
+	puppet_end(&b);
+	puppet_end(&a);
+	broker_end(&broker);
+}
+
+static bool is_freed(const char *name)
+{
+	return !status_buffers(&broker, name, NULL);
+}
+
+/* The other process computes all the time, and makes no call. */
+static void test_beside_a_kernel(void)
+{
+	begin();
+	ask(&a, do_create, .name = "busy", .size = 4 * MIB);
+	ask(&a, do_create, .name = "x", .size = 4 * MIB);
+	POINT(!ask(&b, do_acquire, .name = "busy", .slot = 1) && !ask(&b, do_write, .slot = 1, .value = 1) &&
+		      !ask(&b, do_acquire, .name = "x") && !ask(&b, do_write, .value = 5) && !ask(&b, do_read) && b.last.value == 5,
+	      "memory that came by a descriptor can be written and read");
+	POINT(!ask(&b, do_return_on) && !ask(&b, do_sync), "it is returned in stream order");
+	ask(&b, do_late_write, .slot = 1, .value = 2, .timeout = 5000);
+	ask(&a, do_unlink, .name = "x");
+	POINT(SOON(is_freed("x")) && memory_objects(&broker) == 1, "unlinked, it is freed without a call of its holder's");
+	POINT(!ask(&b, do_read, .slot = 1) && b.last.value == 1, "while the holder's kernel runs on");
+	POINT(!ask(&b, do_sync) && !ask(&b, do_read, .slot = 1) && b.last.value == 2, "which ends in order");
+	end();
+}
+
+static void test_not_landed(void)
+{
+	begin();
+	ask(&a, do_create, .name = "x", .size = 4 * MIB);
+	ask(&b, do_acquire, .name = "x");
+	ask(&b, do_late_write, .value = 2, .timeout = 1500);
+	POINT(!ask(&b, do_return_on), "it is returned behind a kernel that uses it");
+	ask(&a, do_unlink, .name = "x");
+	status_stable(&broker, &b);
+	POINT(!is_freed("x") && memory_objects(&broker) == 1, "invariant 2: it stays until the kernel has ended");
+	POINT(!ask(&b, do_sync) && SOON(is_freed("x")), "then it is freed, without another call");
+	end();
+}
+
+static void test_unordered(void)
+{
+	begin();
+	ask(&a, do_create, .name = "x", .size = 4 * MIB);
+	ask(&b, do_acquire, .name = "x");
+	ask(&b, do_late_write, .value = 2, .timeout = 1000);
+	POINT(!ask(&b, do_return), "it is returned unordered while a kernel uses it");
+	ask(&a, do_unlink, .name = "x");
+	ask(&b, do_sync);
+	status_stable(&broker, &b);
+	POINT(!is_freed("x"), "invariant 2: no return proves that the device is done with it");
+	POINT(!ask(&b, do_trim) && SOON(is_freed("x")), "a call that synchronises closes it");
+	ask(&a, do_create, .name = "y", .size = 4 * MIB);
+	ask(&b, do_acquire, .name = "y");
+	ask(&b, do_late_write, .value = 2, .timeout = 1000);
+	ask(&b, do_return);
+	POINT(!ask(&b, do_trim) && !ask(&b, do_acquire, .name = "y") && !ask(&b, do_read) && b.last.value == 2,
+	      "invariant 2: the close waits for the kernel first");
+	end();
+}
+
+static void test_held(void)
+{
+	begin();
+	ask(&a, do_create, .name = "x", .size = 4 * MIB);
+	ask(&b, do_acquire, .name = "x");
+	ask(&b, do_write, .value = 7);
+	ask(&a, do_unlink, .name = "x");
+	status_stable(&broker, &b);
+	POINT(!ask(&b, do_read) && b.last.value == 7 && !is_freed("x"), "invariant 2: what a lease holds stays mapped");
+	POINT(!ask(&b, do_return_on) && SOON(is_freed("x")), "until it is returned in stream order");
+	end();
+}
+
+/* Takes all descriptors of this process, or gives them back. */
+static int do_hoard(const struct order *order)
+{
+	static const struct rlimit few = { DESCRIPTORS, DESCRIPTORS };
+	static int hoard[DESCRIPTORS], count;
+
+	if (order->value && setrlimit(RLIMIT_NOFILE, &few))
+		return -errno;
+	while (order->value && count < DESCRIPTORS && (hoard[count] = dup(0)) >= 0)
+		count++;
+	while (!order->value && count)
+		close(hoard[--count]);
+	return count;
+}
+
+static void test_no_descriptor_left(void)
+{
+	begin();
+	ask(&a, do_create, .name = "x", .size = 4 * MIB);
+	POINT(ask(&b, do_hoard, .value = 1) > 0 && ask(&b, do_acquire, .name = "x") == -EMFILE, "no descriptor is left: EMFILE, %s",
+	      b.last.text);
+	POINT(SOON(status_counter(&broker, "grants_closed") == 1), "its grant is given back");
+	ask(&b, do_hoard);
+	POINT(!ask(&b, do_acquire, .name = "x") && !ask(&b, do_write, .value = 3), "with one left it works");
+	ask(&b, do_return);
+	end();
+}
+
+int main(void)
+{
+	harness_begin("vmm", 120);
+	setenv("GPUBROKER_EXPORT", "vmm", 1);
+	test_beside_a_kernel();
+	test_not_landed();
+	test_unordered();
+	test_held();
+	test_no_descriptor_left();
+	return harness_end();
+}

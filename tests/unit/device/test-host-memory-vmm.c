@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-host-memory-vmm.c - the host device's memory that is exported by a descriptor: a memfd that nobody can resize, mapped anew by each
+ * open, and unmapped without a wait by who knows that no work is left.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/error.h"
+#include "host-harness.h"
+
+static const char source[] =
+	"#include <string.h>\\n#include <gpubroker-host.h>\\n"
+	"static void fill(const gpub_launch_config *config, void **args) { (void)config; memset(*(char **)args[0], *(int *)args[1], 8); }\\n"
+	"GPUB_HOST_KERNEL(fill, fill, sizeof(char *), sizeof(int));\\n";
+
+/* Memory of this process, as it is exported. A test opens it in the same process, as CUDA allows. */
+struct memory {
+	void                *ptr;
+	struct device_handle handle;
+	int                  descriptor;
+};
+
+static struct memory make(void)
+{
+	struct memory memory;
+
+	CHECK(!device->allocate(0, BLOCK, EXPORT_VMM, &memory.ptr) && !device->zero(0, memory.ptr, BLOCK));
+	CHECK(!device->export_handle(0, memory.ptr, &memory.handle, &memory.descriptor) && memory.descriptor >= 0);
+	return memory;
+}
+
+static uint8_t *opened(const struct memory *memory, int ordinal)
+{
+	void *ptr;
+
+	CHECK(!device->open(ordinal, &memory->handle, memory->descriptor, BLOCK, &ptr));
+	return ptr;
+}
+
+static void scenario_opens(void)
+{
+	struct memory memory;
+	uint8_t *one, *two, *other;
+
+	start(true, 2);
+	memory = make();
+	one = opened(&memory, 0);
+	two = opened(&memory, 0);
+	other = opened(&memory, 1);
+	CHECK(one != two && !one[0] && !one[BLOCK - 1]);
+	one[7] = 1;
+	CHECK(two[7] == 1 && other[7] == 1);
+	CHECK(!device->close_quiesced(0, one) && !device->close(0, two) && !device->close_quiesced(1, other));
+	CHECK(device->close_quiesced(0, one) == -EINVAL && device->close(0, two) == -EINVAL);
+	CHECK(!device->release(0, memory.ptr));
+	CHECK(fcntl(memory.descriptor, F_GETFD) < 0); /* nobody gets it any more */
+}
+
+static void test_each_open_maps_anew(void **state)
+{
+	(void)state;
+	expect_clean(scenario_opens);
+}
+
+static void scenario_binding(void)
+{
+	struct memory one, two;
+	void *ptr = NULL;
+
+	start(true, 1);
+	one = make();
+	two = make();
+	CHECK(device->open(0, &one.handle, two.descriptor, BLOCK, &ptr) == -EINVAL && strstr(error_text(), "not that of the handle"));
+	CHECK(device->open(0, &one.handle, STDIN_FILENO, BLOCK, &ptr) == -EINVAL);
+	CHECK(device->open(0, &one.handle, one.descriptor, BLOCK + 1, &ptr) == -EINVAL && !ptr);
+	one.handle.bytes[DEVICE_HANDLE_SIZE - 1] ^= 1;
+	CHECK(device->open(0, &one.handle, one.descriptor, BLOCK, &ptr) == -EINVAL);
+	CHECK(device->open(0, &one.handle, -1, BLOCK, &ptr) == -EINVAL && !ptr); /* it names no file */
+	CHECK(!device->release(0, one.ptr) && !device->release(0, two.ptr));
+}
+
+static void invariant_4_a_descriptor_is_its_handles(void **state)
+{
+	(void)state;
+	expect_clean(scenario_binding);
+}
+
+static void scenario_resize(void)
+{
+	struct memory memory;
+
+	start(true, 1);
+	memory = make();
+	CHECK(ftruncate(memory.descriptor, 0) && errno == EPERM && ftruncate(memory.descriptor, 2 * BLOCK) && errno == EPERM);
+	CHECK(!device->release(0, memory.ptr));
+}
+
+static void invariant_3_nobody_resizes_it(void **state)
+{
+	(void)state;
+	expect_clean(scenario_resize);
+}
+
+/* Behind a wait on a stream, and released when the memory was unmapped. */
+static uint64_t *queue_behind_wait(uint8_t *ptr, void **stream)
+{
+	uint64_t *page = host_page(true);
+	void *module;
+
+	CHECK(!device->module_load(twins, &module) && !device->stream_create(0, 0, stream));
+	CHECK(!device->stream_wait(*stream, &page[0], 1));
+	CHECK(!twin_launch(twin(module, "fill"), *stream, 0, ptr, 5));
+	return page;
+}
+
+static void scenario_close_waits(void)
+{
+	struct memory memory;
+	uint8_t *kept, *ptr;
+	uint64_t *page;
+	void *stream;
+
+	start(true, 1);
+	memory = make();
+	kept = opened(&memory, 0);
+	ptr = opened(&memory, 0);
+	page = queue_behind_wait(ptr, &stream);
+	__atomic_store_n(&page[0], 1, __ATOMIC_RELEASE);
+	CHECK(!device->close(0, ptr) && kept[0] == 5);
+	CHECK(!device->close_quiesced(0, kept) && !device->release(0, memory.ptr));
+}
+
+static void test_a_close_waits_for_what_is_queued(void **state)
+{
+	(void)state;
+	expect_clean(scenario_close_waits);
+}
+
+static void violate_unmap_under_work(void)
+{
+	struct memory memory;
+	uint64_t *page;
+	uint8_t *ptr;
+	void *stream;
+
+	start(true, 1);
+	memory = make();
+	ptr = opened(&memory, 0);
+	page = queue_behind_wait(ptr, &stream);
+	CHECK(!device->close_quiesced(0, ptr));
+	__atomic_store_n(&page[0], 1, __ATOMIC_RELEASE);
+	device->stream_sync(stream);
+}
+
+static void violate_launch_after_unmap(void)
+{
+	struct memory memory;
+	uint8_t *ptr;
+	void *stream;
+
+	start(true, 1);
+	memory = make();
+	ptr = opened(&memory, 0);
+	CHECK(!device->close_quiesced(0, ptr));
+	queue_behind_wait(ptr, &stream);
+}
+
+static void violate_release_while_mapped(void)
+{
+	struct memory memory;
+
+	start(true, 1);
+	memory = make();
+	opened(&memory, 0);
+	device->release(0, memory.ptr);
+}
+
+static void violate_ipc_without_wait(int in, int out)
+{
+	(void)out;
+	start(false, 1);
+	device->close_quiesced(0, import_from(in, 0));
+}
+
+static void violate_ipc_in_a_peer(void)
+{
+	struct peer peer = peer_start(violate_ipc_without_wait);
+
+	export_to(&peer, owner_memory(BLOCK));
+	peer_end(&peer);
+}
+
+static void test_violations(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	expect_violation(violate_unmap_under_work, "which was unmapped: its work was not done");
+	expect_violation(violate_launch_after_unmap, "which was unmapped");
+	expect_violation(violate_release_while_mapped, "while an importer maps it");
+	child_status(violate_ipc_in_a_peer, text, sizeof text);
+	assert_non_null(strstr(text, "CUDA IPC has none"));
+}
+
+static void scenario_reset(void)
+{
+	struct memory memory;
+	uint8_t *ptr;
+
+	start(true, 1);
+	memory = make();
+	ptr = opened(&memory, 0);
+	CHECK(!host_reset(0));
+	ptr[3] = 9;
+	CHECK(ptr[3] == 9 && !device->close_quiesced(0, ptr) && !device->release(0, memory.ptr));
+}
+
+static void test_a_reset_leaves_it_mapped(void **state)
+{
+	(void)state;
+	expect_clean(scenario_reset);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	return scenarios_begin(source);
+}
+
+static int end(void **state)
+{
+	(void)state;
+	return scenarios_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_open_maps_anew),
+		cmocka_unit_test(invariant_4_a_descriptor_is_its_handles),
+		cmocka_unit_test(invariant_3_nobody_resizes_it),
+		cmocka_unit_test(test_a_close_waits_for_what_is_queued),
+		cmocka_unit_test(test_violations),
+		cmocka_unit_test(test_a_reset_leaves_it_mapped),
+	};
+
+	return cmocka_run_group_tests_name("host vmm", tests, begin, end);
+}
