@@ -69,6 +69,7 @@ unit_tests = \
 	tests/unit/broker/test-session-death \
 	tests/unit/broker/test-session-inherited \
 	tests/unit/broker/test-session-keys \
+	tests/unit/broker/test-session-memory \
 	tests/unit/broker/test-session-packets \
 	tests/unit/broker/test-slab \
 	tests/unit/broker/test-status-damaged \
@@ -295,6 +296,7 @@ tests_unit_broker_test_session_cut_SOURCES = tests/unit/broker/test-session-cut.
 tests_unit_broker_test_session_death_SOURCES = tests/unit/broker/test-session-death.c $(session_harness)
 tests_unit_broker_test_session_inherited_SOURCES = tests/unit/broker/test-session-inherited.c $(session_harness)
 tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-keys.c $(session_harness)
+tests_unit_broker_test_session_memory_SOURCES = tests/unit/broker/test-session-memory.c $(session_harness)
 tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
 status_file = tests/unit/broker/status-file.c tests/unit/broker/status-file.h
 tests_unit_broker_test_status_damaged_SOURCES = tests/unit/broker/test-status-damaged.c $(status_file)
@@ -440,7 +442,7 @@ tests_unit_device_test_cuda_module_LDADD = $(fake_cuda) $(LDADD)
 tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/contexts.c tests/fake-cuda/devices.c \
 	tests/fake-cuda/fake-cuda.c tests/fake-cuda/fake-cuda.h \
-	tests/fake-cuda/inner.h tests/fake-cuda/libraries.c tests/fake-cuda/memory.c \
+	tests/fake-cuda/inner.h tests/fake-cuda/libraries.c tests/fake-cuda/memory.c tests/fake-cuda/vmm.c \
 	tests/fake-cuda/streams.c
 tests_fake_cuda_libcuda_la_CFLAGS = $(GPUB_CFLAGS)
 # Version 1, so that its soname is libcuda.so.1; -rpath as above.

@@ -34,7 +34,7 @@ static size_t          answer_count;
 static bool            ordered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const struct fake_function *const parts[] = { fake_devices, fake_contexts, fake_memory, fake_streams,
+static const struct fake_function *const parts[] = { fake_devices, fake_contexts, fake_memory, fake_vmm, fake_streams,
 						       fake_libraries };
 
 /* Stands for each function that gpubroker finds and the fake does not have. It ignores its arguments, whatever their number:

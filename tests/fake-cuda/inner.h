@@ -26,7 +26,7 @@ struct fake_function {
 };
 
 /* One part's functions, ended by an empty row. */
-extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[], fake_streams[], fake_libraries[];
+extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[], fake_vmm[], fake_streams[], fake_libraries[];
 
 #define FAKE_ROW(name, version)                                                                             \
 	{                                                                                                   \
@@ -78,6 +78,7 @@ void fake_streams_wait(void);
 /* ---- memory ---- */
 
 /* Bytes of that device that are allocated in this process. */
-uint64_t fake_allocated(CUdevice device);
+uint64_t fake_allocated(CUdevice device); /* of both kinds */
+uint64_t fake_vmm_allocated(CUdevice device);
 
 #endif

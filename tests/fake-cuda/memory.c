@@ -82,7 +82,7 @@ uint64_t fake_allocated(CUdevice device)
 	pthread_mutex_lock(&lock);
 	bytes = allocated(device);
 	pthread_mutex_unlock(&lock);
-	return bytes;
+	return bytes + fake_vmm_allocated(device);
 }
 
 /* Makes a range of a descriptor's memory. Owns the descriptor after success. */

@@ -118,7 +118,7 @@ static void honest_ask(const struct wire_message *message, struct wire_message *
 		error = socket_receive(honest.sock, answer, &extra, true, MSG_DONTWAIT);
 		if (!error && extra.fd >= 0)
 			close(extra.fd);
-		if (!error && answer->type == WIRE_NOTICE)
+		if (!error && (answer->type == WIRE_NOTICE || answer->type == WIRE_MEMORY))
 			error = -EAGAIN;
 	}
 	FUZZ_HOLDS(!error && answer->request == message->request, "the honest client is not answered: %s",
@@ -134,6 +134,7 @@ static void honest_join(void)
 	peer_read(&honest, &broker, 1);
 	wire_init(&message, WIRE_HELLO, 0);
 	message.hello = honest.challenge;
+	message.hello.flags = WIRE_HELLO_MEMORY;
 	peer_say(&honest, &message, WIRE_SIZE);
 	finish();
 	peer_read(&honest, &broker, 1);
@@ -201,6 +202,7 @@ static void join(struct peer *peer, uint8_t who)
 	peer_read(peer, &broker, 1);
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = peer->challenge;
+	hello.hello.flags = who & 64 ? 0 : WIRE_HELLO_MEMORY;
 	peer_say(peer, &hello, WIRE_SIZE);
 	finish();
 	peer_read(peer, &broker, 1);
@@ -346,6 +348,13 @@ static void step_fail_device(struct peer *peer, struct input *input)
 	host_fail_next(calls[input_below(input, 3)], 1, input_byte(input) & 1 ? -ENOMEM : -EIO);
 }
 
+/* How memory is exported that is made from now on. */
+static void step_export(struct peer *peer, struct input *input)
+{
+	(void)peer;
+	broker.memory->exported = input_byte(input) & 1 ? EXPORT_VMM : EXPORT_IPC;
+}
+
 static void created(void *context, int error, const char *text)
 {
 	(void)context;
@@ -403,6 +412,7 @@ static void (*const steps[])(struct peer *peer, struct input *input) = {
 	step_request,   step_request,     step_join,        step_dial,        step_raw,     step_odd_request,
 	step_again,     step_read,        step_hang_up,     step_die,         step_late,    step_small_queue,
 	step_hold_device, step_fail_device, step_own_create, step_stop,       step_nap,     step_flood,
+	step_export,
 };
 
 #define STEPS (sizeof steps / sizeof *steps)

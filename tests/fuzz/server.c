@@ -30,7 +30,8 @@ static char directory[40], object_name[HOST_NAME_SIZE];
 static int listener;
 static struct board_owner board;
 static struct board_header good_header;
-static struct device_handle memory;
+static struct device_handle memory, vmm_memory;
+static int vmm_descriptor; /* a memfd, as the host device exports one; another process made it, to the client */
 static const uint8_t key[WIRE_KEY_SIZE] = { 'k', 'e', 'y' };
 static pthread_t thread;
 
@@ -104,7 +105,7 @@ static void grant_fill(struct wire_grant *grant)
 				      .rights = GPUB_READ | GPUB_WRITE };
 }
 
-static void grant_seal(const struct wire_grant *grant)
+static void grant_seal(const struct wire_grant *grant, const struct device_handle *handle)
 {
 	struct seal_terms terms = { .session = SESSION,
 				      .grant = grant->grant,
@@ -112,33 +113,52 @@ static void grant_seal(const struct wire_grant *grant)
 				      .size = grant->size,
 				      .offset = grant->offset,
 				      .rights = grant->rights,
-				      .version = WIRE_VERSION };
+				      .version = WIRE_VERSION,
+				      .exported = grant->exported };
 
 	memcpy(terms.instance, board.header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board.header->device[grant->owner_device % DEVICE_MAX].uuid,
 	       sizeof terms.device_uuid);
-	handle_seal(&board.board.handles[grant->place % TICKETS], &terms, &memory, key);
+	handle_seal(&board.board.handles[grant->place % TICKETS], &terms, handle, key);
 	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
+}
+
+/* The descriptor of the memory, or of something else, or none; for this grant, or for another. */
+static void send_memory(const struct wire_grant *grant, unsigned how)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_MEMORY, 0);
+	message.grant_id.grant = how % 8 == 1 ? grant->grant + 1 : grant->grant;
+	send_message(&message, how % 8 == 2 ? -1 : how % 8 == 3 ? listener : vmm_descriptor);
+	if (how % 8 == 4)
+		send_message(&message, vmm_descriptor);
 }
 
 /* sealed: its handle is sealed for the terms as they are sent, so that only what the client checks itself is left. */
 static void send_grant(unsigned how, bool with_page)
 {
+	struct device_handle handle = how & 32 ? vmm_memory : memory;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_GRANT, now.asked.request);
 	grant_fill(&message.grant);
+	message.grant.exported = how & 32 ? EXPORT_VMM : EXPORT_IPC;
+	if (how & 32)
+		send_memory(&message.grant, how >> 6 ? input_byte(&now.script) : 0);
 	if (how & 1)
 		spoil(&message.grant, sizeof message.grant);
 	if (how & 2)
 		message.grant.size = SPAN;
-	grant_seal(&message.grant);
+	grant_seal(&message.grant, &handle);
 	if (how & 4)
 		spoil(&message.grant, sizeof message.grant);
 	if (how & 8)
 		spoil(&board.board.handles[message.grant.place % TICKETS], sizeof(struct sealed_handle));
-	if (how & 16)
-		memory.bytes[0] ^= 1, grant_seal(&message.grant), memory.bytes[0] ^= 1;
+	if (how & 16) {
+		handle.bytes[DEVICE_HANDLE_SIZE - 1] ^= 1;
+		grant_seal(&message.grant, &handle);
+	}
 	if (with_page)
 		page_renew(input_byte(&now.script));
 	now.granted = message.grant;
@@ -453,6 +473,7 @@ static void clean_up(void)
 /* As a broker in another process would have made it: this one may not be owner and importer at once. */
 static void memory_make(void)
 {
+	struct host_region vmm = { .fd = -1, .descriptor = -1, .size = SPAN, .exported = EXPORT_VMM };
 	char folder[HOST_NAME_SIZE];
 	int fd;
 
@@ -466,6 +487,10 @@ static void memory_make(void)
 	if (fd < 0 || ftruncate(fd, SPAN))
 		fuzz_fail("no memory object");
 	close(fd);
+	if (host_object_create(&vmm))
+		fuzz_fail("no memfd: %s", error_text());
+	vmm_memory = vmm.handle;
+	vmm_descriptor = vmm.descriptor;
 }
 
 void server_set_up(char address[SERVER_ADDRESS_SIZE])

@@ -401,7 +401,8 @@ check_others "a user without rights serves root's socket to a third one" eval \
 	'start_as_other && third create a 1 acquire a && ! third create b 1 && grep -q "user 65533 may hold 1 buffer," client.err'
 check_others "and stops clean" eval 'stops TERM 0 && said "balanced$"'
 
-# A client may truncate the memory that it was given: to the host device that is a violation, which must not end the broker.
+# A client may truncate the file of memory that it was given: to the host device that is a violation, which must not end the broker.
+export GPUBROKER_EXPORT=ipc
 rm -rf run && mkdir run
 configure
 cut_off() {

@@ -22,9 +22,12 @@ passes() {
 	) && ! grep -q '^not ok' "$work/out" && grep -q '^1\.\.[1-9]' "$work/out"
 }
 
-for program in cache leases many trace; do
-	check "$program, on the fake driver" passes "$program"
-	[ -s "$work/err" ] && sed "s/^/# $program: /" "$work/err"
-	sed -n "s/^not ok/# $program: not ok/p" "$work/out"
+for kind in ipc vmm; do
+	export GPUBROKER_EXPORT=$kind
+	for program in cache leases many trace; do
+		check "$program, on the fake driver, --export $kind" passes "$program"
+		[ -s "$work/err" ] && sed "s/^/# $program: /" "$work/err"
+		sed -n "s/^not ok/# $program: not ok/p" "$work/out"
+	done
 done
 plan

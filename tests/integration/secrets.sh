@@ -7,6 +7,7 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 
+export GPUBROKER_EXPORT=ipc # whose handles are what there is to find
 run=${top_builddir:?}/broker/broker-run
 show=$top_builddir/broker/broker-status
 ctl=$top_builddir/broker/broker-ctl

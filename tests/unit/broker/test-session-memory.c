@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-session-memory.c - memory that is exported by a descriptor: MEMORY comes just before the GRANT whose mapping it is for, to
+ * that session alone, and to nobody who does not know it.
+ *
+ * session-harness.h makes the broker and its clients.
+ */
+#include "session-harness.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker/memory/memory.h"
+#include "common/sealed.h"
+#include "device/device.h"
+
+static struct peer join_knowing(void)
+{
+	struct peer peer = join();
+
+	broker.memory->exported = EXPORT_VMM;
+	session_of(&peer)->knows_memory = true;
+	return peer;
+}
+
+/* The next message of that type, and the descriptor that came with it, or -1. */
+static struct wire_message expect(const struct peer *peer, enum wire_type type, int *descriptor)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+
+	assert_int_equal(receive_with(peer->sock, &message, &extra), 0);
+	assert_int_equal(message.type, type);
+	*descriptor = extra.fd;
+	return message;
+}
+
+static ino_t file_of(int descriptor)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(descriptor, &st), 0);
+	return st.st_ino;
+}
+
+static int unseal(const struct peer *peer, const struct wire_grant *grant, enum export_kind exported, struct device_handle *handle)
+{
+	const struct board_header *header = peer->board.header;
+	struct seal_terms terms = { .session = peer->session, .grant = grant->grant, .serial = grant->serial, .size = grant->size,
+				      .offset = grant->offset, .rights = grant->rights, .version = WIRE_VERSION, .exported = exported };
+
+	memcpy(terms.instance, header->instance_id, 16);
+	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, 16);
+	return handle_unseal(handle, &terms, &peer->board.handles[grant->place], peer->welcome.key);
+}
+
+/* Acquires it for a first time: its grant. */
+static struct wire_grant first_acquire(struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_ACQUIRE, 5, name), grant;
+	const struct buffer *buffer = registry_find(broker.registry, name);
+	int descriptor, none;
+
+	say(peer->sock, &message);
+	message = expect(peer, WIRE_MEMORY, &descriptor);
+	assert_true(descriptor >= 0);
+	assert_int_equal(file_of(descriptor), file_of(buffer->allocation->descriptor));
+	close(descriptor);
+	grant = expect(peer, WIRE_GRANT, &none);
+	assert_int_equal(none, -1);
+	assert_int_equal(grant.grant.exported, EXPORT_VMM);
+	assert_int_equal(message.grant_id.grant, grant.grant.grant);
+	return grant.grant;
+}
+
+static void invariant_4_a_descriptor_comes_with_its_grant(void **state)
+{
+	struct peer holder = join_knowing(), other = join_knowing();
+	struct device_handle handle;
+	struct wire_message message;
+	struct wire_grant grant, again;
+	int descriptors_before;
+
+	(void)state;
+	expect_done(&holder, WIRE_CREATE, "a");
+	descriptors_before = descriptors();
+	grant = first_acquire(&holder, "a");
+	assert_int_equal(unseal(&holder, &grant, EXPORT_VMM, &handle), 0);
+	assert_int_equal(unseal(&holder, &grant, EXPORT_IPC, &handle), -EKEYREJECTED); /* the seal says how it is exported */
+	again = acquire(&holder, "a");
+	assert_int_equal(again.place, WIRE_NO_HANDLE); /* and no descriptor comes for what is mapped */
+	assert_int_equal(received_already(other.sock, &message), 0);
+	assert_int_equal(descriptors(), descriptors_before); /* the broker keeps its own alone */
+	send_closed(holder.sock, grant.grant);
+	part(&holder);
+	part(&other);
+}
+
+static void test_it_comes_before_a_timelines_page(void **state)
+{
+	struct peer holder = join_knowing();
+	struct wire_message create = named(WIRE_CREATE, 77, "t"), message = named(WIRE_ACQUIRE, 5, "t"), grant;
+	int descriptor, page;
+
+	(void)state;
+	create.create.flags = GPUB_TIMELINE;
+	assert_int_equal(answer_to(&holder, &create).type, WIRE_DONE);
+	say(holder.sock, &message);
+	message = expect(&holder, WIRE_MEMORY, &descriptor);
+	grant = expect(&holder, WIRE_GRANT, &page);
+	assert_true(descriptor >= 0 && page >= 0);
+	assert_int_not_equal(file_of(descriptor), file_of(page));
+	assert_int_equal(message.grant_id.grant, grant.grant.grant);
+	close(descriptor);
+	close(page);
+	send_closed(holder.sock, grant.grant.grant);
+	part(&holder);
+}
+
+static void test_who_does_not_know_it_is_refused(void **state)
+{
+	struct peer old = join_knowing();
+	struct wire_message message = named(WIRE_ACQUIRE, 5, "a");
+
+	(void)state;
+	session_of(&old)->knows_memory = false;
+	expect_done(&old, WIRE_CREATE, "a");
+	expect_refused(&old, &message, -ENOTSUP);
+	assert_int_equal(broker.registry->grant_count, 0);
+	expect_done(&old, WIRE_UNLINK, "a");
+	part(&old);
+}
+
+/* Memory that was made before has a handle, and needs no descriptor. */
+static void test_both_kinds_side_by_side(void **state)
+{
+	struct peer holder = join();
+	struct wire_grant grant, other;
+
+	(void)state;
+	expect_done(&holder, WIRE_CREATE, "ipc");
+	broker.memory->exported = EXPORT_VMM;
+	session_of(&holder)->knows_memory = true;
+	grant = acquire(&holder, "ipc");
+	assert_int_equal(grant.exported, EXPORT_IPC);
+	create_with_mode(&holder, "vmm", 0640); /* of another kind, and so in another allocation */
+	other = first_acquire(&holder, "vmm");
+	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, other.grant);
+	part(&holder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(invariant_4_a_descriptor_comes_with_its_grant),
+		ON(test_it_comes_before_a_timelines_page),
+		ON(test_who_does_not_know_it_is_refused),
+		ON(test_both_kinds_side_by_side),
+	};
+
+	return cmocka_run_group_tests_name("memory", tests, harness_group_setup, harness_group_teardown);
+}
