@@ -131,7 +131,9 @@ static int memfd_reopen(int fd)
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	again = open(path, O_RDWR | O_CLOEXEC);
-	return again >= 0 ? again : error_set(-errno, "host device: memory cannot be opened by its descriptor: %m");
+	if (again < 0)
+		return error_set(-errno, "host device: memory cannot be opened by its descriptor: %m");
+	return again;
 }
 
 static int memfd_make(struct host_region *region)
@@ -317,7 +319,9 @@ int host_object_open(const struct device_handle *handle, int descriptor)
 	fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return error_set(-ENOENT, "the handle's memory does not exist any more");
-	return fd >= 0 ? fd : error_set(-errno, "the handle's memory cannot be opened: %m");
+	if (fd < 0)
+		return error_set(-errno, "the handle's memory cannot be opened: %m");
+	return fd;
 }
 
 void host_object_unlink(struct host_region *region)

@@ -176,7 +176,7 @@ static void check_status(void)
 
 static bool is_device_memory(const char *path)
 {
-	return !strncmp(path, "/dev/shm/gpubroker.", 19) && strstr(path, ".mem/");
+	return (!strncmp(path, "/dev/shm/gpubroker.", 19) && strstr(path, ".mem/")) || !strncmp(path, "/memfd:gpubroker.mem/", 21);
 }
 
 /* All but those of memory, freed memory among it, which the host device keeps for a while. */

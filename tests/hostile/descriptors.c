@@ -199,6 +199,40 @@ static void send_what_lingers(void)
 	speaker_end(&s);
 }
 
+/*
+ * Keeps the descriptor and the mapping of memory that it says it has closed, and gives the descriptor to a process that outlives it. What
+ * others get from then on is never in it.
+ */
+static void keep_memory(void)
+{
+	struct wire_grant grant;
+	struct speaker s;
+	uint8_t *bytes;
+	int kept;
+
+	if (!on_vmm())
+		return; /* there is none */
+	join(&s);
+	WANT(!speaker_create(&s, "attacker/kept", SECRET_SIZE, 0600, GPUB_DEDICATED));
+	WANT(!speaker_acquire(&s, "attacker/kept", BOTH, &grant) && s.memory_fd >= 0);
+	bytes = speaker_map(&s, &grant);
+	kept = dup(s.memory_fd);
+	WANT(bytes && kept >= 0 && !bytes[0]);
+	WANT(ftruncate(kept, 0) && ftruncate(kept, 4 * SECRET_SIZE));
+	bytes[0] = 0x42;
+	WANT(!speaker_closed(&s, grant.grant) && !speaker_named(&s, WIRE_UNLINK, "attacker/kept"));
+	hold();
+	WANT(!memmem(bytes, grant.span, stage->canary, CANARY_SIZE) && !memchr(bytes, SHOWN_BYTE, 64));
+	want_served(&s);
+	speaker_end(&s);
+}
+
+/* The memory is not the attacker's any more, and the others have new memory meanwhile. */
+static bool others_make_memory(void)
+{
+	return SOON(!charged(ATTACKER, "bytes")) && newcomer_works(BYSTANDER) && newcomer_works(VICTIM);
+}
+
 static bool broker_goes_on(void)
 {
 	return newcomer_works(BYSTANDER);
@@ -211,6 +245,8 @@ const struct attack descriptors[] = {
 	  .flags = NEEDS_USERS },
 	{ "resizes its timeline", "its writer may write it, and nobody resize it", .run = resize_own_timeline },
 	{ "sends descriptors", "the broker keeps none of them", .run = send_descriptors },
+	{ "keeps the descriptor of memory", "invariant 6: what it says it has closed is nobody else's, and is not charged", .run = keep_memory,
+	  .during = others_make_memory, .flags = HURTS_ITSELF },
 	{ "sends sockets that linger", "invariant 5: closing them keeps the broker from nobody", .run = send_what_lingers,
 	  .during = broker_goes_on, .flags = NEEDS_PASSRIGHTS },
 	{ 0 },

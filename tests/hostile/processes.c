@@ -53,7 +53,15 @@ static void say(struct life *life, enum wire_type type)
 
 static void told(struct life *life)
 {
-	WANT(!speaker_receive(&life->s, &life->answer, NULL));
+	int fd;
+
+	WANT(!speaker_receive(&life->s, &life->answer, &fd));
+	if (life->answer.type == WIRE_MEMORY) {
+		life->s.memory_fd = fd;
+		WANT(!speaker_receive(&life->s, &life->answer, &fd));
+	}
+	if (fd >= 0)
+		close(fd);
 	if (life->answer.type == WIRE_GRANT)
 		life->grant = life->answer.grant;
 	if (life->answer.type == WIRE_TICKET)

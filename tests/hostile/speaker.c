@@ -41,7 +41,7 @@ int speaker_dial(struct speaker *speaker)
 	struct timeval patience = { .tv_sec = PATIENCE_SECONDS };
 
 	memset(speaker, 0, sizeof *speaker);
-	speaker->board_fd = -1;
+	speaker->board_fd = speaker->memory_fd = -1;
 	speaker->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (speaker->sock < 0)
 		return -errno;
@@ -65,6 +65,7 @@ int speaker_hello(struct speaker *speaker, struct wire_message *hello)
 		return challenge.refused.error;
 	wire_init(hello, WIRE_HELLO, 0);
 	memcpy(hello->hello.nonce, challenge.hello.nonce, sizeof hello->hello.nonce);
+	hello->hello.flags = WIRE_HELLO_MEMORY;
 	return challenge.type == WIRE_CHALLENGE ? 0 : -EPROTO;
 }
 
@@ -107,7 +108,9 @@ void speaker_end(struct speaker *speaker)
 		close(speaker->board_fd);
 	if (speaker->sock >= 0)
 		close(speaker->sock);
-	*speaker = (struct speaker){ .sock = -1, .board_fd = -1 };
+	if (speaker->memory_fd >= 0)
+		close(speaker->memory_fd);
+	*speaker = (struct speaker){ .sock = -1, .board_fd = -1, .memory_fd = -1 };
 }
 
 /* ---- messages ---- */
@@ -197,18 +200,33 @@ int speaker_receive_end(const struct speaker *speaker)
 	return error == -ECONNRESET ? 0 : error;
 }
 
+/* Of MEMORY it is kept; of another message it is the caller's, if it wants one. */
+static void take_descriptor(struct speaker *speaker, const struct wire_message *message, int came, int *fd)
+{
+	int *place = message->type == WIRE_MEMORY ? &speaker->memory_fd : fd;
+
+	if (place == &speaker->memory_fd && *place >= 0)
+		close(*place);
+	if (place)
+		*place = came;
+	else if (came >= 0)
+		close(came);
+}
+
 int speaker_ask(struct speaker *speaker, const struct wire_message *message, struct wire_message *answer, int *fd)
 {
 	struct wire_message asked = *message;
-	int error;
+	int error, came;
 
 	asked.request = ++speaker->request;
 	error = speaker_say(speaker, &asked);
 	if (error)
 		return error;
-	do
-		error = speaker_receive(speaker, answer, fd);
-	while (!error && answer->request != asked.request);
+	do {
+		error = speaker_receive(speaker, answer, &came);
+		if (!error)
+			take_descriptor(speaker, answer, came, fd);
+	} while (!error && answer->request != asked.request);
 	if (!error && answer->type == WIRE_REFUSED)
 		error = answer->refused.error;
 	return error;
@@ -305,7 +323,8 @@ int speaker_unseal(const struct speaker *speaker, const struct wire_grant *grant
 				      .size = grant->size,
 				      .offset = grant->offset,
 				      .rights = grant->rights,
-				      .version = WIRE_VERSION };
+				      .version = WIRE_VERSION,
+				      .exported = grant->exported };
 
 	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
@@ -319,9 +338,9 @@ void *speaker_map(const struct speaker *speaker, const struct wire_grant *grant)
 	void *base;
 	int fd;
 
-	if (speaker_unseal(speaker, grant, &handle) || !host_object_name(&handle, name))
+	if (speaker_unseal(speaker, grant, &handle) || (grant->exported == EXPORT_IPC && !host_object_name(&handle, name)))
 		return NULL;
-	fd = open(name, O_RDWR | O_CLOEXEC);
+	fd = grant->exported == EXPORT_VMM ? dup(speaker->memory_fd) : open(name, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
 	base = mmap(NULL, grant->span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -17,6 +17,7 @@
 
 struct speaker {
 	int          sock, board_fd; /* the descriptor as it came; -1 */
+	int          memory_fd;      /* the last that came with MEMORY; -1 */
 	uint64_t     session, request;
 	uint8_t      key[WIRE_KEY_SIZE];
 	struct board board;
