@@ -22,7 +22,8 @@ static void grant_check(const struct peer *peer, struct broker *broker, const st
 				      .size = grant->size,
 				      .offset = grant->offset,
 				      .rights = grant->rights,
-				      .version = WIRE_VERSION };
+				      .version = WIRE_VERSION,
+				      .exported = grant->exported };
 
 	bool shared = grant->place == WIRE_NO_HANDLE; /* the session has the grant, and its sealed handle came before */
 

@@ -210,8 +210,10 @@ static void keep_memory(void)
 	uint8_t *bytes;
 	int kept;
 
-	if (!on_vmm())
-		return; /* there is none */
+	if (!on_vmm()) { /* there is none */
+		hold();
+		return;
+	}
 	join(&s);
 	WANT(!speaker_create(&s, "attacker/kept", SECRET_SIZE, 0600, GPUB_DEDICATED));
 	WANT(!speaker_acquire(&s, "attacker/kept", BOTH, &grant) && s.memory_fd >= 0);

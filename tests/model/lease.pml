@@ -84,6 +84,8 @@
  *  F_RENAMEDUMB a rename sends no notice
  *  F_RENAMEUSED a range is free when the uses of its last serial have ended
  *  F_RENAMEKEY  a QUIESCED ends the use of the buffer's last serial, whichever it names
+ *  F_VMMBLIND   with VMM, a close does not look whether a lease of it was returned without a stream, and waits for nothing
+ *  F_VMMPROOFFIRST  ... or it looks before it looks at the slots, not after
  * and these in a search for what never ends (LIVE):
  *  F_NOWAKE     record_release does not wake who waits for the record
  *  F_NOTICEDUMB on_notice does not wake the closer
@@ -150,6 +152,8 @@
  * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE).  NORETIRE: clients close what is noticed, and never send QUIESCED.
  * REDEEMS: an acquire may be a gpub_redeem of a ticket for the buffer that was made last (with NORENEW).
  * TIGHT: the memory of a buffer that is alone in it is not kept: its QUIESCED leaves the use, and asks for the CLOSED.
+ * VMM: memory is exported by descriptors: a close of a mapping whose leases were all returned in stream order waits for nothing, and the reader
+ * of the socket closes those that the broker wants back.
  * LATER: notices go at any later moment.  POOL: an idle allocation may wait for a new buffer; else it is evicted at once.  KEEPS: leases are held, with kernels under
  * way, when the client disconnects.  RENAMES: the buffer that was made last may get the next serial, and name, instead of a new one (NG=2).
  * SEALS: leases read or write, and a thread of client 0 seals the buffer (NG=1, with NORENEW).  TWICE: a QUIESCED may be sent twice.  FORGES: one that names another session's grant. */
@@ -459,13 +463,39 @@ inline record_retire(R, may_sync) {
 #else
 #define SAME(X) (mclosing[X]==PAUSEDX && mgrant[X]==sg)
 #endif
+/* wait: IF_UNUSED, WHEN_LANDED, IF_QUIESCED, as enum close_how */
+#define IF_UNUSED 0
+#define WHEN_LANDED 1
+#define IF_QUIESCED 2
+#ifdef VMM
+#define PROOF , proof
+#define PROVE() proof=1; RECORDS(if :: nostream[R] -> proof=0 :: else fi)       /* mapping_is_quiesced */
+#if defined(F_VMMBLIND)
+#define PROVE_FIRST() skip
+#define PROVE_LAST() proof=1
+#elif defined(F_VMMPROOFFIRST)
+#define PROVE_FIRST() PROVE()
+#define PROVE_LAST() skip
+#else
+#define PROVE_FIRST() skip
+#define PROVE_LAST() PROVE()
+#endif
+#define AT_ONCE proof
+#else
+#define PROOF
+#define PROVE_FIRST() skip
+#define PROVE_LAST() skip
+#define AT_ONCE false
+#endif
 /* Only who takes no lock can see the CLOSING of a look that finds a slot busy: it is withdrawn before the unlock */
 inline close_decide(X, wait) {
 	lock[c]=0;
+	if :: !busy -> PROVE_LAST() :: else fi;
 	if
-	:: !busy -> mclosing[X]=1; RECORDS(mapping[R]=mCLOSING)
-	:: busy && (held || !(wait)) -> mclosing[X]=0; RECORDS(mapping[R]=mOPEN); ok=0
-	:: busy && !held && (wait) -> mclosing[X]=PAUSEDX; RECORDS(mapping[R]=PAUSED)
+	:: !busy && ((wait)!=IF_QUIESCED || AT_ONCE) -> mclosing[X]=1; RECORDS(mapping[R]=mCLOSING)
+	:: !busy && (wait)==IF_QUIESCED && !AT_ONCE -> mclosing[X]=0; RECORDS(mapping[R]=mOPEN); ok=0
+	:: busy && (held || (wait)!=WHEN_LANDED) -> mclosing[X]=0; RECORDS(mapping[R]=mOPEN); ok=0
+	:: busy && !held && (wait)==WHEN_LANDED -> mclosing[X]=PAUSEDX; RECORDS(mapping[R]=PAUSED)
 	fi
 }
 /* One step a slot. busy: a slot is not idle; held: by a lease */
@@ -495,7 +525,7 @@ inline mapping_unused(X, wait) {
 #ifdef F_CLOSERACE
 #define begin_look(X) busy=0; R=c*NR
 #else
-#define begin_look(X) busy=0; sg=mgrant[X]; RECORDS(if :: mapping[R]==mCLOSING -> busy=1 :: else fi); R=c*NR
+#define begin_look(X) busy=0; sg=mgrant[X]; RECORDS(if :: mapping[R]==mCLOSING -> busy=1 :: else fi); PROVE_FIRST(); R=c*NR
 #endif
 /* Every record of it, or nothing of it */
 #define CALM(R,X) (grant[R]!=mgrant[X] || ALLUNUSED(R))
@@ -562,7 +592,7 @@ inline mapping_close(X, wait) {
 #ifdef F_NOSYNC
 		:: true ->
 #else
-		:: unordered[c]==0 ->  /* device->close: behind the kernels of the process */
+		:: AT_ONCE || unordered[c]==0 ->  /* device->close: behind the kernels of the process, but for VMM */
 #endif
 #ifdef F_NOGID
 			atomic { !lock[c] -> assert(mapped[X] && mgrant[X]==sg); RECORDS(mapping_closed); mapping_end(X);
@@ -576,7 +606,7 @@ inline mapping_close(X, wait) {
 			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_end(X); close_next_one }
 #endif
 		fi
-	:: atomic { !ok -> again=again || !(wait); close_next_one }
+	:: atomic { !ok -> again=again || (wait)!=WHEN_LANDED; close_next_one }
 	fi
 }
 
@@ -895,7 +925,7 @@ inline drop_all_holds() { R=c*NR; do :: R<(c+1)*NR -> drop(R); R++ :: else -> R=
 #define AWAITED(X) (!leaving[c] && waits[c] && grant[waits[c]-1]==mgrant[X])
 #endif
 proctype Owner(byte c) LIVING {
-	byte i, R, X, w, sg; bool ok, busy, held, again FIRST;
+	byte i, R, X, w, sg; bool ok, busy, held, again FIRST PROOF;
 	do
 	:: true ->
 		if
@@ -930,7 +960,7 @@ more:			do
 next:		do
 		:: atomic { !lock[c] -> next_of(X, NM, mgrant[X] && !mclosing[X] && !LEAKED(X) && !AWAITED(X));
 			if :: X<(c+1)*NM -> CLOSE_BEGIN(X) :: else -> X=0; again=0; break fi };
-			mapping_close(X, 1)
+			mapping_close(X, WHEN_LANDED)
 		od;
 		if :: i==TRIMS+1 -> c2b[c]!LEAVE,0,0; left[c]; hup[c]=1; forget_all(); break    /* say_leave, pthread_join, close */
 		   :: else
@@ -969,7 +999,7 @@ next:		do
 #endif
 /* Its sleep with a timeout is a sleep that AGAIN ends too: looks that find nothing new are made once a wake-up */
 proctype Closer(byte c) LIVING {
-	byte R, X, w, sg; bool ok, busy, held, again FIRST;
+	byte R, X, w, sg; bool ok, busy, held, again FIRST PROOF;
 main:	atomic { !lock[c] ->                                                       /* closer_main */
 		if
 		:: leaving[c] -> goto over                                         /* closer_ends */
@@ -1001,7 +1031,7 @@ next:	do                                                                        
 		:: X<(c+1)*NM && !mclosing[X] && !AWAITED(X) -> CLOSE_BEGIN(X)
 		:: X<(c+1)*NM && (mclosing[X] || AWAITED(X)) -> assert(!LEAKED(X)); again=1; X++; goto next
 		fi };
-		mapping_close(X, 0)
+		mapping_close(X, IF_UNUSED)
 	od;
 sleep:	atomic { !lock[c] && (!asleep[c] || (again && AGAIN(c))) -> asleep[c]=0; again=0; goto main };
 over:
@@ -1115,8 +1145,37 @@ received:	skip
 #else
 #define take_rights() skip
 #endif
+/* A mapping that the broker wants back, that nobody uses, and whose returns prove that the device is done with it */
+#ifdef VMM
+#define UNPROVEN(R,X) (grant[R]==mgrant[X] && nostream[R])
+#if NR==2
+#define EACH_PROVEN(X,r) (!UNPROVEN(r,X) && !UNPROVEN((r)+1,X))
+#elif NR==3
+#define EACH_PROVEN(X,r) (!UNPROVEN(r,X) && !UNPROVEN((r)+1,X) && !UNPROVEN((r)+2,X))
+#else
+#define EACH_PROVEN(X,r) (!UNPROVEN(r,X) && !UNPROVEN((r)+1,X) && !UNPROVEN((r)+2,X) && !UNPROVEN((r)+3,X))
+#endif
+#define WANTED(X) (mnoticed[X] && mgrant[X] && !mclosing[X] && !LEAKED(X) && !AWAITED(X) && EACH_CALM(X,c*NR) && EACH_PROVEN(X,c*NR))
+#if NM==2
+#define ANY_WANTED (WANTED(c*2) || WANTED(c*2+1))
+#else
+#define ANY_WANTED (WANTED(c*3) || WANTED(c*3+1) || WANTED(c*3+2))
+#endif
+/* A record that the device is done with: a return tells nobody, so the service thread looks again (retire_pause) */
+#define RETIRABLE(R) (noticed[R] && mapping[R]==mOPEN && ALLUNUSED(R) && !nostream[R])
+#if NR==2
+#define ANY_RETIRABLE (RETIRABLE(c*NR) || RETIRABLE(c*NR+1))
+#elif NR==3
+#define ANY_RETIRABLE (RETIRABLE(c*NR) || RETIRABLE(c*NR+1) || RETIRABLE(c*NR+2))
+#else
+#define ANY_RETIRABLE (RETIRABLE(c*NR) || RETIRABLE(c*NR+1) || RETIRABLE(c*NR+2) || RETIRABLE(c*NR+3))
+#endif
+#define SVC_CLOSES , ok
+#else
+#define SVC_CLOSES
+#endif
 proctype Svc(byte c) LIVING {
-	byte R, g, s, w, X, sg; bool busy, held, again FIRST;
+	byte R, g, s, w, X, sg; bool busy, held, again FIRST PROOF SVC_CLOSES;
 #ifdef SEALS
 	bool m;
 #endif
@@ -1171,6 +1230,14 @@ taken:				skip
 		fi
 	:: atomic { b2c[c]?REFUSED(R,_,_) }; atomic { !lock[c] -> record_release(R, 1); R=0 }       /* on_reply */
 	:: notices[c]?NOTICE(g,s,_) -> on_notice()
+#ifdef VMM
+	:: atomic { !lock[c] && ANY_WANTED -> X=c*NM; next_of(X, NM, WANTED(X)); CLOSE_BEGIN(X) };                    /* close_wanted */
+		mapping_close(X, IF_QUIESCED);
+next:		atomic { X=0; again=0 }
+	:: atomic { !lock[c] && ANY_RETIRABLE -> R=c*NR; next_of(R, NR, RETIRABLE(R)); RETIRE_BEGIN(R) };             /* cache_retire */
+		record_retire(R, 0);
+		atomic { R=0; again=0 }
+#endif
 	:: b2c[c]?LEFT(_,_,_) -> break
 	od;
 	left[c]=1
