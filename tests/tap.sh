@@ -84,6 +84,25 @@ need_gpu_package() {
 	exit 0
 }
 
+# points_of PROGRAM FILE: passes on the points that the program printed there, with its name before each; leaves how many there were in
+# seen, and its plan in planned
+# shellcheck disable=SC2034 # for the script
+points_of() {
+	local line
+	seen=0 planned=none
+	while IFS= read -r line; do
+		case $line in
+		'ok '* | 'not ok '*)
+			count=$((count + 1)) seen=$((seen + 1))
+			echo "${line%%ok *}ok $count - $1: ${line#*ok * - }"
+			;;
+		'1..'*) planned=${line#1..} ;;
+		'Bail out!'*) echo "# $1: $line" ;;
+		*) echo "$line" ;;
+		esac
+	done <"$2"
+}
+
 # need_mps: skips the script where no MPS daemon can be started
 need_mps() {
 	command -v nvidia-cuda-mps-control >/dev/null && return

@@ -10,29 +10,13 @@ need_cuda
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# points PROGRAM: passes its points on; leaves how many there were in seen, and its plan in planned
-points() {
-	local line
-	seen=0 planned=none
-	while IFS= read -r line; do
-		case $line in
-		'ok '* | 'not ok '*)
-			count=$((count + 1)) seen=$((seen + 1))
-			echo "${line%%ok *}ok $count - $1: ${line#*ok * - }"
-			;;
-		'1..'*) planned=${line#1..} ;;
-		'Bail out!'*) echo "# $1: $line" ;;
-		*) echo "$line" ;;
-		esac
-	done <"$work/out"
-}
 
 for program in ${INTEGRATION:-cache death drain fork gone killed leases many publish reset retire slabs timeline-ends timeline-pages timelines timelines-many threads trace users vmm}; do
 	began=$SECONDS
 	TEST_DEVICE=cuda timeout -s KILL 130 "${top_builddir:?}/tests/integration/$program" \
 		</dev/null >"$work/out" 2>"$work/err"
 	status=$?
-	points "$program"
+	points_of "$program" "$work/out"
 	echo "# $program: $((SECONDS - began)) s"
 	check "$program runs to its end" [ "$planned" = "$seen" ]
 	[ "$status" = 0 ] || sed "s/^/# $program: /" "$work/err"

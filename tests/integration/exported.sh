@@ -40,25 +40,10 @@ GPUBROKER_EXPORT=dma
 check "nor in the environment" eval '! "$run" --device host -- true 2>err && grep -q "GPUBROKER_EXPORT is neither ipc nor vmm" err'
 GPUBROKER_EXPORT=vmm
 
-# points PROGRAM: passes its points on; leaves how many there were in seen, and its plan in planned
-points() {
-	local line
-	seen=0 planned=none
-	while IFS= read -r line; do
-		case $line in
-		'ok '* | 'not ok '*)
-			count=$((count + 1)) seen=$((seen + 1))
-			echo "${line%%ok *}ok $count - $1: ${line#*ok * - }"
-			;;
-		'1..'*) planned=${line#1..} ;;
-		*) echo "# $1: $line" ;;
-		esac
-	done <out
-}
 for program in ${INTEGRATION:-cache death drain fork leases many publish reset retire slabs threads truncate users}; do
 	timeout -s KILL 130 "$built/tests/integration/$program" >out 2>err </dev/null
 	status=$?
-	points "$program"
+	points_of "$program" out
 	check "$program runs to its end" [ "$planned" = "$seen" ]
 	[ "$status" = 0 ] || sed "s/^/# $program: /" err
 done
