@@ -73,7 +73,7 @@ typedef struct gpub_client gpub_client;
  * back; from then on the others are refused with -ESTALE.
  */
 typedef struct gpub_lease {
-	void        *ptr;    /* device pointer; a host pointer on the host device */
+	void        *ptr;    /* device pointer; a host pointer on the host device. Leases with and without GPUB_WRITE may differ in it */
 	uint64_t     size;   /* bytes that may be used */
 	int32_t      device; /* CUDA ordinal in this process, GPUB_HOST on the host device */
 	uint32_t     rights; /* GPUB_READ | GPUB_WRITE, and GPUB_MINE if the acquire demanded it */

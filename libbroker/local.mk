@@ -35,6 +35,9 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/device/host-object.c libbroker/device/host-object.h \
 	libbroker/device/host-page.c libbroker/device/host-page.h \
 	libbroker/device/host-quarantine.c libbroker/device/host-quarantine.h \
+	libbroker/device/host-import.c libbroker/device/host-import.h \
+	libbroker/device/host-trap.c libbroker/device/host-trap.h \
+	libbroker/device/addresses.c libbroker/device/addresses.h \
 	libbroker/device/host-region.c libbroker/device/host-region.h \
 	libbroker/device/host-state.c libbroker/device/host-state.h \
 	libbroker/device/host-stream.c libbroker/device/host-stream.h \

@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/thread.h"
 #include "hold.h"
+#include "mapping.h"
 #include "records.h"
 #include "trace.h"
 
@@ -169,11 +170,25 @@ static int rights_ask(struct gpub_client *client, struct record *record, const s
 	return error == -ESTALE ? -EAGAIN : error;
 }
 
+/* -EAGAIN: a reset ended the hold. Locked; releases the lock meanwhile. */
+static int view_ready(struct gpub_client *client, struct record *record, unsigned rights, uint64_t token)
+{
+	enum view view = view_of(rights);
+	int error = mapping_view(client, record->mapping, view);
+
+	if (!hold_stands(slot_at(&client->slots, token_index(token)), token))
+		return -EAGAIN;
+	if (!error && !atomic_load(&record->ptr[view]))
+		record_view(client, record, view);
+	return error;
+}
+
 /* Done: 0 and the lease. -EAGAIN: look again. */
 static int take_open(struct gpub_client *client, struct record *record, const struct wanted *wanted,
 		     gpub_lease *lease)
 {
 	uint64_t token;
+	void *ptr = NULL;
 	int error = record_hold(record, &token);
 
 	if (error == -EAGAIN) {
@@ -187,11 +202,15 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 	error = lease_expect(record, wanted->expected, wanted->rights);
 	if (!error)
 		error = rights_ask(client, record, wanted, token);
-	if (error) {
+	if (!error)
+		error = view_ready(client, record, wanted->rights, token);
+	if (!error)
+		ptr = record_ptr(record, wanted->rights); /* NULL: it was sealed meanwhile */
+	if (!ptr) {
 		lease_undo(client, token);
-		return error;
+		return error ? error : -EAGAIN;
 	}
-	lease_fill(lease, client, record, wanted->rights, token);
+	lease_fill(lease, client, record, ptr, wanted->rights, token);
 	return 0;
 }
 

@@ -77,12 +77,14 @@ static struct record *record_for_redeeming(struct gpub_client *client, unsigned 
 /* The record is open, unless its buffer was unlinked and retired meanwhile. Locked. */
 static int take(struct gpub_client *client, struct record *record, uint64_t request, gpub_lease *lease)
 {
+	unsigned rights = record->rights & ~GPUB_MINE;
+	void *ptr = record_ptr(record, rights);
 	uint64_t token;
 
-	if (record->request != request || RECORD_STATE(atomic_load(&record->state)) != RECORD_OPEN ||
+	if (record->request != request || RECORD_STATE(atomic_load(&record->state)) != RECORD_OPEN || !ptr ||
 	    record_hold(record, &token))
-		return error_set(-ESTALE, "the ticket's buffer was unlinked: get a ticket for the new buffer");
-	lease_fill(lease, client, record, record->rights & ~GPUB_MINE, token);
+		return error_set(-ESTALE, "the ticket's buffer was unlinked, or sealed: get a new ticket");
+	lease_fill(lease, client, record, ptr, rights, token);
 	return 0;
 }
 

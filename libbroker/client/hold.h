@@ -118,11 +118,11 @@ bool record_drop_all(struct record *record);
 /* Makes the leases of its previous buffer stale. Locked. */
 void record_invalidate(struct record *record);
 
-/* Fills a lease from a record, which the hold of that token pins. */
-static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct record *record, unsigned rights,
+/* Fills a lease from a record, which the hold of that token pins. ptr: as record_ptr() gave it. */
+static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct record *record, void *ptr, unsigned rights,
 			      uint64_t token)
 {
-	lease->ptr = record->ptr;
+	lease->ptr = ptr;
 	lease->size = record->size;
 	lease->device = record->lease_device;
 	lease->rights = rights;
@@ -135,6 +135,12 @@ static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, con
 static inline unsigned record_lacks(const struct record *record, unsigned rights)
 {
 	return rights & ~atomic_load_explicit(&record->rights, memory_order_relaxed);
+}
+
+/* The buffer for leases with these rights. NULL: it has yet to be granted, or mapped, for them. */
+static inline void *record_ptr(const struct record *record, unsigned rights)
+{
+	return record_lacks(record, rights) ? NULL : atomic_load_explicit(&record->ptr[view_of(rights)], memory_order_relaxed);
 }
 
 /* client_notice_reset() ends all holds, then stores the epoch: so this check comes after client_was_reset(). */

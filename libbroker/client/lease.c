@@ -103,6 +103,7 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 	struct table_key key;
 	struct record *record;
 	struct slot *slot;
+	void *ptr;
 
 	if (!table_key_look(&client->table, &key, name, index))
 		return -EAGAIN;
@@ -115,11 +116,11 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 		return -EAGAIN;
 	/* in this order: client_notice_reset() takes the record out of the table, then stores the epoch */
 	if (UNLIKELY(client_was_reset(client, index)) || !table_unchanged(&client->table, version) ||
-	    UNLIKELY(record_lacks(record, rights))) {
+	    UNLIKELY(!(ptr = record_ptr(record, rights)))) {
 		lease_undo(client, token);
 		return -EAGAIN;
 	}
-	lease_fill(lease, client, record, rights, token);
+	lease_fill(lease, client, record, ptr, rights, token);
 	return 0;
 }
 
@@ -190,6 +191,7 @@ static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t seq
 static int renew_redeemed(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
 	uint64_t token;
+	void *ptr;
 	int error;
 
 	error = client_notice_reset(lease->client, record->ordinal);
@@ -200,9 +202,15 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 	while (error == -EAGAIN && !(error = record_grow(lease->client, record)));
 	if (error == -ESTALE)
 		return error_set(error, "the buffer of this ticket was unlinked, or its mapping closed: redeem another ticket");
-	if (!error)
-		lease_fill(lease, lease->client, record, lease->rights, token);
-	return error;
+	if (error)
+		return error;
+	ptr = record_ptr(record, lease->rights);
+	if (!ptr) {
+		lease_undo(lease->client, token);
+		return error_set(-EROFS, "the buffer of this ticket was sealed: redeem a ticket with GPUB_READ alone");
+	}
+	lease_fill(lease, lease->client, record, ptr, lease->rights, token);
+	return 0;
 }
 
 /* Its mapping was closed meanwhile, or all slots are busy: acquires the name, if that is still the same buffer. */
@@ -256,6 +264,7 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 {
 	struct slot *slot;
 	uint64_t token, hold, sequence;
+	void *ptr;
 	int error = lease_slot(lease, &slot);
 
 	if (error)
@@ -273,12 +282,12 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 		lease_undo(lease->client, token);
 		return error_set(-ESTALE, "%s", stale);
 	}
-	if (client_was_reset(lease->client, atomic_load(&slot->record->index)) || record_lacks(slot->record, lease->rights) ||
+	if (client_was_reset(lease->client, atomic_load(&slot->record->index)) || !(ptr = record_ptr(slot->record, lease->rights)) ||
 	    !hold_stands(slot_at(&lease->client->slots, token_index(token)), token)) {
 		lease_undo(lease->client, token);
 		return renew_by_name(lease, slot->record, slot);
 	}
-	lease_fill(lease, lease->client, slot->record, lease->rights, token);
+	lease_fill(lease, lease->client, slot->record, ptr, lease->rights, token);
 	CRASH_POINT(renewed);
 	return 0;
 }
@@ -299,14 +308,15 @@ int gpub_renew(gpub_lease *lease)
 	struct slot *slot = slot_of(lease);
 	struct record *record = LIKELY(slot != NULL) ? slot->record : NULL;
 	uint64_t token;
+	void *ptr;
 
 	if (UNLIKELY(!record || record_hold_in(record, slot, SLOT_HOLD(token_sequence(lease->token), SLOT_FREE), &token)))
 		return renew_slow(lease);
 	if (UNLIKELY(!token_current(slot, lease->token) || !client_open(lease->client) ||
 		     client_was_reset(lease->client, atomic_load_explicit(&record->index, memory_order_relaxed)) ||
-		     !hold_stands(slot, token) || record_lacks(record, lease->rights)))
+		     !hold_stands(slot, token) || !(ptr = record_ptr(record, lease->rights))))
 		return renew_undo(lease, token);
-	lease_fill(lease, lease->client, record, lease->rights, token);
+	lease_fill(lease, lease->client, record, ptr, lease->rights, token);
 	CRASH_POINT(renewed);
 	return 0;
 }

@@ -103,6 +103,26 @@ static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *
 	return error;
 }
 
+/* For leases with the rights that the first one asked for. */
+static int memory_open(const struct device *device, const struct device_handle *handle, int descriptor, struct mapping *mapping)
+{
+	struct device_memory memory = { .handle = *handle,
+					.descriptor = descriptor,
+					.size = mapping->opened.span,
+					.writable = mapping->opened.rights & GPUB_WRITE };
+	enum view view = view_of(mapping->opened.rights);
+	int error;
+
+	if (mapping_is_vmm(mapping)) {
+		error = device->map(mapping->ordinal, &memory, &mapping->base[view]);
+	} else {
+		error = device->open(mapping->ordinal, handle, mapping->opened.span, &mapping->base[VIEW_READ]);
+		mapping->base[VIEW_WRITE] = mapping->base[VIEW_READ];
+	}
+	sodium_memzero(&memory.handle, sizeof memory.handle);
+	return error;
+}
+
 /* False: a reset came between, so the result is unknown; an open handle is closed. */
 static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, int descriptor,
 			   struct mapping *mapping, int *error)
@@ -112,10 +132,10 @@ static bool handle_open_in(const struct gpub_client *client, const struct device
 
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return false;
-	*error = device->open(mapping->ordinal, handle, descriptor, mapping->opened.span, &mapping->base);
+	*error = memory_open(device, handle, descriptor, mapping);
 	same = client_epoch(client, mapping->ordinal) == mapping->epoch;
 	if (!same && !*error)
-		(void)device->close(mapping->ordinal, mapping->base);
+		(void)device->close(mapping->ordinal, mapping->base[view_of(mapping->opened.rights)]);
 	device_call_end(client, mapping->ordinal);
 	return same;
 }
@@ -162,21 +182,69 @@ bool mapping_is_lost(const struct gpub_client *client, const struct mapping *map
 	return epoch_is_over(client, mapping->ordinal, mapping->epoch);
 }
 
-/* A reset ends all work, and leaves such a mapping where it is (facts.md). */
-static int vmm_unmap(const struct gpub_client *client, const struct mapping *mapping)
+/* Waits for the work on it, unless that is known to be done. A reset ends all work, and leaves the mapping where it is (facts.md). */
+static int view_unmap(const struct gpub_client *client, const struct mapping *mapping, void *base, bool done)
 {
-	const struct device *device = client->device;
 	int error = -EBUSY;
 
-	TRACE("close");
-	if (!mapping->quiesced && !mapping_is_lost(client, mapping))
-		error = device->close(mapping->ordinal, mapping->base);
-	if (mapping->quiesced || (error && mapping_is_lost(client, mapping)))
-		error = device->close_quiesced(mapping->ordinal, mapping->base);
+	done |= mapping_is_lost(client, mapping);
+	if (!done)
+		error = client->device->close(mapping->ordinal, base);
+	if (done || (error && mapping_is_lost(client, mapping)))
+		error = client->device->unmap(mapping->ordinal, base);
 	return error;
 }
 
-int mapping_unmap(struct gpub_client *client, const struct mapping *mapping)
+/* The close of the first view waits for the work on both. */
+static int vmm_unmap(const struct gpub_client *client, struct mapping *mapping)
+{
+	bool done = mapping->quiesced;
+	int error = 0;
+
+	TRACE("close");
+	for (int view = 0; view < VIEWS && !error; view++) {
+		if (!mapping->base[view])
+			continue;
+		error = view_unmap(client, mapping, mapping->base[view], done);
+		done = true;
+		if (!error)
+			mapping->base[view] = NULL;
+	}
+	return error;
+}
+
+/* From the view that it has. Not locked. */
+static int view_make(const struct gpub_client *client, const struct mapping *mapping, enum view view, void **base)
+{
+	int error;
+
+	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
+		return -EAGAIN;
+	TRACE("view");
+	error = client->device->map_again(mapping->ordinal, mapping->base[!view], view == VIEW_WRITE, base);
+	device_call_end(client, mapping->ordinal);
+	return error;
+}
+
+int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view view)
+{
+	void *base = NULL;
+	int error;
+
+	if (mapping->base[view])
+		return 0;
+	pthread_mutex_unlock(&client->lock);
+	error = view_make(client, mapping, view, &base);
+	pthread_mutex_lock(&client->lock);
+	if (error)
+		return error;
+	if (mapping->base[view])
+		return client->device->unmap(mapping->ordinal, base);
+	mapping->base[view] = base;
+	return 0;
+}
+
+int mapping_unmap(struct gpub_client *client, struct mapping *mapping)
 {
 	int error;
 
@@ -185,7 +253,7 @@ int mapping_unmap(struct gpub_client *client, const struct mapping *mapping)
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return 0;
 	TRACE("close");
-	error = client->device->close(mapping->ordinal, mapping->base);
+	error = client->device->close(mapping->ordinal, mapping->base[VIEW_READ]);
 	device_call_end(client, mapping->ordinal);
 	/* a reset came first, and closed it */
 	return error && mapping_is_lost(client, mapping) ? 0 : error;

@@ -22,12 +22,20 @@ struct record;
 /* What a pass of cache.c closes: it marks the mappings that it has come to. */
 enum cache_scope { CACHE_DUE, CACHE_ALL, CACHE_SCOPES };
 
+/* Memory that is exported by a descriptor is mapped once for leases that write, and once for those that only read. */
+enum view { VIEW_READ, VIEW_WRITE, VIEWS };
+
+static inline enum view view_of(unsigned rights)
+{
+	return rights & GPUB_WRITE ? VIEW_WRITE : VIEW_READ;
+}
+
 struct mapping {
 	uint64_t          grant;
 	struct wire_grant opened; /* the GRANT that it was opened by: its sealed handle stays in the board as long as the grant */
 	int               ordinal;
 	uint64_t          epoch; /* of the device; in another epoch the handle is not open */
-	void             *base;
+	void             *base[VIEWS]; /* NULL: no lease has needed it yet. Equal where one serves both */
 	bool              wanted;  /* the broker wants it back; one that is opened by a descriptor is in client->wanted, too */
 	bool              quiesced; /* its returns prove that the device is done with it, as the last close found */
 	bool              closing; /* a thread is closing it */
@@ -49,6 +57,12 @@ struct mapping {
  */
 int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int descriptor, int ordinal, struct mapping **mapping);
 
+/*
+ * Maps it for leases of that kind as well, unless it is. -EAGAIN: a reset came between. Locked; releases the lock meanwhile: the caller has a
+ * hold in it.
+ */
+int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view view);
+
 /* It was opened by a descriptor: a close waits for nothing, where the device has no work left on it. */
 static inline bool mapping_is_vmm(const struct mapping *mapping)
 {
@@ -68,7 +82,7 @@ void mapping_want(struct gpub_client *client, struct mapping *mapping);
 bool mapping_is_lost(const struct gpub_client *client, const struct mapping *mapping);
 
 /* Closes its handle, or unmaps it, only; 0 also if a reset has closed the handle meanwhile. Not locked. */
-int mapping_unmap(struct gpub_client *client, const struct mapping *mapping);
+int mapping_unmap(struct gpub_client *client, struct mapping *mapping);
 
 /* Adds it to the client. -ENOMEM: it stays the caller's. */
 int mapping_add(struct gpub_client *client, struct mapping *mapping);

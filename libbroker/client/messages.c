@@ -47,8 +47,9 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	mapping_attach(mapping, record);
 	record->generation = &client->board.words[grant->buffer];
 	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
-	record->ptr = (char *)mapping->base + grant->offset;
 	record->size = grant->size;
+	record->offset = grant->offset;
+	record->room = grant->room;
 	atomic_store(&record->serial, grant->serial);
 	atomic_store_explicit(&record->rights, grant->rights | (is_mine(client, grant->owner) ? GPUB_MINE : 0),
 			      memory_order_relaxed);
@@ -58,7 +59,8 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->flags = grant->flags;
 	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
 	record->timeline = timeline_map_share(timeline);
-	record_watch(client, record, grant->room);
+	for (int view = 0; view < VIEWS; view++)
+		record_view(client, record, view);
 	atomic_store(&record->state, RECORD_WORD(grant->grant, RECORD_OPEN));
 	CRASH_POINT(mapping_recorded);
 	pthread_cond_broadcast(&client->changed);

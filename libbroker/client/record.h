@@ -16,9 +16,9 @@
 #include "common/error.h"
 #include "common/name.h"
 #include "device/device.h"
+#include "mapping.h"
 #include "slot.h"
 
-struct mapping;
 struct timeline_map;
 
 enum record_state { RECORD_NONE = 0, RECORD_REQUESTED, RECORD_OPEN, RECORD_CLOSING };
@@ -35,28 +35,29 @@ struct record {
 	/* what an acquire and a renew read: one cache line, and the key in the line that is fetched with it */
 	_Alignas(128) _Atomic uint64_t state;       /* RECORD_WORD() */
 	const _Atomic uint64_t *_Atomic generation; /* the buffer's generation word in the board, W in the model */
-	/* from here to lease_device fixed while OPEN or CLOSING */
-	uint64_t                live;   /* the generation word while the buffer is live */
-	void                   *ptr;    /* the buffer in its mapping */
+	/* from here to lease_device fixed while OPEN or CLOSING, but for what is atomic */
+	uint64_t                live;       /* the generation word while the buffer is live */
+	void *_Atomic           ptr[VIEWS]; /* the buffer in its mapping; NULL: that view is not mapped yet */
 	uint64_t                size;
 	_Atomic uint32_t        rights; /* with GPUB_MINE where the owner allows it; acquires add to them, a seal takes GPUB_WRITE */
 	int32_t                 lease_device;
-	struct slot *_Atomic    last;   /* the last block of slots: two more slots than in all blocks before it */
-	_Atomic uint32_t        blocks; /* their number; changed after last */
-	/* the key */
-	_Atomic uint32_t        index;  /* the broker's index of the device that the buffer is opened on */
+	_Atomic uint32_t        index;  /* of the key: the broker's index of the device that the buffer is opened on */
+	_Atomic uint32_t        blocks; /* of slots; changed after last */
 
-	_Atomic uint64_t name[NAME_WORDS]; /* changed under the table's sequence lock */
+	struct slot *_Atomic last;         /* the last block of slots: two more slots than in all blocks before it */
+	_Atomic uint64_t name[NAME_WORDS]; /* the key, changed under the table's sequence lock */
 	uint64_t         hash;
 
 	/* fixed while OPEN or CLOSING */
 	struct mapping      *mapping;
 	_Atomic uint64_t     serial;
+	uint64_t             offset; /* in its allocation */
+	uint64_t             room;   /* bytes from there on that belong to no other buffer */
 	uint32_t             flags, owner; /* owner: uid, when it was mapped */
 	gpub_layout          layout;
 	int32_t              ordinal;
 	struct timeline_map *_Atomic timeline;
-	struct device_watch  watch; /* for overruns */
+	struct device_watch  watch[VIEWS]; /* for overruns */
 
 	struct slot     *block[SLOT_BLOCKS]; /* added, never removed */
 	_Atomic uint32_t cursor; /* hint: where the last scan of all slots found a free one */

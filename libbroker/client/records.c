@@ -152,21 +152,28 @@ void record_seal(struct record *record)
 	atomic_fetch_and_explicit(&record->rights, ~GPUB_WRITE, memory_order_relaxed);
 }
 
-void record_watch(struct gpub_client *client, struct record *record, uint64_t room)
+static void watch(struct gpub_client *client, struct record *record, enum view view, uint8_t *ptr)
 {
 	if (!client->device->watch)
 		return;
-	record->watch = (struct device_watch){ .name = (const char *)record->name,
-					       .ptr = record->ptr,
-					       .size = record->size,
-					       .room = room };
-	client->device->watch(&record->watch);
+	record->watch[view] = (struct device_watch){ .name = (const char *)record->name, .ptr = ptr, .size = record->size, .room = record->room };
+	client->device->watch(&record->watch[view]);
+}
+
+void record_view(struct gpub_client *client, struct record *record, enum view view)
+{
+	const struct mapping *mapping = record->mapping;
+	uint8_t *base = mapping->base[view];
+
+	if (base && (view == VIEW_READ || base != mapping->base[VIEW_READ]))
+		watch(client, record, view, base + record->offset);
+	atomic_store_explicit(&record->ptr[view], base ? base + record->offset : NULL, memory_order_relaxed);
 }
 
 void record_unwatch(struct gpub_client *client, struct record *record)
 {
-	if (client->device->unwatch)
-		client->device->unwatch(&record->watch);
+	for (int view = 0; view < VIEWS && client->device->unwatch; view++)
+		client->device->unwatch(&record->watch[view]);
 }
 
 /* If a call may still use the timeline, its reference stays until the client ends. */

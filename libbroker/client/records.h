@@ -41,8 +41,9 @@ void record_wait_end(struct record *record, struct waiter *waiter);
 int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
 		const struct timespec *deadline);
 
-/* From here on the device checks for writes behind the buffer; and stops. Locked. */
-void record_watch(struct gpub_client *client, struct record *record, uint64_t room);
+/* Its leases may use that view from now on, if it is mapped; the device checks for writes behind the buffer. Locked. */
+void record_view(struct gpub_client *client, struct record *record, enum view view);
+/* The device stops checking. Locked. */
 void record_unwatch(struct gpub_client *client, struct record *record);
 
 /*

@@ -136,6 +136,7 @@ typedef enum {
 } CUmemLocationType;
 
 typedef enum {
+	CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
 	CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
 } CUmemAccess_flags;
 
@@ -231,6 +232,7 @@ typedef CUresult(CUDAAPI *PFN_cuMemMap_v10020)(CUdeviceptr ptr, size_t size, siz
 					       unsigned long long flags);
 typedef CUresult(CUDAAPI *PFN_cuMemUnmap_v10020)(CUdeviceptr ptr, size_t size);
 typedef CUresult(CUDAAPI *PFN_cuMemSetAccess_v10020)(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *access, size_t count);
+typedef CUresult(CUDAAPI *PFN_cuMemRetainAllocationHandle_v11000)(CUmemGenericAllocationHandle *handle, void *ptr);
 typedef CUresult(CUDAAPI *PFN_cuMemsetD8Async_v3020)(CUdeviceptr dst, unsigned char value, size_t count,
 	CUstream stream);
 typedef CUresult(CUDAAPI *PFN_cuMemcpyAsync_v4000)(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream);

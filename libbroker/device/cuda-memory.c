@@ -105,7 +105,7 @@ int cuda_release(int ordinal, void *ptr)
 	CUDA_SCOPE(scope);
 
 	if (cuda_vmm_has(ptr))
-		return cuda_vmm_close(ordinal, ptr);
+		return cuda_vmm_unmap(ordinal, ptr);
 	rc = cuda_enter(&scope, ordinal);
 	return rc ? rc : cuda_error(cuda.MemFree(cuda_address(ptr)), "freeing memory of device %d", ordinal);
 }
@@ -124,7 +124,7 @@ static int open_failed(CUresult result, int ordinal)
 }
 
 /* The flag is mandatory (facts.md), and the handle carries its own size. */
-static int ipc_open(int ordinal, const struct device_handle *handle, void **ptr)
+int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
 {
 	CUipcMemHandle ipc;
 	CUdeviceptr    address;
@@ -132,6 +132,7 @@ static int ipc_open(int ordinal, const struct device_handle *handle, void **ptr)
 	int            rc;
 	CUDA_SCOPE(scope);
 
+	(void)size;
 	rc = cuda_enter(&scope, ordinal);
 	if (rc)
 		return rc;
@@ -142,11 +143,6 @@ static int ipc_open(int ordinal, const struct device_handle *handle, void **ptr)
 		return open_failed(result, ordinal);
 	*ptr = (void *)(uintptr_t)address;
 	return 0;
-}
-
-int cuda_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
-{
-	return descriptor >= 0 ? cuda_vmm_open(ordinal, descriptor, size, ptr) : ipc_open(ordinal, handle, ptr);
 }
 
 /* ---- pages that the device writes ---- */

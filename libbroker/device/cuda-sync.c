@@ -66,7 +66,7 @@ static int barrier_begin(struct barrier *barrier, int ordinal)
 	int rc;
 
 	if (barrier->handle)
-		return cuda_open(ordinal, barrier->handle, -1, barrier->size, &barrier->at);
+		return cuda_open(ordinal, barrier->handle, barrier->size, &barrier->at);
 	rc = page_new(&barrier->at);
 	if (rc)
 		return rc;
@@ -236,7 +236,7 @@ static int barriers_try_open(int ordinal, struct barrier *barrier)
 
 	if (!barrier->handle)
 		return barriers_try(ordinal, barrier, context);
-	rc = cuda_open(ordinal, barrier->handle, -1, barrier->size, &kept);
+	rc = cuda_open(ordinal, barrier->handle, barrier->size, &kept);
 	if (rc)
 		return rc;
 	rc = barriers_try(ordinal, barrier, context);
@@ -309,7 +309,7 @@ int cuda_close(int ordinal, void *ptr)
 	if (!cuda_vmm_has(ptr))
 		return ipc_close(ordinal, ptr);
 	rc = cuda_sync(ordinal, NULL, 0);
-	return rc ? rc : cuda_vmm_close(ordinal, ptr);
+	return rc ? rc : cuda_vmm_unmap(ordinal, ptr);
 }
 
 static int sync_unsupported(int ordinal, const struct device_handle *handle)

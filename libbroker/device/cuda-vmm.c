@@ -7,7 +7,8 @@
  * ends that kernel: whoever asks for one knows that no work is left.
  *
  * Owns the table of ranges that this process has mapped, and the owner's descriptors. The mapping keeps the memory, so no other reference
- * of it is held. Never waits.
+ * of it is held. Memory that has to be at one address is mapped once, for all its opens in the process: each device gets access to it. That is
+ * as fast as a mapping for each device (facts.md). Never waits.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,17 +21,22 @@
 #include "common/error.h"
 #include "common/size.h"
 #include "common/tables.h"
+#include "device/addresses.h"
 #include "device/cuda.h"
 
 struct range {
-	void          *base;
-	uint64_t       size;
-	int            descriptor; /* exported by this process; -1 */
-	UT_hash_handle hh;         /* by base */
+	void                *base;
+	uint64_t             size;
+	int                  descriptor; /* exported by this process; -1 */
+	struct device_handle handle;     /* of imported memory: which it is */
+	unsigned             opens;
+	uint64_t             writers; /* a bit for each device that may write there */
+	UT_hash_handle       hh; /* by base */
 };
 
 static struct range   *ranges;
 static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t fixed_lock = PTHREAD_MUTEX_INITIALIZER; /* one thread at a time maps, or unmaps, at given addresses */
 
 /* ---- the table ---- */
 
@@ -65,6 +71,22 @@ static bool range_find(const void *base, struct range *range)
 	return found;
 }
 
+static void range_change(const void *base, int opens, uint64_t writers)
+{
+	struct range *range;
+
+	pthread_mutex_lock(&ranges_lock);
+	HASH_FIND_PTR(ranges, &base, range);
+	range->opens += (unsigned)opens;
+	range->writers |= writers;
+	pthread_mutex_unlock(&ranges_lock);
+}
+
+static uint64_t writer(int ordinal, bool writable)
+{
+	return (uint64_t)writable << ordinal;
+}
+
 static void range_remove(const void *base)
 {
 	struct range *range;
@@ -86,30 +108,43 @@ bool cuda_vmm_has(const void *base)
 
 /* ---- mapping ---- */
 
-static int access_set(CUdeviceptr base, uint64_t size, int ordinal)
+static int access_set(CUdeviceptr base, uint64_t size, int ordinal, bool writable)
 {
 	const CUmemAccessDesc access = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal },
-					 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+					 .flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ };
 
 	return cuda_error(cuda.MemSetAccess(base, size, &access, 1), "giving device %d access to memory", ordinal);
 }
 
-/* Maps the memory at new addresses, which the device can use. */
-static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int ordinal, struct range *range)
+/* The driver takes a wish as a hint: where something else lies there, it gives other addresses. */
+static int addresses_reserve(CUdeviceptr *base, uint64_t size, const void *wish)
+{
+	int rc = cuda_error(cuda.MemAddressReserve(base, size, 0, cuda_address(wish), 0), "reserving addresses for %" PRIu64 " bytes", size);
+
+	if (rc || !wish || *base == cuda_address(wish))
+		return rc;
+	(void)cuda.MemAddressFree(*base, size);
+	return addresses_taken(wish, size);
+}
+
+/* Maps the memory at the range's base, or anywhere where that is NULL. The device can use it there. */
+static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int ordinal, bool writable, struct range *range)
 {
 	CUdeviceptr base;
-	int         rc = cuda_error(cuda.MemAddressReserve(&base, size, 0, 0, 0), "reserving addresses for %" PRIu64 " bytes", size);
+	int         rc = addresses_reserve(&base, size, range->base);
 
 	if (rc)
 		return rc;
 	rc = cuda_error(cuda.MemMap(base, size, 0, memory, 0), "mapping %" PRIu64 " bytes", size);
 	if (rc)
 		goto free_addresses;
-	rc = access_set(base, size, ordinal);
+	rc = access_set(base, size, ordinal, writable);
 	if (rc)
 		goto unmap;
 	range->base = (void *)(uintptr_t)base;
 	range->size = size;
+	range->opens = 1;
+	range->writers = writer(ordinal, writable);
 	rc = range_add(range);
 	if (!rc)
 		return 0;
@@ -120,18 +155,23 @@ free_addresses:
 	return rc;
 }
 
-int cuda_vmm_close(int ordinal, void *base)
+static int not_mapped(const void *base)
+{
+	return error_set(-EINVAL, "no memory is mapped at %p", base);
+}
+
+/* Of its last open. */
+static int range_unmap(int ordinal, void *base)
 {
 	struct range range;
 	CUresult     result;
-	int          rc;
-	CUDA_SCOPE(scope);
 
-	rc = cuda_enter(&scope, ordinal);
-	if (rc)
-		return rc;
 	if (!range_find(base, &range))
-		return error_set(-EINVAL, "no memory is mapped at %p", base);
+		return not_mapped(base);
+	if (range.opens > 1) {
+		range_change(base, -1, 0);
+		return 0;
+	}
 	result = cuda.MemUnmap(cuda_address(base), range.size);
 	if (result != CUDA_SUCCESS)
 		return cuda_error(result, "unmapping memory of device %d", ordinal);
@@ -140,6 +180,37 @@ int cuda_vmm_close(int ordinal, void *base)
 		close(range.descriptor);
 	(void)cuda.MemAddressFree(cuda_address(base), range.size);
 	return 0;
+}
+
+int cuda_vmm_unmap(int ordinal, void *base)
+{
+	int rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&fixed_lock);
+	rc = range_unmap(ordinal, base);
+	pthread_mutex_unlock(&fixed_lock);
+	return rc;
+}
+
+int cuda_vmm_make_writable(int ordinal, void *base)
+{
+	struct range range;
+	int          rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	if (!range_find(base, &range))
+		return not_mapped(base);
+	rc = access_set(cuda_address(base), range.size, ordinal, true);
+	if (!rc)
+		range_change(base, 0, writer(ordinal, true));
+	return rc;
 }
 
 /* ---- the owner's half ---- */
@@ -158,7 +229,7 @@ static int memory_create(int ordinal, uint64_t size, CUmemGenericAllocationHandl
 int cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr)
 {
 	CUmemGenericAllocationHandle memory;
-	struct range                 range;
+	struct range                 range = { 0 };
 	int                          rc;
 	CUDA_SCOPE(scope);
 
@@ -171,7 +242,7 @@ int cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr)
 			"exporting memory of device %d", ordinal);
 	if (rc)
 		goto release;
-	rc = memory_map(memory, size, ordinal, &range);
+	rc = memory_map(memory, size, ordinal, true, &range);
 	if (!rc)
 		*ptr = range.base;
 	else
@@ -187,7 +258,7 @@ int cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor)
 	struct range range;
 
 	if (!range_find(base, &range))
-		return error_set(-EINVAL, "no memory is mapped at %p", base);
+		return not_mapped(base);
 	if (getrandom(handle->bytes, sizeof(handle->bytes), 0) != sizeof(handle->bytes))
 		return error_set(-EIO, "no random bytes for a handle: %m");
 	*descriptor = range.descriptor;
@@ -204,23 +275,75 @@ static int import_failed(CUresult result, int ordinal)
 	return cuda_error(result, "opening a buffer on device %d", ordinal);
 }
 
-int cuda_vmm_open(int ordinal, int descriptor, uint64_t size, void **ptr)
+static int memory_import(int ordinal, const struct device_memory *import, void **ptr)
 {
 	CUmemGenericAllocationHandle memory;
-	struct range                 range = { .descriptor = -1 };
+	struct range                 range = { .descriptor = -1, .handle = import->handle, .base = import->address };
 	CUresult                     result;
+	int                          rc;
+
+	result = cuda.MemImportFromShareableHandle(&memory, (void *)(intptr_t)import->descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	if (result != CUDA_SUCCESS)
+		return import_failed(result, ordinal);
+	rc = memory_map(memory, import->size, ordinal, import->writable, &range);
+	(void)cuda.MemRelease(memory);
+	if (!rc)
+		*ptr = range.base;
+	return rc;
+}
+
+/* The memory is at that address already, for another open of this process: this one's device gets access as well. */
+static int open_again(int ordinal, const struct device_memory *import, const struct range *range, void **ptr)
+{
+	uint64_t writers = range->writers | writer(ordinal, import->writable);
+	int      rc = access_set(cuda_address(range->base), range->size, ordinal, writers >> ordinal & 1);
+
+	if (rc)
+		return rc;
+	range_change(range->base, 1, writers);
+	*ptr = range->base;
+	return 0;
+}
+
+int cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr)
+{
+	struct range range;
+	int          rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	if (!import->address)
+		return memory_import(ordinal, import, ptr);
+	pthread_mutex_lock(&fixed_lock);
+	if (range_find(import->address, &range) && !memcmp(&range.handle, &import->handle, sizeof(range.handle)))
+		rc = open_again(ordinal, import, &range, ptr);
+	else
+		rc = memory_import(ordinal, import, ptr);
+	pthread_mutex_unlock(&fixed_lock);
+	return rc;
+}
+
+int cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **again)
+{
+	CUmemGenericAllocationHandle memory;
+	struct range                 range;
 	int                          rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, ordinal);
 	if (rc)
 		return rc;
-	result = cuda.MemImportFromShareableHandle(&memory, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	if (result != CUDA_SUCCESS)
-		return import_failed(result, ordinal);
-	rc = memory_map(memory, size, ordinal, &range);
+	if (!range_find(ptr, &range))
+		return not_mapped(ptr);
+	rc = cuda_error(cuda.MemRetainAllocationHandle(&memory, range.base), "finding the memory at %p", ptr);
+	if (rc)
+		return rc;
+	range = (struct range){ .descriptor = -1, .handle = range.handle, .size = range.size };
+	rc = memory_map(memory, range.size, ordinal, writable, &range);
 	(void)cuda.MemRelease(memory);
 	if (!rc)
-		*ptr = range.base;
+		*again = range.base;
 	return rc;
 }

@@ -54,6 +54,7 @@
 	X(MemMap, 10020)                         \
 	X(MemUnmap, 10020)                       \
 	X(MemSetAccess, 10020)                   \
+	X(MemRetainAllocationHandle, 11000)      \
 	X(MemsetD8Async, 3020)                   \
 	X(MemcpyAsync, 4000)                     \
 	X(MemHostRegister, 6050)                 \
@@ -201,7 +202,7 @@ int cuda_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
 int cuda_zero(int ordinal, void *ptr, uint64_t size);
 int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 int cuda_release(int ordinal, void *ptr);
-int cuda_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr);
+int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 int cuda_page_register(void *page, size_t size, bool writable);
 int cuda_page_unregister(void *page);
 
@@ -211,8 +212,10 @@ void cuda_pages_renew(int ordinal, CUcontext primary);
 /* cuda-vmm.c: the same for memory that is exported by a descriptor. size: whole granules. */
 int  cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr);
 int  cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor);
-int  cuda_vmm_open(int ordinal, int descriptor, uint64_t size, void **ptr);
-int  cuda_vmm_close(int ordinal, void *base); /* no work is left on it: close_quiesced(), and the owner's release() */
+int  cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr);
+int  cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **again);
+int  cuda_vmm_make_writable(int ordinal, void *base);
+int  cuda_vmm_unmap(int ordinal, void *base); /* no work is left on it: unmap(), and the owner's release() */
 bool cuda_vmm_has(const void *base);          /* the memory at base is of that kind */
 
 /* cuda-sync.c */

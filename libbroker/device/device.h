@@ -54,6 +54,15 @@ struct device_watch {
 	struct device_watch *prev, *next;
 };
 
+/* Memory of another process, as it is exported by a descriptor. */
+struct device_memory {
+	struct device_handle handle;     /* says which descriptor is meant */
+	int                  descriptor; /* stays the caller's */
+	uint64_t             size;
+	bool                 writable; /* else this process's work can only read it: a kernel that writes there fails */
+	void                *address;  /* NULL: anywhere */
+};
+
 /*
  * The CUDA version that the driver must support, as cuda.h writes versions (12000 is 12.0), and the first driver that does.
  * The functions in cuda.h need it, which cuda-library.c checks at compile time.
@@ -99,16 +108,20 @@ struct device {
 	int (*gone)(pid_t pid, bool mps);
 
 	/* the importer's half */
-	/* descriptor: what came with the handle, and stays the caller's; -1: none did. */
-	int (*open)(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr);
-	int (*close)(int ordinal, void *ptr); /* waits for all work of the process on that device */
+	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr); /* by the handle alone */
 	/*
-	 * The same for memory that was opened by a descriptor, and on which the caller knows that no work is left: waits for
-	 * nothing, and holds no launch up.
+	 * By a descriptor. -EADDRINUSE: something else is at the address that was asked for. The same memory at the same address is
+	 * one mapping, of all devices and opens that asked for it.
 	 */
-	int (*close_quiesced)(int ordinal, void *ptr);
+	int (*map)(int ordinal, const struct device_memory *memory, void **ptr);
+	/* Maps what map() has mapped at ptr once more, at other addresses and with an access of its own. Close each. */
+	int (*map_again)(int ordinal, const void *ptr, bool writable, void **again);
+	int (*make_writable)(int ordinal, void *ptr); /* in place, what was mapped read-only */
+	int (*close)(int ordinal, void *ptr); /* of either kind. Waits for all work of the process on that device */
+	/* Closes what was mapped, and on which the caller knows that no work is left: waits for nothing, and holds no launch up. */
+	int (*unmap)(int ordinal, void *ptr);
 	/*
-	 * Waits for the same work as close(). handle: of memory that is open on that device, and stays so; NULL: that was opened by a
+	 * Waits for the same work as close(). handle: of memory that is open on that device, and stays so; NULL: that was mapped by a
 	 * descriptor. -ENOTSUP: only the last close of a handle waits.
 	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);

@@ -21,6 +21,7 @@
 #include "host-connection.h"
 #include "host-fault.h"
 #include "host-gate.h"
+#include "host-import.h"
 #include "host-launch.h"
 #include "host-memory.h"
 #include "host-module.h"
@@ -291,8 +292,11 @@ const struct device device_host = {
 	.release = host_release,
 	.gone = host_gone,
 	.open = host_open,
+	.map = host_map,
+	.map_again = host_map_again,
+	.make_writable = host_make_writable,
 	.close = host_close,
-	.close_quiesced = host_close_quiesced,
+	.unmap = host_unmap,
 	.sync = host_sync,
 	.watch = host_watch,
 	.unwatch = host_unwatch,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-memory.h - the host device's allocations and mappings; device.h says what the calls do. */
+/* host-memory.h - the host device's allocations: the owner's half of it; device.h says what the calls do. */
 #ifndef GPUB_HOST_MEMORY_H
 #define GPUB_HOST_MEMORY_H
 
@@ -15,15 +15,8 @@ int host_zero(int ordinal, void *ptr, uint64_t size);
 int host_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 int host_release(int ordinal, void *ptr);
 int host_gone(pid_t pid, bool mps);
-int host_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr);
-int host_close(int ordinal, void *ptr);
-int host_close_quiesced(int ordinal, void *ptr);
-int host_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
 /* At the owner's exit: no object outlives it. */
 void host_unlink_all(void);
-
-/* At a reset, under host_state.lock. */
-void host_mappings_end(unsigned device);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "common/error.h"
 #include "common/size.h"
+#include "addresses.h"
 #include "host-fault.h"
 #include "host-state.h"
 
@@ -106,6 +107,18 @@ uint64_t host_guard_size(void)
 	long page = sysconf(_SC_PAGESIZE);
 
 	return page > (long)HOST_GRANULE ? (uint64_t)page : HOST_GRANULE;
+}
+
+int host_addresses_reserve(uint64_t size, uint8_t **base)
+{
+	int fixed = *base ? MAP_FIXED_NOREPLACE : 0;
+	uint8_t *got = mmap(*base, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+
+	if (got == MAP_FAILED)
+		return fixed ? addresses_taken(*base, size) :
+			       error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m", (unsigned long long)size);
+	*base = got;
+	return 0;
 }
 
 void host_region_destroy(struct host_region *region)

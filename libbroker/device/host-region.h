@@ -27,9 +27,10 @@ struct host_region {
 	uint64_t             size;
 	enum host_kind       kind;
 	unsigned             device;   /* not of a page */
+	uint64_t             others;   /* of a mapping at a given address: a bit for each other device that opened it */
 	unsigned             opens;    /* of a mapping */
 	uint64_t             number;   /* HOST_UNMAPPED: of its close, as they came */
-	bool                 writable; /* of a page */
+	bool                 writable; /* of a page or a mapping */
 	int                  fd;       /* of an allocation or a mapping: has the flock; -1 */
 	bool                 watched;  /* of a mapping: its buffers are watched, and nothing may lie outside of them */
 	struct device_watch *watches;
@@ -37,6 +38,9 @@ struct host_region {
 	enum export_kind     exported;   /* of an allocation or a mapping */
 	int                  descriptor; /* EXPORT_VMM, of an allocation: what importers get; -1 */
 };
+
+/* Addresses without memory: unique as a pointer must be, and every touch faults. *base: where; NULL: anywhere. -EADDRINUSE. */
+int host_addresses_reserve(uint64_t size, uint8_t **base);
 
 struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64_t size);
 int                 host_region_add(struct host_region *region);
@@ -48,6 +52,12 @@ struct host_region *host_region_at(size_t index); /* in the order of addresses; 
 
 /* A region that overlaps [base, base + size), or NULL. */
 struct host_region *host_region_overlapping(const uint8_t *base, uint64_t size);
+
+/* That device may use the mapping. */
+static inline bool host_region_is_of(const struct host_region *region, unsigned device)
+{
+	return region->device == device || region->others >> device & 1;
+}
 
 /* The mapping that has ptr in one of its guard pages, or NULL. */
 const struct host_region *host_region_guarding(const void *ptr);

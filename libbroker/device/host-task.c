@@ -119,7 +119,7 @@ static int kernel_check(const struct host_task *task, unsigned device)
 	int rc = 0;
 
 	for (unsigned i = 0; !rc && i < count; i++)
-		rc = host_check_range(pointer[i], 0, device, "a kernel");
+		rc = host_check_range(pointer[i], 0, device, HOST_USES, "a kernel");
 	return rc;
 }
 
@@ -131,8 +131,8 @@ int host_task_check(const struct host_task *task, unsigned device)
 	case HOST_TASK_KERNEL:
 		return kernel_check(task, device);
 	case HOST_TASK_COPY:
-		rc = host_check_range(task->copy.dst, task->copy.size, device, "a copy");
-		return rc ? rc : host_check_range(task->copy.src, task->copy.size, device, "a copy");
+		rc = host_check_range(task->copy.dst, task->copy.size, device, HOST_WRITES, "a copy");
+		return rc ? rc : host_check_range(task->copy.src, task->copy.size, device, HOST_READS, "a copy");
 	case HOST_TASK_WRITE:
 	case HOST_TASK_WAIT:
 		return host_check_word(task->word.word, task->kind == HOST_TASK_WRITE);

@@ -166,6 +166,12 @@ static int refuse_range(const void *ptr, uint64_t size, const char *what)
 	return error_set(-EINVAL, "%s: %llu bytes at %p leave their allocation", what, (unsigned long long)size, ptr);
 }
 
+/* As CUDA does, when the copy is queued. */
+static int refuse_write(const void *ptr, const char *what)
+{
+	return error_set(-EINVAL, "%s: the memory at %p is mapped read-only: acquire it with GPUB_WRITE", what, ptr);
+}
+
 /* A kernel may be given a pointer to a buffer's end, so only what has a size must not lie in a guard page. */
 static int guard_check(const void *ptr, uint64_t size, const char *what)
 {
@@ -175,7 +181,7 @@ static int guard_check(const void *ptr, uint64_t size, const char *what)
 	return region && !rc ? refuse_range(ptr, size, what) : rc;
 }
 
-static int range_check_locked(const void *ptr, uint64_t size, unsigned device, const char *what)
+static int range_check_locked(const void *ptr, uint64_t size, unsigned device, enum host_access access, const char *what)
 {
 	const struct host_region *region = host_region_find(ptr);
 	int rc;
@@ -188,21 +194,21 @@ static int range_check_locked(const void *ptr, uint64_t size, unsigned device, c
 		host_violation("%s on device %u uses %p, which was released", what, device, ptr);
 	if (region->kind == HOST_UNMAPPED)
 		host_violation("%s on device %u uses %p, which was unmapped: its work was not done", what, device, ptr);
-	if (region->device != device)
+	if (!host_region_is_of(region, device))
 		host_violation("%s on device %u uses %p, which is of device %u: open it once for each device", what,
 			       device, ptr, region->device);
-	rc = bounds_check(region, ptr, size, what);
+	rc = access == HOST_WRITES && !region->writable ? refuse_write(ptr, what) : bounds_check(region, ptr, size, what);
 	if (!rc && size > region->size - (uint64_t)((const uint8_t *)ptr - region->base))
 		rc = refuse_range(ptr, size, what);
 	return rc;
 }
 
-int host_check_range(const void *ptr, uint64_t size, unsigned device, const char *what)
+int host_check_range(const void *ptr, uint64_t size, unsigned device, enum host_access access, const char *what)
 {
 	int rc;
 
 	pthread_mutex_lock(&host_state.lock);
-	rc = range_check_locked(ptr, size, device, what);
+	rc = range_check_locked(ptr, size, device, access, what);
 	pthread_mutex_unlock(&host_state.lock);
 	return rc;
 }

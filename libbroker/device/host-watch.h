@@ -17,8 +17,11 @@ void host_unwatch(struct device_watch *watch);
 void host_watch_verify(const void *ptr);
 void host_watch_end(struct host_region *mapping);
 
-/* Aborts if [ptr, ptr + size) is memory that work on that device must not touch. -EINVAL: it leaves its buffer. */
-int host_check_range(const void *ptr, uint64_t size, unsigned device, const char *what);
+/* HOST_USES: what it does is not known. */
+enum host_access { HOST_USES, HOST_READS, HOST_WRITES };
+
+/* Aborts if [ptr, ptr + size) is memory that work on that device must not touch. -EINVAL: it leaves its buffer, or is read-only and written. */
+int host_check_range(const void *ptr, uint64_t size, unsigned device, enum host_access access, const char *what);
 
 /* Aborts unless the word is in a page that a stream may read, or write. */
 int host_check_word(const uint64_t *word, bool write);

@@ -3,7 +3,7 @@
  * vmm.c - the fake driver's virtual memory functions: memory that a descriptor exports, mapped at reserved addresses.
  *
  * Owns this process's reserved ranges. Memory is a memfd, its handle a descriptor of it. Addresses without memory, or to which no device
- * was given access, fault. Nothing waits for a stream.
+ * was given access, fault. An address that is asked for is given where nothing lies there, else another. Nothing waits for a stream.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@ static struct range {
 	size_t   size;
 	bool     mapped;
 	CUdevice device; /* that the memory was made on, if this process made it; -1 */
+	int      memory; /* mapped: a descriptor of it */
 } ranges[RANGES_MAX];
 
 /* By descriptor: of what this process made. */
@@ -112,9 +113,9 @@ static CUresult fake_MemImportFromShareableHandle(CUmemGenericAllocationHandle *
 
 /* ---- addresses ---- */
 
-static void *reserve(void *where, size_t size)
+static void *reserve(void *where, size_t size, int fixed)
 {
-	return mmap(where, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (where ? MAP_FIXED : 0), -1, 0);
+	return mmap(where, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (where ? fixed : 0), -1, 0);
 }
 
 static CUresult fake_MemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr address, unsigned long long flags)
@@ -123,11 +124,13 @@ static CUresult fake_MemAddressReserve(CUdeviceptr *ptr, size_t size, size_t ali
 	void         *base = MAP_FAILED;
 
 	FAKE_CALL();
-	(void)alignment, (void)address, (void)flags;
+	(void)alignment, (void)flags;
 	pthread_mutex_lock(&lock);
 	range = range_at(NULL);
 	if (range)
-		base = reserve(NULL, size);
+		base = reserve((void *)(uintptr_t)address, size, MAP_FIXED_NOREPLACE);
+	if (range && base == MAP_FAILED)
+		base = reserve(NULL, size, 0);
 	if (base != MAP_FAILED)
 		*range = (struct range){ .base = base, .size = size, .device = -1 };
 	pthread_mutex_unlock(&lock);
@@ -166,6 +169,7 @@ static CUresult fake_MemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGe
 	if (ok) {
 		range->mapped = true;
 		range->device = made_on[handle] - 1;
+		range->memory = fcntl((int)handle, F_DUPFD_CLOEXEC, 0);
 	}
 	pthread_mutex_unlock(&lock);
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -179,10 +183,27 @@ static CUresult fake_MemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAcces
 	FAKE_CALL();
 	pthread_mutex_lock(&lock);
 	range = range_at((char *)(uintptr_t)ptr);
-	ok = ptr && range && range->size == size && range->mapped && count == 1 && access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
-	     !mprotect(range->base, size, PROT_READ | PROT_WRITE);
+	ok = ptr && range && range->size == size && range->mapped && count == 1 &&
+	     !mprotect(range->base, size, (int)access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE : PROT_READ);
 	pthread_mutex_unlock(&lock);
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult fake_MemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *ptr)
+{
+	struct range *range;
+	int           fd = -1;
+
+	FAKE_CALL();
+	pthread_mutex_lock(&lock);
+	range = range_at(ptr);
+	if (ptr && range && range->mapped)
+		fd = fcntl(range->memory, F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_unlock(&lock);
+	if (fd < 0 || fd >= RANGES_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	*handle = (CUmemGenericAllocationHandle)fd;
+	return CUDA_SUCCESS;
 }
 
 static CUresult fake_MemUnmap(CUdeviceptr ptr, size_t size)
@@ -193,9 +214,11 @@ static CUresult fake_MemUnmap(CUdeviceptr ptr, size_t size)
 	FAKE_CALL();
 	pthread_mutex_lock(&lock);
 	range = range_at((char *)(uintptr_t)ptr);
-	ok = ptr && range && range->size == size && range->mapped && reserve(range->base, size) == range->base;
-	if (ok)
+	ok = ptr && range && range->size == size && range->mapped && reserve(range->base, size, MAP_FIXED) == range->base;
+	if (ok) {
 		range->mapped = false;
+		close(range->memory);
+	}
 	pthread_mutex_unlock(&lock);
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -209,6 +232,7 @@ const struct fake_function fake_vmm[] = {
 	FAKE_ROW(MemAddressFree, 10020),
 	FAKE_ROW(MemMap, 10020),
 	FAKE_ROW(MemSetAccess, 10020),
+	FAKE_ROW(MemRetainAllocationHandle, 11000),
 	FAKE_ROW(MemUnmap, 10020),
 	{ 0 },
 };

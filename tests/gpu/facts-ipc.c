@@ -114,7 +114,7 @@ static void ipc_capture(int fd)
 
 	memcpy(handle.bytes, &memory.handle, sizeof(handle.bytes));
 	capture_start(&capture, cudaStreamNonBlocking);
-	opened = device_cuda->open(0, &handle, -1, GRANULE, &ptr);
+	opened = device_cuda->open(0, &handle, GRANULE, &ptr);
 	if (!opened)
 		closed = device_cuda->close(0, ptr);
 	valid = capture_finish(&capture);

@@ -182,7 +182,7 @@ void peer_group(void)
 	}
 	memory = ask_allocate(fd, GRANULE, 0x55);
 	memcpy(handle.bytes, &memory.handle, sizeof(handle.bytes));
-	NEED(device_cuda->open(1, &handle, -1, GRANULE, &ptr));
+	NEED(device_cuda->open(1, &handle, GRANULE, &ptr));
 	NEED(cudaSetDevice(1));
 	result = kernel_reads(1, ptr, &value);
 	point(!result && value == 0x55555555 && !device_cuda->close(1, ptr), title, "%s, read %x", cudaGetErrorName(result),

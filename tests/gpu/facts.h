@@ -109,6 +109,7 @@ void ipc_group(void);
 void namespaces_group(void);
 void order_group(void);
 void vmm_group(void);
+void fault_group(void);
 void death_group(void);
 void fork_group(void);
 void peer_group(void);

@@ -212,7 +212,7 @@ static void test_reset(uint64_t *page)
 	point(after && after != before, "and is another one after a reset: %llu (%.0f ms)", (unsigned long long)after, now_ms() - began);
 	point(device_cuda->epoch(0) == after, "once");
 	point(!device_cuda->stream_create(0, 0, &stream) && lands(stream, page, 11), "a page registered before is registered again");
-	point(!device_cuda->open(0, &handle, -1, SIZE, &ptr) && !device_cuda->sync(0, &handle, SIZE) && !device_cuda->close(0, ptr),
+	point(!device_cuda->open(0, &handle, SIZE, &ptr) && !device_cuda->sync(0, &handle, SIZE) && !device_cuda->close(0, ptr),
 	      "a handle is opened, synchronised with and closed");
 	device_cuda->stream_destroy(stream);
 	NEED(reset(0));
@@ -277,7 +277,7 @@ static void test_beside_a_close(uint64_t *page)
 	int       scans = 100000, same = 0;
 	bool      closed;
 
-	NEED(device_cuda->open(0, &handle, -1, SIZE, &ptr) || device_cuda->open(0, &handle, -1, SIZE, &again));
+	NEED(device_cuda->open(0, &handle, SIZE, &ptr) || device_cuda->open(0, &handle, SIZE, &again));
 	NEED(device_cuda->stream_create(0, 0, &stream));
 	epoch = device_cuda->epoch(0);
 	atomic_store(&closing, 0);
@@ -310,7 +310,7 @@ int main(void)
 	alarm(60);
 	handle = exported();
 	NEED(device_cuda->start(&setup) || device_cuda->set_current(0));
-	NEED(device_cuda->open(0, &handle, -1, SIZE, &ptr));
+	NEED(device_cuda->open(0, &handle, SIZE, &ptr));
 	NEED(page_map(device_cuda->page_register, BYTES, -1, true, &page));
 	NEED(device_cuda->stream_create(0, 0, &stream));
 	test_closes_wait();

@@ -115,9 +115,18 @@ static int do_reset_at_close(const struct order *order)
 	return 0;
 }
 
-static int open_before_reset(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
+static int open_before_reset(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
 {
-	int error = device_host.open(ordinal, handle, descriptor, size, ptr);
+	int error = device_host.open(ordinal, handle, size, ptr);
+
+	if (!error && due())
+		host_reset(ordinal);
+	return error;
+}
+
+static int map_before_reset(int ordinal, const struct device_memory *memory, void **ptr)
+{
+	int error = device_host.map(ordinal, memory, ptr);
 
 	if (!error && due())
 		host_reset(ordinal);
@@ -129,6 +138,7 @@ static int do_reset_at_open(const struct order *order)
 	(void)order;
 	hook();
 	hooked.open = open_before_reset;
+	hooked.map = map_before_reset;
 	return 0;
 }
 
@@ -145,9 +155,18 @@ static uint64_t epoch_before_notice(int ordinal)
 	return epoch;
 }
 
-static int open_and_wait_for_epoch(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
+static int open_and_wait_for_epoch(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
 {
-	int error = device_host.open(ordinal, handle, descriptor, size, ptr);
+	int error = device_host.open(ordinal, handle, size, ptr);
+
+	if (!error && due())
+		hooked.epoch = epoch_before_notice;
+	return error;
+}
+
+static int map_and_wait_for_epoch(int ordinal, const struct device_memory *memory, void **ptr)
+{
+	int error = device_host.map(ordinal, memory, ptr);
 
 	if (!error && due())
 		hooked.epoch = epoch_before_notice;
@@ -159,6 +178,7 @@ static int do_notice_behind_open(const struct order *order)
 	(void)order;
 	hook();
 	hooked.open = open_and_wait_for_epoch;
+	hooked.map = map_and_wait_for_epoch;
 	return 0;
 }
 

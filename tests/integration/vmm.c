@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vmm.c - memory that is exported by descriptors (--export vmm): what the broker wants back is closed without a call of the
- * program's, as soon as the returns prove that the device is done with it, and no sooner.
+ * program's, as soon as the returns prove that the device is done with it, and no sooner; and leases are mapped as their rights are.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -104,6 +106,77 @@ static void test_held(void)
 	end();
 }
 
+/* ---- rights ---- */
+
+/* Copies a value into the lease. */
+static int do_copy_in(const struct order *order)
+{
+	int error = gpub_copy_on(client, lease[order->slot].ptr, &order->value, sizeof order->value, work);
+
+	return error ? error : gpub_stream_sync(work);
+}
+
+/* 1: two leases, and two mappings of one memory. */
+static int do_compare(const struct order *order)
+{
+	uint64_t seen = 0;
+	int error = poke(lease[2].ptr, order->value);
+
+	if (!error)
+		error = peek(lease[1].ptr, &seen);
+	return error ? error : lease[1].ptr != lease[2].ptr && seen == order->value;
+}
+
+static void rights_of(uint64_t size)
+{
+	struct puppet c;
+	int status = 0;
+
+	ask(&a, do_create, .name = "x", .size = size);
+	ask(&a, do_acquire, .name = "x");
+	ask(&a, do_write, .value = 4);
+	POINT(!ask(&b, do_acquire, .name = "x", .slot = 1, .rights = GPUB_READ) && !ask(&b, do_read, .slot = 1) && b.last.value == 4,
+	      "%llu bytes: a lease with GPUB_READ alone can be read", (unsigned long long)size);
+	POINT(ask(&b, do_copy_in, .slot = 1, .value = 5) < 0 && !ask(&b, do_read, .slot = 1) && b.last.value == 4,
+	      "a copy to it is refused");
+	POINT(!ask(&b, do_acquire, .name = "x", .slot = 2) && ask(&b, do_compare, .value = 6) == 1,
+	      "a lease with GPUB_WRITE beside it is another mapping of the same memory");
+	POINT(!ask(&b, do_return_on, .slot = 1) && !ask(&b, do_return_on, .slot = 2) && !ask(&b, do_renew, .slot = 1) &&
+		      !ask(&b, do_renew, .slot = 2) && ask(&b, do_compare, .value = 7) == 1,
+	      "each is renewed as it was");
+	POINT(!ask(&b, do_copy_in, .slot = 2, .value = 8) && !ask(&a, do_read) && a.last.value == 8, "what it writes, others see");
+	puppet_start(&c, &broker);
+	ask(&c, do_stream);
+	ask(&c, do_acquire, .name = "x", .rights = GPUB_READ);
+	tell(&c, do_late_write, .value = 9);
+	if (on_cuda()) {
+		receive(&c);
+		POINT(ask(&c, do_sync) < 0, "a kernel that writes through a lease with GPUB_READ alone ends in an error: %s", c.last.text);
+		kill(c.pid, SIGKILL);
+	}
+	waitpid(c.pid, &status, 0);
+	if (!on_cuda())
+		POINT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
+		      "a kernel that writes through a lease with GPUB_READ alone ends its process (%#x)", status);
+	POINT(!ask(&a, do_read) && a.last.value == 8 && !ask(&b, do_sync) && ask(&b, do_compare, .value = 10) == 1,
+	      "and nobody else notices");
+	ask(&a, do_return);
+	ask(&b, do_return_on, .slot = 1);
+	ask(&b, do_return_on, .slot = 2);
+	ask(&a, do_unlink, .name = "x");
+	POINT(!ask(&a, do_trim) && SOON(is_freed("x")) && SOON(!memory_objects(&broker)), "both mappings are closed when it is unlinked");
+}
+
+static void test_rights(void)
+{
+	begin();
+	rights_of(4 * MIB);
+	rights_of(1000);
+	end();
+}
+
+/* ---- descriptors ---- */
+
 /* Takes all descriptors of this process, or gives them back. */
 static int do_hoard(const struct order *order)
 {
@@ -140,6 +213,7 @@ int main(void)
 	test_not_landed();
 	test_unordered();
 	test_held();
+	test_rights();
 	test_no_descriptor_left();
 	return harness_end();
 }

@@ -112,7 +112,7 @@ static void cell_open(struct cell *cell, unsigned i, void *base)
 	if (!mapping)
 		abort();
 	mapping->grant = grants;
-	mapping->base = base;
+	mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE] = base;
 	if (mapping_add(client, mapping))
 		abort();
 	record_open(client, cell->record, &grant, mapping, NULL);
@@ -452,7 +452,7 @@ static void reset_requested(unsigned i)
 	struct record *record = cells[i].record;
 
 	reset_open(i);
-	record->ptr = memory[0];
+	record->ptr[VIEW_READ] = record->ptr[VIEW_WRITE] = memory[0];
 	record->size = 0;
 	atomic_store(&record->state, RECORD_WORD(0, RECORD_REQUESTED));
 }
@@ -470,7 +470,7 @@ static void hold_filled_first(unsigned i)
 
 	got[i] = cell_hold(cell);
 	if (got[i])
-		lease_fill(&cell->lease, client, cell->record, GPUB_READ, cell->lease.token);
+		lease_fill(&cell->lease, client, cell->record, record_ptr(cell->record, GPUB_READ), GPUB_READ, cell->lease.token);
 }
 
 static enum outcome judge_opened(unsigned i)

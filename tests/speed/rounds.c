@@ -135,6 +135,7 @@ static int record_make(const char *text)
 	record->generation = &board_generation;
 	record->live = BOARD_WORD(5, BOARD_LIVE);
 	record->rights = GPUB_READ | GPUB_WRITE;
+	record->ptr[VIEW_READ] = record->ptr[VIEW_WRITE] = &board_generation;
 	record->timeline = &timeline;
 	atomic_store(&record->state, RECORD_WORD(9, RECORD_OPEN));
 	return 0;

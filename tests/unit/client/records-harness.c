@@ -70,7 +70,7 @@ static struct mapping *mapping_made(uint64_t grant)
 
 	assert_non_null(mapping);
 	mapping->grant = grant;
-	mapping->base = memory;
+	mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE] = memory;
 	assert_int_equal(mapping_add(client, mapping), 0);
 	return mapping;
 }
@@ -80,7 +80,7 @@ void open_record(struct record *which, uint64_t grant)
 {
 	which->generation = &board_generation;
 	which->live = LIVE;
-	which->ptr = memory;
+	which->ptr[VIEW_READ] = which->ptr[VIEW_WRITE] = memory;
 	which->size = sizeof memory;
 	which->rights = GPUB_READ | GPUB_WRITE;
 	which->serial = 5;

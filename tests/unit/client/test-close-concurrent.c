@@ -79,7 +79,7 @@ static int open_one(unsigned i)
 	if (!record || !mapping || record_grow(client, record))
 		return -1;
 	mapping->grant = ++last_grant;
-	mapping->base = memory[i];
+	mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE] = memory[i];
 	if (mapping_add(client, mapping))
 		return -1;
 	record->generation = &board_generation;

@@ -177,7 +177,7 @@ uint8_t *import_from(int in, int ordinal)
 	void *ptr;
 
 	receive(in, &handle, sizeof handle);
-	CHECK(!device->open(ordinal, &handle, -1, BLOCK, &ptr));
+	CHECK(!device->open(ordinal, &handle, BLOCK, &ptr));
 	return ptr;
 }
 

@@ -176,17 +176,17 @@ bool cuda_vmm_has(const void *base)
 	return base == &unmapped;
 }
 
-int cuda_vmm_close(int ordinal, void *base)
+int cuda_vmm_unmap(int ordinal, void *base)
 {
 	(void)ordinal, (void)base;
 	unmapped++;
 	return 0;
 }
 
-int cuda_open(int ordinal, const struct device_handle *handle, int descriptor, uint64_t size, void **ptr)
+int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
 {
 	(void)ordinal;
-	(void)handle, (void)descriptor;
+	(void)handle;
 	(void)size;
 	*ptr = &opened;
 	opened++;

@@ -107,7 +107,7 @@ static void *hammer(void *argument)
 	void *stream, *ptr;
 
 	for (uint64_t i = 1; i <= 200; i++) {
-		CHECK(!device->open(0, &shared_handle, -1, BLOCK, &ptr));
+		CHECK(!device->open(0, &shared_handle, BLOCK, &ptr));
 		CHECK(!device->stream_create(0, 0, &stream));
 		CHECK(!device->stream_write(stream, word, i));
 		if (i % 3) {

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -37,12 +38,29 @@ static struct memory make(void)
 	return memory;
 }
 
-static uint8_t *opened(const struct memory *memory, int ordinal)
+static int map(const struct memory *memory, int descriptor, uint64_t size, void **ptr)
 {
+	const struct device_memory import = { .handle = memory->handle, .descriptor = descriptor, .size = size, .writable = true };
+
+	return device->map(0, &import, ptr);
+}
+
+static uint8_t *mapped_at(const struct memory *memory, int ordinal, bool writable, void *address)
+{
+	const struct device_memory import = { .handle = memory->handle,
+					      .descriptor = memory->descriptor,
+					      .size = BLOCK,
+					      .writable = writable,
+					      .address = address };
 	void *ptr;
 
-	CHECK(!device->open(ordinal, &memory->handle, memory->descriptor, BLOCK, &ptr));
+	CHECK(!device->map(ordinal, &import, &ptr) && (!address || ptr == address));
 	return ptr;
+}
+
+static uint8_t *opened(const struct memory *memory, int ordinal)
+{
+	return mapped_at(memory, ordinal, true, NULL);
 }
 
 static void scenario_opens(void)
@@ -58,8 +76,8 @@ static void scenario_opens(void)
 	CHECK(one != two && !one[0] && !one[BLOCK - 1]);
 	one[7] = 1;
 	CHECK(two[7] == 1 && other[7] == 1);
-	CHECK(!device->close_quiesced(0, one) && !device->close(0, two) && !device->close_quiesced(1, other));
-	CHECK(device->close_quiesced(0, one) == -EINVAL && device->close(0, two) == -EINVAL);
+	CHECK(!device->unmap(0, one) && !device->close(0, two) && !device->unmap(1, other));
+	CHECK(device->unmap(0, one) == -EINVAL && device->close(0, two) == -EINVAL);
 	CHECK(!device->release(0, memory.ptr));
 	CHECK(fcntl(memory.descriptor, F_GETFD) < 0); /* nobody gets it any more */
 }
@@ -78,12 +96,12 @@ static void scenario_binding(void)
 	start(true, 1);
 	one = make();
 	two = make();
-	CHECK(device->open(0, &one.handle, two.descriptor, BLOCK, &ptr) == -EINVAL && strstr(error_text(), "not that of the handle"));
-	CHECK(device->open(0, &one.handle, STDIN_FILENO, BLOCK, &ptr) == -EINVAL);
-	CHECK(device->open(0, &one.handle, one.descriptor, BLOCK + 1, &ptr) == -EINVAL && !ptr);
+	CHECK(map(&one, two.descriptor, BLOCK, &ptr) == -EINVAL && strstr(error_text(), "not that of the handle"));
+	CHECK(map(&one, STDIN_FILENO, BLOCK, &ptr) == -EINVAL);
+	CHECK(map(&one, one.descriptor, BLOCK + 1, &ptr) == -EINVAL && !ptr);
 	one.handle.bytes[DEVICE_HANDLE_SIZE - 1] ^= 1;
-	CHECK(device->open(0, &one.handle, one.descriptor, BLOCK, &ptr) == -EINVAL);
-	CHECK(device->open(0, &one.handle, -1, BLOCK, &ptr) == -EINVAL && !ptr); /* it names no file */
+	CHECK(map(&one, one.descriptor, BLOCK, &ptr) == -EINVAL);
+	CHECK(device->open(0, &one.handle, BLOCK, &ptr) == -EINVAL && !ptr); /* it names no file */
 	CHECK(!device->release(0, one.ptr) && !device->release(0, two.ptr));
 }
 
@@ -108,6 +126,105 @@ static void invariant_3_nobody_resizes_it(void **state)
 	(void)state;
 	expect_clean(scenario_resize);
 }
+
+/* ---- rights ---- */
+
+static void scenario_read_only(void)
+{
+	struct memory memory;
+	void *writable, *stream;
+	uint8_t *ptr;
+
+	start(true, 1);
+	memory = make();
+	ptr = mapped_at(&memory, 0, false, NULL);
+	CHECK(!device->stream_create(0, 0, &stream));
+	CHECK(device->copy(stream, ptr, ptr + 8, 8) == -EINVAL && strstr(error_text(), "mapped read-only"));
+	CHECK(!device->map_again(0, ptr, true, &writable) && writable != ptr);
+	((uint8_t *)writable)[3] = 4;
+	CHECK(ptr[3] == 4 && !device->copy(stream, writable, ptr, 8) && !device->stream_sync(stream));
+	CHECK(!device->unmap(0, writable) && !device->make_writable(0, ptr));
+	ptr[3] = 5;
+	CHECK(!device->copy(stream, ptr, ptr + 8, 8) && !device->stream_sync(stream) && !ptr[3]);
+	device->stream_destroy(stream);
+	CHECK(!device->unmap(0, ptr) && !device->release(0, memory.ptr));
+}
+
+static void test_read_only_and_writable_mappings(void **state)
+{
+	(void)state;
+	expect_clean(scenario_read_only);
+}
+
+static void violate_kernel_writes(void)
+{
+	struct memory memory;
+	void *module, *stream;
+
+	start(true, 1);
+	memory = make();
+	CHECK(!device->module_load(twins, &module) && !device->stream_create(0, 0, &stream));
+	CHECK(!twin_launch(twin(module, "fill"), stream, 0, mapped_at(&memory, 0, false, NULL), 5));
+	device->stream_sync(stream);
+}
+
+static void test_a_kernel_that_writes_what_is_read_only_is_reported(void **state)
+{
+	(void)state;
+	expect_violation(violate_kernel_writes, "a write to byte 0 of memory that is mapped read-only");
+}
+
+/* ---- addresses ---- */
+
+#define ADDRESS ((uint8_t *)0x440000000000)
+
+static void scenario_address(void)
+{
+	struct memory memory, other;
+	struct device_memory import = { .size = BLOCK, .address = ADDRESS };
+	void *ptr = NULL;
+	uint8_t *map;
+
+	start(true, 2);
+	memory = make();
+	other = make();
+	map = mapped_at(&memory, 0, false, ADDRESS);
+	CHECK(mapped_at(&memory, 1, true, ADDRESS) == map); /* one mapping, of two devices */
+	map[1] = 6;
+	import.handle = other.handle;
+	import.descriptor = other.descriptor;
+	CHECK(device->map(0, &import, &ptr) == -EADDRINUSE && !ptr);
+	CHECK(!device->unmap(0, map) && map[1] == 6 && !device->unmap(1, map));
+	CHECK(mapped_at(&other, 0, false, ADDRESS) && !ADDRESS[1] && !device->unmap(0, ADDRESS)); /* an unmap gives addresses back */
+	CHECK(!device->release(0, memory.ptr) && !device->release(0, other.ptr));
+}
+
+static void scenario_address_taken(void)
+{
+	struct memory memory;
+	struct device_memory import = { .size = BLOCK, .address = ADDRESS };
+	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	void *ptr = NULL;
+
+	start(true, 1);
+	memory = make();
+	import.handle = memory.handle;
+	import.descriptor = memory.descriptor;
+	CHECK(mmap(ADDRESS, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, 0) == ADDRESS && !close(file));
+	CHECK(device->map(0, &import, &ptr) == -EADDRINUSE && !ptr);
+	CHECK(strstr(error_text(), "0x440000000000 to 0x44") && strstr(error_text(), "test-host-memory-vmm' lies at 0x440000000000"));
+	CHECK(!munmap(ADDRESS, 4096) && mapped_at(&memory, 0, true, ADDRESS) && !device->unmap(0, ADDRESS));
+	CHECK(!device->release(0, memory.ptr));
+}
+
+static void test_memory_is_mapped_where_it_has_to_be(void **state)
+{
+	(void)state;
+	expect_clean(scenario_address);
+	expect_clean(scenario_address_taken);
+}
+
+/* ---- closing ---- */
 
 /* Behind a wait on a stream, and released when the memory was unmapped. */
 static uint64_t *queue_behind_wait(uint8_t *ptr, void **stream)
@@ -135,7 +252,7 @@ static void scenario_close_waits(void)
 	page = queue_behind_wait(ptr, &stream);
 	__atomic_store_n(&page[0], 1, __ATOMIC_RELEASE);
 	CHECK(!device->close(0, ptr) && kept[0] == 5);
-	CHECK(!device->close_quiesced(0, kept) && !device->release(0, memory.ptr));
+	CHECK(!device->unmap(0, kept) && !device->release(0, memory.ptr));
 }
 
 static void test_a_close_waits_for_what_is_queued(void **state)
@@ -155,7 +272,7 @@ static void violate_unmap_under_work(void)
 	memory = make();
 	ptr = opened(&memory, 0);
 	page = queue_behind_wait(ptr, &stream);
-	CHECK(!device->close_quiesced(0, ptr));
+	CHECK(!device->unmap(0, ptr));
 	__atomic_store_n(&page[0], 1, __ATOMIC_RELEASE);
 	device->stream_sync(stream);
 }
@@ -169,7 +286,7 @@ static void violate_launch_after_unmap(void)
 	start(true, 1);
 	memory = make();
 	ptr = opened(&memory, 0);
-	CHECK(!device->close_quiesced(0, ptr));
+	CHECK(!device->unmap(0, ptr));
 	queue_behind_wait(ptr, &stream);
 }
 
@@ -187,7 +304,7 @@ static void violate_ipc_without_wait(int in, int out)
 {
 	(void)out;
 	start(false, 1);
-	device->close_quiesced(0, import_from(in, 0));
+	device->unmap(0, import_from(in, 0));
 }
 
 static void violate_ipc_in_a_peer(void)
@@ -220,7 +337,7 @@ static void scenario_reset(void)
 	ptr = opened(&memory, 0);
 	CHECK(!host_reset(0));
 	ptr[3] = 9;
-	CHECK(ptr[3] == 9 && !device->close_quiesced(0, ptr) && !device->release(0, memory.ptr));
+	CHECK(ptr[3] == 9 && !device->unmap(0, ptr) && !device->release(0, memory.ptr));
 }
 
 static void test_a_reset_leaves_it_mapped(void **state)
@@ -247,6 +364,9 @@ int main(void)
 		cmocka_unit_test(test_each_open_maps_anew),
 		cmocka_unit_test(invariant_4_a_descriptor_is_its_handles),
 		cmocka_unit_test(invariant_3_nobody_resizes_it),
+		cmocka_unit_test(test_read_only_and_writable_mappings),
+		cmocka_unit_test(test_a_kernel_that_writes_what_is_read_only_is_reported),
+		cmocka_unit_test(test_memory_is_mapped_where_it_has_to_be),
 		cmocka_unit_test(test_a_close_waits_for_what_is_queued),
 		cmocka_unit_test(test_violations),
 		cmocka_unit_test(test_a_reset_leaves_it_mapped),

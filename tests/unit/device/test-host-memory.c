@@ -186,9 +186,9 @@ static void import_and_write(int in, int out)
 
 	start(false, 2);
 	receive(in, &handle, sizeof handle);
-	CHECK(device->open(0, &handle, -1, BLOCK + 1, &once) == -EINVAL);
-	CHECK(!device->open(0, &handle, -1, BLOCK, &once) && !device->open(0, &handle, -1, 100, &again) && once == again);
-	CHECK(!device->open(1, &handle, -1, BLOCK, &elsewhere) && elsewhere != once);
+	CHECK(device->open(0, &handle, BLOCK + 1, &once) == -EINVAL);
+	CHECK(!device->open(0, &handle, BLOCK, &once) && !device->open(0, &handle, 100, &again) && once == again);
+	CHECK(!device->open(1, &handle, BLOCK, &elsewhere) && elsewhere != once);
 	memcpy(once, "hello", 6);
 	CHECK(!strcmp(elsewhere, "hello"));
 	CHECK(device->close(1, once) == -EINVAL && device->close(0, (char *)once + 1) == -EINVAL);
@@ -196,11 +196,11 @@ static void import_and_write(int in, int out)
 	CHECK(device->close(0, once) == -EINVAL && !device->close(1, elsewhere));
 	tell_step(out);
 	receive_token(in); /* released meanwhile */
-	CHECK(device->open(0, &handle, -1, BLOCK, &once) == -ENOENT);
+	CHECK(device->open(0, &handle, BLOCK, &once) == -ENOENT);
 	handle.bytes[0] = 'x';
-	CHECK(device->open(0, &handle, -1, BLOCK, &once) == -EINVAL);
+	CHECK(device->open(0, &handle, BLOCK, &once) == -EINVAL);
 	memset(&handle, '/', sizeof handle);
-	CHECK(device->open(0, &handle, -1, BLOCK, &once) == -EINVAL);
+	CHECK(device->open(0, &handle, BLOCK, &once) == -EINVAL);
 	tell_step(out);
 }
 
@@ -230,7 +230,7 @@ static void violate_import_own(void)
 	void *ptr = owner_memory(BLOCK), *other;
 
 	CHECK(!device->export_handle(0, ptr, &handle, &(int){ 0 }));
-	device->open(0, &handle, -1, BLOCK, &other);
+	device->open(0, &handle, BLOCK, &other);
 }
 
 static void violate_export_inside(void)

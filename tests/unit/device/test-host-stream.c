@@ -258,7 +258,7 @@ static void import_and_close_slowly(int in, int out)
 	start(false, 2);
 	receive(in, &handle, sizeof handle);
 	for (unsigned i = 0; i <= opens_left; i++)
-		CHECK(!device->open(0, &handle, -1, BLOCK, &ptr));
+		CHECK(!device->open(0, &handle, BLOCK, &ptr));
 	page = host_page(true);
 	CHECK(!device->stream_create(0, 0, &stream) && !device->stream_wait(stream, &page[0], 1));
 	/* another device is another context, which no close waits for: this ends behind it */

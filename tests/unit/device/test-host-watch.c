@@ -35,7 +35,7 @@ static uint8_t *opened(int in)
 
 	start(false, 2);
 	receive(in, &handle, sizeof handle);
-	CHECK(!device->open(0, &handle, -1, BLOCK, &ptr));
+	CHECK(!device->open(0, &handle, BLOCK, &ptr));
 	return ptr;
 }
 

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* addresses.c - see addresses.h */
+#include "addresses.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/error.h"
+
+#define LINE_SIZE  512 /* longer paths are cut */
+#define NAME_COLUMN 73 /* of a line in /proc/self/maps; shorter lines have no name */
+
+struct found {
+	uint64_t begin, end;
+	char     name[128];
+};
+
+/* Reads a line of /proc/PID/maps (proc(5)). False: it is none. */
+static bool line_read(const char *line, struct found *found)
+{
+	size_t length = strcspn(line, "\n");
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64, &found->begin, &found->end) != 2)
+		return false;
+	if (length > NAME_COLUMN)
+		snprintf(found->name, sizeof found->name, "'%.*s'", (int)(length - NAME_COLUMN), line + NAME_COLUMN);
+	else
+		snprintf(found->name, sizeof found->name, "memory without a name, such as another device mapping");
+	return true;
+}
+
+/* The first mapping of this process that overlaps [begin, end). */
+static bool find_overlapping(uint64_t begin, uint64_t end, struct found *found)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char  line[LINE_SIZE];
+	bool  overlaps = false;
+
+	while (maps && !overlaps && fgets(line, sizeof line, maps))
+		overlaps = line_read(line, found) && found->begin < end && found->end > begin;
+	if (maps)
+		fclose(maps);
+	return overlaps;
+}
+
+int addresses_taken(const void *base, uint64_t size)
+{
+	uint64_t     begin = (uintptr_t)base;
+	struct found found;
+
+	if (!find_overlapping(begin, begin + size, &found))
+		return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " cannot be had in this process: its "
+				 "address space ends before them, or a limit (ulimit -v) forbids them", begin, begin + size);
+	return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " are taken in this process: %s lies at %#" PRIx64
+			 " to %#" PRIx64 ". Acquire the buffer before that is mapped, or have it mapped elsewhere", begin, begin + size,
+			 found.name, found.begin, found.end);
+}

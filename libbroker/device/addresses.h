@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* addresses.h - what lies at addresses of this process that memory should be mapped at. */
+#ifndef GPUB_ADDRESSES_H
+#define GPUB_ADDRESSES_H
+
+#include <stdint.h>
+
+/* -EADDRINUSE, with an error message that says what this process has there, as far as the kernel knows. */
+int addresses_taken(const void *base, uint64_t size);
+
+#endif

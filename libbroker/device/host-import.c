@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host-import.c - see host-import.h
+ *
+ * Owns the mappings of this process: each has opened the memory's object for itself, and holds it by a flock (host-memory.c). As with
+ * NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the memory in use. Guard pages stand before and
+ * behind each mapping. Never releases or unlinks what it opened.
+ */
+#include "host-import.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/size.h"
+#include "host-fault.h"
+#include "host-gate.h"
+#include "host-object.h"
+#include "host-region.h"
+#include "host-state.h"
+#include "host-trap.h"
+#include "host-watch.h"
+
+#define UNMAPPED_MAX 64 /* mappings whose addresses stay taken after a close that did not wait */
+
+static atomic_bool closes_return, last_closes_return; /* host_do_not_wait() */
+
+static struct host_region *mapping_find(const struct device_handle *handle, unsigned device)
+{
+	struct host_region *region;
+
+	for (size_t i = 0; (region = host_region_at(i)); i++) {
+		if (memcmp(&region->handle, handle, sizeof *handle))
+			continue;
+		if (region->kind == HOST_ALLOCATION)
+			host_violation("import of %p in the process that exported it", (void *)region->base);
+		if (region->kind == HOST_MAPPING && region->device == device)
+			return region;
+	}
+	return NULL;
+}
+
+/*
+ * Maps the region's object between two guard pages: who runs over its end, or its beginning, faults. A fork does not copy the
+ * mapping, as with CUDA: a child would keep the memory in use unseen.
+ */
+static int region_map(struct host_region *region, uint8_t *address)
+{
+	uint64_t guard = host_guard_size(), room = size_round_up(region->size, guard) + 2 * guard;
+	uint8_t *base = address ? address - guard : NULL;
+	int rc = host_addresses_reserve(room, &base);
+
+	if (rc)
+		return rc;
+	if (mmap(base + guard, region->size, region->writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, region->fd,
+		 0) == MAP_FAILED) {
+		error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)region->size);
+		munmap(base, room);
+		return -ENOMEM;
+	}
+	region->base = base + guard;
+	if (madvise(region->base, region->size, MADV_DONTFORK))
+		return error_set(-errno, "host device: its memory cannot be kept from forks: %m");
+	return 0;
+}
+
+/* Opens the object for this process alone and marks it as mapped. */
+static int object_open(struct host_region *region, int descriptor, uint8_t *address)
+{
+	struct stat st;
+
+	region->fd = host_object_open(&region->handle, descriptor);
+	if (region->fd < 0)
+		return region->fd;
+	CRASH_POINT(object_opened);
+	/* A release that came between has the lock, or has unlinked the object; a memfd has no links. */
+	if (flock(region->fd, LOCK_SH | LOCK_NB) || fstat(region->fd, &st) || (!st.st_nlink && descriptor < 0))
+		return error_set(-ENOENT, "the handle's memory was just released");
+	if ((uint64_t)st.st_size < region->size)
+		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size,
+				 (unsigned long long)region->size);
+	region->size = (uint64_t)st.st_size;
+	CRASH_POINT(object_locked);
+	return region_map(region, address);
+}
+
+static int mapping_make(struct host_region *region, int descriptor, uint8_t *address)
+{
+	int rc = object_open(region, descriptor, address);
+
+	CRASH_POINT(object_mapped);
+	if (!rc)
+		rc = host_region_add(region);
+	if (rc)
+		host_region_destroy(region);
+	return rc;
+}
+
+/* A new mapping, by a descriptor or, where that is -1, by the handle alone. */
+static int mapping_new(const struct device_memory *memory, unsigned device, void **ptr)
+{
+	struct host_region *region = host_region_new(HOST_MAPPING, device, memory->size);
+	int rc;
+
+	if (!region)
+		return -ENOMEM;
+	region->handle = memory->handle;
+	region->exported = memory->descriptor < 0 ? EXPORT_IPC : EXPORT_VMM;
+	region->writable = memory->writable;
+	if (!region->writable)
+		host_trap_install();
+	rc = mapping_make(region, memory->descriptor, memory->address);
+	if (rc)
+		return rc;
+	region->opens = 1;
+	*ptr = region->base;
+	return 0;
+}
+
+static int size_refuse(uint64_t size)
+{
+	return error_set(-EINVAL, "%llu bytes are not what the handle's memory has", (unsigned long long)size);
+}
+
+/* A handle that is open on that device is not mapped again: its opens are counted, as CUDA does. */
+static int open_locked(const struct device_handle *handle, unsigned device, uint64_t size, void **ptr)
+{
+	const struct device_memory memory = { .handle = *handle, .descriptor = -1, .size = size, .writable = true };
+	struct host_region *region = mapping_find(handle, device);
+
+	if (!size || (region && size > region->size))
+		return size_refuse(size);
+	if (!region)
+		return mapping_new(&memory, device, ptr);
+	region->opens++;
+	*ptr = region->base;
+	return 0;
+}
+
+int host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+{
+	int rc, device = host_enter_device(HOST_OPEN, ordinal);
+
+	if (device < 0)
+		return device;
+	atomic_store(&host_state.in_use[device], true);
+	pthread_mutex_lock(&host_state.lock);
+	rc = open_locked(handle, (unsigned)device, size, ptr);
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+static int access_allow(struct host_region *region)
+{
+	if (!region->writable && mprotect(region->base, region->size, PROT_READ | PROT_WRITE))
+		return error_set(-errno, "host device: memory cannot be made writable: %m");
+	region->writable = true;
+	return 0;
+}
+
+/* The mapping of that memory at that address, if there is one. Addresses that an unmap kept are free for it. */
+static struct host_region *mapping_of(const struct device_memory *memory)
+{
+	struct host_region *region = memory->address ? host_region_find(memory->address) : NULL;
+
+	if (region && region->kind == HOST_UNMAPPED) {
+		host_region_remove(region);
+		host_region_destroy(region);
+		return NULL;
+	}
+	return region && region->kind == HOST_MAPPING && region->base == memory->address &&
+			       !memcmp(&region->handle, &memory->handle, sizeof region->handle) ? region : NULL;
+}
+
+static int map_locked(const struct device_memory *memory, unsigned device, void **ptr)
+{
+	struct host_region *region = mapping_of(memory);
+	int rc;
+
+	if (!memory->size)
+		return size_refuse(memory->size);
+	if (!region)
+		return mapping_new(memory, device, ptr);
+	rc = memory->writable ? access_allow(region) : 0;
+	if (rc)
+		return rc;
+	region->opens++;
+	region->others |= 1ull << device;
+	*ptr = region->base;
+	return 0;
+}
+
+int host_map(int ordinal, const struct device_memory *memory, void **ptr)
+{
+	int rc, device = host_enter_device(HOST_OPEN, ordinal);
+
+	if (device < 0)
+		return device;
+	atomic_store(&host_state.in_use[device], true);
+	pthread_mutex_lock(&host_state.lock);
+	rc = map_locked(memory, (unsigned)device, ptr);
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+/* The mapping that begins at ptr, or NULL with the error set. Under the lock. */
+static struct host_region *mapping_at(unsigned device, const void *ptr)
+{
+	struct host_region *region = host_region_find(ptr);
+
+	if (region && region->kind == HOST_MAPPING && region->base == ptr && host_region_is_of(region, device))
+		return region;
+	error_set(-EINVAL, "%p is not open on host device %u", ptr, device);
+	return NULL;
+}
+
+/* Such a mapping that is exported by a descriptor. */
+static struct host_region *mapped_at(unsigned device, const void *ptr, const char *what)
+{
+	struct host_region *region = mapping_at(device, ptr);
+
+	if (region && region->exported != EXPORT_VMM)
+		host_violation("%s of %p: CUDA IPC has none", what, ptr);
+	return region;
+}
+
+int host_map_again(int ordinal, const void *ptr, bool writable, void **again)
+{
+	struct device_memory memory = { .writable = writable };
+	struct host_region *region;
+	int rc, device = host_enter_device(HOST_OPEN, ordinal);
+
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	region = mapped_at((unsigned)device, ptr, "another mapping");
+	if (region) {
+		memory.handle = region->handle;
+		memory.descriptor = region->fd;
+		memory.size = region->size;
+	}
+	rc = region ? mapping_new(&memory, (unsigned)device, again) : -EINVAL;
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+int host_make_writable(int ordinal, void *ptr)
+{
+	struct host_region *region;
+	int rc, device = host_enter_device(HOST_OPEN, ordinal);
+
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	region = mapped_at((unsigned)device, ptr, "a change of access");
+	rc = region ? access_allow(region) : -EINVAL;
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+/*
+ * The addresses stay taken: who uses one later faults, and does not find what came there next. Memory that came by a descriptor stays
+ * mapped (facts.md).
+ */
+void host_mappings_end(unsigned device)
+{
+	struct host_region *region;
+	size_t i = 0;
+
+	while ((region = host_region_at(i))) {
+		if (region->kind != HOST_MAPPING || region->device != device || region->exported == EXPORT_VMM) {
+			i++;
+			continue;
+		}
+		host_watch_end(region);
+		host_region_remove(region);
+		if (mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
+		    MAP_FAILED)
+			munmap(region->base, region->size);
+		region->base = NULL;
+		host_region_destroy(region);
+	}
+}
+
+/* Ends one open, and the mapping with the last. Looks again: the handle may have been opened or reset during the wait. */
+static void close_one(unsigned device, const void *ptr)
+{
+	struct host_region *region;
+
+	pthread_mutex_lock(&host_state.lock);
+	region = mapping_at(device, ptr);
+	if (region && !--region->opens) {
+		host_watch_end(region);
+		host_region_remove(region);
+		CRASH_POINT(object_closing);
+		host_region_destroy(region);
+	}
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+/* With the gate closed. */
+static int work_wait(unsigned device)
+{
+	host_gate_drain(device);
+	return host_sticky_error();
+}
+
+/*
+ * Costs what it costs with CUDA: each close, the last one of a handle or not, waits for everything that this process has
+ * queued on any stream of the device, even behind a wait, and nobody can queue meanwhile. It does not wait for another
+ * device's work.
+ */
+int host_close(int ordinal, void *ptr)
+{
+	int rc, device = host_enter_device(HOST_CLOSE, ordinal);
+
+	if (device < 0)
+		return device;
+	if (atomic_load(&last_closes_return))
+		return error_set(-EIO, "host device: a close does not wait for the work on device %d", ordinal);
+	host_gate_close();
+	pthread_mutex_lock(&host_state.lock);
+	rc = mapping_at((unsigned)device, ptr) ? 0 : -EINVAL;
+	pthread_mutex_unlock(&host_state.lock);
+	if (!rc)
+		rc = work_wait((unsigned)device);
+	if (!rc)
+		close_one((unsigned)device, ptr);
+	host_gate_open();
+	return rc;
+}
+
+/* The oldest one's addresses may be used again when there are so many. Under the lock. */
+static void unmapped_bound(void)
+{
+	struct host_region *region, *first = NULL;
+	unsigned count = 0;
+
+	for (size_t i = 0; (region = host_region_at(i)); i++) {
+		if (region->kind != HOST_UNMAPPED)
+			continue;
+		count++;
+		if (!first || region->number < first->number)
+			first = region;
+	}
+	if (count <= UNMAPPED_MAX)
+		return;
+	host_region_remove(first);
+	host_region_destroy(first);
+}
+
+/* Nothing is at its addresses from now on: work that uses them meets a fault, or host_check_range(). Under the lock. */
+static int unmap(struct host_region *region)
+{
+	static uint64_t numbers;
+
+	if (region->opens > 1) {
+		region->opens--;
+		return 0;
+	}
+	if (mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return error_set(-ENOMEM, "host device: memory cannot be unmapped: %m");
+	host_watch_end(region);
+	CRASH_POINT(object_closing);
+	flock(region->fd, LOCK_UN);
+	close(region->fd);
+	region->fd = -1;
+	region->kind = HOST_UNMAPPED;
+	region->number = numbers++;
+	unmapped_bound();
+	return 0;
+}
+
+int host_unmap(int ordinal, void *ptr)
+{
+	struct host_region *region;
+	int rc, device = host_enter_device(HOST_CLOSE, ordinal);
+
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	region = mapped_at((unsigned)device, ptr, "a close that does not wait");
+	rc = region ? unmap(region) : -EINVAL;
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+void host_do_not_wait(bool last)
+{
+	atomic_store(&closes_return, true);
+	atomic_store(&last_closes_return, last);
+}
+
+int host_sync(int ordinal, const struct device_handle *handle, uint64_t size)
+{
+	bool is_open = true;
+	int rc, device = host_enter_device(HOST_SYNC, ordinal);
+
+	(void)size;
+	if (device < 0)
+		return device;
+	if (atomic_load(&closes_return))
+		return error_set(-ENOTSUP, "host device: closes do not wait for the work on device %d", ordinal);
+	pthread_mutex_lock(&host_state.lock);
+	if (handle)
+		is_open = mapping_find(handle, (unsigned)device);
+	pthread_mutex_unlock(&host_state.lock);
+	if (!is_open)
+		return error_set(-EINVAL, "the handle's memory is not open on device %d", ordinal);
+	host_gate_close();
+	rc = work_wait((unsigned)device);
+	host_gate_open();
+	return rc;
+}

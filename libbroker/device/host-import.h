@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host-import.h - the host device's mappings of other processes' memory: the importer's half of it; device.h says what the calls do. */
+#ifndef GPUB_HOST_IMPORT_H
+#define GPUB_HOST_IMPORT_H
+
+#include "device.h"
+
+int host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
+int host_map(int ordinal, const struct device_memory *memory, void **ptr);
+int host_map_again(int ordinal, const void *ptr, bool writable, void **again);
+int host_make_writable(int ordinal, void *ptr);
+int host_close(int ordinal, void *ptr);
+int host_unmap(int ordinal, void *ptr);
+int host_sync(int ordinal, const struct device_handle *handle, uint64_t size);
+
+/* At a reset, under host_state.lock. */
+void host_mappings_end(unsigned device);
+
+#endif
