@@ -69,6 +69,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/why-question.h \
 	broker/show/why-reason.c broker/show/why-reason.h \
 	broker/memory/slab.c broker/memory/slab.h \
+	broker/memory/addresses.c broker/memory/addresses.h \
 	broker/status/format.c broker/status/format.h \
 	broker/status/status.c broker/status/status.h \
 	broker/status/ring.c broker/status/ring.h \

@@ -38,6 +38,11 @@ example_PROGRAMS += examples/pipeline/pipeline
 examples_pipeline_pipeline_SOURCES = examples/pipeline/pipeline.c
 examples_pipeline_pipeline_LDADD = $(public_libs)
 
+# Pointers that mean the same in all processes (GPUB_SAME_ADDRESS).
+example_PROGRAMS += examples/tree/tree
+examples_tree_tree_SOURCES = examples/tree/tree.c
+examples_tree_tree_LDADD = $(public_libs)
+
 # One program for each question about lifetimes in gpubroker(7).
 example_PROGRAMS += \
 	examples/lifetime/copies \

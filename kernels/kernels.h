@@ -54,6 +54,14 @@
  *       Adds the number of words that are not stamp_word(round, i) to verdict[0]. The caller zeroes the four words of
  *       verdict before the first check. The first check that finds a wrong word writes the other three: round (not 0),
  *       index and value of that word. Grid: linear_grid(count).
+ *
+ *   tree_build(struct tree *tree, uint64_t count)
+ *       Makes a balanced search tree of count nodes (at least 1), whose keys are tree_key(0) to tree_key(count - 1), and whose nodes
+ *       point to each other. It takes tree_bytes(count). Grid: linear_grid(count).
+ *
+ *   tree_search(const struct tree *tree, uint64_t *result, uint64_t count)
+ *       Looks for the keys from 0 to count - 1. Adds how many are there to result[0] and the sum of their values to result[1], which
+ *       the caller zeroes before. Grid: linear_grid(count).
  */
 #ifndef GPUB_KERNELS_H
 #define GPUB_KERNELS_H
@@ -88,6 +96,67 @@ KERNELS_INLINE uint64_t checksum_word(uint64_t word, uint64_t index)
 KERNELS_INLINE uint64_t stamp_word(uint64_t round, uint64_t index)
 {
 	return round << 32 | index;
+}
+
+/* A node, and the tree as it lies in memory: pointers are device pointers, for whoever has it at the address where it was built. */
+struct tree_node {
+	struct tree_node *left, *right; /* of smaller and of larger keys; NULL: there are none */
+	uint64_t          key, value;
+};
+
+struct tree {
+	struct tree_node *root;
+	uint64_t          reserved[3];
+	struct tree_node  nodes[1]; /* so many as were asked for, by their keys */
+};
+
+KERNELS_INLINE uint64_t tree_bytes(uint64_t count)
+{
+	return sizeof(struct tree) + (count - 1) * sizeof(struct tree_node);
+}
+
+KERNELS_INLINE uint64_t tree_key(uint64_t index)
+{
+	return 2 * index + 1;
+}
+
+KERNELS_INLINE uint64_t tree_value(uint64_t key)
+{
+	return checksum_word(key, 0);
+}
+
+/* The root of the nodes from begin to before end. */
+KERNELS_INLINE struct tree_node *tree_middle(struct tree *tree, uint64_t begin, uint64_t end)
+{
+	return begin < end ? &tree->nodes[begin + (end - begin) / 2] : (struct tree_node *)0;
+}
+
+/* Makes the node of that index: finds the nodes below it as a search for its key does. */
+KERNELS_INLINE void tree_link(struct tree *tree, uint64_t index, uint64_t count)
+{
+	struct tree_node *node = &tree->nodes[index];
+	uint64_t begin = 0, end = count, middle;
+
+	while ((middle = begin + (end - begin) / 2) != index) {
+		if (index < middle)
+			end = middle;
+		else
+			begin = middle + 1;
+	}
+	node->left = tree_middle(tree, begin, index);
+	node->right = tree_middle(tree, index + 1, end);
+	node->key = tree_key(index);
+	node->value = tree_value(node->key);
+}
+
+/* NULL: no node has that key. */
+KERNELS_INLINE const struct tree_node *tree_find(const struct tree *tree, uint64_t key)
+{
+	const struct tree_node *node = tree->root;
+
+	while (node && node->key != key)
+		node = key < node->key ? node->left : node->right;
+	return node;
 }
 
 KERNELS_INLINE uint64_t kernels_blocks(uint64_t count, uint64_t each, uint64_t most)

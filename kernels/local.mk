@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # One module, twice: kernels.so holds the host twins, kernels.fatbin the CUDA kernels.
-kernels_host = kernels/kernels.h kernels/heat.c kernels/array.c kernels/spin.c kernels/stamp.c
-kernels_cuda = kernels/heat.cu kernels/array.cu kernels/spin.cu kernels/stamp.cu
+kernels_host = kernels/kernels.h kernels/heat.c kernels/array.c kernels/spin.c kernels/stamp.c \
+	kernels/tree.c
+kernels_cuda = kernels/heat.cu kernels/array.cu kernels/spin.cu kernels/stamp.cu \
+	kernels/tree.cu
 
 module_LTLIBRARIES += kernels/kernels.la
 kernels_kernels_la_SOURCES = $(kernels_host)

@@ -45,6 +45,7 @@ extern "C" {
 #define GPUB_DEDICATED 4u /* has an allocation of its own: mode and owner may change, other users may redeem tickets */
 #define GPUB_ALONE     GPUB_DEDICATED /* its old name */
 #define GPUB_SEALED    8u /* gpub_info alone: gpub_seal() was called for it */
+#define GPUB_SAME_ADDRESS 16u /* each process maps it at the same address; it has an allocation of its own */
 
 /* gpub_rename() */
 #define GPUB_REPLACE 1u /* a buffer that has the new name is unlinked */
@@ -105,7 +106,7 @@ typedef struct gpub_layout {
 /* What gpub_create() makes. Start from GPUB_SPEC_INIT; struct_size lets the struct grow in later versions. */
 typedef struct gpub_spec {
 	uint32_t struct_size;
-	uint32_t flags;      /* GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED */
+	uint32_t flags;      /* GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS */
 	uint64_t size;       /* bytes, at least 1 */
 	int32_t  device;     /* CUDA ordinal in this process, or GPUB_CURRENT; on the host device its number */
 	uint32_t mode;       /* permission bits as of chmod(2): who may acquire it with which rights */

@@ -100,6 +100,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/lease-info.c \
 	libbroker/client/lease.c \
 	libbroker/client/lease.h \
+	libbroker/client/view.h \
 	libbroker/client/mapping.c \
 	libbroker/client/mapping.h \
 	libbroker/client/messages.c \

@@ -19,6 +19,7 @@ SCRIPT_SECONDS = 900
 unit_tests = \
 	tests/unit/broker/test-access \
 	tests/unit/broker/test-accounting \
+	tests/unit/broker/test-addresses \
 	tests/unit/broker/test-accounting-shares \
 	tests/unit/broker/test-cgroup \
 	tests/unit/broker/test-configuration \

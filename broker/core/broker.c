@@ -117,15 +117,15 @@ static unsigned descriptors_open(void)
 }
 
 /* Which each allocation keeps open: its file or memfd on the host device, and what clients get of it where a descriptor is exported. */
-static unsigned allocation_descriptors(const struct broker *broker)
+static unsigned allocation_descriptors(const struct broker *broker, enum export_kind exported)
 {
-	return (broker->device == &device_host) + (broker->config->exported == EXPORT_VMM);
+	return (broker->device == &device_host) + (exported == EXPORT_VMM);
 }
 
 /* The pool is charged to nobody; each allocation in it may keep descriptors. */
 static unsigned pool_descriptors(const struct broker *broker)
 {
-	return broker->memory->descriptors * POOL_OBJECTS;
+	return broker->memory->descriptors[EXPORT_VMM] * POOL_OBJECTS;
 }
 
 /* Those for all users together, once the broker has its own. Never 0: with a small limit half of all. */
@@ -235,8 +235,10 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->registry->tracking = broker->tracking;
 	broker->registry->trust = config->trust;
 	broker->memory->exported = config->exported;
-	broker->memory->descriptors = allocation_descriptors(broker);
-	pool_init(broker, &(struct pool_limits){ config->pool, broker->memory->descriptors ? POOL_OBJECTS : 0 }, &broker->memory->usages);
+	for (int kind = 0; kind < EXPORT_KINDS; kind++)
+		broker->memory->descriptors[kind] = allocation_descriptors(broker, kind);
+	pool_init(broker, &(struct pool_limits){ config->pool, broker->memory->descriptors[config->exported] ? POOL_OBJECTS : 0 },
+		  &broker->memory->usages);
 	broker->pool->came = create_wake;
 	error = workers_start(broker->workers, base, broker->device, broker->board->header->devices);
 	if (error)

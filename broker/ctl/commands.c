@@ -47,13 +47,17 @@ static enum ctl_exit worse_of(enum ctl_exit a, enum ctl_exit b)
 
 /* ---- create ---- */
 
+static unsigned memory_flags(const struct ctl_options *options)
+{
+	return (options->dedicated ? GPUB_DEDICATED : 0) | (options->same_address ? GPUB_SAME_ADDRESS : 0);
+}
+
 static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *options)
 {
 	const struct create_order order = { .name = options->names[0],
 					    .amount = options->amount,
 					    .mode = options->mode,
-					    .flags = (options->timeline ? GPUB_TIMELINE : 0) |
-						     (options->dedicated ? GPUB_DEDICATED : 0),
+					    .flags = (options->timeline ? GPUB_TIMELINE : 0) | memory_flags(options),
 					    .wait_ms = options->wait_ms };
 
 	return complain(ctl_create(client, &order), error_text());
@@ -265,7 +269,7 @@ static enum ctl_exit run_load(const struct ctl_options *options)
 					  .file = options->file,
 					  .device = options->amount.device,
 					  .mode = options->mode,
-					  .flags = options->dedicated ? GPUB_DEDICATED : 0,
+					  .flags = memory_flags(options),
 					  .wait_ms = options->wait_ms,
 					  .replace = options->replace,
 					  .seal = options->seal,

@@ -24,7 +24,7 @@ struct ctl_options {
 
 	struct amount      amount; /* create; of load the device alone */
 	unsigned           mode;   /* create, load */
-	bool               timeline, dedicated, replace;
+	bool               timeline, dedicated, same_address, replace;
 	int                wait_ms;
 
 	const char        *file; /* load, save */

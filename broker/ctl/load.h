@@ -14,7 +14,7 @@ struct load_order {
 	const char *address; /* NULL: wherever gpub_connect() looks */
 	const char *name, *file; /* "-": standard input */
 	unsigned    device; /* the broker's number */
-	unsigned    mode, flags; /* GPUB_DEDICATED */
+	unsigned    mode, flags; /* GPUB_DEDICATED, GPUB_SAME_ADDRESS */
 	int         wait_ms;
 	bool        replace, seal, quiet;
 };

@@ -31,6 +31,7 @@ static const struct option_row rows[] = {
 	{ 0, "timeline", NULL, "with a timeline", VALUE(take_flag), FIELD(timeline), "create" },
 	{ 0, "dedicated", NULL, "with an allocation of its own, so that it can be given to others", VALUE(take_flag),
 	  FIELD(dedicated), "create, load" },
+	{ 0, "same-address", NULL, "each process maps it at the same address", VALUE(take_flag), FIELD(same_address), "create, load" },
 	{ 0, "alone", NULL, "the old name of --dedicated", VALUE(take_flag), FIELD(dedicated), "create" },
 	{ 0, "wait", "TIME", "how long to wait for memory; 30, 30s, 5m, 2h (0)", VALUE(take_milliseconds),
 	  FIELD(wait_ms), "create, load" },

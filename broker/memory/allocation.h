@@ -49,6 +49,7 @@ struct allocation {
 	void                *ptr;
 	struct device_handle handle;
 	int                  descriptor; /* the device's, for importers of EXPORT_VMM memory; -1 */
+	uint64_t             address;    /* where each process maps it; 0: anywhere */
 	struct slab          slab;
 	bool                 is_private; /* its mode or owner changed, or others may have it by a ticket */
 	bool                 reclaimed;  /* evicted while idle, for others: when it is closed it goes to the device */

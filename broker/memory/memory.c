@@ -99,9 +99,9 @@ static int allocation_new(struct memory *memory, const struct slab_kind *kind, u
 	}
 	reclaim_charged(memory, kind->owner, span);
 	error = charge_take(&allocation->charge, memory->accounting, kind->owner, RESOURCE_BYTES, span);
-	if (!error && memory->descriptors)
+	if (!error && memory->descriptors[kind->exported])
 		error = charge_take(&allocation->descriptors, memory->accounting, kind->owner, RESOURCE_DESCRIPTORS,
-				    memory->descriptors);
+				    memory->descriptors[kind->exported]);
 	if (error)
 		goto refund;
 	allocation->usage = usage_hold(&memory->usages, kind->device, kind->owner);
@@ -133,6 +133,8 @@ static void allocation_drop(struct memory *memory, struct allocation *allocation
 	slab_deinit(&allocation->slab);
 	DL_DELETE(memory->allocations, allocation);
 	memory->bytes -= allocation->span;
+	addresses_give(&memory->addresses, allocation->address, allocation->span);
+	allocation->address = 0;
 	usage_left(&memory->usages, &allocation->leaving);
 	allocation->usage->made -= allocation_is_made(allocation) ? allocation->span : 0;
 	usage_drop(&memory->usages, allocation->usage);
@@ -156,6 +158,7 @@ void memory_deinit(struct memory *memory)
 		allocation_drop(memory, allocation);
 		allocation_free(allocation);
 	}
+	addresses_deinit(&memory->addresses);
 	usages_deinit(&memory->usages);
 }
 
@@ -193,6 +196,15 @@ void memory_untake(struct memory *memory, struct allocation *allocation, uint32_
 	}
 	allocation_drop(memory, allocation);
 	allocation_free(allocation);
+}
+
+int memory_place(struct memory *memory, struct allocation *allocation, uint32_t range)
+{
+	allocation->address = addresses_take(&memory->addresses, allocation->span);
+	if (allocation->address)
+		return 0;
+	memory_untake(memory, allocation, range);
+	return error_set(-ENOMEM, "no addresses are left for a buffer that all processes map at one address (GPUB_SAME_ADDRESS)");
 }
 
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial)

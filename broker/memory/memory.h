@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "addresses.h"
 #include "allocation.h"
 
 /* Set by the registry. */
@@ -47,8 +48,9 @@ struct memory {
 	uint64_t             bytes;       /* in all of these */
 	uint64_t             next;        /* allocation's serial */
 	struct accounting   *accounting;
-	enum export_kind     exported;    /* how new allocations are exported */
-	unsigned             descriptors; /* that the device keeps open for an allocation */
+	enum export_kind     exported;    /* how allocations are exported for buffers that do not say it */
+	unsigned             descriptors[EXPORT_KINDS]; /* that the device keeps open for an allocation */
+	struct addresses     addresses;
 	struct memory_hooks  hooks;
 	struct memory_orders orders;
 };
@@ -62,6 +64,12 @@ void memory_deinit(struct memory *memory); /* no buffer and no grant is left; me
  */
 int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t span, bool alone,
 		struct allocation **allocation, uint32_t *range);
+
+/*
+ * The allocation, which is new and of one buffer, gets addresses that no other has: all processes map it there. -ENOMEM: there are none,
+ * and the range is not taken any more.
+ */
+int memory_place(struct memory *memory, struct allocation *allocation, uint32_t range);
 
 /* Nobody ever saw what was in the range. An allocation that was never made is gone with it. */
 void memory_untake(struct memory *memory, struct allocation *allocation, uint32_t range);

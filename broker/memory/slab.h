@@ -20,7 +20,8 @@
 /* What buffers that may share memory have in common. Hashed as bytes: no padding. */
 struct slab_kind {
 	uint64_t range; /* bytes that each may have */
-	uint32_t device, mode;
+	uint32_t device;
+	uint16_t mode, exported; /* enum export_kind */
 	uid_t    owner;
 	gid_t    group;
 };

@@ -200,7 +200,8 @@ static struct slab_kind kind_of(const struct buffer_spec *spec)
 {
 	return (struct slab_kind){ .range = spec->range ? spec->range : spec->span,
 				   .device = spec->device,
-				   .mode = spec->mode,
+				   .mode = (uint16_t)spec->mode,
+				   .exported = (uint16_t)spec->exported,
 				   .owner = spec->owner,
 				   .group = spec->group };
 }
@@ -313,7 +314,9 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 	error = buffer_new(registry, spec, &buffer);
 	if (error)
 		return error;
-	error = memory_take(registry->memory, &kind, spec->span, spec->flags & GPUB_DEDICATED, &allocation, &range);
+	error = memory_take(registry->memory, &kind, spec->span, spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS), &allocation, &range);
+	if (!error && spec->flags & GPUB_SAME_ADDRESS)
+		error = memory_place(registry->memory, allocation, range);
 	if (error) {
 		HASH_DEL(registry->names, buffer);
 		buffer_destroy(registry, buffer);

@@ -168,6 +168,7 @@ struct buffer_spec {
 	uid_t       owner;
 	gid_t       group;
 	unsigned    mode, flags;
+	enum export_kind exported;
 	gpub_layout layout;
 	struct buffer **ephemerals; /* the creator's list of those that end with it; NULL: the broker is the creator */
 };

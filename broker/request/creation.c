@@ -28,7 +28,7 @@
 #include "manage.h"
 #include "waiting.h"
 
-#define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED)
+#define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS)
 
 #define ROUNDS 2 /* a create has memory given back for it so often in a row: others may take it first each time */
 
@@ -245,7 +245,7 @@ static void creation_submit(struct creation *creation)
 	job->device = allocation->device;
 	job->uid = creation->buffer->owner;
 	job->span = allocation->span;
-	job->exported = creation->broker->memory->exported;
+	job->exported = allocation->slab.kind.exported;
 	job->done = creation_done;
 	job->context = creation;
 	workers_submit(creation->broker->workers, job);
@@ -279,7 +279,7 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 		return error_set(-ECONNREFUSED, "the broker is stopping: no buffers are made any more");
 	if (spec->flags & ~KNOWN_FLAGS || spec->mode & ~0777u)
 		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, GPUB_DEDICATED, "
-					  "and a mode up to 0777");
+					  "GPUB_SAME_ADDRESS, and a mode up to 0777");
 	if (spec->device >= board->devices)
 		return error_set(-ENODEV, "there is no device %u: the broker has %u", spec->device, board->devices);
 	if (!spec->size)
@@ -293,7 +293,8 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 		return error_set(-EINVAL, "the layout needs %llu bytes, and the buffer has %llu",
 				 (unsigned long long)layout_bytes(&spec->layout), (unsigned long long)spec->size);
 	slab_shape(spec->size, broker->device->margin, board->device[spec->device].granule, &spec->range, &spec->span);
-	if (spec->flags & GPUB_DEDICATED)
+	spec->exported = spec->flags & GPUB_SAME_ADDRESS ? EXPORT_VMM : broker->memory->exported;
+	if (spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS))
 		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
 	if (!spec->span || spec->span > board->device[spec->device].memory)
 		return error_set(-ENOMEM, "the buffer of %s is larger than the whole device, which has %s: ask for less",

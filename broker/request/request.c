@@ -141,11 +141,6 @@ void request_tell_newer(struct session *session, uint64_t request, const struct 
 
 /* ---- acquire, closed ---- */
 
-static enum export_kind exported_as(const struct allocation *allocation)
-{
-	return allocation->descriptor >= 0 ? EXPORT_VMM : EXPORT_IPC;
-}
-
 /* The sealed handle must be in the board before the message that names it is sent. */
 static void sealed_publish(struct session *session, const struct use *use)
 {
@@ -158,9 +153,10 @@ static void sealed_publish(struct session *session, const struct use *use)
 				      .serial = buffer->serial,
 				      .size = buffer->size,
 				      .offset = buffer->offset,
+				      .address = buffer->allocation->address,
 				      .rights = use->rights,
 				      .version = WIRE_VERSION,
-				      .exported = exported_as(buffer->allocation) };
+				      .exported = buffer->allocation->slab.kind.exported };
 
 	memcpy(terms.instance, board->header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, device->uuid, sizeof terms.device_uuid);
@@ -197,7 +193,8 @@ static void use_send(struct session *session, uint64_t request, const struct use
 					     .owner = buffer->owner,
 					     .room = buffer->allocation->slab.kind.range,
 					     .layout = buffer_layout(buffer),
-					     .exported = exported_as(buffer->allocation) };
+					     .exported = buffer->allocation->slab.kind.exported,
+					     .address = buffer->allocation->address };
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
 
@@ -214,12 +211,7 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 				     .own = ticket != NULL };
 	struct use *use;
 	bool fresh;
-	int error;
-
-	if (buffer->allocation->descriptor >= 0 && !session->knows_memory)
-		return error_set(-ENOTSUP, "this broker exports memory by descriptors (--export vmm), which this process's libgpubroker does not "
-				 "know: update it");
-	error = grant_open(broker->registry, buffer, &order, &use, &fresh);
+	int error = grant_open(broker->registry, buffer, &order, &use, &fresh);
 
 	if (error)
 		return error;

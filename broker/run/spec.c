@@ -44,7 +44,8 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 	if (device < 0 || device >= DEVICE_MAX)
 		return error_set(-EINVAL, "device = %ld: give a number from 0 to %d", device, DEVICE_MAX - 1);
 	buffer->flags = (cfg_getbool(section, "timeline") ? GPUB_TIMELINE : 0) |
-			(cfg_getbool(section, "dedicated") || cfg_getbool(section, "alone") ? GPUB_DEDICATED : 0);
+			(cfg_getbool(section, "dedicated") || cfg_getbool(section, "alone") ? GPUB_DEDICATED : 0) |
+			(cfg_getbool(section, "same_address") ? GPUB_SAME_ADDRESS : 0);
 	error = size ? size_parse(size, &buffer->amount.size) : take_layout(&buffer->amount, layout);
 	buffer->amount.device = (unsigned)device;
 	return error ? error : take_mode(&buffer->mode, cfg_getstr(section, "mode"));
@@ -70,6 +71,7 @@ int run_spec_read(struct declared_buffers *buffers, const char *path)
 				       CFG_STR("mode", "0600", CFGF_NONE),
 				       CFG_BOOL("timeline", cfg_false, CFGF_NONE),
 				       CFG_BOOL("dedicated", cfg_false, CFGF_NONE),
+				       CFG_BOOL("same_address", cfg_false, CFGF_NONE),
 				       CFG_BOOL("alone", cfg_false, CFGF_NONE) /* its old name */, CFG_END() };
 	cfg_opt_t file_options[] = { CFG_SEC("buffer", buffer_options,
 					     CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),

@@ -250,7 +250,6 @@ int greeting_take(struct session *session, const struct wire_message *message, c
 		return error;
 	session->proof.mps = message->hello.flags & WIRE_HELLO_MPS;
 	session->answers = message->hello.flags & WIRE_HELLO_WAITS;
-	session->knows_memory = message->hello.flags & WIRE_HELLO_MEMORY;
 	session->rank = message->hello.flags & WIRE_HELLO_RANK ? message->hello.rank : RANK_NONE;
 	welcome(session);
 	return 0;

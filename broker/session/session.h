@@ -103,7 +103,6 @@ struct session {
 	time_t             since;       /* it connected; shown to people */
 	uint32_t           rank;        /* as the process says; RANK_NONE */
 	bool               answers;     /* it understands INQUIRE */
-	bool               knows_memory; /* and MEMORY */
 	struct inquired    inquired;
 	struct proof       proof;
 	uint8_t            nonce[WIRE_NONCE_SIZE];

@@ -42,9 +42,9 @@ static int spec_check(const gpub_spec *spec)
 {
 	if (spec->reserved || spec->timeout_ms < -1)
 		return error_set(-EINVAL, "the spec has reserved bits set, or a timeout below -1");
-	if (spec->flags & ~(GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED) || spec->mode & ~0777u)
+	if (spec->flags & ~(GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS) || spec->mode & ~0777u)
 		return error_set(-EINVAL, "the spec has unknown flags or mode bits: use GPUB_EPHEMERAL, "
-					  "GPUB_TIMELINE, GPUB_DEDICATED, and a mode up to 0777");
+					  "GPUB_TIMELINE, GPUB_DEDICATED, GPUB_SAME_ADDRESS, and a mode up to 0777");
 	if (!spec->size)
 		return error_set(-EINVAL, "a buffer has at least 1 byte");
 	return 0;

@@ -166,7 +166,7 @@ static int greet(struct gpub_client *client, unsigned seconds)
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = message.hello;
 	/* the flag has no effect where the driver lists processes */
-	hello.hello.flags = WIRE_HELLO_WAITS | WIRE_HELLO_MEMORY | (mps_is_here(NULL) ? WIRE_HELLO_MPS : 0) |
+	hello.hello.flags = WIRE_HELLO_WAITS | (mps_is_here(NULL) ? WIRE_HELLO_MPS : 0) |
 			    (rank_find(&hello.hello.rank) ? WIRE_HELLO_RANK : 0);
 	hello.hello.pid = (uint32_t)getpid();
 	error = socket_send(client->sock, &hello, -1, 0);

@@ -27,6 +27,7 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 				    .serial = grant->serial,
 				    .size = grant->size,
 				    .offset = grant->offset,
+				    .address = grant->address,
 				    .rights = grant->rights,
 				    .version = WIRE_VERSION,
 				    .exported = grant->exported };
@@ -109,12 +110,15 @@ static int memory_open(const struct device *device, const struct device_handle *
 	struct device_memory memory = { .handle = *handle,
 					.descriptor = descriptor,
 					.size = mapping->opened.span,
-					.writable = mapping->opened.rights & GPUB_WRITE };
+					.writable = mapping->opened.rights & GPUB_WRITE,
+					.address = (void *)(uintptr_t)mapping->opened.address };
 	enum view view = view_of(mapping->opened.rights);
 	int error;
 
 	if (mapping_is_vmm(mapping)) {
 		error = device->map(mapping->ordinal, &memory, &mapping->base[view]);
+		if (memory.address && memory.writable)
+			mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE];
 	} else {
 		error = device->open(mapping->ordinal, handle, mapping->opened.span, &mapping->base[VIEW_READ]);
 		mapping->base[VIEW_WRITE] = mapping->base[VIEW_READ];
@@ -202,6 +206,8 @@ static int vmm_unmap(const struct gpub_client *client, struct mapping *mapping)
 	int error = 0;
 
 	TRACE("close");
+	if (mapping->base[VIEW_READ] == mapping->base[VIEW_WRITE])
+		mapping->base[VIEW_READ] = NULL;
 	for (int view = 0; view < VIEWS && !error; view++) {
 		if (!mapping->base[view])
 			continue;
@@ -213,7 +219,7 @@ static int vmm_unmap(const struct gpub_client *client, struct mapping *mapping)
 	return error;
 }
 
-/* From the view that it has. Not locked. */
+/* From the view that it has; where there is one address for both, that one, which was read-only. Not locked. */
 static int view_make(const struct gpub_client *client, const struct mapping *mapping, enum view view, void **base)
 {
 	int error;
@@ -221,7 +227,11 @@ static int view_make(const struct gpub_client *client, const struct mapping *map
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return -EAGAIN;
 	TRACE("view");
-	error = client->device->map_again(mapping->ordinal, mapping->base[!view], view == VIEW_WRITE, base);
+	*base = mapping->base[!view];
+	if (mapping->opened.address)
+		error = client->device->make_writable(mapping->ordinal, *base);
+	else
+		error = client->device->map_again(mapping->ordinal, *base, view == VIEW_WRITE, base);
 	device_call_end(client, mapping->ordinal);
 	return error;
 }
@@ -239,7 +249,7 @@ int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view 
 	if (error)
 		return error;
 	if (mapping->base[view])
-		return client->device->unmap(mapping->ordinal, base);
+		return base == mapping->base[view] ? 0 : client->device->unmap(mapping->ordinal, base);
 	mapping->base[view] = base;
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include "common/handle.h"
 #include "common/tables.h"
 #include "common/wire.h"
+#include "view.h"
 
 struct gpub_client;
 struct record;
@@ -22,20 +23,12 @@ struct record;
 /* What a pass of cache.c closes: it marks the mappings that it has come to. */
 enum cache_scope { CACHE_DUE, CACHE_ALL, CACHE_SCOPES };
 
-/* Memory that is exported by a descriptor is mapped once for leases that write, and once for those that only read. */
-enum view { VIEW_READ, VIEW_WRITE, VIEWS };
-
-static inline enum view view_of(unsigned rights)
-{
-	return rights & GPUB_WRITE ? VIEW_WRITE : VIEW_READ;
-}
-
 struct mapping {
 	uint64_t          grant;
 	struct wire_grant opened; /* the GRANT that it was opened by: its sealed handle stays in the board as long as the grant */
 	int               ordinal;
 	uint64_t          epoch; /* of the device; in another epoch the handle is not open */
-	void             *base[VIEWS]; /* NULL: no lease has needed it yet. Equal where one serves both */
+	void             *base[VIEWS]; /* NULL: no lease has needed it yet */
 	bool              wanted;  /* the broker wants it back; one that is opened by a descriptor is in client->wanted, too */
 	bool              quiesced; /* its returns prove that the device is done with it, as the last close found */
 	bool              closing; /* a thread is closing it */

@@ -29,7 +29,7 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	if (grant->buffer >= board->buffers || (grant->place >= board->handles && grant->place != WIRE_NO_HANDLE) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
 	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
-	    grant->grant >> 62 || grant->exported >= EXPORT_KINDS || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
+	    grant->grant >> 62 || grant->exported >= EXPORT_KINDS || (grant->address && grant->exported != EXPORT_VMM) || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
 		return error_set(-EPROTO, "the broker sent an invalid grant");
 	return 0;
 }

@@ -16,9 +16,10 @@
 #include "common/error.h"
 #include "common/name.h"
 #include "device/device.h"
-#include "mapping.h"
 #include "slot.h"
+#include "view.h"
 
+struct mapping;
 struct timeline_map;
 
 enum record_state { RECORD_NONE = 0, RECORD_REQUESTED, RECORD_OPEN, RECORD_CLOSING };

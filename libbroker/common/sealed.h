@@ -22,12 +22,12 @@ struct seal_terms {
 	uint8_t  instance[16];
 	uint8_t  device_uuid[16]; /* of the device that the memory is on */
 	uint64_t session, grant, serial;
-	uint64_t size, offset;
+	uint64_t size, offset, address;
 	uint32_t rights, version; /* version: WIRE_VERSION */
 	uint32_t exported, reserved; /* enum export_kind; 0 */
 };
 
-_Static_assert(sizeof(struct seal_terms) == 88, "the terms are hashed as bytes: no padding");
+_Static_assert(sizeof(struct seal_terms) == 96, "the terms are hashed as bytes: no padding");
 
 struct sealed_handle {
 	uint8_t nonce[SEAL_NONCE_SIZE];

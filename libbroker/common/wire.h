@@ -43,7 +43,7 @@
 #include "ticket.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
-#define WIRE_VERSION 6
+#define WIRE_VERSION 7
 #define WIRE_SIZE    256
 
 enum wire_type {
@@ -91,8 +91,7 @@ enum wire_type {
 enum wire_hello_flags {
 	WIRE_HELLO_MPS = 1,   /* this process runs under MPS */
 	WIRE_HELLO_WAITS = 2, /* it answers INQUIRE */
-	WIRE_HELLO_RANK = 4,  /* rank is set */
-	WIRE_HELLO_MEMORY = 8 /* it knows MEMORY */
+	WIRE_HELLO_RANK = 4   /* rank is set */
 };
 
 struct wire_hello { /* CHALLENGE: nonce only */
@@ -152,6 +151,7 @@ struct wire_grant {
 	gpub_layout layout;
 	uint32_t exported;      /* enum export_kind: EXPORT_VMM has a descriptor, too */
 	uint32_t reserved;      /* 0 */
+	uint64_t address;       /* where EXPORT_VMM memory has to be mapped; 0: anywhere */
 };
 
 struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER, MEMORY */

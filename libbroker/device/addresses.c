@@ -28,7 +28,7 @@ static bool line_read(const char *line, struct found *found)
 	if (length > NAME_COLUMN)
 		snprintf(found->name, sizeof found->name, "'%.*s'", (int)(length - NAME_COLUMN), line + NAME_COLUMN);
 	else
-		snprintf(found->name, sizeof found->name, "memory without a name, such as another device mapping");
+		snprintf(found->name, sizeof found->name, "memory without a name");
 	return true;
 }
 
@@ -54,7 +54,7 @@ int addresses_taken(const void *base, uint64_t size)
 	if (!find_overlapping(begin, begin + size, &found))
 		return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " cannot be had in this process: its "
 				 "address space ends before them, or a limit (ulimit -v) forbids them", begin, begin + size);
-	return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " are taken in this process: %s lies at %#" PRIx64
+	return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " are taken in this process: there is %s, at %#" PRIx64
 			 " to %#" PRIx64 ". Acquire the buffer before that is mapped, or have it mapped elsewhere", begin, begin + size,
 			 found.name, found.begin, found.end);
 }

@@ -24,7 +24,6 @@
 #include "host-fault.h"
 #include "host-gate.h"
 #include "host-state.h"
-#include "host-trap.h"
 
 #define DELAY_MAX_US 200
 #define ASK_NS       1000000
@@ -95,7 +94,6 @@ static void *stream_main(void *argument)
 	struct host_stream *stream = argument;
 	struct host_task *task;
 
-	host_trap_unblock();
 	while ((task = stream_take(stream))) {
 		if (host_state.seeded)
 			seeded_delay(stream);

@@ -21,6 +21,7 @@
 #include "host-fault.h"
 #include "host-module.h"
 #include "host-state.h"
+#include "host-trap.h"
 #include "host-watch.h"
 
 #define WAIT_SPINS  200
@@ -153,7 +154,9 @@ static void run_kernel(const struct host_task *task)
 
 	for (unsigned i = 0; i < kernel->count; i++)
 		args[i] = (void *)(task->params + kernel->offset[i]);
+	host_trap_begin();
 	kernel->twin->run(&task->launch.config, args);
+	host_trap_end();
 	pthread_mutex_lock(&host_state.lock);
 	for (unsigned i = 0; i < count; i++)
 		host_watch_verify(pointer[i]);

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,6 +18,7 @@
 #include "host-state.h"
 
 static struct sigaction before;
+static atomic_bool installed;
 
 /* The lock is free unless another thread has it for a moment: what faults is a kernel, or a program. */
 static void report(const void *address)
@@ -47,6 +49,7 @@ static void install(void)
 
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGSEGV, &action, &before);
+	atomic_store(&installed, true);
 }
 
 void host_trap_install(void)
@@ -56,11 +59,23 @@ void host_trap_install(void)
 	pthread_once(&once, install);
 }
 
-void host_trap_unblock(void)
+static void mask(int how)
 {
 	sigset_t fault;
 
+	if (!atomic_load(&installed))
+		return;
 	sigemptyset(&fault);
 	sigaddset(&fault, SIGSEGV);
-	pthread_sigmask(SIG_UNBLOCK, &fault, NULL);
+	pthread_sigmask(how, &fault, NULL);
+}
+
+void host_trap_begin(void)
+{
+	mask(SIG_UNBLOCK);
+}
+
+void host_trap_end(void)
+{
+	mask(SIG_BLOCK);
 }

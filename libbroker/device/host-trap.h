@@ -6,7 +6,8 @@
 /* From the first call on, a write to memory that is mapped read-only, or a use of unmapped memory, is reported before it ends the process. */
 void host_trap_install(void);
 
-/* Lets the handler run in this thread: streams' threads block all other signals. */
-void host_trap_unblock(void);
+/* Around a kernel: lets the handler run in this thread, which blocks all signals. */
+void host_trap_begin(void);
+void host_trap_end(void);
 
 #endif

@@ -134,7 +134,6 @@ static void honest_join(void)
 	peer_read(&honest, &broker, 1);
 	wire_init(&message, WIRE_HELLO, 0);
 	message.hello = honest.challenge;
-	message.hello.flags = WIRE_HELLO_MEMORY;
 	peer_say(&honest, &message, WIRE_SIZE);
 	finish();
 	peer_read(&honest, &broker, 1);
@@ -202,7 +201,6 @@ static void join(struct peer *peer, uint8_t who)
 	peer_read(peer, &broker, 1);
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = peer->challenge;
-	hello.hello.flags = who & 64 ? 0 : WIRE_HELLO_MEMORY;
 	peer_say(peer, &hello, WIRE_SIZE);
 	finish();
 	peer_read(peer, &broker, 1);

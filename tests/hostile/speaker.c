@@ -65,7 +65,6 @@ int speaker_hello(struct speaker *speaker, struct wire_message *hello)
 		return challenge.refused.error;
 	wire_init(hello, WIRE_HELLO, 0);
 	memcpy(hello->hello.nonce, challenge.hello.nonce, sizeof hello->hello.nonce);
-	hello->hello.flags = WIRE_HELLO_MEMORY;
 	return challenge.type == WIRE_CHALLENGE ? 0 : -EPROTO;
 }
 

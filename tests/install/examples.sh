@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# examples.sh - the whole programs in the man pages, and examples/pipeline, compile without a warning as a newcomer compiles them, run
+# examples.sh - the whole programs in the man pages, examples/pipeline and examples/tree compile without a warning as a newcomer compiles them, run
 # under broker-run on the host device, and print what their page shows.
 set -u
 # shellcheck source=tests/tap.sh
@@ -74,6 +74,22 @@ if [ -e "$fortran/libgpubroker_fortran.la" ]; then
 else
 	skip "gpubroker_fortran(3)'s program" "there is no Fortran compiler"
 fi
+cp "$top_srcdir/examples/tree/tree.c" program.c
+# shellcheck disable=SC2086
+check "examples/tree compiles" $CC -o program program.c -I "$top_srcdir" "${flags[@]}"
+
+# tree_is WORKERS NODES OPTION...: each finds all of it, at one address
+tree_is() {
+	local workers=$1 nodes=$2
+	shift 2
+	timeout -k 5 60 "$top_builddir/broker/broker-run" --device host -n "$workers" "$@" -- ./program "$nodes" >out 2>err </dev/null &&
+		[ "$(grep -cE "^worker [0-9]: $nodes of $nodes keys found, their values are right, the tree is at 0x[0-9a-f]+$" out)" = "$workers" ] &&
+		[ "$(sed 's/.* at //' out | sort -u | wc -l)" = 1 ] && grep -q "balanced$" err
+}
+check "four workers follow one worker's pointers" tree_is 4 5000
+check "whatever is exported" tree_is 2 1 --export vmm
+check "and on two devices" tree_is 2 777 --device host:2
+
 cp "$top_srcdir/examples/pipeline/pipeline.c" program.c
 # shellcheck disable=SC2086 # CC may be a compiler and its flags
 check "examples/pipeline compiles" $CC -o program program.c "${flags[@]}"

@@ -177,6 +177,7 @@ static void test_system_calls(void)
 	}
 	begin();
 	ask(&a, do_acquire, .name = "x");
+	ask(&a, do_acquire, .name = "x", .slot = 2, .rights = GPUB_READ);
 	POINT(!ask(&a, without_system_calls) && !a.last.value,
 	      "invariant 7: %d times acquire, return and renew of a mapped buffer without a system call", TURNS);
 	if (a.last.value)

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -175,6 +177,73 @@ static void test_rights(void)
 	end();
 }
 
+/* ---- one address ---- */
+
+static int do_address(const struct order *order)
+{
+	step_value = (uintptr_t)lease[order->slot].ptr;
+	return 0;
+}
+
+/* Maps something of this process's own there, or unmaps it again. */
+static int do_take_address(const struct order *order)
+{
+	void *address = (void *)(uintptr_t)order->value;
+
+	if (order->flags)
+		return munmap(address, 4096) ? -errno : 0;
+	return mmap(address, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == address ? 0 : -errno;
+}
+
+static uint64_t address_of(struct puppet *puppet)
+{
+	return ask(puppet, do_address) ? 0 : puppet->last.value;
+}
+
+static void test_same_address(void)
+{
+	struct puppet c;
+	uint64_t first;
+
+	setenv("GPUBROKER_EXPORT", "ipc", 1);
+	begin();
+	setenv("GPUBROKER_EXPORT", "vmm", 1);
+	ask(&a, do_create, .name = "tree", .size = 1000, .flags = GPUB_SAME_ADDRESS);
+	POINT(!ask(&a, do_acquire, .name = "tree") && !ask(&b, do_acquire, .name = "tree", .rights = GPUB_READ) && address_of(&a) &&
+		      address_of(&a) == address_of(&b),
+	      "GPUB_SAME_ADDRESS: both processes map it at %#llx, whatever the broker exports",
+	      (unsigned long long)address_of(&a));
+	first = address_of(&a);
+	POINT(!ask(&a, do_write, .value = 7) && !ask(&b, do_read) && b.last.value == 7, "it is one memory");
+	POINT(ask(&b, do_copy_in, .value = 8) < 0, "which who reads it cannot write");
+	POINT(!ask(&b, do_acquire, .name = "tree", .slot = 2) && !ask(&b, do_copy_in, .slot = 2, .value = 8) && address_of(&b) == first,
+	      "until it is acquired to be written, at that address");
+	POINT(!ask(&a, do_read) && a.last.value == 8, "which the other sees");
+	POINT(!ask(&b, do_return_on) && !ask(&b, do_return_on, .slot = 2) && !ask(&a, do_rename, .name = "tree wood") &&
+		      !ask(&b, do_acquire, .name = "wood", .rights = GPUB_READ) && address_of(&b) == first && !ask(&b, do_read) &&
+		      b.last.value == 8, "a new name and generation keep the address");
+	ask(&a, do_create, .name = "other", .size = 16 * MIB, .flags = GPUB_SAME_ADDRESS);
+	POINT(!ask(&a, do_acquire, .name = "other", .slot = 1) && !ask(&a, do_write, .slot = 1, .value = 3) && !ask(&b, do_read) &&
+		      b.last.value == 8, "another buffer has other addresses");
+	ask(&a, do_return_on, .slot = 1);
+	ask(&a, do_return_on);
+	ask(&b, do_return_on);
+	ask(&a, do_unlink, .name = "wood");
+	ask(&a, do_unlink, .name = "other");
+	POINT(SOON(is_freed("wood")) && SOON(is_freed("other")) && SOON(!memory_objects(&broker)), "both are closed when their work is done, and freed");
+	ask(&a, do_create, .name = "tree", .size = 1000, .flags = GPUB_SAME_ADDRESS);
+	puppet_start(&c, &broker);
+	ask(&c, do_stream);
+	POINT(!ask(&c, do_take_address, .value = first) && ask(&c, do_acquire, .name = "tree") == -EADDRINUSE,
+	      "where something else lies there, an acquire is refused");
+	POINT(strstr(c.last.text, "are taken in this process"), "it says what: %s", c.last.text);
+	POINT(!ask(&c, do_take_address, .value = first, .flags = 1) && !ask(&c, do_acquire, .name = "tree") && !ask(&c, do_read) &&
+		      !c.last.value && address_of(&c) == first, "it works when that is gone, and a new buffer gets the freed address");
+	ask(&c, do_return);
+	puppet_end(&c);
+	end();
+}
+
 /* ---- descriptors ---- */
 
 /* Takes all descriptors of this process, or gives them back. */
@@ -214,6 +283,7 @@ int main(void)
 	test_unordered();
 	test_held();
 	test_rights();
+	test_same_address();
 	test_no_descriptor_left();
 	return harness_end();
 }

@@ -107,14 +107,14 @@ static int spec_from(PyObject *shape, PyObject *dtype, PyObject *device, PyObjec
 
 static PyObject *client_make(struct client *self, PyObject *args, PyObject *keywords)
 {
-	static char *names[] = { "name", "shape", "dtype", "timeline", "ephemeral", "dedicated", "device", "mode", "timeout", NULL };
+	static char *names[] = { "name", "shape", "dtype", "timeline", "ephemeral", "dedicated", "same_address", "device", "mode", "timeout", NULL };
 	gpub_spec spec = GPUB_SPEC_INIT;
 	PyObject *shape, *dtype = NULL, *device = Py_None, *timeout = NULL, *text = NULL;
-	int timeline = 0, ephemeral = 0, dedicated = 0, error;
+	int timeline = 0, ephemeral = 0, dedicated = 0, same_address = 0, error;
 	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$pppOIO:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
-					 &dedicated, &device, &spec.mode, &timeout))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppOIO:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
+					 &dedicated, &same_address, &device, &spec.mode, &timeout))
 		return NULL;
 	text = dtype ? Py_NewRef(dtype) : PyUnicode_FromString("uint8");
 	timeout = timeout ? Py_NewRef(timeout) : PyLong_FromLong(0);
@@ -123,7 +123,8 @@ static PyObject *client_make(struct client *self, PyObject *args, PyObject *keyw
 	Py_XDECREF(timeout);
 	if (error)
 		return NULL;
-	spec.flags = (timeline ? GPUB_TIMELINE : 0) | (ephemeral ? GPUB_EPHEMERAL : 0) | (dedicated ? GPUB_DEDICATED : 0);
+	spec.flags = (timeline ? GPUB_TIMELINE : 0) | (ephemeral ? GPUB_EPHEMERAL : 0) | (dedicated ? GPUB_DEDICATED : 0) |
+		     (same_address ? GPUB_SAME_ADDRESS : 0);
 	CALL(self, error, gpub_create(self->connection->client, name, &spec))
 	return done(self, error);
 }
@@ -508,10 +509,10 @@ static PyMethodDef methods[] = {
 	  "close($self, /)\n--\n\nReturns what is still held and disconnects. Waits for the device work of this process.\n\n"
 	  "BufferError: exported arrays live, and how many." },
 	{ "create", NAMED(client_make),
-	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, device=None, mode=0o600, timeout=0)\n--\n\n"
+	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, same_address=False, device=None, mode=0o600, timeout=0)\n--\n\n"
 	  "Creates a buffer of zeros, an array in row-major order; the name lives until unlink().\n\n"
 	  "shape: an int or a tuple of up to 8. dtype: 'float32' or 'f32', numpy.float32, torch.float32 ...; 'float32x4' is of vectors.\n"
-	  "timeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation of its own. timeout: how\n"
+	  "timeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation of its own. same_address: each process maps it at the same address. timeout: how\n"
 	  "many seconds to wait for memory, None without limit.\n\n"
 	  "FileExistsError: the name is taken. OSError ENOMEM, EDQUOT: no memory, or a quota. ValueError: no such dtype or shape." },
 	{ "unlink", (PyCFunction)client_unlink, METH_VARARGS,

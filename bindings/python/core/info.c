@@ -18,6 +18,7 @@ static PyStructSequence_Field fields[] = {
 	{ "ephemeral", "bool: ends with the session that created it" },
 	{ "timeline", "bool: has a timeline" },
 	{ "dedicated", "bool: has an allocation of its own" },
+	{ "same_address", "bool: each process maps it at the same address" },
 	{ "sealed", "bool: no lease can write it any more" },
 	{ NULL, NULL },
 };
@@ -54,7 +55,8 @@ static int fill(PyObject *to, const gpub_info *info)
 	    set(to, &at, PyLong_FromUnsignedLong(info->group)) || set(to, &at, PyLong_FromUnsignedLong(info->grants)))
 		return -1;
 	return set_flag(to, &at, info->flags & GPUB_EPHEMERAL) || set_flag(to, &at, info->flags & GPUB_TIMELINE) ||
-			       set_flag(to, &at, info->flags & GPUB_DEDICATED) || set_flag(to, &at, info->flags & GPUB_SEALED) ?
+			       set_flag(to, &at, info->flags & GPUB_DEDICATED) || set_flag(to, &at, info->flags & GPUB_SAME_ADDRESS) ||
+			       set_flag(to, &at, info->flags & GPUB_SEALED) ?
 		       -1 :
 		       0;
 }

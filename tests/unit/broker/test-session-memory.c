@@ -15,12 +15,11 @@
 #include "common/sealed.h"
 #include "device/device.h"
 
-static struct peer join_knowing(void)
+static struct peer join_vmm(void)
 {
 	struct peer peer = join();
 
 	broker.memory->exported = EXPORT_VMM;
-	session_of(&peer)->knows_memory = true;
 	return peer;
 }
 
@@ -48,7 +47,7 @@ static int unseal(const struct peer *peer, const struct wire_grant *grant, enum 
 {
 	const struct board_header *header = peer->board.header;
 	struct seal_terms terms = { .session = peer->session, .grant = grant->grant, .serial = grant->serial, .size = grant->size,
-				      .offset = grant->offset, .rights = grant->rights, .version = WIRE_VERSION, .exported = exported };
+				      .offset = grant->offset, .address = grant->address, .rights = grant->rights, .version = WIRE_VERSION, .exported = exported };
 
 	memcpy(terms.instance, header->instance_id, 16);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, 16);
@@ -76,7 +75,7 @@ static struct wire_grant first_acquire(struct peer *peer, const char *name)
 
 static void invariant_4_a_descriptor_comes_with_its_grant(void **state)
 {
-	struct peer holder = join_knowing(), other = join_knowing();
+	struct peer holder = join_vmm(), other = join_vmm();
 	struct device_handle handle;
 	struct wire_message message;
 	struct wire_grant grant, again;
@@ -99,7 +98,7 @@ static void invariant_4_a_descriptor_comes_with_its_grant(void **state)
 
 static void test_it_comes_before_a_timelines_page(void **state)
 {
-	struct peer holder = join_knowing();
+	struct peer holder = join_vmm();
 	struct wire_message create = named(WIRE_CREATE, 77, "t"), message = named(WIRE_ACQUIRE, 5, "t"), grant;
 	int descriptor, page;
 
@@ -118,20 +117,6 @@ static void test_it_comes_before_a_timelines_page(void **state)
 	part(&holder);
 }
 
-static void test_who_does_not_know_it_is_refused(void **state)
-{
-	struct peer old = join_knowing();
-	struct wire_message message = named(WIRE_ACQUIRE, 5, "a");
-
-	(void)state;
-	session_of(&old)->knows_memory = false;
-	expect_done(&old, WIRE_CREATE, "a");
-	expect_refused(&old, &message, -ENOTSUP);
-	assert_int_equal(broker.registry->grant_count, 0);
-	expect_done(&old, WIRE_UNLINK, "a");
-	part(&old);
-}
-
 /* Memory that was made before has a handle, and needs no descriptor. */
 static void test_both_kinds_side_by_side(void **state)
 {
@@ -141,7 +126,6 @@ static void test_both_kinds_side_by_side(void **state)
 	(void)state;
 	expect_done(&holder, WIRE_CREATE, "ipc");
 	broker.memory->exported = EXPORT_VMM;
-	session_of(&holder)->knows_memory = true;
 	grant = acquire(&holder, "ipc");
 	assert_int_equal(grant.exported, EXPORT_IPC);
 	create_with_mode(&holder, "vmm", 0640); /* of another kind, and so in another allocation */
@@ -156,7 +140,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_4_a_descriptor_comes_with_its_grant),
 		ON(test_it_comes_before_a_timelines_page),
-		ON(test_who_does_not_know_it_is_refused),
 		ON(test_both_kinds_side_by_side),
 	};
 

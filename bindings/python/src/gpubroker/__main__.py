@@ -53,7 +53,7 @@ def _what(info: Info) -> str:
 
 
 def _flags(info: Info) -> str:
-    return ",".join(flag for flag in ("timeline", "sealed", "ephemeral", "dedicated") if getattr(info, flag)) or "-"
+    return ",".join(flag for flag in ("timeline", "sealed", "ephemeral", "dedicated", "same_address") if getattr(info, flag)) or "-"
 
 
 def ls(client: Client, options: argparse.Namespace) -> None:

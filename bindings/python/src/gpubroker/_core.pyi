@@ -39,6 +39,8 @@ class Info(tuple[Any, ...]):
     @property
     def dedicated(self) -> bool: ...
     @property
+    def same_address(self) -> bool: ...
+    @property
     def sealed(self) -> bool: ...
 
 @final
@@ -147,6 +149,7 @@ class Client:
         timeline: bool = False,
         ephemeral: bool = False,
         dedicated: bool = False,
+        same_address: bool = False,
         device: int | None = None,
         mode: int = 0o600,
         timeout: float | None = 0,

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-addresses.c - addresses for buffers that all processes map at one address: no two buffers have the same, and there is room between. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "broker/memory/addresses.h"
+
+#define GRANULE (2ull << 20)
+#define MANY    300
+
+static uint64_t begin[MANY], size[MANY];
+
+/* No byte of one is within the guard of another, and all lie inside. */
+static void expect_apart(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		assert_true(begin[i] >= ADDRESSES_BEGIN + ADDRESSES_GUARD && begin[i] + size[i] + ADDRESSES_GUARD <= ADDRESSES_END);
+		assert_int_equal(begin[i] % GRANULE, 0);
+		for (unsigned j = 0; j < i; j++)
+			assert_true(begin[i] + size[i] + ADDRESSES_GUARD <= begin[j] || begin[j] + size[j] + ADDRESSES_GUARD <= begin[i]);
+	}
+}
+
+static void test_ranges_are_apart(void **state)
+{
+	struct addresses addresses = { 0 };
+
+	(void)state;
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < MANY; i++) {
+			size[i] = (1 + i * 37 % 1000) * GRANULE;
+			begin[i] = addresses_take(&addresses, size[i]);
+		}
+		expect_apart(MANY);
+		for (unsigned i = round; i < MANY; i++)
+			addresses_give(&addresses, begin[i], size[i]);
+		for (unsigned i = 0; i < round; i++)
+			addresses_give(&addresses, begin[i], size[i]);
+	}
+	addresses_deinit(&addresses);
+}
+
+static void test_what_comes_back_is_used_again(void **state)
+{
+	struct addresses addresses = { 0 };
+	uint64_t one = addresses_take(&addresses, GRANULE), two = addresses_take(&addresses, GRANULE);
+
+	(void)state;
+	addresses_give(&addresses, one, GRANULE);
+	assert_int_equal(addresses_take(&addresses, GRANULE), one);
+	addresses_give(&addresses, two, GRANULE);
+	assert_int_not_equal(addresses_take(&addresses, 16 * GRANULE), two);
+	addresses_give(&addresses, 0, GRANULE);
+	assert_int_equal(addresses_take(&addresses, GRANULE), two);
+	addresses_deinit(&addresses);
+}
+
+static void test_there_is_an_end(void **state)
+{
+	struct addresses addresses = { 0 };
+	unsigned count = 0;
+
+	(void)state;
+	assert_int_not_equal(addresses_take(&addresses, GRANULE), 0);
+	while (addresses_take(&addresses, 1ull << 40))
+		count++;
+	assert_in_range(count, 20, 60);
+	assert_int_not_equal(addresses_take(&addresses, GRANULE), 0);
+	assert_int_equal(addresses_take(&addresses, ADDRESSES_END), 0);
+	assert_int_equal(addresses_take(&addresses, UINT64_MAX - GRANULE), 0);
+	addresses_deinit(&addresses);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ranges_are_apart),
+		cmocka_unit_test(test_what_comes_back_is_used_again),
+		cmocka_unit_test(test_there_is_an_end),
+	};
+
+	return cmocka_run_group_tests_name("addresses", tests, NULL, NULL);
+}
