@@ -4,14 +4,16 @@
 
 #include <stdlib.h>
 
-/* The power of two that has the buffer and its guards, as an exponent; ADDRESSES_SIZES: none. */
+#include "common/size.h"
+
+/* The power of two that has the buffer, and free space before it, as an exponent; ADDRESSES_SIZES: none. */
 static unsigned size_class(uint64_t size)
 {
-	unsigned exponent = 22;
+	unsigned exponent = 26;
 
 	if (size > ADDRESSES_END)
 		return ADDRESSES_SIZES;
-	while (exponent < ADDRESSES_SIZES && 1ull << exponent < size + 2 * ADDRESSES_GUARD)
+	while (exponent < ADDRESSES_SIZES && 1ull << exponent < size_round_up(size, ADDRESSES_ALIGN) + ADDRESSES_ALIGN)
 		exponent++;
 	return exponent;
 }
@@ -29,7 +31,7 @@ uint64_t addresses_take(struct addresses *addresses, uint64_t size)
 		return 0;
 	base = ADDRESSES_BEGIN + addresses->used;
 	addresses->used += bytes;
-	return base + ADDRESSES_GUARD;
+	return base + ADDRESSES_ALIGN;
 }
 
 /* Without memory for the list the range is lost, which loses addresses alone. */

@@ -14,7 +14,7 @@
 
 #define ADDRESSES_BEGIN 0x200000000000ull
 #define ADDRESSES_END   0x540000000000ull
-#define ADDRESSES_GUARD (2ull << 20) /* at least so many bytes before and behind a buffer are no other buffer's */
+#define ADDRESSES_ALIGN (32ull << 20) /* of each address, as drivers want it (facts.md); also the least that is free before and behind a buffer */
 #define ADDRESSES_SIZES 46           /* powers of two */
 
 struct addresses {

@@ -15,7 +15,7 @@
 
 struct found {
 	uint64_t begin, end;
-	char     name[128];
+	char     name[96];
 };
 
 /* Reads a line of /proc/PID/maps (proc(5)). False: it is none. */
@@ -52,9 +52,9 @@ int addresses_taken(const void *base, uint64_t size)
 	struct found found;
 
 	if (!find_overlapping(begin, begin + size, &found))
-		return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " cannot be had in this process: its "
-				 "address space ends before them, or a limit (ulimit -v) forbids them", begin, begin + size);
-	return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " are taken in this process: there is %s, at %#" PRIx64
-			 " to %#" PRIx64 ". Acquire the buffer before that is mapped, or have it mapped elsewhere", begin, begin + size,
-			 found.name, found.begin, found.end);
+		return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " cannot be had in this process, although nothing "
+				 "lies there: its address space ends before them, a limit (ulimit -v) forbids them, or the driver gives others", begin,
+				 begin + size);
+	return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " are taken in this process by %s at %#" PRIx64
+			 " to %#" PRIx64 ": acquire the buffer before that is mapped", begin, begin + size, found.name, found.begin, found.end);
 }

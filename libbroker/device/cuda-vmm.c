@@ -24,9 +24,11 @@
 #include "device/addresses.h"
 #include "device/cuda.h"
 
+#define WISH_UNIT (32ull << 20)
+
 struct range {
 	void                *base;
-	uint64_t             size;
+	uint64_t             size, reserved; /* bytes that are mapped, and of addresses */
 	int                  descriptor; /* exported by this process; -1 */
 	struct device_handle handle;     /* of imported memory: which it is */
 	unsigned             opens;
@@ -116,22 +118,29 @@ static int access_set(CUdeviceptr base, uint64_t size, int ordinal, bool writabl
 	return cuda_error(cuda.MemSetAccess(base, size, &access, 1), "giving device %d access to memory", ordinal);
 }
 
-/* The driver takes a wish as a hint: where something else lies there, it gives other addresses. */
-static int addresses_reserve(CUdeviceptr *base, uint64_t size, const void *wish)
+/*
+ * The driver takes a wish as a hint: it gives other addresses where something else lies there, and for a part of 32 MiB, which it takes out
+ * of what it has (facts.md).
+ */
+static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish)
 {
-	int rc = cuda_error(cuda.MemAddressReserve(base, size, 0, cuda_address(wish), 0), "reserving addresses for %" PRIu64 " bytes", size);
+	int rc;
 
+	if (wish)
+		*size = size_round_up(*size, WISH_UNIT);
+	rc = cuda_error(cuda.MemAddressReserve(base, *size, 0, cuda_address(wish), 0), "reserving addresses for %" PRIu64 " bytes", *size);
 	if (rc || !wish || *base == cuda_address(wish))
 		return rc;
-	(void)cuda.MemAddressFree(*base, size);
-	return addresses_taken(wish, size);
+	(void)cuda.MemAddressFree(*base, *size);
+	return addresses_taken(wish, *size);
 }
 
 /* Maps the memory at the range's base, or anywhere where that is NULL. The device can use it there. */
 static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int ordinal, bool writable, struct range *range)
 {
 	CUdeviceptr base;
-	int         rc = addresses_reserve(&base, size, range->base);
+	uint64_t    reserved = size;
+	int         rc = addresses_reserve(&base, &reserved, range->base);
 
 	if (rc)
 		return rc;
@@ -143,6 +152,7 @@ static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int or
 		goto unmap;
 	range->base = (void *)(uintptr_t)base;
 	range->size = size;
+	range->reserved = reserved;
 	range->opens = 1;
 	range->writers = writer(ordinal, writable);
 	rc = range_add(range);
@@ -151,7 +161,7 @@ static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int or
 unmap:
 	(void)cuda.MemUnmap(base, size);
 free_addresses:
-	(void)cuda.MemAddressFree(base, size);
+	(void)cuda.MemAddressFree(base, reserved);
 	return rc;
 }
 
@@ -178,7 +188,7 @@ static int range_unmap(int ordinal, void *base)
 	range_remove(base);
 	if (range.descriptor >= 0)
 		close(range.descriptor);
-	(void)cuda.MemAddressFree(cuda_address(base), range.size);
+	(void)cuda.MemAddressFree(cuda_address(base), range.reserved);
 	return 0;
 }
 

@@ -16,11 +16,12 @@
 
 #define RANGES_MAX 1024
 #define NAME       "fake-cuda-vmm"
+#define WISH_UNIT  (32ull << 20) /* addresses that are asked for, and how many */
 
 static struct range {
 	char    *base; /* NULL: none */
 	size_t   size;
-	bool     mapped;
+	size_t   mapped; /* bytes; 0: none */
 	CUdevice device; /* that the memory was made on, if this process made it; -1 */
 	int      memory; /* mapped: a descriptor of it */
 } ranges[RANGES_MAX];
@@ -45,7 +46,7 @@ uint64_t fake_vmm_allocated(CUdevice device)
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < RANGES_MAX; i++)
 		if (ranges[i].base && ranges[i].mapped && ranges[i].device == device)
-			bytes += ranges[i].size;
+			bytes += ranges[i].mapped;
 	pthread_mutex_unlock(&lock);
 	return bytes;
 }
@@ -127,7 +128,7 @@ static CUresult fake_MemAddressReserve(CUdeviceptr *ptr, size_t size, size_t ali
 	(void)alignment, (void)flags;
 	pthread_mutex_lock(&lock);
 	range = range_at(NULL);
-	if (range)
+	if (range && address % WISH_UNIT == 0 && size >= WISH_UNIT)
 		base = reserve((void *)(uintptr_t)address, size, MAP_FIXED_NOREPLACE);
 	if (range && base == MAP_FAILED)
 		base = reserve(NULL, size, 0);
@@ -164,10 +165,10 @@ static CUresult fake_MemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGe
 	FAKE_CALL();
 	pthread_mutex_lock(&lock);
 	range = range_at((char *)(uintptr_t)ptr);
-	ok = ptr && range && range->size == size && !range->mapped && !offset && !flags && !fstat((int)handle, &st) &&
+	ok = ptr && range && range->size >= size && !range->mapped && !offset && !flags && !fstat((int)handle, &st) &&
 	     st.st_size == (off_t)size && mmap(range->base, size, PROT_NONE, MAP_SHARED | MAP_FIXED, (int)handle, 0) == range->base;
 	if (ok) {
-		range->mapped = true;
+		range->mapped = size;
 		range->device = made_on[handle] - 1;
 		range->memory = fcntl((int)handle, F_DUPFD_CLOEXEC, 0);
 	}
@@ -183,7 +184,7 @@ static CUresult fake_MemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAcces
 	FAKE_CALL();
 	pthread_mutex_lock(&lock);
 	range = range_at((char *)(uintptr_t)ptr);
-	ok = ptr && range && range->size == size && range->mapped && count == 1 &&
+	ok = ptr && range && range->mapped == size && count == 1 &&
 	     !mprotect(range->base, size, (int)access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE : PROT_READ);
 	pthread_mutex_unlock(&lock);
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -214,9 +215,9 @@ static CUresult fake_MemUnmap(CUdeviceptr ptr, size_t size)
 	FAKE_CALL();
 	pthread_mutex_lock(&lock);
 	range = range_at((char *)(uintptr_t)ptr);
-	ok = ptr && range && range->size == size && range->mapped && reserve(range->base, size, MAP_FIXED) == range->base;
+	ok = ptr && range && range->mapped == size && reserve(range->base, size, MAP_FIXED) == range->base;
 	if (ok) {
-		range->mapped = false;
+		range->mapped = 0;
 		close(range->memory);
 	}
 	pthread_mutex_unlock(&lock);

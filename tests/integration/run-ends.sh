@@ -91,7 +91,7 @@ for word in timelines mode mode=999 mode= '' TIMELINE 'timeline,' ',timeline' "m
 	check "-b u=1M,$word: exit 125" eval 'exits 125 -b "u=1M,$word" -- touch ran && [ ! -e ran ] && [ "$(wc -l <err)" = 1 ]'
 done
 check "an unknown word: which there are" eval 'exits 125 -b u=1M,timelin -- true &&
-	said "^broker-run: '"'timelin'"' cannot stand behind a buffer.s size: write timeline, dedicated or mode=0640$"'
+	said "^broker-run: '"'timelin'"' cannot stand behind a buffer.s size: write timeline, dedicated, same-address or mode=0640$"'
 
 # ---- memory that is not returned ----
 

@@ -222,7 +222,7 @@ static void test_same_address(void)
 	POINT(!ask(&b, do_return_on) && !ask(&b, do_return_on, .slot = 2) && !ask(&a, do_rename, .name = "tree wood") &&
 		      !ask(&b, do_acquire, .name = "wood", .rights = GPUB_READ) && address_of(&b) == first && !ask(&b, do_read) &&
 		      b.last.value == 8, "a new name and generation keep the address");
-	ask(&a, do_create, .name = "other", .size = 16 * MIB, .flags = GPUB_SAME_ADDRESS);
+	ask(&a, do_create, .name = "other", .size = 64 * MIB, .flags = GPUB_SAME_ADDRESS);
 	POINT(!ask(&a, do_acquire, .name = "other", .slot = 1) && !ask(&a, do_write, .slot = 1, .value = 3) && !ask(&b, do_read) &&
 		      b.last.value == 8, "another buffer has other addresses");
 	ask(&a, do_return_on, .slot = 1);

@@ -212,7 +212,7 @@ static void scenario_address_taken(void)
 	import.descriptor = memory.descriptor;
 	CHECK(mmap(ADDRESS, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, 0) == ADDRESS && !close(file));
 	CHECK(device->map(0, &import, &ptr) == -EADDRINUSE && !ptr);
-	CHECK(strstr(error_text(), "0x440000000000 to 0x44") && strstr(error_text(), "test-host-memory-vmm', at 0x440000000000"));
+	CHECK(strstr(error_text(), "0x440000000000 to 0x44") && strstr(error_text(), "test-host-memory-vmm' at 0x440000000000"));
 	CHECK(!munmap(ADDRESS, 4096) && mapped_at(&memory, 0, true, ADDRESS) && !device->unmap(0, ADDRESS));
 	CHECK(!device->release(0, memory.ptr));
 }

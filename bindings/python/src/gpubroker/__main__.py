@@ -52,8 +52,11 @@ def _what(info: Info) -> str:
     return f"{info.dtype}[{','.join(map(str, info.shape))}]"
 
 
+_FLAGS = ("timeline", "sealed", "ephemeral", "dedicated", "same_address")
+
+
 def _flags(info: Info) -> str:
-    return ",".join(flag for flag in ("timeline", "sealed", "ephemeral", "dedicated", "same_address") if getattr(info, flag)) or "-"
+    return ",".join(flag for flag in _FLAGS if getattr(info, flag)) or "-"
 
 
 def ls(client: Client, options: argparse.Namespace) -> None:
