@@ -100,6 +100,7 @@ endif
 
 # As above, and the CUDA runtime. What runs beside a program is made with it.
 bench_cuda += \
+	bench/gpu-attach \
 	bench/gpu-first \
 	bench/gpu-slab \
 	bench/gpu-return-on \
@@ -114,6 +115,8 @@ EXTRA_PROGRAMS += $(bench_cuda) bench/gpu-peers/raw
 CLEANFILES += $(bench_cuda) bench/gpu-peers/raw
 bench_gpu = $(bench_harness) bench/gpu.c bench/gpu.h
 bench_gpu_libs = $(public_libs) $(CUDA_LIBS)
+bench_gpu_attach_SOURCES = bench/gpu-attach.c $(bench_gpu)
+bench_gpu_attach_LDADD = $(bench_gpu_libs)
 bench_gpu_bandwidth_SOURCES = bench/gpu-bandwidth.c $(bench_gpu)
 bench_gpu_bandwidth_LDADD = $(bench_gpu_libs)
 EXTRA_bench_gpu_bandwidth_DEPENDENCIES = kernels/kernels.fatbin

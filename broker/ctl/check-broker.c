@@ -256,7 +256,7 @@ void check_status_file(struct exam *exam)
 
 	if (error == -ENOENT && exam->host) {
 		report_remedy("share it (a container: --ipc=host)");
-		fail("the broker's /dev/shm is not this process's, and host devices' memory is there");
+		fail("the broker's /dev/shm is not this process's, and host devices' memory is there, unless it has --export vmm");
 	} else if (error) {
 		warn("%s; broker-status cannot be used, all else can", error_text());
 	} else if (!shown.trusted || (exam->broker && shown.header.pid != (uint64_t)exam->broker)) {

@@ -11,6 +11,7 @@
  * as fast as a mapping for each device (facts.md). Never waits.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -235,11 +236,25 @@ static int memory_create(int ordinal, uint64_t size, CUmemGenericAllocationHandl
 	return cuda_error(cuda.MemCreate(memory, size, &properties, 0), "allocating %s on device %d", size_format(size, text), ordinal);
 }
 
+/* The driver tells only that the system failed. */
+static int export_failed(CUresult result, int ordinal)
+{
+	int descriptor = result == CUDA_ERROR_OPERATING_SYSTEM ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
+
+	if (result == CUDA_ERROR_OPERATING_SYSTEM && descriptor < 0 && errno == EMFILE)
+		return error_set(-EMFILE, "no descriptor is left for memory of device %d, of which each allocation keeps one: raise ulimit -n",
+				 ordinal);
+	if (descriptor >= 0)
+		close(descriptor);
+	return cuda_error(result, "exporting memory of device %d", ordinal);
+}
+
 /* The descriptor is made here, once: clients get copies of it. */
 int cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr)
 {
 	CUmemGenericAllocationHandle memory;
 	struct range                 range = { 0 };
+	CUresult                     result;
 	int                          rc;
 	CUDA_SCOPE(scope);
 
@@ -248,10 +263,11 @@ int cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr)
 		rc = memory_create(ordinal, size, &memory);
 	if (rc)
 		return rc;
-	rc = cuda_error(cuda.MemExportToShareableHandle(&range.descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-			"exporting memory of device %d", ordinal);
-	if (rc)
+	result = cuda.MemExportToShareableHandle(&range.descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	if (result != CUDA_SUCCESS) {
+		rc = export_failed(result, ordinal);
 		goto release;
+	}
 	rc = memory_map(memory, size, ordinal, true, &range);
 	if (!rc)
 		*ptr = range.base;

@@ -356,39 +356,40 @@ static void unmapped_bound(void)
 }
 
 /* Nothing is at its addresses from now on: work that uses them meets a fault, or host_check_range(). Under the lock. */
-static int unmap(struct host_region *region)
+static void unmap(struct host_region *region)
 {
 	static uint64_t numbers;
 
-	if (region->opens > 1) {
-		region->opens--;
-		return 0;
-	}
-	if (mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-		return error_set(-ENOMEM, "host device: memory cannot be unmapped: %m");
+	if (--region->opens)
+		return;
 	host_watch_end(region);
 	CRASH_POINT(object_closing);
+	if (mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+		host_region_remove(region);
+		host_region_destroy(region);
+		return;
+	}
 	flock(region->fd, LOCK_UN);
 	close(region->fd);
 	region->fd = -1;
 	region->kind = HOST_UNMAPPED;
 	region->number = numbers++;
 	unmapped_bound();
-	return 0;
 }
 
 int host_unmap(int ordinal, void *ptr)
 {
 	struct host_region *region;
-	int rc, device = host_enter_device(HOST_CLOSE, ordinal);
+	int device = host_enter_device(HOST_CLOSE, ordinal);
 
 	if (device < 0)
 		return device;
 	pthread_mutex_lock(&host_state.lock);
 	region = mapped_at((unsigned)device, ptr, "a close that does not wait");
-	rc = region ? unmap(region) : -EINVAL;
+	if (region)
+		unmap(region);
 	pthread_mutex_unlock(&host_state.lock);
-	return rc;
+	return region ? 0 : -EINVAL;
 }
 
 void host_do_not_wait(bool last)
