@@ -121,6 +121,7 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 					     .group = buffer->group,
 					     .mode = buffer->mode,
 					     .flags = buffer->flags,
+					     .exported = allocation->slab.kind.exported,
 					     .created = (uint64_t)buffer->created,
 					     .layout = buffer_layout(buffer) };
 	memcpy(to->buffer.name, buffer->name, sizeof to->buffer.name);

@@ -32,6 +32,14 @@ exports() { # FILES DESCRIPTORS OPTION...
 }
 check "a worker maps memory by its handle unless told" exports 1 0
 check "--export vmm: by a descriptor" exports 0 1 --export vmm
+shows() { # WHAT OPTION...: what broker-status says of the buffer, whose broker has this option
+	local what=$1
+	shift
+	"$run" -q --device host --name exported "$@" -- sh -c '"$1" --json exported' sh "$built/broker/broker-status" </dev/null >json &&
+		grep -qF "\"export\": \"$what\"" json
+}
+check "broker-status says how a buffer is exported" shows ipc -b u=4K
+check "and that is the buffer's own" shows vmm -b u=4K,same-address
 export GPUBROKER_EXPORT=vmm
 check "GPUBROKER_EXPORT says so for all brokers" exports 0 1
 check "--export ipc goes before it" exports 1 0 --export ipc
