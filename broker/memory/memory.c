@@ -201,8 +201,10 @@ void memory_untake(struct memory *memory, struct allocation *allocation, uint32_
 int memory_place(struct memory *memory, struct allocation *allocation, uint32_t range)
 {
 	allocation->address = addresses_take(&memory->addresses, allocation->span);
-	if (allocation->address)
+	if (allocation->address) {
+		memory_make_private(memory, allocation); /* the pool would keep a descriptor of it */
 		return 0;
+	}
 	memory_untake(memory, allocation, range);
 	return error_set(-ENOMEM, "no addresses are left for a buffer that all processes map at one address (GPUB_SAME_ADDRESS)");
 }

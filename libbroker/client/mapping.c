@@ -127,6 +127,18 @@ static int memory_open(const struct device *device, const struct device_handle *
 	return error;
 }
 
+/* No lease had it: there is no work to wait for. */
+static void memory_close_unused(const struct device *device, struct mapping *mapping)
+{
+	void *base = mapping->base[view_of(mapping->opened.rights)];
+
+	if (mapping_is_vmm(mapping))
+		(void)device->unmap(mapping->ordinal, base);
+	else
+		(void)device->close(mapping->ordinal, base);
+	memset(mapping->base, 0, sizeof mapping->base);
+}
+
 /* False: a reset came between, so the result is unknown; an open handle is closed. */
 static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, int descriptor,
 			   struct mapping *mapping, int *error)
@@ -139,7 +151,7 @@ static bool handle_open_in(const struct gpub_client *client, const struct device
 	*error = memory_open(device, handle, descriptor, mapping);
 	same = client_epoch(client, mapping->ordinal) == mapping->epoch;
 	if (!same && !*error)
-		(void)device->close(mapping->ordinal, mapping->base[view_of(mapping->opened.rights)]);
+		memory_close_unused(device, mapping);
 	device_call_end(client, mapping->ordinal);
 	return same;
 }
@@ -243,11 +255,15 @@ int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view 
 
 	if (mapping->base[view])
 		return 0;
+	/* a reset ends the caller's hold, but nobody closes the mapping meanwhile */
+	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
 	error = view_make(client, mapping, view, &base);
 	pthread_mutex_lock(&client->lock);
+	mapping->syncing--;
+	pthread_cond_broadcast(&client->changed);
 	if (error)
-		return error;
+		return mapping_is_lost(client, mapping) ? -EAGAIN : error;
 	if (mapping->base[view])
 		return base == mapping->base[view] ? 0 : client->device->unmap(mapping->ordinal, base);
 	mapping->base[view] = base;

@@ -33,7 +33,7 @@ struct mapping {
 	bool              quiesced; /* its returns prove that the device is done with it, as the last close found */
 	bool              closing; /* a thread is closing it */
 	bool              lost;    /* the closing thread found that the device was reset: no handle is open, and no work left */
-	unsigned          syncing; /* threads in mapping_sync(): none may close it meanwhile */
+	unsigned          syncing; /* threads in mapping_sync() and mapping_view(): none may close it meanwhile */
 	bool              leaked;  /* it failed to close: it is open, and granted, until this process ends */
 	struct record    *records; /* OPEN or CLOSING */
 	uint64_t          acquires, used; /* cache.c's: its acquire count at the last scan; the last scan that saw it used */

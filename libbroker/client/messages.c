@@ -186,6 +186,8 @@ static int mapping_make(struct gpub_client *client, const struct wire_grant *gra
 	if (error)
 		return error;
 	do {
+		if (*mapping && mapping_is_vmm(*mapping)) /* which a reset leaves mapped */
+			(void)mapping_unmap(client, *mapping);
 		free(*mapping);
 		*mapping = NULL;
 		error = mapping_open(client, grant, descriptor, record->ordinal, mapping);

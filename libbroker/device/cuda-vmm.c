@@ -216,11 +216,11 @@ int cuda_vmm_make_writable(int ordinal, void *base)
 	rc = cuda_enter(&scope, ordinal);
 	if (rc)
 		return rc;
-	if (!range_find(base, &range))
-		return not_mapped(base);
-	rc = access_set(cuda_address(base), range.size, ordinal, true);
+	pthread_mutex_lock(&fixed_lock);
+	rc = range_find(base, &range) ? access_set(cuda_address(base), range.size, ordinal, true) : not_mapped(base);
 	if (!rc)
 		range_change(base, 0, writer(ordinal, true));
+	pthread_mutex_unlock(&fixed_lock);
 	return rc;
 }
 
