@@ -80,8 +80,10 @@ static void range_change(const void *base, int opens, uint64_t writers)
 
 	pthread_mutex_lock(&ranges_lock);
 	HASH_FIND_PTR(ranges, &base, range);
-	range->opens += (unsigned)opens;
-	range->writers |= writers;
+	if (range) {
+		range->opens += (unsigned)opens;
+		range->writers |= writers;
+	}
 	pthread_mutex_unlock(&ranges_lock);
 }
 
