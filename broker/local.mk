@@ -18,6 +18,8 @@ broker_libbrokercore_la_SOURCES = \
 	broker/request/creation.c broker/request/creation.h \
 	broker/base/deadlines.c broker/base/deadlines.h \
 	broker/request/delegation.c broker/request/delegation.h \
+	broker/request/provision.c broker/request/provision.h \
+	broker/request/resize.c broker/request/resize.h \
 	broker/request/inquiry.c broker/request/inquiry.h \
 	broker/session/discard.c broker/session/discard.h \
 	broker/base/event-failure.c broker/base/event-failure.h \

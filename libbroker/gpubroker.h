@@ -46,6 +46,7 @@ extern "C" {
 #define GPUB_ALONE     GPUB_DEDICATED /* its old name */
 #define GPUB_SEALED    8u /* gpub_info alone: gpub_seal() was called for it */
 #define GPUB_SAME_ADDRESS 16u /* each process maps it at the same address; it has an allocation of its own */
+#define GPUB_GROWABLE  32u /* gpub_info alone: it was created with a reserve */
 
 /* gpub_rename() */
 #define GPUB_REPLACE 1u /* a buffer that has the new name is unlinked */
@@ -113,17 +114,18 @@ typedef struct gpub_spec {
 	int32_t  timeout_ms; /* how long to wait for memory when the device is full: 0 not at all, -1 without limit */
 	int32_t  reserved;   /* 0 */
 	gpub_layout layout;  /* what the bytes are; with it, size may be 0: as many as the layout needs, at least 1 */
+	uint64_t reserve;    /* bytes that gpub_resize() may make of it: at least size; 0: it keeps its size */
 } gpub_spec;
 
 #define GPUB_LAYOUT_NONE { 0, 0, 0, 0, { 0, 0, 0, 0, 0, 0, 0, 0 } }
-#define GPUB_SPEC_INIT   { (uint32_t)sizeof(gpub_spec), 0, 0, 0, 0600, 0, 0, GPUB_LAYOUT_NONE }
+#define GPUB_SPEC_INIT   { (uint32_t)sizeof(gpub_spec), 0, 0, 0, 0600, 0, 0, GPUB_LAYOUT_NONE, 0 }
 
 /* What gpub_stat() fills in. Set struct_size = sizeof(gpub_info) before the call. */
 typedef struct gpub_info {
 	uint32_t struct_size;
 	uint32_t flags;
 	char     name[96];
-	uint64_t size;       /* bytes, as created */
+	uint64_t size;       /* bytes, as created or resized */
 	uint64_t generation; /* serial of this buffer: never reused by the broker */
 	int32_t  device;     /* CUDA ordinal in this process; -1 when this process does not see that device */
 	uint32_t mode, owner;
@@ -132,6 +134,7 @@ typedef struct gpub_info {
 	uint32_t group;      /* gid whose members the middle three mode bits are for */
 	uint8_t  device_uuid[16];
 	gpub_layout layout;  /* as created; all zeroes: nothing is said of the bytes */
+	uint64_t reserve;    /* bytes that it may grow to; 0: it keeps its size */
 } gpub_info;
 
 /* ---- connection: gpub_connect(3) ---- */
@@ -268,6 +271,19 @@ int gpub_seal(gpub_client *client, const char *name);
  *   -EACCES     -ENOENT     -EINVAL  unknown flags, a bad name     -ENAMETOOLONG
  */
 int gpub_rename(gpub_client *client, const char *name, const char *to, unsigned flags);
+
+/*
+ * Gives a buffer that was created with a reserve another size, of at most the reserve. It grows in place: what is new is zero, and lies behind
+ * what the buffer has, in every process. The buffer gets a new generation: leases stay valid, with the size that they had, until they are returned, and
+ * cannot be renewed (-ESTALE); the next acquire of the name has the new size. Tickets for it end. The layout stays. A growth waits for memory as
+ * gpub_create() does, with timeout_ms as in gpub_spec. A buffer shrinks only while no process maps it; memory goes back to the device in the steps in
+ * which the buffer grew. Where memory is short, or to shrink, the call closes this client's own unused mappings first, as gpub_trim() does. The
+ * owner, root and the broker's user may.
+ *   -EINVAL  the buffer has no reserve, or size is 0     -ENOSPC  size is beyond the reserve, or the buffer has grown 31 times
+ *   -EBUSY   to shrink: a process maps it, which the message names; or it is being resized
+ *   -ENOMEM  device full (after timeout_ms)     -EDQUOT     -EROFS  the buffer is sealed     -EACCES     -ENOENT
+ */
+int gpub_resize(gpub_client *client, const char *name, uint64_t size, int timeout_ms);
 
 /*
  * gpub_unlink(), and waits until the memory is freed or can serve another buffer of its owner: all processes have

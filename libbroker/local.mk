@@ -80,6 +80,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/cache.c \
 	libbroker/client/cache.h \
 	libbroker/client/call.c \
+	libbroker/client/chunks.c libbroker/client/chunks.h \
 	libbroker/client/call.h \
 	libbroker/client/client.c \
 	libbroker/client/client.h \

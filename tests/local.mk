@@ -152,6 +152,7 @@ test_programs = \
 	tests/integration/shortages \
 	tests/integration/slabs \
 	tests/integration/threads \
+	tests/integration/resize \
 	tests/integration/tickets \
 	tests/integration/times \
 	tests/integration/timeline-ends \
@@ -390,6 +391,7 @@ tests_integration_timelines_many_SOURCES = tests/integration/timelines-many.c $(
 why_scene = tests/integration/why-scene.c tests/integration/why-scene.h $(harness)
 tests_integration_why_SOURCES = tests/integration/why.c $(why_scene)
 tests_integration_deadlocks_SOURCES = tests/integration/deadlocks.c $(why_scene)
+tests_integration_resize_SOURCES = tests/integration/resize.c $(harness)
 tests_integration_trace_SOURCES = tests/integration/trace.c $(harness)
 tests_integration_truncate_SOURCES = tests/integration/truncate.c $(harness)
 tests_integration_users_SOURCES = tests/integration/users.c $(harness)

@@ -95,7 +95,10 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	X(RENAME, "rename", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a renamed %n")                           \
 	X(RENAMED, "renamed", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%n has its name by a rename of %a")     \
 	X(RENAME_REFUSED, "rename-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                              \
-	  "%a was refused the rename of %n: %e")
+	  "%a was refused the rename of %n: %e")                                                                     \
+	X(RESIZE, "resize", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a resized %n to %b")                     \
+	X(RESIZE_REFUSED, "resize-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                              \
+	  "%a was refused the resize of %n to %b: %e")
 
 enum event_kind {
 #define EVENT_ID(id, name, part, level, lines, subject, text) EVENT_##id,

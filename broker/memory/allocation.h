@@ -5,6 +5,9 @@
  * It is one object with one state for all of that time. Slabs, idle memory and the pool are views of it: lists that it is in
  * while its state allows. memory.c changes its state while it is charged to a user; pool.c has it afterwards. The registry (above) counts in
  * it what keeps it. Owns the memory's address, its handle, and the job that will free it.
+ *
+ * An allocation that grew has chunks: allocations of their own, which have no buffers and no grants. Each process maps them behind each
+ * other, in addresses that it reserved when it mapped the first one. A chunk lives as long as its allocation.
  */
 #ifndef GPUB_ALLOCATION_H
 #define GPUB_ALLOCATION_H
@@ -45,7 +48,12 @@ struct allocation {
 	enum allocation_state state;
 	uint64_t             serial; /* never reused */
 	unsigned             device; /* the broker's index */
-	uint64_t             span;   /* bytes, whole granules */
+	uint64_t             span;   /* bytes, whole granules; without its chunks */
+	uint64_t             size;     /* bytes with its chunks */
+	uint64_t             reserved; /* bytes of addresses that each process keeps for it: size, or more */
+	struct allocation   *chunks;   /* that it grew by, as they lie behind it */
+	unsigned             chunk_count;
+	struct allocation   *chunk_prev, *chunk_next;
 	void                *ptr;
 	struct device_handle handle;
 	int                  descriptor; /* the device's, for importers of EXPORT_VMM memory; -1 */
@@ -63,7 +71,7 @@ struct allocation {
 	struct grant        *grants;
 	struct notices       notices; /* to those grants, that it is evicted */
 
-	unsigned             cleaning; /* ranges that the device is zeroing */
+	unsigned             busy; /* what the device is doing for it: zeroing ranges, making a chunk */
 	struct charge        charge, descriptors; /* that the device keeps open for it */
 	struct usage        *usage;   /* its owner's, of its device */
 	struct spare         spare;   /* while it is idle or pooled, or on its way to the pool */

@@ -37,20 +37,32 @@ static void keep_or_evict(struct memory *memory, struct allocation *allocation)
 	spare_enter(&memory->usages, allocation->usage, &allocation->spare, SPARE_IDLE, allocation->span);
 }
 
+/* Releases are in order: it is with the device before its allocation is. */
+static void chunk_release(struct memory *memory, struct allocation *allocation, struct allocation *chunk)
+{
+	DL_DELETE2(allocation->chunks, chunk, chunk_prev, chunk_next);
+	allocation->chunk_count--;
+	allocation->size -= chunk->span;
+	chunk->state = ALLOCATION_FREEING;
+	memory->orders.release(memory->orders.context, chunk);
+}
+
 void memory_decide_free(struct memory *memory, struct allocation *allocation)
 {
 	bool in_reach = allocation->named || allocation->open; /* somebody may ask for it, or maps it */
 
-	if (in_reach && allocation->state == ALLOCATION_IN_USE && !allocation->buffers && !allocation->cleaning)
+	if (in_reach && allocation->state == ALLOCATION_IN_USE && !allocation->buffers && !allocation->busy)
 		keep_or_evict(memory, allocation);
 	if (in_reach || allocation->state == ALLOCATION_FREEING)
 		return;
 	withdraw(memory, allocation);
-	if (allocation->cleaning) /* the device still writes to it: this is decided again when it has */
+	if (allocation->busy) /* the device still works for it: this is decided again when it has */
 		return;
 	allocation->state = ALLOCATION_FREEING;
 	memory->hooks.freeing(memory->hooks.context, allocation);
 	usage_left(&memory->usages, &allocation->leaving);
+	while (allocation->chunks)
+		chunk_release(memory, allocation, allocation->chunks->chunk_prev);
 	memory->orders.release(memory->orders.context, allocation);
 }
 
@@ -112,7 +124,7 @@ static int allocation_new(struct memory *memory, const struct slab_kind *kind, u
 	allocation->descriptor = -1;
 	allocation->serial = memory->next++;
 	allocation->device = kind->device;
-	allocation->span = span;
+	allocation->span = allocation->size = allocation->reserved = span;
 	DL_APPEND(memory->allocations, allocation);
 	memory->bytes += span;
 	*result = allocation;
@@ -133,7 +145,7 @@ static void allocation_drop(struct memory *memory, struct allocation *allocation
 	slab_deinit(&allocation->slab);
 	DL_DELETE(memory->allocations, allocation);
 	memory->bytes -= allocation->span;
-	addresses_give(&memory->addresses, allocation->address, allocation->span);
+	addresses_give(&memory->addresses, allocation->address, allocation->reserved);
 	allocation->address = 0;
 	usage_left(&memory->usages, &allocation->leaving);
 	allocation->usage->made -= allocation_is_made(allocation) ? allocation->span : 0;
@@ -198,9 +210,15 @@ void memory_untake(struct memory *memory, struct allocation *allocation, uint32_
 	allocation_free(allocation);
 }
 
+void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes)
+{
+	allocation->reserved = bytes;
+	memory_make_private(memory, allocation); /* its handle opens a part of it */
+}
+
 int memory_place(struct memory *memory, struct allocation *allocation, uint32_t range)
 {
-	allocation->address = addresses_take(&memory->addresses, allocation->span);
+	allocation->address = addresses_take(&memory->addresses, allocation->reserved);
 	if (allocation->address) {
 		memory_make_private(memory, allocation); /* the pool would keep a descriptor of it */
 		return 0;
@@ -212,7 +230,7 @@ int memory_place(struct memory *memory, struct allocation *allocation, uint32_t 
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial)
 {
 	if (memory->orders.clean(memory->orders.context, allocation, range, serial))
-		allocation->cleaning++;
+		allocation->busy++;
 	else
 		memory->hooks.cleaned(memory->hooks.context, serial);
 	memory_decide_free(memory, allocation);
@@ -220,11 +238,60 @@ void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t
 
 void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial, int error)
 {
-	allocation->cleaning--;
+	allocation->busy--;
 	if (!error)
 		slab_vacate(&memory->slabs, &allocation->slab, range);
 	memory_decide_free(memory, allocation);
 	memory->hooks.cleaned(memory->hooks.context, serial);
+}
+
+/* ---- an allocation that grows ---- */
+
+void memory_hold(struct allocation *allocation)
+{
+	allocation->busy++;
+}
+
+void memory_unhold(struct memory *memory, struct allocation *allocation)
+{
+	allocation->busy--;
+	memory_decide_free(memory, allocation);
+}
+
+int memory_grow(struct memory *memory, struct allocation *allocation, uint64_t span, struct allocation **chunk)
+{
+	struct slab_kind kind = allocation->slab.kind;
+	int error;
+
+	if (allocation->chunk_count + 1 == EXPORT_CHUNKS_MAX)
+		return error_set(-ENOSPC, "it has grown %u times, and cannot grow again: grow in larger steps, such as by half of the size",
+				 allocation->chunk_count);
+	kind.range = span;
+	error = allocation_new(memory, &kind, span, chunk);
+	if (!error)
+		(*chunk)->slab.closed = (*chunk)->is_private = true;
+	return error;
+}
+
+void memory_grown(struct memory *memory, struct allocation *allocation, struct allocation *chunk)
+{
+	memory_ready(memory, chunk);
+	DL_APPEND2(allocation->chunks, chunk, chunk_prev, chunk_next);
+	allocation->chunk_count++;
+	allocation->size += chunk->span;
+}
+
+void memory_not_grown(struct memory *memory, struct allocation *chunk)
+{
+	allocation_drop(memory, chunk);
+	allocation_free(chunk);
+}
+
+void memory_shrink(struct memory *memory, struct allocation *allocation, uint64_t bytes)
+{
+	assert(!allocation->open);
+	while (allocation->chunks && allocation->size - allocation->chunks->chunk_prev->span >= bytes)
+		chunk_release(memory, allocation, allocation->chunks->chunk_prev);
 }
 
 struct buffer *memory_released(struct memory *memory, struct allocation *allocation)
@@ -251,31 +318,57 @@ void memory_make_private(struct memory *memory, struct allocation *allocation)
 	slab_hide(&memory->slabs, &allocation->slab);
 }
 
+/* What the owner is charged with for it and its chunks. Returns how many. */
+static size_t charges_of(struct allocation *allocation, struct charge **charges)
+{
+	struct allocation *chunk;
+	size_t count = 0;
+
+	charges[count++] = &allocation->charge;
+	charges[count++] = &allocation->descriptors;
+	DL_FOREACH2(allocation->chunks, chunk, chunk_next) {
+		charges[count++] = &chunk->charge;
+		charges[count++] = &chunk->descriptors;
+	}
+	return count;
+}
+
+static void usage_move(struct memory *memory, struct allocation *allocation, uid_t owner, struct usage *usage)
+{
+	allocation->usage->made -= allocation->span;
+	usage->made += allocation->span;
+	usage_drop(&memory->usages, allocation->usage);
+	allocation->usage = usage;
+	allocation->slab.kind.owner = owner;
+}
+
 int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner, struct charge *const charges[2])
 {
-	struct charge *const old[] = { charges[0], charges[1], &allocation->charge, &allocation->descriptors };
+	struct charge *old[2 + 2 * EXPORT_CHUNKS_MAX] = { charges[0], charges[1] };
 	struct charge charged[sizeof old / sizeof *old] = { 0 };
+	size_t count = 2 + charges_of(allocation, old + 2);
 	struct usage *usage = usage_hold(&memory->usages, allocation->device, owner);
+	struct allocation *chunk;
 	int error = usage ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 
-	for (size_t i = 0; i < sizeof old / sizeof *old && !error; i++)
+	if (!error && allocation->busy)
+		error = error_set(-EBUSY, "it is being resized: try again when that is done");
+	for (size_t i = 0; i < count && !error; i++)
 		if (old[i]->account)
 			error = charge_take(&charged[i], memory->accounting, owner, old[i]->resource, old[i]->amount);
 	if (error)
 		goto refund;
 	memory_make_private(memory, allocation);
-	allocation->usage->made -= allocation->span;
-	usage->made += allocation->span;
-	usage_drop(&memory->usages, allocation->usage);
-	allocation->usage = usage;
-	for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+	DL_FOREACH2(allocation->chunks, chunk, chunk_next)
+		usage_move(memory, chunk, owner, usage_hold(&memory->usages, allocation->device, owner)); /* there is one: this cannot fail */
+	usage_move(memory, allocation, owner, usage);
+	for (size_t i = 0; i < count; i++) {
 		charge_release(old[i], memory->accounting);
 		*old[i] = charged[i];
 	}
-	allocation->slab.kind.owner = owner;
 	return 0;
 refund:
-	for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+	for (size_t i = 0; i < count; i++)
 		charge_release(&charged[i], memory->accounting);
 	if (usage)
 		usage_drop(&memory->usages, usage);

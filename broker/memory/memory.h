@@ -65,6 +65,9 @@ void memory_deinit(struct memory *memory); /* no buffer and no grant is left; me
 int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t span, bool alone,
 		struct allocation **allocation, uint32_t *range);
 
+/* The allocation, which is new and of one buffer, may grow up to so many bytes: each process reserves addresses for them. */
+void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes);
+
 /*
  * The allocation, which is new and of one buffer, gets addresses that no other has: all processes map it there. -ENOMEM: there are none,
  * and the range is not taken any more.
@@ -97,6 +100,23 @@ void memory_make_private(struct memory *memory, struct allocation *allocation);
 
 /* It is another user's from now on, who is charged with it and with those charges of its buffer. -EDQUOT, -ENOMEM: all as before. */
 int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner, struct charge *const charges[2]);
+
+/* ---- an allocation that grows ---- */
+
+/* Something is done to it on the device: it is not freed meanwhile, and may be after that. */
+void memory_hold(struct allocation *allocation);
+void memory_unhold(struct memory *memory, struct allocation *allocation);
+
+/*
+ * A chunk of whole granules that the allocation is to grow by. It is charged to the owner, and its memory is yet to be made: memory_grown(),
+ * or memory_not_grown(). The caller holds the allocation meanwhile. -ENOSPC it has too many, -EDQUOT, -ENOMEM.
+ */
+int memory_grow(struct memory *memory, struct allocation *allocation, uint64_t span, struct allocation **chunk);
+void memory_grown(struct memory *memory, struct allocation *allocation, struct allocation *chunk);
+void memory_not_grown(struct memory *memory, struct allocation *chunk);
+
+/* No process maps it. Chunks that begin behind so many bytes go to the device. */
+void memory_shrink(struct memory *memory, struct allocation *allocation, uint64_t bytes);
 
 /* ---- for whoever carries out the orders ---- */
 

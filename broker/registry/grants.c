@@ -191,7 +191,8 @@ static void grant_add(struct registry *registry, struct grant *grant)
 	attachment->grants++;
 	if (is_shared(grant))
 		DL_APPEND2(attachment->shared, grant, shared_prev, shared_next);
-	grant->among->bytes += grant->allocation->span;
+	grant->bytes = grant->allocation->size;
+	grant->among->bytes += grant->bytes;
 	DL_APPEND(grant->allocation->grants, grant);
 	grant->allocation->open++;
 	registry->grant_count++;
@@ -265,7 +266,7 @@ static void grant_take_off(struct registry *registry, struct grant *grant)
 
 	HASH_DEL(grant->among->by_id, grant);
 	grant->among->orphaned -= grant->orphaned;
-	grant->among->bytes -= grant->allocation->span;
+	grant->among->bytes -= grant->bytes;
 	if (grant->allocation->notices.grant == grant)
 		grant->allocation->notices.grant = grant->next;
 	DL_DELETE(grant->allocation->grants, grant);
@@ -319,6 +320,18 @@ refund:
 free_use:
 	free(use);
 	return error;
+}
+
+uint64_t grant_extend(struct registry *registry, struct grant *grant)
+{
+	uint64_t bytes = grant->bytes;
+
+	if (bytes == grant->allocation->size)
+		return bytes;
+	grant->bytes = grant->allocation->size;
+	grant->among->bytes += grant->bytes - bytes;
+	tracked_changed(registry->tracking, &grant->tracked);
+	return bytes;
 }
 
 /* ---- who writes ---- */

@@ -27,6 +27,9 @@ struct grant_order {
 int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **use,
 	       bool *fresh);
 
+/* The session is given all that the allocation is now. Returns how many bytes of it the session had before. */
+uint64_t grant_extend(struct registry *registry, struct grant *grant);
+
 /* Whether another session than that one, or this one under a ticket or an earlier name, has asked to write the buffer. */
 bool grants_others_write(const struct grants *grants, const struct buffer *buffer);
 

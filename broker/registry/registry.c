@@ -211,10 +211,11 @@ static void buffer_fill(struct registry *registry, struct buffer *buffer, const 
 	strcpy(buffer->name, spec->name);
 	buffer->serial = registry->next_serial++;
 	buffer->size = spec->size;
+	buffer->reserve = spec->reserve;
 	buffer->owner = spec->owner;
 	buffer->group = spec->group;
 	buffer->mode = spec->mode;
-	buffer->flags = spec->flags;
+	buffer->flags = spec->flags | (spec->reserve ? GPUB_GROWABLE : 0);
 	buffer->created = time(NULL);
 	buffer->ephemerals = spec->flags & GPUB_EPHEMERAL ? spec->ephemerals : NULL;
 }
@@ -314,7 +315,10 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 	error = buffer_new(registry, spec, &buffer);
 	if (error)
 		return error;
-	error = memory_take(registry->memory, &kind, spec->span, spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS), &allocation, &range);
+	error = memory_take(registry->memory, &kind, spec->span, spec->reserve || spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS),
+			    &allocation, &range);
+	if (!error && spec->reserve)
+		memory_reserve(registry->memory, allocation, spec->reserve);
 	if (!error && spec->flags & GPUB_SAME_ADDRESS)
 		error = memory_place(registry->memory, allocation, range);
 	if (error) {
@@ -603,13 +607,14 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 	registry_end_buffer(registry, buffer);
 }
 
-/* The word in the board is stored last: who reads it finds all else changed. */
-void registry_rename(struct registry *registry, struct buffer *buffer, const char *to)
+/*
+ * The buffer is another generation from now on. The word in the board is stored last: who reads it finds all else changed. Its uses go on, and
+ * are told.
+ */
+static void generation_begin(struct registry *registry, struct buffer *buffer)
 {
 	struct buffer anchor = { 0 };
 
-	assert(buffer->state == BUFFER_LIVE);
-	TABLE_REKEY(hh, registry->names, name, strlen(to), buffer, &anchor, strcpy(buffer->name, to));
 	TABLE_REKEY(by_serial, registry->serials, serial, sizeof buffer->serial, buffer, &anchor,
 		    buffer->serial = registry->next_serial++);
 	if (buffer->timeline) {
@@ -624,6 +629,22 @@ void registry_rename(struct registry *registry, struct buffer *buffer, const cha
 	notices_cancel(registry, &buffer->notices);
 	buffer->notices.use = buffer->uses;
 	notices_send_later(registry, &buffer->notices);
+}
+
+void registry_rename(struct registry *registry, struct buffer *buffer, const char *to)
+{
+	struct buffer anchor = { 0 };
+
+	assert(buffer->state == BUFFER_LIVE);
+	TABLE_REKEY(hh, registry->names, name, strlen(to), buffer, &anchor, strcpy(buffer->name, to));
+	generation_begin(registry, buffer);
+}
+
+void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t size)
+{
+	assert(buffer->state == BUFFER_LIVE && size <= buffer->allocation->size);
+	buffer->size = size;
+	generation_begin(registry, buffer);
 }
 
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)

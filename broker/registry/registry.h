@@ -39,6 +39,7 @@ struct buffer {
 	uint32_t           place;  /* its word in the board */
 	enum buffer_state  state;
 	uint64_t           size, offset;
+	uint64_t           reserve; /* bytes that it may grow to; 0: it keeps its size */
 	struct allocation *allocation;
 	struct use        *uses;
 	struct notices     notices; /* to the grants of its uses, that it lost the name that they know */
@@ -95,6 +96,7 @@ struct grant {
 	unsigned           device;
 	uint32_t           place; /* its place in the board */
 	struct charge      charge; /* for that place; empty once it is orphaned */
+	uint64_t           bytes;  /* of the allocation, that the session was given: it may have grown since */
 	bool               shared; /* serves later acquires of the session, too */
 	bool               orphaned;
 	struct use        *uses;
@@ -164,6 +166,7 @@ struct buffer_spec {
 	const char *name;
 	uint64_t    size, span; /* span: bytes of an allocation that holds it, whole granules */
 	uint64_t    range;      /* what it takes of that */
+	uint64_t    reserve;    /* bytes that it may grow to, whole granules; 0: it keeps its size */
 	unsigned    device;
 	uid_t       owner;
 	gid_t       group;
@@ -232,6 +235,9 @@ void registry_unlink(struct registry *registry, struct buffer *buffer);
  * and get their notices in the next passes of the loop. It cannot fail.
  */
 void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
+
+/* A LIVE buffer has that size from now on, and a serial of its own, as by a rename. Its allocation has as much. It cannot fail. */
+void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t size);
 
 /* It does not end with its creator any more. */
 void registry_persist(struct registry *registry, struct buffer *buffer);

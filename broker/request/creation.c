@@ -3,6 +3,7 @@
 #include "creation.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,9 +12,7 @@
 #include "broker/base/events.h"
 #include "broker/base/values.h"
 #include "broker/memory/allocation.h"
-#include "broker/memory/pool.h"
 #include "broker/memory/slab.h"
-#include "broker/memory/workers.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
@@ -23,33 +22,21 @@
 #include "common/error.h"
 #include "common/layout.h"
 #include "common/size.h"
-#include "create-queue.h"
 #include "inquiry.h"
 #include "manage.h"
+#include "provision.h"
 #include "waiting.h"
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS)
-
-#define ROUNDS 2 /* a create has memory given back for it so often in a row: others may take it first each time */
 
 /* A create on its way through the device thread. */
 struct creation {
 	struct broker *broker;
 	struct buffer *buffer;
-	struct create_wait *wait; /* its place in the queue for memory; NULL: it has none */
-	struct shortage shortage; /* while it waits for what is on its way back */
-	unsigned rounds;          /* how often it did, since it was refused first */
-	uint64_t began;           /* its request was received then; 0: it is the broker's own */
+	struct provision provision; /* of its memory */
+	uint64_t began; /* its request was received then; 0: it is the broker's own */
 	struct creation_order order;
 };
-
-/* For the crash points: the process that the loop works for. */
-static pid_t creation_pid(const struct creation *creation)
-{
-	const struct session *session = session_find(creation->broker, creation->order.session);
-
-	return session ? session->pid : 0;
-}
 
 /* Of a session that is gone by now, its number is known, and whose the buffer would be. */
 static void creation_tell(const struct creation *creation, const struct session *session, int error, const char *text)
@@ -91,12 +78,6 @@ static void creation_fail(struct creation *creation, int error, const char *text
 	creation_answer(creation, session, error, text);
 }
 
-static void creation_expire(void *context)
-{
-	creation_fail(context, -ENOMEM, "the device has no memory for this buffer, and none came back in time: "
-					"unlink buffers, return leases, or ask for less");
-}
-
 /* Its creator may have gone, or the broker may be stopping, since the job was sent to the device. */
 static bool creation_orphaned(const struct creation *creation, const struct session *session)
 {
@@ -126,146 +107,34 @@ static void creation_succeed(struct creation *creation)
 	broker_changed(broker);
 }
 
-/* The memory is in the allocation. */
-static void creation_made(struct creation *creation)
+/* The allocation has its memory, or will not get it. */
+static void creation_provided(struct provision *provision, int error, const char *text)
 {
-	struct broker *broker = creation->broker;
-	struct buffer *buffer = creation->buffer;
+	struct creation *creation = (struct creation *)((char *)provision - offsetof(struct creation, provision));
 
+	if (error) {
+		creation_fail(creation, error, text);
+		return;
+	}
 	CRASH_POINT(create_made);
-	broker->counters.allocations_made++;
-	broker->counters.bytes_made += buffer->allocation->span;
-	registry_live(broker->registry, buffer);
+	registry_live(creation->broker->registry, creation->buffer);
 	creation_succeed(creation);
 }
 
-static void creation_submit(struct creation *creation);
-static void creation_retry(void *context);
-
-static const struct buffer *creation_buffer(const void *context)
+/* What it may grow to, in whole granules. */
+static int reserve_check(const struct board_device *device, struct buffer_spec *spec)
 {
-	return ((const struct creation *)context)->buffer;
-}
+	char text[SIZE_TEXT_MAX];
 
-/* True: it is in the queue, which decides how it goes on. */
-static bool creation_waits(struct creation *creation)
-{
-	static const struct create_hooks hooks = { creation_retry, creation_expire, creation_buffer };
-
-	creation->rounds = 0;
-	if (creation->wait) {
-		create_wait_failed(creation->wait);
-		return true;
-	}
-	return creation->order.timeout_ms && !creation->broker->stopping &&
-	       !create_wait(creation->broker, creation->buffer->allocation, creation->order.session,
-			    creation->order.timeout_ms, &hooks, creation, &creation->wait);
-}
-
-static void creation_leave_queue(struct creation *creation)
-{
-	if (creation->wait)
-		create_wait_over(creation->wait);
-	creation->wait = NULL;
-}
-
-static void creation_again(void *context)
-{
-	creation_submit(context);
-}
-
-/* True: it is submitted again when memory that was kept, or is on its way back, is with the device. */
-static bool creation_finds_room(struct creation *creation)
-{
-	const struct buffer *buffer = creation->buffer;
-	const struct allocation *allocation = buffer->allocation;
-
-	creation->shortage.over = creation_again;
-	creation->shortage.context = creation;
-	return !creation->broker->stopping && creation->rounds++ < ROUNDS &&
-	       pool_make_room(creation->broker, allocation->device, buffer->owner, allocation->span, &creation->shortage);
-}
-
-static void creation_done(struct job *job)
-{
-	struct creation *creation = job->context;
-	struct broker *broker = creation->broker;
-
-	CRASH_POINT_PEER(creation_pid(creation));
-	if (job->error == -ENOMEM) {
-		pool_refused(broker, job->device, job->span, job->room);
-		if (creation_finds_room(creation) || creation_waits(creation))
-			goto free_job;
-	}
-	if (!job->error)
-		pool_made(broker, job->device, job->span);
-	else if (job->error != -ENOMEM)
-		pool_device_failed(broker, job, "make", "");
-	creation_leave_queue(creation);
-	if (!job->error) {
-		allocation_made(creation->buffer->allocation, job);
-		creation_made(creation);
-		return;
-	}
-	creation_fail(creation, job->error, job->text);
-free_job:
-	explicit_bzero(&job->handle, sizeof job->handle);
-	free(job);
-}
-
-/* True: its owner's pooled memory serves it. */
-static bool creation_recycles(struct creation *creation)
-{
-	struct allocation *allocation = creation->buffer->allocation;
-	struct allocation *pooled = pool_take(creation->broker, &allocation->slab.kind, allocation->span);
-
-	if (!pooled)
-		return false;
-	allocation_adopt(allocation, pooled);
-	creation_leave_queue(creation);
-	creation->broker->counters.buffers_recycled++;
-	creation_made(creation);
-	return true;
-}
-
-static void creation_submit(struct creation *creation)
-{
-	struct allocation *allocation = creation->buffer->allocation;
-	struct job *job;
-
-	if (creation_recycles(creation))
-		return;
-	job = calloc(1, sizeof *job);
-	if (!job) {
-		creation_leave_queue(creation);
-		creation_fail(creation, -ENOMEM, "the broker is out of memory");
-		return;
-	}
-	job->kind = JOB_ALLOCATE;
-	job->device = allocation->device;
-	job->uid = creation->buffer->owner;
-	job->span = allocation->span;
-	job->exported = allocation->slab.kind.exported;
-	job->done = creation_done;
-	job->context = creation;
-	workers_submit(creation->broker->workers, job);
-	CRASH_POINT(create_submitted);
-}
-
-/* The device is not asked for what it is known not to have: it has some given back first. */
-static void creation_retry(void *context)
-{
-	struct creation *creation = context;
-	const struct allocation *allocation = creation->buffer->allocation;
-
-	CRASH_POINT_PEER(creation_pid(creation));
-	CRASH_POINT(create_retried);
-	if (creation_recycles(creation))
-		return;
-	if (pool_has_room(creation->broker, allocation->device, allocation->span))
-		creation_submit(creation);
-	else if (!creation_finds_room(creation))
-		creation_waits(creation);
+	if (!spec->reserve)
+		return 0;
+	if (spec->reserve < spec->size)
+		return error_set(-EINVAL, "the reserve is less than the size: it is the size that the buffer may grow to");
+	spec->reserve = size_round_up(spec->reserve, device->granule);
+	if (!spec->reserve || spec->reserve > device->memory)
+		return error_set(-EINVAL, "the reserve is larger than the whole device, which has %s: reserve less",
+				 size_format(device->memory, text));
+	return 0;
 }
 
 /* Validates what can be known without the device; fills spec->span. */
@@ -293,9 +162,12 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 		return error_set(-EINVAL, "the layout needs %llu bytes, and the buffer has %llu",
 				 (unsigned long long)layout_bytes(&spec->layout), (unsigned long long)spec->size);
 	slab_shape(spec->size, broker->device->margin, board->device[spec->device].granule, &spec->range, &spec->span);
-	spec->exported = spec->flags & GPUB_SAME_ADDRESS ? EXPORT_VMM : broker->memory->exported;
-	if (spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS))
+	spec->exported = spec->reserve || spec->flags & GPUB_SAME_ADDRESS ? EXPORT_VMM : broker->memory->exported;
+	if (spec->reserve || spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS))
 		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
+	error = reserve_check(&board->device[spec->device], spec);
+	if (error)
+		return error;
 	if (!spec->span || spec->span > board->device[spec->device].memory)
 		return error_set(-ENOMEM, "the buffer of %s is larger than the whole device, which has %s: ask for less",
 				 size_format(spec->size, asked), size_format(board->device[spec->device].memory, text));
@@ -321,7 +193,6 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	struct session *creator = session_find(broker, order->session);
 	struct creation *creation;
 	struct buffer *buffer;
-	bool must_wait;
 	int error = spec_check(broker, spec);
 
 	if (error)
@@ -337,24 +208,26 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		error = creation_timeline(broker, spec, creator, buffer);
 	if (error)
 		goto abandon;
-	must_wait = !allocation_is_made(buffer->allocation) && create_must_wait(broker, spec->device, spec->owner);
-	if (must_wait && !order->timeout_ms) {
-		error = error_set(-ENOMEM, "others of this user wait for memory of device %u: wait with a timeout",
-				  spec->device);
-		goto abandon;
-	}
 	CRASH_POINT(create_reserved);
 	*creation = (struct creation){ .broker = broker,
-					.buffer = buffer,
-					.began = order->session ? broker->received : 0,
-					.order = *order };
-	if (allocation_is_made(buffer->allocation)) {
-		broker->counters.buffers_recycled++;
-		registry_live(broker->registry, buffer);
-		creation_succeed(creation);
-	} else if (!must_wait || !creation_waits(creation)) {
-		creation_submit(creation);
+				       .buffer = buffer,
+				       .provision = { .broker = broker,
+						      .allocation = buffer->allocation,
+						      .buffer = buffer,
+						      .session = order->session,
+						      .timeout_ms = order->timeout_ms,
+						      .done = creation_provided },
+				       .began = order->session ? broker->received : 0,
+				       .order = *order };
+	if (!allocation_is_made(buffer->allocation)) {
+		error = provision_begin(&creation->provision);
+		if (error)
+			goto abandon;
+		return 0;
 	}
+	broker->counters.buffers_recycled++;
+	registry_live(broker->registry, buffer);
+	creation_succeed(creation);
 	return 0;
 abandon:
 	registry_abandon(broker->registry, buffer);

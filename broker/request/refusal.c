@@ -79,6 +79,9 @@ void refusal_happened(struct session *session, const struct wire_message *messag
 	case WIRE_RENAME:
 		happened(session, EVENT_RENAME_REFUSED, message->rename.name, 0, error, text);
 		break;
+	case WIRE_RESIZE:
+		happened(session, EVENT_RESIZE_REFUSED, message->resize.name, message->resize.size, error, text);
+		break;
 	case WIRE_DRAIN:
 		happened(session, EVENT_DRAIN_REFUSED, message->drain.name, 0, error, text);
 		break;

@@ -26,6 +26,7 @@
 #include "inquiry.h"
 #include "manage.h"
 #include "refusal.h"
+#include "resize.h"
 #include "waiting.h"
 
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
@@ -45,6 +46,7 @@ static int handle_create(struct session *session, const struct wire_message *mes
 				    .group = session->who.gid,
 				    .mode = create->mode,
 				    .flags = create->flags,
+				    .reserve = create->reserve,
 				    .layout = create->layout };
 
 	if (!access_may_create(session->broker->creators, &session->who))
@@ -90,7 +92,8 @@ static void info_send(struct session *session, uint64_t request, const struct bu
 					  .grants = buffer->used - buffer->orphaned,
 					  .orphaned = buffer->orphaned,
 					  .flags = buffer->flags,
-					  .layout = buffer_layout(buffer) };
+					  .layout = buffer_layout(buffer),
+					  .reserve = buffer->reserve };
 	session_send(session, &answer, -1);
 }
 
@@ -141,37 +144,69 @@ void request_tell_newer(struct session *session, uint64_t request, const struct 
 
 /* ---- acquire, closed ---- */
 
+/* What every handle of the grant is sealed with. */
+static struct seal_terms terms_of(const struct session *session, const struct grant *grant)
+{
+	const struct allocation *allocation = grant->allocation;
+	const struct board_header *board = session->broker->board->header;
+	struct seal_terms terms = { .session = session->id,
+				    .grant = grant->id,
+				    .address = allocation->address,
+				    .version = WIRE_VERSION,
+				    .exported = allocation->slab.kind.exported };
+
+	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
+	memcpy(terms.device_uuid, board->device[allocation->device].uuid, sizeof terms.device_uuid);
+	return terms;
+}
+
 /* The sealed handle must be in the board before the message that names it is sent. */
 static void sealed_publish(struct session *session, const struct use *use)
 {
-	const struct grant *grant = use->grant;
 	const struct buffer *buffer = use->buffer;
 	struct board *board = &session->broker->board->board;
-	const struct board_device *device = &board->header->device[buffer->allocation->device];
-	struct seal_terms terms = { .session = session->id,
-				      .grant = grant->id,
-				      .serial = buffer->serial,
-				      .size = buffer->size,
-				      .offset = buffer->offset,
-				      .address = buffer->allocation->address,
-				      .rights = use->rights,
-				      .version = WIRE_VERSION,
-				      .exported = buffer->allocation->slab.kind.exported };
+	struct seal_terms terms = terms_of(session, use->grant);
 
-	memcpy(terms.instance, board->header->instance_id, sizeof terms.instance);
-	memcpy(terms.device_uuid, device->uuid, sizeof terms.device_uuid);
-	handle_seal(&board->handles[grant->place], &terms, &buffer->allocation->handle, session->key);
+	terms.serial = buffer->serial;
+	terms.size = buffer->size;
+	terms.offset = buffer->offset;
+	terms.rights = use->rights;
+	handle_seal(&board->handles[use->grant->place], &terms, &buffer->allocation->handle, session->key);
 	atomic_thread_fence(memory_order_release);
 }
 
 /* A copy of the descriptor, which the client closes when it has mapped the memory. */
-static void memory_send(struct session *session, const struct use *use)
+static void chunk_send(struct session *session, const struct grant *grant, const struct allocation *chunk, uint64_t offset)
 {
+	struct seal_terms terms = terms_of(session, grant);
+	struct sealed_handle sealed = { { 0 }, { 0 }, { 0 } };
 	struct wire_message message;
 
+	terms.size = chunk->span;
+	terms.offset = offset;
+	if (offset)
+		handle_seal(&sealed, &terms, &chunk->handle, session->key);
 	wire_init(&message, WIRE_MEMORY, 0);
-	message.grant_id.grant = use->grant->id;
-	session_send(session, &message, use->buffer->allocation->descriptor);
+	message.memory.grant = grant->id;
+	message.memory.offset = offset;
+	message.memory.span = chunk->span;
+	memcpy(message.memory.sealed, &sealed, sizeof message.memory.sealed);
+	session_send(session, &message, chunk->descriptor);
+}
+
+/* What the session does not have of the allocation, behind the bytes that it has. */
+static void memory_send(struct session *session, const struct grant *grant, uint64_t bytes)
+{
+	const struct allocation *allocation = grant->allocation, *chunk;
+	uint64_t offset = allocation->span;
+
+	if (!bytes && allocation->descriptor >= 0)
+		chunk_send(session, grant, allocation, 0);
+	DL_FOREACH2(allocation->chunks, chunk, chunk_next) {
+		if (offset >= bytes)
+			chunk_send(session, grant, chunk, offset);
+		offset += chunk->span;
+	}
 }
 
 static void use_send(struct session *session, uint64_t request, const struct use *use, bool fresh)
@@ -184,17 +219,18 @@ static void use_send(struct session *session, uint64_t request, const struct use
 					     .serial = buffer->serial,
 					     .size = buffer->size,
 					     .offset = buffer->offset,
-					     .span = buffer->allocation->span,
+					     .span = buffer->allocation->size,
 					     .buffer = buffer->place,
 					     .place = fresh ? use->grant->place : WIRE_NO_HANDLE,
 					     .rights = use->rights,
 					     .flags = buffer->flags,
 					     .owner_device = buffer->allocation->device,
 					     .owner = buffer->owner,
-					     .room = buffer->allocation->slab.kind.range,
+					     .room = buffer->reserve ? buffer->size : buffer->allocation->slab.kind.range,
 					     .layout = buffer_layout(buffer),
 					     .exported = buffer->allocation->slab.kind.exported,
-					     .address = buffer->allocation->address };
+					     .address = buffer->allocation->address,
+					     .reserve = buffer->allocation->reserved };
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 }
 
@@ -210,6 +246,7 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 				     .rights = rights,
 				     .own = ticket != NULL };
 	struct use *use;
+	uint64_t bytes;
 	bool fresh;
 	int error = grant_open(broker->registry, buffer, &order, &use, &fresh);
 
@@ -228,8 +265,8 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	histograms_count(&broker->histograms, waited_since ? HISTOGRAM_ACQUIRE_WAIT : HISTOGRAM_ACQUIRE,
 			 waited_since ? waited_since : broker->received);
 	broker_changed(broker);
-	if (fresh && buffer->allocation->descriptor >= 0)
-		memory_send(session, use);
+	bytes = grant_extend(broker->registry, use->grant);
+	memory_send(session, use->grant, fresh ? 0 : bytes);
 	CRASH_POINT(memory_sent);
 	use_send(session, request, use, fresh);
 	CRASH_POINT(grant_sent);
@@ -537,7 +574,7 @@ int request_handle(struct session *session, const struct wire_message *message)
 		[WIRE_QUIESCED] = handle_idle,   [WIRE_REFRESH] = inquiry_refresh,
 		[WIRE_WAITS] = inquiry_take,     [WIRE_SNAPSHOT] = handle_snapshot,
 		[WIRE_RIGHTS] = handle_rights,   [WIRE_SEAL] = manage_seal,     [WIRE_RENAME] = manage_rename,
-		[WIRE_NEWER] = handle_newer,
+		[WIRE_NEWER] = handle_newer,     [WIRE_RESIZE] = resize_begin,
 	};
 	handler *handle = handlers[message->type];
 	int error;

@@ -115,7 +115,7 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 					     .generation = buffer->serial,
 					     .allocation = allocation->serial,
 					     .bytes = buffer->size,
-					     .allocated = allocation->slab.kind.range,
+					     .allocated = buffer->reserve ? allocation->size : allocation->slab.kind.range,
 					     .device = allocation->device,
 					     .owner = buffer->owner,
 					     .group = buffer->group,
@@ -136,7 +136,7 @@ static void fill_grant(const struct broker *broker, const struct tracked *tracke
 					   .id = grant->id,
 					   .session = grant->session->id,
 					   .allocation = grant->allocation->serial,
-					   .bytes = grant->allocation->span,
+					   .bytes = grant->bytes,
 					   .device = grant->device };
 }
 

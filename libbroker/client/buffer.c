@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.c - gpub_create, gpub_unlink, gpub_stat, gpub_wait_newer: requests to the broker. Owns nothing. */
+/* buffer.c - gpub_create, gpub_resize, gpub_unlink, gpub_stat, gpub_wait_newer: requests to the broker. Owns nothing. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -19,12 +19,15 @@
 /* Fills in the size that follows from the layout. */
 static int spec_take(gpub_spec *spec, const gpub_spec *given)
 {
+	static const struct grown grown = { "spec",
+					    "GPUB_SPEC_INIT",
+					    { offsetof(gpub_spec, layout), offsetof(gpub_spec, reserve), sizeof(gpub_spec) } };
 	uint64_t bytes;
 	int error;
 
 	if (!given)
 		return error_set(-EINVAL, "there is no spec: start from GPUB_SPEC_INIT");
-	error = grown_take(spec, sizeof *spec, offsetof(gpub_spec, layout), given, "spec", "GPUB_SPEC_INIT");
+	error = grown_take(spec, &grown, given);
 	if (!error)
 		error = layout_check(&spec->layout);
 	if (error)
@@ -47,6 +50,8 @@ static int spec_check(const gpub_spec *spec)
 					  "GPUB_TIMELINE, GPUB_DEDICATED, GPUB_SAME_ADDRESS, and a mode up to 0777");
 	if (!spec->size)
 		return error_set(-EINVAL, "a buffer has at least 1 byte");
+	if (spec->reserve && spec->reserve < spec->size)
+		return error_set(-EINVAL, "the spec's reserve is less than its size: it is the size that the buffer may grow to, or 0");
 	return 0;
 }
 
@@ -63,6 +68,7 @@ static int create_once(struct gpub_client *client, const char *name, const gpub_
 	request.create.flags = spec->flags;
 	request.create.timeout_ms = timeout_ms;
 	request.create.layout = spec->layout;
+	request.create.reserve = spec->reserve;
 	return call_broker(client, &request, &reply, NULL, NULL);
 }
 
@@ -93,6 +99,38 @@ int gpub_create(gpub_client *client, const char *name, const gpub_spec *given)
 	error = cache_close_all(client);
 	CRASH_POINT(create_again);
 	return error ? error : create_once(client, name, spec, index, spec->timeout_ms);
+}
+
+static int resize_once(struct gpub_client *client, const char *name, uint64_t size, int timeout_ms)
+{
+	struct wire_message request, reply;
+
+	wire_init(&request, WIRE_RESIZE, 0);
+	strcpy(request.resize.name, name);
+	request.resize.size = size;
+	request.resize.timeout_ms = timeout_ms;
+	return call_broker(client, &request, &reply, NULL, NULL);
+}
+
+int gpub_resize(gpub_client *client, const char *name, uint64_t size, int timeout_ms)
+{
+	int error = client_check(client);
+	HOLD_CANCELLATION();
+
+	if (!error)
+		error = name_check(name);
+	if (!error && timeout_ms < -1)
+		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for no limit");
+	if (error)
+		return error;
+	CRASH_POINT(resize_begin);
+	error = resize_once(client, name, size, 0);
+	CRASH_POINT(resize_answered);
+	if (error != -ENOMEM && error != -EBUSY)
+		return error;
+	/* this process's own unused mappings may hold the memory that is missing, or keep the buffer from shrinking */
+	error = cache_close_all(client);
+	return error ? error : resize_once(client, name, size, timeout_ms);
 }
 
 static int name_request(struct gpub_client *client, enum wire_type type, const char *name,
@@ -139,7 +177,8 @@ static int info_take(const struct gpub_client *client, const char *name, const s
 			    .state = answer->state,
 			    .grants = answer->grants,
 			    .group = answer->group,
-			    .layout = answer->layout };
+			    .layout = answer->layout,
+			    .reserve = answer->reserve };
 	strcpy(made.name, name);
 	memcpy(made.device_uuid, client->board.header->device[answer->device].uuid, sizeof made.device_uuid);
 	grown_give(info, &made);
@@ -148,11 +187,14 @@ static int info_take(const struct gpub_client *client, const char *name, const s
 
 static int info_check(gpub_info *info)
 {
+	static const struct grown grown = { "gpub_info",
+					    "zeroes and its size",
+					    { offsetof(gpub_info, layout), offsetof(gpub_info, reserve), sizeof(gpub_info) } };
 	gpub_info known;
 
 	if (!info)
 		return error_set(-EINVAL, "there is no gpub_info: pass the address of one");
-	return grown_take(&known, sizeof known, offsetof(gpub_info, layout), info, "gpub_info", "zeroes and its size");
+	return grown_take(&known, &grown, info);
 }
 
 int gpub_stat(gpub_client *client, const char *name, gpub_info *info)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "chunks.h"
 #include "common/board.h"
 #include "common/wire.h"
 #include "device/device.h"
@@ -66,7 +67,7 @@ struct gpub_client {
 	bool                 over;        /* the reader's: no more messages will come */
 	struct spin          spin[WIRE_TYPES]; /* the reader's, by type of request */
 	struct socket_packet *packet;         /* the reader's; kept when the structure is recycled */
-	struct { uint64_t grant; int fd; } memory; /* the reader's: what came for the GRANT that is next; fd -1: nothing */
+	struct chunks        chunks;   /* the reader's */
 	uint8_t             *key; /* sodium_malloc'd; the reader's */
 	uint64_t             session;
 	struct ticks_moment  connected;

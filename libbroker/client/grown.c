@@ -3,20 +3,38 @@
 #include "grown.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "common/error.h"
 
-int grown_take(void *to, size_t size, size_t first, const void *from, const char *what, const char *init)
+static bool is_known(const struct grown *grown, uint32_t size)
+{
+	for (int i = 0; i < GROWN_VERSIONS; i++)
+		if (grown->sizes[i] == size && size)
+			return true;
+	return false;
+}
+
+static size_t latest(const struct grown *grown)
+{
+	int last = GROWN_VERSIONS - 1;
+
+	while (!grown->sizes[last])
+		last--;
+	return grown->sizes[last];
+}
+
+int grown_take(void *to, const struct grown *grown, const void *from)
 {
 	uint32_t given;
 
 	memcpy(&given, from, sizeof given);
-	if (given != first && given != size)
-		return error_set(-EINVAL, "the %s's struct_size is %u where this library knows %zu and %zu: start from %s", what, given,
-				 first, size, init);
-	memset(to, 0, size);
+	if (!is_known(grown, given))
+		return error_set(-EINVAL, "the %s's struct_size is %u, which is of no version that this library knows (%zu to %zu): start from %s",
+				 grown->what, given, grown->sizes[0], latest(grown), grown->init);
+	memset(to, 0, latest(grown));
 	memcpy(to, from, given);
 	return 0;
 }

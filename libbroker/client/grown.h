@@ -9,11 +9,16 @@
 
 #include <stddef.h>
 
-/*
- * Copies what the program passed, and zeroes behind it. first: the size in the first version, size: that of this one. what: the struct's name in the error
- * message, init: what it begins with. -EINVAL: the size is of no version that this library knows.
- */
-int grown_take(void *to, size_t size, size_t first, const void *from, const char *what, const char *init);
+#define GROWN_VERSIONS 3
+
+/* A public struct: its name, what it begins with, and its size in each version, this one last. */
+struct grown {
+	const char *what, *init;
+	size_t      sizes[GROWN_VERSIONS]; /* behind the last: 0 */
+};
+
+/* Copies what the program passed, and zeroes behind it. -EINVAL: the size is of no version that this library knows. */
+int grown_take(void *to, const struct grown *grown, const void *from);
 
 /* The same the other way: as much of it as the program has. The program's struct_size was taken before. */
 void grown_give(void *to, const void *from);

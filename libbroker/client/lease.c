@@ -141,9 +141,11 @@ int gpub_acquire(gpub_client *client, const char *name, unsigned rights, int tim
 
 static int expectation_take(gpub_expectation *expectation, const gpub_expectation *given)
 {
+	static const struct grown grown = { "expectation",
+					    "GPUB_EXPECTATION_INIT",
+					    { offsetof(gpub_expectation, layout), sizeof(gpub_expectation) } };
 	gpub_layout layout;
-	int error = grown_take(expectation, sizeof *expectation, offsetof(gpub_expectation, layout), given, "expectation",
-			       "GPUB_EXPECTATION_INIT");
+	int error = grown_take(expectation, &grown, given);
 
 	if (error)
 		return error;

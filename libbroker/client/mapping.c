@@ -16,25 +16,43 @@
 #include "devices.h"
 #include "trace.h"
 
-/* grant_check() has passed. */
-static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
-			struct device_handle *handle)
+/* What every handle of the grant is sealed with. */
+static struct seal_terms terms_of(const struct gpub_client *client, const struct wire_grant *grant)
 {
 	const struct board_header *board = client->board.header;
-	struct sealed_handle sealed = client->board.handles[grant->place]; /* a copy: what is checked is what is used */
 	struct seal_terms terms = { .session = client->session,
 				    .grant = grant->grant,
-				    .serial = grant->serial,
-				    .size = grant->size,
-				    .offset = grant->offset,
 				    .address = grant->address,
-				    .rights = grant->rights,
 				    .version = WIRE_VERSION,
 				    .exported = grant->exported };
 
 	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board->device[grant->owner_device].uuid, sizeof terms.device_uuid);
+	return terms;
+}
+
+/* grant_check() has passed. */
+static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
+			struct device_handle *handle)
+{
+	struct sealed_handle sealed = client->board.handles[grant->place]; /* a copy: what is checked is what is used */
+	struct seal_terms terms = terms_of(client, grant);
+
+	terms.serial = grant->serial;
+	terms.size = grant->size;
+	terms.offset = grant->offset;
+	terms.rights = grant->rights;
 	return handle_unseal(handle, &terms, &sealed, client->key);
+}
+
+static int chunk_unseal(const struct gpub_client *client, const struct wire_grant *grant, const struct chunk *chunk,
+			struct device_handle *handle)
+{
+	struct seal_terms terms = terms_of(client, grant);
+
+	terms.size = chunk->span;
+	terms.offset = chunk->offset;
+	return handle_unseal(handle, &terms, &chunk->sealed, client->key);
 }
 
 /* ---- calls of one epoch ---- */
@@ -104,26 +122,32 @@ static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *
 	return error;
 }
 
-/* For leases with the rights that the first one asked for. */
-static int memory_open(const struct device *device, const struct device_handle *handle, int descriptor, struct mapping *mapping)
+static int chunk_map(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant,
+		     const struct chunk *chunk, void *base)
 {
-	struct device_memory memory = { .handle = *handle,
-					.descriptor = descriptor,
-					.size = mapping->opened.span,
-					.writable = mapping->opened.rights & GPUB_WRITE,
-					.address = (void *)(uintptr_t)mapping->opened.address };
-	enum view view = view_of(mapping->opened.rights);
-	int error;
+	struct device_memory memory = { .descriptor = chunk->fd, .size = chunk->span };
+	int error = chunk_unseal(client, grant, chunk, &memory.handle);
 
-	if (mapping_is_vmm(mapping)) {
-		error = device->map(mapping->ordinal, &memory, &mapping->base[view]);
-		if (memory.address && memory.writable)
-			mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE];
-	} else {
-		error = device->open(mapping->ordinal, handle, mapping->opened.span, &mapping->base[VIEW_READ]);
-		mapping->base[VIEW_WRITE] = mapping->base[VIEW_READ];
-	}
+	if (!error)
+		error = client->device->extend(mapping->ordinal, base, chunk->offset, &memory);
 	sodium_memzero(&memory.handle, sizeof memory.handle);
+	return error;
+}
+
+/* The chunks that came, from that one on, in each view that there is. */
+static int chunks_map(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant, unsigned first)
+{
+	const struct chunks *chunks = &client->chunks;
+	int error = 0;
+
+	for (int view = 0; view < VIEWS; view++) {
+		void *base = mapping->base[view];
+
+		if (!base || (view == VIEW_WRITE && base == mapping->base[VIEW_READ]))
+			continue;
+		for (unsigned i = first; i < chunks->count && !error; i++)
+			error = chunk_map(client, mapping, grant, &chunks->chunk[i], base);
+	}
 	return error;
 }
 
@@ -139,34 +163,66 @@ static void memory_close_unused(const struct device *device, struct mapping *map
 	memset(mapping->base, 0, sizeof mapping->base);
 }
 
-/* False: a reset came between, so the result is unknown; an open handle is closed. */
-static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, int descriptor,
-			   struct mapping *mapping, int *error)
+/* For leases with the rights that the first one asked for. */
+static int memory_map(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
 {
-	const struct device *device = client->device;
+	const struct wire_grant *grant = &mapping->opened;
+	struct device_memory memory = { .handle = *handle,
+					.descriptor = client->chunks.chunk[0].fd,
+					.size = client->chunks.chunk[0].span,
+					.writable = grant->rights & GPUB_WRITE,
+					.address = (void *)(uintptr_t)grant->address,
+					.reserved = grant->reserve };
+	int error = client->device->map(mapping->ordinal, &memory, &mapping->base[view_of(grant->rights)]);
+
+	sodium_memzero(&memory.handle, sizeof memory.handle);
+	if (error)
+		return error;
+	if (memory.address && memory.writable)
+		mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE];
+	error = chunks_map(client, mapping, grant, 1);
+	if (error)
+		memory_close_unused(client->device, mapping);
+	return error;
+}
+
+static int memory_open(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
+{
+	int error;
+
+	if (mapping_is_vmm(mapping))
+		return memory_map(client, handle, mapping);
+	error = client->device->open(mapping->ordinal, handle, mapping->size, &mapping->base[VIEW_READ]);
+	mapping->base[VIEW_WRITE] = mapping->base[VIEW_READ];
+	return error;
+}
+
+/* False: a reset came between, so the result is unknown; an open handle is closed. */
+static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping, int *error)
+{
 	bool same;
 
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return false;
-	*error = memory_open(device, handle, descriptor, mapping);
+	*error = memory_open(client, handle, mapping);
 	same = client_epoch(client, mapping->ordinal) == mapping->epoch;
 	if (!same && !*error)
-		memory_close_unused(device, mapping);
+		memory_close_unused(client->device, mapping);
 	device_call_end(client, mapping->ordinal);
 	return same;
 }
 
-static int handle_open(const struct gpub_client *client, const struct device_handle *handle, int descriptor, struct mapping *mapping)
+static int handle_open(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
 {
 	int error;
 
 	do
 		error = epoch_begin(client, mapping->ordinal, &mapping->epoch);
-	while (!error && !handle_open_in(client, handle, descriptor, mapping, &error));
+	while (!error && !handle_open_in(client, handle, mapping, &error));
 	return error;
 }
 
-int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int descriptor, int ordinal, struct mapping **result)
+int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **result)
 {
 	struct mapping *mapping = calloc(1, sizeof *mapping);
 	struct device_handle handle;
@@ -176,13 +232,14 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 		return error_set(-ENOMEM, "out of memory for another mapping");
 	mapping->grant = grant->grant;
 	mapping->opened = *grant;
+	mapping->size = grant->span;
 	mapping->ordinal = ordinal;
 	mapping->quiesced = true; /* until somebody acquires it */
 	error = grant_unseal(client, grant, &handle);
 	CRASH_POINT(handle_unsealed);
 	if (!error) {
 		TRACE("open");
-		error = handle_open(client, &handle, descriptor, mapping);
+		error = handle_open(client, &handle, mapping);
 	}
 	sodium_memzero(&handle, sizeof handle);
 	if (error) {
@@ -248,26 +305,83 @@ static int view_make(const struct gpub_client *client, const struct mapping *map
 	return error;
 }
 
-int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view view)
+/* One thread at a time. A reset may end the caller's hold, but nobody closes the mapping meanwhile. Locked. */
+static void change_begin(struct gpub_client *client, struct mapping *mapping)
+{
+	mapping->syncing++;
+	while (mapping->changing)
+		pthread_cond_wait(&client->changed, &client->lock);
+	mapping->changing = true;
+}
+
+static void change_end(struct gpub_client *client, struct mapping *mapping)
+{
+	mapping->changing = false;
+	mapping->syncing--;
+	pthread_cond_broadcast(&client->changed);
+}
+
+static int view_add(struct gpub_client *client, struct mapping *mapping, enum view view)
 {
 	void *base = NULL;
 	int error;
 
-	if (mapping->base[view])
-		return 0;
-	/* a reset ends the caller's hold, but nobody closes the mapping meanwhile */
-	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
 	error = view_make(client, mapping, view, &base);
 	pthread_mutex_lock(&client->lock);
-	mapping->syncing--;
-	pthread_cond_broadcast(&client->changed);
-	if (error)
-		return mapping_is_lost(client, mapping) ? -EAGAIN : error;
+	if (!error)
+		mapping->base[view] = base;
+	return error && mapping_is_lost(client, mapping) ? -EAGAIN : error;
+}
+
+int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view view)
+{
+	int error = 0;
+
 	if (mapping->base[view])
-		return base == mapping->base[view] ? 0 : client->device->unmap(mapping->ordinal, base);
-	mapping->base[view] = base;
-	return 0;
+		return 0;
+	change_begin(client, mapping);
+	if (!mapping->base[view])
+		error = view_add(client, mapping, view);
+	change_end(client, mapping);
+	return error;
+}
+
+/* Not locked. */
+static int views_extend(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant)
+{
+	int error;
+
+	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
+		return -EAGAIN;
+	TRACE("extend");
+	error = chunks_map(client, mapping, grant, 0);
+	device_call_end(client, mapping->ordinal);
+	return error;
+}
+
+int mapping_extend(struct gpub_client *client, struct mapping *mapping, const struct wire_grant *grant)
+{
+	int error;
+
+	change_begin(client, mapping);
+	error = mapping_is_vmm(mapping) ? chunks_check(&client->chunks, grant, mapping->size) :
+					  error_set(-EPROTO, "the broker sent a descriptor for memory that has none");
+	if (!error) {
+		pthread_mutex_unlock(&client->lock);
+		error = views_extend(client, mapping, grant);
+		pthread_mutex_lock(&client->lock);
+	}
+	if (!error) {
+		client->mapping_bytes += grant->span - mapping->size;
+		mapping->size = grant->span;
+	} else if (mapping_is_lost(client, mapping)) {
+		error = -EAGAIN;
+	} else {
+		mapping_want(client, mapping);
+	}
+	change_end(client, mapping);
+	return error;
 }
 
 int mapping_unmap(struct gpub_client *client, struct mapping *mapping)
@@ -294,7 +408,7 @@ int mapping_add(struct gpub_client *client, struct mapping *mapping)
 	for (int scope = 0; scope < CACHE_SCOPES; scope++)
 		mapping->passed[scope] = client->passes;
 	client->mapping_count++;
-	client->mapping_bytes += mapping->opened.span;
+	client->mapping_bytes += mapping->size;
 	return 0;
 }
 
@@ -314,7 +428,7 @@ static void mapping_unlist(struct gpub_client *client, struct mapping *mapping)
 		DL_DELETE2(client->wanted, mapping, wanted_prev, wanted_next);
 	DL_DELETE(client->mappings, mapping);
 	client->mapping_count--;
-	client->mapping_bytes -= mapping->opened.span;
+	client->mapping_bytes -= mapping->size;
 }
 
 void mapping_remove(struct gpub_client *client, struct mapping *mapping)
@@ -379,15 +493,15 @@ static void say_unsupported(void)
 
 int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 {
-	struct device_handle handle;
-	int error = grant_unseal(client, &mapping->opened, &handle);
+	struct device_handle handle = { { 0 } };
+	int error = mapping_is_vmm(mapping) ? 0 : grant_unseal(client, &mapping->opened, &handle);
 
 	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
 	/* else a reset has ended all queued work */
 	if (!error && device_call_begin(client, mapping->ordinal, mapping->epoch)) {
 		TRACE("sync");
-		error = client->device->sync(mapping->ordinal, mapping_is_vmm(mapping) ? NULL : &handle, mapping->opened.span);
+		error = client->device->sync(mapping->ordinal, mapping_is_vmm(mapping) ? NULL : &handle, mapping->size);
 		device_call_end(client, mapping->ordinal);
 		if (error == -ENOTSUP)
 			say_unsupported();

@@ -28,12 +28,14 @@ struct mapping {
 	struct wire_grant opened; /* the GRANT that it was opened by: its sealed handle stays in the board as long as the grant */
 	int               ordinal;
 	uint64_t          epoch; /* of the device; in another epoch the handle is not open */
+	uint64_t          size; /* bytes that it maps: the allocation may have grown since */
 	void             *base[VIEWS]; /* NULL: no lease has needed it yet */
 	bool              wanted;  /* the broker wants it back; one that is opened by a descriptor is in client->wanted, too */
 	bool              quiesced; /* its returns prove that the device is done with it, as the last close found */
 	bool              closing; /* a thread is closing it */
 	bool              lost;    /* the closing thread found that the device was reset: no handle is open, and no work left */
-	unsigned          syncing; /* threads in mapping_sync() and mapping_view(): none may close it meanwhile */
+	unsigned          syncing; /* threads in mapping_sync(), mapping_view(), mapping_extend(): none may close it meanwhile */
+	bool              changing; /* one of them makes a view, or maps more */
 	bool              leaked;  /* it failed to close: it is open, and granted, until this process ends */
 	struct record    *records; /* OPEN or CLOSING */
 	uint64_t          acquires, used; /* cache.c's: its acquire count at the last scan; the last scan that saw it used */
@@ -45,10 +47,16 @@ struct mapping {
 };
 
 /*
- * Opens what the broker granted, by the descriptor where there is one (or -1), which stays the caller's. 0 and *mapping, which is yet to be
+ * Opens what the broker granted: by its handle, or by the chunks that came, which chunks_check() has passed. 0 and *mapping, which is yet to be
  * added; or the errno. Not locked: it may take long.
  */
-int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int descriptor, int ordinal, struct mapping **mapping);
+int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **mapping);
+
+/*
+ * Maps the chunks that came behind what it maps already. -EAGAIN: a reset came between. After another error the mapping
+ * is closed as if the broker wanted it back: it is too short for the grant. Locked; releases the lock meanwhile.
+ */
+int mapping_extend(struct gpub_client *client, struct mapping *mapping, const struct wire_grant *grant);
 
 /*
  * Maps it for leases of that kind as well, unless it is. -EAGAIN: a reset came between. Locked; releases the lock meanwhile: the caller has a

@@ -29,7 +29,8 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	if (grant->buffer >= board->buffers || (grant->place >= board->handles && grant->place != WIRE_NO_HANDLE) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
 	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
-	    grant->grant >> 62 || grant->exported >= EXPORT_KINDS || (grant->address && grant->exported != EXPORT_VMM) || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
+	    grant->grant >> 62 || grant->exported >= EXPORT_KINDS || (grant->address && grant->exported != EXPORT_VMM) ||
+	    grant->reserve < grant->span || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
 		return error_set(-EPROTO, "the broker sent an invalid grant");
 	return 0;
 }
@@ -163,25 +164,11 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	return error;
 }
 
-/* The descriptor that came for the grant; -1: it needs none. */
-static int memory_descriptor(const struct gpub_client *client, const struct wire_grant *grant, int *descriptor)
-{
-	*descriptor = -1;
-	if (grant->exported != EXPORT_VMM)
-		return 0;
-	if (client->memory.grant != grant->grant || client->memory.fd == -1)
-		return error_set(-EPROTO, "the broker sent a grant without its descriptor");
-	if (client->memory.fd < 0)
-		return error_set(-EMFILE, "no descriptor is left in this process for memory: close some, or raise ulimit -n");
-	*descriptor = client->memory.fd;
-	return 0;
-}
-
 /* After an error *mapping is NULL, or open and not listed. */
 static int mapping_make(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			struct timeline_map *timeline, struct mapping **mapping)
 {
-	int descriptor, error = memory_descriptor(client, grant, &descriptor);
+	int error = grant->exported == EXPORT_VMM ? chunks_check(&client->chunks, grant, 0) : 0;
 
 	if (error)
 		return error;
@@ -190,7 +177,7 @@ static int mapping_make(struct gpub_client *client, const struct wire_grant *gra
 			(void)mapping_unmap(client, *mapping);
 		free(*mapping);
 		*mapping = NULL;
-		error = mapping_open(client, grant, descriptor, record->ordinal, mapping);
+		error = mapping_open(client, grant, record->ordinal, mapping);
 		CRASH_POINT(mapping_opened);
 		if (!error)
 			error = mapping_publish(client, grant, record, *mapping, timeline);
@@ -241,6 +228,8 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 		record_release(client, record, -EAGAIN, "the mapping was just closed");
 	else if (mapping->leaked)
 		return error_set(-EIO, "the memory's mapping failed to close before: only a new process can map it again");
+	else if (!mapping->closing && mapping->size < grant->span)
+		return error_set(-ENOMEM, "what the buffer grew by could not be mapped: return its leases, call gpub_trim, acquire it again");
 	else if (mapping->closing)
 		record_join_closing(client, grant, record, mapping);
 	else
@@ -248,9 +237,28 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 	return 0;
 }
 
+/* The buffer grew: what came of it is mapped behind what this process has. */
+static int extend(struct gpub_client *client, const struct wire_grant *grant)
+{
+	struct mapping *mapping;
+	int error = 0;
+
+	if (!client->chunks.count)
+		return 0;
+	pthread_mutex_lock(&client->lock);
+	mapping = client->leaving ? NULL : mapping_find(client, grant->grant);
+	if (mapping && !mapping->closing && !mapping->leaked)
+		error = mapping_extend(client, mapping, grant);
+	pthread_mutex_unlock(&client->lock);
+	CRASH_POINT(mapping_extended);
+	return error;
+}
+
 static void on_shared_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
 			    struct timeline_map *timeline)
 {
+	if (!error)
+		error = extend(client, grant);
 	if (!error) {
 		pthread_mutex_lock(&client->lock);
 		error = share(client, grant, record, timeline);
@@ -260,22 +268,6 @@ static void on_shared_grant(struct gpub_client *client, const struct wire_grant 
 		return;
 	call_quiesced(client, grant->grant, grant->serial);
 	record_refuse(client, record, error);
-}
-
-static void memory_drop(struct gpub_client *client)
-{
-	if (client->memory.fd >= 0)
-		close(client->memory.fd);
-	client->memory.fd = -1;
-}
-
-/* Kept for the GRANT, which is the next message. */
-static void on_memory(struct gpub_client *client, uint64_t grant, int *fd)
-{
-	memory_drop(client);
-	client->memory.grant = grant;
-	client->memory.fd = *fd;
-	*fd = -1;
 }
 
 static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
@@ -384,11 +376,11 @@ bool messages_handle(struct gpub_client *client, const struct wire_message *mess
 {
 	switch (message->type) {
 	case WIRE_MEMORY:
-		on_memory(client, message->grant_id.grant, &fd);
+		chunks_keep(&client->chunks, &message->memory, &fd);
 		break;
 	case WIRE_GRANT:
 		on_grant(client, message, fd);
-		memory_drop(client);
+		chunks_drop(&client->chunks);
 		break;
 	case WIRE_NOTICE:
 		on_notice(client, &message->grant_id);
@@ -413,7 +405,7 @@ void messages_ended(struct gpub_client *client)
 {
 	struct record *record;
 
-	memory_drop(client);
+	chunks_drop(&client->chunks);
 	pthread_mutex_lock(&client->lock);
 	atomic_store(&client->guard->state, CLIENT_LOST);
 	for (record = client->records.all; record; record = record->next)

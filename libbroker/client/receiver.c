@@ -49,7 +49,7 @@ int receiver_init(struct gpub_client *client)
 	struct timeval patience = { .tv_usec = LOOK_US };
 
 	client->over = false;
-	client->memory.fd = -1;
+	client->chunks.count = 0;
 	if (!client->packet)
 		client->packet = malloc(sizeof *client->packet);
 	if (!client->packet)

@@ -46,6 +46,8 @@
 	X(LIBRARY, seal_answered, "a seal is answered, the records do not say so")         \
 	X(LIBRARY, rename_begin, "a rename is about to be asked for")                      \
 	X(LIBRARY, rename_answered, "a rename is answered")                                \
+	X(LIBRARY, resize_begin, "a resize is about to be asked for")                      \
+	X(LIBRARY, resize_answered, "a resize is answered")                                \
 	X(LIBRARY, rights_begin, "more rights are about to be asked for")                  \
 	X(LIBRARY, rights_answered, "more rights are answered, the record does not say so") \
 	X(LIBRARY, acquire_requested, "the record is REQUESTED, nothing is sent")          \
@@ -55,6 +57,7 @@
 	X(LIBRARY, grant_prepared, "its record has slots, and its timeline's page")        \
 	X(LIBRARY, handle_unsealed, "its handle is unsealed, and not opened")              \
 	X(LIBRARY, mapping_opened, "the handle is opened, no record says so")              \
+	X(LIBRARY, mapping_extended, "a chunk is mapped, no record says so")               \
 	X(LIBRARY, mapping_shared, "the allocation is mapped already, no record says so")  \
 	X(LIBRARY, mapping_recorded, "the record is OPEN")                                 \
 	X(LIBRARY, open_failed, "the handle does not open, CLOSED is not sent")            \
@@ -127,6 +130,9 @@
 	X(BROKER, sealed, "a buffer is sealed, the caller not told")                       \
 	X(BROKER, rename_replaced, "the replaced buffer has no name, the new one its old") \
 	X(BROKER, renamed, "a buffer has its new name, the caller not told")               \
+	X(BROKER, growth_zeroed, "a buffer is to grow, and what it has is zeroed")         \
+	X(BROKER, growth_made, "a buffer is to grow, and its chunk has memory, or none")   \
+	X(BROKER, resized, "a buffer has its new size, the caller not told")               \
 	X(BROKER, acquire_waits, "an acquire waits for its name")                          \
 	X(BROKER, acquire_woken, "its name has come, nothing is granted")                  \
 	X(BROKER, grant_accounted, "a grant is booked, its handle not sealed")             \

@@ -8,6 +8,8 @@
 #define DEVICE_MAX         64 /* devices of one broker */
 #define DEVICE_HANDLE_SIZE 64 /* CUDA_IPC_HANDLE_SIZE; the host device keeps to it */
 
+#define EXPORT_CHUNKS_MAX 32 /* of one allocation: its first, and those that it grew by */
+
 enum export_kind {
 	EXPORT_IPC, /* CUDA IPC: the handle opens the memory */
 	EXPORT_VMM, /* CUDA's virtual memory management: a descriptor opens it, and the handle says which descriptor is meant */

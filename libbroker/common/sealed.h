@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sealed.h - the sealed form in which a grant's device handle travels through the board.
+ * sealed.h - the sealed form in which a grant's device handles travel: through the board, those of chunks that an allocation grew by in a message.
  *
  * XChaCha20-Poly1305 under the session's key (libsodium), with a random nonce. The terms of the grant are the
  * associated data, so it opens for one session, one grant and exactly these terms. All clients may read a sealed
@@ -21,7 +21,7 @@
 struct seal_terms {
 	uint8_t  instance[16];
 	uint8_t  device_uuid[16]; /* of the device that the memory is on */
-	uint64_t session, grant, serial;
+	uint64_t session, grant, serial; /* serial: of the buffer; 0: it is the handle of a chunk, and size and offset are the chunk's */
 	uint64_t size, offset, address;
 	uint32_t rights, version; /* version: WIRE_VERSION */
 	uint32_t exported, reserved; /* enum export_kind; 0 */
@@ -35,7 +35,7 @@ struct sealed_handle {
 	uint8_t reserved[24];
 };
 
-_Static_assert(sizeof(struct sealed_handle) == 128, "a sealed handle fills two cache lines");
+_Static_assert(sizeof(struct sealed_handle) == WIRE_SEALED_SIZE, "a sealed handle fills two cache lines");
 
 void handle_seal(struct sealed_handle *sealed, const struct seal_terms *terms, const struct device_handle *handle,
 		 const uint8_t key[WIRE_KEY_SIZE]);

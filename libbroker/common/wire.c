@@ -43,6 +43,7 @@ static bool is_well_formed(const struct wire_message *message)
 	case WIRE_ISSUE:
 	case WIRE_SEAL:
 	case WIRE_NEWER:
+	case WIRE_RESIZE:
 		return ends(message->name.name, NAME_SIZE); /* each begins with its name */
 	case WIRE_RENAME:
 		return ends(message->rename.name, NAME_SIZE) && ends(message->rename.to, NAME_SIZE);
@@ -87,6 +88,7 @@ const char *wire_type_name(unsigned type)
 		[WIRE_SNAPSHOT] = "SNAPSHOT",   [WIRE_PART] = "PART",       [WIRE_VIEW] = "VIEW",
 		[WIRE_RIGHTS] = "RIGHTS",       [WIRE_SEAL] = "SEAL",       [WIRE_RENAME] = "RENAME",
 		[WIRE_NEWER] = "NEWER",         [WIRE_MEMORY] = "MEMORY",
+		[WIRE_RESIZE] = "RESIZE",
 	};
 
 	return type < WIRE_TYPES && names[type] ? names[type] : "?";

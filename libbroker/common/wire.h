@@ -6,14 +6,15 @@
  * validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had come alone.
  * The broker sends several only to a client that did so before, and PARTs. Integers are in the machine's order (the socket is
  * local). A reply has its request's number; once a session has begun, NOTICE and INQUIRE are all that the broker sends without a
- * request. No message carries a device handle: handles are sealed in the board (sealed.h). Only the broker sends descriptors, one with a
+ * request. No message carries a device handle as it is: it is sealed (sealed.h), in the board or in a MEMORY. Only the broker sends descriptors, one with a
  * message at most: a client that sends one is cut off.
  *
  *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
  *   client   HELLO                         proves by its kernel-made credentials that it is that process
  *   broker   WELCOME + the board           or REFUSED, and the end
  *   client   CREATE UNLINK STAT ACQUIRE    -> DONE, INFO, GRANT, or REFUSED
- *   broker   MEMORY + a descriptor         just before a GRANT with a sealed handle whose memory is exported by a descriptor
+ *   broker   MEMORY + a descriptor         just before a GRANT: a chunk of its memory that the session does not have, where that is exported
+ *                                          by descriptors
  *   client   CLOSED                        the grant's mapping is gone; no reply
  *   client   QUIESCED                      the device is done with all leases of a buffer under a grant that stays; no reply
  *   client   WRITER                        -> DONE + the timeline's page, writable
@@ -23,6 +24,7 @@
  *   client   RIGHTS                        adds rights to a use that the session has -> DONE
  *   client   SEAL                          no more write leases of a buffer -> DONE
  *   client   RENAME                        -> DONE
+ *   client   RESIZE                        -> DONE
  *   client   NEWER                         -> INFO, once a buffer of that name has a greater generation
  *   client   EVICT                         cuts another session off -> DONE + a pidfd of its process
  *   client   ISSUE                         a ticket (ticket.h) -> TICKET
@@ -81,6 +83,7 @@ enum wire_type {
 	WIRE_RENAME,
 	WIRE_NEWER,
 	WIRE_MEMORY,
+	WIRE_RESIZE,
 	WIRE_TYPES
 };
 
@@ -114,6 +117,7 @@ struct wire_create {
 	uint32_t mode, flags;
 	int32_t  timeout_ms;
 	gpub_layout layout;
+	uint64_t reserve; /* bytes that it may grow to; 0: it keeps its size */
 };
 
 struct wire_name { /* UNLINK, STAT, SEAL */
@@ -133,6 +137,7 @@ struct wire_info {
 	uint32_t device, mode, owner, group, state, grants, flags;
 	uint32_t orphaned; /* orphaned grants: closed by a session that is not trusted, they wait for its process's death */
 	gpub_layout layout;
+	uint64_t reserve; /* bytes that it may grow to; 0: it keeps its size */
 };
 
 #define WIRE_NO_HANDLE UINT32_MAX
@@ -140,7 +145,7 @@ struct wire_info {
 struct wire_grant {
 	uint64_t grant, serial; /* serial of the buffer */
 	uint64_t size, offset;  /* bytes of the buffer, and where it begins in its allocation */
-	uint64_t span;          /* bytes of the allocation */
+	uint64_t span;          /* bytes of the allocation: of all its chunks */
 	uint32_t buffer;        /* its word in the board */
 	uint32_t place;         /* of its sealed handle in the board; WIRE_NO_HANDLE: the session has that grant, and its mapping */
 	uint32_t rights;        /* those that this session has asked for; RIGHTS adds to them */
@@ -152,11 +157,20 @@ struct wire_grant {
 	uint32_t exported;      /* enum export_kind: EXPORT_VMM has a descriptor, too */
 	uint32_t reserved;      /* 0 */
 	uint64_t address;       /* where EXPORT_VMM memory has to be mapped; 0: anywhere */
+	uint64_t reserve;       /* bytes of addresses to keep for it: the allocation may grow to that */
 };
 
-struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER, MEMORY */
+#define WIRE_SEALED_SIZE 128
+
+struct wire_memory {
 	uint64_t grant;
-	uint64_t serial; /* of the buffer; CLOSED, MEMORY: unused; NOTICE: 0: the whole mapping should be closed */
+	uint64_t offset, span; /* of the chunk in its allocation, and its bytes; offset 0: its handle is sealed in the board */
+	uint8_t  sealed[WIRE_SEALED_SIZE];
+};
+
+struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */
+	uint64_t grant;
+	uint64_t serial; /* of the buffer; CLOSED: unused; NOTICE: 0: the whole mapping should be closed */
 };
 
 struct wire_rights {
@@ -167,6 +181,12 @@ struct wire_rights {
 struct wire_rename {
 	char     name[NAME_SIZE], to[NAME_SIZE];
 	uint32_t flags; /* GPUB_REPLACE */
+};
+
+struct wire_resize {
+	char     name[NAME_SIZE];
+	uint64_t size;
+	int32_t  timeout_ms; /* as of a create: for memory */
 };
 
 struct wire_newer {
@@ -253,6 +273,8 @@ struct wire_message {
 		struct wire_rights   rights;
 		struct wire_rename   rename;
 		struct wire_newer    newer;
+		struct wire_resize   resize;
+		struct wire_memory   memory;
 		struct wire_refused  refused;
 		struct wire_change   change;
 		struct wire_drain    drain;

@@ -145,6 +145,7 @@ static const struct device cuda_table = {
 	.gone = cuda_gone,
 	.open = cuda_open,
 	.map = cuda_vmm_map,
+	.extend = cuda_vmm_extend,
 	.map_again = cuda_vmm_map_again,
 	.make_writable = cuda_vmm_make_writable,
 	.close = cuda_close,

@@ -30,6 +30,8 @@
 struct range {
 	void                *base;
 	uint64_t             size, reserved; /* bytes that are mapped, and of addresses */
+	uint64_t             ends[EXPORT_CHUNKS_MAX]; /* where each chunk of memory ends */
+	unsigned             chunks;
 	int                  descriptor; /* exported by this process; -1 */
 	struct device_handle handle;     /* of imported memory: which it is */
 	unsigned             opens;
@@ -138,30 +140,40 @@ static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish
 	return addresses_taken(wish, *size);
 }
 
-/* Maps the memory at the range's base, or anywhere where that is NULL. The device can use it there. */
+/* The device can use it there. */
+static int chunk_map(CUmemGenericAllocationHandle memory, CUdeviceptr at, uint64_t size, int ordinal, bool writable)
+{
+	int rc = cuda_error(cuda.MemMap(at, size, 0, memory, 0), "mapping %" PRIu64 " bytes", size);
+
+	if (rc)
+		return rc;
+	rc = access_set(at, size, ordinal, writable);
+	if (rc)
+		(void)cuda.MemUnmap(at, size);
+	return rc;
+}
+
+/* Maps the memory at the range's base, or anywhere where that is NULL. */
 static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int ordinal, bool writable, struct range *range)
 {
 	CUdeviceptr base;
-	uint64_t    reserved = size;
+	uint64_t    reserved = range->reserved > size ? range->reserved : size;
 	int         rc = addresses_reserve(&base, &reserved, range->base);
 
 	if (rc)
 		return rc;
-	rc = cuda_error(cuda.MemMap(base, size, 0, memory, 0), "mapping %" PRIu64 " bytes", size);
+	rc = chunk_map(memory, base, size, ordinal, writable);
 	if (rc)
 		goto free_addresses;
-	rc = access_set(base, size, ordinal, writable);
-	if (rc)
-		goto unmap;
 	range->base = (void *)(uintptr_t)base;
-	range->size = size;
+	range->size = range->ends[0] = size;
+	range->chunks = 1;
 	range->reserved = reserved;
 	range->opens = 1;
 	range->writers = writer(ordinal, writable);
 	rc = range_add(range);
 	if (!rc)
 		return 0;
-unmap:
 	(void)cuda.MemUnmap(base, size);
 free_addresses:
 	(void)cuda.MemAddressFree(base, reserved);
@@ -303,16 +315,22 @@ static int import_failed(CUresult result, int ordinal)
 	return cuda_error(result, "opening a buffer on device %d", ordinal);
 }
 
-static int memory_import(int ordinal, const struct device_memory *import, void **ptr)
+static int memory_import(int ordinal, int descriptor, CUmemGenericAllocationHandle *memory)
+{
+	CUresult result =
+		cuda.MemImportFromShareableHandle(memory, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+
+	return result == CUDA_SUCCESS ? 0 : import_failed(result, ordinal);
+}
+
+static int import_map(int ordinal, const struct device_memory *import, void **ptr)
 {
 	CUmemGenericAllocationHandle memory;
-	struct range                 range = { .descriptor = -1, .handle = import->handle, .base = import->address };
-	CUresult                     result;
-	int                          rc;
+	struct range range = { .descriptor = -1, .handle = import->handle, .base = import->address, .reserved = import->reserved };
+	int          rc = memory_import(ordinal, import->descriptor, &memory);
 
-	result = cuda.MemImportFromShareableHandle(&memory, (void *)(intptr_t)import->descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	if (result != CUDA_SUCCESS)
-		return import_failed(result, ordinal);
+	if (rc)
+		return rc;
 	rc = memory_map(memory, import->size, ordinal, import->writable, &range);
 	(void)cuda.MemRelease(memory);
 	if (!rc)
@@ -343,21 +361,119 @@ int cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr)
 	if (rc)
 		return rc;
 	if (!import->address)
-		return memory_import(ordinal, import, ptr);
+		return import_map(ordinal, import, ptr);
 	pthread_mutex_lock(&fixed_lock);
 	if (range_find(import->address, &range) && !memcmp(&range.handle, &import->handle, sizeof(range.handle)))
 		rc = open_again(ordinal, import, &range, ptr);
 	else
-		rc = memory_import(ordinal, import, ptr);
+		rc = import_map(ordinal, import, ptr);
 	pthread_mutex_unlock(&fixed_lock);
 	return rc;
 }
 
-int cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **again)
+/* ---- more of it ---- */
+
+static int range_has_no_room(const struct range *range, uint64_t offset, uint64_t size)
+{
+	return error_set(-EINVAL, "%" PRIu64 " bytes do not fit at offset %" PRIu64 " of the memory at %p, which ends at %" PRIu64
+			 " of %" PRIu64, size, offset, range->base, range->size, range->reserved);
+}
+
+static void range_extend(const void *base, uint64_t size)
+{
+	struct range *range;
+
+	pthread_mutex_lock(&ranges_lock);
+	HASH_FIND_PTR(ranges, &base, range);
+	if (range)
+		range->size = range->ends[range->chunks++] = range->size + size;
+	pthread_mutex_unlock(&ranges_lock);
+}
+
+/* At its end. */
+static int chunk_add(int ordinal, const struct range *range, CUmemGenericAllocationHandle memory, uint64_t size)
+{
+	int rc;
+
+	if (size > range->reserved - range->size || range->chunks == EXPORT_CHUNKS_MAX)
+		return range_has_no_room(range, range->size, size);
+	rc = chunk_map(memory, cuda_address(range->base) + range->size, size, ordinal, range->writers >> ordinal & 1);
+	if (!rc)
+		range_extend(range->base, size);
+	return rc;
+}
+
+static int import_behind(int ordinal, const struct range *range, const struct device_memory *import)
 {
 	CUmemGenericAllocationHandle memory;
-	struct range                 range;
-	int                          rc;
+	int                          rc = memory_import(ordinal, import->descriptor, &memory);
+
+	if (rc)
+		return rc;
+	rc = chunk_add(ordinal, range, memory, import->size);
+	(void)cuda.MemRelease(memory);
+	return rc;
+}
+
+int cuda_vmm_extend(int ordinal, void *base, uint64_t offset, const struct device_memory *import)
+{
+	struct range range;
+	int          rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&fixed_lock);
+	if (!range_find(base, &range))
+		rc = not_mapped(base);
+	else if (offset < range.size && import->size <= range.size - offset)
+		rc = access_set(cuda_address(base) + offset, import->size, ordinal, range.writers >> ordinal & 1);
+	else if (offset != range.size)
+		rc = range_has_no_room(&range, offset, import->size);
+	else
+		rc = import_behind(ordinal, &range, import);
+	pthread_mutex_unlock(&fixed_lock);
+	return rc;
+}
+
+/* The memory that is mapped at that address. */
+static int memory_retain(CUdeviceptr at, CUmemGenericAllocationHandle *memory)
+{
+	return cuda_error(cuda.MemRetainAllocationHandle(memory, (void *)(uintptr_t)at), "finding the memory at %#llx", at);
+}
+
+/* The first chunk, at addresses for all. */
+static int first_again(int ordinal, const struct range *range, bool writable, struct range *again)
+{
+	CUmemGenericAllocationHandle memory;
+	int                          rc = memory_retain(cuda_address(range->base), &memory);
+
+	if (rc)
+		return rc;
+	*again = (struct range){ .descriptor = -1, .handle = range->handle, .reserved = range->reserved };
+	rc = memory_map(memory, range->ends[0], ordinal, writable, again);
+	(void)cuda.MemRelease(memory);
+	return rc;
+}
+
+static int next_again(int ordinal, const struct range *range, unsigned chunk, const void *base)
+{
+	CUmemGenericAllocationHandle memory;
+	struct range                 again;
+	int                          rc = memory_retain(cuda_address(range->base) + range->ends[chunk - 1], &memory);
+
+	if (rc)
+		return rc;
+	rc = range_find(base, &again) ? chunk_add(ordinal, &again, memory, range->ends[chunk] - range->ends[chunk - 1]) : not_mapped(base);
+	(void)cuda.MemRelease(memory);
+	return rc;
+}
+
+int cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **result)
+{
+	struct range range, again;
+	int          rc;
 	CUDA_SCOPE(scope);
 
 	rc = cuda_enter(&scope, ordinal);
@@ -365,13 +481,14 @@ int cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **again
 		return rc;
 	if (!range_find(ptr, &range))
 		return not_mapped(ptr);
-	rc = cuda_error(cuda.MemRetainAllocationHandle(&memory, range.base), "finding the memory at %p", ptr);
+	rc = first_again(ordinal, &range, writable, &again);
 	if (rc)
 		return rc;
-	range = (struct range){ .descriptor = -1, .handle = range.handle, .size = range.size };
-	rc = memory_map(memory, range.size, ordinal, writable, &range);
-	(void)cuda.MemRelease(memory);
-	if (!rc)
-		*again = range.base;
+	for (unsigned chunk = 1; chunk < range.chunks && !rc; chunk++)
+		rc = next_again(ordinal, &range, chunk, again.base);
+	if (rc)
+		(void)range_unmap(ordinal, again.base);
+	else
+		*result = again.base;
 	return rc;
 }

@@ -61,6 +61,7 @@ struct device_memory {
 	uint64_t             size;
 	bool                 writable; /* else this process's work can only read it: a kernel that writes there fails */
 	void                *address;  /* NULL: anywhere */
+	uint64_t             reserved; /* bytes of addresses to keep, for extend(); 0: as many as it has */
 };
 
 /*
@@ -114,6 +115,11 @@ struct device {
 	 * one mapping, of all devices and opens that asked for it.
 	 */
 	int (*map)(int ordinal, const struct device_memory *memory, void **ptr);
+	/*
+	 * Maps memory behind what is mapped at base, at that offset, with the access that the device has there. Where another open
+	 * of those addresses did so before, the device gets access. memory: its handle, descriptor and size.
+	 */
+	int (*extend)(int ordinal, void *base, uint64_t offset, const struct device_memory *memory);
 	/* Maps what map() has mapped at ptr once more, at other addresses and with an access of its own. Close each. */
 	int (*map_again)(int ordinal, const void *ptr, bool writable, void **again);
 	int (*make_writable)(int ordinal, void *ptr); /* in place, what was mapped read-only */

@@ -293,6 +293,7 @@ const struct device device_host = {
 	.gone = host_gone,
 	.open = host_open,
 	.map = host_map,
+	.extend = host_extend,
 	.map_again = host_map_again,
 	.make_writable = host_make_writable,
 	.close = host_close,

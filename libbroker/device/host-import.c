@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -52,7 +53,7 @@ static struct host_region *mapping_find(const struct device_handle *handle, unsi
  */
 static int region_map(struct host_region *region, uint8_t *address)
 {
-	uint64_t guard = host_guard_size(), room = size_round_up(region->size, guard) + 2 * guard;
+	uint64_t guard = host_guard_size(), room = host_region_room(region) + 2 * guard;
 	uint8_t *base = address ? address - guard : NULL;
 	int rc = host_addresses_reserve(room, &base);
 
@@ -70,30 +71,31 @@ static int region_map(struct host_region *region, uint8_t *address)
 	return 0;
 }
 
-/* Opens the object for this process alone and marks it as mapped. */
-static int object_open(struct host_region *region, int descriptor, uint8_t *address)
+/* Opens the object for this process alone and marks it as mapped. *size: at least so many bytes; how many it has. *fd is the caller's, also after an error. */
+static int object_open(const struct device_handle *handle, int descriptor, uint64_t *size, int *fd)
 {
 	struct stat st;
 
-	region->fd = host_object_open(&region->handle, descriptor);
-	if (region->fd < 0)
-		return region->fd;
+	*fd = host_object_open(handle, descriptor);
+	if (*fd < 0)
+		return *fd;
 	CRASH_POINT(object_opened);
 	/* A release that came between has the lock, or has unlinked the object; a memfd has no links. */
-	if (flock(region->fd, LOCK_SH | LOCK_NB) || fstat(region->fd, &st) || (!st.st_nlink && descriptor < 0))
+	if (flock(*fd, LOCK_SH | LOCK_NB) || fstat(*fd, &st) || (!st.st_nlink && descriptor < 0))
 		return error_set(-ENOENT, "the handle's memory was just released");
-	if ((uint64_t)st.st_size < region->size)
-		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size,
-				 (unsigned long long)region->size);
-	region->size = (uint64_t)st.st_size;
+	if ((uint64_t)st.st_size < *size)
+		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size, (unsigned long long)*size);
+	*size = (uint64_t)st.st_size;
 	CRASH_POINT(object_locked);
-	return region_map(region, address);
+	return 0;
 }
 
 static int mapping_make(struct host_region *region, int descriptor, uint8_t *address)
 {
-	int rc = object_open(region, descriptor, address);
+	int rc = object_open(&region->handle, descriptor, &region->size, &region->fd);
 
+	if (!rc)
+		rc = region_map(region, address);
 	CRASH_POINT(object_mapped);
 	if (!rc)
 		rc = host_region_add(region);
@@ -113,6 +115,7 @@ static int mapping_new(const struct device_memory *memory, unsigned device, void
 	region->handle = memory->handle;
 	region->exported = memory->descriptor < 0 ? EXPORT_IPC : EXPORT_VMM;
 	region->writable = memory->writable;
+	region->reserved = memory->reserved;
 	if (!region->writable)
 		host_trap_install();
 	rc = mapping_make(region, memory->descriptor, memory->address);
@@ -230,9 +233,106 @@ static struct host_region *mapped_at(unsigned device, const void *ptr, const cha
 	return region;
 }
 
+/* ---- memory behind the first ---- */
+
+static int chunk_map(const struct host_region *region, const struct host_chunk *chunk)
+{
+	uint8_t *at = region->base + region->size;
+	int access = region->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+
+	if (mmap(at, chunk->size, access, MAP_SHARED | MAP_FIXED, chunk->fd, 0) == at && !madvise(at, chunk->size, MADV_DONTFORK))
+		return 0;
+	return error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)chunk->size);
+}
+
+/* Under the lock. */
+static int chunk_add(struct host_region *region, const struct device_handle *handle, int descriptor, uint64_t size)
+{
+	struct host_chunk *chunks = realloc(region->chunks, (region->chunk_count + 1) * sizeof *chunks), *chunk;
+	int rc;
+
+	if (!chunks)
+		return error_set(-ENOMEM, "host device: no memory for a mapping's record");
+	region->chunks = chunks;
+	chunk = &chunks[region->chunk_count];
+	*chunk = (struct host_chunk){ .handle = *handle, .size = size };
+	rc = object_open(handle, descriptor, &chunk->size, &chunk->fd);
+	if (!rc && chunk->size != size)
+		rc = size_refuse(size);
+	if (!rc)
+		rc = chunk_map(region, chunk);
+	if (rc) {
+		if (chunk->fd >= 0)
+			close(chunk->fd);
+		return rc;
+	}
+	region->chunk_count++;
+	region->size += size;
+	return 0;
+}
+
+static int extend_locked(struct host_region *region, unsigned device, uint64_t offset, const struct device_memory *memory)
+{
+	if (offset < region->size && memory->size <= region->size - offset) {
+		region->others |= 1ull << device; /* another open did it */
+		return 0;
+	}
+	if (offset != region->size || region->reserved < region->size || memory->size > region->reserved - region->size)
+		return error_set(-EINVAL, "%llu bytes do not fit at offset %llu of the memory at %p, which ends at %llu of %llu",
+				 (unsigned long long)memory->size, (unsigned long long)offset, (void *)region->base,
+				 (unsigned long long)region->size, (unsigned long long)region->reserved);
+	return chunk_add(region, &memory->handle, memory->descriptor, memory->size);
+}
+
+int host_extend(int ordinal, void *base, uint64_t offset, const struct device_memory *memory)
+{
+	struct host_region *region;
+	int rc, device = host_enter_device(HOST_OPEN, ordinal);
+
+	if (device < 0)
+		return device;
+	pthread_mutex_lock(&host_state.lock);
+	region = mapped_at((unsigned)device, base, "more memory");
+	rc = region ? extend_locked(region, (unsigned)device, offset, memory) : -EINVAL;
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+static int chunks_again(const struct host_region *region, struct host_region *again)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < region->chunk_count && !rc; i++)
+		rc = chunk_add(again, &region->chunks[i].handle, region->chunks[i].fd, region->chunks[i].size);
+	return rc;
+}
+
+static void unmap(struct host_region *region);
+
+static int map_again_locked(const struct host_region *region, unsigned device, bool writable, void **again)
+{
+	struct device_memory memory = { .handle = region->handle,
+					.descriptor = region->fd,
+					.size = region->size,
+					.writable = writable,
+					.reserved = region->reserved };
+	struct host_region *made;
+	int rc;
+
+	for (unsigned i = 0; i < region->chunk_count; i++)
+		memory.size -= region->chunks[i].size;
+	rc = mapping_new(&memory, device, again);
+	if (rc || !region->chunk_count)
+		return rc;
+	made = host_region_find(*again);
+	rc = chunks_again(region, made);
+	if (rc)
+		unmap(made);
+	return rc;
+}
+
 int host_map_again(int ordinal, const void *ptr, bool writable, void **again)
 {
-	struct device_memory memory = { .writable = writable };
 	struct host_region *region;
 	int rc, device = host_enter_device(HOST_OPEN, ordinal);
 
@@ -240,12 +340,7 @@ int host_map_again(int ordinal, const void *ptr, bool writable, void **again)
 		return device;
 	pthread_mutex_lock(&host_state.lock);
 	region = mapped_at((unsigned)device, ptr, "another mapping");
-	if (region) {
-		memory.handle = region->handle;
-		memory.descriptor = region->fd;
-		memory.size = region->size;
-	}
-	rc = region ? mapping_new(&memory, (unsigned)device, again) : -EINVAL;
+	rc = region ? map_again_locked(region, (unsigned)device, writable, again) : -EINVAL;
 	pthread_mutex_unlock(&host_state.lock);
 	return rc;
 }
@@ -369,9 +464,7 @@ static void unmap(struct host_region *region)
 		host_region_destroy(region);
 		return;
 	}
-	flock(region->fd, LOCK_UN);
-	close(region->fd);
-	region->fd = -1;
+	host_region_close(region);
 	region->kind = HOST_UNMAPPED;
 	region->number = numbers++;
 	unmapped_bound();

@@ -121,20 +121,41 @@ int host_addresses_reserve(uint64_t size, uint8_t **base)
 	return 0;
 }
 
+uint64_t host_region_room(const struct host_region *region)
+{
+	return size_round_up(region->reserved > region->size ? region->reserved : region->size, host_guard_size());
+}
+
+/*
+ * Unlocked first: a child that has not yet called exec may have a copy of the descriptor, which must not keep the
+ * lock.
+ */
+static void descriptor_close(int *fd)
+{
+	if (*fd >= 0) {
+		flock(*fd, LOCK_UN);
+		close(*fd);
+	}
+	*fd = -1;
+}
+
+void host_region_close(struct host_region *region)
+{
+	descriptor_close(&region->fd);
+	for (unsigned i = 0; i < region->chunk_count; i++)
+		descriptor_close(&region->chunks[i].fd);
+	free(region->chunks);
+	region->chunks = NULL;
+	region->chunk_count = 0;
+}
+
 void host_region_destroy(struct host_region *region)
 {
 	if (region->base && (region->kind == HOST_MAPPING || region->kind == HOST_UNMAPPED))
-		munmap(region->base - host_guard_size(), size_round_up(region->size, host_guard_size()) + 2 * host_guard_size());
+		munmap(region->base - host_guard_size(), host_region_room(region) + 2 * host_guard_size());
 	else if (region->base)
 		munmap(region->base, region->size);
-	/*
-	 * Unlocked first: a child that has not yet called exec may have a copy of the descriptor, which must not keep the
-	 * lock.
-	 */
-	if (region->fd >= 0) {
-		flock(region->fd, LOCK_UN);
-		close(region->fd);
-	}
+	host_region_close(region);
 	if (region->descriptor >= 0)
 		close(region->descriptor);
 	free(region);
@@ -162,7 +183,7 @@ const struct host_region *host_region_guarding(const void *ptr)
 	uint64_t guard = host_guard_size();
 
 	if (before && before->kind == HOST_MAPPING &&
-	    (uintptr_t)ptr - (uintptr_t)before->base < size_round_up(before->size, guard) + guard)
+	    (uintptr_t)ptr - (uintptr_t)before->base < host_region_room(before) + guard)
 		return before;
 	return behind && behind->kind == HOST_MAPPING && (uintptr_t)behind->base - (uintptr_t)ptr <= guard ? behind : NULL;
 }

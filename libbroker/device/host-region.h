@@ -21,10 +21,20 @@ enum host_kind {
 	HOST_UNMAPPED /* a mapping that was closed without a wait: nothing is at its addresses, and no work may use them */
 };
 
+/* Memory behind the first of a mapping: opened for itself, as that is. */
+struct host_chunk {
+	struct device_handle handle;
+	uint64_t             size;
+	int                  fd; /* has the flock */
+};
+
 struct host_region {
 	struct host_region  *next; /* in the quarantine */
 	uint8_t             *base; /* of an allocation: addresses without memory */
-	uint64_t             size;
+	uint64_t             size;     /* of a mapping: with its chunks */
+	uint64_t             reserved; /* of a mapping: bytes of addresses that it has for chunks; 0: it has none */
+	struct host_chunk   *chunks;
+	unsigned             chunk_count;
 	enum host_kind       kind;
 	unsigned             device;   /* not of a page */
 	uint64_t             others;   /* of a mapping at a given address: a bit for each other device that opened it */
@@ -46,6 +56,10 @@ struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64
 int                 host_region_add(struct host_region *region);
 void                host_region_remove(struct host_region *region);
 void                host_region_destroy(struct host_region *region); /* unmaps and closes */
+void                host_region_close(struct host_region *region);   /* closes its memory, which stays mapped */
+
+/* How many bytes of addresses lie between its guard pages. */
+uint64_t            host_region_room(const struct host_region *region);
 
 struct host_region *host_region_find(const void *ptr);
 struct host_region *host_region_at(size_t index); /* in the order of addresses; NULL at the end */

@@ -120,13 +120,14 @@ void host_watch_end(struct host_region *mapping)
 	mapping->watches = NULL;
 }
 
-/* Of the mapping's watched buffers, the last that begins at or below ptr. */
+/* Of the mapping's watched buffers, the last that begins at or below ptr; of one that grew meanwhile, as it is now. */
 static struct device_watch *watch_below(const struct host_region *mapping, const void *ptr)
 {
 	struct device_watch *watch, *best = NULL;
 
 	DL_FOREACH(mapping->watches, watch)
-		if ((uintptr_t)watch->ptr <= (uintptr_t)ptr && (!best || watch->ptr > best->ptr))
+		if ((uintptr_t)watch->ptr <= (uintptr_t)ptr &&
+		    (!best || watch->ptr > best->ptr || (watch->ptr == best->ptr && watch->size > best->size)))
 			best = watch;
 	return best;
 }

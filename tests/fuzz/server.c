@@ -100,39 +100,71 @@ static void grant_fill(struct wire_grant *grant)
 				      .serial = ++now.next_serial,
 				      .size = 4096,
 				      .span = SPAN,
+				      .reserve = 4 * SPAN,
 				      .buffer = (uint32_t)now.next_serial % BUFFERS,
 				      .place = (uint32_t)now.next_grant % TICKETS,
 				      .rights = GPUB_READ | GPUB_WRITE };
 }
 
-static void grant_seal(const struct wire_grant *grant, const struct device_handle *handle)
+static struct seal_terms terms_of(const struct wire_grant *grant)
 {
-	struct seal_terms terms = { .session = SESSION,
-				      .grant = grant->grant,
-				      .serial = grant->serial,
-				      .size = grant->size,
-				      .offset = grant->offset,
-				      .rights = grant->rights,
-				      .version = WIRE_VERSION,
-				      .exported = grant->exported };
+	struct seal_terms terms = { .session = SESSION, .grant = grant->grant, .version = WIRE_VERSION, .exported = grant->exported };
 
 	memcpy(terms.instance, board.header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board.header->device[grant->owner_device % DEVICE_MAX].uuid,
 	       sizeof terms.device_uuid);
+	return terms;
+}
+
+static void grant_seal(const struct wire_grant *grant, const struct device_handle *handle)
+{
+	struct seal_terms terms = terms_of(grant);
+
+	terms.serial = grant->serial;
+	terms.size = grant->size;
+	terms.offset = grant->offset;
+	terms.rights = grant->rights;
 	handle_seal(&board.board.handles[grant->place % TICKETS], &terms, handle, key);
 	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
 }
 
-/* The descriptor of the memory, or of something else, or none; for this grant, or for another. */
-static void send_memory(const struct wire_grant *grant, unsigned how)
+/* A chunk: with the descriptor of the memory, or of something else, or none; for this grant, or for another; sealed, or not. */
+static void send_memory(const struct wire_grant *grant, uint64_t offset, unsigned how)
 {
+	struct seal_terms terms = terms_of(grant);
+	struct sealed_handle sealed;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_MEMORY, 0);
-	message.grant_id.grant = how % 8 == 1 ? grant->grant + 1 : grant->grant;
+	message.memory.grant = how % 8 == 1 ? grant->grant + 1 : grant->grant;
+	message.memory.offset = offset;
+	message.memory.span = how % 8 == 5 ? SPAN / 2 : SPAN;
+	terms.size = message.memory.span;
+	terms.offset = offset;
+	handle_seal(&sealed, &terms, &vmm_memory, key);
+	memcpy(message.memory.sealed, &sealed, sizeof message.memory.sealed);
+	if (how % 8 == 6)
+		spoil(&message.memory, sizeof message.memory);
 	send_message(&message, how % 8 == 2 ? -1 : how % 8 == 3 ? listener : vmm_descriptor);
 	if (how % 8 == 4)
 		send_message(&message, vmm_descriptor);
+}
+
+/* The buffer of the last grant grew, as the client is told: it has the grant, and gets what is new. */
+static void send_growth(unsigned how)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_GRANT, now.asked.request);
+	now.granted.serial = ++now.next_serial;
+	now.granted.size = now.granted.span += SPAN;
+	message.grant = now.granted;
+	message.grant.place = WIRE_NO_HANDLE;
+	send_memory(&message.grant, message.grant.span - SPAN, how);
+	atomic_store(&board.board.words[message.grant.buffer % BUFFERS], BOARD_WORD(message.grant.serial, BOARD_LIVE));
+	if (how & 16)
+		spoil(&message.grant, sizeof message.grant);
+	send_message(&message, -1);
 }
 
 /* sealed: its handle is sealed for the terms as they are sent, so that only what the client checks itself is left. */
@@ -144,8 +176,12 @@ static void send_grant(unsigned how, bool with_page)
 	wire_init(&message, WIRE_GRANT, now.asked.request);
 	grant_fill(&message.grant);
 	message.grant.exported = how & 32 ? EXPORT_VMM : EXPORT_IPC;
+	if (how & 32 && how & 128)
+		message.grant.span = 2 * SPAN;
 	if (how & 32)
-		send_memory(&message.grant, how >> 6 ? input_byte(&now.script) : 0);
+		send_memory(&message.grant, 0, how >> 6 ? input_byte(&now.script) : 0);
+	if (how & 32 && how & 128)
+		send_memory(&message.grant, SPAN, input_byte(&now.script));
 	if (how & 1)
 		spoil(&message.grant, sizeof message.grant);
 	if (how & 2)

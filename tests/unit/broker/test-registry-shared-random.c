@@ -405,7 +405,7 @@ static void expect_allocation(const struct piece *memory)
 		}
 	expect_rights(memory, allocation);
 	assert_int_equal(allocation->named, named);
-	assert_int_equal(allocation->cleaning, cleaning);
+	assert_int_equal(allocation->busy, cleaning);
 	/* invariant 2, both ways: freed as soon as it may be, and never before */
 	assert_int_equal(is_releasing(allocation), !named && !allocation->open && !cleaning);
 	/* mapped and empty it is kept for the next buffer of its kind, or evicted; an eviction is final */

@@ -69,7 +69,7 @@ static struct wire_grant first_acquire(struct peer *peer, const char *name)
 	grant = expect(peer, WIRE_GRANT, &none);
 	assert_int_equal(none, -1);
 	assert_int_equal(grant.grant.exported, EXPORT_VMM);
-	assert_int_equal(message.grant_id.grant, grant.grant.grant);
+	assert_int_equal(message.memory.grant, grant.grant.grant);
 	return grant.grant;
 }
 
@@ -110,7 +110,7 @@ static void test_it_comes_before_a_timelines_page(void **state)
 	grant = expect(&holder, WIRE_GRANT, &page);
 	assert_true(descriptor >= 0 && page >= 0);
 	assert_int_not_equal(file_of(descriptor), file_of(page));
-	assert_int_equal(message.grant_id.grant, grant.grant.grant);
+	assert_int_equal(message.memory.grant, grant.grant.grant);
 	close(descriptor);
 	close(page);
 	send_closed(holder.sock, grant.grant.grant);

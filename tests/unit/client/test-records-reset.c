@@ -436,7 +436,7 @@ static struct sealed_handle handles[2];
 /* A grant whose sealed handle is good. */
 static struct wire_grant grant_made(uint64_t grant)
 {
-	struct wire_grant made = { .grant = grant, .serial = 5, .size = sizeof memory, .span = sizeof memory,
+	struct wire_grant made = { .grant = grant, .serial = 5, .size = sizeof memory, .span = sizeof memory, .reserve = sizeof memory,
 				   .place = grant % 2 };
 	struct seal_terms terms = { .grant = grant, .serial = 5, .size = sizeof memory, .version = WIRE_VERSION };
 	struct device_handle handle = { 0 };
@@ -457,7 +457,7 @@ static struct mapping *handle_opens(uint64_t grant)
 	struct wire_grant made = grant_made(grant);
 	struct mapping *mapping = NULL;
 
-	assert_int_equal(mapping_open(client, &made, -1, 0, &mapping), 0);
+	assert_int_equal(mapping_open(client, &made, 0, &mapping), 0);
 	return mapping;
 }
 
@@ -504,7 +504,7 @@ static void test_an_open_that_fails_is_not_repeated(void **state)
 
 	(void)state;
 	open_error = -EAGAIN;
-	assert_int_equal(mapping_open(client, &made, -1, 0, &mapping), -EAGAIN);
+	assert_int_equal(mapping_open(client, &made, 0, &mapping), -EAGAIN);
 	assert_true(!mapping && opens == 1);
 }
 

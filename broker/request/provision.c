@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* provision.c - see provision.h */
+#include "provision.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "broker/base/context.h"
+#include "broker/memory/allocation.h"
+#include "broker/memory/workers.h"
+#include "broker/session/session.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "create-queue.h"
+
+#define ROUNDS 2 /* it has memory given back for it so often in a row: others may take it first each time */
+
+/* For the crash points: the process that the loop works for. */
+static pid_t peer_pid(const struct provision *provision)
+{
+	const struct session *session = session_find(provision->broker, provision->session);
+
+	return session ? session->pid : 0;
+}
+
+static void leave_queue(struct provision *provision)
+{
+	if (provision->wait)
+		create_wait_over(provision->wait);
+	provision->wait = NULL;
+}
+
+static void succeed(struct provision *provision)
+{
+	struct broker *broker = provision->broker;
+
+	broker->counters.allocations_made++;
+	broker->counters.bytes_made += provision->allocation->span;
+	provision->done(provision, 0, NULL);
+}
+
+static void expire(void *context)
+{
+	struct provision *provision = context;
+
+	provision->done(provision, -ENOMEM, "the device has no memory for this buffer, and none came back in time: "
+					    "unlink buffers, return leases, or ask for less");
+}
+
+static void submit(struct provision *provision);
+static void retry(void *context);
+
+static const struct buffer *buffer_of(const void *context)
+{
+	return ((const struct provision *)context)->buffer;
+}
+
+/* True: it is in the queue, which decides how it goes on. */
+static bool waits(struct provision *provision)
+{
+	static const struct create_hooks hooks = { retry, expire, buffer_of };
+
+	provision->rounds = 0;
+	if (provision->wait) {
+		create_wait_failed(provision->wait);
+		return true;
+	}
+	return provision->timeout_ms && !provision->broker->stopping &&
+	       !create_wait(provision->broker, provision->allocation, provision->session, provision->timeout_ms, &hooks, provision,
+			    &provision->wait);
+}
+
+static void again(void *context)
+{
+	submit(context);
+}
+
+/* True: it is submitted again when memory that was kept, or is on its way back, is with the device. */
+static bool finds_room(struct provision *provision)
+{
+	const struct allocation *allocation = provision->allocation;
+
+	provision->shortage.over = again;
+	provision->shortage.context = provision;
+	return !provision->broker->stopping && provision->rounds++ < ROUNDS &&
+	       pool_make_room(provision->broker, allocation->device, allocation->slab.kind.owner, allocation->span,
+			      &provision->shortage);
+}
+
+static void on_allocated(struct job *job)
+{
+	struct provision *provision = job->context;
+	struct broker *broker = provision->broker;
+
+	CRASH_POINT_PEER(peer_pid(provision));
+	if (job->error == -ENOMEM) {
+		pool_refused(broker, job->device, job->span, job->room);
+		if (finds_room(provision) || waits(provision))
+			goto free_job;
+	}
+	if (!job->error)
+		pool_made(broker, job->device, job->span);
+	else if (job->error != -ENOMEM)
+		pool_device_failed(broker, job, "make", "");
+	leave_queue(provision);
+	if (!job->error) {
+		allocation_made(provision->allocation, job);
+		succeed(provision);
+		return;
+	}
+	provision->done(provision, job->error, job->text);
+free_job:
+	explicit_bzero(&job->handle, sizeof job->handle);
+	free(job);
+}
+
+/* True: its owner's pooled memory serves it. Whoever mapped that before may have its handle, and what is private may be for fewer. */
+static bool recycles(struct provision *provision)
+{
+	struct allocation *allocation = provision->allocation;
+	struct allocation *pooled = allocation->is_private ? NULL :
+							     pool_take(provision->broker, &allocation->slab.kind, allocation->span);
+
+	if (!pooled)
+		return false;
+	allocation_adopt(allocation, pooled);
+	leave_queue(provision);
+	provision->broker->counters.buffers_recycled++;
+	succeed(provision);
+	return true;
+}
+
+static void submit(struct provision *provision)
+{
+	struct allocation *allocation = provision->allocation;
+	struct job *job;
+
+	if (recycles(provision))
+		return;
+	job = calloc(1, sizeof *job);
+	if (!job) {
+		leave_queue(provision);
+		provision->done(provision, -ENOMEM, "the broker is out of memory");
+		return;
+	}
+	job->kind = JOB_ALLOCATE;
+	job->device = allocation->device;
+	job->uid = allocation->slab.kind.owner;
+	job->span = allocation->span;
+	job->exported = allocation->slab.kind.exported;
+	job->done = on_allocated;
+	job->context = provision;
+	workers_submit(provision->broker->workers, job);
+	CRASH_POINT(create_submitted);
+}
+
+/* The device is not asked for what it is known not to have: it has some given back first. */
+static void retry(void *context)
+{
+	struct provision *provision = context;
+	const struct allocation *allocation = provision->allocation;
+
+	CRASH_POINT_PEER(peer_pid(provision));
+	CRASH_POINT(create_retried);
+	if (recycles(provision))
+		return;
+	if (pool_has_room(provision->broker, allocation->device, allocation->span))
+		submit(provision);
+	else if (!finds_room(provision))
+		waits(provision);
+}
+
+int provision_begin(struct provision *provision)
+{
+	const struct allocation *allocation = provision->allocation;
+	bool must_wait = create_must_wait(provision->broker, allocation->device, allocation->slab.kind.owner);
+
+	if (must_wait && !provision->timeout_ms)
+		return error_set(-ENOMEM, "others of this user wait for memory of device %u: wait with a timeout", allocation->device);
+	if (!must_wait || !waits(provision))
+		submit(provision);
+	return 0;
+}

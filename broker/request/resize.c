@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resize.c - see resize.h */
+#include "resize.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "broker/base/context.h"
+#include "broker/base/events.h"
+#include "broker/memory/allocation.h"
+#include "broker/memory/memory.h"
+#include "broker/memory/pool.h"
+#include "broker/memory/workers.h"
+#include "broker/registry/board-owner.h"
+#include "broker/registry/registry.h"
+#include "broker/session/session.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "common/layout.h"
+#include "common/size.h"
+#include "manage.h"
+#include "provision.h"
+#include "waiting.h"
+
+/* A buffer on its way to a larger size. */
+struct growth {
+	struct broker    *broker;
+	struct buffer    *buffer; /* its allocation is held: the buffer stays, though it may lose its name */
+	struct allocation *chunk; /* that it grows by; NULL: what it has is enough */
+	struct provision  provision; /* of the chunk's memory */
+	uint64_t          size;
+	uint64_t          session, request;
+	int               timeout_ms;
+};
+
+/* ---- the end ---- */
+
+static void resized(struct broker *broker, struct buffer *buffer, uint64_t size, struct event_party actor)
+{
+	registry_resize(broker->registry, buffer, size);
+	event_happened(broker, &(struct broker_event){ .kind = EVENT_RESIZE, .actor = actor, .bytes = size, .name = buffer->name });
+	CRASH_POINT(resized);
+}
+
+static void growth_answer(struct growth *growth, int error, const char *text)
+{
+	struct session *session = session_find(growth->broker, growth->session);
+
+	broker_publish(growth->broker);
+	if (session && error)
+		session_refuse(session, growth->request, error, text);
+	else if (session)
+		session_done(session, growth->request, -1);
+}
+
+static void growth_end(struct growth *growth, int error, const char *text)
+{
+	struct broker *broker = growth->broker;
+	struct buffer *buffer = growth->buffer;
+	const struct session *session = session_find(broker, growth->session);
+
+	if (!error && buffer->state != BUFFER_LIVE) {
+		error = -ENOENT;
+		text = "the buffer was unlinked meanwhile: nobody can acquire it any more";
+	} else if (!error && buffer->flags & GPUB_SEALED) {
+		error = -EROFS;
+		text = "the buffer was sealed meanwhile: it stays as it is";
+	}
+	if (!error)
+		resized(broker, buffer, growth->size, session ? SESSION_PARTY(session) :
+								(struct event_party){ .session = growth->session, .uid = buffer->owner });
+	growth_answer(growth, error, text);
+	if (!error)
+		waiting_wake_name(broker, buffer->name);
+	broker_changed(broker);
+	memory_unhold(broker->memory, buffer->allocation);
+	free(growth);
+}
+
+/* ---- growing ---- */
+
+static void growth_provided(struct provision *provision, int error, const char *text)
+{
+	struct growth *growth = (struct growth *)((char *)provision - offsetof(struct growth, provision));
+	struct memory *memory = growth->broker->memory;
+
+	CRASH_POINT(growth_made);
+	if (error)
+		memory_not_grown(memory, growth->chunk);
+	else
+		memory_grown(memory, growth->buffer->allocation, growth->chunk);
+	growth_end(growth, error, text);
+}
+
+/* -ENOMEM as provision_begin(): the chunk is gone. */
+static int growth_provide(struct growth *growth)
+{
+	int error;
+
+	growth->provision = (struct provision){ .broker = growth->broker,
+						.allocation = growth->chunk,
+						.buffer = growth->buffer,
+						.session = growth->session,
+						.timeout_ms = growth->timeout_ms,
+						.done = growth_provided };
+	error = provision_begin(&growth->provision);
+	if (error)
+		memory_not_grown(growth->broker->memory, growth->chunk);
+	return error;
+}
+
+static void growth_zeroed(struct job *job)
+{
+	struct growth *growth = job->context;
+	int error = job->error;
+
+	CRASH_POINT(growth_zeroed);
+	if (error)
+		pool_device_failed(growth->broker, job, "zero", "");
+	if (error && growth->chunk)
+		memory_not_grown(growth->broker->memory, growth->chunk);
+	if (error)
+		growth_end(growth, error, job->text);
+	else if (!growth->chunk)
+		growth_end(growth, 0, NULL);
+	else if ((error = growth_provide(growth)))
+		growth_end(growth, error, error_text());
+	free(job);
+}
+
+/* Behind the buffer's end may be what it had before it shrank, or what somebody wrote there by mistake. */
+static int growth_zero(struct growth *growth, uint64_t bytes)
+{
+	const struct buffer *buffer = growth->buffer;
+	const struct allocation *allocation = buffer->allocation;
+	const struct allocation *last = allocation->chunks ? allocation->chunks->chunk_prev : allocation;
+	struct job *job = calloc(1, sizeof *job);
+
+	if (!job)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	job->kind = JOB_ZERO;
+	job->device = allocation->device;
+	job->uid = buffer->owner;
+	job->span = bytes;
+	job->ptr = (char *)last->ptr + (buffer->size - (allocation->size - last->span));
+	job->done = growth_zeroed;
+	job->context = growth;
+	workers_submit(growth->broker->workers, job);
+	return 0;
+}
+
+/* What it grows into: first of the memory that it has, then of a chunk. */
+static int growth_begin(struct growth *growth)
+{
+	struct broker *broker = growth->broker;
+	struct allocation *allocation = growth->buffer->allocation;
+	uint64_t granule = broker->board->header->device[allocation->device].granule;
+	uint64_t within = growth->size < allocation->size ? growth->size : allocation->size;
+	int error = 0;
+
+	if (growth->size > allocation->size)
+		error = memory_grow(broker->memory, allocation, size_round_up(growth->size - allocation->size, granule), &growth->chunk);
+	if (error)
+		return error;
+	if (within == growth->buffer->size)
+		return growth_provide(growth);
+	error = growth_zero(growth, within - growth->buffer->size);
+	if (error && growth->chunk)
+		memory_not_grown(broker->memory, growth->chunk);
+	return error;
+}
+
+static int grow(struct session *session, const struct wire_message *message, struct buffer *buffer)
+{
+	struct growth *growth = calloc(1, sizeof *growth);
+	int error;
+
+	if (!growth)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	*growth = (struct growth){ .broker = session->broker,
+				   .buffer = buffer,
+				   .size = message->resize.size,
+				   .session = session->id,
+				   .request = message->request,
+				   .timeout_ms = message->resize.timeout_ms };
+	memory_hold(buffer->allocation); /* before the growth, which may end at once */
+	error = growth_begin(growth);
+	if (!error)
+		return 0;
+	memory_unhold(session->broker->memory, buffer->allocation);
+	free(growth);
+	return error;
+}
+
+/* ---- shrinking ---- */
+
+/* What is cut off must be out of every process's reach. */
+static int shrink(struct session *session, const struct wire_message *message, struct buffer *buffer)
+{
+	struct broker *broker = session->broker;
+	const struct allocation *allocation = buffer->allocation;
+	const struct grant *grant = allocation->grants;
+
+	if (layout_bytes(buffer->layout ? buffer->layout : &(gpub_layout){ 0 }) > message->resize.size)
+		return error_set(-EINVAL, "the layout of '%s' needs %llu bytes: it cannot shrink below them", buffer->name,
+				 (unsigned long long)layout_bytes(buffer->layout));
+	if (grant)
+		return error_set(-EBUSY, "'%s' cannot shrink while a process maps it, such as session %llu (pid %d, uid %u): let it call "
+				 "gpub_trim, or end", buffer->name, (unsigned long long)grant->session->id, (int)grant->session->pid,
+				 grant->uid);
+	resized(broker, buffer, message->resize.size, SESSION_PARTY(session));
+	memory_shrink(broker->memory, buffer->allocation, buffer->size);
+	session_done(session, message->request, -1);
+	waiting_wake_name(broker, buffer->name);
+	broker_changed(broker);
+	return 0;
+}
+
+static int resize_check(const struct buffer *buffer, uint64_t size)
+{
+	char text[SIZE_TEXT_MAX];
+
+	if (!size)
+		return error_set(-EINVAL, "a buffer has at least 1 byte");
+	if (!buffer->reserve)
+		return error_set(-EINVAL, "'%s' keeps its size: create it with a reserve, which says how large it may become", buffer->name);
+	if (size > buffer->reserve)
+		return error_set(-ENOSPC, "'%s' may grow to %s, its reserve: create it with a larger one", buffer->name,
+				 size_format(buffer->reserve, text));
+	if (buffer->flags & GPUB_SEALED)
+		return error_set(-EROFS, "'%s' is sealed: it stays as it is", buffer->name);
+	if (buffer->allocation->busy)
+		return error_set(-EBUSY, "'%s' is being resized: try again when that is done", buffer->name);
+	return 0;
+}
+
+int resize_begin(struct session *session, const struct wire_message *message)
+{
+	const struct wire_resize *resize = &message->resize;
+	struct buffer *buffer;
+	int error = registry_find_live(session->broker->registry, resize->name, &buffer);
+
+	if (!error)
+		error = manage_check(session, buffer, "resize");
+	if (!error && session->broker->stopping)
+		error = error_set(-ECONNREFUSED, "the broker is stopping: no memory is made any more");
+	if (!error)
+		error = resize_check(buffer, resize->size);
+	if (error)
+		return error;
+	if (resize->size > buffer->size)
+		return grow(session, message, buffer);
+	if (resize->size < buffer->size)
+		return shrink(session, message, buffer);
+	session_done(session, message->request, -1);
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chunks.c - see chunks.h */
+#include "chunks.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+void chunks_drop(struct chunks *chunks)
+{
+	for (unsigned i = 0; i < chunks->count; i++)
+		if (chunks->chunk[i].fd >= 0)
+			close(chunks->chunk[i].fd);
+	chunks->count = 0;
+}
+
+void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *fd)
+{
+	struct chunk *chunk;
+
+	if (chunks->grant != memory->grant || chunks->count == EXPORT_CHUNKS_MAX)
+		chunks_drop(chunks);
+	chunks->grant = memory->grant;
+	chunk = &chunks->chunk[chunks->count++];
+	chunk->offset = memory->offset;
+	chunk->span = memory->span;
+	memcpy(&chunk->sealed, memory->sealed, sizeof chunk->sealed);
+	chunk->fd = *fd;
+	*fd = -1;
+}
+
+int chunks_check(const struct chunks *chunks, const struct wire_grant *grant, uint64_t offset)
+{
+	bool is_short = false;
+
+	for (unsigned i = 0; i < chunks->count; i++) {
+		const struct chunk *chunk = &chunks->chunk[i];
+
+		if (chunks->grant != grant->grant || chunk->fd == -1 || chunk->offset != offset || !chunk->span ||
+		    chunk->span > grant->span - offset)
+			return error_set(-EPROTO, "the broker sent a descriptor that is not the grant's");
+		offset += chunk->span;
+		is_short |= chunk->fd < 0;
+	}
+	if (offset != grant->span)
+		return error_set(-EPROTO, "the broker sent a grant without its descriptor");
+	if (is_short)
+		return error_set(-EMFILE, "no descriptor is left in this process for memory: close some, or raise ulimit -n");
+	return 0;
+}
