@@ -128,6 +128,29 @@ static void play_many(void)
 	TRY(gpub_set_cache(client, 100, UINT64_MAX));
 }
 
+/* Two leases: of the buffer as it was, and as it is. */
+static void play_grows(void)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	gpub_lease before, held;
+	uint64_t seen = 1;
+
+	spec.size = 65536;
+	spec.reserve = 4 * spec.size;
+	TRY(gpub_create(client, name_of("grows"), &spec));
+	if (acquire("grows", &before))
+		return;
+	TRY(gpub_resize(client, name_of("grows"), 3 * spec.size, 0));
+	if (!acquire("grows", &held)) {
+		if (held.size > spec.size && (peek((char *)held.ptr + held.size - 8, &seen) || seen))
+			complain("memory", 0, "what is new is not zero");
+		TRY(gpub_return(&held));
+	}
+	TRY(gpub_return(&before));
+	TRY(gpub_trim(client));
+	TRY(gpub_unlink(client, name_of("grows")));
+}
+
 static void launch(void *stream, uint64_t *word)
 {
 	uint64_t value = 5, milliseconds = 1;
@@ -199,6 +222,7 @@ static void play(void)
 		host_fail_next(HOST_CLOSE, 1, EIO);
 	play_buffer();
 	play_many();
+	play_grows();
 	play_stream();
 	play_closer();
 	play_fork();

@@ -444,6 +444,38 @@ static void play_published(void)
 	victim_finishes(0);
 }
 
+/* ---- a buffer that grows ---- */
+
+static void play_grows(void)
+{
+	VICTIM(0, do_connect);
+	VICTIM(0, do_create, .name = "grow", .size = NEARLY_ALL / 8, .value = NEARLY_ALL);
+	VICTIM(0, do_acquire, .name = "grow");
+	VICTIM(0, do_acquire, .name = "grow", .rights = GPUB_READ, .slot = 1);
+	OTHER(0, do_acquire, .name = "grow");
+	VICTIM(0, do_resize, .name = "grow", .size = NEARLY_ALL / 8 + 1000);
+	VICTIM(0, do_resize, .name = "grow", .size = NEARLY_ALL / 4);
+	OTHER(0, do_acquire, .name = "grow", .slot = 1);
+	VICTIM(0, do_acquire, .name = "grow", .slot = 2); /* which maps more */
+	VICTIM(0, do_write, .slot = 2, .value = 6);
+	OTHER(0, do_read, .slot = 1);
+	if (other.last.value != 6)
+		bail_out("what was written is not there");
+	OTHER(0, do_create, .name = "large", .size = NEARLY_ALL / 4 * 3);
+	victim_begins((struct order){ .run = do_resize, .name = "grow", .size = NEARLY_ALL / 2, .timeout = LONG_MS });
+	VICTIM_UNTIL(status_number(&broker, "waiting") == 1);
+	OTHER(0, do_unlink, .name = "large");
+	if (!victim_finishes(0))
+		return;
+	VICTIM(0, do_acquire, .name = "grow", .slot = 3);
+	for (int slot = 0; slot < 4; slot++)
+		VICTIM(0, do_return, .slot = slot);
+	OTHER(0, do_return);
+	OTHER(0, do_return, .slot = 1);
+	OTHER(0, do_trim);
+	VICTIM(0, do_resize, .name = "grow", .size = NEARLY_ALL / 8);
+}
+
 /* ---- a device that fails ---- */
 
 static void play_failing(void)
@@ -473,5 +505,6 @@ const struct scenario scenarios[SCENARIOS] = {
 	{ "slab", NULL, play_slab, NULL, { 0 } },
 	{ "many", NULL, play_many, NULL, { .run = do_create, .name = "many-3" } },
 	{ "published", NULL, play_published, NULL, { .run = do_create, .name = "version.later" } },
+	{ "grows", NULL, play_grows, NULL, { .run = do_unlink, .name = "large" } },
 	{ "failing", "open:1:EMFILE,close:1:EIO", play_failing, NULL, { 0 } },
 };

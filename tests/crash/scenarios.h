@@ -18,7 +18,7 @@ struct scenario {
 	struct order relief; /* of the other, so that a victim that was stopped and goes on need not wait; run NULL: none */
 };
 
-#define SCENARIOS 16
+#define SCENARIOS 17
 
 extern const struct scenario scenarios[SCENARIOS];
 extern struct broker_process broker;

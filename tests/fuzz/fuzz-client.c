@@ -92,8 +92,10 @@ static void do_unlink(gpub_lease *lease, uint8_t how)
 		failed(gpub_seal(client, name));
 	else if (how & 0x20)
 		failed(gpub_rename(client, name, names[how >> 6 & 3], how & (GPUB_REPLACE | GPUB_PERSIST)));
+	else if (how & 0x80)
+		failed(gpub_resize(client, name, how & 0x40 ? 1 << 20 : 4096, 5));
 	else if (how & 0x40)
-		failed(gpub_wait_newer(client, name, how & 0x80, 5, &info));
+		failed(gpub_wait_newer(client, name, 0, 5, &info));
 	else
 		failed(gpub_unlink(client, name));
 }

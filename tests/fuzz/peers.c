@@ -135,6 +135,7 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 		message->create.mode = (uint32_t)CHOOSE(input, 0600, 0666, 0644, 0, 01777);
 		message->create.flags = (uint32_t)CHOOSE(input, 0, 1, 2, 3, 4);
 		message->create.timeout_ms = (int32_t)CHOOSE(input, 0, UINT64_MAX, 1, 60000);
+		message->create.reserve = CHOOSE(input, 0, 0, 0, 262144, 1048576, 4096, UINT64_MAX);
 		break;
 	case WIRE_ACQUIRE:
 		compose_name(input, message->acquire.name);
@@ -166,6 +167,11 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 		compose_name(input, message->rename.name);
 		compose_name(input, message->rename.to);
 		message->rename.flags = (uint32_t)CHOOSE(input, 0, 1, 2);
+		break;
+	case WIRE_RESIZE:
+		compose_name(input, message->resize.name);
+		message->resize.size = CHOOSE(input, 1, 4097, 65536, 262144, 524288, 1048576, 1048577, 0, UINT64_MAX);
+		message->resize.timeout_ms = (int32_t)CHOOSE(input, 0, UINT64_MAX, 1, 60000);
 		break;
 	case WIRE_NEWER:
 		compose_name(input, message->newer.name);
@@ -210,7 +216,7 @@ void peer_compose(struct peer *peer, struct input *input, struct wire_message *m
 	static const uint8_t types[] = { WIRE_CREATE, WIRE_ACQUIRE, WIRE_CREATE, WIRE_ACQUIRE, WIRE_UNLINK, WIRE_STAT,
 					 WIRE_CLOSED, WIRE_WRITER, WIRE_LEAVE, WIRE_HELLO,   WIRE_CHANGE, WIRE_DRAIN,
 					 WIRE_ISSUE,  WIRE_REDEEM, WIRE_EVICT,  WIRE_REFRESH, WIRE_WAITS,
-					 WIRE_RIGHTS, WIRE_SEAL,  WIRE_RENAME, WIRE_NEWER };
+					 WIRE_RIGHTS, WIRE_SEAL,  WIRE_RENAME, WIRE_NEWER, WIRE_RESIZE };
 	uint8_t type = input_byte(input), changes;
 
 	wire_init(message, type < 0xc0 ? types[type % sizeof types] : type % (WIRE_TYPES + 2), input_byte(input));

@@ -173,6 +173,8 @@ static void send_grant(unsigned how, bool with_page)
 	struct device_handle handle = how & 32 ? vmm_memory : memory;
 	struct wire_message message;
 
+	if ((how & 96) == 64 && now.granted.exported == EXPORT_VMM && now.granted.span < 16 * SPAN)
+		return send_growth(input_byte(&now.script));
 	wire_init(&message, WIRE_GRANT, now.asked.request);
 	grant_fill(&message.grant);
 	message.grant.exported = how & 32 ? EXPORT_VMM : EXPORT_IPC;
@@ -341,6 +343,7 @@ static void answer_well(void)
 	case WIRE_RIGHTS:
 	case WIRE_SEAL:
 	case WIRE_RENAME:
+	case WIRE_RESIZE:
 		return send_done(-1);
 	case WIRE_ISSUE:
 		return send_token();

@@ -81,6 +81,7 @@ static bool is_a_clients(unsigned type)
 	case WIRE_SEAL:
 	case WIRE_RENAME:
 	case WIRE_NEWER:
+	case WIRE_RESIZE:
 		return true;
 	default:
 		return false;
@@ -102,7 +103,7 @@ static void endless_names(void)
 {
 	static const enum wire_type named[] = { WIRE_CREATE, WIRE_UNLINK, WIRE_STAT, WIRE_ACQUIRE,
 						WIRE_CHANGE, WIRE_DRAIN,  WIRE_ISSUE, WIRE_SEAL,
-						WIRE_RENAME, WIRE_NEWER };
+						WIRE_RENAME, WIRE_NEWER, WIRE_RESIZE };
 	struct wire_message message;
 
 	for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {

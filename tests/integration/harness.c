@@ -469,7 +469,13 @@ int do_create(const struct order *order)
 	spec.size = order->size ? order->size : 4096;
 	spec.flags = order->flags | GPUB_ALONE;
 	spec.timeout_ms = order->timeout;
+	spec.reserve = order->value;
 	return gpub_create(client, order->name, &spec);
+}
+
+int do_resize(const struct order *order)
+{
+	return gpub_resize(client, order->name, order->size, order->timeout);
 }
 
 int do_unlink(const struct order *order)

@@ -165,6 +165,7 @@ extern int          order_sock; /* readable when the next order has come */
 
 step do_connect, do_disconnect, do_create, do_unlink, do_acquire, do_renew, do_return, do_return_on, do_trim, do_flags;
 step do_stat;       /* value: generation */
+step do_resize;     /* value, in do_create: the reserve */
 step do_seal;
 step do_rename;     /* name: "NAME NEW" */
 step do_newer;      /* than order.value; value: generation */

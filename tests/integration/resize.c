@@ -33,23 +33,6 @@ static void end(void)
 
 /* ---- steps ---- */
 
-/* value: the reserve */
-static int do_create_growing(const struct order *order)
-{
-	gpub_spec spec = GPUB_SPEC_INIT;
-
-	spec.size = order->size;
-	spec.flags = order->flags;
-	spec.mode = 0666;
-	spec.reserve = order->value;
-	return gpub_create(client, order->name, &spec);
-}
-
-static int do_resize(const struct order *order)
-{
-	return gpub_resize(client, order->name, order->size, order->timeout);
-}
-
 /* value: the bytes of the lease */
 static int do_size(const struct order *order)
 {
@@ -133,7 +116,7 @@ static void test_grows(void)
 	uint64_t at, generation;
 
 	begin();
-	POINT(!ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 64 * MIB) && !ask(&a, do_reserve, .name = "g") &&
+	POINT(!ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB) && !ask(&a, do_reserve, .name = "g") &&
 		      a.last.value == 64 * MIB,
 	      "a buffer of 4 MiB has a reserve of 64 MiB, which costs no memory");
 	POINT(memory_objects(&broker) == 1, "it is one allocation");
@@ -177,7 +160,7 @@ static void test_grows(void)
 static void test_grows_within(void)
 {
 	begin();
-	ask(&a, do_create_growing, .name = "g", .size = 1000, .value = 8 * MIB);
+	ask(&a, do_create, .name = "g", .size = 1000, .value = 8 * MIB);
 	ask(&a, do_acquire, .name = "g");
 	POINT(!ask(&a, do_resize, .name = "g", .size = 3000) && memory_objects(&broker) == 1, "a growth within a granule makes no memory");
 	POINT(!ask(&a, do_acquire, .name = "g", .slot = 1) && size_of(&a, 1) == 3000 && reads(&a, 1, 2992, 0), "it is zero there");
@@ -197,7 +180,7 @@ static void test_views(unsigned flags, const char *what)
 	uint64_t read_at, write_at;
 
 	begin();
-	ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 64 * MIB, .flags = flags);
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB, .flags = flags);
 	ask(&a, do_acquire, .name = "g");
 	ask(&b, do_acquire, .name = "g", .rights = GPUB_READ);
 	ask(&b, do_acquire, .name = "g", .slot = 1);
@@ -224,7 +207,7 @@ static void test_views(unsigned flags, const char *what)
 static void test_beside_a_kernel(void)
 {
 	begin();
-	ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
 	ask(&b, do_acquire, .name = "g");
 	ask(&b, do_late_write_behind, .size = 8, .value = 7, .timeout = 1000);
 	POINT(!ask(&a, do_resize, .name = "g", .size = 32 * MIB) && !ask(&b, do_acquire, .name = "g", .slot = 1) &&
@@ -243,7 +226,7 @@ static void test_beside_a_kernel(void)
 static void test_shrinks(void)
 {
 	begin();
-	ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
 	ask(&a, do_resize, .name = "g", .size = 16 * MIB);
 	ask(&b, do_acquire, .name = "g");
 	ask(&b, do_write, .value = 1);
@@ -288,9 +271,9 @@ static void test_refusals(void)
 	begin();
 	ask(&a, do_create, .name = "fixed", .size = 4 * MIB);
 	POINT(ask(&a, do_resize, .name = "fixed", .size = 8 * MIB) == -EINVAL && strstr(a.last.text, "reserve"), "without a reserve: %s", a.last.text);
-	POINT(ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = MIB) == -EINVAL, "a reserve below the size: %s", a.last.text);
-	POINT(ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 1ull << 50) == -EINVAL, "beyond the device: %s", a.last.text);
-	ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 128 * MIB);
+	POINT(ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = MIB) == -EINVAL, "a reserve below the size: %s", a.last.text);
+	POINT(ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 1ull << 50) == -EINVAL, "beyond the device: %s", a.last.text);
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 128 * MIB);
 	POINT(ask(&a, do_resize, .name = "g", .size = 129 * MIB) == -ENOSPC, "beyond the reserve: %s", a.last.text);
 	POINT(ask(&a, do_resize, .name = "g", .size = 0) == -EINVAL, "to nothing: %s", a.last.text);
 	POINT(ask(&a, do_resize, .name = "none", .size = 8 * MIB) == -ENOENT, "of a name that nobody has");
@@ -316,7 +299,7 @@ static void test_shortage(void)
 {
 	setenv("GPUB_HOST_MEMORY", "64M", 1);
 	begin();
-	ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
 	ask(&a, do_create, .name = "other", .size = 40 * MIB);
 	POINT(ask(&a, do_resize, .name = "g", .size = 40 * MIB) == -ENOMEM, "the device is full: %s", a.last.text);
 	POINT(!ask(&a, do_acquire, .name = "g") && size_of(&a, 0) == 4 * MIB, "the buffer is as it was");
@@ -335,7 +318,7 @@ static void test_unlinked_meanwhile(void)
 {
 	setenv("GPUB_HOST_MEMORY", "64M", 1);
 	begin();
-	ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
 	ask(&a, do_create, .name = "other", .size = 40 * MIB);
 	tell(&b, do_resize, .name = "g", .size = 40 * MIB, .timeout = 20000);
 	SOON(status_number(&broker, "waiting") == 1);
@@ -343,7 +326,7 @@ static void test_unlinked_meanwhile(void)
 	ask(&a, do_unlink, .name = "other");
 	POINT(receive(&b) == -ENOENT, "the growth is refused: %s", b.last.text);
 	POINT(SOON(is_freed("g")) && SOON(!memory_objects(&broker)), "and all of it is freed");
-	ask(&a, do_create_growing, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
 	ask(&a, do_create, .name = "other", .size = 40 * MIB);
 	tell(&b, do_resize, .name = "g", .size = 40 * MIB, .timeout = 20000);
 	SOON(status_number(&broker, "waiting") == 1);
