@@ -407,7 +407,7 @@ hostile = tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker
 	tests/hostile/attacks.c tests/hostile/attacks.h tests/hostile/flood.c tests/hostile/flood.h \
 	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)
 tests_hostile_hostile_SOURCES = tests/hostile/hostile.c tests/hostile/cancel.c tests/hostile/descriptors.c tests/hostile/floods.c tests/hostile/snapshots.c \
-	tests/hostile/malformed.c tests/hostile/memory.c tests/hostile/pool.c tests/hostile/privileged.c \
+	tests/hostile/growth.c tests/hostile/malformed.c tests/hostile/memory.c tests/hostile/pool.c tests/hostile/privileged.c \
 	tests/hostile/processes.c tests/hostile/publish.c tests/hostile/ranges.c tests/hostile/status.c tests/hostile/tickets.c \
 	tests/hostile/inquiries.c tests/hostile/timelines.c tests/hostile/walks.c $(lingering) $(privileged) $(hostile)
 tests_hostile_shares_SOURCES = tests/hostile/shares.c $(hostile)

@@ -13,7 +13,7 @@
 #include "gpubroker.h"
 
 extern const struct attack malformed[], tickets[], descriptors[], timelines[], inquiries[], memory[], ranges[], pool[], processes[],
-	privileged[], publishing[], cancellation[], floods[], snapshots[], status_files[], walks[];
+	privileged[], publishing[], growth[], cancellation[], floods[], snapshots[], status_files[], walks[];
 extern const struct attack status_file_of_others, status_file_of_its_own;
 
 #define BOTH (GPUB_READ | GPUB_WRITE)

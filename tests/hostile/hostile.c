@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 	attack_all(ranges);
 	attack_all(pool);
 	attack_all(publishing);
+	attack_all(growth);
 	attack_all(processes);
 	if (can_attack_privileged)
 		attack_all(privileged);
