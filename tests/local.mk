@@ -55,6 +55,7 @@ unit_tests = \
 	tests/unit/broker/test-session-proof \
 	tests/unit/broker/test-reclaim \
 	tests/unit/broker/test-refresh \
+	tests/unit/broker/test-resize \
 	tests/unit/broker/test-registry \
 	tests/unit/broker/test-registry-idle \
 	tests/unit/broker/test-registry-rename \
@@ -298,6 +299,7 @@ tests_unit_broker_test_session_cut_SOURCES = tests/unit/broker/test-session-cut.
 tests_unit_broker_test_session_death_SOURCES = tests/unit/broker/test-session-death.c $(session_harness)
 tests_unit_broker_test_session_inherited_SOURCES = tests/unit/broker/test-session-inherited.c $(session_harness)
 tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-keys.c $(session_harness)
+tests_unit_broker_test_resize_SOURCES = tests/unit/broker/test-resize.c $(session_harness)
 tests_unit_broker_test_session_memory_SOURCES = tests/unit/broker/test-session-memory.c $(session_harness)
 tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
 status_file = tests/unit/broker/status-file.c tests/unit/broker/status-file.h

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-resize.c - a buffer that grows: what its owner is charged with, what each session is given of it, and what the seals say.
+ *
+ * session-harness.h makes the broker and its clients.
+ */
+#include "session-harness.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/memory/allocation.h"
+#include "broker/memory/memory.h"
+#include "broker/memory/pool.h"
+#include "broker/registry/registry.h"
+#include "common/sealed.h"
+
+#define RESERVE (8 * (uint64_t)SIZE)
+
+static struct wire_message create_growing(struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_CREATE, 7, name);
+
+	message.create.reserve = RESERVE;
+	message.create.mode = 0666;
+	return answer_to(peer, &message);
+}
+
+/* 0, or the refusal's errno. */
+static int resize(struct peer *peer, const char *name, uint64_t size)
+{
+	struct wire_message message = named(WIRE_RESIZE, 8, name);
+
+	message.resize.size = size;
+	message = answer_to(peer, &message);
+	return message.type == WIRE_DONE ? 0 : message.refused.error;
+}
+
+static const struct allocation *memory_of(const char *name)
+{
+	return registry_find(broker.registry, name)->allocation;
+}
+
+/* ---- what an acquire brings ---- */
+
+struct brought {
+	unsigned            count; /* chunks */
+	struct wire_memory  chunk[EXPORT_CHUNKS_MAX];
+	struct wire_grant   grant;
+};
+
+static struct brought acquired(const struct peer *peer, const char *name)
+{
+	struct wire_message message = named(WIRE_ACQUIRE, 5, name);
+	struct brought brought = { 0 };
+	struct socket_extra extra;
+
+	say(peer->sock, &message);
+	for (;;) {
+		assert_int_equal(receive_with(peer->sock, &message, &extra), 0);
+		if (message.type == WIRE_NOTICE)
+			continue;
+		if (message.type != WIRE_MEMORY)
+			break;
+		assert_true(extra.fd >= 0 && brought.count < EXPORT_CHUNKS_MAX);
+		close(extra.fd);
+		brought.chunk[brought.count++] = message.memory;
+	}
+	assert_int_equal(message.type, WIRE_GRANT);
+	brought.grant = message.grant;
+	for (unsigned i = 0; i < brought.count; i++)
+		assert_int_equal(brought.chunk[i].grant, brought.grant.grant);
+	return brought;
+}
+
+static int unseal(const struct peer *peer, const struct brought *brought, unsigned chunk, struct device_handle *handle)
+{
+	const struct board_header *header = peer->board.header;
+	const struct wire_grant *grant = &brought->grant;
+	struct sealed_handle sealed;
+	struct seal_terms terms = { .session = peer->session,
+				    .grant = grant->grant,
+				    .size = brought->chunk[chunk].span,
+				    .offset = brought->chunk[chunk].offset,
+				    .version = WIRE_VERSION,
+				    .exported = EXPORT_VMM };
+
+	memcpy(terms.instance, header->instance_id, 16);
+	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, 16);
+	memcpy(&sealed, brought->chunk[chunk].sealed, sizeof sealed);
+	return handle_unseal(handle, &terms, &sealed, peer->welcome.key);
+}
+
+static void invariant_4_a_chunk_comes_with_a_handle_sealed_for_its_place(void **state)
+{
+	struct peer holder = join(), other = join();
+	struct brought first, next, none, all;
+	struct device_handle handle;
+	struct wire_memory moved;
+
+	(void)state;
+	assert_int_equal(create_growing(&holder, "a").type, WIRE_DONE);
+	first = acquired(&holder, "a");
+	assert_true(first.count == 1 && !first.chunk[0].offset && first.chunk[0].span == SIZE && first.grant.reserve == RESERVE);
+	assert_int_equal(resize(&other, "a", 2 * SIZE), 0);
+	assert_int_equal(resize(&other, "a", 4 * SIZE), 0);
+	next = acquired(&holder, "a");
+	assert_true(next.grant.place == WIRE_NO_HANDLE && next.grant.grant == first.grant.grant && next.grant.serial > first.grant.serial);
+	assert_true(next.grant.size == 4 * SIZE && next.grant.span == 4 * SIZE);
+	assert_true(next.count == 2 && next.chunk[0].offset == SIZE && next.chunk[1].offset == 2 * SIZE && next.chunk[1].span == 2 * SIZE);
+	assert_int_equal(unseal(&holder, &next, 0, &handle), 0);
+	assert_memory_equal(&handle, &memory_of("a")->chunks->handle, sizeof handle);
+	assert_int_equal(unseal(&holder, &next, 1, &handle), 0);
+	moved = next.chunk[0];
+	next.chunk[0].offset = 2 * SIZE;
+	assert_int_equal(unseal(&holder, &next, 0, &handle), -EKEYREJECTED);
+	next.chunk[0] = moved;
+	assert_int_equal(unseal(&other, &next, 0, &handle), -EKEYREJECTED);
+	none = acquired(&holder, "a");
+	assert_int_equal(none.count, 0); /* what it has does not come again */
+	all = acquired(&other, "a");
+	assert_true(all.count == 3 && all.grant.place != WIRE_NO_HANDLE && !all.chunk[0].offset && all.chunk[2].offset == 2 * SIZE);
+	send_closed(holder.sock, first.grant.grant);
+	send_closed(other.sock, all.grant.grant);
+	part(&holder);
+	part(&other);
+}
+
+/* ---- what it costs ---- */
+
+static void invariant_10_what_a_growth_took_is_given_back(void **state)
+{
+	struct peer owner = join();
+	uid_t uid = getuid();
+	uint64_t bytes = used(uid, RESOURCE_BYTES), open_before = used(uid, RESOURCE_DESCRIPTORS), one;
+	struct quotas quotas = broker.accounting->quotas;
+
+	(void)state;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	assert_int_equal(used(uid, RESOURCE_BYTES), bytes + SIZE); /* the reserve costs nothing */
+	one = used(uid, RESOURCE_DESCRIPTORS) - open_before;
+	assert_true(one);
+	assert_int_equal(resize(&owner, "a", 3 * SIZE), 0);
+	assert_int_equal(used(uid, RESOURCE_BYTES), bytes + 3 * SIZE);
+	assert_int_equal(used(uid, RESOURCE_DESCRIPTORS), open_before + 2 * one);
+	broker.accounting->quotas.fallback.limit[RESOURCE_BYTES] = bytes + 4 * SIZE;
+	assert_int_equal(resize(&owner, "a", 5 * SIZE), -EDQUOT);
+	broker.accounting->quotas = quotas;
+	assert_int_equal(used(uid, RESOURCE_BYTES), bytes + 3 * SIZE);
+	assert_int_equal(registry_find(broker.registry, "a")->size, 3 * SIZE);
+	assert_int_equal(resize(&owner, "a", SIZE / 2), 0);
+	EXPECT_SOON(used(uid, RESOURCE_BYTES) == bytes + SIZE);
+	assert_int_equal(used(uid, RESOURCE_DESCRIPTORS), open_before + one);
+	assert_int_equal(broker.memory->bytes, memory_of("a")->span);
+	part(&owner);
+}
+
+static void test_a_new_owner_is_charged_with_all_of_it(void **state)
+{
+	struct peer owner = join();
+	uid_t uid = getuid(), heir = uid + 1;
+	uint64_t bytes = used(uid, RESOURCE_BYTES);
+	struct buffer *buffer;
+
+	(void)state;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	assert_int_equal(resize(&owner, "a", 2 * SIZE), 0);
+	assert_int_equal(resize(&owner, "a", 3 * SIZE), 0);
+	buffer = registry_find(broker.registry, "a");
+	memory_hold(buffer->allocation); /* as a growth does, which goes on */
+	assert_int_equal(registry_change_owner(broker.registry, buffer, heir), -EBUSY);
+	memory_unhold(broker.memory, buffer->allocation);
+	broker.accounting->quotas.fallback.limit[RESOURCE_BYTES] = bytes + 3 * SIZE - 1;
+	assert_int_equal(registry_change_owner(broker.registry, buffer, heir), -EDQUOT);
+	assert_true(used(uid, RESOURCE_BYTES) == bytes + 3 * SIZE && !used(heir, RESOURCE_BYTES));
+	broker.accounting->quotas.fallback.limit[RESOURCE_BYTES] = QUOTA_NONE;
+	assert_int_equal(registry_change_owner(broker.registry, buffer, heir), 0);
+	assert_true(used(uid, RESOURCE_BYTES) == bytes && used(heir, RESOURCE_BYTES) == 3 * SIZE);
+	part(&owner);
+}
+
+/* ---- the pool ---- */
+
+/* Who mapped pooled memory keeps its handle, and the buffer may be for fewer by now. */
+static void invariant_6_a_chunk_is_no_pooled_memory(void **state)
+{
+	struct peer owner = join();
+	struct wire_message dedicated = named(WIRE_CREATE, 9, "pooled");
+	uint64_t recycled;
+
+	(void)state;
+	broker.memory->exported = EXPORT_VMM;
+	usages_limit(&broker.memory->usages, RESERVE);
+	dedicated.create.flags = GPUB_DEDICATED;
+	dedicated.create.mode = 0666;
+	assert_int_equal(answer_to(&owner, &dedicated).type, WIRE_DONE);
+	expect_done(&owner, WIRE_UNLINK, "pooled");
+	EXPECT_SOON(broker.pool->count == 1);
+	recycled = broker.counters.buffers_recycled;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	assert_int_equal(resize(&owner, "a", 2 * SIZE), 0);
+	assert_int_equal(broker.counters.buffers_recycled, recycled);
+	assert_int_equal(broker.pool->count, 1);
+	part(&owner);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(invariant_4_a_chunk_comes_with_a_handle_sealed_for_its_place),
+		ON(invariant_10_what_a_growth_took_is_given_back),
+		ON(test_a_new_owner_is_charged_with_all_of_it),
+		ON(invariant_6_a_chunk_is_no_pooled_memory),
+	};
+
+	return cmocka_run_group_tests_name("resize", tests, harness_group_setup, harness_group_teardown);
+}
