@@ -102,6 +102,7 @@ endif
 bench_cuda += \
 	bench/gpu-attach \
 	bench/gpu-first \
+	bench/gpu-grow \
 	bench/gpu-slab \
 	bench/gpu-return-on \
 	bench/gpu-round \
@@ -127,6 +128,8 @@ bench_gpu_curves_LDADD = $(bench_gpu_libs)
 bench_gpu_drain_SOURCES = bench/gpu-drain.c $(bench_gpu)
 bench_gpu_drain_LDADD = $(bench_gpu_libs) -lpthread
 EXTRA_bench_gpu_drain_DEPENDENCIES = kernels/kernels.fatbin
+bench_gpu_grow_SOURCES = bench/gpu-grow.c $(bench_gpu)
+bench_gpu_grow_LDADD = $(bench_gpu_libs)
 bench_gpu_first_SOURCES = bench/gpu-first.c $(bench_gpu)
 bench_gpu_first_LDADD = $(bench_gpu_libs)
 bench_gpu_opens_SOURCES = bench/gpu-opens.c $(bench_gpu)

@@ -264,7 +264,7 @@ int memory_grow(struct memory *memory, struct allocation *allocation, uint64_t s
 	int error;
 
 	if (allocation->chunk_count + 1 == EXPORT_CHUNKS_MAX)
-		return error_set(-ENOSPC, "it has grown %u times, and cannot grow again: grow in larger steps, such as by half of the size",
+		return error_set(-ENOSPC, "the buffer has grown %u times, and cannot grow again: grow in larger steps, such as by half of the size",
 				 allocation->chunk_count);
 	kind.range = span;
 	error = allocation_new(memory, &kind, span, chunk);

