@@ -228,6 +228,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	if (error)
 		goto close_status;
 	memory_init(broker->memory, broker->accounting, &orders);
+	addresses_init(&broker->memory->addresses, randombytes_random());
 	error = registry_init(broker->registry, broker->memory, broker->board->board.words, config->buffers,
 			      config->handles, &hooks, broker);
 	if (error)

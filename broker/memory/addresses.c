@@ -6,6 +6,8 @@
 
 #include "common/size.h"
 
+#define ADDRESSES_ALL (ADDRESSES_END - ADDRESSES_BEGIN)
+
 /* The power of two that has the buffer, and free space before it, as an exponent; ADDRESSES_SIZES: none. */
 static unsigned size_class(uint64_t size)
 {
@@ -18,20 +20,26 @@ static unsigned size_class(uint64_t size)
 	return exponent;
 }
 
+void addresses_init(struct addresses *addresses, uint32_t random)
+{
+	*addresses = (struct addresses){ .start = random * ADDRESSES_ALIGN % ADDRESSES_ALL };
+}
+
 uint64_t addresses_take(struct addresses *addresses, uint64_t size)
 {
 	unsigned exponent = size_class(size);
-	uint64_t bytes = 1ull << exponent, base;
+	uint64_t bytes = 1ull << exponent, base, skipped;
 
 	if (exponent == ADDRESSES_SIZES)
 		return 0;
 	if (addresses->count[exponent])
 		return addresses->vacant[exponent][--addresses->count[exponent]];
-	if (bytes > ADDRESSES_END - ADDRESSES_BEGIN - addresses->used)
+	base = ADDRESSES_BEGIN + (addresses->start + addresses->used) % ADDRESSES_ALL;
+	skipped = bytes > ADDRESSES_END - base ? ADDRESSES_END - base : 0; /* it goes on at the beginning */
+	if (bytes + skipped > ADDRESSES_ALL - addresses->used)
 		return 0;
-	base = ADDRESSES_BEGIN + addresses->used;
-	addresses->used += bytes;
-	return base + ADDRESSES_ALIGN;
+	addresses->used += bytes + skipped;
+	return (skipped ? ADDRESSES_BEGIN : base) + ADDRESSES_ALIGN;
 }
 
 /* Without memory for the list the range is lost, which loses addresses alone. */

@@ -13,15 +13,22 @@
 #include <stdint.h>
 
 #define ADDRESSES_BEGIN 0x200000000000ull
-#define ADDRESSES_END   0x540000000000ull
+#define ADDRESSES_END   0x500000000000ull
 #define ADDRESSES_ALIGN (32ull << 20) /* of each address, as drivers want it (facts.md); also the least that is free before and behind a buffer */
 #define ADDRESSES_SIZES 46           /* powers of two */
 
 struct addresses {
-	uint64_t  used; /* bytes from ADDRESSES_BEGIN on that were given out once */
+	uint64_t  start; /* bytes from ADDRESSES_BEGIN on: the first that are given out */
+	uint64_t  used;  /* bytes from there on that were given out once */
 	uint64_t *vacant[ADDRESSES_SIZES]; /* by size: ranges that came back */
 	uint32_t  count[ADDRESSES_SIZES], room[ADDRESSES_SIZES];
 };
+
+/*
+ * random: says where the first address is. A process may have buffers of several brokers, or of one that died and of its successor: they are
+ * unlikely to meet where each begins somewhere else.
+ */
+void addresses_init(struct addresses *addresses, uint32_t random);
 
 /* The address for so many bytes, whole granules; 0: none is left. */
 uint64_t addresses_take(struct addresses *addresses, uint64_t size);

@@ -244,6 +244,43 @@ static void test_same_address(void)
 	end();
 }
 
+/* name: of another broker's socket. Creates such a buffer there, and acquires it. */
+static int do_use_of_another_broker(const struct order *order)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	gpub_client *other;
+	gpub_lease held;
+	int error = gpub_connect(&other, order->name);
+
+	if (error)
+		return error;
+	spec.size = 1000;
+	spec.flags = GPUB_SAME_ADDRESS;
+	error = gpub_create(other, "tree", &spec);
+	if (!error)
+		error = gpub_acquire(other, "tree", GPUB_READ, 0, &held);
+	step_value = error ? 0 : (uintptr_t)held.ptr;
+	gpub_disconnect(other);
+	return error;
+}
+
+static void test_two_brokers(void)
+{
+	struct broker_process second;
+	struct order order = { .run = do_use_of_another_broker };
+
+	broker_start(&second, "host");
+	begin();
+	ask(&a, do_create, .name = "tree", .size = 1000, .flags = GPUB_SAME_ADDRESS);
+	ask(&a, do_acquire, .name = "tree");
+	snprintf(order.name, sizeof order.name, "%s", second.address);
+	puppet_tell(&a, order);
+	POINT(!puppet_receive(&a) && a.last.value && a.last.value != address_of(&a), "a process has such buffers of two brokers: %s", a.last.text);
+	ask(&a, do_return);
+	end();
+	broker_end(&second);
+}
+
 /* ---- descriptors ---- */
 
 /* Takes all descriptors of this process, or gives them back. */
@@ -284,6 +321,7 @@ int main(void)
 	test_held();
 	test_rights();
 	test_same_address();
+	test_two_brokers();
 	test_no_descriptor_left();
 	return harness_end();
 }

@@ -12,6 +12,7 @@
 
 #define GRANULE (2ull << 20)
 #define MANY    300
+#define LAST    ((uint32_t)((ADDRESSES_END - ADDRESSES_BEGIN) / ADDRESSES_ALIGN - 1))
 
 static uint64_t begin[MANY], size[MANY];
 
@@ -26,23 +27,42 @@ static void expect_apart(unsigned count)
 	}
 }
 
-static void test_ranges_are_apart(void **state)
+static void use_often(struct addresses *addresses)
 {
-	struct addresses addresses = { 0 };
-
-	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < MANY; i++) {
 			size[i] = (1 + i * 37 % 1000) * GRANULE;
-			begin[i] = addresses_take(&addresses, size[i]);
+			begin[i] = addresses_take(addresses, size[i]);
 		}
 		expect_apart(MANY);
 		for (unsigned i = round; i < MANY; i++)
-			addresses_give(&addresses, begin[i], size[i]);
+			addresses_give(addresses, begin[i], size[i]);
 		for (unsigned i = 0; i < round; i++)
-			addresses_give(&addresses, begin[i], size[i]);
+			addresses_give(addresses, begin[i], size[i]);
 	}
-	addresses_deinit(&addresses);
+}
+
+static void test_ranges_are_apart(void **state)
+{
+	static const uint32_t starts[] = { 0, 12345, UINT32_MAX, LAST, LAST - 500 }; /* the last ones go on at the beginning */
+	struct addresses addresses;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+		addresses_init(&addresses, starts[i]);
+		use_often(&addresses);
+		addresses_deinit(&addresses);
+	}
+}
+
+static void test_brokers_begin_apart(void **state)
+{
+	struct addresses one, other;
+
+	(void)state;
+	addresses_init(&one, 1000);
+	addresses_init(&other, 2000);
+	assert_true(addresses_take(&other, GRANULE) - addresses_take(&one, GRANULE) == 1000 * ADDRESSES_ALIGN);
 }
 
 static void test_what_comes_back_is_used_again(void **state)
@@ -62,10 +82,11 @@ static void test_what_comes_back_is_used_again(void **state)
 
 static void test_there_is_an_end(void **state)
 {
-	struct addresses addresses = { 0 };
+	struct addresses addresses;
 	unsigned count = 0;
 
 	(void)state;
+	addresses_init(&addresses, 777777);
 	assert_int_not_equal(addresses_take(&addresses, GRANULE), 0);
 	while (addresses_take(&addresses, 1ull << 40))
 		count++;
@@ -80,6 +101,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ranges_are_apart),
+		cmocka_unit_test(test_brokers_begin_apart),
 		cmocka_unit_test(test_what_comes_back_is_used_again),
 		cmocka_unit_test(test_there_is_an_end),
 	};
