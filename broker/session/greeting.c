@@ -26,7 +26,9 @@
 #include "session.h"
 
 #define GREETING_SECONDS 10
-#define DESCRIPTORS      2 /* of a session: its socket and its pidfd */
+#define DESCRIPTORS      2 /* of a session: its socket and its pidfd; as many of others are on their way to it */
+
+_Static_assert(DESCRIPTORS == OUTBOX_UNREAD, "what the kernel holds for sessions is no more than what they are charged with");
 
 /* ---- refusing ---- */
 

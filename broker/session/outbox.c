@@ -6,16 +6,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <linux/sockios.h>
 #include <utlist.h>
 
 #include "broker/users/accounting.h"
 #include "common/error.h"
 
 #define UNREAD_MAX      1024 /* messages that a session may leave unread, beyond the notices that are due to it */
-#define DESCRIPTORS_MAX 16   /* of them with a descriptor: each uses one of the broker's, which all users share */
+#define DESCRIPTORS_MAX 512  /* of them with a descriptor: each uses one of the broker's, which all users share */
 
 struct outgoing {
 	struct wire_message message;
@@ -46,13 +48,40 @@ static void outgoing_done(struct outbox *box, struct outgoing *out)
 	outgoing_free(box, out);
 }
 
+/* The kernel says how many bytes the peer has not read, its own bookkeeping among them. */
+static bool is_read(const struct outbox *box)
+{
+	int bytes;
+
+	return !ioctl(box->sock, SIOCOUTQ, &bytes) && bytes < WIRE_SIZE;
+}
+
+/*
+ * Descriptors that a peer has not read yet are counted by the kernel, those of all sessions together, against the broker's limit of open files
+ * (unix(7), ETOOMANYREFS). So no session has more of them than it is charged with for itself. -EAGAIN: it has as many; it is to read first.
+ */
+static int send_to(struct outbox *box, const struct wire_message *message, int descriptor)
+{
+	int error;
+
+	if (descriptor >= 0 && box->unread && is_read(box))
+		box->unread = 0;
+	if (descriptor >= 0 && box->unread == OUTBOX_UNREAD)
+		return -EAGAIN;
+	error = socket_send(box->sock, message, descriptor, MSG_DONTWAIT);
+	box->unread += !error && descriptor >= 0;
+	return error;
+}
+
+/* Called when the peer has read something, also where there was room before: the event is edge-triggered. */
 static void on_writable(evutil_socket_t sock, short what, void *argument)
 {
 	struct outbox *box = argument;
 
+	(void)sock;
 	(void)what;
 	while (box->first) {
-		int error = socket_send(sock, &box->first->message, box->first->fd, MSG_DONTWAIT);
+		int error = send_to(box, &box->first->message, box->first->fd);
 
 		if (error == -EAGAIN)
 			return;
@@ -169,7 +198,7 @@ static void send_now(struct outbox *box, const struct wire_message *message, int
 	if (message->type != WIRE_NOTICE)
 		answering(box);
 	if (!box->first)
-		error = socket_send(box->sock, message, descriptor, MSG_DONTWAIT);
+		error = send_to(box, message, descriptor);
 	/* a peer that is gone is noticed as a hang-up */
 	if (error == -EAGAIN)
 		enqueue(box, message, descriptor);

@@ -3,7 +3,7 @@
  * outbox.h - sends messages to one session: at once what its socket takes, and the rest, in order, when there is room.
  *
  * Owns the messages that wait and copies of their descriptors, both charged to the session's user, and the event that
- * watches for room. Does not own the socket. Calls failed() when a message cannot be sent completely or when the peer
+ * watches for room. Of descriptors, the socket takes few at a time. Does not own the socket. Calls failed() when a message cannot be sent completely or when the peer
  * does not read. It may do so in the middle of a send; the owner then stops the outbox. Never blocks.
  *
  * Answers to a packet of several messages leave as one packet. That is worth its lines: with a system call for each
@@ -26,6 +26,8 @@ struct staged {
 	struct wire_message message[SOCKET_PACKET_MAX];
 };
 
+#define OUTBOX_UNREAD 2 /* descriptors that a peer may have been sent and not read: its session is charged with as many */
+
 struct outbox_owner {
 	unsigned (*due)(void *context); /* messages that may wait beyond those that every session may have waiting */
 	void (*failed)(void *context, const char *reason);
@@ -42,6 +44,7 @@ struct outbox {
 	struct event       *writing;
 	struct outgoing    *first;
 	unsigned            count, descriptors; /* messages that wait; messages with a descriptor among them */
+	unsigned            unread; /* descriptors that were sent since the peer had read all, as far as is known */
 	struct staged      *staged;             /* NULL: each message leaves at once */
 	bool                stopped;
 	bool                wanted; /* room is waited for */

@@ -229,6 +229,50 @@ static void keep_memory(void)
 	speaker_end(&s);
 }
 
+#define UNREAD_BUFFERS  40
+#define UNREAD_CHUNKS   4 /* of each: a descriptor for each */
+#define UNREAD_SESSIONS 100
+
+static void make_grown(struct speaker *s, const char *name)
+{
+	struct wire_message message = speaker_message(WIRE_CREATE, name), answer;
+
+	message.create.size = 1;
+	message.create.reserve = UNREAD_CHUNKS * 4096;
+	WANT(!speaker_ask(s, &message, &answer, NULL));
+	for (unsigned i = 2; i <= UNREAD_CHUNKS; i++) {
+		message = speaker_message(WIRE_RESIZE, name);
+		message.resize.size = i * 4096;
+		WANT(!speaker_ask(s, &message, &answer, NULL));
+	}
+}
+
+/* The kernel counts descriptors that a socket's receiver has not read yet, all of the broker's together. */
+static void leave_unread(void)
+{
+	static struct speaker s[UNREAD_SESSIONS];
+	char name[40];
+
+	for (int i = 0; i < UNREAD_SESSIONS; i++)
+		join(&s[i]);
+	for (int k = 0; k < UNREAD_BUFFERS; k++) {
+		snprintf(name, sizeof name, "attacker/unread/%d", k);
+		make_grown(&s[0], name);
+	}
+	for (int i = 0; i < UNREAD_SESSIONS; i++)
+		for (int k = 0; k < UNREAD_BUFFERS; k++) {
+			struct wire_message message;
+
+			snprintf(name, sizeof name, "attacker/unread/%d", k);
+			message = speaker_message(WIRE_ACQUIRE, name);
+			message.request = (uint64_t)k + 1000;
+			WANT(!speaker_say(&s[i], &message));
+		}
+	hold();
+	for (int i = 0; i < UNREAD_SESSIONS; i++)
+		speaker_end(&s[i]);
+}
+
 /* The memory is not the attacker's any more, and the others have new memory meanwhile. */
 static bool others_make_memory(void)
 {
@@ -240,6 +284,18 @@ static bool broker_goes_on(void)
 	return newcomer_works(BYSTANDER);
 }
 
+/* When the broker has sent all that it sends. */
+static bool others_get_theirs(void)
+{
+	int64_t grants = -1;
+
+	while (grants != charged(ATTACKER, "grants")) {
+		grants = charged(ATTACKER, "grants");
+		usleep(200000);
+	}
+	return newcomer_works(BYSTANDER) && newcomer_works(VICTIM);
+}
+
 const struct attack descriptors[] = {
 	{ "writes the board", "neither by calls, nor by a mapping, nor through /proc; nor is it resized",
 	  .run = attack_board },
@@ -249,6 +305,7 @@ const struct attack descriptors[] = {
 	{ "sends descriptors", "the broker keeps none of them", .run = send_descriptors },
 	{ "keeps the descriptor of memory", "invariant 6: what it says it has closed is nobody else's, and is not charged", .run = keep_memory,
 	  .during = others_make_memory, .flags = HURTS_ITSELF },
+	{ "leaves descriptors unread", "invariant 5: others get theirs", .run = leave_unread, .during = others_get_theirs },
 	{ "sends sockets that linger", "invariant 5: closing them keeps the broker from nobody", .run = send_what_lingers,
 	  .during = broker_goes_on, .flags = NEEDS_PASSRIGHTS },
 	{ 0 },
