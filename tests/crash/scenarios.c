@@ -473,6 +473,7 @@ static void play_grows(void)
 	OTHER(0, do_return);
 	OTHER(0, do_return, .slot = 1);
 	OTHER(0, do_trim);
+	OTHER(0, do_stat, .name = "grow"); /* so the broker knows of the trim */
 	VICTIM(0, do_resize, .name = "grow", .size = NEARLY_ALL / 8);
 }
 
