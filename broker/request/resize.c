@@ -19,6 +19,7 @@
 #include "common/error.h"
 #include "common/layout.h"
 #include "common/size.h"
+#include "delegation.h"
 #include "manage.h"
 #include "provision.h"
 #include "waiting.h"
@@ -38,6 +39,7 @@ struct growth {
 
 static void resized(struct broker *broker, struct buffer *buffer, uint64_t size, struct event_party actor)
 {
+	delegation_forget(broker, buffer);
 	registry_resize(broker->registry, buffer, size);
 	event_happened(broker, &(struct broker_event){ .kind = EVENT_RESIZE, .actor = actor, .bytes = size, .name = buffer->name });
 	CRASH_POINT(resized);

@@ -180,6 +180,29 @@ static void test_a_new_owner_is_charged_with_all_of_it(void **state)
 	part(&owner);
 }
 
+/* ---- tickets ---- */
+
+static void test_tickets_end_with_the_size(void **state)
+{
+	struct peer owner = join();
+	struct wire_message issue = named(WIRE_ISSUE, 9, "a"), redeem, answer;
+
+	(void)state;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	issue.issue.rights = GPUB_READ;
+	issue.issue.uid = TICKET_ANY_USER;
+	issue.issue.once = 1;
+	answer = answer_to(&owner, &issue);
+	assert_int_equal(answer.type, WIRE_TICKET);
+	assert_int_equal(used(getuid(), RESOURCE_TICKETS), 1);
+	assert_int_equal(resize(&owner, "a", 2 * SIZE), 0);
+	assert_int_equal(used(getuid(), RESOURCE_TICKETS), 0);
+	wire_init(&redeem, WIRE_REDEEM, 10);
+	redeem.redeem.ticket = answer.ticket;
+	expect_refused(&owner, &redeem, -ESTALE);
+	part(&owner);
+}
+
 /* ---- the pool ---- */
 
 /* Who mapped pooled memory keeps its handle, and the buffer may be for fewer by now. */
@@ -211,6 +234,7 @@ int main(void)
 		ON(invariant_4_a_chunk_comes_with_a_handle_sealed_for_its_place),
 		ON(invariant_10_what_a_growth_took_is_given_back),
 		ON(test_a_new_owner_is_charged_with_all_of_it),
+		ON(test_tickets_end_with_the_size),
 		ON(invariant_6_a_chunk_is_no_pooled_memory),
 	};
 
