@@ -49,6 +49,7 @@ int number_parse(const char *text, const char *what, uint64_t low, uint64_t high
 struct amount {
 	uint64_t    size; /* bytes, at least 1 */
 	gpub_layout layout;
+	uint64_t    reserve; /* bytes that it may grow to; 0: it keeps its size */
 	unsigned    device; /* below DEVICE_MAX */
 };
 

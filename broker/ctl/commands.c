@@ -19,6 +19,7 @@
 #include "broker/show/ask.h"
 #include "broker/show/table.h"
 #include "client/client.h"
+#include "client/clock.h"
 #include "client/connect.h"
 #include "client/manage.h"
 #include "create.h"
@@ -54,13 +55,23 @@ static unsigned memory_flags(const struct ctl_options *options)
 
 static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *options)
 {
-	const struct create_order order = { .name = options->names[0],
-					    .amount = options->amount,
-					    .mode = options->mode,
-					    .flags = (options->timeline ? GPUB_TIMELINE : 0) | memory_flags(options),
-					    .wait_ms = options->wait_ms };
+	struct create_order order = { .name = options->names[0],
+				      .amount = options->amount,
+				      .mode = options->mode,
+				      .flags = (options->timeline ? GPUB_TIMELINE : 0) | memory_flags(options),
+				      .wait_ms = options->wait_ms };
 
+	order.amount.reserve = options->reserve;
 	return complain(ctl_create(client, &order), error_text());
+}
+
+static enum ctl_exit run_resize(gpub_client *client, const struct ctl_options *options)
+{
+	/* as of a create: a timeout has the errno of memory that cannot come */
+	struct timespec late = client_deadline(options->wait_ms / 2);
+	int error = gpub_resize(client, options->names[0], options->size, options->wait_ms);
+
+	return complain(error == -ENOMEM && options->wait_ms && client_past(&late) ? -ETIMEDOUT : error, error_text());
 }
 
 /* ---- unlink, chmod, chown: one name after the other ---- */
@@ -318,6 +329,7 @@ const struct ctl_command ctl_commands[] = {
 	  VALUE_AT(1, take_text, file), .local = run_load },
 	{ "save", "NAME FILE", "write a buffer to a file: .npy, .safetensors, or bytes; - is stdout", 2, 2,
 	  VALUE_AT(1, take_text, file), .local = run_save },
+	{ "resize", "NAME SIZE", "give one that was created with a reserve another size", 2, 2, VALUE_AT(1, take_size_or_0, size), .run = run_resize },
 	{ "unlink", "NAME ...", "take names away; memory is freed when nobody can touch it", 1, INT_MAX, .each = unlink_one },
 	{ "chmod", "MODE NAME ...", "change who may acquire them: 0640, or g+r,o-w", 2, INT_MAX,
 	  VALUE_AT(0, take_mode_change, change), .each = chmod_one },

@@ -25,6 +25,8 @@ struct ctl_options {
 	struct amount      amount; /* create; of load the device alone */
 	unsigned           mode;   /* create, load */
 	bool               timeline, dedicated, same_address, replace;
+	uint64_t           reserve; /* create */
+	uint64_t           size;    /* resize */
 	int                wait_ms;
 
 	const char        *file; /* load, save */

@@ -28,6 +28,7 @@ int ctl_create(gpub_client *client, const struct create_order *order)
 	request.create.device = order->amount.device;
 	request.create.mode = order->mode;
 	request.create.flags = order->flags;
+	request.create.reserve = order->amount.reserve;
 	request.create.timeout_ms = order->wait_ms;
 	error = call_broker(client, &request, &reply, NULL, NULL);
 	return error == -ENOMEM && order->wait_ms && client_past(&late) ? -ETIMEDOUT : error;

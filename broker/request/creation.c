@@ -242,6 +242,7 @@ int broker_create(struct broker *broker, const char *name, const struct amount *
 	struct creation_order order = { .done = done, .context = context };
 	struct buffer_spec spec = { .name = name,
 				    .size = amount->size,
+				    .reserve = amount->reserve,
 				    .device = amount->device,
 				    .owner = geteuid(),
 				    .group = getegid(),

@@ -10,6 +10,7 @@
 
 #include "broker/base/option-table.h"
 #include "common/error.h"
+#include "common/size.h"
 #include "gpubroker.h"
 #include "spec.h"
 
@@ -34,8 +35,10 @@ static int take_word(struct declared_buffer *buffer, const char *word)
 		buffer->flags |= GPUB_SAME_ADDRESS;
 	else if (!strncmp(word, "mode=", 5))
 		return take_mode(&buffer->mode, word + 5);
+	else if (!strncmp(word, "reserve=", 8))
+		return size_parse(word + 8, &buffer->amount.reserve);
 	else
-		return error_set(-EINVAL, "'%.40s' cannot stand behind a buffer's size: write timeline, dedicated, same-address or mode=0640",
+		return error_set(-EINVAL, "'%.40s' cannot stand behind a buffer's size: write timeline, dedicated, same-address, mode=0640 or reserve=4G",
 				 word);
 	return 0;
 }
@@ -50,7 +53,7 @@ static int take_properties(struct declared_buffer *buffer, const char *text)
 		size_t length = part_length(text);
 
 		if (length >= sizeof part)
-			return error_set(-EINVAL, "'%.40s...' is too long: write NAME=SIZE[@DEVICE][,timeline][,dedicated][,same-address][,mode=0640]",
+			return error_set(-EINVAL, "'%.40s...' is too long: write NAME=SIZE[@DEVICE][,timeline][,dedicated][,same-address][,mode=0640][,reserve=4G]",
 					 text);
 		snprintf(part, sizeof part, "%.*s", (int)length, text);
 		error = first ? take_amount(&buffer->amount, part) : take_word(buffer, part);
@@ -103,7 +106,7 @@ static const struct option_row rows[] = {
 	{ 0, "join-timeout", "SECONDS", "with --join, how long who starts early waits for the others (60)",
 	  NUMBER("number of seconds", 1, JOIN_PATIENCE_MAX), FIELD(job.patience) },
 	{ 'b', "buffer", "NAME=SIZE[@DEVICE][,WORD]",
-	  "a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, dedicated, same-address, mode=0640; "
+	  "a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, dedicated, same-address, mode=0640, reserve=4G; "
 	  "may be repeated",
 	  VALUE(take_buffer), FIELD(buffers) },
 	{ 0, "spec", "FILE", "more such buffers, from a file (see broker-run(1)); may be repeated", VALUE(take_spec),

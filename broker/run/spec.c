@@ -20,7 +20,7 @@ static _Thread_local struct declared_buffers *filling;
 #define MANUAL "see broker-run(1), Spec files"
 
 static const struct config_message messages[] = {
-	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size or layout, device, mode, timeline, dedicated" },
+	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size or layout, reserve, device, mode, timeline, dedicated, same_address" },
 	{ "found duplicate title '%s'", "the buffer '%s' is declared twice: keep one" },
 	{ "missing title for section '%s'", "this %s has no name: write buffer \"NAME\" { ... }" },
 	{ "missing opening brace for section '%s'", "this %s has no '{' behind its name: add it" },
@@ -31,7 +31,8 @@ static const struct config_message messages[] = {
 
 static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 {
-	const char *name = cfg_title(section), *size = cfg_getstr(section, "size"), *layout = cfg_getstr(section, "layout");
+	const char *name = cfg_title(section), *size = cfg_getstr(section, "size"), *layout = cfg_getstr(section, "layout"),
+		   *reserve = cfg_getstr(section, "reserve");
 	long device = cfg_getint(section, "device");
 	int error = name_check(name);
 
@@ -47,6 +48,8 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 			(cfg_getbool(section, "dedicated") || cfg_getbool(section, "alone") ? GPUB_DEDICATED : 0) |
 			(cfg_getbool(section, "same_address") ? GPUB_SAME_ADDRESS : 0);
 	error = size ? size_parse(size, &buffer->amount.size) : take_layout(&buffer->amount, layout);
+	if (!error && reserve)
+		error = size_parse(reserve, &buffer->amount.reserve);
 	buffer->amount.device = (unsigned)device;
 	return error ? error : take_mode(&buffer->mode, cfg_getstr(section, "mode"));
 }
@@ -67,7 +70,8 @@ static int on_buffer(cfg_t *cfg, cfg_opt_t *opt)
 
 int run_spec_read(struct declared_buffers *buffers, const char *path)
 {
-	cfg_opt_t buffer_options[] = { CFG_STR("size", NULL, CFGF_NODEFAULT), CFG_STR("layout", NULL, CFGF_NODEFAULT), CFG_INT("device", 0, CFGF_NONE),
+	cfg_opt_t buffer_options[] = { CFG_STR("size", NULL, CFGF_NODEFAULT), CFG_STR("layout", NULL, CFGF_NODEFAULT),
+				       CFG_STR("reserve", NULL, CFGF_NODEFAULT), CFG_INT("device", 0, CFGF_NONE),
 				       CFG_STR("mode", "0600", CFGF_NONE),
 				       CFG_BOOL("timeline", cfg_false, CFGF_NONE),
 				       CFG_BOOL("dedicated", cfg_false, CFGF_NONE),

@@ -362,6 +362,7 @@ const struct column columns[] = {
 	{ TABLE_BUFFERS, "dedicated", "whether it was created to share its memory with no other one", "alone", make_flag,
 	  ASKED },
 	{ TABLE_BUFFERS, "sameaddress", "whether each process maps it at the same address", "same_address", make_flag, ASKED },
+	{ TABLE_BUFFERS, "growable", "whether it was created with a reserve, and may grow", "growable", make_flag, ASKED },
 	{ TABLE_BUFFERS, "export", "how its memory is exported: ipc or vmm", "export", make_text, WORDS, ASKED },
 	{ TABLE_BUFFERS, "sealed", "whether nobody may write it any more", "sealed", make_flag, ASKED },
 	{ TABLE_BUFFERS, "age", "how long it has been there", "created", make_age, ORDINAL },

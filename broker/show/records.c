@@ -127,13 +127,13 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 		range = view_range(view, buffer->allocation);
 	}
 	sums = view_sums(view, range);
-	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:s,s:s*,s:I,s:I,s:o}", "name", buffer->name, "generation",
+	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:s,s:s*,s:I,s:I,s:o}", "name", buffer->name, "generation",
 			 NUMBER(buffer->generation), "bytes", NUMBER(buffer->bytes), "allocated", NUMBER(buffer->allocated),
 			 "created", NUMBER(buffer->created), "device", NUMBER(buffer->device), "state", states[buffer->state],
 			 "owner", NUMBER(buffer->owner), "group", NUMBER(buffer->group), "mode", NUMBER(buffer->mode),
 			 "ephemeral", (buffer->flags & GPUB_EPHEMERAL) != 0, "timeline", (buffer->flags & GPUB_TIMELINE) != 0, "alone",
 			 (buffer->flags & GPUB_DEDICATED) != 0, "sealed", (buffer->flags & GPUB_SEALED) != 0,
-			 "same_address", (buffer->flags & GPUB_SAME_ADDRESS) != 0, "export",
+			 "same_address", (buffer->flags & GPUB_SAME_ADDRESS) != 0, "growable", (buffer->flags & GPUB_GROWABLE) != 0, "export",
 			 buffer->exported == EXPORT_VMM ? "vmm" : "ipc", "layout", layout_is_none(&buffer->layout) ? NULL : layout_text(&buffer->layout, layout), "grants",
 			 NUMBER(range.end - range.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "holders",
 			 holders_json(joined, view, range));

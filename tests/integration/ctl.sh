@@ -183,6 +183,11 @@ check "seal refuses leases that write from then on" eval 'done_ create p1 1 && d
 check "rename takes no name from another" \
 	eval 'refused 1 "the name .p2. is taken: .*--replace" rename p1 p2 && refused 2 "drain takes no --replace" drain p1 --replace'
 check "unless it is told to" eval 'done_ rename --replace p1 p2 && ! ctl 0 unlink p1 && soon_is p2 sealed 1'
+check "create with a reserve, and resize" eval 'done_ create grows 1M --reserve 8M && soon_is grows growable 1 && done_ resize grows 3M && soon_is grows bytes $((3 << 20))'
+check "not beyond the reserve" refused 1 "may grow to 8M\|may grow to 8 MiB" resize grows 9M
+check "nor to nothing, nor without a size" eval 'refused 1 "at least 1 byte" resize grows 0 && refused 2 "is not a size" resize grows large && refused 2 "takes 2 arguments" resize grows'
+check "it shrinks while nobody maps it" eval 'done_ resize grows 100 && soon_is grows bytes 100 && done_ unlink grows'
+check "what has no reserve keeps its size" eval 'refused 1 "create it with a reserve" resize p2 2 && refused 1 "reserve is less than the size" create r 2M --reserve 1M'
 check "rename of one that is not there" refused 1 "no buffer .p1." rename p1 p3
 done_ unlink p2
 check "unlink takes names away" eval 'done_ create a 1 && done_ create b 1 && done_ unlink a b && ! ctl 0 chmod 0600 a'

@@ -225,6 +225,23 @@ static void test_beside_a_kernel(void)
 	end();
 }
 
+/* It is the buffer's, whatever its size is. */
+static void test_timeline(void)
+{
+	begin();
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB, .flags = GPUB_TIMELINE);
+	ask(&a, do_acquire, .name = "g");
+	ask(&b, do_acquire, .name = "g", .rights = GPUB_READ);
+	ask(&a, do_signal, .value = 1);
+	POINT(!ask(&b, do_wait, .value = 1) && !ask(&b, do_sync) && !ask(&a, do_resize, .name = "g", .size = 8 * MIB), "a buffer with a timeline grows");
+	POINT(!ask(&a, do_signal, .value = 2) && !ask(&b, do_wait, .value = 2) && !ask(&b, do_sync), "leases of before signal it and wait for it");
+	POINT(!ask(&a, do_acquire, .name = "g", .slot = 1) && !ask(&b, do_acquire, .name = "g", .slot = 1, .rights = GPUB_READ) &&
+		      !ask(&a, do_signal, .slot = 1, .value = 3) && !ask(&b, do_wait, .slot = 1, .value = 3) && !ask(&b, do_sync) &&
+		      !ask(&b, do_timeline, .slot = 1) && b.last.value == 3,
+	      "and so do leases of the new size");
+	end();
+}
+
 /* ---- shrinking ---- */
 
 static void test_shrinks(void)
@@ -352,6 +369,7 @@ int main(void)
 	test_views(0, "any address");
 	test_views(GPUB_SAME_ADDRESS, "one address");
 	test_beside_a_kernel();
+	test_timeline();
 	test_shrinks();
 	test_refusals();
 	if (!on_cuda()) {

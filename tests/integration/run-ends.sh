@@ -85,13 +85,15 @@ check "a buffer has no timeline" property timeline false u=1M
 check "unless its declaration says so" property timeline true u=1M,timeline
 check "and mode 0600" property mode $((0600)) u=1M
 check "or another one" property mode $((0640)) u=1M@0,mode=0640
+check "and with a reserve it may grow" eval 'property growable true u=1,reserve=4M && property growable false u=1'
 check "and with dedicated its own allocation" property alone true u=1,dedicated
 check "several words, in any order" eval 'property mode $((0444)) u=64K,mode=0444,dedicated,timeline && grep -q "\"timeline\": true" out'
-for word in timelines mode mode=999 mode= '' TIMELINE 'timeline,' ',timeline' "mode=0600@1" "$(printf 't%.0s' {1..99})"; do
+for word in timelines mode mode=999 mode= reserve reserve= reserve=some '' TIMELINE 'timeline,' ',timeline' "mode=0600@1" "$(printf 't%.0s' {1..99})"; do
 	check "-b u=1M,$word: exit 125" eval 'exits 125 -b "u=1M,$word" -- touch ran && [ ! -e ran ] && [ "$(wc -l <err)" = 1 ]'
 done
+check "a reserve below the size: exit 125, and why" eval 'exits 125 -b u=1M,reserve=1 -- touch ran && [ ! -e ran ] && said "reserve is less than the size"'
 check "an unknown word: which there are" eval 'exits 125 -b u=1M,timelin -- true &&
-	said "^broker-run: '"'timelin'"' cannot stand behind a buffer.s size: write timeline, dedicated, same-address or mode=0640$"'
+	said "^broker-run: '"'timelin'"' cannot stand behind a buffer.s size: write timeline, dedicated, same-address, mode=0640 or reserve=4G$"'
 
 # ---- memory that is not returned ----
 

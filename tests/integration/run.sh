@@ -122,6 +122,7 @@ check "an unknown section: file:line" spec '^broker-run: spec:1: .*bufer' 'bufer
 check "a missing brace: file:line" spec '^broker-run: spec:[0-9]*: ' 'buffer "x" { size = "1M"\n'
 check "no size: file:line" spec '^broker-run: spec:3: .*needs a size or a layout' '# a remark\nbuffer "x" {\n}\n'
 check "a size that is none: file:line" spec "^broker-run: spec:1: .*'lots' is not a size" 'buffer "x" { size = "lots" }\n'
+check "a reserve that is none: file:line" spec "^broker-run: spec:1: .*'much' is not a size" 'buffer "x" { size = "1" reserve = "much" }\n'
 check "a device that is none: file:line" spec '^broker-run: spec:1: .*device = 64' 'buffer "x" { size = "1"  device = 64 }\n'
 check "a device that is no number: file:line" spec '^broker-run: spec:1: ' 'buffer "x" { size = "1"  device = one }\n'
 check "a mode that is none: file:line" spec "^broker-run: spec:1: .*'0999' is no mode" 'buffer "x" { size = "1"  mode = "0999" }\n'
@@ -140,7 +141,7 @@ check "a buffer without a name: file:line" spec '^broker-run: spec:1: .*has no n
 check "an end in the middle: file:line" spec '^broker-run: spec:1: .*ends in the middle' 'buffer "x"'
 check "a value without =: file:line" spec "^broker-run: spec:1: 'size' has no value: write a '='" 'buffer "x" { size "1" }\n'
 check "a device that is no number says how to fix it" spec "^broker-run: spec:1: the value of 'device' is no number: give one" 'buffer "x" { size = "1"  device = one }\n'
-check "an unknown key says which are known" spec "'sise' is unknown: write buffer .* size or layout, device, mode, timeline, dedicated" 'buffer "x" { sise = "1" }\n'
+check "an unknown key says which are known" spec "'sise' is unknown: write buffer .* size or layout, reserve, device, mode, timeline, dedicated, same_address" 'buffer "x" { sise = "1" }\n'
 check "a boolean that is none: file:line" spec "^broker-run: spec:1: .*neither true nor false" 'buffer "x" { size = "1"  timeline = maybe }\n'
 cat >spec <<'END'
 # it's "$x

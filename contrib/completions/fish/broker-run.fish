@@ -4,7 +4,7 @@ complete -c broker-run -f
 complete -c broker-run -s n -l workers -x -d 'how many workers to fork, 1 to 1024 (1)'
 complete -c broker-run -l join -d 'this is one process of a job that mpirun or srun started: those of a machine share one broker'
 complete -c broker-run -l join-timeout -x -d 'with --join, how long who starts early waits for the others (60)'
-complete -c broker-run -s b -l buffer -x -d 'a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, dedicated, same-address, mode=0640; may be repeated'
+complete -c broker-run -s b -l buffer -x -d 'a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, dedicated, same-address, mode=0640, reserve=4G; may be repeated'
 complete -c broker-run -l spec -r -F -d 'more such buffers, from a file (see broker-run(1)); may be repeated'
 complete -c broker-run -l device -x -a 'auto cuda host' -d 'auto, cuda, host, or host:N for N host devices (auto: cuda where there is one)'
 complete -c broker-run -l name -x -d 'the broker\'s name for broker-status (run-PID)'

@@ -113,11 +113,11 @@ static void test_joined(void **unused)
 		       "\"grants\":1,\"held\":0,\"bytes\":4096,\"devices\":[0],\"uses\":1,\"holds\":[\"live\"]}");
 	expect_element(good_file(), "buffers", 0,
 		       "{\"name\":\"draining\",\"generation\":8,\"bytes\":0,\"allocated\":300,\"created\":1500000000,\"device\":0,\"state\":\"draining\","
-		       "\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"export\":\"ipc\","
+		       "\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,\"export\":\"ipc\","
 		       "\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
 	expect_element(good_file(), "buffers", 1,
 		       "{\"name\":\"live\",\"generation\":9,\"bytes\":0,\"allocated\":400,\"created\":1500000000,\"device\":0,\"state\":\"live\","
-		       "\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"export\":\"ipc\","
+		       "\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,\"export\":\"ipc\","
 		       "\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
 	expect_element(good_file(), "users", 0,
 		       "{\"uid\":7,\"used\":{\"bytes\":4096,\"buffers\":2,\"sessions\":1,\"grants\":0,\"tickets\":0,\"greetings\":0,"
