@@ -133,7 +133,7 @@ typedef struct gpub_info {
 	uint32_t grants;     /* its users: one for each session and device that may hold it now */
 	uint32_t group;      /* gid whose members the middle three mode bits are for */
 	uint8_t  device_uuid[16];
-	gpub_layout layout;  /* as created; all zeroes: nothing is said of the bytes */
+	gpub_layout layout;  /* as created or resized; all zeroes: nothing is said of the bytes */
 	uint64_t reserve;    /* bytes that it may grow to; 0: it keeps its size */
 } gpub_info;
 
@@ -275,7 +275,7 @@ int gpub_rename(gpub_client *client, const char *name, const char *to, unsigned 
 /*
  * Gives a buffer that was created with a reserve another size, of at most the reserve. It grows in place: what is new is zero, and lies behind
  * what the buffer has, in every process. The buffer gets a new generation: leases stay valid, with the size that they had, until they are returned, and
- * cannot be renewed (-ESTALE); the next acquire of the name has the new size. Tickets for it end. The layout stays. A growth waits for memory as
+ * cannot be renewed (-ESTALE); the next acquire of the name has the new size. Tickets for it end. An array has as many of its slowest extent as fit then. A growth waits for memory as
  * gpub_create() does, with timeout_ms as in gpub_spec. A buffer shrinks only while no process maps it; memory goes back to the device in the steps in
  * which the buffer grew. Where memory is short, or to shrink, the call closes this client's own unused mappings first, as gpub_trim() does. The
  * owner, root and the broker's user may.

@@ -24,7 +24,7 @@ module gpubroker_interface
 
     ! flags of gpub_spec and gpub_info, of gpub_rename() and of gpub_set_flags()
     integer(c_int32_t), parameter, public :: GPUB_EPHEMERAL = 1, GPUB_TIMELINE_FLAG = 2, GPUB_DEDICATED = 4, &
-        GPUB_ALONE = GPUB_DEDICATED, GPUB_SEALED = 8, GPUB_SAME_ADDRESS = 16
+        GPUB_ALONE = GPUB_DEDICATED, GPUB_SEALED = 8, GPUB_SAME_ADDRESS = 16, GPUB_GROWABLE = 32
     integer(c_int32_t), parameter, public :: GPUB_REPLACE = 1, GPUB_PERSIST = 2, GPUB_BACKGROUND_CLOSE = 1
 
     ! devices, and states of a buffer
@@ -59,7 +59,7 @@ module gpubroker_interface
 
     ! struct_size is the size of the type in bytes, which tests/install/fortran.sh compares with the header's.
     type, bind(C), public :: gpub_spec
-        integer(c_int32_t) :: struct_size = 104
+        integer(c_int32_t) :: struct_size = 112
         integer(c_int32_t) :: flags = 0
         integer(c_int64_t) :: size = 0
         integer(c_int32_t) :: device = 0
@@ -67,10 +67,11 @@ module gpubroker_interface
         integer(c_int32_t) :: timeout_ms = 0
         integer(c_int32_t) :: reserved = 0
         type(gpub_layout)  :: layout
+        integer(c_int64_t) :: reserve = 0
     end type
 
     type, bind(C), public :: gpub_info
-        integer(c_int32_t)     :: struct_size = 232
+        integer(c_int32_t)     :: struct_size = 240
         integer(c_int32_t)     :: flags = 0
         character(kind=c_char) :: name(GPUB_NAME_MAX + 1) = c_null_char
         integer(c_int64_t)     :: size = 0
@@ -82,6 +83,7 @@ module gpubroker_interface
         integer(c_int32_t)     :: group = 0
         integer(c_int8_t)      :: device_uuid(16) = 0
         type(gpub_layout)      :: layout
+        integer(c_int64_t)     :: reserve = 0
     end type
 
     type, bind(C), public :: gpub_expectation
@@ -127,7 +129,7 @@ module gpubroker_interface
     public :: gpub_copy_on, gpub_host_alloc, gpub_host_free, gpub_launch, gpub_module_close
     ! The others are below: they change Fortran's strings into C's, and back.
     public :: gpub_connect, gpub_create, gpub_unlink, gpub_chmod, gpub_chown, gpub_seal, gpub_rename, gpub_drain, gpub_stat, &
-        gpub_wait_newer, gpub_acquire, gpub_acquire_as, gpub_acquire_many, gpub_layout_parse, gpub_layout_text, &
+        gpub_resize, gpub_wait_newer, gpub_acquire, gpub_acquire_as, gpub_acquire_many, gpub_layout_parse, gpub_layout_text, &
         gpub_ticket_issue, gpub_redeem, gpub_module_open, gpub_module_kernel, gpub_module_managed, gpub_strerror_last, &
         gpub_node
     public :: gpub_check, gpub_info_name
@@ -308,6 +310,13 @@ module gpubroker_interface
             type(c_ptr), value :: client
             character(kind=c_char), intent(in) :: name(*), to(*)
             integer(c_int32_t), value :: flags
+        end function
+        integer(c_int) function c_resize(client, name, size, timeout_ms) bind(C, name='gpub_resize')
+            import
+            type(c_ptr), value :: client
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: size
+            integer(c_int), value :: timeout_ms
         end function
         integer(c_int) function c_drain(client, name, timeout_ms) bind(C, name='gpub_drain')
             import
@@ -492,6 +501,15 @@ contains
         character(*), intent(in) :: name
 
         status = c_seal(client, c_text(name))
+    end function
+
+    integer(c_int) function gpub_resize(client, name, size, timeout_ms) result(status)
+        type(c_ptr), intent(in) :: client
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: size
+        integer(c_int), intent(in) :: timeout_ms
+
+        status = c_resize(client, c_text(name), size, timeout_ms)
     end function
 
     integer(c_int) function gpub_rename(client, name, to, flags) result(status)

@@ -644,6 +644,8 @@ void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t 
 {
 	assert(buffer->state == BUFFER_LIVE && size <= buffer->allocation->size);
 	buffer->size = size;
+	if (buffer->layout)
+		layout_resize(buffer->layout, size);
 	generation_begin(registry, buffer);
 }
 

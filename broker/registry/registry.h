@@ -236,7 +236,10 @@ void registry_unlink(struct registry *registry, struct buffer *buffer);
  */
 void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
 
-/* A LIVE buffer has that size from now on, and a serial of its own, as by a rename. Its allocation has as much. It cannot fail. */
+/*
+ * A LIVE buffer has that size from now on, with an array as large as fits, and a serial of its own, as by a rename. Its allocation has as much. It
+ * cannot fail.
+ */
 void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t size);
 
 /* It does not end with its creator any more. */

@@ -203,10 +203,12 @@ static int shrink(struct session *session, const struct wire_message *message, s
 	struct broker *broker = session->broker;
 	const struct allocation *allocation = buffer->allocation;
 	const struct grant *grant = allocation->grants;
+	gpub_layout layout = buffer_layout(buffer);
 
-	if (layout_bytes(buffer->layout ? buffer->layout : &(gpub_layout){ 0 }) > message->resize.size)
-		return error_set(-EINVAL, "the layout of '%s' needs %llu bytes: it cannot shrink below them", buffer->name,
-				 (unsigned long long)layout_bytes(buffer->layout));
+	layout_resize(&layout, message->resize.size);
+	if (layout_bytes(&layout) > message->resize.size)
+		return error_set(-EINVAL, "'%s' is one element of %llu bytes: it cannot shrink below them", buffer->name,
+				 (unsigned long long)layout_bytes(&layout));
 	if (grant)
 		return error_set(-EBUSY, "'%s' cannot shrink while a process maps it, such as session %llu (pid %d, uid %u): let it call "
 				 "gpub_trim, or end", buffer->name, (unsigned long long)grant->session->id, (int)grant->session->pid,

@@ -77,6 +77,19 @@ uint64_t layout_bytes(const gpub_layout *layout)
 	return !layout_is_none(layout) && bytes_of(layout, &bytes) ? bytes : 0;
 }
 
+void layout_resize(gpub_layout *layout, uint64_t bytes)
+{
+	gpub_layout row = *layout;
+	uint64_t row_bytes;
+
+	if (!layout->ndim)
+		return;
+	row.shape[0] = 1;
+	row_bytes = layout_bytes(&row);
+	if (row_bytes)
+		layout->shape[0] = bytes / row_bytes;
+}
+
 int layout_check(const gpub_layout *layout)
 {
 	static const gpub_layout none;

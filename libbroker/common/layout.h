@@ -29,6 +29,9 @@ int layout_check(const gpub_layout *layout);
 /* Bytes of all elements, of one that was checked; 0: an extent is 0, or nothing is said. */
 uint64_t layout_bytes(const gpub_layout *layout);
 
+/* The array has as many of its slowest extent as so many bytes hold. One without dimensions stays as it is. */
+void layout_resize(gpub_layout *layout, uint64_t bytes);
+
 /* -EMEDIUMTYPE, with the error message set: the buffer of that name has another layout than is expected. GPUB_ANY_EXTENT fits all. */
 int layout_expect(const char *name, const gpub_layout *has, const gpub_layout *expected);
 

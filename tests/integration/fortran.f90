@@ -19,6 +19,7 @@ program fortran_module
     call test_texts()
     call test_many()
     call test_publish()
+    call test_resize()
     call test_tickets()
     call test_kernels()
     call gpub_stream_destroy(stream)
@@ -193,6 +194,25 @@ contains
         call point(gpub_lease_generation(lease, generation) == 0 .and. generation == after%generation, &
                    'a lease tells the generation')
         call gpub_check(gpub_return(lease))
+    end subroutine
+
+    subroutine test_resize()
+        type(gpub_spec) :: spec
+        type(gpub_info) :: info
+        type(gpub_lease) :: lease
+
+        spec%size = 1000
+        spec%reserve = 1000000
+        call point(gpub_create(client, 'grows', spec) == 0, 'a buffer has a reserve')
+        call point(gpub_resize(client, 'grows', 500000_c_int64_t, 0) == 0, 'and grows')
+        call gpub_check(gpub_stat(client, 'grows', info))
+        call point(info%size == 500000 .and. info%reserve >= 1000000 .and. iand(info%flags, GPUB_GROWABLE) /= 0, &
+                   'which the broker tells')
+        call gpub_check(gpub_acquire(client, 'grows', GPUB_READ, 0, lease))
+        call point(lease%size == 500000, 'and the next lease has')
+        call gpub_check(gpub_return(lease))
+        call point(gpub_resize(client, 'grows', 2000000_c_int64_t, 0) < 0, 'not beyond the reserve')
+        call gpub_check(gpub_unlink(client, 'grows'))
     end subroutine
 
     subroutine test_tickets()

@@ -4,6 +4,7 @@
  * while nobody maps it. What it costs is given back.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -269,13 +270,46 @@ static void test_shrinks(void)
 
 /* ---- refusals ---- */
 
+/* A scalar, or where value is not 0 an array of so many rows of 4 KiB. */
 static int do_layout(const struct order *order)
 {
 	gpub_spec spec = GPUB_SPEC_INIT;
-	int error = gpub_layout_parse("f32[1024]", &spec.layout);
+	char text[32];
+	int error;
 
+	snprintf(text, sizeof text, order->value ? "f32[%llu,1024]" : "f32x4[]", (unsigned long long)order->value);
+	error = gpub_layout_parse(text, &spec.layout);
 	spec.reserve = 8 * MIB;
 	return error ? error : gpub_create(client, order->name, &spec);
+}
+
+/* Of the lease, as its layout says. */
+static int do_rows(const struct order *order)
+{
+	gpub_layout layout;
+	int error = gpub_lease_layout(&lease[order->slot], &layout);
+
+	step_value = layout.shape[0];
+	return error;
+}
+
+static void test_arrays(void)
+{
+	begin();
+	ask(&a, do_layout, .name = "array", .value = 10);
+	ask(&b, do_acquire, .name = "array");
+	POINT(!ask(&a, do_resize, .name = "array", .size = 2 * MIB) && !ask(&b, do_acquire, .name = "array", .slot = 1) &&
+		      !ask(&b, do_rows, .slot = 1) && b.last.value == 512,
+	      "an array has as many rows as fit");
+	POINT(!ask(&b, do_rows) && b.last.value == 10, "and as many as it had in a lease of before");
+	ask(&b, do_return);
+	ask(&b, do_return, .slot = 1);
+	POINT(!ask(&b, do_resize, .name = "array", .size = 3 * 4096 + 4095) && !ask(&b, do_acquire, .name = "array") && !ask(&b, do_rows) &&
+		      b.last.value == 3,
+	      "fewer when it shrinks");
+	POINT(!ask(&a, do_layout, .name = "one") && ask(&a, do_resize, .name = "one", .size = 15) == -EINVAL, "one element stays whole: %s",
+	      a.last.text);
+	end();
 }
 
 static int do_grow_often(const struct order *order)
@@ -303,7 +337,7 @@ static void test_refusals(void)
 	POINT(ask(&a, do_resize, .name = "g", .size = 128 * MIB) == -ENOSPC, "the next is refused: %s", a.last.text);
 	POINT(!ask(&b, do_acquire, .name = "g") && size_of(&b, 0) == 66 * MIB && reads(&b, 0, 66 * MIB - 8, 0),
 	      "who maps it then gets all chunks at once");
-	POINT(!ask(&a, do_layout, .name = "array") && ask(&a, do_resize, .name = "array", .size = 4095) == -EINVAL, "below the layout: %s", a.last.text);
+	ask(&a, do_layout, .name = "array", .value = 1);
 	POINT(!ask(&a, do_resize, .name = "array", .size = 8192) && !ask(&a, do_seal, .name = "array") &&
 		      ask(&a, do_resize, .name = "array", .size = 16384) == -EROFS,
 	      "of a sealed buffer: %s", a.last.text);
@@ -371,6 +405,7 @@ int main(void)
 	test_beside_a_kernel();
 	test_timeline();
 	test_shrinks();
+	test_arrays();
 	test_refusals();
 	if (!on_cuda()) {
 		test_shortage();

@@ -107,14 +107,15 @@ static int spec_from(PyObject *shape, PyObject *dtype, PyObject *device, PyObjec
 
 static PyObject *client_make(struct client *self, PyObject *args, PyObject *keywords)
 {
-	static char *names[] = { "name", "shape", "dtype", "timeline", "ephemeral", "dedicated", "same_address", "device", "mode", "timeout", NULL };
+	static char *names[] = { "name", "shape", "dtype", "timeline", "ephemeral", "dedicated", "same_address", "reserve", "device", "mode", "timeout", NULL };
 	gpub_spec spec = GPUB_SPEC_INIT;
 	PyObject *shape, *dtype = NULL, *device = Py_None, *timeout = NULL, *text = NULL;
 	int timeline = 0, ephemeral = 0, dedicated = 0, same_address = 0, error;
+	unsigned long long reserve = 0;
 	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppOIO:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
-					 &dedicated, &same_address, &device, &spec.mode, &timeout))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppKOIO:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
+					 &dedicated, &same_address, &reserve, &device, &spec.mode, &timeout))
 		return NULL;
 	text = dtype ? Py_NewRef(dtype) : PyUnicode_FromString("uint8");
 	timeout = timeout ? Py_NewRef(timeout) : PyLong_FromLong(0);
@@ -123,9 +124,25 @@ static PyObject *client_make(struct client *self, PyObject *args, PyObject *keyw
 	Py_XDECREF(timeout);
 	if (error)
 		return NULL;
+	spec.reserve = reserve;
 	spec.flags = (timeline ? GPUB_TIMELINE : 0) | (ephemeral ? GPUB_EPHEMERAL : 0) | (dedicated ? GPUB_DEDICATED : 0) |
 		     (same_address ? GPUB_SAME_ADDRESS : 0);
 	CALL(self, error, gpub_create(self->connection->client, name, &spec))
+	return done(self, error);
+}
+
+static PyObject *client_resize(struct client *self, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "name", "nbytes", "timeout", NULL };
+	unsigned long long bytes;
+	PyObject *timeout = NULL;
+	const char *name;
+	int timeout_ms = 0, error;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sK|O:resize", names, &name, &bytes, &timeout) ||
+	    (timeout && timeout_from_python(timeout, &timeout_ms)))
+		return NULL;
+	CALL(self, error, gpub_resize(self->connection->client, name, bytes, timeout_ms))
 	return done(self, error);
 }
 
@@ -509,10 +526,10 @@ static PyMethodDef methods[] = {
 	  "close($self, /)\n--\n\nReturns what is still held and disconnects. Waits for the device work of this process.\n\n"
 	  "BufferError: exported arrays live, and how many." },
 	{ "create", NAMED(client_make),
-	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, same_address=False, device=None, mode=0o600, timeout=0)\n--\n\n"
+	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, same_address=False, reserve=0, device=None, mode=0o600, timeout=0)\n--\n\n"
 	  "Creates a buffer of zeros, an array in row-major order; the name lives until unlink().\n\n"
 	  "shape: an int or a tuple of up to 8. dtype: 'float32' or 'f32', numpy.float32, torch.float32 ...; 'float32x4' is of vectors.\n"
-	  "timeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation of its own. same_address: each process maps it at the same address. timeout: how\n"
+	  "timeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation of its own. same_address: each process maps it at the same address. reserve: bytes that resize() may make of it. timeout: how\n"
 	  "many seconds to wait for memory, None without limit.\n\n"
 	  "FileExistsError: the name is taken. OSError ENOMEM, EDQUOT: no memory, or a quota. ValueError: no such dtype or shape." },
 	{ "unlink", (PyCFunction)client_unlink, METH_VARARGS,
@@ -532,6 +549,10 @@ static PyMethodDef methods[] = {
 	  "rename($self, /, name, to, *, replace=False, persist=False)\n--\n\nGives it another name and a new generation, in one step.\n\n"
 	  "replace: a buffer of that name is unlinked. persist: it is not ephemeral any more.\n\n"
 	  "FileExistsError: the name is taken. Leases go on." },
+	{ "resize", NAMED(client_resize),
+	  "resize($self, /, name, nbytes, timeout=0)\n--\n\nGives a buffer that was created with a reserve another size: what is new is zero.\n\n"
+	  "Leases stay as they are; the next has as many rows as fit. timeout: how long to wait for memory.\n\n"
+	  "OSError ENOSPC: beyond the reserve. EBUSY: a process maps what is to shrink. MemoryError: the device is full." },
 	{ "wait_newer", NAMED(client_wait_newer),
 	  "wait_newer($self, /, name, generation=0, timeout=None)\n--\n\nWaits for a buffer of that name of a later generation: its Info.\n\n"
 	  "TimeoutError; FileNotFoundError: timeout is 0 and there is no such name." },

@@ -8,7 +8,7 @@ static PyStructSequence_Field fields[] = {
 	{ "name", "str" },
 	{ "shape", "tuple of ints; (nbytes,) where nothing is known of the bytes" },
 	{ "dtype", "str, as 'float32'; 'uint8' where nothing is known of the bytes" },
-	{ "nbytes", "int: bytes, as created" },
+	{ "nbytes", "int: bytes, as created or resized" },
 	{ "generation", "int: serial of this buffer, never used again" },
 	{ "device", "int: ordinal in this process, -1 where it does not see that device" },
 	{ "mode", "int: permission bits, as of chmod" },
@@ -20,6 +20,7 @@ static PyStructSequence_Field fields[] = {
 	{ "dedicated", "bool: has an allocation of its own" },
 	{ "same_address", "bool: each process maps it at the same address" },
 	{ "sealed", "bool: no lease can write it any more" },
+	{ "reserve", "int: bytes that it may grow to; 0: it keeps its size" },
 	{ NULL, NULL },
 };
 
@@ -56,7 +57,7 @@ static int fill(PyObject *to, const gpub_info *info)
 		return -1;
 	return set_flag(to, &at, info->flags & GPUB_EPHEMERAL) || set_flag(to, &at, info->flags & GPUB_TIMELINE) ||
 			       set_flag(to, &at, info->flags & GPUB_DEDICATED) || set_flag(to, &at, info->flags & GPUB_SAME_ADDRESS) ||
-			       set_flag(to, &at, info->flags & GPUB_SEALED) ?
+			       set_flag(to, &at, info->flags & GPUB_SEALED) || set(to, &at, PyLong_FromUnsignedLongLong(info->reserve)) ?
 		       -1 :
 		       0;
 }

@@ -196,6 +196,27 @@ def test_rename_replaces_in_one_step(c, name):
             assert u.generation == c.stat(name).generation > kept.generation
 
 
+def test_resize(c, broker, name):
+    c.create(name, (10, 1024), "float32", reserve=1 << 20)
+    assert c.stat(name).reserve == 1 << 20
+    with c.acquire(name, "rw") as before, broker.connect() as other, other.acquire(name) as others:
+        before.numpy()[9] = 5
+        c.resize(name, 100 * 4096)
+        assert before.shape == others.shape == (10, 1024)
+        with c.acquire(name, "rw") as u, other.acquire(name) as v:
+            assert u.shape == v.shape == (100, 1024)
+            assert (u.numpy()[9] == 5).all()
+            assert not u.numpy()[10:].any()
+            u.numpy()[99] = 7
+            assert (v.numpy()[99] == 7).all()
+            assert u.generation == c.stat(name).generation > before.generation
+    with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
+        c.resize(name, (1 << 20) + 1)
+    c.create(f"{name}-fixed", 4)
+    with pytest.raises(OSError, match="create it with a reserve"):
+        c.resize(f"{name}-fixed", 8)
+
+
 def test_wait_newer(c, broker, name):
     with pytest.raises(FileNotFoundError):
         c.wait_newer(name, timeout=0)
