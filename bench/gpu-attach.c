@@ -30,16 +30,7 @@ static size_t            size;
 
 static void owner(int sock)
 {
-	char request;
-	int  descriptor;
-
-	gpu_start();
-	gpu_receive(sock, &request, 1);
-	descriptor = gpu_vmm_make(size);
-	for (;;) {
-		gpu_descriptor_send(sock, descriptor);
-		gpu_receive(sock, &request, 1);
-	}
+	gpu_vmm_serve(sock, size);
 }
 
 static double timed_bare(int sock)

@@ -114,16 +114,7 @@ static void grow(void)
 
 static void owner(int sock)
 {
-	char request;
-	int  descriptor;
-
-	gpu_start();
-	gpu_receive(sock, &request, 1);
-	descriptor = gpu_vmm_make(GPU_GRANULE);
-	for (;;) {
-		gpu_descriptor_send(sock, descriptor);
-		gpu_receive(sock, &request, 1);
-	}
+	gpu_vmm_serve(sock, GPU_GRANULE);
 }
 
 static double timed_bare(int sock)

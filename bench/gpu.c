@@ -268,6 +268,20 @@ int gpu_descriptor_receive(int sock)
 	return descriptor;
 }
 
+void gpu_vmm_serve(int sock, size_t size)
+{
+	char request;
+	int  descriptor;
+
+	gpu_start();
+	gpu_receive(sock, &request, 1);
+	descriptor = gpu_vmm_make(size);
+	for (;;) {
+		gpu_descriptor_send(sock, descriptor);
+		gpu_receive(sock, &request, 1);
+	}
+}
+
 CUdeviceptr gpu_registered_word(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), *word;

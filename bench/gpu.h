@@ -100,6 +100,9 @@ struct gpu_mapped {
 /* Makes memory on device 0; the descriptor that it is exported by. */
 int gpu_vmm_make(size_t size);
 
+/* A helper that makes such memory, and sends its descriptor for each byte that it receives. */
+_Noreturn void gpu_vmm_serve(int sock, size_t size);
+
 /* Imports it, and maps it with access for device 0; and the other way round. The descriptor stays the caller's. */
 void gpu_vmm_map(int descriptor, size_t size, struct gpu_mapped *mapped);
 void gpu_vmm_unmap(const struct gpu_mapped *mapped);
