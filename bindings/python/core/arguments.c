@@ -54,16 +54,22 @@ const char *rights_text(unsigned rights)
 	return texts[rights & (GPUB_READ | GPUB_WRITE)];
 }
 
+int number_from_python(PyObject *object, void *value)
+{
+	PyObject *number = PyNumber_Index(object);
+	uint64_t made = number ? PyLong_AsUnsignedLongLong(number) : 0;
+
+	Py_XDECREF(number);
+	if (PyErr_Occurred())
+		return 0;
+	*(uint64_t *)value = made;
+	return 1;
+}
+
 int maybe_from_python(PyObject *object, struct maybe *maybe)
 {
 	*maybe = (struct maybe){ .given = object != Py_None };
-	if (maybe->given) {
-		PyObject *number = PyNumber_Index(object);
-
-		maybe->value = number ? PyLong_AsUnsignedLongLong(number) : 0;
-		Py_XDECREF(number);
-	}
-	return PyErr_Occurred() ? -1 : 0;
+	return !maybe->given || number_from_python(object, &maybe->value) ? 0 : -1;
 }
 
 static int64_t now_ms(void)

@@ -111,11 +111,10 @@ static PyObject *client_make(struct client *self, PyObject *args, PyObject *keyw
 	gpub_spec spec = GPUB_SPEC_INIT;
 	PyObject *shape, *dtype = NULL, *device = Py_None, *timeout = NULL, *text = NULL;
 	int timeline = 0, ephemeral = 0, dedicated = 0, same_address = 0, error;
-	unsigned long long reserve = 0;
 	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppKOIO:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
-					 &dedicated, &same_address, &reserve, &device, &spec.mode, &timeout))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppO&OIO:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
+					 &dedicated, &same_address, number_from_python, &spec.reserve, &device, &spec.mode, &timeout))
 		return NULL;
 	text = dtype ? Py_NewRef(dtype) : PyUnicode_FromString("uint8");
 	timeout = timeout ? Py_NewRef(timeout) : PyLong_FromLong(0);
@@ -124,7 +123,6 @@ static PyObject *client_make(struct client *self, PyObject *args, PyObject *keyw
 	Py_XDECREF(timeout);
 	if (error)
 		return NULL;
-	spec.reserve = reserve;
 	spec.flags = (timeline ? GPUB_TIMELINE : 0) | (ephemeral ? GPUB_EPHEMERAL : 0) | (dedicated ? GPUB_DEDICATED : 0) |
 		     (same_address ? GPUB_SAME_ADDRESS : 0);
 	CALL(self, error, gpub_create(self->connection->client, name, &spec))
@@ -134,12 +132,12 @@ static PyObject *client_make(struct client *self, PyObject *args, PyObject *keyw
 static PyObject *client_resize(struct client *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "name", "nbytes", "timeout", NULL };
-	unsigned long long bytes;
 	PyObject *timeout = NULL;
 	const char *name;
 	int timeout_ms = 0, error;
+	uint64_t bytes = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sK|O:resize", names, &name, &bytes, &timeout) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO&|O:resize", names, &name, number_from_python, &bytes, &timeout) ||
 	    (timeout && timeout_from_python(timeout, &timeout_ms)))
 		return NULL;
 	CALL(self, error, gpub_resize(self->connection->client, name, bytes, timeout_ms))
@@ -551,8 +549,10 @@ static PyMethodDef methods[] = {
 	  "FileExistsError: the name is taken. Leases go on." },
 	{ "resize", NAMED(client_resize),
 	  "resize($self, /, name, nbytes, timeout=0)\n--\n\nGives a buffer that was created with a reserve another size: what is new is zero.\n\n"
-	  "Leases stay as they are; the next has as many rows as fit. timeout: how long to wait for memory.\n\n"
-	  "OSError ENOSPC: beyond the reserve. EBUSY: a process maps what is to shrink. MemoryError: the device is full." },
+	  "It is a new generation: leases and arrays stay as they are, the next acquire() has as many rows as fit in nbytes, tickets for it end. It\n"
+	  "shrinks only while no process maps it. timeout: how many seconds to wait for memory, None without limit.\n\n"
+	  "FileNotFoundError, PermissionError. OSError EINVAL: it has no reserve; ENOSPC: nbytes is beyond the reserve; ENOMEM, EDQUOT: no memory,\n"
+	  "or a quota; EBUSY: a process maps what is to shrink, or it is being resized; EROFS: it is sealed." },
 	{ "wait_newer", NAMED(client_wait_newer),
 	  "wait_newer($self, /, name, generation=0, timeout=None)\n--\n\nWaits for a buffer of that name of a later generation: its Info.\n\n"
 	  "TimeoutError; FileNotFoundError: timeout is 0 and there is no such name." },

@@ -210,11 +210,73 @@ def test_resize(c, broker, name):
             u.numpy()[99] = 7
             assert (v.numpy()[99] == 7).all()
             assert u.generation == c.stat(name).generation > before.generation
-    with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
-        c.resize(name, (1 << 20) + 1)
-    c.create(f"{name}-fixed", 4)
+
+
+def test_what_is_cut_off_is_in_no_process(c, broker, name):
+    c.create(name, (100, 1024), "float32", reserve=1 << 20)
+    ticket = c.ticket(name)
+    with broker.connect() as other:
+        other.acquire(name).release()
+        with refused(errno.EBUSY):
+            c.resize(name, 10 * 4096)
+        other.trim()
+        c.resize(name, 10 * 4096 + 5)
+        assert (c.stat(name).shape, c.stat(name).nbytes) == ((10, 1024), 10 * 4096 + 5)
+        with other.acquire(name) as u:
+            assert (u.shape, u.nbytes, u.numpy().shape) == ((10, 1024), 10 * 4096, (10, 1024))
+        with refused(errno.ESTALE):
+            other.redeem(ticket)
+
+
+def test_a_resize_that_cannot_be_is_an_os_error(c, name):
+    with pytest.raises(FileNotFoundError, match=name):
+        c.resize(name, 8)
+    with pytest.raises(OSError, match="reserve is less than its size"):
+        c.create(name, 4096, reserve=4095)
+    c.create(name, 4096)
     with pytest.raises(OSError, match="create it with a reserve"):
-        c.resize(f"{name}-fixed", 8)
+        c.resize(name, 8192)
+    c.unlink(name)
+    c.create(name, 4096, reserve=8192)
+    with refused(errno.ENOSPC):
+        c.resize(name, 8193)
+    with refused(errno.EINVAL):
+        c.resize(name, 0)
+    with pytest.raises(ValueError, match="timeout"):
+        c.resize(name, 8192, timeout=-1)
+    c.seal(name)
+    with refused(errno.EROFS):
+        c.resize(name, 8192)
+
+
+def test_a_growth_waits_for_memory_and_stops_no_other_thread(own_broker):
+    with own_broker(GPUB_HOST_MEMORY="64M").connect() as c:
+        c.create("g", 4 << 20, reserve=64 << 20)
+        c.create("other", 40 << 20)
+        with refused(errno.ENOMEM):
+            c.resize("g", 40 << 20)
+        thread = threading.Thread(target=c.resize, args=("g", 40 << 20, 60))
+        thread.start()
+        with refused(errno.EBUSY):
+            while thread.is_alive():
+                c.resize("g", 4 << 20)  # does nothing, until the thread's growth has begun
+        c.unlink("other")
+        thread.join()
+        assert c.stat("g").nbytes == 40 << 20
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "error"), [(-1, OverflowError), ((1 << 64) + 8, OverflowError), (8.0, TypeError), ("8", TypeError)]
+)
+def test_a_size_is_an_unsigned_number_of_64_bits(c, name, nbytes, error):
+    with pytest.raises(error):
+        c.create(name, 4, reserve=nbytes)
+    c.create(name, 4, reserve=np.int64(64))
+    with pytest.raises(error):
+        c.resize(name, nbytes)
+    assert c.stat(name).nbytes == 4
+    c.resize(name, np.int64(64))
+    assert c.stat(name).nbytes == 64
 
 
 def test_wait_newer(c, broker, name):

@@ -146,6 +146,41 @@ with gpubroker.connect({broker.address!r}) as c, c.acquire({name!r}, "rw") as u:
         assert np.array_equal(u.numpy(), np.repeat(np.arange(1, 5), 1000).reshape(4, 1000))
 
 
+def test_a_buffer_grows_under_the_array_of_another_process(c, broker, name):
+    c.create(name, (2, 1024), "int64", reserve=64 << 20)
+    program = f"""
+import gpubroker
+with gpubroker.connect({broker.address!r}) as c:
+    with c.acquire({name!r}, "rw") as before:
+        array = before.numpy()
+        print("held", flush=True)
+        input()
+        array[1] = 6
+        with c.acquire({name!r}, "rw") as u:
+            u.numpy()[-1] = 7
+            print(array.shape, u.shape, (u.numpy()[0] == 5).all(), (u.numpy()[1] == 6).all())
+        del array
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], text=True, **pipes) as child, c.acquire(name, "rw") as before:
+        assert child.stdout.readline() == "held\n"
+        array = before.numpy()
+        array[0] = 5
+        data = pickle.dumps(before)
+        c.resize(name, 4 << 20)
+        assert child.communicate("\n", timeout=60)[0] == "(2, 1024) (512, 1024) True True\n"
+        assert child.returncode == 0
+        assert array.shape == (2, 1024)
+        assert (array == [[5], [6]]).all()
+        with c.acquire(name) as u:
+            assert (u.numpy()[-1] == 7).all()
+            assert not u.numpy()[2:-1].any()
+        del array
+        with pytest.raises(OSError, check=lambda error: error.errno == errno.ESTALE):
+            pickle.loads(data)
+    gpubroker.sharing.client(c.address).trim()
+
+
 def test_an_interpreter_that_ends_leaves_nothing_behind(c, broker, name):
     c.create(name, 4)
     program = f"""

@@ -45,6 +45,9 @@ def test_ls(c, name, look):
     lines = look("ls").splitlines()
     assert lines[0].split() == ["NAME", "TYPE", "BYTES", "DEV", "GENERATION", "FLAGS"]
     assert [name, "float32[3,4]", "48", "timeline"] in [[*line.split()[:3], line.split()[5]] for line in lines]
+    c.unlink(name)
+    c.create(name, 4, dedicated=True, reserve=8)
+    assert look("ls", name).split()[-1] == "dedicated,growable"
     assert name in look("ls", name)
     assert name not in look("ls", "another*")
 

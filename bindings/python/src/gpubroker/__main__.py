@@ -56,7 +56,10 @@ _FLAGS = ("timeline", "sealed", "ephemeral", "dedicated", "same_address")
 
 
 def _flags(info: Info) -> str:
-    return ",".join(flag for flag in _FLAGS if getattr(info, flag)) or "-"
+    flags = [flag for flag in _FLAGS if getattr(info, flag)]
+    if info.reserve:
+        flags.append("growable")
+    return ",".join(flags) or "-"
 
 
 def ls(client: Client, options: argparse.Namespace) -> None:
