@@ -281,6 +281,7 @@ static enum ctl_exit run_load(const struct ctl_options *options)
 					  .device = options->amount.device,
 					  .mode = options->mode,
 					  .flags = memory_flags(options),
+					  .reserve = options->reserve,
 					  .wait_ms = options->wait_ms,
 					  .replace = options->replace,
 					  .seal = options->seal,

@@ -25,7 +25,7 @@ struct ctl_options {
 	struct amount      amount; /* create; of load the device alone */
 	unsigned           mode;   /* create, load */
 	bool               timeline, dedicated, same_address, replace;
-	uint64_t           reserve; /* create */
+	uint64_t           reserve; /* create, load */
 	uint64_t           size;    /* resize */
 	int                wait_ms;
 

@@ -68,7 +68,10 @@ static int buffer_create(gpub_client *client, const struct load_order *order, co
 {
 	uint64_t size = content_size(content);
 	struct create_order create = { .name = name,
-				       .amount = { .size = size ? size : 1, .layout = content->layout, .device = order->device },
+				       .amount = { .size = size ? size : 1,
+						   .layout = content->layout,
+						   .reserve = order->reserve,
+						   .device = order->device },
 				       .mode = order->mode,
 				       .flags = order->flags | GPUB_EPHEMERAL,
 				       .wait_ms = order->wait_ms };

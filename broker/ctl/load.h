@@ -9,12 +9,14 @@
 #define GPUB_CTL_LOAD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct load_order {
 	const char *address; /* NULL: wherever gpub_connect() looks */
 	const char *name, *file; /* "-": standard input */
 	unsigned    device; /* the broker's number */
 	unsigned    mode, flags; /* GPUB_DEDICATED, GPUB_SAME_ADDRESS */
+	uint64_t    reserve; /* bytes that it may grow to; 0: it keeps its size */
 	int         wait_ms;
 	bool        replace, seal, quiet;
 };

@@ -9,9 +9,11 @@
 #include <jansson.h>
 
 #include "broker/show/ask.h"
+#include "broker/show/columns.h"
 #include "broker/show/json.h"
 #include "broker/show/table.h"
 #include "common/error.h"
+#include "gpubroker.h"
 
 typedef bool wanted_fn(const json_t *element, const char *text);
 typedef int show_fn(const json_t *array);
@@ -132,6 +134,35 @@ static int show_whole_buffers(const json_t *buffers)
 	return 0;
 }
 
+/* The buffer that has the name, if it may grow. Those that drain cannot. */
+static json_t *find_growable(const json_t *buffers)
+{
+	json_t *buffer;
+	size_t i;
+
+	json_array_foreach(buffers, i, buffer)
+		if (json_is_true(json_object_get(buffer, "growable")) && !strcmp(json_text(buffer, "state"), "live"))
+			return buffer;
+	return NULL;
+}
+
+/* A record of the status file has no room for the reserve, so it takes another request. The name may be another buffer's by then. */
+static int add_reserve(struct gpub_client *client, const char *name, const json_t *buffers)
+{
+	json_t *buffer = find_growable(buffers);
+	gpub_info info = { .struct_size = sizeof info };
+	int error;
+
+	if (!buffer)
+		return 0;
+	error = gpub_stat(client, name, &info);
+	if (error)
+		return error == -ENOENT ? 0 : error;
+	if (info.generation == json_number(buffer, "generation"))
+		json_object_set_new(buffer, "reserve", json_integer((json_int_t)info.reserve));
+	return 0;
+}
+
 /* The one that has the name, and those that had it and drain. */
 int view_stat(struct gpub_client *client, const char *name, bool json)
 {
@@ -140,8 +171,9 @@ int view_stat(struct gpub_client *client, const char *name, bool json)
 
 	if (!buffers)
 		return error;
-	if (json_array_size(buffers))
+	error = add_reserve(client, name, buffers);
+	if (!error && json_array_size(buffers))
 		return show(buffers, json, show_whole_buffers);
 	json_decref(buffers);
-	return error_set(-ENOENT, "you have and use no buffer '%s': broker-ctl list shows those you do", name);
+	return error ? error : error_set(-ENOENT, "you have and use no buffer '%s': broker-ctl list shows those you do", name);
 }

@@ -24,6 +24,9 @@ int declared_add(struct declared_buffers *buffers, const struct declared_buffer 
 
 	if (error)
 		return error;
+	if (buffer->amount.reserve && buffer->amount.reserve < buffer->amount.size)
+		return error_set(-EINVAL, "of the buffer '%s' the reserve is less than the size: write the size that the buffer may "
+					  "grow to, or leave it out", buffer->name);
 	for (unsigned i = 0; i < buffers->count; i++)
 		if (!strcmp(buffers->list[i].name, buffer->name))
 			return declared_twice(&buffers->list[i]);

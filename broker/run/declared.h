@@ -26,7 +26,7 @@ struct declared_buffers {
 	unsigned                count;
 };
 
-/* -EEXIST: the list has that name already; -EINVAL, -ENAMETOOLONG, -ENOMEM. */
+/* -EEXIST: the list has that name already; -EINVAL: no name, or a reserve below the size; -ENAMETOOLONG, -ENOMEM. */
 int declared_add(struct declared_buffers *buffers, const struct declared_buffer *buffer);
 void declared_free(struct declared_buffers *buffers);
 

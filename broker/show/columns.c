@@ -348,7 +348,7 @@ const struct column columns[] = {
 	  .list = true },
 
 	{ TABLE_BUFFERS, "buffer", "its name", "name", make_text, .least = 16 },
-	{ TABLE_BUFFERS, "size", "its size, as it was created", "bytes", make_size, FIGURE },
+	{ TABLE_BUFFERS, "size", "its size", "bytes", make_size, FIGURE },
 	{ TABLE_BUFFERS, "layout", "the type and the extents of its elements, where it was created with them", "layout", make_text_if_any,
 	  .shown = SHOWN_IF_ANY, .least = 10 },
 	{ TABLE_BUFFERS, "allocated", "what it takes on the device", "allocated", make_size, FIGURE, ASKED },

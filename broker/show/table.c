@@ -387,6 +387,8 @@ void table_whole_buffer(const json_t *buffer, const struct paper *paper)
 	print_property(paper, "state", json_text(buffer, "state"));
 	print_size(paper, buffer, "size", "bytes");
 	print_size(paper, buffer, "allocated", "allocated");
+	if (json_object_get(buffer, "reserve"))
+		print_size(paper, buffer, "reserve", "reserve");
 	print_number(paper, buffer, "device");
 	print_property(paper, "owner", user_text(json_number(buffer, "owner"), text));
 	print_property(paper, "group", group_text(json_number(buffer, "group"), text));

@@ -30,7 +30,7 @@ int table_show(const struct shown *shown, const struct table_options *options);
 /* Rows of one table alone, an array as in shown->text; under buffers what drains wait for. -ENOMEM */
 int table_rows_show(enum table_kind table, const json_t *rows, const struct table_options *options);
 
-/* All of a buffer, a line for each property and each holder. */
+/* All of a buffer, a line for each property and each holder. It may have the key "reserve", which shown->text has not. */
 void table_whole_buffer(const json_t *buffer, const struct paper *paper);
 
 /* A list of brokers: the row of one is appended to rows, an array; and the table of all, under which stands what is doubtful. */

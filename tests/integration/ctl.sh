@@ -184,8 +184,23 @@ check "rename takes no name from another" \
 	eval 'refused 1 "the name .p2. is taken: .*--replace" rename p1 p2 && refused 2 "drain takes no --replace" drain p1 --replace'
 check "unless it is told to" eval 'done_ rename --replace p1 p2 && ! ctl 0 unlink p1 && soon_is p2 sealed 1'
 check "create with a reserve, and resize" eval 'done_ create grows 1M --reserve 8M && soon_is grows growable 1 && done_ resize grows 3M && soon_is grows bytes $((3 << 20))'
+check "stat shows the new size and the reserve" eval 'ctl 0 stat grows && has "^  size  *3 MiB$" && has "^  reserve  *8 MiB$"'
+check "also as JSON" eval 'ctl 0 stat grows --json && has "\"bytes\": $((3 << 20))," && has "\"reserve\": $((8 << 20))$"'
+check "which it does not of what keeps its size" eval 'ctl 0 stat p2 && ! has reserve && ctl 0 stat p2 --json && ! has reserve'
 check "not beyond the reserve" refused 1 "may grow to 8M\|may grow to 8 MiB" resize grows 9M
 check "nor to nothing, nor without a size" eval 'refused 1 "at least 1 byte" resize grows 0 && refused 2 "is not a size" resize grows large && refused 2 "takes 2 arguments" resize grows'
+check "an event says so, and another what was refused" eval 'ctl 0 events "$name" --buffer grows &&
+	has "resize .* resized .grows. to 3 MiB$" && has "resize-refused .* was refused the resize of .grows. to 9 MiB: "'
+done_ create wide 4M
+check "no memory: exit 1" refused 1 'device 0 is full: 4 MiB asked\|has no memory' resize grows 7M
+check "no memory within the time: exit 3" refused 3 'none came back in time' resize grows 7M --wait 0.2
+ctl 0 resize grows 7M --wait 20s &
+waiter=$!
+status '1 waiting request' || echo "# nobody waits"
+done_ unlink wide
+check "memory that comes within the time is the buffer's" eval 'wait "$waiter" && soon_is grows bytes $((7 << 20))'
+check "a reserve is a size" refused 2 'is not a size' create r 1 --reserve large
+check "and of create and load alone" refused 2 'resize takes no --reserve, which is for create, load' resize grows 1 --reserve 8M
 check "it shrinks while nobody maps it" eval 'done_ resize grows 100 && soon_is grows bytes 100 && done_ unlink grows'
 check "what has no reserve keeps its size" eval 'refused 1 "create it with a reserve" resize p2 2 && refused 1 "reserve is less than the size" create r 2M --reserve 1M'
 check "rename of one that is not there" refused 1 "no buffer .p1." rename p1 p3

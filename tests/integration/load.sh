@@ -200,6 +200,10 @@ check "--device is the broker's number" eval 'done_ load d u.npy --device 1 && [
 check "of which it has that many" refused 'no device 2' load d2 u.npy --device 2
 check "a device that is not seen here cannot be written" eval 'GPUB_HOST_VISIBLE=0 refused "device 1 is not seen here" load d2 u.npy --device 1 && ! leftovers'
 check "--mode is the buffer's" eval 'done_ load m u.npy --mode 0640 --dedicated && "$ctl" stat --json m | grep -qE "\"mode\": ?416,"'
+check "--reserve lets it grow, and its bytes stay" eval 'done_ load grows u.npy --reserve 4M && "$ctl" stat --json grows | grep -qx " *\"reserve\": 4194304" &&
+	done_ resize grows 96 && done_ save grows rows.npy && grep -aq "(6, 4)" rows.npy && cmp <(tail -c 48 u.npy) <(tail -c 96 rows.npy | head -c 48) &&
+	cmp -n 48 /dev/zero <(tail -c 48 rows.npy) && done_ unlink grows'
+check "one below the size of the file is refused" eval 'refused "reserve is less than the size" load grows u.npy --reserve 1 && ! leftovers'
 check "one that the owner cannot write is refused, and how it is fixed" refused 'add 0200, and --seal' load m2 u.npy --mode 0440
 check "--seal is for good" eval 'done_ load sealed u.npy --seal && "$ctl" stat --json sealed | grep -qE "\"sealed\": ?true"'
 check "without it, it can be written" eval '"$ctl" stat --json m | grep -qE "\"sealed\": ?false"'

@@ -91,7 +91,8 @@ check "several words, in any order" eval 'property mode $((0444)) u=64K,mode=044
 for word in timelines mode mode=999 mode= reserve reserve= reserve=some '' TIMELINE 'timeline,' ',timeline' "mode=0600@1" "$(printf 't%.0s' {1..99})"; do
 	check "-b u=1M,$word: exit 125" eval 'exits 125 -b "u=1M,$word" -- touch ran && [ ! -e ran ] && [ "$(wc -l <err)" = 1 ]'
 done
-check "a reserve below the size: exit 125, and why" eval 'exits 125 -b u=1M,reserve=1 -- touch ran && [ ! -e ran ] && said "reserve is less than the size"'
+check "a reserve below the size: exit 125, and why" eval 'exits 125 -b u=1M,reserve=1 -- touch ran && [ ! -e ran ] && [ "$(wc -l <err)" = 1 ] &&
+	said "^broker-run: of the buffer .u. the reserve is less than the size: "'
 check "an unknown word: which there are" eval 'exits 125 -b u=1M,timelin -- true &&
 	said "^broker-run: '"'timelin'"' cannot stand behind a buffer.s size: write timeline, dedicated, same-address, mode=0640 or reserve=4G$"'
 

@@ -123,6 +123,8 @@ check "a missing brace: file:line" spec '^broker-run: spec:[0-9]*: ' 'buffer "x"
 check "no size: file:line" spec '^broker-run: spec:3: .*needs a size or a layout' '# a remark\nbuffer "x" {\n}\n'
 check "a size that is none: file:line" spec "^broker-run: spec:1: .*'lots' is not a size" 'buffer "x" { size = "lots" }\n'
 check "a reserve that is none: file:line" spec "^broker-run: spec:1: .*'much' is not a size" 'buffer "x" { size = "1" reserve = "much" }\n'
+check "a reserve below the size: file:line" spec "^broker-run: spec:2: of the buffer 'x' the reserve is less than the size" '\nbuffer "x" { size = "2M" reserve = "1M" }\n'
+check "one below what the layout needs: file:line" spec "^broker-run: spec:1: of the buffer 'x' the reserve is less" 'buffer "x" { layout = "f32[1024]" reserve = "4095" }\n'
 check "a device that is none: file:line" spec '^broker-run: spec:1: .*device = 64' 'buffer "x" { size = "1"  device = 64 }\n'
 check "a device that is no number: file:line" spec '^broker-run: spec:1: ' 'buffer "x" { size = "1"  device = one }\n'
 check "a mode that is none: file:line" spec "^broker-run: spec:1: .*'0999' is no mode" 'buffer "x" { size = "1"  mode = "0999" }\n'
@@ -150,7 +152,7 @@ cat >spec <<'END'
 END
 check "marks, braces and variables in comments are no matter" eval 'exits 0 --spec spec -- true && said "buffers 1 created"'
 check "garbage: file:line" eval 'head -c 4000 /dev/urandom >spec; refused "^broker-run: spec:" --spec spec -- touch ran'
-printf 'buffer "a" { size = "64K" }\n# b has all\nbuffer "b/c" { size = "1M"  device = 0  mode = "0640"  timeline = true  dedicated = true }\n' >spec
+printf 'buffer "a" { size = "64K" }\n# b has all\nbuffer "b/c" { size = "1M"  device = 0  mode = "0640"  timeline = true  dedicated = true  reserve = "4M" }\n' >spec
 check "a good file makes its buffers" eval 'exits 0 --spec spec -b d=1 -- true && said "buffers 3 created, 3 freed" && said balanced'
 # dedicated COUNT WORD...: of buffers that are declared with these words, that many have an allocation of their own
 dedicated() {
@@ -164,6 +166,17 @@ dedicated() {
 		- "$top_builddir/broker/broker-status" "$name" "$count"
 }
 check "dedicated gives a buffer its own allocation, so does the old name alone" dedicated 2 'dedicated = true' 'alone = on' 'alone = no'
+# reserves OPTION VALUE: a worker finds that the buffer u may grow to 6 MiB, and lets it
+reserves() {
+	# shellcheck disable=SC2016 # the worker's shell expands
+	exits 0 "$1" "$2" -- timeout 20 sh -c '"$1" stat u && "$1" resize u 6M && "$1" stat u' - "$top_builddir/broker/broker-ctl" &&
+		[ "$(grep -xE '  (size|reserve) +[0-9]+ MiB' out | tr -s '\n ' ' ')" = ' size 1 MiB reserve 6 MiB size 6 MiB reserve 6 MiB ' ]
+}
+printf 'buffer "u" { size = "1M"  reserve = "6M" }\n' >spec
+check "reserve is how large a buffer may become" reserves --spec spec
+check "also on the command line" reserves -b u=1M,reserve=6M
+printf 'buffer "u" { layout = "u8[1048576]"  reserve = "6M" }\n' >spec
+check "and with a layout" eval 'reserves --spec spec && reserves -b "u=u8[1048576]@0,mode=0600,reserve=6M"'
 check "an empty file is a good one" exits 0 --spec /dev/null -- true
 
 # ---- exit statuses ----
