@@ -139,6 +139,14 @@ uint64_t wait_since_of(const union status_record *wait)
 	return wait->type == TRACKED_WAIT ? wait->wait.since : wait->request.since;
 }
 
+/* What waits for memory is to be made, or is there and to be larger. */
+static bool grows(const struct telling *telling, const struct status_request *request)
+{
+	const struct status_buffer *buffer = telling_buffer(telling, request->generation);
+
+	return buffer && buffer->state == STATUS_LIVE;
+}
+
 void tell_wait(struct telling *telling, const union status_record *wait)
 {
 	const struct status_request *request = &wait->request;
@@ -154,8 +162,8 @@ void tell_wait(struct telling *telling, const union status_record *wait)
 	else if (request->kind == STATUS_NEWER)
 		tell(telling, "waits for a newer buffer %s", request->name);
 	else
-		tell(telling, "waits for %s of device %llu to create %s", size_format(request->bytes, size),
-		     NUMBER(request->device), request->name);
+		tell(telling, "waits for %s of device %llu to %s %s", size_format(request->bytes, size), NUMBER(request->device),
+		     grows(telling, request) ? "enlarge" : "create", request->name);
 }
 
 /* ---- all of it ---- */

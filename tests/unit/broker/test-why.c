@@ -162,6 +162,17 @@ static void test_creates(void **state)
 			     "broker-ctl create none SIZE\n");
 }
 
+static void test_growth(void **state)
+{
+	(void)state;
+	add(TRACKED_DEVICE)->device.bytes = 16 * MIB;
+	session(1);
+	request(STATUS_CREATE, 1, "g", 9);
+	buffer("g", 9, STATUS_LIVE)->allocated = 8 * MIB;
+	expect("5 min: rank 1 (pid 11) waits for 8 MiB of device 0 to enlarge g; 1 buffer takes 8 MiB of its 16 MiB, the largest is "
+	       "g (8 MiB): broker-ctl drain g\n");
+}
+
 static void test_quotas(void **state)
 {
 	struct status_user *user = &add(TRACKED_USER)->user;
@@ -303,6 +314,7 @@ int main(void)
 		ON(test_an_unlinked_buffer_for_which_nobody_waits),
 		ON(test_many_holders_are_counted),
 		ON(test_creates),
+		ON(test_growth),
 		ON(test_quotas),
 		ON(test_a_drain_of_ones_own),
 		ON(test_zombies),
