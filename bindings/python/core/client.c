@@ -329,14 +329,12 @@ static PyObject *client_wait_newer(struct client *self, PyObject *args, PyObject
 {
 	static char *names[] = { "name", "generation", "timeout", NULL };
 	struct attempt attempt = { .client = self->connection->client, .info.struct_size = sizeof(gpub_info) };
-	unsigned long long generation = 0;
 	PyObject *timeout = NULL;
 	int timeout_ms, result;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|KO:wait_newer", names, &attempt.name, &generation, &timeout) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O&O:wait_newer", names, &attempt.name, number_from_python, &attempt.generation, &timeout) ||
 	    timeout_or(timeout, -1, &timeout_ms) || !connection_enter_or_raise(self->connection))
 		return NULL;
-	attempt.generation = generation;
 	result = call_patiently(attempt_newer, &attempt, timeout_ms);
 	connection_leave(self->connection);
 	return result ? NULL : info_from(types_of((PyObject *)self), &attempt.info);

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "arguments.h"
+
 #define DLPACK_MAJOR 1u
 #define DLPACK_MINOR 1u /* whose types gpubroker's are */
 #define DLPACK_READ_ONLY 1u
@@ -324,14 +326,12 @@ static int part_check(const struct hold *hold, const struct part *part)
 
 PyObject *dlpack_part(struct hold *hold, PyObject *args)
 {
-	unsigned long long offset;
 	int64_t shape[DLPACK_DIMS];
 	struct part part = { .lanes = 1 };
 	PyObject *tuple, *capsule;
 
-	if (!PyArg_ParseTuple(args, "bbO!K:_part", &part.code, &part.bits, &PyTuple_Type, &tuple, &offset))
+	if (!PyArg_ParseTuple(args, "bbO!O&:_part", &part.code, &part.bits, &PyTuple_Type, &tuple, number_from_python, &part.offset))
 		return NULL;
-	part.offset = offset;
 	if (part_shape(tuple, &part, shape) || part_check(hold, &part) || !hold_export(hold))
 		return NULL;
 	capsule = capsule_of(hold, &part, false);

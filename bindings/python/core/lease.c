@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "array.h"
 #include "dlpack.h"
 #include "errors.h"
@@ -256,10 +257,10 @@ static PyObject *copy(struct lease *self, Py_buffer *view, unsigned long long of
 static PyObject *lease_read_into(struct lease *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "memory", "offset", NULL };
-	unsigned long long offset = 0;
+	uint64_t offset = 0;
 	Py_buffer view;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "w*|K:read_into", names, &view, &offset))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "w*|O&:read_into", names, &view, number_from_python, &offset))
 		return NULL;
 	return copy(self, &view, offset, false);
 }
@@ -267,10 +268,10 @@ static PyObject *lease_read_into(struct lease *self, PyObject *args, PyObject *k
 static PyObject *lease_write(struct lease *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "data", "offset", NULL };
-	unsigned long long offset = 0;
+	uint64_t offset = 0;
 	Py_buffer view;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*|K:write", names, &view, &offset))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*|O&:write", names, &view, number_from_python, &offset))
 		return NULL;
 	return copy(self, &view, offset, true);
 }
@@ -279,9 +280,9 @@ static PyObject *lease_write(struct lease *self, PyObject *args, PyObject *keywo
 
 static int copy_parse(PyObject *item, uint64_t nbytes, struct copy *copy)
 {
-	unsigned long long offset, from, size;
+	uint64_t offset, from, size;
 
-	if (!PyArg_ParseTuple(item, "KKK:_gather", &offset, &from, &size))
+	if (!PyArg_ParseTuple(item, "O&O&O&:_gather", number_from_python, &offset, number_from_python, &from, number_from_python, &size))
 		return -1;
 	if (offset > nbytes || size > nbytes - offset) {
 		PyErr_SetString(PyExc_ValueError, "a copy beyond the end of the buffer");

@@ -408,6 +408,9 @@ def test_bytes_are_read_and_written(c, name):
         u.read_into(some, offset=12)
         assert list(some) == [12, 13, 255, 254]
         assert u.numpy()[0].tolist() == [0, 1, 2, 3]
+        for call in (lambda: u.write(b"x", 1 << 64), lambda: u.read_into(bytearray(1), (1 << 64) + 1), lambda: u.write(b"x", -1)):
+            with pytest.raises(OverflowError):  # not taken modulo 2^64
+                call()
         for call in (lambda: u.write(b"xx", offset=15), lambda: u.read_into(bytearray(17)), lambda: u.write(b"", 1 << 63)):
             with pytest.raises(ValueError, match="beyond the end"):
                 call()
