@@ -283,6 +283,12 @@ void memory_grown(struct memory *memory, struct allocation *allocation, struct a
 
 void memory_not_grown(struct memory *memory, struct allocation *chunk)
 {
+	if (chunk->job) { /* nobody was told of it */
+		memory_ready(memory, chunk);
+		chunk->state = ALLOCATION_FREEING;
+		memory->orders.release(memory->orders.context, chunk);
+		return;
+	}
 	allocation_drop(memory, chunk);
 	allocation_free(chunk);
 }

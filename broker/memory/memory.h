@@ -109,7 +109,7 @@ void memory_unhold(struct memory *memory, struct allocation *allocation);
 
 /*
  * A chunk of whole granules that the allocation is to grow by. It is charged to the owner, and its memory is yet to be made: memory_grown(),
- * or memory_not_grown(). The caller holds the allocation meanwhile. -ENOSPC it has too many, -EDQUOT, -ENOMEM.
+ * or memory_not_grown(), whether it has memory by then or not. The caller holds the allocation meanwhile. -ENOSPC it has too many, -EDQUOT, -ENOMEM.
  */
 int memory_grow(struct memory *memory, struct allocation *allocation, uint64_t span, struct allocation **chunk);
 void memory_grown(struct memory *memory, struct allocation *allocation, struct allocation *chunk);

@@ -29,6 +29,8 @@
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS)
 
+#define SAME_ADDRESS_GROWTH 16u /* without a bound few buffers could take all the addresses that there are (invariant 5) */
+
 /* A create on its way through the device thread. */
 struct creation {
 	struct broker *broker;
@@ -130,6 +132,9 @@ static int reserve_check(const struct board_device *device, struct buffer_spec *
 		return 0;
 	if (spec->reserve < spec->size)
 		return error_set(-EINVAL, "the reserve is less than the size: it is the size that the buffer may grow to");
+	if (spec->flags & GPUB_SAME_ADDRESS && (spec->reserve - 1) / SAME_ADDRESS_GROWTH >= spec->span)
+		return error_set(-EINVAL, "with GPUB_SAME_ADDRESS the reserve is at most %u times the size: addresses are for all users",
+				 SAME_ADDRESS_GROWTH);
 	spec->reserve = size_round_up(spec->reserve, device->granule);
 	if (!spec->reserve || spec->reserve > device->memory)
 		return error_set(-EINVAL, "the reserve is larger than the whole device, which has %s: reserve less",

@@ -203,8 +203,10 @@ static void memory_send(struct session *session, const struct grant *grant, uint
 	if (!bytes && allocation->descriptor >= 0)
 		chunk_send(session, grant, allocation, 0);
 	DL_FOREACH2(allocation->chunks, chunk, chunk_next) {
-		if (offset >= bytes)
+		if (offset >= bytes) {
 			chunk_send(session, grant, chunk, offset);
+			fair_count(&session->place, COST_MESSAGE);
+		}
 		offset += chunk->span;
 	}
 }

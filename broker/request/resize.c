@@ -56,19 +56,32 @@ static void growth_answer(struct growth *growth, int error, const char *text)
 		session_done(session, growth->request, -1);
 }
 
+/* What happened to the buffer while its memory was made. */
+static int growth_may_end(const struct growth *growth, const char **text)
+{
+	if (growth->buffer->state != BUFFER_LIVE) {
+		*text = "the buffer was unlinked meanwhile: nobody can acquire it any more";
+		return -ENOENT;
+	}
+	if (growth->buffer->flags & GPUB_SEALED) {
+		*text = "the buffer was sealed meanwhile: it stays as it is";
+		return -EROFS;
+	}
+	return 0;
+}
+
 static void growth_end(struct growth *growth, int error, const char *text)
 {
 	struct broker *broker = growth->broker;
 	struct buffer *buffer = growth->buffer;
 	const struct session *session = session_find(broker, growth->session);
 
-	if (!error && buffer->state != BUFFER_LIVE) {
-		error = -ENOENT;
-		text = "the buffer was unlinked meanwhile: nobody can acquire it any more";
-	} else if (!error && buffer->flags & GPUB_SEALED) {
-		error = -EROFS;
-		text = "the buffer was sealed meanwhile: it stays as it is";
-	}
+	if (!error)
+		error = growth_may_end(growth, &text);
+	if (error && growth->chunk)
+		memory_not_grown(broker->memory, growth->chunk);
+	else if (growth->chunk)
+		memory_grown(broker->memory, buffer->allocation, growth->chunk);
 	if (!error)
 		resized(broker, buffer, growth->size, session ? SESSION_PARTY(session) :
 								(struct event_party){ .session = growth->session, .uid = buffer->owner });
@@ -85,31 +98,20 @@ static void growth_end(struct growth *growth, int error, const char *text)
 static void growth_provided(struct provision *provision, int error, const char *text)
 {
 	struct growth *growth = (struct growth *)((char *)provision - offsetof(struct growth, provision));
-	struct memory *memory = growth->broker->memory;
 
 	CRASH_POINT(growth_made);
-	if (error)
-		memory_not_grown(memory, growth->chunk);
-	else
-		memory_grown(memory, growth->buffer->allocation, growth->chunk);
 	growth_end(growth, error, text);
 }
 
-/* -ENOMEM as provision_begin(): the chunk is gone. */
 static int growth_provide(struct growth *growth)
 {
-	int error;
-
 	growth->provision = (struct provision){ .broker = growth->broker,
 						.allocation = growth->chunk,
 						.buffer = growth->buffer,
 						.session = growth->session,
 						.timeout_ms = growth->timeout_ms,
 						.done = growth_provided };
-	error = provision_begin(&growth->provision);
-	if (error)
-		memory_not_grown(growth->broker->memory, growth->chunk);
-	return error;
+	return provision_begin(&growth->provision);
 }
 
 static void growth_zeroed(struct job *job)
@@ -120,8 +122,6 @@ static void growth_zeroed(struct job *job)
 	CRASH_POINT(growth_zeroed);
 	if (error)
 		pool_device_failed(growth->broker, job, "zero", "");
-	if (error && growth->chunk)
-		memory_not_grown(growth->broker->memory, growth->chunk);
 	if (error)
 		growth_end(growth, error, job->text);
 	else if (!growth->chunk)
@@ -167,10 +167,7 @@ static int growth_begin(struct growth *growth)
 		return error;
 	if (within == growth->buffer->size)
 		return growth_provide(growth);
-	error = growth_zero(growth, within - growth->buffer->size);
-	if (error && growth->chunk)
-		memory_not_grown(broker->memory, growth->chunk);
-	return error;
+	return growth_zero(growth, within - growth->buffer->size);
 }
 
 static int grow(struct session *session, const struct wire_message *message, struct buffer *buffer)
@@ -190,6 +187,8 @@ static int grow(struct session *session, const struct wire_message *message, str
 	error = growth_begin(growth);
 	if (!error)
 		return 0;
+	if (growth->chunk)
+		memory_not_grown(session->broker->memory, growth->chunk);
 	memory_unhold(session->broker->memory, buffer->allocation);
 	free(growth);
 	return error;

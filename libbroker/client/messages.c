@@ -254,6 +254,18 @@ static int extend(struct gpub_client *client, const struct wire_grant *grant)
 	return error;
 }
 
+/* What came is not mapped, and does not come again: the mapping is closed when it can be. */
+static void lacks_chunks(struct gpub_client *client, const struct wire_grant *grant)
+{
+	struct mapping *mapping;
+
+	pthread_mutex_lock(&client->lock);
+	mapping = client->chunks.count ? mapping_find(client, grant->grant) : NULL;
+	if (mapping && mapping->size < grant->span)
+		mapping_want(client, mapping);
+	pthread_mutex_unlock(&client->lock);
+}
+
 static void on_shared_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
 			    struct timeline_map *timeline)
 {
@@ -266,6 +278,7 @@ static void on_shared_grant(struct gpub_client *client, const struct wire_grant 
 	}
 	if (!error)
 		return;
+	lacks_chunks(client, grant);
 	call_quiesced(client, grant->grant, grant->serial);
 	record_refuse(client, record, error);
 }

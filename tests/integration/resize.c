@@ -328,6 +328,8 @@ static void test_refusals(void)
 	POINT(ask(&a, do_resize, .name = "fixed", .size = 8 * MIB) == -EINVAL && strstr(a.last.text, "reserve"), "without a reserve: %s", a.last.text);
 	POINT(ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = MIB) == -EINVAL, "a reserve below the size: %s", a.last.text);
 	POINT(ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 1ull << 50) == -EINVAL, "beyond the device: %s", a.last.text);
+	POINT(ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB + 1, .flags = GPUB_SAME_ADDRESS) == -EINVAL,
+	      "far beyond the size at one address: %s", a.last.text);
 	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 128 * MIB);
 	POINT(ask(&a, do_resize, .name = "g", .size = 129 * MIB) == -ENOSPC, "beyond the reserve: %s", a.last.text);
 	POINT(ask(&a, do_resize, .name = "g", .size = 0) == -EINVAL, "to nothing: %s", a.last.text);
@@ -381,6 +383,14 @@ static void test_unlinked_meanwhile(void)
 	ask(&a, do_unlink, .name = "other");
 	POINT(receive(&b) == -ENOENT, "the growth is refused: %s", b.last.text);
 	POINT(SOON(is_freed("g")) && SOON(!memory_objects(&broker)), "and all of it is freed");
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
+	ask(&a, do_create, .name = "other", .size = 40 * MIB);
+	tell(&b, do_resize, .name = "g", .size = 40 * MIB, .timeout = 20000);
+	SOON(status_number(&broker, "waiting") == 1);
+	ask(&a, do_seal, .name = "g");
+	ask(&a, do_unlink, .name = "other");
+	POINT(receive(&b) == -EROFS && SOON(memory_objects(&broker) == 1), "one that is sealed while it is to grow keeps no memory: %s", b.last.text);
+	ask(&a, do_unlink, .name = "g");
 	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
 	ask(&a, do_create, .name = "other", .size = 40 * MIB);
 	tell(&b, do_resize, .name = "g", .size = 40 * MIB, .timeout = 20000);
