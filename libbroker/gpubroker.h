@@ -298,7 +298,7 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms);
 int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
 
 /*
- * Waits until the buffer of that name has a generation above the given one (0: any), by a create or a gpub_rename(). Then fills *info as
+ * Waits until the buffer of that name has a generation above the given one (0: any), by a create, a gpub_rename() or a gpub_resize(). Then fills *info as
  * gpub_stat() does. timeout_ms: 0 does not wait, -1 waits without limit. -ETIMEDOUT. -ENOENT: timeout_ms is 0 and there is no such
  * name. -EINVAL: the broker has not given out that generation yet. -EDQUOT: too many requests of this session wait.
  */
@@ -416,7 +416,7 @@ typedef struct gpub_ticket_terms {
 /*
  * Writes a ticket for the buffer of that name: text of at most GPUB_TICKET_MAX bytes with its zero. Another process
  * redeems it, whatever the buffer's mode bits are. Only the buffer's owner, root and the broker's user may issue one. A
- * ticket is a secret like a password: any process that has it may use it. It ends with the buffer's name. terms NULL:
+ * ticket is a secret like a password: any process that has it may use it. It ends with the buffer's name or size. terms NULL:
  * GPUB_TICKET_TERMS_INIT.
  *   -EACCES  not the owner     -EINVAL  rights none or unknown, bad terms     -ENOENT     -EDQUOT
  *   -EBUSY   for another user, and the buffer shares its memory: create it with GPUB_DEDICATED

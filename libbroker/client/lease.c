@@ -241,12 +241,12 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	if (!error)
 		error = acquire_slow(client, (const char *)name, index, NULL, lease->rights, 0, &fresh);
 	if (error == -ENOENT)
-		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name again");
+		return error_set(-ESTALE, "the buffer of this lease was unlinked, renamed or resized: acquire its name again");
 	if (error)
 		return error;
 	if (atomic_load(&slot_at(&client->slots, token_index(fresh.token))->record->serial) != serial) {
 		lease_undo(client, fresh.token);
-		return error_set(-ESTALE, "the buffer of this lease was unlinked: acquire its name again");
+		return error_set(-ESTALE, "the buffer of this lease was unlinked, renamed or resized: acquire its name again");
 	}
 	*lease = fresh;
 	return 0;

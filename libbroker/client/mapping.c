@@ -377,8 +377,6 @@ int mapping_extend(struct gpub_client *client, struct mapping *mapping, const st
 		mapping->size = grant->span;
 	} else if (mapping_is_lost(client, mapping)) {
 		error = -EAGAIN;
-	} else {
-		mapping_want(client, mapping);
 	}
 	change_end(client, mapping);
 	return error;

@@ -53,8 +53,8 @@ struct mapping {
 int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int ordinal, struct mapping **mapping);
 
 /*
- * Maps the chunks that came behind what it maps already. -EAGAIN: a reset came between. After another error the mapping
- * is closed as if the broker wanted it back: it is too short for the grant. Locked; releases the lock meanwhile.
+ * Maps the chunks that came behind what it maps already. -EAGAIN: a reset came between. After another error it is
+ * too short for the grant. Locked; releases the lock meanwhile.
  */
 int mapping_extend(struct gpub_client *client, struct mapping *mapping, const struct wire_grant *grant);
 

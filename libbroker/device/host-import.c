@@ -242,7 +242,9 @@ static int chunk_map(const struct host_region *region, const struct host_chunk *
 
 	if (mmap(at, chunk->size, access, MAP_SHARED | MAP_FIXED, chunk->fd, 0) == at && !madvise(at, chunk->size, MADV_DONTFORK))
 		return 0;
-	return error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)chunk->size);
+	error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)chunk->size);
+	(void)mmap(at, chunk->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0); /* as it was */
+	return -ENOMEM;
 }
 
 /* Under the lock. */
@@ -262,8 +264,7 @@ static int chunk_add(struct host_region *region, const struct device_handle *han
 	if (!rc)
 		rc = chunk_map(region, chunk);
 	if (rc) {
-		if (chunk->fd >= 0)
-			close(chunk->fd);
+		host_descriptor_close(&chunk->fd);
 		return rc;
 	}
 	region->chunk_count++;
@@ -307,8 +308,6 @@ static int chunks_again(const struct host_region *region, struct host_region *ag
 	return rc;
 }
 
-static void unmap(struct host_region *region);
-
 static int map_again_locked(const struct host_region *region, unsigned device, bool writable, void **again)
 {
 	struct device_memory memory = { .handle = region->handle,
@@ -326,8 +325,10 @@ static int map_again_locked(const struct host_region *region, unsigned device, b
 		return rc;
 	made = host_region_find(*again);
 	rc = chunks_again(region, made);
-	if (rc)
-		unmap(made);
+	if (rc) { /* no work used it */
+		host_region_remove(made);
+		host_region_destroy(made);
+	}
 	return rc;
 }
 

@@ -126,11 +126,7 @@ uint64_t host_region_room(const struct host_region *region)
 	return size_round_up(region->reserved > region->size ? region->reserved : region->size, host_guard_size());
 }
 
-/*
- * Unlocked first: a child that has not yet called exec may have a copy of the descriptor, which must not keep the
- * lock.
- */
-static void descriptor_close(int *fd)
+void host_descriptor_close(int *fd)
 {
 	if (*fd >= 0) {
 		flock(*fd, LOCK_UN);
@@ -141,9 +137,9 @@ static void descriptor_close(int *fd)
 
 void host_region_close(struct host_region *region)
 {
-	descriptor_close(&region->fd);
+	host_descriptor_close(&region->fd);
 	for (unsigned i = 0; i < region->chunk_count; i++)
-		descriptor_close(&region->chunks[i].fd);
+		host_descriptor_close(&region->chunks[i].fd);
 	free(region->chunks);
 	region->chunks = NULL;
 	region->chunk_count = 0;

@@ -58,6 +58,12 @@ void                host_region_remove(struct host_region *region);
 void                host_region_destroy(struct host_region *region); /* unmaps and closes */
 void                host_region_close(struct host_region *region);   /* closes its memory, which stays mapped */
 
+/*
+ * Closes what has the flock, if it is open. Unlocked first: a child that has not yet called exec may have a copy of the descriptor, which must not
+ * keep the lock.
+ */
+void                host_descriptor_close(int *fd);
+
 /* How many bytes of addresses lie between its guard pages. */
 uint64_t            host_region_room(const struct host_region *region);
 

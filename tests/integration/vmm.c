@@ -311,6 +311,22 @@ static void test_no_descriptor_left(void)
 	end();
 }
 
+/* What came cannot come again: the mapping is closed when no lease holds it, and the next acquire maps all of it. */
+static void test_no_descriptor_for_a_chunk(void)
+{
+	begin();
+	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 16 * MIB);
+	ask(&b, do_acquire, .name = "g");
+	ask(&a, do_resize, .name = "g", .size = 8 * MIB);
+	POINT(ask(&b, do_hoard, .value = 1) > 0 && ask(&b, do_acquire, .name = "g", .slot = 1) == -EMFILE,
+	      "no descriptor is left for what a buffer grew by: EMFILE, %s", b.last.text);
+	ask(&b, do_hoard);
+	POINT(ask(&b, do_acquire, .name = "g", .slot = 1) == -ENOMEM, "what is mapped is too short as long as a lease holds it: %s", b.last.text);
+	POINT(!ask(&b, do_return_on) && SOON(!ask(&b, do_acquire, .name = "g", .slot = 1)), "it is mapped anew behind that");
+	ask(&b, do_return_on, .slot = 1);
+	end();
+}
+
 int main(void)
 {
 	harness_begin("vmm", 120);
@@ -323,5 +339,6 @@ int main(void)
 	test_same_address();
 	test_two_brokers();
 	test_no_descriptor_left();
+	test_no_descriptor_for_a_chunk();
 	return harness_end();
 }
