@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/error.h"
 
@@ -57,4 +58,14 @@ int addresses_taken(const void *base, uint64_t size)
 				 begin + size);
 	return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " are taken in this process by %s at %#" PRIx64
 			 " to %#" PRIx64 ": acquire the buffer before that is mapped", begin, begin + size, found.name, found.begin, found.end);
+}
+
+/* A mapping of nothing, for a moment. Kernels before 4.17 ignore the flag and map elsewhere (mmap(2)). */
+int addresses_check(const void *base, uint64_t size)
+{
+	void *probe = mmap((void *)(uintptr_t)base, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (probe != MAP_FAILED)
+		munmap(probe, size);
+	return probe == base ? 0 : addresses_taken(base, size);
 }

@@ -8,4 +8,7 @@
 /* -EADDRINUSE, with an error message that says what this process has there, as far as the kernel knows. */
 int addresses_taken(const void *base, uint64_t size);
 
+/* 0: nothing lies there now, and memory can be mapped there. Otherwise as addresses_taken(). */
+int addresses_check(const void *base, uint64_t size);
+
 #endif

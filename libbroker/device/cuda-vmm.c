@@ -125,14 +125,18 @@ static int access_set(CUdeviceptr base, uint64_t size, int ordinal, bool writabl
 
 /*
  * The driver takes a wish as a hint: it gives other addresses where something else lies there, and for a part of 32 MiB, which it takes out
- * of what it has (facts.md).
+ * of what it has. Addresses that it found taken once it mostly never gives to this process again (facts.md), so it is asked for free ones only.
  */
 static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish)
 {
-	int rc;
+	int rc = 0;
 
-	if (wish)
+	if (wish) {
 		*size = size_round_up(*size, WISH_UNIT);
+		rc = addresses_check(wish, *size);
+	}
+	if (rc)
+		return rc;
 	rc = cuda_error(cuda.MemAddressReserve(base, *size, 0, cuda_address(wish), 0), "reserving addresses for %" PRIu64 " bytes", *size);
 	if (rc || !wish || *base == cuda_address(wish))
 		return rc;
