@@ -322,6 +322,22 @@ free_use:
 	return error;
 }
 
+unsigned grant_missing(const struct buffer *buffer, const struct grant_order *order)
+{
+	const struct allocation *allocation = buffer->allocation, *chunk;
+	const struct grant *grant = grant_shared(allocation, order);
+	uint64_t bytes = grant ? grant->bytes : 0, offset = allocation->span;
+	unsigned missing = !bytes;
+
+	if (allocation->descriptor < 0)
+		return 0;
+	DL_FOREACH2(allocation->chunks, chunk, chunk_next) {
+		missing += offset >= bytes;
+		offset += chunk->span;
+	}
+	return missing;
+}
+
 uint64_t grant_extend(struct registry *registry, struct grant *grant)
 {
 	uint64_t bytes = grant->bytes;

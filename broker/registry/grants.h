@@ -27,6 +27,9 @@ struct grant_order {
 int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **use,
 	       bool *fresh);
 
+/* How many pieces of the buffer's memory with a descriptor the session would be sent: those that it does not have under the grant. */
+unsigned grant_missing(const struct buffer *buffer, const struct grant_order *order);
+
 /* The session is given all that the allocation is now. Returns how many bytes of it the session had before. */
 uint64_t grant_extend(struct registry *registry, struct grant *grant);
 

@@ -40,6 +40,7 @@ struct buffer {
 	enum buffer_state  state;
 	uint64_t           size, offset;
 	uint64_t           reserve; /* bytes that it may grow to; 0: it keeps its size */
+	struct provision  *growing; /* request/resize.c's: the memory that it is to get; NULL: none */
 	struct allocation *allocation;
 	struct use        *uses;
 	struct notices     notices; /* to the grants of its uses, that it lost the name that they know */

@@ -347,6 +347,14 @@ void create_wait_over(struct create_wait *wait)
 	create_wake(broker, device);
 }
 
+void create_wait_abandon(struct create_wait *wait)
+{
+	struct create_waits *waits = wait->queue->among;
+
+	wait_expire(wait);
+	create_wake(waits->broker, waits->device);
+}
+
 _Static_assert(DEVICE_MAX <= 64, "a device is a bit");
 
 void create_wake_forgotten(struct broker *broker)

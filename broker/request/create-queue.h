@@ -57,6 +57,9 @@ int create_wait(struct broker *broker, const struct allocation *allocation, uint
 void create_wait_failed(struct create_wait *wait);
 void create_wait_over(struct create_wait *wait);
 
+/* Its time is over now. */
+void create_wait_abandon(struct create_wait *wait);
+
 /* Whether that user waits for memory of that device, so that its new creates must wait, too. */
 bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid);
 

@@ -16,6 +16,7 @@
 #include "common/error.h"
 #include "common/name.h"
 #include "delegation.h"
+#include "provision.h"
 #include "waiting.h"
 
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what)
@@ -27,8 +28,12 @@ int manage_check(const struct session *session, const struct buffer *buffer, con
 
 void manage_unlink(struct broker *broker, struct buffer *buffer)
 {
+	struct provision *growing = buffer->growing; /* without one the buffer may be gone behind its name */
+
 	broker->counters.buffers_unlinked++;
 	registry_unlink(broker->registry, buffer);
+	if (growing)
+		provision_abandon(growing);
 	broker_changed(broker);
 }
 
@@ -154,6 +159,8 @@ int manage_seal(struct session *session, const struct wire_message *message)
 	grants_stop_writing(&session->grants, buffer);
 	buffer->flags |= GPUB_SEALED;
 	tracked_changed(broker->tracking, &buffer->tracked);
+	if (buffer->growing)
+		provision_abandon(buffer->growing);
 	CRASH_POINT(sealed);
 	session_done(session, message->request, -1);
 	broker_changed(broker);
@@ -284,6 +291,7 @@ int manage_evict(struct session *session, const struct wire_message *message)
 {
 	struct session *other = session_find(session->broker, message->evict.session);
 	const struct identity *who = &session->who;
+	int error;
 
 	if (!other || !session_is_welcome(other))
 		return error_set(-ENOENT, "there is no session %llu: broker-status lists them",
@@ -293,6 +301,9 @@ int manage_evict(struct session *session, const struct wire_message *message)
 	if (who->uid != other->who.uid && !identity_is_admin(who))
 		return error_set(-EACCES, "session %llu is another user's (uid %u): only that user or root may evict it",
 				 (unsigned long long)other->id, other->who.uid);
+	error = session_check_descriptors(session, 1);
+	if (error)
+		return error;
 	if (other->fd >= 0)
 		session_evict(other, session);
 	session_done(session, message->request, other->pidfd);

@@ -183,3 +183,11 @@ int provision_begin(struct provision *provision)
 		submit(provision);
 	return 0;
 }
+
+/* What the device does for it ends by itself. */
+void provision_abandon(struct provision *provision)
+{
+	provision->timeout_ms = 0;
+	if (provision->wait)
+		create_wait_abandon(provision->wait);
+}

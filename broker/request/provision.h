@@ -36,4 +36,7 @@ struct provision {
 /* Calls done(), perhaps at once. -ENOMEM: others of its user wait for memory, and it has no timeout: done() is not called. */
 int provision_begin(struct provision *provision);
 
+/* Nobody needs it any more: it does not wait for memory. done() is called, with an error, perhaps at once. */
+void provision_abandon(struct provision *provision);
+
 #endif

@@ -250,8 +250,10 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	struct use *use;
 	uint64_t bytes;
 	bool fresh;
-	int error = grant_open(broker->registry, buffer, &order, &use, &fresh);
+	int error = session_check_descriptors(session, grant_missing(buffer, &order) + (buffer->timeline != NULL));
 
+	if (!error)
+		error = grant_open(broker->registry, buffer, &order, &use, &fresh);
 	if (error)
 		return error;
 	broker->counters.uses_opened++;
@@ -439,6 +441,9 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
 	if (!(use->rights & GPUB_WRITE))
 		return error_set(-EACCES, "writing a timeline needs GPUB_WRITE on its buffer");
+	error = session_check_descriptors(session, 1);
+	if (error)
+		return error;
 	page = timeline_open(buffer->timeline);
 	if (page < 0)
 		return page;

@@ -76,8 +76,10 @@ static void growth_end(struct growth *growth, int error, const char *text)
 	struct buffer *buffer = growth->buffer;
 	const struct session *session = session_find(broker, growth->session);
 
-	if (!error)
-		error = growth_may_end(growth, &text);
+	int lost = growth_may_end(growth, &text);
+
+	error = lost ? lost : error; /* an unlink ends a wait for memory */
+	buffer->growing = NULL;
 	if (error && growth->chunk)
 		memory_not_grown(broker->memory, growth->chunk);
 	else if (growth->chunk)
@@ -111,7 +113,39 @@ static int growth_provide(struct growth *growth)
 						.session = growth->session,
 						.timeout_ms = growth->timeout_ms,
 						.done = growth_provided };
+	growth->buffer->growing = &growth->provision; /* before it begins, and perhaps ends */
 	return provision_begin(&growth->provision);
+}
+
+/* ---- zeroing behind the buffer's end ---- */
+
+static struct job *zero_job_new(struct growth *growth, void (*done)(struct job *job))
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	if (!job) {
+		error_set(-ENOMEM, "the broker is out of memory");
+		return NULL;
+	}
+	job->kind = JOB_ZERO;
+	job->done = done;
+	job->context = growth;
+	return job;
+}
+
+/* Of the last piece of its memory, which the end is in. */
+static void zero_job_submit(struct job *job, uint64_t bytes)
+{
+	const struct growth *growth = job->context;
+	const struct buffer *buffer = growth->buffer;
+	const struct allocation *allocation = buffer->allocation;
+	const struct allocation *last = allocation->chunks ? allocation->chunks->chunk_prev : allocation;
+
+	job->device = allocation->device;
+	job->uid = buffer->owner;
+	job->span = bytes;
+	job->ptr = (char *)last->ptr + (buffer->size - (allocation->size - last->span));
+	workers_submit(growth->broker->workers, job);
 }
 
 static void growth_zeroed(struct job *job)
@@ -124,31 +158,21 @@ static void growth_zeroed(struct job *job)
 		pool_device_failed(growth->broker, job, "zero", "");
 	if (error)
 		growth_end(growth, error, job->text);
-	else if (!growth->chunk)
+	else if (!growth->chunk || growth->buffer->state != BUFFER_LIVE)
 		growth_end(growth, 0, NULL);
 	else if ((error = growth_provide(growth)))
 		growth_end(growth, error, error_text());
 	free(job);
 }
 
-/* Behind the buffer's end may be what it had before it shrank, or what somebody wrote there by mistake. */
+/* Somebody may have written there by mistake. */
 static int growth_zero(struct growth *growth, uint64_t bytes)
 {
-	const struct buffer *buffer = growth->buffer;
-	const struct allocation *allocation = buffer->allocation;
-	const struct allocation *last = allocation->chunks ? allocation->chunks->chunk_prev : allocation;
-	struct job *job = calloc(1, sizeof *job);
+	struct job *job = zero_job_new(growth, growth_zeroed);
 
 	if (!job)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	job->kind = JOB_ZERO;
-	job->device = allocation->device;
-	job->uid = buffer->owner;
-	job->span = bytes;
-	job->ptr = (char *)last->ptr + (buffer->size - (allocation->size - last->span));
-	job->done = growth_zeroed;
-	job->context = growth;
-	workers_submit(growth->broker->workers, job);
+		return -ENOMEM;
+	zero_job_submit(job, bytes);
 	return 0;
 }
 
@@ -170,23 +194,35 @@ static int growth_begin(struct growth *growth)
 	return growth_zero(growth, within - growth->buffer->size);
 }
 
-static int grow(struct session *session, const struct wire_message *message, struct buffer *buffer)
+static struct growth *growth_new(const struct session *session, const struct wire_message *message, struct buffer *buffer)
 {
 	struct growth *growth = calloc(1, sizeof *growth);
-	int error;
 
-	if (!growth)
-		return error_set(-ENOMEM, "the broker is out of memory");
+	if (!growth) {
+		error_set(-ENOMEM, "the broker is out of memory");
+		return NULL;
+	}
 	*growth = (struct growth){ .broker = session->broker,
 				   .buffer = buffer,
 				   .size = message->resize.size,
 				   .session = session->id,
 				   .request = message->request,
 				   .timeout_ms = message->resize.timeout_ms };
+	return growth;
+}
+
+static int grow(struct session *session, const struct wire_message *message, struct buffer *buffer)
+{
+	struct growth *growth = growth_new(session, message, buffer);
+	int error;
+
+	if (!growth)
+		return -ENOMEM;
 	memory_hold(buffer->allocation); /* before the growth, which may end at once */
 	error = growth_begin(growth);
 	if (!error)
 		return 0;
+	buffer->growing = NULL;
 	if (growth->chunk)
 		memory_not_grown(session->broker->memory, growth->chunk);
 	memory_unhold(session->broker->memory, buffer->allocation);
@@ -197,26 +233,58 @@ static int grow(struct session *session, const struct wire_message *message, str
 /* ---- shrinking ---- */
 
 /* What is cut off must be out of every process's reach. */
-static int shrink(struct session *session, const struct wire_message *message, struct buffer *buffer)
+static int shrink_check(const struct buffer *buffer, uint64_t size)
 {
-	struct broker *broker = session->broker;
-	const struct allocation *allocation = buffer->allocation;
-	const struct grant *grant = allocation->grants;
+	const struct grant *grant = buffer->allocation->grants;
 	gpub_layout layout = buffer_layout(buffer);
 
-	layout_resize(&layout, message->resize.size);
-	if (layout_bytes(&layout) > message->resize.size)
+	layout_resize(&layout, size);
+	if (layout_bytes(&layout) > size)
 		return error_set(-EINVAL, "'%s' is one element of %llu bytes: it cannot shrink below them", buffer->name,
 				 (unsigned long long)layout_bytes(&layout));
 	if (grant)
 		return error_set(-EBUSY, "'%s' cannot shrink while a process maps it, such as session %llu (pid %d, uid %u): let it call "
 				 "gpub_trim, or end", buffer->name, (unsigned long long)grant->session->id, (int)grant->session->pid,
 				 grant->uid);
-	resized(broker, buffer, message->resize.size, SESSION_PARTY(session));
-	memory_shrink(broker->memory, buffer->allocation, buffer->size);
-	session_done(session, message->request, -1);
-	waiting_wake_name(broker, buffer->name);
+	return 0;
+}
+
+static void cut_zeroed(struct job *job)
+{
+	struct growth *cut = job->context;
+	struct broker *broker = cut->broker;
+
+	if (job->error)
+		pool_device_failed(broker, job, "zero", "");
+	growth_answer(cut, job->error, job->text);
 	broker_changed(broker);
+	memory_unhold(broker->memory, cut->buffer->allocation);
+	free(cut);
+	free(job);
+}
+
+/* It has the new size at once: an acquire does not wait. The answer comes when what was cut off is freed, or zero. */
+static int shrink(struct session *session, const struct wire_message *message, struct buffer *buffer)
+{
+	struct broker *broker = session->broker;
+	struct growth *cut = growth_new(session, message, buffer);
+	struct job *job = cut ? zero_job_new(cut, cut_zeroed) : NULL;
+	int error = job ? shrink_check(buffer, message->resize.size) : -ENOMEM;
+
+	if (error) {
+		free(job);
+		free(cut);
+		return error;
+	}
+	resized(broker, buffer, cut->size, SESSION_PARTY(session));
+	memory_shrink(broker->memory, buffer->allocation, buffer->size);
+	memory_hold(buffer->allocation);
+	waiting_wake_name(broker, buffer->name);
+	if (buffer->size < buffer->allocation->size) {
+		zero_job_submit(job, buffer->allocation->size - buffer->size);
+		return 0;
+	}
+	cut_zeroed(job);
 	return 0;
 }
 

@@ -17,7 +17,7 @@
 #include "common/error.h"
 
 #define UNREAD_MAX      1024 /* messages that a session may leave unread, beyond the notices that are due to it */
-#define DESCRIPTORS_MAX 512  /* of them with a descriptor: each uses one of the broker's, which all users share */
+#define DESCRIPTORS_MAX 512  /* of them with a descriptor, by outbox_check(): each uses one of the broker's, which all users share */
 
 struct outgoing {
 	struct wire_message message;
@@ -110,13 +110,35 @@ bool outbox_has_room(struct outbox *box)
 	return false;
 }
 
-static bool is_full(struct outbox *box, int descriptor)
+/* So many descriptors can leave at once. */
+static unsigned descriptors_leave(struct outbox *box)
 {
-	bool messages = box->count >= UNREAD_MAX, descriptors = descriptor >= 0 && box->descriptors >= DESCRIPTORS_MAX;
-	unsigned due = messages || descriptors ? box->owner.due(box->owner.context) : 0;
+	struct pollfd p = { .fd = box->sock, .events = POLLOUT };
 
-	return (messages && box->count >= UNREAD_MAX + due) ||
-	       (descriptors && box->descriptors >= DESCRIPTORS_MAX + due);
+	if (box->first || poll(&p, 1, 0) != 1)
+		return 0;
+	return is_read(box) ? OUTBOX_UNREAD : OUTBOX_UNREAD - box->unread;
+}
+
+int outbox_check(struct outbox *box, unsigned descriptors)
+{
+	unsigned leave = descriptors ? descriptors_leave(box) : 0, wait = descriptors > leave ? descriptors - leave : 0;
+	struct charge charge = { 0 };
+	int error;
+
+	if (!wait)
+		return 0;
+	if (box->descriptors + wait > DESCRIPTORS_MAX)
+		return error_set(-EDQUOT, "%u descriptors of memory and timelines wait for this process to read them, %u more would, and it may "
+				 "leave %u unread: acquire fewer buffers at once", box->descriptors, wait, DESCRIPTORS_MAX);
+	error = charge_take(&charge, box->owner.accounting, box->owner.uid, RESOURCE_DESCRIPTORS, wait);
+	charge_release(&charge, box->owner.accounting);
+	return error;
+}
+
+static bool is_full(struct outbox *box)
+{
+	return box->count >= UNREAD_MAX && box->count >= UNREAD_MAX + box->owner.due(box->owner.context);
 }
 
 /* Returns NULL, or why the message cannot wait. Without its descriptor a message would be wrong, so it is not sent. */
@@ -142,7 +164,7 @@ static void enqueue(struct outbox *box, const struct wire_message *message, int 
 	struct outgoing *out;
 	const char *reason;
 
-	if (is_full(box, descriptor)) {
+	if (is_full(box)) {
 		failed(box, "it does not read what it is sent");
 		return;
 	}

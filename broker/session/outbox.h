@@ -64,7 +64,13 @@ void outbox_close(struct outbox *box);
  */
 bool outbox_has_room(struct outbox *box);
 
-/* descriptor: -1, or one that stays the caller's. */
+/*
+ * Whether so many messages with a descriptor may be sent now, all of them or none: for who can still refuse what they answer. -EDQUOT: more
+ * of them would wait than the session may leave unread, or than its user may have wait.
+ */
+int outbox_check(struct outbox *box, unsigned descriptors);
+
+/* descriptor: -1, or one that stays the caller's. What may not wait, and was not checked, fails the box. */
 void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor);
 
 /*

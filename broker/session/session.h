@@ -168,6 +168,9 @@ int session_open_outbox(struct session *session);
  */
 void session_send(struct session *session, const struct wire_message *message, int fd);
 
+/* outbox_check(); 0 for one that is sent nothing any more. */
+int session_check_descriptors(struct session *session, unsigned descriptors);
+
 /* It is done, or its session gets no answer to it any more. */
 void session_drop_task(struct session *session);
 

@@ -156,6 +156,102 @@ static void invariant_10_what_a_growth_took_is_given_back(void **state)
 	part(&owner);
 }
 
+/* A session that does not read, or whose user has too few, is refused, and has no part of it. */
+static void invariant_5_chunks_need_as_many_descriptors(void **state)
+{
+	struct peer owner = join(), peer = join();
+	struct quotas quotas = broker.accounting->quotas;
+	struct wire_message acquire = named(WIRE_ACQUIRE, 5, "a");
+	uint64_t before;
+	struct brought brought;
+
+	(void)state;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	for (unsigned i = 2; i < 6; i++)
+		assert_int_equal(resize(&owner, "a", i * SIZE), 0);
+	before = used(getuid(), RESOURCE_DESCRIPTORS);
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 2; /* five come, and two may be on their way */
+	expect_refused(&peer, &acquire, -EDQUOT);
+	assert_true(!session_of(&peer)->grants.by_id && !memory_of("a")->open);
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 3;
+	brought = acquired(&peer, "a");
+	assert_int_equal(brought.count, 5);
+	assert_int_equal(used(getuid(), RESOURCE_DESCRIPTORS), before);
+	broker.accounting->quotas = quotas;
+	send_closed(peer.sock, brought.grant.grant);
+	part(&peer);
+	part(&owner);
+}
+
+static void invariant_5_each_chunk_is_a_request_of_its_user(void **state)
+{
+	struct peer owner = join(), peer = join();
+	struct fair_user *user = session_of(&peer)->place.user;
+	struct brought brought;
+
+	(void)state;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	for (unsigned i = 2; i < 6; i++)
+		assert_int_equal(resize(&owner, "a", i * SIZE), 0);
+	broker.accounting->quotas.fallback.requests = 1; /* a second: so few that the time of this test adds less than one */
+	user->tokens = 1;
+	brought = acquired(&peer, "a");
+	assert_int_equal(brought.count, 5);
+	assert_true(user->tokens >= -4 && user->tokens < -3); /* of the acquire and of four chunks behind the first */
+	broker.accounting->quotas.fallback.requests = QUOTA_NONE;
+	send_closed(peer.sock, brought.grant.grant);
+	part(&peer);
+	part(&owner);
+}
+
+/* ---- what a shrink leaves ---- */
+
+static void fill(const struct allocation *memory, char value)
+{
+	char bytes[4096];
+
+	memset(bytes, value, sizeof bytes);
+	for (off_t at = 0; at < SIZE; at += (off_t)sizeof bytes)
+		assert_int_equal(pwrite(memory->descriptor, bytes, sizeof bytes, at), sizeof bytes);
+}
+
+/* How many of its bytes, from the first on, have that value; all behind them are zero. */
+static off_t filled(const struct allocation *memory, char value)
+{
+	char byte = value;
+	off_t end = 0;
+
+	for (; end < SIZE && byte == value; end++)
+		assert_int_equal(pread(memory->descriptor, &byte, 1, end), 1);
+	end -= byte != value;
+	for (off_t at = end; at < SIZE; at++) {
+		assert_int_equal(pread(memory->descriptor, &byte, 1, at), 1);
+		assert_int_equal(byte, 0);
+	}
+	return end;
+}
+
+/* Whoever may map the buffer next could read it behind the end. */
+static void invariant_6_what_is_cut_off_is_zero_when_the_shrink_is_answered(void **state)
+{
+	struct peer owner = join();
+	const struct allocation *memory;
+
+	(void)state;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	assert_int_equal(resize(&owner, "a", 2 * SIZE), 0);
+	memory = memory_of("a");
+	fill(memory, 1);
+	fill(memory->chunks, 2);
+	assert_int_equal(resize(&owner, "a", SIZE + 1000), 0);
+	assert_int_equal(filled(memory->chunks, 2), 1000);
+	assert_int_equal(filled(memory, 1), SIZE);
+	assert_int_equal(resize(&owner, "a", 10), 0);
+	assert_int_equal(filled(memory, 1), 10);
+	assert_int_equal(memory->busy, 0);
+	part(&owner);
+}
+
 static void test_a_new_owner_is_charged_with_all_of_it(void **state)
 {
 	struct peer owner = join();
@@ -233,6 +329,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_4_a_chunk_comes_with_a_handle_sealed_for_its_place),
 		ON(invariant_10_what_a_growth_took_is_given_back),
+		ON(invariant_5_chunks_need_as_many_descriptors),
+		ON(invariant_5_each_chunk_is_a_request_of_its_user),
+		ON(invariant_6_what_is_cut_off_is_zero_when_the_shrink_is_answered),
 		ON(test_a_new_owner_is_charged_with_all_of_it),
 		ON(test_tickets_end_with_the_size),
 		ON(invariant_6_a_chunk_is_no_pooled_memory),
