@@ -53,6 +53,7 @@ void gpu_receive(int sock, void *message, size_t size);
 #define GPU_FUNCTIONS(X)                   \
 	X(GetErrorName, 6000)              \
 	X(StreamWriteValue64, 11070)       \
+	X(StreamWaitValue64, 11070)        \
 	X(LaunchKernel, 4000)              \
 	X(LibraryLoadFromFile, 12000)      \
 	X(LibraryGetKernel, 12000)         \

@@ -111,7 +111,8 @@ bench_cuda += \
 	bench/gpu-bandwidth \
 	bench/gpu-worker \
 	bench/gpu-opens \
-	bench/gpu-curves
+	bench/gpu-curves \
+	bench/gpu-box
 EXTRA_PROGRAMS += $(bench_cuda) bench/gpu-peers/raw
 CLEANFILES += $(bench_cuda) bench/gpu-peers/raw
 bench_gpu = $(bench_harness) bench/gpu.c bench/gpu.h
@@ -123,6 +124,8 @@ bench_gpu_bandwidth_LDADD = $(bench_gpu_libs)
 EXTRA_bench_gpu_bandwidth_DEPENDENCIES = kernels/kernels.fatbin
 bench_gpu_create_SOURCES = bench/gpu-create.c $(bench_gpu)
 bench_gpu_create_LDADD = $(bench_gpu_libs)
+bench_gpu_box_SOURCES = bench/gpu-box.c $(bench_gpu) bench/clients.c bench/clients.h
+bench_gpu_box_LDADD = $(bench_gpu_libs) -lpthread
 bench_gpu_curves_SOURCES = bench/gpu-curves.c $(bench_gpu) bench/clients.c bench/clients.h
 bench_gpu_curves_LDADD = $(bench_gpu_libs)
 bench_gpu_drain_SOURCES = bench/gpu-drain.c $(bench_gpu)

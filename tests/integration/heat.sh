@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # heat.sh - the heat example under broker-run: the right field, the same bits for every number of workers, devices and
 # split, images in and out, refusals with one error message, and an end instead of a hang when a worker dies.
-# HEAT_DEVICE (default host) and HEAT_DEVICES (default host:3) choose the devices; HEAT_SHORT (a grid) leaves out what no
-# device has a part in, since a worker that starts CUDA takes a second.
+# HEAT_DEVICE (default host) and HEAT_DEVICES (default host:3) choose the devices. HEAT_SHORT (a grid) leaves out what no
+# device has a part in, since a worker that starts CUDA takes a second; HEAT_VISIBLE (as CUDA_VISIBLE_DEVICES) has what one device
+# shows run on that one alone, since a broker starts all that it sees. HEAT_STARTED is how many seconds a worker takes until it computes.
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
@@ -16,13 +17,27 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-# solve DEVICE WORKERS ARGS...: leaves out, err and status
-solve() {
+# heat_on DEVICE WORKERS ARGS...: leaves out, err and status
+heat_on() {
 	local where=$1 workers=$2
 	shift 2
 	timeout 60 "$run" --quiet -n "$workers" --device "$where" -- "$heat" "$@" >out 2>err
 	status=$?
 	return "$status"
+}
+
+# solve WORKERS ARGS...: on one device
+solve() {
+	if [ -n "${HEAT_VISIBLE:-}" ]; then
+		CUDA_VISIBLE_DEVICES=$HEAT_VISIBLE heat_on "$device" "$@"
+	else
+		heat_on "$device" "$@"
+	fi
+}
+
+# spread WORKERS ARGS...: on several
+spread() {
+	heat_on "$devices" "$@"
 }
 
 # The error that heat found is small, and not for want of looking: it is there, and it is a number.
@@ -60,7 +75,7 @@ silent() {
 
 # ---- the field ----
 for workers in 1 2 3 8; do
-	solve "$device" "$workers" --size 120x96 --steps 300 --mode 2,3 --dump "mode.$workers"
+	solve "$workers" --size 120x96 --steps 300 --mode 2,3 --dump "mode.$workers"
 	check "$workers workers agree with the closed form" small_error 5e-6
 	check "$workers workers finish without a complaint" silent
 done
@@ -68,36 +83,36 @@ check "the dump is the field of the closed form" closed_form mode.1 120 96 2 3 3
 
 grids='37x53 8x3 64x1 97'
 for grid in ${HEAT_SHORT:-$grids}; do
-	solve "$device" 1 --size "$grid" --steps 101 --dump one
+	solve 1 --size "$grid" --steps 101 --dump one
 	for workers in 2 3 8; do
 		rm -f many
-		solve "$device" "$workers" --size "$grid" --steps 101 --dump many
+		solve "$workers" --size "$grid" --steps 101 --dump many
 		check "grid $grid: $workers workers give the bits of one" same_dump one many
 	done
 	rm -f many
-	solve "$devices" 8 --size "$grid" --steps 101 --dump many
+	spread 8 --size "$grid" --steps 101 --dump many
 	check "grid $grid: 8 workers on several devices, whose edges go ahead, give the bits of one" same_dump one many
 done
 
 most=${HEAT_SHORT:+16}
 most=${most:-64}
-solve "$device" 1 --size 70x40 --steps 60 --dump one
+solve 1 --size 70x40 --steps 60 --dump one
 rm -f many
-solve "$device" "$most" --size 70x40 --steps 60 --dump many
+solve "$most" --size 70x40 --steps 60 --dump many
 check "$most workers give the bits of one" same_dump one many
 rm -f many
-solve "$devices" 5 --size 70x40 --steps 60 --dump many
+spread 5 --size 70x40 --steps 60 --dump many
 check "several devices give the bits of one" same_dump one many
 
-solve "$device" 1 --size 37x53 --steps 0 --dump one
+solve 1 --size 37x53 --steps 0 --dump one
 rm -f many
-solve "$device" 8 --size 37x53 --steps 0 --dump many
+solve 8 --size 37x53 --steps 0 --dump many
 check "no step at all: 8 workers give the initial field" same_dump one many
 check "no step at all: it is the formula" closed_form one 37 53 1 1 0
 
 # ---- images ----
 awk 'BEGIN { print "P2\n# by heat.sh\n7 9\n200"; for (i = 0; i < 63; i++) print (i * 37) % 201 }' >plain.pgm
-solve "$device" 3 --input plain.pgm --steps 0 --dump image
+solve 3 --input plain.pgm --steps 0 --dump image
 image_is() {
 	[ "$status" = 0 ] && od -An -v -tf4 -w4 image | awk -v most="$1" -v factor="$2" -v modulus="$3" -v cells="$4" '
 		{ off = $1 - ((NR - 1) * factor) % modulus / most; if (off < 0) off = -off; if (!(off <= 1e-6)) bad = 1 }
@@ -106,35 +121,35 @@ image_is() {
 check "a plain PGM is the initial field" image_is 200 37 201 63
 { printf 'P5 7 9 65535\n'; awk 'BEGIN { for (i = 0; i < 63; i++) { v = (i * 1009) % 65536
 	printf "\\%03o\\%03o", int(v / 256), v % 256 } }' | { read -r bytes; printf '%b' "${bytes//\\/\\0}"; }; } >binary.pgm
-solve "$device" 2 --input binary.pgm --steps 0 --dump image
+solve 2 --input binary.pgm --steps 0 --dump image
 check "a 16-bit PGM is the initial field" image_is 65535 1009 65536 63
 # 3 x 2 pixels: 0, 13107, 26214; 39321, 52428, 65535
 base64 -d >gray16.png <<'END'
 iVBORw0KGgoAAAANSUhEUgAAAAMAAAACEAAAAADoj+WFAAAAFklEQVR4nGNgYDA2TktjmDnzzJn//wEaJwX7mYgVWQAAAABJRU5ErkJggg==
 END
-solve "$device" 2 --input gray16.png --size 2x3 --steps 0 --dump image
+solve 2 --input gray16.png --size 2x3 --steps 0 --dump image
 check "a 16-bit PNG is the initial field" image_is 65535 13107 65536 6
-solve "$device" 1 --input plain.pgm --steps 50 --dump one
+solve 1 --input plain.pgm --steps 50 --dump one
 rm -f many
-solve "$device" 4 --input plain.pgm --steps 50 --dump many
+solve 4 --input plain.pgm --steps 50 --dump many
 check "an image gives the same bits for 1 and 4 workers" same_dump one many
 
 # The width and height that a picture's header says, and that it has colours.
 picture_is() {
 	[ "$status" = 0 ] && [ "$(od -An -v -tu1 -w26 -N26 picture.png | tr -s ' ')" = " 137 80 78 71 13 10 26 10 0 0 0 13 73 72 68 82 $1 8 2" ]
 }
-solve "$device" 2 --size 37x53 --steps 10 --png picture.png
+solve 2 --size 37x53 --steps 10 --png picture.png
 check "the picture is a PNG in colour, one pixel a cell" picture_is "0 0 0 53 0 0 0 37"
-solve "$device" 2 --size 5x4100 --steps 1 --png picture.png
+solve 2 --size 5x4100 --steps 1 --png picture.png
 check "a large picture is drawn at most 2048 wide" picture_is "0 0 5 87 0 0 0 2"
-solve "$device" 2 --input picture.png
+solve 2 --input picture.png
 check "a picture in colour is no initial field" refused 2 grayscale
 
 # ---- refusals ----
 refuse() {
 	local text=$1 pattern=$2
 	shift 2
-	solve "$device" 3 "$@"
+	solve 3 "$@"
 	check "$text" refused 2 "$pattern"
 }
 if [ -z "${HEAT_SHORT:-}" ]; then
@@ -165,10 +180,10 @@ refuse "a PGM with a value above its largest" 'too large' --input over.pgm
 refuse "a file of another kind" 'neither a PNG nor' --input other.gif
 fi
 
-solve "$device" 2 --size 64 --steps 10 --dump nowhere/dump
+solve 2 --size 64 --steps 10 --dump nowhere/dump
 check "an output that cannot be opened fails, and nobody hangs" grep -q '^heat\[0\]: --dump nowhere/dump: No such' err
 check "and the status says so" [ "$status" = 1 ]
-[ -w /dev/full ] && solve "$device" 2 --size 64 --steps 10 --dump /dev/full
+[ -w /dev/full ] && solve 2 --size 64 --steps 10 --dump /dev/full
 check "a full disk is a failure" [ "$status" = 1 ]
 env -u GPUBROKER "$heat" >out 2>err
 status=$?
@@ -188,7 +203,7 @@ for round in 1 2 3; do
 	timeout 60 "$run" --quiet -n 4 --device "$device" -- sh -c "$die" "$heat" >out 2>err &
 	runner=$!
 	while [ ! -s victim ] && kill -0 "$runner" 2>/dev/null; do sleep 0.01; done
-	sleep "0.$((round * 3))"
+	sleep "${HEAT_STARTED:-0}.$((round * 3))" # before it computes, the others would wait 20 seconds for it
 	kill -KILL "$(cat victim)"
 	wait "$runner"
 	status=$?
