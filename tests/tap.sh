@@ -130,3 +130,13 @@ need_cuda() {
 	fi
 	[ -z "$reason" ] || { echo "1..0 # SKIP $reason" && exit 0; }
 }
+
+# use_gpus COUNT, behind need_cuda: the first so many of those that are visible, from now on. Each process that starts CUDA takes 0.2 s
+# for each GPU that it sees.
+use_gpus() {
+	[ "${cuda_devices:?}" -gt "$1" ] || return 0
+	echo "# on $1 of $cuda_devices GPUs"
+	CUDA_VISIBLE_DEVICES=$(cut -d, -f"1-$1" <<<"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $((cuda_devices - 1)))}")
+	export CUDA_VISIBLE_DEVICES
+	cuda_devices=$1
+}

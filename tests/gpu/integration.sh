@@ -7,11 +7,12 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 need_cuda
+use_gpus 2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
 
-for program in ${INTEGRATION:-cache death drain fork gone killed leases many publish reset retire slabs timeline-ends timeline-pages timelines timelines-many threads trace users vmm}; do
+for program in ${INTEGRATION:-cache death drain fork gone killed leases many publish reset resize retire slabs timeline-ends timeline-pages timelines timelines-many threads trace users vmm}; do
 	began=$SECONDS
 	TEST_DEVICE=cuda timeout -s KILL 130 "${top_builddir:?}/tests/integration/$program" \
 		</dev/null >"$work/out" 2>"$work/err"

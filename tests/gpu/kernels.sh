@@ -6,4 +6,5 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 need_cuda
+use_gpus 2
 exec "$top_builddir/broker/broker-run" --quiet -n 1 --device cuda -- "$top_builddir/tests/integration/kernels"

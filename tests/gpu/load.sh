@@ -7,6 +7,7 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 need_cuda
+use_gpus 2
 run=$top_builddir/broker/broker-run
 ctl=$top_builddir/broker/broker-ctl
 work=$(mktemp -d /dev/shm/gpubroker-load.XXXXXX) || exit 1

@@ -5,4 +5,5 @@ set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
 need_cuda
+use_gpus 2
 exec "${top_builddir:?}/tests/gpu/test-page-facts"

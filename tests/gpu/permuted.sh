@@ -7,6 +7,7 @@ set -u
 . "${top_srcdir:?}/tests/tap.sh"
 unset CUDA_VISIBLE_DEVICES
 need_cuda
+use_gpus 2
 if [ "${cuda_devices:?}" -lt 2 ]; then
 	echo "1..0 # SKIP fewer than two CUDA devices"
 	exit 0

@@ -7,6 +7,7 @@ set -u
 . "${top_srcdir:?}/tests/tap.sh"
 
 need_cuda
+use_gpus 2
 need_gpu_package
 GPUBROKER_RUN=$top_builddir/broker/broker-run PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 \
 	"$python" "$top_srcdir/bindings/python/tests/test_gpu.py"

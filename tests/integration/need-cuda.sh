@@ -31,6 +31,7 @@ esac
 END
 chmod +x told/broker/broker-run
 echo '. "$top_srcdir/tests/tap.sh"; need_cuda; check "it ran on $cuda_devices" true; plan' >gpu-test.sh
+echo '. "$top_srcdir/tests/tap.sh"; need_cuda; use_gpus $MOST; check "it ran on $cuda_devices, $CUDA_VISIBLE_DEVICES" true; plan' >visible-test.sh
 
 # told CUDA AUTO: a GPU test whose broker answers so when it is asked for the device cuda and for auto
 told() {
@@ -60,6 +61,15 @@ host="1 worker, 1 host device (host device 0)"
 gpus="1 worker, 2 cuda devices (NVIDIA H200)"
 
 check "where a broker serves GPUs a GPU test runs, and knows how many they are" eval 'told "$gpus" "$gpus"; ran'
+# sees MOST VISIBLE LINE: a GPU test that uses so many of eight
+sees() {
+	CUDA="1 worker, 8 cuda devices (NVIDIA H200)" AUTO=none MOST=$1 CUDA_VISIBLE_DEVICES=$2 top_builddir=$work/told \
+		bash visible-test.sh >out 2>err </dev/null
+	grep -qx "ok 1 - it ran on $3" out && [ ! -s err ]
+}
+check "one that uses two of eight sees those alone, and says so" eval 'sees 2 "" "2, 0,1" && grep -qx "# on 2 of 8 GPUs" out'
+check "the first two of those that are visible" sees 2 7,5,3,1,0,2,4,6 "2, 7,5"
+check "one that could use more sees all" sees 8 "" "8, "
 check "where a broker finds no device it is skipped, with the broker's reason" eval \
 	'told "$none" "$host"; skipped "no CUDA device: $none"'
 check "where auto fails too it fails, and says what the broker said" eval 'told "$broken" "$broken"; failed "$broken"'
