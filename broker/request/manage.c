@@ -26,15 +26,23 @@ int manage_check(const struct session *session, const struct buffer *buffer, con
 	return error_set(-EACCES, "only its owner (uid %u) or root may %s '%s'", buffer->owner, what, buffer->name);
 }
 
-void manage_unlink(struct broker *broker, struct buffer *buffer)
+/* Returns what it waited for, to be abandoned; NULL: nothing, and the buffer may be gone. */
+static struct provision *name_end(struct broker *broker, struct buffer *buffer)
 {
-	struct provision *growing = buffer->growing; /* without one the buffer may be gone behind its name */
+	struct provision *growing = buffer->growing;
 
 	broker->counters.buffers_unlinked++;
 	registry_unlink(broker->registry, buffer);
+	broker_changed(broker);
+	return growing;
+}
+
+void manage_unlink(struct broker *broker, struct buffer *buffer)
+{
+	struct provision *growing = name_end(broker, buffer);
+
 	if (growing)
 		provision_abandon(growing);
-	broker_changed(broker);
 }
 
 /* ---- mode, owner, group ---- */
@@ -200,6 +208,7 @@ int manage_rename(struct session *session, const struct wire_message *message)
 	const struct wire_rename *rename = &message->rename;
 	struct broker *broker = session->broker;
 	struct buffer *buffer, *replaced;
+	struct provision *growing = NULL;
 	int error = name_check(rename->to);
 
 	if (!error && rename->flags & ~(GPUB_REPLACE | GPUB_PERSIST))
@@ -217,12 +226,14 @@ int manage_rename(struct session *session, const struct wire_message *message)
 			return error;
 		tell_of_rename(session, rename, replaced != NULL);
 		if (replaced)
-			manage_unlink(broker, replaced);
+			growing = name_end(broker, replaced);
 		CRASH_POINT(rename_replaced);
 		delegation_forget(broker, buffer);
 		registry_rename(broker->registry, buffer, rename->to);
 		CRASH_POINT(renamed);
 	}
+	if (growing)
+		provision_abandon(growing);
 	if (rename->flags & GPUB_PERSIST)
 		registry_persist(broker->registry, buffer);
 	session_done(session, message->request, -1);

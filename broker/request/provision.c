@@ -57,6 +57,14 @@ static const struct buffer *buffer_of(const void *context)
 	return ((const struct provision *)context)->buffer;
 }
 
+/* Who asks for it still waits for the answer. */
+static bool is_awaited(const struct provision *provision)
+{
+	const struct session *session = session_find(provision->broker, provision->session);
+
+	return !provision->session || (session && session->state == SESSION_OPEN);
+}
+
 /* True: it is in the queue, which decides how it goes on. */
 static bool waits(struct provision *provision)
 {
@@ -67,7 +75,7 @@ static bool waits(struct provision *provision)
 		create_wait_failed(provision->wait);
 		return true;
 	}
-	return provision->timeout_ms && !provision->broker->stopping &&
+	return provision->timeout_ms && !provision->broker->stopping && is_awaited(provision) &&
 	       !create_wait(provision->broker, provision->allocation, provision->session, provision->timeout_ms, &hooks, provision,
 			    &provision->wait);
 }

@@ -151,6 +151,7 @@ static void zero_job_submit(struct job *job, uint64_t bytes)
 static void growth_zeroed(struct job *job)
 {
 	struct growth *growth = job->context;
+	const char *text;
 	int error = job->error;
 
 	CRASH_POINT(growth_zeroed);
@@ -158,7 +159,7 @@ static void growth_zeroed(struct job *job)
 		pool_device_failed(growth->broker, job, "zero", "");
 	if (error)
 		growth_end(growth, error, job->text);
-	else if (!growth->chunk || growth->buffer->state != BUFFER_LIVE)
+	else if (!growth->chunk || growth_may_end(growth, &text)) /* growth_end() looks for itself */
 		growth_end(growth, 0, NULL);
 	else if ((error = growth_provide(growth)))
 		growth_end(growth, error, error_text());

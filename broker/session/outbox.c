@@ -117,7 +117,9 @@ static unsigned descriptors_leave(struct outbox *box)
 
 	if (box->first || poll(&p, 1, 0) != 1)
 		return 0;
-	return is_read(box) ? OUTBOX_UNREAD : OUTBOX_UNREAD - box->unread;
+	if (box->unread && is_read(box))
+		box->unread = 0; /* kept: what is sent before the first of them must not hide it */
+	return OUTBOX_UNREAD - box->unread;
 }
 
 int outbox_check(struct outbox *box, unsigned descriptors)

@@ -240,6 +240,33 @@ static void invariant_5_descriptors_that_wait_are_charged_to_their_user(void **s
 	EXPECT_SOON(!used(USER, RESOURCE_DESCRIPTORS) && !used(USER, RESOURCE_QUEUED));
 }
 
+/* What the peer has read makes room, also where an answer of the same packet leaves before the descriptor. */
+static void test_an_acquire_that_was_checked_is_sent(void **state)
+{
+	struct peer owner = join(), peer = join_as(USER);
+	struct wire_message messages[] = { named(WIRE_STAT, 1, name_of(0)), named(WIRE_ACQUIRE, 2, "t2") };
+	uint64_t opened;
+
+	(void)state;
+	create_timelines(&owner);
+	session_of(&peer)->who.uid = 0; /* as above */
+	for (int i = 0; i < OUTBOX_UNREAD; i++)
+		ask_unread(&peer, name_of(i));
+	for (int i = 0; i < OUTBOX_UNREAD; i++)
+		receive_message(peer.sock);
+	opened = broker.counters.uses_opened;
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = used(USER, RESOURCE_DESCRIPTORS);
+	assert_true(socket_send_many(peer.sock, messages, 2, 2, 0) > 0);
+	EXPECT_SOON(broker.counters.uses_opened == opened + 1);
+	run_passes();
+	assert_int_equal(broker.counters.sessions_cut, 0);
+	assert_int_equal(receive_message(peer.sock).type, WIRE_INFO);
+	assert_int_equal(receive_message(peer.sock).type, WIRE_GRANT);
+	session_of(&peer)->who.uid = USER;
+	part(&owner);
+	bury(&peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +276,7 @@ int main(void)
 		ON(invariant_5_a_client_that_never_reads_is_disconnected),
 		ON(invariant_5_what_waits_is_charged_to_its_user_and_refunded_once),
 		ON(invariant_5_descriptors_that_wait_are_charged_to_their_user),
+		ON(test_an_acquire_that_was_checked_is_sent),
 	};
 
 	return cmocka_run_group_tests_name("outbox", tests, harness_group_setup, harness_group_teardown);

@@ -10,10 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/context.h"
 #include "broker/memory/allocation.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
+#include "broker/request/waiting.h"
 #include "common/sealed.h"
 
 #define RESERVE (8 * (uint64_t)SIZE)
@@ -276,6 +278,55 @@ static void test_a_new_owner_is_charged_with_all_of_it(void **state)
 	part(&owner);
 }
 
+/* ---- growths that nobody needs any more ---- */
+
+/* A device that is full, and a growth of "a" that first zeroes, and then would wait for memory without limit. */
+static struct wire_message grow_without_room(struct peer *owner)
+{
+	struct wire_message large = named(WIRE_CREATE, 7, "large"), grow = named(WIRE_RESIZE, 8, "a");
+
+	assert_int_equal(create_growing(owner, "a").type, WIRE_DONE);
+	large.create.size = 252u << 20;
+	assert_int_equal(answer_to(owner, &large).type, WIRE_DONE);
+	assert_int_equal(resize(owner, "a", SIZE / 2), 0);
+	grow.resize.size = RESERVE;
+	grow.resize.timeout_ms = -1;
+	return grow;
+}
+
+static void test_a_seal_while_a_growth_zeroes_ends_it(void **state)
+{
+	struct peer owner = join();
+	struct wire_message messages[] = { grow_without_room(&owner), named(WIRE_SEAL, 9, "a") }, answer;
+	bool refused = false;
+
+	(void)state;
+	assert_true(socket_send_many(owner.sock, messages, 2, 2, 0) > 0);
+	for (int i = 0; i < 2; i++) {
+		answer = receive_message(owner.sock);
+		refused |= answer.type == WIRE_REFUSED && answer.request == 8 && answer.refused.error == -EROFS;
+	}
+	assert_true(refused);
+	assert_int_equal(broker.waiting->count, 0);
+	part(&owner);
+}
+
+static void test_a_growth_does_not_wait_for_who_has_left(void **state)
+{
+	struct peer owner = join(), other = join();
+	struct wire_message messages[] = { grow_without_room(&owner), { .type = WIRE_LEAVE } };
+
+	(void)state;
+	wire_init(&messages[1], WIRE_LEAVE, 9);
+	assert_true(socket_send_many(owner.sock, messages, 2, 2, 0) > 0);
+	assert_int_equal(receive_message(owner.sock).type, WIRE_LEFT);
+	EXPECT_SOON(!memory_of("a")->busy);
+	assert_int_equal(broker.waiting->count, 0);
+	assert_int_equal(resize(&other, "a", SIZE), 0);
+	part(&owner);
+	part(&other);
+}
+
 /* ---- tickets ---- */
 
 static void test_tickets_end_with_the_size(void **state)
@@ -333,6 +384,8 @@ int main(void)
 		ON(invariant_5_each_chunk_is_a_request_of_its_user),
 		ON(invariant_6_what_is_cut_off_is_zero_when_the_shrink_is_answered),
 		ON(test_a_new_owner_is_charged_with_all_of_it),
+		ON(test_a_seal_while_a_growth_zeroes_ends_it),
+		ON(test_a_growth_does_not_wait_for_who_has_left),
 		ON(test_tickets_end_with_the_size),
 		ON(invariant_6_a_chunk_is_no_pooled_memory),
 	};
