@@ -439,6 +439,7 @@ int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease);
  * writer. Values must grow. The first call makes one round trip.
  *   -EBUSY   another session is the writer, or the stream is being captured
  *   -EINVAL  value above GPUB_TIMELINE_MAX, or no timeline     -EACCES  no GPUB_WRITE
+ *   -EDQUOT  the first call: too many descriptors from the broker wait for this process to read them
  */
 int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream);
 

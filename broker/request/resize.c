@@ -24,7 +24,7 @@
 #include "provision.h"
 #include "waiting.h"
 
-/* A buffer on its way to a larger size. */
+/* A buffer on its way to another size. */
 struct growth {
 	struct broker    *broker;
 	struct buffer    *buffer; /* its allocation is held: the buffer stays, though it may lose its name */
@@ -264,7 +264,7 @@ static void cut_zeroed(struct job *job)
 	free(job);
 }
 
-/* It has the new size at once: an acquire does not wait. The answer comes when what was cut off is freed, or zero. */
+/* It has the new size at once: an acquire does not wait. The answer comes when no process can reach what was cut off, or it is zero. */
 static int shrink(struct session *session, const struct wire_message *message, struct buffer *buffer)
 {
 	struct broker *broker = session->broker;
