@@ -269,11 +269,12 @@ static void create_end(struct wait *wait, bool expired)
 {
 	struct create_waits *waits = ((struct create_wait *)wait)->queue->among;
 
+	if (expired) {
+		create_wait_abandon((struct create_wait *)wait);
+		return;
+	}
 	wait_expire((struct create_wait *)wait);
-	if (expired)
-		create_wake(waits->broker, waits->device);
-	else
-		waits->broker->creates->forgotten |= 1ull << waits->device;
+	waits->broker->creates->forgotten |= 1ull << waits->device;
 }
 
 static void create_show(const struct wait *wait, struct wait_shown *shown)
@@ -324,13 +325,11 @@ free_wait:
 void create_wait_failed(struct create_wait *wait)
 {
 	struct create_queue *queue = wait->queue;
-	struct create_waits *waits = queue->among;
 	struct create_wait *next;
 
 	queue->trying = NULL;
 	if (!wait->wait.waiter) {
-		wait_expire(wait);
-		create_wake(waits->broker, waits->device);
+		create_wait_abandon(wait);
 		return;
 	}
 	next = queue_next(queue);

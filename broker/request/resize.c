@@ -75,7 +75,6 @@ static void growth_end(struct growth *growth, int error, const char *text)
 	struct broker *broker = growth->broker;
 	struct buffer *buffer = growth->buffer;
 	const struct session *session = session_find(broker, growth->session);
-
 	int lost = growth_may_end(growth, &text);
 
 	error = lost ? lost : error; /* an unlink ends a wait for memory */

@@ -391,6 +391,11 @@ static void test_unlinked_meanwhile(void)
 	POINT(SOON(puppet_answered(&b)) && receive(&b) == -EROFS && SOON(memory_objects(&broker) == 2), "one that is sealed while it is to grow keeps no memory: %s", b.last.text);
 	ask(&a, do_unlink, .name = "g");
 	ask(&a, do_create, .name = "g", .size = 4 * MIB, .value = 64 * MIB);
+	ask(&a, do_create, .name = "next", .size = 4 * MIB, .value = 64 * MIB);
+	tell(&b, do_resize, .name = "g", .size = 40 * MIB, .timeout = -1);
+	SOON(status_number(&broker, "waiting") == 1);
+	POINT(!ask(&a, do_rename, .name = "next g", .flags = GPUB_REPLACE) && SOON(puppet_answered(&b)) && receive(&b) == -ENOENT,
+	      "so does one of a buffer that a rename replaces: %s", b.last.text);
 	tell(&b, do_resize, .name = "g", .size = 40 * MIB, .timeout = -1);
 	SOON(status_number(&broker, "waiting") == 1);
 	puppet_kill(&b);

@@ -267,6 +267,37 @@ static void test_an_acquire_that_was_checked_is_sent(void **state)
 	bury(&peer);
 }
 
+/* A writer's page and a pidfd are sent as those of memory are: nothing is done for an answer that could not be sent. */
+static void invariant_5_a_page_and_a_pidfd_need_a_descriptor(void **state)
+{
+	struct peer owner = join(), peer = join_as(USER);
+	const struct use *use;
+	struct wire_message writer, evict;
+
+	(void)state;
+	create_timelines(&owner);
+	session_of(&peer)->who.uid = 0; /* as above */
+	for (int i = 0; i < OUTBOX_UNREAD; i++)
+		ask_unread(&peer, name_of(i));
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = used(USER, RESOURCE_DESCRIPTORS);
+	use = session_of(&peer)->grants.uses;
+	session_of(&peer)->grants.uses->rights |= GPUB_WRITE;
+	wire_init(&writer, WIRE_WRITER, 8);
+	writer.grant_id.grant = use->grant->id;
+	writer.grant_id.serial = use->buffer->serial;
+	say(peer.sock, &writer);
+	EXPECT_SOON(broker.counters.refused_quota == 1);
+	assert_int_equal(use->buffer->timeline->writer, 0);
+	wire_init(&evict, WIRE_EVICT, 9);
+	evict.evict.session = owner.session;
+	say(peer.sock, &evict);
+	EXPECT_SOON(broker.counters.refused_quota == 2);
+	assert_int_equal(session_of(&owner)->state, SESSION_OPEN);
+	session_of(&peer)->who.uid = USER;
+	part(&owner);
+	bury(&peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,6 +308,7 @@ int main(void)
 		ON(invariant_5_what_waits_is_charged_to_its_user_and_refunded_once),
 		ON(invariant_5_descriptors_that_wait_are_charged_to_their_user),
 		ON(test_an_acquire_that_was_checked_is_sent),
+		ON(invariant_5_a_page_and_a_pidfd_need_a_descriptor),
 	};
 
 	return cmocka_run_group_tests_name("outbox", tests, harness_group_setup, harness_group_teardown);
