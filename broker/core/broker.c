@@ -66,7 +66,7 @@ static int listener_start(struct broker *broker, int listener)
 	/* the loop takes connections until there are none: it must not wait for the next */
 	if (fcntl(listener, F_SETFL, O_NONBLOCK))
 		return error_set(-errno, "the listening socket cannot be made non-blocking: %m");
-	error = discard_start(broker->discard, listener);
+	error = discard_start(broker->discard, broker->base, broker->accounting, listener);
 	if (error)
 		return error;
 	broker->connections->listener = event_new(broker->base, listener, EV_READ | EV_PERSIST, on_connection, broker);
@@ -131,7 +131,7 @@ static unsigned pool_descriptors(const struct broker *broker)
 /* Those for all users together, once the broker has its own. Never 0: with a small limit half of all. */
 static uint64_t descriptors_for_users(const struct broker *broker)
 {
-	uint64_t reserve = descriptors_open() + RESERVE + discard_most(broker->discard) + pool_descriptors(broker);
+	uint64_t reserve = descriptors_open() + RESERVE + discard_uncharged(broker->discard) + pool_descriptors(broker);
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)

@@ -3,7 +3,9 @@
 #include "connections.h"
 
 #include <errno.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "broker/base/context.h"
 #include "broker/base/log.h"
@@ -17,13 +19,12 @@
 #define ACCEPTS 4  /* in a pass: a flood of connections costs the others so many accepts and closes */
 #define AHEAD   64 /* sessions that wait for their user's share if there is only one user; more wait in the socket */
 
-static const struct timeval pause_time = { .tv_usec = 100000 };
+static const struct timeval retry_after = { .tv_usec = 100000 }, behind_for = { .tv_usec = 1000 };
 
-/* Without descriptors, a connection that waits would keep the loop spinning: stop watching the socket for a moment. */
-static void accepting_pause(struct broker *broker)
+/* Stops watching the listening socket for a moment: a connection that waits there would keep the loop spinning. */
+static void accepting_pause(struct broker *broker, const struct timeval *time)
 {
-	log_line("connections wait: no descriptors are left (raise the limit, ulimit -n)");
-	if (!event_add(broker->connections->retry, &pause_time)) /* else it spins, and is not deaf */
+	if (!event_add(broker->connections->retry, time)) /* else it spins, and is not deaf */
 		event_del(broker->connections->listener);
 }
 
@@ -34,17 +35,33 @@ static void on_retry(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	if (event_add(broker->connections->listener, NULL))
-		event_add(broker->connections->retry, &pause_time);
+		event_add(broker->connections->retry, &retry_after);
 }
 
+/* The session keeps the reserved descriptor until it has its pidfd. */
 static void connection_take(struct broker *broker, int fd)
 {
-	int error = session_accept(broker, fd);
+	int reserved = broker->connections->reserved, error = session_accept(broker, fd, reserved);
 
-	if (!error)
-		return;
-	connection_refuse(broker, fd, error);
-	discard_socket(broker->discard, fd);
+	if (error) {
+		connection_refuse(broker, fd, error);
+		discard_socket(broker->discard, fd);
+	} else {
+		broker->connections->reserved = -1;
+	}
+}
+
+/* Accepts a connection if its session can have both of its descriptors, the socket and the pidfd. Negative errno. */
+static int connection_accept(struct broker *broker, int listener)
+{
+	struct connections *connections = broker->connections;
+	int fd = -1;
+
+	if (connections->reserved < 0)
+		connections->reserved = eventfd(0, EFD_CLOEXEC);
+	if (connections->reserved >= 0)
+		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	return fd >= 0 ? fd : -errno;
 }
 
 /* With one user, nobody else's connection waits behind these in the socket: they can stay there. */
@@ -55,27 +72,35 @@ static bool has_enough(const struct broker *broker)
 
 void connections_accept(struct broker *broker, int listener)
 {
+	if (discard_is_behind(broker->discard))
+		return accepting_pause(broker, &behind_for);
 	for (int i = 0; i < ACCEPTS && !has_enough(broker); i++) {
-		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = connection_accept(broker, listener);
 
-		if (fd >= 0)
+		if (fd >= 0) {
 			connection_take(broker, fd);
-		else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-			return accepting_pause(broker);
-		else if (errno != EINTR && errno != ECONNABORTED)
+		} else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) {
+			log_line("connections wait: no descriptors are left (raise the limit, ulimit -n)");
+			return accepting_pause(broker, &retry_after);
+		} else if (fd != -EINTR && fd != -ECONNABORTED) {
 			return;
+		}
 	}
 }
 
 int connections_init(struct broker *broker)
 {
+	broker->connections->reserved = -1;
 	broker->connections->retry = evtimer_new(broker->base, on_retry, broker);
 	return broker->connections->retry ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 
 void connections_deinit(struct broker *broker)
 {
-	if (broker->connections->retry)
-		event_free(broker->connections->retry);
+	if (!broker->connections->retry)
+		return;
+	event_free(broker->connections->retry);
 	broker->connections->retry = NULL;
+	if (broker->connections->reserved >= 0)
+		close(broker->connections->reserved);
 }

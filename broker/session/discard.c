@@ -4,31 +4,344 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <event2/event.h>
+#include <utlist.h>
+
+#include "broker/users/accounting.h"
 #include "common/error.h"
 #include "common/socket.h"
+#include "common/tables.h"
 #include "common/thread.h"
 
-#define ENOUGH_MAX  4096 /* a quarter of what fits into a pipe */
-#define ENOUGH_PART 8    /* of the descriptors that the process may have */
+#define MOST_MAX     4096 /* descriptors of one user that may be pending */
+#define MOST_PART    8    /* of the descriptors that the process may have */
+#define THREADS_MAX  64   /* users whose closes can block at the same time without delaying another's */
+#define STOP_SECONDS 1
+#define SOCKETS_MAX  64   /* sockets that may be pending before no connections are accepted */
+#define SOCKETS      ((uid_t)-1) /* stands for a user: whose they are does not matter, since their closes do not block */
 
-/* Ends when the broker closed its end of the pipe and everything in the pipe is closed. */
-static void *discard_main(void *argument)
+/* The descriptors of one packet, or one socket with the messages that are left in it. */
+struct discarded {
+	struct discard_user *user;
+	struct charge        charge;
+	unsigned             count;
+	int                  fds[SOCKET_DESCRIPTORS_MAX];
+	struct discarded    *prev, *next;                 /* in user->items */
+	struct discarded    *queue_prev, *queue_next;     /* in user->queue or closers->done */
+};
+
+struct discard_user {
+	uid_t               uid;
+	unsigned            pending; /* descriptors */
+	struct discarded   *items;   /* all that are not closed yet */
+	UT_hash_handle      hh;      /* in discard->users */
+
+	/* under the closers' lock */
+	struct discarded   *queue;   /* items that no thread has begun */
+	bool                served;  /* a thread closes one of its items */
+	struct discard_user *prev, *next; /* in closers->ready */
+};
+
+/* Stays after discard_stop() where a thread's close hangs. */
+struct closers {
+	pthread_mutex_t      lock;
+	pthread_cond_t       changed;
+	struct discard_user *ready; /* users that have a queue and are not served */
+	struct discarded    *done;  /* items that are closed */
+	unsigned             threads, idle;
+	bool                 stopping;
+	int                  wake;  /* eventfd, which the loop waits for: something is done */
+	int                  slot;  /* a low descriptor, a copy of wake; close_at_exit() puts a socket there for a moment */
+};
+
+/* ---- the threads ---- */
+
+static void *closer_main(void *argument);
+
+/* Under the lock. Starts a thread unless one is idle: a user who comes next is then served at once. */
+static int closer_start(struct closers *closers)
 {
-	int pipe = (int)(intptr_t)argument, fd;
+	pthread_t thread;
+	int error;
 
-	while (read(pipe, &fd, sizeof fd) == sizeof fd)
-		close(fd);
-	close(pipe);
+	if (closers->idle || closers->threads == THREADS_MAX)
+		return 0;
+	error = thread_start(&thread, closer_main, closers);
+	if (error)
+		return error;
+	pthread_detach(thread);
+	closers->threads++;
+	closers->idle++;
+	return 0;
+}
+
+/* What close_at_exit() and its thread share. */
+struct last_holder {
+	int   slot;
+	sem_t has_it, alone; /* the thread has the socket in a table of its own; nobody else has it any more */
+};
+
+static void wait_for(sem_t *semaphore)
+{
+	while (sem_wait(semaphore))
+		;
+}
+
+/* The table of descriptors that this thread gets ends with the slot. */
+static void *last_holder_main(void *argument)
+{
+	struct last_holder *holder = argument;
+
+	syscall(SYS_close_range, holder->slot + 1, ~0u, CLOSE_RANGE_UNSHARE);
+	sem_post(&holder->has_it);
+	wait_for(&holder->alone);
 	return NULL;
+}
+
+/*
+ * Closes a client's socket with the descriptors in its queue, as the end of a thread that alone has it still open. The kernel
+ * does not let a thread that exits wait for sockets that linger (PF_EXITING in inet_release()), and a descriptor that nobody
+ * received is never flushed. So such a close takes the same time whatever the client sent. Before Linux 5.9 (close_range(2)) this
+ * thread makes the last close, which may block.
+ */
+static void close_at_exit(struct closers *closers, int sock)
+{
+	struct last_holder holder = { .slot = closers->slot };
+	pthread_t thread;
+	bool started;
+
+	sem_init(&holder.has_it, 0, 0);
+	sem_init(&holder.alone, 0, 0);
+	started = dup3(sock, closers->slot, O_CLOEXEC) >= 0 && !thread_start(&thread, last_holder_main, &holder);
+	if (started)
+		wait_for(&holder.has_it);
+	close(sock);
+	dup3(closers->wake, closers->slot, O_CLOEXEC);
+	if (!started)
+		return;
+	sem_post(&holder.alone);
+	pthread_join(thread, NULL); /* returns before the kernel closes what the thread has */
+}
+
+static void close_item(struct closers *closers, const struct discarded *item)
+{
+	if (item->user->uid == SOCKETS) {
+		close_at_exit(closers, item->fds[0]);
+		return;
+	}
+	for (unsigned i = 0; i < item->count; i++)
+		close(item->fds[i]);
+}
+
+/* Closes the first item of the user that is ready first. Begins and ends with the lock taken. */
+static void serve_user(struct closers *closers)
+{
+	struct discard_user *user = closers->ready;
+	struct discarded *item = user->queue;
+
+	DL_DELETE(closers->ready, user);
+	DL_DELETE2(user->queue, item, queue_prev, queue_next);
+	user->served = true;
+	closers->idle--;
+	closer_start(closers); /* where that fails, other users wait for this close */
+	pthread_mutex_unlock(&closers->lock);
+	close_item(closers, item);
+	pthread_mutex_lock(&closers->lock);
+	closers->idle++;
+	user->served = false;
+	if (user->queue)
+		DL_APPEND(closers->ready, user);
+	DL_APPEND2(closers->done, item, queue_prev, queue_next);
+	eventfd_write(closers->wake, 1);
+}
+
+/* Ends when another thread is idle, or when the broker stops. Before that it closes what is queued. */
+static void *closer_main(void *argument)
+{
+	struct closers *closers = argument;
+
+	pthread_mutex_lock(&closers->lock);
+	while (closers->ready || (!closers->stopping && closers->idle == 1)) {
+		if (closers->ready)
+			serve_user(closers);
+		else
+			pthread_cond_wait(&closers->changed, &closers->lock);
+	}
+	closers->idle--;
+	closers->threads--;
+	pthread_cond_broadcast(&closers->changed);
+	pthread_mutex_unlock(&closers->lock);
+	return NULL;
+}
+
+/* NULL: the error message is set. */
+static struct closers *closers_new(void)
+{
+	struct closers *closers = calloc(1, sizeof *closers);
+	int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), slot = fcntl(wake, F_DUPFD_CLOEXEC, 0);
+
+	if (!closers || slot < 0) {
+		error_set(-errno, "the thread that closes descriptors cannot start: %m");
+		if (wake >= 0)
+			close(wake);
+		free(closers);
+		return NULL;
+	}
+	closers->wake = wake;
+	closers->slot = slot;
+	pthread_mutex_init(&closers->lock, NULL);
+	pthread_cond_init(&closers->changed, NULL);
+	return closers;
+}
+
+static void closers_free(struct closers *closers)
+{
+	pthread_cond_destroy(&closers->changed);
+	pthread_mutex_destroy(&closers->lock);
+	close(closers->slot);
+	close(closers->wake);
+	free(closers);
+}
+
+/* Waits for the threads to close what is queued, and to end. False: a close hangs. */
+static bool closers_stop(struct closers *closers)
+{
+	struct timespec deadline;
+	int error = 0;
+	bool ended;
+
+	clock_gettime(CLOCK_REALTIME, &deadline);
+	deadline.tv_sec += STOP_SECONDS;
+	pthread_mutex_lock(&closers->lock);
+	closers->stopping = true;
+	pthread_cond_broadcast(&closers->changed);
+	while (closers->threads && !error)
+		error = pthread_cond_timedwait(&closers->changed, &closers->lock, &deadline);
+	ended = !closers->threads;
+	pthread_mutex_unlock(&closers->lock);
+	return ended;
+}
+
+/* ---- whose descriptors are pending ---- */
+
+static struct discard_user *user_find(const struct discard *discard, uid_t uid)
+{
+	struct discard_user *user;
+
+	HASH_FIND(hh, discard->users, &uid, sizeof uid, user);
+	return user;
+}
+
+/* NULL: the broker is out of memory. */
+static struct discard_user *user_get(struct discard *discard, uid_t uid)
+{
+	struct discard_user *user = user_find(discard, uid);
+
+	if (user)
+		return user;
+	user = calloc(1, sizeof *user);
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	HASH_ADD(hh, discard->users, uid, sizeof user->uid, user);
+	if (table_added(user))
+		return user;
+	free(user);
+	return NULL;
+}
+
+/* Refunds the item, and forgets its user with the last one. Frees both unless a thread may still have them. */
+static void item_end(struct discard *discard, struct discarded *item, bool has_thread)
+{
+	struct discard_user *user = item->user;
+
+	charge_release(&item->charge, discard->accounting);
+	discard->pending -= item->count;
+	user->pending -= item->count;
+	DL_DELETE(user->items, item);
+	if (!has_thread)
+		free(item);
+	if (user->items)
+		return;
+	HASH_DEL(discard->users, user);
+	if (!has_thread)
+		free(user);
+}
+
+static void on_closed(evutil_socket_t fd, short what, void *argument)
+{
+	struct discard *discard = argument;
+	struct closers *closers = discard->closers;
+	struct discarded *done, *item, *next;
+	eventfd_t count;
+
+	(void)what;
+	eventfd_read(fd, &count);
+	pthread_mutex_lock(&closers->lock);
+	done = closers->done;
+	closers->done = NULL;
+	pthread_mutex_unlock(&closers->lock);
+	DL_FOREACH_SAFE2(done, item, next, queue_next)
+		item_end(discard, item, false);
+	if (!discard->spare)
+		discard->spare = calloc(1, sizeof *discard->spare);
+}
+
+/*
+ * Hands the descriptors to the threads. Without memory for that they stay open: discard_admits() then lets nobody's descriptors in
+ * until there is memory again. The charge may fail for the first packet of a user, which was not looked at before it was received.
+ */
+static void submit(struct discard *discard, uid_t uid, const int *fds, unsigned count)
+{
+	struct discard_user *user = discard->spare ? user_get(discard, uid) : NULL;
+	struct discarded *item = discard->spare;
+	struct closers *closers = discard->closers;
+
+	if (!user)
+		return;
+	item->user = user;
+	item->count = count;
+	memcpy(item->fds, fds, count * sizeof *fds);
+	if (uid != SOCKETS)
+		charge_try(&item->charge, discard->accounting, uid, RESOURCE_DESCRIPTORS, count);
+	DL_APPEND(user->items, item);
+	user->pending += count;
+	discard->pending += count;
+	discard->spare = calloc(1, sizeof *discard->spare);
+	pthread_mutex_lock(&closers->lock);
+	if (!user->queue && !user->served)
+		DL_APPEND(closers->ready, user);
+	DL_APPEND2(user->queue, item, queue_prev, queue_next);
+	closer_start(closers);
+	pthread_cond_signal(&closers->changed);
+	pthread_mutex_unlock(&closers->lock);
+}
+
+/* ---- start and stop ---- */
+
+static unsigned most_of_user(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / MOST_PART > MOST_MAX)
+		return MOST_MAX;
+	if (limit.rlim_cur / MOST_PART < SOCKET_DESCRIPTORS_MAX)
+		return SOCKET_DESCRIPTORS_MAX;
+	return (unsigned)limit.rlim_cur / MOST_PART;
 }
 
 /* Clients that connected before the listener refused descriptors can still send some. */
@@ -39,97 +352,128 @@ static bool somebody_waits(int listener)
 	return poll(&p, 1, 0) != 0;
 }
 
-int discard_start(struct discard *discard, int listener)
+int discard_start(struct discard *discard, struct event_base *base, struct accounting *accounting, int listener)
 {
 	memset(discard, 0, sizeof *discard);
-	return socket_refuse_descriptors(listener) && !somebody_waits(listener) ? 0 : discard_start_always(discard);
+	if (socket_refuse_descriptors(listener) && !somebody_waits(listener))
+		return 0;
+	return discard_start_always(discard, base, accounting);
 }
 
-static unsigned enough(void)
+int discard_start_always(struct discard *discard, struct event_base *base, struct accounting *accounting)
 {
-	struct rlimit limit;
+	struct closers *closers = closers_new();
+	int error;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / ENOUGH_PART > ENOUGH_MAX)
-		return ENOUGH_MAX;
-	return (unsigned)limit.rlim_cur / ENOUGH_PART;
-}
-
-int discard_start_always(struct discard *discard)
-{
-	int ends[2], error;
-
-	if (pipe2(ends, O_CLOEXEC))
-		return error_set(-errno, "no pipe could be made: %m");
-	if (fcntl(ends[1], F_SETFL, O_NONBLOCK))
-		error = error_set(-errno, "the pipe cannot be made non-blocking: %m");
+	if (!closers)
+		return -errno;
+	*discard = (struct discard){ .most = most_of_user(), .accounting = accounting, .closers = closers };
+	discard->spare = calloc(1, sizeof *discard->spare);
+	discard->closed = event_new(base, closers->wake, EV_READ | EV_PERSIST, on_closed, discard);
+	if (!discard->spare || !discard->closed || event_add(discard->closed, NULL))
+		error = error_set(-ENOMEM, "the broker is out of memory");
 	else
-		error = thread_start(&discard->thread, discard_main, (void *)(intptr_t)ends[0]);
-	if (error) {
-		close(ends[0]);
-		close(ends[1]);
-		return error;
-	}
-	discard->pipe = ends[1];
-	discard->enough = enough();
+		error = closer_start(closers);
 	discard->needed = true;
-	return 0;
+	if (error)
+		discard_stop(discard);
+	return error;
 }
 
 void discard_stop(struct discard *discard)
 {
-	struct timespec deadline;
+	struct discarded *item, *next;
+	struct discard_user *user, *next_user;
+	bool ended;
 
 	if (!discard->needed)
 		return;
 	discard->needed = false;
-	close(discard->pipe);
-	clock_gettime(CLOCK_REALTIME, &deadline);
-	deadline.tv_sec++;
-	if (pthread_timedjoin_np(discard->thread, NULL, &deadline))
-		pthread_detach(discard->thread);
+	ended = closers_stop(discard->closers);
+	HASH_ITER(hh, discard->users, user, next_user)
+		DL_FOREACH_SAFE(user->items, item, next)
+			item_end(discard, item, !ended);
+	if (discard->closed)
+		event_free(discard->closed);
+	free(discard->spare);
+	if (ended)
+		closers_free(discard->closers);
 }
 
-/* With those of the packet that comes last. */
-unsigned discard_most(const struct discard *discard)
+/* ---- what the loop does ---- */
+
+unsigned discard_uncharged(const struct discard *discard)
 {
-	return discard->needed ? discard->enough + SOCKET_DESCRIPTORS_MAX : 0;
+	return discard->needed ? SOCKET_DESCRIPTORS_MAX : 0;
 }
 
-void discard_close(struct discard *discard, const int *fds, unsigned count)
+/* How many there are is seen only when they are received: there must be room for as many as a packet can bring. */
+static bool has_room(struct discard *discard, uid_t uid)
 {
-	/* at most SOCKET_DESCRIPTORS_MAX, so all or none are written */
-	if (count && discard->needed && write(discard->pipe, fds, count * sizeof *fds) < 0)
-		return; /* a full pipe leaves them open: better than a loop that hangs */
-}
+	const struct discard_user *user = user_find(discard, uid);
+	struct charge charge = { 0 };
+	int error;
 
-bool discard_is_full(const struct discard *discard)
-{
-	int bytes = 0;
-
-	if (!discard->needed || ioctl(discard->pipe, FIONREAD, &bytes))
+	if (!discard->spare || (user ? user->pending : 0) + SOCKET_DESCRIPTORS_MAX > discard->most)
 		return false;
-	return (unsigned)bytes >= discard->enough * sizeof(int);
+	error = charge_try(&charge, discard->accounting, uid, RESOURCE_DESCRIPTORS, SOCKET_DESCRIPTORS_MAX);
+	charge_release(&charge, discard->accounting);
+	return !error;
 }
 
-bool discard_message(struct discard *discard, int sock)
+/* While nothing is pending, a packet is received without a look at it first: there is room for its descriptors. */
+bool discard_admits(struct discard *discard, uid_t uid, int sock)
+{
+	if (!discard->needed || (!discard->pending && discard->spare))
+		return true;
+	return socket_next(sock) != SOCKET_NEXT_DESCRIPTORS || has_room(discard, uid);
+}
+
+void discard_close(struct discard *discard, uid_t uid, const int *fds, unsigned count)
+{
+	if (count && discard->needed)
+		submit(discard, uid, fds, count);
+}
+
+bool discard_message(struct discard *discard, uid_t uid, int sock)
 {
 	struct wire_message message;
 	struct socket_extra extra;
 	int error;
 
-	if (discard_is_full(discard))
+	if (!discard_admits(discard, uid, sock))
 		return false;
 	error = socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
-	discard_close(discard, extra.unwanted, extra.unwanted_count);
+	discard_close(discard, uid, extra.unwanted, extra.unwanted_count);
 	/* an empty message comes with its sender, the end of file does not */
 	return error != -EAGAIN && (error != -ECONNRESET || extra.has_sender);
 }
 
+/* After the shutdown nothing more can be sent to it. */
+static bool has_descriptors(int sock)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+	enum socket_next next;
+
+	if (socket_stamp_senders(sock) || shutdown(sock, SHUT_RDWR))
+		return false;
+	while ((next = socket_next(sock)) == SOCKET_NEXT_MESSAGE)
+		socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
+	return next == SOCKET_NEXT_DESCRIPTORS;
+}
+
 void discard_socket(struct discard *discard, int sock)
 {
-	/* after the shutdown nothing more can be sent to it */
-	if (discard->needed && !shutdown(sock, SHUT_RDWR))
-		while (discard_message(discard, sock))
-			;
-	close(sock);
+	if (discard->needed && has_descriptors(sock))
+		submit(discard, SOCKETS, &sock, 1);
+	else
+		close(sock);
+}
+
+bool discard_is_behind(const struct discard *discard)
+{
+	const struct discard_user *sockets = discard->users ? user_find(discard, SOCKETS) : NULL;
+
+	return sockets && sockets->pending >= SOCKETS_MAX;
 }

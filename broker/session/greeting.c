@@ -88,7 +88,7 @@ static int session_enter(struct session *session)
 	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
-struct session *greeting_arrive(struct broker *broker, int fd, int *error)
+struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int *error)
 {
 	struct session *session = calloc(1, sizeof *session);
 
@@ -98,6 +98,7 @@ struct session *greeting_arrive(struct broker *broker, int fd, int *error)
 	}
 	session->broker = broker;
 	session->fd = fd;
+	session->reserved = reserved;
 	session->pidfd = -1;
 	session->rank = RANK_NONE;
 	*error = session_enter(session);
@@ -122,18 +123,19 @@ static int make_key(struct session *session)
 	return 0;
 }
 
+/* The pidfd comes last: what is read of the process before needs the same place for a descriptor. */
 static int identify(struct session *session)
 {
 	int error = identity_of_peer(session->fd, &session->pid, &session->who);
 
+	close(session->reserved);
+	session->reserved = -1;
 	if (error)
 		return error;
-	session->pidfd = identity_pidfd(session->fd, session->pid);
-	if (session->pidfd < 0)
-		return session->pidfd;
 	identity_command(session->pid, session->command);
 	session->start = process_start((uint64_t)session->pid, NULL);
-	return 0;
+	session->pidfd = identity_pidfd(session->fd, session->pid);
+	return session->pidfd < 0 ? session->pidfd : 0;
 }
 
 /* Edges are enough, since the reader reads until nothing is left or the session waits in the queue. */

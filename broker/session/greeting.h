@@ -17,10 +17,10 @@ struct socket_extra;
 struct wire_message;
 
 /*
- * Makes a session that knows only its user, and charges that user for it. NULL with *error set to -EDQUOT or -ENOMEM:
- * the descriptor is still the caller's.
+ * Makes a session that knows only its user, and charges that user for it. reserved: a descriptor that is open to keep a place for
+ * the pidfd. NULL with *error set to -EDQUOT or -ENOMEM: both descriptors are still the caller's.
  */
-struct session *greeting_arrive(struct broker *broker, int fd, int *error);
+struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int *error);
 
 /*
  * Identifies the process and sends the challenge, or puts the session into the queue. ready: called when the socket can

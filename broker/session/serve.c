@@ -96,15 +96,28 @@ static enum read_result take_messages(struct session *session, const struct sock
 	return session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
 }
 
+/* Takes a packet from the socket. Its descriptors are closed, or stay in the socket if too many of the user's are still to be closed. */
+static int take_packet(struct session *session, struct socket_packet *packet)
+{
+	struct discard *discard = session->broker->discard;
+	bool admitted = discard_admits(discard, session->who.uid, session->fd);
+	int error = admitted ? socket_receive_packet(session->fd, packet, false, MSG_DONTWAIT) : 0;
+
+	if (error == -EAGAIN)
+		return error;
+	if (admitted)
+		discard_close(discard, session->who.uid, packet->extra.unwanted, packet->extra.unwanted_count);
+	if (!error && (!admitted || packet->extra.unwanted_count))
+		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
+	return error;
+}
+
 static enum read_result receive(struct session *session, struct socket_packet *packet)
 {
-	int error = socket_receive_packet(session->fd, packet, false, MSG_DONTWAIT);
+	int error = take_packet(session, packet);
 
 	if (error == -EAGAIN)
 		return READ_NONE;
-	discard_close(session->broker->discard, packet->extra.unwanted, packet->extra.unwanted_count);
-	if (!error && packet->extra.unwanted_count)
-		error = error_set(-EPROTO, "it sent descriptors, which no client has to send");
 	if (error)
 		return read_failed(session, error);
 	session->broker->received = now_ns(CLOCK_MONOTONIC);
@@ -168,7 +181,7 @@ static void begin_discarding(struct session *session)
 	broker_changed(session->broker);
 }
 
-/* The thread that closes descriptors reports nothing, and what waits in the socket is no edge any more. */
+/* What waits in the socket until some of the user's descriptors are closed is no edge: a timer looks again. */
 static void discard_later(struct session *session)
 {
 	static const struct timeval pause = { .tv_usec = 100000 };
@@ -189,7 +202,7 @@ static void discard(struct session *session)
 		begin_discarding(session);
 	event_remove_timer(session->reading);
 	while (more && fair_allows(&session->place)) {
-		more = discard_message(session->broker->discard, session->fd);
+		more = discard_message(session->broker->discard, session->who.uid, session->fd);
 		if (more)
 			fair_count(&session->place, COST_MESSAGE);
 	}
@@ -197,7 +210,7 @@ static void discard(struct session *session)
 		session_hang_up(session);
 	else if (more)
 		session_wait(session);
-	else if (discard_is_full(session->broker->discard))
+	else if (!discard_admits(session->broker->discard, session->who.uid, session->fd))
 		discard_later(session);
 }
 
@@ -221,10 +234,10 @@ static void session_serve(evutil_socket_t fd, short what, void *argument)
 		session_read(session);
 }
 
-int session_accept(struct broker *broker, int fd)
+int session_accept(struct broker *broker, int fd, int reserved)
 {
 	int error;
-	struct session *session = greeting_arrive(broker, fd, &error);
+	struct session *session = greeting_arrive(broker, fd, reserved, &error);
 
 	if (!session)
 		return error;

@@ -14,8 +14,11 @@
 
 struct broker;
 
-/* Begins a session on a connection, or lets it wait. -EDQUOT, -ENOMEM: the descriptor is still the caller's. */
-int session_accept(struct broker *broker, int fd);
+/*
+ * Begins a session on a connection, or lets it wait. reserved: a descriptor that is open to keep a place for the pidfd. -EDQUOT,
+ * -ENOMEM: both descriptors are still the caller's.
+ */
+int session_accept(struct broker *broker, int fd, int reserved);
 
 /* One pass over the fair queue. True: sessions still wait, and not for their user's rate alone. */
 bool sessions_serve(struct broker *broker);

@@ -47,6 +47,8 @@ void session_free(struct session *session)
 		event_free(session->death);
 	if (session->proof.again)
 		event_free(session->proof.again);
+	if (session->reserved >= 0)
+		close(session->reserved);
 	if (session->pidfd >= 0) {
 		close(session->pidfd);
 		fair_count(&session->place, COST_SESSION_END);

@@ -91,7 +91,9 @@ struct session {
 	struct broker     *broker;
 	uint64_t           id;
 	enum session_state state;
-	int                fd, pidfd;       /* fd is -1 after the client hung up */
+	int                fd;              /* -1 after the client hung up */
+	int                reserved;        /* keeps a place for the pidfd; -1 once the process was looked at */
+	int                pidfd;           /* -1 until the process was looked at */
 	struct event      *reading, *death; /* of fd, edge-triggered; of pidfd */
 	bool               hung_up;
 	bool               discarding; /* disconnected, and the consequences for others are done */

@@ -281,3 +281,21 @@ int socket_receive_packet(int sock, struct socket_packet *packet, bool want_fd, 
 	packet->count = is_whole(packet->length) ? (unsigned)(packet->length / WIRE_SIZE) : 1;
 	return packet->length ? 0 : error_set(-ECONNRESET, "the other side closed the connection");
 }
+
+/* The kernel says that control data was cut off where a packet has descriptors and the buffer has room for its sender alone. */
+enum socket_next socket_next(int sock)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct iovec  io = { 0 };
+	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes };
+	size_t        length;
+
+	if (receive(sock, &msg, MSG_PEEK | MSG_DONTWAIT, &length))
+		return SOCKET_NEXT_NONE;
+	if (msg.msg_flags & MSG_CTRUNC)
+		return SOCKET_NEXT_DESCRIPTORS;
+	return length || CMSG_FIRSTHDR(&msg) ? SOCKET_NEXT_MESSAGE : SOCKET_NEXT_END;
+}

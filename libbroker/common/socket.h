@@ -95,4 +95,15 @@ int socket_packet_check(const struct socket_packet *packet, unsigned index);
  */
 int socket_receive_packet(int sock, struct socket_packet *packet, bool want_fd, int flags);
 
+/* What a receive from the socket would bring. */
+enum socket_next {
+	SOCKET_NEXT_NONE,        /* nothing yet, or the socket failed */
+	SOCKET_NEXT_MESSAGE,     /* a packet without descriptors */
+	SOCKET_NEXT_DESCRIPTORS, /* a packet with some */
+	SOCKET_NEXT_END          /* the end of file */
+};
+
+/* Looks without receiving and without waiting. Only a socket that stamps its senders tells an empty packet from the end of file. */
+enum socket_next socket_next(int sock);
+
 #endif

@@ -505,30 +505,13 @@ static void check_victim(const struct attack *attack)
 	check_latency(attack);
 }
 
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
-
-static bool has_passrights(void)
-{
-	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), off = 0;
-	bool has = sock >= 0 && !setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
-
-	close(sock);
-	return has;
-}
-
 static bool is_left_out(const struct attack *attack)
 {
-	const char *missing = NULL;
+	bool missing = attack->flags & NEEDS_USERS && !arena_has_users();
 
-	if (attack->flags & NEEDS_USERS && !arena_has_users())
-		missing = "root: several users";
-	else if (attack->flags & NEEDS_PASSRIGHTS && !has_passrights())
-		missing = "Linux 6.16: SO_PASSRIGHTS";
 	if (missing)
-		POINT(true, "%s # SKIP needs %s", attack->name, missing);
-	return missing != NULL;
+		POINT(true, "%s # SKIP needs root: several users", attack->name);
+	return missing;
 }
 
 void arena_attack(const struct attack *attack)

@@ -73,8 +73,7 @@ enum attack_flags {
 	NEEDS_USERS = 1,    /* several users, so root */
 	AS_BROKER_USER = 2, /* it is the broker's own user that attacks */
 	HURTS_ITSELF = 4,   /* it touches memory of its own that is freed: the host device reports that, rightly */
-	NEEDS_PASSRIGHTS = 8, /* a kernel that can refuse descriptors for the broker: Linux 6.16 */
-	TAKES_SECONDS = 16  /* long enough that the victim's p99 can be judged, too */
+	TAKES_SECONDS = 8   /* long enough that the victim's p99 can be judged, too */
 };
 
 struct attack {

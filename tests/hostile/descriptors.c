@@ -176,7 +176,7 @@ static void send_descriptors(void)
 
 /*
  * Whoever closes it last waits, and descriptors that a receiver has no room for the kernel closes in its name: that must
- * not be the broker's. Before Linux 6.16 nobody can keep them out.
+ * not be the broker's loop.
  */
 static void send_what_lingers(void)
 {
@@ -197,6 +197,34 @@ static void send_what_lingers(void)
 	for (int i = 0; i < 4; i++)
 		close(other[i]);
 	speaker_end(&s);
+}
+
+#define FLOOD         60
+#define FLOOD_LINGERS 6 /* closes that block, on a kernel that lets descriptors in */
+
+/* More than a broker may have open, over connections of all kinds: without a greeting, welcomed, and gone before they are accepted. */
+static void flood_with_descriptors(void)
+{
+	static struct speaker s[FLOOD];
+	struct wire_message stat = speaker_message(WIRE_STAT, "no");
+	int other[FLOOD_LINGERS], fds[250];
+
+	for (int i = 0; i < 250; i++)
+		fds[i] = STDIN_FILENO;
+	for (int i = 0; i < FLOOD; i++) {
+		WANT(!(i % 2 ? speaker_greet(&s[i]) : speaker_dial(&s[i])));
+		if (i < FLOOD_LINGERS)
+			fds[0] = lingering_socket(&other[i], 60);
+		if (!speaker_send_fds(&s[i], &stat, fds, 250) && i < FLOOD_LINGERS)
+			close(fds[0]); /* where the broker took none, the wait would be this process's */
+		fds[0] = STDIN_FILENO;
+		if (i % 3 == 0)
+			close(s[i].sock);
+	}
+	attack_done();
+	hold();
+	for (int i = 0; i < FLOOD_LINGERS; i++)
+		close(other[i]);
 }
 
 /*
@@ -307,6 +335,8 @@ const struct attack descriptors[] = {
 	  .during = others_make_memory, .flags = HURTS_ITSELF },
 	{ "leaves descriptors unread", "invariant 5: others get theirs", .run = leave_unread, .during = others_get_theirs },
 	{ "sends sockets that linger", "invariant 5: closing them keeps the broker from nobody", .run = send_what_lingers,
-	  .during = broker_goes_on, .flags = NEEDS_PASSRIGHTS },
+	  .during = broker_goes_on },
+	{ "floods the broker with descriptors", "invariant 5: others come and are served", .run = flood_with_descriptors,
+	  .during = others_get_theirs },
 	{ 0 },
 };

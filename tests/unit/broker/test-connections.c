@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -405,6 +406,50 @@ static void invariant_5_debts_of_users_that_left_are_dropped_a_few_at_a_time(voi
 	}
 }
 
+/* ---- few descriptors ---- */
+
+#define FILLED 4096
+
+/* Takes all of the process's descriptors but so many. Returns how many it took. */
+static unsigned take_all_but(unsigned left, int taken[FILLED])
+{
+	unsigned count = 0;
+
+	while (count < FILLED && (taken[count] = dup(STDERR_FILENO)) >= 0)
+		count++;
+	assert_in_range(count, left, FILLED - 1);
+	for (; left; left--)
+		close(taken[--count]);
+	return count;
+}
+
+/* A connection is accepted when its session can have all of its descriptors, and waits before that: none is refused. */
+static void test_a_connection_waits_for_all_of_its_descriptors(void **state)
+{
+	struct rlimit before, few;
+	int taken[FILLED];
+	unsigned count;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ (rlim_t)descriptors() + 64, before.rlim_max };
+	dial_many(2);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	count = take_all_but(0, taken);
+	finish();
+	close(taken[--count]);
+	EXPECT_SOON(broker.connections->reserved >= 0); /* and there is none for the connection */
+	assert_int_equal(HASH_COUNT(broker.sessions->by_id), 0);
+	close(taken[--count]);
+	EXPECT_SOON(begun() == 1);
+	while (count)
+		close(taken[--count]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	EXPECT_SOON(begun() == 2);
+	assert_int_equal(broker.counters.sessions_refused, 0);
+	hang_up_many(2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,6 +465,7 @@ int main(void)
 		ON(invariant_5_refused_connections_do_not_flood_the_log),
 		ON(test_where_there_is_one_user_connections_wait_in_the_socket),
 		ON(invariant_5_debts_of_users_that_left_are_dropped_a_few_at_a_time),
+		ON(test_a_connection_waits_for_all_of_its_descriptors),
 	};
 
 	return cmocka_run_group_tests_name("connections", tests, harness_group_setup, harness_group_teardown);

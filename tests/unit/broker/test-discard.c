@@ -83,9 +83,9 @@ static bool let_descriptors_in(void)
 		return true;
 	/* accepted sockets inherit it from the listener */
 	if (setsockopt(event_get_fd(broker.connections->listener), SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof on) ||
-	    discard_start_always(broker.discard))
+	    discard_start_always(broker.discard, broker.base, broker.accounting))
 		return false;
-	before = descriptors(); /* with its pipe */
+	before = descriptors(); /* with its own */
 	return true;
 }
 
@@ -279,6 +279,126 @@ static void invariant_5_a_close_that_hangs_delays_nobody(void **state)
 	part(&sender);
 }
 
+/* ---- more than one user may have pending ---- */
+
+#define OTHER_USER 4242 /* nobody's uid */
+#define MANY       SOCKET_DESCRIPTORS_MAX
+
+/* A message with so many copies of the descriptor. */
+static void send_many(int sock, int fd, unsigned count)
+{
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(MANY * sizeof(int))];
+	} control = { .header = { .cmsg_len = CMSG_LEN(count * sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	struct wire_message message = named(WIRE_STAT, 1, "a");
+	struct iovec io = { &message, sizeof message };
+	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(count * sizeof fd) };
+
+	for (unsigned i = 0; i < count; i++)
+		memcpy(CMSG_DATA(&control.header) + i * sizeof fd, &fd, sizeof fd);
+	assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), sizeof message);
+}
+
+/* Its user has a close that blocks, until far[0] is closed. */
+static struct peer join_stuck(uid_t uid)
+{
+	struct peer sender = join_as(uid);
+
+	send_lingering(sender.sock, &far[0], LINGER);
+	EXPECT_SOON(session_of(&sender)->state == SESSION_DISCONNECTED);
+	return sender;
+}
+
+static void unstick(struct peer *sender)
+{
+	close(far[0]);
+	part(sender);
+	EXPECT_SOON(!broker.discard->pending);
+}
+
+/* What a user sends is charged to it, and a thread of another user closes what that one sent meanwhile. */
+static void invariant_5_a_close_that_blocks_delays_its_own_user_alone(void **state)
+{
+	struct peer stuck, next, third;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	stuck = join_stuck(OTHER_USER);
+	assert_int_equal(used(OTHER_USER, RESOURCE_DESCRIPTORS), 1); /* its session began as this process's user's */
+	next = join_as(OTHER_USER);
+	send_many(next.sock, STDIN_FILENO, MANY);
+	EXPECT_SOON(session_of(&next)->state == SESSION_DISCONNECTED);
+	assert_int_equal(used(OTHER_USER, RESOURCE_DESCRIPTORS), 1 + MANY);
+	third = join_as(OTHER_USER + 1);
+	send_many(third.sock, STDIN_FILENO, MANY);
+	EXPECT_SOON(session_of(&third)->state == SESSION_DISCONNECTED);
+	EXPECT_SOON(!used(OTHER_USER + 1, RESOURCE_DESCRIPTORS));
+	assert_int_equal(used(OTHER_USER, RESOURCE_DESCRIPTORS), 1 + MANY);
+	expect_nobody_waited();
+	part(&next);
+	part(&third);
+	unstick(&stuck);
+	EXPECT_SOON(!used(OTHER_USER, RESOURCE_DESCRIPTORS));
+	EXPECT_SOON(descriptors() == before);
+}
+
+/* A flood of them, of which no more are received than one user may have pending. The rest stay in the sockets, and come later. */
+static void invariant_5_a_flood_of_descriptors_is_bounded(void **state)
+{
+	struct peer stuck, sender[8];
+	unsigned most = 2 * MANY, sessions = 0;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	broker.discard->most = most;
+	stuck = join_stuck(OTHER_USER);
+	for (int i = 0; i < 8; i++) {
+		sender[i] = join_as(OTHER_USER);
+		send_many(sender[i].sock, STDIN_FILENO, MANY);
+		EXPECT_SOON(session_of(&sender[i])->state == SESSION_DISCONNECTED);
+	}
+	run_passes();
+	assert_in_range(broker.discard->pending, MANY, most);
+	assert_in_range(descriptors(), before, before + (int)most + 18 + 18); /* with the sessions', and this process's ends of them */
+	expect_served(&other);
+	expect_nobody_waited();
+	for (int i = 0; i < 8; i++)
+		part(&sender[i]);
+	sessions = HASH_COUNT(broker.sessions->by_id);
+	assert_true(sessions > 2);
+	unstick(&stuck);
+	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 1);
+	EXPECT_SOON(descriptors() == before);
+}
+
+/* A user without a descriptor left in its quota: its packets are not received while others' wait to be closed. */
+static void invariant_5_descriptors_over_the_quota_stay_in_the_socket(void **state)
+{
+	struct quotas quotas = { 0 };
+	struct peer stuck, sender;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	quota_init(&quotas.fallback);
+	quotas.fallback.limit[RESOURCE_DESCRIPTORS] = 10;
+	broker_configure(&broker, &quotas, &broker.config->creators);
+	stuck = join_stuck(OTHER_USER);
+	sender = join_as(OTHER_USER + 1);
+	send_many(sender.sock, STDIN_FILENO, 1);
+	EXPECT_SOON(session_of(&sender)->state == SESSION_DISCONNECTED);
+	run_passes();
+	assert_int_equal(broker.discard->pending, 1);
+	expect_served(&other);
+	part(&sender);
+	unstick(&stuck);
+	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 1);
+	EXPECT_SOON(descriptors() == before);
+}
+
 /*
  * What waits in a disconnected client's socket may be the other end of that socket, which hangs up only when it is
  * received. So it is received also when too many descriptors waited to be closed at first. Nothing more comes then that
@@ -287,24 +407,53 @@ static void invariant_5_a_close_that_hangs_delays_nobody(void **state)
 static void invariant_5_descriptors_that_had_to_wait(void **state)
 {
 	struct wire_message message = named(WIRE_STAT, 1, "a");
-	struct peer sender;
-	unsigned enough;
+	struct peer stuck, sender;
 
 	(void)state;
-	if (!let_descriptors_in())
+	if (!threads_run() || !let_descriptors_in())
 		return;
-	enough = broker.discard->enough;
-	broker.discard->enough = 0;
+	stuck = join_stuck(OTHER_USER);
+	broker.discard->most = 0;
 	sender = join();
 	send_garbage(sender.sock);
 	assert_int_equal(socket_send(sender.sock, &message, sender.sock, 0), 0);
 	part(&sender);
-	EXPECT_SOON(broker.counters.sessions_cut == 1);
+	EXPECT_SOON(broker.counters.sessions_cut == 2);
 	run_passes();
-	assert_int_equal(HASH_COUNT(broker.sessions->by_id), 2);
-	broker.discard->enough = enough;
-	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 1);
+	assert_int_equal(HASH_COUNT(broker.sessions->by_id), 3);
+	broker.discard->most = MANY;
+	EXPECT_SOON(HASH_COUNT(broker.sessions->by_id) == 2);
+	unstick(&stuck);
 	EXPECT_SOON(descriptors() == before);
+}
+
+#define REFUSED 100
+
+/*
+ * A refused connection may have descriptors that nobody has charged anybody for. Its close does not wait for them: all are gone while
+ * their far ends are still open.
+ */
+static void invariant_5_refused_connections_keep_no_descriptors(void **state)
+{
+	struct quotas quotas = { 0 };
+	int other_end[REFUSED], sock;
+
+	(void)state;
+	if (!threads_run() || !let_descriptors_in())
+		return;
+	quota_init(&quotas.fallback);
+	quotas.fallback.limit[RESOURCE_GREETINGS] = 0;
+	broker_configure(&broker, &quotas, &broker.config->creators);
+	for (int i = 0; i < REFUSED; i++) {
+		sock = dial();
+		send_lingering(sock, &other_end[i], LINGER);
+		close(sock);
+	}
+	EXPECT_SOON(broker.counters.sessions_refused == REFUSED);
+	EXPECT_SOON(descriptors() == before + REFUSED);
+	expect_nobody_waited();
+	for (int i = 0; i < REFUSED; i++)
+		close(other_end[i]);
 }
 
 /* ---- clients that connected before the broker started ---- */
@@ -390,18 +539,21 @@ static void invariant_5_descriptors_sent_before_the_broker_started(void **state)
 /* If the kernel refuses descriptors from the beginning, no thread is started. */
 static void test_a_thread_only_if_descriptors_can_come(void **state)
 {
+	struct event_base *base = event_base_new();
+	struct accounting accounting = { 0 };
 	struct discard discard;
 	int listener = passed_listener(), early;
 	bool can_refuse = socket_refuse_descriptors(listener);
 
 	(void)state;
-	assert_int_equal(discard_start(&discard, listener), 0);
+	assert_int_equal(discard_start(&discard, base, &accounting, listener), 0);
 	assert_int_equal(discard.needed, !can_refuse);
 	discard_stop(&discard);
 	early = dial_passed();
-	assert_int_equal(discard_start(&discard, listener), 0);
+	assert_int_equal(discard_start(&discard, base, &accounting, listener), 0);
 	assert_true(discard.needed);
 	discard_stop(&discard);
+	event_base_free(base);
 	close(early);
 	close(listener);
 }
@@ -409,6 +561,8 @@ static void test_a_thread_only_if_descriptors_can_come(void **state)
 /* The thread ends when its close returns, or with the process. */
 static void test_a_stop_does_not_wait_for_a_close_that_hangs(void **state)
 {
+	struct event_base *base = event_base_new();
+	struct accounting accounting;
 	struct discard discard;
 	int near[STUCK];
 
@@ -420,11 +574,14 @@ static void test_a_stop_does_not_wait_for_a_close_that_hangs(void **state)
 		assert_true(near[i] >= 0);
 	}
 	began = time(NULL);
-	assert_int_equal(discard_start_always(&discard), 0);
-	discard_close(&discard, near, STUCK);
+	accounting_init(&accounting);
+	assert_int_equal(discard_start_always(&discard, base, &accounting), 0);
+	discard_close(&discard, OTHER_USER, near, STUCK);
 	discard_stop(&discard);
 	expect_nobody_waited();
+	assert_int_equal(accounting_used(&accounting, OTHER_USER, RESOURCE_DESCRIPTORS), 0);
 	release_stuck();
+	event_base_free(base);
 }
 
 #define WITH_ANOTHER(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -441,6 +598,10 @@ int main(void)
 		WITH_ANOTHER(invariant_5_unwanted_descriptors_are_refused_or_closed),
 		WITH_ANOTHER(invariant_5_descriptors_that_had_to_wait),
 		WITH_ANOTHER(invariant_5_a_close_that_hangs_delays_nobody),
+		WITH_ANOTHER(invariant_5_a_close_that_blocks_delays_its_own_user_alone),
+		WITH_ANOTHER(invariant_5_a_flood_of_descriptors_is_bounded),
+		WITH_ANOTHER(invariant_5_descriptors_over_the_quota_stay_in_the_socket),
+		WITH_ANOTHER(invariant_5_refused_connections_keep_no_descriptors),
 		cmocka_unit_test(invariant_5_descriptors_sent_before_the_broker_started),
 		cmocka_unit_test(test_a_thread_only_if_descriptors_can_come),
 		cmocka_unit_test(test_a_stop_does_not_wait_for_a_close_that_hangs),
