@@ -187,7 +187,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 {
 	static const struct registry_hooks hooks = { request_notice, delegation_forget, waiting_drained };
 	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
-	static const struct session_hooks session_hooks = { request_handle, request_drop_waiting, request_session_end };
+	static const struct session_hooks session_hooks = { request_handle, request_expire, request_silence, request_end };
 	int error;
 
 	if (sodium_init() < 0)

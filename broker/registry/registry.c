@@ -471,7 +471,7 @@ void registry_end_buffer(struct registry *registry, struct buffer *buffer)
 		memory_evict(registry->memory, allocation); /* the buffer stays for as long as its memory is mapped */
 }
 
-static void creator_leave(struct buffer *buffer)
+void registry_disown(struct buffer *buffer)
 {
 	if (!buffer->ephemerals)
 		return;
@@ -479,15 +479,9 @@ static void creator_leave(struct buffer *buffer)
 	buffer->ephemerals = NULL;
 }
 
-void registry_disown(struct buffer **ephemerals)
-{
-	while (*ephemerals)
-		creator_leave(*ephemerals);
-}
-
 void registry_persist(struct registry *registry, struct buffer *buffer)
 {
-	creator_leave(buffer);
+	registry_disown(buffer);
 	buffer->flags &= ~GPUB_EPHEMERAL;
 	tracked_changed(registry->tracking, &buffer->tracked);
 }
@@ -495,7 +489,7 @@ void registry_persist(struct registry *registry, struct buffer *buffer)
 static void name_remove(struct registry *registry, struct buffer *buffer)
 {
 	HASH_DEL(registry->names, buffer);
-	creator_leave(buffer);
+	registry_disown(buffer);
 	buffer->allocation->named--;
 }
 

@@ -249,8 +249,8 @@ void registry_persist(struct registry *registry, struct buffer *buffer);
 /* A pass of the loop: some of the notices that are yet to come. True: there are more. */
 bool registry_notify(struct registry *registry);
 
-/* The creator of those is gone: they are not unlinked for it any more. */
-void registry_disown(struct buffer **ephemerals);
+/* Takes the buffer out of its creator's list of those that end with it. Does nothing if it is in no such list. */
+void registry_disown(struct buffer *buffer);
 
 /* For grants.c: a use of it has ended. Where it was the last one of an unlinked buffer, the buffer may be gone afterwards. */
 void registry_end_buffer(struct registry *registry, struct buffer *buffer);

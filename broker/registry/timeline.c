@@ -62,14 +62,14 @@ refuse:
 	return error_set(error, "no page for a timeline: %s", strerror(-error));
 }
 
-static void creator_leave(struct timeline *timeline)
+void timeline_creator_leave(struct timeline *timeline)
 {
 	if (timeline->creator)
 		DL_DELETE2(timeline->creator->made, timeline, made_prev, made_next);
 	timeline->creator = NULL;
 }
 
-static void writer_leave(struct timeline *timeline)
+void timeline_writer_leave(struct timeline *timeline)
 {
 	if (timeline->of_writer)
 		DL_DELETE2(timeline->of_writer->written, timeline, written_prev, written_next);
@@ -79,9 +79,9 @@ static void writer_leave(struct timeline *timeline)
 void timelines_forget(struct timelines *timelines)
 {
 	while (timelines->made)
-		creator_leave(timelines->made);
+		timeline_creator_leave(timelines->made);
 	while (timelines->written)
-		writer_leave(timelines->written);
+		timeline_writer_leave(timelines->written);
 }
 
 void timeline_destroy(struct timeline *timeline)
@@ -91,8 +91,8 @@ void timeline_destroy(struct timeline *timeline)
 	/* of a broker that ends, where somebody may wait still: nobody can become its writer any more */
 	if (!timeline->writer)
 		timeline_end(timeline, true);
-	creator_leave(timeline);
-	writer_leave(timeline);
+	timeline_creator_leave(timeline);
+	timeline_writer_leave(timeline);
 	if (timeline->shown.among)
 		DL_DELETE2(*timeline->shown.among, timeline, shown.prev, shown.next);
 	close(timeline->readable);

@@ -64,7 +64,11 @@ void timeline_destroy(struct timeline *timeline); /* behind marks_remove(); NULL
 /* Makes the session its writer; the list is the session's. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */
 int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer);
 
-/* The session is gone: the timelines stay. */
+/* Takes the timeline out of its creator's session, or out of its writer's. The timeline stays. */
+void timeline_creator_leave(struct timeline *timeline);
+void timeline_writer_leave(struct timeline *timeline);
+
+/* Takes all timelines out of a session, which is gone. */
 void timelines_forget(struct timelines *timelines);
 
 /* A writable open file of its page that shares nothing with the broker's, for the writer: now the caller's. -EMFILE, -ENFILE */

@@ -85,7 +85,7 @@ static bool creation_orphaned(const struct creation *creation, const struct sess
 {
 	if (creation->broker->stopping)
 		return true;
-	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->ended);
+	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->ends);
 }
 
 /* The buffer is LIVE. */

@@ -16,6 +16,7 @@
 #include "broker/registry/marks.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
+#include "broker/session/fair-queue.h"
 #include "broker/session/session.h"
 #include "broker/users/access.h"
 #include "common/crash-point.h"
@@ -471,28 +472,107 @@ static void end_timeline(struct broker *broker, struct timeline *timeline, bool 
 	broker->counters.timelines_died += died;
 }
 
-/*
- * Its own, and, when it died, those of buffers that it made and nobody has signalled on: whoever waits there
- * waits for the creator, as a rule, and must not hang. A creator that leaves may have made it for others.
- */
-static void end_timelines(struct session *session, bool died)
-{
-	struct timeline *timeline;
+/* What the pieces of a session's end take, in messages: measured, as processor time of the broker. */
+#define COST_TIMELINE_END 2
+#define COST_UNLINK       2 /* of a buffer that ends with its creator */
 
-	DL_FOREACH2(session->timelines.written, timeline, written_next)
-		end_timeline(session->broker, timeline, died);
-	if (!died)
-		return;
-	DL_FOREACH2(session->timelines.made, timeline, made_next)
-		if (!timeline->writer)
-			end_timeline(session->broker, timeline, died);
+unsigned request_expire(struct session *session)
+{
+	return waiting_expire(session->broker, session->id) ? COST_MESSAGE : 0;
 }
 
-void request_drop_waiting(struct session *session)
+unsigned request_silence(struct session *session)
 {
+	if (waiting_forget(session->broker, session->id))
+		return COST_MESSAGE;
 	inquiry_forget(session);
-	waiting_forget(session->broker, session->id);
 	create_wake_forgotten(session->broker);
+	return 0;
+}
+
+/*
+ * Ends one of the session's timelines. Those are the ones that it writes, and, if it died, those of buffers that it made and nobody has
+ * signalled on: whoever waits there waits for the creator, as a rule, and must not hang. A creator that leaves may have made it for others.
+ * False: all have ended.
+ */
+static bool end_a_timeline(struct session *session, bool died)
+{
+	struct timelines *timelines = &session->timelines;
+	struct timeline *timeline = timelines->written;
+
+	if (timeline) {
+		end_timeline(session->broker, timeline, died);
+		timeline_writer_leave(timeline);
+		return true;
+	}
+	timeline = died ? timelines->made : NULL;
+	if (!timeline)
+		return false;
+	if (!timeline->writer)
+		end_timeline(session->broker, timeline, died);
+	timeline_creator_leave(timeline);
+	return true;
+}
+
+/*
+ * Unlinks a buffer that ends with the session. One that is not made yet goes when it is: creation.c looks whether its creator has
+ * ended. False: none is left.
+ */
+static bool unlink_an_ephemeral(struct session *session)
+{
+	struct buffer *buffer = session->ephemerals;
+
+	if (!buffer)
+		return false;
+	if (buffer->state == BUFFER_LIVE) {
+		tell_of_unlink(session, EVENT_UNLINK_ENDED, buffer);
+		manage_unlink(session->broker, buffer);
+	} else {
+		registry_disown(buffer);
+	}
+	return true;
+}
+
+unsigned request_end(struct session *session)
+{
+	if (end_a_timeline(session, session->died))
+		return COST_TIMELINE_END;
+	return unlink_an_ephemeral(session) ? COST_UNLINK : 0;
+}
+
+/* ---- leave ---- */
+
+static unsigned leave_piece(struct session *session)
+{
+	unsigned cost = request_silence(session);
+
+	if (!cost && !session_maps(session) && end_a_timeline(session, false))
+		cost = COST_TIMELINE_END;
+	return cost;
+}
+
+static bool leave_step(struct session *session)
+{
+	struct wire_message answer;
+
+	while (fair_allows(&session->place)) {
+		unsigned cost = leave_piece(session);
+
+		fair_count_work(&session->place, cost);
+		if (cost)
+			continue;
+		wire_init(&answer, WIRE_LEFT, session->leave_request);
+		session_send(session, &answer, -1);
+		CRASH_POINT(leave_sent);
+		return true;
+	}
+	return false;
+}
+
+/* The task is a part of its session. */
+static void leave_drop(struct session_task *task)
+{
+	(void)task;
 }
 
 /*
@@ -501,38 +581,14 @@ void request_drop_waiting(struct session *session)
  */
 static int handle_leave(struct session *session, const struct wire_message *message)
 {
-	struct wire_message answer;
-
 	CRASH_POINT(leave_received);
-	if (!session_maps(session))
-		end_timelines(session, false);
-	request_drop_waiting(session);
 	session_drop_task(session);
 	session->state = SESSION_LEAVING;
 	tracked_changed(session->broker->tracking, &session->tracked);
-	wire_init(&answer, WIRE_LEFT, message->request);
-	session_send(session, &answer, -1);
-	CRASH_POINT(leave_sent);
+	session->leave_request = message->request;
+	session->leave = (struct session_task){ .step = leave_step, .drop = leave_drop };
+	session->task = &session->leave;
 	return 0;
-}
-
-static void unlink_ephemeral(struct session *session)
-{
-	struct buffer *buffer, *next;
-
-	/* those that are not made yet go when they are: creation.c looks whether their creator is there */
-	DL_FOREACH_SAFE2(session->ephemerals, buffer, next, ephemeral_next)
-		if (buffer->state == BUFFER_LIVE) {
-			tell_of_unlink(session, EVENT_UNLINK_ENDED, buffer);
-			manage_unlink(session->broker, buffer);
-		}
-}
-
-void request_session_end(struct session *session, bool died)
-{
-	request_drop_waiting(session);
-	end_timelines(session, died);
-	unlink_ephemeral(session);
 }
 
 /* ---- what a user may see ---- */

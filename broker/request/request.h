@@ -28,10 +28,12 @@ void request_tell_newer(struct session *session, uint64_t request, const struct 
 /* The registry's hook: tells the grant's session that the buffer with that serial has no name any more, or another; 0: to close it all. */
 void request_notice(void *context, struct grant *grant, uint64_t serial);
 
-/* What the session waits for ends: it is not answered any more. */
-void request_drop_waiting(struct session *session);
-
-/* All that a session's end means for the registry, except for its grants. died: it did not leave with all closed. */
-void request_session_end(struct session *session, bool died);
+/*
+ * The session's hooks (session_hooks). Each does one piece and returns its cost in messages; 0: nothing was left to do. expire refuses a request
+ * whose time is over; silence drops a request that waits; end ends a timeline or unlinks a buffer that the session's end takes with it.
+ */
+unsigned request_expire(struct session *session);
+unsigned request_silence(struct session *session);
+unsigned request_end(struct session *session);
 
 #endif

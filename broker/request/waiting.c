@@ -3,6 +3,7 @@
 #include "waiting.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +33,10 @@ struct name_queue {
 
 /* What one session waits for; session 0 is the broker itself. There is one as long as it waits for anything. */
 struct waiter {
+	struct broker *broker;
 	uint64_t       session;
+	struct deadlines deadlines; /* of its waits */
+	struct event  *timer; /* for the first of them; NULL: none had one yet */
 	unsigned       names; /* how many wait for one */
 	struct wait   *waits; /* those that outlast a stop last */
 	UT_hash_handle hh;
@@ -83,8 +87,9 @@ static struct waiter *waiter_find(const struct waiting *waiting, uint64_t sessio
 	return waiter;
 }
 
-static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
+static struct waiter *waiter_get(struct broker *broker, uint64_t session)
 {
+	struct waiting *waiting = broker->waiting;
 	struct waiter *waiter = waiter_find(waiting, session);
 
 	if (waiter)
@@ -92,6 +97,7 @@ static struct waiter *waiter_get(struct waiting *waiting, uint64_t session)
 	waiter = calloc(1, sizeof *waiter);
 	if (!waiter)
 		return NULL;
+	waiter->broker = broker;
 	waiter->session = session;
 	HASH_ADD(hh, waiting->waiters, session, sizeof waiter->session, waiter);
 	if (table_added(waiter))
@@ -105,43 +111,84 @@ static void waiter_put(struct waiting *waiting, struct waiter *waiter)
 	if (waiter->waits)
 		return;
 	HASH_DEL(waiting->waiters, waiter);
+	if (waiter->timer)
+		event_free(waiter->timer);
+	deadlines_deinit(&waiter->deadlines);
 	free(waiter);
 }
 
-static void on_expired(evutil_socket_t fd, short what, void *argument)
+/* ---- deadlines ---- */
+
+/* -1: no memory. */
+static int timer_set(struct waiter *waiter, uint64_t ms)
 {
-	struct wait *wait = argument;
+	uint64_t now = now_ms(CLOCK_MONOTONIC), left = ms > now ? ms - now : 0;
+	struct timeval after = { .tv_sec = (time_t)(left / 1000), .tv_usec = (suseconds_t)(left % 1000 * 1000) };
+
+	return evtimer_add(waiter->timer, &after);
+}
+
+/* The broker's own requests, which are few, have no session in whose share they could end. */
+static void on_time(evutil_socket_t fd, short what, void *argument)
+{
+	const struct waiter *waiter = argument;
+	struct broker *broker = waiter->broker;
+	uint64_t id = waiter->session;
+	struct session *session = session_find(broker, id);
 
 	(void)fd;
 	(void)what;
-	wait->kind->end(wait, true);
+	if (session)
+		session_owe(session, DUE_EXPIRY);
+	else
+		while (waiting_expire(broker, id))
+			;
 }
 
 /* -1: no memory. */
-static int timer_start(struct wait *wait, int timeout_ms)
+static int deadline_begin(struct wait *wait, int timeout_ms)
 {
-	struct timeval after = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+	struct waiter *waiter = wait->waiter;
 
 	if (timeout_ms < 0)
 		return 0;
-	wait->timer = evtimer_new(wait->broker->base, on_expired, wait);
-	if (wait->timer && !evtimer_add(wait->timer, &after))
+	if (!waiter->timer)
+		waiter->timer = evtimer_new(waiter->broker->base, on_time, waiter);
+	wait->expires.ms = now_ms(CLOCK_MONOTONIC) + (uint64_t)timeout_ms + 1; /* never before its time */
+	if (!waiter->timer || deadlines_add(&waiter->deadlines, &wait->expires))
+		return -1;
+	if (deadlines_first(&waiter->deadlines) != &wait->expires || !timer_set(waiter, wait->expires.ms))
 		return 0;
-	if (wait->timer)
-		event_free(wait->timer);
+	deadlines_remove(&waiter->deadlines, &wait->expires);
 	return -1;
+}
+
+bool waiting_expire(struct broker *broker, uint64_t session)
+{
+	struct waiter *waiter = waiter_find(broker->waiting, session);
+	struct deadline *first = waiter ? deadlines_first(&waiter->deadlines) : NULL;
+	struct wait *wait = first ? (struct wait *)((char *)first - offsetof(struct wait, expires)) : NULL;
+
+	if (!wait)
+		return false;
+	if (first->ms > now_ms(CLOCK_MONOTONIC)) {
+		timer_set(waiter, first->ms);
+		return false;
+	}
+	wait->kind->end(wait, true);
+	return true;
 }
 
 int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms)
 {
-	struct waiter *waiter = waiter_get(broker->waiting, session);
+	struct waiter *waiter = waiter_get(broker, session);
 
 	*wait = (struct wait){
 		.kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms(CLOCK_REALTIME), .began = broker->received
 	};
 	if (!waiter)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	if (timer_start(wait, timeout_ms)) {
+	if (deadline_begin(wait, timeout_ms)) {
 		waiter_put(broker->waiting, waiter);
 		return error_set(-ENOMEM, "the broker is out of memory");
 	}
@@ -160,11 +207,11 @@ void wait_leave(struct wait *wait)
 	if (!wait->waiter)
 		return;
 	DL_DELETE(wait->waiter->waits, wait);
+	if (wait->expires.ms)
+		deadlines_remove(&wait->waiter->deadlines, &wait->expires);
 	waiter_put(wait->broker->waiting, wait->waiter);
 	wait->waiter = NULL;
 	tracked_end(wait->broker->tracking, &wait->tracked);
-	if (wait->timer)
-		event_free(wait->timer);
 	wait->broker->waiting->count--;
 	broker_changed(wait->broker);
 }
@@ -621,12 +668,13 @@ int waiting_join_drain(struct broker *broker, const struct buffer *first, uint64
 
 /* ---- the end of a session, and of the broker ---- */
 
-void waiting_forget(struct broker *broker, uint64_t session)
+bool waiting_forget(struct broker *broker, uint64_t session)
 {
-	struct waiter *waiter;
+	struct waiter *waiter = waiter_find(broker->waiting, session);
 
-	while ((waiter = waiter_find(broker->waiting, session)))
+	if (waiter)
 		waiter->waits->kind->end(waiter->waits, false);
+	return waiter;
 }
 
 static struct wait *first_to_forget(const struct waiting *waiting)

@@ -3,7 +3,8 @@
  * waiting.h - requests that cannot be answered yet: acquires of a name that is not there, questions for a newer buffer of a name, drains of a buffer that is not
  * freed, and creates for which a device has no memory (create-queue.h, which decides when those go on).
  *
- * A wait has a timer and belongs to a session. It ends when what it waits for comes, when its time is over, or with its session.
+ * A wait belongs to a session, which has a timer for the first of its deadlines. A wait ends when what it waits for comes, when its time is
+ * over, or with its session.
  * Owns all waits by session, acquires and questions by name, drains by the buffer's serial. Knows sessions by id only: one that is gone or cut
  * off is passed over.
  */
@@ -15,6 +16,7 @@
 
 #include <event2/event.h>
 
+#include "broker/base/deadlines.h"
 #include "broker/base/tracked.h"
 #include "common/wire.h"
 
@@ -61,7 +63,7 @@ struct wait {
 	const struct wait_kind *kind;
 	struct broker          *broker;
 	struct waiter          *waiter; /* its session's; NULL: it has left */
-	struct event           *timer;  /* NULL: it waits for ever */
+	struct deadline         expires; /* of CLOCK_MONOTONIC; ms 0: it waits for ever */
 	uint64_t                since_ms; /* since 1970 */
 	struct tracked          tracked;
 	uint64_t                began;  /* its request was received then: now_ns(CLOCK_MONOTONIC) */
@@ -74,7 +76,7 @@ int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *b
 /* Whose it is; 0: the broker's own. */
 uint64_t wait_session(const struct wait *wait);
 
-/* It does not wait any more, whether it did or not. */
+/* Takes the wait out of its session. Does nothing if it has left already. */
 void wait_leave(struct wait *wait);
 
 /*
@@ -115,8 +117,14 @@ int waiting_join_drain(struct broker *broker, const struct buffer *first, uint64
  */
 void waiting_drained(void *context, uint64_t serial);
 
-/* The session is gone: what it waits for ends. create_wake_forgotten() is called behind it. */
-void waiting_forget(struct broker *broker, uint64_t session);
+/*
+ * Ends one request of that session whose time is over, and refuses it. False: there is none. The timer of a session makes that due
+ * (session_owe()), so that thousands of requests that are over at the same time are ended in the share of their user.
+ */
+bool waiting_expire(struct broker *broker, uint64_t session);
+
+/* Ends one request of the session, which is gone. False: it has none; create_wake_forgotten() is called then. */
+bool waiting_forget(struct broker *broker, uint64_t session);
 
 /* The broker stops: all waits end but the drains, which are answered when their memory is freed. */
 void waiting_forget_all(struct broker *broker);

@@ -145,7 +145,7 @@ static void share_begin(struct fair_user *user, uint64_t pass)
 /* Others may wait for its memory: it goes first in its user's share, and into debt where no tokens are left. */
 static bool is_urgent(const struct fair_entry *entry)
 {
-	return entry->ending || entry->dead;
+	return entry->ending || entry->dead || entry->urgent;
 }
 
 bool fair_allows(struct fair_entry *entry)

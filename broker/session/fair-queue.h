@@ -62,6 +62,7 @@ struct fair_entry {
 	bool               waits;   /* it is in its user's queue */
 	bool               dead;    /* set by its owner: its process is dead */
 	bool               ending;  /* set by its owner: what is left to do is its end */
+	bool               urgent;  /* set by its owner: others may wait for what is to be done */
 };
 
 struct fair_queue {
@@ -88,8 +89,8 @@ void fair_leave(struct fair_entry *entry); /* one that never joined is fine */
 
 /*
  * Whether something may be done for the entry now; and that it was. What cannot be divided, such as a packet of several
- * messages, is done whole and counted, and is missing in the passes behind it. The final messages of a dead process, and
- * the end of a session, wait for a share but for no tokens: others may wait for its memory. They are counted all the same.
+ * messages, is done whole and counted, and is missing in the passes behind it. The final messages of a dead process, the end
+ * of a session, and what is urgent wait for a share but for no tokens: others may wait for its memory. They are counted all the same.
  */
 bool fair_allows(struct fair_entry *entry);
 void fair_count(struct fair_entry *entry, unsigned cost);

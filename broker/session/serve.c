@@ -177,7 +177,8 @@ static void begin_discarding(struct session *session)
 	session_drop_task(session);
 	if (poll(&p, 1, 0) == 0)
 		shutdown(session->fd, SHUT_WR);
-	session->broker->sessions->hooks->silent(session);
+	session->due |= DUE_SILENCE;
+	session_do_due(session);
 	broker_changed(session->broker);
 }
 
@@ -222,8 +223,12 @@ static void session_serve(evutil_socket_t fd, short what, void *argument)
 	struct session *session = argument;
 
 	(void)fd;
+	if (session->due && !session_do_due(session))
+		return;
 	if (session->place.ending)
 		session_end_grants(session);
+	else if (session->fd < 0)
+		return;
 	else if (session->state == SESSION_ARRIVED)
 		greeting_begin(session, session_serve);
 	else if (session->state == SESSION_DISCONNECTED)

@@ -59,7 +59,8 @@ void session_free(struct session *session)
 	tracked_end(broker->tracking, &session->tracked);
 	grants_forget(broker->registry, &session->grants);
 	timelines_forget(&session->timelines);
-	registry_disown(&session->ephemerals);
+	while (session->ephemerals)
+		registry_disown(session->ephemerals);
 	charge_release(&session->greeting, broker->accounting);
 	charge_release(&session->descriptors, broker->accounting);
 	charge_release(&session->charge, broker->accounting);
@@ -80,13 +81,39 @@ void sessions_deinit(struct broker *broker)
 
 /* ---- the end ---- */
 
-/* Called once, when the session has no mapping left that the broker trusts to be open. */
-static void tell_end(struct session *session)
+/* One piece of what is due. Returns its cost. 0: one kind of what was due is done. */
+static unsigned do_piece(struct session *session)
 {
-	if (session->ended || !session_is_welcome(session))
+	const struct session_hooks *hooks = session->broker->sessions->hooks;
+	unsigned kind = session->due & -session->due;
+	unsigned cost = kind == DUE_EXPIRY  ? hooks->expire(session) :
+			kind == DUE_SILENCE ? hooks->silence(session) :
+					      hooks->end(session);
+
+	if (!cost)
+		session->due &= ~kind;
+	return cost;
+}
+
+bool session_do_due(struct session *session)
+{
+	session->place.urgent = session->due;
+	while (session->due && fair_allows(&session->place))
+		fair_count_work(&session->place, do_piece(session));
+	session->place.urgent = session->due;
+	if (session->due)
+		session_wait(session);
+	return !session->due;
+}
+
+/* The session has no mapping left that the broker trusts to be open: its end is due, once. */
+static void owe_end(struct session *session)
+{
+	if (session->ends || !session_is_welcome(session))
 		return;
-	session->ended = true;
-	session->broker->sessions->hooks->end(session, session_maps(session) || session->state != SESSION_LEAVING);
+	session->ends = true;
+	session->died = session_maps(session) || session->state != SESSION_LEAVING;
+	session->due |= DUE_SILENCE | DUE_END;
 }
 
 void session_end_grants(struct session *session)
@@ -136,13 +163,14 @@ static void session_end(struct session *session)
 	session->place.ending = true;
 	if (session_is_welcome(session)) {
 		tell_of_end(session, maps);
-		tell_end(session);
+		owe_end(session);
 		if (maps)
 			broker->counters.sessions_died++;
 		else
 			broker->counters.sessions_left++;
 	}
-	session_end_grants(session);
+	if (session_do_due(session))
+		session_end_grants(session);
 }
 
 /* ---- proof of death ---- */
@@ -184,7 +212,8 @@ static void session_unproven(struct session *session, const char *text)
 	session->proof.state = PROOF_IMPOSSIBLE;
 	event_happened(session->broker,
 		       &(struct broker_event){ .kind = EVENT_UNPROVEN, .actor = SESSION_PARTY(session), .text = text });
-	tell_end(session);
+	owe_end(session);
+	session_do_due(session);
 	tracked_changed(session->broker->tracking, &session->tracked);
 	broker_changed(session->broker);
 }
@@ -248,11 +277,14 @@ static void end_if_over(struct session *session)
 	struct broker *broker = session->broker;
 
 	if (session->hung_up && !session_maps(session))
-		tell_end(session);
-	if (session->hung_up && !session->grants.by_id)
+		owe_end(session);
+	if (session->hung_up && !session->grants.by_id) {
 		session_end(session);
-	else if (session->hung_up && session->place.dead)
-		session_prove(session);
+	} else {
+		session_do_due(session);
+		if (session->hung_up && session->place.dead)
+			session_prove(session);
+	}
 	broker_changed(broker);
 }
 
@@ -262,7 +294,7 @@ void session_hang_up(struct session *session)
 	CRASH_POINT(hung_up);
 	session->hung_up = true;
 	close_socket(session);
-	session->broker->sessions->hooks->silent(session);
+	session->due |= DUE_SILENCE;
 	end_if_over(session);
 }
 

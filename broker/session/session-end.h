@@ -3,12 +3,14 @@
  * session-end.h - ends sessions: hang-up, death, the proof of death, and the end of their grants.
  *
  * A session without grants ends when its socket hung up. With grants it ends when the process died: **pidfd readable
- * and socket hung up, both** (invariant 9), and then no device lists the process any more. Its grants end in its user's
- * share of a pass. Owns the questions to the devices. Never waits for a client or a device: a thread that serves no
+ * and socket hung up, both** (invariant 9), and then no device lists the process any more. What follows for others, and the end of
+ * its grants, is done in its user's share of each pass. Owns the questions to the devices. Never waits for a client or a device: a thread that serves no
  * device asks (workers.h).
  */
 #ifndef GPUB_SESSION_END_H
 #define GPUB_SESSION_END_H
+
+#include <stdbool.h>
 
 #include <event2/util.h>
 
@@ -26,6 +28,9 @@ void session_on_death(evutil_socket_t fd, short what, void *session);
  * ends.
  */
 void session_prove(struct session *session);
+
+/* Does what is due, as long as the user's share allows it. True: all is done. Else the session waits in its user's queue. */
+bool session_do_due(struct session *session);
 
 /* Ends grants as long as the user's share allows it, and the session with the last of them. */
 void session_end_grants(struct session *session);

@@ -42,6 +42,13 @@ void session_wait(struct session *session)
 	fair_wait(&session->place);
 }
 
+void session_owe(struct session *session, unsigned due)
+{
+	session->due |= due;
+	session->place.urgent = true;
+	session_wait(session);
+}
+
 /* ---- sending ---- */
 
 /*

@@ -87,6 +87,13 @@ struct session_task {
 	void (*drop)(struct session_task *task); /* frees it, done or not */
 };
 
+/* What is to be done for a session beside its messages: bits of session->due. It is done in this order, in the user's share. */
+enum session_due {
+	DUE_EXPIRY = 1,  /* the time of some of its requests is over */
+	DUE_SILENCE = 2, /* it gets no more answers: its requests that wait end */
+	DUE_END = 4      /* it has ended: what follows for others, except for its grants */
+};
+
 struct session {
 	struct broker     *broker;
 	uint64_t           id;
@@ -97,7 +104,9 @@ struct session {
 	struct event      *reading, *death; /* of fd, edge-triggered; of pidfd */
 	bool               hung_up;
 	bool               discarding; /* disconnected, and the consequences for others are done */
-	bool               ended;      /* hooks->end() was called */
+	unsigned           due;        /* enum session_due */
+	bool               ends;       /* DUE_END has been due */
+	bool               died;       /* it did not leave in order; valid once ends is true */
 	struct identity    who;
 	pid_t              pid;
 	char               command[16]; /* from /proc/PID/comm, shown to people, */
@@ -114,6 +123,8 @@ struct session {
 	struct buffer     *ephemerals; /* buffers that end with the session */
 	struct outbox      outbox;
 	struct session_task *task; /* NULL: none */
+	struct session_task leave; /* the task that its LEAVE is */
+	uint64_t           leave_request; /* that LEAVE */
 	struct charge      charge, greeting, descriptors;
 	struct tracked     tracked;
 	struct fair_entry  place; /* in the fair queue */
@@ -124,13 +135,13 @@ struct session {
 struct session_hooks {
 	/* Does what the message asks for. -EPROTO with the error message set: the message breaks the protocol. */
 	int (*message)(struct session *session, const struct wire_message *message);
-	/* The session gets no more answers: drops the requests that wait. */
-	void (*silent)(struct session *session);
 	/*
-	 * The session ended: does everything that follows for others, except for its grants. died: it did not leave in
-	 * order.
+	 * Each does one piece of what is due (enum session_due), and returns what it took, in messages (fair-queue.h). 0: nothing was
+	 * left to do.
 	 */
-	void (*end)(struct session *session, bool died);
+	unsigned (*expire)(struct session *session);
+	unsigned (*silence)(struct session *session);
+	unsigned (*end)(struct session *session);
 };
 
 struct sessions {
@@ -159,6 +170,9 @@ bool session_socket_is_closed(const struct session *session);
 
 /* Puts the session into its user's queue. */
 void session_wait(struct session *session);
+
+/* Puts the session into its user's queue with more to do: bits of enum session_due. */
+void session_owe(struct session *session, unsigned due);
 
 /* -ENOMEM */
 int session_open_outbox(struct session *session);

@@ -194,7 +194,7 @@ static void fill_request(const struct broker *broker, const struct tracked *trac
 					       .bytes = shown.bytes,
 					       .device = shown.device,
 					       .since = wait->since_ms,
-					       .timed = wait->timer != NULL };
+					       .timed = wait->expires.ms != 0 };
 	snprintf(to->request.name, sizeof to->request.name, "%s", shown.name);
 }
 

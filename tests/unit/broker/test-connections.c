@@ -198,6 +198,100 @@ static void invariant_5_grants_that_end_with_their_process_take_its_users_share(
 	part(&other);
 }
 
+enum { MADE = 50 };
+
+/* Small buffers that end with the session that makes them, with so many flags more. */
+static void make_ephemerals(struct peer *peer, unsigned flags)
+{
+	for (int i = 0; i < MADE; i++) {
+		struct wire_message create = named(WIRE_CREATE, 1, "");
+
+		snprintf(create.create.name, sizeof create.create.name, "e%d", i);
+		create.create.size = 1;
+		create.create.flags = GPUB_EPHEMERAL | flags;
+		assert_int_equal(answer_to(peer, &create).type, WIRE_DONE);
+	}
+}
+
+/* Whoever dies may take thousands of buffers along, each with a timeline whose end others wait for. */
+static void invariant_5_buffers_that_end_with_their_creator_take_its_users_share(void **state)
+{
+	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
+	unsigned before, passes = 0;
+
+	(void)state;
+	make_ephemerals(&peer, GPUB_TIMELINE);
+	hang_up_dying(&peer);
+	do {
+		before = HASH_COUNT(broker.registry->names);
+		pass_with(&other);
+		assert_true(before - HASH_COUNT(broker.registry->names) <= SHARE);
+		passes++;
+	} while (session_find(&broker, peer.session));
+	assert_true(passes > MADE / SHARE);
+	assert_int_equal(HASH_COUNT(broker.registry->names), 0);
+	assert_int_equal(broker.counters.timelines_died, MADE);
+	part(&other);
+}
+
+/* A LEAVE is answered when what it ends has ended. */
+static void invariant_5_a_leave_takes_its_users_share(void **state)
+{
+	struct wire_message leave, left;
+	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
+	unsigned passes = 0;
+
+	(void)state;
+	for (int i = 0; i < 5 * SHARE; i++) {
+		struct wire_message wait = named(WIRE_ACQUIRE, 1 + (uint64_t)i, "never");
+
+		wait.acquire.timeout_ms = -1;
+		say(peer.sock, &wait);
+	}
+	EXPECT_SOON(broker.waiting->count == 5 * SHARE);
+	wire_init(&leave, WIRE_LEAVE, 1);
+	say(peer.sock, &leave);
+	while (!received_already(peer.sock, &left)) {
+		unsigned before = broker.waiting->count;
+
+		pass_with(&other);
+		assert_true(before - broker.waiting->count <= SHARE);
+		passes++;
+	}
+	assert_int_equal(left.type, WIRE_LEFT);
+	assert_int_equal(broker.waiting->count, 0);
+	assert_true(passes >= 5);
+	part(&peer);
+	part(&other);
+}
+
+/* Thousands of requests may be over at the same moment. */
+static void invariant_5_requests_whose_time_is_over_take_their_users_share(void **state)
+{
+	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
+	unsigned before, passes = 0;
+
+	(void)state;
+	for (int i = 0; i < 5 * SHARE; i++) {
+		struct wire_message wait = named(WIRE_ACQUIRE, 1 + (uint64_t)i, "never");
+
+		wait.acquire.timeout_ms = 300;
+		say(peer.sock, &wait);
+	}
+	EXPECT_SOON(broker.waiting->count == 5 * SHARE);
+	usleep(300000); /* the time that passes is what is tested: no pass of the loop runs meanwhile */
+	do {
+		before = broker.waiting->count;
+		pass_with(&other);
+		assert_true(before - broker.waiting->count <= SHARE);
+		passes++;
+	} while (broker.waiting->count);
+	assert_true(passes >= 5);
+	assert_int_equal(broker.counters.refused_timeout, 5 * SHARE);
+	part(&peer);
+	part(&other);
+}
+
 /* It is disconnected and goes on sending: what it sends is discarded in its user's share. */
 static void invariant_5_what_a_disconnected_client_sends_takes_its_users_share(void **state)
 {
@@ -458,6 +552,9 @@ int main(void)
 		ON(test_a_greeting_that_waited_leaves_no_time_limit_behind),
 		ON(invariant_5_ends_of_sessions_take_their_users_share),
 		ON(invariant_5_grants_that_end_with_their_process_take_its_users_share),
+		ON(invariant_5_buffers_that_end_with_their_creator_take_its_users_share),
+		ON(invariant_5_a_leave_takes_its_users_share),
+		ON(invariant_5_requests_whose_time_is_over_take_their_users_share),
 		ON(invariant_5_what_a_disconnected_client_sends_takes_its_users_share),
 		ON(invariant_5_a_connection_waits_for_its_users_rate),
 		ON(test_a_greeting_that_waits_for_its_users_rate_is_not_late),

@@ -65,7 +65,8 @@ static void loop_for(int ms)
 /* The session is gone; or all are. */
 static void forget(uint64_t session)
 {
-	waiting_forget(&broker, session);
+	while (waiting_forget(&broker, session))
+		;
 	create_wake_forgotten(&broker);
 }
 

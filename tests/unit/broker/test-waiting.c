@@ -21,6 +21,7 @@
 #include "broker/core/broker.h"
 #include "broker/request/request.h"
 #include "broker/registry/grants.h"
+#include "broker/session/session-end.h"
 #include "broker/request/request.h"
 #include "common/error.h"
 #include "common/socket.h"
@@ -58,6 +59,7 @@ static void session_make(unsigned i)
 					.who.gid = getgid(),
 					.key = sodium_malloc(WIRE_KEY_SIZE) };
 	assert_non_null(sessions[i].key);
+	assert_int_equal(fair_join(broker.queue, &sessions[i].place, getuid()), 0);
 	HASH_ADD(hh, broker.sessions->by_id, id, sizeof sessions[i].id, &sessions[i]);
 	peers[i] = pair[1];
 }
@@ -81,6 +83,7 @@ static void ignore_release(void *context, struct allocation *allocation)
 
 static int setup(void **state)
 {
+	static const struct session_hooks session_hooks = { .expire = request_expire };
 	static const struct registry_hooks hooks = { ignore_notice, NULL, NULL };
 	const struct memory_orders orders = { clean_none, ignore_release, &broker };
 
@@ -91,8 +94,11 @@ static int setup(void **state)
 	broker_join(&broker, &parts);
 	parts.waiting.grant = request_grant;
 	parts.waiting.tell = request_tell_newer;
+	parts.sessions.hooks = &session_hooks;
 	broker.base = event_base_new();
 	accounting_init(broker.accounting);
+	if (fair_queue_init(broker.queue, broker.base, broker.accounting))
+		return -1;
 	memory_init(broker.memory, broker.accounting, &orders);
 	if (board_create(broker.board, "test", &fake, 8, 8) ||
 	    registry_init(broker.registry, broker.memory, broker.board->board.words, 8, 8, &hooks, &broker))
@@ -105,6 +111,7 @@ static int setup(void **state)
 static void session_unmake(unsigned i)
 {
 	HASH_DEL(broker.sessions->by_id, &sessions[i]);
+	fair_leave(&sessions[i].place);
 	grants_forget(broker.registry, &sessions[i].grants);
 	sodium_free(sessions[i].key);
 	close(sessions[i].fd);
@@ -119,6 +126,7 @@ static int teardown(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		session_unmake(i);
+	fair_queue_deinit(broker.queue);
 	registry_deinit(broker.registry);
 	memory_deinit(broker.memory);
 	board_destroy(broker.board);
@@ -136,6 +144,15 @@ static void loop_for(int ms)
 
 	event_base_loopexit(broker.base, &end);
 	event_base_dispatch(broker.base);
+	fair_pass_begin(broker.queue);
+	for (unsigned i = 0; i < 3; i++)
+		session_do_due(&sessions[i]);
+}
+
+static void forget(unsigned i)
+{
+	while (waiting_forget(&broker, sessions[i].id))
+		;
 }
 
 static void wait_for_name(unsigned i, uint64_t request, const char *name, int timeout_ms)
@@ -206,7 +223,7 @@ static void test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_o
 	expect_silence(1);
 	assert_int_equal(broker.waiting->count, 1);
 	assert_int_equal(broker.registry->grant_count, 2);
-	waiting_forget(&broker, sessions[1].id);
+	forget(1);
 }
 
 static void test_acquire_expires_once_and_in_time(void **state)
@@ -254,7 +271,7 @@ static void test_forgotten_acquires_get_nothing(void **state)
 	wait_for_name(0, 10, "a", 20);
 	wait_for_name(1, 11, "a", 20);
 	wait_for_name(0, 12, "b", -1);
-	waiting_forget(&broker, sessions[0].id);
+	forget(0);
 	assert_int_equal(broker.waiting->count, 1);
 	loop_for(50);
 	expect_silence(0);
@@ -313,7 +330,7 @@ static void invariant_5_waits_are_bounded(void **state)
 	strcpy(acquire.name, "other");
 	assert_int_equal(waiting_acquire(&broker, sessions[0].id, 1, &acquire), -EDQUOT);
 	wait_for_name(1, 11, "n3", -1);
-	waiting_forget(&broker, sessions[0].id);
+	forget(0);
 	assert_int_equal(broker.waiting->count, 1);
 	wait_for_name(0, 12, "n3", -1);
 	make_live("n3");
@@ -405,7 +422,7 @@ static void invariant_5_who_asks_again_waits_for_the_next(void **state)
 	assert_int_equal(told, ASKING);
 	/* those that are left wait in the order in which they came, and the first is not passed over */
 	wait_for_newer(1, 11, "a", generation, -1);
-	waiting_forget(&broker, sessions[0].id);
+	forget(0);
 	waiting_wake_name(&broker, "a");
 	expect_answer(1, WIRE_INFO, 11);
 	assert_null(broker.waiting->names);
@@ -451,7 +468,7 @@ static void test_who_is_left_waits_for_the_next_of_the_name(void **state)
 		wait_for_newer(i == ASKING - 1 ? 1 : 0, i, "a", 0, -1);
 	waiting_wake_name(&broker, "a");
 	wait_for_newer(2, 12, "a", 0, -1);
-	waiting_forget(&broker, sessions[1].id);
+	forget(1);
 	registry_unlink(broker.registry, buffer);
 	while (waiting_wake_more(&broker))
 		;
@@ -549,7 +566,7 @@ static void test_a_gone_sessions_drain_is_dropped(void **state)
 
 	(void)state;
 	assert_int_equal(waiting_drain(&broker, others, sessions[1].id, 11, -1), 0);
-	waiting_forget(&broker, sessions[0].id);
+	forget(0);
 	assert_int_equal(broker.waiting->count, 1);
 	waiting_drained(&broker, buffer->serial);
 	loop_for(40);
