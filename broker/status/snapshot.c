@@ -28,12 +28,6 @@
 
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
-/* An object of another user that is sent because something that the user may see names it. */
-struct also {
-	uint64_t       key; /* what and which: also_key() */
-	UT_hash_handle hh;
-};
-
 struct snapshot {
 	struct session_task task; /* the first member: see drop() */
 	struct broker      *broker;
@@ -42,7 +36,9 @@ struct snapshot {
 	bool                all;   /* it may read the status file */
 	uint32_t            slot;  /* to look at next */
 	uint32_t            count; /* records sent */
-	struct also        *sent;  /* others' objects */
+	struct charge       charge; /* of its own memory, while its client reads */
+	uint32_t            slots; /* when it began; 0: all objects are sent as they come */
+	uint8_t             sent[]; /* a bit for each of those slots: another user's object was sent, since something that the user may see names it */
 };
 
 /* ---- what is behind a slot ---- */
@@ -225,35 +221,21 @@ static void record_send(struct session *session, const struct tracked *tracked)
 	snapshot->count++;
 }
 
-static uint64_t also_key(const struct tracked *tracked)
-{
-	uint64_t number = tracked->type == TRACKED_SESSION ? OBJECT(tracked, struct session)->id :
-			  tracked->type == TRACKED_BUFFER  ? OBJECT(tracked, struct buffer)->serial :
-							     timeline_at(tracked)->serial;
-
-	return number << 4 | tracked->type;
-}
-
-/* True: for the first time. Without memory for that, it is left out. */
-static bool also_add(struct snapshot *snapshot, uint64_t key)
-{
-	struct also *also;
-
-	HASH_FIND(hh, snapshot->sent, &key, sizeof key, also);
-	also = also ? NULL : calloc(1, sizeof *also);
-	if (!also)
-		return false;
-	also->key = key;
-	HASH_ADD(hh, snapshot->sent, key, sizeof also->key, also);
-	if (table_added(also))
-		return true;
-	free(also);
-	return false;
-}
-
+/*
+ * Whether the object is one of another user's that was not sent yet; from then on it was. One that has come since the snapshot began may
+ * be left out.
+ */
 static bool is_first(struct snapshot *snapshot, const struct tracked *named)
 {
-	return named && named->number && !may_see(snapshot, named) && also_add(snapshot, also_key(named));
+	uint32_t slot;
+
+	if (!named || !named->number || may_see(snapshot, named))
+		return false;
+	slot = named->number - 1;
+	if (slot >= snapshot->slots || snapshot->sent[slot / 8] & 1u << slot % 8)
+		return false;
+	snapshot->sent[slot / 8] |= (uint8_t)(1u << slot % 8);
+	return true;
 }
 
 /* An object and what it names: a use names a timeline, which names a session, which names nothing. Returns how many were sent. */
@@ -334,26 +316,33 @@ static bool step(struct session *session)
 static void drop(struct session_task *task)
 {
 	struct snapshot *snapshot = (struct snapshot *)task;
-	struct also *also, *next;
 
-	HASH_ITER(hh, snapshot->sent, also, next) {
-		HASH_DEL(snapshot->sent, also);
-		free(also);
-	}
+	charge_release(&snapshot->charge, snapshot->broker->accounting);
 	free(snapshot);
 }
 
 int snapshot_begin(struct session *session, uint64_t request)
 {
-	struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+	struct broker *broker = session->broker;
+	bool all = may_see_all(session);
+	uint32_t slots = all ? 0 : broker->tracking->slots;
+	size_t size = sizeof(struct snapshot) + (slots + 7) / 8;
+	struct snapshot *snapshot = calloc(1, size);
+	int error;
 
 	if (!snapshot)
 		return error_set(-ENOMEM, "the broker is out of memory");
+	error = charge_take(&snapshot->charge, broker->accounting, session->who.uid, RESOURCE_QUEUED, size);
+	if (error) {
+		free(snapshot);
+		return error;
+	}
 	snapshot->task = (struct session_task){ .step = step, .drop = drop };
-	snapshot->broker = session->broker;
+	snapshot->broker = broker;
 	snapshot->request = request;
 	snapshot->uid = session->who.uid;
-	snapshot->all = may_see_all(session);
+	snapshot->all = all;
+	snapshot->slots = slots;
 	session->task = &snapshot->task;
 	return 0;
 }

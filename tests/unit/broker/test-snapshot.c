@@ -420,8 +420,8 @@ static void invariant_5_a_view_takes_its_share_of_a_pass(void **state)
 	part(&bob);
 }
 
-/* Nothing waits in the broker: the rest comes when the client reads on. */
-static void invariant_5_who_does_not_read_its_view_costs_nothing(void **state)
+/* No message waits in the broker: the rest comes when the client reads on. What the broker remembers meanwhile is charged. */
+static void invariant_5_who_does_not_read_its_view_is_charged_for_it(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
 	const struct session *session = session_of(&bob);
@@ -434,13 +434,31 @@ static void invariant_5_who_does_not_read_its_view_costs_nothing(void **state)
 	assert_non_null(session->task);
 	assert_int_equal(session->state, SESSION_OPEN);
 	assert_int_equal(session->outbox.count, 0);
-	assert_int_equal(used(BOB, RESOURCE_QUEUED), 0);
+	assert_in_range(used(BOB, RESOURCE_QUEUED), broker.tracking->slots / 8, 1024 + broker.tracking->slots / 8);
 	expect_served(&alice);
 	EXPECT_SOON(view_came(&bob));
+	assert_int_equal(used(BOB, RESOURCE_QUEUED), 0);
 	assert_int_equal(count(TRACKED_BUFFER), MANY);
 	assert_null(session->task);
 	unlink_many(&bob, 0, 1);
 	part(&alice);
+	part(&bob);
+}
+
+static void invariant_5_a_view_over_the_quota_is_refused(void **state)
+{
+	struct peer bob = join_as(BOB);
+	struct wire_message question;
+	struct quotas quotas = { 0 };
+
+	(void)state;
+	quota_init(&quotas.fallback);
+	quotas.fallback.limit[RESOURCE_QUEUED] = 10;
+	broker_configure(&broker, &quotas, &broker.config->creators);
+	wire_init(&question, WIRE_SNAPSHOT, 7);
+	expect_refused(&bob, &question, -EDQUOT);
+	assert_int_equal(used(BOB, RESOURCE_QUEUED), 0);
+	expect_served(&bob);
 	part(&bob);
 }
 
@@ -560,7 +578,8 @@ int main(void)
 		ON(test_timelines_are_shown_with_their_buffers),
 		ON(test_waits_are_shown_to_who_waits_and_whose_buffer_it_is),
 		ON(invariant_5_a_view_takes_its_share_of_a_pass),
-		ON(invariant_5_who_does_not_read_its_view_costs_nothing),
+		ON(invariant_5_who_does_not_read_its_view_is_charged_for_it),
+		ON(invariant_5_a_view_over_the_quota_is_refused),
 		ON(test_objects_may_go_in_the_middle),
 		ON(test_a_second_view_beside_the_first_is_refused),
 		ON(test_the_answers_behind_it_wait),
