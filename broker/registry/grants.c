@@ -248,16 +248,20 @@ free_grant:
 	return error;
 }
 
-/* What an open grant costs beside the memory. */
-static void grant_refund(struct registry *registry, struct grant *grant)
+/* The grant's sealed handle is not needed any more. */
+static void grant_give_place(struct registry *registry, struct grant *grant)
 {
-	struct use *use;
-
-	DL_FOREACH2(grant->uses, use, grant_next)
-		charge_release(&use->charge, registry->accounting);
-	charge_release(&grant->charge, registry->accounting);
 	places_give(&registry->handles, grant->place);
 	registry->grant_count--;
+}
+
+/* Frees a grant that is in no list. The uses that it has are in none of its user's accounts afterwards. */
+static void grant_free(struct registry *registry, struct grant *grant)
+{
+	if (!grant->orphaned)
+		grant_give_place(registry, grant);
+	charge_release(&grant->charge, registry->accounting);
+	free(grant);
 }
 
 static void grant_take_off(struct registry *registry, struct grant *grant)
@@ -312,8 +316,7 @@ done:
 undo_grant:
 	if (is_fresh) {
 		grant_take_off(registry, grant);
-		grant_refund(registry, grant);
-		free(grant);
+		grant_free(registry, grant);
 	}
 refund:
 	charge_release(&use->charge, registry->accounting);
@@ -406,8 +409,8 @@ struct grant *grant_find(const struct grants *grants, uint64_t id)
 #define ORPHAN_KEY(buffer) (1ull << 63 | (buffer)->place)
 
 /*
- * Its uses do not end: the other grant has them from now on. Each use that is visited here was opened by a message of its own,
- * and no other message has it visited again.
+ * Its uses do not end: the other grant has them from now on, and they stay charged. Each use that is visited here was opened by a message
+ * of its own, and no other message has it visited again.
  */
 static void grant_merge(struct registry *registry, struct grant *into, struct grant *grant)
 {
@@ -420,7 +423,6 @@ static void grant_merge(struct registry *registry, struct grant *into, struct gr
 			continue;
 		}
 		use_take_off(registry, use);
-		charge_release(&use->charge, registry->accounting);
 		use_enter(use, into, ORPHAN_KEY(use->buffer)); /* without memory for that it counts all the same */
 		use_add(registry, use, into, use->buffer);
 	}
@@ -440,11 +442,12 @@ static void use_orphan(struct registry *registry, struct use *use)
 	use_enter(use, use->grant, ORPHAN_KEY(use->buffer));
 }
 
+/* Grant and uses stay charged to their user until the process is dead: nothing else bounds how many of them it leaves behind. */
 static void grant_hold(struct registry *registry, struct grant *grant)
 {
 	struct use *use, *next;
 
-	grant_refund(registry, grant);
+	grant_give_place(registry, grant);
 	DL_FOREACH_SAFE2(grant->uses, use, next, grant_next)
 		use_orphan(registry, use);
 	if (is_shared(grant))
@@ -479,8 +482,6 @@ void grant_end(struct registry *registry, struct grant *grant)
 	struct buffer *buffer;
 
 	grant_take_off(registry, grant);
-	if (!grant->orphaned)
-		grant_refund(registry, grant);
 	if (!allocation->open && !allocation->named)
 		grant_forget_uses(registry, grant); /* all that is in it goes with it */
 	while (grant->uses) {
@@ -488,7 +489,7 @@ void grant_end(struct registry *registry, struct grant *grant)
 		use_end(registry, grant->uses);
 		registry_end_buffer(registry, buffer);
 	}
-	free(grant);
+	grant_free(registry, grant);
 	memory_decide_free(registry->memory, allocation);
 }
 

@@ -428,8 +428,8 @@ static void expect_sums(void)
 		if (facts[i].buffer)
 			buffers[kinds[facts[i].memory->kind].owner == STRANGER]++;
 	for (unsigned i = 0; i < RIGHTS; i++)
-		if (rights[i].grant && !rights[i].is_orphaned) {
-			open++;
+		if (rights[i].grant) {
+			open += !rights[i].is_orphaned;
 			uses[rights[i].session == THEIRS] += (unsigned)__builtin_popcount(rights[i].uses);
 		}
 	for (int i = 0; i < 2; i++) {

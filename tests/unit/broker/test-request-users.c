@@ -220,10 +220,10 @@ static void invariant_2_closed_of_another_user_is_not_trusted(void **state)
 	send_closed(other.sock, first.grant);
 	EXPECT_SOON(broker.counters.grants_held == 1);
 	second = acquire(&other, "a");
-	/* one hold says it all; and neither costs that user a grant any more */
+	/* one orphaned grant is enough, and stays charged to that user until its process is dead */
 	send_closed(other.sock, second.grant);
 	EXPECT_SOON(broker.counters.grants_closed == 1);
-	assert_int_equal(used(4002, RESOURCE_GRANTS), 0);
+	assert_int_equal(used(4002, RESOURCE_GRANTS), 1);
 	send_closed(other.sock, first.grant);
 	EXPECT_SOON(broker.counters.closed_foreign == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
@@ -234,6 +234,26 @@ static void invariant_2_closed_of_another_user_is_not_trusted(void **state)
 	hang_up_dying(&other);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_int_equal(broker.counters.grants_died, 1);
+	assert_int_equal(used(4002, RESOURCE_GRANTS), 0);
+}
+
+/* What a process closed and is not trusted with counts against its user's quota as what it has open. */
+static void invariant_5_orphaned_grants_count_against_the_quota(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002);
+	struct wire_message third = named(WIRE_ACQUIRE, 9, "c");
+
+	(void)state;
+	broker.accounting->quotas.fallback.limit[RESOURCE_GRANTS] = 2;
+	create_with_mode(&owner, "a", 0606);
+	create_with_mode(&owner, "b", 0606);
+	create_with_mode(&owner, "c", 0606);
+	send_closed(other.sock, acquire(&other, "a").grant);
+	send_closed(other.sock, acquire(&other, "b").grant);
+	expect_refused(&other, &third, -EDQUOT);
+	hang_up_dying(&other);
+	EXPECT_SOON(!used(4002, RESOURCE_GRANTS));
+	part(&owner);
 }
 
 /* Its session ends cleanly, and its process goes on: nothing is known of its mapping. */
@@ -327,6 +347,7 @@ int main(void)
 		ON(invariant_5_a_grant_over_the_quota_is_refused),
 		ON(test_a_gift_over_the_quota_changes_nothing),
 		ON(invariant_2_closed_of_another_user_is_not_trusted),
+		ON(invariant_5_orphaned_grants_count_against_the_quota),
 		ON(invariant_2_another_users_leaving_frees_nothing),
 		ON(invariant_2_trust_nobody_applies_to_every_user),
 		ON(invariant_2_an_orphaned_grant_gives_no_rights),
