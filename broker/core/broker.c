@@ -228,11 +228,13 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	if (error)
 		goto close_status;
 	memory_init(broker->memory, broker->accounting, &orders);
-	addresses_init(&broker->memory->addresses, randombytes_random());
+	error = addresses_init(&broker->memory->addresses, randombytes_random());
+	if (error)
+		goto destroy_board;
 	error = registry_init(broker->registry, broker->memory, broker->board->board.words, config->buffers,
 			      config->handles, &hooks, broker);
 	if (error)
-		goto destroy_board;
+		goto deinit_memory;
 	broker->registry->tracking = broker->tracking;
 	broker->registry->trust = config->trust;
 	broker->memory->exported = config->exported;
@@ -274,6 +276,7 @@ stop_workers:
 	workers_stop(broker->workers);
 deinit_registry:
 	registry_deinit(broker->registry);
+deinit_memory:
 	memory_deinit(broker->memory);
 destroy_board:
 	board_destroy(broker->board);

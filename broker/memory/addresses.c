@@ -2,68 +2,147 @@
 /* addresses.c - see addresses.h */
 #include "addresses.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
+#include <utlist.h>
+
+#include "common/error.h"
 #include "common/size.h"
+#include "common/tables.h"
 
-#define ADDRESSES_ALL (ADDRESSES_END - ADDRESSES_BEGIN)
+/* A range that is free. Its other half, if it has one, is not free, or of another size. */
+struct free_range {
+	uint64_t           offset; /* from the beginning of all addresses */
+	unsigned           exponent; /* its size is 1 << exponent */
+	struct free_range *prev, *next; /* of its size */
+	UT_hash_handle     hh;     /* by offset */
+};
 
-/* The power of two that has the buffer, and free space before it, as an exponent; ADDRESSES_SIZES: none. */
-static unsigned size_class(uint64_t size)
+static bool range_add(struct addresses *addresses, struct free_range *range)
 {
-	unsigned exponent = 26;
+	HASH_ADD(hh, addresses->by_offset, offset, sizeof range->offset, range);
+	if (!table_added(range))
+		return false;
+	DL_PREPEND(addresses->free[range->exponent], range);
+	return true;
+}
+
+static void range_take_out(struct addresses *addresses, struct free_range *range)
+{
+	DL_DELETE(addresses->free[range->exponent], range);
+	HASH_DEL(addresses->by_offset, range);
+}
+
+/* False: the broker is out of memory, and the range is lost, which loses addresses alone. */
+static bool range_new(struct addresses *addresses, uint64_t offset, unsigned exponent)
+{
+	struct free_range *range = calloc(1, sizeof *range);
+
+	if (!range)
+		return false;
+	range->offset = offset;
+	range->exponent = exponent;
+	if (range_add(addresses, range))
+		return true;
+	free(range);
+	return false;
+}
+
+/* The range that has the buffer, and free space before it, as an exponent; above ADDRESSES_MOST: there is none so large. */
+static unsigned exponent_of(uint64_t size)
+{
+	unsigned exponent = ADDRESSES_LEAST;
 
 	if (size > ADDRESSES_END)
-		return ADDRESSES_SIZES;
-	while (exponent < ADDRESSES_SIZES && 1ull << exponent < size_round_up(size, ADDRESSES_ALIGN) + ADDRESSES_ALIGN)
+		return ADDRESSES_MOST + 1;
+	while (exponent <= ADDRESSES_MOST && 1ull << exponent < size_round_up(size, ADDRESSES_ALIGN) + ADDRESSES_ALIGN)
 		exponent++;
 	return exponent;
 }
 
-void addresses_init(struct addresses *addresses, uint32_t random)
+/* A mask that is applied to offsets maps each range of a power of two, at a multiple of its size, to another such range. */
+static uint64_t masked(const struct addresses *addresses, uint64_t offset, unsigned exponent)
 {
-	*addresses = (struct addresses){ .start = random * ADDRESSES_ALIGN % ADDRESSES_ALL };
+	return offset ^ (addresses->mask & ~((1ull << exponent) - 1));
+}
+
+int addresses_init(struct addresses *addresses, uint32_t random)
+{
+	const uint64_t largest = 1ull << ADDRESSES_MOST, count = (ADDRESSES_END - ADDRESSES_BEGIN) / largest;
+
+	*addresses = (struct addresses){ .mask = random * ADDRESSES_ALIGN & (largest - 1) & ~((1ull << ADDRESSES_LEAST) - 1) };
+	for (uint64_t i = 0; i < count; i++)
+		if (!range_new(addresses, (random + i) % count * largest, ADDRESSES_MOST)) {
+			addresses_deinit(addresses);
+			return error_set(-ENOMEM, "the broker is out of memory");
+		}
+	return 0;
+}
+
+/* Halves the range, which is in no list, until it has that size. The other halves are free. */
+static void range_halve(struct addresses *addresses, struct free_range *range, unsigned exponent)
+{
+	while (range->exponent > exponent) {
+		range->exponent--;
+		range_new(addresses, range->offset + (1ull << range->exponent), range->exponent);
+	}
 }
 
 uint64_t addresses_take(struct addresses *addresses, uint64_t size)
 {
-	unsigned exponent = size_class(size);
-	uint64_t bytes = 1ull << exponent, base, skipped;
+	unsigned exponent = exponent_of(size), larger = exponent;
+	struct free_range *range;
+	uint64_t offset;
 
-	if (exponent == ADDRESSES_SIZES)
+	while (larger <= ADDRESSES_MOST && !addresses->free[larger])
+		larger++;
+	if (larger > ADDRESSES_MOST)
 		return 0;
-	if (addresses->count[exponent])
-		return addresses->vacant[exponent][--addresses->count[exponent]];
-	base = ADDRESSES_BEGIN + (addresses->start + addresses->used) % ADDRESSES_ALL;
-	skipped = bytes > ADDRESSES_END - base ? ADDRESSES_END - base : 0; /* it goes on at the beginning */
-	if (bytes + skipped > ADDRESSES_ALL - addresses->used)
-		return 0;
-	addresses->used += bytes + skipped;
-	return (skipped ? ADDRESSES_BEGIN : base) + ADDRESSES_ALIGN;
+	range = addresses->free[larger];
+	range_take_out(addresses, range);
+	range_halve(addresses, range, exponent);
+	offset = range->offset;
+	free(range);
+	return ADDRESSES_BEGIN + masked(addresses, offset, exponent) + ADDRESSES_ALIGN;
 }
 
-/* Without memory for the list the range is lost, which loses addresses alone. */
+/* Takes the other half of that range out, if it is free. */
+static bool take_other_half(struct addresses *addresses, uint64_t offset, unsigned exponent)
+{
+	struct free_range *other;
+
+	offset ^= 1ull << exponent;
+	HASH_FIND(hh, addresses->by_offset, &offset, sizeof offset, other);
+	if (!other || other->exponent != exponent)
+		return false;
+	range_take_out(addresses, other);
+	free(other);
+	return true;
+}
+
 void addresses_give(struct addresses *addresses, uint64_t address, uint64_t size)
 {
-	unsigned exponent = size_class(size);
-	uint64_t *larger;
-	uint32_t room;
+	unsigned exponent = exponent_of(size);
+	uint64_t offset;
 
 	if (!address)
 		return;
-	room = addresses->room[exponent] ? 2 * addresses->room[exponent] : 8;
-	if (addresses->count[exponent] == addresses->room[exponent]) {
-		larger = realloc(addresses->vacant[exponent], room * sizeof *larger);
-		if (!larger)
-			return;
-		addresses->vacant[exponent] = larger;
-		addresses->room[exponent] = room;
+	offset = masked(addresses, address - ADDRESSES_ALIGN - ADDRESSES_BEGIN, exponent);
+	while (exponent < ADDRESSES_MOST && take_other_half(addresses, offset, exponent)) {
+		offset &= ~(1ull << exponent);
+		exponent++;
 	}
-	addresses->vacant[exponent][addresses->count[exponent]++] = address;
+	range_new(addresses, offset, exponent);
 }
 
 void addresses_deinit(struct addresses *addresses)
 {
-	for (unsigned i = 0; i < ADDRESSES_SIZES; i++)
-		free(addresses->vacant[i]);
+	struct free_range *range, *next;
+
+	HASH_ITER(hh, addresses->by_offset, range, next) {
+		range_take_out(addresses, range);
+		free(range);
+	}
 }

@@ -216,15 +216,13 @@ void memory_reserve(struct memory *memory, struct allocation *allocation, uint64
 	memory_make_private(memory, allocation); /* its handle opens a part of it */
 }
 
-int memory_place(struct memory *memory, struct allocation *allocation, uint32_t range)
+int memory_place(struct memory *memory, struct allocation *allocation)
 {
+	assert(allocation_is_made(allocation) && allocation->is_private); /* the pool would keep a descriptor of it */
 	allocation->address = addresses_take(&memory->addresses, allocation->reserved);
-	if (allocation->address) {
-		memory_make_private(memory, allocation); /* the pool would keep a descriptor of it */
-		return 0;
-	}
-	memory_untake(memory, allocation, range);
-	return error_set(-ENOMEM, "no addresses are left for a buffer that all processes map at one address (GPUB_SAME_ADDRESS)");
+	return allocation->address ? 0 :
+				     error_set(-ENOMEM, "no addresses are left for a buffer that all processes map at one address "
+							"(GPUB_SAME_ADDRESS): unlink others, or create it without");
 }
 
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial)

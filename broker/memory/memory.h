@@ -69,10 +69,10 @@ int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t sp
 void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes);
 
 /*
- * The allocation, which is new and of one buffer, gets addresses that no other has: all processes map it there. -ENOMEM: there are none,
- * and the range is not taken any more.
+ * The allocation, which is made, private and of one buffer, gets addresses that no other has: all processes map it there. Only memory gets any,
+ * so who has none cannot take the addresses of others. -ENOMEM: none are left.
  */
-int memory_place(struct memory *memory, struct allocation *allocation, uint32_t range);
+int memory_place(struct memory *memory, struct allocation *allocation);
 
 /* Nobody ever saw what was in the range. An allocation that was never made is gone with it. */
 void memory_untake(struct memory *memory, struct allocation *allocation, uint32_t range);

@@ -320,7 +320,7 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 	if (!error && spec->reserve)
 		memory_reserve(registry->memory, allocation, spec->reserve);
 	if (!error && spec->flags & GPUB_SAME_ADDRESS)
-		error = memory_place(registry->memory, allocation, range);
+		memory_make_private(registry->memory, allocation);
 	if (error) {
 		HASH_DEL(registry->names, buffer);
 		buffer_destroy(registry, buffer);
@@ -331,13 +331,20 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 	return 0;
 }
 
-void registry_live(struct registry *registry, struct buffer *buffer)
+int registry_live(struct registry *registry, struct buffer *buffer)
 {
+	int error = 0;
+
 	if (!allocation_is_made(buffer->allocation))
 		memory_ready(registry->memory, buffer->allocation);
+	if (buffer->flags & GPUB_SAME_ADDRESS)
+		error = memory_place(registry->memory, buffer->allocation);
+	if (error)
+		return error;
 	buffer->state = BUFFER_LIVE;
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
+	return 0;
 }
 
 /* ---- the end ---- */

@@ -194,8 +194,11 @@ bool registry_empty(const struct registry *registry);
  */
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **buffer);
 
-/* The buffer's memory is in its allocation: it is LIVE from now on. */
-void registry_live(struct registry *registry, struct buffer *buffer);
+/*
+ * The buffer's memory is in its allocation: it is LIVE from now on. -ENOMEM: there are no addresses for it, with GPUB_SAME_ADDRESS, and
+ * it is to be abandoned.
+ */
+int registry_live(struct registry *registry, struct buffer *buffer);
 
 /* The device could not make it: name, charge and buffer are gone. */
 void registry_abandon(struct registry *registry, struct buffer *buffer);

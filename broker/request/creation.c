@@ -119,8 +119,11 @@ static void creation_provided(struct provision *provision, int error, const char
 		return;
 	}
 	CRASH_POINT(create_made);
-	registry_live(creation->broker->registry, creation->buffer);
-	creation_succeed(creation);
+	error = registry_live(creation->broker->registry, creation->buffer);
+	if (error)
+		creation_fail(creation, error, error_text());
+	else
+		creation_succeed(creation);
 }
 
 /* What it may grow to, in whole granules. */
@@ -231,7 +234,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		return 0;
 	}
 	broker->counters.buffers_recycled++;
-	registry_live(broker->registry, buffer);
+	registry_live(broker->registry, buffer); /* of a vacant range, so its memory is not private: it needs no addresses */
 	creation_succeed(creation);
 	return 0;
 abandon:

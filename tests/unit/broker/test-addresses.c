@@ -44,12 +44,12 @@ static void use_often(struct addresses *addresses)
 
 static void test_ranges_are_apart(void **state)
 {
-	static const uint32_t starts[] = { 0, 12345, UINT32_MAX, LAST, LAST - 500 }; /* the last ones go on at the beginning */
+	static const uint32_t starts[] = { 0, 12345, UINT32_MAX, LAST, LAST - 500 };
 	struct addresses addresses;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-		addresses_init(&addresses, starts[i]);
+		assert_int_equal(addresses_init(&addresses, starts[i]), 0);
 		use_often(&addresses);
 		addresses_deinit(&addresses);
 	}
@@ -58,40 +58,70 @@ static void test_ranges_are_apart(void **state)
 static void test_brokers_begin_apart(void **state)
 {
 	struct addresses one, other;
+	uint64_t first, second;
 
 	(void)state;
-	addresses_init(&one, 1000);
-	addresses_init(&other, 2000);
-	assert_true(addresses_take(&other, GRANULE) - addresses_take(&one, GRANULE) == 1000 * ADDRESSES_ALIGN);
+	assert_int_equal(addresses_init(&one, 1000), 0);
+	assert_int_equal(addresses_init(&other, 20000), 0);
+	first = addresses_take(&one, GRANULE);
+	second = addresses_take(&other, GRANULE);
+	assert_true((first > second ? first - second : second - first) > 1000 * ADDRESSES_ALIGN);
+	addresses_deinit(&one);
+	addresses_deinit(&other);
 }
 
 static void test_what_comes_back_is_used_again(void **state)
 {
-	struct addresses addresses = { 0 };
-	uint64_t one = addresses_take(&addresses, GRANULE), two = addresses_take(&addresses, GRANULE);
+	struct addresses addresses;
+	uint64_t one, two;
 
 	(void)state;
+	assert_int_equal(addresses_init(&addresses, 7), 0);
+	one = addresses_take(&addresses, GRANULE);
+	two = addresses_take(&addresses, GRANULE);
 	addresses_give(&addresses, one, GRANULE);
 	assert_int_equal(addresses_take(&addresses, GRANULE), one);
-	addresses_give(&addresses, two, GRANULE);
-	assert_int_not_equal(addresses_take(&addresses, 64 * GRANULE), two);
 	addresses_give(&addresses, 0, GRANULE);
+	addresses_give(&addresses, two, GRANULE);
 	assert_int_equal(addresses_take(&addresses, GRANULE), two);
+	addresses_give(&addresses, one, GRANULE);
+	addresses_give(&addresses, two, GRANULE);
 	addresses_deinit(&addresses);
 }
 
-static void test_there_is_an_end(void **state)
+#define LARGE (1ull << 40)
+
+static unsigned take_all(struct addresses *addresses, uint64_t bytes, uint64_t taken[MANY])
 {
-	struct addresses addresses;
 	unsigned count = 0;
 
-	(void)state;
-	addresses_init(&addresses, 777777);
-	assert_int_not_equal(addresses_take(&addresses, GRANULE), 0);
-	while (addresses_take(&addresses, 1ull << 40))
+	while (count < MANY && (taken[count] = addresses_take(addresses, bytes)))
 		count++;
-	assert_in_range(count, 20, 60);
-	assert_int_not_equal(addresses_take(&addresses, GRANULE), 0);
+	return count;
+}
+
+/* Whatever sizes it was in, it is whole again when all have come back. */
+static void test_what_comes_back_is_joined(void **state)
+{
+	struct addresses addresses;
+	uint64_t taken[MANY];
+	unsigned large, count;
+
+	(void)state;
+	assert_int_equal(addresses_init(&addresses, 777777), 0);
+	large = take_all(&addresses, LARGE, taken);
+	assert_in_range(large, 20, 24);
+	for (unsigned i = 0; i < large; i++)
+		addresses_give(&addresses, taken[i], LARGE);
+	for (uint64_t bytes = LARGE / 2; bytes > LARGE / 8; bytes /= 2) {
+		count = take_all(&addresses, bytes, taken);
+		assert_in_range(count, large, MANY);
+		for (unsigned i = 0; i < count; i++)
+			addresses_give(&addresses, taken[(i * 7) % count], bytes); /* in another order */
+		assert_int_equal(take_all(&addresses, LARGE, taken), large);
+		for (unsigned i = 0; i < large; i++)
+			addresses_give(&addresses, taken[i], LARGE);
+	}
 	assert_int_equal(addresses_take(&addresses, ADDRESSES_END), 0);
 	assert_int_equal(addresses_take(&addresses, UINT64_MAX - GRANULE), 0);
 	addresses_deinit(&addresses);
@@ -103,7 +133,7 @@ int main(void)
 		cmocka_unit_test(test_ranges_are_apart),
 		cmocka_unit_test(test_brokers_begin_apart),
 		cmocka_unit_test(test_what_comes_back_is_used_again),
-		cmocka_unit_test(test_there_is_an_end),
+		cmocka_unit_test(test_what_comes_back_is_joined),
 	};
 
 	return cmocka_run_group_tests_name("addresses", tests, NULL, NULL);

@@ -135,12 +135,64 @@ static void test_both_kinds_side_by_side(void **state)
 	part(&holder);
 }
 
+/* ---- addresses ---- */
+
+static struct wire_message same_address(const char *name, int timeout_ms)
+{
+	struct wire_message create = named(WIRE_CREATE, 1, name);
+
+	create.create.size = 160u << 20; /* of 256 that the device has */
+	create.create.flags = GPUB_SAME_ADDRESS;
+	create.create.timeout_ms = timeout_ms;
+	return create;
+}
+
+/* Who has no memory has no addresses: creates that wait for memory take none from others (invariant 5). */
+static void invariant_5_only_memory_has_addresses(void **state)
+{
+	struct wire_message create = same_address("a", 0);
+	struct peer peer = join();
+	struct allocation *allocation;
+	unsigned placed = 0;
+
+	(void)state;
+	assert_int_equal(answer_to(&peer, &create).type, WIRE_DONE);
+	create = same_address("b", -1);
+	say(peer.sock, &create);
+	create = same_address("c", -1);
+	say(peer.sock, &create);
+	EXPECT_SOON(broker.waiting->count == 2);
+	for (allocation = broker.memory->allocations; allocation; allocation = allocation->next)
+		placed += allocation->address != 0;
+	assert_int_equal(placed, 1);
+	part(&peer);
+	EXPECT_SOON(!broker.waiting->count);
+}
+
+/* The memory was made for nothing: it goes back, and the name is free. */
+static void test_without_addresses_a_create_is_undone(void **state)
+{
+	struct wire_message create = same_address("a", 0);
+	struct peer peer = join();
+
+	(void)state;
+	while (addresses_take(&broker.memory->addresses, 1))
+		;
+	expect_refused(&peer, &create, -ENOMEM);
+	EXPECT_SOON(broker.counters.allocations_made == 1 && broker.counters.allocations_freed == 1);
+	create = named(WIRE_CREATE, 2, "a");
+	assert_int_equal(answer_to(&peer, &create).type, WIRE_DONE);
+	part(&peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(invariant_4_a_descriptor_comes_with_its_grant),
 		ON(test_it_comes_before_a_timelines_page),
 		ON(test_both_kinds_side_by_side),
+		ON(invariant_5_only_memory_has_addresses),
+		ON(test_without_addresses_a_create_is_undone),
 	};
 
 	return cmocka_run_group_tests_name("memory", tests, harness_group_setup, harness_group_teardown);
