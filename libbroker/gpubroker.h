@@ -300,7 +300,7 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
 /*
  * Waits until the buffer of that name has a generation above the given one (0: any), by a create, a gpub_rename() or a gpub_resize(). Then fills *info as
  * gpub_stat() does. timeout_ms: 0 does not wait, -1 waits without limit. -ETIMEDOUT. -ENOENT: timeout_ms is 0 and there is no such
- * name. -EINVAL: the broker has not given out that generation yet. -EDQUOT: too many requests of this session wait.
+ * name. A generation is of one broker: behind a new connection begin with 0. -EDQUOT: too many requests of this session wait.
  */
 int gpub_wait_newer(gpub_client *client, const char *name, uint64_t generation, int timeout_ms, gpub_info *info);
 

@@ -108,7 +108,7 @@ static int handle_stat(struct session *session, const struct wire_message *messa
 	return error;
 }
 
-/* A generation that is still to come would never be waited for rightly: a buffer that is being made may have a lower one. */
+/* A generation that no buffer has had yet is not refused: that would tell how many buffers there have been, also to who may see none. */
 static int handle_newer(struct session *session, const struct wire_message *message)
 {
 	const struct wire_newer *newer = &message->newer;
@@ -117,9 +117,6 @@ static int handle_newer(struct session *session, const struct wire_message *mess
 
 	if (error)
 		return error;
-	if (newer->generation >= session->broker->registry->next_serial)
-		return error_set(-EINVAL, "no buffer of this broker has had generation %llu: take one that gpub_stat or a lease said",
-				 (unsigned long long)newer->generation);
 	error = registry_find_live(session->broker->registry, newer->name, &buffer);
 	if (!error && buffer->serial > newer->generation) {
 		info_send(session, message->request, buffer);
