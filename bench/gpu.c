@@ -207,6 +207,7 @@ int gpu_vmm_make(size_t size)
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	gpu_driver(gpu.MemCreate(&handle, size, &prop, 0));
 	gpu_driver(gpu.MemExportToShareableHandle(&descriptor, handle, DESCRIPTOR, 0));
+	gpu_driver(gpu.MemRelease(handle)); /* the descriptor keeps the memory */
 	return descriptor;
 }
 

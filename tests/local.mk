@@ -441,10 +441,11 @@ endif
 fake_cuda = tests/fake-cuda/libcuda.la
 if HAVE_CUDA_TOOLKIT
 check_LTLIBRARIES += $(fake_cuda)
-unit_tests += tests/unit/device/test-cuda-driver tests/unit/device/test-cuda-module
+unit_tests += tests/unit/device/test-cuda-driver tests/unit/device/test-cuda-module tests/unit/device/test-cuda-vmm
 endif
 tests_unit_device_test_cuda_driver_LDADD = $(fake_cuda) $(LDADD)
 tests_unit_device_test_cuda_module_LDADD = $(fake_cuda) $(LDADD)
+tests_unit_device_test_cuda_vmm_LDADD = $(fake_cuda) $(LDADD)
 tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/contexts.c tests/fake-cuda/devices.c \
 	tests/fake-cuda/fake-cuda.c tests/fake-cuda/fake-cuda.h \

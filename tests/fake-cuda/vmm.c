@@ -85,11 +85,14 @@ static CUresult fake_MemRelease(CUmemGenericAllocationHandle handle)
 static CUresult fake_MemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
 						unsigned long long flags)
 {
-	int fd = fcntl((int)handle, F_DUPFD_CLOEXEC, 0);
+	int fd;
 
 	FAKE_CALL();
-	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags || fd < 0)
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
 		return CUDA_ERROR_INVALID_VALUE;
+	fd = fcntl((int)handle, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	memcpy(shareable, &fd, sizeof fd);
 	return CUDA_SUCCESS;
 }
