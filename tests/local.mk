@@ -22,6 +22,7 @@ unit_tests = \
 	tests/unit/broker/test-addresses \
 	tests/unit/broker/test-accounting-shares \
 	tests/unit/broker/test-cgroup \
+	tests/unit/broker/test-children \
 	tests/unit/broker/test-configuration \
 	tests/unit/broker/test-connections \
 	tests/unit/broker/test-create-queue \
@@ -190,7 +191,7 @@ test_scripts = \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \
 	tests/integration/python.sh \
-	tests/integration/run.sh tests/integration/run-ends.sh \
+	tests/integration/run.sh tests/integration/run-ends.sh tests/integration/signals.sh \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
 	tests/integration/need-cuda.sh \
@@ -278,6 +279,7 @@ tests_unit_broker_test_manage_drain_join_SOURCES = tests/unit/broker/test-manage
 tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
 tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/ctl/cgroup.c
+tests_unit_broker_test_children_SOURCES = tests/unit/broker/test-children.c broker/run/children.c
 tests_unit_broker_test_npy_SOURCES = tests/unit/broker/test-npy.c broker/ctl/npy.c
 tests_unit_broker_test_progress_SOURCES = tests/unit/broker/test-progress.c broker/ctl/progress.c
 tests_unit_broker_test_safetensors_SOURCES = tests/unit/broker/test-safetensors.c broker/ctl/safetensors.c

@@ -15,12 +15,10 @@
 
 #define HOLDERS_LOGGED 16
 
-void control_block(sigset_t *signals)
+void control_block(const sigset_t *signals)
 {
 	struct sigaction ignored = { .sa_handler = SIG_IGN };
 
-	sigaddset(signals, SIGINT);
-	sigaddset(signals, SIGTERM);
 	sigaction(SIGPIPE, &ignored, NULL);
 	sigprocmask(SIG_BLOCK, signals, NULL);
 }

@@ -26,8 +26,8 @@ struct control {
 	int                 signal_fd;
 };
 
-/* Adds SIGINT and SIGTERM to the signals, blocks all of them and ignores SIGPIPE: before the first thread. */
-void control_block(sigset_t *signals);
+/* Blocks the signals and ignores SIGPIPE. Call it before the first thread starts. */
+void control_block(const sigset_t *signals);
 
 /* 0 or negative errno with the error message; control_end() follows in either case. exit_code: of a failure of libevent. */
 int control_begin(struct control *control, const sigset_t *signals, int exit_code);

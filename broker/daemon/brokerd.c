@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "broker/base/context.h"
@@ -20,6 +21,7 @@
 #include "broker/base/streams.h"
 #include "broker/core/broker.h"
 #include "broker/core/control.h"
+#include "broker/core/signals.h"
 #include "broker/status/leftovers.h"
 #include "common/error.h"
 #include "common/size.h"
@@ -141,12 +143,32 @@ static void on_read(void *context, struct brokerd_config *config, const char *te
 
 /* ---- events ---- */
 
+/*
+ * As process 1 of a container brokerd becomes the parent of orphans. It starts no process itself. Those that a library started on
+ * another thread are left to that library.
+ */
+static void reap_orphans(void)
+{
+	while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0)
+		continue;
+}
+
 static void on_signal(void *context, const struct signalfd_siginfo *info)
 {
-	if (info->ssi_signo == SIGHUP)
+	switch (signal_use((int)info->ssi_signo)) {
+	case SIGNAL_HANG_UP:
 		reload(context);
-	else
+		break;
+	case SIGNAL_STOP:
 		on_stop(context);
+		break;
+	case SIGNAL_CHILD:
+		reap_orphans();
+		break;
+	case SIGNAL_FOR_WORKERS:
+	case SIGNAL_UNTOUCHED:
+		break;
+	}
 }
 
 /* Sent from the loop, so that the service manager notices a loop that hangs. */
@@ -271,10 +293,10 @@ static int service_main(struct service *service)
 	sigset_t signals;
 	int error;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGHUP);
-	/* an ignored one would never be received */
+	signals_used(&signals);
+	/* an ignored signal may never be received */
 	sigaction(SIGHUP, &defaults, NULL);
+	sigaction(SIGCHLD, &defaults, NULL);
 	control_block(&signals);
 	log_level_set(service->config->log);
 	log_journal();

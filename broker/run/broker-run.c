@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "broker/base/context.h"
@@ -18,6 +19,7 @@
 #include "broker/base/streams.h"
 #include "broker/core/broker.h"
 #include "broker/core/control.h"
+#include "broker/core/signals.h"
 #include "broker/request/creation.h"
 #include "broker/status/leftovers.h"
 #include "children.h"
@@ -29,6 +31,7 @@
 #include "joiner.h"
 #include "options.h"
 #include "placement.h"
+#include "witness.h"
 #include "workers-mps.h"
 
 #define EXIT_BROKER 125 /* as env(1) and timeout(1): workers rarely exit with it */
@@ -47,6 +50,7 @@ struct run {
 	struct workers_mps mps;
 	struct placement   placement;
 	struct joined      joined;   /* the workers that are no children of this process */
+	struct witness     witness;
 	bool               stopped;  /* a signal asked for the end of all workers */
 	bool               ended;
 };
@@ -128,32 +132,69 @@ static void end_if_done(struct run *run)
 	begin_end(run);
 }
 
+/* Whoever reaps an orphan that process 1 of a container became the parent of takes its status for nobody's. */
+static void reap(struct run *run)
+{
+	int status;
+	pid_t pid;
+
+	/* a child that a library started on another thread is left to that library */
+	while ((pid = waitpid(-1, &status, WNOHANG | __WNOTHREAD)) > 0)
+		if (!children_ended(&run->children, pid, status) && !witness_ended(&run->witness, pid))
+			workers_mps_ended(&run->mps, pid);
+}
+
 static void on_child(struct run *run)
 {
-	bool first = children_reap(&run->children);
+	bool first;
 
+	reap(run);
+	first = children_judge(&run->children);
 	workers_mps_child(&run->mps, &run->children, first);
 	if (first && run->options.kill_on_failure)
 		children_end_others(&run->children);
 	end_if_done(run);
 }
 
-/* A signal from the terminal goes to the whole foreground group: the workers have it already. */
-static void on_stop(struct run *run, const struct signalfd_siginfo *info)
+static void on_decided(void *context, int number, bool everybody)
+{
+	struct run *run = context;
+
+	children_signal(&run->children, number, everybody);
+}
+
+static void on_stop(struct run *run, int number)
 {
 	run->stopped = true;
 	if (run->ended)
 		broker_quit(&run->broker);
-	else if (info->ssi_code != SI_KERNEL)
-		children_signal(&run->children, (int)info->ssi_signo);
+	else
+		witness_ask(&run->witness, number);
+}
+
+/* From the kernel, such a signal is about this process alone, such as a limit that the broker exceeded. */
+static void on_workers_signal(struct run *run, const struct signalfd_siginfo *info)
+{
+	if (info->ssi_code != SI_KERNEL && info->ssi_pid != (uint32_t)getpid())
+		witness_ask(&run->witness, (int)info->ssi_signo);
 }
 
 static void on_signal(void *context, const struct signalfd_siginfo *info)
 {
-	if (info->ssi_signo == SIGCHLD)
+	switch (signal_use((int)info->ssi_signo)) {
+	case SIGNAL_CHILD:
 		on_child(context);
-	else
-		on_stop(context, info);
+		break;
+	case SIGNAL_STOP:
+	case SIGNAL_HANG_UP:
+		on_stop(context, (int)info->ssi_signo);
+		break;
+	case SIGNAL_FOR_WORKERS:
+		on_workers_signal(context, info);
+		break;
+	case SIGNAL_UNTOUCHED:
+		break;
+	}
 }
 
 /* ---- the beginning ---- */
@@ -329,19 +370,20 @@ static void on_event_failure(void *context)
 	socket_remove(run);
 }
 
-static int run_all(struct run *run)
+static int run_all(struct run *run, char **argv)
 {
 	sigset_t signals;
 	int code = EXIT_BROKER;
 
 	children_take_signals(&run->children, &signals);
-	if (workers_mps_prepare(&run->mps, &run->options) || socket_make(run)) {
+	if (witness_fork(&run->witness, argv) || workers_mps_prepare(&run->mps, &run->options) || socket_make(run)) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
 		workers_mps_end(&run->mps);
+		witness_end(&run->witness);
 		return code;
 	}
-	if (control_begin(&run->control, &signals, EXIT_BROKER)) {
+	if (control_begin(&run->control, &signals, EXIT_BROKER) || witness_begin(&run->witness, run->control.base)) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
 	} else {
@@ -350,6 +392,7 @@ static int run_all(struct run *run)
 	workers_mps_end(&run->mps);
 	joined_end(&run->joined);
 	placement_close(&run->placement);
+	witness_end(&run->witness);
 	control_end(&run->control);
 	socket_remove(run);
 	return code;
@@ -374,7 +417,7 @@ static int run_program(struct run *run, int argc, char **argv)
 		log_say("%s", error_text());
 		return EXIT_BROKER;
 	}
-	result = run->options.join && run->options.job.rank ? join(run) : run_all(run);
+	result = run->options.join && run->options.job.rank ? join(run) : run_all(run, argv);
 	children_free(&run->children);
 	declared_free(&run->options.buffers);
 	return result;
@@ -383,6 +426,7 @@ static int run_program(struct run *run, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	static struct run state = { .children.gate = -1,
+				    .witness = { .decided = on_decided, .context = &state },
 				    .control = { on_signal, on_patience, on_event_failure, &state, NULL, NULL, NULL, -1 } };
 	int code = streams_fill();
 

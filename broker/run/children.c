@@ -14,6 +14,7 @@
 
 #include "broker/base/log.h"
 #include "broker/core/control.h"
+#include "broker/core/signals.h"
 #include "common/error.h"
 
 struct settings {
@@ -65,11 +66,10 @@ void children_take_signals(struct children *children, sigset_t *signals)
 	struct given_signals *given = &children->given;
 	struct sigaction hang_up, defaults = { .sa_handler = SIG_DFL };
 
-	sigemptyset(signals);
-	sigaddset(signals, SIGCHLD);
+	signals_used(signals);
 	/* under nohup(1) the program is to live on */
-	if (!sigaction(SIGHUP, NULL, &hang_up) && hang_up.sa_handler != SIG_IGN)
-		sigaddset(signals, SIGHUP);
+	if (!sigaction(SIGHUP, NULL, &hang_up) && hang_up.sa_handler == SIG_IGN)
+		sigdelset(signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, NULL, &given->mask);
 	sigaction(SIGPIPE, NULL, &given->pipe);
 	/* an ignored SIGCHLD is never received, and leaves no status */
@@ -78,11 +78,10 @@ void children_take_signals(struct children *children, sigset_t *signals)
 }
 
 /* The command gets the signal mask and dispositions that the broker was started with, not the broker's own. */
-static void restore_signals(const struct given_signals *given)
+static void restore_dispositions(const struct given_signals *given)
 {
 	sigaction(SIGPIPE, &given->pipe, NULL);
 	sigaction(SIGCHLD, &given->child, NULL);
-	sigprocmask(SIG_SETMASK, &given->mask, NULL);
 }
 
 static _Noreturn void child_main(const struct children *children, unsigned rank, int gate, char **command)
@@ -90,9 +89,11 @@ static _Noreturn void child_main(const struct children *children, unsigned rank,
 	static char environment[CHILDREN_ENVIRONMENT_MAX];
 	char go;
 
-	restore_signals(&children->given);
+	restore_dispositions(&children->given);
+	signals_hold_back(&children->given.mask);
 	if (read(gate, &go, 1) != 1)
 		_exit(0); /* the broker could not start, and has logged why */
+	signals_let_in(&children->given.mask);
 	children_environment_put(environment, children_environment(children, rank, environment));
 	execvp(command[0], command);
 	log_say("cannot run %s: %m", command[0]);
@@ -233,7 +234,7 @@ void children_end_others(struct children *children)
 		return;
 	log_say("worker %u failed first: ending the other %u (--kill-on-failure)", children->first, children->running);
 	children->ending = true;
-	children_signal(children, SIGTERM);
+	children_signal(children, SIGTERM, false);
 }
 
 void children_say_first(const struct children *children)
@@ -243,16 +244,27 @@ void children_say_first(const struct children *children)
 			children->first_text);
 }
 
-/* ---- reaping, signals, the end ---- */
+/* ---- ends, signals ---- */
 
-bool children_reap(struct children *children)
+bool children_ended(struct children *children, pid_t pid, int status)
+{
+	for (unsigned rank = 0; rank < children->count; rank++)
+		if (children->child[rank].pid == pid) {
+			children->child[rank].status = status;
+			children->child[rank].ended = true;
+			return true;
+		}
+	return false;
+}
+
+bool children_judge(struct children *children)
 {
 	bool first = false;
 
 	for (unsigned rank = 0; rank < children->count; rank++) {
 		struct child *child = &children->child[rank];
 
-		if (!child->pid || waitpid(child->pid, &child->status, WNOHANG) != child->pid)
+		if (!child->pid || !child->ended)
 			continue;
 		children->running--;
 		if (exit_code_of(child->status))
@@ -262,17 +274,17 @@ bool children_reap(struct children *children)
 	return first;
 }
 
-void children_signal(const struct children *children, int signal)
+void children_signal(const struct children *children, int signal, bool group_has_it)
 {
 	for (unsigned i = 0; i < children->count; i++)
-		if (children->child[i].pid)
+		if (children->child[i].pid && !(group_has_it && getpgid(children->child[i].pid) == getpgrp()))
 			kill(children->child[i].pid, signal);
 }
 
 void children_abandon(struct children *children)
 {
 	close_gate(children);
-	children_signal(children, SIGTERM);
+	children_signal(children, SIGTERM, false);
 	for (unsigned i = 0; i < children->count; i++)
 		if (children->child[i].pid) {
 			waitpid(children->child[i].pid, NULL, 0);

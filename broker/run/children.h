@@ -3,7 +3,7 @@
  * children.h - the workers that broker-run forks, holds back until all is ready, and waits for.
  *
  * They are forked before the device is touched (design.md, "Fork") and wait before exec(2) until they are released.
- * Owns their pids; signals and reaps nothing else. Never touches their memory or sockets.
+ * Owns their pids; signals nothing else. Never touches their memory or sockets.
  */
 #ifndef GPUB_RUN_CHILDREN_H
 #define GPUB_RUN_CHILDREN_H
@@ -14,8 +14,9 @@
 #include <time.h>
 
 struct child {
-	pid_t pid; /* 0: reaped */
-	int   status;
+	pid_t pid;    /* 0: it has ended, and was counted */
+	int   status; /* as waitpid(2) gives it, if the child has ended */
+	bool  ended;
 };
 
 /* What broker-run was started with, and what the command gets. */
@@ -44,7 +45,7 @@ struct children {
 	struct given_signals given;
 };
 
-/* Blocks the signals that end a run or report a worker, for signalfd(2), and keeps what was given for the command. */
+/* Blocks the signals that signals_used() lists, for signalfd(2), and keeps what was given for the command. */
 void children_take_signals(struct children *children, sigset_t *signals);
 
 /*
@@ -74,11 +75,14 @@ void children_set_device(struct children *children, unsigned rank, unsigned devi
 /* They run the command. */
 void children_release(struct children *children);
 
+/* The caller has reaped that process. False: it is no worker. */
+bool children_ended(struct children *children, pid_t pid, int status);
+
 /*
- * Reaps those that ended, and logs a line for each that failed. Of those that it finds together the one with the lowest rank
- * counts as the first: the kernel keeps no order. True: the first one has failed.
+ * Counts the workers for which children_ended() was called, and logs a line for each that failed. Of those that it finds together the
+ * one with the lowest rank counts as the first: the kernel keeps no order. True: the first worker has failed.
  */
-bool children_reap(struct children *children);
+bool children_judge(struct children *children);
 
 /* The first has failed: ends the others, and logs why. The lines of those that end by it say so. */
 void children_end_others(struct children *children);
@@ -86,8 +90,8 @@ void children_end_others(struct children *children);
 /* All have ended. Where several failed, a last line repeats which was the first: what followed may have come of it. */
 void children_say_first(const struct children *children);
 
-/* Sends a signal to those that still run. */
-void children_signal(const struct children *children, int signal);
+/* Sends a signal to the workers that still run. group_has_it: leaves out those in this process's group. */
+void children_signal(const struct children *children, int signal, bool group_has_it);
 
 /* Ends and reaps all: for when the broker cannot start. */
 void children_abandon(struct children *children);

@@ -3,12 +3,14 @@
 #include "joiner.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "broker/core/signals.h"
 #include "children.h"
 #include "common/error.h"
 #include "common/socket.h"
@@ -65,8 +67,12 @@ static int leader_ask(int sock, const struct join_job *job, struct join_answer *
 int joiner_run(const struct join_job *job, char **command)
 {
 	static struct join_answer answer;
-	int error, sock = leader_connect(job);
+	sigset_t mask;
+	int error, sock;
 
+	sigprocmask(SIG_SETMASK, NULL, &mask);
+	signals_hold_back(&mask);
+	sock = leader_connect(job);
 	if (sock < 0)
 		return sock;
 	error = leader_ask(sock, job, &answer);
@@ -74,6 +80,7 @@ int joiner_run(const struct join_job *job, char **command)
 	if (error)
 		return error;
 	children_environment_put(answer.text, answer.used);
+	signals_let_in(&mask);
 	execvp(*command, command);
 	error = errno == ENOENT ? 127 : 126;
 	error_set(-errno, "cannot run %.200s: %m", *command);

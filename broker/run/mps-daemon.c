@@ -68,9 +68,14 @@ static void daemon_free(struct mps_daemon *daemon)
 	*daemon = (struct mps_daemon){ .done = daemon->done, .context = daemon->context };
 }
 
+void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid)
+{
+	daemon->ended |= pid == daemon->keeper;
+}
+
 static bool has_ended(struct mps_daemon *daemon)
 {
-	if (!daemon->keeper || waitpid(daemon->keeper, NULL, WNOHANG) != daemon->keeper)
+	if (!daemon->keeper || !daemon->ended)
 		return false;
 	daemon_free(daemon);
 	return true;
@@ -128,13 +133,15 @@ void mps_daemon_stop(struct mps_daemon *daemon)
 	if (daemon->gate >= 0)
 		close(daemon->gate);
 	daemon->gate = -1;
-	kill(daemon->keeper, SIGTERM);
+	if (!daemon->ended)
+		kill(daemon->keeper, SIGTERM);
 }
 
 void mps_daemon_wait(struct mps_daemon *daemon)
 {
 	if (!daemon->keeper)
 		return;
-	waitpid(daemon->keeper, NULL, 0);
+	if (!daemon->ended)
+		waitpid(daemon->keeper, NULL, 0);
 	daemon_free(daemon);
 }

@@ -19,7 +19,8 @@
 typedef void mps_daemon_done(void *context, int error, const char *text);
 
 struct mps_daemon {
-	pid_t            keeper;       /* 0: there is none, or it is reaped */
+	pid_t            keeper;       /* 0: there is none */
+	bool             ended;        /* the keeper is reaped */
 	int              gate, answer; /* to the keeper (-1: closed), and from it; valid while there is one */
 	bool             serves;
 	struct event    *answered;
@@ -36,6 +37,9 @@ int mps_daemon_prepare(struct mps_daemon *daemon);
 /* Starts the daemon; done() follows from the event loop. Returns 0, or negative errno with the error message and no call of done(). */
 int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order, mps_daemon_done *done,
 		     void *context);
+
+/* The caller has reaped that process, which may be the keeper. */
+void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid);
 
 /* After SIGCHLD. True: a daemon that served has ended, and nobody asked for that. */
 bool mps_daemon_lost(struct mps_daemon *daemon);

@@ -113,6 +113,11 @@ int workers_mps_tell(const struct workers_mps *mps, struct children *children)
 
 /* ---- the end ---- */
 
+void workers_mps_ended(struct workers_mps *mps, pid_t pid)
+{
+	mps_daemon_ended(&mps->daemon, pid);
+}
+
 void workers_mps_child(struct workers_mps *mps, const struct children *children, bool first_failure)
 {
 	if (mps_daemon_lost(&mps->daemon))

@@ -40,6 +40,9 @@ int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const st
 bool workers_mps_under(const struct workers_mps *mps);
 int workers_mps_tell(const struct workers_mps *mps, struct children *children);
 
+/* The caller has reaped that process, which may be the daemon's keeper. */
+void workers_mps_ended(struct workers_mps *mps, pid_t pid);
+
 /* A child of this process has ended: says so if it is the daemon, and what the others see if the first worker has failed. */
 void workers_mps_child(struct workers_mps *mps, const struct children *children, bool first_failure);
 

@@ -125,4 +125,41 @@ touch go
 wait "$room"
 check "its own clients it serves" [ $? = 0 ]
 room=''
+
+# ---- process 1 of a container is the parent of all orphans ----
+
+cat >orphans <<'END'
+# Leaves orphans behind that end with status 9, and says in the file "none" that process 1 has reaped all of them.
+for orphan in 1 2 3 4 5 6; do
+	(sh -c 'echo >>orphaned; exit 9' &)
+done
+look=0
+until [ "$(wc -l <orphaned)" = 6 ] && ! grep -qs '^State:.Z' /proc/[0-9]*/status; do
+	look=$((look + 1))
+	[ $look -lt 200 ] || exit
+	sleep 0.05
+done
+: >none
+END
+reaps() { # COMMAND...
+	rm -f none orphaned
+	: >orphaned
+	"$@" >out 2>err </dev/null
+	status=$?
+	[ -e none ]
+}
+check "broker-run as process 1 reaps them while its worker runs" reaps in_container "$run" --name "$name-1" --device host -- \
+	sh -c 'sh ./orphans; exit 3'
+check "and its exit status is its worker's, not an orphan's" eval '[ $status = 3 ] && [ "$(grep -c "ended with status" err)" = 1 ]'
+configure ''
+check "brokerd as process 1 reaps them" reaps in_container sh -c \
+	'{ until [ -S gpubroker/socket ]; do sleep 0.05; done; sh ./orphans; kill -TERM 1; } & exec "$@"' - "$brokerd" -c brokerd.conf
+check "and ends when it is told to" [ "$status" = 0 ]
+if [ -x "$built/broker/broker-exporter" ]; then
+	check "broker-exporter as process 1 leaves none either" reaps in_container sh -c \
+		'{ until grep -qs serves err; do sleep 0.05; done; sh ./orphans; kill -TERM 1; } & exec "$@"' - \
+		"$built/broker/broker-exporter" --listen 127.0.0.1:9
+else
+	skip "broker-exporter as process 1 leaves none either" "it is not built"
+fi
 plan
