@@ -105,6 +105,7 @@ unit_tests = \
 	tests/unit/common/test-size \
 	tests/unit/common/test-layout \
 	tests/unit/common/test-sealed \
+	tests/unit/common/test-thread \
 	tests/unit/common/test-ticket \
 	tests/unit/common/test-wire \
 	tests/unit/device/test-cuda-fork \

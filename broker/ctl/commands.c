@@ -22,6 +22,7 @@
 #include "client/clock.h"
 #include "client/connect.h"
 #include "client/manage.h"
+#include "common/thread.h"
 #include "create.h"
 #include "doctor.h"
 #include "events.h"
@@ -174,7 +175,7 @@ static void drain_start(struct drain *drain, gpub_client *client, const struct c
 	drain->client = client;
 	drain->name = name;
 	drain->timeout_ms = options->timeout_ms;
-	drain->started = !pthread_create(&drain->thread, NULL, drain_main, drain);
+	drain->started = !thread_start(&drain->thread, drain_main, drain);
 	if (!drain->started)
 		drain_main(drain);
 }
