@@ -9,6 +9,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/board-owner.c broker/registry/board-owner.h \
 	broker/core/broker.c broker/core/broker.h \
 	broker/core/control.c broker/core/control.h \
+	broker/core/names.c broker/core/names.h \
 	broker/core/signals.c broker/core/signals.h \
 	broker/daemon/configuration.c broker/daemon/configuration.h \
 	broker/base/context.h \
@@ -105,6 +106,7 @@ broker_broker_run_SOURCES = \
 	broker/run/mps-daemon.c broker/run/mps-daemon.h \
 	broker/run/mps-keeper.c broker/run/mps-keeper.h \
 	broker/run/mps-plan.c broker/run/mps-plan.h \
+	broker/run/private-socket.c broker/run/private-socket.h \
 	broker/run/witness.c broker/run/witness.h \
 	broker/run/workers-mps.c broker/run/workers-mps.h \
 	broker/run/spec.c broker/run/spec.h

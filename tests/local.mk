@@ -192,7 +192,7 @@ test_scripts = \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \
 	tests/integration/python.sh \
-	tests/integration/run.sh tests/integration/run-ends.sh tests/integration/signals.sh \
+	tests/integration/run.sh tests/integration/run-ends.sh tests/integration/signals.sh tests/integration/names.sh \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
 	tests/integration/need-cuda.sh \

@@ -58,6 +58,14 @@ need_venv() {
 	exit 0
 }
 
+# none_dead: no broker-run of this user that is dead has left its directory; a living one holds a lock on it
+none_dead() {
+	local directory
+	for directory in /tmp/gpubroker-*.??????; do
+		[ ! -O "$directory" ] || [ ! -e "$directory/lock" ] || ! flock -n "$directory" true 2>/dev/null || return 1
+	done
+}
+
 # makes TARGET: of the build tree, with files out and err. A test is run by a make, whose options are its own.
 makes() {
 	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS "${MAKE:-make}" -s -C "${top_builddir:?}" "$1" >out 2>err

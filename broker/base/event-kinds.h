@@ -98,7 +98,10 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	  "%a was refused the rename of %n: %e")                                                                     \
 	X(RESIZE, "resize", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a resized %n to %b")                     \
 	X(RESIZE_REFUSED, "resize-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                              \
-	  "%a was refused the resize of %n to %b: %e")
+	  "%a was refused the resize of %n to %b: %e")                                                               \
+	X(NAME_RESTORED, "name-restored", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE,                              \
+	  "somebody removed a name of the broker, which is made again: %e")                                          \
+	X(NAME_LOST, "name-lost", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE, "%e")
 
 enum event_kind {
 #define EVENT_ID(id, name, part, level, lines, subject, text) EVENT_##id,

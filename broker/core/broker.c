@@ -5,11 +5,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "broker/base/context.h"
@@ -59,19 +61,49 @@ static void on_connection(evutil_socket_t fd, short what, void *argument)
 	connections_accept(argument, fd);
 }
 
-static int listener_start(struct broker *broker, int listener)
+/* The event of a listening socket; NULL with the error message. */
+static struct event *listener_event(struct broker *broker, int listener)
 {
-	int error;
+	struct event *event;
 
 	/* the loop takes connections until there are none: it must not wait for the next */
-	if (fcntl(listener, F_SETFL, O_NONBLOCK))
-		return error_set(-errno, "the listening socket cannot be made non-blocking: %m");
-	error = discard_start(broker->discard, broker->base, broker->accounting, listener);
+	if (fcntl(listener, F_SETFL, O_NONBLOCK)) {
+		error_set(-errno, "the listening socket cannot be made non-blocking: %m");
+		return NULL;
+	}
+	event = event_new(broker->base, listener, EV_READ | EV_PERSIST, on_connection, broker);
+	if (event && !event_add(event, NULL))
+		return event;
+	if (event)
+		event_free(event);
+	error_set(-ENOMEM, "the broker is out of memory");
+	return NULL;
+}
+
+int broker_listen(struct broker *broker, int listener, int former)
+{
+	struct pollfd waiting = { .fd = former, .events = POLLIN };
+	struct event *event = listener_event(broker, listener);
+
+	if (!event)
+		return -ENOMEM; /* the event of the former socket goes on */
+	event_free(broker->connections->listener);
+	broker->connections->listener = event;
+	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1; i++) /* those who connected before */
+		connections_accept(broker, former);
+	close(former);
+	return 1;
+}
+
+static int listener_start(struct broker *broker, int listener)
+{
+	int error = discard_start(broker->discard, broker->base, broker->accounting, listener);
+
 	if (error)
 		return error;
-	broker->connections->listener = event_new(broker->base, listener, EV_READ | EV_PERSIST, on_connection, broker);
-	if (!broker->connections->listener || event_add(broker->connections->listener, NULL))
-		return error_set(-ENOMEM, "the broker is out of memory");
+	broker->connections->listener = listener_event(broker, listener);
+	if (!broker->connections->listener)
+		return -ENOMEM;
 	error = connections_init(broker);
 	if (!error)
 		error = fair_queue_init(broker->queue, broker->base, broker->accounting);
@@ -91,6 +123,32 @@ static int device_start(struct broker *broker)
 	host_survive_violations();
 	error = device_select(broker->config->device, true, &broker->device);
 	return !error && broker->device == &device_host ? host_keep_directory() : error;
+}
+
+static int look_at_status(void *context, char text[EVENT_TEXT_MAX])
+{
+	struct broker *broker = context;
+
+	snprintf(text, EVENT_TEXT_MAX, SHM_DIR "%s", broker->status->name);
+	return status_restore(broker);
+}
+
+/* Memory whose name is gone serves who maps it already. No new buffer may get such memory. */
+static int look_at_memory(void *context, char text[EVENT_TEXT_MAX])
+{
+	struct broker *broker = context;
+	uint64_t kept = broker->memory->usages.limit;
+	int result = broker->device == &device_host ? host_restore_directory() : 0;
+
+	if (result <= 0)
+		return result;
+	usages_limit(&broker->memory->usages, 0);
+	memory_close_named(broker->memory);
+	usages_limit(&broker->memory->usages, kept);
+	broker_changed(broker);
+	snprintf(text, EVENT_TEXT_MAX, SHM_DIR STATUS_PREFIX "%s.mem (create its buffers anew)",
+		 broker->config->instance);
+	return 1;
 }
 
 void broker_config_init(struct broker_config *config)
@@ -256,7 +314,11 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 		goto deinit_marks;
 	shares_begin(broker);
 	status_start(broker);
-	error = events_begin(broker->events, broker, base);
+	names_watch(&core->names, look_at_status, broker);
+	names_watch(&core->names, look_at_memory, broker);
+	error = names_begin(&core->names, broker);
+	if (!error)
+		error = events_begin(broker->events, broker, base);
 	if (!error)
 		error = histograms_begin(&broker->histograms, broker->tracking, base);
 	if (!error) {
@@ -265,6 +327,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	}
 	error_set(error, "the broker is out of memory");
 deinit_marks:
+	names_end(&core->names);
 	fair_queue_deinit(broker->queue);
 	discard_stop(broker->discard);
 	connections_deinit(broker);
@@ -282,6 +345,7 @@ destroy_board:
 	board_destroy(broker->board);
 close_status:
 	events_end(broker->events);
+	host_leave_directory();
 	status_close(broker->status);
 deinit_delegation:
 	delegation_deinit(broker->delegation);
@@ -293,6 +357,7 @@ deinit_accounting:
 void broker_deinit(struct broker *broker)
 {
 	event_free(broker->connections->listener);
+	names_end(&broker->core->names);
 	histograms_deinit(&broker->histograms);
 	waiting_deinit(broker);
 	inquiry_deinit(broker);
@@ -308,6 +373,7 @@ void broker_deinit(struct broker *broker)
 	memory_deinit(broker->memory);
 	board_destroy(broker->board);
 	events_end(broker->events);
+	host_leave_directory();
 	status_close(broker->status);
 	accounting_deinit(broker->accounting);
 	delegation_deinit(broker->delegation);

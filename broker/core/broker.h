@@ -29,6 +29,7 @@
 #include "broker/registry/marks.h"
 #include "broker/base/context.h"
 #include "broker/base/events.h"
+#include "broker/core/names.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
@@ -85,6 +86,7 @@ struct core {
 	struct inquiry       inquiry;
 	struct status        status;
 	struct events        events;
+	struct names         names; /* the program adds its own */
 	bool                 over; /* broker_loop() returns; event_base_loopexit() would need memory for that */
 	void (*drained)(void *context); /* called when stopping and the registry is empty */
 	void                *drained_context;
@@ -99,6 +101,12 @@ void broker_join(struct broker *broker, struct core *core);
  */
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
 		int listener);
+
+/*
+ * Listens at another socket from now on, since the path of the former one was removed. Who is connected stays
+ * connected; the former socket is closed. Returns 1, or -ENOMEM with the error message: then the former one stays.
+ */
+int broker_listen(struct broker *broker, int listener, int former);
 
 /* Ends the sessions and the threads. What is still granted stays the driver's until this process exits. */
 void broker_deinit(struct broker *broker);

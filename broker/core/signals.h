@@ -2,8 +2,8 @@
 /*
  * signals.h - what each signal means to broker-run and brokerd: one table for both programs.
  *
- * A terminal, a shell and a job manager send signals to every process of a job, and most signals end a process that does not expect
- * them. So both programs block all signals of the table, and read them from a signalfd. Owns nothing.
+ * A terminal, a shell and a job manager send signals to every process of a job, and most signals end a process that
+ * does not expect them. So both programs block all signals of the table, and read them from a signalfd. Owns nothing.
  */
 #ifndef GPUB_SIGNALS_H
 #define GPUB_SIGNALS_H
@@ -12,7 +12,7 @@
 
 enum signal_use {
 	SIGNAL_FOR_WORKERS, /* broker-run passes it on to the workers; brokerd ignores it */
-	SIGNAL_STOP,        /* broker-run passes it on, and no longer waits when its workers have ended; brokerd stops */
+	SIGNAL_STOP,        /* the same, and when its workers have ended broker-run waits no longer; brokerd stops */
 	SIGNAL_HANG_UP,     /* to broker-run the same as SIGNAL_STOP; brokerd reads its configuration again */
 	SIGNAL_CHILD,       /* a child process has ended */
 	SIGNAL_UNTOUCHED    /* not blocked: it has the effect that it has in any program */
@@ -25,8 +25,8 @@ enum signal_use signal_use(int number);
 void signals_used(sigset_t *signals);
 
 /*
- * For a process that is about to become a worker: sets the mask, and also blocks what is for workers alone. The command that handles
- * such a signal does not run yet, and without it the signal would end the process.
+ * For a process that is about to become a worker: sets the mask, and also blocks what is for workers alone. The
+ * command that handles such a signal does not run yet, and without it the signal would end the process.
  */
 void signals_hold_back(const sigset_t *mask);
 

@@ -45,6 +45,7 @@ struct service {
 	struct control         control;
 	struct event          *watchdog;
 	bool                   stopping, left; /* left: memory was still in use */
+	bool                   deaf;           /* the socket was removed, and cannot be made again */
 	bool                   reload_again;   /* asked for since the reading began: the file may have changed since */
 };
 
@@ -144,8 +145,8 @@ static void on_read(void *context, struct brokerd_config *config, const char *te
 /* ---- events ---- */
 
 /*
- * As process 1 of a container brokerd becomes the parent of orphans. It starts no process itself. Those that a library started on
- * another thread are left to that library.
+ * As process 1 of a container brokerd becomes the parent of orphans. It starts no process itself. Those that a
+ * library started on another thread are left to that library.
  */
 static void reap_orphans(void)
 {
@@ -240,6 +241,21 @@ static int broker_begin(struct service *service)
 	return error;
 }
 
+static int look_at_socket(void *context, char text[EVENT_TEXT_MAX])
+{
+	struct service *service = context;
+	int former, result = brokerd_socket_restore(&service->socket, service->config, &former);
+
+	service->deaf = result < 0;
+	if (result <= 0)
+		return result;
+	snprintf(text, EVENT_TEXT_MAX, "%s", service->socket.path);
+	result = broker_listen(&service->broker, service->socket.fd, former);
+	if (result < 0)
+		brokerd_socket_undo(&service->socket, former);
+	return result;
+}
+
 static void say_ready(struct service *service)
 {
 	const struct board_header *board = service->broker.board->header;
@@ -261,6 +277,7 @@ static int serve(struct service *service)
 	if (error)
 		return error;
 	say_ready(service);
+	names_watch(&service->core.names, look_at_socket, service);
 	broker_loop(&service->broker);
 	log_note("stopped: %llu session%s; %s", (unsigned long long)service->broker.counters.sessions_opened,
 		 PLURAL(service->broker.counters.sessions_opened), control_account(&service->broker, account));
@@ -268,6 +285,9 @@ static int serve(struct service *service)
 	broker_deinit(&service->broker);
 	if (!balanced && !service->left)
 		return error_set(-EIO, "the account is not balanced: that is a bug in the broker, report it");
+	if (service->deaf)
+		return error_set(-ENOENT, "the socket %s was removed while brokerd served, and could not be made again",
+				 service->socket.path);
 	return 0;
 }
 

@@ -56,9 +56,9 @@ static int directory_prepare(const char *path)
 
 static bool still_named(int fd, const char *path)
 {
-	struct stat own, named;
+	struct stat own;
 
-	return !fstat(fd, &own) && !stat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+	return !fstat(fd, &own) && leftovers_leads_to(path, &own);
 }
 
 static void lock_path(const char *path, char lock[PATH_SIZE])
@@ -93,7 +93,8 @@ static void lock_drop(int fd, const char *path)
 	char lock[PATH_SIZE];
 
 	lock_path(path, lock);
-	unlink(lock);
+	if (still_named(fd, lock))
+		unlink(lock);
 	close(fd);
 }
 
@@ -154,6 +155,8 @@ static int own_listen(struct brokerd_socket *own, const struct brokerd_config *c
 	if (own->fd < 0)
 		return own->fd;
 	error = let_in(config);
+	if (!error && lstat(config->socket, &own->file))
+		error = error_set(-errno, "the socket %s was removed while it was made: %m", config->socket);
 	if (error) {
 		close(own->fd);
 		unlink(config->socket);
@@ -188,6 +191,8 @@ static void passed_name(struct brokerd_socket *passed)
 	if (size > offsetof(struct sockaddr_un, sun_path) && !*sun.sun_path)
 		*sun.sun_path = '@';
 	memcpy(passed->path, sun.sun_path, sizeof passed->path - 1);
+	if (lstat(passed->path, &passed->file))
+		memset(&passed->file, 0, sizeof passed->file);
 }
 
 int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_config *config)
@@ -203,11 +208,65 @@ int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_conf
 	return 0;
 }
 
+/* Its file is whoever passed it on's to make again. One without a file has nothing to lose. */
+static int passed_check(const struct brokerd_socket *passed)
+{
+	if (!passed->file.st_ino || leftovers_leads_to(passed->path, &passed->file))
+		return 0;
+	return error_set(-ENOENT, "the socket %s was removed, and was passed on by a service manager, which alone can "
+				  "make it again: restart its unit (systemctl restart gpubroker.socket)", passed->path);
+}
+
+static int lock_restore(struct brokerd_socket *own)
+{
+	char lock[PATH_SIZE];
+	int fd;
+
+	lock_path(own->path, lock);
+	if (still_named(own->lock, lock))
+		return 0;
+	fd = lock_take(own->path);
+	if (fd < 0)
+		return fd;
+	close(own->lock);
+	own->lock = fd;
+	return 0;
+}
+
+int brokerd_socket_restore(struct brokerd_socket *own, const struct brokerd_config *config, int *former)
+{
+	struct brokerd_socket again;
+	int error;
+
+	if (own->lock < 0)
+		return passed_check(own);
+	error = directory_prepare(own->path);
+	if (!error)
+		error = lock_restore(own);
+	if (error || leftovers_leads_to(own->path, &own->file))
+		return error;
+	again = *own;
+	error = own_listen(&again, config);
+	if (error)
+		return error;
+	*former = own->fd;
+	*own = again;
+	return 1;
+}
+
+void brokerd_socket_undo(struct brokerd_socket *own, int former)
+{
+	close(own->fd);
+	own->fd = former;
+	memset(&own->file, 0, sizeof own->file); /* no path leads to the former one */
+}
+
 void brokerd_socket_close(struct brokerd_socket *socket)
 {
 	close(socket->fd);
 	if (socket->lock < 0)
 		return;
-	unlink(socket->path);
+	if (leftovers_leads_to(socket->path, &socket->file))
+		unlink(socket->path);
 	lock_drop(socket->lock, socket->path);
 }

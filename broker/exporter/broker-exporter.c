@@ -84,7 +84,8 @@ static int exporter_main(struct exporter *exporter)
 	int error;
 
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN); /* it starts no process; as process 1 of a container it has orphans, which the kernel then reaps */
+	/* it starts no process; as process 1 of a container it is the parent of orphans, which the kernel then reaps */
+	signal(SIGCHLD, SIG_IGN);
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
 	notify_open(&exporter->notify);

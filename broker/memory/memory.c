@@ -322,6 +322,15 @@ void memory_make_private(struct memory *memory, struct allocation *allocation)
 	slab_hide(&memory->slabs, &allocation->slab);
 }
 
+void memory_close_named(struct memory *memory)
+{
+	struct allocation *allocation;
+
+	DL_FOREACH(memory->allocations, allocation)
+		if (allocation->slab.kind.exported == EXPORT_IPC)
+			memory_make_private(memory, allocation);
+}
+
 /* What the owner is charged with for it and its chunks. Returns how many. */
 static size_t charges_of(struct allocation *allocation, struct charge **charges)
 {

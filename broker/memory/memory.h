@@ -98,6 +98,12 @@ bool memory_keeps(const struct memory *memory, const struct allocation *allocati
 /* No other buffer joins the one that is in it, and the pool does not keep it: others than its kind says may map it. */
 void memory_make_private(struct memory *memory, struct allocation *allocation);
 
+/*
+ * The names of all memory that importers open by name are gone: no new buffer gets any of it. Idle and pooled memory
+ * is the caller's to evict before.
+ */
+void memory_close_named(struct memory *memory);
+
 /* It is another user's from now on, who is charged with it and with those charges of its buffer. -EDQUOT, -ENOMEM: all as before. */
 int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner, struct charge *const charges[2]);
 

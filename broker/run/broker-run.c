@@ -31,6 +31,7 @@
 #include "joiner.h"
 #include "options.h"
 #include "placement.h"
+#include "private-socket.h"
 #include "witness.h"
 #include "workers-mps.h"
 
@@ -43,8 +44,8 @@ struct run {
 	struct core        core; /* its parts */
 	struct control     control;
 	struct drain_report drain;
-	char               directory[LEFTOVERS_PATH_SIZE], path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
-	int                lock, listener;
+	struct private_socket socket;
+	bool               deaf;     /* the socket was removed, and cannot be made again */
 	unsigned           awaited;  /* what must be there before the workers start: declared buffers, the MPS daemon */
 	bool               failed;   /* the broker itself; it is logged already */
 	struct workers_mps mps;
@@ -63,31 +64,42 @@ static int socket_make(struct run *run)
 	int error;
 
 	leftovers_remove(NULL);
-	run->lock = leftovers_directory_make(run->options.broker.instance, run->directory);
-	if (run->lock < 0)
-		return run->lock;
-	snprintf(run->path, sizeof run->path, "%s/socket", run->directory);
-	run->listener = socket_listen(run->path, 0600);
-	error = run->listener;
-	if (error < 0)
-		goto remove_directory;
-	snprintf(address, sizeof address, "unix:%s", run->path);
+	error = private_socket_make(&run->socket, run->options.broker.instance, "socket");
+	if (error)
+		return error;
+	snprintf(address, sizeof address, "unix:%s", run->socket.path);
 	error = children_fork(&run->children, run->options.join ? 1 : run->options.workers, run->options.workers,
 			      run->options.command);
 	if (!error)
 		error = children_set(&run->children, "GPUBROKER", address);
-	if (!error)
-		return 0;
-	close(run->listener);
-remove_directory:
-	leftovers_directory_remove(run->directory, run->lock);
+	if (error)
+		private_socket_remove(&run->socket);
 	return error;
 }
 
-static void socket_remove(struct run *run)
+static int look_at_socket(void *context, char text[EVENT_TEXT_MAX])
 {
-	close(run->listener);
-	leftovers_directory_remove(run->directory, run->lock);
+	struct run *run = context;
+	int former, result = private_socket_restore(&run->socket, &former);
+
+	run->deaf = result < 0;
+	if (result <= 0)
+		return result;
+	snprintf(text, EVENT_TEXT_MAX, "%s%s", run->socket.path,
+		 workers_mps_owns(&run->mps) ? " (the sockets of the MPS daemon in its directory stay lost)" : "");
+	result = broker_listen(&run->broker, run->socket.fd, former);
+	if (result < 0)
+		private_socket_undo(&run->socket, former);
+	return result;
+}
+
+static int look_at_join(void *context, char text[EVENT_TEXT_MAX])
+{
+	struct run *run = context;
+	int result = joined_restore(&run->joined);
+
+	snprintf(text, EVENT_TEXT_MAX, "%s", run->joined.socket.path);
+	return result;
 }
 
 /* ---- the end ---- */
@@ -294,7 +306,8 @@ static int prepare_workers(struct run *run)
 	int error;
 
 	run->awaited = 2;
-	error = workers_mps_begin(&run->mps, run->control.base, run->broker.board->header, run->directory, on_ready, run);
+	error = workers_mps_begin(&run->mps, run->control.base, run->broker.board->header, run->socket.directory.path,
+				  on_ready, run);
 	if (!error)
 		error = declare_buffers(run);
 	if (!error)
@@ -325,12 +338,15 @@ static void print_account(const struct run *run)
 
 static int run_broker(struct run *run)
 {
-	if (broker_init(&run->broker, &run->core, &run->options.broker, run->control.base, run->listener)) {
+	if (broker_init(&run->broker, &run->core, &run->options.broker, run->control.base, run->socket.fd)) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
 		return EXIT_BROKER;
 	}
 	say_device(run);
+	names_watch(&run->core.names, look_at_socket, run);
+	if (run->joined.job)
+		names_watch(&run->core.names, look_at_join, run);
 	if (prepare_workers(run))
 		fail(run, error_text());
 	/* workers may have ended before their signal was received */
@@ -338,7 +354,10 @@ static int run_broker(struct run *run)
 	broker_loop(&run->broker);
 	workers_mps_stop(&run->mps);
 	print_account(run);
-	run->failed |= !broker_balanced(&run->broker);
+	run->failed |= !broker_balanced(&run->broker) || run->deaf;
+	if (run->deaf)
+		log_say("%s was removed while it served, and could not be made again: programs that started since then "
+			"did not reach the broker", run->socket.path);
 	broker_deinit(&run->broker);
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
@@ -367,7 +386,7 @@ static void on_event_failure(void *context)
 	struct run *run = context;
 
 	children_abandon(&run->children);
-	socket_remove(run);
+	private_socket_remove(&run->socket);
 }
 
 static int run_all(struct run *run, char **argv)
@@ -394,7 +413,7 @@ static int run_all(struct run *run, char **argv)
 	placement_close(&run->placement);
 	witness_end(&run->witness);
 	control_end(&run->control);
-	socket_remove(run);
+	private_socket_remove(&run->socket);
 	return code;
 }
 

@@ -79,8 +79,9 @@ void children_release(struct children *children);
 bool children_ended(struct children *children, pid_t pid, int status);
 
 /*
- * Counts the workers for which children_ended() was called, and logs a line for each that failed. Of those that it finds together the
- * one with the lowest rank counts as the first: the kernel keeps no order. True: the first worker has failed.
+ * Counts the workers for which children_ended() was called, and logs a line for each that failed. Of those that it
+ * finds together the one with the lowest rank counts as the first: the kernel keeps no order. True: the first worker
+ * has failed.
  */
 bool children_judge(struct children *children);
 

@@ -136,7 +136,6 @@ int job_find(struct join_job *job)
 				 job->size);
 	job->rank = (unsigned)rank;
 	key_make(launcher, key);
-	snprintf(job->directory, sizeof job->directory, "%.50s/gpubroker-join-%.18s.%.6s", leftovers_parent(), key, key + 18);
-	snprintf(job->path, sizeof job->path, "%s/join", job->directory);
+	snprintf(job->name, sizeof job->name, "join-%.18s", key);
 	return 0;
 }

@@ -8,17 +8,16 @@
 #define GPUB_RUN_JOB_H
 
 #include <stdint.h>
-#include <sys/un.h>
 
 #include "broker/status/format.h"
-#include "broker/status/leftovers.h"
 #include "children.h"
+
+#define JOB_NAME_SIZE (sizeof "join-" + 18)
 
 struct join_job {
 	unsigned patience;   /* seconds for which those who start early wait for the others; the caller sets it */
 	unsigned rank, size; /* on this machine: from 0, and how many processes there are */
-	char     directory[LEFTOVERS_PATH_SIZE]; /* where they meet, of this user and this job alone */
-	char     path[LEFTOVERS_PATH_SIZE + sizeof "/join"]; /* the leader's socket in it */
+	char     name[JOB_NAME_SIZE]; /* of the directory where they meet (leftovers.h): it is this job's alone */
 };
 
 /* 0, or -ENOENT, -EINVAL with the error message: nobody says, or what they say makes no sense. */

@@ -3,6 +3,8 @@
 #include "joined.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,17 +220,49 @@ static void on_arrival(evutil_socket_t fd, short what, void *argument)
 
 /* ---- begin and end ---- */
 
+/* Another directory of this job, whose lock somebody holds. */
+static int is_another(const char *path, void *own)
+{
+	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
+	bool locked;
+	int fd;
+
+	if (!strcmp(path, own))
+		return 0;
+	snprintf(name, sizeof name, "%s/lock", path);
+	fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	locked = fd >= 0 && leftovers_locked(fd);
+	if (fd >= 0)
+		close(fd);
+	return locked;
+}
+
+/*
+ * Whoever looks after its own directory is there misses none: of two that begin at the same time at least one finds
+ * the other.
+ */
 static int place_take(struct joined *joined)
 {
-	const struct join_job *job = joined->job;
+	int error = private_socket_make(&joined->socket, joined->job->name, "join");
 
-	joined->lock = leftovers_directory_take(job->directory);
-	if (joined->lock == -EAGAIN)
-		return error_set(-EADDRINUSE, "another broker-run --join is the first process (local rank 0) of this job on this machine: start it once "
-					      "for each process");
-	if (joined->lock < 0)
-		return joined->lock;
-	unlink(job->path);
+	if (error || !leftovers_directory_each(joined->job->name, is_another, joined->socket.directory.path))
+		return error;
+	return error_set(-EADDRINUSE, "another broker-run --join is the first process (local rank 0) of this job on "
+				      "this machine: start it once for each process");
+}
+
+static int arriving_begin(struct joined *joined)
+{
+	struct event *arriving = event_new(joined->base, joined->socket.fd, EV_READ | EV_PERSIST, on_arrival, joined);
+
+	if (!arriving || event_add(arriving, NULL)) {
+		if (arriving)
+			event_free(arriving);
+		return error_set(-ENOMEM, "out of memory");
+	}
+	if (joined->arriving)
+		event_free(joined->arriving);
+	joined->arriving = arriving;
 	return 0;
 }
 
@@ -237,7 +271,7 @@ int joined_begin(struct joined *joined, const struct join_job *job, struct child
 	const struct timeval patience = { .tv_sec = job->patience };
 	int error;
 
-	joined->listener = -1;
+	joined->socket.fd = -1;
 	joined->job = job;
 	joined->base = base;
 	joined->children = children;
@@ -250,14 +284,10 @@ int joined_begin(struct joined *joined, const struct join_job *job, struct child
 		return error_set(-ENOMEM, "out of memory");
 	for (unsigned rank = 0; rank < job->size; rank++)
 		joined->workers[rank] = (struct joined_worker){ .joined = joined, .rank = rank, .sock = -1, .pidfd = -1 };
-	joined->listener = socket_listen(job->path, 0600);
-	if (joined->listener < 0)
-		return joined->listener;
-	joined->arriving = event_new(base, joined->listener, EV_READ | EV_PERSIST, on_arrival, joined);
 	joined->patience = evtimer_new(base, on_patience, joined);
-	if (!joined->arriving || !joined->patience || event_add(joined->arriving, NULL) || evtimer_add(joined->patience, &patience))
+	if (!joined->patience || evtimer_add(joined->patience, &patience))
 		return error_set(-ENOMEM, "out of memory");
-	return 0;
+	return arriving_begin(joined);
 }
 
 void joined_release(struct joined *joined)
@@ -274,6 +304,24 @@ static bool all_told(const struct joined *joined)
 		if (joined->workers[rank].pidfd < 0 && !joined->workers[rank].missed)
 			return false;
 	return true;
+}
+
+int joined_restore(struct joined *joined)
+{
+	struct pollfd waiting = { .events = POLLIN };
+	int result = all_told(joined) ? 0 : private_socket_restore(&joined->socket, &waiting.fd);
+
+	if (result <= 0)
+		return result;
+	result = arriving_begin(joined);
+	if (result) { /* the event of the former socket goes on */
+		private_socket_undo(&joined->socket, waiting.fd);
+		return result;
+	}
+	for (unsigned i = 0; i < joined->job->size && poll(&waiting, 1, 0) == 1; i++) /* those who connected before */
+		on_arrival(waiting.fd, EV_READ, joined);
+	close(waiting.fd);
+	return 1;
 }
 
 static void tell_waiting(struct joined *joined, const char *text)
@@ -322,9 +370,6 @@ void joined_end(struct joined *joined)
 		event_free(joined->arriving);
 	if (joined->patience)
 		event_free(joined->patience);
-	if (joined->listener >= 0)
-		close(joined->listener);
-	if (joined->lock >= 0)
-		leftovers_directory_remove(joined->job->directory, joined->lock);
+	private_socket_remove(&joined->socket);
 	joined->job = NULL;
 }

@@ -15,6 +15,7 @@
 
 #include "children.h"
 #include "job.h"
+#include "private-socket.h"
 
 struct arrival;
 struct joined_worker;
@@ -23,8 +24,7 @@ struct joined {
 	const struct join_job *job;
 	struct event_base    *base;
 	struct event         *arriving, *patience;
-	int                   listener; /* -1: there is none */
-	int                   lock;     /* of the directory; negative: there is none */
+	struct private_socket socket;
 	struct joined_worker *workers;  /* by rank; that of rank 0 is not used */
 	struct arrival       *arrivals; /* have not said who they are */
 	struct children      *children; /* their settings are also those of who joins */
@@ -52,6 +52,12 @@ void joined_release(struct joined *joined);
  */
 #define JOIN_LINGER 5
 void joined_fail(struct joined *joined, const char *text);
+
+/*
+ * Looks whether those who join still find the socket. 0: they do, or all have joined. 1: it was removed, and is there
+ * again. Negative errno with the error message: it is not.
+ */
+int joined_restore(struct joined *joined);
 
 void joined_end(struct joined *joined);
 

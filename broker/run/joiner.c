@@ -5,40 +5,38 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "broker/core/signals.h"
+#include "broker/status/leftovers.h"
 #include "children.h"
 #include "common/error.h"
+#include "common/now.h"
 #include "common/socket.h"
 
 #define PAUSE_MS 20
 
-static int try_connect(const struct join_job *job)
+/* 1: connected. A directory may be there of a job that was killed. */
+static int try_connect(const char *directory, void *sock)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int error = leftovers_directory_check(job->directory);
 
-	if (error)
-		return error;
-	strcpy(sun.sun_path, job->path);
-	return socket_connect(&sun);
+	snprintf(sun.sun_path, sizeof sun.sun_path, "%s/join", directory);
+	*(int *)sock = socket_connect(&sun);
+	return *(int *)sock >= 0;
 }
 
-/* The first one's broker-run may start later, or a socket may be there of a job that was killed. */
+/* The first one's broker-run may start later. */
 static int leader_connect(const struct join_job *job)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
+	uint64_t deadline = now_ns(CLOCK_MONOTONIC) + job->patience * UINT64_C(1000000000);
+	int sock;
 
-	for (unsigned waited = 0; waited < job->patience * 1000; waited += PAUSE_MS) {
-		int sock = try_connect(job);
-
-		if (sock >= 0)
-			return sock;
-		if (sock != -ENOENT && sock != -ECONNREFUSED)
+	while (now_ns(CLOCK_MONOTONIC) < deadline) {
+		if (leftovers_directory_each(job->name, try_connect, &sock))
 			return sock;
 		nanosleep(&pause, NULL);
 	}

@@ -224,7 +224,7 @@ static int directory_make(const char *directory)
 	int fd;
 
 	if (strlen(directory) > SOCKET_MAX)
-		return error_set(-ENAMETOOLONG, "%s is too long for the MPS daemon's sockets: use a shorter --name or XDG_RUNTIME_DIR",
+		return error_set(-ENAMETOOLONG, "%s is too long for the MPS daemon's sockets: use a shorter --name",
 				 directory);
 	snprintf(name, sizeof name, "%s/lock", directory);
 	if (mkdir(directory, 0700) || (fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0)

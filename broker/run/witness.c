@@ -42,7 +42,8 @@ static void change_name(char **argv)
 /* Keeps none of the program's descriptors open but these two, which become 0 and 1. */
 static void keep_only(int question, int answer)
 {
-	if (dup2(question, STDIN_FILENO) < 0 || dup2(answer, STDOUT_FILENO) < 0 || close_range(STDOUT_FILENO + 1, UINT_MAX, 0))
+	if (dup2(question, STDIN_FILENO) < 0 || dup2(answer, STDOUT_FILENO) < 0 ||
+	    close_range(STDOUT_FILENO + 1, UINT_MAX, 0))
 		_exit(1);
 }
 

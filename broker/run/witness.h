@@ -2,10 +2,11 @@
 /*
  * witness.h - tells whether a signal that broker-run received was sent to its workers as well.
  *
- * The kernel does not say whether a signal was sent to one process or to a process group. Open MPI, a shell's job control and timeout(1)
- * send to the group, systemd to each process of a unit, Slurm by default only to the processes that it started. So a child process,
- * the witness, stays in broker-run's process group with all signals blocked. A signal that the witness has got as well was sent to
- * everybody. Owns that process, which ends with broker-run. Sends no signal itself.
+ * The kernel does not say whether a signal was sent to one process or to a process group. Open MPI, a shell's job
+ * control and timeout(1) send to the group, systemd to each process of a unit, Slurm by default only to the processes
+ * that it started. So a child process, the witness, stays in broker-run's process group with all signals blocked. A
+ * signal that the witness has got as well was sent to everybody. Owns that process, which ends with broker-run. Sends
+ * no signal itself.
  */
 #ifndef GPUB_RUN_WITNESS_H
 #define GPUB_RUN_WITNESS_H
@@ -26,7 +27,10 @@ struct witness {
 	void         *context;
 };
 
-/* Forks the witness; argv is the program's, and blank in the witness. Call it before the first thread starts. 0 or negative errno. */
+/*
+ * Forks the witness; argv is the program's, and blank in the witness. Call it before the first thread starts. 0 or
+ * negative errno.
+ */
 int witness_fork(struct witness *witness, char **argv);
 
 /* decided() is called from that loop. 0 or -ENOMEM, with the error message. */

@@ -38,6 +38,7 @@ int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const st
 
 /* From ready() on: whether the workers will run under MPS, and what puts that into their environment. */
 bool workers_mps_under(const struct workers_mps *mps);
+bool workers_mps_owns(const struct workers_mps *mps); /* by a daemon of the job's own */
 int workers_mps_tell(const struct workers_mps *mps, struct children *children);
 
 /* The caller has reaped that process, which may be the daemon's keeper. */

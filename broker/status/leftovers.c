@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -38,16 +39,25 @@ bool leftovers_locked(int fd)
 	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_WRLCK;
 }
 
+bool leftovers_leads_to(const char *path, const struct stat *own)
+{
+	struct stat named;
+
+	return !lstat(path, &named) && own->st_dev == named.st_dev && own->st_ino == named.st_ino;
+}
+
 bool leftovers_still_named(int fd, const char *shm_name)
 {
 	char path[SHM_NAME_SIZE + sizeof SHM_DIR];
-	struct stat own, named;
+	struct stat own;
 
 	snprintf(path, sizeof path, SHM_DIR "%s", shm_name);
-	return !fstat(fd, &own) && !stat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+	return !fstat(fd, &own) && leftovers_leads_to(path, &own);
 }
 
-static void each_entry(const char *directory, const char *prefix, void (*act)(const char *name, const char *starting), const char *starting)
+/* context: what act() needs. */
+static void each_entry(const char *directory, const char *prefix, void (*act)(const char *name, const char *context),
+		       const char *context)
 {
 	DIR *dir = opendir(directory);
 	struct dirent *entry;
@@ -56,7 +66,7 @@ static void each_entry(const char *directory, const char *prefix, void (*act)(co
 		return;
 	while ((entry = readdir(dir)))
 		if (!strncmp(entry->d_name, prefix, strlen(prefix)))
-			act(entry->d_name, starting);
+			act(entry->d_name, context);
 	closedir(dir);
 }
 
@@ -81,21 +91,29 @@ static void remove_entries(int fd)
 	closedir(dir);
 }
 
-static void remove_directory(const char *path)
+/* A living broker holds a BSD lock on the directory of its memory. The kernel drops the lock with the process. */
+static void remove_unlocked_directory(const char *path)
 {
-	remove_entries(directory_open(path));
-	rmdir(path);
+	int fd = directory_open(path);
+
+	if (fd < 0)
+		return;
+	if (!flock(fd, LOCK_EX | LOCK_NB)) {
+		remove_entries(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+		rmdir(path);
+	}
+	close(fd);
 }
 
 /* An object, or a directory of them. */
-static void remove_object(const char *name, const char *starting)
+static void remove_object(const char *name, const char *context)
 {
 	char path[600];
 
-	(void)starting;
+	(void)context;
 	snprintf(path, sizeof path, SHM_DIR "/%s", name);
 	if (unlink(path))
-		remove_directory(path);
+		remove_unlocked_directory(path);
 }
 
 void leftovers_remove_instance(const char *instance)
@@ -104,48 +122,82 @@ void leftovers_remove_instance(const char *instance)
 
 	snprintf(prefix, sizeof prefix, "%s%s.", &STATUS_PREFIX[1], instance);
 	each_entry(SHM_DIR, prefix, remove_object, NULL);
-	/* the one that is there as a rule, and empty: to look into it would want memory, which there may be none of */
+	/*
+	 * the one that is there as a rule, and empty: without memory no directory can be listed, but this one can be
+	 * removed
+	 */
 	snprintf(memory, sizeof memory, SHM_DIR "/%smem", prefix);
-	rmdir(memory);
+	remove_unlocked_directory(memory);
 }
 
 /* ---- directories of private sockets ---- */
 
-const char *leftovers_parent(void)
-{
-	const char *parent = environment_get("XDG_RUNTIME_DIR");
+#define PARENTS 2
 
-	if (!parent || *parent != '/' || strlen(parent) > 50 || access(parent, W_OK | X_OK))
-		return "/tmp";
-	return parent;
+/*
+ * Where they are: first where they are made, if that is possible there. Not first in XDG_RUNTIME_DIR, which goes away
+ * at the user's last logout, and broker-run may outlive that. Returns how many.
+ */
+static int parents_list(const char *parents[PARENTS])
+{
+	const char *runtime = environment_get("XDG_RUNTIME_DIR");
+
+	parents[0] = "/tmp";
+	parents[1] = runtime;
+	return runtime && *runtime == '/' && strlen(runtime) <= 50 ? 2 : 1;
 }
 
-static int directory_lock(const char *path)
+/*
+ * The file "lock" in the directory, locked. -EAGAIN: a cleaner saw the file before its lock, and removes the
+ * directory.
+ */
+static int lock_make(int directory)
 {
-	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
 	struct stat st;
-	int fd, error;
+	int fd = openat(directory, "lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), error;
 
-	snprintf(name, sizeof name, "%s/lock", path);
-	fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	error = leftovers_lock(fd);
 	if (!error && !fstat(fd, &st) && st.st_nlink)
 		return fd;
-	/* a cleaner saw the file before its lock, and removes the directory */
 	close(fd);
 	return error ? error : -EAGAIN;
 }
 
-/* By path, which needs no descriptor: nobody else can enter the directory. */
+/* Opens and locks a directory that this process has just made. */
+static int directory_hold(struct leftovers_directory *directory)
+{
+	int lock = -1, fd = directory_open(directory->path);
+
+	if (fd < 0)
+		return -errno;
+	flock(fd, LOCK_EX | LOCK_NB); /* where that fails, a cleaner has it just now, and finds that it is new */
+	lock = lock_make(fd);
+	if (lock < 0) {
+		close(fd);
+		return lock;
+	}
+	directory->fd = fd;
+	directory->lock = lock;
+	return 0;
+}
+
+static void directory_drop(struct leftovers_directory *directory)
+{
+	close(directory->lock);
+	close(directory->fd);
+	directory->fd = directory->lock = -1;
+}
+
+/* By path, which needs a descriptor for the entries of mps alone: nobody else can enter the directory. */
 static void own_directory_remove(const char *path)
 {
 	char name[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
 
 	snprintf(name, sizeof name, "%s/mps", path);
-	if (!access(name, F_OK))
-		remove_directory(name);
+	remove_entries(directory_open(name));
+	rmdir(name);
 	snprintf(name, sizeof name, "%s/socket", path);
 	unlink(name);
 	snprintf(name, sizeof name, "%s/join", path);
@@ -155,75 +207,117 @@ static void own_directory_remove(const char *path)
 	rmdir(path);
 }
 
-int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE])
+static int directory_make_in(struct leftovers_directory *directory, const char *parent, const char *name)
 {
-	const char *parent = leftovers_parent();
-	int lock = -EAGAIN;
+	int error = -EAGAIN;
 
-	for (int tries = 0; lock == -EAGAIN && tries < TRIES; tries++) {
-		snprintf(path, LEFTOVERS_PATH_SIZE, "%s/gpubroker-%s.XXXXXX", parent, instance);
-		if (!mkdtemp(path)) /* mode 0700 */
+	for (int tries = 0; error == -EAGAIN && tries < TRIES; tries++) {
+		snprintf(directory->path, sizeof directory->path, "%s/gpubroker-%s.XXXXXX", parent, name);
+		if (!mkdtemp(directory->path)) /* mode 0700 */
 			return error_set(-errno, "no directory for the socket can be made in %s: %m", parent);
-		lock = directory_lock(path);
-		if (lock < 0)
-			own_directory_remove(path);
+		error = directory_hold(directory);
+		if (error)
+			own_directory_remove(directory->path);
 	}
-	return lock >= 0 ? lock : error_set(lock, "the socket's directory in %s cannot be locked: %s", parent, strerror(-lock));
-}
-
-int leftovers_directory_check(const char *path)
-{
-	struct stat st;
-
-	if (lstat(path, &st))
-		return error_set(-errno, "%s: %m", path);
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & (S_IRWXG | S_IRWXO))
-		return error_set(-EPERM, "%s belongs to another user, or others may enter it: remove it", path);
-	return 0;
-}
-
-/* One that is there may be a dead process's: its lock can be taken. Or a cleaner is about to remove it: then it is made anew. */
-static int directory_take(const char *path)
-{
-	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
-	struct stat st;
-	int fd, error;
-
-	if (mkdir(path, 0700) && errno != EEXIST)
-		return error_set(-errno, "%s cannot be made: %m", path);
-	error = leftovers_directory_check(path);
-	if (error)
-		return error == -ENOENT ? -EAGAIN : error;
-	snprintf(name, sizeof name, "%s/lock", path);
-	fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return errno == ENOENT ? -EAGAIN : error_set(-errno, "%s cannot be made: %m", name);
-	error = leftovers_lock(fd);
-	if (!error && (fstat(fd, &st) || !st.st_nlink))
-		error = -EAGAIN;
 	if (!error)
-		return fd;
-	close(fd);
+		return 0;
+	return error_set(error, "the socket's directory in %s cannot be locked: %s", parent, strerror(-error));
+}
+
+int leftovers_directory_make(struct leftovers_directory *directory, const char *name)
+{
+	const char *parents[PARENTS];
+	int count = parents_list(parents), error = -ENOENT;
+
+	directory->fd = directory->lock = -1;
+	for (int i = 0; error && i < count; i++)
+		error = directory_make_in(directory, parents[i], name);
 	return error;
 }
 
-int leftovers_directory_take(const char *path)
+/* Nobody but this user can enter it, and nobody else could have made it. */
+static bool directory_is_own(const char *path)
 {
-	const struct timespec pause = { .tv_nsec = 10000000 };
-	int lock = -EAGAIN;
+	struct stat st;
 
-	for (int tries = 0; lock == -EAGAIN && tries < TRIES; tries++) {
-		if (tries)
-			nanosleep(&pause, NULL);
-		lock = directory_take(path);
-	}
-	return lock;
+	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & (S_IRWXG | S_IRWXO));
 }
 
-void leftovers_directory_remove(const char *path, int lock)
+static bool directory_is_named(const struct leftovers_directory *directory)
 {
-	own_directory_remove(path);
-	close(lock);
+	struct stat own;
+
+	return !fstat(directory->fd, &own) && leftovers_leads_to(directory->path, &own);
+}
+
+static bool lock_is_named(const struct leftovers_directory *directory)
+{
+	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
+	struct stat own;
+
+	snprintf(name, sizeof name, "%s/lock", directory->path);
+	return !fstat(directory->lock, &own) && leftovers_leads_to(name, &own);
+}
+
+int leftovers_directory_restore(struct leftovers_directory *directory)
+{
+	struct leftovers_directory again = *directory;
+	int error;
+
+	if (directory_is_named(directory) && lock_is_named(directory))
+		return 0;
+	error = mkdir(again.path, 0700) ? -errno : 0;
+	if (error == -EEXIST && !directory_is_own(again.path))
+		return error_set(error, "%s was removed, and cannot be made again: something of that name, which is "
+					"not this user's alone, is in its place", again.path);
+	if (error && error != -EEXIST)
+		return error_set(error, "%s was removed, and cannot be made again: %s", again.path, strerror(-error));
+	error = directory_hold(&again);
+	if (error)
+		return error_set(error, "%s was removed, and cannot be locked again: %s", again.path, strerror(-error));
+	directory_drop(directory);
+	*directory = again;
+	/* if the file alone was gone, the descriptor that was just closed had the directory's lock until now */
+	flock(directory->fd, LOCK_EX | LOCK_NB);
+	return 1;
+}
+
+void leftovers_directory_remove(struct leftovers_directory *directory)
+{
+	if (directory->fd < 0)
+		return;
+	if (directory_is_named(directory))
+		own_directory_remove(directory->path);
+	directory_drop(directory);
+}
+
+static int each_own_in(const char *parent, const char *name, int (*act)(const char *path, void *context), void *context)
+{
+	char path[LEFTOVERS_PATH_SIZE], pattern[LEFTOVERS_PATH_SIZE];
+	DIR *dir = opendir(parent);
+	struct dirent *entry;
+	int result = 0;
+
+	snprintf(pattern, sizeof pattern, "gpubroker-%s.??????", name);
+	while (dir && !result && (entry = readdir(dir)))
+		if (!fnmatch(pattern, entry->d_name, 0) &&
+		    snprintf(path, sizeof path, "%s/%s", parent, entry->d_name) < (int)sizeof path &&
+		    directory_is_own(path))
+			result = act(path, context);
+	if (dir)
+		closedir(dir);
+	return result;
+}
+
+int leftovers_directory_each(const char *name, int (*act)(const char *path, void *context), void *context)
+{
+	const char *parents[PARENTS];
+	int count = parents_list(parents), result = 0;
+
+	for (int i = 0; !result && i < count; i++)
+		result = each_own_in(parents[i], name, act, context);
+	return result;
 }
 
 /* Only what nobody but its owner could have put there, and by the directory's descriptor: see remove_directory(). */
@@ -259,14 +353,13 @@ static void remove_if_unlocked(int fd, const char *path)
 	close(lock);
 }
 
-static void remove_socket(const char *name, const char *starting)
+static void remove_socket(const char *name, const char *parent)
 {
 	char path[LEFTOVERS_PATH_SIZE];
 	int fd;
 
-	(void)starting;
 	if (fnmatch("gpubroker-*.??????", name, 0) ||
-	    snprintf(path, sizeof path, "%s/%s", leftovers_parent(), name) >= (int)sizeof path)
+	    snprintf(path, sizeof path, "%s/%s", parent, name) >= (int)sizeof path)
 		return;
 	fd = directory_open(path);
 	if (fd < 0)
@@ -322,6 +415,10 @@ static void remove_if_dead(const char *name, const char *starting)
 
 void leftovers_remove(const char *starting)
 {
+	const char *parents[PARENTS];
+	int count = parents_list(parents);
+
 	each_entry(SHM_DIR, &STATUS_PREFIX[1], remove_if_dead, starting);
-	each_entry(leftovers_parent(), "gpubroker-", remove_socket, NULL);
+	for (int i = 0; i < count; i++)
+		each_entry(parents[i], "gpubroker-", remove_socket, parents[i]);
 }

@@ -2,10 +2,10 @@
 /*
  * leftovers.h - shared-memory objects and sockets of brokers that died without cleaning up.
  *
- * A broker holds a lock on its status file for its whole life; the kernel drops it with the process. So an
- * unlocked "/gpubroker.<instance>" is a dead broker's, and with it "/gpubroker.<instance>.*", the host
- * device's memory. The directory of a broker-run's private socket is there before the status file, and has a lock of its
- * own. Owns nothing; removes only what it locked itself.
+ * A broker holds a lock on its status file for its whole life; the kernel drops it with the process. So an unlocked
+ * "/gpubroker.<instance>" is a dead broker's, and with it "/gpubroker.<instance>.*", the host device's memory, whose
+ * directory has a lock of its own (device/host.h). The directory of a broker-run's private socket is there before the
+ * status file, and has a lock of its own, too. Owns nothing; removes only what it locked itself.
  */
 #ifndef GPUB_LEFTOVERS_H
 #define GPUB_LEFTOVERS_H
@@ -23,7 +23,10 @@ int leftovers_lock(int fd);
 /* Does a living broker hold that lock? Works on a descriptor opened for reading. */
 bool leftovers_locked(int fd);
 
-/* Does the shared-memory name still lead to this very file? */
+/* Does the path, without following links, lead to that very file? */
+bool leftovers_leads_to(const char *path, const struct stat *own);
+
+/* The same for an open file and a name of shared memory. */
 bool leftovers_still_named(int fd, const char *shm_name);
 
 /* Whether a broker may take over the events of that file: nobody but its own user could have written it. */
@@ -42,28 +45,37 @@ void leftovers_remove(const char *starting);
 #define LEFTOVERS_PATH_SIZE 92
 
 /*
- * Makes the directory of a private socket, "gpubroker-<instance>.XXXXXX" in $XDG_RUNTIME_DIR where that can be used, else
- * in /tmp. Returns the descriptor of the file "lock" in it, which says that the broker lives, or negative errno with the
- * error message.
+ * The directory of a private socket, which only this user can enter. Its file "lock" is locked as long as its process
+ * lives.
  */
-int leftovers_directory_make(const char *instance, char path[LEFTOVERS_PATH_SIZE]);
+struct leftovers_directory {
+	char path[LEFTOVERS_PATH_SIZE]; /* ends in gpubroker-NAME.XXXXXX */
+	int  fd;   /* with a BSD lock, for which systemd-tmpfiles(8) leaves the directory alone; -1: there is none */
+	int  lock; /* of the file "lock" */
+};
 
-/* Where such directories are. */
-const char *leftovers_parent(void);
+/* Makes one in /tmp, or where that fails in XDG_RUNTIME_DIR. 0 or negative errno, with the error message. */
+int leftovers_directory_make(struct leftovers_directory *directory, const char *name);
 
 /*
- * The same for a directory that several processes of a user find by its name; LEFTOVERS_PATH_SIZE is enough for it. One that a dead
- * process left is taken over. Negative errno with the error message; -EAGAIN, without one: a living process has it.
+ * Looks whether directory and lock are still there. 1: they were removed, and are made again, at the same path.
+ * Negative errno with the error message: they were removed, and cannot be made again; they are as before.
  */
-int leftovers_directory_take(const char *path);
+int leftovers_directory_restore(struct leftovers_directory *directory);
 
-/* 0: nobody but this user can enter the directory. Else with the error message: -EPERM, or it is not there. */
-int leftovers_directory_check(const char *path);
+/* Removes it, with the sockets (socket, and join of run/joined.h) and the directory mps (run/mps-keeper.h) in it. */
+void leftovers_directory_remove(struct leftovers_directory *directory);
 
-/* Removes it, with the sockets (socket, and join of run/joined.h) and the directory mps (run/mps-keeper.h) in it, and closes lock. */
-void leftovers_directory_remove(const char *path, int lock);
+/*
+ * Calls act() for each directory of that name that only this user can enter, wherever leftovers_directory_make() may
+ * have made it, until act() returns something else than 0. Returns that, or 0. Nobody else can make such a directory.
+ */
+int leftovers_directory_each(const char *name, int (*act)(const char *path, void *context), void *context);
 
-/* Removes the objects that belong to an instance, but for its status file. */
+/*
+ * Removes the objects that belong to an instance, but for its status file. Leaves a directory that a living broker
+ * has locked: the status file may have been removed under that broker, and another one of the name be about to start.
+ */
 void leftovers_remove_instance(const char *instance);
 
 #endif

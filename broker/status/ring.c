@@ -60,6 +60,15 @@ void ring_put(struct ring *ring, const struct mapped_file *file, const struct br
 		ring->next[which] = 0;
 }
 
+void ring_copy(const struct mapped_file *file, int before)
+{
+	const size_t size = STATUS_HEADER_SIZE - STATUS_RING;
+	ssize_t got = 1;
+
+	for (size_t at = 0; at < size && got > 0; at += (size_t)got)
+		got = pread(before, file->bytes + STATUS_RING + at, size - at, (off_t)(STATUS_RING + at));
+}
+
 /* ---- what a dead broker left ---- */
 
 int ring_predecessor_open(const char *shm_name)

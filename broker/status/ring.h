@@ -31,6 +31,9 @@ void ring_put(struct ring *ring, const struct mapped_file *file, const struct br
  */
 int ring_predecessor_open(const char *shm_name);
 
+/* Copies the ring of the same broker's file before, which has lost its name. The new file is reserved. */
+void ring_copy(const struct mapped_file *file, int before);
+
 /* Takes its events over into the file, which is reserved, and closes fd. */
 void ring_inherit(struct ring *ring, const struct mapped_file *file, int fd);
 

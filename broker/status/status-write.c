@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 
@@ -413,6 +414,25 @@ void status_write(struct broker *broker)
 
 	if (status->started && !is_current(broker) && !(must_grow(status) && is_pausing(status)))
 		write_now(broker);
+}
+
+int status_restore(struct broker *broker)
+{
+	struct status *status = broker->status;
+	int before;
+
+	if (leftovers_still_named(status->file.fd, status->name))
+		return 0;
+	before = status_open_again(status);
+	if (before < 0)
+		return before;
+	forget_written(status);
+	if (!mapped_file_reserve(&status->file, STATUS_HEADER_SIZE))
+		ring_copy(&status->file, before);
+	close(before);
+	broker->unpublished = true;
+	status_write(broker);
+	return 1;
 }
 
 void status_start(struct broker *broker)

@@ -146,6 +146,36 @@ static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
 	return 0;
 }
 
+/* Keeps the file's group. */
+static void share_as(const struct status *status, int before)
+{
+	struct stat st;
+
+	if (!fstat(before, &st))
+		(void)!fchown(status->file.fd, (uid_t)-1, st.st_gid);
+	fchmod(status->file.fd, FILE_MODE);
+}
+
+int status_open_again(struct status *status)
+{
+	char instance[INSTANCE_SIZE];
+	int before = status->file.fd, error;
+
+	snprintf(instance, sizeof instance, "%s", status->name + strlen(STATUS_PREFIX));
+	error = name_take(status, instance);
+	if (!error) {
+		share_as(status, before);
+		return before;
+	}
+	status->file.fd = before;
+	if (error == -EEXIST)
+		return error_set(error, "the status file " SHM_DIR "%s was removed, and another file has its name: "
+					"broker-status does not show this broker; remove that file, or end the broker "
+					"whose file it is", status->name);
+	return error_set(error, "the status file " SHM_DIR "%s was removed, and cannot be made again: %s", status->name,
+			 strerror(-error));
+}
+
 int status_open(struct status *status, char instance[INSTANCE_SIZE])
 {
 	int error, before;
@@ -198,7 +228,7 @@ void status_set_job(struct status *status, const char *launcher, const char *id)
 void status_close(struct status *status)
 {
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
-	if (status->started || !status->ring.has_inherited)
+	if ((status->started || !status->ring.has_inherited) && leftovers_still_named(status->file.fd, status->name))
 		shm_unlink(status->name);
 	if (status->retry)
 		event_free(status->retry);

@@ -53,6 +53,18 @@ void status_set_job(struct status *status, const char *launcher, const char *id)
 /* From here on the file follows the broker, which has its parts. */
 void status_start(struct broker *broker);
 
+/*
+ * Looks whether the name still leads to the file. 1: it was removed; there is a new file of that name, with all that
+ * was in it. Negative errno, with the error message: it was removed, and cannot be made again.
+ */
+int status_restore(struct broker *broker);
+
+/*
+ * For status-write.c: makes a new file of the name, which is not mapped. Returns the descriptor of the file before,
+ * for the caller to close.
+ */
+int status_open_again(struct status *status);
+
 /* For snapshot.c: the record of an object as it is now, sealed, and its size; and the header, not sealed. */
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to);
 void status_fill_header(const struct broker *broker, struct status_header *header);

@@ -84,14 +84,11 @@ end_processes() {
 	return 1
 }
 
-# A broker that starts removes what this user's dead ones left; this one serves nobody. It looks in one directory for sockets.
+# A broker that starts removes what this user's dead ones left; this one serves nobody. It looks for sockets in /tmp and in
+# XDG_RUNTIME_DIR, where they are if /tmp cannot be written.
 remove_files() {
-	local directory
-	for directory in "/run/user/$uid" /tmp; do
-		[ -d "$directory" ] || continue
-		as_user timeout 30 env XDG_RUNTIME_DIR="$directory" broker-run --quiet --device host -- true ||
-			say "what dead brokers of user $uid left in $directory and /dev/shm stays: $(head -c 500 "$said")"
-	done
+	as_user timeout 30 env XDG_RUNTIME_DIR="/run/user/$uid" broker-run --quiet --device host -- true ||
+		say "what dead brokers of user $uid left in /tmp, /run/user/$uid and /dev/shm stays: $(head -c 500 "$said")"
 }
 
 if [[ ! $job =~ ^[0-9]+$ || ! $uid =~ ^[0-9]+$ || $node = *[!A-Za-z0-9._-]* ]]; then

@@ -53,12 +53,14 @@ static int refuse(int error, size_t size)
 	if (error != EAGAIN)
 		return error_set(-error, "a thread cannot start: %s", strerror(error));
 	if (!stack_fits(size))
-		return error_set(-error, "a thread cannot start: there is no room for its stack of %s; raise the limit of the address space "
-					 "(ulimit -v) or, in a program that calls mlockall(2), of locked memory (ulimit -l)", stack);
+		return error_set(-error, "a thread cannot start: there is no room for its stack of %s; raise the limit "
+					 "of the address space (ulimit -v) or, in a program that calls mlockall(2), of "
+					 "locked memory (ulimit -l)", stack);
 	if (!getrlimit(RLIMIT_NPROC, &threads) && threads.rlim_cur != RLIM_INFINITY)
 		snprintf(limit, sizeof limit, "%llu", (unsigned long long)threads.rlim_cur);
-	return error_set(-error, "a thread cannot start: this user, or the control group of this process, has as many processes and threads as it "
-				 "may; end some, or raise ulimit -u (%s) or the group's pids.max (TasksMax= in systemd)", limit);
+	return error_set(-error, "a thread cannot start: this user, or the control group of this process, has as many "
+				 "processes and threads as it may; end some, or raise ulimit -u (%s) or the group's "
+				 "pids.max (TasksMax= in systemd)", limit);
 }
 
 /* ---- the start ---- */

@@ -9,13 +9,17 @@
 #include <pthread.h>
 
 /*
- * The stack of a thread, without what thread-local variables need. Not ulimit -s: that is 8 MiB as a rule, which mlockall(2) locks
- * for each thread. On the host device threads of the broker use 24 KiB of it and those of the library 12 KiB, but the driver does not
- * say what it needs, and host devices run kernels of the user's on such a thread.
+ * The stack of a thread, without what thread-local variables need. Not ulimit -s: that is 8 MiB as a rule, which
+ * mlockall(2) locks for each thread. On the host device threads of the broker use 24 KiB of it and those of the
+ * library 12 KiB, but the driver does not say what it needs, and host devices run kernels of the user's on such a
+ * thread.
  */
 #define THREAD_STACK (1u << 20) /* bytes */
 
-/* Starts a thread with all signals blocked. -EAGAIN: no more threads are possible; the error message says which limit to raise. */
+/*
+ * Starts a thread with all signals blocked. -EAGAIN: no more threads are possible; the error message says which limit
+ * to raise.
+ */
 int thread_start(pthread_t *thread, void *(*function)(void *), void *argument);
 
 static inline int thread_hold_cancellation(void)

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -31,12 +32,14 @@
 
 #define SHM   "/dev/shm"
 #define CHUNK 16384 /* bytes that one system call moves */
+#define TRIES 10    /* for a directory that nobody removes before it is locked */
 
 static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
 static bool shared; /* with other users */
-static bool kept;   /* the directory stays until the broker removes it */
+static int  kept = -1; /* the directory, locked: the broker removes it. -1: it goes with its last object */
+static bool renewed;   /* it was made again since host_restore_directory() looked last */
 
-/* Device threads make and remove the directory. Innermost. */
+/* Of the directory and of the two variables above: device threads make and remove it as well. Innermost. */
 static pthread_mutex_t directory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- handles and names ---- */
@@ -194,17 +197,77 @@ static int object_reserve(const struct host_region *region)
 				 strerror(error)) : 0;
 }
 
-/* A directory that exists already must be ours alone: /dev/shm is open to everybody. */
+/* 1: it is made; 0: it exists already, and must be ours alone, since /dev/shm is open to everybody. */
 static int directory_make(const char *path)
 {
 	mode_t mode = shared ? 0711 : 0700;
 	struct stat st;
 
 	if (!mkdir(path, 0700) && !chmod(path, mode))
-		return 0;
+		return 1;
 	if (lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0777) != mode)
 		return error_set(-EEXIST, "%s is not this broker's: remove it, or choose another instance name", path);
 	return 0;
+}
+
+static bool leads_to(const char *path, int fd)
+{
+	struct stat own, named;
+
+	return !fstat(fd, &own) && !lstat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+}
+
+/* Returns the directory's descriptor. -EAGAIN: whoever removes leftovers took it for a dead process's. */
+static int directory_lock_once(const char *path)
+{
+	int made = directory_make(path), fd, rc = 0;
+
+	if (made < 0)
+		return made;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		rc = errno == ENOENT ? -EAGAIN : error_set(-errno, "%s cannot be opened: %m", path);
+		if (made)
+			rmdir(path);
+		return rc;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		rc = error_set(-EEXIST, "%s is in use by a broker of that name, whose status file was removed: end "
+					"that broker, or choose another instance name", path);
+	else if (!leads_to(path, fd))
+		rc = -EAGAIN;
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+static int directory_hold(const char *path)
+{
+	int fd = -EAGAIN;
+
+	for (int tries = 0; fd == -EAGAIN && tries < TRIES; tries++)
+		fd = directory_lock_once(path);
+	if (fd == -EAGAIN)
+		return error_set(fd, "%s is removed again and again", path);
+	if (fd < 0)
+		return fd;
+	if (kept >= 0)
+		close(kept);
+	kept = fd;
+	return 0;
+}
+
+/* The objects in a directory that was removed are gone with it. */
+static int directory_restore(const char *path)
+{
+	int rc;
+
+	if (leads_to(path, kept))
+		return 0;
+	rc = directory_hold(path);
+	renewed |= !rc;
+	return rc;
 }
 
 /* Early: another user who takes the name first would keep the broker from making any memory. */
@@ -215,10 +278,34 @@ int host_keep_directory(void)
 
 	snprintf(path, sizeof path, SHM "%s", prefix);
 	pthread_mutex_lock(&directory_lock);
-	rc = directory_make(path);
-	kept = !rc;
+	rc = directory_hold(path);
 	pthread_mutex_unlock(&directory_lock);
 	return rc;
+}
+
+int host_restore_directory(void)
+{
+	char path[sizeof SHM + HOST_PREFIX_MAX];
+	int rc;
+
+	snprintf(path, sizeof path, SHM "%s", prefix);
+	pthread_mutex_lock(&directory_lock);
+	rc = directory_restore(path);
+	if (!rc && renewed) {
+		renewed = false;
+		rc = 1;
+	}
+	pthread_mutex_unlock(&directory_lock);
+	return rc;
+}
+
+void host_leave_directory(void)
+{
+	pthread_mutex_lock(&directory_lock);
+	if (kept >= 0)
+		close(kept);
+	kept = -1;
+	pthread_mutex_unlock(&directory_lock);
 }
 
 static void directory_of(const char *name, char path[HOST_NAME_SIZE])
@@ -234,11 +321,11 @@ static int object_open(const char *name)
 
 	directory_of(name, path);
 	pthread_mutex_lock(&directory_lock);
-	rc = directory_make(path);
-	if (!rc)
+	rc = kept >= 0 ? directory_restore(path) : directory_make(path);
+	if (rc >= 0)
 		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	pthread_mutex_unlock(&directory_lock);
-	if (rc)
+	if (rc < 0)
 		return rc;
 	if (fd < 0 || (shared && fchmod(fd, 0666))) {
 		rc = error_set(-errno, "host device: no shared memory object could be made: %m");
@@ -257,7 +344,7 @@ static void object_remove(const char *name)
 	directory_of(name, path);
 	pthread_mutex_lock(&directory_lock);
 	unlink(name);
-	if (!kept)
+	if (kept < 0)
 		rmdir(path);
 	pthread_mutex_unlock(&directory_lock);
 }
@@ -318,7 +405,8 @@ int host_object_open(const struct device_handle *handle, int descriptor)
 		return error_set(-EINVAL, "the handle is none of the host device");
 	fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
-		return error_set(-ENOENT, "the handle's memory does not exist any more");
+		return error_set(-ENOENT, "the memory has no name in " SHM " any more: it was freed meanwhile, or "
+					  "somebody removed the file, as a logout does; create the buffer anew");
 	if (fd < 0)
 		return error_set(-errno, "the handle's memory cannot be opened: %m");
 	return fd;

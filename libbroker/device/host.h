@@ -56,8 +56,21 @@ void host_share_memory(bool with_others);
  */
 void host_survive_violations(void);
 
-/* Makes the directory of the memory now, and leaves its removal to the caller. -EEXIST: somebody else has the name. */
+/*
+ * Makes the directory of the memory now, and leaves its removal to the caller. A BSD lock on it says that this
+ * process lives, and keeps it from being taken for a dead broker's. -EEXIST: another user has the name, or another
+ * process the lock.
+ */
 int host_keep_directory(void);
+
+/*
+ * Looks whether that directory is still there. 1: it was removed since the last call, with all objects in it, and is
+ * made again. Negative errno, with the error message: it was removed, and cannot be made again.
+ */
+int host_restore_directory(void);
+
+/* Drops the lock, if there is one: the caller is about to remove the directory. */
+void host_leave_directory(void);
 
 /* How many host devices there are, whatever GPUB_HOST_VISIBLE shows of them: a client's start() must be told. */
 unsigned host_total(void);

@@ -17,9 +17,9 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 cd "$work" || exit 1
-mkdir none run
+mkdir none
 unset CUDA_VISIBLE_DEVICES "${!CUDA_MPS@}"
-export XDG_RUNTIME_DIR=$work/run CUDA_MPS_PIPE_DIRECTORY=$work/none client
+export CUDA_MPS_PIPE_DIRECTORY=$work/none client
 several=$((2 * cuda_devices))
 before=$(pgrep -c -f '^nvidia-cuda-mps')
 
@@ -35,7 +35,7 @@ balanced() {
 	grep -q '; balanced$' err
 }
 nothing_left() {
-	[ "$(pgrep -c -f '^nvidia-cuda-mps')" = "$before" ] && [ -z "$(ls run)" ]
+	[ "$(pgrep -c -f '^nvidia-cuda-mps')" = "$before" ] && [ -z "$(find /tmp -maxdepth 1 -name "gpubroker-job-mps-$$.*")" ]
 }
 
 # ---- it works ----
@@ -97,7 +97,7 @@ kill -KILL "$(pgrep -P "$job" -x broker-run)"
 wait "$job"
 check "SIGKILL of broker-run: workers, daemon and server end" soon eval '[ "$(pgrep -c -f "^nvidia-cuda-mps")" = "$before" ]'
 runs -n 1 -- true
-check "and the next broker removes what it left" [ -z "$(ls run)" ]
+check "and the next broker removes what it left" [ -z "$(find /tmp -maxdepth 1 -name "gpubroker-job-mps-$$.*")" ]
 
 # between kernels
 timeout -k 5 60 "$run" --device cuda --mps auto --name "job-mps-$$" -n "$several" -b u=1M -- \
@@ -117,7 +117,7 @@ rm go
 # as USER TAG: a job under a daemon of that user's own
 as() {
 	mkdir "run-$1" && chown "$1" "run-$1"
-	setpriv --reuid "$1" --regid "$1" --clear-groups env XDG_RUNTIME_DIR="$work/run-$1" LD_LIBRARY_PATH="$work/lib:$LD_LIBRARY_PATH" \
+	setpriv --reuid "$1" --regid "$1" --clear-groups env LD_LIBRARY_PATH="$work/lib:$LD_LIBRARY_PATH" \
 		timeout -k 5 60 "$work/broker-run" --device cuda --mps auto --name "user-$1" -n "$several" -b u=1M -- \
 		"$work/status-client" acquire u mark "$work/run-$1/here" wait "$work/go" >"out-$1" 2>"err-$1" </dev/null
 }
@@ -139,5 +139,5 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 else
 	skip "two jobs of two users" "needs root and setpriv"
 fi
-check "nothing is left" eval 'nothing_left && [ -z "$(find run-* -mindepth 1 -name "gpubroker*")" ]'
+check "nothing is left" eval 'nothing_left && [ -z "$(find /tmp -maxdepth 1 -name "gpubroker-user-400[12].*")" ]'
 plan

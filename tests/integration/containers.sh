@@ -115,12 +115,11 @@ else
 fi
 stops TERM 0
 
-mkdir room
-XDG_RUNTIME_DIR=$work/room in_container "$run" --quiet --name "$name-c" --device "$device" -- "$client" mark up wait go 2>run.err &
+in_container "$run" --quiet --name "$name-c" --device "$device" -- "$client" mark up wait go 2>run.err &
 room=$!
 soon test -e up || sed 's/^/# /' run.err
 check "a broker in a container refuses a client outside, which it does not see" eval \
-	'! GPUBROKER=unix:$(echo room/*/socket) "$client" create w 1 >out 2>err && grep -q "the broker runs in a container, and cannot see the client" err'
+	'! GPUBROKER=unix:$(echo /tmp/gpubroker-"$name"-c.*/socket) "$client" create w 1 >out 2>err && grep -q "the broker runs in a container, and cannot see the client" err'
 touch go
 wait "$room"
 check "its own clients it serves" [ $? = 0 ]

@@ -12,11 +12,10 @@ run=$built/broker/broker-run
 client=$built/tests/integration/status-client
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/run"
 cd "$work" || exit 1
 # what a launcher would say; how mpirun is set up here stays
 unset "${!OMPI_COMM@}" "${!PMIX_SERVER@}" "${!SLURM_@}" "${!MPI_@}"
-export XDG_RUNTIME_DIR=$work/run client PMIX_NAMESPACE=job-$$
+export client PMIX_NAMESPACE=job-$$
 device=host
 
 # rank RANK SIZE OPTION... -- COMMAND...: one process of the job, in the background; leaves RANK.out and RANK.err, and RANK.status
@@ -37,8 +36,11 @@ all_end() { # STATUS...: with these
 	cat -- *.err >err
 	[ "$(cat -- *.status | tr '\n' ' ')" = "$wanted " ]
 }
+# the directories where the processes of this job meet begin with this
+hash=$(printf 'Open MPI\n%s\n' "$PMIX_NAMESPACE" | b2sum -l 128)
+place=/tmp/gpubroker-join-${hash:0:18}
 nothing_left() {
-	[ -z "$(ls run)" ]
+	[ -z "$(find /tmp -maxdepth 1 \( -path "$place.*" -o -name "gpubroker-together-$$.*" \))" ]
 }
 
 # ---- one broker for all ----
@@ -136,16 +138,52 @@ check "one that counts otherwise" eval '[ $status = 125 ] && grep -q "do not agr
 PMIX_NAMESPACE=other OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 "$run" --join --join-timeout 1 --device host -- true >out 2>err
 status=$?
 check "one of another job" eval '[ $status = 125 ] && grep -q "did not start within 1 s" err'
-place=$(echo run/gpubroker-join-*)
+check "the place is known" test -S "$(echo "$place".*/join)"
 rank 1 2 -- true
 touch go
 check "meanwhile the job goes on" all_end 0 0
-mkdir "$place" && chmod 755 "$place"
+
+# ---- what is in the way ----
+
 fresh
 rank 0 2 -- true
+there() {
+	[ -S "$(echo "$place".*/join)" ]
+}
+soon there
+rm -r "$place".*
 rank 1 2 -- true
-check "a place where others may enter" eval 'all_end 125 125 && [ "$(grep -c "others may enter it: remove it" err)" = 2 ]'
-rmdir "$place"
+check "a place that was removed is there again for those who come later" all_end 0 0
+
+fresh
+mkdir -m 755 "$place.enter1"
+rank 0 2 -- true
+rank 1 2 -- true
+check "a directory of that name where others may enter is passed over" all_end 0 0
+rmdir "$place.enter1"
+# dead: as one looks that a killed first process left, with a socket at which nobody listens
+rank 0 1 -- sh -c 'kill -KILL $PPID'
+fresh
+rank 1 2 -- true
+rank 0 2 -- true
+check "so is one of a first process that was killed" all_end 0 0
+# squat: another user makes what it can under the names of this job, the one that was used once among them
+squat() {
+	setpriv --reuid=65534 --regid=65534 --clear-groups bash -c 'mkdir -m 700 "$1.$2" && mkdir "$1."{10000..10499} && ln -s / "$1.linked" &&
+		: >"$1.a-file" && mkfifo "$1.a-pipe"' - "$place" "${hash:18:6}"
+}
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+	fresh
+	check "another user takes the names of a job" squat
+	rank 1 3 -- true
+	rank 0 3 -- true
+	rank 2 3 -- true
+	check "the job runs all the same" all_end 0 0 0
+	check "and leaves what is not its own" test -d "$place.${hash:18:6}" -a -p "$place.a-pipe"
+	rm -rf "$place".*
+else
+	skip "another user takes the names of a job" "root alone can be two users"
+fi
 
 refused() { # PATTERN VARIABLE=VALUE... -- OPTION...
 	local pattern=$1 setting=()

@@ -15,11 +15,11 @@ fi
 run=$(cd "$top_builddir/broker" && pwd)/broker-run
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/bin" "$work/log" "$work/run" "$work/none" "$work/present"
+mkdir "$work/bin" "$work/log" "$work/none" "$work/present"
 cp "$top_srcdir/tests/integration/fake-mps-control.sh" "$work/bin/nvidia-cuda-mps-control" || exit 1
 cd "$work" || exit 1
 unset CUDA_VISIBLE_DEVICES CUDA_DEVICE_MAX_CONNECTIONS "${!CUDA_MPS@}"
-export XDG_RUNTIME_DIR=$work/run FAKE_MPS_LOG=$work/log FAKE_CUDA=devices=2 FAKE_MPS=
+export FAKE_MPS_LOG=$work/log FAKE_CUDA=devices=2 FAKE_MPS=
 # no daemon of this machine's own is seen
 export CUDA_MPS_PIPE_DIRECTORY=$work/none PATH=$work/bin:$PATH
 export LD_LIBRARY_PATH="$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -43,13 +43,17 @@ gone() { # FILE: the process whose pid it has
 	[ -s "log/$1" ] && ! kill -0 "$(cat "log/$1")" 2>/dev/null
 }
 
+nothing_left() {
+	[ -z "$(find /tmp -maxdepth 1 -name "gpubroker-mps-$$.*")" ]
+}
+
 without() { # what a run without MPS leaves
 	[ "$status" = 0 ] && [ ! -e log/daemon ] && [ "$(variable workers/0 CUDA_MPS_PIPE_DIRECTORY)" = "$work/none" ]
 }
 
 under_own() {
 	[ "$status" = 0 ] && [ -e log/daemon ] && grep -q '^control$' workers/files &&
-		[[ $(variable workers/0 CUDA_MPS_PIPE_DIRECTORY) = "$work/run/gpubroker-mps-$$".??????/mps ]]
+		[[ $(variable workers/0 CUDA_MPS_PIPE_DIRECTORY) = /tmp/gpubroker-mps-$$.??????/mps ]]
 }
 
 # ---- who decides ----
@@ -62,7 +66,7 @@ check "auto, more workers than GPUs: a daemon of the job's own, which serves whe
 check "it says what its clients share" grep -q 'own: when one dies in a kernel, the CUDA calls of the others fail' err
 check "the workers share its connections" [ -z "$(variable workers/0 CUDA_DEVICE_MAX_CONNECTIONS)" ]
 check "daemon and server have ended with the job" eval 'gone daemon && gone server'
-check "and left nothing" [ -z "$(ls run)" ]
+check "and left nothing" nothing_left
 check "the daemon has no descriptor but its own" eval '! grep -vE "^total| 0 -> /dev/null$| -> .*/(mps/output|log/descriptors|bin/nvidia-cuda-mps-control)$" log/descriptors >err'
 check "they have the job's directory for what they write" \
 	eval '[ "$(variable log/environment CUDA_MPS_LOG_DIRECTORY)" = "$(variable workers/0 CUDA_MPS_PIPE_DIRECTORY)" ]'
@@ -95,7 +99,7 @@ check "memory, a number for each device" [ "$(variable workers/0 CUDA_MPS_PINNED
 
 refused() { # PATTERN OPTION...
 	runs "${@:2}"
-	[ "$status" = 125 ] && grep -q "^broker-run: .*$1" err && [ -z "$(find workers log run -type f)" ]
+	[ "$status" = 125 ] && grep -q "^broker-run: .*$1" err && [ -z "$(find workers log -type f)" ] && nothing_left
 }
 check "limits without MPS are refused" refused 'for workers under MPS: add --mps yes' --mps no --mps-threads 25
 check "also for a device that is not there" refused 'device 2, and there are 2' --mps-memory 2=4G
@@ -116,8 +120,8 @@ rm present/control
 # somebody listens
 "$run" -q --device host --name "mps-$$-2" -- sleep 1000 &
 listener=$!
-soon eval 'ls run/gpubroker-mps-$$-2.*/socket'
-ln -s "$work"/run/gpubroker-mps-$$-2.*/socket present/control
+soon eval 'ls /tmp/gpubroker-mps-$$-2.*/socket 2>err'
+ln -s /tmp/gpubroker-mps-$$-2.*/socket present/control
 CUDA_MPS_PIPE_DIRECTORY=$work/present runs -n 3 --mps yes --mps-threads 50
 check "a daemon that is there is used" \
 	eval '[ "$status" = 0 ] && [ ! -e log/daemon ] && [ "$(variable workers/0 CUDA_MPS_PIPE_DIRECTORY)" = "$work/present" ]'
@@ -139,7 +143,7 @@ FAKE_MPS=fail cannot "a daemon that ends" 'ended at its start: Cannot access CUD
 FAKE_MPS=hang check "a daemon that does not answer is refused" refused 'did not answer for 5 s' -n 3 --mps yes
 FAKE_MPS=mute runs -n 3 --mps yes
 check "so is one that does not answer a command" \
-	eval '[ "$status" = 125 ] && grep -q "did not answer for 5 s" err && [ -z "$(find workers run -type f)" ] && gone daemon'
+	eval '[ "$status" = 125 ] && grep -q "did not answer for 5 s" err && [ -z "$(find workers -type f)" ] && nothing_left && gone daemon'
 check "nor does the command live on" gone command
 # a machine may have the real one
 mkdir tools
@@ -167,7 +171,7 @@ keeper() { # of the daemon
 check "a job begins" starts 'sleep 1000'
 kill -TERM "$job"
 wait "$job"
-check "SIGTERM of broker-run: all has ended when it ends" eval 'gone daemon && gone server && [ -z "$(ls run)" ]'
+check "SIGTERM of broker-run: all has ended when it ends" eval 'gone daemon && gone server && nothing_left'
 
 check "a job begins" starts 'echo $$ >>log/workers; exec sleep 1000'
 touch log/client
@@ -217,7 +221,7 @@ touch log/client
 kill -KILL "$job"
 wait "$job" 2>/dev/null
 "$run" -q --device host -- true 2>/dev/null
-check "the next broker leaves the directory of a daemon that serves" eval 'ls run/*/mps/nvidia-cuda-mps-control.pid >/dev/null && ! gone daemon'
+check "the next broker leaves the directory of a daemon that serves" eval 'ls /tmp/gpubroker-mps-$$.*/mps/nvidia-cuda-mps-control.pid >out && ! gone daemon'
 rm log/client
 check "which ends with its last client" ended
 # shellcheck disable=SC2046 # pids
@@ -232,5 +236,5 @@ check "SIGKILL of broker-run and keeper: the daemon ends" ended
 # shellcheck disable=SC2046 # pids
 kill $(cat log/workers)
 runs -n 1
-check "and the next broker removes their files" [ -z "$(ls run)" ]
+check "and the next broker removes their files" nothing_left
 plan

@@ -93,8 +93,7 @@ in_container() {
 	unshare -p -f -m --mount-proc "$@"
 }
 if in_container true 2>/dev/null; then
-	mkdir room
-	XDG_RUNTIME_DIR=$work/room in_container "$run" --quiet --name "$name-c" --device host -- \
+	in_container "$run" --quiet --name "$name-c" --device host -- \
 		"$client" create u 1 acquire u unlink u mark ready wait go 2>run.err &
 	contained=$!
 	soon test -e ready || sed 's/^/# /' run.err

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -226,6 +227,109 @@ static void test_what_cannot_be_taken_away_is_refused(void **state)
 	assert_int_equal(access(inside, F_OK), 0);
 }
 
+/* ---- what is a living broker's ---- */
+
+/* 0: it did not begin, said whose the directory is, and left it as it was. */
+static int be_told_of_memory_in_use(void)
+{
+	if (broker_begin() != -EEXIST || !strstr(error_text(), memory) ||
+	    !strstr(error_text(), "in use by a broker of that name"))
+		return 1;
+	return !access(inside, F_OK) && access(status, F_OK) ? 0 : 2;
+}
+
+/* Its status file was removed, as by a logout: the lock on the directory alone says that a broker has it. */
+static void test_the_memory_of_a_living_broker_stays(void **state)
+{
+	int fd;
+
+	(void)state;
+	directory_of(geteuid(), 0700);
+	assert_int_equal(put(inside), 0);
+	fd = open(memory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	assert_int_equal(as(geteuid(), be_told_of_memory_in_use), 0);
+	if (!geteuid())
+		assert_int_equal(as(OWNER, be_refused), 0);
+	leftovers_remove_instance(instance);
+	assert_int_equal(access(inside, F_OK), 0);
+	close(fd);
+	assert_int_equal(as(geteuid(), begin_well), 0);
+}
+
+/* 0: the directory is this user's alone, and both locks are held. */
+static int check_directory(const struct leftovers_directory *directory)
+{
+	char lock[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
+	int other = open(directory->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), file, locked;
+	struct stat st;
+
+	snprintf(lock, sizeof lock, "%s/lock", directory->path);
+	file = open(lock, O_RDONLY | O_CLOEXEC);
+	locked = other >= 0 && flock(other, LOCK_EX | LOCK_NB) && file >= 0 && leftovers_locked(file);
+	if (other < 0 || fstat(other, &st) || (st.st_mode & 0777) != 0700 || st.st_uid != geteuid())
+		locked = 0;
+	close(file);
+	close(other);
+	return locked ? 0 : 1;
+}
+
+static int count_path(const char *path, void *expected)
+{
+	return !strcmp(path, expected);
+}
+
+static void test_a_private_directory_is_made_again(void **state)
+{
+	struct leftovers_directory directory, before;
+	char lock[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
+
+	(void)state;
+	assert_int_equal(leftovers_directory_make(&directory, instance), 0);
+	before = directory;
+	snprintf(lock, sizeof lock, "%s/lock", directory.path);
+	assert_int_equal(leftovers_directory_restore(&directory), 0);
+	assert_int_equal(check_directory(&directory), 0);
+	assert_int_equal(unlink(lock), 0);
+	assert_int_equal(leftovers_directory_restore(&directory), 1);
+	assert_int_equal(check_directory(&directory), 0);
+	assert_int_equal(unlink(lock) | rmdir(directory.path), 0);
+	assert_int_equal(leftovers_directory_restore(&directory), 1);
+	assert_int_equal(check_directory(&directory), 0);
+	assert_string_equal(directory.path, before.path);
+	assert_int_equal(leftovers_directory_restore(&directory), 0);
+	assert_int_equal(leftovers_directory_each(instance, count_path, directory.path), 1);
+	leftovers_remove(NULL);
+	assert_int_equal(leftovers_directory_restore(&directory), 0);
+	leftovers_directory_remove(&directory);
+	assert_int_equal(access(before.path, F_OK), -1);
+	assert_int_equal(leftovers_directory_each(instance, count_path, before.path), 0);
+}
+
+/* Others may enter it, as into one that another user made: that user could put a socket into it. */
+static void test_what_is_in_a_private_directorys_place_stays(void **state)
+{
+	struct leftovers_directory directory;
+	char lock[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
+
+	(void)state;
+	assert_int_equal(leftovers_directory_make(&directory, instance), 0);
+	snprintf(lock, sizeof lock, "%s/lock", directory.path);
+	assert_int_equal(unlink(lock) | rmdir(directory.path), 0);
+	assert_int_equal(mkdir(directory.path, 0700) | chmod(directory.path, 0777), 0);
+	assert_int_equal(leftovers_directory_restore(&directory), -EEXIST);
+	assert_non_null(strstr(error_text(), "is not this user's alone"));
+	assert_int_equal(access(lock, F_OK), -1);
+	assert_int_equal(leftovers_directory_each(instance, count_path, directory.path), 0);
+	leftovers_directory_remove(&directory);
+	assert_int_equal(rmdir(directory.path), 0);
+	if (geteuid())
+		return; /* root alone can be several users */
+	assert_int_equal(mkdir(directory.path, 0700) | chown(directory.path, SQUATTER, SQUATTER), 0);
+	assert_int_equal(leftovers_directory_each(instance, count_path, directory.path), 0);
+	assert_int_equal(rmdir(directory.path), 0);
+}
+
 /* ---- who has the status file's name ---- */
 
 static int link_to_nothing(const char *path)
@@ -313,6 +417,9 @@ int main(void)
 		cmocka_unit_test_teardown(test_root_takes_another_users_directory_away, clear),
 		cmocka_unit_test_teardown(test_a_link_in_its_place_is_taken_away, clear),
 		cmocka_unit_test_teardown(test_what_cannot_be_taken_away_is_refused, clear),
+		cmocka_unit_test_teardown(test_the_memory_of_a_living_broker_stays, clear),
+		cmocka_unit_test(test_a_private_directory_is_made_again),
+		cmocka_unit_test(test_what_is_in_a_private_directorys_place_stays),
 		cmocka_unit_test_teardown(test_another_users_file_keeps_nobody_from_beginning, clear),
 		cmocka_unit_test_teardown(test_a_living_brokers_name_is_refused, clear),
 	};

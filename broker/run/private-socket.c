@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* private-socket.c - see private-socket.h */
+#include "private-socket.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/socket.h"
+
+/* Returns the descriptor, and what identifies the socket's file. */
+static int listen_at(const char *path, struct stat *own)
+{
+	int fd = socket_listen(path, 0600), error;
+
+	if (fd < 0 || !lstat(path, own))
+		return fd;
+	error = error_set(-errno, "the socket %s was removed while it was made: %m", path);
+	close(fd);
+	return error;
+}
+
+int private_socket_make(struct private_socket *socket, const char *name, const char *file)
+{
+	int error;
+
+	socket->fd = -1;
+	error = leftovers_directory_make(&socket->directory, name);
+	if (error)
+		return error;
+	snprintf(socket->path, sizeof socket->path, "%s/%s", socket->directory.path, file);
+	socket->fd = listen_at(socket->path, &socket->own);
+	if (socket->fd >= 0)
+		return 0;
+	leftovers_directory_remove(&socket->directory);
+	return socket->fd;
+}
+
+int private_socket_restore(struct private_socket *socket, int *former)
+{
+	int error = leftovers_directory_restore(&socket->directory), fd;
+	struct stat own;
+
+	if (error < 0)
+		return error;
+	if (leftovers_leads_to(socket->path, &socket->own))
+		return 0;
+	unlink(socket->path); /* what this user put there */
+	fd = listen_at(socket->path, &own);
+	if (fd < 0)
+		return fd;
+	*former = socket->fd;
+	socket->fd = fd;
+	socket->own = own;
+	return 1;
+}
+
+void private_socket_undo(struct private_socket *socket, int former)
+{
+	close(socket->fd);
+	socket->fd = former;
+	memset(&socket->own, 0, sizeof socket->own); /* no path leads to the former one */
+}
+
+void private_socket_remove(struct private_socket *socket)
+{
+	if (socket->fd < 0)
+		return;
+	close(socket->fd);
+	socket->fd = -1;
+	leftovers_directory_remove(&socket->directory);
+}
