@@ -252,6 +252,7 @@ free_grant:
 static void grant_give_place(struct registry *registry, struct grant *grant)
 {
 	places_give(&registry->handles, grant->place);
+	charge_release(&grant->charge, registry->accounting);
 	registry->grant_count--;
 }
 
@@ -260,7 +261,6 @@ static void grant_free(struct registry *registry, struct grant *grant)
 {
 	if (!grant->orphaned)
 		grant_give_place(registry, grant);
-	charge_release(&grant->charge, registry->accounting);
 	free(grant);
 }
 
@@ -442,7 +442,7 @@ static void use_orphan(struct registry *registry, struct use *use)
 	use_enter(use, use->grant, ORPHAN_KEY(use->buffer));
 }
 
-/* Grant and uses stay charged to their user until the process is dead: nothing else bounds how many of them it leaves behind. */
+/* Its uses stay charged to their user until the process is dead: nothing else bounds how many of them it leaves behind. */
 static void grant_hold(struct registry *registry, struct grant *grant)
 {
 	struct use *use, *next;

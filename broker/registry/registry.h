@@ -96,7 +96,7 @@ struct grant {
 	struct allocation *allocation;
 	unsigned           device;
 	uint32_t           place; /* its place in the board */
-	struct charge      charge; /* as a mapping of its session's user, until the grant ends */
+	struct charge      charge; /* for that place; empty once it is orphaned */
 	uint64_t           bytes;  /* of the allocation, that the session was given: it may have grown since */
 	bool               shared; /* serves later acquires of the session, too */
 	bool               orphaned;
