@@ -419,7 +419,7 @@ void status_write(struct broker *broker)
 int status_restore(struct broker *broker)
 {
 	struct status *status = broker->status;
-	int before;
+	int before, error;
 
 	if (leftovers_still_named(status->file.fd, status->name))
 		return 0;
@@ -432,7 +432,8 @@ int status_restore(struct broker *broker)
 	close(before);
 	broker->unpublished = true;
 	status_write(broker);
-	return 1;
+	error = status_name_again(status);
+	return error ? error : 1;
 }
 
 void status_start(struct broker *broker)

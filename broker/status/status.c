@@ -38,20 +38,38 @@ uid_t status_process_owner(const struct status_header *header)
 
 /* ---- the file ---- */
 
-/* A file that bears its lock before it has a name. -EOPNOTSUPP: this system cannot do that. */
-static int file_create_locked(struct status *status)
+/* A file that has its lock and no name yet. Returns its descriptor; -EOPNOTSUPP: this system cannot do that. */
+static int unnamed_open(void)
+{
+	int fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
+
+	if (fd < 0)
+		return -EOPNOTSUPP;
+	if (!leftovers_lock(fd))
+		return fd;
+	close(fd);
+	return -EOPNOTSUPP;
+}
+
+static int file_link(const struct status *status)
 {
 	char own[40], path[64];
-	int error;
 
-	status->file.fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
-	if (status->file.fd < 0)
-		return -EOPNOTSUPP;
 	snprintf(own, sizeof own, "/proc/self/fd/%d", status->file.fd);
 	snprintf(path, sizeof path, SHM_DIR "%s", status->name);
-	error = leftovers_lock(status->file.fd);
-	if (!error && linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW))
-		error = errno == EEXIST ? -EEXIST : -EOPNOTSUPP;
+	if (!linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW))
+		return 0;
+	return errno == EEXIST ? -EEXIST : -EOPNOTSUPP;
+}
+
+static int file_create_locked(struct status *status)
+{
+	int error;
+
+	status->file.fd = unnamed_open();
+	if (status->file.fd < 0)
+		return status->file.fd;
+	error = file_link(status);
 	if (error)
 		close(status->file.fd);
 	return error;
@@ -156,24 +174,36 @@ static void share_as(const struct status *status, int before)
 	fchmod(status->file.fd, FILE_MODE);
 }
 
-int status_open_again(struct status *status)
+static int cannot_be_made_again(const struct status *status, int error)
 {
-	char instance[INSTANCE_SIZE];
-	int before = status->file.fd, error;
-
-	snprintf(instance, sizeof instance, "%s", status->name + strlen(STATUS_PREFIX));
-	error = name_take(status, instance);
-	if (!error) {
-		share_as(status, before);
-		return before;
-	}
-	status->file.fd = before;
 	if (error == -EEXIST)
 		return error_set(error, "the status file " SHM_DIR "%s was removed, and another file has its name: "
 					"broker-status does not show this broker; remove that file, or end the broker "
 					"whose file it is", status->name);
 	return error_set(error, "the status file " SHM_DIR "%s was removed, and cannot be made again: %s", status->name,
 			 strerror(-error));
+}
+
+int status_open_again(struct status *status)
+{
+	int before = status->file.fd, error = 0;
+
+	status->file.fd = unnamed_open();
+	if (status->file.fd < 0)
+		error = file_create_named(status);
+	if (!error) {
+		share_as(status, before);
+		return before;
+	}
+	status->file.fd = before;
+	return cannot_be_made_again(status, error);
+}
+
+int status_name_again(const struct status *status)
+{
+	int error = leftovers_still_named(status->file.fd, status->name) ? 0 : file_link(status);
+
+	return error ? cannot_be_made_again(status, error) : 0;
 }
 
 int status_open(struct status *status, char instance[INSTANCE_SIZE])

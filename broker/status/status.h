@@ -60,10 +60,12 @@ void status_start(struct broker *broker);
 int status_restore(struct broker *broker);
 
 /*
- * For status-write.c: makes a new file of the name, which is not mapped. Returns the descriptor of the file before,
- * for the caller to close.
+ * For status-write.c: makes a new file, which is not mapped, and has no name yet if this system can do that. Returns the
+ * descriptor of the file before, for the caller to close. And gives the file its name when it is written, so that nobody
+ * reads half a file. Both: negative errno with the error message.
  */
 int status_open_again(struct status *status);
+int status_name_again(const struct status *status);
 
 /* For snapshot.c: the record of an object as it is now, sealed, and its size; and the header, not sealed. */
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to);

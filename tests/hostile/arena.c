@@ -419,9 +419,13 @@ static void check_latency(const struct attack *attack)
 
 static void attack_begin(const struct attack *attack)
 {
-	json_t *text = status_json(&arena_broker);
+	static unsigned attacks;
+	json_t *text;
 
 	wrong[0] = 0;
+	if (!broker_weather(&arena_broker, attacks++))
+		complain("a name of the broker that was removed does not come again");
+	text = status_json(&arena_broker);
 	json_decref(before);
 	before = json_incref(json_object_get(text, "counters"));
 	json_decref(text);

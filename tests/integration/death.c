@@ -4,7 +4,8 @@
  * On CUDA, where a process takes a second to start, twenty-four times.
  *
  *     death [SECONDS [CLIENTS]]     the soak test: so long, with so many; the broker's memory, descriptors and objects must
- *                                   not grow (make soak)
+ *                                   not grow (make soak). Between rounds signals, removed names and floods of connections come
+ *                                   over the broker
  *
  * The clients create, acquire, launch, return, renew, unlink, signal and trim at random, and connect anew when they
  * were replaced. After a kill the living pause, close what they do not lease, and report what they do; then the broker's
@@ -18,7 +19,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -318,6 +322,50 @@ static void seed(void)
 	printf("# DEATH_SEED=%llu\n", (unsigned long long)random_state);
 }
 
+/* ---- what comes over a broker in a long run ---- */
+
+#define FLOOD 60 /* connections, each with a packet of so many descriptors, and no greeting */
+#define MANY  200
+
+static void send_descriptors(int sock)
+{
+	static char junk[] = "junk";
+	union {
+		struct cmsghdr header;
+		char           bytes[CMSG_SPACE(MANY * sizeof(int))];
+	} control = { .header = { .cmsg_len = CMSG_LEN(MANY * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	struct iovec io = { junk, 4 };
+	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes };
+
+	memset(CMSG_DATA(&control.header), 0, MANY * sizeof(int)); /* of standard input */
+	if (sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) /* a kernel that keeps them out */
+		(void)!send(sock, "junk", 4, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void flood(void)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int sock[FLOOD];
+
+	strcpy(name.sun_path, broker.address + strlen("unix:"));
+	for (int i = 0; i < FLOOD; i++) {
+		sock[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (!connect(sock[i], (struct sockaddr *)&name, sizeof name))
+			send_descriptors(sock[i]);
+	}
+	for (int i = 0; i < FLOOD; i++)
+		close(sock[i]);
+}
+
+static bool weather(void)
+{
+	unsigned which = (unsigned)(random_next() % (4 * WEATHERS)); /* mostly fair */
+
+	if (which == WEATHERS)
+		flood();
+	return which >= WEATHERS || broker_weather(&broker, which);
+}
+
 /* ---- what must not grow ---- */
 
 static struct sample {
@@ -408,7 +456,7 @@ static int rounds(bool *passes)
 	for (round = 0; *passes && (soak_seconds ? seconds_now() - began < soak_seconds : round < ROUNDS); round++) {
 		int victim = (int)(random_next() % (unsigned)clients);
 
-		*passes = round_passes(victim);
+		*passes = round_passes(victim) && (!soak_seconds || weather());
 		puppet_start_unconnected(&worker[victim], &broker);
 		if (soak_seconds && seconds_now() - sampled >= soak_seconds / 360 + 1) {
 			sampled = seconds_now();

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "broker/show/read.h"
@@ -125,7 +126,8 @@ const char *broker_pool;
 
 static _Noreturn void broker_exec(const struct broker_process *broker, const char *device, int in, int out)
 {
-	static const char worker[] = "echo \"$GPUBROKER\"; read -r line || :";
+	/* it gets the signals of broker_weather(), too */
+	static const char worker[] = "trap '' USR1 USR2 ALRM VTALRM PROF XCPU RTMIN; echo \"$GPUBROKER\"; read -r line || :";
 	const char *build = getenv("top_builddir");
 	char path[4096];
 	int log = open(broker->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
@@ -187,6 +189,33 @@ void broker_start(struct broker_process *broker, const char *device)
 		broker_show_log(broker);
 		bail_out("broker-run does not start");
 	}
+}
+
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st);
+}
+
+static bool comes_again(const char *path)
+{
+	return !unlink(path) && SOON(is_there(path));
+}
+
+bool broker_weather(const struct broker_process *broker, unsigned which)
+{
+	const int signals[] = { SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGRTMIN };
+	const unsigned count = sizeof signals / sizeof *signals;
+	char path[64];
+
+	which %= WEATHERS;
+	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s", broker->instance);
+	if (which < count)
+		return !kill(broker->pid, signals[which]);
+	if (which == count)
+		return comes_again(path);
+	return which > count + 1 || comes_again(broker->address + strlen("unix:"));
 }
 
 bool broker_said(const struct broker_process *broker, const char *text)
