@@ -13,6 +13,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/now.h \
 	libbroker/common/path-refusal.c libbroker/common/path-refusal.h \
+	libbroker/common/readable.c libbroker/common/readable.h \
 	libbroker/common/size.c libbroker/common/size.h \
 	libbroker/common/tables.c libbroker/common/tables.h \
 	libbroker/common/socket.c libbroker/common/socket.h \

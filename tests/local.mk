@@ -193,6 +193,7 @@ test_scripts = \
 	tests/integration/permuted.sh \
 	tests/integration/python.sh \
 	tests/integration/run.sh tests/integration/run-ends.sh tests/integration/signals.sh tests/integration/names.sh \
+	tests/integration/sandbox.sh \
 	tests/integration/secrets.sh \
 	tests/integration/lifetime.sh \
 	tests/integration/need-cuda.sh \
@@ -248,7 +249,7 @@ suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts) $(scale_scripts)
 test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
 	tests/integration/view-client \
-	tests/integration/activate tests/integration/notify-listen tests/speed/rounds \
+	tests/integration/activate tests/integration/notify-listen tests/integration/denied tests/speed/rounds \
 	tests/speed/messages tests/supervisor
 tests_supervisor_LDADD =
 tests_integration_kernels_LDADD = $(public_libs)
@@ -269,6 +270,11 @@ endif
 
 # Sockets whose close waits, for unit tests and for attacks.
 lingering = tests/lingering.c tests/lingering.h
+
+# A system that denies some calls.
+denials = tests/deny.c tests/deny.h
+tests_integration_denied_SOURCES = tests/integration/denied.c $(denials)
+tests_integration_denied_LDADD =
 
 # A set-user-ID program, for tests and for attacks.
 privileged = tests/privileged.c tests/privileged.h
@@ -369,7 +375,7 @@ tests_integration_death_SOURCES = tests/integration/death.c $(harness)
 tests_integration_disconnect_SOURCES = tests/integration/disconnect.c $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
 tests_integration_false_brokers_SOURCES = tests/integration/false-brokers.c $(refusals)
-tests_integration_fork_SOURCES = tests/integration/fork.c tests/integration/advice.c tests/integration/advice.h $(harness)
+tests_integration_fork_SOURCES = tests/integration/fork.c $(denials) $(harness)
 tests_integration_gone_SOURCES = tests/integration/gone.c $(harness)
 tests_integration_keys_SOURCES = tests/integration/keys.c $(harness)
 tests_integration_killed_SOURCES = tests/integration/killed.c $(harness)

@@ -39,6 +39,7 @@
 #include "broker/status/snapshot.h"
 #include "broker/status/status.h"
 #include "broker/users/accounting.h"
+#include "broker/users/identity.h"
 #include "common/error.h"
 #include "common/now.h"
 #include "device/host.h"
@@ -252,6 +253,9 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
 	if (config->exported >= EXPORT_KINDS)
 		return error_set(-EINVAL, "GPUBROKER_EXPORT is neither ipc nor vmm: unset or correct it");
+	error = identity_check_system();
+	if (error)
+		return error;
 	memset(core, 0, sizeof *core);
 	broker_join(broker, core);
 	core->config = *config;

@@ -325,8 +325,9 @@ static void detach(int *gate, int *answer)
 		dup2(null, fd);
 	*gate = dup3(high_gate, STDERR_FILENO + 1, O_CLOEXEC);
 	*answer = dup3(high_answer, STDERR_FILENO + 2, O_CLOEXEC);
-	if (*gate < 0 || *answer < 0 || close_range(STDERR_FILENO + 3, UINT_MAX, 0))
+	if (*gate < 0 || *answer < 0)
 		_exit(1);
+	closefrom(STDERR_FILENO + 3); /* also where the kernel has no close_range(2) (before Linux 5.9) */
 	prctl(PR_SET_NAME, "mps-keeper");
 	setsid();
 }

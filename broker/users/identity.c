@@ -102,13 +102,36 @@ bool identity_is_admin(const struct identity *identity)
 	return !identity->uid || identity->uid == geteuid();
 }
 
-int identity_pidfd(int sock, pid_t pid)
+/* -1, with the errno of pidfd_open(2). */
+static int pidfd_make(int sock, pid_t pid)
 {
 	int pidfd;
 	socklen_t size = sizeof pidfd;
 
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size))
-		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) ? (int)syscall(SYS_pidfd_open, pid, 0) : pidfd;
+}
+
+int identity_check_system(void)
+{
+	int pair[2], pidfd, error;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return error_set(-errno, "no socket could be made: %m");
+	pidfd = pidfd_make(pair[0], getpid());
+	error = pidfd < 0 ? -errno : 0;
+	if (pidfd >= 0)
+		close(pidfd);
+	close(pair[0]);
+	close(pair[1]);
+	return error ? error_set(error, "pidfd_open(2) fails: %s; a broker learns by it that a client is dead, so it needs Linux 5.3 or newer and, "
+					"in a container, a seccomp profile that allows pidfd_open",
+				 strerror(-error)) : 0;
+}
+
+int identity_pidfd(int sock, pid_t pid)
+{
+	int pidfd = pidfd_make(sock, pid);
+
 	if (pidfd < 0)
 		return error_set(-errno, "no pidfd for process %d: %m", pid);
 	fcntl(pidfd, F_SETFL, O_NONBLOCK); /* libevent's debug mode demands it; nobody reads it */

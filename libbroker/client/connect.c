@@ -9,7 +9,6 @@
 #include "connect.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/mps.h"
+#include "common/readable.h"
 #include "common/socket.h"
 #include "common/tables.h"
 #include "common/thread.h"
@@ -43,15 +43,10 @@
 
 /* ---- finding ---- */
 
-static bool is_there(const char *path)
-{
-	return !faccessat(AT_FDCWD, path, F_OK, AT_EACCESS);
-}
-
 /* This process may not search the path: then the connect fails with a message that says so. */
 static bool is_closed(const char *path)
 {
-	return !is_there(path) && errno == EACCES;
+	return !path_is_there(path) && errno == EACCES;
 }
 
 /* Their directories, in this order, then the system's brokerd. The second is one that the pods of a Kubernetes claim share. */
@@ -85,7 +80,7 @@ int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE])
 		strcpy(address, given);
 		return 0;
 	}
-	if (place_find(is_there, address) || place_find(is_closed, address))
+	if (place_find(path_is_there, address) || place_find(is_closed, address))
 		return 0;
 	return error_set(-ENOENT, "no broker is known: start the program under broker-run, set GPUBROKER to unix:PATH, or start brokerd");
 }

@@ -12,9 +12,9 @@ void *wiped_map(size_t size, int protection)
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	if (!madvise(memory, size, MADV_WIPEONFORK))
+	if (!madvise(memory, size, MADV_WIPEONFORK) || errno == EINVAL)
 		return memory;
-	saved = errno == EINVAL ? ENOTSUP : errno;
+	saved = errno;
 	munmap(memory, size);
 	errno = saved;
 	return NULL;

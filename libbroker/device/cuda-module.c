@@ -12,14 +12,13 @@
 #include "device/cuda-module.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <utlist.h>
 
 #include "common/error.h"
+#include "common/readable.h"
 
 /* ---- loading ---- */
 
@@ -161,10 +160,10 @@ static void module_free(struct module *module)
 int cuda_module_load(const char *path, void **module)
 {
 	struct module *made;
-	int            rc;
+	int            rc = file_readable(path);
 
-	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
-		return error_set(-errno, "the module %s cannot be read: %s", path, strerror(errno));
+	if (rc)
+		return error_set(rc, "the module %s cannot be read: %s", path, strerror(-rc));
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return error_set(-ENOMEM, "no memory for a module");

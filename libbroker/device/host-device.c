@@ -144,7 +144,7 @@ static int alive_page_make(void)
 	int *page = wiped_map(sizeof *page, PROT_READ | PROT_WRITE);
 
 	if (!page)
-		return error_set(-errno, "host device: no page that a fork wipes (Linux 4.14): %m");
+		return error_set(-errno, "host device: no memory for a page that a fork wipes: %m");
 	*page = 1;
 	host_state.alive = page;
 	return 0;

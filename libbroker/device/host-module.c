@@ -14,7 +14,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,11 +21,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <utlist.h>
 
 #include "common/error.h"
+#include "common/readable.h"
 #include "host-fault.h"
 #include "host-gate.h"
 #include "host-state.h"
@@ -160,8 +159,9 @@ int host_module_load(const char *path, void **handle)
 
 	if (rc)
 		return rc;
-	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
-		return error_set(-errno, "the module %.200s cannot be read: %m", path);
+	rc = file_readable(path);
+	if (rc)
+		return error_set(rc, "the module %.200s cannot be read: %s", path, strerror(-rc));
 	module = calloc(1, sizeof *module);
 	if (!module)
 		return error_set(-ENOMEM, "host device: no memory for a module");

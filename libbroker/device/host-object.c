@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/readable.h"
 #include "common/size.h"
 #include "device/descriptors.h"
 #include "host-fault.h"
@@ -394,6 +395,23 @@ int host_object_create(struct host_region *region)
 	return rc;
 }
 
+/*
+ * The owner keeps the directory as long as it has objects. So a directory that is missing means that this process sees another /dev/shm,
+ * as in a container with a mount of its own, or that the owner has ended.
+ */
+static int object_missing(const char *name)
+{
+	char path[HOST_NAME_SIZE];
+
+	directory_of(name, path);
+	if (path_is_there(path))
+		return error_set(-ENOENT, "the memory has no name in " SHM " any more: it was freed meanwhile, or "
+					  "somebody removed the file, as a logout does; create the buffer anew");
+	return error_set(-ENODEV, "the memory of the broker's host device is in %s, which this process does not see: its " SHM " is another one. "
+				  "Share the broker's (a container: --ipc=host, or -v " SHM ":" SHM "), or start the broker with --export vmm",
+			 path);
+}
+
 int host_object_open(const struct device_handle *handle, int descriptor)
 {
 	char name[HOST_NAME_SIZE];
@@ -405,8 +423,7 @@ int host_object_open(const struct device_handle *handle, int descriptor)
 		return error_set(-EINVAL, "the handle is none of the host device");
 	fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
-		return error_set(-ENOENT, "the memory has no name in " SHM " any more: it was freed meanwhile, or "
-					  "somebody removed the file, as a logout does; create the buffer anew");
+		return object_missing(name);
 	if (fd < 0)
 		return error_set(-errno, "the handle's memory cannot be opened: %m");
 	return fd;

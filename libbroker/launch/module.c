@@ -3,18 +3,17 @@
 #include "module.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/client.h"
 #include "client/devices.h"
 #include "client/fork.h"
 #include "common/environment.h"
 #include "common/error.h"
+#include "common/readable.h"
 #include "common/thread.h"
 
 #define MODULES_MAX 256
@@ -60,7 +59,7 @@ static int try_file(const char *directory, size_t length, const char *path, cons
 
 	if (written < 0 || (size_t)written >= size)
 		return -ENAMETOOLONG;
-	return faccessat(AT_FDCWD, file, R_OK, AT_EACCESS) ? -errno : 0;
+	return file_readable(file);
 }
 
 static int find_file(const char *path, const char *suffix, char *file, size_t size)

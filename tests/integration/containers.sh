@@ -109,6 +109,9 @@ with_own_shm() {
 if [ "$device" = host ] && [ "${GPUBROKER_EXPORT-}" != vmm ]; then
 	check "host devices need the broker's /dev/shm" eval \
 		'! with_own_shm "$ctl" doctor >out 2>err && grep -q "^FAIL: the broker.s /dev/shm is not this process.s" out'
+	check "an acquire without it says what to share" eval \
+		'! with_own_shm "$client" create unseen 1 acquire unseen >out 2>err && "$ctl" unlink unseen &&
+		grep -q "the memory of the broker.s host device is in /dev/shm/gpubroker.$name.mem, .*Share the broker.s (a container: --ipc=host" err'
 else
 	check "a container with its own /dev/shm reads the buffer, too" eval \
 		'"$ctl" load u written && with_own_shm "$ctl" save u read >out 2>err && cmp written read && "$ctl" unlink u'

@@ -10,20 +10,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "advice.h"
 #include "client/client.h"
 #include "harness.h"
 #include "kernels/kernels.h"
+#include "tests/deny.h"
 
 static struct broker_process broker;
 static struct puppet a, b;
 static gpub_module *module;
 static gpub_kernel kernel;
-static bool advice_ignored; /* of the client "a", and of what it forks */
+static step *connects = do_connect; /* how the client "a" connects */
 static const char *where = "";
 
 /* ---- three ways to make a child ---- */
@@ -140,11 +141,25 @@ static int open_module(const struct order *order)
 	return error ? error : gpub_module_kernel(module, "late_write", &kernel);
 }
 
-/* A system without seccomp filters runs the same test without what they do. */
+/* A system that does not do what madvise(2) is told about forks. Without seccomp filters the same test runs without what they do. */
+static int connect_advised(const struct order *order, int wipe_error)
+{
+	const struct denial denials[] = { { SYS_madvise, 2, MADV_DONTFORK, 0 }, { SYS_madvise, 2, MADV_WIPEONFORK, wipe_error } };
+
+	deny(denials, 2);
+	return do_connect(order);
+}
+
+/* As qemu-user does. */
 static int connect_ignored(const struct order *order)
 {
-	advice_ignore();
-	return do_connect(order);
+	return connect_advised(order, 0);
+}
+
+/* As gVisor does, which does not know the advice. */
+static int connect_refused(const struct order *order)
+{
+	return connect_advised(order, EINVAL);
 }
 
 /* Held in slot 0, returned in slot 1, a stream, a module. */
@@ -153,7 +168,7 @@ static void begin(void)
 	broker_pool = "0"; /* that memory comes back is to be seen */
 	broker_start(&broker, "host");
 	puppet_start_unconnected(&a, &broker);
-	if (ask(&a, advice_ignored ? connect_ignored : do_connect))
+	if (ask(&a, connects))
 		bail_out("a client cannot connect: %s", a.last.text);
 	puppet_start(&b, &broker);
 	ask(&a, do_stream);
@@ -407,8 +422,11 @@ int main(void)
 	for (unsigned way = 1; way < FORKERS; way++)
 		test_child_without_handlers(way);
 	test_hung_up_alive();
-	advice_ignored = true;
+	connects = connect_ignored;
 	where = "madvise(2) is ignored: ";
+	test_misuse(0);
+	connects = connect_refused;
+	where = "madvise(2) knows no MADV_WIPEONFORK: ";
 	test_misuse(0);
 	return harness_end();
 }
