@@ -13,13 +13,14 @@
 /* The instructions jump to the next denial where the call is another one. */
 static unsigned denial_add(struct sock_filter *filter, const struct denial *denial)
 {
+	unsigned argument = (unsigned)(offsetof(struct seccomp_data, args) + 8u * (unsigned)denial->argument);
 	const struct sock_filter any[] = {
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)denial->call, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)denial->error),
 	};
 	const struct sock_filter one[] = {
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)denial->call, 0, 4),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)(offsetof(struct seccomp_data, args) + 8u * (unsigned)denial->argument)),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denial->value, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)denial->error),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -33,7 +34,9 @@ static unsigned denial_add(struct sock_filter *filter, const struct denial *deni
 
 int deny(const struct denial *denials, unsigned count)
 {
-	struct sock_filter filter[STEPS_MAX * DENIALS_MAX + 2] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)) };
+	struct sock_filter filter[STEPS_MAX * DENIALS_MAX + 2] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
 	struct sock_fprog program = { 1, filter };
 
 	if (count > DENIALS_MAX) {

@@ -8,14 +8,14 @@
 /* One system call, and what it is answered with. */
 struct denial {
 	int      call;     /* SYS_madvise, for example */
-	int      argument; /* which argument must have the value, from 0; -1: the call is denied whatever its arguments are */
+	int      argument; /* index of the argument that is compared with value; -1: every such call is denied */
 	unsigned value;
-	int      error; /* the errno; 0: the call succeeds and does nothing */
+	int      error; /* errno; 0: the call succeeds and does nothing */
 };
 
 /*
- * From now on this thread's calls are answered so, and those of the threads and processes that it makes. -1, with errno: the kernel has no
- * seccomp filters, or there are more denials than DENIALS_MAX.
+ * From now on this thread's calls are answered so, and those of the threads and processes that it makes. -1, with
+ * errno: the kernel has no seccomp filters, or there are more denials than DENIALS_MAX.
  */
 int deny(const struct denial *denials, unsigned count);
 

@@ -120,6 +120,7 @@ unit_tests = \
 	tests/unit/device/test-host-quarantine \
 	tests/unit/device/test-host-region \
 	tests/unit/device/test-host-stream \
+	tests/unit/device/test-host-trap \
 	tests/unit/device/test-host-watch \
 	tests/unit/device/test-page \
 	tests/unit/device/test-select
@@ -356,6 +357,7 @@ tests_unit_device_test_host_module_loading_SOURCES = tests/unit/device/test-host
 tests_unit_device_test_host_quarantine_SOURCES = tests/unit/device/test-host-quarantine.c $(host_harness)
 tests_unit_device_test_host_region_SOURCES = tests/unit/device/test-host-region.c $(host_harness)
 tests_unit_device_test_host_stream_SOURCES = tests/unit/device/test-host-stream.c $(host_harness)
+tests_unit_device_test_host_trap_SOURCES = tests/unit/device/test-host-trap.c $(host_harness)
 tests_unit_device_test_host_watch_SOURCES = tests/unit/device/test-host-watch.c $(host_harness)
 tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_harness)
 

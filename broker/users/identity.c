@@ -123,9 +123,11 @@ int identity_check_system(void)
 		close(pidfd);
 	close(pair[0]);
 	close(pair[1]);
-	return error ? error_set(error, "pidfd_open(2) fails: %s; a broker learns by it that a client is dead, so it needs Linux 5.3 or newer and, "
-					"in a container, a seccomp profile that allows pidfd_open",
-				 strerror(-error)) : 0;
+	if (!error)
+		return 0;
+	return error_set(error, "pidfd_open(2) fails: %s; a broker learns by it that a client is dead, so it needs "
+				"Linux 5.3 or newer and, in a container, a seccomp profile that allows pidfd_open",
+			 strerror(-error));
 }
 
 int identity_pidfd(int sock, pid_t pid)

@@ -43,7 +43,10 @@ bool identity_is_admin(const struct identity *identity);
  */
 int identity_pidfd(int sock, pid_t pid);
 
-/* 0 if this system gives pidfds at all; else a negative errno with an error message that says what is needed. For a broker's start. */
+/*
+ * 0 if this system gives pidfds at all; else a negative errno with an error message that says what is needed. For a
+ * broker's start.
+ */
 int identity_check_system(void);
 
 bool identity_alive(int pidfd);

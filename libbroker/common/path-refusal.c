@@ -25,8 +25,9 @@ static void name_asker(char *text, size_t size)
 }
 
 /*
- * Whether the permissions of a file refuse this process. Where both kinds of ids are equal, access(2) tells it, which every sandbox knows:
- * a check of the effective ids alone is faccessat2(2), which older container runtimes refuse. A refusal of that call closes no path.
+ * Whether the permissions of a file refuse this process. Where both kinds of ids are equal, access(2) tells it, which
+ * every sandbox knows: a check of the effective ids alone is faccessat2(2), which older container runtimes refuse. A
+ * refusal of that call closes no path.
  */
 static bool is_closed(const char *path, int mode)
 {

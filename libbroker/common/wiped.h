@@ -9,8 +9,9 @@
 #include <stddef.h>
 
 /*
- * Maps so many bytes of zeros, to be unmapped with munmap(); protection as for mmap(2). NULL, with errno: no memory. A kernel that does not
- * know the advice (gVisor answers EINVAL) does not wipe the memory at a fork: wiped_by_hand() does, in a child of fork() alone.
+ * Maps so many bytes of zeros, to be unmapped with munmap(); protection as for mmap(2). NULL, with errno: no memory. A
+ * kernel that does not know the advice (gVisor answers EINVAL) does not wipe the memory at a fork: wiped_by_hand()
+ * does, in a child of fork() alone.
  */
 void *wiped_map(size_t size, int protection);
 

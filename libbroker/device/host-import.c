@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "common/size.h"
@@ -28,9 +30,19 @@
 #include "host-trap.h"
 #include "host-watch.h"
 
-#define UNMAPPED_MAX 64 /* mappings whose addresses stay taken after a close that did not wait */
+#define CLOSED_MAX 64 /* mappings whose addresses stay taken after their close */
+
+/* Closed mappings, oldest first: regions of the kind HOST_CLOSED, under host_state.lock. */
+static struct host_region *closed;
+static unsigned closed_count;
 
 static atomic_bool closes_return, last_closes_return; /* host_do_not_wait() */
+
+/* Takes away what is mapped at addresses of this file's, which stay taken. False: the kernel has no memory for that. */
+static bool addresses_clear(uint8_t *at, uint64_t size)
+{
+	return mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == at;
+}
 
 static struct host_region *mapping_find(const struct device_handle *handle, unsigned device)
 {
@@ -116,8 +128,7 @@ static int mapping_new(const struct device_memory *memory, unsigned device, void
 	region->exported = memory->descriptor < 0 ? EXPORT_IPC : EXPORT_VMM;
 	region->writable = memory->writable;
 	region->reserved = memory->reserved;
-	if (!region->writable)
-		host_trap_install();
+	host_trap_install();
 	rc = mapping_make(region, memory->descriptor, memory->address);
 	if (rc)
 		return rc;
@@ -167,14 +178,22 @@ static int access_allow(struct host_region *region)
 	return 0;
 }
 
-/* The mapping of that memory at that address, if there is one. Addresses that an unmap kept are free for it. */
+/* Its addresses may be used again. */
+static void closed_drop(struct host_region *region)
+{
+	LL_DELETE(closed, region);
+	closed_count--;
+	host_region_remove(region);
+	host_region_destroy(region);
+}
+
+/* The mapping of that memory at that address, if there is one. Addresses that a close kept are free for it. */
 static struct host_region *mapping_of(const struct device_memory *memory)
 {
 	struct host_region *region = memory->address ? host_region_find(memory->address) : NULL;
 
-	if (region && region->kind == HOST_UNMAPPED) {
-		host_region_remove(region);
-		host_region_destroy(region);
+	if (region && region->kind == HOST_CLOSED) {
+		closed_drop(region);
 		return NULL;
 	}
 	return region && region->kind == HOST_MAPPING && region->base == memory->address &&
@@ -243,7 +262,7 @@ static int chunk_map(const struct host_region *region, const struct host_chunk *
 	if (mmap(at, chunk->size, access, MAP_SHARED | MAP_FIXED, chunk->fd, 0) == at && !madvise(at, chunk->size, MADV_DONTFORK))
 		return 0;
 	error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)chunk->size);
-	(void)mmap(at, chunk->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0); /* as it was */
+	addresses_clear(at, chunk->size);
 	return -ENOMEM;
 }
 
@@ -361,42 +380,57 @@ int host_make_writable(int ordinal, void *ptr)
 }
 
 /*
- * The addresses stay taken: who uses one later faults, and does not find what came there next. Memory that came by a descriptor stays
- * mapped (facts.md).
+ * Takes the memory away from the mapping's addresses, which stay taken: work or a program that uses one later meets a
+ * fault (host-trap.h) or host_check_range(), and does not find what came there next. False: the addresses are gone,
+ * too. Under the lock.
  */
+static bool mapping_end(struct host_region *region)
+{
+	host_watch_end(region);
+	CRASH_POINT(object_closing);
+	if (!addresses_clear(region->base, region->size)) {
+		host_region_remove(region);
+		host_region_destroy(region);
+		return false;
+	}
+	host_region_close(region);
+	region->kind = HOST_CLOSED;
+	return true;
+}
+
+/* Memory that came by a descriptor stays mapped (facts.md). */
 void host_mappings_end(unsigned device)
 {
 	struct host_region *region;
 	size_t i = 0;
 
 	while ((region = host_region_at(i))) {
-		if (region->kind != HOST_MAPPING || region->device != device || region->exported == EXPORT_VMM) {
+		bool ends = region->kind == HOST_MAPPING && region->device == device && region->exported != EXPORT_VMM;
+
+		if (!ends || mapping_end(region))
 			i++;
-			continue;
-		}
-		host_watch_end(region);
-		host_region_remove(region);
-		if (mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
-		    MAP_FAILED)
-			munmap(region->base, region->size);
-		region->base = NULL;
-		host_region_destroy(region);
 	}
 }
 
-/* Ends one open, and the mapping with the last. Looks again: the handle may have been opened or reset during the wait. */
+/* Ends one open of a mapping, and the mapping with the last one. Under the lock. */
+static void mapping_close(struct host_region *region)
+{
+	if (--region->opens || !mapping_end(region))
+		return;
+	LL_APPEND(closed, region);
+	if (++closed_count > CLOSED_MAX)
+		closed_drop(closed);
+}
+
+/* Looks again: the handle may have been opened or reset during the wait. */
 static void close_one(unsigned device, const void *ptr)
 {
 	struct host_region *region;
 
 	pthread_mutex_lock(&host_state.lock);
 	region = mapping_at(device, ptr);
-	if (region && !--region->opens) {
-		host_watch_end(region);
-		host_region_remove(region);
-		CRASH_POINT(object_closing);
-		host_region_destroy(region);
-	}
+	if (region)
+		mapping_close(region);
 	pthread_mutex_unlock(&host_state.lock);
 }
 
@@ -432,45 +466,6 @@ int host_close(int ordinal, void *ptr)
 	return rc;
 }
 
-/* The oldest one's addresses may be used again when there are so many. Under the lock. */
-static void unmapped_bound(void)
-{
-	struct host_region *region, *first = NULL;
-	unsigned count = 0;
-
-	for (size_t i = 0; (region = host_region_at(i)); i++) {
-		if (region->kind != HOST_UNMAPPED)
-			continue;
-		count++;
-		if (!first || region->number < first->number)
-			first = region;
-	}
-	if (count <= UNMAPPED_MAX)
-		return;
-	host_region_remove(first);
-	host_region_destroy(first);
-}
-
-/* Nothing is at its addresses from now on: work that uses them meets a fault, or host_check_range(). Under the lock. */
-static void unmap(struct host_region *region)
-{
-	static uint64_t numbers;
-
-	if (--region->opens)
-		return;
-	host_watch_end(region);
-	CRASH_POINT(object_closing);
-	if (mmap(region->base, region->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
-		host_region_remove(region);
-		host_region_destroy(region);
-		return;
-	}
-	host_region_close(region);
-	region->kind = HOST_UNMAPPED;
-	region->number = numbers++;
-	unmapped_bound();
-}
-
 int host_unmap(int ordinal, void *ptr)
 {
 	struct host_region *region;
@@ -481,7 +476,7 @@ int host_unmap(int ordinal, void *ptr)
 	pthread_mutex_lock(&host_state.lock);
 	region = mapped_at((unsigned)device, ptr, "a close that does not wait");
 	if (region)
-		unmap(region);
+		mapping_close(region);
 	pthread_mutex_unlock(&host_state.lock);
 	return region ? 0 : -EINVAL;
 }

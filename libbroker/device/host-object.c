@@ -396,8 +396,8 @@ int host_object_create(struct host_region *region)
 }
 
 /*
- * The owner keeps the directory as long as it has objects. So a directory that is missing means that this process sees another /dev/shm,
- * as in a container with a mount of its own, or that the owner has ended.
+ * The owner keeps the directory as long as it has objects. So a directory that is missing means that this process sees
+ * another /dev/shm, as in a container with a mount of its own, or that the owner has ended.
  */
 static int object_missing(const char *name)
 {
@@ -407,8 +407,9 @@ static int object_missing(const char *name)
 	if (path_is_there(path))
 		return error_set(-ENOENT, "the memory has no name in " SHM " any more: it was freed meanwhile, or "
 					  "somebody removed the file, as a logout does; create the buffer anew");
-	return error_set(-ENODEV, "the memory of the broker's host device is in %s, which this process does not see: its " SHM " is another one. "
-				  "Share the broker's (a container: --ipc=host, or -v " SHM ":" SHM "), or start the broker with --export vmm",
+	return error_set(-ENODEV, "the memory of the broker's host device is in %s, which this process does not see: "
+				  "its " SHM " is another one. Share the broker's (a container: --ipc=host, or "
+				  "-v " SHM ":" SHM "), or start the broker with --export vmm",
 			 path);
 }
 

@@ -147,7 +147,7 @@ void host_region_close(struct host_region *region)
 
 void host_region_destroy(struct host_region *region)
 {
-	if (region->base && (region->kind == HOST_MAPPING || region->kind == HOST_UNMAPPED))
+	if (region->base && (region->kind == HOST_MAPPING || region->kind == HOST_CLOSED))
 		munmap(region->base - host_guard_size(), host_region_room(region) + 2 * host_guard_size());
 	else if (region->base)
 		munmap(region->base, region->size);
@@ -172,14 +172,19 @@ struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64
 	return region;
 }
 
+static bool has_guards(const struct host_region *region)
+{
+	return region && (region->kind == HOST_MAPPING || region->kind == HOST_CLOSED);
+}
+
 const struct host_region *host_region_guarding(const void *ptr)
 {
 	size_t position = table_position(ptr);
 	const struct host_region *before = position ? table[position - 1] : NULL, *behind = host_region_at(position);
 	uint64_t guard = host_guard_size();
 
-	if (before && before->kind == HOST_MAPPING &&
+	if (has_guards(before) &&
 	    (uintptr_t)ptr - (uintptr_t)before->base < host_region_room(before) + guard)
 		return before;
-	return behind && behind->kind == HOST_MAPPING && (uintptr_t)behind->base - (uintptr_t)ptr <= guard ? behind : NULL;
+	return has_guards(behind) && (uintptr_t)behind->base - (uintptr_t)ptr <= guard ? behind : NULL;
 }

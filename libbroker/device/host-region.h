@@ -18,7 +18,7 @@ enum host_kind {
 	HOST_MAPPING,
 	HOST_PAGE,
 	HOST_FREED,
-	HOST_UNMAPPED /* a mapping that was closed without a wait: nothing is at its addresses, and no work may use them */
+	HOST_CLOSED /* a mapping that was closed: nothing is at its addresses, and nobody may use them */
 };
 
 /* Memory behind the first of a mapping: opened for itself, as that is. */
@@ -29,7 +29,7 @@ struct host_chunk {
 };
 
 struct host_region {
-	struct host_region  *next; /* in the quarantine */
+	struct host_region  *next; /* in the quarantine, or among the closed mappings */
 	uint8_t             *base; /* of an allocation: addresses without memory */
 	uint64_t             size;     /* of a mapping: with its chunks */
 	uint64_t             reserved; /* of a mapping: bytes of addresses that it has for chunks; 0: it has none */
@@ -39,7 +39,6 @@ struct host_region {
 	unsigned             device;   /* not of a page */
 	uint64_t             others;   /* of a mapping at a given address: a bit for each other device that opened it */
 	unsigned             opens;    /* of a mapping */
-	uint64_t             number;   /* HOST_UNMAPPED: of its close, as they came */
 	bool                 writable; /* of a page or a mapping */
 	int                  fd;       /* of an allocation or a mapping: has the flock; -1 */
 	bool                 watched;  /* of a mapping: its buffers are watched, and nothing may lie outside of them */
@@ -79,7 +78,10 @@ static inline bool host_region_is_of(const struct host_region *region, unsigned 
 	return region->device == device || region->others >> device & 1;
 }
 
-/* The mapping that has ptr in one of its guard pages, or NULL. */
+/*
+ * The mapping, open or closed, that has ptr in one of its guard pages, or in addresses behind its end; NULL: none
+ * has.
+ */
 const struct host_region *host_region_guarding(const void *ptr);
 
 /* How many inaccessible bytes lie before and behind a mapping: pages may be larger than granules. */

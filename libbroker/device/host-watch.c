@@ -24,6 +24,8 @@
 #define POISON   0xBE
 #define ZONE_MAX 4096u /* bytes of a red zone at most */
 
+#define KEEP_A_LEASE "keep a lease of the buffer until the work is done"
+
 /* Makes one report for each buffer: the watch goes on without a red zone. */
 static void report(struct device_watch *watch, uint64_t at, const char *when)
 {
@@ -141,6 +143,56 @@ void host_watch_verify(const void *ptr)
 		zone_verify(watch, "after a kernel that was given it");
 }
 
+/* ---- accesses that fault ---- */
+
+/*
+ * The buffer that an access in the mapping's guard pages was meant for: the last one below ptr, else the first one.
+ * NULL: none is watched.
+ */
+static const struct device_watch *watch_nearest(const struct host_region *mapping, const void *ptr)
+{
+	const struct device_watch *watch, *nearest = watch_below(mapping, ptr);
+
+	if (nearest)
+		return nearest;
+	DL_FOREACH(mapping->watches, watch)
+		if (!nearest || watch->ptr < nearest->ptr)
+			nearest = watch;
+	return nearest;
+}
+
+static void report_guard(const struct host_region *mapping, const uint8_t *ptr)
+{
+	const struct device_watch *watch = watch_nearest(mapping, ptr);
+	const uint8_t *base = watch ? watch->ptr : mapping->base;
+	uint64_t size = watch ? watch->size : mapping->size;
+
+	host_violation("an access outside of '%s' (%llu bytes at %p on device %u), at byte %lld: keep to the lease's "
+		       "ptr and size",
+		       watch ? watch->name : "a mapping", (unsigned long long)size, (const void *)base, mapping->device,
+		       (long long)(ptr - base));
+}
+
+static void report_inside(const struct host_region *region, const uint8_t *ptr)
+{
+	if (region->kind == HOST_CLOSED)
+		host_violation("an access to %p, whose mapping was closed: " KEEP_A_LEASE, (const void *)ptr);
+	if (region->kind == HOST_MAPPING && !region->writable)
+		host_violation("a write to byte %llu of memory that is mapped read-only (%p on device %u): acquire it "
+			       "with GPUB_WRITE",
+			       (unsigned long long)(ptr - region->base), (const void *)region->base, region->device);
+}
+
+void host_watch_fault(const void *ptr)
+{
+	const struct host_region *region = host_region_find(ptr), *guarding = region ? NULL : host_region_guarding(ptr);
+
+	if (region || (guarding && guarding->kind == HOST_CLOSED))
+		report_inside(region ? region : guarding, ptr);
+	else if (guarding)
+		report_guard(guarding, ptr);
+}
+
 /* ---- what queued work may touch ---- */
 
 static int bounds_check(const struct host_region *mapping, const void *ptr, uint64_t size, const char *what)
@@ -193,8 +245,8 @@ static int range_check_locked(const void *ptr, uint64_t size, unsigned device, e
 		return 0;
 	if (region->kind == HOST_FREED)
 		host_violation("%s on device %u uses %p, which was released", what, device, ptr);
-	if (region->kind == HOST_UNMAPPED)
-		host_violation("%s on device %u uses %p, which was unmapped: its work was not done", what, device, ptr);
+	if (region->kind == HOST_CLOSED)
+		host_violation("%s on device %u uses %p, whose mapping was closed: " KEEP_A_LEASE, what, device, ptr);
 	if (!host_region_is_of(region, device))
 		host_violation("%s on device %u uses %p, which is of device %u: open it once for each device", what,
 			       device, ptr, region->device);

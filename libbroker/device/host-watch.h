@@ -13,9 +13,15 @@ struct device_watch;
 void host_watch(struct device_watch *watch);
 void host_unwatch(struct device_watch *watch);
 
-/* Both under host_state.lock: after a kernel that was given ptr, and before the mapping ends. */
+/* All under host_state.lock: after a kernel that was given ptr, and before the mapping ends. */
 void host_watch_verify(const void *ptr);
 void host_watch_end(struct host_region *mapping);
+
+/*
+ * An access to ptr faulted. Reports it as a violation if ptr is in a mapping, a closed one, or their guard pages;
+ * else returns.
+ */
+void host_watch_fault(const void *ptr);
 
 /* HOST_USES: what it does is not known. */
 enum host_access { HOST_USES, HOST_READS, HOST_WRITES };

@@ -16,12 +16,12 @@
  *   host-memory.c      allocations
  *   host-import.c      mappings
  *   host-page.c        registered pages
+ *   host-trap.c        faults of kernels and programs, reported as violations
  *   host-watch.c       what queued work may touch: bounds of buffers, and overruns of their ends
  *   host-quarantine.c  freed memory, poisoned and checked for late writes
  *   host-object.c      the shm objects behind the memory
  *   host-region.c      the table of address ranges
  *   host-gate.c        who queues, and who waits for all that is queued
- *   host-trap.c        faults of kernels, reported as violations
  *   host-fault.c       violations, injected failures, sticky errors
  *   host-state.c       settings, visible devices, forks
  *

@@ -3,7 +3,7 @@
  * bounds.c - the bounds of a lease, on the host device: a copy that leaves its buffer is refused, and what runs over a buffer's
  * end is found, whatever the buffer's size and whoever its neighbours are.
  *
- * A process that is found ends by SIGABRT, or at a guard page by SIGSEGV, so each such case is a puppet of its own.
+ * A process that is found ends by SIGABRT, with a report, so each such case is a puppet of its own.
  */
 #include <errno.h>
 #include <signal.h>
@@ -53,7 +53,6 @@ static int do_overrun(const struct order *order)
 {
 	const gpub_lease *u = &lease[0];
 
-	signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would exit */
 	if (!order->value)
 		return late_write((uint64_t *)((char *)u->ptr + (u->size & ~(uint64_t)7)), 1, 0) ?
 			       -1 : gpub_stream_sync(work);
@@ -69,21 +68,35 @@ static int do_release(const struct order *order)
 	return error ? error : gpub_trim(client);
 }
 
+/* A use of the buffer after its last lease was returned, its name taken away, and the mapping trimmed. */
+static int do_use_late(const struct order *order)
+{
+	volatile char *ptr = lease[0].ptr;
+	int error = gpub_unlink(client, order->name);
+
+	if (!error)
+		error = do_release(order);
+	return error ? error : ++*ptr;
+}
+
 /* The signal that ended it while it did that; 0: it did it. */
-static int ended_by(struct puppet *puppet, step *run, uint64_t value)
+static int ended_by(struct puppet *puppet, struct order order)
 {
 	int status = 0;
 	char first;
 
-	tell(puppet, run, .value = value);
+	puppet_tell(puppet, order);
 	if (recv(puppet->sock, &first, 1, MSG_PEEK) > 0)
 		return receive(puppet);
 	waitpid(puppet->pid, &status, 0);
 	return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
 }
 
-/* A new buffer of that size, and a process of its own that has it open: what ends that process leaves its marks behind it. */
-static void start_with(struct puppet *puppet, struct puppet *owner, uint64_t size, unsigned flags)
+/*
+ * Makes a buffer of that size, and a process of its own that has it open: what ends that process leaves its marks
+ * behind the buffer. Returns an order with the buffer's name.
+ */
+static struct order start_with(struct puppet *puppet, struct puppet *owner, uint64_t size, unsigned flags)
 {
 	static unsigned number;
 	struct order order = { .run = do_make, .size = size, .flags = flags };
@@ -98,25 +111,32 @@ static void start_with(struct puppet *puppet, struct puppet *owner, uint64_t siz
 	puppet_tell(puppet, order);
 	if (receive(puppet))
 		bail_out("a buffer of %llu bytes cannot be had: %s", (unsigned long long)size, puppet->last.text);
+	return order;
 }
 
 static void size_is_kept(struct puppet *owner, uint64_t size, unsigned flags)
 {
 	const char *what = flags ? " alone" : "";
+	struct order order;
 	struct puppet one;
 	int signal;
 
 	start_with(&one, owner, size, flags);
 	POINT(!ask(&one, do_copies, .size = size), "copies keep to %llu bytes%s (%d)", (unsigned long long)size, what,
 	      one.last.result);
-	signal = ended_by(&one, do_overrun, 0);
-	POINT(signal == SIGABRT || signal == SIGSEGV, "a kernel that writes behind %llu bytes%s is stopped (%d)",
-	      (unsigned long long)size, what, signal);
+	signal = ended_by(&one, (struct order){ .run = do_overrun });
+	POINT(signal == SIGABRT, "a kernel that writes behind %llu bytes%s is stopped (%d)", (unsigned long long)size,
+	      what, signal);
 	start_with(&one, owner, size, flags);
-	signal = ended_by(&one, do_overrun, 1);
+	signal = ended_by(&one, (struct order){ .run = do_overrun, .value = 1 });
 	if (!signal)
-		signal = ended_by(&one, do_release, 0);
-	POINT(signal == SIGABRT || signal == SIGSEGV, "a store behind %llu bytes%s is found when they are closed (%d)",
+		signal = ended_by(&one, (struct order){ .run = do_release });
+	POINT(signal == SIGABRT, "a store behind %llu bytes%s is found at once, or when they are closed (%d)",
+	      (unsigned long long)size, what, signal);
+	order = start_with(&one, owner, size, flags);
+	order.run = do_use_late;
+	signal = ended_by(&one, order);
+	POINT(signal == SIGABRT, "a use of %llu bytes%s after they were closed is reported (%d)",
 	      (unsigned long long)size, what, signal);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * denied.c - runs a command in a system that denies some calls, as container runtimes and emulators do: a tool of sandbox.sh.
+ * denied.c - runs a command in a system that denies some calls, as container runtimes and emulators do: a tool of
+ * sandbox.sh.
  *
  *     denied KIND ... -- COMMAND [ARGUMENT ...]
  *
@@ -26,7 +27,7 @@ static const struct {
 	const char   *kind;
 	struct denial denial;
 } kinds[] = {
-	{ "faccessat2", { SYS_faccessat2, -1, 0, EPERM } },            /* container runtimes that know no call of Linux 5.8 */
+	{ "faccessat2", { SYS_faccessat2, -1, 0, EPERM } }, /* container runtimes that know no call of Linux 5.8 */
 	{ "wipeonfork", { SYS_madvise, 2, MADV_WIPEONFORK, EINVAL } }, /* gVisor */
 	{ "pidfd_open", { SYS_pidfd_open, -1, 0, ENOSYS } },           /* Linux before 5.3 */
 	{ "peerpidfd", { SYS_getsockopt, 2, SO_PEERPIDFD, ENOPROTOOPT } }, /* Linux before 6.5 */

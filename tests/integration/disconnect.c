@@ -3,10 +3,12 @@
  * disconnect.c - a thread that acquires and returns all through another's gpub_disconnect(): it is refused at some time,
  * and never finds anything of the client's gone.
  *
- * That thread is played by munmap(), which the library calls where something goes: there it does what such a thread may
- * do at that very moment. On the host device, which unmaps what it closes.
+ * That thread is played by munmap() and mmap(), which the library calls where something goes: there it does what such a
+ * thread may do at that very moment. On the host device, which unmaps the board, and replaces a buffer that it closes
+ * by inaccessible addresses.
  */
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "harness.h"
@@ -33,17 +35,31 @@ static void take_again(void)
 	refusal = error ? error : refusal;
 }
 
-int munmap(void *at, size_t size);
-int munmap(void *at, size_t size)
+/* So many bytes have gone. */
+static void play(size_t size)
 {
-	int result = (int)syscall(SYS_munmap, at, size);
-
 	if (!is_played || size < LARGE)
-		return result;
+		return;
 	is_played = false;
 	unmapped++;
 	take_again();
 	is_played = true;
+}
+
+int munmap(void *at, size_t size)
+{
+	int result = (int)syscall(SYS_munmap, at, size);
+
+	play(size);
+	return result;
+}
+
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+	void *result = (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+
+	if (protection == PROT_NONE && flags & MAP_FIXED)
+		play(size);
 	return result;
 }
 

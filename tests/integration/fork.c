@@ -141,10 +141,14 @@ static int open_module(const struct order *order)
 	return error ? error : gpub_module_kernel(module, "late_write", &kernel);
 }
 
-/* A system that does not do what madvise(2) is told about forks. Without seccomp filters the same test runs without what they do. */
+/*
+ * A system that does not do what madvise(2) is told about forks. Without seccomp filters the same test runs without
+ * what they do.
+ */
 static int connect_advised(const struct order *order, int wipe_error)
 {
-	const struct denial denials[] = { { SYS_madvise, 2, MADV_DONTFORK, 0 }, { SYS_madvise, 2, MADV_WIPEONFORK, wipe_error } };
+	const struct denial denials[] = { { SYS_madvise, 2, MADV_DONTFORK, 0 },
+					  { SYS_madvise, 2, MADV_WIPEONFORK, wipe_error } };
 
 	deny(denials, 2);
 	return do_connect(order);

@@ -320,8 +320,8 @@ static void test_violations(void **state)
 	char text[4096];
 
 	(void)state;
-	expect_violation(violate_unmap_under_work, "which was unmapped: its work was not done");
-	expect_violation(violate_launch_after_unmap, "which was unmapped");
+	expect_violation(violate_unmap_under_work, "whose mapping was closed: keep a lease");
+	expect_violation(violate_launch_after_unmap, "whose mapping was closed");
 	expect_violation(violate_release_while_mapped, "while an importer maps it");
 	child_status(violate_ipc_in_a_peer, text, sizeof text);
 	assert_non_null(strstr(text, "CUDA IPC has none"));

@@ -195,8 +195,11 @@ static void import_and_write(int in, int out)
 	CHECK(!device->close(0, once) && !strcmp(once, "hello") && !device->close(0, once));
 	CHECK(device->close(0, once) == -EINVAL && !device->close(1, elsewhere));
 	tell_step(out);
-	receive_token(in); /* released meanwhile */
+	receive_token(in); /* released meanwhile, and the owner has other memory */
 	CHECK(device->open(0, &handle, BLOCK, &once) == -ENOENT);
+	tell_step(out);
+	receive_token(in); /* all is released: there is no directory of the owner's, as in another /dev/shm */
+	CHECK(device->open(0, &handle, BLOCK, &once) == -ENODEV && strstr(error_text(), "--ipc=host"));
 	handle.bytes[0] = 'x';
 	CHECK(device->open(0, &handle, BLOCK, &once) == -EINVAL);
 	memset(&handle, '/', sizeof handle);
@@ -208,11 +211,15 @@ static void scenario_import(void)
 {
 	struct peer peer = peer_start(import_and_write);
 	uint8_t *ptr = owner_memory(BLOCK);
+	void *other;
 
 	export_to(&peer, ptr);
 	receive_token(peer.in);
 	CHECK(!strcmp((char *)ptr, "hello"));
-	CHECK(!device->release(0, ptr));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &other) && !device->release(0, ptr));
+	tell_step(peer.out);
+	receive_token(peer.in);
+	CHECK(!device->release(0, other));
 	tell_step(peer.out);
 	receive_token(peer.in);
 	peer_end(&peer);

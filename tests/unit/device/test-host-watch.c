@@ -69,8 +69,10 @@ static int wait_status;
 
 static void scenario_importer(void)
 {
-	struct peer peer = peer_start(importer);
+	struct peer peer;
 
+	signal(SIGSEGV, SIG_DFL); /* the test framework has a handler, and sanitizers have one */
+	peer = peer_start(importer);
 	export_to(&peer, owner_memory(BLOCK));
 	close(peer.out);
 	CHECK(waitpid(peer.pid, &wait_status, 0) == peer.pid);
@@ -217,21 +219,39 @@ static void kernel_meets_the_guard(int in, int out)
 	uint8_t *base = opened(in);
 
 	(void)out;
-	signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would exit */
 	watched(base, BLOCK, BLOCK);
 	launch_fill(base, 0, BLOCK, 7);
 	launch_fill(base, now.from, 1, 7);
 }
 
-static void test_a_kernel_that_leaves_the_mapping_faults(void **state)
+static void store_meets_the_guard(int in, int out)
+{
+	uint8_t *base = opened(in);
+
+	(void)out;
+	watched(base, BLOCK / 2, BLOCK / 2);
+	watched(base + BLOCK / 2, BLOCK / 2, BLOCK / 2);
+	((volatile uint8_t *)base)[now.from] = 1;
+}
+
+/* The report says which buffer is meant, and by how much the access leaves it. */
+static void test_who_leaves_the_mapping_is_told_whose_it_is(void **state)
 {
 	(void)state;
 	now.from = BLOCK - 1;
 	EXPECT(kernel_meets_the_guard, 0, NULL);
 	now.from = BLOCK;
-	EXPECT(kernel_meets_the_guard, SIGSEGV, NULL);
+	EXPECT(kernel_meets_the_guard, SIGABRT, "VIOLATION: an access outside of 'u' (65536 bytes at 0x");
+	EXPECT(kernel_meets_the_guard, SIGABRT, "at byte 65536: keep to the lease's ptr and size\n");
 	now.from = -1;
-	EXPECT(kernel_meets_the_guard, SIGSEGV, NULL);
+	EXPECT(kernel_meets_the_guard, SIGABRT, "at byte -1: keep to");
+	now.from = BLOCK - 1;
+	EXPECT(store_meets_the_guard, 0, NULL);
+	now.from = BLOCK + 8;
+	EXPECT(store_meets_the_guard, SIGABRT, "an access outside of 'u' (32768 bytes at 0x");
+	EXPECT(store_meets_the_guard, SIGABRT, "at byte 32776: keep to");
+	now.from = -4096;
+	EXPECT(store_meets_the_guard, SIGABRT, "at byte -4096: keep to");
 }
 
 /* ---- stores of the host, and of others ---- */
@@ -372,7 +392,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_copy_that_leaves_its_buffer_is_refused),
 		cmocka_unit_test(test_a_kernel_that_runs_over_is_found_behind_it),
-		cmocka_unit_test(test_a_kernel_that_leaves_the_mapping_faults),
+		cmocka_unit_test(test_who_leaves_the_mapping_is_told_whose_it_is),
 		cmocka_unit_test(test_stores_are_found_at_the_end),
 		cmocka_unit_test(test_watches_do_not_disturb_each_other),
 		cmocka_unit_test(invariant_5_a_truncating_process_does_not_end_the_checking_one),
