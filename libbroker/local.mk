@@ -12,6 +12,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/mps.c libbroker/common/mps.h \
 	libbroker/common/name.c libbroker/common/name.h \
 	libbroker/common/now.h \
+	libbroker/common/owned-fd.c libbroker/common/owned-fd.h \
 	libbroker/common/path-refusal.c libbroker/common/path-refusal.h \
 	libbroker/common/readable.c libbroker/common/readable.h \
 	libbroker/common/size.c libbroker/common/size.h \
@@ -99,6 +100,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/hold.c \
 	libbroker/client/hold.h \
 	libbroker/client/layouts.c \
+	libbroker/client/link.c libbroker/client/link.h \
 	libbroker/client/lease-info.c \
 	libbroker/client/lease.c \
 	libbroker/client/lease.h \

@@ -102,6 +102,7 @@ unit_tests = \
 	tests/unit/common/test-board \
 	tests/unit/common/test-error \
 	tests/unit/common/test-name \
+	tests/unit/common/test-owned-fd \
 	tests/unit/common/test-size \
 	tests/unit/common/test-layout \
 	tests/unit/common/test-sealed \
@@ -132,7 +133,7 @@ test_programs = \
 	tests/integration/cache \
 	tests/integration/cancel \
 	tests/integration/capture \
-	tests/integration/closes \
+	tests/integration/closed tests/integration/closes \
 	tests/integration/damaged \
 	tests/integration/death \
 	tests/integration/disconnect \
@@ -371,6 +372,7 @@ tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_cancel_SOURCES = tests/integration/cancel.c $(harness)
 tests_integration_capture_SOURCES = tests/integration/capture.c $(harness) $(host_capture)
+tests_integration_closed_SOURCES = tests/integration/closed.c $(harness)
 tests_integration_closes_SOURCES = tests/integration/closes.c $(harness)
 tests_integration_damaged_SOURCES = tests/integration/damaged.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness)

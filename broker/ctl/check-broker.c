@@ -240,7 +240,7 @@ void check_server(struct exam *exam)
 	socklen_t size = sizeof server;
 	char process[64] = "a process outside of this container";
 
-	if (getsockopt(exam->client->sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
+	if (getsockopt(exam->client->link.sock.fd, SOL_SOCKET, SO_PEERCRED, &server, &size))
 		return;
 	if (server.pid)
 		snprintf(process, sizeof process, "pid %d", server.pid);

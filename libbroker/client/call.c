@@ -39,7 +39,9 @@ int call_exchange(struct gpub_client *client, const struct wire_message *message
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(request_begin);
 	reads = receiver_begin(client);
-	error = count == 1 ? call_send(client, messages) : call_send_many(client, messages, count);
+	error = reads ? 0 : link_check(&client->link);
+	if (!error)
+		error = count == 1 ? call_send(client, messages) : call_send_many(client, messages, count);
 	CRASH_POINT(request_sent);
 	if (reads && !error && !is_answered(client, answered, context))
 		receiver_read_until(client, messages->type, answered, context, deadline);
@@ -53,7 +55,7 @@ int call_exchange(struct gpub_client *client, const struct wire_message *message
 		return error;
 	if (late)
 		return error_set(-ETIMEDOUT, "the broker does not answer: it is stopped or overloaded");
-	return error_set(-ECONNRESET, "the broker went away before it answered: connect to a new one");
+	return link_lost_error(&client->link);
 }
 
 static bool has_reply(struct gpub_client *client, void *context)

@@ -5,15 +5,13 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/error.h"
 
 void chunks_drop(struct chunks *chunks)
 {
 	for (unsigned i = 0; i < chunks->count; i++)
-		if (chunks->chunk[i].fd >= 0)
-			close(chunks->chunk[i].fd);
+		owned_fd_close(&chunks->chunk[i].file);
 	chunks->count = 0;
 }
 
@@ -28,25 +26,28 @@ void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *f
 	chunk->offset = memory->offset;
 	chunk->span = memory->span;
 	memcpy(&chunk->sealed, memory->sealed, sizeof chunk->sealed);
-	chunk->fd = *fd;
+	owned_fd_take(&chunk->file, *fd);
 	*fd = -1;
 }
 
 int chunks_check(const struct chunks *chunks, const struct wire_grant *grant, uint64_t offset)
 {
-	bool is_short = false;
+	bool is_short = false, is_lost = false;
 
 	for (unsigned i = 0; i < chunks->count; i++) {
 		const struct chunk *chunk = &chunks->chunk[i];
 
-		if (chunks->grant != grant->grant || chunk->fd == -1 || chunk->offset != offset || !chunk->span ||
+		if (chunks->grant != grant->grant || chunk->file.fd == -1 || chunk->offset != offset || !chunk->span ||
 		    chunk->span > grant->span - offset)
 			return error_set(-EPROTO, "the broker sent a descriptor that is not the grant's");
 		offset += chunk->span;
-		is_short |= chunk->fd < 0;
+		is_short |= chunk->file.fd < 0;
+		is_lost |= chunk->file.fd >= 0 && !owned_fd_stands(&chunk->file);
 	}
 	if (offset != grant->span)
 		return error_set(-EPROTO, "the broker sent a grant without its descriptor");
+	if (is_lost)
+		return error_set(-ECONNRESET, "%s", OWNED_FD_LOST);
 	if (is_short)
 		return error_set(-EMFILE, "no descriptor is left in this process for memory: close some, or raise ulimit -n");
 	return 0;

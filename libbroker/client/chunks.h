@@ -11,13 +11,14 @@
 #include <stdint.h>
 
 #include "common/handle.h"
+#include "common/owned-fd.h"
 #include "common/sealed.h"
 #include "common/wire.h"
 
 struct chunk {
 	uint64_t             offset, span; /* in the allocation */
 	struct sealed_handle sealed;       /* of the first chunk: unused */
-	int                  fd;           /* -EMFILE: this process had no descriptor left */
+	struct owned_fd      file;         /* its fd -EMFILE: this process had no descriptor left */
 };
 
 struct chunks {

@@ -42,7 +42,7 @@ int client_check_slow(const struct gpub_client *client)
 	case CLIENT_OPEN:
 		return 0;
 	case CLIENT_LOST:
-		return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
+		return link_lost_error(&client->link);
 	case CLIENT_ENDED:
 		return error_set(-ESTALE, "this client was disconnected: connect anew");
 	default:

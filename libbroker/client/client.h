@@ -21,6 +21,7 @@
 #include "common/wire.h"
 #include "device/device.h"
 #include "gpubroker.h"
+#include "link.h"
 #include "record.h"
 #include "slot.h"
 #include "table.h"
@@ -62,7 +63,7 @@ struct spin {
 struct gpub_client {
 	struct client_guard *guard;
 	const struct device *device;
-	int                  sock, watch; /* watch: receiver.c's */
+	struct link          link;
 	pthread_mutex_t      reading;     /* held by the reader */
 	bool                 over;        /* the reader's: no more messages will come */
 	struct spin          spin[WIRE_TYPES]; /* the reader's, by type of request */

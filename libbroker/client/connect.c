@@ -95,18 +95,19 @@ static int socket_open(struct gpub_client *client, const char *given, unsigned s
 {
 	char address[SOCKET_ADDRESS_SIZE];
 	struct sockaddr_un sun;
-	int error = client_address(given, address);
+	int sock = -1, error = client_address(given, address);
 
 	if (!error)
 		error = socket_address(address, &sun);
 	if (!error) {
-		client->sock = socket_connect_within(&sun, seconds);
-		error = client->sock < 0 ? client->sock : 0;
+		sock = socket_connect_within(&sun, seconds);
+		error = sock < 0 ? sock : 0;
 	}
 	if (error)
 		return given ? error : environment_note(error, "GPUBROKER");
+	owned_fd_take(&client->link.sock, sock);
 	CRASH_POINT(connected);
-	return trust_check(client->sock, sun.sun_path);
+	return trust_check(sock, sun.sun_path);
 }
 
 /* ---- greeting ---- */
@@ -151,10 +152,10 @@ static int greet(struct gpub_client *client, unsigned seconds)
 {
 	struct timeval patience = { .tv_sec = (time_t)(seconds ? seconds : GREETING_SECONDS) };
 	struct wire_message message, hello;
-	int board = -1, error;
+	int sock = client->link.sock.fd, board = -1, error;
 
-	setsockopt(client->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	error = expect(client->sock, WIRE_CHALLENGE, &message, NULL);
+	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	error = expect(sock, WIRE_CHALLENGE, &message, NULL);
 	if (error)
 		return error;
 	CRASH_POINT(challenged);
@@ -164,12 +165,12 @@ static int greet(struct gpub_client *client, unsigned seconds)
 	hello.hello.flags = WIRE_HELLO_WAITS | (mps_is_here(NULL) ? WIRE_HELLO_MPS : 0) |
 			    (rank_find(&hello.hello.rank) ? WIRE_HELLO_RANK : 0);
 	hello.hello.pid = (uint32_t)getpid();
-	error = socket_send(client->sock, &hello, -1, 0);
+	error = socket_send(sock, &hello, -1, 0);
 	if (error)
 		error_set(error, "the broker went away before it was greeted: connect anew");
 	CRASH_POINT(hello_sent);
 	if (!error)
-		error = expect(client->sock, WIRE_WELCOME, &message, &board);
+		error = expect(sock, WIRE_WELCOME, &message, &board);
 	if (!error) {
 		CRASH_POINT(welcomed);
 		client->session = message.welcome.session;
@@ -300,7 +301,7 @@ static bool leave(struct gpub_client *client)
 	CRASH_POINT(signals_landed);
 	if (!error && atomic_load(&client->guard->state) == CLIENT_OPEN && !say_leave(client))
 		return true;
-	shutdown(client->sock, SHUT_RDWR);
+	link_shutdown(&client->link, SHUT_RDWR);
 	return false;
 }
 

@@ -57,10 +57,7 @@ static void after_fork_child(void)
 		last_device->child_after_fork();
 	CRASH_POINT(fork_child_device);
 	for (client = open_clients; client; client = client->next) {
-		if (client->watch >= 0)
-			close(client->watch);
-		if (client->sock >= 0)
-			close(client->sock);
+		link_close(&client->link);
 		sodium_memzero(client->key, WIRE_KEY_SIZE);
 		slot_arena_wipe(&client->slots);
 		wiped_by_hand(client->guard, sizeof *client->guard);
@@ -83,7 +80,7 @@ void fork_guard(struct gpub_client *client)
 {
 	pthread_once(&handlers_once, handlers_install);
 	pthread_mutex_lock(&list_lock);
-	client->sock = client->watch = -1;
+	link_init(&client->link);
 	client->next = open_clients;
 	open_clients = client;
 	atomic_store(&last_guard, client->guard);
@@ -107,10 +104,6 @@ void fork_unguard(struct gpub_client *client)
 		link = &(*link)->next;
 	if (*link)
 		*link = client->next;
-	if (client->watch >= 0)
-		close(client->watch);
-	if (client->sock >= 0)
-		close(client->sock);
-	client->sock = client->watch = -1;
+	link_close(&client->link);
 	pthread_mutex_unlock(&list_lock);
 }

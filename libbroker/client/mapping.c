@@ -125,7 +125,7 @@ static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *
 static int chunk_map(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant,
 		     const struct chunk *chunk, void *base)
 {
-	struct device_memory memory = { .descriptor = chunk->fd, .size = chunk->span };
+	struct device_memory memory = { .descriptor = chunk->file.fd, .size = chunk->span };
 	int error = chunk_unseal(client, grant, chunk, &memory.handle);
 
 	if (!error)
@@ -168,7 +168,7 @@ static int memory_map(const struct gpub_client *client, const struct device_hand
 {
 	const struct wire_grant *grant = &mapping->opened;
 	struct device_memory memory = { .handle = *handle,
-					.descriptor = client->chunks.chunk[0].fd,
+					.descriptor = client->chunks.chunk[0].file.fd,
 					.size = client->chunks.chunk[0].span,
 					.writable = grant->rights & GPUB_WRITE,
 					.address = (void *)(uintptr_t)grant->address,

@@ -107,7 +107,7 @@ static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 	pthread_mutex_unlock(&client->lock);
 	if (!error)
 		return;
-	shutdown(client->sock, SHUT_RDWR);
+	link_shutdown(&client->link, SHUT_RDWR);
 	free(mapping);
 }
 
@@ -416,6 +416,7 @@ bool messages_handle(struct gpub_client *client, const struct wire_message *mess
 
 void messages_ended(struct gpub_client *client)
 {
+	const char *why = link_lost_text(&client->link);
 	struct record *record;
 
 	chunks_drop(&client->chunks);
@@ -423,8 +424,7 @@ void messages_ended(struct gpub_client *client)
 	atomic_store(&client->guard->state, CLIENT_LOST);
 	for (record = client->records.all; record; record = record->next)
 		if (RECORD_STATE(atomic_load(&record->state)) == RECORD_REQUESTED)
-			record_release(client, record, -ECONNRESET,
-				       "the broker went away before it answered: connect to a new one");
+			record_release(client, record, -ECONNRESET, why);
 	pthread_cond_broadcast(&client->changed);
 	pthread_mutex_unlock(&client->lock);
 }

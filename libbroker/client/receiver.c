@@ -18,26 +18,46 @@
 
 #define SPIN_US        25     /* longer than a broker on another processor needs, shorter than a sleep costs */
 #define SPIN_PAUSES    10     /* the pause doubles so often with misses in a row */
-#define LOOK_US        200000 /* how late a reader may notice that its deadline has passed */
+#define LOOK_US        200000 /* how late a reader may notice that its deadline has passed, or the link is lost */
 #define WATCH_TRIES    100    /* a tenth of a second */
 #define WATCH_PAUSE_US 1000
 
-/* Level-triggered: messages that arrived without events wake the service thread as soon as events are set again. */
-static int watch(struct gpub_client *client, int operation, uint32_t events)
+/* No message comes any more, so present and later callers must not wait for answers. As the reader. */
+static int reading_end(struct gpub_client *client)
 {
-	struct epoll_event event = { .events = events };
+	client->over = true;
+	/* and the service thread ends; a broker must see it where the program closed the watch alone */
+	link_shutdown(&client->link, atomic_load(&client->link.lost) ? SHUT_RDWR : SHUT_RD);
+	messages_ended(client);
+	return -ECONNRESET;
+}
 
-	return epoll_ctl(client->watch, operation, client->sock, &event);
+/* As the reader. */
+static void end_if_lost(struct gpub_client *client)
+{
+	if (!client->over && !link_stands(&client->link))
+		reading_end(client);
+}
+
+/* Which events wake the service thread. As the reader. */
+static bool watch_for(struct gpub_client *client, uint32_t events)
+{
+	return link_is_fresh(&client->link) && link_watch_for(&client->link, events);
 }
 
 /*
- * It must succeed, or no thread would read. The kernel may be short of memory for a moment; after that the socket is shut down.
+ * Level-triggered: messages that arrived without events wake the service thread as soon as events are set again. That
+ * must succeed, or no thread would read. The kernel may be short of memory for a moment; after that the socket is shut
+ * down.
  */
 static void watch_on(struct gpub_client *client, uint32_t events)
 {
-	for (int tries = 0; watch(client, EPOLL_CTL_MOD, events); tries++) {
+	for (int tries = 0; !watch_for(client, events); tries++) {
+		end_if_lost(client);
+		if (atomic_load(&client->link.lost))
+			return; /* the service thread was woken */
 		if (tries == WATCH_TRIES) {
-			shutdown(client->sock, SHUT_RDWR); /* a hang-up is always reported */
+			link_shutdown(&client->link, SHUT_RDWR); /* a hang-up is always reported */
 			return;
 		}
 		usleep(WATCH_PAUSE_US);
@@ -54,19 +74,18 @@ int receiver_init(struct gpub_client *client)
 		client->packet = malloc(sizeof *client->packet);
 	if (!client->packet)
 		return error_set(-ENOMEM, "out of memory for a client");
-	client->watch = epoll_create1(EPOLL_CLOEXEC);
-	if (client->watch < 0 || watch(client, EPOLL_CTL_ADD, EPOLLIN))
-		return error_set(-errno, "no descriptor is left in this process to watch the broker with: %m");
-	setsockopt(client->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	return 0;
+	setsockopt(client->link.sock.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	return link_watch(&client->link);
 }
 
 bool receiver_begin(struct gpub_client *client)
 {
 	if (pthread_mutex_trylock(&client->reading))
 		return false;
-	if (!client->over && !watch(client, EPOLL_CTL_MOD, 0))
+	client->link.fresh = false;
+	if (!client->over && watch_for(client, 0))
 		return true;
+	end_if_lost(client);
 	pthread_mutex_unlock(&client->reading);
 	return false;
 }
@@ -92,6 +111,8 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 	for (unsigned i = 0; more && i < packet->count; i++) {
 		int fd = i ? -1 : packet->extra.fd;
 
+		if (packet->message[i].type == WIRE_GRANT) /* to open memory takes long */
+			client->link.fresh = false;
 		more = !socket_packet_check(packet, i);
 		if (more)
 			more = messages_handle(client, &packet->message[i], fd);
@@ -104,17 +125,20 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 /* -EAGAIN: no message is there, or came in LOOK_US. -ECONNRESET: none will come. */
 static int read_some(struct gpub_client *client, int flags)
 {
-	int error = socket_receive_packet(client->sock, client->packet, true, flags);
+	int error = socket_receive_packet(client->link.sock.fd, client->packet, true, flags);
 
 	if (error == -EAGAIN)
 		return error;
-	if (!error && handle_packet(client, client->packet))
-		return 0;
-	/* also after LEFT: no thread reads on, so present and later callers must not wait for answers */
-	client->over = true;
-	shutdown(client->sock, SHUT_RD); /* and the service thread ends */
-	messages_ended(client);
-	return -ECONNRESET;
+	/* also after LEFT: no thread reads on */
+	return !error && handle_packet(client, client->packet) ? 0 : reading_end(client);
+}
+
+static int read_sleeping(struct gpub_client *client)
+{
+	int error = read_some(client, 0);
+
+	client->link.fresh = false;
+	return error;
 }
 
 /*
@@ -128,9 +152,11 @@ static int read_soon(struct gpub_client *client, struct spin *spin)
 	uint64_t until;
 	int error;
 
+	if (!link_is_fresh(&client->link))
+		return reading_end(client);
 	if (spin->pause) {
 		spin->pause--;
-		return read_some(client, 0);
+		return read_sleeping(client);
 	}
 	error = read_some(client, MSG_DONTWAIT);
 	if (error != -EAGAIN)
@@ -145,7 +171,21 @@ static int read_soon(struct gpub_client *client, struct spin *spin)
 	}
 	spin->misses += spin->misses < SPIN_PAUSES;
 	spin->pause = 1u << spin->misses;
-	return read_some(client, 0);
+	return read_sleeping(client);
+}
+
+/*
+ * Behind a read that was in vain. Sleeps without reading, so that nothing is read from a number that became another
+ * file's.
+ */
+static int read_late(struct gpub_client *client)
+{
+	if (!link_is_fresh(&client->link))
+		return reading_end(client);
+	client->link.fresh = false;
+	if (!link_await(&client->link, LOOK_US / 1000))
+		return -EAGAIN;
+	return link_is_fresh(&client->link) ? read_some(client, MSG_DONTWAIT) : reading_end(client);
 }
 
 /* While a caller reads, the service thread does not retire what is due, and the caller's answer may depend on that. */
@@ -164,21 +204,21 @@ static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct 
 void receiver_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
 			 void *context, const struct timespec *deadline)
 {
-	int error;
+	int error = 0;
 
 	do
-		error = read_soon(client, &client->spin[asked]);
+		error = error == -EAGAIN ? read_late(client) : read_soon(client, &client->spin[asked]);
 	while (!retire_and_look(client, answered, context) && error != -ECONNRESET && !(error && client_past(deadline)));
 }
 
 bool receiver_serve(struct gpub_client *client, int timeout_ms)
 {
-	struct epoll_event event = { 0 };
-	bool over;
+	bool ready = link_stands(&client->link) && link_sleep(&client->link, timeout_ms), over;
 
-	epoll_wait(client->watch, &event, 1, timeout_ms);
 	pthread_mutex_lock(&client->reading);
-	if (event.events & EPOLLOUT)
+	client->link.fresh = false;
+	end_if_lost(client);
+	if (!client->over && ready && link_events(&client->link) & EPOLLOUT)
 		watch_on(client, EPOLLIN);
 	if (!client->over)
 		read_some(client, MSG_DONTWAIT);

@@ -19,7 +19,7 @@
 
 struct gpub_client;
 
-/* Makes the watch on client->sock. Negative errno, error message set. */
+/* Makes the watch on the client's socket. Negative errno, error message set. */
 int receiver_init(struct gpub_client *client);
 
 /* This thread becomes the reader, and messages do not wake the service thread, until receiver_end(). False: another thread is. */

@@ -19,25 +19,27 @@
  */
 int call_send(struct gpub_client *client, const struct wire_message *message)
 {
-	int error = socket_send(client->sock, message, -1, 0);
+	int error = socket_send(client->link.sock.fd, message, -1, 0);
 
 	for (int tries = 0; error && error != -ECONNRESET && tries < SEND_TRIES; tries++) {
 		usleep(SEND_PAUSE_US);
-		error = socket_send(client->sock, message, -1, 0);
+		error = link_check(&client->link);
+		if (!error)
+			error = socket_send(client->link.sock.fd, message, -1, 0);
 	}
 	if (!error)
 		return 0;
-	shutdown(client->sock, SHUT_RDWR);
-	return error_set(-ECONNRESET, "the broker is gone: connect to a new one");
+	link_shutdown(&client->link, SHUT_RDWR);
+	return link_lost_error(&client->link);
 }
 
 int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count)
 {
+	int error = 0, sock = client->link.sock.fd;
 	unsigned sent = 0;
-	int error = 0;
 
 	while (!error && sent < count) {
-		int got = socket_send_many(client->sock, &messages[sent], count - sent, SOCKET_PACKET_MAX, 0);
+		int got = socket_send_many(sock, &messages[sent], count - sent, SOCKET_PACKET_MAX, 0);
 
 		/* what the kernel does not accept at once is sent as a single message */
 		if (got > 0)
@@ -48,6 +50,13 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 	return error;
 }
 
+/* What nobody waits for. A failure means that the broker is gone, or the socket. */
+static void tell(struct gpub_client *client, const struct wire_message *message)
+{
+	if (!link_check(&client->link))
+		call_send(client, message);
+}
+
 void call_closed(struct gpub_client *client, uint64_t grant)
 {
 	struct wire_message message;
@@ -55,7 +64,7 @@ void call_closed(struct gpub_client *client, uint64_t grant)
 
 	wire_init(&message, WIRE_CLOSED, 0);
 	message.grant_id.grant = grant;
-	call_send(client, &message); /* a failure means that the broker is gone */
+	tell(client, &message);
 }
 
 void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
@@ -66,5 +75,5 @@ void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
 	wire_init(&message, WIRE_QUIESCED, 0);
 	message.grant_id.grant = grant;
 	message.grant_id.serial = serial;
-	call_send(client, &message);
+	tell(client, &message);
 }

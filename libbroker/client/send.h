@@ -14,7 +14,7 @@
 
 struct gpub_client;
 
-/* Sends one message. */
+/* Sends one message. The caller has checked the link, as for call_send_many(). */
 int call_send(struct gpub_client *client, const struct wire_message *message);
 
 /* Sends several, in as few system calls as possible. */

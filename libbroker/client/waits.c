@@ -82,5 +82,6 @@ void waits_report(struct gpub_client *client)
 	else
 		records_report(client, false, &answer);
 	pthread_mutex_unlock(&client->lock);
-	call_send_many(client, answer.message, answer.messages);
+	if (!link_check(&client->link))
+		call_send_many(client, answer.message, answer.messages);
 }

@@ -66,13 +66,13 @@ static struct host_region *mapping_find(const struct device_handle *handle, unsi
 static int region_map(struct host_region *region, uint8_t *address)
 {
 	uint64_t guard = host_guard_size(), room = host_region_room(region) + 2 * guard;
+	int access = region->writable ? PROT_READ | PROT_WRITE : PROT_READ, file = region->file.fd;
 	uint8_t *base = address ? address - guard : NULL;
 	int rc = host_addresses_reserve(room, &base);
 
 	if (rc)
 		return rc;
-	if (mmap(base + guard, region->size, region->writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, region->fd,
-		 0) == MAP_FAILED) {
+	if (mmap(base + guard, region->size, access, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
 		error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)region->size);
 		munmap(base, room);
 		return -ENOMEM;
@@ -83,20 +83,24 @@ static int region_map(struct host_region *region, uint8_t *address)
 	return 0;
 }
 
-/* Opens the object for this process alone and marks it as mapped. *size: at least so many bytes; how many it has. *fd is the caller's, also after an error. */
-static int object_open(const struct device_handle *handle, int descriptor, uint64_t *size, int *fd)
+/*
+ * Opens the object for this process alone and marks it as mapped. *size: at least so many bytes; how many it has. *file
+ * is the caller's, also after an error.
+ */
+static int object_open(const struct device_handle *handle, int descriptor, uint64_t *size, struct owned_fd *file)
 {
 	struct stat st;
 
-	*fd = host_object_open(handle, descriptor);
-	if (*fd < 0)
-		return *fd;
+	owned_fd_take(file, host_object_open(handle, descriptor));
+	if (file->fd < 0)
+		return file->fd;
 	CRASH_POINT(object_opened);
 	/* A release that came between has the lock, or has unlinked the object; a memfd has no links. */
-	if (flock(*fd, LOCK_SH | LOCK_NB) || fstat(*fd, &st) || (!st.st_nlink && descriptor < 0))
+	if (flock(file->fd, LOCK_SH | LOCK_NB) || fstat(file->fd, &st) || (!st.st_nlink && descriptor < 0))
 		return error_set(-ENOENT, "the handle's memory was just released");
 	if ((uint64_t)st.st_size < *size)
-		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size, (unsigned long long)*size);
+		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size,
+				 (unsigned long long)*size);
 	*size = (uint64_t)st.st_size;
 	CRASH_POINT(object_locked);
 	return 0;
@@ -104,7 +108,7 @@ static int object_open(const struct device_handle *handle, int descriptor, uint6
 
 static int mapping_make(struct host_region *region, int descriptor, uint8_t *address)
 {
-	int rc = object_open(&region->handle, descriptor, &region->size, &region->fd);
+	int rc = object_open(&region->handle, descriptor, &region->size, &region->file);
 
 	if (!rc)
 		rc = region_map(region, address);
@@ -259,7 +263,8 @@ static int chunk_map(const struct host_region *region, const struct host_chunk *
 	uint8_t *at = region->base + region->size;
 	int access = region->writable ? PROT_READ | PROT_WRITE : PROT_READ;
 
-	if (mmap(at, chunk->size, access, MAP_SHARED | MAP_FIXED, chunk->fd, 0) == at && !madvise(at, chunk->size, MADV_DONTFORK))
+	if (mmap(at, chunk->size, access, MAP_SHARED | MAP_FIXED, chunk->file.fd, 0) == at &&
+	    !madvise(at, chunk->size, MADV_DONTFORK))
 		return 0;
 	error_set(-ENOMEM, "host device: %llu bytes cannot be mapped: %m", (unsigned long long)chunk->size);
 	addresses_clear(at, chunk->size);
@@ -277,13 +282,13 @@ static int chunk_add(struct host_region *region, const struct device_handle *han
 	region->chunks = chunks;
 	chunk = &chunks[region->chunk_count];
 	*chunk = (struct host_chunk){ .handle = *handle, .size = size };
-	rc = object_open(handle, descriptor, &chunk->size, &chunk->fd);
+	rc = object_open(handle, descriptor, &chunk->size, &chunk->file);
 	if (!rc && chunk->size != size)
 		rc = size_refuse(size);
 	if (!rc)
 		rc = chunk_map(region, chunk);
 	if (rc) {
-		host_descriptor_close(&chunk->fd);
+		host_file_close(&chunk->file);
 		return rc;
 	}
 	region->chunk_count++;
@@ -318,28 +323,42 @@ int host_extend(int ordinal, void *base, uint64_t offset, const struct device_me
 	return rc;
 }
 
+/* Opening memory again needs the descriptor by which it was opened. */
+static int file_check(const struct owned_fd *file)
+{
+	return owned_fd_stands(file) ? 0 : error_set(-ECONNRESET, "%s", OWNED_FD_LOST);
+}
+
+static int chunk_again(const struct host_chunk *chunk, struct host_region *again)
+{
+	int rc = file_check(&chunk->file);
+
+	return rc ? rc : chunk_add(again, &chunk->handle, chunk->file.fd, chunk->size);
+}
+
 static int chunks_again(const struct host_region *region, struct host_region *again)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; i < region->chunk_count && !rc; i++)
-		rc = chunk_add(again, &region->chunks[i].handle, region->chunks[i].fd, region->chunks[i].size);
+		rc = chunk_again(&region->chunks[i], again);
 	return rc;
 }
 
 static int map_again_locked(const struct host_region *region, unsigned device, bool writable, void **again)
 {
 	struct device_memory memory = { .handle = region->handle,
-					.descriptor = region->fd,
+					.descriptor = region->file.fd,
 					.size = region->size,
 					.writable = writable,
 					.reserved = region->reserved };
 	struct host_region *made;
-	int rc;
+	int rc = file_check(&region->file);
 
 	for (unsigned i = 0; i < region->chunk_count; i++)
 		memory.size -= region->chunks[i].size;
-	rc = mapping_new(&memory, device, again);
+	if (!rc)
+		rc = mapping_new(&memory, device, again);
 	if (rc || !region->chunk_count)
 		return rc;
 	made = host_region_find(*again);

@@ -168,8 +168,8 @@ int host_map_owned(void *ptr)
 	pthread_mutex_lock(&host_state.lock);
 	region = host_region_find(ptr);
 	if (region && region->kind == HOST_ALLOCATION && region->base == ptr)
-		rc = mmap(ptr, region->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, region->fd, 0) == ptr &&
-		     !madvise(ptr, region->size, MADV_DONTFORK) ? 0 : -errno;
+		rc = mmap(ptr, region->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, region->file.fd, 0) ==
+				     ptr && !madvise(ptr, region->size, MADV_DONTFORK) ? 0 : -errno;
 	pthread_mutex_unlock(&host_state.lock);
 	return rc ? error_set(rc, "%p cannot be mapped by its owner", ptr) : 0;
 }
@@ -218,7 +218,7 @@ static void release_check(const void *ptr)
 /* True when no importer has it open, nor can from now on. */
 static bool importers_shut_out(const struct host_region *region)
 {
-	if (!flock(region->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+	if (!flock(region->file.fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
 		return true;
 	host_violation_of_others("release of %p (%llu bytes on device %u) while an importer maps it",
 				 (void *)region->base, (unsigned long long)region->size, region->device);

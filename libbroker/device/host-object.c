@@ -145,19 +145,19 @@ static int memfd_make(struct host_region *region)
 	char name[MEMFD_NAME];
 
 	memfd_name(&region->handle, name);
-	region->fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (region->fd < 0)
+	owned_fd_take(&region->file, memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	if (region->file.fd < 0)
 		return error_set(-errno, "host device: no memory object could be made: %m");
 	/* another user's process opens it again, as it does a file in /dev/shm */
-	if (shared && fchmod(region->fd, 0666))
+	if (shared && fchmod(region->file.fd, 0666))
 		return error_set(-errno, "host device: a memory object cannot be shared: %m");
-	region->descriptor = memfd_reopen(region->fd);
+	region->descriptor = memfd_reopen(region->file.fd);
 	return region->descriptor < 0 ? region->descriptor : 0;
 }
 
 static int memfd_seal(const struct host_region *region)
 {
-	return fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ?
+	return fcntl(region->file.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ?
 		       error_set(-errno, "host device: a memory object cannot be sealed: %m") : 0;
 }
 
@@ -187,7 +187,7 @@ static int object_reserve(const struct host_region *region)
 	int error;
 
 	do
-		error = posix_fallocate(region->fd, 0, (off_t)size);
+		error = posix_fallocate(region->file.fd, 0, (off_t)size);
 	while (error == EINTR);
 	if (error == ENOSPC && region->exported == EXPORT_VMM)
 		return error_set(-ENOSPC, "this machine has no memory left for %s: make GPUB_HOST_MEMORY smaller", size_format(size, text));
@@ -364,9 +364,8 @@ static void descriptors_drop(struct host_region *region)
 {
 	if (region->descriptor >= 0)
 		close(region->descriptor);
-	if (region->fd >= 0)
-		close(region->fd);
-	region->fd = region->descriptor = -1;
+	region->descriptor = -1;
+	owned_fd_close(&region->file);
 }
 
 int host_object_create(struct host_region *region)
@@ -383,14 +382,13 @@ int host_object_create(struct host_region *region)
 		return rc;
 	}
 	host_object_name(&region->handle, name);
-	region->fd = object_open(name);
-	if (region->fd < 0)
-		return region->fd;
+	owned_fd_take(&region->file, object_open(name));
+	if (region->file.fd < 0)
+		return region->file.fd;
 	rc = object_reserve(region);
 	if (rc) {
 		object_remove(name);
-		close(region->fd);
-		region->fd = -1;
+		owned_fd_close(&region->file);
 	}
 	return rc;
 }
@@ -446,7 +444,7 @@ bool host_object_whole(const struct host_region *region)
 {
 	struct stat st;
 
-	if (fstat(region->fd, &st))
+	if (fstat(region->file.fd, &st))
 		return false;
 	if ((uint64_t)st.st_size == region->size)
 		return true;
@@ -464,7 +462,7 @@ int host_object_fill(const struct host_region *region, uint64_t from, uint64_t s
 	for (uint64_t at = 0; at < size; at += (uint64_t)done) {
 		size_t next = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
 
-		done = pwrite(region->fd, chunk, next, (off_t)(from + at));
+		done = pwrite(region->file.fd, chunk, next, (off_t)(from + at));
 		if (done < 0 && errno == EINTR)
 			done = 0;
 		else if (done <= 0)
@@ -494,7 +492,7 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 
 	while (at < size) {
 		size_t next = size - at < CHUNK ? (size_t)(size - at) : CHUNK, same;
-		ssize_t got = pread(region->fd, chunk, next, (off_t)(from + at));
+		ssize_t got = pread(region->file.fd, chunk, next, (off_t)(from + at));
 
 		if (got < 0 && errno == EINTR)
 			continue;

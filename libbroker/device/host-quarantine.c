@@ -47,7 +47,7 @@ static int poison(const struct host_region *region)
 	int rc = host_quarantine_fill(region, POISON);
 
 	if (!rc && region->size > WHOLE_MAX)
-		fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)END_SIZE,
+		fallocate(region->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)END_SIZE,
 			  (off_t)(region->size - 2 * END_SIZE));
 	return rc;
 }
@@ -69,15 +69,15 @@ static bool range_verify(const struct host_region *region, uint64_t from, uint64
 static bool hole_verify(const struct host_region *region)
 {
 	off_t end = (off_t)(region->size - END_SIZE), hole;
-	off_t data = lseek(region->fd, (off_t)END_SIZE, SEEK_DATA);
+	off_t data = lseek(region->file.fd, (off_t)END_SIZE, SEEK_DATA);
 
 	while (data >= 0 && data < end) {
-		hole = lseek(region->fd, data, SEEK_HOLE);
+		hole = lseek(region->file.fd, data, SEEK_HOLE);
 		if (hole <= data || hole > end)
 			hole = end;
 		if (!range_verify(region, (uint64_t)data, (uint64_t)(hole - data), 0))
 			return false;
-		data = lseek(region->fd, hole, SEEK_DATA);
+		data = lseek(region->file.fd, hole, SEEK_DATA);
 	}
 	return true;
 }

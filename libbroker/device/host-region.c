@@ -126,20 +126,18 @@ uint64_t host_region_room(const struct host_region *region)
 	return size_round_up(region->reserved > region->size ? region->reserved : region->size, host_guard_size());
 }
 
-void host_descriptor_close(int *fd)
+void host_file_close(struct owned_fd *file)
 {
-	if (*fd >= 0) {
-		flock(*fd, LOCK_UN);
-		close(*fd);
-	}
-	*fd = -1;
+	if (owned_fd_stands(file))
+		flock(file->fd, LOCK_UN);
+	owned_fd_close(file);
 }
 
 void host_region_close(struct host_region *region)
 {
-	host_descriptor_close(&region->fd);
+	host_file_close(&region->file);
 	for (unsigned i = 0; i < region->chunk_count; i++)
-		host_descriptor_close(&region->chunks[i].fd);
+		host_file_close(&region->chunks[i].file);
 	free(region->chunks);
 	region->chunks = NULL;
 	region->chunk_count = 0;
@@ -168,7 +166,8 @@ struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64
 	region->kind = kind;
 	region->device = device;
 	region->size = size;
-	region->fd = region->descriptor = -1;
+	region->file = OWNED_FD_NONE;
+	region->descriptor = -1;
 	return region;
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/handle.h"
+#include "common/owned-fd.h"
 
 enum host_kind {
 	HOST_ALLOCATION,
@@ -25,7 +26,7 @@ enum host_kind {
 struct host_chunk {
 	struct device_handle handle;
 	uint64_t             size;
-	int                  fd; /* has the flock */
+	struct owned_fd      file; /* has the flock */
 };
 
 struct host_region {
@@ -40,7 +41,7 @@ struct host_region {
 	uint64_t             others;   /* of a mapping at a given address: a bit for each other device that opened it */
 	unsigned             opens;    /* of a mapping */
 	bool                 writable; /* of a page or a mapping */
-	int                  fd;       /* of an allocation or a mapping: has the flock; -1 */
+	struct owned_fd      file;     /* of an allocation or a mapping: has the flock */
 	bool                 watched;  /* of a mapping: its buffers are watched, and nothing may lie outside of them */
 	struct device_watch *watches;
 	struct device_handle handle;
@@ -58,10 +59,10 @@ void                host_region_destroy(struct host_region *region); /* unmaps a
 void                host_region_close(struct host_region *region);   /* closes its memory, which stays mapped */
 
 /*
- * Closes what has the flock, if it is open. Unlocked first: a child that has not yet called exec may have a copy of the descriptor, which must not
- * keep the lock.
+ * Closes what has the flock, if it is open. Unlocked first: a child that has not yet called exec may have a copy of the
+ * descriptor, which must not keep the lock.
  */
-void                host_descriptor_close(int *fd);
+void                host_file_close(struct owned_fd *file);
 
 /* How many bytes of addresses lie between its guard pages. */
 uint64_t            host_region_room(const struct host_region *region);

@@ -37,13 +37,15 @@ static void report(struct device_watch *watch, uint64_t at, const char *when)
 
 /*
  * Reads the red zone, through the descriptor: whoever truncates the object must not end this process. Returns the index of the
- * first byte that is neither poison nor the other one, or the zone's end. *found: some bytes are the other one.
+ * first byte that is neither poison nor the other one, or the zone's end, also where the program closed the descriptor.
+ * *found: some bytes are the other one.
  */
 static uint64_t zone_read(const struct device_watch *watch, uint8_t other, bool *found)
 {
 	uint64_t offset = (uint64_t)(watch->ptr - watch->region->base) + watch->size;
 	uint8_t zone[ZONE_MAX];
-	ssize_t got = pread(watch->region->fd, zone, watch->room - watch->size, (off_t)offset);
+	const struct owned_fd *file = &watch->region->file;
+	ssize_t got = owned_fd_stands(file) ? pread(file->fd, zone, watch->room - watch->size, (off_t)offset) : 0;
 
 	*found = false;
 	for (ssize_t i = 0; i < got; i++) {

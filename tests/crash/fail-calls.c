@@ -284,6 +284,7 @@ CALL_RESULT(pthread_create, (pthread_t *thread, const pthread_attr_t *attributes
 	    (thread, attributes, function, argument))
 CALL(int, pipe2, (int fds[2], int flags), (fds, flags))
 CALL(int, eventfd, (unsigned value, int flags), (value, flags))
+CALL(int, socketpair, (int domain, int type, int protocol, int pair[2]), (domain, type, protocol, pair))
 CALL(int, epoll_create1, (int flags), (flags))
 CALL(int, epoll_ctl, (int set, int operation, int fd, struct epoll_event *event), (set, operation, fd, event))
 CALL(int, epoll_wait, (int set, struct epoll_event *events, int count, int timeout), (set, events, count, timeout))

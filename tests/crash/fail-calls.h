@@ -22,6 +22,7 @@
 	X(posix_memalign, ENOMEM)   \
 	X(aligned_alloc, ENOMEM)    \
 	X(socket, EMFILE)           \
+	X(socketpair, EMFILE)       \
 	X(bind, EADDRINUSE)         \
 	X(listen, EADDRINUSE)       \
 	X(connect, ECONNREFUSED)    \

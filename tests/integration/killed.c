@@ -35,7 +35,7 @@ static int do_leave_child(const struct order *order)
 
 	(void)order;
 	if (!pid) {
-		close(client->sock);
+		close(client->link.sock.fd);
 		close(order_sock);
 		for (;;)
 			pause();

@@ -630,7 +630,7 @@ static int setup(void)
 	if (!client)
 		return -ENOMEM;
 	client->device = &fake;
-	client->sock = -1;
+	client->link.sock.fd = -1;
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	error = board_make();
 	if (!error)

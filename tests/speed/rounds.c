@@ -153,7 +153,7 @@ static int setup(void)
 	if (!client)
 		return -1;
 	client->device = &fake;
-	client->sock = -1;
+	client->link.sock.fd = -1;
 	client->devices = 1;
 	memset(client->table.hash_key, 7, sizeof client->table.hash_key);
 	atomic_store(&client->guard->state, CLIENT_OPEN);

@@ -100,7 +100,7 @@ int setup(void **state)
 	if (!client)
 		return -1;
 	client->device = &fake;
-	client->sock = -1;
+	client->link.sock.fd = -1;
 	client->records.free_min = 0; /* a record serves again at once */
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	record = record_bind(client, "a", 0);

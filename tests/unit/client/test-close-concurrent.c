@@ -101,7 +101,7 @@ static int setup(void **state)
 	if (!client)
 		return -1;
 	client->device = &fake;
-	client->sock = -1; /* so each send fails */
+	client->link.sock.fd = -1; /* so each send fails */
 	atomic_store(&client->guard->state, CLIENT_OPEN);
 	for (unsigned i = 0; i < MAPPINGS; i++)
 		if (open_one(i))

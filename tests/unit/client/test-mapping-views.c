@@ -160,7 +160,7 @@ static int setup(void **state)
 	if (!client)
 		return -1;
 	client->device = &fake;
-	client->sock = -1;
+	client->link.sock.fd = -1;
 	client->cache.mappings = CACHE_MAPPINGS;
 	client->board.header = &header;
 	client->board.handles = handles;
@@ -331,8 +331,8 @@ static void invariant_4_chunks_are_what_their_seals_say(void **state)
 	chunks_drop(&client->chunks);
 	assert_int_equal(mapping_extend(client, mapping, &grant), -EPROTO);
 	brings(&grant, 1);
-	close(client->chunks.chunk[0].fd);
-	client->chunks.chunk[0].fd = -EMFILE;
+	owned_fd_close(&client->chunks.chunk[0].file);
+	client->chunks.chunk[0].file.fd = -EMFILE;
 	assert_int_equal(mapping_extend(client, mapping, &grant), -EMFILE);
 	assert_true(!extensions && size_of(mapping, VIEW_READ) == SPAN);
 	closes(mapping);

@@ -36,18 +36,18 @@ static int setup(void **state)
 	atomic_store(&guard.state, CLIENT_OPEN);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -1;
-	client.sock = pair[0];
+	link_init(&client.link);
+	owned_fd_take(&client.link.sock, pair[0]);
 	broker = pair[1];
 	/* the tests' deadlines are all past: no read need be as patient as the library's */
-	return receiver_init(&client) || setsockopt(client.sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	return receiver_init(&client) || setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
 	close(broker);
-	close(client.sock);
-	close(client.watch);
+	link_close(&client.link);
 	free(client.packet);
 	return 0;
 }

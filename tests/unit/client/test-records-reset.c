@@ -232,7 +232,7 @@ static int setup(void **state)
 	if (!client)
 		return -1;
 	client->device = &one_kind;
-	client->sock = -1;
+	client->link.sock.fd = -1;
 	client->records.free_min = 0; /* a record serves again at once */
 	client->cache.mappings = CACHE_MAPPINGS;
 	atomic_store(&client->epochs[0], 1);

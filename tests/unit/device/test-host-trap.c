@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-trap.c - accesses that fault: those to the host device's memory are reported, and all others are the program's, which may
- * have a handler of its own and use it all the time.
+ * test-host-trap.c - accesses that fault: those to the host device's memory are reported, and all others are the
+ * program's, which may have a handler of its own and use it all the time.
  *
  * Each case is an importer of one block of memory. test-host-watch has the accesses beside a buffer.
  */
