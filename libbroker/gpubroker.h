@@ -140,11 +140,11 @@ typedef struct gpub_info {
 /* ---- connection: gpub_connect(3) ---- */
 
 /*
- * Connects to the broker at address ("unix:PATH"). NULL means the environment variable GPUBROKER, which broker-run sets
- * for its workers, then the default socket of a brokerd. The caller owns *client and ends it with gpub_disconnect().
- * One client for each process and broker is enough; a second one is independent of the first. Starts one thread, with
- * all signals blocked.
- *   -EINVAL        the address is not of the form unix:PATH
+ * Connects to the broker at address: "unix:PATH", or the name of an instance. NULL means the environment variable
+ * GPUBROKER, which broker-run sets for its workers, then the default socket of a brokerd. The caller owns *client and
+ * ends it with gpub_disconnect(). One client for each process and broker is enough; a second one is independent of the
+ * first. Starts one thread, with all signals blocked.
+ *   -EINVAL        the address is neither unix:PATH nor a name
  *   -ECONNREFUSED  no broker listens there     -ENOENT  no such socket, or no address known
  *   -EACCES        this user may not open the socket: the message names the part of the path that refuses
  *   -EPERM         the socket or its server belongs to a user who is not trusted (see gpubroker(7))

@@ -16,6 +16,7 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/path-refusal.c libbroker/common/path-refusal.h \
 	libbroker/common/readable.c libbroker/common/readable.h \
 	libbroker/common/size.c libbroker/common/size.h \
+	libbroker/common/status-file.c libbroker/common/status-file.h \
 	libbroker/common/tables.c libbroker/common/tables.h \
 	libbroker/common/socket.c libbroker/common/socket.h \
 	libbroker/common/thread.c libbroker/common/thread.h \
@@ -72,6 +73,7 @@ endif
 noinst_LTLIBRARIES += libbroker/libclient.la
 libbroker_libclient_la_SOURCES = \
 	libbroker/client/acquire.c \
+	libbroker/client/address.c libbroker/client/address.h \
 	libbroker/client/acquire.h \
 	libbroker/client/acquire-many.c \
 	libbroker/client/delegate.c \

@@ -106,6 +106,7 @@ unit_tests = \
 	tests/unit/common/test-size \
 	tests/unit/common/test-layout \
 	tests/unit/common/test-sealed \
+	tests/unit/common/test-status-file \
 	tests/unit/common/test-thread \
 	tests/unit/common/test-ticket \
 	tests/unit/common/test-wire \
@@ -190,6 +191,7 @@ test_scripts = \
 	tests/integration/fake-cuda.sh \
 	tests/integration/fortran.sh tests/integration/heat.sh tests/integration/heat-fortran.sh \
 	tests/integration/heat-py.sh \
+	tests/integration/instance.sh \
 	tests/integration/kernels.sh \
 	tests/integration/parked.sh \
 	tests/integration/permuted.sh \

@@ -59,7 +59,7 @@ static void say_living(const struct shown *shown, unsigned *count)
 	(void)count;
 	if (shown->state == SHOWN_DEAD)
 		return;
-	report_remedy("if it is: export GPUBROKER=unix:PATH of its socket");
+	report_remedy("if it is: export GPUBROKER=%s", shown->instance);
 	warn("there is a broker '%s' of %s, pid %llu, with another address: is that the one that is meant?", shown->instance,
 	     user_name(shown->owner), (unsigned long long)shown->header.pid);
 }

@@ -25,8 +25,8 @@
 #define FIELD(field) .offset = offsetof(struct ctl_options, field)
 
 static const struct option_row rows[] = {
-	{ 0, "address", "ADDRESS", "the broker: unix:PATH ($GPUBROKER, else the default sockets)", VALUE(take_text),
-	  FIELD(address), NULL },
+	{ 0, "address", "ADDRESS", "the broker: its name, or unix:PATH ($GPUBROKER, else the default sockets)",
+	  VALUE(take_text), FIELD(address), NULL },
 	{ 0, "mode", "MODE", "who may acquire it, in octal (0600)", VALUE(take_mode), FIELD(mode), "create, load" },
 	{ 0, "timeline", NULL, "with a timeline", VALUE(take_flag), FIELD(timeline), "create" },
 	{ 0, "dedicated", NULL, "with an allocation of its own, so that it can be given to others", VALUE(take_flag),

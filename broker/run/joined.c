@@ -17,6 +17,7 @@
 #include "broker/users/identity.h"
 #include "common/error.h"
 #include "common/socket.h"
+#include "common/status-file.h"
 
 struct joined_worker {
 	struct joined *joined;
@@ -231,7 +232,7 @@ static int is_another(const char *path, void *own)
 		return 0;
 	snprintf(name, sizeof name, "%s/lock", path);
 	fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	locked = fd >= 0 && leftovers_locked(fd);
+	locked = fd >= 0 && status_file_is_held(fd);
 	if (fd >= 0)
 		close(fd);
 	return locked;

@@ -296,6 +296,7 @@ static void make_resource(struct cell *cell)
 /* In the order in which they are shown. */
 const struct column columns[] = {
 	{ TABLE_BROKERS, "instance", "its name", "instance", make_text, .least = 12 },
+	{ TABLE_BROKERS, "address", "where it listens", "address", make_text_if_any, ASKED },
 	{ TABLE_BROKERS, "pid", "its process", "pid", make_number, ORDINAL },
 	{ TABLE_BROKERS, "kind", "the kind of its devices", "device_kind", make_text, .least = 4 },
 	{ TABLE_BROKERS, "used", "memory that its buffers take, of all devices", "used", make_size, FIGURE },

@@ -2,7 +2,6 @@
 /* read.c - see read.h */
 #include "read.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -213,7 +212,7 @@ static enum shown_state state_of(const struct status_header *header, int fd)
 {
 	char letter;
 
-	if (!leftovers_locked(fd))
+	if (!status_file_is_held(fd))
 		return SHOWN_DEAD;
 	if (process_start(header->pid, &letter) != header->start_time)
 		return SHOWN_RUNNING;
@@ -290,13 +289,9 @@ const char *shown_address(const struct shown *shown)
 
 int shown_open(const char *instance)
 {
-	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE];
-	int fd;
+	int fd = status_file_open(instance);
 
-	snprintf(path, sizeof path, SHM_DIR STATUS_PREFIX "%s", instance);
-	/* anybody may have put a link or a pipe there: neither is followed or waited for */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	return fd < 0 ? open_error(instance, -errno) : fd;
+	return fd < 0 ? open_error(instance, fd) : fd;
 }
 
 bool shown_file_is_trusted(int fd)
@@ -349,16 +344,6 @@ void shown_free(struct shown *shown)
 
 /* ---- which there are ---- */
 
-/* Only what could be an instance's name: the rest belongs to instances, or to somebody who plays. */
-static const char *instance_of(const char *file)
-{
-	const char *instance = file + strlen(STATUS_PREFIX) - 1;
-
-	if (strncmp(file, &STATUS_PREFIX[1], strlen(STATUS_PREFIX) - 1) || instance_check(instance))
-		return NULL;
-	return instance;
-}
-
 int instances_add(struct instances *instances, const char *instance)
 {
 	char(*grown)[INSTANCE_SIZE] = reallocarray(instances->names, instances->count + 1, sizeof *grown);
@@ -386,27 +371,34 @@ bool instance_is_there(const char *text)
 	return !lstat(path, &st);
 }
 
+struct found {
+	struct instances *instances;
+	int               error;
+};
+
+static void add_found(const char *instance, void *context)
+{
+	struct found *found = context;
+
+	if (!found->error)
+		found->error = instances_add(found->instances, instance);
+}
+
 int instances_find(struct instances *instances)
 {
-	DIR *dir = opendir(SHM_DIR);
-	struct dirent *entry;
-	const char *instance;
-	int error = 0;
+	struct found found = { instances, 0 };
+	int error;
 
 	*instances = (struct instances){ 0 };
-	if (!dir)
-		return error_set(-errno, SHM_DIR ", where brokers leave their status, cannot be read: %m");
-	while (!error && (entry = readdir(dir))) {
-		instance = instance_of(entry->d_name);
-		if (instance)
-			error = instances_add(instances, instance);
-	}
-	closedir(dir);
+	error = status_files_each(add_found, &found);
 	if (error)
+		return error_set(error, SHM_DIR ", where brokers leave their status, cannot be read: %s",
+				 strerror(-error));
+	if (found.error)
 		instances_free(instances);
 	else if (instances->count)
 		qsort(instances->names, instances->count, sizeof *instances->names, compare_names);
-	return error;
+	return found.error;
 }
 
 void instances_free(struct instances *instances)

@@ -362,6 +362,14 @@ static json_t *job_json(const struct view *view)
 	return job ? json_pack("{s:s,s:s}", "launcher", job->launcher, "id", job->id) : NULL;
 }
 
+/* NULL: it listens nowhere that has a path. */
+static json_t *address_json(const struct view *view)
+{
+	const char *address = view->count ? view->at[0]->address.address : "";
+
+	return *address ? json_string(address) : NULL;
+}
+
 static json_t *joined_json(struct joined *joined, const struct status_header *header, size_t count)
 {
 	json_t *buffers, *sessions;
@@ -371,8 +379,10 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 	buffers = list(joined, BUFFERS, buffer_json);
 	joined->left = 4 * count + LISTED_MAX;
 	sessions = list(joined, SESSIONS, session_json);
-	return json_pack("{s:o*,s:I,s:o*,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance", json_string(header->instance), "pid",
-			 NUMBER(header->pid), "device_kind", json_string(header->device_kind), "job", job_json(&joined->views.view[JOBS]), "updated",
+	return json_pack("{s:o*,s:I,s:o*,s:o*,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance",
+			 json_string(header->instance), "pid", NUMBER(header->pid), "address",
+			 address_json(&joined->views.view[ADDRESSES]), "device_kind",
+			 json_string(header->device_kind), "job", job_json(&joined->views.view[JOBS]), "updated",
 			 NUMBER(header->updated), "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
 			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions,
 			 "timelines", list(joined, TIMELINES, timeline_json), "waits", waits_json(joined), "users",

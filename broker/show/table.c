@@ -130,6 +130,8 @@ static void print_head(const struct shown *shown, const struct paper *paper)
 	print_line(paper, TONE_PLAIN, "user %s, device kind %s%s%s", user_text(shown->owner, owner),
 		   json_text(shown->text, "device_kind"), requests,
 		   json_is_true(json_object_get(shown->text, "stopping")) ? ", stopping: no new buffers" : "");
+	if (shown_address(shown))
+		print_line(paper, TONE_PLAIN, "listens at %s", shown_address(shown));
 	if (job)
 		print_line(paper, TONE_PLAIN, "job %s of %s", json_text(job, "id"), json_text(job, "launcher"));
 }
@@ -426,6 +428,7 @@ void table_list_add(json_t *rows, const struct shown *shown)
 		json_object_set_new(row, "sessions",
 				    json_integer((json_int_t)json_array_size(json_object_get(shown->text, "sessions"))));
 		json_object_set_new(row, "owner", json_integer(shown->owner));
+		json_object_set(row, "address", json_object_get(shown->text, "address"));
 		json_object_set(row, "job", json_object_get(json_object_get(shown->text, "job"), "id"));
 		json_object_set_new(row, "trusted", json_boolean(shown->trusted));
 		json_object_set_new(row, "unreadable", json_integer((json_int_t)shown->unreadable));

@@ -6,34 +6,6 @@
 
 #define ERROR_MAX 4095 /* as the kernel has it */
 
-/*
- * Shows what was written only in part, and proves nothing about who wrote it. Any one word that differs gives another sum. It
- * takes half the time of SipHash.
- */
-static uint64_t checksum_of(const struct status_seal *seal, size_t size)
-{
-	const unsigned char *bytes = (const unsigned char *)&seal->sequence;
-	uint64_t sum = size, word;
-
-	for (size_t at = 0; at + sizeof word <= size - sizeof seal->checksum; at += sizeof word) {
-		memcpy(&word, bytes + at, sizeof word);
-		sum = (sum ^ word) * 0x9e3779b97f4a7c15;
-		sum = sum << 32 | sum >> 32;
-	}
-	return sum ? sum : 1;
-}
-
-void status_seal(struct status_seal *seal, size_t size, uint64_t sequence)
-{
-	seal->sequence = sequence;
-	seal->checksum = checksum_of(seal, size);
-}
-
-bool status_is_whole(const struct status_seal *seal, size_t size)
-{
-	return seal->checksum == checksum_of(seal, size);
-}
-
 size_t status_size(uint32_t type)
 {
 	static const size_t sizes[] = { [TRACKED_DEVICE] = sizeof(struct status_device),

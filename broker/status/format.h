@@ -21,21 +21,10 @@
 #include "broker/base/tracked.h"
 #include "broker/users/accounting.h"
 #include "common/name.h"
+#include "common/status-file.h"
 #include "gpubroker.h"
 
-#define STATUS_MAGIC  0x7574617473627067ull
-#define STATUS_FORMAT 5
-#define STATUS_FORMAT_OLDEST 4 /* that can be read: it has no record of a job */
-
-#define STATUS_COPY        512  /* where the copy is, behind the header */
-#define STATUS_RING        1024 /* where the events are, behind the copy */
-#define STATUS_EVENTS      4096
-#define STATUS_EVENT_SIZE  176
-#define STATUS_HEADER_SIZE (STATUS_RING + STATUS_EVENTS * STATUS_EVENT_SIZE) /* bytes in front of the records */
-#define STATUS_RECORD_SIZE 256
 #define STATUS_RECORDS_MAX (TRACKED_MAX + 64)
-
-#define STATUS_OFFSET(slot) (STATUS_HEADER_SIZE + (uint64_t)(slot) * STATUS_RECORD_SIZE)
 
 enum status_session_state {
 	STATUS_OPEN,
@@ -49,12 +38,6 @@ enum status_session_state {
 };
 
 enum status_buffer_state { STATUS_CREATING, STATUS_LIVE, STATUS_DRAINING, STATUS_FREEING, STATUS_BUFFER_STATES };
-
-/* In the header, and at the beginning of each record. */
-struct status_seal {
-	uint64_t checksum; /* of all that follows it; never 0 */
-	uint64_t sequence; /* of the broker's writes: the one that wrote this */
-};
 
 struct status_header {
 	uint64_t magic;
@@ -164,13 +147,6 @@ struct status_request {
 	char     name[NAME_SIZE];
 };
 
-/* Where the broker listens. */
-struct status_address {
-	struct status_seal seal;
-	uint32_t type, reserved;
-	char     address[120]; /* "unix:PATH"; empty: nowhere that has a path */
-};
-
 #define STATUS_LAUNCHER_SIZE 16
 #define STATUS_JOB_SIZE      64
 
@@ -228,6 +204,7 @@ union status_record {
 };
 
 _Static_assert(sizeof(struct status_header) <= sizeof(struct status_copy) - sizeof(uint64_t), "the header has its place");
+_Static_assert(TRACKED_ADDRESS == STATUS_ADDRESS_TYPE, "clients find the record of the address by its type");
 _Static_assert(sizeof(union status_record) == STATUS_RECORD_SIZE, "every record has the same size");
 _Static_assert(sizeof(struct status_event) == STATUS_EVENT_SIZE, "every event has the same size, of whole words");
 _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_user) % 8 == 0 &&
@@ -240,16 +217,6 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 	       "a checksum is of whole words");
 
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))
-
-/* Whether a file of that format can be read: older ones have fewer types of records. */
-static inline bool status_format_is_known(uint32_t format)
-{
-	return format >= STATUS_FORMAT_OLDEST && format <= STATUS_FORMAT;
-}
-
-/* Seals what begins at seal and has so many bytes; and tells whether it is as it was sealed. */
-void status_seal(struct status_seal *seal, size_t size, uint64_t sequence);
-bool status_is_whole(const struct status_seal *seal, size_t size);
 
 /* Where that part of the ring begins, and how many events it has. */
 struct status_part {

@@ -32,13 +32,6 @@ int leftovers_lock(int fd)
 	return fcntl(fd, F_OFD_SETLK, &lock) ? -errno : 0;
 }
 
-bool leftovers_locked(int fd)
-{
-	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-
-	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_WRLCK;
-}
-
 bool leftovers_leads_to(const char *path, const struct stat *own)
 {
 	struct stat named;
@@ -324,7 +317,7 @@ int leftovers_directory_each(const char *name, int (*act)(const char *path, void
 static bool is_locked(int directory, const char *name)
 {
 	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	bool locked = fd >= 0 && leftovers_locked(fd);
+	bool locked = fd >= 0 && status_file_is_held(fd);
 
 	if (fd >= 0)
 		close(fd);

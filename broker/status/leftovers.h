@@ -13,15 +13,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
-
-#define STATUS_PREFIX "/gpubroker." /* of a status file's name, before the instance's */
-
 /* Takes the lock that says "alive". -EAGAIN: somebody holds it. */
 int leftovers_lock(int fd);
-
-/* Does a living broker hold that lock? Works on a descriptor opened for reading. */
-bool leftovers_locked(int fd);
 
 /* Does the path, without following links, lead to that very file? */
 bool leftovers_leads_to(const char *path, const struct stat *own);

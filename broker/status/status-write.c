@@ -443,9 +443,9 @@ void status_start(struct broker *broker)
 
 	snprintf(header->instance, sizeof header->instance, "%s", broker->board->header->instance);
 	snprintf(header->device_kind, sizeof header->device_kind, "%s", broker->device->name);
+	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS); /* first: STATUS_ADDRESS_SLOT */
 	for (uint32_t i = 0; i < broker->board->header->devices; i++)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
-	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS);
 	if (status->job_id[0])
 		tracked_begin(&status->tracking, &status->job, TRACKED_JOB);
 	status->retry = evtimer_new(broker->base, on_retry, broker);

@@ -50,7 +50,7 @@ kind_of() {
 	case $1:${value%% *} in
 	brokerd:NAME | broker-run:INSTANCE) echo none ;; # a new one
 	*:NAME | *:BUFFER*) echo buffers ;;
-	*:INSTANCE) echo instances ;;
+	*:INSTANCE | *:ADDRESS) echo instances ;; # a broker is found by its name, too
 	*:SESSION) echo sessions ;;
 	*:USER*) echo users ;;
 	*:FILE | *:PATH) echo files ;;

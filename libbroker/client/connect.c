@@ -17,6 +17,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "cache.h"
 #include "call.h"
 #include "client.h"
@@ -25,7 +26,6 @@
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/mps.h"
-#include "common/readable.h"
 #include "common/socket.h"
 #include "common/tables.h"
 #include "common/thread.h"
@@ -38,52 +38,7 @@
 #include "trace.h"
 #include "trust.h"
 
-#define DEFAULT_SOCKET   "unix:/run/gpubroker/socket" /* a system brokerd's */
 #define GREETING_SECONDS 30
-
-/* ---- finding ---- */
-
-/* This process may not search the path: then the connect fails with a message that says so. */
-static bool is_closed(const char *path)
-{
-	return !path_is_there(path) && errno == EACCES;
-}
-
-/* Their directories, in this order, then the system's brokerd. The second is one that the pods of a Kubernetes claim share. */
-static const char *const places[] = { "XDG_RUNTIME_DIR", "NVIDIA_DRA_LOCAL_IPC_DIR" };
-
-static bool place_address(size_t i, char address[SOCKET_ADDRESS_SIZE])
-{
-	const char *directory = environment_get(places[i]);
-
-	return directory && (size_t)snprintf(address, SOCKET_ADDRESS_SIZE, "unix:%s/gpubroker/socket", directory) < SOCKET_ADDRESS_SIZE;
-}
-
-/* The first place where passes(path) holds. */
-static bool place_find(bool (*passes)(const char *path), char address[SOCKET_ADDRESS_SIZE])
-{
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-		if (place_address(i, address) && passes(address + strlen("unix:")))
-			return true;
-	strcpy(address, DEFAULT_SOCKET);
-	return passes(address + strlen("unix:"));
-}
-
-/* A directory may be another user's, as after su(1): so a socket in a later place comes before a path that is closed. */
-int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE])
-{
-	if (!given)
-		given = environment_get("GPUBROKER");
-	if (given) {
-		if (strlen(given) >= SOCKET_ADDRESS_SIZE)
-			return error_set(-EINVAL, "the broker's address is too long");
-		strcpy(address, given);
-		return 0;
-	}
-	if (place_find(path_is_there, address) || place_find(is_closed, address))
-		return 0;
-	return error_set(-ENOENT, "no broker is known: start the program under broker-run, set GPUBROKER to unix:PATH, or start brokerd");
-}
 
 /* How a connect differs from gpub_connect(). */
 struct manner {
@@ -91,20 +46,30 @@ struct manner {
 	unsigned seconds; /* for the server to accept it, and for each of its messages; 0: the first may take for ever */
 };
 
-static int socket_open(struct gpub_client *client, const char *given, unsigned seconds)
+/*
+ * What a status file says is checked before the connect: whoever wrote it may have named any socket, also one that
+ * answers nobody.
+ */
+static int place_connect(const struct broker_place *place, struct sockaddr_un *sun, unsigned seconds)
 {
-	char address[SOCKET_ADDRESS_SIZE];
-	struct sockaddr_un sun;
-	int sock = -1, error = client_address(given, address);
+	int error = socket_address(place->address, sun);
 
-	if (!error)
-		error = socket_address(address, &sun);
-	if (!error) {
-		sock = socket_connect_within(&sun, seconds);
-		error = sock < 0 ? sock : 0;
-	}
+	if (!error && place->is_claimed)
+		error = trust_check_place(sun->sun_path);
 	if (error)
-		return given ? error : environment_note(error, "GPUBROKER");
+		return error;
+	return socket_connect_within(sun, place->is_claimed && !seconds ? GREETING_SECONDS : seconds);
+}
+
+static int socket_open(struct gpub_client *client, const char *given, struct broker_place *place, unsigned seconds)
+{
+	struct sockaddr_un sun;
+	int sock = broker_place_find(given, place);
+
+	if (!sock)
+		sock = place_connect(place, &sun, seconds);
+	if (sock < 0)
+		return given ? sock : environment_note(sock, "GPUBROKER");
 	owned_fd_take(&client->link.sock, sock);
 	CRASH_POINT(connected);
 	return trust_check(sock, sun.sun_path);
@@ -190,15 +155,29 @@ static int greet(struct gpub_client *client, unsigned seconds)
 
 /* ---- connecting ---- */
 
+/* The broker that was named, and no other one at its address. */
+static int instance_expect(const struct gpub_client *client, const struct broker_place *place)
+{
+	const char *instance = client->board.header->instance;
+
+	if (!*place->instance || !strcmp(instance, place->instance))
+		return 0;
+	return error_set(-ENOENT, "no broker is named '%s' here that this user can find: the one at %s is '%s'",
+			 place->instance, place->address, instance);
+}
+
 static int client_begin(struct gpub_client *client, const char *address, const struct manner *manner)
 {
+	struct broker_place place;
 	int error;
 
 	fork_guard(client);
 	CRASH_POINT(connect_begin);
-	error = socket_open(client, address, manner->seconds);
+	error = socket_open(client, address, &place, manner->seconds);
 	if (!error)
 		error = greet(client, manner->seconds);
+	if (!error)
+		error = instance_expect(client, &place);
 	if (!error)
 		error = manner->with_device ? devices_begin(client) : devices_none(client);
 	if (error)

@@ -3,12 +3,9 @@
 #ifndef GPUB_CONNECT_H
 #define GPUB_CONNECT_H
 
-#include "common/socket.h"
+#include "address.h"
 
 struct gpub_client;
-
-/* The address that a connect tries: as given, or where gpub_connect() looks if that is NULL. */
-int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE]);
 
 /* gpub_connect() that starts no device: for a program that only sends requests. It must not acquire anything. */
 int client_connect_bare(struct gpub_client **client, const char *address);

@@ -120,7 +120,7 @@ check "--help is on stdout and names commands and options" eval \
 check "--version is on stdout" eval 'ctl 0 --version && [ ! -s err ] && has "^broker-ctl (gpubroker) [0-9]"'
 check "output that cannot be written: exit 1" eval '"$ctl" --help >/dev/full 2>err; [ $? = 1 ] && said "cannot be written"'
 check "no broker: exit 1" refused 1 'no broker answers' unlink x
-check "an address that is none: exit 1" refused 1 'is no broker address' --address here unlink x
+check "an address that is none: exit 1" refused 1 'is no broker.s address or name' --address he/re unlink x
 unset GPUBROKER
 
 # ---- a broker, whose one worker gives its address away ----
@@ -352,7 +352,7 @@ check "a path that is not there: exit 1, and which part of it" eval \
 	'finds 1 "^FAIL: no broker answers at unix:$work/no/socket: there is no $work/no;" --address "unix:$work/no/socket"'
 : >plain
 check "a path that is no socket: exit 1" eval 'finds 1 "^FAIL: .*/plain is no socket" --address "unix:$work/plain"'
-check "an address that is none: exit 1" finds 1 '^FAIL: .* is no broker address' --address somewhere
+check "an address that is none: exit 1" finds 1 '^FAIL: .* is no broker.s address or name' --address some/where
 mkdir open
 ln "${address#unix:}" open/socket
 chmod 777 open

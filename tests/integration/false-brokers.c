@@ -31,8 +31,10 @@ static int no_broker(const struct order *order)
 	setenv("XDG_RUNTIME_DIR", "/nowhere", 1);
 	if (access("/run/gpubroker/socket", F_OK))
 		REFUSE(gpub_connect(&none, NULL), -ENOENT);
-	setenv("GPUBROKER", "nonsense", 1);
+	setenv("GPUBROKER", "no/address", 1);
 	REFUSE(gpub_connect(&none, NULL), -EINVAL);
+	setenv("GPUBROKER", "no-such-broker", 1);
+	REFUSE(gpub_connect(&none, NULL), -ENOENT);
 	ALSO(!none);
 	REFUSE(gpub_stream_sync(NULL), -EINVAL);
 	REFUSE(gpub_trim(none), -EINVAL);

@@ -148,7 +148,7 @@ check "each key is in the schema, with its type" undocumented
 check "each key of the schema is put out" not_put_out
 check "what is not said to be missing at times is never missing" complete
 check "a broker-run has its job" eval '"$show" --json "$name-job" >out && flat out | grep -qx "job.id string" && grep -q "\"launcher\": \"Slurm\"" out &&
-	"$show" "$name-job" | sed -n 3p | grep -qx "job 42 of Slurm"'
+	"$show" "$name-job" | sed -n 4p | grep -qx "job 42 of Slurm"'
 check "a brokerd has none" eval '! flat whole | grep -q "^job"'
 check "the version is the first key" eval '[ "$(sed -n 2p whole)" = "  \"version\": 1," ]'
 check "a session without a rank has none" eval '[ "$(flat whole | grep -c "^sessions\[\].rank ")" = 3 ] && [ "$(flat whole | grep -c "^sessions\[\].pid ")" -gt 3 ]'

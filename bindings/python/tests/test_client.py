@@ -36,6 +36,13 @@ def test_the_environment_names_the_broker(broker, monkeypatch):
         assert c.devices == 1
 
 
+def test_a_broker_is_found_by_its_name(broker):
+    with gpubroker.connect(f"run-{broker.process.pid}") as c, broker.connect() as other:
+        assert c.node == other.node
+    with pytest.raises(FileNotFoundError, match="no broker is named 'nobody' here; these run: "):
+        gpubroker.connect("nobody")
+
+
 def test_clients_of_one_broker_have_the_same_node(broker, own_broker):
     with broker.connect() as a, broker.connect() as b, own_broker().connect() as c:
         assert a.node == b.node != c.node

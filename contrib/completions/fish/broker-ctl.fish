@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What fish completes for broker-ctl. Made by contrib/completions/generate.sh: make completions renews it.
+function __broker_ctl_instances
+	broker-status --list --json 2>/dev/null | sed -n 's/^ *"instance": "\(.*\)",$/\1/p'
+end
 function __broker_ctl_buffers
 	broker-status --list --json 2>/dev/null | sed -n '/"buffers": \[$/,/"sessions":/{/{$/{n;s/^ *"name": "\(.*\)",$/\1/p}}'
 end
@@ -41,7 +44,7 @@ complete -c broker-ctl -n __fish_use_subcommand -a evict -d 'cut a session off; 
 complete -c broker-ctl -n '__fish_seen_subcommand_from evict' -x -a '(__broker_ctl_sessions)'
 complete -c broker-ctl -n __fish_use_subcommand -a events -d 'show what happened in it, oldest first'
 complete -c broker-ctl -n __fish_use_subcommand -a doctor -d 'look for what keeps a program here from using the broker'
-complete -c broker-ctl -l address -x -d 'the broker: unix:PATH ($GPUBROKER, else the default sockets)'
+complete -c broker-ctl -l address -x -a '(__broker_ctl_instances)' -d 'the broker: its name, or unix:PATH ($GPUBROKER, else the default sockets)'
 complete -c broker-ctl -l mode -x -n '__fish_seen_subcommand_from create load' -d 'who may acquire it, in octal (0600)'
 complete -c broker-ctl -l timeline -n '__fish_seen_subcommand_from create' -d 'with a timeline'
 complete -c broker-ctl -l dedicated -n '__fish_seen_subcommand_from create load' -d 'with an allocation of its own, so that it can be given to others'

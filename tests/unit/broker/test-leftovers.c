@@ -31,6 +31,7 @@
 #include "broker/core/broker.h"
 #include "broker/status/leftovers.h"
 #include "common/error.h"
+#include "common/status-file.h"
 
 #define OWNER    4001
 #define SQUATTER 4002
@@ -266,7 +267,7 @@ static int check_directory(const struct leftovers_directory *directory)
 
 	snprintf(lock, sizeof lock, "%s/lock", directory->path);
 	file = open(lock, O_RDONLY | O_CLOEXEC);
-	locked = other >= 0 && flock(other, LOCK_EX | LOCK_NB) && file >= 0 && leftovers_locked(file);
+	locked = other >= 0 && flock(other, LOCK_EX | LOCK_NB) && file >= 0 && status_file_is_held(file);
 	if (other < 0 || fstat(other, &st) || (st.st_mode & 0777) != 0700 || st.st_uid != geteuid())
 		locked = 0;
 	close(file);

@@ -36,7 +36,7 @@ __all__ = ["TIMELINE_MAX", "Client", "Info", "Lease", "Ticket", "Version", "conn
 
 
 def connect(address: str | None = None) -> Client:
-    """Connects to the broker at that address ("unix:PATH").
+    """Connects to the broker at that address ("unix:PATH"), or with that name.
 
     None: the environment variable GPUBROKER, which broker-run sets, then the socket of this machine's brokerd.
 

@@ -176,7 +176,7 @@ def seconds(text: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m gpubroker", description="Looks at the buffers of a broker while programs use them.")
-    made.add_argument("--address", help="the broker: unix:PATH ($GPUBROKER, else the default sockets)")
+    made.add_argument("--address", help="the broker: its name, or unix:PATH ($GPUBROKER, else the default sockets)")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[Client, argparse.Namespace], None], help_text: str) -> argparse.ArgumentParser:
