@@ -6,6 +6,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/client.h"
 #include "common/error.h"
@@ -120,7 +121,12 @@ static int name_is_free(gpub_client *client, const struct load_order *order)
 
 	if (error == -ENOENT)
 		return 0;
-	return error ? error : error_set(-EEXIST, "the name '%s' is taken: unlink it first, or replace it (--replace)", order->name);
+	if (error)
+		return error;
+	if (geteuid() != 0 && info.owner != geteuid())
+		return error_set(-EEXIST, "the name '%s' is taken by a buffer of another user: choose another",
+				 order->name);
+	return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or replace it (--replace)", order->name);
 }
 
 static int load_over_connection(const struct load_order *order, struct content *content)

@@ -364,8 +364,6 @@ int memory_change_owner(struct memory *memory, struct allocation *allocation, ui
 	struct allocation *chunk;
 	int error = usage ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 
-	if (!error && allocation->busy)
-		error = error_set(-EBUSY, "it is being resized: try again when that is done");
 	for (size_t i = 0; i < count && !error; i++)
 		if (old[i]->account)
 			error = charge_take(&charged[i], memory->accounting, owner, old[i]->resource, old[i]->amount);

@@ -104,7 +104,10 @@ void memory_make_private(struct memory *memory, struct allocation *allocation);
  */
 void memory_close_named(struct memory *memory);
 
-/* It is another user's from now on, who is charged with it and with those charges of its buffer. -EDQUOT, -ENOMEM: all as before. */
+/*
+ * The allocation is another user's from now on, who is charged with it and with those charges of its buffer. The device
+ * is doing nothing for it. -EDQUOT, -ENOMEM: all as before.
+ */
 int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner, struct charge *const charges[2]);
 
 /* ---- an allocation that grows ---- */

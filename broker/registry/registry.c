@@ -301,17 +301,25 @@ free_buffer:
 	return error;
 }
 
+/* Only who may unlink the other buffer is told to. */
+static int name_taken(const struct buffer *other, bool may_unlink)
+{
+	if (may_unlink)
+		return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or choose another", other->name);
+	return error_set(-EEXIST, "the name '%s' is taken by a buffer of another user: choose another", other->name);
+}
+
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
 {
 	struct slab_kind kind = kind_of(spec);
+	const struct buffer *other = registry_find(registry, spec->name);
 	struct allocation *allocation;
 	struct buffer *buffer = NULL;
 	uint32_t range;
 	int error;
 
-	if (registry_find(registry, spec->name))
-		return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or choose another",
-				 spec->name);
+	if (other)
+		return name_taken(other, !spec->owner || spec->owner == other->owner);
 	error = buffer_new(registry, spec, &buffer);
 	if (error)
 		return error;
@@ -585,6 +593,8 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 	struct charge *const charges[] = { &buffer->charge, &buffer->descriptors };
 	int error = registry_may_part(buffer);
 
+	if (!error && buffer->allocation->busy)
+		error = error_set(-EBUSY, "'%s' is being resized: try again when that is done", buffer->name);
 	if (!error)
 		error = memory_change_owner(registry->memory, buffer->allocation, owner, charges);
 	if (error)

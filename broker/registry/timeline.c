@@ -100,12 +100,15 @@ void timeline_destroy(struct timeline *timeline)
 	free(timeline);
 }
 
-int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer)
+int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer, const char *name)
 {
 	if (timeline->mark)
-		return error_set(-EOWNERDEAD, "this timeline's writer is gone: create the buffer anew");
+		return error_set(-EOWNERDEAD, "the writer of the timeline of '%s' is gone: create the buffer anew",
+				 name);
 	if (timeline->writer && timeline->writer != session)
-		return error_set(-EBUSY, "another session writes this timeline: a timeline has one writer");
+		return error_set(-EBUSY, "the timeline of '%s' has its one writer, session %llu (pid %u): make "
+					 "a buffer with a timeline for each writer",
+				 name, (unsigned long long)timeline->writer, timeline->shown.pid);
 	if (!timeline->of_writer)
 		DL_APPEND2(writer->written, timeline, written_prev, written_next);
 	timeline->of_writer = writer;

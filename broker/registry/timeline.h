@@ -62,7 +62,7 @@ int timeline_create(struct timelines *creator, const struct timeline_place *plac
 void timeline_destroy(struct timeline *timeline); /* behind marks_remove(); NULL is fine */
 
 /* Makes the session its writer; the list is the session's. -EBUSY: another one is; -EOWNERDEAD: its writer is gone for good. */
-int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer);
+int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer, const char *name);
 
 /* Takes the timeline out of its creator's session, or out of its writer's. The timeline stays. */
 void timeline_creator_leave(struct timeline *timeline);

@@ -145,6 +145,15 @@ static int reserve_check(const struct board_device *device, struct buffer_spec *
 	return 0;
 }
 
+int creation_check_device(const struct broker *broker, unsigned device)
+{
+	unsigned devices = broker->board->header->devices;
+
+	if (device < devices)
+		return 0;
+	return error_set(-ENODEV, "there is no device %u: the broker has %u, numbered from 0", device, devices);
+}
+
 /* Validates what can be known without the device; fills spec->span. */
 static int spec_check(struct broker *broker, struct buffer_spec *spec)
 {
@@ -157,8 +166,9 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 	if (spec->flags & ~KNOWN_FLAGS || spec->mode & ~0777u)
 		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, GPUB_DEDICATED, "
 					  "GPUB_SAME_ADDRESS, and a mode up to 0777");
-	if (spec->device >= board->devices)
-		return error_set(-ENODEV, "there is no device %u: the broker has %u", spec->device, board->devices);
+	error = creation_check_device(broker, spec->device);
+	if (error)
+		return error;
 	if (!spec->size)
 		return error_set(-EINVAL, "a buffer has at least 1 byte");
 	error = name_check(spec->name);

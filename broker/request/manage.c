@@ -19,9 +19,14 @@
 #include "provision.h"
 #include "waiting.h"
 
+static bool may_manage(const struct session *session, const struct buffer *buffer)
+{
+	return session->who.uid == buffer->owner || identity_is_admin(&session->who);
+}
+
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what)
 {
-	if (session->who.uid == buffer->owner || identity_is_admin(&session->who))
+	if (may_manage(session, buffer))
 		return 0;
 	return error_set(-EACCES, "only its owner (uid %u) or root may %s '%s'", buffer->owner, what, buffer->name);
 }
@@ -142,7 +147,8 @@ static int refuse_writer(const struct session *session, const struct buffer *buf
 		return error_set(-EBUSY, "%u others may write '%s': broker-status --holder '%s' shows them", buffer->writers,
 				 buffer->name, buffer->name);
 	if (use->grant->session == session)
-		return error_set(-EBUSY, "this session may write '%s' under a ticket or an earlier name: close that first (gpub_trim)",
+		return error_set(-EBUSY, "this session may write '%s' by a ticket or under an earlier name: return "
+				 "those leases, then call gpub_trim",
 				 buffer->name);
 	return error_set(-EBUSY, "session %llu (pid %d, uid %u) may write '%s' until it closes it: let it call gpub_trim, or end",
 			 (unsigned long long)use->grant->session->id, (int)use->grant->session->pid, use->grant->uid,
@@ -180,6 +186,9 @@ static int rename_check(const struct session *session, const struct wire_rename 
 {
 	if (!replaced)
 		return 0;
+	if (!(rename->flags & GPUB_REPLACE) && !may_manage(session, replaced))
+		return error_set(-EEXIST, "the name '%s' is taken by a buffer of another user: choose another",
+				 rename->to);
 	if (!(rename->flags & GPUB_REPLACE))
 		return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or replace it (GPUB_REPLACE, --replace)",
 				 rename->to);

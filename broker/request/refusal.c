@@ -4,22 +4,12 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "broker/base/context.h"
 #include "broker/base/events.h"
 #include "broker/session/session.h"
+#include "common/name.h"
 #include "common/wire.h"
-
-/* It may be no valid name, and goes to logs and terminals. */
-static const char *printable(const char *name, char copy[NAME_SIZE])
-{
-	snprintf(copy, NAME_SIZE, "%s", name);
-	for (char *c = copy; *c; c++)
-		if (*c < '!' || *c > '~')
-			*c = '?';
-	return copy;
-}
 
 static void happened(struct session *session, enum event_kind kind, const char *name, uint64_t bytes, int error,
 		     const char *text)
@@ -30,7 +20,7 @@ static void happened(struct session *session, enum event_kind kind, const char *
 								.error = error,
 								.actor = SESSION_PARTY(session),
 								.bytes = bytes,
-								.name = printable(name, copy),
+								.name = name_printable(name, copy),
 								.text = text });
 }
 

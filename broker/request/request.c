@@ -316,18 +316,12 @@ void request_grant(struct session *session, uint64_t request, const struct wire_
 	}
 }
 
-static int check_device(const struct session *session, unsigned device)
-{
-	return device < session->broker->board->header->devices ? 0 :
-								  error_set(-ENODEV, "there is no device %u", device);
-}
-
 static int handle_redeem(struct session *session, const struct wire_message *message)
 {
 	const struct wire_redeem *redeem = &message->redeem;
 	unsigned rights = redeem->ticket.rights;
 	struct buffer *buffer;
-	int error = check_device(session, redeem->device);
+	int error = creation_check_device(session->broker, redeem->device);
 
 	if (!error)
 		error = delegation_check(session, &redeem->ticket, &buffer);
@@ -352,7 +346,7 @@ static int handle_rights(struct session *session, const struct wire_message *mes
 	if (!rights->rights || rights->rights & ~KNOWN_RIGHTS)
 		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
 	if (!use || use->buffer->state != BUFFER_LIVE || use->key.serial != use->buffer->serial)
-		return error_set(-ESTALE, "the buffer was unlinked or renamed: acquire its name again");
+		return error_set(-ESTALE, "the buffer was unlinked, renamed or resized: acquire its name again");
 	error = check_rights(session, rights->rights, use->buffer);
 	if (error)
 		return error;
@@ -372,7 +366,7 @@ static int handle_acquire(struct session *session, const struct wire_message *me
 		return error;
 	if (!(acquire->rights & KNOWN_RIGHTS) || acquire->rights & ~(KNOWN_RIGHTS | GPUB_MINE))
 		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
-	error = check_device(session, acquire->device);
+	error = creation_check_device(session->broker, acquire->device);
 	if (error)
 		return error;
 	buffer = registry_find(session->broker->registry, acquire->name);
@@ -435,17 +429,19 @@ static int handle_writer(struct session *session, const struct wire_message *mes
 	const struct buffer *buffer = use ? use->buffer : NULL;
 	int page, error;
 
-	if (!buffer || !buffer->timeline)
-		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
+	if (!buffer)
+		return error_set(-EINVAL, "this session does not use the buffer of that timeline: acquire it");
+	if (!buffer->timeline)
+		return error_set(-EINVAL, "'%s' has no timeline: create it with GPUB_TIMELINE", buffer->name);
 	if (!(use->rights & GPUB_WRITE))
-		return error_set(-EACCES, "writing a timeline needs GPUB_WRITE on its buffer");
+		return error_set(-EACCES, "to signal the timeline of '%s', acquire it with GPUB_WRITE", buffer->name);
 	error = session_check_descriptors(session, 1);
 	if (error)
 		return error;
 	page = timeline_open(buffer->timeline);
 	if (page < 0)
 		return page;
-	error = timeline_claim(buffer->timeline, session->id, &session->timelines);
+	error = timeline_claim(buffer->timeline, session->id, &session->timelines, buffer->name);
 	CRASH_POINT(writer_claimed);
 	if (!error)
 		writer_show(session, buffer->timeline);

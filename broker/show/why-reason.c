@@ -261,7 +261,8 @@ void tell_reason(struct telling *telling, const union status_record *wait)
 	} else if (wait->request.kind == STATUS_CREATE) {
 		tell_memory(telling, &wait->request);
 	} else if (wait->request.kind == STATUS_NEWER && !why_creator(&telling->graph, wait->request.name)) {
-		tell(telling, "; nobody has published one: it comes with a rename to %s, or a create", wait->request.name);
+		tell(telling, "; nobody has published one: it comes with a rename to %s, a create, or a resize",
+		     wait->request.name);
 	} else {
 		tell_creator(telling, wait->request.name);
 	}

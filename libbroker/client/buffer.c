@@ -15,6 +15,7 @@
 #include "common/thread.h"
 #include "devices.h"
 #include "grown.h"
+#include "hold.h"
 
 /* Fills in the size that follows from the layout. */
 static int spec_take(gpub_spec *spec, const gpub_spec *given)
@@ -112,6 +113,34 @@ static int resize_once(struct gpub_client *client, const char *name, uint64_t si
 	return call_broker(client, &request, &reply, NULL, NULL);
 }
 
+/* Whether this process holds a lease of more bytes than that, of the buffer or of an earlier one of its name. */
+static bool is_held_here(struct gpub_client *client, const char *name, uint64_t size)
+{
+	const struct record *record;
+	bool held = false;
+
+	pthread_mutex_lock(&client->lock);
+	for (record = client->records.all; record && !held; record = record->next)
+		if (record->size > size && !strcmp((const char *)record->name, name))
+			record_unused(record, &held);
+	pthread_mutex_unlock(&client->lock);
+	return held;
+}
+
+/*
+ * The broker knows which process maps the buffer, and not what that process holds: a trim does not help against a
+ * lease.
+ */
+static int resize_again(struct gpub_client *client, const char *name, uint64_t size, int timeout_ms)
+{
+	int error = resize_once(client, name, size, timeout_ms);
+
+	if (error == -EBUSY && is_held_here(client, name, size))
+		return error_set(error, "'%s' cannot shrink while this process holds a lease of it: return that first",
+				 name);
+	return error;
+}
+
 int gpub_resize(gpub_client *client, const char *name, uint64_t size, int timeout_ms)
 {
 	int error = client_check(client);
@@ -130,7 +159,7 @@ int gpub_resize(gpub_client *client, const char *name, uint64_t size, int timeou
 		return error;
 	/* this process's own unused mappings may hold the memory that is missing, or keep the buffer from shrinking */
 	error = cache_close_all(client);
-	return error ? error : resize_once(client, name, size, timeout_ms);
+	return error ? error : resize_again(client, name, size, timeout_ms);
 }
 
 static int name_request(struct gpub_client *client, enum wire_type type, const char *name,

@@ -13,8 +13,8 @@ int record_grow(struct gpub_client *client, struct record *record)
 	int error;
 
 	if (blocks == SLOT_BLOCKS)
-		return error_set(-ENOMEM, "%u leases of one buffer are held or being returned: wait for some",
-				 (SLOTS_FIRST << SLOT_BLOCKS) - SLOTS_FIRST);
+		return error_set(-ENOMEM, "%u leases of '%s' are held or being returned: wait for some",
+				 (SLOTS_FIRST << SLOT_BLOCKS) - SLOTS_FIRST, record_title(record));
 	error = slot_arena_take(&client->slots, client->device, record, SLOTS_FIRST << blocks, &slots);
 	if (error)
 		return error;
@@ -153,7 +153,7 @@ void record_invalidate(struct record *record)
 
 int lease_expect(const struct record *record, const gpub_expectation *expected, unsigned rights)
 {
-	const char *name = (const char *)record->name;
+	const char *name = record_title(record);
 	uint32_t owner = expected ? expected->owner : GPUB_ANY_USER;
 
 	if (owner != GPUB_ANY_USER && owner != record->owner)

@@ -241,12 +241,14 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	if (!error)
 		error = acquire_slow(client, (const char *)name, index, NULL, lease->rights, 0, &fresh);
 	if (error == -ENOENT)
-		return error_set(-ESTALE, "the buffer of this lease was unlinked, renamed or resized: acquire its name again");
+		return error_set(-ESTALE, "'%s' was unlinked, renamed or resized since this lease: acquire it again",
+				 (const char *)name);
 	if (error)
 		return error;
 	if (atomic_load(&slot_at(&client->slots, token_index(fresh.token))->record->serial) != serial) {
 		lease_undo(client, fresh.token);
-		return error_set(-ESTALE, "the buffer of this lease was unlinked, renamed or resized: acquire its name again");
+		return error_set(-ESTALE, "'%s' was unlinked, renamed or resized since this lease: acquire it again",
+				 (const char *)name);
 	}
 	*lease = fresh;
 	return 0;
@@ -274,7 +276,8 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 	hold = atomic_load(&slot->hold);
 	sequence = token_sequence(lease->token);
 	if (hold == SLOT_HOLD(sequence, SLOT_HELD))
-		return error_set(-EBUSY, "the lease is still held: return it before you renew it");
+		return error_set(-EBUSY, "the lease of '%s' is still held: return it before you renew it",
+				 record_title(slot->record));
 	if (!token_was_given(slot, hold, sequence))
 		return error_set(-ESTALE, "%s", stale);
 	if (renew_in(slot->record, slot, &token))

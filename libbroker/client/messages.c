@@ -227,9 +227,13 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 	if (!mapping) /* our CLOSED crossed the GRANT, and ends that grant in the broker: the acquirer asks again */
 		record_release(client, record, -EAGAIN, "the mapping was just closed");
 	else if (mapping->leaked)
-		return error_set(-EIO, "the memory's mapping failed to close before: only a new process can map it again");
+		return error_set(-EIO, "the mapping of '%s' failed to close before: only a new process can map its "
+				       "memory again",
+				 record_title(record));
 	else if (!mapping->closing && mapping->size < grant->span)
-		return error_set(-ENOMEM, "what the buffer grew by could not be mapped: return its leases, call gpub_trim, acquire it again");
+		return error_set(-ENOMEM, "what '%s' grew by could not be mapped: return its leases, call gpub_trim, "
+					  "acquire it again",
+				 record_title(record));
 	else if (mapping->closing)
 		record_join_closing(client, grant, record, mapping);
 	else

@@ -78,6 +78,14 @@ struct record {
 	struct record *free_prev, *free_next;
 };
 
+/* The buffer's name, for messages. A buffer that was redeemed has a key instead, which begins with '#' (delegate.c). */
+static inline const char *record_title(const struct record *record)
+{
+	const char *name = (const char *)record->name;
+
+	return *name == '#' ? "(of a ticket)" : name;
+}
+
 /* A caller that waits for a record, on that caller's stack. */
 struct waiter {
 	uint64_t       state; /* it waits until the record has another one */

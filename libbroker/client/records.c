@@ -156,7 +156,8 @@ static void watch(struct gpub_client *client, struct record *record, enum view v
 {
 	if (!client->device->watch)
 		return;
-	record->watch[view] = (struct device_watch){ .name = (const char *)record->name, .ptr = ptr, .size = record->size, .room = record->room };
+	record->watch[view] = (struct device_watch){ .name = record_title(record), .ptr = ptr, .size = record->size,
+						     .room = record->room };
 	client->device->watch(&record->watch[view]);
 }
 

@@ -31,9 +31,10 @@ static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *l
 	if (error)
 		return error;
 	if (!*map)
-		return error_set(-EINVAL, "the buffer has no timeline: create it with GPUB_TIMELINE");
+		return error_set(-EINVAL, "'%s' has no timeline: create it with GPUB_TIMELINE", record_title(*record));
 	if (rights & ~lease->rights)
-		return error_set(-EACCES, "the lease does not have GPUB_WRITE: acquire it with that right");
+		return error_set(-EACCES, "the lease of '%s' does not have GPUB_WRITE: acquire it with that right",
+				 record_title(*record));
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -21,22 +22,37 @@ static bool all_of(const char *text, const char *others)
 	return true;
 }
 
+const char *name_printable(const char *name, char copy[NAME_SIZE])
+{
+	snprintf(copy, NAME_SIZE, "%s", name);
+	for (char *c = copy; *c; c++)
+		if (*c < '!' || *c > '~')
+			*c = '?';
+	return copy;
+}
+
 int name_check(const char *name)
 {
+	char shown[NAME_SIZE];
+
 	if (!name || !*name)
 		return error_set(-EINVAL, "a buffer's name is missing: give 1 to %d characters", NAME_SIZE - 1);
 	if (strnlen(name, NAME_SIZE) == NAME_SIZE)
-		return error_set(-ENAMETOOLONG, "a buffer's name is longer than %d bytes: shorten it", NAME_SIZE - 1);
+		return error_set(-ENAMETOOLONG, "the name '%.40s...' is longer than %d bytes: shorten it",
+				 name_printable(name, shown), NAME_SIZE - 1);
 	if (*name == '/' || !all_of(name, "._/-"))
-		return error_set(-EINVAL, "a buffer's name may hold only A-Z a-z 0-9 . _ / - and must not begin "
-					  "with '/'");
+		return error_set(-EINVAL, "'%s' is no buffer's name: it may hold only A-Z a-z 0-9 . _ / - and must not "
+					  "begin with '/'",
+				 name_printable(name, shown));
 	return 0;
 }
 
 int instance_check(const char *name)
 {
+	char shown[NAME_SIZE];
+
 	if (!name || !*name || strnlen(name, INSTANCE_SIZE) == INSTANCE_SIZE || !all_of(name, "_-"))
-		return error_set(-EINVAL, "an instance's name is 1 to %d characters of A-Z a-z 0-9 _ -",
-				 INSTANCE_SIZE - 1);
+		return error_set(-EINVAL, "'%s' is no name of an instance: write 1 to %d characters of A-Z a-z 0-9 _ -",
+				 name_printable(name ? name : "", shown), INSTANCE_SIZE - 1);
 	return 0;
 }

@@ -11,6 +11,9 @@
 /* 1 to 95 bytes of A-Za-z0-9._/- that do not begin with '/'. -EINVAL, -ENAMETOOLONG with the error message set. */
 int name_check(const char *name);
 
+/* For logs and terminals: what may be no valid name, cut, with a question mark for each byte that cannot be shown. */
+const char *name_printable(const char *name, char copy[NAME_SIZE]);
+
 /* 1 to 20 bytes of A-Za-z0-9_- for a broker instance. */
 int instance_check(const char *name);
 

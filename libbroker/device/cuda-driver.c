@@ -146,7 +146,8 @@ int cuda_check_ordinal(int ordinal)
 {
 	if (ordinal >= 0 && ordinal < device_count)
 		return 0;
-	return error_set(-ENODEV, "there is no CUDA device %d in this process; it sees %d", ordinal, device_count);
+	return error_set(-ENODEV, "there is no CUDA device %d in this process: it sees %d, numbered from 0", ordinal,
+			 device_count);
 }
 
 /* ---- contexts ---- */

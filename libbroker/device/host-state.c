@@ -24,8 +24,8 @@ bool host_forked(void)
 int host_device_of(int ordinal)
 {
 	if (ordinal < 0 || ordinal >= (int)host_state.visible_count)
-		return error_set(-ENODEV, "there is no host device %d here: this process sees %u", ordinal,
-				 host_state.visible_count);
+		return error_set(-ENODEV, "there is no host device %d here: this process sees %u, numbered from 0",
+				 ordinal, host_state.visible_count);
 	return (int)host_state.visible[ordinal];
 }
 

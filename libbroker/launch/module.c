@@ -142,10 +142,24 @@ static uint64_t module_token(const gpub_module *module)
 	return (uint64_t)(uintptr_t)module;
 }
 
+/* Whether a module of that token was ever open. */
+static bool token_was_given(uint64_t token)
+{
+	uint64_t generation = token >> PLACE_BITS;
+
+	return generation && generation <= atomic_load(&place_of(token)->state) >> 2;
+}
+
 static int module_enter(const gpub_module *module, struct place **place)
 {
-	*place = place_enter(module_token(module));
-	return *place ? 0 : error_set(-ESTALE, "this module was closed: open it again");
+	uint64_t token = module_token(module);
+
+	*place = place_enter(token);
+	if (*place)
+		return 0;
+	if (!token_was_given(token))
+		return error_set(-EINVAL, "this is no module: take it from gpub_module_open()");
+	return error_set(-ESTALE, "this module was closed: open it again");
 }
 
 /* ---- kernels ---- */
@@ -356,6 +370,14 @@ static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launc
 	return place->device->module_launch(found, &resolved, args);
 }
 
+/* Its module is not open. */
+static int kernel_refuse(gpub_kernel kernel)
+{
+	if (!token_was_given(kernel.token))
+		return error_set(-EINVAL, "this is no kernel: take it from gpub_module_kernel() and do not change it");
+	return error_set(-ESTALE, "this kernel's module was closed: open it again");
+}
+
 int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **args)
 {
 	struct place *place;
@@ -366,7 +388,7 @@ int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **arg
 		return error_set(-EINVAL, "there is no launch configuration: start from GPUB_LAUNCH_INIT");
 	place = place_enter(kernel.token);
 	if (!place)
-		return error_set(-ESTALE, "this kernel's module was closed: open it again");
+		return kernel_refuse(kernel);
 	error = launch_open(place, kernel, config, args);
 	place_leave(place);
 	return error;

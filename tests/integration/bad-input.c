@@ -255,8 +255,9 @@ static void forged_kernels(gpub_kernel kernel, const gpub_launch_config *config)
 		ALSO(strstr(gpub_strerror_last(), "no kernel of its module")); /* and not the device, which is not asked */
 	}
 	kernel.handle = good;
-	kernel.token += 1;
-	REFUSE(gpub_launch(kernel, config, args), -ESTALE);
+	kernel.token += 1; /* a place where no module was opened */
+	REFUSE(gpub_launch(kernel, config, args), -EINVAL);
+	ALSO(strstr(gpub_strerror_last(), "no kernel"));
 }
 
 static int modules(const struct order *order)
@@ -283,7 +284,9 @@ static int modules(const struct order *order)
 	REFUSE(gpub_module_managed(NULL, "x", &ptr, &size), -EINVAL);
 	REFUSE(gpub_module_managed(opened, "no_such_variable", &ptr, &size), -ENOENT);
 	ALSO(!kernel.handle && ptr == (void *)-1 && size == 77);
-	REFUSE(gpub_launch(kernel, &config, args), -ESTALE);
+	REFUSE(gpub_launch(kernel, &config, args), -EINVAL); /* zeroes */
+	ALSO(strstr(gpub_strerror_last(), "take it from gpub_module_kernel()"));
+	REFUSE(gpub_module_kernel((gpub_module *)-1, "fill", &kernel), -EINVAL);
 	REFUSE(gpub_launch(kernel, NULL, args), -EINVAL);
 	ALSO(!gpub_module_kernel(opened, "fill", &closed));
 	REFUSE(gpub_launch(closed, &config, NULL), -EINVAL);

@@ -256,6 +256,9 @@ static void test_shrinks(void)
 	ask(&b, do_poke, .size = 8 * MIB, .value = 3);
 	POINT(ask(&a, do_resize, .name = "g", .size = 1 * MIB) == -EBUSY && strstr(a.last.text, "gpub_trim"),
 	      "it does not shrink while a process maps it: %s", a.last.text);
+	POINT(ask(&b, do_resize, .name = "g", .size = 1 * MIB) == -EBUSY &&
+		      strstr(b.last.text, "'g' cannot shrink while this process holds a lease of it: return that"),
+	      "nor under a lease of the caller's own, which a trim does not end: %s", b.last.text);
 	POINT(reads(&b, 0, 8 * MIB, 3), "and nothing is lost");
 	ask(&b, do_return);
 	POINT(ask(&a, do_resize, .name = "g", .size = 1 * MIB) == -EBUSY, "a mapping without a lease is enough");

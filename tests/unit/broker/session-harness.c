@@ -309,12 +309,19 @@ void expect_done(struct peer *peer, enum wire_type type, const char *name)
 	assert_int_equal(ask(peer, type, name).type, WIRE_DONE);
 }
 
-void expect_refused(struct peer *peer, const struct wire_message *message, int error)
+void expect_refused_saying(struct peer *peer, const struct wire_message *message, int error, const char *text)
 {
 	struct wire_message answer = answer_to(peer, message);
 
 	assert_int_equal(answer.type, WIRE_REFUSED);
 	assert_int_equal(answer.refused.error, error);
+	if (!strstr(answer.refused.text, text))
+		fail_msg("'%s' is said, and not '%s'", answer.refused.text, text);
+}
+
+void expect_refused(struct peer *peer, const struct wire_message *message, int error)
+{
+	expect_refused_saying(peer, message, error, "");
 }
 
 struct wire_grant acquire(struct peer *peer, const char *name)

@@ -120,6 +120,7 @@ struct wire_message answer_to(struct peer *peer, const struct wire_message *mess
 struct wire_message ask(struct peer *peer, enum wire_type type, const char *name);
 void expect_done(struct peer *peer, enum wire_type type, const char *name);
 void expect_refused(struct peer *peer, const struct wire_message *message, int error);
+void expect_refused_saying(struct peer *peer, const struct wire_message *message, int error, const char *text);
 struct wire_grant acquire(struct peer *peer, const char *name);
 void create_with_mode(struct peer *peer, const char *name, unsigned mode);
 void send_closed(int sock, uint64_t grant);

@@ -56,6 +56,35 @@ static void test_who_may_only_read_writes_no_timeline(void **state)
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 }
 
+/* Who may not unlink a buffer is not told to. */
+static void test_a_taken_name_comes_with_advice_that_works(void **state)
+{
+	struct peer owner = join_as(4001), other = join_as(4002), root = join_as(0);
+	struct wire_message create = named(WIRE_CREATE, 1, "a"), beyond = named(WIRE_CREATE, 2, "b"), rename;
+
+	(void)state;
+	expect_done(&owner, WIRE_CREATE, "a");
+	expect_refused_saying(&owner, &create, -EEXIST, "'a' is taken: unlink it first, or choose another");
+	expect_refused_saying(&root, &create, -EEXIST, "'a' is taken: unlink it first, or choose another");
+	expect_refused_saying(&other, &create, -EEXIST, "'a' is taken by a buffer of another user: choose another");
+	expect_done(&other, WIRE_CREATE, "c");
+	wire_init(&rename, WIRE_RENAME, 3);
+	strcpy(rename.rename.name, "c");
+	strcpy(rename.rename.to, "a");
+	expect_refused_saying(&other, &rename, -EEXIST, "'a' is taken by a buffer of another user: choose another");
+	expect_refused_saying(&root, &rename, -EEXIST, "'a' is taken: unlink it first, or replace it");
+	beyond.create.device = 1;
+	expect_refused_saying(&owner, &beyond, -ENODEV, "there is no device 1: the broker has 1, numbered from 0");
+	beyond = named(WIRE_ACQUIRE, 4, "a");
+	beyond.acquire.device = 1;
+	expect_refused_saying(&owner, &beyond, -ENODEV, "the broker has 1, numbered from 0");
+	expect_done(&owner, WIRE_UNLINK, "a");
+	expect_done(&other, WIRE_UNLINK, "c");
+	part(&owner);
+	part(&other);
+	part(&root);
+}
+
 /* The middle mode bits are for those in the buffer's group, by their primary group or another. */
 static void test_a_group_has_its_bits(void **state)
 {
@@ -340,6 +369,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_only_its_owner_or_root_unlinks_a_buffer),
 		ON(test_who_may_only_read_writes_no_timeline),
+		ON(test_a_taken_name_comes_with_advice_that_works),
 		ON(test_a_group_has_its_bits),
 		ON(test_only_creators_create),
 		ON(test_each_user_has_its_quota),

@@ -16,6 +16,7 @@
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
 #include "broker/request/waiting.h"
+#include "common/error.h"
 #include "common/sealed.h"
 
 #define RESERVE (8 * (uint64_t)SIZE)
@@ -268,6 +269,7 @@ static void test_a_new_owner_is_charged_with_all_of_it(void **state)
 	buffer = registry_find(broker.registry, "a");
 	memory_hold(buffer->allocation); /* as a growth does, which goes on */
 	assert_int_equal(registry_change_owner(broker.registry, buffer, heir), -EBUSY);
+	assert_non_null(strstr(error_text(), "'a' is being resized"));
 	memory_unhold(broker.memory, buffer->allocation);
 	broker.accounting->quotas.fallback.limit[RESOURCE_BYTES] = bytes + 3 * SIZE - 1;
 	assert_int_equal(registry_change_owner(broker.registry, buffer, heir), -EDQUOT);

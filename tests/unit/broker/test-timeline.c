@@ -142,19 +142,19 @@ static void test_failure_says_why(void **state)
 static void test_one_writer(void **state)
 {
 	(void)state;
-	assert_int_equal(timeline_claim(timeline, 7, &timelines), 0);
-	assert_int_equal(timeline_claim(timeline, 8, &timelines), -EBUSY);
-	assert_int_equal(timeline_claim(timeline, 7, &timelines), 0);
+	assert_int_equal(timeline_claim(timeline, 7, &timelines, "u"), 0);
+	assert_int_equal(timeline_claim(timeline, 8, &timelines, "u"), -EBUSY);
+	assert_int_equal(timeline_claim(timeline, 7, &timelines, "u"), 0);
 	assert_int_equal(timeline->writer, 7);
 }
 
 static void test_nobody_claims_an_ended_one(void **state)
 {
 	(void)state;
-	assert_int_equal(timeline_claim(timeline, 7, &timelines), 0);
+	assert_int_equal(timeline_claim(timeline, 7, &timelines, "u"), 0);
 	timeline_end(timeline, true);
-	assert_int_equal(timeline_claim(timeline, 7, &timelines), -EOWNERDEAD);
-	assert_int_equal(timeline_claim(timeline, 8, &timelines), -EOWNERDEAD);
+	assert_int_equal(timeline_claim(timeline, 7, &timelines, "u"), -EOWNERDEAD);
+	assert_int_equal(timeline_claim(timeline, 8, &timelines, "u"), -EOWNERDEAD);
 }
 
 /* ---- the sessions' lists, by which their ends find it ---- */
@@ -165,8 +165,8 @@ static void test_it_is_in_the_lists_of_its_creator_and_its_writer(void **state)
 
 	(void)state;
 	assert_ptr_equal(timelines.made, timeline);
-	assert_int_equal(timeline_claim(timeline, 7, &writer), 0);
-	assert_int_equal(timeline_claim(timeline, 7, &writer), 0);
+	assert_int_equal(timeline_claim(timeline, 7, &writer, "u"), 0);
+	assert_int_equal(timeline_claim(timeline, 7, &writer, "u"), 0);
 	assert_ptr_equal(writer.written, timeline);
 	assert_null(timeline->written_next);
 	assert_null(timelines.written);
@@ -182,12 +182,12 @@ static void test_it_outlives_the_sessions_of_both(void **state)
 	struct timelines writer = { 0 };
 
 	(void)state;
-	assert_int_equal(timeline_claim(timeline, 7, &writer), 0);
+	assert_int_equal(timeline_claim(timeline, 7, &writer, "u"), 0);
 	timelines_forget(&writer);
 	timelines_forget(&timelines);
 	assert_null(writer.written);
 	assert_null(timelines.made);
-	assert_int_equal(timeline_claim(timeline, 8, &writer), -EBUSY);
+	assert_int_equal(timeline_claim(timeline, 8, &writer, "u"), -EBUSY);
 	assert_null(writer.written);
 }
 

@@ -162,6 +162,15 @@ static void test_creates(void **state)
 			     "broker-ctl create none SIZE\n");
 }
 
+static void test_what_brings_a_newer_buffer(void **state)
+{
+	(void)state;
+	session(1);
+	request(STATUS_NEWER, 1, "u", 0);
+	expect_about("u", "5 min: rank 1 (pid 11) waits for a newer buffer u; nobody has published one: it comes with "
+			  "a rename to u, a create, or a resize\n");
+}
+
 static void test_growth(void **state)
 {
 	(void)state;
@@ -314,6 +323,7 @@ int main(void)
 		ON(test_an_unlinked_buffer_for_which_nobody_waits),
 		ON(test_many_holders_are_counted),
 		ON(test_creates),
+		ON(test_what_brings_a_newer_buffer),
 		ON(test_growth),
 		ON(test_quotas),
 		ON(test_a_drain_of_ones_own),

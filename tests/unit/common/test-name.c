@@ -46,6 +46,26 @@ static void test_name_bytes(void **state)
 	}
 }
 
+/* What is refused is named, and nothing of it reaches a terminal that could change the terminal. */
+static void test_refusals_name_the_name(void **state)
+{
+	char longer[] = "a-name-that-is-longer-than-any-buffer-may-have-"
+			"a-name-that-is-longer-than-any-buffer-may-have-"
+			"a-name-that-is-longer-than-any-buffer-may-have";
+
+	(void)state;
+	name_check("a b");
+	assert_non_null(strstr(error_text(), "'a?b' is no buffer's name"));
+	name_check("\033[2J\xff");
+	assert_non_null(strstr(error_text(), "'?[2J?' is no buffer's name"));
+	assert_int_equal(name_check(longer), -ENAMETOOLONG);
+	assert_non_null(strstr(error_text(), "'a-name-that-is-longer-than-any-buffer-ma...'"));
+	instance_check("a/b");
+	assert_non_null(strstr(error_text(), "'a/b' is no name of an instance"));
+	instance_check(longer);
+	assert_non_null(strstr(error_text(), "'a-name-that-is-longer-"));
+}
+
 static void test_instance_names(void **state)
 {
 	(void)state;
@@ -68,6 +88,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_name_lengths),
 		cmocka_unit_test(test_name_bytes),
+		cmocka_unit_test(test_refusals_name_the_name),
 		cmocka_unit_test(test_instance_names),
 	};
 
