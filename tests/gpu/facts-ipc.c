@@ -103,6 +103,50 @@ static void ipc_close_waits(int fd)
 	      "the last close waits for a running kernel of its context", "%.3f s for a kernel of 0.3 s", waited);
 }
 
+/* What each side wrote, the other one reads: 4 bytes of value here, then of value + 1 there. */
+static bool ipc_both_see(int fd, void *here, void *there, uint32_t value, uint32_t *seen)
+{
+	uint32_t next = value + 0x01010101;
+
+	*seen = memory_read(here);
+	if (*seen != value || cudaMemset(here, (int)(next & 0xff), 4) || cudaDeviceSynchronize())
+		return false;
+	*seen = ask_read(fd, there);
+	return *seen == next;
+}
+
+/* The library calls the driver's names, and a program may know the runtime's: the 64 bytes are the same. */
+static void ipc_runtime_opens_ours(int fd)
+{
+	struct answer memory = ask_export(fd, GRANULE, 0x51);
+	void         *ptr = NULL;
+	uint32_t      seen = 0;
+	cudaError_t   opened = handle_open(&ptr, &memory);
+	bool          same = !opened && ipc_both_see(fd, ptr, memory.ptr, 0x51515151, &seen);
+	cudaError_t   closed = opened ? opened : cudaIpcCloseMemHandle(ptr);
+
+	(void)cudaGetLastError();
+	point(same && !closed, "the runtime's cudaIpcOpenMemHandle opens what device_cuda exported",
+	      "open %s, close %s, read %x", cudaGetErrorName(opened), cudaGetErrorName(closed), seen);
+}
+
+static void ipc_ours_opens_the_runtimes(int fd)
+{
+	struct answer        memory = ask_allocate(fd, GRANULE, 0x61);
+	struct device_handle handle;
+	void                *ptr = NULL;
+	uint32_t             seen = 0;
+	int                  opened, closed;
+	bool                 same;
+
+	memcpy(handle.bytes, &memory.handle, sizeof(handle.bytes));
+	opened = device_cuda->open(0, &handle, GRANULE, &ptr);
+	same = !opened && ipc_both_see(fd, ptr, memory.ptr, 0x61616161, &seen);
+	closed = opened ? opened : device_cuda->close(0, ptr);
+	point(same && !closed, "device_cuda opens what the runtime's cudaIpcGetMemHandle exported",
+	      "open %d, close %d, read %x", opened, closed, seen);
+}
+
 static void ipc_capture(int fd)
 {
 	struct answer        memory = ask_allocate(fd, GRANULE, 0x25);
@@ -159,6 +203,8 @@ void ipc_group(void)
 	ipc_owner_free(fd, &memory);
 	ipc_granule(fd);
 	ipc_close_waits(fd);
+	ipc_runtime_opens_ours(fd);
+	ipc_ours_opens_the_runtimes(fd);
 	ipc_capture(fd);
 	ipc_neighbour(fd);
 }

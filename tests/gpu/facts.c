@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -108,6 +109,25 @@ static void exporter_allocate(const struct request *request, struct answer *answ
 		answer->result = cudaIpcGetMemHandle(&answer->handle, answer->ptr);
 }
 
+_Static_assert(sizeof(cudaIpcMemHandle_t) == DEVICE_HANDLE_SIZE, "a handle of the device is one of the CUDA runtime");
+
+/* As a broker does it: by the driver's functions. */
+static void exporter_export(const struct request *request, struct answer *answer)
+{
+	const struct device_setup setup = { .owner = true };
+	struct device_handle      handle;
+	int                       descriptor;
+
+	answer->result = cudaErrorUnknown;
+	if (device_cuda->start(&setup) || device_cuda->allocate(0, request->size, EXPORT_IPC, &answer->ptr) ||
+	    device_cuda->export_handle(0, answer->ptr, &handle, &descriptor))
+		return;
+	memcpy(&answer->handle, handle.bytes, sizeof(answer->handle));
+	answer->result = cudaMemset(answer->ptr, (int)request->value, request->size);
+	if (!answer->result)
+		answer->result = cudaDeviceSynchronize();
+}
+
 static void exporter_do(const struct request *request, struct answer *answer)
 {
 	switch (request->operation) {
@@ -122,6 +142,9 @@ static void exporter_do(const struct request *request, struct answer *answer)
 		break;
 	case OP_OPEN:
 		answer->result = cudaIpcOpenMemHandle(&answer->ptr, request->handle, cudaIpcMemLazyEnablePeerAccess);
+		break;
+	case OP_EXPORT:
+		exporter_export(request, answer);
 		break;
 	}
 }
@@ -152,6 +175,14 @@ struct answer ask(int fd, struct request request)
 struct answer ask_allocate(int fd, uint64_t size, uint32_t value)
 {
 	struct answer answer = ask(fd, (struct request){ .operation = OP_ALLOCATE, .size = size, .value = value });
+
+	NEED(answer.result);
+	return answer;
+}
+
+struct answer ask_export(int fd, uint64_t size, uint32_t value)
+{
+	struct answer answer = ask(fd, (struct request){ .operation = OP_EXPORT, .size = size, .value = value });
 
 	NEED(answer.result);
 	return answer;

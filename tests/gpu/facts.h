@@ -50,7 +50,7 @@ void die_with_parent(pid_t parent);
 
 /* ---- the exporter: a role that does what it is asked ---- */
 
-enum operation { OP_ALLOCATE, OP_READ, OP_FREE, OP_OPEN };
+enum operation { OP_ALLOCATE, OP_READ, OP_FREE, OP_OPEN, OP_EXPORT };
 
 struct request {
 	enum operation     operation;
@@ -70,6 +70,7 @@ struct answer {
 void          exporter(int fd);
 struct answer ask(int fd, struct request request);
 struct answer ask_allocate(int fd, uint64_t size, uint32_t value); /* each byte has the value */
+struct answer ask_export(int fd, uint64_t size, uint32_t value);   /* the same, made and exported by device_cuda */
 cudaError_t   ask_free(int fd, void *ptr);
 uint32_t      ask_read(int fd, void *ptr);
 

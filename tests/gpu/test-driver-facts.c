@@ -28,7 +28,7 @@ static const struct group {
 	void (*run)(void);
 	int points;
 } groups[] = {
-	{ "IPC", ipc_group, 10 },
+	{ "IPC", ipc_group, 12 },
 	{ "namespaces", namespaces_group, 3 },
 	{ "stream order", order_group, 8 },
 	{ "descriptors", vmm_group, 11 },
