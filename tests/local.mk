@@ -540,7 +540,7 @@ mutate:
 mutate-smoke:
 	$(AM_TESTS_ENVIRONMENT) MUTATE_LIST=$(srcdir)/tests/mutate/smoke.txt bash $(srcdir)/tests/mutate/mutate.sh
 .PHONY: mutate mutate-smoke
-EXTRA_DIST += tests/mutate/mutate.sh tests/mutate/c.rules tests/mutate/tests.txt tests/mutate/equivalent.txt tests/mutate/smoke.txt
+EXTRA_DIST += tests/mutate/mutate.sh tests/mutate/score.sh tests/mutate/c.rules tests/mutate/tests.txt tests/mutate/equivalent.txt tests/mutate/smoke.txt
 
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh

@@ -8,27 +8,41 @@
 # copy of the source tree, where nobody works, and runs the tests in namespaces of their own where that is allowed: a mutant may
 # kill whom it likes. What does not compile, or compiles to the same code, is no mutant and is not counted.
 #
-# From the environment: MUTATE_COUNT (mutants to test, 40), MUTATE_SECONDS (no new one is begun after, 3600), MUTATE_SEED (which
-# lines are drawn), MUTATE_FILES (of those in tests.txt; all), MUTATE_LIST (a file of mutants instead of a sample, as in equivalent.txt),
-# MUTATE_TEST_SECONDS (a test that runs longer has noticed, 120), MUTATE_SANITIZED=no (survivors are not tried again under the
-# sanitizers, which is quicker and finds no leak), MUTATE (the program mutate). Fails where a mutant
-# survived.
+# From the environment:
+#   MUTATE           the program mutate
+#   MUTATE_COUNT     how many mutants are tested, over all files (40)
+#   MUTATE_EACH      how many mutants of each file are tested, file by file, instead of MUTATE_COUNT
+#   MUTATE_SECONDS   no mutant is begun after so many seconds (3600)
+#   MUTATE_SEED      decides which mutants are drawn (a new one each time, which is printed)
+#   MUTATE_FILES     the files whose mutants are drawn (all of tests.txt)
+#   MUTATE_LIST      a file of mutants, written as in equivalent.txt, that are tested instead of a sample
+#   MUTATE_RESULTS   a file to which each verdict is appended. A mutant that has a verdict there is not tested again, so that a long
+#                    run can be cut into pieces with the same seed. At the end, score.sh prints the score of each file.
+#   MUTATE_TEST_SECONDS  a test that runs longer than this has noticed the mutant (120)
+#   MUTATE_SANITIZED=no  survivors are not tested again under the sanitizers: quicker, but a leak is not noticed
+#   MUTATE_SURVIVORS=told  survivors are printed, but are no failure
+# The exit status is 1 where a mutant survived, and 2 where mutants cannot be tested.
 set -uo pipefail
 
 here=${top_srcdir:?}/tests/mutate
 base=${top_builddir:?}/mutate
 tree=$base/tree
 count=${MUTATE_COUNT:-40}
+each=${MUTATE_EACH:-}
+results=${MUTATE_RESULTS:-}
 seconds=${MUTATE_SECONDS:-3600}
 seed=${MUTATE_SEED:-$RANDOM}
 limit=${MUTATE_TEST_SECONDS:-120}
 list=${MUTATE_LIST:-}
 mutate=${MUTATE:-mutate}
+sanitized=
 declare -A counted=([killed]=0 [survived]=0 [equivalent]=0 [none]=0)
+declare -A of_file=()  # mutants of a file that have a verdict, by file
+declare -A verdicts=() # of earlier runs, by mutant
 
 die() {
 	echo "mutate: $1" >&2
-	exit 1
+	exit 2
 }
 
 # ---- the trees ----
@@ -42,7 +56,7 @@ tree_make() {
 	if [ -s "$base/mutated" ]; then
 		touch "$tree/$(cat "$base/mutated")"
 	fi
-	if [ ! -e "$tree/Makefile" ]; then
+	if [ ! "$tree/Makefile" -nt "$top_builddir/config.status" ]; then
 		(cd "$tree" && ./configure -q --with-cuda=no "$1" CFLAGS="-O1 -g0" >configured 2>&1) ||
 			die "the tree is not configured: see $tree/configured"
 	fi
@@ -80,7 +94,8 @@ code_of() {
 
 # ---- running ----
 
-# A broker in a mutant's hands may signal and remove what it likes: it sees no process, and no shared memory, but its own.
+# A broker in a mutant's hands may signal and remove what it likes: it sees no process, no shared memory and no temporary file but
+# those of its test. All of these are gone when the namespaces of the test are.
 alone=()
 alone_find() {
 	local how
@@ -96,16 +111,18 @@ alone_find() {
 	echo "# no namespaces here: the tests run among the machine's other processes"
 }
 
-# test_passes TEST[:ARGUMENT...]: builds it, and what it may start or load, and runs it as make check does. 2: it does not build.
+# test_passes TEST[:ARGUMENT...]: builds the test, and what it may start or load, and runs it as make check does: under the
+# supervisor, which is process 1 of the namespace, so that no test is. 2: it does not build.
 test_passes() {
 	local words
 	IFS=: read -r -a words <<<"$1"
-	make -C "$tree" -s -j "$(nproc)" broker/broker-run tests/crash/fail-calls.la "${words[0]}" >"$base/built" 2>&1 || return 2
+	make -C "$tree" -s -j "$(nproc)" broker/broker-run tests/supervisor tests/crash/fail-calls.la "${words[0]}" \
+		>"$base/built" 2>&1 || return 2
 	# shellcheck disable=SC2016
-	top_srcdir=$tree top_builddir=$tree GPUBROKER_MODULE_PATH=$tree/kernels timeout --kill-after=5 "$limit" \
-		"${alone[@]}" bash -c '
-		[ "$1" = 0 ] || mount -t tmpfs tmpfs /dev/shm
-		cd "$2" && shift 2 && exec "./$@"' - ${#alone[@]} "$tree" "${words[@]}" >"$base/out" 2>&1 </dev/null || return 1
+	top_srcdir=$tree top_builddir=$tree GPUBROKER_MODULE_PATH=$tree/kernels TMPDIR=$scratch "${alone[@]}" bash -c '
+		[ "$1" = 0 ] || { mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs "$TMPDIR"; } || exit
+		cd "$2" && exec tests/supervisor "$3" "./$4" "${@:5}"' - ${#alone[@]} "$tree" "$limit" "${words[@]}" \
+		>"$base/out" 2>&1 </dev/null || return 1
 	! grep -q '^not ok' "$base/out"
 }
 
@@ -123,7 +140,10 @@ tests_pass() {
 # What the tests pass over may be a leak, or read what it must not: the same tests, under the sanitizers. 1: they notice.
 sanitized_pass() {
 	local tree=$base/sanitized status
-	[ -e "$tree/config.status" ] || tree_make --enable-sanitizers
+	if [ -z "$sanitized" ]; then
+		tree_make --enable-sanitizers
+		sanitized=made
+	fi
 	cp "$2" "$tree/$1"
 	tests_pass "$1" 2>/dev/null # bash says who was killed
 	status=$?
@@ -143,14 +163,15 @@ mutants_of() {
 		     match($0, /\[written to [^]]*\]/) { print line "\t" substr($0, RSTART + 12, RLENGTH - 13) }'
 }
 
-# One of each line at most, in an order that the seed decides: FILE <tab> the mutated file.
+# One mutant of each line at most, in an order that the seed decides: FILE <tab> the mutated file. What is drawn of a file does not
+# depend on which other files there are. With MUTATE_EACH, file by file, which saves building.
 sample() {
 	local file
 	rm -rf "$base/mutants"
 	for file in $(files_all); do
-		mutants_of "$file" | sed "s|^|$file	|"
-	done | awk -v seed="$seed" 'BEGIN { srand(seed) } { printf "%.9f\t%s\n", rand(), $0 }' | sort |
-		awk -F '\t' '!seen[$2, $3]++ { print $2 "\t" $4 }'
+		mutants_of "$file" | awk -v seed="$(cksum <<<"$seed $file" | cut -d ' ' -f 1)" -v file="$file" '
+			BEGIN { srand(seed) } { printf "%.9f\t%s\t%s\n", rand(), file, $0 }' | sort
+	done | if [ -n "$each" ]; then cat; else sort; fi | awk -F '\t' '!seen[$2, $3]++ { print $2 "\t" $4 }'
 }
 
 # change FILE MUTANT: FILE, the line before and after, without the space before them, with tabs between
@@ -159,6 +180,10 @@ change() {
 	before=$(diff "$tree/$1" "$2" | sed -n 's/^< *//p' | sed 's/^[[:space:]]*//' | head -n 1)
 	after=$(diff "$tree/$1" "$2" | sed -n 's/^> *//p' | sed 's/^[[:space:]]*//' | head -n 1)
 	printf '%s\t%s\t%s' "$1" "$before" "$after"
+}
+
+line_of() {
+	diff "$tree/$1" "$2" | sed -n '1s/[^0-9].*//p'
 }
 
 # Those of a list, made from the line as it stands there.
@@ -200,10 +225,9 @@ judge() {
 	fi
 }
 
-# mutant_try FILE MUTANT
-mutant_try() {
-	local object what code='' verdict=none by=''
-	what=$(change "$1" "$2")
+# mutant_test FILE MUTANT: builds it and runs the tests of its file
+mutant_test() {
+	local object code=''
 	object=$(object_of "$1")
 	cp "$tree/$1" "$base/original"
 	if [ -n "$object" ]; then
@@ -215,26 +239,69 @@ mutant_try() {
 	cp "$2" "$tree/$1"
 	judge "$1" "$2"
 	cp "$base/original" "$tree/$1"
+}
+
+# mutant_try FILE MUTANT: its verdict, which an earlier run may have found, is counted, and printed if it is new
+mutant_try() {
+	local what line verdict=none by=''
+	what=$(change "$1" "$2")
+	line=$(line_of "$1" "$2")
+	if [ -n "${verdicts[$line $what]:-}" ]; then
+		verdict=${verdicts[$line $what]}
+	else
+		mutant_test "$1" "$2"
+		[ -z "$results" ] || printf '%s\t%s\t%s%s\n' "$verdict" "$line" "$what" "${by:+	$by}" >>"$results"
+		[ "$verdict" = none ] || printf '%s\t%s\t%s%s\n' "$verdict" "$line" "$what" "${by:+	$by}"
+	fi
 	counted[$verdict]=$((counted[$verdict] + 1))
-	[ $verdict = none ] || printf '%s\t%s%s\n' "$verdict" "$what" "${by:+	$by}"
+	[ "$verdict" = none ] || of_file[$1]=$((${of_file[$1]:-0} + 1))
+}
+
+verdicts_read() {
+	local verdict line file before after
+	[ -e "$results" ] || return 0
+	while IFS=$'\t' read -r verdict line file before after _; do
+		verdicts["$line $file	$before	$after"]=$verdict
+	done <"$results"
+}
+
+# Whether FILE has as many mutants as it shall have.
+has_enough() {
+	[ -n "$each" ] && [ "${of_file[$1]:-0}" -ge "$each" ]
+}
+
+has_ended() {
+	[ $SECONDS -ge "$seconds" ] || { [ -z "$each" ] && [ $((counted[killed] + counted[survived])) -ge "$count" ]; }
 }
 
 mapfile -t tests < <(for file in $(files_all); do tests_of "$file"; done | tr ' ' '\n' | sort -u)
 [ -n "$list" ] || command -v "$mutate" >/dev/null || die "universalmutator is not installed: python3 -m venv DIR && \
 DIR/bin/pip install universalmutator, and set MUTATE=DIR/bin/mutate"
+[ -z "$results" ] || verdicts_read
+scratch=$(mktemp -d /tmp/mutate.XXXXXX) || die "no folder can be made in /tmp"
+chmod 1777 "$scratch"
+trap 'rm -rf "$scratch"' EXIT
 tree_make --enable-silent-rules
 alone_find
 for test in "${tests[@]}"; do
-	test_passes "$test" || die "$test fails without a mutant: see $base/out"
+	test_passes "$test"
+	case $? in
+	1) die "$test fails without a mutant: see $base/out" ;;
+	2) die "$test does not build: see $base/built" ;;
+	esac
 done
 echo "# seed $seed"
+if [ -n "$list" ]; then
+	listed "$list"
+else
+	sample
+fi >"$base/drawn" || exit
 while IFS=$'\t' read -r -u 3 file mutant; do
-	if [ $((counted[killed] + counted[survived])) -ge "$count" ] || [ $SECONDS -ge "$seconds" ]; then
-		break
-	fi
-	mutant_try "$file" "$mutant"
-done 3< <(if [ -n "$list" ]; then listed "$list"; else sample; fi)
+	has_ended && break
+	has_enough "$file" || mutant_try "$file" "$mutant"
+done 3<"$base/drawn"
 of=$((counted[killed] + counted[survived]))
 echo "# of $of mutants ${counted[killed]} were killed; ${counted[equivalent]} that no test can kill and ${counted[none]} that are none were left out"
 [ $of -eq 0 ] || echo "# score: $((counted[killed] * 1000 / of / 10)).$((counted[killed] * 1000 / of % 10)) %"
-[ "${counted[survived]}" -eq 0 ]
+[ -z "$results" ] || bash "$here/score.sh" "$results"
+[ "${counted[survived]}" -eq 0 ] || [ "${MUTATE_SURVIVORS:-}" = told ]
