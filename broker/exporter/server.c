@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,10 +22,102 @@
 
 #define OPENMETRICS_TYPE "application/openmetrics-text"
 #define PLAIN            "text/plain; charset=utf-8"
+#define ENDING           64U /* connections that are ended and not closed yet: libmicrohttpd accepts some 10 in a run */
+#define NO_CONNECTIONS   32U /* descriptors that are no connections: the loop's, the log's, a status file's */
+#define SILENT_LEAST     8U
 
 static const char index_page[] = "broker-exporter (" PACKAGE_NAME ") " PACKAGE_VERSION "\n"
 				 "/metrics    what the brokers of this machine hold\n"
 				 "/-/healthy  whether this program serves\n";
+
+/* ---- connections, and how long they last ---- */
+
+struct visit {
+	int            fd; /* libmicrohttpd's */
+	time_t         began;
+	struct visits *in; /* NULL: it is being ended */
+	struct visit  *prev, *next;
+};
+
+static void visit_leave(struct visit *visit)
+{
+	if (!visit->in)
+		return;
+	DL_DELETE(visit->in->first, visit);
+	visit->in->count--;
+	visit->in = NULL;
+}
+
+/* libmicrohttpd closes the connection in its next run. */
+static void visit_end(struct visit *visit)
+{
+	visit_leave(visit);
+	shutdown(visit->fd, SHUT_RDWR);
+}
+
+static void visit_enter(struct visits *visits, struct visit *visit)
+{
+	if (visits->count == visits->most)
+		visit_end(visits->first);
+	DL_APPEND(visits->first, visit);
+	visits->count++;
+	visit->in = visits;
+}
+
+static void visit_begin(struct server *server, struct MHD_Connection *connection, struct visit **place)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct visit *visit = info ? malloc(sizeof *visit) : NULL;
+
+	*place = visit;
+	if (!visit) { /* it could not be ended in time */
+		if (info)
+			shutdown(info->connect_fd, SHUT_RDWR);
+		return;
+	}
+	visit->fd = info->connect_fd;
+	visit->began = (time_t)(now_ms(CLOCK_MONOTONIC) / 1000);
+	visit_enter(&server->silent, visit);
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **place,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct server *server = context;
+	struct visit *visit = *place;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		server->open++;
+		visit_begin(server, connection, (struct visit **)place);
+		return;
+	}
+	server->open--;
+	server->closed = true;
+	if (visit)
+		visit_leave(visit);
+	free(visit);
+}
+
+/* The connection has sent its request: silent connections end it no more. */
+static void visit_asked(struct server *server, struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct visit *visit = info ? info->socket_context : NULL;
+
+	if (!visit || visit->in != &server->silent)
+		return;
+	visit_leave(visit);
+	visit_enter(&server->answered, visit);
+}
+
+/* libmicrohttpd's own limit begins anew with each byte, so that a slow client would stay for ever. */
+static void end_late_visits(struct visits *visits)
+{
+	time_t now = (time_t)(now_ms(CLOCK_MONOTONIC) / 1000);
+
+	while (visits->first && now - visits->first->began >= SERVER_SECONDS)
+		visit_end(visits->first);
+}
 
 /* ---- answers ---- */
 
@@ -94,6 +187,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	(void)data;
 	(void)size;
 	(void)request;
+	visit_asked(context, connection);
 	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD))
 		return answer_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
 	if (!strcmp(path, "/metrics"))
@@ -105,57 +199,6 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	return answer_text(connection, MHD_HTTP_NOT_FOUND, "there is nothing here: the metrics are at /metrics\n");
 }
 
-/* ---- connections, and how long they last ---- */
-
-struct visit {
-	int           fd; /* libmicrohttpd's */
-	time_t        began;
-	struct visit *prev, *next;
-};
-
-static void visit_begin(struct server *server, struct MHD_Connection *connection, struct visit **place)
-{
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	struct visit *visit = info ? malloc(sizeof *visit) : NULL;
-
-	*place = visit;
-	if (!visit) { /* it could not be ended in time */
-		if (info)
-			shutdown(info->connect_fd, SHUT_RDWR);
-		return;
-	}
-	visit->fd = info->connect_fd;
-	visit->began = (time_t)(now_ms(CLOCK_MONOTONIC) / 1000);
-	DL_APPEND(server->visits, visit);
-	/* a scrape takes milliseconds: the oldest is likely to be of those who keep others out */
-	if (++server->visits_count == SERVER_CONNECTIONS)
-		shutdown(server->visits->fd, SHUT_RDWR);
-}
-
-static void on_connection(void *context, struct MHD_Connection *connection, void **place,
-			  enum MHD_ConnectionNotificationCode code)
-{
-	struct server *server = context;
-	struct visit *visit = *place;
-
-	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		visit_begin(server, connection, (struct visit **)place);
-	} else if (visit) {
-		DL_DELETE(server->visits, visit);
-		server->visits_count--;
-		free(visit);
-	}
-}
-
-/* libmicrohttpd's own limit begins anew with each byte, so that a slow client would stay for ever. */
-static void end_late_visits(struct server *server)
-{
-	time_t now = (time_t)(now_ms(CLOCK_MONOTONIC) / 1000);
-
-	for (struct visit *visit = server->visits; visit && now - visit->began >= SERVER_SECONDS; visit = visit->next)
-		shutdown(visit->fd, SHUT_RDWR);
-}
-
 /* ---- the loop ---- */
 
 static void expect(struct server *server)
@@ -163,10 +206,16 @@ static void expect(struct server *server)
 	MHD_UNSIGNED_LONG_LONG ms = 1000;
 	struct timeval pause;
 
-	if (!server->visits)
+	if (!server->open && !server->closed)
 		return;
 	if (MHD_get_timeout(server->daemon, &ms) == MHD_NO || ms > 1000)
 		ms = 1000;
+	/*
+	 * at a limit of connections or descriptors libmicrohttpd accepts again only in the run after the one that
+	 * closes some
+	 */
+	if (server->closed)
+		ms = 0;
 	pause = (struct timeval){ .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
 	event_add(server->later, &pause);
 }
@@ -177,7 +226,9 @@ static void on_ready(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	end_late_visits(server);
+	end_late_visits(&server->silent);
+	end_late_visits(&server->answered);
+	server->closed = false;
 	MHD_run(server->daemon);
 	expect(server);
 }
@@ -201,7 +252,7 @@ static int listener_open(struct listen_address *at)
 	int fd = socket(at->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1, error;
 
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
-	    !bind(fd, (const struct sockaddr *)&at->address, at->length) && !listen(fd, SERVER_CONNECTIONS) &&
+	    !bind(fd, (const struct sockaddr *)&at->address, at->length) && !listen(fd, SOMAXCONN) &&
 	    !getsockname(fd, (struct sockaddr *)&at->address, &at->length))
 		return fd;
 	error = error_set(-errno, "nobody can listen at %s: %m; choose another ADDRESS:PORT with --listen",
@@ -211,17 +262,34 @@ static int listener_open(struct listen_address *at)
 	return error;
 }
 
+/*
+ * How many silent connections there may be: SERVER_SILENT, or fewer where the limit of descriptors has no room for as
+ * many.
+ */
+static unsigned silent_most(void)
+{
+	const rlim_t others = SERVER_ANSWERED + ENDING + NO_CONNECTIONS;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= SERVER_SILENT + others)
+		return SERVER_SILENT;
+	return limit.rlim_cur > others + SILENT_LEAST ? (unsigned)(limit.rlim_cur - others) : SILENT_LEAST;
+}
+
 int server_open(struct server *server, struct event_base *base, const struct listen_address *listen,
 		const struct metrics_wanted *wanted)
 {
 	int fd, error;
 
-	*server = (struct server){ .wanted = wanted, .listen = *listen };
+	*server = (struct server){ .wanted = wanted,
+				   .listen = *listen,
+				   .silent.most = silent_most(),
+				   .answered.most = SERVER_ANSWERED };
 	fd = listener_open(&server->listen);
 	if (fd < 0)
 		return fd;
 	server->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, fd,
-					  MHD_OPTION_CONNECTION_LIMIT, (unsigned)SERVER_CONNECTIONS,
+					  MHD_OPTION_CONNECTION_LIMIT, SERVER_SILENT + SERVER_ANSWERED + ENDING,
 					  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_SECONDS,
 					  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_MEMORY,
 					  MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);

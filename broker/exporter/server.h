@@ -1,32 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server.h - the HTTP side of broker-exporter: /metrics, made anew for each request, /-/healthy, and a page that names them.
+ * server.h - the HTTP side of broker-exporter: /metrics, made anew for each request, /-/healthy, and a page that names
+ * them.
  *
- * Runs in the loop of its caller, in one thread. Whoever can reach the port may be hostile, so what a client costs is bounded:
- * SERVER_CONNECTIONS at a time, of which the oldest ends for a new one; SERVER_SECONDS each from its first byte to its last; one
- * request a connection; SERVER_MEMORY bytes of what it sends. Reads status files alone, and never what a client sends but the method, the path and
- * what it accepts. Owns the listening socket, the connections and libmicrohttpd's daemon.
+ * Runs in the loop of its caller, in one thread. Whoever can reach the port may be hostile, so what a client costs is
+ * bounded: SERVER_SILENT connections that have not sent their request and SERVER_ANSWERED that have; SERVER_SECONDS
+ * for each, from its first byte to its last; one request a connection; SERVER_MEMORY bytes of what it sends. Reads
+ * status files alone, and never what a client sends but the method, the path and what it accepts. Owns the listening
+ * socket, the connections and libmicrohttpd's daemon.
  */
 #ifndef GPUB_EXPORTER_SERVER_H
 #define GPUB_EXPORTER_SERVER_H
+
+#include <stdbool.h>
 
 #include <event2/event.h>
 
 #include "options.h"
 
-#define SERVER_CONNECTIONS 32
-#define SERVER_SECONDS     10
-#define SERVER_MEMORY      16384 /* of a connection: its request and the head of its answer */
+#define SERVER_SILENT   256
+#define SERVER_ANSWERED 32 /* fewer: each of them has the text of an answer */
+#define SERVER_SECONDS  10
+#define SERVER_MEMORY   16384 /* of a connection: its request and the head of its answer */
 
 struct visit;
 
+/* Connections of one kind, oldest first. When there are too many, the oldest is ended: a scrape takes milliseconds. */
+struct visits {
+	struct visit *first;
+	unsigned      count;
+	unsigned      most;
+};
+
 struct server {
-	struct MHD_Daemon      *daemon;
+	struct MHD_Daemon           *daemon;
 	const struct metrics_wanted *wanted; /* the caller's */
-	struct event           *ready, *later;
-	struct visit           *visits; /* connections, oldest first */
-	unsigned                visits_count;
-	struct listen_address   listen; /* as it is: with the port that it got */
+	struct event                *ready, *later;
+	struct visits                silent, answered;
+	unsigned                     open;   /* connections, those that are being ended included */
+	bool                         closed; /* a connection closed in this pass */
+	struct listen_address        listen; /* with the port that the kernel chose */
 };
 
 /* Negative errno with the error message. */

@@ -14,23 +14,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "common/now.h"
 #include "harness.h"
 
 #define GET     "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 #define HEALTHY "GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n"
-#define CROWD   200 /* connections: more than the exporter takes at a time */
+#define CROWD   600 /* connections: more than the exporter takes at a time */
+#define KEPT    200 /* connections that are made again whenever they end */
+#define SCRAPES 20
+#define FEW_DESCRIPTORS 160
 #define ROUNDS  300
 #define BUFFERS 50
 
 static pid_t exporter;
 static in_port_t port;
 
-/* Its log's first line names the port. */
-static void exporter_start(const char *program, const char *instance)
+/* Its log's first line names the port. Without a number of descriptors it may have as many as the test. */
+static void exporter_start(const char *program, const char *instance, rlim_t most_descriptors)
 {
+	struct rlimit limit = { most_descriptors, most_descriptors };
 	char line[200] = "", *colon;
 	int log[2];
 
@@ -38,6 +44,8 @@ static void exporter_start(const char *program, const char *instance)
 		bail_out("no pipe: %m");
 	exporter = fork();
 	if (!exporter) {
+		if (most_descriptors && setrlimit(RLIMIT_NOFILE, &limit))
+			_exit(126);
 		dup2(log[1], STDERR_FILENO);
 		execl(program, program, "--listen", "127.0.0.1:0", "--instance", instance, (char *)NULL);
 		_exit(127);
@@ -50,6 +58,14 @@ static void exporter_start(const char *program, const char *instance)
 		bail_out("the exporter does not serve: %s", line);
 	port = htons((in_port_t)atoi(colon + 1));
 	/* its log stays open: it may say more */
+}
+
+static void exporter_end(void)
+{
+	int status;
+
+	kill(exporter, SIGTERM);
+	POINT(waitpid(exporter, &status, 0) == exporter && !status, "SIGTERM ends it with status 0");
 }
 
 static int visit(void)
@@ -234,21 +250,92 @@ static void test_slow(void)
 	close(slow);
 }
 
-/* More than it takes: the oldest make room. */
+/* How long a scrape takes, or -1: it is not answered. Prometheus gives it 10 s unless told otherwise. */
+static long scrape_ms(void)
+{
+	uint64_t began = now_ms(CLOCK_MONOTONIC);
+
+	return answers(GET, "200") ? (long)(now_ms(CLOCK_MONOTONIC) - began) : -1;
+}
+
+/* True: each of the scrapes took less than a second. */
+static bool scrapes_are_quick(void)
+{
+	long most = 0;
+
+	for (int i = 0; i < SCRAPES; i++) {
+		long ms = scrape_ms();
+
+		if (ms < 0 || ms >= 1000 * test_slower()) {
+			printf("# scrape %d: %ld ms\n", i, ms);
+			return false;
+		}
+		most = ms > most ? ms : most;
+	}
+	printf("# the slowest of %d scrapes: %ld ms\n", SCRAPES, most);
+	return true;
+}
+
+/* A connection that begins a request and never ends it. */
+static int visit_idly(void)
+{
+	int fd = visit();
+
+	say(fd, "G");
+	return fd;
+}
+
+/* More than the exporter keeps: the oldest make room. */
 static void test_silent_crowd(void)
 {
 	static int crowd[CROWD];
 	int ended = 0;
 
 	for (int i = 0; i < CROWD; i++)
-		crowd[i] = visit();
-	POINT(is_healthy(), "a request that comes behind %d silent connections is answered", CROWD);
+		crowd[i] = visit_idly();
+	POINT(scrapes_are_quick(), "scrapes that come behind %d silent connections take less than a second", CROWD);
 	POINT(descriptors_of_exporter() < CROWD / 2, "it has kept only some of them");
 	for (int i = 0; i < CROWD; i++) {
 		ended += is_ended(crowd[i]);
 		close(crowd[i]);
 	}
 	POINT(ended > CROWD / 2, "most of them are ended: %d", ended);
+}
+
+/* In a process of its own: keeps that many silent connections up until it is killed. Tells once that all are there. */
+_Noreturn static void keep_up(int count, int ready)
+{
+	int *fds = calloc((size_t)count, sizeof *fds);
+
+	for (int i = 0; fds && i < count; i++)
+		fds[i] = visit_idly();
+	if (!fds || write(ready, "r", 1) != 1)
+		_exit(1);
+	for (int i = 0;; i = (i + 1) % count) {
+		if (!is_ended(fds[i]))
+			continue;
+		close(fds[i]);
+		fds[i] = visit_idly();
+	}
+}
+
+static void test_kept_crowd(int count)
+{
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	if (pipe(ready))
+		bail_out("no pipe: %m");
+	pid = fork();
+	if (!pid)
+		keep_up(count, ready[1]);
+	close(ready[1]);
+	POINT(read(ready[0], &byte, 1) == 1 && scrapes_are_quick(),
+	      "scrapes take less than a second beside %d silent connections that come again when they end", count);
+	close(ready[0]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 static void test_memory_stays(void)
@@ -299,7 +386,7 @@ int main(void)
 	struct puppet user;
 	const char *build = getenv("top_builddir");
 	char program[500];
-	int descriptors, status;
+	int descriptors;
 
 	snprintf(program, sizeof program, "%s/broker/broker-exporter", build ? build : ".");
 	if (access(program, X_OK)) {
@@ -308,7 +395,7 @@ int main(void)
 	}
 	harness_begin("exporter-http", 240);
 	broker_with_buffers(&broker, &user);
-	exporter_start(program, broker.instance);
+	exporter_start(program, broker.instance, 0);
 	POINT(is_healthy(), "it serves");
 	descriptors = descriptors_of_exporter();
 	test_nonsense();
@@ -317,10 +404,15 @@ int main(void)
 	test_gone();
 	test_slow();
 	test_silent_crowd();
+	test_kept_crowd(KEPT);
+	test_kept_crowd(CROWD);
 	POINT(SOON(descriptors_of_exporter() <= descriptors), "no connection is left");
 	test_memory_stays();
-	kill(exporter, SIGTERM);
-	POINT(waitpid(exporter, &status, 0) == exporter && !status, "SIGTERM ends it with status 0");
+	exporter_end();
+	exporter_start(program, broker.instance, FEW_DESCRIPTORS);
+	printf("# with %d descriptors\n", FEW_DESCRIPTORS);
+	test_silent_crowd();
+	exporter_end();
 	puppet_end(&user);
 	broker_end(&broker);
 	return harness_end();
