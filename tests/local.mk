@@ -50,6 +50,7 @@ unit_tests = \
 	tests/unit/broker/test-places \
 	tests/unit/broker/test-pool \
 	tests/unit/broker/test-process \
+	tests/unit/broker/test-output \
 	tests/unit/broker/test-progress \
 	tests/unit/broker/test-rates \
 	tests/unit/broker/test-records \
@@ -292,6 +293,7 @@ tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accoun
 tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/ctl/cgroup.c
 tests_unit_broker_test_children_SOURCES = tests/unit/broker/test-children.c broker/run/children.c
 tests_unit_broker_test_npy_SOURCES = tests/unit/broker/test-npy.c broker/ctl/npy.c
+tests_unit_broker_test_output_SOURCES = tests/unit/broker/test-output.c broker/ctl/output.c
 tests_unit_broker_test_progress_SOURCES = tests/unit/broker/test-progress.c broker/ctl/progress.c
 tests_unit_broker_test_safetensors_SOURCES = tests/unit/broker/test-safetensors.c broker/ctl/safetensors.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)

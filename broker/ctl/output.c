@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -22,7 +24,10 @@ static int folder_length(const char *path)
 	return slash ? (int)(slash - path) + 1 : 0;
 }
 
-/* As a new file has it. */
+/* ---- who may read it ---- */
+
+#define ACL "system.posix_acl_access"
+
 static mode_t mode_of_new(void)
 {
 	mode_t mask = umask(0);
@@ -31,8 +36,56 @@ static mode_t mode_of_new(void)
 	return 0666 & ~mask;
 }
 
-static int temporary_make(struct output *output)
+/*
+ * Gives the file the access control list of the one at the path, or none if that has none: a new file may have
+ * inherited one from its folder. False: a list cannot be kept.
+ */
+static bool list_keep(int fd, const char *path)
 {
+	ssize_t size = getxattr(path, ACL, NULL, 0);
+	bool kept = false;
+	char *list;
+
+	if (size <= 0)
+		return !fremovexattr(fd, ACL) || errno == ENODATA || errno == EOPNOTSUPP;
+	list = malloc((size_t)size);
+	if (list && getxattr(path, ACL, list, (size_t)size) == size)
+		kept = !fsetxattr(fd, ACL, list, (size_t)size, 0);
+	free(list);
+	return kept;
+}
+
+/* What both the group and all others may do is what everybody but the owner may do. */
+static mode_t mode_without_group(mode_t mode)
+{
+	mode_t common = mode >> 3 & mode & 07;
+
+	return (mode & 0700) | common << 3 | common;
+}
+
+/*
+ * Gives the file the owner, group and mode of the one that it replaces. What cannot be kept gives nobody more: a file
+ * that becomes the caller's is a new one, but nobody gets rights whom the old one refused them.
+ */
+static int access_keep(int fd, const char *path, const struct stat *old)
+{
+	bool has_owner = !fchown(fd, old->st_uid, (gid_t)-1);
+	bool has_group = !fchown(fd, (uid_t)-1, old->st_gid);
+	mode_t mode = old->st_mode & 0777;
+
+	if (!has_owner)
+		mode = mode_of_new() & (mode | 0700);
+	if (!has_group || !list_keep(fd, path))
+		mode = mode_without_group(mode);
+	return fchmod(fd, mode) ? -errno : 0;
+}
+
+/* ---- the temporary file ---- */
+
+static int temporary_make(struct output *output, const struct stat *old)
+{
+	int error;
+
 	if (asprintf(&output->temporary, "%.*s" TEMPORARY, folder_length(output->path), output->path) < 0) {
 		output->temporary = NULL;
 		return error_set(-ENOMEM, "out of memory");
@@ -40,31 +93,39 @@ static int temporary_make(struct output *output)
 	output->fd = mkostemp(output->temporary, O_CLOEXEC);
 	if (output->fd < 0)
 		return error_set(-errno, "%.100s: no file can be made beside it: %m", output->path);
-	if (!fchmod(output->fd, mode_of_new()))
+	if (old)
+		error = access_keep(output->fd, output->path, old);
+	else
+		error = fchmod(output->fd, mode_of_new()) ? -errno : 0;
+	if (!error)
 		return 0;
-	error_set(-errno, "%.100s: its mode cannot be set: %m", output->path);
+	error_set(error, "%.100s: its mode cannot be set: %s", output->path, strerror(-error));
 	unlink(output->temporary);
 	close(output->fd);
-	return -EIO;
+	return error;
 }
 
-/* Of a symbolic link, what it points to is replaced. */
-static int path_find(struct output *output, const char *path)
+/*
+ * Of a symbolic link, what it points to is replaced. Returns 1 if there is a file, whose state is *old, 0 if there is
+ * none.
+ */
+static int path_find(struct output *output, const char *path, struct stat *old)
 {
-	struct stat st;
+	bool exists = !stat(path, old);
 
-	if (stat(path, &st)) {
+	if (!exists) {
 		output->path = errno == ENOENT ? strdup(path) : NULL;
 	} else {
-		if (!S_ISREG(st.st_mode))
+		if (!S_ISREG(old->st_mode))
 			return error_set(-EINVAL, "%.100s: it is no regular file: write to - and redirect that", path);
 		output->path = realpath(path, NULL);
 	}
-	return output->path ? 0 : error_set(-errno, "%.100s: it cannot be written: %m", path);
+	return output->path ? exists : error_set(-errno, "%.100s: it cannot be written: %m", path);
 }
 
 int output_open(struct output *output, const char *path)
 {
+	struct stat old;
 	int error;
 
 	*output = (struct output){ .fd = -1 };
@@ -72,9 +133,9 @@ int output_open(struct output *output, const char *path)
 		output->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		return output->fd < 0 ? error_set(-errno, "standard output cannot be written: %m") : 0;
 	}
-	error = path_find(output, path);
-	if (!error)
-		error = temporary_make(output);
+	error = path_find(output, path, &old);
+	if (error >= 0)
+		error = temporary_make(output, error ? &old : NULL);
 	if (error) {
 		free(output->temporary);
 		free(output->path);

@@ -214,7 +214,8 @@ check "a buffer without a layout is not saved as .npy" eval 'refused "has no lay
 # ---- files that are saved ----
 
 check "a file that was there is replaced" eval 'echo old >old.bin && done_ save d old.bin && cmp old.bin u.bin'
-check "with the mode of a new file" eval '(umask 027; "$ctl" save d masked.bin) && [ "$(stat -c %a masked.bin)" = 640 ]'
+check "with its mode" eval 'chmod 600 old.bin && (umask 022; "$ctl" save d old.bin) && [ "$(stat -c %a old.bin)" = 600 ]'
+check "a file that was not there has the mode of a new one" eval '(umask 027; "$ctl" save d masked.bin) && [ "$(stat -c %a masked.bin)" = 640 ]'
 check "behind a symbolic link" eval 'ln -s old.bin link && done_ save complex link && [ -L link ] && [ "$(stat -c %s old.bin)" = 32 ]'
 check "what is no file is not" eval 'refused "no regular file" save d /dev/null && [ -c /dev/null ]'
 check "a folder that is not there" refused 'No such file' save d nowhere/d.bin
