@@ -95,8 +95,12 @@ static int object_open(const struct device_handle *handle, int descriptor, uint6
 	if (file->fd < 0)
 		return file->fd;
 	CRASH_POINT(object_opened);
-	/* A release that came between has the lock, or has unlinked the object; a memfd has no links. */
-	if (flock(file->fd, LOCK_SH | LOCK_NB) || fstat(file->fd, &st) || (!st.st_nlink && descriptor < 0))
+	/*
+	 * the owner sees the lock when it releases the memory; whoever else has locked the object keeps nobody from
+	 * mapping it
+	 */
+	(void)flock(file->fd, LOCK_SH | LOCK_NB);
+	if (fstat(file->fd, &st) || host_object_released(&st))
 		return error_set(-ENOENT, "the handle's memory was just released");
 	if ((uint64_t)st.st_size < *size)
 		return error_set(-EINVAL, "the handle's memory has %lld bytes, not %llu", (long long)st.st_size,

@@ -2,9 +2,12 @@
 /*
  * host-memory.c - see host-memory.h
  *
- * Owns a POSIX shm object or a memfd (host-object.c) for each allocation, and the count of used bytes. The owner maps none of them:
- * its pointer is a reserved address that names the allocation, and faults when touched. Owner and importers (host-import.c) each open
- * the object for themselves and hold a flock on that open file: an importer shared, until it closes; release() must get it exclusively.
+ * Owns a POSIX shm object or a memfd (host-object.c) for each allocation, and the count of used bytes. The owner maps
+ * none of them: its pointer is a reserved address that names the allocation, and faults when touched. Owner and
+ * importers (host-import.c) each open the object for themselves and hold a flock on that open file: an importer
+ * shared, until it closes; release() must get it exclusively. The lock tells the owner of an importer that is left,
+ * and nothing else: anybody who can open the object can lock it, so an importer maps it with or without the lock. That
+ * the memory was released is a mark that only the owner can set (host_object_unlink()).
  */
 #include "host-memory.h"
 
@@ -215,8 +218,10 @@ static void release_check(const void *ptr)
 		host_violation("release of %p, which this process did not allocate", ptr);
 }
 
-/* True when no importer has it open, nor can from now on. */
-static bool importers_shut_out(const struct host_region *region)
+/*
+ * Returns true if no importer has the object open. Nobody opens one that host_object_unlink() has marked as released.
+ */
+static bool is_unused(const struct host_region *region)
 {
 	if (!flock(region->file.fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
 		return true;
@@ -235,8 +240,8 @@ static int release_locked(unsigned device, void *ptr)
 	rc = allocation_at(device, ptr, &region);
 	if (rc)
 		return rc;
-	unused = importers_shut_out(region) && host_object_whole(region);
 	host_object_unlink(region);
+	unused = is_unused(region) && host_object_whole(region);
 	used[device] -= region->size;
 	if (unused && host_quarantine_put(region))
 		return 0;

@@ -164,16 +164,19 @@ static int memfd_seal(const struct host_region *region)
 static int memfd_open(const struct device_handle *handle, int descriptor)
 {
 	char name[MEMFD_NAME], path[sizeof "/proc/self/fd/" + 11], target[sizeof MEMFD_LINK + MEMFD_NAME + 16];
+	struct stat st;
 	ssize_t length;
 
 	memfd_name(handle, name);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
 	length = readlink(path, target, sizeof target - 1);
-	if (length < 0)
+	if (length < 0 || fstat(descriptor, &st))
 		return error_set(-errno, "host device: descriptor %d cannot be looked at: %m", descriptor);
 	target[length] = 0;
 	if (strncmp(target, MEMFD_LINK, strlen(MEMFD_LINK)) || strncmp(target + strlen(MEMFD_LINK), name, strlen(name)))
 		return error_set(-EINVAL, "the descriptor that came is not that of the handle's memory");
+	if (host_object_released(&st))
+		return error_set(-ENOENT, "the handle's memory does not exist any more");
 	return memfd_reopen(descriptor);
 }
 
@@ -428,16 +431,28 @@ int host_object_open(const struct device_handle *handle, int descriptor)
 	return fd;
 }
 
+/*
+ * An object without any access right was released: a memfd has no name that could be removed, and an importer may have
+ * opened a file just before its name was. Nobody but the owner can take the rights away.
+ */
 void host_object_unlink(struct host_region *region)
 {
 	char name[HOST_NAME_SIZE];
 
+	(void)fchmod(region->file.fd, 0);
 	if (region->descriptor >= 0) {
+		/* all to whom it was sent have this open file in common, and one of them may have locked it for good */
+		flock(region->descriptor, LOCK_UN);
 		close(region->descriptor);
-		region->descriptor = -1;
 	}
+	region->descriptor = -1;
 	if (host_object_name(&region->handle, name))
 		object_remove(name);
+}
+
+bool host_object_released(const struct stat *object)
+{
+	return !(object->st_mode & 0777);
 }
 
 bool host_object_whole(const struct host_region *region)

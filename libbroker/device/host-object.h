@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "host-region.h"
 #include "host.h"
@@ -20,7 +21,10 @@ bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SI
  * there.
  */
 int  host_object_create(struct host_region *region);
-void host_object_unlink(struct host_region *region); /* nobody can open it from now on who has not */
+void host_object_unlink(struct host_region *region); /* by its owner: nobody can open it from now on who has not */
+
+/* Returns true if host_object_unlink() was called for the object, whose state this is. */
+bool host_object_released(const struct stat *object);
 
 /* An open file of its own for an importer: by the handle, or of that descriptor, which must be the handle's. Negative errno, error set. */
 int host_object_open(const struct device_handle *handle, int descriptor);

@@ -8,7 +8,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -125,6 +127,56 @@ static void invariant_3_nobody_resizes_it(void **state)
 {
 	(void)state;
 	expect_clean(scenario_resize);
+}
+
+/*
+ * A reader locks the descriptor that it was sent, which is one open file for all, or one of its own, and keeps the
+ * lock.
+ */
+static void scenario_locked(void)
+{
+	struct memory memory;
+	char path[40];
+	uint8_t *ptr;
+	int own;
+
+	start(true, 1);
+	memory = make();
+	snprintf(path, sizeof path, "/proc/self/fd/%d", memory.descriptor);
+	own = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(own >= 0 && !flock(own, LOCK_EX | LOCK_NB));
+	ptr = opened(&memory, 0);
+	CHECK(!device->unmap(0, ptr) && !close(own));
+	CHECK(!flock(memory.descriptor, LOCK_EX | LOCK_NB));
+	ptr = opened(&memory, 0);
+	CHECK(!device->unmap(0, ptr));
+	CHECK(!device->release(0, memory.ptr)); /* and the lock is no importer */
+}
+
+static void invariant_5_a_lock_on_it_keeps_nobody_out(void **state)
+{
+	(void)state;
+	expect_clean(scenario_locked);
+}
+
+static void scenario_released(void)
+{
+	struct memory memory;
+	void *ptr = NULL;
+	int kept;
+
+	start(true, 1);
+	memory = make();
+	kept = fcntl(memory.descriptor, F_DUPFD_CLOEXEC, 0);
+	CHECK(!device->release(0, memory.ptr));
+	CHECK(map(&memory, kept, BLOCK, &ptr) == -ENOENT && !ptr && strstr(error_text(), "does not exist any more"));
+	close(kept);
+}
+
+static void invariant_8_a_descriptor_of_released_memory_is_refused(void **state)
+{
+	(void)state;
+	expect_clean(scenario_released);
 }
 
 /* ---- rights ---- */
@@ -364,6 +416,8 @@ int main(void)
 		cmocka_unit_test(test_each_open_maps_anew),
 		cmocka_unit_test(invariant_4_a_descriptor_is_its_handles),
 		cmocka_unit_test(invariant_3_nobody_resizes_it),
+		cmocka_unit_test(invariant_5_a_lock_on_it_keeps_nobody_out),
+		cmocka_unit_test(invariant_8_a_descriptor_of_released_memory_is_refused),
 		cmocka_unit_test(test_read_only_and_writable_mappings),
 		cmocka_unit_test(test_a_kernel_that_writes_what_is_read_only_is_reported),
 		cmocka_unit_test(test_memory_is_mapped_where_it_has_to_be),

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -231,6 +232,37 @@ static void test_import(void **state)
 	expect_clean(scenario_import);
 }
 
+static void import_once(int in, int out)
+{
+	start(false, 1);
+	CHECK(!device->close(0, import_from(in, 0)));
+	tell_step(out);
+}
+
+/* Somebody else who was told the handle locks the object, and keeps the lock. */
+static void scenario_import_locked(void)
+{
+	struct peer peer = peer_start(import_once);
+	struct device_handle handle;
+	char name[HOST_NAME_SIZE];
+	void *ptr = owner_memory(BLOCK);
+	int fd;
+
+	CHECK(!device->export_handle(0, ptr, &handle, &(int){ 0 }) && host_object_name(&handle, name));
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB));
+	export_to(&peer, ptr);
+	receive_token(peer.in);
+	peer_end(&peer);
+	CHECK(!close(fd) && !device->release(0, ptr));
+}
+
+static void invariant_5_a_lock_keeps_nobody_from_importing(void **state)
+{
+	(void)state;
+	expect_clean(scenario_import_locked);
+}
+
 static void violate_import_own(void)
 {
 	struct device_handle handle;
@@ -436,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_directory),
 		cmocka_unit_test(test_allocate),
 		cmocka_unit_test(test_import),
+		cmocka_unit_test(invariant_5_a_lock_keeps_nobody_from_importing),
 		cmocka_unit_test(test_owner_violations),
 		cmocka_unit_test(test_importer_violations),
 		cmocka_unit_test(invariant_1_no_client_allocates_or_frees),
