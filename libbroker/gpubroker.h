@@ -506,7 +506,8 @@ void gpub_stream_destroy(void *stream);
 /*
  * Copies size bytes in stream order between host memory and memory of leases, in any combination. Host memory must stay
  * valid and unchanged until the stream has done the copy. A copy must stay within the ptr and size of its leases; the
- * host device refuses one that does not (-EINVAL).
+ * host device refuses one that does not (-EINVAL). A copy to memory that is mapped read-only, as that of a lease without
+ * GPUB_WRITE may be, is refused: -EINVAL.
  */
 int gpub_copy_on(gpub_client *client, void *dst, const void *src, uint64_t size, void *stream);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# manpages.sh - the man pages and the programs tell the same: each command's options, each function of the library with
+# manpages.sh - the man pages and the programs tell the same: each command's options, in the list and in the SYNOPSIS, each function of the library with
 # its prototype, each counter; a page to find each function by; name and version at each page's foot; and mandoc has nothing to warn of.
 set -u
 
@@ -28,6 +28,40 @@ help_options() {
 page_options() {
 	sed -n '/^\.Sh DESCRIPTION/,/^\.Sh [^D]/p' "$man/$1".[18] | sed -n 's/^\.It Fl //p' |
 		sed 's/ Ar .*//; s/ , Fl /\n/' | sed 's/^/-/'
+}
+
+# The options that the page's SYNOPSIS has, in the same form. "Fl h | V" are two.
+synopsis_options() {
+	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$man/$1".[18] | awk '
+		{
+			for (i = 1; i <= NF; i++) {
+				if ($i ~ /^\.?Fl$/) { flags = 1; continue }
+				if ($i ~ /^\.?[A-Z][a-z]$/) flags = 0
+				if (flags && $i != "|" && $i != "-") print "-" $i
+			}
+			flags = 0
+		}'
+}
+
+# The options of --help that the SYNOPSIS has neither by their short name nor by their long one; and what the SYNOPSIS alone has.
+synopsis_differs() {
+	local found
+	found=" $(synopsis_options "$1" | sort -u | tr '\n' ' ')"
+	"$broker/$1" --help | sed -n 's/^  *\(-.*\)/\1/p' | grep -oE '^-[A-Za-z], --[a-z-]+|^--[a-z-]+' | tr -d , | while read -r short long; do
+		case $found in
+		*" $short "* | *" ${long:-$short} "*) ;;
+		*) echo "not in the SYNOPSIS: $short $long" ;;
+		esac
+	done
+	comm -23 <(synopsis_options "$1" | sort -u) <(help_options "$1" | sort) | sed 's/^/only in the SYNOPSIS: /'
+}
+
+# "broker-ctl create": the commands of --help, and of the SYNOPSIS.
+help_commands() {
+	"$broker/broker-ctl" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' | sort
+}
+synopsis_commands() {
+	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$man/broker-ctl.1" | sed -n 's/^\.Cm //p' | tr -d ' ' | tr '|' '\n' | sort
 }
 
 # The functions of the version script.
@@ -147,16 +181,21 @@ strange_footers() {
 	done
 }
 
-echo "1..16"
+echo "1..22"
 for command in broker-run broker-status broker-ctl brokerd; do
 	[ -n "$(help_options "$command")" ] || echo "Bail out! $command --help shows no option"
 	check "the options of $command" "$(diff <(help_options "$command" | sort) <(page_options "$command" | sort))"
+	check "the SYNOPSIS of $command has each option" "$(synopsis_differs "$command")"
 done
+check "the SYNOPSIS of broker-ctl has each command" "$(diff <(help_commands) <(synopsis_commands))"
 if [ -x "$broker/broker-exporter" ]; then
 	check "the options of broker-exporter" "$(diff <(help_options broker-exporter | sort) <(page_options broker-exporter | sort))"
+	check "the SYNOPSIS of broker-exporter has each option" "$(synopsis_differs broker-exporter)"
 else
 	count=$((count + 1))
 	echo "ok $count - the options of broker-exporter # SKIP it is not built: there is no libmicrohttpd"
+	count=$((count + 1))
+	echo "ok $count - the SYNOPSIS of broker-exporter # SKIP the same"
 fi
 [ -n "$(table_metrics)" ] || echo "Bail out! the table of metrics shows none"
 check "the metrics are the table's" "$(diff <(table_metrics) <(page_metrics))"
