@@ -6,7 +6,7 @@
 #
 # The mutants are universalmutator's (PyPI), by the rules in c.rules; equivalent.txt lists those that no test can kill. Builds in a
 # copy of the source tree, where nobody works, and runs the tests in namespaces of their own where that is allowed: a mutant may
-# kill whom it likes. What does not compile, or compiles to the same code, is no mutant and is not counted.
+# kill whom it likes. What does not compile without a warning, or compiles to the same code, is no mutant and is not counted.
 #
 # From the environment:
 #   MUTATE           the program mutate
@@ -47,17 +47,33 @@ die() {
 
 # ---- the trees ----
 
-# tree_make FLAGS: the tree that is in $tree now. Times are kept, so that what did not change is not built again. Without debug
-# information the same code gives the same object.
-tree_make() {
-	mkdir -p "$tree" # and no build tree is copied
-	tar -C "$top_srcdir" --exclude-tag-all=config.status --exclude=./.git --exclude=./autom4te.cache -cf - . | tar -C "$tree" -xf -
+# tree_update: the tree becomes a copy of the sources as they are now. A file that differs is newer than all objects then: its object
+# may have been made from an earlier state after the file was changed. Others keep their times, so that they are not built again.
+tree_update() {
+	local new=$base/new file
+	rm -rf "$new"
+	mkdir -p "$tree" "$new" # and no build tree is copied
+	tar -C "$top_srcdir" --exclude-tag-all=config.status --exclude=./.git --exclude=./autom4te.cache -cf - . | tar -C "$new" -xf -
+	while read -r file; do
+		cmp -s "$new/$file" "$tree/$file" && continue
+		mkdir -p "$tree/${file%/*}"
+		cp -p "$new/$file" "$tree/$file"
+		case $file in
+		*.[ch]) touch "$tree/$file" ;;
+		esac
+	done < <(cd "$new" && find . -type f)
+	rm -rf "$new"
 	# an end in the middle left an object of a mutant, newer than its source
 	if [ -s "$base/mutated" ]; then
 		touch "$tree/$(cat "$base/mutated")"
 	fi
+}
+
+# tree_make FLAGS: the tree that is in $tree now. Without debug information the same code gives the same object.
+tree_make() {
+	tree_update
 	if [ ! "$tree/Makefile" -nt "$top_builddir/config.status" ]; then
-		(cd "$tree" && ./configure -q --with-cuda=no "$1" CFLAGS="-O1 -g0" >configured 2>&1) ||
+		(cd "$tree" && ./configure -q --with-cuda=no --enable-werror "$1" CFLAGS="-O1 -g0" >configured 2>&1) ||
 			die "the tree is not configured: see $tree/configured"
 	fi
 	make -C "$tree" -s -j "$(nproc)" all >"$base/built" 2>&1 || die "the tree does not build: see $base/built"
@@ -94,8 +110,8 @@ code_of() {
 
 # ---- running ----
 
-# A broker in a mutant's hands may signal and remove what it likes: it sees no process, no shared memory and no temporary file but
-# those of its test. All of these are gone when the namespaces of the test are.
+# A broker in a mutant's hands may signal and remove what it likes: it sees no process, no shared memory and no file in /tmp but
+# those of its test. All of these are gone when the namespaces of the test are. The tree may lie below /tmp.
 alone=()
 alone_find() {
 	local how
@@ -119,8 +135,9 @@ test_passes() {
 	make -C "$tree" -s -j "$(nproc)" broker/broker-run tests/supervisor tests/crash/fail-calls.la "${words[0]}" \
 		>"$base/built" 2>&1 || return 2
 	# shellcheck disable=SC2016
-	top_srcdir=$tree top_builddir=$tree GPUBROKER_MODULE_PATH=$tree/kernels TMPDIR=$scratch "${alone[@]}" bash -c '
-		[ "$1" = 0 ] || { mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs "$TMPDIR"; } || exit
+	TMPDIR=/tmp top_srcdir=$tree top_builddir=$tree GPUBROKER_MODULE_PATH=$tree/kernels "${alone[@]}" bash -c '
+		[ "$1" = 0 ] || { mount -t tmpfs tmpfs /dev/shm && mount --bind "$2" /mnt && mount -t tmpfs tmpfs /tmp &&
+			mkdir -p "$2" && mount --bind /mnt "$2"; } || exit
 		cd "$2" && exec tests/supervisor "$3" "./$4" "${@:5}"' - ${#alone[@]} "$tree" "$limit" "${words[@]}" \
 		>"$base/out" 2>&1 </dev/null || return 1
 	! grep -q '^not ok' "$base/out"
@@ -225,6 +242,21 @@ judge() {
 	fi
 }
 
+# tests_hold FILE: each test of it passes without a mutant, which is tried once
+declare -A held=()
+tests_hold() {
+	local test
+	for test in $(tests_of "$1"); do
+		[ -z "${held[$test]:-}" ] || continue
+		test_passes "$test"
+		case $? in
+		1) die "$test fails without a mutant: see $base/out" ;;
+		2) die "$test does not build: see $base/built" ;;
+		esac
+		held[$test]=yes
+	done
+}
+
 # mutant_test FILE MUTANT: builds it and runs the tests of its file
 mutant_test() {
 	local object code=''
@@ -249,6 +281,7 @@ mutant_try() {
 	if [ -n "${verdicts[$line $what]:-}" ]; then
 		verdict=${verdicts[$line $what]}
 	else
+		tests_hold "$1"
 		mutant_test "$1" "$2"
 		[ -z "$results" ] || printf '%s\t%s\t%s%s\n' "$verdict" "$line" "$what" "${by:+	$by}" >>"$results"
 		[ "$verdict" = none ] || printf '%s\t%s\t%s%s\n' "$verdict" "$line" "$what" "${by:+	$by}"
@@ -274,22 +307,11 @@ has_ended() {
 	[ $SECONDS -ge "$seconds" ] || { [ -z "$each" ] && [ $((counted[killed] + counted[survived])) -ge "$count" ]; }
 }
 
-mapfile -t tests < <(for file in $(files_all); do tests_of "$file"; done | tr ' ' '\n' | sort -u)
 [ -n "$list" ] || command -v "$mutate" >/dev/null || die "universalmutator is not installed: python3 -m venv DIR && \
 DIR/bin/pip install universalmutator, and set MUTATE=DIR/bin/mutate"
 [ -z "$results" ] || verdicts_read
-scratch=$(mktemp -d /tmp/mutate.XXXXXX) || die "no folder can be made in /tmp"
-chmod 1777 "$scratch"
-trap 'rm -rf "$scratch"' EXIT
 tree_make --enable-silent-rules
 alone_find
-for test in "${tests[@]}"; do
-	test_passes "$test"
-	case $? in
-	1) die "$test fails without a mutant: see $base/out" ;;
-	2) die "$test does not build: see $base/built" ;;
-	esac
-done
 echo "# seed $seed"
 if [ -n "$list" ]; then
 	listed "$list"
