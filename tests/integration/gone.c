@@ -5,6 +5,7 @@
  * The broker is stopped first, so that each call is in the middle when it is killed.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,28 @@
 #include "harness.h"
 
 static struct broker_process broker;
+
+/* ---- steps ---- */
+
+static int take_descriptor_0(const struct order *order)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	(void)order;
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+		return -errno;
+	if (null != STDIN_FILENO)
+		close(null);
+	return 0;
+}
+
+static int has_descriptor_0(const struct order *order)
+{
+	(void)order;
+	return fcntl(STDIN_FILENO, F_GETFD) < 0 ? -errno : 0;
+}
+
+/* ---- calls ---- */
 
 /* The kinds of call that ask the broker. */
 static const struct {
@@ -41,6 +64,7 @@ static struct puppet caller[CALLS], leaver;
 static void prepare(struct puppet *puppet)
 {
 	puppet_start(puppet, &broker);
+	ask(puppet, take_descriptor_0);
 	ask(puppet, do_stream);
 	ask(puppet, do_create, .name = "x", .flags = GPUB_TIMELINE);
 	ask(puppet, do_create, .name = "y");
@@ -126,8 +150,10 @@ static void test_calls(void)
 	receive(&leaver);
 	POINT(true, "gpub_disconnect comes back");
 	check_afterwards(&caller[3], "gpub_unlink");
-	for (size_t i = 1; i < CALLS; i++)
+	for (size_t i = 1; i < CALLS; i++) {
+		POINT(!ask(&caller[i], has_descriptor_0), "%s leaves the program's descriptor 0 open", calls[i].what);
 		puppet_end(&caller[i]);
+	}
 	puppet_kill(&caller[0]);
 	puppet_kill(&leaver);
 }

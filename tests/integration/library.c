@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -36,6 +37,39 @@ static void end(void)
 {
 	puppet_end(&a);
 	broker_end(&broker);
+}
+
+/* ---- descriptors ---- */
+
+/*
+ * The program's descriptor 0 is not the library's, though an answer without a descriptor may look as if it had that
+ * one.
+ */
+static int call_with_descriptor_0(const struct order *order)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), error;
+
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+		return -errno;
+	error = do_create(order);
+	if (!error)
+		error = do_stat(order);
+	if (!error)
+		error = do_seal(order);
+	if (!error)
+		error = do_unlink(order);
+	if (!error && fcntl(STDIN_FILENO, F_GETFD) < 0)
+		error = -errno;
+	if (null != STDIN_FILENO)
+		close(null);
+	return error;
+}
+
+static void test_descriptors(void)
+{
+	begin();
+	POINT(!ask(&a, call_with_descriptor_0, .name = "d"), "calls leave the program's descriptor 0 open");
+	end();
 }
 
 /* ---- memory ---- */
@@ -356,6 +390,7 @@ static void test_dlclose(void)
 int main(void)
 {
 	harness_begin("library", 60);
+	test_descriptors();
 	test_memory();
 	test_system_calls();
 	test_signals();

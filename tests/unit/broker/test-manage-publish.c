@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "broker/memory/allocation.h"
 #include "broker/registry/registry.h"
@@ -125,6 +126,28 @@ static void test_a_rename_to_its_own_name_changes_nothing(void **state)
 	assert_int_equal(registry_find(broker.registry, "a")->serial, serial);
 	assert_int_equal(broker.counters.notices_sent, 0);
 	hang_up_dying(&owner);
+}
+
+/* A ticket says which generation of the buffer it is for: no later one is, and it costs its issuer nothing any more. */
+static void test_tickets_end_with_the_name(void **state)
+{
+	struct peer owner = join();
+	struct wire_message issue = named(WIRE_ISSUE, 9, "a"), redeem, answer;
+
+	(void)state;
+	create_with_mode(&owner, "a", 0600);
+	issue.issue.rights = GPUB_READ;
+	issue.issue.uid = TICKET_ANY_USER;
+	issue.issue.once = 1;
+	answer = answer_to(&owner, &issue);
+	assert_int_equal(answer.type, WIRE_TICKET);
+	assert_int_equal(used(getuid(), RESOURCE_TICKETS), 1);
+	expect_renamed(&owner, "a", "b", 0);
+	assert_int_equal(used(getuid(), RESOURCE_TICKETS), 0);
+	wire_init(&redeem, WIRE_REDEEM, 10);
+	redeem.redeem.ticket = answer.ticket;
+	expect_refused(&owner, &redeem, -ESTALE);
+	part(&owner);
 }
 
 /* Its creator has been promised the name. */
@@ -302,6 +325,7 @@ int main(void)
 		ON(test_its_owner_or_root_publishes_a_buffer),
 		ON(test_a_rename_makes_sense_or_is_refused),
 		ON(test_a_rename_to_its_own_name_changes_nothing),
+		ON(test_tickets_end_with_the_name),
 		ON(test_what_is_being_made_is_not_replaced),
 		ON(invariant_6_a_ticket_to_read_is_none_to_write),
 		ON(test_rights_of_what_is_gone_are_stale),

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "broker/base/events.h"
 #include "broker/registry/grants.h"
 
 #define OWNER 4001
@@ -61,6 +62,63 @@ static void expect_not_changed(struct peer *peer, struct wire_message message, i
 	assert_int_equal(buffer->mode, before.mode);
 	assert_int_equal(buffer->owner, before.owner);
 	assert_int_equal(buffer->group, before.group);
+}
+
+/* ---- what is told of a change ---- */
+
+#define TOLD_MAX 4
+
+static struct broker_event told_events[TOLD_MAX];
+static unsigned told_count;
+
+static void note_event(struct broker *of, const struct broker_event *event)
+{
+	(void)of;
+	assert_in_range(told_count, 0, TOLD_MAX - 1);
+	told_events[told_count++] = *event;
+}
+
+static void expect_told_mode(unsigned i, uint32_t mode)
+{
+	assert_true(i < told_count);
+	assert_int_equal(told_events[i].kind, EVENT_CHMOD);
+	assert_int_equal(told_events[i].detail, mode);
+}
+
+static void expect_told_owner(unsigned i, uid_t owner, gid_t group)
+{
+	assert_true(i < told_count);
+	assert_int_equal(told_events[i].kind, EVENT_CHOWN);
+	assert_int_equal(told_events[i].other.uid, owner);
+	assert_int_equal(told_events[i].detail, group);
+}
+
+/* A change of the mode is one event, of the owner or the group is another, and of both are both. */
+static void test_a_change_is_told_as_what_it_is(void **state)
+{
+	struct peer owner = join_as(OWNER), root = join_as(0);
+	struct wire_message both = owner_change(HEIR);
+
+	(void)state;
+	both.change.what |= WIRE_CHANGE_MODE;
+	both.change.mode = 0640;
+	create_with_mode(&owner, "a", 0600);
+	told_count = 0;
+	broker.events->record = note_event;
+	expect_changed(&owner, mode_change(0604));
+	assert_int_equal(told_count, 1);
+	expect_told_mode(0, 0604);
+	expect_changed(&owner, group_change(OWNER));
+	assert_int_equal(told_count, 2);
+	expect_told_owner(1, OWNER, OWNER);
+	told_count = 0;
+	expect_changed(&root, both);
+	assert_int_equal(told_count, 2);
+	expect_told_mode(0, 0640);
+	expect_told_owner(1, HEIR, OWNER);
+	broker.events->record = NULL;
+	part(&owner);
+	part(&root);
 }
 
 static void test_a_mode_holds_from_now_on(void **state)
@@ -285,6 +343,7 @@ static void invariant_6_nobody_joins_what_a_ticket_opens_for_others(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		ON(test_a_change_is_told_as_what_it_is),
 		ON(test_a_mode_holds_from_now_on),
 		ON(test_only_its_owner_or_root_changes_a_buffer),
 		ON(test_a_change_makes_sense_or_is_refused),

@@ -57,6 +57,30 @@ static void invariant_8_a_renamed_buffer_is_found_by_its_new_name_and_serial(voi
 		rename_among(others);
 }
 
+/* What is told in a pass is bounded by how many are told, not by how many buffers they are told of. */
+static void test_a_pass_tells_of_several_buffers(void **state)
+{
+	static const char *const names[] = { "a", "b", "c" }, *const to[] = { "x", "y", "z" };
+	struct buffer *buffers[3];
+	struct use *uses[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		buffers[i] = live(names[i]);
+		uses[i] = shared_use(SESSION, &grants, buffers[i], GPUB_READ);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		registry_rename(&registry, buffers[i], to[i]);
+	assert_int_equal(notices, 0);
+	assert_false(registry_notify(&registry));
+	assert_int_equal(notices, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(noticed[i], uses[i]->grant->id);
+		registry_unlink(&registry, buffers[i]);
+		grant_end(&registry, uses[i]->grant);
+	}
+}
+
 static void invariant_5_a_use_is_told_of_a_rename_once(void **state)
 {
 	struct buffer *buffer = live("a");
@@ -224,6 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(invariant_8_a_renamed_buffer_is_found_by_its_new_name_and_serial),
+		ON(test_a_pass_tells_of_several_buffers),
 		ON(invariant_5_a_use_is_told_of_a_rename_once),
 		ON(invariant_2_memory_waits_for_the_uses_of_both_serials),
 		ON(test_a_session_writes_what_it_asked_to_write),

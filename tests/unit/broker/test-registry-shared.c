@@ -353,6 +353,123 @@ static void invariant_6_nobody_joins_what_others_may_map(void **state)
 	unlink_all(buffers, 3);
 }
 
+/* ---- who is told of another generation ---- */
+
+/* Sixteen in a pass, of whatever buffers. The loop is told that there are more: it does not sleep then. */
+static void invariant_5_sixteen_are_told_in_a_pass(void **state)
+{
+	static const char *const names[2 * RANGES] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+	static const char *const to[2 * RANGES] = { "A", "B", "C", "D", "E", "F", "G", "H" };
+	struct buffer *buffers[2 * RANGES];
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * RANGES; i++) {
+		buffers[i] = live(names[i]);
+		for (unsigned session = 0; session < SESSIONS; session++) {
+			struct grant_order order = order_of(session);
+
+			use_by(&order, buffers[i], i % RANGES == 0);
+		}
+	}
+	for (unsigned i = 0; i < 2 * RANGES; i++)
+		registry_rename(&registry, buffers[i], to[i]);
+	assert_int_equal(notice_count, 0);
+	assert_true(registry_notify(&registry));
+	assert_int_equal(notice_count, 16);
+	assert_false(registry_notify(&registry));
+	assert_int_equal(notice_count, 2 * RANGES * SESSIONS);
+	unlink_all(buffers, 2 * RANGES);
+	for (unsigned session = 0; session < SESSIONS; session++)
+		while (grants[session].by_id)
+			grant_end(&registry, grants[session].by_id);
+}
+
+/* ---- who waits for a buffer's end ---- */
+
+static uint64_t ended_now[RANGES];
+static unsigned ended_now_count;
+
+static void note_ended(void *context, uint64_t serial)
+{
+	assert_ptr_equal(context, &registry);
+	assert_null(registry_find_serial(&registry, serial));
+	assert_in_range(ended_now_count, 0, RANGES - 1);
+	ended_now[ended_now_count++] = serial;
+}
+
+static void expect_ends(void)
+{
+	registry.hooks.ended = note_ended;
+	ended_now_count = 0;
+}
+
+/* Those that are freed with their allocation end with it, each by its own serial. None of them has memory by then. */
+static void test_buffers_end_with_the_memory_that_they_were_in(void **state)
+{
+	struct buffer *buffers[RANGES], *left;
+	struct allocation *allocation;
+	uint64_t serials[RANGES];
+
+	(void)state;
+	expect_ends();
+	fill(buffers);
+	allocation = buffers[0]->allocation;
+	for (unsigned i = 0; i < RANGES; i++)
+		serials[i] = buffers[i]->serial;
+	unlink_all(buffers, RANGES - 1);
+	while (clean_count)
+		clean_one(0);
+	assert_int_equal(ended_now_count, RANGES - 1);
+	for (unsigned i = 0; i < RANGES - 1; i++)
+		assert_int_equal(ended_now[i], serials[i]);
+	registry_unlink(&registry, buffers[RANGES - 1]);
+	assert_true(release_count == 1 && releasing[0] == allocation);
+	left = memory_released(&device_memory, allocation);
+	assert_true(left == buffers[RANGES - 1] && !left->allocation && ended_now_count == RANGES - 1);
+	memory_forget(&device_memory, left);
+	allocation_free(allocation);
+	release_count = 0;
+	assert_int_equal(ended_now_count, RANGES);
+	assert_int_equal(ended_now[RANGES - 1], serials[RANGES - 1]);
+}
+
+/* Nobody waits for ever for a range that the device cannot be asked to clean: it is never used again. */
+static void test_a_buffer_ends_without_a_cleaning(void **state)
+{
+	struct buffer *a = live("a"), *b = live("b");
+	uint64_t serial = b->serial;
+
+	(void)state;
+	expect_ends();
+	can_clean = false;
+	registry_unlink(&registry, b);
+	assert_true(ended_now_count == 1 && ended_now[0] == serial);
+	can_clean = true;
+	registry_unlink(&registry, a);
+	device_works();
+	assert_int_equal(ended_now_count, 2);
+}
+
+/* A device that is short of memory asks how much each user's would give back. */
+static void test_made_memory_is_counted_for_its_user(void **state)
+{
+	struct buffer_spec spec = spec_of("alone");
+	struct buffer *first = live("a"), *alone;
+	const struct usage *usage = first->allocation->usage;
+
+	(void)state;
+	assert_int_equal(usage->made, SPAN);
+	spec.flags = GPUB_ALONE;
+	assert_int_equal(registry_reserve(&registry, &spec, &alone), 0);
+	assert_int_equal(usage->made, SPAN); /* the device has not made it yet */
+	ready(alone);
+	assert_int_equal(usage->made, 2 * SPAN);
+	registry_unlink(&registry, alone);
+	device_works();
+	assert_int_equal(usage->made, SPAN);
+	registry_unlink(&registry, first);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +490,10 @@ int main(void)
 		ON(invariant_6_what_is_shared_is_not_for_others),
 		ON(invariant_6_what_could_not_be_cleaned_is_not_for_others),
 		ON(invariant_6_nobody_joins_what_others_may_map),
+		ON(invariant_5_sixteen_are_told_in_a_pass),
+		ON(test_buffers_end_with_the_memory_that_they_were_in),
+		ON(test_a_buffer_ends_without_a_cleaning),
+		ON(test_made_memory_is_counted_for_its_user),
 	};
 
 	return cmocka_run_group_tests_name("shared memory", tests, NULL, NULL);

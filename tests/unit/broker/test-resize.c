@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/base/events.h"
 #include "broker/memory/allocation.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
@@ -18,6 +19,7 @@
 #include "broker/request/waiting.h"
 #include "common/error.h"
 #include "common/sealed.h"
+#include "device/host.h"
 
 #define RESERVE (8 * (uint64_t)SIZE)
 
@@ -159,6 +161,31 @@ static void invariant_10_what_a_growth_took_is_given_back(void **state)
 	part(&owner);
 }
 
+/* What the device has made for the user is what it could give back: a create that waits counts on it. */
+static void invariant_10_made_chunks_are_counted_for_their_user(void **state)
+{
+	struct peer owner = join();
+	struct wire_message messages[] = { named(WIRE_RESIZE, 8, "a"), named(WIRE_SEAL, 9, "a") };
+	const struct usage *usage;
+
+	(void)state;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	usage = memory_of("a")->usage;
+	assert_int_equal(usage->made, SIZE);
+	assert_int_equal(resize(&owner, "a", 3 * SIZE), 0);
+	assert_int_equal(usage->made, 3 * SIZE);
+	assert_int_equal(resize(&owner, "a", SIZE), 0);
+	EXPECT_SOON(usage->made == SIZE);
+	/* the device makes a chunk that the buffer does not get, since it is sealed by then */
+	messages[0].resize.size = 2 * SIZE;
+	assert_true(socket_send_many(owner.sock, messages, 2, 2, 0) > 0);
+	for (int i = 0; i < 2; i++)
+		receive_message(owner.sock);
+	EXPECT_SOON(usage->made == SIZE && broker.memory->bytes == SIZE);
+	assert_int_equal(registry_find(broker.registry, "a")->size, SIZE);
+	part(&owner);
+}
+
 /* A session that does not read, or whose user has too few, is refused, and has no part of it. */
 static void invariant_5_chunks_need_as_many_descriptors(void **state)
 {
@@ -252,6 +279,47 @@ static void invariant_6_what_is_cut_off_is_zero_when_the_shrink_is_answered(void
 	assert_int_equal(resize(&owner, "a", 10), 0);
 	assert_int_equal(filled(memory, 1), 10);
 	assert_int_equal(memory->busy, 0);
+	part(&owner);
+}
+
+/* ---- a device that fails ---- */
+
+static unsigned failures;
+
+static void note_failure(struct broker *of, const struct broker_event *event)
+{
+	(void)of;
+	failures += event->kind == EVENT_DEVICE_FAILED;
+}
+
+/*
+ * The buffer is as it was when a growth fails, and has its new size when a shrink does. Each failure is told once, and
+ * nothing else is.
+ */
+static void test_a_device_that_cannot_zero(void **state)
+{
+	struct peer owner = join();
+
+	(void)state;
+	failures = 0;
+	broker.events->record = note_failure;
+	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
+	assert_int_equal(resize(&owner, "a", 2 * SIZE), 0);
+	assert_int_equal(resize(&owner, "a", SIZE + 10), 0);
+	assert_int_equal(resize(&owner, "a", SIZE + 20), 0);
+	assert_int_equal(failures, 0);
+	host_fail_next(HOST_ZERO, 1, EIO);
+	assert_int_equal(resize(&owner, "a", 3 * SIZE), -EIO);
+	assert_int_equal(registry_find(broker.registry, "a")->size, SIZE + 20);
+	assert_int_equal(used(getuid(), RESOURCE_BYTES), 2 * SIZE);
+	assert_int_equal(failures, 1);
+	host_fail_next(HOST_ZERO, 1, EIO);
+	assert_int_equal(resize(&owner, "a", SIZE + 5), -EIO);
+	assert_int_equal(registry_find(broker.registry, "a")->size, SIZE + 5);
+	assert_int_equal(failures, 2);
+	assert_int_equal(resize(&owner, "a", 3 * SIZE), 0);
+	assert_int_equal(failures, 2);
+	broker.events->record = NULL;
 	part(&owner);
 }
 
@@ -382,9 +450,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_4_a_chunk_comes_with_a_handle_sealed_for_its_place),
 		ON(invariant_10_what_a_growth_took_is_given_back),
+		ON(invariant_10_made_chunks_are_counted_for_their_user),
 		ON(invariant_5_chunks_need_as_many_descriptors),
 		ON(invariant_5_each_chunk_is_a_request_of_its_user),
 		ON(invariant_6_what_is_cut_off_is_zero_when_the_shrink_is_answered),
+		ON(test_a_device_that_cannot_zero),
 		ON(test_a_new_owner_is_charged_with_all_of_it),
 		ON(test_a_seal_while_a_growth_zeroes_ends_it),
 		ON(test_a_growth_does_not_wait_for_who_has_left),

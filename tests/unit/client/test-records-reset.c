@@ -508,6 +508,23 @@ static void test_an_open_that_fails_is_not_repeated(void **state)
 	assert_true(!mapping && opens == 1);
 }
 
+/*
+ * A program that has reset a device and not used it since: what was noted stays, or the next context would be taken
+ * for the old one.
+ */
+static void invariant_8_a_device_without_a_context_is_refused(void **state)
+{
+	(void)state;
+	atomic_store(&epoch, 0);
+	pthread_mutex_lock(&client->lock);
+	assert_int_equal(client_notice_reset(client, 0), -EIO);
+	assert_int_equal(atomic_load(&client->epochs[0]), 1);
+	atomic_store(&epoch, 2);
+	assert_int_equal(client_notice_reset(client, 0), 1);
+	assert_int_equal(client_notice_reset(client, 0), 0);
+	pthread_mutex_unlock(&client->lock);
+}
+
 /* It would close what has the address now. */
 static void invariant_8_a_lost_mapping_closes_nothing(void **state)
 {
@@ -623,6 +640,7 @@ int main(void)
 		TEST(test_the_timeline_of_an_ended_lease),
 		TEST(invariant_8_what_opens_beside_a_reset_is_opened_again),
 		TEST(invariant_8_a_reset_in_the_first_use_of_a_device),
+		TEST(invariant_8_a_device_without_a_context_is_refused),
 		TEST(test_an_open_that_fails_is_not_repeated),
 		TEST(invariant_8_a_lost_mapping_closes_nothing),
 		TEST(invariant_8_a_close_beside_a_reset_closes_nothing_new),
