@@ -352,6 +352,28 @@ static void test_a_return_that_never_lands(void **state)
 	assert_int_equal(strays, 0);
 }
 
+/* A thread that is about to queue a return uses the slot: a reset ends all other holds, and waits for that one. */
+static void test_a_return_that_is_being_queued_is_waited_for(void **state)
+{
+	struct slot *slot = NULL;
+
+	(void)state;
+	record_opens(GRANT);
+	lease_take();
+	for (unsigned i = 0; i < SLOTS_FIRST; i++)
+		if (SLOT_STATE(atomic_load(&record->block[0][i].hold)) == SLOT_HELD)
+			slot = &record->block[0][i];
+	assert_non_null(slot);
+	atomic_store(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(atomic_load(&slot->hold)), SLOT_RETURNING));
+	lease_take();
+	assert_false(record_drop_all(record));
+	assert_int_equal(SLOT_STATE(atomic_load(&slot->hold)), SLOT_RETURNING);
+	atomic_store(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(atomic_load(&slot->hold)), SLOT_FREE));
+	assert_true(record_drop_all(record));
+	trim();
+	assert_null(client->mappings);
+}
+
 /* However many leases a slot had: where no reset ended a return it is the present buffer's, and waited for until it lands. */
 static void invariant_2_a_return_is_waited_for_after_any_number_of_leases(void **state)
 {
@@ -636,6 +658,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(invariant_10_a_return_that_lands_late_hides_no_other),
 		TEST(test_a_return_that_never_lands),
+		TEST(test_a_return_that_is_being_queued_is_waited_for),
 		TEST(invariant_2_a_return_is_waited_for_after_any_number_of_leases),
 		TEST(test_the_timeline_of_an_ended_lease),
 		TEST(invariant_8_what_opens_beside_a_reset_is_opened_again),
