@@ -452,6 +452,22 @@ static void invariant_2_a_close_waits_for_a_growth(void **state)
 	assert_true(!other_result && !ranges_mapped() && !client->mapping_bytes);
 }
 
+/* The broker may want it back all the same: the service thread would try again and again. */
+static void test_what_failed_to_close_is_not_closed_again(void **state)
+{
+	struct mapping *mapping = opened(1, GPUB_READ, 0);
+
+	(void)state;
+	mapping_leak(client, mapping);
+	assert_int_equal(client->mapping_bytes, 0);
+	mapping_want(client, mapping);
+	assert_null(client->wanted);
+	assert_null(client->mappings);
+	pthread_mutex_unlock(&client->lock);
+	mappings_forget(client);
+	assert_null(client->mappings_by_grant);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -467,6 +483,7 @@ int main(void)
 		TEST(test_a_view_beside_a_growth_has_all_of_it),
 		TEST(test_two_threads_make_one_view),
 		TEST(invariant_2_a_close_waits_for_a_growth),
+		TEST(test_what_failed_to_close_is_not_closed_again),
 	};
 
 	return cmocka_run_group_tests_name("mapping views", tests, NULL, NULL);
