@@ -60,6 +60,26 @@ static int few_descriptors(const struct order *order)
 	return verdict();
 }
 
+/* The memory of the second buffer is mapped by the first one: its timeline alone needs a descriptor. */
+static int no_descriptor_for_a_timeline(const struct order *order)
+{
+	gpub_spec spec = GPUB_SPEC_INIT;
+	int before;
+
+	(void)order;
+	spec.size = 256;
+	spec.flags = GPUB_TIMELINE;
+	ALSO(!gpub_create(client, "s/1", &spec) && !gpub_create(client, "s/2", &spec));
+	ALSO(!gpub_acquire(client, "s/1", GPUB_READ, 0, &lease[1]));
+	before = descriptors();
+	allow_descriptors(3);
+	REFUSE(gpub_acquire(client, "s/2", GPUB_READ, 0, &lease[2]), -EMFILE);
+	ALSO(strstr(gpub_strerror_last(), "timeline") && descriptors() == before);
+	allow_descriptors(1024);
+	ALSO(!gpub_acquire(client, "s/2", GPUB_READ, 0, &lease[2]));
+	return verdict();
+}
+
 static void test_few_descriptors(void)
 {
 	struct puppet b;
@@ -69,6 +89,7 @@ static void test_few_descriptors(void)
 	ask(&b, do_create, .name = "x", .flags = GPUB_TIMELINE);
 	puppet_start_unconnected(&a, &broker);
 	POINT(!ask(&a, few_descriptors, .name = "x"), "too few descriptors: EMFILE, none is lost, and then it works");
+	POINT(!ask(&a, no_descriptor_for_a_timeline), "no descriptor for a timeline in memory that is mapped: EMFILE");
 	POINT(SOON(status_holders(&broker, "x", 0) == 1), "the grants that could not be used were given back");
 	puppet_end(&a);
 	puppet_end(&b);
