@@ -91,6 +91,7 @@ unit_tests = \
 	tests/unit/client/test-close-concurrent \
 	tests/unit/client/test-lease \
 	tests/unit/client/test-receiver \
+	tests/unit/client/test-send \
 	tests/unit/client/test-mapping-views \
 	tests/unit/client/test-records-reset \
 	tests/unit/client/test-slot \

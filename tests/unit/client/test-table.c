@@ -308,6 +308,17 @@ static void test_stress_readers_never_get_a_wrong_record(void **state)
 	assert_true(changes > 1000 && found > 1000);
 }
 
+/* A key of its own, at random: nobody can choose names that all fall into one place of it. */
+static void test_each_table_hashes_in_its_own_way(void **state)
+{
+	struct table other = { 0 };
+
+	(void)state;
+	assert_int_equal(table_init(&other), 0);
+	assert_memory_not_equal(table.hash_key, other.hash_key, sizeof table.hash_key);
+	table_deinit(&other);
+}
+
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -321,6 +332,7 @@ int main(void)
 		ON(test_grows_and_keeps_all),
 		ON(test_tombstones_do_not_fill_it),
 		ON(test_a_change_is_noticed),
+		ON(test_each_table_hashes_in_its_own_way),
 		ON(test_stress_readers_never_get_a_wrong_record),
 	};
 
