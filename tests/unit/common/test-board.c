@@ -172,6 +172,26 @@ static void test_client_sees_words_and_tickets_change(void **state)
 	board_unmap(&board);
 }
 
+/* A client that disconnects gives the addresses back, which are many of a large board. */
+static void test_the_largest_board_is_mapped_and_unmapped(void **state)
+{
+	struct board_owner largest;
+	struct board board;
+	unsigned char pages[1];
+	void *base;
+
+	(void)state;
+	assert_int_equal(board_create(&largest, "job", &fake, BOARD_BUFFERS_MAX, 1), 0);
+	assert_int_equal(board_map(&board, largest.fd), 0);
+	base = board.base;
+	assert_int_equal(mincore(base, 4096, pages), 0);
+	board_unmap(&board);
+	assert_true(mincore(base, 4096, pages) && errno == ENOMEM);
+	assert_null(board.header);
+	board_unmap(&board);
+	board_destroy(&largest);
+}
+
 static void test_devices_are_found_by_uuid(void **state)
 {
 	uint8_t uuid[16];
@@ -390,6 +410,7 @@ int main(void)
 		ON_BOARD(test_what_clients_get_can_only_be_read),
 		ON_BOARD(test_device_counts),
 		ON_BOARD(test_client_sees_words_and_tickets_change),
+		ON_BOARD(test_the_largest_board_is_mapped_and_unmapped),
 		ON_BOARD(test_devices_are_found_by_uuid),
 		ON_BOARD(invariant_3_nobody_else_maps_or_writes_it),
 		ON_BOARD(invariant_3_nobody_resizes_or_unseals_it),

@@ -26,6 +26,7 @@ static void test_name_lengths(void **state)
 	assert_int_equal(name_check(name), -ENAMETOOLONG);
 	assert_non_null(strstr(error_text(), "95"));
 	assert_int_equal(name_check(""), -EINVAL);
+	assert_non_null(strstr(error_text(), "1 to 95 characters"));
 	assert_int_equal(name_check(NULL), -EINVAL);
 }
 
@@ -74,6 +75,7 @@ static void test_instance_names(void **state)
 	assert_int_equal(instance_check("12345678901234567890"), 0);
 	assert_int_equal(instance_check("123456789012345678901"), -EINVAL);
 	assert_int_equal(instance_check(""), -EINVAL);
+	assert_non_null(strstr(error_text(), "1 to 20 characters"));
 	assert_int_equal(instance_check(NULL), -EINVAL);
 	for (int c = 1; c < 256; c++) {
 		char name[] = { 'x', (char)c, 0 };

@@ -25,6 +25,8 @@ static void test_sizes_accepted(void **state)
 	expect_size("1", 1);
 	expect_size("4096", 4096);
 	expect_size("007", 7);
+	expect_size("9", 9);
+	expect_size("90K", 90u << 10);
 	expect_size("64K", 64u << 10);
 	expect_size("64k", 64u << 10);
 	expect_size("3M", 3u << 20);
@@ -80,6 +82,16 @@ static void test_sizes_formatted(void **state)
 	expect_text(UINT64_MAX, "16.0 EiB");
 }
 
+static void test_short_sizes(void **state)
+{
+	char text[SIZE_TEXT_MAX];
+
+	(void)state;
+	assert_string_equal(size_short(5, text), "5B");
+	assert_string_equal(size_short(64u << 10, text), "64K");
+	assert_string_equal(size_short(1536u << 10, text), "1.5M");
+}
+
 static void test_round_up(void **state)
 {
 	(void)state;
@@ -99,6 +111,7 @@ int main(void)
 		cmocka_unit_test(test_sizes_accepted),
 		cmocka_unit_test(test_sizes_refused),
 		cmocka_unit_test(test_sizes_formatted),
+		cmocka_unit_test(test_short_sizes),
 		cmocka_unit_test(test_round_up),
 	};
 
