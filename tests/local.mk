@@ -93,6 +93,7 @@ unit_tests = \
 	tests/unit/client/test-receiver \
 	tests/unit/client/test-send \
 	tests/unit/client/test-mapping-views \
+	tests/unit/client/test-records \
 	tests/unit/client/test-records-reset \
 	tests/unit/client/test-slot \
 	tests/unit/client/test-slot-arena \
@@ -347,6 +348,7 @@ tests_unit_broker_test_registry_shared_random_SOURCES = tests/unit/broker/test-r
 records_harness = tests/unit/client/records-harness.c tests/unit/client/records-harness.h
 tests_unit_client_test_close_SOURCES = tests/unit/client/test-close.c $(records_harness)
 tests_unit_client_test_lease_SOURCES = tests/unit/client/test-lease.c $(records_harness)
+tests_unit_client_test_records_SOURCES = tests/unit/client/test-records.c $(records_harness)
 tests_unit_client_test_slot_SOURCES = tests/unit/client/test-slot.c $(records_harness)
 
 # Unit tests of the host device, each scenario a process.

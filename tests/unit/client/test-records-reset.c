@@ -185,25 +185,10 @@ static int cuda_readied(void *module, int ordinal)
 	return 0;
 }
 
-static unsigned watched, unwatched;
-
-static void fake_watch(struct device_watch *watch)
-{
-	assert_non_null(watch->ptr);
-	watched++;
-}
-
-static void fake_unwatch(struct device_watch *watch)
-{
-	(void)watch;
-	unwatched++;
-}
-
 #define FAKE                                                                                                 \
 	.open = fake_open, .close = fake_close, .sync = fake_sync, .check = fake_check, .epoch = fake_epoch,  \
 	.page_register = fake_page, .page_unregister = fake_page_end, .stream_write = fake_write,             \
-	.module_load = fake_load, .module_unload = fake_unload, .module_suffix = "",                          \
-	.watch = fake_watch, .unwatch = fake_unwatch
+	.module_load = fake_load, .module_unload = fake_unload, .module_suffix = ""
 
 static const struct device one_kind = { .kind = DEVICE_HOST, .module_ready = host_readied, FAKE };
 static const struct device other_kind = { .kind = DEVICE_CUDA, .module_ready = cuda_readied, FAKE };
@@ -365,57 +350,6 @@ static void test_a_return_that_never_lands(void **state)
 		assert_ptr_equal(record_bind(client, "c", 0), record);
 	}
 	assert_int_equal(strays, 0);
-}
-
-/* A thread that is about to queue a return uses the slot: a reset ends all other holds, and waits for that one. */
-static void test_a_return_that_is_being_queued_is_waited_for(void **state)
-{
-	struct slot *slot = NULL;
-
-	(void)state;
-	record_opens(GRANT);
-	lease_take();
-	for (unsigned i = 0; i < SLOTS_FIRST; i++)
-		if (SLOT_STATE(atomic_load(&record->block[0][i].hold)) == SLOT_HELD)
-			slot = &record->block[0][i];
-	assert_non_null(slot);
-	atomic_store(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(atomic_load(&slot->hold)), SLOT_RETURNING));
-	lease_take();
-	assert_false(record_drop_all(record));
-	assert_int_equal(SLOT_STATE(atomic_load(&slot->hold)), SLOT_RETURNING);
-	atomic_store(&slot->hold, SLOT_HOLD(SLOT_SEQUENCE(atomic_load(&slot->hold)), SLOT_FREE));
-	assert_true(record_drop_all(record));
-	trim();
-	assert_null(client->mappings);
-}
-
-/* A view that is not mapped is not watched, nor is one address twice. What a record watches ends with its buffer. */
-static void test_each_view_is_watched_once(void **state)
-{
-	static char other[64];
-	struct mapping *mapping;
-
-	(void)state;
-	watched = unwatched = 0;
-	record_opens(GRANT);
-	record->mapping->base[VIEW_WRITE] = NULL;
-	record_view(client, record, VIEW_READ);
-	record_view(client, record, VIEW_WRITE);
-	assert_int_equal(watched, 1);
-	record->mapping->base[VIEW_WRITE] = memory;
-	record_view(client, record, VIEW_WRITE);
-	assert_int_equal(watched, 1);
-	record->mapping->base[VIEW_WRITE] = other;
-	record_view(client, record, VIEW_WRITE);
-	assert_int_equal(watched, 2);
-	record->mapping->base[VIEW_WRITE] = memory;
-	pthread_mutex_lock(&client->lock);
-	mapping = record->mapping;
-	record_release(client, record, 0, NULL);
-	mapping_remove(client, mapping);
-	pthread_mutex_unlock(&client->lock);
-	assert_int_equal(unwatched, VIEWS);
-	now_open = 0;
 }
 
 /* However many leases a slot had: where no reset ended a return it is the present buffer's, and waited for until it lands. */
@@ -702,8 +636,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(invariant_10_a_return_that_lands_late_hides_no_other),
 		TEST(test_a_return_that_never_lands),
-		TEST(test_a_return_that_is_being_queued_is_waited_for),
-		TEST(test_each_view_is_watched_once),
 		TEST(invariant_2_a_return_is_waited_for_after_any_number_of_leases),
 		TEST(test_the_timeline_of_an_ended_lease),
 		TEST(invariant_8_what_opens_beside_a_reset_is_opened_again),
