@@ -38,6 +38,16 @@ soon() {
 	return 1
 }
 
+# parent PID: the process that started it
+parent() {
+	sed -n 's/^PPid:\t//p' "/proc/$1/status"
+}
+
+# children PID: the processes that it started, each pid a line
+children() {
+	grep -lsx "PPid:	$1" /proc/[0-9]*/status | cut -d / -f 3
+}
+
 # plan: last
 plan() {
 	echo "1..$count"

@@ -21,7 +21,11 @@ mkdir none
 unset CUDA_VISIBLE_DEVICES "${!CUDA_MPS@}"
 export CUDA_MPS_PIPE_DIRECTORY=$work/none client
 several=$((2 * cuda_devices))
-before=$(pgrep -c -f '^nvidia-cuda-mps')
+# daemons PROGRAM: how many processes of MPS there are, of this user or of any other
+daemons() {
+	grep -lsa "^$1" /proc/[0-9]*/cmdline | wc -l
+}
+before=$(daemons nvidia-cuda-mps)
 
 # runs OPTION... -- COMMAND...
 runs() {
@@ -35,7 +39,7 @@ balanced() {
 	grep -q '; balanced$' err
 }
 nothing_left() {
-	[ "$(pgrep -c -f '^nvidia-cuda-mps')" = "$before" ] && [ -z "$(find /tmp -maxdepth 1 -name "gpubroker-job-mps-$$.*")" ]
+	[ "$(daemons nvidia-cuda-mps)" = "$before" ] && [ -z "$(find /tmp -maxdepth 1 -name "gpubroker-job-mps-$$.*")" ]
 }
 
 # ---- it works ----
@@ -89,13 +93,13 @@ for round in 1 2 3; do
 	check "round $round: nothing is left" nothing_left
 done
 timeout -k 5 60 "$run" --device cuda --mps auto --name "job-mps-$$" -n $((several + 2)) -- \
-	sh -c 'echo $$ >>workers; exec "$0" --size 1024 --steps 100000000' "$heat" >out 2>err </dev/null &
+	sh -c 'echo $PPID >broker; echo $$ >>workers; exec "$0" --size 1024 --steps 100000000' "$heat" >out 2>err </dev/null &
 job=$!
 soon eval '[ "$(wc -l <workers)" = $((several + 2)) ]'
 sleep 2
-kill -KILL "$(pgrep -P "$job" -x broker-run)"
+kill -KILL "$(cat broker)"
 wait "$job"
-check "SIGKILL of broker-run: workers, daemon and server end" soon eval '[ "$(pgrep -c -f "^nvidia-cuda-mps")" = "$before" ]'
+check "SIGKILL of broker-run: workers, daemon and server end" soon eval '[ "$(daemons nvidia-cuda-mps)" = "$before" ]'
 runs -n 1 -- true
 check "and the next broker removes what it left" [ -z "$(find /tmp -maxdepth 1 -name "gpubroker-job-mps-$$.*")" ]
 
@@ -130,7 +134,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	as 4002 &
 	second=$!
 	check "two jobs of two users at once" soon eval '[ -e run-4001/here ] && [ -e run-4002/here ]'
-	check "have two daemons" [ "$(pgrep -c -f '^nvidia-cuda-mps-control')" -ge 2 ]
+	check "have two daemons" [ "$(daemons nvidia-cuda-mps-control)" -ge 2 ]
 	touch go
 	wait $first
 	one=$?

@@ -18,10 +18,10 @@ cd "$work" || exit 1
 exports() { # FILES DESCRIPTORS OPTION...
 	local files=$1 descriptors=$2
 	shift 2
-	"$run" -q --device host "$@" -b u=4K -- "$client" acquire u mark here wait go </dev/null &
+	"$run" -q --device host "$@" -b u=4K -- sh -c 'echo $$ >pid; exec "$0" acquire u mark here wait go' "$client" </dev/null &
 	local job=$!
 	soon test -e here
-	pid=$(pgrep -P "$job" -x status-client)
+	pid=$(cat pid)
 	[ "$(grep -c '/dev/shm/gpubroker.*\.mem/' "/proc/$pid/maps")" = "$files" ] &&
 		[ "$(grep -c '/memfd:gpubroker\.mem/' "/proc/$pid/maps")" = "$descriptors" ]
 	local seen=$?

@@ -75,6 +75,9 @@ check "a job of one process" all_end 0
 
 # ---- ends ----
 
+# what a worker of the first process does: its parent is the broker
+led='echo $PPID >leader; exec "$client" mark here.0 wait go'
+
 fresh
 rank 0 2 -- true
 rank 1 2 -- "$client" create u 1 acquire u mark here.1 wait go
@@ -87,10 +90,10 @@ soon test -e here.2
 kill -KILL "$(cat here.1)"
 check "one that is killed ends it, too" eval 'all_end 0 137 && grep -q "1 ended by death; balanced" err'
 fresh
-rank 0 2 -- "$client" mark here.0 wait go
+rank 0 2 -- sh -c "$led"
 rank 1 2 -- sh -c '"$client" create u 1 acquire u mark here.1 wait go; "$client" acquire u'
 soon eval '[ -e here.0 ] && [ -e here.1 ]'
-leader=$(pgrep -f -x -- "$run --join --device host --name together-$$ -- $client mark here.0 wait go")
+leader=$(cat leader)
 kill -KILL "$leader"
 touch go
 wait
@@ -99,9 +102,9 @@ check "SIGKILL of the broker: the others' calls fail" eval 'grep -q "status-clie
 check "and the next broker removes what it left" nothing_left
 
 fresh
-rank 0 3 -- "$client" mark here.0 wait go
+rank 0 3 -- sh -c "$led"
 soon test -e here.0
-leader=$(pgrep -f -x -- "$run --join --device host --name together-$$ -- $client mark here.0 wait go")
+leader=$(cat leader)
 kill -STOP "$leader"
 rank 1 3 -- touch here.1
 sleep 0.5

@@ -165,7 +165,7 @@ ended() {
 	soon eval 'gone daemon && gone server'
 }
 keeper() { # of the daemon
-	ps -o ppid= -p "$(cat log/daemon)" | tr -d ' '
+	parent "$(cat log/daemon)"
 }
 
 check "a job begins" starts 'sleep 1000'

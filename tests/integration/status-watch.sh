@@ -115,7 +115,7 @@ fits() {
 	look && [ "$(wc -l <out)" -le "$2" ] && [ "$(wc -L <out)" -le "$1" ]
 }
 process() {
-	tmux -S "$work/tmux" list-panes -t "watch$pane" -F '#{pane_pid}' | xargs pgrep -P
+	children "$(tmux -S "$work/tmux" list-panes -t "watch$pane" -F '#{pane_pid}')"
 }
 # ended CODE: it has ended so, and the terminal is as it was
 ended() {
