@@ -45,10 +45,11 @@ check "a device that is none is refused by heat" eval \
 
 # ---- which processors ----
 
-# placed OPTION... : on the machine of two sockets; each worker writes a line
+# placed OPTION... : on the machine of two sockets; each worker writes a line. The file is read without libxml, which is a plugin of
+# hwloc's that Debian installs by itself.
 placed() {
 	env LD_LIBRARY_PATH="$built/tests/fake-cuda/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" FAKE_CUDA="devices=$gpus" \
-		HWLOC_XMLFILE="$sockets" HWLOC_THISSYSTEM=1 CUDA_MPS_PIPE_DIRECTORY="$work/none" \
+		HWLOC_XMLFILE="$sockets" HWLOC_LIBXML=0 HWLOC_THISSYSTEM=1 CUDA_MPS_PIPE_DIRECTORY="$work/none" \
 		timeout -k 5 30 "${before[@]}" "$run" --device cuda --name "$name" "$@" -- \
 		sh -c 'echo "$GPUBROKER_RANK $(sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status)" >>cpus' </dev/null
 }
