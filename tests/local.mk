@@ -175,6 +175,7 @@ test_programs = \
 test_scripts = \
 	tests/install/bootstrap.sh \
 	tests/install/caller.sh \
+	tests/install/points.sh \
 	tests/install/completions.sh \
 	tests/install/cuda-abi.sh \
 	tests/install/debian.sh \

@@ -103,7 +103,7 @@ need_gpu_package() {
 }
 
 # points_of PROGRAM FILE: passes on the points that the program printed there, with its name before each; leaves how many there were in
-# seen, and its plan in planned
+# seen, and how many it planned in planned. A program that skipped itself planned 0, and is one point here, which is skipped by its name.
 # shellcheck disable=SC2034 # for the script
 points_of() {
 	local line
@@ -114,11 +114,28 @@ points_of() {
 			count=$((count + 1)) seen=$((seen + 1))
 			echo "${line%%ok *}ok $count - $1: ${line#*ok * - }"
 			;;
-		'1..'*) planned=${line#1..} ;;
+		'1..0 # SKIP '*)
+			planned=0
+			skip "$1" "${line#*# SKIP }"
+			;;
+		'1..'*) planned=${line#1..} planned=${planned%% *} ;;
 		'Bail out!'*) echo "# $1: $line" ;;
 		*) echo "$line" ;;
 		esac
 	done <"$2"
+}
+
+# run_points NAME COMMAND...: runs a program that prints points, whose name here is NAME. Its points are passed on, and one more says
+# whether there were as many as it planned, and no signal ended it. Leaves its output in out and err.
+run_points() {
+	local name=$1 status
+	shift
+	timeout -s KILL 130 "$@" >out 2>err </dev/null
+	status=$?
+	points_of "$name" out
+	[ "$status" -lt 128 ] || planned="nothing: signal $((status - 128))"
+	check "$name runs to its end" [ "$planned" = "$seen" ]
+	[ "$status" = 0 ] || sed "s/^/# $name: /" err
 }
 
 # need_mps: skips the script where no MPS daemon can be started

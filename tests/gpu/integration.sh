@@ -8,18 +8,14 @@ set -u
 . "${top_srcdir:?}/tests/tap.sh"
 need_cuda
 use_gpus 2
+built=$(cd "${top_builddir:?}" && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-
+cd "$work" || exit 1
 
 for program in ${INTEGRATION:-cache death drain fork gone killed leases many publish reset resize retire slabs timeline-ends timeline-pages timelines timelines-many threads trace users vmm}; do
 	began=$SECONDS
-	TEST_DEVICE=cuda timeout -s KILL 130 "${top_builddir:?}/tests/integration/$program" \
-		</dev/null >"$work/out" 2>"$work/err"
-	status=$?
-	points_of "$program" "$work/out"
+	run_points "$program" env TEST_DEVICE=cuda "$built/tests/integration/$program"
 	echo "# $program: $((SECONDS - began)) s"
-	check "$program runs to its end" [ "$planned" = "$seen" ]
-	[ "$status" = 0 ] || sed "s/^/# $program: /" "$work/err"
 done
 plan

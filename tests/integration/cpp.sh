@@ -33,20 +33,11 @@ has_mdspan() {
 
 # points AS: the program's, with the standard's name before each
 points() {
-	local line planned='' seen=0 status
+	local status
 	timeout -k 5 60 "$top_builddir/broker/broker-run" --quiet --device host -b 'u=f32[2,3]' -b 'b=bool[5]' -b 'z=c64[4]' -b 'long=u8[300]' \
 		-b raw=24 -- ./program >points 2>err </dev/null
 	status=$?
-	while IFS= read -r line; do
-		case $line in
-		*'ok '*)
-			count=$((count + 1)) seen=$((seen + 1))
-			echo "${line%%ok *}ok $count - $1: ${line#*ok * - }"
-			;;
-		'1..'*) planned=${line#1..} ;;
-		*) echo "$line" ;;
-		esac
-	done <points
+	points_of "$1" points
 	check "$1: the program and the broker end well" [ "$status/$planned" = "0/$seen" ]
 }
 

@@ -49,10 +49,6 @@ check "nor in the environment" eval '! "$run" --device host -- true 2>err && gre
 GPUBROKER_EXPORT=vmm
 
 for program in ${INTEGRATION:-cache death drain fork leases many publish reset retire slabs threads truncate users}; do
-	timeout -s KILL 130 "$built/tests/integration/$program" >out 2>err </dev/null
-	status=$?
-	points_of "$program" out
-	check "$program runs to its end" [ "$planned" = "$seen" ]
-	[ "$status" = 0 ] || sed "s/^/# $program: /" err
+	run_points "$program" "$built/tests/integration/$program"
 done
 plan
