@@ -81,9 +81,14 @@ has_none() {
 	[ "$(buffers "$1")" = 0 ]
 }
 
-# leftovers: what a load or a save in the middle would leave
-leftovers() {
-	[ "$(buffers 'loading-')" != 0 ] || compgen -G "$work/.gpubroker-*" >/dev/null
+# nothing_left: no buffer and no file is there of a load or a save that ended in the middle. The broker frees the buffer when it sees that
+# the process has let go of it, which may be after the process has ended.
+nothing_left() {
+	soon has_none 'loading-' && ! compgen -G "$work/.gpubroker-*" >/dev/null
+}
+# only_held SIZE: soon one buffer of the name held is there, of that size
+only_held() {
+	soon eval '[ "$(buffers "^held ")" = 1 ]' && [ "$(buffers "^held +$1")" = 1 ]
 }
 
 GPUB_HOST_MEMORY=64M timeout -s KILL 600 "$run" --quiet --name "$name" --device host:2 -- \
@@ -109,7 +114,7 @@ npy '<i8' '(0, 5)' 0 >empty.npy
 npy '<c16' '(2,)' 32 >complex.npy
 npy '|u1' '(20, 1048576)' $((20 << 20)) >large.npy
 check "a .npy file is loaded, saved, and the same" again u.npy u
-check "its layout is the buffer's" soon [ "$(buffers '^u +48B +float32\[3,4\]')" = 1 ]
+check "its layout is the buffer's" [ "$(buffers '^u +48B +float32\[3,4\]')" = 1 ]
 check "the buffer holds the elements alone" eval 'done_ save u u.bin && tail -c 48 u.npy | cmp - u.bin'
 for file in scalar empty complex large; do
 	check "also: $file" again $file.npy $file
@@ -171,7 +176,7 @@ check "its tensors begin at a multiple of 256, behind the same header and spaces
 check "and are the same" eval 'tail -c 64 w.safetensors | cmp - <(tail -c 64 again.safetensors)'
 check "what was saved is loaded as it is" eval 'done_ load w2 again.safetensors && done_ save w2 third.safetensors && cmp again.safetensors third.safetensors'
 check "a buffer that holds no such file is not saved as one" eval \
-	'refused "holds no .safetensors file" save u wrong.safetensors && [ ! -e wrong.safetensors ] && ! leftovers'
+	'refused "holds no .safetensors file" save u wrong.safetensors && [ ! -e wrong.safetensors ] && nothing_left'
 created=$(field counted)
 tensors "{$w,$b}" 63 >cut.safetensors
 tensors "{$w}" 64 >more.safetensors
@@ -198,18 +203,18 @@ check "a name that is taken is not loaded" refused "the name 'u' is taken: .*--r
 check "--replace replaces it" eval 'done_ load --replace u complex.npy && done_ save u r.npy && cmp r.npy complex.npy'
 check "--device is the broker's number" eval 'done_ load d u.npy --device 1 && [ "$(buffers "^d +48B +float32\[3,4\] +1 ")" = 1 ]'
 check "of which it has that many" refused 'no device 2' load d2 u.npy --device 2
-check "a device that is not seen here cannot be written" eval 'GPUB_HOST_VISIBLE=0 refused "device 1 is not seen here" load d2 u.npy --device 1 && ! leftovers'
+check "a device that is not seen here cannot be written" eval 'GPUB_HOST_VISIBLE=0 refused "device 1 is not seen here" load d2 u.npy --device 1 && nothing_left'
 check "--mode is the buffer's" eval 'done_ load m u.npy --mode 0640 --dedicated && "$ctl" stat --json m | grep -qE "\"mode\": ?416,"'
 check "--reserve lets it grow, and its bytes stay" eval 'done_ load grows u.npy --reserve 4M && "$ctl" stat --json grows | grep -qx " *\"reserve\": 4194304" &&
 	done_ resize grows 96 && done_ save grows rows.npy && grep -aq "(6, 4)" rows.npy && cmp <(tail -c 48 u.npy) <(tail -c 96 rows.npy | head -c 48) &&
 	cmp -n 48 /dev/zero <(tail -c 48 rows.npy) && done_ unlink grows'
-check "one below the size of the file is refused" eval 'refused "reserve is less than the size" load grows u.npy --reserve 1 && ! leftovers'
+check "one below the size of the file is refused" eval 'refused "reserve is less than the size" load grows u.npy --reserve 1 && nothing_left'
 check "one that the owner cannot write is refused, and how it is fixed" refused 'add 0200, and --seal' load m2 u.npy --mode 0440
 check "--seal is for good" eval 'done_ load sealed u.npy --seal && "$ctl" stat --json sealed | grep -qE "\"sealed\": ?true"'
 check "without it, it can be written" eval '"$ctl" stat --json m | grep -qE "\"sealed\": ?false"'
-check "no memory for it" eval 'truncate -s 65M huge && refused . load huge huge && ! leftovers'
+check "no memory for it" eval 'truncate -s 65M huge && refused . load huge huge && nothing_left'
 check "a buffer that is not there is not saved" eval 'refused "no buffer .nothing." save nothing nothing.npy && [ ! -e nothing.npy ]'
-check "a buffer without a layout is not saved as .npy" eval 'refused "has no layout" save bytes bytes.npy && [ ! -e bytes.npy ] && ! leftovers'
+check "a buffer without a layout is not saved as .npy" eval 'refused "has no layout" save bytes bytes.npy && [ ! -e bytes.npy ] && nothing_left'
 
 # ---- files that are saved ----
 
@@ -241,7 +246,7 @@ stopped() {
 ended() {
 	kill -CONT "$pid"
 	wait "$pid"
-	[ $? = "$1" ] && soon has_none '^held' && ! leftovers
+	[ $? = "$1" ] && soon has_none '^held' && nothing_left
 }
 
 check "a load that waited for memory is done when it gets some" eval 'held && kill -CONT $pid && wait $pid && [ ! -s err ] && done_ save held h.npy && cmp h.npy large.npy'
@@ -258,19 +263,19 @@ check "a file that has become longer does not matter" eval 'cp large.npy whole.n
 mv whole.npy large.npy
 done_ unlink held
 check "somebody else makes a buffer of that name: that one stays" eval \
-	'held && done_ create held 1K && kill -CONT $pid; wait $pid; [ $? = 1 ] && [ "$(buffers "^held ")" = 1 ] && [ "$(buffers "^held +1K")" = 1 ] && ! leftovers'
-check "unless it is to be replaced" eval 'held --replace && kill -CONT $pid && wait $pid && [ "$(buffers "^held ")" = 1 ] && [ "$(buffers "^held +20M")" = 1 ]'
+	'held && done_ create held 1K && kill -CONT $pid; wait $pid; [ $? = 1 ] && only_held 1K && nothing_left'
+check "unless it is to be replaced" eval 'held --replace && kill -CONT $pid && wait $pid && only_held 20M'
 done_ unlink held
 
 for call in register copy sync; do
 	check "a device that fails at $call leaves nothing" eval \
-		'GPUB_HOST_FAIL=$call:1:EIO refused "there is no buffer .failed. of it" load failed large.npy && soon has_none "^failed" && ! leftovers'
-	check "nor a save" eval 'GPUB_HOST_FAIL=$call:1:EIO refused . save large failed.npy && [ ! -e failed.npy ] && ! leftovers'
+		'GPUB_HOST_FAIL=$call:1:EIO refused "there is no buffer .failed. of it" load failed large.npy && soon has_none "^failed" && nothing_left'
+	check "nor a save" eval 'GPUB_HOST_FAIL=$call:1:EIO refused . save large failed.npy && [ ! -e failed.npy ] && nothing_left'
 done
 check "a file that gets too large leaves nothing" eval \
-	'(trap "" XFSZ; ulimit -f 10000; refused "failed.npy: it cannot be written: File too large" save large failed.npy) && [ ! -e failed.npy ] && ! leftovers'
+	'(trap "" XFSZ; ulimit -f 10000; refused "failed.npy: it cannot be written: File too large" save large failed.npy) && [ ! -e failed.npy ] && nothing_left'
 check "nor does it change the file that was there" eval \
-	'echo old >failed.npy && (trap "" XFSZ; ulimit -f 10000; refused . save large failed.npy) && [ "$(cat failed.npy)" = old ] && ! leftovers'
+	'echo old >failed.npy && (trap "" XFSZ; ulimit -f 10000; refused . save large failed.npy) && [ "$(cat failed.npy)" = old ] && nothing_left'
 rm -f failed.npy
 mkfifo slow
 exec 7<>slow
