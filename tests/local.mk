@@ -460,7 +460,7 @@ endif
 # A libcuda.so.1 for tests, in tests/fake-cuda/.libs: fake-cuda.h says how a test uses it. A program links with it by
 # $(fake_cuda), which comes before what needs the driver.
 fake_cuda = tests/fake-cuda/libcuda.la
-if HAVE_CUDA_TOOLKIT
+if HAVE_CUDA
 check_LTLIBRARIES += $(fake_cuda)
 unit_tests += tests/unit/device/test-cuda-driver tests/unit/device/test-cuda-module tests/unit/device/test-cuda-vmm
 endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-abi.h - the part of the CUDA driver's binary interface that the cuda device uses, for builds without a toolkit.
+ * cuda-abi.h - the part of the CUDA driver's binary interface that the cuda device and tests/fake-cuda use, for builds without a toolkit.
  *
  * Types, numbers and functions have the names of NVIDIA's cuda.h and cudaTypedefs.h, which cuda.h includes instead where
  * there is a toolkit. The driver keeps each of these functions as it is, under the version in its type's name.
@@ -33,7 +33,7 @@ typedef struct {
 } CUuuid;
 
 typedef struct {
-	char reserved[64];
+	char reserved[64]; /* CU_IPC_HANDLE_SIZE */
 } CUipcMemHandle;
 
 /* ---- numbers ---- */
@@ -85,6 +85,7 @@ typedef enum {
 	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
 	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
 	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+	CUDA_ERROR_UNKNOWN = 999,
 } CUresult;
 
 typedef enum {
@@ -113,6 +114,8 @@ typedef enum {
 } CUdriverProcAddressQueryResult;
 
 typedef enum {
+	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
 	CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 } CUstreamCaptureMode;
 
@@ -184,6 +187,7 @@ typedef int CUlibraryOption;
 
 #define CU_EVENT_DISABLE_TIMING             2
 #define CU_GET_PROC_ADDRESS_LEGACY_STREAM   1
+#define CU_IPC_HANDLE_SIZE                  64
 #define CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS  1
 #define CU_MEMHOSTREGISTER_PORTABLE         1
 #define CU_MEMHOSTREGISTER_DEVICEMAP        2

@@ -240,6 +240,11 @@ unsigned fake_cuda_calls(const char *function)
 
 /* ---- what is exported as libcuda.so.1 exports it ---- */
 
+#if !HAVE_CUDA_TOOLKIT /* whose header declares them */
+CUresult cuDriverGetVersion(int *version);
+CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *found);
+#endif
+
 static bool is_missing(const char *name)
 {
 	bool missing;

@@ -15,8 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cuda.h>
-#include <cudaTypedefs.h>
+#include "device/cuda.h"
 
 #define FAKE_DEVICES 8
 
