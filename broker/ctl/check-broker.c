@@ -10,6 +10,7 @@
 
 #include "access.h"
 #include "broker/base/process-start.h"
+#include "broker/show/ask.h"
 #include "checks.h"
 #include "client/connect.h"
 #include "common/environment.h"
@@ -37,7 +38,9 @@ const char *user_name(uid_t uid)
 
 /* ---- other brokers ---- */
 
-static void each_broker(void (*act)(const struct shown *shown, unsigned *count))
+typedef void act_on_broker(const struct exam *exam, const struct shown *shown, unsigned *count);
+
+static void each_broker(const struct exam *exam, act_on_broker *act)
 {
 	struct instances instances;
 	struct shown shown;
@@ -48,14 +51,15 @@ static void each_broker(void (*act)(const struct shown *shown, unsigned *count))
 	for (size_t i = 0; i < instances.count; i++) {
 		if (shown_read(&shown, instances.names[i]))
 			continue;
-		act(&shown, &count);
+		act(exam, &shown, &count);
 		shown_free(&shown);
 	}
 	instances_free(&instances);
 }
 
-static void say_living(const struct shown *shown, unsigned *count)
+static void say_living(const struct exam *exam, const struct shown *shown, unsigned *count)
 {
+	(void)exam;
 	(void)count;
 	if (shown->state == SHOWN_DEAD)
 		return;
@@ -64,8 +68,9 @@ static void say_living(const struct shown *shown, unsigned *count)
 	     user_name(shown->owner), (unsigned long long)shown->header.pid);
 }
 
-static void say_dead(const struct shown *shown, unsigned *count)
+static void say_dead(const struct exam *exam, const struct shown *shown, unsigned *count)
 {
+	(void)exam;
 	if (shown->state != SHOWN_DEAD || (*count)++ >= LEFTOVERS_TOLD)
 		return;
 	if (shown->header.keeps_events)
@@ -74,12 +79,14 @@ static void say_dead(const struct shown *shown, unsigned *count)
 	     shown->instance, user_name(shown->owner), (unsigned long long)shown->header.pid);
 }
 
-/* One that nobody can write in another's name. */
-static void say_stopped(const struct shown *shown, unsigned *count)
+/* A broker whose status file says that it serves the exam's address, and which is stopped. */
+static void say_stopped(const struct exam *exam, const struct shown *shown, unsigned *count)
 {
-	if (shown->state != SHOWN_STOPPED || !shown->trusted)
+	const char *address = shown_address(shown);
+
+	(void)count;
+	if (shown->state != SHOWN_STOPPED || !shown->trusted || !address || strcmp(address, exam->address))
 		return;
-	(*count)++;
 	report_remedy("kill -CONT %llu", (unsigned long long)shown->header.pid);
 	fail("the broker '%s' (pid %llu of %s) is stopped by a signal: it answers nobody until it goes on", shown->instance,
 	     (unsigned long long)shown->header.pid, user_name(shown->owner));
@@ -87,8 +94,7 @@ static void say_stopped(const struct shown *shown, unsigned *count)
 
 void check_leftovers(struct exam *exam)
 {
-	(void)exam;
-	each_broker(say_dead);
+	each_broker(exam, say_dead);
 }
 
 /* ---- the address, and who listens there ---- */
@@ -107,7 +113,7 @@ void check_address(struct exam *exam)
 		return;
 	*exam->address = 0;
 	fail("%s", error_text());
-	each_broker(say_living);
+	each_broker(exam, say_living);
 }
 
 /* A part of the path is closed to this process. */
@@ -125,7 +131,7 @@ static bool path_is_closed(const char *path)
 }
 
 /* The kernel tells no more than that; what connect(2) refuses for is in the error message of the library's own connect. */
-static void say_refused(const struct sockaddr_un *sun, int error)
+static void say_refused(const struct exam *exam, const struct sockaddr_un *sun, int error)
 {
 	int sock = socket_connect(sun);
 
@@ -136,31 +142,30 @@ static void say_refused(const struct sockaddr_un *sun, int error)
 	if (error == ECONNREFUSED)
 		report_remedy("a dead broker left that socket, and the next one there removes it: systemctl restart gpubroker, or brokerd");
 	fail("%s", error_text());
-	each_broker(say_living);
+	each_broker(exam, say_living);
 }
 
 /* By /proc, which tells it at once. */
-static bool is_stopped(const struct exam *exam, uid_t uid)
+static bool is_stopped(const struct exam *exam)
 {
 	char letter;
 
 	if (!process_start((uint64_t)exam->broker, &letter) || (letter != 'T' && letter != 't'))
 		return false;
 	report_remedy("kill -CONT %d", exam->broker);
-	fail("the broker (pid %d of %s) is stopped by a %s: it answers nobody until it goes on", exam->broker, user_name(uid),
-	     letter == 'T' ? "signal" : "debugger");
+	fail("the broker (pid %d of %s) is stopped by a %s: it answers nobody until it goes on", exam->broker,
+	     user_name(exam->user), letter == 'T' ? "signal" : "debugger");
 	return true;
 }
 
 /* It is there, and says nothing. */
-static void say_silent(const struct exam *exam, uid_t uid)
+static void say_silent(const struct exam *exam)
 {
 	report_remedy("see what it does: broker-status, journalctl -u gpubroker");
 	fail("%s is served by pid %d of %s, which does not answer within %d seconds: it hangs, or is no broker", exam->address,
-	     exam->broker, user_name(uid), ANSWER_MS / 1000);
-	/* systemd listens for a broker that it starts */
-	if (exam->broker == 1)
-		each_broker(say_stopped);
+	     exam->broker, user_name(exam->user), ANSWER_MS / 1000);
+	/* who listens may be a service manager, and the broker its child */
+	each_broker(exam, say_stopped);
 }
 
 /* Never waits to be accepted: the queue of a stopped broker may be full. */
@@ -170,28 +175,58 @@ static int try_connect(const struct sockaddr_un *sun)
 
 	if (sock < 0)
 		return -errno;
-	if (!connect(sock, (const struct sockaddr *)sun, sizeof *sun))
+	error = socket_stamp_senders(sock);
+	if (!error && connect(sock, (const struct sockaddr *)sun, sizeof *sun))
+		error = -errno;
+	if (!error)
 		return sock;
-	error = -errno;
 	close(sock);
 	return error;
 }
 
-/* Who listens, and whether that process answers. */
+static void learn_process(struct exam *exam, const struct ucred *process)
+{
+	exam->broker = process->pid;
+	exam->user = process->uid;
+}
+
+/* The process that called listen(2): a service manager, where one made the socket for the broker. */
+static void learn_listener(struct exam *exam, int sock)
+{
+	struct ucred listener;
+	socklen_t size = sizeof listener;
+
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &listener, &size))
+		learn_process(exam, &listener);
+}
+
+/* The process that sent the first message: the broker itself. The kernel names it. */
+static void learn_sender(struct exam *exam, int sock)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+
+	socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
+	while (extra.unwanted_count)
+		close(extra.unwanted[--extra.unwanted_count]);
+	if (extra.has_sender)
+		learn_process(exam, &extra.sender);
+}
+
+/* Who listens, whether somebody answers, and who does. */
 static void probe(struct exam *exam, int sock)
 {
 	struct pollfd answer = { .fd = sock, .events = POLLIN };
-	struct ucred server = { 0 };
-	socklen_t size = sizeof server;
 
-	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
-		exam->broker = server.pid;
-	if (is_stopped(exam, server.uid))
+	learn_listener(exam, sock);
+	if (is_stopped(exam))
 		return;
 	exam->serves = poll(&answer, 1, ANSWER_MS) > 0;
 	/* a signal that was sent just before takes effect when the broker is next scheduled */
-	if (!exam->serves && !is_stopped(exam, server.uid))
-		say_silent(exam, server.uid);
+	if (exam->serves)
+		learn_sender(exam, sock);
+	else if (!is_stopped(exam))
+		say_silent(exam);
 }
 
 void check_listener(struct exam *exam)
@@ -212,7 +247,7 @@ void check_listener(struct exam *exam)
 		report_remedy("find who serves it: ss -xlp, and if it is stopped: kill -CONT PID");
 		fail("unix:%s takes no more connections: its server has not accepted those that wait, and may be stopped", sun.sun_path);
 	} else if (sock < 0) {
-		say_refused(&sun, -sock);
+		say_refused(exam, &sun, -sock);
 	} else {
 		probe(exam, sock);
 		close(sock);
@@ -236,38 +271,66 @@ void check_connection(struct exam *exam)
 
 void check_server(struct exam *exam)
 {
-	struct ucred server = { 0 };
-	socklen_t size = sizeof server;
 	char process[64] = "a process outside of this container";
 
-	if (getsockopt(exam->client->link.sock.fd, SOL_SOCKET, SO_PEERCRED, &server, &size))
-		return;
-	if (server.pid)
-		snprintf(process, sizeof process, "pid %d", server.pid);
+	if (exam->broker)
+		snprintf(process, sizeof process, "pid %d", exam->broker);
 	ok("the broker '%s' answers at %s: %s of %s, whom this user may trust; nobody else can put a socket there",
-	   exam->client->board.header->instance, exam->address + strlen("unix:"), process, user_name(server.uid));
+	   exam->client->board.header->instance, exam->address + strlen("unix:"), process, user_name(exam->user));
+}
+
+/* Whether the broker that answered wrote the file, and only its user and root can. Both pids are as it sees itself. */
+static bool is_brokers_own(const struct exam *exam, const struct shown *file)
+{
+	const struct status_header *answer = &exam->status.header;
+
+	return file->guarded && (!file->owner || file->owner == exam->user) && file->header.pid == answer->pid &&
+	       file->header.start_time == answer->start_time;
+}
+
+static void say_file(const struct exam *exam, const struct shown *file)
+{
+	if (is_brokers_own(exam, file))
+		ok("the status file is there for broker-status, and up to date: %s", shown_state_name(file->state));
+	else
+		warn("the status file of that name may be anybody's: its owner is %s; do not rely on broker-status",
+		     user_name(file->owner));
 }
 
 /* A broker on host devices shares memory through /dev/shm: it must be the same one. */
-void check_status_file(struct exam *exam)
+static void say_no_file(const struct exam *exam, int error)
 {
-	struct shown shown;
-	int error = shown_read(&shown, exam->client->board.header->instance);
-
 	if (error == -ENOENT && exam->host) {
 		report_remedy("share it (a container: --ipc=host)");
-		fail("the broker's /dev/shm is not this process's, and host devices' memory is there, unless it has --export vmm");
-	} else if (error) {
-		warn("%s; broker-status cannot be used, all else can", error_text());
-	} else if (!shown.trusted || (exam->broker && shown.header.pid != (uint64_t)exam->broker)) {
-		warn("the status file of that name may be anybody's: its owner is %s; do not rely on broker-status",
-		     user_name(shown.owner));
-		shown_free(&shown);
+		fail("the broker's /dev/shm is not this process's, and host devices' memory is there, unless it has "
+		     "--export vmm");
+	} else if (error == -ENOENT) {
+		ok("the broker's /dev/shm is not this process's: broker-status asks the broker instead");
+	} else if (error == -EACCES) {
+		ok("the status file is not for this user: broker-status asks the broker instead, and shows what this "
+		   "user may see");
 	} else {
-		ok("the status file is there for broker-status, and up to date: %s", shown_state_name(shown.state));
-		exam->status = shown;
-		exam->has_status = true;
+		warn("%s; broker-status cannot be used, all else can", error_text());
 	}
+}
+
+void check_status_file(struct exam *exam)
+{
+	struct shown file;
+	int error = shown_ask(&exam->status, exam->client);
+
+	if (error) {
+		warn("the broker does not tell its status: %s", error_text());
+		return;
+	}
+	exam->has_status = true;
+	error = shown_read(&file, exam->status.instance);
+	if (error) {
+		say_no_file(exam, error);
+		return;
+	}
+	say_file(exam, &file);
+	shown_free(&file);
 }
 
 /* The first of the processes that it waits for: "pid 412 (heat), pid 413 (heat)". */

@@ -21,10 +21,11 @@ struct exam {
 	const char *given;                        /* the address; NULL: none */
 	char        address[SOCKET_ADDRESS_SIZE]; /* that is tried; "": none is known */
 	bool        serves;                       /* a broker answered there */
-	pid_t       broker;                       /* the process that listens there; 0: not known, or in no namespace of this one's */
+	pid_t       broker;                       /* the process that answered, else who listens; 0: no pid here */
+	uid_t       user;                         /* the user of that process */
 	gpub_client *client;                      /* NULL: no connection */
-	bool        has_status;                   /* the broker's own file was read, and may be trusted */
-	struct shown status;
+	bool        has_status;                   /* the broker was asked for its status, and answered */
+	struct shown status;                      /* that answer: what this user may see */
 	bool        host;                         /* its devices are host devices; without a broker false */
 	const struct device *device;              /* started in this process; NULL: none is */
 };

@@ -29,6 +29,7 @@ struct shown {
 	char                 instance[INSTANCE_SIZE];
 	enum shown_state     state;
 	uid_t                owner;   /* of the file */
+	bool                 guarded; /* nobody but the file's owner and root may write it */
 	bool                 trusted; /* nobody but root, the broker's own user and the caller could have written it */
 	bool                 partial; /* the broker showed what this user may see: no counters, no number of requests that wait */
 	struct status_header header;

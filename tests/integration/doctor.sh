@@ -93,6 +93,59 @@ kill "$silent"
 wait "$silent" 2>/dev/null
 rm -f "$socket"
 
+# ---- a broker for which another process listens, as systemd does ----
+
+# managed [COMMAND...]: its socket is made by its parent, which is $broker; the broker itself, started through COMMAND, is $served
+managed() {
+	rm -f served
+	start "$activate" packets="$socket" -- "$(command -v sh)" -c 'sh -c "LISTEN_PID=\$\$ exec \"\$@\"" sh "$@" & echo $! >served; wait $!' sh "$@"
+	chmod 0666 "$socket" && served=$(cat served)
+}
+# ends: it ends in order, and its parent with it
+ends() {
+	kill "$served" && ended 0 && rm -f "$socket"
+}
+# answers UID: the broker that answers is that process, of that user
+answers() {
+	has "ok: the broker '$name' answers at $socket: pid $served of $(id -un "$1"), whom this user may trust; nobody else can put a socket there"
+}
+there="ok: the status file is there for broker-status, and up to date: running"
+check "who answers is the broker, not its parent, which listens" eval 'managed; doctor 0 && sound && answers "$(id -u)"'
+check "its status file may be relied on" has "$there"
+kill -STOP "$served"
+check "if it is stopped: which process that is" eval \
+	'doctor 1 && has "FAIL: the broker '"'\$name'"' (pid $served of $user) is stopped by a signal: it answers nobody until it goes on; kill -CONT $served"'
+kill -CONT "$served"
+ends || echo "# it did not end"
+check "the limit of descriptors is its own" eval 'managed sh -c "ulimit -n 700; exec \"\$@\"" sh; doctor 0 &&
+	has "warn: the broker may have only 700 descriptors, of which a session takes two and a timeline two more; start it with a higher limit: ulimit -Hn, or LimitNOFILE= of its service"'
+ends || echo "# it did not end"
+
+# of UID GID COMMAND...: as that user, in that group alone
+of() {
+	setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"
+}
+managed_by_nobody() {
+	check "root is told of a broker of another user: its process, and that its status file may be relied on" eval \
+		'managed setpriv --reuid=65534 --regid=65534 --clear-groups; doctor 0 && sound && answers 65534 && has "$there"'
+	check "so is a third user, in the group that may read the file" eval 'doctor 0 of 65533 65534 && answers 65534 && has "$there"'
+	check "one that is not in it: that broker-status asks the broker, which it does" eval 'doctor 0 of 65533 65533 && answers 65534 &&
+		has "ok: the status file is not for this user: broker-status asks the broker instead, and shows what this user may see" &&
+		of 65533 65533 "$top_builddir/broker/broker-status" "$name" >status && grep -q "^broker $name: running, pid $served," status'
+	check "a file that others may write is anybody's" eval 'chmod 0666 "/dev/shm/gpubroker.$name" && doctor 0 &&
+		has "warn: the status file of that name may be anybody'"'"'s: its owner is $(id -un 65534); do not rely on broker-status"'
+	check "so is one of a user who is not the broker's" eval 'chmod 0644 "/dev/shm/gpubroker.$name" && mv "/dev/shm/gpubroker.$name" kept &&
+		of 65533 65533 sh -c "cat kept >/dev/shm/gpubroker.$name" && doctor 0 &&
+		has "warn: the status file of that name may be anybody'"'"'s: its owner is $(id -un 65533 2>/dev/null || echo uid 65533); do not rely on broker-status"'
+	rm -f "/dev/shm/gpubroker.$name" kept
+	ends || echo "# it did not end"
+}
+if [ "$(id -u)" = 0 ] && id -un 65534 >/dev/null && of 65534 65534 timeout -s KILL 30 "$ctl" --version >/dev/null 2>&1; then
+	managed_by_nobody
+else
+	skip "root is told of a broker of another user: its process, and that its status file may be relied on" "needs root, and a build that everybody can read"
+fi
+
 # ---- a socket that this user may not open ----
 
 start || echo "# $(cat err)"
