@@ -23,16 +23,17 @@ stub() {
 stub id 'echo 1000'
 stub apt-get "echo \"\$@\" >>$work/called"
 
-# refused: bootstrap ends with 1, without a call of apt-get; every line is its own, and the last one is to be typed
+# refused [COMMAND]: bootstrap ends with 1, without a call of apt-get; every line is its own, and the last one is to be typed
 refused() {
 	rm -f called
-	PATH=$work/bin bash "$top_srcdir/bootstrap" >out 2>err </dev/null
+	PATH=$work/bin bash "$top_srcdir/bootstrap" "$@" >out 2>err </dev/null
 	[ $? = 1 ] && [ ! -e called ] && [ ! -s out ] && [ "$(wc -l <err)" = 3 ] &&
 		sed -n 1p err | grep -q '^bootstrap: these Debian packages.* are missing: build-essential .*libsodium-dev' &&
 		sed -n 2p err | grep -q '^bootstrap: to install them, run' &&
 		sed -n 3p err | grep -q '^  apt-get update && apt-get install .* build-essential .*libsodium-dev'
 }
 check "a user without rights, where there is no sudo, is told what to install" refused
+check "for the Python wheel, too, all at once" eval 'refused wheel && sed -n 3p err | grep -q " libpng-dev .* python3-dev python3-venv"'
 stub sudo 'echo "sudo: a password is required" >&2; exit 1'
 check "so is one from whom sudo wants a password" refused
 installs() {
