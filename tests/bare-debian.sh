@@ -4,112 +4,134 @@
 #
 # usage: tests/bare-debian.sh SUITE [MIRROR]      SUITE: bookworm, trixie, ...
 #
-# BARE_LOCALE (C.UTF-8) and BARE_UMASK (022) are the newcomer's: BARE_LOCALE=tr_TR.UTF-8 BARE_UMASK=077 tests/bare-debian.sh bookworm
-# clones, builds and tests so. A locale that a bare Debian does not have is made there, of its package locales.
+# The table of cases below says who the newcomers are. BARE_CASES="root driver" runs these alone, and BARE_TESTS="tests/integration/join.sh"
+# these tests of each. BARE_LOCALE (C.UTF-8) and BARE_UMASK (022) are every newcomer's. A locale that a bare Debian does not have is made
+# there, of its package locales.
 #
-# As a user without rights ./bootstrap must say what to install; root runs the demo and the tests, which installs it; then
-# the user runs the tests, built with every warning an error. Prints the commit and each closing line; exit 0 only when
-# everything passed. Needs root, debootstrap, a network and 2 GiB in BARE_DIR (/var/tmp), where it leaves the logs. What it
-# mounts is seen by it alone and ends with it.
+# As a user without rights ./bootstrap must say what to install, and root types that line for the user. For root ./bootstrap installs
+# it. Prints the commit and each closing line; exit 0 only when everything passed. Needs root, debootstrap, a network and 4 GiB in
+# BARE_DIR (/var/tmp), where it leaves the logs. PIP_INDEX_URL and PIP_CERT are pip's, there too.
 #
-# BARE_CUDA=yes tests/bare-debian.sh trixie: the suite's own nvidia-cuda-toolkit is there too, and the cuda device has to be
+# BARE_CUDA=yes tests/bare-debian.sh trixie: root has the suite's own nvidia-cuda-toolkit too, and the cuda device has to be
 # built. It takes 10 GiB.
-# shellcheck disable=SC2317 # functions are reached through trap and step
+# shellcheck disable=SC2154,SC2317 # bare.sh sets variables; functions are reached through trap and step
 set -euo pipefail
+
+# Each case: its name; the user; which of README's commands (python: those of the Python package); whether libhwloc-dev is there (libhwloc-plugins never is); TMPDIR; how the
+# name of the clone's folder is; and CONFIGURE_FLAGS. In a long one everything is built anew from what git knows.
+cases='root       root  demo,python,check  hwloc  unset           short
+root-long  root  check              bare   /tmp/user/0     long   --enable-werror
+user       user  demo,check         hwloc  /home/user/tmp  short
+driver     user  check              hwloc  unset           short  --enable-werror --with-cuda=driver
+user-long  user  check              bare   unset           long   --enable-werror'
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
 	sed -n 's/^# usage: /usage: /p' "$0" >&2
 	exit 2
 fi
-if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
-	echo "bare-debian.sh: it needs root and debootstrap" >&2
-	exit 2
-fi
-if [ -z "${BARE_ALONE-}" ]; then
-	BARE_ALONE=yes exec unshare --mount --pid --fork --kill-child bash "$0" "$@"
-fi
+# shellcheck source=tests/bare.sh
+. "$(dirname "$0")/bare.sh"
+bare_alone "$@"
+bare_begin "$@"
 
-suite=$1 mirror=${2:-http://deb.debian.org/debian} cuda=${BARE_CUDA-}
-[ "$cuda" = yes ] || cuda=
-locale=${BARE_LOCALE:-C.UTF-8} mask=${BARE_UMASK:-022}
-top=$(cd "$(dirname "$0")/.." && pwd)
-work=$(mktemp -d "${BARE_DIR:-/var/tmp}/bare-$suite${cuda:+-cuda}-XXXXXX")
-root=$work/root
-status=0
+wanted=" ${BARE_CASES-$(awk '{ print $1 }' <<<"$cases" | tr '\n' ' ')} "
+locale=${BARE_LOCALE:-C.UTF-8}
+long=$(printf 'a-folder-with-a-long-name-%.0s' {1..6})
 finish() {
-	umount "$root/dev/pts" "$root/dev/shm" "$root/proc" 2>/dev/null || true
-	# nothing of this machine may be reached below it when it is removed
-	if ! grep -q " $root/" /proc/self/mounts; then
-		rm -rf --one-file-system "$root"
-	fi
+	bare_remove made root user
 	echo "logs: $work"
 }
 trap finish EXIT
 
-# inside USER COMMAND...: in the new system, as that user, in that user's clone, with an environment and a umask of its own
-inside() {
-	local user=$1 home=/root
-	[ "$user" = root ] || home=/home/$user
-	shift
+# newcomer USER FOLDER COMMAND...: runs a command in the clone of that user, with the umask of newcomers
+newcomer() {
+	local user=$1 folder=$2
+	shift 2
 	# shellcheck disable=SC2016 # the shell within expands
-	chroot --userspec="$user:$user" "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" LC_ALL="$locale" \
-		bash -c 'umask "$1" && shift && cd "$HOME/gpubroker" && exec "$@"' - "$mask" "$@" </dev/null
-}
-
-# step NAME COMMAND...: its output is in the log of that name, its last line is shown
-step() {
-	local name=$1 began=$SECONDS code=0
-	shift
-	"$@" >"$work/$name.log" 2>&1 || code=$?
-	echo "$name: $(tail -n 1 "$work/$name.log") (exit status $code, $((SECONDS - began)) s)"
-	[ $code = 0 ] || status=1
-}
-
-# Every line is bootstrap's own, and the last one is to be typed.
-refused() {
-	inside user ./bootstrap check >"$work/refusal" 2>&1 && return 1
-	cat "$work/refusal"
-	! grep -vqE '^(bootstrap: |  apt-get )' "$work/refusal"
+	inside "$user" "$user" bash -c 'umask "$1" && cd "$2" && shift 2 && exec "$@"' - "${BARE_UMASK:-022}" "$folder" "$@"
 }
 
 packages=git,ca-certificates
-make_locale() { :; }
 case $locale in
 C | C.* | POSIX) ;;
-*)
-	packages+=,locales
-	make_locale() { chroot "$root" localedef -i "${locale%%.*}" -f "${locale##*.}" "$locale"; }
-	;;
+*) packages+=,locales ;;
 esac
-# The toolkit, of Debian's non-free part
-toolkit() {
-	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
-		sh -c 'apt-get update && apt-get install -y --no-install-recommends nvidia-cuda-toolkit && apt-get clean' </dev/null
-	chroot "$root" nvcc --version
+made() {
+	bare_make made "$packages"
+	chroot "$work/root-made" useradd --create-home user
+	[[ $packages != *,locales ]] || chroot "$work/root-made" localedef -i "${locale%%.*}" -f "${locale##*.}" "$locale"
 }
 
-step debootstrap debootstrap --variant=minbase --include="$packages" --components=main,contrib,non-free \
-	"$suite" "$root" "$mirror"
-[ $status = 0 ] || exit 1
-make_locale
-mount -t proc proc "$root/proc"
-mkdir -p "$root/dev/shm"
-mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
-# tests read what programs show on a terminal
-mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$root/dev/pts"
-cp /etc/resolv.conf "$root/etc/resolv.conf"
-chroot "$root" useradd --create-home user
-(umask "$mask" && git clone -q "$top" "$root/root/gpubroker")
-cp -a "$root/root/gpubroker" "$root/home/user/"
-chroot "$root" chown -R user:user /home/user/gpubroker
+# ready USER: a system of that user's own, with a clone
+ready() {
+	[ ! -e "$work/root-$1" ] || return 0
+	local home=/home/$1
+	[ "$1" != root ] || home=/root
+	bare_copy made "$1"
+	(umask "${BARE_UMASK:-022}" && git clone -q "$top" "$work/root-$1$home/gpubroker")
+	inside "$1" root chown -R "$1:$1" "$home/gpubroker"
+	"ready_$1"
+}
+ready_root() {
+	[ "${BARE_CUDA-}" != yes ] || step toolkit toolkit
+}
+# The toolkit, of Debian's non-free part
+toolkit() {
+	inside root root sh -c 'apt-get update && apt-get install -y --no-install-recommends nvidia-cuda-toolkit && apt-get clean'
+	inside root root nvcc --version
+}
+# What bootstrap tells this user is what root types. Every line is bootstrap's own, and the last one is to be typed.
+ready_user() {
+	step refusal refused
+	step install inside user root bash -c "$(tail -n 1 "$work/refusal.log")"
+}
+refused() {
+	newcomer user gpubroker ./bootstrap check >"$work/refused" 2>&1 && return 1
+	cat "$work/refused"
+	! grep -vqE '^(bootstrap: |  apt-get )' "$work/refused"
+}
 
-echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$root/etc/os-release"), $locale, umask $mask"
-[ -z "$cuda" ] || step toolkit toolkit
-step refusal refused
-step demo inside root ./bootstrap demo
-step check inside root ./bootstrap check
-step check-user inside user env CONFIGURE_FLAGS=--enable-werror ./bootstrap check
-[ -z "$cuda" ] || step cuda inside root ls build/kernels/kernels.fatbin
+# python USER FOLDER VARIABLE=VALUE...: the two lines with which README builds the Python package and runs a program that uses it
+python() {
+	local lines
+	lines=$(sed -n 's/^    \$ \(\.\/bootstrap wheel .*\|broker-run .* -- python examples\/acquire\.py\)$/\1/p' "$top/README.md")
+	[ "$(wc -l <<<"$lines")" = 2 ]
+	newcomer "$1" "$2" env "${@:3}" bash -ec "$lines"
+}
+
+# run_case NAME USER COMMANDS HWLOC TMPDIR FOLDER FLAG...: one row of the table
+run_case() {
+	local name=$1 user=$2 commands=$3 hwloc=$4 temporary=$5 length=$6 folder=gpubroker command
+	local given=(CONFIGURE_FLAGS="${*:7}" TESTS="${BARE_TESTS-}")
+	ready "$user"
+	[ "$hwloc" = hwloc ] || step "$name-without-hwloc" inside "$user" root apt-get purge -y libhwloc-dev
+	if [ "$temporary" != unset ]; then
+		inside "$user" "$user" mkdir -p -m 700 "$temporary"
+		given+=(TMPDIR="$temporary")
+	fi
+	if [ "$length" = long ]; then
+		folder=$long/gpubroker
+		newcomer "$user" . mkdir -p "$long"
+		newcomer "$user" . cp -a gpubroker "$folder"
+		newcomer "$user" "$folder" git clean -xdfq
+	fi
+	for command in ${commands//,/ }; do
+		if [ "$command" = python ]; then
+			step "$name-python" python "$user" "$folder" "${given[@]}"
+		else
+			step "$name-$command" newcomer "$user" "$folder" env "${given[@]}" ./bootstrap "$command"
+		fi
+	done
+}
+
+step debootstrap made
+[ $status = 0 ] || exit 1
+echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$work/root-made/etc/os-release")," \
+	"$locale, umask ${BARE_UMASK:-022}"
+while read -r -a row; do
+	[[ $wanted != *" ${row[0]} "* ]] || run_case "${row[@]}"
+done <<<"$cases"
+[ "${BARE_CUDA-}" != yes ] || step cuda newcomer root gpubroker ls build/kernels/kernels.fatbin
 # What failed, of all
 grep -hE '^(not ok|FAIL|ERROR|Bail)' "$work"/*.log | sort -u || true
 exit $status

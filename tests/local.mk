@@ -237,7 +237,7 @@ test_scripts = \
 	tests/gpu/reset.sh
 EXTRA_DIST += tests/integration/cpp/cpp.cc tests/integration/cpp/mdspan
 EXTRA_DIST += tests/integration/fake-mps-control.sh tests/integration/two-sockets.xml
-EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare-debian.sh tests/bare-python.sh tests/packages.sh \
+EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md tests/bare.sh tests/bare-debian.sh tests/bare-python.sh tests/packages.sh \
 	tests/install/layers.txt tests/install/names.txt
 EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:

@@ -20,90 +20,37 @@ if [ $# -lt 1 ] || [ $# -gt 2 ]; then
 	sed -n 's/^# usage: /usage: /p' "$0" >&2
 	exit 2
 fi
-if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
-	echo "packages.sh: it needs root and debootstrap" >&2
-	exit 2
-fi
-if [ -z "${BARE_ALONE-}" ]; then
-	BARE_ALONE=yes exec unshare --mount --pid --fork --kill-child --mount-proc bash "$0" "$@"
-fi
+# shellcheck source=tests/bare.sh
+. "$(dirname "$0")/bare.sh"
+bare_alone "$@"
+bare_begin "$@"
 
-suite=$1 mirror=${2:-http://deb.debian.org/debian}
-# what debootstrap is told before the suite, and behind the mirror
-flags=() script=()
-case $suite in
-jammy | noble)
-	mirror=${2:-http://archive.ubuntu.com/ubuntu}
-	flags=('--components=main,universe')
-	# all suites of Ubuntu have this one, and debootstrap of Debian 12 does not know the newest by name
-	script=(/usr/share/debootstrap/scripts/gutsy)
-	;;
-esac
-top=$(cd "$(dirname "$0")/.." && pwd)
-work=$(mktemp -d "${BARE_DIR:-/var/tmp}/packages-$suite-XXXXXX")
-status=0
 finish() {
-	local root
-	for root in "$work"/root-*; do
-		umount "$root/dev/shm" "$root/proc" 2>/dev/null || true
-		# nothing of this machine may be reached below it when it is removed
-		if ! grep -q " $root/" /proc/self/mounts; then
-			rm -rf --one-file-system "$root"
-		fi
-	done
+	bare_remove bare build install systemd
 	echo "logs: $work"
 }
 trap finish EXIT
 
-# step NAME COMMAND...: its output is in the log of that name, its last line is shown
-step() {
-	local name=$1 began=$SECONDS code=0
-	shift
-	# not behind ||, where the function would go on after a failure
-	set +e
-	(set -e; "$@") >"$work/$name.log" 2>&1 </dev/null
-	code=$?
-	set -e
-	echo "$name: $(tail -n 1 "$work/$name.log") (exit status $code, $((SECONDS - began)) s)"
-	[ $code = 0 ] || status=1
-}
-
-# inside ROOT COMMAND...: as its root, with an environment of its own
-inside() {
-	local root=$work/root-$1
-	shift
-	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-		AUTOPKGTEST_TMP=/tmp "$@"
-}
-
-# copied NAME: another root, as debootstrap made it
-copied() {
-	cp -a --reflink=auto "$work/root-bare" "$work/root-$1"
-	prepared "$1"
-}
-prepared() {
-	local root=$work/root-$1
-	mount -t proc proc "$root/proc"
-	mkdir -p "$root/dev/shm"
-	mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
-	cp /etc/resolv.conf "$root/etc/resolv.conf"
+# at NAME COMMAND...: as root in that system
+at() {
+	inside "$1" root env AUTOPKGTEST_TMP=/tmp "${@:2}"
 }
 
 # ---- make ----
 
 built() {
-	copied build
-	inside build apt-get update
-	inside build apt-get install -y --no-install-recommends git ca-certificates lintian
+	bare_copy bare build
+	at build apt-get update
+	at build apt-get install -y --no-install-recommends git ca-certificates lintian
 	git clone -q "$top" "$work/root-build/root/gpubroker"
 	# shellcheck disable=SC2016 # the shell within expands
-	inside build bash -c 'cd /root/gpubroker && ./bootstrap deb && [ -z "$(git status --porcelain)" ] && ls build/deb/*.dsc'
+	at build bash -c 'cd /root/gpubroker && ./bootstrap deb && [ -z "$(git status --porcelain)" ] && ls build/deb/*.dsc'
 	cp "$work"/root-build/root/gpubroker/build/deb/*.deb "$work/"
 	rm -f "$work"/*-dbgsym_*.deb
 }
 # Each tag of these levels is a failure.
 judged() {
-	inside build bash -c 'lintian --allow-root --profile debian --fail-on error,warning /root/gpubroker/build/deb/*.changes && echo "lintian: nothing"'
+	at build bash -c 'lintian --allow-root --profile debian --fail-on error,warning /root/gpubroker/build/deb/*.changes && echo "lintian: nothing"'
 }
 
 # ---- a bare Debian ----
@@ -117,17 +64,25 @@ given() {
 	cp -r "$top/debian/tests" "$work/root-$1/root/"
 }
 installed() {
-	copied install
+	bare_copy bare install
 	given install
-	inside install apt-get update
-	inside install bash -c "cd /root && $command"
-	inside install broker-status --version
+	at install apt-get update
+	at install bash -c "cd /root && $command"
+	at install broker-status --version
+}
+# What README promises of them: the page of a function, the tutorial's first two lines, and the source that it speaks of
+tutorial() {
+	local lines
+	lines=$(sed -n 's/^\$ //p' "$top/man/gpubroker-tutorial.7" | head -n 2)
+	[ -e "$work/root-install/usr/share/man/man3/gpub_acquire.3.gz" ]
+	[ -e "$work/root-install/usr/share/doc/libgpubroker-dev/examples/pipeline/pipeline.c" ]
+	at install bash -ec "$lines"
 }
 # autopkgtest reads debian/tests/control, and installs what each test needs. The third test, service, needs systemd.
 tested() {
 	git clone -q "$top" "$work/root-install/root/source"
-	inside install apt-get install -y --no-install-recommends autopkgtest
-	inside install bash -c 'cd /root && autopkgtest --no-built-binaries --summary-file=summary --test-name=demo --test-name=compile build/deb/*.deb source/ -- null'
+	at install apt-get install -y --no-install-recommends autopkgtest
+	at install bash -c 'cd /root && autopkgtest --no-built-binaries --summary-file=summary --test-name=demo --test-name=compile build/deb/*.deb source/ -- null'
 	grep -E '^(demo|compile) *PASS' "$work/root-install/root/summary" | tr -s ' \n' ' '
 }
 
@@ -171,7 +126,7 @@ check "with its service, its socket and what it shared" nothing_left
 check "its configuration stays" test -e /etc/gpubroker/brokerd.conf
 check "it is installed again" bash install
 check "and serves" broker-ctl create again 1M
-check "all packages are purged" apt-get purge -y gpubroker gpubroker-tools libgpubroker0
+check "all packages are purged" apt-get purge -y gpubroker gpubroker-tools libgpubroker0 libgpubroker-dev
 check "nothing is left" eval 'nothing_left && purged'
 exporter_serves() {
 	systemctl -q is-active gpubroker-exporter.service && exec 3<>/dev/tcp/127.0.0.1/14782 &&
@@ -196,17 +151,16 @@ ExecStopPost=/bin/systemctl --no-block poweroff
 [Install]
 WantedBy=multi-user.target
 UNIT
-	inside systemd systemctl enable session.service
+	at systemd systemctl enable session.service
 }
 prepared_systemd() {
-	copied systemd
+	bare_copy bare systemd
 	given systemd
-	inside systemd apt-get update
-	inside systemd apt-get install -y --no-install-recommends systemd systemd-sysv dbus
-	inside systemd bash -c "cd /root && $command --download-only"
-	inside systemd bash -c "cd /root && apt-get install -y --no-install-recommends --download-only ./build/deb/gpubroker-exporter_*.deb"
+	at systemd apt-get update
+	at systemd apt-get install -y --no-install-recommends systemd systemd-sysv dbus
+	at systemd bash -c "cd /root && $command --download-only"
+	at systemd bash -c "cd /root && apt-get install -y --no-install-recommends --download-only ./build/deb/gpubroker-exporter_*.deb"
 	write_session
-	umount "$work/root-systemd/dev/shm" "$work/root-systemd/proc"
 }
 booted() {
 	local log=$work/root-systemd/root/session.log
@@ -216,7 +170,7 @@ booted() {
 	[ "$(tail -n 1 "$log")" = "session: passed" ]
 }
 
-step debootstrap debootstrap --variant=minbase "${flags[@]}" "$suite" "$work/root-bare" "$mirror" "${script[@]}"
+step debootstrap bare_make bare
 [ $status = 0 ] || exit 1
 echo "commit: $(git -C "$top" rev-parse --short HEAD), $(sed -n 's/^PRETTY_NAME=//p' "$work/root-bare/etc/os-release")"
 if [ -n "${PACKAGES_FROM-}" ]; then
@@ -228,7 +182,8 @@ else
 fi
 step install installed
 [ $status = 0 ] || exit 1
-step demo inside install /root/tests/demo
+step demo at install /root/tests/demo
+step tutorial tutorial
 step autopkgtest tested
 if command -v systemd-nspawn >/dev/null; then
 	step systemd-root prepared_systemd
