@@ -20,7 +20,7 @@ refuse() {
 
 ! cmp -s "$requirements" "$venv/requirements.txt" || exit 0
 rm -rf "$venv"
-python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || refuse "there is no Python 3.11 or later"
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || refuse "there is no Python 3.11 or later (Debian: python3)"
 headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
 [ -e "$headers/Python.h" ] || refuse "there is no Python.h in $headers (Debian: python3-dev)"
 python3 -m venv "$venv" || refuse "Python makes no virtual environment (Debian: python3-venv)"

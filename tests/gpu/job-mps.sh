@@ -67,7 +67,7 @@ if command -v python3 >/dev/null; then
 	runs --mps yes --mps-threads 25 -- python3 -c "$sms"
 	check "--mps-threads 25: a quarter of the multiprocessors ($(cat out) of $all)" eval '[ "$(cat out)" -le $((all / 3)) ]'
 else
-	skip "--mps-threads" "no python3"
+	skip "--mps-threads" "there is no python3 (Debian: python3)"
 fi
 runs --mps yes --mps-memory 8G -b big=4G -- "$client" acquire big
 check "--mps-memory: what is mapped within the limit" eval '[ "$status" = 0 ] && own && balanced'

@@ -23,8 +23,8 @@ skip_all() {
 	exit 0
 }
 [ "$cuda_devices" -ge 2 ] || skip_all "one GPU"
-mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip_all "no Open MPI"
-"$heat" --mpi --size 1 --steps 0 2>&1 </dev/null | grep -q 'built without MPI' && skip_all "heat was built without MPI"
+mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip_all "no Open MPI (Debian: openmpi-bin)"
+"$heat" --mpi --size 1 --steps 0 2>&1 </dev/null | grep -q 'built without MPI' && skip_all "heat was built without MPI (Debian: libopenmpi-dev)"
 
 # Each half is a machine to broker-run, which gets another job and other local ranks than MPI counts. heat gets MPI's again.
 half=$((cuda_devices / 2))

@@ -76,7 +76,7 @@ if command -v fish >/dev/null; then
 	}
 	scene in_fish
 else
-	skip "fish" "there is no fish"
+	skip "fish" "there is no fish (Debian: fish)"
 fi
 
 # zsh completes in a terminal alone: a line is typed, and a key that completes it and prints what became of it
@@ -101,7 +101,7 @@ END
 	}
 	scene in_zsh
 else
-	skip "zsh" "there is no zsh"
+	skip "zsh" "there is no zsh (Debian: zsh)"
 fi
 exec 8>&-
 wait

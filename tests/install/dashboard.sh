@@ -29,6 +29,6 @@ check "each metric of theirs is a broker's" eval '[ -z "$(comm -23 <(names queri
 if command -v python3 >/dev/null; then
 	check "it is JSON" eval 'python3 -m json.tool <"$dashboard" >/dev/null 2>err'
 else
-	skip "it is JSON" "there is no python3"
+	skip "it is JSON" "there is no python3 (Debian: python3)"
 fi
 plan

@@ -72,7 +72,7 @@ if [ -e "$fortran/libgpubroker_fortran.la" ]; then
 	check "gpubroker_fortran(3)'s program compiles" fortran_compiles
 	check "and it prints the shape and the sum" prints ' *8 *2 *16\.0* *' 1 -n 1 -b 'u=f32[2,8]'
 else
-	skip "gpubroker_fortran(3)'s program" "there is no Fortran compiler"
+	skip "gpubroker_fortran(3)'s program" "there is no Fortran compiler (Debian: gfortran)"
 fi
 cp "$top_srcdir/examples/tree/tree.c" program.c
 # shellcheck disable=SC2086

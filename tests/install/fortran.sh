@@ -10,7 +10,7 @@ set -u
 . "${top_srcdir:?}/tests/tap.sh"
 
 library=${top_builddir:?}/bindings/fortran
-[ -e "$library/libgpubroker_fortran.la" ] || { echo "1..0 # SKIP there is no Fortran compiler" && exit 0; }
+[ -e "$library/libgpubroker_fortran.la" ] || { echo "1..0 # SKIP there is no Fortran compiler (Debian: gfortran)" && exit 0; }
 header=$top_srcdir/libbroker/gpubroker.h
 interface=$top_srcdir/bindings/fortran/gpubroker-interface.f90
 work=$(mktemp -d) || exit 1

@@ -8,7 +8,7 @@ set -u
 . "${top_srcdir:?}/tests/tap.sh"
 
 if ! command -v autoconf >/dev/null; then
-	echo "1..0 # SKIP no autoconf"
+	echo "1..0 # SKIP there is no autoconf (Debian: autoconf)"
 	exit 0
 fi
 work=$(mktemp -d) && work=$(cd "$work" && pwd -P) || exit 1

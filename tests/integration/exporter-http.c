@@ -390,7 +390,7 @@ int main(void)
 
 	snprintf(program, sizeof program, "%s/broker/broker-exporter", build ? build : ".");
 	if (access(program, X_OK)) {
-		puts("1..0 # SKIP broker-exporter is not built: there is no libmicrohttpd");
+		puts("1..0 # SKIP broker-exporter is not built: there is no libmicrohttpd (Debian: libmicrohttpd-dev)");
 		return 0;
 	}
 	harness_begin("exporter-http", 240);

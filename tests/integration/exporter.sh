@@ -12,7 +12,7 @@ exporter=${top_builddir:?}/broker/broker-exporter
 show=$top_builddir/broker/broker-status
 run=$top_builddir/broker/broker-run
 client=$top_builddir/tests/integration/status-client
-[ -x "$exporter" ] || { echo "1..0 # SKIP broker-exporter is not built: there is no libmicrohttpd" && exit 0; }
+[ -x "$exporter" ] || { echo "1..0 # SKIP broker-exporter is not built: there is no libmicrohttpd (Debian: libmicrohttpd-dev)" && exit 0; }
 
 work=$(mktemp -d) || exit 1
 name=metrics-$$
@@ -141,7 +141,7 @@ sys.exit(len(list(text_fd_to_metric_families(sys.stdin))) < 50)'
 if /usr/bin/python3 -c 'import prometheus_client.openmetrics.parser' 2>/dev/null; then
 	check "the strict parser of OpenMetrics reads it" eval '/usr/bin/python3 -c "$parse" <openmetrics 2>err'
 else
-	skip "the strict parser of OpenMetrics reads it" "there is no python3-prometheus-client"
+	skip "the strict parser of OpenMetrics reads it" "there is no prometheus_client (Debian: python3-prometheus-client)"
 fi
 
 # ---- counters only grow, whatever the broker does ----
@@ -239,7 +239,7 @@ prometheus_points() {
 if command -v prometheus >/dev/null; then
 	prometheus_points
 else
-	skip "a real Prometheus scrapes the exporter" "there is no prometheus"
+	skip "a real Prometheus scrapes the exporter" "there is no prometheus (Debian: prometheus)"
 fi
 
 # ---- stopped, dead, gone ----

@@ -6,7 +6,7 @@ set -u
 . "${top_srcdir:?}/tests/tap.sh"
 
 program=${top_builddir:?}/tests/integration/fortran
-[ -x "$program" ] || { echo "1..0 # SKIP there is no Fortran compiler" && exit 0; }
+[ -x "$program" ] || { echo "1..0 # SKIP there is no Fortran compiler (Debian: gfortran)" && exit 0; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

@@ -7,7 +7,7 @@ set -u
 . "${top_srcdir:?}/tests/tap.sh"
 
 heat=${top_builddir:?}/examples/heat-fortran/heat-fortran
-[ -x "$heat" ] || { echo "1..0 # SKIP there is no Fortran compiler" && exit 0; }
+[ -x "$heat" ] || { echo "1..0 # SKIP there is no Fortran compiler (Debian: gfortran)" && exit 0; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

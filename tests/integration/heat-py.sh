@@ -115,7 +115,7 @@ check "a worker with another grid ends all" eval '(another_grid "$run" --kill-on
 
 no_mpi=
 if ! mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
-	no_mpi="no mpirun of Open MPI"
+	no_mpi="no mpirun of Open MPI (Debian: openmpi-bin)"
 elif ! "${python[@]}" -c 'import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI' 2>/dev/null; then
 	no_mpi="no mpi4py that finds an MPI"
 fi
@@ -159,7 +159,8 @@ two=(heat-a-$$ heat-b-$$)
 network=10.213.7
 make_machines() {
 	local name place=1
-	[ "$(id -u)" = 0 ] && command -v ip && unshare -u true || return
+	[ "$(id -u)" = 0 ] && unshare -u true || return
+	command -v ip || { echo "there is no ip (Debian: iproute2)" >&2 && return 1; }
 	for name in "${two[@]}"; do
 		ip netns add "$name" || return
 		namespaces+=("$name")

@@ -251,6 +251,6 @@ if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open 
 	"$run" -q --device host -- true 2>err
 	check "nothing is left" nothing_left
 else
-	skip "mpirun: heat in four processes is right" "no Open MPI"
+	skip "mpirun: heat in four processes is right" "no Open MPI (Debian: openmpi-bin)"
 fi
 plan

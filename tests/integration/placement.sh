@@ -89,7 +89,7 @@ points() {
 		eval '[ "$status:$processors" = "0:0 0 1 1 2 $all " ] && [ "$(grep -c "hint: the workers of device 2 are not bound: hwloc does not know" err)" = 1 ]'
 }
 if ! "$run" -q --device host --bind device --no-hints -- true 2>err; then
-	skip "workers run near their device" "built without hwloc"
+	skip "workers run near their device" "built without hwloc (Debian: libhwloc-dev)"
 elif [ ! -e "$built/tests/fake-cuda/.libs/libcuda.so.1" ]; then
 	skip "workers run near their device" "built without CUDA"
 elif ! taskset -c 0,1 true 2>/dev/null || ! taskset -c 1 true; then

@@ -21,8 +21,8 @@ need() { # REASON COMMAND...: skips the script where the command fails
 	exit 0
 }
 need "needs root" [ "$(id -u)" = 0 ]
-for tool in slurmctld slurmd sbatch munged ip; do
-	need "there is no $tool" command -v "$tool"
+for tool in slurmctld:slurmctld slurmd:slurmd sbatch:slurm-client munged:munge ip:iproute2; do
+	need "there is no ${tool%:*} (Debian: ${tool#*:})" command -v "${tool%:*}"
 done
 need "needs a build that everybody can read" "${as_user[@]}" test -x "$run" -a -x "$client" -a -r "$recipe/gpubroker.sbatch"
 if [ -z "${GPUB_SLURM_NAMESPACE-}" ]; then

@@ -27,11 +27,11 @@ if [ -z "${STATUS_ALONE-}" ]; then
 fi
 
 if ! command -v tmux >/dev/null; then
-	echo "1..0 # SKIP no tmux"
+	echo "1..0 # SKIP there is no tmux (Debian: tmux)"
 	exit 0
 fi
 if [[ $("$show" --watch none </dev/null 2>&1) = *"without ncurses"* ]]; then
-	echo "1..0 # SKIP built without ncurses"
+	echo "1..0 # SKIP built without ncurses (Debian: libncurses-dev)"
 	exit 0
 fi
 

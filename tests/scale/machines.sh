@@ -7,8 +7,8 @@
 # need_machines: skips the script, with the reason, where this user cannot make them, or there is no Open MPI
 need_machines() {
 	local reason=
-	command -v ip >/dev/null || reason="no ip: install iproute2"
-	[ -n "$reason" ] || { command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; } || reason="no Open MPI"
+	command -v ip >/dev/null || reason="there is no ip (Debian: iproute2)"
+	[ -n "$reason" ] || { command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; } || reason="no Open MPI (Debian: openmpi-bin)"
 	[ -n "$reason" ] || { unshare -n true 2>/dev/null; } || reason="this user makes no network namespaces"
 	machine_prefix=gb$$-$RANDOM-
 	[ -n "$reason" ] || ip netns add "${machine_prefix}s" || reason="ip makes no named namespaces"

@@ -21,7 +21,7 @@ skip_all() {
 }
 
 for tool in valgrind callgrind_annotate; do
-	command -v $tool >/dev/null || skip_all "$tool is not installed"
+	command -v $tool >/dev/null || skip_all "there is no $tool (Debian: valgrind)"
 done
 processor=$("$program") || exit 1
 case $processor in SKIP*) skip_all "${processor#SKIP }" ;; esac

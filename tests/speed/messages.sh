@@ -18,7 +18,7 @@ skip_all() {
 	exit 0
 }
 
-command -v valgrind >/dev/null || skip_all "valgrind is not installed"
+command -v valgrind >/dev/null || skip_all "there is no valgrind (Debian: valgrind)"
 limit=$(ulimit -Hn)
 [ "$limit" = unlimited ] || [ "$limit" -ge 4096 ] || skip_all "a process may have $limit descriptors, not 4096"
 reason=$("$program") || exit 1
