@@ -28,10 +28,10 @@ skip() {
 	echo "ok $count - $1 # SKIP $2"
 }
 
-# soon COMMAND...: becomes true within 10 seconds
+# soon COMMAND...: becomes true within 10 seconds, or within a minute if the command itself takes long
 soon() {
-	local tries
-	for ((tries = 0; tries < 200; tries++)); do
+	local tries end=$((SECONDS + 60))
+	for ((tries = 0; tries < 200 && SECONDS < end; tries++)); do
 		"$@" && return
 		sleep 0.05
 	done

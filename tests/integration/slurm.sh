@@ -70,7 +70,7 @@ done
 export SLURM_CONF=$work/slurm.conf
 cat >slurm.conf <<-END
 	ClusterName=gpubroker
-	SlurmctldHost=localhost
+	SlurmctldHost=localhost(127.0.0.1)
 	SlurmUser=root
 	AuthType=auth/munge
 	AuthInfo=socket=$work/munge/socket
