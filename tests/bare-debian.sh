@@ -18,7 +18,7 @@
 set -euo pipefail
 
 # Each case: its name; the user; which of README's commands (python: those of the Python package); whether libhwloc-dev is there (libhwloc-plugins never is); TMPDIR; how the
-# name of the clone's folder is; and CONFIGURE_FLAGS. In a long one everything is built anew from what git knows.
+# name of the clone's folder is; and CONFIGURE_FLAGS. In a long one, a copy of a clone that was built before, everything is built anew from what git knows.
 cases='root       root  demo,python,check  hwloc  unset           short
 root-long  root  check              bare   /tmp/user/0     long   --enable-werror
 user       user  demo,check         hwloc  /home/user/tmp  short
@@ -104,6 +104,9 @@ run_case() {
 	local name=$1 user=$2 commands=$3 hwloc=$4 temporary=$5 length=$6 folder=gpubroker command
 	local given=(CONFIGURE_FLAGS="${*:7}" TESTS="${BARE_TESTS-}")
 	ready "$user"
+	if [ "$length" = long ]; then
+		step "$name-before" newcomer "$user" gpubroker env TESTS=tests/install/points.sh ./bootstrap check
+	fi
 	[ "$hwloc" = hwloc ] || step "$name-without-hwloc" inside "$user" root apt-get purge -y libhwloc-dev
 	if [ "$temporary" != unset ]; then
 		inside "$user" "$user" mkdir -p -m 700 "$temporary"
