@@ -99,7 +99,7 @@ rm -f "$socket"
 managed() {
 	rm -f served
 	start "$activate" packets="$socket" -- "$(command -v sh)" -c 'sh -c "LISTEN_PID=\$\$ exec \"\$@\"" sh "$@" & echo $! >served; wait $!' sh "$@"
-	chmod 0666 "$socket" && served=$(cat served)
+	soon test -s served && chmod 0666 "$socket" && served=$(cat served)
 }
 # ends: it ends in order, and its parent with it
 ends() {
