@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +12,9 @@
 
 #include "common/error.h"
 
-#define LINE_SIZE  512 /* longer paths are cut */
-#define NAME_COLUMN 73 /* of a line in /proc/self/maps; shorter lines have no name */
+#define NAME_COLUMN 73  /* of a line in /proc/self/maps; shorter lines have no name */
+#define NAME_SHOWN  80  /* bytes of a name; of a longer one its end is shown, which tells more */
+#define LINE_SIZE   (NAME_COLUMN + PATH_MAX + 16) /* with " (deleted)" and the newline */
 
 struct found {
 	uint64_t begin, end;
@@ -22,12 +24,15 @@ struct found {
 /* Reads a line of /proc/PID/maps (proc(5)). False: it is none. */
 static bool line_read(const char *line, struct found *found)
 {
-	size_t length = strcspn(line, "\n");
+	size_t length = strcspn(line, "\n"), from = NAME_COLUMN;
 
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64, &found->begin, &found->end) != 2)
 		return false;
+	if (length > NAME_COLUMN + NAME_SHOWN)
+		from = length - NAME_SHOWN;
 	if (length > NAME_COLUMN)
-		snprintf(found->name, sizeof found->name, "'%.*s'", (int)(length - NAME_COLUMN), line + NAME_COLUMN);
+		snprintf(found->name, sizeof found->name, "'%s%.*s'", from > NAME_COLUMN ? "..." : "",
+			 (int)(length - from), line + from);
 	else
 		snprintf(found->name, sizeof found->name, "memory without a name");
 	return true;
