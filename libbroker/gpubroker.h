@@ -470,6 +470,15 @@ int gpub_wait_many_on(const gpub_lease *const *leases, const uint64_t *values, u
  */
 int gpub_timeline(const gpub_lease *lease, uint64_t *value);
 
+/*
+ * The calling thread waits until the timeline has reached value. Stores what it has reached in *reached, unless reached is
+ * NULL. What was reached before the writer's death counts: so value 0 reads a timeline, however it has ended. Work that is
+ * queued afterwards comes behind the signal. timeout_ms: 0 does not wait, -1 waits without limit.
+ *   -EOWNERDEAD  the timeline ended before that value; the message says at which     -ETIMEDOUT
+ *   -EINVAL      value above GPUB_TIMELINE_MAX, or no timeline
+ */
+int gpub_timeline_wait(const gpub_lease *lease, uint64_t value, int timeout_ms, uint64_t *reached);
+
 /* ---- streams: gpub_stream_create(3) ---- */
 
 /*

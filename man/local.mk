@@ -25,7 +25,7 @@ man_aliases = \
 	man/gpub_acquire_as.3 man/gpub_acquire_many.3 man/gpub_renew.3 man/gpub_return.3 man/gpub_return_on.3 \
 	man/gpub_layout_text.3 man/gpub_lease_layout.3 \
 	man/gpub_rename.3 man/gpub_wait_newer.3 man/gpub_lease_generation.3 \
-	man/gpub_wait_on.3 man/gpub_signal_many_on.3 man/gpub_wait_many_on.3 man/gpub_timeline.3 \
+	man/gpub_wait_on.3 man/gpub_signal_many_on.3 man/gpub_wait_many_on.3 man/gpub_timeline.3 man/gpub_timeline_wait.3 \
 	man/gpub_stream_create_priority.3 man/gpub_stream_wait.3 man/gpub_stream_sync.3 man/gpub_stream_destroy.3 man/gpub_copy_on.3 \
 	man/gpub_host_alloc.3 man/gpub_host_free.3 man/gpub_node.3 \
 	man/gpub_module_kernel.3 man/gpub_module_managed.3 man/gpub_launch.3 man/gpub_module_close.3 \

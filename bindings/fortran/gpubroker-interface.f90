@@ -125,6 +125,7 @@ module gpubroker_interface
     public :: gpub_disconnect, gpub_set_flags, gpub_trim, gpub_set_cache, gpub_device_count, gpub_set_device
     public :: gpub_renew, gpub_return, gpub_return_on, gpub_lease_layout, gpub_lease_generation
     public :: gpub_signal_on, gpub_wait_on, gpub_signal_many_on, gpub_wait_many_on, gpub_timeline
+    public :: gpub_timeline_wait
     public :: gpub_stream_create, gpub_stream_create_priority, gpub_stream_wait, gpub_stream_sync, gpub_stream_destroy
     public :: gpub_copy_on, gpub_host_alloc, gpub_host_free, gpub_launch, gpub_module_close
     ! The others are below: they change Fortran's strings into C's, and back.
@@ -218,6 +219,13 @@ module gpubroker_interface
             import
             type(gpub_lease), intent(in) :: lease
             integer(c_int64_t), intent(inout) :: value
+        end function
+        integer(c_int) function gpub_timeline_wait(lease, value, timeout_ms, reached) bind(C)
+            import
+            type(gpub_lease), intent(in) :: lease
+            integer(c_int64_t), value :: value
+            integer(c_int), value :: timeout_ms
+            integer(c_int64_t), intent(inout) :: reached
         end function
         integer(c_int) function gpub_stream_create(client, device, stream) bind(C)
             import

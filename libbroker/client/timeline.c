@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline.c - gpub_signal_on, gpub_wait_on, gpub_timeline: order between the streams of processes.
+ * timeline.c - gpub_signal_on, gpub_wait_on, gpub_timeline, gpub_timeline_wait: order between the streams of processes.
  *
  * The writer's GPU writes the word, and the GPUs of all readers read it. This file registers the page with the device on first
  * use, and queues the operation. It reads how a timeline ended in the board, which only the broker can write. Owns nothing.
  */
+#include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "call.h"
+#include "clock.h"
 #include "common/crash-point.h"
 #include "common/thread.h"
 #include "slot.h"
@@ -145,27 +148,106 @@ int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 	return error;
 }
 
-int gpub_timeline(const gpub_lease *lease, uint64_t *value)
+/* What a timeline says at one moment. */
+struct reading {
+	const uint64_t  *word;  /* of its page */
+	uint64_t         value; /* that was reached */
+	enum board_ended ended;
+};
+
+/* Also of a timeline that has ended. -EOWNERDEAD: its writer is gone, and the broker has not yet said what was reached. */
+static int timeline_read(const gpub_lease *lease, struct reading *reading)
 {
 	struct timeline_map *map;
 	struct record *record;
-	enum board_ended ended;
-	uint64_t reached;
 	int error = timeline_of(lease, 0, &record, &map);
+
+	if (error)
+		return error;
+	reading->word = &map->page->word;
+	/* the broker publishes the end in the board before it writes the mark: so the page is read first */
+	reading->value = __atomic_load_n(reading->word, __ATOMIC_ACQUIRE);
+	reading->ended = timeline_map_ended(map);
+	if (reading->ended != BOARD_RUNS)
+		reading->value = atomic_load_explicit(&map->end->last, memory_order_relaxed);
+	/* a value that no signal sets is the mark of a writer whose broker is gone, or forged by the writer */
+	if (reading->value > GPUB_TIMELINE_MAX)
+		return error_set(-EOWNERDEAD, "the process that wrote this timeline died, or lost its broker: its work "
+					      "is not complete");
+	return 0;
+}
+
+int gpub_timeline(const gpub_lease *lease, uint64_t *value)
+{
+	struct reading now;
+	int error = timeline_read(lease, &now);
 
 	if (error)
 		return error;
 	if (!value)
 		return error_set(-EINVAL, "there is no place for the value: pass the address of one");
-	/* the broker publishes the end in the board before it writes the mark: so the page is read first */
-	reached = __atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE);
-	ended = timeline_map_ended(map);
-	if (ended == BOARD_LEFT)
-		reached = atomic_load_explicit(&map->end->last, memory_order_relaxed);
-	/* a value that no signal sets is the mark of a writer whose broker is gone, or forged by the writer */
-	if (ended == BOARD_DIED || reached > GPUB_TIMELINE_MAX)
-		return error_set(-EOWNERDEAD, "the process that wrote this timeline died, or lost its broker: its work "
-					      "is not complete");
-	*value = reached;
+	if (now.ended == BOARD_DIED)
+		return error_set(-EOWNERDEAD, "the process that wrote this timeline died at %llu, or lost its broker: its "
+					      "work is not complete", (unsigned long long)now.value);
+	*value = now.value;
 	return 0;
+}
+
+/* ---- a wait of the calling thread ---- */
+
+#define NAP_FIRST_US 20
+#define NAP_LAST_US  1000 /* a GPU that writes the word wakes nobody */
+
+/*
+ * Sleeps for that long, or until the host device writes the word. Another thread may return the lease meanwhile: the system
+ * call fails where the page is gone.
+ */
+static void word_nap(const struct reading *seen, unsigned us)
+{
+	const struct timespec nap = { .tv_nsec = us * 1000l };
+
+	syscall(SYS_futex, seen->word, FUTEX_WAIT, (uint32_t)seen->value, &nap, NULL, 0);
+}
+
+static int wait_verdict(uint64_t value, int timeout_ms, const struct reading *now)
+{
+	if (now->value >= value)
+		return 0;
+	if (now->ended != BOARD_RUNS)
+		return error_set(-EOWNERDEAD, "the process that writes this timeline ended at %llu, before %llu",
+				 (unsigned long long)now->value, (unsigned long long)value);
+	return error_set(-ETIMEDOUT, "the timeline has reached %llu, and not %llu within %d ms",
+			 (unsigned long long)now->value, (unsigned long long)value, timeout_ms);
+}
+
+/* Until the value is reached, the timeline has ended, or the time is over. */
+static int wait_here(const gpub_lease *lease, uint64_t value, int timeout_ms, struct reading *now)
+{
+	struct timespec end = client_deadline(timeout_ms), *deadline = timeout_ms < 0 ? NULL : &end;
+	unsigned us = NAP_FIRST_US;
+	int error = timeline_read(lease, now);
+
+	while (!error && now->value < value && now->ended == BOARD_RUNS && !client_past(deadline)) {
+		word_nap(now, us);
+		us = 2 * us < NAP_LAST_US ? 2 * us : NAP_LAST_US;
+		error = timeline_read(lease, now);
+	}
+	return error;
+}
+
+int gpub_timeline_wait(const gpub_lease *lease, uint64_t value, int timeout_ms, uint64_t *reached)
+{
+	struct reading now;
+	int error = timeline_wait_check(value);
+	HOLD_CANCELLATION();
+
+	if (!error && timeout_ms < -1)
+		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for no limit");
+	if (!error)
+		error = wait_here(lease, value, timeout_ms, &now);
+	if (!error)
+		error = wait_verdict(value, timeout_ms, &now);
+	if (!error && reached)
+		*reached = now.value;
+	return error;
 }

@@ -34,7 +34,7 @@ enum board_ended { BOARD_RUNS = 0, BOARD_LEFT = 1, BOARD_DIED = 2 };
 /* Zeros, or of an earlier buffer of the place: the timeline has not ended. */
 struct board_end {
 	_Atomic uint64_t how;  /* BOARD_WORD(serial, enum board_ended); stored last */
-	_Atomic uint64_t last; /* BOARD_LEFT: the last value that the writer set */
+	_Atomic uint64_t last; /* the last value that the timeline reached */
 };
 
 struct board_device {

@@ -637,6 +637,11 @@ int do_timeline(const struct order *order)
 	return gpub_timeline(&lease[order->slot], &step_value);
 }
 
+int do_await(const struct order *order)
+{
+	return gpub_timeline_wait(&lease[order->slot], order->value, order->timeout, &step_value);
+}
+
 /* On CUDA alone: the stream of peek() and poke(). */
 static void *aside;
 

@@ -178,6 +178,7 @@ step do_rename;     /* name: "NAME NEW" */
 step do_newer;      /* than order.value; value: generation */
 step do_stream, do_sync; /* with the stream the kernels are loaded: no later step waits for one that is parked */
 step do_signal, do_wait, do_timeline; /* order.value; of do_timeline answer.value */
+step do_await;      /* gpub_timeline_wait() for order.value; answer.value: what is reached */
 step do_read;       /* the first 8 bytes of the lease */
 step do_write;      /* order.value there */
 step do_late_write; /* order.value, after order.timeout milliseconds on the stream */

@@ -76,6 +76,29 @@ static void test_one_writer(void)
 	end();
 }
 
+static void test_thread_waits(void)
+{
+	begin();
+	POINT(!ask(&b, do_await, .value = 0) && !b.last.value, "a thread that waits for 0 reads the timeline");
+	POINT(ask(&b, do_await, .value = 1) == -ETIMEDOUT && ask(&b, do_await, .value = 1, .timeout = 20) == -ETIMEDOUT,
+	      "a value that is not reached in time: ETIMEDOUT");
+	tell(&b, do_await, .value = 3, .timeout = -1);
+	ask(&a, do_signal, .value = 2);
+	POINT(!ask(&a, do_sync) && !ask(&a, do_timeline) && a.last.value == 2 && !puppet_answered(&b),
+	      "a lower value does not end its wait");
+	ask(&a, do_signal, .value = 4);
+	POINT(!receive(&b) && b.last.value == 4, "a higher one does, and the thread learns which");
+	POINT(ask(&b, do_await, .value = GPUB_TIMELINE_MAX + 1) == -EINVAL &&
+		      ask(&b, do_await, .timeout = -2) == -EINVAL,
+	      "a value, or a timeout, that cannot be: EINVAL");
+	tell(&b, do_await, .value = 5, .timeout = -1);
+	puppet_end(&a);
+	POINT(receive(&b) == -EOWNERDEAD && !ask(&b, do_await, .value = 4),
+	      "a writer that leaves before the value: EOWNERDEAD");
+	puppet_end(&b);
+	broker_end(&broker);
+}
+
 static void test_writer_killed(void)
 {
 	begin();
@@ -87,6 +110,10 @@ static void test_writer_killed(void)
 	puppet_kill(&a);
 	POINT(!receive(&b), "a wait for a writer that is killed is released");
 	POINT(ask(&b, do_timeline) == -EOWNERDEAD, "and told: EOWNERDEAD");
+	POINT(!ask(&b, do_await, .value = 1) && b.last.value == 1 &&
+		      !ask(&b, do_await, .value = 0) && b.last.value == 1,
+	      "what the writer had reached can still be read");
+	POINT(ask(&b, do_await, .value = 2, .timeout = -1) == -EOWNERDEAD, "and a thread does not wait for more");
 	POINT(!ask(&b, do_wait, .value = GPUB_TIMELINE_MAX) && !ask(&b, do_sync), "later waits do not hang either");
 	POINT(ask(&b, do_signal, .value = 2000) == -EOWNERDEAD, "nobody takes the writer's place");
 	POINT(SOON(status_counter(&broker, "timelines_died") == 1), "the status counts it");
@@ -246,6 +273,7 @@ int main(void)
 	harness_begin("timelines", 60);
 	test_order();
 	test_one_writer();
+	test_thread_waits();
 	test_writer_killed();
 	test_creator_killed();
 	test_writer_leaves();
