@@ -101,6 +101,8 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/grown.c libbroker/client/grown.h \
 	libbroker/client/hold.c \
 	libbroker/client/hold.h \
+	libbroker/client/interrupt.c \
+	libbroker/client/interrupt.h \
 	libbroker/client/layouts.c \
 	libbroker/client/link.c libbroker/client/link.h \
 	libbroker/client/lease-info.c \

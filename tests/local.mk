@@ -136,6 +136,7 @@ test_programs = \
 	tests/integration/bounds \
 	tests/integration/cache \
 	tests/integration/cancel \
+	tests/integration/interrupts \
 	tests/integration/capture \
 	tests/integration/closed tests/integration/closes \
 	tests/integration/damaged \
@@ -379,6 +380,7 @@ tests_integration_bad_input_SOURCES = tests/integration/bad-input.c $(refusals)
 tests_integration_bounds_SOURCES = tests/integration/bounds.c $(harness)
 tests_integration_cache_SOURCES = tests/integration/cache.c $(harness)
 tests_integration_cancel_SOURCES = tests/integration/cancel.c $(harness)
+tests_integration_interrupts_SOURCES = tests/integration/interrupts.c $(harness)
 tests_integration_capture_SOURCES = tests/integration/capture.c $(harness) $(host_capture)
 tests_integration_closed_SOURCES = tests/integration/closed.c $(harness)
 tests_integration_closes_SOURCES = tests/integration/closes.c $(harness)

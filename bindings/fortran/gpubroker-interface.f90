@@ -125,7 +125,7 @@ module gpubroker_interface
     public :: gpub_disconnect, gpub_set_flags, gpub_trim, gpub_set_cache, gpub_device_count, gpub_set_device
     public :: gpub_renew, gpub_return, gpub_return_on, gpub_lease_layout, gpub_lease_generation
     public :: gpub_signal_on, gpub_wait_on, gpub_signal_many_on, gpub_wait_many_on, gpub_timeline
-    public :: gpub_timeline_wait
+    public :: gpub_timeline_wait, gpub_set_interrupt
     public :: gpub_stream_create, gpub_stream_create_priority, gpub_stream_wait, gpub_stream_sync, gpub_stream_destroy
     public :: gpub_copy_on, gpub_host_alloc, gpub_host_free, gpub_launch, gpub_module_close
     ! The others are below: they change Fortran's strings into C's, and back.
@@ -226,6 +226,12 @@ module gpubroker_interface
             integer(c_int64_t), value :: value
             integer(c_int), value :: timeout_ms
             integer(c_int64_t), intent(inout) :: reached
+        end function
+        ! check: the address of a function with bind(C) of one type(c_ptr), a type(c_funptr)
+        integer(c_int) function gpub_set_interrupt(check, context) bind(C)
+            import
+            type(c_funptr), value :: check
+            type(c_ptr), value :: context
         end function
         integer(c_int) function gpub_stream_create(client, device, stream) bind(C)
             import

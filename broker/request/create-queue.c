@@ -16,7 +16,6 @@
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 #include "common/error.h"
-#include "waiting.h"
 
 /* Between two looks at what a device has: the first, and the longest. */
 #define LOOK_MS     100
@@ -289,7 +288,7 @@ static void create_show(const struct wait *wait, struct wait_shown *shown)
 				      .device = create->queue->key.device };
 }
 
-int create_wait(struct broker *broker, const struct allocation *allocation, uint64_t session, int timeout_ms,
+int create_wait(struct broker *broker, const struct allocation *allocation, struct wait_key key, int timeout_ms,
 		const struct create_hooks *hooks, void *context, struct create_wait **result)
 {
 	static const struct wait_kind kind = { .end = create_end, .show = create_show };
@@ -300,7 +299,7 @@ int create_wait(struct broker *broker, const struct allocation *allocation, uint
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	*wait = (struct create_wait){ .span = allocation->span, .hooks = hooks, .context = context };
-	error = wait_begin(&wait->wait, &kind, broker, session, timeout_ms);
+	error = wait_begin(&wait->wait, &kind, broker, key, timeout_ms);
 	if (error)
 		goto free_wait;
 	wait->queue = queue_find(broker, allocation->device, uid);

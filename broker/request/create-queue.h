@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "device/device.h"
+#include "waiting.h"
 
 struct allocation;
 struct broker;
@@ -52,7 +53,7 @@ struct create_hooks {
 	void (*expire)(void *context);
 	const struct buffer *(*buffer)(const void *context); /* that is to be made; NULL: it is not shown */
 };
-int create_wait(struct broker *broker, const struct allocation *allocation, uint64_t session, int timeout_ms,
+int create_wait(struct broker *broker, const struct allocation *allocation, struct wait_key key, int timeout_ms,
 		const struct create_hooks *hooks, void *context, struct create_wait **wait);
 void create_wait_failed(struct create_wait *wait);
 void create_wait_over(struct create_wait *wait);

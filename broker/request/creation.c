@@ -233,6 +233,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 						      .allocation = buffer->allocation,
 						      .buffer = buffer,
 						      .session = order->session,
+						      .request = order->request,
 						      .timeout_ms = order->timeout_ms,
 						      .done = creation_provided },
 				       .began = order->session ? broker->received : 0,

@@ -76,8 +76,8 @@ static bool waits(struct provision *provision)
 		return true;
 	}
 	return provision->timeout_ms && !provision->broker->stopping && is_awaited(provision) &&
-	       !create_wait(provision->broker, provision->allocation, provision->session, provision->timeout_ms, &hooks, provision,
-			    &provision->wait);
+	       !create_wait(provision->broker, provision->allocation, (struct wait_key){ provision->session, provision->request },
+			    provision->timeout_ms, &hooks, provision, &provision->wait);
 }
 
 static void again(void *context)

@@ -24,6 +24,7 @@ struct provision {
 	struct allocation   *allocation;
 	const struct buffer *buffer;  /* that the memory is for: it is shown while it waits */
 	uint64_t             session; /* whose wait ends with it; 0: the broker's own */
+	uint64_t             request; /* of that session */
 	int                  timeout_ms;
 	/* 0: the allocation has its memory. Else a negative errno, and why. */
 	void (*done)(struct provision *provision, int error, const char *text);

@@ -584,6 +584,12 @@ static int handle_leave(struct session *session, const struct wire_message *mess
 	return 0;
 }
 
+static int handle_cancel(struct session *session, const struct wire_message *message)
+{
+	waiting_cancel(session->broker, session->id, message->request);
+	return 0;
+}
+
 /* ---- what a user may see ---- */
 
 static int handle_snapshot(struct session *session, const struct wire_message *message)
@@ -617,7 +623,7 @@ typedef int handler(struct session *session, const struct wire_message *message)
 /* What crosses its LEFT, and what the broker asked for before it read the LEAVE. */
 static bool may_follow_leave(unsigned type)
 {
-	return type == WIRE_CLOSED || type == WIRE_QUIESCED || type == WIRE_WAITS;
+	return type == WIRE_CLOSED || type == WIRE_QUIESCED || type == WIRE_WAITS || type == WIRE_CANCEL;
 }
 
 int request_handle(struct session *session, const struct wire_message *message)
@@ -630,7 +636,7 @@ int request_handle(struct session *session, const struct wire_message *message)
 		[WIRE_QUIESCED] = handle_idle,   [WIRE_REFRESH] = inquiry_refresh,
 		[WIRE_WAITS] = inquiry_take,     [WIRE_SNAPSHOT] = handle_snapshot,
 		[WIRE_RIGHTS] = handle_rights,   [WIRE_SEAL] = manage_seal,     [WIRE_RENAME] = manage_rename,
-		[WIRE_NEWER] = handle_newer,     [WIRE_RESIZE] = resize_begin,
+		[WIRE_NEWER] = handle_newer,     [WIRE_RESIZE] = resize_begin,  [WIRE_CANCEL] = handle_cancel,
 	};
 	handler *handle = handlers[message->type];
 	int error;

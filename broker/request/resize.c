@@ -110,6 +110,7 @@ static int growth_provide(struct growth *growth)
 						.allocation = growth->chunk,
 						.buffer = growth->buffer,
 						.session = growth->session,
+						.request = growth->request,
 						.timeout_ms = growth->timeout_ms,
 						.done = growth_provided };
 	growth->buffer->growing = &growth->provision; /* before it begins, and perhaps ends */

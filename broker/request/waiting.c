@@ -46,7 +46,6 @@ struct waiter {
 struct name_wait {
 	struct wait          wait; /* the first member: see name_end() */
 	struct name_queue   *queue;
-	uint64_t             request;
 	union {
 		char                name[NAME_SIZE]; /* both begin with it */
 		struct wire_acquire acquire;
@@ -72,7 +71,6 @@ struct drain_wait {
 	uint64_t            last;   /* the serial of the last buffer that it waits for */
 	uid_t               owner;  /* of all of them */
 	char                name[NAME_SIZE];
-	uint64_t            request;
 	struct charge       charge; /* of one that joined */
 	struct drain_wait  *prev, *next; /* in its queue */
 };
@@ -179,19 +177,41 @@ bool waiting_expire(struct broker *broker, uint64_t session)
 	return true;
 }
 
-int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms)
+/* A session that gives two requests one number can cancel the first of them alone. -1: no memory. */
+static int by_request_enter(struct wait *wait)
 {
-	struct waiter *waiter = waiter_get(broker, session);
+	struct waiting *waiting = wait->broker->waiting;
+	struct wait *same;
 
-	*wait = (struct wait){
-		.kind = kind, .broker = broker, .waiter = waiter, .since_ms = now_ms(CLOCK_REALTIME), .began = broker->received
-	};
+	HASH_FIND(hh, waiting->by_request, &wait->key, sizeof wait->key, same);
+	if (same)
+		return 0;
+	HASH_ADD(hh, waiting->by_request, key, sizeof wait->key, wait);
+	return table_added(wait) ? 0 : -1;
+}
+
+static void by_request_leave(struct wait *wait)
+{
+	if (table_added(wait))
+		HASH_DEL(wait->broker->waiting->by_request, wait);
+}
+
+int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key, int timeout_ms)
+{
+	struct waiter *waiter = waiter_get(broker, key.session);
+
+	*wait = (struct wait){ .kind = kind,
+			       .broker = broker,
+			       .waiter = waiter,
+			       .since_ms = now_ms(CLOCK_REALTIME),
+			       .began = broker->received,
+			       .key = key };
 	if (!waiter)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	if (deadline_begin(wait, timeout_ms)) {
-		waiter_put(broker->waiting, waiter);
-		return error_set(-ENOMEM, "the broker is out of memory");
-	}
+		goto refuse;
+	if (by_request_enter(wait))
+		goto put_waiter;
+	if (deadline_begin(wait, timeout_ms))
+		goto leave_by_request;
 	if (kind->outlasts_stop)
 		DL_APPEND(waiter->waits, wait);
 	else
@@ -200,6 +220,12 @@ int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *b
 	tracked_begin(broker->tracking, &wait->tracked, TRACKED_REQUEST);
 	broker_changed(broker); /* people see in the status file how many wait */
 	return 0;
+leave_by_request:
+	by_request_leave(wait);
+put_waiter:
+	waiter_put(broker->waiting, waiter);
+refuse:
+	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
 void wait_leave(struct wait *wait)
@@ -209,6 +235,7 @@ void wait_leave(struct wait *wait)
 	DL_DELETE(wait->waiter->waits, wait);
 	if (wait->expires.ms)
 		deadlines_remove(&wait->waiter->deadlines, &wait->expires);
+	by_request_leave(wait);
 	waiter_put(wait->broker->waiting, wait->waiter);
 	wait->waiter = NULL;
 	tracked_end(wait->broker->tracking, &wait->tracked);
@@ -312,7 +339,7 @@ static void name_end(struct wait *wait, bool expired)
 	if (!session)
 		return;
 	error = name_refusal(&ended, stopping);
-	session_refuse(session, ended.request, error, error_text());
+	session_refuse(session, ended.wait.key.request, error, error_text());
 }
 
 static void acquire_show(const struct wait *wait, struct wait_shown *shown)
@@ -329,9 +356,9 @@ static const struct wait_kind acquire_kind = { .end = name_end, .show = acquire_
 static const struct wait_kind newer_kind = { .end = name_end, .show = newer_show };
 
 /* Enters it in its session and in its name's queue, or in neither. */
-static int name_enter(struct name_wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session)
+static int name_enter(struct name_wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key)
 {
-	int error = wait_begin(&wait->wait, kind, broker, session, wait->timeout_ms);
+	int error = wait_begin(&wait->wait, kind, broker, key, wait->timeout_ms);
 
 	if (error)
 		return error;
@@ -358,7 +385,7 @@ static int charge_waits(struct charge *charge, struct broker *broker, uint64_t i
 }
 
 /* A copy of that, as a wait for its name. */
-static int name_wait(const struct name_wait *like, const struct wait_kind *kind, struct broker *broker, uint64_t session)
+static int name_wait(const struct name_wait *like, const struct wait_kind *kind, struct broker *broker, struct wait_key key)
 {
 	struct name_wait *wait = malloc(sizeof *wait);
 	int error;
@@ -366,10 +393,10 @@ static int name_wait(const struct name_wait *like, const struct wait_kind *kind,
 	if (!wait)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	*wait = *like;
-	error = charge_waits(&wait->charge, broker, session);
+	error = charge_waits(&wait->charge, broker, key.session);
 	if (error)
 		goto free_wait;
-	error = name_enter(wait, kind, broker, session);
+	error = name_enter(wait, kind, broker, key);
 	if (error)
 		goto refund;
 	CRASH_POINT(acquire_waits);
@@ -383,16 +410,16 @@ free_wait:
 
 int waiting_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire)
 {
-	const struct name_wait wait = { .request = request, .acquire = *acquire, .timeout_ms = acquire->timeout_ms };
+	const struct name_wait wait = { .acquire = *acquire, .timeout_ms = acquire->timeout_ms };
 
-	return name_wait(&wait, &acquire_kind, broker, session);
+	return name_wait(&wait, &acquire_kind, broker, (struct wait_key){ session, request });
 }
 
 int waiting_newer(struct broker *broker, uint64_t session, uint64_t request, const struct wire_newer *newer)
 {
-	const struct name_wait wait = { .request = request, .newer = *newer, .timeout_ms = newer->timeout_ms };
+	const struct name_wait wait = { .newer = *newer, .timeout_ms = newer->timeout_ms };
 
-	return name_wait(&wait, &newer_kind, broker, session);
+	return name_wait(&wait, &newer_kind, broker, (struct wait_key){ session, request });
 }
 
 static void name_wake(struct name_wait *wait)
@@ -406,9 +433,9 @@ static void name_wake(struct name_wait *wait)
 	if (!session)
 		return;
 	if (woken.wait.kind == &newer_kind)
-		session->broker->waiting->tell(session, woken.request, &woken.newer);
+		session->broker->waiting->tell(session, woken.wait.key.request, &woken.newer);
 	else
-		session->broker->waiting->grant(session, woken.request, &woken.acquire, woken.wait.began);
+		session->broker->waiting->grant(session, woken.wait.key.request, &woken.acquire, woken.wait.began);
 }
 
 static void wake_first(struct broker *broker, const char *name)
@@ -530,7 +557,7 @@ static void drain_end(struct wait *wait, bool expired)
 		return;
 	tell_of_drain(session, EVENT_DRAIN_LATE, drain.name);
 	error_set(-ETIMEDOUT, "'%s' is not freed yet: its name is gone, and broker-ctl stat says who holds it", drain.name);
-	session_refuse(session, drain.request, -ETIMEDOUT, error_text());
+	session_refuse(session, drain.wait.key.request, -ETIMEDOUT, error_text());
 }
 
 static void drain_show(const struct wait *wait, struct wait_shown *shown)
@@ -551,12 +578,12 @@ static void drain_answer(struct drain_wait *wait, int error)
 	if (!session)
 		return;
 	if (error) {
-		session_refuse(session, drain.request, error, error_text());
+		session_refuse(session, drain.wait.key.request, error, error_text());
 		return;
 	}
 	histograms_count(&broker->histograms, HISTOGRAM_DRAIN, drain.wait.began);
 	tell_of_drain(session, EVENT_DRAINED, drain.name);
-	session_done(session, drain.request, -1);
+	session_done(session, drain.wait.key.request, -1);
 }
 
 /* The next of the buffers that it joined, or the answer. */
@@ -612,7 +639,7 @@ bool waiting_wake_more(struct broker *broker)
 	return waiting->waking || waiting->ended;
 }
 
-static struct drain_wait *drain_new(const struct buffer *first, uint64_t last, uint64_t request)
+static struct drain_wait *drain_new(const struct buffer *first, uint64_t last)
 {
 	struct drain_wait *drain = calloc(1, sizeof *drain);
 
@@ -620,7 +647,6 @@ static struct drain_wait *drain_new(const struct buffer *first, uint64_t last, u
 		error_set(-ENOMEM, "the broker is out of memory");
 		return NULL;
 	}
-	drain->request = request;
 	drain->last = last;
 	drain->owner = first->owner;
 	strcpy(drain->name, first->name);
@@ -628,11 +654,11 @@ static struct drain_wait *drain_new(const struct buffer *first, uint64_t last, u
 }
 
 /* It waits for first, or is freed. */
-static int drain_begin(struct drain_wait *drain, struct broker *broker, const struct buffer *first, uint64_t session,
+static int drain_begin(struct drain_wait *drain, struct broker *broker, const struct buffer *first, struct wait_key key,
 		       int timeout_ms)
 {
 	static const struct wait_kind kind = { .end = drain_end, .show = drain_show, .outlasts_stop = true };
-	int error = wait_begin(&drain->wait, &kind, broker, session, timeout_ms);
+	int error = wait_begin(&drain->wait, &kind, broker, key, timeout_ms);
 
 	if (error) {
 		drain_free(drain, broker);
@@ -646,24 +672,34 @@ static int drain_begin(struct drain_wait *drain, struct broker *broker, const st
 
 int waiting_drain(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms)
 {
-	struct drain_wait *drain = drain_new(buffer, buffer->serial, request);
+	struct drain_wait *drain = drain_new(buffer, buffer->serial);
 
-	return drain ? drain_begin(drain, broker, buffer, session, timeout_ms) : -ENOMEM;
+	return drain ? drain_begin(drain, broker, buffer, (struct wait_key){ session, request }, timeout_ms) : -ENOMEM;
 }
 
 int waiting_join_drain(struct broker *broker, const struct buffer *first, uint64_t last, uint64_t session, uint64_t request,
 		       int timeout_ms)
 {
-	struct drain_wait *drain = drain_new(first, last, request);
+	struct drain_wait *drain = drain_new(first, last);
 	int error;
 
 	if (!drain)
 		return -ENOMEM;
 	error = charge_waits(&drain->charge, broker, session);
 	if (!error)
-		return drain_begin(drain, broker, first, session, timeout_ms);
+		return drain_begin(drain, broker, first, (struct wait_key){ session, request }, timeout_ms);
 	free(drain);
 	return error;
+}
+
+void waiting_cancel(struct broker *broker, uint64_t session, uint64_t request)
+{
+	const struct wait_key key = { session, request };
+	struct wait *wait;
+
+	HASH_FIND(hh, broker->waiting->by_request, &key, sizeof key, wait);
+	if (wait)
+		wait->kind->end(wait, true);
 }
 
 /* ---- the end of a session, and of the broker ---- */

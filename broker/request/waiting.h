@@ -18,6 +18,7 @@
 
 #include "broker/base/deadlines.h"
 #include "broker/base/tracked.h"
+#include "common/tables.h"
 #include "common/wire.h"
 
 struct broker;
@@ -38,6 +39,7 @@ struct waiting {
 	struct drain_queue *drains; /* by the serial of what is drained */
 	struct drain_queue *ended;  /* those that are drained, and some of whose waits are yet to be answered */
 	struct waiter     *waiters; /* sessions */
+	struct wait       *by_request; /* those of sessions */
 	unsigned           count;   /* of all waits */
 	bool               stopping; /* waiting_forget_all() ends them, and whoever waits is told */
 };
@@ -67,11 +69,15 @@ struct wait {
 	uint64_t                since_ms; /* since 1970 */
 	struct tracked          tracked;
 	uint64_t                began;  /* its request was received then: now_ns(CLOCK_MONOTONIC) */
+	struct wait_key {
+		uint64_t session, request;
+	} key; /* in by_request */
+	UT_hash_handle          hh;
 	struct wait            *prev, *next; /* of its session */
 };
 
-/* -ENOMEM. timeout_ms: below 0 for ever. */
-int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, uint64_t session, int timeout_ms);
+/* -ENOMEM. key: of its request. timeout_ms: below 0 for ever. */
+int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key, int timeout_ms);
 
 /* Whose it is; 0: the broker's own. */
 uint64_t wait_session(const struct wait *wait);
@@ -122,6 +128,9 @@ void waiting_drained(void *context, uint64_t serial);
  * (session_owe()), so that thousands of requests that are over at the same time are ended in the share of their user.
  */
 bool waiting_expire(struct broker *broker, uint64_t session);
+
+/* Ends the wait of that request, if it waits, as if its time were over. */
+void waiting_cancel(struct broker *broker, uint64_t session, uint64_t request);
 
 /* Ends one request of the session, which is gone. False: it has none; create_wake_forgotten() is called then. */
 bool waiting_forget(struct broker *broker, uint64_t session);

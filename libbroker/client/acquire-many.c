@@ -21,6 +21,7 @@
 #include "hold.h"
 #include "lease.h"
 #include "records.h"
+#include "send.h"
 #include "table.h"
 #include "trace.h"
 
@@ -102,6 +103,14 @@ static int item_ask(struct gpub_client *client, struct many *many, unsigned i)
 	return 0;
 }
 
+/* The broker need not let any of them wait. Locked. */
+static void cancel_all(struct gpub_client *client, const struct many *many)
+{
+	for (unsigned i = 0; i < many->asked; i++)
+		if (!item_answered(&many->items[i]))
+			call_cancel(client, many->items[i].record->request);
+}
+
 static int ask_all(struct gpub_client *client, struct many *many)
 {
 	bool timeout = many->timeout_ms > 0;
@@ -117,13 +126,13 @@ static int ask_all(struct gpub_client *client, struct many *many)
 		if (!error && many->out_count == SEND_MAX)
 			error = send_and_wait(client, many, PENDING_MAX - SEND_MAX);
 	}
-	/* also after an error: the requests of the records that are REQUESTED must be sent */
-	if (error) {
+	if (!error)
+		error = send_and_wait(client, many, 0);
+	if (error) { /* the requests of the records that are REQUESTED must be sent all the same */
 		SAVE_ERROR();
 
-		send_and_wait(client, many, 0);
-	} else {
-		error = send_and_wait(client, many, 0);
+		send_and_wait(client, many, many->asked); /* it waits for none */
+		cancel_all(client, many);
 	}
 	for (unsigned i = 0; i < many->count; i++)
 		if (many->items[i].record)

@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/thread.h"
 #include "hold.h"
+#include "interrupt.h"
 #include "mapping.h"
 #include "records.h"
 #include "trace.h"
@@ -64,20 +65,26 @@ static bool is_answered(struct gpub_client *client, void *context)
 	return asked->waiter->done || atomic_load(&asked->record->state) != asked->waiter->state;
 }
 
-/* The exchange's error is not needed: after one the reader releases the record, with an error. */
+/*
+ * The exchange's other errors are not needed: after one the reader releases the record, with an error. An interrupted acquire may
+ * have been granted all the same.
+ */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline)
 {
+	struct timespec now;
 	struct waiter waiter;
 	struct asked asked = { record, &waiter };
+	bool interrupted;
 	int error;
 
 	record_request_begin(client, record, &waiter, message);
 	CRASH_POINT(acquire_requested);
-	call_exchange(client, message, 1, is_answered, &asked, deadline);
-	error = record_wait(client, record, &waiter, deadline);
+	interrupted = call_exchange(client, message, 1, is_answered, &asked, deadline) == -EINTR;
+	now = client_deadline(0);
+	error = record_wait(client, record, &waiter, interrupted ? &now : deadline);
 	CRASH_POINT(acquire_answered);
-	return error;
+	return interrupted && error ? interrupt_refuse() : error;
 }
 
 static int request(struct gpub_client *client, struct record *record, const struct wanted *wanted)
@@ -128,7 +135,7 @@ static int join(struct gpub_client *client, struct record *record, const struct 
 	record_wait_begin(record, &waiter);
 	CRASH_POINT(acquire_joined);
 	error = record_wait(client, record, &waiter, join_deadline(wanted));
-	if (error == -ECONNRESET)
+	if (error == -ECONNRESET || error == -EINTR)
 		return error;
 	return error == -ETIMEDOUT && client_past(join_deadline(wanted)) ? refuse_late(wanted) : 0;
 }

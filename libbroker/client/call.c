@@ -9,8 +9,10 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "clock.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "interrupt.h"
 #include "receiver.h"
 #include "send.h"
 #include "trace.h"
@@ -30,11 +32,82 @@ static bool is_answered(struct gpub_client *client, bool (*answered)(struct gpub
 	return done;
 }
 
+/* What a thread has sent, and what it waits for. */
+struct exchange {
+	struct gpub_client        *client;
+	const struct wire_message *messages;
+	unsigned                   count;
+	bool (*answered)(struct gpub_client *, void *);
+	void                      *context;
+};
+
+/*
+ * Waits until it is answered, the broker is gone, or until then (NULL: without limit). reads: this thread is the reader, and is
+ * not afterwards. Locks the client. Returns whether the time is over.
+ */
+static bool wait_until(const struct exchange *exchange, bool reads, const struct timespec *until)
+{
+	struct gpub_client *client = exchange->client;
+	int late = 0;
+
+	if (reads && !is_answered(client, exchange->answered, exchange->context))
+		receiver_read_until(client, exchange->messages->type, exchange->answered, exchange->context, until);
+	if (reads)
+		receiver_end(client);
+	pthread_mutex_lock(&client->lock);
+	while (!late && !exchange->answered(client, exchange->context) && !client_lost(client))
+		late = until ? pthread_cond_timedwait(&client->changed, &client->lock, until) :
+			       pthread_cond_wait(&client->changed, &client->lock);
+	return late;
+}
+
+/*
+ * Has the broker end what waits there, and waits for its answer, unless it is interrupted again. A request that a device is at
+ * work on begins to wait only when that has failed: so the broker is told again and again. Locks the client.
+ */
+static void wait_cancelled(const struct exchange *exchange)
+{
+	struct timespec last = client_deadline(GRACE_MS), part;
+	bool late;
+
+	for (;;) {
+		for (unsigned i = 0; i < exchange->count; i++)
+			call_cancel(exchange->client, exchange->messages[i].request);
+		part = client_deadline(INTERRUPT_MS);
+		late = wait_until(exchange, receiver_begin(exchange->client), &part);
+		if (!late || client_past(&last))
+			return;
+		pthread_mutex_unlock(&exchange->client->lock);
+		if (interrupt_ask())
+			break;
+	}
+	pthread_mutex_lock(&exchange->client->lock);
+}
+
+/* -ETIMEDOUT, -EINTR, or 0: it is answered, or the broker is gone. Locks the client. */
+static int wait_in_parts(const struct exchange *exchange, bool reads, const struct timespec *deadline)
+{
+	struct timespec part;
+
+	while (wait_until(exchange, reads, interrupt_part(deadline, &part))) {
+		if (client_past(deadline))
+			return error_set(-ETIMEDOUT, "the broker does not answer: it is stopped or overloaded");
+		pthread_mutex_unlock(&exchange->client->lock);
+		if (interrupt_ask()) {
+			wait_cancelled(exchange);
+			return interrupt_refuse();
+		}
+		reads = receiver_begin(exchange->client);
+	}
+	return 0;
+}
+
 int call_exchange(struct gpub_client *client, const struct wire_message *messages, unsigned count,
 		  bool (*answered)(struct gpub_client *, void *), void *context, const struct timespec *deadline)
 {
-	int error, late = 0;
+	const struct exchange exchange = { client, messages, count, answered, context };
 	bool reads;
+	int error;
 
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(request_begin);
@@ -43,18 +116,14 @@ int call_exchange(struct gpub_client *client, const struct wire_message *message
 	if (!error)
 		error = count == 1 ? call_send(client, messages) : call_send_many(client, messages, count);
 	CRASH_POINT(request_sent);
-	if (reads && !error && !is_answered(client, answered, context))
-		receiver_read_until(client, messages->type, answered, context, deadline);
-	if (reads)
+	if (error && reads)
 		receiver_end(client);
-	pthread_mutex_lock(&client->lock);
-	while (!error && !late && !answered(client, context) && !client_lost(client))
-		late = deadline ? pthread_cond_timedwait(&client->changed, &client->lock, deadline) :
-				  pthread_cond_wait(&client->changed, &client->lock);
+	if (error)
+		pthread_mutex_lock(&client->lock);
+	else
+		error = wait_in_parts(&exchange, reads, deadline);
 	if (error || answered(client, context))
 		return error;
-	if (late)
-		return error_set(-ETIMEDOUT, "the broker does not answer: it is stopped or overloaded");
 	return link_lost_error(&client->link);
 }
 
@@ -76,6 +145,8 @@ static int call_make(struct gpub_client *client, struct wire_message *request, s
 	call->number = request->request = ++client->next_number << RECORD_NUMBER_BITS;
 	LL_PREPEND(client->calls, call);
 	error = call_exchange(client, request, 1, has_reply, call, deadline);
+	if (error == -EINTR && call->done && call->reply.type != WIRE_REFUSED)
+		error = 0; /* it was done before the cancel */
 	LL_DELETE(client->calls, call);
 	pthread_mutex_unlock(&client->lock);
 	return error;

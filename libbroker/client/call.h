@@ -20,7 +20,8 @@ struct gpub_client;
 /*
  * Sends the messages and waits until answered(), which is called under the lock, is true. Meanwhile the caller is the
  * reader, if no other thread is. Locked; releases the lock meanwhile. 0; -ETIMEDOUT: the deadline (NULL: none) has
- * passed; -ECONNRESET: the broker is gone.
+ * passed; -ECONNRESET: the broker is gone. -EINTR: this thread's interrupt.h says so, and the broker was told to cancel the
+ * messages; they are answered, unless the broker has not done so within GRACE_MS.
  */
 int call_exchange(struct gpub_client *client, const struct wire_message *messages, unsigned count,
 		  bool (*answered)(struct gpub_client *, void *), void *context, const struct timespec *deadline);

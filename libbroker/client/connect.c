@@ -32,6 +32,7 @@
 #include "devices.h"
 #include "fork.h"
 #include "hold.h"
+#include "interrupt.h"
 #include "receiver.h"
 #include "service.h"
 #include "timeline-end.h"
@@ -287,6 +288,7 @@ static bool leave(struct gpub_client *client)
 void gpub_disconnect(gpub_client *client)
 {
 	HOLD_CANCELLATION();
+	HOLD_INTERRUPT();
 	bool told;
 
 	if (!client || client_inherited(client) || atomic_load(&client->guard->state) == CLIENT_ENDED)

@@ -10,9 +10,11 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "clock.h"
 #include "common/crash-point.h"
 #include "common/error.h"
 #include "hold.h"
+#include "interrupt.h"
 #include "mapping.h"
 #include "table.h"
 #include "timeline-maps.h"
@@ -240,18 +242,35 @@ static bool waits_still(const struct record *record, const struct waiter *waiter
 	return !waiter->done && atomic_load(&record->state) == waiter->state;
 }
 
+/* Waits for a change, or for the end of a part of the wait. -ETIMEDOUT, -EINTR. Locked; releases the lock meanwhile. */
+static int wait_part(struct gpub_client *client, const struct timespec *deadline)
+{
+	struct timespec part;
+	const struct timespec *until = interrupt_part(deadline, &part);
+	int error;
+
+	if (!(until ? pthread_cond_timedwait(&client->changed, &client->lock, until) :
+		      pthread_cond_wait(&client->changed, &client->lock)))
+		return 0;
+	if (client_past(deadline))
+		return -ETIMEDOUT;
+	pthread_mutex_unlock(&client->lock);
+	error = interrupt_ask();
+	pthread_mutex_lock(&client->lock);
+	return error;
+}
+
 int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
 		const struct timespec *deadline)
 {
-	int late = 0;
+	int error = 0;
 
-	while (!late && waits_still(record, waiter))
-		late = deadline ? pthread_cond_timedwait(&client->changed, &client->lock, deadline) :
-				  pthread_cond_wait(&client->changed, &client->lock);
+	while (!error && waits_still(record, waiter))
+		error = wait_part(client, deadline);
 	if (waiter->done)
 		return waiter->error ? error_set(waiter->error, "%s", waiter->text) : 0;
 	record_wait_end(record, waiter);
-	return late ? -ETIMEDOUT : 0;
+	return error;
 }
 
 void record_request_begin(struct gpub_client *client, struct record *record, struct waiter *waiter,

@@ -35,7 +35,7 @@ void record_wait_begin(struct record *record, struct waiter *waiter);
 void record_wait_end(struct record *record, struct waiter *waiter);
 
 /*
- * Waits for that until the deadline (NULL: none), and takes the waiter off the list. -ETIMEDOUT, the error that the
+ * Waits for that until the deadline (NULL: none), and takes the waiter off the list. -ETIMEDOUT, -EINTR, the error that the
  * record was released with, or 0: look at the record again. Locked; releases the lock meanwhile.
  */
 int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,

@@ -67,6 +67,15 @@ void call_closed(struct gpub_client *client, uint64_t grant)
 	tell(client, &message);
 }
 
+void call_cancel(struct gpub_client *client, uint64_t request)
+{
+	struct wire_message message;
+	SAVE_ERROR();
+
+	wire_init(&message, WIRE_CANCEL, request);
+	call_send(client, &message);
+}
+
 void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
 {
 	struct wire_message message;

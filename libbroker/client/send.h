@@ -23,6 +23,9 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 /* Tells the broker that the grant's mapping is closed. */
 void call_closed(struct gpub_client *client, uint64_t grant);
 
+/* Asks the broker not to let that request wait any longer. */
+void call_cancel(struct gpub_client *client, uint64_t request);
+
 /* Tells the broker that the device is done with the buffer of that serial, whose mapping stays. */
 void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial);
 

@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "common/crash-point.h"
 #include "common/thread.h"
+#include "interrupt.h"
 #include "slot.h"
 #include "timeline-wait.h"
 #include "timeline.h"
@@ -223,14 +224,16 @@ static int wait_verdict(uint64_t value, int timeout_ms, const struct reading *no
 /* Until the value is reached, the timeline has ended, or the time is over. */
 static int wait_here(const gpub_lease *lease, uint64_t value, int timeout_ms, struct reading *now)
 {
-	struct timespec end = client_deadline(timeout_ms), *deadline = timeout_ms < 0 ? NULL : &end;
+	struct timespec end = client_deadline(timeout_ms), *deadline = timeout_ms < 0 ? NULL : &end, next = { 0 };
 	unsigned us = NAP_FIRST_US;
 	int error = timeline_read(lease, now);
 
 	while (!error && now->value < value && now->ended == BOARD_RUNS && !client_past(deadline)) {
 		word_nap(now, us);
 		us = 2 * us < NAP_LAST_US ? 2 * us : NAP_LAST_US;
-		error = timeline_read(lease, now);
+		error = interrupt_ask_now_and_then(&next);
+		if (!error)
+			error = timeline_read(lease, now);
 	}
 	return error;
 }

@@ -88,7 +88,7 @@ const char *wire_type_name(unsigned type)
 		[WIRE_SNAPSHOT] = "SNAPSHOT",   [WIRE_PART] = "PART",       [WIRE_VIEW] = "VIEW",
 		[WIRE_RIGHTS] = "RIGHTS",       [WIRE_SEAL] = "SEAL",       [WIRE_RENAME] = "RENAME",
 		[WIRE_NEWER] = "NEWER",         [WIRE_MEMORY] = "MEMORY",
-		[WIRE_RESIZE] = "RESIZE",
+		[WIRE_RESIZE] = "RESIZE",       [WIRE_CANCEL] = "CANCEL",
 	};
 
 	return type < WIRE_TYPES && names[type] ? names[type] : "?";

@@ -33,6 +33,8 @@
  *   broker   INQUIRE                       what does your process wait for? To clients alone that said WIRE_HELLO_WAITS
  *   client   WAITS                         one or more, the answer to an INQUIRE; no reply
  *   client   SNAPSHOT                      -> PART, as many as it takes, and VIEW: a status file of what this user may see
+ *   client   CANCEL                        the request with that number does not wait any longer: it is answered as if its time were over. No
+ *                                          reply; without effect on a request that does not wait
  *   client   LEAVE                         -> LEFT, after every reply that was due
  */
 #ifndef GPUB_WIRE_H
@@ -84,6 +86,7 @@ enum wire_type {
 	WIRE_NEWER,
 	WIRE_MEMORY,
 	WIRE_RESIZE,
+	WIRE_CANCEL,
 	WIRE_TYPES
 };
 

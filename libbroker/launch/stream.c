@@ -10,6 +10,7 @@
 #include "client/client.h"
 #include "client/devices.h"
 #include "client/fork.h"
+#include "client/interrupt.h"
 #include "client/timeline-wait.h"
 #include "common/error.h"
 #include "common/thread.h"
@@ -54,10 +55,26 @@ int gpub_stream_create(gpub_client *client, int device, void **stream)
 	return gpub_stream_create_priority(client, device, 0, stream);
 }
 
+/* What may end a synchronisation before the stream's work is done. */
+struct sync_end {
+	struct timeline_watch watch;
+	struct timespec       next; /* when this thread's interrupt is asked */
+};
+
+static int sync_over(void *argument)
+{
+	struct sync_end *end = argument;
+	int verdict = timeline_waits_none() ? 1 : timeline_waits_ended(&end->watch);
+
+	if (verdict < 0 || !interrupt_is_set())
+		return verdict;
+	return interrupt_ask_now_and_then(&end->next);
+}
+
 int gpub_stream_sync(void *stream)
 {
 	const struct device *device = devices_used();
-	struct timeline_watch watch = { 0 };
+	struct sync_end end = { 0 };
 	int error = client_check_process();
 	HOLD_CANCELLATION();
 
@@ -65,9 +82,9 @@ int gpub_stream_sync(void *stream)
 		return error;
 	if (!device)
 		return error_set(-EINVAL, "this process is not connected to a broker: gpub_connect() first");
-	if (timeline_waits_none())
+	if (timeline_waits_none() && !interrupt_is_set())
 		return device->stream_sync(stream);
-	return device->stream_sync_until(stream, timeline_waits_ended, &watch);
+	return device->stream_sync_until(stream, sync_over, &end);
 }
 
 int gpub_stream_wait(void *stream, void *other)

@@ -202,6 +202,7 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 		break;
 	case WIRE_LEAVE:
 	case WIRE_SNAPSHOT:
+	case WIRE_CANCEL: /* of the request with the same number */
 		break;
 	default:
 		/* a name, or a number, and some bytes: what those of later versions begin with */
@@ -216,7 +217,7 @@ void peer_compose(struct peer *peer, struct input *input, struct wire_message *m
 	static const uint8_t types[] = { WIRE_CREATE, WIRE_ACQUIRE, WIRE_CREATE, WIRE_ACQUIRE, WIRE_UNLINK, WIRE_STAT,
 					 WIRE_CLOSED, WIRE_WRITER, WIRE_LEAVE, WIRE_HELLO,   WIRE_CHANGE, WIRE_DRAIN,
 					 WIRE_ISSUE,  WIRE_REDEEM, WIRE_EVICT,  WIRE_REFRESH, WIRE_WAITS,
-					 WIRE_RIGHTS, WIRE_SEAL,  WIRE_RENAME, WIRE_NEWER, WIRE_RESIZE };
+					 WIRE_RIGHTS, WIRE_SEAL,  WIRE_RENAME, WIRE_NEWER, WIRE_RESIZE, WIRE_CANCEL };
 	uint8_t type = input_byte(input), changes;
 
 	wire_init(message, type < 0xc0 ? types[type % sizeof types] : type % (WIRE_TYPES + 2), input_byte(input));

@@ -82,6 +82,7 @@ static bool is_a_clients(unsigned type)
 	case WIRE_RENAME:
 	case WIRE_NEWER:
 	case WIRE_RESIZE:
+	case WIRE_CANCEL:
 		return true;
 	default:
 		return false;

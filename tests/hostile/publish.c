@@ -370,6 +370,35 @@ static void wait_for_newer(void)
 	speaker_end(&s);
 }
 
+/* Numbers of requests are a session's own: another one's CANCEL ends nothing, however often it comes. */
+static void cancel_waits(void)
+{
+	struct wire_message message = speaker_message(WIRE_NEWER, OWN), cancel = speaker_message(WIRE_CANCEL, ""), answer;
+	struct speaker s, other;
+
+	join(&s);
+	join(&other);
+	WANT(!speaker_create(&s, OWN, 4096, 0600, 0));
+	message.newer.generation = info_of(&s, OWN).generation;
+	message.newer.timeout_ms = -1;
+	message.request = cancel.request = 1ull << 40;
+	for (int i = 0; i < WAITS; i++)
+		WANT(!speaker_say(&s, &message));
+	for (int i = 0; i < 2 * WAITS; i++)
+		WANT(!speaker_say(&other, &cancel));
+	want_served(&other);
+	want_served(&s); /* whose waits have no answer yet */
+	for (int i = 0; i < WAITS; i++) {
+		WANT(!speaker_say(&s, &cancel));
+		WANT(!speaker_receive(&s, &answer, NULL));
+		WANT(answer.type == WIRE_REFUSED && answer.request == cancel.request && answer.refused.error == -ETIMEDOUT);
+	}
+	WANT(!speaker_say(&s, &cancel)); /* of nothing */
+	want_served(&s);
+	speaker_end(&other);
+	speaker_end(&s);
+}
+
 static void wait_for_newer_and_linger(void)
 {
 	struct wire_message message = speaker_message(WIRE_NEWER, OWN);
@@ -421,6 +450,7 @@ const struct attack publishing[] = {
 	{ "renames to what is none, waits for what will never be", "it is refused", .run = absurd_renames },
 	{ "waits for newer buffers, as often as it may", "that is charged, and ends with it", .run = wait_for_newer,
 	  .during = waits_are_charged },
+	{ "cancels another session's waits, and its own", "its own end", .run = cancel_waits },
 	{ "dies while it waits for newer buffers", "its waits end", .run = die_waiting_for_newer },
 	{ 0 },
 };

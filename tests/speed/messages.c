@@ -346,13 +346,19 @@ static void renames(void)
 {
 	struct wire_message replaces = rename_of("next", "now"), crowd = rename_of(CROWDED, "moved"),
 			    back = rename_of("moved", CROWDED), newer = named(WIRE_NEWER, 1, "now"), told;
+	struct wire_message cancel = named(WIRE_CANCEL, 77, "");
 	struct peer user;
 
 	make(&owner, "now", 1, 0);
 	make(&owner, "next", 1, 0);
 	newer.newer.generation = measure_done("NEWER that is there", &owner, &newer).info.generation;
 	newer.newer.timeout_ms = FOREVER;
+	newer.request = cancel.request;
 	assert_int_equal(measure_message("NEWER that waits", &stranger, &newer).type, 0);
+	measure_refused("CANCEL of one that waits", &stranger, &cancel);
+	assert_int_equal(measure_message("CANCEL of nothing", &stranger, &cancel).type, 0);
+	say(stranger.sock, &newer);
+	finish();
 	measure_done("RENAME that replaces, and ends a wait", &owner, &replaces);
 	assert_int_equal(received_already(stranger.sock, &told), WIRE_INFO);
 	user = use_crowded();

@@ -86,6 +86,8 @@ static void on_expire(void *context)
 	snprintf(story + strlen(story), sizeof story - strlen(story), "e%s ", (const char *)context);
 }
 
+static uint64_t requests; /* the number of the last wait */
+
 static const struct create_hooks hooks = { on_retry, on_expire, NULL };
 
 static struct create_wait *await(uid_t uid, uint64_t span, int timeout_ms, const char *who)
@@ -93,7 +95,7 @@ static struct create_wait *await(uid_t uid, uint64_t span, int timeout_ms, const
 	struct allocation allocation = { .device = 0, .span = span, .slab.kind.owner = uid };
 	struct create_wait *wait = NULL;
 
-	assert_int_equal(create_wait(&broker, &allocation, uid, timeout_ms, &hooks, (void *)who, &wait), 0);
+	assert_int_equal(create_wait(&broker, &allocation, (struct wait_key){ uid, ++requests }, timeout_ms, &hooks, (void *)who, &wait), 0);
 	return wait;
 }
 
@@ -165,6 +167,25 @@ static void test_expired_create_lets_the_next_try(void **state)
 	loop_for(50);
 	expect_story("e1 r2 ");
 	create_wait_over(second);
+}
+
+/* As one whose time is over. */
+static void test_cancelled_create_lets_the_next_try(void **state)
+{
+	struct create_wait *second;
+	uint64_t first;
+
+	(void)state;
+	await(ALICE, 0, -1, "1");
+	first = requests;
+	second = await(ALICE, 0, -1, "2");
+	waiting_cancel(&broker, ALICE, first);
+	expect_story("e1 r2 ");
+	/* while it tries, the outcome comes first */
+	waiting_cancel(&broker, ALICE, requests);
+	expect_story("");
+	create_wait_failed(second);
+	expect_story("e2 ");
 }
 
 /* The one outcome is the job's: an expiry meanwhile waits for it. */
@@ -352,6 +373,7 @@ int main(void)
 		ON(test_memory_goes_first_come_first_served),
 		ON(invariant_5_each_user_has_its_own_queue),
 		ON(test_expired_create_lets_the_next_try),
+		ON(test_cancelled_create_lets_the_next_try),
 		ON(test_expiry_while_trying_waits_for_the_outcome),
 		ON(test_forgotten_creates_expire),
 		ON(invariant_5_others_are_woken_once_when_many_are_dropped),

@@ -249,6 +249,32 @@ static void test_acquire_expires_once_and_in_time(void **state)
 	expect_silence(1);
 }
 
+/* A session has numbers of its own. */
+static void test_a_cancel_ends_one_wait(void **state)
+{
+	struct wire_message message;
+
+	(void)state;
+	wait_for_name(0, 10, "a", -1);
+	wait_for_name(0, 11, "a", -1);
+	wait_for_name(1, 10, "a", 60000);
+	waiting_cancel(&broker, sessions[0].id, 10);
+	message = expect_answer(0, WIRE_REFUSED, 10);
+	assert_int_equal(message.refused.error, -ETIMEDOUT);
+	waiting_cancel(&broker, sessions[0].id, 10);
+	waiting_cancel(&broker, sessions[0].id, 12);
+	waiting_cancel(&broker, sessions[2].id, 11);
+	expect_silence(0);
+	expect_silence(1);
+	assert_int_equal(broker.waiting->count, 2);
+	make_live("a");
+	waiting_wake_name(&broker, "a");
+	expect_answer(0, WIRE_GRANT, 11);
+	expect_answer(1, WIRE_GRANT, 10);
+	waiting_cancel(&broker, sessions[0].id, 11);
+	expect_silence(0);
+}
+
 /* Rights are looked at when the buffer is there, and refused like any other's. */
 static void test_woken_acquire_may_be_refused(void **state)
 {
@@ -339,6 +365,7 @@ static void invariant_5_waits_are_bounded(void **state)
 	expect_answer(0, WIRE_GRANT, 12);
 	assert_null(broker.waiting->names);
 	assert_null(broker.waiting->waiters);
+	assert_null(broker.waiting->by_request);
 }
 
 /* ---- questions for a newer buffer ---- */
@@ -647,6 +674,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_one_grant),
 		ON(test_acquire_expires_once_and_in_time),
+		ON(test_a_cancel_ends_one_wait),
 		ON(test_woken_acquire_may_be_refused),
 		ON(test_forgotten_acquires_get_nothing),
 		ON(test_gone_session_is_passed_over),
