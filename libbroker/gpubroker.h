@@ -482,11 +482,12 @@ int gpub_timeline_wait(const gpub_lease *lease, uint64_t value, int timeout_ms, 
 /* ---- interrupts: gpub_set_interrupt(3) ---- */
 
 /*
- * From now on check(context) is called about ten times a second while a call of this thread waits: for the broker, for a buffer, for
- * memory, for a timeline or in gpub_stream_sync(). When it returns another value than 0, the call ends with -EINTR, and what was
- * asked for does not happen; the broker is told, so that nothing waits there any longer. Work that is queued on streams goes on.
- * check may call the library, and those calls are not interrupted. NULL: calls are not interrupted, as at first. gpub_disconnect()
- * never is. For interpreters, whose signal handlers run only where the interpreter calls them. Always returns 0.
+ * From now on check(context) is called about ten times a second while a call of this thread waits: for the broker, also in
+ * gpub_connect(); for a buffer, for memory or for a timeline; or in gpub_stream_sync(). When it returns another value than 0,
+ * the call ends with -EINTR, and what was asked for does not happen; the broker is told, so that nothing waits there any longer.
+ * Work that is queued on streams goes on. check may call the library, and those calls are not interrupted. NULL: calls are not
+ * interrupted, as at first. gpub_disconnect() never is. For interpreters, whose signal handlers run only where the interpreter
+ * calls them. Always returns 0.
  */
 typedef int gpub_interrupt(void *context);
 int gpub_set_interrupt(gpub_interrupt *check, void *context);

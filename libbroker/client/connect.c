@@ -21,6 +21,7 @@
 #include "cache.h"
 #include "call.h"
 #include "client.h"
+#include "clock.h"
 #include "close.h"
 #include "common/crash-point.h"
 #include "common/environment.h"
@@ -78,10 +79,26 @@ static int socket_open(struct gpub_client *client, const char *given, struct bro
 
 /* ---- greeting ---- */
 
-static int expect(int sock, enum wire_type type, struct wire_message *message, int *fd)
+/* -EAGAIN: not within that time. -EINTR. The socket itself waits for the shorter of that time and INTERRUPT_MS. */
+static int receive_within(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, unsigned seconds)
+{
+	struct timespec last = client_deadline(seconds * 1000ll);
+	int error;
+
+	for (;;) {
+		error = socket_receive(sock, message, extra, want_fd, 0);
+		if (error != -EAGAIN || !interrupt_is_set() || client_past(&last))
+			return error;
+		error = interrupt_ask();
+		if (error)
+			return error;
+	}
+}
+
+static int expect(int sock, enum wire_type type, struct wire_message *message, int *fd, unsigned seconds)
 {
 	struct socket_extra extra;
-	int error = socket_receive(sock, message, &extra, fd != NULL, 0);
+	int error = receive_within(sock, message, &extra, fd != NULL, seconds);
 
 	if (error == -EAGAIN)
 		return error_set(-ETIMEDOUT, "the broker does not answer in time: it is busy, or hangs");
@@ -116,12 +133,14 @@ static bool rank_find(uint32_t *rank)
 
 static int greet(struct gpub_client *client, unsigned seconds)
 {
-	struct timeval patience = { .tv_sec = (time_t)(seconds ? seconds : GREETING_SECONDS) };
+	struct timeval patience = { .tv_sec = (time_t)seconds };
 	struct wire_message message, hello;
 	int sock = client->link.sock.fd, board = -1, error;
 
+	if (interrupt_is_set())
+		patience = (struct timeval){ .tv_usec = INTERRUPT_MS * 1000 };
 	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	error = expect(sock, WIRE_CHALLENGE, &message, NULL);
+	error = expect(sock, WIRE_CHALLENGE, &message, NULL, seconds);
 	if (error)
 		return error;
 	CRASH_POINT(challenged);
@@ -136,7 +155,7 @@ static int greet(struct gpub_client *client, unsigned seconds)
 		error_set(error, "the broker went away before it was greeted: connect anew");
 	CRASH_POINT(hello_sent);
 	if (!error)
-		error = expect(sock, WIRE_WELCOME, &message, &board);
+		error = expect(sock, WIRE_WELCOME, &message, &board, seconds);
 	if (!error) {
 		CRASH_POINT(welcomed);
 		client->session = message.welcome.session;
@@ -176,7 +195,7 @@ static int client_begin(struct gpub_client *client, const char *address, const s
 	CRASH_POINT(connect_begin);
 	error = socket_open(client, address, &place, manner->seconds);
 	if (!error)
-		error = greet(client, manner->seconds);
+		error = greet(client, manner->seconds ? manner->seconds : GREETING_SECONDS);
 	if (!error)
 		error = instance_expect(client, &place);
 	if (!error)

@@ -29,6 +29,12 @@ struct parked_wait {
 	int32_t  ordinal;      /* the device that the lease is of */
 };
 
+/* A thread that waits itself. It is on that thread's stack. */
+struct thread_wait {
+	struct parked_wait  wait;
+	struct thread_wait *prev, *next; /* of its map */
+};
+
 /* Those for which there was no room: higher than all that had a place then. */
 struct dropped_waits {
 	uint64_t lowest, highest; /* highest 0: there are none */
@@ -54,6 +60,7 @@ struct timeline_map {
 	struct parked_wait          parked[PARKED_MAX]; /* also timeline-wait.c's: the lowest waits, in no order */
 	unsigned                    parked_count;
 	struct dropped_waits        dropped;
+	struct thread_wait         *threads; /* also timeline-wait.c's */
 	struct timeline_map        *awaited_prev, *awaited_next;
 	struct timeline_map        *written_prev, *written_next;
 	struct timeline_map        *unused_prev, *unused_next;

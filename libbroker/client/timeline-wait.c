@@ -16,6 +16,7 @@ unsigned timeline_abandon_ms = 30000;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken after every other lock */
 static struct timeline_map *awaited;
 static _Atomic bool         any; /* hint: there are some */
+static _Atomic unsigned     threads; /* how many wait */
 
 static void list_remove(struct timeline_map *map)
 {
@@ -136,15 +137,41 @@ static unsigned list_put_dropped(const struct timeline_map *map, uint64_t word, 
 unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX])
 {
 	uint64_t word = timeline_word(map);
+	const struct thread_wait *thread;
 	unsigned count = 0;
 
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < map->parked_count; i++)
 		if (map->parked[i].ordinal == ordinal && !timeline_reached(word, map->parked[i].value))
 			count = list_put(waits, count, map->parked[i]);
+	DL_FOREACH(map->threads, thread)
+		if (thread->wait.ordinal == ordinal && !timeline_reached(word, thread->wait.value))
+			count = list_put(waits, count, thread->wait);
 	count = list_put_dropped(map, word, ordinal, waits, count);
 	pthread_mutex_unlock(&lock);
 	return count;
+}
+
+void timeline_wait_begin(struct timeline_map *map, struct thread_wait *wait, uint64_t value, int32_t ordinal)
+{
+	wait->wait = (struct parked_wait){ value, ticks_now(), ordinal };
+	pthread_mutex_lock(&lock);
+	DL_APPEND(map->threads, wait);
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&threads, 1);
+}
+
+void timeline_wait_end(struct timeline_map *map, struct thread_wait *wait)
+{
+	pthread_mutex_lock(&lock);
+	DL_DELETE(map->threads, wait);
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_sub(&threads, 1);
+}
+
+bool timeline_threads_none(void)
+{
+	return !atomic_load(&threads);
 }
 
 void timeline_wait_forget(struct timeline_map *map)
@@ -243,6 +270,7 @@ void timeline_waits_unlock(bool forget)
 	if (forget) {
 		awaited = NULL;
 		atomic_store(&any, false);
+		atomic_store(&threads, 0);
 	}
 	pthread_mutex_unlock(&lock);
 }

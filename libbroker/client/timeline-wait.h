@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * timeline-wait.h - the timelines that streams of this process wait for: for gpub_stream_sync(), which ends although a wait
- * does not, and for the broker, which asks when somebody wants to know why a job hangs.
+ * does not, and for the broker, which asks when somebody wants to know why a job hangs. For the broker alone, also those that
+ * threads wait for.
  *
  * This process cannot release a stream that waits: only the writer can write the word, and the page is mapped
  * read-only. But it can keep the CPU from hanging. A wait is abandoned if the broker is gone, because then nobody
@@ -46,7 +47,11 @@ static inline void timeline_wait_note(struct timeline_map *map, uint64_t value, 
 		timeline_wait_park(map, word, value, ordinal);
 }
 
-/* Of the lowest waits of the map on that device, those that are not reached, the lowest first, and how many they are. */
+/* This thread begins and ends to wait for that value, by a lease on that device. The map stays meanwhile. */
+void timeline_wait_begin(struct timeline_map *map, struct thread_wait *wait, uint64_t value, int32_t ordinal);
+void timeline_wait_end(struct timeline_map *map, struct thread_wait *wait);
+
+/* Of the lowest waits of the map on that device, by streams and by threads, those that are not reached, the lowest first, and how many they are. */
 unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX]);
 
 /* The map is about to be freed. */
@@ -56,8 +61,10 @@ void timeline_wait_forget(struct timeline_map *map);
 bool timeline_wait_parked(const struct timeline_map *map);
 bool timeline_waits_parked(void);
 
-/* No wait is known. */
+/* No wait of a stream is known. */
 bool timeline_waits_none(void);
+/* No thread waits. */
+bool timeline_threads_none(void);
 
 /* The state of one gpub_stream_sync(): zeros at first. */
 struct timeline_watch {

@@ -151,7 +151,6 @@ int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 
 /* What a timeline says at one moment. */
 struct reading {
-	const uint64_t  *word;  /* of its page */
 	uint64_t         value; /* that was reached */
 	enum board_ended ended;
 };
@@ -165,9 +164,8 @@ static int timeline_read(const gpub_lease *lease, struct reading *reading)
 
 	if (error)
 		return error;
-	reading->word = &map->page->word;
 	/* the broker publishes the end in the board before it writes the mark: so the page is read first */
-	reading->value = __atomic_load_n(reading->word, __ATOMIC_ACQUIRE);
+	reading->value = timeline_word(map);
 	reading->ended = timeline_map_ended(map);
 	if (reading->ended != BOARD_RUNS)
 		reading->value = atomic_load_explicit(&map->end->last, memory_order_relaxed);
@@ -199,15 +197,36 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value)
 #define NAP_FIRST_US 20
 #define NAP_LAST_US  1000 /* a GPU that writes the word wakes nobody */
 
-/*
- * Sleeps for that long, or until the host device writes the word. Another thread may return the lease meanwhile: the system
- * call fails where the page is gone.
- */
-static void word_nap(const struct reading *seen, unsigned us)
+/* Sleeps for that long, or until the host device writes the word. */
+static void word_nap(const struct timeline_map *map, const struct reading *seen, unsigned us)
 {
 	const struct timespec nap = { .tv_nsec = us * 1000l };
 
-	syscall(SYS_futex, seen->word, FUTEX_WAIT, (uint32_t)seen->value, &nap, NULL, 0);
+	syscall(SYS_futex, &map->page->word, FUTEX_WAIT, (uint32_t)seen->value, &nap, NULL, 0);
+}
+
+/* Keeps the timeline's map, also where another thread returns the lease, and the device that the lease is on. */
+static int map_keep(const gpub_lease *lease, struct timeline_map **map, int32_t *ordinal)
+{
+	struct gpub_client *client = lease->client;
+	struct record *record;
+	int error;
+
+	pthread_mutex_lock(&client->lock);
+	error = timeline_of(lease, 0, &record, map);
+	if (!error) {
+		timeline_map_share(*map);
+		*ordinal = record->ordinal;
+	}
+	pthread_mutex_unlock(&client->lock);
+	return error;
+}
+
+static void map_release(struct gpub_client *client, struct timeline_map *map)
+{
+	pthread_mutex_lock(&client->lock);
+	timeline_map_put(client, map);
+	pthread_mutex_unlock(&client->lock);
 }
 
 static int wait_verdict(uint64_t value, int timeout_ms, const struct reading *now)
@@ -221,20 +240,47 @@ static int wait_verdict(uint64_t value, int timeout_ms, const struct reading *no
 			 (unsigned long long)now->value, (unsigned long long)value, timeout_ms);
 }
 
-/* Until the value is reached, the timeline has ended, or the time is over. */
-static int wait_here(const gpub_lease *lease, uint64_t value, int timeout_ms, struct reading *now)
+static bool waits_on(uint64_t value, const struct timespec *deadline, const struct reading *now)
 {
-	struct timespec end = client_deadline(timeout_ms), *deadline = timeout_ms < 0 ? NULL : &end, next = { 0 };
-	unsigned us = NAP_FIRST_US;
-	int error = timeline_read(lease, now);
+	return now->value < value && now->ended == BOARD_RUNS && !client_past(deadline);
+}
 
-	while (!error && now->value < value && now->ended == BOARD_RUNS && !client_past(deadline)) {
-		word_nap(now, us);
+/* Until the value is reached, the timeline has ended, or the deadline has passed. */
+static int wait_until(const gpub_lease *lease, const struct timeline_map *map, uint64_t value, const struct timespec *deadline,
+		      struct reading *now)
+{
+	struct timespec next = { 0 };
+	unsigned us = NAP_FIRST_US;
+	int error = 0;
+
+	while (!error && waits_on(value, deadline, now)) {
+		word_nap(map, now, us);
 		us = 2 * us < NAP_LAST_US ? 2 * us : NAP_LAST_US;
 		error = interrupt_ask_now_and_then(&next);
 		if (!error)
 			error = timeline_read(lease, now);
 	}
+	return error;
+}
+
+/* Whoever asks why a job hangs learns that this thread waits. */
+static int wait_here(const gpub_lease *lease, uint64_t value, int timeout_ms, struct reading *now)
+{
+	struct timespec end = client_deadline(timeout_ms), *deadline = timeout_ms < 0 ? NULL : &end;
+	struct thread_wait wait;
+	struct timeline_map *map;
+	int32_t ordinal;
+	int error = timeline_read(lease, now);
+
+	if (error || !timeout_ms || !waits_on(value, NULL, now))
+		return error;
+	error = map_keep(lease, &map, &ordinal);
+	if (error)
+		return error;
+	timeline_wait_begin(map, &wait, value, ordinal);
+	error = wait_until(lease, map, value, deadline, now);
+	timeline_wait_end(map, &wait);
+	map_release(lease->client, map);
 	return error;
 }
 

@@ -63,7 +63,7 @@ static bool records_report(const struct gpub_client *client, bool first, struct 
 {
 	const struct record *record;
 
-	for (record = timeline_waits_none() ? NULL : client->records.all; record; record = record->next)
+	for (record = timeline_waits_none() && timeline_threads_none() ? NULL : client->records.all; record; record = record->next)
 		if (!record_report(client, record, first, answer))
 			return false;
 	return true;

@@ -45,6 +45,14 @@ static int do_interrupt_always(const struct order *order)
 	return gpub_set_interrupt(always, NULL);
 }
 
+static int do_connect_again(const struct order *order)
+{
+	gpub_client *other;
+
+	(void)order;
+	return gpub_connect(&other, NULL);
+}
+
 static int do_acquire_many(const struct order *order)
 {
 	static const char *const names[] = { "missing", "x", "missing-too" };
@@ -210,6 +218,7 @@ static void test_stopped_broker(void)
 	stop_child(broker.pid);
 	tell(&a, do_stat, .name = "x");
 	POINT(receive(&a) == -EINTR, "a call of a broker that does not answer is interrupted");
+	POINT(ask(&a, do_connect_again) == -EINTR, "so is a connect");
 	kill(broker.pid, SIGCONT);
 	ask(&a, do_interrupt);
 	POINT(!ask(&a, do_stat, .name = "x"), "and the next one is answered when it does");

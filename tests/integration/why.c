@@ -52,6 +52,14 @@ static void test_stopped_writer(void)
 	ask(&c, do_signal, .slot = 2, .value = 9);
 	ask(&a, do_sync);
 	POINT(says(0, "", "Nothing waits.\n"), "when all have come on, nothing waits");
+	tell(&a, do_await, .slot = 2, .value = 12, .timeout = -1);
+	POINT(SOON(says(0, "",
+			"rank 0 (pid %d) waits for heat/2 to reach 12; it is at 9; its writer, rank 2 (pid %d), runs and waits for "
+			"nothing that the broker knows of: gdb -p %d shows what it does\n",
+			a.pid, c.pid, c.pid)),
+	      "a thread that waits itself");
+	ask(&c, do_signal, .slot = 2, .value = 12);
+	POINT(!receive(&a) && says(0, "", "Nothing waits.\n"), "until the value is there");
 	end();
 }
 

@@ -67,6 +67,31 @@ static void test_what_is_reached_is_not_waited_for(void **state)
 	assert_int_equal(timeline_waits_ended(&watch), 1);
 }
 
+/* They are the thread's own to end: a synchronisation does not wait for them. */
+static void test_a_threads_wait_is_told_and_keeps_no_stream(void **state)
+{
+	struct parked_wait waits[PARKED_MAX];
+	struct thread_wait thread[2];
+
+	(void)state;
+	assert_true(timeline_threads_none());
+	timeline_wait_begin(&map[0], &thread[0], 5, 0);
+	timeline_wait_begin(&map[0], &thread[1], 3, 1);
+	timeline_wait_note(&map[0], 7, 0);
+	assert_false(timeline_threads_none());
+	assert_int_equal(timeline_wait_list(&map[0], 0, waits), 2);
+	assert_int_equal(waits[0].value, 5);
+	assert_int_equal(waits[1].value, 7);
+	assert_int_equal(timeline_wait_list(&map[0], 1, waits), 1);
+	page[0].word = 7;
+	assert_int_equal(timeline_waits_ended(&watch), 1);
+	assert_true(timeline_waits_none() && !timeline_wait_parked(&map[0]));
+	assert_int_equal(timeline_wait_list(&map[0], 0, waits), 0);
+	timeline_wait_end(&map[0], &thread[0]);
+	timeline_wait_end(&map[0], &thread[1]);
+	assert_true(timeline_threads_none() && !map[0].threads);
+}
+
 static void test_a_signal_ends_the_wait(void **state)
 {
 	(void)state;
@@ -230,6 +255,7 @@ int main(void)
 		ON(test_the_lowest_waits_are_listed),
 		ON(test_a_high_wait_hides_no_lower_one),
 		ON(test_waits_without_room_of_two_devices),
+		ON(test_a_threads_wait_is_told_and_keeps_no_stream),
 		ON(test_a_signal_ends_the_wait),
 		ON(test_the_largest_value_counts),
 		ON(test_with_its_broker_a_wait_is_never_cancelled),
