@@ -22,6 +22,7 @@ python_sources = \
 	bindings/python/core/layouts.c bindings/python/core/layouts.h \
 	bindings/python/core/lease.c bindings/python/core/lease.h \
 	bindings/python/core/module.c bindings/python/core/module.h \
+	bindings/python/core/patience.c bindings/python/core/patience.h \
 	bindings/python/core/python.h \
 	bindings/python/core/ticket.c bindings/python/core/ticket.h \
 	bindings/python/src/gpubroker/__init__.py \
@@ -46,7 +47,9 @@ python_tests = \
 	bindings/python/tests/test_frameworks.py \
 	bindings/python/tests/test_gpu.py \
 	bindings/python/tests/test_interface.py \
+	bindings/python/tests/test_interrupts.py \
 	bindings/python/tests/test_lease.py \
+	bindings/python/tests/test_messages.py \
 	bindings/python/tests/test_model.py \
 	bindings/python/tests/test_processes.py \
 	bindings/python/tests/test_publish.py \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arguments.h - timeouts and rights as Python gives them, and calls that wait but can be interrupted. Owns nothing. */
+/* arguments.h - timeouts, rights and numbers as Python gives them. Owns nothing. */
 #ifndef GPUB_PYTHON_ARGUMENTS_H
 #define GPUB_PYTHON_ARGUMENTS_H
 
@@ -24,11 +24,5 @@ struct maybe {
 	int given;
 };
 int maybe_from_python(PyObject *object, struct maybe *maybe);
-
-/*
- * Calls attempt without the interpreter lock, with parts of the timeout, until it returns something else than -ETIMEDOUT. Between the parts
- * signals are handled, so that Ctrl-C ends the wait. -1: an exception is set.
- */
-int call_patiently(int (*attempt)(void *context, int timeout_ms), void *context, int timeout_ms);
 
 #endif

@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "info.h"
 #include "lease.h"
+#include "patience.h"
 #include "ticket.h"
 
 struct client {
@@ -81,21 +82,27 @@ static PyObject *client_exit(struct client *self, PyObject *args)
 
 /* ---- calls that take a name ---- */
 
-/* 0 is None, else the library's error. Ends the use. */
-static PyObject *done(struct client *self, int error)
+/* 0 is None, else the library's error about that name. Ends the use. */
+static PyObject *done(struct client *self, const char *name, int error)
 {
-	PyObject *result = error ? raise_os(error) : Py_NewRef(Py_None);
+	PyObject *result = error ? raise_os_named(name, error) : PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 
 	connection_leave(self->connection);
 	return result;
 }
 
-#define CALL(self, error, call)                                    \
-	if (!connection_enter_or_raise((self)->connection))        \
-		return NULL;                                       \
-	Py_BEGIN_ALLOW_THREADS                                     \
-	(error) = (call);                                          \
+#define CALL(self, error, call)                             \
+	if (!connection_enter_or_raise((self)->connection)) \
+		return NULL;                                \
+	PATIENTLY(error, call)
+
+/* An exception is set, and stays. */
+static void unlink_quietly(const struct client *self, const char *name)
+{
+	Py_BEGIN_ALLOW_THREADS
+	gpub_unlink(self->connection->client, name);
 	Py_END_ALLOW_THREADS
+}
 
 static int spec_from(PyObject *shape, PyObject *dtype, PyObject *device, PyObject *timeout, gpub_spec *spec)
 {
@@ -125,8 +132,10 @@ static PyObject *client_make(struct client *self, PyObject *args, PyObject *keyw
 		return NULL;
 	spec.flags = (timeline ? GPUB_TIMELINE : 0) | (ephemeral ? GPUB_EPHEMERAL : 0) | (dedicated ? GPUB_DEDICATED : 0) |
 		     (same_address ? GPUB_SAME_ADDRESS : 0);
-	CALL(self, error, gpub_create(self->connection->client, name, &spec))
-	return done(self, error);
+	CALL(self, error, gpub_create(self->connection->client, name, &spec));
+	if (!error && PyErr_Occurred()) /* made before it was interrupted */
+		unlink_quietly(self, name);
+	return done(self, name, error);
 }
 
 static PyObject *client_resize(struct client *self, PyObject *args, PyObject *keywords)
@@ -140,8 +149,8 @@ static PyObject *client_resize(struct client *self, PyObject *args, PyObject *ke
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO&|O:resize", names, &name, number_from_python, &bytes, &timeout) ||
 	    (timeout && timeout_from_python(timeout, &timeout_ms)))
 		return NULL;
-	CALL(self, error, gpub_resize(self->connection->client, name, bytes, timeout_ms))
-	return done(self, error);
+	CALL(self, error, gpub_resize(self->connection->client, name, bytes, timeout_ms));
+	return done(self, name, error);
 }
 
 static PyObject *client_unlink(struct client *self, PyObject *args)
@@ -151,8 +160,8 @@ static PyObject *client_unlink(struct client *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "s:unlink", &name))
 		return NULL;
-	CALL(self, error, gpub_unlink(self->connection->client, name))
-	return done(self, error);
+	CALL(self, error, gpub_unlink(self->connection->client, name));
+	return done(self, name, error);
 }
 
 static PyObject *client_seal(struct client *self, PyObject *args)
@@ -162,8 +171,8 @@ static PyObject *client_seal(struct client *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "s:seal", &name))
 		return NULL;
-	CALL(self, error, gpub_seal(self->connection->client, name))
-	return done(self, error);
+	CALL(self, error, gpub_seal(self->connection->client, name));
+	return done(self, name, error);
 }
 
 static PyObject *client_rename(struct client *self, PyObject *args, PyObject *keywords)
@@ -176,8 +185,8 @@ static PyObject *client_rename(struct client *self, PyObject *args, PyObject *ke
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "ss|$pp:rename", names, &name, &to, &replace, &persist))
 		return NULL;
 	flags = (replace ? GPUB_REPLACE : 0) | (persist ? GPUB_PERSIST : 0);
-	CALL(self, error, gpub_rename(self->connection->client, name, to, flags))
-	return done(self, error);
+	CALL(self, error, gpub_rename(self->connection->client, name, to, flags));
+	return done(self, name, error);
 }
 
 static PyObject *client_chmod(struct client *self, PyObject *args, PyObject *keywords)
@@ -189,8 +198,8 @@ static PyObject *client_chmod(struct client *self, PyObject *args, PyObject *key
 
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sI:chmod", names, &name, &mode))
 		return NULL;
-	CALL(self, error, gpub_chmod(self->connection->client, name, mode))
-	return done(self, error);
+	CALL(self, error, gpub_chmod(self->connection->client, name, mode));
+	return done(self, name, error);
 }
 
 /* As os.chown: -1 leaves it as it is, and is GPUB_KEEP as an unsigned number. */
@@ -207,16 +216,16 @@ static PyObject *client_chown(struct client *self, PyObject *args, PyObject *key
 		PyErr_SetString(PyExc_ValueError, "a uid or gid is a number from 0 on, or -1 to leave it as it is");
 		return NULL;
 	}
-	CALL(self, error, gpub_chown(self->connection->client, name, (uint32_t)owner, (uint32_t)group))
-	return done(self, error);
+	CALL(self, error, gpub_chown(self->connection->client, name, (uint32_t)owner, (uint32_t)group));
+	return done(self, name, error);
 }
 
 static PyObject *client_trim(struct client *self, PyObject *Py_UNUSED(none))
 {
 	int error;
 
-	CALL(self, error, gpub_trim(self->connection->client))
-	return done(self, error);
+	CALL(self, error, gpub_trim(self->connection->client));
+	return done(self, NULL, error);
 }
 
 static PyObject *client_set_device(struct client *self, PyObject *args)
@@ -225,11 +234,17 @@ static PyObject *client_set_device(struct client *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "i:set_device", &device))
 		return NULL;
-	CALL(self, error, gpub_set_device(self->connection->client, device))
-	return done(self, error);
+	CALL(self, error, gpub_set_device(self->connection->client, device));
+	return done(self, NULL, error);
 }
 
 /* ---- what there is ---- */
+
+/* NULL: an exception is set, perhaps by a signal handler. */
+static PyObject *info_unless_raised(const struct client *self, const gpub_info *info)
+{
+	return PyErr_Occurred() ? NULL : info_from(types_of((PyObject *)self), info);
+}
 
 static PyObject *client_stat(struct client *self, PyObject *args)
 {
@@ -240,8 +255,8 @@ static PyObject *client_stat(struct client *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "s:stat", &name))
 		return NULL;
-	CALL(self, error, gpub_stat(self->connection->client, name, &info))
-	result = error ? raise_os(error) : info_from(types_of((PyObject *)self), &info);
+	CALL(self, error, gpub_stat(self->connection->client, name, &info));
+	result = error ? raise_os_named(name, error) : info_unless_raised(self, &info);
 	connection_leave(self->connection);
 	return result;
 }
@@ -250,7 +265,7 @@ static PyObject *get_devices(struct client *self, void *Py_UNUSED(none))
 {
 	int count = 0, error;
 
-	CALL(self, error, gpub_device_count(self->connection->client, &count))
+	CALL(self, error, gpub_device_count(self->connection->client, &count));
 	connection_leave(self->connection);
 	return error ? raise_os(error) : PyLong_FromLong(count);
 }
@@ -260,7 +275,7 @@ static PyObject *get_node(struct client *self, void *Py_UNUSED(none))
 	char text[GPUB_NODE_SIZE];
 	int error;
 
-	CALL(self, error, gpub_node(self->connection->client, text))
+	CALL(self, error, gpub_node(self->connection->client, text));
 	connection_leave(self->connection);
 	return error ? raise_os(error) : PyUnicode_FromString(text);
 }
@@ -272,37 +287,6 @@ static PyObject *get_address(struct client *self, void *Py_UNUSED(none))
 
 /* ---- calls that wait ---- */
 
-struct attempt {
-	gpub_client *client;
-	const char *name;
-	uint64_t generation;
-	gpub_info info;
-	unsigned rights;
-	const gpub_expectation *expectation;
-	gpub_lease *lease;
-};
-
-static int attempt_drain(void *context, int timeout_ms)
-{
-	const struct attempt *attempt = context;
-
-	return gpub_drain(attempt->client, attempt->name, timeout_ms);
-}
-
-static int attempt_newer(void *context, int timeout_ms)
-{
-	struct attempt *attempt = context;
-
-	return gpub_wait_newer(attempt->client, attempt->name, attempt->generation, timeout_ms, &attempt->info);
-}
-
-static int attempt_acquire(void *context, int timeout_ms)
-{
-	const struct attempt *attempt = context;
-
-	return gpub_acquire_as(attempt->client, attempt->name, attempt->expectation, attempt->rights, timeout_ms, attempt->lease);
-}
-
 /* absent: what no argument means */
 static int timeout_or(PyObject *seconds, int absent, int *timeout_ms)
 {
@@ -313,31 +297,34 @@ static int timeout_or(PyObject *seconds, int absent, int *timeout_ms)
 static PyObject *client_drain(struct client *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "name", "timeout", NULL };
-	struct attempt attempt = { .client = self->connection->client };
 	PyObject *timeout = NULL;
-	int timeout_ms, result;
+	int timeout_ms, error;
+	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O:drain", names, &attempt.name, &timeout) ||
-	    timeout_or(timeout, -1, &timeout_ms) || !connection_enter_or_raise(self->connection))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O:drain", names, &name, &timeout) ||
+	    timeout_or(timeout, -1, &timeout_ms))
 		return NULL;
-	result = call_patiently(attempt_drain, &attempt, timeout_ms);
-	connection_leave(self->connection);
-	return result ? NULL : Py_NewRef(Py_None);
+	CALL(self, error, gpub_drain(self->connection->client, name, timeout_ms));
+	return done(self, name, error);
 }
 
 static PyObject *client_wait_newer(struct client *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "name", "generation", "timeout", NULL };
-	struct attempt attempt = { .client = self->connection->client, .info.struct_size = sizeof(gpub_info) };
-	PyObject *timeout = NULL;
-	int timeout_ms, result;
+	gpub_info info = { .struct_size = sizeof info };
+	PyObject *timeout = NULL, *result;
+	uint64_t generation = 0;
+	int timeout_ms, error;
+	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O&O:wait_newer", names, &attempt.name, number_from_python, &attempt.generation, &timeout) ||
-	    timeout_or(timeout, -1, &timeout_ms) || !connection_enter_or_raise(self->connection))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O&O:wait_newer", names, &name, number_from_python, &generation,
+					 &timeout) ||
+	    timeout_or(timeout, -1, &timeout_ms))
 		return NULL;
-	result = call_patiently(attempt_newer, &attempt, timeout_ms);
+	CALL(self, error, gpub_wait_newer(self->connection->client, name, generation, timeout_ms, &info));
+	result = error ? raise_os_named(name, error) : info_unless_raised(self, &info);
 	connection_leave(self->connection);
-	return result ? NULL : info_from(types_of((PyObject *)self), &attempt.info);
+	return result;
 }
 
 /* ---- leases ---- */
@@ -397,20 +384,34 @@ static int check_part(const struct wish *wish, const struct hold *hold)
 	return -1;
 }
 
+/* The lease that the call gave. Where a signal handler has raised an exception meanwhile, it goes back. Takes the hold over. */
+static struct hold *hold_taken(struct hold *hold, int error)
+{
+	if (error)
+		raise_os_of(hold->name[0] ? hold->label : NULL, error);
+	else
+		hold->state = HOLD_HELD;
+	if (!error && !PyErr_Occurred() && !hold_begin(hold))
+		return hold;
+	hold_put(hold);
+	return NULL;
+}
+
 /* The caller is in a use. */
 static struct hold *hold_acquire(struct connection *connection, const char *name, struct wish *wish)
 {
 	struct hold *hold = hold_new(connection, name, wish->at, wish->signal);
-	struct attempt attempt = { .client = connection->client, .name = name, .rights = wish->rights };
+	int error;
 
 	if (!hold)
 		return NULL;
-	attempt.expectation = &wish->expectation;
-	attempt.lease = &hold->lease;
-	if (!call_patiently(attempt_acquire, &attempt, wish->timeout_ms) && !hold_begin(hold) && !check_part(wish, hold))
-		return hold;
-	hold_put(hold);
-	return NULL;
+	PATIENTLY(error, gpub_acquire_as(connection->client, name, &wish->expectation, wish->rights, wish->timeout_ms, &hold->lease));
+	hold = hold_taken(hold, error);
+	if (hold && check_part(wish, hold)) {
+		hold_put(hold);
+		return NULL;
+	}
+	return hold;
 }
 
 static int wish_times(struct wish *wish, PyObject *at, PyObject *signal)
@@ -469,8 +470,8 @@ static PyObject *client_ticket(struct client *self, PyObject *args, PyObject *ke
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$pOO:ticket", names, &name, &text, &once, &user, &lifetime) ||
 	    rights_from_text(text, &rights) || terms_from(user, lifetime, once, &terms))
 		return NULL;
-	CALL(self, error, gpub_ticket_issue(self->connection->client, name, rights, &terms, ticket))
-	result = error ? raise_os(error) : ticket_new(types_of((PyObject *)self), ticket);
+	CALL(self, error, gpub_ticket_issue(self->connection->client, name, rights, &terms, ticket));
+	result = error ? raise_os_named(name, error) : ticket_new(types_of((PyObject *)self), ticket);
 	connection_leave(self->connection);
 	return result;
 }
@@ -483,15 +484,8 @@ static struct hold *hold_redeem(struct connection *connection, const char *text,
 
 	if (!hold)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	error = gpub_redeem(connection->client, text, &hold->lease);
-	Py_END_ALLOW_THREADS
-	if (error)
-		raise_os(error);
-	else if (!hold_begin(hold))
-		return hold;
-	hold_put(hold);
-	return NULL;
+	PATIENTLY(error, gpub_redeem(connection->client, text, &hold->lease));
+	return hold_taken(hold, error);
 }
 
 static PyObject *client_redeem(struct client *self, PyObject *args, PyObject *keywords)
@@ -559,7 +553,7 @@ static PyMethodDef methods[] = {
 	  "Holds the buffer: a Lease, for a with statement.\n\n"
 	  "rights: 'r', 'w' or 'rw'. at: its work waits until the buffer's timeline has that value; signal: its end sets the\n"
 	  "timeline to that value. Both happen on the device, in the order of the stream that the framework uses which takes the array; on\n"
-	  "the host device acquire() itself waits, and Ctrl-C takes effect after it. timeout: how many seconds to wait for a\n"
+	  "the host device acquire() itself waits. timeout: how many seconds to wait for a\n"
 	  "name that does not exist, None without limit. shape, dtype, owner: what the buffer must be; an extent of None is any.\n\n"
 	  "FileNotFoundError, TimeoutError, PermissionError; OSError EMEDIUMTYPE: it has another shape or dtype. OSError EROFS: it is\n"
 	  "sealed. OSError EOWNERDEAD: the timeline's writer died before 'at'." },
@@ -586,7 +580,8 @@ static PyGetSetDef getset[] = {
 
 static PyType_Slot slots[] = {
 	{ Py_tp_doc, "Client(address=None)\n--\n\nA connection to a broker: gpubroker.connect() makes it. Use it in a with statement, or close() it.\n\n"
-		     "Any thread may use it. Its calls raise OSError with the errno and the message of the library. In a forked child they raise\n"
+		     "Any thread may use it. Its calls raise OSError with the errno and the message of the library. Those that wait are ended by\n"
+		     "Ctrl-C, and by any other signal whose handler raises an exception; nothing of them is left then. In a forked child they raise\n"
 		     "ChildProcessError (ECHILD)." },
 	{ Py_tp_new, (void *)client_create },
 	{ Py_tp_dealloc, (void *)client_dealloc },

@@ -10,6 +10,7 @@
 
 #include "errors.h"
 #include "module.h"
+#include "patience.h"
 
 #define CLOSED (1u << 31) /* in uses */
 
@@ -25,17 +26,16 @@ int connection_open(const char *address, struct connection **connection)
 		PyErr_NoMemory();
 		return -1;
 	}
-	Py_BEGIN_ALLOW_THREADS
-	error = gpub_connect(&made->client, address);
-	if (!error)
-		gpub_set_flags(made->client, GPUB_BACKGROUND_CLOSE); /* nobody trims when an array is collected */
-	Py_END_ALLOW_THREADS
-	if (error) {
+	PATIENTLY(error, gpub_connect(&made->client, address));
+	if (!error && PyErr_Occurred())
+		gpub_disconnect(made->client);
+	if (error || PyErr_Occurred()) {
 		raise_os(error);
 		free(made->address);
 		free(made);
 		return -1;
 	}
+	gpub_set_flags(made->client, GPUB_BACKGROUND_CLOSE); /* nobody trims when an array is collected */
 	made->pid = getpid();
 	made->references = 1;
 	*connection = made;

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errors.h - errors of the library as Python exceptions. Call it on the thread whose call failed, before its next call. */
+/*
+ * errors.h - the library's errors as Python exceptions: OSError with its errno, so Python chooses FileNotFoundError,
+ * PermissionError and the others. Where the message has words of C's interface, it gets those of Python's. Owns nothing.
+ */
 #ifndef GPUB_PYTHON_ERRORS_H
 #define GPUB_PYTHON_ERRORS_H
 
 #include "python.h"
 
-/* OSError, or its subclass for that errno, with the library's message. NULL, for a return. */
+/*
+ * Always returns NULL. With the calling thread's last message of the library, or with another. label, as "'u'": what the call was
+ * about, which comes first where the library's message does not have it; NULL: nothing. Leaves an exception that is set.
+ */
 PyObject *raise_os(int error);
-/* The same with a message of this module's. */
+PyObject *raise_os_of(const char *label, int error);
 PyObject *raise_os_text(int error, const char *format, ...);
-/* ValueError with the library's message: an argument that is wrong whatever the broker holds. */
-PyObject *raise_value(void);
+PyObject *raise_value(void); /* ValueError with the last message */
+
+/* The same for the name of a buffer; NULL: none. */
+PyObject *raise_os_named(const char *name, int error);
 
 #endif

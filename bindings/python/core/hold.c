@@ -10,6 +10,7 @@
 
 #include "errors.h"
 #include "module.h"
+#include "patience.h"
 
 /* ---- references ---- */
 
@@ -78,38 +79,14 @@ void hold_export_end(struct hold *hold)
 
 /* ---- the timeline ---- */
 
-/* Did the timeline get there, or did its writer end before? */
-static int reached(const struct hold *hold, uint64_t wanted)
+int hold_wait(struct hold *hold, uint64_t value, int timeout_ms)
 {
-	uint64_t value;
-	int error = gpub_timeline(&hold->lease, &value);
-
-	if (error)
-		return raise_os(error), -1;
-	if (value >= wanted)
-		return 0;
-	raise_os_text(-EOWNERDEAD, "the process that writes the timeline of %s ended at %llu, before %llu", hold->label,
-		      (unsigned long long)value, (unsigned long long)wanted);
-	return -1;
-}
-
-/* On a stream of its own, so that neither a signal nor another thread's wait stands behind it. */
-static int wait_here(struct hold *hold, uint64_t value)
-{
-	void *stream = connection_stream(hold->connection, hold->lease.device);
 	int error;
 
-	if (!stream)
-		return -1;
-	Py_BEGIN_ALLOW_THREADS
-	error = gpub_wait_on(&hold->lease, value, stream);
-	if (!error)
-		error = gpub_stream_sync(stream);
-	Py_END_ALLOW_THREADS
+	PATIENTLY(error, gpub_timeline_wait(&hold->lease, value, timeout_ms, NULL));
 	if (error)
-		raise_os(error);
-	connection_stream_idle(hold->connection, hold->lease.device, stream);
-	return error ? -1 : reached(hold, value);
+		raise_os_of(hold->label, error);
+	return error || PyErr_Occurred() ? -1 : 0;
 }
 
 static int wait_on(const struct hold *hold, uint64_t value, void *stream)
@@ -119,7 +96,7 @@ static int wait_on(const struct hold *hold, uint64_t value, void *stream)
 	Py_BEGIN_ALLOW_THREADS
 	error = gpub_wait_on(&hold->lease, value, stream);
 	Py_END_ALLOW_THREADS
-	return error ? raise_os(error), -1 : 0;
+	return error ? raise_os_of(hold->label, error), -1 : 0;
 }
 
 /* Now, not at the end of the block, where it would be too late. */
@@ -132,7 +109,7 @@ static int check_timeline(const struct hold *hold)
 		return 0;
 	error = gpub_timeline(&hold->lease, &value);
 	if (error && error != -EOWNERDEAD)
-		return raise_os(error), -1;
+		return raise_os_of(hold->label, error), -1;
 	if (!hold->signal.given || hold->lease.rights & GPUB_WRITE)
 		return 0;
 	PyErr_SetString(PyExc_ValueError, "a lease that signals needs the right to write: acquire it with 'w' or 'rw'");
@@ -147,7 +124,7 @@ static int learn_layout(struct hold *hold)
 	if (!error)
 		error = gpub_lease_generation(&hold->lease, &hold->generation);
 	if (error)
-		return raise_os(error), -1;
+		return raise_os_of(hold->label, error), -1;
 	if (!hold->layout.lanes)
 		hold->layout = layout_of_bytes(hold->lease.size);
 	hold->ndim = layout_dims(&hold->layout, shape, strides);
@@ -160,10 +137,9 @@ static int learn_layout(struct hold *hold)
 
 int hold_begin(struct hold *hold)
 {
-	hold->state = HOLD_HELD;
 	if (learn_layout(hold) || check_timeline(hold))
 		return -1;
-	return hold_is_host(hold) && hold->at.given ? wait_here(hold, hold->at.value) : 0;
+	return hold_is_host(hold) && hold->at.given ? hold_wait(hold, hold->at.value, -1) : 0;
 }
 
 static bool is_ordered_on(const struct hold *hold, void *stream)
@@ -174,7 +150,7 @@ static bool is_ordered_on(const struct hold *hold, void *stream)
 int hold_order(struct hold *hold, void *stream, struct maybe at)
 {
 	if (hold_is_host(hold))
-		return at.given ? wait_here(hold, at.value) : 0; /* for its own it waited when it was acquired */
+		return at.given ? hold_wait(hold, at.value, -1) : 0; /* for its own it waited when it was acquired */
 	if (!at.given && !is_ordered_on(hold, stream))
 		at = hold->at;
 	if (at.given && wait_on(hold, at.value, stream))
@@ -257,7 +233,7 @@ static int signal_on_own(struct hold *hold, const struct maybe *signal, bool ret
 		error = returns ? signal_and_return(hold, true, stream) : signal_on(hold, signal, stream);
 	Py_END_ALLOW_THREADS
 	if (error)
-		raise_os(error);
+		raise_os_of(hold->label, error);
 	if (waits)
 		gpub_stream_destroy(stream);
 	else
@@ -274,7 +250,7 @@ static int return_behind(struct hold *hold, const struct maybe *given, void *str
 	Py_BEGIN_ALLOW_THREADS
 	error = signal_and_return(hold, ordered, stream);
 	Py_END_ALLOW_THREADS
-	return error ? raise_os(error), -1 : 0;
+	return error ? raise_os_of(hold->label, error), -1 : 0;
 }
 
 /* The caller is in a use. The arrays have ended. */
@@ -331,7 +307,7 @@ static int signal_behind(const struct hold *hold, const struct maybe *signal, vo
 	Py_BEGIN_ALLOW_THREADS
 	error = signal_on(hold, signal, stream);
 	Py_END_ALLOW_THREADS
-	return error ? raise_os(error), -1 : 0;
+	return error ? raise_os_of(hold->label, error), -1 : 0;
 }
 
 int hold_signal(struct hold *hold, uint64_t value, const struct maybe *given)
@@ -349,7 +325,7 @@ int hold_signal(struct hold *hold, uint64_t value, const struct maybe *given)
 
 static int copy_on(struct hold *hold, const struct copy *copies, size_t count, bool write, void *stream)
 {
-	int error = hold->at.given && !hold_is_host(hold) ? gpub_wait_on(&hold->lease, hold->at.value, stream) : 0;
+	int error = 0;
 
 	for (size_t i = 0; i < count && !error; i++) {
 		char *there = (char *)hold->lease.ptr + copies[i].offset;
@@ -361,23 +337,47 @@ static int copy_on(struct hold *hold, const struct copy *copies, size_t count, b
 	return error;
 }
 
-int hold_copy(struct hold *hold, const struct copy *copies, size_t count, bool write, bool waits)
+/* Until what comes before the copies is done: a signal may end this wait, but not that for the copies, which use the caller's memory. */
+static int wait_for_turn(struct hold *hold, bool own, bool waits, void *stream)
 {
-	bool own = hold->order == ORDER_NONE;
-	void *stream = own ? connection_stream(hold->connection, hold->lease.device) : hold->stream;
+	int error = 0;
+
+	if (own)
+		return hold->at.given && !hold_is_host(hold) ? hold_wait(hold, hold->at.value, -1) : 0;
+	if (waits)
+		PATIENTLY(error, gpub_stream_sync(stream));
+	if (error)
+		raise_os_of(hold->label, error);
+	return error || PyErr_Occurred() ? -1 : 0;
+}
+
+static int copy_and_wait(struct hold *hold, const struct copy *copies, size_t count, bool write, bool waits, void *stream)
+{
 	int error, synced = 0;
 
-	if (own && !stream)
-		return -1;
 	Py_BEGIN_ALLOW_THREADS
 	error = copy_on(hold, copies, count, write, stream);
-	if (own || waits)
+	if (waits)
 		synced = gpub_stream_sync(stream);
 	Py_END_ALLOW_THREADS
 	error = error ? error : synced;
 	if (error)
-		raise_os(error);
+		raise_os_of(hold->label, error);
+	return error ? -1 : 0;
+}
+
+int hold_copy(struct hold *hold, const struct copy *copies, size_t count, bool write, bool waits)
+{
+	bool own = hold->order == ORDER_NONE;
+	void *stream = own ? connection_stream(hold->connection, hold->lease.device) : hold->stream;
+	int result;
+
+	if (own && !stream)
+		return -1;
+	result = wait_for_turn(hold, own, waits, stream);
+	if (!result)
+		result = copy_and_wait(hold, copies, count, write, own || waits, stream);
 	if (own)
 		connection_stream_idle(hold->connection, hold->lease.device, stream);
-	return error ? -1 : 0;
+	return result;
 }

@@ -38,7 +38,7 @@ struct hold {
 
 /* For a lease that is to be acquired. NULL: an exception is set. */
 struct hold *hold_new(struct connection *connection, const char *name, struct maybe at, struct maybe signal);
-/* Its lease was acquired: learns its layout, and on the host device waits for the timeline. -1: the caller puts it. */
+/* It is held: learns its layout, and on the host device waits for the timeline. -1: the caller puts it. */
 int hold_begin(struct hold *hold);
 void hold_put(struct hold *hold);
 
@@ -53,6 +53,9 @@ bool hold_enter(struct hold *hold);
 /* An array begins: false with an exception. Ends on any thread. */
 bool hold_export(struct hold *hold);
 void hold_export_end(struct hold *hold);
+
+/* The calling thread waits until the timeline has that value. -1: an exception is set, TimeoutError or OSError EOWNERDEAD too. */
+int hold_wait(struct hold *hold, uint64_t value, int timeout_ms);
 
 /*
  * Work of this stream comes behind the wait for the timeline from here on; behind that for at, where it is given, from now on

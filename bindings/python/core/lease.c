@@ -130,7 +130,19 @@ static PyObject *get_timeline(struct lease *self, void *Py_UNUSED(none))
 		return NULL;
 	error = gpub_timeline(&self->hold->lease, &value);
 	connection_leave(self->hold->connection);
-	return error ? raise_os(error) : PyLong_FromUnsignedLongLong(value);
+	return error ? raise_os_of(self->hold->label, error) : PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject *get_reached(struct lease *self, void *Py_UNUSED(none))
+{
+	uint64_t value = 0;
+	int error;
+
+	if (!hold_enter(self->hold))
+		return NULL;
+	error = gpub_timeline_wait(&self->hold->lease, 0, 0, &value);
+	connection_leave(self->hold->connection);
+	return error ? raise_os_of(self->hold->label, error) : PyLong_FromUnsignedLongLong(value);
 }
 
 static PyObject *get_address(struct lease *self, void *Py_UNUSED(none))
@@ -348,16 +360,24 @@ static int stream_given(PyObject *object, struct maybe *stream)
 	return PyErr_Occurred() ? -1 : 0;
 }
 
+/* With a timeout the thread waits on every device. */
+static int wait_here(struct hold *hold, struct maybe at, int timeout_ms)
+{
+	if (!at.given)
+		at = hold->at;
+	return at.given ? hold_wait(hold, at.value, timeout_ms) : 0;
+}
+
 static PyObject *lease_wait(struct lease *self, PyObject *args, PyObject *keywords)
 {
-	static char *names[] = { "", "at", NULL };
+	static char *names[] = { "", "at", "timeout", NULL };
 	struct hold *hold = self->hold;
-	PyObject *object = Py_None, *value = Py_None;
+	PyObject *object = Py_None, *value = Py_None, *timeout = Py_None;
 	struct maybe stream, at;
-	int result;
+	int result = 0, timeout_ms;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O$O:wait", names, &object, &value) || stream_given(object, &stream) ||
-	    maybe_from_python(value, &at))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O$OO:wait", names, &object, &value, &timeout) ||
+	    stream_given(object, &stream) || maybe_from_python(value, &at) || timeout_from_python(timeout, &timeout_ms))
 		return NULL;
 	if (!stream.given && !hold_is_host(hold) && hold->order != ORDER_ONE) {
 		PyErr_Format(PyExc_ValueError, "nothing says on which stream the memory of %s is used: give the stream", hold->label);
@@ -365,7 +385,10 @@ static PyObject *lease_wait(struct lease *self, PyObject *args, PyObject *keywor
 	}
 	if (!hold_export(hold))
 		return NULL;
-	result = hold_order(hold, stream.given ? (void *)(uintptr_t)stream.value : hold->stream, at); /* NOLINT(performance-no-int-to-ptr) */
+	if (timeout != Py_None)
+		result = wait_here(hold, at, timeout_ms);
+	if (!result)
+		result = hold_order(hold, stream.given ? (void *)(uintptr_t)stream.value : hold->stream, at); /* NOLINT(performance-no-int-to-ptr) */
 	hold_export_end(hold);
 	return result ? NULL : Py_NewRef(Py_None);
 }
@@ -456,11 +479,13 @@ static PyMethodDef methods[] = {
 	  "release(stream=...) with the stream that the next user is to stand behind." },
 	{ "warp", lease_warp, METH_NOARGS, "warp($self, /)\n--\n\nThe buffer as a warp.array, in the order of Warp's current stream of the device." },
 	{ "wait", KEYWORDS(lease_wait), METH_VARARGS | METH_KEYWORDS,
-	  "wait($self, stream=None, /, *, at=None)\n--\n\nHas that stream wait for 'at', on the device, and makes it the stream that release() signals and returns on.\n\n"
+	  "wait($self, stream=None, /, *, at=None, timeout=None)\n--\n\nHas that stream wait for 'at', on the device, and makes it the stream that release() signals and returns on.\n\n"
 	  "For kernels that take ptr, and for a lease that is held over several steps. at: a value of the buffer's timeline;\n"
 	  "None is the one that acquire() was given. stream: a number, or a stream of torch, CuPy, numba, Warp or cuda.core; None\n"
-	  "is the one that the lease is used on. On the host device the thread waits.\n\n"
-	  "ValueError: no stream is known. OSError: as gpub_wait_on(3)." },
+	  "is the one that the lease is used on. On the host device the thread waits, and Ctrl-C ends its wait. timeout: seconds in which\n"
+	  "the value must be reached; with it the thread waits on a GPU, too.\n\n"
+	  "TimeoutError. ValueError: no stream is known. OSError EOWNERDEAD: the timeline's writer ended before 'at'; 'reached' says where.\n"
+	  "OSError: as gpub_wait_on(3)." },
 	{ "signal", KEYWORDS(lease_signal), METH_VARARGS | METH_KEYWORDS,
 	  "signal($self, value, /, *, stream=None)\n--\n\nSets the buffer's timeline to value, behind the work of the stream, and holds the lease on.\n\n"
 	  "stream: as wait() takes it. On the host device the work is what the thread has done. ValueError: the lease is used on several streams,\n"
@@ -501,6 +526,7 @@ static PyGetSetDef getset[] = {
 	{ "released", (getter)get_released, NULL, "bool: it was released.", NULL },
 	{ "exports", (getter)get_exports, NULL, "int: how many exported arrays live.", NULL },
 	{ "timeline", (getter)get_timeline, NULL, "int: the value that the buffer's timeline has reached. OSError EOWNERDEAD: its writer died.", NULL },
+	{ "reached", (getter)get_reached, NULL, "int: the same, also when its writer has died: how far that got.", NULL },
 	{ "_address", (getter)get_address, NULL, NULL, NULL },
 	{ "_stream", (getter)get_stream, NULL, NULL, NULL },
 	{ "__array_interface__", (getter)get_array_interface, NULL, NULL, NULL },
