@@ -31,6 +31,7 @@ python_sources = \
 	bindings/python/src/gpubroker/dtypes.py \
 	bindings/python/src/gpubroker/fields.py \
 	bindings/python/src/gpubroker/frameworks.py \
+	bindings/python/src/gpubroker/leaving.py \
 	bindings/python/src/gpubroker/picture.py \
 	bindings/python/src/gpubroker/programs.py \
 	bindings/python/src/gpubroker/versions.py \

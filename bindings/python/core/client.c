@@ -19,6 +19,18 @@ struct client {
 
 /* ---- its life ---- */
 
+/* The process has a connection, which ends in order when the process does. */
+static bool watch_end(void)
+{
+	PyObject *module = PyImport_ImportModule("gpubroker.leaving"), *result = NULL;
+
+	if (module)
+		result = PyObject_CallMethod(module, "watch", NULL);
+	Py_XDECREF(module);
+	Py_XDECREF(result);
+	return result != NULL;
+}
+
 static PyObject *client_create(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "address", NULL };
@@ -29,13 +41,17 @@ static PyObject *client_create(PyTypeObject *type, PyObject *args, PyObject *key
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|z:Client", names, &address) || connection_open(address, &connection))
 		return NULL;
 	made = PyObject_New(struct client, type);
-	if (made) {
-		made->connection = connection;
-		return (PyObject *)made;
+	if (!made) {
+		connection_abandon(connection);
+		connection_put(connection);
+		return NULL;
 	}
-	connection_abandon(connection);
-	connection_put(connection);
-	return NULL;
+	made->connection = connection;
+	if (!watch_end()) {
+		Py_DECREF((PyObject *)made);
+		return NULL;
+	}
+	return (PyObject *)made;
 }
 
 static void client_dealloc(struct client *self)
@@ -278,6 +294,11 @@ static PyObject *get_node(struct client *self, void *Py_UNUSED(none))
 	CALL(self, error, gpub_node(self->connection->client, text));
 	connection_leave(self->connection);
 	return error ? raise_os(error) : PyUnicode_FromString(text);
+}
+
+static PyObject *get_connected(struct client *self, void *Py_UNUSED(none))
+{
+	return PyBool_FromLong(connection_is_alive(self->connection));
 }
 
 static PyObject *get_address(struct client *self, void *Py_UNUSED(none))
@@ -574,6 +595,7 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {
 	{ "devices", (getter)get_devices, NULL, "int: how many devices this client can use.", NULL },
 	{ "node", (getter)get_node, NULL, "str: which broker this is. Processes with the same one can acquire each other's buffers.", NULL },
+	{ "connected", (getter)get_connected, NULL, "bool: it is open, and its broker runs. A client stays without a broker: connect anew.", NULL },
 	{ "address", (getter)get_address, NULL, "str: the broker's address as it was given, or None.", NULL },
 	{ 0 },
 };

@@ -6,13 +6,78 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "errors.h"
 #include "module.h"
 #include "patience.h"
 
-#define CLOSED (1u << 31) /* in uses */
+#define CLOSED        (1u << 31) /* in uses */
+#define LEAVE_SECONDS 12         /* a disconnect waits ten for signals to land */
+
+/* ---- all of them ---- */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t none_leaves = PTHREAD_COND_INITIALIZER;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+static struct connection *all;
+static unsigned leaving; /* threads that disconnect */
+
+/* A child can use none of its parent's, and another thread may have had the lock. */
+static void forget_all(void)
+{
+	pthread_mutex_init(&list_lock, NULL);
+	pthread_cond_init(&none_leaves, NULL);
+	all = NULL;
+	leaving = 0;
+}
+
+/* The interpreter is gone: no thread that disconnects needs it. Their arrays were collected last. */
+static void await_leaving(void)
+{
+	struct timespec last;
+
+	clock_gettime(CLOCK_REALTIME, &last);
+	last.tv_sec += LEAVE_SECONDS;
+	pthread_mutex_lock(&list_lock);
+	while (leaving && !pthread_cond_timedwait(&none_leaves, &list_lock, &last))
+		;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void watch_process(void)
+{
+	pthread_atfork(NULL, NULL, forget_all);
+	Py_AtExit(await_leaving);
+}
+
+static void list_add(struct connection *connection)
+{
+	pthread_once(&watched, watch_process);
+	pthread_mutex_lock(&list_lock);
+	connection->next = all;
+	if (all)
+		all->previous = connection;
+	all = connection;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void list_remove(struct connection *connection)
+{
+	if (getpid() != connection->pid)
+		return;
+	pthread_mutex_lock(&list_lock);
+	if (connection->previous)
+		connection->previous->next = connection->next;
+	else
+		all = connection->next;
+	if (connection->next)
+		connection->next->previous = connection->previous;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- its life ---- */
 
 int connection_open(const char *address, struct connection **connection)
 {
@@ -38,6 +103,7 @@ int connection_open(const char *address, struct connection **connection)
 	gpub_set_flags(made->client, GPUB_BACKGROUND_CLOSE); /* nobody trims when an array is collected */
 	made->pid = getpid();
 	made->references = 1;
+	list_add(made);
 	*connection = made;
 	return 0;
 }
@@ -51,6 +117,7 @@ void connection_put(struct connection *connection)
 {
 	if (atomic_fetch_sub(&connection->references, 1) != 1)
 		return;
+	list_remove(connection);
 	free(connection->address);
 	free(connection);
 }
@@ -94,16 +161,26 @@ static bool close_begin(struct connection *connection)
 	return getpid() == connection->pid && atomic_compare_exchange_strong(&connection->uses, &none, CLOSED);
 }
 
+static void leaving_add(int count)
+{
+	pthread_mutex_lock(&list_lock);
+	leaving += (unsigned)count;
+	if (!leaving)
+		pthread_cond_broadcast(&none_leaves);
+	pthread_mutex_unlock(&list_lock);
+}
+
 static void *disconnect_thread(void *connection)
 {
 	disconnect(connection);
 	connection_put(connection);
+	leaving_add(-1);
 	return NULL;
 }
 
 /*
  * The last array of a collected Client has ended, on a thread that may hold the interpreter lock or any lock of a framework:
- * another thread waits for the device. Without one, the process's end disconnects.
+ * another thread waits for the device, and the process's end for that thread. Without one, the process's end disconnects.
  */
 static void disconnect_later(struct connection *connection)
 {
@@ -112,10 +189,13 @@ static void disconnect_later(struct connection *connection)
 	if (!close_begin(connection))
 		return;
 	connection_get(connection);
-	if (pthread_create(&thread, NULL, disconnect_thread, connection))
-		connection_put(connection);
-	else
+	leaving_add(1);
+	if (!pthread_create(&thread, NULL, disconnect_thread, connection)) {
 		pthread_detach(thread);
+		return;
+	}
+	leaving_add(-1);
+	connection_put(connection);
 }
 
 void connection_leave(struct connection *connection)
@@ -162,6 +242,50 @@ void connection_abandon(struct connection *connection)
 	Py_BEGIN_ALLOW_THREADS
 	disconnect(connection);
 	Py_END_ALLOW_THREADS
+}
+
+bool connection_is_alive(struct connection *connection)
+{
+	bool alive;
+	int count;
+
+	if (!connection_enter(connection))
+		return false;
+	alive = !gpub_device_count(connection->client, &count);
+	connection_leave(connection);
+	return alive;
+}
+
+/* Closes it, if its only uses are arrays that are to count as none. */
+static bool claim(struct connection *connection, bool alone)
+{
+	unsigned uses = alone ? atomic_load(&connection->exports) : 0;
+
+	return atomic_compare_exchange_strong(&connection->uses, &uses, uses | CLOSED);
+}
+
+/* One that is to be disconnected, with a reference to it. NULL: there is none. */
+static struct connection *claim_any(bool alone)
+{
+	struct connection *connection;
+
+	pthread_mutex_lock(&list_lock);
+	for (connection = all; connection && !claim(connection, alone); connection = connection->next)
+		;
+	if (connection)
+		connection_get(connection);
+	pthread_mutex_unlock(&list_lock);
+	return connection;
+}
+
+void connections_leave(bool alone)
+{
+	struct connection *connection;
+
+	while ((connection = claim_any(alone))) {
+		disconnect(connection);
+		connection_put(connection);
+	}
 }
 
 /* ---- streams ---- */

@@ -2,7 +2,7 @@
 /*
  * connection.h - one gpub_client, shared by a Client, its leases and their exported arrays.
  *
- * Owns the gpub_client and its idle streams. It is no Python object: an array may end on a thread without the interpreter
+ * Owns the gpub_client and its idle streams, and the list of all connections of the process. It is no Python object: an array may end on a thread without the interpreter
  * lock. A use keeps it open: each call that is in the library is one, and each exported array. It never closes while there
  * is one, because that would unmap memory that an array shows.
  */
@@ -28,6 +28,7 @@ struct connection {
 		int device;
 	} idle[STREAMS_IDLE_MAX]; /* under the interpreter lock */
 	unsigned idle_count;
+	struct connection *previous, *next; /* of all of this process */
 };
 
 /* -1: an exception is set. The caller has the first reference. */
@@ -44,6 +45,15 @@ void connection_leave(struct connection *connection);
 int connection_close(struct connection *connection);
 /* Its Client is collected: disconnects as soon as there is no use. */
 void connection_abandon(struct connection *connection);
+
+/* Whether the broker is there, and the client open. */
+bool connection_is_alive(struct connection *connection);
+
+/*
+ * The process ends: disconnects all connections without a use. alone: also those whose only uses are arrays, which no thread can
+ * use any more. Without the interpreter lock.
+ */
+void connections_leave(bool alone);
 
 /*
  * A stream on which nothing waits, of the device of such a lease; the caller is in a use. NULL: an exception is set. Give

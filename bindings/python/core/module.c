@@ -7,6 +7,8 @@
  */
 #include "module.h"
 
+#include "connection.h"
+
 struct module_types *types_of(PyObject *object)
 {
 	return PyType_GetModuleState(Py_TYPE(object));
@@ -32,6 +34,23 @@ void collect_garbage(void)
 	Py_XDECREF(result);
 	PyErr_Clear();
 }
+
+static PyObject *module_leave(PyObject *Py_UNUSED(module), PyObject *alone)
+{
+	int is_alone = PyObject_IsTrue(alone);
+
+	if (is_alone < 0)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	connections_leave(is_alone);
+	Py_END_ALLOW_THREADS
+	return Py_NewRef(Py_None);
+}
+
+static PyMethodDef module_methods[] = {
+	{ "_leave", module_leave, METH_O, NULL },
+	{ 0 },
+};
 
 static int type_add(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
 {
@@ -85,6 +104,7 @@ static PyModuleDef module_def = {
 	.m_name = "gpubroker._core",
 	.m_doc = "The types of gpubroker. Import gpubroker instead.",
 	.m_size = sizeof(struct module_types),
+	.m_methods = module_methods,
 	.m_slots = module_slots,
 	.m_traverse = module_traverse,
 	.m_clear = module_clear,

@@ -258,10 +258,14 @@ sys.stdin.read()
         assert writer.stdout
         assert writer.stdout.readline() == "held\n"
         writer.send_signal(signal.SIGKILL)
-    with refused(errno.EOWNERDEAD):
+    with refused(errno.EOWNERDEAD) as caught:
         c.acquire(name, at=4)
-    with c.acquire(name) as u, refused(errno.EOWNERDEAD):
-        print(u.timeline)
+    assert f"'{name}'" in str(caught.value)
+    assert "ended at 3, before 4" in str(caught.value)
+    with c.acquire(name, at=3) as u:  # what was reached before is reached
+        with refused(errno.EOWNERDEAD):
+            print(u.timeline)
+        assert u.reached == 3
 
 
 # ---- its end ----

@@ -7,6 +7,8 @@ import os
 import pickle
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -215,3 +217,154 @@ with gpubroker.connect({broker.address!r}) as c:
     if "ModuleNotFoundError: No module named '_xx" in done.stderr:
         pytest.skip("this Python has no subinterpreters for programs")
     assert (done.stdout, done.stderr) == ("1\n1\n", "")
+
+
+# ---- how a process ends ----
+
+CHILD = """
+import multiprocessing, sys
+import gpubroker
+
+def child(address, name, how):
+    global kept
+    c = gpubroker.connect(address)
+    u = c.acquire(name, "rw")
+    u.signal(3)
+    u.wait(at=3)
+    kept = [c, u, u.numpy() if how != "a lease" else None]
+    if how == "a queue":
+        queue = multiprocessing.get_context(sys.argv[1]).Queue()
+        queue.put(1)  # its thread ends before
+        kept.append(queue)
+    if how == "an exception":
+        sys.stderr.close()
+        raise RuntimeError
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context(sys.argv[1]).Process(target=child, args=sys.argv[2:])
+    process.start()
+    process.join()
+    print(process.exitcode)
+"""
+
+
+@pytest.mark.parametrize("how", ["a lease", "an array", "a queue", "an exception"])
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_a_child_of_multiprocessing_leaves_in_order(c, broker, name, tmp_path, method, how):
+    c.create(name, 4, timeline=True)
+    program = tmp_path / "child.py"
+    program.write_text(CHILD)
+    command = [sys.executable, "-W", "ignore", str(program), method, broker.address, name, how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == ("1\n" if how == "an exception" else "0\n"), done.stderr
+    with c.acquire(name) as u:
+        with pytest.raises(OSError, match="ended at 3, before 4"):
+            u.wait(at=4)
+        assert u.timeline == 3  # that of a writer that left, not of a dead one
+    c.drain(name, timeout=60)
+
+
+def test_a_child_of_multiprocessing_with_a_thread_that_uses_an_array_is_not_hurt(c, broker, name, tmp_path):
+    c.create(name, 1 << 20)
+    program = tmp_path / "child.py"
+    program.write_text("""
+import multiprocessing, sys, threading
+import gpubroker
+
+def add(array, begun):
+    for _ in range(200):
+        array += 1
+        begun.set()
+    print("done", array[0], flush=True)
+
+def child(address, name):
+    c = gpubroker.connect(address)
+    u = c.acquire(name, "rw")
+    begun = threading.Event()
+    threading.Thread(target=add, args=(u.numpy(), begun)).start()
+    begun.wait()
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=child, args=sys.argv[1:])
+    process.start()
+    process.join()
+    print(process.exitcode)
+""")
+    command = [sys.executable, "-W", "ignore", str(program), broker.address, name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done 200\n0\n", done.stderr
+    c.drain(name, timeout=60)
+
+
+# ---- a broker that is started anew ----
+
+ENGINE = """
+import sys, threading
+import numpy as np
+import gpubroker
+
+def publish(value):
+    gpubroker.publish("policy", {"a": np.full(4, value)})
+
+def wait():
+    try:
+        print("got", policy.wait_newer(timeout=60)["a"][0], flush=True)
+    except ConnectionResetError:
+        print("lost", flush=True)
+
+for value in range(5):
+    publish(value)
+policy = gpubroker.load("policy")
+thread = threading.Thread(target=wait)
+thread.start()
+print("loaded", flush=True)
+input()  # the broker is killed
+thread.join()
+for call in (lambda: publish(7), lambda: gpubroker.load("policy")):
+    try:
+        call()
+    except (ConnectionError, FileNotFoundError):
+        print("no broker", flush=True)
+print("kept", policy["a"][0], flush=True)
+input()  # there is another one
+threads = [threading.Thread(target=publish, args=(5,)), threading.Thread(target=wait)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("loaded", gpubroker.load("policy")["a"][0], len(gpubroker.sharing._clients), flush=True)
+"""
+
+
+def test_publish_and_load_go_on_with_a_broker_that_is_started_anew(tmp_path):
+    program = Path(os.environ.get("GPUBROKER_RUN", "broker-run")).with_name("brokerd")
+    address = f"unix:{tmp_path}/socket"
+
+    def start() -> subprocess.Popen:
+        options = ["--device", "host", "--socket", f"{tmp_path}/socket", "--instance", f"anew-{os.getpid()}"]
+        daemon = subprocess.Popen([str(program), *options], stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                gpubroker.connect(address).close()
+                return daemon
+            except (FileNotFoundError, ConnectionRefusedError):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+
+    daemon = start()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    environment = {**os.environ, "GPUBROKER": address}
+    try:
+        with subprocess.Popen([sys.executable, "-c", ENGINE], text=True, env=environment, **pipes) as engine:
+            assert engine.stdout.readline() == "loaded\n"
+            daemon.kill()
+            daemon.communicate()
+            print(file=engine.stdin, flush=True)
+            assert [engine.stdout.readline() for _ in range(4)] == ["lost\n", "no broker\n", "no broker\n", "kept 4\n"]
+            daemon = start()
+            said, errors = engine.communicate("\n", timeout=60)
+            assert said == "got 5\nloaded 5 1\n", errors
+    finally:
+        daemon.terminate()
+        daemon.communicate(timeout=60)

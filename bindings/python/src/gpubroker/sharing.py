@@ -21,11 +21,12 @@ os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock
 
 
 def client(address: str | None = None) -> Client:
-    """This process's own connection to that broker, which lasts until the process ends."""
+    """This process's own connection to that broker. Where its broker has ended, another one to the broker that runs now."""
     with _lock:
-        if address not in _clients:
-            _clients[address] = Client(address)
-        return _clients[address]
+        kept = _clients.get(address)
+        if kept is None or not kept.connected:
+            kept = _clients[address] = Client(address)
+        return kept
 
 
 def reduce_lease(lease: Lease) -> tuple[Any, ...]:

@@ -195,7 +195,7 @@ def publish(
     copied into one buffer on the current device, in the layout of a .safetensors file: `broker-ctl save NAME
     FILE.safetensors` writes it. metadata: strings that go along. mode: who may load it. timeout: how many seconds to wait for
     memory, which earlier versions may have until their users let go of them; None without limit. client: None is this
-    process's own connection.
+    process's own connection. Where its broker has ended, the next call connects to the one that runs then.
 
     A buffer of that name is replaced; whoever uses it goes on with it. If this process dies, or anything fails, nothing is
     left of the version, and the name has what it had. Memory of earlier versions is used again without a call of the driver
@@ -249,6 +249,8 @@ class Version(Mapping[str, Any]):
     metadata: dict[str, str]
     """What publish() was given."""
 
+    _client: Client | None = None  # that load() was given
+
     def __init__(self, client: Client, lease: Lease, framework: str | None) -> None:
         framework = _choose(framework, lease)
         _check_is_bytes(lease)
@@ -256,7 +258,7 @@ class Version(Mapping[str, Any]):
         self._places, metadata = _read_header(lease)
         self._made: dict[str, Any] = {}
         self.metadata = dict(metadata)
-        self._client, self._name, self._framework = client, str(lease.name), framework
+        self._name, self._node, self._framework = str(lease.name), client.node, framework
         self.generation = lease.generation
         lease._leave()
 
@@ -277,36 +279,47 @@ class Version(Mapping[str, Any]):
     def wait_newer(self, timeout: float | None = None) -> Version:
         """Waits until there is a later version of the name, and loads the newest.
 
-        TimeoutError: none came in that many seconds.
+        A broker that was started anew has later versions alone. TimeoutError: none came in that many seconds.
+        ConnectionResetError: the broker ended meanwhile; call it again.
         """
-        return load(self._name, newer_than=self.generation, timeout=timeout, framework=self._framework, client=self._client)
+        return load(self._name, newer_than=self, timeout=timeout, framework=self._framework, client=self._client)
+
+
+def _generation_of(version: Version | int, client: Client) -> int:
+    """Another broker counts its generations anew."""
+    if isinstance(version, int):
+        return version
+    return version.generation if version._node == client.node else 0
 
 
 def load(
     name: str,
     *,
-    newer_than: int | None = None,
+    newer_than: Version | int | None = None,
     timeout: float | None = 0,
     framework: str | None = None,
     client: Client | None = None,
 ) -> Version:
     """The newest version of that name, which publish() or `broker-ctl load NAME FILE.safetensors` made: its tensors by name.
 
-    newer_than: only a version of a later generation. timeout: how many seconds to wait for it, None without limit.
+    newer_than: only a version later than that one, or than that generation. timeout: how many seconds to wait for it, None
+    without limit.
     framework: 'torch', 'cupy' or 'numpy' (on the host device); None is one that the program has imported, 'torch' first.
-    client: None is this process's own connection.
+    client: None is this process's own connection. Where its broker has ended, the next call connects to the one that runs then.
 
     FileNotFoundError: there is no such name. TimeoutError. PermissionError. ValueError: the buffer does not hold tensors.
+    ConnectionResetError: the broker ended during the call.
     """
-    if client is None:
-        client = own_client()
+    given, client = client, client or own_client()
     deadline = None if timeout is None else time.monotonic() + timeout
     if newer_than is not None:
-        client.wait_newer(name, newer_than, timeout)
+        client.wait_newer(name, _generation_of(newer_than, client), timeout)
     remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
     lease = client.acquire(name, "r", timeout=remaining)
     try:
-        return Version(client, lease, framework)
+        version = Version(client, lease, framework)
+        version._client = given
+        return version
     except BaseException as error:
         lease._leave()
         if isinstance(error, safetensors.Damaged):
