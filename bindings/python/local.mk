@@ -27,6 +27,7 @@ python_sources = \
 	bindings/python/core/ticket.c bindings/python/core/ticket.h \
 	bindings/python/src/gpubroker/__init__.py \
 	bindings/python/src/gpubroker/__main__.py \
+	bindings/python/src/gpubroker/arrays.py \
 	bindings/python/src/gpubroker/_core.pyi \
 	bindings/python/src/gpubroker/dtypes.py \
 	bindings/python/src/gpubroker/fields.py \
@@ -37,7 +38,8 @@ python_sources = \
 	bindings/python/src/gpubroker/versions.py \
 	bindings/python/src/gpubroker/py.typed \
 	bindings/python/src/gpubroker/safetensors.py \
-	bindings/python/src/gpubroker/sharing.py
+	bindings/python/src/gpubroker/sharing.py \
+	bindings/python/src/gpubroker/tensors.py
 EXTRA_DIST += $(python_sources) $(python_tests)
 python_tests = \
 	bindings/python/tests/requirements.txt \

@@ -190,3 +190,32 @@ PyType_Spec array_spec = {
 	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
 	.slots = slots,
 };
+
+/* ---- the base of arrays.py's arrays ---- */
+
+static int base_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+	PyObject *exported = call_python("gpubroker.arrays", "exported", self);
+	int result = exported ? PyObject_GetBuffer(exported, view, flags) : -1;
+
+	if (!exported)
+		view->obj = NULL;
+	Py_XDECREF(exported);
+	return result;
+}
+
+static PyType_Slot base_slots[] = {
+	{ Py_bf_getbuffer, (void *)base_buffer },
+	{ 0, NULL },
+};
+
+static PyType_Spec base_spec = {
+	.name = "gpubroker._core.ArrayBase",
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+	.slots = base_slots,
+};
+
+PyObject *array_base(PyObject *module, PyObject *ndarray)
+{
+	return PyType_FromModuleAndSpec(module, &base_spec, ndarray);
+}

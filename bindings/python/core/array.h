@@ -16,6 +16,12 @@ void buffer_release(Py_buffer *view);
 /* The value of __array_interface__ and of __cuda_array_interface__; the latter with that stream. */
 PyObject *interface_of(const struct hold *hold, PyObject *stream);
 
+/*
+ * A subclass of numpy.ndarray, which is given, for arrays.py: a buffer of such an array is one of what arrays.py's exported() makes
+ * of it, and keeps that.
+ */
+PyObject *array_base(PyObject *module, PyObject *ndarray);
+
 /* Of a lease: an export of its hold, until it is collected. */
 PyObject *array_new(const struct module_types *types, struct hold *hold);
 

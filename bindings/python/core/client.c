@@ -67,9 +67,19 @@ static void client_dealloc(struct client *self)
 	Py_DECREF(type);
 }
 
+/* Arrays that live keep their leases and the connection. */
+static int close_client(const struct client *self)
+{
+	if (connection_close(self->connection))
+		return -1;
+	holds_return(self->connection);
+	connection_abandon(self->connection);
+	return 0;
+}
+
 static PyObject *client_close(struct client *self, PyObject *Py_UNUSED(none))
 {
-	return connection_close(self->connection) ? NULL : Py_NewRef(Py_None);
+	return close_client(self) ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *client_enter(struct client *self, PyObject *Py_UNUSED(none))
@@ -87,7 +97,7 @@ static PyObject *client_exit(struct client *self, PyObject *args)
 
 	if (!PyArg_UnpackTuple(args, "__exit__", 0, 3, &type, &ignored, &ignored))
 		return NULL;
-	if (!connection_close(self->connection))
+	if (!close_client(self))
 		return Py_NewRef(Py_None);
 	if (type == Py_None)
 		return NULL;
@@ -315,6 +325,22 @@ static int timeout_or(PyObject *seconds, int absent, int *timeout_ms)
 	return seconds ? timeout_from_python(seconds, timeout_ms) : 0;
 }
 
+/* The drain would wait for arrays of this process that nobody takes for a lease. Those that nobody can reach go first. */
+static int check_pinned(const struct client *self, const char *name)
+{
+	unsigned count = holds_pinned(self->connection, name);
+
+	if (count)
+		collect_garbage();
+	if (count)
+		count = holds_pinned(self->connection, name);
+	if (!count)
+		return 0;
+	PyErr_Format(PyExc_BufferError, "'%s' is used by arrays or tensors of %u released %s in this process: delete them before you drain it",
+		     name, count, count == 1 ? "lease" : "leases");
+	return -1;
+}
+
 static PyObject *client_drain(struct client *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "name", "timeout", NULL };
@@ -323,7 +349,7 @@ static PyObject *client_drain(struct client *self, PyObject *args, PyObject *key
 	const char *name;
 
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O:drain", names, &name, &timeout) ||
-	    timeout_or(timeout, -1, &timeout_ms))
+	    timeout_or(timeout, -1, &timeout_ms) || check_pinned(self, name))
 		return NULL;
 	CALL(self, error, gpub_drain(self->connection->client, name, timeout_ms));
 	return done(self, name, error);
@@ -411,7 +437,7 @@ static struct hold *hold_taken(struct hold *hold, int error)
 	if (error)
 		raise_os_of(hold->name[0] ? hold->label : NULL, error);
 	else
-		hold->state = HOLD_HELD;
+		hold_acquired(hold);
 	if (!error && !PyErr_Occurred() && !hold_begin(hold))
 		return hold;
 	hold_put(hold);
@@ -535,7 +561,7 @@ static PyObject *client_redeem(struct client *self, PyObject *args, PyObject *ke
 static PyMethodDef methods[] = {
 	{ "close", (PyCFunction)client_close, METH_NOARGS,
 	  "close($self, /)\n--\n\nReturns what is still held and disconnects. Waits for the device work of this process.\n\n"
-	  "BufferError: exported arrays live, and how many." },
+	  "Arrays that live keep their leases: the last of them disconnects. OSError EBUSY: another thread is in a call." },
 	{ "create", NAMED(client_make),
 	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, same_address=False, reserve=0, device=None, mode=0o600, timeout=0)\n--\n\n"
 	  "Creates a buffer of zeros, an array in row-major order; the name lives until unlink().\n\n"
@@ -546,7 +572,8 @@ static PyMethodDef methods[] = {
 	{ "unlink", (PyCFunction)client_unlink, METH_VARARGS,
 	  "unlink($self, name, /)\n--\n\nRemoves the name. The memory is freed when nobody uses it.\n\nFileNotFoundError, PermissionError." },
 	{ "drain", NAMED(client_drain),
-	  "drain($self, /, name, timeout=None)\n--\n\nunlink(), and waits until nobody uses the memory. TimeoutError: somebody still does; the name is removed." },
+	  "drain($self, /, name, timeout=None)\n--\n\nunlink(), and waits until nobody uses the memory. TimeoutError: somebody still does; the name is removed.\n\n"
+	  "BufferError: arrays of this process live that were made of it by a lease that was released. The name stays." },
 	{ "chmod", NAMED(client_chmod),
 	  "chmod($self, /, name, mode)\n--\n\nChanges who may acquire it. OSError EBUSY: create it with dedicated=True." },
 	{ "chown", NAMED(client_chown),

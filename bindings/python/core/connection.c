@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 #include "patience.h"
 
 #define CLOSED        (1u << 31) /* in uses */
+#define CLOSE_TRIES   1000
 #define LEAVE_SECONDS 12         /* a disconnect waits ten for signals to land */
 
 /* ---- all of them ---- */
@@ -40,10 +42,10 @@ static void await_leaving(void)
 
 	clock_gettime(CLOCK_REALTIME, &last);
 	last.tv_sec += LEAVE_SECONDS;
-	pthread_mutex_lock(&list_lock);
+	connections_lock();
 	while (leaving && !pthread_cond_timedwait(&none_leaves, &list_lock, &last))
 		;
-	pthread_mutex_unlock(&list_lock);
+	connections_unlock();
 }
 
 static void watch_process(void)
@@ -52,29 +54,39 @@ static void watch_process(void)
 	Py_AtExit(await_leaving);
 }
 
+void connections_lock(void)
+{
+	pthread_mutex_lock(&list_lock);
+}
+
+void connections_unlock(void)
+{
+	pthread_mutex_unlock(&list_lock);
+}
+
 static void list_add(struct connection *connection)
 {
 	pthread_once(&watched, watch_process);
-	pthread_mutex_lock(&list_lock);
+	connections_lock();
 	connection->next = all;
 	if (all)
 		all->previous = connection;
 	all = connection;
-	pthread_mutex_unlock(&list_lock);
+	connections_unlock();
 }
 
 static void list_remove(struct connection *connection)
 {
 	if (getpid() != connection->pid)
 		return;
-	pthread_mutex_lock(&list_lock);
+	connections_lock();
 	if (connection->previous)
 		connection->previous->next = connection->next;
 	else
 		all = connection->next;
 	if (connection->next)
 		connection->next->previous = connection->previous;
-	pthread_mutex_unlock(&list_lock);
+	connections_unlock();
 }
 
 /* ---- its life ---- */
@@ -146,6 +158,17 @@ bool connection_enter_or_raise(struct connection *connection)
 	return false;
 }
 
+void connection_held(struct connection *connection)
+{
+	atomic_fetch_add(&connection->held, 1);
+}
+
+void connection_held_end(struct connection *connection)
+{
+	atomic_fetch_sub(&connection->held, 1);
+	connection_leave(connection);
+}
+
 static void disconnect(struct connection *connection)
 {
 	while (connection->idle_count)
@@ -153,21 +176,37 @@ static void disconnect(struct connection *connection)
 	gpub_disconnect(connection->client);
 }
 
-/* True for the one caller that disconnects. */
+/* True: it has no other uses than leases and arrays, and no new one begins. An array that ends just now is waited for. */
 static bool close_begin(struct connection *connection)
 {
-	unsigned none = 0;
+	unsigned uses;
 
-	return getpid() == connection->pid && atomic_compare_exchange_strong(&connection->uses, &none, CLOSED);
+	for (int tries = 0; tries < CLOSE_TRIES; tries++) {
+		uses = atomic_load(&connection->exports) + atomic_load(&connection->held);
+		if (atomic_compare_exchange_strong(&connection->uses, &uses, uses | CLOSED))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+/* True for the one caller that disconnects: there is no use. */
+static bool end_begin(struct connection *connection)
+{
+	unsigned uses = atomic_load(&connection->uses);
+
+	if (getpid() != connection->pid || uses & ~CLOSED)
+		return false;
+	return atomic_compare_exchange_strong(&connection->uses, &uses, CLOSED) && !atomic_exchange(&connection->gone, true);
 }
 
 static void leaving_add(int count)
 {
-	pthread_mutex_lock(&list_lock);
+	connections_lock();
 	leaving += (unsigned)count;
 	if (!leaving)
 		pthread_cond_broadcast(&none_leaves);
-	pthread_mutex_unlock(&list_lock);
+	connections_unlock();
 }
 
 static void *disconnect_thread(void *connection)
@@ -186,7 +225,7 @@ static void disconnect_later(struct connection *connection)
 {
 	pthread_t thread;
 
-	if (!close_begin(connection))
+	if (!end_begin(connection))
 		return;
 	connection_get(connection);
 	leaving_add(1);
@@ -200,44 +239,28 @@ static void disconnect_later(struct connection *connection)
 
 void connection_leave(struct connection *connection)
 {
-	if (atomic_fetch_sub(&connection->uses, 1) == 1 && atomic_load(&connection->orphaned))
+	unsigned uses = atomic_fetch_sub(&connection->uses, 1);
+
+	if ((uses & ~CLOSED) == 1 && atomic_load(&connection->orphaned))
 		disconnect_later(connection);
 }
 
 /* ---- the end ---- */
 
-static int refuse_close(const struct connection *connection)
-{
-	unsigned exports = atomic_load(&connection->exports);
-
-	if (exports)
-		PyErr_Format(PyExc_BufferError, "the client has %u exported %s: delete %s before you close it", exports,
-			     exports == 1 ? "array" : "arrays", exports == 1 ? "it" : "them");
-	else
-		raise_os_text(-EBUSY, "another thread is in a call of this client: close it when that has returned");
-	return -1;
-}
-
 int connection_close(struct connection *connection)
 {
 	if (getpid() != connection->pid || atomic_load(&connection->uses) & CLOSED)
 		return 0;
-	if (atomic_load(&connection->exports))
-		collect_garbage(); /* as hold_release() does */
-	if (atomic_load(&connection->uses) & CLOSED)
+	if (close_begin(connection))
 		return 0;
-	if (!close_begin(connection))
-		return refuse_close(connection);
-	Py_BEGIN_ALLOW_THREADS
-	disconnect(connection);
-	Py_END_ALLOW_THREADS
-	return 0;
+	raise_os_text(-EBUSY, "another thread is in a call of this client: close it when that has returned");
+	return -1;
 }
 
 void connection_abandon(struct connection *connection)
 {
 	atomic_store(&connection->orphaned, true);
-	if (!close_begin(connection))
+	if (!end_begin(connection))
 		return;
 	Py_BEGIN_ALLOW_THREADS
 	disconnect(connection);
@@ -256,12 +279,14 @@ bool connection_is_alive(struct connection *connection)
 	return alive;
 }
 
-/* Closes it, if its only uses are arrays that are to count as none. */
+/* Whether it has only uses of which nobody makes use any more; the caller then disconnects it. */
 static bool claim(struct connection *connection, bool alone)
 {
-	unsigned uses = alone ? atomic_load(&connection->exports) : 0;
+	unsigned exports = atomic_load(&connection->exports), uses = atomic_load(&connection->uses);
 
-	return atomic_compare_exchange_strong(&connection->uses, &uses, uses | CLOSED);
+	if ((uses & ~CLOSED) != exports + atomic_load(&connection->held) || (exports && !alone))
+		return false;
+	return atomic_compare_exchange_strong(&connection->uses, &uses, uses | CLOSED) && !atomic_exchange(&connection->gone, true);
 }
 
 /* One that is to be disconnected, with a reference to it. NULL: there is none. */
@@ -269,12 +294,12 @@ static struct connection *claim_any(bool alone)
 {
 	struct connection *connection;
 
-	pthread_mutex_lock(&list_lock);
+	connections_lock();
 	for (connection = all; connection && !claim(connection, alone); connection = connection->next)
 		;
 	if (connection)
 		connection_get(connection);
-	pthread_mutex_unlock(&list_lock);
+	connections_unlock();
 	return connection;
 }
 

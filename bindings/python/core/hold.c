@@ -31,24 +31,109 @@ struct hold *hold_new(struct connection *connection, const char *name, struct ma
 	return hold;
 }
 
-/* A return without an order is right here too: the library frees only what the device has done with. */
+/* ---- what the library holds ---- */
+
+void hold_acquired(struct hold *hold)
+{
+	struct connection *connection = hold->connection;
+
+	hold->state = HOLD_HELD;
+	atomic_store(&hold->open, true);
+	connection_enter(connection); /* it is open: the caller is in a use */
+	connection_held(connection);
+	connections_lock();
+	hold->next = connection->holds;
+	if (hold->next)
+		hold->next->previous = hold;
+	connection->holds = hold;
+	connections_unlock();
+}
+
+/* The library does not hold it any more. */
+static void hold_returned(struct hold *hold)
+{
+	connections_lock();
+	if (hold->previous)
+		hold->previous->next = hold->next;
+	else
+		hold->connection->holds = hold->next;
+	if (hold->next)
+		hold->next->previous = hold->previous;
+	connections_unlock();
+	connection_held_end(hold->connection);
+}
+
+/* Without an order, which is right here too: the library frees only what the device has done with. Once, on any thread. */
+static void hold_return(struct hold *hold)
+{
+	if (getpid() != hold->connection->pid || !atomic_exchange(&hold->open, false))
+		return;
+	gpub_return(&hold->lease);
+	hold_returned(hold);
+}
+
 void hold_put(struct hold *hold)
 {
 	if (atomic_fetch_sub(&hold->references, 1) != 1)
 		return;
-	if (hold->state == HOLD_HELD && connection_enter(hold->connection)) {
-		gpub_return(&hold->lease);
-		connection_leave(hold->connection);
-	}
+	hold_return(hold);
 	connection_put(hold->connection);
 	free(hold);
 }
+
+/* It was released: the last array returns it, or this call where there is none. */
+static void hold_pin(struct hold *hold)
+{
+	hold->state = HOLD_ENDED;
+	atomic_store(&hold->pinned, true);
+	if (!atomic_load(&hold->exports))
+		hold_return(hold);
+}
+
+/* One that is held, with a reference. NULL: none. */
+static struct hold *hold_held(struct connection *connection)
+{
+	struct hold *hold;
+
+	connections_lock();
+	for (hold = connection->holds; hold && hold->state != HOLD_HELD; hold = hold->next)
+		;
+	if (hold)
+		atomic_fetch_add(&hold->references, 1);
+	connections_unlock();
+	return hold;
+}
+
+void holds_return(struct connection *connection)
+{
+	struct hold *hold;
+
+	while (getpid() == connection->pid && (hold = hold_held(connection))) {
+		hold_pin(hold);
+		hold_put(hold);
+	}
+}
+
+unsigned holds_pinned(struct connection *connection, const char *name)
+{
+	unsigned count = 0;
+
+	if (getpid() != connection->pid)
+		return 0;
+	connections_lock();
+	for (const struct hold *hold = connection->holds; hold; hold = hold->next)
+		count += atomic_load(&hold->pinned) && !strcmp(hold->name, name);
+	connections_unlock();
+	return count;
+}
+
+/* ---- uses ---- */
 
 bool hold_enter(struct hold *hold)
 {
 	if (hold->state == HOLD_HELD)
 		return connection_enter_or_raise(hold->connection);
-	PyErr_SetString(PyExc_ValueError, "the lease was released");
+	PyErr_Format(PyExc_ValueError, "the lease on %s was released", hold->label);
 	return false;
 }
 
@@ -69,7 +154,8 @@ void hold_export_end(struct hold *hold)
 	bool here = getpid() == connection->pid;
 
 	connection_get(connection);
-	atomic_fetch_sub(&hold->exports, 1);
+	if (atomic_fetch_sub(&hold->exports, 1) == 1 && atomic_load(&hold->pinned))
+		hold_return(hold);
 	hold_put(hold);
 	atomic_fetch_sub(&connection->exports, 1);
 	if (here)
@@ -165,17 +251,6 @@ int hold_order(struct hold *hold, void *stream, struct maybe at)
 
 /* ---- release ---- */
 
-static int refuse_exports(const struct hold *hold)
-{
-	unsigned exports = atomic_load(&hold->exports);
-
-	if (!exports)
-		return 0;
-	PyErr_Format(PyExc_BufferError, "%s has %u exported %s: delete %s before you release the lease", hold->label, exports,
-		     exports == 1 ? "array" : "arrays", exports == 1 ? "it" : "them");
-	return -1;
-}
-
 /* The stream behind all work on the buffer; *own: none is known, and none was used. signals: a signal is to stand behind that. */
 static int choose_stream(const struct hold *hold, const struct maybe *given, bool signals, void **stream, bool *own)
 {
@@ -253,18 +328,32 @@ static int return_behind(struct hold *hold, const struct maybe *given, void *str
 	return error ? raise_os_of(hold->label, error), -1 : 0;
 }
 
-/* The caller is in a use. The arrays have ended. */
+/* The caller is in a use. */
+static int signal_and_pin(struct hold *hold, const struct maybe *given)
+{
+	if (hold->signal.given && hold_signal(hold, hold->signal.value, given))
+		return -1;
+	hold->signal.given = 0;
+	hold_pin(hold);
+	return 0;
+}
+
+/* The caller is in a use. */
 static int finish(struct hold *hold, const struct maybe *given)
 {
 	void *stream;
 	bool own;
 	int result;
 
+	if (atomic_load(&hold->exports))
+		return signal_and_pin(hold, given);
 	if (choose_stream(hold, given, hold->signal.given, &stream, &own))
 		return -1;
 	hold->state = HOLD_BUSY;
 	result = own ? signal_on_own(hold, &hold->signal, true) : return_behind(hold, given, stream);
 	hold->state = result ? HOLD_HELD : HOLD_ENDED;
+	if (!result && atomic_exchange(&hold->open, false))
+		hold_returned(hold);
 	return result;
 }
 
@@ -272,30 +361,37 @@ int hold_release(struct hold *hold, const struct maybe *given)
 {
 	int result;
 
-	/* An array that nobody can reach does not live: numba, for one, leaves cycles when it compiles. */
-	if (hold->state == HOLD_HELD && atomic_load(&hold->exports))
-		collect_garbage();
 	if (hold->state == HOLD_ENDED)
 		return 0;
 	if (!hold_enter(hold))
 		return -1;
-	result = refuse_exports(hold) ? -1 : finish(hold, given);
+	result = finish(hold, given);
 	connection_leave(hold->connection);
 	return result;
 }
 
-/* What cannot be returned in order is left to hold_put. */
-void hold_abandon(struct hold *hold)
+/* What cannot be returned in order is returned without one. */
+void hold_fail(struct hold *hold)
 {
 	const struct maybe none = { 0 };
 
+	hold->signal.given = 0;
+	if (hold->state != HOLD_HELD || !connection_enter(hold->connection))
+		return;
+	if (finish(hold, &none)) {
+		PyErr_Clear();
+		hold->state = HOLD_ENDED;
+		hold_return(hold);
+	}
+	connection_leave(hold->connection);
+}
+
+void hold_leave(struct hold *hold)
+{
 	hold->forsaken = true;
 	hold->signal.given = 0;
-	if (hold->state != HOLD_HELD || atomic_load(&hold->exports) || !connection_enter(hold->connection))
-		return;
-	if (finish(hold, &none))
-		PyErr_Clear();
-	connection_leave(hold->connection);
+	if (!atomic_load(&hold->exports))
+		hold_fail(hold);
 }
 
 /* ---- a signal while it is held ---- */

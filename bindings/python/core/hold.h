@@ -3,8 +3,8 @@
  * hold.h - a lease with what Python's objects share of it: a Lease, and each array that was made of it.
  *
  * Owns the gpub_lease and a reference to its connection. It is no Python object: an array may end on a thread without the
- * interpreter lock. The last reference returns the lease, if release did not. All but hold_export_end and hold_put need the
- * interpreter lock.
+ * interpreter lock. A release signals, and returns the lease if no array lives; else the last array returns it. So does the
+ * last reference where nobody released it. All but hold_export_end and hold_put need the interpreter lock.
  */
 #ifndef GPUB_PYTHON_HOLD_H
 #define GPUB_PYTHON_HOLD_H
@@ -27,7 +27,10 @@ struct hold {
 	enum hold_state state;
 	enum hold_order order;
 	void *stream;        /* the last one that the work was ordered on */
-	bool forsaken;       /* its block failed while arrays live: the last of them returns it, and nobody forgot it */
+	bool forsaken;       /* its arrays alone use it: nobody forgot to release it */
+	atomic_bool open;    /* the library holds the lease */
+	atomic_bool pinned;  /* it was released while arrays live: the last of them returns it */
+	struct hold *previous, *next; /* of its connection's that are open */
 	bool unordered;      /* somebody may use the memory on a stream that nobody named */
 	struct maybe at, signal;
 	Py_ssize_t shape[LAYOUT_DIMS], strides[LAYOUT_DIMS]; /* what Py_buffer points to */
@@ -38,7 +41,9 @@ struct hold {
 
 /* For a lease that is to be acquired. NULL: an exception is set. */
 struct hold *hold_new(struct connection *connection, const char *name, struct maybe at, struct maybe signal);
-/* It is held: learns its layout, and on the host device waits for the timeline. -1: the caller puts it. */
+/* hold->lease is held from now on. The caller is in a use. */
+void hold_acquired(struct hold *hold);
+/* Learns its layout, and on the host device waits for the timeline. -1: the caller puts it. */
 int hold_begin(struct hold *hold);
 void hold_put(struct hold *hold);
 
@@ -67,12 +72,19 @@ int hold_order(struct hold *hold, void *stream, struct maybe at);
 int hold_signal(struct hold *hold, uint64_t value, const struct maybe *stream);
 
 /*
- * Signals and returns, on the stream that is given, or on that of its arrays. Does nothing when that was done. -1: an
- * exception is set, and it is held as before.
+ * Signals and returns, on the stream that is given, or on that of its arrays. While arrays live, signals and leaves the return to
+ * the last of them. Does nothing when that was done. -1: an exception is set, and it is held as before.
  */
 int hold_release(struct hold *hold, const struct maybe *stream);
-/* Without the signal, because the work failed. While arrays live it is left to the last of them. */
-void hold_abandon(struct hold *hold);
+/* The same without the signal, because the work failed. */
+void hold_fail(struct hold *hold);
+/* Its arrays are used on, and the last of them returns it, without the signal. At once where there is none. */
+void hold_leave(struct hold *hold);
+
+/* Returns those of that connection, without their signals, or leaves that to their last arrays. */
+void holds_return(struct connection *connection);
+/* How many of that buffer were released while arrays live. */
+unsigned holds_pinned(struct connection *connection, const char *name);
 
 /* Between memory of the host, or of the lease's device, and the lease's bytes from offset on. */
 struct copy {

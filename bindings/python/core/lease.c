@@ -14,16 +14,19 @@
 struct lease {
 	PyObject_HEAD
 	struct hold *hold;
+	PyObject    *arrays; /* frameworks.py's: those that end with it. NULL: none */
 };
 
 PyObject *lease_new(const struct module_types *types, struct hold *hold)
 {
 	struct lease *made = PyObject_New(struct lease, types->lease);
 
-	if (made)
-		made->hold = hold;
-	else
+	if (!made) {
 		hold_put(hold);
+		return NULL;
+	}
+	made->hold = hold;
+	made->arrays = NULL;
 	return (PyObject *)made;
 }
 
@@ -46,6 +49,7 @@ static void lease_dealloc(struct lease *self)
 
 	warn_forgotten(self->hold);
 	hold_put(self->hold);
+	Py_CLEAR(self->arrays);
 	PyObject_Free(self);
 	Py_DECREF(type);
 }
@@ -150,6 +154,17 @@ static PyObject *get_address(struct lease *self, void *Py_UNUSED(none))
 	const char *address = self->hold->connection->address;
 
 	return address ? PyUnicode_DecodeFSDefault(address) : Py_NewRef(Py_None);
+}
+
+/* A dict, which frameworks.py fills. */
+static PyObject *get_arrays(struct lease *self, void *Py_UNUSED(none))
+{
+	if (!hold_enter(self->hold))
+		return NULL;
+	connection_leave(self->hold->connection);
+	if (!self->arrays)
+		self->arrays = PyDict_New();
+	return Py_XNewRef(self->arrays);
 }
 
 /* The handle of the stream that its work is ordered on, None before there is one. */
@@ -412,6 +427,20 @@ static PyObject *lease_signal(struct lease *self, PyObject *args, PyObject *keyw
 	return result ? NULL : Py_NewRef(Py_None);
 }
 
+/* Its arrays show nothing from now on. */
+static int end_arrays(struct lease *self)
+{
+	PyObject *arrays = self->arrays, *result;
+
+	if (!arrays || self->hold->state != HOLD_HELD)
+		return 0;
+	self->arrays = NULL;
+	result = call_python("gpubroker.frameworks", "end", arrays);
+	Py_DECREF(arrays);
+	Py_XDECREF(result);
+	return result ? 0 : -1;
+}
+
 static PyObject *lease_release(struct lease *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "stream", NULL };
@@ -419,7 +448,7 @@ static PyObject *lease_release(struct lease *self, PyObject *args, PyObject *key
 	struct maybe stream = { 0 };
 
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$O:release", names, &object) ||
-	    stream_given(object, &stream) || hold_release(self->hold, &stream))
+	    stream_given(object, &stream) || end_arrays(self) || hold_release(self->hold, &stream))
 		return NULL;
 	return Py_NewRef(Py_None);
 }
@@ -440,17 +469,18 @@ static PyObject *lease_exit(struct lease *self, PyObject *args)
 
 	if (!PyArg_UnpackTuple(args, "__exit__", 0, 3, &type, &ignored, &ignored))
 		return NULL;
-	if (type != Py_None)
-		hold_abandon(self->hold);
-	else if (hold_release(self->hold, &none))
-		return NULL;
+	if (type == Py_None)
+		return end_arrays(self) || hold_release(self->hold, &none) ? NULL : Py_NewRef(Py_None);
+	if (end_arrays(self))
+		PyErr_WriteUnraisable((PyObject *)self);
+	hold_fail(self->hold);
 	return Py_NewRef(Py_None);
 }
 
 /* To its arrays alone: the last of them returns it, or this call where there is none. */
 static PyObject *lease_leave(struct lease *self, PyObject *Py_UNUSED(none))
 {
-	hold_abandon(self->hold);
+	hold_leave(self->hold);
 	return Py_NewRef(Py_None);
 }
 
@@ -466,9 +496,13 @@ static PyObject *lease_reduce(PyObject *self, PyObject *Py_UNUSED(none))
 static PyMethodDef methods[] = {
 	{ "numpy", lease_numpy, METH_NOARGS,
 	  "numpy($self, /)\n--\n\nThe buffer as a numpy.ndarray, on the host device. Read-only without the right to write.\n\n"
+	  "It ends with the lease, and so do its slices: whatever is done with them is a ValueError then. Copy what you need later. A view of\n"
+	  "another class, as of numpy.asarray(), a memoryview or another framework's tensor stays, and keeps the memory. What takes the\n"
+	  "array's address without a view, as torch.from_numpy() and ctypes do, must not be used when the lease has ended: take torch().\n\n"
 	  "BufferError: the buffer is on a CUDA device." },
 	{ "torch", lease_torch, METH_NOARGS,
-	  "torch($self, /)\n--\n\nThe buffer as a torch.Tensor, in the order of torch.cuda.current_stream().\n\nPyTorch has no read-only tensors: do not write one of a lease for reading." },
+	  "torch($self, /)\n--\n\nThe buffer as a torch.Tensor, in the order of torch.cuda.current_stream().\n\nPyTorch has no read-only tensors: do not write one of a lease for reading. Its functions refuse the tensor with a ValueError when the\n"
+	  "lease has ended; the memory goes back with the last tensor that shows it." },
 	{ "cupy", lease_cupy, METH_NOARGS,
 	  "cupy($self, /)\n--\n\nThe buffer as a cupy.ndarray, in the order of CuPy's current stream.\n\nCuPy has no read-only arrays: do not write one of a lease for reading." },
 	{ "numba", lease_numba, METH_NOARGS,
@@ -492,8 +526,9 @@ static PyMethodDef methods[] = {
 	  "or nobody knows which. OSError: as gpub_signal_on(3), EACCES without the right to write." },
 	{ "release", KEYWORDS(lease_release), METH_VARARGS | METH_KEYWORDS,
 	  "release($self, /, *, stream=None)\n--\n\nSignals and returns the lease, behind the work of the stream that its arrays were taken on. Twice is nothing.\n\n"
-	  "BufferError: exported arrays live, and how many. ValueError: its arrays are on several streams, or ptr was used on one\n"
-	  "that nobody named: give the stream that is behind all of them. OSError: as gpub_signal_on(3) and gpub_return_on(3)." },
+	  "The arrays of numpy() end. Where other arrays live, their memory goes back with the last of them.\n\n"
+	  "ValueError: its arrays are on several streams, or ptr was used on one that nobody named: give the stream that is behind all\n"
+	  "of them. OSError: as gpub_signal_on(3) and gpub_return_on(3)." },
 	{ "read_into", KEYWORDS(lease_read_into), METH_VARARGS | METH_KEYWORDS,
 	  "read_into($self, /, memory, offset=0)\n--\n\nCopies bytes of the buffer, from offset on, into writable host memory (bytearray, numpy.ndarray), and waits for that.\n\n"
 	  "It comes behind 'at' and behind the stream that the lease is used on. ValueError: beyond the end of the buffer." },
@@ -524,11 +559,12 @@ static PyGetSetDef getset[] = {
 	{ "rights", (getter)get_rights, NULL, "str: 'r', 'w' or 'rw'.", NULL },
 	{ "generation", (getter)get_generation, NULL, "int: serial of the buffer, never used again.", NULL },
 	{ "released", (getter)get_released, NULL, "bool: it was released.", NULL },
-	{ "exports", (getter)get_exports, NULL, "int: how many exported arrays live.", NULL },
+	{ "exports", (getter)get_exports, NULL, "int: how many exported arrays live, also behind release(): they keep the memory.", NULL },
 	{ "timeline", (getter)get_timeline, NULL, "int: the value that the buffer's timeline has reached. OSError EOWNERDEAD: its writer died.", NULL },
 	{ "reached", (getter)get_reached, NULL, "int: the same, also when its writer has died: how far that got.", NULL },
 	{ "_address", (getter)get_address, NULL, NULL, NULL },
 	{ "_stream", (getter)get_stream, NULL, NULL, NULL },
+	{ "_arrays", (getter)get_arrays, NULL, NULL, NULL },
 	{ "__array_interface__", (getter)get_array_interface, NULL, NULL, NULL },
 	{ "__cuda_array_interface__", (getter)get_cuda_interface, NULL, NULL, NULL },
 	{ 0 },
@@ -536,8 +572,9 @@ static PyGetSetDef getset[] = {
 
 static PyType_Slot slots[] = {
 	{ Py_tp_doc, "A hold on a buffer: Client.acquire() makes it. Use it in a with statement.\n\n"
-		     "Its arrays show the buffer itself: nothing is copied. Delete them before the end of the with statement, as those of a\n"
-		     "memoryview: else that is a BufferError. An exception in the block returns the lease without the signal." },
+		     "Its arrays show the buffer itself: nothing is copied. They end with the with statement: those of numpy() raise ValueError when\n"
+		     "they are used later. Arrays of other frameworks keep the memory until they are collected. An exception in the block returns\n"
+		     "the lease without the signal." },
 	{ Py_tp_dealloc, (void *)lease_dealloc },
 	{ Py_tp_repr, (void *)lease_repr },
 	{ Py_tp_methods, methods },

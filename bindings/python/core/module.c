@@ -7,6 +7,7 @@
  */
 #include "module.h"
 
+#include "array.h"
 #include "connection.h"
 
 struct module_types *types_of(PyObject *object)
@@ -48,6 +49,7 @@ static PyObject *module_leave(PyObject *Py_UNUSED(module), PyObject *alone)
 }
 
 static PyMethodDef module_methods[] = {
+	{ "_array_base", array_base, METH_O, NULL },
 	{ "_leave", module_leave, METH_O, NULL },
 	{ 0 },
 };

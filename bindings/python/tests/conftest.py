@@ -12,6 +12,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -41,6 +42,12 @@ class Broker:
 
     def connect(self) -> gpubroker.Client:
         return gpubroker.connect(self.address)
+
+    def status(self, *arguments: str) -> str:
+        """What broker-status says of it."""
+        program = Path(os.environ.get("GPUBROKER_RUN", "broker-run")).with_name("broker-status")
+        command = [str(program), *arguments, f"run-{self.process.pid}"]
+        return subprocess.run(command, capture_output=True, text=True).stdout
 
     def end(self) -> str:
         """What it says at its end: 'account: ... balanced' when it has its memory back."""

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection and what it manages: names, modes, generations, tickets; and its end."""
 
+import contextlib
 import copy
 import errno
+import gc
 import os
 import pickle
 import stat
@@ -60,17 +62,57 @@ def test_a_closed_client_refuses_everything(broker):
         pass
 
 
-def test_close_refuses_while_arrays_live(c, broker, name):
+def test_arrays_keep_their_leases_and_the_connection_of_a_closed_client(c, broker, name):
     c.create(name, 4)
+    c.create(f"{name}-other", 4)
     other = broker.connect()
-    u = other.acquire(name, "rw")
+    u, idle = other.acquire(name, "rw"), other.acquire(f"{name}-other", "rw")
     array = u.numpy()
-    with pytest.raises(BufferError, match="1 exported array"):
-        other.close()
-    array[:] = 7  # it is as open as before
-    del array
-    u.release()
     other.close()
+    other.close()
+    for use in (lambda: other.stat(name), u.numpy, lambda: idle.ptr):
+        with pytest.raises(ValueError, match=r"closed|released"):
+            use()
+    c.drain(f"{name}-other", timeout=60)  # a lease without arrays was returned
+    with pytest.raises(TimeoutError):
+        c.drain(name, timeout=0.01)
+    array[:] = 7
+    assert array.tolist() == [7] * 4
+    del array
+    with pytest.raises(FileNotFoundError):  # soon: another thread disconnects
+        while True:
+            with contextlib.suppress(TimeoutError):
+                c.drain(name, timeout=1)
+
+
+def test_a_client_is_not_closed_while_a_thread_is_in_a_call(c, broker, name):
+    other = broker.connect()
+    begun = threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        with other.acquire(name, timeout=60):
+            pass
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    begun.wait()
+    while f"waits for a buffer {name}" not in broker.status("--why"):
+        assert thread.is_alive()
+    with refused(errno.EBUSY):
+        other.close()
+    c.create(name, 1)
+    thread.join()
+    other.close()
+
+
+def test_a_lease_keeps_the_connection_of_a_collected_client(broker, c, name):
+    c.create(name, 4)
+    u = broker.connect().acquire(name, "rw")
+    gc.collect()
+    u.numpy()[:] = 3
+    u.release()
+    c.drain(name, timeout=60)
 
 
 def test_a_failing_block_closes_although_arrays_live(c, broker, name):

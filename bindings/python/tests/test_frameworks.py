@@ -25,6 +25,25 @@ def test_a_framework_sees_the_buffer_itself(c, name, framework, rights):
         assert u.exports == 0
 
 
+def test_a_tensor_of_pytorch_is_refused_when_its_lease_has_ended(c, name):
+    torch = pytest.importorskip("torch")
+    c.create(name, (4, 5), "float32")
+    with c.acquire(name, "rw") as u:
+        tensor = u.torch()
+        tensor += 2
+        row, kept = tensor[0], tensor.sum()
+    assert kept == 40
+    for use in (torch.sum, lambda t: t.sum(), lambda t: t[0], lambda t: torch.add(t, 1), lambda t: 1 + t, lambda t: t.shape):
+        with pytest.raises(ValueError, match=f"the lease on '{name}' has ended"):
+            use(tensor)
+    assert f"the lease on '{name}' has ended" in repr(tensor)
+    assert row.tolist() == [2] * 5  # another tensor: it keeps the memory
+    with pytest.raises(BufferError, match="1 released lease"):
+        c.drain(name)
+    del tensor, row
+    c.drain(name, timeout=60)
+
+
 def test_bfloat16_is_jaxs(c, name):
     pytest.importorskip("jax")
     c.create(name, 4, "bfloat16")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C, and other signals, while a call waits: the call ends at once, nothing of it is left, and the client goes on."""
 
-import os
 import re
 import select
 import signal
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from conftest import Broker
@@ -60,16 +58,10 @@ def full() -> Iterator[tuple[Broker, gpubroker.Client]]:
     broker.end()
 
 
-def status(broker: Broker, *arguments: str) -> str:
-    program = Path(os.environ.get("GPUBROKER_RUN", "broker-run")).with_name("broker-status")
-    instance = f"run-{broker.process.pid}"
-    return subprocess.run([str(program), *arguments, instance], capture_output=True, text=True, check=False).stdout
-
-
 def await_that(broker: Broker, pid: int, waits: bool) -> None:
     """The broker says of that process that it waits, or that it does not."""
     deadline = time.monotonic() + 60
-    while bool(re.search(rf"\b{pid}\)? waits for", status(broker, "--why", str(pid)))) != waits:
+    while bool(re.search(rf"\b{pid}\)? waits for", broker.status("--why", str(pid)))) != waits:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -103,7 +95,7 @@ def test_control_c_ends_each_call_that_waits(full, call):
             c.stat("held")
     else:
         c.unlink("held")
-    shown = status(broker, "--json")
+    shown = broker.status("--json")
     assert not [name for name in ("more", "publishing") if name in shown]
     assert '"waiting": 0' in shown
 

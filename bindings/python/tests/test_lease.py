@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lease: what it is, how it waits and signals, and when it ends."""
 
+import copy
 import errno
 import gc
+import operator
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -216,13 +219,18 @@ def test_a_failing_block_without_arrays_does_not_signal(c, name):
 
 def test_a_failing_block_does_not_signal(c, name):
     c.create(name, 4, timeline=True)
-    with pytest.raises(RuntimeError), c.acquire(name, "rw", signal=1) as u:
-        array = u.numpy()
+    with pytest.raises(RuntimeError, match="not done"), c.acquire(name, "rw", signal=1) as u:
+        arrays = [u.numpy(), memoryview(u)]
         raise RuntimeError("not done")
-    array[:] = 1  # it outlives the block, and keeps the lease
-    del array
+    with pytest.raises(ValueError, match="has ended"):
+        arrays[0][:] = 1
+    assert u.released
+    arrays[1][0] = 1  # it outlives the block, and keeps the lease
+    assert u.exports == 1
+    arrays.clear()
     with c.acquire(name) as u:
         assert u.timeline == 0
+    c.drain(name, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +258,7 @@ def test_a_writer_that_was_killed_ends_the_wait(c, broker, name):
 import gpubroker, sys
 c = gpubroker.connect({broker.address!r})
 with c.acquire({name!r}, "rw", signal=3): pass
-u = c.acquire({name!r}, "rw", signal=4)
+u = c.acquire({name!r}, "rw", at=3, signal=4)
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -271,41 +279,148 @@ sys.stdin.read()
 # ---- its end ----
 
 
-def test_release_refuses_while_arrays_live_and_says_how_many(c, name):
-    c.create(name, 4)
-    u = c.acquire(name, "rw")
-    arrays = [u.numpy(), memoryview(u), np.from_dlpack(u)]
-    assert u.exports == 3
-    with pytest.raises(BufferError, match=f"'{name}' has 3 exported arrays: delete them"):
-        u.release()
-    arrays.pop()
-    del arrays[0]
-    with pytest.raises(BufferError, match="has 1 exported array: delete it"):
-        u.release()
-    arrays.clear()
-    u.release()
-    u.release()
-
-
-def test_a_slice_keeps_the_lease_as_its_array_does(c, name):
-    c.create(name, (8, 8), "int32")
-    u = c.acquire(name, "rw")
-    part = u.numpy()[2:4, ::3].T
-    with pytest.raises(BufferError):
-        u.release()
-    del part
-    u.release()
-
-
-def test_the_with_statement_refuses_too_and_the_lease_goes_on(c, name):
-    c.create(name, 4, timeline=True)
-    with pytest.raises(BufferError), c.acquire(name, "rw", signal=1) as u:
+def summed(c, name) -> int:
+    """Returns out of a block, whose array lives."""
+    with c.acquire(name) as u:
         array = u.numpy()
-    array[:] = 9
-    assert u.timeline == 0
-    del array
+        return int(array.sum())
+
+
+def test_a_block_with_arrays_ends_like_any_other(c, name):
+    c.create(name, (2, 4), "int32", timeline=True)
+    with c.acquire(name, "rw", signal=1) as u:
+        array = u.numpy()
+        array[:] = 3
+        row, transposed = array[0], array.T
+        rows = list(array)
+    assert u.released
+    assert summed(c, name) == 24
+    for ended in (array, row, transposed, *rows):
+        with pytest.raises(ValueError, match=f"the lease on '{name}' has ended, by the end of its block"):
+            ended.sum()
+    assert c.acquire(name, at=1).release() is None
+    del transposed  # a view that NumPy made by itself: it keeps the memory
+    c.drain(name, timeout=60)  # the variables do not
+    assert (u.exports, array is not None, row is not None) == (0, True, True)
+
+
+USES = {
+    "item": lambda a: a[0],
+    "slice": lambda a: a[:1],
+    "set": lambda a: a.__setitem__(0, 1),
+    "add": lambda a: a + 1,
+    "add to": lambda a: 1 + a,
+    "in place": lambda a: operator.iadd(a, 1),
+    "compare": lambda a: a == 1,
+    "method": lambda a: a.sum(),
+    "attribute": lambda a: a.shape,
+    "function": np.mean,
+    "ufunc": np.sqrt,
+    "out": lambda a: np.add(1, 1, out=a),
+    "len": len,
+    "bool": bool,
+    "float": float,
+    "list": list,
+    "in": lambda a: 1 in a,
+    "format": lambda a: f"{a:.2}",
+    "buffer": memoryview,
+    "bytes": bytes,
+    "copy": copy.copy,
+    "pickle": pickle.dumps,
+    "dlpack": np.from_dlpack,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("shape", [4, (), (2, 2)])
+@pytest.mark.parametrize("rights", ["r", "rw"])
+def test_each_use_of_an_array_of_an_ended_lease_is_a_value_error(c, name, use, shape, rights):
+    c.create(name, shape, "float32")
+    u = c.acquire(name, rights)
+    array = u.numpy()
+    u.release()
+    with pytest.raises(ValueError, match=f"the lease on '{name}' has ended"):
+        USES[use](array)
+    assert isinstance(array, np.ndarray)
+    assert f"lease on '{name}' has ended" in repr(array)  # a debugger and IPython show it
+    assert np.asarray(array).dtype == object  # nothing of the buffer is in it
+
+
+def test_a_copy_is_numpys_own_and_stays(c, name):
+    c.create(name, (2, 3), "int32")
+    with c.acquire(name, "rw") as u:
+        array = u.numpy()
+        array[:] = 2
+        copies = [
+            array.copy(), np.array(array), array + 0, np.copy(array), copy.copy(array), copy.deepcopy(array), array[[0, 1]],
+            array.astype("float64"), pickle.loads(pickle.dumps(array)), np.multiply(array, 1), array[array > 0], array.flatten(),
+            np.where(array > 0, array, 0), np.concatenate([array, array]), -array, array @ array.T, np.sort(array),
+            array[0].copy(),
+        ]  # fmt: skip
+        array += 1
+        assert type(array) is gpubroker.arrays.Array
+    assert [int(abs(made).max()) for made in copies] == [2] * 15 + [12, 2, 2]
+    assert u.exports == 0
+
+
+def test_views_of_another_class_keep_the_memory(c, name):
+    c.create(name, (4, 4), "int32")
+    u = c.acquire(name, "rw")
+    array = u.numpy()
+    views = [
+        np.asarray(array), np.asarray(array)[1:], np.asarray(array[2:]), array.view(np.ndarray), memoryview(array),
+        memoryview(array[1:]), np.asarray(array.T), np.from_dlpack(array), np.frombuffer(array[0], "int32"), np.asarray(u),
+        memoryview(u), np.from_dlpack(u),
+    ]  # fmt: skip
+    array[:] = 6
+    u.release()
+    u.release()
+    assert u.released
+    with pytest.raises(ValueError, match="released"):
+        u.numpy()
+    assert all(np.asarray(view).min() == np.asarray(view).max() == 6 for view in views)
+    with pytest.raises(BufferError, match=f"'{name}' is used by arrays or tensors of 1 released lease in this process"):
+        c.drain(name)
+    with c.acquire(name, "rw") as v:  # they show the buffer, as it goes on
+        v.numpy()[:] = 8
+    assert all(np.asarray(view).min() == 8 for view in views)
+    assert u.exports > 0
+    views.clear()
+    assert u.exports == 0
+    c.drain(name, timeout=60)
+
+
+def test_an_array_that_another_thread_works_on_keeps_the_memory(c, name):
+    c.create(name, 1 << 20, "float32")
+    u = c.acquire(name, "rw")
+    array, begun, seen = u.numpy(), threading.Event(), []
+
+    def work() -> None:
+        numbers = np.asarray(array)
+        begun.set()
+        for _ in range(50):
+            seen.append(float(np.add(numbers, 1, out=numbers)[-1]))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    u.release()
+    c.trim()
+    thread.join()
+    assert seen[-1] == 50
+
+
+def test_a_lease_on_its_own_timeline_signals_once_although_arrays_live(c, name):
+    c.create(name, 4, timeline=True)
+    u = c.acquire(name, "rw", signal=1)
+    view = memoryview(u)
     u.release()
     assert c.acquire(name, at=1).release() is None
+    view[0] = 1
+    del view
+    with c.acquire(name, "rw") as v:
+        v.signal(2)
+        v.wait(at=2)
 
 
 def test_a_released_lease_gives_nothing(c, name):

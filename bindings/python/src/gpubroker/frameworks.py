@@ -30,12 +30,18 @@ def stream_handle(stream: Any) -> int:
     return int(handle or 0)
 
 
-def numpy(lease: Lease) -> Any:
+def _label(lease: Lease) -> str:
+    return "a redeemed buffer" if lease.name is None else repr(lease.name)
+
+
+def numpy_memory(lease: Lease) -> Any:
+    """The buffer as an array of NumPy's own class, which keeps the lease as long as it lives."""
     import numpy as np
 
     if lease.device >= 0:  # NumPy would make a scalar of what it cannot read
-        name = "a redeemed buffer" if lease.name is None else repr(lease.name)
-        raise BufferError(f"{name} is in GPU memory, which NumPy cannot read: take torch(), cupy(), numba(), jax() or warp()")
+        raise BufferError(
+            f"{_label(lease)} is in GPU memory, which NumPy cannot read: take torch(), cupy(), numba(), jax() or warp()"
+        )
     try:
         dtype = np.dtype(lease.dtype)
     except TypeError:
@@ -54,10 +60,31 @@ def _numpy_of_ml_type(lease: Lease) -> Any:
     return np.frombuffer(array, dtypes.of_numpy(name)).reshape((*lease.shape, lanes) if lanes > 1 else lease.shape)
 
 
+def numpy(lease: Lease) -> Any:
+    """An array that ends with the lease."""
+    memory = numpy_memory(lease)
+    from . import arrays
+
+    made = lease._arrays
+    if "numpy" not in made:
+        made["numpy"] = arrays.Arrays(_label(lease))
+    return arrays.of_memory(memory, made["numpy"])
+
+
+def end(made: dict[str, Any]) -> None:
+    """A lease ends, and the arrays that it has made."""
+    for arrays in made.values():
+        arrays.end()
+
+
 def torch(lease: Lease) -> Any:
     import torch as framework
 
-    return framework.from_dlpack(lease._array())
+    from . import tensors
+
+    tensor = framework.from_dlpack(lease._array())
+    lease._arrays.setdefault("torch", tensors.Tensors(_label(lease))).add(tensor)
+    return tensor
 
 
 def cupy(lease: Lease) -> Any:

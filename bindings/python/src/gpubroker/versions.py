@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import dtypes, safetensors
+from . import dtypes, frameworks, safetensors
 from ._core import Client, Lease
 from .safetensors import Place
 from .sharing import client as own_client
@@ -81,7 +81,7 @@ def _viewer_cupy(lease: Lease) -> Callable[[Place], Any]:
 def _viewer_numpy(lease: Lease) -> Callable[[Place], Any]:
     import numpy as np
 
-    base = lease.numpy()
+    base = frameworks.numpy_memory(lease)  # it does not end before the version does
     return lambda place: np.ndarray(place.shape, dtypes.of_numpy(place.dtype), base, place.begin)
 
 
