@@ -565,7 +565,8 @@ static PyMethodDef methods[] = {
 	{ "create", NAMED(client_make),
 	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, same_address=False, reserve=0, device=None, mode=0o600, timeout=0)\n--\n\n"
 	  "Creates a buffer of zeros, an array in row-major order; the name lives until unlink().\n\n"
-	  "shape: an int or a tuple of up to 8. dtype: 'float32' or 'f32', numpy.float32, torch.float32 ...; 'float32x4' is of vectors.\n"
+	  "shape: an int or a tuple of up to 8. dtype: 'float32', numpy.float32, torch.float32 ...; 'float32x4' is of vectors. A str means\n"
+	  "what NumPy says: 'i8' is int64, 'f4' float32. What NumPy does not know is as gpub_layout_parse(3) has it: 'bf16', 'f32'.\n"
 	  "timeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation of its own. same_address: each process maps it at the same address. reserve: bytes that resize() may make of it. timeout: how\n"
 	  "many seconds to wait for memory, None without limit.\n\n"
 	  "FileExistsError: the name is taken. OSError ENOMEM, EDQUOT: no memory, or a quota. ValueError: no such dtype or shape." },

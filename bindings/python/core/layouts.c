@@ -2,67 +2,25 @@
 /* layouts.c - see layouts.h */
 #include "layouts.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "errors.h"
+#include "module.h"
 
 #define TEXT_MAX 256 /* of a type and GPUB_DIMS_MAX extents of 20 digits */
 
 /* ---- dtype ---- */
 
-static const char *builtin_name(PyObject *dtype)
-{
-	if (dtype == (PyObject *)&PyBool_Type)
-		return "bool";
-	if (dtype == (PyObject *)&PyLong_Type)
-		return "int64";
-	if (dtype == (PyObject *)&PyFloat_Type)
-		return "float64";
-	return dtype == (PyObject *)&PyComplex_Type ? "complex128" : NULL;
-}
-
-/* A NumPy dtype of the other byte order has the name of the native one. */
-static int refuse_big_endian(PyObject *dtype)
-{
-	PyObject *order = PyObject_GetAttrString(dtype, "byteorder");
-	int other = order && PyUnicode_Check(order) && !PyUnicode_CompareWithASCIIString(order, ">");
-
-	PyErr_Clear();
-	Py_XDECREF(order);
-	if (other)
-		PyErr_Format(PyExc_ValueError, "%R is big-endian, which no device computes with: convert it", dtype);
-	return other ? -1 : 0;
-}
-
-/* numpy.dtype has .name, numpy.float32 is a class, torch.float32 prints itself as "torch.float32". A new reference. */
-static PyObject *dtype_text(PyObject *dtype)
-{
-	const char *builtin = builtin_name(dtype);
-	PyObject *text;
-
-	if (builtin)
-		return PyUnicode_FromString(builtin);
-	if (PyUnicode_Check(dtype))
-		return Py_NewRef(dtype);
-	if (refuse_big_endian(dtype))
-		return NULL;
-	text = PyObject_GetAttrString(dtype, PyType_Check(dtype) ? "__name__" : "name");
-	if (text && PyUnicode_Check(text))
-		return text;
-	Py_XDECREF(text);
-	PyErr_Clear();
-	return PyObject_Str(dtype);
-}
-
-/* Writes its last component. */
+/* Writes its name as the library has it. */
 static int dtype_write(PyObject *dtype, char text[TEXT_MAX])
 {
-	PyObject *object = dtype_text(dtype);
-	const char *name = object ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL, *dot = name ? strrchr(name, '.') : NULL;
+	PyObject *object = call_python("gpubroker.dtypes", "name_of", dtype);
+	const char *name = object ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
 
 	if (name)
-		snprintf(text, 64, "%s", dot ? dot + 1 : name);
+		snprintf(text, 64, "%s", name);
 	Py_XDECREF(object);
 	return name ? 0 : -1;
 }
@@ -187,6 +145,50 @@ PyObject *layout_dtype(const gpub_layout *layout)
 	int error = gpub_layout_text(layout, text);
 
 	return error ? raise_os(error) : PyUnicode_FromStringAndSize(text, (Py_ssize_t)strcspn(text, "["));
+}
+
+/* ---- views of others ---- */
+
+/* What the elements of a view are, by the code of their format. False: none of a buffer's types. */
+static bool elements_of(const Py_buffer *view, const char *format, gpub_layout *elements)
+{
+	static const struct {
+		const char *formats;
+		uint8_t code;
+	} codes[] = { { "?", GPUB_BOOL }, { "bhilqn", GPUB_INT }, { "BHILQN", GPUB_UINT }, { "efd", GPUB_FLOAT } };
+	bool complex = *format == 'Z';
+
+	*elements = (gpub_layout){ .bits = (uint8_t)(view->itemsize * 8), .lanes = 1, .code = GPUB_COMPLEX };
+	if (view->itemsize > 16 || !format[complex] || format[complex + 1])
+		return false;
+	if (complex)
+		return strchr("fd", format[1]) != NULL;
+	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+		if (strchr(codes[i].formats, *format)) {
+			elements->code = codes[i].code;
+			return true;
+		}
+	return false;
+}
+
+int layout_check_view(const gpub_layout *layout, const Py_buffer *view, const char *label)
+{
+	const char *format = view->format ? view->format : "B";
+	bool foreign = view->itemsize > 1 && (*format == '>' || *format == '!');
+	gpub_layout elements, own = { .code = layout->code, .bits = layout->bits, .lanes = 1 };
+	PyObject *has, *wanted;
+
+	format += strspn(format, "@=<>!");
+	if ((layout->code == GPUB_UINT && layout->bits == 8) || !strcmp(format, "B") || !strcmp(format, "c"))
+		return 0;
+	has = elements_of(view, format, &elements) && !foreign ? layout_dtype(&elements) : PyUnicode_FromString(view->format);
+	wanted = layout_dtype(&own);
+	if (has && wanted && PyUnicode_Compare(has, wanted))
+		PyErr_Format(PyExc_TypeError, "%s has elements of %U, and this memory has %U: convert it, or pass its bytes, as "
+					      "memoryview(...).cast('B')", label, wanted, has);
+	Py_XDECREF(has);
+	Py_XDECREF(wanted);
+	return PyErr_Occurred() ? -1 : 0;
 }
 
 const char *layout_format(const gpub_layout *layout)

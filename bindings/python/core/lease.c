@@ -268,7 +268,9 @@ static PyObject *copy(struct lease *self, Py_buffer *view, unsigned long long of
 	uint64_t nbytes = (uint64_t)layout_nbytes(&hold->layout), size = (uint64_t)view->len;
 	int result = -1;
 
-	if (offset > nbytes || size > nbytes - offset)
+	if (layout_check_view(&hold->layout, view, hold->label))
+		; /* the exception is set */
+	else if (offset > nbytes || size > nbytes - offset)
 		PyErr_Format(PyExc_ValueError, "%llu bytes at %llu are beyond the end of %s, which has %llu", (unsigned long long)size, offset,
 			     hold->label, (unsigned long long)nbytes);
 	else if (write && !(hold->lease.rights & GPUB_WRITE))
@@ -284,10 +286,12 @@ static PyObject *copy(struct lease *self, Py_buffer *view, unsigned long long of
 static PyObject *lease_read_into(struct lease *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "memory", "offset", NULL };
+	PyObject *memory;
 	uint64_t offset = 0;
 	Py_buffer view;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "w*|O&:read_into", names, &view, number_from_python, &offset))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O&:read_into", names, &memory, number_from_python, &offset) ||
+	    PyObject_GetBuffer(memory, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE))
 		return NULL;
 	return copy(self, &view, offset, false);
 }
@@ -295,10 +299,12 @@ static PyObject *lease_read_into(struct lease *self, PyObject *args, PyObject *k
 static PyObject *lease_write(struct lease *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "data", "offset", NULL };
+	PyObject *data;
 	uint64_t offset = 0;
 	Py_buffer view;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*|O&:write", names, &view, number_from_python, &offset))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O&:write", names, &data, number_from_python, &offset) ||
+	    PyObject_GetBuffer(data, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT))
 		return NULL;
 	return copy(self, &view, offset, true);
 }
@@ -531,10 +537,12 @@ static PyMethodDef methods[] = {
 	  "of them. OSError: as gpub_signal_on(3) and gpub_return_on(3)." },
 	{ "read_into", KEYWORDS(lease_read_into), METH_VARARGS | METH_KEYWORDS,
 	  "read_into($self, /, memory, offset=0)\n--\n\nCopies bytes of the buffer, from offset on, into writable host memory (bytearray, numpy.ndarray), and waits for that.\n\n"
-	  "It comes behind 'at' and behind the stream that the lease is used on. ValueError: beyond the end of the buffer." },
+	  "It comes behind 'at' and behind the stream that the lease is used on. TypeError: the memory has elements of another type; bytes\n"
+	  "have none, and a buffer of uint8 takes and gives all. ValueError: beyond the end of the buffer." },
 	{ "write", KEYWORDS(lease_write), METH_VARARGS | METH_KEYWORDS,
 	  "write($self, /, data, offset=0)\n--\n\nCopies host memory (bytes, numpy.ndarray) into the buffer, from offset on, and waits for that.\n\n"
-	  "BufferError: no right to write. ValueError: beyond the end of the buffer." },
+	  "TypeError: the data has elements of another type, as for read_into(). BufferError: no right to write. ValueError: beyond the end\n"
+	  "of the buffer." },
 	{ "__dlpack__", KEYWORDS(lease_dlpack), METH_VARARGS | METH_KEYWORDS,
 	  "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nThe buffer as a DLPack capsule, for from_dlpack() of any framework.\n\n"
 	  "BufferError: a lease for reading and a consumer that knows no read-only arrays; another device; copy=True." },

@@ -16,6 +16,11 @@ import pytest
 
 import gpubroker
 
+DTYPES = [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+]  # fmt: skip
+
 
 def refused(number: int) -> pytest.RaisesExc[OSError]:
     return pytest.raises(OSError, check=lambda error: error.errno == number)
@@ -145,10 +150,61 @@ def test_stat_tells_what_create_was_told(c, name):
     assert info == tuple(info)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.dtype("float32"), "float32", "f32"])
+@pytest.mark.parametrize("dtype", [np.float32, np.dtype("float32"), "float32", "f32", "f4", "<f4", "single"])
 def test_a_dtype_is_written_in_several_ways(c, name, dtype):
     c.create(name, [4], dtype)
     assert c.stat(name).dtype == "float32"
+
+
+def numpys_names() -> list[str]:
+    codes = [f"{order}{kind}{size}" for order in ("", "<", "=", "|") for kind in "biufc" for size in (1, 2, 4, 8, 16, 32, 64)]
+    names = [name for name in np.sctypeDict if isinstance(name, str)]
+    return sorted({*codes, *names, *np.typecodes["All"], "n", "N", "float", "complex", "half", "double", "S3", "M8[s]"})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of names that NumPy will not have
+def test_numpys_names_mean_what_numpy_says():
+    meant = 0
+    for name in numpys_names():
+        try:
+            theirs = np.dtype(name).name
+        except TypeError:
+            continue
+        if theirs in DTYPES:
+            assert gpubroker.dtypes.name_of(name) == theirs, name
+            meant += 1
+        else:
+            with pytest.raises(ValueError, match="is no type of a buffer's elements"):
+                gpubroker.dtypes.name_of(name)
+    assert meant > 100
+
+
+@pytest.mark.parametrize(
+    ("type_", "is_"),
+    [
+        ("f32", "float32"), ("i16", "int16"), ("bf16", "bfloat16"), ("c64", "complex64"), ("f8e4m3", "float8_e4m3fn"),
+        ("float32x4", "float32x4"), ("f32x4", "float32x4"), ("float8_e5m2", "float8_e5m2"),
+    ],
+)  # fmt: skip
+def test_names_that_numpy_does_not_have_are_the_librarys(c, name, type_, is_):
+    with pytest.raises(TypeError):
+        np.dtype(type_)
+    c.create(name, 4, type_)
+    assert c.stat(name).dtype == is_
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">i8", np.dtype(">f4"), ">c16"])
+def test_a_big_endian_type_is_refused_by_its_name(c, name, dtype):
+    with pytest.raises(ValueError, match=r">(f4|i8|c16).*is big-endian"):
+        c.create(name, 4, dtype)
+    c.create(name, 4, ">u1")
+    assert c.stat(name).dtype == "uint8"
+
+
+@pytest.mark.parametrize("dtype", ["f16", "S3", "f4,i4", "(2,)f4", "", "i8x", "x4", "\n", np.dtype("S3"), [1], np.longdouble])
+def test_what_is_no_type_is_refused_by_its_name(c, name, dtype):
+    with pytest.raises(ValueError, match="is no type of a buffer's elements: 'float32'"):
+        c.create(name, 4, dtype)
 
 
 @pytest.mark.parametrize(("dtype", "is_"), [(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")])

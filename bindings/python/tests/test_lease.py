@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lease: what it is, how it waits and signals, and when it ends."""
 
+import array
 import copy
 import errno
 import gc
@@ -516,6 +517,61 @@ def test_stream_is_taken_on_the_host_device_too(c, name):
 
 
 # ---- bytes ----
+
+
+@pytest.mark.parametrize(
+    ("dtype", "memory", "is_"),
+    [
+        ("float32", np.ones(1, "float64"), "float64"),
+        ("float32", np.ones(1, "int32"), "int32"),
+        ("float32", np.ones(1, ">f4"), ">f"),
+        ("float32", array.array("d", [1]), "float64"),
+        ("int32", np.ones(1, "uint32"), "uint32"),
+        ("int64", array.array("L", [1]), "uint64"),
+        ("complex64", np.ones(1, "float64"), "float64"),
+        ("bfloat16", np.ones(1, "float16"), "float16"),
+        ("float32x4", np.ones(1, "float64"), "float64"),
+        ("bool", np.ones(1, "int8"), "int8"),
+        ("float32", np.ones(1, "f4,f4"), "T{"),
+    ],
+)
+def test_memory_of_another_type_is_refused_with_both_names(c, name, dtype, memory, is_):
+    c.create(name, 4, dtype)
+    with c.acquire(name, "rw") as u:
+        for call in (u.write, u.read_into):
+            with pytest.raises(
+                TypeError, match=f"'{name}' has elements of {dtype.removesuffix('x4')}, and this memory has {is_}"
+            ):
+                call(memory)
+        u.write(memoryview(memory).cast("B") if is_ != "T{" else memory.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "memory"),
+    [
+        ("float32", np.full(2, 5, "<f4")),
+        ("float32", array.array("f", [5, 5])),
+        ("int64", np.full(2, 5, "long")),
+        ("int64", np.full(2, 5, "longlong")),
+        ("int64", array.array("q", [5, 5])),
+        ("complex128", np.full(2, 5, "complex128")),
+        ("float32x2", np.full(2, 5, "float32")),
+        ("bool", np.ones(2, "bool")),
+        ("uint8", np.full(2, 5, "float64")),
+        ("float16", np.full(2, 5, "float16").tobytes()),
+    ],
+)
+def test_memory_of_the_same_type_and_bytes_are_read_and_written(c, name, dtype, memory):
+    c.create(name, 16, dtype)
+    with c.acquire(name, "rw") as u:
+        u.write(memory)
+        back = bytearray(memoryview(memory).nbytes)
+        u.read_into(back)
+        assert back == bytes(memory)
+        if isinstance(memory, np.ndarray):
+            again = np.zeros_like(memory)
+            u.read_into(again)
+            assert np.array_equal(again, memory)
 
 
 def test_bytes_are_read_and_written(c, name):
