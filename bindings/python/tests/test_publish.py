@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Named tensors as one buffer: what is loaded is what was published, whole, by any number of processes."""
 
+import array
 import gc
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -161,6 +164,106 @@ def test_what_cannot_be_published_leaves_the_version_that_is_there(broker, c, pu
     nothing_is_left(broker)
 
 
+@pytest.mark.parametrize(
+    ("value", "is_"),
+    [
+        (7, np.array(7)),
+        (0.5, np.array(0.5)),
+        (True, np.array(True)),
+        ([1, 2, 3], np.array([1, 2, 3])),
+        ([[1, 2.5]], np.array([[1, 2.5]])),
+        (range(3), np.arange(3)),
+        (np.float32(2), np.array(2, "float32")),
+        (memoryview(b"abc"), np.frombuffer(b"abc", "uint8")),
+        (array.array("f", [1, 2]), np.array([1, 2], "float32")),
+        (np.arange(3, dtype=">i4"), np.arange(3, dtype="int32")),
+        (np.arange(12.0).reshape(3, 4)[:, ::-2].T, np.arange(12.0).reshape(3, 4)[:, ::-2].T),
+    ],
+)
+def test_what_is_no_array_is_converted(publish, load, value, is_):
+    publish({"a": value, "weight": np.ones(2, "float32")})
+    assert same(load(), {"a": is_, "weight": np.ones(2, "float32")})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, "text", b"bytes", {"nested": np.ones(2)}, [[1], [1, 2]], object(), [None], np.array(["text"]),
+        np.datetime64("2026-01-01"), np.ma.array([1.0, 2.0], mask=[0, 1]), np.zeros(2, "f4,f4"), np.longdouble(1), 1j,
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_cannot_be_converted_is_refused_by_name_before_anything_is_made(c, broker, publish, load, value):
+    publish()
+    before = load().generation
+    c.create("serial", 1)
+    serial = c.stat("serial").generation
+    c.unlink("serial")
+    with pytest.raises(TypeError, match=r"'layer\.7'"):
+        publish({"weight": np.ones(2), "layer.7": value})
+    c.create("serial", 1)
+    assert c.stat("serial").generation == serial + 1  # no buffer was made meanwhile
+    c.unlink("serial")
+    assert load().generation == before
+    assert same(load(), STATE)
+
+
+def test_what_is_no_mapping_is_refused(publish):
+    for tensors in ([("a", np.ones(3))], iter([("a", np.ones(3))]), np.ones(3), None):
+        with pytest.raises(TypeError, match=r"a mapping of names to tensors.*dict\(\) makes one of pairs"):
+            publish(tensors)
+
+
+def test_publish_returns_the_generation(c, name, load):
+    first = gpubroker.publish(name, STATE, client=c)
+    assert first == load().generation == c.stat(name).generation
+    assert gpubroker.publish(name, STATE, client=c) > first
+
+
+@pytest.mark.parametrize("name", ["n" * 96, "n" * 200, "run 1/policy", "/begins", "ä" * 10, "n" * 80 + "?"])
+def test_a_name_that_cannot_be_is_refused_before_anything_is_made(c, broker, name):
+    with pytest.raises(OSError, match=re.escape(f"'{name[:80]}")) as refused:
+        gpubroker.publish(name, STATE, client=c)
+    assert "publishing" not in str(refused.value)
+    nothing_is_left(broker)
+
+
+def test_a_long_name(c):
+    gpubroker.publish("n" * 95, STATE, client=c)
+    assert same(gpubroker.load("n" * 95, client=c, framework="numpy"), STATE)
+    c.unlink("n" * 95)
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan")])
+def test_a_timeout_of_load_is_no_negative_number(load, timeout):
+    with pytest.raises(ValueError, match="timeout"):
+        load(timeout=timeout)
+
+
+def test_headers_of_versions_that_are_gone_do_not_stay(c, name):
+    """Each with other tensors, as a publisher may choose them."""
+    tracemalloc.start()
+    try:
+        grown = []
+        for version in range(12):
+            state = {f"{version}-{number}-{'n' * 60}": np.empty(0, "uint8") for number in range(6000)}
+            gpubroker.publish(name, state, client=c)
+            assert len(gpubroker.load(name, client=c, framework="numpy")) == 6000
+            del state
+            gc.collect()
+            grown.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert grown[-1] - grown[0] < 2 << 20, grown
+
+
+def test_equal_headers_are_read_once(publish, load):
+    publish()
+    first = load()
+    publish()
+    assert load()._places is first._places
+
+
 def test_mode_is_who_may_load_it(c, publish, name):
     publish(mode=0o640)
     assert c.stat(name).mode == 0o640
@@ -269,6 +372,17 @@ def test_a_state_dict_of_pytorch(c, name):
     for tensor in policy.values():  # so torch.save of one writes that one
         assert tensor.untyped_storage().nbytes() == tensor.nbytes
     assert 0 < abs(policy["weight"].data_ptr() - policy["mask"].data_ptr()) < 8192  # of one mapping
+
+
+def test_tensors_of_pytorch_without_memory_or_dense_layout_are_refused_by_name(c, name):
+    torch = pytest.importorskip("torch")
+    for tensor, what in ((torch.empty(3, device="meta"), "no memory"), (torch.eye(3).to_sparse(), "not dense")):
+        with pytest.raises(ValueError, match=f"'layer.7'.*{what}"):
+            gpubroker.publish(name, {"a": torch.ones(2), "layer.7": tensor}, client=c)
+    with pytest.raises(TypeError, match="'_extra_state'"):
+        gpubroker.publish(name, {"a": torch.ones(2), "_extra_state": {"amax": 1.0}}, client=c)
+    with pytest.raises(FileNotFoundError):
+        c.stat(name)
 
 
 def test_tensors_of_pytorch_that_are_no_plain_memory(c, name):

@@ -17,6 +17,13 @@ from typing import Any, NamedTuple
 ALIGNMENT = 256
 HEADER_MAX = 100_000_000
 DIMS_MAX = 64  # as NumPy
+
+# A version has the tensors of the one before, as a rule: so many headers are kept to be used again. Larger ones are not: each
+# version may have another one, and they would stay when it is gone.
+_KEPT = 4
+_KEPT_BYTES = 1 << 19
+_KEPT_TENSORS = 5000
+
 _PREFIX = 8
 _METADATA = "__metadata__"
 
@@ -93,10 +100,10 @@ def plan(tensors: tuple[tuple[str, str, tuple[int, ...]], ...], metadata: Mappin
     the name of the format's metadata.
     """
     _check_text((*metadata, *metadata.values()))
-    return _plan(tensors, tuple(metadata.items()))
+    make = _plan_kept if len(tensors) <= _KEPT_TENSORS else _plan
+    return make(tensors, tuple(metadata.items()))
 
 
-@functools.lru_cache(maxsize=8)
 def _plan(tensors: tuple[tuple[str, str, tuple[int, ...]], ...], metadata: tuple[tuple[str, str], ...]) -> Plan:
     _check_text(tensor[0] for tensor in tensors)
     places = _places(tensors)
@@ -112,6 +119,9 @@ def _plan(tensors: tuple[tuple[str, str, tuple[int, ...]], ...], metadata: tuple
     begin = _PREFIX + size
     moved = {name: place._replace(begin=begin + place.begin, end=begin + place.end) for name, place in places.items()}
     return Plan(size.to_bytes(_PREFIX, "little") + text.ljust(size), moved, begin + sum(p.end - p.begin for p in places.values()))
+
+
+_plan_kept = functools.lru_cache(maxsize=_KEPT)(_plan)
 
 
 # ---- to read one ----
@@ -145,12 +155,15 @@ def _place(name: str, tensor: Any, begin: int, total: int) -> Place:
     return Place(dtype, shape, begin + first, begin + end)
 
 
-@functools.lru_cache(maxsize=8)
 def parse(text: bytes, total: int) -> tuple[dict[str, Place], dict[str, str]]:
     """The tensors, in the order of their places, and the metadata of a header, in a buffer of that many bytes.
 
-    What it returns is shared by equal calls: do not change it. ValueError: it is damaged.
+    What it returns may be shared by equal calls: do not change it. ValueError: it is damaged.
     """
+    return (_parse_kept if len(text) <= _KEPT_BYTES else _parse)(text, total)
+
+
+def _parse(text: bytes, total: int) -> tuple[dict[str, Place], dict[str, str]]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):
@@ -163,3 +176,6 @@ def parse(text: bytes, total: int) -> tuple[dict[str, Place], dict[str, str]]:
     begin = _PREFIX + len(text)
     places = [(name, _place(name, tensor, begin, total)) for name, tensor in header.items()]
     return dict(sorted(places, key=lambda item: item[1].begin)), metadata
+
+
+_parse_kept = functools.lru_cache(maxsize=_KEPT)(_parse)

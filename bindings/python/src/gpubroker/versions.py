@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,7 @@ from .safetensors import Place
 from .sharing import client as own_client
 
 _FIRST_READ = 65536  # bytes: most headers are read at once
+_STEM = 70  # letters of the name that the buffer has while it is written
 _COPIES = 32  # are queued together: the device copies while the next are gathered
 
 
@@ -166,18 +168,65 @@ def _write_numpy(lease: Lease, tensors: Mapping[str, Any], places: dict[str, Pla
 _WRITES = {"torch": _write_torch, "cupy": _write_cupy, "numpy": _write_numpy}
 
 
+def _of_torch(name: str, tensor: Any) -> Any:
+    """As it is now: another thread may give it another type and other memory."""
+    import torch
+
+    if tensor.is_meta:
+        raise ValueError(f"tensor {name!r} has no memory: it is on PyTorch's device 'meta'")
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"tensor {name!r} is not dense, but {tensor.layout}: publish what to_dense() makes of it")
+    return tensor.detach()
+
+
+def _of_numpy(name: str, value: Any) -> Any:
+    """An array of NumPy's, or what says of itself what it would be as one, as those of JAX do."""
+    import numpy as np
+
+    if not (hasattr(value, "dtype") and hasattr(value, "shape")):
+        try:
+            converted = np.asarray(value)
+        except ValueError as error:
+            raise TypeError(f"tensor {name!r} is a {type(value).__name__} that is no array: {error}") from None
+        if converted.dtype.kind not in "biufc":
+            raise TypeError(f"tensor {name!r} is a {type(value).__name__}, which is no array: convert it, or leave it out")
+        return converted
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"tensor {name!r} is masked, and a version has no masks: publish what filled() makes of it")
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        return value.astype(value.dtype.newbyteorder("="))
+    return value
+
+
 def _by_framework(tensors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The tensors as they are now, which another thread may give other types and memory: PyTorch's are detached for that."""
+    """The tensors, converted where that is needed. TypeError, ValueError: it cannot be."""
+    if not hasattr(tensors, "items"):
+        raise TypeError(
+            f"tensors is a mapping of names to tensors, as a state_dict is, and not a {type(tensors).__name__}: "
+            "dict() makes one of pairs"
+        )
     parts: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         framework = _framework_of(type(tensor).__module__)
-        parts.setdefault(framework, {})[name] = tensor.detach() if framework == "torch" else tensor
+        if framework == "torch" and hasattr(tensor, "detach"):
+            parts.setdefault("torch", {})[name] = _of_torch(name, tensor)
+        elif framework == "cupy" and hasattr(tensor, "dtype"):
+            parts.setdefault("cupy", {})[name] = tensor
+        else:
+            parts.setdefault("numpy", {})[name] = _of_numpy(name, tensor)
     return parts
 
 
 def _types_of(parts: dict[str, dict[str, Any]]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
     tensors = [item for its in parts.values() for item in its.items()]
     return tuple((name, _dtype_name(t.dtype), t.shape if isinstance(t.shape, tuple) else tuple(t.shape)) for name, t in tensors)
+
+
+def _check_name(client: Client, name: str) -> None:
+    """OSError: no buffer can have it. The library says so, before anything is made; short and plain names are not asked about."""
+    if not re.fullmatch(rf"[\w.-][\w./-]{{,{_STEM - 1}}}", name, re.ASCII):
+        with contextlib.suppress(FileNotFoundError):
+            client.stat(name)
 
 
 def publish(
@@ -188,11 +237,11 @@ def publish(
     metadata: Mapping[str, str] | None = None,
     mode: int = 0o600,
     timeout: float | None = 10,
-) -> None:
-    """Makes the tensors the next version of that name, which load() finds.
+) -> int:
+    """Makes the tensors the next version of that name, which load() finds. Returns the generation that the name has then.
 
-    tensors: a state_dict, or any mapping of names to arrays of PyTorch, CuPy or NumPy; others are converted by NumPy. They are
-    copied into one buffer on the current device, in the layout of a .safetensors file: `broker-ctl save NAME
+    tensors: a state_dict, or any mapping of names to arrays of PyTorch, CuPy or NumPy; numbers, lists and others are converted by
+    NumPy. They are copied into one buffer on the current device, in the layout of a .safetensors file: `broker-ctl save NAME
     FILE.safetensors` writes it. metadata: strings that go along. mode: who may load it. timeout: how many seconds to wait for
     memory, which earlier versions may have until their users let go of them; None without limit. client: None is this
     process's own connection. Where its broker has ended, the next call connects to the one that runs then.
@@ -202,14 +251,16 @@ def publish(
     if the broker keeps that much (broker-run --pool SIZE).
 
     PermissionError: another user's buffer has the name. OSError ENOMEM, EDQUOT: there is no memory for both versions.
-    TypeError: a tensor's type is none of the format's; a name, or a piece of metadata, is no string. ValueError: a tensor is
-    called __metadata__, or has less memory than its shape says.
+    TypeError: a tensor is no array, or its type is none of the format's; a name, or a piece of metadata, is no string.
+    ValueError: a tensor is called __metadata__, or has less memory than its shape says, or none. These come before anything is
+    made, and name the tensor. FileNotFoundError: somebody has unlinked the version at once.
     """
     if client is None:
         client = own_client()
     parts = _by_framework(tensors)
     header, places, size = safetensors.plan(_types_of(parts), metadata or {})
-    fresh = f"{name[:70]}.publishing-{os.urandom(4).hex()}"
+    _check_name(client, name)
+    fresh = f"{name[:_STEM]}.publishing-{os.urandom(4).hex()}"
     client.create(fresh, size, ephemeral=True, mode=mode, timeout=timeout)
     try:
         for framework, its in parts.items() or [("numpy", {})]:
@@ -222,6 +273,7 @@ def publish(
         with contextlib.suppress(OSError):
             client.unlink(fresh)
         raise
+    return client.stat(name).generation
 
 
 # ---- load ----
@@ -310,6 +362,8 @@ def load(
     FileNotFoundError: there is no such name. TimeoutError. PermissionError. ValueError: the buffer does not hold tensors.
     ConnectionResetError: the broker ended during the call.
     """
+    if timeout is not None and not timeout >= 0:
+        raise ValueError("a timeout is seconds from 0 on, or None to wait without limit")
     given, client = client, client or own_client()
     deadline = None if timeout is None else time.monotonic() + timeout
     if newer_than is not None:
