@@ -58,6 +58,36 @@ int number_from_python(PyObject *object, void *value)
 	return 1;
 }
 
+int unsigned_from_python(PyObject *object, void *value)
+{
+	uint64_t number;
+
+	if (!number_from_python(object, &number))
+		return 0;
+	if (number > UINT32_MAX) {
+		PyErr_Format(PyExc_OverflowError, "%R has more than 32 bits", object);
+		return 0;
+	}
+	*(uint32_t *)value = (uint32_t)number;
+	return 1;
+}
+
+int user_from_python(PyObject *object, void *value)
+{
+	uint32_t user;
+
+	if (object == Py_None)
+		return 1;
+	if (!unsigned_from_python(object, &user))
+		return 0;
+	if (user == GPUB_ANY_USER) {
+		PyErr_Format(PyExc_ValueError, "%R is no uid: None stands for any user", object);
+		return 0;
+	}
+	*(uint32_t *)value = user;
+	return 1;
+}
+
 int maybe_from_python(PyObject *object, struct maybe *maybe)
 {
 	*maybe = (struct maybe){ .given = object != Py_None };

@@ -18,6 +18,12 @@ const char *rights_text(unsigned rights);
  */
 int number_from_python(PyObject *object, void *value);
 
+/* For "O&": a uid, or None, which leaves the value. What stands for any user in C is none. 0: an exception is set. */
+int user_from_python(PyObject *object, void *value);
+
+/* For "O&": a uint32_t. The interpreter's "I" cuts what is larger. 0: an exception is set. */
+int unsigned_from_python(PyObject *object, void *value);
+
 /* None: absent. -1: an exception is set. */
 struct maybe {
 	uint64_t value;

@@ -68,6 +68,14 @@ static void client_dealloc(struct client *self)
 }
 
 /* Arrays that live keep their leases and the connection. */
+static PyObject *client_repr(const struct client *self)
+{
+	const char *address = self->connection->address;
+	bool alive = connection_is_alive(self->connection);
+
+	return PyUnicode_FromFormat("<gpubroker.Client %s%s>", address ? address : "of the default broker", alive ? "" : ", not connected");
+}
+
 static int close_client(const struct client *self)
 {
 	if (connection_close(self->connection))
@@ -130,12 +138,26 @@ static void unlink_quietly(const struct client *self, const char *name)
 	Py_END_ALLOW_THREADS
 }
 
+/* None: the current one. */
+static int device_from_python(PyObject *object, int32_t *device)
+{
+	long number = object == Py_None ? GPUB_CURRENT : PyLong_AsLong(object);
+
+	if (PyErr_Occurred())
+		return -1;
+	if (object != Py_None && (number < 0 || number > INT32_MAX)) {
+		PyErr_Format(PyExc_ValueError, "%R is no device: they have numbers from 0 on, and None is the current one", object);
+		return -1;
+	}
+	*device = (int32_t)number;
+	return 0;
+}
+
 static int spec_from(PyObject *shape, PyObject *dtype, PyObject *device, PyObject *timeout, gpub_spec *spec)
 {
 	if (layout_from_python(shape, dtype, 0, &spec->layout) || timeout_from_python(timeout, &spec->timeout_ms))
 		return -1;
-	spec->device = device == Py_None ? GPUB_CURRENT : (int32_t)PyLong_AsLong(device);
-	return PyErr_Occurred() ? -1 : 0;
+	return device_from_python(device, &spec->device);
 }
 
 static PyObject *client_make(struct client *self, PyObject *args, PyObject *keywords)
@@ -146,8 +168,9 @@ static PyObject *client_make(struct client *self, PyObject *args, PyObject *keyw
 	int timeline = 0, ephemeral = 0, dedicated = 0, same_address = 0, error;
 	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppO&OIO:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
-					 &dedicated, &same_address, number_from_python, &spec.reserve, &device, &spec.mode, &timeout))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppO&OO&O:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
+					 &dedicated, &same_address, number_from_python, &spec.reserve, &device, unsigned_from_python, &spec.mode,
+					 &timeout))
 		return NULL;
 	text = dtype ? Py_NewRef(dtype) : PyUnicode_FromString("uint8");
 	timeout = timeout ? Py_NewRef(timeout) : PyLong_FromLong(0);
@@ -219,10 +242,10 @@ static PyObject *client_chmod(struct client *self, PyObject *args, PyObject *key
 {
 	static char *names[] = { "name", "mode", NULL };
 	const char *name;
-	unsigned mode;
+	uint32_t mode;
 	int error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sI:chmod", names, &name, &mode))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO&:chmod", names, &name, unsigned_from_python, &mode))
 		return NULL;
 	CALL(self, error, gpub_chmod(self->connection->client, name, mode));
 	return done(self, name, error);
@@ -470,18 +493,16 @@ static PyObject *client_acquire(struct client *self, PyObject *args, PyObject *k
 {
 	static char *names[] = { "name", "rights", "at", "signal", "timeout", "shape", "dtype", "owner", NULL };
 	struct wish wish = { .shape = Py_None, .dtype = Py_None, .expectation = GPUB_EXPECTATION_INIT };
-	PyObject *at = Py_None, *signal = Py_None, *timeout = NULL, *owner = Py_None;
+	PyObject *at = Py_None, *signal = Py_None, *timeout = NULL;
 	const char *name, *rights = "r";
 	struct hold *hold;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$OOOOOO:acquire", names, &name, &rights, &at, &signal, &timeout, &wish.shape,
-					 &wish.dtype, &owner) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$OOOOOO&:acquire", names, &name, &rights, &at, &signal, &timeout, &wish.shape,
+					 &wish.dtype, user_from_python, &wish.expectation.owner) ||
 	    rights_from_text(rights, &wish.rights) || wish_times(&wish, at, signal) || timeout_or(timeout, 0, &wish.timeout_ms) ||
 	    wish_layout(&wish))
 		return NULL;
-	if (owner != Py_None)
-		wish.expectation.owner = (uint32_t)PyLong_AsUnsignedLong(owner);
-	if (PyErr_Occurred() || !connection_enter_or_raise(self->connection))
+	if (!connection_enter_or_raise(self->connection))
 		return NULL;
 	hold = hold_acquire(self->connection, name, &wish);
 	connection_leave(self->connection);
@@ -490,14 +511,12 @@ static PyObject *client_acquire(struct client *self, PyObject *args, PyObject *k
 
 /* ---- tickets ---- */
 
-static int terms_from(PyObject *user, PyObject *lifetime, int once, gpub_ticket_terms *terms)
+static int terms_from(PyObject *lifetime, int once, gpub_ticket_terms *terms)
 {
 	int milliseconds;
 
 	terms->flags = once ? GPUB_TICKET_ONCE : 0;
-	if (user != Py_None)
-		terms->user = (uint32_t)PyLong_AsUnsignedLong(user);
-	if (PyErr_Occurred() || (lifetime && timeout_from_python(lifetime, &milliseconds)))
+	if ((lifetime && timeout_from_python(lifetime, &milliseconds)))
 		return -1;
 	if (lifetime)
 		terms->lifetime_ms = milliseconds < 0 ? 0 : milliseconds ? (uint64_t)milliseconds : 1;
@@ -508,14 +527,15 @@ static PyObject *client_ticket(struct client *self, PyObject *args, PyObject *ke
 {
 	static char *names[] = { "name", "rights", "once", "user", "lifetime", NULL };
 	gpub_ticket_terms terms = GPUB_TICKET_TERMS_INIT;
-	PyObject *user = Py_None, *lifetime = NULL, *result;
+	PyObject *lifetime = NULL, *result;
 	const char *name, *text = "r";
 	char ticket[GPUB_TICKET_MAX];
 	unsigned rights;
 	int once = 1, error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$pOO:ticket", names, &name, &text, &once, &user, &lifetime) ||
-	    rights_from_text(text, &rights) || terms_from(user, lifetime, once, &terms))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$pO&O:ticket", names, &name, &text, &once, user_from_python,
+					 &terms.user, &lifetime) ||
+	    rights_from_text(text, &rights) || terms_from(lifetime, once, &terms))
 		return NULL;
 	CALL(self, error, gpub_ticket_issue(self->connection->client, name, rights, &terms, ticket));
 	result = error ? raise_os_named(name, error) : ticket_new(types_of((PyObject *)self), ticket);
@@ -635,6 +655,7 @@ static PyType_Slot slots[] = {
 		     "ChildProcessError (ECHILD)." },
 	{ Py_tp_new, (void *)client_create },
 	{ Py_tp_dealloc, (void *)client_dealloc },
+	{ Py_tp_repr, (void *)client_repr },
 	{ Py_tp_methods, methods },
 	{ Py_tp_getset, getset },
 	{ 0, NULL },

@@ -91,6 +91,14 @@ static void list_remove(struct connection *connection)
 
 /* ---- its life ---- */
 
+static pid_t connected; /* the process that did, perhaps the parent; under the interpreter lock */
+
+/* No device works in a child of a process that has used it. */
+static bool parent_has_connected(void)
+{
+	return connected && connected != getpid();
+}
+
 int connection_open(const char *address, struct connection **connection)
 {
 	struct connection *made = calloc(1, sizeof *made);
@@ -107,13 +115,13 @@ int connection_open(const char *address, struct connection **connection)
 	if (!error && PyErr_Occurred())
 		gpub_disconnect(made->client);
 	if (error || PyErr_Occurred()) {
-		raise_os(error);
+		raise_os(error == -ENOTSUP && parent_has_connected() ? -ECHILD : error);
 		free(made->address);
 		free(made);
 		return -1;
 	}
 	gpub_set_flags(made->client, GPUB_BACKGROUND_CLOSE); /* nobody trims when an array is collected */
-	made->pid = getpid();
+	made->pid = connected = getpid();
 	made->references = 1;
 	list_add(made);
 	*connection = made;

@@ -156,6 +156,19 @@ static PyObject *get_address(struct lease *self, void *Py_UNUSED(none))
 	return address ? PyUnicode_DecodeFSDefault(address) : Py_NewRef(Py_None);
 }
 
+/* Which broker it is of. */
+static PyObject *get_node(struct lease *self, void *Py_UNUSED(none))
+{
+	char text[GPUB_NODE_SIZE];
+	int error;
+
+	if (!hold_enter(self->hold))
+		return NULL;
+	error = gpub_node(self->hold->connection->client, text);
+	connection_leave(self->hold->connection);
+	return error ? raise_os(error) : PyUnicode_FromString(text);
+}
+
 /* A dict, which frameworks.py fills. */
 static PyObject *get_arrays(struct lease *self, void *Py_UNUSED(none))
 {
@@ -573,6 +586,7 @@ static PyGetSetDef getset[] = {
 	{ "_address", (getter)get_address, NULL, NULL, NULL },
 	{ "_stream", (getter)get_stream, NULL, NULL, NULL },
 	{ "_arrays", (getter)get_arrays, NULL, NULL, NULL },
+	{ "_node", (getter)get_node, NULL, NULL, NULL },
 	{ "__array_interface__", (getter)get_array_interface, NULL, NULL, NULL },
 	{ "__cuda_array_interface__", (getter)get_cuda_interface, NULL, NULL, NULL },
 	{ 0 },

@@ -54,6 +54,10 @@ static PyMethodDef module_methods[] = {
 	{ 0 },
 };
 
+#define TEXT_OF(number) #number
+#define VERSION_OF(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+#define VERSION VERSION_OF(GPUB_VERSION_MAJOR, GPUB_VERSION_MINOR, GPUB_VERSION_PATCH)
+
 static int type_add(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
 {
 	*type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
@@ -68,6 +72,8 @@ static int module_exec(PyObject *module)
 	if (!types->info || PyModule_AddType(module, types->info) || type_add(module, &client_spec, &types->client) ||
 	    type_add(module, &lease_spec, &types->lease) || type_add(module, &array_spec, &types->array) ||
 	    type_add(module, &ticket_spec, &types->ticket))
+		return -1;
+	if (PyModule_AddStringConstant(module, "__version__", VERSION))
 		return -1;
 	return PyModule_AddIntConstant(module, "TIMELINE_MAX", (long)GPUB_TIMELINE_MAX);
 }

@@ -76,7 +76,8 @@ def own_broker() -> Iterator[Callable[..., Broker]]:
 
     yield start
     for running in started:
-        running.end()
+        if running.process.returncode is None:
+            running.end()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import os
 import pickle
 import stat
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,23 @@ def test_a_failing_block_closes_although_arrays_live(c, broker, name):
     del array
     with pytest.raises(ValueError, match="closed"):
         other.stat(name)
+
+
+def test_what_a_client_prints_and_whether_it_is_connected(own_broker):
+    broker = own_broker()
+    c = broker.connect()
+    assert repr(c) == f"<gpubroker.Client {broker.address}>"
+    assert c.connected
+    broker.end()
+    deadline = time.monotonic() + 60
+    while c.connected:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(ConnectionResetError):
+        c.stat("x")
+    c.close()
+    assert repr(c) == f"<gpubroker.Client {broker.address}, not connected>"
+    assert not c.connected
 
 
 def test_a_client_is_neither_copied_nor_pickled(c):
@@ -474,6 +492,34 @@ def test_what_is_no_ticket_is_refused(c, name):
 def test_a_timeout_is_no_negative_number(c, name, timeout):
     with pytest.raises(ValueError, match="timeout"):
         c.acquire(name, timeout=timeout)
+
+
+@pytest.mark.parametrize("user", [-1, 2**32 - 1, 2**32, 2**32 + 1000, 2**64 - 1, 2**64, "0", 1.5])
+def test_a_uid_is_a_number_of_32_bits_and_none_is_anybody(c, name, user):
+    c.create(name, 8, mode=0o666)
+    calls = [lambda: c.acquire(name, "rw", owner=user), lambda: c.ticket(name, user=user)]
+    if user != -1:  # which leaves it as it is
+        calls.append(lambda: c.chown(name, user))
+    for call in calls:
+        with pytest.raises((ValueError, OverflowError, TypeError)):
+            call()
+    assert c.stat(name).owner == os.getuid()
+    c.acquire(name, owner=None).release()
+    c.ticket(name, user=None)
+
+
+@pytest.mark.parametrize("number", [2**32 + 0o600, 2**64 + 0o600, -(2**32) + 0o600])
+def test_no_number_is_cut(c, name, number):
+    c.create(name, 8, dedicated=True, mode=0o640)
+    for call in (
+        lambda: c.create(f"{name}-other", 8, mode=number),
+        lambda: c.create(f"{name}-other", 8, device=number & ~0o777),
+        lambda: c.chmod(name, number),
+        lambda: c.set_device(number & ~0o777),
+    ):
+        with pytest.raises((ValueError, OverflowError)):
+            call()
+    assert c.stat(name).mode == 0o640
 
 
 @pytest.mark.parametrize("rights", ["", "x", "rx", "R"])

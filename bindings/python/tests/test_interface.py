@@ -66,6 +66,10 @@ def test_pydoc_shows_the_package():
         assert word in shown
 
 
+def test_the_version_is_that_of_the_library_and_of_the_package():
+    assert f'version = "{gpubroker.__version__}"' in (HERE / "pyproject.toml").read_text()
+
+
 def test_all_is_what_it_says():
     assert {name for name in vars(gpubroker) if not name.startswith("_") and name[0].isupper()} <= set(gpubroker.__all__)
     assert all(hasattr(gpubroker, name) for name in gpubroker.__all__)

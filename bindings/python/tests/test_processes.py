@@ -43,18 +43,20 @@ def error_of(use) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_is_refused_and_harms_nobody(c, name):
+def test_a_forked_child_is_refused_and_harms_nobody(c, broker, name, monkeypatch):
+    monkeypatch.setenv("GPUBROKER", broker.address)
     c.create(name, 4, "int32")
     u = c.acquire(name, "rw")
     array = u.numpy()
     array[:] = 7
 
     def work() -> str:
-        said = [error_of(use) for use in (lambda: c.stat(name), u.numpy, u.release, lambda: c.acquire(name))]
+        uses = (lambda: c.stat(name), u.numpy, u.release, lambda: c.acquire(name), broker.connect, lambda: gpubroker.load("x"))
+        said = [error_of(use) for use in uses]
         c.close()
         return ", ".join(said)
 
-    assert in_child(work) == ", ".join(["ChildProcessError ECHILD"] * 4)
+    assert in_child(work) == ", ".join(["ChildProcessError ECHILD"] * 6)
     assert array.tolist() == [7] * 4
     del array
     u.release()
@@ -109,6 +111,34 @@ def test_a_pickled_lease_is_another_lease_of_the_same_rights(c, name):
             again.numpy()[2] = 5
         assert u.numpy().tolist() == [0, 0, 5, 0]
     gpubroker.sharing.client(c.address).trim()
+
+
+def test_a_pickle_of_a_lease_is_loaded_as_often_as_somebody_wants(c, name):
+    c.create(name, 4, "int32")
+    with c.acquire(name, "rw") as u:
+        data = pickle.dumps(u)
+        for _ in range(5000):  # more than a broker has one-time tickets
+            pickle.dumps(u)
+    for _ in range(3):
+        with pickle.loads(data) as again:
+            assert (again.name, again.rights) == (name, "rw")
+            assert repr(again) == f"<gpubroker.Lease '{name}' int32[4] rw>"
+            assert pickle.loads(pickle.dumps(again)).release() is None
+    c.redeem(c.ticket(name)).release()
+    c.unlink(name)
+    with pytest.raises(FileNotFoundError, match=name):
+        pickle.loads(data)
+    gpubroker.sharing.client(c.address).trim()
+
+
+def test_a_pickled_lease_of_another_broker_is_stale(c, own_broker, name, monkeypatch):
+    c.create(name, 4)
+    other = own_broker("-b", f"{name}=4K")
+    with other.connect() as d, d.acquire(name) as u:
+        made, (_address, *rest) = u.__reduce__()
+        with pytest.raises(OSError, match="of another broker than", check=lambda error: error.errno == errno.ESTALE):
+            made(c.address, *rest)
+    gpubroker.sharing._clients.pop(other.address, None)
 
 
 def test_what_cannot_be_pickled_is_refused(c, name):

@@ -29,10 +29,10 @@ Named tensors go as one buffer, of which a reader has one whole version at any t
     policy = policy.wait_newer()
 """
 
-from ._core import TIMELINE_MAX, Client, Info, Lease, Ticket
+from ._core import TIMELINE_MAX, Client, Info, Lease, Ticket, __version__
 from .versions import Version, load, publish
 
-__all__ = ["TIMELINE_MAX", "Client", "Info", "Lease", "Ticket", "Version", "connect", "load", "publish"]
+__all__ = ["TIMELINE_MAX", "Client", "Info", "Lease", "Ticket", "Version", "__version__", "connect", "load", "publish"]
 
 
 def connect(address: str | None = None) -> Client:

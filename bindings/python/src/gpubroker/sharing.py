@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a lease goes to another process by pickle, as through a queue of multiprocessing: as a ticket.
+"""How a lease goes to another process by pickle, as through a queue of multiprocessing: as the name of its buffer.
 
-The other process redeems the ticket with a connection of its own, one for each broker. So only the buffer's owner can
-pickle a lease, and the broker must be reachable there.
+The other process acquires the buffer with a connection of its own, one for each broker, as often as the pickle is loaded. So the
+broker must be reachable there, and the buffer's mode must let it. It gets the same buffer or, if another one has the name by
+then, an error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import threading
 from typing import Any
 
-from ._core import Client, Lease, Ticket
+from ._core import Client, Lease
 
 _lock = threading.Lock()
 _clients: dict[str | None, Client] = {}
@@ -31,17 +32,21 @@ def client(address: str | None = None) -> Client:
 
 def reduce_lease(lease: Lease) -> tuple[Any, ...]:
     if lease.name is None:
-        raise TypeError("a lease of a redeemed ticket cannot be pickled: only the buffer's owner issues tickets, by its name")
+        raise TypeError("a lease of a redeemed ticket has no name to acquire it by: send a Ticket, by client.ticket(name)")
     if lease.released:
-        raise ValueError("the lease was released")
+        raise ValueError(f"the lease on {lease.name!r} was released")
     address = lease._address or os.environ.get("GPUBROKER")
-    ticket = client(address).ticket(lease.name, lease.rights, user=os.getuid())
-    return redeem_lease, (address, ticket, lease.generation)
+    return acquire_lease, (address, lease._node, lease.name, lease.rights, lease.generation)
 
 
-def redeem_lease(address: str | None, ticket: Ticket, generation: int) -> Lease:
-    lease = client(address).redeem(ticket)
+def acquire_lease(address: str | None, node: str, name: str, rights: str, generation: int) -> Lease:
+    """What was pickled: a lease on the same buffer."""
+    there = client(address)
+    if there.node != node:
+        where = address or "the default address"
+        raise OSError(errno.ESTALE, f"the lease on {name!r} was of another broker than the one at {where}")
+    lease = there.acquire(name, rights)
     if lease.generation == generation:
         return lease
     lease.release()
-    raise OSError(errno.ESTALE, "the lease was of an earlier buffer of that name, for which there are no tickets any more")
+    raise OSError(errno.ESTALE, f"the lease was of an earlier buffer than the one that is called {name!r} now, or it was resized")
