@@ -2,6 +2,7 @@
 """python -m gpubroker: what it lists, what it says of a buffer's elements, and its pictures."""
 
 import os
+import stat
 import struct
 import subprocess
 import sys
@@ -116,6 +117,44 @@ def test_a_png_with_its_scale(c, name, look, tmp_path):
     assert os.listdir(tmp_path) == ["u.png"]
     look("view", name, "--png", str(file), "--range", "0", "198")
     assert pixels(file.read_bytes())[0, 99].tolist() != [253, 231, 37]
+
+
+def png_of(broker, name, file, shell: str = "true", umask: int = 0o022) -> subprocess.CompletedProcess:
+    """Has a shell do something in the folder, in the process that becomes the viewer then."""
+    command = f'{shell}; exec "$0" -m gpubroker --address {broker.address} view {name} --png "$1"'
+    return subprocess.run(
+        ["sh", "-c", command, sys.executable, str(file)], capture_output=True, text=True, cwd=file.parent, umask=umask, timeout=60
+    )
+
+
+def test_a_link_at_a_temporary_name_is_not_followed(c, broker, name, tmp_path):
+    """Somebody else may write the folder, and knows the viewer's pid."""
+    fill(c, name, np.zeros((2, 2), "float32"))
+    file, victim = tmp_path / "u.png", tmp_path / "victim"
+    victim.write_text("a thesis")
+    names = ("u.png.$$.tmp", ".u.png.$$.tmp", "u.png.tmp", ".u.png.tmp")
+    done = png_of(broker, name, file, "; ".join(f'ln -s victim "{link}"' for link in names))
+    assert done.returncode == 0, done.stderr
+    assert victim.read_text() == "a thesis"
+    assert not file.is_symlink()
+    assert pixels(file.read_bytes()).shape[0] > 0
+    assert len(os.listdir(tmp_path)) == 2 + len(names)
+
+
+def test_a_picture_keeps_the_mode_of_the_file_that_it_replaces(c, broker, name, tmp_path):
+    fill(c, name, np.zeros((2, 2), "float32"))
+    file = tmp_path / "u.png"
+    for umask, before, after in ((0o027, None, 0o640), (0o022, 0o600, 0o600), (0o077, 0o664, 0o664)):
+        if before is not None:
+            file.chmod(before)
+        assert png_of(broker, name, file, umask=umask).returncode == 0
+        assert stat.S_IMODE(file.stat().st_mode) == after
+    file.unlink()
+    (tmp_path / "victim").write_text("a thesis")
+    file.symlink_to("victim")
+    assert png_of(broker, name, file).returncode == 0
+    assert (tmp_path / "victim").read_text() == "a thesis"
+    assert sorted(os.listdir(tmp_path)) == ["u.png", "victim"]
 
 
 def test_a_slice_of_more_dimensions(c, name, look):

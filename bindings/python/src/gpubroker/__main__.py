@@ -14,8 +14,10 @@ import json
 import math
 import os
 import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -134,11 +136,27 @@ def _frame(client: Client, options: argparse.Namespace) -> str:
     return "\n".join([*lines, shown, _statistics(found)])
 
 
+def _take_access(descriptor: int, path: str) -> None:
+    """The group and the mode of the file that is replaced; of a new one, those that open() would give it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    mode = 0o666 & ~umask
+    with contextlib.suppress(FileNotFoundError):
+        there = os.lstat(path)
+        if stat.S_ISREG(there.st_mode):
+            mode = stat.S_IMODE(there.st_mode)
+            with contextlib.suppress(PermissionError):
+                os.fchown(descriptor, -1, there.st_gid)
+    os.fchmod(descriptor, mode)
+
+
 def _write(path: str, content: bytes) -> None:
-    """A reader of the file sees one picture whole."""
-    fresh = f"{path}.{os.getpid()}.tmp"
+    """A reader of the file sees one picture whole. Others may write the folder: nobody knows the name of the new file before."""
+    descriptor, fresh = tempfile.mkstemp(".tmp", f".{Path(path).name}.", Path(path).parent)
     try:
-        Path(fresh).write_bytes(content)
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            _take_access(descriptor, path)
         os.replace(fresh, path)
     except BaseException:
         Path(fresh).unlink(missing_ok=True)
