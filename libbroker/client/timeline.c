@@ -234,8 +234,9 @@ static int wait_verdict(uint64_t value, int timeout_ms, const struct reading *no
 	if (now->value >= value)
 		return 0;
 	if (now->ended != BOARD_RUNS)
-		return error_set(-EOWNERDEAD, "the process that writes this timeline ended at %llu, before %llu",
-				 (unsigned long long)now->value, (unsigned long long)value);
+		return error_set(-EOWNERDEAD, "the process that writes this timeline %s at %llu, before %llu",
+				 now->ended == BOARD_LEFT ? "left" : "died", (unsigned long long)now->value,
+				 (unsigned long long)value);
 	return error_set(-ETIMEDOUT, "the timeline has reached %llu, and not %llu within %d ms",
 			 (unsigned long long)now->value, (unsigned long long)value, timeout_ms);
 }

@@ -10,6 +10,7 @@ before it writes: who does not wait for it reads the value of before.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import itertools
 import os
@@ -274,18 +275,37 @@ def is_on_the_gpu(c: gpubroker.Client) -> None:
         assert bytes(back) == data
 
 
-def refuses_exports(c: gpubroker.Client, framework: Any) -> None:
-    with buffers(c) as (name,):
-        u = c.acquire(name, "rw")
-        array = framework.take(u)
+def keeps_the_memory(c: gpubroker.Client, framework: Any) -> None:
+    with buffers(c) as (name,), framework.on(framework.stream()):
+        with c.acquire(name, "rw", signal=1) as u:
+            array = framework.take(u)
+        assert u.released
+        assert u.exports == 1
+        assert c.acquire(name, at=1).release() is None
         try:
-            u.release()
+            c.drain(name)
         except BufferError as error:
-            assert "1 exported array" in str(error)
+            assert "1 released lease" in str(error)
         else:
-            raise AssertionError("it was released under its array")
+            raise AssertionError("it was drained under its array")
         del array
-        u.release()
+        gc.collect()
+        assert u.exports == 0
+
+
+def torch_refuses(c: gpubroker.Client, torch: Any) -> None:
+    with buffers(c) as (name,):
+        with c.acquire(name, "rw") as u:
+            tensor = u.torch()
+            view = tensor[:1]
+        for use in (torch.sum, lambda t: t + 1, lambda t: t.data_ptr()):
+            try:
+                use(tensor)
+            except ValueError as error:
+                assert f"the lease on '{name}' has ended" in str(error)
+            else:
+                raise AssertionError("the tensor can be used")
+        assert view.numel() == 1
 
 
 def wants_the_last_stream(c: gpubroker.Client, framework: Any) -> None:
@@ -451,7 +471,7 @@ def checks(c: gpubroker.Client) -> Iterator[tuple[str, Callable[[], None]]]:
     for writer, reader in itertools.product(writers, FRAMEWORKS):
         yield f"{reader} reads what {writer} wrote", lambda w=writer, r=reader: hands_over(c, writers[w], FRAMEWORKS[r])
     for name, one in FRAMEWORKS.items():
-        yield f"{name}: a lease is not released under its array", lambda one=one: refuses_exports(c, one)
+        yield f"{name}: a lease ends, and its array keeps the memory", lambda one=one: keeps_the_memory(c, one)
     for name in ("torch", "cupy"):
         if name in FRAMEWORKS:
             one = FRAMEWORKS[name]
@@ -463,6 +483,7 @@ def checks(c: gpubroker.Client) -> Iterator[tuple[str, Callable[[], None]]]:
     if "torch" in FRAMEWORKS:
         yield "tensors of several frameworks are published", lambda: publishes(c, those)
     if "torch" in FRAMEWORKS:
+        yield "torch refuses a tensor of a lease that has ended", lambda: torch_refuses(c, FRAMEWORKS["torch"].torch)
         yield "a graph of torch works on a lease", lambda: is_captured(c, FRAMEWORKS["torch"].torch)
     if "cupy" in FRAMEWORKS:
         yield "a graph of CuPy works on a lease", lambda: is_captured_by_cupy(c, FRAMEWORKS["cupy"].cupy)

@@ -270,7 +270,7 @@ sys.stdin.read()
     with refused(errno.EOWNERDEAD) as caught:
         c.acquire(name, at=4)
     assert f"'{name}'" in str(caught.value)
-    assert "ended at 3, before 4" in str(caught.value)
+    assert "died at 3, before 4" in str(caught.value)
     with c.acquire(name, at=3) as u:  # what was reached before is reached
         with refused(errno.EOWNERDEAD):
             print(u.timeline)

@@ -288,7 +288,7 @@ def test_a_child_of_multiprocessing_leaves_in_order(c, broker, name, tmp_path, m
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout == ("1\n" if how == "an exception" else "0\n"), done.stderr
     with c.acquire(name) as u:
-        with pytest.raises(OSError, match="ended at 3, before 4"):
+        with pytest.raises(OSError, match="left at 3, before 4"):
             u.wait(at=4)
         assert u.timeline == 3  # that of a writer that left, not of a dead one
     c.drain(name, timeout=60)
