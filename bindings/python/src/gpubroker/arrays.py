@@ -136,6 +136,7 @@ class EndedArray(_Base):  # type: ignore[misc]
 
     __array_ufunc__ = __array_function__ = __getitem__ = __setitem__ = __delitem__ = __contains__ = __len__ = __iter__ = _refuse
     __bool__ = __int__ = __float__ = __complex__ = __index__ = __format__ = __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
+    __dlpack__ = __dlpack_device__ = _refuse
 
     def __getattribute__(self, name: str) -> Any:
         return type(self) if name == "__class__" else _refuse(self)

@@ -20,20 +20,20 @@ _BRIEF = {brief: name for name, brief in _NAMES.items()}
 _NUMPY = {
     name: type_
     for type_, names in {
-        "bool": "b1 ? bool_",
+        "bool": "b1 ? bool_ bool8",
         "int8": "i1 b byte",
         "int16": "i2 h short",
         "int32": "i4 i intc",
-        "int64": "i8 l q p n int int_ long longlong intp",
+        "int64": "i8 l q p n int int_ long longlong intp int0",
         "uint8": "u1 B ubyte",
         "uint16": "u2 H ushort",
         "uint32": "u4 I uintc",
-        "uint64": "u8 L Q P N uint ulong ulonglong uintp",
+        "uint64": "u8 L Q P N uint ulong ulonglong uintp uint0",
         "float16": "f2 e half",
         "float32": "f4 f single",
-        "float64": "f8 d double float",
-        "complex64": "c8 F csingle",
-        "complex128": "c16 D cdouble complex",
+        "float64": "f8 d double float float_",
+        "complex64": "c8 F csingle singlecomplex",
+        "complex128": "c16 D cdouble cfloat complex complex_",
     }.items()
     for name in names.split()
 }
