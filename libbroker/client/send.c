@@ -73,7 +73,7 @@ void call_cancel(struct gpub_client *client, uint64_t request)
 	SAVE_ERROR();
 
 	wire_init(&message, WIRE_CANCEL, request);
-	call_send(client, &message);
+	tell(client, &message);
 }
 
 void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
