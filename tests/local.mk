@@ -373,6 +373,7 @@ tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_h
 
 # Programs that drive brokers and clients of their own.
 harness = tests/integration/harness.c tests/integration/harness.h tests/integration/objects.c
+weather = tests/integration/weather.c tests/integration/weather.h
 refusals = tests/integration/refusals.c tests/integration/refusals.h $(harness)
 tests_integration_publish_SOURCES = tests/integration/publish.c $(refusals)
 tests_integration_layouts_SOURCES = tests/integration/layouts.c $(refusals)
@@ -385,7 +386,7 @@ tests_integration_capture_SOURCES = tests/integration/capture.c $(harness) $(hos
 tests_integration_closed_SOURCES = tests/integration/closed.c $(harness)
 tests_integration_closes_SOURCES = tests/integration/closes.c $(harness)
 tests_integration_damaged_SOURCES = tests/integration/damaged.c $(harness)
-tests_integration_death_SOURCES = tests/integration/death.c $(harness)
+tests_integration_death_SOURCES = tests/integration/death.c $(harness) $(weather)
 tests_integration_disconnect_SOURCES = tests/integration/disconnect.c $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
 tests_integration_false_brokers_SOURCES = tests/integration/false-brokers.c $(refusals)
@@ -428,7 +429,7 @@ tests_litmus_litmus_SOURCES = \
 	tests/litmus/litmus.c tests/litmus/outside.c \
 	tests/litmus/race.c tests/litmus/race.h tests/litmus/table-race.c tests/litmus/table-race.h
 
-hostile = tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker.c tests/hostile/arena-broker.h \
+hostile = $(weather) tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker.c tests/hostile/arena-broker.h \
 	tests/hostile/arena-users.c tests/hostile/arena-users.h \
 	tests/hostile/attacks.c tests/hostile/attacks.h tests/hostile/flood.c tests/hostile/flood.h \
 	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)

@@ -240,7 +240,7 @@ static void launch_bytes(struct worker *worker, const gpub_lease *lease)
 	gpub_kernel        bytes = { 0, lease->ptr };
 	gpub_launch_config config = single_grid(worker->stream);
 
-	expect(gpub_launch(bytes, &config, NULL), -ESTALE, "launch a buffer's address as if it were a kernel");
+	expect(gpub_launch(bytes, &config, NULL), -EINVAL, "launch a buffer's address as if it were a kernel");
 }
 
 static void copy_kernels(struct worker *worker)

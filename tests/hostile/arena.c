@@ -22,6 +22,7 @@
 #include "arena-broker.h"
 #include "arena-users.h"
 #include "broker/show/read.h"
+#include "tests/integration/weather.h"
 #include "victim.h"
 
 #define RSS_MAX        (64l << 20) /* what the broker may have grown by: malloc keeps some of what it once needed */

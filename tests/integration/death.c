@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "weather.h"
 
 #define ROUNDS    (on_cuda() ? 24 : 200)
 #define CLIENTS   64 /* at most */

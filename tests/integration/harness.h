@@ -91,13 +91,6 @@ int broker_wait(struct broker_process *broker, int signal);
 /* Whether it has said this so far. */
 bool broker_said(const struct broker_process *broker, const char *text);
 
-/*
- * What a job manager, a logout or a cleaner of old files does to a broker: which, modulo WEATHERS, says which of these. Sends it a signal that
- * means nothing to it, or removes its status file or its socket. True: the name that was removed is there again.
- */
-#define WEATHERS 10
-bool broker_weather(const struct broker_process *broker, unsigned which);
-
 /* ---- its accounting, as the status file has it now ---- */
 
 json_t *status_json(const struct broker_process *broker); /* to be given back with json_decref() */

@@ -194,7 +194,7 @@ job_is_told() {
 	local instance
 	[ "$(brokers | wc -l)" = 2 ] || return
 	while read -r instance _; do
-		"$show" "$instance" >out && sed -n 3p out | grep -qx "job $job of Slurm" && "$show" --json "$instance" >out &&
+		"$show" "$instance" >out && sed -n 4p out | grep -qx "job $job of Slurm" && "$show" --json "$instance" >out &&
 			grep -A1 '"launcher": "Slurm"' out | grep -q "\"id\": \"$job\"" || return
 	done < <(brokers)
 }
