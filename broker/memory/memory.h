@@ -4,7 +4,8 @@
  *
  * Owns each allocation from the request for a range until memory_released(), and what its owner is charged for it. The registry
  * (above) asks for a range, counts in the allocation what keeps it (names, grants), and calls memory_decide_free() whenever
- * such a count fell. That one function decides that memory is freed. reclaim.c carries it out with the device's thread.
+ * such a count fell. That function decides that an allocation is freed; memory_shrink() and memory_not_grown() give back chunks of one that
+ * stays, which nobody maps. reclaim.c carries it out with the device's thread.
  * Knows nothing of names, buffers and sessions: what they have to do with an allocation is done by the registry's hooks.
  */
 #ifndef GPUB_MEMORY_H
@@ -84,8 +85,8 @@ void memory_ready(struct memory *memory, struct allocation *allocation);
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
 
 /*
- * The rule of invariant 2, and the only place that decides that memory is freed: to be called whenever a name, a grant, a
- * buffer or a cleaning of the allocation has ended. The allocation may be gone afterwards.
+ * The rule of invariant 2: decides whether the allocation is freed. To be called whenever a name, a grant, a buffer or a cleaning of it
+ * has ended. The allocation may be gone afterwards.
  */
 void memory_decide_free(struct memory *memory, struct allocation *allocation);
 

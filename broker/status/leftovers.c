@@ -32,6 +32,11 @@ int leftovers_lock(int fd)
 	return fcntl(fd, F_OFD_SETLK, &lock) ? -errno : 0;
 }
 
+bool leftovers_take(int fd)
+{
+	return !leftovers_lock(fd) || !status_file_is_held(fd);
+}
+
 bool leftovers_leads_to(const char *path, const struct stat *own)
 {
 	struct stat named;
@@ -396,7 +401,7 @@ static void remove_if_dead(const char *name, const char *starting)
 	fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && leftovers_take(fd) && leftovers_still_named(fd, shm_name)) {
 		leftovers_remove_instance(instance);
 		if (!may_come_again(fd) && (!starting || strcmp(instance, starting) || !leftovers_is_own(&st))) {
 			shm_unlink(shm_name);

@@ -16,6 +16,12 @@
 /* Takes the lock that says "alive". -EAGAIN: somebody holds it. */
 int leftovers_lock(int fd);
 
+/*
+ * Whether no broker has that status file any more. Takes the lock, so that no other process removes the file meanwhile, unless somebody who
+ * may only read the file keeps a lock on it: such a lock says nothing.
+ */
+bool leftovers_take(int fd);
+
 /* Does the path, without following links, lead to that very file? */
 bool leftovers_leads_to(const char *path, const struct stat *own);
 

@@ -81,7 +81,7 @@ int ring_predecessor_open(const char *shm_name)
 	fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	if (!fstat(fd, &st) && leftovers_is_own(&st) && !leftovers_lock(fd) && leftovers_still_named(fd, shm_name)) {
+	if (!fstat(fd, &st) && leftovers_is_own(&st) && leftovers_take(fd) && leftovers_still_named(fd, shm_name)) {
 		shm_unlink(shm_name);
 		return fd;
 	}

@@ -114,6 +114,19 @@ static int be_told_of_a_broker(void)
 	return lstat(status, &st) ? 2 : 0;
 }
 
+/* 0: it began under its own name. */
+static int begin_with_name(void)
+{
+	int result;
+
+	leftovers_remove(instance);
+	if (broker_begin())
+		return 1;
+	result = strcmp(broker.config->instance, instance) ? 2 : 0;
+	broker_end();
+	return result;
+}
+
 /* 0: it did not begin, said why, and left nothing of its own. */
 static int be_refused(void)
 {
@@ -396,6 +409,21 @@ static void test_a_living_brokers_name_is_refused(void **state)
 	close(fd);
 }
 
+/* Who may only read a status file can lock it against writers, and outlive its broker. */
+static void test_a_readers_lock_keeps_no_broker_from_its_name(void **state)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	int fd;
+
+	(void)state;
+	assert_int_equal(put(status), 0);
+	give_status(geteuid());
+	fd = open(status, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	assert_int_equal(as(geteuid(), begin_with_name), 0);
+	close(fd);
+}
+
 /* The bait is nobody's: a name that could be a status file's is taken away by whichever broker of another test starts. */
 static int names_choose(void **state)
 {
@@ -423,6 +451,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_in_a_private_directorys_place_stays),
 		cmocka_unit_test_teardown(test_another_users_file_keeps_nobody_from_beginning, clear),
 		cmocka_unit_test_teardown(test_a_living_brokers_name_is_refused, clear),
+		cmocka_unit_test_teardown(test_a_readers_lock_keeps_no_broker_from_its_name, clear),
 	};
 
 	return cmocka_run_group_tests_name("leftovers", tests, names_choose, NULL);
