@@ -287,7 +287,7 @@ static int wait_here(const gpub_lease *lease, uint64_t value, int timeout_ms, st
 
 int gpub_timeline_wait(const gpub_lease *lease, uint64_t value, int timeout_ms, uint64_t *reached)
 {
-	struct reading now;
+	struct reading now = { 0 };
 	int error = timeline_wait_check(value);
 	HOLD_CANCELLATION();
 

@@ -15,10 +15,11 @@
 #include "attacks.h"
 #include "arena-users.h"
 
-#define OWN     "attacker/publish"
-#define NEXT    "attacker/publish/next"
-#define RENAMES 20000
-#define WAITS   1024 /* that a session may have */
+#define OWN        "attacker/publish"
+#define NEXT       "attacker/publish/next"
+#define RENAMES    20000
+#define WAITS      1024 /* that a session may have */
+#define FIRST_WAIT (1ull << 40) /* the number of the first of those that are cancelled */
 
 static int rename_to(struct speaker *s, const char *name, const char *to, uint32_t flags)
 {
@@ -381,14 +382,18 @@ static void cancel_waits(void)
 	WANT(!speaker_create(&s, OWN, 4096, 0600, 0));
 	message.newer.generation = info_of(&s, OWN).generation;
 	message.newer.timeout_ms = -1;
-	message.request = cancel.request = 1ull << 40;
-	for (int i = 0; i < WAITS; i++)
+	for (unsigned i = 0; i < WAITS; i++) {
+		message.request = FIRST_WAIT + i;
 		WANT(!speaker_say(&s, &message));
-	for (int i = 0; i < 2 * WAITS; i++)
+	}
+	for (unsigned i = 0; i < 2 * WAITS; i++) {
+		cancel.request = FIRST_WAIT + i % WAITS;
 		WANT(!speaker_say(&other, &cancel));
+	}
 	want_served(&other);
 	want_served(&s); /* whose waits have no answer yet */
-	for (int i = 0; i < WAITS; i++) {
+	for (unsigned i = 0; i < WAITS; i++) {
+		cancel.request = FIRST_WAIT + i;
 		WANT(!speaker_say(&s, &cancel));
 		WANT(!speaker_receive(&s, &answer, NULL));
 		WANT(answer.type == WIRE_REFUSED && answer.request == cancel.request && answer.refused.error == -ETIMEDOUT);

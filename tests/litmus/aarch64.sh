@@ -48,7 +48,8 @@ compile() {
 	local name=$1 file
 	shift
 	# shellcheck disable=SC2086
-	for file in client/{chunks,client,close,grown,hold,lease,mapping,records,slot,table} common/{board,error,layout,name,size,tables,thread,wiped,wire} \
+	for file in client/{chunks,client,clock,close,grown,hold,interrupt,lease,link,mapping,records,slot,table} \
+		common/{board,error,layout,name,owned-fd,size,tables,thread,wiped,wire} \
 		device/page; do
 		$cc $flags "$@" -c -o "$name-${file##*/}.o" "$source/libbroker/$file.c" || return 1
 	done
