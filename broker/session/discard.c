@@ -56,20 +56,22 @@ struct discard_user {
 	struct discard_user *prev, *next; /* in closers->ready */
 };
 
-/* Stays after discard_stop() where a thread's close hangs. */
+/* Where a thread's close hangs, discard_stop() leaves this to the threads, and the last of them frees it. */
 struct closers {
 	pthread_mutex_t      lock;
 	pthread_cond_t       changed;
 	struct discard_user *ready; /* users that have a queue and are not served */
 	struct discarded    *done;  /* items that are closed */
 	unsigned             threads, idle;
-	bool                 stopping;
+	bool                 stopping, abandoned; /* discard_stop() waits for the threads; it has left */
+	struct discard_user *users; /* all, once the loop has stopped */
 	int                  wake;  /* eventfd, which the loop waits for: something is done */
 	int                  slot;  /* a low descriptor, a copy of wake; close_at_exit() puts a socket there for a moment */
 };
 
 /* ---- the threads ---- */
 
+static void closers_free(struct closers *closers);
 static void *closer_main(void *argument);
 
 /* Under the lock. Starts a thread unless one is idle: a user who comes next is then served at once. */
@@ -173,6 +175,7 @@ static void serve_user(struct closers *closers)
 static void *closer_main(void *argument)
 {
 	struct closers *closers = argument;
+	bool last;
 
 	pthread_mutex_lock(&closers->lock);
 	while (closers->ready || (!closers->stopping && closers->idle == 1)) {
@@ -183,8 +186,11 @@ static void *closer_main(void *argument)
 	}
 	closers->idle--;
 	closers->threads--;
+	last = closers->abandoned && !closers->threads;
 	pthread_cond_broadcast(&closers->changed);
 	pthread_mutex_unlock(&closers->lock);
+	if (last)
+		closers_free(closers);
 	return NULL;
 }
 
@@ -208,8 +214,18 @@ static struct closers *closers_new(void)
 	return closers;
 }
 
+/* And the users and items that are left. No thread runs. */
 static void closers_free(struct closers *closers)
 {
+	struct discard_user *user, *next_user;
+	struct discarded *item, *next;
+
+	HASH_ITER(hh, closers->users, user, next_user) {
+		DL_FOREACH_SAFE(user->items, item, next)
+			free(item);
+		HASH_DEL(closers->users, user);
+		free(user);
+	}
 	pthread_cond_destroy(&closers->changed);
 	pthread_mutex_destroy(&closers->lock);
 	close(closers->slot);
@@ -217,8 +233,8 @@ static void closers_free(struct closers *closers)
 	free(closers);
 }
 
-/* Waits for the threads to close what is queued, and to end. False: a close hangs. */
-static bool closers_stop(struct closers *closers)
+/* Waits for the threads to close what is queued, and to end; if a close hangs, not for longer than STOP_SECONDS. Takes over the users. */
+static void closers_stop(struct closers *closers, struct discard_user *users)
 {
 	struct timespec deadline;
 	int error = 0;
@@ -227,13 +243,16 @@ static bool closers_stop(struct closers *closers)
 	clock_gettime(CLOCK_REALTIME, &deadline);
 	deadline.tv_sec += STOP_SECONDS;
 	pthread_mutex_lock(&closers->lock);
+	closers->users = users;
 	closers->stopping = true;
 	pthread_cond_broadcast(&closers->changed);
 	while (closers->threads && !error)
 		error = pthread_cond_timedwait(&closers->changed, &closers->lock, &deadline);
 	ended = !closers->threads;
+	closers->abandoned = !ended;
 	pthread_mutex_unlock(&closers->lock);
-	return ended;
+	if (ended)
+		closers_free(closers);
 }
 
 /* ---- whose descriptors are pending ---- */
@@ -264,8 +283,8 @@ static struct discard_user *user_get(struct discard *discard, uid_t uid)
 	return NULL;
 }
 
-/* Refunds the item, and forgets its user with the last one. Frees both unless a thread may still have them. */
-static void item_end(struct discard *discard, struct discarded *item, bool has_thread)
+/* Refunds and frees the item, and its user with the last one. */
+static void item_end(struct discard *discard, struct discarded *item)
 {
 	struct discard_user *user = item->user;
 
@@ -273,13 +292,11 @@ static void item_end(struct discard *discard, struct discarded *item, bool has_t
 	discard->pending -= item->count;
 	user->pending -= item->count;
 	DL_DELETE(user->items, item);
-	if (!has_thread)
-		free(item);
+	free(item);
 	if (user->items)
 		return;
 	HASH_DEL(discard->users, user);
-	if (!has_thread)
-		free(user);
+	free(user);
 }
 
 static void on_closed(evutil_socket_t fd, short what, void *argument)
@@ -296,7 +313,7 @@ static void on_closed(evutil_socket_t fd, short what, void *argument)
 	closers->done = NULL;
 	pthread_mutex_unlock(&closers->lock);
 	DL_FOREACH_SAFE2(done, item, next, queue_next)
-		item_end(discard, item, false);
+		item_end(discard, item);
 	if (!discard->spare)
 		discard->spare = calloc(1, sizeof *discard->spare);
 }
@@ -382,22 +399,21 @@ int discard_start_always(struct discard *discard, struct event_base *base, struc
 
 void discard_stop(struct discard *discard)
 {
-	struct discarded *item, *next;
 	struct discard_user *user, *next_user;
-	bool ended;
+	struct discarded *item;
 
 	if (!discard->needed)
 		return;
 	discard->needed = false;
-	ended = closers_stop(discard->closers);
 	HASH_ITER(hh, discard->users, user, next_user)
-		DL_FOREACH_SAFE(user->items, item, next)
-			item_end(discard, item, !ended);
+		DL_FOREACH(user->items, item)
+			charge_release(&item->charge, discard->accounting);
 	if (discard->closed)
 		event_free(discard->closed);
 	free(discard->spare);
-	if (ended)
-		closers_free(discard->closers);
+	closers_stop(discard->closers, discard->users);
+	discard->users = NULL;
+	discard->pending = 0;
 }
 
 /* ---- what the loop does ---- */
