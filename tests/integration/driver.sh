@@ -149,7 +149,7 @@ alone() {
 	grep -q "$2" out
 }
 check "alone, too" alone version=11040 '^FAIL: .*too old: it supports CUDA 11.4'
-check "alone, a broken GPU is not called the host device" eval 'alone cuInit=999 "^FAIL: .*CUDA_ERROR_UNKNOWN" && ! grep -q "host device" out'
+check "alone, a broken GPU is not called the host device" eval 'alone cuInit=999 "^FAIL: .*CUDA_ERROR_UNKNOWN" && ! grep -q "serves the host device" out'
 check "alone, no device is, with the reason" alone devices=0 '^ok: a broker that is started here serves the host device: CUDA shows no device'
 check "alone, a device is served" alone devices=2 '^ok: a broker that is started here serves CUDA devices: 2'
 
