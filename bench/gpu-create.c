@@ -26,7 +26,7 @@ static double timed_raw(void)
 	return took;
 }
 
-/* In a process without another exported descriptor, as a program that exports now and then. */
+/* While no process has another exported descriptor open, as a program that exports now and then. */
 static double timed_raw_vmm(void)
 {
 	uint64_t began = bench_now_ns();

@@ -274,9 +274,9 @@ static CUresult memory_export(CUmemGenericAllocationHandle memory, int *descript
 }
 
 /*
- * Exports the smallest piece of memory and keeps its descriptor until the process ends. The driver takes 0.6 ms for the first descriptor that a
- * process has, and for the close of its last one; beside another descriptor, of whichever device, it takes 25 us and 8 (facts.md). Where
- * there is no memory for the piece, everything works more slowly, and the next allocation tries again.
+ * Exports the smallest piece of memory and keeps its descriptor until the process ends. The driver takes 0.6 ms to export the first
+ * descriptor on the machine, and to close the last one; beside another descriptor, of whichever device or process, it takes 25 us and 8
+ * (facts.md). Where there is no memory for the piece, everything works more slowly, and the next allocation tries again.
  */
 static bool anchor_make(int ordinal)
 {

@@ -190,68 +190,6 @@ static void vmm_capture(const struct passed *passed, int descriptor)
 	      valid ? "valid" : "invalidated");
 }
 
-/* ---- exports one after the other ---- */
-
-#define EXPORTS 9
-
-/* Makes and exports a piece of memory. Seconds that the export took; -1: it failed. */
-static double timed_export(int *descriptor)
-{
-	const CUmemAllocationProp    properties = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-						    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-						    .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
-	CUmemGenericAllocationHandle memory;
-	CUresult                     result;
-	double                       began;
-
-	if (cuda.MemCreate(&memory, GRANULE, &properties, 0))
-		return -1;
-	began = now();
-	result = cuda.MemExportToShareableHandle(descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-	began = now() - began;
-	(void)cuda.MemRelease(memory);
-	return result ? -1 : began;
-}
-
-/* The shortest export of several, each of which is closed before the next. */
-static double shortest_export(void)
-{
-	double shortest = -1;
-
-	for (int i = 0; i < EXPORTS; i++) {
-		int    descriptor;
-		double took = timed_export(&descriptor);
-
-		if (took < 0)
-			return -1;
-		close(descriptor);
-		shortest = shortest < 0 || took < shortest ? took : shortest;
-	}
-	return shortest;
-}
-
-/* In a process that has exported nothing. */
-static void several_exporter(int fd)
-{
-	double took[2];
-	int    kept;
-
-	cuda_begin();
-	took[0] = shortest_export();
-	took[1] = timed_export(&kept) < 0 ? -1 : shortest_export();
-	(void)!send(fd, took, sizeof(took), 0);
-}
-
-/* What cuda-vmm.c keeps a descriptor for. */
-static void vmm_exports(int fd)
-{
-	double took[2] = { -1, -1 };
-
-	need(recv(fd, took, sizeof(took), 0) == sizeof(took) && took[0] >= 0 && took[1] >= 0, "the exporter's times");
-	point(took[1] * 3 < took[0], "beside an exported descriptor that stays open another export takes a part of the time", "%.0f us, alone %.0f",
-	      took[1] * 1e6, took[0] * 1e6);
-}
-
 /* The owner's release frees no memory that somebody has mapped. The last one: the reset ends the group's context. */
 static void vmm_reset(int fd, const struct passed *passed, int descriptor)
 {
@@ -272,10 +210,9 @@ static void vmm_reset(int fd, const struct passed *passed, int descriptor)
 void vmm_group(void)
 {
 	struct passed passed;
-	pid_t         pid, exporter_pid;
-	int           fd = role_start(owner, &pid), from_exporter = role_start(several_exporter, &exporter_pid), descriptor;
+	pid_t         pid;
+	int           fd = role_start(owner, &pid), descriptor;
 
-	vmm_exports(from_exporter);
 	descriptor = descriptor_receive(fd, &passed);
 	cuda_begin();
 	vmm_import(&passed, descriptor);
