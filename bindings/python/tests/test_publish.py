@@ -6,6 +6,7 @@ import gc
 import json
 import multiprocessing
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -88,6 +89,12 @@ def test_tensors_are_views_of_one_mapping_and_cannot_be_written(publish, load):
     assert weight.ctypes.data == other.ctypes.data  # the process maps the buffer once
     assert not weight.flags.writeable
     assert not weight.flags.owndata
+
+
+def test_a_version_is_not_pickled(publish, load, name):
+    publish()
+    with pytest.raises(TypeError, match=f"a version cannot be pickled: send the name '{name}'"):
+        pickle.dumps(load())
 
 
 def test_tensors_begin_at_256_bytes_and_are_aligned(publish, load):

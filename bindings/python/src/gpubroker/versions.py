@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from . import dtypes, frameworks, safetensors
 from ._core import Client, Lease
@@ -327,6 +327,9 @@ class Version(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"<gpubroker.Version {self.generation} of {self._name!r}: {len(self)} tensors>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a version cannot be pickled: send the name {self._name!r}, which the other process loads")
 
     def wait_newer(self, timeout: float | None = None) -> Version:
         """Waits until there is a later version of the name, and loads the newest.
