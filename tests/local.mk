@@ -526,11 +526,13 @@ check-local:
 	@echo "make check needs cmocka: install it (Debian: libcmocka-dev) and run configure again" >&2; exit 1
 endif
 
-# An hour of 32 clients that do everything and are killed: make soak SOAK_SECONDS=600 SOAK_CLIENTS=16 takes less.
+# An hour of 32 clients that do everything and are killed: make soak SOAK_SECONDS=600 SOAK_CLIENTS=16 takes less. SOAK_BROKER is
+# broker-run or brokerd.
 SOAK_SECONDS = 3600
 SOAK_CLIENTS = 32
+SOAK_BROKER = broker-run
 soak: tests/integration/death tests/supervisor
-	$(AM_TESTS_ENVIRONMENT) tests/supervisor $$(($(SOAK_SECONDS) + $(SCRIPT_SECONDS))) \
+	$(AM_TESTS_ENVIRONMENT) TEST_BROKER=$(SOAK_BROKER) tests/supervisor $$(($(SOAK_SECONDS) + $(SCRIPT_SECONDS))) \
 	    tests/integration/death $(SOAK_SECONDS) $(SOAK_CLIENTS)
 
 .PHONY: check-model check-crash check-hostile check-scale soak

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 
 #include "arena.h"
-#include "broker/show/read.h"
 
 unsigned arena_files = ARENA_FILES;
 const char *arena_config;
@@ -99,16 +98,6 @@ static void show_log(const char *path)
 		fclose(log);
 }
 
-static bool answers(const struct broker_process *broker)
-{
-	struct shown shown;
-
-	if (access(broker->address + 5, F_OK) || shown_read(&shown, broker->instance))
-		return false;
-	shown_free(&shown);
-	return true;
-}
-
 void arena_broker_start(struct broker_process *broker, uid_t uid)
 {
 	const char *build = getenv("top_builddir");
@@ -131,7 +120,7 @@ void arena_broker_start(struct broker_process *broker, uid_t uid)
 		broker_exec(uid, program, log, config);
 	close(program);
 	close(log);
-	if (!SOON(answers(broker))) {
+	if (!SOON(broker_answers(broker))) {
 		show_log(broker->log);
 		bail_out("the broker does not start");
 	}

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -123,20 +124,33 @@ void bail_out(const char *format, ...)
 
 const char *broker_pool;
 
-static _Noreturn void broker_exec(const struct broker_process *broker, const char *device, int in, int out)
+static void program_path(const char *name, char path[PATH_MAX])
 {
-	/* it gets the signals of broker_weather(), too */
-	static const char worker[] = "trap '' USR1 USR2 ALRM VTALRM PROF XCPU RTMIN; echo \"$GPUBROKER\"; read -r line || :";
 	const char *build = getenv("top_builddir");
-	char path[4096];
+
+	snprintf(path, PATH_MAX, "%s/broker/%s", build ? build : ".", name);
+}
+
+/* In the child. in: -1, or its standard input, as out is its output. */
+static void streams_take(const struct broker_process *broker, int in, int out)
+{
 	int log = open(broker->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_DFL);
-	snprintf(path, sizeof path, "%s/broker/broker-run", build ? build : ".");
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
+	if ((in >= 0 && dup2(in, STDIN_FILENO) < 0) || dup2(out < 0 ? log : out, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
 		_exit(126);
 	close_range(3, ~0u, 0);
+}
+
+static _Noreturn void run_exec(const struct broker_process *broker, const char *device, int in, int out)
+{
+	/* it gets the signals of broker_weather(), too */
+	static const char worker[] = "trap '' USR1 USR2 ALRM VTALRM PROF XCPU RTMIN; echo \"$GPUBROKER\"; read -r line || :";
+	char path[PATH_MAX];
+
+	streams_take(broker, in, out);
+	program_path("broker-run", path);
 	if (broker_pool)
 		execl(path, path, "--device", device, "--name", broker->instance, "--pool", broker_pool, "--", "sh", "-c",
 		      worker, NULL);
@@ -165,28 +179,73 @@ static void broker_show_log(const struct broker_process *broker)
 		fclose(log);
 }
 
-void broker_start(struct broker_process *broker, const char *device)
+/* broker-run on that device, whose worker says the address. */
+static void run_start(struct broker_process *broker, const char *device)
 {
-	const char *instead = getenv("TEST_DEVICE");
 	int in[2], out[2];
 
-	brokers++;
-	/* 20 characters at most, of which a pid may have 7 */
-	snprintf(broker->instance, sizeof broker->instance, "%.7s-%d-%d", program, getpid(), brokers);
-	snprintf(broker->log, sizeof broker->log, "%s/%d", directory, brokers);
 	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
 		bail_out("no pipe: %s", strerror(errno));
 	broker->pid = fork();
 	if (!broker->pid)
-		broker_exec(broker, instead ? instead : device, in[0], out[1]);
+		run_exec(broker, device, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);
 	broker->in = in[1];
 	read_line(out[0], broker->address, sizeof broker->address);
 	close(out[0]);
+}
+
+bool broker_answers(const struct broker_process *broker)
+{
+	struct shown shown;
+
+	if (access(broker->address + strlen("unix:"), F_OK) || shown_read(&shown, broker->instance))
+		return false;
+	shown_free(&shown);
+	return true;
+}
+
+/* brokerd on that device, at a socket beside its log. */
+static void daemon_start(struct broker_process *broker, const char *device)
+{
+	char path[PATH_MAX], config[PATH_MAX];
+	FILE *file;
+
+	snprintf(broker->address, sizeof broker->address, "unix:%s.socket", broker->log);
+	snprintf(config, sizeof config, "%s.conf", broker->log);
+	file = fopen(config, "w");
+	if (!file || fprintf(file, "socket = \"%s\"\ninstance = \"%s\"\ndevice = \"%s\"\n", broker->address + strlen("unix:"),
+			     broker->instance, device) < 0 ||
+	    (broker_pool && fprintf(file, "pool = \"%s\"\n", broker_pool) < 0) || fclose(file))
+		bail_out("%s: %s", config, strerror(errno));
+	program_path("brokerd", path);
+	broker->in = -1;
+	broker->pid = fork();
+	if (!broker->pid) {
+		streams_take(broker, -1, -1);
+		execl(path, path, "--config", config, NULL);
+		_exit(127);
+	}
+	if (!SOON(broker_answers(broker)))
+		broker->address[0] = 0;
+}
+
+void broker_start(struct broker_process *broker, const char *device)
+{
+	const char *program_name = getenv("TEST_BROKER"), *instead = getenv("TEST_DEVICE");
+
+	brokers++;
+	/* 20 characters at most, of which a pid may have 7 */
+	snprintf(broker->instance, sizeof broker->instance, "%.7s-%d-%d", program, getpid(), brokers);
+	snprintf(broker->log, sizeof broker->log, "%s/%d", directory, brokers);
+	if (program_name && !strcmp(program_name, "brokerd"))
+		daemon_start(broker, instead ? instead : device);
+	else
+		run_start(broker, instead ? instead : device);
 	if (strncmp(broker->address, "unix:", 5)) {
 		broker_show_log(broker);
-		bail_out("broker-run does not start");
+		bail_out("the broker does not start");
 	}
 }
 
@@ -219,9 +278,12 @@ int broker_wait(struct broker_process *broker, int signal)
 {
 	int status = 0;
 
+	if (broker->in < 0 && !signal)
+		signal = SIGTERM;
 	if (signal)
 		kill(broker->pid, signal);
-	close(broker->in);
+	if (broker->in >= 0)
+		close(broker->in);
 	if (!SOON(reaped(broker->pid, &status))) {
 		broker_show_log(broker);
 		kill(broker->pid, SIGKILL);

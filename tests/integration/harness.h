@@ -71,16 +71,22 @@ void stop_child(pid_t pid);
 /* ---- the broker ---- */
 
 struct broker_process {
-	pid_t pid; /* broker-run's; 0 once it was waited for */
-	int   in;  /* its worker ends when this is closed */
+	pid_t pid; /* 0 once it was waited for */
+	int   in;  /* broker-run's worker ends when this is closed; -1: it is a brokerd */
 	char  instance[32], address[128], log[64];
 };
 
 /* The --pool of the brokers that are started from now on; NULL, as it is at first: what broker-run keeps unless told. */
 extern const char *broker_pool;
 
-/* Starts broker-run on these devices, or on those of TEST_DEVICE, with one worker that only waits, and waits until it answers. */
+/*
+ * Starts broker-run on these devices, or on those of TEST_DEVICE, with one worker that only waits, and waits until it answers. With
+ * TEST_BROKER=brokerd in the environment it is a brokerd instead.
+ */
 void broker_start(struct broker_process *broker, const char *device);
+
+/* Whether its socket and its status are there. */
+bool broker_answers(const struct broker_process *broker);
 
 /* Lets it end: one point, that it ended with status 0 and balanced accounting. */
 void broker_end(struct broker_process *broker);
