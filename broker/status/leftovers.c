@@ -146,18 +146,17 @@ static int parents_list(const char *parents[PARENTS])
 }
 
 /*
- * The file "lock" in the directory, locked. -EAGAIN: a cleaner saw the file before its lock, and removes the
+ * The file "lock" in the directory, locked, and what it is. -EAGAIN: a cleaner saw the file before its lock, and removes the
  * directory.
  */
-static int lock_make(int directory)
+static int lock_make(int directory, struct stat *own)
 {
-	struct stat st;
 	int fd = openat(directory, "lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), error;
 
 	if (fd < 0)
 		return -errno;
 	error = leftovers_lock(fd);
-	if (!error && !fstat(fd, &st) && st.st_nlink)
+	if (!error && !fstat(fd, own) && own->st_nlink)
 		return fd;
 	close(fd);
 	return error ? error : -EAGAIN;
@@ -171,7 +170,7 @@ static int directory_hold(struct leftovers_directory *directory)
 	if (fd < 0)
 		return -errno;
 	flock(fd, LOCK_EX | LOCK_NB); /* where that fails, a cleaner has it just now, and finds that it is new */
-	lock = lock_make(fd);
+	lock = fstat(fd, &directory->own) ? -errno : lock_make(fd, &directory->own_lock);
 	if (lock < 0) {
 		close(fd);
 		return lock;
@@ -244,18 +243,15 @@ static bool directory_is_own(const char *path)
 
 static bool directory_is_named(const struct leftovers_directory *directory)
 {
-	struct stat own;
-
-	return !fstat(directory->fd, &own) && leftovers_leads_to(directory->path, &own);
+	return leftovers_leads_to(directory->path, &directory->own);
 }
 
 static bool lock_is_named(const struct leftovers_directory *directory)
 {
 	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
-	struct stat own;
 
 	snprintf(name, sizeof name, "%s/lock", directory->path);
-	return !fstat(directory->lock, &own) && leftovers_leads_to(name, &own);
+	return leftovers_leads_to(name, &directory->own_lock);
 }
 
 int leftovers_directory_restore(struct leftovers_directory *directory)

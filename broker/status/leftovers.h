@@ -51,6 +51,7 @@ struct leftovers_directory {
 	char path[LEFTOVERS_PATH_SIZE]; /* ends in gpubroker-NAME.XXXXXX */
 	int  fd;   /* with a BSD lock, for which systemd-tmpfiles(8) leaves the directory alone; -1: there is none */
 	int  lock; /* of the file "lock" */
+	struct stat own, own_lock; /* what the two are */
 };
 
 /* Makes one in /tmp, or where that fails in XDG_RUNTIME_DIR. 0 or negative errno, with the error message. */

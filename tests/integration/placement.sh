@@ -88,7 +88,9 @@ points() {
 	check "where hwloc knows nothing of a device, a hint says so, once" \
 		eval '[ "$status:$processors" = "0:0 0 1 1 2 $all " ] && [ "$(grep -c "hint: the workers of device 2 are not bound: hwloc does not know" err)" = 1 ]'
 }
-if ! "$run" -q --device host --bind device --no-hints -- true 2>err; then
+# hwloc's plugins are no part of this, and some leave memory behind.
+export HWLOC_PLUGINS_PATH=$work/none
+if ! "$run" -q --device host --bind device --no-hints -- true 2>err && grep -q "built without it" err; then
 	skip "workers run near their device" "built without hwloc (Debian: libhwloc-dev)"
 elif [ ! -e "$built/tests/fake-cuda/.libs/libcuda.so.1" ]; then
 	skip "workers run near their device" "built without CUDA"
