@@ -372,7 +372,7 @@ tests_unit_device_test_host_watch_SOURCES = tests/unit/device/test-host-watch.c 
 tests_unit_device_test_select_SOURCES = tests/unit/device/test-select.c $(host_harness)
 
 # Programs that drive brokers and clients of their own.
-harness = tests/integration/harness.c tests/integration/harness.h tests/integration/objects.c
+harness = tests/integration/harness.c tests/integration/harness-broker.c tests/integration/harness.h tests/integration/objects.c
 weather = tests/integration/weather.c tests/integration/weather.h
 refusals = tests/integration/refusals.c tests/integration/refusals.h $(harness)
 tests_integration_publish_SOURCES = tests/integration/publish.c $(refusals)

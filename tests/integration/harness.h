@@ -49,6 +49,13 @@ bool on_vmm(void);
 /* Whether TEST_DEVICE has the program run on a CUDA device instead of the host device that its tests name. */
 bool on_cuda(void);
 
+/* The test's name, and a directory of its own, which is removed when the test ends. */
+const char *harness_program(void);
+const char *harness_directory(void);
+
+/* Milliseconds: longer than any step may take. */
+#define ANSWER_MS (test_slower() * (on_cuda() ? 40000 : 15000))
+
 /* How many times as long as usual each limit is here: TEST_SLOWER, which an emulator's run sets (tests/aarch64/run.sh). */
 int test_slower(void);
 
@@ -64,6 +71,9 @@ int test_slower(void);
 		}                                                           \
 		soon_;                                                      \
 	})
+
+/* Whether that child has ended; then *status is its wait status. */
+bool child_reaped(pid_t pid, int *status);
 
 /* Stops a child of the caller, and returns when it has stopped: a signal has an effect only some time after kill(). */
 void stop_child(pid_t pid);

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include "common/socket.h"
 
 static bool is_there(const char *path)
 {
@@ -15,9 +18,15 @@ static bool is_there(const char *path)
 	return !stat(path, &st);
 }
 
-static bool comes_again(const char *path)
+/* A socket has its name a moment before it accepts connections. */
+static bool accepts(const struct broker_process *broker)
 {
-	return !unlink(path) && SOON(is_there(path));
+	struct sockaddr_un sun;
+	int fd = socket_address(broker->address, &sun) ? -1 : socket_connect(&sun);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 bool broker_weather(const struct broker_process *broker, unsigned which)
@@ -31,6 +40,6 @@ bool broker_weather(const struct broker_process *broker, unsigned which)
 	if (which < count)
 		return !kill(broker->pid, signals[which]);
 	if (which == count)
-		return comes_again(path);
-	return which > count + 1 || comes_again(broker->address + strlen("unix:"));
+		return !unlink(path) && SOON(is_there(path));
+	return which > count + 1 || (!unlink(broker->address + strlen("unix:")) && SOON(accepts(broker)));
 }
