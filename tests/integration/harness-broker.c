@@ -149,14 +149,17 @@ void broker_start(struct broker_process *broker, const char *device)
 
 bool broker_said(const struct broker_process *broker, const char *text)
 {
-	static char log[65536];
-	int fd = open(broker->log, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd >= 0 ? read(fd, log, sizeof log - 1) : 0;
+	FILE *log = fopen(broker->log, "r");
+	char *line = NULL;
+	size_t size = 0;
+	bool said = false;
 
-	if (fd >= 0)
-		close(fd);
-	log[got > 0 ? got : 0] = 0;
-	return strstr(log, text);
+	while (log && !said && getline(&line, &size, log) > 0)
+		said = strstr(line, text);
+	free(line);
+	if (log)
+		fclose(log);
+	return said;
 }
 
 bool child_reaped(pid_t pid, int *status)

@@ -66,7 +66,7 @@ class Array(_Base):  # type: ignore[misc]
                 self._all.add(self)
 
     def __getitem__(self, key: Any) -> Any:
-        memory = np.asarray(self)
+        memory: np.ndarray[Any, Any] = np.asarray(self)
         return self._with_lease(memory, memory[key])
 
     def _with_lease(self, memory: Any, found: Any) -> Any:
@@ -95,7 +95,7 @@ class Array(_Base):  # type: ignore[misc]
         return np.asarray(self).copy(order)
 
     def astype(self, *arguments: Any, **more: Any) -> Any:
-        memory = np.asarray(self)
+        memory: np.ndarray[Any, Any] = np.asarray(self)
         return self._with_lease(memory, memory.astype(*arguments, **more))
 
     def __copy__(self) -> Any:
