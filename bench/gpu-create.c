@@ -26,7 +26,7 @@ static double timed_raw(void)
 	return took;
 }
 
-/* While no process has another exported descriptor open, as a program that exports now and then. */
+/* Beside the broker, whose exported descriptor makes this export quick, too (docs/facts.md). */
 static double timed_raw_vmm(void)
 {
 	uint64_t began = bench_now_ns();

@@ -2,11 +2,12 @@
 /*
  * memory.h - all allocations of one broker: who gets a range of which, and when one is freed.
  *
- * Owns each allocation from the request for a range until memory_released(), and what its owner is charged for it. The registry
- * (above) asks for a range, counts in the allocation what keeps it (names, grants), and calls memory_decide_free() whenever
- * such a count fell. That function decides that an allocation is freed; memory_shrink() and memory_not_grown() give back chunks of one that
- * stays, which nobody maps. reclaim.c carries it out with the device's thread.
- * Knows nothing of names, buffers and sessions: what they have to do with an allocation is done by the registry's hooks.
+ * Owns each allocation from the request for a range until memory_released(), and what its owner is charged for it.
+ * The registry (above) asks for a range, counts in the allocation what keeps it (names, grants), and calls
+ * memory_decide_free() whenever such a count fell. That function decides that an allocation is freed;
+ * memory_shrink() and memory_not_grown() give back chunks, which nobody maps, of an allocation that stays.
+ * reclaim.c has the device's thread free it. Knows nothing of names, buffers and sessions: what they have
+ * to do with an allocation is done by the registry's hooks.
  */
 #ifndef GPUB_MEMORY_H
 #define GPUB_MEMORY_H
@@ -60,8 +61,9 @@ void memory_init(struct memory *memory, struct accounting *accounting, const str
 void memory_deinit(struct memory *memory); /* no buffer and no grant is left; memory that is not freed stays the driver's */
 
 /*
- * A range for a buffer: of an allocation of its kind with room, or, where there is none or the buffer is to be alone, of a new
- * one, which is charged to the owner. allocation_is_made() says whether the device has yet to make it. -EDQUOT, -ENOMEM.
+ * A range for a buffer: of an allocation of its kind with room, or, where there is none or the buffer is to be
+ * alone, of a new one, which is charged to the owner. allocation_is_made() says whether the device has yet to make
+ * it. -EDQUOT, -ENOMEM.
  */
 int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t span, bool alone,
 		struct allocation **allocation, uint32_t *range);
@@ -70,8 +72,8 @@ int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t sp
 void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes);
 
 /*
- * The allocation, which is made, private and of one buffer, gets addresses that no other has: all processes map it there. Only memory gets any,
- * so who has none cannot take the addresses of others. -ENOMEM: none are left.
+ * The allocation, which is made, private and of one buffer, gets addresses that no other has: all processes map it
+ * there. Only memory gets any, so who has none cannot take the addresses of others. -ENOMEM: none are left.
  */
 int memory_place(struct memory *memory, struct allocation *allocation);
 
@@ -85,8 +87,8 @@ void memory_ready(struct memory *memory, struct allocation *allocation);
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
 
 /*
- * The rule of invariant 2: decides whether the allocation is freed. To be called whenever a name, a grant, a buffer or a cleaning of it
- * has ended. The allocation may be gone afterwards.
+ * The rule of invariant 2: decides whether the allocation is freed. To be called whenever a name, a grant, a buffer
+ * or a cleaning of it has ended. The allocation may be gone afterwards.
  */
 void memory_decide_free(struct memory *memory, struct allocation *allocation);
 
@@ -118,8 +120,9 @@ void memory_hold(struct allocation *allocation);
 void memory_unhold(struct memory *memory, struct allocation *allocation);
 
 /*
- * A chunk of whole granules that the allocation is to grow by. It is charged to the owner, and its memory is yet to be made: memory_grown(),
- * or memory_not_grown(), whether it has memory by then or not. The caller holds the allocation meanwhile. -ENOSPC it has too many, -EDQUOT, -ENOMEM.
+ * A chunk of whole granules that the allocation is to grow by. It is charged to the owner, and its memory is yet to
+ * be made: memory_grown(), or memory_not_grown(), whether it has memory by then or not. The caller holds the
+ * allocation meanwhile. -ENOSPC it has too many, -EDQUOT, -ENOMEM.
  */
 int memory_grow(struct memory *memory, struct allocation *allocation, uint64_t span, struct allocation **chunk);
 void memory_grown(struct memory *memory, struct allocation *allocation, struct allocation *chunk);

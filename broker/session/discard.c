@@ -63,8 +63,9 @@ struct closers {
 	struct discard_user *ready; /* users that have a queue and are not served */
 	struct discarded    *done;  /* items that are closed */
 	unsigned             threads, idle;
-	bool                 stopping, abandoned; /* discard_stop() waits for the threads; it has left */
-	struct discard_user *users; /* all, once the loop has stopped */
+	bool                 stopping;  /* discard_stop() has begun: a thread that has nothing to close ends */
+	bool                 abandoned; /* discard_stop() has left threads running: the last of them frees all */
+	struct discard_user *users;     /* all users, from discard_stop() on; NULL before */
 	int                  wake;  /* eventfd, which the loop waits for: something is done */
 	int                  slot;  /* a low descriptor, a copy of wake; close_at_exit() puts a socket there for a moment */
 };
@@ -115,10 +116,10 @@ static void *last_holder_main(void *argument)
 }
 
 /*
- * Closes a client's socket with the descriptors in its queue, as the end of a thread that alone has it still open. The kernel
- * does not let a thread that exits wait for sockets that linger (PF_EXITING in inet_release()), and a descriptor that nobody
- * received is never flushed. So such a close takes the same time whatever the client sent. Before Linux 5.9 (close_range(2)) this
- * thread makes the last close, which may block.
+ * Closes a client's socket with the descriptors in its queue, as the end of a thread that alone has it still open.
+ * The kernel does not let a thread that exits wait for sockets that linger (PF_EXITING in inet_release()), and a
+ * descriptor that nobody received is never flushed. So such a close takes the same time whatever the client sent.
+ * Before Linux 5.9 (close_range(2)) this thread makes the last close, which may block.
  */
 static void close_at_exit(struct closers *closers, int sock)
 {
@@ -214,7 +215,7 @@ static struct closers *closers_new(void)
 	return closers;
 }
 
-/* And the users and items that are left. No thread runs. */
+/* Frees the closers, with the users and items that discard_stop() left to them. No other thread uses them any more. */
 static void closers_free(struct closers *closers)
 {
 	struct discard_user *user, *next_user;
@@ -233,7 +234,10 @@ static void closers_free(struct closers *closers)
 	free(closers);
 }
 
-/* Waits for the threads to close what is queued, and to end; if a close hangs, not for longer than STOP_SECONDS. Takes over the users. */
+/*
+ * Takes over the users. Waits until the threads have closed what is queued, and have ended; if a close hangs, for
+ * STOP_SECONDS at most. Frees the closers, or leaves that to the last thread.
+ */
 static void closers_stop(struct closers *closers, struct discard_user *users)
 {
 	struct timespec deadline;
@@ -319,8 +323,9 @@ static void on_closed(evutil_socket_t fd, short what, void *argument)
 }
 
 /*
- * Hands the descriptors to the threads. Without memory for that they stay open: discard_admits() then lets nobody's descriptors in
- * until there is memory again. The charge may fail for the first packet of a user, which was not looked at before it was received.
+ * Hands the descriptors to the threads. Without memory for that they stay open: discard_admits() then lets nobody's
+ * descriptors in until there is memory again. The charge may fail for the first packet of a user, which was not
+ * looked at before it was received.
  */
 static void submit(struct discard *discard, uid_t uid, const int *fds, unsigned count)
 {

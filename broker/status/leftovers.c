@@ -146,8 +146,8 @@ static int parents_list(const char *parents[PARENTS])
 }
 
 /*
- * The file "lock" in the directory, locked, and what it is. -EAGAIN: a cleaner saw the file before its lock, and removes the
- * directory.
+ * Makes and locks the file "lock" in the directory. Returns its descriptor; *own is its fstat(). -EAGAIN: a cleaner
+ * saw the file before its lock, and removes the directory.
  */
 static int lock_make(int directory, struct stat *own)
 {

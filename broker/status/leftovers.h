@@ -17,8 +17,9 @@
 int leftovers_lock(int fd);
 
 /*
- * Whether no broker has that status file any more. Takes the lock, so that no other process removes the file meanwhile, unless somebody who
- * may only read the file keeps a lock on it: such a lock says nothing.
+ * Whether no broker has that status file any more. Takes the lock, so that no other process removes the file
+ * meanwhile, unless a process that may only read the file keeps a lock on it: a reader's lock does not show that a
+ * broker lives.
  */
 bool leftovers_take(int fd);
 
@@ -32,10 +33,10 @@ bool leftovers_still_named(int fd, const char *shm_name);
 bool leftovers_is_own(const struct stat *st);
 
 /*
- * Removes what dead brokers left, as far as this user may. For a program's start, before it makes anything
- * of its own that bears its instance's name. The status file of a dead broker of the name starting (NULL: of none) stays, if a broker of
- * that name may take over its events: status_open() does. So does that of another one that may come again (keeps_events), as long as
- * nothing but its lock has changed for LEFTOVERS_KEPT.
+ * Removes what dead brokers left, as far as this user may. For a program's start, before it makes anything of its
+ * own that bears its instance's name. The status file of a dead broker of the name starting (NULL: of none) stays,
+ * if a broker of that name may take over its events: status_open() does. So does that of another one that may come
+ * again (keeps_events), as long as nothing but its lock has changed for LEFTOVERS_KEPT.
  */
 #define LEFTOVERS_KEPT 600 /* seconds since the file was last updated */
 
@@ -51,7 +52,8 @@ struct leftovers_directory {
 	char path[LEFTOVERS_PATH_SIZE]; /* ends in gpubroker-NAME.XXXXXX */
 	int  fd;   /* with a BSD lock, for which systemd-tmpfiles(8) leaves the directory alone; -1: there is none */
 	int  lock; /* of the file "lock" */
-	struct stat own, own_lock; /* what the two are */
+	struct stat own;      /* of the directory, and */
+	struct stat own_lock; /* of the file "lock": from fstat() when they were made */
 };
 
 /* Makes one in /tmp, or where that fails in XDG_RUNTIME_DIR. 0 or negative errno, with the error message. */

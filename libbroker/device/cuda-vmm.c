@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-vmm.c - device memory by the driver's virtual memory functions: made and exported by the owner, imported by clients.
+ * cuda-vmm.c - device memory by the driver's virtual memory functions: made and exported by the owner, imported by
+ * clients.
  *
- * A range of addresses is reserved, memory is mapped there, and a device is given access. Another process imports the memory by a
- * descriptor. No call waits for running kernels, nor holds launches up (facts.md). So an unmap under a kernel that uses the memory
- * ends that kernel: whoever asks for one knows that no work is left.
+ * A range of addresses is reserved, memory is mapped there, and a device is given access. Another process imports
+ * the memory by a descriptor. No call waits for running kernels, nor holds launches up (facts.md). So an unmap
+ * under a kernel that uses the memory ends that kernel: whoever asks for one knows that no work is left.
  *
- * Owns the table of ranges that this process has mapped, and the owner's descriptors, one of which stays open until the process ends. The mapping keeps the memory, so no other reference
- * of it is held. Memory that has to be at one address is mapped once, for all its opens in the process: each device gets access to it. That is
- * as fast as a mapping for each device (facts.md). Never waits.
+ * Owns the table of ranges that this process has mapped, and the owner's descriptors, one of which stays open until
+ * the process ends. The mapping keeps the memory, so no other reference of it is held. Memory that has to be at one
+ * address is mapped once, for all its opens in the process: each device gets access to it. That is as fast as a
+ * mapping for each device (facts.md). Never waits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -125,8 +127,9 @@ static int access_set(CUdeviceptr base, uint64_t size, int ordinal, bool writabl
 }
 
 /*
- * The driver takes a wish as a hint: it gives other addresses where something else lies there, and for a part of 32 MiB, which it takes out
- * of what it has. Addresses that it found taken once it mostly never gives to this process again (facts.md), so it is asked for free ones only.
+ * The driver takes a wish as a hint: it gives other addresses where something else lies there, and for a part of 32
+ * MiB, which it takes out of what it has. Addresses that it found taken once it mostly never gives to this process
+ * again (facts.md), so it is asked for free ones only.
  */
 static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish)
 {
@@ -274,9 +277,10 @@ static CUresult memory_export(CUmemGenericAllocationHandle memory, int *descript
 }
 
 /*
- * Exports the smallest piece of memory and keeps its descriptor until the process ends. The driver takes 0.6 ms to export the first
- * descriptor on the machine, and to close the last one; beside another descriptor, of whichever device or process, it takes 25 us and 8
- * (facts.md). Where there is no memory for the piece, everything works more slowly, and the next allocation tries again.
+ * Exports the smallest piece of memory and keeps its descriptor until the process ends. The driver takes 0.6 ms to
+ * export the first descriptor on the machine, and to close the last one; beside another descriptor, of whichever
+ * device or process, an export takes 25 us and a close 8 us (docs/facts.md). Where there is no memory for the
+ * piece, everything works more slowly, and the next allocation tries again.
  */
 static bool anchor_make(int ordinal)
 {

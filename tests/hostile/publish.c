@@ -371,6 +371,17 @@ static void wait_for_newer(void)
 	speaker_end(&s);
 }
 
+/* No answer to an earlier request has come or is under way: the next is the answer to this one. */
+static void want_no_answer(const struct speaker *speaker)
+{
+	struct wire_message message = speaker_message(WIRE_STAT, "no/such/buffer"), answer;
+
+	message.request = FIRST_WAIT - 1;
+	WANT(!speaker_say(speaker, &message));
+	WANT(!speaker_receive(speaker, &answer, NULL));
+	WANT(answer.request == message.request);
+}
+
 /* Numbers of requests are a session's own: another one's CANCEL ends nothing, however often it comes. */
 static void cancel_waits(void)
 {
@@ -391,7 +402,7 @@ static void cancel_waits(void)
 		WANT(!speaker_say(&other, &cancel));
 	}
 	want_served(&other);
-	want_served(&s); /* whose waits have no answer yet */
+	want_no_answer(&s);
 	for (unsigned i = 0; i < WAITS; i++) {
 		cancel.request = FIRST_WAIT + i;
 		WANT(!speaker_say(&s, &cancel));
@@ -399,7 +410,16 @@ static void cancel_waits(void)
 		WANT(answer.type == WIRE_REFUSED && answer.request == cancel.request && answer.refused.error == -ETIMEDOUT);
 	}
 	WANT(!speaker_say(&s, &cancel)); /* of nothing */
-	want_served(&s);
+	want_no_answer(&s);
+	/* two waits under one number: the first alone can be cancelled, and the second ends with its session */
+	message.request = cancel.request;
+	for (int i = 0; i < 2; i++)
+		WANT(!speaker_say(&s, &message));
+	for (int i = 0; i < 2; i++)
+		WANT(!speaker_say(&s, &cancel));
+	WANT(!speaker_receive(&s, &answer, NULL));
+	WANT(answer.type == WIRE_REFUSED && answer.request == cancel.request && answer.refused.error == -ETIMEDOUT);
+	want_no_answer(&s);
 	speaker_end(&other);
 	speaker_end(&s);
 }

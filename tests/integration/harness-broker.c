@@ -17,7 +17,7 @@
 #include "broker/show/read.h"
 #include "common/error.h"
 
-/* ---- the broker ---- */
+/* ---- start and end ---- */
 
 const char *broker_pool;
 
@@ -28,7 +28,7 @@ static void program_path(const char *name, char path[PATH_MAX])
 	snprintf(path, PATH_MAX, "%s/broker/%s", build ? build : ".", name);
 }
 
-/* In the child. in: -1, or its standard input, as out is its output. */
+/* In the child: sets its standard input (-1: the parent's), output (-1: the log), error output (the log) and signals. */
 static void streams_take(const struct broker_process *broker, int in, int out)
 {
 	int log = open(broker->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
@@ -131,13 +131,13 @@ static void daemon_start(struct broker_process *broker, const char *device)
 void broker_start(struct broker_process *broker, const char *device)
 {
 	static int brokers;
-	const char *program_name = getenv("TEST_BROKER"), *instead = getenv("TEST_DEVICE");
+	const char *wanted = getenv("TEST_BROKER"), *instead = getenv("TEST_DEVICE");
 
 	brokers++;
 	/* 20 characters at most, of which a pid may have 7 */
 	snprintf(broker->instance, sizeof broker->instance, "%.7s-%d-%d", harness_program(), getpid(), brokers);
 	snprintf(broker->log, sizeof broker->log, "%s/%d", harness_directory(), brokers);
-	if (program_name && !strcmp(program_name, "brokerd"))
+	if (wanted && !strcmp(wanted, "brokerd"))
 		daemon_start(broker, instead ? instead : device);
 	else
 		run_start(broker, instead ? instead : device);

@@ -124,7 +124,7 @@ check "its end is as always" ends 0
 forwarded() {
 	grep -c "Forwarding signal $(kill -l "$signal") " err
 }
-# mpirun_forwards: sends $signal to mpirun, and whether that says that it forwards it
+# mpirun_forwards: sends $signal to mpirun; true if mpirun says within a second that it forwards the signal
 mpirun_forwards() {
 	kill -s "$signal" "$broker"
 	for _ in {1..20}; do

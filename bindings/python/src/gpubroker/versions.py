@@ -294,6 +294,7 @@ class Version(Mapping[str, Any]):
     """The tensors of one version, by name: views of one mapping of its buffer. Do not write them: they are shared.
 
     They are valid as long as any of them, or this object, is used; the version is then returned to the broker.
+    A version cannot be pickled: another process loads it by its name.
     """
 
     generation: int
