@@ -7,6 +7,19 @@ if [ -z "${GPUB_SUPERVISED-}" ]; then
 	exec "${top_builddir:?}/tests/supervisor" 900 bash "$0" "$@"
 fi
 
+# own_shm: starts the script again with a /dev/shm of its own where that may be, so that it sees no other test's brokers, and none
+# of them removes what a dead broker of the script left. Sets OWN_SHM to yes, or to no.
+own_shm() {
+	local flag mount='mount -t tmpfs tmpfs /dev/shm'
+	[ -z "${OWN_SHM-}" ] || return 0
+	for flag in -m -rm; do
+		if unshare $flag sh -c "$mount" 2>/dev/null; then
+			OWN_SHM=yes exec unshare $flag sh -c "$mount"' && exec "$@"' - bash "$0"
+		fi
+	done
+	OWN_SHM=no
+}
+
 count=0
 
 # check TEXT COMMAND...: one point; what the last run left in the files out and err explains a failure

@@ -170,7 +170,10 @@ static void honest_check(void)
 	grant = grant_find(&session->grants, held.grant);
 	FUZZ_HOLDS(grant && grant->allocation->state != ALLOCATION_FREEING, "the honest client's grant was ended by another");
 	word = atomic_load(&honest.board.words[held.buffer]);
-	FUZZ_HOLDS(word == BOARD_WORD(held.serial, BOARD_LIVE) || word == BOARD_WORD(held.serial, BOARD_DRAINING),
+	/* a rename or a resize begins another generation, and only who rules the buffer may do either */
+	FUZZ_HOLDS(ruled ? word >> 2 >= held.serial : word >> 2 == held.serial,
+		   "the honest client's buffer has the word %llx", (unsigned long long)word);
+	FUZZ_HOLDS((word & 3) == BOARD_LIVE || (word & 3) == BOARD_DRAINING,
 		   "the honest client's buffer has the word %llx", (unsigned long long)word);
 }
 

@@ -2,29 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # status-watch.sh - broker-status --watch in a terminal of tmux, as a person sees it: figures and keys at 80 x 24 and other sizes, a
 # broker that is stopped, dies, ends and comes back, and a terminal that is as before however it ends.
-# Runs with a /dev/shm of its own where it may, so that no other broker removes what a dead one left.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
+own_shm
 
 run=${top_builddir:?}/broker/broker-run
 show=$top_builddir/broker/broker-status
 client=$top_builddir/tests/integration/status-client
-
-own_shm() {
-	unshare -m "$@" sh -c 'mount -t tmpfs tmpfs /dev/shm' 2>/dev/null
-}
-if [ -z "${STATUS_ALONE-}" ]; then
-	for flag in '' -r; do
-		# shellcheck disable=SC2086 # no flag is no word, here and below
-		if own_shm $flag; then
-			# shellcheck disable=SC2086
-			STATUS_ALONE=yes exec unshare -m $flag sh -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' - bash "$0"
-		fi
-	done
-	STATUS_ALONE=no
-fi
 
 if ! command -v tmux >/dev/null; then
 	echo "1..0 # SKIP there is no tmux (Debian: tmux)"
@@ -183,7 +169,7 @@ check "its creates are counted by the second" shows '^creates [1-9][0-9]*(.[0-9]
 	wait "$broker"
 } 2>/dev/null
 broker=
-if [ "$STATUS_ALONE" = yes ]; then
+if [ "$OWN_SHM" = yes ]; then
 	check "one that was killed is shown to be dead" shows "^broker $name: dead"
 else
 	skip "one that was killed is shown to be dead" "needs a /dev/shm of its own"

@@ -2,29 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # status.sh - broker-status beside real brokers: running, changing, stopped, killed; several, one, none; files that are
 # none of a broker's. That it prints nothing secret is held by secrets.sh.
-# Runs with a /dev/shm of its own where it may, so that no other broker is seen and none cleans up what is looked at.
 # shellcheck disable=SC2016 # what a check evaluates expands then, not before
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
+own_shm
 
 run=${top_builddir:?}/broker/broker-run
 show=$top_builddir/broker/broker-status
 client=$top_builddir/tests/integration/status-client
-
-own_shm() {
-	unshare -m "$@" sh -c 'mount -t tmpfs tmpfs /dev/shm' 2>/dev/null
-}
-if [ -z "${STATUS_ALONE-}" ]; then
-	for flag in '' -r; do
-		# shellcheck disable=SC2086 # no flag is no word, here and below
-		if own_shm $flag; then
-			# shellcheck disable=SC2086
-			STATUS_ALONE=yes exec unshare -m $flag sh -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' - bash "$0"
-		fi
-	done
-	STATUS_ALONE=no
-fi
 
 work=$(mktemp -d) || exit 1
 name=status-$$
@@ -40,7 +26,7 @@ trap cleanup EXIT
 cd "$work" || exit 1
 
 check_alone() {
-	if [ "$STATUS_ALONE" = yes ]; then
+	if [ "$OWN_SHM" = yes ]; then
 		check "$@"
 	else
 		skip "$1" "needs a /dev/shm of its own"
