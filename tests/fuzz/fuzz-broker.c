@@ -107,6 +107,14 @@ static void finish(void)
 
 /* ---- the honest client ---- */
 
+/* Somebody who may do so evicted the honest client, or does just now. */
+static bool honest_was_evicted(void)
+{
+	struct session *session = session_find(&broker, honest.welcomed.session);
+
+	return ruled && (!session || session->state != SESSION_OPEN);
+}
+
 static void honest_ask(const struct wire_message *message, struct wire_message *answer)
 {
 	struct socket_extra extra;
@@ -121,6 +129,8 @@ static void honest_ask(const struct wire_message *message, struct wire_message *
 		if (!error && (answer->type == WIRE_NOTICE || answer->type == WIRE_MEMORY))
 			error = -EAGAIN;
 	}
+	if (honest_was_evicted())
+		return;
 	FUZZ_HOLDS(!error && answer->request == message->request, "the honest client is not answered: %s",
 		   error_text());
 }
@@ -161,12 +171,14 @@ static void honest_check(void)
 	struct grant *grant;
 	uint64_t word;
 
-	if (ruled && (!session || session->state != SESSION_OPEN))
+	if (honest_was_evicted())
 		return;
 	FUZZ_HOLDS(session && session->state == SESSION_OPEN, "the honest client's session is gone");
 	wire_init(&message, WIRE_STAT, 77);
 	strcpy(message.name.name, "no-such-buffer");
 	honest_ask(&message, &answer);
+	if (honest_was_evicted())
+		return;
 	grant = grant_find(&session->grants, held.grant);
 	FUZZ_HOLDS(grant && grant->allocation->state != ALLOCATION_FREEING, "the honest client's grant was ended by another");
 	word = atomic_load(&honest.board.words[held.buffer]);
