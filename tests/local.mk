@@ -505,6 +505,7 @@ CLEANFILES += tests/gpu.lock
 EXTRA_DIST += \
 	.clang-tidy \
 	tests/analysis/cppcheck.cfg tests/analysis/known.txt \
+	tests/analysis/figures/figures.py tests/analysis/figures/calls.c tests/analysis/figures/walks.c \
 	tests/analysis/static.sh tests/analysis/threads.sh tests/analysis/tsan.supp tests/analysis/valgrind.sh tests/analysis/words.sh tests/analysis/words.txt
 EXTRA_DIST += tests/speed/instructions.txt
 EXTRA_DIST += tests/model/lease.pml tests/model/README.md tests/litmus/README.md
