@@ -7,6 +7,8 @@ libbroker_libcommon_la_SOURCES = \
 	libbroker/common/crash-point.h \
 	libbroker/common/environment.c libbroker/common/environment.h \
 	libbroker/common/error.c libbroker/common/error.h \
+	libbroker/common/export.c libbroker/common/export.h \
+	libbroker/common/exports.c libbroker/common/exports.h \
 	libbroker/common/handle.h \
 	libbroker/common/layout.c libbroker/common/layout.h \
 	libbroker/common/mps.c libbroker/common/mps.h \

@@ -209,7 +209,7 @@ test_scripts = \
 	tests/integration/startup.sh \
 	tests/integration/status.sh tests/integration/status-json.sh tests/integration/status-many.sh \
 	tests/integration/status-now.sh tests/integration/status-watch.sh tests/integration/why-brokers.sh \
-	tests/integration/exported.sh tests/integration/containers.sh \
+	tests/integration/exported.sh tests/integration/other-exports.sh tests/integration/containers.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh tests/integration/load.sh \
 	tests/integration/exporter.sh \
@@ -265,6 +265,20 @@ tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_parked_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
+
+# What other-exports.sh runs: broker-run and tests with another table of the kinds of export.
+other_exports_table = tests/integration/other-exports.c
+test_tools += tests/integration/other-exports-broker-run tests/integration/other-exports-death \
+	tests/integration/other-exports-drain tests/integration/other-exports-leases tests/integration/other-exports-reset \
+	tests/integration/other-exports-retire tests/integration/other-exports-slabs
+tests_integration_other_exports_broker_run_SOURCES = $(broker_broker_run_SOURCES) $(other_exports_table)
+tests_integration_other_exports_broker_run_LDADD = $(broker_broker_run_LDADD)
+tests_integration_other_exports_death_SOURCES = $(tests_integration_death_SOURCES) $(other_exports_table)
+tests_integration_other_exports_drain_SOURCES = $(tests_integration_drain_SOURCES) $(other_exports_table)
+tests_integration_other_exports_leases_SOURCES = $(tests_integration_leases_SOURCES) $(other_exports_table)
+tests_integration_other_exports_reset_SOURCES = $(tests_integration_reset_SOURCES) $(other_exports_table)
+tests_integration_other_exports_retire_SOURCES = $(tests_integration_retire_SOURCES) $(other_exports_table)
+tests_integration_other_exports_slabs_SOURCES = $(tests_integration_slabs_SOURCES) $(other_exports_table)
 
 # What fortran.sh runs.
 if FORTRAN

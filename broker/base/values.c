@@ -12,6 +12,7 @@
 
 #include "common/environment.h"
 #include "common/error.h"
+#include "common/exports.h"
 #include "common/layout.h"
 #include "common/name.h"
 #include "common/size.h"
@@ -61,16 +62,22 @@ int value_take(const struct value_type *type, void *field, const char *text)
 
 /* ---- what several programs take ---- */
 
-const char *const export_kinds[] = { "ipc", "vmm", NULL };
-
 unsigned export_of_environment(void)
 {
 	const char *wish = environment_get("GPUBROKER_EXPORT");
-	unsigned kind = 0;
 
-	while (wish && export_kinds[kind] && strcmp(wish, export_kinds[kind]) != 0)
-		kind++;
-	return kind;
+	return wish ? export_find(wish) : 0;
+}
+
+int take_export(void *field, const char *text)
+{
+	unsigned number = export_find(text);
+	char names[EXPORT_NAMES_SIZE];
+
+	if (number == export_count)
+		return error_set(-EINVAL, "'%.40s' cannot be the value: write %s", text, export_names(names));
+	*(unsigned *)field = number;
+	return 0;
 }
 
 int take_flag(void *field, const char *text)

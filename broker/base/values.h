@@ -34,12 +34,13 @@ taker take_instance;  /* char [INSTANCE_SIZE], and zeros behind it */
 taker take_device;    /* as the device of struct broker_config, and zeros behind it */
 taker take_size_or_0; /* uint64_t: bytes, or with K, M, G; or 0 */
 taker take_mode;      /* unsigned: permission bits in octal */
+taker take_export;    /* unsigned: the kind of export by its number (export.h) */
 taker take_user;      /* uint32_t: of a user's name, or a number */
 taker take_group;     /* the same of a group */
 
-extern const char *const export_kinds[]; /* the words of enum export_kind */
-
-/* $GPUBROKER_EXPORT, an enum export_kind; EXPORT_IPC: it is not set; EXPORT_KINDS: it is no such word. */
+/*
+ * The number of the kind of export that $GPUBROKER_EXPORT names. 0: it is not set. export_count: there is no such kind.
+ */
 unsigned export_of_environment(void);
 
 /* A whole number. what: what it is, for the error message. */

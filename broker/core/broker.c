@@ -41,6 +41,7 @@
 #include "broker/users/accounting.h"
 #include "broker/users/identity.h"
 #include "common/error.h"
+#include "common/exports.h"
 #include "common/now.h"
 #include "device/host.h"
 #include "device/select.h"
@@ -123,7 +124,7 @@ static int device_start(struct broker *broker)
 	host_share_memory(broker->config->several_users);
 	host_survive_violations();
 	error = device_select(broker->config->device, true, &broker->device);
-	return !error && broker->device == &device_host ? host_keep_directory() : error;
+	return !error && broker->device->names_keep ? broker->device->names_keep() : error;
 }
 
 static int look_at_status(void *context, char text[EVENT_TEXT_MAX])
@@ -139,7 +140,7 @@ static int look_at_memory(void *context, char text[EVENT_TEXT_MAX])
 {
 	struct broker *broker = context;
 	uint64_t kept = broker->memory->usages.limit;
-	int result = broker->device == &device_host ? host_restore_directory() : 0;
+	int result = broker->device->names_restore ? broker->device->names_restore() : 0;
 
 	if (result <= 0)
 		return result;
@@ -175,16 +176,10 @@ static unsigned descriptors_open(void)
 	return count;
 }
 
-/* Which each allocation keeps open: its file or memfd on the host device, and what clients get of it where a descriptor is exported. */
-static unsigned allocation_descriptors(const struct broker *broker, enum export_kind exported)
-{
-	return (broker->device == &device_host) + (exported == EXPORT_VMM);
-}
-
 /* The pool is charged to nobody; each allocation in it may keep descriptors. */
 static unsigned pool_descriptors(const struct broker *broker)
 {
-	return broker->memory->descriptors[EXPORT_VMM] * POOL_OBJECTS;
+	return (broker->memory->descriptors + export_descriptors_max()) * POOL_OBJECTS;
 }
 
 /* Those for all users together, once the broker has its own. Never 0: with a small limit half of all. */
@@ -247,12 +242,14 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	static const struct registry_hooks hooks = { request_notice, delegation_forget, waiting_drained };
 	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
 	static const struct session_hooks session_hooks = { request_handle, request_expire, request_silence, request_end };
+	char names[EXPORT_NAMES_SIZE];
 	int error;
 
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
-	if (config->exported >= EXPORT_KINDS)
-		return error_set(-EINVAL, "GPUBROKER_EXPORT is neither ipc nor vmm: unset or correct it");
+	if (config->exported >= export_count)
+		return error_set(-EINVAL, "GPUBROKER_EXPORT names no kind of export: write %s, or unset it",
+				 export_names(names));
 	error = identity_check_system();
 	if (error)
 		return error;
@@ -300,9 +297,10 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->registry->tracking = broker->tracking;
 	broker->registry->trust = config->trust;
 	broker->memory->exported = config->exported;
-	for (int kind = 0; kind < EXPORT_KINDS; kind++)
-		broker->memory->descriptors[kind] = allocation_descriptors(broker, kind);
-	pool_init(broker, &(struct pool_limits){ config->pool, broker->memory->descriptors[config->exported] ? POOL_OBJECTS : 0 },
+	broker->memory->descriptors = broker->device->descriptors;
+	pool_init(broker,
+		  &(struct pool_limits){ config->pool,
+					 memory_descriptors(broker->memory, config->exported) ? POOL_OBJECTS : 0 },
 		  &broker->memory->usages);
 	broker->pool->came = create_wake;
 	error = workers_start(broker->workers, base, broker->device, broker->board->header->devices);

@@ -47,7 +47,7 @@ struct broker_config {
 	bool     keeps_events;     /* a broker of that name may come again, after this one was killed */
 	char     launcher[STATUS_LAUNCHER_SIZE], job_id[STATUS_JOB_SIZE]; /* that the program is part of, for the status; empty: none */
 	enum trust trust;
-	enum export_kind exported; /* how memory is exported to clients; EXPORT_KINDS: the environment says something unknown */
+	unsigned exported; /* the kind of export of memory; export_count: the environment says something unknown */
 	uint64_t     pool; /* bytes of freed memory of each device that are kept for later buffers */
 	unsigned     poll_us; /* after a message the loop polls for the next one this long before it sleeps */
 	struct access_list creators;

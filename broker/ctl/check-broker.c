@@ -257,6 +257,8 @@ void check_listener(struct exam *exam)
 /* Connects as any program does, but without its devices. */
 void check_connection(struct exam *exam)
 {
+	const struct device *device;
+
 	if (!exam->serves)
 		return;
 	if (client_connect_bare(&exam->client, exam->given)) {
@@ -264,7 +266,8 @@ void check_connection(struct exam *exam)
 		fail("%s", error_text());
 		return;
 	}
-	exam->host = exam->client->board.header->device_kind == DEVICE_HOST;
+	device = device_find(exam->client->board.header->device_kind);
+	exam->host = device && device->on_host;
 }
 
 /* ---- a broker that answers ---- */

@@ -54,7 +54,7 @@ static void compare_devices(const struct device *device, const struct board_head
 void check_devices(struct exam *exam)
 {
 	const struct board_header *board = exam->client->board.header;
-	const struct device *device = exam->host ? &device_host : device_cuda;
+	const struct device *device = device_find(board->device_kind);
 	struct device_setup setup = { .owner = false, .host_count = board->host_total };
 
 	ok("the broker serves %u %s device%s", board->devices, exam->host ? "host" : "CUDA", board->devices == 1 ? "" : "s");

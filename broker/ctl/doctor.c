@@ -62,7 +62,7 @@ static bool applies(enum when when, const struct exam *exam)
 	case WITH_CUDA:
 		return !exam->host;
 	case WITH_CUDA_DEVICES:
-		return exam->device && exam->device->kind == DEVICE_CUDA;
+		return exam->device && exam->device->driver;
 	default:
 		return true;
 	}

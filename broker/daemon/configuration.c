@@ -113,7 +113,7 @@ static const struct key keys[] = {
 	{ NULL, "instance", VALUE(take_instance), FIELD(broker.instance), RESTART },
 	{ NULL, "device", VALUE(take_device), FIELD(broker.device), RESTART },
 	{ NULL, "poll", VALUE_POLL, FIELD(broker.poll_us), RESTART },
-	{ NULL, "export", WORD(export_kinds, "ipc or vmm"), FIELD(broker.exported), RESTART },
+	{ NULL, "export", VALUE(take_export), FIELD(broker.exported), RESTART },
 	{ NULL, "pool", VALUE(take_size_or_0), FIELD(broker.pool), RELOADED },
 	{ NULL, "trust", WORD(trusted, "owner or nobody"), FIELD(broker.trust), RESTART, "believe" },
 	{ NULL, "log", WORD(log_levels, "quiet, normal or verbose"), FIELD(log), RELOADED },

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/export.h"
 #include "workers.h"
 
 void allocation_made(struct allocation *allocation, struct job *job)
 {
 	allocation->ptr = job->ptr;
 	allocation->handle = job->handle;
-	allocation->descriptor = job->exported == EXPORT_VMM ? job->descriptor : -1;
+	allocation->descriptor = export_of(job->exported)->by_descriptor ? job->descriptor : -1;
 	explicit_bzero(&job->handle, sizeof job->handle);
 	allocation->job = job;
 }

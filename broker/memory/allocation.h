@@ -56,7 +56,7 @@ struct allocation {
 	struct allocation   *chunk_prev, *chunk_next;
 	void                *ptr;
 	struct device_handle handle;
-	int                  descriptor; /* the device's, for importers of EXPORT_VMM memory; -1 */
+	int                  descriptor; /* the device's, for importers of memory that is exported by descriptors; -1 */
 	uint64_t             address;    /* where each process maps it; 0: anywhere */
 	struct slab          slab;
 	bool                 is_private; /* its mode or owner changed, or others may have it by a ticket */

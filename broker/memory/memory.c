@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "common/error.h"
+#include "common/export.h"
 
 /* ---- what becomes of an allocation ---- */
 
@@ -100,6 +101,11 @@ static void reclaim_charged(struct memory *memory, uid_t owner, uint64_t span)
 		usages_reclaim_charged(&memory->usages, owner, used + span - quota);
 }
 
+unsigned memory_descriptors(const struct memory *memory, unsigned exported)
+{
+	return memory->descriptors + export_of(exported)->by_descriptor;
+}
+
 static int allocation_new(struct memory *memory, const struct slab_kind *kind, uint64_t span, struct allocation **result)
 {
 	struct allocation *allocation = calloc(1, sizeof *allocation);
@@ -111,9 +117,9 @@ static int allocation_new(struct memory *memory, const struct slab_kind *kind, u
 	}
 	reclaim_charged(memory, kind->owner, span);
 	error = charge_take(&allocation->charge, memory->accounting, kind->owner, RESOURCE_BYTES, span);
-	if (!error && memory->descriptors[kind->exported])
+	if (!error && memory_descriptors(memory, kind->exported))
 		error = charge_take(&allocation->descriptors, memory->accounting, kind->owner, RESOURCE_DESCRIPTORS,
-				    memory->descriptors[kind->exported]);
+				    memory_descriptors(memory, kind->exported));
 	if (error)
 		goto refund;
 	allocation->usage = usage_hold(&memory->usages, kind->device, kind->owner);
@@ -327,7 +333,7 @@ void memory_close_named(struct memory *memory)
 	struct allocation *allocation;
 
 	DL_FOREACH(memory->allocations, allocation)
-		if (allocation->slab.kind.exported == EXPORT_IPC)
+		if (!export_of(allocation->slab.kind.exported)->by_descriptor)
 			memory_make_private(memory, allocation);
 }
 

@@ -50,8 +50,8 @@ struct memory {
 	uint64_t             bytes;       /* in all of these */
 	uint64_t             next;        /* allocation's serial */
 	struct accounting   *accounting;
-	enum export_kind     exported;    /* how allocations are exported for buffers that do not say it */
-	unsigned             descriptors[EXPORT_KINDS]; /* that the device keeps open for an allocation */
+	unsigned             exported;    /* the kind of export of buffers that need no other one */
+	unsigned             descriptors; /* that the device keeps open for an allocation, without its export */
 	struct addresses     addresses;
 	struct memory_hooks  hooks;
 	struct memory_orders orders;
@@ -100,6 +100,9 @@ bool memory_keeps(const struct memory *memory, const struct allocation *allocati
 
 /* No other buffer joins the one that is in it, and the pool does not keep it: others than its kind says may map it. */
 void memory_make_private(struct memory *memory, struct allocation *allocation);
+
+/* How many descriptors the device keeps open for an allocation of that kind of export. */
+unsigned memory_descriptors(const struct memory *memory, unsigned exported);
 
 /*
  * The names of all memory that importers open by name are gone: no new buffer gets any of it. Idle and pooled memory

@@ -21,7 +21,7 @@
 struct slab_kind {
 	uint64_t range; /* bytes that each may have */
 	uint32_t device;
-	uint16_t mode, exported; /* enum export_kind */
+	uint16_t mode, exported; /* the kind of export */
 	uid_t    owner;
 	gid_t    group;
 };

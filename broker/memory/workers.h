@@ -43,7 +43,7 @@ struct job {
 	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */
 	bool                 mps;
 	uint64_t             session;
-	enum export_kind     exported; /* ALLOCATE: how */
+	unsigned             exported; /* ALLOCATE: the kind of export */
 	struct device_handle handle;
 	int                  descriptor; /* ALLOCATE: result; the device's */
 	int                  error; /* 0 or negative errno, with the error message in text */

@@ -25,7 +25,7 @@ static int header_fill_devices(struct board_header *header, const struct device 
 		return count ? count : error_set(-ENODEV, "there is no %s device here", device->name);
 	header->device_kind = (uint32_t)device->kind;
 	header->devices = (uint32_t)(count < DEVICE_MAX ? count : DEVICE_MAX);
-	header->host_total = device->kind == DEVICE_HOST ? host_total() : 0;
+	header->host_total = device->total ? device->total() : 0;
 	for (uint32_t i = 0; i < header->devices; i++) {
 		error = device->info((int)i, &info);
 		if (error)

@@ -172,7 +172,7 @@ struct buffer_spec {
 	uid_t       owner;
 	gid_t       group;
 	unsigned    mode, flags;
-	enum export_kind exported;
+	unsigned exported; /* the kind of export by its number (export.h) */
 	gpub_layout layout;
 	struct buffer **ephemerals; /* the creator's list of those that end with it; NULL: the broker is the creator */
 };

@@ -20,6 +20,7 @@
 #include "broker/users/accounting.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/exports.h"
 #include "common/layout.h"
 #include "common/size.h"
 #include "inquiry.h"
@@ -180,7 +181,9 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 		return error_set(-EINVAL, "the layout needs %llu bytes, and the buffer has %llu",
 				 (unsigned long long)layout_bytes(&spec->layout), (unsigned long long)spec->size);
 	slab_shape(spec->size, broker->device->margin, board->device[spec->device].granule, &spec->range, &spec->span);
-	spec->exported = spec->reserve || spec->flags & GPUB_SAME_ADDRESS ? EXPORT_VMM : broker->memory->exported;
+	spec->exported = broker->memory->exported;
+	if (spec->reserve || spec->flags & GPUB_SAME_ADDRESS)
+		spec->exported = export_growable(spec->exported);
 	if (spec->reserve || spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS))
 		spec->range = spec->span = size_round_up(spec->size, board->device[spec->device].granule);
 	error = reserve_check(&board->device[spec->device], spec);

@@ -118,7 +118,7 @@ static const struct option_row rows[] = {
 	{ 0, "poll", "USEC", "after a request, poll for the next one this long before sleeping; uses a processor (0)",
 	  VALUE_POLL, FIELD(broker.poll_us) },
 	{ 0, "export", "HOW", "how workers get memory: ipc (handles of CUDA IPC) or vmm (descriptors of virtual memory management) (ipc)",
-	  WORD(export_kinds, "ipc or vmm"), FIELD(broker.exported) },
+	  VALUE(take_export), FIELD(broker.exported) },
 	{ 0, "pool", "SIZE", "freed memory of each device that is kept for later buffers; 0: none (64M)",
 	  VALUE(take_size_or_0), FIELD(broker.pool) },
 	{ 0, "buffers", "N", "how many buffers there may be, 1 to 1048576 (4096)", VALUE_BUFFERS, FIELD(broker.buffers) },

@@ -20,6 +20,7 @@
 #include "broker/users/identity.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/export.h"
 #include "common/socket.h"
 #include "fair-queue.h"
 #include "session-end.h"
@@ -213,7 +214,7 @@ static int check(struct session *session, const struct wire_message *message, co
 		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
 					  "after a fork");
 	/* facts.md: such an open of a handle fails */
-	if (message->hello.pid == (uint32_t)getpid() && session->broker->memory->exported == EXPORT_IPC)
+	if (message->hello.pid == (uint32_t)getpid() && export_of(session->broker->memory->exported)->pid_matters)
 		return error_set(-EPROTO, "the client is process %u in its container, as the broker is outside of it, and CUDA IPC takes the two "
 					 "for one: start the client anew, so that it gets another number (docker run --init), or the broker with "
 					 "--export vmm",

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "broker/base/uuid-text.h"
+#include "common/export.h"
 #include "common/layout.h"
 #include "device/device.h"
 #include "views.h"
@@ -134,7 +135,8 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 			 "ephemeral", (buffer->flags & GPUB_EPHEMERAL) != 0, "timeline", (buffer->flags & GPUB_TIMELINE) != 0, "alone",
 			 (buffer->flags & GPUB_DEDICATED) != 0, "sealed", (buffer->flags & GPUB_SEALED) != 0,
 			 "same_address", (buffer->flags & GPUB_SAME_ADDRESS) != 0, "growable", (buffer->flags & GPUB_GROWABLE) != 0, "export",
-			 buffer->exported == EXPORT_VMM ? "vmm" : "ipc", "layout", layout_is_none(&buffer->layout) ? NULL : layout_text(&buffer->layout, layout), "grants",
+			 buffer->exported < export_count ? export_of(buffer->exported)->name : "unknown", "layout",
+			 layout_is_none(&buffer->layout) ? NULL : layout_text(&buffer->layout, layout), "grants",
 			 NUMBER(range.end - range.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "holders",
 			 holders_json(joined, view, range));
 }

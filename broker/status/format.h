@@ -93,7 +93,7 @@ struct status_buffer {
 	uint64_t generation, allocation; /* allocation: the number of the one that it is in */
 	uint64_t bytes, allocated;
 	uint32_t device, owner, group, mode;
-	uint32_t flags, exported; /* GPUB_EPHEMERAL, GPUB_SEALED ...; enum export_kind: EXPORT_IPC where a broker did not say it yet */
+	uint32_t flags, exported; /* GPUB_EPHEMERAL ...; the kind of export, 0 where a broker does not say it */
 	char     name[NAME_SIZE];
 	uint64_t created; /* seconds since 1970 */
 	gpub_layout layout;

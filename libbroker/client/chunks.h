@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "common/export.h"
 #include "common/handle.h"
 #include "common/owned-fd.h"
 #include "common/sealed.h"

@@ -196,7 +196,7 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, enum clos
 	mapping->closing = true;
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(close_decided);
-	if (!mapping->lost || mapping_is_vmm(mapping))
+	if (!mapping->lost || !mapping_export(mapping)->ends_at_reset)
 		error = mapping_unmap(client, mapping);
 	CRASH_POINT(mapping_closed);
 	records_unwatch(client, mapping);

@@ -59,7 +59,7 @@ int devices_begin(struct gpub_client *client)
 	struct device_setup setup = { .owner = false, .host_count = board->host_total };
 	int error;
 
-	client->device = board->device_kind == DEVICE_HOST ? &device_host : device_cuda;
+	client->device = device_find(board->device_kind);
 	if (!client->device)
 		return error_set(-ENODEV, "the broker serves CUDA devices and this library was built without CUDA");
 	fork_guard_device(client->device);

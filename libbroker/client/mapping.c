@@ -156,31 +156,49 @@ static void memory_close_unused(const struct device *device, struct mapping *map
 {
 	void *base = mapping->base[view_of(mapping->opened.rights)];
 
-	if (mapping_is_vmm(mapping))
-		(void)device->unmap(mapping->ordinal, base);
-	else
+	if (mapping_export(mapping)->close_waits)
 		(void)device->close(mapping->ordinal, base);
+	else
+		(void)device->unmap(mapping->ordinal, base);
 	memset(mapping->base, 0, sizeof mapping->base);
+}
+
+/* The chunks that came, which are whole, or what the handle alone opens. */
+static struct device_memory memory_of(const struct gpub_client *client, const struct device_handle *handle,
+				      const struct mapping *mapping)
+{
+	const struct chunk *chunk = &client->chunks.chunk[0];
+	struct device_memory memory = { .handle = *handle,
+					.export = mapping_export(mapping),
+					.descriptor = -1,
+					.size = mapping->size };
+
+	if (memory.export->by_descriptor) {
+		memory.descriptor = chunk->file.fd;
+		memory.size = chunk->span;
+	}
+	return memory;
 }
 
 /* For leases with the rights that the first one asked for. */
 static int memory_map(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
 {
 	const struct wire_grant *grant = &mapping->opened;
-	struct device_memory memory = { .handle = *handle,
-					.descriptor = client->chunks.chunk[0].file.fd,
-					.size = client->chunks.chunk[0].span,
-					.writable = grant->rights & GPUB_WRITE,
-					.address = (void *)(uintptr_t)grant->address,
-					.reserved = grant->reserve };
-	int error = client->device->map(mapping->ordinal, &memory, &mapping->base[view_of(grant->rights)]);
+	struct device_memory memory = memory_of(client, handle, mapping);
+	int error;
+
+	memory.writable = grant->rights & GPUB_WRITE;
+	memory.address = (void *)(uintptr_t)grant->address;
+	memory.reserved = grant->reserve;
+	error = client->device->map(mapping->ordinal, &memory, &mapping->base[view_of(grant->rights)]);
 
 	sodium_memzero(&memory.handle, sizeof memory.handle);
 	if (error)
 		return error;
 	if (memory.address && memory.writable)
 		mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE];
-	error = chunks_map(client, mapping, grant, 1);
+	if (mapping_export(mapping)->by_descriptor)
+		error = chunks_map(client, mapping, grant, 1);
 	if (error)
 		memory_close_unused(client->device, mapping);
 	return error;
@@ -190,7 +208,7 @@ static int memory_open(const struct gpub_client *client, const struct device_han
 {
 	int error;
 
-	if (mapping_is_vmm(mapping))
+	if (mapping_export(mapping)->views)
 		return memory_map(client, handle, mapping);
 	error = client->device->open(mapping->ordinal, handle, mapping->size, &mapping->base[VIEW_READ]);
 	mapping->base[VIEW_WRITE] = mapping->base[VIEW_READ];
@@ -268,10 +286,10 @@ static int view_unmap(const struct gpub_client *client, const struct mapping *ma
 	return error;
 }
 
-/* The close of the first view waits for the work on both. */
-static int vmm_unmap(const struct gpub_client *client, struct mapping *mapping)
+/* The close of the first view waits for the work on both, where a close is not what waits in any case. */
+static int views_unmap(const struct gpub_client *client, struct mapping *mapping)
 {
-	bool done = mapping->quiesced;
+	bool may_unmap = !mapping_export(mapping)->close_waits, done = may_unmap && mapping->quiesced;
 	int error = 0;
 
 	TRACE("close");
@@ -281,7 +299,7 @@ static int vmm_unmap(const struct gpub_client *client, struct mapping *mapping)
 		if (!mapping->base[view])
 			continue;
 		error = view_unmap(client, mapping, mapping->base[view], done);
-		done = true;
+		done = may_unmap;
 		if (!error)
 			mapping->base[view] = NULL;
 	}
@@ -365,8 +383,10 @@ int mapping_extend(struct gpub_client *client, struct mapping *mapping, const st
 	int error;
 
 	change_begin(client, mapping);
-	error = mapping_is_vmm(mapping) ? chunks_check(&client->chunks, grant, mapping->size) :
-					  error_set(-EPROTO, "the broker sent a descriptor for memory that has none");
+	if (mapping_export(mapping)->growable)
+		error = chunks_check(&client->chunks, grant, mapping->size);
+	else
+		error = error_set(-EPROTO, "the broker sent more of memory that cannot grow");
 	if (!error) {
 		pthread_mutex_unlock(&client->lock);
 		error = views_extend(client, mapping, grant);
@@ -386,8 +406,8 @@ int mapping_unmap(struct gpub_client *client, struct mapping *mapping)
 {
 	int error;
 
-	if (mapping_is_vmm(mapping))
-		return vmm_unmap(client, mapping);
+	if (mapping_export(mapping)->views)
+		return views_unmap(client, mapping);
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return 0;
 	TRACE("close");
@@ -412,7 +432,7 @@ int mapping_add(struct gpub_client *client, struct mapping *mapping)
 
 void mapping_want(struct gpub_client *client, struct mapping *mapping)
 {
-	if (!mapping->wanted && mapping_is_vmm(mapping) && !mapping->leaked) {
+	if (!mapping->wanted && !mapping_export(mapping)->close_waits && !mapping->leaked) {
 		DL_APPEND2(client->wanted, mapping, wanted_prev, wanted_next);
 		mapping->passed_wanted = client->passes;
 		client->newly_due = true;
@@ -422,7 +442,7 @@ void mapping_want(struct gpub_client *client, struct mapping *mapping)
 
 static void mapping_unlist(struct gpub_client *client, struct mapping *mapping)
 {
-	if (mapping->wanted && mapping_is_vmm(mapping))
+	if (mapping->wanted && !mapping_export(mapping)->close_waits)
 		DL_DELETE2(client->wanted, mapping, wanted_prev, wanted_next);
 	DL_DELETE(client->mappings, mapping);
 	client->mapping_count--;
@@ -492,14 +512,15 @@ static void say_unsupported(void)
 int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 {
 	struct device_handle handle = { { 0 } };
-	int error = mapping_is_vmm(mapping) ? 0 : grant_unseal(client, &mapping->opened, &handle);
+	bool views = mapping_export(mapping)->views;
+	int error = views ? 0 : grant_unseal(client, &mapping->opened, &handle);
 
 	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
 	/* else a reset has ended all queued work */
 	if (!error && device_call_begin(client, mapping->ordinal, mapping->epoch)) {
 		TRACE("sync");
-		error = client->device->sync(mapping->ordinal, mapping_is_vmm(mapping) ? NULL : &handle, mapping->size);
+		error = client->device->sync(mapping->ordinal, views ? NULL : &handle, mapping->size);
 		device_call_end(client, mapping->ordinal);
 		if (error == -ENOTSUP)
 			say_unsupported();

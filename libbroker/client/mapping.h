@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/export.h"
 #include "common/handle.h"
 #include "common/tables.h"
 #include "common/wire.h"
@@ -64,16 +65,16 @@ int mapping_extend(struct gpub_client *client, struct mapping *mapping, const st
  */
 int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view view);
 
-/* It was opened by a descriptor: a close waits for nothing, where the device has no work left on it. */
-static inline bool mapping_is_vmm(const struct mapping *mapping)
+/* How the broker exported the memory. */
+static inline const struct export *mapping_export(const struct mapping *mapping)
 {
-	return mapping->opened.exported == EXPORT_VMM;
+	return export_of(mapping->opened.exported);
 }
 
-/* A close of it waits for nothing. */
+/* Whether to close the mapping waits for nothing. */
 static inline bool mapping_closes_at_once(const struct mapping *mapping)
 {
-	return mapping_is_vmm(mapping) && mapping->quiesced;
+	return !mapping_export(mapping)->close_waits && mapping->quiesced;
 }
 
 /* The broker wants it back. */

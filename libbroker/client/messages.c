@@ -11,6 +11,7 @@
 #include "client.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/export.h"
 #include "common/layout.h"
 #include "hold.h"
 #include "mapping.h"
@@ -29,7 +30,8 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	if (grant->buffer >= board->buffers || (grant->place >= board->handles && grant->place != WIRE_NO_HANDLE) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
 	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
-	    grant->grant >> 62 || grant->exported >= EXPORT_KINDS || (grant->address && grant->exported != EXPORT_VMM) ||
+	    grant->grant >> 62 || grant->exported >= export_count ||
+	    (grant->address && !export_of(grant->exported)->growable) ||
 	    grant->reserve < grant->span || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
 		return error_set(-EPROTO, "the broker sent an invalid grant");
 	return 0;
@@ -58,7 +60,7 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->owner = grant->owner;
 	record->layout = grant->layout;
 	record->flags = grant->flags;
-	record->lease_device = client->device->kind == DEVICE_HOST ? GPUB_HOST : record->ordinal;
+	record->lease_device = client->device->on_host ? GPUB_HOST : record->ordinal;
 	record->timeline = timeline_map_share(timeline);
 	for (int view = 0; view < VIEWS; view++)
 		record_view(client, record, view);
@@ -168,12 +170,12 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 static int mapping_make(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			struct timeline_map *timeline, struct mapping **mapping)
 {
-	int error = grant->exported == EXPORT_VMM ? chunks_check(&client->chunks, grant, 0) : 0;
+	int error = export_of(grant->exported)->by_descriptor ? chunks_check(&client->chunks, grant, 0) : 0;
 
 	if (error)
 		return error;
 	do {
-		if (*mapping && mapping_is_vmm(*mapping)) /* which a reset leaves mapped */
+		if (*mapping && !mapping_export(*mapping)->ends_at_reset)
 			(void)mapping_unmap(client, *mapping);
 		free(*mapping);
 		*mapping = NULL;

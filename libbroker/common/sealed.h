@@ -24,7 +24,7 @@ struct seal_terms {
 	uint64_t session, grant, serial; /* serial: of the buffer; 0: it is the handle of a chunk, and size and offset are the chunk's */
 	uint64_t size, offset, address;
 	uint32_t rights, version; /* version: WIRE_VERSION */
-	uint32_t exported, reserved; /* enum export_kind; 0 */
+	uint32_t exported, reserved; /* the kind of export by its number; 0 */
 };
 
 _Static_assert(sizeof(struct seal_terms) == 96, "the terms are hashed as bytes: no padding");

@@ -157,9 +157,9 @@ struct wire_grant {
 	uint32_t owner;         /* uid, as it is now */
 	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: not said */
 	gpub_layout layout;
-	uint32_t exported;      /* enum export_kind: EXPORT_VMM has a descriptor, too */
+	uint32_t exported;      /* the kind of export by its number (export.h) */
 	uint32_t reserved;      /* 0 */
-	uint64_t address;       /* where EXPORT_VMM memory has to be mapped; 0: anywhere */
+	uint64_t address;       /* where growable memory has to be mapped; 0: anywhere */
 	uint64_t reserve;       /* bytes of addresses to keep for it: the allocation may grow to that */
 };
 

@@ -40,9 +40,9 @@ static int ipc_allocate(int ordinal, uint64_t size, void **ptr)
 	return rc;
 }
 
-int cuda_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
+int cuda_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
 {
-	return kind == EXPORT_VMM ? cuda_vmm_allocate(ordinal, size, ptr) : ipc_allocate(ordinal, size, ptr);
+	return exported == EXPORT_VMM ? cuda_vmm_allocate(ordinal, size, ptr) : ipc_allocate(ordinal, size, ptr);
 }
 
 /* In the device's context. Non-blocking, so that it waits for nobody's work on the legacy stream. */

@@ -198,7 +198,7 @@ static inline CUdeviceptr cuda_address(const void *ptr)
 }
 
 /* cuda-memory.c */
-int cuda_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr);
+int cuda_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr);
 int cuda_zero(int ordinal, void *ptr, uint64_t size);
 int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 int cuda_release(int ordinal, void *ptr);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/export.h"
 #include "common/handle.h"
 #include "gpubroker.h"
 
@@ -54,10 +55,11 @@ struct device_watch {
 	struct device_watch *prev, *next;
 };
 
-/* Memory of another process, as it is exported by a descriptor. */
+/* Memory of another process, which map() opens. */
 struct device_memory {
-	struct device_handle handle;     /* says which descriptor is meant */
-	int                  descriptor; /* stays the caller's */
+	struct device_handle handle;     /* opens the memory, or says which descriptor is meant */
+	const struct export *export;     /* how its owner exported it */
+	int                  descriptor; /* stays the caller's; -1: the handle is enough */
 	uint64_t             size;
 	bool                 writable; /* else this process's work can only read it: a kernel that writes there fails */
 	void                *address;  /* NULL: anywhere */
@@ -71,7 +73,7 @@ struct device_memory {
 #define CUDA_NEEDED        12000
 #define CUDA_NEEDED_DRIVER "525.60.13"
 
-enum device_kind { DEVICE_HOST = 1, DEVICE_CUDA = 2 };
+enum device_kind { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_KINDS };
 
 /* The arguments of start(). */
 struct device_setup {
@@ -81,8 +83,10 @@ struct device_setup {
 
 struct device {
 	enum device_kind kind;
-	const char      *name; /* "cuda", "host" */
-	uint64_t         margin; /* unused bytes that the owner leaves behind each buffer in a shared allocation */
+	const char      *name;        /* "cuda", "host" */
+	bool             on_host;     /* the processor reaches its memory: leases say GPUB_HOST */
+	uint64_t         margin;      /* unused bytes that the owner leaves behind each buffer in a shared allocation */
+	unsigned         descriptors; /* that the owner keeps open for each allocation, beside what its export keeps */
 
 	/*
 	 * Makes the kind usable in this process; later calls do nothing. -ENODEV: there is no such device here. It means
@@ -96,12 +100,21 @@ struct device {
 
 	/* the owner's half: called by the broker's device threads only */
 	/* size: whole granules. -ENOMEM, -ENOSPC; -ENOTSUP: the device has no exports of that kind. */
-	int (*allocate)(int ordinal, uint64_t size, enum export_kind kind, void **ptr);
+	int (*allocate)(int ordinal, uint64_t size, unsigned exported, void **ptr);
 	int (*room)(int ordinal, uint64_t *bytes);               /* not allocated by anybody: this process or others */
 	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* done when it returns */
 	/* *descriptor: the device's, open until release(); -1: the handle is enough. */
 	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 	int (*release)(int ordinal, void *ptr);
+	/*
+	 * Where the memory has names that others may remove: makes the directory of the names, for as long as the broker
+	 * lives; looks whether it is there, and makes it again if not. names_restore() returns 1 if names were lost since
+	 * the last look. NULL: the memory has no names.
+	 */
+	int (*names_keep)(void);
+	int (*names_restore)(void);
+	/* How many devices there are, also those that this process does not see. NULL: nobody needs to know. */
+	unsigned (*total)(void);
 	/*
 	 * Whether all devices have ended the work of a dead process: 0 yes; -EBUSY not yet; -ENOTSUP nobody can tell. mps: it
 	 * said that it ran under MPS. If another process has its pid now, the answer is about that process.
@@ -109,10 +122,11 @@ struct device {
 	int (*gone)(pid_t pid, bool mps);
 
 	/* the importer's half */
-	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr); /* by the handle alone */
+	/* By the handle alone, as CUDA IPC does. */
+	int (*open)(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 	/*
-	 * By a descriptor. -EADDRINUSE: something else is at the address that was asked for. The same memory at the same address is
-	 * one mapping, of all devices and opens that asked for it.
+	 * Memory of a kind of export that has views. -EADDRINUSE: something else is at the address that was asked for.
+	 * The same memory at the same address is one mapping, of all devices and opens that asked for it.
 	 */
 	int (*map)(int ordinal, const struct device_memory *memory, void **ptr);
 	/*
@@ -197,6 +211,9 @@ struct device {
 
 extern const struct device        device_host;
 extern const struct device *const device_cuda; /* NULL when built without CUDA */
+
+/* The table of a kind; NULL: there is no such kind, or it was not built. */
+const struct device *device_find(uint32_t kind);
 
 /* True in a process that was forked, without exec, after CUDA had been started: no call of CUDA works there. */
 bool device_cuda_forked(void);

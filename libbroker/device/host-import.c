@@ -133,7 +133,7 @@ static int mapping_new(const struct device_memory *memory, unsigned device, void
 	if (!region)
 		return -ENOMEM;
 	region->handle = memory->handle;
-	region->exported = memory->descriptor < 0 ? EXPORT_IPC : EXPORT_VMM;
+	region->export = memory->export;
 	region->writable = memory->writable;
 	region->reserved = memory->reserved;
 	host_trap_install();
@@ -153,7 +153,11 @@ static int size_refuse(uint64_t size)
 /* A handle that is open on that device is not mapped again: its opens are counted, as CUDA does. */
 static int open_locked(const struct device_handle *handle, unsigned device, uint64_t size, void **ptr)
 {
-	const struct device_memory memory = { .handle = *handle, .descriptor = -1, .size = size, .writable = true };
+	const struct device_memory memory = { .handle = *handle,
+					      .export = export_of(EXPORT_IPC),
+					      .descriptor = -1,
+					      .size = size,
+					      .writable = true };
 	struct host_region *region = mapping_find(handle, device);
 
 	if (!size || (region && size > region->size))
@@ -250,13 +254,13 @@ static struct host_region *mapping_at(unsigned device, const void *ptr)
 	return NULL;
 }
 
-/* Such a mapping that is exported by a descriptor. */
+/* Such a mapping whose memory has views. */
 static struct host_region *mapped_at(unsigned device, const void *ptr, const char *what)
 {
 	struct host_region *region = mapping_at(device, ptr);
 
-	if (region && region->exported != EXPORT_VMM)
-		host_violation("%s of %p: CUDA IPC has none", what, ptr);
+	if (region && !region->export->views)
+		host_violation("%s of %p: memory that is exported as %s has none", what, ptr, region->export->name);
 	return region;
 }
 
@@ -352,7 +356,8 @@ static int chunks_again(const struct host_region *region, struct host_region *ag
 static int map_again_locked(const struct host_region *region, unsigned device, bool writable, void **again)
 {
 	struct device_memory memory = { .handle = region->handle,
-					.descriptor = region->file.fd,
+					.export = region->export,
+					.descriptor = region->export->by_descriptor ? region->file.fd : -1,
 					.size = region->size,
 					.writable = writable,
 					.reserved = region->reserved };
@@ -421,14 +426,14 @@ static bool mapping_end(struct host_region *region)
 	return true;
 }
 
-/* Memory that came by a descriptor stays mapped (facts.md). */
+/* Which mappings a reset ends depends on the kind of export (facts.md). */
 void host_mappings_end(unsigned device)
 {
 	struct host_region *region;
 	size_t i = 0;
 
 	while ((region = host_region_at(i))) {
-		bool ends = region->kind == HOST_MAPPING && region->device == device && region->exported != EXPORT_VMM;
+		bool ends = region->kind == HOST_MAPPING && region->device == device && region->export->ends_at_reset;
 
 		if (!ends || mapping_end(region))
 			i++;

@@ -98,7 +98,7 @@ static int allocation_make(struct host_region *region)
 	return rc;
 }
 
-int host_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
+int host_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
 {
 	struct host_region *region;
 	int rc, device = host_enter_device(HOST_ALLOCATE, ordinal);
@@ -117,7 +117,7 @@ int host_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
 		rc = -ENOMEM;
 		goto refund;
 	}
-	region->exported = kind;
+	region->export = export_of(exported);
 	region->writable = true;
 	rc = allocation_make(region);
 	if (rc)

@@ -7,9 +7,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/export.h"
 #include "common/handle.h"
 
-int host_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr);
+int host_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr);
 int host_room(int ordinal, uint64_t *bytes);
 int host_zero(int ordinal, void *ptr, uint64_t size);
 int host_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);

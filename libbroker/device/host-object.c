@@ -86,10 +86,10 @@ bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SI
 }
 
 /* Without a prefix it names no file. */
-static int handle_make(struct device_handle *handle, enum export_kind kind)
+static int handle_make(struct device_handle *handle, const struct export *export)
 {
 	memset(handle, 0, sizeof *handle);
-	if (kind == EXPORT_IPC)
+	if (!export->by_descriptor)
 		strcpy((char *)handle->bytes, prefix);
 	if (getrandom(handle->bytes + HOST_PREFIX_MAX + 1, HOST_RANDOM_SIZE, 0) != HOST_RANDOM_SIZE)
 		return error_set(-EIO, "host device: no random bytes for a name: %m");
@@ -192,7 +192,7 @@ static int object_reserve(const struct host_region *region)
 	do
 		error = posix_fallocate(region->file.fd, 0, (off_t)size);
 	while (error == EINTR);
-	if (error == ENOSPC && region->exported == EXPORT_VMM)
+	if (error == ENOSPC && region->export->by_descriptor)
 		return error_set(-ENOSPC, "this machine has no memory left for %s: make GPUB_HOST_MEMORY smaller", size_format(size, text));
 	if (error == ENOSPC)
 		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %s: "
@@ -374,11 +374,11 @@ static void descriptors_drop(struct host_region *region)
 int host_object_create(struct host_region *region)
 {
 	char name[HOST_NAME_SIZE];
-	int rc = handle_make(&region->handle, region->exported);
+	int rc = handle_make(&region->handle, region->export);
 
 	if (rc)
 		return rc;
-	if (region->exported == EXPORT_VMM) {
+	if (region->export->by_descriptor) {
 		rc = memfd_create_whole(region);
 		if (rc)
 			descriptors_drop(region);

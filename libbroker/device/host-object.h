@@ -17,8 +17,8 @@
 bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE]);
 
 /*
- * Makes the region's handle and descriptors, and reserves its pages: a file in /dev/shm, or for EXPORT_VMM a memfd. -ENOSPC: no room
- * there.
+ * Makes the region's handle and descriptors, and reserves its pages: a file in /dev/shm, or a memfd where memory is
+ * exported by descriptors. -ENOSPC: there is no room.
  */
 int  host_object_create(struct host_region *region);
 void host_object_unlink(struct host_region *region); /* by its owner: nobody can open it from now on who has not */

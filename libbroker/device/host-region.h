@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/export.h"
 #include "common/handle.h"
 #include "common/owned-fd.h"
 
@@ -45,8 +46,8 @@ struct host_region {
 	bool                 watched;  /* of a mapping: its buffers are watched, and nothing may lie outside of them */
 	struct device_watch *watches;
 	struct device_handle handle;
-	enum export_kind     exported;   /* of an allocation or a mapping */
-	int                  descriptor; /* EXPORT_VMM, of an allocation: what importers get; -1 */
+	const struct export *export;     /* of an allocation or a mapping; NULL: of neither */
+	int                  descriptor; /* of an allocation: what importers get; -1: the handle is enough */
 };
 
 /* Addresses without memory: unique as a pointer must be, and every touch faults. *base: where; NULL: anywhere. -EADDRINUSE. */

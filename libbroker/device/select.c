@@ -12,6 +12,13 @@
 const struct device *const device_cuda = NULL;
 #endif
 
+const struct device *device_find(uint32_t kind)
+{
+	const struct device *const tables[DEVICE_KINDS] = { [DEVICE_HOST] = &device_host, [DEVICE_CUDA] = device_cuda };
+
+	return kind < DEVICE_KINDS ? tables[kind] : NULL;
+}
+
 enum choice { CHOOSE_AUTO, CHOOSE_CUDA, CHOOSE_HOST };
 
 /* One to three digits: DEVICE_MAX and far beyond, and no sign, space or overflow that strtoul() would take. */

@@ -48,7 +48,7 @@ static struct place places[MODULES_MAX];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The number of modules opened so far; and for each device of a kind, how many of them are loaded in which epoch (ready_with). */
-static _Atomic uint64_t opened, ready[DEVICE_CUDA + 1][DEVICE_MAX];
+static _Atomic uint64_t opened, ready[DEVICE_KINDS][DEVICE_MAX];
 
 /* ---- finding the file ---- */
 

@@ -79,6 +79,7 @@ static int descriptor_receive(int fd, struct passed *passed)
 static int map_at(const struct passed *passed, int descriptor, bool writable, void *address, void **ptr)
 {
 	const struct device_memory memory = { .handle = passed->handle,
+					      .export = export_of(EXPORT_VMM),
 					      .descriptor = descriptor,
 					      .size = GRANULE,
 					      .writable = writable,

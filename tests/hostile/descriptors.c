@@ -238,7 +238,7 @@ static void keep_memory(void)
 	uint8_t *bytes;
 	int kept;
 
-	if (!on_vmm()) { /* there is none */
+	if (!tested_export()->by_descriptor) { /* there is none */
 		hold();
 		return;
 	}

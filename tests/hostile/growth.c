@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "attacks.h"
+#include "common/export.h"
 #include "common/handle.h"
 
 #define OWN     "attacker/growing"

@@ -213,8 +213,10 @@ static void resize_own(void)
 		struct speaker s;
 		uint8_t *bytes = map_own(&s, &grant);
 
-		WANT(!speaker_unseal(&s, &grant, &handle) && host_object_name(&handle, name) == !on_vmm());
-		WANT(on_vmm() ? ftruncate(s.memory_fd, sizes[i]) && errno == EPERM : !truncate(name, sizes[i]));
+		WANT(!speaker_unseal(&s, &grant, &handle));
+		WANT(host_object_name(&handle, name) == !tested_export()->by_descriptor);
+		WANT(tested_export()->by_descriptor ? ftruncate(s.memory_fd, sizes[i]) && errno == EPERM :
+						      !truncate(name, sizes[i]));
 		munmap(bytes, OWN_SIZE);
 		WANT(!speaker_closed(&s, grant.grant));
 		WANT(!speaker_named(&s, WIRE_UNLINK, OWN));

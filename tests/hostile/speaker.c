@@ -337,9 +337,11 @@ void *speaker_map(const struct speaker *speaker, const struct wire_grant *grant)
 	void *base;
 	int fd;
 
-	if (speaker_unseal(speaker, grant, &handle) || (grant->exported == EXPORT_IPC && !host_object_name(&handle, name)))
+	bool by_descriptor = export_of(grant->exported)->by_descriptor;
+
+	if (speaker_unseal(speaker, grant, &handle) || (!by_descriptor && !host_object_name(&handle, name)))
 		return NULL;
-	fd = grant->exported == EXPORT_VMM ? dup(speaker->memory_fd) : open(name, O_RDWR | O_CLOEXEC);
+	fd = by_descriptor ? dup(speaker->memory_fd) : open(name, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
 	base = mmap(NULL, grant->span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

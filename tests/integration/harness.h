@@ -24,6 +24,7 @@
 
 #include <jansson.h>
 
+#include "common/export.h"
 #include "gpubroker.h"
 
 /* ---- TAP ---- */
@@ -43,8 +44,8 @@ _Noreturn void bail_out(const char *format, ...) __attribute__((format(printf, 1
 /* One point that only the host device's model can hold, left out by its name on another. */
 void point_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Whether GPUBROKER_EXPORT has brokers export memory by descriptors. */
-bool on_vmm(void);
+/* How brokers export memory, as GPUBROKER_EXPORT says. */
+const struct export *tested_export(void);
 
 /* Whether TEST_DEVICE has the program run on a CUDA device instead of the host device that its tests name. */
 bool on_cuda(void);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/exports.h"
 #include "harness.h"
 
 static int64_t allocations(const struct broker_process *broker)
@@ -20,11 +21,11 @@ static int64_t allocations(const struct broker_process *broker)
 	return count;
 }
 
-bool on_vmm(void)
+const struct export *tested_export(void)
 {
-	const char *export = getenv("GPUBROKER_EXPORT");
+	const char *name = getenv("GPUBROKER_EXPORT");
 
-	return export && !strcmp(export, "vmm");
+	return export_of(name ? export_find(name) : 0);
 }
 
 /* The broker has two descriptors of a memfd, and one of what it has released. */
@@ -63,7 +64,7 @@ int64_t memory_objects(const struct broker_process *broker)
 
 	if (on_cuda())
 		return allocations(broker);
-	if (on_vmm())
+	if (tested_export()->by_descriptor)
 		return memfds(broker);
 	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s.mem", broker->instance);
 	dir = opendir(path);

@@ -149,7 +149,7 @@ static bool small_shm(void)
 /* The last one: this process cannot go back. */
 static void test_full_shm(void)
 {
-	if (on_vmm() || !small_shm()) {
+	if (tested_export()->by_descriptor || !small_shm()) {
 		POINT(true, "shared memory is full # SKIP needs files in a /dev/shm of its own");
 		return;
 	}

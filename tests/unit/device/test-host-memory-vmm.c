@@ -42,7 +42,11 @@ static struct memory make(void)
 
 static int map(const struct memory *memory, int descriptor, uint64_t size, void **ptr)
 {
-	const struct device_memory import = { .handle = memory->handle, .descriptor = descriptor, .size = size, .writable = true };
+	const struct device_memory import = { .handle = memory->handle,
+					      .export = export_of(EXPORT_VMM),
+					      .descriptor = descriptor,
+					      .size = size,
+					      .writable = true };
 
 	return device->map(0, &import, ptr);
 }
@@ -50,6 +54,7 @@ static int map(const struct memory *memory, int descriptor, uint64_t size, void 
 static uint8_t *mapped_at(const struct memory *memory, int ordinal, bool writable, void *address)
 {
 	const struct device_memory import = { .handle = memory->handle,
+					      .export = export_of(EXPORT_VMM),
 					      .descriptor = memory->descriptor,
 					      .size = BLOCK,
 					      .writable = writable,
@@ -233,7 +238,7 @@ static void test_a_kernel_that_writes_what_is_read_only_is_reported(void **state
 static void scenario_address(void)
 {
 	struct memory memory, other;
-	struct device_memory import = { .size = BLOCK, .address = ADDRESS };
+	struct device_memory import = { .export = export_of(EXPORT_VMM), .size = BLOCK, .address = ADDRESS };
 	void *ptr = NULL;
 	uint8_t *map;
 
@@ -254,7 +259,7 @@ static void scenario_address(void)
 static void scenario_address_taken(void)
 {
 	struct memory memory;
-	struct device_memory import = { .size = BLOCK, .address = ADDRESS };
+	struct device_memory import = { .export = export_of(EXPORT_VMM), .size = BLOCK, .address = ADDRESS };
 	static const char long_name[] = "a long name, whose end is in an error message, which has room for some 80 bytes of it";
 	int file = memfd_create(long_name, MFD_CLOEXEC);
 	void *ptr = NULL;
@@ -379,7 +384,7 @@ static void test_violations(void **state)
 	expect_violation(violate_launch_after_unmap, "whose mapping was closed");
 	expect_violation(violate_release_while_mapped, "while an importer maps it");
 	child_status(violate_ipc_in_a_peer, text, sizeof text);
-	assert_non_null(strstr(text, "CUDA IPC has none"));
+	assert_non_null(strstr(text, "exported as ipc has none"));
 }
 
 static void scenario_reset(void)
