@@ -143,7 +143,7 @@ static void make(gpub_client *client, int timeout_ms)
 	gpub_spec spec = GPUB_SPEC_INIT;
 
 	spec.size = AFTER;
-	spec.flags = GPUB_ALONE;
+	spec.flags = GPUB_DEDICATED;
 	spec.timeout_ms = timeout_ms;
 	bench_must(gpub_create(client, "after", &spec));
 }

@@ -40,7 +40,7 @@ static void fill(struct side *side, unsigned buffers)
 
 	bench_must(gpub_connect(&side->client, side->broker.address));
 	spec.size = 1;
-	spec.flags = GPUB_ALONE;
+	spec.flags = GPUB_DEDICATED;
 	bench_must(gpub_create(side->client, "changed", &spec));
 	clients_create(side->client, buffers - 1, 4096);
 }

@@ -43,7 +43,6 @@ extern "C" {
 #define GPUB_EPHEMERAL 1u /* unlinked by the broker when the session that created it ends */
 #define GPUB_TIMELINE  2u /* has a timeline: a 64-bit word that its one writer's GPU advances */
 #define GPUB_DEDICATED 4u /* has an allocation of its own: mode and owner may change, other users may redeem tickets */
-#define GPUB_ALONE     GPUB_DEDICATED /* its old name */
 #define GPUB_SEALED    8u /* gpub_info alone: gpub_seal() was called for it */
 #define GPUB_SAME_ADDRESS 16u /* each process maps it at the same address; it has an allocation of its own */
 #define GPUB_GROWABLE  32u /* gpub_info alone: it was created with a reserve */

@@ -24,7 +24,7 @@ module gpubroker_interface
 
     ! flags of gpub_spec and gpub_info, of gpub_rename() and of gpub_set_flags()
     integer(c_int32_t), parameter, public :: GPUB_EPHEMERAL = 1, GPUB_TIMELINE_FLAG = 2, GPUB_DEDICATED = 4, &
-        GPUB_ALONE = GPUB_DEDICATED, GPUB_SEALED = 8, GPUB_SAME_ADDRESS = 16, GPUB_GROWABLE = 32
+        GPUB_SEALED = 8, GPUB_SAME_ADDRESS = 16, GPUB_GROWABLE = 32
     integer(c_int32_t), parameter, public :: GPUB_REPLACE = 1, GPUB_PERSIST = 2, GPUB_BACKGROUND_CLOSE = 1
 
     ! devices, and states of a buffer

@@ -34,7 +34,6 @@ static const struct option_row rows[] = {
 	{ 0, "same-address", NULL, "each process maps it at the same address", VALUE(take_flag), FIELD(same_address), "create, load" },
 	{ 0, "reserve", "SIZE", "how large it may become (resize); 0: it keeps its size", VALUE(take_size_or_0), FIELD(reserve),
 	  "create, load" },
-	{ 0, "alone", NULL, "the old name of --dedicated", VALUE(take_flag), FIELD(dedicated), "create" },
 	{ 0, "wait", "TIME", "how long to wait for memory; 30, 30s, 5m, 2h (0)", VALUE(take_milliseconds),
 	  FIELD(wait_ms), "create, load, resize" },
 	{ 0, "device", "NUMBER", "the broker's number of the device (0)", NUMBER("device", 0, DEVICE_MAX - 1),

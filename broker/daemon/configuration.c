@@ -97,7 +97,6 @@ struct key {
 	struct value_type type;
 	size_t            offset, size; /* of the field: in struct brokerd_config, a quota's in struct quota */
 	enum { RELOADED, RESTART, LIST /* reloaded too */ } kind;
-	const char       *old_name; /* still accepted; NULL: there is none */
 };
 
 static const char *const log_levels[] = { "quiet", "normal", "verbose", NULL }; /* as enum log_level */
@@ -115,7 +114,7 @@ static const struct key keys[] = {
 	{ NULL, "poll", VALUE_POLL, FIELD(broker.poll_us), RESTART },
 	{ NULL, "export", VALUE(take_export), FIELD(broker.exported), RESTART },
 	{ NULL, "pool", VALUE(take_size_or_0), FIELD(broker.pool), RELOADED },
-	{ NULL, "trust", WORD(trusted, "owner or nobody"), FIELD(broker.trust), RESTART, "believe" },
+	{ NULL, "trust", WORD(trusted, "owner or nobody"), FIELD(broker.trust), RESTART },
 	{ NULL, "log", WORD(log_levels, "quiet, normal or verbose"), FIELD(log), RELOADED },
 	{ NULL, "drain_timeout", VALUE(take_seconds), FIELD(drain_seconds), RELOADED },
 	{ "board", "buffers", VALUE_BUFFERS, FIELD(broker.buffers), RESTART },
@@ -146,7 +145,7 @@ static const struct key *key_find(const char *section, const char *name)
 {
 	const struct key *key = keys;
 
-	while (!section_is(key, section) || (strcmp(key->name, name) && (!key->old_name || strcmp(key->old_name, name))))
+	while (!section_is(key, section) || strcmp(key->name, name) != 0)
 		key++;
 	return key;
 }
@@ -248,12 +247,8 @@ static int list_add(struct id_list *list, id_t id)
 
 static int given_twice(const struct key *key)
 {
-	const char *old = key->old_name;
-
-	return error_set(-EINVAL, "'%s' is given twice%s%s%s: keep one", key->name, old ? ", or as its old name '" : "",
-			 old ? old : "", old ? "' too" : "");
+	return error_set(-EINVAL, "'%s' is given twice: keep one", key->name);
 }
-
 
 /* libconfuse calls it at each value with those before it, and once more at the end; after a second '=' it starts again. */
 static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt)
@@ -383,9 +378,10 @@ static void config_complete(struct brokerd_config *config)
 	creators->group_count = config->groups.count;
 }
 
-static cfg_opt_t option_of(const struct key *key, const char *name)
+static cfg_opt_t option_of(const struct key *key)
 {
-	cfg_opt_t text = CFG_STR(name, NULL, CFGF_NODEFAULT), list = CFG_STR_LIST(name, NULL, CFGF_NODEFAULT);
+	cfg_opt_t text = CFG_STR(key->name, NULL, CFGF_NODEFAULT);
+	cfg_opt_t list = CFG_STR_LIST(key->name, NULL, CFGF_NODEFAULT);
 
 	text.validcb = list.validcb = on_value;
 	return key->kind == LIST ? list : text;
@@ -393,13 +389,9 @@ static cfg_opt_t option_of(const struct key *key, const char *name)
 
 static void section_fill(cfg_opt_t options[SECTION_MAX], const char *section)
 {
-	for (const struct key *key = keys; key < keys + KEYS; key++) {
-		if (!section_is(key, section))
-			continue;
-		*options++ = option_of(key, key->name);
-		if (key->old_name)
-			*options++ = option_of(key, key->old_name);
-	}
+	for (const struct key *key = keys; key < keys + KEYS; key++)
+		if (section_is(key, section))
+			*options++ = option_of(key);
 	*options = (cfg_opt_t)CFG_END();
 }
 

@@ -2,7 +2,7 @@
 /*
  * configuration.h - reads brokerd.conf(5) into one object with its own memory, complete and checked, or into none.
  *
- * One table has every key: its section, its type, its old name, and whether a reload can change it. The object owns the lists
+ * One table has every key: its section, its type, and whether a reload can change it. The object owns the lists
  * that the broker's configuration in it points to, so it must live as long as the broker uses them. Opens no socket, starts
  * nothing; looks up users and groups.
  */

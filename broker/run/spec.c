@@ -45,7 +45,7 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 	if (device < 0 || device >= DEVICE_MAX)
 		return error_set(-EINVAL, "device = %ld: give a number from 0 to %d", device, DEVICE_MAX - 1);
 	buffer->flags = (cfg_getbool(section, "timeline") ? GPUB_TIMELINE : 0) |
-			(cfg_getbool(section, "dedicated") || cfg_getbool(section, "alone") ? GPUB_DEDICATED : 0) |
+			(cfg_getbool(section, "dedicated") ? GPUB_DEDICATED : 0) |
 			(cfg_getbool(section, "same_address") ? GPUB_SAME_ADDRESS : 0);
 	error = size ? size_parse(size, &buffer->amount.size) : take_layout(&buffer->amount, layout);
 	if (!error && reserve)
@@ -76,7 +76,7 @@ int run_spec_read(struct declared_buffers *buffers, const char *path)
 				       CFG_BOOL("timeline", cfg_false, CFGF_NONE),
 				       CFG_BOOL("dedicated", cfg_false, CFGF_NONE),
 				       CFG_BOOL("same_address", cfg_false, CFGF_NONE),
-				       CFG_BOOL("alone", cfg_false, CFGF_NONE) /* its old name */, CFG_END() };
+				       CFG_END() };
 	cfg_opt_t file_options[] = { CFG_SEC("buffer", buffer_options,
 					     CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 				     CFG_END() };

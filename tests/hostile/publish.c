@@ -78,7 +78,7 @@ static void rights_of_the_wrong(void)
 
 	join(&s);
 	join(&other);
-	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_ALONE));
+	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_DEDICATED));
 	WANT(!speaker_acquire(&s, OWN, GPUB_READ, &grant) && !speaker_acquire(&other, OWN, GPUB_READ, &foreign));
 	WANT(add_rights(&s, &foreign, foreign.serial, GPUB_WRITE) == -ESTALE);
 	WANT(add_rights(&s, &grant, grant.serial + 1, GPUB_WRITE) == -ESTALE);
@@ -109,7 +109,7 @@ static void seal_around_a_ticket(void)
 	struct speaker s;
 
 	join(&s);
-	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_ALONE) && !speaker_issue(&s, OWN, &terms, &ticket));
+	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_DEDICATED) && !speaker_issue(&s, OWN, &terms, &ticket));
 	WANT(!speaker_acquire(&s, OWN, BOTH, &named) && !speaker_redeem(&s, &ticket, &redeemed));
 	WANT(speaker_named(&s, WIRE_SEAL, OWN) == -EBUSY);
 	WANT(!speaker_closed(&s, redeemed.grant) && !speaker_named(&s, WIRE_SEAL, OWN));
@@ -177,7 +177,7 @@ static void rename_under_a_reader(void)
 	pid_t pid;
 
 	join(&s);
-	WANT(!speaker_create(&s, OWN, 4096, 0604, GPUB_ALONE));
+	WANT(!speaker_create(&s, OWN, 4096, 0604, GPUB_DEDICATED));
 	for (int i = HOLDS; i <= NOTICES; i++)
 		atomic_store(&stage->number[i], 0);
 	pid = fork();
@@ -240,7 +240,7 @@ static void quiesce_by_the_wrong_serial(void)
 	struct speaker s;
 
 	join(&s);
-	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_ALONE) && !speaker_acquire(&s, OWN, BOTH, &before));
+	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_DEDICATED) && !speaker_acquire(&s, OWN, BOTH, &before));
 	WANT(!rename_to(&s, OWN, NEXT, 0) && !speaker_acquire(&s, NEXT, GPUB_READ, &after));
 	WANT(after.grant == before.grant && after.serial > before.serial && info_of(&s, NEXT).grants == 2);
 	for (int i = 0; i < 3; i++)
@@ -289,7 +289,7 @@ static void end_around_a_reader(void)
 
 	join(&s);
 	join(&reader);
-	WANT(!speaker_create(&s, OWN, CONTENT_SIZE, 0600, GPUB_ALONE) && !speaker_acquire(&s, OWN, BOTH, &before));
+	WANT(!speaker_create(&s, OWN, CONTENT_SIZE, 0600, GPUB_DEDICATED) && !speaker_acquire(&s, OWN, BOTH, &before));
 	bytes = speaker_map(&s, &before);
 	WANT(bytes);
 	memset(bytes, CONTENT, CONTENT_SIZE);

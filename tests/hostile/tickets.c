@@ -31,8 +31,8 @@ static void lend(void)
 	struct speaker owner;
 
 	join(&owner);
-	WANT(!speaker_create(&owner, LENT, 4096, 0600, GPUB_ALONE));
-	WANT(!speaker_create(&owner, STALE, 4096, 0600, GPUB_ALONE));
+	WANT(!speaker_create(&owner, LENT, 4096, 0600, GPUB_DEDICATED));
+	WANT(!speaker_create(&owner, STALE, 4096, 0600, GPUB_DEDICATED));
 	issue(&owner, OF_ANYBODY, LENT, &any);
 	issue(&owner, OUTLIVED, STALE, &any);
 	terms.uid = arena_uid(BYSTANDER);

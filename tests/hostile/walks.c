@@ -104,7 +104,7 @@ _Noreturn static void attack_phase(enum phase phase)
 {
 	join(&maker);
 	/* the last one may be on its way */
-	WANT(SOON(!speaker_create(&maker, CROWD, 4096, 0600, GPUB_EPHEMERAL | GPUB_ALONE)));
+	WANT(SOON(!speaker_create(&maker, CROWD, 4096, 0600, GPUB_EPHEMERAL | GPUB_DEDICATED)));
 	if (phase == FULL)
 		fill();
 	atomic_store(&stage->number[AT], phase);

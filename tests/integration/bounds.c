@@ -151,8 +151,8 @@ int main(void)
 	puppet_start(&owner, &broker);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 		size_is_kept(&owner, sizes[i], 0);
-	size_is_kept(&owner, 256, GPUB_ALONE);
-	size_is_kept(&owner, 4096, GPUB_ALONE);
+	size_is_kept(&owner, 256, GPUB_DEDICATED);
+	size_is_kept(&owner, 4096, GPUB_DEDICATED);
 	puppet_end(&owner);
 	broker_end(&broker);
 	return harness_end();

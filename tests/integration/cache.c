@@ -34,7 +34,7 @@ static int do_make_all(const struct order *order)
 	int error = 0;
 
 	(void)order;
-	spec.flags = GPUB_ALONE;
+	spec.flags = GPUB_DEDICATED;
 	spec.size = SIZE;
 	for (int i = 0; i < NAMES && !error; i++) {
 		snprintf(name, sizeof name, "c%d", i);

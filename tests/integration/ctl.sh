@@ -149,7 +149,6 @@ check "with mode 0600 unless told" soon_is u mode $((0600))
 check "with the mode that it is told" eval 'done_ create w 1 --mode 0640 && soon_is w mode $((0640))'
 check "with a timeline" eval 'done_ create t 4K --timeline && soon is t timeline 1'
 check "with memory of its own" eval 'done_ create own 1 --dedicated && soon_is own alone 1 && done_ chmod 0644 own'
-check "also by the option's old name" eval 'done_ create old 1 --alone && soon_is old alone 1 && done_ drain old'
 check "without, small ones of a kind share it, and stay of that kind" eval \
 	'done_ create s1 1 && done_ create s2 1 && refused 1 "shares its memory.*broker-ctl create --dedicated" chmod 0644 s1 && soon_is s1 mode $((0600))'
 check "until they are alone in it" eval 'done_ drain s2 && done_ chmod 0644 s1 && soon_is s1 mode $((0644))'

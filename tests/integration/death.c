@@ -67,7 +67,7 @@ static int random_create(int slot)
 	/* a kernel writes a word of it: a smaller one would be overrun, and the device says so */
 	spec.size = sizeof(uint64_t) + random_next() % (3 * GRANULE);
 	/* alone, so that what the status says of buffers says all of memory and mappings */
-	spec.flags = (uint32_t)(random_next() % 4) | GPUB_ALONE;
+	spec.flags = (uint32_t)(random_next() % 4) | GPUB_DEDICATED;
 	return gpub_create(client, random_name(), &spec);
 }
 

@@ -258,7 +258,7 @@ int do_create(const struct order *order)
 	gpub_spec spec = GPUB_SPEC_INIT;
 
 	spec.size = order->size ? order->size : 4096;
-	spec.flags = order->flags | GPUB_ALONE;
+	spec.flags = order->flags | GPUB_DEDICATED;
 	spec.timeout_ms = order->timeout;
 	spec.reserve = order->value;
 	return gpub_create(client, order->name, &spec);

@@ -165,7 +165,7 @@ dedicated() {
 	exits 0 --spec spec -- timeout 20 sh -c 'until [ "$("$1" --json "$2" | grep -c "\"alone\": true")" = "$3" ]; do sleep 0.02; done' \
 		- "$top_builddir/broker/broker-status" "$name" "$count"
 }
-check "dedicated gives a buffer its own allocation, so does the old name alone" dedicated 2 'dedicated = true' 'alone = on' 'alone = no'
+check "dedicated gives a buffer its own allocation" dedicated 2 'dedicated = true' 'dedicated = on' 'dedicated = no'
 # reserves OPTION VALUE: a worker finds that the buffer u may grow to 6 MiB, and lets it
 reserves() {
 	# shellcheck disable=SC2016 # the worker's shell expands

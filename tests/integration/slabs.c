@@ -323,7 +323,7 @@ static void test_kinds(void)
 	POINT(!ask(&a, do_make, .name = "mode", .value = 0640) && objects() == 2, "another mode is another kind");
 	POINT(!ask(&a, do_make, .name = "size", .size = 1000) && objects() == 3, "another size class is, too");
 	POINT(!ask(&a, do_make, .name = "alone", .flags = GPUB_DEDICATED) && objects() == 4 &&
-		      !ask(&a, do_make, .name = "alone2", .flags = GPUB_ALONE /* the old name */) && objects() == 5,
+		      !ask(&a, do_make, .name = "alone2", .flags = GPUB_DEDICATED) && objects() == 5,
 	      "GPUB_DEDICATED shares with nothing, another such least of all");
 	POINT(!ask(&a, do_make, .name = "large", .size = LARGE) && objects() == 6, "so does what is large");
 	POINT(!ask(&a, do_make, .name = "again", .flags = GPUB_EPHEMERAL) && objects() == 6, "flags else make no difference");

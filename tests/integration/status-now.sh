@@ -63,7 +63,7 @@ each() {
 }
 
 creates() {
-	"$ctl" create --alone "x$i" 1K && look && within buffers "\"name\": \"x$i\"" && [ "$(counter buffers_created)" = $((i + 1)) ]
+	"$ctl" create --dedicated "x$i" 1K && look && within buffers "\"name\": \"x$i\"" && [ "$(counter buffers_created)" = $((i + 1)) ]
 }
 changes() {
 	"$ctl" chmod 0640 "x$i" && look && [ "$(grep -c '"mode": 416' now)" = $((i + 1)) ]

@@ -93,7 +93,7 @@ static int recreate(const char *name)
 	gpub_spec spec = GPUB_SPEC_INIT;
 
 	spec.size = 8192;
-	spec.flags = broker_pool ? GPUB_ALONE : 0; /* where memory is counted, each has its own */
+	spec.flags = broker_pool ? GPUB_DEDICATED : 0; /* where memory is counted, each has its own */
 	return gpub_create(client, name, &spec);
 }
 

@@ -356,7 +356,7 @@ int main(void)
 {
 	harness_begin("timeline-pages", 120);
 	test_turns(TURNS, 0, "in shared memory");
-	test_turns(TURNS / 4, GPUB_ALONE, "each with memory of its own");
+	test_turns(TURNS / 4, GPUB_DEDICATED, "each with memory of its own");
 	test_without_closing();
 	test_disconnects();
 	test_words();

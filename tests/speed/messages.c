@@ -150,7 +150,7 @@ static void changes(void)
 {
 	struct wire_message message = named(WIRE_CHANGE, 1, "own");
 
-	make(&owner, "own", 1, GPUB_ALONE);
+	make(&owner, "own", 1, GPUB_DEDICATED);
 	message.change.what = WIRE_CHANGE_MODE;
 	message.change.mode = 0640;
 	measure_done("CHANGE of the mode", &owner, &message);
@@ -164,7 +164,7 @@ static void unlink_used(void)
 	struct wire_message message = named(WIRE_UNLINK, 1, "used");
 	struct wire_grant grant;
 
-	make(&owner, "used", LARGE, GPUB_ALONE);
+	make(&owner, "used", LARGE, GPUB_DEDICATED);
 	grant = hold(&stranger, "used");
 	measure_done("UNLINK of what one session has", &owner, &message);
 	/* that one's word is not trusted: it is orphaned until the session's end */
@@ -178,7 +178,7 @@ static void drains(void)
 	struct wire_grant grant;
 
 	message.drain.timeout_ms = FOREVER;
-	make(&owner, "used", LARGE, GPUB_ALONE);
+	make(&owner, "used", LARGE, GPUB_DEDICATED);
 	grant = hold(&owner, "used");
 	assert_int_equal(measure_message("DRAIN", &owner, &message).type, 0);
 	assert_int_equal(measure_message("DRAIN that joins one", &beside, &message).type, 0);
@@ -304,7 +304,7 @@ static void seals(void)
 	struct wire_message message = acquire_of("sealed", 0), others = named(WIRE_SEAL, 1, CROWDED);
 	struct wire_grant grant;
 
-	make(&owner, "sealed", LARGE, GPUB_ALONE);
+	make(&owner, "sealed", LARGE, GPUB_DEDICATED);
 	message.acquire.rights = GPUB_READ;
 	grant = want(&owner, &message).grant;
 	wire_init(&message, WIRE_RIGHTS, 1);
@@ -437,7 +437,7 @@ static void begin(void)
 	broker_keep(&broker, BROKER_POOL);
 	owner = join_as(OWNER);
 	stranger = join_as(STRANGER);
-	make(&owner, CROWDED, LARGE, GPUB_ALONE | GPUB_TIMELINE);
+	make(&owner, CROWDED, LARGE, GPUB_DEDICATED | GPUB_TIMELINE);
 	make(&owner, SHARED, 1, 0);
 	make(&owner, "shared-too", 1, 0);
 	want(&owner, &private);

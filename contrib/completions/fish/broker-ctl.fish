@@ -50,7 +50,6 @@ complete -c broker-ctl -l timeline -n '__fish_seen_subcommand_from create' -d 'w
 complete -c broker-ctl -l dedicated -n '__fish_seen_subcommand_from create load' -d 'with an allocation of its own, so that it can be given to others'
 complete -c broker-ctl -l same-address -n '__fish_seen_subcommand_from create load' -d 'each process maps it at the same address'
 complete -c broker-ctl -l reserve -x -n '__fish_seen_subcommand_from create load' -d 'how large it may become (resize); 0: it keeps its size'
-complete -c broker-ctl -l alone -n '__fish_seen_subcommand_from create' -d 'the old name of --dedicated'
 complete -c broker-ctl -l wait -x -n '__fish_seen_subcommand_from create load resize' -d 'how long to wait for memory; 30, 30s, 5m, 2h (0)'
 complete -c broker-ctl -l device -x -n '__fish_seen_subcommand_from load' -d 'the broker\'s number of the device (0)'
 complete -c broker-ctl -l seal -n '__fish_seen_subcommand_from load' -d 'refuse leases that write it, from the beginning'

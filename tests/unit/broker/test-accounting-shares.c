@@ -81,7 +81,7 @@ static unsigned map_all(struct peer *peer)
 
 	for (; answer.type != WIRE_REFUSED; count += answer.type == WIRE_GRANT) {
 		snprintf(name, sizeof name, "m%llu/%u", (unsigned long long)peer->session, count);
-		message = create_tiny(name, GPUB_ALONE);
+		message = create_tiny(name, GPUB_DEDICATED);
 		assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
 		answer = ask(peer, WIRE_ACQUIRE, name);
 	}
@@ -133,13 +133,13 @@ static void test_a_grant_that_waits_for_its_process_has_no_place(void **state)
 static void test_timelines_are_charged_to_whose_buffer_it_is(void **state)
 {
 	struct peer owner = join_as(FIRST);
-	struct wire_message message = create_tiny("a", GPUB_TIMELINE | GPUB_ALONE), answer;
+	struct wire_message message = create_tiny("a", GPUB_TIMELINE | GPUB_DEDICATED), answer;
 
 	(void)state;
 	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = TIMELINE_DESCRIPTORS + OF_MEMORY + 1;
 	assert_int_equal(answer_to(&owner, &message).type, WIRE_DONE);
 	assert_int_equal(used(FIRST, RESOURCE_DESCRIPTORS), TIMELINE_DESCRIPTORS + OF_MEMORY);
-	message = create_tiny("b", GPUB_TIMELINE | GPUB_ALONE);
+	message = create_tiny("b", GPUB_TIMELINE | GPUB_DEDICATED);
 	answer = answer_to(&owner, &message);
 	expect_text(&answer, "descriptors");
 	assert_null(registry_find(broker.registry, "b"));

@@ -139,21 +139,6 @@ static void test_every_key(void **state)
 	assert_int_equal(config->broker.quotas.fallback.requests, 9);
 }
 
-static void test_an_old_name_is_still_the_key(void **state)
-{
-	struct brokerd_config *next = NULL;
-	char text[BROKERD_KEYS_TEXT];
-
-	(void)state;
-	reads("believe = nobody");
-	assert_int_equal(config->broker.trust, TRUST_NOBODY);
-	assert_int_equal(read_text("believe = owner", &next), 0);
-	brokerd_config_keep(next, config, text);
-	assert_string_equal(text, "trust");
-	assert_int_equal(next->broker.trust, TRUST_NOBODY);
-	brokerd_config_free(next);
-}
-
 static void test_creators(void **state)
 {
 	const struct access_list *creators;
@@ -297,9 +282,8 @@ static const struct {
 	{ 2, "\npool = \"-1\"", "'-1' is not a size" },
 	{ 2, "pool = 1M\npool = 2M\n", "'pool' is given twice" },
 	{ 1, "trust = everybody", "write owner or nobody" },
-	{ 1, "believe = everybody", "write owner or nobody" },
-	{ 2, "trust = nobody\nbelieve = nobody", "'trust' is given twice, or as its old name 'believe' too: keep one" },
-	{ 3, "\nbelieve = owner\ntrust = nobody", "'trust' is given twice" },
+	{ 1, "believe = nobody", "believe" },
+	{ 3, "\ntrust = owner\ntrust = nobody", "'trust' is given twice: keep one" },
 	{ 1, "log = loud", "write quiet, normal or verbose" },
 	{ 1, "drain_timeout = soon", "'soon' is no time" },
 	{ 2, "board {\n buffers = 0 }", "'0' is no count of buffers: give a number from 1 to 1048576" },
@@ -400,7 +384,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_defaults),
 		ON(test_every_key),
-		ON(test_an_old_name_is_still_the_key),
 		ON(test_creators),
 		ON(test_names_of_users_and_groups),
 		ON(test_a_users_quota_leaves_the_rest_to_the_default),

@@ -181,7 +181,7 @@ static void invariant_5_grants_that_end_with_their_process_take_its_users_share(
 
 		snprintf(create.create.name, sizeof create.create.name, "b%d", i % 50);
 		create.create.size = 1;
-		create.create.flags = GPUB_ALONE;
+		create.create.flags = GPUB_DEDICATED;
 		if (i < 50)
 			assert_int_equal(answer_to(&peer, &create).type, WIRE_DONE);
 		strcpy(name, create.create.name);

@@ -108,7 +108,7 @@ static void test_private_memory_is_evicted_at_once(void **state)
 	struct use *use;
 
 	(void)state;
-	spec.flags = GPUB_ALONE;
+	spec.flags = GPUB_DEDICATED;
 	a = live_of(spec);
 	use = use_first(0, a);
 	registry_unlink(&registry, a);

@@ -44,7 +44,7 @@ static void invariant_6_others_never_share(void **state)
 	specs[2].mode = 0640;
 	specs[3].device = 1;
 	specs[4].range = 2 * RANGE;
-	specs[5].flags = GPUB_ALONE;
+	specs[5].flags = GPUB_DEDICATED;
 	for (int i = 0; i < 6; i++) {
 		other[i] = live_of(specs[i]);
 		assert_ptr_not_equal(other[i]->allocation, first->allocation);
@@ -63,7 +63,7 @@ static void invariant_6_private_memory_stays_private(void **state)
 
 	(void)state;
 	buffers[0] = live("a");
-	spec.flags = GPUB_ALONE;
+	spec.flags = GPUB_DEDICATED;
 	buffers[1] = live_of(spec);
 	spec.name = "alone too";
 	buffers[2] = live_of(spec);
@@ -459,7 +459,7 @@ static void test_made_memory_is_counted_for_its_user(void **state)
 
 	(void)state;
 	assert_int_equal(usage->made, SPAN);
-	spec.flags = GPUB_ALONE;
+	spec.flags = GPUB_DEDICATED;
 	assert_int_equal(registry_reserve(&registry, &spec, &alone), 0);
 	assert_int_equal(usage->made, SPAN); /* the device has not made it yet */
 	ready(alone);

@@ -284,7 +284,7 @@ static void invariant_5_what_is_pooled_costs_few_descriptors(void **state)
 	struct peer alice = join_as(ALICE);
 
 	(void)state;
-	message.create.flags = GPUB_ALONE;
+	message.create.flags = GPUB_DEDICATED;
 	for (unsigned mode = 0; mode < POOL_OBJECTS + 20; mode++) {
 		message.create.mode = mode; /* each another kind, or one would serve them all */
 		assert_int_equal(answer_to(&alice, &message).type, WIRE_DONE);
